@@ -23,7 +23,7 @@ The grid: 16384 tokens of hidden size 2048 with heads of 64, 128 and 256, causal
 K and V), DiffQKV (32 of Q, 4 of K, 16 of V), and 12 heads of 64 in batches of 4. Where a peer wants as many heads of K as
 of V it gets K repeated beforehand, outside of the time, and enable_gqa or everything repeated, whichever is faster.
 `--grid named`, the default of --sustained, has twelve calls (--only takes some of them by name); `--grid fig12` is the sweep
-of that name, 128 heads over the hidden size (`scripts/draw_sweeps.py --peers` draws it).
+of that name, 128 heads over the hidden size (`headroom plot fig12 --peers` draws it).
 
 Exits with 1 where a result is wrong, or a target is missed: interleaved over the first grid, geometric means of 1.05 over
 the best peer and 1.4 over flash, and none below 1.0; sustained, a geometric mean over the best peer of 1.02, and none

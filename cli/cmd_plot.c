@@ -15,6 +15,7 @@ typedef struct plot_job {
   hr_plot_source *sources;
   size_t source_count;
   hr_hardware predicted;
+  char *peers; /* text of the file */
   hr_plot_options options;
 } plot_job;
 
@@ -124,6 +125,29 @@ static int check_format(const cli_run *run, hr_picture *picture)
                 : cli_read_picture("output", run->options.output, picture);
 }
 
+#define PEERS_MOST ((size_t)16 << 20) /* bytes; a row of a call has about 300 */
+
+static int read_peers(const cli_run *run, plot_job *job)
+{
+  const char *path = run->options.peers;
+  int code = path ? cli_check_input(run, path) : CLI_GO_ON;
+  if (code != CLI_GO_ON || !path)
+    return code;
+  FILE *in = cli_open_to_read(path);
+  job->peers = in ? calloc(1, PEERS_MOST + 1) : NULL;
+  size_t length = job->peers ? fread(job->peers, 1, PEERS_MOST + 1, in) : 0;
+  int reason = !in || !job->peers || ferror(in) ? errno : 0;
+  if (in)
+    fclose(in);
+  if (reason != 0)
+    return cli_fail(EXIT_INPUT, "--peers: %s: %s", path, strerror(reason));
+  if (length > PEERS_MOST || strlen(job->peers) < length)
+    return cli_fail(EXIT_INPUT, "--peers: %s: %s", path, length > PEERS_MOST ? "is larger than 16 MiB" : "is no text");
+  job->options.peers = job->peers;
+  job->options.peers_name = path;
+  return CLI_GO_ON;
+}
+
 /* ---- the command ---- */
 
 static int draw(const cli_run *run, plot_job *job, hr_picture picture)
@@ -132,6 +156,8 @@ static int draw(const cli_run *run, plot_job *job, hr_picture picture)
   hr_figure *figure = NULL;
   cli_output output;
   int code = make_options(run, job);
+  if (code == CLI_GO_ON)
+    code = read_peers(run, job);
   if (code != CLI_GO_ON)
     return code;
   hr_status status =
@@ -154,6 +180,7 @@ static void close_job(plot_job *job)
     free((char *)job->sources[i].label);
   }
   free(job->sources);
+  free(job->peers);
   hr_sweep_free(job->sweep);
   hr_sweep_free(job->small);
 }

@@ -31,7 +31,7 @@ long  | gcc-aarch64-linux-gnu | aarch64-linux-gnu-gcc | the cross compiler for a
 long  | qemu-user    | qemu-aarch64                | runs the tests of the build for arm64
 programs | python3-pip | pip3                  | downloads NVRTC, which compiles GPU programs
 test  | gnuplot-nox  | gnuplot                     | draws the pictures of headroom plot
-test  | python3-matplotlib | python:matplotlib | draws sweeps
+test  | python3-matplotlib | python:matplotlib | sigma_elapsed.py draws
 long  | chromium     | chromium                    | opens HTML reports
 long  | openmpi-bin  | mpirun                      | several processes that share a sweep
 '

@@ -33,6 +33,9 @@ typedef struct hr_plot_options {
   const char *dtype;            /* rows of this number format; NULL: all */
   bool published;               /* draw the published points over the measured ones. Default true */
   bool no_rows;                 /* draw no measured rows: what is published and predicted alone */
+  const char *peers;            /* rates of other libraries in the same calls: the text of a CSV file that
+                                   bench/attention_gpu_vs_torch.py wrote, drawn in the view `rate`; NULL: none */
+  const char *peers_name;       /* what messages call that text; NULL: "peers" */
   const hr_hardware *predicted; /* draw the band of predictions for this device; NULL: none */
   hr_dtype predicted_dtype;     /* of the predictions. Default bf16 */
 } hr_plot_options;

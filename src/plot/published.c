@@ -9,6 +9,7 @@
 
 #include <csv.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FIELD_SIZE 160
@@ -64,24 +65,36 @@ static const char *behind_comments(const char *text)
 hr_status hr_published_read(const char *file, hr_published_fn each, void *context, hr_error *error)
 {
   size_t count;
+  char name[FIELD_SIZE];
   const hr_catalog_entry *entries = hr_catalog_published(&count), *entry = NULL;
   for (size_t i = 0; i < count && !entry; i++)
     entry = strcmp(entries[i].name, file) == 0 ? &entries[i] : NULL;
   if (!entry)
     return hr_fail(error, HR_ERROR_NOT_FOUND, "there are no published points \"%s\"", file);
+  hr_write_text(name, sizeof name, "%s.csv", file);
+  return hr_published_parse(entry->text, name, each, context, error);
+}
+
+hr_status hr_published_parse(const char *text, const char *name, hr_published_fn each, void *context, hr_error *error)
+{
   struct csv_parser parser;
-  reading r = {.each = each, .context = context};
-  if (csv_init(&parser, CSV_STRICT) != 0)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for published points");
-  const char *text = behind_comments(entry->text);
+  reading *r = calloc(1, sizeof *r);
+  if (!r || csv_init(&parser, CSV_STRICT) != 0) {
+    free(r);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the points of %s", name);
+  }
+  r->each = each;
+  r->context = context;
+  text = behind_comments(text);
   size_t length = strlen(text);
-  bool good = csv_parse(&parser, text, length, take_field, take_line, &r) == length &&
-              csv_fini(&parser, take_field, take_line, &r) == 0;
+  bool good = csv_parse(&parser, text, length, take_field, take_line, r) == length &&
+              csv_fini(&parser, take_field, take_line, r) == 0;
   bool memory = csv_error(&parser) == CSV_ENOMEM;
   csv_free(&parser);
+  free(r);
   if (!good)
-    return memory ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for published points")
-                  : hr_fail(error, HR_ERROR_UNREADABLE, "%s.csv: is no CSV", file);
+    return memory ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the points of %s", name)
+                  : hr_fail(error, HR_ERROR_UNREADABLE, "%s: is no CSV", name);
   return HR_OK;
 }
 

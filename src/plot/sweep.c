@@ -177,6 +177,8 @@ static hr_status fill(hr_plot_sweep *plot, hr_error *error)
     hr_plot_add_bars(plot);
   else
     hr_plot_add_lines(plot);
+  if (plot->options->peers)
+    HR_TRY(hr_plot_add_peers(plot, error));
   if (plot->options->published)
     HR_TRY(hr_plot_add_published(plot, error));
   if (plot->view == HR_VIEW_SCALING)

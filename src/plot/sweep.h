@@ -28,6 +28,9 @@ void hr_plot_add_lines(hr_plot_sweep *plot);
 /** Adds the measured bars: a group for each case, a bar for each device and format. */
 void hr_plot_add_bars(hr_plot_sweep *plot);
 
+/** Adds the lines of options->peers. */
+hr_status hr_plot_add_peers(hr_plot_sweep *plot, hr_error *error);
+
 /** Adds the published points of the sweep; those of a measured series have its style. */
 hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error);
 

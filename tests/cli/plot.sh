@@ -70,6 +70,18 @@ for text in GEMMs Softmax 'Dropout, residuals' paper predicted; do # names of ba
 done
 expect "six parts are six plots" test "$(count 'id="gnuplot_plot_' shares.svg)" = 6
 
+# ---- peers ----
+peers=$data/h200/figure-12_gpu_vs_torch.csv
+"$H" plot fig12 "$data/h200/figure-12.csv" --dtype bf16 --no-published --peers "$peers" -o peers.svg || say "peers are drawn"
+for text in 'Headroom, bf16, interleaved' 'cuDNN, bf16, interleaved' 'FlashAttention-2, bf16, interleaved'; do
+  expect "the picture has the text $text" grep -qF "$text" peers.svg
+done
+refuses 3 'no row has the tier fig24 and its number format' plot fig24 fig24.csv --peers "$peers" -o none.svg
+refuses 2 'peers are lines of rates' plot fig1 --predict h200 --peers "$peers" -o none.svg
+refuses 3 'is no text' plot fig12 --peers store.db -o none.svg
+printf 'tier,"dtype\n' > broken.csv
+refuses 3 'broken.csv: ' plot fig12 --predict h200 --peers broken.csv -o none.svg
+
 # ---- hostile names ----
 mkdir 'a"; system("touch hacked"); '"'"'`touch hacked`'
 bad='a"; system("touch hacked"); '"'"'`touch hacked`/x'"'"'`touch hacked`'"$(printf '\033[31m\nset output "hacked"')"'.csv'
