@@ -220,7 +220,7 @@ typedef struct cli_output {
   hr_report_options options;
 } cli_output;
 
-/** CLI_GO_ON unless --output or --plot names the file at `path` (may be NULL), which the command reads. */
+/** CLI_GO_ON unless --output, --plot or --write names the file at `path` (may be NULL), which the command reads. */
 int cli_check_input(const cli_run *run, const char *path);
 
 /** Opens --output or standard output and fills `options` from the command line. CLI_GO_ON or an exit code. */

@@ -122,7 +122,9 @@ static int read_rows(const cli_run *run, calibrate_job *job)
   if (run->given[CLI_OPTION_framework])
     options.framework = run->options.framework;
   options.cache_writes = run->options.cache_writes;
-  int code = cli_load_uncalibrated(run, "cpu", &job->start, &job->file);
+  int code = cli_check_input(run, run->options.from);
+  if (code == CLI_GO_ON)
+    code = cli_load_uncalibrated(run, "cpu", &job->start, &job->file);
   if (code != CLI_GO_ON)
     return code;
   hr_status status = hr_validate_file(&job->start, run->options.from, &options, &validation, &error);
@@ -239,6 +241,8 @@ int cli_calibrate(const cli_run *run)
   calibrate_job job = {.device = NULL};
   if (run->argument_count > 0)
     return cli_fail(EXIT_USAGE, "calibrate: expected no argument, found \"%s\"", run->arguments[0]);
+  if (run->options.write && run->options.output && strcmp(run->options.write, run->options.output) == 0)
+    return cli_fail(EXIT_USAGE, "calibrate: --write and --output name the same file; the first is the device file");
   int code = run->options.from ? read_rows(run, &job) : measure(run, &job);
   if (code == CLI_GO_ON)
     code = fit(run, &job);

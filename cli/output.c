@@ -144,8 +144,11 @@ static int check_input(const char *output, const char *path)
 
 int cli_check_input(const cli_run *run, const char *path)
 {
-  int code = check_input(run->options.output, path);
-  return code == CLI_GO_ON ? check_input(run->options.plot, path) : code;
+  const char *const written[] = {run->options.output, run->options.plot, run->options.write};
+  int code = CLI_GO_ON;
+  for (size_t i = 0; i < sizeof written / sizeof *written && code == CLI_GO_ON; i++)
+    code = check_input(written[i], path);
+  return code;
 }
 
 static bool writes_html(const cli_run *run)

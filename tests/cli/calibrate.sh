@@ -54,6 +54,11 @@ head -10 rows.csv > few.csv
 expect "too few rows" ends_with 3 "$H" calibrate --from few.csv -d a100-sxm4-80gb --write fitted.json
 expect "leave the file" cmp -s fitted.json before.json
 
+expect "an input is not overwritten" ends_with 5 "$H" calibrate --from rows.csv -d a100-sxm4-80gb --write rows.csv
+expect "nor by the report" ends_with 5 "$H" calibrate --from rows.csv -d a100-sxm4-80gb -o rows.csv
+expect "and has its rows" [ "$(wc -l < rows.csv)" -eq 41 ]
+expect "one file for two outputs" ends_with 2 "$H" calibrate --from rows.csv -d a100-sxm4-80gb --write a.json -o a.json
+
 # Measuring: the time ends before most points are measured; what is measured stays, and the next run goes on.
 points() { "$H" results export --sweep calibrate --db "$1" 2> /dev/null | tail -n +2 | wc -l; }
 expect "a short time is too short" ends_with 4 "$H" calibrate --budget 0.3 --db points.db
