@@ -195,14 +195,15 @@ BARS = (("Small (h=2560, a=20)", 2560, 20, "unfused"), ("Large (h=16384, a=128)"
 
 def shares(hidden, heads, attention):
     """Predicted shares of a layer's time on an A100, in percent, by the names of figures 2 and 11."""
-    found = document(f'advise {{"h":{hidden},"a":{heads},"L":1,"v":64}} --device a100-sxm4-80gb --attention {attention} --dtype fp16')
+    found = document(f'advise {{"h":{hidden},"a":{heads},"L":1,"v":64}} --device a100-sxm4-80gb --attention {attention} --dtype fp16 --framework headroom --dropout forward')
     times = {row["name"]: row["count"] * row["predicted_ns"] for row in found["operators"]
-             if row["name"] not in ("embedding", "logit", "final_norm")}
+             if row["name"] not in ("embedding", "embedding_dropout", "logit", "final_norm")}
     total, of = sum(times.values()), {}
     for part, names in PARTS.items():
         of[part] = 100 * sum(times.get(name, 0) for name in names) / total
     of["GEMMs"] = sum(share for part, share in of.items() if part != "Flash")
     of["Softmax"], of["Non-GEMM"] = 100 * times.get("softmax", 0) / total, 100 - of["GEMMs"] - of["Flash"]
+    of["DR"] = 100 * sum(time for name, time in times.items() if name.endswith(("dropout", "residual"))) / total
     of["LN"] = 100 * sum(time for name, time in times.items() if name.endswith("norm")) / total
     return of
 
