@@ -5,7 +5,8 @@
     scripts/fit_intervals.py HEADROOM [--write] [DEVICE=FILE.csv … | --cache-writes DEVICE=FILE.csv …]
 
 Compares rows of a file with the predictions for a device (`headroom validate`) and takes, for each kind and size class of
-predicted time, the 4th and 96th percentile of measured over predicted. Even rows are fitted, odd ones held out. Without
+predicted time, the 4th and 96th percentile of measured over predicted (2nd and 98th of a kind with
+fewer than 100 rows). Even rows are fitted, odd ones held out. Without
 arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv, latent.csv, experts.csv and
 gemms_fp8.csv, and of the H200 published/h200.csv and h200/products.csv. A class has at least 40 fitted rows; fewer are joined with the next one,
 and a kind with fewer than 20 has no interval.
@@ -27,6 +28,7 @@ KINDS = ("gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_
 ENDS_NS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, math.inf)
 LEAST_ROWS, LEAST_KIND = 40, 20
 TAIL = 0.04  # a little less than 0.05, as percentiles of few rows vary
+FEW_ROWS, FEW_TAIL = 100, 0.02  # of a kind: its percentiles vary more
 BEYOND_ALL = 1e18
 DEVICES = ("a100-sxm4-80gb", "a100-pcie-40gb", "h100-sxm", "h200", "l40s", "b200", "v100-sxm2-32gb", "mi300x")
 
@@ -90,11 +92,12 @@ def fit(rows):
         of_kind = [row for row in rows if row[0] == kind]
         if len(of_kind) < LEAST_KIND:
             continue
+        tail = FEW_TAIL if len(of_kind) < FEW_ROWS else TAIL
         for end, members in classes(of_kind):
             ratios = [measured / predicted for _, predicted, measured in members]
             intervals.append({"kind": kind, "below_ns": BEYOND_ALL if end == math.inf else end,
-                              "low": min(1, round(percentile(ratios, TAIL), 3)),
-                              "high": max(1, round(percentile(ratios, 1 - TAIL), 3))})
+                              "low": min(1, round(percentile(ratios, tail), 3)),
+                              "high": max(1, round(percentile(ratios, 1 - tail), 3))})
     return intervals
 
 
