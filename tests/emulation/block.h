@@ -124,7 +124,8 @@ struct block {
   byte *shared; /* SHARED_WINDOW bytes */
   std::vector<thread *> threads;
   std::vector<warp> warps;
-  unsigned left; /* threads that have not ended */
+  unsigned left;        /* threads that have not ended */
+  bool follows = false; /* griddepcontrol.wait: the kernel before is over */
   barrier_state barriers[16];
   uint32_t full_barriers; /* that ended, of all its threads */
   race_log *log;
@@ -137,7 +138,11 @@ struct launch {
   dim3 grid, size;
   unsigned shared_bytes, static_bytes; /* static: all __shared__ variables of the program */
   void **arguments;
+  bool early; /* programmatic serialization: the kernel before may still run */
 };
+
+/* Fails in a block that began early and has not waited for the kernel before. */
+void check_follows(const char *what);
 
 /* State of the machine; one in a process. */
 struct machine {

@@ -514,20 +514,46 @@ struct copied_arguments {
   copied_arguments(const copied_arguments &) = delete;
 };
 
-cu_result cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                         unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments,
-                         void **)
+static cu_result queue_launch(cu_function function, const launch &job, cu_stream stream)
 {
-  launch job = {function->program, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
-                shared_bytes,      function->static_bytes,   arguments};
   if (is_default(stream) || !stream->captures)
     return order(stream, [=] { return run(*function, job); });
-  auto copied = std::make_shared<copied_arguments>(function->program->sizes, arguments);
+  auto copied = std::make_shared<copied_arguments>(function->program->sizes, job.arguments);
   return order(stream, [=] {
     launch replay = job;
     replay.arguments = copied->addresses.data();
     return run(*function, replay);
   });
+}
+
+cu_result cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                         unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments,
+                         void **)
+{
+  launch job = {function->program,
+                {grid_x, grid_y, grid_z},
+                {block_x, block_y, block_z},
+                shared_bytes,
+                function->static_bytes,
+                arguments,
+                false};
+  return queue_launch(function, job, stream);
+}
+
+cu_result cuLaunchKernelEx(const cu_launch_config *config, cu_function function, void **arguments, void **)
+{
+  const unsigned *grid = config->grid, *size = config->block;
+  launch job = {function->program,
+                {grid[0], grid[1], grid[2]},
+                {size[0], size[1], size[2]},
+                config->shared_bytes,
+                function->static_bytes,
+                arguments,
+                false};
+  for (unsigned i = 0; i < config->attribute_count; i++)
+    job.early |= config->attributes[i].id == CU_PROGRAMMATIC_SERIALIZATION &&
+                 config->attributes[i].value.programmatic_serialization;
+  return queue_launch(function, job, config->stream);
 }
 
 /* ---- tensor maps ---- */

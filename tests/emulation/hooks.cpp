@@ -18,6 +18,8 @@ static void take_access(const void *data, unsigned bytes, bool writes)
     writes ? note_write(data, bytes) : note_read(data, bytes);
   else if (!memory_holds(data, bytes))
     fail("%s %u bytes, %s", writes ? "writes" : "reads", bytes, memory_words(data).c_str());
+  else
+    check_follows(writes ? "writes" : "reads");
 }
 
 /* The compiler's description of the access. */

@@ -62,6 +62,17 @@ static void choose_laziness(warp &w)
   w.laziness = random_below(4) == 0 ? 15 : random_below(3);
 }
 
+void wait_for_kernel_before()
+{
+  the.running->owner->follows = true;
+}
+
+void check_follows(const char *what)
+{
+  if (the.job.early && !the.running->owner->follows)
+    fail("%s: global memory before griddepcontrol.wait, in a kernel that is launched early", what);
+}
+
 static block *begin_block(cluster &owner, unsigned rank, unsigned number)
 {
   const dim3 &grid = the.job.grid, &size = the.job.size;

@@ -61,6 +61,10 @@ void check_global(const void *data, unsigned bytes, unsigned alignment, const ch
 
 unsigned cluster_rank();
 
+/** griddepcontrol.wait. Kernels run one after the other; of one that is launched early, a block that does not wait before it
+ *  accesses global memory is an error. */
+void wait_for_kernel_before();
+
 /* ---- barriers and warp-synchronous operations ---- */
 
 /** Named barrier `number`: bar.sync (`waits`) or bar.arrive for `threads` threads. */

@@ -149,6 +149,7 @@ void check_global(const void *data, unsigned bytes, unsigned alignment, const ch
     fail("%s at %p, which is not a multiple of %u", what, data, alignment);
   if (!memory_holds(data, bytes))
     fail("%s of %u bytes: %s", what, bytes, memory_words(data).c_str());
+  check_follows(what);
 }
 
 } // namespace emulation

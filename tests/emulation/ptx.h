@@ -423,6 +423,15 @@ inline void prefetch_tensormap(const void *)
 {
 }
 
+inline void griddepcontrol_wait()
+{
+  emulation::wait_for_kernel_before();
+}
+
+inline void griddepcontrol_launch_dependents()
+{
+}
+
 /* ---- WGMMA ---- */
 
 inline void setmaxnreg_inc_sync_aligned_u32(unsigned count)

@@ -185,6 +185,7 @@ static tensor_description read_map(const void *map, const char *what)
 
 static void check_boxes(const tensor_description &t, byte *window, unsigned shared, const int *first, const char *what)
 {
+  check_follows(what);
   each_chunk(window, shared, t, first, [&](byte *, const byte *at, unsigned elements) {
     if (at && !memory_holds(at, elements * t.element))
       fail("%s: %u bytes of the box: %s", what, elements * t.element, memory_words(at).c_str());

@@ -52,7 +52,12 @@ hr_status hr_cuda_attribute(const hr_cuda *cuda, int attribute, int64_t *value, 
 hr_status hr_cuda_launch(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
                          size_t shared_bytes, void **parameters, hr_error *error);
 
-/** The same with a grid of three sizes. */
+/** The same for a program whose threads wait for the kernel before (wait_for_kernel_before() of ptx_sm90.cuh) ahead of
+ * their first access to global memory: its blocks may start while the last ones of that kernel run, if it allows it. */
+hr_status hr_cuda_launch_early(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
+                               size_t shared_bytes, void **parameters, hr_error *error);
+
+/** hr_cuda_launch() with a grid of three sizes. */
 hr_status hr_cuda_launch_grid(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
                               size_t shared_bytes, void **parameters, hr_error *error);
 

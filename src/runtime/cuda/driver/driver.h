@@ -50,9 +50,20 @@ typedef struct cu_launch_config { /* CUlaunchConfig */
   unsigned grid[3], block[3];
   unsigned shared_bytes;
   cu_stream stream;
-  void *attributes;
+  struct cu_launch_attribute *attributes;
   unsigned attribute_count;
 } cu_launch_config;
+
+typedef struct cu_launch_attribute { /* CUlaunchAttribute */
+  unsigned id;
+  union {
+    int programmatic_serialization;
+    uint64_t words[8];
+  } value;
+} cu_launch_attribute;
+
+/* CUlaunchAttributeID: blocks may start before the kernel before has ended, once all its blocks allow it */
+enum { CU_PROGRAMMATIC_SERIALIZATION = 6 };
 
 enum { /* of cuTensorMapEncodeTiled: CUtensorMapDataType, Swizzle, L2promotion */
        CU_TENSOR_FP16 = 6,
@@ -126,6 +137,7 @@ enum {
 /* Entry points of CUDA 12 drivers; NULL in older ones. */
 #define HR_DRIVER_NEWER_LIST(ROW)                                                                                  \
   ROW(cuOccupancyMaxActiveClusters, (int *count, cu_function function, const cu_launch_config *config))            \
+  ROW(cuLaunchKernelEx, (const cu_launch_config *config, cu_function function, void **arguments, void **extra))    \
   ROW(cuTensorMapEncodeTiled,                                                                                      \
       (cu_tensor_map * map, int type, uint32_t rank, void *address, const uint64_t *dims, const uint64_t *strides, \
        const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
