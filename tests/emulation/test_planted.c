@@ -225,6 +225,19 @@ static void tma_stores(void **state)
   check(&p, faults, LENGTH(faults));
 }
 
+static void launches_before_the_kernel_before_has_ended(void **state)
+{
+  (void)state;
+  static const fault tiles[] = {{"    work_item item = find_item(call, index);\n    wait_for_kernel_before();\n",
+                                 "    work_item item = find_item(call, index);\n", "before griddepcontrol.wait"}};
+  static const fault offsets[] = {
+      {"    wait_for_kernel_before(); /* which may write the offsets */\n", "", "before griddepcontrol.wait"}};
+  problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64};
+  check(&p, tiles, LENGTH(tiles));
+  p.variable = true;
+  check(&p, offsets, LENGTH(offsets));
+}
+
 static void values_that_threads_zero(void **state)
 {
   (void)state;
@@ -237,9 +250,13 @@ static void values_that_threads_zero(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_row_over_a_cluster),      cmocka_unit_test(a_row_over_a_block),
-      cmocka_unit_test(warps_that_share_a_q_tile), cmocka_unit_test(o_is_staged_in_the_memory_of_q),
-      cmocka_unit_test(wgmma_waits_and_fences),    cmocka_unit_test(tma_stores),
+      cmocka_unit_test(a_row_over_a_cluster),
+      cmocka_unit_test(a_row_over_a_block),
+      cmocka_unit_test(warps_that_share_a_q_tile),
+      cmocka_unit_test(o_is_staged_in_the_memory_of_q),
+      cmocka_unit_test(wgmma_waits_and_fences),
+      cmocka_unit_test(tma_stores),
+      cmocka_unit_test(launches_before_the_kernel_before_has_ended),
       cmocka_unit_test(values_that_threads_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,7 +81,8 @@ hr_status hr_cuda_attention_run_launch(const hr_cuda *cuda, const hr_cuda_attent
   hr_attention_call call = *l->call;
   void *parameters[] = {&call, l->tensor_maps};
   HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status = hr_cuda_launch(cuda, l->function, l->blocks, l->threads, l->shared_bytes, parameters, error);
+  hr_status status = (l->early ? hr_cuda_launch_early : hr_cuda_launch)(cuda, l->function, l->blocks, l->threads,
+                                                                        l->shared_bytes, parameters, error);
   hr_cuda_leave(cuda);
   return status;
 }

@@ -47,6 +47,7 @@ typedef struct hr_cuda_attention_launch {
   unsigned blocks, threads, shared_bytes;
   const hr_attention_call *call; /* with its addresses */
   void *tensor_maps;             /* a second parameter; NULL: none */
+  bool early;                    /* hr_cuda_launch_early() */
 } hr_cuda_attention_launch;
 
 /** Queues the kernel on the device's stream. */

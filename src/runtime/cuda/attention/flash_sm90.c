@@ -327,7 +327,8 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
                                       .threads = 128U * (unsigned)(l->tiles.teams * l->tiles.consumers + 1),
                                       .shared_bytes = (unsigned)l->tiles.shared_bytes,
                                       .call = &call,
-                                      .tensor_maps = &maps};
+                                      .tensor_maps = &maps,
+                                      .early = true};
   return hr_cuda_attention_run_launch(l->cuda, &started, error);
 }
 

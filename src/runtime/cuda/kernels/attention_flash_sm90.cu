@@ -269,6 +269,7 @@ extern "C" __global__ CLUSTER_DIMS __launch_bounds__(THREADS, 1) void attention(
   }
   __syncthreads();
   cluster_sync();
+  allow_next_kernel();
   if (threadIdx.x < 128 * HR_TEAMS * HR_CONSUMERS) {
     warpgroup_reg_alloc<CONSUMER_REGISTERS>();
     consume(call, tensor_maps);

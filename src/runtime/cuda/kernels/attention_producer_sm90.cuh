@@ -25,7 +25,8 @@ __device__ inline void reset_counters(const attention_call &call)
   }
 }
 
-/* Fetches Q tiles from the counter, publishes them as work items and loads Q. */
+/* Fetches Q tiles from the counter, publishes them as work items and loads Q. All other warps get to global memory by a work item, and
+ * so after the kernel before. */
 __device__ inline void produce_q(const attention_call &call, const tensor_maps &tensor_maps, int team, unsigned memory)
 {
   item_pipeline work_items = {0, 0};
@@ -34,12 +35,16 @@ __device__ inline void produce_q(const attention_call &call, const tensor_maps &
   int index = team * gridDim.x + blockIdx.x / HR_CLUSTER;
 #pragma unroll 1
   for (int next; index < call.work_items; index = next) {
+#ifdef HR_VARLEN
+    wait_for_kernel_before(); /* which may write the offsets */
+#endif
+    work_item item = find_item(call, index);
+    wait_for_kernel_before();
 #if HR_CLUSTER > 1
     next = index + gridDim.x / HR_CLUSTER; /* Q tiles are of one length, and the other block needs no message */
 #else
     next = gridDim.x * HR_TEAMS + atomicAdd(call.counters, 1);
 #endif
-    work_item item = find_item(call, index);
 #ifdef HR_VARLEN
     if (item.first_row >= item.q_len) /* a sequence shorter than the longest */
       continue;
@@ -48,6 +53,7 @@ __device__ inline void produce_q(const attention_call &call, const tensor_maps &
     load_q_tile(tensor_maps.q, memory, item, q);
     q.next();
   }
+  wait_for_kernel_before(); /* a team without an item has not */
   work_item none = {-1};
   publish_item(memory, work_items, none);
 #if HR_CLUSTER == 1

@@ -96,6 +96,12 @@ __device__ inline void send_to_block(int block, unsigned to, float2 value, unsig
                : "memory");
 }
 
+/* ---- programmatic dependent launch: the next kernel's blocks may start when all of this one's have allowed it or ended;
+ * before they touch global memory they wait until this kernel has ended ---- */
+
+__device__ inline void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ inline void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
 /* ---- named barriers of `threads` threads: sync waits, arrive does not ---- */
 __device__ inline void named_barrier_sync(int name, int threads)
 {
