@@ -5,7 +5,8 @@
     attention_gpu_energy.py LIBHEADROOM [--calls long128,train128c] [--variants NAME,…] [--rounds N] [--output FILE.csv]
 
 A variant is a copy of the library in which the text of attention_flash_sm90 is changed; NVRTC compiles it as usual. Its
-results are wrong, except for `base` and the ways to wait, so nothing is checked. A part's energy is what leaving it out
+results are wrong, except for `base` and the ways to wait, so nothing is checked. A variant has to use every score and
+every element of P, or the compiler drops the WGMMAs. A part's energy is what leaving it out
 saves, but a lighter kernel runs at a higher clock and voltage, where the rest costs more: joules of different clocks don't
 add up, and the column of cycles (time by clock) tells how much of a part overlapped with others. `zeros` are operands.
 Needs PyTorch and a shared, unstripped or stripped libheadroom; calls are those of attention_gpu_vs_torch.py --grid named.
@@ -22,7 +23,7 @@ import torch
 import attention_gpu_peers as common
 from gpu_power import Meter, Nvml, block
 
-SETTLE_S, SAMPLE_S, TURN_S = 0.5, 0.75, 2e-3
+SETTLE_S, SAMPLE_S, TURN_S = 0.4, 0.6, 2e-3
 COLUMNS = ["tier", "variant", "operands", "us", "clock_mhz", "power_w", "call_j", "tflop_j", "energy_saved", "cycles_saved",
            "blocks"]
 
@@ -47,8 +48,8 @@ SLEEP = (WAIT_AND_LOAD, WAIT_AND_LOAD.replace(
 VARIANTS = {
     "base": ("the kernel", []),
     "no_loads": ("one K/V tile in 16 or fewer is loaded", [LOADS]),
-    "no_softmax": ("no softmax, rescaling, conversion: WGMMA and loads", [SOFTMAX, (RESCALE[0] + "  convert_p(c);\n", RESCALE[1])]),
-    "wgmma": ("neither loads nor softmax: WGMMA alone", [SOFTMAX, (RESCALE[0] + "  convert_p(c);\n", RESCALE[1]), LOADS]),
+    "no_softmax": ("no softmax, no rescaling; P is converted", [SOFTMAX, RESCALE]),
+    "wgmma": ("neither loads nor softmax: WGMMA, waits, work items", [SOFTMAX, RESCALE, LOADS]),
     "loads": ("loads alone", [("      attend(call, item, sp, c, c.memory + at * Q_BYTES, Q_EMPTY + at, t, factor);",
                                "      skip_tiles(c, t, sp.end_tile - sp.first_tile, 0); __syncwarp(); release_stage(c, Q_EMPTY + at);")]),
     "no_exp": ("a multiply-add instead of the exponential",
