@@ -13,6 +13,7 @@
 #define SHORT_MOST 1024                 /* keys, or rows of a head */
 #define FEW_TILES_MOST 512              /* keys of few tiles, of which the last may be nearly empty */
 #define TILE_KEYS 16
+#define BAND_ROWS_MOST 2048                  /* of a head, for bands that the L2 holds */
 #define CLUSTER_ROWS_LEAST 4096              /* of a head */
 #define TENSOR_BYTES_MOST ((int64_t)1 << 40) /* strides of a tensor map are smaller */
 
@@ -62,7 +63,7 @@ static const struct {
     {192, 128, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, true},
     {256, 128, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
     {256, 128, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
-    {192, 192, true, INT64_MAX, INT64_MAX, 1, 2, 112, 112, false},
+    {192, 192, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
     {192, 192, false, INT64_MAX, INT64_MAX, 1, 2, 112, 112, false},
     {128, 256, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
     {128, 256, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
@@ -209,16 +210,17 @@ static hr_status make_counters(launch *l, hr_error *error)
 
 /* Heads of a band, which are processed at a time: the last Q tiles of all its heads come first, then those before. In
  * small bands K and V are read from memory once; large bands balance causal calls. Fastest on an H200: 4 Q tiles per
- * block, 8 if causal; for short sequences, where reading again costs most, a fifth or half of the L2 for K and V; at
- * least one Q tile per block. */
+ * block, 8 if causal; no more than a share of the L2 holds, where Q tiles of a head are so few that each pair of them
+ * would read K and V again; at least one Q tile per block, 2 if causal, a long one and a short one. */
 static int64_t band_heads(const hr_attention *a, int64_t q_tiles, int64_t blocks, size_t cache_bytes)
 {
   bool causal = a->mask == HR_MASK_CAUSAL;
-  int64_t heads = (causal ? 8 : 4) * blocks / q_tiles, least = hr_ceil_div(blocks, q_tiles);
+  int64_t heads = (causal ? 8 : 4) * blocks / q_tiles, least = hr_ceil_div((causal ? 2 : 1) * blocks, q_tiles);
   double entry = (double)a->kv_len * (double)(a->k_heads * a->qk_dim + a->v_heads * a->v_dim) *
                  (double)hr_dtype_bytes(a->dtype) / (double)a->q_heads;
-  if (a->q_len <= SHORT_MOST)
-    heads = hr_min64(heads, (int64_t)((double)cache_bytes / (causal ? 2 : 5) / entry));
+  double share = a->q_len <= SHORT_MOST ? (causal ? 0.5 : 0.2) : 0.4;
+  if (a->q_len <= BAND_ROWS_MOST)
+    heads = hr_min64(heads, (int64_t)((double)cache_bytes * share / entry));
   return hr_min64(hr_max64(heads, least), a->q_heads * a->batch);
 }
 
