@@ -61,8 +61,8 @@ void check_global(const void *data, unsigned bytes, unsigned alignment, const ch
 
 unsigned cluster_rank();
 
-/** griddepcontrol.wait. Kernels run one after the other; of one that is launched early, a block that does not wait before it
- *  accesses global memory is an error. */
+/** griddepcontrol.wait. Kernels run one after the other; in one that is launched early, a block must have waited
+ *  before it accesses global memory. */
 void wait_for_kernel_before();
 
 /* ---- barriers and warp-synchronous operations ---- */
