@@ -36,12 +36,14 @@ static double percentile(const ratio *sorted, size_t count, double share)
 
 static size_t choose(const hr_validated_row *rows, size_t count, hr_interval_kind kind, hr_row_choice choice, ratio *to)
 {
-  size_t used = 0;
+  size_t used = 0, number = 0;
   for (size_t i = 0; i < count; i++) {
     const hr_validated_row *row = &rows[i];
+    if (row->kind != kind)
+      continue;
     bool attention = row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
-    bool chosen = choice == HR_ROWS_BOTH || (i % 2 == 1) == (choice == HR_ROWS_ODD);
-    if (row->kind == kind && chosen && !(attention && row->framework == HR_FRAMEWORK_HEADROOM))
+    bool odd = number++ % 2 == 1, chosen = choice == HR_ROWS_BOTH || odd == (choice == HR_ROWS_ODD);
+    if (chosen && !(attention && row->framework == HR_FRAMEWORK_HEADROOM))
       to[used++] = (ratio){row->prediction.time_ns, row->measured_ns / row->prediction.time_ns};
   }
   return used;

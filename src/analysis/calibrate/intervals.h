@@ -5,7 +5,7 @@
 
 #include <headroom/validate.h>
 
-/** Which rows of a list. */
+/** Which rows of a kind, by their order. */
 typedef enum hr_row_choice { HR_ROWS_EVEN, HR_ROWS_ODD, HR_ROWS_BOTH } hr_row_choice;
 
 /** Replaces the intervals of each kind that has 20 of the chosen rows; others keep theirs. Calls of Headroom's own

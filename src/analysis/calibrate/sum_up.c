@@ -47,15 +47,16 @@ static double mean_of(const hr_validation *v, const hr_calibrated_kind *of)
 static void fill(const hr_validation *held, const hr_hardware *half, double *errors, hr_calibrated_kind *to)
 {
   double logs = 0, tested = 0, inside = 0;
-  size_t count = 0;
+  size_t count = 0, number = 0;
   for (size_t i = 0; i < held->row_count; i++) {
     const hr_validated_row *row = &held->rows[i];
+    bool odd = row->kind == to->kind && number++ % 2 == 1;
     if (!belongs(row, to->kind, to->size))
       continue;
     errors[count++] = row->error;
     logs += log(row->prediction.time_ns / row->measured_ns);
-    tested += i % 2 == 1;
-    inside += i % 2 == 1 && hr_interval_covers(half, row);
+    tested += odd;
+    inside += odd && hr_interval_covers(half, row);
   }
   to->rows = (int64_t)count;
   if (count == 0)
