@@ -13,6 +13,7 @@
 #define BESIDE_COLUMNS 34    /* characters of such an entry; longer ones leave too little of the width */
 #define DOUBLE_COLUMNS 120   /* small characters across 7 inches */
 #define KEY_SAMPLE_COLUMNS 9 /* of these: what is before an entry */
+#define TURNED_COLUMNS 34    /* characters of a line of a turned name */
 
 static bool is_text(const hr_figure_options *options)
 {
@@ -201,8 +202,8 @@ static void put_powers_of_two(FILE *out, const hr_figure *figure, const char *na
 static void put_names(FILE *out, const hr_figure_options *options, const hr_figure_axis *axis, const char *name)
 {
   bool is_x = name[0] == 'x', turned = is_x && is_turned(options, axis);
-  size_t columns = is_x && !turned ? name_columns(options, axis) : HR_FIGURE_TEXT;
-  hr_gnuplot_put(out, "set %stics %s (", name, turned ? "rotate by -25" : "norotate");
+  size_t columns = turned ? TURNED_COLUMNS : is_x ? name_columns(options, axis) : HR_FIGURE_TEXT;
+  hr_gnuplot_put(out, "set %stics %s (", name, turned ? "rotate by -40" : "norotate");
   for (size_t i = 0; i < axis->name_count; i++) {
     fputs(i > 0 ? ", " : "", out);
     hr_gnuplot_quote_tic(out, axis->names[i], columns);
