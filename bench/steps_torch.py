@@ -10,7 +10,11 @@ graph) and "eager" (operator by operator, L layers as the host launches them). R
 and retrain with severity medium or more, original and changed shape interleaved, compiled; their ratio's median has a 95%
 confidence interval. Rows of kind "headline" are the co-design paper's shapes, by the short form, fused and unfused.
 
-Several processes compile (--workers) until all are done; then one after the other measures. --seconds ends measuring early.
+torch.compile pads misaligned matrices. Changes of the vocabulary are therefore measured twice: "compiled", and "logits apart", where
+only the layers are compiled and the logits are a plain matrix product in the graph.
+
+Several processes compile (--workers) until all are done; then one after the other measures. --seconds ends measuring early; the same
+command goes on: rows that the output has are kept.
 """
 import argparse
 import csv
@@ -34,6 +38,7 @@ GAINS = ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "opt-125m", "opt-1.3b",
          "pythia-160m", "pythia-410m", "pythia-2.8b", "qwen2-0.5b", "qwen2.5-1.5b", "qwen3-0.6b", "smollm-135m", "stablelm-2-1_6b",
          "stablelm-3b-4e1t", "tinyllama-1.1b"]
 GPT3 = "gpt3-2.7b"
+FORMS = ["compiled", "logits apart"]
 HEADLINES = [("vocabulary 50304", {"v": 50304}), ("20 heads", {"a": 20}), ("40 heads", {"a": 40}), ("64 heads", {"a": 64}),
              ("20 heads, vocabulary 50304", {"a": 20, "v": 50304})]
 
@@ -78,15 +83,16 @@ def items(command, device, what):
     for model in GAINS if "gain" in what else []:
         for finding in run(command, "advise", model, "--device", device, "--only", "free,retrain")["findings"]:
             after = changed(shapes[model], finding) if finding["severity"] in ("medium", "high") else None
-            if after:
-                found.append((dict(kind="gain", model=model, change=finding["rule"], phase="forward", framework="compiled",
+            for framework in FORMS[:1 + (after["v"] != shapes[model]["v"])] if after else []:
+                found.append((dict(kind="gain", model=model, change=finding["rule"], phase="forward", framework=framework,
                                    attention="fused"), shapes[model], after))
     for name, change in HEADLINES if "headline" in what else []:
         for attention in ("fused", "unfused"):
             after = dict(shapes[GPT3], **change)
             after.update(kv=after["a"], d=after["h"] // after["a"])
-            found.append((dict(kind="headline", model=GPT3, change=name, phase="forward", framework="compiled", attention=attention),
-                          shapes[GPT3], after))
+            for framework in FORMS[:1 + ("v" in change)]:
+                found.append((dict(kind="headline", model=GPT3, change=name, phase="forward", framework=framework,
+                                   attention=attention), shapes[GPT3], after))
     return found
 
 
@@ -149,12 +155,14 @@ class Step:
     """The layer and the logits of a shape. Tensors are made by open() and released by close()."""
 
     def __init__(self, c, attention, phase, framework, torch):
-        self.c, self.torch, self.train, self.compiled = c, torch, phase == "train", framework == "compiled"
+        self.c, self.torch, self.train, self.compiled = c, torch, phase == "train", framework in FORMS
         F = torch.nn.functional
         norm = lambda x, n: F.rms_norm(x, (c["h"],), n) if c["norm"] == "rms" else F.layer_norm(x, (c["h"],), n, n)
         self.layer, self.head = make_layer(c, attention, torch), lambda x, n, table: F.linear(norm(x, n), table)
         if self.compiled:
-            self.layer, self.head = (torch.compile(f, dynamic=False) for f in (self.layer, self.head))
+            self.layer = torch.compile(self.layer, dynamic=False)
+        if framework == "compiled":
+            self.head = torch.compile(self.head, dynamic=False)
 
     def open(self):
         torch, c = self.torch, self.c
@@ -329,6 +337,17 @@ def worker(arguments, out):
     return failures
 
 
+def key_of(row):
+    return tuple(row.get(name) or "" for name in ("kind", "model", "change", "phase", "framework", "attention"))
+
+
+def read_rows(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
 def head_line(torch):
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], text=True, capture_output=True,
                             check=True).stdout.strip().splitlines()[0] if DEVICE == "cuda" else "none"
@@ -359,7 +378,10 @@ def main():
         with open(os.path.join(arguments.folder, f"rows-{arguments.worker}.csv"), "w", newline="") as out:
             sys.exit(worker(arguments, out) > 0)
     listed = items(arguments.headroom, arguments.device, arguments.what.split(","))
-    listed = [item for item in listed if not arguments.models or item[0]["model"] in arguments.models.split(",")]
+    kept = read_rows(arguments.output)
+    done = {key_of(row) for row in kept}
+    listed = [item for item in listed if key_of(item[0]) not in done
+              and (not arguments.models or item[0]["model"] in arguments.models.split(","))]
     if arguments.cpu:
         for _, *shapes in listed:
             for shape in filter(None, shapes):
@@ -373,6 +395,7 @@ def main():
         import torch
         with open(arguments.output, "w", newline="") as out:
             out.write(head_line(torch) + ",".join(COLUMNS) + "\n")
+            csv.DictWriter(out, COLUMNS, lineterminator="\n").writerows(kept)
             for i in range(arguments.workers):
                 out.write(open(os.path.join(folder, f"rows-{i}.csv")).read())
     sys.exit("steps_torch.py: a worker failed" if failed else 0)
