@@ -20,6 +20,7 @@ import pathlib
 import re
 import sys
 
+import docs_advice
 import docs_command
 import docs_findings
 import docs_gpu
@@ -33,7 +34,8 @@ import docs_sigma
 TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
-MODULES = docs_rows, docs_command, docs_findings, docs_gpu, docs_kernels, docs_papers, docs_picture, docs_readme, docs_sigma
+MODULES = (docs_rows, docs_command, docs_advice, docs_findings, docs_gpu, docs_kernels, docs_papers, docs_picture, docs_readme,
+           docs_sigma)
 
 
 class Page:

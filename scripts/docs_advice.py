@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of docs/advice-validated.md and of steps in docs/prediction.md, for the expressions in them (docs_numbers.py): what
+`headroom advise` predicts beside the rows of bench/steps_torch.py."""
+import json
+import statistics
+
+from docs_command import document
+from docs_rows import mean, median, rows, table
+
+TORCH = "h200/steps_torch.csv"
+RULES = {"vocabulary_alignment": "vocabulary", "head_size": "head size", "fewer_heads": "fewer heads", "parallel_layers": "parallel layers"}
+FORMS = {"compiled": "", "logits apart": ", logits not compiled"}
+PAPER = {"h": 2560, "L": 32, "s": 2048, "b": 4}
+HEADLINES = {"vocabulary 50304": {"a": 32, "v": 50304}, "20 heads": {"a": 20, "v": 50257}, "40 heads": {"a": 40, "v": 50257},
+             "64 heads": {"a": 64, "v": 50257}, "20 heads, vocabulary 50304": {"a": 20, "v": 50304}}
+FRAMEWORKS = {"compiled": "torch.compile, one CUDA graph", "eager": "operator by operator"}
+
+
+def step_ns(model, attention="fused", framework="compiled", phase="forward", more=""):
+    return document(f"advise {model} --device h200 --attention {attention} --framework {framework} --phase {phase} {more}")["step_time_ns"]
+
+
+def short(change):
+    return json.dumps({**PAPER, **change}, separators=(",", ":"))
+
+
+def predicted_gain(row):
+    """Of a finding, or of one of the paper's shapes. What is no finding any more has none."""
+    if row.get("kind") == "headline":
+        before = step_ns(short({"a": 32, "v": 50257}), row.attention)
+        return before / step_ns(short(HEADLINES[row["change"]]), row.attention) - 1
+    advice = document(f"advise {row['model']} --device h200 --only free,retrain -b {row.batch} --seq {row.seq}")
+    found = [f["predicted_gain"] for f in advice["findings"] if f["rule"] == row["change"]]
+    return found[0] if found else None
+
+
+def pairs(found):
+    """(row, predicted, measured) of the rows that have both."""
+    both = [(row, predicted_gain(row), row.gain) for row in found]
+    return [(row, predicted, measured) for row, predicted, measured in both if predicted is not None]
+
+
+def torch_gains(kind="gain"):
+    return pairs(rows(TORCH, kind=kind))
+
+
+def points(found):
+    return [100 * abs(predicted - measured) for _, predicted, measured in found]
+
+
+def gains_sentence():
+    torch, paper = torch_gains(), torch_gains("headline")
+    parts = [f"{len(found)} {name} by {median(points(found)):.1f} points in the median, {statistics.fmean(points(found)):.1f} in the mean and "
+             f"{max(points(found)):.1f} at most" for name, found in (("findings", torch),
+                                                                      ("shapes of the paper", paper))]
+    models = len({row["model"] for row, _, _ in torch})
+    return f"Of {models} models and the paper's one, predicted gains are off: {'; '.join(parts)}."
+
+
+def gain_cells(row, predicted, measured, low, high):
+    return [f"{100 * measured:+.1f}% ({100 * low:+.1f} to {100 * high:+.1f})", f"{100 * predicted:+.1f}%",
+            f"{100 * (predicted - measured):+.1f}"]
+
+
+def torch_table():
+    return table(["model", "finding", "measured gain", "predicted", "points off"],
+                 [[row["model"], RULES[row["change"]] + FORMS[row["framework"]], *gain_cells(row, predicted, measured, row.gain_low, row.gain_high)]
+                  for row, predicted, measured in torch_gains()])
+
+
+def paper_table():
+    return table(["GPT-3 2.7B with", "attention", "measured gain", "predicted", "points off"],
+                 [[row["change"] + FORMS[row["framework"]], row["attention"], *gain_cells(row, predicted, measured, row.gain_low, row.gain_high)]
+                  for row, predicted, measured in torch_gains("headline")])
+
+
+# ---- steps ----
+
+
+def step_pairs(phase, framework):
+    return [(row, step_ns(row["model"], "fused", framework, phase), row.step_ns)
+            for row in rows(TORCH, kind="step", phase=phase, framework=framework)]
+
+
+def error_cells(found):
+    errors = [abs(predicted / measured - 1) for _, predicted, measured in found]
+    bias = mean(predicted / measured for _, predicted, measured in found) - 1
+    return [len(found), f"{100 * statistics.fmean(errors):.1f}%", f"{100 * max(errors):.1f}%", f"{100 * bias:+.1f}%"]
+
+
+def steps_table():
+    lines = [[f"PyTorch, {FRAMEWORKS[framework]}", {"forward": "forward", "train": "forward and backward"}[phase],
+              *error_cells(step_pairs(phase, framework))] for framework in FRAMEWORKS for phase in ("forward", "train")]
+    return table(["whose step", "pass", "models", "mean error", "largest", "bias"], lines)
+
+
+def step_models_table():
+    """Predicted over measured, model by model."""
+    columns = [(f"{framework}, {phase}", dict((row["model"], predicted / measured) for row, predicted, measured in
+                                               step_pairs(phase, framework)))
+               for framework in FRAMEWORKS for phase in ("forward", "train")]
+    models = list(dict.fromkeys(model for _, column in columns for model in column))
+    return table(["model"] + [name for name, _ in columns],
+                 [[model] + [f"{column[model]:.3f}" if model in column else "" for _, column in columns] for model in models])
