@@ -61,6 +61,7 @@ typedef struct hr_attention_share {
   int64_t head_dim;
   double forward_share, backward_share; /* of the library's best GEMM, long sequences without a mask */
   double headroom_share;                /* forward_share of Headroom's own kernel; 0: as forward_share */
+  double headroom_block_ns;             /* overhead of one of its Q tiles; 0: hr_hardware.attention_block_ns */
 } hr_attention_share;
 
 /** Cost of attention with one or a few queries per sequence (split-KV). "A pair" is a K or V head of one sequence. */

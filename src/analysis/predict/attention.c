@@ -24,7 +24,7 @@
 
 hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64_t head_dim)
 {
-  hr_attention_share share = {0, FORWARD_SHARE_UNKNOWN, BACKWARD_SHARE_UNKNOWN, 0};
+  hr_attention_share share = {.forward_share = FORWARD_SHARE_UNKNOWN, .backward_share = BACKWARD_SHARE_UNKNOWN};
   for (size_t i = 0; i < hardware->attention_count; i++) {
     share = hardware->attentions[i];
     if (head_dim <= share.head_dim)
@@ -78,10 +78,10 @@ static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attent
   bool own = framework == HR_FRAMEWORK_HEADROOM;
   if (!own && is_latent(a) && hardware->prefill_latent.launch_ns > 0)
     return hardware->prefill_latent;
-  return (hr_prefill_cost){.launch_ns =
-                               own ? hardware->launch_ns : fmax(hardware->prefill_launch_ns, hardware->launch_ns),
-                           .block_ns = hardware->attention_block_ns,
-                           .share = own && share.headroom_share > 0 ? share.headroom_share : share.forward_share};
+  return (hr_prefill_cost){
+      .launch_ns = own ? hardware->launch_ns : fmax(hardware->prefill_launch_ns, hardware->launch_ns),
+      .block_ns = own && share.headroom_block_ns > 0 ? share.headroom_block_ns : hardware->attention_block_ns,
+      .share = own && share.headroom_share > 0 ? share.headroom_share : share.forward_share};
 }
 
 /* One Q tile per slot. Without a mask all tiles take equally long and the last wave may be partly empty. With a mask
