@@ -219,8 +219,6 @@ __device__ inline void combine_row(const latent_call &call, const shared_item &i
 
 extern "C" __global__ __launch_bounds__(HR_LATENT_COMBINE_THREADS) void combine(const __grid_constant__ latent_call call)
 {
-  allow_next_kernel();
-  wait_for_kernel_before();
   int row_block = blockIdx.x / BLOCKS_OF_ROWS % call.row_blocks, team = blockIdx.x / BLOCKS_OF_ROWS / call.row_blocks + 1;
   shared_item item = find_shared(call, team);
   if (item.first == item.end)
