@@ -4,8 +4,8 @@
 import json
 import statistics
 
-from docs_command import document
-from docs_rows import mean, median, rows, table
+from docs_command import document, rows_of
+from docs_rows import RESULTS, mean, median, rows, table
 
 TORCH = "h200/steps_torch.csv"
 RULES = {"vocabulary_alignment": "vocabulary", "head_size": "head size", "fewer_heads": "fewer heads", "parallel_layers": "parallel layers"}
@@ -82,6 +82,11 @@ def step_pairs(phase, framework):
             for row in rows(TORCH, kind="step", phase=phase, framework=framework)]
 
 
+def own_pairs():
+    return [(row, step_ns(row["model"], "fused", "headroom"), row.step_ns) for row in rows("h200/steps_headroom.csv")
+            if not row["model"].startswith("hit")]
+
+
 def error_cells(found):
     errors = [abs(predicted / measured - 1) for _, predicted, measured in found]
     bias = mean(predicted / measured for _, predicted, measured in found) - 1
@@ -91,6 +96,7 @@ def error_cells(found):
 def steps_table():
     lines = [[f"PyTorch, {FRAMEWORKS[framework]}", {"forward": "forward", "train": "forward and backward"}[phase],
               *error_cells(step_pairs(phase, framework))] for framework in FRAMEWORKS for phase in ("forward", "train")]
+    lines.append(["Headroom's kernels", "forward", *error_cells(own_pairs())])
     return table(["whose step", "pass", "models", "mean error", "largest", "bias"], lines)
 
 
@@ -99,6 +105,53 @@ def step_models_table():
     columns = [(f"{framework}, {phase}", dict((row["model"], predicted / measured) for row, predicted, measured in
                                                step_pairs(phase, framework)))
                for framework in FRAMEWORKS for phase in ("forward", "train")]
+    columns.append(("Headroom's kernels", dict((row["model"], predicted / measured) for row, predicted, measured in own_pairs())))
     models = list(dict.fromkeys(model for _, column in columns for model in column))
     return table(["model"] + [name for name, _ in columns],
                  [[model] + [f"{column[model]:.3f}" if model in column else "" for _, column in columns] for model in models])
+
+
+# ---- a search's hits ----
+
+
+def search_sentence():
+    """How near the measured best of the ten that are predicted fastest comes to the best of all."""
+    hits = [row for row in rows("h200/steps_headroom.csv") if row["model"].startswith("hit")]
+    order = [row.step_ns for row in sorted(hits, key=lambda row: int(row["model"][3:]))]
+    return (f"Of {len(order)} hits of a search, the measured best of the first ten is {100 * (min(order[:10]) / min(order) - 1):.1f}% slower "
+            f"than the best of all.")
+
+
+# ---- random points ----
+
+RANDOM = "h200/random.csv"
+CLASSES = {"GEMMs": ("gemm", "gemm_narrow"), "of these, sizes of 16 bytes or a multiple": ("gemm",), "of these, others": ("gemm_narrow",),
+           "batched GEMMs": ("bmm",), "attention": ("attention",)}
+TARGETS = {"GEMMs": "4%, 12%", "batched GEMMs": "5%, 15%", "attention": "5%"}
+
+
+def ranks(values):
+    order = sorted(range(len(values)), key=values.__getitem__)
+    return [rank for _, rank in sorted(zip(order, range(len(values))))]
+
+
+def random_line(name, found):
+    ratios = [float(row["ratio"]) for row in found]
+    errors = sorted(max(ratio, 1 / ratio) - 1 for ratio in ratios)
+    inside = sum(float(row["predicted_low_ns"]) <= float(row["measured_ns"]) <= float(row["predicted_high_ns"]) for row in found)
+    rank = statistics.correlation(*(ranks([float(row[key]) for row in found]) for key in ("predicted_ns", "measured_ns")))
+    return [name, len(found), f"{100 * statistics.median(errors):.1f}%", f"{100 * (mean(1 + error for error in errors) - 1):.1f}%",
+            f"{100 * errors[-(-9 * len(errors) // 10) - 1]:.1f}%", f"{100 * (mean(ratios) - 1):+.1f}%",
+            f"{100 * inside / len(found):.0f}%", f"{rank:.3f}", TARGETS.get(name, "")]
+
+
+def random_table():
+    """The points of `headroom validate` on an H200, all and those of 30 µs and more."""
+    found = rows_of(f"validate --from {RESULTS / RANDOM} --device h200")
+    lines = []
+    for name, kinds in CLASSES.items():
+        of_kind = [row for row in found if row["kind"] in kinds]
+        lines.append(random_line(name, of_kind))
+        lines.append(random_line(f"{name}, 30 µs and more", [row for row in of_kind if float(row["measured_ns"]) >= 30e3]))
+    return table(["kind", "points", "median error", "mean", "90% within", "bias", "in the interval", "rank correlation",
+                  "target: median, 90% within"], lines)

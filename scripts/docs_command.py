@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the command predicts, for the expressions in docs/*.md (docs_numbers.py)."""
+import csv
 import functools
 import json
 import os
@@ -37,3 +38,8 @@ def printed(line, lines="", blocks=""):
 def document(line):
     """The JSON of a command, without the word headroom."""
     return json.loads(_output(*line.split(), "-f", "json"))
+
+
+def rows_of(line):
+    """The rows of a command's CSV."""
+    return list(csv.DictReader(_output(*line.split(), "-f", "csv").splitlines()))

@@ -48,11 +48,11 @@ def rows(advice, wanted, model, attention):
         if finding["rule"] not in measured or not (finding["rule"] in wanted or finding in advice["combined"]):
             continue
         m = measured[finding["rule"]]
-        yield dict(model=model, attention=attention, rule=finding["rule"], severity=finding["severity"],
-                   current=finding["current"], suggested=finding["suggested"], batch=advice["measurement"]["batch"],
+        yield dict(model=model, attention=attention, rule=finding["rule"], severity=finding.get("severity", ""),
+                   current=finding.get("current", ""), suggested=finding["suggested"], batch=advice["measurement"]["batch"],
                    seq=advice["measurement"]["sequence"], predicted_gain=m["predicted_gain"], measured_gain=m["measured_gain"],
                    measured_low=m["measured_gain_low"], measured_high=m["measured_gain_high"], status=m["status"],
-                   reason=m["reason"], **{"class": finding["class"]})
+                   reason=m["reason"], **{"class": finding.get("class", "")})
 
 
 def main():

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Predictions against the random points that an H200 measured (docs/prediction.md). Predictions are deterministic, so
+ * bounds on their error are ordinary tests. */
+#include "test.h"
+
+#include "unit/measured.h"
+
+#include <headroom/resolve.h>
+#include <headroom/validate.h>
+
+#define POINTS HEADROOM_SOURCE_DIR "/data/results/h200/random.csv"
+
+typedef struct bound {
+  hr_interval_kind kind;
+  int64_t least_rows;
+  double median, p90;                /* at most */
+  double coverage, rank_correlation; /* at least */
+} bound;
+
+static const bound bounds[] = {
+    {HR_INTERVAL_GEMM, 31, 0.08, 0.20, 0.85, 0.99},
+    {HR_INTERVAL_GEMM_NARROW, 15, 0.15, 0.50, 0.60, 0.90},
+    {HR_INTERVAL_BMM, 16, 0.11, 0.37, 0.60, 0.97},
+    {HR_INTERVAL_ATTENTION, 10, 0.16, 0.55, 0.45, 0.98},
+};
+
+static const hr_validated_group *group_of(const hr_validation *v, hr_interval_kind kind)
+{
+  for (size_t i = 0; i < v->group_count; i++) {
+    const hr_validated_group *g = &v->groups[i];
+    if (g->kind == kind && g->least_ns <= 0 && isinf(g->most_ns))
+      return g;
+  }
+  return NULL;
+}
+
+static void expect(hr_interval_kind kind, const char *what, double value, double least, double most)
+{
+  if (!(value >= least && value <= most))
+    fail_msg("%s: %s %.4f is not from %.4f to %.4f", hr_interval_kind_name(kind), what, value, least, most);
+}
+
+static void random_points_are_predicted_within_the_documented_bounds(void **state)
+{
+  (void)state;
+  const hr_hardware h200 = measured_hardware("h200");
+  const hr_validate_options options = hr_validate_options_default();
+  hr_validation *v = NULL;
+  hr_error error;
+  assert_ok(hr_validate_file(&h200, POINTS, &options, &v, &error), error);
+  assert_int_equal(v->skipped, 0);
+  for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+    const bound *b = &bounds[i];
+    const hr_validated_group *g = group_of(v, b->kind);
+    assert_non_null(g);
+    expect(b->kind, "rows", (double)g->rows, (double)b->least_rows, INFINITY);
+    expect(b->kind, "median", g->median, 0, b->median);
+    expect(b->kind, "p90", g->p90, 0, b->p90);
+    expect(b->kind, "coverage", g->coverage, b->coverage, 1);
+    expect(b->kind, "rank correlation", g->rank_correlation, b->rank_correlation, 1);
+  }
+  hr_validation_free(v);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(random_points_are_predicted_within_the_documented_bounds),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
