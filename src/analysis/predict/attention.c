@@ -217,8 +217,8 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
   p.matrix_ns = (double)op->flops / rate * 1e9;
   p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, 0);
   double computed = entries > 0 ? computed_entries(a, Q_TILE, (double)entries) / (double)entries : 1;
-  double filled_ns = p.matrix_ns * computed * padding / share +
-                     blocks / (double)hardware->multiprocessors * hardware->attention_block_ns;
+  double blocks_ns = blocks / (double)hardware->multiprocessors * hardware->attention_block_ns;
+  double filled_ns = fmax(p.matrix_ns * computed * padding / share + blocks_ns, p.matrix_ns);
   p.tile_waste = 1 - 1 / computed;
   p.tile_ns = filled_ns - p.matrix_ns;
   hr_prediction_finish(hardware, hr_overlap(filled_ns, p.memory_ns), (double)op->flops,
