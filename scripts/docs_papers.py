@@ -193,11 +193,8 @@ BARS = (("Small (h=2560, a=20)", 2560, 20, "unfused"), ("Large (h=16384, a=128)"
         ("Large + Flash (h=16384, a=128)", 16384, 128, "fused"))
 
 
-def shares(hidden, heads, attention):
-    """Predicted shares of a layer's time on an A100, in percent, by the names of figures 2 and 11."""
-    found = document(f'advise {{"h":{hidden},"a":{heads},"L":1,"v":64}} --device a100-sxm4-80gb --attention {attention} --dtype fp16 --framework headroom --dropout forward')
-    times = {row["name"]: row["count"] * row["predicted_ns"] for row in found["operators"]
-             if row["name"] not in ("embedding", "embedding_dropout", "logit", "final_norm")}
+def shares(times):
+    """Shares of a layer's time, in percent, by the names of figures 2 and 11: of the times of its operators."""
     total, of = sum(times.values()), {}
     for part, names in PARTS.items():
         of[part] = 100 * sum(times.get(name, 0) for name in names) / total
@@ -208,12 +205,32 @@ def shares(hidden, heads, attention):
     return of
 
 
+def predicted_shares(hidden, heads, attention):
+    """Of a layer on an A100."""
+    found = document(f'advise {{"h":{hidden},"a":{heads},"L":1,"v":64}} --device a100-sxm4-80gb --attention {attention} --dtype fp16 --framework headroom --dropout forward')
+    return shares({row["name"]: row["count"] * row["predicted_ns"] for row in found["operators"]
+                   if row["name"] not in ("embedding", "embedding_dropout", "logit", "final_norm")})
+
+
+def measured_shares(sweep, case):
+    """Of a layer on an H200, each operator alone."""
+    row = one("h200/layer-shares.csv", sweep=sweep, case=case, status="ok")
+    return shares({name: float(time) for name, time in (part.split("=") for part in row.parts.split())})
+
+
+def shares_differ():
+    """The largest difference of a measured and a predicted share, in percentage points, rounded up."""
+    pairs = [(predicted_shares(*layer), measured_shares(figure, case)) for figure in ("fig2", "fig11")
+             for case, (_, *layer) in enumerate(BARS)]
+    return math.ceil(max(abs(ours[part] - here[part]) for ours, here in pairs for part in ours))
+
+
 def shares_table(figure, parts):
     lines = []
-    for name, hidden, heads, attention in BARS:
-        of = shares(hidden, heads, attention)
-        lines.append([name, *(f"{value(figure, part, name)} / {of[part]:.0f}" for part in parts)])
-    return table(["paper / predicted, %", *parts], lines)
+    for case, (name, *layer) in enumerate(BARS):
+        ours, here = predicted_shares(*layer), measured_shares(figure, case)
+        lines.append([name, *(f"{value(figure, part, name)} / {ours[part]:.0f} / {here[part]:.0f}" for part in parts)])
+    return table(["paper / predicted / H200, %", *parts], lines)
 
 
 # ---- figures 12, 13, 20 and the numbers of the text ----
