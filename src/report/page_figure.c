@@ -97,22 +97,21 @@ static json_t *figure_json(const hr_figure *figure)
 }
 
 /* Inside of a script nothing may look like markup: "</script>" and "<!--" would end or change it. */
-static void write_script_safe(FILE *out, const char *text)
+static int write_script_safe(const char *text, size_t size, void *out)
 {
-  for (; *text; text++) {
-    if (strchr("<>&", *text))
-      fprintf(out, "\\u%04x", (unsigned)(unsigned char)*text);
+  for (size_t i = 0; i < size; i++) {
+    if (text[i] == '<' || text[i] == '>' || text[i] == '&')
+      fprintf(out, "\\u%04x", (unsigned)(unsigned char)text[i]);
     else
-      fputc(*text, out);
+      fputc(text[i], out);
   }
+  return 0;
 }
 
 hr_status hr_page_write_figure(FILE *out, const hr_figure *figure, hr_error *error)
 {
   json_t *json = figure_json(figure);
-  char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(7)) : NULL;
-  json_decref(json);
-  if (!text)
+  if (!json)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the figure %s", figure->title);
   fputs("<figure class=\"chart\">\n<figcaption><strong>", out);
   hr_html_write(out, figure->title);
@@ -123,9 +122,13 @@ hr_status hr_page_write_figure(FILE *out, const hr_figure *figure, hr_error *err
     fputs("</span>", out);
   }
   fputs("</figcaption>\n<script type=\"application/json\">", out);
-  write_script_safe(out, text);
+  /* json_dumps() drops keys where its buffer cannot grow. */
+  int written =
+      json_dump_callback(json, write_script_safe, out, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(7));
+  json_decref(json);
+  if (written != 0)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the figure %s", figure->title);
   fputs("</script>\n</figure>\n", out);
-  free(text);
   return HR_OK;
 }
 

@@ -73,17 +73,20 @@ static void take_record(int line_end, void *context)
 static void parse_lines(csv_reader *r, struct csv_parser *parser, const char *text, size_t length)
 {
   int64_t line = 1;
-  for (const char *at = text, *end = text + length; at < end && r->status == HR_OK; line++) {
+  bool parsed = true;
+  for (const char *at = text, *end = text + length; at < end && parsed && r->status == HR_OK; line++) {
     const char *behind = memchr(at, '\n', (size_t)(end - at));
     size_t size = behind ? (size_t)(behind - at) + 1 : (size_t)(end - at);
     bool begins = r->found == 0 && r->used == 0;
     if (begins)
       r->record.line = line;
     if (!(begins && *at == '#'))
-      csv_parse(parser, at, size, take_field, take_record, r);
+      parsed = csv_parse(parser, at, size, take_field, take_record, r) == size;
     at += size;
   }
-  csv_fini(parser, take_field, take_record, r);
+  parsed = parsed && csv_fini(parser, take_field, take_record, r) == 0;
+  if (!parsed && r->status == HR_OK) /* without CSV_STRICT all text is right */
+    r->status = hr_fail(r->record.error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", r->record.name);
 }
 
 hr_status hr_csv_read(const char *text, size_t length, const char *name, hr_csv_record_fn take, void *context,
