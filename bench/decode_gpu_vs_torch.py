@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares Headroom's decode attention on a CUDA GPU with PyTorch's scaled_dot_product_attention, backends cudnn and flash.
+"""Compares Headroom's decode attention on a CUDA GPU with PyTorch's scaled_dot_product_attention, backends cudnn and flash,
+and, where it is installed, with FlashInfer.
 
     decode_gpu_vs_torch.py LIBHEADROOM [--output FILE.csv] [--quick] [--latent] [--kernel NAME]
 
@@ -9,16 +10,21 @@ a cache of bf16, contiguous and in pages of 16 tokens in random order. All run i
 A B C D A B C D. Each turn is a captured graph of as many calls as take about 1 ms, over sets of tensors that together are
 four times the L2, so that all operands are cold. A contender's ratio, its time over Headroom's with a contiguous cache, is
 computed per turn; its median is reported with a 95% confidence interval. Before that, rows of all results are compared with
-float64, and Headroom's output is poisoned first. Where PyTorch wants as many heads of K as of V, it gets them repeated
-beforehand, outside of the time.
+float64, also those of the recorded calls, and outputs are poisoned first. Where PyTorch and FlashInfer want as many heads of K
+as of V, they get them repeated beforehand, outside of the time.
+
+FlashInfer reads the pages of 16 tokens (BatchDecodeWithPagedKVCacheWrapper), with and without Tensor Cores; the faster one is
+recorded. Its plan is made outside of the time. nvcc compiles its kernels when they are first needed, which takes minutes.
 
 --latent: latent attention (head sizes 576 and 512, one K head that V is part of) instead, in pages of 64 tokens. No backend of
-scaled_dot_product_attention takes it, so the contender is two batched GEMMs (torch.bmm) with a softmax between, in bf16.
+scaled_dot_product_attention takes it, so the contenders are two batched GEMMs (torch.bmm) with a softmax between, in bf16, and
+FlashInfer's BatchMLAPagedAttentionWrapper, backend fa3.
 
 The bound is the bytes of K, V, Q and O at the rate at which this GPU reads 4 GiB in the same run, or for latent attention the
 FLOPs at the rate of a GEMM of 8192^3 in the same run, whichever takes longer. Exits with 1 where a result is wrong.
 """
 import argparse
+import concurrent.futures
 import csv
 import ctypes
 import datetime
@@ -37,7 +43,7 @@ import gemm_vs_torch as common
 TURN_S, SETTLE_S, SAMPLE_S, TURNS_LEAST = 1e-3, 0.1, 0.3, 12
 PAGE = 16
 LATENT_PAGE = 64
-CONTENDERS = ("paged", "cudnn", "flash", "bmm")
+CONTENDERS = ("paged", "cudnn", "flash", "flashinfer", "bmm")
 COLUMNS = ["batch", "keys", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim", "kernel", "bound_us", "contiguous_us",
            "contiguous_error"] + [f"{name}_{column}" for name in CONTENDERS
                                   for column in ("us", "ratio", "low", "high", "error")] + ["turns", "configuration"]
@@ -187,6 +193,98 @@ def run_bmm(row, q, k, v):
     return torch.bmm(scores.softmax(-1), v[:, :, 0])[:, None]
 
 
+class FlashInfer:
+    """FlashInfer's decode of pages. Raises ImportError where it is not installed."""
+
+    SIZES = (64, 128, 256)  # of a head: those whose kernels are compiled
+    WORKSPACE_BYTES = 256 * 2**20
+
+    def __init__(self, rows):
+        os.environ.setdefault("FLASHINFER_CUDA_ARCH_LIST", "9.0a")
+        import flashinfer
+        self.library = flashinfer
+        self.workspace = torch.zeros(self.WORKSPACE_BYTES, dtype=torch.uint8, device="cuda")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(lambda module: module.build_and_load(), self.modules(rows)))
+
+    def takes(self, row):
+        return is_latent(row) or row["qk_dim"] == row["v_dim"] and row["qk_dim"] in self.SIZES
+
+    def modules(self, rows):
+        from flashinfer.jit import attention as jit
+        types = (torch.bfloat16,) * 3 + (torch.int32,)
+        found = []
+        for size in sorted({row["qk_dim"] for row in rows if self.takes(row)}):
+            if size in self.SIZES:
+                found.append(jit.gen_batch_decode_module(*types, size, size, 0, False, False))
+                found.append(jit.gen_batch_prefill_module("fa2", *types, size, size, 0, False, False, False))
+            else:
+                found.append(jit.gen_batch_mla_module("fa3", *types, 512, size - 512, False))
+        return found
+
+    def table(self, row):
+        """The first pages of all sequences, on the CPU, and the pages of one."""
+        count = row["keys"] // page_of(row)
+        return torch.arange(row["batch"] + 1, dtype=torch.int32) * count, count
+
+    def latent(self, row, sets, outputs):
+        wrapper = self.library.mla.BatchMLAPagedAttentionWrapper(self.workspace, backend="fa3")
+        starts, _ = self.table(row)
+        lengths = torch.full((row["batch"],), row["keys"], dtype=torch.int32)
+        wrapper.plan(torch.arange(row["batch"] + 1, dtype=torch.int32), starts, sets[0][3].flatten(), lengths, row["q_heads"], 512,
+                     row["qk_dim"] - 512, LATENT_PAGE, False, 1 / math.sqrt(row["qk_dim"]), torch.bfloat16, torch.bfloat16)
+
+        def run(i):
+            q, k, _, table = sets[i]
+            wrapper._kv_indices_buf = table
+            wrapper.run(q[:, 0, :, :512], q[:, 0, :, 512:], k[:, :, 0, :512], k[:, :, 0, 512:], out=outputs[i][:, 0])
+            return outputs[i]
+        return run
+
+    def split(self, row, heads, sets, outputs, tensor_cores):
+        wrapper = self.library.BatchDecodeWithPagedKVCacheWrapper(self.workspace, "NHD", use_tensor_cores=tensor_cores)
+        starts, count = self.table(row)
+        wrapper.plan(starts, sets[0][3].flatten(), torch.full((row["batch"],), PAGE, dtype=torch.int32), row["q_heads"], heads,
+                     row["qk_dim"], PAGE, q_data_type=torch.bfloat16, kv_data_type=torch.bfloat16)
+
+        def run(i):
+            q, k, v, table = sets[i]
+            wrapper._paged_kv_indices_buf = table
+            wrapper.run(q[:, 0], (k, v), out=outputs[i][:, 0])
+            return outputs[i]
+        return run
+
+    def fastest(self, row, sets, in_pages):
+        """The call for set i, or None where FlashInfer refuses. `in_pages`: the sets in pages; a table belongs to each of them, so
+        it is exchanged in the wrapper, whose plan depends on lengths only."""
+        outputs = [empty_output(row) for _ in sets]
+        if is_latent(row):
+            return self.latent(row, in_pages, outputs)
+        heads = max(row["k_heads"], row["v_heads"])
+        if row["k_heads"] != row["v_heads"]:
+            in_pages = [paged(row, attention.expressed(row, inputs, heads)) for inputs in sets]
+        ways = []
+        for tensor_cores in (False, True):
+            try:
+                run = self.split(row, heads, in_pages, outputs, tensor_cores)
+                ways.append((time_of(run, len(sets)), run))
+            except Exception as refused:  # of FlashInfer's libraries, by many classes
+                print(f"FlashInfer {'with' if tensor_cores else 'without'} Tensor Cores: {str(refused).splitlines()[0][:120]}")
+        return min(ways, key=lambda way: way[0])[1] if ways else None
+
+
+def time_of(run, sets):
+    """Of a few calls, after warming up."""
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    for i in range(5):
+        if i == 2:
+            events[0].record()
+        run(i % sets)
+    events[1].record()
+    torch.cuda.synchronize()
+    return events[0].elapsed_time(events[1])
+
+
 def worst_error(row, inputs, out):
     """Largest error of the last sequence, in units of the allowed error: two roundings of the result's magnitude."""
     q, k, v, out = (t[-1].double() for t in (*inputs[:3], out))
@@ -227,12 +325,15 @@ def gemm_rate():
     return 20 * 2 * 8192**3 / events[0].elapsed_time(events[1]) * 1e3
 
 
-def contenders(row, plans, sets):
-    """Name, and the call for set i; what PyTorch refuses is left out."""
+def contenders(row, plans, sets, flashinfer):
+    """Name, and the call for set i; what PyTorch and FlashInfer refuse is left out."""
     outputs = [empty_output(row) for _ in sets]
     in_pages = [paged(row, inputs) for inputs in sets]
     found = {"contiguous": lambda i: plans[0].run(sets[i], outputs[i]),
              "paged": lambda i: plans[1].run(in_pages[i], outputs[i])}
+    theirs = flashinfer.fastest(row, sets, in_pages) if flashinfer and flashinfer.takes(row) else None
+    if theirs:
+        found["flashinfer"] = theirs
     if is_latent(row):
         return found | {"bmm": lambda i: run_bmm(row, *sets[i])}
     heads = max(row["k_heads"], row["v_heads"])
@@ -250,7 +351,7 @@ def check(row, calls, inputs):
     errors = {}
     for name, run in calls.items():
         out = run(0)
-        if name in ("contiguous", "paged"):
+        if name in ("contiguous", "paged", "flashinfer"):
             out.fill_(math.nan)
             out = run(0)
         errors[name] = worst_error(row, inputs, out)
@@ -259,15 +360,27 @@ def check(row, calls, inputs):
     return errors
 
 
-def compare(row, headroom, rate, gemm):
+def check_graph(row, inputs, name, graph, results):
+    """A contender that records on another stream leaves a graph without its calls, whose time says nothing."""
+    results[0].fill_(math.nan)
+    graph.replay()
+    torch.cuda.synchronize()
+    error = worst_error(row, inputs, results[0])
+    if error > 1:
+        raise RuntimeError(f"{name}'s recorded calls left a wrong result: {error:.3g} in units of the allowed error")
+
+
+def compare(row, headroom, flashinfer, rate, gemm):
     plans, inputs = [headroom.plan(row, page) for page in (0, page_of(row))], operands(row)
     set_bytes = sum(t.numel() * t.element_size() for t in inputs[:2 if is_latent(row) else 3])
     bound = max(plans[0].bytes / rate, plans[0].flops / gemm)
     sets = [inputs] + [operands(row) for _ in range(4 * common.L2_BYTES // set_bytes)]
-    calls = contenders(row, plans, sets)
+    calls = contenders(row, plans, sets, flashinfer)
     errors = check(row, calls, inputs)
     count = max(len(sets), min(64, math.ceil(TURN_S / (bound + 3e-6))))
     graphs = [common.capture(lambda i: run(i % len(sets)), count, headroom.stream) for run in calls.values()]
+    for name, graph in zip(calls, graphs):
+        check_graph(row, inputs, name, *graph)
     begin = time.monotonic()
     while time.monotonic() - begin < SETTLE_S:
         settled = sample(graphs, 2)
@@ -292,23 +405,36 @@ def label(row):
             f"d {row['qk_dim']}/{row['v_dim']}")
 
 
-def provenance(rate, gemm):
+def provenance(flashinfer, rate, gemm):
     return (f"# {torch.cuda.get_device_name()}, driver {common.driver()}, CUDA {torch.version.cuda}, PyTorch "
-            f"{torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {datetime.date.today()}; interleaved turns, cold "
+            f"{torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
+            f"{f'FlashInfer {flashinfer.library.__version__}, ' if flashinfer else ''}{datetime.date.today()}; interleaved turns, cold "
             f"L2, bench/decode_gpu_vs_torch.py; reads {rate * 1e-12:.3f} TB/s"
             f"{'' if math.isinf(gemm) else f', GEMM {gemm * 1e-12:.0f} TFLOP/s'}\n"
             "# errors are in units of the allowed error; ratios are a contender's time over Headroom's, contiguous\n")
 
 
+def find_flashinfer(rows):
+    """None where it is not installed."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        return None
+    try:
+        return FlashInfer(rows)
+    except ImportError as missing:
+        print(f"without FlashInfer: {missing}", flush=True)
+        return None
+
+
 def measure(arguments, headroom, file):
-    rate, gemm, wrong = read_rate(), gemm_rate() if arguments.latent else math.inf, 0
-    file.write(provenance(rate, gemm))
-    print(provenance(rate, gemm), end="")
+    rows, wrong = grid(arguments.quick, arguments.latent), 0
+    rate, gemm, flashinfer = read_rate(), gemm_rate() if arguments.latent else math.inf, find_flashinfer(rows)
+    file.write(provenance(flashinfer, rate, gemm))
+    print(provenance(flashinfer, rate, gemm), end="")
     writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for row in grid(arguments.quick, arguments.latent):
+    for row in rows:
         try:
-            r = compare(row, headroom, rate, gemm)
+            r = compare(row, headroom, flashinfer, rate, gemm)
             writer.writerow(r)
             file.flush()  # keeps the rows so far if the run is stopped
             print(f"{label(row):28} bound {r['bound_us']:>8} us, contiguous {r['contiguous_us']:>8}",

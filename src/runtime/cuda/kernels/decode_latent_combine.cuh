@@ -110,9 +110,12 @@ template <int GROUP> __device__ inline void store_item(const latent_call &call, 
   }
 }
 
-/* ---- the second kernel: a warp per row; a few rows of the row blocks of each first boundary of shares within a sequence ---- */
+/* ---- the second kernel: some rows of the row blocks for each boundary of shares within a sequence. Few boundaries: a warp per
+ * row; many: a block per row, since each row has many parts then, and a warp per 128 columns ---- */
 
 #define COLUMNS ((HR_V + 127) / 128) /* of a lane, in groups of four */
+#define BLOCKS_OF_ROWS ((USED_ROWS + HR_LATENT_COMBINE_ROWS - 1) / HR_LATENT_COMBINE_ROWS) /* of a row block and a boundary */
+#define MANY_BOUNDARIES 3
 
 /* The parts of a sequence: those of teams first … end − 1. The first team's is at place `place`, the others' at 0. */
 struct shared_item {
@@ -120,23 +123,22 @@ struct shared_item {
   int first, end, place;
 };
 
-/* The sequence that the share of team `team` begins within, if no share before does; otherwise first == end. Called by a warp. */
+/* The sequence that the share of team `team` begins within; first == end if there is none. Called by a warp. */
 __device__ inline shared_item find_shared(const latent_call &call, int team)
 {
   team_shares shares = divide_pairs(call);
-  int begin = shares.begin(team), before = shares.begin(team - 1);
+  int begin = shares.begin(team);
   shared_item item = {};
   if (begin == shares.pairs)
     return item;
   pair_place place = find_pair(call, begin);
-  int first = begin - place.pair, end = first + count_pairs(call, place.sequence);
-  if (place.pair == 0 || before > first)
+  if (place.pair == 0)
     return item;
+  int first = begin - place.pair, last = first + count_pairs(call, place.sequence) - 1;
   item.sequence = place.sequence;
-  item.first = team - 1;
-  item.place = before < first;
-  for (item.end = team + 1; item.end < call.teams && shares.begin(item.end) < end;)
-    item.end++;
+  item.first = shares.team_of(first);
+  item.end = shares.team_of(last) + 1;
+  item.place = shares.begin(item.first) < first;
   return item;
 }
 
@@ -146,31 +148,46 @@ __device__ inline int64 part_of_item(const latent_call &call, const shared_item 
 }
 
 /* A row of O while its parts are added: a lane has groups of four columns, 128 columns apart. */
-struct row_sum {
-  float4 out[COLUMNS];
+template <int GROUPS> struct row_sum {
+  float4 out[GROUPS];
   float sum;
 };
 
-__device__ inline void add_part(const latent_call &call, int64 part, float base, row_sum &row)
+/* Adds COUNT parts, whose loads are all in flight. */
+template <int GROUPS, int COUNT>
+__device__ inline void add_parts(const latent_call &call, const shared_item &item, int team, int row_block, int row, int column, float base,
+                                 row_sum<GROUPS> &all)
 {
-  const float4 *from = (const float4 *)(call.partial_o + part * HR_V) + threadIdx.x % 32;
-  float2 stats = call.partial_stats[part];
-  float factor = exp2_approx(stats.x - safe(base));
-  row.sum += stats.y * factor;
+  float4 o[COUNT][GROUPS];
+  float2 stats[COUNT];
 #pragma unroll
-  for (int i = 0; i < COLUMNS; i++) {
-    float4 o = from[32 * i];
-    row.out[i].x += o.x * factor;
-    row.out[i].y += o.y * factor;
-    row.out[i].z += o.z * factor;
-    row.out[i].w += o.w * factor;
+  for (int part = 0; part < COUNT; part++) {
+    int64 at = part_of_item(call, item, team + part, row_block) + row;
+    stats[part] = call.partial_stats[at];
+#pragma unroll
+    for (int i = 0; i < GROUPS; i++)
+      o[part][i] = *(const float4 *)(call.partial_o + at * HR_V + column + 128 * i);
+  }
+#pragma unroll
+  for (int part = 0; part < COUNT; part++) {
+    float factor = exp2_approx(stats[part].x - safe(base));
+    all.sum += stats[part].y * factor;
+#pragma unroll
+    for (int i = 0; i < GROUPS; i++) {
+      all.out[i].x += o[part][i].x * factor;
+      all.out[i].y += o[part][i].y * factor;
+      all.out[i].z += o[part][i].z * factor;
+      all.out[i].w += o[part][i].w * factor;
+    }
   }
 }
 
-/* Adds the parts of a row and finishes it. Called by a warp. */
-__device__ inline void combine_row(const latent_call &call, const shared_item &item, int row_block, int row)
+/* Adds the parts of GROUPS · 128 columns of a row from 128 `group` on, and finishes them. Called by a warp. */
+template <int GROUPS>
+__device__ inline void combine_row(const latent_call &call, const shared_item &item, int row_block, int row, int group)
 {
-  int lane = threadIdx.x % 32, head, query;
+  constexpr int AT_ONCE = 16 / GROUPS; /* parts */
+  int lane = threadIdx.x % 32, column = 128 * group + lane * 4, head, query;
   if (!find_row(call, row_block, row, head, query))
     return;
   float base = minus_infinity();
@@ -179,35 +196,38 @@ __device__ inline void combine_row(const latent_call &call, const shared_item &i
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
     base = fmaxf(base, __shfl_xor_sync(0xFFFFFFFFu, base, distance));
-  row_sum all = {};
+  row_sum<GROUPS> all = {};
   int team = item.first;
 #pragma unroll 1
-  for (; team + 8 <= item.end; team += 8)
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-      add_part(call, part_of_item(call, item, team + i, row_block) + row, base, all);
-#pragma unroll 2
-  for (; team < item.end; team++)
-    add_part(call, part_of_item(call, item, team, row_block) + row, base, all);
+  for (; team + AT_ONCE <= item.end; team += AT_ONCE)
+    add_parts<GROUPS, AT_ONCE>(call, item, team, row_block, row, column, base, all);
+#pragma unroll 1
+  for (; team + 2 <= item.end; team += 2)
+    add_parts<GROUPS, 2>(call, item, team, row_block, row, column, base, all);
+  if (team < item.end)
+    add_parts<GROUPS, 1>(call, item, team, row_block, row, column, base, all);
   float inverse = finish_row(call, length_of(call, item.sequence), head, query, base, all.sum);
   element *to = call.o + item.sequence * call.o_at.batch + query * call.o_at.row + head * call.o_at.head;
 #pragma unroll
-  for (int i = 0; i < COLUMNS; i++)
-    if (lane * 4 + 128 * i < call.v_dim)
-      *(uint2 *)(to + lane * 4 + 128 * i) =
+  for (int i = 0; i < GROUPS; i++)
+    if (column + 128 * i < call.v_dim)
+      *(uint2 *)(to + column + 128 * i) =
           make_uint2(scale_pair(all.out[i].x, all.out[i].y, inverse), scale_pair(all.out[i].z, all.out[i].w, inverse));
-  if (lane == 0)
+  if (column == 0)
     store_lse(call, item.sequence, head, query, base, all.sum);
 }
 
 extern "C" __global__ __launch_bounds__(HR_LATENT_COMBINE_THREADS) void combine(const __grid_constant__ latent_call call)
 {
-  constexpr int BLOCKS = (USED_ROWS + HR_LATENT_COMBINE_ROWS - 1) / HR_LATENT_COMBINE_ROWS; /* of a row block */
-  int first = blockIdx.x % BLOCKS * HR_LATENT_COMBINE_ROWS, row_block = blockIdx.x / BLOCKS % call.row_blocks;
-  shared_item item = find_shared(call, blockIdx.x / BLOCKS / call.row_blocks + 1);
+  int row_block = blockIdx.x / BLOCKS_OF_ROWS % call.row_blocks, team = blockIdx.x / BLOCKS_OF_ROWS / call.row_blocks + 1;
+  shared_item item = find_shared(call, team);
   if (item.first == item.end)
     return;
-#pragma unroll 1
-  for (int row = threadIdx.x / 32; row < HR_LATENT_COMBINE_ROWS; row += HR_LATENT_COMBINE_THREADS / 32)
-    combine_row(call, item, row_block, first + row);
+  int place = (team - 1 - item.first) * BLOCKS_OF_ROWS + blockIdx.x % BLOCKS_OF_ROWS; /* of this block, for the sequence */
+  int warp = threadIdx.x / 32, boundaries = item.end - item.first - 1;
+  if (boundaries < MANY_BOUNDARIES)
+    combine_row<COLUMNS>(call, item, row_block, place * HR_LATENT_COMBINE_ROWS + warp, 0);
+  else if (warp < COLUMNS)
+    for (int row = place; row < USED_ROWS; row += boundaries * BLOCKS_OF_ROWS)
+      combine_row<1>(call, item, row_block, row, warp);
 }

@@ -13,7 +13,7 @@ enum {
   HR_LATENT_PANEL = 64,         /* columns: rows of 128 bytes, 128-byte swizzle */
   HR_LATENT_PANEL_BYTES = 8192, /* HR_LATENT_ROWS or HR_LATENT_KEYS rows */
   HR_LATENT_COMBINE_THREADS = 128,
-  HR_LATENT_COMBINE_ROWS = 4 /* of a block */
+  HR_LATENT_COMBINE_ROWS = 4 /* of a block: one of each warp */
 };
 
 /** One decode call with latent attention. A row block is a Q tile of a sequence; a team has one thread block per row

@@ -127,6 +127,11 @@ __device__ inline pair_place find_pair(const latent_call &call, int number)
 struct team_shares {
   int pairs, share, larger;
   __device__ inline int begin(int team) const { return team * share + min(team, larger); }
+  __device__ inline int team_of(int pair) const
+  {
+    int behind = pair - larger * (share + 1);
+    return behind < 0 ? pair / (share + 1) : larger + behind / share;
+  }
 };
 
 __device__ inline team_shares divide_pairs(const latent_call &call)
