@@ -3,6 +3,7 @@
  * memory of the GPUs they are for, and for every architecture that they run on. Needs NVRTC, but no GPU. */
 #include "programs.h"
 
+#include "base/checked.h"
 #include "runtime/cuda/attention/attention.h"
 
 /* qk_dim, v_dim */
@@ -218,6 +219,45 @@ static void causal_heads_are_grouped_in_even_bands_that_fit_the_l2(void **state)
   assert_int_equal(hr_cuda_attention_band(&a, 0, 264, 50 << 20), 1);
 }
 
+/* Of 4 × 64 heads on 132 blocks with tiles of 128 rows and an L2 of 51 MiB. */
+static int32_t hopper_band(hr_mask mask, int64_t rows, int64_t qk_dim)
+{
+  hr_attention a = hr_attention_default();
+  a.dtype = HR_BF16, a.mask = mask, a.batch = 4;
+  a.q_len = rows, a.kv_len = rows <= 1025 ? 1024 : 2048;
+  a.q_heads = a.k_heads = a.v_heads = 64;
+  a.qk_dim = qk_dim, a.v_dim = 128;
+  return hr_flash_sm90_band(&a, hr_ceil_div(rows, 128), 132, 51 << 20);
+}
+
+/* K and V of a head of 128 and 1024 keys are 0.5 MiB, of 2048 keys 1 MiB. */
+static void hopper_bands_fit_a_share_of_the_l2_up_to_2048_rows(void **state)
+{
+  (void)state;
+  assert_int_equal(hopper_band(HR_MASK_NONE, 1024, 128), 20); /* 20% of the L2, of 4 * 132 / 8 */
+  assert_int_equal(hopper_band(HR_MASK_NONE, 1025, 128), 40); /* 40% */
+  assert_int_equal(hopper_band(HR_MASK_NONE, 2048, 128), 20);
+  assert_int_equal(hopper_band(HR_MASK_NONE, 2049, 128), 31);    /* 4 * 132 / 17 */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 1024, 128), 51);  /* half of the L2, of 8 * 132 / 8 */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 1025, 128), 117); /* 8 * 132 / 9 */
+}
+
+static void hopper_bands_of_longer_causal_calls_fit_for_heads_of_136_to_192(void **state)
+{
+  (void)state;
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 128), 66); /* 8 * 132 / 16 */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 136), 19); /* 40% of the L2 */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 192), 17); /* which holds 16: 2 Q tiles per block are the least */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 200), 66);
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2049, 136), 62); /* 8 * 132 / 17 */
+  hr_attention a = hr_attention_default();
+  a.dtype = HR_BF16, a.q_len = a.kv_len = 2048, a.mask = HR_MASK_NONE;
+  a.batch = 2, a.q_heads = a.k_heads = a.v_heads = 2, a.qk_dim = a.v_dim = 128;
+  assert_int_equal(hr_flash_sm90_band(&a, 16, 132, 51 << 20), 4); /* all */
+  a.batch = 8, a.q_heads = 64, a.k_heads = a.v_heads = 8;
+  assert_int_equal(hr_flash_sm90_band(&a, 16, 132, 51 << 20), 33); /* shared K and V: the L2 holds those of 163 heads */
+}
+
 /* The first rows of a causal call with more rows than keys have positions before the first key; a window that large,
  * counted back from there, would overflow 32 bits. */
 static void a_window_larger_than_all_keys_does_not_overflow(void **state)
@@ -247,6 +287,8 @@ int main(void)
       cmocka_unit_test(short_sequences_take_hopper_tiles_that_fit_their_keys),
       cmocka_unit_test(hopper_blocks_have_two_teams_for_few_rows_and_clusters_for_many),
       cmocka_unit_test(causal_heads_are_grouped_in_even_bands_that_fit_the_l2),
+      cmocka_unit_test(hopper_bands_fit_a_share_of_the_l2_up_to_2048_rows),
+      cmocka_unit_test(hopper_bands_of_longer_causal_calls_fit_for_heads_of_136_to_192),
       cmocka_unit_test(a_window_larger_than_all_keys_does_not_overflow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

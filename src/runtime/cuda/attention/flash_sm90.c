@@ -208,11 +208,7 @@ static hr_status make_counters(launch *l, hr_error *error)
   return HR_CU(driver, cuStreamSynchronize, (l->cuda->stream), error);
 }
 
-/* Heads of a band, which are processed at a time: the last Q tiles of all its heads come first, then those before. In
- * small bands K and V are read from memory once; large bands balance causal calls. Fastest on an H200: 4 Q tiles per
- * block, 8 if causal; no more than a share of the L2 holds, where Q tiles of a head are so few that each pair of them
- * would read K and V again; at least one Q tile per block, 2 if causal, a long one and a short one. */
-static int64_t band_heads(const hr_attention *a, int64_t q_tiles, int64_t blocks, size_t cache_bytes)
+int32_t hr_flash_sm90_band(const hr_attention *a, int64_t q_tiles, int64_t blocks, size_t cache_bytes)
 {
   bool causal = a->mask == HR_MASK_CAUSAL;
   int64_t heads = (causal ? 8 : 4) * blocks / q_tiles, least = hr_ceil_div((causal ? 2 : 1) * blocks, q_tiles);
@@ -222,7 +218,7 @@ static int64_t band_heads(const hr_attention *a, int64_t q_tiles, int64_t blocks
   bool pays = !causal || (a->qk_dim > 128 && a->qk_dim <= 192); /* other causal calls of 2048 lost 1 to 2% */
   if (a->q_len <= SHORT_MOST || (pays && a->q_len <= BAND_ROWS_MOST))
     heads = hr_min64(heads, (int64_t)((double)cache_bytes * share / entry));
-  return hr_min64(hr_max64(heads, least), a->q_heads * a->batch);
+  return (int32_t)hr_min64(hr_max64(heads, least), a->q_heads * a->batch);
 }
 
 /* Fills l->call and l->blocks for l->tiles. */
@@ -231,7 +227,7 @@ static void set_grid(launch *l, const hr_attention *a, int64_t multiprocessors, 
   const hr_flash_sm90 *t = &l->tiles;
   int64_t most = multiprocessors / t->cluster * t->teams; /* work items at a time */
   l->call = hr_cuda_attention_call(a, HR_SM90_GROUP_ROWS * t->consumers * t->cluster);
-  l->call.band_heads = (int32_t)band_heads(a, l->call.q_tiles, most, cache_bytes);
+  l->call.band_heads = hr_flash_sm90_band(a, l->call.q_tiles, most, cache_bytes);
   l->blocks = (unsigned)(hr_min64(l->call.work_items, multiprocessors / t->cluster) * t->cluster);
 }
 
