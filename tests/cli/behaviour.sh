@@ -122,7 +122,8 @@ expect_code "a full disk" 5 sh -c "'$H' describe -f json gpt2 > /dev/full" 2> er
 expect "one line about it" test "$(wc -l < errors)" -eq 1
 
 # Notes are written while the output file is open, which must not get the file descriptor of the closed stderr.
-"$H" sweep fig24 --points 1 --warm --db closed.db -o closed 2>&-
+echo '{"name": "small", "x": "m", "axes": {"m": [8]}, "problem": {"kind": "gemm", "m": "m", "n": 8, "k": 8}}' > small.json
+"$H" sweep small.json -d reference --dtype fp32 --time-limit 0.02 --db closed.db -o closed 2>&-
 expect "with stderr closed, notes do not go to the output file" sh -c "grep -q '^sweep' closed && ! grep -q note: closed"
 expect_code "standard output that is closed" 5 sh -c "'$H' describe gpt2 >&-" 2> errors
 expect_code "standard input that is closed" 3 sh -c "'$H' describe - <&-" 2> errors

@@ -137,7 +137,7 @@ expect "operators without a time are rows, too" test "$(kept --status out_of_mem
 expect "in addition to the rows with a time and the whole layer" test "$(kept)" = 13
 
 # ---- the number format, which a device may lack ----
-"$H" sweep fig24 --points 1 --warm --db default.db > table 2> note || say "a sweep runs in the default format of the processor"
+"$H" sweep near.json --points 1 --warm --db default.db > table 2> note || say "a sweep runs in the default format of the processor"
 expect "and its point has a time" grep -q '1 measured (0 failed' note
 "$H" sweep list 2> errors | grep -q ' 0 ns' && say "sweep list estimates a time"
 "$H" sweep list --dtype fp8 > table 2> note || say "sweep list takes a format that the device lacks"
