@@ -3,10 +3,10 @@
 # Builds what is needed and runs every test: a debug build with warnings as errors, the same under the address and
 # undefined-behaviour sanitizers, and the portable command.
 #   ./test.sh           what every change must pass
-#   ./test.sh --long    also: all kernel cases under the sanitizers, a build with clang, clang-tidy over everything,
-#                       valgrind, the thread and memory sanitizers, ten minutes of each fuzzer, HTML reports in Chromium,
-#                       GPU kernels emulated in all sizes, the aarch64 build under qemu, the portable command on
-#                       Debian 11's C library
+#   ./test.sh --long    also: all kernel cases, sweeps and examples of the command under the sanitizers, a build with
+#                       clang, clang-tidy over everything, valgrind, the thread and memory sanitizers, ten minutes of
+#                       each fuzzer, HTML reports in Chromium, GPU kernels emulated in all sizes, the aarch64 build
+#                       under qemu, the portable command on Debian 11's C library
 # It installs what is missing with apt (and says so first). Ends with "N passed, N failed"; fails if any did.
 set -uo pipefail
 long=
@@ -84,7 +84,7 @@ if [ -n "$long" ]; then
     check sysroots scripts/sysroot.sh build/sysroot-debian11 amd64 bullseye
     suite portable-debian11
   fi
-  check sanitized env HEADROOM_TEST=whole ctest --preset asan -R '^test_(attention|rowwise|decode|properties)' -j "$jobs"
+  check sanitized env HEADROOM_TEST=whole ctest --preset asan -R '^(test_(attention|rowwise|decode|properties)|cli_(options|examples|sweep)$)' -j "$jobs"
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
   check faults env HEADROOM_TEST=whole ctest --preset debug -L faults
