@@ -215,9 +215,10 @@ HR_API hr_status hr_store_export(hr_store *store, const hr_result_filter *filter
                                  hr_error *error);
 
 /** Reads what hr_store_export() wrote, in either format, and adds the rows whose ids the store lacks, all or none.
- *  Columns may be missing or in another order; a row without an id gets one. `name` is the input's name in messages.
- *  *change may be NULL. Signals that interrupt a read do not end it, unless the store's options say so.
- *  HR_ERROR_UNREADABLE names the line and the column; errors of hr_store_append(). */
+ *  Columns may be missing or in another order; a row without an id gets one. Lines of CSV that begin with # outside a
+ *  quoted field are skipped. `name` is the input's name in messages. *change may be NULL. Signals that interrupt a read
+ *  do not end it, unless the store's options say so. HR_ERROR_UNREADABLE names the line and the
+ *  column; errors of hr_store_append(). */
 HR_API hr_status hr_store_import(hr_store *store, FILE *in, const char *name, hr_store_change *change, hr_error *error);
 
 #ifdef __cplusplus

@@ -102,6 +102,8 @@ static hr_status why_not_parsed(csv_reader *r)
 static hr_status take_line(hr_import *import, void *context, const char *line, size_t length)
 {
   csv_reader *r = context;
+  if (!import->continues && length > 0 && line[0] == '#') /* a comment; a quoted field may begin so */
+    return HR_OK;
   if (r->column_count == 0 && !import->continues)
     HR_TRY(check_format(import, line, length));
   if (memchr(line, '\0', length))
