@@ -105,7 +105,7 @@ void hr_gnuplot_number(FILE *out, double number)
 const char *hr_gnuplot_colour(size_t style)
 {
   static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                        "#E69F00", "#56B4E9", "#000000", "#7F7F7F"};
+                                        "#E69F00", "#56B4E9", "#000000", "#666666"};
   return colours[style % (sizeof colours / sizeof *colours)];
 }
 

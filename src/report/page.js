@@ -4,8 +4,8 @@
 "use strict";
 (() => {
   /* The colours of Okabe and Ito, which the colour-blind can tell apart; on a dark ground black and blue are replaced. */
-  const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#8a7f00"];
-  const DARK = ["#56b4e9", "#ff8a3d", "#35c79b", "#e29cc4", "#9ad2f5", "#f0b93a", "#ececf0", "#f0e442"];
+  const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#666666"];
+  const DARK = ["#56b4e9", "#f07020", "#35c79b", "#e29cc4", "#9ad2f5", "#f0b93a", "#ececf0", "#f0e442"];
   const MARKERS = ["circle", "rect", "triangle", "rectRot", "cross", "star", "crossRot", "dash"];
   const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4]];
   const WHISKERS_MOST = 400; /* more intervals hide the lines */
