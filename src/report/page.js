@@ -229,7 +229,7 @@
   };
   const rowsOf = (figure) =>
     figure.series.flatMap((series) => series.points.map(point).map((p) =>
-      [series.name || figure.y.label, figure.x.scale === "names" ? xText(figure, p.x) : p.x, p.y, p.low, p.high, p.status || "ok",
+      [series.name || figure.y.label, figure.x.scale === "names" ? xText(figure, p.x) : p.x, p.y, p.low, p.high, p.status === "not_found" ? "not run" : p.status || "ok",
         figure.form === "stacks" ? "" : series.origin])); /* of a stack the column says it */
   const openTable = (figure, details) => {
     const table = make("table", undefined, { class: "sortable" }), head = make("tr"), body = make("tbody");
@@ -269,8 +269,9 @@
     const at = Math.min(share * 2, 1.999), from = HEAT[Math.floor(at)], to = HEAT[Math.floor(at) + 1];
     return from.map((c, i) => Math.round(c + (to[i] - c) * (at % 1)));
   };
+  const absence = (status) => (status === "not_found" ? "not run" : status.replaceAll("_", " "));
   const heatCell = (p, low, high) => {
-    if (!p || p.y === null) return make("td", p && p.status ? p.status.replaceAll("_", " ") : "–", { class: "none" });
+    if (!p || p.y === null) return make("td", p && p.status ? absence(p.status) : "–", { class: "none" });
     const share = p.y > 0 && high > low ? Math.log(p.y / low) / Math.log(high / low) : 0;
     const colour = heat(share), bright = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2];
     const td = make("td", p.label || show(p.y), { "data-v": p.y });
