@@ -25,6 +25,15 @@ def _output(*arguments):
     return done.stdout
 
 
+@functools.lru_cache(maxsize=None)
+def beside(name):
+    """What a program of the build that made the command prints."""
+    if not _program.get("path"):
+        raise ValueError("needs --headroom PATH")
+    path = os.path.join(os.path.dirname(_program["path"]), name)
+    return subprocess.run([path], capture_output=True, text=True, check=True).stdout
+
+
 def printed(line, lines="", blocks=""):
     """What a command prints, as an indented block: the lines that match, of blocks whose first line does."""
     chosen = [f"$ {line}"]

@@ -29,13 +29,14 @@ import docs_papers
 import docs_picture
 import docs_readme
 import docs_rows
+import docs_serving
 import docs_sigma
 
 TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
 MODULES = (docs_rows, docs_command, docs_advice, docs_findings, docs_gpu, docs_kernels, docs_papers, docs_picture, docs_readme,
-           docs_sigma)
+           docs_serving, docs_sigma)
 
 
 class Page:

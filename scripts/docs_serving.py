@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of docs/serving.md: published rates of servers beside serve-plan's predictions (docs_numbers.py).
+
+bench/serving_accuracy.c predicts every row of data/results/published/serving.csv in one run."""
+import functools
+
+from docs_command import beside, rows_of
+from docs_rows import mean, table
+
+LENGTHS = ("128/128", "128/2048", "128/4096", "500/2000", "1000/1000", "1000/2000", "2048/128", "2048/2048", "5000/500",
+           "20000/2000")
+MODELS = {"llama-3.1-8b": "Llama 3.1 8B", "llama-3.1-70b": "Llama 3.1 70B", "mixtral-8x7b-v0.1": "Mixtral 8×7B"}
+GPUS = {"h200": "H200", "h100-sxm": "H100", "a100-sxm4-80gb": "A100", "l40s": "L40S"}
+
+
+def _pair(cells):
+    """The published and the predicted figure; None if it was not published."""
+    return (float(cells[0]), float(cells[1])) if cells[0] else None
+
+
+@functools.lru_cache(maxsize=None)
+def served(source):
+    """Rows of a source: model, device, t, lengths, batch, and pairs of rate, ttft, tpot."""
+    blocks = beside("bench/serving_accuracy").strip().split("\n\n")
+    lines = blocks[blocks.index(source) + 1].split("\n")[2:]
+    found = []
+    for line in lines:
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        cells += [""] * (14 - len(cells))
+        found.append({"model": cells[0], "device": cells[1], "t": int(cells[2]), "lengths": cells[3], "batch": int(cells[4]),
+                      "rate": _pair(cells[5:7]), "ttft": _pair(cells[8:10]), "tpot": _pair(cells[11:13])})
+    return found
+
+
+def served_rows(source, **wanted):
+    found = [row for row in served(source) if all(row[name] == value for name, value in wanted.items())]
+    if not found:
+        raise ValueError(f"no row of {source} with {wanted}")
+    return found
+
+
+def ratios_of(source, **wanted):
+    return [row["rate"][1] / row["rate"][0] for row in served_rows(source, **wanted) if row["rate"]]
+
+
+def mean_error(*some):
+    """Of the ratios of several lists, in percent."""
+    ratios = [ratio for one_of in some for ratio in one_of]
+    return 100 * sum(abs(ratio - 1) for ratio in ratios) / len(ratios)
+
+
+def requests_at_once_table():
+    systems = [("llama-3.1-70b", "h200", 1), ("llama-3.1-70b", "h100-sxm", 2), ("llama-3.1-8b", "h200", 1), ("llama-3.1-8b", "h100-sxm", 1)]
+    head, lines = ["prompt/output"], []
+    for model, device, t in systems:
+        name = f"{model.rpartition('-')[2].upper()}, {'two' if t > 1 else 'one'} {GPUS[device]}"
+        head += [name, "predicted", ""]
+    for lengths in LENGTHS:
+        line = [lengths]
+        for model, device, t in systems:
+            measured, predicted = served_rows("trtllm-1.0", model=model, device=device, t=t, lengths=lengths)[0]["rate"]
+            line += [f"{measured:,.0f}", f"{predicted:,.0f}", f"{predicted / measured:.2f}"]
+        lines.append(line)
+    return table(head, lines)
+
+
+def ratio_spread(ratios):
+    return f"{mean(ratios):.2f} ({min(ratios):.2f} … {max(ratios):.2f})" if ratios else None
+
+
+def in_flight_table():
+    """TensorRT-LLM 0.17: the ratios of the nine lengths."""
+    found = served("trtllm-0.17")
+    lines = []
+    for model, name in MODELS.items():
+        for t in sorted({row["t"] for row in found if row["model"] == model}):
+            ratios = {gpu: [row["rate"][1] / row["rate"][0] for row in found
+                            if (row["model"], row["t"], row["device"]) == (model, t, gpu)] for gpu in GPUS}
+            lines.append([name, t, *(ratio_spread(ratios[gpu]) for gpu in GPUS)])
+    return table(["model", "t", *GPUS.values()], lines)
+
+
+def three_digits(value):
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def streaming_table():
+    """NVIDIA NIM by sequences in flight."""
+    lines = []
+    for row in served("nim-1.8"):
+        cells = []
+        for name, unit in (("rate", ""), ("tpot", " ms")):
+            measured, predicted = row[name]
+            cells += [three_digits(measured) + unit, three_digits(predicted) + unit, f"{predicted / measured:.2f}"]
+        lines.append([row["batch"], *cells, *(f"{value:.0f} ms" for value in row["ttft"])])
+    return table(["in flight", "tokens/s", "predicted", "ratio", "TPOT", "predicted", "ratio", "TTFT", "predicted without a queue"], lines)
+
+
+def gpus(row):
+    return f"{row['t']} × {row['device']}"
+
+
+def first_token_table():
+    lines = []
+    for row in (one_of for source in ("trtllm-0.6.1", "trtllm-0.5") for one_of in served(source) if one_of["ttft"]):
+        measured, predicted = row["ttft"]
+        lines.append([row["model"], gpus(row), row["lengths"].partition("/")[0], f"{three_digits(measured)} ms",
+                      f"{three_digits(predicted)} ms", f"{predicted / measured:.2f}"])
+    return table(["model", "GPUs", "prompt", "measured", "predicted", "ratio"], lines)
+
+
+def static_batch_table():
+    lines = []
+    for row in (one_of for source in ("trtllm-0.6.1", "trtllm-0.5") for one_of in served(source) if one_of["rate"]):
+        measured, predicted = row["rate"]
+        lines.append([row["model"], gpus(row), row["lengths"], row["batch"], f"{measured:,.0f}", f"{predicted:,.0f}",
+                      f"{predicted / measured:.2f}"])
+    return table(["model", "GPUs", "prompt/output", "batch", "measured", "predicted", "ratio"], lines)
+
+
+NIM = "serve-plan llama-3.1-70b -d h100-sxm -t 2 --expert-parallel 1 --weights fp8 --kv-cache fp8 --prompt 5000 --output 500"
+
+
+def queued_ms(batch):
+    """Time to first token with the queue of M/D/1, which the page's formula adds."""
+    plan = rows_of(f"{NIM} -b {batch}")[0]
+    share, ttft = float(plan["prefill_share"]), float(plan["ttft_ns"]) / 1e6
+    return ttft + share / (2 * (1 - share)) * ttft
+
+
+def fullest():
+    """Tokens per second and batch of the plan with the most."""
+    plan = max(rows_of(f"{NIM} --max-batch 2048"), key=lambda one_of: float(one_of["output_tokens_per_s"]))
+    return float(plan["output_tokens_per_s"]), int(plan["batch"])
