@@ -224,3 +224,23 @@ def amx_table(kernel):
 def amx_sum(kernel):
     ratios = [row.ratio for row in rows(AMX, kernel=kernel)]
     return f"{mean(ratios):.2f} over {len(ratios)} calls | {min(ratios):.2f}"
+
+
+CORES_FORWARD = "epyc-zen5/attention-forward.csv"
+
+
+def cores_memory(count):
+    return f"{count / 2**20:.0f} MiB" if count >= 10 * 2**20 else f"{count / 2**20:.1f} MiB"
+
+
+def cores_forward_times(*names):
+    """Time and workspace at 4096 queries and keys of one sequence, bf16; a name is as in the first column."""
+    lines = []
+    for name in names:
+        heads, dim = name.split(", ")
+        q, k, v = map(int, heads.split("/"))
+        found = {row.series.split()[0]: row for row in rows(CORES_FORWARD, dtype="bf16", q_heads=q, k_heads=k, v_heads=v,
+                                                          qk_dim=int(dim), batch=1, q_len=4096)}
+        lines.append([name, *(f"{three(row.ms)} ms, {cores_memory(row.workspace_bytes)}" if row.median_ns else
+                              row.status.replace("_", " ") for row in map(found.get, ("materialized", "fused", "flash")))])
+    return table(["heads, head size", "materialized", "blocked", "flash"], lines)
