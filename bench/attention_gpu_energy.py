@@ -6,7 +6,8 @@
 
 A variant is a copy of the library in which the text of attention_flash_sm90 is changed; NVRTC compiles it as usual. Its
 results are wrong, except for `base` and the ways to wait, so nothing is checked. A variant has to use every score and
-every element of P, or the compiler drops the WGMMAs. A part's energy is what leaving it out
+every element of P, or the compiler drops the WGMMAs, and its row sums must not be negative, since the wait for the next K
+tile depends on them: with negative ones the kernel may not end. A part's energy is what leaving it out
 saves, but a lighter kernel runs at a higher clock and voltage, where the rest costs more: joules of different clocks don't
 add up, and the column of cycles (time by clock) tells how much of a part overlapped with others. `zeros` are operands.
 Needs PyTorch and a shared, unstripped or stripped libheadroom; calls are those of attention_gpu_vs_torch.py --grid named.
@@ -54,7 +55,7 @@ VARIANTS = {
                                "      skip_tiles(c, t, sp.end_tile - sp.first_tile, 0); __syncwarp(); release_stage(c, Q_EMPTY + at);")]),
     "no_exp": ("a multiply-add instead of the exponential",
                [("float weight = exp2_approx(c.scores[n * 4 + half * 2 + e] * factor - c.base[half]);",
-                 "float weight = c.scores[n * 4 + half * 2 + e] * factor - c.base[half];")]),
+                 "float weight = (c.base[half] + 9) - c.scores[n * 4 + half * 2 + e] * factor;")]),
     "no_max": ("a row's base is one of its first scores",
                [("  c.rescales = __any_sync(0xFFFFFFFFu, find_row_max(c, row_max));",
                  "  c.rescales = c.limit[0] == minus_infinity(); row_max[0] = c.scores[0]; row_max[1] = c.scores[2];")]),
@@ -133,7 +134,7 @@ def capture(variant, plan, row, sets, count):
     return common.common.capture(lambda i: plan.run(*sets[i % len(sets)], outputs[i % len(sets)]), count, variant.stream)
 
 
-def compare(row, variants, meter, arguments, writer):
+def compare(row, variants, meter, arguments, emit):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         plans = dict(zip(variants, pool.map(lambda variant: variant.plan(row), variants.values())))
     inputs = common.operands(row)
@@ -155,7 +156,7 @@ def compare(row, variants, meter, arguments, writer):
                           power_w=f"{m['power_w']:.1f}", call_j=f"{joules:.5f}",
                           tflop_j=f"{joules / plans[name].flops * 1e12:.4f}", energy_saved=f"{1 - joules / base['joules']:.4f}",
                           cycles_saved=f"{1 - us * m['clock_mhz'] / base['cycles']:.4f}", blocks=arguments.rounds)
-            writer.writerow(result)
+            emit(result)
             print("{tier:10} {variant:13} {operands:8} {us:>8} us {clock_mhz:>5} MHz {power_w:>6} W {call_j:>9} J {tflop_j:>7} J/TFLOP  saved: energy "
                   "{energy_saved:>7} cycles {cycles_saved:>7}".format(**result), VARIANTS[name][0], flush=True)
     for plan in plans.values():
@@ -180,9 +181,13 @@ def main():
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         common.settle()
+
+        def emit(result):
+            writer.writerow(result)
+            file.flush()  # keeps the rows so far if the run is stopped
+
         for row in rows:
-            compare(row, variants, meter, arguments, writer)
-            file.flush()
+            compare(row, variants, meter, arguments, emit)
 
 
 if __name__ == "__main__":
