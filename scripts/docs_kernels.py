@@ -113,9 +113,10 @@ def decode_times(*names):
     lines = []
     for name in names:
         row = decode_call(name)
-        times = (row.bound_us, row.contiguous_us, row.paged_us, row.cudnn_us, row.flash_us)
+        times = (row.bound_us, row.contiguous_us, row.paged_us, row.cudnn_us, row.flash_us, row.flashinfer_us)
         lines.append([name, *map(microseconds, times)])
-    return table(["batch × keys, heads q/k/v, head size", "bound", "contiguous", "pages of 16", "cuDNN", "FlashAttention-2"], lines)
+    return table(["batch × keys, heads q/k/v, head size", "bound", "contiguous", "pages of 16", "cuDNN", "FlashAttention-2", "FlashInfer"],
+                 lines)
 
 
 def latent_times():
