@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds, tests and measures on a machine with an NVIDIA GPU: one command, under 8 minutes, a short table last.
+# Builds, tests and measures on a machine with an NVIDIA GPU: one command, under 9 minutes, a short table last.
 #   gpu-check.sh                 builds here first (needs the packages of scripts/packages.sh)
 #   gpu-check.sh --built FOLDER  uses FOLDER/headroom, FOLDER/tests and FOLDER/lib of a build from elsewhere, for bare
 #                                machines
