@@ -3,6 +3,7 @@
 #include "machine.h"
 
 #include "runtime/device/decode.h"
+#include "shape/split_keys.h"
 
 #include <headroom/measure.h>
 

@@ -126,17 +126,3 @@ hr_decode_unit hr_decode_units(const hr_decode *decode)
   int64_t heads = k_group / a * v_group; /* the least common multiple */
   return (hr_decode_unit){decode->q_heads / heads, heads, heads / k_group, heads / v_group};
 }
-
-int64_t hr_decode_splits(int64_t groups, int64_t keys, int64_t slots, int64_t tile, int64_t cost, int64_t most)
-{
-  int64_t tiles = hr_ceil_div(keys, tile), best = 1;
-  double least = (double)INFINITY;
-  for (int64_t n = 1; n <= hr_min64(most, tiles); n++) {
-    double time = (double)hr_ceil_div(groups * n, slots) * (double)(hr_ceil_div(tiles, n) * tile + cost);
-    if (time < least) {
-      least = time;
-      best = n;
-    }
-  }
-  return best;
-}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by decode kernels: sequences and their pages, visible keys, checks of arguments, splits of the keys. */
+/* Shared by decode kernels: sequences and their pages, visible keys, checks of arguments. */
 #ifndef HR_RUNTIME_DEVICE_DECODE_H
 #define HR_RUNTIME_DEVICE_DECODE_H
 
@@ -52,10 +52,5 @@ typedef struct hr_decode_unit {
 } hr_decode_unit;
 
 hr_decode_unit hr_decode_units(const hr_decode *decode);
-
-/** Into how many splits, 1 to `most`, the `keys` keys of a sequence are divided, for `groups` groups of query heads and
- *  `slots` workers that run at a time: the number with the least waves(groups · n / slots) · (keys / n + cost), where
- *  `cost` is what a split costs in keys; the smallest if several are equal. Each split has at least `tile` keys. */
-int64_t hr_decode_splits(int64_t groups, int64_t keys, int64_t slots, int64_t tile, int64_t cost, int64_t most);
 
 #endif

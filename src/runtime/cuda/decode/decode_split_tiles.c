@@ -2,6 +2,7 @@
 /* The tiles and splits of kernels/decode_split.cu. */
 #include "base/checked.h"
 #include "runtime/cuda/decode/decode.h"
+#include "shape/split_keys.h"
 
 #include <stdio.h>
 
@@ -11,12 +12,7 @@
 #define STAGES_MOST 3
 #define RESERVED_BYTES 1024 /* of shared memory, that each block takes in addition */
 
-/* Times are in bytes that a block reads while all multiprocessors read; on an H200 34 kB are 1 µs. Combining costs as
- * much time as reading SPLIT_COST_BYTES through global memory, CLUSTER_COST_BYTES in a cluster. Where clusters leave
- * multiprocessors idle, their blocks need CLUSTER_TIME per byte. */
-#define SPLIT_COST_BYTES 98304
-#define CLUSTER_COST_BYTES 16384
-#define CLUSTER_TIME 0.65
+_Static_assert(HR_SPLITS_MOST == HR_DECODE_SPLITS_MOST, "the kernel has room for the splits");
 
 static size_t shared_bytes(const hr_decode_split *t)
 {
@@ -76,41 +72,31 @@ static bool choose_heads(hr_decode_split *t, const hr_decode *d, const hr_decode
   return choose_buffers(t, d, gpu, d->batch * d->q_heads / heads);
 }
 
-/* Clusters of `size` blocks, one of them per multiprocessor, that run at a time: pairs are always found, larger ones
- * leave some multiprocessors of a GPC out (an H200 takes 66, 30, 15 and 7 of 2, 4, 8 and 16). */
-static int64_t clusters_at_a_time(const hr_decode_gpu *gpu, int size)
+/* The largest cluster whose blocks have room for what the others send. */
+static int cluster_most(const hr_decode_split *t, const hr_decode_gpu *gpu)
 {
-  return size == 2 ? gpu->multiprocessors / 2 : gpu->multiprocessors * 9 / 10 / size;
-}
-
-/* Divides the keys of each group among the blocks of a cluster, which combine their splits without global memory, if
- * that takes less than `least`; times are in keys that a block reads when all multiprocessors do. */
-static void choose_cluster(hr_decode_split *t, const hr_decode_gpu *gpu, int64_t groups, int64_t keys,
-                           int64_t key_bytes, double least)
-{
-  for (int size = 2; size <= gpu->cluster_most && keys >= (int64_t)size * t->warps * HR_DECODE_KEYS; size *= 2) {
-    double all = (double)(groups * keys) / (double)gpu->multiprocessors, own = CLUSTER_TIME * (double)keys / size;
-    double time = (all > own ? all : own) + CLUSTER_COST_BYTES / (double)key_bytes;
-    hr_decode_split clustered = *t;
-    clustered.cluster = clustered.splits = size;
-    clustered.shared_bytes = shared_bytes(&clustered);
-    if (groups > clusters_at_a_time(gpu, size) || time >= least || clustered.shared_bytes > gpu->shared_most)
-      continue;
-    *t = clustered;
-    least = time;
+  hr_decode_split clustered = *t;
+  for (clustered.cluster = gpu->cluster_most; clustered.cluster > 1; clustered.cluster /= 2) {
+    if (shared_bytes(&clustered) <= gpu->shared_most)
+      break;
   }
+  return clustered.cluster;
 }
 
 static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
 {
-  int64_t key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_decode_cache_bytes(d);
-  int64_t cost = SPLIT_COST_BYTES / key_bytes, groups = d->batch * d->q_heads / t->heads;
   hr_key_range range = hr_decode_range(d, d->kv_len);
-  int64_t keys = range.end - range.first;
-  t->splits = (int)hr_decode_splits(groups, keys, t->min_blocks * gpu->multiprocessors,
-                                    (int64_t)t->warps * HR_DECODE_KEYS, cost, HR_DECODE_SPLITS_MOST);
-  if (t->splits > 1 && t->min_blocks == 1)
-    choose_cluster(t, gpu, groups, keys, key_bytes, (double)(hr_ceil_div(keys, t->splits) + cost));
+  const hr_split_choice choice = hr_split_keys(&(hr_split_problem){
+      .groups = d->batch * d->q_heads / t->heads,
+      .keys = range.end - range.first,
+      .key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_decode_cache_bytes(d),
+      .multiprocessors = gpu->multiprocessors,
+      .tile = (int64_t)t->warps * HR_DECODE_KEYS,
+      .blocks = t->min_blocks,
+      .cluster_most = cluster_most(t, gpu)});
+  t->splits = (int)choice.splits;
+  t->cluster = choice.cluster;
+  t->shared_bytes = shared_bytes(t);
 }
 
 hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *gpu)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How Headroom's decode kernels divide the keys of a sequence among thread blocks. The kernels' plans and the
+ * predictions of their times use the same rules. */
+#ifndef HR_SHAPE_SPLIT_KEYS_H
+#define HR_SHAPE_SPLIT_KEYS_H
+
+#include <stdint.h>
+
+/** Into how many splits, 1 to `most`, the `keys` keys of a sequence are divided, for `groups` groups of query heads and
+ *  `slots` workers that run at a time: the number with the least waves(groups · n / slots) · (keys / n + cost), where
+ *  `cost` is what a split costs in keys; the smallest if several are equal. Each split has at least `tile` keys. */
+int64_t hr_decode_splits(int64_t groups, int64_t keys, int64_t slots, int64_t tile, int64_t cost, int64_t most);
+
+/** A call of the GPU kernel decode_split: groups of query heads, each with `keys` keys of `key_bytes` bytes. */
+typedef struct hr_split_problem {
+  int64_t groups, keys, key_bytes;
+  int64_t multiprocessors;
+  int64_t tile;     /* keys that a block processes at a time */
+  int blocks;       /* of a group's splits that run on a multiprocessor at a time */
+  int cluster_most; /* blocks of a cluster; 1: none */
+} hr_split_problem;
+
+typedef struct hr_split_choice {
+  int64_t splits;
+  int cluster; /* splits, if the blocks of a group are a cluster and combine them without global memory; otherwise 1 */
+} hr_split_choice;
+
+#define HR_SPLITS_MOST 128
+
+/** The splits of that kernel, at most HR_SPLITS_MOST. */
+hr_split_choice hr_split_keys(const hr_split_problem *problem);
+
+#endif
