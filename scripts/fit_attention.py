@@ -6,7 +6,7 @@
 
 FILE has the columns device, kind, n, batch, q_heads, kv_heads, head_dim, window, time_ns (default
 data/results/published/attention.csv: A100 and B200). The H200 is fitted to files of data/results: frameworks' decode to
-published/h200.csv, Headroom's kernels to h200/sigma-ceet.csv, decode_gpu_vs_torch.csv, attention_gpu_vs_torch.csv.
+published/h200.csv; `headroom calibrate` fits those of Headroom's kernels.
 Prints parameters and errors, fitted and held out; with --write puts the parameters into data/hardware.
 
 The time is that of docs/prediction.md, "The model of other operators"; the mean of |log(predicted / measured)| is minimized.
@@ -23,7 +23,6 @@ import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "data/results"
-OWN_DIMS = (64, 128, 256)  # heads that Headroom's present kernel for Hopper was measured with, several lengths each
 COST = ("launch_ns", "bandwidth_share", "pair_ns", "element_ns", "split_ns")
 Q_TILE, Q_TILE_LEAST, KV_TILE, ROWS, UNSPLIT_KEYS = 128, 16, 128, 16, 128
 # Devices without measurements take the costs of one whose multiprocessors are alike.
@@ -184,26 +183,23 @@ def fit_decode(label, hardware, calls, start, fixed=None):
     return dict(zip(COST, cost))
 
 
-def fit_prefill(label, hardware, calls, given=()):
-    """(launch, block, share by head size); the first two may be given."""
+def fit_prefill(label, hardware, calls):
+    """(launch, block, share by head size)"""
     dims = sorted({c["head_dim"] for c in calls})
     for c in calls:
         c["terms"] = prefill_terms(hardware, c)
     fitted = [c for c in calls if not c["held_out"]]
-    unpack = lambda v: (*given, *v)
 
     def predict(c, values):
-        values = unpack(values)
         return prefill_ns(c["terms"], values[0], values[1], values[2 + dims.index(c["head_dim"])])
 
-    start = [9000, 1500][len(given):] + [0.7] * len(dims)
+    start = [9000, 1500] + [0.7] * len(dims)
     values = minimize(lambda v: mean_log([(predict(c, v), c["time_ns"]) for c in fitted]), start)
     values = [round(value, 3 if value < 10 else 0) for value in values]
-    print(label, dict(zip(("launch_ns", "block_ns", *dims), unpack(values))))
+    print(label, dict(zip(("launch_ns", "block_ns", *dims), values)))
     for text, has in (("below 512 tokens", lambda c: c["keys"] < 512), ("512 to 2047", lambda c: 512 <= c["keys"] < 2048),
                       ("2048 tokens and more", lambda c: c["keys"] >= 2048), ("1 ms and more", lambda c: c["time_ns"] >= 1e6)):
         report(text, lambda c: predict(c, values), [c for c in calls if has(c)])
-    values = unpack(values)
     return values[0], values[1], dict(zip(dims, values[2:]))
 
 
@@ -222,22 +218,6 @@ def h200_framework_calls():
     names = {"keys": "n", "batch": "batch", "q_heads": "q_heads", "k_heads": "k_heads", "v_heads": "k_heads", "head_dim": "k"}
     return [call(row, names, float(row["median_ns"])) for row in rows_of(RESULTS / "published/h200.csv")
             if row["kind"] == "decode"]
-
-
-def h200_own_decode():
-    names = {"keys": "kv_len", "batch": "batch", "q_heads": "q_heads", "k_heads": "k_heads", "v_heads": "v_heads",
-             "head_dim": "qk_dim"}
-    calls = [call(row, names, float(row["median_ns"])) for row in rows_of(RESULTS / "h200/sigma-ceet.csv")
-             if row["operation"] == "decode"]
-    return calls + [call(row, dict(names, keys="keys"), 1e3 * float(row["paged_us"]))
-                    for row in rows_of(RESULTS / "h200/decode_gpu_vs_torch.csv") if row["paged_us"]]
-
-
-def h200_own_prefill():
-    names = {"keys": "length", "batch": "batch", "q_heads": "q_heads", "k_heads": "k_heads", "v_heads": "v_heads",
-             "head_dim": "qk_dim", "causal": "causal"}
-    return [dict(call(row, names, 1e3 * float(row["headroom_us"])), cached=False)
-            for row in rows_of(RESULTS / "h200/attention_gpu_vs_torch.csv") if row["qk_dim"] == row["v_dim"]]
 
 
 def put(text, key, value):
@@ -277,7 +257,7 @@ def put_decode(text, key, cost, source):
     return put_source(put(text, key, cost), key, source)
 
 
-def write(decode, prefill, own_decode, own_prefill):
+def write(decode, prefill):
     fitted = "fitted to data/results/published/attention.csv, scripts/fit_attention.py, docs/prediction.md"
     for name, (launch, block, shares) in prefill.items():
         def edit(text, name=name, launch=launch, block=block, shares=shares):
@@ -293,11 +273,6 @@ def write(decode, prefill, own_decode, own_prefill):
         text = put_decode(text, "decode_framework", decode["h200"],
                           "fitted to data/results/published/h200.csv; pair_ns and element_ns: mean of A100 and B200, which "
                           "were measured; scripts/fit_attention.py")
-        text = put_decode(text, "decode_headroom", own_decode,
-                          "fitted to data/results/h200/sigma-ceet.csv and decode_gpu_vs_torch.csv, scripts/fit_attention.py")
-        for dim, (_, block, shares) in own_prefill.items():
-            text = put_share(text, dim, "headroom_share", shares[dim])
-            text = put_share(text, dim, "headroom_block_ns", block)
         return text
     change("h200", edit_h200)
     for name, others in ALIKE.items():
@@ -320,13 +295,8 @@ def main():
     mean = {key: round((decode["a100-sxm4-80gb"][key] + decode["b200"][key]) / 2, 1) for key in ("pair_ns", "element_ns")}
     h200 = device("h200")
     decode["h200"] = fit_decode("h200 decode by frameworks", h200, h200_framework_calls(), start, mean)
-    own_decode = fit_decode("h200 decode by Headroom", h200, h200_own_decode(), start, {"element_ns": 0})
-    own = {}
-    for dim in OWN_DIMS:  # the overhead of a Q tile grows with the head size
-        calls = [c for c in h200_own_prefill() if c["head_dim"] == dim]
-        own[dim] = fit_prefill(f"h200 prefill by Headroom, heads of {dim}", h200, calls, (h200["launch_ns"],))
     if arguments.write:
-        write(decode, prefill, own_decode, own)
+        write(decode, prefill)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,6 @@ typedef struct hr_attention_share {
   int64_t head_dim;
   double forward_share, backward_share; /* of the library's best GEMM, long sequences without a mask */
   double headroom_share;                /* forward_share of Headroom's own kernel; 0: as forward_share */
-  double headroom_block_ns;             /* overhead of one of its Q tiles; 0: hr_hardware.attention_block_ns */
 } hr_attention_share;
 
 /** Cost of attention with one or a few queries per sequence (split-KV). "A pair" is a K or V head of one sequence. */
@@ -74,13 +73,24 @@ typedef struct hr_decode_cost {
   double compute_share;   /* of the library's best GEMM; 0: hr_attention_share.forward_share of the head size */
   double key_ns;          /* of kernels that do not split the keys: of a multiprocessor, for each key beyond 64 of 64
                              query heads of a pair; 0: the keys are split */
+
+  /* Headroom's kernel for GPUs, whose thread blocks are known; hr_predict_decode() defines the terms. */
+  double wave_ns;         /* of each wave of blocks after the first; 0: by pairs, as above */
+  double combine_ns;      /* of combining splits of the keys through global memory */
+  double cluster_ns;      /* of combining them within clusters of blocks; 0: there are no clusters */
+  double read_latency_ns; /* from the start of a copy to its data, while all multiprocessors read */
+  double fill_share; /* of the time that reading l2_bytes takes at the full bandwidth: added while the cache fills */
+  double reach;      /* bandwidth of one multiprocessor, over its share of the whole; 0: no limit */
 } hr_decode_cost;
 
 /** Cost of fused attention over many queries. */
 typedef struct hr_prefill_cost {
-  double launch_ns; /* the shortest call; 0: this cost is not known */
-  double block_ns;  /* overhead of one Q tile */
-  double share;     /* of the library's best GEMM, long sequences without a mask */
+  double launch_ns;  /* the shortest call; 0: this cost is not known */
+  double block_ns;   /* overhead of one Q tile */
+  double share;      /* of the library's best GEMM, long sequences without a mask; 0: as hr_attention_share says */
+  double element_ns; /* overhead of one Q tile for each element of its head, besides block_ns */
+  double lone_share; /* of the rate of a multiprocessor, that one Q tile reaches on its own; then empty slots cost
+                        nothing else. 0: the whole rate, and tiles run in whole waves */
 } hr_prefill_cost;
 
 /** Cost of the routed experts of a layer by the kernels of inference servers: grouped GEMMs, whose experts' rows are
@@ -216,8 +226,10 @@ typedef struct hr_hardware {
 
   double power_limit_w; /* of this machine's GPU, as its driver enforces it; 0: unknown */
 
-  hr_decode_cost decode_framework; /* kernels of PyTorch, vLLM, SGLang, TensorRT-LLM */
-  hr_decode_cost decode_headroom;  /* Headroom's own; launch_ns 0: as decode_framework */
+  hr_decode_cost decode_framework;  /* kernels of PyTorch, vLLM, SGLang, TensorRT-LLM */
+  hr_decode_cost decode_headroom;   /* Headroom's own; launch_ns 0: as decode_framework */
+  hr_prefill_cost prefill_headroom; /* Headroom's own fused attention; launch_ns 0: hr_hardware.launch_ns and
+                                       attention_block_ns */
 
   size_t interval_count;                   /* 0: not measured */
   hr_interval intervals[HR_INTERVALS_MAX]; /* by kind, then ascending below_ns */

@@ -30,10 +30,10 @@ typedef struct hr_prediction {
   double efficiency; /* share of the datasheet rate (of the bandwidth, for memory operators); 0 … 1 */
 
   /* Terms in ns. The time is at least the largest; hr_predict_gemm() defines how they overlap. */
-  double matrix_ns;    /* useful FLOPs at the library's rate */
-  double tile_ns;      /* added by the parts of tiles beyond the edge, by slower tiles, and by stores */
-  double store_ns;     /* the part of tile_ns that writes the result, which is also memory time */
-  double wave_ns;      /* added by empty slots in the last wave */
+  double matrix_ns; /* useful FLOPs at the library's rate */
+  double tile_ns;   /* added by the parts of tiles beyond the edge, by slower tiles, and by stores */
+  double store_ns;  /* the part of tile_ns that writes the result, which is also memory time */
+  double wave_ns; /* added by empty slots in the last wave; decode by Headroom's GPU kernel: by waves after the first */
   double alignment_ns; /* added by misaligned operands; these at the settled clock of large GEMMs, see clock_ns */
   double memory_ns;    /* bytes over bandwidth */
   double launch_ns;
@@ -78,8 +78,9 @@ HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gem
 HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention,
                                       hr_prediction *prediction, hr_error *error);
 
-/** The same by the kernels of `framework`; HR_FRAMEWORK_HEADROOM: of this library. HR_ERROR_INVALID for a framework
- *  outside the list. */
+/** The same by the kernels of `framework`; HR_FRAMEWORK_HEADROOM: of this library, with hr_hardware.prefill_headroom. A
+ *  Q tile that is alone on its multiprocessor then runs at lone_share of the rate, and tiles do not run in whole waves.
+ *  HR_ERROR_INVALID for a framework outside the list. */
 HR_API hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attention *attention,
                                          hr_framework framework, hr_prediction *prediction, hr_error *error);
 
@@ -87,7 +88,12 @@ HR_API hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_a
  *  2023, "Flash-Decoding for long-context inference"). With the costs of hr_hardware.decode_headroom it is launch +
  *  (compute³ + memory³ + pairs³)^⅓ + split, where memory is hr_decode_bytes(), pairs the K or V heads of all sequences
  *  over the multiprocessors times the cost of one, and split the doublings of the keys beyond 128 times the share of
- *  multiprocessors without a pair. A page table, a soft cap and sinks cost nothing.
+ *  multiprocessors without a pair. With wave_ns the thread blocks of the GPU's kernel are counted instead: the time is
+ *  launch + (compute³ + r³)^⅓ + combining, r = (reading^1.25 + (wave_ns · (waves − 1))^1.25)^0.8, and reading is
+ *  (memory³ + waiting³)^⅓ · (1 + 0.24 · empty slots / blocks) + filling: waiting is the number of times that the bytes
+ *  under way are exchanged times read_latency_ns, filling fill_share of the time for the first l2_bytes. In one wave
+ *  the multiprocessor with most blocks reads at most at `reach` times its share of the bandwidth. A page table, a soft
+ *  cap and sinks cost nothing.
  *  HR_ERROR_UNSUPPORTED also for kv_len 0; errors of hr_decode_check() instead of hr_gemm_check(). */
 HR_API hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
                                    hr_error *error);

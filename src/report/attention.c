@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "report/attention_parts.h"
 #include "report/inputs.h"
 #include "report/kernel_runs.h"
 #include "report/measurement.h"
@@ -173,6 +174,7 @@ static void print_prediction(const hr_document *document, const attention_report
   hr_write_time(time, sizeof time, r->prediction->time_ns);
   hr_print_field(document, "predicted", "%s, bound by %s, for a fused kernel (scores stay on chip)", time,
                  hr_bound_name(r->prediction->bound_by));
+  hr_print_attention_parts(document, r->prediction);
 }
 
 static hr_status write_text(const hr_document *document, const attention_report *r, hr_error *error)

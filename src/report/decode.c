@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "report/attention_parts.h"
 #include "report/inputs.h"
 #include "report/kernel_runs.h"
 #include "report/measurement.h"
@@ -202,6 +203,7 @@ static void print_prediction(const hr_document *document, const decode_report *r
     hr_write_time(time, sizeof time, r->prediction->time_ns);
     hr_print_field(document, "predicted", "%s, bound by %s, with K and %sV read once", time,
                    hr_bound_name(r->prediction->bound_by), r->decode->top_k > 0 ? "the chosen " : "");
+    hr_print_attention_parts(document, r->prediction);
   } else if (hr_predict_decode(r->hardware, r->decode, &none, &why) != HR_OK) {
     hr_print_field(document, "predicted", "none: %s", why.message);
   }

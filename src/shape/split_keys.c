@@ -48,7 +48,7 @@ static void choose_cluster(const hr_split_problem *p, double least, hr_split_cho
   }
 }
 
-hr_split_choice hr_split_keys(const hr_split_problem *p)
+hr_split_choice hr_divide_keys(const hr_split_problem *p)
 {
   int64_t cost = SPLIT_COST_BYTES / p->key_bytes;
   hr_split_choice choice = {.cluster = 1};

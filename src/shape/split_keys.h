@@ -28,6 +28,6 @@ typedef struct hr_split_choice {
 #define HR_SPLITS_MOST 128
 
 /** The splits of that kernel, at most HR_SPLITS_MOST. */
-hr_split_choice hr_split_keys(const hr_split_problem *problem);
+hr_split_choice hr_divide_keys(const hr_split_problem *problem);
 
 #endif

@@ -180,6 +180,12 @@ static hr_status predict_rows(fit_work *w, const hr_hardware *device, const hr_p
   return HR_OK;
 }
 
+/* The bits of rows without which a figure is not fitted; 0: any rows do. */
+static unsigned needed_bits(const hr_parameter *p)
+{
+  return (p->rows & HR_ROWS_FRAMEWORKS) | (p->rows & HR_ROWS_WITH_GEMMS ? HR_ROWS_GEMMS : 0u);
+}
+
 static hr_status count_rows(fit_work *w, const hr_parameter *p, int64_t *rows, hr_error *error)
 {
   int64_t with_need = 0;
@@ -193,9 +199,9 @@ static hr_status count_rows(fit_work *w, const hr_parameter *p, int64_t *rows, h
   for (size_t i = 0; i < w->problem->count; i++) {
     bool depends = concerns(w, p, i) && fabs(log(w->tried[i] / w->losses[i])) > CHANGE_SEEN;
     *rows += depends;
-    with_need += depends && w->problem->bits[i] & HR_ROWS_FRAMEWORKS;
+    with_need += depends && w->problem->bits[i] & needed_bits(p);
   }
-  if (p->rows & HR_ROWS_FRAMEWORKS && with_need == 0)
+  if (needed_bits(p) != 0 && with_need == 0)
     *rows = 0;
   return HR_OK;
 }

@@ -32,6 +32,7 @@ typedef struct parameter_row {
 #define LATENT HR_ROWS_LATENT
 #define EXPERTS HR_ROWS_EXPERTS
 #define FRAMEWORKS HR_ROWS_FRAMEWORKS
+#define WITH_GEMMS HR_ROWS_WITH_GEMMS
 #define ON_CPU HR_ROWS_ON_CPU
 
 #define HR_NUMBER(name, low, high, how, bits) \
@@ -93,7 +94,7 @@ static void begin_gemms(hr_hardware *h)
  * would not determine three. */
 static void begin_attention(hr_hardware *h, unsigned bits)
 {
-  static const hr_attention_share unknown[] = {{64, 0.6, 0.5, 0, 0}, {128, 0.6, 0.5, 0, 0}, {256, 0.6, 0.5, 0, 0}};
+  static const hr_attention_share unknown[] = {{64, 0.6, 0.5, 0}, {128, 0.6, 0.5, 0}, {256, 0.6, 0.5, 0}};
   const size_t all = sizeof unknown / sizeof *unknown, count = h->kind == HR_HARDWARE_GPU ? all : 1;
   if (h->attention_count == 0) {
     memcpy(h->attentions, unknown + all - count, count * sizeof *unknown);
@@ -103,6 +104,28 @@ static void begin_attention(hr_hardware *h, unsigned bits)
     set_missing(&h->attentions[i].headroom_share, h->attentions[i].forward_share);
   if (bits & HR_ROWS_FRAMEWORKS)
     set_missing(&h->prefill_launch_ns, h->launch_ns);
+}
+
+/* Headroom's kernels, of a GPU. */
+static void begin_own_prefill(hr_hardware *h)
+{
+  hr_prefill_cost *cost = &h->prefill_headroom;
+  set_missing(&cost->launch_ns, h->launch_ns);
+  set_missing(&cost->block_ns, 1000);
+  set_missing(&cost->element_ns, 10);
+  set_missing(&cost->lone_share, 0.75);
+}
+
+static void begin_own_decode(hr_hardware *h)
+{
+  hr_decode_cost *cost = &h->decode_headroom;
+  bool clusters = strcmp(h->architecture, "hopper") == 0 || strcmp(h->architecture, "blackwell") == 0;
+  set_missing(&cost->wave_ns, 3000);
+  set_missing(&cost->combine_ns, 2000);
+  set_missing(&cost->cluster_ns, clusters ? 500 : 0);
+  set_missing(&cost->read_latency_ns, 2000);
+  set_missing(&cost->fill_share, 0.25);
+  set_missing(&cost->reach, 1.5);
 }
 
 static void begin_decode(hr_hardware *h, hr_decode_cost *cost)
@@ -121,6 +144,10 @@ void hr_parameters_begin(hr_hardware *hardware, unsigned bits)
     begin_gemms(hardware);
   if (bits & HR_ROWS_ATTENTION)
     begin_attention(hardware, bits);
+  if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_ATTENTION && hardware->kind == HR_HARDWARE_GPU)
+    begin_own_prefill(hardware);
+  if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_DECODE && hardware->kind == HR_HARDWARE_GPU)
+    begin_own_decode(hardware);
   if (bits & HR_ROWS_DECODE)
     begin_decode(hardware, bits & HR_ROWS_HEADROOM ? &hardware->decode_headroom : &hardware->decode_framework);
 }

@@ -22,7 +22,8 @@ enum {
   HR_ROWS_ALL = 31,
   HR_ROWS_FRAMEWORKS = 32, /* attention of frameworks; of a figure: not without such rows */
   HR_ROWS_HEADROOM = 64,   /* attention or decode by Headroom's kernels */
-  HR_ROWS_ON_CPU = 128     /* of a figure: only on a CPU */
+  HR_ROWS_ON_CPU = 128,    /* of a figure: only on a CPU */
+  HR_ROWS_WITH_GEMMS = 256 /* of a figure: not without GEMMs */
 };
 
 /** The bits of a row. */

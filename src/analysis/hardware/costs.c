@@ -27,27 +27,22 @@ typedef struct cost_field {
   {                                                                    \
 #object, #member, offsetof(hr_hardware, object.member), most, true \
   }
-#define DECODE(object)                                                                                   \
-  NS(object, launch_ns), SHARE(object, bandwidth_share, 1), NS(object, pair_ns), NS(object, element_ns), \
-      NS(object, split_ns), SHARE(object, compute_share, 2), NS(object, key_ns)
+#define DECODE(object)                                                                                           \
+  NS(object, launch_ns), SHARE(object, bandwidth_share, 1), NS(object, pair_ns), NS(object, element_ns),         \
+      NS(object, split_ns), SHARE(object, compute_share, 2), NS(object, key_ns), NS(object, wave_ns),            \
+      NS(object, combine_ns), NS(object, cluster_ns), NS(object, read_latency_ns), SHARE(object, fill_share, 4), \
+      SHARE(object, reach, 256)
+#define PREFILL(object)                                                                         \
+  NS(object, launch_ns), NS(object, block_ns), SHARE(object, share, 4), NS(object, element_ns), \
+      SHARE(object, lone_share, 4)
 
 /* Rows of an object are neighbours; the first, a time, is needed where the file has the object. */
 static const cost_field fields[] = {
-    DECODE(decode_framework),
-    DECODE(decode_headroom),
-    DECODE(decode_latent),
-    NS(prefill_latent, launch_ns),
-    NS(prefill_latent, block_ns),
-    SHARE(prefill_latent, share, 4),
-    NS(experts, routing_ns),
-    SHARE(experts, matrix_share, 4),
-    SHARE(experts, load_share, 1),
-    NS(experts, expert_ns),
-    SHARE(experts, moved_share, 1),
-    NS(rounding, launch_ns),
-    SHARE(rounding, bandwidth_share, 1),
-    NS(rounding, element_ns),
-    SHARE(rounding, matrix_share, 4),
+    DECODE(decode_framework),        DECODE(decode_headroom),          DECODE(decode_latent),
+    PREFILL(prefill_headroom),       PREFILL(prefill_latent),          NS(experts, routing_ns),
+    SHARE(experts, matrix_share, 4), SHARE(experts, load_share, 1),    NS(experts, expert_ns),
+    SHARE(experts, moved_share, 1),  NS(rounding, launch_ns),          SHARE(rounding, bandwidth_share, 1),
+    NS(rounding, element_ns),        SHARE(rounding, matrix_share, 4),
 };
 
 static double *number_of(hr_hardware *hardware, const cost_field *field)

@@ -78,14 +78,19 @@ static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attent
   bool own = framework == HR_FRAMEWORK_HEADROOM;
   if (!own && is_latent(a) && hardware->prefill_latent.launch_ns > 0)
     return hardware->prefill_latent;
-  return (hr_prefill_cost){
-      .launch_ns = own ? hardware->launch_ns : fmax(hardware->prefill_launch_ns, hardware->launch_ns),
-      .block_ns = own && share.headroom_block_ns > 0 ? share.headroom_block_ns : hardware->attention_block_ns,
-      .share = own && share.headroom_share > 0 ? share.headroom_share : share.forward_share};
+  hr_prefill_cost cost = {.launch_ns =
+                              own ? hardware->launch_ns : fmax(hardware->prefill_launch_ns, hardware->launch_ns),
+                          .block_ns = hardware->attention_block_ns};
+  if (own && hardware->prefill_headroom.launch_ns > 0)
+    cost = hardware->prefill_headroom;
+  cost.block_ns += cost.element_ns * (double)hr_max64(a->qk_dim, a->v_dim);
+  cost.share = own && share.headroom_share > 0 ? share.headroom_share : share.forward_share;
+  return cost;
 }
 
-/* One Q tile per slot. Without a mask all tiles take equally long and the last wave may be partly empty. With a mask
- * the long tiles run first and the short ones fill the gaps, so only the longest tile bounds the time from below. */
+/* One Q tile per slot. Without a mask all tiles take equally long and the last wave may be partly empty, unless a tile
+ * alone is known to be faster than others. With a mask the long tiles run first and the short ones fill the gaps, so
+ * only the longest tile bounds the time from below. */
 static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, const call_work *w, hr_prediction *p)
 {
   int64_t q_tile = q_tile_of(a);
@@ -96,11 +101,13 @@ static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, con
   double columns = (double)hr_round_up(a->kv_len, KV_TILE);
   if (a->window > 0)
     columns = fmin(columns, (double)hr_round_up(hr_min64(a->window, a->kv_len), KV_TILE) + KV_TILE);
-  double longest_ns = columns * (double)q_tile * entry_flops(a) / slot_rate + block_ns;
+  double lone_share = w->cost.lone_share, lone_rate = slot_rate * (lone_share > 0 ? lone_share : 1);
+  double longest_ns = columns * (double)q_tile * entry_flops(a) / lone_rate + (lone_share > 0 ? 0 : block_ns);
   double work = computed_entries(a, q_tile, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
   double filled_ns = work / (slot_rate * slots) + blocks / slots * block_ns;
   double waves = ceil(blocks / slots);
-  double busy_ns = fmax(a->mask == HR_MASK_NONE ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
+  bool whole_waves = a->mask == HR_MASK_NONE && lone_share == 0;
+  double busy_ns = fmax(whole_waves ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
   p->tile_m = q_tile;
   p->tile_n = KV_TILE;
   p->tiles = (int64_t)blocks;
@@ -121,12 +128,15 @@ static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, hr
   int64_t groups = hr_max64(a->k_heads, a->v_heads), rows = a->q_heads / groups * a->q_len;
   double padded_rows = (double)hr_round_up(rows, INSTRUCTION_ROWS), keys = (double)w->entries / (double)a->q_len;
   double work = keys * padded_rows * (double)groups * (double)a->batch * entry_flops(a);
-  const hr_split_kv call = {.compute_ns = fmax(work / w->rate * 1e9, p->matrix_ns),
-                            .bytes = (double)w->bytes,
-                            .pairs = (double)groups * (double)a->batch,
-                            .keys = keys,
-                            .head_dim = (double)hr_max64(a->qk_dim, a->v_dim),
-                            .rows = (double)rows};
+  hr_split_kv call = {.compute_ns = fmax(work / w->rate * 1e9, p->matrix_ns),
+                      .bytes = (double)w->bytes,
+                      .pairs = (double)groups * (double)a->batch,
+                      .keys = keys,
+                      .head_dim = (double)hr_max64(a->qk_dim, a->v_dim),
+                      .rows = (double)rows};
+  hr_decode decode;
+  if (framework == HR_FRAMEWORK_HEADROOM && hr_decode_from_attention(a, &decode, NULL) == HR_OK)
+    hr_predict_set_groups(&decode, &call);
   p->tile_m = (int64_t)padded_rows;
   p->tile_n = KV_TILE;
   p->tile_waste = 1 - (double)rows / padded_rows;

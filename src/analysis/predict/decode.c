@@ -60,13 +60,15 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
     keys = hr_min64(keys, hr_min64(decode->window, keys) + decode->q_len - 1);
   hr_prediction p = {.matrix_ns = (double)flops / rate * 1e9};
   const hr_decode_cost *cost = hr_predict_decode_cost(hardware, framework, decode->latent);
-  const hr_split_kv call = {.compute_ns = busy_ns(hardware, decode, cost, (double)flops, rate, &p),
-                            .bytes = (double)bytes,
-                            .pairs = (double)decode->batch * (double)hr_max64(decode->k_heads, decode->v_heads),
-                            .keys = (double)keys,
-                            .head_dim = (double)hr_max64(decode->qk_dim, decode->v_dim),
-                            .rows = (double)(decode->q_heads / decode->k_heads * decode->q_len)};
+  hr_split_kv call = {.compute_ns = busy_ns(hardware, decode, cost, (double)flops, rate, &p),
+                      .bytes = (double)bytes,
+                      .pairs = (double)decode->batch * (double)hr_max64(decode->k_heads, decode->v_heads),
+                      .keys = (double)keys,
+                      .head_dim = (double)hr_max64(decode->qk_dim, decode->v_dim),
+                      .rows = (double)(decode->q_heads / decode->k_heads * decode->q_len)};
   p.tile_ns = call.compute_ns - p.matrix_ns;
+  if (framework == HR_FRAMEWORK_HEADROOM)
+    hr_predict_set_groups(decode, &call);
   double time_ns = hr_predict_split_kv(hardware, cost, &call, &p);
   hr_prediction_finish(hardware, time_ns, (double)flops, hr_predict_peak(hardware, decode->dtype), &p);
   if (framework != HR_FRAMEWORK_HEADROOM)

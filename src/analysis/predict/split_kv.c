@@ -20,7 +20,10 @@ double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *co
 {
   double slots = (double)hardware->multiprocessors;
   p->launch_ns = fmax(cost->launch_ns, hardware->launch_ns);
-  p->memory_ns = hr_transfer_ns(hardware, call->bytes, cost->bandwidth_share);
+  if (call->groups > 0 && cost->wave_ns > 0)
+    return hr_predict_decode_blocks(hardware, cost, call, p);
+  /* Where blocks are known, bandwidth_share is what they reach before their latencies. */
+  p->memory_ns = hr_transfer_ns(hardware, call->bytes, cost->wave_ns > 0 ? 0 : cost->bandwidth_share);
   p->pair_ns = call->pairs / slots * (cost->pair_ns + cost->element_ns * call->head_dim);
   if (cost->key_ns > 0)
     p->pair_ns +=

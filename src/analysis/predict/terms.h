@@ -54,7 +54,20 @@ hr_status hr_predict_check_framework(hr_framework framework, hr_error *error);
 typedef struct hr_split_kv {
   double compute_ns, bytes, pairs, keys, head_dim;
   double rows; /* query heads of a pair, times queries */
+
+  /* Headroom's kernel for GPUs; groups 0: another. */
+  int64_t groups;       /* of query heads that share K and V heads and fill a tile of rows, of all sequences */
+  int64_t key_bytes;    /* of a group's K and V heads, for each key */
+  int64_t staged_bytes; /* that these take in shared memory */
 } hr_split_kv;
+
+/** Sets the members for Headroom's kernel, if it has the call: split keys, K and V apart. */
+void hr_predict_set_groups(const hr_decode *decode, hr_split_kv *call);
+
+/** Time of Headroom's decode kernel for GPUs without its launch, from its thread blocks; cost->wave_ns and call->groups
+ *  are positive. Sets the terms but those of compute and launch. See hr_predict_decode(). */
+double hr_predict_decode_blocks(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
+                                hr_prediction *prediction);
 
 /** The cost of decode by the kernels of a framework; `latent`: of latent attention in its absorbed form. */
 const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework, bool latent);

@@ -86,7 +86,7 @@ static int cluster_most(const hr_decode_split *t, const hr_decode_gpu *gpu)
 static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
 {
   hr_key_range range = hr_decode_range(d, d->kv_len);
-  const hr_split_choice choice = hr_split_keys(&(hr_split_problem){
+  const hr_split_choice choice = hr_divide_keys(&(hr_split_problem){
       .groups = d->batch * d->q_heads / t->heads,
       .keys = range.end - range.first,
       .key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_decode_cache_bytes(d),
