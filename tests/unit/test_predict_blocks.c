@@ -69,7 +69,7 @@ static void decode_blocks_run_in_waves(void **state)
   assert_near(longer.memory_ns, 500 + cbrt(pow(one.memory_ns, 3) + pow(waiting_ns, 3)));
 }
 
-/* One sequence of 4096 keys: its 4 groups are split among blocks, which combine them in clusters where there are any. */
+/* One sequence of 4096 keys: its 4 groups are split among blocks, which combine them in clusters if there are any. */
 static void splits_of_decode_are_combined(void **state)
 {
   (void)state;
