@@ -8,7 +8,7 @@ Compares rows of a file with the predictions for a device (`headroom validate`) 
 predicted time, the 4th and 96th percentile of measured over predicted (2nd and 98th of a kind with
 fewer than 100 rows). Even rows are fitted, odd ones held out. Without
 arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv, latent.csv, experts.csv and
-gemms_fp8.csv, and of the H200 published/h200.csv and h200/products.csv. A class has at least 40 fitted rows; fewer are joined with the next one,
+gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv and h200/calibration.csv. A class has at least 40 fitted rows; fewer are joined with the next one,
 and a kind with fewer than 20 has no interval.
 Run it again after a change of what predictions are made of.
 """
@@ -49,14 +49,15 @@ def rows_of(headroom, device, path, cache_writes):
     if done.returncode:
         sys.exit(f"fit_intervals.py: {done.stderr.strip()}")
     return [(row["kind"], float(row["predicted_ns"]), float(row["measured_ns"]))
-            for row in csv.DictReader(io.StringIO(done.stdout))]
+            for row in csv.DictReader(io.StringIO(done.stdout)) if row["framework"] != "headroom"]
 
 
 def usual_files(device):
     files = [(RESULTS / "published/attention.csv", True), (RESULTS / "published/gemms.csv", False)]
     files += [(RESULTS / f"published/{name}.csv", True) for name in ("latent", "experts", "gemms_fp8")]
     if device == "h200":  # whose own GEMMs have aligned sizes for the most part, so that they do not suffice alone
-        files += [(RESULTS / "published/h200.csv", False), (RESULTS / "h200/products.csv", False)]
+        files += [(RESULTS / "published/h200.csv", False), (RESULTS / "h200/products.csv", False),
+                  (RESULTS / "h200/calibration.csv", False)]
     return [(path, writes) for path, writes in files if path.exists()]
 
 

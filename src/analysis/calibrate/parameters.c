@@ -78,6 +78,7 @@ static void begin_gemms(hr_hardware *h)
   bool gpu = h->kind == HR_HARDWARE_GPU;
   set_missing(&h->load_share, h->bandwidth_share);
   set_missing(&h->store_share, h->bandwidth_share);
+  set_missing(&h->sector_store_share, gpu ? 0.9 : 0);
   set_missing(&h->product_launch_ns, h->launch_ns);
   set_missing(&h->cache_bytes_per_s, 2 * h->bandwidth_bytes_per_s * h->bandwidth_share);
   set_missing(&h->boost, gpu ? 1.05 : 0); /* a CPU has no such terms */

@@ -95,6 +95,7 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
       {"bandwidth_share", 1, -1, &hardware->bandwidth_share},
       {"load_share", 1, 0, &hardware->load_share},
       {"store_share", 1, 0, &hardware->store_share},
+      {"sector_store_share", 1, 0, &hardware->sector_store_share},
       {"softmax_share", 1, 0, &hardware->softmax_share},
       {"norm_share", 1, 0, &hardware->norm_share},
       {"activation_share", 1, 0, &hardware->activation_share},

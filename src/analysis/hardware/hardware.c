@@ -300,6 +300,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_optional("power_limit_w", hardware->power_limit_w, 1e-3, 1e6, error));
   HR_TRY(check_optional("load_share", hardware->load_share, 0.001, 1, error));
   HR_TRY(check_optional("store_share", hardware->store_share, 0.001, 1, error));
+  HR_TRY(check_optional("sector_store_share", hardware->sector_store_share, 0.001, 1, error));
   HR_TRY(check_optional("interconnect_bytes_per_s", hardware->interconnect_bytes_per_s, 1, 1e18, error));
   HR_TRY(check_optional("network_bytes_per_s", hardware->network_bytes_per_s, 1, 1e18, error));
   HR_TRY(check_optional("cache_bytes_per_s", hardware->cache_bytes_per_s, 1, 1e18, error));

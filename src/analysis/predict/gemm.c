@@ -24,6 +24,15 @@
 /* Of an element: products of 8 bit operands are stored in 16 bits. */
 #define RESULT_BYTES_LEAST 2
 
+/* That memory writes at once. */
+#define SECTOR_BYTES 32
+
+/* Kernels for operands that are aligned to less than VECTOR_BYTES have no smaller tiles. */
+#define NARROW_TILE_LEAST ((int64_t)64 * 64)
+
+/* Misaligned batched GEMMs: between a loss by a tile's edge and the same loss for all tiles (docs/prediction.md). */
+#define BATCHED_EDGE_EXPONENT 0.5
+
 /* A cache line: no device gains from more alignment. */
 #define ALIGNMENT_MAX 128
 
@@ -54,10 +63,10 @@ static const hr_alignment_class *class_of(const hr_hardware *hardware, int64_t b
   return &hardware->alignments[i];
 }
 
-/* Sets the alignments of a prediction and returns the share of full speed at that alignment; *by_edge: of the reference
- * tile, smaller tiles lose more. */
+/* Sets the alignments of a prediction and returns the share of full speed at that alignment, which is the reference
+ * tile's; *edge_exponent: how much more smaller tiles lose. */
 static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p,
-                             bool *by_edge)
+                             double *edge_exponent)
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   p->m_alignment = alignment_of(gemm->m, bytes);
@@ -67,17 +76,17 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
                               operand_alignment(hr_gemm_b(gemm), false, bytes));
   int64_t stored = operand_alignment(hr_gemm_c(gemm), false, bytes);
   p->alignment = hr_min64(operands, stored);
-  *by_edge = false;
+  *edge_exponent = 0;
   if (hardware->alignment_count == 0 || hardware->vector_formats[gemm->dtype])
     return 1;
-  *by_edge = batched;
+  *edge_exponent = batched ? BATCHED_EDGE_EXPONENT : 0;
   if (batched)
     return class_of(hardware, p->alignment)->bmm_share;
   double share = class_of(hardware, operands)->gemm_share;
   if (operands < VECTOR_BYTES)
     return share;
   const hr_alignment_class *result = class_of(hardware, stored);
-  *by_edge = true;
+  *edge_exponent = 1;
   return fmin(share, result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
@@ -107,6 +116,15 @@ static void set_tiling(const hr_tiling_problem *problem, const hr_tiling *way, h
   p->exposed_ns = way->busy_ns - way->compute_ns;
 }
 
+/* A column of B or C is a vector, whose elements are neighbours. */
+static int64_t gemv_alignment(const hr_gemm *gemm, const hr_prediction *p)
+{
+  if (gemm->n > 1)
+    return p->alignment;
+  int64_t matrix = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, (int64_t)hr_dtype_bytes(gemm->dtype));
+  return hr_min64(matrix, hr_min64(p->k_alignment, p->m_alignment));
+}
+
 /* A GEMM of one row or column: only reading the large operand counts. Returns the time without the launch. */
 static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr_prediction *p, hr_prediction *vector)
 {
@@ -115,7 +133,7 @@ static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr
     return INFINITY;
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
   double narrow = gemm->batch > 1 ? GEMV_BATCHED_NARROW_SHARE : GEMV_NARROW_SHARE;
-  double memory_ns = p->alignment < VECTOR_BYTES ? p->memory_ns / narrow : p->memory_ns;
+  double memory_ns = gemv_alignment(gemm, p) < VECTOR_BYTES ? p->memory_ns / narrow : p->memory_ns;
   *vector = (hr_prediction){.matrix_ns = p->matrix_ns,
                             .tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0),
                             .memory_ns = memory_ns,
@@ -139,6 +157,15 @@ static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm, int6
   return hr_max64(1, bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
 }
 
+/* Of the bandwidth. Where rows of the result are multiples of 16 bytes, but not of a sector, sectors are written in
+ * parts. Narrower ones are part of the alignment's loss. */
+static double store_share(const hr_hardware *hardware, const hr_gemm *gemm, int64_t result_bytes)
+{
+  double share = hardware->store_share > 0 ? hardware->store_share : hardware->bandwidth_share;
+  bool parts = operand_alignment(hr_gemm_c(gemm), false, result_bytes) == SECTOR_BYTES / 2;
+  return parts && hardware->sector_store_share > 0 ? share * hardware->sector_store_share : share;
+}
+
 static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, double rate, hr_prediction *p)
 {
   bool vector = hardware->vector_formats[gemm->dtype] && hardware->vector_tile_count > 0;
@@ -152,9 +179,11 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   bool narrow = p->alignment < VECTOR_BYTES && !hardware->vector_formats[gemm->dtype];
   problem.split_k_bytes =
       narrow && hardware->narrow_split_bytes > 0 ? hardware->narrow_split_bytes : hardware->split_k_bytes;
+  problem.least_area = narrow ? NARROW_TILE_LEAST : 0;
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
   problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
                                hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
+  problem.store_share = store_share(hardware, gemm, problem.result_bytes);
   return problem;
 }
 
@@ -168,11 +197,11 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
 
   hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->product_launch_ns)};
   p.matrix_ns = flops / rate * 1e9;
-  bool by_edge;
-  double share = set_alignments(hardware, gemm, batched, &p, &by_edge);
+  double edge_exponent;
+  double share = set_alignments(hardware, gemm, batched, &p, &edge_exponent);
   hr_tiling_problem problem = make_problem(hardware, gemm, rate, &p);
   problem.alignment_share = share;
-  problem.by_edge = by_edge;
+  problem.edge_exponent = edge_exponent;
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
   hr_tiling way = hr_best_tiling(&problem);

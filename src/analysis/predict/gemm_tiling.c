@@ -20,11 +20,11 @@
 static double slowdown_of(const hr_tiling_problem *problem, hr_tile tile)
 {
   double alignment_share = problem->alignment_share;
-  if (alignment_share >= 1 || !problem->by_edge)
+  if (alignment_share >= 1 || problem->edge_exponent == 0)
     return 1 / fmin(alignment_share, 1);
   double edge = (double)(tile.m + tile.n) / ((double)tile.m * (double)tile.n);
   double reference = (REFERENCE_TILE_M + REFERENCE_TILE_N) / (REFERENCE_TILE_M * REFERENCE_TILE_N);
-  return 1 + (1 / alignment_share - 1) * (edge / reference);
+  return 1 + (1 / alignment_share - 1) * pow(edge / reference, problem->edge_exponent);
 }
 
 /* Bytes read from memory. If neither operand fits into half of the last-level cache, the result is computed in squares,
@@ -52,7 +52,7 @@ static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *way)
   double loaded = traffic_bytes(problem, way);
   double active = fmin((double)(way->tiles * way->splits), (double)problem->slots);
   double drawn = hardware->reach > 0 ? fmin(1, active / (double)problem->slots * hardware->reach) : 1;
-  double store_ns = hr_transfer_ns(hardware, stored, hardware->store_share);
+  double store_ns = hr_transfer_ns(hardware, stored, problem->store_share);
   if (hr_is_cached(hardware, loaded + stored))
     return loaded / drawn * 1e9 / hr_cache_rate(hardware) + fmin(stored * 1e9 / hr_cache_rate(hardware), store_ns);
   return hr_transfer_ns(hardware, loaded, hardware->load_share) / drawn + store_ns;
@@ -118,6 +118,8 @@ hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
   hr_tiling best = {.busy_ns = INFINITY};
   for (size_t i = 0; i < problem->shape_count; i++) {
     hr_tile tile = problem->shapes[i];
+    if (tile.m * tile.n < problem->least_area)
+      continue;
     int64_t tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
     int64_t most = most_splits(problem, tiles);
     for (int64_t splits = problem->hardware->split_ns > 0 ? 1 : most; splits < most; splits *= 2)

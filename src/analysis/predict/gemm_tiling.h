@@ -16,9 +16,11 @@ typedef struct hr_tiling_problem {
   int64_t split_k_bytes;     /* least of a split; 0: not given */
   int64_t depth_step;        /* elements of k per step */
   double slot_ns_per_flop;   /* of one slot at the library's rate */
+  double store_share;        /* of the bandwidth, at which the result is written */
+  int64_t least_area;        /* of the tiles that kernels for such operands have */
   double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */
   double alignment_share;    /* of the reference tile; 1: aligned */
-  bool by_edge;              /* smaller tiles have a smaller share */
+  double edge_exponent;      /* of a tile's edge for its area, by which smaller tiles lose more; 0: all lose the same */
   double matrix_ns;          /* useful FLOPs at the library's rate */
   double loaded_bytes;       /* of the operands, each as often as it must be read */
 } hr_tiling_problem;

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Predicted GEMMs whose rows are aligned to a part of a sector, or whose operands are misaligned. */
+#include "test.h"
+
+#include <headroom/predict.h>
+
+#include <math.h>
+
+#define assert_near(value, expected) assert_true(fabs((value) - (expected)) <= 1e-6 * fabs((double)(expected)) + 1e-9)
+
+/* 100 slots of 1 TFLOP/s with a large and a small tile; 1 TB/s. */
+static hr_hardware toy(void)
+{
+  hr_hardware hardware = hr_hardware_default();
+  hardware.kind = HR_HARDWARE_GPU;
+  hardware.multiprocessors = 100;
+  hardware.blocks_per_multiprocessor = 1;
+  hardware.dense_flops_per_s[HR_BF16] = 100e12;
+  hardware.dense_flops_per_s[HR_FP32] = 100e12;
+  hardware.library_share[HR_BF16] = 1;
+  hardware.bandwidth_bytes_per_s = 1e12;
+  hardware.bandwidth_share = 1;
+  hardware.l2_bytes = 1 << 30; /* operands are read once */
+  hardware.tile_count = 2;
+  hardware.tiles[0] = (hr_tile){128, 256, 1};
+  hardware.tiles[1] = (hr_tile){64, 32, 1};
+  hardware.alignment_count = 2;
+  hardware.alignments[0] = (hr_alignment_class){.bytes = 2, .gemm_share = 0.5, .bmm_share = 0.5, .result_share = 0.5};
+  hardware.alignments[1] = (hr_alignment_class){.bytes = 16, .gemm_share = 1, .bmm_share = 1, .result_share = 1};
+  return hardware;
+}
+
+static hr_prediction predict(const hr_hardware *hardware, int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  gemm.m = m, gemm.n = n, gemm.k = k, gemm.batch = batch;
+  assert_ok(hr_predict_gemm(hardware, &gemm, &p, &error), error);
+  return p;
+}
+
+static void parts_of_sectors_are_written_slower(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.sector_store_share = 0.5;
+  hr_prediction parts = predict(&hardware, 8192, 8200, 32, 1), whole = predict(&hardware, 8192, 8208, 32, 1);
+  double loaded = 2 * 32 * (8192.0 + 8200), stored = 2 * 8192.0 * 8200;
+  assert_near(parts.memory_ns, (loaded + 2 * stored) / 1e3);
+  assert_near(whole.memory_ns, 2 * (32 * (8192.0 + 8208) + 8192.0 * 8208) / 1e3);
+  hardware.sector_store_share = 0; /* unknown: no loss */
+  parts = predict(&hardware, 8192, 8200, 32, 1);
+  assert_near(parts.memory_ns, (loaded + stored) / 1e3);
+}
+
+static void misaligned_operands_have_no_small_tiles(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_prediction aligned = predict(&hardware, 64, 32, 512, 1), misaligned = predict(&hardware, 64, 32, 511, 1);
+  assert_true(aligned.tile_m == 64 && aligned.tile_n == 32);
+  assert_true(misaligned.tile_m == 128 && misaligned.tile_n == 256);
+}
+
+/* Tiles of 64 × 64 have four thirds of the edge of the reference tile for each quarter of its area: edge / reference is
+ * 8/3, of which a batched GEMM loses the root. */
+static void small_tiles_of_batched_gemms_lose_the_root_of_their_edge(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.tile_count = 1;
+  hardware.tiles[0] = (hr_tile){64, 64, 1};
+  hr_prediction p = predict(&hardware, 640, 640, 511, 2);
+  assert_near(p.alignment_loss, 1 - 1 / (1 + sqrt(8.0 / 3)));
+}
+
+/* B and C of n = 1 are vectors, whose elements are neighbours, although a row of them is a single element. */
+static void columns_of_vectors_are_read_at_the_full_rate(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_prediction aligned = predict(&hardware, 2048, 1, 2048, 64), odd = predict(&hardware, 2048, 1, 2047, 64);
+  double bytes = 2.0 * 64 * (2048.0 * 2048 + 2 * 2048);
+  assert_near(aligned.memory_ns, bytes / 1e3);
+  assert_true(odd.memory_ns > 2 * aligned.memory_ns);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(parts_of_sectors_are_written_slower),
+      cmocka_unit_test(misaligned_operands_have_no_small_tiles),
+      cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),
+      cmocka_unit_test(columns_of_vectors_are_read_at_the_full_rate),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
