@@ -8,7 +8,8 @@ Compares rows of a file with the predictions for a device (`headroom validate`) 
 predicted time, the 4th and 96th percentile of measured over predicted (2nd and 98th of a kind with
 fewer than 100 rows). Even rows are fitted, odd ones held out. Without
 arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv, latent.csv, experts.csv and
-gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv and h200/calibration.csv. A class has at least 40 fitted rows; fewer are joined with the next one,
+gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv,
+h200/calibration.csv and the plain GEMMs of h200/figures-*.csv. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
 and a kind with fewer than 20 has no interval.
 Run it again after a change of what predictions are made of.
 """
@@ -27,10 +28,20 @@ RESULTS = ROOT / "data/results"
 KINDS = ("gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit")
 ENDS_NS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, math.inf)
 LEAST_ROWS, LEAST_KIND = 40, 20
+LEAST_OF = {"gemm_narrow": 25, "bmm": 30}  # few of these are short, and their error falls with size
 TAIL = 0.04  # a little less than 0.05, as percentiles of few rows vary
 FEW_ROWS, FEW_TAIL = 100, 0.02  # of a kind: its percentiles vary more
 BEYOND_ALL = 1e18
 DEVICES = ("a100-sxm4-80gb", "a100-pcie-40gb", "h100-sxm", "h200", "l40s", "b200", "v100-sxm2-32gb", "mi300x")
+
+
+def lines_of_figures(lines):
+    """Plain GEMMs of exported results."""
+    sizes = ("m", "n", "k", "batch", "transpose_a", "transpose_b", "dtype", "median_ns")
+    found = [row for row in csv.DictReader(line for line in lines if not line.startswith("#"))
+             if row["operation"] == "gemm" and row["status"] == "ok" and row["batch"] == "1"]
+    return [",".join(("kind",) + sizes) + "\n"] + [
+        ",".join(["gemm"] + [{"true": "1", "false": "0"}.get(row[name], row[name]) for name in sizes]) + "\n" for row in found]
 
 
 def rows_of(headroom, device, path, cache_writes):
@@ -38,6 +49,8 @@ def rows_of(headroom, device, path, cache_writes):
     if path.name == "gemms.csv":
         command += ["--clock", "burst"]  # as its first lines say
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if path.name.startswith("figures-"):
+        lines = lines_of_figures(lines)
     if not any("q_heads" in line for line in lines if line.startswith(("kind,", "device,"))):
         lines = [line for line in lines if not line.startswith("attention")]  # products.csv does not say the heads
     if path.name == "experts.csv":
@@ -58,6 +71,7 @@ def usual_files(device):
     if device == "h200":  # whose own GEMMs have aligned sizes for the most part, so that they do not suffice alone
         files += [(RESULTS / "published/h200.csv", False), (RESULTS / "h200/products.csv", False),
                   (RESULTS / "h200/calibration.csv", False)]
+        files += [(path, False) for path in sorted((RESULTS / "h200").glob("figures-*.csv"))]
     return [(path, writes) for path, writes in files if path.exists()]
 
 
@@ -66,7 +80,7 @@ def classes(rows):
     found, open_rows = [], []
     for start, end in zip((0,) + ENDS_NS, ENDS_NS):
         open_rows += [row for row in rows if start <= row[1] < end]
-        if len(open_rows) >= LEAST_ROWS:
+        if len(open_rows) >= LEAST_OF.get(rows[0][0], LEAST_ROWS):
             found.append((end, open_rows))
             open_rows = []
     if open_rows and found:

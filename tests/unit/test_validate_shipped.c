@@ -27,7 +27,7 @@ static const bound bounds[] = {
 /* Drawn and measured after all fits but that of attention and decode, whose form was chosen with these rows in view. */
 static const bound bounds_of_seed_7[] = {
     {HR_INTERVAL_GEMM, 74, 0.06, 0.22, 0.82, 0.99},   {HR_INTERVAL_GEMM_NARROW, 37, 0.105, 0.27, 0.94, 0.98},
-    {HR_INTERVAL_BMM, 55, 0.10, 0.48, 0.80, 0.99},    {HR_INTERVAL_ATTENTION, 28, 0.04, 0.27, 0.78, 0.99},
+    {HR_INTERVAL_BMM, 55, 0.10, 0.48, 0.71, 0.99},    {HR_INTERVAL_ATTENTION, 28, 0.04, 0.27, 0.78, 0.99},
     {HR_INTERVAL_DECODE, 28, 0.05, 0.18, 0.85, 0.98},
 };
 
