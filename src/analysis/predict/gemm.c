@@ -79,9 +79,10 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
   *edge_exponent = 0;
   if (hardware->alignment_count == 0 || hardware->vector_formats[gemm->dtype])
     return 1;
-  *edge_exponent = batched ? BATCHED_EDGE_EXPONENT : 0;
-  if (batched)
+  if (batched) {
+    *edge_exponent = p->alignment < VECTOR_BYTES ? BATCHED_EDGE_EXPONENT : 1;
     return class_of(hardware, p->alignment)->bmm_share;
+  }
   double share = class_of(hardware, operands)->gemm_share;
   if (operands < VECTOR_BYTES)
     return share;
