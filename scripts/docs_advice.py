@@ -126,7 +126,7 @@ def search_sentence():
 
 RANDOM = "h200/random.csv"
 CLASSES = {"GEMMs": ("gemm", "gemm_narrow"), "of these, sizes of 16 bytes or a multiple": ("gemm",), "of these, others": ("gemm_narrow",),
-           "batched GEMMs": ("bmm",), "attention": ("attention",), "decode": ("decode",)}
+           "batched GEMMs": ("bmm", "bmm_narrow"), "attention": ("attention",), "decode": ("decode",)}
 TARGETS = {"GEMMs": "4%, 12%", "batched GEMMs": "5%, 15%", "attention": "5%", "decode": "5%"}
 
 

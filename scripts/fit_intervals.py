@@ -9,7 +9,8 @@ predicted time, the 4th and 96th percentile of measured over predicted (2nd and 
 fewer than 100 rows). Even rows are fitted, odd ones held out. Without
 arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv, latent.csv, experts.csv and
 gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv,
-h200/calibration.csv and the plain GEMMs of h200/figures-*.csv. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
+h200/calibration.csv and the misaligned
+GEMMs of h200/figures-*.csv, whose aligned ones are of few forms. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
 and a kind with fewer than 20 has no interval.
 Run it again after a change of what predictions are made of.
 """
@@ -25,10 +26,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "data/results"
-KINDS = ("gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit")
+KINDS = ("gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit",
+         "bmm_narrow", "own_attention", "own_decode")
 ENDS_NS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, math.inf)
 LEAST_ROWS, LEAST_KIND = 40, 20
-LEAST_OF = {"gemm_narrow": 25, "bmm": 30}  # few of these are short, and their error falls with size
+LEAST_OF = {"gemm_narrow": 25, "bmm": 30, "bmm_narrow": 20, "own_attention": 12, "own_decode": 12}  # few of these are short, and their error falls with size
 TAIL = 0.04  # a little less than 0.05, as percentiles of few rows vary
 FEW_ROWS, FEW_TAIL = 100, 0.02  # of a kind: its percentiles vary more
 BEYOND_ALL = 1e18
@@ -36,12 +38,12 @@ DEVICES = ("a100-sxm4-80gb", "a100-pcie-40gb", "h100-sxm", "h200", "l40s", "b200
 
 
 def lines_of_figures(lines):
-    """Plain GEMMs of exported results."""
+    """GEMMs of exported results."""
     sizes = ("m", "n", "k", "batch", "transpose_a", "transpose_b", "dtype", "median_ns")
     found = [row for row in csv.DictReader(line for line in lines if not line.startswith("#"))
-             if row["operation"] == "gemm" and row["status"] == "ok" and row["batch"] == "1"]
+             if row["operation"] == "gemm" and row["status"] == "ok" and row["dtype"] == "bf16"]
     return [",".join(("kind",) + sizes) + "\n"] + [
-        ",".join(["gemm"] + [{"true": "1", "false": "0"}.get(row[name], row[name]) for name in sizes]) + "\n" for row in found]
+        ",".join([("bmm" if row["batch"] != "1" else "gemm")] + [{"true": "1", "false": "0"}.get(row[name], row[name]) for name in sizes]) + "\n" for row in found]
 
 
 def rows_of(headroom, device, path, cache_writes):
@@ -61,8 +63,9 @@ def rows_of(headroom, device, path, cache_writes):
         return []
     if done.returncode:
         sys.exit(f"fit_intervals.py: {done.stderr.strip()}")
-    return [(row["kind"], float(row["predicted_ns"]), float(row["measured_ns"]))
-            for row in csv.DictReader(io.StringIO(done.stdout)) if row["framework"] != "headroom"]
+    return [("own_" * (row["framework"] == "headroom") + row["kind"], float(row["predicted_ns"]), float(row["measured_ns"]))
+            for row in csv.DictReader(io.StringIO(done.stdout))
+            if not path.name.startswith("figures-") or row["kind"].endswith("_narrow")]
 
 
 def usual_files(device):

@@ -146,17 +146,20 @@ typedef struct hr_collective_rate {
 typedef enum hr_interval_kind {
   HR_INTERVAL_GEMM,           /* contiguous dimensions of 16 bytes or a multiple */
   HR_INTERVAL_GEMM_NARROW,    /* others */
-  HR_INTERVAL_BMM,            /* batched */
+  HR_INTERVAL_BMM,            /* batched, contiguous dimensions of 16 bytes or a multiple */
   HR_INTERVAL_ATTENTION,      /* fused, by frameworks */
   HR_INTERVAL_DECODE,         /* one query per sequence, by frameworks */
   HR_INTERVAL_LATENT,         /* the same of latent attention in its absorbed form */
   HR_INTERVAL_LATENT_PREFILL, /* of latent attention in its expanded form: V heads smaller than K heads */
   HR_INTERVAL_EXPERTS,        /* routed experts of a layer, by frameworks: routing, grouped GEMMs, activation */
   HR_INTERVAL_GEMM_8BIT,      /* GEMMs of 8 bit operands */
+  HR_INTERVAL_BMM_NARROW,     /* other batched GEMMs */
+  HR_INTERVAL_OWN_ATTENTION,  /* fused, by Headroom's kernels */
+  HR_INTERVAL_OWN_DECODE,     /* one query per sequence, by Headroom's kernels; not latent */
   HR_INTERVAL_KIND_COUNT
 } hr_interval_kind;
 
-#define HR_INTERVALS_MAX 64
+#define HR_INTERVALS_MAX 96
 
 /** Where nine of ten measured times lie: low … high times the predicted one. */
 typedef struct hr_interval {
@@ -310,8 +313,8 @@ HR_API double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dt
 /** "product", "exp", "read", "copy". Static storage. */
 HR_API const char *hr_ceiling_kind_name(hr_ceiling_kind kind);
 
-/** "gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit". Static
- *  storage. */
+/** "gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit",
+ *  "bmm_narrow", "own_attention", "own_decode". Static storage. */
 HR_API const char *hr_interval_kind_name(hr_interval_kind kind);
 
 /** "estimated", "datasheet", "published", "measured". Static storage. */

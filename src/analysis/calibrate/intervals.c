@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/calibrate/intervals.h"
 
+#include "analysis/validate/rows.h"
 #include "base/error.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #define TAIL 0.04 /* a little less than 0.05, as percentiles of few rows vary */
 #define BEYOND_ALL 1e18
 
-/* Ends of the size classes, of predicted times. Six for each kind: 30 of HR_INTERVALS_MAX. */
+/* Ends of the size classes, of predicted times. Six for each kind: 72 of HR_INTERVALS_MAX. */
 static const double ends_ns[] = {1e4, 3e4, 1e5, 3e5, 1e6, BEYOND_ALL};
 #define CLASSES (sizeof ends_ns / sizeof *ends_ns)
 
@@ -39,11 +40,10 @@ static size_t choose(const hr_validated_row *rows, size_t count, hr_interval_kin
   size_t used = 0, number = 0;
   for (size_t i = 0; i < count; i++) {
     const hr_validated_row *row = &rows[i];
-    if (row->kind != kind)
+    if (hr_validated_row_interval(row) != kind)
       continue;
-    bool attention = row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
-    bool odd = number++ % 2 == 1, chosen = choice == HR_ROWS_BOTH || odd == (choice == HR_ROWS_ODD);
-    if (chosen && !(attention && row->framework == HR_FRAMEWORK_HEADROOM))
+    bool odd = number++ % 2 == 1;
+    if (choice == HR_ROWS_BOTH || odd == (choice == HR_ROWS_ODD))
       to[used++] = (ratio){row->prediction.time_ns, row->measured_ns / row->prediction.time_ns};
   }
   return used;
@@ -123,11 +123,11 @@ hr_status hr_fit_intervals(const hr_validated_row *rows, size_t count, hr_row_ch
 
 bool hr_interval_covers(const hr_hardware *hardware, const hr_validated_row *row)
 {
-  bool attention = row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
+  hr_interval_kind kind = hr_validated_row_interval(row);
   double factor = row->measured_ns / row->prediction.time_ns, band = 1 + hardware->error_band;
-  for (size_t i = 0; i < hardware->interval_count && !(attention && row->framework == HR_FRAMEWORK_HEADROOM); i++) {
+  for (size_t i = 0; i < hardware->interval_count; i++) {
     const hr_interval *interval = &hardware->intervals[i];
-    if (interval->kind == row->kind && row->prediction.time_ns < interval->below_ns)
+    if (interval->kind == kind && row->prediction.time_ns < interval->below_ns)
       return factor >= interval->low && factor <= interval->high;
   }
   return factor >= 1 / band && factor <= band;

@@ -175,10 +175,13 @@ static void predict_call(const hr_hardware *hardware, const hr_attention *a, hr_
     *prediction = split_kv;
 }
 
-hr_interval_kind hr_predict_attention_kind(const hr_attention *attention)
+hr_interval_kind hr_predict_attention_kind(const hr_attention *attention, hr_framework framework)
 {
+  bool own = framework == HR_FRAMEWORK_HEADROOM;
   if (attention->q_len == 1)
-    return HR_INTERVAL_DECODE;
+    return own ? HR_INTERVAL_OWN_DECODE : HR_INTERVAL_DECODE;
+  if (own)
+    return HR_INTERVAL_OWN_ATTENTION;
   return is_latent(attention) ? HR_INTERVAL_LATENT_PREFILL : HR_INTERVAL_ATTENTION;
 }
 
@@ -204,8 +207,7 @@ hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attentio
   HR_TRY(hr_attention_flops(attention, &work.flops));
   HR_TRY(hr_attention_bytes(attention, &work.bytes));
   predict_call(hardware, attention, framework, &work, prediction);
-  if (framework != HR_FRAMEWORK_HEADROOM)
-    hr_prediction_set_interval(hardware, hr_predict_attention_kind(attention), prediction);
+  hr_prediction_set_interval(hardware, hr_predict_attention_kind(attention, framework), prediction);
   return HR_OK;
 }
 

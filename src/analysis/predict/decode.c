@@ -73,6 +73,8 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
   hr_prediction_finish(hardware, time_ns, (double)flops, hr_predict_peak(hardware, decode->dtype), &p);
   if (framework != HR_FRAMEWORK_HEADROOM)
     hr_prediction_set_interval(hardware, decode->latent ? HR_INTERVAL_LATENT : HR_INTERVAL_DECODE, &p);
+  else if (call.groups > 0)
+    hr_prediction_set_interval(hardware, HR_INTERVAL_OWN_DECODE, &p);
   *prediction = p;
   return HR_OK;
 }

@@ -59,8 +59,7 @@ static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op,
   double peak = hr_predict_peak(hardware, op->attention.dtype), busy_ns = p->time_ns - p->launch_ns;
   p->cache_ns = hr_transfer_ns(hardware, (double)op->cached_bytes, 0);
   hr_prediction_finish(hardware, busy_ns + p->cache_ns, (double)op->flops, peak, p);
-  if (op->framework != HR_FRAMEWORK_HEADROOM)
-    hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention), p);
+  hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention, op->framework), p);
 }
 
 static hr_status predict_attention(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,

@@ -120,9 +120,10 @@ hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *p
 {
   if (hr_dtype_bytes(gemm->dtype) == 1)
     return HR_INTERVAL_GEMM_8BIT;
+  bool narrow = prediction->alignment < WIDE_LOADS;
   if (gemm->batch > 1)
-    return HR_INTERVAL_BMM;
-  return prediction->alignment < WIDE_LOADS ? HR_INTERVAL_GEMM_NARROW : HR_INTERVAL_GEMM;
+    return narrow ? HR_INTERVAL_BMM_NARROW : HR_INTERVAL_BMM;
+  return narrow ? HR_INTERVAL_GEMM_NARROW : HR_INTERVAL_GEMM;
 }
 
 const char *hr_prediction_largest_term(const hr_prediction *p)

@@ -76,8 +76,8 @@ const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_fra
 double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
                            hr_prediction *prediction);
 
-/** The kind whose interval a call of fused attention has. */
-hr_interval_kind hr_predict_attention_kind(const hr_attention *attention);
+/** The kind whose interval a call of fused attention by the kernels of a framework has. */
+hr_interval_kind hr_predict_attention_kind(const hr_attention *attention, hr_framework framework);
 
 /** Shares of fused attention for heads up to `head_dim`; estimates if the device has none. */
 hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64_t head_dim);

@@ -131,11 +131,17 @@ hr_read_problem_fn hr_problem_reader(const char *kind)
   static const struct {
     const char *kind;
     hr_read_problem_fn read;
-  } readers[] = {{"gemm_narrow", read_gemm},    {"gemm_8bit", read_gemm},
-                 {"gemm", read_gemm},           {"bmm", read_gemm},
-                 {"attention", read_prefill},   {"prefill", read_prefill},
-                 {"attention_full", read_full}, {"decode", read_decode},
-                 {"latent", read_latent},       {"latent_prefill", read_latent_prefill},
+  } readers[] = {{"gemm_narrow", read_gemm},
+                 {"bmm_narrow", read_gemm},
+                 {"gemm_8bit", read_gemm},
+                 {"gemm", read_gemm},
+                 {"bmm", read_gemm},
+                 {"attention", read_prefill},
+                 {"prefill", read_prefill},
+                 {"attention_full", read_full},
+                 {"decode", read_decode},
+                 {"latent", read_latent},
+                 {"latent_prefill", read_latent_prefill},
                  {"experts", read_experts}};
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
     if (strcmp(kind, readers[i].kind) == 0)

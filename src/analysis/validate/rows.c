@@ -16,6 +16,15 @@ bool hr_validated_row_is_attention(const hr_validated_row *row)
          row->kind == HR_INTERVAL_LATENT_PREFILL;
 }
 
+hr_interval_kind hr_validated_row_interval(const hr_validated_row *row)
+{
+  if (row->framework == HR_FRAMEWORK_HEADROOM && row->kind == HR_INTERVAL_ATTENTION)
+    return HR_INTERVAL_OWN_ATTENTION;
+  if (row->framework == HR_FRAMEWORK_HEADROOM && row->kind == HR_INTERVAL_DECODE)
+    return HR_INTERVAL_OWN_DECODE;
+  return row->kind;
+}
+
 static hr_status count_latent(hr_operator *op, hr_error *error)
 {
   hr_decode decode;

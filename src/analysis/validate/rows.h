@@ -13,6 +13,9 @@ hr_status hr_validated_row_predict(hr_hardware *hardware, hr_validated_row *row,
 /** Whether the row is a call of attention, with one or several queries. */
 bool hr_validated_row_is_attention(const hr_validated_row *row);
 
+/** The kind whose interval the row's prediction has: that of the row, or of the same calls by Headroom's kernels. */
+hr_interval_kind hr_validated_row_interval(const hr_validated_row *row);
+
 /** Adds a copy of a row to `validation`, whose rows have space for *capacity. HR_ERROR_OUT_OF_MEMORY. */
 hr_status hr_validation_add(hr_validation *validation, size_t *capacity, const hr_validated_row *row, hr_error *error);
 

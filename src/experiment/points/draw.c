@@ -10,8 +10,9 @@
 
 #define SIZE_LEAST 16
 #define SIZE_MOST 32768
-#define GRANULE 8       /* elements */
-#define ODD_EVERY 3     /* points of a kind */
+#define GRANULE 8   /* elements */
+#define ODD_EVERY 3 /* points of a kind */
+#define STREAMS 9   /* of random numbers, one a kind; as many kinds as there were when the shipped points were drawn */
 #define TRIES_MAX 10000 /* until a point keeps the limits */
 
 #define GPU_MOST_S 25e-3
@@ -121,7 +122,7 @@ static hr_status draw_point(const hr_hardware *hardware, const hr_points_draw_op
 {
   uint64_t state = options->seed;
   bool odd = index % ODD_EVERY == ODD_EVERY - 1;
-  state = next(&state) + (uint64_t)index * HR_INTERVAL_KIND_COUNT + (uint64_t)kind;
+  state = next(&state) + (uint64_t)index * STREAMS + (uint64_t)kind;
   state = next(&state);
   *point = (hr_point){.kind = kind, .gemm = hr_gemm_default(), .attention = hr_attention_default()};
   for (int i = 0; i < TRIES_MAX; i++) {
