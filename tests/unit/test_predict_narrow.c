@@ -75,6 +75,25 @@ static void small_tiles_of_batched_gemms_lose_the_root_of_their_edge(void **stat
   assert_near(p.alignment_loss, 1 - 1 / (1 + sqrt(8.0 / 3)));
 }
 
+/* Half of an aligned tile's time is its store: 2·64·64·500 operations of a slot of 1 TFLOP/s, and 64·64 elements. */
+static void stores_of_misaligned_batched_gemms_have_a_factor_of_their_own(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.tile_count = 1;
+  hardware.tiles[0] = (hr_tile){64, 64, 1};
+  hardware.store_exposed = 1;
+  hardware.bandwidth_bytes_per_s = 2e14 / 1000; /* an element's store is 100 · 2 bytes over it: 1 ns */
+  hr_prediction p = predict(&hardware, 640, 640, 499, 2);
+  assert_near(p.alignment_loss, 1 - 1 / (1 + sqrt(8.0 / 3)));
+  hardware.narrow_store = 3;
+  p = predict(&hardware, 640, 640, 499, 2);
+  double compute_ns = 2 * 499e-3, slowed_ns = compute_ns * (1 + sqrt(8.0 / 3)) + 3;
+  assert_near(p.alignment_loss, 1 - (compute_ns + 1) / slowed_ns);
+  p = predict(&hardware, 640, 640, 499, 1); /* not of a plain one */
+  assert_near(p.alignment_loss, 0.5);
+}
+
 /* B and C of n = 1 are vectors, whose elements are neighbours, although a row of them is a single element. */
 static void columns_of_vectors_are_read_at_the_full_rate(void **state)
 {
@@ -92,6 +111,7 @@ int main(void)
       cmocka_unit_test(parts_of_sectors_are_written_slower),
       cmocka_unit_test(misaligned_operands_have_no_small_tiles),
       cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),
+      cmocka_unit_test(stores_of_misaligned_batched_gemms_have_a_factor_of_their_own),
       cmocka_unit_test(columns_of_vectors_are_read_at_the_full_rate),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

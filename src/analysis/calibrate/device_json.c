@@ -100,6 +100,7 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                  {"reach", h->reach},
                  {"split_ns", h->split_ns},
                  {"product_launch_ns", h->product_launch_ns},
+                 {"narrow_store", h->narrow_store},
                  {"prefill_launch_ns", h->prefill_launch_ns},
                  {"attention_block_ns", h->attention_block_ns}};
   const struct {

@@ -107,6 +107,7 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
       {"split_ns", 1e9, 0, &hardware->split_ns},
       {"launch_ns", 1e9, -1, &hardware->launch_ns},
       {"product_launch_ns", 1e9, 0, &hardware->product_launch_ns},
+      {"narrow_store", 1000, 0, &hardware->narrow_store},
       {"attention_block_ns", 1e9, 0, &hardware->attention_block_ns},
       {"prefill_launch_ns", 1e9, 0, &hardware->prefill_launch_ns},
       {"attention_launch_ns", 1e9, 0, &hardware->decode_framework.launch_ns}, /* former names */

@@ -287,6 +287,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"cache (condition)", (double)hardware->cache, HR_CACHE_COLD, HR_CACHE_WARM},
       {"launch_ns", hardware->launch_ns, 0, 1e9},
       {"product_launch_ns", hardware->product_launch_ns, 0, 1e9},
+      {"narrow_store", hardware->narrow_store, 0, 1000},
       {"attention_block_ns", hardware->attention_block_ns, 0, 1e9},
       {"prefill_launch_ns", hardware->prefill_launch_ns, 0, 1e9},
       {"tile_k_bytes", (double)hardware->tile_k_bytes, 0, 1e6},

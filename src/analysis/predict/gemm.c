@@ -203,6 +203,8 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   hr_tiling_problem problem = make_problem(hardware, gemm, rate, &p);
   problem.alignment_share = share;
   problem.edge_exponent = edge_exponent;
+  if (batched && p.alignment < VECTOR_BYTES)
+    problem.narrow_store = hardware->narrow_store;
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
   hr_tiling way = hr_best_tiling(&problem);

@@ -86,6 +86,10 @@ static hr_tiling make_tiling(const hr_tiling_problem *problem, hr_tile tile, int
   way.slot_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop / tile.share +
                 area * problem->slot_ns_per_stored;
   way.slowdown = slowdown_of(problem, tile);
+  if (problem->narrow_store > 0) {
+    double stored_ns = area * problem->slot_ns_per_stored;
+    way.slowdown = ((way.slot_ns - stored_ns) * way.slowdown + stored_ns * problem->narrow_store) / way.slot_ns;
+  }
   way.reduction_ns = reduction_ns(problem, splits);
   double slow_ns = (double)way.waves * way.slot_ns * way.slowdown;
   way.clock = clock_of(problem, slow_ns);

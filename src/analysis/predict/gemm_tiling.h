@@ -21,6 +21,7 @@ typedef struct hr_tiling_problem {
   double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */
   double alignment_share;    /* of the reference tile; 1: aligned */
   double edge_exponent;      /* of a tile's edge for its area, by which smaller tiles lose more; 0: all lose the same */
+  double narrow_store;       /* times as long that the exposed store takes; 0: as the rest of a misaligned tile */
   double matrix_ns;          /* useful FLOPs at the library's rate */
   double loaded_bytes;       /* of the operands, each as often as it must be read */
 } hr_tiling_problem;
