@@ -79,8 +79,8 @@ HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_atte
                                       hr_prediction *prediction, hr_error *error);
 
 /** The same by the kernels of `framework`; HR_FRAMEWORK_HEADROOM: of this library, with hr_hardware.prefill_headroom. A
- *  Q tile that is alone on its multiprocessor then runs at lone_share of the rate, and tiles do not run in whole waves.
- *  HR_ERROR_INVALID for a framework outside the list. */
+ *  Q tile that is alone on its multiprocessor then runs at lone_share of the rate, tiles do not run in whole waves, and
+ *  with a causal mask the longest run first. HR_ERROR_INVALID for a framework outside the list. */
 HR_API hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attention *attention,
                                          hr_framework framework, hr_prediction *prediction, hr_error *error);
 

@@ -2,7 +2,7 @@
 /* Predicted attention and decode calls of Headroom's kernels for GPUs, whose tiles and thread blocks are known. */
 #include "test.h"
 
-#include <headroom/predict.h>
+#include "analysis/predict/terms.h"
 
 #include <math.h>
 
@@ -115,11 +115,34 @@ static void a_lone_tile_of_headroom_runs_at_its_own_rate(void **state)
   assert_near(p.wave_ns, 0);
 }
 
+/* 80 heads of two tiles, of 2 and 1 units of work, on 132 slots: 80 of these take 2, the others 1 or 2, where equal
+ * shares are 240 / 132. */
+static void long_tiles_leave_gaps(void **state)
+{
+  (void)state;
+  hr_attention a = hr_attention_default();
+  a.mask = HR_MASK_CAUSAL, a.q_len = a.kv_len = 256, a.q_heads = a.k_heads = a.v_heads = 8, a.batch = 10;
+  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 2 / (240.0 / 132));
+  a.batch = 12; /* 96 heads: 24 of the short tiles are third on a slot */
+  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 2 / (288.0 / 132) * 1.5);
+  a.q_len = a.kv_len = 200; /* the last tile has 72 rows, which are two warpgroups of 64 */
+  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 2 / (288.0 / 132) * 1.5);
+  a.window = 64; /* all tiles see 192 keys at most */
+  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 3 / (288.0 / 132));
+  a.window = 0;
+  assert_near(hr_predict_longest_first(&a, 128, 128, 200), 1); /* a slot for each */
+  a.batch = 1000;
+  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 1);
+  a.batch = 12, a.mask = HR_MASK_NONE;
+  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 1);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decode_blocks_run_in_waves),
       cmocka_unit_test(splits_of_decode_are_combined),
+      cmocka_unit_test(long_tiles_leave_gaps),
       cmocka_unit_test(a_lone_tile_of_headroom_runs_at_its_own_rate),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,9 +105,10 @@ static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, con
   double longest_ns = columns * (double)q_tile * entry_flops(a) / lone_rate + (lone_share > 0 ? 0 : block_ns);
   double work = computed_entries(a, q_tile, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
   double filled_ns = work / (slot_rate * slots) + blocks / slots * block_ns;
+  double gaps = lone_share > 0 ? hr_predict_longest_first(a, q_tile, KV_TILE, hardware->multiprocessors) : 1;
   double waves = ceil(blocks / slots);
   bool whole_waves = a->mask == HR_MASK_NONE && lone_share == 0;
-  double busy_ns = fmax(whole_waves ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
+  double busy_ns = fmax(whole_waves ? waves * filled_ns * slots / blocks : filled_ns * gaps, longest_ns);
   p->tile_m = q_tile;
   p->tile_n = KV_TILE;
   p->tiles = (int64_t)blocks;

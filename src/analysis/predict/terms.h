@@ -76,6 +76,10 @@ const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_fra
 double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
                            hr_prediction *prediction);
 
+/** How much longer a causal call's tiles take than equal shares of their work, where the longest run first and each on
+ *  the slot that is free first; 1 without a mask, and where tiles are no more than slots or many times as many. */
+double hr_predict_longest_first(const hr_attention *attention, int64_t q_tile, int64_t kv_tile, int64_t slots);
+
 /** The kind whose interval a call of fused attention by the kernels of a framework has. */
 hr_interval_kind hr_predict_attention_kind(const hr_attention *attention, hr_framework framework);
 
