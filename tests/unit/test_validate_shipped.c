@@ -23,7 +23,7 @@ static const bound bounds[] = {
     {HR_INTERVAL_ATTENTION, 10, 0.07, 0.37, 0.65, 0.98},
 };
 
-/* Drawn and measured after all fits but that of attention and decode, whose form was chosen with these rows in view. */
+/* Forms were compared on these rows, too; no figure was fitted to them. */
 static const bound bounds_of_seed_7[] = {
     {HR_INTERVAL_GEMM, 74, 0.06, 0.22, 0.82, 0.99},      {HR_INTERVAL_GEMM_NARROW, 37, 0.105, 0.27, 0.94, 0.98},
     {HR_INTERVAL_BMM, 37, 0.06, 0.19, 0.80, 0.99},       {HR_INTERVAL_BMM_NARROW, 18, 0.15, 0.48, 0.82, 0.98},
