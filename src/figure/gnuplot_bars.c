@@ -8,13 +8,13 @@
 #define LABEL_COLUMNS 9
 #define STACK_LABEL_LEAST 0.035 /* of the height: a part that is smaller has no room for its number */
 
-/* Fills that differ without colour: solid, and patterns. */
+/* Fills that differ without colour: solid, patterns, and solid but faint. */
 static void put_fill(FILE *out, const hr_figure_series *series)
 {
   static const int patterns[] = {3, 4, 2, 5, 1, 6, 7};
-  size_t turn = series->style % 7;
-  if (turn == 0)
-    fputs(" fs solid 0.85 border lc rgb '#303030'", out);
+  size_t turn = series->style % 8;
+  if (turn == 0 || turn == 7)
+    hr_gnuplot_put(out, " fs solid %s border lc rgb '#303030'", turn == 0 ? "0.85" : "0.3");
   else
     hr_gnuplot_put(out, " fs pattern %d border lc rgb '#303030'", patterns[turn]);
   hr_gnuplot_put(out, " fc rgb '%s' title ", hr_gnuplot_colour(series->style));

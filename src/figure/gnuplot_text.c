@@ -101,11 +101,12 @@ void hr_gnuplot_number(FILE *out, double number)
 }
 
 /* Okabe and Ito, "Color universal design" (2008), without its yellow, which is hardly visible on white; grey
- * instead. */
+ * instead. The second eight were searched for: tests/scripts/test_colours.py says how far all are apart. */
 const char *hr_gnuplot_colour(size_t style)
 {
-  static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                        "#E69F00", "#56B4E9", "#000000", "#666666"};
+  static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
+                                        "#000000", "#666666", "#172245", "#4D1D03", "#052BAE", "#422B2D",
+                                        "#076725", "#95167D", "#DC0536", "#B0B86B"};
   return colours[style % (sizeof colours / sizeof *colours)];
 }
 

@@ -3,9 +3,12 @@
  * textContent only. */
 "use strict";
 (() => {
-  /* The colours of Okabe and Ito, which the colour-blind can tell apart; on a dark ground black and blue are replaced. */
-  const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#666666"];
-  const DARK = ["#56b4e9", "#f07020", "#35c79b", "#e29cc4", "#9ad2f5", "#f0b93a", "#ececf0", "#f0e442"];
+  /* The colours of Okabe and Ito, which the colour-blind can tell apart; on a dark ground black and blue are replaced.
+   * The second eight were searched for: tests/scripts/test_colours.py says how far all are apart. */
+  const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#666666",
+    "#052bae", "#4d1d03", "#076725", "#95167d", "#172245", "#b0b86b", "#422b2d", "#dc0536"];
+  const DARK = ["#56b4e9", "#f07020", "#35c79b", "#e29cc4", "#9ad2f5", "#f0b93a", "#ececf0", "#f0e442",
+    "#306ef4", "#975f56", "#52fda3", "#c751a9", "#295b67", "#aa985e", "#6501f3", "#52570d"];
   const MARKERS = ["circle", "rect", "triangle", "rectRot", "cross", "star", "crossRot", "dash"];
   const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4]];
   const WHISKERS_MOST = 400; /* more intervals hide the lines */

@@ -47,7 +47,7 @@ def distance(a, b, matrix):
 
 def js_list(name):
     text = (TOP / "src/report/page.js").read_text()
-    return re.findall(r'"([^"]+)"', re.search(rf"const {name} = \[(.*?)\];\n", text).group(1))
+    return re.findall(r'"([^"]+)"', re.search(rf"const {name} = \[(.*?)\];\n", text, re.DOTALL).group(1))
 
 
 def palettes():
@@ -71,18 +71,26 @@ class Colours(unittest.TestCase):
 
     def test_colours_differ_for_each_kind_of_vision(self):
         for name, (colours, _) in palettes().items():
-            self.assertEqual(len(colours), 8, name)
+            self.assertEqual(len(colours), 16, name)
             for kind, matrix in SEEN_AS.items():
                 for a, b in itertools.combinations(colours, 2):
                     with self.subTest(palette=name, vision=kind, a=a, b=b):
                         self.assertGreaterEqual(distance(a, b, matrix), DIFFERENT)
 
-    def test_series_of_one_grey_differ_in_form(self):
-        for name, (colours, form) in palettes().items():
-            for a, b in itertools.combinations(range(len(colours)), 2):
-                with self.subTest(palette=name, a=a, b=b):
-                    if distance(colours[a], colours[b], GREY) < DIFFERENT:
-                        self.assertNotEqual(form(a), form(b))
+    def test_lines_differ_in_form_without_colour(self):
+        for name, (_, form) in palettes().items():
+            self.assertEqual(len({form(style) for style in range(24)}), 24, name)
+
+    def test_fills_differ_in_pattern_or_grey(self):
+        text = (TOP / "src/figure/gnuplot_bars.c").read_text()
+        patterns = re.search(r"patterns\[\] = \{(.*?)\}", text).group(1).split(", ")
+        turn = int(re.search(r"series->style % (\d+);", text).group(1))
+        self.assertEqual((len(patterns), len(set(patterns))), (turn - 1, turn - 1))  # the last is faint instead
+        colours, _ = palettes()["plot"]
+        for a, b in itertools.combinations(range(len(colours)), 2):
+            with self.subTest(a=a, b=b):
+                if a % turn == b % turn:
+                    self.assertGreaterEqual(distance(colours[a], colours[b], GREY), DIFFERENT)
 
     def test_colours_stand_out_from_the_ground(self):
         for name, (colours, _) in palettes().items():
