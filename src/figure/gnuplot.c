@@ -253,7 +253,7 @@ static void put_axis(FILE *out, const hr_figure_options *options, const hr_figur
   }
 }
 
-/* Vertical lines have their label at the top, horizontal ones at the left. */
+/* Vertical lines have their label at the top, horizontal ones at the right. */
 static void put_rule(FILE *out, const hr_figure_rule *rule)
 {
   double at = rule->at;
@@ -261,12 +261,15 @@ static void put_rule(FILE *out, const hr_figure_rule *rule)
     hr_gnuplot_put(out, "set arrow from first %.9g, graph 0 to first %.9g, graph 1", at, at);
   else
     hr_gnuplot_put(out, "set arrow from graph 0, first %.9g to graph 1, first %.9g", at, at);
-  fputs(" nohead lc rgb '#606060' dt 2 lw 1 back\nset label ", out);
+  fputs(" nohead lc rgb '#606060' dt 2 lw 1 back\n", out);
+  if (!rule->label[0])
+    return;
+  fputs("set label ", out);
   hr_gnuplot_quote(out, rule->label);
   if (rule->vertical)
     hr_gnuplot_put(out, " at first %.9g, graph 0.97 offset 0.6,0", at);
   else
-    hr_gnuplot_put(out, " at graph 0.02, first %.9g offset 0,0.5", at);
+    hr_gnuplot_put(out, " at graph 0.98, first %.9g right offset 0,0.5", at);
   fputs(" tc rgb '#404040' front\n", out);
 }
 

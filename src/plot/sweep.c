@@ -24,13 +24,13 @@ static bool is_of_cases(const hr_plot_sweep *plot)
 
 /* ---- axes and texts ---- */
 
-/* ms, unless the longest time is shorter. */
+/* By the longest time. */
 static void choose_unit(hr_plot_sweep *plot)
 {
   double longest = 0;
   for (size_t i = 0; i < plot->rows.count; i++)
     longest = fmax(longest, plot->rows.rows[i].median);
-  plot->unit_ns = plot->rows.count > 0 && longest < 1e6 ? 1e3 : 1e6;
+  plot->unit_ns = plot->rows.count > 0 && longest < 1e6 ? 1e3 : longest < 1e10 ? 1e6 : 1e9;
 }
 
 static void label_y(const hr_plot_sweep *plot)
@@ -45,7 +45,9 @@ static void label_y(const hr_plot_sweep *plot)
   case HR_VIEW_GAIN: hr_write_text(label, sizeof label, "Time of %s over time", plot->about.baseline); break;
   case HR_VIEW_SHARES:
   case HR_VIEW_GEMM_SHARES: hr_copy_text(label, sizeof label, "Share of latency (%)"); break;
-  default: hr_write_text(label, sizeof label, "Time (%s)", plot->unit_ns > 1e3 ? "ms" : "µs"); break;
+  default:
+    hr_write_text(label, sizeof label, "Time (%s)", plot->unit_ns > 1e6 ? "s" : plot->unit_ns > 1e3 ? "ms" : "µs");
+    break;
   }
   hr_copy_text(plot->figure->y.label, sizeof plot->figure->y.label, label);
 }

@@ -38,7 +38,8 @@ static const hr_plot_row *find_baseline(const hr_plot_sweep *plot, const hr_plot
   return NULL;
 }
 
-/* Where a series goes through 1, between the points around it on a straight line. */
+/* Where a series goes through 1, between the points around it on a straight line. The legend has the numbers: labels of
+ * lines that are close to one another would overlap. */
 static void add_crossings(hr_figure *figure, size_t index)
 {
   hr_figure_series *series = &figure->series[index];
@@ -47,9 +48,9 @@ static void add_crossings(hr_figure *figure, size_t index)
     if (!((a->y < 1) != (b->y < 1)) || a->x >= b->x)
       continue;
     double x = a->x + (1 - a->y) / (b->y - a->y) * (b->x - a->x);
-    char label[HR_FIGURE_TEXT];
-    hr_write_text(label, sizeof label, "%s: even at %.4g", series->name, x);
-    hr_figure_add_rule(figure, true, x, label);
+    size_t used = strlen(series->name);
+    hr_write_text(series->name + used, sizeof series->name - used, x < 1000 ? ", even at %.4g" : ", even at %.0f", x);
+    hr_figure_add_rule(figure, true, x, "");
   }
 }
 

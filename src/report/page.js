@@ -134,7 +134,8 @@
         if (rule.vertical) { ctx.moveTo(at, area.top); ctx.lineTo(at, area.bottom); }
         else { ctx.moveTo(area.left, at); ctx.lineTo(area.right, at); }
         ctx.stroke();
-        ctx.fillText(rule.label, rule.vertical ? at + 4 : area.left + 4, rule.vertical ? area.top + 12 : at - 4);
+        ctx.textAlign = rule.vertical ? "left" : "right";
+        ctx.fillText(rule.label, rule.vertical ? at + 4 : area.right - 4, rule.vertical ? area.top + 12 : at - 4);
       }
       ctx.restore();
     },

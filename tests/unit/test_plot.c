@@ -155,10 +155,10 @@ static void a_gain_breaks_even_between_the_points_around_it(void **state)
   add_row(&f, 2, "GPU", OLD, 2e6); /* b: half as fast, then 1.5 times */
   add_row(&f, 3, "GPU", OLD, 2e6);
   assert_int_equal(draw(&f, &options), HR_OK);
-  const hr_figure_series *line = series_named(&f, "b");
+  const hr_figure_series *line = series_named(&f, "b, even at 96"); /* halfway */
   assert_true(fabs(line->points[0].y - 0.5) < 1e-9 && fabs(line->points[1].y - 1.5) < 1e-9);
   assert_int_equal(f.figure->rule_count, 2);
-  assert_true(f.figure->rules[0].vertical && fabs(f.figure->rules[0].at - 96) < 1e-9); /* halfway */
+  assert_true(f.figure->rules[0].vertical && fabs(f.figure->rules[0].at - 96) < 1e-9);
   assert_true(!f.figure->rules[1].vertical && f.figure->rules[1].at == 1);
   tear_down(&f);
 }
