@@ -2,7 +2,7 @@
 # Sourced by quickstart.sh and test.sh: the Debian packages that Headroom needs, and their installation.
 
 # One row per package: group | Debian package | probe | purpose
-# A probe is a command on the PATH, pkg:NAME for pkg-config, file:PATH below an include folder, path:PATH, or python:NAME for Python.
+# A probe is a command on the PATH, pkg:NAME for pkg-config, file:PATH below an include folder, or path:PATH.
 packages_table='
 build | gcc          | cc                          | the C compiler
 build | libc6-dev    | file:stdio.h                | the C library to build against
@@ -31,7 +31,6 @@ long  | gcc-aarch64-linux-gnu | aarch64-linux-gnu-gcc | the cross compiler for a
 long  | qemu-user    | qemu-aarch64                | runs the tests of the build for arm64
 programs | python3-pip | pip3                  | downloads NVRTC, which compiles GPU programs
 test  | gnuplot-nox  | gnuplot                     | draws the pictures of headroom plot
-test  | python3-matplotlib | python:matplotlib | sigma_elapsed.py draws
 long  | chromium     | chromium                    | opens HTML reports
 long  | openmpi-bin  | mpirun                      | several processes that share a sweep
 '
@@ -46,7 +45,6 @@ package_present() { # PROBE
     done
     return 1 ;;
   path:*) [ -e "${1#path:}" ] ;;
-  python:*) python3 -c "import ${1#python:}" 2>/dev/null || /usr/bin/python3 -c "import ${1#python:}" 2>/dev/null ;;
   clang_runtime) compgen -G '/usr/lib/llvm*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ;;
   *) command -v "$1" >/dev/null ;;
   esac

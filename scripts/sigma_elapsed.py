@@ -1,29 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Elapsed times of figures 3 to 6 of SIGMA (arXiv 2501.13629) from measured calls, as Markdown and as pictures.
+"""Elapsed times of figures 3 to 6 of SIGMA (arXiv 2501.13629) from measured calls, as Markdown and as rows to draw.
 
     headroom sweep sigma-ceet sigma-ceet-q -d cuda:0 --db rows.db && headroom results export --db rows.db -o rows.csv
     build/release/bench/sigma_elapsed cuda:0 1 16384 2048 > cache.csv
-    scripts/sigma_elapsed.py rows.csv cache.csv [--batch 1] [-o FOLDER]
+    scripts/sigma_elapsed.py rows.csv cache.csv [--batch 1] [--rows outputs.csv]
+    headroom plot bench/sigma_outputs.json#sigma-output-total outputs.csv --view gain -o figure-6.svg
 
 An output of n tokens behind a prefix is n steps, each of 26 layers that make Q, append to the KV cache and attend to one
 token more. Attention is interpolated between the contexts that were measured; Q and the cache cost the same at every
 context. Improvements are of SIGMA (32/4/16 heads, augmented Q) from the standard model (STD, 32/16/16), positive where SIGMA
 takes less. Break-even is the context from which on a step of SIGMA takes less, and the prefix from which on an output does,
 with the augmented Q and with a Q of one layer as STD's. Rows "run" of cache.csv are whole outputs: the sum's error is
-printed. -o draws figures 3 to 6 as SVG; needs matplotlib (Debian: python3-matplotlib).
+printed. --rows writes the sums as rows of the sweeps of bench/sigma_outputs.json, which `headroom plot` draws: sigma-output-q,
+-cache, -attention and -total are figures 3 to 6, as elapsed time or, with --view gain, as time of STD over that of SIGMA.
 """
 import argparse
 import bisect
 import csv
-import pathlib
 import sys
 
 LAYERS = 26
 OUTPUTS = [1024 * k for k in (2, 4, 8, 16, 32, 64)]
 PREFIXES = [1024 * k for k in (0, 2, 4, 8, 16, 32, 64)]
+# Prefixes of the rows: a picture's break-evens, on straight lines between them, are within 2% of those of the sums.
+DRAWN = range(0, 65537, 2048)
 Q_PARTS = {"STD": ["STD"], "SIGMA": ["SIGMA up", "SIGMA to heads"]}
-PARTS = {"q": ("augmented Q", 3), "cache": ("KV cache", 4), "attention": ("attention", 5), "total": ("total", 6)}
+PARTS = {"q": "augmented Q", "cache": "KV cache", "attention": "attention", "total": "total"}  # figures 3 to 6
+PROVENANCE = ("date", "device", "product", "driver", "libraries", "host", "program")
 
 
 def fail(message):
@@ -59,6 +63,9 @@ class Times:
 
     def __init__(self):
         self.attention, self.q, self.cache, self.runs = {"STD": [], "SIGMA": []}, {}, {}, []
+        self.provenance = {name: "" for name in PROVENANCE}  # of the latest call
+        self.dtype = ""
+        self.samples = None  # the fewest of a call
 
     def close(self, batch):
         for model, points in self.attention.items():
@@ -71,6 +78,13 @@ class Times:
         for model in Q_PARTS:
             if model not in self.cache:
                 fail(f"no row of the cache of {model} at batch {batch}")
+
+    def take_provenance(self, row):
+        self.dtype = row.get("dtype", "")
+        if row.get("date", "") >= self.provenance["date"]:
+            self.provenance = {name: row.get(name, "") for name in PROVENANCE}
+        samples = int(row.get("samples") or 1)
+        self.samples = min(self.samples or samples, samples)
 
     def q_of(self, model, augmented=True):
         return sum(self.q[name] for name in Q_PARTS[model if augmented else "STD"])
@@ -122,6 +136,7 @@ def read_sweeps(rows, batch, times):
         axes = dict(pair.split("=", 1) for pair in row["axes"].split() if "=" in pair)
         if int(axes.get("b", 0)) != batch or not row["median_ns"]:
             continue
+        times.take_provenance(row)
         if "context" in axes:
             model = row["series"].partition(",")[0]
             if model in times.attention:
@@ -150,7 +165,7 @@ def zero_of(saved, least, most):
 
 
 def print_elapsed(times):
-    print("| output | prefix |" + "".join(f" {PARTS[p][0]} STD, ms | SIGMA |" for p in PARTS) + " saved, ms | saved |")
+    print("| output | prefix |" + "".join(f" {PARTS[p]} STD, ms | SIGMA |" for p in PARTS) + " saved, ms | saved |")
     print("|---|---|" + "---|---|" * len(PARTS) + "---|---|")
     for output in OUTPUTS:
         for prefix in PREFIXES:
@@ -184,53 +199,46 @@ def print_runs(times):
         print(f"| {model} | {prefix} | {output} | {measured / 1e6:.1f} | {total / 1e6:.1f} | {total / measured - 1:+.1%} |")
 
 
-# ---- pictures ----
+# ---- rows, from which headroom plot draws bench/sigma_outputs.json ----
 
 
-def draw(times, batch, folder):
-    try:
-        import matplotlib
-
-        matplotlib.use("svg")
-        import matplotlib.pyplot as plt
-    except ModuleNotFoundError as missing:
-        fail(f"-o needs matplotlib (Debian: python3-matplotlib): {missing}")
-    matplotlib.rcParams["svg.hashsalt"] = "sigma"
-    for part, (name, figure) in PARTS.items():
-        shape, panels = plt.subplots(2, 4, figsize=(14, 6), layout="constrained")
-        panels = panels.flat
-        for output in OUTPUTS:
-            panel = next(panels)
-            for model in ("STD", "SIGMA"):
-                panel.plot(PREFIXES, [times.elapsed(part, model, p, output) / 1e6 for p in PREFIXES], "o-", label=model)
-            panel.set(title=f"output {thousands(output)}", ylabel="ms")
-            panel.legend()
-        for title, unit, scale in (("saved", "ms", lambda p, o: 1e6), ("saved", "%", lambda p, o:
-                                   times.elapsed(part, "STD", p, o) / 100)):
-            panel = next(panels)
+def rows_of(times, batch):
+    """A row for each part, model, output and prefix. The sums have no interval, since the cache has none."""
+    shared = {**times.provenance, "operation": "other", "status": "ok", "samples": times.samples}
+    for part in PARTS:
+        for model, k_heads in (("STD", 16), ("SIGMA", 4)):
             for output in OUTPUTS:
-                panel.plot(PREFIXES, [times.saved(part, p, output) / scale(p, output) for p in PREFIXES], "o-",
-                           label=thousands(output))
-            panel.axhline(0, color="grey", linestyle="--")
-            panel.set(title=title, ylabel=unit)
-            panel.legend(fontsize="small")
-        shape.suptitle(f"SIGMA, figure {figure}: {name}, batch {batch}, over the prefix")
-        shape.savefig(pathlib.Path(folder) / f"sigma-ceet-{part}-batch-{batch}.svg", metadata={"Date": None})
-        plt.close(shape)
+                for prefix in DRAWN:
+                    k = output // 1024
+                    yield {**shared, "sweep": f"sigma-output-{part}", "series": f"{model}, {k}k tokens, batch {batch}",
+                           "axes": f"case={int(model != 'STD')} a_k={k_heads} b={batch} k={k} prefix={prefix}",
+                           "problem": f"{LAYERS} layers, {output} tokens behind {prefix}, {model} dtype={times.dtype}",
+                           "median_ns": times.elapsed(part, model, prefix, output)}
+
+
+def write_rows(times, batch, path):
+    rows = list(rows_of(times, batch))
+    try:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        fail(f"{path}: {error.strerror}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+")
     parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("-o", metavar="FOLDER")
+    parser.add_argument("--rows", metavar="FILE", help="CSV of the sums, for headroom plot")
     arguments = parser.parse_args()
     times = read(arguments.files, arguments.batch)
     print_elapsed(times)
     print_break_even(times)
     print_runs(times)
-    if arguments.o:
-        draw(times, arguments.batch, arguments.o)
+    if arguments.rows:
+        write_rows(times, arguments.batch, arguments.rows)
 
 
 main()

@@ -70,6 +70,15 @@ for text in GEMMs Softmax 'Dropout, residuals' paper predicted; do # names of ba
 done
 expect "six parts are six plots" test "$(count 'id="gnuplot_plot_' shares.svg)" = 6
 
+# ---- sums of calls: figures 3 to 6 of SIGMA ----
+python3 "$2/scripts/sigma_elapsed.py" "$data/h200/sigma-ceet.csv" "$data/h200/sigma-ceet-runs.csv" --rows outputs.csv > table ||
+  say "sums are rows"
+"$H" plot "$2/bench/sigma_outputs.json#sigma-output-total" outputs.csv --view gain -o even.svg || say "sums are drawn"
+expect "the break-even of the picture is that of the script's table" sh -c '
+  of_script=$(sed -n "s/^| 2k | \([0-9]*\) | 0 |$/\1/p" table)
+  of_picture=$(sed -n "s/.*[^3]2k tokens, batch 1, even at \([0-9]*\).*/\1/p" even.svg)
+  test $((of_picture - of_script)) -lt 300 && test $((of_script - of_picture)) -lt 300' # between two points, to the token
+
 # ---- peers ----
 peers=$data/h200/figure-12_gpu_vs_torch.csv
 "$H" plot fig12 "$data/h200/figure-12.csv" --dtype bf16 --no-published --peers "$peers" -o peers.svg || say "peers are drawn"
