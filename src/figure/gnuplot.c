@@ -298,7 +298,9 @@ hr_status hr_figure_write_gnuplot(FILE *out, const hr_figure_options *options, c
   HR_NEED(error, out, options, figure);
   HR_TRY(check(options, figure, error));
   put_terminal(out, options, figure);
-  fputs("set tics nomirror\nset border 3 lc rgb '#404040'\nset grid lc rgb '#E0E0E0' lt 1 lw 0.6\n", out);
+  fputs("set tics nomirror\nset border 3 lc rgb '#404040'\n", out);
+  if (!is_text(options)) /* a grid of characters looks like a line of data */
+    fputs("set grid lc rgb '#E0E0E0' lt 1 lw 0.6\n", out);
   put_titles(out, options, figure);
   put_key(out, options, figure);
   put_axis(out, options, figure, true);

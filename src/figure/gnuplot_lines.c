@@ -34,20 +34,25 @@ static const char *absence(hr_status status)
 }
 
 /* Points without a value are crosses at the lower edge, whose statuses the legend names once each. */
-static void put_absent(FILE *out, const hr_figure *figure)
+static const char *cross_type(bool text)
+{
+  return text ? "24" /* X */ : "2";
+}
+
+static void put_absent(FILE *out, const hr_figure *figure, bool text)
 {
   for (size_t i = 0; i < figure->series_count; i++) {
     const hr_figure_series *series = &figure->series[i];
     for (size_t j = 0; j < series->count; j++) {
       if (!isnan(series->points[j].y))
         continue;
-      hr_gnuplot_put(out, "set label '' at first %.9g, graph 0.02 point pt 2 ps 0.7 lc rgb '%s' front\n",
-                     series->points[j].x, hr_gnuplot_colour(series->style));
+      hr_gnuplot_put(out, "set label '' at first %.9g, graph 0.02 point pt %s ps 0.7 lc rgb '%s' front\n",
+                     series->points[j].x, cross_type(text), hr_gnuplot_colour(series->style));
     }
   }
 }
 
-static void put_absent_legend(FILE *out, const hr_figure *figure)
+static void put_absent_legend(FILE *out, const hr_figure *figure, bool text)
 {
   static const hr_status statuses[] = {HR_ERROR_OUT_OF_MEMORY, HR_ERROR_NOT_FOUND, HR_ERROR_TIMEOUT,
                                        HR_ERROR_UNSUPPORTED};
@@ -61,7 +66,8 @@ static void put_absent_legend(FILE *out, const hr_figure *figure)
   }
   for (size_t k = 0; k < 4; k++) {
     if (found[k])
-      hr_gnuplot_put(out, ", NaN with points pt 2 ps 0.7 lc rgb '#404040' title 'no value: %s'", absence(statuses[k]));
+      hr_gnuplot_put(out, ", NaN with points pt %s ps 0.7 lc rgb '#404040' title 'no value: %s'", cross_type(text),
+                     absence(statuses[k]));
   }
 }
 
@@ -71,6 +77,17 @@ static void put_title(FILE *out, const hr_figure_series *series)
   hr_gnuplot_quote(out, series->name);
 }
 
+static bool is_published(const hr_figure_series *series)
+{
+  return series->origin == HR_FIGURE_EXACT || series->origin == HR_FIGURE_READ_OFF;
+}
+
+/* In text a style is a letter, which is small for published points: they share the style of measured ones. */
+static char letter_of(const hr_figure_series *series)
+{
+  return (char)((is_published(series) ? 'a' : 'A') + (int)(series->style % 26));
+}
+
 /* Dashes and markers change with the style, so that lines differ without colour. */
 static void put_line(FILE *out, size_t index, const hr_figure_series *series, bool text)
 {
@@ -78,10 +95,9 @@ static void put_line(FILE *out, size_t index, const hr_figure_series *series, bo
   int marker = hr_gnuplot_marker(series->style, series->origin);
   hr_gnuplot_put(out, "$s%zu using 1:2 with ", index);
   if (text && series->mark != HR_FIGURE_MARK_PLAIN_LINE)
-    hr_gnuplot_put(out, "points pt %zu", series->style + 1);
+    hr_gnuplot_put(out, "points pt '%c'", letter_of(series));
   else if (series->mark == HR_FIGURE_MARK_POINTS)
-    hr_gnuplot_put(out, "points pt %d ps %s lc rgb '%s'", marker,
-                   series->origin == HR_FIGURE_EXACT || series->origin == HR_FIGURE_READ_OFF ? "1.1" : "0.6", colour);
+    hr_gnuplot_put(out, "points pt %d ps %s lc rgb '%s'", marker, is_published(series) ? "1.1" : "0.6", colour);
   else if (series->mark == HR_FIGURE_MARK_PLAIN_LINE)
     hr_gnuplot_put(out, "lines lw 1.3 dt %zu lc rgb '%s'", series->style % 5 + 1, colour);
   else
@@ -133,7 +149,7 @@ void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figu
   const char *separator = "plot ";
   bool text = options->picture == HR_PICTURE_TEXT;
   put_data(out, figure);
-  put_absent(out, figure);
+  put_absent(out, figure, text);
   put_labels(out, figure);
   if (!text)
     put_bands(out, figure, &separator);
@@ -147,5 +163,5 @@ void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figu
     separator = ", ";
     put_line(out, i, series, text);
   }
-  put_absent_legend(out, figure);
+  put_absent_legend(out, figure, text);
 }

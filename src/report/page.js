@@ -57,7 +57,7 @@
       set.backgroundColor = set.type === "bar" ? colour : colour + "40";
       set.pointBackgroundColor = set.headroom.origin === "measured" ? colour : "transparent";
       set.pointStyle = MARKERS[style % MARKERS.length];
-      set.borderDash = DASHES[Math.floor(style / 2) % DASHES.length];
+      set.borderDash = DASHES[style % DASHES.length];
     }
     for (const scale of Object.values(chart.options.scales)) {
       scale.ticks.color = scale.title.color = text;
@@ -183,7 +183,7 @@
     const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "line");
     svg.setAttribute("viewBox", "0 0 28 12");
     svg.setAttribute("aria-hidden", "true");
-    const attributes = { x1: 0, x2: 28, y1: 6, y2: 6, "stroke-width": 4, "stroke-dasharray": DASHES[Math.floor(style / 2) % DASHES.length].join(" ") };
+    const attributes = { x1: 0, x2: 28, y1: 6, y2: 6, "stroke-width": 4, "stroke-dasharray": DASHES[style % DASHES.length].join(" ") };
     for (const key in attributes) line.setAttribute(key, attributes[key]);
     svg.append(line);
     return svg;

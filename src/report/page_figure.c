@@ -83,8 +83,10 @@ static json_t *figure_json(const hr_figure *figure)
 {
   bool failed = false;
   json_t *series = json_array(), *rules = json_array();
-  for (size_t i = 0; i < figure->series_count; i++)
-    append(series, series_json(&figure->series[i], &failed), &failed);
+  for (size_t i = 0; i < figure->series_count; i++) {
+    if (figure->series[i].count > 0) /* a legend entry would turn nothing on and off */
+      append(series, series_json(&figure->series[i], &failed), &failed);
+  }
   for (size_t i = 0; i < figure->rule_count; i++)
     append(rules, rule_json(&figure->rules[i]), &failed);
   json_t *x = axis_json(&figure->x, &failed), *y = axis_json(&figure->y, &failed);

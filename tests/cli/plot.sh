@@ -59,9 +59,11 @@ expect "without published points there are 14" test "$(count 'id="gnuplot_plot_'
 expect "rows of one device in two files are two lines" test "$(count 'id="gnuplot_plot_' b.svg)" = 4
 "$H" plot fig24 fig24.csv -o a.png && expect "a PNG is one" grep -q PNG a.png
 "$H" plot fig24 fig24.csv -o a.pdf --width single && expect "a PDF is one" grep -qa '^%PDF' a.pdf
-COLUMNS=80 "$H" plot fig24 fig24.csv > a.txt || say "text is drawn"
+COLUMNS=80 "$H" plot fig24 fig24.csv --dtype bf16 > a.txt || say "text is drawn"
 expect "text has no control characters" test "$(tr -d '\n -~' < a.txt | wc -c)" = 0
 expect "text is as wide as the terminal" test "$(wc -L < a.txt)" -le 80
+expect "text has no grid, which looks like a line" test "$(tr -cd '*' < a.txt | wc -c)" = 0
+expect "measured and published points have different letters" grep -qE ' g +h/a = 64, A100' a.txt
 "$H" results import -q --db store.db fig24.csv > log
 "$H" plot fig24 --db store.db -o c.svg && expect "a store is drawn as its rows" grep -qF 'h/a = 64' c.svg
 "$H" plot fig2 --predict h200 -o shares.svg || say "shares are drawn"

@@ -58,8 +58,8 @@ def palettes():
     dashes = (TOP / "src/report/page.js").read_text().split("const DASHES = [[")[1].split("]];")[0].split("], [")
     return {
         "plot": (colours, lambda s: (filled[(s + s // 5) % 5], s % 5)),
-        "page": (js_list("LIGHT"), lambda s: (markers[s % len(markers)], dashes[s // 2 % len(dashes)])),
-        "page, dark": (js_list("DARK"), lambda s: (markers[s % len(markers)], dashes[s // 2 % len(dashes)])),
+        "page": (js_list("LIGHT"), lambda s: (markers[s % len(markers)], dashes[s % len(dashes)])),
+        "page, dark": (js_list("DARK"), lambda s: (markers[s % len(markers)], dashes[s % len(dashes)])),
     }
 
 
