@@ -179,11 +179,13 @@
   /* ---- legends: buttons, so that the keyboard and screen readers reach them ---- */
 
   const SVG = "http://www.w3.org/2000/svg";
-  const sample = (style) => {
+  const sample = (series) => { /* a line with its dashes, or a spot for points */
+    const points = series.mark === "points", dash = points ? [] : DASHES[series.style % DASHES.length];
+    const ends = points ? [9, 19] : [0, 28];
     const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "line");
     svg.setAttribute("viewBox", "0 0 28 12");
     svg.setAttribute("aria-hidden", "true");
-    const attributes = { x1: 0, x2: 28, y1: 6, y2: 6, "stroke-width": 4, "stroke-dasharray": DASHES[style % DASHES.length].join(" ") };
+    const attributes = { x1: ends[0], x2: ends[1], y1: 6, y2: 6, "stroke-width": 4, "stroke-dasharray": dash.join(" ") };
     for (const key in attributes) line.setAttribute(key, attributes[key]);
     svg.append(line);
     return svg;
@@ -204,7 +206,7 @@
     drawn(entry.figure).forEach((series, i) => {
       const origin = series.origin === "measured" || series.name.includes(series.origin) ? "" : ` (${series.origin})`;
       const button = make("button", undefined, { type: "button", "aria-pressed": "true" });
-      button.append(sample(series.style), (series.name || entry.figure.y.label) + origin);
+      button.append(sample(series), (series.name || entry.figure.y.label) + origin);
       button.addEventListener("click", () => toggle(entry, i, button));
       const item = make("li");
       item.append(button);
