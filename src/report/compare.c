@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 /* ---- tables ---- */
 
@@ -39,11 +40,16 @@ static const hr_column sweep_columns[] = {
     {"verdict", "verdict", HR_PLAIN, 0, SWEEP(sum.verdict)},
 };
 
-/* What tells the points of a series apart. */
+/* What tells the points of a series apart: the axes and the number format, or all of the problem. */
 static void point_name(const void *row, hr_cell *cell)
 {
   const hr_compared_point *point = row;
-  hr_cell_set_text(cell, point->axes[0] ? point->axes : point->problem);
+  const char *dtype = strstr(point->problem, " dtype=");
+  dtype = dtype ? dtype + strlen(" dtype=") : "";
+  if (point->axes[0])
+    hr_cell_format(cell, "%s %.*s", point->axes, (int)strcspn(dtype, " "), dtype);
+  else
+    hr_cell_set_text(cell, point->problem);
 }
 
 /* Of a lost point there is no verdict. */
