@@ -14,10 +14,50 @@
 #define DOUBLE_COLUMNS 120   /* small characters across 7 inches */
 #define KEY_SAMPLE_COLUMNS 9 /* of these: what is before an entry */
 #define TURNED_COLUMNS 34    /* characters of a line of a turned name */
+#define UPRIGHT_COLUMNS 28   /* the same of one that stands upright, where two lines at an angle would overlap */
+#define ROW_COLUMNS 18       /* characters of a line of the name of a heatmap's row, in one column of a paper */
+#define UPRIGHT_HEIGHT 1.6   /* inches more than the picture has for names */
 
 static bool is_text(const hr_figure_options *options)
 {
   return options->picture == HR_PICTURE_TEXT;
+}
+
+/* Characters that fit across the picture. */
+static size_t text_columns(const hr_figure_options *options)
+{
+  if (is_text(options))
+    return options->columns > 20 ? (size_t)options->columns - 10 : 10;
+  return options->single ? 48 : 76;
+}
+
+/* The longest word of the names, which is not broken. */
+static size_t longest_word(const hr_figure_axis *axis)
+{
+  size_t longest = 0;
+  for (size_t i = 0; i < axis->name_count; i++) {
+    for (const char *at = axis->names[i]; *at;) {
+      size_t length = strcspn(at, " ");
+      longest = length > longest ? length : longest;
+      at += length + strspn(at + length, " ");
+    }
+  }
+  return longest;
+}
+
+/* Characters below each name of the x axis, with the legend beside or below the picture. */
+static size_t name_columns_with(const hr_figure_options *options, const hr_figure_axis *axis, bool beside)
+{
+  size_t across = text_columns(options) * (beside || options->single ? 17 : 22) / 20;
+  return across / (axis->name_count + !axis->name_count);
+}
+
+/* Whether the words of all names fit if the legend gives way. */
+static bool needs_width(const hr_figure_options *options, const hr_figure *figure)
+{
+  const hr_figure_axis *x = &figure->x;
+  size_t word = x->scale == HR_FIGURE_SCALE_NAMES ? longest_word(x) : 0;
+  return word > name_columns_with(options, x, true) && word <= name_columns_with(options, x, false);
 }
 
 /* The entries of the legend, and the characters of the longest. Fits have no entry. */
@@ -36,7 +76,20 @@ static size_t key_entries(const hr_figure *figure, size_t *longest)
 static bool has_key_beside(const hr_figure_options *options, const hr_figure *figure)
 {
   size_t longest, entries = key_entries(figure, &longest);
-  return !is_text(options) && !options->single && entries <= BESIDE_MOST && longest <= BESIDE_COLUMNS;
+  return !is_text(options) && !options->single && entries <= BESIDE_MOST && longest <= BESIDE_COLUMNS &&
+         !needs_width(options, figure);
+}
+
+/* Characters below each name of the x axis. */
+static size_t name_columns(const hr_figure_options *options, const hr_figure *figure)
+{
+  return name_columns_with(options, &figure->x, is_text(options) || has_key_beside(options, figure));
+}
+
+/* Names with words that are too long for that are turned. */
+static bool is_turned(const hr_figure_options *options, const hr_figure *figure)
+{
+  return longest_word(&figure->x) > name_columns(options, figure) && !is_text(options);
 }
 
 /* Columns of a legend below the picture. */
@@ -56,6 +109,8 @@ static void picture_size(const hr_figure_options *options, const hr_figure *figu
   *width = options->single ? 3.5 : 7;
   *height = options->single ? 3.4 : 4;
   size_t longest, entries = key_entries(figure, &longest);
+  if (options->single && figure->x.scale == HR_FIGURE_SCALE_NAMES && is_turned(options, figure))
+    *height += UPRIGHT_HEIGHT;
   if (figure->form == HR_FIGURE_HEATMAP || (has_key_beside(options, figure) && entries > 20))
     *height += entries > 20 ? 0.16 * (double)(entries - 20) : 0;
   else if (options->single && entries > 6)
@@ -90,48 +145,15 @@ static void put_terminal(FILE *out, const hr_figure_options *options, const hr_f
   }
 }
 
-/* Characters that fit across the picture. */
-static size_t text_columns(const hr_figure_options *options)
-{
-  if (is_text(options))
-    return options->columns > 20 ? (size_t)options->columns - 10 : 10;
-  return options->single ? 48 : 76;
-}
-
-/* The longest word of the names, which is not broken. */
-static size_t longest_word(const hr_figure_axis *axis)
-{
-  size_t longest = 0;
-  for (size_t i = 0; i < axis->name_count; i++) {
-    for (const char *at = axis->names[i]; *at;) {
-      size_t length = strcspn(at, " ");
-      longest = length > longest ? length : longest;
-      at += length + strspn(at + length, " ");
-    }
-  }
-  return longest;
-}
-
-/* Characters below each name of the x axis. */
-static size_t name_columns(const hr_figure_options *options, const hr_figure_axis *axis)
-{
-  return text_columns(options) * 17 / 20 / (axis->name_count + !axis->name_count);
-}
-
-/* Names with words that are too long for that are turned. */
-static bool is_turned(const hr_figure_options *options, const hr_figure_axis *axis)
-{
-  return longest_word(axis) > name_columns(options, axis) && !is_text(options);
-}
-
 /* gnuplot leaves room for one line of names: empty lines of the label leave it for the others. */
-static void put_room_for_names(FILE *out, const hr_figure_options *options, const hr_figure_axis *axis)
+static void put_room_for_names(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
+  const hr_figure_axis *axis = &figure->x;
   size_t most = 1;
-  if (axis->scale != HR_FIGURE_SCALE_NAMES || is_turned(options, axis))
+  if (axis->scale != HR_FIGURE_SCALE_NAMES || is_turned(options, figure))
     return;
   for (size_t i = 0; i < axis->name_count; i++) {
-    size_t lines = hr_gnuplot_line_count(axis->names[i], name_columns(options, axis));
+    size_t lines = hr_gnuplot_line_count(axis->names[i], name_columns(options, figure));
     most = lines > most ? lines : most;
   }
   for (size_t i = 1; i < most; i++)
@@ -141,14 +163,18 @@ static void put_room_for_names(FILE *out, const hr_figure_options *options, cons
 static void put_titles(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
   size_t columns = text_columns(options);
+  if (options->single && figure->form == HR_FIGURE_HEATMAP)
+    columns = columns * 3 / 4; /* beside the names of rows */
   fputs("set title ", out);
   hr_gnuplot_quote_lines(out, figure->title, columns);
   fputs("\nset xlabel ", out);
-  put_room_for_names(out, options, &figure->x);
+  put_room_for_names(out, options, figure);
   hr_gnuplot_quote_lines(out, figure->x.label, columns);
   if (figure->note[0]) {
     fputs(".\"\\n\".", out);
     hr_gnuplot_quote_lines(out, figure->note, columns);
+    if (!has_key_beside(options, figure) && !is_text(options))
+      fputs(".\"\\n\"", out); /* the legend begins at the last line */
   }
   fputs("\nset ylabel ", out);
   hr_gnuplot_quote_lines(out, figure->form == HR_FIGURE_HEATMAP ? "" : figure->y.label, 60);
@@ -199,11 +225,19 @@ static void put_powers_of_two(FILE *out, const hr_figure *figure, const char *na
   hr_gnuplot_put(out, ")\nset %srange [%.9g:%.9g]\n", name, least * 0.93, most * 1.08);
 }
 
-static void put_names(FILE *out, const hr_figure_options *options, const hr_figure_axis *axis, const char *name)
+static void put_names(FILE *out, const hr_figure_options *options, const hr_figure *figure, bool is_x)
 {
-  bool is_x = name[0] == 'x', turned = is_x && is_turned(options, axis);
-  size_t columns = turned ? TURNED_COLUMNS : is_x ? name_columns(options, axis) : HR_FIGURE_TEXT;
-  hr_gnuplot_put(out, "set %stics %s (", name, turned ? "rotate by -40" : "norotate");
+  const hr_figure_axis *axis = is_x ? &figure->x : &figure->y;
+  const char *name = is_x ? "x" : "y";
+  bool turned = is_x && is_turned(options, figure);
+  size_t columns = turned            ? (options->single ? UPRIGHT_COLUMNS : TURNED_COLUMNS)
+                   : is_x            ? name_columns(options, figure)
+                   : options->single ? ROW_COLUMNS
+                                     : HR_FIGURE_TEXT;
+  hr_gnuplot_put(out, "set %stics %s (", name,
+                 !turned           ? "norotate"
+                 : options->single ? "rotate by -90"
+                                   : "rotate by -40");
   for (size_t i = 0; i < axis->name_count; i++) {
     fputs(i > 0 ? ", " : "", out);
     hr_gnuplot_quote_tic(out, axis->names[i], columns);
@@ -248,7 +282,7 @@ static void put_axis(FILE *out, const hr_figure_options *options, const hr_figur
   switch (axis->scale) {
   case HR_FIGURE_SCALE_LOG2: put_powers_of_two(out, figure, name, of_x); break;
   case HR_FIGURE_SCALE_LOG10: hr_gnuplot_put(out, "set logscale %s 10\nset format %s '%%g'\n", name, name); break;
-  case HR_FIGURE_SCALE_NAMES: put_names(out, options, axis, name); break;
+  case HR_FIGURE_SCALE_NAMES: put_names(out, options, figure, of_x); break;
   case HR_FIGURE_SCALE_LINEAR: put_range(out, figure, of_x); break;
   }
 }

@@ -39,11 +39,11 @@ static void put_label(FILE *out, const char *text, double x, double y, const cha
   hr_gnuplot_put(out, " at first %.9g, first %.9g center offset %s front font ',7'\n", x, y, offset);
 }
 
-/* In one line, as a cell is not higher: words are smaller than numbers. */
-static void put_cell_label(FILE *out, const hr_figure_point *point, double y)
+/* Words are smaller than numbers, and in one line, as a cell is not higher; in one column of a paper not wider. */
+static void put_cell_label(FILE *out, const hr_figure_options *options, const hr_figure_point *point, double y)
 {
   fputs("set label ", out);
-  hr_gnuplot_quote(out, point->label);
+  hr_gnuplot_quote_lines(out, point->label, options->single ? 9 : sizeof point->label);
   hr_gnuplot_put(out, " at first %.9g, first %.9g center offset 0,0 boxed front font ',%d'\n", point->x, y,
                  isnan(point->y) ? 5 : 7);
 }
@@ -154,7 +154,12 @@ void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_fig
 /* Columns 1 to 5 are a box, 6 the value. */
 void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
-  (void)options;
+  if (options->single) { /* the names leave no width for the scale of colours; each cell has its number */
+    fputs("unset colorbox\nset ylabel ", out);
+    hr_gnuplot_quote(out, figure->y.label);
+    hr_gnuplot_put(out, "\nset tics font ',%d'\n",
+                   options->picture == HR_PICTURE_SVG ? 8 : 6); /* pixels, else points */
+  }
   fputs("set palette defined (0 '#FFEA46', 0.5 '#7C7B78', 1 '#00204C')\nset logscale cb 10\nset grid noxtics noytics\n",
         out);
   fputs("set cblabel ", out);
@@ -175,7 +180,7 @@ void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_fi
   for (size_t i = 0; i < figure->series_count; i++) {
     for (size_t j = 0; j < figure->series[i].count; j++) {
       if (figure->series[i].points[j].label[0])
-        put_cell_label(out, &figure->series[i].points[j], (double)i);
+        put_cell_label(out, options, &figure->series[i].points[j], (double)i);
     }
   }
   fputs("set style textbox opaque noborder margins 0.3,0.3\n", out);

@@ -70,6 +70,9 @@ expect "measured and published points have different letters" grep -qE ' g +h/a 
 for text in GEMMs Softmax 'Dropout, residuals' paper predicted; do # names of bars are broken at spaces
   expect "the shares have the text $text" grep -qF "$text" shares.svg
 done
+expect "the legend gives way to the names of bars, which are then not turned" test "$(count 'rotate\((-?40|-?90)' shares.svg)" -le 1
+"$H" plot fig2 --predict h200 --width single -o upright.svg || say "shares are drawn for one column"
+expect "names for one column stand upright" test "$(count 'rotate\((-?90)' upright.svg)" -gt 3
 expect "six parts are six plots" test "$(count 'id="gnuplot_plot_' shares.svg)" = 6
 
 # ---- sums of calls: figures 3 to 6 of SIGMA ----
