@@ -173,7 +173,7 @@ static void put_titles(FILE *out, const hr_figure_options *options, const hr_fig
   if (figure->note[0]) {
     fputs(".\"\\n\".", out);
     hr_gnuplot_quote_lines(out, figure->note, columns);
-    if (!has_key_beside(options, figure) && !is_text(options))
+    if (figure->form != HR_FIGURE_HEATMAP && !has_key_beside(options, figure) && !is_text(options))
       fputs(".\"\\n\"", out); /* the legend begins at the last line */
   }
   fputs("\nset ylabel ", out);
