@@ -196,6 +196,22 @@ def forward_times(*names):
     return table(["bf16: heads, head size, tokens", "materialized", "blocked", "flash"], lines)
 
 
+def blocked_table():
+    """The kernel that blocks the scores beside the one that keeps them all, of the shapes of the sweep, bf16."""
+    found = {}
+    for row in rows(FORWARD, dtype="bf16", implementation=(2, 3), status="ok"):
+        heads = row.q_heads if row.q_heads == row.k_heads else f"{row.q_heads}/{row.k_heads}/{row.v_heads}"
+        batch = f"{row.batch} × " if row.batch > 1 else ""
+        found.setdefault((row.qk_dim, f"{batch}{heads} of {row.qk_dim}", row.q_len), {})[row.implementation] = row
+    lines = []
+    for (_, name, length), by in sorted(found.items(), key=lambda item: (item[0][0], item[0][1], item[0][2])):
+        if len(by) == 2:
+            blocked, materialized = by[3], by[2]
+            lines.append([name, length, *(f"{three(row.ms)} ms, {memory(row.workspace_bytes)}" for row in (blocked, materialized)),
+                          f"{materialized.ms / blocked.ms:.2f}"])
+    return table(["bf16: heads, head size", "tokens", "blocked", "materialized", "ratio"], lines)
+
+
 def three(value):
     """Three digits, zeros at the end among them."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"

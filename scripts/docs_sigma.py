@@ -80,14 +80,20 @@ def sigma_kernel_table():
 
 
 @functools.lru_cache(maxsize=None)
-def elapsed(batch):
-    """(output, prefix) -> seconds of STD and SIGMA, and the saved share as text, as scripts/sigma_elapsed.py prints them."""
+def calls_summed(batch):
+    """Tables of scripts/sigma_elapsed.py: lines of cells without the head."""
     files = [RESULTS / "h200/sigma-ceet.csv", RESULTS / "h200/sigma-ceet-runs.csv"]
     done = subprocess.run([sys.executable, TOP / "scripts/sigma_elapsed.py", *files, "--batch", str(batch)],
                           capture_output=True, text=True, check=True)
+    return [[[cell.strip() for cell in line.strip("|").split("|")] for line in part.strip().split("\n")[2:]]
+            for part in done.stdout.split("\n\n")]
+
+
+@functools.lru_cache(maxsize=None)
+def elapsed(batch):
+    """(output, prefix) -> seconds of STD and SIGMA, and the saved share as text."""
     found = {}
-    for line in done.stdout.split("\n\n")[0].split("\n")[2:]:
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
+    for cells in calls_summed(batch)[0]:
         if len(cells) == 12:
             found[cells[0], cells[1]] = float(cells[8]) / 1e3, float(cells[9]) / 1e3, float(cells[11].rstrip("%"))
     return found
@@ -111,3 +117,27 @@ def sigma_outputs_table():
             line += [seconds(std), seconds(sigma), saved(batch, output, prefix)]
         lines.append(line)
     return table(["output", "prefix", "batch 1: STD", "SIGMA", "saved", "batch 16: STD", "SIGMA", "saved"], lines)
+
+
+def tokens_text(tokens):
+    return tokens if not tokens.isdigit() else "0" if int(tokens) < 100 else f"{int(tokens) / 1e3:.1f}k"
+
+
+def sigma_even_table():
+    """Prefix from which an output of SIGMA takes less, and context from which a step does, with its augmented Q and without."""
+    lines = []
+    for batch in (1, 16):
+        _, step, outputs, *_ = calls_summed(batch)
+        for column, q in ((1, "augmented Q"), (2, "a Q of one layer")):
+            lines.append([f"batch {batch}, {q}", *(tokens_text(cells[column]) for cells in outputs), tokens_text(step[0][column])])
+    lengths = [cells[0] for cells in calls_summed(1)[2]]
+    return table(["an output of", *lengths, "a step, from a context of"], lines)
+
+
+def sigma_cpu_table():
+    contexts = (2048, 4096, 8192, 16384)
+    ms = {model: [one("epyc-zen5/sigma-ceet.csv", sweep="sigma-ceet", series=f"{model}, batch 1", context=context).ms
+                  for context in contexts] for model in ("STD", "SIGMA")}
+    lines = [[model, *(f"{time:.2f}" for time in times)] for model, times in ms.items()]
+    lines.append(["change", *(change(sigma, std) for std, sigma in zip(ms["STD"], ms["SIGMA"]))])
+    return table(["context", *(f"{context // 1024}k" for context in contexts)], lines)
