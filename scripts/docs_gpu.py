@@ -76,3 +76,14 @@ def strides_table():
         ["n 4097, of C", *both(4096, 4097, 4096, ldc=4104)],
         ["n 50257 (m 8192, k 2560), of C", f"{logits[0]:.1f} ms", f"{logits[1]:.1f} ms; n 50304 takes {logits[2]:.1f} ms"],
         ["m 4097, A transposed (wgrad)", f"{wgrad[0]:.0f} µs", f"{wgrad[1]:.0f} µs"]])
+
+
+# ---- latency ----
+
+
+def latency_table():
+    """Median of a group and latency of one run alone, of small GEMMs of figure 5a."""
+    found = rows("h200/figures-1-to-20.csv", sweep="fig5a", dtype="bf16", status="ok", latency_ns=lambda latency: latency > 0)
+    lines = [[f"{row.m} × {row.n} × {row.k}", f"{row.median_ns / 1e3:.1f} µs", f"{row.latency_ns / 1e3:.1f} µs"]
+             for row in sorted(found, key=lambda row: row.m)]
+    return table(["GEMM", "median", "latency"], lines)
