@@ -157,3 +157,16 @@ def random_table(file=RANDOM):
         lines.append(random_line(f"{name}, 30 µs and more", [row for row in of_kind if float(row["measured_ns"]) >= 30e3]))
     return table(["kind", "points", "median error", "mean", "90% within", "bias", "in the interval", "rank correlation",
                   "target: median, 90% within"], lines)
+
+
+# ---- gains of Headroom's own kernels ----
+
+
+def own_kernels_table():
+    """Gains that `headroom advise --measure` printed, and what it predicts today of the same kernels."""
+    lines = []
+    for row in rows("h200/advise-measured.csv"):
+        advice = document(f"advise {row.model} --device h200 --framework headroom --attention {row.attention} -b {row.batch} --seq {row.seq}")
+        gain = next(found["predicted_gain"] for found in advice["findings"] + advice["combined"] if found["rule"] == row.rule)
+        lines.append([row.finding, row.attention, *(f"{100 * value:+.1f}%" for value in (row.measured_gain, row.predicted_then, gain))])
+    return table(["finding", "attention", "measured gain", "predicted then", "`--framework headroom`"], lines)
