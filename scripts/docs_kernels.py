@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages on attention and decode kernels show (docs_numbers.py): tables of the rows that bench/ measured."""
-from docs_rows import cell, mean, rows, table
+from docs_rows import cell, mean, median, rows, table
 
 INTERLEAVED = "h200/attention_gpu_vs_torch.csv"
 SUSTAINED = "h200/attention_gpu_sustained.csv"
@@ -261,3 +261,29 @@ def cores_forward_times(*names):
         lines.append([name, *(f"{three(row.ms)} ms, {cores_memory(row.workspace_bytes)}" if row.median_ns else
                               row.status.replace("_", " ") for row in map(found.get, ("materialized", "fused", "flash")))])
     return table(["heads, head size", "materialized", "blocked", "flash"], lines)
+
+
+# ---- quantized caches on a CPU ----
+
+QUANTIZED = "epyc-zen5/decode-quantized.csv"
+FORMATS = {"fp8, scale per head": ("fp8", "head"), "fp8, per token": ("fp8", "token"), "int8, per head": ("int8", "head"),
+           "int8, per token": ("int8", "token")}
+
+
+def call_of(row):
+    heads = f"{row.q_heads}/{row.k_heads}/{row.v_heads}, {row.head_dim}"
+    return f"{row.batch} × {row.kv_len}, {heads}, {f'pages of {row.page_size}' if row.page_size else 'contiguous'}"
+
+
+def quantized_table():
+    """Medians over the rounds: the time of bf16, and that time over the one of each format, round by round."""
+    found = {}
+    for row in rows(QUANTIZED, status="ok"):
+        found.setdefault(call_of(row), {})[row.cache_format, row.scales, row.round] = row.median_ns
+    lines = []
+    for name, times in found.items():
+        rounds = sorted({key[2] for key in times})
+        base = [times["bf16", "", each] for each in rounds]
+        ratios = [median(bf16 / times[*form, each] for bf16, each in zip(base, rounds)) for form in FORMATS.values()]
+        lines.append([name, f"{median(base) / 1e6:.2f}", *(f"{ratio:.2f}" for ratio in ratios)])
+    return table(["call", "bf16, ms", *FORMATS], lines)
