@@ -287,3 +287,14 @@ def quantized_table():
         ratios = [median(bf16 / times[*form, each] for bf16, each in zip(base, rounds)) for form in FORMATS.values()]
         lines.append([name, f"{median(base) / 1e6:.2f}", *(f"{ratio:.2f}" for ratio in ratios)])
     return table(["call", "bf16, ms", *FORMATS], lines)
+
+
+def one_thread_table():
+    lines = []
+    found = rows("epyc-zen5/attention-one-thread.csv", status="ok")
+    for row in found:
+        if row["mask"] == "none":
+            causal = next(other for other in found if (other.kernel, other["mask"]) == (row.kernel, "causal"))
+            share = f"{100 * row.ceiling_share:.0f}% of {row.gflops / row.ceiling_share:.0f}"
+            lines.append([f"`{row.kernel}`", row.dtype, f"{row.gflops:.0f}", f"{causal.gflops:.0f}", share])
+    return table(["kernel", "format", "GFLOP/s", "causal", "of the probed ceiling"], lines)
