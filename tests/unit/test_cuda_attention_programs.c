@@ -235,20 +235,22 @@ static void hopper_bands_fit_a_share_of_the_l2_up_to_2048_rows(void **state)
 {
   (void)state;
   assert_int_equal(hopper_band(HR_MASK_NONE, 1024, 128), 20); /* 20% of the L2, of 4 * 132 / 8 */
-  assert_int_equal(hopper_band(HR_MASK_NONE, 1025, 128), 40); /* 40% */
-  assert_int_equal(hopper_band(HR_MASK_NONE, 2048, 128), 20);
-  assert_int_equal(hopper_band(HR_MASK_NONE, 2049, 128), 31);    /* 4 * 132 / 17 */
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 1024, 128), 51);  /* half of the L2, of 8 * 132 / 8 */
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 1025, 128), 117); /* 8 * 132 / 9 */
+  assert_int_equal(hopper_band(HR_MASK_NONE, 1025, 128), 20);
+  assert_int_equal(hopper_band(HR_MASK_NONE, 2048, 128), 10);
+  assert_int_equal(hopper_band(HR_MASK_NONE, 2048, 64), 27);    /* 40% */
+  assert_int_equal(hopper_band(HR_MASK_NONE, 2049, 128), 31);   /* 4 * 132 / 17 */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 1024, 128), 51); /* half of the L2, of 8 * 132 / 8 */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 1025, 128), 40); /* 40%, of 8 * 132 / 9 */
 }
 
-static void hopper_bands_of_longer_causal_calls_fit_for_heads_of_136_to_192(void **state)
+static void hopper_bands_of_longer_causal_calls_fit_for_heads_above_64(void **state)
 {
   (void)state;
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 128), 66); /* 8 * 132 / 16 */
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 136), 19); /* 40% of the L2 */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 64), 66); /* 8 * 132 / 16 */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 72), 26); /* 40% of the L2 */
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 128), 20);
   assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 192), 17); /* which holds 16: 2 Q tiles per block are the least */
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 200), 66);
+  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 200), 17);
   assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2049, 136), 62); /* 8 * 132 / 17 */
   hr_attention a = hr_attention_default();
   a.dtype = HR_BF16, a.q_len = a.kv_len = 2048, a.mask = HR_MASK_NONE;
@@ -288,7 +290,7 @@ int main(void)
       cmocka_unit_test(hopper_blocks_have_two_teams_for_few_rows_and_clusters_for_many),
       cmocka_unit_test(causal_heads_are_grouped_in_even_bands_that_fit_the_l2),
       cmocka_unit_test(hopper_bands_fit_a_share_of_the_l2_up_to_2048_rows),
-      cmocka_unit_test(hopper_bands_of_longer_causal_calls_fit_for_heads_of_136_to_192),
+      cmocka_unit_test(hopper_bands_of_longer_causal_calls_fit_for_heads_above_64),
       cmocka_unit_test(a_window_larger_than_all_keys_does_not_overflow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
