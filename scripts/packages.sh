@@ -22,6 +22,7 @@ test  | libcmocka-dev | pkg:cmocka                 | runs the unit tests
 test  | libmd4c-dev  | pkg:md4c                    | a Markdown parser, which reads reports back
 test  | libgumbo-dev | pkg:gumbo                   | an HTML parser, which reads reports back
 test  | git          | git                         | lists the files to check
+test  | python3      | python3                     | runs the tests that parse pictures and rows, and those of scripts
 long  | clang        | clang                       | the second compiler, and the fuzzer
 long  | libclang-rt-14-dev | clang_runtime         | the fuzzer
 long  | clang-tidy   | clang-tidy                  | static analysis
