@@ -88,6 +88,23 @@ static char letter_of(const hr_figure_series *series)
   return (char)((is_published(series) ? 'a' : 'A') + (int)(series->style % 26));
 }
 
+static bool has_value(const hr_figure_series *series)
+{
+  size_t first = 0;
+  while (first < series->count && isnan(series->points[first].y))
+    first++;
+  return first < series->count;
+}
+
+/* gnuplot 5.4 crashes in a legend where a letter marks a series without a value. */
+static void put_letter(FILE *out, const hr_figure_series *series)
+{
+  if (has_value(series))
+    hr_gnuplot_put(out, "points pt '%c'", letter_of(series));
+  else
+    hr_gnuplot_put(out, "points pt %s", cross_type(true));
+}
+
 /* Dashes and markers change with the style, so that lines differ without colour. */
 static void put_line(FILE *out, size_t index, const hr_figure_series *series, bool text)
 {
@@ -95,7 +112,7 @@ static void put_line(FILE *out, size_t index, const hr_figure_series *series, bo
   int marker = hr_gnuplot_marker(series->style, series->origin);
   hr_gnuplot_put(out, "$s%zu using 1:2 with ", index);
   if (text && series->mark != HR_FIGURE_MARK_PLAIN_LINE)
-    hr_gnuplot_put(out, "points pt '%c'", letter_of(series));
+    put_letter(out, series);
   else if (series->mark == HR_FIGURE_MARK_POINTS)
     hr_gnuplot_put(out, "points pt %d ps %s lc rgb '%s'", marker, is_published(series) ? "1.1" : "0.6", colour);
   else if (series->mark == HR_FIGURE_MARK_PLAIN_LINE)
