@@ -63,6 +63,18 @@ static void misaligned_operands_have_no_small_tiles(void **state)
   assert_true(misaligned.tile_m == 128 && misaligned.tile_n == 256);
 }
 
+static void misaligned_operands_have_the_largest_tile_where_all_are_small(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.tile_count = 2;
+  hardware.tiles[0] = (hr_tile){32, 32, 1};
+  hardware.tiles[1] = (hr_tile){16, 16, 1};
+  hr_prediction p = predict(&hardware, 640, 640, 511, 1);
+  assert_true(p.tile_m == 32 && p.tile_n == 32 && p.tiles == 20 * 20);
+  assert_near(p.alignment_loss, 0.5);
+}
+
 /* Tiles of 64 × 64 have four thirds of the edge of the reference tile for each quarter of its area: edge / reference is
  * 8/3, of which a batched GEMM loses the root. */
 static void small_tiles_of_batched_gemms_lose_the_root_of_their_edge(void **state)
@@ -110,6 +122,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_of_sectors_are_written_slower),
       cmocka_unit_test(misaligned_operands_have_no_small_tiles),
+      cmocka_unit_test(misaligned_operands_have_the_largest_tile_where_all_are_small),
       cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),
       cmocka_unit_test(stores_of_misaligned_batched_gemms_have_a_factor_of_their_own),
       cmocka_unit_test(columns_of_vectors_are_read_at_the_full_rate),

@@ -76,15 +76,16 @@ static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attent
 {
   hr_attention_share share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim));
   bool own = framework == HR_FRAMEWORK_HEADROOM;
-  if (!own && is_latent(a) && hardware->prefill_latent.launch_ns > 0)
-    return hardware->prefill_latent;
   hr_prefill_cost cost = {.launch_ns =
                               own ? hardware->launch_ns : fmax(hardware->prefill_launch_ns, hardware->launch_ns),
                           .block_ns = hardware->attention_block_ns};
   if (own && hardware->prefill_headroom.launch_ns > 0)
     cost = hardware->prefill_headroom;
+  if (!own && is_latent(a) && hardware->prefill_latent.launch_ns > 0)
+    cost = hardware->prefill_latent;
   cost.block_ns += cost.element_ns * (double)hr_max64(a->qk_dim, a->v_dim);
-  cost.share = own && share.headroom_share > 0 ? share.headroom_share : share.forward_share;
+  if (cost.share == 0)
+    cost.share = own && share.headroom_share > 0 ? share.headroom_share : share.forward_share;
   return cost;
 }
 

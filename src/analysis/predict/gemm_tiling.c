@@ -88,7 +88,8 @@ static hr_tiling make_tiling(const hr_tiling_problem *problem, hr_tile tile, int
   way.slowdown = slowdown_of(problem, tile);
   if (problem->narrow_store > 0) {
     double stored_ns = area * problem->slot_ns_per_stored;
-    way.slowdown = ((way.slot_ns - stored_ns) * way.slowdown + stored_ns * problem->narrow_store) / way.slot_ns;
+    double narrow_ns = (way.slot_ns - stored_ns) * way.slowdown + stored_ns * problem->narrow_store;
+    way.slowdown = fmax(narrow_ns / way.slot_ns, 1);
   }
   way.reduction_ns = reduction_ns(problem, splits);
   double slow_ns = (double)way.waves * way.slot_ns * way.slowdown;
@@ -116,13 +117,23 @@ static void keep_faster(hr_tiling *best, hr_tiling way)
     *best = way;
 }
 
+/* Of a device whose tiles are all smaller: its largest. */
+static int64_t least_area(const hr_tiling_problem *problem)
+{
+  int64_t largest = 0;
+  for (size_t i = 0; i < problem->shape_count; i++)
+    largest = hr_max64(largest, problem->shapes[i].m * problem->shapes[i].n);
+  return hr_min64(problem->least_area, largest);
+}
+
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
 {
   const hr_gemm *gemm = problem->gemm;
+  const int64_t least = least_area(problem);
   hr_tiling best = {.busy_ns = INFINITY};
   for (size_t i = 0; i < problem->shape_count; i++) {
     hr_tile tile = problem->shapes[i];
-    if (tile.m * tile.n < problem->least_area)
+    if (tile.m * tile.n < least)
       continue;
     int64_t tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
     int64_t most = most_splits(problem, tiles);
