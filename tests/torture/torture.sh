@@ -4,24 +4,37 @@
 # allocation fails (FAULTS is fail_allocations.c as a library), once alone and once with all later ones. A command then
 # ends with exit code 5 and says that memory ran out, or its output, its messages and the store are those of a run without
 # the fault. A measurement may also store `out_of_memory` as its result. SAMPLES of each command's allocations fail; all
-# of them with HEADROOM_TEST=whole, in as many processes as there are processors:
+# of them with HEADROOM_TEST=whole, cut into parts, as many at once as there are processors:
 #   TORTURE_STEP=N     every N-th allocation only, from a random one on
-#   TORTURE_PARTS=N    in N processes
+#   TORTURE_PARTS=N    N parts; TORTURE_PART=I runs only the I-th of them, from 1 on
+#   TORTURE_STATE=DIR  what a finished part printed is kept there and not run again: a run that was cut off goes on
 #   TORTURE_ONLY=TEXT  only commands that begin with it, or programs
 # To see where: TORTURE_FAIL=N TORTURE_TRACE=1 LD_PRELOAD=FAULTS COMMAND…
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${HEADROOM_TEST:-}" = whole ] && [ -z "${TORTURE_PART:-}" ]; then
-  parts=${TORTURE_PARTS:-$(nproc)} pids=() failed=0
-  export TORTURE_PARTS=$parts
-  for ((part = 1; part <= parts; part++)); do
-    TORTURE_PART=$part "$here/torture.sh" "$@" &
-    pids+=($!)
-  done
-  for pid in "${pids[@]}"; do
-    wait "$pid" || failed=1
-  done
-  exit $failed
+  jobs=$(nproc) state=${TORTURE_STATE:-}
+  [ -n "$state" ] || { state=$(mktemp -d) && trap 'rm -rf "$state"' EXIT; }
+  mkdir -p "$state" || exit 2
+  export TORTURE_PARTS=${TORTURE_PARTS:-$((jobs * 8))} TORTURE_STATE=$state here
+  one_part() { # PART COMMAND FAULTS…: prints into STATE/PART.cut, which becomes STATE/PART at its end
+    export TORTURE_PART=$1
+    shift
+    [ ! -e "$TORTURE_STATE/$TORTURE_PART" ] || return 0
+    "$here/torture.sh" "$@" > "$TORTURE_STATE/$TORTURE_PART.cut" 2>&1
+    [ $? -gt 1 ] || mv "$TORTURE_STATE/$TORTURE_PART.cut" "$TORTURE_STATE/$TORTURE_PART"
+  }
+  export -f one_part
+  seq "$TORTURE_PARTS" | xargs -P "$jobs" -I{} bash -c 'one_part "$@"' - {} "$@"
+  cat "$state"/* | grep -vE '^[0-9]+ runs, 0 failures$'
+  through=$(find "$state" -type f ! -name '*.cut' | wc -l)
+  cat "$state"/* | awk -v through="$through" -v parts="$TORTURE_PARTS" '
+    /^[0-9]+ runs, [0-9]+ failures$/ { runs += $1; failed += $3 }
+    END {
+      print runs + 0 " runs, " failed + 0 " failures, " through " of " parts " parts"
+      exit failed > 0 || through < parts
+    }'
+  exit
 fi
 H=$(realpath "$1")
 faults=$(realpath "$2")
@@ -35,8 +48,8 @@ inputs=$(cd "$here/../cli/inputs" && pwd)
 folder=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # in memory: each row of a store waits for the disk
 runs=0 failed=0
 trap 'rm -rf "$folder"; echo "$runs runs, $failed failures"' EXIT
-trap 'exit 1' TERM # what was tried until then counts
-cd "$folder" || exit 1
+trap 'exit 2' TERM # what was tried until then counts
+cd "$folder" || exit 2
 export LC_ALL=C HOME=$folder XDG_DATA_HOME=$folder/data HEADROOM_PROBE=0 OMP_WAIT_POLICY=passive
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0
 # glibc's loader loses the name of a library where the memory to load it runs out.
@@ -60,7 +73,7 @@ kind,dtype,m,n,k,time_ns
 gemm,bf16,4096,4096,4096,250000
 gemm,bf16,8192,8192,8192,1700000
 END
-"$H" results import -q --db full.db "$inputs/results.jsonl" > made 2>&1 || { cat made; exit 1; }
+"$H" results import -q --db full.db "$inputs/results.jsonl" > made 2>&1 || { cat made; exit 2; }
 
 fail() {
   echo "${program##*/} ${words[*]}: allocation $n${after:+ and later}: $1: $(head -c 3000 errors)"
