@@ -48,6 +48,11 @@ static void copy_file(const char *from, const char *to)
   "CREATE VIEW results AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)" \
   " SELECT kept.*, n.i AS rowid FROM kept, n"
 
+/* The table with another definition of a column. */
+#define REDEFINED(was, is)                                                                           \
+  "PRAGMA writable_schema = 1; UPDATE sqlite_master SET sql = replace(sql, \"" was "\", \"" is "\")" \
+  " WHERE type = 'table'"
+
 static const struct {
   const char *sql, *words;
 } tampering[] = {
@@ -61,7 +66,18 @@ static const struct {
     {"CREATE TABLE t (x)", "it has the table \"t\""},
     {"CREATE VIRTUAL TABLE t USING fts3(x)", "it has the table \"t"},
     {"CREATE UNIQUE INDEX i ON results (product)", "it has the index \"i\""},
-    {"ALTER TABLE results ADD COLUMN slow AS (hex(zeroblob(100000)))", "it has the computed column \"slow\""},
+    {"CREATE INDEX i ON results (hex(zeroblob(100000)))", "it has the index \"i\""},
+    {"CREATE INDEX i ON results (product) WHERE instr(zeroblob(100000), x'01') = 0", "it has the index \"i\""},
+    {"ALTER TABLE results ADD COLUMN slow AS (hex(zeroblob(100000)))", "its table has constraints"},
+    {REDEFINED("device TEXT", "device TEXT UNIQUE ON CONFLICT REPLACE"), "its table has constraints"},
+    {REDEFINED("latency_ns REAL", "latency_ns REAL NOT NULL ON CONFLICT IGNORE"), "its table has constraints"},
+    {REDEFINED("latency_ns REAL", "latency_ns REAL CHECK (hex(zeroblob(100000)) <> '')"), "its table has constraints"},
+    {REDEFINED("latency_ns REAL", "latency_ns REAL REFERENCES results ON DELETE CASCADE"), "its table has constraints"},
+    {REDEFINED("id TEXT", "id TEXT COLLATE NOCASE"), "its table has constraints"},
+    {REDEFINED("PRIMARY KEY", "PRIMARY KEY ON CONFLICT REPLACE"), "its table has constraints"},
+    {REDEFINED("latency_ns REAL,", "latency_ns REAL, /* */"), "its table has constraints"},
+    {"PRAGMA writable_schema = 1; UPDATE sqlite_master SET sql = sql || ' STRICT' WHERE name = 'results'",
+     "its table has constraints"},
 };
 
 static void a_store_with_objects_of_others_is_refused(void **state)
@@ -97,7 +113,7 @@ static void a_store_with_statistics_and_indices_of_its_owner_is_read(void **stat
 {
   char path[256];
   make_store(path_in(state, "a.db", path), 2);
-  run_sql(path, "CREATE INDEX i ON results (product); ANALYZE; VACUUM");
+  run_sql(path, "CREATE INDEX i ON results (product); ALTER TABLE results ADD COLUMN remark TEXT; ANALYZE; VACUUM");
   hr_store *store = open_store(path, HR_STORE_WRITE);
   append_row(store, 3);
   assert_int_equal(count_rows(store), 3);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <string.h>
 #include <time.h>
 
 /* A row has some 130 columns and less than 16 KiB; no statement here is longer or deeper. */
@@ -84,8 +85,13 @@ hr_status hr_store_defend(hr_store *store, hr_error *error)
   " OR (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4') AND substr(sql, 1, 13) = 'CREATE TABLE '))" \
   " LIMIT 1"
 
-/* Columns that are computed from others, with expressions of the file. */
-#define COMPUTED_COLUMNS "SELECT 'computed column', name FROM pragma_table_xinfo('results') WHERE hidden <> 0 LIMIT 1"
+/* Indices that refuse or replace rows, and those with expressions, which may run for minutes in a single step. */
+#define FOREIGN_INDICES                                                                                         \
+  "SELECT 'index', i.name FROM pragma_index_list('results') AS i WHERE i.partial"                               \
+  " OR (i.\"unique\" AND i.origin <> 'pk') OR EXISTS (SELECT 1 FROM pragma_index_xinfo(i.name) WHERE cid = -2)" \
+  " LIMIT 1"
+
+#define DEFINITION "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'results'"
 
 static hr_status find_none(hr_store *store, const char *sql, hr_error *error)
 {
@@ -103,8 +109,64 @@ static hr_status find_none(hr_store *store, const char *sql, hr_error *error)
   return status;
 }
 
+/* Goes past `text`, in any case of letters, and white space after it, if it begins the definition. */
+static bool skip(const char **definition, const char *text)
+{
+  size_t length = strlen(text);
+  if (sqlite3_strnicmp(*definition, text, (int)length) != 0)
+    return false;
+  *definition += length;
+  *definition += strspn(*definition, " \t\r\n");
+  return true;
+}
+
+static bool skip_word(const char **definition)
+{
+  size_t length = strspn(*definition, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+  *definition += length;
+  *definition += strspn(*definition, " \t\r\n");
+  return length > 0;
+}
+
+/* Whether a table is defined as stores are: columns with a type, no constraint but NOT NULL and the primary key, and
+ * nothing that says what to do where one is violated. Other constraints and expressions may refuse, replace or delay
+ * rows. */
+static bool is_plain_table(const char *definition)
+{
+  if (!skip(&definition, "CREATE TABLE") || !(skip(&definition, "results") || skip(&definition, "\"results\"")) ||
+      !skip(&definition, "("))
+    return false;
+  do {
+    if (!skip_word(&definition) ||
+        !(skip(&definition, "TEXT") || skip(&definition, "REAL") || skip(&definition, "INTEGER")))
+      return false;
+    while (skip(&definition, "NOT NULL") || skip(&definition, "DEFAULT ''") || skip(&definition, "PRIMARY KEY"))
+      ;
+  } while (skip(&definition, ","));
+  return skip(&definition, ")") && *definition == '\0';
+}
+
+static hr_status check_definition(hr_store *store, hr_error *error)
+{
+  sqlite3_stmt *statement;
+  HR_TRY(hr_store_prepare(store, DEFINITION, &statement, error));
+  int code = sqlite3_step(statement);
+  const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+  hr_status status = HR_OK;
+  if (code != SQLITE_ROW && code != SQLITE_DONE)
+    status = hr_store_fail(store, code, false, error);
+  else if (code == SQLITE_ROW && !sql && sqlite3_errcode(sqlite3_db_handle(statement)) == SQLITE_NOMEM)
+    status = hr_store_fail(store, SQLITE_NOMEM, false, error);
+  else if (sql && !is_plain_table(sql))
+    status = hr_fail(error, HR_ERROR_UNREADABLE,
+                     "%s: is not a store of results: its table has constraints or expressions of others", store->path);
+  sqlite3_finalize(statement);
+  return status;
+}
+
 hr_status hr_store_check_objects(hr_store *store, hr_error *error)
 {
   HR_TRY(find_none(store, FOREIGN_OBJECTS, error));
-  return find_none(store, COMPUTED_COLUMNS, error);
+  HR_TRY(check_definition(store, error));
+  return find_none(store, FOREIGN_INDICES, error);
 }

@@ -51,6 +51,8 @@ static hr_status check_file(const char *path, hr_store_mode mode, hr_error *erro
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is not a regular file", path);
   if (mode == HR_STORE_READ && about.st_size == 0)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing is stored there yet", path);
+  if (about.st_size == 1) /* which SQLite takes for an empty one, and would write to */
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is not a store of results", path);
   return mode == HR_STORE_WRITE ? check_folder(path, error) : HR_OK;
 }
 
