@@ -193,6 +193,8 @@ int cli_check_table(const cli_run *run);                                      /*
 int cli_check_kernel(const cli_run *run);                                     /* --kernel is a kernel or a family */
 int cli_open_own_device(const cli_run *run, hr_device **device);              /* for --measure */
 int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store); /* --db, or the default one */
+/** hr_store_open() whose waits, and all reading of the store, a signal ends. */
+hr_status cli_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error);
 
 /** Opens a file of rows; NULL with errno. A pipe is opened non-blocking, so that one without a writer is empty rather
  *  than a hang, and then read blocking. */

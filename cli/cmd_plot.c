@@ -51,7 +51,7 @@ static int add_store(const cli_run *run, plot_job *job)
     return add_source(run, run->options.db, job);
   if (run->argument_count > 1)
     return CLI_GO_ON;
-  hr_status status = hr_store_open(NULL, HR_STORE_READ, &source->store, &error);
+  hr_status status = cli_store_open(NULL, HR_STORE_READ, &source->store, &error);
   if (status != HR_OK)
     return status == HR_ERROR_NOT_FOUND ? CLI_GO_ON : cli_fail_status(status, &error);
   source->label = label_of("results");
@@ -133,12 +133,16 @@ static int read_peers(const cli_run *run, plot_job *job)
   int code = path ? cli_check_input(run, path) : CLI_GO_ON;
   if (code != CLI_GO_ON || !path)
     return code;
+  job->peers = calloc(1, PEERS_MOST + 1);
+  if (!job->peers)
+    return cli_fail(EXIT_OUTPUT, "--peers: %s: out of memory", path);
+  cli_reading(true);
   FILE *in = cli_open_to_read(path);
-  job->peers = in ? calloc(1, PEERS_MOST + 1) : NULL;
-  size_t length = job->peers ? fread(job->peers, 1, PEERS_MOST + 1, in) : 0;
-  int reason = !in || !job->peers || ferror(in) ? errno : 0;
+  size_t length = in ? fread(job->peers, 1, PEERS_MOST + 1, in) : 0;
+  int reason = !in || ferror(in) ? errno : 0;
   if (in)
     fclose(in);
+  cli_reading(false);
   if (reason != 0)
     return cli_fail(EXIT_INPUT, "--peers: %s: %s", path, strerror(reason));
   if (length > PEERS_MOST || strlen(job->peers) < length)

@@ -109,7 +109,7 @@ int cli_report(const cli_run *run)
   hr_error error = {.status = HR_OK};
   if (run->given[CLI_OPTION_format] && run->options.format != HR_FORMAT_HTML)
     return cli_fail(EXIT_USAGE, "report: --format is html; results export writes csv and json");
-  hr_status status = hr_store_open("the rows of the report", HR_STORE_SCRATCH, &work.rows, &error);
+  hr_status status = cli_store_open("the rows of the report", HR_STORE_SCRATCH, &work.rows, &error);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
   int code = advise_all(run, &work);

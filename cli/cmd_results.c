@@ -157,7 +157,7 @@ typedef hr_status (*take_one)(hr_store *store, const char *path, hr_store_change
 static int open_to_take(const cli_run *run, hr_store **store, bool *scratch)
 {
   hr_store *there;
-  hr_status found = hr_store_open(run->options.db, HR_STORE_READ, &there, NULL);
+  hr_status found = cli_store_open(run->options.db, HR_STORE_READ, &there, NULL);
   if (found == HR_OK)
     hr_store_close(there);
   *scratch = found == HR_ERROR_NOT_FOUND;

@@ -20,13 +20,19 @@ static int compare_file(const cli_run *run)
   if (run->given[CLI_OPTION_framework])
     options.framework = given->framework;
   options.cache_writes = given->cache_writes;
-  int code = cli_load_device(run, "h200", &hardware);
+  int code = cli_check_input(run, given->from);
   if (code == CLI_GO_ON)
-    code = cli_output_open(run, &output);
+    code = cli_load_device(run, "h200", &hardware);
+  if (code != CLI_GO_ON)
+    return code;
+  cli_reading(true);
+  hr_status status = hr_validate_file(&hardware, given->from, &options, &validation, &error);
+  cli_reading(false);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  code = cli_output_open(run, &output);
   if (code == CLI_GO_ON) {
-    hr_status status = hr_validate_file(&hardware, given->from, &options, &validation, &error);
-    if (status == HR_OK)
-      status = hr_report_validation(output.stream, &output.options, &hardware, validation, &error);
+    status = hr_report_validation(output.stream, &output.options, &hardware, validation, &error);
     code = cli_output_close(&output, status, &error);
   }
   hr_validation_free(validation);

@@ -349,12 +349,17 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
   return cli_fail_status(status, &error);
 }
 
+hr_status cli_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error)
+{
+  hr_store_options options = hr_store_options_default();
+  options.cancelled = cli_cancelled;
+  return hr_store_open_with(path, mode, &options, store, error);
+}
+
 int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store)
 {
   hr_error error = {.status = HR_OK};
-  hr_store_options options = hr_store_options_default();
-  options.cancelled = cli_cancelled;
-  hr_status status = hr_store_open_with(run->options.db, mode, &options, store, &error);
+  hr_status status = cli_store_open(run->options.db, mode, store, &error);
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 

@@ -21,9 +21,7 @@ static bool is_store(const char *path)
 
 static hr_status import_rows(const char *path, hr_store **store, hr_error *error)
 {
-  hr_store_options options = hr_store_options_default();
-  options.cancelled = cli_cancelled;
-  hr_status status = hr_store_open_with(path, HR_STORE_SCRATCH, &options, store, error);
+  hr_status status = cli_store_open(path, HR_STORE_SCRATCH, store, error);
   FILE *in = strcmp(path, "-") == 0 ? stdin : cli_open_to_read(path);
   if (!in) {
     error->status = HR_ERROR_UNREADABLE;
@@ -46,7 +44,7 @@ int cli_open_rows(const cli_run *run, const char *path, hr_store **store)
     return code;
   cli_reading(true);
   hr_status status =
-      is_store(path) ? hr_store_open(path, HR_STORE_READ, store, &error) : import_rows(path, store, &error);
+      is_store(path) ? cli_store_open(path, HR_STORE_READ, store, &error) : import_rows(path, store, &error);
   cli_reading(false);
   if (status == HR_OK)
     return CLI_GO_ON;

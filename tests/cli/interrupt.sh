@@ -4,6 +4,7 @@
 # without a message; nothing waits for the writer of a pipe that has none, or takes long to read.
 set -u
 H=$(realpath "$1")
+sources=$(cd "$(dirname "$0")/../../cli" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
@@ -57,6 +58,25 @@ lock() {
   echo $? > "$1.code"
   wait
 }
+# Nobody may read either: the lock that a writer has while it changes the file itself.
+whole_lock() {
+  cp a.db exclusive.db
+  python3 -c 'import os, sqlite3, time
+lock = sqlite3.connect("exclusive.db", isolation_level=None)
+lock.execute("BEGIN EXCLUSIVE")
+open("exclusive", "w").close()
+time.sleep(3)
+os.remove("exclusive")' &
+  tries=0
+  while [ ! -e exclusive ] && [ $tries -lt 100 ]; do
+    sleep 0.02
+    tries=$((tries + 1))
+  done
+  interrupted 1 "$H" results import --db exclusive.db rows.json > "$1.out" 2> "$1.errors"
+  echo $? > "$1.code"
+  [ -e exclusive ] || echo "it waited for the lock" > "$1.errors"
+  wait
+}
 stalled_reader 1 'export' &
 stalled_reader 2 'export -f json' &
 stalled_reader 3 'list' &
@@ -65,8 +85,13 @@ no_input 5 'results import --db new5.db -' &
 no_input 6 'describe -' &
 no_input 7 'sweep /dev/stdin --db new7.db' &
 lock 8 &
+whole_lock 9 &
+no_input 10 'validate -d h200 --from -' &
+no_input 11 'calibrate -d h200 --from -' &
+no_input 12 'plot fig24 --predict h200 --peers /dev/stdin -f text' &
+no_input 13 'compare - a.db' &
 wait
-for case in 1 2 3 4 5 6 7 8; do
+for case in 1 2 3 4 5 6 7 8 9 10 11 12 13; do
   [ "$(cat $case.code)" = 130 ] || not_so "Ctrl-C ends case $case: exit code $(cat $case.code)"
   [ ! -s $case.errors ] || not_so "case $case has no message: $(cat $case.errors)"
 done
@@ -80,6 +105,10 @@ if [ -e merged.db ]; then
   rows=$("$H" results list -f csv --db merged.db | tail -n +2 | wc -l)
   [ "$rows" -eq 2000 ] || not_so "a merge is whole: $rows rows"
 fi
+
+# Reading many rows ends at once where the store was opened with cli_store_open(). An import keeps what it has read.
+plain=$(cd "$sources" && grep -n 'hr_store_open(' ./*.c | grep -v 'run->options.db, HR_STORE_WRITE')
+[ -z "$plain" ] || not_so "Ctrl-C ends the reading of each store: $plain"
 
 # ---- pipes without a writer ----
 timeout 10 "$H" results import --db new.db ./pipe 2> errors
