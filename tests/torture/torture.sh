@@ -56,6 +56,11 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0
 echo 'leak:ld-linux' > "$folder/leaks_of_others"
 export LSAN_OPTIONS=suppressions=$folder/leaks_of_others:print_suppressions=0
 
+# CUDA's libraries crash where memory runs out in them. A file that is none of them hides them.
+mkdir hidden
+echo 'no library' | tee hidden/libcuda.so.1 > hidden/libnvidia-ml.so.1
+export LD_LIBRARY_PATH=$folder/hidden${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
 cat > config.json <<'END'
 {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000,
  "num_key_value_heads": 8, "intermediate_size": 11008, "rope_theta": 10000.12345678901234, "rms_norm_eps": 0.00001}
