@@ -70,11 +70,13 @@ HR_API hr_status hr_points_rows(const hr_device *device, hr_store *store, const 
  *  free(). Errors of hr_hardware_check(), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_points_design(const hr_hardware *hardware, hr_point **points, size_t *count, hr_error *error);
 
+#define HR_POINTS_DRAWN_MOST 100000 /* which measure for hours */
+
 typedef struct hr_points_draw_options {
   size_t struct_size; /* sizeof(hr_points_draw_options), set by hr_points_draw_options_default() */
   uint64_t seed;      /* default 1 */
   unsigned kinds;     /* bit i: hr_interval_kind i, of gemm, bmm, attention and decode; default all of these */
-  int64_t count;      /* default 200 */
+  int64_t count;      /* 1 to HR_POINTS_DRAWN_MOST; default 200 */
   hr_dtype dtype;     /* default bf16 */
 } hr_points_draw_options;
 
@@ -90,7 +92,7 @@ HR_API hr_points_draw_options hr_points_draw_options_default(void);
  *  25 ms by its datasheet, and on a CPU than 2 GFLOP a core or 200 MB, are drawn again.
  *
  *  The n-th point of a kind depends on seed, dtype and these limits alone, so that a longer list, or one of fewer
- *  kinds, has the same points. The caller frees *points with free(). HR_ERROR_INVALID for a count below 1 and for no or
+ *  kinds, has the same points. The caller frees *points with free(). HR_ERROR_INVALID for another count and for no or
  *  other kinds; HR_ERROR_UNSUPPORTED if the limits exclude everything; errors of hr_hardware_check();
  *  HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_points_draw(const hr_hardware *hardware, const hr_points_draw_options *options, hr_point **points,

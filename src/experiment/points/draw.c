@@ -140,8 +140,9 @@ static hr_status draw_point(const hr_hardware *hardware, const hr_points_draw_op
 static hr_status check_options(const hr_points_draw_options *options, hr_error *error)
 {
   HR_TRY(hr_check_struct_size("hr_points_draw_options", options->struct_size, sizeof *options, error));
-  if (options->count < 1 || options->count > INT32_MAX)
-    return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to %d, found %" PRId64, INT32_MAX, options->count);
+  if (options->count < 1 || options->count > HR_POINTS_DRAWN_MOST)
+    return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to %d, found %" PRId64, HR_POINTS_DRAWN_MOST,
+                   options->count);
   if (options->kinds == 0 || (options->kinds & ~DRAWN_KINDS))
     return hr_fail(error, HR_ERROR_INVALID, "kinds: expected some of gemm, bmm, attention and decode");
   if ((unsigned)options->dtype >= HR_DTYPE_COUNT)
