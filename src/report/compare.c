@@ -194,7 +194,7 @@ static hr_status write_text(hr_document *document, const hr_compare_result *c, h
   hr_print_heading(document, "Sweeps");
   HR_TRY(hr_print_table(document, sweep_table(c), error));
   hr_table *points = point_table(c, all);
-  if (points && hr_table_rows(points) == 0) {
+  if (hr_table_is_empty(points)) {
     hr_table_free(points);
     return HR_OK;
   }

@@ -106,7 +106,7 @@ static hr_status write_table(const hr_document *document, hr_store *store, const
 {
   hr_table *table = HR_TABLE_OF(columns, hr_result);
   hr_status status = hr_store_query(store, filter, add_row, table, error);
-  if (status == HR_OK && (hr_table_rows(table) > 0 || document->options->format != HR_FORMAT_TABLE))
+  if (status == HR_OK && !(hr_table_is_empty(table) && document->options->format == HR_FORMAT_TABLE))
     return hr_print_table(document, table, error);
   if (status == HR_OK)
     hr_print_paragraph(document, "No row matches.");

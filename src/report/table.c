@@ -94,3 +94,8 @@ bool hr_table_is_complete(const hr_table *table)
 {
   return table && !table->failed;
 }
+
+bool hr_table_is_empty(const hr_table *table)
+{
+  return hr_table_is_complete(table) && table->count == 0;
+}

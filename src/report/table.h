@@ -34,6 +34,9 @@ const char *hr_table_show(const hr_table *table, size_t row, size_t column, hr_c
 /** False when memory ran out while the table was filled. */
 bool hr_table_is_complete(const hr_table *table);
 
+/** Whether it has no row, and not for want of memory. */
+bool hr_table_is_empty(const hr_table *table);
+
 /** Writes the table as options->format says (JSON: hr_json_put_table()). HR_ERROR_OUT_OF_MEMORY if it is not
  *  complete. */
 hr_status hr_table_write(const hr_table *table, FILE *out, const hr_report_options *options, hr_error *error);
