@@ -37,11 +37,12 @@ void hr_gnuplot_quote(FILE *out, const char *text)
   fputc('\'', out);
 }
 
-/* The bytes of the longest beginning of `text` that fits into the columns and ends before a space, or at the end. */
+/* The bytes of the longest beginning of `text` that fits into the columns and ends before a space, or at the end. Where
+ * there is no column, it has one character. */
 static size_t line_length(const char *text, size_t columns)
 {
   size_t at = 0, fits = 0;
-  for (size_t used = 0; text[at] && used < columns; used++) {
+  for (size_t used = 0; text[at] && (used < columns || used == 0); used++) {
     uint32_t character;
     size_t length = hr_utf8_decode(text + at, &character);
     at += length > 0 ? length : 1;

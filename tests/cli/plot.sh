@@ -140,6 +140,13 @@ expect "text follows the table" grep -q 'Roofline of' out
 "$H" search llama-3-8b -d h200 --limit 40 --plot search.svg -q > out 2> err || say "search draws"
 expect "the search has a front" grep -qF 'Pareto front' search.svg
 expect "--quiet omits the note" test ! -s err
+# More names than columns below the axis: a line has a character at least, where it once had none and never ended.
+awk 'BEGIN { printf "{\"name\": \"crowd\", \"x\": \"case\", \"cases\": ["
+  for (i = 1; i <= 90; i++) printf "%s{\"name\": \"a %d\", \"m\": %d}", (i > 1 ? ", " : ""), i, i
+  print "], \"series\": \"all\", \"problem\": {\"kind\": \"gemm\", \"m\": \"m\", \"n\": 16, \"k\": 16}}" }' > crowd.json
+for picture in '-f text' '-o crowd.svg' '-o crowd.svg --width single'; do
+  timeout -k 1 20 "$H" plot ./crowd.json --predict h200 $picture > out || say "90 names below an axis: $picture"
+done
 refuses 2 '--plot: - follows a table' advise llama-3-8b -d h200 -f json --plot -
 refuses 2 '--plot: the roofline needs --device' describe llama-3-8b --plot a.svg
 refuses 2 '--width: needs --plot' search llama-3-8b --width single
