@@ -199,6 +199,7 @@ hr_status cli_store_open(const char *path, hr_store_mode mode, hr_store **store,
 /** Opens a file of rows; NULL with errno. A pipe is opened non-blocking, so that one without a writer is empty rather
  *  than a hang, and then read blocking. */
 FILE *cli_open_to_read(const char *path);
+hr_status cli_cannot_read(const char *path, hr_error *error); /* an error from errno, which may be for want of memory */
 
 /* ---- rows.c ---- */
 

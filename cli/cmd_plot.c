@@ -3,7 +3,6 @@
 #include "gnuplot.h"
 #include "picture.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,15 +135,16 @@ static int read_peers(const cli_run *run, plot_job *job)
   job->peers = calloc(1, PEERS_MOST + 1);
   if (!job->peers)
     return cli_fail(EXIT_OUTPUT, "--peers: %s: out of memory", path);
+  hr_error error = {.status = HR_OK};
   cli_reading(true);
   FILE *in = cli_open_to_read(path);
   size_t length = in ? fread(job->peers, 1, PEERS_MOST + 1, in) : 0;
-  int reason = !in || ferror(in) ? errno : 0;
+  hr_status status = !in || ferror(in) ? cli_cannot_read(path, &error) : HR_OK;
   if (in)
     fclose(in);
   cli_reading(false);
-  if (reason != 0)
-    return cli_fail(EXIT_INPUT, "--peers: %s: %s", path, strerror(reason));
+  if (status != HR_OK)
+    return cli_fail(status == HR_ERROR_OUT_OF_MEMORY ? EXIT_OUTPUT : EXIT_INPUT, "--peers: %s", error.message);
   if (length > PEERS_MOST || strlen(job->peers) < length)
     return cli_fail(EXIT_INPUT, "--peers: %s: %s", path, length > PEERS_MOST ? "is larger than 16 MiB" : "is no text");
   job->options.peers = job->peers;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,10 +140,8 @@ static hr_status import_one(hr_store *store, const char *path, hr_store_change *
 {
   bool standard_input = strcmp(path, "-") == 0;
   FILE *in = standard_input ? stdin : cli_open_to_read(path);
-  if (!in) {
-    snprintf(error->message, sizeof error->message, "%s: %s", path, strerror(errno));
-    return HR_ERROR_UNREADABLE;
-  }
+  if (!in)
+    return cli_cannot_read(path, error);
   hr_status status = hr_store_import(store, in, standard_input ? "standard input" : path, change, error);
   if (!standard_input)
     fclose(in);

@@ -2,6 +2,7 @@
 /* Inputs that commands share: model, device, workload, number format, kernel, store. */
 #include "cli.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -361,6 +362,13 @@ int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store)
   hr_error error = {.status = HR_OK};
   hr_status status = cli_store_open(run->options.db, mode, store, &error);
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+hr_status cli_cannot_read(const char *path, hr_error *error)
+{
+  error->status = errno == ENOMEM ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_UNREADABLE;
+  snprintf(error->message, sizeof error->message, "%s: %s", path, strerror(errno));
+  return error->status;
 }
 
 FILE *cli_open_to_read(const char *path)

@@ -2,7 +2,6 @@
 /* Rows to read: of stores, and of exports in stores of their own. */
 #include "cli.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,11 +22,8 @@ static hr_status import_rows(const char *path, hr_store **store, hr_error *error
 {
   hr_status status = cli_store_open(path, HR_STORE_SCRATCH, store, error);
   FILE *in = strcmp(path, "-") == 0 ? stdin : cli_open_to_read(path);
-  if (!in) {
-    error->status = HR_ERROR_UNREADABLE;
-    snprintf(error->message, sizeof error->message, "%s: %s", path, strerror(errno));
-    return HR_ERROR_UNREADABLE;
-  }
+  if (!in)
+    return cli_cannot_read(path, error);
   if (status == HR_OK)
     status = hr_store_import(*store, in, in == stdin ? "standard input" : path, NULL, error);
   if (in != stdin)
