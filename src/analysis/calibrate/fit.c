@@ -130,12 +130,13 @@ static hr_status search(fit_work *w, hr_error *error)
   double best, largest = STEP_FIRST;
   HR_TRY(loss_of(w, &w->now, NULL, &best, error));
   take(w, w->problem->start, best, &best);
-  for (int round = 0; round < ROUNDS_MOST && largest > STEP_LAST; round++, largest = largest_step(w)) {
+  for (int round = 0; round < ROUNDS_MOST && largest > STEP_LAST; round++) {
     for (size_t i = 0; i < w->problem->parameter_count; i++) {
       HR_TRY(report(w, largest, error));
       if (w->steps[i] > STEP_LAST)
         HR_TRY(try_axis(w, i, &best, error));
     }
+    largest = largest_step(w);
   }
   return HR_OK;
 }

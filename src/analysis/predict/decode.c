@@ -52,7 +52,7 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 gives nothing to predict");
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
-  int64_t flops = 0, bytes = 0, keys = decode->kv_len;
+  int64_t flops = 0, bytes = 0, keys = decode->kv_len, rows = decode->q_heads / decode->k_heads * decode->q_len;
   HR_TRY(hr_predict_rate(hardware, decode->dtype, &rate, error));
   HR_TRY(hr_decode_flops(decode, &flops));
   HR_TRY(hr_decode_bytes(decode, &bytes));
@@ -65,7 +65,7 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
                       .pairs = (double)decode->batch * (double)hr_max64(decode->k_heads, decode->v_heads),
                       .keys = (double)keys,
                       .head_dim = (double)hr_max64(decode->qk_dim, decode->v_dim),
-                      .rows = (double)(decode->q_heads / decode->k_heads * decode->q_len)};
+                      .rows = (double)rows};
   p.tile_ns = call.compute_ns - p.matrix_ns;
   if (framework == HR_FRAMEWORK_HEADROOM)
     hr_predict_set_groups(decode, &call);
