@@ -141,7 +141,7 @@ HEADROOM_ONEDNN=/nowhere.so "$H" kernels > kernels
 expect "what all kernels of a device lack is said once" test "$(grep -c 'nowhere.so' kernels)" -eq 1
 
 # ---- the store ----
-HEADROOM_PROBE=1 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
+HEADROOM_PROBE=1 "$H" gemm 64 64 64 --dtype fp32 --measure --budget 0.2 --db kept.db > out 2> errors
 expect "a measurement is compared with probed ceilings" grep -q '^of ceiling ' out
 "$H" gemm 64 64 64 --measure --warm --budget 0.2 --db kept.db > out 2> errors
 expect_code "HEADROOM_PROBE=0 leaves the probe out" 1 grep -q '^of ceiling ' out
