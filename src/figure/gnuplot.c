@@ -261,7 +261,7 @@ static bool has_absent(const hr_figure *figure)
 static void put_range(FILE *out, const hr_figure *figure, bool of_x)
 {
   const hr_figure_axis *axis = of_x ? &figure->x : &figure->y;
-  double least, most, margin;
+  double least = 0, most = 0, margin;
   bool fixed = figure->form == HR_FIGURE_LINES && has_absent(figure) && extent(figure, of_x, &least, &most);
   hr_gnuplot_put(out, "set %srange [", of_x ? "x" : "y");
   margin = fixed ? 0.04 * (most > least ? most - least : fabs(most) + 1) : 0;
