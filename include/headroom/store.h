@@ -120,8 +120,8 @@ HR_API hr_status hr_store_default_path(char *path, size_t size, hr_error *error)
 
 /** Opens a store. `path` NULL: the default path, whose folder HR_STORE_WRITE creates (mode 0700). The caller owns
  *  *store. HR_ERROR_NOT_FOUND: no such file (reading). HR_ERROR_UNREADABLE: a directory, not a database, a database of
- *  another program, a store with added views, triggers, tables or computed columns, an empty file (reading), a damaged
- *  file. HR_ERROR_UNSUPPORTED: written by a newer Headroom.
+ *  another program, a store with added views, triggers, tables, constraints, computed columns or indices of
+ *  expressions, an empty file (reading), a damaged file. HR_ERROR_UNSUPPORTED: written by a newer Headroom.
  *  HR_ERROR_OUTPUT: cannot be created or written; then no new file is left. Messages begin with the path. */
 HR_API hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error);
 
