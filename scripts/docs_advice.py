@@ -4,7 +4,7 @@
 import json
 import statistics
 
-from docs_command import document, rows_of
+from docs_command import document, rows_of, unpadded
 from docs_rows import RESULTS, mean, median, rows, table
 
 TORCH = "h200/steps_torch.csv"
@@ -26,11 +26,15 @@ def short(change):
 
 def predicted_gain(row):
     """Of a finding, or of one of the paper's shapes. What is no finding any more has none."""
+    apart = row["framework"] == "logits apart"
     if row.get("kind") == "headline":
-        before = step_ns(short({"a": 32, "v": 50257}), row.attention)
-        return before / step_ns(short(HEADLINES[row["change"]]), row.attention) - 1
-    advice = document(f"advise {row['model']} --device h200 --only free,retrain -b {row.batch} --seq {row.seq}")
-    found = [f["predicted_gain"] for f in advice["findings"] if f["rule"] == row["change"]]
+        before, after = (f"advise {short(change)} --device h200 --attention {row.attention}"
+                         for change in ({"a": 32, "v": 50257}, HEADLINES[row["change"]]))
+        time = (lambda line: unpadded(line)[1]) if apart else (lambda line: document(line)["step_time_ns"])
+        return time(before) / time(after) - 1
+    advice, plain_ns = unpadded(f"advise {row['model']} --device h200 --only free,retrain -b {row.batch} --seq {row.seq}")
+    before = plain_ns if apart else advice["step_time_ns"]
+    found = [before / f["predicted_time_ns"] - 1 for f in advice["findings"] if f["rule"] == row["change"] and f["predicted_time_ns"]]
     return found[0] if found else None
 
 
@@ -60,6 +64,12 @@ def gains_sentence():
 def gain_cells(row, predicted, measured, low, high):
     return [f"{100 * measured:+.1f}% ({100 * low:+.1f} to {100 * high:+.1f})", f"{100 * predicted:+.1f}%",
             f"{100 * (predicted - measured):+.1f}"]
+
+
+def headline_gain(change, attention="fused"):
+    """Measured and predicted gain of a compiled step in %."""
+    row = next(row for row in rows(TORCH, kind="headline", framework="compiled") if (row["change"], row["attention"]) == (change, attention))
+    return 100 * row.gain, 100 * predicted_gain(row)
 
 
 def torch_table():

@@ -323,10 +323,10 @@ def cores_sweep_table():
 
 
 def six_devices_table():
-    """One step of GPT-3 2.7B on a Summit node over t, predicted."""
+    """One step of GPT-3 2.7B in eager mode on a Summit node over t, predicted."""
     lines = []
     for degree in (1, 2, 4, 6):
-        found = document(f"advise gpt3-2.7b --device v100-summit --dtype fp16 --attention unfused -t {degree}")
+        found = document(f"advise gpt3-2.7b --device v100-summit --dtype fp16 --attention unfused -t {degree} --framework eager")
         up = next(one_of for one_of in found["operators"] if one_of["name"] == "mlp_up")
         lines.append([degree, f"{up['n']}", f"{up['alignment']} B", f"{up['flops'] / up['predicted_ns'] / 1e3:.0f}",
                       f"{found['step_time_ns'] / 1e6:.0f}"])

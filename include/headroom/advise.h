@@ -15,7 +15,8 @@ typedef enum hr_severity {
   HR_SEVERITY_NONE,   /* the rule is satisfied, or not applicable to this device */
   HR_SEVERITY_LOW,    /* the step gains less than 2%, or only what its removed parameters explain */
   HR_SEVERITY_MEDIUM, /* 2% to 10% */
-  HR_SEVERITY_HIGH    /* 10% and more, or the shape cannot run as requested */
+  HR_SEVERITY_HIGH    /* 10% and more, or the shape cannot run as requested; both of the larger of predicted_gain and
+                         eager_gain */
 } hr_severity;
 
 /** One finding of a rule. */
@@ -40,10 +41,12 @@ typedef struct hr_finding {
   double parameter_change;        /* new / old − 1 */
   double predicted_operator_gain; /* time before / time after − 1 of the main operators together, per token */
   double predicted_gain;          /* the same of the whole step; if gain_per_device, per token and device */
-  bool gain_per_device;           /* the change is of the number of devices: the step may take longer */
-  double predicted_time_ns;       /* of the suggested step; 0: has_change is false */
-  double measured_gain;           /* of the whole step, set by hr_confirm(); NAN: not measured */
-  double measured_operator_gain;  /* of the main operators; NAN: not measured */
+  double eager_gain; /* of the step by HR_FRAMEWORK_EAGER, where torch.compile pads GEMMs that the change aligns: such
+                        a compiled step gains little; NAN elsewhere */
+  bool gain_per_device;          /* the change is of the number of devices: the step may take longer */
+  double predicted_time_ns;      /* of the suggested step; 0: has_change is false */
+  double measured_gain;          /* of the whole step, set by hr_confirm(); NAN: not measured */
+  double measured_operator_gain; /* of the main operators; NAN: not measured */
 } hr_finding;
 
 #define HR_FINDINGS_MAX 48

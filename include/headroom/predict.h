@@ -42,6 +42,7 @@ typedef struct hr_prediction {
   double split_ns;    /* decode: splitting the keys of a few sequences and combining the parts */
   double cache_ns;    /* prefill: copying K and V into the KV cache */
   double rounding_ns; /* GEMM of a step: rounding the activations to 8 bits in a kernel before it */
+  double padding_ns;  /* GEMM of a compiled step: copying misaligned operands into padded ones; 0: it is not padded */
 
   double tile_waste;      /* share of the tiles' area outside the result; 0 … 1 */
   double wave_waste;      /* share of the slots that are empty over all waves; 0 … 1 */
@@ -180,7 +181,7 @@ HR_API hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *mo
 HR_API hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction);
 
 /** The term that makes up most of the time: "matrix", "tile", "wave", "alignment", "memory", "launch", "pair", "split",
- *  "cache" or "rounding". Static storage. */
+ *  "cache", "rounding" or "padding". Static storage. */
 HR_API const char *hr_prediction_largest_term(const hr_prediction *prediction);
 
 /** "matrix", "memory", "launch", "alignment", "quantization", "interconnect", "network". Static storage. */

@@ -32,6 +32,7 @@ static const hr_column combined_fields[] = {
     HR_OPTIONAL_FIELD(hr_finding, suggested),
     HR_FIELD(hr_finding, parameter_change),
     HR_FIELD(hr_finding, predicted_gain),
+    HR_FIELD(hr_finding, eager_gain),
     HR_FIELD(hr_finding, measured_gain),
 };
 

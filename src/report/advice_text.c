@@ -190,7 +190,11 @@ static void print_gain_lines(const hr_document *document, const hr_finding *f, c
   gain_line line = begin_gains(document, indent);
   print_gain(&line, "parameters", f->parameter_change);
   print_gain(&line, "operator", f->predicted_operator_gain);
-  print_step_gain(&line, f->gain_per_device ? "tokens/s per device" : "step", f->predicted_gain);
+  bool pads = isfinite(f->eager_gain);
+  const char *of_step = pads ? "step: compiled" : "step";
+  print_step_gain(&line, f->gain_per_device ? "tokens/s per device" : of_step, f->predicted_gain);
+  if (pads)
+    print_step_gain(&line, "eager", f->eager_gain);
   if (f->gain_per_device) {
     char time[HR_NUMBER_SIZE];
     hr_write_time(time, sizeof time, f->predicted_time_ns);

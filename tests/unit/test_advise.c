@@ -36,9 +36,31 @@ static void gpt3_2_7b_gets_findings_on_its_heads_and_vocabulary(void **state)
     assert_true(vocabulary->severity >= HR_SEVERITY_MEDIUM);
     assert_int_equal(vocabulary->model.vocabulary, 50304); /* 786 · 64 */
     assert_string_equal(vocabulary->operators, "logit");
-    assert_true(vocabulary->predicted_operator_gain > 1);
+    assert_true(vocabulary->eager_gain > 0.04);
+    assert_true(vocabulary->predicted_gain > 0 && vocabulary->predicted_gain < 0.005); /* torch.compile pads it */
     hr_advice_free(advice);
   }
+}
+
+/* Eager mode pads nothing: its own advice is that of the finding, and other findings have one gain only. */
+static void the_gain_of_a_padded_matrix_is_told_for_eager_mode_too(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = hr_workload_default(&model);
+  hr_hardware hardware = device("h200");
+  hr_advice *compiled, *eager;
+  hr_error error;
+  assert_ok(hr_advise(&hardware, &model, &workload, &compiled, &error), error);
+  workload.framework = HR_FRAMEWORK_EAGER;
+  assert_ok(hr_advise(&hardware, &model, &workload, &eager, &error), error);
+  const hr_finding *both = found(compiled, "vocabulary_alignment"), *one = found(eager, "vocabulary_alignment");
+  assert_int_equal(both->severity, one->severity);
+  assert_true(fabs(both->eager_gain - one->predicted_gain) < 1e-12 && both->eager_gain > 0.19);
+  assert_true(isnan(one->eager_gain) && isnan(found(compiled, "head_size")->eager_gain));
+  assert_non_null(strstr(both->why, "torch.compile pads them"));
+  hr_advice_free(compiled);
+  hr_advice_free(eager);
 }
 
 /* Anthony et al. 2024, figure 1: C1 83, C2 109, GPT-3 2.7B 119, 20 heads 141 TFLOP/s on the A100. */
@@ -592,6 +614,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpt3_2_7b_gets_findings_on_its_heads_and_vocabulary),
+      cmocka_unit_test(the_gain_of_a_padded_matrix_is_told_for_eager_mode_too),
       cmocka_unit_test(the_variants_of_figure_1_come_in_its_order),
       cmocka_unit_test(all_variants_of_figure_1_get_20_heads_suggested),
       cmocka_unit_test(the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not),

@@ -102,6 +102,59 @@ static void prefill_copies_keys_and_values_into_the_cache(void **state)
   assert_true(compiled.predictions[op - compiled.operators.items].cache_ns == 0);
 }
 
+/* GPT-3 2.7B's logits are 8192 × 50257 × 2560: the weight of 2560 · 50257 elements in 2 bytes becomes one of 2560 ·
+ * 50264, 6283 · 8, and nothing else is misaligned. */
+static void torch_compile_pads_odd_logits_by_a_copy_of_their_weight(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  predict(&hardware, "gpt3-2.7b", HR_PHASE_FORWARD, HR_ATTENTION_FUSED);
+  const hr_prediction *padded = &compiled.predictions[find(&compiled, HR_OP_LOGIT) - compiled.operators.items];
+  const hr_prediction *plain = &eager.predictions[find(&eager, HR_OP_LOGIT) - eager.operators.items];
+  const hr_prediction *ours = &own.predictions[find(&own, HR_OP_LOGIT) - own.operators.items];
+  assert_near(padded->padding_ns, hardware.launch_ns + 2560.0 * (50257 + 50264) * 2 / (4800 * 0.9));
+  assert_true(plain->padding_ns == 0 && ours->padding_ns == 0 && plain->time_ns == ours->time_ns);
+  assert_true(padded->time_ns < 0.25 * plain->time_ns && padded->alignment == 2);
+  hr_prediction aligned;
+  hr_gemm gemm = find(&compiled, HR_OP_LOGIT)->gemm;
+  hr_error error;
+  gemm.n = 50264;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &aligned, &error), error);
+  assert_true(fabs(padded->time_ns - aligned.time_ns - padded->padding_ns) < 1e-4 * padded->time_ns);
+}
+
+static double padding_ns(const hr_hardware *hardware, hr_operator op, int64_t m, int64_t n, int64_t k)
+{
+  hr_prediction p;
+  hr_error error;
+  op.gemm = hr_gemm_default();
+  op.gemm.m = m, op.gemm.n = n, op.gemm.k = k, op.gemm.transpose_b = true;
+  int64_t bytes;
+  assert_int_equal(hr_gemm_bytes(&op.gemm, &bytes), HR_OK);
+  op.bytes += bytes, op.flops = 2 * m * n * k;
+  assert_ok(hr_predict_operator(hardware, &op, &p, &error), error);
+  return p.padding_ns;
+}
+
+/* An H200 computes 989 TFLOP/s and moves 4.8 TB/s: half of the quotient is 103, and m·n·k / (m·k + n·k + m·n) is 63 at
+ * k = 64 and 125 at k = 128. */
+static void torch_compile_pads_only_what_compute_binds_and_what_gets_faster(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200"), cpu = measured_hardware("xeon-sapphire-rapids");
+  hr_operator op = {.id = HR_OP_LOGIT, .kind = HR_KIND_GEMM, .count = 1, .framework = HR_FRAMEWORK_COMPILED};
+  assert_true(padding_ns(&hardware, op, 8192, 50257, 64) == 0);
+  assert_true(padding_ns(&hardware, op, 8192, 50257, 128) > 0);
+  assert_true(padding_ns(&hardware, op, 1, 50257, 4096) == 0);    /* reads its weight, as in decode */
+  assert_true(padding_ns(&hardware, op, 8192, 50264, 2560) == 0); /* 8 elements are 16 bytes */
+  assert_true(padding_ns(&hardware, op, 8191, 4096, 4096) == 0);  /* rows of m are contiguous nowhere: no gain */
+  assert_true(padding_ns(&hardware, op, 8192, 4096, 10922) >      /* k is a size of both operands */
+              2 * 10922.0 * (8192 + 4096) * 2 / (4800 * 0.9));
+  assert_true(padding_ns(&cpu, op, 8192, 50257, 2560) == 0);
+  op.bytes = -4096; /* the weight is quantized */
+  assert_true(padding_ns(&hardware, op, 8192, 50257, 2560) == 0);
+}
+
 static void frameworks_are_called_by_their_names(void **state)
 {
   (void)state;
@@ -128,6 +181,8 @@ int main(void)
       cmocka_unit_test(eager_mode_moves_norms_and_rotary_in_fp32),
       cmocka_unit_test(own_kernels_have_the_softmax_that_is_measured),
       cmocka_unit_test(prefill_copies_keys_and_values_into_the_cache),
+      cmocka_unit_test(torch_compile_pads_odd_logits_by_a_copy_of_their_weight),
+      cmocka_unit_test(torch_compile_pads_only_what_compute_binds_and_what_gets_faster),
       cmocka_unit_test(frameworks_are_called_by_their_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,42 @@ static double busy_ns(const hr_step *step, const hr_workload *workload)
   return step->microbatch_time_ns + step->exposed_ns * stages / (double)hr_workload_microbatches(workload);
 }
 
+double hr_padding_of(const hr_step *step)
+{
+  double sum = 0;
+  for (size_t i = 0; i < step->operators.count; i++)
+    sum += (double)step->operators.items[i].count * step->predictions[i].padding_ns;
+  return sum;
+}
+
+static double gain_between(const hr_step *before, const hr_workload *own, const hr_step *after,
+                           const hr_workload *workload)
+{
+  return hr_device_time_per_token(busy_ns(before, own), own) /
+             hr_device_time_per_token(busy_ns(after, workload), workload) -
+         1;
+}
+
+static double net_of(double gain, const hr_trial *trial)
+{
+  return (1 + gain) * (1 + fmin(trial->parameter_change, 0)) - 1;
+}
+
+/* torch.compile hides part of a misalignment by padding, which eager mode, Megatron-LM and others do not. */
+static double eager_gain(hr_advice_context *context, const hr_trial *trial)
+{
+  const hr_advice *advice = context->advice;
+  double padding_ns = hr_padding_of(&advice->step);
+  if (padding_ns <= 0 || hr_padding_of(&context->after) >= padding_ns)
+    return NAN;
+  hr_workload before = advice->workload, after = trial->workload;
+  before.framework = after.framework = HR_FRAMEWORK_EAGER;
+  if (hr_predict_step(&advice->hardware, &advice->model, &before, &context->eager, NULL) != HR_OK ||
+      hr_predict_step(&advice->hardware, &trial->model, &after, &context->eager_after, NULL) != HR_OK)
+    return NAN;
+  return gain_between(&context->eager, &before, &context->eager_after, &after);
+}
+
 bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_workload *workload, hr_trial *trial)
 {
   const hr_advice *advice = context->advice;
@@ -70,10 +106,10 @@ bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_wor
   result.parameters = parameters.total;
   result.parameter_change = (double)parameters.total / (double)context->parameters - 1;
   result.time_ns = context->after.time_ns;
-  result.gain = hr_device_time_per_token(busy_ns(&advice->step, &advice->workload), &advice->workload) /
-                    hr_device_time_per_token(busy_ns(&context->after, &result.workload), &result.workload) -
-                1;
-  result.net_gain = (1 + result.gain) * (1 + fmin(result.parameter_change, 0)) - 1;
+  result.gain = gain_between(&advice->step, &advice->workload, &context->after, &result.workload);
+  result.net_gain = net_of(result.gain, &result);
+  result.eager_gain = eager_gain(context, &result);
+  result.eager_net_gain = net_of(result.eager_gain, &result);
   *trial = result;
   return true;
 }
@@ -87,5 +123,7 @@ void hr_keep_better(hr_advice_context *context, const hr_model *model, const hr_
 
 bool hr_is_worthwhile(const hr_trial *trial)
 {
-  return trial->time_ns > 0 && trial->gain >= HR_GAIN_LEAST && trial->net_gain >= HR_GAIN_LEAST;
+  bool gains = trial->gain >= HR_GAIN_LEAST && trial->net_gain >= HR_GAIN_LEAST;
+  bool eager = trial->eager_gain >= HR_GAIN_LEAST && trial->eager_net_gain >= HR_GAIN_LEAST;
+  return trial->time_ns > 0 && (gains || eager);
 }

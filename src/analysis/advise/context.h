@@ -18,6 +18,7 @@ typedef struct hr_advice_context {
   const struct hr_rule_row *rule; /* the current rule */
   int64_t parameters;             /* of the original model */
   hr_step after;                  /* step of the latest hr_evaluate() */
+  hr_step eager, eager_after;     /* the same two by HR_FRAMEWORK_EAGER, for shapes whose GEMMs torch.compile pads */
 } hr_advice_context;
 
 /** A rule. It adds at least one finding, so that the output shows that the rule was applied. */
@@ -42,11 +43,16 @@ typedef struct hr_trial {
   double
       net_gain; /* the gain without the part that the removed parameters explain, as a smaller model is faster anyway:
                       (1 + gain) · (1 + parameter_change) − 1 if parameters fall, else the gain */
+  double eager_gain, eager_net_gain; /* the same by HR_FRAMEWORK_EAGER, where a compiled step pads GEMMs that the change
+                                        aligns; NAN elsewhere */
 } hr_trial;
 
 /** Predicts a changed model or workload (NULL: the original) into *trial and context->after. Returns false if the shape
  *  is invalid or cannot be predicted; the rule then tries its next idea. */
 bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_workload *workload, hr_trial *trial);
+
+/** Time of a microbatch's copies into padded operands; 0: no GEMM of the step is padded. */
+double hr_padding_of(const hr_step *step);
 
 /** Evaluates a change and keeps it in *best if its net gain is higher by more than 0.0001 (so the first of equals
  *  stays). *best starts zeroed. */

@@ -46,6 +46,7 @@ static hr_finding *add_finding(hr_advice_context *context, hr_operator_set main,
                           .cost_source = "",
                           .model = advice->model,
                           .workload = advice->workload,
+                          .eager_gain = NAN,
                           .main_operators = {(uint64_t)main, (uint64_t)(main >> 64)},
                           .measured_gain = NAN,
                           .measured_operator_gain = NAN};
@@ -113,11 +114,12 @@ bool hr_lacks_mlp(hr_advice_context *context)
 
 static hr_severity severity_of(const hr_trial *trial)
 {
-  if (trial->net_gain >= HR_GAIN_HIGH)
+  double net_gain = fmax(trial->net_gain, trial->eager_net_gain); /* NAN counts as less */
+  if (net_gain >= HR_GAIN_HIGH)
     return HR_SEVERITY_HIGH;
-  if (trial->net_gain >= HR_GAIN_MEDIUM)
+  if (net_gain >= HR_GAIN_MEDIUM)
     return HR_SEVERITY_MEDIUM;
-  return trial->gain >= HR_GAIN_LEAST ? HR_SEVERITY_LOW : HR_SEVERITY_NONE;
+  return fmax(trial->gain, trial->eager_gain) >= HR_GAIN_LEAST ? HR_SEVERITY_LOW : HR_SEVERITY_NONE;
 }
 
 /* Time before / time after − 1 per token, like the gain of the step; 0 if the change removes the operators. */
@@ -152,6 +154,7 @@ static void set_change(hr_advice_context *context, hr_finding *finding, const hr
   finding->workload = trial->workload;
   finding->parameter_change = trial->parameter_change;
   finding->predicted_gain = trial->gain;
+  finding->eager_gain = trial->eager_gain;
   finding->predicted_operator_gain = operator_gain(context, trial, main);
   finding->predicted_time_ns = trial->time_ns;
   const hr_workload *own = &context->advice->workload;

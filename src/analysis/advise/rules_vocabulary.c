@@ -4,6 +4,25 @@
 #include "base/checked.h"
 
 #include <inttypes.h>
+#include <math.h>
+
+/* Of a compiled step whose logits torch.compile pads; context->eager and after are those of the trial. */
+static void suggest_padded(hr_advice_context *context, const hr_trial *best, const char *current, const char *suggested)
+{
+  const hr_advice *advice = context->advice;
+  const hr_operator_set logit = HR_OPERATOR_BIT(HR_OP_LOGIT);
+  int64_t vocabulary = advice->model.vocabulary, stages = advice->workload.pipeline_stages;
+  double compiled_ns = hr_time_of(&advice->step, &advice->model, stages, logit);
+  double eager_ns = hr_time_of(&context->eager, &advice->model, stages, logit);
+  double after_ns = hr_time_of(&context->after, &best->model, stages, logit);
+  hr_add_suggestion(context, best, logit, 0, current, suggested,
+                    "the logits take %s in eager mode, because %" PRId64 " is %s; torch.compile pads them with a copy "
+                    "in each step: %s; padded to %" PRId64 " they run at %s (%s)",
+                    hr_format_time(eager_ns).text, vocabulary,
+                    vocabulary % 64 ? hr_format_divisibility(vocabulary).text : "not a multiple of 64 on each device",
+                    hr_format_time(compiled_ns).text, best->model.vocabulary,
+                    hr_format_rate(&context->after, logit).text, hr_format_time(after_ns).text);
+}
 
 /* Each device's part has to be a multiple of 64, so the granule grows with t, as in Megatron's padding. */
 void hr_rule_vocabulary_alignment(hr_advice_context *context)
@@ -39,10 +58,13 @@ void hr_rule_vocabulary_alignment(hr_advice_context *context)
                           hr_format_time(after_ns).text, best.model.vocabulary, hr_format_gain(best.gain).text);
     return;
   }
-  hr_add_suggestion(context, &best, logit, 0, current.text,
-                    hr_format_text("vocabulary %" PRId64 " (pad by %" PRId64 ")", best.model.vocabulary,
-                                   best.model.vocabulary - vocabulary)
-                        .text,
+  hr_text192 suggested = hr_format_text("vocabulary %" PRId64 " (pad by %" PRId64 ")", best.model.vocabulary,
+                                        best.model.vocabulary - vocabulary);
+  if (isfinite(best.eager_gain)) {
+    suggest_padded(context, &best, current.text, suggested.text);
+    return;
+  }
+  hr_add_suggestion(context, &best, logit, 0, current.text, suggested.text,
                     "the logits run at %s (%s) because %" PRId64 " is %s%s; padded to %" PRId64 " they run at %s (%s)",
                     hr_format_rate(&advice->step, logit).text, hr_format_time(before_ns).text, vocabulary,
                     vocabulary % 64 ? hr_format_divisibility(vocabulary).text : "not a multiple of 64",

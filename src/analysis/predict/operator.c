@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch by kind of operator; memory-bound operators and scans. */
 #include "analysis/predict/grouped.h"
+#include "analysis/predict/padding.h"
 #include "analysis/predict/rounding.h"
 #include "analysis/predict/terms.h"
 #include "base/error.h"
@@ -45,10 +46,12 @@ static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op
   hr_hardware int8, eager;
   HR_TRY(set_multiplied(&hardware, op, &gemm, &int8, error));
   double result = (double)gemm.m * (double)gemm.n * (double)gemm.batch * (double)hr_dtype_bytes(gemm.dtype);
+  double loaded = fmax((double)op->bytes - result, 0);
   bool grouped = op->kind == HR_KIND_GROUPED_GEMM && hr_has_expert_cost(hardware, op);
   HR_TRY(grouped ? hr_predict_grouped(hardware, op, &gemm, prediction, error)
                  : hr_predict_gemm_loading(eager_device(hardware, op, &gemm, &eager), &gemm, op->kind != HR_KIND_GEMM,
-                                           fmax((double)op->bytes - result, 0), prediction, error));
+                                           loaded, prediction, error));
+  HR_TRY(hr_predict_padded(hardware, op, &gemm, loaded, prediction, error));
   hr_add_rounding(hardware, op, prediction);
   return HR_OK;
 }

@@ -131,11 +131,12 @@ const char *hr_prediction_largest_term(const hr_prediction *p)
   const struct {
     const char *name;
     double ns;
-  } terms[] = {{"matrix", p->matrix_ns}, {"tile", p->tile_ns},
-               {"wave", p->wave_ns},     {"alignment", p->alignment_ns},
-               {"memory", p->memory_ns}, {"launch", p->launch_ns},
-               {"pair", p->pair_ns},     {"split", p->split_ns + p->reduction_ns},
-               {"cache", p->cache_ns},   {"rounding", p->rounding_ns}};
+  } terms[] = {{"matrix", p->matrix_ns},  {"tile", p->tile_ns},
+               {"wave", p->wave_ns},      {"alignment", p->alignment_ns},
+               {"memory", p->memory_ns},  {"launch", p->launch_ns},
+               {"pair", p->pair_ns},      {"split", p->split_ns + p->reduction_ns},
+               {"cache", p->cache_ns},    {"rounding", p->rounding_ns},
+               {"padding", p->padding_ns}};
   size_t largest = 0;
   for (size_t i = 1; i < sizeof terms / sizeof *terms; i++)
     largest = terms[i].ns > terms[largest].ns ? i : largest;
