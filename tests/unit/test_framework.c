@@ -72,6 +72,21 @@ static void eager_mode_moves_norms_and_rotary_in_fp32(void **state)
   assert_int_equal(norm->moved_bytes, norm->bytes);
 }
 
+/* gpt-j-6b rotates 64 of 256 elements of Q's and K's 16 heads each: 5 times the bytes of these and 10 times those of whole
+ * heads, 4 times as many, in two kernels more. */
+static void eager_mode_joins_heads_of_which_a_part_is_rotated(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  predict(&hardware, "gpt-j-6b", HR_PHASE_FORWARD, HR_ATTENTION_FUSED);
+  const hr_operator *rotary = find(&eager, HR_OP_ROTARY);
+  assert_int_equal(rotary->bytes, 2 * 2 * (int64_t)4 * 2048 * 2 * 16 * 64);
+  assert_int_equal(rotary->moved_bytes, 45 * rotary->bytes);
+  assert_int_equal(rotary->kernels, 12);
+  predict(&hardware, "llama-2-7b", HR_PHASE_FORWARD, HR_ATTENTION_FUSED);
+  assert_int_equal(find(&eager, HR_OP_ROTARY)->moved_bytes, 5 * find(&eager, HR_OP_ROTARY)->bytes);
+}
+
 /* Unfused attention with Headroom's softmax leaves less for the fused kernel to gain. */
 static void own_kernels_have_the_softmax_that_is_measured(void **state)
 {
@@ -179,6 +194,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(eager_mode_launches_the_kernels_of_each_elementwise_operation),
       cmocka_unit_test(eager_mode_moves_norms_and_rotary_in_fp32),
+      cmocka_unit_test(eager_mode_joins_heads_of_which_a_part_is_rotated),
       cmocka_unit_test(own_kernels_have_the_softmax_that_is_measured),
       cmocka_unit_test(prefill_copies_keys_and_values_into_the_cache),
       cmocka_unit_test(torch_compile_pads_odd_logits_by_a_copy_of_their_weight),

@@ -21,6 +21,10 @@ static const kernel_cost eager_rms_norm = {8, 9};
 /* Q and K each: two halves joined, one of them negated (2 + 4), two multiplications (8) and a sum (6): 20 instead of
  * 4. */
 static const kernel_cost eager_rotary = {10, 5};
+/* Where only a part of a head is rotated, the parts are joined again, Q and K each: torch.cat of operands whose rows are
+ * apart reads and writes whole heads at a tenth of the bandwidth (H200, PyTorch 2.11, 2026-11-24, fitted to the steps of
+ * pythia-6.9b and gpt-j-6b in data/results/h200/steps_torch.csv). */
+#define JOINED_HEADS_TRAFFIC 10
 /* silu 4 and the multiplication 6 instead of 6 together. */
 static const kernel_cost eager_gate = {2, 10.0 / 6};
 /* Scale 4, mask 4, to fp32 and softmax 6, to 16 bits 6: 20 instead of 4. */
@@ -63,13 +67,23 @@ static bool is_dropout(hr_operator_id id)
          id == HR_OP_MLP_DROPOUT;
 }
 
+static kernel_cost eager_rotary_cost(const hr_mixer_attention *heads)
+{
+  kernel_cost cost = eager_rotary;
+  if (heads->rotary_dim > 0 && heads->rotary_dim < heads->qk_dim) {
+    cost.kernels += 2;
+    cost.traffic += JOINED_HEADS_TRAFFIC * (double)heads->qk_dim / (double)heads->rotary_dim;
+  }
+  return cost;
+}
+
 static kernel_cost eager_cost(const hr_model *model, const hr_operator *op)
 {
   const hr_layer_group *layer = hr_model_main_group(model);
   if (is_norm(op->id))
     return model->norm == HR_NORM_RMS ? eager_rms_norm : one_kernel;
   switch (op->id) {
-  case HR_OP_ROTARY: return eager_rotary;
+  case HR_OP_ROTARY: return eager_rotary_cost(&layer->attention);
   case HR_OP_ACTIVATION: return layer->dense.gated ? eager_gate : one_kernel;
   case HR_OP_EXPERT_ACTIVATION:
   case HR_OP_SHARED_ACTIVATION: return layer->experts.gated ? eager_gate : one_kernel;
