@@ -155,9 +155,9 @@ def random_line(name, found):
             f"{100 * inside / len(found):.0f}%", f"{rank:.3f}", TARGETS.get(name, "")]
 
 
-def random_table(file=RANDOM):
-    """The points of `headroom validate` on an H200, all and those of 30 µs and more."""
-    found = rows_of(f"validate --from {RESULTS / file} --device h200")
+def random_table(file=RANDOM, device="h200"):
+    """The points of `headroom validate` on a GPU, all and those of 30 µs and more."""
+    found = rows_of(f"validate --from {RESULTS / file} --device {device}")
     lines = []
     for name, kinds in CLASSES.items():
         of_kind = [row for row in found if row["kind"] in kinds]

@@ -103,6 +103,16 @@ typedef struct hr_expert_cost {
   double moved_share;  /* of the bandwidth, at which tokens are copied to their experts and back */
 } hr_expert_cost;
 
+/** Cost of the kernels that compute misaligned GEMMs, which have tiles of their own. */
+typedef struct hr_narrow_cost {
+  double launch_ns;    /* the shortest such GEMM; 0: as product_launch_ns */
+  double busy_ns;      /* added where every multiprocessor has a tile, else the busy share of it */
+  double step_ns;      /* added to a tile for each step along k */
+  double store;        /* times as long that the exposed store of a tile takes; 0: 1 */
+  double split_ns;     /* of splitting k; 0: as hr_hardware.split_ns */
+  double result_share; /* times the rate of plain GEMMs of which the result alone is misaligned; 0: 1 */
+} hr_narrow_cost;
+
 /** Cost of 8 bit GEMMs whose activations are rounded by a kernel of its own, as in eager mode. */
 typedef struct hr_rounding_cost {
   double launch_ns;       /* of that kernel; 0: this cost is not known */
@@ -202,6 +212,8 @@ typedef struct hr_hardware {
                                    large GEMMs, which power limits; 0: none */
   double launch_ns;          /* the shortest kernel: interval between kernels in a stream */
   double product_launch_ns;  /* the shortest GEMM; 0: as launch_ns */
+  double product_busy_ns;    /* added where every multiprocessor has a tile, else the busy share of it */
+  double product_step_ns;    /* of a tile, added for each step along k, however small the tile */
   double prefill_launch_ns;  /* the shortest fused attention call of a framework; 0: as launch_ns */
   double attention_block_ns; /* overhead of one Q tile of fused attention */
   int64_t tile_k_bytes;      /* step along k; 0: none */
@@ -247,6 +259,12 @@ typedef struct hr_hardware {
   double burst;               /* the clock of HR_CLOCK_BURST over the settled one, in large GEMMs; 0: 1 */
   double narrow_store; /* misaligned batched GEMMs: the exposed store takes so many times as long; 0: it slows down as
                           the rest of a tile */
+  /* Kernels for GEMMs whose operands or result are aligned to less than 16 bytes, and to less than 4. Without tiles
+   * these run in `tiles`, slowed down by their alignment class. */
+  hr_narrow_cost narrow, odd;
+  size_t narrow_tile_count, odd_tile_count;
+  hr_tile narrow_tiles[HR_TILES_MAX], odd_tiles[HR_TILES_MAX]; /* shares of the rate of the best aligned GEMM */
+  int64_t odd_split_bytes; /* as narrow_split_bytes, of alignments of less than 4 bytes; 0: narrow_split_bytes */
   bool vector_formats[HR_DTYPE_COUNT]; /* formats that the matrix units do not compute: alignment costs nothing */
   size_t vector_tile_count;            /* 0: as tiles */
   hr_tile vector_tiles[HR_TILES_MAX];  /* of the vector formats */

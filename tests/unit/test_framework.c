@@ -72,8 +72,8 @@ static void eager_mode_moves_norms_and_rotary_in_fp32(void **state)
   assert_int_equal(norm->moved_bytes, norm->bytes);
 }
 
-/* gpt-j-6b rotates 64 of 256 elements of Q's and K's 16 heads each: 5 times the bytes of these and 10 times those of whole
- * heads, 4 times as many, in two kernels more. */
+/* gpt-j-6b rotates 64 of 256 elements of Q's and K's 16 heads each: 5 times the bytes of these and 10 times those of
+ * whole heads, 4 times as many, in two kernels more. */
 static void eager_mode_joins_heads_of_which_a_part_is_rotated(void **state)
 {
   (void)state;

@@ -117,6 +117,65 @@ static void columns_of_vectors_are_read_at_the_full_rate(void **state)
   assert_true(odd.memory_ns > 2 * aligned.memory_ns);
 }
 
+/* 100 tiles of 128 × 128 for 100 slots: 2·128·128·499 operations take 16351 ns at the full rate, four times as long at
+ * 0.25 of it, and 2 ns more for each of 499 steps. */
+static void odd_operands_have_kernels_of_their_own(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.odd_tile_count = 1;
+  hardware.odd_tiles[0] = (hr_tile){128, 128, 0.25};
+  hardware.odd = (hr_narrow_cost){.launch_ns = 5000, .busy_ns = 1000, .step_ns = 2, .store = 3, .result_share = 0.5};
+  hr_prediction p = predict(&hardware, 1280, 1280, 499, 1);
+  double full_ns = 2 * 128 * 128 * 499e-3, odd_ns = 4 * full_ns + 2 * 499;
+  assert_true(p.tile_m == 128 && p.tile_n == 128 && p.waves == 1);
+  assert_near(p.alignment_loss, 1 - full_ns / odd_ns);
+  assert_near(p.launch_ns, 6000);
+  assert_near(predict(&hardware, 640, 1280, 499, 1).launch_ns, 5500); /* half of the slots have a tile */
+  assert_true(predict(&hardware, 1280, 1280, 512, 1).launch_ns == 0);
+  p = predict(&hardware, 1280, 1280, 498, 1); /* of 4 bytes: another kernel, of which nothing is known */
+  assert_true(p.tile_n == 256 && p.launch_ns == 0);
+  hardware.narrow_tile_count = 1;
+  hardware.narrow_tiles[0] = (hr_tile){64, 256, 0.5};
+  hardware.narrow.launch_ns = 3000;
+  p = predict(&hardware, 1280, 1280, 498, 1);
+  assert_true(p.tile_m == 64 && p.launch_ns == 3000);
+  assert_near(p.alignment_loss, 0.5);
+}
+
+/* Operands of 512 elements a row, a result of 1279: half of the rate, and the store of 1 ns an element takes three. */
+static void an_odd_result_alone_has_a_rate_of_its_own(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  hardware.odd_tile_count = 1;
+  hardware.odd_tiles[0] = (hr_tile){128, 128, 0.25};
+  hardware.odd = (hr_narrow_cost){.launch_ns = 5000, .store = 3, .result_share = 0.5};
+  hardware.store_exposed = 1;
+  hardware.bandwidth_bytes_per_s = 2e14 / 1000;
+  gemm.m = 1280, gemm.n = 1279, gemm.k = 512, gemm.transpose_b = true;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  double full_ns = 2 * 128 * 128 * 512e-3, stored_ns = 128 * 128;
+  assert_near(p.alignment_loss, 1 - (full_ns + stored_ns) / (8 * full_ns + 3 * stored_ns));
+}
+
+/* 50 tiles for 100 slots, each of 4 steps of 64 elements. */
+static void a_launch_grows_with_the_busy_multiprocessors_and_a_tile_with_its_steps(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.tile_count = 1;
+  hardware.tile_k_bytes = 128;
+  hr_prediction before = predict(&hardware, 640, 2560, 256, 1);
+  hardware.product_launch_ns = 2000, hardware.product_busy_ns = 600, hardware.product_step_ns = 5;
+  hr_prediction after = predict(&hardware, 640, 2560, 256, 1);
+  assert_near(after.launch_ns, 2300);
+  assert_near(after.tile_ns + after.wave_ns, before.tile_ns + before.wave_ns + 4 * 5);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -125,6 +184,9 @@ int main(void)
       cmocka_unit_test(misaligned_operands_have_the_largest_tile_where_all_are_small),
       cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),
       cmocka_unit_test(stores_of_misaligned_batched_gemms_have_a_factor_of_their_own),
+      cmocka_unit_test(odd_operands_have_kernels_of_their_own),
+      cmocka_unit_test(an_odd_result_alone_has_a_rate_of_its_own),
+      cmocka_unit_test(a_launch_grows_with_the_busy_multiprocessors_and_a_tile_with_its_steps),
       cmocka_unit_test(columns_of_vectors_are_read_at_the_full_rate),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

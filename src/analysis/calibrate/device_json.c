@@ -100,6 +100,8 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                  {"reach", h->reach},
                  {"split_ns", h->split_ns},
                  {"product_launch_ns", h->product_launch_ns},
+                 {"product_busy_ns", h->product_busy_ns},
+                 {"product_step_ns", h->product_step_ns},
                  {"narrow_store", h->narrow_store},
                  {"prefill_launch_ns", h->prefill_launch_ns},
                  {"attention_block_ns", h->attention_block_ns}};
@@ -114,7 +116,8 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                 {"tile_k_bytes", h->tile_k_bytes},
                 {"narrow_k_bytes", h->narrow_k_bytes},
                 {"split_k_bytes", h->split_k_bytes},
-                {"narrow_split_bytes", h->narrow_split_bytes}};
+                {"narrow_split_bytes", h->narrow_split_bytes},
+                {"odd_split_bytes", h->odd_split_bytes}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     put_count(json, counts[i].name, counts[i].value);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -144,6 +147,10 @@ json_t *hr_device_json(const hr_hardware *h)
   put_numbers(json, h);
   put_vector_formats(json, h);
   json_object_set_new(json, "tiles", tiles_of(h->tiles, h->tile_count));
+  if (h->narrow_tile_count > 0)
+    json_object_set_new(json, "narrow_tiles", tiles_of(h->narrow_tiles, h->narrow_tile_count));
+  if (h->odd_tile_count > 0)
+    json_object_set_new(json, "odd_tiles", tiles_of(h->odd_tiles, h->odd_tile_count));
   if (h->vector_tile_count > 0)
     json_object_set_new(json, "vector_tiles", tiles_of(h->vector_tiles, h->vector_tile_count));
   json_object_set_new(json, "alignments", alignments_of(h));

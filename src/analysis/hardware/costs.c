@@ -36,13 +36,28 @@ typedef struct cost_field {
   NS(object, launch_ns), NS(object, block_ns), SHARE(object, share, 4), NS(object, element_ns), \
       SHARE(object, lone_share, 4)
 
+#define NARROW(object)                                                                                               \
+  NS(object, launch_ns), NS(object, busy_ns), NS(object, step_ns), SHARE(object, store, 1000), NS(object, split_ns), \
+      SHARE(object, result_share, 4)
+
 /* Rows of an object are neighbours; the first, a time, is needed where the file has the object. */
 static const cost_field fields[] = {
-    DECODE(decode_framework),        DECODE(decode_headroom),          DECODE(decode_latent),
-    PREFILL(prefill_headroom),       PREFILL(prefill_latent),          NS(experts, routing_ns),
-    SHARE(experts, matrix_share, 4), SHARE(experts, load_share, 1),    NS(experts, expert_ns),
-    SHARE(experts, moved_share, 1),  NS(rounding, launch_ns),          SHARE(rounding, bandwidth_share, 1),
-    NS(rounding, element_ns),        SHARE(rounding, matrix_share, 4),
+    DECODE(decode_framework),
+    DECODE(decode_headroom),
+    DECODE(decode_latent),
+    PREFILL(prefill_headroom),
+    PREFILL(prefill_latent),
+    NS(experts, routing_ns),
+    SHARE(experts, matrix_share, 4),
+    SHARE(experts, load_share, 1),
+    NS(experts, expert_ns),
+    SHARE(experts, moved_share, 1),
+    NS(rounding, launch_ns),
+    SHARE(rounding, bandwidth_share, 1),
+    NS(rounding, element_ns),
+    SHARE(rounding, matrix_share, 4),
+    NARROW(narrow),
+    NARROW(odd),
 };
 
 static double *number_of(hr_hardware *hardware, const cost_field *field)

@@ -69,6 +69,7 @@ static hr_status read_counts(const hr_json_reader *reader, hr_hardware *hardware
       {"split_k_bytes", 0, 0, &hardware->split_k_bytes},
       {"narrow_k_bytes", 0, 0, &hardware->narrow_k_bytes},
       {"narrow_split_bytes", 0, 0, &hardware->narrow_split_bytes},
+      {"odd_split_bytes", 0, 0, &hardware->odd_split_bytes},
       {"devices_per_node", 0, 0, &hardware->devices_per_node},
   };
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -107,6 +108,8 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
       {"split_ns", 1e9, 0, &hardware->split_ns},
       {"launch_ns", 1e9, -1, &hardware->launch_ns},
       {"product_launch_ns", 1e9, 0, &hardware->product_launch_ns},
+      {"product_busy_ns", 1e9, 0, &hardware->product_busy_ns},
+      {"product_step_ns", 1e9, 0, &hardware->product_step_ns},
       {"narrow_store", 1000, 0, &hardware->narrow_store},
       {"attention_block_ns", 1e9, 0, &hardware->attention_block_ns},
       {"prefill_launch_ns", 1e9, 0, &hardware->prefill_launch_ns},
@@ -198,6 +201,16 @@ static hr_status read_tile(const hr_json_reader *row, hr_hardware *hardware, siz
 static hr_status read_vector_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
 {
   return read_one_tile(row, &hardware->vector_tiles[index]);
+}
+
+static hr_status read_narrow_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  return read_one_tile(row, &hardware->narrow_tiles[index]);
+}
+
+static hr_status read_odd_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  return read_one_tile(row, &hardware->odd_tiles[index]);
 }
 
 /* A list of names of formats. */
@@ -301,6 +314,8 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_by_dtype(reader, "library_share", 100, false, hardware->library_share));
   HR_TRY(read_rows(reader, "alignments", HR_ALIGNMENTS_MAX, read_alignment, hardware, &hardware->alignment_count));
   HR_TRY(read_rows(reader, "tiles", HR_TILES_MAX, read_tile, hardware, &hardware->tile_count));
+  HR_TRY(read_rows(reader, "narrow_tiles", HR_TILES_MAX, read_narrow_tile, hardware, &hardware->narrow_tile_count));
+  HR_TRY(read_rows(reader, "odd_tiles", HR_TILES_MAX, read_odd_tile, hardware, &hardware->odd_tile_count));
   HR_TRY(read_vector_formats(reader, hardware));
   HR_TRY(read_rows(reader, "vector_tiles", HR_TILES_MAX, read_vector_tile, hardware, &hardware->vector_tile_count));
   HR_TRY(

@@ -282,11 +282,14 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"split_ns", hardware->split_ns, 0, 1e9},
       {"narrow_k_bytes", (double)hardware->narrow_k_bytes, 0, 1e6},
       {"narrow_split_bytes", (double)hardware->narrow_split_bytes, 0, 1e9},
+      {"odd_split_bytes", (double)hardware->odd_split_bytes, 0, 1e9},
       {"split_k_bytes", (double)hardware->split_k_bytes, 0, 1e9},
       {"clock (condition)", (double)hardware->clock, HR_CLOCK_SETTLED, HR_CLOCK_BURST},
       {"cache (condition)", (double)hardware->cache, HR_CACHE_COLD, HR_CACHE_WARM},
       {"launch_ns", hardware->launch_ns, 0, 1e9},
       {"product_launch_ns", hardware->product_launch_ns, 0, 1e9},
+      {"product_busy_ns", hardware->product_busy_ns, 0, 1e9},
+      {"product_step_ns", hardware->product_step_ns, 0, 1e9},
       {"narrow_store", hardware->narrow_store, 0, 1000},
       {"attention_block_ns", hardware->attention_block_ns, 0, 1e9},
       {"prefill_launch_ns", hardware->prefill_launch_ns, 0, 1e9},
@@ -310,6 +313,8 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_rates(hardware, error));
   HR_TRY(check_alignments(hardware, error));
   HR_TRY(check_tile_list(hardware->tiles, hardware->tile_count, 1, error));
+  HR_TRY(check_tile_list(hardware->narrow_tiles, hardware->narrow_tile_count, 0, error));
+  HR_TRY(check_tile_list(hardware->odd_tiles, hardware->odd_tile_count, 0, error));
   HR_TRY(check_tile_list(hardware->vector_tiles, hardware->vector_tile_count, 0, error));
   HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));

@@ -21,9 +21,9 @@ static const kernel_cost eager_rms_norm = {8, 9};
 /* Q and K each: two halves joined, one of them negated (2 + 4), two multiplications (8) and a sum (6): 20 instead of
  * 4. */
 static const kernel_cost eager_rotary = {10, 5};
-/* Where only a part of a head is rotated, the parts are joined again, Q and K each: torch.cat of operands whose rows are
- * apart reads and writes whole heads at a tenth of the bandwidth (H200, PyTorch 2.11, 2026-11-24, fitted to the steps of
- * pythia-6.9b and gpt-j-6b in data/results/h200/steps_torch.csv). */
+/* Where only a part of a head is rotated, the parts are joined again, Q and K each: torch.cat of operands whose rows
+ * are apart reads and writes whole heads at a tenth of the bandwidth (H200, PyTorch 2.11, 2026-11-24, fitted to the
+ * steps of pythia-6.9b and gpt-j-6b in data/results/h200/steps_torch.csv). */
 #define JOINED_HEADS_TRAFFIC 10
 /* silu 4 and the multiplication 6 instead of 6 together. */
 static const kernel_cost eager_gate = {2, 10.0 / 6};

@@ -24,6 +24,12 @@
 /* Of an element: products of 8 bit operands are stored in 16 bits. */
 #define RESULT_BYTES_LEAST 2
 
+/* Plain GEMMs of these kernels split k until the splits fill so many waves. */
+#define NARROW_SPLIT_WAVES 3
+
+/* Kernels for less are others again. */
+#define ODD_BYTES 4
+
 /* That memory writes at once. */
 #define SECTOR_BYTES 32
 
@@ -167,6 +173,43 @@ static double store_share(const hr_hardware *hardware, const hr_gemm *gemm, int6
   return parts && hardware->sector_store_share > 0 ? share * hardware->sector_store_share : share;
 }
 
+/* Sets the kernels for misaligned GEMMs, where the device's file has their tiles. */
+static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_prediction *p, hr_tiling_problem *problem)
+{
+  const hr_hardware *hardware = problem->hardware;
+  bool odd = p->alignment < ODD_BYTES && hardware->odd_tile_count > 0;
+  size_t count = odd ? hardware->odd_tile_count : hardware->narrow_tile_count;
+  if (p->alignment >= VECTOR_BYTES || hardware->vector_formats[gemm->dtype] || count == 0)
+    return;
+  problem->kernels = odd ? &hardware->odd : &hardware->narrow;
+  problem->shapes = odd ? hardware->odd_tiles : hardware->narrow_tiles;
+  problem->shape_count = count;
+  problem->least_area = 0;
+  if (odd && hardware->odd_split_bytes > 0)
+    problem->split_k_bytes = hardware->odd_split_bytes;
+  if (problem->kernels->split_ns > 0)
+    problem->split_ns = problem->kernels->split_ns;
+  int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
+  int64_t operands = hr_min64(operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes),
+                              operand_alignment(hr_gemm_b(gemm), false, bytes));
+  problem->split_waves = batched ? 1 : NARROW_SPLIT_WAVES;
+  bool result_alone = !batched && operands >= VECTOR_BYTES && problem->kernels->result_share > 0;
+  problem->result_share = result_alone ? problem->kernels->result_share : 1;
+}
+
+/* The shortest GEMM, which takes longer the more multiprocessors have a tile. */
+static double launch_ns(const hr_tiling_problem *problem, const hr_tiling *way)
+{
+  const hr_hardware *hardware = problem->hardware;
+  const hr_narrow_cost *kernels = problem->kernels;
+  double shortest = fmax(hardware->launch_ns, hardware->product_launch_ns), busy = hardware->product_busy_ns;
+  if (kernels) {
+    shortest = kernels->launch_ns > 0 ? fmax(hardware->launch_ns, kernels->launch_ns) : shortest;
+    busy = kernels->busy_ns;
+  }
+  return shortest + busy * fmin(1, (double)(way->tiles * way->splits) / (double)problem->slots);
+}
+
 static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, double rate, hr_prediction *p)
 {
   bool vector = hardware->vector_formats[gemm->dtype] && hardware->vector_tile_count > 0;
@@ -185,6 +228,9 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
                                hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
   problem.store_share = store_share(hardware, gemm, problem.result_bytes);
+  problem.split_ns = hardware->split_ns;
+  problem.split_waves = 1;
+  problem.step_ns = hardware->vector_formats[gemm->dtype] ? 0 : hardware->product_step_ns;
   return problem;
 }
 
@@ -205,10 +251,12 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   problem.edge_exponent = edge_exponent;
   if (batched && p.alignment < VECTOR_BYTES)
     problem.narrow_store = hardware->narrow_store;
+  set_narrow_kernels(gemm, batched, &p, &problem);
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
   hr_tiling way = hr_best_tiling(&problem);
   set_tiling(&problem, &way, &p);
+  p.launch_ns = launch_ns(&problem, &way);
   double busy_ns = way.busy_ns;
   hr_prediction vector;
   double vector_ns = gemv_ns(hardware, gemm, &p, &vector);

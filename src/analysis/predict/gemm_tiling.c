@@ -74,23 +74,37 @@ static double reduction_ns(const hr_tiling_problem *problem, int64_t splits)
 {
   const hr_gemm *gemm = problem->gemm;
   double bytes = 2.0 * 4.0 * (double)splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
-  return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + problem->hardware->split_ns : 0;
+  return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + problem->split_ns : 0;
+}
+
+/* A tile of a split on its slot. Kernels for misaligned GEMMs have rates and stores of their own; the loss is that
+ * against an aligned tile at the full rate. */
+static void set_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
+{
+  const hr_narrow_cost *kernels = problem->kernels;
+  double area = (double)way->tile.m * (double)way->tile.n, stored_ns = area * problem->slot_ns_per_stored;
+  double product_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
+  if (kernels) {
+    double narrow_ns = product_ns / (way->tile.share * problem->result_share) + steps * kernels->step_ns +
+                       stored_ns * (kernels->store > 0 ? kernels->store : 1);
+    way->slot_ns = product_ns + stored_ns;
+    way->slowdown = fmax(narrow_ns / way->slot_ns, 1);
+    return;
+  }
+  way->slot_ns = product_ns / way->tile.share + steps * problem->step_ns + stored_ns;
+  way->slowdown = slowdown_of(problem, way->tile);
+  if (problem->narrow_store > 0) {
+    double narrow_ns = (way->slot_ns - stored_ns) * way->slowdown + stored_ns * problem->narrow_store;
+    way->slowdown = fmax(narrow_ns / way->slot_ns, 1);
+  }
 }
 
 static hr_tiling make_tiling(const hr_tiling_problem *problem, hr_tile tile, int64_t tiles, int64_t splits)
 {
   hr_tiling way = {.tile = tile, .tiles = tiles, .splits = splits};
-  double area = (double)tile.m * (double)tile.n;
   double steps = (double)hr_ceil_div(hr_ceil_div(problem->gemm->k, splits), problem->depth_step);
   way.waves = hr_ceil_div(tiles * splits, problem->slots);
-  way.slot_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop / tile.share +
-                area * problem->slot_ns_per_stored;
-  way.slowdown = slowdown_of(problem, tile);
-  if (problem->narrow_store > 0) {
-    double stored_ns = area * problem->slot_ns_per_stored;
-    double narrow_ns = (way.slot_ns - stored_ns) * way.slowdown + stored_ns * problem->narrow_store;
-    way.slowdown = fmax(narrow_ns / way.slot_ns, 1);
-  }
+  set_slot(problem, steps, &way);
   way.reduction_ns = reduction_ns(problem, splits);
   double slow_ns = (double)way.waves * way.slot_ns * way.slowdown;
   way.clock = clock_of(problem, slow_ns);
@@ -100,15 +114,16 @@ static hr_tiling make_tiling(const hr_tiling_problem *problem, hr_tile tile, int
   return way;
 }
 
-/* A GPU with at least twice as many slots as tiles may split k among them. */
+/* A GPU with at least twice as many slots as tiles may split k among them; some kernels fill several waves so. */
 static int64_t most_splits(const hr_tiling_problem *problem, int64_t tiles)
 {
   const hr_hardware *hardware = problem->hardware;
-  if (tiles * 2 > problem->slots || hardware->kind != HR_HARDWARE_GPU)
+  int64_t units = problem->slots * problem->split_waves;
+  if (tiles * 2 > units || hardware->kind != HR_HARDWARE_GPU)
     return 1;
   int64_t bytes = problem->split_k_bytes > 0 ? problem->split_k_bytes : SPLIT_BYTES_LEAST;
   int64_t least = hr_max64(1, bytes / problem->element_bytes);
-  return hr_max64(1, hr_min64(problem->slots / tiles, problem->gemm->k / least));
+  return hr_max64(1, hr_min64(units / tiles, problem->gemm->k / least));
 }
 
 static void keep_faster(hr_tiling *best, hr_tiling way)
@@ -137,7 +152,7 @@ hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
       continue;
     int64_t tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
     int64_t most = most_splits(problem, tiles);
-    for (int64_t splits = problem->hardware->split_ns > 0 ? 1 : most; splits < most; splits *= 2)
+    for (int64_t splits = problem->split_ns > 0 ? 1 : most; splits < most; splits *= 2)
       keep_faster(&best, make_tiling(problem, tile, tiles, splits));
     keep_faster(&best, make_tiling(problem, tile, tiles, most));
   }

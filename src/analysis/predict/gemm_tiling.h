@@ -22,8 +22,13 @@ typedef struct hr_tiling_problem {
   double alignment_share;    /* of the reference tile; 1: aligned */
   double edge_exponent;      /* of a tile's edge for its area, by which smaller tiles lose more; 0: all lose the same */
   double narrow_store;       /* times as long that the exposed store takes; 0: as the rest of a misaligned tile */
-  double matrix_ns;          /* useful FLOPs at the library's rate */
-  double loaded_bytes;       /* of the operands, each as often as it must be read */
+  const hr_narrow_cost *kernels; /* for misaligned GEMMs, in tiles of their own; NULL: as above */
+  double result_share;           /* of the rate of these tiles; above 1: faster */
+  double split_ns;               /* of splitting k */
+  int64_t split_waves;           /* that the splits fill at most */
+  double step_ns;                /* of an aligned tile, for each step along k */
+  double matrix_ns;              /* useful FLOPs at the library's rate */
+  double loaded_bytes;           /* of the operands, each as often as it must be read */
 } hr_tiling_problem;
 
 /** The result cut into tiles of one shape, and its time. */
