@@ -10,7 +10,7 @@ fewer than 100 rows). Even rows are fitted, odd ones held out. Without
 arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv, latent.csv, experts.csv and
 gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv,
 h200/calibration.csv, h200/random.csv, h200/random-seed-7.csv and the misaligned
-GEMMs of h200/figures-*.csv, whose aligned ones are of few forms. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
+GEMMs of h200/figures-*.csv, whose aligned ones are of few forms; of the H100 h100/*.csv. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
 and a kind with fewer than 20 has no interval.
 Run it again after a change of what predictions are made of.
 """
@@ -76,6 +76,8 @@ def usual_files(device):
                   (RESULTS / "h200/calibration.csv", False), (RESULTS / "h200/random.csv", False),
                   (RESULTS / "h200/random-seed-7.csv", False)]
         files += [(path, False) for path in sorted((RESULTS / "h200").glob("figures-*.csv"))]
+    if device == "h100-sxm":
+        files += [(RESULTS / "h100/calibration.csv", False), (RESULTS / "h100/random-seed-12.csv", False)]
     return [(path, writes) for path, writes in files if path.exists()]
 
 

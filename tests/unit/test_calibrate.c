@@ -223,6 +223,32 @@ static void a_device_file_has_the_fit_and_what_it_started_from(void **state)
   free(rows);
 }
 
+/* The L40S's alignment classes have no result_share. One that is fitted comes with those of all classes. */
+static void a_figure_that_a_list_lacks_is_written_into_all_its_rows(void **state)
+{
+  (void)state;
+  const hr_hardware start = measured_hardware("l40s"), truth = slower(start);
+  const hr_catalog_entry *entry = entry_of("l40s");
+  hr_calibrate_facts facts = hr_calibrate_facts_default();
+  hr_validated_row *rows = NULL;
+  size_t count = make_rows(&truth, 2, 0.1, &rows);
+  hr_calibrate_result *result = fit(&start, rows, count);
+  hr_hardware read;
+  char *text = NULL;
+  hr_error error;
+  bool some = false;
+  for (size_t i = 0; i < result->figure_count; i++)
+    some = some || strstr(result->figures[i].name, "result_share");
+  assert_true(start.alignments[0].result_share == 0 && some);
+  assert_ok(hr_calibrate_device_file(result, entry->text, entry->length, &facts, &text, &error), error);
+  assert_ok(hr_hardware_from_json(text, strlen(text), "fitted", &read, &error), error);
+  for (size_t i = 0; i < read.alignment_count; i++)
+    assert_near(read.alignments[i].result_share, result->hardware.alignments[i].result_share, 1e-3);
+  hr_calibrate_result_free(result);
+  free(text);
+  free(rows);
+}
+
 /* Without a file all figures are written: predictions are the same. */
 static void a_device_without_a_file_gets_one(void **state)
 {
@@ -302,6 +328,7 @@ int main(void)
       cmocka_unit_test(figures_without_rows_stay),
       cmocka_unit_test(too_few_rows_wrong_options_and_a_stop_are_errors),
       cmocka_unit_test(a_device_file_has_the_fit_and_what_it_started_from),
+      cmocka_unit_test(a_figure_that_a_list_lacks_is_written_into_all_its_rows),
       cmocka_unit_test(a_device_without_a_file_gets_one),
       cmocka_unit_test_setup_teardown(this_machines_calibration_is_found, make_folder, remove_folder),
   };

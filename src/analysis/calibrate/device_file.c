@@ -27,6 +27,16 @@ static json_t *rounded(double value)
   return near == floor(near) && near < 1e9 ? json_integer((json_int_t)near) : json_real(near);
 }
 
+/* Rows that lack a member get that of `all`: a member that some rows of a list have is 0 in the others. */
+static void complete(json_t *list, const json_t *all, const char *member)
+{
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    json_t *row = json_array_get(list, i), *value = json_object_get(json_array_get(all, i), member);
+    if (value && !json_object_get(row, member))
+      json_object_set_new(row, member, json_deep_copy(value));
+  }
+}
+
 /* Sets "reach", "library_share.bf16" or "tiles[3].share" of a device. What holds it, if it is missing, comes from
  * `all`. */
 static bool set_figure(json_t *root, const json_t *all, const hr_fitted_figure *figure)
@@ -40,6 +50,8 @@ static bool set_figure(json_t *root, const json_t *all, const hr_fitted_figure *
     if (json_object_set_new(root, figure->field, holder) != 0)
       return false;
   }
+  if (member && *behind == '[')
+    complete(holder, json_object_get(all, figure->field), member + 1);
   if (*behind == '[')
     holder = json_array_get(holder, (size_t)strtoul(behind + 1, NULL, 10));
   return member && json_object_set_new(holder, member + 1, rounded(figure->after)) == 0;

@@ -80,6 +80,8 @@ static void begin_gemms(hr_hardware *h)
   set_missing(&h->store_share, h->bandwidth_share);
   set_missing(&h->sector_store_share, gpu ? 0.9 : 0);
   set_missing(&h->product_launch_ns, h->launch_ns);
+  set_missing(&h->product_busy_ns, gpu ? 100 : 0);
+  set_missing(&h->product_step_ns, gpu ? 1 : 0);
   set_missing(&h->narrow_store, gpu ? 3 : 0);
   set_missing(&h->cache_bytes_per_s, 2 * h->bandwidth_bytes_per_s * h->bandwidth_share);
   set_missing(&h->boost, gpu ? 1.05 : 0); /* a CPU has no such terms */
