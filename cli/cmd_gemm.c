@@ -82,6 +82,30 @@ static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, h
   return hr_measure_gemm(device, gemm, &options, measurement, error);
 }
 
+/* What the library of this machine's device would run, as hr_measure_gemm() does, or why that is not known. Nothing is
+ * run. */
+static void set_library_choice(const cli_run *run, const hr_gemm *product, char *text, size_t size)
+{
+  const char *name = run->options.device ? run->options.device : "cpu";
+  hr_error error = {.status = HR_OK}, unknown;
+  hr_hardware catalogued;
+  hr_device *device = NULL;
+  hr_plan *plan = NULL;
+  hr_status status = hr_device_open(name, (int)run->options.threads, &device, &error);
+  bool elsewhere = status == HR_ERROR_NOT_FOUND && hr_resolve_hardware(name, &catalogued, &unknown) == HR_OK;
+  if (status == HR_OK)
+    status = hr_plan_gemm(device, product, run->options.kernel, &plan, &error);
+  if (elsewhere)
+    snprintf(text, size, "unknown: %.64s is not a device of this machine (--device cuda:0)", name);
+  else if (status != HR_OK)
+    snprintf(text, size, "unknown: %.300s", error.message);
+  else
+    snprintf(text, size, "%.100s%s%.300s", hr_plan_kernel(plan), hr_plan_configuration(plan)[0] ? ": " : "",
+             hr_plan_configuration(plan));
+  hr_plan_free(plan);
+  hr_device_close(device);
+}
+
 static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
@@ -100,6 +124,11 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
   /* After an interruption the prediction is reported, if the device was probed. */
   bool interrupted = status == HR_ERROR_INTERRUPTED && hardware.struct_size > 0;
   hr_prediction prediction;
+  char choice[480];
+  if (run->options.explain) {
+    set_library_choice(run, product, choice, sizeof choice);
+    output->options.library_choice = choice;
+  }
   if (status == HR_OK || interrupted)
     status = hr_predict_gemm(&hardware, product, &prediction, &error);
   if (status == HR_OK)

@@ -178,6 +178,7 @@ int cli_output_open(const cli_run *run, cli_output *output)
   options->format = run->options.format;
   options->csv = run->options.csv;
   options->verbose = run->options.verbose;
+  options->explain = run->options.explain;
   options->colour = wants_colour(run, output->file);
   options->width = cli_width(output->file, WIDTH_ELSEWHERE);
   return CLI_GO_ON;

@@ -41,10 +41,13 @@ HR_API hr_status hr_csv_table_parse(const char *name, hr_csv_table *table);
 typedef struct hr_report_options {
   size_t struct_size; /* sizeof(hr_report_options), set by hr_report_options_default() */
   hr_format format;
-  bool colour;      /* ANSI colours in tables for a terminal */
-  int width;        /* columns of the terminal; 0: unlimited */
-  bool verbose;     /* also rules that hold or do not apply, and operators without FLOPs */
-  hr_csv_table csv; /* for hr_report_advice() */
+  bool colour;                /* ANSI colours in tables for a terminal */
+  int width;                  /* columns of the terminal; 0: unlimited */
+  bool verbose;               /* also rules that hold or do not apply, and operators without FLOPs */
+  hr_csv_table csv;           /* for hr_report_advice() */
+  bool explain;               /* hr_report_advice(): also a table of the terms of each operator's time */
+  const char *library_choice; /* hr_report_gemm(): what the library chooses for the problem, such as
+                                 hr_plan_configuration(); NULL: not asked */
 } hr_report_options;
 
 /** A table without colours, of unlimited width. */

@@ -385,6 +385,10 @@ static hr_status print_tables(const hr_document *document, const hr_advice *advi
   hr_table *table =
       hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose);
   HR_TRY(hr_print_table(document, table, error));
+  if (document->options->explain) {
+    hr_print_heading(document, "Terms of one execution");
+    HR_TRY(hr_print_table(document, hr_term_table(step), error));
+  }
   HR_TRY(hr_print_parallel_layouts(document, &advice->layouts, error));
   hr_print_details_end(document);
   return HR_OK;

@@ -188,7 +188,7 @@ static void put_section(hr_json json, const char *section, const gemm_report *r)
   hr_json_put_section(json, section, fields, HR_COUNT_OF(fields), r);
 }
 
-static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
+static hr_status write_json(FILE *out, const gemm_report *r, const hr_report_options *options, hr_error *error)
 {
   bool failed;
   hr_json json = hr_json_document("gemm/2", &failed);
@@ -196,6 +196,7 @@ static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
   hr_json_put_hardware(json, r->hardware);
   put_section(hr_json_put_object(json, "gemm"), "gemm", r);
   put_section(hr_json_put_object(json, "prediction"), "prediction", r);
+  hr_json_put_text(json, "library_choice", options->library_choice);
   if (!r->measurement) {
     hr_json_put(json, "measurement", json_null());
     return hr_json_write(out, json, error);
@@ -329,6 +330,8 @@ static void write_text(const hr_document *document, const gemm_report *r)
   print_time(document, r);
   print_parts(document, r->prediction);
   print_quantization(document, r->prediction);
+  if (document->options->library_choice)
+    hr_print_field(document, "library", "%s", document->options->library_choice);
   if (r->measurement)
     print_measurement(document, r);
 }
@@ -357,7 +360,7 @@ hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_g
   HR_TRY(hr_document_begin(&document, out, options, error));
   hr_status status = HR_OK;
   if (options->format == HR_FORMAT_JSON)
-    status = write_json(out, &r, error);
+    status = write_json(out, &r, options, error);
   else if (options->format == HR_FORMAT_TABLE)
     write_text(&document, &r);
   else

@@ -235,6 +235,33 @@ static const hr_column operator_columns[] = {
     COLLECTIVE_COLUMNS,
 };
 
+/* What is no term of a GEMM: pairs and splits of decode, copies of K, V and padded operands, rounding. */
+static void other_terms(const void *row, hr_cell *cell)
+{
+  const hr_prediction *p = &((const operator_row *)row)->prediction;
+  double sum = p->pair_ns + p->split_ns + p->cache_ns + p->rounding_ns + p->padding_ns;
+  if (sum > 0)
+    hr_cell_set_number(cell, sum);
+}
+
+/* Attention and decode print all of their memory time, which compute overlaps. */
+static void memory_term(const void *row, hr_cell *cell)
+{
+  const operator_row *r = row;
+  hr_cell_set_number(cell, is_gemm(r->op) ? r->prediction.exposed_ns : r->prediction.memory_ns);
+}
+
+#define TERM_COLUMNS(shown)                                                             \
+  {"matrix_ns", shown ? "useful" : NULL, HR_TIME, 0, PREDICTION(matrix_ns)},            \
+      {"tile_ns", shown ? "tiles" : NULL, HR_TIME, 0, PREDICTION(tile_ns)},             \
+      {"wave_ns", shown ? "waves" : NULL, HR_TIME, 0, PREDICTION(wave_ns)},             \
+      {"alignment_ns", shown ? "align." : NULL, HR_TIME, 0, PREDICTION(alignment_ns)},  \
+      {"reduction_ns", shown ? "split k" : NULL, HR_TIME, 0, PREDICTION(reduction_ns)}, \
+      {"clock_ns", shown ? "clock" : NULL, HR_TIME, 0, PREDICTION(clock_ns)},           \
+  {                                                                                     \
+    "launch_ns", shown ? "launch" : NULL, HR_TIME, 0, PREDICTION(launch_ns)             \
+  }
+
 static const hr_column predicted_columns[] = {
     IDENTITY_COLUMNS(hr_operator_size_cell),
     {"count", "runs", HR_PLAIN, 4, OP, HR_MEMBER(hr_operator, count)},
@@ -255,9 +282,36 @@ static const hr_column predicted_columns[] = {
     {"tile_n", NULL, HR_PLAIN, 0, PREDICTION(tile_n)},
     {"tiles", NULL, HR_PLAIN, 0, PREDICTION(tiles)},
     {"waves", NULL, HR_PLAIN, 0, PREDICTION(waves)},
+    TERM_COLUMNS(false),
+    {"exposed_ns", NULL, HR_TIME, 0, PREDICTION(exposed_ns)},
+    {"memory_ns", NULL, HR_TIME, 0, PREDICTION(memory_ns)},
+    {"pair_ns", NULL, HR_TIME, 0, PREDICTION(pair_ns)},
+    {"split_ns", NULL, HR_TIME, 0, PREDICTION(split_ns)},
+    {"cache_ns", NULL, HR_TIME, 0, PREDICTION(cache_ns)},
+    {"rounding_ns", NULL, HR_TIME, 0, PREDICTION(rounding_ns)},
+    {"padding_ns", NULL, HR_TIME, 0, PREDICTION(padding_ns)},
     COLLECTIVE_COLUMNS,
     {"bus_bytes_per_s", NULL, HR_PLAIN, 0, HR_COMPUTED(NUMBER, bus_rate)},
 };
+
+static const hr_column term_columns[] = {
+    IDENTITY_COLUMNS(hr_operator_size_cell),
+    {"predicted_ns", "time each", HR_TIME, 0, PREDICTION(time_ns)},
+    TERM_COLUMNS(true),
+    {NULL, "memory", HR_TIME, 0, HR_COMPUTED(NUMBER, memory_term)},
+    {NULL, "other", HR_TIME, 0, HR_COMPUTED(NUMBER, other_terms), .rare = true},
+};
+
+hr_table *hr_term_table(const hr_step *step)
+{
+  hr_table *table = HR_TABLE_OF(term_columns, operator_row);
+  for (size_t i = 0; i < step->operators.count; i++) {
+    operator_row row = {.op = &step->operators.items[i], .prediction = step->predictions[i]};
+    if (row.op->flops > 0)
+      hr_table_add(table, &row);
+  }
+  return table;
+}
 
 /* Layers count as p·⌈layers / p⌉ in a microbatch's time: see hr_step. Of the communication between replicas only the
  * exposed part is in the step. */

@@ -10,6 +10,9 @@
 hr_table *hr_operator_table(const hr_operators *operators, const hr_step *step, const hr_model *model,
                             const hr_workload *workload, bool brief);
 
+/** The terms of the operators' times, of one execution; without those that only move memory. */
+hr_table *hr_term_table(const hr_step *step);
+
 /** What of a step has FLOPs: "GEMMs and attention", "GEMMs, attention and scans", … Static storage. */
 const char *hr_words_of_work(const hr_operators *operators);
 

@@ -5,9 +5,9 @@
 
 #include "report_json.h"
 
-static const key_row gemm_document_keys[] = {{"schema", "s"},      {"version", "s"}, {"device", "s"},
-                                             {"hardware", "o"},    {"gemm", "o"},    {"prediction", "o"},
-                                             {"measurement", "on"}};
+static const key_row gemm_document_keys[] = {{"schema", "s"},          {"version", "s"},     {"device", "s"},
+                                             {"hardware", "o"},        {"gemm", "o"},        {"prediction", "o"},
+                                             {"library_choice", "sn"}, {"measurement", "on"}};
 static const key_row gemm_measurement_keys[] = {{"status", "s"},
                                                 {"reason", "sn"},
                                                 {"kernel", "sn"},
