@@ -20,6 +20,7 @@ import pathlib
 import re
 import sys
 
+import docs_accuracy
 import docs_advice
 import docs_command
 import docs_findings
@@ -35,7 +36,7 @@ import docs_sigma
 TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
-MODULES = (docs_rows, docs_command, docs_advice, docs_findings, docs_gpu, docs_kernels, docs_papers, docs_picture, docs_readme,
+MODULES = (docs_rows, docs_command, docs_accuracy, docs_advice, docs_findings, docs_gpu, docs_kernels, docs_papers, docs_picture, docs_readme,
            docs_serving, docs_sigma)
 
 

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of each device in docs/prediction.md (docs_numbers.py): the errors of its predictions on rows that no figure was fitted to."""
+import csv
+import tempfile
+import zlib
+
+from docs_advice import random_line
+from docs_command import rows_of
+from docs_rows import RESULTS, table
+
+KINDS = {"gemm": "GEMMs", "gemm_narrow": "misaligned GEMMs", "bmm": "batched GEMMs", "bmm_narrow": "misaligned batched GEMMs",
+         "attention": "attention", "decode": "decode", "latent": "latent attention, decode", "latent_prefill": "latent attention, prefill",
+         "experts": "experts", "gemm_8bit": "8 bit GEMMs with rounding"}
+# file, options of validate, whether a row was held out of its fit, source
+PUBLISHED = (
+    ("gemms.csv", "--clock burst", lambda row: row["part"] == "held_out", "published, held out"),
+    ("attention.csv", "--cache-writes", None, "published, held out"),
+    ("latent.csv", "--cache-writes", lambda row: row["part"] == "held_out", "published, held out"),
+    ("experts.csv", "", lambda row: row["part"] == "held_out" and row["dtype"] == "bf16", "published, held out"),
+    ("gemms_fp8.csv", "", lambda row: row["part"] == "held_out", "published, held out"),
+)
+RANDOM = {"h200": "h200/random-seed-11.csv", "h100-sxm": "h100/random-seed-12.csv"}
+SHORT_NS = 30e3
+
+
+SHAPE = {"keys": "n", "batch": "batch", "q_heads": "q_heads", "k_heads": "kv_heads", "v_heads": "kv_heads", "head_dim": "head_dim",
+         "window": "window"}
+
+
+def attention_held_out(row):
+    """The quarter of scripts/fit_attention.py."""
+    shape = sorted((name, int(row[column])) for name, column in SHAPE.items())
+    return zlib.crc32(repr(shape).encode()) % 4 == 0
+
+
+def predicted_rows(device, name, options, wanted):
+    with open(RESULTS / "published" / name, encoding="utf-8") as file:
+        reader = csv.DictReader(line for line in file if not line.startswith("#"))
+        chosen = [row for row in reader if row["device"] == device and wanted(row)]
+    if not chosen:
+        return []
+    with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, chosen[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(chosen)
+        file.flush()
+        return rows_of(f"validate --from {file.name} --device {device} {options}".strip())
+
+
+def lines_of(found, source):
+    lines = []
+    for kind, name in KINDS.items():
+        of_kind = [row for row in found if row["kind"] == kind]
+        parts = [("", of_kind)]
+        if kind == "gemm":
+            parts = [(", below 30 µs", [row for row in of_kind if float(row["measured_ns"]) < SHORT_NS]),
+                     (", 30 µs and more", [row for row in of_kind if float(row["measured_ns"]) >= SHORT_NS])]
+        for size, part in parts:
+            if len(part) > 2:
+                _, count, median, mean, most, bias, inside, *_ = random_line(name, part)
+                lines.append([name + size, count, median, mean, most, bias, inside, source])
+    return lines
+
+
+def device_table(device):
+    lines = []
+    for name, options, wanted, source in PUBLISHED:
+        lines += lines_of(predicted_rows(device, name, options, wanted or attention_held_out), source)
+    if device in RANDOM:
+        lines += lines_of(rows_of(f"validate --from {RESULTS / RANDOM[device]} --device {device}"),
+                          f"own, random ({RANDOM[device].rsplit('-', 1)[1][:-4]})")
+    return table(["kind", "rows", "median error", "mean", "90% within", "bias", "in the interval", "source"], lines)
