@@ -46,7 +46,7 @@ FITTED = {
     "h200": [("load_share",), ("product_launch_ns",), ("alignments",)] + [(name,) for name in NEW],
     "v100-sxm2-32gb": [("library_share", "fp16"), ("library_share", "fp32"), ("load_share",), ("store_share",), ("store_exposed",),
                        ("product_launch_ns",), ("cache_bytes_per_s",), ("reach",), ("split_ns",), ("split_k_bytes",), ("tiles",)],
-    "mi300x": [("library_share", "bf16"), ("product_launch_ns",), ("split_ns",)],
+    "mi300x": [("library_share", "bf16"), ("product_launch_ns",), ("split_ns",), ("split_k_bytes",), ("cache_bytes_per_s",)],
 }
 
 # Devices that nobody has measured, with the multiprocessors of one that was; power-bound figures (library_share, boost, burst) are
