@@ -28,12 +28,13 @@ SMALL_WEIGHT = 0.5
 FIGURE_WEIGHT = 0.25
 BOUNDS = {
     "library_share": (0.1, 1), "load_share": (0.5, 1), "store_share": (0.5, 1), "store_exposed": (0, 1),
-    "product_launch_ns": (1500, 20000), "boost": (1, 1.6), "cache_bytes_per_s": (1e11, 3e13), "reach": (1, 64),
+    "product_launch_ns": (1500, 20000), "product_busy_ns": (1, 5000),
+    "product_step_ns": (0.1, 500), "boost": (1, 1.6), "cache_bytes_per_s": (1e11, 3e13), "reach": (1, 64),
     "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "burst": (1, 1.4), "tiles": (0.05, 1), "vector_tiles": (0.05, 1),
     "gemm_share": (0.01, 1), "bmm_share": (0.01, 1), "result_share": (0.01, 1),
 }
-START = {"boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "burst": 1.08}
-NEW = ["cache_bytes_per_s", "reach", "split_ns", "split_k_bytes", "burst"]
+START = {"product_busy_ns": 200, "product_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "burst": 1.08}
+NEW = ["product_busy_ns", "product_step_ns", "cache_bytes_per_s", "reach", "split_ns", "split_k_bytes", "burst"]
 OLD = ["load_share", "store_share", "store_exposed", "product_launch_ns", "boost"]
 # The figures that are fitted for each device; ("library_share", FORMAT); ("tiles",) stands for all but the first.
 ALL = [("library_share", "bf16")] + [(name,) for name in OLD + NEW] + [("tiles",)]
