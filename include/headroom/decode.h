@@ -71,7 +71,7 @@ typedef struct hr_kv_strides {
  *
  *  The cache: K [pages, page_size, k_heads, qk_dim] and V [pages, page_size, v_heads, v_dim], or as k_strides and
  *  v_strides say. Token t of sequence b is token t % page_size of page table[b][t / page_size]. A contiguous cache is
- *  one page per sequence, of page_size ≥ kv_len tokens.
+ *  one page per sequence, of page_size ≥ kv_len tokens. Only page numbers of tokens below L[b] are read.
  *
  *  A quantized cache, cache_format fp8 or int8, has elements of one byte, and K and V are scale · element. Scales are
  *  fp32: k_scales [k_heads] and v_scales [v_heads]; with HR_KV_SCALE_TOKEN k_scales [pages, page_size, k_heads] and
@@ -196,6 +196,8 @@ typedef struct hr_decode_arguments {
   const int32_t *pages;   /* [batch, table_pitch]: the page table. NULL: sequence b has pages b·table_pitch and on */
   const float *sinks;     /* [q_heads]; read only with `sinks` */
   const float *k_scales, *v_scales; /* of a quantized cache; with `latent`, v_scales is not read */
+  const int32_t *page_starts; /* [batch]: where in `pages` a sequence's page numbers begin, if they are one list for all
+                                 sequences, as FlashInfer's indices with indptr. NULL: at b·table_pitch */
 } hr_decode_arguments;
 
 /** All NULL. */
@@ -206,9 +208,9 @@ HR_API hr_status hr_plan_decode(hr_device *device, const hr_decode *decode, cons
                                 hr_error *error);
 
 /** Runs a decode plan. `workspace`, asynchrony and overlaps as hr_plan_run_attention(). HR_ERROR_INVALID, before
- *  anything runs, for a missing address, O at the address of an input, a workspace that is not aligned, a plan of
- *  another operation, or a length or page out of range where the host can read them (on a GPU they are trusted);
- *  HR_ERROR_BACKEND. */
+ *  anything runs, for a missing address, page_starts without pages, O at the address of an input, a workspace that is
+ *  not aligned, a plan of another operation, or a length or page out of range where the host can read them (on a GPU
+ *  they are trusted); HR_ERROR_BACKEND. */
 HR_API hr_status hr_plan_run_decode(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace,
                                     hr_error *error);
 

@@ -138,7 +138,8 @@ HR_API hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append 
 
 /** Describes a decode call of the slots listed, each at most once; sequence b of the batch is slots[b]. Of *decode it
  *  sets batch, kv_len, heads and sizes of K and V, dtype, pages, strides of K and V, `latent`, and format and scales of
- *  the cache; of *arguments k, v, lengths, pages, k_scales and v_scales. The caller sets the rest: q_len, q_heads, q, …
+ *  the cache; of *arguments k, v, lengths, pages, page_starts (NULL), k_scales and v_scales. The caller sets the rest:
+ *  q_len, q_heads, q, …
  *
  *  kv_len is the cache's `tokens`, so that one plan serves as the sequences grow. A caller who wants plans for shorter
  *  sequences lowers it, but not below the longest of them.

@@ -38,6 +38,27 @@ static hr_buffer *upload(hr_device *device, const void *from, size_t bytes)
   return upload_at(device, from, bytes, 0);
 }
 
+/* The page numbers that the sequences' tokens need, one after another without gaps. */
+static void pass_list(decode_operands *c, hr_device *device, hr_decode_arguments *x)
+{
+  const hr_decode *d = &c->setup->d;
+  int32_t *list = calloc((size_t)(d->batch * d->table_pitch), sizeof *list),
+          *starts = calloc((size_t)d->batch, sizeof *starts), count = 0;
+  assert_true(list && starts);
+  for (int64_t b = d->batch - 1; b >= 0; b--) {
+    int64_t pages = hr_ceil_div(length_of(c->setup, b), d->page_size);
+    starts[b] = count;
+    for (int64_t i = 0; i < pages; i++)
+      list[count++] = c->pages[b * d->table_pitch + i];
+  }
+  c->buffers[c->o + 3] = upload(device, list, (size_t)count * sizeof *list);
+  c->buffers[c->o + 4] = upload(device, starts, (size_t)d->batch * sizeof *starts);
+  x->pages = hr_buffer_data(c->buffers[c->o + 3]);
+  x->page_starts = hr_buffer_data(c->buffers[c->o + 4]);
+  free(list);
+  free(starts);
+}
+
 static hr_decode_arguments make_arguments(decode_operands *c, hr_device *device, const hr_plan *plan)
 {
   const hr_decode *d = &c->setup->d;
@@ -61,7 +82,9 @@ static hr_decode_arguments make_arguments(decode_operands *c, hr_device *device,
     x.lengths = hr_buffer_data(c->buffers[c->o + 2]);
   }
   x.pages = NULL;
-  if (c->setup->shuffled) { /* also where each sequence has one page, which measurements do not shuffle */
+  if (c->setup->shuffled && c->setup->listed) {
+    pass_list(c, device, &x);
+  } else if (c->setup->shuffled) { /* also where each sequence has one page, which measurements do not shuffle */
     c->buffers[c->o + 3] = upload(device, c->pages, (size_t)(d->batch * d->table_pitch) * sizeof *c->pages);
     x.pages = hr_buffer_data(c->buffers[c->o + 3]);
   }

@@ -18,6 +18,7 @@ typedef struct decode_setup {
   hr_decode d;
   const int32_t *lengths; /* [d.batch]; NULL: all kv_len */
   bool shuffled;          /* the page table is passed, in random order; otherwise NULL */
+  bool listed;            /* with `shuffled`: page numbers are one list, the last sequence's first, with page_starts */
   bool inline_scales;     /* behind the elements of each head; d has such strides */
   bool unaligned;         /* Q, K and V begin at addresses that are multiples of an element alone */
   decode_special special;

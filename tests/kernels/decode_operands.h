@@ -22,7 +22,7 @@ typedef struct decode_operands {
   double *k_tokens, *v_tokens;   /* [batch][kv_len][heads][dim] */
   int32_t *pages;
   float *sinks, *lse;
-  hr_buffer *buffers[HR_OPERANDS_MAX + 3]; /* and log-sum-exp, lengths, pages */
+  hr_buffer *buffers[HR_OPERANDS_MAX + 4]; /* and log-sum-exp, lengths, pages, page_starts */
 } decode_operands;
 
 /** Allocated bytes of POISON. */

@@ -33,6 +33,7 @@ static void set_pages(decode_setup *setup, int64_t page_size)
   hr_error error;
   assert_ok(hr_decode_set_pages(&setup->d, page_size, &error), error);
   setup->shuffled = page_size > 0;
+  setup->listed = setup->seed % 2 == 0;
 }
 
 /* Unquantized in two of six cases. */

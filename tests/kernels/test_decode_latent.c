@@ -37,6 +37,7 @@ static decode_setup latent_call(int64_t i, hr_dtype dtype)
   int64_t page_size = page_sizes[i % LENGTH(page_sizes)];
   assert_ok(hr_decode_set_pages(d, page_size, &error), error);
   setup.shuffled = page_size > 0;
+  setup.listed = setup.seed % 2 == 0;
   return setup;
 }
 

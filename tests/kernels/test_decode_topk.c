@@ -27,6 +27,7 @@ static void set_pages(decode_setup *setup, int64_t page_size)
   hr_error error;
   assert_ok(hr_decode_set_pages(&setup->d, page_size, &error), error);
   setup->shuffled = page_size > 0;
+  setup->listed = setup->seed % 2 == 0;
 }
 
 /* The cases are distributed over the formats; with HEADROOM_TEST=thorough each format gets all. */

@@ -239,6 +239,31 @@ static void lengths_and_pages_out_of_range_are_refused(void **state)
   assert_ok(hr_decode_check_tables(&d, &x, &error), error);
 }
 
+/* As FlashInfer's indptr: sequence 0 has the three pages from place 1 on, sequence 1 the one at place 0. */
+static void a_list_of_pages_has_starts(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(40);
+  int32_t lengths[] = {40, 7}, pages[] = {4, 5, 0, 3}, starts[] = {1, 0};
+  hr_decode_arguments x = hr_decode_arguments_default();
+  hr_error error;
+  x.lengths = lengths, x.pages = pages, x.page_starts = starts;
+  assert_ok(hr_decode_check_tables(&d, &x, &error), error);
+  assert_int_equal(hr_decode_page(&d, &x, 0, 0), 5);
+  assert_int_equal(hr_decode_page(&d, &x, 0, 39), 3);
+  assert_int_equal(hr_decode_page(&d, &x, 1, 6), 4);
+  pages[3] = 6;
+  assert_int_equal(hr_decode_check_tables(&d, &x, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "pages: token 32 of sequence 0 is on page 6, expected 0 to 5");
+  starts[1] = -1, pages[3] = 3;
+  assert_int_equal(hr_decode_check_tables(&d, &x, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "page_starts: sequence 1 begins at -1, expected 0 or more");
+  char o, k;
+  x.q = x.k = x.v = &k, x.o = &o, x.pages = NULL;
+  assert_int_equal(hr_decode_check_addresses(&d, &x, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "pages: an address is needed, found NULL");
+}
+
 static void a_quantized_cache_needs_scales(void **state)
 {
   (void)state;
@@ -440,6 +465,7 @@ int main(void)
       cmocka_unit_test(an_attention_call_of_few_queries_is_a_decode_call),
       cmocka_unit_test(other_attention_calls_are_no_decode_calls),
       cmocka_unit_test(lengths_and_pages_out_of_range_are_refused),
+      cmocka_unit_test(a_list_of_pages_has_starts),
       cmocka_unit_test(a_quantized_cache_needs_scales),
       cmocka_unit_test(a_unit_has_whole_k_and_v_heads),
       cmocka_unit_test(splits_fill_the_workers_and_no_more),

@@ -22,7 +22,8 @@ int64_t hr_decode_length(const hr_decode *decode, const hr_decode_arguments *arg
 
 int64_t hr_decode_page(const hr_decode *decode, const hr_decode_arguments *arguments, int64_t sequence, int64_t token)
 {
-  int64_t place = sequence * decode->table_pitch + token / decode->page_size;
+  int64_t start = arguments->page_starts ? arguments->page_starts[sequence] : sequence * decode->table_pitch;
+  int64_t place = start + token / decode->page_size;
   return arguments->pages ? arguments->pages[place] : place;
 }
 
@@ -80,7 +81,8 @@ hr_status hr_decode_check_addresses(const hr_decode *decode, const hr_decode_arg
                    {"o", x->o, true},
                    {"k_scales", x->k_scales, quantized && d->kv_len > 0},
                    {"v_scales", x->v_scales, quantized && d->kv_len > 0 && !d->latent},
-                   {"sinks", x->sinks, d->sinks}};
+                   {"sinks", x->sinks, d->sinks},
+                   {"pages", x->pages, x->page_starts != NULL}};
   for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
     if (addresses[i].needed && !addresses[i].address)
       return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", addresses[i].name);
@@ -95,6 +97,10 @@ static hr_status check_pages(const hr_decode *d, const hr_decode_arguments *x, i
     return hr_fail(error, HR_ERROR_INVALID,
                    "lengths: sequence %" PRId64 " has %" PRId64 " tokens, expected 0 to %" PRId64, sequence, length,
                    d->kv_len);
+  if (x->page_starts && x->page_starts[sequence] < 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "page_starts: sequence %" PRId64 " begins at %" PRId32 ", expected 0 or more", sequence,
+                   x->page_starts[sequence]);
   for (int64_t token = 0; token < length; token += d->page_size) {
     int64_t page = hr_decode_page(d, x, sequence, token);
     if (page < 0 || page >= d->page_count)

@@ -101,5 +101,6 @@ hr_status hr_kv_cache_decode(hr_kv_cache *cache, int64_t count, const int64_t *s
   arguments->v_scales = cache->v_scales ? hr_buffer_data(cache->v_scales) : NULL;
   arguments->lengths = hr_buffer_data(cache->device_lengths);
   arguments->pages = hr_buffer_data(cache->device_table);
+  arguments->page_starts = NULL;
   return HR_OK;
 }

@@ -230,6 +230,7 @@ static hr_latent_call set_addresses(const launch *l, const hr_decode *d, const h
   call.lse = hr_cuda_address(x->lse);
   call.lengths = hr_cuda_address(x->lengths);
   call.pages = hr_cuda_address(x->pages);
+  call.page_starts = hr_cuda_address(x->page_starts);
   call.sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
   call.partial_stats = hr_cuda_address(workspace);
   call.partial_o = call.partial_stats + (uint64_t)partial_rows(&l->tiles) * 2 * sizeof(float);

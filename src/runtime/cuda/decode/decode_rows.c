@@ -119,6 +119,7 @@ static hr_decode_rows_call set_addresses(const launch *l, const hr_decode *d, co
   call.lse = hr_cuda_address(x->lse);
   call.lengths = hr_cuda_address(x->lengths);
   call.pages = hr_cuda_address(x->pages);
+  call.page_starts = hr_cuda_address(x->page_starts);
   call.sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
   call.k_scales = hr_cuda_address(x->k_scales);
   call.v_scales = hr_cuda_address(d->latent ? x->k_scales : x->v_scales);

@@ -210,6 +210,7 @@ static hr_status set_addresses(hr_topk_call *call, const launch *l, const hr_dec
   call->lse = hr_cuda_address(x->lse);
   call->lengths = hr_cuda_address(x->lengths);
   call->pages = hr_cuda_address(x->pages);
+  call->page_starts = hr_cuda_address(x->page_starts);
   call->sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
   call->counters = l->counters;
   call->keys = hr_cuda_address(workspace) + places.keys;

@@ -20,12 +20,13 @@ enum {
  *  block, and all teams share the pairs of tiles of the batch equally. */
 typedef struct hr_latent_call {
   HR_DEVICE_POINTER(element) o;
-  HR_DEVICE_POINTER(float) lse;            /* NULL: not wanted */
-  HR_DEVICE_POINTER(const int) lengths;    /* NULL: all kv_len */
-  HR_DEVICE_POINTER(const int) pages;      /* NULL: in order */
-  HR_DEVICE_POINTER(const float) sinks;    /* NULL: none */
-  HR_DEVICE_POINTER(float) partial_o;      /* [team][2][row block][row][HR_V], not normalized */
-  HR_DEVICE_POINTER(float2) partial_stats; /* [team][2][row block][row]: base, row sum */
+  HR_DEVICE_POINTER(float) lse;             /* NULL: not wanted */
+  HR_DEVICE_POINTER(const int) lengths;     /* NULL: all kv_len */
+  HR_DEVICE_POINTER(const int) pages;       /* NULL: in order */
+  HR_DEVICE_POINTER(const int) page_starts; /* in pages; NULL: at sequence · table_pitch */
+  HR_DEVICE_POINTER(const float) sinks;     /* NULL: none */
+  HR_DEVICE_POINTER(float) partial_o;       /* [team][2][row block][row][HR_V], not normalized */
+  HR_DEVICE_POINTER(float2) partial_stats;  /* [team][2][row block][row]: base, row sum */
   hr_layout_strides o_at;
   int batch, q_len, kv_len, q_heads, v_dim;
   int head_blocks, row_blocks; /* row block r has head block r % head_blocks */
@@ -35,7 +36,7 @@ typedef struct hr_latent_call {
   float scale, softcap; /* softcap 0: none */
 } hr_latent_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_latent_call) == 7 * 8 + 24 + 13 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_latent_call) == 8 * 8 + 24 + 13 * 4 + 4);
 
 /** Shared memory in bytes: Q | two K tiles | what the consumer warpgroups exchange | mbarriers. A K tile has a panel
  *  behind V's, that P takes over after S. */

@@ -243,9 +243,10 @@ __device__ inline box_place find_box(const latent_call &call, const work_item &i
     return box;
   int place = call.table_pitch == 1 ? 0 : key / call.page_size;
   box.token = call.table_pitch == 1 ? key : key % call.page_size;
-  box.page = item.sequence * call.table_pitch + place;
+  int64 start = call.page_starts ? call.page_starts[item.sequence] : (int64)item.sequence * call.table_pitch;
+  box.page = (int)start + place;
   if (call.pages)
-    box.page = call.pages[(int64)item.sequence * call.table_pitch + place];
+    box.page = call.pages[start + place];
   return box;
 }
 

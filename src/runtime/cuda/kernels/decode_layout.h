@@ -28,11 +28,12 @@ typedef struct hr_decode_call {
   HR_DEVICE_POINTER(const void) k;
   HR_DEVICE_POINTER(const void) v;
   HR_DEVICE_POINTER(element) o;
-  HR_DEVICE_POINTER(float) lse;            /* NULL: not wanted */
-  HR_DEVICE_POINTER(const int) lengths;    /* NULL: all kv_len */
-  HR_DEVICE_POINTER(const int) pages;      /* NULL: in order */
-  HR_DEVICE_POINTER(const float) sinks;    /* NULL: none */
-  HR_DEVICE_POINTER(const float) k_scales; /* of a quantized cache */
+  HR_DEVICE_POINTER(float) lse;             /* NULL: not wanted */
+  HR_DEVICE_POINTER(const int) lengths;     /* NULL: all kv_len */
+  HR_DEVICE_POINTER(const int) pages;       /* NULL: in order */
+  HR_DEVICE_POINTER(const int) page_starts; /* in pages; NULL: at sequence · table_pitch */
+  HR_DEVICE_POINTER(const float) sinks;     /* NULL: none */
+  HR_DEVICE_POINTER(const float) k_scales;  /* of a quantized cache */
   HR_DEVICE_POINTER(const float) v_scales;
   HR_DEVICE_POINTER(float) partial_o;      /* [group][split][row][HR_V], not normalized */
   HR_DEVICE_POINTER(float2) partial_stats; /* [group][split][row]: base, row sum */
@@ -49,7 +50,7 @@ typedef struct hr_decode_call {
   float scale, softcap; /* softcap 0: none */
 } hr_decode_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 13 * 8 + 6 * 24 + 11 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 14 * 8 + 6 * 24 + 11 * 4 + 4);
 
 /** Bytes between rows of a tile of K or V: a multiple of 128, whose 16-byte chunks are swizzled. (Rows padded
  *  to odd numbers of chunks made every copy of 128 bytes two writes, and reading 8% slower.) */

@@ -45,9 +45,10 @@ __device__ inline chunk_place find_place(const decode_call &call, const block_wo
   int key = lane_key(chunk), place = 0;
   if (call.table_pitch > 1)
     place = call.page_shift >= 0 ? key >> call.page_shift : key / call.page_size;
-  chunk_place found = {w.sequence * call.table_pitch + place, key - place * call.page_size};
+  int64 start = call.page_starts ? call.page_starts[w.sequence] : (int64)w.sequence * call.table_pitch;
+  chunk_place found = {(int)start + place, key - place * call.page_size};
   if (call.pages && chunk < w.chunk_end && key < w.length)
-    found.page = call.pages[(int64)w.sequence * call.table_pitch + place];
+    found.page = call.pages[start + place];
   return found;
 }
 

@@ -99,7 +99,8 @@ __device__ inline int64 row_of(const rows_call &call, const block_work &w, int h
 __device__ inline void find_keys(const rows_call &call, const block_work &w, int first, int count)
 {
   for (int i = threadIdx.x; i < count; i += THREADS) {
-    int64 place = (int64)w.sequence * call.table_pitch + (first + i) / call.page_size;
+    int64 start = call.page_starts ? call.page_starts[w.sequence] : (int64)w.sequence * call.table_pitch;
+    int64 place = start + (first + i) / call.page_size;
     int64 page = call.pages ? call.pages[place] : place, token = (first + i) % call.page_size;
     k_offsets()[i] = page * call.k_at.page + token * call.k_at.token + w.first_head / call.k_group * call.k_at.head;
     v_offsets()[i] = page * call.v_at.page + token * call.v_at.token + w.first_head / call.v_group * call.v_at.head;

@@ -18,11 +18,12 @@ typedef struct hr_decode_rows_call {
   HR_DEVICE_POINTER(const void) k;
   HR_DEVICE_POINTER(const void) v;
   HR_DEVICE_POINTER(element) o;
-  HR_DEVICE_POINTER(float) lse;            /* NULL: not wanted */
-  HR_DEVICE_POINTER(const int) lengths;    /* NULL: all kv_len */
-  HR_DEVICE_POINTER(const int) pages;      /* NULL: in order */
-  HR_DEVICE_POINTER(const float) sinks;    /* NULL: none */
-  HR_DEVICE_POINTER(const float) k_scales; /* of a quantized cache */
+  HR_DEVICE_POINTER(float) lse;             /* NULL: not wanted */
+  HR_DEVICE_POINTER(const int) lengths;     /* NULL: all kv_len */
+  HR_DEVICE_POINTER(const int) pages;       /* NULL: in order */
+  HR_DEVICE_POINTER(const int) page_starts; /* in pages; NULL: at sequence · table_pitch */
+  HR_DEVICE_POINTER(const float) sinks;     /* NULL: none */
+  HR_DEVICE_POINTER(const float) k_scales;  /* of a quantized cache */
   HR_DEVICE_POINTER(const float) v_scales;
   HR_DEVICE_POINTER(float) partial_o;      /* [row][split][v_dim], not normalized */
   HR_DEVICE_POINTER(float2) partial_stats; /* [row][split]: base, row sum */
@@ -38,7 +39,7 @@ typedef struct hr_decode_rows_call {
   float scale, softcap; /* softcap 0: none */
 } hr_decode_rows_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_rows_call) == 12 * 8 + 6 * 24 + 13 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_rows_call) == 13 * 8 + 6 * 24 + 13 * 4 + 4);
 
 /** Bytes of shared memory: offsets of the chunk's keys in K and V | their scales | Q | O | scores [key][head] | factors
  *  [head]. */

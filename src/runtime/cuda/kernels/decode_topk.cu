@@ -48,8 +48,8 @@ __device__ inline int first_key(const topk_call &call, int length, int query)
 __device__ inline int64 token_at(const topk_call &call, const hr_layout_kv_strides &at, int sequence, int token)
 {
   int place = call.table_pitch == 1 ? 0 : token / call.page_size, within = token - place * call.page_size;
-  int64 row = (int64)sequence * call.table_pitch + place;
-  return (call.pages ? call.pages[row] : row) * at.page + within * at.token;
+  int64 at_place = (call.page_starts ? call.page_starts[sequence] : (int64)sequence * call.table_pitch) + place;
+  return (call.pages ? call.pages[at_place] : at_place) * at.page + within * at.token;
 }
 
 /* Eight elements, 0 from `count` on. */

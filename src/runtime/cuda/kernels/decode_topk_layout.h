@@ -21,14 +21,15 @@ typedef struct hr_topk_call {
   HR_DEVICE_POINTER(const element) k;
   HR_DEVICE_POINTER(const element) v;
   HR_DEVICE_POINTER(element) o;
-  HR_DEVICE_POINTER(float) lse;         /* NULL: not wanted */
-  HR_DEVICE_POINTER(const int) lengths; /* NULL: all kv_len */
-  HR_DEVICE_POINTER(const int) pages;   /* NULL: in order */
-  HR_DEVICE_POINTER(const float) sinks; /* NULL: none */
-  HR_DEVICE_POINTER(unsigned) keys;     /* [row][pitch]: scores as integers in their order */
-  HR_DEVICE_POINTER(int) places;        /* [row][top_k]: chosen keys, from the first visible one on, ascending */
-  HR_DEVICE_POINTER(float) partial;     /* [row][split][HR_V + 1]: weights · V, sum of weights */
-  HR_DEVICE_POINTER(int) counters;      /* splits that have finished, of each row; 0 before and after */
+  HR_DEVICE_POINTER(float) lse;             /* NULL: not wanted */
+  HR_DEVICE_POINTER(const int) lengths;     /* NULL: all kv_len */
+  HR_DEVICE_POINTER(const int) pages;       /* NULL: in order */
+  HR_DEVICE_POINTER(const int) page_starts; /* in pages; NULL: at sequence · table_pitch */
+  HR_DEVICE_POINTER(const float) sinks;     /* NULL: none */
+  HR_DEVICE_POINTER(unsigned) keys;         /* [row][pitch]: scores as integers in their order */
+  HR_DEVICE_POINTER(int) places;            /* [row][top_k]: chosen keys, from the first visible one on, ascending */
+  HR_DEVICE_POINTER(float) partial;         /* [row][split][HR_V + 1]: weights · V, sum of weights */
+  HR_DEVICE_POINTER(int) counters;          /* splits that have finished, of each row; 0 before and after */
   hr_layout_strides q_at, o_at;
   hr_layout_kv_strides k_at, v_at;
   int kv_len, q_len, q_heads, k_heads;
@@ -44,7 +45,7 @@ typedef struct hr_topk_call {
   float sign;              /* of the scale */
 } hr_topk_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_topk_call) == 12 * 8 + 4 * 24 + 19 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_topk_call) == 13 * 8 + 4 * 24 + 19 * 4 + 4);
 
 /** Shared memory of topk_gather: a histogram or, later, [warp][v] sums | 64 words | keys of the row, with HR_IN_SHARED.
  */
