@@ -79,14 +79,6 @@ static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *err
   return HR_OK;
 }
 
-static int32_t page_shift(int64_t page_size)
-{
-  int32_t shift = 0;
-  while ((int64_t)1 << shift < page_size)
-    shift++;
-  return (int64_t)1 << shift == page_size ? shift : -1;
-}
-
 static hr_decode_call make_call(const hr_decode *d, const hr_decode_split *t)
 {
   return (hr_decode_call){.q_at = hr_decode_q_strides(d),
@@ -100,9 +92,7 @@ static hr_decode_call make_call(const hr_decode *d, const hr_decode_split *t)
                           .qk_dim = (int32_t)d->qk_dim,
                           .v_dim = (int32_t)d->v_dim,
                           .splits = t->splits,
-                          .page_size = (int32_t)d->page_size,
                           .table_pitch = (int32_t)d->table_pitch,
-                          .page_shift = page_shift(d->page_size),
                           .window = (int32_t)hr_min64(d->window, d->kv_len),
                           .scale = (float)hr_decode_scale(d),
                           .softcap = d->softcap};

@@ -44,13 +44,12 @@ typedef struct hr_decode_call {
   int kv_len, q_heads;
   int qk_dim, v_dim;
   int splits; /* of a group's keys */
-  int page_size, table_pitch;
-  int page_shift;       /* page_size = 2^page_shift; −1: no power of 2 */
+  int table_pitch;
   int window;           /* 0: all keys */
   float scale, softcap; /* softcap 0: none */
 } hr_decode_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 14 * 8 + 6 * 24 + 11 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 14 * 8 + 6 * 24 + 9 * 4 + 4);
 
 /** Bytes between rows of a tile of K or V: a multiple of 128, whose 16-byte chunks are swizzled. (Rows padded
  *  to odd numbers of chunks made every copy of 128 bytes two writes, and reading 8% slower.) */
@@ -87,7 +86,7 @@ HR_LAYOUT_FUNCTION hr_decode_layout hr_decode_layout_of(int qk, int v, int rows,
   l.v_size = HR_DECODE_KEYS * hr_decode_pitch(v, element_bytes);
   l.scales_at = k_heads * l.k_size + v_heads * l.v_size;
   l.stage_size = l.scales_at + (token_scales ? ((k_heads + v_heads) * HR_DECODE_KEYS * 4 + 127) / 128 * 128 : 0);
-  l.o_pitch = v + 4;
+  l.o_pitch = v + 8; /* rows begin in other banks: a thread stores 8 bytes, eight rows at a time */
   l.o_at = warps * HR_DECODE_ROWS * 8;
   streams = warps * stages * l.stage_size;
   combined = l.o_at + warps * HR_DECODE_ROWS * l.o_pitch * 4;

@@ -24,33 +24,105 @@ __device__ inline const float *v_scales_of(const char *stage) { return k_scales_
 
 /* ---- where keys are ---- */
 
-/* This lane's key of a chunk: lanes 16 to 31 have those of lanes 0 to 15. With HR_CHUNK_IN_PAGE all keys of a chunk are
- * on one page, and every lane has the first. */
-__device__ inline int lane_key(int chunk)
-{
-#ifdef HR_CHUNK_IN_PAGE
-  return chunk * KEYS;
-#else
-  return chunk * KEYS + threadIdx.x % KEYS;
-#endif
-}
-
-/* The page of this lane's key, and the key's number there. */
+/* The page of this lane's key of a chunk, and the key's number there. Lanes 16 to 31 have the keys of lanes 0 to 15. With
+ * HR_CHUNK_IN_PAGE all keys of a chunk are on one page, and every lane has the first. */
 struct chunk_place {
   int page, token;
 };
 
+/* Where a key's page is in the sequence's row of the page table; HR_PAGE_SIZE 0: the row has one page. */
+__device__ inline int place_of_key(int key) { return HR_PAGE_SIZE == 0 ? 0 : key / max(HR_PAGE_SIZE, 1); }
+__device__ inline int token_of_key(int key) { return HR_PAGE_SIZE == 0 ? key : key % max(HR_PAGE_SIZE, 1); }
+
+/* The page of a place; 0 behind the sequence's end, where the table may have any number. */
+__device__ inline int page_at(const decode_call &call, const block_work &w, int place, bool there)
+{
+  int64 at = w.first_place + place;
+  return !call.pages ? (int)at : there ? call.pages[at] : 0;
+}
+
+/* Page numbers of this warp's chunks, which are taken in their order. A load waits behind the copies that are under way,
+ * which is as long as several chunks take. */
+#if HR_PAGE_SIZE == 0
+
+struct page_queue {
+  int page;
+};
+
+__device__ inline page_queue start_pages(const decode_call &call, const block_work &w)
+{
+  return {page_at(call, w, 0, w.chunk < w.chunk_end)};
+}
+
+__device__ inline chunk_place take_place(const decode_call &, const block_work &, page_queue &q, int, int chunk)
+{
+  return {q.page, chunk * KEYS};
+}
+
+#elif defined(HR_CHUNK_IN_PAGE)
+
+/* A lane has the page of one of 32 chunks, and of one of the next 32. */
+struct page_queue {
+  int now, next;
+};
+
+__device__ inline int page_of_lane(const decode_call &call, const block_work &w, int first_chunk)
+{
+  int chunk = first_chunk + threadIdx.x % 32 * HR_WARPS;
+  return page_at(call, w, place_of_key(chunk * KEYS), chunk < w.chunk_end);
+}
+
+__device__ inline page_queue start_pages(const decode_call &call, const block_work &w)
+{
+  page_queue q;
+  q.now = page_of_lane(call, w, w.chunk);
+  q.next = page_of_lane(call, w, w.chunk + 32 * HR_WARPS);
+  return q;
+}
+
+/* The place of the warp's n-th chunk, `chunk`; n = 0, 1, 2 … */
+__device__ inline chunk_place take_place(const decode_call &call, const block_work &w, page_queue &q, int n, int chunk)
+{
+  if (n % 32 == 0 && n > 0) {
+    q.now = q.next;
+    q.next = page_of_lane(call, w, chunk + 32 * HR_WARPS);
+  }
+  return {__shfl_sync(0xFFFFFFFFu, q.now, n % 32), token_of_key(chunk * KEYS)};
+}
+
+#else
+
+/* A lane has the places of its keys in the next chunks. */
+struct page_queue {
+  chunk_place ahead[PAGES_AHEAD];
+};
+
 __device__ inline chunk_place find_place(const decode_call &call, const block_work &w, int chunk)
 {
-  int key = lane_key(chunk), place = 0;
-  if (call.table_pitch > 1)
-    place = call.page_shift >= 0 ? key >> call.page_shift : key / call.page_size;
-  int64 start = call.page_starts ? call.page_starts[w.sequence] : (int64)w.sequence * call.table_pitch;
-  chunk_place found = {(int)start + place, key - place * call.page_size};
-  if (call.pages && chunk < w.chunk_end && key < w.length)
-    found.page = call.pages[start + place];
-  return found;
+  int key = chunk * KEYS + threadIdx.x % KEYS;
+  return {page_at(call, w, place_of_key(key), chunk < w.chunk_end && key < w.length), token_of_key(key)};
 }
+
+__device__ inline page_queue start_pages(const decode_call &call, const block_work &w)
+{
+  page_queue q;
+#pragma unroll
+  for (int i = 0; i < PAGES_AHEAD; i++)
+    q.ahead[i] = find_place(call, w, w.chunk + i * HR_WARPS);
+  return q;
+}
+
+__device__ inline chunk_place take_place(const decode_call &call, const block_work &w, page_queue &q, int, int chunk)
+{
+  chunk_place taken = q.ahead[0];
+#pragma unroll
+  for (int i = 0; i + 1 < PAGES_AHEAD; i++)
+    q.ahead[i] = q.ahead[i + 1];
+  q.ahead[PAGES_AHEAD - 1] = find_place(call, w, chunk + PAGES_AHEAD * HR_WARPS);
+  return taken;
+}
+
+#endif
 
 __device__ inline int64 shuffle(int64 value, int lane)
 {
@@ -126,10 +198,12 @@ __device__ inline void load_scales(const float *to, const float *from, int64 off
 }
 #endif
 
-/* Starts the copies of a chunk, and commits them as a group, which is empty behind the split's end. */
-__device__ inline void load_chunk(const decode_call &call, const block_work &w, char *stage, int chunk,
-                                  chunk_place place)
+/* Starts the copies of the warp's n-th chunk, `chunk`, and commits them as a group, which is empty behind the split's
+ * end. */
+__device__ inline void load_chunk(const decode_call &call, const block_work &w, page_queue &pages, int n, int chunk)
 {
+  chunk_place place = take_place(call, w, pages, n, chunk);
+  char *stage = stage_of(n);
   if (chunk < w.chunk_end) {
     int keys = w.length - chunk * KEYS, first_head = w.head_block * HR_HEADS;
     int64 k_offset = place.page * call.k_at.page + place.token * call.k_at.token;

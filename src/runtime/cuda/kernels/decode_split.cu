@@ -12,8 +12,9 @@
  * HR_CACHE_FP8, HR_CACHE_INT8: K and V have one byte and scales (decode_quantized.cuh); HR_TOKEN_SCALES: each key has its
  * own. HR_ALIGNED: addresses, strides and head sizes of K and V are multiples of HR_COPY_BYTES, 16 or 4, those of Q of 4;
  * otherwise K and V are copied by element. HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP: scores are
- * capped. HR_CLUSTER > 1: the splits of a group are a cluster of blocks, compute capability 9.0. decode_split_tiles.c
- * chooses heads, warps, stages and splits; decode_layout.h has the shared memory.
+ * capped. HR_CLUSTER > 1: the splits of a group are a cluster of blocks, compute capability 9.0. HR_PAGE_SIZE: tokens of a
+ * page; 0: a sequence has one. decode_split_tiles.c chooses heads, warps, stages and splits; decode_layout.h has the shared
+ * memory.
  *
  * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -49,7 +50,7 @@ typedef hr_layout_kv_strides strides;
 #define TOKEN_SCALES 0
 #endif
 #define AT_ONCE 4     /* ldmatrix before their first product: one takes as long as the other */
-#define PAGES_AHEAD 3 /* chunks whose page numbers are loaded before their copies start */
+#define PAGES_AHEAD 4 /* chunks whose page numbers are loaded before their copies start, where a chunk has several */
 #define QK_STEPS (HR_QK / 16)
 #define O_TILES (HR_V / 8)
 #define LAYOUT hr_decode_layout_of(HR_QK, HR_V, USED_ROWS, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, HR_CLUSTER, \
@@ -177,9 +178,9 @@ __device__ inline warp_state start_warp(const decode_call &call, const block_wor
     int row = threadIdx.x % 32 / 4 + 8 * half;
     int64 at = row % HR_Q_LEN * call.q_at.row + row_head(w, row) * call.q_at.head;
     const element *q = call.q + w.sequence * call.q_at.batch + at;
+    if (row < USED_ROWS)
 #pragma unroll
-    for (int i = 0; i < 2 * QK_STEPS; i++)
-      if (row < USED_ROWS)
+      for (int i = 0; i < 2 * QK_STEPS; i++)
         s.q[i / 2][half + i % 2 * 2] = load_pair(call, q, column_of_pair(i));
     s.base[half] = minus_infinity();
     s.k_head[half] = row / (USED_ROWS / HR_K_HEADS);
@@ -262,17 +263,11 @@ __device__ inline void softmax(warp_state &s, float (&scores)[2][4], unsigned (&
   }
 }
 
-/* All chunks of this warp. `places`: of its chunks from HR_STAGES - 1 on. */
-__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s,
-                              chunk_place (&places)[PAGES_AHEAD])
+/* All chunks of this warp, of which the first HR_STAGES - 1 are on their way. */
+__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, page_queue &pages)
 {
   for (int n = 0; w.chunk < w.chunk_end; n++, w.chunk += HR_WARPS) {
-    int ahead = w.chunk + (HR_STAGES - 1) * HR_WARPS;
-    load_chunk(call, w, stage_of(n + HR_STAGES - 1), ahead, places[0]);
-#pragma unroll
-    for (int i = 0; i + 1 < PAGES_AHEAD; i++)
-      places[i] = places[i + 1];
-    places[PAGES_AHEAD - 1] = find_place(call, w, ahead + PAGES_AHEAD * HR_WARPS);
+    load_chunk(call, w, pages, n + HR_STAGES - 1, w.chunk + (HR_STAGES - 1) * HR_WARPS);
     cp_async_wait<HR_STAGES - 1>();
     __syncwarp();
     float scores[2][4] = {};
@@ -290,20 +285,13 @@ __device__ inline void attend(const decode_call &call, block_work &w, warp_state
 extern "C" __global__ IN_CLUSTERS __launch_bounds__(THREADS, HR_MIN_BLOCKS) void decode(const decode_call call)
 {
   block_work w = find_work(call);
-  chunk_place place = find_place(call, w, w.chunk), places[PAGES_AHEAD];
+  page_queue pages = start_pages(call, w);
 #pragma unroll
-  for (int i = 0; i < HR_STAGES - 1; i++) { /* the next chunk's page is on its way while a chunk waits for its own */
-    chunk_place next = find_place(call, w, w.chunk + (i + 1) * HR_WARPS);
-    load_chunk(call, w, stage_of(i), w.chunk + i * HR_WARPS, place);
-    place = next;
-  }
-  places[0] = place;
-#pragma unroll
-  for (int i = 1; i < PAGES_AHEAD; i++)
-    places[i] = find_place(call, w, w.chunk + (HR_STAGES - 1 + i) * HR_WARPS);
+  for (int i = 0; i < HR_STAGES - 1; i++)
+    load_chunk(call, w, pages, i, w.chunk + i * HR_WARPS);
   begin_combine(w);
   warp_state s = start_warp(call, w);
-  attend(call, w, s, places);
+  attend(call, w, s, pages);
   cp_async_wait<0>();
   __syncthreads(); /* O replaces the stages */
   store_warp(s);

@@ -4,6 +4,7 @@
 struct block_work {
   int sequence, head_block, split, group;
   int length;             /* of the sequence */
+  int64 first_place;      /* of its page numbers in the table */
   int first_key;          /* that any of its queries sees */
   int chunk, chunk_end;   /* of this warp: the next one, and the end of the split */
 };
@@ -22,6 +23,7 @@ __device__ inline block_work find_work(const decode_call &call)
   w.sequence = blockIdx.z;
   w.group = w.sequence * head_blocks + w.head_block;
   w.length = call.lengths ? call.lengths[w.sequence] : call.kv_len;
+  w.first_place = call.page_starts ? call.page_starts[w.sequence] : (int64)w.sequence * call.table_pitch;
   w.first_key = call.window > 0 ? max(0, w.length - HR_Q_LEN + 1 - call.window) : 0;
   int first_chunk = w.first_key / KEYS, chunks = max(0, (w.length + KEYS - 1) / KEYS - first_chunk);
   int per_split = splits == 1 ? chunks : (chunks + splits - 1) / splits;
