@@ -7,7 +7,7 @@
 #include "runtime/cuda/kernels/decode_latent_layout.h"
 
 static const hr_decode_gpu gpus[] = {
-    {108, 163 << 10, 164 << 10, 1}, {142, 99 << 10, 100 << 10, 1}, {132, 227 << 10, 228 << 10, 16}};
+    {108, 163 << 10, 164 << 10, 1, false}, {142, 99 << 10, 100 << 10, 1, false}, {132, 227 << 10, 228 << 10, 16, true}};
 
 /* q_heads, k_heads, v_heads */
 static const int64_t heads[][3] = {{1, 1, 1},   {32, 32, 32}, {32, 8, 8}, {32, 4, 16}, {32, 16, 4},
@@ -128,6 +128,26 @@ static void splits_of_few_short_groups_are_clusters(void **state)
   }
 }
 
+/* On an H200. Blocks of 8 warps and three stages of 16 keys of 256 bytes of K and of V have 192 KiB of shared memory
+ * of 228, so that one fits; with 128 bytes they have 96. The former may start early, the latter if there are few. */
+static void the_next_call_starts_early_where_its_blocks_spread(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t batch, kv_len, heads[3], dim;
+    bool lets_next;
+  } calls[] = {{1, 2048, {32, 16, 16}, 128, true},
+               {16, 8192, {32, 8, 8}, 128, true},
+               {1, 2048, {32, 16, 16}, 64, true},
+               {8, 1024, {32, 8, 8}, 64, false}};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_decode d = call_of(calls[i].heads, calls[i].dim, calls[i].dim);
+    d.batch = calls[i].batch, d.kv_len = calls[i].kv_len;
+    assert_int_equal(hr_decode_split_choose(&d, &gpus[2]).lets_next, calls[i].lets_next);
+    assert_false(hr_decode_split_choose(&d, &gpus[0]).early || hr_decode_split_choose(&d, &gpus[0]).lets_next);
+  }
+}
+
 /* fp8 needs instructions of compute capability 8.9, the second architecture. */
 static void set_cache_format(hr_decode *d, size_t architecture, size_t number)
 {
@@ -223,6 +243,7 @@ int main(void)
       cmocka_unit_test(batch_invariant_work_is_divided_as_for_one_sequence),
       cmocka_unit_test(small_stages_of_long_contexts_have_more_warps),
       cmocka_unit_test(splits_of_few_short_groups_are_clusters),
+      cmocka_unit_test(the_next_call_starts_early_where_its_blocks_spread),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
       cmocka_unit_test(row_blocks_hold_all_heads_and_queries),
       cmocka_unit_test(teams_have_equal_shares_of_whole_sequences_if_that_costs_little),

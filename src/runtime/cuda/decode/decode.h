@@ -13,6 +13,7 @@ typedef struct hr_decode_gpu {
   size_t shared_most; /* bytes of a block */
   size_t shared_of_multiprocessor;
   int cluster_most; /* blocks of a cluster; 1: none */
+  bool early;       /* hr_cuda_launch_grid_early(): from compute capability 9.0 on */
 } hr_decode_gpu;
 
 /** Tiles and splits of decode_split.cu. */
@@ -25,8 +26,10 @@ typedef struct hr_decode_split {
   int warps, stages;
   int min_blocks; /* resident per multiprocessor */
   int splits;
-  int cluster; /* splits if the blocks of a group are a cluster, otherwise 1 */
-  bool apart;  /* another launch combines the splits */
+  int cluster;    /* splits if the blocks of a group are a cluster, otherwise 1 */
+  bool apart;     /* another launch combines the splits */
+  bool early;     /* the program waits for the kernel before */
+  bool lets_next; /* and lets the next one's blocks start ahead of the combining */
   size_t shared_bytes;
 } hr_decode_split;
 

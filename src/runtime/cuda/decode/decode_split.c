@@ -75,6 +75,7 @@ static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *err
   HR_TRY(hr_cuda_attribute(cuda, CU_SHARED_BYTES, &all, error));
   gpu->shared_most = (size_t)most;
   gpu->shared_of_multiprocessor = (size_t)all;
+  gpu->early = cuda->capability >= 90;
   gpu->cluster_most = cuda->capability >= 90 && cuda->capability < 120 ? HR_DECODE_CLUSTER_MOST : 1;
   return HR_OK;
 }
@@ -246,8 +247,8 @@ static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, 
     HR_TRY(find_function(l, d, copy_bytes, &function, error));
   void *parameters[] = {&call};
   HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = hr_cuda_launch_grid(l->cuda, function, l->grid, 32U * (unsigned)l->tiles.warps,
-                                         l->tiles.shared_bytes, parameters, error);
+  hr_status status = (l->tiles.early ? hr_cuda_launch_grid_early : hr_cuda_launch_grid)(
+      l->cuda, function, l->grid, 32U * (unsigned)l->tiles.warps, l->tiles.shared_bytes, parameters, error);
   hr_cuda_leave(l->cuda);
   return status;
 }

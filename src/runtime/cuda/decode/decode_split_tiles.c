@@ -84,6 +84,15 @@ static int cluster_most(const hr_decode_split *t, const hr_decode_gpu *gpu)
   return clustered.cluster;
 }
 
+/* Whether blocks of the next kernel may start while this one's combine: if it is another decode call, only where two of
+ * its blocks do not share a multiprocessor while others have none. */
+static bool next_may_start(const hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
+{
+  int64_t fit = (int64_t)(gpu->shared_of_multiprocessor / (t->shared_bytes + RESERVED_BYTES));
+  int64_t blocks = d->batch * d->q_heads / t->heads * t->splits;
+  return fit <= t->min_blocks || 2 * blocks <= gpu->multiprocessors;
+}
+
 static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
 {
   hr_key_range range = hr_decode_range(d, d->kv_len);
@@ -98,6 +107,7 @@ static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decod
   t->splits = (int)choice.splits;
   t->cluster = choice.cluster;
   t->shared_bytes = shared_bytes(t);
+  t->lets_next = gpu->early && next_may_start(t, d, gpu);
 }
 
 hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *gpu)
@@ -105,7 +115,8 @@ hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *
   hr_decode alone = *d;
   if (d->batch_invariant) /* the order of all sums follows from the tiles and splits */
     alone.batch = 1, d = &alone;
-  hr_decode_split t = {.qk = (int)hr_round_up(d->qk_dim, 16), .v = (int)hr_round_up(d->v_dim, 16), .cluster = 1};
+  hr_decode_split t = {
+      .qk = (int)hr_round_up(d->qk_dim, 16), .v = (int)hr_round_up(d->v_dim, 16), .cluster = 1, .early = gpu->early};
   t.element_bytes = (int)hr_decode_cache_bytes(d);
   t.token_scales = d->cache_format != HR_KV_UNQUANTIZED && d->cache_scales == HR_KV_SCALE_TOKEN;
   int64_t heads = hr_min64(hr_decode_units(d).q_heads, HR_DECODE_ROWS);
@@ -129,10 +140,11 @@ void hr_decode_split_defines(const hr_decode_split *t, const hr_decode *d, int c
   bool in_page = d->page_size % HR_DECODE_KEYS == 0 || d->table_pitch == 1;
   snprintf(text, HR_DEFINES_SIZE,
            "HR_Q_LEN=%d HR_HEADS=%d HR_QK=%d HR_V=%d HR_K_HEADS=%d HR_V_HEADS=%d HR_K_GROUP=%d HR_V_GROUP=%d "
-           "HR_WARPS=%d HR_STAGES=%d HR_MIN_BLOCKS=%d HR_CLUSTER=%d HR_PAGE_SIZE=%" PRId64 "%s%s%s%s%s%s",
+           "HR_WARPS=%d HR_STAGES=%d HR_MIN_BLOCKS=%d HR_CLUSTER=%d HR_PAGE_SIZE=%" PRId64 "%s%s%s%s%s%s%s%s",
            (int)d->q_len, t->heads, t->qk, t->v, t->k_heads, t->v_heads, (int)(d->q_heads / d->k_heads),
            (int)(d->q_heads / d->v_heads), t->warps, t->stages, t->min_blocks, t->cluster,
-           d->table_pitch == 1 ? 0 : hr_min64(d->page_size, INT64_C(1) << 30), d->softcap > 0 ? " HR_SOFTCAP" : "",
-           aligned, in_page ? " HR_CHUNK_IN_PAGE" : "", t->apart ? " HR_APART" : "", hr_decode_cache_define(d),
+           d->table_pitch == 1 ? 0 : hr_min64(d->page_size, INT64_C(1) << 30), t->early ? " HR_EARLY" : "",
+           t->lets_next ? " HR_LETS_NEXT" : "", d->softcap > 0 ? " HR_SOFTCAP" : "", aligned,
+           in_page ? " HR_CHUNK_IN_PAGE" : "", t->apart ? " HR_APART" : "", hr_decode_cache_define(d),
            t->token_scales ? " HR_TOKEN_SCALES" : "");
 }

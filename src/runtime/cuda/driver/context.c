@@ -43,19 +43,26 @@ hr_status hr_cuda_launch(const hr_cuda *cuda, cu_function function, int64_t bloc
   return hr_cuda_launch_grid(cuda, function, grid, threads, shared_bytes, parameters, error);
 }
 
-hr_status hr_cuda_launch_early(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
-                               size_t shared_bytes, void **parameters, hr_error *error)
+hr_status hr_cuda_launch_grid_early(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
+                                    size_t shared_bytes, void **parameters, hr_error *error)
 {
   if (!cuda->driver.cuLaunchKernelEx)
-    return hr_cuda_launch(cuda, function, blocks, threads, shared_bytes, parameters, error);
+    return hr_cuda_launch_grid(cuda, function, grid, threads, shared_bytes, parameters, error);
   cu_launch_attribute early = {.id = CU_PROGRAMMATIC_SERIALIZATION, .value = {.programmatic_serialization = 1}};
-  cu_launch_config config = {.grid = {(unsigned)blocks, 1, 1},
+  cu_launch_config config = {.grid = {grid[0], grid[1], grid[2]},
                              .block = {threads, 1, 1},
                              .shared_bytes = (unsigned)shared_bytes,
                              .stream = cuda->stream,
                              .attributes = &early,
                              .attribute_count = 1};
   return HR_CU(&cuda->driver, cuLaunchKernelEx, (&config, function, parameters, NULL), error);
+}
+
+hr_status hr_cuda_launch_early(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
+                               size_t shared_bytes, void **parameters, hr_error *error)
+{
+  const unsigned grid[3] = {(unsigned)blocks, 1, 1};
+  return hr_cuda_launch_grid_early(cuda, function, grid, threads, shared_bytes, parameters, error);
 }
 
 static hr_status find_device(hr_cuda *cuda, const char *name, hr_error *error)

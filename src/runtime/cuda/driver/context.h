@@ -61,4 +61,8 @@ hr_status hr_cuda_launch_early(const hr_cuda *cuda, cu_function function, int64_
 hr_status hr_cuda_launch_grid(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
                               size_t shared_bytes, void **parameters, hr_error *error);
 
+/** hr_cuda_launch_early() with a grid of three sizes. */
+hr_status hr_cuda_launch_grid_early(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
+                                    size_t shared_bytes, void **parameters, hr_error *error);
+
 #endif

@@ -12,9 +12,9 @@
  * HR_CACHE_FP8, HR_CACHE_INT8: K and V have one byte and scales (decode_quantized.cuh); HR_TOKEN_SCALES: each key has its
  * own. HR_ALIGNED: addresses, strides and head sizes of K and V are multiples of HR_COPY_BYTES, 16 or 4, those of Q of 4;
  * otherwise K and V are copied by element. HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP: scores are
- * capped. HR_CLUSTER > 1: the splits of a group are a cluster of blocks, compute capability 9.0. HR_PAGE_SIZE: tokens of a
- * page; 0: a sequence has one. decode_split_tiles.c chooses heads, warps, stages and splits; decode_layout.h has the shared
- * memory.
+ * capped. HR_CLUSTER > 1: the splits of a group are a cluster of blocks, compute capability 9.0. HR_EARLY: programmatic dependent
+ * launch; HR_LETS_NEXT: the next kernel's blocks may start ahead of the combining. HR_PAGE_SIZE: tokens of a page; 0: a sequence has one. decode_split_tiles.c chooses heads, warps, stages and splits;
+ * decode_layout.h has the shared memory.
  *
  * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -24,7 +24,7 @@ typedef unsigned char cached; /* an element of K and V */
 #else
 typedef element cached;
 #endif
-#if HR_CLUSTER > 1
+#if HR_CLUSTER > 1 || defined(HR_EARLY)
 #include "runtime/cuda/kernels/ptx_sm90.cuh"
 #else
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
@@ -284,6 +284,9 @@ __device__ inline void attend(const decode_call &call, block_work &w, warp_state
 
 extern "C" __global__ IN_CLUSTERS __launch_bounds__(THREADS, HR_MIN_BLOCKS) void decode(const decode_call call)
 {
+#ifdef HR_EARLY
+  wait_for_kernel_before();
+#endif
   block_work w = find_work(call);
   page_queue pages = start_pages(call, w);
 #pragma unroll
@@ -297,6 +300,9 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(THREADS, HR_MIN_BLOCKS) void
   store_warp(s);
   __syncthreads();
   combine_warps(call, w);
+#ifdef HR_LETS_NEXT
+  allow_next_kernel();
+#endif
   combine_splits(call, w);
 }
 
