@@ -89,11 +89,8 @@ static void small_stages_of_long_contexts_have_more_warps(void **state)
   static const struct {
     int64_t batch, kv_len, heads[3], dim;
     int warps;
-  } calls[] = {{16, 8192, {32, 8, 8}, 128, 12},
-               {16, 8192, {32, 32, 32}, 128, 6},
-               {16, 8192, {32, 8, 8}, 256, 8},
-               {16, 8192, {32, 4, 16}, 64, 8},
-               {1, 4096, {32, 8, 8}, 128, 8}};
+  } calls[] = {{16, 8192, {32, 2, 2}, 128, 12}, {256, 8192, {32, 2, 2}, 128, 6}, {16, 8192, {32, 8, 8}, 128, 8},
+               {16, 8192, {32, 8, 8}, 256, 8},  {16, 8192, {32, 4, 16}, 64, 8},  {1, 4096, {32, 8, 8}, 128, 8}};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
     hr_decode d = call_of(calls[i].heads, calls[i].dim, calls[i].dim);
     d.batch = calls[i].batch, d.kv_len = calls[i].kv_len;
@@ -125,6 +122,37 @@ static void splits_of_few_short_groups_are_clusters(void **state)
     hr_decode_gpu without = gpus[2];
     without.cluster_most = 1;
     assert_int_equal(hr_decode_split_choose(&d, &without).cluster, 1);
+  }
+}
+
+/* On an H200: two K heads of 64 in 16 bits are 256 bytes of a token, of 128 elements of one byte, too. SIGMA's four V
+ * heads are 512 bytes. 2048 tokens of 16 heads are 248 keys of a multiprocessor, 16384 are 1986. 64 groups are clusters
+ * of 2, 32 would be none of 4. */
+static void long_calls_read_pieces_of_two_heads_where_one_is_short(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t batch, kv_len, heads[3], dim;
+    hr_kv_format format;
+    int group, k_heads;
+  } calls[] = {{16, 2048, {32, 16, 16}, 64, HR_KV_UNQUANTIZED, 4, 2},
+               {1, 16384, {32, 16, 16}, 64, HR_KV_UNQUANTIZED, 4, 2},
+               {1, 2048, {32, 16, 16}, 64, HR_KV_UNQUANTIZED, 2, 1},
+               {16, 8192, {32, 8, 8}, 64, HR_KV_UNQUANTIZED, 8, 2},
+               {16, 8192, {32, 8, 8}, 128, HR_KV_UNQUANTIZED, 4, 1},
+               {16, 8192, {32, 8, 8}, 128, HR_KV_FP8, 8, 2},
+               {16, 8192, {32, 32, 32}, 128, HR_KV_UNQUANTIZED, 2, 2},
+               {16, 32768, {32, 4, 16}, 64, HR_KV_UNQUANTIZED, 8, 1},
+               {16, 8192, {32, 1, 1}, 64, HR_KV_UNQUANTIZED, 16, 1},
+               {16, 8192, {33, 3, 3}, 64, HR_KV_UNQUANTIZED, 11, 1},
+               {8, 4096, {32, 8, 8}, 128, HR_KV_FP8, 4, 1}};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_decode d = call_of(calls[i].heads, calls[i].dim, calls[i].dim);
+    d.batch = calls[i].batch, d.kv_len = calls[i].kv_len;
+    d.cache_format = calls[i].format;
+    hr_decode_split t = hr_decode_split_choose(&d, &gpus[2]);
+    assert_int_equal(t.heads, calls[i].group);
+    assert_int_equal(t.k_heads, calls[i].k_heads);
   }
 }
 
@@ -243,6 +271,7 @@ int main(void)
       cmocka_unit_test(batch_invariant_work_is_divided_as_for_one_sequence),
       cmocka_unit_test(small_stages_of_long_contexts_have_more_warps),
       cmocka_unit_test(splits_of_few_short_groups_are_clusters),
+      cmocka_unit_test(long_calls_read_pieces_of_two_heads_where_one_is_short),
       cmocka_unit_test(the_next_call_starts_early_where_its_blocks_spread),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
       cmocka_unit_test(row_blocks_hold_all_heads_and_queries),

@@ -11,7 +11,9 @@
 #define WARPS_OF_SMALL_STAGES 12
 #define LONG_KEYS 1024 /* of a multiprocessor */
 #define STAGES_MOST 3
-#define RESERVED_BYTES 1024 /* of shared memory, that each block takes in addition */
+#define PIECE_BYTES 256         /* of a token's K or V heads that a group reads, at least, if it is long */
+#define PIECE_BYTES_OF_MANY 512 /* the same where multiprocessors have more than two groups each */
+#define RESERVED_BYTES 1024     /* of shared memory, that each block takes in addition */
 
 _Static_assert(HR_SPLITS_MOST == HR_DECODE_SPLITS_MOST, "the kernel has room for the splits");
 
@@ -40,13 +42,17 @@ static bool choose_stages(hr_decode_split *t, const hr_decode_gpu *gpu, int bloc
   return false;
 }
 
+static bool is_long(const hr_decode *d, const hr_decode_gpu *gpu, int64_t groups)
+{
+  return (double)groups * (double)d->kv_len >= (double)LONG_KEYS * (double)gpu->multiprocessors;
+}
+
 /* Of a multiprocessor. With elements of one byte, 12 were 4 to 5% faster on an H200 where a stage has one K and one V
  * head and contexts are long; with five heads 11% slower. Beyond head sizes of 128 they have too few registers. */
 static int choose_warps(const hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu, int64_t groups)
 {
   bool small = t->element_bytes == 1 && t->k_heads + t->v_heads == 2 && t->qk <= 128 && t->v <= 128;
-  bool is_long = (double)groups * (double)d->kv_len >= (double)LONG_KEYS * (double)gpu->multiprocessors;
-  return small && is_long ? WARPS_OF_SMALL_STAGES : WARPS_OF_MULTIPROCESSOR;
+  return small && is_long(d, gpu, groups) ? WARPS_OF_SMALL_STAGES : WARPS_OF_MULTIPROCESSOR;
 }
 
 /* On an H200 one block of 8 warps per multiprocessor was faster than two of 4, which have twice the splits to combine;
@@ -110,6 +116,37 @@ static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decod
   t->lets_next = gpu->early && next_may_start(t, d, gpu);
 }
 
+/* The largest group of one unit that fits. */
+static void choose_group(hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
+{
+  int64_t unit = hr_decode_units(d).q_heads, heads = hr_min64(unit, HR_DECODE_ROWS);
+  while (unit % heads != 0 || !choose_heads(t, d, gpu, heads)) /* one head fits */
+    heads--;
+}
+
+/* On an H100 pieces of 128 bytes were read 2 to 6% slower than those of two heads, and of 256 bytes up to 1%; in short
+ * calls two units leave too few groups. */
+static bool has_short_pieces(const hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
+{
+  hr_decode_unit unit = hr_decode_units(d);
+  int64_t groups = d->batch * unit.count;
+  int64_t piece = hr_max64(unit.k_heads * d->qk_dim, unit.v_heads * d->v_dim) * t->element_bytes;
+  return unit.count % 2 == 0 && piece < (groups > 2 * gpu->multiprocessors ? PIECE_BYTES_OF_MANY : PIECE_BYTES) &&
+         is_long(d, gpu, groups);
+}
+
+/* Two units in a group, unless they do not fit or their splits are no longer a cluster. */
+static void try_two_units(hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
+{
+  hr_decode_split two = *t;
+  two.cluster = 1;
+  if (!choose_heads(&two, d, gpu, 2 * hr_decode_units(d).q_heads))
+    return;
+  choose_splits(&two, d, gpu);
+  if (t->cluster == 1 || two.cluster > 1)
+    *t = two;
+}
+
 hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *gpu)
 {
   hr_decode alone = *d;
@@ -119,10 +156,10 @@ hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *
       .qk = (int)hr_round_up(d->qk_dim, 16), .v = (int)hr_round_up(d->v_dim, 16), .cluster = 1, .early = gpu->early};
   t.element_bytes = (int)hr_decode_cache_bytes(d);
   t.token_scales = d->cache_format != HR_KV_UNQUANTIZED && d->cache_scales == HR_KV_SCALE_TOKEN;
-  int64_t heads = hr_min64(hr_decode_units(d).q_heads, HR_DECODE_ROWS);
-  while (hr_decode_units(d).q_heads % heads != 0 || !choose_heads(&t, d, gpu, heads)) /* one head fits */
-    heads--;
+  choose_group(&t, d, gpu);
   choose_splits(&t, d, gpu);
+  if (has_short_pieces(&t, d, gpu))
+    try_two_units(&t, d, gpu);
   return t;
 }
 
