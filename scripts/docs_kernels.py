@@ -5,6 +5,7 @@ from docs_rows import cell, mean, median, rows, table
 INTERLEAVED = "h200/attention_gpu_vs_torch.csv"
 SUSTAINED = "h200/attention_gpu_sustained.csv"
 DECODE = "h200/decode_gpu_vs_torch.csv"
+DECODE_FLASHINFER = "h200/decode_gpu_vs_flashinfer.csv"
 LATENT = "h200/decode_latent_gpu_vs_torch.csv"
 SELECTED = "h200/sigma-sel-v.csv"
 PEERS = {"cudnn": "cuDNN", "fa3": "FlashAttention-3"}
@@ -99,24 +100,44 @@ def hopper_interleaved():
 # ---- decode ----
 
 
-def decode_call(text):
+def decode_call(text, file=DECODE):
     """The row of "8 × 4096, 32/8/8, 128": batch × keys, heads, head size."""
     sizes, heads, dim = text.split(", ")
     (batch, keys), (q, k, v) = map(int, sizes.split(" × ")), map(int, heads.split("/"))
-    found = [row for row in rows(DECODE, batch=batch, q_heads=q, k_heads=k, v_heads=v, qk_dim=int(dim)) if int(row["keys"]) == keys]
+    found = [row for row in rows(file, batch=batch, q_heads=q, k_heads=k, v_heads=v, qk_dim=int(dim)) if int(row["keys"]) == keys]
     if not found:
         raise ValueError(f"no row of {text}")
     return found[0]  # a call that is in two groups was measured twice
 
 
 def decode_times(*names):
+    """Times, and what pages of 16 tokens cost."""
     lines = []
     for name in names:
         row = decode_call(name)
-        times = (row.bound_us, row.contiguous_us, row.paged_us, row.cudnn_us, row.flash_us, row.flashinfer_us)
-        lines.append([name, *map(microseconds, times)])
-    return table(["batch × keys, heads q/k/v, head size", "bound", "contiguous", "pages of 16", "cuDNN", "FlashAttention-2", "FlashInfer"],
+        times = (row.bound_us, row.contiguous_us, row.paged_us, row.cudnn_us, row.flash_us)
+        lines.append([name, *map(microseconds, times), f"{100 * (row.paged_ratio - 1):.1f}%"])
+    return table(["batch × keys, heads q/k/v, head size", "bound", "contiguous", "pages of 16", "cuDNN", "FlashAttention-2", "pages cost"],
                  lines)
+
+
+def peers_over_ours(named=None, paged=False):
+    """The best peer's time over Headroom's in calls by name, or all: least and largest."""
+    found = [decode_call(name) for name in named] if named else rows(DECODE)
+    ratios = [min(float(r) for r in (row.cudnn_ratio, row.flash_ratio) if r) / (row.paged_ratio if paged else 1) for row in found]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+
+def pages_cost(among=lambda row: True):
+    """What pages of 16 tokens cost, least and largest."""
+    costs = [100 * (row.paged_ratio - 1) for row in rows(DECODE) if among(row)]
+    return f"{min(costs):.1f} to {max(costs):.1f}%"
+
+
+def within_bound():
+    """Calls that take at most their bytes' time at 0.98 of the rate at which the GPU reads, and 3 µs."""
+    found = rows(DECODE)
+    return f"{sum(row.contiguous_us <= row.bound_us / 0.98 + 3 for row in found)} of {len(found)}"
 
 
 def latent_times():
@@ -124,12 +145,12 @@ def latent_times():
     for row in sorted(rows(LATENT), key=lambda row: (row.q_heads, -row.batch * int(row["keys"]), -row.batch)):
         flops = 2 * row.batch * int(row["keys"]) * row.q_heads * (row.qk_dim + row.v_dim)
         read = row.batch * (int(row["keys"]) * row.qk_dim + row.q_heads * (row.qk_dim + row.v_dim)) * 2
-        by_memory = read / flops * 805e12 / 4.42e12 > 1
+        by_memory = read / flops * 800e12 / 4.449e12 > 1
         rate = f"{read / row.contiguous_us / 1e6:.2f} TB/s" if by_memory else f"{flops / row.contiguous_us / 1e6:.0f} TFLOP/s"
         lines.append([f"{row.batch} × {row['keys']}, {row.q_heads}", f"{microseconds(row.bound_us)} {'memory' if by_memory else 'GEMM'}",
                       microseconds(row.contiguous_us), microseconds(row.paged_us),
-                      f"{100 * row.bound_us / row.contiguous_us:.0f}%", rate, microseconds(row.bmm_us)])
-    return table(["batch × keys, heads", "bound", "contiguous", "pages of 64", "share of the bound", "", "bmm"], lines)
+                      f"{100 * row.bound_us / row.contiguous_us:.0f}%", rate, microseconds(row.flashinfer_us), microseconds(row.bmm_us)])
+    return table(["batch × keys, heads", "bound", "contiguous", "pages of 64", "share of the bound", "", "FlashInfer", "bmm"], lines)
 
 
 def selected_v(*sizes):
@@ -298,3 +319,9 @@ def one_thread_table():
             share = f"{100 * row.ceiling_share:.0f}% of {row.gflops / row.ceiling_share:.0f}"
             lines.append([f"`{row.kernel}`", row.dtype, f"{row.gflops:.0f}", f"{causal.gflops:.0f}", share])
     return table(["kernel", "format", "GFLOP/s", "causal", "of the probed ceiling"], lines)
+
+
+def sigma_saves(batch, keys):
+    """How much less time SIGMA's heads take than STD's, heads of 64, pages of 16, in percent."""
+    std, sigma = (decode_call(f"{batch} × {keys}, {heads}, 64") for heads in ("32/16/16", "32/4/16"))
+    return 100 * (1 - sigma.paged_us / std.paged_us)
