@@ -117,20 +117,45 @@ static hr_status explain(FILE *messages, hr_error *error)
   return failed(error, HR_ERROR_BACKEND, "gnuplot could not draw the picture", text);
 }
 
-/* The text terminal begins with a form feed, which a picture between lines of text must not have. */
-static hr_status copy(FILE *from, FILE *to, bool text, hr_error *error)
+static bool copy_bytes(FILE *from, FILE *to)
 {
   char bytes[16384];
   size_t count;
-  bool first = true;
-  rewind(from);
+  bool any = false;
   while ((count = fread(bytes, 1, sizeof bytes, from)) > 0) {
-    size_t skipped = first && text && bytes[0] == '\f' ? 1 : 0;
-    first = false;
-    if (fwrite(bytes + skipped, 1, count - skipped, to) < count - skipped)
+    any = true;
+    if (fwrite(bytes, 1, count, to) < count)
       break; /* the stream's owner says why */
   }
-  if (first)
+  return any;
+}
+
+/* The text terminal begins with a form feed and empty lines and fills every line with spaces: a picture between lines
+ * of text has one empty line before it, and no spaces at the ends of lines. */
+static bool copy_text(FILE *from, FILE *to)
+{
+  char line[4096]; /* a line has at most 160 characters */
+  bool any = false;
+  while (fgets(line, sizeof line, from)) {
+    const char *text = line + strspn(line, "\f");
+    size_t length = strlen(text);
+    while (length > 0 && strchr(" \n", text[length - 1]))
+      length--;
+    if (length == 0 && !any)
+      continue;
+    if (!any)
+      fputc('\n', to);
+    any = true;
+    fwrite(text, 1, length, to);
+    fputc('\n', to);
+  }
+  return any;
+}
+
+static hr_status copy(FILE *from, FILE *to, bool text, hr_error *error)
+{
+  rewind(from);
+  if (!(text ? copy_text(from, to) : copy_bytes(from, to)))
     return failed(error, HR_ERROR_BACKEND, "gnuplot", "the picture is empty");
   return ferror(from) ? failed(error, HR_ERROR_OUTPUT, "temporary file", strerror(errno)) : HR_OK;
 }

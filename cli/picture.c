@@ -4,6 +4,8 @@
 
 #include "gnuplot.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -61,6 +63,18 @@ static bool is_terminal_text(const char *path)
   return strcmp(path, "-") == 0;
 }
 
+/* Before anything is measured: the picture is written last. */
+static int check_folder(const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+  if (!folder)
+    return cli_fail(EXIT_OUTPUT, "out of memory for --plot");
+  int reason = access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+  free(folder);
+  return reason == 0 ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "--plot: %s: %s", path, strerror(reason));
+}
+
 int cli_check_plot(const cli_run *run)
 {
   const char *path = run->options.plot, *output = run->options.output;
@@ -79,7 +93,8 @@ int cli_check_plot(const cli_run *run)
     return cli_fail(EXIT_USAGE, "--plot: - follows a table on standard output; with another --format name a file");
   if (!is_terminal_text(path) && !to_output && strcmp(path, output) == 0)
     return cli_fail(EXIT_USAGE, "--plot: %s is the file of --output", path);
-  return cli_check_gnuplot();
+  code = is_terminal_text(path) ? CLI_GO_ON : check_folder(path);
+  return code == CLI_GO_ON ? cli_check_gnuplot() : code;
 }
 
 static int draw_to(const cli_run *run, const hr_figure *figure)

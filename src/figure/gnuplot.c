@@ -14,7 +14,7 @@
 #define DOUBLE_COLUMNS 120   /* small characters across 7 inches */
 #define KEY_SAMPLE_COLUMNS 9 /* of these: what is before an entry */
 #define TURNED_COLUMNS 34    /* characters of a line of a turned name */
-#define UPRIGHT_COLUMNS 28   /* the same of one that stands upright, where two lines at an angle would overlap */
+#define UPRIGHT_COLUMNS 32   /* the same of one that stands upright, where two lines at an angle would overlap */
 #define ROW_COLUMNS 18       /* characters of a line of the name of a heatmap's row, in one column of a paper */
 #define UPRIGHT_HEIGHT 1.6   /* inches more than the picture has for names */
 
@@ -31,13 +31,14 @@ static size_t text_columns(const hr_figure_options *options)
   return options->single ? 48 : 76;
 }
 
-/* The longest word of the names, which is not broken. */
+/* The longest part of the names that is not broken: they may be before a space and behind a "_". */
 static size_t longest_word(const hr_figure_axis *axis)
 {
   size_t longest = 0;
   for (size_t i = 0; i < axis->name_count; i++) {
     for (const char *at = axis->names[i]; *at;) {
-      size_t length = strcspn(at, " ");
+      size_t length = strcspn(at, " _");
+      length += at[length] == '_';
       longest = length > longest ? length : longest;
       at += length + strspn(at + length, " ");
     }
@@ -60,16 +61,25 @@ static bool needs_width(const hr_figure_options *options, const hr_figure *figur
   return word > name_columns_with(options, x, true) && word <= name_columns_with(options, x, false);
 }
 
+static void count_entry(const char *name, size_t *count, size_t *longest)
+{
+  size_t length = strlen(name);
+  *count += length > 0;
+  *longest = length > *longest ? length : *longest;
+}
+
 /* The entries of the legend, and the characters of the longest. Fits have no entry. */
 static size_t key_entries(const hr_figure *figure, size_t *longest)
 {
   size_t count = 0;
+  char absent[HR_GNUPLOT_WHY_SIZE];
   *longest = 0;
-  for (size_t i = 0; i < figure->series_count; i++) {
-    size_t length = strlen(figure->series[i].name);
-    count += length > 0;
-    *longest = length > *longest ? length : *longest;
-  }
+  for (size_t i = 0; i < figure->series_count; i++)
+    count_entry(figure->series[i].name, &count, longest);
+  for (size_t i = 0; i < figure->rule_count && figure->form == HR_FIGURE_LINES; i++)
+    count_entry(figure->rules[i].label, &count, longest);
+  if (figure->form == HR_FIGURE_LINES && hr_gnuplot_absent(figure, absent))
+    count_entry(absent, &count, longest);
   return count;
 }
 
@@ -97,9 +107,10 @@ static size_t key_columns(const hr_figure_options *options, const hr_figure *fig
 {
   size_t longest;
   key_entries(figure, &longest);
+  size_t across = is_text(options) ? text_columns(options) : DOUBLE_COLUMNS,
+         fit = across / (longest + KEY_SAMPLE_COLUMNS);
   if (is_text(options))
-    return 3;
-  size_t fit = DOUBLE_COLUMNS / (longest + KEY_SAMPLE_COLUMNS);
+    return fit > 3 ? 3 : fit + !fit;
   return options->single || fit == 0 ? 1 : fit;
 }
 
@@ -167,6 +178,10 @@ static void put_titles(FILE *out, const hr_figure_options *options, const hr_fig
     columns = columns * 3 / 4; /* beside the names of rows */
   fputs("set title ", out);
   hr_gnuplot_quote_lines(out, figure->title, columns);
+  if (is_text(options) && figure->y.label[0]) { /* which gnuplot leaves out, as it cannot turn it */
+    fputs(".\"\\n\".", out);
+    hr_gnuplot_quote_lines(out, figure->y.label, columns);
+  }
   fputs("\nset xlabel ", out);
   put_room_for_names(out, options, figure);
   hr_gnuplot_quote_lines(out, figure->x.label, columns);
@@ -258,21 +273,59 @@ static bool has_absent(const hr_figure *figure)
   return false;
 }
 
+/* The least and the largest rule of an axis; false if it has none. */
+static bool rule_extent(const hr_figure *figure, bool of_x, double *least, double *most)
+{
+  *least = (double)INFINITY;
+  *most = (double)-INFINITY;
+  for (size_t i = 0; i < figure->rule_count; i++) {
+    if (figure->rules[i].vertical == of_x) {
+      *least = fmin(*least, figure->rules[i].at);
+      *most = fmax(*most, figure->rules[i].at);
+    }
+  }
+  return *least <= *most;
+}
+
+/* An end of a range: this number, or where gnuplot puts it, which is at a rule or beyond it (`format`; NAN: no rule).
+ * */
+static void put_end(FILE *out, bool fixed, double end, const char *format, double rule)
+{
+  if (fixed)
+    hr_gnuplot_put(out, "%.9g", end);
+  else if (isnan(rule))
+    fputs("*", out);
+  else
+    hr_gnuplot_put(out, format, rule);
+}
+
 static void put_range(FILE *out, const hr_figure *figure, bool of_x)
 {
   const hr_figure_axis *axis = of_x ? &figure->x : &figure->y;
-  double least = 0, most = 0, margin;
-  bool fixed = figure->form == HR_FIGURE_LINES && has_absent(figure) && extent(figure, of_x, &least, &most);
+  double least = 0, most = 0, rule_least = 0, rule_most = 0;
+  bool found = figure->form == HR_FIGURE_LINES && extent(figure, of_x, &least, &most);
+  bool fixed = found && has_absent(figure), ruled = found && rule_extent(figure, of_x, &rule_least, &rule_most);
+  double margin = found ? 0.04 * (most > least ? most - least : fabs(most) + 1) : 0;
+  if (ruled && fixed) {
+    least = fmin(least, rule_least);
+    most = fmax(most, rule_most);
+  }
   hr_gnuplot_put(out, "set %srange [", of_x ? "x" : "y");
-  margin = fixed ? 0.04 * (most > least ? most - least : fabs(most) + 1) : 0;
-  if (axis->from_zero || !fixed)
-    fputs(axis->from_zero ? "0" : "*", out);
-  else
-    hr_gnuplot_put(out, "%.9g", least - margin);
-  if (!isnan(axis->most) || fixed)
-    hr_gnuplot_put(out, ":%.9g]\n", isnan(axis->most) ? most + margin : axis->most);
-  else
-    fputs(":*]\n", out);
+  put_end(out, axis->from_zero || fixed, axis->from_zero ? 0 : least - margin, "* < %.9g",
+          ruled ? rule_least - margin : (double)NAN);
+  fputs(":", out);
+  put_end(out, !isnan(axis->most) || fixed, isnan(axis->most) ? most + margin : axis->most, "%.9g < *",
+          ruled ? rule_most + margin : (double)NAN);
+  fputs("]\n", out);
+}
+
+static void put_log10(FILE *out, const hr_figure *figure, bool of_x)
+{
+  const char *name = of_x ? "x" : "y";
+  double least, most;
+  hr_gnuplot_put(out, "set logscale %s 10\nset format %s '%%g'\n", name, name);
+  if (rule_extent(figure, of_x, &least, &most) && least > 0)
+    hr_gnuplot_put(out, "set %srange [* < %.9g:%.9g < *]\n", name, least * 0.9, most * 1.1);
 }
 
 static void put_axis(FILE *out, const hr_figure_options *options, const hr_figure *figure, bool of_x)
@@ -281,30 +334,23 @@ static void put_axis(FILE *out, const hr_figure_options *options, const hr_figur
   const char *name = of_x ? "x" : "y";
   switch (axis->scale) {
   case HR_FIGURE_SCALE_LOG2: put_powers_of_two(out, figure, name, of_x); break;
-  case HR_FIGURE_SCALE_LOG10: hr_gnuplot_put(out, "set logscale %s 10\nset format %s '%%g'\n", name, name); break;
+  case HR_FIGURE_SCALE_LOG10: put_log10(out, figure, of_x); break;
   case HR_FIGURE_SCALE_NAMES: put_names(out, options, figure, of_x); break;
   case HR_FIGURE_SCALE_LINEAR: put_range(out, figure, of_x); break;
   }
 }
 
-/* Vertical lines have their label at the top, horizontal ones at the right. */
-static void put_rule(FILE *out, const hr_figure_rule *rule)
+/* The legend names a rule (gnuplot_lines.c), where no other text is in its way. */
+static void put_rules(FILE *out, const hr_figure *figure)
 {
-  double at = rule->at;
-  if (rule->vertical)
-    hr_gnuplot_put(out, "set arrow from first %.9g, graph 0 to first %.9g, graph 1", at, at);
-  else
-    hr_gnuplot_put(out, "set arrow from graph 0, first %.9g to graph 1, first %.9g", at, at);
-  fputs(" nohead lc rgb '#606060' dt 2 lw 1 back\n", out);
-  if (!rule->label[0])
-    return;
-  fputs("set label ", out);
-  hr_gnuplot_quote(out, rule->label);
-  if (rule->vertical)
-    hr_gnuplot_put(out, " at first %.9g, graph 0.97 offset 0.6,0", at);
-  else
-    hr_gnuplot_put(out, " at graph 0.98, first %.9g right offset 0,0.5", at);
-  fputs(" tc rgb '#404040' front\n", out);
+  for (size_t i = 0; i < figure->rule_count; i++) {
+    double at = figure->rules[i].at;
+    if (figure->rules[i].vertical)
+      hr_gnuplot_put(out, "set arrow from first %.9g, graph 0 to first %.9g, graph 1", at, at);
+    else
+      hr_gnuplot_put(out, "set arrow from graph 0, first %.9g to graph 1, first %.9g", at, at);
+    hr_gnuplot_put(out, " nohead lc rgb '%s' dt %zu lw 1 back\n", HR_GNUPLOT_RULE, hr_gnuplot_rule_dash(figure, i));
+  }
 }
 
 static void put_key(FILE *out, const hr_figure_options *options, const hr_figure *figure)
@@ -339,8 +385,7 @@ hr_status hr_figure_write_gnuplot(FILE *out, const hr_figure_options *options, c
   put_key(out, options, figure);
   put_axis(out, options, figure, true);
   put_axis(out, options, figure, false);
-  for (size_t i = 0; i < figure->rule_count; i++)
-    put_rule(out, &figure->rules[i]);
+  put_rules(out, figure);
   switch (figure->form) {
   case HR_FIGURE_LINES: hr_gnuplot_lines(out, options, figure); break;
   case HR_FIGURE_BARS: hr_gnuplot_bars(out, options, figure); break;

@@ -29,6 +29,16 @@ const char *hr_gnuplot_colour(size_t style);
 /** The marker of a style and an origin: filled, or hollow where the numbers were read off a picture. */
 int hr_gnuplot_marker(size_t style, hr_figure_origin origin);
 
+#define HR_GNUPLOT_RULE "#606060" /* the colour of rules */
+
+/** The dash of a rule: rules with labels differ. */
+size_t hr_gnuplot_rule_dash(const hr_figure *figure, size_t index);
+
+#define HR_GNUPLOT_WHY_SIZE 96
+
+/** The legend's text for points without a value: "no value: out of memory, not run". False if all have one. */
+bool hr_gnuplot_absent(const hr_figure *figure, char text[HR_GNUPLOT_WHY_SIZE]);
+
 /** The commands that a figure of this form needs before `plot`, and the list of `plot`. */
 void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figure *figure);
 void hr_gnuplot_bars(FILE *out, const hr_figure_options *options, const hr_figure *figure);    /* see above */

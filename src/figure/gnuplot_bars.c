@@ -3,6 +3,7 @@
 #include "figure/gnuplot.h"
 
 #include <math.h>
+#include <string.h>
 
 #define GROUP_WIDTH 0.8
 #define LABEL_COLUMNS 9
@@ -39,13 +40,46 @@ static void put_label(FILE *out, const char *text, double x, double y, const cha
   hr_gnuplot_put(out, " at first %.9g, first %.9g center offset %s front font ',7'\n", x, y, offset);
 }
 
-/* Words are smaller than numbers, and in one line, as a cell is not higher; in one column of a paper not wider. */
-static void put_cell_label(FILE *out, const hr_figure_options *options, const hr_figure_point *point, double y)
+/* Words are smaller than numbers, and in one line, as a cell is not higher; in one column of a paper not wider. The
+ * dark half of the colours has white numbers. */
+static void put_cell_label(FILE *out, const hr_figure_options *options, const hr_figure_point *point, double y,
+                           double middle)
 {
+  bool words = isnan(point->y), dark = !words && point->y > middle;
   fputs("set label ", out);
   hr_gnuplot_quote_lines(out, point->label, options->single ? 9 : sizeof point->label);
-  hr_gnuplot_put(out, " at first %.9g, first %.9g center offset 0,0 boxed front font ',%d'\n", point->x, y,
-                 isnan(point->y) ? 5 : 7);
+  hr_gnuplot_put(out, " at first %.9g, first %.9g center front tc rgb '%s' font ',%d'\n", point->x, y,
+                 dark    ? "#FFFFFF"
+                 : words ? "#404040"
+                         : "#000000",
+                 words ? (options->picture == HR_PICTURE_SVG ? 6 : 5) : 8);
+}
+
+/* The value whose colour is just dark enough for white numbers, on the logarithmic scale of colours. */
+static double middle_of(const hr_figure *figure)
+{
+  double least = (double)INFINITY, most = 0;
+  for (size_t i = 0; i < figure->series_count; i++) {
+    for (size_t j = 0; j < figure->series[i].count; j++) {
+      double value = figure->series[i].points[j].y;
+      least = value > 0 ? fmin(least, value) : least;
+      most = value > 0 ? fmax(most, value) : most;
+    }
+  }
+  return most > least ? least * pow(most / least, 0.55) : least;
+}
+
+/* gnuplot takes every character of an SVG for as wide as the widest, and would leave half of the picture empty beside
+ * the names of rows. */
+static void put_margin(FILE *out, const hr_figure_options *options, const hr_figure *figure)
+{
+  size_t longest = 0;
+  for (size_t i = 0; i < figure->y.name_count; i++) {
+    size_t length = strlen(figure->y.names[i]);
+    longest = length > longest ? length : longest;
+  }
+  if (options->picture == HR_PICTURE_SVG && !options->single)
+    hr_gnuplot_put(out, "set lmargin %.1f\n", 0.78 * (double)longest + 3);
 }
 
 static void put_plot(FILE *out, const hr_figure *figure, bool intervals)
@@ -160,6 +194,7 @@ void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_fi
     hr_gnuplot_put(out, "\nset tics font ',%d'\n",
                    options->picture == HR_PICTURE_SVG ? 8 : 6); /* pixels, else points */
   }
+  put_margin(out, options, figure);
   fputs("set palette defined (0 '#FFEA46', 0.5 '#7C7B78', 1 '#00204C')\nset logscale cb 10\nset grid noxtics noytics\n",
         out);
   fputs("set cblabel ", out);
@@ -177,12 +212,12 @@ void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_fi
     }
   }
   fputs("END\n", out);
+  double middle = middle_of(figure);
   for (size_t i = 0; i < figure->series_count; i++) {
     for (size_t j = 0; j < figure->series[i].count; j++) {
       if (figure->series[i].points[j].label[0])
-        put_cell_label(out, options, &figure->series[i].points[j], (double)i);
+        put_cell_label(out, options, &figure->series[i].points[j], (double)i, middle);
     }
   }
-  fputs("set style textbox opaque noborder margins 0.3,0.3\n", out);
   fputs("plot $cells using 1:2:($1-0.5):($1+0.5):($2-0.5):($2+0.5):3 with boxxyerror fs solid lc palette notitle", out);
 }

@@ -2,7 +2,10 @@
 /* The lines, points and bands of a gnuplot script. */
 #include "figure/gnuplot.h"
 
+#include "base/text.h"
+
 #include <math.h>
+#include <string.h>
 
 /* $s0, $s1 … are the series: x y low high. */
 static void put_data(FILE *out, const hr_figure *figure)
@@ -52,11 +55,11 @@ static void put_absent(FILE *out, const hr_figure *figure, bool text)
   }
 }
 
-static void put_absent_legend(FILE *out, const hr_figure *figure, bool text)
+bool hr_gnuplot_absent(const hr_figure *figure, char text[HR_GNUPLOT_WHY_SIZE])
 {
   static const hr_status statuses[] = {HR_ERROR_OUT_OF_MEMORY, HR_ERROR_NOT_FOUND, HR_ERROR_TIMEOUT,
                                        HR_ERROR_UNSUPPORTED};
-  bool found[4] = {false};
+  bool found[4] = {false}, any = false;
   for (size_t i = 0; i < figure->series_count; i++) {
     for (size_t j = 0; j < figure->series[i].count; j++) {
       const hr_figure_point *point = &figure->series[i].points[j];
@@ -65,10 +68,38 @@ static void put_absent_legend(FILE *out, const hr_figure *figure, bool text)
     }
   }
   for (size_t k = 0; k < 4; k++) {
+    size_t used = any ? strlen(text) : 0;
     if (found[k])
-      hr_gnuplot_put(out, ", NaN with points pt %s ps 0.7 lc rgb '#404040' title 'no value: %s'", cross_type(text),
-                     absence(statuses[k]));
+      hr_write_text(text + used, HR_GNUPLOT_WHY_SIZE - used, "%s%s", any ? ", " : "no value: ", absence(statuses[k]));
+    any = any || found[k];
   }
+  return any;
+}
+
+size_t hr_gnuplot_rule_dash(const hr_figure *figure, size_t index)
+{
+  size_t labelled = 0;
+  for (size_t i = 0; i < index; i++)
+    labelled += figure->rules[i].label[0] != '\0';
+  return figure->rules[index].label[0] ? 2 + labelled % 4 : 2;
+}
+
+/* What is not a series: the rules that have a label, and points without a value. */
+static void put_other_entries(FILE *out, const hr_figure *figure, bool text)
+{
+  char absent[HR_GNUPLOT_WHY_SIZE];
+  for (size_t i = 0; i < figure->rule_count; i++) {
+    if (!figure->rules[i].label[0])
+      continue;
+    if (text)
+      fputs(", NaN with points pt '-' title ", out);
+    else
+      hr_gnuplot_put(out, ", NaN with lines lw 1 dt %zu lc rgb '%s' title ", hr_gnuplot_rule_dash(figure, i),
+                     HR_GNUPLOT_RULE);
+    hr_gnuplot_quote(out, figure->rules[i].label);
+  }
+  if (hr_gnuplot_absent(figure, absent))
+    hr_gnuplot_put(out, ", NaN with points pt %s ps 0.7 lc rgb '#404040' title '%s'", cross_type(text), absent);
 }
 
 static void put_title(FILE *out, const hr_figure_series *series)
@@ -133,7 +164,7 @@ static void put_intervals(FILE *out, size_t index, const hr_figure_series *serie
   *separator = any ? ", " : *separator;
 }
 
-static void put_labels(FILE *out, const hr_figure *figure)
+static void put_labels(FILE *out, const hr_figure *figure, bool text)
 {
   for (size_t i = 0; i < figure->series_count; i++) {
     for (size_t j = 0; j < figure->series[i].count; j++) {
@@ -142,7 +173,8 @@ static void put_labels(FILE *out, const hr_figure *figure)
         continue;
       fputs("set label ", out);
       hr_gnuplot_quote(out, point->label);
-      hr_gnuplot_put(out, " at first %.9g, first %.9g offset 0.7,0.4 front\n", point->x, point->y);
+      hr_gnuplot_put(out, " at first %.9g, first %.9g offset %s front\n", point->x, point->y,
+                     text ? "2,0" : "0.7,0.4"); /* in text a label above would be the next line's */
     }
   }
 }
@@ -167,7 +199,7 @@ void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figu
   bool text = options->picture == HR_PICTURE_TEXT;
   put_data(out, figure);
   put_absent(out, figure, text);
-  put_labels(out, figure);
+  put_labels(out, figure, text);
   if (!text)
     put_bands(out, figure, &separator);
   for (size_t i = 0; i < figure->series_count; i++) {
@@ -180,5 +212,5 @@ void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figu
     separator = ", ";
     put_line(out, i, series, text);
   }
-  put_absent_legend(out, figure, text);
+  put_other_entries(out, figure, text);
 }

@@ -37,8 +37,8 @@ void hr_gnuplot_quote(FILE *out, const char *text)
   fputc('\'', out);
 }
 
-/* The bytes of the longest beginning of `text` that fits into the columns and ends before a space, or at the end. Where
- * there is no column, it has one character. */
+/* The bytes of the longest beginning of `text` that fits into the columns and ends before a space, behind a "_" (where
+ * a name of an operator or a kernel may be broken), or at the end. Where there is no column, it has one character. */
 static size_t line_length(const char *text, size_t columns)
 {
   size_t at = 0, fits = 0;
@@ -46,7 +46,7 @@ static size_t line_length(const char *text, size_t columns)
     uint32_t character;
     size_t length = hr_utf8_decode(text + at, &character);
     at += length > 0 ? length : 1;
-    if (text[at] == ' ' || !text[at])
+    if (text[at] == ' ' || !text[at] || text[at - 1] == '_')
       fits = at;
   }
   return fits > 0 ? fits : at;

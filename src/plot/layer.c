@@ -11,7 +11,12 @@
 
 static void label_time(hr_figure_point *point)
 {
-  hr_write_text(point->label, sizeof point->label, "%.3g", point->y);
+  hr_write_text(point->label, sizeof point->label,
+                point->y < 0.9995  ? "%.3g"
+                : point->y < 9.995 ? "%.2f"
+                : point->y < 99.95 ? "%.1f"
+                                   : "%.0f",
+                point->y);
 }
 
 static double unit_of(double longest_ns, const char **name)

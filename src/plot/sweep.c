@@ -24,13 +24,19 @@ static bool is_of_cases(const hr_plot_sweep *plot)
 
 /* ---- axes and texts ---- */
 
-/* By the longest time. */
-static void choose_unit(hr_plot_sweep *plot)
+/* By the longest time: a logarithmic axis keeps ms for longer, as it shows short times too. Rates below 1 TFLOP/s are
+ * of CPUs alone, beside which nothing else is drawn but other rates of CPUs. */
+static void choose_units(hr_plot_sweep *plot)
 {
-  double longest = 0;
-  for (size_t i = 0; i < plot->rows.count; i++)
+  double longest = 0, highest = 0, seconds = plot->view == HR_VIEW_TIME && !plot->about.x_log2 ? 1e9 : 1e10;
+  for (size_t i = 0; i < plot->rows.count; i++) {
     longest = fmax(longest, plot->rows.rows[i].median);
-  plot->unit_ns = plot->rows.count > 0 && longest < 1e6 ? 1e3 : longest < 1e10 ? 1e6 : 1e9;
+    highest = fmax(highest, plot->rows.rows[i].rate);
+  }
+  plot->unit_ns = plot->rows.count > 0 && longest < 1e6 ? 1e3 : longest < seconds ? 1e6 : 1e9;
+  bool predicted = plot->options->predicted && plot->options->predicted->kind != HR_HARDWARE_CPU;
+  bool small = hr_plot_only_cpus(plot) && highest > 0 && highest < 1e12 && !predicted && !plot->options->peers;
+  plot->unit_flops = small ? 1e9 : 1e12;
 }
 
 static void label_y(const hr_plot_sweep *plot)
@@ -39,8 +45,9 @@ static void label_y(const hr_plot_sweep *plot)
   switch (plot->view) {
   case HR_VIEW_RATE:
     hr_copy_text(label, sizeof label,
-                 plot->about.view == HR_VIEW_RATE && plot->about.y_label[0] ? plot->about.y_label
-                                                                            : "Throughput (TFLOP/s)");
+                 plot->unit_flops < 1e12                                      ? "Throughput (GFLOP/s)"
+                 : plot->about.view == HR_VIEW_RATE && plot->about.y_label[0] ? plot->about.y_label
+                                                                              : "Throughput (TFLOP/s)");
     break;
   case HR_VIEW_GAIN: hr_write_text(label, sizeof label, "Time of %s over time", plot->about.baseline); break;
   case HR_VIEW_SHARES:
@@ -137,8 +144,8 @@ static void note(const hr_plot_sweep *plot)
     add_to_note(plot->figure, text);
   }
   if (plot->options->predicted && plot->view <= HR_VIEW_TIME) {
-    hr_write_text(text, sizeof text, "predictions for %s: within a factor of %.2f", plot->options->predicted->name,
-                  1 + plot->options->predicted->error_band);
+    hr_write_text(text, sizeof text, "predictions for %s: nine of ten times lie in the band",
+                  plot->options->predicted->name);
     add_to_note(plot->figure, text);
   }
   if (plot->about.source[0] && plot->options->published) {
@@ -219,7 +226,7 @@ static bool has_value(const hr_figure *figure)
 static hr_status make(hr_plot_sweep *plot, hr_error *error)
 {
   HR_TRY(check_view(plot, error));
-  choose_unit(plot);
+  choose_units(plot);
   set_axes(plot);
   title(plot);
   note(plot);

@@ -13,14 +13,23 @@ typedef struct hr_plot_sweep {
   hr_view view;
   hr_plot_rows rows;
   hr_figure *figure;
-  double unit_ns; /* of times in the figure */
+  double unit_ns;    /* of times in the figure */
+  double unit_flops; /* of its rates, in FLOP/s */
 } hr_plot_sweep;
 
 /** The name of a case of the sweep that the row is of; "?" if it has none of this number. */
 const char *hr_plot_case(const hr_plot_sweep *plot, bool small, double number);
 
-/** The value that the view shows of a time and a rate (FLOP/s): TFLOP/s, or the time in plot->unit_ns. */
+/** The value that the view shows of a time and a rate (FLOP/s): the rate in plot->unit_flops, or the time in
+ *  plot->unit_ns. */
 double hr_plot_shown(const hr_plot_sweep *plot, double time_ns, double flops_per_s);
+
+/** Whether there are rows, all of CPUs: those have sizes of their own, beside which the co-design paper's points of
+ *  GPUs do not belong. */
+bool hr_plot_only_cpus(const hr_plot_sweep *plot);
+
+/** Gives a point its value as a label, in three digits. */
+void hr_plot_label(hr_figure_point *point);
 
 /** Adds the measured lines, a series each with the interval of the median. */
 void hr_plot_add_lines(hr_plot_sweep *plot);

@@ -43,20 +43,12 @@ void hr_plot_add_lines(hr_plot_sweep *plot)
     const hr_plot_row *row = &plot->rows.rows[i];
     char name[HR_FIGURE_TEXT];
     hr_plot_line_name(&plot->rows, row, row->product, name, sizeof name);
+    if (plot->options->peers) /* their lines are of calls that take turns */
+      hr_write_text(name + strlen(name), sizeof name - strlen(name), ", Headroom, each call alone");
     if (begins_line(&plot->rows, i))
       series = hr_figure_add_series(plot->figure, name, HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
     hr_figure_add_point(plot->figure, series, point_of(plot, row, x_of(plot, row)));
   }
-}
-
-static void add_label(hr_figure_point *point)
-{
-  if (!isnan(point->y))
-    hr_write_text(point->label, sizeof point->label,
-                  point->y < 9.995   ? "%.2f"
-                  : point->y < 99.95 ? "%.1f"
-                                     : "%.0f",
-                  point->y);
 }
 
 void hr_plot_add_bars(hr_plot_sweep *plot)
@@ -67,7 +59,7 @@ void hr_plot_add_bars(hr_plot_sweep *plot)
     hr_plot_line_name(&plot->rows, row, row->product, name, sizeof name);
     size_t series = hr_figure_series_named(plot->figure, name, HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
     hr_figure_point point = point_of(plot, row, x_of(plot, row));
-    add_label(&point);
+    hr_plot_label(&point);
     hr_figure_add_point(plot->figure, series, point);
   }
 }
@@ -92,7 +84,7 @@ void hr_plot_add_heatmap(hr_plot_sweep *plot)
     hr_write_text(column, sizeof column, "%.10g", row->x);
     hr_figure_point point =
         point_of(plot, row, (double)hr_figure_name(figure, &figure->x, case_name ? case_name : column));
-    add_label(&point);
+    hr_plot_label(&point);
     if (isnan(point.y))
       hr_write_text(point.label, sizeof point.label, "%s",
                     row->status == HR_ERROR_OUT_OF_MEMORY ? "out of memory"

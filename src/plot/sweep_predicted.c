@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "experiment/sweep/sweep.h"
 
 #include <headroom/predict.h>
 
@@ -46,7 +47,8 @@ static void share_style(hr_figure *figure, size_t band, const char *name)
   }
 }
 
-static void add_point(hr_plot_sweep *plot, const hr_sweep_point *point, double time_ns)
+/* A rate is highest where the time is shortest. */
+static void add_point(hr_plot_sweep *plot, const hr_sweep_point *point, const hr_sweep_time *time)
 {
   const hr_hardware *hardware = plot->options->predicted;
   hr_figure *figure = plot->figure;
@@ -59,11 +61,12 @@ static void add_point(hr_plot_sweep *plot, const hr_sweep_point *point, double t
   if (band == count && !bars)
     share_style(figure, band, point->series);
   bool names = figure->x.scale == HR_FIGURE_SCALE_NAMES;
-  double flops = flops_of(point), factor = 1 + hardware->error_band;
+  double flops = flops_of(point);
+  bool rate = plot->view == HR_VIEW_RATE;
   double x = names ? (double)hr_figure_name(figure, &figure->x, point->x_name) : (double)point->x;
-  hr_figure_point value = hr_figure_value(x, hr_plot_shown(plot, time_ns, flops / time_ns * 1e9));
-  value.low = value.y / factor;
-  value.high = value.y * factor;
+  hr_figure_point value = hr_figure_value(x, hr_plot_shown(plot, time->ns, flops / time->ns * 1e9));
+  value.low = rate ? value.y * time->ns / time->high_ns : value.y * time->low_ns / time->ns;
+  value.high = rate ? value.y * time->ns / time->low_ns : value.y * time->high_ns / time->ns;
   if (bars)
     hr_write_text(value.label, sizeof value.label, value.y < 99.95 ? "%.1f" : "%.0f", value.y);
   hr_figure_add_point(figure, band, value);
@@ -76,13 +79,13 @@ hr_status hr_plot_add_predicted(hr_plot_sweep *plot, hr_error *error)
   size_t count = hr_sweep_describe(sweep).point_count;
   for (size_t i = 0; i < count; i++) {
     hr_sweep_point point;
-    double time_ns;
+    hr_sweep_time time = {0, 0, 0};
     HR_TRY(hr_sweep_point_at(sweep, i, plot->options->predicted_dtype, &point, error));
     if (plot->options->series && !strstr(point.series, plot->options->series))
       continue;
-    hr_status status = hr_sweep_predict(hardware, &point, &time_ns, error);
+    hr_status status = hr_sweep_predict_time(hardware, &point, &time, error);
     if (status == HR_OK)
-      add_point(plot, &point, time_ns);
+      add_point(plot, &point, &time);
     else if (status != HR_ERROR_UNSUPPORTED && status != HR_ERROR_OUT_OF_MEMORY)
       return status;
   }

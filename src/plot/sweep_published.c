@@ -49,7 +49,7 @@ static void take_codesign(void *context, const hr_published_row *row)
   bool names = figure->x.scale == HR_FIGURE_SCALE_NAMES;
   hr_figure_point point = hr_figure_value(names ? (double)hr_figure_name(figure, &figure->x, x) : number, rate);
   if (names)
-    hr_write_text(point.label, sizeof point.label, rate < 9.995 ? "%.2f" : rate < 99.95 ? "%.1f" : "%.0f", rate);
+    hr_plot_label(&point);
   bool read_off;
   const char *accuracy = hr_published_accuracy(row, &read_off);
   if (!isnan(point.x))
@@ -89,7 +89,10 @@ static void add_attention(hr_plot_sweep *plot, const hr_published_row *row, cons
     char column[32];
     hr_write_text(column, sizeof column, "%.10g", length);
     point.x = (double)hr_figure_name(figure, &figure->x, column);
-    hr_write_text(point.label, sizeof point.label, isnan(mean) ? "not run" : "%.1f", point.y);
+    if (isnan(mean))
+      hr_write_text(point.label, sizeof point.label, "not run");
+    else
+      hr_plot_label(&point);
   }
   if (series == count && heatmap)
     hr_figure_name(figure, &figure->y, name);
@@ -129,13 +132,17 @@ static void take_sigma(void *context, const hr_published_row *row)
 
 /* ---- which ---- */
 
-/* The published points are of a GPU's sizes, at which a CPU's rows are not. */
-static bool only_cpus(const hr_plot_sweep *plot)
+/* ---- figure 20: its readings are of all peaks and of all sizes between them, not of a size each ---- */
+
+static void take_level(void *context, const hr_published_row *row)
 {
-  size_t cpus = 0;
-  for (size_t i = 0; i < plot->rows.count; i++)
-    cpus += plot->rows.rows[i].cpu;
-  return cpus > 0 && cpus == plot->rows.count;
+  hr_plot_sweep *plot = context;
+  char label[HR_FIGURE_TEXT];
+  if (strcmp(hr_published_text(row, "place"), plot->about.name) != 0 ||
+      strcmp(hr_published_text(row, "unit"), "TFLOP/s") != 0)
+    return;
+  hr_write_text(label, sizeof label, "A100, %s, %s", hr_published_text(row, "what"), hr_published_accuracy(row, NULL));
+  hr_figure_add_rule(plot->figure, false, hr_published_number(row, "value"), label);
 }
 
 hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error)
@@ -145,7 +152,8 @@ hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error)
     return hr_published_read("attention-forward", take_attention, plot, error);
   if (strcmp(name, "sigma-ket") == 0 && plot->view == HR_VIEW_TIME)
     return hr_published_read("sigma-kernel-times", take_sigma, plot, error);
-  return plot->view == HR_VIEW_RATE && !only_cpus(plot)
-             ? hr_published_read("codesign-figures", take_codesign, plot, error)
-             : HR_OK;
+  if (plot->view != HR_VIEW_RATE || hr_plot_only_cpus(plot))
+    return HR_OK;
+  HR_TRY(hr_published_read("codesign-figures", take_codesign, plot, error));
+  return hr_published_read("codesign-values", take_level, plot, error);
 }

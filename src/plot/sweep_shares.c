@@ -57,8 +57,17 @@ static const char *part_of(const hr_plot_sweep *plot, const char *name)
 
 /* One bar: percent of each part. */
 typedef struct bar {
+  char name[HR_FIGURE_TEXT];
   double percent[PARTS_MOST]; /* by the index of the part's series */
 } bar;
+
+/* All bars, before they are in the figure's order. */
+typedef struct bars {
+  hr_plot_sweep *plot;
+  bar *items;
+  size_t count;
+  bool out_of_memory;
+} bars;
 
 static void add_part(const hr_plot_sweep *plot, bar *to, const char *part, double percent)
 {
@@ -68,14 +77,57 @@ static void add_part(const hr_plot_sweep *plot, bar *to, const char *part, doubl
   }
 }
 
-static void add_bar(hr_plot_sweep *plot, const char *name, const bar *from)
+static void keep_bar(bars *all, const char *name, const bar *one)
 {
-  size_t x = hr_figure_name(plot->figure, &plot->figure->x, name);
+  bar *moved = realloc(all->items, (all->count + 1) * sizeof *moved);
+  all->out_of_memory |= !moved;
+  if (!moved)
+    return;
+  all->items = moved;
+  all->items[all->count] = *one;
+  hr_write_text(moved[all->count].name, sizeof one->name, "%s", name);
+  all->count++;
+  double sum = 0;
+  for (size_t i = 0; i < PARTS_MOST; i++)
+    sum += one->percent[i];
+  hr_figure_axis *y = &all->plot->figure->y;
+  y->most = fmax(y->most, sum - 1e-6);
+}
+
+static void add_bar(hr_plot_sweep *plot, const bar *from)
+{
+  size_t x = hr_figure_name(plot->figure, &plot->figure->x, from->name);
   for (size_t i = 0; i < plot->figure->series_count && x != HR_FIGURE_NONE; i++) {
     hr_figure_point point = hr_figure_value((double)x, from->percent[i]);
     hr_write_text(point.label, sizeof point.label, "%.0f", from->percent[i]);
     if (from->percent[i] > 0)
       hr_figure_add_point(plot->figure, i, point);
+  }
+}
+
+/* Whether a bar is of this case: its name begins with the case's, and a comma. */
+static bool is_of_case(const bar *one, const char *name)
+{
+  size_t length = strlen(name);
+  return strncmp(one->name, name, length) == 0 && one->name[length] == ',';
+}
+
+/* Bars of one case stand beside each other: measured, predicted, published. */
+static void add_bars(bars *all)
+{
+  const hr_sweep *sweep = all->plot->sweep;
+  for (size_t i = 0; i < sweep->case_count; i++) {
+    for (size_t j = 0; j < all->count; j++) {
+      if (is_of_case(&all->items[j], sweep->case_names[i]))
+        add_bar(all->plot, &all->items[j]);
+    }
+  }
+  for (size_t j = 0; j < all->count; j++) {
+    bool known = false;
+    for (size_t i = 0; i < sweep->case_count && !known; i++)
+      known = is_of_case(&all->items[j], sweep->case_names[i]);
+    if (!known)
+      add_bar(all->plot, &all->items[j]);
   }
 }
 
@@ -93,9 +145,10 @@ static const char *next_part(const char *text, char *name, size_t size, double *
   return rest + (*rest == ' ');
 }
 
-static void add_row(hr_plot_sweep *plot, const hr_plot_row *row)
+static void add_row(bars *all, const hr_plot_row *row)
 {
-  bar one = {{0}};
+  const hr_plot_sweep *plot = all->plot;
+  bar one = {.percent = {0}};
   char name[HR_FIGURE_TEXT], who[HR_FIGURE_TEXT];
   double sum = 0, time_ns;
   for (const char *at = row->parts; *at;) {
@@ -111,14 +164,15 @@ static void add_row(hr_plot_sweep *plot, const hr_plot_row *row)
   hr_plot_line_name(&plot->rows, row, "measured", who, sizeof who);
   hr_write_text(name, sizeof name, "%s, %s", hr_plot_case(plot, row->cpu, row->x), who);
   if (sum > 0)
-    add_bar(plot, name, &one);
+    keep_bar(all, name, &one);
 }
 
 /* ---- predicted ---- */
 
-static void add_step(hr_plot_sweep *plot, const hr_sweep_point *point, const hr_step *step)
+static void add_step(bars *all, const hr_sweep_point *point, const hr_step *step)
 {
-  bar one = {{0}};
+  const hr_plot_sweep *plot = all->plot;
+  bar one = {.percent = {0}};
   double sum = 0;
   for (size_t i = 0; i < step->operators.count; i++)
     sum += step->operators.items[i].in_layer ? step->predictions[i].time_ns : 0;
@@ -130,11 +184,12 @@ static void add_step(hr_plot_sweep *plot, const hr_sweep_point *point, const hr_
   }
   char name[HR_FIGURE_TEXT];
   hr_write_text(name, sizeof name, "%s, predicted for %s", point->x_name, plot->options->predicted->name);
-  add_bar(plot, name, &one);
+  keep_bar(all, name, &one);
 }
 
-static hr_status add_predicted(hr_plot_sweep *plot, hr_error *error)
+static hr_status add_predicted(bars *all, hr_error *error)
 {
+  const hr_plot_sweep *plot = all->plot;
   const hr_hardware *hardware = plot->options->predicted;
   const hr_sweep *sweep = hardware->kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
   hr_step *step = malloc(sizeof *step);
@@ -145,7 +200,7 @@ static hr_status add_predicted(hr_plot_sweep *plot, hr_error *error)
     if (status == HR_OK)
       status = hr_predict_step(hardware, &point.model, &point.workload, step, error);
     if (status == HR_OK)
-      add_step(plot, &point, step);
+      add_step(all, &point, step);
   }
   free(step);
   return status;
@@ -163,7 +218,7 @@ static const char *published_part(const char *word)
 }
 
 typedef struct reading {
-  hr_plot_sweep *plot;
+  bars *all;
   char name[HR_FIGURE_TEXT]; /* of the bar */
   bar one;
 } reading;
@@ -171,27 +226,27 @@ typedef struct reading {
 static void end_bar(reading *r)
 {
   if (r->name[0])
-    add_bar(r->plot, r->name, &r->one);
+    keep_bar(r->all, r->name, &r->one);
   r->name[0] = '\0';
-  r->one = (bar){{0}};
+  r->one = (bar){.percent = {0}};
 }
 
 static void take_share(void *context, const hr_published_row *row)
 {
   reading *r = context;
   char name[HR_FIGURE_TEXT];
-  if (strcmp(hr_published_text(row, "place"), r->plot->about.name) != 0)
+  if (strcmp(hr_published_text(row, "place"), r->all->plot->about.name) != 0)
     return;
   hr_write_text(name, sizeof name, "%s, paper, %s", hr_published_text(row, "of"), hr_published_accuracy(row, NULL));
   if (strcmp(name, r->name) != 0)
     end_bar(r);
   hr_write_text(r->name, sizeof r->name, "%s", name);
-  add_part(r->plot, &r->one, published_part(hr_published_text(row, "what")), hr_published_number(row, "value"));
+  add_part(r->all->plot, &r->one, published_part(hr_published_text(row, "what")), hr_published_number(row, "value"));
 }
 
-static hr_status add_published(hr_plot_sweep *plot, hr_error *error)
+static hr_status add_published(bars *all, hr_error *error)
 {
-  reading r = {.plot = plot};
+  reading r = {.all = all};
   HR_TRY(hr_published_read("codesign-values", take_share, &r, error));
   end_bar(&r);
   return HR_OK;
@@ -204,9 +259,19 @@ hr_status hr_plot_add_shares(hr_plot_sweep *plot, hr_error *error)
   plot->figure->x.scale = HR_FIGURE_SCALE_NAMES;
   for (size_t i = 0; order[i]; i++)
     hr_figure_add_series(plot->figure, order[i], HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  plot->figure->y.most = 100; /* or what a bar of readings sums to */
+  bars all = {.plot = plot};
+  hr_status status = HR_OK;
   for (size_t i = 0; i < plot->rows.count; i++)
-    add_row(plot, &plot->rows.rows[i]);
+    add_row(&all, &plot->rows.rows[i]);
   if (plot->options->predicted)
-    HR_TRY(add_predicted(plot, error));
-  return plot->options->published ? add_published(plot, error) : HR_OK;
+    status = add_predicted(&all, error);
+  if (status == HR_OK && plot->options->published)
+    status = add_published(&all, error);
+  if (status == HR_OK && all.out_of_memory)
+    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the bars of a figure");
+  if (status == HR_OK)
+    add_bars(&all);
+  free(all.items);
+  return status;
 }

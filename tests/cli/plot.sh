@@ -62,6 +62,8 @@ expect "rows of one device in two files are two lines" test "$(count 'id="gnuplo
 COLUMNS=80 "$H" plot fig24 fig24.csv --dtype bf16 > a.txt || say "text is drawn"
 expect "text has no control characters" test "$(tr -d '\n -~' < a.txt | wc -c)" = 0
 expect "text is as wide as the terminal" test "$(wc -L < a.txt)" -le 80
+expect "text names what its y axis shows" grep -qF 'Throughput (TFLOP/s)' a.txt
+expect "text has no spaces at the ends of lines" test "$(count ' $' a.txt)" = 0
 expect "text has no grid, which looks like a line" test "$(tr -cd '*' < a.txt | wc -c)" = 0
 expect "measured and published points have different letters" grep -qE ' g +h/a = 64, A100' a.txt
 "$H" results import -q --db store.db fig24.csv > log
@@ -87,7 +89,7 @@ expect "the break-even of the picture is that of the script's table" sh -c '
 # ---- peers ----
 peers=$data/h200/figure-12_gpu_vs_torch.csv
 "$H" plot fig12 "$data/h200/figure-12.csv" --dtype bf16 --no-published --peers "$peers" -o peers.svg || say "peers are drawn"
-for text in 'Headroom, bf16, interleaved' 'cuDNN, bf16, interleaved' 'FlashAttention-2, bf16, interleaved'; do
+for text in 'a: 128, Headroom, each call alone' 'Headroom, bf16, interleaved' 'cuDNN, bf16, interleaved' 'FlashAttention-2, bf16, interleaved'; do
   expect "the picture has the text $text" grep -qF "$text" peers.svg
 done
 refuses 3 'no row has the tier fig24 and its number format' plot fig24 fig24.csv --peers "$peers" -o none.svg
@@ -148,6 +150,7 @@ for picture in '-f text' '-o crowd.svg' '-o crowd.svg --width single'; do
   timeout -k 1 20 "$H" plot ./crowd.json --predict h200 $picture > out || say "90 names below an axis: $picture"
 done
 refuses 2 '--plot: - follows a table' advise llama-3-8b -d h200 -f json --plot -
+refuses 5 '--plot: none/a.svg: No such file or directory' search llama-3-8b --plot none/a.svg
 refuses 2 '--plot: the roofline needs --device' describe llama-3-8b --plot a.svg
 refuses 2 '--width: needs --plot' search llama-3-8b --width single
 refuses 2 '--plot: draws one sweep' sweep fig24 fig23 --plot a.svg

@@ -126,6 +126,76 @@ static void every_text_is_in_single_quotes_in_a_script(void **state)
   hr_figure_free(done);
 }
 
+static bool has_line(const char *script, const char *begin, const char *text)
+{
+  const char *line = strstr(script, begin), *found = line ? strstr(line, text) : NULL;
+  return found && found < strchr(line, '\n');
+}
+
+/* A rule at 3 with values of 1 and 2: gnuplot has to put the end of the axis beyond it. */
+static void rules_are_within_the_axis_and_named_in_the_legend(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  size_t line = hr_figure_add_series(figure, "a", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  figure->y.from_zero = false;
+  strcpy(figure->y.label, "Time (ms)");
+  hr_figure_add_point(figure, line, hr_figure_value(0, 1));
+  hr_figure_add_point(figure, line, hr_figure_value(1, 2));
+  hr_figure_add_rule(figure, false, 3, "limit");
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_non_null(strstr(script, "set yrange [* < 2.96:3.04 < *]\n")); /* 4% of what the points span */
+  assert_true(has_line(script, "plot ", "title 'limit'"));
+  assert_null(strstr(script, "set label"));
+  free(script);
+  script = script_of(done, HR_PICTURE_TEXT);
+  assert_true(has_line(script, "set title", "'Time (ms)'")); /* which the text terminal leaves out at the axis */
+  free(script);
+  hr_figure_free(done);
+}
+
+static void a_legend_names_why_values_are_missing_once(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  size_t line = hr_figure_add_series(figure, "a", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  static const hr_status statuses[] = {HR_OK, HR_ERROR_OUT_OF_MEMORY, HR_ERROR_NOT_FOUND, HR_ERROR_OUT_OF_MEMORY};
+  for (int i = 0; i < 4; i++) {
+    hr_figure_point point = hr_figure_value(i, i == 0 ? 1 : (double)NAN);
+    point.status = statuses[i];
+    hr_figure_add_point(figure, line, point);
+  }
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_true(has_line(script, "plot ", "title 'no value: out of memory, not run'"));
+  free(script);
+  hr_figure_free(done);
+}
+
+/* White on the dark half of a logarithmic scale from 1 to 100: above 100 to the power of 0.55, 12.6. */
+static void numbers_of_dark_cells_are_white(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  static const double values[] = {1, 12, 13, 100};
+  figure->form = HR_FIGURE_HEATMAP;
+  figure->x.scale = figure->y.scale = HR_FIGURE_SCALE_NAMES;
+  size_t row = hr_figure_add_series(figure, "row", HR_FIGURE_MARK_POINTS, HR_FIGURE_MEASURED);
+  hr_figure_name(figure, &figure->y, "row");
+  for (int i = 0; i < 4; i++) {
+    char name[8] = {(char)('a' + i)};
+    hr_figure_point point = hr_figure_value((double)hr_figure_name(figure, &figure->x, name), values[i]);
+    strcpy(point.label, name);
+    hr_figure_add_point(figure, row, point);
+  }
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_true(has_line(script, "set label 'b'", "#000000") && has_line(script, "set label 'c'", "#FFFFFF"));
+  free(script);
+  hr_figure_free(done);
+}
+
 static void a_figure_without_points_has_no_script(void **state)
 {
   (void)state;
@@ -144,6 +214,9 @@ int main(void)
       cmocka_unit_test(series_and_names_are_found_again_by_their_text),
       cmocka_unit_test(texts_lose_control_characters),
       cmocka_unit_test(every_text_is_in_single_quotes_in_a_script),
+      cmocka_unit_test(rules_are_within_the_axis_and_named_in_the_legend),
+      cmocka_unit_test(a_legend_names_why_values_are_missing_once),
+      cmocka_unit_test(numbers_of_dark_cells_are_white),
       cmocka_unit_test(a_figure_without_points_has_no_script),
       cmocka_unit_test(a_path_names_the_kind_of_picture_by_its_end),
   };

@@ -5,6 +5,7 @@
 #include "figure/figure.h"
 
 #include <headroom/plot.h>
+#include <headroom/predict.h>
 #include <headroom/resolve.h>
 
 #include <math.h>
@@ -43,7 +44,8 @@ static void tear_down(fixture *f)
 }
 
 /* A row of a point with this median; 0 ns: out of memory. */
-static void add_row(fixture *f, size_t index, const char *product, const char *date, double median_ns)
+static void add_row_of(fixture *f, const char *device, size_t index, const char *product, const char *date,
+                       double median_ns)
 {
   hr_sweep_point point;
   hr_result row = hr_result_default();
@@ -53,7 +55,7 @@ static void add_row(fixture *f, size_t index, const char *product, const char *d
   strcpy(row.sweep, hr_sweep_describe(f->sweep).name);
   strcpy(row.series, point.series);
   strcpy(row.axes, point.axes);
-  strcpy(row.device, "cuda:0");
+  strcpy(row.device, device);
   strcpy(row.product, product);
   hr_result_set_gemm(&row, &point.gemm);
   hr_measurement *m = &row.measurement;
@@ -65,6 +67,11 @@ static void add_row(fixture *f, size_t index, const char *product, const char *d
     m->flops_per_s = 1e9 / median_ns * 1e12; /* 1e12 FLOPs: 1 TFLOP/s at 1 s */
   }
   assert_int_equal(hr_store_append(f->store, &row, &f->error), HR_OK);
+}
+
+static void add_row(fixture *f, size_t index, const char *product, const char *date, double median_ns)
+{
+  add_row_of(f, "cuda:0", index, product, date, median_ns);
 }
 
 static hr_status draw(fixture *f, const hr_plot_options *options)
@@ -180,7 +187,8 @@ static void a_slope_is_the_exponent_of_a_line(void **state)
   tear_down(&f);
 }
 
-static void predictions_are_a_band_by_the_error_of_the_device(void **state)
+/* A rate is high where the time is low. */
+static void a_band_is_the_interval_of_each_prediction(void **state)
 {
   (void)state;
   fixture f;
@@ -194,7 +202,14 @@ static void predictions_are_a_band_by_the_error_of_the_device(void **state)
   const hr_figure_series *band = series_named(&f, "n = 16, predicted for h200");
   assert_int_equal(band->mark, HR_FIGURE_MARK_BAND);
   assert_int_equal(band->count, 3);
-  assert_true(fabs(band->points[1].high / band->points[1].y - (1 + hardware.error_band)) < 1e-9);
+  for (size_t i = 0; i < 3; i++) {
+    hr_sweep_point point;
+    hr_prediction prediction;
+    assert_int_equal(hr_sweep_point_at(f.sweep, i, HR_BF16, &point, &f.error), HR_OK);
+    assert_int_equal(hr_predict_gemm(&hardware, &point.gemm, &prediction, &f.error), HR_OK);
+    assert_true(fabs(band->points[i].high / band->points[i].y / (prediction.time_ns / prediction.low_ns) - 1) < 1e-9);
+    assert_true(fabs(band->points[i].low / band->points[i].y / (prediction.time_ns / prediction.high_ns) - 1) < 1e-9);
+  }
   tear_down(&f);
 }
 
@@ -228,6 +243,59 @@ static void the_shares_of_a_layer_are_those_of_its_operators(void **state)
     assert_true(fabs(series->points[0].y - parts[i].percent) < 1e-9);
   }
   assert_int_equal(series_named(&f, "Flash")->count, 0);
+  tear_down(&f);
+}
+
+/* Measured, predicted and published bars of a case are neighbours, and the axis ends at 100 or at the largest sum,
+ * which is 101 in the readings of figure 2. */
+static void the_bars_of_a_case_stand_beside_each_other(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_hardware hardware;
+  hr_plot_options options = hr_plot_options_default();
+  options.predicted = &hardware;
+  assert_int_equal(hr_resolve_hardware("h200", &hardware, &f.error), HR_OK);
+  assert_int_equal(hr_sweep_load("fig2", false, &f.sweep, &f.error), HR_OK);
+  assert_int_equal(hr_store_open("scratch", HR_STORE_SCRATCH, &f.store, &f.error), HR_OK);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_int_equal(f.figure->x.name_count, 6);
+  assert_string_equal(f.figure->x.names[0], "Small (h=2560, a=20), predicted for h200");
+  assert_string_equal(f.figure->x.names[1], "Small (h=2560, a=20), paper, read off");
+  assert_string_equal(f.figure->x.names[2], "Large (h=16384, a=128), predicted for h200");
+  assert_true(fabs(f.figure->y.most - 101) < 1e-3);
+  tear_down(&f);
+}
+
+static void levels_of_figure_20_are_rules(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_hardware hardware;
+  hr_plot_options options = hr_plot_options_default();
+  options.predicted = &hardware;
+  assert_int_equal(hr_resolve_hardware("h200", &hardware, &f.error), HR_OK);
+  assert_int_equal(hr_sweep_load("fig20a", false, &f.sweep, &f.error), HR_OK);
+  assert_int_equal(hr_store_open("scratch", HR_STORE_SCRATCH, &f.store, &f.error), HR_OK);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_int_equal(f.figure->rule_count, 2);
+  assert_true(f.figure->rules[0].at == 250 && f.figure->rules[1].at == 100);
+  assert_string_equal(f.figure->rules[0].label, "A100, vocabularies at the peaks, read off");
+  tear_down(&f);
+}
+
+/* 1e12 FLOPs in 8 s are 125 GFLOP/s. */
+static void rates_of_cpus_below_a_tflop_are_gflops(void **state)
+{
+  (void)state;
+  fixture f;
+  set_up(&f, lines_json);
+  hr_plot_options options = hr_plot_options_default();
+  add_row_of(&f, "cpu", 0, "CPU", OLD, 8e9);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_string_equal(f.figure->y.label, "Throughput (GFLOP/s)");
+  assert_int_equal(f.figure->series_count, 1); /* published points are of GPUs */
+  assert_true(fabs(series_named(&f, "n = 16")->points[0].y - 125) < 1e-9);
   tear_down(&f);
 }
 
@@ -294,8 +362,11 @@ int main(void)
       cmocka_unit_test(published_points_are_hollow_if_they_were_read_off),
       cmocka_unit_test(a_gain_breaks_even_between_the_points_around_it),
       cmocka_unit_test(a_slope_is_the_exponent_of_a_line),
-      cmocka_unit_test(predictions_are_a_band_by_the_error_of_the_device),
+      cmocka_unit_test(a_band_is_the_interval_of_each_prediction),
       cmocka_unit_test(the_shares_of_a_layer_are_those_of_its_operators),
+      cmocka_unit_test(the_bars_of_a_case_stand_beside_each_other),
+      cmocka_unit_test(levels_of_figure_20_are_rules),
+      cmocka_unit_test(rates_of_cpus_below_a_tflop_are_gflops),
       cmocka_unit_test(the_roofs_go_across_a_roofline),
       cmocka_unit_test(a_note_says_that_rows_have_no_shares),
       cmocka_unit_test(what_cannot_be_drawn_is_an_error),

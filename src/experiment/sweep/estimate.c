@@ -9,22 +9,27 @@
 #include <math.h>
 #include <stdlib.h>
 
-hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *point, double *time_ns, hr_error *error)
+static hr_status predict_layer(const hr_hardware *hardware, const hr_sweep_point *point, hr_sweep_time *time,
+                               hr_error *error)
 {
-  HR_NEED(error, hardware, point, time_ns);
+  hr_step *step = malloc(sizeof *step);
+  if (!step)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the operators of a layer");
+  hr_status status = hr_predict_step(hardware, &point->model, &point->workload, step, error);
+  if (status == HR_OK) /* the step's interval, in proportion */
+    *time = (hr_sweep_time){step->layer_time_ns, step->layer_time_ns * step->low_ns / step->time_ns,
+                            step->layer_time_ns * step->high_ns / step->time_ns};
+  free(step);
+  return status;
+}
+
+hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_point *point, hr_sweep_time *time,
+                                hr_error *error)
+{
   hr_prediction prediction;
   hr_status status;
-  if (point->kind == HR_SWEEP_LAYER) {
-    hr_step *step = malloc(sizeof *step);
-    if (!step)
-      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the operators of a layer");
-    status = hr_predict_step(hardware, &point->model, &point->workload, step, error);
-    if (status == HR_OK)
-      *time_ns = step->layer_time_ns;
-    free(step);
-    return status;
-  }
   switch (point->kind) {
+  case HR_SWEEP_LAYER: return predict_layer(hardware, point, time, error);
   case HR_SWEEP_ATTENTION:
     status = hr_predict_attention_by(hardware, &point->attention, HR_FRAMEWORK_HEADROOM, &prediction, error);
     break;
@@ -32,7 +37,17 @@ hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *po
   default: status = hr_predict_gemm(hardware, &point->gemm, &prediction, error);
   }
   if (status == HR_OK)
-    *time_ns = prediction.time_ns;
+    *time = (hr_sweep_time){prediction.time_ns, prediction.low_ns, prediction.high_ns};
+  return status;
+}
+
+hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *point, double *time_ns, hr_error *error)
+{
+  HR_NEED(error, hardware, point, time_ns);
+  hr_sweep_time time = {0, 0, 0};
+  hr_status status = hr_sweep_predict_time(hardware, point, &time, error);
+  if (status == HR_OK)
+    *time_ns = time.ns;
   return status;
 }
 

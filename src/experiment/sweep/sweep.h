@@ -60,6 +60,15 @@ struct hr_sweep {
   char (*series)[128]; /* owned */
 };
 
+/** A predicted time, and the interval in which nine of ten measured times lie. */
+typedef struct hr_sweep_time {
+  double ns, low_ns, high_ns;
+} hr_sweep_time;
+
+/** hr_sweep_predict() with its interval. */
+hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_point *point, hr_sweep_time *time,
+                                hr_error *error);
+
 /** Sorts the axes and lists points and series; `input` is the file's name in messages. */
 hr_status hr_sweep_enumerate(hr_sweep *sweep, const char *input, hr_error *error);
 
