@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How close row-wise operations come to the rate of a copy: one line per operation and row length, in GB/s and as a
  * share.
- *   rowwise_rates [DEVICE] [DTYPES] [OPERATIONS] [LENGTHS] [KERNEL]    cuda:0 "bf16 fp32" "softmax rotary" "4096 50257"
+ *   rowwise_rates [--csv] [DEVICE] [DTYPES] [OPERATIONS] [LENGTHS] [KERNEL]
+ *   rowwise_rates cuda:0 "bf16 fp32" "softmax rotary" "4096 50257"
+ * --csv prints the rows that data/results has: docs/rowwise.md is made from them.
  * The operation and a copy of the same number of bytes are interleaved; the median of the ratios is reported. On a GPU
  * times are measured on the device, tensors take 512 MiB, far more than the L2, and sampled rows are first compared
  * with the reference. On a CPU, where other programs use cores and memory for seconds at a time, one thread processes
@@ -30,12 +32,18 @@ static const int64_t lengths_cpu[] = {128, 1024, 4096, 16384, 50257, 0};
 typedef struct turns {
   hr_device *device;
   hr_plan *plan;
-  bool gpu;
+  bool gpu, csv;
   hr_buffer *operands[5]; /* inputs, result, workspace */
   hr_buffer *from, *to;   /* of the copy */
   size_t copied;
   void *recordings[2]; /* graphs of the operation and of the copy */
 } turns;
+
+/* The requested operations, lengths and kernel, as words; NULL: all. */
+typedef struct asked {
+  const char *operations, *lengths, *kernel;
+  bool csv;
+} asked;
 
 static int fail(const hr_error *error)
 {
@@ -125,13 +133,24 @@ static void release(turns *t)
   hr_plan_free(t->plan);
 }
 
+static void print_csv(const turns *t, const hr_rowwise *rows, int64_t bytes, double ns, double ratio, double low,
+                      double high)
+{
+  printf("%s,%s,%lld,%lld,%.1f,%.1f,%.4f,%.4f,%.4f,%s,\"%s\"\n", hr_rowwise_operation_name(rows->operation),
+         hr_dtype_name(rows->dtype), (long long)rows->rows, (long long)rows->columns, ns, (double)bytes / ns * 1e9,
+         ratio, low, high, hr_plan_kernel(t->plan), hr_plan_configuration(t->plan));
+}
+
 static void print(const turns *t, const hr_rowwise *rows, int64_t bytes, double *times, double *ratios)
 {
   double ns = hr_median_of(times, PAIRS).value, ratio = hr_median_of(ratios, PAIRS).value; /* also sorts them */
-  printf("%-10s %-4s %8lld x %-6lld %9.1f us %7.1f GB/s %5.1f%% of a copy (%.1f to %.1f)  %s %s\n",
-         hr_rowwise_operation_name(rows->operation), hr_dtype_name(rows->dtype), (long long)rows->rows,
-         (long long)rows->columns, ns * 1e-3, (double)bytes / ns, 100 * ratio, 100 * ratios[0], 100 * ratios[PAIRS - 1],
-         hr_plan_kernel(t->plan), hr_plan_configuration(t->plan));
+  if (t->csv)
+    print_csv(t, rows, bytes, ns, ratio, ratios[0], ratios[PAIRS - 1]);
+  else
+    printf("%-10s %-4s %8lld x %-6lld %9.1f us %7.1f GB/s %5.1f%% of a copy (%.1f to %.1f)  %s %s\n",
+           hr_rowwise_operation_name(rows->operation), hr_dtype_name(rows->dtype), (long long)rows->rows,
+           (long long)rows->columns, ns * 1e-3, (double)bytes / ns, 100 * ratio, 100 * ratios[0],
+           100 * ratios[PAIRS - 1], hr_plan_kernel(t->plan), hr_plan_configuration(t->plan));
   fflush(stdout);
 }
 
@@ -151,11 +170,12 @@ static hr_status check(hr_device *device, const hr_rowwise *all, const char *ker
                  (long long)rows->columns, m.reason);
 }
 
-static int compare(hr_device *device, bool gpu, const hr_rowwise *rows, const char *kernel)
+static int compare(hr_device *device, bool gpu, const hr_rowwise *rows, const asked *what)
 {
   hr_error error = {.message = ""};
   int64_t bytes = 0;
-  turns t = {.device = device, .gpu = gpu};
+  const char *kernel = what->kernel;
+  turns t = {.device = device, .gpu = gpu, .csv = what->csv};
   double times[PAIRS], ratios[PAIRS];
   hr_status status = hr_rowwise_bytes(rows, &bytes);
   t.copied = (size_t)bytes / 2;
@@ -170,11 +190,6 @@ static int compare(hr_device *device, bool gpu, const hr_rowwise *rows, const ch
   release(&t);
   return status == HR_OK ? 0 : fail(&error);
 }
-
-/* The requested operations, lengths and kernel, as words; NULL: all. */
-typedef struct asked {
-  const char *operations, *lengths, *kernel;
-} asked;
 
 static bool asks_for(const char *words, const char *word)
 {
@@ -205,7 +220,7 @@ static int compare_lengths(hr_device *device, bool gpu, hr_dtype dtype, const as
       rows.rate = 0.1;
       if (asks_for(what->operations, hr_rowwise_operation_name(rows.operation)) && asks_for_length(what, *length) &&
           hr_rowwise_check(&rows, &error) == HR_OK) /* excludes rotary of an odd length */
-        code = compare(device, gpu, &rows, what->kernel);
+        code = compare(device, gpu, &rows, what);
     }
   }
   return code;
@@ -215,14 +230,21 @@ int main(int argc, char **argv)
 {
   hr_device *device;
   hr_error error;
+  bool csv = argc > 1 && strcmp(argv[1], "--csv") == 0;
+  argc -= csv;
+  argv += csv;
   const char *name = argc > 1 ? argv[1] : "cuda:0", *dtypes = argc > 2 ? argv[2] : "bf16";
   asked what = {.operations = argc > 3 ? argv[3] : NULL,
                 .lengths = argc > 4 ? argv[4] : NULL,
-                .kernel = argc > 5 ? argv[5] : NULL};
+                .kernel = argc > 5 ? argv[5] : NULL,
+                .csv = csv};
   bool gpu = strncmp(name, "cuda", 4) == 0;
   if (hr_device_open(name, gpu ? 0 : 1, &device, &error) != HR_OK)
     return fail(&error);
   int code = 0;
+  if (csv)
+    puts("operation,dtype,rows,columns,median_ns,bytes_per_s,copy_share,copy_share_least,copy_share_most,kernel,"
+         "configuration");
   for (int dtype = 0; code == 0 && dtype < HR_DTYPE_COUNT; dtype++) {
     if (hr_has_word(dtypes, hr_dtype_name((hr_dtype)dtype)))
       code = compare_lengths(device, gpu, (hr_dtype)dtype, &what);
