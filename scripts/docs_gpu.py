@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of docs/gpu.md, for the expressions in it (docs_numbers.py)."""
-from docs_rows import mean, one, read, rows, table
+import json
+
+from docs_rows import TOP, mean, one, read, rows, table
 
 
 def odd(row):
@@ -87,3 +89,41 @@ def latency_table():
     lines = [[f"{row.m} × {row.n} × {row.k}", f"{row.median_ns / 1e3:.1f} µs", f"{row.latency_ns / 1e3:.1f} µs"]
              for row in sorted(found, key=lambda row: row.m)]
     return table(["GEMM", "median", "latency"], lines)
+
+
+# ---- ceilings ----
+
+CEILINGS = {"exp": "exponentials", "read": "reads", "copy": "copies"}
+
+
+def ceiling(of):
+    """A row of the probe, in 1e12 a second, whose instruction ceiling is that of the device's file, which predictions use."""
+    row = one("h200/ceilings.csv", of=of)
+    device = json.loads((TOP / "data/hardware/h200.json").read_text(encoding="utf-8"))
+    filed = next(known for known in device["ceilings"] if of in (known.get("dtype"), known["kind"]))
+    if abs(filed["per_s"] / row.instruction - 1) > 1e-6:
+        raise ValueError(f"h200.json has another ceiling of {of}: {filed['per_s']}")
+    return row
+
+
+def ceilings_table():
+    lines = []
+    for row in read("h200/ceilings.csv"):
+        row = ceiling(row.of)
+        sheet, library = (f"{value / 1e12:.3g}" if value != "" and value < 1e15 else f"{value / 1e12:.0f}" if value != "" else ""
+                          for value in (row.data_sheet, row.library))
+        lines.append([CEILINGS.get(row.of, f"{row.of} GEMM"), f"{sheet} {row.unit}" if sheet else "",
+                      f"{row.instruction / 1e12:.{3 if row.instruction < 1e14 else 0}{'g' if row.instruction < 1e14 else 'f'}}"
+                      + ("" if row.data_sheet else f" {row.unit}"), library, row.loop,
+                      f"{row.clock_hz / 1e6:.0f} MHz" if row.clock_hz else ""])
+    return table(["of", "data sheet", "instruction", "library", "loop", "clock in the loop"], lines)
+
+
+def attention_bounds_table():
+    """What Tensor Cores and exponentials allow: a score of heads of d costs 4 d FLOPs and an exponential."""
+    cores, exponentials = (ceiling(of).instruction / 1e12 for of in ("bf16", "exp"))
+    lines = []
+    for size in (64, 128, 256):
+        softmax = 4 * size * exponentials
+        lines.append([size, f"{cores:.0f}", f"{softmax:.0f}", f"{1 / (1 / cores + 1 / softmax):.0f}", f"{min(cores, softmax):.0f}"])
+    return table(["head size", "Tensor Cores", "exponentials", "one after the other", "overlapped"], lines)

@@ -10,10 +10,12 @@ A table of numbers has a digit in a third of its cells or more. It passes betwee
 
     KIND  PAGE  HEAD      KIND: facts     definitions, sizes, names: nothing in it was measured
                                 program   a program or the command makes it from stored or published numbers; no test compares it
+                                log       what one change of the code gained or lost, or one profile of it, when it was tried: most of
+                                          that code is gone, so that nobody can measure the rows again
                                 run       printed by a run whose rows are not stored
                           HEAD: the first line of the table
 
-A page with a table of the kind "run" must say so (WORDS), so that its reader knows.
+A page with a table of the kind "log" or "run" must say so (WORDS), so that its reader knows.
 """
 import argparse
 import pathlib
@@ -22,7 +24,7 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 LIST = pathlib.Path(__file__).resolve().with_suffix(".txt")
-KINDS = ("facts", "program", "run")
+KINDS = ("facts", "program", "log", "run")
 WORDS = "not made from stored rows"
 RULE = re.compile(r"\s*\|(\s*:?-+:?\s*\|)+\s*$")
 
@@ -79,7 +81,7 @@ def faults(pages, exceptions, top):
                 left.remove((name, head))
             else:
                 found.append(f"{name}:{at}: a table of numbers without \"made\", \"check\" or a line in {LIST.name}: {head}")
-        if any(kind == "run" and of == name for kind, of, _ in exceptions) and WORDS not in " ".join(text.split()):
+        if any(kind in ("log", "run") and of == name for kind, of, _ in exceptions) and WORDS not in " ".join(text.split()):
             found.append(f"{name}: has tables of unstored runs and does not say \"{WORDS}\"")
     return found + [f"{LIST.name}: {name} needs this line no more: {head}" for name, head in left]
 

@@ -35,6 +35,7 @@ class DocsTables(unittest.TestCase):
         self.assertEqual(self.run_on(said + TABLE, LINE)[0], 0)
         self.assertIn("does not say", self.run_on(TABLE, LINE)[1])
         self.assertEqual(self.run_on(said + TABLE + "\n" + TABLE, LINE)[0], 1)
+        self.assertIn("does not say", self.run_on(TABLE, LINE.replace("run", "log"))[1])
 
     def test_a_line_without_a_table_is_a_fault(self):
         code, printed = self.run_on("This is not made from stored rows.\n", LINE)
