@@ -11,11 +11,10 @@
 #define TICS_MOST 24
 #define BESIDE_MOST 30       /* entries of a legend beside the picture; more are below it, in columns */
 #define BESIDE_COLUMNS 34    /* characters of such an entry; longer ones leave too little of the width */
-#define DOUBLE_COLUMNS 120   /* small characters across 7 inches */
+#define DOUBLE_COLUMNS 96    /* small characters across 7 inches, less what is beside the axes */
 #define KEY_SAMPLE_COLUMNS 9 /* of these: what is before an entry */
 #define TURNED_COLUMNS 34    /* characters of a line of a turned name */
 #define UPRIGHT_COLUMNS 32   /* the same of one that stands upright, where two lines at an angle would overlap */
-#define ROW_COLUMNS 18       /* characters of a line of the name of a heatmap's row, in one column of a paper */
 #define UPRIGHT_HEIGHT 1.6   /* inches more than the picture has for names */
 
 static bool is_text(const hr_figure_options *options)
@@ -114,6 +113,17 @@ static size_t key_columns(const hr_figure_options *options, const hr_figure *fig
   return options->single || fit == 0 ? 1 : fit;
 }
 
+/* Inches of a heatmap in one column of a paper, whose rows have room for the lines of their names. */
+static double rows_height(const hr_figure *figure)
+{
+  size_t most = 1;
+  for (size_t i = 0; i < figure->y.name_count; i++) {
+    size_t lines = hr_gnuplot_line_count(figure->y.names[i], HR_GNUPLOT_ROW_COLUMNS);
+    most = lines > most ? lines : most;
+  }
+  return 1.5 + (double)figure->y.name_count * (0.115 * (double)most + 0.03);
+}
+
 /* Inches; a figure for one column has its legend below and is higher for its width. */
 static void picture_size(const hr_figure_options *options, const hr_figure *figure, double *width, double *height)
 {
@@ -122,7 +132,9 @@ static void picture_size(const hr_figure_options *options, const hr_figure *figu
   size_t longest, entries = key_entries(figure, &longest);
   if (options->single && figure->x.scale == HR_FIGURE_SCALE_NAMES && is_turned(options, figure))
     *height += UPRIGHT_HEIGHT;
-  if (figure->form == HR_FIGURE_HEATMAP || (has_key_beside(options, figure) && entries > 20))
+  if (figure->form == HR_FIGURE_HEATMAP && options->single)
+    *height = fmax(*height, rows_height(figure));
+  else if (figure->form == HR_FIGURE_HEATMAP || (has_key_beside(options, figure) && entries > 20))
     *height += entries > 20 ? 0.16 * (double)(entries - 20) : 0;
   else if (options->single && entries > 6)
     *height += 0.13 * (double)(entries - 6);
@@ -178,7 +190,8 @@ static void put_titles(FILE *out, const hr_figure_options *options, const hr_fig
     columns = columns * 3 / 4; /* beside the names of rows */
   fputs("set title ", out);
   hr_gnuplot_quote_lines(out, figure->title, columns);
-  if (is_text(options) && figure->y.label[0]) { /* which gnuplot leaves out, as it cannot turn it */
+  bool narrow = options->single && figure->form == HR_FIGURE_HEATMAP; /* where the names of rows leave no room for it */
+  if ((is_text(options) || narrow) && figure->y.label[0]) { /* gnuplot's text has none, as it cannot turn it */
     fputs(".\"\\n\".", out);
     hr_gnuplot_quote_lines(out, figure->y.label, columns);
   }
@@ -247,7 +260,7 @@ static void put_names(FILE *out, const hr_figure_options *options, const hr_figu
   bool turned = is_x && is_turned(options, figure);
   size_t columns = turned            ? (options->single ? UPRIGHT_COLUMNS : TURNED_COLUMNS)
                    : is_x            ? name_columns(options, figure)
-                   : options->single ? ROW_COLUMNS
+                   : options->single ? HR_GNUPLOT_ROW_COLUMNS
                                      : HR_FIGURE_TEXT;
   hr_gnuplot_put(out, "set %stics %s (", name,
                  !turned           ? "norotate"

@@ -31,6 +31,8 @@ int hr_gnuplot_marker(size_t style, hr_figure_origin origin);
 
 #define HR_GNUPLOT_RULE "#606060" /* the colour of rules */
 
+#define HR_GNUPLOT_ROW_COLUMNS 18 /* characters of a line of the name of a heatmap's row, in one column of a paper */
+
 /** The dash of a rule: rules with labels differ. */
 size_t hr_gnuplot_rule_dash(const hr_figure *figure, size_t index);
 

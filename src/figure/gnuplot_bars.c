@@ -52,7 +52,7 @@ static void put_cell_label(FILE *out, const hr_figure_options *options, const hr
                  dark    ? "#FFFFFF"
                  : words ? "#404040"
                          : "#000000",
-                 words ? (options->picture == HR_PICTURE_SVG ? 6 : 5) : 8);
+                 words ? (options->picture == HR_PICTURE_SVG ? 6 : 5) - options->single : 8 - options->single);
 }
 
 /* The value whose colour is just dark enough for white numbers, on the logarithmic scale of colours. */
@@ -78,8 +78,9 @@ static void put_margin(FILE *out, const hr_figure_options *options, const hr_fig
     size_t length = strlen(figure->y.names[i]);
     longest = length > longest ? length : longest;
   }
-  if (options->picture == HR_PICTURE_SVG && !options->single)
-    hr_gnuplot_put(out, "set lmargin %.1f\n", 0.78 * (double)longest + 3);
+  size_t line = longest < HR_GNUPLOT_ROW_COLUMNS ? longest : HR_GNUPLOT_ROW_COLUMNS;
+  if (options->picture == HR_PICTURE_SVG)
+    hr_gnuplot_put(out, "set lmargin %.1f\n", options->single ? 0.6 * (double)line + 4 : 0.78 * (double)longest + 3);
 }
 
 static void put_plot(FILE *out, const hr_figure *figure, bool intervals)
@@ -189,12 +190,11 @@ void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_fig
 void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
   if (options->single) { /* the names leave no width for the scale of colours; each cell has its number */
-    fputs("unset colorbox\nset ylabel ", out);
-    hr_gnuplot_quote(out, figure->y.label);
-    hr_gnuplot_put(out, "\nset tics font ',%d'\n",
-                   options->picture == HR_PICTURE_SVG ? 8 : 6); /* pixels, else points */
+    fputs("unset colorbox\n", out);
+    hr_gnuplot_put(out, "set tics font ',%d'\n", options->picture == HR_PICTURE_SVG ? 8 : 6); /* pixels, else points */
   }
   put_margin(out, options, figure);
+  fputs("set tics scale 0\n", out); /* marks would be over the words of cells */
   fputs("set palette defined (0 '#FFEA46', 0.5 '#7C7B78', 1 '#00204C')\nset logscale cb 10\nset grid noxtics noytics\n",
         out);
   fputs("set cblabel ", out);

@@ -171,6 +171,7 @@ void hr_print_paragraph(const hr_document *document, const char *text)
   }
   if (is_markdown(document)) {
     hr_markdown_write_line(document->out, clean);
+    fputc('\n', document->out); /* the next one would be its continuation */
     return;
   }
   hr_wrap_text(document->out, clean, 0, 0, document->options->width);

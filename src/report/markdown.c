@@ -11,6 +11,14 @@ static bool is_word(char c)
   return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
 }
 
+/* "@name" notifies a person and "#12" links an issue, where a comment of a pull request is shown; a backslash does not
+ * prevent it, an empty comment behind the character does. */
+static bool names_somebody(const char *text, const char *c)
+{
+  bool begins = c == text || !is_word(c[-1]);
+  return (*c == '@' && is_word(c[1])) || (*c == '#' && begins && isdigit((unsigned char)c[1]));
+}
+
 void hr_markdown_write(FILE *out, const char *text)
 {
   for (const char *c = text; *c; c++) {
@@ -18,6 +26,8 @@ void hr_markdown_write(FILE *out, const char *text)
     if (strchr("\\`*[]<>|~&$", *c) || (*c == '_' && !inside))
       fputc('\\', out);
     fputc(*c, out);
+    if (names_somebody(text, c))
+      fputs("<!-- -->", out);
   }
 }
 

@@ -172,6 +172,7 @@ static void text_in_markdown_is_text(void **state)
       {"`code` *a* _b_ ~~c~~", "\\`code\\` \\*a\\* \\_b\\_ \\~\\~c\\~\\~"},
       {"&lt;img&gt;", "\\&lt;img\\&gt;"},
       {"$x$", "\\$x\\$"},
+      {"@name a@b @ #12 a#12 # 12", "@<!-- -->name a@<!-- -->b @ #<!-- -->12 a#12 # 12"}, /* no mention, no issue */
       {"attention_flash_sm90 1.5 a-b 2", "attention_flash_sm90 1.5 a-b 2"},
       {"- 1. # =", "- 1. # ="}, /* in a cell or after a label */
       {"", ""},
