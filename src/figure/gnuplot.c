@@ -9,12 +9,15 @@
 #include <string.h>
 
 #define TICS_MOST 24
-#define BESIDE_MOST 30       /* entries of a legend beside the picture; more are below it, in columns */
+#define BESIDE_MOST 20       /* entries of a legend beside the picture; more are below it, in columns */
 #define BESIDE_COLUMNS 34    /* characters of such an entry; longer ones leave too little of the width */
 #define DOUBLE_COLUMNS 96    /* small characters across 7 inches, less what is beside the axes */
 #define KEY_SAMPLE_COLUMNS 9 /* of these: what is before an entry */
 #define TURNED_COLUMNS 34    /* characters of a line of a turned name */
 #define UPRIGHT_COLUMNS 32   /* the same of one that stands upright, where two lines at an angle would overlap */
+#define KEY_HEIGHT 0.185     /* inches of an entry of a legend beside the picture */
+#define LINE_HEIGHT 0.19     /* inches of a line of the title and of the note */
+#define BESIDE_HEIGHT 0.85   /* inches above and below such a legend, without those */
 #define UPRIGHT_HEIGHT 1.6   /* inches more than the picture has for names */
 
 static bool is_text(const hr_figure_options *options)
@@ -124,6 +127,12 @@ static double rows_height(const hr_figure *figure)
   return 1.5 + (double)figure->y.name_count * (0.115 * (double)most + 0.03);
 }
 
+static double lines_around(const hr_figure_options *options, const hr_figure *figure)
+{
+  size_t columns = text_columns(options);
+  return (double)(hr_gnuplot_line_count(figure->title, columns) + hr_gnuplot_line_count(figure->note, columns));
+}
+
 /* Inches; a figure for one column has its legend below and is higher for its width. */
 static void picture_size(const hr_figure_options *options, const hr_figure *figure, double *width, double *height)
 {
@@ -134,10 +143,12 @@ static void picture_size(const hr_figure_options *options, const hr_figure *figu
     *height += UPRIGHT_HEIGHT;
   if (figure->form == HR_FIGURE_HEATMAP && options->single)
     *height = fmax(*height, rows_height(figure));
-  else if (figure->form == HR_FIGURE_HEATMAP || (has_key_beside(options, figure) && entries > 20))
-    *height += entries > 20 ? 0.16 * (double)(entries - 20) : 0;
-  else if (options->single && entries > 6)
-    *height += 0.13 * (double)(entries - 6);
+  else if (figure->form == HR_FIGURE_HEATMAP)
+    *height += figure->series_count > 16 ? 0.16 * (double)(figure->series_count - 16) : 0;
+  else if (has_key_beside(options, figure)) /* in one column: a second one would leave the picture no width */
+    *height = fmax(*height, BESIDE_HEIGHT + LINE_HEIGHT * lines_around(options, figure) + KEY_HEIGHT * (double)entries);
+  else if (options->single)
+    *height += fmax(0, LINE_HEIGHT * (lines_around(options, figure) - 3)) + fmax(0, 0.16 * ((double)entries - 3));
   else if (!options->single && !has_key_beside(options, figure))
     *height += 1 + 0.13 * (double)entries / (double)key_columns(options, figure);
 }
@@ -374,7 +385,7 @@ static void put_key(FILE *out, const hr_figure_options *options, const hr_figure
     hr_gnuplot_put(out, "set key below left Left reverse noautotitle samplen 2 maxcols %zu font ',%d'\n",
                    key_columns(options, figure), options->picture == HR_PICTURE_SVG ? 9 : 7); /* pixels, else points */
   else
-    fputs("set key outside right top Left reverse noautotitle samplen 2.5 spacing 1.05\n", out);
+    fputs("set key outside right top Left reverse noautotitle samplen 2.5 spacing 1.05 maxcols 1\n", out);
 }
 
 static hr_status check(const hr_figure_options *options, const hr_figure *figure, hr_error *error)

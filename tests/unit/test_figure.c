@@ -155,6 +155,38 @@ static void rules_are_within_the_axis_and_named_in_the_legend(void **state)
   hr_figure_free(done);
 }
 
+static char *script_with(size_t lines)
+{
+  hr_figure *figure = new_figure(), *done;
+  for (size_t i = 0; i < lines; i++) {
+    char name[24];
+    snprintf(name, sizeof name, "l%zu", i);
+    hr_figure_add_point(figure, hr_figure_add_series(figure, name, HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED),
+                        hr_figure_value((double)i, 1));
+  }
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  hr_figure_free(done);
+  return script;
+}
+
+/* gnuplot would begin a second column where a legend is higher than the picture, which then has no width left. */
+static void a_legend_beside_a_picture_fits_its_height(void **state)
+{
+  (void)state;
+  char *script = script_with(14);
+  assert_non_null(strstr(script, "size 672,384 ")); /* 7 and 4 inches of 96 */
+  assert_non_null(strstr(script, "set key outside right"));
+  free(script);
+  script = script_with(20);
+  assert_non_null(strstr(script, "size 672,473 ")); /* 0.85 + 0.19 · 2 lines + 0.185 · 20 entries */
+  assert_non_null(strstr(script, "set key outside right"));
+  free(script);
+  script = script_with(21);
+  assert_non_null(strstr(script, "set key below"));
+  free(script);
+}
+
 static void a_legend_names_why_values_are_missing_once(void **state)
 {
   (void)state;
@@ -215,6 +247,7 @@ int main(void)
       cmocka_unit_test(texts_lose_control_characters),
       cmocka_unit_test(every_text_is_in_single_quotes_in_a_script),
       cmocka_unit_test(rules_are_within_the_axis_and_named_in_the_legend),
+      cmocka_unit_test(a_legend_beside_a_picture_fits_its_height),
       cmocka_unit_test(a_legend_names_why_values_are_missing_once),
       cmocka_unit_test(numbers_of_dark_cells_are_white),
       cmocka_unit_test(a_figure_without_points_has_no_script),
