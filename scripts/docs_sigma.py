@@ -3,8 +3,9 @@
 import functools
 import subprocess
 import sys
+import textwrap
 
-from docs_rows import RESULTS, TOP, one, table
+from docs_rows import RESULTS, TOP, one, rows, table
 
 READ_RATE = 4.43e12  # bytes per second at which an H200 reads, docs/gpu.md
 CALLS = 260  # of the paper's kernel times: 10 tokens, 26 layers
@@ -141,3 +142,89 @@ def sigma_cpu_table():
     lines = [[model, *(f"{time:.2f}" for time in times)] for model, times in ms.items()]
     lines.append(["change", *(change(sigma, std) for std, sigma in zip(ms["STD"], ms["SIGMA"]))])
     return table(["context", *(f"{context // 1024}k" for context in contexts)], lines)
+
+
+# ---- the sentences ----
+
+
+def beside_torch(batch, keys, k_heads):
+    """µs of a call of the comparison with PyTorch, pages of 16, heads of 64."""
+    found = rows("h200/decode_gpu_vs_torch.csv", batch=batch, q_heads=32, k_heads=k_heads, v_heads=16, qk_dim=64, v_dim=64)
+    return next(row.paged_us for row in found if row["keys"] == str(keys))  # row.keys is a method
+
+
+def less(batch, keys):
+    """What SIGMA's calls take less there, in percent."""
+    return 100 - 100 * beside_torch(batch, keys, 4) / beside_torch(batch, keys, 16)
+
+
+def span_of(values, sign="−"):
+    """−36% to −38%, or one number where both round to it."""
+    least, most = f"{sign}{min(values):.0f}%", f"{sign}{max(values):.0f}%"
+    return least if least == most else f"{least} to {most}"
+
+
+def attention_bullet():
+    many = span_of([less(16, keys) for keys in (4096, 16384, 32768)])
+    few = [f"−{less(1, keys):.0f}% at {keys // 1024}k" for keys in (2048, 4096, 16384, 32768)]
+    text = ("- **Attention takes as much less as the bytes say where it reads at the GPU's rate:** on an H200 "
+            f"{many} with 16 sequences from 4k tokens on. With one sequence {', '.join(few[:-1])} and {few[-1]}: a short call has few "
+            "bytes to save ([decode_gpu_vs_torch.csv](../data/results/h200/decode_gpu_vs_torch.csv), pages of 16).")
+    return "\n".join(textwrap.wrap(text, 120, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False))
+
+
+def q_us(where, *series):
+    """µs of the layers that make Q, one sequence."""
+    return sum(one(f"{where}/sigma-ceet.csv", sweep="sigma-ceet-q", series=name, b=1).median_ns for name in series) / 1e3
+
+
+def augmented_q(where="h200"):
+    return q_us(where, "SIGMA up", "SIGMA to heads")
+
+
+def even_beside_torch():
+    """Context in thousands of tokens from which a step of one sequence takes less by the comparison's attention, on a straight line."""
+    cost = augmented_q() - q_us("h200", "STD")
+    contexts = (2048, 4096, 16384, 32768)
+    gains = [beside_torch(1, keys, 16) - beside_torch(1, keys, 4) for keys in contexts]
+    for (x, low), (y, high) in zip(zip(contexts, gains), zip(contexts[1:], gains[1:])):
+        if low < cost <= high:
+            return (x + (cost - low) / (high - low) * (y - x)) / 1e3
+    raise ValueError("SIGMA does not break even by 32k")
+
+
+def context_call(model, context, batch=1, where="h200"):
+    return one(f"{where}/sigma-ceet.csv", sweep="sigma-ceet", series=f"{model}, batch {batch}", context=context)
+
+
+def more_in_sweeps():
+    """By how much the calls of both sweeps below 70 µs took longer than those of the comparison with PyTorch, in percent."""
+    found = []
+    for batch, keys in ((1, 2048), (1, 4096), (1, 16384), (1, 32768), (16, 2048), (16, 4096)):
+        for model, heads in (("STD", 16), ("SIGMA", 4)):
+            there = beside_torch(batch, keys, heads)
+            for row in [*maybe("h200/sigma-ket.csv", series=f"{model}, batch {batch}, part 0", prefix=keys),
+                        *maybe("h200/sigma-ceet.csv", series=f"{model}, batch {batch}", context=keys)]:
+                if row.median_ns < 70e3:
+                    found.append(100 * row.median_ns / 1e3 / there - 100)
+    return found
+
+
+def maybe(name, **wanted):
+    try:
+        return rows(name, **wanted)
+    except ValueError:
+        return []
+
+
+def run_of(what, model, batch):
+    return one("h200/sigma-ceet-runs.csv", what=what, model=model, batch=batch).ns
+
+
+def sum_error(model, batch):
+    return next(cells[5] for cells in calls_summed(batch)[3] if cells[0] == model).replace("-", "−")
+
+
+def between_graphs(model, output=2048, layers=26):
+    """µs of a layer of a step that is in no call, batch 1."""
+    return (run_of("run", model, 1) / output / layers - run_of("step", model, 1)) / 1e3
