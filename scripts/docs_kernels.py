@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages on attention and decode kernels show (docs_numbers.py): tables of the rows that bench/ measured."""
-from docs_rows import cell, mean, median, rows, table
+from docs_rows import cell, mean, median, one, rows, table
 
 INTERLEAVED = "h200/attention_gpu_vs_torch.csv"
 SUSTAINED = "h200/attention_gpu_sustained.csv"
@@ -325,3 +325,21 @@ def sigma_saves(batch, keys):
     """How much less time SIGMA's heads take than STD's, heads of 64, pages of 16, in percent."""
     std, sigma = (decode_call(f"{batch} × {keys}, {heads}, 64") for heads in ("32/16/16", "32/4/16"))
     return 100 * (1 - sigma.paged_us / std.paged_us)
+
+
+# ---- flash against scores in memory ----
+
+
+def forward_ratios(dtype, *implementations, dims=(64, 128, 256)):
+    """Times of these implementations (2: materialized, 3: blocked) over that of the flash kernel, of all calls of the sweep."""
+    found = {}
+    for row in rows(FORWARD, dtype=dtype, status=("ok", "noisy"), implementation=(*implementations, 4), qk_dim=dims):
+        call = (row.q_heads, row.k_heads, row.v_heads, row.qk_dim, row.batch, row.q_len)
+        found.setdefault(call, {})[row.implementation] = row.ms
+    return [by[i] / by[4] for by in found.values() for i in implementations if i in by and 4 in by]
+
+
+def forward_ms(dtype, *implementations):
+    """Times of 4 × 4096 tokens with 12 heads of 64, in ms."""
+    return [three(one(FORWARD, dtype=dtype, q_heads=12, k_heads=12, v_heads=12, qk_dim=64, batch=4, q_len=4096, implementation=i).ms)
+            for i in implementations]
