@@ -18,6 +18,8 @@
 #define KEY_HEIGHT 0.185     /* inches of an entry of a legend beside the picture */
 #define LINE_HEIGHT 0.19     /* inches of a line of the title and of the note */
 #define BESIDE_HEIGHT 0.85   /* inches above and below such a legend, without those */
+#define TICS_OF_TEXT 9       /* numbers that gnuplot itself puts at an axis, at most */
+#define TEXT_ROWS_LEAST 21   /* lines of a text for the points, the axes and their labels */
 #define UPRIGHT_HEIGHT 1.6   /* inches more than the picture has for names */
 
 static bool is_text(const hr_figure_options *options)
@@ -116,15 +118,27 @@ static size_t key_columns(const hr_figure_options *options, const hr_figure *fig
   return options->single || fit == 0 ? 1 : fit;
 }
 
-/* Inches of a heatmap in one column of a paper, whose rows have room for the lines of their names. */
-static double rows_height(const hr_figure *figure)
+/* Whether a heatmap has little width: in one column of a paper, and as text. */
+static bool is_narrow(const hr_figure_options *options, const hr_figure *figure)
+{
+  return figure->form == HR_FIGURE_HEATMAP && (options->single || is_text(options));
+}
+
+/* Lines of the names of a heatmap's rows, where it is narrow. */
+static size_t row_lines(const hr_figure *figure)
 {
   size_t most = 1;
   for (size_t i = 0; i < figure->y.name_count; i++) {
     size_t lines = hr_gnuplot_line_count(figure->y.names[i], HR_GNUPLOT_ROW_COLUMNS);
     most = lines > most ? lines : most;
   }
-  return 1.5 + (double)figure->y.name_count * (0.115 * (double)most + 0.03);
+  return most;
+}
+
+/* Inches of a heatmap in one column of a paper, whose rows have room for the lines of their names. */
+static double rows_height(const hr_figure *figure)
+{
+  return 1.5 + (double)figure->y.name_count * (0.115 * (double)row_lines(figure) + 0.03);
 }
 
 static double lines_around(const hr_figure_options *options, const hr_figure *figure)
@@ -153,6 +167,17 @@ static void picture_size(const hr_figure_options *options, const hr_figure *figu
     *height += 1 + 0.13 * (double)entries / (double)key_columns(options, figure);
 }
 
+/* Lines of a text: those of the caller, and more where title, note and legend would leave the points less than that. */
+static int text_rows(const hr_figure_options *options, const hr_figure *figure)
+{
+  size_t longest, entries = key_entries(figure, &longest), columns = key_columns(options, figure);
+  double needed = TEXT_ROWS_LEAST + (double)((entries + columns - 1) / columns);
+  if (figure->form == HR_FIGURE_HEATMAP)
+    needed = 8 + (double)(figure->y.name_count * row_lines(figure));
+  needed += lines_around(options, figure);
+  return needed > options->rows ? (int)needed : options->rows;
+}
+
 static void put_terminal(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
   double width, height;
@@ -160,7 +185,7 @@ static void put_terminal(FILE *out, const hr_figure_options *options, const hr_f
   fputs("set encoding utf8\n", out);
   switch (options->picture) {
   case HR_PICTURE_TEXT:
-    hr_gnuplot_put(out, "set terminal dumb noenhanced mono size %d,%d\n", options->columns, options->rows);
+    hr_gnuplot_put(out, "set terminal dumb noenhanced mono size %d,%d\n", options->columns, text_rows(options, figure));
     break;
   case HR_PICTURE_SVG:
     hr_gnuplot_put(out, "set terminal svg noenhanced size %.0f,%.0f font 'Helvetica,%d' background '#ffffff'\n",
@@ -201,8 +226,7 @@ static void put_titles(FILE *out, const hr_figure_options *options, const hr_fig
     columns = columns * 3 / 4; /* beside the names of rows */
   fputs("set title ", out);
   hr_gnuplot_quote_lines(out, figure->title, columns);
-  bool narrow = options->single && figure->form == HR_FIGURE_HEATMAP; /* where the names of rows leave no room for it */
-  if ((is_text(options) || narrow) && figure->y.label[0]) { /* gnuplot's text has none, as it cannot turn it */
+  if ((is_text(options) || is_narrow(options, figure)) && figure->y.label[0]) { /* where gnuplot has no room for it */
     fputs(".\"\\n\".", out);
     hr_gnuplot_quote_lines(out, figure->y.label, columns);
   }
@@ -269,10 +293,10 @@ static void put_names(FILE *out, const hr_figure_options *options, const hr_figu
   const hr_figure_axis *axis = is_x ? &figure->x : &figure->y;
   const char *name = is_x ? "x" : "y";
   bool turned = is_x && is_turned(options, figure);
-  size_t columns = turned            ? (options->single ? UPRIGHT_COLUMNS : TURNED_COLUMNS)
-                   : is_x            ? name_columns(options, figure)
-                   : options->single ? HR_GNUPLOT_ROW_COLUMNS
-                                     : HR_FIGURE_TEXT;
+  size_t columns = turned                       ? (options->single ? UPRIGHT_COLUMNS : TURNED_COLUMNS)
+                   : is_x                       ? name_columns(options, figure)
+                   : is_narrow(options, figure) ? HR_GNUPLOT_ROW_COLUMNS
+                                                : HR_FIGURE_TEXT;
   hr_gnuplot_put(out, "set %stics %s (", name,
                  !turned           ? "norotate"
                  : options->single ? "rotate by -90"
@@ -343,6 +367,27 @@ static void put_range(FILE *out, const hr_figure *figure, bool of_x)
   fputs("]\n", out);
 }
 
+/* gnuplot's text cuts digits off numbers of an axis that are too close to one another: a narrow one has fewer. */
+static void put_text_tics(FILE *out, const hr_figure_options *options, const hr_figure *figure)
+{
+  static const double nice[] = {1, 2, 5, 10};
+  double least, most;
+  char number[32];
+  if (!extent(figure, true, &least, &most) || !(most > least))
+    return;
+  hr_write_text(number, sizeof number, "%.0f", most);
+  size_t fit = text_columns(options) / (strlen(number) + 2);
+  if (fit > TICS_OF_TEXT || fit == 0)
+    return;
+  double step = (most - least) / (double)fit, power = pow(10, floor(log10(step)));
+  for (size_t i = 0; i < sizeof nice / sizeof *nice; i++) {
+    if (nice[i] * power >= step) {
+      hr_gnuplot_put(out, "set xtics %.9g\n", nice[i] * power);
+      return;
+    }
+  }
+}
+
 static void put_log10(FILE *out, const hr_figure *figure, bool of_x)
 {
   const char *name = of_x ? "x" : "y";
@@ -360,7 +405,11 @@ static void put_axis(FILE *out, const hr_figure_options *options, const hr_figur
   case HR_FIGURE_SCALE_LOG2: put_powers_of_two(out, figure, name, of_x); break;
   case HR_FIGURE_SCALE_LOG10: put_log10(out, figure, of_x); break;
   case HR_FIGURE_SCALE_NAMES: put_names(out, options, figure, of_x); break;
-  case HR_FIGURE_SCALE_LINEAR: put_range(out, figure, of_x); break;
+  case HR_FIGURE_SCALE_LINEAR:
+    put_range(out, figure, of_x);
+    if (of_x && is_text(options))
+      put_text_tics(out, options, figure);
+    break;
   }
 }
 

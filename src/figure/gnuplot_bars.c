@@ -189,7 +189,9 @@ void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_fig
 /* Columns 1 to 5 are a box, 6 the value. */
 void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
-  if (options->single) { /* the names leave no width for the scale of colours; each cell has its number */
+  if (options->single ||
+      options->picture ==
+          HR_PICTURE_TEXT) { /* the names leave no width for the scale of colours; each cell has its number */
     fputs("unset colorbox\n", out);
     hr_gnuplot_put(out, "set tics font ',%d'\n", options->picture == HR_PICTURE_SVG ? 8 : 6); /* pixels, else points */
   }

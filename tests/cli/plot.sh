@@ -66,6 +66,9 @@ expect "text names what its y axis shows" grep -qF 'Throughput (TFLOP/s)' a.txt
 expect "text has no spaces at the ends of lines" test "$(count ' $' a.txt)" = 0
 expect "text has no grid, which looks like a line" test "$(tr -cd '*' < a.txt | wc -c)" = 0
 expect "measured and published points have different letters" grep -qE ' g +h/a = 64, A100' a.txt
+COLUMNS=50 "$H" plot fig24 fig24.csv --dtype bf16 > b.txt || say "text is drawn in a narrow terminal"
+expect "a long legend takes no lines from the points: $(count '^ *[0-9]* \|' b.txt)" test "$(count '^ *[0-9]* [|]' b.txt)" -ge 12
+expect "numbers of a narrow axis are whole" grep -q "0 *10000 *20000 *30000 *40000" b.txt
 "$H" results import -q --db store.db fig24.csv > log
 "$H" plot fig24 --db store.db -o c.svg && expect "a store is drawn as its rows" grep -qF 'h/a = 64' c.svg
 "$H" plot fig2 --predict h200 -o shares.svg || say "shares are drawn"
