@@ -77,19 +77,23 @@
     const leads = (value) => [1, 2, 5].some((lead) => Math.abs(Math.log10(value / lead) % 1) < 1e-9);
     if (options.type === "logarithmic") options.ticks.callback = (value) => (axis.scale === "log2" || leads(value) ? show(value) : "");
     if (axis.zero && options.type === "linear") options.beginAtZero = true;
-    if (axis.most !== null) options.max = axis.most;
+    if (axis.most !== null) options.max = 20 * Math.round(axis.most / 20) || axis.most; /* a sum of readings may be 101 percent */
     options.stacked = figure.form === "stacks";
     return options;
   };
 
   const drawn = (figure) => figure.series.slice(0, SERIES_MOST);
 
-  /* The axis reaches the ends of the intervals, too. */
+  /* The axis reaches the ends of the intervals, and the rules, too. */
   const ends = (figure) => {
     const all = figure.series.flatMap((s) => s.points.map(point)).filter((p) => p.low !== null && p.high !== null);
+    all.push(...figure.rules.filter((rule) => !rule.vertical).map((rule) => ({ low: rule.at, high: rule.at })));
     return all.length === 0 ? {} : { suggestedMin: least(all.map((p) => p.low)), suggestedMax: -least(all.map((p) => -p.high)) };
   };
   const least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+
+  const RULE_DASHES = [[6, 4], [2, 3], [9, 3, 2, 3], [14, 4]];
+  const ruleDash = (rules, rule) => RULE_DASHES[Math.max(0, rules.filter((r) => r.label).indexOf(rule)) % RULE_DASHES.length];
 
   /* Intervals, bands between low and high, and rules, which Chart.js does not have. */
   const overlay = {
@@ -126,16 +130,14 @@
           ctx.stroke();
         });
       });
-      ctx.strokeStyle = ctx.fillStyle = ink().text;
-      ctx.setLineDash([4, 4]);
-      for (const rule of chart.config._config.rules) {
+      ctx.strokeStyle = ink().text;
+      for (const rule of chart.config._config.rules) { /* named in the legend, where nothing is in the way of text */
         const at = (rule.vertical ? x : y).getPixelForValue(rule.at);
+        ctx.setLineDash(ruleDash(chart.config._config.rules, rule));
         ctx.beginPath();
         if (rule.vertical) { ctx.moveTo(at, area.top); ctx.lineTo(at, area.bottom); }
         else { ctx.moveTo(area.left, at); ctx.lineTo(area.right, at); }
         ctx.stroke();
-        ctx.textAlign = rule.vertical ? "left" : "right";
-        ctx.fillText(rule.label, rule.vertical ? at + 4 : area.right - 4, rule.vertical ? area.top + 12 : at - 4);
       }
       ctx.restore();
     },
@@ -180,18 +182,20 @@
 
   const SVG = "http://www.w3.org/2000/svg";
   const sample = (series) => { /* a line with its dashes, or a spot for points */
-    const points = series.mark === "points", dash = points ? [] : DASHES[series.style % DASHES.length];
-    const ends = points ? [9, 19] : [0, 28];
+    const points = series.mark === "points";
+    return stroke(points ? [9, 19] : [0, 28], points ? [] : DASHES[series.style % DASHES.length], 4);
+  };
+  const stroke = (ends, dash, width) => {
     const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "line");
     svg.setAttribute("viewBox", "0 0 28 12");
     svg.setAttribute("aria-hidden", "true");
-    const attributes = { x1: ends[0], x2: ends[1], y1: 6, y2: 6, "stroke-width": 4, "stroke-dasharray": dash.join(" ") };
+    const attributes = { x1: ends[0], x2: ends[1], y1: 6, y2: 6, "stroke-width": width, "stroke-dasharray": dash.join(" ") };
     for (const key in attributes) line.setAttribute(key, attributes[key]);
     svg.append(line);
     return svg;
   };
   const paintLegend = (entry) =>
-    entry.legend.querySelectorAll("line").forEach((line, i) => {
+    entry.legend.querySelectorAll("button line").forEach((line, i) => {
       line.setAttribute("stroke", colours()[entry.figure.series[i].style % LIGHT.length]);
     });
   const toggle = (entry, i, button) => {
@@ -212,6 +216,11 @@
       item.append(button);
       entry.legend.append(item);
     });
+    for (const rule of entry.figure.rules.filter((r) => r.label)) {
+      const item = make("li", undefined, { class: "rule" });
+      item.append(stroke([0, 28], ruleDash(entry.figure.rules, rule), 1.5), rule.label);
+      entry.legend.append(item);
+    }
     paintLegend(entry);
     const left = entry.figure.series.length - SERIES_MOST;
     if (left > 0) entry.legend.append(make("li", `${left} more series are in the table.`));

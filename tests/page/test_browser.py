@@ -15,6 +15,7 @@ if not os.environ.get("HEADROOM_TEST") or not chromium.program():
     sys.exit(77)
 COMMAND = os.path.abspath(sys.argv.pop(1))
 
+FIGURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/figures-1-to-20.csv")
 FORWARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/attention-forward.csv")
 
 CHART = "document.querySelectorAll('figure.chart')[%d]"
@@ -133,6 +134,18 @@ class InTheBrowser(unittest.TestCase):
             self.assertEqual((measured[-1][0], measured[-1][1]), ("rgb(0, 32, 76)", "rgb(255, 255, 255)"))
             self.assertTrue(all(cell[3] for cell in cells))
             self.assertTrue(self.browser.run(heat + ".querySelectorAll('tbody th[scope=row]').length > 2"))
+
+    def test_rules_are_named_in_the_legend_and_within_the_axis(self):
+        subprocess.run([COMMAND, "report", FIGURES, "-o", "figures.html"], check=True)
+        self.browser.open("figures.html")
+        chart = "[...document.querySelectorAll('figure.chart')].find((f) => f.textContent.includes('vocabularies at the peaks'))"
+        self.browser.run(chart + ".scrollIntoView()")
+        self.browser.wait(chart + ".querySelector('canvas').dataset.drawn === 'true'")
+        names = self.browser.run("[...%s.querySelectorAll('.legend .rule')].map((item) => item.textContent)" % chart)
+        self.assertEqual(names, ["A100, vocabularies at the peaks: 250, read off", "A100, vocabularies between them: 100, read off"])
+        dashes = self.browser.run("[...%s.querySelectorAll('.legend .rule line')].map((l) => l.getAttribute('stroke-dasharray'))" % chart)
+        self.assertEqual(len(set(dashes)), 2)
+        self.assertGreaterEqual(self.browser.run("Chart.getChart(%s.querySelector('canvas')).scales.y.max" % chart), 250)
 
     def test_it_prints(self):
         self.browser.open("devices.html")

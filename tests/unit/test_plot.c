@@ -280,7 +280,7 @@ static void levels_of_figure_20_are_rules(void **state)
   assert_int_equal(draw(&f, &options), HR_OK);
   assert_int_equal(f.figure->rule_count, 2);
   assert_true(f.figure->rules[0].at == 250 && f.figure->rules[1].at == 100);
-  assert_string_equal(f.figure->rules[0].label, "A100, vocabularies at the peaks, read off");
+  assert_string_equal(f.figure->rules[0].label, "A100, vocabularies at the peaks: 250, read off");
   tear_down(&f);
 }
 
