@@ -62,7 +62,7 @@ static void read_member(hr_member_type type, const void *member, hr_cell *cell)
   }
 }
 
-static hr_style verdict_style(hr_verdict verdict)
+hr_style hr_verdict_style(hr_verdict verdict)
 {
   static const hr_style styles[] = {[HR_VERDICT_SAME] = HR_STYLE_PLAIN,
                                     [HR_VERDICT_FASTER] = HR_STYLE_GREEN,
@@ -88,7 +88,7 @@ void hr_column_read(const hr_column *column, const void *row, hr_cell *cell)
   if (column->type == HR_TYPE_hr_status)
     cell->style = *(const hr_status *)member == HR_OK ? HR_STYLE_GREEN : HR_STYLE_YELLOW;
   if (column->type == HR_TYPE_hr_verdict)
-    cell->style = verdict_style(*(const hr_verdict *)member);
+    cell->style = hr_verdict_style(*(const hr_verdict *)member);
   if (column->optional && cell->type == HR_CELL_TEXT && !cell->text[0])
     cell->type = HR_CELL_NONE;
 }

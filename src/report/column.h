@@ -127,6 +127,9 @@ typedef struct hr_column {
 #member, NULL, HR_PLAIN, 0, HR_OPTIONAL(row, member) \
   }
 
+/** The colour of a verdict: faster green, slower red, noisy yellow. */
+hr_style hr_verdict_style(hr_verdict verdict);
+
 /** Reads the value of a row. */
 void hr_column_read(const hr_column *column, const void *row, hr_cell *cell);
 

@@ -52,13 +52,12 @@ static void point_name(const void *row, hr_cell *cell)
     hr_cell_set_text(cell, point->problem);
 }
 
-/* Of a lost point there is no verdict. */
+/* Of a lost point there is no verdict. The colours are those of a sweep's verdict. */
 static void point_verdict(const void *row, hr_cell *cell)
 {
   const hr_compared_point *point = row;
   hr_cell_set_text(cell, point->lost ? "lost" : hr_verdict_name(point->verdict));
-  if (point->lost)
-    cell->style = HR_STYLE_RED;
+  cell->style = point->lost ? HR_STYLE_RED : hr_verdict_style(point->verdict);
 }
 
 #define POINT(member) HR_OPTIONAL(hr_compared_point, member)
