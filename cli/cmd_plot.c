@@ -20,12 +20,12 @@ typedef struct plot_job {
 
 /* ---- rows: stores, and exported rows in stores of their own ---- */
 
-/* What the legend calls a file: its name without folder and ending. */
-static char *label_of(const char *path)
+/* What the legend calls a file: its name without folder and ending; with the folder where two have one name. */
+static char *label_of(const char *path, bool whole)
 {
   const char *slash = strrchr(path, '/');
-  char *label = strdup(slash ? slash + 1 : path), *dot = label ? strrchr(label, '.') : NULL;
-  if (dot && dot > label)
+  char *label = strdup(slash && !whole ? slash + 1 : path), *dot = label ? strrchr(label, '.') : NULL;
+  if (dot && dot > label && !strchr(dot, '/'))
     *dot = '\0';
   return label;
 }
@@ -37,7 +37,7 @@ static int add_source(const cli_run *run, const char *path, plot_job *job)
   if (code != CLI_GO_ON)
     return code;
   job->source_count++;
-  source->label = label_of(path);
+  source->label = label_of(path, false);
   return source->label ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "out of memory for %s", path);
 }
 
@@ -53,9 +53,37 @@ static int add_store(const cli_run *run, plot_job *job)
   hr_status status = cli_store_open(NULL, HR_STORE_READ, &source->store, &error);
   if (status != HR_OK)
     return status == HR_ERROR_NOT_FOUND ? CLI_GO_ON : cli_fail_status(status, &error);
-  source->label = label_of("results");
+  source->label = label_of("results", false);
   job->source_count++;
   return source->label ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "out of memory");
+}
+
+static bool has_namesake(const plot_job *job, size_t index)
+{
+  for (size_t i = 0; i < job->source_count; i++) {
+    if (i != index && strcmp(job->sources[i].label, job->sources[index].label) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* The last sources are those of the arguments. */
+static int tell_apart(const cli_run *run, plot_job *job)
+{
+  size_t named = (size_t)run->argument_count - 1, first = job->source_count - named;
+  bool alike[64] = {false};
+  for (size_t i = 0; i < named && i < 64; i++)
+    alike[i] = has_namesake(job, first + i);
+  for (size_t i = 0; i < named && i < 64; i++) {
+    char *label = alike[i] ? label_of(run->arguments[i + 1], true) : NULL;
+    if (alike[i] && !label)
+      return cli_fail(EXIT_OUTPUT, "out of memory");
+    if (!label)
+      continue;
+    free((char *)job->sources[first + i].label);
+    job->sources[first + i].label = label;
+  }
+  return CLI_GO_ON;
 }
 
 static int open_sources(const cli_run *run, plot_job *job)
@@ -66,7 +94,7 @@ static int open_sources(const cli_run *run, plot_job *job)
   int code = add_store(run, job);
   for (int i = 1; i < run->argument_count && code == CLI_GO_ON; i++)
     code = add_source(run, run->arguments[i], job);
-  return code;
+  return code == CLI_GO_ON ? tell_apart(run, job) : code;
 }
 
 /* ---- the sweep and the options ---- */

@@ -141,8 +141,8 @@ static void take_level(void *context, const hr_published_row *row)
   if (strcmp(hr_published_text(row, "place"), plot->about.name) != 0 ||
       strcmp(hr_published_text(row, "unit"), "TFLOP/s") != 0)
     return;
-  hr_write_text(label, sizeof label, "A100, %s: %s, %s", hr_published_text(row, "what"), hr_published_text(row, "value"),
-                hr_published_accuracy(row, NULL));
+  hr_write_text(label, sizeof label, "A100, %s: %s, %s", hr_published_text(row, "what"),
+                hr_published_text(row, "value"), hr_published_accuracy(row, NULL));
   hr_figure_add_rule(plot->figure, false, hr_published_number(row, "value"), label);
 }
 
