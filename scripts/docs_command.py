@@ -25,13 +25,17 @@ def _output(*arguments):
     return done.stdout
 
 
+def program_beside(name):
+    """The path of a program of the build that made the command."""
+    if not _program.get("path"):
+        raise ValueError("needs --headroom PATH")
+    return os.path.join(os.path.dirname(_program["path"]), name)
+
+
 @functools.lru_cache(maxsize=None)
 def beside(name):
     """What a program of the build that made the command prints."""
-    if not _program.get("path"):
-        raise ValueError("needs --headroom PATH")
-    path = os.path.join(os.path.dirname(_program["path"]), name)
-    return subprocess.run([path], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([program_beside(name)], capture_output=True, text=True, check=True).stdout
 
 
 def printed(line, lines="", blocks=""):
