@@ -101,3 +101,9 @@ def kind_errors_table():
     return table(["held out (rows): median, mean error", *KIND_DEVICES],
                  [[name, *(kind.split("|") if name == "before" else [cell(device, kind) for device in KIND_DEVICES.values()])]
                   for name, kind in KIND_LINES])
+
+
+def held_out_error():
+    """The mean error of all held-out operators of an H200, in percent."""
+    done = subprocess.run([program_beside("bench/prediction_accuracy")], capture_output=True, text=True, check=True)
+    return next(float(cells[3].rstrip("%")) for cells in lines_of(done.stdout) if cells[:2] == ["held out", "all"])
