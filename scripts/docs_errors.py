@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of errors in docs/prediction.md, which programs of the build print (docs_numbers.py)."""
 import functools
+import json
+import math
 import re
 import subprocess
 import sys
 
 from docs_command import program_beside
-from docs_rows import TOP, table
+import fit_collectives
+from docs_rows import RESULTS, TOP, table
 
 
 def lines_of(text):
@@ -107,3 +110,27 @@ def held_out_error():
     """The mean error of all held-out operators of an H200, in percent."""
     done = subprocess.run([program_beside("bench/prediction_accuracy")], capture_output=True, text=True, check=True)
     return next(float(cells[3].rstrip("%")) for cells in lines_of(done.stdout) if cells[:2] == ["held out", "all"])
+
+
+# ---- collectives: the rates of the device files over the rows that they were fitted to ----
+
+
+COLLECTIVE_DEVICES = {"A100 SXM": "a100-sxm4-80gb", "H100 SXM": "h100-sxm", "H200": "h200", "B200": "b200", "L40S, 2 cards": "l40s"}
+
+
+def collective_errors_table():
+    groups = fit_collectives.read_groups(RESULTS / "published/collectives.csv")
+    lines = []
+    for name, device in COLLECTIVE_DEVICES.items():
+        rates = json.loads((TOP / f"data/hardware/{device}.json").read_text(encoding="utf-8"))["collectives"]
+        cells = [name]
+        for kind in fit_collectives.KINDS:
+            errors = []
+            for rate in rates:
+                form = math.log(rate["latency_ns"]), math.log(rate["bus_bytes_per_s"] / 1e9), rate["ramp"]
+                points = groups.get((device, kind, rate["devices"]), []) if rate["kind"] == kind else []
+                errors += [abs(math.log(fit_collectives.ramp(form, x) / time)) for x, time in points]
+            cells.append(f"{math.exp(sum(errors) / len(errors)) - 1:.1%} ({len(errors)})" if errors else "-")
+        lines.append(cells)
+    return table(["mean error (rows)", *(kind.replace("_", "-" if kind.startswith(("all", "reduce")) else " ") for kind in fit_collectives.KINDS)],
+                 lines)
