@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WIDE 30 /* a factor between times that a linear axis does not show */
+
 hr_plot_options hr_plot_options_default(void)
 {
   return (hr_plot_options){
@@ -37,6 +39,17 @@ static void choose_units(hr_plot_sweep *plot)
   bool predicted = plot->options->predicted && plot->options->predicted->kind != HR_HARDWARE_CPU;
   bool small = hr_plot_only_cpus(plot) && highest > 0 && highest < 1e12 && !predicted && !plot->options->peers;
   plot->unit_flops = small ? 1e9 : 1e12;
+}
+
+/* Whether short times would lie on a linear axis. */
+static bool is_wide(const hr_plot_sweep *plot)
+{
+  double shortest = (double)INFINITY, longest = 0;
+  for (size_t i = 0; i < plot->rows.count; i++) {
+    shortest = fmin(shortest, plot->rows.rows[i].median);
+    longest = fmax(longest, plot->rows.rows[i].median);
+  }
+  return longest > WIDE * shortest;
 }
 
 static void label_y(const hr_plot_sweep *plot)
@@ -70,7 +83,7 @@ static void set_axes(const hr_plot_sweep *plot)
     x->scale = HR_FIGURE_SCALE_NAMES;
   else if (plot->about.x_log2 || plot->view == HR_VIEW_SCALING)
     x->scale = HR_FIGURE_SCALE_LOG2;
-  if (plot->view == HR_VIEW_SCALING || (plot->view == HR_VIEW_TIME && plot->about.x_log2))
+  if (plot->view == HR_VIEW_SCALING || (plot->view == HR_VIEW_TIME && (plot->about.x_log2 || is_wide(plot))))
     figure->y.scale = HR_FIGURE_SCALE_LOG10;
   if (is_of_cases(plot) && plot->about.series_count == 1)
     figure->form = HR_FIGURE_BARS;

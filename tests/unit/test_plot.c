@@ -170,6 +170,22 @@ static void a_gain_breaks_even_between_the_points_around_it(void **state)
   tear_down(&f);
 }
 
+static void times_far_apart_have_a_logarithmic_axis(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    fixture f;
+    set_up(&f, lines_json);
+    hr_plot_options options = hr_plot_options_default();
+    options.view = HR_VIEW_TIME;
+    add_row(&f, 0, "GPU", OLD, 1e6);
+    add_row(&f, 1, "GPU", OLD, i == 0 ? 29e6 : 31e6); /* a factor of 30 */
+    assert_int_equal(draw(&f, &options), HR_OK);
+    assert_int_equal(f.figure->y.scale, i == 0 ? HR_FIGURE_SCALE_LINEAR : HR_FIGURE_SCALE_LOG10);
+    tear_down(&f);
+  }
+}
+
 /* A time that grows with the square of m. */
 static void a_slope_is_the_exponent_of_a_line(void **state)
 {
@@ -361,6 +377,7 @@ int main(void)
       cmocka_unit_test(devices_are_lines_of_their_own_and_may_be_chosen),
       cmocka_unit_test(published_points_are_hollow_if_they_were_read_off),
       cmocka_unit_test(a_gain_breaks_even_between_the_points_around_it),
+      cmocka_unit_test(times_far_apart_have_a_logarithmic_axis),
       cmocka_unit_test(a_slope_is_the_exponent_of_a_line),
       cmocka_unit_test(a_band_is_the_interval_of_each_prediction),
       cmocka_unit_test(the_shares_of_a_layer_are_those_of_its_operators),
