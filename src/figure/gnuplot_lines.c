@@ -189,6 +189,20 @@ static void put_bands(FILE *out, const hr_figure *figure, const char **separator
     hr_gnuplot_put(out, "%s$s%zu using 1:3:4 with filledcurves fs transparent solid 0.22 noborder lc rgb '%s'",
                    *separator, i, hr_gnuplot_colour(series->style));
     put_title(out, series);
+    hr_gnuplot_put(out, ", $s%zu using 1:2 with lines lw 0.8 dt 3 lc rgb '%s' notitle", i,
+                   hr_gnuplot_colour(series->style)); /* the value itself: bands may cover one another */
+    *separator = ", ";
+  }
+}
+
+/* In text a band is its values, as small dots that leave room for the letters of points. */
+static void put_dots(FILE *out, const hr_figure *figure, const char **separator)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    if (figure->series[i].mark != HR_FIGURE_MARK_BAND)
+      continue;
+    hr_gnuplot_put(out, "%s$s%zu using 1:2 with points pt '.'", *separator, i);
+    put_title(out, &figure->series[i]);
     *separator = ", ";
   }
 }
@@ -200,7 +214,9 @@ void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figu
   put_data(out, figure);
   put_absent(out, figure, text);
   put_labels(out, figure, text);
-  if (!text)
+  if (text)
+    put_dots(out, figure, &separator);
+  else
     put_bands(out, figure, &separator);
   for (size_t i = 0; i < figure->series_count; i++) {
     const hr_figure_series *series = &figure->series[i];

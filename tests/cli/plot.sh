@@ -72,6 +72,8 @@ expect "measured and published points have different letters" grep -qE ' g +h/a 
 COLUMNS=50 "$H" plot fig24 fig24.csv --dtype bf16 > b.txt || say "text is drawn in a narrow terminal"
 expect "a long legend takes no lines from the points: $(count '^ *[0-9]* \|' b.txt)" test "$(count '^ *[0-9]* [|]' b.txt)" -ge 12
 expect "numbers of a narrow axis are whole" grep -q "0 *10000 *20000 *30000 *40000" b.txt
+"$H" plot fig5c --predict h200 --no-published > c.txt || say "predictions alone are drawn as text"
+expect "predictions are dots in text" grep -q ' [.]  predicted for h200' c.txt
 "$H" results import -q --db store.db fig24.csv > log
 "$H" plot fig24 --db store.db -o c.svg && expect "a store is drawn as its rows" grep -qF 'h/a = 64' c.svg
 "$H" plot fig2 --predict h200 -o shares.svg || say "shares are drawn"
