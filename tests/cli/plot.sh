@@ -59,7 +59,7 @@ expect "without published points there are 14" test "$(count 'id="gnuplot_plot_'
 expect "rows of one device in two files are two lines" test "$(count 'id="gnuplot_plot_' b.svg)" = 4
 mkdir before after && cp fig24.csv before && cp fig24.csv after
 "$H" plot fig24 before/fig24.csv after/fig24.csv --dtype bf16 --no-published --series 'h/a = 64' -o b.svg || say "two files are drawn"
-expect "files of one name are told apart by their folders" grep -qF 'before/fig24' b.svg
+expect "files of one name have their folders in the legend" grep -qF 'before/fig24' b.svg
 "$H" plot fig24 fig24.csv -o a.png && expect "a PNG is one" grep -q PNG a.png
 "$H" plot fig24 fig24.csv -o a.pdf --width single && expect "a PDF is one" grep -qa '^%PDF' a.pdf
 COLUMNS=80 "$H" plot fig24 fig24.csv --dtype bf16 > a.txt || say "text is drawn"
