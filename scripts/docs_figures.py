@@ -4,12 +4,17 @@
 
     scripts/docs_figures.py build/debug/headroom             all
     scripts/docs_figures.py build/debug/headroom fig24 fig2  these
+    scripts/docs_figures.py build/debug/headroom --check     exit code 1 where a picture has other texts or another number of lines, as
+                                                             after new rows; 77 without gnuplot. Numbers of axes are not compared: those
+                                                             are gnuplot's choice
 
 README.md's picture is drawn by docs_numbers.py, those of a report by docs_screenshots.py. Look at the pictures before committing
 them.
 """
 import argparse
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,14 +43,26 @@ PICTURES = (
 )
 
 
+def structure(path):
+    """The texts of a picture, without numbers of axes and of bars, and how many lines and bars it has."""
+    text = path.read_text(encoding="utf-8")
+    words = re.findall(r"<text>(.*?)</text>", text, re.DOTALL)
+    return sorted(" ".join(word.split()) for word in words if not re.fullmatch(r"[\d.\s]*", word)), len(re.findall(r'id="gnuplot_plot_', text))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", type=pathlib.Path)
     parser.add_argument("pictures", nargs="*")
-    arguments = parser.parse_args()
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_intermixed_args()
     unknown = set(arguments.pictures) - {name for name, *_ in PICTURES}
     if unknown:
         sys.exit(f"docs_figures.py: no picture {', '.join(sorted(unknown))}")
+    if not shutil.which("gnuplot"):
+        print("left out: there is no gnuplot (Debian: gnuplot-nox)")
+        sys.exit(77)
+    others = []
     with tempfile.TemporaryDirectory() as folder:
         sums = pathlib.Path(folder) / "outputs.csv"
         subprocess.run([sys.executable, TOP / "scripts/sigma_elapsed.py", ROWS / "sigma-ceet.csv", ROWS / "sigma-ceet-runs.csv", "--rows",
@@ -53,10 +70,14 @@ def main():
         for name, sweep, rows, options in PICTURES:
             if arguments.pictures and name not in arguments.pictures:
                 continue
-            path = TOP / f"docs/figures/{name}.svg"
+            path = (pathlib.Path(folder) if arguments.check else TOP / "docs/figures") / f"{name}.svg"
             subprocess.run([arguments.command.resolve(), "plot", sweep, ROWS / rows if rows else sums, *options, "-q", "-o", path], check=True)
+            if arguments.check and structure(path) != structure(TOP / f"docs/figures/{name}.svg"):
+                others.append(name)
             lines = path.read_text(encoding="utf-8").split("\n")  # no white space at their ends
             path.write_text("\n".join(line.rstrip() for line in lines), encoding="utf-8")
+    if others:
+        sys.exit(f"{', '.join(others)}: not what the rows draw now; scripts/docs_figures.py COMMAND, and look at them")
 
 
 main()
