@@ -146,8 +146,10 @@ static void print_origin(const hr_document *document, const char *label, const h
   }
   if (o->programs[0])
     hr_append_item(line, sizeof line, "Headroom %s", o->programs);
-  if (o->rows > 0)
-    hr_append_item(line, sizeof line, "%.10s%s%.10s", o->first, " to ", o->last);
+  if (o->rows > 0 && strncmp(o->first, o->last, 10) == 0)
+    hr_append_item(line, sizeof line, "%.10s", o->first);
+  else if (o->rows > 0)
+    hr_append_item(line, sizeof line, "%.10s to %.10s", o->first, o->last);
   hr_print_field(document, label, "%s: %" PRId64 " row%s%s%s", o->name, o->rows, hr_plural(o->rows),
                  line[0] ? ", " : "", line);
 }

@@ -59,7 +59,10 @@ static void print_head(const page_content *c)
   const hr_compared_origin *o = &c->origin;
   if (o->rows > 0) {
     hr_print_field(&c->document, "measured", "%zu points on %s", c->rows.count, o->products);
-    hr_print_field(&c->document, "dates", "%.10s to %.10s", o->first, o->last);
+    if (strncmp(o->first, o->last, 10) == 0)
+      hr_print_field(&c->document, "date", "%.10s", o->first);
+    else
+      hr_print_field(&c->document, "dates", "%.10s to %.10s", o->first, o->last);
   } else {
     hr_print_paragraph(&c->document, "No row matches.");
   }
