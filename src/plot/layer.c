@@ -73,8 +73,11 @@ hr_status hr_figure_of_layer(const hr_model *model, const hr_hardware *hardware,
   name_axis(f, unit_name);
   hr_write_text(f->title, sizeof f->title, "One layer of %s on %s", model->name, hardware->product);
   const hr_workload *w = &layer->workload;
-  hr_write_text(f->note, sizeof f->note, "%s, batch %lld, %lld tokens, tensor parallelism over %lld%s%s",
-                hr_phase_name(w->phase), (long long)w->batch, (long long)w->sequence, (long long)w->tensor_parallel,
+  char shared[64] = "";
+  if (w->tensor_parallel > 1)
+    hr_write_text(shared, sizeof shared, ", tensor parallelism over %lld", (long long)w->tensor_parallel);
+  hr_write_text(f->note, sizeof f->note, "%s in %s, batch %lld, %lld tokens%s%s%s", hr_phase_name(w->phase),
+                hr_dtype_name(w->dtype), (long long)w->batch, (long long)w->sequence, shared,
                 layer->note[0] ? "; " : "", layer->note);
   add_operators(f, layer, unit);
   return hr_figure_end(f, figure, error);

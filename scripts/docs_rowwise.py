@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of docs/rowwise.md, for the expressions in it (docs_numbers.py)."""
+from docs_rows import one, rows, table
+
+RATES = "h100/rowwise-rates.csv"
+NORMS = (("softmax", "softmax"), ("layer norm", "layer_norm"), ("RMS norm", "rms_norm"))
+OTHERS = (("rotary", "rotary"), ("GELU", "gelu"), ("SwiGLU", "swiglu"), ("residual", "residual"), ("dropout", "dropout"))
+
+
+def copy_share(operation, dtype, columns):
+    """Percent of a copy's rate."""
+    return 100 * one(RATES, operation=operation, dtype=dtype, columns=columns).copy_share
+
+
+def rowwise_table(operations, dtypes=("bf16", "fp32")):
+    """A line for each length that was measured in both formats."""
+    names = [operation for _, operation in operations]
+    lengths = sorted(set.intersection(*({row.columns for row in rows(RATES, operation=names[0], dtype=dtype)} for dtype in dtypes)))
+    head = [name + (f", {dtype}" if i == 0 else "") for dtype in dtypes for i, (name, _) in enumerate(operations)]
+    return table(["elements of a row", *head],
+                 [[length, *(f"{copy_share(operation, dtype, length):.0f}" for dtype in dtypes for operation in names)] for length in lengths])
+
+
+def rowwise_span(dtype, columns, *without):
+    """Least and largest share of all operations, in whole percent."""
+    found = [100 * row.copy_share for row in rows(RATES, dtype=dtype, columns=columns) if row.operation not in without]
+    return f"{min(found):.0f} to {max(found):.0f}%"
