@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of docs/rowwise.md, for the expressions in it (docs_numbers.py)."""
+import textwrap
+
 from docs_rows import one, rows, table
 
 RATES = "h100/rowwise-rates.csv"
@@ -25,3 +27,14 @@ def rowwise_span(dtype, columns, *without):
     """Least and largest share of all operations, in whole percent."""
     found = [100 * row.copy_share for row in rows(RATES, dtype=dtype, columns=columns) if row.operation not in without]
     return f"{min(found):.0f} to {max(found):.0f}%"
+
+
+def rowwise_formats():
+    """A sentence about the other formats."""
+    def shares(dtype, columns):
+        return ", ".join(f"{copy_share(operation, dtype, columns):.0f}" for _, operation in NORMS)
+
+    text = (f"Softmax, layer norm and RMS norm in other formats: fp16 {shares('fp16', 4096)}% in rows of 4096, {shares('fp16', 4099)}% of 4099 and "
+            f"{shares('fp16', 50257)}% of 50,257; fp8 {shares('fp8', 4096)}% in rows of 4096, {shares('fp8', 16384)}% of 16384, "
+            f"{shares('fp8', 4099)}% of 4099, whose rows begin at any byte.")
+    return "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False))
