@@ -35,7 +35,9 @@ static void choose_units(hr_plot_sweep *plot)
     longest = fmax(longest, plot->rows.rows[i].median);
     highest = fmax(highest, plot->rows.rows[i].rate);
   }
-  plot->unit_ns = plot->rows.count > 0 && longest < 1e6 ? 1e3 : longest < seconds ? 1e6 : 1e9;
+  if (plot->rows.count == 0 && plot->options->predicted && plot->view == HR_VIEW_TIME)
+    longest = hr_plot_longest_predicted(plot);
+  plot->unit_ns = longest > 0 && longest < 1e6 ? 1e3 : longest < seconds ? 1e6 : 1e9;
   bool predicted = plot->options->predicted && plot->options->predicted->kind != HR_HARDWARE_CPU;
   bool small = hr_plot_only_cpus(plot) && highest > 0 && highest < 1e12 && !predicted && !plot->options->peers;
   plot->unit_flops = small ? 1e9 : 1e12;

@@ -46,6 +46,9 @@ hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error);
 /** Adds a band for each series: the predicted times within the device's error. Errors of hr_sweep_point_at(). */
 hr_status hr_plot_add_predicted(hr_plot_sweep *plot, hr_error *error);
 
+/** The longest predicted time in ns, 0 if there is none. */
+double hr_plot_longest_predicted(const hr_plot_sweep *plot);
+
 /** Adds the time of the baseline over the time of each other point, and the break-even. HR_ERROR_INVALID for a sweep
  *  without a baseline. */
 hr_status hr_plot_add_gain(hr_plot_sweep *plot, hr_error *error);

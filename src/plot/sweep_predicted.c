@@ -72,6 +72,21 @@ static void add_point(hr_plot_sweep *plot, const hr_sweep_point *point, const hr
   hr_figure_add_point(figure, band, value);
 }
 
+double hr_plot_longest_predicted(const hr_plot_sweep *plot)
+{
+  const hr_hardware *hardware = plot->options->predicted;
+  const hr_sweep *sweep = hardware->kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
+  double longest = 0;
+  for (size_t i = 0; i < hr_sweep_describe(sweep).point_count; i++) {
+    hr_sweep_point point;
+    hr_sweep_time time = {0, 0, 0};
+    if (hr_sweep_point_at(sweep, i, plot->options->predicted_dtype, &point, NULL) == HR_OK &&
+        hr_sweep_predict_time(hardware, &point, &time, NULL) == HR_OK)
+      longest = fmax(longest, time.ns);
+  }
+  return longest;
+}
+
 hr_status hr_plot_add_predicted(hr_plot_sweep *plot, hr_error *error)
 {
   const hr_hardware *hardware = plot->options->predicted;

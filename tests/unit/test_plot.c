@@ -186,6 +186,23 @@ static void times_far_apart_have_a_logarithmic_axis(void **state)
   }
 }
 
+/* Small GEMMs take microseconds on an H200. */
+static void predictions_alone_choose_the_unit(void **state)
+{
+  (void)state;
+  fixture f;
+  hr_hardware hardware;
+  set_up(&f, lines_json);
+  assert_int_equal(hr_resolve_hardware("h200", &hardware, &f.error), HR_OK);
+  hr_plot_options options = hr_plot_options_default();
+  options.view = HR_VIEW_TIME;
+  options.predicted = &hardware;
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_string_equal(f.figure->y.label, "Time (µs)");
+  assert_true(series_named(&f, "n = 16, predicted for h200")->points[0].y > 0.5);
+  tear_down(&f);
+}
+
 /* A time that grows with the square of m. */
 static void a_slope_is_the_exponent_of_a_line(void **state)
 {
@@ -378,6 +395,7 @@ int main(void)
       cmocka_unit_test(published_points_are_hollow_if_they_were_read_off),
       cmocka_unit_test(a_gain_breaks_even_between_the_points_around_it),
       cmocka_unit_test(times_far_apart_have_a_logarithmic_axis),
+      cmocka_unit_test(predictions_alone_choose_the_unit),
       cmocka_unit_test(a_slope_is_the_exponent_of_a_line),
       cmocka_unit_test(a_band_is_the_interval_of_each_prediction),
       cmocka_unit_test(the_shares_of_a_layer_are_those_of_its_operators),
