@@ -12,7 +12,7 @@ import fit_collectives
 from docs_rows import RESULTS, TOP, table
 
 
-def lines_of(text):
+def cells_of(text):
     """Cells of the lines of Markdown tables, without heads and rules."""
     found = []
     for line in text.split("\n"):
@@ -33,7 +33,7 @@ def accuracy_table():
     done = subprocess.run([program_beside("bench/prediction_accuracy")], capture_output=True, text=True, check=True)
     head = ["rows", "kind", "count", "mean error", "bias", "90% within", "worst"]
     lines = [["published" if cells[0] == "all" else cells[0], NAMES.get(cells[1], cells[1]), *cells[2:]]
-             for cells in lines_of(done.stdout) if cells != head]
+             for cells in cells_of(done.stdout) if cells != head]
     return table(head, lines)
 
 
@@ -60,7 +60,7 @@ def gemm_errors():
     """(device, GEMMs) -> rows held out, mean error, bias, median, 90% within, in the band."""
     done = subprocess.run([sys.executable, TOP / "scripts/fit_gemms.py", "--errors", "--program", program_beside("bench/gemm_times")],
                           capture_output=True, text=True, check=True)
-    return {(cells[0], cells[1]): cells[3:] for cells in lines_of(done.stdout) if cells[2] == "held out"}
+    return {(cells[0], cells[1]): cells[3:] for cells in cells_of(done.stdout) if cells[2] == "held out"}
 
 
 def gemm_errors_table():
@@ -95,7 +95,7 @@ KIND_LINES = (("latent decode", "latent bf16"), ("before", "108, 189%|7.9, 9.5%|
 def kind_errors_table():
     done = subprocess.run([sys.executable, TOP / "scripts/fit_kinds.py", program_beside("headroom"), "--errors"], capture_output=True, text=True,
                           check=True)
-    found = {(cells[0], cells[1]): cells for cells in lines_of(done.stdout) if cells[2] == "held out"}
+    found = {(cells[0], cells[1]): cells for cells in cells_of(done.stdout) if cells[2] == "held out"}
 
     def cell(device, kind):
         cells = found.get((device, kind))
@@ -109,7 +109,7 @@ def kind_errors_table():
 def held_out_error():
     """The mean error of all held-out operators of an H200, in percent."""
     done = subprocess.run([program_beside("bench/prediction_accuracy")], capture_output=True, text=True, check=True)
-    return next(float(cells[3].rstrip("%")) for cells in lines_of(done.stdout) if cells[:2] == ["held out", "all"])
+    return next(float(cells[3].rstrip("%")) for cells in cells_of(done.stdout) if cells[:2] == ["held out", "all"])
 
 
 # ---- collectives: the rates of the device files over the rows that they were fitted to ----

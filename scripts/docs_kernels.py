@@ -343,3 +343,28 @@ def forward_ms(dtype, *implementations):
     """Times of 4 × 4096 tokens with 12 heads of 64, in ms."""
     return [three(one(FORWARD, dtype=dtype, q_heads=12, k_heads=12, v_heads=12, qk_dim=64, batch=4, q_len=4096, implementation=i).ms)
             for i in implementations]
+
+
+# ---- quantized caches on a GPU ----
+
+QUANTIZED_GPU = "h100/decode-quantized.csv"
+CACHES = ("unquantized", "fp8", "int8")
+
+
+def quantized_gpu_us():
+    """Call -> µs with the cache in 16 bits, in fp8 with a scale per head, in int8 with one per token and head."""
+    found = {}
+    for row in rows(QUANTIZED_GPU, status=("ok", "noisy")):
+        name = f"{row.batch} × {row.kv_len}, {row.q_heads}/{row.k_heads}/{row.v_heads}, {row.qk_dim}"
+        found.setdefault(name, {})[row.cache_format] = row.median_ns / 1e3
+    return {name: [times[cache] for cache in CACHES] for name, times in sorted(found.items(), key=lambda item: item[1]["unquantized"])}
+
+
+def quantized_gpu_table():
+    return table(["batch × keys, heads q/k/v, head size", "bf16", "fp8, scale per head", "int8, scale per token and head"],
+                 [[name, *map(three, times)] for name, times in quantized_gpu_us().items()])
+
+
+def quantized_gpu_ratios(shortest=0):
+    """Times of quantized caches over that of bf16, of calls that take this many µs or more."""
+    return [time / times[0] for times in quantized_gpu_us().values() for time in times[1:] if times[0] >= shortest]
