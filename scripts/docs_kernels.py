@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages on attention and decode kernels show (docs_numbers.py): tables of the rows that bench/ measured."""
+import textwrap
+
 from docs_rows import cell, mean, median, one, rows, table
 
 INTERLEAVED = "h200/attention_gpu_vs_torch.csv"
@@ -347,7 +349,7 @@ def forward_ms(dtype, *implementations):
 
 # ---- quantized caches on a GPU ----
 
-QUANTIZED_GPU = "h100/decode-quantized.csv"
+QUANTIZED_GPU = "h200/decode-quantized.csv"
 CACHES = ("unquantized", "fp8", "int8")
 
 
@@ -368,3 +370,15 @@ def quantized_gpu_table():
 def quantized_gpu_ratios(shortest=0):
     """Times of quantized caches over that of bf16, of calls that take this many µs or more."""
     return [time / times[0] for times in quantized_gpu_us().values() for time in times[1:] if times[0] >= shortest]
+
+
+def quantized_gpu_rates(*caches):
+    found = rows(QUANTIZED_GPU, cache_format=caches, median_ns=lambda ns: ns >= 20e3)
+    return f"{min(row.bytes_per_s for row in found) / 1e12:.1f} to {max(row.bytes_per_s for row in found) / 1e12:.1f}"
+
+
+def quantized_gpu_sentence():
+    long = quantized_gpu_ratios(20)
+    text = (f"Half the bytes take {min(long):.2f} to {max(long):.2f} of the time but in the first row: {quantized_gpu_rates('fp8', 'int8')} TB/s "
+            f"instead of {quantized_gpu_rates('unquantized')}.")
+    return "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False))
