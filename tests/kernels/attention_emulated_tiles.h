@@ -4,7 +4,7 @@
 
 #include "runtime/cpu/flash/flash.h"
 
-/** hr_flash_amx without AMX; needs avx512_bf16. */
+/** hr_flash_amx without AMX; needs avx512. */
 #if defined(__x86_64__)
 extern const hr_flash_version hr_flash_amx_emulated;
 #endif

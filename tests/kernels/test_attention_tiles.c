@@ -6,6 +6,7 @@
 
 #include "runtime/cpu/flash/plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
 
 static const hr_kernel_functions functions = {
     .state_bytes = sizeof(hr_flash_plan), .prepare = prepare, .run_attention = hr_flash_run};
-static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512_bf16", ""};
+static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512", ""};
 static const hr_kernel kernel = {&info, &functions};
 
 /* NULL if the processor lacks the instructions of the softmax. */
@@ -102,6 +103,34 @@ static void a_score_that_rises_leaves_earlier_weights_their_share(void **state)
   hr_device_close(device);
 }
 
+/* Keys that a caller hides by scores far below the limit of 2^30, in all of the first steps, before the only one that
+ * counts. */
+static void hidden_keys_before_the_first_visible_one_have_no_weight(void **state)
+{
+  (void)state;
+  static const int64_t heads[3] = {1, 1, 1}, visible[] = {0, 63, 64, 511, 512, 1099};
+  hr_device *device = open_device();
+  for (size_t i = 0; device && i < sizeof visible / sizeof *visible; i++) {
+    attention_setup setup = asked_of(40, 1100, heads, 64, 64);
+    attention_call call;
+    attention_open(device, &setup, &call);
+    for (int64_t key = 0; key < 1100; key++)
+      for (int64_t d = 0; d < 64; d++)
+        attention_set(&call, ARRAY_K, key, 0, d, d > 0 ? 0 : key == visible[i] ? 0.5 : -0x1.8p60);
+    for (int64_t row = 0; row < 40; row++) /* products that fp32 rounds up, and others that it rounds down */
+      attention_set(&call, ARRAY_Q, row, 0, 0, 1 + (double)row / 64);
+    assert_true(attention_run(&call, info.name));
+    for (int64_t row = 0; row < 40; row++)
+      for (int64_t d = 0; d < 64; d++) { /* weight and result are rounded to bf16 */
+        double found = attention_result(&call, row, 0, d), expected = call.v[visible[i] * 64 + d];
+        if (!(fabs(found - expected) <= 0x1p-7 * fabs(expected)))
+          fail_msg("key %d, row %d, column %d: %g, expected %g", (int)visible[i], (int)row, (int)d, found, expected);
+      }
+    attention_close(&call);
+  }
+  hr_device_close(device);
+}
+
 /* The distribution of queries over threads decides which steps overlap; it must not change results. */
 static void thread_counts_give_the_same_bits(void **state)
 {
@@ -138,6 +167,7 @@ int main(void)
       cmocka_unit_test(tiles_that_are_not_full_give_what_the_formula_gives),
       cmocka_unit_test(weights_of_an_earlier_step_do_not_stay),
       cmocka_unit_test(a_score_that_rises_leaves_earlier_weights_their_share),
+      cmocka_unit_test(hidden_keys_before_the_first_visible_one_have_no_weight),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,10 @@ typedef struct hr_flash_step {
   int weights_done;           /* likewise: keys whose weights are computed */
 } hr_flash_step;
 
+/** Beyond, the error of a base may be more than 2^x of the weights takes: its row becomes NaN. Below the negative,
+ *  scores count as −inf, so that a later key with a larger score gives a finite row. */
+#define HR_FLASH_BASE_MOST 0x1p30F
+
 /** A version: sizes, and functions on a chunk, a step and a row. Strides are in bytes. */
 typedef struct hr_flash_version {
   int lanes;       /* columns of a panel of packed K and V */

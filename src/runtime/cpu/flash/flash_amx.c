@@ -45,16 +45,18 @@
 
 /* ---- softmax ---- */
 
-/* While all scores are −inf, the shift makes any larger score exceed the base. */
+/* While all scores are −inf, the shift makes any larger score exceed the base. Beyond the limit the row becomes NaN. */
 static void set_shift(const hr_flash_step *step, int row)
 {
-  step->shift[row] = step->base[row] < -FLT_MAX ? FLT_MAX : -step->base[row];
+  float base = step->base[row];
+  step->shift[row] = base < -FLT_MAX ? FLT_MAX : base > HR_FLASH_BASE_MOST ? NAN : -base;
 }
 
-/* Raises a row's base to a whole number, so that earlier weights are rescaled by a power of 2, exactly. */
+/* Raises a row's base to a whole number, so that earlier weights are rescaled by a power of 2, exactly. No base is
+ * below the limit, so that scores below it have a weight of 0. */
 static __attribute__((noinline)) void raise_base(hr_flash_step *step, int row, int key, float largest)
 {
-  float before = step->base[row], base = ceilf(largest * step->scores->to_log2) + SPARE;
+  float before = step->base[row], base = fmaxf(ceilf(largest * step->scores->to_log2) + SPARE, -HR_FLASH_BASE_MOST);
   if (!(base > before))
     return;
   float factor = before - base < -126 ? 0 : ldexpf(1, (int)(before - base));

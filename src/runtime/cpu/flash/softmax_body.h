@@ -78,17 +78,13 @@ static inline simd_f32 row_max(const hr_flash_step *step, int first_row)
   return rows[0];
 }
 
-/* Beyond, the error of a base may be more than WEIGHT_EXP2 takes: its row becomes NaN. Below the negative, scores count
- * as −inf, so that a later key with a larger score gives a finite row. */
-#define BASE_MOST 0x1p30F
-
 /* For SIMD_LANES rows: the base (the largest score so far), the factor that rescales o and l, and the shift added to a
  * scaled score: −base, but 0 while all scores count as −inf. factor and shift have room for whole vectors, base has
  * not. */
 static inline void update_max(const hr_flash_step *step, int row)
 {
   int64_t rows = hr_min64(step->rows - row, SIMD_LANES);
-  simd_f32 most = simd_set1(BASE_MOST), before = load_partial(HR_FP32, step->base + row, rows);
+  simd_f32 most = simd_set1(HR_FLASH_BASE_MOST), before = load_partial(HR_FP32, step->base + row, rows);
   simd_f32 base = simd_max(row_max(step, row) * step->scores->to_log2, before);
   simd_mask rises = simd_less(before, base);
   simd_store(step->factor + row, simd_select(rises, simd_exp2(before - base), simd_set1(1)));

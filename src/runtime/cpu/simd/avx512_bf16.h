@@ -5,6 +5,8 @@
 
 #include "runtime/cpu/simd/simd.h"
 
+#if defined(__AVX512BF16__)
+
 /** Stores a vector as bf16: to nearest, ties to even; numbers below 2^-126 become 0. */
 HR_INLINE void simd_store_bf16(void *to, simd_f32 x)
 {
@@ -22,6 +24,34 @@ HR_INLINE simd_f32 simd_dot_bf16(simd_f32 sum, simd_f32 a, simd_f32 b)
 {
   return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 }
+
+/** Pairs (a_i, b_i), rounded to bf16. */
+HR_INLINE simd_f32 simd_pairs_bf16(simd_f32 a, simd_f32 b)
+{
+  const __m512i places = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                          21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return _mm512_castsi512_ps(_mm512_permutexvar_epi16(places, (__m512i)_mm512_cvtne2ps_pbh(b, a)));
+}
+
+#else /* tests of what needs nothing else of AVX512_BF16, on processors without it */
+
+HR_INLINE void simd_store_bf16(void *to, simd_f32 x)
+{
+  simd_store_u16(to, simd_bf16_from_f32(x));
+}
+
+HR_INLINE void simd_store_bf16_two(void *to, simd_f32 x, simd_f32 y)
+{
+  simd_store_bf16(to, x);
+  simd_store_bf16((simd_u16 *)to + 1, y);
+}
+
+HR_INLINE simd_f32 simd_pairs_bf16(simd_f32 a, simd_f32 b)
+{
+  return (simd_f32)((simd_round_to_bf16(a) >> 16) | (simd_round_to_bf16(b) & 0xffff0000u));
+}
+
+#endif
 
 /** Pairs (a_i, b_i) of bf16 elements, i from 0 to 15. */
 HR_INLINE simd_f32 simd_interleave_low_u16(simd_f32 a, simd_f32 b)
