@@ -174,7 +174,7 @@ static bool may_be_nan(const decode_operands *c, row_place at, int64_t column)
 {
   const hr_decode *d = &c->setup->d;
   bool in_v = c->setup->special == (d->latent ? DECODE_NAN_IN_K : DECODE_INFINITY_IN_V);
-  return in_v && (special_is_a_scale(d) || column == 0) && at.query < d->q_len - 1;
+  return in_v && !c->setup->exactly && (special_is_a_scale(d) || column == 0) && at.query < d->q_len - 1;
 }
 
 static bool near(double found, double expected, double bound)

@@ -20,7 +20,7 @@ static hr_split_cut cut_of(int64_t batch, int64_t kv_len, int threads)
   d.q_heads = 32, d.k_heads = d.v_heads = 8;
   d.qk_dim = d.v_dim = 128;
   assert_ok(hr_decode_set_pages(&d, 16, &error), error);
-  assert_ok(hr_split_cut_make(&d, threads, &cut, &error), error);
+  assert_ok(hr_split_cut_make(&d, false, threads, &cut, &error), error);
   return cut;
 }
 
@@ -38,6 +38,36 @@ static void heads_are_read_together_where_threads_have_enough_tasks(void **state
   assert_int_equal(cut.groups, 1);
   assert_int_equal(cut.splits, 1);
   assert_int_equal(cut.bytes, 2 * cut.slot_bytes);
+}
+
+/* Two blocks of K and V, 512 bytes a token and head, stay in a cache of 1 MiB: 32 heads of a token 16 KiB, 32 keys. */
+static void blocks_with_tiles_are_as_long_as_a_cache_holds(void **state)
+{
+  (void)state;
+  static const int64_t heads[] = {64, 32, 16, 15, 8, 1}, keys[] = {32, 32, 64, 64, 128, 128};
+  hr_error error;
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+    for (int apart = 0; apart < 2; apart++) {
+      hr_decode d = hr_decode_default();
+      hr_split_cut cut;
+      d.kv_len = 8192, d.dtype = HR_BF16;
+      d.q_heads = d.k_heads = d.v_heads = heads[i];
+      d.qk_dim = d.v_dim = 128;
+      assert_ok(hr_decode_set_pages(&d, 0, &error), error);
+      if (apart)
+        d.k_strides = d.v_strides = (hr_kv_strides){.page = heads[i] * 8192 * 128, .token = 128, .head = 8192 * 128};
+      assert_ok(hr_split_cut_make(&d, true, 2, &cut, &error), error);
+      assert_int_equal(cut.block, apart ? 128 : keys[i]);
+      assert_int_equal(cut.k_rows, 16);
+      assert_true(cut.direct);
+      assert_ok(hr_split_cut_make(&d, false, 2, &cut, &error), error);
+      assert_int_equal(cut.block, 32);
+      assert_int_equal(cut.k_rows, 1);
+      d.q_len = 16, d.q_heads = 2 * heads[i]; /* 32 query rows a head */
+      assert_ok(hr_split_cut_make(&d, true, 2, &cut, &error), error);
+      assert_int_equal(cut.k_rows, 32);
+      assert_false(cut.direct);
+    }
 }
 
 static void splits_begin_at_multiples_of_their_size(void **state)
@@ -64,7 +94,7 @@ static void impossible_sizes_are_refused(void **state)
   hr_split_cut cut;
   hr_error error;
   d.q_heads = (int64_t)1 << 38, d.qk_dim = (int64_t)1 << 24;
-  assert_int_equal(hr_split_cut_make(&d, 2, &cut, &error), HR_ERROR_OVERFLOW);
+  assert_int_equal(hr_split_cut_make(&d, false, 2, &cut, &error), HR_ERROR_OVERFLOW);
 }
 
 /* ---- bits ---- */
@@ -134,6 +164,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(heads_are_read_together_where_threads_have_enough_tasks),
+      cmocka_unit_test(blocks_with_tiles_are_as_long_as_a_cache_holds),
       cmocka_unit_test(splits_begin_at_multiples_of_their_size),
       cmocka_unit_test(impossible_sizes_are_refused),
       cmocka_unit_test(a_result_has_the_same_bits_in_any_batch),

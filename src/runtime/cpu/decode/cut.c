@@ -7,6 +7,7 @@
 #define TASKS_PER_THREAD 4             /* at least, so that a late thread gets less of the work */
 #define GROUPS_PER_THREAD 32           /* of which each may be of another length */
 #define GROUP_BYTES ((int64_t)1 << 20) /* Q and O of a group, which stay in a core's cache */
+#define BLOCK_BYTES ((int64_t)1 << 19) /* K and V of a block with tiles: two of them are in a core's cache */
 
 hr_dtype hr_split_format(const hr_decode *decode)
 {
@@ -42,12 +43,38 @@ static hr_checked64 floats(int64_t a, int64_t b)
   return hr_times(hr_times(hr_checked(a), b), sizeof(float));
 }
 
-static hr_checked64 place_slot(hr_split_cut *c, hr_checked64 rows)
+/* With tiles the most keys of which two blocks stay in a core's cache. It depends on the call's shape alone, as results
+ * do. */
+static int choose_block(const hr_decode *d, const hr_split_cut *c, bool tiles)
+{
+  if (!tiles)
+    return HR_SPLIT_BLOCK;
+  hr_kv_strides k = hr_decode_k_strides(d);
+  int64_t units = k.head < k.token ? c->unit.count : 1;
+  int64_t values = d->latent ? 0 : c->unit.v_heads * d->v_dim;
+  int64_t token = units * (c->unit.k_heads * d->qk_dim + values) * (int64_t)hr_decode_cache_bytes(d);
+  int block = HR_SPLIT_BLOCK_MOST;
+  while (block > HR_SPLIT_BLOCK && token > BLOCK_BYTES / block)
+    block /= 2;
+  return block;
+}
+
+/* A block of K, where its rows are no tiles in memory, or of packed V, in bf16. */
+static hr_checked64 tile_scratch(const hr_split_cut *c)
+{
+  return hr_times(hr_checked(hr_max64(c->q_pitch, c->o_pitch)), 2 * (c->block + HR_SPLIT_PAD));
+}
+
+static hr_checked64 place_slot(hr_split_cut *c, bool tiles, hr_checked64 rows)
 {
   hr_checked64 end = hr_checked(0), sums = hr_plus(hr_times(rows, c->o_pitch + 2), hr_checked(2 * HR_SPLIT_PAD));
   hr_checked64 scratch = hr_larger(floats(HR_SPLIT_SCRATCH_KEYS, c->q_pitch), floats(HR_SPLIT_SCRATCH_VALUES, 1));
-  c->q = hr_place(&end, hr_times(rows, c->q_pitch * (int64_t)sizeof(float)));
-  c->s = hr_place(&end, floats(c->unit_rows, HR_SPLIT_BLOCK));
+  int64_t scores = c->k_rows * c->unit.k_heads;
+  if (tiles)
+    scratch = tile_scratch(c);
+  c->q = hr_place(&end, hr_times(floats(scores, c->q_pitch), c->group_units));
+  c->s = hr_place(&end, floats(scores, c->block));
+  c->p = hr_place(&end, hr_times(hr_checked(c->unit_rows), c->p_pitch));
   c->factor = hr_place(&end, floats(c->unit_rows, 1));
   c->scratch = hr_place(&end, scratch);
   sums = hr_times(sums, sizeof(float));
@@ -58,20 +85,24 @@ static hr_checked64 place_slot(hr_split_cut *c, hr_checked64 rows)
   return end;
 }
 
-hr_status hr_split_cut_make(const hr_decode *d, int threads, hr_split_cut *cut, hr_error *error)
+hr_status hr_split_cut_make(const hr_decode *d, bool tiles, int threads, hr_split_cut *cut, hr_error *error)
 {
   hr_split_cut c = {.unit = hr_decode_units(d)};
   c.unit_rows = c.unit.q_heads * d->q_len;
+  c.k_rows = hr_round_up(c.unit_rows / c.unit.k_heads, tiles ? HR_SPLIT_TILE : 1);
   c.q_pitch = hr_round_up(d->qk_dim, HR_SPLIT_PAD);
   c.o_pitch = hr_round_up(d->v_dim, HR_SPLIT_PAD);
   if (hr_times(floats(c.unit_rows, c.q_pitch + 2 * c.o_pitch), 4 * c.unit.count).overflow)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the workspace exceeds 63 bits");
+  c.block = choose_block(d, &c, tiles);
+  c.direct = tiles && c.unit_rows / c.unit.v_heads <= HR_SPLIT_TILE;
+  c.p_pitch = tiles ? (c.direct ? 8 : 2) * (c.block + HR_SPLIT_PAD) : 0;
   int64_t keys = hr_decode_keys_most(d);
   int64_t splits = hr_ceil_div(keys, HR_SPLIT_KEYS) + (d->window > 0); /* a window may begin within a split */
   c.group_units = choose_group_units(d, &c, hr_max64(1, splits), threads);
   c.groups = hr_ceil_div(c.unit.count, c.group_units);
   c.splits = d->batch * c.groups < (int64_t)GROUPS_PER_THREAD * threads ? hr_max64(1, splits) : 1;
-  hr_checked64 end = place_slot(&c, hr_times(hr_checked(c.unit_rows), c.group_units));
+  hr_checked64 end = place_slot(&c, tiles, hr_times(hr_checked(c.unit_rows), c.group_units));
   end = hr_times(end, threads);
   int64_t groups = c.splits > 1 ? d->batch * c.groups : 0;
   c.done = hr_place(&end, hr_times(hr_checked(groups), sizeof(int64_t)));

@@ -15,18 +15,22 @@
  *  in order. Both add in the same order. */
 typedef struct hr_split_cut {
   hr_decode_unit unit;
-  int64_t group_units, groups;                          /* of a sequence; the last may have fewer */
-  int64_t unit_rows;                                    /* query rows: heads · q_len */
-  int64_t q_pitch, o_pitch;                             /* floats */
-  int64_t splits;                                       /* of a sequence, at most; 1: a task has all of them */
-  size_t q, s, factor, scratch, part, sums, slot_bytes; /* of a thread, from its slot's start */
-  size_t sums_bytes;                                    /* of a group */
-  size_t done, stored;                                  /* behind the slots: counters and sums of the tasks */
+  int64_t group_units, groups;                             /* of a sequence; the last may have fewer */
+  int64_t unit_rows;                                       /* query rows: heads · q_len */
+  int64_t k_rows;                                          /* of a K head, with tiles in whole tiles */
+  int block;                                               /* keys */
+  int64_t q_pitch, o_pitch;                                /* floats */
+  int64_t splits;                                          /* of a sequence, at most; 1: a task has all of them */
+  bool direct;                                             /* steps, but where O would not be finite */
+  int64_t p_pitch;                                         /* bytes of a row of weights, with tiles */
+  size_t q, s, p, factor, scratch, part, sums, slot_bytes; /* of a thread, from its slot's start */
+  size_t sums_bytes;                                       /* of a group */
+  size_t done, stored;                                     /* behind the slots: counters and sums of the tasks */
   size_t bytes;
 } hr_split_cut;
 
 /** HR_ERROR_OVERFLOW if the workspace exceeds 63 bits. */
-hr_status hr_split_cut_make(const hr_decode *decode, int threads, hr_split_cut *cut, hr_error *error);
+hr_status hr_split_cut_make(const hr_decode *decode, bool tiles, int threads, hr_split_cut *cut, hr_error *error);
 
 /** The splits of a sequence of `length` tokens: number `first` and on; at least one, which may have no keys. */
 typedef struct hr_split_range {

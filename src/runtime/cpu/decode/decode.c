@@ -4,12 +4,12 @@
  *   unit:   the query heads that share K or V heads, so that a thread reads each row of the cache once
  *   group:  units whose heads of a token are neighbours in memory
  *   split:  HR_SPLIT_KEYS keys, whose sums (base, total, O) begin at 0
- *   block:  HR_SPLIT_BLOCK keys of a split: products with all K heads, softmax, then all V heads
+ *   block:  32 keys of a split, or up to 128 with tiles: products with all K heads, softmax, then all V heads
  *
  * A row of the result has the same bits for any batch, lengths of other sequences and number of threads: splits and
  * blocks begin at multiples of their size, and sums of splits are added in order (cut.h). */
 #include "base/error.h"
-#include "runtime/cpu/decode/task.h"
+#include "runtime/cpu/decode/plan.h"
 #include "runtime/cpu/host/denormals.h"
 #include "runtime/cpu/host/host.h"
 #include "runtime/device/plan.h"
@@ -25,6 +25,24 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return !hr_decode_cannot_select(&problem->decode, why, why_size);
 }
 
+/* Fewer query rows a head leave most of a tile empty. */
+#define TILE_ROWS_LEAST 4
+
+static bool supports_tiles(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  const hr_decode *d = &problem->decode;
+  if (d->cache_format != HR_KV_UNQUANTIZED) {
+    snprintf(why, why_size, "the cache is quantized");
+    return false;
+  }
+  int64_t rows = d->q_heads / d->k_heads * d->q_len;
+  if (rows < TILE_ROWS_LEAST) {
+    snprintf(why, why_size, "%" PRId64 " query rows share a K head; it takes %d", rows, TILE_ROWS_LEAST);
+    return false;
+  }
+  return supports(device, problem, why, why_size);
+}
+
 static hr_split_scores score_rules(const hr_decode *d)
 {
   double scale = hr_decode_scale(d), softcap = (double)d->softcap;
@@ -33,13 +51,13 @@ static hr_split_scores score_rules(const hr_decode *d)
   return (hr_split_scores){(float)(scale * LOG2_E), 0};
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_split_version *version, void *state,
-                         size_t *workspace_bytes, hr_error *error)
+hr_status hr_split_prepare(hr_device *device, const hr_problem *problem, const hr_split_version *version, void *state,
+                           size_t *workspace_bytes, hr_error *error)
 {
   const hr_decode *d = &problem->decode;
   hr_split_plan *p = state;
   HR_TRY(hr_cpu_thread_pool(device, &p->pool, error));
-  HR_TRY(hr_split_cut_make(d, device->threads, &p->cut, error));
+  HR_TRY(hr_split_cut_make(d, version->tiles, device->threads, &p->cut, error));
   p->version = version;
   p->scores = score_rules(d);
   p->q = hr_decode_q_strides(d);
@@ -57,14 +75,19 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_
 static void work(void *context, int thread)
 {
   hr_split_run *run = context;
+  const hr_split_version *version = run->plan->version;
   unsigned before = hr_cpu_flush_denormals();
+  if (version->enter)
+    version->enter();
   for (int64_t i, tasks = hr_split_tasks(run);
        (i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < tasks;)
     hr_split_task(run, i, thread);
+  if (version->leave)
+    version->leave();
   hr_cpu_restore_denormals(before);
 }
 
-static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+hr_status hr_split_run_plan(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
 {
   (void)error;
   const hr_split_plan *p = plan->state;
@@ -82,6 +105,7 @@ static void describe(const void *state, char *text, size_t size)
 }
 
 #if !defined(__x86_64__) /* never called: `needs` in kernels.inc excludes them */
+#define hr_split_amx hr_split_portable
 #define hr_split_avx512 hr_split_portable
 #define hr_split_avx2 hr_split_portable
 #endif
@@ -89,19 +113,20 @@ static void describe(const void *state, char *text, size_t size)
 #define hr_split_neon hr_split_portable
 #endif
 
-#define DECODE_KERNEL(name, version)                                                                                  \
+#define DECODE_KERNEL(name, version, takes)                                                                           \
   static hr_status prepare_##name(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes, \
                                   hr_error *error)                                                                    \
   {                                                                                                                   \
-    return prepare(device, problem, &hr_##version, state, workspace_bytes, error);                                    \
+    return hr_split_prepare(device, problem, &hr_##version, state, workspace_bytes, error);                           \
   }                                                                                                                   \
   const hr_kernel_functions hr_kernel_decode_##name = {.state_bytes = sizeof(hr_split_plan),                          \
-                                                       .supports = supports,                                          \
+                                                       .supports = takes,                                             \
                                                        .prepare = prepare_##name,                                     \
-                                                       .run_decode = run,                                             \
+                                                       .run_decode = hr_split_run_plan,                               \
                                                        .describe = describe};
 
-DECODE_KERNEL(split_avx512, split_avx512)
-DECODE_KERNEL(split_avx2, split_avx2)
-DECODE_KERNEL(split_neon, split_neon)
-DECODE_KERNEL(split_portable, split_portable)
+DECODE_KERNEL(split_amx, split_amx, supports_tiles)
+DECODE_KERNEL(split_avx512, split_avx512, supports)
+DECODE_KERNEL(split_avx2, split_avx2, supports)
+DECODE_KERNEL(split_neon, split_neon, supports)
+DECODE_KERNEL(split_portable, split_portable, supports)

@@ -4,7 +4,7 @@
 #define HR_RUNTIME_CPU_DECODE_LOAD_H
 
 #include "base/checked.h"
-#include "runtime/cpu/decode/version.h"
+#include "runtime/cpu/decode/decode_prefetch.h"
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/quantized.h"
 
@@ -54,31 +54,6 @@ HR_INLINE simd_pair load_partial(hr_dtype dtype, const void *from, int64_t at, i
   return load_pair(dtype, bytes, 0);
 }
 
-/* Rows that are prefetched into L2 bit by bit. */
-typedef struct prefetcher {
-  const hr_split_rows *rows;
-  int64_t key, byte;
-  int64_t lines; /* for each key that is computed meanwhile */
-} prefetcher;
-
-HR_INLINE prefetcher prefetch_during(const hr_split_rows *rows, int keys)
-{
-  int64_t lines = rows->keys * hr_ceil_div(rows->bytes, 64);
-  return (prefetcher){.rows = rows, .lines = hr_ceil_div(lines, keys)};
-}
-
-HR_INLINE void prefetch(prefetcher *p, int64_t keys)
-{
-  for (int64_t lines = keys * p->lines; lines > 0 && p->key < p->rows->keys; lines--) {
-    __builtin_prefetch(p->rows->at[p->key] + p->rows->offset + p->byte, 0, 2);
-    p->byte += 64;
-    if (p->byte >= p->rows->bytes) {
-      p->byte = 0;
-      p->key++;
-    }
-  }
-}
-
 /* ---- widening ---- */
 
 HR_INLINE void widen(hr_dtype dtype, const void *from, int64_t dim, float *to)
@@ -103,11 +78,12 @@ HR_INLINE void reorder(bool to_memory, float *row, int64_t dim)
   }
 }
 
-static void load(hr_dtype dtype, bool in_order, const void *from, int64_t dim, float *to)
+static void load(hr_dtype dtype, bool in_order, const void *from, int64_t dim, int64_t row, float *to)
 {
 #define LOAD(format)            \
   widen(format, from, dim, to); \
   break
+  to += row * hr_round_up(dim, HR_SPLIT_PAD);
   memset(to, 0, (size_t)hr_round_up(dim, HR_SPLIT_PAD) * sizeof *to);
   FOR_DTYPE(dtype, LOAD)
 #undef LOAD

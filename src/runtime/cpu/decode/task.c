@@ -14,12 +14,15 @@ typedef struct task {
   char *slot;
   int64_t sequence, group, length;
   int64_t first_unit, units, first_head;
+  bool direct; /* as hr_split_step.direct */
 } task;
 
 /* Some keys: addresses of their head 0, and which of them each query sees. */
 typedef struct key_block {
-  const char *k[HR_SPLIT_BLOCK], *v[HR_SPLIT_BLOCK];
+  const char *k[HR_SPLIT_BLOCK_MOST], *v[HR_SPLIT_BLOCK_MOST];
   const char *k_scales[HR_SPLIT_BLOCK], *v_scales[HR_SPLIT_BLOCK]; /* of a quantized cache */
+  int64_t k_pitch[HR_SPLIT_BLOCK_MOST / HR_SPLIT_TILE];            /* as hr_split_rows.pitch */
+  int64_t v_pitch[HR_SPLIT_BLOCK_MOST / HR_SPLIT_TILE];
   int keys, first[HR_DECODE_Q_LEN_MAX], end[HR_DECODE_Q_LEN_MAX];
 } key_block;
 
@@ -45,11 +48,13 @@ static void load_queries(const task *t)
   const hr_split_plan *p = t->run->plan;
   const hr_decode *d = t->run->problem;
   float *to = (float *)(void *)(t->slot + p->cut.q);
+  int64_t k_group = p->cut.unit.q_heads / p->cut.unit.k_heads;
   for (int64_t head = 0; head < t->units * p->cut.unit.q_heads; head++)
-    for (int64_t query = 0; query < d->q_len; query++, to += p->cut.q_pitch) {
+    for (int64_t query = 0; query < d->q_len; query++) {
       int64_t at = t->sequence * p->q.batch + query * p->q.row + (t->first_head + head) * p->q.head;
       p->version->load(d->dtype, p->quantized,
-                       (const char *)t->run->arguments->q + (size_t)at * hr_dtype_bytes(d->dtype), d->qk_dim, to);
+                       (const char *)t->run->arguments->q + (size_t)at * hr_dtype_bytes(d->dtype), d->qk_dim,
+                       head % k_group * d->q_len + query, to + head / k_group * p->cut.k_rows * p->cut.q_pitch);
     }
 }
 
@@ -84,6 +89,16 @@ static void find_scales(const task *t, int64_t first, key_block *block)
   }
 }
 
+static void find_pitches(int keys, const char *const *at, int64_t *to)
+{
+  for (int key = 0; key < keys; key += HR_SPLIT_TILE, at += HR_SPLIT_TILE, to++) {
+    *to = key + HR_SPLIT_TILE <= keys ? at[1] - at[0] : 0;
+    for (int i = 2; i < HR_SPLIT_TILE && *to != 0; i++)
+      if (at[i] - at[i - 1] != *to)
+        *to = 0;
+  }
+}
+
 static void find_keys(const task *t, int64_t first, int64_t end, key_block *block)
 {
   const hr_decode *d = t->run->problem;
@@ -94,6 +109,10 @@ static void find_keys(const task *t, int64_t first, int64_t end, key_block *bloc
   find_tokens(t, d->latent ? x->k : x->v, element, &t->run->plan->v, first, block->keys, block->v);
   if (t->run->plan->quantized)
     find_scales(t, first, block);
+  if (t->run->plan->version->tiles) {
+    find_pitches(block->keys, block->k, block->k_pitch);
+    find_pitches(block->keys, block->v, block->v_pitch);
+  }
   for (int64_t query = 0; query < d->q_len; query++) {
     hr_key_range seen = hr_decode_visible(d, t->length, query);
     block->first[query] = (int)hr_min64(hr_max64(seen.first - first, 0), block->keys);
@@ -105,17 +124,25 @@ static hr_split_rows k_rows(const task *t, const key_block *block, int64_t head)
 {
   int64_t element = (int64_t)hr_decode_cache_bytes(t->run->problem);
   return (hr_split_rows){block->k, head * t->run->plan->k.head * element, t->run->problem->qk_dim * element,
-                         block->keys};
+                         block->keys, block->k_pitch};
 }
 
 static hr_split_rows v_rows(const task *t, const key_block *block, int64_t head)
 {
   int64_t element = (int64_t)hr_decode_cache_bytes(t->run->problem);
-  return (hr_split_rows){block->v, head * t->run->plan->v.head * element, t->run->problem->v_dim * element,
-                         block->keys};
+  return (hr_split_rows){block->v, head * t->run->plan->v.head * element, t->run->problem->v_dim * element, block->keys,
+                         block->v_pitch};
 }
 
 static const hr_split_rows none;
+
+/* Keys from … end − 1 of rows. */
+static hr_split_rows some_keys(hr_split_rows rows, int from, int end)
+{
+  if (rows.keys > 0)
+    rows.at += from, rows.keys = end - from;
+  return rows;
+}
 
 /* ---- a unit and a block ---- */
 
@@ -140,11 +167,9 @@ static unit_ahead plan_ahead(const task *t, int64_t unit, const key_block *block
   if (next && last && !together)
     ahead.k = k_rows(t, next, t->first_unit * k_heads);
   if (next && together) {
-    int64_t from = next->keys * unit / t->units, keys = next->keys * (unit + 1) / t->units - from;
-    ahead.later_k = k_rows(t, next, t->first_unit * k_heads);
-    ahead.later_v = v_rows(t, next, t->first_unit * v_heads);
-    ahead.later_k.at += from, ahead.later_v.at += from;
-    ahead.later_k.keys = ahead.later_v.keys = (int)keys;
+    int64_t from = next->keys * unit / t->units, end = next->keys * (unit + 1) / t->units;
+    ahead.later_k = some_keys(k_rows(t, next, t->first_unit * k_heads), (int)from, (int)end);
+    ahead.later_v = some_keys(v_rows(t, next, t->first_unit * v_heads), (int)from, (int)end);
     ahead.later_k.bytes *= t->units * k_heads;
     ahead.later_v.bytes *= t->units * v_heads;
   }
@@ -159,10 +184,16 @@ static hr_split_step unit_step(const task *t, int64_t unit, const key_block *blo
   return (hr_split_step){.dtype = t->run->plan->format,
                          .rows = c->unit_rows,
                          .q_len = t->run->problem->q_len,
+                         .k_rows = c->unit_rows / c->unit.k_heads,
+                         .block = c->block,
+                         .keys = block->keys,
                          .first = block->first,
                          .end = block->end,
-                         .q = (float *)(void *)(t->slot + c->q) + row * c->q_pitch,
+                         .q = (float *)(void *)(t->slot + c->q) + unit * c->unit.k_heads * c->k_rows * c->q_pitch,
                          .s = (float *)(void *)(t->slot + c->s),
+                         .p = t->slot + c->p,
+                         .p_pitch = c->p_pitch,
+                         .direct = t->direct,
                          .o = sums->o + row * c->o_pitch,
                          .base = sums->base + row,
                          .total = sums->total + row,
@@ -181,8 +212,16 @@ static void scale_head(const task *t, const key_block *block, const char *const 
   t->run->plan->version->scale_keys(step, scales);
 }
 
+/* With tiles the softmax takes as long as the products: the second half of what comes next is prefetched during it. */
+static void leave_half(hr_split_rows *ahead, hr_split_rows *rest)
+{
+  *rest = some_keys(*ahead, (ahead->keys + 1) / 2, ahead->keys);
+  *ahead = some_keys(*ahead, 0, (ahead->keys + 1) / 2);
+}
+
+/* `softmax` gets what is prefetched during it. */
 static void multiply_heads(const task *t, int64_t unit, const key_block *block, const unit_ahead *ahead,
-                           hr_split_step step)
+                           hr_split_step step, hr_split_step *softmax)
 {
   const hr_decode *d = t->run->problem;
   const hr_split_cut *c = &t->run->plan->cut;
@@ -197,10 +236,14 @@ static void multiply_heads(const task *t, int64_t unit, const key_block *block, 
     else if (ahead->heads && !d->latent)
       step.ahead = v_rows(t, block, (t->first_unit + unit) * c->unit.v_heads);
     step.later = i == 0 ? ahead->later_k : none;
+    if (t->run->plan->version->tiles && i + 1 == heads) {
+      leave_half(&step.ahead, &softmax->ahead);
+      leave_half(&step.later, &softmax->later);
+    }
     t->run->plan->version->multiply(&step);
     if (t->run->plan->quantized)
       scale_head(t, block, block->k_scales, t->run->plan->k_scales.head, head + i, &step);
-    step.q += step.rows * c->q_pitch, step.s += step.rows * HR_SPLIT_BLOCK;
+    step.q += c->k_rows * c->q_pitch, step.s += c->k_rows * c->block;
   }
 }
 
@@ -217,7 +260,8 @@ static void add_heads(const task *t, int64_t unit, const key_block *block, const
     if (t->run->plan->quantized)
       scale_head(t, block, block->v_scales, t->run->plan->v_scales.head, head + i, &step);
     t->run->plan->version->add_values(&step);
-    step.s += step.rows * HR_SPLIT_BLOCK, step.o += step.rows * c->o_pitch, step.factor += step.rows;
+    step.s += step.rows * c->block, step.o += step.rows * c->o_pitch, step.factor += step.rows;
+    step.p = (char *)step.p + step.rows * c->p_pitch;
   }
 }
 
@@ -226,34 +270,64 @@ static void run_unit(const task *t, int64_t unit, const key_block *block, const 
 {
   const hr_split_plan *p = t->run->plan;
   hr_split_step step = unit_step(t, unit, block, sums);
-  multiply_heads(t, unit, block, ahead, step);
-  p->version->online_softmax(&step, &p->scores);
+  hr_split_step softmax = step;
+  multiply_heads(t, unit, block, ahead, step, &softmax);
+  p->version->online_softmax(&softmax, &p->scores);
   add_heads(t, unit, block, ahead, step);
 }
 
-/* Sums over the keys of split number `split`. */
-static void run_split(const task *t, int64_t split, const hr_split_sums *sums)
+static void add_split(const task *t, int64_t split, const hr_split_sums *sums)
 {
   hr_key_range keys = hr_decode_range(t->run->problem, t->length);
   int64_t end = hr_min64(keys.end, (split + 1) * HR_SPLIT_KEYS);
   key_block blocks[2];
+  const int size = t->run->plan->cut.block;
   bool first = true;
   clear(sums);
   int64_t at = hr_max64(keys.first, split * HR_SPLIT_KEYS), now = 0;
   if (at < end)
-    find_keys(t, at, hr_min64(end, (at / HR_SPLIT_BLOCK + 1) * HR_SPLIT_BLOCK), &blocks[0]);
+    find_keys(t, at, hr_min64(end, (at / size + 1) * size), &blocks[0]);
   while (at < end) {
     const key_block *block = &blocks[now];
     at += block->keys;
     now = !now;
     if (at < end)
-      find_keys(t, at, hr_min64(end, at + HR_SPLIT_BLOCK), &blocks[now]);
+      find_keys(t, at, hr_min64(end, at + size), &blocks[now]);
     for (int64_t unit = 0; unit < t->units; unit++) {
       unit_ahead ahead = plan_ahead(t, unit, block, at < end ? &blocks[now] : NULL, first);
       run_unit(t, unit, block, &ahead, sums);
     }
     first = false;
   }
+}
+
+/* Of all V heads. */
+static void end_direct(const task *t, const hr_split_sums *sums)
+{
+  const hr_split_cut *c = &t->run->plan->cut;
+  const key_block none_left = {.keys = 0};
+  for (int64_t unit = 0; unit < t->units; unit++) {
+    hr_split_step step = unit_step(t, unit, &none_left, sums);
+    step.rows /= c->unit.v_heads, step.dim = t->run->problem->v_dim;
+    for (int64_t i = 0; i < c->unit.v_heads; i++, step.o += step.rows * c->o_pitch)
+      t->run->plan->version->end_direct(&step);
+  }
+}
+
+/* Sums over the keys of split number `split`; where not finite, computed again without direct steps. */
+static void run_split(const task *t, int64_t split, const hr_split_sums *sums)
+{
+  task same = *t;
+  same.direct = t->run->plan->cut.direct;
+  add_split(&same, split, sums);
+  if (!same.direct)
+    return;
+  if (t->run->plan->version->is_finite(sums)) {
+    end_direct(&same, sums);
+    return;
+  }
+  same.direct = false;
+  add_split(&same, split, sums);
 }
 
 /* ---- results ---- */

@@ -79,7 +79,7 @@ static void load_queries(const score_task *t)
     for (int64_t query = 0; query < d->q_len; query++, to += p->cut.q_pitch) {
       int64_t at = t->sequence * p->q.batch + query * p->q.row + head * p->q.head;
       const char *from = (const char *)t->run->arguments->q + (size_t)at * hr_dtype_bytes(d->dtype);
-      p->version->load(d->dtype, p->quantized, from, d->qk_dim, to);
+      p->version->load(d->dtype, p->quantized, from, d->qk_dim, 0, to);
       for (int64_t i = 0; p->negated && i < p->cut.q_pitch; i++)
         to[i] = -to[i];
     }
@@ -104,7 +104,7 @@ static hr_split_rows k_rows(const score_task *t, const score_keys *block, int64_
   const hr_decode *d = t->run->problem;
   int64_t element = (int64_t)hr_decode_cache_bytes(d);
   return (hr_split_rows){block->at, (t->first_head + head) * t->run->plan->k.head * element, d->qk_dim * element,
-                         block->keys.count};
+                         block->keys.count, NULL};
 }
 
 /* Products of a block with all heads of the task. The K rows of the next block are prefetched with the last head. */
@@ -193,7 +193,7 @@ static hr_split_rows v_rows(const gather_task *t, const char **at, int64_t first
   size_t element = hr_decode_cache_bytes(d);
   some_keys keys = chosen_keys(t, first, chosen);
   find_tokens(t->run, t->run->arguments->v, element, &p->v, &keys, at);
-  return (hr_split_rows){at, v_head(t) * p->v.head * (int64_t)element, d->v_dim * (int64_t)element, keys.count};
+  return (hr_split_rows){at, v_head(t) * p->v.head * (int64_t)element, d->v_dim * (int64_t)element, keys.count, NULL};
 }
 
 /* Softmax and P·V of a block of chosen keys. */

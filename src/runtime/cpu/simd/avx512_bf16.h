@@ -25,6 +25,12 @@ HR_INLINE simd_f32 simd_dot_bf16(simd_f32 sum, simd_f32 a, simd_f32 b)
   return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 }
 
+/** Rounded to bf16, in the lower halves of words whose upper halves are 0. */
+HR_INLINE simd_u32 simd_words_bf16(simd_f32 x)
+{
+  return (simd_u32)_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
+}
+
 /** Pairs (a_i, b_i), rounded to bf16. */
 HR_INLINE simd_f32 simd_pairs_bf16(simd_f32 a, simd_f32 b)
 {
@@ -46,12 +52,29 @@ HR_INLINE void simd_store_bf16_two(void *to, simd_f32 x, simd_f32 y)
   simd_store_bf16((simd_u16 *)to + 1, y);
 }
 
+HR_INLINE simd_u32 simd_words_bf16(simd_f32 x)
+{
+  return __builtin_convertvector(simd_bf16_from_f32(x), simd_u32);
+}
+
 HR_INLINE simd_f32 simd_pairs_bf16(simd_f32 a, simd_f32 b)
 {
   return (simd_f32)((simd_round_to_bf16(a) >> 16) | (simd_round_to_bf16(b) & 0xffff0000u));
 }
 
 #endif
+
+/** Pairs (a_i, b_i) of bf16 elements, of even i. */
+HR_INLINE simd_f32 simd_even_pairs_u16(simd_f32 a, simd_f32 b)
+{
+  return (simd_f32)_mm512_mask_blend_epi16(0xaaaaaaaau, (__m512i)a, (__m512i)((simd_u32)b << 16));
+}
+
+/** Pairs (a_i, b_i) of bf16 elements, of odd i. */
+HR_INLINE simd_f32 simd_odd_pairs_u16(simd_f32 a, simd_f32 b)
+{
+  return (simd_f32)_mm512_mask_blend_epi16(0xaaaaaaaau, (__m512i)((simd_u32)a >> 16), (__m512i)b);
+}
 
 /** Pairs (a_i, b_i) of bf16 elements, i from 0 to 15. */
 HR_INLINE simd_f32 simd_interleave_low_u16(simd_f32 a, simd_f32 b)
