@@ -2,7 +2,8 @@
 /* Template: decode attention in fp32 arithmetic. A version defines before it includes this
  *   VERSION      its hr_split_version
  *   TILE_ROWS    query rows that share a load: TILE_ROWS × 4 sums of Q·K, TILE_ROWS × 2 · TILE_PAIRS sums of P·V
- *   TILE_PAIRS   pairs of vectors of a V row */
+ *   TILE_PAIRS   pairs of vectors of a V row
+ *   SPREAD_PREFETCHES   whether what comes next is prefetched with all columns of V, or with the first ones */
 #include "base/checked.h"
 #include "runtime/cpu/decode/decode_load.h"
 #include "runtime/cpu/decode/version.h"
@@ -255,15 +256,14 @@ HR_INLINE void add_columns(hr_dtype dtype, const hr_split_step *step, int pairs,
   }
 }
 
-/* The columns from `at` on, from V itself, or widened where many query rows read them. */
-HR_INLINE void add_column_tile(hr_dtype dtype, const hr_split_step *step, int pairs, int64_t at, int64_t count)
+/* The columns from `at` on, from V itself, or widened where many query rows read them. `ahead` and `later`: what is
+ * prefetched meanwhile, or NULL. */
+HR_INLINE void add_column_tile(hr_dtype dtype, const hr_split_step *step, int pairs, int64_t at, int64_t count,
+                               prefetcher *ahead, prefetcher *later)
 {
   const bool wide = is_widened_first(dtype, step->rows);
-  value_tile t = {.pitch = hr_round_up(step->dim, HR_SPLIT_PAD), .at = at, .count = count};
-  prefetcher ahead = prefetch_during(&step->ahead, step->from.keys),
-             later = prefetch_during(&step->later, step->from.keys);
-  if (at == 0)
-    t.ahead = &ahead, t.later = &later;
+  value_tile t = {
+      .pitch = hr_round_up(step->dim, HR_SPLIT_PAD), .at = at, .count = count, .ahead = ahead, .later = later};
   if (!wide) {
     add_columns(dtype, step, pairs, &step->from, t, 0);
     return;
@@ -281,13 +281,22 @@ HR_INLINE void add_column_tile(hr_dtype dtype, const hr_split_step *step, int pa
   add_columns(HR_FP32, step, pairs, &widened, t, at);
 }
 
+/* Prefetches are spread over all columns, or over the first ones where others follow for more tiles of query rows. */
 HR_INLINE void add_block(hr_dtype dtype, const hr_split_step *step)
 {
-  int64_t at = 0;
-  for (; at + (int64_t)TILE_PAIRS * SIMD_PAIR <= step->dim; at += (int64_t)TILE_PAIRS * SIMD_PAIR)
-    add_column_tile(dtype, step, TILE_PAIRS, at, SIMD_PAIR);
-  for (; at < step->dim; at += SIMD_PAIR)
-    add_column_tile(dtype, step, 1, at, hr_min64(SIMD_PAIR, step->dim - at));
+  const int64_t width = (int64_t)TILE_PAIRS * SIMD_PAIR;
+  const bool spread = SPREAD_PREFETCHES && step->rows <= TILE_ROWS;
+  int64_t passes = spread ? step->dim / width + hr_ceil_div(step->dim % width, SIMD_PAIR) : 1, at = 0;
+  prefetcher ahead = prefetch_during(&step->ahead, (int)passes * step->from.keys);
+  prefetcher later = prefetch_during(&step->later, (int)passes * step->from.keys);
+  for (; at + width <= step->dim; at += width) {
+    const bool now = spread || at == 0;
+    add_column_tile(dtype, step, TILE_PAIRS, at, SIMD_PAIR, now ? &ahead : NULL, now ? &later : NULL);
+  }
+  for (; at < step->dim; at += SIMD_PAIR) {
+    const bool now = spread || at == 0;
+    add_column_tile(dtype, step, 1, at, hr_min64(SIMD_PAIR, step->dim - at), now ? &ahead : NULL, now ? &later : NULL);
+  }
 }
 
 static void add_values(const hr_split_step *step)
