@@ -312,6 +312,59 @@ def quantized_table():
     return table(["call", "bf16, ms", *FORMATS], lines)
 
 
+# ---- decode on a CPU ----
+
+DECODE_CPU = "xeon-amx/decode_cpu_vs_torch.csv"
+
+
+def decode_cpu_table():
+    """Calls of a run of bench/decode_cpu_vs_torch.py by the kernel that a plan takes, in the order of the rows."""
+    lines = []
+    for row in rows(DECODE_CPU, default=1):
+        lines.append([row.dtype, f"{row.batch} × {row.tokens}", row.heads, row.dim,
+                      "heads apart" if row.layout == "torch" else "pages of 16", f"`{row.kernel.removeprefix('decode_split_')}`",
+                      f"{row.headroom_ms:.2f}", f"{row.gb_per_s:.1f}", f"{row.read_gb_per_s:.1f}", f"{100 * row.share:.0f}%",
+                      f"{row.ratio:.2f}"])
+    return table(["format", "batch × tokens", "heads", "dim", "cache", "kernel", "ms", "GB/s", "loop reads, GB/s", "share",
+                  "times as fast as PyTorch"], lines)
+
+
+def decode_cpu_beside(row):
+    """The row of the other kernel in the same rounds."""
+    same = ("dtype", "layout", "batch", "tokens", "heads", "dim")
+    return next(other for other in rows(DECODE_CPU) if other.kernel != row.kernel and all(other[name] == row[name] for name in same))
+
+
+def decode_cpu_gflops(row):
+    """Of latent attention, in GFLOP/s."""
+    heads = int(str(row.heads).split(",")[0])
+    return 2 * row.batch * heads * row.tokens * (row.dim + 512) / row.headroom_ms * 1e-6
+
+
+def decode_cpu_latent_rates(heads):
+    found = [decode_cpu_gflops(row) for row in rows(DECODE_CPU, heads=f"{heads}, latent", default=1)]
+    return f"{min(found):.0f} to {max(found):.0f} GFLOP/s"
+
+
+def decode_cpu_tiles_table():
+    """Calls that both AMX and AVX-512 take: AVX-512's time over that of AMX."""
+    lines = []
+    for row in rows(DECODE_CPU, kernel="decode_split_amx"):
+        ratios = [f"{decode_cpu_beside(found).headroom_ms / found.headroom_ms:.2f}" for found in
+                  rows(DECODE_CPU, kernel="decode_split_amx", batch=row.batch, tokens=row.tokens, heads=row.heads)]
+        name = [f"{row.batch} × {row.tokens}", row.heads, row.dim]
+        if row.layout == "torch":
+            lines.append(name + ratios + ["–"] * (2 - len(ratios)))
+    return table(["batch × tokens", "heads", "dim", "heads apart", "pages of 16"], lines)
+
+
+def decode_cpu_shares(**wanted):
+    """The range of shares of the reading loop, and of times as fast as PyTorch, of default kernels."""
+    found = rows(DECODE_CPU, default=1, **wanted)
+    shares, ratios = [100 * row.share for row in found], [row.ratio for row in found]
+    return f"{min(shares):.0f}% to {max(shares):.0f}%", f"{min(ratios):.2f} to {max(ratios):.2f} times"
+
+
 def one_thread_table():
     lines = []
     found = rows("epyc-zen5/attention-one-thread.csv", status="ok")
