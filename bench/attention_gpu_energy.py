@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the energy of Headroom's attention on Hopper goes: the kernel with one part left out or changed, each sustained.
 
-    attention_gpu_energy.py LIBHEADROOM [--calls long128,train128c] [--variants NAME,…] [--rounds N] [--output FILE.csv]
+    attention_gpu_energy.py LIBHEADROOM [--calls long128,train128c] [--variants NAME,…] [--operands uniform,zeros]
+                            [--rounds N] [--seconds S] [--output FILE.csv]
 
 A variant is a copy of the library in which the text of attention_flash_sm90 is changed; NVRTC compiles it as usual. Its
 results are wrong, except for `base` and the ways to wait, so nothing is checked. A variant has to use every score and
@@ -24,7 +25,7 @@ import torch
 import attention_gpu_peers as common
 from gpu_power import Meter, Nvml, block
 
-SETTLE_S, SAMPLE_S, TURN_S = 0.4, 0.6, 2e-3
+SETTLE_S, SAMPLE_S, TURN_S = 0.4, 1.2, 2e-3
 COLUMNS = ["tier", "variant", "operands", "us", "clock_mhz", "power_w", "call_j", "tflop_j", "energy_saved", "cycles_saved",
            "blocks"]
 
@@ -32,11 +33,11 @@ SOFTMAX = ("    mask_scores(call, item, sp, c, tile);\n  online_softmax(c, facto
            "    mask_scores(call, item, sp, c, tile);\n  t = next;")
 RESCALE = ("  release_kv(c, V_EMPTY + before.stage);\n  rescale_out(c);\n", "  release_kv(c, V_EMPTY + before.stage);\n")
 CONVERT = ("  rescale_out(c);\n  convert_p(c);\n}", "  rescale_out(c);\n}")
-WAIT_AND_LOAD = ("  mbarrier_wait_long(empty, parity);\n  mbarrier_arrive_expect_tx(full, panels * KV_PANEL);\n"
+WAIT_AND_LOAD = ("  mbarrier_wait_long(empty, parity);\n  mbarrier_arrive_expect_tx(full, panels * K_PANEL);\n"
                  "  for (int panel = 0; panel < panels; panel++)\n#if HR_CLUSTER > 1")
 LOADS = (WAIT_AND_LOAD,
          "  mbarrier_wait_long(empty, parity);\n  bool loads = tile >= item.end_tile - HR_STAGES && item.head % 4 == 0;\n"
-         "  if (loads) mbarrier_arrive_expect_tx(full, panels * KV_PANEL); else mbarrier_arrive(full);\n"
+         "  if (loads) mbarrier_arrive_expect_tx(full, panels * K_PANEL); else mbarrier_arrive(full);\n"
          "  for (int panel = loads ? 0 : panels; panel < panels; panel++)\n#if HR_CLUSTER > 1")
 SLEEP = (WAIT_AND_LOAD, WAIT_AND_LOAD.replace(
     "  mbarrier_wait_long(empty, parity);\n",
@@ -124,8 +125,8 @@ def open_variants(path, names, folder):
     return {name: open_one(name) for name in names}
 
 
-def measure(graph, meter, rounds):
-    blocks = [block(graph, meter, SETTLE_S, SAMPLE_S) for _ in range(rounds)]
+def measure(graph, meter, rounds, seconds):
+    blocks = [block(graph, meter, SETTLE_S, seconds) for _ in range(rounds)]
     return {key: sum(b[key] for b in blocks) / rounds for key in blocks[0]}
 
 
@@ -140,7 +141,7 @@ def compare(row, variants, meter, arguments, emit):
     inputs = common.operands(row)
     sets, base = common.cold_sets(row, inputs), {}
     count = max(len(sets), min(64, int(TURN_S / (plans["base"].flops / 500e12)) + 1))
-    for operands in ("uniform", "zeros"):
+    for operands in arguments.operands.split(","):
         if operands == "zeros":
             for tensor in [t for tensors in sets for t in tensors]:
                 tensor.zero_()
@@ -148,7 +149,7 @@ def compare(row, variants, meter, arguments, emit):
             if operands == "zeros" and name not in ("base", "no_loads", "no_softmax", "wgmma", "loads"):
                 continue
             graph = capture(variant, plans[name], row, sets, count)
-            m = measure(graph[0], meter, arguments.rounds)
+            m = measure(graph[0], meter, arguments.rounds, arguments.seconds)
             us, joules = m["ms"] * 1e3 / count, m["power_w"] * m["ms"] * 1e-3 / count
             base.setdefault("joules", joules)
             base.setdefault("cycles", us * m["clock_mhz"])
@@ -168,7 +169,9 @@ def main():
     parser.add_argument("library", metavar="LIBHEADROOM", help="path of libheadroom.so")
     parser.add_argument("--calls", default="long128,train128c", help="calls of the grid `named`")
     parser.add_argument("--variants", default=",".join(VARIANTS), help=f"some of {', '.join(VARIANTS)}")
+    parser.add_argument("--operands", default="uniform,zeros", help="what Q, K and V hold (both)")
     parser.add_argument("--rounds", type=int, default=1, help="blocks of each variant (1)")
+    parser.add_argument("--seconds", type=float, default=SAMPLE_S, help=f"of a block that are measured ({SAMPLE_S})")
     parser.add_argument("--output", default=os.devnull, help="CSV file")
     arguments = parser.parse_args()
     names = ["base"] + [name for name in arguments.variants.split(",") if name != "base"]

@@ -10,6 +10,8 @@ DECODE = "h200/decode_gpu_vs_torch.csv"
 DECODE_FLASHINFER = "h200/decode_gpu_vs_flashinfer.csv"
 LATENT = "h200/decode_latent_gpu_vs_torch.csv"
 SELECTED = "h200/sigma-sel-v.csv"
+ENERGY = "h100/attention_gpu_energy.csv"
+CAP_W = 700  # of that card
 PEERS = {"cudnn": "cuDNN", "fa3": "FlashAttention-3"}
 NONE = "–"
 
@@ -97,6 +99,61 @@ def hopper_interleaved():
     lines = [[row.qk_dim, row.length, "causal" if row.causal else "", *map(whole, (row.headroom_tflops, row.cudnn_tflops,
               row.fa3_tflops)), f"{interleaved_ratios([row])[0]:.2f}"] for row in rows(INTERLEAVED, tier="mha")]
     return table(["head size", "length", "", "Headroom", "cuDNN", "FA3", "best peer's time / Headroom's"], lines)
+
+
+# Of attention_gpu_energy.py: operands, variant; what it is; energy saved as predicted on 2026-11-23, before the first run, in percent,
+# of 1 × 16384 without a mask and of 8 × 2048 causal.
+ENERGY_PARTS = [
+    ("zeros", "base", "zeros as operands", 51, 44), ("uniform", "no_loads", "few K/V tiles are loaded", 6, 12),
+    ("uniform", "no_softmax", "no softmax and no rescaling; P is converted", 13, 12),
+    ("uniform", "wgmma", "neither: WGMMA, waits, work items", 20, 28), ("uniform", "loads", "loads alone", 85, 75),
+    ("uniform", "no_exp", "a multiply-add for each exponential", 3, 3), ("uniform", "no_max", "no row maxima", 1.5, 1.5),
+    ("uniform", "eager", "O rescaled whenever a maximum grows", -3, -4), ("uniform", "no_rescale", "O never rescaled", 0.5, 1),
+    ("uniform", "no_convert", "P not converted", 1, 1), ("uniform", "no_store", "O not written", 0.3, 3),
+    ("uniform", "no_diagonal", "tiles that the mask cuts left out", 0, 11), ("uniform", "no_ping_pong", "no ping-pong", 0, 0),
+    ("uniform", "no_hint", "no suspend-time hint", 0, 0), ("uniform", "wait_sleep", "producers sleep 100 ns between polls", 0.5, 0.5)]
+
+
+def energy_row(call, operands, variant):
+    return rows(ENERGY, tier=call, operands=operands, variant=variant)[0]
+
+
+def energy_saved(call, operands, variant):
+    """At the cap energy is time, which is known better than the counter's power; below it the counter's joules."""
+    base, row = energy_row(call, "uniform", "base"), energy_row(call, operands, variant)
+    return 1 - row.us / base.us if row.power_w > 0.97 * CAP_W else 1 - row.call_j / (base.us * 1e-6 * CAP_W)
+
+
+def signed(value, digits=0):
+    return f"{value:.{digits}f}%".replace("-", "−")
+
+
+def hopper_energy():
+    def measured(call, operands, variant):
+        return [signed(100 * energy_saved(call, operands, variant), 1),
+                signed(100 * energy_row(call, operands, variant).cycles_saved, 1)]
+
+    lines = [[what, *(x for call, guess in (("long128", long), ("train128c", train))
+                      for x in [signed(guess, 0 if guess == int(guess) else 1), *measured(call, operands, variant)])]
+             for operands, variant, what, long, train in ENERGY_PARTS]
+    return table(["variant", "1 × 16384: energy saved, predicted", "measured", "cycles saved", "8 × 2048 causal: energy, predicted",
+                  "measured", "cycles"], lines)
+
+
+def energy_per_tflop(call):
+    """Joules of 10¹² FLOPs of the kernel itself at the cap."""
+    row = energy_row(call, "uniform", "base")
+    return row.us * 1e-6 * CAP_W / (row.call_j / row.tflop_j)
+
+
+def cap_errors(watts):
+    """By how much the joules of a call over `watts` miss its time, in the sustained rows, ascending."""
+    return sorted(abs(row.call_j / watts * 1e6 / row.us - 1) for row in rows(SUSTAINED))
+
+
+def sustained_clocks():
+    clocks = [row.clock_mhz for row in rows(SUSTAINED)]
+    return min(clocks), max(clocks)
 
 
 # ---- decode ----
