@@ -21,6 +21,7 @@ TOKENS, HIDDEN = 16384, 2048
 LENGTHS = (512, 2048, 8192, 16384)
 TURN_S = 4e-4
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+FP8, OUTPUT_BF16 = 5, 1  # of hr_dtype, of hr_attention_output
 DTYPES = {"bf16": (4, torch.bfloat16, 2.0**-8), "fp16": (3, torch.float16, 2.0**-11)}
 
 
@@ -78,12 +79,14 @@ class Attention(ctypes.Structure):  # hr_attention
         [("dtype", ctypes.c_int), ("mask", ctypes.c_int), ("window", ctypes.c_int64), ("scale", ctypes.c_float),
          ("softcap", ctypes.c_float), ("alibi", ctypes.c_bool), ("variable_lengths", ctypes.c_bool),
          ("q_total", ctypes.c_int64), ("kv_total", ctypes.c_int64)] + \
-        [(name, Strides) for name in ("q_strides", "k_strides", "v_strides", "o_strides")]
+        [(name, Strides) for name in ("q_strides", "k_strides", "v_strides", "o_strides")] + \
+        [("output", ctypes.c_int), ("head_scales", ctypes.c_bool)]
 
 
 class Arguments(ctypes.Structure):  # hr_attention_arguments
     _fields_ = [("struct_size", ctypes.c_size_t)] + \
-        [(name, ctypes.c_void_p) for name in ("q", "k", "v", "o", "lse", "alibi_slopes", "q_offsets", "kv_offsets")]
+        [(name, ctypes.c_void_p) for name in ("q", "k", "v", "o", "lse", "alibi_slopes", "q_offsets", "kv_offsets",
+                                              "q_scales", "k_scales", "v_scales")]
 
 
 class Headroom(common.Headroom):
@@ -104,7 +107,9 @@ class Headroom(common.Headroom):
         for name in ("batch", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim"):
             setattr(problem, name, row[name])
         problem.q_len = problem.kv_len = row["length"]
-        problem.dtype, problem.mask = DTYPES[row["dtype"]][0], row["causal"]
+        problem.dtype, problem.mask = FP8 if row["dtype"] == "fp8" else DTYPES[row["dtype"]][0], row["causal"]
+        if row["dtype"] == "fp8":
+            problem.output, problem.head_scales = OUTPUT_BF16, True
         return Plan(self, problem)
 
 
@@ -124,9 +129,12 @@ class Plan(common.Plan):
         if bytes_needed:
             self.workspace = torch.empty(bytes_needed, dtype=torch.uint8, device="cuda")
 
-    def run(self, q, k, v, o):
+    def run(self, q, k, v, o, scales=()):
+        """`scales`: of the heads of Q, K and V, of fp8."""
         arguments = self.headroom.library.hr_attention_arguments_default()
         arguments.q, arguments.k, arguments.v, arguments.o = (t.data_ptr() for t in (q, k, v, o))
+        if scales:
+            arguments.q_scales, arguments.k_scales, arguments.v_scales = (t.data_ptr() for t in scales)
         workspace = self.workspace.data_ptr() if self.workspace is not None else None
         self.headroom.check(self.headroom.library.hr_plan_run_attention(
             self.handle, ctypes.byref(arguments), workspace, ctypes.byref(self.headroom.error)))

@@ -7,6 +7,16 @@
 #define LENGTH 1024
 #define DECODE_KERNELS "decode_split"
 
+/* fp8 as it is used: a scale per head, and O in bf16. */
+static void set_dtype(void *call, hr_dtype dtype)
+{
+  hr_attention *a = call;
+  bool fp8 = dtype == HR_FP8_E4M3;
+  a->dtype = dtype;
+  a->output = fp8 ? HR_OUTPUT_BF16 : HR_OUTPUT_AS_OPERANDS;
+  a->head_scales = fp8;
+}
+
 static int make_attention(const cli_run *run, hr_attention *a)
 {
   const cli_options *o = &run->options;
@@ -28,16 +38,11 @@ static int make_attention(const cli_run *run, hr_attention *a)
   a->softcap = (float)o->softcap;
   a->alibi = o->alibi;
   if (run->given[CLI_OPTION_dtype])
-    a->dtype = o->dtype;
+    set_dtype(a, o->dtype);
   hr_status status = hr_attention_check(a, &error);
   if (status == HR_OK && run->given[CLI_OPTION_layout])
     status = hr_attention_set_layout(a, o->layout, &error);
   return status == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "attention: %s", error.message);
-}
-
-static void set_dtype(void *call, hr_dtype dtype)
-{
-  ((hr_attention *)call)->dtype = dtype;
 }
 
 /* ---- a decode step is also a call of the decode kernels, with the same operands as a contiguous cache ---- */

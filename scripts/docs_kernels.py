@@ -12,6 +12,9 @@ LATENT = "h200/decode_latent_gpu_vs_torch.csv"
 SELECTED = "h200/sigma-sel-v.csv"
 ENERGY = "h100/attention_gpu_energy.csv"
 CAP_W = 700  # of that card
+FP8 = "h200/attention_gpu_fp8.csv"
+FP8_VARIANTS = {"H100": "h100/attention_gpu_fp8_variants.csv", "H200": "h200/attention_gpu_fp8_variants.csv"}
+BANDS, SHORT = "h100/attention_gpu_bands.csv", "h100/attention_gpu_short.csv"
 PEERS = {"cudnn": "cuDNN", "fa3": "FlashAttention-3"}
 NONE = "–"
 
@@ -154,6 +157,85 @@ def cap_errors(watts):
 def sustained_clocks():
     clocks = [row.clock_mhz for row in rows(SUSTAINED)]
     return min(clocks), max(clocks)
+
+
+# ---- attention of fp8 operands ----
+
+
+def fp8_call(name):
+    return rows(FP8, tier=name)[0]
+
+
+def fp8_table():
+    lines = []
+    for row in rows(FP8):
+        peers = [x for name in ("bf16", "fa3", "cudnn") for x in (
+            [whole(number_of(row, f"{name}_tflops")), NONE if number_of(row, f"{name}_ratio") == "" else f"{number_of(row, f'{name}_ratio'):.2f}"])]
+        lines.append([f"`{row.tier}`", f"{row.batch} × {row.length}, {heads_of(row)}{', causal' if row.causal else ''}",
+                      whole(row.headroom_tflops), *peers])
+    return table(["call", "", "fp8", "bf16", "its time / fp8's", "FA3 fp8", "its time / ours", "cuDNN fp8", "its time / ours"], lines)
+
+
+def fp8_errors():
+    lines = [[f"`{row.tier}`", *(NONE if number_of(row, f"{name}_error") == "" else f"{100 * number_of(row, f'{name}_error'):.2f}%"
+                                 for name in ("headroom", "bf16", "fa3", "cudnn"))] for row in rows(FP8)]
+    return table(["call", "fp8", "bf16", "FA3 fp8", "cuDNN fp8"], lines)
+
+
+def number_of(row, name):
+    text = row.get(name, "")
+    return "" if text in ("", None) else float(text)
+
+
+def fp8_variant(card, call, tiles, change=""):
+    """The row of "3 × 96, 4 stages of K and V, 2 of Q": warpgroups × keys, stages; "p" ping-pong, "c" clusters."""
+    groups, keys, stages, q_stages, *options = tiles.split()
+    found = [row for row in rows(FP8_VARIANTS[card], call=call) if row.change == change and (
+        str(row.warpgroups), str(row.kv_tile), str(row.stages), str(row.q_stages)) == (groups, keys, stages, q_stages) and
+             (row.ping_pong == 1) == ("p" in options) and (row.cluster == 2) == ("c" in options)]
+    return found[0]
+
+
+def fp8_parts():
+    form, lines = "2 128 4 2 p c", []
+    for change, what in (("", "the kernel in its first form: two warpgroups, tiles of 128 keys"), ("HR_NO_CVT", "P not converted"),
+                         ("HR_NO_MAX", "one row maximum for all tiles"), ("HR_NO_SUM", "no row sums"),
+                         ("HR_NO_EXP", "a multiply-add for each exponential"), ("HR_NO_SOFT", "no softmax"),
+                         ("HR_NO_SOFT HR_NO_CVT", "no softmax, P not converted")):
+        row = fp8_variant("H100", "long128", form, change)
+        lines.append([what, f"{row.tflops:.0f}", signed(100 * (1 - row.time_ratio), 1)])
+    return table(["1 × 16384, 16 of 128, H100", "TFLOP/s", "time saved"], lines)
+
+
+def fp8_tried(*variants):
+    """Each (card, call, tiles, change, what it is)."""
+    lines = []
+    for card, call, tiles, change, what in variants:
+        row = fp8_variant(card, call, tiles, change)
+        lines.append([f"`{call}`", what, card, f"{row.tflops:.0f}", f"{row.time_ratio:.3f}"])
+    return table(["call", "variant", "on", "TFLOP/s", "time over that of the first form"], lines)
+
+
+def short_h100():
+    lines = [[f"{row.batch} × {row.length}, {heads_of(row)}{', causal' if row.causal else ''}", f"{row.headroom_us:.1f} µs",
+              f"{row.cudnn_ratio:.3f}"] for row in rows(SHORT)]
+    return table(["H100, interleaved", "Headroom", "cuDNN's time / ours"], lines)
+
+
+def bands_h100():
+    lines = []
+    for row in rows(BANDS):
+        if row.heads == 0 or row.chosen == 1:
+            continue
+        own = [r for r in rows(BANDS, batch=row.batch, length=row.length, dim=row.dim, causal=row.causal)]
+        chosen, peer = [r for r in own if r.chosen == 1][0], [r for r in own if r.heads == 0][0]
+        lines.append([f"{row.batch} × {row.length}, {row.heads_all} of {row.dim}{', causal' if row.causal else ''}", chosen.heads, row.heads,
+                      f"{row.time_ratio:.3f}", f"{peer.time_ratio:.3f}"])
+    return table(["call", "heads of a band", "instead", "time", "cuDNN's time"], lines)
+
+
+def fp8_ratios(peer, **wanted):
+    return [number_of(row, f"{peer}_ratio") for row in rows(FP8, **wanted) if number_of(row, f"{peer}_ratio") != ""]
 
 
 # ---- decode ----

@@ -24,6 +24,13 @@ typedef struct hr_strides {
   int64_t head;
 } hr_strides;
 
+/** Number format of O. */
+typedef enum hr_attention_output {
+  HR_OUTPUT_AS_OPERANDS, /* hr_attention.dtype */
+  HR_OUTPUT_BF16,        /* only of fp8 operands, as the next */
+  HR_OUTPUT_FP16
+} hr_attention_output;
+
 /** One attention call: O = softmax(S) V, per query head. S[i, j] is computed in this order:
  *
  *    scale · Q[i] · K[j]
@@ -42,6 +49,10 @@ typedef struct hr_strides {
  *  K [kv_total, k_heads, qk_dim] and so on. The run is passed the offsets (hr_attention_arguments in plan.h); q_len and
  *  kv_len are the largest lengths.
  *
+ *  fp8 (E4M3) operands may have a scale per head, passed to the run: element [b, i, h, d] of Q stands for q_scales[h]
+ *  times its value, and K and V likewise with the scales of their own heads. O may be in a wider format. Kernels that
+ *  multiply by Tensor Cores round the softmax weights to E4M3, too, 2^-4 of each.
+ *
  *  Log-sum-exp, if requested at the run: log Σ_j exp(S[i, j]) over the keys that query i sees, natural logarithm, fp32,
  *  packed [batch, q_heads, q_len]; with variable lengths [q_heads, q_total].
  *
@@ -56,7 +67,7 @@ typedef struct hr_attention {
   int64_t batch, q_len, kv_len; /* lengths may be 0 */
   int64_t q_heads, k_heads, v_heads;
   int64_t qk_dim, v_dim;
-  hr_dtype dtype; /* of Q, K, V and O */
+  hr_dtype dtype; /* of Q, K, V and, unless `output` says otherwise, O */
   hr_mask mask;
   int64_t window;        /* most keys that a query sees, up to its own position; 0: all. Requires HR_MASK_CAUSAL */
   float scale;           /* 0: 1 / sqrt(qk_dim) */
@@ -66,16 +77,21 @@ typedef struct hr_attention {
   int64_t q_total;       /* with variable lengths: rows of Q and O of all sequences; otherwise 0 */
   int64_t kv_total;      /* the same of K and V */
   hr_strides q_strides, k_strides, v_strides, o_strides;
+  hr_attention_output output; /* format of O */
+  bool head_scales;           /* scales of fp8 operands, one per head, are passed to the run */
 } hr_attention;
 
 /** One head of dimension 64, one token, bf16, causal, packed. */
 HR_API hr_attention hr_attention_default(void);
 
 /** HR_OK if heads, dims and batch are positive, lengths and strides not negative, K and V heads divide the query heads,
- *  the scale is finite, the soft cap is finite and not negative, no two elements of O overlap, no size exceeds 2^40 and
- *  all counts fit 63 bits (with variable lengths the totals 31 bits); otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW
- *  with the field in `error`. */
+ *  the scale is finite, the soft cap is finite and not negative, only fp8 operands have scales or another format of O,
+ *  no two elements of O overlap, no size exceeds 2^40 and all counts fit 63 bits (with variable lengths the totals 31
+ *  bits); otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_attention_check(const hr_attention *attention, hr_error *error);
+
+/** The format of O. The problem has passed hr_attention_check(). */
+HR_API hr_dtype hr_attention_output_dtype(const hr_attention *attention);
 
 /* Common layouts: enumerator, name, description. */
 #define HR_LAYOUT_LIST(ROW)                                  \
@@ -131,9 +147,9 @@ HR_API hr_status hr_attention_flops(const hr_attention *attention, int64_t *flop
 HR_API hr_status hr_attention_flops_of(const hr_attention *attention, const int32_t *q_offsets,
                                        const int32_t *kv_offsets, int64_t *flops);
 
-/** Least memory traffic in bytes: each element of Q and O once, and K and V of each key that a query sees once. With a
- *  window these are the last q_len + window − 1 of a sequence, at most kv_len; with variable lengths at most q_total +
- *  batch·(window − 1) of all, an upper bound. HR_ERROR_OVERFLOW as above. */
+/** Least memory traffic in bytes, without scales: each element of Q and O once, and K and V of each key that a query
+ *  sees once. With a window these are the last q_len + window − 1 of a sequence, at most kv_len; with variable lengths
+ *  at most q_total + batch·(window − 1) of all, an upper bound. HR_ERROR_OVERFLOW as above. */
 HR_API hr_status hr_attention_bytes(const hr_attention *attention, int64_t *bytes);
 
 /** Writes the slopes of ALiBi's authors to `slopes`, fp32 [q_heads] in host memory: head i of n, a power of two, has

@@ -100,6 +100,8 @@ typedef struct hr_attention_arguments {
    * ascend within 0 and the total, and no sequence is longer than q_len or kv_len. Rows of no sequence are neither read
    * nor written. Offsets are checked if the host can read them, and trusted on a GPU. */
   const int32_t *q_offsets, *kv_offsets;
+  /* [q_heads], [k_heads], [v_heads], finite and above 0, which is not checked; read only with `head_scales`. */
+  const float *q_scales, *k_scales, *v_scales;
 } hr_attention_arguments;
 
 /** All NULL. */

@@ -68,6 +68,12 @@ static void is_causal(const void *member, hr_cell *cell)
   hr_cell_set_flag(cell, *(const hr_mask *)member == HR_MASK_CAUSAL);
 }
 
+/* `member` is the first of hr_attention. */
+static void output_name(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_dtype_name(hr_attention_output_dtype(member)));
+}
+
 #define REPORT(member) HR_MEMBER(attention_report, member)
 #define ATTENTION HR_THROUGH(attention_report, attention)
 #define CALL(member)                                                       \
@@ -91,6 +97,8 @@ static const hr_column call_fields[] = {
     CALL(scale),
     CALL(softcap),
     CALL(alibi),
+    {"output", NULL, HR_PLAIN, 0, ATTENTION, HR_COMPUTED_OF(TEXT, output_name, hr_attention, struct_size)},
+    CALL(head_scales),
 };
 
 static void put_strides(hr_json json, const char *key, const hr_attention *attention, hr_attention_operand operand)
@@ -147,7 +155,12 @@ static void print_problem(const hr_document *document, const attention_report *r
   if (a->softcap > 0)
     used += (size_t)hr_write_text(extras + used, sizeof extras - used, ", soft cap %g", (double)a->softcap);
   if (a->scale != 0)
-    hr_write_text(extras + used, sizeof extras - used, ", scale %g", (double)a->scale);
+    used += (size_t)hr_write_text(extras + used, sizeof extras - used, ", scale %g", (double)a->scale);
+  if (a->output != HR_OUTPUT_AS_OPERANDS)
+    used +=
+        (size_t)snprintf(extras + used, sizeof extras - used, ", O in %s", hr_dtype_name(hr_attention_output_dtype(a)));
+  if (a->head_scales)
+    snprintf(extras + used, sizeof extras - used, ", a scale per head");
   hr_print_field(document, "attention",
                  "batch %" PRId64 ", q %" PRId64 ", kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64
                  ", head sizes %" PRId64 "/%" PRId64 ", %s, %s, %s%s%s",

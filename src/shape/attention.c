@@ -25,6 +25,16 @@ hr_attention hr_attention_default(void)
                         .mask = HR_MASK_CAUSAL};
 }
 
+hr_dtype hr_attention_output_dtype(const hr_attention *attention)
+{
+  switch (attention->output) {
+  case HR_OUTPUT_BF16: return HR_BF16;
+  case HR_OUTPUT_FP16: return HR_FP16;
+  case HR_OUTPUT_AS_OPERANDS: break;
+  }
+  return attention->dtype;
+}
+
 /* 1 + 2 + … + n. The even one of n and n + 1 is halved first, so that only the result can overflow. */
 static hr_checked64 triangle(int64_t n)
 {
@@ -96,7 +106,9 @@ static hr_checked64 attention_bytes(const hr_attention *a)
   hr_checked64 keys = keys_seen(a);
   hr_checked64 q = tensor(queries, a->q_heads, a->qk_dim), o = tensor(queries, a->q_heads, a->v_dim);
   hr_checked64 k = tensor(keys, a->k_heads, a->qk_dim), v = tensor(keys, a->v_heads, a->v_dim);
-  return hr_times(hr_plus(hr_plus(q, k), hr_plus(v, o)), (int64_t)hr_dtype_bytes(a->dtype));
+  int64_t element = (int64_t)hr_dtype_bytes(a->dtype),
+          o_element = (int64_t)hr_dtype_bytes(hr_attention_output_dtype(a));
+  return hr_plus(hr_times(hr_plus(hr_plus(q, k), v), element), hr_times(o, o_element));
 }
 
 hr_status hr_attention_entries(const hr_attention *attention, int64_t *entries)
@@ -213,6 +225,19 @@ static hr_status check_totals(const hr_attention *a, hr_error *error)
   return HR_OK;
 }
 
+/* Scales of heads, and an O of another format, are those of fp8. */
+static hr_status check_formats(const hr_attention *a, hr_error *error)
+{
+  if (hr_dtype_bytes(a->dtype) == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)a->dtype);
+  if ((unsigned)a->output > HR_OUTPUT_FP16)
+    return hr_fail(error, HR_ERROR_INVALID, "output: %d is not in the list", (int)a->output);
+  if (a->dtype != HR_FP8_E4M3 && (a->output != HR_OUTPUT_AS_OPERANDS || a->head_scales))
+    return hr_fail(error, HR_ERROR_INVALID, "%s: only with operands in fp8, found %s",
+                   a->head_scales ? "head_scales" : "output", hr_dtype_name(a->dtype));
+  return HR_OK;
+}
+
 static hr_status check_scores(const hr_attention *a, hr_error *error)
 {
   if (a->mask != HR_MASK_NONE && a->mask != HR_MASK_CAUSAL)
@@ -234,8 +259,7 @@ hr_status hr_attention_check(const hr_attention *attention, hr_error *error)
   HR_TRY(check_sizes(attention, error));
   HR_TRY(check_divides("k_heads", attention->k_heads, attention->q_heads, error));
   HR_TRY(check_divides("v_heads", attention->v_heads, attention->q_heads, error));
-  if (hr_dtype_bytes(attention->dtype) == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)attention->dtype);
+  HR_TRY(check_formats(attention, error));
   HR_TRY(check_scores(attention, error));
   HR_TRY(check_totals(attention, error));
   if (!counts_fit(attention))

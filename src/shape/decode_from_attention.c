@@ -15,6 +15,8 @@ static hr_status check_is_decode(const hr_attention *a, hr_error *error)
     reason = "decode kernels have no ALiBi";
   else if (a->variable_lengths)
     reason = "decode kernels take no concatenated sequences";
+  else if (a->head_scales || a->output != HR_OUTPUT_AS_OPERANDS)
+    reason = "decode kernels have no scales of heads and no other format of O";
   return reason ? hr_fail(error, HR_ERROR_UNSUPPORTED, "%s", reason) : HR_OK;
 }
 

@@ -495,4 +495,18 @@ WGMMA(f32_f16_f16, format::f16)
 WGMMA(f32_bf16_bf16, format::bf16)
 #undef WGMMA
 
+/* 8-bit operands are K-major. */
+template <unsigned N, class D>
+inline void wgmma_mma_async_sync_aligned_f32_e4m3_e4m3(shape<64, N, 32>, const D &d, unsigned long long a,
+                                                       unsigned long long b, bool adds, int, int)
+{
+  wgmma<N>(format::e4m3, d, a, b, adds, 0, 0);
+}
+template <unsigned N, class D, class A>
+inline void wgmma_mma_async_sync_aligned_f32_e4m3_e4m3(shape<64, N, 32>, const D &d, const registers<A, 4> &a,
+                                                       unsigned long long b, bool adds, int, int)
+{
+  wgmma<N>(format::e4m3, d, a, b, adds, 0);
+}
+
 } // namespace ptx

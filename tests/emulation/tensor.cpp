@@ -318,10 +318,10 @@ const char *describe_tensor(void *map, int type, unsigned rank, void *address, c
                             const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                             int swizzle)
 {
-  tensor_description t = {TENSOR_MAGIC, (byte *)address, {}, {}, {}, rank, 2};
+  tensor_description t = {TENSOR_MAGIC, (byte *)address, {}, {}, {}, rank, type == 0 ? 1u : 2u};
   static_assert(sizeof t <= 128, "a tensor map has 128 bytes");
-  if (rank != 4 || (type != 6 && type != 9) || interleave != 0 || swizzle != 3)
-    return "the emulation supports only 4 dimensions of 16-bit elements with the 128-byte swizzle";
+  if (rank != 4 || (type != 0 && type != 6 && type != 9) || interleave != 0 || swizzle != 3)
+    return "the emulation supports only 4 dimensions of 8-bit and 16-bit elements with the 128-byte swizzle";
   if ((uintptr_t)address % 16 != 0)
     return "a tensor's address is not a multiple of 16";
   for (unsigned i = 0; i < rank; i++) {

@@ -9,11 +9,22 @@
 
 namespace emulation {
 
-constexpr int DEPTH = 16, WIDTH_MOST = 256, ROWS = 16;
+constexpr int DEPTH_MOST = 32, WIDTH_MOST = 256, ROWS = 16;
+
+/* Bytes of an element; k is 32 bytes. */
+static int bytes_of(format type)
+{
+  return type == format::e4m3 ? 1 : 2;
+}
+
+static int depth_of(format type)
+{
+  return 32 / bytes_of(type);
+}
 
 /* ---- operands ---- */
 
-/* A 16-bit operand in shared memory, from a matrix descriptor (PTX manual): byte offsets. */
+/* An operand in shared memory, from a matrix descriptor (PTX manual): byte offsets. */
 struct operand {
   unsigned first, jump, step; /* start address, leading and stride byte offsets */
 };
@@ -27,29 +38,35 @@ static operand read_descriptor(word64 bits)
   return {(unsigned)(bits & 0x3FFF) << 4, (unsigned)(bits >> 16 & 0x3FFF) << 4, (unsigned)(bits >> 32 & 0x3FFF) << 4};
 }
 
-/* Address of element (i, k); k is the reduction dimension. `across`: i is the contiguous dimension (MN-major). */
-static unsigned element_address(const operand &o, bool across, int i, int k)
+/* Address of element (i, k) of `bytes` bytes; k is the reduction dimension. `across`: i is the contiguous dimension
+ * (MN-major, of 16-bit elements). */
+static unsigned element_address(const operand &o, bool across, int bytes, int i, int k)
 {
   if (across)
     return o.first + (unsigned)(i / 64) * o.jump + (unsigned)(k / 8) * o.step + (unsigned)(k % 8 * 128 + i % 64 * 2);
-  return o.first + (unsigned)(i / 8) * o.step + (unsigned)(i % 8 * 128 + k * 2);
+  return o.first + (unsigned)(i / 8) * o.step + (unsigned)(i % 8 * 128 + k * bytes);
 }
 
-static float to_float(format type, unsigned bits)
+/* Element i of a word. */
+static float element_of(format type, unsigned word, int i)
 {
+  if (type == format::e4m3)
+    return from_e4m3((byte)(word >> 8 * i));
+  unsigned bits = word >> 16 * i & 0xFFFF;
   return type == format::f16 ? from_half((unsigned short)bits) : __builtin_bit_cast(float, bits << 16);
 }
 
 static float shared_element(const block &b, format type, unsigned address)
 {
-  unsigned short bits;
-  memcpy(&bits, b.shared + swizzled(address), sizeof bits);
-  return to_float(type, bits);
+  unsigned word = 0;
+  memcpy(&word, b.shared + swizzled(address), (size_t)bytes_of(type));
+  return element_of(type, word, 0);
 }
 
-static void check_operand(const operand &o, bool across, int rows)
+static void check_operand(format type, const operand &o, bool across, int rows)
 {
-  unsigned last = element_address(o, across, rows - 1, DEPTH - 1), rank = the.running->owner->rank << SHARED_RANK;
+  unsigned last = element_address(o, across, bytes_of(type), rows - 1, depth_of(type) - 1);
+  unsigned rank = the.running->owner->rank << SHARED_RANK;
   shared_bytes((o.first & ~127u) | rank, 128, 16, "wgmma");
   shared_bytes((last & ~127u) | rank, 128, 16, "wgmma");
 }
@@ -58,25 +75,25 @@ static void check_operand(const operand &o, bool across, int rows)
 
 static void execute_warp(const block &b, unsigned first_row, pending_wgmma *const *lanes)
 {
-  static float left[ROWS][DEPTH], right[DEPTH][WIDTH_MOST], accumulators[ROWS][WIDTH_MOST];
+  static float left[ROWS][DEPTH_MOST], right[DEPTH_MOST][WIDTH_MOST], accumulators[ROWS][WIDTH_MOST];
   const pending_wgmma &p = *lanes[0];
-  const int n = (int)p.columns;
+  const int n = (int)p.columns, bytes = bytes_of(p.type), depth = depth_of(p.type), wide = 4 / bytes;
   operand right_at = read_descriptor(p.b), left_at = p.a_words[0] ? operand{} : read_descriptor(p.a);
   for (int column = 0; column < n; column++)
-    for (int k = 0; k < DEPTH; k++)
-      right[k][column] = shared_element(b, p.type, element_address(right_at, p.across, column, k));
+    for (int k = 0; k < depth; k++)
+      right[k][column] = shared_element(b, p.type, element_address(right_at, p.across, bytes, column, k));
   for (int row = 0; row < ROWS && !p.a_words[0]; row++)
-    for (int k = 0; k < DEPTH; k++)
-      left[row][k] = shared_element(b, p.type, element_address(left_at, false, (int)first_row + row, k));
+    for (int k = 0; k < depth; k++)
+      left[row][k] = shared_element(b, p.type, element_address(left_at, false, bytes, (int)first_row + row, k));
   for (int t = 0; t < LANES; t++) {
     for (int e = 0; e < 4 && p.a_words[0]; e++)
-      for (int i = 0; i < 2; i++)
-        left[t / 4 + e % 2 * 8][t % 4 * 2 + e / 2 * 8 + i] = to_float(p.type, *lanes[t]->a_words[e] >> 16 * i & 0xFFFF);
+      for (int i = 0; i < wide; i++)
+        left[t / 4 + e % 2 * 8][(t % 4 + e / 2 * 4) * wide + i] = element_of(p.type, *lanes[t]->a_words[e], i);
     for (int i = 0; i < n / 2; i++)
       accumulators[t / 4 + i / 2 % 2 * 8][i / 4 * 8 + t % 4 * 2 + i % 2] = p.adds ? lanes[t]->before[i] : 0;
   }
   for (int row = 0; row < ROWS; row++)
-    for (int k = 0; k < DEPTH; k++)
+    for (int k = 0; k < depth; k++)
       for (int column = 0; column < n; column++)
         accumulators[row][column] += left[row][k] * right[k][column];
   for (int t = 0; t < LANES; t++)
@@ -85,13 +102,14 @@ static void execute_warp(const block &b, unsigned first_row, pending_wgmma *cons
 }
 
 /* Records the asynchronous reads of 16-byte chunks of an operand, for rows (of the result) first … end − 1. */
-static void note_operand_reads(const operand &o, bool across, int first, int end, word64 number)
+static void note_operand_reads(format type, const operand &o, bool across, int first, int end, word64 number)
 {
   const block &b = *the.running->owner;
   const unsigned component = wgmma_component();
+  const int bytes = bytes_of(type);
   for (int i = first; i < end; i += across ? 8 : 1)
-    for (int k = 0; k < DEPTH; k += across ? 1 : 8)
-      note_async_read(b.shared + swizzled(element_address(o, across, i, k)), 16, component, (uint32_t)number,
+    for (int k = 0; k < depth_of(type); k += across ? 1 : 16 / bytes)
+      note_async_read(b.shared + swizzled(element_address(o, across, bytes, i, k)), 16, component, (uint32_t)number,
                       "a WGMMA reads");
 }
 
@@ -161,8 +179,8 @@ void wgmma(format type, unsigned columns, float *const *d, unsigned *const *a_wo
   if (a_words)
     memcpy(p.a_words, a_words, sizeof p.a_words);
   else
-    check_operand(left, false, 64);
-  check_operand(right, across, (int)columns);
+    check_operand(type, left, false, 64);
+  check_operand(type, right, across, (int)columns);
   bool pending = false;
   for (const pending_wgmma &other : t.wgmmas)
     pending |= other.d[0] == d[0];
@@ -176,10 +194,10 @@ void wgmma(format type, unsigned columns, float *const *d, unsigned *const *a_wo
   t.used.push_back({t.wgmmas_begun, d[0], a_words ? a_words[0] : nullptr});
   if (lane() > 0)
     return;
-  note_operand_reads(right, across, 0, (int)columns, t.wgmmas_begun);
+  note_operand_reads(type, right, across, 0, (int)columns, t.wgmmas_begun);
   const int first_row = (int)(t.number / LANES % 4) * ROWS;
   if (!a_words)
-    note_operand_reads(left, false, first_row, first_row + ROWS, t.wgmmas_begun);
+    note_operand_reads(type, left, false, first_row, first_row + ROWS, t.wgmmas_begun);
 }
 
 void wgmma_commit()

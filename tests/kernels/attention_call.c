@@ -102,6 +102,9 @@ static void point_at(attention_call *c)
   x->alibi_slopes = c->arrays[ARRAY_SLOPES].data;
   x->q_offsets = c->arrays[ARRAY_Q_OFFSETS].data;
   x->kv_offsets = c->arrays[ARRAY_KV_OFFSETS].data;
+  x->q_scales = c->arrays[ARRAY_Q_SCALES].data;
+  x->k_scales = c->arrays[ARRAY_K_SCALES].data;
+  x->v_scales = c->arrays[ARRAY_V_SCALES].data;
 }
 
 /* Every second array is at the address that the allocator returns, the others behind a spacer allocation. */
@@ -217,9 +220,27 @@ static void make_gaps(hr_attention *a, int64_t gap)
   }
 }
 
+/* 0.5 to 1.5, or 1 without scales. */
+static void make_scales(attention_call *c)
+{
+  uint64_t random = c->setup.seed;
+  for (int which = ARRAY_Q; which <= ARRAY_V; which++) {
+    int64_t heads = heads_of(&c->a, which);
+    float *scales = c->scales[which] = calloc((size_t)heads, sizeof *scales);
+    assert_non_null(scales);
+    for (int64_t h = 0; h < heads; h++)
+      scales[h] = c->a.head_scales ? 0.5F + (float)(attention_random(&random) >> 40) * 0x1p-24F : 1;
+    if (!c->a.head_scales)
+      continue;
+    make_array(c, ARRAY_Q_SCALES + which, (size_t)heads * sizeof(float), sizeof(float));
+    memcpy(c->arrays[ARRAY_Q_SCALES + which].host, scales, (size_t)heads * sizeof(float));
+  }
+}
+
 static void make_floats(attention_call *c)
 {
   int64_t lse = 0;
+  make_scales(c);
   assert_int_equal(hr_attention_lse_elements(&c->a, &lse), HR_OK);
   if (!c->setup.no_lse)
     make_array(c, ARRAY_LSE, (size_t)lse * sizeof(float), sizeof(float));
@@ -247,6 +268,10 @@ void attention_open(hr_device *device, const attention_setup *setup, attention_c
   *c = (attention_call){.device = device, .a = setup->a, .setup = *setup};
   c->arguments = hr_attention_arguments_default();
   c->slopes = calloc((size_t)c->a.q_heads, sizeof *c->slopes);
+  if (c->a.dtype == HR_FP8_E4M3) { /* O in fp8 is what Tensor Cores do not write: seldom */
+    c->a.output = setup->seed % 7 == 6 ? HR_OUTPUT_AS_OPERANDS : setup->seed % 2 ? HR_OUTPUT_BF16 : HR_OUTPUT_FP16;
+    c->a.head_scales = setup->seed % 3 != 0;
+  }
   if (setup->layout != HR_LAYOUT_BSHD)
     assert_ok(hr_attention_set_layout(&c->a, setup->layout, &error), error);
   else
@@ -257,7 +282,7 @@ void attention_open(hr_device *device, const attention_setup *setup, attention_c
   c->v = make_operand(c, ARRAY_V);
   int64_t elements = 0;
   assert_int_equal(hr_attention_span(&c->a, HR_OPERAND_O, &elements), HR_OK);
-  size_t element = hr_dtype_bytes(c->a.dtype);
+  size_t element = hr_dtype_bytes(hr_attention_output_dtype(&c->a));
   make_array(c, ARRAY_O, (size_t)elements * element, element);
   make_floats(c);
   make_offsets(c);
@@ -272,6 +297,8 @@ void attention_close(attention_call *c)
   free(c->k);
   free(c->v);
   free(c->slopes);
+  for (int which = ARRAY_Q; which <= ARRAY_V; which++)
+    free(c->scales[which]);
 }
 
 /* ---- the run ---- */
@@ -321,7 +348,7 @@ static void assert_untouched(const attention_call *c, const char *kernel)
 {
   const attention_array *array = &c->arrays[ARRAY_O];
   bool *written = calloc(array->bytes + 1, sizeof *written);
-  size_t element = hr_dtype_bytes(c->a.dtype);
+  size_t element = hr_dtype_bytes(hr_attention_output_dtype(&c->a));
   for (int64_t i = 0; i < attention_rows(c, ARRAY_O) * c->a.q_heads; i++) {
     if (in_a_sequence(c, i / c->a.q_heads))
       memset(written + place(c, ARRAY_O, i / c->a.q_heads, i % c->a.q_heads, 0) * element, 1,
@@ -389,7 +416,7 @@ attention_place attention_place_of(const attention_call *c, int64_t batch)
 
 double attention_result(const attention_call *c, int64_t row, int64_t head, int64_t d)
 {
-  return hr_number_load(c->a.dtype, c->arrays[ARRAY_O].host, place(c, ARRAY_O, row, head, d));
+  return hr_number_load(hr_attention_output_dtype(&c->a), c->arrays[ARRAY_O].host, place(c, ARRAY_O, row, head, d));
 }
 
 double attention_lse(const attention_call *c, int64_t batch, int64_t query, int64_t head)
@@ -407,12 +434,13 @@ const char *attention_words(const attention_call *c, char text[512])
   const hr_attention *a = &c->a;
   snprintf(text, 512,
            "%s batch %" PRId64 " heads %" PRId64 " %" PRId64 " %" PRId64 " dims %" PRId64 " %" PRId64 " q %" PRId64
-           " kv %" PRId64 "%s window %" PRId64 " scale %g softcap %g%s%s layout %s gap %" PRId64 " seed %" PRIu64
+           " kv %" PRId64 "%s window %" PRId64 " scale %g softcap %g%s%s%s layout %s gap %" PRId64 " seed %" PRIu64
            "%s%s",
            hr_dtype_name(a->dtype), a->batch, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim, a->q_len,
            a->kv_len, a->mask == HR_MASK_CAUSAL ? " causal" : "", a->window, (double)a->scale, (double)a->softcap,
-           a->alibi ? " alibi" : "", a->variable_lengths ? " variable lengths" : "", hr_layout_name(c->setup.layout),
-           c->setup.gap, c->setup.seed, c->setup.part_of ? ", part of " : "", c->setup.part_of ? c->setup.part_of : "");
+           a->alibi ? " alibi" : "", a->head_scales ? " scales" : "", a->variable_lengths ? " variable lengths" : "",
+           hr_layout_name(c->setup.layout), c->setup.gap, c->setup.seed, c->setup.part_of ? ", part of " : "",
+           c->setup.part_of ? c->setup.part_of : "");
   return text;
 }
 

@@ -23,7 +23,7 @@ typedef struct attention_array {
 
 /** Options of a test in addition to the problem. */
 typedef struct attention_setup {
-  hr_attention a; /* strides of 0; attention_open() sets them */
+  hr_attention a; /* strides of 0; attention_open() sets them, and of fp8 `output` and `head_scales` by the seed */
   int64_t gap;    /* elements added to every minimal stride */
   hr_layout layout;
   bool at_start;     /* true: arrays begin at the guard page, false: they end there; without guard pages: aligned */
@@ -43,6 +43,9 @@ enum {
   ARRAY_SLOPES,
   ARRAY_Q_OFFSETS,
   ARRAY_KV_OFFSETS,
+  ARRAY_Q_SCALES,
+  ARRAY_K_SCALES,
+  ARRAY_V_SCALES,
   ARRAY_WORK,
   ARRAY_COUNT
 };
@@ -53,6 +56,7 @@ typedef struct attention_call {
   attention_setup setup;
   double *q, *k, *v; /* [row][head][dim] without gaps: the values as stored */
   float *slopes;
+  float *scales[3]; /* of the heads of Q, K and V, 1 without `head_scales`; NULL: 1 */
   attention_array arrays[ARRAY_COUNT];
   hr_attention_arguments arguments;
 } attention_call;

@@ -53,7 +53,7 @@ static bool make_operands(large *l)
   hr_error error;
   for (int which = ARRAY_Q; which <= ARRAY_O; which++) {
     int64_t elements = a->batch * length_of(a, which) * heads_of(a, which) * dim_of(a, which);
-    if (!make(l, which, (size_t)elements * hr_dtype_bytes(a->dtype)))
+    if (!make(l, which, (size_t)elements * hr_dtype_bytes(which == ARRAY_O ? hr_attention_output_dtype(a) : a->dtype)))
       return false;
     if (which < ARRAY_O)
       assert_ok(hr_buffer_fill_uniform(l->buffers[which], a->dtype, l->seed + (uint64_t)which, &error), error);
@@ -71,7 +71,7 @@ static void run(const large *l, const hr_plan *plan)
   arguments.o = hr_buffer_data(l->buffers[ARRAY_O]);
   arguments.lse = hr_buffer_data(l->buffers[ARRAY_LSE]);
   hr_buffer *work = l->buffers[ARRAY_WORK];
-  assert_ok(hr_buffer_poison(l->buffers[ARRAY_O], l->a->dtype, &error), error);
+  assert_ok(hr_buffer_poison(l->buffers[ARRAY_O], hr_attention_output_dtype(l->a), &error), error);
   assert_ok(hr_buffer_poison(l->buffers[ARRAY_LSE], HR_FP32, &error), error);
   if (work)
     assert_ok(hr_buffer_poison(work, HR_FP32, &error), error);
@@ -105,7 +105,7 @@ static void fetch(const large *l, int which, int64_t from, size_t element, size_
 static void fetch_results(const large *l, attention_call *c, int64_t batch, int64_t head, int64_t first)
 {
   const hr_attention *a = l->a;
-  size_t element = hr_dtype_bytes(a->dtype), dim = (size_t)a->v_dim, rows = (size_t)c->a.q_len;
+  size_t element = hr_dtype_bytes(hr_attention_output_dtype(a)), dim = (size_t)a->v_dim, rows = (size_t)c->a.q_len;
   c->arrays[ARRAY_O].host = malloc(rows * dim * element);
   c->arrays[ARRAY_LSE].host = malloc(rows * sizeof(float));
   assert_true(c->arrays[ARRAY_O].host && c->arrays[ARRAY_LSE].host);
@@ -174,10 +174,12 @@ static attention_outcome try_opened(large *l, const char *kernel, const hr_plan 
 attention_outcome attention_try_large(hr_device *device, const char *kernel, const hr_attention *attention,
                                       uint64_t seed, int parts)
 {
-  large l = {.device = device, .a = attention, .seed = seed};
+  hr_attention a = *attention;
+  a.output = a.dtype == HR_FP8_E4M3 ? HR_OUTPUT_BF16 : HR_OUTPUT_AS_OPERANDS;
+  large l = {.device = device, .a = &a, .seed = seed};
   hr_plan *plan = NULL;
   hr_error error;
-  hr_status status = hr_plan_attention(device, attention, kernel, &plan, &error);
+  hr_status status = hr_plan_attention(device, &a, kernel, &plan, &error);
   if (status == HR_ERROR_UNSUPPORTED)
     return ATTENTION_REFUSED;
   assert_ok(status, error);

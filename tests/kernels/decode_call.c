@@ -196,7 +196,7 @@ static void compare_row(const decode_operands *c, const char *kernel, row_place 
   char *o = o_row(c, at);
   for (int64_t i = 0; i < d->v_dim; i++) {
     double found = hr_number_load(d->dtype, o, (size_t)i);
-    double bound = isfinite(row->out[i]) ? hr_attention_error_bound(d->dtype, d->qk_dim, row, i) : 0;
+    double bound = isfinite(row->out[i]) ? hr_attention_error_bound(d->dtype, d->dtype, d->qk_dim, row, i) : 0;
     bool either = !isfinite(swapped[i]); /* an infinity of V may be chosen */
     if (!either && !near(found, row->out[i], bound + swapped[i]) && !(isnan(found) && may_be_nan(c, at, i)))
       fail_msg("%s %s: q %" PRId64 " heads %" PRId64 "/%" PRId64 "/%" PRId64 " dims %" PRId64 "/%" PRId64

@@ -153,6 +153,33 @@ static void keys_before_every_window_are_not_read(void **state)
   assert_int_equal(bytes, 2 * (5 * 8 * (16 + 32) + 11 * key));
 }
 
+/* Q 2·10·8·16 = 2560, K 2·10·2·16 = 640, V 2·10·4·32 = 2560, O 2·10·8·32 = 5120 elements. */
+static void only_fp8_operands_have_scales_and_an_output_of_another_format(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_attention a = diffqkv();
+  int64_t bytes;
+  a.dtype = HR_FP8_E4M3, a.mask = HR_MASK_NONE;
+  assert_int_equal(hr_attention_output_dtype(&a), HR_FP8_E4M3);
+  assert_int_equal(hr_attention_bytes(&a, &bytes), HR_OK);
+  assert_int_equal(bytes, 2560 + 640 + 2560 + 5120);
+  a.output = HR_OUTPUT_BF16, a.head_scales = true;
+  assert_int_equal(hr_attention_output_dtype(&a), HR_BF16);
+  assert_ok(hr_attention_check(&a, &error), error);
+  assert_int_equal(hr_attention_bytes(&a, &bytes), HR_OK);
+  assert_int_equal(bytes, 2560 + 640 + 2560 + 2 * 5120);
+  a.dtype = HR_BF16;
+  assert_int_equal(hr_attention_check(&a, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "head_scales: only with operands in fp8, found bf16");
+  a.head_scales = false;
+  assert_int_equal(hr_attention_check(&a, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "output: only with operands in fp8, found bf16");
+  a.dtype = HR_FP8_E4M3, a.output = (hr_attention_output)3;
+  assert_int_equal(hr_attention_check(&a, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "output: 3 is not in the list");
+}
+
 static void slopes_are_those_of_the_paper(void **state)
 {
   (void)state;
@@ -177,6 +204,7 @@ int main(void)
       cmocka_unit_test(sizes_beyond_63_bits_are_an_overflow),
       cmocka_unit_test(sequences_of_variable_lengths_are_counted_one_by_one),
       cmocka_unit_test(keys_before_every_window_are_not_read),
+      cmocka_unit_test(only_fp8_operands_have_scales_and_an_output_of_another_format),
       cmocka_unit_test(slopes_are_those_of_the_paper),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

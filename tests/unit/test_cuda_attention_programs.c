@@ -144,6 +144,68 @@ static void the_hopper_program_compiles_for_pairs_masks_caps_and_lengths(void **
   hr_nvrtc_close(&nvrtc);
 }
 
+static hr_attention fp8_attention_of(const hopper_call *c)
+{
+  hr_attention a = attention_of(c);
+  a.dtype = HR_FP8_E4M3;
+  a.output = c->length % 4096 ? HR_OUTPUT_FP16 : HR_OUTPUT_BF16;
+  a.head_scales = !c->alibi;
+  return a;
+}
+
+static void the_hopper_program_of_fp8_and_what_transposes_v_compile(void **state)
+{
+  (void)state;
+  const hopper_call calls[] = {
+      {64, 64, 4096, 0, HR_MASK_NONE, 0, false, false},     {128, 128, 4096, 0, HR_MASK_NONE, 0, false, false},
+      {256, 256, 4096, 0, HR_MASK_NONE, 0, false, false},   {128, 128, 2048, 0, HR_MASK_CAUSAL, 0, false, true},
+      {48, 240, 512, 300, HR_MASK_CAUSAL, 30, true, false},
+  };
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_attention a = fp8_attention_of(&calls[i]);
+    hr_flash_sm90 tiles = hr_flash_sm90_choose(&a);
+    hr_flash_sm90_defines(&tiles, defines);
+    build(&nvrtc, "attention_flash_sm90", "sm_90a", HR_FP8_E4M3, defines);
+    hr_transpose_v_defines(&tiles, defines);
+    build(&nvrtc, "attention_transpose_v", "sm_90a", HR_FP8_E4M3, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
+/* V is transposed in tiles of 128 keys, whose share of a cluster's block is whole groups of 8 rows. */
+static void tiles_of_fp8_for_hopper_fit_its_shared_memory(void **state)
+{
+  (void)state;
+  for (int64_t qk = 16; qk <= 256; qk += 16)
+    for (int64_t v = 16; v <= 256; v += 16)
+      for (int i = 0; i < 8; i++) {
+        hopper_call call = {.qk_dim = qk, .v_dim = v, .length = i % 2 ? 4096 : 500, .variable_lengths = i / 4};
+        call.mask = i / 2 % 2 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+        hr_attention a = fp8_attention_of(&call);
+        hr_flash_sm90 t = hr_flash_sm90_choose(&a);
+        assert_true(t.qk >= qk && t.qk % 32 == 0 && t.v == v && t.kv_tile % 32 == 0 && t.teams == 1 && t.stages >= 2);
+        assert_true(t.shared_bytes <= 227 << 10 && !(t.varlen && t.stage_o) && t.v % (8 * t.cluster) == 0);
+      }
+}
+
+/* Sequences from row 5 of lengths 0, 1, 128, 300, 0, 127: each has tiles of its own and one of zeros, the last ends
+ * within the count. */
+static void sequences_have_tiles_of_transposed_v_of_their_own(void **state)
+{
+  (void)state;
+  const int64_t lengths[] = {0, 1, 128, 300, 0, 127};
+  int64_t first = 5, end = 0, count = sizeof lengths / sizeof *lengths;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t tile = hr_transposed_tile(first, i);
+    assert_true(tile >= end);
+    end = tile + hr_ceil_div(lengths[i], HR_TRANSPOSED_KEYS) + 1;
+    first += lengths[i];
+  }
+  assert_true(end <= hr_transposed_tile(first, count));
+}
+
 /* Every head size has a row of the table, and its tiles fit a block. */
 static void tiles_for_hopper_fit_its_shared_memory(void **state)
 {
@@ -284,6 +346,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(attention_compiles_for_every_head_size_and_architecture),
       cmocka_unit_test(the_hopper_program_compiles_for_pairs_masks_caps_and_lengths),
+      cmocka_unit_test(the_hopper_program_of_fp8_and_what_transposes_v_compile),
+      cmocka_unit_test(tiles_of_fp8_for_hopper_fit_its_shared_memory),
+      cmocka_unit_test(sequences_have_tiles_of_transposed_v_of_their_own),
       cmocka_unit_test(tiles_for_every_gpu_fit_its_shared_memory),
       cmocka_unit_test(tiles_for_hopper_fit_its_shared_memory),
       cmocka_unit_test(short_sequences_take_hopper_tiles_that_fit_their_keys),

@@ -84,10 +84,11 @@ static void gemm_has_the_documented_keys(void **state)
 static const key_row attention_keys[] = {{"schema", "s"},    {"version", "s"},       {"device", "s"}, {"hardware", "o"},
                                          {"attention", "o"}, {"predicted_ns", "rn"}, {"kernels", "a"}};
 static const key_row attention_problem_keys[] = {
-    {"batch", "i"},   {"q_len", "i"},     {"kv_len", "i"},    {"q_heads", "i"},   {"k_heads", "i"},
-    {"v_heads", "i"}, {"qk_dim", "i"},    {"v_dim", "i"},     {"dtype", "s"},     {"causal", "b"},
-    {"window", "i"},  {"scale", "r"},     {"softcap", "r"},   {"alibi", "b"},     {"flops", "i"},
-    {"bytes", "i"},   {"q_strides", "o"}, {"k_strides", "o"}, {"v_strides", "o"}, {"o_strides", "o"}};
+    {"batch", "i"},   {"q_len", "i"},      {"kv_len", "i"},    {"q_heads", "i"},   {"k_heads", "i"},
+    {"v_heads", "i"}, {"qk_dim", "i"},     {"v_dim", "i"},     {"dtype", "s"},     {"causal", "b"},
+    {"window", "i"},  {"scale", "r"},      {"softcap", "r"},   {"alibi", "b"},     {"flops", "i"},
+    {"bytes", "i"},   {"q_strides", "o"},  {"k_strides", "o"}, {"v_strides", "o"}, {"o_strides", "o"},
+    {"output", "s"},  {"head_scales", "b"}};
 static const key_row attention_kernel_keys[] = {{"kernel", "s"},
                                                 {"measured_ns", "rn"},
                                                 {"measured_low_ns", "rn"},

@@ -130,6 +130,7 @@ static void randomise(const hr_field *field, hr_result *row, uint64_t *state)
   case HR_FIELD_KV_SCALES: *(hr_kv_scales *)member = (hr_kv_scales)(next_random(state) % HR_KV_SCALES_COUNT); break;
   case HR_FIELD_DTYPE: *(hr_dtype *)member = (hr_dtype)(next_random(state) % HR_DTYPE_COUNT); break;
   case HR_FIELD_MASK: *(hr_mask *)member = (hr_mask)(next_random(state) % 2); break;
+  case HR_FIELD_OUTPUT: *(hr_attention_output *)member = (hr_attention_output)(next_random(state) % 3); break;
   case HR_FIELD_STATUS: *(hr_status *)member = (hr_status)(next_random(state) % HR_STATUS_COUNT); break;
   case HR_FIELD_KIND: break;
   }

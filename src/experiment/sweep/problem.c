@@ -93,6 +93,8 @@ static hr_status make_attention(const int64_t *sizes, hr_dtype dtype, hr_sweep_p
     *members[i] = sizes[i];
   attention->mask = sizes[8] != 0 ? HR_MASK_CAUSAL : HR_MASK_NONE;
   attention->dtype = dtype;
+  attention->output = dtype == HR_FP8_E4M3 ? HR_OUTPUT_BF16 : HR_OUTPUT_AS_OPERANDS;
+  attention->head_scales = dtype == HR_FP8_E4M3;
   attention->window = sizes[9];
   if (sizes[10] < 0 || sizes[10] >= IMPLEMENTATIONS)
     return hr_fail(error, HR_ERROR_INVALID, "implementation: expected 0 to %" PRId64 ", found %" PRId64,

@@ -33,7 +33,8 @@ static const void *step(const hr_attention *t, const void *base, hr_attention_op
 {
   hr_strides s = hr_attention_strides(t, which);
   int64_t elements = batch * s.batch + rows * s.row;
-  return base ? (const char *)base + elements * (int64_t)hr_dtype_bytes(t->dtype) : NULL;
+  hr_dtype dtype = which == HR_OPERAND_O ? hr_attention_output_dtype(t) : t->dtype;
+  return base ? (const char *)base + elements * (int64_t)hr_dtype_bytes(dtype) : NULL;
 }
 
 hr_sequence hr_attention_sequence(const hr_attention *attention, const hr_attention_arguments *arguments, int64_t index)
@@ -73,6 +74,9 @@ hr_status hr_attention_check_addresses(const hr_attention *attention, const hr_a
                    {"v", x->v, keys},
                    {"o", x->o, queries},
                    {"alibi_slopes", x->alibi_slopes, t->alibi},
+                   {"q_scales", x->q_scales, t->head_scales},
+                   {"k_scales", x->k_scales, t->head_scales},
+                   {"v_scales", x->v_scales, t->head_scales},
                    {"q_offsets", x->q_offsets, t->variable_lengths},
                    {"kv_offsets", x->kv_offsets, t->variable_lengths}};
   for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {

@@ -103,6 +103,27 @@ size_t hr_plan_workspace_bytes(const hr_plan *plan)
   return plan->workspace_bytes;
 }
 
+hr_attention_arguments hr_plan_attention_arguments(const hr_plan *plan, const void *const *inputs, void *output)
+{
+  hr_attention_arguments arguments = hr_attention_arguments_default();
+  hr_operands operands = hr_problem_operands(&plan->problem);
+  arguments.q = inputs[0];
+  arguments.k = inputs[1];
+  arguments.v = inputs[2];
+  for (size_t i = 3; i + 1 < operands.count; i++) {
+    if (operands.kinds[i] == HR_OPERAND_SLOPES)
+      arguments.alibi_slopes = inputs[i];
+    else if (operands.kinds[i] == HR_OPERAND_Q_SCALES)
+      arguments.q_scales = inputs[i];
+    else if (operands.kinds[i] == HR_OPERAND_K_SCALES)
+      arguments.k_scales = inputs[i];
+    else if (operands.kinds[i] == HR_OPERAND_V_SCALES)
+      arguments.v_scales = inputs[i];
+  }
+  arguments.o = output;
+  return arguments;
+}
+
 hr_decode_arguments hr_plan_decode_arguments(const hr_plan *plan, const void *const *inputs, void *output)
 {
   hr_decode_arguments arguments = hr_decode_arguments_default();
@@ -143,13 +164,7 @@ hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *outp
   }
   if (plan->problem.operation != HR_OPERATION_ATTENTION)
     return plan->kernel->functions->run(plan, inputs, output, workspace, error);
-  hr_attention_arguments arguments = hr_attention_arguments_default();
-  arguments.q = inputs[0];
-  arguments.k = inputs[1];
-  arguments.v = inputs[2];
-  arguments.o = output;
-  if (plan->problem.attention.alibi)
-    arguments.alibi_slopes = inputs[3];
+  hr_attention_arguments arguments = hr_plan_attention_arguments(plan, inputs, output);
   return plan->kernel->functions->run_attention(plan, &arguments, workspace, error);
 }
 

@@ -29,6 +29,9 @@ hr_status hr_plan_prepare(hr_plan *plan, hr_device *device, const hr_kernel *ker
 /** Switches a plan that is not running to another configuration; arguments and errors as hr_plan_gemm_choice(). */
 hr_status hr_plan_choose(hr_plan *plan, int64_t choice, int64_t choices, hr_error *error);
 
+/** The arguments of an attention plan, at the addresses of hr_problem_operands(). */
+hr_attention_arguments hr_plan_attention_arguments(const hr_plan *plan, const void *const *inputs, void *output);
+
 /** The arguments of a decode plan, at the addresses of hr_problem_operands(). */
 hr_decode_arguments hr_plan_decode_arguments(const hr_plan *plan, const void *const *inputs, void *output);
 

@@ -33,23 +33,29 @@ static size_t attention_operand(const hr_attention *a, hr_attention_operand oper
   int64_t elements = 0;
   if (hr_attention_span(a, operand, &elements) != HR_OK || elements == 0)
     elements = 1;
-  return (size_t)elements * hr_dtype_bytes(a->dtype);
-}
-
-static hr_operands attention_operands(const hr_attention *a)
-{
-  size_t q = attention_operand(a, HR_OPERAND_Q), k = attention_operand(a, HR_OPERAND_K);
-  size_t v = attention_operand(a, HR_OPERAND_V), o = attention_operand(a, HR_OPERAND_O);
-  if (a->alibi)
-    return (hr_operands){
-        .count = 5, .bytes = {q, k, v, (size_t)a->q_heads * sizeof(float), o}, .kinds = {[3] = HR_OPERAND_SLOPES}};
-  return (hr_operands){.count = 4, .bytes = {q, k, v, o}};
+  return (size_t)elements * hr_dtype_bytes(operand == HR_OPERAND_O ? hr_attention_output_dtype(a) : a->dtype);
 }
 
 static void add(hr_operands *operands, hr_operand_kind kind, int64_t elements, size_t element_bytes)
 {
   operands->bytes[operands->count] = (size_t)elements * element_bytes;
   operands->kinds[operands->count++] = kind;
+}
+
+static hr_operands attention_operands(const hr_attention *a)
+{
+  hr_operands operands = {.count = 3};
+  for (hr_attention_operand which = HR_OPERAND_Q; which <= HR_OPERAND_V; which++)
+    operands.bytes[which] = attention_operand(a, which);
+  if (a->alibi)
+    add(&operands, HR_OPERAND_SLOPES, a->q_heads, sizeof(float));
+  if (a->head_scales) {
+    add(&operands, HR_OPERAND_Q_SCALES, a->q_heads, sizeof(float));
+    add(&operands, HR_OPERAND_K_SCALES, a->k_heads, sizeof(float));
+    add(&operands, HR_OPERAND_V_SCALES, a->v_heads, sizeof(float));
+  }
+  add(&operands, HR_OPERAND_NUMBERS, (int64_t)attention_operand(a, HR_OPERAND_O), 1);
+  return operands;
 }
 
 static int64_t query_elements(const hr_decode *d, hr_strides s, int64_t dim)
@@ -108,6 +114,11 @@ hr_problem hr_rowwise_problem(const hr_rowwise *rows)
 hr_problem hr_decode_problem(const hr_decode *decode)
 {
   return (hr_problem){.operation = HR_OPERATION_DECODE, .dtype = decode->dtype, .decode = *decode};
+}
+
+hr_dtype hr_problem_output_dtype(const hr_problem *problem)
+{
+  return problem->operation == HR_OPERATION_ATTENTION ? hr_attention_output_dtype(&problem->attention) : problem->dtype;
 }
 
 hr_operands hr_problem_operands(const hr_problem *problem)

@@ -34,6 +34,9 @@ hr_problem hr_attention_problem(const hr_attention *attention);
 hr_problem hr_rowwise_problem(const hr_rowwise *rows);
 hr_problem hr_decode_problem(const hr_decode *decode);
 
+/** The format of the output. */
+hr_dtype hr_problem_output_dtype(const hr_problem *problem);
+
 #define HR_OPERANDS_MAX 8
 
 /** What an operand holds. */
@@ -43,15 +46,16 @@ typedef enum hr_operand_kind {
   HR_OPERAND_SINKS,    /* fp32 */
   HR_OPERAND_PAGES,    /* a page table, int32 */
   HR_OPERAND_CACHE,    /* elements of a quantized cache */
-  HR_OPERAND_K_SCALES, /* fp32 */
-  HR_OPERAND_V_SCALES  /* fp32 */
+  HR_OPERAND_Q_SCALES, /* fp32, as the next two */
+  HR_OPERAND_K_SCALES,
+  HR_OPERAND_V_SCALES
 } hr_operand_kind;
 
-/** Inputs first, output last: A, B, C of a GEMM; Q, K, V, O of attention, with ALiBi Q, K, V, slopes, O; inputs and
- *  output of a row-wise operation; Q, K, V (not of latent attention), scales of K and of V (of a quantized cache), page
- *  table (where a sequence has several pages), sinks (if set), O of decode. `bytes` is from the first element to the
- *  end of the last, gaps between strides included. The problem has been checked, so that the sizes fit. Offsets of
- *  variable lengths and the lengths of a decode call are not among the operands. */
+/** Inputs first, output last: A, B, C of a GEMM; Q, K, V, slopes (with ALiBi), scales of Q, K and V (if set), O of
+ *  attention; inputs and output of a row-wise operation; Q, K, V (not of latent attention), scales of K and of V (of a
+ *  quantized cache), page table (where a sequence has several pages), sinks (if set), O of decode. `bytes` is from the
+ *  first element to the end of the last, gaps between strides included. The problem has been checked, so that the
+ *  sizes fit. Offsets of variable lengths and the lengths of a decode call are not among the operands. */
 typedef struct hr_operands {
   size_t count;
   size_t bytes[HR_OPERANDS_MAX];

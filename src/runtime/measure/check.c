@@ -236,7 +236,8 @@ static hr_status fetch_for_range(const hr_runner *s, host_set *host, const sampl
   size_t last = s->operands.count - 1;
   if (s->problem.operation == HR_OPERATION_GEMM)
     return fetch_for_gemm(s, host, of, row, column, error);
-  size_t element = hr_dtype_bytes(s->problem.dtype), start = (size_t)row_start(&s->problem, of, row);
+  size_t element = hr_dtype_bytes(hr_problem_output_dtype(&s->problem)),
+         start = (size_t)row_start(&s->problem, of, row);
   HR_TRY(fetch(s, host, last, (part){start * element, (size_t)of->length * element}, error));
   for (size_t i = 0; i < last; i++) {
     bool by_row = s->problem.operation == HR_OPERATION_ROWWISE && s->operands.bytes[i] == s->operands.bytes[last];
@@ -249,10 +250,7 @@ static void reference_attention(const hr_runner *s, const host_set *host, int64_
                                 hr_reference_query *query)
 {
   const hr_attention *a = &s->problem.attention;
-  hr_attention_arguments arguments = hr_attention_arguments_default();
-  arguments.q = host->operands[0], arguments.k = host->operands[1], arguments.v = host->operands[2];
-  if (a->alibi)
-    arguments.alibi_slopes = host->operands[3];
+  hr_attention_arguments arguments = hr_plan_attention_arguments(s->plan, host->operands, NULL);
   int64_t place = row / a->q_heads % a->q_len, batch = row / a->q_heads / a->q_len;
   hr_reference_attention_row(a, &arguments, batch, place, row % a->q_heads, scratch, query);
 }
@@ -303,9 +301,9 @@ static double bound_of(const hr_plan *plan, const hr_reference_query *query, int
 {
   const hr_problem *p = &plan->problem;
   if (p->operation == HR_OPERATION_ATTENTION)
-    return hr_attention_error_bound(p->dtype, p->attention.qk_dim, query, column);
+    return hr_attention_error_bound(p->dtype, hr_problem_output_dtype(p), p->attention.qk_dim, query, column);
   if (p->operation == HR_OPERATION_DECODE)
-    return hr_attention_error_bound(p->dtype, p->decode.qk_dim, query, column);
+    return hr_attention_error_bound(p->dtype, p->dtype, p->decode.qk_dim, query, column);
   double reference = query->out[column], norm = query->norm[column];
   return p->operation == HR_OPERATION_ROWWISE
              ? hr_rowwise_error_bound(p->dtype, p->rows.columns, reference, norm)
@@ -324,8 +322,9 @@ static hr_status check_range(const hr_runner *s, host_set *host, const sample *o
   const void *result = host->operands[s->operands.count - 1];
   int64_t start = row_start(&s->problem, of, row) + column;
   for (int64_t j = 0; j < of->width; j++) {
-    double found = hr_number_load(s->problem.dtype, result, (size_t)(start + j));
-    expected[j] = hr_dtype_saturate(s->problem.dtype, expected[j]);
+    hr_dtype dtype = hr_problem_output_dtype(&s->problem);
+    double found = hr_number_load(dtype, result, (size_t)(start + j));
+    expected[j] = hr_dtype_saturate(dtype, expected[j]);
     double off = fabs(found - expected[j]), bound = bound_of(s->plan, &query, j) + swapped[j];
     if (!(off <= m->max_error))
       m->max_error = off;

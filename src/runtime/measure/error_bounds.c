@@ -74,13 +74,14 @@ double hr_attention_score_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_r
 
 /* Softmax weights may be rounded to the dtype before P·V, and the output once more. Exponentials in fp32 are assumed to
  * be accurate to 64 roundings. */
-double hr_attention_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query, int64_t column)
+double hr_attention_error_bound(hr_dtype dtype, hr_dtype output, int64_t qk_dim, const hr_reference_query *query,
+                                int64_t column)
 {
   double relative = 2 * hr_dtype_rounding(dtype) + 64 * attention_sum_rounding(dtype) +
                     2 * hr_attention_score_error_bound(dtype, qk_dim, query);
   if (dtype == HR_TF32)
     relative += 2 * 0x1p-10; /* weights and V are truncated to 10 bits */
-  return relative * query->norm[column] + hr_dtype_rounding_error(dtype, query->out[column]);
+  return relative * query->norm[column] + hr_dtype_rounding_error(output, query->out[column]);
 }
 
 double hr_attention_lse_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query)

@@ -10,9 +10,10 @@
  *  the plan. */
 double hr_gemm_error_bound(hr_dtype dtype, int64_t k, const hr_summation *summation, double reference, double norm);
 
-/** Of one element of O in attention and decode; `query` is from hr_reference_attention_row() or
- *  hr_reference_decode_row(). */
-double hr_attention_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query, int64_t column);
+/** Of one element of O in attention and decode, whose format is `output`; `query` is from
+ *  hr_reference_attention_row() or hr_reference_decode_row(). */
+double hr_attention_error_bound(hr_dtype dtype, hr_dtype output, int64_t qk_dim, const hr_reference_query *query,
+                                int64_t column);
 
 /** Of a score of that query. */
 double hr_attention_score_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query);

@@ -112,9 +112,11 @@ static void make_table(const hr_runner *s, size_t operand, uint64_t seed, void *
   case HR_OPERAND_SLOPES: hr_attention_alibi_slopes(s->problem.attention.q_heads, to); break;
   case HR_OPERAND_SINKS: hr_numbers_uniform(HR_FP32, seed, 0, (size_t)s->problem.decode.q_heads, to); break;
   case HR_OPERAND_PAGES: make_pages(&s->problem.decode, seed, to); break;
+  case HR_OPERAND_Q_SCALES:
   case HR_OPERAND_K_SCALES:
   case HR_OPERAND_V_SCALES:
-    make_scales(s->problem.decode.cache_format, seed, s->operands.bytes[operand] / sizeof(float), to);
+    make_scales(s->problem.operation == HR_OPERATION_DECODE ? s->problem.decode.cache_format : HR_KV_FP8, seed,
+                s->operands.bytes[operand] / sizeof(float), to);
     break;
   default: break;
   }
@@ -150,7 +152,7 @@ static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
     else if (i + 1 < s->operands.count)
       HR_TRY(hr_buffer_fill_uniform(s->buffers[i], s->problem.dtype, seed * HR_OPERANDS_MAX + i, error));
     else
-      HR_TRY(hr_buffer_poison(s->buffers[i], s->problem.dtype, error));
+      HR_TRY(hr_buffer_poison(s->buffers[i], hr_problem_output_dtype(&s->problem), error));
   }
   size_t workspace = hr_plan_workspace_bytes(s->plan);
   s->free_before = s->device->backend->own_memory ? hr_device_memory_available(s->device) : 0;

@@ -20,6 +20,8 @@ typedef struct query_row {
   hr_key_range keys;
   int64_t position; /* of the query among the keys */
   double slope;     /* of ALiBi; 0 without it */
+  double scale;     /* of scores, with those of the heads of Q and K */
+  double v_scale;
   double *scores, *q_row, *kv_row;
 } query_row;
 
@@ -27,7 +29,7 @@ typedef struct query_row {
 static double score(const query_row *x, int64_t key, double *norm)
 {
   const hr_attention *t = x->t;
-  double scale = hr_attention_scale(t), sum = 0, squares = 0;
+  double scale = x->scale, sum = 0, squares = 0;
   for (int64_t d = 0; d < t->qk_dim; d++) {
     double product = x->q_row[d] * x->kv_row[d];
     sum += product;
@@ -67,7 +69,7 @@ static void add_values(const query_row *x, int64_t head, double total, hr_refere
   for (int64_t j = x->keys.first; j < x->keys.end; j++) {
     size_t at = (size_t)(j * strides.row + v_head * strides.head);
     hr_numbers_load(t->dtype, x->sequence.v, at, (size_t)t->v_dim, x->kv_row);
-    double weight = x->scores[j - x->keys.first] / total;
+    double weight = x->scores[j - x->keys.first] / total * x->v_scale;
     for (int64_t d = 0; d < t->v_dim; d++)
       row->out[d] += weight * x->kv_row[d];
     for (int64_t d = 0; row->norm && d < t->v_dim; d++)
@@ -82,6 +84,11 @@ void hr_reference_attention_row(const hr_attention *t, const hr_attention_argume
   x.keys = hr_attention_visible(t, x.sequence.q_len, x.sequence.kv_len, q);
   x.position = q + x.sequence.kv_len - x.sequence.q_len;
   x.slope = t->alibi ? (double)arguments->alibi_slopes[head] : 0;
+  x.scale = hr_attention_scale(t), x.v_scale = 1;
+  if (t->head_scales) {
+    x.scale *= (double)arguments->q_scales[head] * (double)arguments->k_scales[head / (t->q_heads / t->k_heads)];
+    x.v_scale = (double)arguments->v_scales[head / (t->q_heads / t->v_heads)];
+  }
   x.scores = scratch, x.q_row = x.scores + t->kv_len, x.kv_row = x.q_row + t->qk_dim;
   memset(row->out, 0, (size_t)t->v_dim * sizeof *row->out);
   if (row->norm)
@@ -124,7 +131,8 @@ static void run_query(const hr_attention *t, const hr_attention_arguments *argum
   hr_reference_query row = {.out = scratch + hr_reference_attention_scratch(t)};
   hr_reference_attention_row(t, arguments, batch, query, head, scratch, &row);
   for (int64_t d = 0; d < t->v_dim; d++)
-    hr_number_store(t->dtype, s.o, (size_t)(query * strides.row + head * strides.head + d), row.out[d]);
+    hr_number_store(hr_attention_output_dtype(t), s.o, (size_t)(query * strides.row + head * strides.head + d),
+                    row.out[d]);
   if (s.lse)
     s.lse[head * s.lse_head + query] = (float)row.lse;
 }

@@ -6,7 +6,7 @@
 #include <headroom/store.h>
 
 /** Version of the store's tables, written to the file. A file with a larger one is from a newer program. */
-#define HR_STORE_VERSION 12
+#define HR_STORE_VERSION 13
 
 typedef enum hr_field_kind {
   HR_FIELD_TEXT,
@@ -18,6 +18,7 @@ typedef enum hr_field_kind {
   HR_FIELD_SEED, /* uint64_t */
   HR_FIELD_DTYPE,
   HR_FIELD_MASK,
+  HR_FIELD_OUTPUT,
   HR_FIELD_STATUS,
   HR_FIELD_KV_FORMAT,
   HR_FIELD_KV_SCALES,

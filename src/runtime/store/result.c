@@ -99,6 +99,10 @@ static void name_attention(const hr_attention *a, char *to, size_t size)
     add(to, size, " softcap=%a", (double)a->softcap);
   if (a->alibi)
     add(to, size, " alibi=1");
+  if (a->output != HR_OUTPUT_AS_OPERANDS)
+    add(to, size, " output=%s", hr_dtype_name(hr_attention_output_dtype(a)));
+  if (a->head_scales)
+    add(to, size, " head_scales=1");
   if (a->variable_lengths)
     add(to, size, " q_total=%" PRId64 " kv_total=%" PRId64, a->q_total, a->kv_total);
   const hr_strides *const strides[] = {&a->q_strides, &a->k_strides, &a->v_strides, &a->o_strides};

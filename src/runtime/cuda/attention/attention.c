@@ -10,6 +10,11 @@
 
 #define ALIGNMENT_BYTES 16
 
+const char *hr_cuda_attention_output_define(const hr_attention *a)
+{
+  return a->output == HR_OUTPUT_BF16 ? " HR_OUT_bf16" : a->output == HR_OUTPUT_FP16 ? " HR_OUT_fp16" : "";
+}
+
 bool hr_cuda_attention_score_mod(const hr_attention *a)
 {
   return a->softcap > 0 || a->alibi || a->scale < 0;
@@ -49,6 +54,9 @@ void hr_cuda_attention_set_addresses(hr_attention_call *call, const hr_attention
   call->v = (cu_address)(uintptr_t)x->v;
   call->o = (cu_address)(uintptr_t)x->o;
   call->lse = (cu_address)(uintptr_t)x->lse;
+  call->q_scales = a->head_scales ? (cu_address)(uintptr_t)x->q_scales : 0;
+  call->k_scales = a->head_scales ? (cu_address)(uintptr_t)x->k_scales : 0;
+  call->v_scales = a->head_scales ? (cu_address)(uintptr_t)x->v_scales : 0;
   call->slopes = a->alibi ? (cu_address)(uintptr_t)x->alibi_slopes : 0;
   call->q_offsets = a->variable_lengths ? (cu_address)(uintptr_t)x->q_offsets : 0;
   call->kv_offsets = a->variable_lengths ? (cu_address)(uintptr_t)x->kv_offsets : 0;
@@ -79,7 +87,7 @@ bool hr_cuda_attention_fits(const hr_attention *a, int64_t q_rows, char *why, si
 hr_status hr_cuda_attention_run_launch(const hr_cuda *cuda, const hr_cuda_attention_launch *l, hr_error *error)
 {
   hr_attention_call call = *l->call;
-  void *parameters[] = {&call, l->tensor_maps};
+  void *parameters[] = {&call, l->second};
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status = (l->early ? hr_cuda_launch_early : hr_cuda_launch)(cuda, l->function, l->blocks, l->threads,
                                                                         l->shared_bytes, parameters, error);
@@ -90,9 +98,11 @@ hr_status hr_cuda_attention_run_launch(const hr_cuda *cuda, const hr_cuda_attent
 bool hr_cuda_attention_aligned(const hr_attention *a)
 {
   int64_t step = ALIGNMENT_BYTES / (int64_t)hr_dtype_bytes(a->dtype);
+  int64_t o_step = ALIGNMENT_BYTES / (int64_t)hr_dtype_bytes(hr_attention_output_dtype(a));
   for (int operand = HR_OPERAND_Q; operand <= HR_OPERAND_O; operand++) {
     hr_strides s = hr_attention_strides(a, (hr_attention_operand)operand);
-    if (s.batch % step || s.row % step || s.head % step)
+    int64_t unit = operand == HR_OPERAND_O ? o_step : step;
+    if (s.batch % unit || s.row % unit || s.head % unit)
       return false;
   }
   return a->qk_dim % step == 0 && a->v_dim % step == 0;

@@ -31,6 +31,9 @@ bool hr_cuda_attention_fits(const hr_attention *attention, int64_t q_rows, char 
  *  HR_SCORE_MOD. */
 bool hr_cuda_attention_score_mod(const hr_attention *attention);
 
+/** What defines the format of O for a program: " HR_OUT_bf16", " HR_OUT_fp16"; "" if it is that of the operands. */
+const char *hr_cuda_attention_output_define(const hr_attention *attention);
+
 /** Whether head sizes and strides keep every row of every head at multiples of 16 bytes from its operand's address. */
 bool hr_cuda_attention_aligned(const hr_attention *attention);
 
@@ -46,7 +49,7 @@ typedef struct hr_cuda_attention_launch {
   cu_function function;
   unsigned blocks, threads, shared_bytes;
   const hr_attention_call *call; /* with its addresses */
-  void *tensor_maps;             /* a second parameter; NULL: none */
+  void *second;                  /* a second parameter; NULL: none */
   bool early;                    /* hr_cuda_launch_early() */
 } hr_cuda_attention_launch;
 
@@ -110,7 +113,8 @@ hr_status hr_cuda_attention_run_unaligned(const hr_cuda *cuda, const hr_attentio
 
 /** Tiles of attention_flash_sm90.cu. */
 typedef struct hr_flash_sm90 {
-  int qk, v;                              /* head sizes, rounded up to 16 */
+  int element_bytes;                      /* of Q, K and V */
+  int qk, v;                              /* head sizes, rounded up to 16; of Q and K of fp8 to 32 */
   int teams;                              /* of consumer warpgroups, each with Q tiles of its own */
   int consumers;                          /* warpgroups of a team, 64 rows of a Q tile each */
   int cluster;                            /* blocks that share K/V tiles */
@@ -119,6 +123,8 @@ typedef struct hr_flash_sm90 {
   bool stage_o;                           /* O is staged through its own shared memory buffer */
   bool ping_pong;                         /* consumers issue their WGMMAs in turn */
   bool causal, window, varlen, score_mod; /* what the program has to support */
+  bool head_scales;
+  const char *output; /* hr_cuda_attention_output_define() */
   size_t shared_bytes;
 } hr_flash_sm90;
 
@@ -170,7 +176,14 @@ void hr_blocked_defines(const hr_blocked *tiles, hr_dtype dtype, bool score_mod,
                         char text[HR_DEFINES_SIZE]);
 const char *hr_blocked_source(hr_dtype dtype);
 
+/** The definitions of attention_transpose_v.cu. */
+void hr_transpose_v_defines(const hr_flash_sm90 *tiles, char text[HR_DEFINES_SIZE]);
+
 /** The definitions of attention_naive.cu for a problem. */
 void hr_naive_cuda_defines(const hr_attention *attention, char text[HR_DEFINES_SIZE]);
+
+/** The hr_cuda_attention_configure of attention_naive_cuda, which runs any call with head sizes up to
+ *  HR_CUDA_ATTENTION_DIM_MOST. */
+hr_cuda_attention_config hr_naive_cuda_configure(const hr_attention *attention, size_t shared_most, bool aligned);
 
 #endif

@@ -10,8 +10,10 @@
 #define COUNTER_BYTES 8
 #define SHARED_MOST ((size_t)227 << 10) /* of a block */
 #define STAGES_KEYS 384                 /* loaded ahead, if they fit */
-#define SHORT_MOST 1024                 /* keys, or rows of a head */
-#define FEW_TILES_MOST 512              /* keys of few tiles, of which the last may be nearly empty */
+#define FP8_STAGES_KEYS 512
+#define FP8_SHORT_MOST 2048 /* keys */
+#define SHORT_MOST 1024     /* keys, or rows of a head */
+#define FEW_TILES_MOST 512  /* keys of few tiles, of which the last may be nearly empty */
 #define TILE_KEYS 16
 #define BAND_ROWS_MOST 2048                  /* of a head, for bands that the L2 holds */
 #define CLUSTER_ROWS_LEAST 4096              /* of a head */
@@ -26,6 +28,9 @@ typedef struct launch {
   const hr_cuda *cuda;
   hr_flash_sm90 tiles;
   cu_function function;
+  cu_function transpose; /* of V in fp8 to `transposed`, whose memory is the workspace */
+  hr_transposed_v transposed;
+  int64_t transposed_columns; /* of a row */
   unsigned blocks;
   cu_address counters; /* two ints, 0 before and after a run; the runs of a device are serialized on its stream */
   hr_attention_call call;
@@ -33,7 +38,8 @@ typedef struct launch {
 
 static size_t shared_bytes(const hr_flash_sm90 *t)
 {
-  hr_sm90_layout l = hr_sm90_layout_of(t->qk, t->v, t->consumers, t->kv_tile, t->stages, t->q_stages, t->stage_o);
+  hr_sm90_layout l =
+      hr_sm90_layout_of(t->qk, t->v, t->consumers, t->kv_tile, t->stages, t->q_stages, t->stage_o, t->element_bytes);
   return (size_t)(t->teams - 1) * (size_t)l.team_bytes + (size_t)l.bytes;
 }
 
@@ -41,13 +47,15 @@ static size_t shared_bytes(const hr_flash_sm90 *t)
  * kv_tile / 4 of P, of 240 with two consumer warpgroups, 160 with three and 112 with four (of both teams). Each row
  * where it was faster on an H200 (docs/attention-hopper.md). Between least_tile and kv_tile, the tile that fits the
  * number of keys best. */
-static const struct {
+typedef struct tiling {
   int qk_most, v_most;
   bool causal;
   int64_t q_most, kv_most;
   int teams, consumers, kv_tile, least_tile;
   bool ping_pong;
-} tilings[] = {
+} tiling;
+
+static const tiling tilings[] = {
     {64, 64, true, 64, SHORT_MOST, 2, 1, 64, 64, false},
     {64, 64, false, 64, SHORT_MOST, 2, 1, 64, 64, false},
     {64, 64, true, 128, SHORT_MOST, 2, 2, 64, 64, false},
@@ -72,6 +80,18 @@ static const struct {
     {256, 256, false, INT64_MAX, SHORT_MOST, 1, 2, 64, 64, true},
     {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
     {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
+};
+
+/* fp8: tiles are multiples of 32 keys; P takes kv_tile / 8 registers. Each row where it was faster on an H100
+ * (docs/attention-fp8.md). */
+static const tiling fp8_tilings[] = {
+    {64, 64, true, INT64_MAX, FP8_SHORT_MOST, 1, 4, 64, 64, false},
+    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false},
+    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false},
+    {256, 128, true, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false},
+    {256, 128, false, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false},
+    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
+    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
 };
 
 /* Keys of a K/V tile, from `least` to `most`. A tile costs its keys and about TILE_KEYS more; the larger of two tiles
@@ -106,35 +126,41 @@ static void choose_buffers(hr_flash_sm90 *t)
     t->q_stages = buffers[i].q_stages;
     t->stage_o = buffers[i].stage_o;
   } while (!buffers_fit(t) && ++i < sizeof buffers / sizeof *buffers);
-  for (t->stages = STAGES_KEYS / t->kv_tile; shared_bytes(t) > SHARED_MOST; t->stages--)
+  for (t->stages = (t->element_bytes == 1 ? FP8_STAGES_KEYS : STAGES_KEYS) / t->kv_tile; shared_bytes(t) > SHARED_MOST;
+       t->stages--)
     ;
   t->shared_bytes = shared_bytes(t);
 }
 
-/* Clusters save the energy of reading K and V from the L2 twice. At head size 64, and with the static schedule in
- * causal calls, they lose more than they save. */
+/* Clusters save the energy of reading K and V from the L2 twice. At head size 64, with the static schedule in causal
+ * calls, and with fp8's half as many bytes they lose more than they save. */
 static bool clusters_pay(const hr_attention *a, const hr_flash_sm90 *t)
 {
-  return (t->qk > 64 || t->v > 64) && !t->causal && !t->window && !t->varlen && a->q_len >= CLUSTER_ROWS_LEAST &&
-         a->kv_len > FEW_TILES_MOST;
+  return t->element_bytes == 2 && (t->qk > 64 || t->v > 64) && !t->causal && !t->window && !t->varlen &&
+         a->q_len >= CLUSTER_ROWS_LEAST && a->kv_len > FEW_TILES_MOST;
 }
 
 hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
 {
-  hr_flash_sm90 t = {.qk = (int)hr_round_up(a->qk_dim, 16), .v = (int)hr_round_up(a->v_dim, 16)};
+  int element_bytes = (int)hr_dtype_bytes(a->dtype);
+  hr_flash_sm90 t = {.element_bytes = element_bytes,
+                     .qk = (int)hr_round_up(a->qk_dim, 32 / element_bytes),
+                     .v = (int)hr_round_up(a->v_dim, 16)};
   t.causal = a->mask == HR_MASK_CAUSAL;
   t.window = a->window > 0;
   t.varlen = a->variable_lengths;
   t.score_mod = hr_cuda_attention_score_mod(a);
-  size_t i = 0;
-  while (t.qk > tilings[i].qk_most || t.v > tilings[i].v_most || t.causal != tilings[i].causal ||
-         a->q_len > tilings[i].q_most || a->kv_len > tilings[i].kv_most)
-    i++;
-  t.teams = tilings[i].teams;
+  t.head_scales = a->head_scales;
+  t.output = hr_cuda_attention_output_define(a);
+  const tiling *row = a->dtype == HR_FP8_E4M3 ? fp8_tilings : tilings;
+  while (t.qk > row->qk_most || t.v > row->v_most || t.causal != row->causal || a->q_len > row->q_most ||
+         a->kv_len > row->kv_most)
+    row++;
+  t.teams = row->teams;
   t.cluster = clusters_pay(a, &t) ? 2 : 1;
-  t.consumers = tilings[i].consumers;
-  t.kv_tile = fit_tile(a->kv_len, tilings[i].kv_tile, tilings[i].least_tile);
-  t.ping_pong = tilings[i].ping_pong;
+  t.consumers = row->consumers;
+  t.kv_tile = fit_tile(a->kv_len, row->kv_tile, row->least_tile);
+  t.ping_pong = row->ping_pong;
   choose_buffers(&t);
   return t;
 }
@@ -143,10 +169,16 @@ void hr_flash_sm90_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
 {
   snprintf(text, HR_DEFINES_SIZE,
            "HR_QK=%d HR_V=%d HR_TEAMS=%d HR_CONSUMERS=%d HR_CLUSTER=%d HR_KV_TILE=%d HR_STAGES=%d "
-           "HR_Q_STAGES=%d%s%s%s%s%s%s",
+           "HR_Q_STAGES=%d%s%s%s%s%s%s%s%s",
            t->qk, t->v, t->teams, t->consumers, t->cluster, t->kv_tile, t->stages, t->q_stages,
            t->stage_o ? " HR_STAGE_O" : "", t->ping_pong ? " HR_PING_PONG" : "", t->causal ? " HR_CAUSAL" : "",
-           t->window ? " HR_WINDOW" : "", t->varlen ? " HR_VARLEN" : "", t->score_mod ? " HR_SCORE_MOD" : "");
+           t->window ? " HR_WINDOW" : "", t->varlen ? " HR_VARLEN" : "", t->score_mod ? " HR_SCORE_MOD" : "",
+           t->head_scales ? " HR_HEAD_SCALES" : "", t->output);
+}
+
+void hr_transpose_v_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
+{
+  snprintf(text, HR_DEFINES_SIZE, "HR_V=%d%s", t->v, t->output);
 }
 
 /* Whether a tensor map can have a dimension of `size` with this stride in elements. */
@@ -171,6 +203,19 @@ static bool strides_fit(const hr_attention *a)
   return true;
 }
 
+/* Tiles of keys in a row of transposed V. */
+static int64_t transposed_tiles(const hr_attention *a)
+{
+  return a->variable_lengths ? hr_transposed_tile(a->kv_total, a->batch) : hr_ceil_div(a->kv_len, HR_TRANSPOSED_KEYS);
+}
+
+/* Whether columns of transposed V, and blocks that transpose, can be counted in 31 bits. */
+static bool transposed_fits(const hr_attention *a)
+{
+  hr_checked64 blocks = hr_times(hr_checked((hr_ceil_div(a->kv_len, HR_TRANSPOSED_KEYS) + 1) * a->v_heads), a->batch);
+  return transposed_tiles(a) <= INT32_MAX / HR_TRANSPOSED_KEYS && !blocks.overflow && blocks.value <= INT32_MAX;
+}
+
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
   const hr_cuda *cuda = device->state;
@@ -180,10 +225,14 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     reason = "is for compute capability 9.0";
   else if (!cuda->driver.cuTensorMapEncodeTiled)
     reason = "needs a driver of CUDA 12 or newer";
+  else if (a->dtype == HR_FP8_E4M3 && a->output == HR_OUTPUT_AS_OPERANDS)
+    reason = "writes O of fp8 operands in fp16 or bf16";
   else if (!hr_cuda_attention_aligned(a))
     reason = "takes head sizes and strides that are multiples of 16 bytes";
   else if (a->q_len == 0 || a->kv_len == 0 || !strides_fit(a))
     reason = "takes lengths and strides above 0, and strides below 2^40 bytes";
+  else if (a->dtype == HR_FP8_E4M3 && !transposed_fits(a))
+    reason = "takes fewer than 2^31 keys and tiles of fp8";
   if (!reason)
     return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, Q_ROWS_LEAST, why, why_size);
   snprintf(why, why_size, "%s", reason);
@@ -247,6 +296,23 @@ static void set_call(launch *l, const hr_attention *a, int64_t multiprocessors, 
   }
 }
 
+/* V transposed: a row for each of its columns, of all tiles of keys. */
+static hr_status prepare_transposed(launch *l, const hr_attention *a, size_t *workspace_bytes, hr_error *error)
+{
+  char defines[HR_DEFINES_SIZE];
+  hr_transposed_v *t = &l->transposed;
+  bool variable = a->variable_lengths;
+  l->transposed_columns = transposed_tiles(a) * HR_TRANSPOSED_KEYS;
+  t->row = l->transposed_columns;
+  t->head = t->row * l->tiles.v;
+  t->entry = t->head * a->v_heads;
+  t->tiles = (int)hr_ceil_div(a->kv_len, HR_TRANSPOSED_KEYS) + (variable ? 1 : 0);
+  t->v_heads = (int)a->v_heads;
+  *workspace_bytes = (size_t)(t->entry * (variable ? 1 : a->batch));
+  hr_transpose_v_defines(&l->tiles, defines);
+  return hr_cuda_function(l->cuda, "attention_transpose_v", a->dtype, defines, "transpose_v", &l->transpose, error);
+}
+
 static hr_status prepare_launch(launch *l, const hr_attention *a, size_t cache_bytes, hr_error *error)
 {
   int64_t multiprocessors = 0;
@@ -269,30 +335,56 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   *workspace_bytes = 0;
   launch *l = state;
   l->cuda = device->state;
-  return prepare_launch(l, &problem->attention, device->cache_bytes, error);
+  HR_TRY(prepare_launch(l, &problem->attention, device->cache_bytes, error));
+  return problem->dtype == HR_FP8_E4M3 ? prepare_transposed(l, &problem->attention, workspace_bytes, error) : HR_OK;
 }
 
-/* A tensor map of [dim, heads, length, batch], innermost first, for boxes of `rows` rows of one head. The stride of a
- * dimension of size 1 is not used, but has to be valid. */
-static hr_status describe_tensor(const hr_driver *driver, hr_dtype dtype, const void *address, hr_strides at,
-                                 const int64_t sizes[4], int rows, cu_tensor_map *map, hr_error *error)
+static int tensor_type(hr_dtype dtype)
 {
-  const int64_t elements[3] = {at.head, at.row, at.batch};
+  return dtype == HR_FP8_E4M3 ? CU_TENSOR_UINT8 : dtype == HR_FP16 ? CU_TENSOR_FP16 : CU_TENSOR_BF16;
+}
+
+/* A tensor map of sizes[0], innermost, to sizes[3], for boxes of a panel's columns, box_1 and box_2. `elements` are the
+ * strides of the outer three; that of a dimension of size 1 is not used, but has to be valid. */
+static hr_status describe_boxes(const hr_driver *driver, hr_dtype dtype, const void *address, const int64_t elements[3],
+                                const int64_t sizes[4], int box_1, int box_2, cu_tensor_map *map, hr_error *error)
+{
   uint64_t dims[4], strides[3];
-  uint32_t box[4] = {HR_SM90_PANEL, 1, (uint32_t)rows, 1}, steps[4] = {1, 1, 1, 1};
+  uint32_t box[4] = {(uint32_t)hr_sm90_panel((int)hr_dtype_bytes(dtype)), (uint32_t)box_1, (uint32_t)box_2, 1};
+  uint32_t steps[4] = {1, 1, 1, 1};
   for (int i = 0; i < 4; i++)
     dims[i] = (uint64_t)sizes[i];
   for (int i = 0; i < 3; i++)
     strides[i] = sizes[i + 1] > 1 ? (uint64_t)elements[i] * hr_dtype_bytes(dtype) : 16;
   return HR_CU(driver, cuTensorMapEncodeTiled,
-               (map, dtype == HR_FP16 ? CU_TENSOR_FP16 : CU_TENSOR_BF16, 4, (void *)(uintptr_t)address, dims, strides,
-                box, steps, 0, CU_SWIZZLE_128, CU_PROMOTE_256, 0),
+               (map, tensor_type(dtype), 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0, CU_SWIZZLE_128,
+                CU_PROMOTE_256, 0),
                error);
+}
+
+/* A tensor map of [dim, heads, length, batch], innermost first, for boxes of `rows` rows of one head. */
+static hr_status describe_tensor(const hr_driver *driver, hr_dtype dtype, const void *address, hr_strides at,
+                                 const int64_t sizes[4], int rows, cu_tensor_map *map, hr_error *error)
+{
+  const int64_t elements[3] = {at.head, at.row, at.batch};
+  return describe_boxes(driver, dtype, address, elements, sizes, 1, rows, map, error);
+}
+
+/* Of transposed V: [column, row, head, batch entry]; a box has a panel's keys, and of a cluster's block a share of the
+ * rows. */
+static hr_status describe_transposed(const launch *l, const void *address, int64_t entries, cu_tensor_map *map,
+                                     hr_error *error)
+{
+  const hr_transposed_v *t = &l->transposed;
+  const int64_t elements[3] = {t->row, t->head, t->entry};
+  const int64_t sizes[4] = {l->transposed_columns, l->tiles.v, t->v_heads, entries};
+  return describe_boxes(&l->cuda->driver, HR_FP8_E4M3, address, elements, sizes, l->tiles.v / l->tiles.cluster, 1, map,
+                        error);
 }
 
 /* Variable-length sequences are one batch entry. */
 static hr_status describe_tensors(const launch *l, const hr_attention *a, const hr_attention_arguments *x,
-                                  tensor_maps *maps, hr_error *error)
+                                  const void *workspace, tensor_maps *maps, hr_error *error)
 {
   const hr_driver *driver = &l->cuda->driver;
   bool variable = a->variable_lengths;
@@ -303,31 +395,52 @@ static hr_status describe_tensors(const launch *l, const hr_attention *a, const 
   HR_TRY(describe_tensor(driver, a->dtype, x->q, l->call.q_at, q, HR_SM90_GROUP_ROWS, &maps->q, error));
   HR_TRY(
       describe_tensor(driver, a->dtype, x->k, l->call.k_at, k, l->tiles.kv_tile / l->tiles.cluster, &maps->k, error));
-  HR_TRY(
-      describe_tensor(driver, a->dtype, x->v, l->call.v_at, v, l->tiles.kv_tile / l->tiles.cluster, &maps->v, error));
-  return describe_tensor(driver, a->dtype, x->o, l->call.o_at, o, HR_SM90_STORE_ROWS, &maps->o, error);
+  if (l->transpose)
+    HR_TRY(describe_transposed(l, workspace, batch, &maps->v, error));
+  else
+    HR_TRY(
+        describe_tensor(driver, a->dtype, x->v, l->call.v_at, v, l->tiles.kv_tile / l->tiles.cluster, &maps->v, error));
+  return describe_tensor(driver, hr_attention_output_dtype(a), x->o, l->call.o_at, o, HR_SM90_STORE_ROWS, &maps->o,
+                         error);
+}
+
+/* Queues the kernel that transposes V into the workspace. */
+static hr_status transpose(const launch *l, const hr_attention_call *call, void *workspace, hr_error *error)
+{
+  hr_transposed_v t = l->transposed;
+  int64_t pairs = (int64_t)t.v_heads * (call->heads / call->q_heads);
+  t.to = (cu_address)(uintptr_t)workspace;
+  hr_cuda_attention_launch started = {.function = l->transpose,
+                                      .blocks = (unsigned)(pairs * t.tiles),
+                                      .threads = HR_TRANSPOSED_THREADS,
+                                      .call = call,
+                                      .second = &t,
+                                      .early = true};
+  return hr_cuda_attention_run_launch(l->cuda, &started, error);
 }
 
 static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
 {
-  (void)workspace;
   const launch *l = plan->state;
   const hr_attention *a = &plan->problem.attention;
   if (!hr_cuda_attention_addresses_aligned(arguments))
-    return hr_cuda_attention_run_unaligned(l->cuda, a, hr_flash_sm80_configure, arguments, error);
+    return hr_cuda_attention_run_unaligned(l->cuda, a, l->transpose ? hr_naive_cuda_configure : hr_flash_sm80_configure,
+                                           arguments, error);
   tensor_maps maps;
   hr_attention_call call = l->call;
   hr_cuda_attention_set_addresses(&call, a, arguments);
   HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver encodes tensor maps for the current context */
-  hr_status status = describe_tensors(l, a, arguments, &maps, error);
+  hr_status status = describe_tensors(l, a, arguments, workspace, &maps, error);
   hr_cuda_leave(l->cuda);
   HR_TRY(status);
+  if (l->transpose)
+    HR_TRY(transpose(l, &call, workspace, error));
   hr_cuda_attention_launch started = {.function = l->function,
                                       .blocks = l->blocks,
                                       .threads = 128U * (unsigned)(l->tiles.teams * l->tiles.consumers + 1),
                                       .shared_bytes = (unsigned)l->tiles.shared_bytes,
                                       .call = &call,
-                                      .tensor_maps = &maps,
+                                      .second = &maps,
                                       .early = true};
   return hr_cuda_attention_run_launch(l->cuda, &started, error);
 }

@@ -9,7 +9,8 @@
 
 void hr_naive_cuda_defines(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "HR_V_PER_LANE=%d", (int)hr_ceil_div(a->v_dim, 32));
+  snprintf(text, HR_DEFINES_SIZE, "HR_V_PER_LANE=%d%s%s", (int)hr_ceil_div(a->v_dim, 32),
+           hr_cuda_attention_output_define(a), a->head_scales ? " HR_HEAD_SCALES" : "");
 }
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
@@ -29,7 +30,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 }
 
 /* Reads single elements of any alignment. */
-static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_most, bool aligned)
+hr_cuda_attention_config hr_naive_cuda_configure(const hr_attention *a, size_t shared_most, bool aligned)
 {
   (void)shared_most;
   (void)aligned;
@@ -45,7 +46,7 @@ static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_m
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  return hr_cuda_attention_prepare(device, problem, configure, state, workspace_bytes, error);
+  return hr_cuda_attention_prepare(device, problem, hr_naive_cuda_configure, state, workspace_bytes, error);
 }
 
 const hr_kernel_functions hr_kernel_attention_naive_cuda = {.state_bytes = sizeof(hr_cuda_attention_plan),

@@ -66,6 +66,7 @@ typedef struct cu_launch_attribute { /* CUlaunchAttribute */
 enum { CU_PROGRAMMATIC_SERIALIZATION = 6 };
 
 enum { /* of cuTensorMapEncodeTiled: CUtensorMapDataType, Swizzle, L2promotion */
+       CU_TENSOR_UINT8 = 0,
        CU_TENSOR_FP16 = 6,
        CU_TENSOR_BF16 = 9,
        CU_SWIZZLE_128 = 3,

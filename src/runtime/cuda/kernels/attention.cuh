@@ -16,9 +16,10 @@ typedef hr_attention_call attention_call;
 /* One head of one sequence. */
 struct head_view {
   const element *q, *k, *v;
-  element *o;
+  out_element *o;
   float *lse;
   float slope;
+  float score_scale, out_scale; /* of fp8: that of Q times that of K; that of V. Set with HR_HEAD_SCALES */
   int q_len, kv_len;
 };
 
@@ -51,6 +52,10 @@ __device__ inline head_view view_head(const attention_call &call, int batch, int
   if (call.lse)
     view.lse = call.lse + entry * call.lse_at.batch + q_first * call.lse_at.row + head * call.lse_at.head;
   view.slope = call.slopes ? call.slopes[head] : 0;
+#ifdef HR_HEAD_SCALES
+  view.score_scale = call.q_scales[head] * call.k_scales[k_head];
+  view.out_scale = call.v_scales[v_head];
+#endif
   return view;
 }
 
@@ -79,11 +84,12 @@ __device__ inline float modify_score(const attention_call &call, const head_view
   return compute_scores;
 }
 
-__device__ inline float softmax_factor(const attention_call &call)
+/* `score_scale`: of the head's Q and K. */
+__device__ inline float softmax_factor(const attention_call &call, float score_scale = 1)
 {
 #ifdef HR_SCORE_MOD
   return LOG2_E;
 #else
-  return call.scale * LOG2_E;
+  return call.scale * score_scale * LOG2_E;
 #endif
 }

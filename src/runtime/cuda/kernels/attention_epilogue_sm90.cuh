@@ -34,7 +34,7 @@ __device__ inline void store_o(const tensor_maps &tensor_maps, const consumer_st
   __syncwarp();
   if (lane == 0) {
     if (sp.first_row + warp * 16 < item.q_len)
-      for (int panel = 0; panel < PANELS(HR_V); panel++)
+      for (int panel = 0; panel < O_PANELS; panel++)
         tma_store(tensor_maps.o, to + panel * Q_PANEL, panel * 64, item.head, sp.first_row + warp * 16, item.batch);
     tma_store_commit();
   }
@@ -45,7 +45,7 @@ __device__ inline void store_o_row(const attention_call &call, const head_view &
                                  int half, float inverse)
 {
   int row = row_of(sp, half), lane = threadIdx.x % 4;
-  element *to = view.o + (int64)row * call.o_at.row + lane % 2 * 8 + lane / 2 * 4;
+  out_element *to = view.o + (int64)row * call.o_at.row + lane % 2 * 8 + lane / 2 * 4;
 #pragma unroll
   for (int n = 0; n < HR_V / 8; n += 2) {
     const float *o = c.out + n * 4 + half * 2;
@@ -70,7 +70,7 @@ __device__ inline void epilogue(const attention_call &call, const tensor_maps &t
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
     int row = row_of(sp, half);
     key_range keys = keys_of_row(call, view, row);
-    inverse[half] = keys.first >= keys.end ? 0.0f : 1.0f / sum;
+    inverse[half] = keys.first >= keys.end ? 0.0f : sp.out_scale / sum;
     if (view.lse && row < view.q_len && threadIdx.x % 4 == 0)
       view.lse[row * call.lse_at.row] = (c.base[half] + log2f(sum)) * LN_2;
 #ifndef HR_STAGE_O

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention forward with an online softmax on Hopper (sm_90a): WGMMA, TMA, warp specialization, ping-pong; fp16 and bf16.
+/* Attention forward with an online softmax on Hopper (sm_90a): WGMMA, TMA, warp specialization, ping-pong; fp16, bf16, fp8.
  *
  *   persistent grid, one block per multiprocessor; Q tile: HR_CONSUMERS × 64 rows; K/V tiles of HR_KV_TILE keys, from right to left
  *   ┌ consumer warpgroups 0 … HR_CONSUMERS − 1, 64 rows each
@@ -16,6 +16,9 @@
  * HR_TEAMS 2: two teams of HR_CONSUMERS warpgroups, each with Q tiles, shared memory and mbarriers of its own, for short sequences.
  * HR_CLUSTER 2: two blocks process neighbouring Q tiles, and each loads half of every K/V tile for both (multicast). A work item is
  * the rows of both, and the schedule is static.
+ *
+ * fp8: V is that of attention_transpose_v.cu, O of the dtype of HR_OUT_…, and with HR_HEAD_SCALES heads of Q, K and V have a scale
+ * (docs/attention-fp8.md).
  *
  * HR_CAUSAL, HR_WINDOW: masks that may cut tiles. HR_STAGE_O: O is staged through its own shared memory buffer and stored by TMA,
  * otherwise stored from registers. HR_VARLEN: variable-length sequences, concatenated. HR_SCORE_MOD: attention.cuh.
@@ -86,15 +89,17 @@ __device__ inline void ping_pong_signal(const consumer_state &c)
 
 /* ---- WGMMAs ---- */
 
+#define K_STEP (32 / (int)sizeof(element)) /* k of one */
+
 /* Issues S = Q Kᵀ. */
 __device__ inline void issue_qk(consumer_state &c, unsigned q, unsigned stage)
 {
   unsigned long long a0 = matrix_descriptor(q, 1024, 0);
   unsigned long long b0 = matrix_descriptor(c.memory + K_AT + stage * K_BYTES, 1024, 0);
 #pragma unroll
-  for (int step = 0; step < HR_QK / 16; step++) {
+  for (int step = 0; step < HR_QK / K_STEP; step++) {
     unsigned long long a = descriptor_behind(a0, step / 4 * Q_PANEL + step % 4 * 32);
-    unsigned long long b = descriptor_behind(b0, step / 4 * KV_PANEL + step % 4 * 32);
+    unsigned long long b = descriptor_behind(b0, step / 4 * K_PANEL + step % 4 * 32);
     WGMMA_SS(HR_KV_TILE, c.scores, a, b, step > 0);
   }
   wgmma_commit();
@@ -103,10 +108,18 @@ __device__ inline void issue_qk(consumer_state &c, unsigned q, unsigned stage)
 /* Issues O += P V. */
 __device__ inline void issue_pv(consumer_state &c, unsigned stage)
 {
-  unsigned long long b0 = matrix_descriptor(c.memory + V_AT + stage * V_BYTES, 1024, KV_PANEL);
+#ifdef HR_DTYPE_fp8
+  unsigned long long b0 = matrix_descriptor(c.memory + V_AT + stage * V_BYTES, 1024, 0);
+#else
+  unsigned long long b0 = matrix_descriptor(c.memory + V_AT + stage * V_BYTES, 1024, V_PANEL);
+#endif
 #pragma unroll
-  for (int step = 0; step < HR_KV_TILE / 16; step++) {
-    unsigned long long b = descriptor_behind(b0, step * 16 * PANEL_ROW);
+  for (int step = 0; step < HR_KV_TILE / K_STEP; step++) {
+#ifdef HR_DTYPE_fp8
+    unsigned long long b = descriptor_behind(b0, step / 4 * V_PANEL + step % 4 * 32);
+#else
+    unsigned long long b = descriptor_behind(b0, step * K_STEP * PANEL_ROW);
+#endif
     WGMMA_RS(HR_V, c.out, c.p + 4 * step, b);
   }
   wgmma_commit();
@@ -217,7 +230,6 @@ __device__ inline void consume(const attention_call &call, const tensor_maps &te
   int warpgroup = uniform(threadIdx.x / 128);
   c.group = HR_TEAMS > 1 ? warpgroup % HR_CONSUMERS : warpgroup;
   c.memory = team_memory(HR_TEAMS > 1 ? warpgroup / HR_CONSUMERS : 0);
-  float factor = softmax_factor(call);
   kv_pipeline t = {0, 0};
   q_pipeline q = {0, 0};
   item_pipeline work_items = {0, 0};
@@ -229,6 +241,7 @@ __device__ inline void consume(const attention_call &call, const tensor_maps &te
   for (work_item item = receive_item(call, c.memory, work_items); item.batch >= 0; item = receive_item(call, c.memory, work_items)) {
     int at = q.stage * HR_CONSUMERS + c.group, tiles = item.end_tile - item.first_tile;
     row_span sp = span_of(call, c, item);
+    float factor = softmax_factor(call, sp.score_scale);
     clear_accumulators(c);
     mbarrier_wait_long(mbarrier_at(c.memory, Q_FULL + at), q.phase);
     if (sp.first_tile < sp.end_tile) {

@@ -29,9 +29,12 @@ typedef struct hr_attention_call {
   HR_DEVICE_POINTER(const element) q;
   HR_DEVICE_POINTER(const element) k;
   HR_DEVICE_POINTER(const element) v;
-  HR_DEVICE_POINTER(element) o;
-  HR_DEVICE_POINTER(float) lse;           /* NULL: not wanted */
-  HR_DEVICE_POINTER(const float) slopes;  /* ALiBi, one per query head; NULL: no bias */
+  HR_DEVICE_POINTER(out_element) o;
+  HR_DEVICE_POINTER(float) lse;            /* NULL: not wanted */
+  HR_DEVICE_POINTER(const float) slopes;   /* ALiBi, one per query head; NULL: no bias */
+  HR_DEVICE_POINTER(const float) q_scales; /* of fp8 operands, one per head; NULL: 1, here and below */
+  HR_DEVICE_POINTER(const float) k_scales;
+  HR_DEVICE_POINTER(const float) v_scales;
   HR_DEVICE_POINTER(const int) q_offsets; /* first row of each sequence, and the end; NULL: sequences of one length */
   HR_DEVICE_POINTER(const int) kv_offsets;
   HR_DEVICE_POINTER(int) counters; /* of a persistent grid: work items fetched, blocks finished; 0 before and after */
@@ -46,7 +49,7 @@ typedef struct hr_attention_call {
   float scale, softcap;  /* softcap 0: none */
 } hr_attention_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_attention_call) == 9 * 8 + 5 * 24 + 15 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_attention_call) == 12 * 8 + 5 * 24 + 15 * 4 + 4);
 
 /** A block of scores in memory and its split-KV results; the second parameter of attention_blocked. */
 typedef struct hr_score_block {
@@ -72,11 +75,10 @@ HR_LAYOUT_ASSERT(sizeof(hr_score_matrix) == 16);
  *
  *   Q [q_stages][consumer] | O [consumer], with stage_o | K [stages] | V [stages] | work items | mbarriers
  *
- * A tile consists of panels of 64 columns: rows of 128 bytes, 128-byte swizzle. */
+ * A tile consists of panels: rows of 128 bytes, 128-byte swizzle. V of fp8 is transposed: rows of keys. */
 
 enum {
   HR_SM90_GROUP_ROWS = 64, /* of a consumer warpgroup */
-  HR_SM90_PANEL = 64,      /* columns */
   HR_SM90_PANEL_ROW = 128, /* bytes */
   HR_SM90_ITEM_STAGES = 2,
   HR_SM90_ITEM_BYTES = 48,
@@ -84,28 +86,36 @@ enum {
 };
 
 typedef struct hr_sm90_layout {
-  int q_panel, kv_panel; /* bytes of a panel */
-  int q_bytes, o_bytes;  /* of a consumer warpgroup's 64 rows */
-  int k_bytes, v_bytes;  /* of a tile */
+  int q_panel, k_panel, v_panel; /* bytes of a panel */
+  int q_bytes, o_bytes;          /* of a consumer warpgroup's 64 rows */
+  int k_bytes, v_bytes;          /* of a tile */
   int o_at, k_at, v_at, items_at, barriers_at, barriers;
   int bytes, team_bytes; /* team_bytes: from one team to the next */
 } hr_sm90_layout;
 
-HR_LAYOUT_FUNCTION int hr_sm90_panels(int dim)
+/** Columns of a panel. */
+HR_LAYOUT_FUNCTION int hr_sm90_panel(int element_bytes)
 {
-  return (dim + HR_SM90_PANEL - 1) / HR_SM90_PANEL;
+  return HR_SM90_PANEL_ROW / element_bytes;
 }
 
+HR_LAYOUT_FUNCTION int hr_sm90_panels(int columns, int element_bytes)
+{
+  return (columns + hr_sm90_panel(element_bytes) - 1) / hr_sm90_panel(element_bytes);
+}
+
+/** O has elements of 2 bytes. */
 HR_LAYOUT_FUNCTION hr_sm90_layout hr_sm90_layout_of(int qk, int v, int consumers, int kv_tile, int stages, int q_stages,
-                                                    int stage_o)
+                                                    int stage_o, int element_bytes)
 {
   hr_sm90_layout l = {0};
   l.q_panel = HR_SM90_GROUP_ROWS * HR_SM90_PANEL_ROW;
-  l.kv_panel = kv_tile * HR_SM90_PANEL_ROW;
-  l.q_bytes = hr_sm90_panels(qk) * l.q_panel;
-  l.o_bytes = hr_sm90_panels(v) * l.q_panel;
-  l.k_bytes = hr_sm90_panels(qk) * l.kv_panel;
-  l.v_bytes = hr_sm90_panels(v) * l.kv_panel;
+  l.k_panel = kv_tile * HR_SM90_PANEL_ROW;
+  l.v_panel = (element_bytes == 1 ? v : kv_tile) * HR_SM90_PANEL_ROW;
+  l.q_bytes = hr_sm90_panels(qk, element_bytes) * l.q_panel;
+  l.o_bytes = hr_sm90_panels(v, 2) * l.q_panel;
+  l.k_bytes = hr_sm90_panels(qk, element_bytes) * l.k_panel;
+  l.v_bytes = hr_sm90_panels(element_bytes == 1 ? kv_tile : v, element_bytes) * l.v_panel;
   l.o_at = q_stages * consumers * l.q_bytes;
   l.k_at = l.o_at + (stage_o ? consumers * l.o_bytes : 0);
   l.v_at = l.k_at + stages * l.k_bytes;
@@ -115,6 +125,33 @@ HR_LAYOUT_FUNCTION hr_sm90_layout hr_sm90_layout_of(int qk, int v, int consumers
   l.bytes = l.barriers_at + 8 * l.barriers;
   l.team_bytes = (l.bytes + 1023) / 1024 * 1024;
   return l;
+}
+
+/* ---- V of fp8, transposed by attention_transpose_v.cu for attention_flash_sm90, as WGMMA takes 8-bit operands K-major
+ * only
+ *
+ *   rows of keys, [entry][V head][v_dim][column], for tiles of HR_TRANSPOSED_KEYS keys; columns without a key are 0
+ *
+ * In every 16 keys, column 4 t + i holds key 2 t + i % 2 + 8 (i / 2): these are the keys of whose scores thread t of
+ * four has accumulators, so that P becomes an operand of WGMMA without an exchange between threads. */
+
+enum { HR_TRANSPOSED_KEYS = 128, HR_TRANSPOSED_THREADS = 256 };
+
+/** The second parameter of attention_transpose_v. */
+typedef struct hr_transposed_v {
+  HR_DEVICE_POINTER(element) to;
+  hr_layout_int64 row, head, entry; /* bytes from one to the next */
+  int tiles, v_heads;               /* tiles: of the longest sequence, with that of zeros */
+} hr_transposed_v;
+
+HR_LAYOUT_ASSERT(sizeof(hr_transposed_v) == 4 * 8 + 2 * 4);
+
+/** The tile where sequence `sequence` begins, whose first key is row `first` of all sequences, concatenated. The tiles
+ *  of a sequence and one more, of zeros, end before those of the next begin: attention's K/V tiles of other sizes may
+ *  reach into it. */
+HR_LAYOUT_FUNCTION hr_layout_int64 hr_transposed_tile(hr_layout_int64 first, hr_layout_int64 sequence)
+{
+  return first / HR_TRANSPOSED_KEYS + 2 * sequence;
 }
 
 /* ---- attention_flash_sm80: Q, whose space O takes over | [stages] of K and V | what warps that share rows exchange

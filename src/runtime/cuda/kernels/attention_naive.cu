@@ -63,6 +63,9 @@ __device__ inline void compute_scores(const attention_call &call, const head_vie
   }
   for (int r = 0; r < WARP_ROWS; r++) {
     scores[r] *= call.scale;
+#ifdef HR_HEAD_SCALES
+    scores[r] *= view.score_scale;
+#endif
     if (call.softcap > 0)
       scores[r] = call.softcap * tanh(scores[r] / call.softcap);
     if (call.slopes)
@@ -115,9 +118,14 @@ __device__ inline void store(const attention_call &call, const head_view &view, 
 {
   int lane = threadIdx.x % 32;
   bool nothing = keys.first >= keys.end;
+#ifdef HR_HEAD_SCALES
+  double scale = view.out_scale / sum;
+#else
+  double scale = 1 / sum;
+#endif
   for (int c = 0; c < HR_V_PER_LANE; c++)
     if (c * 32 + lane < call.v_dim)
-      view.o[row * call.o_at.row + c * 32 + lane] = from_float(nothing ? 0 : (float)(out[c] / sum));
+      view.o[row * call.o_at.row + c * 32 + lane] = out_from_float(nothing ? 0 : (float)(out[c] * scale));
   if (view.lse && lane == 0)
     view.lse[row] = nothing || row_max == minus_infinity() ? minus_infinity() : (float)(row_max + log(sum));
 }

@@ -10,7 +10,7 @@ __device__ inline void load_q_tile(const tensor_map &map, unsigned memory, const
     mbarrier_wait_long(mbarrier_at(memory, Q_EMPTY + at), t.phase ^ 1);
     mbarrier_arrive_expect_tx(barrier, PANELS(HR_QK) * Q_PANEL);
     for (int panel = 0; panel < PANELS(HR_QK); panel++)
-      tma_load(to + panel * Q_PANEL, map, barrier, panel * 64, item.head, item.q_first + item.first_row + block_row() + group * 64,
+      tma_load(to + panel * Q_PANEL, map, barrier, panel * PANEL, item.head, item.q_first + item.first_row + block_row() + group * 64,
                entry_of(item));
   }
 }
@@ -68,25 +68,51 @@ __device__ inline void clear_v_rows(unsigned char *tile, int rows, int lane)
   for (int panel = 0; panel < PANELS(HR_V); panel++)
 #pragma unroll 1
     for (int i = rows * (PANEL_ROW / 16) + lane; i < HR_KV_TILE * (PANEL_ROW / 16); i += 32)
-      ((uint4 *)(tile + panel * KV_PANEL))[i] = make_uint4(0, 0, 0, 0);
+      ((uint4 *)(tile + panel * V_PANEL))[i] = make_uint4(0, 0, 0, 0);
   fence_proxy_async();
   __syncwarp();
 }
 
-/* Loads a K or V tile to shared memory `at` when mbarrier `empty` allows; of a cluster, a share of it for all blocks. */
+/* Loads a K or V tile of panels of K_PANEL bytes to shared memory `at` when mbarrier `empty` allows; of a cluster, a share of it for
+ * all blocks. */
 __device__ inline void load_kv_tile(const tensor_map &map, int panels, unsigned at, unsigned full, unsigned empty, unsigned parity,
                                     int head, const work_item &item, int tile)
 {
   mbarrier_wait_long(empty, parity);
-  mbarrier_arrive_expect_tx(full, panels * KV_PANEL);
+  mbarrier_arrive_expect_tx(full, panels * K_PANEL);
   for (int panel = 0; panel < panels; panel++)
 #if HR_CLUSTER > 1
-    tma_load_to_both(at + panel * KV_PANEL + block_in_cluster() * (KV_PANEL / HR_CLUSTER), map, full, panel * 64, head,
+    tma_load_to_both(at + panel * K_PANEL + block_in_cluster() * (K_PANEL / HR_CLUSTER), map, full, panel * PANEL, head,
                      item.kv_first + tile * HR_KV_TILE + (int)block_in_cluster() * (HR_KV_TILE / HR_CLUSTER), entry_of(item));
 #else
-    tma_load(at + panel * KV_PANEL, map, full, panel * 64, head, item.kv_first + tile * HR_KV_TILE, entry_of(item));
+    tma_load(at + panel * K_PANEL, map, full, panel * PANEL, head, item.kv_first + tile * HR_KV_TILE, entry_of(item));
 #endif
 }
+
+#ifdef HR_DTYPE_fp8
+/* Loads a tile of transposed V: panels of PANEL keys and HR_V rows. */
+__device__ inline void load_v_tile(const tensor_map &map, unsigned memory, const kv_pipeline &t, unsigned &, int head,
+                                   const work_item &item, int tile)
+{
+  unsigned at = memory + V_AT + t.stage * V_BYTES, full = mbarrier_at(memory, V_FULL + t.stage);
+  int first = tile * HR_KV_TILE;
+#ifdef HR_VARLEN
+  first += (int)hr_transposed_tile(item.kv_first, item.batch) * HR_TRANSPOSED_KEYS;
+#endif
+  if (threadIdx.x % 32 == 0) {
+    mbarrier_wait_long(mbarrier_at(memory, V_EMPTY + t.stage), t.phase ^ 1);
+    mbarrier_arrive_expect_tx(full, V_BYTES);
+    for (int panel = 0; panel < PANELS(HR_KV_TILE); panel++)
+#if HR_CLUSTER > 1
+      tma_load_to_both(at + panel * V_PANEL + block_in_cluster() * (V_PANEL / HR_CLUSTER), map, full, first + panel * PANEL,
+                       (int)block_in_cluster() * (HR_V / HR_CLUSTER), head, entry_of(item));
+#else
+      tma_load(at + panel * V_PANEL, map, full, first + panel * PANEL, 0, head, entry_of(item));
+#endif
+  }
+  __syncwarp();
+}
+#else
 
 /* Loads a V tile. Called by a warp, which zeroes rows behind the end of a variable-length sequence: their P is 0, but 0 · NaN is NaN. */
 __device__ inline void load_v_tile(const tensor_map &map, unsigned memory, const kv_pipeline &t, unsigned &loaded_phase, int head,
@@ -112,6 +138,7 @@ __device__ inline void load_v_tile(const tensor_map &map, unsigned memory, const
   }
 #endif
 }
+#endif
 
 /* Loads K, V or both by TMA. Called by a warp. */
 template <bool LOADS_K, bool LOADS_V>

@@ -3,14 +3,24 @@
  * online softmax.
  *
  * A row is rescaled only when a score exceeds its base by RESCALE_THRESHOLD powers of two, which is seldom after the first tiles. The
- * base cancels in the softmax, so that results stay as exact. */
+ * base cancels in the softmax, so that results stay as exact.
+ *
+ * fp8: P of the score that set the base is 2^P_EXPONENT, a number of the format, as it is most of the row sum where a few keys decide.
+ * P ends at 2^8.75 = 431, below 448, and is a normal number down to 2^-13 of that of the base. */
 
+#ifdef HR_DTYPE_fp8
+#define RESCALE_THRESHOLD 1.75f
+#define P_EXPONENT 7
+#else
 #define RESCALE_THRESHOLD 8
+#define P_EXPONENT 0
+#endif
+#define P_WORDS (HR_KV_TILE / 8 * (int)sizeof(element)) /* of a thread */
 
 /* A thread's registers, its share of 64 rows: rows t / 4 and t / 4 + 8 of its warp's 16, of every 8 columns 2 (t % 4) and the next. */
 struct consumer_state {
   float scores[HR_KV_TILE / 2], out[HR_V / 2];
-  unsigned p[HR_KV_TILE / 4]; /* P in pairs of 16 bits */
+  unsigned p[P_WORDS];     /* P as the A operand of P V */
   float base[2], limit[2]; /* of a row: P = 2^(factor · S − base); the score above which the base moves */
   float row_sum[2], rescale[2];
   bool rescales;   /* a row of the warp has a new base: O of earlier tiles is multiplied by `rescale` */
@@ -21,7 +31,8 @@ struct consumer_state {
 /* A consumer's part of a work item: its first row, K/V tiles that some row sees, tiles of which every row sees every key. */
 struct row_span {
   int first_row, first_tile, end_tile, first_unmasked, end_unmasked;
-  float slope; /* of ALiBi, with HR_SCORE_MOD */
+  float slope;                 /* of ALiBi, with HR_SCORE_MOD */
+  float score_scale, out_scale; /* of the head's operands, with HR_HEAD_SCALES: of Q and K, of V */
 };
 
 /* ---- rows, masks ---- */
@@ -45,6 +56,12 @@ __device__ inline row_span span_of(const attention_call &call, const consumer_st
 #ifdef HR_SCORE_MOD
   sp.slope = call.slopes ? call.slopes[item.head] : 0;
 #endif
+#ifdef HR_HEAD_SCALES
+  sp.score_scale = call.q_scales[item.head] * call.k_scales[item.head / call.k_group];
+  sp.out_scale = call.v_scales[item.head / call.v_group];
+#else
+  sp.score_scale = sp.out_scale = 1;
+#endif
   return sp;
 }
 
@@ -57,7 +74,7 @@ __device__ inline void modify_scores(const attention_call &call, const work_item
   float softcap = call.softcap, inverse = 1 / softcap;
 #pragma unroll
   for (int i = 0; i < HR_KV_TILE / 2; i++) {
-    float compute_scores = c.scores[i] * call.scale;
+    float compute_scores = c.scores[i] * (call.scale * sp.score_scale);
     if (softcap > 0)
       compute_scores = softcap * tanh_approx(compute_scores * inverse);
     c.scores[i] = compute_scores + sp.slope * (float)(first_key + i / 4 * 8 + i % 2 - row_of(sp, i / 2 % 2));
@@ -119,7 +136,7 @@ __device__ inline void move_base(consumer_state &c, int half, float row_max, flo
   row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 2));
   bool first = c.limit[half] == minus_infinity(), exceeded = row_max > c.limit[half];
   float before = c.base[half];
-  c.base[half] = exceeded ? row_max * factor : before;
+  c.base[half] = exceeded ? row_max * factor - P_EXPONENT : before;
   c.limit[half] = exceeded ? row_max + RESCALE_THRESHOLD / factor : c.limit[half];
   c.rescale[half] = first ? 0 : exp2_approx(before - c.base[half]);
   c.row_sum[half] *= c.rescale[half];
@@ -146,12 +163,22 @@ __device__ inline void online_softmax(consumer_state &c, float factor)
       }
 }
 
-/* P as the A operand of P V. */
+/* P as the A operand of P V. fp8: word i of four has columns 4 (t % 4) … + 3, of 16 from 16 (i / 2) on, of row half i % 2; these columns
+ * stand for the keys of scores that the thread has (attention_layout.h). */
 __device__ inline void convert_p(consumer_state &c)
 {
+#ifdef HR_DTYPE_fp8
+#pragma unroll
+  for (int i = 0; i < P_WORDS; i++) {
+    const float *from = c.scores + i / 2 * 8 + i % 2 * 2;
+    const float four[4] = {from[0], from[1], from[4], from[5]};
+    c.p[i] = word_of(four);
+  }
+#else
 #pragma unroll
   for (int i = 0; i < HR_KV_TILE / 4; i++)
     c.p[i] = pack_pair(c.scores[2 * i], c.scores[2 * i + 1]);
+#endif
 }
 
 __device__ inline void rescale_out(consumer_state &c)

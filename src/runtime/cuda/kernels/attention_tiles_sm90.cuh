@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared memory, mbarriers and tile scheduler of attention_flash_sm90.cu.
  *
- * hr_sm90_layout (attention_layout.h) has the shared memory: panels of 64 columns, 128-byte swizzle. Head sizes are multiples of 8;
- * TMA fills a panel's other columns, and rows outside of the tensor, with zeros. */
+ * hr_sm90_layout (attention_layout.h) has the shared memory: panels of 128 bytes a row, 128-byte swizzle. Rows of a head are multiples
+ * of 16 bytes; TMA fills a panel's other columns, and rows outside of the tensor, with zeros. */
 
 #ifdef HR_STAGE_O
 #define STAGE_O 1
 #else
 #define STAGE_O 0
 #endif
-#define LAYOUT hr_sm90_layout_of(HR_QK, HR_V, HR_CONSUMERS, HR_KV_TILE, HR_STAGES, HR_Q_STAGES, STAGE_O)
+#define LAYOUT hr_sm90_layout_of(HR_QK, HR_V, HR_CONSUMERS, HR_KV_TILE, HR_STAGES, HR_Q_STAGES, STAGE_O, (int)sizeof(element))
 
 #define BLOCK_ROWS (HR_SM90_GROUP_ROWS * HR_CONSUMERS)
 #define ROWS (BLOCK_ROWS * HR_CLUSTER)
-#define PANELS(dim) hr_sm90_panels(dim)
+#define PANEL hr_sm90_panel((int)sizeof(element)) /* columns */
+#define PANELS(dim) hr_sm90_panels(dim, (int)sizeof(element))
+#define O_PANELS hr_sm90_panels(HR_V, 2)
 #define PANEL_ROW HR_SM90_PANEL_ROW
 #define ITEM_STAGES HR_SM90_ITEM_STAGES
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 
 enum { /* bytes */
   Q_PANEL = LAYOUT.q_panel,
-  KV_PANEL = LAYOUT.kv_panel,
+  K_PANEL = LAYOUT.k_panel,
+  V_PANEL = LAYOUT.v_panel,
   Q_BYTES = LAYOUT.q_bytes, /* of one consumer warpgroup */
   O_BYTES = LAYOUT.o_bytes, /* of one consumer warpgroup */
   K_BYTES = LAYOUT.k_bytes,

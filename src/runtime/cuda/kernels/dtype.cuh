@@ -136,6 +136,26 @@ __device__ inline float largest_in(unsigned most)
 #error "no dtype is defined"
 #endif
 
+/* Elements of the result: those of the operands, or where HR_OUT_… is defined of that dtype. */
+#if defined(HR_OUT_bf16) || defined(HR_OUT_fp16)
+typedef unsigned short out_element;
+
+__device__ inline out_element out_from_float(float value)
+{
+  out_element rounded;
+#ifdef HR_OUT_fp16
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+#else
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+#endif
+  return rounded;
+}
+#else
+typedef element out_element;
+
+__device__ inline out_element out_from_float(float value) { return from_float(value); }
+#endif
+
 #ifdef PAIR /* 16-bit dtypes: the PTX name of two in a word */
 #define PER_WORD 2
 

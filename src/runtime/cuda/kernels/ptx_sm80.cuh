@@ -89,7 +89,7 @@ __device__ inline unsigned round_to_tf32(unsigned bits)
 __device__ inline unsigned pack_pair(float low, float high)
 {
   unsigned both;
-#if defined(HR_DTYPE_fp16) || defined(HR_QUANTIZED)
+#if defined(HR_DTYPE_fp16) || defined(HR_QUANTIZED) || defined(HR_OUT_fp16)
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
 #else
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));

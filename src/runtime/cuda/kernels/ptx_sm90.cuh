@@ -177,9 +177,9 @@ template <int COUNT> __device__ inline void warpgroup_reg_alloc()
 
 /* ---- WGMMA ----
  *
- * A matrix descriptor gives the location of a 16-bit operand in shared memory: rows of 128 bytes, 8 of them a swizzled block of 1024
- * bytes. K-major operands: `stride` bytes between blocks of 8 rows. MN-major operands: `stride` bytes between blocks of 8 in k,
- * `leading` bytes between panels of 64. */
+ * A matrix descriptor gives the location of an operand in shared memory: rows of 128 bytes, 8 of them a swizzled block of 1024
+ * bytes. K-major operands: `stride` bytes between blocks of 8 rows. MN-major operands, which 8-bit elements cannot be: `stride` bytes
+ * between blocks of 8 in k, `leading` bytes between panels of 64. */
 
 __device__ inline unsigned long long matrix_descriptor(unsigned address, unsigned stride, unsigned leading)
 {
@@ -246,24 +246,35 @@ template <int LEFT> __device__ inline void wgmma_wait()
 #define WGMMA_TEXT(n) WGMMA_TEXT_(n)
 #define WGMMA_TEXT_(n) #n
 
-/* d = a · b, or d += a · b: 64 × 16 by 16 × N, a and b both K-major in shared memory (SS). Operands that the instruction only reads
+/* The format, k (32 bytes of it), and what follows the signs of a and b: whether they are MN-major, of 16-bit elements only. */
+#ifdef HR_DTYPE_fp8
+#define WGMMA_KIND "k32.f32.e4m3.e4m3"
+#define WGMMA_K_MAJOR ""
+#define WGMMA_B_MN_MAJOR ""
+#else
+#define WGMMA_KIND "k16.f32." MMA_TYPE "." MMA_TYPE
+#define WGMMA_K_MAJOR ", 0, 0"
+#define WGMMA_B_MN_MAJOR ", 1"
+#endif
+
+/* d = a · b, or d += a · b: 64 × k by k × N, a and b both K-major in shared memory (SS). Operands that the instruction only reads
  * are declared as changed, so that they come first and have the same numbers for every N. */
 #define WGMMA_SS(n, d, a, b, add)                                                                              \
   do {                                                                                                             \
     unsigned long long a_ = (a), b_ = (b);                                                                         \
     int add_ = (add), unused_ = 0;                                                                                 \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                                       \
-                 "wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) "k16.f32." MMA_TYPE "." MMA_TYPE              \
-                 " {" WGMMA_NAMES(n) "}, %0, %1, p, 1, 1, 0, 0;\n}"                                                 \
+                 "wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) WGMMA_KIND                                     \
+                 " {" WGMMA_NAMES(n) "}, %0, %1, p, 1, 1" WGMMA_K_MAJOR ";\n}"                                    \
                  : "+l"(a_), "+l"(b_), "+r"(add_), "+r"(unused_), "+r"(unused_), WGMMA_ACCUMULATORS(n, d)::"memory");        \
   } while (0)
 
-/* d += a · b with a in registers (RS), four words of two elements, and b MN-major in shared memory. */
+/* d += a · b with a in registers (RS), four words, and b in shared memory: MN-major, K-major of 8-bit elements. */
 #define WGMMA_RS(n, d, a, b)                                                                                 \
   do {                                                                                                             \
     unsigned long long b_ = (b);                                                                                   \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) "k16.f32." MMA_TYPE "." MMA_TYPE              \
-                 " {" WGMMA_NAMES(n) "}, {%1, %2, %3, %4}, %0, 1, 1, 1, 1;"                                          \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) WGMMA_KIND                                     \
+                 " {" WGMMA_NAMES(n) "}, {%1, %2, %3, %4}, %0, 1, 1, 1" WGMMA_B_MN_MAJOR ";"                        \
                  : "+l"(b_), "+r"((a)[0]), "+r"((a)[1]), "+r"((a)[2]), "+r"((a)[3]), WGMMA_ACCUMULATORS(n, d)::"memory");    \
   } while (0)
 
