@@ -131,7 +131,12 @@ static int enter_span(MD_SPANTYPE type, void *detail, void *context)
 
 static int add_text(MD_TEXTTYPE type, const MD_CHAR *text, MD_SIZE size, void *context)
 {
+  static const char empty_comment[] = "<!-- -->"; /* keeps "@name" and "#12" from being links */
   expected *e = context;
+  if (type == MD_TEXT_HTML) {
+    EXPECT(size == strlen(empty_comment) && memcmp(text, empty_comment, size) == 0);
+    return 0;
+  }
   EXPECT(type == MD_TEXT_NORMAL && e->length + size <= sizeof e->found);
   memcpy(e->found + e->length, text, size);
   e->length += size;
