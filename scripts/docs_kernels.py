@@ -8,6 +8,7 @@ INTERLEAVED = "h200/attention_gpu_vs_torch.csv"
 SUSTAINED = "h200/attention_gpu_sustained.csv"
 DECODE = "h200/decode_gpu_vs_torch.csv"
 DECODE_FLASHINFER = "h200/decode_gpu_vs_flashinfer.csv"
+DECODE_VERSIONS = "h200/decode_versions.csv"
 LATENT = "h200/decode_latent_gpu_vs_torch.csv"
 SELECTED = "h200/sigma-sel-v.csv"
 ENERGY = "h100/attention_gpu_energy.csv"
@@ -574,3 +575,11 @@ def quantized_gpu_sentence():
     text = (f"Half the bytes take {min(long):.2f} to {max(long):.2f} of the time but in the first row: {quantized_gpu_rates('fp8', 'int8')} TB/s "
             f"instead of {quantized_gpu_rates('unquantized')}.")
     return "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False))
+
+
+def version_ratio(batch, keys, heads, dim, over="former", pages=0, cache="bf16"):
+    """This version's time over that of another contender in the same turns, both with pages of this size (a peer: contiguous)."""
+    q, k, v = map(int, heads.split("/"))
+    found = {(row.contender, row.pages): row.us for row in rows(DECODE_VERSIONS, batch=batch, q_heads=q, k_heads=k, v_heads=v, qk_dim=dim,
+                                                                cache=cache) if int(row["keys"]) == keys}
+    return found["headroom", pages] / found[over, pages if over == "former" else 0]
