@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define STEP 16 /* terms per step */
-#define TILE 64 /* terms that a kernel loads together, and may lose together */
+#define STEP 16             /* terms per step */
+#define TILE 64             /* terms that a kernel loads together, and may lose together */
 #ifdef __SANITIZE_ADDRESS__ /* where a term takes several times as long */
 #define ELEMENTS 16
 #else
