@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of docs/gpu.md, for the expressions in it (docs_numbers.py)."""
 import json
+import re
 
 from docs_rows import TOP, mean, one, read, rows, table
 
@@ -127,3 +128,35 @@ def attention_bounds_table():
         softmax = 4 * size * exponentials
         lines.append([size, f"{cores:.0f}", f"{softmax:.0f}", f"{1 / (1 / cores + 1 / softmax):.0f}", f"{min(cores, softmax):.0f}"])
     return table(["head size", "Tensor Cores", "exponentials", "one after the other", "overlapped"], lines)
+
+
+# ---- docs/measuring-derivations.md: errors of GEMMs over k ----
+
+ERROR_K = (1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 20)
+
+
+def gemm_error(dtype, k):
+    return one("h200/gemm-errors.csv", dtype=dtype, k=k)
+
+
+def rough(value):
+    """Two to three digits, as the formula is no better."""
+    return f"{value:.0f}" if value < 100 else f"{10 * round(value / 10)}" if value < 1000 else f"{100 * round(value / 100)}"
+
+
+def parts_text(row):
+    parts = re.search(r"split-k (\d+)", row.configuration)
+    return f" ({parts[1]} parts)" if parts and parts[1] != "1" else ""
+
+
+def gemm_errors_over_k():
+    def line(name, dtype):
+        return [name, *(rough(gemm_error(dtype, k).rms) + (parts_text(gemm_error(dtype, k)) if dtype == "fp32" else "") for k in ERROR_K)]
+
+    def formula(step):
+        return [f"0.42 · k/{step}", *(rough(0.42 * k / step) for k in ERROR_K)]
+
+    return table(["k", "2¹⁰", "2¹⁴", "2¹⁶", "2¹⁸", "2²⁰"],
+                 [line("fp32, rounded", "fp32"), line("tf32 (of which 4200 from the factors' 10 bits)", "tf32"), formula(8),
+                  line("fp16 (of which 3300 from rounding the result)", "fp16"), line("bf16 (of which 28000 from rounding the result)", "bf16"),
+                  formula(16)])
