@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds what is needed and runs every test: a debug build with warnings as errors, the same under the address and
-# undefined-behaviour sanitizers, and the portable command.
+# Builds what is needed and runs every test: a debug build with warnings as errors, of whose objects a portable command is
+# made, too, and the same under the address and undefined-behaviour sanitizers.
 #   ./test.sh           what every change must pass
 #   ./test.sh --long    also: all kernel cases, sweeps and examples of the command under the sanitizers, a build with
 #                       clang, clang-tidy over everything, valgrind, the thread and memory sanitizers, ten minutes of
-#                       each fuzzer, HTML reports in Chromium, GPU kernels emulated in all sizes, the aarch64 build
-#                       under qemu, the portable command on Debian 11's C library
+#                       each fuzzer, HTML reports in Chromium, GPU kernels emulated in all sizes, the portable
+#                       build, the aarch64 build under qemu, the portable command on Debian 11's C library
 # It installs what is missing with apt (and says so first). Ends with "N passed, N failed"; fails if any did.
 set -uo pipefail
 long=
@@ -61,7 +61,7 @@ suite() { # PRESET
   while read -r name; do fail "$1: $name"; done < <(sed -n '/^The following tests FAILED/,$s/^[^0-9]*[0-9]* - \([^ ]*\) .*$/\1/p' "$results")
 }
 
-# The library and the command that users run; `portable` tests the portable one.
+# The library and the command that users run; the suite `portable` has the portable one.
 hardened() {
   build_preset release && tests/structure/hardening.sh build/release/headroom build/release/libheadroom.so \
     build/release/CMakeFiles/headroom_objects.dir
@@ -70,7 +70,6 @@ hardened() {
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 suite debug
 suite asan
-suite portable
 if command -v clang-format-14 >/dev/null; then
   check format scripts/format.sh --check
 else
@@ -78,6 +77,7 @@ else
 fi
 if [ -n "$long" ]; then
   suite clang
+  suite portable
   if [ "$(uname -m)" = x86_64 ]; then
     check sysroots scripts/sysroot.sh build/sysroot-arm64 arm64
     suite aarch64

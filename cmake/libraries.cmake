@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-# The libraries Headroom stands on: `headroom_libraries` is what the library links.
+# The libraries Headroom stands on: `headroom_libraries` is what the library links, `headroom_archives` what makes a
+# portable command of it.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-
-if(HEADROOM_PORTABLE)
-  set(CMAKE_FIND_LIBRARY_SUFFIXES .a) # the archives of what follows; the C library itself stays dynamic
-endif()
-pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.13)
-pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc>=2.4)
-pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3>=3.26)
-pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc>=2.3)
-pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8)
-find_library(libcsv csv REQUIRED) # it has no pkg-config file
 find_path(libcsv_include csv.h REQUIRED)
 
-add_library(headroom_libraries INTERFACE)
-target_link_libraries(headroom_libraries INTERFACE PkgConfig::jansson PkgConfig::hwloc PkgConfig::sqlite3
-                      PkgConfig::utf8proc PkgConfig::xxhash ${libcsv} Threads::Threads ${CMAKE_DL_LIBS} m)
-target_include_directories(headroom_libraries SYSTEM INTERFACE ${libcsv_include})
+# Makes the interface target `target` of the libraries that are found; `prefix` begins the names of what is found.
+function(headroom_find_libraries target prefix)
+  add_library(${target} INTERFACE)
+  foreach(module "jansson>=2.13" "hwloc>=2.4" "sqlite3>=3.26" "libutf8proc>=2.3" "libxxhash>=0.8")
+    string(REGEX MATCH "[a-z0-9]+" name ${module})
+    pkg_check_modules(${prefix}${name} REQUIRED IMPORTED_TARGET ${module})
+    target_link_libraries(${target} INTERFACE PkgConfig::${prefix}${name})
+  endforeach()
+  find_library(${prefix}csv NAMES csv REQUIRED) # it has no pkg-config file
+  target_link_libraries(${target} INTERFACE ${${prefix}csv} Threads::Threads ${CMAKE_DL_LIBS} m)
+  target_include_directories(${target} SYSTEM INTERFACE ${libcsv_include})
+endfunction()
+
+# The C library itself stays dynamic, and so does what has no archive, which tests/install/test_portable.sh then reports.
+function(headroom_find_archives target prefix)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
+  headroom_find_libraries(${target} "${prefix}")
+  add_library(headroom_no_udev STATIC ${PROJECT_SOURCE_DIR}/cmake/no_udev.c)
+  target_link_libraries(${target} INTERFACE headroom_no_udev)
+endfunction()
 
 if(HEADROOM_PORTABLE)
-  add_library(headroom_no_udev STATIC ${PROJECT_SOURCE_DIR}/cmake/no_udev.c)
-  target_link_libraries(headroom_libraries INTERFACE headroom_no_udev)
+  headroom_find_archives(headroom_libraries "")
+else()
+  headroom_find_libraries(headroom_libraries "")
 endif()
