@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs of torture.sh share: they call the public interface and print results. Exit code 5 if a call says that
+/* What programs of torture.py share: they call the public interface and print results. Exit code 5 if a call says that
  * memory ran out; 1 for any other error, and if a failed call has changed something. */
 #ifndef HEADROOM_TORTURE_CALLS_H
 #define HEADROOM_TORTURE_CALLS_H

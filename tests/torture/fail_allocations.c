@@ -7,8 +7,12 @@
  *   TORTURE_FAIL=N     the N-th allocation returns NULL with ENOMEM
  *   TORTURE_AFTER=1    so does every later one
  *   TORTURE_COUNT=FILE the number of allocations is written there at the end
- *   TORTURE_TRACE=1    a failure writes its call stack to standard error */
+ *   TORTURE_TRACE=1    a failure writes its call stack to standard error
+ *   TORTURE_STOPS=N    numbers of allocations go into that file, too: N or more apart, by the library or the command in
+ *                      its only thread
+ *   TORTURE_SERVE=FD   one process serves many runs: see serve() */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -22,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct {
@@ -30,12 +35,17 @@ static struct {
   void *(*realloc)(void *, size_t);
   void *(*memalign)(size_t, size_t);
   void (*free)(void *);
+  void (*lose)(const void *); /* of the leak sanitizer: the block may be lost */
 } next;
 
 static atomic_long allocations;
 static _Thread_local bool paused;       /* nothing fails or is counted */
 static long fail_at;                    /* 0: none */
 static bool started, fail_after, trace; /* before: what the loader and the sanitizers need to begin */
+static int requests = -1;               /* where a driver asks for runs */
+static long serve_at;                   /* the allocation at which the next of them begin; 0: none */
+static long stops[4096], stop_distance; /* TORTURE_STOPS */
+static size_t stop_count;
 
 /* What dlsym() itself allocates before it has found the functions; never freed. */
 static alignas(max_align_t) char early[16384];
@@ -73,41 +83,149 @@ static void find_all(void)
   find("realloc", &next.realloc);
   find("memalign", &next.memalign);
   find("free", &next.free);
+  find("__lsan_ignore_object", &next.lose);
   find("malloc", &next.malloc);
+}
+
+/* Starting a process and the run up to the failing allocation take longer than the rest. So the process stops before
+ * its first allocation, or at one of TORTURE_STOPS, and writes that allocation's number. Then, for each request,
+ *   {N, AFTER}   a copy of it goes on to the end, with TORTURE_FAIL=N and TORTURE_AFTER=AFTER; its status is written
+ *   {-N, 0}      it goes on itself, and stops at allocation N
+ * as numbers of 64 bits. A copy that has not ended after two minutes dies of SIGALRM. */
+static void serve(long number)
+{
+  int64_t request[2], answer = number;
+  int before = errno;
+  paused = true;
+  serve_at = 0;
+  while (write(requests, &answer, sizeof answer) == sizeof answer &&
+         read(requests, request, sizeof request) == sizeof request) {
+    if (request[0] < 0) {
+      serve_at = -request[0];
+      goto end;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+      close(requests);
+      fail_at = request[0];
+      fail_after = request[1] != 0;
+      alarm(120);
+      goto end;
+    }
+    int status = -1;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+      ;
+    answer = status;
+  }
+  _exit(0);
+end:
+  paused = false;
+  errno = before;
 }
 
 __attribute__((constructor)) static void read_environment(void)
 {
-  const char *fail = getenv("TORTURE_FAIL"), *after = getenv("TORTURE_AFTER");
+  const char *fail = getenv("TORTURE_FAIL"), *after = getenv("TORTURE_AFTER"), *distance = getenv("TORTURE_STOPS");
+  const char *file = getenv("TORTURE_SERVE");
   started = true;
   fail_after = after && after[0] == '1';
   trace = getenv("TORTURE_TRACE") != NULL;
   fail_at = fail ? strtol(fail, NULL, 10) : 0;
+  stop_distance = distance ? strtol(distance, NULL, 10) : 0;
   unsetenv("LD_PRELOAD"); /* gnuplot's allocations do not fail */
+  if (file) {
+    requests = (int)strtol(file, NULL, 10);
+    unsetenv("TORTURE_SERVE");
+    serve(0);
+  }
 }
 
 __attribute__((destructor)) static void write_count(void)
 {
   const char *path = getenv("TORTURE_COUNT");
-  char text[32];
-  int length = snprintf(text, sizeof text, "%ld\n", atomic_load(&allocations));
   int file = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
-  if (file >= 0 && write(file, text, (size_t)length) != length)
-    _exit(99);
+  if (file < 0)
+    return;
+  char text[32];
+  for (size_t i = 0; i <= stop_count; i++) {
+    int length = snprintf(text, sizeof text, "%ld\n", i == 0 ? atomic_load(&allocations) : stops[i - 1]);
+    if (write(file, text, (size_t)length) != length)
+      _exit(99);
+  }
+  close(file);
 }
 
-static bool ends_the_process(void *caller)
+enum caller_kind { UNKNOWN, HEADROOM, ENDS_THE_PROCESS, LOADER, OTHER };
+
+/* Of the library or program that has the instruction. */
+static enum caller_kind find_kind(void *caller)
 {
-  static const char *const libraries[] = {"libstdc++", "libgomp", "libdnnl", "libomp", "libhwloc", "ld-linux"};
+  static const char *const libraries[] = {"libstdc++", "libgomp", "libdnnl", "libomp", "libhwloc"};
   Dl_info object;
   if (!dladdr(caller, &object) || !object.dli_fname)
-    return false;
+    return OTHER;
   const char *slash = strrchr(object.dli_fname, '/'), *name = slash ? slash + 1 : object.dli_fname;
   for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
     if (strncmp(name, libraries[i], strlen(libraries[i])) == 0)
-      return true;
+      return ENDS_THE_PROCESS;
   }
-  return false;
+  if (strncmp(name, "headroom", 8) == 0 || strncmp(name, "libheadroom", 11) == 0)
+    return HEADROOM;
+  return strncmp(name, "ld-linux", 8) == 0 ? LOADER : OTHER;
+}
+
+/* The same, remembered: dladdr() takes longer than an allocation. */
+static enum caller_kind kind_of(void *caller)
+{
+  static _Atomic uint64_t known[1024]; /* address · 8 + kind */
+  uint64_t address = (uint64_t)(uintptr_t)caller;
+  _Atomic uint64_t *place = &known[(address ^ address >> 10) % (sizeof known / sizeof *known)];
+  uint64_t entry = atomic_load_explicit(place, memory_order_relaxed);
+  if (entry >> 3 == address && entry % 8 != UNKNOWN)
+    return (enum caller_kind)(entry % 8);
+  enum caller_kind kind = find_kind(caller);
+  atomic_store_explicit(place, address << 3 | (uint64_t)kind, memory_order_relaxed);
+  return kind;
+}
+
+/* Of /proc/self/task or /proc/self/fd: the entries that count as `counts` says. */
+static int count_entries(const char *path, bool (*counts)(int folder, const char *name))
+{
+  int count = 0;
+  paused = true;
+  DIR *folder = opendir(path);
+  for (struct dirent *entry = folder ? readdir(folder) : NULL; entry; entry = readdir(folder))
+    count += entry->d_name[0] != '.' && counts(dirfd(folder), entry->d_name);
+  if (folder)
+    closedir(folder);
+  paused = false;
+  return count;
+}
+
+static bool any_entry(int folder, const char *name)
+{
+  (void)folder, (void)name;
+  return true;
+}
+
+/* A file or folder whose position a copy of the process would move. SQLite sets it before it reads. */
+static bool has_position(int folder, const char *name)
+{
+  char path[4096];
+  long number = strtol(name, NULL, 10);
+  ssize_t length = readlinkat(folder, name, path, sizeof path);
+  return number > STDERR_FILENO && number != folder && length > 3 && path[0] == '/' &&
+         memcmp(path + length - 3, ".db", 3) != 0;
+}
+
+/* Whether copies of the process can go on from here: there is no other thread, no file is being read, and no lock is
+ * held that knows its owner's thread, as SQLite's do. */
+static bool is_stop(enum caller_kind kind, long number)
+{
+  long last = stop_count > 0 ? stops[stop_count - 1] : 0;
+  return kind == HEADROOM && stop_distance > 0 && number - last >= stop_distance &&
+         stop_count < sizeof stops / sizeof *stops && count_entries("/proc/self/task", any_entry) == 1 &&
+         count_entries("/proc/self/fd", has_position) == 0;
 }
 
 static void write_stack(void)
@@ -120,9 +238,16 @@ static void write_stack(void)
 
 static bool fails(void *caller)
 {
-  if (!started || paused || ends_the_process(caller))
+  if (!started || paused)
+    return false;
+  enum caller_kind kind = kind_of(caller);
+  if (kind == ENDS_THE_PROCESS || kind == LOADER)
     return false;
   long number = atomic_fetch_add(&allocations, 1) + 1;
+  if (is_stop(kind, number))
+    stops[stop_count++] = number;
+  if (number == serve_at)
+    serve(number);
   bool failing = fail_at > 0 && (number == fail_at || (fail_after && number > fail_at));
   if (failing && trace)
     write_stack();
@@ -131,13 +256,22 @@ static bool fails(void *caller)
   return failing;
 }
 
+/* The block. glibc's loader loses names of libraries; to find out that it was the loader takes the sanitizer 100 ms. */
+static void *allocated(void *caller, void *block)
+{
+  if (started && next.lose && block && kind_of(caller) == LOADER)
+    next.lose(block);
+  return block;
+}
+
 void *malloc(size_t size)
 {
   if (!next.malloc)
     find_all();
   if (!next.malloc)
     return take_early(size);
-  return fails(__builtin_return_address(0)) ? NULL : next.malloc(size);
+  void *caller = __builtin_return_address(0);
+  return fails(caller) ? NULL : allocated(caller, next.malloc(size));
 }
 
 void *calloc(size_t count, size_t size)
@@ -146,17 +280,19 @@ void *calloc(size_t count, size_t size)
     find_all();
   if (!next.malloc)
     return take_early(count * size);
-  return fails(__builtin_return_address(0)) ? NULL : next.calloc(count, size);
+  void *caller = __builtin_return_address(0);
+  return fails(caller) ? NULL : allocated(caller, next.calloc(count, size));
 }
 
 void *realloc(void *block, size_t size)
 {
   if (!next.malloc)
     find_all();
-  if (fails(__builtin_return_address(0)))
+  void *caller = __builtin_return_address(0);
+  if (fails(caller))
     return NULL;
   if (!is_early(block))
-    return next.realloc(block, size);
+    return allocated(caller, next.realloc(block, size));
   void *moved = next.malloc(size);
   size_t rest = (size_t)(early + sizeof early - (char *)block);
   return moved ? memcpy(moved, block, size < rest ? size : rest) : NULL;
@@ -166,7 +302,7 @@ static void *take_aligned(void *caller, size_t alignment, size_t size)
 {
   if (!next.malloc)
     find_all();
-  return fails(caller) ? NULL : next.memalign(alignment, size);
+  return fails(caller) ? NULL : allocated(caller, next.memalign(alignment, size));
 }
 
 void *memalign(size_t alignment, size_t size)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fails on a public function that can fail and that no program of torture.sh calls, and on a command that is not run there.
+# Fails on a public function that can fail and that no program of torture.py calls, and on a command that is not run there.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."
@@ -14,7 +14,7 @@ for name in $(grep -oE 'HR_API hr_status hr_[a-z0-9_]+' <<< "$headers" | cut -d 
 done
 for name in $(sed -n 's/^CLI_COMMAND([a-z_]*, "\([a-z-]*\)".*/\1/p' cli/commands.inc); do
   commands=$((commands + 1))
-  grep -qE "^[^#]*torture .*see_[a-z]+ $name( |\$)" tests/torture/torture.sh || { echo "nothing runs headroom $name"; failed=1; }
+  grep -qE "^ +\(\"$name[ \"]" tests/torture/torture.py || { echo "nothing runs headroom $name"; failed=1; }
 done
 echo "$functions functions, $commands commands"
 [ $functions -gt 100 ] && [ $commands -gt 10 ] && [ $failed = 0 ]
