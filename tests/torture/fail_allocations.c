@@ -18,6 +18,7 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -87,15 +88,25 @@ static void find_all(void)
   find("malloc", &next.malloc);
 }
 
+static pid_t copy;
+
+static void kill_copy(int signal)
+{
+  (void)signal;
+  kill(copy, SIGKILL);
+}
+
 /* Starting a process and the run up to the failing allocation take longer than the rest. So the process stops before
  * its first allocation, or at one of TORTURE_STOPS, and writes that allocation's number. Then, for each request,
  *   {N, AFTER}   a copy of it goes on to the end, with TORTURE_FAIL=N and TORTURE_AFTER=AFTER; its status is written
  *   {-N, 0}      it goes on itself, and stops at allocation N
- * as numbers of 64 bits. A copy that has not ended after two minutes dies of SIGALRM. */
+ * as numbers of 64 bits. A copy that has not ended after two minutes is killed. */
 static void serve(long number)
 {
   int64_t request[2], answer = number;
   int before = errno;
+  struct sigaction kill_late = {.sa_handler = kill_copy}, alarm_before;
+  sigaction(SIGALRM, &kill_late, &alarm_before);
   paused = true;
   serve_at = 0;
   while (write(requests, &answer, sizeof answer) == sizeof answer &&
@@ -104,21 +115,23 @@ static void serve(long number)
       serve_at = -request[0];
       goto end;
     }
-    pid_t child = fork();
-    if (child == 0) {
+    copy = fork();
+    if (copy == 0) {
       close(requests);
       fail_at = request[0];
       fail_after = request[1] != 0;
-      alarm(120);
       goto end;
     }
     int status = -1;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+    alarm(120);
+    while (waitpid(copy, &status, 0) < 0 && errno == EINTR)
       ;
+    alarm(0);
     answer = status;
   }
   _exit(0);
 end:
+  sigaction(SIGALRM, &alarm_before, NULL);
   paused = false;
   errno = before;
 }
