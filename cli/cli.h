@@ -266,6 +266,11 @@ bool cli_interrupted(void);
  *  EXIT_INTERRUPTED. */
 void cli_reading(bool begins);
 
+/** While the first measurement runs and there is nothing to report yet, a signal gives the run in progress 2 s to end,
+ *  since nothing can stop one of a library like oneDNN, which may take a minute. Then the process ends with
+ *  EXIT_INTERRUPTED, and the temporary file of `output` is removed. */
+void cli_measuring(bool begins, const cli_output *output);
+
 cli_progress cli_progress_begin(const cli_run *run);
 
 /** An hr_progress_fn whose context is a cli_progress: a line on a terminal, after the first second. */

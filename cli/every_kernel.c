@@ -56,9 +56,20 @@ static hr_status keep(const kernel_job *job, const hr_kernel_measurement *one, h
   return hr_store_append(job->store, &result, error);
 }
 
+/* Whether one of the first kernels has a time. */
+static bool any_time(const kernel_job *job, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (job->runs[i].measurement.samples > 0)
+      return true;
+  }
+  return false;
+}
+
 /* Measures each kernel; an interruption keeps those before it. If the store refuses a row, measuring continues and
  * *not_kept is the first error. */
-static hr_status measure(const cli_run *run, kernel_job *job, hr_error *not_kept, hr_error *error)
+static hr_status measure(const cli_run *run, kernel_job *job, const cli_output *output, hr_error *not_kept,
+                         hr_error *error)
 {
   hr_measure_options options = hr_measure_options_default();
   options.warm = run->options.warm;
@@ -69,7 +80,9 @@ static hr_status measure(const cli_run *run, kernel_job *job, hr_error *not_kept
   options.energy = cli_measures_energy(run);
   for (size_t i = 0; i < job->count; i++) {
     options.kernel = job->runs[i].kernel;
+    cli_measuring(!any_time(job, i), output);
     hr_status status = job->kind->measure(job->device, job->call, &options, &job->runs[i].measurement, error);
+    cli_measuring(false, output);
     if (status == HR_OK && job->store && not_kept->status == HR_OK)
       keep(job, &job->runs[i], not_kept);
     if (status != HR_OK) {
@@ -80,15 +93,6 @@ static hr_status measure(const cli_run *run, kernel_job *job, hr_error *not_kept
   return HR_OK;
 }
 
-static bool any_time(const kernel_job *job)
-{
-  for (size_t i = 0; i < job->count; i++) {
-    if (job->runs[i].measurement.samples > 0)
-      return true;
-  }
-  return false;
-}
-
 static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
@@ -97,7 +101,7 @@ static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
   if (status != HR_OK)
     return cli_output_close(output, status, &error);
   job->kind->set_dtype(job->call, cli_dtype(run, &job->hardware));
-  status = measure(run, job, &not_kept, &error);
+  status = measure(run, job, output, &not_kept, &error);
   bool interrupted = status == HR_ERROR_INTERRUPTED;
   bool predicted = job->kind->predict(&job->hardware, job->call, &prediction, NULL) == HR_OK;
   if (status == HR_OK || (interrupted && job->count > 0))
@@ -110,7 +114,7 @@ static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
   }
   if (code == EXIT_FINE && interrupted)
     return EXIT_INTERRUPTED;
-  if (code == EXIT_FINE && !any_time(job))
+  if (code == EXIT_FINE && !any_time(job, job->count))
     return EXIT_UNSUPPORTED;
   hr_figure *figure = NULL;
   if (code == EXIT_FINE && run->options.plot && job->kind->figure)

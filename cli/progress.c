@@ -6,7 +6,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupted, reading;
+#define GRACE_S 2 /* of a run that nothing can stop */
+
+static volatile sig_atomic_t interrupted, reading, measuring;
+static char *volatile unfinished; /* a file */
 
 static void note_signal(int signal)
 {
@@ -14,6 +17,18 @@ static void note_signal(int signal)
   if (reading)
     _exit(EXIT_INTERRUPTED);
   interrupted = 1;
+  if (measuring)
+    alarm(GRACE_S);
+}
+
+static void give_up(int signal)
+{
+  (void)signal;
+  if (!measuring)
+    return;
+  if (unfinished)
+    unlink(unfinished);
+  _exit(EXIT_INTERRUPTED);
 }
 
 void cli_reading(bool begins)
@@ -23,8 +38,21 @@ void cli_reading(bool begins)
   reading = begins;
 }
 
+void cli_measuring(bool begins, const cli_output *output)
+{
+  unfinished = begins ? output->temporary : NULL;
+  measuring = begins;
+  if (!begins)
+    alarm(0);
+  else if (interrupted) /* the signal came just before */
+    alarm(GRACE_S);
+}
+
 void cli_catch_signals(void)
 {
+  struct sigaction late = {.sa_handler = give_up, .sa_flags = SA_RESTART};
+  sigemptyset(&late.sa_mask);
+  sigaction(SIGALRM, &late, NULL);
   struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
   sigemptyset(&action.sa_mask);
   const int signals[] = {SIGINT, SIGTERM, SIGHUP};
