@@ -7,6 +7,7 @@
 #include "runtime/store/database.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 /* Runs SQL on a file, as another program might. */
 static void run_sql(const char *path, const char *sql)
@@ -95,6 +96,78 @@ static void a_store_with_objects_of_others_is_refused(void **state)
     }
     assert_int_equal(unlink(path), 0);
   }
+}
+
+/* ---- files beside a store ---- */
+
+/* Writes the journal of a transaction on several files, which names one that SQLite deletes when it has rolled the
+ * journal back. */
+static void write_journal(const char *store, const char *named)
+{
+  static const unsigned char magic[8] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};
+  unsigned char head[512] = {0}, end[16];
+  char path[300];
+  size_t length = strlen(named);
+  int sum = 0; /* of signed bytes */
+  memcpy(head, magic, 8); /* then, in big endian: 0 records, a number, 5 pages, sectors of 512 bytes, pages of 4096 */
+  head[19] = 5, head[22] = 2, head[26] = 16;
+  for (size_t i = 0; i < length; i++)
+    sum += (signed char)named[i];
+  for (int i = 0; i < 4; i++) {
+    end[i] = (unsigned char)(length >> (24 - 8 * i));
+    end[4 + i] = (unsigned char)((unsigned)sum >> (24 - 8 * i));
+  }
+  memcpy(end + 8, magic, 8);
+  snprintf(path, sizeof path, "%s-journal", store);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  const unsigned char page[4] = {0, 4, 0, 1}; /* that of the lock, 2^30 / 4096 + 1 */
+  fwrite(head, 1, sizeof head, file);
+  fwrite(page, 1, sizeof page, file);
+  fwrite(named, 1, length, file);
+  fwrite(end, 1, sizeof end, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void no_file_is_deleted_that_a_journal_names(void **state)
+{
+  char path[256], named[256], journal[300];
+  hr_error error = {.status = HR_OK};
+  make_store(path_in(state, "a.db", path), 1);
+  FILE *file = fopen(path_in(state, "of others", named), "wb");
+  assert_non_null(file);
+  fputs("kept", file);
+  fclose(file);
+  write_journal(path, named);
+  snprintf(journal, sizeof journal, "%s-journal", path);
+  for (hr_store_mode mode = HR_STORE_READ; mode <= HR_STORE_WRITE; mode++) {
+    hr_store *store = NULL;
+    assert_fails(hr_store_open(path, mode, &store, &error), HR_ERROR_UNREADABLE, error, "several files");
+    assert_null(store);
+    assert_int_equal(access(named, F_OK), 0);
+    assert_int_equal(access(journal, F_OK), 0);
+  }
+  run_sql(path, "SELECT 1 FROM results"); /* the journal is as SQLite wants it */
+  assert_int_not_equal(access(named, F_OK), 0);
+}
+
+static void what_is_no_file_beside_a_store_is_refused(void **state)
+{
+  static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
+  char path[256], beside[300];
+  hr_error error = {.status = HR_OK};
+  make_store(path_in(state, "a.db", path), 1);
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+    snprintf(beside, sizeof beside, "%s%s", path, suffixes[i]);
+    for (int link = 0; link <= 1; link++) {
+      assert_int_equal(link ? symlink(path, beside) : mkfifo(beside, 0600), 0);
+      hr_store *store = NULL;
+      assert_fails(hr_store_open(path, HR_STORE_WRITE, &store, &error), HR_ERROR_UNREADABLE, error,
+                   "is not a regular file");
+      assert_int_equal(unlink(beside), 0);
+    }
+  }
+  hr_store_close(open_store(path, HR_STORE_WRITE));
 }
 
 static void such_a_store_is_not_merged(void **state)
@@ -323,6 +396,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(a_store_with_objects_of_others_is_refused),
       IN_FOLDER(such_a_store_is_not_merged),
+      IN_FOLDER(no_file_is_deleted_that_a_journal_names),
+      IN_FOLDER(what_is_no_file_beside_a_store_is_refused),
       IN_FOLDER(a_store_with_statistics_and_indices_of_its_owner_is_read),
       IN_FOLDER(views_and_triggers_that_arrive_later_have_no_effect),
       IN_FOLDER(sqlite_is_told_to_expect_the_worst),

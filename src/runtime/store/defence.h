@@ -9,7 +9,11 @@
  *  (https://sqlite.org/security.html), the wait for locks, and the polling of store->cancelled. */
 hr_status hr_store_defend(hr_store *store, hr_error *error);
 
-/** The part of it that points to the handle; again when the handle moves in memory. */
+/** Before the first statement, too: HR_ERROR_UNREADABLE if a file beside the store would let SQLite wait without end or
+ *  delete a file that has nothing to do with the store. */
+hr_status hr_store_check_companions(const hr_store *store, hr_error *error);
+
+/** The part of hr_store_defend() that points to the handle; again when the handle moves in memory. */
 void hr_store_set_handlers(hr_store *store);
 
 /** HR_ERROR_UNREADABLE if the file has more than the tables of a store: a view may stand for a table and never end, a
