@@ -136,8 +136,8 @@ static int check_input(const char *output, const char *path)
   struct stat in, out;
   if (!output || !path || strcmp(output, "-") == 0 || cli_named_descriptor(output) >= 0)
     return CLI_GO_ON;
-  if (stat(path, &in) != 0 || !S_ISREG(in.st_mode) || stat(output, &out) != 0 || in.st_dev != out.st_dev ||
-      in.st_ino != out.st_ino)
+  int failed = strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &in) : stat(path, &in);
+  if (failed || !S_ISREG(in.st_mode) || stat(output, &out) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino)
     return CLI_GO_ON;
   return cli_fail(EXIT_OUTPUT, "%s: is an input of the command and is not overwritten", output);
 }

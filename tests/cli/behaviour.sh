@@ -98,6 +98,7 @@ ln own.json own_too
 expect_code "the model that is read is not replaced" 5 "$H" describe own.json -o own.json 2> errors
 expect "it has a reason" grep -qx 'headroom: own.json: is an input of the command and is not overwritten' errors
 expect_code "by another name" 5 "$H" describe own.json -o own_too 2> errors
+expect_code "nor as standard input" 5 "$H" describe - -o own.json < own.json 2> errors
 expect_code "of a folder" 5 "$H" describe model -o model/config.json 2> errors
 expect_code "nor the device" 5 "$H" describe own.json -d ./device.json -o device.json 2> errors
 expect_code "nor the sweep" 5 "$H" sweep ./sweep.json#gqa -o sweep.json 2> errors
