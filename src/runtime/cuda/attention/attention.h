@@ -7,6 +7,7 @@
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/kernels/attention_layout.h"
 #include "runtime/device/attention.h"
+#include "shape/flash_tiles.h"
 
 /* ---- the call, the first parameter of every program ---- */
 
@@ -79,13 +80,6 @@ typedef hr_cuda_attention_config hr_cuda_attention_configure(const hr_attention 
  *  together: two Q tiles for each of the `slots` blocks that run at a time, as long as half of `cache_bytes`, the L2,
  *  holds their K and V; a divisor of the number of heads. 1 without a mask. */
 int32_t hr_cuda_attention_band(const hr_attention *attention, int64_t q_tiles, int64_t slots, size_t cache_bytes);
-
-/** The same for kernels/attention_flash_sm90.cu, whose `blocks` take one Q tile at a time: the last Q tiles of all
- *  heads of a band come first, then those before. In small bands K and V are read from memory once; large bands balance
- *  causal calls. Fastest on an H200: 4 Q tiles per block, 8 if causal; no more than a share of `cache_bytes`, the L2,
- *  holds, where Q tiles of a head are so few that each pair of them would read K and V again; at least one Q tile per
- *  block, 2 if causal, a long one and a short one. `q_tiles` is at least 1. */
-int32_t hr_flash_sm90_band(const hr_attention *attention, int64_t q_tiles, int64_t blocks, size_t cache_bytes);
 
 typedef struct hr_cuda_attention_plan {
   const hr_cuda *cuda;

@@ -11,13 +11,9 @@
 #define SHARED_MOST ((size_t)227 << 10) /* of a block */
 #define STAGES_KEYS 384                 /* loaded ahead, if they fit */
 #define FP8_STAGES_KEYS 512
-#define FP8_SHORT_MOST 2048 /* keys */
-#define SHORT_MOST 1024     /* keys, or rows of a head */
-#define FEW_TILES_MOST 512  /* keys of few tiles, of which the last may be nearly empty */
-#define TILE_KEYS 16
-#define BAND_ROWS_MOST 2048                  /* of a head, for bands that the L2 holds */
-#define CLUSTER_ROWS_LEAST 4096              /* of a head */
 #define TENSOR_BYTES_MOST ((int64_t)1 << 40) /* strides of a tensor map are smaller */
+
+_Static_assert(HR_FLASH_GROUP_ROWS == HR_SM90_GROUP_ROWS, "the rules' work items are those of the kernel");
 
 /* The second parameter of the program: TMA tensor maps. */
 typedef struct tensor_maps {
@@ -41,68 +37,6 @@ static size_t shared_bytes(const hr_flash_sm90 *t)
   hr_sm90_layout l =
       hr_sm90_layout_of(t->qk, t->v, t->consumers, t->kv_tile, t->stages, t->q_stages, t->stage_o, t->element_bytes);
   return (size_t)(t->teams - 1) * (size_t)l.team_bytes + (size_t)l.bytes;
-}
-
-/* The first row that fits a problem is taken. Registers of a thread: v / 2 accumulators of O, kv_tile / 2 of S and
- * kv_tile / 4 of P, of 240 with two consumer warpgroups, 160 with three and 112 with four (of both teams). Each row
- * where it was faster on an H200 (docs/attention-hopper.md). Between least_tile and kv_tile, the tile that fits the
- * number of keys best. */
-typedef struct tiling {
-  int qk_most, v_most;
-  bool causal;
-  int64_t q_most, kv_most;
-  int teams, consumers, kv_tile, least_tile;
-  bool ping_pong;
-} tiling;
-
-static const tiling tilings[] = {
-    {64, 64, true, 64, SHORT_MOST, 2, 1, 64, 64, false},
-    {64, 64, false, 64, SHORT_MOST, 2, 1, 64, 64, false},
-    {64, 64, true, 128, SHORT_MOST, 2, 2, 64, 64, false},
-    {64, 64, false, 128, SHORT_MOST, 2, 2, 64, 64, false},
-    {64, 64, true, INT64_MAX, SHORT_MOST, 1, 4, 64, 64, false},
-    {64, 64, false, SHORT_MOST, SHORT_MOST, 1, 4, 64, 64, false},
-    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true},
-    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true},
-    {128, 128, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
-    {128, 128, false, INT64_MAX, FEW_TILES_MOST, 1, 2, 128, 112, true},
-    {128, 128, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, true},
-    {192, 128, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
-    {192, 128, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, true},
-    {256, 128, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
-    {256, 128, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
-    {192, 192, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
-    {192, 192, false, INT64_MAX, INT64_MAX, 1, 2, 112, 112, false},
-    {128, 256, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
-    {128, 256, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
-    {256, 256, true, INT64_MAX, SHORT_MOST, 1, 2, 64, 64, true},
-    {256, 256, false, INT64_MAX, FEW_TILES_MOST, 1, 2, 80, 64, false},
-    {256, 256, false, INT64_MAX, SHORT_MOST, 1, 2, 64, 64, true},
-    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
-    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
-};
-
-/* fp8: tiles are multiples of 32 keys; P takes kv_tile / 8 registers. Each row where it was faster on an H100
- * (docs/attention-fp8.md). */
-static const tiling fp8_tilings[] = {
-    {64, 64, true, INT64_MAX, FP8_SHORT_MOST, 1, 4, 64, 64, false},
-    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false},
-    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false},
-    {256, 128, true, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false},
-    {256, 128, false, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false},
-    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
-    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
-};
-
-/* Keys of a K/V tile, from `least` to `most`. A tile costs its keys and about TILE_KEYS more; the larger of two tiles
- * that cost the same. */
-static int fit_tile(int64_t kv_len, int most, int least)
-{
-  int best = most;
-  for (int tile = most - 16; tile >= least; tile -= 16)
-    if (hr_ceil_div(kv_len, tile) * (tile + TILE_KEYS) < hr_ceil_div(kv_len, best) * (best + TILE_KEYS))
-      best = tile;
-  return best;
 }
 
 /* The first row that leaves room for two stages of K and V is taken. A second stage of Q costs causal calls 2% at head
@@ -132,14 +66,6 @@ static void choose_buffers(hr_flash_sm90 *t)
   t->shared_bytes = shared_bytes(t);
 }
 
-/* Clusters save the energy of reading K and V from the L2 twice. At head size 64, with the static schedule in causal
- * calls, and with fp8's half as many bytes they lose more than they save. */
-static bool clusters_pay(const hr_attention *a, const hr_flash_sm90 *t)
-{
-  return t->element_bytes == 2 && (t->qk > 64 || t->v > 64) && !t->causal && !t->window && !t->varlen &&
-         a->q_len >= CLUSTER_ROWS_LEAST && a->kv_len > FEW_TILES_MOST;
-}
-
 hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
 {
   int element_bytes = (int)hr_dtype_bytes(a->dtype);
@@ -152,15 +78,12 @@ hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
   t.score_mod = hr_cuda_attention_score_mod(a);
   t.head_scales = a->head_scales;
   t.output = hr_cuda_attention_output_define(a);
-  const tiling *row = a->dtype == HR_FP8_E4M3 ? fp8_tilings : tilings;
-  while (t.qk > row->qk_most || t.v > row->v_most || t.causal != row->causal || a->q_len > row->q_most ||
-         a->kv_len > row->kv_most)
-    row++;
-  t.teams = row->teams;
-  t.cluster = clusters_pay(a, &t) ? 2 : 1;
-  t.consumers = row->consumers;
-  t.kv_tile = fit_tile(a->kv_len, row->kv_tile, row->least_tile);
-  t.ping_pong = row->ping_pong;
+  hr_flash_tiles tiles = hr_flash_sm90_tiles(a);
+  t.teams = tiles.teams;
+  t.cluster = tiles.cluster;
+  t.consumers = tiles.consumers;
+  t.kv_tile = tiles.keys;
+  t.ping_pong = tiles.ping_pong;
   choose_buffers(&t);
   return t;
 }
@@ -257,43 +180,15 @@ static hr_status make_counters(launch *l, hr_error *error)
   return HR_CU(driver, cuStreamSynchronize, (l->cuda->stream), error);
 }
 
-int32_t hr_flash_sm90_band(const hr_attention *a, int64_t q_tiles, int64_t blocks, size_t cache_bytes)
-{
-  bool causal = a->mask == HR_MASK_CAUSAL;
-  int64_t heads = (causal ? 8 : 4) * blocks / q_tiles, least = hr_ceil_div((causal ? 2 : 1) * blocks, q_tiles);
-  double entry = (double)a->kv_len * (double)(a->k_heads * a->qk_dim + a->v_heads * a->v_dim) *
-                 (double)hr_dtype_bytes(a->dtype) / (double)a->q_heads;
-  bool wide = a->qk_dim > 64;
-  double share = a->q_len > SHORT_MOST && (causal || !wide) ? 0.4 : causal ? 0.5 : 0.2;
-  bool pays = !causal || wide; /* causal 8 x 2048: 64 gains 2% sustained, loses 1% */
-  if (a->q_len <= SHORT_MOST || (pays && a->q_len <= BAND_ROWS_MOST))
-    heads = hr_min64(heads, (int64_t)((double)cache_bytes * share / entry));
-  return (int32_t)hr_min64(hr_max64(heads, least), a->q_heads * a->batch);
-}
-
-/* Fills l->call and l->blocks for l->tiles. */
-static void set_grid(launch *l, const hr_attention *a, int64_t multiprocessors, size_t cache_bytes)
-{
-  const hr_flash_sm90 *t = &l->tiles;
-  int64_t most = multiprocessors / t->cluster * t->teams; /* work items at a time */
-  l->call = hr_cuda_attention_call(a, HR_SM90_GROUP_ROWS * t->consumers * t->cluster);
-  l->call.band_heads = hr_flash_sm90_band(a, l->call.q_tiles, most, cache_bytes);
-  l->blocks = (unsigned)(hr_min64(l->call.work_items, multiprocessors / t->cluster) * t->cluster);
-}
-
-/* Tiles and grid; no clusters where their larger work items would take more rounds. */
+/* Tiles and grid. */
 static void set_call(launch *l, const hr_attention *a, int64_t multiprocessors, size_t cache_bytes)
 {
+  hr_flash_grid grid = hr_flash_sm90_grid(a, multiprocessors, cache_bytes);
   l->tiles = hr_flash_sm90_choose(a);
-  set_grid(l, a, multiprocessors, cache_bytes);
-  if (l->tiles.cluster == 1)
-    return;
-  int64_t rounds = hr_ceil_div(l->call.work_items, hr_max64(1, multiprocessors / l->tiles.cluster));
-  int64_t rows = HR_SM90_GROUP_ROWS * l->tiles.consumers, tiles = hr_ceil_div(a->q_len, rows) * l->call.heads;
-  if (multiprocessors < l->tiles.cluster || rounds > hr_ceil_div(tiles, multiprocessors)) {
-    l->tiles.cluster = 1;
-    set_grid(l, a, multiprocessors, cache_bytes);
-  }
+  l->tiles.cluster = grid.tiles.cluster;
+  l->call = hr_cuda_attention_call(a, grid.rows);
+  l->call.band_heads = grid.band_heads;
+  l->blocks = (unsigned)grid.blocks;
 }
 
 /* V transposed: a row for each of its columns, of all tiles of keys. */
