@@ -27,6 +27,9 @@ static hr_decode call_of(const int64_t h[3], int64_t qk_dim, int64_t v_dim)
 static void check_tiles(const hr_decode *d, const hr_decode_gpu *gpu)
 {
   hr_decode_split t = hr_decode_split_choose(d, gpu);
+  assert_int_equal(t.shared_bytes, hr_decode_layout_of(t.qk, t.v, t.rows, t.k_heads, t.v_heads, t.warps, t.stages,
+                                                       t.cluster, t.element_bytes, t.token_scales)
+                                       .bytes);
   assert_true(t.shared_bytes <= gpu->shared_most &&
               (size_t)t.min_blocks * (t.shared_bytes + 1024) <= gpu->shared_of_multiprocessor);
   assert_true(t.cluster == 1 || (t.cluster == t.splits && t.cluster <= gpu->cluster_most));

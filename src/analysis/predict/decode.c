@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "shape/decode_tiles.h"
 
 #include <math.h>
 
@@ -52,12 +53,11 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 gives nothing to predict");
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
-  int64_t flops = 0, bytes = 0, keys = decode->kv_len, rows = decode->q_heads / decode->k_heads * decode->q_len;
+  int64_t flops = 0, bytes = 0, keys = hr_decode_keys_read(decode);
+  int64_t rows = decode->q_heads / decode->k_heads * decode->q_len;
   HR_TRY(hr_predict_rate(hardware, decode->dtype, &rate, error));
   HR_TRY(hr_decode_flops(decode, &flops));
   HR_TRY(hr_decode_bytes(decode, &bytes));
-  if (decode->window > 0)
-    keys = hr_min64(keys, hr_min64(decode->window, keys) + decode->q_len - 1);
   hr_prediction p = {.matrix_ns = (double)flops / rate * 1e9};
   const hr_decode_cost *cost = hr_predict_decode_cost(hardware, framework, decode->latent);
   hr_split_kv call = {.compute_ns = busy_ns(hardware, decode, cost, (double)flops, rate, &p),

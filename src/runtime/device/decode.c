@@ -117,18 +117,3 @@ hr_status hr_decode_check_tables(const hr_decode *decode, const hr_decode_argume
     HR_TRY(check_pages(decode, arguments, b, error));
   return HR_OK;
 }
-
-/* ---- work ---- */
-
-hr_decode_unit hr_decode_units(const hr_decode *decode)
-{
-  int64_t k_group = decode->q_heads / decode->k_heads, v_group = decode->q_heads / decode->v_heads;
-  int64_t a = k_group, b = v_group;
-  while (b > 0) { /* Euclid's algorithm */
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  int64_t heads = k_group / a * v_group; /* the least common multiple */
-  return (hr_decode_unit){decode->q_heads / heads, heads, heads / k_group, heads / v_group};
-}

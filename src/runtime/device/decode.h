@@ -4,6 +4,7 @@
 #define HR_RUNTIME_DEVICE_DECODE_H
 
 #include "runtime/device/attention.h"
+#include "shape/decode_tiles.h"
 
 #include <headroom/decode.h>
 
@@ -40,17 +41,5 @@ hr_status hr_decode_check_addresses(const hr_decode *decode, const hr_decode_arg
 
 /** HR_ERROR_INVALID if lengths or pages, which the host can read, leave their range. */
 hr_status hr_decode_check_tables(const hr_decode *decode, const hr_decode_arguments *arguments, hr_error *error);
-
-/* ---- work ---- */
-
-/** Query heads that are computed together: the fewest whose K heads and V heads nobody else needs, so that each is read
- *  once. */
-typedef struct hr_decode_unit {
-  int64_t count;   /* units of a sequence */
-  int64_t q_heads; /* of a unit */
-  int64_t k_heads, v_heads;
-} hr_decode_unit;
-
-hr_decode_unit hr_decode_units(const hr_decode *decode);
 
 #endif

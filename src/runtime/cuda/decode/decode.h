@@ -6,36 +6,8 @@
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/kernels/decode_topk_layout.h"
 #include "runtime/device/decode.h"
+#include "shape/decode_tiles.h"
 
-/** What of a GPU decides a configuration. */
-typedef struct hr_decode_gpu {
-  int64_t multiprocessors;
-  size_t shared_most; /* bytes of a block */
-  size_t shared_of_multiprocessor;
-  int cluster_most; /* blocks of a cluster; 1: none */
-  bool early;       /* hr_cuda_launch_grid_early(): from compute capability 9.0 on */
-} hr_decode_gpu;
-
-/** Tiles and splits of decode_split.cu. */
-typedef struct hr_decode_split {
-  int qk, v;            /* head sizes, rounded up to 16 */
-  int heads, rows;      /* query heads of a group; rows of the Q tile that they use */
-  int k_heads, v_heads; /* that they read */
-  int element_bytes;    /* of K and V */
-  bool token_scales;    /* each key has its own */
-  int warps, stages;
-  int min_blocks; /* resident per multiprocessor */
-  int splits;
-  int cluster;    /* splits if the blocks of a group are a cluster, otherwise 1 */
-  bool apart;     /* another launch combines the splits */
-  bool early;     /* the program waits for the kernel before */
-  bool lets_next; /* and lets the next one's blocks start ahead of the combining */
-  size_t shared_bytes;
-} hr_decode_split;
-
-/** Head sizes up to 256. The largest group of query heads that share K and V heads whose rows fit a Q tile and whose
- *  heads' stages fit shared memory; if a K or V head is needed by several groups, they read it from the L2. */
-hr_decode_split hr_decode_split_choose(const hr_decode *decode, const hr_decode_gpu *gpu);
 /** " HR_CACHE_FP8", " HR_CACHE_INT8", or "" of an unquantized cache. */
 const char *hr_decode_cache_define(const hr_decode *decode);
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How Headroom's decode kernels divide the heads of a call, and decode_split.cu its keys, among thread blocks. The
+ * kernels' plans and the predictions of their times use the same rules. */
+#ifndef HR_SHAPE_DECODE_TILES_H
+#define HR_SHAPE_DECODE_TILES_H
+
+#include <headroom/decode.h>
+
+/** Query heads that are computed together: the fewest whose K heads and V heads nobody else needs, so that each is read
+ *  once. */
+typedef struct hr_decode_unit {
+  int64_t count;   /* units of a sequence */
+  int64_t q_heads; /* of a unit */
+  int64_t k_heads, v_heads;
+} hr_decode_unit;
+
+hr_decode_unit hr_decode_units(const hr_decode *decode);
+
+/** Keys of a sequence of kv_len tokens that at least one query sees. */
+int64_t hr_decode_keys_read(const hr_decode *decode);
+
+/** What of a GPU decides a configuration. */
+typedef struct hr_decode_gpu {
+  int64_t multiprocessors;
+  size_t shared_most; /* bytes of a block */
+  size_t shared_of_multiprocessor;
+  int cluster_most; /* blocks of a cluster; 1: none */
+  bool early;       /* hr_cuda_launch_grid_early(): from compute capability 9.0 on */
+} hr_decode_gpu;
+
+/** Tiles and splits of decode_split.cu. */
+typedef struct hr_decode_split {
+  int qk, v;            /* head sizes, rounded up to 16 */
+  int heads, rows;      /* query heads of a group; rows of the Q tile that they use */
+  int k_heads, v_heads; /* that they read */
+  int element_bytes;    /* of K and V */
+  bool token_scales;    /* each key has its own */
+  int warps, stages;
+  int min_blocks; /* resident per multiprocessor */
+  int splits;
+  int cluster;    /* splits if the blocks of a group are a cluster, otherwise 1 */
+  bool apart;     /* another launch combines the splits */
+  bool early;     /* the program waits for the kernel before */
+  bool lets_next; /* and lets the next one's blocks start ahead of the combining */
+  size_t shared_bytes;
+} hr_decode_split;
+
+/** Head sizes up to 256. The largest group of query heads that share K and V heads whose rows fit a Q tile and whose
+ *  heads' stages fit shared memory; if a K or V head is needed by several groups, they read it from the L2. */
+hr_decode_split hr_decode_split_choose(const hr_decode *decode, const hr_decode_gpu *gpu);
+
+/** Bytes of shared memory of one of its blocks: hr_decode_layout of runtime/cuda/kernels/decode_layout.h. */
+size_t hr_decode_split_shared_bytes(const hr_decode_split *tiles);
+
+#endif
