@@ -356,5 +356,7 @@ int main(void)
       cmocka_unit_test(changes_of_attention_are_confirmed_on_this_processor),
       cmocka_unit_test(changes_of_attention_are_confirmed_on_this_gpu),
   };
+  if (test_asks_for("gpu"))
+    cmocka_set_test_filter("*_on_this_gpu");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
