@@ -96,11 +96,12 @@ apt_quietly() { # [SUDO…] -- ARGUMENT…
   return $status
 }
 
-# build_preset PRESET: configures once and builds incrementally; prints output only on failure.
+# build_preset PRESET [OPTION…]: configures once and builds incrementally, with options of cmake --build; prints output
+# only on failure.
 build_preset() {
   local log=build/$1.log
   mkdir -p build
-  { { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; } && cmake --build --preset "$1"; } >"$log" 2>&1 && return 0
+  { { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; } && cmake --build --preset "$@"; } >"$log" 2>&1 && return 0
   echo "Building $1 failed; the end of $log:"
   tail -n 40 "$log"
   return 1
