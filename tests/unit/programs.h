@@ -32,6 +32,8 @@ static inline size_t count_architectures(const hr_nvrtc *nvrtc)
   return 100 * nvrtc->major + nvrtc->minor < 1208 ? 2 : 3;
 }
 
+/** Compiles a program, or takes it from the folder that HEADROOM_TEST_PROGRAMS names: a key there has the whole text of a
+ *  program, its options and NVRTC's version. */
 static inline void build(const hr_nvrtc *nvrtc, const char *source, const char *architecture, hr_dtype dtype,
                          const char *defines)
 {
@@ -39,8 +41,9 @@ static inline void build(const hr_nvrtc *nvrtc, const char *source, const char *
   hr_error error;
   char *image = NULL;
   size_t bytes = 0;
+  const char *folder = getenv("HEADROOM_TEST_PROGRAMS");
   snprintf(program.architecture, sizeof program.architecture, "%s", architecture);
-  assert_ok(hr_program_build(nvrtc, &program, "", &image, &bytes, &error), error);
+  assert_ok(hr_program_build(nvrtc, &program, folder ? folder : "", &image, &bytes, &error), error);
   assert_memory_equal(image, "\177ELF", 4);
   free(image);
 }
