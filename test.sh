@@ -3,8 +3,8 @@
 # Builds what is needed and runs every test: a debug build with warnings as errors, of whose objects a portable command is
 # made, too, and the same under the address and undefined-behaviour sanitizers, which alone runs most unit tests.
 #   ./test.sh           what every change must pass
-#   ./test.sh --long    also: all kernel cases, sweeps and examples of the command under the sanitizers, unit tests without
-#                       them, a build with clang, clang-tidy over everything, valgrind, the thread and memory
+#   ./test.sh --long    also: all kernel cases and tests of the command under the sanitizers, unit tests without them,
+#                       a build with clang, clang-tidy over everything, valgrind, the thread and memory
 #                       sanitizers, ten minutes of each fuzzer, HTML reports in Chromium, GPU kernels emulated in all
 #                       sizes, the portable build, the aarch64 build under qemu, the portable command on Debian 11's C
 #                       library
@@ -85,7 +85,7 @@ if [ -n "$long" ]; then
     check sysroots scripts/sysroot.sh build/sysroot-debian11 amd64 bullseye
     suite portable-debian11
   fi
-  check sanitized env HEADROOM_TEST=whole ctest --preset asan -R '^(test_(attention|rowwise|decode|properties)|cli_(options|examples|sweep)$)' -j "$jobs"
+  check sanitized env HEADROOM_TEST=whole ctest --preset asan -R '^(test_(attention|rowwise|decode|properties)|cli_(options|examples|sweep|behaviour)$)' -j "$jobs"
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
   check faults env HEADROOM_TEST=whole ctest --preset debug -L faults

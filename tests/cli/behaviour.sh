@@ -199,7 +199,7 @@ expect "nor where the signal is ignored" test ! -s errors
 long="$H search -d h200 llama-2-70b --param-band 0.9 --hidden 1024:20480:8 --mlp-width 1024:65536:8 --vary layers --serve-on 1 -n 2"
 long="$long --max-shapes 1000000000000"
 # In the foreground, as timeout signals its group as well otherwise, and a second signal kills.
-timeout --foreground -s INT --preserve-status 2 $long > interrupted 2> errors
+timeout --foreground -s INT --preserve-status 1 $long > interrupted 2> errors
 code=$?
 expect "Ctrl-C ends it" test $code -eq 130
 expect "with what it has" grep -q "Shapes, fastest first" interrupted
@@ -213,12 +213,12 @@ for command in 'devices --probe cpu' 'devices --probe' 'gemm --measure 64 64 64'
   expect "with nothing that was not measured" test ! -s interrupted -a ! -e stopped.db
 done
 echo old > kept
-timeout -s KILL 1 $long -o kept > killed 2>&1
+timeout -s KILL 0.5 $long -o kept > killed 2>&1
 expect "a kill leaves the old file whole" grep -qx old kept
 progress() {
-  on_terminal 80 "timeout --foreground -s INT 3 $long; true" > shown
+  on_terminal 80 "timeout --foreground -s INT 2 $long; true" > shown
   expect "long work shows its progress on a terminal" grep -q "[0-9]%  [0-9] s" shown
-  on_terminal 80 "timeout --foreground -s INT 2 $long -q; true" > shown
+  on_terminal 80 "timeout --foreground -s INT 1.5 $long -q; true" > shown
   expect "but not with --quiet" sh -c "! grep -q '[0-9]%  [0-9] s' shown"
 }
 if [ -n "$terminals" ]; then

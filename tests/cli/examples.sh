@@ -38,14 +38,14 @@ done
 small() {
   case "$1" in
     "headroom advise"*--measure*) echo "-d cpu --budget 0.01 -b 1 --seq 32" ;;
-    "headroom gemm"*--measure*) echo "--dtype fp32 --budget 0.1" ;;
-    "headroom attention"*) echo "-d cpu --seq 16 --dtype fp32 --budget 0.01" ;;
-    "headroom decode"*) echo "-d cpu --kv-len 32 -b 1 --dtype fp32 --budget 0.01" ;;
-    "headroom layer"*) echo "-d cpu -b 1 --seq 8 --dtype fp32 --budget 0.01" ;;
+    "headroom gemm"*--measure*) echo "--dtype fp32 --budget 0.1 --warm" ;;
+    "headroom attention"*) echo "-d cpu --seq 16 --dtype fp32 --budget 0.01 --warm" ;;
+    "headroom decode"*) echo "-d cpu --kv-len 32 -b 1 --dtype fp32 --budget 0.01 --warm" ;;
+    "headroom layer"*) echo "-d cpu -b 1 --seq 8 --dtype fp32 --budget 0.01 --warm" ;;
     "headroom validate"*--points*) echo "-d cpu --points 1 --dtype fp32 -q" ;;
     "headroom calibrate"*cuda*) echo "-d cpu" ;;
     "headroom sweep list"*) echo "-d cpu" ;;
-    "headroom sweep"*) echo "-d cpu --points 1 --time-limit 0.3 --memory-limit 64 --dtype fp32 -q" ;;
+    "headroom sweep"*) echo "-d cpu --points 1 --time-limit 0.3 --memory-limit 64 --dtype fp32 --warm -q" ;;
   esac
 }
 
