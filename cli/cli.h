@@ -262,9 +262,9 @@ typedef struct cli_progress {
 void cli_catch_signals(void);
 bool cli_interrupted(void);
 
-/** While input is read, which may block and leaves nothing to finish, a signal ends the process with
- *  EXIT_INTERRUPTED. */
-void cli_reading(bool begins);
+/** While the command waits for input, or for the reader of text that cli_output does not write, and nothing would be
+ *  left unfinished, a signal ends the process with EXIT_INTERRUPTED. */
+void cli_blocking(bool begins);
 
 /** While the first measurement runs and there is nothing to report yet, a signal gives the run in progress 2 s to end,
  *  since nothing can stop one of a library like oneDNN, which may take a minute. Then the process ends with

@@ -127,9 +127,9 @@ static int read_rows(const cli_run *run, calibrate_job *job)
     code = cli_load_uncalibrated(run, "cpu", &job->start, &job->file);
   if (code != CLI_GO_ON)
     return code;
-  cli_reading(true);
+  cli_blocking(true);
   hr_status status = hr_validate_file(&job->start, run->options.from, &options, &validation, &error);
-  cli_reading(false);
+  cli_blocking(false);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
   job->rows = validation->rows;

@@ -6,6 +6,7 @@
 
 static int list_models(void)
 {
+  cli_blocking(true);
   size_t count;
   const hr_catalog_entry *models = hr_catalog_models(&count);
   for (size_t i = 0; i < count; i++)

@@ -23,6 +23,7 @@ typedef struct device_list {
 
 static int list_names(void)
 {
+  cli_blocking(true);
   size_t count;
   const hr_catalog_entry *known = hr_catalog_hardware(&count);
   for (size_t i = 0; i < OWN_COUNT; i++)

@@ -65,6 +65,7 @@ static int unknown_topic(const char *topic)
 
 int cli_help(const cli_run *run)
 {
+  cli_blocking(true);
   if (run->argument_count == 0) {
     cli_print_summary(stdout);
     return cli_flush(stdout);

@@ -3,6 +3,7 @@
 
 static int list_names(void)
 {
+  cli_blocking(true);
   size_t count;
   const hr_kernel_info *kernels = hr_kernels(&count);
   for (size_t i = 0; i < count; i++)

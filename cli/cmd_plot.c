@@ -103,11 +103,11 @@ static int load_sweep(const cli_run *run, plot_job *job)
 {
   hr_error error = {.status = HR_OK};
   const char *name = run->arguments[0];
-  cli_reading(true);
+  cli_blocking(true);
   hr_status status = hr_sweep_load(name, false, &job->sweep, &error);
   if (status == HR_OK)
     status = hr_sweep_load(name, true, &job->small, &error);
-  cli_reading(false);
+  cli_blocking(false);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_INPUT, "%s%s", error.message, cli_hint(&error, name, "; see headroom sweep list"));
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
@@ -164,13 +164,13 @@ static int read_peers(const cli_run *run, plot_job *job)
   if (!job->peers)
     return cli_fail(EXIT_OUTPUT, "--peers: %s: out of memory", path);
   hr_error error = {.status = HR_OK};
-  cli_reading(true);
+  cli_blocking(true);
   FILE *in = cli_open_to_read(path);
   size_t length = in ? fread(job->peers, 1, PEERS_MOST + 1, in) : 0;
   hr_status status = !in || ferror(in) ? cli_cannot_read(path, &error) : HR_OK;
   if (in)
     fclose(in);
-  cli_reading(false);
+  cli_blocking(false);
   if (status != HR_OK)
     return cli_fail(status == HR_ERROR_OUT_OF_MEMORY ? EXIT_OUTPUT : EXIT_INPUT, "--peers: %s", error.message);
   if (length > PEERS_MOST || strlen(job->peers) < length)

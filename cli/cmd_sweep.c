@@ -28,6 +28,7 @@ static hr_sweep_choice make_choice(const cli_run *run, const cli_ranks *ranks)
 
 static int list_names(void)
 {
+  cli_blocking(true);
   hr_sweep **sweeps;
   size_t count;
   hr_error error = {.status = HR_OK};
@@ -245,9 +246,9 @@ static int load_named(const cli_run *run, bool small, sweep_list *list)
     int code = check_file(run, run->arguments[i]);
     if (code != CLI_GO_ON)
       return code;
-    cli_reading(true);
+    cli_blocking(true);
     hr_status status = hr_sweep_load(run->arguments[i], small, &list->sweeps[i], &error);
-    cli_reading(false);
+    cli_blocking(false);
     if (status == HR_ERROR_NOT_FOUND)
       return cli_fail(EXIT_INPUT, "%s%s", error.message, sweep_hint(&error, run->arguments[i]));
     if (status != HR_OK)

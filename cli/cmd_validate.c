@@ -25,9 +25,9 @@ static int compare_file(const cli_run *run)
     code = cli_load_device(run, "h200", &hardware);
   if (code != CLI_GO_ON)
     return code;
-  cli_reading(true);
+  cli_blocking(true);
   hr_status status = hr_validate_file(&hardware, given->from, &options, &validation, &error);
-  cli_reading(false);
+  cli_blocking(false);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
   code = cli_output_open(run, &output);

@@ -54,7 +54,11 @@ int cli_fail_status(hr_status status, const hr_error *error)
 
 int cli_flush(FILE *out)
 {
-  if (fflush(out) == 0 && !ferror(out))
+  cli_blocking(true);
+  bool written = fflush(out) == 0 && !ferror(out);
+  int reason = errno;
+  cli_blocking(false);
+  if (written)
     return EXIT_FINE;
-  return errno == EPIPE ? EXIT_OUTPUT : cli_fail(EXIT_OUTPUT, "standard output: %s", strerror(errno));
+  return reason == EPIPE ? EXIT_OUTPUT : cli_fail(EXIT_OUTPUT, "standard output: %s", strerror(reason));
 }

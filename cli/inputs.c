@@ -101,9 +101,9 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   if (code != CLI_GO_ON)
     return code;
   hr_error error = {.status = HR_OK};
-  cli_reading(true);
+  cli_blocking(true);
   hr_status status = hr_resolve_model(run->arguments[0], print_note, (void *)(uintptr_t)run, model, &error);
-  cli_reading(false);
+  cli_blocking(false);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_INPUT, "%s%s", error.message,
                     cli_hint(&error, run->arguments[0], "; see headroom help models"));
@@ -157,9 +157,9 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
   int code = cli_check_input(run, name);
   if (code != CLI_GO_ON)
     return code;
-  cli_reading(true);
+  cli_blocking(true);
   hr_status status = hr_resolve_hardware(name, hardware, &error);
-  cli_reading(false);
+  cli_blocking(false);
   code = check_resolved(name, status, &error);
   if (code != CLI_GO_ON)
     return code;
@@ -175,9 +175,9 @@ int cli_load_uncalibrated(const cli_run *run, const char *otherwise, hr_hardware
   int code = cli_check_input(run, name);
   if (code != CLI_GO_ON)
     return code;
-  cli_reading(true);
+  cli_blocking(true);
   hr_status status = hr_resolve_uncalibrated(name, hardware, file, &error);
-  cli_reading(false);
+  cli_blocking(false);
   cli_set_conditions(run, hardware);
   return check_resolved(name, status, &error);
 }

@@ -147,6 +147,7 @@ void cli_print_synonyms(void)
 
 int cli_print_help(const cli_command *command)
 {
+  cli_blocking(true);
   int width = cli_width(STDOUT_FILENO, WIDTH_ELSEWHERE) - 1;
   printf("headroom %s: %s\n\nUsage: headroom %s [OPTION...]%s%s\n", command->name, command->summary, command->name,
          command->arguments[0] ? " " : "", command->arguments);

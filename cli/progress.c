@@ -8,13 +8,13 @@
 
 #define GRACE_S 2 /* of a run that nothing can stop */
 
-static volatile sig_atomic_t interrupted, reading, measuring;
+static volatile sig_atomic_t interrupted, blocking, measuring;
 static char *volatile unfinished; /* a file */
 
 static void note_signal(int signal)
 {
   (void)signal;
-  if (reading)
+  if (blocking)
     _exit(EXIT_INTERRUPTED);
   interrupted = 1;
   if (measuring)
@@ -31,11 +31,11 @@ static void give_up(int signal)
   _exit(EXIT_INTERRUPTED);
 }
 
-void cli_reading(bool begins)
+void cli_blocking(bool begins)
 {
   if (begins && interrupted) /* the signal came just before */
     exit(EXIT_INTERRUPTED);
-  reading = begins;
+  blocking = begins;
 }
 
 void cli_measuring(bool begins, const cli_output *output)

@@ -38,10 +38,10 @@ int cli_open_rows(const cli_run *run, const char *path, hr_store **store)
   int code = cli_check_input(run, path);
   if (code != CLI_GO_ON)
     return code;
-  cli_reading(true);
+  cli_blocking(true);
   hr_status status =
       is_store(path) ? cli_store_open(path, HR_STORE_READ, store, &error) : import_rows(path, store, &error);
-  cli_reading(false);
+  cli_blocking(false);
   if (status == HR_OK)
     return CLI_GO_ON;
   hr_store_close(*store);

@@ -33,6 +33,13 @@ stalled_reader() {
     echo $? > "$1.code"
   } | sleep 2
 }
+full_pipe() {
+  {
+    head -c 65536 /dev/zero
+    interrupted 0.7 "$H" $2 2> "$1.errors"
+    echo $? > "$1.code"
+  } | sleep 2
+}
 no_reader() {
   interrupted 0.5 "$H" describe gpt2 -o pipe 2> "$1.errors"
   echo $? > "$1.code"
@@ -90,8 +97,10 @@ no_input 10 'validate -d h200 --from -' &
 no_input 11 'calibrate -d h200 --from -' &
 no_input 12 'plot fig24 --predict h200 --peers /dev/stdin -f text' &
 no_input 13 'compare - a.db' &
+full_pipe 14 'help models' &
+full_pipe 15 'gemm --help' &
 wait
-for case in 1 2 3 4 5 6 7 8 9 10 11 12 13; do
+for case in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
   [ "$(cat $case.code)" = 130 ] || not_so "Ctrl-C ends case $case: exit code $(cat $case.code)"
   [ ! -s $case.errors ] || not_so "case $case has no message: $(cat $case.errors)"
 done
