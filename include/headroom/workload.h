@@ -97,7 +97,7 @@ HR_API bool hr_workload_drops(const hr_workload *workload);
 /** HR_OK if every size is positive and at most 2^40, p is at most the number of layers, the experts of every layer can
  *  be spread over e devices with the imbalance R, and the degrees suit phase, sequence and layers (see hr_workload);
  *  otherwise HR_ERROR_INVALID naming the member. Decode ignores `sequence`, the other phases `context`. A t that does
- *  not divide the heads is allowed: figures are then those of the most loaded device. */
+ *  not divide the heads is allowed: figures are then those of the most loaded device. `model` has been checked. */
 HR_API hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error);
 
 /** Names as on the command line: "forward", "train", "prefill", "decode"; "unfused", "fused"; "none", "selective",

@@ -58,9 +58,8 @@ static hr_checked64 entries_of(const hr_attention *attention, int64_t q_len, int
   int64_t full_rows = hr_min64(q_len, kv_len - most + 1);
   int64_t rows_left = hr_min64(q_len - full_rows, most - 1);
   hr_checked64 entries = hr_times(hr_checked(full_rows), most);
-  hr_checked64 upper = triangle(most - 1), lower = triangle(most - 1 - rows_left);
-  hr_checked64 tail = {upper.value - lower.value, upper.overflow || lower.overflow};
-  return hr_plus(entries, tail);
+  hr_checked64 each = hr_times(hr_checked(rows_left), most - rows_left); /* as many as the first row has */
+  return hr_plus(entries, hr_plus(each, triangle(rows_left - 1)));
 }
 
 /* FLOPs of `sequences` sequences with `entries` score entries per head. */

@@ -75,6 +75,23 @@ static void attention_calls_of_any_sizes_are_counted_or_refused(void **state)
   }
 }
 
+/* Sums whose parts are near 63 bits, by hand. */
+static void attention_entries_near_63_bits_are_counted_or_refused(void **state)
+{
+  (void)state;
+  const int64_t large = INT64_C(1) << 32; /* 1 + 2 + … + 2^32 is above 2^63 */
+  hr_attention a = hr_attention_default();
+  int64_t entries;
+  a.q_len = 3, a.kv_len = large + 1; /* 2^32 + 1, 2^32, 2^32 - 1 */
+  assert_int_equal(hr_attention_entries(&a, &entries), HR_OK);
+  assert_int_equal(entries, 3 * large);
+  a.q_len = a.kv_len = large - 1; /* 2^32 (2^32 - 1) / 2 */
+  assert_int_equal(hr_attention_entries(&a, &entries), HR_OK);
+  assert_int_equal(entries, (large >> 1) * (large - 1));
+  a.q_len = a.kv_len = large;
+  assert_int_equal(hr_attention_entries(&a, &entries), HR_ERROR_OVERFLOW);
+}
+
 static void decode_calls_of_any_sizes_are_counted_or_refused(void **state)
 {
   (void)state;
@@ -205,6 +222,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gemms_of_any_sizes_are_counted_or_refused),
       cmocka_unit_test(attention_calls_of_any_sizes_are_counted_or_refused),
+      cmocka_unit_test(attention_entries_near_63_bits_are_counted_or_refused),
       cmocka_unit_test(decode_calls_of_any_sizes_are_counted_or_refused),
       cmocka_unit_test(negative_and_huge_lengths_overflow),
       cmocka_unit_test(no_heads_have_no_slopes),
