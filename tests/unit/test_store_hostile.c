@@ -108,7 +108,7 @@ static void write_journal(const char *store, const char *named)
   unsigned char head[512] = {0}, end[16];
   char path[300];
   size_t length = strlen(named);
-  int sum = 0; /* of signed bytes */
+  int sum = 0;            /* of signed bytes */
   memcpy(head, magic, 8); /* then, in big endian: 0 records, a number, 5 pages, sectors of 512 bytes, pages of 4096 */
   head[19] = 5, head[22] = 2, head[26] = 16;
   for (size_t i = 0; i < length; i++)
@@ -147,6 +147,11 @@ static void no_file_is_deleted_that_a_journal_names(void **state)
     assert_int_equal(access(named, F_OK), 0);
     assert_int_equal(access(journal, F_OK), 0);
   }
+  write_journal(path_in(state, "new.db", journal), named);
+  hr_store *created = NULL;
+  assert_fails(hr_store_open(journal, HR_STORE_WRITE, &created, &error), HR_ERROR_UNREADABLE, error, "several files");
+  assert_int_not_equal(access(journal, F_OK), 0);
+  assert_int_equal(access(path_in(state, "new.db-journal", journal), F_OK), 0);
   run_sql(path, "SELECT 1 FROM results"); /* the journal is as SQLite wants it */
   assert_int_not_equal(access(named, F_OK), 0);
 }

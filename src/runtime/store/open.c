@@ -75,7 +75,12 @@ static hr_status connect(hr_store *store, hr_store_mode mode, hr_error *error)
   if (code != SQLITE_OK)
     return hr_store_fail(store, code, writing, error);
   sqlite3_extended_result_codes(store->database, 1);
-  HR_TRY(hr_store_check_companions(store, error));
+  hr_status status = hr_store_check_companions(store, error);
+  if (status != HR_OK) { /* not a statement may run, also not one that would end an attempt to open it */
+    sqlite3_close(store->database);
+    store->database = NULL;
+    return status;
+  }
   HR_TRY(hr_store_defend(store, error));
   HR_TRY(hr_store_prepare_tables(store, writing, error));
   HR_TRY(hr_store_prepare(store, "ROLLBACK", &store->rollback, error)); /* earlier, new tables would have undone it */
