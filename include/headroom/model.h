@@ -204,8 +204,8 @@ HR_API const char *hr_origin_name(hr_origin origin);
 HR_API int64_t hr_model_layers(const hr_model *model);
 
 /** The group that stands for the model where one has to: of those with attention (also latent attention) the one with
- *  the most layers, of a model without attention the largest one; the first of equals. Points into *model, which has been
- *  checked. */
+ *  the most layers, of a model without attention the largest one; the first of equals. Points into *model, which has
+ *  been checked. */
 HR_API const hr_layer_group *hr_model_main_group(const hr_model *model);
 
 /** Reads a Hugging Face config.json, or Headroom's short form, from `length` bytes of text.
