@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) void micro_kernel(int rows, int vec
       if (factor)
         acc[i][j] = simd_load(c + i * c_stride + j * SIMD_LANES) * simd_set1(factor[i]);
     }
-#pragma GCC unroll 1
+#pragma GCC unroll 4
   for (int64_t w = 0; w < depth; w += DEPTH_STEP) {
     row_words words[REGISTER_ROWS];
 #pragma GCC unroll 8
