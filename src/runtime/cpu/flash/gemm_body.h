@@ -15,6 +15,10 @@
 #define TILE_ROWS 48
 #define KEY_GROUP SIMD_LANES
 #include "runtime/cpu/flash/rows_body.h"
+
+/* The largest scores of a row in each lane. */
+typedef float row_lanes[SIMD_LANES];
+
 #include "runtime/cpu/flash/softmax_body.h"
 
 /* sum + a · b of words; a is broadcast. */
@@ -43,10 +47,10 @@ HR_INLINE row_words load_row(const word *a)
 #endif
 
 /* The micro-kernel: C = factor · C + A B for a few rows of A and the columns of a panel of B, over `depth` words; with
- * factor NULL, C = A B. */
+ * factor NULL, C = A B. `most` keeps the largest elements of C's rows, lane by lane; may be NULL. */
 static inline __attribute__((always_inline)) void micro_kernel(int rows, int vectors, const word *a, int64_t a_stride,
                                                                const word *b, int64_t depth, float *c, int64_t c_stride,
-                                                               const float *factor)
+                                                               const float *factor, row_lanes *most)
 {
   simd_f32 acc[REGISTER_ROWS][PANEL];
 #pragma GCC unroll 8
@@ -81,6 +85,14 @@ static inline __attribute__((always_inline)) void micro_kernel(int rows, int vec
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++)
       simd_store(c + i * c_stride + j * SIMD_LANES, acc[i][j]);
+#pragma GCC unroll 8
+  for (int i = 0; i < rows && most; i++) {
+    simd_f32 largest = simd_load(most[i]);
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; j++)
+      largest = simd_max(acc[i][j], largest);
+    simd_store(most[i], largest);
+  }
 }
 
 /* Rows of A and C, and a panel of B or its last vectors. */
@@ -91,17 +103,18 @@ typedef struct gemm_call {
 } gemm_call;
 
 static inline __attribute__((always_inline)) void gemm_block(int rows, int row, int vectors, const gemm_call *p,
-                                                             int64_t depth, const float *factor)
+                                                             int64_t depth, const float *factor, row_lanes *most)
 {
   const word *a = p->a + row * p->a_stride;
   float *c = p->c + row * p->c_stride;
   factor = factor ? factor + row : NULL;
+  most = most ? most + row : NULL;
   if (vectors == PANEL) {
-    micro_kernel(rows, PANEL, a, p->a_stride, p->b, depth, c, p->c_stride, factor);
+    micro_kernel(rows, PANEL, a, p->a_stride, p->b, depth, c, p->c_stride, factor, most);
     return;
   }
   for (int j = 0; j < vectors; j++)
-    micro_kernel(rows, 1, a, p->a_stride, p->b + j * SIMD_LANES, depth, c + j * SIMD_LANES, p->c_stride, factor);
+    micro_kernel(rows, 1, a, p->a_stride, p->b + j * SIMD_LANES, depth, c + j * SIMD_LANES, p->c_stride, factor, most);
 }
 
 /* Rows of the next micro-kernel: REGISTER_ROWS, 2 or 1. */
@@ -117,10 +130,14 @@ static inline int needed_keys(const hr_flash_step *step, int last_row)
   return end < 0 ? 0 : end < step->keys ? end : step->keys;
 }
 
+/* Both GEMMs stay functions of their own: inlined into run_step() by gcc 12, their loops lose 5%. */
+
 /* S = Q Kᵀ, without the keys that no row of a block sees. */
-static void gemm_scores(const hr_flash_step *step)
+static __attribute__((noinline)) void gemm_scores(const hr_flash_step *step, row_lanes *most)
 {
   int columns;
+  for (int row = 0; row < step->rows; row++)
+    simd_store(most[row], simd_set1(-__builtin_inff()));
   for (int key = 0; key < step->keys; key += columns) {
     int at = step->first_key + key, in_panel = at % PANEL_LANES;
     columns = (int)hr_min64(step->keys - key, PANEL_LANES - in_panel);
@@ -131,17 +148,17 @@ static void gemm_scores(const hr_flash_step *step)
       int seen_here = (int)hr_min64(needed_keys(step, row + rows - 1) - key, columns);
       int vectors = (int)hr_ceil_div(hr_max64(seen_here, 0), SIMD_LANES);
       if (rows == REGISTER_ROWS)
-        gemm_block(REGISTER_ROWS, row, vectors, &p, step->depth, NULL);
+        gemm_block(REGISTER_ROWS, row, vectors, &p, step->depth, NULL, most);
       else if (rows == 2)
-        gemm_block(2, row, vectors, &p, step->depth, NULL);
+        gemm_block(2, row, vectors, &p, step->depth, NULL, most);
       else
-        gemm_block(1, row, vectors, &p, step->depth, NULL);
+        gemm_block(1, row, vectors, &p, step->depth, NULL, most);
     }
   }
 }
 
 /* o = factor · o + P V */
-static void gemm_values(const hr_flash_step *step)
+static __attribute__((noinline)) void gemm_values(const hr_flash_step *step)
 {
   const float *factor = step->fresh ? NULL : step->factor;
   const word *weights = PAIR == 1 ? (const word *)step->s : (const word *)step->p;
@@ -153,11 +170,11 @@ static void gemm_values(const hr_flash_step *step)
       rows = block_rows(step->rows - row);
       int64_t depth = hr_round_up(hr_ceil_div(needed_keys(step, row + rows - 1), PAIR), DEPTH_STEP);
       if (rows == REGISTER_ROWS)
-        gemm_block(REGISTER_ROWS, row, vectors, &p, depth, factor);
+        gemm_block(REGISTER_ROWS, row, vectors, &p, depth, factor, NULL);
       else if (rows == 2)
-        gemm_block(2, row, vectors, &p, depth, factor);
+        gemm_block(2, row, vectors, &p, depth, factor, NULL);
       else
-        gemm_block(1, row, vectors, &p, depth, factor);
+        gemm_block(1, row, vectors, &p, depth, factor, NULL);
     }
   }
 }
@@ -165,8 +182,9 @@ static void gemm_values(const hr_flash_step *step)
 static void run_step(hr_flash_step *step, hr_flash_step *next)
 {
   (void)next;
-  gemm_scores(step);
-  softmax(step);
+  _Alignas(64) row_lanes most[TILE_ROWS];
+  gemm_scores(step, most);
+  softmax(step, most);
   gemm_values(step);
 }
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Template: online softmax of a step whose scores are all computed. Included after rows_body.h. */
 
-static inline void store_weights(const hr_flash_step *step, int row, int key, simd_f32 p)
-{
+/* Weights of a row, in the format of P. */
 #if PAIR == 1
-  simd_store(step->s + row * STEP + key, p);
+typedef float weight;
+#define WEIGHTS(step) ((step)->s)
+#define store_weights simd_store
 #else
-  simd_store_bf16((uint16_t *)step->p + row * STEP + key, p);
+typedef uint16_t weight;
+#define WEIGHTS(step) ((uint16_t *)(step)->p)
+#define store_weights simd_store_bf16
 #endif
-}
 
 /* The keys that a row sees, and the vectors that hold them; from == to: none. */
 typedef struct visible_range {
@@ -25,6 +27,14 @@ static inline visible_range visible_keys(const hr_flash_step *step, int row)
   k.from = k.first / SIMD_LANES * SIMD_LANES;
   k.to = (k.end + SIMD_LANES - 1) / SIMD_LANES * SIMD_LANES;
   return k;
+}
+
+/* Whether every row sees every key of the step, and scores are what the GEMM gives. Of the last keys the first row sees
+ * fewest, of the first keys the last row. */
+static inline bool is_plain(const hr_flash_step *step)
+{
+  return step->end[0] >= step->keys && step->first[step->rows - 1] <= 0 && !(step->scores->softcap > 0) &&
+         !step->scores->alibi;
 }
 
 /* Applies soft cap and ALiBi, and sets masked keys to −inf in the vectors that hold a visible key. */
@@ -55,8 +65,9 @@ static inline simd_f32 lane_max(const float *s, int from, int to)
   return simd_max(simd_max(a, b), simd_max(c, d));
 }
 
-/* The largest score of each row; a lane is a row. −inf of rows that see no key of the step, and behind the last row. */
-static inline simd_f32 row_max(const hr_flash_step *step, int first_row)
+/* The largest score of each row; a lane is a row. −inf of rows that see no key of the step, and behind the last row.
+ * `most` has those of a plain step, lane by lane. */
+static inline simd_f32 row_max(const hr_flash_step *step, int first_row, bool plain, const row_lanes *most)
 {
   simd_f32 rows[SIMD_LANES];
 #pragma GCC unroll 1
@@ -65,6 +76,10 @@ static inline simd_f32 row_max(const hr_flash_step *step, int first_row)
     rows[i] = simd_set1(-__builtin_inff());
     if (row >= step->rows)
       continue;
+    if (plain) {
+      rows[i] = simd_load(most[row]);
+      continue;
+    }
     visible_range k = visible_keys(step, row);
     modify_scores(step, row, k);
     rows[i] = lane_max(step->s + row * STEP, k.from, k.to);
@@ -81,51 +96,53 @@ static inline simd_f32 row_max(const hr_flash_step *step, int first_row)
 /* For SIMD_LANES rows: the base (the largest score so far), the factor that rescales o and l, and the shift added to a
  * scaled score: −base, but 0 while all scores count as −inf. factor and shift have room for whole vectors, base has
  * not. */
-static inline void update_max(const hr_flash_step *step, int row)
+static inline void update_max(const hr_flash_step *step, int row, bool plain, const row_lanes *most)
 {
   int64_t rows = hr_min64(step->rows - row, SIMD_LANES);
-  simd_f32 most = simd_set1(HR_FLASH_BASE_MOST), before = load_partial(HR_FP32, step->base + row, rows);
-  simd_f32 base = simd_max(row_max(step, row) * step->scores->to_log2, before);
+  simd_f32 limit = simd_set1(HR_FLASH_BASE_MOST), before = load_partial(HR_FP32, step->base + row, rows);
+  simd_f32 base = simd_max(row_max(step, row, plain, most) * step->scores->to_log2, before);
   simd_mask rises = simd_less(before, base);
   simd_store(step->factor + row, simd_select(rises, simd_exp2(before - base), simd_set1(1)));
-  simd_f32 shift = simd_select(simd_less(base, most), -base, simd_set1(__builtin_nanf("")));
-  simd_store(step->shift + row, simd_select(simd_less(-most, base), shift, simd_set1(0)));
+  simd_f32 shift = simd_select(simd_less(base, limit), -base, simd_set1(__builtin_nanf("")));
+  simd_store(step->shift + row, simd_select(simd_less(-limit, base), shift, simd_set1(0)));
   store_words(step->base + row, base, rows);
 }
 
 /* Weights and their sum. Vectors without a visible key are not read: their weights are 0. */
-static inline void compute_weights(const hr_flash_step *step, int row)
+static inline void compute_weights(const hr_flash_step *step, int row, visible_range k)
 {
-  visible_range k = visible_keys(step, row);
   const float *s = step->s + row * STEP;
+  weight *weights = WEIGHTS(step) + row * STEP;
   float *sums = step->total + row * HR_FLASH_LANES_MAX;
+  const int keys = step->keys;
   simd_f32 scale = simd_set1(step->scores->to_log2), add = simd_set1(step->shift[row]), none = simd_set1(0);
   simd_f32 total = simd_load(sums) * simd_set1(step->factor[row]), other = none;
   int j = 0;
   for (; j < k.from; j += SIMD_LANES)
-    store_weights(step, row, j, none);
+    store_weights(weights + j, none);
   for (; j + 2 * SIMD_LANES <= k.to; j += 2 * SIMD_LANES) {
     simd_f32 p = WEIGHT_EXP2(simd_fma(simd_load(s + j), scale, add));
     simd_f32 q = WEIGHT_EXP2(simd_fma(simd_load(s + j + SIMD_LANES), scale, add));
-    store_weights(step, row, j, p);
-    store_weights(step, row, j + SIMD_LANES, q);
+    store_weights(weights + j, p);
+    store_weights(weights + j + SIMD_LANES, q);
     total = total + p;
     other = other + q;
   }
   for (; j < k.to; j += SIMD_LANES) {
     simd_f32 p = WEIGHT_EXP2(simd_fma(simd_load(s + j), scale, add));
-    store_weights(step, row, j, p);
+    store_weights(weights + j, p);
     total = total + p;
   }
-  for (; j < step->keys; j += SIMD_LANES)
-    store_weights(step, row, j, none);
+  for (; j < keys; j += SIMD_LANES)
+    store_weights(weights + j, none);
   simd_store(sums, total + other);
 }
 
-static inline void softmax(const hr_flash_step *step)
+static inline void softmax(const hr_flash_step *step, const row_lanes *most)
 {
+  const bool plain = is_plain(step);
   for (int row = 0; row < step->rows; row += SIMD_LANES)
-    update_max(step, row);
+    update_max(step, row, plain, most);
   for (int row = 0; row < step->rows; row++)
-    compute_weights(step, row);
+    compute_weights(step, row, plain ? (visible_range){0, step->keys, 0, step->keys} : visible_keys(step, row));
 }
