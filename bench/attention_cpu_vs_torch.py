@@ -3,7 +3,8 @@
 """Compares Headroom's attention on the CPU with PyTorch's scaled_dot_product_attention.
 
     attention_cpu_vs_torch.py LIBHEADROOM [--threads N] [--dtype bf16|fp32] [--dims 64,128] [--lengths 512,1024]
-                              [--masks all,causal] [--minutes M] [--pairs N] [--output FILE.csv] [--markdown]
+                              [--masks all,causal] [--minutes M] [--pairs N] [--rates libceiling_rates.so]
+                              [--output FILE.csv] [--markdown]
 
 Needs PyTorch (from PyPI) and a shared libheadroom. Both work on the same tensors [batch, heads, length, dim] in one
 process with the same number of threads, interleaved (A B A B), each after a pause in which the other's threads stop spinning
@@ -14,7 +15,8 @@ own enable_gqa, whichever is faster. Before that, rows of both results are compa
 The grid: head dim 64 and 128, lengths 512 to 4096, causal and not; heads 12 (dim 64) or 16 (dim 128), 32/8/8 and 32/4/16.
 
 Two rates bound a kernel: GEMMs and exponentials. Both are the instruction ceilings that hr_device_probe() measures,
-here and now, on as many threads. `sum` is the time of the GEMMs followed by the exponentials; a kernel that overlaps
+on as many threads: once at the beginning, or with --rates (a target of bench/CMakeLists.txt) before, amid and after the
+pairs of each call, which is what a machine needs whose speed changes. `sum` is the time of the GEMMs followed by the exponentials; a kernel that overlaps
 them may beat it, and none beats the larger of the two, `either`. Causal FLOPs count unmasked scores only.
 
 Exits with 1 where a result is wrong.
@@ -34,7 +36,8 @@ import torch.nn.functional as F
 FORMATS = {"fp32": (1, torch.float32, 2e-5), "bf16": (4, torch.bfloat16, 2e-2)}
 PAUSE_S = 0.012
 COLUMNS = ["dtype", "threads", "dim", "length", "causal", "heads", "kernel", "headroom_ms", "torch_ms", "ratio", "pairs",
-           "headroom_gflops", "torch_gflops", "share_of_sum", "share_of_either", "headroom_error", "torch_error"]
+           "headroom_gflops", "torch_gflops", "share_of_sum", "share_of_either", "torch_share_of_sum", "gemm_gflops",
+           "exponentials_g", "headroom_error", "torch_error"]
 
 
 class Strides(ctypes.Structure):
@@ -48,12 +51,13 @@ class Attention(ctypes.Structure):  # hr_attention
                 + [("dtype", ctypes.c_int), ("mask", ctypes.c_int), ("window", ctypes.c_int64),
                    ("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("alibi", ctypes.c_bool),
                    ("variable_lengths", ctypes.c_bool), ("q_total", ctypes.c_int64), ("kv_total", ctypes.c_int64)]
-                + [(name, Strides) for name in ("q_strides", "k_strides", "v_strides", "o_strides")])
+                + [(name, Strides) for name in ("q_strides", "k_strides", "v_strides", "o_strides")]
+                + [("output", ctypes.c_int), ("head_scales", ctypes.c_bool)])
 
 
 class Arguments(ctypes.Structure):  # hr_attention_arguments
     _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
-        "q", "k", "v", "o", "lse", "alibi_slopes", "q_offsets", "kv_offsets")]
+        "q", "k", "v", "o", "lse", "alibi_slopes", "q_offsets", "kv_offsets", "q_scales", "k_scales", "v_scales")]
 
 
 class Error(ctypes.Structure):
@@ -82,6 +86,16 @@ class Headroom:
         hardware = ctypes.create_string_buffer(1 << 16)  # hr_hardware is smaller
         self.call("hr_device_probe", self.device, None, None, hardware)
         return [self.library.hr_hardware_ceiling(hardware, kind, number) for kind, number in ((0, dtype), (1, 1))]
+
+    def rates_beside(self, path, dtype, threads):
+        """A function that measures both now."""
+        measure, rates = ctypes.CDLL(path).bench_ceiling_rates, (ctypes.c_double * 2)()
+
+        def both():
+            if measure(dtype, threads, rates) != 0:
+                sys.exit(f"{path}: no rates")
+            return list(rates)
+        return both
 
     def plan(self, q, k, v, o, causal, dtype, kernel):
         a = self.library.hr_attention_default()
@@ -150,12 +164,15 @@ def compare(headroom, options, rates, dim, length, causal, heads, budget_s):
     theirs = min(forms, key=lambda form: min(seconds(form) for _ in range(3))) if len(forms) > 1 else forms[0]
     theirs()
     errors = [error_of(x, q, k, v, causal, 24) for x in (o, out[0])]
-    pairs, end = [], time.perf_counter() + budget_s
+    pairs, end, measured = [], time.perf_counter() + budget_s, [rates()]
     while len(pairs) < options.pairs or (time.perf_counter() < end and len(pairs) < 99):
         pairs.append((seconds(ours), seconds(theirs)))
+        if len(pairs) % 4 == 0:
+            measured.append(rates())
+    measured.append(rates())
     own, other = (statistics.median(times) for times in zip(*pairs))
     entries = q_heads * (length * (length + 1) // 2 if causal else length * length)
-    flops, products, exponentials = 4 * dim * entries, *rates
+    flops, (products, exponentials) = 4 * dim * entries, [statistics.median(rate) for rate in zip(*measured)]
     times = (4 * dim * entries / products, entries / exponentials)
     kernel = headroom.library.hr_plan_kernel(plan).decode()
     headroom.library.hr_plan_free(plan)
@@ -163,6 +180,7 @@ def compare(headroom, options, rates, dim, length, causal, heads, budget_s):
                heads="/".join(map(str, heads)), kernel=kernel, headroom_ms=own * 1e3, torch_ms=other * 1e3,
                ratio=statistics.median(b / a for a, b in pairs), pairs=len(pairs), headroom_gflops=flops / own * 1e-9,
                torch_gflops=flops / other * 1e-9, share_of_sum=sum(times) / own, share_of_either=max(times) / own,
+               torch_share_of_sum=sum(times) / other, gemm_gflops=products * 1e-9, exponentials_g=exponentials * 1e-9,
                headroom_error=errors[0], torch_error=errors[1])
     return row, errors[0] <= allowed
 
@@ -175,13 +193,15 @@ def show(row, markdown):
     causal = "causal" if row["causal"] else "all"
     cells = [str(row["dim"]), str(row["length"]), causal, row["heads"], f"{row['headroom_ms']:.2f}",
              f"{row['torch_ms']:.2f}", f"{row['ratio']:.2f}", f"{row['headroom_gflops']:.0f}",
-             f"{row['torch_gflops']:.0f}", f"{row['share_of_sum']:.0%}", f"{row['share_of_either']:.0%}"]
+             f"{row['torch_gflops']:.0f}", f"{row['share_of_sum']:.0%}", f"{row['share_of_either']:.0%}",
+             f"{row['torch_share_of_sum']:.0%}"]
     print("| " + " | ".join(cells) + " |" if markdown else " ".join(x.rjust(9) for x in cells), flush=True)
 
 
-def summary(rows, options, rates):
+def summary(rows, options):
+    gemms, exponentials = (statistics.median(row[name] for row in rows) for name in ("gemm_gflops", "exponentials_g"))
     print(f"\n{options.dtype}, {options.threads} threads, {rows[0]['kernel']}, PyTorch {torch.__version__}, "
-          f"{datetime.date.today()}: products {rates[0] * 1e-9:.0f} GFLOP/s, exponentials {rates[1] * 1e-9:.2f} G/s")
+          f"{datetime.date.today()}: GEMMs {gemms:.0f} GFLOP/s, exponentials {exponentials:.2f} G/s")
     ratios = [row["ratio"] for row in rows]
     print(f"times PyTorch's speed: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
     long = [row["share_of_sum"] for row in rows if row["dim"] == 128 and row["length"] >= 1024]
@@ -203,13 +223,21 @@ def main():
     parser.add_argument("--kernel", type=str.encode, help="a name of `headroom kernels`; default: the best")
     parser.add_argument("--minutes", type=float, default=5, help="for the whole grid, about")
     parser.add_argument("--pairs", type=int, default=5, help="at least, for each point")
+    parser.add_argument("--rates", help="libceiling_rates.so, measures the bounds beside each call")
     parser.add_argument("--output", help="CSV")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     headroom = Headroom(options.library, options.threads)
-    rates = headroom.ceilings(FORMATS[options.dtype][0])
+    number = FORMATS[options.dtype][0]
+    if options.rates:
+        rates = headroom.rates_beside(options.rates, number, options.threads)
+    else:
+        once = headroom.ceilings(number)
+
+        def rates():
+            return once
     dims, lengths = ([int(x) for x in text.split(",")] for text in (options.dims, options.lengths))
     masks = [mask == "causal" for mask in options.masks.split(",")]
     points = [(dim, length, causal, heads) for dim in dims for length in lengths for causal in masks
@@ -228,7 +256,7 @@ def main():
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
-    summary(rows, options, rates)
+    summary(rows, options)
     return 0 if right else 1
 
 
