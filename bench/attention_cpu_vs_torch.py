@@ -35,9 +35,9 @@ import torch.nn.functional as F
 
 FORMATS = {"fp32": (1, torch.float32, 2e-5), "bf16": (4, torch.bfloat16, 2e-2)}
 PAUSE_S = 0.012
-COLUMNS = ["dtype", "threads", "dim", "length", "causal", "heads", "kernel", "headroom_ms", "torch_ms", "ratio", "pairs",
-           "headroom_gflops", "torch_gflops", "share_of_sum", "share_of_either", "torch_share_of_sum", "gemm_gflops",
-           "exponentials_g", "headroom_error", "torch_error"]
+COLUMNS = ["kernel", "dtype", "threads", "head_dim", "length", "causal", "q_heads", "k_heads", "v_heads", "headroom_ms",
+           "torch_ms", "ratio", "pairs", "headroom_gflops", "torch_gflops", "of_sum_bound", "of_larger_bound",
+           "torch_of_sum_bound", "gemm_gflops", "exponentials_g", "headroom_error", "torch_error"]
 
 
 class Strides(ctypes.Structure):
@@ -176,11 +176,11 @@ def compare(headroom, options, rates, dim, length, causal, heads, budget_s):
     times = (4 * dim * entries / products, entries / exponentials)
     kernel = headroom.library.hr_plan_kernel(plan).decode()
     headroom.library.hr_plan_free(plan)
-    row = dict(dtype=options.dtype, threads=options.threads, dim=dim, length=length, causal=int(causal),
-               heads="/".join(map(str, heads)), kernel=kernel, headroom_ms=own * 1e3, torch_ms=other * 1e3,
+    row = dict(kernel=kernel, dtype=options.dtype, threads=options.threads, head_dim=dim, length=length, causal=int(causal),
+               q_heads=q_heads, k_heads=k_heads, v_heads=v_heads, headroom_ms=own * 1e3, torch_ms=other * 1e3,
                ratio=statistics.median(b / a for a, b in pairs), pairs=len(pairs), headroom_gflops=flops / own * 1e-9,
-               torch_gflops=flops / other * 1e-9, share_of_sum=sum(times) / own, share_of_either=max(times) / own,
-               torch_share_of_sum=sum(times) / other, gemm_gflops=products * 1e-9, exponentials_g=exponentials * 1e-9,
+               torch_gflops=flops / other * 1e-9, of_sum_bound=sum(times) / own, of_larger_bound=max(times) / own,
+               torch_of_sum_bound=sum(times) / other, gemm_gflops=products * 1e-9, exponentials_g=exponentials * 1e-9,
                headroom_error=errors[0], torch_error=errors[1])
     return row, errors[0] <= allowed
 
@@ -189,12 +189,16 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(math.log(x) for x in values))
 
 
+def heads_of(row):
+    return "/".join(str(row[name]) for name in ("q_heads", "k_heads", "v_heads"))
+
+
 def show(row, markdown):
     causal = "causal" if row["causal"] else "all"
-    cells = [str(row["dim"]), str(row["length"]), causal, row["heads"], f"{row['headroom_ms']:.2f}",
+    cells = [str(row["head_dim"]), str(row["length"]), causal, heads_of(row), f"{row['headroom_ms']:.2f}",
              f"{row['torch_ms']:.2f}", f"{row['ratio']:.2f}", f"{row['headroom_gflops']:.0f}",
-             f"{row['torch_gflops']:.0f}", f"{row['share_of_sum']:.0%}", f"{row['share_of_either']:.0%}",
-             f"{row['torch_share_of_sum']:.0%}"]
+             f"{row['torch_gflops']:.0f}", f"{row['of_sum_bound']:.0%}", f"{row['of_larger_bound']:.0%}",
+             f"{row['torch_of_sum_bound']:.0%}"]
     print("| " + " | ".join(cells) + " |" if markdown else " ".join(x.rjust(9) for x in cells), flush=True)
 
 
@@ -204,11 +208,11 @@ def summary(rows, options):
           f"{datetime.date.today()}: GEMMs {gemms:.0f} GFLOP/s, exponentials {exponentials:.2f} G/s")
     ratios = [row["ratio"] for row in rows]
     print(f"times PyTorch's speed: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
-    long = [row["share_of_sum"] for row in rows if row["dim"] == 128 and row["length"] >= 1024]
+    long = [row["of_sum_bound"] for row in rows if row["head_dim"] == 128 and row["length"] >= 1024]
     if long:
         print(f"share of the sum bound at dim 128, length 1024 and up: {min(long):.0%} to {max(long):.0%}")
-    for heads in sorted({row["heads"] for row in rows}):
-        speeds = [row["headroom_gflops"] for row in rows if row["heads"] == heads]
+    for heads in sorted({heads_of(row) for row in rows}):
+        speeds = [row["headroom_gflops"] for row in rows if heads_of(row) == heads]
         print(f"heads {heads}: {geometric_mean(speeds):.0f} GFLOP/s in the geometric mean")
 
 
@@ -255,7 +259,8 @@ def main():
         with open(options.output, "w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows({name: f"{value:.5g}" if isinstance(value, float) else value for name, value in row.items()}
+                             for row in rows)
     summary(rows, options)
     return 0 if right else 1
 
