@@ -26,6 +26,7 @@ import csv
 import ctypes
 import datetime
 import math
+import os
 import statistics
 import sys
 import time
@@ -247,20 +248,18 @@ def main():
     points = [(dim, length, causal, heads) for dim in dims for length in lengths for causal in masks
               for heads in ((12 if dim == 64 else 16,) * 3, (32, 8, 8), (32, 4, 16))]
     rows, right = [], True
-    with torch.no_grad():
+    with torch.no_grad(), open(options.output or os.devnull, "w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
         for point in points:
             row, good = compare(headroom, options, rates, *point, options.minutes * 60 / len(points))
             rows.append(row)
+            writer.writerow({name: f"{value:.5g}" if isinstance(value, float) else value for name, value in row.items()})
+            file.flush()  # a run may be cut off
             right = right and good
             show(row, options.markdown)
             if not good:
                 print(f"wrong: off by {row['headroom_error']}")
-    if options.output:
-        with open(options.output, "w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows({name: f"{value:.5g}" if isinstance(value, float) else value for name, value in row.items()}
-                             for row in rows)
     summary(rows, options)
     return 0 if right else 1
 

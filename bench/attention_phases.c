@@ -176,6 +176,8 @@ static void measure(bench *b)
 {
   static double ns[PHASES][TURNS], share[PHASES][TURNS], rates[2][TURNS];
   float sink = 0;
+  if (b->set->version->enter)
+    b->set->version->enter();
   for (int i = 0; i < PHASES; i++)
     run(b, ALL);
   for (int turn = 0; turn < TURNS; turn++) {
