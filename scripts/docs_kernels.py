@@ -385,25 +385,73 @@ def three(value):
 AMX = "xeon-amx/attention_cpu_vs_torch.csv"
 
 
-def amx_table(kernel):
-    """Times as fast as PyTorch by heads, with the range of rates, and of shares of the sum bound where the rows have it."""
-    found = rows(AMX, kernel=kernel)
-    bounded = all(row.of_sum_bound != "" for row in found)
-    lines = []
+def percents(values):
+    return f"{min(values):.0f}–{max(values):.0f}%"
+
+
+def amx_table(kernel, of="the sum bound"):
+    """Times as fast as PyTorch by heads, with the range of rates, and of shares of the sum bound or "the GEMM loop"."""
+    def shares(some, whose):
+        if of == "the sum bound":
+            return percents([100 * row[f"{whose}of_sum_bound"] for row in some])
+        return percents([100 * row[f"{whose or 'headroom_'}gflops"] / row.gemm_gflops for row in some])
+
+    lines, found = [], rows(AMX, kernel=kernel)
     for dim, length, causal in sorted({(row.head_dim, row.length, row.causal) for row in found}):
-        some = rows(AMX, kernel=kernel, head_dim=dim, length=length, causal=causal)
+        some = [Numbers(row) for row in rows(AMX, kernel=kernel, head_dim=dim, length=length, causal=causal)]
         equal, grouped, diff = ([row.ratio for row in some if (row.k_heads, row.v_heads) == heads] for heads in
                                 ((some[0].q_heads, some[0].q_heads), (8, 8), (4, 16)))
-        rates, shares = [row.headroom_gflops for row in some], [100 * row.of_sum_bound for row in some if bounded]
+        rates = [row.headroom_gflops for row in some]
         lines.append([dim, length, "causal" if causal else "all", *(f"{ratio[0]:.2f}" for ratio in (equal, grouped, diff)),
-                      f"{min(rates):.0f}–{max(rates):.0f}", *([f"{min(shares):.0f}–{max(shares):.0f}%"] if bounded else [])])
-    head = ["head size", "length", "mask", "equal heads", "32/8/8", "32/4/16", "GFLOP/s"]
-    return table(head + (["of the sum bound"] if bounded else []), lines)
+                      f"{min(rates):.0f}–{max(rates):.0f}", shares(some, ""), shares(some, "torch_")])
+    return table(["head size", "length", "mask", "equal heads", "32/8/8", "32/4/16", "GFLOP/s", f"of {of}", "PyTorch"], lines)
 
 
-def amx_sum(kernel):
-    ratios = [row.ratio for row in rows(AMX, kernel=kernel)]
+class Numbers(dict):
+    """A row whose cells are numbers where they can be, as items and as members."""
+
+    def __init__(self, row):
+        super().__init__({name: getattr(row, name) for name in row})
+        self.__dict__ = self
+
+
+def amx_sum(kernel, **wanted):
+    ratios = [row.ratio for row in rows(AMX, kernel=kernel, **wanted)]
     return f"{mean(ratios):.2f} over {len(ratios)} calls | {min(ratios):.2f}"
+
+
+def amx_gemm_share(kernel, whose, **wanted):
+    """Median share of the GEMM loop's rate, in percent, of "headroom" or "torch"."""
+    found = rows(AMX, kernel=kernel, **wanted)
+    return statistics.median(100 * getattr(row, f"{whose}_gflops") / row.gemm_gflops for row in found)
+
+
+def amx_sum_share(kernel, **wanted):
+    """Median share of the sum bound, in percent."""
+    return statistics.median(100 * row.of_sum_bound for row in rows(AMX, kernel=kernel, **wanted))
+
+
+PHASES = "xeon-amx/attention-phases.csv"
+PHASE_NAMES = {"pack Q": "Q packed", "pack K": "K packed", "pack V": "V packed", "scores": "scores", "weights": "weights",
+               "P V": "P V", "O finished": "O finished", "steps as run": "steps as the kernel runs them", "all": "all"}
+
+
+def phases_table(kernel, *columns):
+    """Times of the phases, ns a score, and their share of the bound where there is one. A column is (title, dim, keys, row)."""
+    found = [{row.phase: row for row in rows(PHASES, kernel=kernel, head_dim=dim, keys=keys, row_elements=row)}
+             for _, dim, keys, row in columns]
+    lines = []
+    for phase, name in PHASE_NAMES.items():
+        cells = [by[phase] for by in found]
+        lines.append([name, *(f"{row.ns_per_score:.3f}" + (f" ({100 * row.of_bound:.0f}%)" if row.of_bound else "")
+                              for row in cells)])
+    return table(["ns a score (share of the bound)", *(title for title, *_ in columns)], lines)
+
+
+def phases_sum(kernel, dim, keys, row):
+    """What scores, weights and P V take alone, over what steps take as the kernel runs them, in percent."""
+    found = {r.phase: r.ns_per_score for r in rows(PHASES, kernel=kernel, head_dim=dim, keys=keys, row_elements=row)}
+    return 100 * (found["scores"] + found["weights"] + found["P V"]) / found["steps as run"]
 
 
 CORES_FORWARD = "epyc-zen5/attention-forward.csv"

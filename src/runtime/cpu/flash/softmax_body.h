@@ -108,13 +108,13 @@ static inline void update_max(const hr_flash_step *step, int row, bool plain, co
   store_words(step->base + row, base, rows);
 }
 
-/* Weights and their sum. Vectors without a visible key are not read: their weights are 0. */
-static inline void compute_weights(const hr_flash_step *step, int row, visible_range k)
+/* Weights and their sum of `keys` keys. Vectors without a visible key are not read: their weights are 0. */
+static inline __attribute__((always_inline)) void compute_weights(const hr_flash_step *step, int row, visible_range k,
+                                                                  const int keys)
 {
   const float *s = step->s + row * STEP;
   weight *weights = WEIGHTS(step) + row * STEP;
   float *sums = step->total + row * HR_FLASH_LANES_MAX;
-  const int keys = step->keys;
   simd_f32 scale = simd_set1(step->scores->to_log2), add = simd_set1(step->shift[row]), none = simd_set1(0);
   simd_f32 total = simd_load(sums) * simd_set1(step->factor[row]), other = none;
   int j = 0;
@@ -143,6 +143,10 @@ static inline void softmax(const hr_flash_step *step, const row_lanes *most)
   const bool plain = is_plain(step);
   for (int row = 0; row < step->rows; row += SIMD_LANES)
     update_max(step, row, plain, most);
-  for (int row = 0; row < step->rows; row++)
-    compute_weights(step, row, plain ? (visible_range){0, step->keys, 0, step->keys} : visible_keys(step, row));
+  if (plain && step->keys == STEP) /* with constants the loops have no ends to handle */
+    for (int row = 0; row < step->rows; row++)
+      compute_weights(step, row, (visible_range){0, STEP, 0, STEP}, STEP);
+  else
+    for (int row = 0; row < step->rows; row++)
+      compute_weights(step, row, visible_keys(step, row), step->keys);
 }
