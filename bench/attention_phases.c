@@ -3,8 +3,8 @@
  * beside the rates of the ceiling loops of its GEMMs and exponentials. CSV, a line per phase.
  *   attention_phases KERNEL [DIM] [KEYS] [ROW_ELEMENTS]
  * ROW_ELEMENTS is the distance between rows of Q, K, V and O: DIM is [batch, heads, length, dim], 16 · DIM interleaves
- * 16 heads. One thread, no mask; the item is the one that the kernel would take for 16 heads of KEYS queries. Phases are
- * interleaved, times are of the processor, medians; a share is formed with the rates of the loops beside it. */
+ * 16 heads. One thread, no mask; the item is the one that the kernel would take for 16 heads of KEYS queries. Phases
+ * are interleaved, times are of the processor, medians; a share is formed with the rates of the loops beside it. */
 #include "attention_phases.h"
 
 #include "base/error.h"

@@ -2,12 +2,12 @@
 /* Measures attention and decode calls of a list, with cold caches, for the forms of predictions.
  *
  *   attention_points DEVICE SECONDS FILE.csv WORKERS > ROWS.csv
- *   attention_points draw SEED COUNT DEVICE-FILE > FILE.csv   the points of `headroom validate --kinds attention,decode`
+ *   attention_points draw SEED COUNT DEVICE-FILE > FILE.csv  the points of `headroom validate --kinds attention,decode`
  *
- * A line of the list: kind (attention or decode), dtype, batch, q_len, kv_len, q_heads, k_heads, v_heads, qk_dim, v_dim,
- * causal, window, page (tokens; 0: contiguous), latent. The output adds the times, the kernel's configuration and the
- * clock. No point is begun after SECONDS. WORKERS processes compile kernels ahead. Results are not compared with the
- * reference: the tests do that. */
+ * A line of the list: kind (attention or decode), dtype, batch, q_len, kv_len, q_heads, k_heads, v_heads,
+ * qk_dim, v_dim, causal, window, page (tokens; 0: contiguous), latent. The output adds the times, the kernel's
+ * configuration and the clock. No point is begun after SECONDS. WORKERS processes compile kernels ahead.
+ * Results are not compared with the reference: the tests do that. */
 #include <headroom/headroom.h>
 
 #include <inttypes.h>

@@ -32,8 +32,8 @@ static inline size_t count_architectures(const hr_nvrtc *nvrtc)
   return 100 * nvrtc->major + nvrtc->minor < 1208 ? 2 : 3;
 }
 
-/** Compiles a program, or takes it from the folder that HEADROOM_TEST_PROGRAMS names: a key there has the whole text of a
- *  program, its options and NVRTC's version. */
+/** Compiles a program, or takes it from the folder that HEADROOM_TEST_PROGRAMS names: a key there has the whole text of
+ *  a program, its options and NVRTC's version. */
 static inline void build(const hr_nvrtc *nvrtc, const char *source, const char *architecture, hr_dtype dtype,
                          const char *defines)
 {
