@@ -92,6 +92,7 @@ if [ -n "$long" ]; then
   check browser env HEADROOM_TEST=whole ctest --preset debug -L browser
   check hardened hardened
   check torture env HEADROOM_TEST=whole ctest --preset debug -R '^cli_torture'
+  check leaks env HEADROOM_TEST=whole ctest --preset asan -R '^cli_torture'
   check tidy scripts/tidy.sh
   check valgrind tests/structure/valgrind.sh build/debug
   if [ "$(uname -m)" = x86_64 ]; then

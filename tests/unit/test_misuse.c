@@ -13,9 +13,19 @@
 /* The next of a fixed series of extreme sizes. */
 static int64_t extreme(uint64_t *random)
 {
-  static const int64_t values[] = {
-      INT64_MIN,        INT64_MIN + 1, -1,       0, 1, 3, (int64_t)1 << 31, (int64_t)1 << 40,
-      (int64_t)1 << 62, INT64_MAX - 1, INT64_MAX};
+  static const int64_t values[] = {INT64_MIN,
+                                   INT64_MIN + 1,
+                                   -1,
+                                   0,
+                                   1,
+                                   3,
+                                   (int64_t)1 << 31,
+                                   (int64_t)1 << 32,
+                                   ((int64_t)1 << 32) + 1,
+                                   (int64_t)1 << 40,
+                                   (int64_t)1 << 62,
+                                   INT64_MAX - 1,
+                                   INT64_MAX};
   *random = *random * UINT64_C(6364136223846793005) + 1442695040888963407u; /* Knuth, MMIX */
   return values[(*random >> 33) % (sizeof values / sizeof *values)];
 }
