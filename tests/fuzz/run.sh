@@ -32,7 +32,7 @@ about() { # TARGET
   case $1 in
   hardware) inputs=hardware data=data/hardware ;;
   sweep) inputs=sweep data=data/sweeps ;;
-  results | safetensors | tables | figure) inputs=$1 data= ;;
+  results | safetensors | tables | figure | journal) inputs=$1 data= ;;
   html) inputs=tables data= ;;
   store) inputs=store data= longest=32768 ;;
   esac
