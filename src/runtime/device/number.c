@@ -225,11 +225,22 @@ static uint64_t mix(uint64_t counter)
 }
 
 /* 25 random bits including the sign: exact in a float, so that every dtype rounds the same number. */
-static float uniform(uint64_t key, size_t index)
+static float uniform(uint32_t half)
 {
-  uint64_t bits = mix(key + index / 2);
-  int32_t half = (int32_t)(index % 2 ? bits >> 32 : bits & 0xFFFFFFFFu);
-  return (float)(half >> 7) * 0x1p-24f;
+  return (float)((int32_t)half >> 7) * 0x1p-24f;
+}
+
+/* Elements first … first + count − 1. */
+static void make_uniform(uint64_t key, size_t first, size_t count, float *values)
+{
+  for (size_t i = 0; i < count;) {
+    size_t index = first + i;
+    uint64_t bits = mix(key + index / 2);
+    if (index % 2 == 0)
+      values[i++] = uniform((uint32_t)bits);
+    if (i < count)
+      values[i++] = uniform((uint32_t)(bits >> 32));
+  }
 }
 
 uint64_t hr_numbers_key(uint64_t seed)
@@ -240,8 +251,10 @@ uint64_t hr_numbers_key(uint64_t seed)
 void hr_numbers_uniform(hr_dtype dtype, uint64_t seed, size_t first, size_t count, void *to)
 {
   uint64_t key = hr_numbers_key(seed);
-  for (size_t i = 0; i < count; i++) {
-    float value = uniform(key, first + i);
-    hr_floats_store(dtype, to, i, 1, &value);
+  float values[256];
+  for (size_t i = 0, some; i < count; i += some) {
+    some = count - i < sizeof values / sizeof *values ? count - i : sizeof values / sizeof *values;
+    make_uniform(key, first + i, some, values);
+    hr_floats_store(dtype, to, i, some, values);
   }
 }
