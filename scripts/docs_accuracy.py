@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of each device in docs/prediction.md (docs_numbers.py): the errors of its predictions on rows that no figure was fitted to."""
 import csv
+import functools
 import tempfile
 import zlib
 
@@ -33,10 +34,14 @@ def attention_held_out(row):
     return zlib.crc32(repr(shape).encode()) % 4 == 0
 
 
-def predicted_rows(device, name, options, wanted):
+@functools.lru_cache(maxsize=None)
+def published(name):
     with open(RESULTS / "published" / name, encoding="utf-8") as file:
-        reader = csv.DictReader(line for line in file if not line.startswith("#"))
-        chosen = [row for row in reader if row["device"] == device and wanted(row)]
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def predicted_rows(device, name, options, wanted):
+    chosen = [row for row in published(name) if row["device"] == device and wanted(row)]
     if not chosen:
         return []
     with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8", newline="") as file:
