@@ -85,7 +85,7 @@ if [ -n "$long" ]; then
     check sysroots scripts/sysroot.sh build/sysroot-debian11 amd64 bullseye
     suite portable-debian11
   fi
-  check sanitized env HEADROOM_TEST=whole ctest --preset asan -R '^(test_(attention|rowwise|decode|properties)|fuzz_|cli_(options|examples|sweep|behaviour|golden)$)' -j "$jobs"
+  check sanitized env HEADROOM_TEST=whole ctest --preset asan -R '^(test_(attention|rowwise|decode|properties)|fuzz_|cli_(options|examples|sweep|behaviour|golden|places|plot)$)' -j "$jobs"
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
   check faults env HEADROOM_TEST=whole ctest --preset debug -L faults

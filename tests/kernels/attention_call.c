@@ -419,6 +419,12 @@ double attention_result(const attention_call *c, int64_t row, int64_t head, int6
   return hr_number_load(hr_attention_output_dtype(&c->a), c->arrays[ARRAY_O].host, place(c, ARRAY_O, row, head, d));
 }
 
+void attention_results(const attention_call *c, int64_t row, int64_t head, double *values)
+{
+  hr_numbers_load(hr_attention_output_dtype(&c->a), c->arrays[ARRAY_O].host, place(c, ARRAY_O, row, head, 0),
+                  (size_t)c->a.v_dim, values);
+}
+
 double attention_lse(const attention_call *c, int64_t batch, int64_t query, int64_t head)
 {
   const hr_attention *a = &c->a;

@@ -89,6 +89,9 @@ attention_place attention_place_of(const attention_call *call, int64_t batch);
 double attention_result(const attention_call *call, int64_t row, int64_t head, int64_t d);
 double attention_lse(const attention_call *call, int64_t batch, int64_t query, int64_t head);
 
+/** O[row][head], v_dim values. */
+void attention_results(const attention_call *call, int64_t row, int64_t head, double *values);
+
 /** Describes the call, for messages. */
 const char *attention_words(const attention_call *call, char text[512]);
 

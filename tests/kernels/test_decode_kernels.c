@@ -216,15 +216,17 @@ static void every_kernel_that_takes_scales_agrees_with_attention(void **state)
 
 static void check_latent(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  static const int64_t sizes[][3] = {{16, 576, 512}, {128, 576, 512}, {5, 40, 24}};
+  static const int64_t sizes[][3] = {{5, 40, 24}, {16, 576, 512}, {128, 576, 512}};
   for (int64_t i = 0; i < LENGTH(sizes); i++) {
+    if (!test_takes(i))
+      continue;
     decode_setup setup =
         plain_call((const int64_t[]){sizes[i][0], 1, 1}, (const int64_t[]){sizes[i][1], sizes[i][2]}, 150, dtype);
     setup.d.latent = true;
     setup.d.batch = 2;
-    setup.d.q_len = i == 1 ? 1 : 2;
-    set_format(&setup, i == 2 ? 1 + (int64_t)dtype : 0);
-    set_pages(&setup, i == 2 ? 0 : 64);
+    setup.d.q_len = i == 2 ? 1 : 2;
+    set_format(&setup, i == 0 ? 1 + (int64_t)dtype : 0);
+    set_pages(&setup, i == 0 ? 0 : 64);
     decode_try(device, kernel, &setup, MULTIPLY_ADDS);
   }
 }
