@@ -289,9 +289,8 @@ int main(int argc, char **argv)
   if (!hr_isa_has(&hr_cpu_of(device)->isa, b.set->gemm_needs) || !b.gemm || !b.exp) {
     fprintf(stderr, "attention_phases: this processor lacks %s\n", b.set->gemm_needs);
   } else if (prepare(&b) == 0) {
-    printf(
-        "kernel,dtype,head_dim,keys,rows,row_elements,phase,ns_per_score,low,high,gflops_of_loop,exponentials_of_loop,"
-        "of_bound\n");
+    printf("kernel,dtype,head_dim,kv_len,rows,row_elements,phase,ns_per_score,low,high,"
+           "gflops_of_loop,exponentials_of_loop,of_bound\n");
     unsigned before = hr_cpu_flush_denormals();
     measure(&b);
     hr_cpu_restore_denormals(before);

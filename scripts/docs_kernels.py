@@ -402,7 +402,7 @@ def amx_table(kernel, of="the sum bound"):
         equal, grouped, diff = ([row.ratio for row in some if (row.k_heads, row.v_heads) == heads] for heads in
                                 ((some[0].q_heads, some[0].q_heads), (8, 8), (4, 16)))
         rates = [row.headroom_gflops for row in some]
-        lines.append([dim, length, "causal" if causal else "all", *(f"{ratio[0]:.2f}" for ratio in (equal, grouped, diff)),
+        lines.append([dim, length, "causal" if causal else "all", *(f"{ratio[0]:.2f}" if ratio else "–" for ratio in (equal, grouped, diff)),
                       f"{min(rates):.0f}–{max(rates):.0f}", shares(some, ""), shares(some, "torch_")])
     return table(["head size", "length", "mask", "equal heads", "32/8/8", "32/4/16", "GFLOP/s", f"of {of}", "PyTorch"], lines)
 
@@ -423,12 +423,49 @@ def amx_sum(kernel, **wanted):
 def amx_gemm_share(kernel, whose, **wanted):
     """Median share of the GEMM loop's rate, in percent, of "headroom" or "torch"."""
     found = rows(AMX, kernel=kernel, **wanted)
-    return statistics.median(100 * getattr(row, f"{whose}_gflops") / row.gemm_gflops for row in found)
+    return median(100 * getattr(row, f"{whose}_gflops") / row.gemm_gflops for row in found)
 
 
 def amx_sum_share(kernel, **wanted):
     """Median share of the sum bound, in percent."""
-    return statistics.median(100 * row.of_sum_bound for row in rows(AMX, kernel=kernel, **wanted))
+    return median(100 * row.of_sum_bound for row in rows(AMX, kernel=kernel, **wanted))
+
+
+def cpu_summary():
+    lines = [["Xeon with AMX", f"{form}, `{kernel}`", *amx_sum(kernel).split(" | ")] for form, kernel in
+             (("bf16", "attention_flash_amx"), ("fp32", "attention_flash_avx512"), ("fp32 in AVX2", "attention_flash_avx2"))]
+    lines.append(["EPYC (Zen 5)", "fp32, `attention_flash_avx512`", "2.76 over 48 calls", "2.19"])
+    return table(["processor", "format, kernel", "times as fast as PyTorch, geometric mean", "least"], lines)
+
+
+def avx2_sentence():
+    """What share of the FMA loop's rate both reach, and so what the ratio could be."""
+    name = "attention_flash_avx2"
+    ours, theirs = ([[amx_gemm_share(name, whose, causal=causal, head_dim=dim) for dim in (64, 128)] for causal in (0, 1)]
+                    for whose in ("headroom", "torch"))
+    most = [100 / share for share in theirs[0]]
+    text = (f"Without a mask PyTorch reaches {theirs[0][0]:.0f}% of the FMA loop's rate at head size 64 and {theirs[0][1]:.0f}% "
+            f"at 128, Headroom {ours[0][0]:.0f}% and {ours[0][1]:.0f}% (medians); a kernel at the loop's rate, without "
+            f"softmax and packing, would be {most[0]:.2f} and {most[1]:.2f} times as fast as PyTorch. With a causal mask "
+            f"PyTorch, which multiplies masked blocks too, reaches {theirs[1][0]:.0f}% and {theirs[1][1]:.0f}%, Headroom "
+            f"{ours[1][0]:.0f}% and {ours[1][1]:.0f}%. The ratio is {amx_mean(name, 0)} without a mask and {amx_mean(name, 1)} "
+            "with it.")
+    return textwrap.fill(text, 120)
+
+
+def amx_mean(kernel, causal):
+    return f"{mean(row.ratio for row in rows(AMX, kernel=kernel, causal=causal)):.2f}"
+
+
+def heads_sentence(kernel):
+    """Rates per FLOP of grouped heads over those of equal heads, geometric means."""
+    def rate(dim, *heads):
+        return mean(row.headroom_gflops for row in rows(AMX, kernel=kernel, head_dim=dim) if (row.k_heads, row.v_heads) == heads)
+
+    grouped, diff = ([rate(dim, *heads) / rate(dim, equal, equal) for dim, equal in ((64, 12), (128, 16))]
+                     for heads in ((8, 8), (4, 16)))
+    return textwrap.fill(f"Per FLOP 32/8/8 is {grouped[0]:.2f} times as fast as equal heads at head size 64 and {grouped[1]:.2f} "
+                         f"at 128; 32/4/16 {diff[0]:.2f} and {diff[1]:.2f} times.", 120)
 
 
 PHASES = "xeon-amx/attention-phases.csv"
@@ -437,20 +474,22 @@ PHASE_NAMES = {"pack Q": "Q packed", "pack K": "K packed", "pack V": "V packed",
 
 
 def phases_table(kernel, *columns):
-    """Times of the phases, ns a score, and their share of the bound where there is one. A column is (title, dim, keys, row)."""
-    found = [{row.phase: row for row in rows(PHASES, kernel=kernel, head_dim=dim, keys=keys, row_elements=row)}
+    """Times of the phases, ns a score, and the share of the GEMM loop's rate. A column is (title, dim, keys, row)."""
+    found = [{row.phase: row for row in rows(PHASES, kernel=kernel, head_dim=dim, kv_len=keys, row_elements=row)}
              for _, dim, keys, row in columns]
-    lines = []
-    for phase, name in PHASE_NAMES.items():
-        cells = [by[phase] for by in found]
-        lines.append([name, *(f"{row.ns_per_score:.3f}" + (f" ({100 * row.of_bound:.0f}%)" if row.of_bound else "")
-                              for row in cells)])
-    return table(["ns a score (share of the bound)", *(title for title, *_ in columns)], lines)
+    gemms = {"scores": 2, "P V": 2, "steps as run": 4, "all": 4}  # FLOPs of a score for each element of a head
+
+    def text(row):
+        share = gemms.get(row.phase, 0) * row.head_dim / row.gflops_of_loop / row.ns_per_score
+        return f"{row.ns_per_score:.3f}" + (f" ({100 * share:.0f}%)" if share else "")
+
+    lines = [[name, *(text(by[phase]) for by in found)] for phase, name in PHASE_NAMES.items()]
+    return table(["ns a score (share of the GEMM loop's rate)", *(title for title, *_ in columns)], lines)
 
 
 def phases_sum(kernel, dim, keys, row):
     """What scores, weights and P V take alone, over what steps take as the kernel runs them, in percent."""
-    found = {r.phase: r.ns_per_score for r in rows(PHASES, kernel=kernel, head_dim=dim, keys=keys, row_elements=row)}
+    found = {r.phase: r.ns_per_score for r in rows(PHASES, kernel=kernel, head_dim=dim, kv_len=keys, row_elements=row)}
     return 100 * (found["scores"] + found["weights"] + found["P V"]) / found["steps as run"]
 
 

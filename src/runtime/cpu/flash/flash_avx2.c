@@ -4,9 +4,9 @@
  *   registers: 6 rows × 2 vectors of accumulators, 2 of K or V, 1 of Q or P broadcast: 15 of 16
  *   Q tile:    48 rows × 128 keys, 24 KiB of scores
  *
- * Bound: FMAs, about 126 GFLOP/s on a core of an AMD EPYC (Zen 5), two of 8 floats a cycle, November 2026. One thread,
- * head size 128, length 1024, other programs running: 103 to 109 GFLOP/s (84%). Log of what was tried:
- * docs/attention-cpu.md. */
+ * Bound: FMAs, two of 8 floats a cycle, and a weight's 12 instructions, 5 cycles for 8 keys. Intel Xeon (Sapphire
+ * Rapids family), November 2026, 2 threads, no mask: 87% of the FMA loop's rate at head size 128, 71% at 64; PyTorch
+ * 72% and 54%. Tables and the log of what was tried: docs/attention-cpu.md. */
 #define VERSION hr_flash_avx2
 #define PANEL 2
 #define PAIR 1
