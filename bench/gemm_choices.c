@@ -227,7 +227,8 @@ static hr_status sample_for(hr_runner *runner, double limit_ns, int64_t least, d
 static hr_status time_choice(hr_runner *runner, const hr_gemm *g, hr_median *median, int64_t *count, hr_error *error)
 {
   double samples[SAMPLES_MAX], first_ns;
-  hr_runner_regroup(runner, 1);
+  hr_runner_regroup(runner, 1); /* forgets the recording of the choice before */
+  runner->group = 1;            /* until hr_runner_choose_group() */
   HR_TRY(hr_runner_sample(runner, &first_ns, error));
   HR_TRY(hr_runner_sample(runner, &first_ns, error));
   HR_TRY(hr_runner_choose_group(runner, first_ns, error));

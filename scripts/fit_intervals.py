@@ -9,7 +9,7 @@ predicted time, the 4th and 96th percentile of measured over predicted (2nd and 
 fewer than 100 rows). Even rows are fitted, odd ones held out. Without
 arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv, latent.csv, experts.csv and
 gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv,
-h200/calibration.csv, h200/random.csv, h200/random-seed-7.csv and the misaligned
+h200/calibration.csv, h200/random.csv, h200/random-seed-7.csv, h200/choices-seed-102*.csv and the misaligned
 GEMMs of h200/figures-*.csv, whose aligned ones are of few forms; of the H100 h100/*.csv. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
 and a kind with fewer than 20 has no interval.
 Run it again after a change of what predictions are made of.
@@ -74,7 +74,8 @@ def usual_files(device):
     if device == "h200":  # whose own GEMMs have aligned sizes for the most part, so that they do not suffice alone
         files += [(RESULTS / "published/h200.csv", False), (RESULTS / "h200/products.csv", False),
                   (RESULTS / "h200/calibration.csv", False), (RESULTS / "h200/random.csv", False),
-                  (RESULTS / "h200/random-seed-7.csv", False)]
+                  (RESULTS / "h200/random-seed-7.csv", False), (RESULTS / "h200/choices-seed-102.csv", False),
+                  (RESULTS / "h200/choices-seed-102-held.csv", False)]
         files += [(path, False) for path in sorted((RESULTS / "h200").glob("figures-*.csv"))]
     if device == "h100-sxm":
         files += [(RESULTS / "h100/calibration.csv", False), (RESULTS / "h100/random-seed-12.csv", False)]

@@ -103,15 +103,39 @@ typedef struct hr_expert_cost {
   double moved_share;  /* of the bandwidth, at which tokens are copied to their experts and back */
 } hr_expert_cost;
 
-/** Cost of the kernels that compute misaligned GEMMs, which have tiles of their own. */
+/** Cost of the kernels that compute misaligned GEMMs, which have tiles of their own, several on a multiprocessor. The
+ *  clock is at its limit. */
 typedef struct hr_narrow_cost {
-  double launch_ns;    /* the shortest such GEMM; 0: as product_launch_ns */
-  double busy_ns;      /* added where every multiprocessor has a tile, else the busy share of it */
-  double step_ns;      /* added to a tile for each step along k */
-  double store;        /* times as long that the exposed store of a tile takes; 0: 1 */
-  double split_ns;     /* of splitting k; 0: as hr_hardware.split_ns */
-  double result_share; /* times the rate of plain GEMMs of which the result alone is misaligned; 0: 1 */
+  double launch_ns;  /* the shortest such GEMM; 0: as product_launch_ns */
+  double busy_ns;    /* added where every multiprocessor has a tile, else the busy share of it */
+  double wave_ns;    /* of a wave of tiles: pipelines fill and drain */
+  double latency_ns; /* of a wave, for each step along k */
+  double tail_ns;    /* of a wave whose last step is not a whole one */
+  double tile_ns;    /* of a tile */
+  double step_ns;    /* of a tile, for each step along k */
+  double row_ns; /* the same for each row or column of an operand that is contiguous along k, over the tile's share */
+  double column_ns;     /* the same of an operand that is contiguous along m or n */
+  double aligned;       /* times as long for operands aligned to 16 bytes; 0: 1 */
+  double store;         /* times as long that the exposed store of a tile takes; 0: 1 */
+  double aligned_store; /* the same of a result aligned to 16 bytes; 0: as store */
+  double split_ns;      /* of splitting k; 0: as hr_hardware.split_ns */
+  double part_ns;       /* of each split of k */
 } hr_narrow_cost;
+
+/** Cost of a library's kernels for aligned GEMMs of 16 bits, which have many tiles, load them by TMA, and share loads
+ *  in clusters. In ns at the clock of large GEMMs. */
+typedef struct hr_wide_cost {
+  double launch_ns;                 /* the shortest such GEMM; 0: this cost is not known, hr_hardware.tiles are used */
+  double busy_ns;                   /* added where every multiprocessor has a tile, else the busy share of it */
+  double tile_ns;                   /* of a tile: its pipeline fills and drains */
+  double step_ns;                   /* of a tile, for each step along k */
+  double matrix_share;              /* times the library's rate that the arithmetic of a tile reaches; 0: 1 */
+  double load_bytes_per_ns;         /* of tiles, into one multiprocessor; the longer of loads and arithmetic counts */
+  double multicast;                 /* part of the loads that thread blocks of a cluster share; 0 … 1 */
+  double load_16, load_32, load_64; /* times as long that rows aligned to 16, 32 and 64 bytes take; 0: 1 */
+  double store;                     /* part of the time to write a tile that compute does not hide */
+  double split_ns;                  /* of splitting k */
+} hr_wide_cost;
 
 /** Cost of 8 bit GEMMs whose activations are rounded by a kernel of its own, as in eager mode. */
 typedef struct hr_rounding_cost {
@@ -263,8 +287,10 @@ typedef struct hr_hardware {
    * these run in `tiles`, slowed down by their alignment class. */
   hr_narrow_cost narrow, odd;
   size_t narrow_tile_count, odd_tile_count;
-  hr_tile narrow_tiles[HR_TILES_MAX], odd_tiles[HR_TILES_MAX]; /* shares of the rate of the best aligned GEMM */
+  hr_tile narrow_tiles[HR_TILES_MAX], odd_tiles[HR_TILES_MAX];   /* shares of the speed of the fastest, for its edge */
+  int64_t narrow_blocks[HR_TILES_MAX], odd_blocks[HR_TILES_MAX]; /* of each, that a multiprocessor runs at once; 0: 1 */
   int64_t odd_split_bytes; /* as narrow_split_bytes, of alignments of less than 4 bytes; 0: narrow_split_bytes */
+  hr_wide_cost wide;       /* kernels for aligned GEMMs of 16 bits; launch_ns 0: as other formats */
   bool vector_formats[HR_DTYPE_COUNT]; /* formats that the matrix units do not compute: alignment costs nothing */
   size_t vector_tile_count;            /* 0: as tiles */
   hr_tile vector_tiles[HR_TILES_MAX];  /* of the vector formats */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Predicted GEMMs whose rows are aligned to a part of a sector, or whose operands are misaligned. */
+#include "analysis/predict/narrow_choice.h"
 #include "test.h"
 
 #include <headroom/predict.h>
@@ -117,20 +118,43 @@ static void columns_of_vectors_are_read_at_the_full_rate(void **state)
   assert_true(odd.memory_ns > 2 * aligned.memory_ns);
 }
 
-/* 100 tiles of 128 × 128 for 100 slots: 2·128·128·499 operations take 16351 ns at the full rate, four times as long at
- * 0.25 of it, and 2 ns more for each of 499 steps. */
+/* Kernels for odd operands: tiles of 128 × 128, two on a multiprocessor, 32 elements of k a step. */
+static hr_hardware with_odd_kernels(void)
+{
+  hr_hardware hardware = toy();
+  hardware.narrow_k_bytes = 64;
+  hardware.odd_tile_count = 1;
+  hardware.odd_tiles[0] = (hr_tile){128, 128, 0.5};
+  hardware.odd_blocks[0] = 2;
+  hardware.odd = (hr_narrow_cost){.launch_ns = 5000,
+                                  .busy_ns = 1000,
+                                  .wave_ns = 100,
+                                  .latency_ns = 3000,
+                                  .tail_ns = 50,
+                                  .tile_ns = 10,
+                                  .step_ns = 20,
+                                  .row_ns = 0.5,
+                                  .column_ns = 0.25,
+                                  .aligned = 2,
+                                  .store = 3,
+                                  .aligned_store = 1};
+  return hardware;
+}
+
+/* A is contiguous along k, B along n and aligned: 128 · 0.5 + 2 · 128 · 0.25 = 128 ns at half of the speed for each of
+ * 16 steps, and 20. A wave waits 3000 ns for each step, 100 for its pipelines and 50 for the last step, which is not a
+ * whole one. */
 static void odd_operands_have_kernels_of_their_own(void **state)
 {
   (void)state;
-  hr_hardware hardware = toy();
-  hardware.odd_tile_count = 1;
-  hardware.odd_tiles[0] = (hr_tile){128, 128, 0.25};
-  hardware.odd = (hr_narrow_cost){.launch_ns = 5000, .busy_ns = 1000, .step_ns = 2, .store = 3, .result_share = 0.5};
-  hr_prediction p = predict(&hardware, 1280, 1280, 499, 1);
-  double full_ns = 2 * 128 * 128 * 499e-3, odd_ns = 4 * full_ns + 2 * 499;
+  hr_hardware hardware = with_odd_kernels();
+  hr_prediction p = predict(&hardware, 1280, 1280, 499, 1); /* 100 tiles for 100 multiprocessors */
+  double full_ns = 2 * 128 * 128 * 512e-3, tile_ns = 16 * (256 + 20) + 10, wave_ns = 16 * 3000 + 100 + 50;
   assert_true(p.tile_m == 128 && p.tile_n == 128 && p.waves == 1);
-  assert_near(p.alignment_loss, 1 - full_ns / odd_ns);
+  assert_near(p.alignment_loss, 1 - full_ns / (tile_ns + wave_ns));
   assert_near(p.launch_ns, 6000);
+  p = predict(&hardware, 2560, 1280, 499, 1); /* two tiles on each, which wait together */
+  assert_near(p.alignment_loss, 1 - 2 * full_ns / (2 * tile_ns + wave_ns));
   assert_near(predict(&hardware, 640, 1280, 499, 1).launch_ns, 5500); /* half of the slots have a tile */
   assert_true(predict(&hardware, 1280, 1280, 512, 1).launch_ns == 0);
   p = predict(&hardware, 1280, 1280, 498, 1); /* of 4 bytes: another kernel, of which nothing is known */
@@ -140,26 +164,117 @@ static void odd_operands_have_kernels_of_their_own(void **state)
   hardware.narrow.launch_ns = 3000;
   p = predict(&hardware, 1280, 1280, 498, 1);
   assert_true(p.tile_m == 64 && p.launch_ns == 3000);
-  assert_near(p.alignment_loss, 0.5);
 }
 
-/* Operands of 512 elements a row, a result of 1279: half of the rate, and the store of 1 ns an element takes three. */
-static void an_odd_result_alone_has_a_rate_of_its_own(void **state)
+/* Operands of 512 elements a row, a result of 1279: loads take twice as long, the store of 1 ns an element three
+ * times. */
+static void an_odd_result_alone_has_aligned_loads_and_a_slow_store(void **state)
 {
   (void)state;
-  hr_hardware hardware = toy();
+  hr_hardware hardware = with_odd_kernels();
   hr_gemm gemm = hr_gemm_default();
   hr_prediction p;
   hr_error error;
-  hardware.odd_tile_count = 1;
-  hardware.odd_tiles[0] = (hr_tile){128, 128, 0.25};
-  hardware.odd = (hr_narrow_cost){.launch_ns = 5000, .store = 3, .result_share = 0.5};
   hardware.store_exposed = 1;
   hardware.bandwidth_bytes_per_s = 2e14 / 1000;
   gemm.m = 1280, gemm.n = 1279, gemm.k = 512, gemm.transpose_b = true;
   assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
-  double full_ns = 2 * 128 * 128 * 512e-3, stored_ns = 128 * 128;
-  assert_near(p.alignment_loss, 1 - (full_ns + stored_ns) / (8 * full_ns + 3 * stored_ns));
+  double full_ns = 2 * 128 * 128 * 512e-3, stored_ns = 128 * 128, edge_ns = 2 * (64 + 64) / 0.5;
+  double odd_ns = 16 * (edge_ns + 20) + 10 + 3 * stored_ns + 16 * 3000 + 100;
+  assert_near(p.alignment_loss, 1 - (full_ns + stored_ns) / odd_ns);
+}
+
+/* Hopper's wide kernels: 132 multiprocessors. */
+static hr_hardware with_wide_kernels(void)
+{
+  hr_hardware hardware = toy();
+  hardware.multiprocessors = 132;
+  hardware.tile_k_bytes = 128;
+  hardware.split_ns = 100;
+  hardware.wide = (hr_wide_cost){.launch_ns = 2000,
+                                 .busy_ns = 500,
+                                 .tile_ns = 300,
+                                 .step_ns = 40,
+                                 .load_bytes_per_ns = 80,
+                                 .multicast = 0.5,
+                                 .load_16 = 3,
+                                 .store = 1};
+  return hardware;
+}
+
+static hr_prediction predict_transposed(const hr_hardware *hardware, int64_t m, int64_t n, int64_t k, bool a, bool b)
+{
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  gemm.m = m, gemm.n = n, gemm.k = k, gemm.transpose_a = a, gemm.transpose_b = b;
+  assert_ok(hr_predict_gemm(hardware, &gemm, &p, &error), error);
+  return p;
+}
+
+static void tiles_of_wide_kernels_are_fine_only_along_operands_that_are_contiguous_along_k(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_wide_kernels();
+  assert_true(predict_transposed(&hardware, 8, 2048, 1024, false, true).tile_m == 8);
+  assert_true(predict_transposed(&hardware, 8, 2048, 1024, true, true).tile_m % 32 == 0);
+  assert_true(predict_transposed(&hardware, 2048, 8, 1024, false, true).tile_n == 8);
+  assert_true(predict_transposed(&hardware, 2048, 8, 1024, false, false).tile_n % 32 == 0);
+}
+
+static void wide_kernels_split_plain_gemms_into_parts_of_1280_or_more(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_wide_kernels();
+  assert_true(predict(&hardware, 64, 64, 2496, 1).splits == 1);
+  assert_true(predict(&hardware, 64, 64, 2560, 1).splits == 2);
+  assert_true(predict(&hardware, 64, 64, 25600, 2).splits == 1);
+}
+
+/* 1024 × 1024 × 1024 with rows of 2048 bytes, or of 2064, which are aligned to 16. */
+static void loads_of_rows_aligned_to_16_bytes_take_longer(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_wide_kernels();
+  hardware.dense_flops_per_s[HR_BF16] = 1e15; /* loads take longer than arithmetic */
+  hardware.wide.load_bytes_per_ns = 20;
+  hr_prediction whole = predict(&hardware, 1024, 1024, 1024, 1), parts = predict(&hardware, 1024, 1024, 1032, 1);
+  assert_true(whole.alignment_ns == 0 && whole.launch_ns >= 2000 && whole.launch_ns <= 2500);
+  assert_true(parts.alignment_ns > 0);
+  assert_near(parts.time_ns, parts.matrix_ns + parts.tile_ns + parts.wave_ns + parts.alignment_ns + parts.reduction_ns +
+                                 parts.clock_ns + parts.exposed_ns + parts.launch_ns);
+}
+
+/* The trees were learned from such answers: 4096 × 4096 × 4095 takes large tiles, one tile of much k is split. */
+static void misaligned_gemms_take_the_tiles_that_the_library_was_seen_to_take(void **state)
+{
+  (void)state;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 4096, gemm.n = 4096, gemm.k = 4095;
+  hr_narrow_choice large = hr_choose_narrow(&gemm, true);
+  assert_true(large.m * large.n >= 128 * 128);
+  gemm.m = 64, gemm.n = 64, gemm.k = 20001;
+  hr_narrow_choice split = hr_choose_narrow(&gemm, true);
+  assert_true(split.m == 64 && split.n == 64 && split.splits > 16);
+  gemm.batch = 2;
+  assert_true(hr_choose_narrow(&gemm, true).splits == 1);
+  gemm.batch = 1, gemm.k = 1;
+  assert_true(hr_choose_narrow(&gemm, true).splits == 1 && hr_choose_narrow(&gemm, false).splits == 1);
+}
+
+static void devices_with_wide_kernels_split_misaligned_gemms_as_the_library_does(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_wide_kernels();
+  hardware.narrow_k_bytes = 64;
+  hardware.odd = with_odd_kernels().odd;
+  hardware.odd_tile_count = 2;
+  hardware.odd_tiles[0] = (hr_tile){64, 64, 1}, hardware.odd_tiles[1] = (hr_tile){128, 128, 0.5};
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 64, gemm.n = 64, gemm.k = 20001;
+  hr_prediction p = predict(&hardware, 64, 64, 20001, 1);
+  assert_true(p.tile_m == 64 && p.splits == hr_choose_narrow(&gemm, true).splits);
+  assert_true(predict(&hardware, 64, 64, 33, 1).splits <= 2); /* no more than steps along k */
 }
 
 /* 50 tiles for 100 slots, each of 4 steps of 64 elements. */
@@ -185,7 +300,12 @@ int main(void)
       cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),
       cmocka_unit_test(stores_of_misaligned_batched_gemms_have_a_factor_of_their_own),
       cmocka_unit_test(odd_operands_have_kernels_of_their_own),
-      cmocka_unit_test(an_odd_result_alone_has_a_rate_of_its_own),
+      cmocka_unit_test(an_odd_result_alone_has_aligned_loads_and_a_slow_store),
+      cmocka_unit_test(tiles_of_wide_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),
+      cmocka_unit_test(wide_kernels_split_plain_gemms_into_parts_of_1280_or_more),
+      cmocka_unit_test(loads_of_rows_aligned_to_16_bytes_take_longer),
+      cmocka_unit_test(misaligned_gemms_take_the_tiles_that_the_library_was_seen_to_take),
+      cmocka_unit_test(devices_with_wide_kernels_split_misaligned_gemms_as_the_library_does),
       cmocka_unit_test(a_launch_grows_with_the_busy_multiprocessors_and_a_tile_with_its_steps),
       cmocka_unit_test(columns_of_vectors_are_read_at_the_full_rate),
   };

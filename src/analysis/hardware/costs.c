@@ -36,9 +36,11 @@ typedef struct cost_field {
   NS(object, launch_ns), NS(object, block_ns), SHARE(object, share, 4), NS(object, element_ns), \
       SHARE(object, lone_share, 4)
 
-#define NARROW(object)                                                                                               \
-  NS(object, launch_ns), NS(object, busy_ns), NS(object, step_ns), SHARE(object, store, 1000), NS(object, split_ns), \
-      SHARE(object, result_share, 4)
+#define NARROW(object)                                                                                          \
+  NS(object, launch_ns), NS(object, busy_ns), NS(object, wave_ns), NS(object, latency_ns), NS(object, tail_ns), \
+      NS(object, tile_ns), NS(object, step_ns), NS(object, row_ns), NS(object, column_ns),                      \
+      SHARE(object, aligned, 100), SHARE(object, store, 1000), SHARE(object, aligned_store, 1000),              \
+      NS(object, split_ns), NS(object, part_ns)
 
 /* Rows of an object are neighbours; the first, a time, is needed where the file has the object. */
 static const cost_field fields[] = {
@@ -56,6 +58,18 @@ static const cost_field fields[] = {
     SHARE(rounding, bandwidth_share, 1),
     NS(rounding, element_ns),
     SHARE(rounding, matrix_share, 4),
+    NS(wide, launch_ns),
+    NS(wide, busy_ns),
+    NS(wide, tile_ns),
+    NS(wide, step_ns),
+    SHARE(wide, matrix_share, 4),
+    SHARE(wide, load_bytes_per_ns, 1e5),
+    SHARE(wide, multicast, 1),
+    SHARE(wide, load_16, 100),
+    SHARE(wide, load_32, 100),
+    SHARE(wide, load_64, 100),
+    SHARE(wide, store, 100),
+    NS(wide, split_ns),
     NARROW(narrow),
     NARROW(odd),
 };

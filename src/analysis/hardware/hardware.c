@@ -181,6 +181,13 @@ static hr_status check_tile_list(const hr_tile *tiles, size_t count, size_t leas
   return HR_OK;
 }
 
+static hr_status check_blocks(const int64_t *blocks, hr_error *error)
+{
+  for (size_t i = 0; i < HR_TILES_MAX; i++)
+    HR_TRY(check_range("tiles: blocks", (double)blocks[i], 0, 64, error));
+  return HR_OK;
+}
+
 static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
 {
   HR_TRY(check_range("attentions (count)", (double)hardware->attention_count, 0, HR_ATTENTION_SHARES_MAX, error));
@@ -315,6 +322,8 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_tile_list(hardware->tiles, hardware->tile_count, 1, error));
   HR_TRY(check_tile_list(hardware->narrow_tiles, hardware->narrow_tile_count, 0, error));
   HR_TRY(check_tile_list(hardware->odd_tiles, hardware->odd_tile_count, 0, error));
+  HR_TRY(check_blocks(hardware->narrow_blocks, error));
+  HR_TRY(check_blocks(hardware->odd_blocks, error));
   HR_TRY(check_tile_list(hardware->vector_tiles, hardware->vector_tile_count, 0, error));
   HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));

@@ -25,7 +25,7 @@
 #define RESULT_BYTES_LEAST 2
 
 /* Plain GEMMs of these kernels split k until the splits fill so many waves. */
-#define NARROW_SPLIT_WAVES 3
+#define NARROW_SPLIT_WAVES 2
 
 /* Kernels for less are others again. */
 #define ODD_BYTES 4
@@ -38,6 +38,12 @@
 
 /* Misaligned batched GEMMs: between a loss by a tile's edge and the same loss for all tiles (docs/prediction.md). */
 #define BATCHED_EDGE_EXPONENT 0.5
+
+/* Of an element that wide kernels multiply. */
+#define WIDE_BYTES 2
+/* Least k of a split of theirs: none of 31,000 that cuBLASLt 13.1's heuristic chose on an H200 has less, and no batched
+ * GEMM is split. */
+#define WIDE_SPLIT_K 1280
 
 /* A cache line: no device gains from more alignment. */
 #define ALIGNMENT_MAX 128
@@ -118,7 +124,8 @@ static void set_tiling(const hr_tiling_problem *problem, const hr_tiling *way, h
   p->wave_ns = fmax(waves_ns - p->matrix_ns - p->tile_ns, 0);
   p->alignment_ns = waves_ns * (way->slowdown - 1);
   p->reduction_ns = way->reduction_ns;
-  p->clock_ns = waves_ns * way->slowdown * (1 / way->clock - 1);
+  double slow_ns = p->matrix_ns + p->tile_ns + p->wave_ns + p->alignment_ns;
+  p->clock_ns = fmin(way->compute_ns - way->reduction_ns - slow_ns, 0);
   p->memory_ns = way->memory_ns;
   p->exposed_ns = way->busy_ns - way->compute_ns;
 }
@@ -173,6 +180,19 @@ static double store_share(const hr_hardware *hardware, const hr_gemm *gemm, int6
   return parts && hardware->sector_store_share > 0 ? share * hardware->sector_store_share : share;
 }
 
+/* Of a row or column of a tile, for each step along k. */
+static double narrow_load(const hr_narrow_cost *kernels, bool along_k, int64_t alignment)
+{
+  double times = alignment >= VECTOR_BYTES && kernels->aligned > 0 ? kernels->aligned : 1;
+  return times * (along_k ? kernels->row_ns : kernels->column_ns);
+}
+
+static double narrow_store(const hr_narrow_cost *kernels, int64_t alignment)
+{
+  double times = alignment >= VECTOR_BYTES && kernels->aligned_store > 0 ? kernels->aligned_store : kernels->store;
+  return times > 0 ? times : 1;
+}
+
 /* Sets the kernels for misaligned GEMMs, where the device's file has their tiles. */
 static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_prediction *p, hr_tiling_problem *problem)
 {
@@ -183,6 +203,7 @@ static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_predi
     return;
   problem->kernels = odd ? &hardware->odd : &hardware->narrow;
   problem->shapes = odd ? hardware->odd_tiles : hardware->narrow_tiles;
+  problem->blocks = odd ? hardware->odd_blocks : hardware->narrow_blocks;
   problem->shape_count = count;
   problem->least_area = 0;
   if (odd && hardware->odd_split_bytes > 0)
@@ -190,11 +211,35 @@ static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_predi
   if (problem->kernels->split_ns > 0)
     problem->split_ns = problem->kernels->split_ns;
   int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
-  int64_t operands = hr_min64(operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes),
-                              operand_alignment(hr_gemm_b(gemm), false, bytes));
-  problem->split_waves = batched ? 1 : NARROW_SPLIT_WAVES;
-  bool result_alone = !batched && operands >= VECTOR_BYTES && problem->kernels->result_share > 0;
-  problem->result_share = result_alone ? problem->kernels->result_share : 1;
+  int64_t a = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes);
+  int64_t b = operand_alignment(hr_gemm_b(gemm), false, bytes);
+  problem->load_a = narrow_load(problem->kernels, !gemm->transpose_a, a);
+  problem->load_b = narrow_load(problem->kernels, gemm->transpose_b, b);
+  problem->narrow_store = narrow_store(problem->kernels, operand_alignment(hr_gemm_c(gemm), false, bytes));
+  problem->split_waves = batched ? 0 : NARROW_SPLIT_WAVES;
+}
+
+/* Times as long that a wide kernel's loads of an operand take. */
+static double wide_load(const hr_wide_cost *wide, int64_t alignment)
+{
+  double times = alignment < 32 ? wide->load_16 : alignment < 64 ? wide->load_32 : alignment < 128 ? wide->load_64 : 1;
+  return times > 0 ? times : 1;
+}
+
+/* Sets the kernels for aligned GEMMs of 16 bits, where the device's file has their cost. */
+static void set_wide_kernels(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_problem *problem)
+{
+  const hr_wide_cost *wide = &problem->hardware->wide;
+  bool known = wide->launch_ns > 0 && wide->load_bytes_per_ns > 0;
+  if (p->alignment < VECTOR_BYTES || problem->element_bytes != WIDE_BYTES || !known)
+    return;
+  problem->wide = wide;
+  problem->load_a = wide_load(wide, operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, WIDE_BYTES));
+  problem->load_b = wide_load(wide, operand_alignment(hr_gemm_b(gemm), false, WIDE_BYTES));
+  if (wide->split_ns > 0)
+    problem->split_ns = wide->split_ns;
+  problem->split_k_bytes = WIDE_SPLIT_K * WIDE_BYTES;
+  problem->split_waves = gemm->batch > 1 ? 0 : 1;
 }
 
 /* The shortest GEMM, which takes longer the more multiprocessors have a tile. */
@@ -206,6 +251,10 @@ static double launch_ns(const hr_tiling_problem *problem, const hr_tiling *way)
   if (kernels) {
     shortest = kernels->launch_ns > 0 ? fmax(hardware->launch_ns, kernels->launch_ns) : shortest;
     busy = kernels->busy_ns;
+  }
+  if (problem->wide) {
+    shortest = fmax(hardware->launch_ns, problem->wide->launch_ns);
+    busy = problem->wide->busy_ns;
   }
   return shortest + busy * fmin(1, (double)(way->tiles * way->splits) / (double)problem->slots);
 }
@@ -252,6 +301,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   if (batched && p.alignment < VECTOR_BYTES)
     problem.narrow_store = hardware->narrow_store;
   set_narrow_kernels(gemm, batched, &p, &problem);
+  set_wide_kernels(gemm, &p, &problem);
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
   hr_tiling way = hr_best_tiling(&problem);

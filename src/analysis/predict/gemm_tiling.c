@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles, waves, splits of k, and the clock. docs/prediction.md has the model. */
 #include "analysis/predict/gemm_tiling.h"
+#include "analysis/predict/narrow_choice.h"
 
 #include "base/checked.h"
 
@@ -11,6 +12,10 @@
 /* The tile that alignment shares refer to. */
 #define REFERENCE_TILE_M 128.0
 #define REFERENCE_TILE_N 256.0
+/* Tiles of a wide kernel whose operand is not contiguous along k are multiples of this. */
+#define WIDE_GRANULE 32
+/* Clusters of more matrices could have more tiles than can be counted. */
+#define BATCH_MOST ((int64_t)1 << 40)
 /* A burst: the clock falls to the settled one as calls approach this time. */
 #define BURST_NS 1e6
 
@@ -43,7 +48,7 @@ static double traffic_bytes(const hr_tiling_problem *problem, const hr_tiling *w
   return fmax(problem->loaded_bytes, m * n / (rows * columns) * (rows + columns) * row_bytes);
 }
 
-/* Few multiprocessors cannot draw the whole bandwidth. */
+/* Few multiprocessors cannot draw the whole bandwidth. A wide kernel's tile has the rate of its loads already. */
 static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *way)
 {
   const hr_hardware *hardware = problem->hardware;
@@ -51,7 +56,7 @@ static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *way)
   double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->result_bytes;
   double loaded = traffic_bytes(problem, way);
   double active = fmin((double)(way->tiles * way->splits), (double)problem->slots);
-  double drawn = hardware->reach > 0 ? fmin(1, active / (double)problem->slots * hardware->reach) : 1;
+  double drawn = hardware->reach > 0 && !problem->wide ? fmin(1, active / (double)problem->slots * hardware->reach) : 1;
   double store_ns = hr_transfer_ns(hardware, stored, problem->store_share);
   if (hr_is_cached(hardware, loaded + stored))
     return loaded / drawn * 1e9 / hr_cache_rate(hardware) + fmin(stored * 1e9 / hr_cache_rate(hardware), store_ns);
@@ -74,51 +79,91 @@ static double reduction_ns(const hr_tiling_problem *problem, int64_t splits)
 {
   const hr_gemm *gemm = problem->gemm;
   double bytes = 2.0 * 4.0 * (double)splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
-  return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + problem->split_ns : 0;
+  double parts_ns = problem->kernels ? (double)splits * problem->kernels->part_ns : 0;
+  return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + problem->split_ns + parts_ns : 0;
 }
 
-/* A tile of a split on its slot. Kernels for misaligned GEMMs have rates and stores of their own; the loss is that
- * against an aligned tile at the full rate. */
+/* A tile of a split on its slot. */
 static void set_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
 {
-  const hr_narrow_cost *kernels = problem->kernels;
   double area = (double)way->tile.m * (double)way->tile.n, stored_ns = area * problem->slot_ns_per_stored;
   double product_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
-  if (kernels) {
-    double narrow_ns = product_ns / (way->tile.share * problem->result_share) + steps * kernels->step_ns +
-                       stored_ns * (kernels->store > 0 ? kernels->store : 1);
-    way->slot_ns = product_ns + stored_ns;
-    way->slowdown = fmax(narrow_ns / way->slot_ns, 1);
-    return;
-  }
   way->slot_ns = product_ns / way->tile.share + steps * problem->step_ns + stored_ns;
   way->slowdown = slowdown_of(problem, way->tile);
-  if (problem->narrow_store > 0) {
+  if (problem->narrow_store > 0) { /* a batched GEMM */
     double narrow_ns = (way->slot_ns - stored_ns) * way->slowdown + stored_ns * problem->narrow_store;
     way->slowdown = fmax(narrow_ns / way->slot_ns, 1);
   }
 }
 
-static hr_tiling make_tiling(const hr_tiling_problem *problem, hr_tile tile, int64_t tiles, int64_t splits)
+/* Of kernels for misaligned GEMMs: steps wait once for each wave of tiles, and load one tile after the other. The loss
+ * is that against aligned tiles at the full rate. */
+static void set_narrow_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
 {
-  hr_tiling way = {.tile = tile, .tiles = tiles, .splits = splits};
-  double steps = (double)hr_ceil_div(hr_ceil_div(problem->gemm->k, splits), problem->depth_step);
-  way.waves = hr_ceil_div(tiles * splits, problem->slots);
-  set_slot(problem, steps, &way);
-  way.reduction_ns = reduction_ns(problem, splits);
-  double slow_ns = (double)way.waves * way.slot_ns * way.slowdown;
-  way.clock = clock_of(problem, slow_ns);
-  way.compute_ns = slow_ns / way.clock + way.reduction_ns;
-  way.memory_ns = memory_ns(problem, &way);
-  way.busy_ns = hr_overlap(way.compute_ns, way.memory_ns);
-  return way;
+  const hr_narrow_cost *kernels = problem->kernels;
+  const hr_gemm *gemm = problem->gemm;
+  double m = (double)way->tile.m, n = (double)way->tile.n;
+  double full_ns = 2.0 * m * n * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
+  double stored_ns = fmin(m, (double)gemm->m) * fmin(n, (double)gemm->n) * problem->slot_ns_per_stored;
+  bool whole = hr_ceil_div(gemm->k, way->splits) % problem->depth_step == 0;
+  double edge_ns = (m * problem->load_a + n * problem->load_b) / way->tile.share;
+  double tile_ns = steps * (edge_ns + kernels->step_ns) + kernels->tile_ns + stored_ns * problem->narrow_store;
+  double wave_ns = steps * kernels->latency_ns + kernels->wave_ns + (whole ? 0 : kernels->tail_ns);
+  double together = (double)hr_ceil_div(way->waves, hr_max64(1, way->blocks));
+  way->slot_ns = full_ns + stored_ns;
+  way->slowdown = fmax((together * wave_ns / (double)way->waves + tile_ns) / way->slot_ns, 1);
+}
+
+/* A tile of a wide kernel: the longer of its arithmetic and its loads, some of which the cluster shares. */
+static void set_wide_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
+{
+  const hr_wide_cost *wide = problem->wide;
+  const hr_gemm *gemm = problem->gemm;
+  double m = (double)way->tile.m, n = (double)way->tile.n;
+  double depth = (double)problem->depth_step, bytes = depth * (double)problem->element_bytes;
+  double a_ns = m * bytes / wide->load_bytes_per_ns / (1 + (double)(way->cluster_n - 1) * wide->multicast);
+  double b_ns = n * bytes / wide->load_bytes_per_ns / (1 + (double)(way->cluster_m - 1) * wide->multicast);
+  double product_ns = 2.0 * m * n * depth * problem->slot_ns_per_flop;
+  if (wide->matrix_share > 0)
+    product_ns /= wide->matrix_share;
+  double stored = fmin(m, (double)gemm->m) * fmin(n, (double)gemm->n);
+  double rest_ns = steps * wide->step_ns + wide->tile_ns + stored * problem->slot_ns_per_stored * wide->store;
+  double slow_ns = steps * fmax(product_ns, a_ns * problem->load_a + b_ns * problem->load_b) + rest_ns;
+  way->slot_ns = steps * fmax(product_ns, a_ns + b_ns) + rest_ns;
+  way->slowdown = fmax(slow_ns / way->slot_ns, 1);
+}
+
+/* Sets the time of a tiling; false, without it, if that is more than `most_ns` anyway. */
+static bool set_time(const hr_tiling_problem *problem, double most_ns, hr_tiling *way)
+{
+  const hr_hardware *hardware = problem->hardware;
+  double steps = (double)hr_ceil_div(hr_ceil_div(problem->gemm->k, way->splits), problem->depth_step);
+  way->waves = hr_ceil_div(way->tiles * way->splits, problem->slots);
+  if (problem->wide)
+    set_wide_slot(problem, steps, way);
+  else if (problem->kernels)
+    set_narrow_slot(problem, steps, way);
+  else
+    set_slot(problem, steps, way);
+  way->reduction_ns = reduction_ns(problem, way->splits);
+  double slow_ns = (double)way->waves * way->slot_ns * way->slowdown;
+  double fastest = problem->kernels ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
+  double least_ns = slow_ns / fastest + way->reduction_ns, memory_least_ns = problem->memory_least_ns;
+  if (least_ns * least_ns * least_ns + memory_least_ns * memory_least_ns * memory_least_ns >
+      most_ns * most_ns * most_ns)
+    return false;
+  way->clock = problem->kernels ? 1 : clock_of(problem, slow_ns); /* theirs is measured at its limit */
+  way->compute_ns = slow_ns / way->clock + way->reduction_ns;
+  way->memory_ns = memory_ns(problem, way);
+  way->busy_ns = hr_overlap(way->compute_ns, way->memory_ns);
+  return true;
 }
 
 /* A GPU with at least twice as many slots as tiles may split k among them; some kernels fill several waves so. */
-static int64_t most_splits(const hr_tiling_problem *problem, int64_t tiles)
+static int64_t most_splits(const hr_tiling_problem *problem, const hr_tiling *way)
 {
   const hr_hardware *hardware = problem->hardware;
-  int64_t units = problem->slots * problem->split_waves;
+  int64_t units = problem->slots * problem->split_waves * hr_max64(1, way->blocks), tiles = way->tiles;
   if (tiles * 2 > units || hardware->kind != HR_HARDWARE_GPU)
     return 1;
   int64_t bytes = problem->split_k_bytes > 0 ? problem->split_k_bytes : SPLIT_BYTES_LEAST;
@@ -126,10 +171,23 @@ static int64_t most_splits(const hr_tiling_problem *problem, int64_t tiles)
   return hr_max64(1, hr_min64(units / tiles, problem->gemm->k / least));
 }
 
-static void keep_faster(hr_tiling *best, hr_tiling way)
+/* Of a wide kernel: the launch takes longer the more multiprocessors have a tile. */
+static double started_ns(const hr_tiling_problem *problem, const hr_tiling *way)
 {
-  if (way.busy_ns < best->busy_ns)
-    *best = way;
+  double busy = fmin(1, (double)(way->tiles * way->splits) / (double)problem->slots);
+  return problem->wide ? problem->wide->busy_ns * busy : 0;
+}
+
+/* Keeps the fastest split of k with this tile. */
+static void keep_faster(const hr_tiling_problem *problem, hr_tiling way, hr_tiling *best)
+{
+  int64_t most = most_splits(problem, &way);
+  for (way.splits = problem->split_ns > 0 ? 1 : most; way.splits <= most;
+       way.splits = way.splits < most ? hr_min64(way.splits * 2, most) : most + 1) {
+    double most_ns = best->busy_ns + started_ns(problem, best) - started_ns(problem, &way);
+    if (set_time(problem, most_ns, &way) && way.busy_ns < most_ns)
+      *best = way;
+  }
 }
 
 /* Of a device whose tiles are all smaller: its largest. */
@@ -141,8 +199,64 @@ static int64_t least_area(const hr_tiling_problem *problem)
   return hr_min64(problem->least_area, largest);
 }
 
+/* The tiles of cuBLASLt's kernels for Hopper and the clusters that they run in. */
+static hr_tiling best_wide_tiling(const hr_tiling_problem *all)
+{
+  static const struct {
+    int64_t m, n, cluster_m, cluster_n;
+  } kernels[] = {
+#define WIDE(m, n, cluster_m, cluster_n) {m, n, cluster_m, cluster_n},
+#include "analysis/predict/wide_kernels.inc"
+#undef WIDE
+  };
+  const hr_gemm *gemm = all->gemm;
+  const double result = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)all->result_bytes;
+  hr_tiling_problem bounded = *all;
+  if (!hr_is_cached(all->hardware, all->loaded_bytes + result))
+    bounded.memory_least_ns = hr_transfer_ns(all->hardware, all->loaded_bytes, all->hardware->load_share) +
+                              hr_transfer_ns(all->hardware, result, all->store_share);
+  const hr_tiling_problem *problem = &bounded;
+  hr_tiling best = {.busy_ns = INFINITY};
+  for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+    /* WGMMA has tiles of any multiple of 8 only along k. */
+    if ((gemm->transpose_a && kernels[i].m % WIDE_GRANULE) || (!gemm->transpose_b && kernels[i].n % WIDE_GRANULE))
+      continue;
+    hr_tiling way = {.tile = {.m = kernels[i].m, .n = kernels[i].n, .share = 1},
+                     .cluster_m = gemm->batch < BATCH_MOST ? kernels[i].cluster_m : 1,
+                     .cluster_n = gemm->batch < BATCH_MOST ? kernels[i].cluster_n : 1};
+    way.tiles = hr_round_up(hr_ceil_div(gemm->m, way.tile.m), way.cluster_m) *
+                hr_round_up(hr_ceil_div(gemm->n, way.tile.n), way.cluster_n) * gemm->batch;
+    keep_faster(problem, way, &best);
+  }
+  return best;
+}
+
+/* The tiling that the library takes for a misaligned GEMM; false where the device has no such tile. */
+static bool learned_tiling(const hr_tiling_problem *problem, hr_tiling *way)
+{
+  const hr_gemm *gemm = problem->gemm;
+  const hr_hardware *hardware = problem->hardware;
+  hr_narrow_choice choice = hr_choose_narrow(gemm, problem->kernels == &hardware->odd);
+  for (size_t i = 0; i < problem->shape_count; i++) {
+    hr_tile tile = problem->shapes[i];
+    if (tile.m != choice.m || tile.n != choice.n)
+      continue;
+    *way = (hr_tiling){.tile = tile, .cluster_m = 1, .cluster_n = 1, .blocks = problem->blocks[i]};
+    way->tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
+    /* More splits than steps along k have nothing to do, but the second kernel that adds them runs. */
+    way->splits = hr_min64(choice.splits, hr_max64(2, hr_ceil_div(gemm->k, problem->depth_step)));
+    return set_time(problem, INFINITY, way);
+  }
+  return false;
+}
+
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
 {
+  hr_tiling learned;
+  if (problem->wide)
+    return best_wide_tiling(problem);
+  if (problem->kernels && problem->hardware->wide.launch_ns > 0 && learned_tiling(problem, &learned))
+    return learned;
   const hr_gemm *gemm = problem->gemm;
   const int64_t least = least_area(problem);
   hr_tiling best = {.busy_ns = INFINITY};
@@ -150,11 +264,9 @@ hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
     hr_tile tile = problem->shapes[i];
     if (tile.m * tile.n < least)
       continue;
-    int64_t tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
-    int64_t most = most_splits(problem, tiles);
-    for (int64_t splits = problem->split_ns > 0 ? 1 : most; splits < most; splits *= 2)
-      keep_faster(&best, make_tiling(problem, tile, tiles, splits));
-    keep_faster(&best, make_tiling(problem, tile, tiles, most));
+    hr_tiling way = {.tile = tile, .cluster_m = 1, .cluster_n = 1, .blocks = problem->blocks ? problem->blocks[i] : 1};
+    way.tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
+    keep_faster(problem, way, &best);
   }
   return best;
 }

@@ -11,6 +11,7 @@ typedef struct hr_tiling_problem {
   const hr_gemm *gemm;
   const hr_tile *shapes; /* tiles of the format */
   size_t shape_count;
+  const int64_t *blocks; /* of each tile that a multiprocessor runs at once; NULL: 1 */
   int64_t slots, element_bytes;
   int64_t result_bytes;      /* of an element of the result: 2 for operands of 8 bits */
   int64_t split_k_bytes;     /* least of a split; 0: not given */
@@ -21,19 +22,24 @@ typedef struct hr_tiling_problem {
   double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */
   double alignment_share;    /* of the reference tile; 1: aligned */
   double edge_exponent;      /* of a tile's edge for its area, by which smaller tiles lose more; 0: all lose the same */
-  double narrow_store;       /* times as long that the exposed store takes; 0: as the rest of a misaligned tile */
+  double narrow_store;       /* times as long that the exposed store of a misaligned tile takes; 0: as the rest of it */
   const hr_narrow_cost *kernels; /* for misaligned GEMMs, in tiles of their own; NULL: as above */
-  double result_share;           /* of the rate of these tiles; above 1: faster */
+  const hr_wide_cost *wide;      /* for aligned GEMMs of 16 bits; NULL: as above */
+  double load_a, load_b;         /* wide: times as long that loads of A and B take by their alignment; kernels: ns of a
+                                  * row or column of the tile */
   double split_ns;               /* of splitting k */
   int64_t split_waves;           /* that the splits fill at most */
   double step_ns;                /* of an aligned tile, for each step along k */
   double matrix_ns;              /* useful FLOPs at the library's rate */
   double loaded_bytes;           /* of the operands, each as often as it must be read */
+  double memory_least_ns;        /* that every tiling takes at least; 0: not known */
 } hr_tiling_problem;
 
 /** The result cut into tiles of one shape, and its time. */
 typedef struct hr_tiling {
   hr_tile tile;
+  int64_t cluster_m, cluster_n; /* tiles that share loads; of hr_tiling_problem.wide */
+  int64_t blocks;               /* that a multiprocessor runs at once; of hr_tiling_problem.kernels */
   int64_t tiles, splits, waves;
   double slot_ns;      /* one tile of one split on one slot, aligned */
   double slowdown;     /* by misalignment, at least 1 */

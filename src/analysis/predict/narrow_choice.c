@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/predict/narrow_choice.h"
+
+#include "base/checked.h"
+
+#include <math.h>
+
+#define MULTIPROCESSORS 132 /* of the Hopper GPU whose library was asked */
+#define BLOCKS_128 2        /* of a tile of 128 × 128 that run on one */
+
+/* A node of a tree: rows whose feature exceeds the threshold go on at the node `right`, others at the next one. A leaf
+ * has feature −1 and its answer in the last two. */
+typedef struct node {
+  int feature;
+  double threshold;
+  int right, second;
+} node;
+
+#include "analysis/predict/narrow_choices.inc"
+
+/* As in scripts/learn_choices.py; the last two are of the trees for splits. */
+enum {
+  FEATURE_M,
+  FEATURE_N,
+  FEATURE_K,
+  FEATURE_BATCH,
+  FEATURE_TRANSPOSE_A,
+  FEATURE_TRANSPOSE_B,
+  FEATURE_SHORTER,
+  FEATURE_TILES_64,
+  FEATURE_TILES_128,
+  FEATURE_TILES_256,
+  FEATURE_WORK,
+  FEATURE_COVERED_128,
+  FEATURE_COVERED_256,
+  FEATURE_COVERED_256_HIGH,
+  FEATURE_FILLED_128,
+  FEATURE_FILLED_256,
+  FEATURE_AREA,
+  FEATURE_TILES,
+  FEATURE_COUNT
+};
+
+static double tiles_of(const hr_gemm *g, int64_t m, int64_t n)
+{
+  return (double)hr_ceil_div(g->m, m) * (double)hr_ceil_div(g->n, n) * (double)g->batch;
+}
+
+/* Of the area of these tiles, the part within the result. */
+static double covered(const hr_gemm *g, int64_t m, int64_t n)
+{
+  double result = (double)g->m * (double)g->n * (double)g->batch;
+  return result / (tiles_of(g, m, n) * (double)m * (double)n);
+}
+
+/* Of whole waves. */
+static double filled(double waves)
+{
+  return waves / ceil(waves);
+}
+
+static void set_features(const hr_gemm *g, double features[FEATURE_COUNT])
+{
+  features[FEATURE_M] = (double)g->m;
+  features[FEATURE_N] = (double)g->n;
+  features[FEATURE_K] = (double)g->k;
+  features[FEATURE_BATCH] = (double)g->batch;
+  features[FEATURE_TRANSPOSE_A] = g->transpose_a ? 1 : 0;
+  features[FEATURE_TRANSPOSE_B] = g->transpose_b ? 1 : 0;
+  features[FEATURE_SHORTER] = (double)hr_min64(g->m, g->n);
+  features[FEATURE_TILES_64] = tiles_of(g, 64, 64);
+  features[FEATURE_TILES_128] = tiles_of(g, 128, 128);
+  features[FEATURE_TILES_256] = tiles_of(g, 128, 256);
+  features[FEATURE_WORK] = (double)g->m * (double)g->n * (double)g->k * (double)g->batch;
+  features[FEATURE_COVERED_128] = covered(g, 128, 128);
+  features[FEATURE_COVERED_256] = covered(g, 128, 256);
+  features[FEATURE_COVERED_256_HIGH] = covered(g, 256, 128);
+  features[FEATURE_FILLED_128] = filled(features[FEATURE_TILES_128] / (MULTIPROCESSORS * BLOCKS_128));
+  features[FEATURE_FILLED_256] = filled(features[FEATURE_TILES_256] / MULTIPROCESSORS);
+}
+
+static const node *leaf_of(const node *tree, const double features[FEATURE_COUNT])
+{
+  const node *at = tree;
+  while (at->feature >= 0)
+    at = features[at->feature] > at->threshold ? tree + at->right : at + 1;
+  return at;
+}
+
+hr_narrow_choice hr_choose_narrow(const hr_gemm *gemm, bool odd)
+{
+  double features[FEATURE_COUNT];
+  set_features(gemm, features);
+  const node *tile = leaf_of(odd ? odd_tiles : narrow_tiles, features);
+  hr_narrow_choice choice = {.m = tile->right, .n = tile->second, .splits = 1};
+  features[FEATURE_AREA] = (double)choice.m * (double)choice.n;
+  features[FEATURE_TILES] = tiles_of(gemm, choice.m, choice.n);
+  if (gemm->batch == 1)
+    choice.splits = hr_min64(leaf_of(odd ? odd_splits : narrow_splits, features)->right, gemm->k);
+  return choice;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which kernel cuBLASLt takes for a misaligned GEMM on Hopper. */
+#ifndef HR_ANALYSIS_PREDICT_NARROW_CHOICE_H
+#define HR_ANALYSIS_PREDICT_NARROW_CHOICE_H
+
+#include <headroom/gemm.h>
+
+/** The tile, and how often k is split. */
+typedef struct hr_narrow_choice {
+  int64_t m, n, splits;
+} hr_narrow_choice;
+
+/** By decision trees that scripts/learn_choices.py learns from the answers of cuBLASLt's heuristic. `odd`: of an operand
+ *  or result aligned to less than 4 bytes. */
+hr_narrow_choice hr_choose_narrow(const hr_gemm *gemm, bool odd);
+
+#endif
