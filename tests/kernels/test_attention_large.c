@@ -49,7 +49,7 @@ static void long_sequences_give_what_the_formula_gives(void **state)
 /* ---- more than 2^31 elements ---- */
 
 /* More than 2^31 elements of Q and O; of K and V; of the scores, where a kernel stores them. Addresses are computed
- * alike in all formats, so each kernel is tested in one. */
+ * alike in all formats, so each kernel is tested in one, and in fp8, whose V it may transpose. */
 static const shape huge_shapes[] = {
     {16500, 77, 1024, 1024, 1024, 128}, {77, 16500, 1024, 1024, 1024, 128}, {5900, 5900, 64, 8, 16, 64}};
 
@@ -57,7 +57,7 @@ static void check_huge(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   static const char *const outcomes[] = {"compared", "refused", "not enough memory"};
   int turns, turn = attention_turn(kernel, dtype, &turns);
-  if (turn != turns / 2)
+  if (turn != turns / 2 && dtype != HR_FP8_E4M3)
     return;
   for (int i = 0; i < LENGTH(huge_shapes) && device->backend->own_memory; i++) {
     const shape *s = &huge_shapes[i];
