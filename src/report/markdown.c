@@ -5,10 +5,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Bytes of a letter or digit; those of characters outside of ASCII count as letters. */
+static bool is_ascii_word(char c)
+{
+  return isalnum((unsigned char)c) && (unsigned char)c < 0x80;
+}
+
+/* Bytes of characters outside of ASCII count as letters. */
 static bool is_word(char c)
 {
-  return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
+  return is_ascii_word(c) || (unsigned char)c >= 0x80;
 }
 
 /* "@name" notifies a person and "#12" links an issue, where a comment of a pull request is shown; a backslash does not
@@ -22,7 +27,8 @@ static bool names_somebody(const char *text, const char *c)
 void hr_markdown_write(FILE *out, const char *text)
 {
   for (const char *c = text; *c; c++) {
-    bool inside = c > text && is_word(c[-1]) && is_word(c[1]); /* attention_flash has no emphasis */
+    /* attention_flash has no emphasis; beside a space or a quotation mark outside of ASCII an underscore begins some */
+    bool inside = c > text && is_ascii_word(c[-1]) && is_ascii_word(c[1]);
     if (strchr("\\`*[]<>|~&$", *c) || (*c == '_' && !inside))
       fputc('\\', out);
     fputc(*c, out);

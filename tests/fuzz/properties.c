@@ -97,7 +97,7 @@ static void expect_operators(const hr_model *model, const hr_workload *workload)
     bytes += op->kind == HR_KIND_COMMUNICATION ? 0 : op->count * op->bytes;
   }
   EXPECT(operators.flops == flops && operators.bytes == bytes);
-  EXPECT(hr_operators_find(&operators, HR_OP_LOGIT, HR_PASS_FORWARD) != NULL);
+  EXPECT((hr_operators_find(&operators, HR_OP_LOGIT, HR_PASS_FORWARD) != NULL) == (model->head != HR_HEAD_NONE));
 }
 
 /* Whether a second token adds to what the first has in the cache. */

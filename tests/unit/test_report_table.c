@@ -173,6 +173,7 @@ static void text_in_markdown_is_text(void **state)
       {"&lt;img&gt;", "\\&lt;img\\&gt;"},
       {"$x$", "\\$x\\$"},
       {"@name a@b @ #12 a#12 # 12", "@<!-- -->name a@<!-- -->b @ #<!-- -->12 a#12 # 12"}, /* no mention, no issue */
+      {"_\u00a0_c_\u00a0_c a_\u201cb\u201d_c", "\\_\u00a0\\_c\\_\u00a0\\_c a\\_\u201cb\u201d\\_c"},
       {"attention_flash_sm90 1.5 a-b 2", "attention_flash_sm90 1.5 a-b 2"},
       {"- 1. # =", "- 1. # ="}, /* in a cell or after a label */
       {"", ""},
