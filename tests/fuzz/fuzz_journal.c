@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the journal beside a store, which SQLite may roll back: refused with a clear error, or rows. No other file
- * is changed or removed, also where the journal names one, and the store can be written, or that fails with a clear
- * error. An odd first byte: the end that names a file follows the other bytes. */
+/* Any bytes as the journal beside a store, which SQLite may roll back: refused with a clear error, or rows. No other
+ * file is changed or removed, also where the journal names one, and the store can be written, or that fails with a
+ * clear error. An odd first byte: the end that names a file follows the other bytes. */
 #include "expect.h"
 #include "fuzz.h"
 #include "properties.h"
