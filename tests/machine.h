@@ -5,6 +5,9 @@
 
 #include "test.h"
 
+#include "runtime/device/device.h"
+#include "runtime/device/kernel.h"
+
 #include <headroom/plan.h>
 
 /** Opens the first GPU; the caller closes it. Skips the test where there is none. */
@@ -32,6 +35,23 @@ static inline hr_device *open_for_kernel(const hr_kernel_info *kernel)
   if (test_asks_for("required") || (status != HR_OK && status != HR_ERROR_UNAVAILABLE))
     fail_msg("%s: not on this machine: %s%s", kernel->name, error.message, why);
   print_message("%s: not on this machine: %s%s\n", kernel->name, error.message, why);
+  hr_device_close(device);
+  return NULL;
+}
+
+/** Opens a CPU that has this kernel alone; the caller closes it. Prints a line and returns NULL where the processor
+ *  lacks what it needs. */
+static inline hr_device *open_with_kernel(const hr_kernel *kernel)
+{
+  hr_device *device = NULL;
+  hr_error error;
+  char why[160];
+  assert_ok(hr_device_open("cpu", 0, &device, &error), error);
+  device->kernels = kernel;
+  device->kernel_count = 1;
+  if (hr_kernel_runs(device, kernel->info->name, why, sizeof why))
+    return device;
+  print_message("%s: not on this machine: %s\n", kernel->info->name, why);
   hr_device_close(device);
   return NULL;
 }
