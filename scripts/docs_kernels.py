@@ -487,10 +487,31 @@ def phases_table(kernel, *columns):
     return table(["ns a score (share of the GEMM loop's rate)", *(title for title, *_ in columns)], lines)
 
 
-def phases_sum(kernel, dim, keys, row):
-    """What scores, weights and P V take alone, over what steps take as the kernel runs them, in percent."""
-    found = {r.phase: r.ns_per_score for r in rows(PHASES, kernel=kernel, head_dim=dim, kv_len=keys, row_elements=row)}
-    return 100 * (found["scores"] + found["weights"] + found["P V"]) / found["steps as run"]
+def phases_sentence():
+    """What scores, weights and P V take alone, over what steps take as the kernel runs them."""
+    shares = []
+    for dim in (64, 128):
+        found = {row.phase: row.ns_per_score for row in rows(PHASES, kernel="attention_flash_amx", head_dim=dim, kv_len=1024,
+                                                             row_elements=dim)}
+        shares.append(100 * (found["scores"] + found["weights"] + found["P V"]) / found["steps as run"])
+    calls = [100 * row.of_sum_bound for row in rows(AMX, kernel="attention_flash_amx", head_dim=128, length=lambda n: n >= 1024)]
+    return textwrap.fill(f"Scores, weights and P V alone take {shares[0]:.0f} and {shares[1]:.0f}% of what steps take, head sizes "
+                         "64 and 128: interleaving them hides nothing. So the share of the sum bound, over the calls of the "
+                         f"table above with head size 128 from 1024 tokens on {min(calls):.0f} to {max(calls):.0f}%, median "
+                         f"{median(calls):.0f}%, is that of the phases themselves: scores are stored, K and V come from L2.", 120)
+
+
+OVERLAP = "xeon-amx/amx-overlap.csv"
+
+
+def overlap_table():
+    """ns of a tile product with so many instructions behind it, and in brackets of the instructions alone."""
+    counts = (16, 24, 32, 64)
+    lines = []
+    for name in dict.fromkeys(row.instruction for row in rows(OVERLAP, count=64)):
+        found = {row.count: row for row in (Numbers(row) for row in rows(OVERLAP, instruction=name))}
+        lines.append([name, *(f"{found[n].beside_product_ns:.1f} ({found[n].alone_ns:.1f})" for n in counts)])
+    return table(["instruction; ns beside a product (alone)", *(str(n) for n in counts)], lines)
 
 
 CORES_FORWARD = "epyc-zen5/attention-forward.csv"
