@@ -10,8 +10,8 @@ typedef struct hr_narrow_choice {
   int64_t m, n, splits;
 } hr_narrow_choice;
 
-/** By decision trees that scripts/learn_choices.py learns from the answers of cuBLASLt's heuristic. `odd`: of an operand
- *  or result aligned to less than 4 bytes. */
+/** By decision trees that scripts/learn_choices.py learns from the answers of cuBLASLt's heuristic. `odd`: of an
+ *  operand or result aligned to less than 4 bytes. */
 hr_narrow_choice hr_choose_narrow(const hr_gemm *gemm, bool odd);
 
 #endif
