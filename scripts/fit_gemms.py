@@ -7,7 +7,7 @@
     scripts/fit_gemms.py --terms [DEVICE …]                                     held-out errors of fits without one term
 
 FILE has the columns of data/results/published/gemms.csv; only rows whose part is "fit" are fitted to. Those of the H200 are joined
-by data/results/h200: products.csv (even rows) and the GEMMs of the figures (the same hash). Public rows are short bursts, the
+by data/results/h200: products.csv (even rows), the GEMMs of the figures (the same hash), and random ones. Public rows are short bursts, the
 H200's own settled. The mean of |log(predicted / measured)| is minimized by pattern search along the axes; GEMMs below 30 us weigh half.
 """
 import argparse
@@ -32,7 +32,9 @@ BOUNDS = {
     "product_step_ns": (0.1, 500), "boost": (1, 1.6), "cache_bytes_per_s": (1e11, 3e13), "reach": (1, 64),
     "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "burst": (1, 1.4), "tiles": (0.05, 1), "vector_tiles": (0.05, 1),
     "gemm_share": (0.01, 1), "bmm_share": (0.01, 1), "result_share": (0.01, 1),
+    "wide": (1e-3, 1e4), "narrow": (1e-3, 1e4), "odd": (1e-3, 1e4), "narrow_tiles": (5e-3, 1), "odd_tiles": (5e-3, 1), "multicast": (1e-2, 1),
 }
+COSTS = ("wide", "narrow", "odd")  # objects of figures: all are fitted
 START = {"product_busy_ns": 200, "product_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "burst": 1.08}
 NEW = ["product_busy_ns", "product_step_ns", "cache_bytes_per_s", "reach", "split_ns", "split_k_bytes", "burst"]
 OLD = ["load_share", "store_share", "store_exposed", "product_launch_ns", "boost"]
@@ -43,8 +45,8 @@ FITTED = {
     "b200": ALL,
     "l40s": ALL,
     "h100-sxm": [("library_share", "bf16"), ("load_share",), ("product_launch_ns",)] + [(name,) for name in NEW],
-    # Settled, its rates are those of its own measurements; these alone have misaligned sizes.
-    "h200": [("load_share",), ("product_launch_ns",), ("alignments",)] + [(name,) for name in NEW],
+    # Settled, its rates are those of its own measurements; these alone have misaligned sizes. Its kernels are those of cuBLASLt.
+    "h200": [(name,) for name in COSTS] + [("narrow_tiles",), ("odd_tiles",)],
     "v100-sxm2-32gb": [("library_share", "fp16"), ("library_share", "fp32"), ("load_share",), ("store_share",), ("store_exposed",),
                        ("product_launch_ns",), ("cache_bytes_per_s",), ("reach",), ("split_ns",), ("split_k_bytes",), ("tiles",)],
     "mi300x": [("library_share", "bf16"), ("product_launch_ns",), ("split_ns",), ("split_k_bytes",), ("cache_bytes_per_s",)],
@@ -100,8 +102,21 @@ def own_rows():
     return rows
 
 
-def rows_of(path, device):
-    return published_rows(path, device) + (own_rows() if device == "h200" and path == ROWS else [])
+def random_rows():
+    """Of an H200, to fit to: random ones, designed ones and those whose algorithm is known."""
+    rows = []
+    for name in ("random", "random-seed-7", "calibration", "choices-seed-101", "choices-seed-102"):
+        for row in read_csv(ROOT / f"data/results/h200/{name}.csv"):
+            if row["kind"] in ("gemm", "bmm") and row["dtype"] == "bf16" and row.get("choice", "0") == "0":
+                rows.append(a_row({**row, "batch": row["batch"] or "1"}, row.get("measured_ns") or row["time_ns"], "fit", 0, 0, "random"))
+    return rows
+
+
+def rows_of(path, device, fitting=False):
+    """Rows of a device; for a fit also those of which none is held out."""
+    if device != "h200" or path != ROWS:
+        return published_rows(path, device)
+    return published_rows(path, device) + own_rows() + (random_rows() if fitting else [])
 
 
 def alignment_of(row):
@@ -145,7 +160,11 @@ class Model:
 def expand(figures, device):
     """("tiles",) and ("alignments",) as one figure for each of their numbers; the first tile and the last class are 1."""
     for figure in figures:
-        if figure[0] in ("tiles", "vector_tiles"):
+        if figure[0] in COSTS:
+            yield from ((figure[0], name) for name in device[figure[0]])
+        elif figure[0] in ("narrow_tiles", "odd_tiles"):
+            yield from ((figure[0], i, "share") for i in range(len(device[figure[0]])))
+        elif figure[0] in ("tiles", "vector_tiles"):
             yield from ((figure[0], i, "share") for i in range(1, len(device[figure[0]])))
         elif figure[0] == "alignments":
             count = len(device["alignments"]) - 1
@@ -162,7 +181,7 @@ def get(device, figure):
 
 
 def put(device, figure, value):
-    low, high = BOUNDS[figure[0] if figure[0] in BOUNDS else figure[-1]]
+    low, high = BOUNDS[figure[-1] if figure[-1] == "multicast" or figure[0] not in BOUNDS else figure[0]]
     if figure[0] == "alignments":  # shares never fall as bytes grow
         classes, i, name = device["alignments"], figure[1], figure[2]
         low, high = (classes[i - 1][name] if i else low), classes[i + 1][name]
@@ -360,7 +379,7 @@ def main():
     program = options.program or find_program()
     print("| device | GEMMs | part | rows | mean error | bias | median | 90% within | in the band |\n|---|---|---|---|---|---|---|---|---|")
     for name in options.devices or list(FITTED) + (["a100-pcie-40gb"] if options.errors else []):
-        rows = rows_of(options.csv, name)
+        rows = rows_of(options.csv, name, not options.errors)
         if not rows or (name not in FITTED and not options.errors):
             sys.exit(f"fit_gemms.py: {options.csv} has no rows of {name} to fit to")
         if options.terms:
