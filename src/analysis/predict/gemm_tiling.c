@@ -210,7 +210,9 @@ typedef struct wide_bound {
   double m, n, batch, slots, steps;
   double product_ns, a_ns, b_ns; /* of a step: of an element of the tile, of its rows and columns */
   double stored_ns;              /* of an element of the result */
-  double memory_cubed, fastest;  /* clock over the settled one */
+  double memory_cubed;
+  double fastest, matrix_ns,
+      burst_cubed; /* clock_of() is at most the first, and the root of the time over the second */
   bool may_split;
 } wide_bound;
 
@@ -230,6 +232,7 @@ static wide_bound bound_of(const hr_tiling_problem *problem)
   double load_ns = depth * (double)problem->element_bytes / problem->wide->load_bytes_per_ns;
   double rate = problem->wide->matrix_share > 0 ? problem->wide->matrix_share : 1;
   double memory_ns = problem->memory_least_ns;
+  double burst = hardware->clock == HR_CLOCK_BURST ? fmax(hardware->burst, 1) : 1;
   return (wide_bound){.m = (double)gemm->m,
                       .n = (double)gemm->n,
                       .batch = (double)gemm->batch,
@@ -241,13 +244,15 @@ static wide_bound bound_of(const hr_tiling_problem *problem)
                       .stored_ns = problem->slot_ns_per_stored * problem->wide->store,
                       .memory_cubed = memory_ns * memory_ns * memory_ns,
                       .fastest = fmax(hardware->boost, fmax(hardware->burst, 1)),
+                      .matrix_ns = problem->matrix_ns,
+                      .burst_cubed = burst * burst * burst,
                       .may_split =
                           problem->split_waves > 0 && gemm->k / 2 >= problem->split_k_bytes / problem->element_bytes};
 }
 
-/* The least that a kernel takes, and the part of it that is its launch's. */
+/* The least that a kernel computes, to the third power, and the part of its time that is its launch's. */
 typedef struct wide_least {
-  double compute_ns, started_ns;
+  double compute_cubed, started_ns;
 } wide_least;
 
 /* By arithmetic, loads and stores alone, without calls and with few divisions: of a hundred kernels few have to be
@@ -265,7 +270,10 @@ static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const 
   double stored = (kernel->m < b->m ? kernel->m : b->m) * (kernel->n < b->n ? kernel->n : b->n);
   double slot_ns = b->steps * ((product_ns > loads_ns ? product_ns : loads_ns) + wide->step_ns) + wide->tile_ns +
                    stored * b->stored_ns;
-  return (wide_least){floor_of(full + NEARLY_ONE) * slot_ns / b->fastest, wide->busy_ns * (full < 1 ? full : 1)};
+  double slow_ns = floor_of(full + NEARLY_ONE) * slot_ns, at_most = slow_ns / b->fastest;
+  double rising = slow_ns * slow_ns * (slow_ns < b->matrix_ns ? slow_ns : b->matrix_ns) / b->burst_cubed;
+  at_most = at_most * at_most * at_most;
+  return (wide_least){at_most > rising ? at_most : rising, wide->busy_ns * (full < 1 ? full : 1)};
 }
 
 static const wide_kernel wide_kernels[] = {
@@ -310,14 +318,14 @@ static hr_tiling best_wide_tiling(const hr_tiling_problem *all)
   for (size_t i = 0; i < WIDE_KERNELS; i++) {
     least[i] = has_layout(all->gemm, &wide_kernels[i]) ? least_of(all->wide, &bound, &wide_kernels[i])
                                                        : (wide_least){INFINITY, 0};
-    if (first == WIDE_KERNELS || least[i].compute_ns < least[first].compute_ns)
+    if (first == WIDE_KERNELS || least[i].compute_cubed < least[first].compute_cubed)
       first = i;
   }
   hr_tiling best = {.busy_ns = INFINITY};
   try_wide(&problem, &wide_kernels[first], &best);
   for (size_t i = 0; i < WIDE_KERNELS; i++) {
-    double least_ns = least[i].compute_ns, most_ns = best.busy_ns + started_ns(&problem, &best) - least[i].started_ns;
-    if (i != first && least_ns * least_ns * least_ns + bound.memory_cubed <= most_ns * most_ns * most_ns)
+    double most_ns = best.busy_ns + started_ns(&problem, &best) - least[i].started_ns;
+    if (i != first && least[i].compute_cubed + bound.memory_cubed <= most_ns * most_ns * most_ns)
       try_wide(&problem, &wide_kernels[i], &best);
   }
   return best;
