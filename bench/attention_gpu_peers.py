@@ -57,7 +57,18 @@ def named(quick):
     return calls[:3] + calls[-2:] if quick else calls
 
 
-GRIDS = {"peers": grid, "fig12": figure_12, "named": named}
+def short(quick):
+    """Lengths of 64 to 512, also such that fill no tile; 0.2 to 31 Q tiles for each multiprocessor. Tiers are names."""
+    shapes = [(64, 128, 16, 64, 0), (64, 128, 16, 64, 1), (64, 197, 12, 64, 0), (256, 64, 16, 64, 0), (32, 512, 32, 64, 0),
+              (32, 512, 32, 64, 1), (16, 384, 16, 64, 0), (4, 512, 16, 64, 1), (16, 100, 16, 64, 1), (32, 257, 16, 80, 0),
+              (16, 300, 32, 80, 1), (32, 512, 16, 128, 1), (32, 512, 16, 128, 0), (64, 256, 16, 128, 1), (64, 197, 12, 128, 0),
+              (4, 512, 32, 128, 1), (1, 512, 32, 128, 1), (4, 300, 32, 128, 1), (16, 128, 32, 128, 1), (32, 512, 8, 256, 1),
+              (32, 512, 8, 256, 0), (64, 197, 8, 256, 0), (4, 512, 16, 256, 1), (16, 128, 16, 256, 1)]
+    return [call(f"{batch}x{length}x{heads}x{dim}{'c' if causal else ''}", length, (heads,) * 3, dim, causal, batch=batch)
+            for batch, length, heads, dim, causal in (shapes[::3] if quick else shapes)]
+
+
+GRIDS = {"peers": grid, "fig12": figure_12, "named": named, "short": short}
 
 
 def label(row):

@@ -15,7 +15,8 @@ ENERGY = "h100/attention_gpu_energy.csv"
 CAP_W = 700  # of that card
 FP8 = "h200/attention_gpu_fp8.csv"
 FP8_VARIANTS = {"H100": "h100/attention_gpu_fp8_variants.csv", "H200": "h200/attention_gpu_fp8_variants.csv"}
-BANDS, SHORT = "h100/attention_gpu_bands.csv", "h100/attention_gpu_short.csv"
+VERSION_9 = "h200/attention_gpu_version_9.csv"
+BANDS, SHORT_OF_8, SHORT = "h100/attention_gpu_bands.csv", "h100/attention_gpu_short.csv", "h200/attention_gpu_short.csv"
 PEERS = {"cudnn": "cuDNN", "fa3": "FlashAttention-3"}
 NONE = "–"
 
@@ -35,9 +36,7 @@ def microseconds(value):
 def grid(short=False):
     """The calls of the interleaved grid, or those of its short tier."""
     named = rows(INTERLEAVED, tier=["train128c", "train192c", "short128c", "short256c", "bert", "vit"])
-    short_tier = ["short128c", "short256c", "bert", "vit"]
-    return [row for row in named if row.tier in short_tier] if short else [
-        row for row in rows(INTERLEAVED) if row not in named]
+    return rows(SHORT) if short else [row for row in rows(INTERLEAVED) if row not in named]
 
 
 def interleaved_ratios(found, peer=None):
@@ -219,8 +218,21 @@ def fp8_tried(*variants):
 
 def short_h100():
     lines = [[f"{row.batch} × {row.length}, {heads_of(row)}{', causal' if row.causal else ''}", f"{row.headroom_us:.1f} µs",
-              f"{row.cudnn_ratio:.3f}"] for row in rows(SHORT)]
+              f"{row.cudnn_ratio:.3f}"] for row in rows(SHORT_OF_8)]
     return table(["H100, interleaved", "Headroom", "cuDNN's time / ours"], lines)
+
+
+def hopper_short():
+    lines = [[f"{row.batch} × {row.length}, {heads_of(row)}{', causal' if row.causal else ''}", f"{row.headroom_us:.1f}",
+              f"{row.headroom_tflops:.0f}", f"{row.cudnn_ratio:.2f}", f"{float(row.fa3_ratio):.2f}" if row.fa3_ratio else NONE,
+              f"{interleaved_ratios([row])[0]:.2f}"] for row in rows(SHORT)]
+    return table(["short tier", "µs", "TFLOP/s", "cuDNN's time / ours", "FA3's", "the best peer's"], lines)
+
+
+def hopper_version_9():
+    lines = [[f"{row.batch} × {row.length}, {row.heads} of {row.dim}{', causal' if row.causal else ''}", row.variant, f"{row.us:.1f}",
+              f"{row.time_ratio:.3f}", f"{row.cudnn_ratio:.3f}"] for row in rows(VERSION_9)]
+    return table(["call", "variant", "µs", "time", "cuDNN's time"], lines)
 
 
 def bands_h100():

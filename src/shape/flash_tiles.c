@@ -9,58 +9,61 @@
 #define SHORT_MOST 1024     /* keys, or rows of a head */
 #define FEW_TILES_MOST 512  /* keys of few tiles, of which the last may be nearly empty */
 #define TILE_KEYS 16
+#define CAUSAL_SHARE 0.15 /* of the L2, for a band of causal calls */
+#define LENGTH(table) (sizeof(table) / sizeof *(table))
 #define BAND_ROWS_MOST 2048     /* of a head, for bands that the L2 holds */
+#define CAUSAL_ROWS_MOST 4096   /* the same of causal calls */
 #define CLUSTER_ROWS_LEAST 4096 /* of a head */
 
-/* The first row that fits a problem is taken. Registers of a thread: v / 2 accumulators of O, kv_tile / 2 of S and
- * kv_tile / 4 of P, of 240 with two consumer warpgroups, 160 with three and 112 with four (of both teams). Each row
- * where it was faster on an H200 (docs/attention-hopper.md). Between least_tile and kv_tile, the tile that fits the
- * number of keys best. */
+/* The first row that fits a problem is taken, or of rows with the same limits the one with the fewest Q tiles, the last
+ * of as few. Registers of a thread: v / 2 accumulators of O, kv_tile / 2 of S and kv_tile / 4 of P, of 240
+ * with two consumer warpgroups, 160 with three and 112 with four (of both teams). Each row where it was faster on an
+ * H200 (docs/attention-hopper.md). Between least_tile and kv_tile, the tile that fits the number of keys best. */
 typedef struct tiling {
   int qk_most, v_most;
   bool causal;
   int64_t q_most, kv_most;
   int teams, consumers, kv_tile, least_tile;
-  bool ping_pong;
+  bool ping_pong, left_to_right;
 } tiling;
 
 static const tiling tilings[] = {
-    {64, 64, true, 64, SHORT_MOST, 2, 1, 64, 64, false},
-    {64, 64, false, 64, SHORT_MOST, 2, 1, 64, 64, false},
-    {64, 64, true, 128, SHORT_MOST, 2, 2, 64, 64, false},
-    {64, 64, false, 128, SHORT_MOST, 2, 2, 64, 64, false},
-    {64, 64, true, INT64_MAX, SHORT_MOST, 1, 4, 64, 64, false},
-    {64, 64, false, SHORT_MOST, SHORT_MOST, 1, 4, 64, 64, false},
-    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true},
-    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true},
-    {128, 128, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
-    {128, 128, false, INT64_MAX, FEW_TILES_MOST, 1, 2, 128, 112, true},
-    {128, 128, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, true},
-    {192, 128, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
-    {192, 128, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, true},
-    {256, 128, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
-    {256, 128, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
-    {192, 192, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
-    {192, 192, false, INT64_MAX, INT64_MAX, 1, 2, 112, 112, false},
-    {128, 256, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
-    {128, 256, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
-    {256, 256, true, INT64_MAX, SHORT_MOST, 1, 2, 64, 64, true},
-    {256, 256, false, INT64_MAX, FEW_TILES_MOST, 1, 2, 80, 64, false},
-    {256, 256, false, INT64_MAX, SHORT_MOST, 1, 2, 64, 64, true},
-    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
-    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
+    {64, 64, true, 64, SHORT_MOST, 2, 1, 64, 64, false, true},
+    {64, 64, false, 64, SHORT_MOST, 2, 1, 64, 64, false, false},
+    {64, 64, true, INT64_MAX, SHORT_MOST, 2, 2, 64, 64, false, true},
+    {64, 64, false, SHORT_MOST, SHORT_MOST, 2, 2, 64, 64, false, false},
+    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true, false},
+    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true, false},
+    {128, 128, true, SHORT_MOST, SHORT_MOST, 1, 3, 64, 64, false, true},
+    {128, 128, true, SHORT_MOST, SHORT_MOST, 1, 2, 64, 64, false, true},
+    {128, 128, true, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
+    {128, 128, false, FEW_TILES_MOST, FEW_TILES_MOST, 1, 3, 64, 64, false, false},
+    {128, 128, false, FEW_TILES_MOST, FEW_TILES_MOST, 1, 2, 128, 112, true, false},
+    {128, 128, false, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
+    {192, 128, true, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
+    {192, 128, false, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
+    {256, 128, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, true},
+    {256, 128, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, false},
+    {192, 192, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false, true},
+    {192, 192, false, INT64_MAX, INT64_MAX, 1, 2, 112, 112, false, false},
+    {128, 256, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, true},
+    {128, 256, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, false},
+    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 64, 64, true, true},
+    {256, 256, false, INT64_MAX, FEW_TILES_MOST, 1, 2, 80, 64, false, false},
+    {256, 256, false, INT64_MAX, SHORT_MOST, 1, 2, 64, 64, true, false},
+    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false, false},
 };
 
 /* fp8: tiles are multiples of 32 keys; P takes kv_tile / 8 registers. Each row where it was faster on an H100
  * (docs/attention-fp8.md). */
 static const tiling fp8_tilings[] = {
-    {64, 64, true, INT64_MAX, FP8_SHORT_MOST, 1, 4, 64, 64, false},
-    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false},
-    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false},
-    {256, 128, true, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false},
-    {256, 128, false, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false},
-    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
-    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
+    {64, 64, true, INT64_MAX, FP8_SHORT_MOST, 1, 4, 64, 64, false, false},
+    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false, false},
+    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false, false},
+    {256, 128, true, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false, false},
+    {256, 128, false, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false, false},
+    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false, false},
+    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false, false},
 };
 
 /* Keys of a K/V tile, from `least` to `most`. A tile costs its keys and about TILE_KEYS more; the larger of two tiles
@@ -71,6 +74,33 @@ static int fit_tile(int64_t kv_len, int most, int least)
   for (int tile = most - 16; tile >= least; tile -= 16)
     if (hr_ceil_div(kv_len, tile) * (tile + TILE_KEYS) < hr_ceil_div(kv_len, best) * (best + TILE_KEYS))
       best = tile;
+  return best;
+}
+
+/* Q tiles of a head. */
+static int64_t tiles_of_rows(const tiling *t, int64_t q_len)
+{
+  return hr_ceil_div(q_len, (int64_t)HR_FLASH_GROUP_ROWS * t->consumers);
+}
+
+static bool same_limits(const tiling *a, const tiling *b)
+{
+  return a->qk_most == b->qk_most && a->v_most == b->v_most && a->causal == b->causal && a->q_most == b->q_most &&
+         a->kv_most == b->kv_most;
+}
+
+static const tiling *tiling_of(const hr_attention *a, int64_t qk, int64_t v)
+{
+  bool fp8 = a->dtype == HR_FP8_E4M3;
+  const tiling *row = fp8 ? fp8_tilings : tilings,
+               *end = fp8 ? fp8_tilings + LENGTH(fp8_tilings) : tilings + LENGTH(tilings);
+  while (qk > row->qk_most || v > row->v_most || (a->mask == HR_MASK_CAUSAL) != row->causal || a->q_len > row->q_most ||
+         a->kv_len > row->kv_most)
+    row++;
+  const tiling *best = row;
+  for (const tiling *other = row + 1; other < end && same_limits(row, other); other++)
+    if (tiles_of_rows(other, a->q_len) <= tiles_of_rows(best, a->q_len))
+      best = other;
   return best;
 }
 
@@ -85,30 +115,38 @@ static bool clusters_pay(const hr_attention *a, int64_t qk, int64_t v)
 hr_flash_tiles hr_flash_sm90_tiles(const hr_attention *a)
 {
   int64_t qk = hr_round_up(a->qk_dim, 32 / (int64_t)hr_dtype_bytes(a->dtype)), v = hr_round_up(a->v_dim, 16);
-  bool causal = a->mask == HR_MASK_CAUSAL;
-  const tiling *row = a->dtype == HR_FP8_E4M3 ? fp8_tilings : tilings;
-  while (qk > row->qk_most || v > row->v_most || causal != row->causal || a->q_len > row->q_most ||
-         a->kv_len > row->kv_most)
-    row++;
+  const tiling *row = tiling_of(a, qk, v);
   return (hr_flash_tiles){.teams = row->teams,
                           .consumers = row->consumers,
                           .cluster = clusters_pay(a, qk, v) ? 2 : 1,
                           .keys = fit_tile(a->kv_len, row->kv_tile, row->least_tile),
-                          .ping_pong = row->ping_pong};
+                          .ping_pong = row->ping_pong,
+                          .left_to_right = row->left_to_right};
 }
 
-int32_t hr_flash_sm90_band(const hr_attention *a, int64_t q_tiles, int64_t blocks, size_t cache_bytes)
+/* Heads whose K and V fill a share of the L2. */
+static int64_t heads_held(const hr_attention *a, double share, size_t cache_bytes)
 {
-  bool causal = a->mask == HR_MASK_CAUSAL;
-  int64_t heads = (causal ? 8 : 4) * blocks / q_tiles, least = hr_ceil_div((causal ? 2 : 1) * blocks, q_tiles);
   double entry = (double)a->kv_len * (double)(a->k_heads * a->qk_dim + a->v_heads * a->v_dim) *
                  (double)hr_dtype_bytes(a->dtype) / (double)a->q_heads;
-  bool wide = a->qk_dim > 64;
-  double share = a->q_len > SHORT_MOST && (causal || !wide) ? 0.4 : causal ? 0.5 : 0.2;
-  bool pays = !causal || wide; /* causal 8 x 2048: 64 gains 2% sustained, loses 1% */
-  if (a->q_len <= SHORT_MOST || (pays && a->q_len <= BAND_ROWS_MOST))
-    heads = hr_min64(heads, (int64_t)((double)cache_bytes * share / entry));
-  return (int32_t)hr_min64(hr_max64(heads, least), a->q_heads * a->batch);
+  return (int64_t)((double)cache_bytes * share / entry);
+}
+
+hr_flash_bands hr_flash_sm90_bands(const hr_attention *a, int64_t q_tiles, int64_t blocks, size_t cache_bytes)
+{
+  int64_t all = a->q_heads * a->batch, of_each = hr_ceil_div(blocks, q_tiles), heads;
+  bool causal = a->mask == HR_MASK_CAUSAL, few_rows = a->q_len <= (causal ? CAUSAL_ROWS_MOST : BAND_ROWS_MOST);
+  if (causal)
+    heads = few_rows ? hr_min64(of_each, heads_held(a, CAUSAL_SHARE, cache_bytes))
+                     : hr_max64(8 * blocks / q_tiles, 2 * of_each);
+  else if (few_rows)
+    heads = hr_min64(4 * blocks / q_tiles,
+                     heads_held(a, a->q_len > SHORT_MOST && a->qk_dim <= 64 ? 0.4 : 0.2, cache_bytes));
+  else
+    heads = 4 * blocks / q_tiles;
+  heads = hr_min64(hr_max64(heads, causal ? 1 : of_each), all);
+  int64_t last = causal ? hr_min64(of_each, all) : 0;
+  return (hr_flash_bands){.heads = (int32_t)heads, .count = (int32_t)((all - last) / heads)};
 }
 
 static hr_flash_grid grid_of(const hr_attention *a, hr_flash_tiles tiles, int64_t multiprocessors, size_t cache_bytes)
@@ -119,7 +157,9 @@ static hr_flash_grid grid_of(const hr_attention *a, hr_flash_tiles tiles, int64_
   grid.work_items = grid.q_tiles * a->q_heads * a->batch;
   grid.at_once = clusters * tiles.teams;
   grid.blocks = hr_min64(grid.work_items, clusters) * tiles.cluster;
-  grid.band_heads = hr_flash_sm90_band(a, grid.q_tiles, grid.at_once, cache_bytes);
+  hr_flash_bands bands = hr_flash_sm90_bands(a, grid.q_tiles, grid.at_once, cache_bytes);
+  grid.band_heads = bands.heads;
+  grid.bands = bands.count;
   return grid;
 }
 

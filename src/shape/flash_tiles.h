@@ -12,22 +12,29 @@
 #define HR_FLASH_GROUP_ROWS 64 /* of a Q tile, that a consumer warpgroup takes */
 
 typedef struct hr_flash_tiles {
-  int teams;      /* of consumer warpgroups of a block, each with Q tiles of its own */
-  int consumers;  /* warpgroups of a team, HR_FLASH_GROUP_ROWS rows of a Q tile each */
-  int cluster;    /* blocks that share K/V tiles */
-  int keys;       /* of a K/V tile */
-  bool ping_pong; /* consumers issue their WGMMAs in turn */
+  int teams;          /* of consumer warpgroups of a block, each with Q tiles of its own */
+  int consumers;      /* warpgroups of a team, HR_FLASH_GROUP_ROWS rows of a Q tile each */
+  int cluster;        /* blocks that share K/V tiles */
+  int keys;           /* of a K/V tile */
+  bool ping_pong;     /* consumers issue their WGMMAs in turn */
+  bool left_to_right; /* the order of K/V tiles, otherwise from right to left */
 } hr_flash_tiles;
 
 /** Head sizes up to 256. */
 hr_flash_tiles hr_flash_sm90_tiles(const hr_attention *attention);
 
-/** How many heads are processed together. The `blocks` take one Q tile at a time: the last Q tiles of all
- *  heads of a band come first, then those before. In small bands K and V are read from memory once; large bands balance
- *  causal calls. Fastest on an H200: 4 Q tiles per block, 8 if causal; no more than a share of `cache_bytes`, the L2,
- *  holds, where Q tiles of a head are so few that each pair of them would read K and V again; at least one Q tile per
- *  block, 2 if causal, a long one and a short one. `q_tiles` is at least 1. */
-int32_t hr_flash_sm90_band(const hr_attention *attention, int64_t q_tiles, int64_t blocks, size_t cache_bytes);
+/** Heads are processed in `count` bands of `heads`, then one of what is left. */
+typedef struct hr_flash_bands {
+  int32_t heads, count;
+} hr_flash_bands;
+
+/** The `blocks` take one Q tile at a time: the last Q tiles of all heads of a band come first, then those before. In
+ *  small bands K and V are read from memory once, and blocks that read them alternate with blocks that find them in the
+ *  L2. Fastest on an H200: 4 Q tiles per block, at least one, and no more than a share of `cache_bytes`, the L2, holds,
+ *  where Q tiles of a head are so few that each pair of them would read K and V again. Causal: up to 2048 rows one Q
+ *  tile per block at most, above 8; the last band has one per block at least, long ones first, so that blocks end
+ *  together. `q_tiles` is at least 1. */
+hr_flash_bands hr_flash_sm90_bands(const hr_attention *attention, int64_t q_tiles, int64_t blocks, size_t cache_bytes);
 
 /** A call on a GPU. */
 typedef struct hr_flash_grid {
@@ -37,7 +44,7 @@ typedef struct hr_flash_grid {
   int64_t work_items;
   int64_t at_once; /* that are processed at a time, at most */
   int64_t blocks;
-  int32_t band_heads; /* hr_flash_sm90_band() */
+  int32_t band_heads, bands; /* hr_flash_sm90_bands() */
 } hr_flash_grid;
 
 /** Head sizes up to 256, at least one query and one key. */

@@ -232,13 +232,14 @@ static hr_flash_sm90 tiles_of(int64_t dim, int64_t length, hr_mask mask)
 }
 
 /* A tile costs its keys and 16: 197 keys are 2 (112 + 16) = 256 in tiles of 112, 2 (128 + 16) = 288 in tiles of 128, at
- * head size 256 3 (80 + 16) = 288 in tiles of 80, 4 (64 + 16) = 320 in tiles of 64; 512 are 672 and 640. */
+ * head size 256 3 (80 + 16) = 288 in tiles of 80, 4 (64 + 16) = 320 in tiles of 64; 512 are 672 and 640. 384 rows are 2
+ * Q tiles of 192, 3 of 128. */
 static void short_sequences_take_hopper_tiles_that_fit_their_keys(void **state)
 {
   (void)state;
   assert_int_equal(tiles_of(128, 197, HR_MASK_NONE).kv_tile, 112);
-  assert_int_equal(tiles_of(128, 384, HR_MASK_NONE).kv_tile, 128);
-  assert_int_equal(tiles_of(128, 197, HR_MASK_CAUSAL).kv_tile, 128);
+  assert_int_equal(tiles_of(128, 384, HR_MASK_NONE).kv_tile, 64);
+  assert_int_equal(tiles_of(128, 197, HR_MASK_CAUSAL).kv_tile, 64);
   assert_int_equal(tiles_of(256, 197, HR_MASK_NONE).kv_tile, 80);
   assert_int_equal(tiles_of(256, 512, HR_MASK_NONE).kv_tile, 64);
 }
@@ -250,12 +251,31 @@ static void hopper_blocks_have_two_teams_for_few_rows_and_clusters_for_many(void
   assert_true(t.teams == 2 && t.consumers == 1 && t.cluster == 1);
   t = tiles_of(64, 128, HR_MASK_NONE);
   assert_true(t.teams == 2 && t.consumers == 2 && !t.ping_pong);
-  t = tiles_of(64, 197, HR_MASK_NONE);
-  assert_true(t.teams == 1 && t.consumers == 4 && t.kv_tile == 64);
+  t = tiles_of(64, 640, HR_MASK_CAUSAL);
+  assert_true(t.teams == 2 && t.consumers == 2 && t.kv_tile == 64 && t.left_to_right);
+  t = tiles_of(64, 2048, HR_MASK_CAUSAL);
+  assert_true(t.teams == 1 && t.consumers == 3 && t.kv_tile == 128 && !t.left_to_right);
   assert_int_equal(tiles_of(128, 4096, HR_MASK_NONE).cluster, 2);
   assert_int_equal(tiles_of(128, 4096, HR_MASK_CAUSAL).cluster, 1);
   assert_int_equal(tiles_of(128, 2048, HR_MASK_NONE).cluster, 1);
   assert_int_equal(tiles_of(64, 4096, HR_MASK_NONE).cluster, 1);
+}
+
+/* The fewest Q tiles; of as few, the smaller: 256 rows are 2 of 192 or of 128, 300 2 of 192, 3 of 128. */
+static void hopper_q_tiles_fit_the_rows_of_short_sequences(void **state)
+{
+  (void)state;
+  assert_int_equal(tiles_of(128, 128, HR_MASK_CAUSAL).consumers, 2);
+  assert_int_equal(tiles_of(128, 129, HR_MASK_CAUSAL).consumers, 3);
+  assert_int_equal(tiles_of(128, 256, HR_MASK_CAUSAL).consumers, 2);
+  assert_int_equal(tiles_of(80, 300, HR_MASK_CAUSAL).consumers, 3);
+  assert_int_equal(tiles_of(128, 197, HR_MASK_NONE).consumers, 2);
+  assert_int_equal(tiles_of(80, 257, HR_MASK_NONE).consumers, 3);
+  hr_flash_sm90 t = tiles_of(128, 512, HR_MASK_NONE);
+  assert_true(t.consumers == 3 && t.stages >= 3 && t.q_stages == 1 && t.stage_o);
+  t = tiles_of(256, 512, HR_MASK_CAUSAL);
+  assert_true(t.consumers == 2 && t.kv_tile == 64 && t.left_to_right);
+  assert_int_equal(tiles_of(128, 4096, HR_MASK_CAUSAL).consumers, 3);
 }
 
 /* 132 multiprocessors with 2 blocks of 64 rows each: 264 slots, an L2 of 50 MiB. */
@@ -282,44 +302,53 @@ static void causal_heads_are_grouped_in_even_bands_that_fit_the_l2(void **state)
 }
 
 /* Of 4 × 64 heads on 132 blocks with tiles of 128 rows and an L2 of 51 MiB. */
-static int32_t hopper_band(hr_mask mask, int64_t rows, int64_t qk_dim)
+static hr_flash_bands hopper_bands(hr_mask mask, int64_t rows, int64_t qk_dim)
 {
   hr_attention a = hr_attention_default();
   a.dtype = HR_BF16, a.mask = mask, a.batch = 4;
-  a.q_len = rows, a.kv_len = rows <= 1025 ? 1024 : 2048;
+  a.q_len = rows, a.kv_len = rows <= 512 ? 512 : rows <= 1025 ? 1024 : 2048;
   a.q_heads = a.k_heads = a.v_heads = 64;
   a.qk_dim = qk_dim, a.v_dim = 128;
-  return hr_flash_sm90_band(&a, hr_ceil_div(rows, 128), 132, 51 << 20);
+  return hr_flash_sm90_bands(&a, hr_ceil_div(rows, 128), 132, 51 << 20);
 }
 
 /* K and V of a head of 128 and 1024 keys are 0.5 MiB, of 2048 keys 1 MiB. */
 static void hopper_bands_fit_a_share_of_the_l2_up_to_2048_rows(void **state)
 {
   (void)state;
-  assert_int_equal(hopper_band(HR_MASK_NONE, 1024, 128), 20); /* 20% of the L2, of 4 * 132 / 8 */
-  assert_int_equal(hopper_band(HR_MASK_NONE, 1025, 128), 20);
-  assert_int_equal(hopper_band(HR_MASK_NONE, 2048, 128), 10);
-  assert_int_equal(hopper_band(HR_MASK_NONE, 2048, 64), 27);    /* 40% */
-  assert_int_equal(hopper_band(HR_MASK_NONE, 2049, 128), 31);   /* 4 * 132 / 17 */
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 1024, 128), 51); /* half of the L2, of 8 * 132 / 8 */
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 1025, 128), 40); /* 40%, of 8 * 132 / 9 */
-}
-
-static void hopper_bands_of_longer_causal_calls_fit_for_heads_above_64(void **state)
-{
-  (void)state;
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 64), 66); /* 8 * 132 / 16 */
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 72), 26); /* 40% of the L2 */
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 128), 20);
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 192), 17); /* which holds 16: 2 Q tiles per block are the least */
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2048, 200), 17);
-  assert_int_equal(hopper_band(HR_MASK_CAUSAL, 2049, 136), 62); /* 8 * 132 / 17 */
+  assert_int_equal(hopper_bands(HR_MASK_NONE, 1024, 128).heads, 20); /* 20% of the L2, of 4 * 132 / 8 */
+  assert_int_equal(hopper_bands(HR_MASK_NONE, 1025, 128).heads, 20);
+  assert_int_equal(hopper_bands(HR_MASK_NONE, 2048, 128).heads, 10);
+  assert_int_equal(hopper_bands(HR_MASK_NONE, 2048, 64).heads, 27);  /* 40% */
+  assert_int_equal(hopper_bands(HR_MASK_NONE, 2049, 128).heads, 31); /* 4 * 132 / 17 */
   hr_attention a = hr_attention_default();
   a.dtype = HR_BF16, a.q_len = a.kv_len = 2048, a.mask = HR_MASK_NONE;
   a.batch = 2, a.q_heads = a.k_heads = a.v_heads = 2, a.qk_dim = a.v_dim = 128;
-  assert_int_equal(hr_flash_sm90_band(&a, 16, 132, 51 << 20), 4); /* all */
+  assert_int_equal(hr_flash_sm90_bands(&a, 16, 132, 51 << 20).heads, 4); /* all */
   a.batch = 8, a.q_heads = 64, a.k_heads = a.v_heads = 8;
-  assert_int_equal(hr_flash_sm90_band(&a, 16, 132, 51 << 20), 33); /* shared K and V: the L2 holds those of 163 heads */
+  /* shared K and V: the L2 holds those of 163 heads */
+  assert_int_equal(hr_flash_sm90_bands(&a, 16, 132, 51 << 20).heads, 33);
+}
+
+/* Bands of causal calls have a Q tile per block at most, the last one at least. */
+static void hopper_bands_of_causal_calls_are_small_but_the_last(void **state)
+{
+  (void)state;
+  hr_flash_bands bands = hopper_bands(HR_MASK_CAUSAL, 512, 128);
+  assert_true(bands.heads == 30 && bands.count == 7);                /* 15% of the L2; (256 - 132 / 4) / 30 */
+  assert_int_equal(hopper_bands(HR_MASK_CAUSAL, 256, 16).heads, 54); /* 15% of the L2, of 132 / 2 */
+  assert_int_equal(hopper_bands(HR_MASK_CAUSAL, 1024, 128).heads, 15);
+  bands = hopper_bands(HR_MASK_CAUSAL, 2048, 128);
+  assert_true(bands.heads == 7 && bands.count == 35); /* (256 - 9) / 7 */
+  bands = hopper_bands(HR_MASK_CAUSAL, 4097, 128);
+  assert_true(bands.heads == 32 && bands.count == 7); /* 8 * 132 / 33; (256 - 132 / 33) / 32 */
+  hr_attention a = hr_attention_default();
+  a.dtype = HR_BF16, a.q_len = a.kv_len = 2048, a.mask = HR_MASK_CAUSAL;
+  a.batch = 1, a.q_heads = a.k_heads = a.v_heads = 2, a.qk_dim = a.v_dim = 128;
+  bands = hr_flash_sm90_bands(&a, 16, 132, 51 << 20);
+  assert_true(bands.heads == 2 && bands.count == 0); /* all are the last band */
+  a.kv_len = 1 << 20;
+  assert_int_equal(hr_flash_sm90_bands(&a, 16, 132, 51 << 20).heads, 1); /* more than the share holds */
 }
 
 /* The first rows of a causal call with more rows than keys have positions before the first key; a window that large,
@@ -352,10 +381,11 @@ int main(void)
       cmocka_unit_test(tiles_for_every_gpu_fit_its_shared_memory),
       cmocka_unit_test(tiles_for_hopper_fit_its_shared_memory),
       cmocka_unit_test(short_sequences_take_hopper_tiles_that_fit_their_keys),
+      cmocka_unit_test(hopper_q_tiles_fit_the_rows_of_short_sequences),
       cmocka_unit_test(hopper_blocks_have_two_teams_for_few_rows_and_clusters_for_many),
       cmocka_unit_test(causal_heads_are_grouped_in_even_bands_that_fit_the_l2),
       cmocka_unit_test(hopper_bands_fit_a_share_of_the_l2_up_to_2048_rows),
-      cmocka_unit_test(hopper_bands_of_longer_causal_calls_fit_for_heads_above_64),
+      cmocka_unit_test(hopper_bands_of_causal_calls_are_small_but_the_last),
       cmocka_unit_test(a_window_larger_than_all_keys_does_not_overflow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

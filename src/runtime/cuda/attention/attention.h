@@ -116,6 +116,7 @@ typedef struct hr_flash_sm90 {
   int stages, q_stages;                   /* of K and V; of Q */
   bool stage_o;                           /* O is staged through its own shared memory buffer */
   bool ping_pong;                         /* consumers issue their WGMMAs in turn */
+  bool left_to_right;                     /* the order of K/V tiles */
   bool causal, window, varlen, score_mod; /* what the program has to support */
   bool head_scales;
   const char *output; /* hr_cuda_attention_output_define() */

@@ -39,8 +39,8 @@ static size_t shared_bytes(const hr_flash_sm90 *t)
   return (size_t)(t->teams - 1) * (size_t)l.team_bytes + (size_t)l.bytes;
 }
 
-/* The first row that leaves room for two stages of K and V is taken. A second stage of Q costs causal calls 2% at head
- * size 128, and gains others 0 to 2%. */
+/* The first row that leaves room for two stages of K and V is taken, or of tiles of 64 keys and less for three and for
+ * O, if any does. A second stage of Q costs causal calls 2% at head size 128, and gains others 0 to 2%. */
 static const struct {
   int q_stages;
   bool stage_o;
@@ -54,12 +54,13 @@ static bool buffers_fit(const hr_flash_sm90 *t)
 
 static void choose_buffers(hr_flash_sm90 *t)
 {
-  size_t i = 0;
-  t->stages = 2;
-  do {
-    t->q_stages = buffers[i].q_stages;
-    t->stage_o = buffers[i].stage_o;
-  } while (!buffers_fit(t) && ++i < sizeof buffers / sizeof *buffers);
+  bool fit = false;
+  for (t->stages = t->kv_tile <= 64 ? 3 : 2; !fit && t->stages >= 2; t->stages--)
+    for (size_t i = 0; !fit && i < sizeof buffers / sizeof *buffers; i++) {
+      t->q_stages = buffers[i].q_stages;
+      t->stage_o = buffers[i].stage_o;
+      fit = buffers_fit(t) && (t->stages == 2 || t->stage_o);
+    }
   for (t->stages = (t->element_bytes == 1 ? FP8_STAGES_KEYS : STAGES_KEYS) / t->kv_tile; shared_bytes(t) > SHARED_MOST;
        t->stages--)
     ;
@@ -84,6 +85,7 @@ hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
   t.consumers = tiles.consumers;
   t.kv_tile = tiles.keys;
   t.ping_pong = tiles.ping_pong;
+  t.left_to_right = tiles.left_to_right;
   choose_buffers(&t);
   return t;
 }
@@ -92,11 +94,12 @@ void hr_flash_sm90_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
 {
   snprintf(text, HR_DEFINES_SIZE,
            "HR_QK=%d HR_V=%d HR_TEAMS=%d HR_CONSUMERS=%d HR_CLUSTER=%d HR_KV_TILE=%d HR_STAGES=%d "
-           "HR_Q_STAGES=%d%s%s%s%s%s%s%s%s",
+           "HR_Q_STAGES=%d%s%s%s%s%s%s%s%s%s",
            t->qk, t->v, t->teams, t->consumers, t->cluster, t->kv_tile, t->stages, t->q_stages,
-           t->stage_o ? " HR_STAGE_O" : "", t->ping_pong ? " HR_PING_PONG" : "", t->causal ? " HR_CAUSAL" : "",
-           t->window ? " HR_WINDOW" : "", t->varlen ? " HR_VARLEN" : "", t->score_mod ? " HR_SCORE_MOD" : "",
-           t->head_scales ? " HR_HEAD_SCALES" : "", t->output);
+           t->stage_o ? " HR_STAGE_O" : "", t->ping_pong ? " HR_PING_PONG" : "",
+           t->left_to_right ? " HR_LEFT_TO_RIGHT" : "", t->causal ? " HR_CAUSAL" : "", t->window ? " HR_WINDOW" : "",
+           t->varlen ? " HR_VARLEN" : "", t->score_mod ? " HR_SCORE_MOD" : "", t->head_scales ? " HR_HEAD_SCALES" : "",
+           t->output);
 }
 
 void hr_transpose_v_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
@@ -188,6 +191,7 @@ static void set_call(launch *l, const hr_attention *a, int64_t multiprocessors, 
   l->tiles.cluster = grid.tiles.cluster;
   l->call = hr_cuda_attention_call(a, grid.rows);
   l->call.band_heads = grid.band_heads;
+  l->call.bands = grid.bands;
   l->blocks = (unsigned)grid.blocks;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention forward with an online softmax on Hopper (sm_90a): WGMMA, TMA, warp specialization, ping-pong; fp16, bf16, fp8.
  *
- *   persistent grid, one block per multiprocessor; Q tile: HR_CONSUMERS × 64 rows; K/V tiles of HR_KV_TILE keys, from right to left
+ *   persistent grid, one block per multiprocessor; Q tile: HR_CONSUMERS × 64 rows; K/V tiles of HR_KV_TILE keys, from right to left, or
+ *   with HR_LEFT_TO_RIGHT from left to right
  *   ┌ consumer warpgroups 0 … HR_CONSUMERS − 1, 64 rows each
  *   │   S = Q Kᵀ (WGMMA, both operands in shared memory) → online softmax in registers → O += P V (WGMMA, P in registers)
  *   └ producer warpgroup: one warp schedules Q tiles and loads Q, one loads K, one loads V, all by TMA
@@ -163,7 +164,7 @@ __device__ inline void attend_tile(const attention_call &call, const work_item &
   ping_pong_signal(c);
   wgmma_wait<1>();
   release_kv(c, K_EMPTY + next.stage);
-  if (tile == sp.first_tile)
+  if (tile == LAST_TILE(sp))
     release_stage(c, q_empty);
   modify_scores(call, item, sp, c, tile);
   if (MASKED)
@@ -173,7 +174,7 @@ __device__ inline void attend_tile(const attention_call &call, const work_item &
   next.next();
   /* Here, as the compiler moves wgmma_wait() up to the last branch before it. Row sums are never negative, but the compiler does not
    * know it, and so leaves this wait behind the exponentials. */
-  if (tile > sp.first_tile)
+  if (HAS_NEXT(tile, sp))
     mbarrier_wait_long(mbarrier_at(c.memory, K_FULL + next.stage), next.phase ^ (unsigned)(c.row_sum[0] < 0 || c.row_sum[1] < 0));
   wgmma_wait<0>();
   release_kv(c, V_EMPTY + before.stage);
@@ -185,13 +186,13 @@ __device__ inline void attend_tile(const attention_call &call, const work_item &
 __device__ inline void attend(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c, unsigned q,
                               int q_empty, kv_pipeline &t, float factor)
 {
-  int tile = sp.end_tile - 1;
+  int tile = FIRST_TILE(sp);
   mbarrier_wait_long(mbarrier_at(c.memory, K_FULL + t.stage), t.phase);
   wgmma_fence();
   issue_qk(c, q, t.stage);
   wgmma_wait<0>();
   release_kv(c, K_EMPTY + t.stage);
-  if (tile == sp.first_tile)
+  if (tile == LAST_TILE(sp))
     release_stage(c, q_empty);
   modify_scores(call, item, sp, c, tile);
   mask_scores(call, item, sp, c, tile);
@@ -199,12 +200,19 @@ __device__ inline void attend(const attention_call &call, const work_item &item,
   convert_p(c);
   kv_pipeline next = t;
   next.next();
-  if (tile > sp.first_tile)
+  if (HAS_NEXT(tile, sp))
     mbarrier_wait_long(mbarrier_at(c.memory, K_FULL + next.stage), next.phase);
-  tile--;
+  tile += TILE_STEP;
 #if defined(HR_WINDOW) || defined(HR_SCORE_MOD) /* one loop, to compile less */
 #pragma unroll 1
-  for (; tile >= sp.first_tile; tile--)
+  for (; IN_RANGE(tile, sp); tile += TILE_STEP)
+    attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
+#elif defined(HR_LEFT_TO_RIGHT)
+#pragma unroll 1
+  for (; tile < sp.end_tile && tile < sp.end_unmasked; tile++)
+    attend_tile<false>(call, item, sp, c, q, q_empty, t, tile, factor);
+#pragma unroll 1
+  for (; tile < sp.end_tile; tile++)
     attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
 #else
 #ifdef HR_CAUSAL
@@ -245,9 +253,10 @@ __device__ inline void consume(const attention_call &call, const tensor_maps &te
     clear_accumulators(c);
     mbarrier_wait_long(mbarrier_at(c.memory, Q_FULL + at), q.phase);
     if (sp.first_tile < sp.end_tile) {
-      skip_tiles(c, t, item.end_tile - sp.end_tile, tiles);
+      int before = (FIRST_TILE(sp) - FIRST_TILE(item)) * TILE_STEP, behind = (LAST_TILE(item) - LAST_TILE(sp)) * TILE_STEP;
+      skip_tiles(c, t, before, tiles);
       attend(call, item, sp, c, c.memory + at * Q_BYTES, Q_EMPTY + at, t, factor);
-      skip_tiles(c, t, sp.first_tile - item.first_tile, tiles);
+      skip_tiles(c, t, behind, tiles);
     } else {
       skip_tiles(c, t, tiles, tiles - 1);
       __syncwarp();

@@ -45,11 +45,11 @@ typedef struct hr_attention_call {
   int causal, window;    /* window: keys to the left that a row sees, itself included; 0: all */
   int q_tiles;           /* per head */
   int heads, work_items; /* q_heads · batch; q_tiles · heads */
-  int band_heads;        /* heads whose Q tiles are processed at the same time */
+  int band_heads, bands; /* heads whose Q tiles are processed at the same time; such bands before the last one */
   float scale, softcap;  /* softcap 0: none */
 } hr_attention_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_attention_call) == 12 * 8 + 5 * 24 + 15 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_attention_call) == 12 * 8 + 5 * 24 + 16 * 4);
 
 /** A block of scores in memory and its split-KV results; the second parameter of attention_blocked. */
 typedef struct hr_score_block {
@@ -121,7 +121,7 @@ HR_LAYOUT_FUNCTION hr_sm90_layout hr_sm90_layout_of(int qk, int v, int consumers
   l.v_at = l.k_at + stages * l.k_bytes;
   l.items_at = l.v_at + stages * l.v_bytes;
   l.barriers_at = l.items_at + HR_SM90_ITEM_STAGES * HR_SM90_ITEM_BYTES;
-  l.barriers = 2 * q_stages * consumers + 4 * stages + 1 + 2 * HR_SM90_ITEM_STAGES;
+  l.barriers = 2 * q_stages * consumers + 4 * stages + 2 + 2 * HR_SM90_ITEM_STAGES;
   l.bytes = l.barriers_at + 8 * l.barriers;
   l.team_bytes = (l.bytes + 1023) / 1024 * 1024;
   return l;

@@ -25,26 +25,38 @@ __device__ inline void reset_counters(const attention_call &call)
   }
 }
 
-/* Fetches Q tiles from the counter, publishes them as work items and loads Q. All other warps get to global memory by a work item, and
- * so after the kernel before. */
+#if HR_CLUSTER == 1 && (defined(HR_CAUSAL) || HR_TEAMS > 1)
+#define WAITS_FOR_ITEM
+#endif
+
+/* The work item of a block after `index`: from the counter, or in clusters, whose Q tiles are of one length and whose other block would
+ * need a message, a static one. */
+__device__ inline int next_item(const attention_call &call, int index)
+{
+#if HR_CLUSTER > 1
+  return index + gridDim.x / HR_CLUSTER;
+#else
+  return gridDim.x * HR_TEAMS + atomicAdd(call.counters, 1);
+#endif
+}
+
+/* Fetches Q tiles, publishes them as work items and loads Q. Of unequal ones it fetches none before all of K of the one before is under
+ * way: a block whose Q tiles are long then takes fewer of them. All other warps get to global memory by a work item, and so after the
+ * kernel before. */
 __device__ inline void produce_q(const attention_call &call, const tensor_maps &tensor_maps, int team, unsigned memory)
 {
   item_pipeline work_items = {0, 0};
   q_pipeline q = {0, 0};
+  unsigned loaded_phase = 0;
   prefetch_tensor_map(tensor_maps.q);
   int index = team * gridDim.x + blockIdx.x / HR_CLUSTER;
 #pragma unroll 1
-  for (int next; index < call.work_items; index = next) {
+  for (; index < call.work_items; index = next_item(call, index)) {
 #ifdef HR_VARLEN
     wait_for_kernel_before(); /* which may write the offsets */
 #endif
     work_item item = find_item(call, index);
     wait_for_kernel_before();
-#if HR_CLUSTER > 1
-    next = index + gridDim.x / HR_CLUSTER; /* Q tiles are of one length, and the other block needs no message */
-#else
-    next = gridDim.x * HR_TEAMS + atomicAdd(call.counters, 1);
-#endif
 #ifdef HR_VARLEN
     if (item.first_row >= item.q_len) /* a sequence shorter than the longest */
       continue;
@@ -52,6 +64,10 @@ __device__ inline void produce_q(const attention_call &call, const tensor_maps &
     publish_item(memory, work_items, item);
     load_q_tile(tensor_maps.q, memory, item, q);
     q.next();
+#ifdef WAITS_FOR_ITEM
+    mbarrier_wait_long(mbarrier_at(memory, ITEM_LOADED), loaded_phase);
+    loaded_phase ^= 1;
+#endif
   }
   wait_for_kernel_before(); /* a team without an item has not */
   work_item none = {-1};
@@ -156,7 +172,7 @@ __device__ inline void produce_kv(const attention_call &call, const tensor_maps 
   for (work_item item = receive_item(call, memory, work_items); item.batch >= 0; item = receive_item(call, memory, work_items)) {
     int k_head = item.head / call.k_group, v_head = item.head / call.v_group;
 #pragma unroll 1
-    for (int tile = item.end_tile - 1; tile >= item.first_tile; tile--, t.next()) {
+    for (int i = item.end_tile - item.first_tile, tile = FIRST_TILE(item); i > 0; i--, tile += TILE_STEP, t.next()) {
       if (LOADS_K && lane == 0)
         load_kv_tile(tensor_maps.k, PANELS(HR_QK), memory + K_AT + t.stage * K_BYTES, mbarrier_at(memory, K_FULL + t.stage),
                      mbarrier_at(memory, K_EMPTY + t.stage), t.phase ^ 1, k_head, item, tile);
@@ -164,6 +180,10 @@ __device__ inline void produce_kv(const attention_call &call, const tensor_maps 
       if (LOADS_V)
         load_v_tile(tensor_maps.v, memory, t, loaded_phase, v_head, item, tile);
     }
+#ifdef WAITS_FOR_ITEM
+    if (LOADS_K && lane == 0)
+      mbarrier_arrive(mbarrier_at(memory, ITEM_LOADED));
+#endif
   }
 }
 

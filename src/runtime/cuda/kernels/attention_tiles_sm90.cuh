@@ -62,6 +62,7 @@ enum mbarrier_name {
   V_FULL = K_EMPTY + HR_STAGES,
   V_EMPTY = V_FULL + HR_STAGES,
   V_LOADED = V_EMPTY + HR_STAGES, /* a V tile that has to be cleared before it is FULL */
+  ITEM_LOADED, /* all of K of the last work item is under way: time to fetch the next one */
   ITEM_FULL,
   ITEM_EMPTY = ITEM_FULL + ITEM_STAGES,
   BARRIERS = ITEM_EMPTY + ITEM_STAGES
@@ -102,6 +103,7 @@ __device__ inline void init_mbarriers(unsigned memory)
     mbarrier_init(mbarrier_at(memory, V_EMPTY + i), warps * HR_CLUSTER);
   }
   mbarrier_init(mbarrier_at(memory, V_LOADED), 1);
+  mbarrier_init(mbarrier_at(memory, ITEM_LOADED), 1);
   for (int i = 0; i < ITEM_STAGES; i++) {
     mbarrier_init(mbarrier_at(memory, ITEM_FULL + i), 1);
     mbarrier_init(mbarrier_at(memory, ITEM_EMPTY + i), warps + producers);
@@ -141,6 +143,23 @@ __device__ inline void find_sequence(const attention_call &call, work_item &item
 #endif
 }
 
+/* ---- the order of K/V tiles: from right to left, or with HR_LEFT_TO_RIGHT from left to right; only causal calls, whose last tiles on
+ * either side may be masked. Then warpgroups with fewer tiles end earlier, and write O while others go on. ---- */
+
+#ifdef HR_LEFT_TO_RIGHT
+#define FIRST_TILE(range) ((range).first_tile)
+#define LAST_TILE(range) ((range).end_tile - 1)
+#define IN_RANGE(tile, range) ((tile) < (range).end_tile) /* of a tile behind the first */
+#define HAS_NEXT(tile, range) ((tile) + 1 < (range).end_tile)
+#define TILE_STEP 1
+#else
+#define FIRST_TILE(range) ((range).end_tile - 1)
+#define LAST_TILE(range) ((range).first_tile)
+#define IN_RANGE(tile, range) ((tile) >= (range).first_tile)
+#define HAS_NEXT(tile, range) ((tile) > (range).first_tile)
+#define TILE_STEP -1
+#endif
+
 /* The view that keys_of_row() needs. */
 __device__ inline head_view lengths_of(const work_item &item)
 {
@@ -166,12 +185,12 @@ __device__ inline tile_range kv_tiles_of_rows(const attention_call &call, const 
           (keys_of_row(call, view, last_row).end + HR_KV_TILE - 1) / HR_KV_TILE};
 }
 
-/* Heads are processed in bands of about as many Q tiles as run at a time, so that K and V are still in the L2 when they are read
- * again; in a band the last Q tiles, the longest of a causal call, come first. */
+/* Heads are processed in bands, so that K and V are still in the L2 when they are read again; in a band the last Q tiles, the longest
+ * of a causal call, come first. The last band takes all heads that are left, enough to let all blocks end together. */
 __device__ inline work_item find_item(const attention_call &call, int index)
 {
-  int band_items = call.band_heads * call.q_tiles, band = index / band_items, rest = index % band_items;
-  int heads = min(call.band_heads, call.heads - band * call.band_heads);
+  int band_items = call.band_heads * call.q_tiles, band = min(index / band_items, call.bands), rest = index - band * band_items;
+  int heads = band < call.bands ? call.band_heads : call.heads - band * call.band_heads;
   int head = band * call.band_heads + rest % heads;
   work_item item;
   item.batch = head / call.q_heads;
