@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds, tests and measures on a machine with an NVIDIA GPU: one command, under 9 minutes, a short table last.
+# Builds, tests and measures on a machine with an NVIDIA GPU: one command, about 6 minutes, a short table last.
 #   gpu-check.sh                 builds here first (needs the packages of scripts/packages.sh)
 #   gpu-check.sh --built FOLDER  uses FOLDER/headroom, FOLDER/tests and FOLDER/lib of a build from elsewhere, for bare
 #                                machines
@@ -27,15 +27,16 @@ run_with_limit() {
   code=$?
   local result=ok
   [ $code = 0 ] || result="FAILED ($code)"
-  printf '%-32s %-12s %4d s' "$name" "$result" $((SECONDS - start)) >"$log/$name.row"
+  printf '%-36s %-12s %4d s' "$name" "$result" $((SECONDS - start)) >"$log/$name.row"
+  echo "$(<"$log/$name.row")"
   return $code
 }
 # report NAME: adds the row to the table; prints the end of the output after a failure.
 report() {
-  echo "== $1"
   table+=$(<"$log/$1.row")$'\n'
   case $(<"$log/$1.row") in *FAILED*)
     failed=1
+    echo "== $1"
     tail -25 "$log/$1"
     ;;
   esac
@@ -49,7 +50,7 @@ run() {
 }
 # run_in_background NAME LIMIT_S COMMAND…: runs a command next to others; wait_and_report waits for all of them.
 running=()
-most=$((($(nproc) + 1) / 2 < 8 ? ($(nproc) + 1) / 2 : 8))
+most=$(nproc)
 run_in_background() {
   while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
   running+=("$1")
@@ -62,7 +63,7 @@ wait_and_report() {
   running=()
 }
 report_skipped() {
-  table+=$(printf '%-32s skipped: %s' "$1" "$2")$'\n'
+  table+=$(printf '%-36s skipped: %s' "$1" "$2")$'\n'
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || { echo "no NVIDIA driver here"; exit 4; }
@@ -71,50 +72,64 @@ if [ $# = 0 ]; then
   run build 240 bash -c 'cd "$0" && cmake --preset debug && cmake --build --preset debug' "$top" || exit 1
 fi
 headroom=$built/headroom
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
+
+# in_pool TEST NAME WORDS VARIABLE=VALUE…: a test of the pool, if it was built; WORDS for HEADROOM_TEST.
+in_pool() {
+  local test=$built/tests/$1 name=$2 words=$3
+  shift 3
+  [ -x "$test" ] && run_in_background "$name" 300 env HEADROOM_TEST="$words" "$@" "$test"
+}
+# each_kernel OPERATION TEST: TEST, thorough, for each kernel, and for each format of those that compile most.
+each_kernel() {
+  local kernel formats shares share
+  while IFS=, read -r kernel _ _ formats _; do
+    case $kernel in *_sm[0-9]*) read -ra shares <<<"$formats" ;; *) shares=("") ;; esac
+    for share in "${shares[@]}"; do
+      in_pool "$2" "test_$kernel${share:+-$share}" "thorough gpu $share" HEADROOM_TEST_KERNEL="$kernel"
+    done
+  done < <("$headroom" kernels -f csv | grep ",$1,cuda,")
+}
 
 run devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
-for test in test_device test_device_stream test_device_graph test_decode test_cuda test_attention_memory test_confirm_attention; do
+# These compare free memory and times, so they run alone.
+for test in test_device test_cuda test_attention_memory test_confirm_attention; do
   [ -x "$built/tests/$test" ] && run "$test" 120 "$built/tests/$test"
 done
-# Most of these are bound by NVRTC or by float64 on the host.
-while IFS=, read -r kernel _ _ formats _; do
-  [ -x "$built/tests/test_attention_kernels" ] || break
-  case $kernel in *_sm[0-9]*) read -ra shares <<<"$formats" ;; *) shares=("") ;; esac # these compile most
-  for share in "${shares[@]}"; do
-    run_in_background "test_$kernel${share:+-$share}" 240 env HEADROOM_TEST="thorough gpu $share" \
-      HEADROOM_TEST_KERNEL="$kernel" "$built/tests/test_attention_kernels"
-  done
-done < <("$headroom" kernels -f csv | grep ',attention,cuda,')
-for test in test_gemm_kernels test_gemm_gpu test_cuda_programs test_kv_cache test_kv_cache_quantized \
-  test_kv_cache_decode; do
-  [ -x "$built/tests/$test" ] && run_in_background "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
-done
-for formats in "fp32 tf32" fp16 bf16 fp8; do
-  [ -x "$built/tests/test_rowwise_kernels" ] && run_in_background "test_rowwise_kernels-${formats// /-}" 240 \
-    env HEADROOM_TEST="thorough gpu $formats" "$built/tests/test_rowwise_kernels"
-done
-wait_and_report
-# These are bound by the GPU, so they run alone; the large ones need up to 50 GB of its memory.
-for test in test_attention_edges test_attention_lengths test_attention_repeats test_attention_large; do
-  [ -x "$built/tests/$test" ] && run "$test" 120 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
-done
-
-sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
+# The pool, the longest first. Most of these are bound by NVRTC or by float64 on the host.
+in_pool test_cuda_programs test_cuda_programs "thorough gpu"
 if [ -n "$sanitizer" ]; then
-  for test in test_rowwise_kernels test_attention_edges test_attention_repeats test_device test_kv_cache \
-    test_kv_cache_quantized; do
+  for test in test_attention_edges test_attention_repeats test_decode_kernels test_rowwise_kernels test_device test_device_graph \
+    test_kv_cache test_kv_cache_quantized test_kv_cache_decode; do
     [ -x "$built/tests/$test" ] || continue
     for tool in racecheck memcheck synccheck; do
-      run_in_background "$tool-$test" 240 env HEADROOM_TEST="gpu few" "$sanitizer" --tool "$tool" --report-api-errors no \
-        --error-exitcode 9 "$built/tests/$test"
+      case $test in test_decode_kernels) some="HEADROOM_TEST_SAMPLES=6 HEADROOM_TEST_SHARE=7" ;; *) some="" ;; esac
+      # shellcheck disable=SC2086 # two variables, or none
+      run_in_background "$tool-$test" 300 env HEADROOM_TEST="gpu few" $some "$sanitizer" --tool "$tool" \
+        --report-api-errors no --error-exitcode 9 "$built/tests/$test"
     done
   done
   run_in_background memcheck-gemm 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \
     --device cuda:0 --measure --budget 0.1
-  wait_and_report
 else
   report_skipped compute-sanitizer "it is not installed"
 fi
+each_kernel attention test_attention_kernels
+each_kernel decode test_decode_kernels
+for formats in "fp32 tf32" fp16 bf16 fp8; do
+  in_pool test_attention_edges "test_attention_edges-${formats// /-}" "thorough gpu $formats"
+  in_pool test_attention_lengths "test_attention_lengths-${formats// /-}" "thorough gpu $formats"
+  in_pool test_attention_repeats "test_attention_repeats-${formats// /-}" "thorough gpu $formats"
+  in_pool test_rowwise_kernels "test_rowwise_kernels-${formats// /-}" "thorough gpu $formats"
+done
+for test in test_gemm_kernels test_gemm_gpu test_decode test_decode_batches test_decode_latent \
+  test_decode_topk test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_device_stream test_device_graph; do
+  in_pool $test $test "thorough gpu"
+done
+wait_and_report
+# Bound by the GPU, and needs up to 50 GB of its memory.
+[ -x "$built/tests/test_attention_large" ] && run test_attention_large 120 env HEADROOM_TEST="thorough gpu" \
+  "$built/tests/test_attention_large"
 
 # gemm_row NAME M N K OPTIONS…: measures one GEMM and prints a row.
 gemm_row() {

@@ -129,7 +129,7 @@ static void check_split_counts(hr_device *device, const char *kernel, hr_dtype d
     set_pages(&setup, n % 2 ? 16 : 0);
     ran += decode_try(device, kernel, &setup, 1);
   }
-  assert_true(ran > 0 || !all || strstr(kernel, "_topk_"));
+  assert_true(ran > 0 || !all || strstr(kernel, "_topk_") || strstr(kernel, "_latent_"));
 }
 
 static void every_kernel_agrees_with_attention_for_all_numbers_of_splits(void **state)
