@@ -31,7 +31,7 @@ typedef struct hr_flash_bands {
 /** The `blocks` take one Q tile at a time: the last Q tiles of all heads of a band come first, then those before. In
  *  small bands K and V are read from memory once, and blocks that read them alternate with blocks that find them in the
  *  L2. Fastest on an H200: 4 Q tiles per block, at least one, and no more than a share of `cache_bytes`, the L2, holds,
- *  where Q tiles of a head are so few that each pair of them would read K and V again. Causal: up to 2048 rows one Q
+ *  where Q tiles of a head are so few that each pair of them would read K and V again. Causal: up to 4096 rows one Q
  *  tile per block at most, above 8; the last band has one per block at least, long ones first, so that blocks end
  *  together. `q_tiles` is at least 1. */
 hr_flash_bands hr_flash_sm90_bands(const hr_attention *attention, int64_t q_tiles, int64_t blocks, size_t cache_bytes);

@@ -144,7 +144,8 @@ __device__ inline void find_sequence(const attention_call &call, work_item &item
 }
 
 /* ---- the order of K/V tiles: from right to left, or with HR_LEFT_TO_RIGHT from left to right; only causal calls, whose last tiles on
- * either side may be masked. Then warpgroups with fewer tiles end earlier, and write O while others go on. ---- */
+ * either side may be masked. Then warpgroups with fewer tiles end earlier, and write O while others go on. The compiler has to see that
+ * HAS_NEXT and IN_RANGE of the next tile are the same: otherwise programs with one loop for all tiles gave wrong results. ---- */
 
 #ifdef HR_LEFT_TO_RIGHT
 #define FIRST_TILE(range) ((range).first_tile)
