@@ -6,7 +6,8 @@
 
 A step is L times a layer and once the final norm and the logits, in bf16 without dropout, at the batch and length of `headroom
 describe`. Rows of kind "step" are of the forward pass and of forward and backward, "compiled" (torch.compile, replayed as a CUDA
-graph) and "eager" (operator by operator, L layers as the host launches them). Rows of kind "gain" are the findings of class free
+graph) and "eager" (operator by operator, as the host launches them; host_ns is when it has launched all). Eager steps forward and backward
+are L layers of weights of their own in a chain and one backward pass, where that fits the memory. Rows of kind "gain" are the findings of class free
 and retrain with severity medium or more, original and changed shape interleaved, compiled; their ratio's median has a 95%
 confidence interval. Rows of kind "headline" are the co-design paper's shapes, by the short form, fused and unfused.
 
@@ -30,7 +31,7 @@ import tempfile
 import time
 
 COLUMNS = ["kind", "model", "change", "phase", "framework", "attention", "batch", "seq", "step_ns", "low_ns", "high_ns", "layer_ns",
-           "logits_ns", "after_ns", "gain", "gain_low", "gain_high", "samples"]
+           "logits_ns", "after_ns", "gain", "gain_low", "gain_high", "samples", "host_ns"]
 STEPS = ["gpt2", "gpt2-xl", "gpt3-2.7b", "opt-1.3b", "opt-6.7b", "phi-2", "pythia-410m", "pythia-6.9b", "gpt-j-6b", "llama-2-7b",
          "llama-2-13b", "llama-3-8b", "llama-3.2-1b", "llama-3.2-3b", "mistral-7b-v0.3", "qwen2.5-1.5b", "qwen2.5-7b", "qwen3-0.6b",
          "qwen3-8b", "tinyllama-1.1b"]
@@ -151,6 +152,16 @@ def make_layer(c, attention, torch):
     return layer
 
 
+CHAIN_BYTES = 100e9  # of weights, their gradients and activations
+
+
+def chain_bytes(c):
+    """About what a chain of all layers keeps for its backward pass."""
+    weights = sum(math.prod(size) for size in weight_sizes(c).values())
+    kept = 12 * c["h"] + 4 * (c["a"] + 2 * c["kv"]) * c["d"] + (5 if c["gated"] else 3) * c["d_ff"]
+    return 2 * c["L"] * (2 * weights + c["b"] * c["s"] * kept) + 8 * c["b"] * c["s"] * c["v"]
+
+
 class Step:
     """The layer and the logits of a shape. Tensors are made by open() and released by close()."""
 
@@ -158,6 +169,8 @@ class Step:
         self.c, self.torch, self.train, self.compiled = c, torch, phase == "train", framework in FORMS
         F = torch.nn.functional
         norm = lambda x, n: F.rms_norm(x, (c["h"],), n) if c["norm"] == "rms" else F.layer_norm(x, (c["h"],), n, n)
+        self.chained = self.train and framework == "eager" and chain_bytes(c) < CHAIN_BYTES
+        self.hosts = []
         self.layer, self.head = make_layer(c, attention, torch), lambda x, n, table: F.linear(norm(x, n), table)
         if self.compiled:
             self.layer = torch.compile(self.layer, dynamic=False)
@@ -170,7 +183,8 @@ class Step:
                                      ).detach().requires_grad_(self.train)
         self.x = uniform((c["b"], c["s"], c["h"]))
         self.turns = [torch.empty(c["s"], max(2, c["rotary"]), device=DEVICE, dtype=torch.bfloat16).uniform_(-1, 1) for _ in range(2)]
-        self.sets = [[uniform(size, size[1] if len(size) == 2 else 1) for size in weight_sizes(c).values()] for _ in range(2)]
+        self.sets = [[uniform(size, size[1] if len(size) == 2 else 1) for size in weight_sizes(c).values()]
+                     for _ in range(c["L"] if self.chained else 2)]
         self.n, self.table = uniform((c["h"],)), uniform((c["v"], c["h"]), c["h"])
         self.dy, self.dlogits = (torch.ones(c["b"], c["s"], c[n], device=DEVICE, dtype=torch.bfloat16) if self.train else None
                                  for n in ("h", "v"))
@@ -190,8 +204,17 @@ class Step:
         out = self.head(self.x, self.n, self.table)
         return self.torch.autograd.grad(out, [self.x, self.n, self.table], self.dlogits) if self.train else out
 
+    def run_chain(self):
+        x, weights = self.x, []
+        for one in self.sets:
+            x = self.layer(x, *self.turns, *one)
+            weights += [w for w in one if w.numel()]
+        return self.torch.autograd.grad(self.head(x, self.n, self.table), weights + [self.n, self.table], self.dlogits)
+
     def warm(self):
         with self.torch.set_grad_enabled(self.train):
+            if self.chained:
+                self.run_chain()
             for number in range(2):
                 self.run_layer(number), self.run_head()
         synchronize(self.torch)
@@ -219,9 +242,13 @@ class Step:
         synchronize(self.torch)
         start = time.perf_counter()
         with self.torch.set_grad_enabled(self.train):
-            for number in range(self.c["L"]):
-                self.run_layer(number)
-            self.run_head()
+            if self.chained:
+                self.run_chain()
+            else:
+                for number in range(self.c["L"]):
+                    self.run_layer(number)
+                self.run_head()
+        self.hosts.append((time.perf_counter() - start) * 1e9)
         synchronize(self.torch)
         return [(time.perf_counter() - start) * 1e9 / self.c["L"], 0]
 
@@ -266,7 +293,11 @@ def measure(row, steps, samples):
     while time.monotonic() - begin < 0.25:  # until the clock has settled for this load
         for step in steps:
             step.time()
+    for step in steps:
+        step.hosts = []
     times = [[step.step_ns() for step in steps] for _ in range(samples)]
+    if steps[0].hosts:
+        row["host_ns"] = f"{median_interval(steps[0].hosts)[1]:.0f}"
     for step in steps:
         step.close()
     low, middle, high = median_interval([t[0][0] for t in times])

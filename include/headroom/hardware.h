@@ -61,6 +61,7 @@ typedef struct hr_attention_share {
   int64_t head_dim;
   double forward_share, backward_share; /* of the library's best GEMM, long sequences without a mask */
   double headroom_share;                /* forward_share of Headroom's own kernel; 0: as forward_share */
+  double short_share; /* the same with tiles of up to 64 keys for up to 1024, on Hopper; 0: as headroom_share */
 } hr_attention_share;
 
 /** Cost of attention with one or a few queries per sequence (split-KV). "A pair" is a K or V head of one sequence. */
@@ -68,17 +69,20 @@ typedef struct hr_decode_cost {
   double launch_ns;       /* the shortest call */
   double bandwidth_share; /* at which K and V are read; 0: as hr_hardware.bandwidth_share */
   double pair_ns;         /* of a multiprocessor, for each pair */
-  double element_ns;      /* of a multiprocessor, for each element of a pair's head */
+  double element_ns;      /* of a multiprocessor, for each element of a pair's head; where thread blocks are known, of
+                             each wave of these */
   double split_ns;        /* each time that the keys double beyond 128, where pairs leave all multiprocessors idle */
   double compute_share;   /* of the library's best GEMM; 0: hr_attention_share.forward_share of the head size */
   double key_ns;          /* of kernels that do not split the keys: of a multiprocessor, for each key beyond 64 of 64
                              query heads of a pair; 0: the keys are split */
 
   /* Headroom's kernel for GPUs, whose thread blocks are known; hr_predict_decode() defines the terms. */
-  double wave_ns;         /* of each wave of blocks after the first; 0: by pairs, as above */
-  double combine_ns;      /* of combining splits of the keys through global memory */
-  double cluster_ns;      /* of combining them within clusters of blocks; 0: there are no clusters */
-  double read_latency_ns; /* from the start of a copy to its data, while all multiprocessors read */
+  double wave_ns;            /* of each wave of blocks after the first; 0: by pairs, as above */
+  double busy_ns;            /* of a launch that gives every multiprocessor a block; of a smaller one in proportion */
+  double combine_ns;         /* of combining splits of the keys through global memory */
+  double cluster_ns;         /* of combining them within clusters of blocks; 0: there are no clusters */
+  double combine_element_ns; /* of combining, for each element of O that a group of query heads has, besides */
+  double read_latency_ns;    /* from the start of a copy to its data, while all multiprocessors read */
   double fill_share; /* of the time that reading l2_bytes takes at the full bandwidth: added while the cache fills */
   double reach;      /* bandwidth of one multiprocessor, over its share of the whole; 0: no limit */
 } hr_decode_cost;
@@ -88,9 +92,11 @@ typedef struct hr_prefill_cost {
   double launch_ns;  /* the shortest call; 0: this cost is not known */
   double block_ns;   /* overhead of one Q tile */
   double share;      /* of the library's best GEMM, long sequences without a mask; 0: as hr_attention_share says */
-  double element_ns; /* overhead of one Q tile for each element of its head, besides block_ns */
-  double lone_share; /* of the rate of a multiprocessor, that one Q tile reaches on its own; then empty slots cost
-                        nothing else. 0: the whole rate, and tiles run in whole waves */
+  double element_ns; /* overhead of one Q tile for each element of its head, besides block_ns; of 128 rows */
+
+  /* Headroom's kernel for Hopper, whose work items are known; hr_predict_attention_by() defines the terms. */
+  double busy_ns;    /* of a launch that gives every multiprocessor a Q tile; of a smaller one in proportion */
+  double load_share; /* of the bandwidth, at which it reads and writes; 0: as hr_hardware.bandwidth_share */
 } hr_prefill_cost;
 
 /** Cost of the routed experts of a layer by the kernels of inference servers: grouped GEMMs, whose experts' rows are
@@ -297,8 +303,9 @@ typedef struct hr_hardware {
 
   /* Kernels of frameworks; without them latent attention is predicted as other attention, a grouped GEMM as a batched
    * one, and rounding to 8 bits is left out. */
-  hr_decode_cost decode_latent;   /* latent attention in its absorbed form */
-  hr_prefill_cost prefill_latent; /* latent attention in its expanded form: V heads smaller than K heads */
+  hr_decode_cost decode_latent;          /* latent attention in its absorbed form */
+  hr_decode_cost decode_latent_headroom; /* the same by Headroom's kernels; launch_ns 0: as decode_headroom by pairs */
+  hr_prefill_cost prefill_latent;        /* latent attention in its expanded form: V heads smaller than K heads */
   hr_expert_cost experts;
   hr_rounding_cost rounding;
 

@@ -131,6 +131,8 @@ typedef struct hr_operator {
   bool latent;            /* HR_KIND_ATTENTION: V is the first v_dim elements of K, which are read once */
   int64_t columns; /* HR_KIND_MEMORY: elements of a row (hidden, keys, head size, …); _SCAN: channels; else 0 */
   int64_t rows;    /* of expert_*: tokens of all experts together; else 0 */
+  hr_recurrence recurrence;      /* HR_KIND_SCAN: which; of the convolution before a scan HR_RECURRENCE_CONVOLUTION */
+  bool updates;                  /* the same: a decode step, token by token */
   hr_collective_kind collective; /* HR_KIND_COMMUNICATION; else 0 */
   int64_t devices;               /* the same: that take part; else 0 */
   int64_t stride;                /* the same: see hr_collective; else 0 */

@@ -80,8 +80,11 @@ HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_atte
                                       hr_prediction *prediction, hr_error *error);
 
 /** The same by the kernels of `framework`; HR_FRAMEWORK_HEADROOM: of this library, with hr_hardware.prefill_headroom. A
- *  Q tile that is alone on its multiprocessor then runs at lone_share of the rate, tiles do not run in whole waves, and
- *  with a causal mask the longest run first. HR_ERROR_INVALID for a framework outside the list. */
+ *  GPU of architecture "hopper" with these costs is predicted by the kernel's own tiles and schedule: launch +
+ *  (b^1.5 + memory^1.5)^⅔, b = (longest⁶ + useful⁶)^⅙. `longest` is the time of the multiprocessor that ends last: its
+ *  K/V tiles at headroom_share or short_share of the library's rate, and block_ns + element_ns · head size for each of
+ *  its Q tiles; `useful` are the FLOPs at that share on all multiprocessors; the launch has busy_ns for the share of
+ *  multiprocessors that have a Q tile. HR_ERROR_INVALID for a framework outside the list. */
 HR_API hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attention *attention,
                                          hr_framework framework, hr_prediction *prediction, hr_error *error);
 
@@ -90,8 +93,9 @@ HR_API hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_a
  *  (compute³ + memory³ + pairs³)^⅓ + split, where memory is hr_decode_bytes(), pairs the K or V heads of all sequences
  *  over the multiprocessors times the cost of one, and split the doublings of the keys beyond 128 times the share of
  *  multiprocessors without a pair. With wave_ns the thread blocks of the GPU's kernel are counted instead: the time is
- *  launch + (compute³ + r³)^⅓ + combining, r = (reading^1.25 + (wave_ns · (waves − 1))^1.25)^0.8, and reading is
- *  (memory³ + waiting³)^⅓ · (1 + 0.24 · empty slots / blocks) + filling: waiting is the number of times that the bytes
+ *  launch + (compute³ + r³)^⅓ + combining, r = reading + (waves − 1) · (wave_ns + element_ns · head size), the launch
+ *  has busy_ns for the share of multiprocessors with a block and element_ns · head size, and reading is
+ *  (memory³ + waiting³)^⅓ · (1 + 0.2 · empty slots / blocks) + filling: waiting is the number of times that the bytes
  *  under way are exchanged times read_latency_ns, filling fill_share of the time for the first l2_bytes. In one wave
  *  the multiprocessor with most blocks reads at most at `reach` times its share of the bandwidth. A page table, a soft
  *  cap and sinks cost nothing.

@@ -14,7 +14,6 @@
 
 /* Of the kernel's shared memory, decode_layout.h. */
 #define ROWS 16
-#define KEYS 16
 #define LINE_BYTES 128
 #define PADDING 8     /* floats of a row of O */
 #define WARP_SUMS 512 /* bytes */
@@ -47,10 +46,10 @@ static int64_t pitch_of(int64_t dim, int64_t element_bytes)
 size_t hr_decode_split_shared_bytes(const hr_decode_split *t)
 {
   int64_t rows_stats = ROWS * (int64_t)(2 * sizeof(float)); /* base and sum */
-  int64_t stage =
-      KEYS * (t->k_heads * pitch_of(t->qk, t->element_bytes) + t->v_heads * pitch_of(t->v, t->element_bytes));
+  int64_t stage = HR_DECODE_WARP_KEYS *
+                  (t->k_heads * pitch_of(t->qk, t->element_bytes) + t->v_heads * pitch_of(t->v, t->element_bytes));
   if (t->token_scales)
-    stage += hr_round_up((t->k_heads + t->v_heads) * KEYS * (int64_t)sizeof(float), LINE_BYTES);
+    stage += hr_round_up((t->k_heads + t->v_heads) * HR_DECODE_WARP_KEYS * (int64_t)sizeof(float), LINE_BYTES);
   int64_t streams = t->warps * t->stages * stage;
   int64_t combined = t->warps * (rows_stats + ROWS * (t->v + PADDING) * (int64_t)sizeof(float));
   int64_t factors = (HR_SPLITS_MOST * (int64_t)sizeof(float) + 8) * ROWS + t->warps * WARP_SUMS;
@@ -142,7 +141,7 @@ static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decod
       .keys = hr_decode_keys_read(d),
       .key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_decode_cache_bytes(d),
       .multiprocessors = gpu->multiprocessors,
-      .tile = (int64_t)t->warps * KEYS,
+      .tile = (int64_t)t->warps * HR_DECODE_WARP_KEYS,
       .blocks = t->min_blocks,
       .cluster_most = cluster_most(t, gpu)});
   t->splits = (int)choice.splits;

@@ -6,6 +6,8 @@
 
 #include <headroom/decode.h>
 
+#define HR_DECODE_WARP_KEYS 16 /* that a warp of decode_split.cu processes at a time */
+
 /** Query heads that are computed together: the fewest whose K heads and V heads nobody else needs, so that each is read
  *  once. */
 typedef struct hr_decode_unit {

@@ -166,6 +166,8 @@ static hr_flash_grid grid_of(const hr_attention *a, hr_flash_tiles tiles, int64_
 hr_flash_grid hr_flash_sm90_grid(const hr_attention *a, int64_t multiprocessors, size_t cache_bytes)
 {
   hr_flash_tiles tiles = hr_flash_sm90_tiles(a);
+  if (tiles.cluster > multiprocessors)
+    tiles.cluster = 1;
   hr_flash_grid grid = grid_of(a, tiles, multiprocessors, cache_bytes);
   if (tiles.cluster == 1)
     return grid;

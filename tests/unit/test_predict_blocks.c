@@ -2,6 +2,7 @@
 /* Predicted attention and decode calls of Headroom's kernels for GPUs, whose tiles and thread blocks are known. */
 #include "test.h"
 
+#include "analysis/predict/flash_schedule.h"
 #include "analysis/predict/terms.h"
 
 #include <math.h>
@@ -50,9 +51,9 @@ static void decode_blocks_run_in_waves(void **state)
   assert_int_equal(p.splits, 1);
   int64_t bytes = 0;
   assert_ok(hr_decode_bytes(&d, &bytes), error);
-  assert_near(p.memory_ns, (double)bytes / 900 * (1 + 0.24 * (128.0 / 80 - 1)));
-  double busy_ns = pow(pow(p.memory_ns, 1.25) + pow(2500, 1.25), 0.8);
-  assert_near(p.memory_ns + p.wave_ns, busy_ns);
+  assert_near(p.memory_ns, (double)bytes / 900 * (1 + 0.2 * (128.0 / 80 - 1)));
+  double busy_ns = p.memory_ns + 2500;
+  assert_near(p.wave_ns, 2500);
   assert_near(p.time_ns, 3000 + cbrt(pow(busy_ns, 3) + pow(p.matrix_ns + p.tile_ns, 3)));
 
   d.batch = 16; /* one wave */
@@ -92,49 +93,114 @@ static void splits_of_decode_are_combined(void **state)
   assert_true(p.wave_ns == 0 && p.tiles == 0);
 }
 
-/* 2048 queries without a mask are 16 tiles for each of 2 heads on 36 multiprocessors: each alone. */
-static void a_lone_tile_of_headroom_runs_at_its_own_rate(void **state)
+static hr_attention prefill_of(int64_t tokens, int64_t heads, int64_t dim, hr_mask mask)
+{
+  hr_attention a = hr_attention_default();
+  a.dtype = HR_BF16, a.mask = mask, a.q_len = a.kv_len = tokens;
+  a.q_heads = a.k_heads = a.v_heads = heads, a.qk_dim = a.v_dim = dim;
+  return a;
+}
+
+/* 4608 tokens are 24 Q tiles of 192 rows for each of 8 heads: 192 items for 132 workers. The last Q tile of a head sees
+ * 36 K/V tiles of 128 keys. Whoever has a short item claims another. */
+static void workers_of_attention_claim_items_when_they_end(void **state)
+{
+  (void)state;
+  hr_attention a = prefill_of(4608, 8, 64, HR_MASK_CAUSAL);
+  hr_flash_grid grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
+  assert_true(grid.rows == 192 && grid.tiles.keys == 128 && grid.work_items == 192);
+  hr_flash_load longest = hr_flash_longest_load(&a, &grid, 1), mean = hr_flash_mean_load(&a, &grid);
+  assert_near(longest.tiles, 36);
+  assert_near(longest.items, 1);
+  assert_near(mean.tiles, 456 * 8 / 132.0); /* 2 + 3 + 5 + 6 + ... + 36 = 456 */
+  assert_near(mean.items, 192 / 132.0);
+  a.batch = 2; /* 384 items: the first 132 have 36 to 24 tiles, the last ones 2 */
+  grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
+  longest = hr_flash_longest_load(&a, &grid, 1), mean = hr_flash_mean_load(&a, &grid);
+  assert_true(longest.tiles + longest.items <= mean.tiles + mean.items + 6);
+  a.batch = 1, a.q_heads = a.k_heads = a.v_heads = 5; /* an item each */
+  grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
+  longest = hr_flash_longest_load(&a, &grid, 1);
+  assert_near(longest.tiles, 36);
+  assert_near(longest.items, 1);
+  a.window = 256; /* rows 4416 to 4607 see keys 4161 to 4607: tiles 32 to 35 */
+  longest = hr_flash_longest_load(&a, &grid, 1);
+  assert_near(longest.tiles, 4);
+}
+
+/* Many items: nobody ends more than half of one behind the mean. Clusters take equal items in turn. */
+static void long_schedules_are_even(void **state)
+{
+  (void)state;
+  hr_attention a = prefill_of(4608, 8, 64, HR_MASK_CAUSAL);
+  a.batch = 40;
+  hr_flash_grid grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
+  hr_flash_load longest = hr_flash_longest_load(&a, &grid, 1), mean = hr_flash_mean_load(&a, &grid);
+  assert_near(longest.tiles, mean.tiles + 456 / 24.0 / 2);
+  a.batch = 10; /* 1920 items, simulated */
+  grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
+  longest = hr_flash_longest_load(&a, &grid, 1), mean = hr_flash_mean_load(&a, &grid);
+  assert_true(longest.tiles + longest.items >= mean.tiles + mean.items);
+  assert_true(longest.tiles <= mean.tiles + 36);
+  a = prefill_of(8192, 9, 128, HR_MASK_NONE);
+  grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
+  longest = hr_flash_longest_load(&a, &grid, 1);
+  assert_near(longest.items, ceil((double)grid.work_items / (double)grid.at_once));
+  assert_near(longest.tiles, longest.items * 8192 / (double)grid.tiles.keys);
+}
+
+/* 2048 tokens without a mask: the Q tiles of 2 heads are fewer than the multiprocessors, and each sees all keys. */
+static void attention_on_hopper_takes_its_tiles_and_items(void **state)
 {
   (void)state;
   hr_hardware hardware = toy(36, 1e13);
   hr_error error;
   hr_prediction p;
-  hr_attention a = hr_attention_default();
-  a.dtype = HR_BF16, a.mask = HR_MASK_NONE, a.q_len = a.kv_len = 2048, a.q_heads = a.k_heads = a.v_heads = 2,
-  a.qk_dim = a.v_dim = 64;
+  hr_attention a = prefill_of(2048, 2, 128, HR_MASK_NONE);
+  strcpy(hardware.architecture, "hopper");
+  hardware.attention_count = 1;
+  hardware.attentions[0] = (hr_attention_share){.head_dim = 128, .forward_share = 0.5, .headroom_share = 0.8};
   hardware.prefill_headroom =
-      (hr_prefill_cost){.launch_ns = 4000, .block_ns = 800, .element_ns = 10, .lone_share = 0.5};
+      (hr_prefill_cost){.launch_ns = 4000, .block_ns = 800, .element_ns = 10, .busy_ns = 900, .load_share = 0.5};
+  hr_flash_grid grid = hr_flash_sm90_grid(&a, 36, 0);
+  assert_true(grid.work_items <= 36 && grid.tiles.cluster == 1);
   assert_ok(hr_predict_attention_by(&hardware, &a, HR_FRAMEWORK_HEADROOM, &p, &error), error);
-  double slot_rate = hr_hardware_library_flops_per_s(&hardware, HR_BF16) * 0.6 / 36e9;
-  double lone_ns = 2048.0 * 128 * 4 * 64 / slot_rate / 0.5;
-  assert_near(p.matrix_ns + p.tile_ns + p.wave_ns, lone_ns);
-  assert_near(p.launch_ns, 4000);
-  a.batch = 32; /* the tiles fill the multiprocessors, and each costs 800 + 10 · 64 ns */
+  double rate = hr_hardware_library_flops_per_s(&hardware, HR_BF16) * 0.8 / 1e9;
+  double tiles_ns = 4 * (double)grid.rows * 2048 * 128 / (rate / 36);
+  double longest_ns = tiles_ns + 800 + 10 * 128 * (double)grid.rows / 128;
+  double useful_ns = 2 * 4 * 2048.0 * 2048 * 128 / rate;
+  double busy_ns = pow(pow(longest_ns, 6) + pow(useful_ns, 6), 1 / 6.0);
+  assert_near(p.matrix_ns + p.tile_ns + p.wave_ns, busy_ns);
+  assert_near(p.launch_ns, 4000 + 900 * (double)grid.work_items / 36);
+  assert_near(p.memory_ns, 4 * 2 * 2048.0 * 128 * 2 / (1e13 / 1e9 * 0.5));
+  assert_near(p.time_ns, p.launch_ns + pow(pow(busy_ns, 1.5) + pow(p.memory_ns, 1.5), 2 / 3.0));
+  assert_true(p.tile_m == grid.rows && p.tile_n == grid.tiles.keys && p.tiles == grid.work_items && p.waves == 1);
+  a.qk_dim = a.v_dim = 100; /* rows that are no multiple of 16 bytes: another kernel */
   assert_ok(hr_predict_attention_by(&hardware, &a, HR_FRAMEWORK_HEADROOM, &p, &error), error);
-  assert_near(p.matrix_ns + p.tile_ns, 1024 / 36.0 * (2048.0 * 128 * 4 * 64 / slot_rate + 1440));
-  assert_near(p.wave_ns, 0);
+  assert_true(p.tile_m == 128 && p.memory_ns < 4 * 2 * 2048.0 * 128 * 2 / 9e3);
 }
 
-/* 80 heads of two tiles, of 2 and 1 units of work, on 132 slots: 80 of these take 2, the others 1 or 2, where equal
- * shares are 240 / 132. */
-static void long_tiles_leave_gaps(void **state)
+/* Up to 1024 keys there may be tiles of 64, and a share for them. */
+static void short_attention_on_hopper_has_its_own_share(void **state)
 {
   (void)state;
-  hr_attention a = hr_attention_default();
-  a.mask = HR_MASK_CAUSAL, a.q_len = a.kv_len = 256, a.q_heads = a.k_heads = a.v_heads = 8, a.batch = 10;
-  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 2 / (240.0 / 132));
-  a.batch = 12; /* 96 heads: 24 of the short tiles are third on a slot */
-  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 2 / (288.0 / 132) * 1.5);
-  a.q_len = a.kv_len = 200; /* the last tile has 72 rows, which are two warpgroups of 64 */
-  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 2 / (288.0 / 132) * 1.5);
-  a.window = 64; /* all tiles see 192 keys at most */
-  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 3 / (288.0 / 132));
-  a.window = 0;
-  assert_near(hr_predict_longest_first(&a, 128, 128, 200), 1); /* a slot for each */
-  a.batch = 1000;
-  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 1);
-  a.batch = 12, a.mask = HR_MASK_NONE;
-  assert_near(hr_predict_longest_first(&a, 128, 128, 132), 1);
+  hr_hardware hardware = toy(132, 1e13);
+  hr_error error;
+  hr_prediction p, slow, longer;
+  hr_attention a = prefill_of(1024, 64, 64, HR_MASK_CAUSAL);
+  strcpy(hardware.architecture, "hopper");
+  hardware.prefill_headroom = (hr_prefill_cost){.launch_ns = 4000, .block_ns = 800};
+  hardware.attention_count = 1;
+  hardware.attentions[0] = (hr_attention_share){64, 0.5, 0.5, .headroom_share = 1, .short_share = 1};
+  assert_ok(hr_predict_attention_by(&hardware, &a, HR_FRAMEWORK_HEADROOM, &p, &error), error);
+  hardware.attentions[0].short_share = 0.5;
+  assert_ok(hr_predict_attention_by(&hardware, &a, HR_FRAMEWORK_HEADROOM, &slow, &error), error);
+  assert_true(slow.time_ns > 1.4 * p.time_ns);
+  a.q_len = a.kv_len = 2048;
+  assert_ok(hr_predict_attention_by(&hardware, &a, HR_FRAMEWORK_HEADROOM, &slow, &error), error);
+  hardware.attentions[0].short_share = 1;
+  assert_ok(hr_predict_attention_by(&hardware, &a, HR_FRAMEWORK_HEADROOM, &longer, &error), error);
+  assert_near(slow.time_ns, longer.time_ns);
 }
 
 int main(void)
@@ -142,8 +208,10 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decode_blocks_run_in_waves),
       cmocka_unit_test(splits_of_decode_are_combined),
-      cmocka_unit_test(long_tiles_leave_gaps),
-      cmocka_unit_test(a_lone_tile_of_headroom_runs_at_its_own_rate),
+      cmocka_unit_test(workers_of_attention_claim_items_when_they_end),
+      cmocka_unit_test(long_schedules_are_even),
+      cmocka_unit_test(attention_on_hopper_takes_its_tiles_and_items),
+      cmocka_unit_test(short_attention_on_hopper_has_its_own_share),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

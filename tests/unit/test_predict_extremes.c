@@ -34,15 +34,15 @@ typedef struct figure {
   double least, most;
 } figure;
 
-#define DECODE(cost)                                                                                     \
-  {&(cost).launch_ns, 1e-9, 1e9}, {&(cost).bandwidth_share, 0.001, 1}, {&(cost).pair_ns, 1e-9, 1e9},     \
-      {&(cost).split_ns, 1e-9, 1e9}, {&(cost).compute_share, 0.001, 2}, {&(cost).key_ns, 1e-9, 1e9},     \
-      {&(cost).wave_ns, 1e-9, 1e9}, {&(cost).combine_ns, 1e-9, 1e9}, {&(cost).cluster_ns, 1e-9, 1e9},    \
-      {&(cost).read_latency_ns, 1e-9, 1e9}, {&(cost).fill_share, 0.001, 4}, {&(cost).reach, 0.001, 256}, \
-      {&(cost).element_ns, 1e-9, 1e9},
+#define DECODE(cost)                                                                                          \
+  {&(cost).launch_ns, 1e-9, 1e9}, {&(cost).bandwidth_share, 0.001, 1}, {&(cost).pair_ns, 1e-9, 1e9},          \
+      {&(cost).split_ns, 1e-9, 1e9}, {&(cost).compute_share, 0.001, 2}, {&(cost).key_ns, 1e-9, 1e9},          \
+      {&(cost).wave_ns, 1e-9, 1e9}, {&(cost).busy_ns, 1e-9, 1e9}, {&(cost).combine_element_ns, 1e-9, 1e9},    \
+      {&(cost).combine_ns, 1e-9, 1e9}, {&(cost).cluster_ns, 1e-9, 1e9}, {&(cost).read_latency_ns, 1e-9, 1e9}, \
+      {&(cost).fill_share, 0.001, 4}, {&(cost).reach, 0.001, 256}, {&(cost).element_ns, 1e-9, 1e9},
 #define PREFILL(cost)                                                                       \
   {&(cost).launch_ns, 1e-9, 1e9}, {&(cost).block_ns, 1e-9, 1e9}, {&(cost).share, 0.001, 4}, \
-      {&(cost).element_ns, 1e-9, 1e9}, {&(cost).lone_share, 0.001, 4},
+      {&(cost).element_ns, 1e-9, 1e9}, {&(cost).load_share, 0.001, 1}, {&(cost).busy_ns, 1e-9, 1e9},
 
 static void change_figures(hr_hardware *h, uint64_t *random)
 {

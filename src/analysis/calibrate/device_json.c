@@ -63,6 +63,8 @@ static json_t *attentions_of(const hr_hardware *h)
     json_t *row = json_pack("{sIsfsf}", "head_dim", (json_int_t)share->head_dim, "forward_share", share->forward_share,
                             "backward_share", share->backward_share);
     put_number(row, "headroom_share", share->headroom_share);
+    if (share->short_share > 0)
+      put_number(row, "short_share", share->short_share);
     json_array_append_new(list, row);
   }
   return list;

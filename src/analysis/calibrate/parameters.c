@@ -98,7 +98,7 @@ static void begin_gemms(hr_hardware *h)
  * would not determine three. */
 static void begin_attention(hr_hardware *h, unsigned bits)
 {
-  static const hr_attention_share unknown[] = {{64, 0.6, 0.5, 0}, {128, 0.6, 0.5, 0}, {256, 0.6, 0.5, 0}};
+  static const hr_attention_share unknown[] = {{64, 0.6, 0.5, 0, 0}, {128, 0.6, 0.5, 0, 0}, {256, 0.6, 0.5, 0, 0}};
   const size_t all = sizeof unknown / sizeof *unknown, count = h->kind == HR_HARDWARE_GPU ? all : 1;
   if (h->attention_count == 0) {
     memcpy(h->attentions, unknown + all - count, count * sizeof *unknown);
@@ -117,7 +117,12 @@ static void begin_own_prefill(hr_hardware *h)
   set_missing(&cost->launch_ns, h->launch_ns);
   set_missing(&cost->block_ns, 1000);
   set_missing(&cost->element_ns, 10);
-  set_missing(&cost->lone_share, 0.75);
+  if (strcmp(h->architecture, "hopper") == 0) {
+    set_missing(&cost->busy_ns, 1000);
+    set_missing(&cost->load_share, 0.9);
+    for (size_t i = 0; i < h->attention_count; i++)
+      set_missing(&h->attentions[i].short_share, h->attentions[i].headroom_share);
+  }
 }
 
 static void begin_own_decode(hr_hardware *h)

@@ -238,6 +238,7 @@ static hr_status read_attention(const hr_json_reader *row, hr_hardware *hardware
   HR_TRY(hr_json_integer(row, "head_dim", 1, 65536, &share->head_dim));
   HR_TRY(hr_json_number(row, "forward_share", 0, 2, &share->forward_share));
   HR_TRY(hr_json_number_or(row, "headroom_share", 0, 2, 0, &share->headroom_share));
+  HR_TRY(hr_json_number_or(row, "short_share", 0, 2, 0, &share->short_share));
   return hr_json_number(row, "backward_share", 0, 2, &share->backward_share);
 }
 

@@ -200,6 +200,7 @@ static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
     HR_TRY(check_range("attentions: forward_share", share.forward_share, 0.001, 2, error));
     HR_TRY(check_range("attentions: backward_share", share.backward_share, 0.001, 2, error));
     HR_TRY(check_optional("attentions: headroom_share", share.headroom_share, 0.001, 2, error));
+    HR_TRY(check_optional("attentions: short_share", share.short_share, 0.001, 2, error));
     before = share.head_dim;
   }
   return HR_OK;

@@ -115,6 +115,8 @@ static void append_scan(hr_operator_builder *builder, hr_operator_id id, hr_chec
   hr_checked64 backward = hr_times(hr_times(hr_plus(hr_times(inputs, 2), outputs), rows), element);
   op->gemm.dtype = builder->workload->dtype;
   op->columns = bounded(hr_scan_channels(&builder->layer->scan));
+  op->recurrence = id == HR_OP_CONVOLUTION ? HR_RECURRENCE_CONVOLUTION : builder->layer->scan.recurrence;
+  op->updates = decodes(builder);
   hr_set_figure(builder, op, hr_times(flops, rows), &op->flops);
   hr_set_figure(builder, op, hr_plus(tokens, states), &op->bytes);
   hr_set_figure(builder, op, backward, &builder->backward[builder->to->count - 1].bytes);

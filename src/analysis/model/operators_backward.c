@@ -55,6 +55,7 @@ static void append_scan_backward(hr_operator_builder *builder, const hr_operator
   op->gemm.dtype = forward->gemm.dtype;
   op->bytes = facts->bytes;
   op->columns = forward->columns;
+  op->recurrence = forward->recurrence;
   hr_set_figure(builder, op, hr_times(hr_checked(forward->flops), forward->id == HR_OP_SCAN ? 3 : 2), &op->flops);
 }
 

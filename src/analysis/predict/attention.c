@@ -17,21 +17,6 @@
 #define MANY_KEYS 8 /* keys for each query, from which on frameworks split them; an estimate */
 /* Head sizes are padded to a multiple of this. */
 #define HEAD_GRANULE 16
-/* For a device without figures for fused attention: FlashAttention-2 reaches 0.5 to 0.73 of an A100's 312
- * TFLOP/s forward and 0.5 to 0.6 backward (Dao 2023, arXiv 2307.08691, section 4), where the library reaches 0.87. */
-#define FORWARD_SHARE_UNKNOWN 0.6
-#define BACKWARD_SHARE_UNKNOWN 0.5
-
-hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64_t head_dim)
-{
-  hr_attention_share share = {.forward_share = FORWARD_SHARE_UNKNOWN, .backward_share = BACKWARD_SHARE_UNKNOWN};
-  for (size_t i = 0; i < hardware->attention_count; i++) {
-    share = hardware->attentions[i];
-    if (head_dim <= share.head_dim)
-      break;
-  }
-  return share;
-}
 
 /* What a call computes and moves, and how fast. */
 typedef struct call_work {
@@ -89,9 +74,8 @@ static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attent
   return cost;
 }
 
-/* One Q tile per slot. Without a mask all tiles take equally long and the last wave may be partly empty, unless a tile
- * alone is known to be faster than others. With a mask the long tiles run first and the short ones fill the gaps, so
- * only the longest tile bounds the time from below. */
+/* One Q tile per slot. Without a mask all tiles take equally long and the last wave may be partly empty. With a mask
+ * the long tiles run first and the short ones fill the gaps, so only the longest tile bounds the time from below. */
 static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, const call_work *w, hr_prediction *p)
 {
   int64_t q_tile = q_tile_of(a);
@@ -102,14 +86,11 @@ static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, con
   double columns = (double)hr_round_up(a->kv_len, KV_TILE);
   if (a->window > 0)
     columns = fmin(columns, (double)hr_round_up(hr_min64(a->window, a->kv_len), KV_TILE) + KV_TILE);
-  double lone_share = w->cost.lone_share, lone_rate = slot_rate * (lone_share > 0 ? lone_share : 1);
-  double longest_ns = columns * (double)q_tile * entry_flops(a) / lone_rate + (lone_share > 0 ? 0 : block_ns);
+  double longest_ns = columns * (double)q_tile * entry_flops(a) / slot_rate + block_ns;
   double work = computed_entries(a, q_tile, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
   double filled_ns = work / (slot_rate * slots) + blocks / slots * block_ns;
-  double gaps = lone_share > 0 ? hr_predict_longest_first(a, q_tile, KV_TILE, hardware->multiprocessors) : 1;
   double waves = ceil(blocks / slots);
-  bool whole_waves = a->mask == HR_MASK_NONE && lone_share == 0;
-  double busy_ns = fmax(whole_waves ? waves * filled_ns * slots / blocks : filled_ns * gaps, longest_ns);
+  double busy_ns = fmax(a->mask == HR_MASK_NONE ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
   p->tile_m = q_tile;
   p->tile_n = KV_TILE;
   p->tiles = (int64_t)blocks;
@@ -136,14 +117,17 @@ static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, hr
                       .keys = keys,
                       .head_dim = (double)hr_max64(a->qk_dim, a->v_dim),
                       .rows = (double)rows};
+  const hr_decode_cost *cost = hr_predict_decode_cost(hardware, framework, false);
   hr_decode decode;
   if (framework == HR_FRAMEWORK_HEADROOM && hr_decode_from_attention(a, &decode, NULL) == HR_OK)
-    hr_predict_set_groups(&decode, &call);
+    call.decode = hr_predict_split_decode(&decode);
+  if (call.decode && cost->compute_share > 0)
+    call.compute_ns = fmax(work / (w->library_rate * cost->compute_share) * 1e9, p->matrix_ns);
   p->tile_m = (int64_t)padded_rows;
   p->tile_n = KV_TILE;
   p->tile_waste = 1 - (double)rows / padded_rows;
   p->tile_ns = call.compute_ns - p->matrix_ns;
-  return hr_predict_split_kv(hardware, hr_predict_decode_cost(hardware, framework, false), &call, p);
+  return hr_predict_split_kv(hardware, cost, &call, p);
 }
 
 static hr_status check_predictable(const hr_attention *a, hr_error *error)
@@ -167,10 +151,13 @@ static void predict_call(const hr_hardware *hardware, const hr_attention *a, hr_
   tiled.matrix_ns = flops / work->library_rate * 1e9;
   tiled.memory_ns = hr_transfer_ns(hardware, (double)work->bytes, 0);
   hr_prediction split_kv = {.matrix_ns = tiled.matrix_ns};
-  double tiled_ns = hr_overlap(q_tiles_ns(hardware, a, work, &tiled), tiled.memory_ns);
+  double tiled_ns = hr_predict_is_flash(hardware, a, framework)
+                        ? hr_predict_flash(hardware, a, flops, (double)work->bytes, work->library_rate, &tiled)
+                        : hr_overlap(q_tiles_ns(hardware, a, work, &tiled), tiled.memory_ns);
   hr_prediction_finish(hardware, tiled_ns, flops, peak, &tiled);
   *prediction = tiled;
-  if (a->q_len >= Q_TILE || (a->q_len > 1 && a->kv_len / a->q_len < MANY_KEYS))
+  int64_t most = hr_predict_is_flash(hardware, a, framework) ? HR_DECODE_Q_LEN_MAX : Q_TILE - 1; /* that are split */
+  if (a->q_len > most || (a->q_len > 1 && a->kv_len / a->q_len < MANY_KEYS))
     return;
   hr_prediction_finish(hardware, split_kv_ns(hardware, a, framework, work, &split_kv), flops, peak, &split_kv);
   if (a->q_len == 1 || split_kv.time_ns < tiled.time_ns)

@@ -68,12 +68,12 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
                       .rows = (double)rows};
   p.tile_ns = call.compute_ns - p.matrix_ns;
   if (framework == HR_FRAMEWORK_HEADROOM)
-    hr_predict_set_groups(decode, &call);
+    call.decode = hr_predict_split_decode(decode);
   double time_ns = hr_predict_split_kv(hardware, cost, &call, &p);
   hr_prediction_finish(hardware, time_ns, (double)flops, hr_predict_peak(hardware, decode->dtype), &p);
   if (framework != HR_FRAMEWORK_HEADROOM)
     hr_prediction_set_interval(hardware, decode->latent ? HR_INTERVAL_LATENT : HR_INTERVAL_DECODE, &p);
-  else if (call.groups > 0)
+  else if (call.decode)
     hr_prediction_set_interval(hardware, HR_INTERVAL_OWN_DECODE, &p);
   *prediction = p;
   return HR_OK;

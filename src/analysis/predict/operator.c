@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dispatch by kind of operator; memory-bound operators and scans. */
+/* Dispatch by kind of operator; memory-bound operators. */
 #include "analysis/predict/grouped.h"
 #include "analysis/predict/padding.h"
 #include "analysis/predict/rounding.h"
@@ -134,27 +134,6 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
   return HR_OK;
 }
 
-#define SCAN_SLOWEST 4.0 /* times the lower bound: the wide end of a scan's band, an estimate */
-
-/* Lower bound: operands and results at the rate of a copy, FLOPs at that of the best GEMM. No convolution or scan has
- * been measured, and a scan also takes exponentials and vector operations: it may take several times as long
- * (docs/prediction.md). */
-static hr_status predict_scan(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
-                              hr_error *error)
-{
-  HR_TRY(hr_predict_check_hardware(hardware, error));
-  double rate;
-  HR_TRY(hr_predict_rate(hardware, op->gemm.dtype, &rate, error));
-  hr_prediction p = {.launch_ns = hardware->launch_ns};
-  p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, hardware->bandwidth_share);
-  p.matrix_ns = (double)op->flops / rate * 1e9;
-  hr_prediction_finish(hardware, hr_overlap(p.memory_ns, p.matrix_ns), (double)op->bytes,
-                       hardware->bandwidth_bytes_per_s, &p);
-  p.high_ns = fmax(p.high_ns, p.time_ns * SCAN_SLOWEST);
-  *prediction = p;
-  return HR_OK;
-}
-
 static hr_status predict_communication(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                        hr_error *error)
 {
@@ -174,7 +153,7 @@ static const predict_fn by_kind[] = {
     [HR_KIND_MEMORY] = predict_memory,
     [HR_KIND_COMMUNICATION] = predict_communication,
     [HR_KIND_GROUPED_GEMM] = predict_gemm,
-    [HR_KIND_SCAN] = predict_scan,
+    [HR_KIND_SCAN] = hr_predict_scan,
 };
 
 hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,

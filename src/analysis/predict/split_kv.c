@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#define SHARED_LEAST 49152 /* bytes of a multiprocessor, with which any head has room */
 #define UNSPLIT_ROWS 64.0  /* query heads, and keys that cost nothing more, of a block that does not split keys */
 #define UNSPLIT_KEYS 128.0 /* that one block reads: more are split where multiprocessors are idle */
 
@@ -11,6 +12,8 @@ const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_fra
 {
   if (latent && framework != HR_FRAMEWORK_HEADROOM && hardware->decode_latent.launch_ns > 0)
     return &hardware->decode_latent;
+  if (latent && framework == HR_FRAMEWORK_HEADROOM && hardware->decode_latent_headroom.launch_ns > 0)
+    return &hardware->decode_latent_headroom;
   bool own = framework == HR_FRAMEWORK_HEADROOM && hardware->decode_headroom.launch_ns > 0;
   return own ? &hardware->decode_headroom : &hardware->decode_framework;
 }
@@ -20,7 +23,7 @@ double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *co
 {
   double slots = (double)hardware->multiprocessors;
   p->launch_ns = fmax(cost->launch_ns, hardware->launch_ns);
-  if (call->groups > 0 && cost->wave_ns > 0)
+  if (call->decode && cost->wave_ns > 0 && hardware->shared_bytes >= SHARED_LEAST)
     return hr_predict_decode_blocks(hardware, cost, call, p);
   /* Where blocks are known, bandwidth_share is what they reach before their latencies. */
   p->memory_ns = hr_transfer_ns(hardware, call->bytes, cost->wave_ns > 0 ? 0 : cost->bandwidth_share);

@@ -47,6 +47,10 @@ void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind ki
 hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,
                                   hr_prediction *prediction, hr_error *error);
 
+/** A scan or a short convolution of a recurrent mixer. */
+hr_status hr_predict_scan(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                          hr_error *error);
+
 /** HR_ERROR_INVALID for a framework that is not in the list. */
 hr_status hr_predict_check_framework(hr_framework framework, hr_error *error);
 
@@ -55,17 +59,14 @@ typedef struct hr_split_kv {
   double compute_ns, bytes, pairs, keys, head_dim;
   double rows; /* query heads of a pair, times queries */
 
-  /* Headroom's kernel for GPUs; groups 0: another. */
-  int64_t groups;       /* of query heads that share K and V heads and fill a tile of rows, of all sequences */
-  int64_t key_bytes;    /* of a group's K and V heads, for each key */
-  int64_t staged_bytes; /* that these take in shared memory */
+  const hr_decode *decode; /* by Headroom's kernel for GPUs; NULL: by another */
 } hr_split_kv;
 
-/** Sets the members for Headroom's kernel, if it has the call: split keys, K and V apart. */
-void hr_predict_set_groups(const hr_decode *decode, hr_split_kv *call);
+/** The call, if Headroom's kernel for split keys on GPUs has it: K and V apart, all of them read; otherwise NULL. */
+const hr_decode *hr_predict_split_decode(const hr_decode *decode);
 
-/** Time of Headroom's decode kernel for GPUs without its launch, from its thread blocks; cost->wave_ns and call->groups
- *  are positive. Sets the terms but those of compute and launch. See hr_predict_decode(). */
+/** Time of Headroom's decode kernel for GPUs without its launch, from its thread blocks; cost->wave_ns is
+ *  positive and call->decode given. Sets the terms but those of compute and launch. See hr_predict_decode(). */
 double hr_predict_decode_blocks(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
                                 hr_prediction *prediction);
 
@@ -76,9 +77,12 @@ const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_fra
 double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
                            hr_prediction *prediction);
 
-/** How much longer a causal call's tiles take than equal shares of their work, where the longest run first and each on
- *  the slot that is free first; 1 without a mask, and where tiles are no more than slots or many times as many. */
-double hr_predict_longest_first(const hr_attention *attention, int64_t q_tile, int64_t kv_tile, int64_t slots);
+/** Whether the tiles of such a call are known: by Headroom's kernel for Hopper, with hr_hardware.prefill_headroom. */
+bool hr_predict_is_flash(const hr_hardware *hardware, const hr_attention *attention, hr_framework framework);
+
+/** Time of that kernel without its launch; sets the terms and adds to the launch. See hr_predict_attention_by(). */
+double hr_predict_flash(const hr_hardware *hardware, const hr_attention *attention, double flops, double bytes,
+                        double library_rate, hr_prediction *prediction);
 
 /** The kind whose interval a call of fused attention by the kernels of a framework has. */
 hr_interval_kind hr_predict_attention_kind(const hr_attention *attention, hr_framework framework);

@@ -55,7 +55,8 @@ static hr_status read_attention(const hr_csv_record *record, hr_interval_kind ki
   HR_TRY(read_call(record, kind == HR_INTERVAL_DECODE, !full, a));
   HR_TRY(read_either(record, "kv_heads", "k_heads", a->q_heads, &a->k_heads));
   HR_TRY(read_either(record, "head_dim", "k", 0, &a->qk_dim));
-  a->v_heads = a->k_heads, a->v_dim = a->qk_dim;
+  HR_TRY(hr_csv_integer(record, "v_heads", 1, a->k_heads, &a->v_heads));
+  HR_TRY(hr_csv_integer(record, "v_dim", 1, a->qk_dim, &a->v_dim));
   return hr_attention_check(a, record->error);
 }
 
