@@ -1,194 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles, waves, splits of k, and the clock. docs/prediction.md has the model. */
+/* Which tiles the library takes for a GEMM. docs/prediction.md has the model. */
 #include "analysis/predict/gemm_tiling.h"
+#include "analysis/predict/gemm_tile_time.h"
+#include "analysis/predict/gemm_wide.h"
 #include "analysis/predict/narrow_choice.h"
 
 #include "base/checked.h"
 
 #include <math.h>
-
-/* Split-K: each split has at least so many bytes of each row, where the device's file does not say. */
-#define SPLIT_BYTES_LEAST 2048
-/* The tile that alignment shares refer to. */
-#define REFERENCE_TILE_M 128.0
-#define REFERENCE_TILE_N 256.0
-/* Tiles of a wide kernel whose operand is not contiguous along k are multiples of this. */
-#define WIDE_GRANULE 32
-/* Clusters of more matrices could have more tiles than can be counted. */
-#define BATCH_MOST ((int64_t)1 << 40)
-/* A burst: the clock falls to the settled one as calls approach this time. */
-#define BURST_NS 1e6
-
-/* Misaligned rows need narrow loads or stores, which then bound a tile: its time grows with its edge instead of its
- * area, so small tiles lose more. Plain GEMMs with misaligned operands lose the same share with every tile
- * (docs/prediction.md). */
-static double slowdown_of(const hr_tiling_problem *problem, hr_tile tile)
-{
-  double alignment_share = problem->alignment_share;
-  if (alignment_share >= 1 || problem->edge_exponent == 0)
-    return 1 / fmin(alignment_share, 1);
-  double edge = (double)(tile.m + tile.n) / ((double)tile.m * (double)tile.n);
-  double reference = (REFERENCE_TILE_M + REFERENCE_TILE_N) / (REFERENCE_TILE_M * REFERENCE_TILE_N);
-  return 1 + (1 / alignment_share - 1) * pow(edge / reference, problem->edge_exponent);
-}
-
-/* Bytes read from memory. If neither operand fits into half of the last-level cache, the result is computed in squares,
- * each of which reads the rows and columns that cross it. A square is one wave of tiles or, if larger, the square whose
- * operands stay in the cache. */
-static double traffic_bytes(const hr_tiling_problem *problem, const hr_tiling *way)
-{
-  const hr_gemm *gemm = problem->gemm;
-  double row_bytes = (double)gemm->k * (double)problem->element_bytes;
-  double m = (double)gemm->m, n = (double)gemm->n, cache = (double)problem->hardware->l2_bytes / 2;
-  if (way->waves <= 1 || gemm->batch > 1 || fmin(m, n) * row_bytes <= cache)
-    return problem->loaded_bytes;
-  double wave = (double)way->tiles / (double)way->waves * (double)way->tile.m * (double)way->tile.n;
-  double side = fmax(sqrt(wave), cache / 2 / row_bytes);
-  double rows = fmin(side, m), columns = fmin(side * side / rows, n);
-  return fmax(problem->loaded_bytes, m * n / (rows * columns) * (rows + columns) * row_bytes);
-}
-
-/* Few multiprocessors cannot draw the whole bandwidth. A wide kernel's tile has the rate of its loads already. */
-static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *way)
-{
-  const hr_hardware *hardware = problem->hardware;
-  const hr_gemm *gemm = problem->gemm;
-  double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->result_bytes;
-  double loaded = traffic_bytes(problem, way);
-  double active = fmin((double)(way->tiles * way->splits), (double)problem->slots);
-  double drawn = hardware->reach > 0 && !problem->wide ? fmin(1, active / (double)problem->slots * hardware->reach) : 1;
-  double store_ns = hr_transfer_ns(hardware, stored, problem->store_share);
-  if (hr_is_cached(hardware, loaded + stored))
-    return loaded / drawn * 1e9 / hr_cache_rate(hardware) + fmin(stored * 1e9 / hr_cache_rate(hardware), store_ns);
-  return hr_transfer_ns(hardware, loaded, hardware->load_share) / drawn + store_ns;
-}
-
-/* Multiprocessors share the power: if some idle or wait for narrow loads, the others clock higher. Power grows with the
- * cube of the clock, so the clock rises by the cube root of the saved share, up to its own limit. */
-static double clock_of(const hr_tiling_problem *problem, double slow_ns)
-{
-  const hr_hardware *hardware = problem->hardware;
-  double clock = hardware->boost > 1 ? cbrt(fmax(slow_ns / problem->matrix_ns, 1)) : 1;
-  double late = slow_ns / BURST_NS;
-  if (hardware->clock == HR_CLOCK_BURST && hardware->burst > 1)
-    clock *= 1 + (hardware->burst - 1) / (1 + late * late);
-  return fmin(clock, fmax(hardware->boost, fmax(hardware->burst, 1)));
-}
-
-static double reduction_ns(const hr_tiling_problem *problem, int64_t splits)
-{
-  const hr_gemm *gemm = problem->gemm;
-  double bytes = 2.0 * 4.0 * (double)splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
-  double parts_ns = problem->kernels ? (double)splits * problem->kernels->part_ns : 0;
-  return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + problem->split_ns + parts_ns : 0;
-}
-
-/* A tile of a split on its slot. */
-static void set_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
-{
-  double area = (double)way->tile.m * (double)way->tile.n, stored_ns = area * problem->slot_ns_per_stored;
-  double product_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
-  way->slot_ns = product_ns / way->tile.share + steps * problem->step_ns + stored_ns;
-  way->slowdown = slowdown_of(problem, way->tile);
-  if (problem->narrow_store > 0) { /* a batched GEMM */
-    double narrow_ns = (way->slot_ns - stored_ns) * way->slowdown + stored_ns * problem->narrow_store;
-    way->slowdown = fmax(narrow_ns / way->slot_ns, 1);
-  }
-}
-
-/* Of kernels for misaligned GEMMs: steps wait once for each wave of tiles, and load one tile after the other. The loss
- * is that against aligned tiles at the full rate. */
-static void set_narrow_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
-{
-  const hr_narrow_cost *kernels = problem->kernels;
-  const hr_gemm *gemm = problem->gemm;
-  double m = (double)way->tile.m, n = (double)way->tile.n;
-  double full_ns = 2.0 * m * n * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
-  double stored_ns = fmin(m, (double)gemm->m) * fmin(n, (double)gemm->n) * problem->slot_ns_per_stored;
-  bool whole = hr_ceil_div(gemm->k, way->splits) % problem->depth_step == 0;
-  double edge_ns = (m * problem->load_a + n * problem->load_b) / way->tile.share;
-  double tile_ns = steps * (edge_ns + kernels->step_ns) + kernels->tile_ns + stored_ns * problem->narrow_store;
-  double wave_ns = steps * kernels->latency_ns + kernels->wave_ns + (whole ? 0 : kernels->tail_ns);
-  double together = (double)hr_ceil_div(way->waves, hr_max64(1, way->blocks));
-  way->slot_ns = full_ns + stored_ns;
-  way->slowdown = fmax((together * wave_ns / (double)way->waves + tile_ns) / way->slot_ns, 1);
-}
-
-/* A tile of a wide kernel: the longer of its arithmetic and its loads, some of which the cluster shares. */
-static void set_wide_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
-{
-  const hr_wide_cost *wide = problem->wide;
-  const hr_gemm *gemm = problem->gemm;
-  double m = (double)way->tile.m, n = (double)way->tile.n;
-  double depth = (double)problem->depth_step, bytes = depth * (double)problem->element_bytes;
-  double a_ns = m * bytes / wide->load_bytes_per_ns / (1 + (double)(way->cluster_n - 1) * wide->multicast);
-  double b_ns = n * bytes / wide->load_bytes_per_ns / (1 + (double)(way->cluster_m - 1) * wide->multicast);
-  double product_ns = 2.0 * m * n * depth * problem->slot_ns_per_flop;
-  if (wide->matrix_share > 0)
-    product_ns /= wide->matrix_share;
-  double stored = fmin(m, (double)gemm->m) * fmin(n, (double)gemm->n);
-  double rest_ns = steps * wide->step_ns + wide->tile_ns + stored * problem->slot_ns_per_stored * wide->store;
-  double slow_ns = steps * fmax(product_ns, a_ns * problem->load_a + b_ns * problem->load_b) + rest_ns;
-  way->slot_ns = steps * fmax(product_ns, a_ns + b_ns) + rest_ns;
-  way->slowdown = fmax(slow_ns / way->slot_ns, 1);
-}
-
-/* Sets the time of a tiling; false, without it, if that is more than `most_ns` anyway. */
-static bool set_time(const hr_tiling_problem *problem, double most_ns, hr_tiling *way)
-{
-  const hr_hardware *hardware = problem->hardware;
-  double steps = (double)hr_ceil_div(hr_ceil_div(problem->gemm->k, way->splits), problem->depth_step);
-  way->waves = hr_ceil_div(way->tiles * way->splits, problem->slots);
-  if (problem->wide)
-    set_wide_slot(problem, steps, way);
-  else if (problem->kernels)
-    set_narrow_slot(problem, steps, way);
-  else
-    set_slot(problem, steps, way);
-  way->reduction_ns = reduction_ns(problem, way->splits);
-  double slow_ns = (double)way->waves * way->slot_ns * way->slowdown;
-  double fastest = problem->kernels ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
-  double least_ns = slow_ns / fastest + way->reduction_ns, memory_least_ns = problem->memory_least_ns;
-  if (least_ns * least_ns * least_ns + memory_least_ns * memory_least_ns * memory_least_ns >
-      most_ns * most_ns * most_ns)
-    return false;
-  way->clock = problem->kernels ? 1 : clock_of(problem, slow_ns); /* theirs is measured at its limit */
-  way->compute_ns = slow_ns / way->clock + way->reduction_ns;
-  way->memory_ns = memory_ns(problem, way);
-  way->busy_ns = hr_overlap(way->compute_ns, way->memory_ns);
-  return true;
-}
-
-/* A GPU with at least twice as many slots as tiles may split k among them; some kernels fill several waves so. */
-static int64_t most_splits(const hr_tiling_problem *problem, const hr_tiling *way)
-{
-  const hr_hardware *hardware = problem->hardware;
-  int64_t units = problem->slots * problem->split_waves * hr_max64(1, way->blocks), tiles = way->tiles;
-  if (tiles * 2 > units || hardware->kind != HR_HARDWARE_GPU)
-    return 1;
-  int64_t bytes = problem->split_k_bytes > 0 ? problem->split_k_bytes : SPLIT_BYTES_LEAST;
-  int64_t least = hr_max64(1, bytes / problem->element_bytes);
-  return hr_max64(1, hr_min64(units / tiles, problem->gemm->k / least));
-}
-
-/* Of a wide kernel: the launch takes longer the more multiprocessors have a tile. */
-static double started_ns(const hr_tiling_problem *problem, const hr_tiling *way)
-{
-  double busy = fmin(1, (double)(way->tiles * way->splits) / (double)problem->slots);
-  return problem->wide ? problem->wide->busy_ns * busy : 0;
-}
-
-/* Keeps the fastest split of k with this tile. */
-static void keep_faster(const hr_tiling_problem *problem, hr_tiling way, hr_tiling *best)
-{
-  int64_t most = most_splits(problem, &way);
-  for (way.splits = problem->split_ns > 0 ? 1 : most; way.splits <= most;
-       way.splits = way.splits < most ? hr_min64(way.splits * 2, most) : most + 1) {
-    double most_ns = best->busy_ns + started_ns(problem, best) - started_ns(problem, &way);
-    if (set_time(problem, most_ns, &way) && way.busy_ns < most_ns)
-      *best = way;
-  }
-}
 
 /* Of a device whose tiles are all smaller: its largest. */
 static int64_t least_area(const hr_tiling_problem *problem)
@@ -197,138 +16,6 @@ static int64_t least_area(const hr_tiling_problem *problem)
   for (size_t i = 0; i < problem->shape_count; i++)
     largest = hr_max64(largest, problem->shapes[i].m * problem->shapes[i].n);
   return hr_min64(problem->least_area, largest);
-}
-
-/* A tile of cuBLASLt's kernels for Hopper and the cluster that it runs in. */
-typedef struct wide_kernel {
-  double m, n, part_m, part_n; /* part: 1 over the size */
-  int64_t cluster_m, cluster_n;
-} wide_kernel;
-
-/* What the lower bound of a kernel's time needs of a problem. */
-typedef struct wide_bound {
-  double m, n, batch, slots, steps;
-  double product_ns, a_ns, b_ns; /* of a step: of an element of the tile, of its rows and columns */
-  double stored_ns;              /* of an element of the result */
-  double memory_cubed;
-  double fastest, matrix_ns,
-      burst_cubed; /* clock_of() is at most the first, and the root of the time over the second */
-  bool may_split;
-} wide_bound;
-
-#define NEARLY_ONE 0.999999
-#define COUNTABLE 1e15 /* larger numbers of tiles are what they are */
-
-static double floor_of(double count)
-{
-  return count < COUNTABLE ? (double)(int64_t)count : count;
-}
-
-static wide_bound bound_of(const hr_tiling_problem *problem)
-{
-  const hr_gemm *gemm = problem->gemm;
-  const hr_hardware *hardware = problem->hardware;
-  double depth = (double)problem->depth_step;
-  double load_ns = depth * (double)problem->element_bytes / problem->wide->load_bytes_per_ns;
-  double rate = problem->wide->matrix_share > 0 ? problem->wide->matrix_share : 1;
-  double memory_ns = problem->memory_least_ns;
-  double burst = hardware->clock == HR_CLOCK_BURST ? fmax(hardware->burst, 1) : 1;
-  return (wide_bound){.m = (double)gemm->m,
-                      .n = (double)gemm->n,
-                      .batch = (double)gemm->batch,
-                      .slots = (double)problem->slots,
-                      .steps = (double)hr_ceil_div(gemm->k, problem->depth_step),
-                      .product_ns = 2 * depth * problem->slot_ns_per_flop / rate,
-                      .a_ns = problem->load_a * load_ns,
-                      .b_ns = problem->load_b * load_ns,
-                      .stored_ns = problem->slot_ns_per_stored * problem->wide->store,
-                      .memory_cubed = memory_ns * memory_ns * memory_ns,
-                      .fastest = fmax(hardware->boost, fmax(hardware->burst, 1)),
-                      .matrix_ns = problem->matrix_ns,
-                      .burst_cubed = burst * burst * burst,
-                      .may_split =
-                          problem->split_waves > 0 && gemm->k / 2 >= problem->split_k_bytes / problem->element_bytes};
-}
-
-/* The least that a kernel computes, to the third power, and the part of its time that is its launch's. */
-typedef struct wide_least {
-  double compute_cubed, started_ns;
-} wide_least;
-
-/* By arithmetic, loads and stores alone, without calls and with few divisions: of a hundred kernels few have to be
- * looked at more closely, so this is what their choice costs. */
-static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const wide_kernel *kernel)
-{
-  double rows = floor_of(b->m * kernel->part_m + NEARLY_ONE), columns = floor_of(b->n * kernel->part_n + NEARLY_ONE);
-  double tiles = rows * columns * b->batch, full = tiles / b->slots;
-  if (b->may_split && full * 2 <= 1)
-    return (wide_least){0, 0};
-  double shared_a = 1 + (double)(kernel->cluster_n - 1) * wide->multicast;
-  double shared_b = 1 + (double)(kernel->cluster_m - 1) * wide->multicast;
-  double loads_ns = (kernel->m * b->a_ns * shared_b + kernel->n * b->b_ns * shared_a) / (shared_a * shared_b);
-  double product_ns = kernel->m * kernel->n * b->product_ns;
-  double stored = (kernel->m < b->m ? kernel->m : b->m) * (kernel->n < b->n ? kernel->n : b->n);
-  double slot_ns = b->steps * ((product_ns > loads_ns ? product_ns : loads_ns) + wide->step_ns) + wide->tile_ns +
-                   stored * b->stored_ns;
-  double slow_ns = floor_of(full + NEARLY_ONE) * slot_ns, at_most = slow_ns / b->fastest;
-  double rising = slow_ns * slow_ns * (slow_ns < b->matrix_ns ? slow_ns : b->matrix_ns) / b->burst_cubed;
-  at_most = at_most * at_most * at_most;
-  return (wide_least){at_most > rising ? at_most : rising, wide->busy_ns * (full < 1 ? full : 1)};
-}
-
-static const wide_kernel wide_kernels[] = {
-#define WIDE(m, n, cluster_m, cluster_n) {m, n, 1.0 / (m), 1.0 / (n), cluster_m, cluster_n},
-#include "analysis/predict/wide_kernels.inc"
-#undef WIDE
-};
-
-#define WIDE_KERNELS (sizeof wide_kernels / sizeof *wide_kernels)
-
-static void try_wide(const hr_tiling_problem *problem, const wide_kernel *kernel, hr_tiling *best)
-{
-  const hr_gemm *gemm = problem->gemm;
-  hr_tiling way = {.tile = {.m = (int64_t)kernel->m, .n = (int64_t)kernel->n, .share = 1},
-                   .cluster_m = gemm->batch < BATCH_MOST ? kernel->cluster_m : 1,
-                   .cluster_n = gemm->batch < BATCH_MOST ? kernel->cluster_n : 1};
-  way.tiles = hr_round_up(hr_ceil_div(gemm->m, way.tile.m), way.cluster_m) *
-              hr_round_up(hr_ceil_div(gemm->n, way.tile.n), way.cluster_n) * gemm->batch;
-  keep_faster(problem, way, best);
-}
-
-/* WGMMA has tiles of any multiple of 8 only along k. */
-static bool has_layout(const hr_gemm *gemm, const wide_kernel *kernel)
-{
-  return (!gemm->transpose_a || (int)kernel->m % WIDE_GRANULE == 0) &&
-         (gemm->transpose_b || (int)kernel->n % WIDE_GRANULE == 0);
-}
-
-/* The fastest of the kernels that the library has for the layout: first the one whose least time is the shortest, then
- * those whose least time is shorter than its time. */
-static hr_tiling best_wide_tiling(const hr_tiling_problem *all)
-{
-  const double result = (double)all->gemm->m * (double)all->gemm->n * (double)all->gemm->batch;
-  const double stored = result * (double)all->result_bytes;
-  hr_tiling_problem problem = *all;
-  if (!hr_is_cached(all->hardware, all->loaded_bytes + stored))
-    problem.memory_least_ns = hr_transfer_ns(all->hardware, all->loaded_bytes, all->hardware->load_share) +
-                              hr_transfer_ns(all->hardware, stored, all->store_share);
-  const wide_bound bound = bound_of(&problem);
-  wide_least least[WIDE_KERNELS];
-  size_t first = WIDE_KERNELS;
-  for (size_t i = 0; i < WIDE_KERNELS; i++) {
-    least[i] = has_layout(all->gemm, &wide_kernels[i]) ? least_of(all->wide, &bound, &wide_kernels[i])
-                                                       : (wide_least){INFINITY, 0};
-    if (first == WIDE_KERNELS || least[i].compute_cubed < least[first].compute_cubed)
-      first = i;
-  }
-  hr_tiling best = {.busy_ns = INFINITY};
-  try_wide(&problem, &wide_kernels[first], &best);
-  for (size_t i = 0; i < WIDE_KERNELS; i++) {
-    double most_ns = best.busy_ns + started_ns(&problem, &best) - least[i].started_ns;
-    if (i != first && least[i].compute_cubed + bound.memory_cubed <= most_ns * most_ns * most_ns)
-      try_wide(&problem, &wide_kernels[i], &best);
-  }
-  return best;
 }
 
 /* The tiling that the library takes for a misaligned GEMM; false where the device has no such tile. */
@@ -345,7 +32,7 @@ static bool learned_tiling(const hr_tiling_problem *problem, hr_tiling *way)
     way->tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
     /* More splits than steps along k have nothing to do, but the second kernel that adds them runs. */
     way->splits = hr_min64(choice.splits, hr_max64(2, hr_ceil_div(gemm->k, problem->depth_step)));
-    return set_time(problem, INFINITY, way);
+    return hr_set_tiling_time(problem, INFINITY, way);
   }
   return false;
 }
@@ -354,7 +41,7 @@ hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
 {
   hr_tiling learned;
   if (problem->wide)
-    return best_wide_tiling(problem);
+    return hr_best_wide_tiling(problem);
   if (problem->kernels && problem->hardware->wide.launch_ns > 0 && learned_tiling(problem, &learned))
     return learned;
   const hr_gemm *gemm = problem->gemm;
@@ -366,7 +53,7 @@ hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
       continue;
     hr_tiling way = {.tile = tile, .cluster_m = 1, .cluster_n = 1, .blocks = problem->blocks ? problem->blocks[i] : 1};
     way.tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
-    keep_faster(problem, way, &best);
+    hr_keep_faster_tiling(problem, way, &best);
   }
   return best;
 }

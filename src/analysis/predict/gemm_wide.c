@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Aligned GEMMs of 16 bits on Hopper: tiles and clusters of cuBLASLt's kernels, and which of them is the fastest. */
+#include "analysis/predict/gemm_wide.h"
+#include "analysis/predict/gemm_tile_time.h"
+
+#include "base/checked.h"
+
+#include <math.h>
+
+/* Tiles of a wide kernel whose operand is not contiguous along k are multiples of this. */
+#define WIDE_GRANULE 32
+/* Clusters of more matrices could have more tiles than can be counted. */
+#define BATCH_MOST ((int64_t)1 << 40)
+
+/* A tile of cuBLASLt's kernels for Hopper and the cluster that it runs in. */
+typedef struct wide_kernel {
+  double m, n, part_m, part_n; /* part: 1 over the size */
+  int64_t cluster_m, cluster_n;
+} wide_kernel;
+
+/* What the lower bound of a kernel's time needs of a problem. */
+typedef struct wide_bound {
+  double m, n, batch, slots, steps;
+  double product_ns, a_ns, b_ns; /* of a step: of an element of the tile, of its rows and columns */
+  double stored_ns;              /* of an element of the result */
+  double memory_cubed;
+  double fastest, matrix_ns; /* the clock is at most the first, and the root of the time over the second */
+  double burst_cubed;
+  bool may_split;
+} wide_bound;
+
+#define NEARLY_ONE 0.999999
+#define COUNTABLE 1e15 /* larger numbers of tiles are what they are */
+
+static double floor_of(double count)
+{
+  return count < COUNTABLE ? (double)(int64_t)count : count;
+}
+
+static wide_bound bound_of(const hr_tiling_problem *problem)
+{
+  const hr_gemm *gemm = problem->gemm;
+  const hr_hardware *hardware = problem->hardware;
+  double depth = (double)problem->depth_step;
+  double load_ns = depth * (double)problem->element_bytes / problem->wide->load_bytes_per_ns;
+  double rate = problem->wide->matrix_share > 0 ? problem->wide->matrix_share : 1;
+  double memory_ns = problem->memory_least_ns;
+  double burst = hardware->clock == HR_CLOCK_BURST ? fmax(hardware->burst, 1) : 1;
+  return (wide_bound){.m = (double)gemm->m,
+                      .n = (double)gemm->n,
+                      .batch = (double)gemm->batch,
+                      .slots = (double)problem->slots,
+                      .steps = (double)hr_ceil_div(gemm->k, problem->depth_step),
+                      .product_ns = 2 * depth * problem->slot_ns_per_flop / rate,
+                      .a_ns = problem->load_a * load_ns,
+                      .b_ns = problem->load_b * load_ns,
+                      .stored_ns = problem->slot_ns_per_stored * problem->wide->store,
+                      .memory_cubed = memory_ns * memory_ns * memory_ns,
+                      .fastest = fmax(hardware->boost, fmax(hardware->burst, 1)),
+                      .matrix_ns = problem->matrix_ns,
+                      .burst_cubed = burst * burst * burst,
+                      .may_split =
+                          problem->split_waves > 0 && gemm->k / 2 >= problem->split_k_bytes / problem->element_bytes};
+}
+
+/* The least that a kernel computes, to the third power, and the part of its time that is its launch's. */
+typedef struct wide_least {
+  double compute_cubed, started_ns;
+} wide_least;
+
+/* By arithmetic, loads and stores alone, without calls and with few divisions: of a hundred kernels few have to be
+ * looked at more closely, so this is what their choice costs. */
+static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const wide_kernel *kernel)
+{
+  double rows = floor_of(b->m * kernel->part_m + NEARLY_ONE), columns = floor_of(b->n * kernel->part_n + NEARLY_ONE);
+  double tiles = rows * columns * b->batch, full = tiles / b->slots;
+  if (b->may_split && full * 2 <= 1)
+    return (wide_least){0, 0};
+  double shared_a = 1 + (double)(kernel->cluster_n - 1) * wide->multicast;
+  double shared_b = 1 + (double)(kernel->cluster_m - 1) * wide->multicast;
+  double loads_ns = (kernel->m * b->a_ns * shared_b + kernel->n * b->b_ns * shared_a) / (shared_a * shared_b);
+  double product_ns = kernel->m * kernel->n * b->product_ns;
+  double stored = (kernel->m < b->m ? kernel->m : b->m) * (kernel->n < b->n ? kernel->n : b->n);
+  double slot_ns = b->steps * ((product_ns > loads_ns ? product_ns : loads_ns) + wide->step_ns) + wide->tile_ns +
+                   stored * b->stored_ns;
+  double slow_ns = floor_of(full + NEARLY_ONE) * slot_ns, at_most = slow_ns / b->fastest;
+  double rising = slow_ns * slow_ns * (slow_ns < b->matrix_ns ? slow_ns : b->matrix_ns) / b->burst_cubed;
+  at_most = at_most * at_most * at_most;
+  return (wide_least){at_most > rising ? at_most : rising, wide->busy_ns * (full < 1 ? full : 1)};
+}
+
+static const wide_kernel wide_kernels[] = {
+#define WIDE(m, n, cluster_m, cluster_n) {m, n, 1.0 / (m), 1.0 / (n), cluster_m, cluster_n},
+#include "analysis/predict/wide_kernels.inc"
+#undef WIDE
+};
+
+#define WIDE_KERNELS (sizeof wide_kernels / sizeof *wide_kernels)
+
+static void try_wide(const hr_tiling_problem *problem, const wide_kernel *kernel, hr_tiling *best)
+{
+  const hr_gemm *gemm = problem->gemm;
+  hr_tiling way = {.tile = {.m = (int64_t)kernel->m, .n = (int64_t)kernel->n, .share = 1},
+                   .cluster_m = gemm->batch < BATCH_MOST ? kernel->cluster_m : 1,
+                   .cluster_n = gemm->batch < BATCH_MOST ? kernel->cluster_n : 1};
+  way.tiles = hr_round_up(hr_ceil_div(gemm->m, way.tile.m), way.cluster_m) *
+              hr_round_up(hr_ceil_div(gemm->n, way.tile.n), way.cluster_n) * gemm->batch;
+  hr_keep_faster_tiling(problem, way, best);
+}
+
+/* WGMMA has tiles of any multiple of 8 only along k. */
+static bool has_layout(const hr_gemm *gemm, const wide_kernel *kernel)
+{
+  return (!gemm->transpose_a || (int)kernel->m % WIDE_GRANULE == 0) &&
+         (gemm->transpose_b || (int)kernel->n % WIDE_GRANULE == 0);
+}
+
+/* The fastest of the kernels that the library has for the layout: first the one whose least time is the shortest, then
+ * those whose least time is shorter than its time. */
+hr_tiling hr_best_wide_tiling(const hr_tiling_problem *all)
+{
+  const double result = (double)all->gemm->m * (double)all->gemm->n * (double)all->gemm->batch;
+  const double stored = result * (double)all->result_bytes;
+  hr_tiling_problem problem = *all;
+  if (!hr_is_cached(all->hardware, all->loaded_bytes + stored))
+    problem.memory_least_ns = hr_transfer_ns(all->hardware, all->loaded_bytes, all->hardware->load_share) +
+                              hr_transfer_ns(all->hardware, stored, all->store_share);
+  const wide_bound bound = bound_of(&problem);
+  wide_least least[WIDE_KERNELS];
+  size_t first = WIDE_KERNELS;
+  for (size_t i = 0; i < WIDE_KERNELS; i++) {
+    least[i] = has_layout(all->gemm, &wide_kernels[i]) ? least_of(all->wide, &bound, &wide_kernels[i])
+                                                       : (wide_least){INFINITY, 0};
+    if (first == WIDE_KERNELS || least[i].compute_cubed < least[first].compute_cubed)
+      first = i;
+  }
+  hr_tiling best = {.busy_ns = INFINITY};
+  try_wide(&problem, &wide_kernels[first], &best);
+  for (size_t i = 0; i < WIDE_KERNELS; i++) {
+    double most_ns = best.busy_ns + hr_wide_started_ns(&problem, &best) - least[i].started_ns;
+    if (i != first && least[i].compute_cubed + bound.memory_cubed <= most_ns * most_ns * most_ns)
+      try_wide(&problem, &wide_kernels[i], &best);
+  }
+  return best;
+}
