@@ -5,8 +5,9 @@
  * The rates of a shared machine change every second. So kernel and loops are interleaved on the same number of threads,
  * each share uses the rates just before and after its run, and the median is reported. Causal FLOPs count unmasked
  * scores only. */
+#include "best_loop.h"
+
 #include "base/error.h"
-#include "runtime/cpu/ceilings/ceilings.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/statistics.h"
 
@@ -35,18 +36,6 @@ static int fail(const hr_error *error)
 {
   fprintf(stderr, "attention_bounds: %s\n", error->message);
   return 1;
-}
-
-/* The last instruction set that the processor has is the best. */
-static const hr_cpu_loop *find_loop(const hr_cpu *cpu, hr_ceiling_kind kind, hr_dtype dtype)
-{
-  size_t count;
-  const hr_cpu_loop *loops = hr_cpu_loops(&count), *found = NULL;
-  for (size_t i = 0; i < count; i++) {
-    if (loops[i].kind == kind && loops[i].dtype == dtype && (!loops[i].needs || hr_isa_has(&cpu->isa, loops[i].needs)))
-      found = &loops[i];
-  }
-  return found;
 }
 
 static hr_status time_loops(const turns *t, double rates[2], hr_error *error)
@@ -166,8 +155,8 @@ int main(int argc, char **argv)
   }
   if (hr_device_open("cpu", argc > 1 ? atoi(argv[1]) : 1, &t.device, &error) != HR_OK)
     return fail(&error);
-  t.products = find_loop(t.device->state, HR_CEILING_PRODUCT, dtype);
-  t.exponentials = find_loop(t.device->state, HR_CEILING_EXP, HR_FP32);
+  t.products = best_loop(t.device->state, HR_CEILING_PRODUCT, dtype);
+  t.exponentials = best_loop(t.device->state, HR_CEILING_EXP, HR_FP32);
   int code = 1;
   if (t.products && t.exponentials)
     code = compare_all(&t, dtype, argc > 3 ? argv[3] : NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A shared library for bench/attention_cpu_vs_torch.py: the rates of the ceiling loops in some milliseconds, so that
  * they are measured beside each call. hr_device_probe() takes seconds, for it measures memory too. */
-#include "runtime/cpu/ceilings/ceilings.h"
+#include "best_loop.h"
 #include "runtime/cpu/host/host.h"
 #include "runtime/device/device.h"
 
@@ -12,18 +12,6 @@
 
 __attribute__((visibility("default"))) int bench_ceiling_rates(int dtype, int threads, double rates[2]);
 
-/* The last instruction set that the processor has is the best. */
-static const hr_cpu_loop *find_loop(const hr_cpu *cpu, hr_ceiling_kind kind, hr_dtype dtype)
-{
-  size_t count;
-  const hr_cpu_loop *loops = hr_cpu_loops(&count), *found = NULL;
-  for (size_t i = 0; i < count; i++) {
-    if (loops[i].kind == kind && loops[i].dtype == dtype && (!loops[i].needs || hr_isa_has(&cpu->isa, loops[i].needs)))
-      found = &loops[i];
-  }
-  return found;
-}
-
 /** rates: FLOP/s of the format's best instruction, exponentials per second. HEADROOM_CPU_MASK counts. 0: measured. */
 int bench_ceiling_rates(int dtype, int threads, double rates[2])
 {
@@ -32,8 +20,8 @@ int bench_ceiling_rates(int dtype, int threads, double rates[2])
   if (!device && hr_device_open("cpu", threads, &device, &error) != HR_OK)
     return 1;
   const hr_cpu *cpu = hr_cpu_of(device);
-  const hr_cpu_loop *gemm = find_loop(cpu, HR_CEILING_PRODUCT, (hr_dtype)dtype);
-  const hr_cpu_loop *exponentials = find_loop(cpu, HR_CEILING_EXP, HR_FP32);
+  const hr_cpu_loop *gemm = best_loop(cpu, HR_CEILING_PRODUCT, (hr_dtype)dtype);
+  const hr_cpu_loop *exponentials = best_loop(cpu, HR_CEILING_EXP, HR_FP32);
   if (!gemm || !exponentials || hr_cpu_time_loop(cpu, gemm, threads, ROUNDS, &rates[0], &error) != HR_OK)
     return 1;
   return hr_cpu_time_loop(cpu, exponentials, threads, ROUNDS, &rates[1], &error) == HR_OK ? 0 : 1;
