@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Kernels one after another: launch + bytes at a share of the bandwidth + FLOPs at a share of the library's rate; a
- * decode step, which updates the states, takes launch + bytes. Shares of an H200 by scripts/docs_scans.py, from
+ * decode step, which updates the states, takes launch + bytes. Shares of an H200 by scripts/fit_scans.py, from
  * data/results/h200/scans.csv: mamba_ssm's and flash-linear-attention's Triton kernels. The states of chunks go through
  * memory, which the operator's bytes do not count and the shares contain. */
 typedef struct scan_cost {
