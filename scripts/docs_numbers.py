@@ -27,6 +27,7 @@ import docs_errors
 import docs_findings
 import docs_gpu
 import docs_kernels
+import docs_kernels_cpu
 import docs_papers
 import docs_picture
 import docs_readme
@@ -38,8 +39,8 @@ import docs_sigma
 TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
-MODULES = (docs_rows, docs_command, docs_accuracy, docs_advice, docs_errors, docs_findings, docs_gpu, docs_kernels, docs_papers, docs_picture,
-           docs_readme, docs_rowwise, docs_serving, docs_sigma)
+MODULES = (docs_rows, docs_command, docs_accuracy, docs_advice, docs_errors, docs_findings, docs_gpu, docs_kernels, docs_kernels_cpu,
+           docs_papers, docs_picture, docs_readme, docs_rowwise, docs_serving, docs_sigma)
 
 
 class Page:
