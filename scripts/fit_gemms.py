@@ -3,12 +3,13 @@
 """Fits the figures of GEMMs in device files to measured times, with bench/gemm_times as the model.
 
     scripts/fit_gemms.py [--program FILE] [--csv FILE] [--write] [DEVICE …]     fit, and print errors; --write: into data/hardware
+    scripts/fit_gemms.py --wide [--write] h200 h100-sxm                         fit the cost of aligned kernels alone
     scripts/fit_gemms.py --errors [DEVICE …]                                    errors of the device files as they are
     scripts/fit_gemms.py --terms [DEVICE …]                                     held-out errors of fits without one term
 
 FILE has the columns of data/results/published/gemms.csv; only rows whose part is "fit" are fitted to. Those of the H200 are joined
 by data/results/h200: products.csv (even rows), the GEMMs of the figures (the same hash), and random ones. Public rows are short bursts, the
-H200's own settled. The mean of |log(predicted / measured)| is minimized by pattern search along the axes; GEMMs below 30 us weigh half.
+H200's own settled; the cost of aligned kernels leaves out public rows below 30 us, whose times are a tenth longer. The mean of |log(predicted / measured)| is minimized by pattern search along the axes; GEMMs below 30 us weigh half.
 """
 import argparse
 import collections
@@ -32,7 +33,7 @@ BOUNDS = {
     "product_step_ns": (0.1, 500), "boost": (1, 1.6), "cache_bytes_per_s": (1e11, 3e13), "reach": (1, 64),
     "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "burst": (1, 1.4), "tiles": (0.05, 1), "vector_tiles": (0.05, 1),
     "gemm_share": (0.01, 1), "bmm_share": (0.01, 1), "result_share": (0.01, 1),
-    "wide": (1e-3, 1e4), "narrow": (1e-3, 1e4), "odd": (1e-3, 1e4), "narrow_tiles": (5e-3, 1), "odd_tiles": (5e-3, 1), "multicast": (1e-2, 1),
+    "wide": (1e-3, 1e4), "narrow": (1e-3, 1e4), "odd": (1e-3, 1e4), "narrow_tiles": (5e-3, 1), "odd_tiles": (5e-3, 1), "idle_share": (1e-2, 1),
 }
 COSTS = ("wide", "narrow", "odd")  # objects of figures: all are fitted
 START = {"product_busy_ns": 200, "product_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "burst": 1.08}
@@ -102,11 +103,15 @@ def own_rows():
     return rows
 
 
-def random_rows():
-    """Of an H200, to fit to: random ones, designed ones and those whose algorithm is known."""
+RANDOM = {"h200": ["h200/random", "h200/random-seed-7", "h200/calibration", "h200/choices-seed-101", "h200/choices-seed-102"],
+          "h100-sxm": ["h100/calibration", "h100/choices-seed-201"]}
+
+
+def random_rows(device):
+    """To fit to: random ones, designed ones and those whose algorithm is known."""
     rows = []
-    for name in ("random", "random-seed-7", "calibration", "choices-seed-101", "choices-seed-102"):
-        for row in read_csv(ROOT / f"data/results/h200/{name}.csv"):
+    for name in RANDOM.get(device, []):
+        for row in read_csv(ROOT / f"data/results/{name}.csv"):
             if row["kind"] in ("gemm", "bmm") and row["dtype"] == "bf16" and row.get("choice", "0") == "0":
                 rows.append(a_row({**row, "batch": row["batch"] or "1"}, row.get("measured_ns") or row["time_ns"], "fit", 0, 0, "random"))
     return rows
@@ -116,7 +121,14 @@ def rows_of(path, device, fitting=False):
     """Rows of a device; for a fit also those of which none is held out."""
     if device != "h200" or path != ROWS:
         return published_rows(path, device)
-    return published_rows(path, device) + own_rows() + (random_rows() if fitting else [])
+    return published_rows(path, device) + own_rows() + (random_rows(device) if fitting else [])
+
+
+def rows_of_wide(path, device):
+    """Rows of the kernels for aligned GEMMs of 16 bits."""
+    rows = rows_of(path, device, True) if device == "h200" else published_rows(path, device) + random_rows(device)
+    return [row for row in rows if alignment_of(row) >= 16 and row["dtype"] == "bf16"
+            and (row["source"] != "public" or row["time_ns"] >= SMALL_NS)]
 
 
 def alignment_of(row):
@@ -181,7 +193,7 @@ def get(device, figure):
 
 
 def put(device, figure, value):
-    low, high = BOUNDS[figure[-1] if figure[-1] == "multicast" or figure[0] not in BOUNDS else figure[0]]
+    low, high = BOUNDS[figure[-1] if figure[-1] == "idle_share" or figure[0] not in BOUNDS else figure[0]]
     if figure[0] == "alignments":  # shares never fall as bytes grow
         classes, i, name = device["alignments"], figure[1], figure[2]
         low, high = (classes[i - 1][name] if i else low), classes[i + 1][name]
@@ -241,10 +253,10 @@ def load(name):
     return json.loads((ROOT / f"data/hardware/{name}.json").read_text(encoding="utf-8"))
 
 
-def fit(name, rows, program, without=()):
+def fit(name, rows, program, without=(), fitted=None):
     device = load(name)
     device["_launch_ns"] = device["launch_ns"]
-    figures = [figure for figure in FITTED[name] if figure[0] not in without]
+    figures = [figure for figure in fitted or FITTED[name] if figure[0] not in without]
     memory = device["bandwidth_bytes_per_s"] * device["bandwidth_share"]
     for field, value in {**START, "cache_bytes_per_s": 2 * memory}.items():
         if any(figure[0] == field for figure in figures):
@@ -313,13 +325,13 @@ def set_source(text, field, source):
     return text.replace('  "sources": {\n', f'  "sources": {{\n{line},\n', 1)
 
 
-def write(name, device):
+def write(name, device, fitted=None):
     path = ROOT / f"data/hardware/{name}.json"
     text = path.read_text(encoding="utf-8")
     source = "fitted by scripts/fit_gemms.py to half of the rows of data/results/published/gemms.csv"
     if name == "h200":
         source += " and of data/results/h200"
-    fields = list(dict.fromkeys(figure[0] for figure in FITTED[name]))
+    fields = list(dict.fromkeys(figure[0] for figure in fitted or FITTED[name]))
     fields += ["launch_ns"] if device["launch_ns"] != device["_launch_ns"] else []
     for field in fields:
         text = set_field(text, field, as_text(field, device))
@@ -372,6 +384,7 @@ def main():
     parser.add_argument("--program", help="gemm_times; default build/*/bench/gemm_times")
     parser.add_argument("--csv", type=pathlib.Path, default=ROWS)
     parser.add_argument("--write", action="store_true", help="put the figures into data/hardware")
+    parser.add_argument("--wide", action="store_true", help="fit the cost of aligned kernels alone")
     parser.add_argument("--errors", action="store_true", help="do not fit")
     parser.add_argument("--terms", action="store_true", help="fit without one term at a time")
     parser.add_argument("devices", nargs="*", metavar="DEVICE")
@@ -379,16 +392,17 @@ def main():
     program = options.program or find_program()
     print("| device | GEMMs | part | rows | mean error | bias | median | 90% within | in the band |\n|---|---|---|---|---|---|---|---|---|")
     for name in options.devices or list(FITTED) + (["a100-pcie-40gb"] if options.errors else []):
-        rows = rows_of(options.csv, name, not options.errors)
+        rows = rows_of_wide(options.csv, name) if options.wide else rows_of(options.csv, name, not options.errors)
         if not rows or (name not in FITTED and not options.errors):
             sys.exit(f"fit_gemms.py: {options.csv} has no rows of {name} to fit to")
         if options.terms:
             print_terms(name, rows, program)
             continue
-        device = load(name) if options.errors else fit(name, rows, program)
+        fitted = [("wide",)] if options.wide else None
+        device = load(name) if options.errors else fit(name, rows, program, (), fitted)
         print_errors(name, errors_of(device, rows, program), device["error_band"])
         if options.write:
-            write(name, device)
+            write(name, device, fitted)
             for other in (other for other in SAME if SAME[other] == name):
                 write_same(other, name)
 

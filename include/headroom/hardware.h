@@ -128,19 +128,21 @@ typedef struct hr_narrow_cost {
   double part_ns;       /* of each split of k */
 } hr_narrow_cost;
 
-/** Cost of a library's kernels for aligned GEMMs of 16 bits, which have many tiles, load them by TMA, and share loads
- *  in clusters. In ns at the clock of large GEMMs. */
+/** Cost of a library's kernels for aligned GEMMs of 16 bits, which have many tiles, load them by TMA, and load each row
+ *  once for a cluster. In ns at the clock of large GEMMs. */
 typedef struct hr_wide_cost {
   double launch_ns;                 /* the shortest such GEMM; 0: this cost is not known, hr_hardware.tiles are used */
   double busy_ns;                   /* added where every multiprocessor has a tile, else the busy share of it */
-  double tile_ns;                   /* of a tile: its pipeline fills and drains */
+  double refill_ns;                 /* added once where tiles fill more than two waves */
   double step_ns;                   /* of a tile, for each step along k */
   double matrix_share;              /* times the library's rate that the arithmetic of a tile reaches; 0: 1 */
-  double load_bytes_per_ns;         /* of tiles, into one multiprocessor; the longer of loads and arithmetic counts */
-  double multicast;                 /* part of the loads that thread blocks of a cluster share; 0 … 1 */
+  double row_ns;                    /* of each row that a step loads: of the tile, or of k if that is not contiguous */
+  double idle_share;                /* of row_ns that one multiprocessor saves where all others idle; 0 … 1 */
   double load_16, load_32, load_64; /* times as long that rows aligned to 16, 32 and 64 bytes take; 0: 1 */
-  double store;                     /* part of the time to write a tile that compute does not hide */
-  double split_ns;                  /* of splitting k */
+  double store_bytes_per_ns;        /* at which a multiprocessor writes a tile; compute does not hide it */
+  double sector_bytes_per_ns;       /* of all, where rows of the result are whole multiples of 16 bytes, not of 32 */
+  double fill_ns;                   /* that memory takes more until a GEMM's bytes have filled the last-level cache */
+  double split_ns, part_ns;         /* of splitting k, and of each split */
 } hr_wide_cost;
 
 /** Cost of 8 bit GEMMs whose activations are rounded by a kernel of its own, as in eager mode. */

@@ -218,7 +218,7 @@ static const gemm_group gemm_groups[] = {
     {"a100-sxm4-80gb", "bf16", false, 0.055},
     {"a100-sxm4-80gb", "bf16", true, 0.13},
     {"h100-sxm", "bf16", false, 0.05},
-    {"h100-sxm", "bf16", true, 0.105},
+    {"h100-sxm", "bf16", true, 0.135},
     {"h200", "bf16", false, 0.08},
     {"h200", "bf16", true, 0.135},
     {"l40s", "bf16", false, 0.105},

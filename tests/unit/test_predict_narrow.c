@@ -193,12 +193,12 @@ static hr_hardware with_wide_kernels(void)
   hardware.split_ns = 100;
   hardware.wide = (hr_wide_cost){.launch_ns = 2000,
                                  .busy_ns = 500,
-                                 .tile_ns = 300,
+                                 .refill_ns = 300,
                                  .step_ns = 40,
-                                 .load_bytes_per_ns = 80,
-                                 .multicast = 0.5,
+                                 .row_ns = 1.5,
+                                 .idle_share = 0.5,
                                  .load_16 = 3,
-                                 .store = 1};
+                                 .store_bytes_per_ns = 30};
   return hardware;
 }
 
@@ -237,12 +237,49 @@ static void loads_of_rows_aligned_to_16_bytes_take_longer(void **state)
   (void)state;
   hr_hardware hardware = with_wide_kernels();
   hardware.dense_flops_per_s[HR_BF16] = 1e15; /* loads take longer than arithmetic */
-  hardware.wide.load_bytes_per_ns = 20;
+  hardware.wide.row_ns = 6;
   hr_prediction whole = predict(&hardware, 1024, 1024, 1024, 1), parts = predict(&hardware, 1024, 1024, 1032, 1);
   assert_true(whole.alignment_ns == 0 && whole.launch_ns >= 2000 && whole.launch_ns <= 2500);
   assert_true(parts.alignment_ns > 0);
   assert_near(parts.time_ns, parts.matrix_ns + parts.tile_ns + parts.wave_ns + parts.alignment_ns + parts.reduction_ns +
                                  parts.clock_ns + parts.exposed_ns + parts.launch_ns);
+}
+
+/* 512 × 512 has fewer tiles than fill two waves, 16384 × 16384 more with any tile. */
+static void tiles_beyond_two_waves_wait_for_a_refill(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_wide_kernels();
+  hr_prediction one = predict(&hardware, 512, 512, 64, 1), many = predict(&hardware, 16384, 16384, 64, 1);
+  assert_true(one.waves <= 2 && many.waves > 2);
+  hardware.wide.refill_ns += 5000;
+  double one_ns = predict(&hardware, 512, 512, 64, 1).time_ns,
+         many_ns = predict(&hardware, 16384, 16384, 64, 1).time_ns;
+  assert_near(one_ns, one.time_ns);
+  assert_true(many_ns > many.time_ns && many_ns <= many.time_ns + 5000);
+}
+
+/* Rows of 16 bytes more than a multiple of 32 are stored in parts of sectors: 4104 · 2 = 8208 = 256 · 32 + 16. */
+static void parts_of_sectors_are_stored_at_a_rate_of_their_own(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_wide_kernels();
+  hr_prediction parts = predict(&hardware, 4096, 4104, 64, 1), whole = predict(&hardware, 4096, 4112, 64, 1);
+  hardware.wide.sector_bytes_per_ns = 1;
+  assert_true(predict(&hardware, 4096, 4104, 64, 1).memory_ns >= 2.0 * 4096 * 4104);
+  assert_true(predict(&hardware, 4096, 4104, 64, 1).time_ns > parts.time_ns);
+  assert_near(predict(&hardware, 4096, 4112, 64, 1).time_ns, whole.time_ns);
+}
+
+/* fill · (1 − exp(−bytes / cache)): 2 · (64² · 3) bytes and a cache of as many: 1 − 1/e of it. */
+static void memory_takes_longer_until_a_gemm_has_filled_the_cache(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_wide_kernels();
+  hardware.l2_bytes = 2 * 64 * 64 * 3;
+  double memory_ns = predict(&hardware, 64, 64, 64, 1).memory_ns;
+  hardware.wide.fill_ns = 1000;
+  assert_near(predict(&hardware, 64, 64, 64, 1).memory_ns - memory_ns, 1000 * (1 - exp(-1)));
 }
 
 /* The trees were learned from such answers: 4096 × 4096 × 4095 takes large tiles, one tile of much k is split. */
@@ -304,6 +341,9 @@ int main(void)
       cmocka_unit_test(tiles_of_wide_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),
       cmocka_unit_test(wide_kernels_split_plain_gemms_into_parts_of_1280_or_more),
       cmocka_unit_test(loads_of_rows_aligned_to_16_bytes_take_longer),
+      cmocka_unit_test(tiles_beyond_two_waves_wait_for_a_refill),
+      cmocka_unit_test(parts_of_sectors_are_stored_at_a_rate_of_their_own),
+      cmocka_unit_test(memory_takes_longer_until_a_gemm_has_filled_the_cache),
       cmocka_unit_test(misaligned_gemms_take_the_tiles_that_the_library_was_seen_to_take),
       cmocka_unit_test(devices_with_wide_kernels_split_misaligned_gemms_as_the_library_does),
       cmocka_unit_test(a_launch_grows_with_the_busy_multiprocessors_and_a_tile_with_its_steps),

@@ -121,7 +121,7 @@ static void set_tiling(const hr_tiling_problem *problem, const hr_tiling *way, h
   double waves_ns = (double)way->waves * way->slot_ns;
   p->tile_ns = fmax(units / slots * way->slot_ns - p->matrix_ns, 0);
   p->store_ns = fmin(covered / slots * problem->slot_ns_per_stored, p->tile_ns);
-  p->wave_ns = fmax(waves_ns - p->matrix_ns - p->tile_ns, 0);
+  p->wave_ns = fmax(waves_ns + way->refill_ns - p->matrix_ns - p->tile_ns, 0);
   p->alignment_ns = waves_ns * (way->slowdown - 1);
   p->reduction_ns = way->reduction_ns;
   double slow_ns = p->matrix_ns + p->tile_ns + p->wave_ns + p->alignment_ns;
@@ -171,13 +171,25 @@ static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm, int6
   return hr_max64(1, bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
 }
 
-/* Of the bandwidth. Where rows of the result are multiples of 16 bytes, but not of a sector, sectors are written in
- * parts. Narrower ones are part of the alignment's loss. */
+/* Of the bandwidth. */
+static double whole_store_share(const hr_hardware *hardware)
+{
+  return hardware->store_share > 0 ? hardware->store_share : hardware->bandwidth_share;
+}
+
+/* Whether rows of the result are multiples of 16 bytes, but not of a sector. Narrower ones are part of the alignment's
+ * loss. */
+static bool writes_parts_of_sectors(const hr_gemm *gemm, int64_t result_bytes)
+{
+  return operand_alignment(hr_gemm_c(gemm), false, result_bytes) == SECTOR_BYTES / 2;
+}
+
 static double store_share(const hr_hardware *hardware, const hr_gemm *gemm, int64_t result_bytes)
 {
-  double share = hardware->store_share > 0 ? hardware->store_share : hardware->bandwidth_share;
-  bool parts = operand_alignment(hr_gemm_c(gemm), false, result_bytes) == SECTOR_BYTES / 2;
-  return parts && hardware->sector_store_share > 0 ? share * hardware->sector_store_share : share;
+  double share = whole_store_share(hardware);
+  return writes_parts_of_sectors(gemm, result_bytes) && hardware->sector_store_share > 0
+             ? share * hardware->sector_store_share
+             : share;
 }
 
 /* Of a row or column of a tile, for each step along k. */
@@ -210,6 +222,7 @@ static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_predi
     problem->split_k_bytes = hardware->odd_split_bytes;
   if (problem->kernels->split_ns > 0)
     problem->split_ns = problem->kernels->split_ns;
+  problem->part_ns = problem->kernels->part_ns;
   int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   int64_t a = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes);
   int64_t b = operand_alignment(hr_gemm_b(gemm), false, bytes);
@@ -230,7 +243,7 @@ static double wide_load(const hr_wide_cost *wide, int64_t alignment)
 static void set_wide_kernels(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_problem *problem)
 {
   const hr_wide_cost *wide = &problem->hardware->wide;
-  bool known = wide->launch_ns > 0 && wide->load_bytes_per_ns > 0;
+  bool known = wide->launch_ns > 0 && wide->row_ns > 0 && wide->store_bytes_per_ns > 0;
   if (p->alignment < VECTOR_BYTES || problem->element_bytes != WIDE_BYTES || !known)
     return;
   problem->wide = wide;
@@ -238,6 +251,12 @@ static void set_wide_kernels(const hr_gemm *gemm, const hr_prediction *p, hr_til
   problem->load_b = wide_load(wide, operand_alignment(hr_gemm_b(gemm), false, WIDE_BYTES));
   if (wide->split_ns > 0)
     problem->split_ns = wide->split_ns;
+  problem->part_ns = wide->part_ns;
+  if (wide->sector_bytes_per_ns > 0) {
+    bool parts = writes_parts_of_sectors(gemm, problem->result_bytes);
+    problem->store_share = whole_store_share(problem->hardware);
+    problem->sector_ns_per_byte = parts ? 1 / wide->sector_bytes_per_ns : 0;
+  }
   problem->split_k_bytes = WIDE_SPLIT_K * WIDE_BYTES;
   problem->split_waves = gemm->batch > 1 ? 0 : 1;
 }
@@ -257,6 +276,17 @@ static double launch_ns(const hr_tiling_problem *problem, const hr_tiling *way)
     busy = problem->wide->busy_ns;
   }
   return shortest + busy * fmin(1, (double)(way->tiles * way->splits) / (double)problem->slots);
+}
+
+/* Until a GEMM's bytes have filled the last-level cache, each of them evicts what others have left there. */
+static double fill_ns(const hr_tiling_problem *problem)
+{
+  const hr_gemm *gemm = problem->gemm;
+  double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->result_bytes;
+  double cache = (double)problem->hardware->l2_bytes;
+  if (!problem->wide || !(cache > 0))
+    return 0;
+  return problem->wide->fill_ns * (1 - exp(-(problem->loaded_bytes + stored) / cache));
 }
 
 static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, double rate, hr_prediction *p)
@@ -304,6 +334,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   set_wide_kernels(gemm, &p, &problem);
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
+  problem.fill_ns = fill_ns(&problem);
   hr_tiling way = hr_best_tiling(&problem);
   set_tiling(&problem, &way, &p);
   p.launch_ns = launch_ns(&problem, &way);

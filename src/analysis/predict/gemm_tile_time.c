@@ -55,7 +55,9 @@ static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *way)
   double store_ns = hr_transfer_ns(hardware, stored, problem->store_share);
   if (hr_is_cached(hardware, loaded + stored))
     return loaded / drawn * 1e9 / hr_cache_rate(hardware) + fmin(stored * 1e9 / hr_cache_rate(hardware), store_ns);
-  return hr_transfer_ns(hardware, loaded, hardware->load_share) / drawn + store_ns;
+  double sector_ns = stored * problem->sector_ns_per_byte;
+  double whole_ns = hr_transfer_ns(hardware, loaded, hardware->load_share) / drawn + store_ns;
+  return sqrt(whole_ns * whole_ns + sector_ns * sector_ns) + problem->fill_ns;
 }
 
 /* Multiprocessors share the power: if some idle or wait for narrow loads, the others clock higher. Power grows with the
@@ -74,8 +76,8 @@ static double reduction_ns(const hr_tiling_problem *problem, int64_t splits)
 {
   const hr_gemm *gemm = problem->gemm;
   double bytes = 2.0 * 4.0 * (double)splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
-  double parts_ns = problem->kernels ? (double)splits * problem->kernels->part_ns : 0;
-  return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + problem->split_ns + parts_ns : 0;
+  double parts_ns = problem->split_ns + (double)splits * problem->part_ns;
+  return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + parts_ns : 0;
 }
 
 /* A tile of a split on its slot. */
@@ -109,23 +111,33 @@ static void set_narrow_slot(const hr_tiling_problem *problem, double steps, hr_t
   way->slowdown = fmax((together * wave_ns / (double)way->waves + tile_ns) / way->slot_ns, 1);
 }
 
-/* A tile of a wide kernel: the longer of its arithmetic and its loads, some of which the cluster shares. */
+/* Arithmetic and loads of a step overlap; where one is much longer, it alone counts. */
+static double step_overlap(double a_ns, double b_ns)
+{
+  double a = a_ns * a_ns, b = b_ns * b_ns;
+  return sqrt(sqrt(a * a + b * b));
+}
+
+/* A tile of a wide kernel. Tiles of a cluster load each row once. */
 static void set_wide_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
 {
   const hr_wide_cost *wide = problem->wide;
   const hr_gemm *gemm = problem->gemm;
-  double m = (double)way->tile.m, n = (double)way->tile.n;
-  double depth = (double)problem->depth_step, bytes = depth * (double)problem->element_bytes;
-  double a_ns = m * bytes / wide->load_bytes_per_ns / (1 + (double)(way->cluster_n - 1) * wide->multicast);
-  double b_ns = n * bytes / wide->load_bytes_per_ns / (1 + (double)(way->cluster_m - 1) * wide->multicast);
+  double m = (double)way->tile.m, n = (double)way->tile.n, depth = (double)problem->depth_step;
+  double used_m = fmin(m, (double)gemm->m), used_n = fmin(n, (double)gemm->n);
+  double busy = fmin(1, (double)(way->tiles * way->splits) / (double)problem->slots);
+  double row_ns = wide->row_ns * hr_wide_crowding(wide, busy);
+  double a_ns = row_ns * hr_wide_rows(used_m, depth, !gemm->transpose_a) / (double)way->cluster_n;
+  double b_ns = row_ns * hr_wide_rows(used_n, depth, gemm->transpose_b) / (double)way->cluster_m;
   double product_ns = 2.0 * m * n * depth * problem->slot_ns_per_flop;
   if (wide->matrix_share > 0)
     product_ns /= wide->matrix_share;
-  double stored = fmin(m, (double)gemm->m) * fmin(n, (double)gemm->n);
-  double rest_ns = steps * wide->step_ns + wide->tile_ns + stored * problem->slot_ns_per_stored * wide->store;
-  double slow_ns = steps * fmax(product_ns, a_ns * problem->load_a + b_ns * problem->load_b) + rest_ns;
-  way->slot_ns = steps * fmax(product_ns, a_ns + b_ns) + rest_ns;
+  double stored_ns = used_m * used_n * (double)problem->result_bytes / wide->store_bytes_per_ns;
+  double rest_ns = steps * wide->step_ns + stored_ns;
+  double slow_ns = steps * step_overlap(product_ns, a_ns * problem->load_a + b_ns * problem->load_b) + rest_ns;
+  way->slot_ns = steps * step_overlap(product_ns, a_ns + b_ns) + rest_ns;
   way->slowdown = fmax(slow_ns / way->slot_ns, 1);
+  way->refill_ns = way->waves > HR_WIDE_WAVES ? wide->refill_ns : 0;
 }
 
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double most_ns, hr_tiling *way)
@@ -133,6 +145,7 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double most_ns, hr_til
   const hr_hardware *hardware = problem->hardware;
   double steps = (double)hr_ceil_div(hr_ceil_div(problem->gemm->k, way->splits), problem->depth_step);
   way->waves = hr_ceil_div(way->tiles * way->splits, problem->slots);
+  way->refill_ns = 0;
   if (problem->wide)
     set_wide_slot(problem, steps, way);
   else if (problem->kernels)
@@ -140,7 +153,7 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double most_ns, hr_til
   else
     set_slot(problem, steps, way);
   way->reduction_ns = reduction_ns(problem, way->splits);
-  double slow_ns = (double)way->waves * way->slot_ns * way->slowdown;
+  double slow_ns = (double)way->waves * way->slot_ns * way->slowdown + way->refill_ns;
   double fastest = problem->kernels ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
   double least_ns = slow_ns / fastest + way->reduction_ns, memory_least_ns = problem->memory_least_ns;
   if (least_ns * least_ns * least_ns + memory_least_ns * memory_least_ns * memory_least_ns >

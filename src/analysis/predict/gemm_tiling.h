@@ -25,9 +25,11 @@ typedef struct hr_tiling_problem {
   double narrow_store;       /* times as long that the exposed store of a misaligned tile takes; 0: as the rest of it */
   const hr_narrow_cost *kernels; /* for misaligned GEMMs, in tiles of their own; NULL: as above */
   const hr_wide_cost *wide;      /* for aligned GEMMs of 16 bits; NULL: as above */
-  double load_a, load_b;         /* wide: times as long that loads of A and B take by their alignment; kernels: ns of a
+  double load_a, load_b;         /* wide: times as long that rows of A and B take by their alignment; kernels: ns of a
                                   * row or column of the tile */
-  double split_ns;               /* of splitting k */
+  double sector_ns_per_byte;     /* of a result whose rows are parts of sectors; 0: no limit of its own */
+  double fill_ns;                /* of a last-level cache that other data fills at first */
+  double split_ns, part_ns;      /* of splitting k, and of each split */
   int64_t split_waves;           /* that the splits fill at most */
   double step_ns;                /* of an aligned tile, for each step along k */
   double matrix_ns;              /* useful FLOPs at the library's rate */
@@ -41,6 +43,7 @@ typedef struct hr_tiling {
   int64_t cluster_m, cluster_n; /* tiles that share loads; of hr_tiling_problem.wide */
   int64_t blocks;               /* that a multiprocessor runs at once; of hr_tiling_problem.kernels */
   int64_t tiles, splits, waves;
+  double refill_ns;    /* added once, whatever the number of waves */
   double slot_ns;      /* one tile of one split on one slot, aligned */
   double slowdown;     /* by misalignment, at least 1 */
   double reduction_ns; /* of the splits */

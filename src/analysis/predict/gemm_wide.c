@@ -21,8 +21,10 @@ typedef struct wide_kernel {
 /* What the lower bound of a kernel's time needs of a problem. */
 typedef struct wide_bound {
   double m, n, batch, slots, steps;
-  double product_ns, a_ns, b_ns; /* of a step: of an element of the tile, of its rows and columns */
-  double stored_ns;              /* of an element of the result */
+  double product_ns;         /* of a step: of an element of the tile */
+  double a_ns, b_ns, depth;  /* of a step: of a row that it loads, and elements along k */
+  bool a_along_k, b_along_k; /* contiguous along k */
+  double stored_ns;          /* of an element of the result */
   double memory_cubed;
   double fastest, matrix_ns; /* the clock is at most the first, and the root of the time over the second */
   double burst_cubed;
@@ -42,7 +44,6 @@ static wide_bound bound_of(const hr_tiling_problem *problem)
   const hr_gemm *gemm = problem->gemm;
   const hr_hardware *hardware = problem->hardware;
   double depth = (double)problem->depth_step;
-  double load_ns = depth * (double)problem->element_bytes / problem->wide->load_bytes_per_ns;
   double rate = problem->wide->matrix_share > 0 ? problem->wide->matrix_share : 1;
   double memory_ns = problem->memory_least_ns;
   double burst = hardware->clock == HR_CLOCK_BURST ? fmax(hardware->burst, 1) : 1;
@@ -52,9 +53,12 @@ static wide_bound bound_of(const hr_tiling_problem *problem)
                       .slots = (double)problem->slots,
                       .steps = (double)hr_ceil_div(gemm->k, problem->depth_step),
                       .product_ns = 2 * depth * problem->slot_ns_per_flop / rate,
-                      .a_ns = problem->load_a * load_ns,
-                      .b_ns = problem->load_b * load_ns,
-                      .stored_ns = problem->slot_ns_per_stored * problem->wide->store,
+                      .a_ns = problem->load_a * problem->wide->row_ns,
+                      .b_ns = problem->load_b * problem->wide->row_ns,
+                      .depth = depth,
+                      .a_along_k = !gemm->transpose_a,
+                      .b_along_k = gemm->transpose_b,
+                      .stored_ns = (double)problem->result_bytes / problem->wide->store_bytes_per_ns,
                       .memory_cubed = memory_ns * memory_ns * memory_ns,
                       .fastest = fmax(hardware->boost, fmax(hardware->burst, 1)),
                       .matrix_ns = problem->matrix_ns,
@@ -76,14 +80,17 @@ static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const 
   double tiles = rows * columns * b->batch, full = tiles / b->slots;
   if (b->may_split && full * 2 <= 1)
     return (wide_least){0, 0};
-  double shared_a = 1 + (double)(kernel->cluster_n - 1) * wide->multicast;
-  double shared_b = 1 + (double)(kernel->cluster_m - 1) * wide->multicast;
-  double loads_ns = (kernel->m * b->a_ns * shared_b + kernel->n * b->b_ns * shared_a) / (shared_a * shared_b);
+  double used_m = kernel->m < b->m ? kernel->m : b->m, used_n = kernel->n < b->n ? kernel->n : b->n;
+  double shared_a = (double)kernel->cluster_n, shared_b = (double)kernel->cluster_m;
+  double a_ns = hr_wide_rows(used_m, b->depth, b->a_along_k) * b->a_ns;
+  double b_ns = hr_wide_rows(used_n, b->depth, b->b_along_k) * b->b_ns;
+  double crowding = hr_wide_crowding(wide, full < 1 ? full : 1);
+  double loads_ns = crowding * (a_ns * shared_b + b_ns * shared_a) / (shared_a * shared_b);
   double product_ns = kernel->m * kernel->n * b->product_ns;
-  double stored = (kernel->m < b->m ? kernel->m : b->m) * (kernel->n < b->n ? kernel->n : b->n);
-  double slot_ns = b->steps * ((product_ns > loads_ns ? product_ns : loads_ns) + wide->step_ns) + wide->tile_ns +
-                   stored * b->stored_ns;
-  double slow_ns = floor_of(full + NEARLY_ONE) * slot_ns, at_most = slow_ns / b->fastest;
+  double slot_ns =
+      b->steps * ((product_ns > loads_ns ? product_ns : loads_ns) + wide->step_ns) + used_m * used_n * b->stored_ns;
+  double waves = floor_of(full + NEARLY_ONE), refill_ns = waves > HR_WIDE_WAVES ? wide->refill_ns : 0;
+  double slow_ns = waves * slot_ns + refill_ns, at_most = slow_ns / b->fastest;
   double rising = slow_ns * slow_ns * (slow_ns < b->matrix_ns ? slow_ns : b->matrix_ns) / b->burst_cubed;
   at_most = at_most * at_most * at_most;
   return (wide_least){at_most > rising ? at_most : rising, wide->busy_ns * (full < 1 ? full : 1)};
