@@ -3,7 +3,7 @@
 """Fits the figures of GEMMs in device files to measured times, with bench/gemm_times as the model.
 
     scripts/fit_gemms.py [--program FILE] [--csv FILE] [--write] [DEVICE …]     fit, and print errors; --write: into data/hardware
-    scripts/fit_gemms.py --wide [--write] h200 h100-sxm                         fit the cost of aligned kernels alone
+    scripts/fit_gemms.py --kernels wide|narrow [--write] h200 h100-sxm          fit the cost of aligned or misaligned kernels alone
     scripts/fit_gemms.py --errors [DEVICE …]                                    errors of the device files as they are
     scripts/fit_gemms.py --terms [DEVICE …]                                     held-out errors of fits without one term
 
@@ -34,6 +34,7 @@ BOUNDS = {
     "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "burst": (1, 1.4), "tiles": (0.05, 1), "vector_tiles": (0.05, 1),
     "gemm_share": (0.01, 1), "bmm_share": (0.01, 1), "result_share": (0.01, 1),
     "wide": (1e-3, 1e4), "narrow": (1e-3, 1e4), "odd": (1e-3, 1e4), "narrow_tiles": (5e-3, 1), "odd_tiles": (5e-3, 1), "idle_share": (1e-2, 1),
+    "latency_ns": (1e-3, 1e4),
 }
 COSTS = ("wide", "narrow", "odd")  # objects of figures: all are fitted
 START = {"product_busy_ns": 200, "product_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "burst": 1.08}
@@ -104,7 +105,7 @@ def own_rows():
 
 
 RANDOM = {"h200": ["h200/random", "h200/random-seed-7", "h200/calibration", "h200/choices-seed-101", "h200/choices-seed-102"],
-          "h100-sxm": ["h100/calibration", "h100/choices-seed-201"]}
+          "h100-sxm": ["h100/calibration", "h100/choices-seed-201", "h100/choices-seed-202-odd"]}
 
 
 def random_rows(device):
@@ -124,10 +125,13 @@ def rows_of(path, device, fitting=False):
     return published_rows(path, device) + own_rows() + (random_rows(device) if fitting else [])
 
 
-def rows_of_wide(path, device):
-    """Rows of the kernels for aligned GEMMs of 16 bits."""
+KERNELS = {"wide": [("wide",)], "narrow": [("narrow",), ("odd",), ("narrow_tiles",), ("odd_tiles",)]}
+
+
+def rows_of_kernels(path, device, kernels):
+    """Rows of the kernels for aligned or for misaligned GEMMs of 16 bits."""
     rows = rows_of(path, device, True) if device == "h200" else published_rows(path, device) + random_rows(device)
-    return [row for row in rows if alignment_of(row) >= 16 and row["dtype"] == "bf16"
+    return [row for row in rows if (alignment_of(row) >= 16) == (kernels == "wide") and row["dtype"] == "bf16"
             and (row["source"] != "public" or row["time_ns"] >= SMALL_NS)]
 
 
@@ -175,7 +179,7 @@ def expand(figures, device):
         if figure[0] in COSTS:
             yield from ((figure[0], name) for name in device[figure[0]])
         elif figure[0] in ("narrow_tiles", "odd_tiles"):
-            yield from ((figure[0], i, "share") for i in range(len(device[figure[0]])))
+            yield from ((figure[0], i, name) for i, tile in enumerate(device[figure[0]]) for name in ("share", "latency_ns") if name in tile)
         elif figure[0] in ("tiles", "vector_tiles"):
             yield from ((figure[0], i, "share") for i in range(1, len(device[figure[0]])))
         elif figure[0] == "alignments":
@@ -193,7 +197,7 @@ def get(device, figure):
 
 
 def put(device, figure, value):
-    low, high = BOUNDS[figure[-1] if figure[-1] == "idle_share" or figure[0] not in BOUNDS else figure[0]]
+    low, high = BOUNDS[figure[-1] if figure[-1] in ("idle_share", "latency_ns") or figure[0] not in BOUNDS else figure[0]]
     if figure[0] == "alignments":  # shares never fall as bytes grow
         classes, i, name = device["alignments"], figure[1], figure[2]
         low, high = (classes[i - 1][name] if i else low), classes[i + 1][name]
@@ -384,7 +388,7 @@ def main():
     parser.add_argument("--program", help="gemm_times; default build/*/bench/gemm_times")
     parser.add_argument("--csv", type=pathlib.Path, default=ROWS)
     parser.add_argument("--write", action="store_true", help="put the figures into data/hardware")
-    parser.add_argument("--wide", action="store_true", help="fit the cost of aligned kernels alone")
+    parser.add_argument("--kernels", choices=KERNELS, help="fit the cost of aligned (wide) or misaligned (narrow) kernels alone")
     parser.add_argument("--errors", action="store_true", help="do not fit")
     parser.add_argument("--terms", action="store_true", help="fit without one term at a time")
     parser.add_argument("devices", nargs="*", metavar="DEVICE")
@@ -392,13 +396,13 @@ def main():
     program = options.program or find_program()
     print("| device | GEMMs | part | rows | mean error | bias | median | 90% within | in the band |\n|---|---|---|---|---|---|---|---|---|")
     for name in options.devices or list(FITTED) + (["a100-pcie-40gb"] if options.errors else []):
-        rows = rows_of_wide(options.csv, name) if options.wide else rows_of(options.csv, name, not options.errors)
+        rows = rows_of_kernels(options.csv, name, options.kernels) if options.kernels else rows_of(options.csv, name, not options.errors)
         if not rows or (name not in FITTED and not options.errors):
             sys.exit(f"fit_gemms.py: {options.csv} has no rows of {name} to fit to")
         if options.terms:
             print_terms(name, rows, program)
             continue
-        fitted = [("wide",)] if options.wide else None
+        fitted = KERNELS.get(options.kernels)
         device = load(name) if options.errors else fit(name, rows, program, (), fitted)
         print_errors(name, errors_of(device, rows, program), device["error_band"])
         if options.write:

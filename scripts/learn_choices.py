@@ -5,7 +5,7 @@
     scripts/learn_choices.py FILE.csv…            prints how often the trees name the library's tile for rows that were held out
     scripts/learn_choices.py --write FILE.csv…    also writes src/analysis/predict/wide_kernels.inc and narrow_choices.inc
 
-Needs scikit-learn. A quarter of the rows is held out; what is written is learned from the others. docs/prediction.md says how the
+Answers for misaligned GEMMs alone (`gemm_choices ask … odd`) leave wide_kernels.inc as it is. Needs scikit-learn. A quarter of the rows is held out; what is written is learned from the others. docs/prediction.md says how the
 predictions use them.
 """
 import argparse
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PREDICT = ROOT / "src/analysis/predict"
 ALIGNED = 66  # the algorithm of aligned GEMMs
 KERNELS = 120  # of these that are written
-LEAVES = {"narrow": (150, 120), "odd": (350, 350)}  # of the trees for the tile and for the splits
+LEAVES = {"narrow": (1000, 600), "odd": (2000, 1200)}  # of the trees for the tile and for the splits
 LEAST_ROWS = 8  # of a leaf
 # As in src/analysis/predict/narrow_choice.c.
 FEATURES = ["m", "n", "k", "batch", "transpose_a", "transpose_b", "shorter", "tiles_64", "tiles_128", "tiles_256", "work", "covered_128",
@@ -151,11 +151,14 @@ def main():
     head = ["/* SPDX-License-Identifier: Apache-2.0 */",
             "/* Written by scripts/learn_choices.py from %d answers of cuBLASLt's heuristic: %s. */" % (len(rows), source)]
     wide, trees = list(head), list(head)
-    kernels([row for row in rows if row["algorithm"] == ALIGNED], wide)
+    aligned = [row for row in rows if row["algorithm"] == ALIGNED]
+    if aligned:
+        kernels(aligned, wide)
     for name, least, most in (("narrow", 4, 8), ("odd", 2, 2)):
         learn(name, [row for row in rows if least <= alignment_of(row) <= most and row["algorithm"] in (23, 24)], trees)
     if options.write:
-        (PREDICT / "wide_kernels.inc").write_text("\n".join(wide) + "\n", encoding="utf-8")
+        if aligned:
+            (PREDICT / "wide_kernels.inc").write_text("\n".join(wide) + "\n", encoding="utf-8")
         (PREDICT / "narrow_choices.inc").write_text("\n".join(trees), encoding="utf-8")
     return 0
 

@@ -115,7 +115,7 @@ typedef struct hr_narrow_cost {
   double launch_ns;  /* the shortest such GEMM; 0: as product_launch_ns */
   double busy_ns;    /* added where every multiprocessor has a tile, else the busy share of it */
   double wave_ns;    /* of a wave of tiles: pipelines fill and drain */
-  double latency_ns; /* of a wave, for each step along k */
+  double latency_ns; /* of a wave, for each step along k, of tiles without a latency of their own */
   double tail_ns;    /* of a wave whose last step is not a whole one */
   double tile_ns;    /* of a tile */
   double step_ns;    /* of a tile, for each step along k */
@@ -126,6 +126,7 @@ typedef struct hr_narrow_cost {
   double aligned_store; /* the same of a result aligned to 16 bytes; 0: as store */
   double split_ns;      /* of splitting k; 0: as hr_hardware.split_ns */
   double part_ns;       /* of each split of k */
+  double fill_ns;       /* that memory takes more until a GEMM's bytes have filled the last-level cache */
 } hr_narrow_cost;
 
 /** Cost of a library's kernels for aligned GEMMs of 16 bits, which have many tiles, load them by TMA, and load each row
@@ -297,6 +298,7 @@ typedef struct hr_hardware {
   size_t narrow_tile_count, odd_tile_count;
   hr_tile narrow_tiles[HR_TILES_MAX], odd_tiles[HR_TILES_MAX];   /* shares of the speed of the fastest, for its edge */
   int64_t narrow_blocks[HR_TILES_MAX], odd_blocks[HR_TILES_MAX]; /* of each, that a multiprocessor runs at once; 0: 1 */
+  double narrow_latency_ns[HR_TILES_MAX], odd_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_narrow_cost.latency_ns */
   int64_t odd_split_bytes; /* as narrow_split_bytes, of alignments of less than 4 bytes; 0: narrow_split_bytes */
   hr_wide_cost wide;       /* kernels for aligned GEMMs of 16 bits; launch_ns 0: as other formats */
   bool vector_formats[HR_DTYPE_COUNT]; /* formats that the matrix units do not compute: alignment costs nothing */

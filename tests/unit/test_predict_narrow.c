@@ -142,14 +142,15 @@ static hr_hardware with_odd_kernels(void)
 }
 
 /* A is contiguous along k, B along n and aligned: 128 · 0.5 + 2 · 128 · 0.25 = 128 ns at half of the speed for each of
- * 16 steps, and 20. A wave waits 3000 ns for each step, 100 for its pipelines and 50 for the last step, which is not a
- * whole one. */
+ * 15 steps, and 20; the last step, 19 of 32 elements, takes half of one and 19/64. A wave waits 3000 ns for each step,
+ * 100 for its pipelines and 50 for the last step, which is not a whole one. */
 static void odd_operands_have_kernels_of_their_own(void **state)
 {
   (void)state;
   hr_hardware hardware = with_odd_kernels();
   hr_prediction p = predict(&hardware, 1280, 1280, 499, 1); /* 100 tiles for 100 multiprocessors */
-  double full_ns = 2 * 128 * 128 * 512e-3, tile_ns = 16 * (256 + 20) + 10, wave_ns = 16 * 3000 + 100 + 50;
+  double full_ns = 2 * 128 * 128 * 512e-3, steps = 15 + 0.5 + 0.5 * 19 / 32;
+  double tile_ns = steps * (256 + 20) + 10, wave_ns = steps * 3000 + 100 + 50;
   assert_true(p.tile_m == 128 && p.tile_n == 128 && p.waves == 1);
   assert_near(p.alignment_loss, 1 - full_ns / (tile_ns + wave_ns));
   assert_near(p.launch_ns, 6000);
@@ -179,9 +180,23 @@ static void an_odd_result_alone_has_aligned_loads_and_a_slow_store(void **state)
   hardware.bandwidth_bytes_per_s = 2e14 / 1000;
   gemm.m = 1280, gemm.n = 1279, gemm.k = 512, gemm.transpose_b = true;
   assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
-  double full_ns = 2 * 128 * 128 * 512e-3, stored_ns = 128 * 128, edge_ns = 2 * (64 + 64) / 0.5;
+  double full_ns = 2 * 128 * 128 * 512e-3, stored_ns = 128 * 128, edge_ns = (128 + 127.9) / 0.5;
   double odd_ns = 16 * (edge_ns + 20) + 10 + 3 * stored_ns + 16 * 3000 + 100;
   assert_near(p.alignment_loss, 1 - (full_ns + stored_ns) / odd_ns);
+}
+
+/* Each tile may have a latency of its own, and a GEMM whose bytes fill the cache takes fill_ns more. */
+static void an_odd_tile_has_a_latency_of_its_own(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_odd_kernels();
+  hr_prediction p = predict(&hardware, 1280, 1280, 511, 1), slow;
+  hardware.odd_latency_ns[0] = 5000;
+  slow = predict(&hardware, 1280, 1280, 511, 1);
+  assert_true(slow.alignment_ns - p.alignment_ns > 15 * 1999 && slow.alignment_ns - p.alignment_ns < 16 * 2001);
+  hardware.odd.fill_ns = 7000;
+  hardware.l2_bytes = 1000;
+  assert_near(predict(&hardware, 1280, 1280, 511, 1).memory_ns - slow.memory_ns, 7000);
 }
 
 /* Hopper's wide kernels: 132 multiprocessors. */
@@ -337,6 +352,7 @@ int main(void)
       cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),
       cmocka_unit_test(stores_of_misaligned_batched_gemms_have_a_factor_of_their_own),
       cmocka_unit_test(odd_operands_have_kernels_of_their_own),
+      cmocka_unit_test(an_odd_tile_has_a_latency_of_its_own),
       cmocka_unit_test(an_odd_result_alone_has_aligned_loads_and_a_slow_store),
       cmocka_unit_test(tiles_of_wide_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),
       cmocka_unit_test(wide_kernels_split_plain_gemms_into_parts_of_1280_or_more),

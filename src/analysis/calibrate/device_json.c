@@ -29,7 +29,7 @@ static json_t *by_format(const double *values)
   return json;
 }
 
-static json_t *tiles_of(const hr_tile *tiles, const int64_t *blocks, size_t count)
+static json_t *tiles_of(const hr_tile *tiles, const int64_t *blocks, const double *latencies_ns, size_t count)
 {
   json_t *list = json_array();
   for (size_t i = 0; i < count; i++) {
@@ -37,6 +37,8 @@ static json_t *tiles_of(const hr_tile *tiles, const int64_t *blocks, size_t coun
         json_pack("{sIsIsf}", "m", (json_int_t)tiles[i].m, "n", (json_int_t)tiles[i].n, "share", tiles[i].share);
     if (blocks && blocks[i] > 0)
       json_object_set_new(tile, "blocks", json_integer(blocks[i]));
+    if (latencies_ns && latencies_ns[i] > 0)
+      json_object_set_new(tile, "latency_ns", json_real(latencies_ns[i]));
     json_array_append_new(list, tile);
   }
   return list;
@@ -152,13 +154,15 @@ json_t *hr_device_json(const hr_hardware *h)
     return NULL;
   put_numbers(json, h);
   put_vector_formats(json, h);
-  json_object_set_new(json, "tiles", tiles_of(h->tiles, NULL, h->tile_count));
+  json_object_set_new(json, "tiles", tiles_of(h->tiles, NULL, NULL, h->tile_count));
   if (h->narrow_tile_count > 0)
-    json_object_set_new(json, "narrow_tiles", tiles_of(h->narrow_tiles, h->narrow_blocks, h->narrow_tile_count));
+    json_object_set_new(json, "narrow_tiles",
+                        tiles_of(h->narrow_tiles, h->narrow_blocks, h->narrow_latency_ns, h->narrow_tile_count));
   if (h->odd_tile_count > 0)
-    json_object_set_new(json, "odd_tiles", tiles_of(h->odd_tiles, h->odd_blocks, h->odd_tile_count));
+    json_object_set_new(json, "odd_tiles",
+                        tiles_of(h->odd_tiles, h->odd_blocks, h->odd_latency_ns, h->odd_tile_count));
   if (h->vector_tile_count > 0)
-    json_object_set_new(json, "vector_tiles", tiles_of(h->vector_tiles, NULL, h->vector_tile_count));
+    json_object_set_new(json, "vector_tiles", tiles_of(h->vector_tiles, NULL, NULL, h->vector_tile_count));
   json_object_set_new(json, "alignments", alignments_of(h));
   json_object_set_new(json, "attentions", attentions_of(h));
   hr_hardware_put_costs(h, json);

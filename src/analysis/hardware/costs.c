@@ -40,7 +40,7 @@ typedef struct cost_field {
   NS(object, launch_ns), NS(object, busy_ns), NS(object, wave_ns), NS(object, latency_ns), NS(object, tail_ns), \
       NS(object, tile_ns), NS(object, step_ns), NS(object, row_ns), NS(object, column_ns),                      \
       SHARE(object, aligned, 100), SHARE(object, store, 1000), SHARE(object, aligned_store, 1000),              \
-      NS(object, split_ns), NS(object, part_ns)
+      NS(object, split_ns), NS(object, part_ns), NS(object, fill_ns)
 
 /* Rows of an object are neighbours; the first, a time, is needed where the file has the object. */
 static const cost_field fields[] = {

@@ -203,15 +203,19 @@ static hr_status read_vector_tile(const hr_json_reader *row, hr_hardware *hardwa
   return read_one_tile(row, &hardware->vector_tiles[index]);
 }
 
+#define LATENCY_MOST_NS 1e6
+
 static hr_status read_narrow_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
 {
   HR_TRY(hr_json_integer_or(row, "blocks", 1, 64, 0, &hardware->narrow_blocks[index]));
+  HR_TRY(hr_json_number_or(row, "latency_ns", 0, LATENCY_MOST_NS, 0, &hardware->narrow_latency_ns[index]));
   return read_one_tile(row, &hardware->narrow_tiles[index]);
 }
 
 static hr_status read_odd_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
 {
   HR_TRY(hr_json_integer_or(row, "blocks", 1, 64, 0, &hardware->odd_blocks[index]));
+  HR_TRY(hr_json_number_or(row, "latency_ns", 0, LATENCY_MOST_NS, 0, &hardware->odd_latency_ns[index]));
   return read_one_tile(row, &hardware->odd_tiles[index]);
 }
 

@@ -188,6 +188,13 @@ static hr_status check_blocks(const int64_t *blocks, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_latencies(const double *latencies_ns, hr_error *error)
+{
+  for (size_t i = 0; i < HR_TILES_MAX; i++)
+    HR_TRY(check_range("tiles: latency_ns", latencies_ns[i], 0, 1e6, error));
+  return HR_OK;
+}
+
 static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
 {
   HR_TRY(check_range("attentions (count)", (double)hardware->attention_count, 0, HR_ATTENTION_SHARES_MAX, error));
@@ -325,6 +332,8 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_tile_list(hardware->odd_tiles, hardware->odd_tile_count, 0, error));
   HR_TRY(check_blocks(hardware->narrow_blocks, error));
   HR_TRY(check_blocks(hardware->odd_blocks, error));
+  HR_TRY(check_latencies(hardware->narrow_latency_ns, error));
+  HR_TRY(check_latencies(hardware->odd_latency_ns, error));
   HR_TRY(check_tile_list(hardware->vector_tiles, hardware->vector_tile_count, 0, error));
   HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));

@@ -216,6 +216,7 @@ static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_predi
   problem->kernels = odd ? &hardware->odd : &hardware->narrow;
   problem->shapes = odd ? hardware->odd_tiles : hardware->narrow_tiles;
   problem->blocks = odd ? hardware->odd_blocks : hardware->narrow_blocks;
+  problem->latencies_ns = odd ? hardware->odd_latency_ns : hardware->narrow_latency_ns;
   problem->shape_count = count;
   problem->least_area = 0;
   if (odd && hardware->odd_split_bytes > 0)
@@ -284,9 +285,10 @@ static double fill_ns(const hr_tiling_problem *problem)
   const hr_gemm *gemm = problem->gemm;
   double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->result_bytes;
   double cache = (double)problem->hardware->l2_bytes;
-  if (!problem->wide || !(cache > 0))
+  double most_ns = problem->wide ? problem->wide->fill_ns : problem->kernels ? problem->kernels->fill_ns : 0;
+  if (!(most_ns > 0 && cache > 0))
     return 0;
-  return problem->wide->fill_ns * (1 - exp(-(problem->loaded_bytes + stored) / cache));
+  return most_ns * (1 - exp(-(problem->loaded_bytes + stored) / cache));
 }
 
 static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, double rate, hr_prediction *p)

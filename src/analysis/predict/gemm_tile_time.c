@@ -93,8 +93,19 @@ static void set_slot(const hr_tiling_problem *problem, double steps, hr_tiling *
   }
 }
 
-/* Of kernels for misaligned GEMMs: steps wait once for each wave of tiles, and load one tile after the other. The loss
- * is that against aligned tiles at the full rate. */
+/* Part of a whole step that one of only a few elements takes. */
+#define PARTIAL_STEP 0.5
+
+/* Of a split of k: a last step that is not a whole one loads less. */
+static double narrow_steps(const hr_tiling_problem *problem, int64_t splits)
+{
+  int64_t depth = problem->depth_step, k = hr_ceil_div(problem->gemm->k, splits);
+  double rest = (double)(k % depth) / (double)depth;
+  return (double)(k / depth) + (rest > 0 ? PARTIAL_STEP + (1 - PARTIAL_STEP) * rest : 0);
+}
+
+/* Of kernels for misaligned GEMMs: steps wait once for each wave of tiles, and load one tile after the other, of tiles
+ * at the edge the part that is within the matrix. The loss is that against aligned tiles at the full rate. */
 static void set_narrow_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
 {
   const hr_narrow_cost *kernels = problem->kernels;
@@ -103,9 +114,12 @@ static void set_narrow_slot(const hr_tiling_problem *problem, double steps, hr_t
   double full_ns = 2.0 * m * n * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
   double stored_ns = fmin(m, (double)gemm->m) * fmin(n, (double)gemm->n) * problem->slot_ns_per_stored;
   bool whole = hr_ceil_div(gemm->k, way->splits) % problem->depth_step == 0;
-  double edge_ns = (m * problem->load_a + n * problem->load_b) / way->tile.share;
-  double tile_ns = steps * (edge_ns + kernels->step_ns) + kernels->tile_ns + stored_ns * problem->narrow_store;
-  double wave_ns = steps * kernels->latency_ns + kernels->wave_ns + (whole ? 0 : kernels->tail_ns);
+  double rows = (double)gemm->m / (double)hr_ceil_div(gemm->m, way->tile.m);
+  double columns = (double)gemm->n / (double)hr_ceil_div(gemm->n, way->tile.n);
+  double loaded = narrow_steps(problem, way->splits);
+  double edge_ns = (rows * problem->load_a + columns * problem->load_b) / way->tile.share;
+  double tile_ns = loaded * (edge_ns + kernels->step_ns) + kernels->tile_ns + stored_ns * problem->narrow_store;
+  double wave_ns = loaded * way->latency_ns + kernels->wave_ns + (whole ? 0 : kernels->tail_ns);
   double together = (double)hr_ceil_div(way->waves, hr_max64(1, way->blocks));
   way->slot_ns = full_ns + stored_ns;
   way->slowdown = fmax((together * wave_ns / (double)way->waves + tile_ns) / way->slot_ns, 1);

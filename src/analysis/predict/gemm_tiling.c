@@ -18,6 +18,14 @@ static int64_t least_area(const hr_tiling_problem *problem)
   return hr_min64(problem->least_area, largest);
 }
 
+/* What kernels for misaligned GEMMs have of their own for each tile. */
+static void set_narrow_tile(const hr_tiling_problem *problem, size_t i, hr_tiling *way)
+{
+  double latency_ns = problem->latencies_ns ? problem->latencies_ns[i] : 0;
+  way->blocks = problem->blocks ? problem->blocks[i] : 1;
+  way->latency_ns = latency_ns > 0 || !problem->kernels ? latency_ns : problem->kernels->latency_ns;
+}
+
 /* The tiling that the library takes for a misaligned GEMM; false where the device has no such tile. */
 static bool learned_tiling(const hr_tiling_problem *problem, hr_tiling *way)
 {
@@ -28,7 +36,8 @@ static bool learned_tiling(const hr_tiling_problem *problem, hr_tiling *way)
     hr_tile tile = problem->shapes[i];
     if (tile.m != choice.m || tile.n != choice.n)
       continue;
-    *way = (hr_tiling){.tile = tile, .cluster_m = 1, .cluster_n = 1, .blocks = problem->blocks[i]};
+    *way = (hr_tiling){.tile = tile, .cluster_m = 1, .cluster_n = 1};
+    set_narrow_tile(problem, i, way);
     way->tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
     /* More splits than steps along k have nothing to do, but the second kernel that adds them runs. */
     way->splits = hr_min64(choice.splits, hr_max64(2, hr_ceil_div(gemm->k, problem->depth_step)));
@@ -51,7 +60,8 @@ hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
     hr_tile tile = problem->shapes[i];
     if (tile.m * tile.n < least)
       continue;
-    hr_tiling way = {.tile = tile, .cluster_m = 1, .cluster_n = 1, .blocks = problem->blocks ? problem->blocks[i] : 1};
+    hr_tiling way = {.tile = tile, .cluster_m = 1, .cluster_n = 1};
+    set_narrow_tile(problem, i, &way);
     way.tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
     hr_keep_faster_tiling(problem, way, &best);
   }

@@ -24,6 +24,7 @@ typedef struct hr_tiling_problem {
   double edge_exponent;      /* of a tile's edge for its area, by which smaller tiles lose more; 0: all lose the same */
   double narrow_store;       /* times as long that the exposed store of a misaligned tile takes; 0: as the rest of it */
   const hr_narrow_cost *kernels; /* for misaligned GEMMs, in tiles of their own; NULL: as above */
+  const double *latencies_ns;    /* of the tiles of `kernels`; 0: as hr_narrow_cost.latency_ns */
   const hr_wide_cost *wide;      /* for aligned GEMMs of 16 bits; NULL: as above */
   double load_a, load_b;         /* wide: times as long that rows of A and B take by their alignment; kernels: ns of a
                                   * row or column of the tile */
@@ -42,6 +43,7 @@ typedef struct hr_tiling {
   hr_tile tile;
   int64_t cluster_m, cluster_n; /* tiles that share loads; of hr_tiling_problem.wide */
   int64_t blocks;               /* that a multiprocessor runs at once; of hr_tiling_problem.kernels */
+  double latency_ns;            /* of a wave, for each step along k; of hr_tiling_problem.kernels */
   int64_t tiles, splits, waves;
   double refill_ns;    /* added once, whatever the number of waves */
   double slot_ns;      /* one tile of one split on one slot, aligned */
