@@ -3,9 +3,12 @@
 """Learns which kernel cuBLASLt's heuristic chooses on Hopper, from answers of `bench/gemm_choices ask`.
 
     scripts/learn_choices.py FILE.csv…            prints how often the trees name the library's tile for rows that were held out
-    scripts/learn_choices.py --write FILE.csv…    also writes src/analysis/predict/wide_kernels.inc and narrow_choices.inc
+    scripts/learn_choices.py --write FILE.csv…    also writes src/analysis/predict/narrow_choices.inc
+    scripts/learn_choices.py --aligned [--write] FILE.csv…    the aligned kernels alone: src/analysis/predict/wide_kernels.inc
 
-Answers for misaligned GEMMs alone (`gemm_choices ask … odd`) leave wide_kernels.inc as it is. Needs scikit-learn. A quarter of the rows is held out; what is written is learned from the others. docs/prediction.md says how the
+FILE may also be one of data/results/*/choices-*.csv, whose points were timed.
+
+Needs scikit-learn. A quarter of the rows is held out; what is written is learned from the others. docs/prediction.md says how the
 predictions use them.
 """
 import argparse
@@ -21,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PREDICT = ROOT / "src/analysis/predict"
 ALIGNED = 66  # the algorithm of aligned GEMMs
-KERNELS = 120  # of these that are written
+KERNELS = 250  # of these that are written, each a tile with a cluster
 LEAVES = {"narrow": (1000, 600), "odd": (2000, 1200)}  # of the trees for the tile and for the splits
 LEAST_ROWS = 8  # of a leaf
 # As in src/analysis/predict/narrow_choice.c.
@@ -43,14 +46,15 @@ def read(paths):
     for path in paths:
         with open(path, encoding="utf-8") as file:
             for row in csv.DictReader(line for line in file if not line.startswith("#")):
-                if row["algorithm"] == "none":
+                if row["algorithm"] == "none" or row.get("choice", "0") != "0":
                     continue
+                transposes = row.get("transposes") or row["transpose_a"] + row["transpose_b"]
                 number, tile, _, splits, _, _, _, _, cluster = map(int, row["algorithm"].split(":"))
                 (n, m), (cn, cm) = TILES[tile], CLUSTERS[cluster - 2] if cluster >= 2 else (1, 1)
                 if m > 0:
                     yield {"algorithm": number, "tile": (m, n), "cluster": (cm, cn), "splits": max(1, splits),
                            "m": int(row["m"]), "n": int(row["n"]), "k": int(row["k"]), "batch": int(row["batch"]),
-                           "ta": int(row["transposes"][0]), "tb": int(row["transposes"][1])}
+                           "ta": int(transposes[0]), "tb": int(transposes[1])}
 
 
 def alignment_of(row):
@@ -129,36 +133,38 @@ def learn(name, rows, out):
 
 
 def kernels(rows, out):
-    """The most frequent tiles of the aligned kernels, each with the cluster that it mostly has."""
-    count, clusters = collections.Counter(row["tile"] for row in rows), collections.defaultdict(collections.Counter)
-    for row in rows:
-        clusters[row["tile"]][row["cluster"]] += 1
-    chosen = count.most_common(KERNELS)
-    print("aligned: %d tiles, these %d are %.1f%% of %d choices" %
+    """The most frequent tiles of the aligned kernels with their clusters."""
+    count = collections.Counter(row["tile"] + row["cluster"] for row in rows)
+    chosen = sorted(count.items(), key=lambda item: (-item[1], item[0]))[:KERNELS]
+    print("aligned: %d tiles with a cluster, these %d are %.1f%% of %d choices" %
           (len(count), len(chosen), 100 * sum(n for _, n in chosen) / len(rows), len(rows)))
-    out.extend("WIDE(%d, %d, %d, %d)" % (tile + clusters[tile].most_common(1)[0][0]) for tile, _ in chosen)
+    out.extend("WIDE(%d, %d, %d, %d)" % kernel for kernel, _ in chosen)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--aligned", action="store_true", help="the aligned kernels alone")
     parser.add_argument("files", nargs="+")
     options = parser.parse_args()
     rows = list(read(options.files))
     with open(options.files[0], encoding="utf-8") as file:
         source = file.readline().strip("# \n").split(", seed")[0]
     numpy.random.default_rng(0).shuffle(rows)
+    if options.aligned:
+        rows = [row for row in rows if row["algorithm"] == ALIGNED]
+        source = ", ".join(pathlib.Path(name).name for name in options.files)
     head = ["/* SPDX-License-Identifier: Apache-2.0 */",
-            "/* Written by scripts/learn_choices.py from %d answers of cuBLASLt's heuristic: %s. */" % (len(rows), source)]
-    wide, trees = list(head), list(head)
-    aligned = [row for row in rows if row["algorithm"] == ALIGNED]
-    if aligned:
-        kernels(aligned, wide)
+            "/* Written by scripts/learn_choices.py from %d answers of cuBLASLt's heuristic:" % len(rows), " * %s. */" % source]
+    if options.aligned:
+        kernels(rows, head)
+        if options.write:
+            (PREDICT / "wide_kernels.inc").write_text("\n".join(head) + "\n", encoding="utf-8")
+        return 0
+    trees = list(head)
     for name, least, most in (("narrow", 4, 8), ("odd", 2, 2)):
         learn(name, [row for row in rows if least <= alignment_of(row) <= most and row["algorithm"] in (23, 24)], trees)
     if options.write:
-        if aligned:
-            (PREDICT / "wide_kernels.inc").write_text("\n".join(wide) + "\n", encoding="utf-8")
         (PREDICT / "narrow_choices.inc").write_text("\n".join(trees), encoding="utf-8")
     return 0
 

@@ -125,13 +125,6 @@ static void set_narrow_slot(const hr_tiling_problem *problem, double steps, hr_t
   way->slowdown = fmax((together * wave_ns / (double)way->waves + tile_ns) / way->slot_ns, 1);
 }
 
-/* Arithmetic and loads of a step overlap; where one is much longer, it alone counts. */
-static double step_overlap(double a_ns, double b_ns)
-{
-  double a = a_ns * a_ns, b = b_ns * b_ns;
-  return sqrt(sqrt(a * a + b * b));
-}
-
 /* A tile of a wide kernel. Tiles of a cluster load each row once. */
 static void set_wide_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
 {
@@ -148,8 +141,8 @@ static void set_wide_slot(const hr_tiling_problem *problem, double steps, hr_til
     product_ns /= wide->matrix_share;
   double stored_ns = used_m * used_n * (double)problem->result_bytes / wide->store_bytes_per_ns;
   double rest_ns = steps * wide->step_ns + stored_ns;
-  double slow_ns = steps * step_overlap(product_ns, a_ns * problem->load_a + b_ns * problem->load_b) + rest_ns;
-  way->slot_ns = steps * step_overlap(product_ns, a_ns + b_ns) + rest_ns;
+  double slow_ns = steps * hr_wide_step(product_ns, a_ns * problem->load_a + b_ns * problem->load_b) + rest_ns;
+  way->slot_ns = steps * hr_wide_step(product_ns, a_ns + b_ns) + rest_ns;
   way->slowdown = fmax(slow_ns / way->slot_ns, 1);
   way->refill_ns = way->waves > HR_WIDE_WAVES ? wide->refill_ns : 0;
 }

@@ -14,13 +14,15 @@
 
 /* A tile of cuBLASLt's kernels for Hopper and the cluster that it runs in. */
 typedef struct wide_kernel {
-  double m, n, part_m, part_n; /* part: 1 over the size */
+  double m, n, part_m, part_n;           /* part: 1 over the size */
+  double cluster_part_m, cluster_part_n; /* the same of the cluster */
   int64_t cluster_m, cluster_n;
 } wide_kernel;
 
 /* What the lower bound of a kernel's time needs of a problem. */
 typedef struct wide_bound {
-  double m, n, batch, slots, steps;
+  double m, n, batch, slots;
+  double steps, split_steps; /* of a tile, and of one of the most splits at least */
   double product_ns;         /* of a step: of an element of the tile */
   double a_ns, b_ns, depth;  /* of a step: of a row that it loads, and elements along k */
   bool a_along_k, b_along_k; /* contiguous along k */
@@ -28,7 +30,7 @@ typedef struct wide_bound {
   double memory_cubed;
   double fastest, matrix_ns; /* the clock is at most the first, and the root of the time over the second */
   double burst_cubed;
-  bool may_split;
+  bool may_split, may_cluster;
 } wide_bound;
 
 #define NEARLY_ONE 0.999999
@@ -52,6 +54,7 @@ static wide_bound bound_of(const hr_tiling_problem *problem)
                       .batch = (double)gemm->batch,
                       .slots = (double)problem->slots,
                       .steps = (double)hr_ceil_div(gemm->k, problem->depth_step),
+                      .split_steps = floor_of((double)problem->split_k_bytes / (double)problem->element_bytes / depth),
                       .product_ns = 2 * depth * problem->slot_ns_per_flop / rate,
                       .a_ns = problem->load_a * problem->wide->row_ns,
                       .b_ns = problem->load_b * problem->wide->row_ns,
@@ -63,8 +66,8 @@ static wide_bound bound_of(const hr_tiling_problem *problem)
                       .fastest = fmax(hardware->boost, fmax(hardware->burst, 1)),
                       .matrix_ns = problem->matrix_ns,
                       .burst_cubed = burst * burst * burst,
-                      .may_split =
-                          problem->split_waves > 0 && gemm->k / 2 >= problem->split_k_bytes / problem->element_bytes};
+                      .may_cluster = gemm->batch<BATCH_MOST, .may_split = problem->split_waves> 0 &&
+                                     gemm->k / 2 >= problem->split_k_bytes / problem->element_bytes};
 }
 
 /* The least that a kernel computes, to the third power, and the part of its time that is its launch's. */
@@ -77,18 +80,20 @@ typedef struct wide_least {
 static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const wide_kernel *kernel)
 {
   double rows = floor_of(b->m * kernel->part_m + NEARLY_ONE), columns = floor_of(b->n * kernel->part_n + NEARLY_ONE);
-  double tiles = rows * columns * b->batch, full = tiles / b->slots;
-  if (b->may_split && full * 2 <= 1)
-    return (wide_least){0, 0};
-  double used_m = kernel->m < b->m ? kernel->m : b->m, used_n = kernel->n < b->n ? kernel->n : b->n;
   double shared_a = (double)kernel->cluster_n, shared_b = (double)kernel->cluster_m;
+  if (b->may_cluster) {
+    rows = floor_of(rows * kernel->cluster_part_m + NEARLY_ONE) * shared_b;
+    columns = floor_of(columns * kernel->cluster_part_n + NEARLY_ONE) * shared_a;
+  }
+  double tiles = rows * columns * b->batch, full = tiles / b->slots;
+  double steps = b->may_split && full * 2 <= 1 ? b->split_steps : b->steps;
+  double used_m = kernel->m < b->m ? kernel->m : b->m, used_n = kernel->n < b->n ? kernel->n : b->n;
   double a_ns = hr_wide_rows(used_m, b->depth, b->a_along_k) * b->a_ns;
   double b_ns = hr_wide_rows(used_n, b->depth, b->b_along_k) * b->b_ns;
   double crowding = hr_wide_crowding(wide, full < 1 ? full : 1);
   double loads_ns = crowding * (a_ns * shared_b + b_ns * shared_a) / (shared_a * shared_b);
   double product_ns = kernel->m * kernel->n * b->product_ns;
-  double slot_ns =
-      b->steps * ((product_ns > loads_ns ? product_ns : loads_ns) + wide->step_ns) + used_m * used_n * b->stored_ns;
+  double slot_ns = steps * (hr_wide_step(product_ns, loads_ns) + wide->step_ns) + used_m * used_n * b->stored_ns;
   double waves = floor_of(full + NEARLY_ONE), refill_ns = waves > HR_WIDE_WAVES ? wide->refill_ns : 0;
   double slow_ns = waves * slot_ns + refill_ns, at_most = slow_ns / b->fastest;
   double rising = slow_ns * slow_ns * (slow_ns < b->matrix_ns ? slow_ns : b->matrix_ns) / b->burst_cubed;
@@ -97,7 +102,8 @@ static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const 
 }
 
 static const wide_kernel wide_kernels[] = {
-#define WIDE(m, n, cluster_m, cluster_n) {m, n, 1.0 / (m), 1.0 / (n), cluster_m, cluster_n},
+#define WIDE(m, n, cluster_m, cluster_n) \
+  {m, n, 1.0 / (m), 1.0 / (n), 1.0 / (cluster_m), 1.0 / (cluster_n), cluster_m, cluster_n},
 #include "analysis/predict/wide_kernels.inc"
 #undef WIDE
 };
@@ -129,9 +135,12 @@ hr_tiling hr_best_wide_tiling(const hr_tiling_problem *all)
   const double result = (double)all->gemm->m * (double)all->gemm->n * (double)all->gemm->batch;
   const double stored = result * (double)all->result_bytes;
   hr_tiling_problem problem = *all;
-  if (!hr_is_cached(all->hardware, all->loaded_bytes + stored))
-    problem.memory_least_ns = hr_transfer_ns(all->hardware, all->loaded_bytes, all->hardware->load_share) +
-                              hr_transfer_ns(all->hardware, stored, all->store_share);
+  if (!hr_is_cached(all->hardware, all->loaded_bytes + stored)) {
+    double whole_ns = hr_transfer_ns(all->hardware, all->loaded_bytes, all->hardware->load_share) +
+                      hr_transfer_ns(all->hardware, stored, all->store_share);
+    double sector_ns = stored * all->sector_ns_per_byte;
+    problem.memory_least_ns = sqrt(whole_ns * whole_ns + sector_ns * sector_ns) + all->fill_ns;
+  }
   const wide_bound bound = bound_of(&problem);
   wide_least least[WIDE_KERNELS];
   size_t first = WIDE_KERNELS;
