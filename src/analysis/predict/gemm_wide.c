@@ -21,15 +21,15 @@ typedef struct wide_kernel {
 
 /* What the lower bound of a kernel's time needs of a problem. */
 typedef struct wide_bound {
-  double m, n, batch, slots;
-  double steps, split_steps; /* of a tile, and of one of the most splits at least */
-  double product_ns;         /* of a step: of an element of the tile */
-  double a_ns, b_ns, depth;  /* of a step: of a row that it loads, and elements along k */
-  bool a_along_k, b_along_k; /* contiguous along k */
-  double stored_ns;          /* of an element of the result */
+  double m, n, batch_part;              /* batch over slots */
+  double steps, split_steps;            /* of a tile, and of one of the most splits at least */
+  double product_ns;                    /* of a step: of an element of the tile */
+  double a_ns, b_ns, depth, depth_part; /* of a step: of a row that it loads, and elements along k */
+  bool a_along_k, b_along_k;            /* contiguous along k */
+  double stored_ns;                     /* of an element of the result */
   double memory_cubed;
-  double fastest, matrix_ns; /* the clock is at most the first, and the root of the time over the second */
-  double burst_cubed;
+  double fastest_part, matrix_ns; /* the clock is at most 1 over the first, and the root of the time over the second */
+  double burst_part;              /* 1 over the burst to the third power */
   bool may_split, may_cluster;
 } wide_bound;
 
@@ -51,21 +51,21 @@ static wide_bound bound_of(const hr_tiling_problem *problem)
   double burst = hardware->clock == HR_CLOCK_BURST ? fmax(hardware->burst, 1) : 1;
   return (wide_bound){.m = (double)gemm->m,
                       .n = (double)gemm->n,
-                      .batch = (double)gemm->batch,
-                      .slots = (double)problem->slots,
+                      .batch_part = (double)gemm->batch / (double)problem->slots,
                       .steps = (double)hr_ceil_div(gemm->k, problem->depth_step),
                       .split_steps = floor_of((double)problem->split_k_bytes / (double)problem->element_bytes / depth),
                       .product_ns = 2 * depth * problem->slot_ns_per_flop / rate,
                       .a_ns = problem->load_a * problem->wide->row_ns,
                       .b_ns = problem->load_b * problem->wide->row_ns,
                       .depth = depth,
+                      .depth_part = 1 / depth,
                       .a_along_k = !gemm->transpose_a,
                       .b_along_k = gemm->transpose_b,
                       .stored_ns = (double)problem->result_bytes / problem->wide->store_bytes_per_ns,
                       .memory_cubed = memory_ns * memory_ns * memory_ns,
-                      .fastest = fmax(hardware->boost, fmax(hardware->burst, 1)),
+                      .fastest_part = 1 / fmax(hardware->boost, fmax(hardware->burst, 1)),
                       .matrix_ns = problem->matrix_ns,
-                      .burst_cubed = burst * burst * burst,
+                      .burst_part = 1 / (burst * burst * burst),
                       .may_cluster = gemm->batch<BATCH_MOST, .may_split = problem->split_waves> 0 &&
                                      gemm->k / 2 >= problem->split_k_bytes / problem->element_bytes};
 }
@@ -75,28 +75,39 @@ typedef struct wide_least {
   double compute_cubed, started_ns;
 } wide_least;
 
+static double rows_of(const wide_bound *b, double size, bool along_k)
+{
+  return along_k ? size : b->depth * floor_of(size * b->depth_part + NEARLY_ONE);
+}
+
+/* Not more than hr_wide_step(). Both agree where one is nothing and where both are equal: 2^(-3/4) of their sum. */
+static double least_step(double product_ns, double loads_ns)
+{
+  double longer = product_ns > loads_ns ? product_ns : loads_ns, both = 0.594603 * (product_ns + loads_ns);
+  return longer > both ? longer : both;
+}
+
 /* By arithmetic, loads and stores alone, without calls and with few divisions: of a hundred kernels few have to be
  * looked at more closely, so this is what their choice costs. */
 static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const wide_kernel *kernel)
 {
   double rows = floor_of(b->m * kernel->part_m + NEARLY_ONE), columns = floor_of(b->n * kernel->part_n + NEARLY_ONE);
-  double shared_a = (double)kernel->cluster_n, shared_b = (double)kernel->cluster_m;
   if (b->may_cluster) {
-    rows = floor_of(rows * kernel->cluster_part_m + NEARLY_ONE) * shared_b;
-    columns = floor_of(columns * kernel->cluster_part_n + NEARLY_ONE) * shared_a;
+    rows = floor_of(rows * kernel->cluster_part_m + NEARLY_ONE) * (double)kernel->cluster_m;
+    columns = floor_of(columns * kernel->cluster_part_n + NEARLY_ONE) * (double)kernel->cluster_n;
   }
-  double tiles = rows * columns * b->batch, full = tiles / b->slots;
-  double steps = b->may_split && full * 2 <= 1 ? b->split_steps : b->steps;
+  double full = rows * columns * b->batch_part;
+  double steps = b->may_split && full * 2 <= 2 - NEARLY_ONE ? b->split_steps : b->steps;
   double used_m = kernel->m < b->m ? kernel->m : b->m, used_n = kernel->n < b->n ? kernel->n : b->n;
-  double a_ns = hr_wide_rows(used_m, b->depth, b->a_along_k) * b->a_ns;
-  double b_ns = hr_wide_rows(used_n, b->depth, b->b_along_k) * b->b_ns;
+  double a_ns = rows_of(b, used_m, b->a_along_k) * b->a_ns;
+  double b_ns = rows_of(b, used_n, b->b_along_k) * b->b_ns;
   double crowding = hr_wide_crowding(wide, full < 1 ? full : 1);
-  double loads_ns = crowding * (a_ns * shared_b + b_ns * shared_a) / (shared_a * shared_b);
+  double loads_ns = crowding * (a_ns * kernel->cluster_part_n + b_ns * kernel->cluster_part_m);
   double product_ns = kernel->m * kernel->n * b->product_ns;
-  double slot_ns = steps * (hr_wide_step(product_ns, loads_ns) + wide->step_ns) + used_m * used_n * b->stored_ns;
+  double slot_ns = steps * (least_step(product_ns, loads_ns) + wide->step_ns) + used_m * used_n * b->stored_ns;
   double waves = floor_of(full + NEARLY_ONE), refill_ns = waves > HR_WIDE_WAVES ? wide->refill_ns : 0;
-  double slow_ns = waves * slot_ns + refill_ns, at_most = slow_ns / b->fastest;
-  double rising = slow_ns * slow_ns * (slow_ns < b->matrix_ns ? slow_ns : b->matrix_ns) / b->burst_cubed;
+  double slow_ns = waves * slot_ns + refill_ns, at_most = slow_ns * b->fastest_part;
+  double rising = slow_ns * slow_ns * (slow_ns < b->matrix_ns ? slow_ns : b->matrix_ns) * b->burst_part;
   at_most = at_most * at_most * at_most;
   return (wide_least){at_most > rising ? at_most : rising, wide->busy_ns * (full < 1 ? full : 1)};
 }
