@@ -258,18 +258,21 @@ typedef struct cli_progress {
   double idle_s; /* of a sweep: when its points began, after the start */
 } cli_progress;
 
-/** From now on SIGINT, SIGTERM and SIGHUP set a flag; a second one ends the process. */
+/** From now on SIGINT, SIGTERM and SIGHUP set a flag; a second one of the same kind ends the process. */
 void cli_catch_signals(void);
+
+/** The file that a signal that ends the process removes; NULL: none. The path is not copied. */
+void cli_unfinished(const char *path);
 bool cli_interrupted(void);
 
 /** While the command waits for input, or for the reader of text that cli_output does not write, and nothing would be
  *  left unfinished, a signal ends the process with EXIT_INTERRUPTED. */
 void cli_blocking(bool begins);
 
-/** While the first measurement runs and there is nothing to report yet, a signal gives the run in progress 2 s to end,
- *  since nothing can stop one of a library like oneDNN, which may take a minute. Then the process ends with
- *  EXIT_INTERRUPTED, and the temporary file of `output` is removed. */
-void cli_measuring(bool begins, const cli_output *output);
+/** While a measurement runs and nothing would be lost that the command has not stored, a signal gives the run in
+ *  progress 2 s to end, since nothing can stop one of a library like oneDNN, which may take a minute. Then the process
+ *  ends with EXIT_INTERRUPTED. */
+void cli_measuring(bool begins);
 
 cli_progress cli_progress_begin(const cli_run *run);
 
@@ -295,7 +298,8 @@ hr_status cli_rates(const cli_run *run, hr_device *device, hr_hardware *hardware
 
 /* ---- points.c ---- */
 
-/** An hr_points_progress_fn whose context is a cli_progress. */
+/** An hr_points_progress_fn whose context is a cli_progress. Until a point is done it calls cli_measuring(true), which
+ *  the caller ends. */
 int cli_points_report(void *context, const hr_points_progress *now);
 
 /** A note on a run: how many points are in which store, how many of them were measured now; --quiet omits it. */

@@ -27,16 +27,12 @@ typedef struct calibrate_job {
 
 /* ---- measuring ---- */
 
+/* Fewer points than all have nothing to report, so that Ctrl-C loses only the one at hand. */
 static int report_points(void *context, const hr_points_progress *now)
 {
-  cli_progress *progress = context;
-  char line[640];
-  if (!cli_progress_due(progress) || now->total == 0)
-    return cli_interrupted();
-  snprintf(line, sizeof line, "%3" PRId64 "%%  %" PRId64 "/%" PRId64 " points  %" PRId64 " noisy  %s",
-           100 * now->done / now->total, now->done, now->total, now->noisy, now->what);
-  cli_progress_show(progress, line);
-  return cli_interrupted();
+  int stops = cli_points_report(context, now);
+  cli_measuring(!now->storing);
+  return stops;
 }
 
 static hr_points_options make_options(const cli_run *run, const hr_hardware *hardware)
@@ -90,6 +86,7 @@ static int measure_points(const cli_run *run, calibrate_job *job)
   if (status == HR_OK)
     status = hr_points_measure(job->device, job->store, job->points, job->point_count, &job->options, report_points,
                                &progress, &job->outcome, &error);
+  cli_measuring(false);
   cli_progress_end(&progress);
   if (job->outcome.total > 0)
     say_how_it_ended(run, job);

@@ -64,8 +64,8 @@ static hr_status keep(const cli_run *run, const gemm_job *job, const hr_gemm *ge
   return hr_store_append(job->store, &result, error);
 }
 
-static hr_status measure(const cli_run *run, hr_device *device, const cli_output *output, hr_gemm *gemm,
-                         hr_hardware *hardware, hr_measurement *measurement, hr_error *error)
+static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, hr_hardware *hardware,
+                         hr_measurement *measurement, hr_error *error)
 {
   hr_measure_options options = hr_measure_options_default();
   options.kernel = run->options.kernel;
@@ -79,9 +79,9 @@ static hr_status measure(const cli_run *run, hr_device *device, const cli_output
   if (status != HR_OK)
     return status;
   gemm->dtype = cli_dtype(run, hardware);
-  cli_measuring(true, output);
+  cli_measuring(true);
   status = hr_measure_gemm(device, gemm, &options, measurement, error);
-  cli_measuring(false, output);
+  cli_measuring(false);
   return status;
 }
 
@@ -117,7 +117,7 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
   hr_status status = HR_OK, kept = HR_OK;
   bool measured = false;
   if (job->device) {
-    status = measure(run, job->device, output, product, &hardware, &measurement, &error);
+    status = measure(run, job->device, product, &hardware, &measurement, &error);
     measured = status == HR_OK;
     if (measured && job->store)
       kept = keep(run, job, product, &hardware, &measurement, &not_kept);

@@ -13,13 +13,20 @@ typedef struct layer_job {
   hr_store *store;
 } layer_job;
 
+/* The first operator is done when the share of what is done is no longer 0: then there is something to report. */
+static int report(void *progress, double done, const char *what)
+{
+  cli_measuring(done <= 0);
+  return cli_progress_report(progress, done, what);
+}
+
 static hr_layer_options make_options(const cli_run *run, cli_progress *progress)
 {
   hr_layer_options options = hr_layer_options_default();
   if (run->given[CLI_OPTION_group])
     options.group = (size_t)run->options.group;
   options.warm = run->options.warm;
-  options.progress = cli_progress_report;
+  options.progress = report;
   options.context = progress;
   if (run->options.budget > 0)
     options.budget_ns = run->options.budget * 1e9;
@@ -113,6 +120,7 @@ static int measure(const cli_run *run, const layer_job *job, cli_output *output)
   hr_layer_options options = make_options(run, &progress);
   hr_status status =
       hr_layer_measure(job->device, &job->hardware, &job->model, &job->workload, &options, &layer, &error);
+  cli_measuring(false);
   cli_progress_end(&progress);
   hr_status kept = layer && job->store ? keep(job, layer, &not_kept) : HR_OK;
   if (status == HR_OK)

@@ -86,10 +86,13 @@ static void write_left(char *to, size_t size, double seconds)
     snprintf(to, size, "%.1f h", seconds / 3600);
 }
 
-/* [#####...............]  12/448  3.1/s  2 min left  1 failed  3 noisy  gemm m=… */
+/* While a point is measured nothing is lost if the process ends: those before it are stored.
+ *
+ * [#####...............]  12/448  3.1/s  2 min left  1 failed  3 noisy  gemm m=… */
 static int report(void *context, const hr_sweep_progress *now)
 {
   cli_progress *progress = context;
+  cli_measuring(!now->storing);
   if (now->probing)
     progress->idle_s = cli_progress_seconds(progress);
   if (!cli_progress_due(progress) || now->total == 0)
@@ -205,6 +208,7 @@ static int measure(const cli_run *run, sweep_job *job)
       job->progress.enabled && job->ranks.rank == 0; /* lines of several processes would overwrite each other */
   hr_status status =
       hr_sweep_run(job->sweep, job->device, job->store, &job->options, report, &job->progress, &outcome, &error);
+  cli_measuring(false);
   cli_progress_end(&job->progress);
   if (!run->options.quiet && (status == HR_OK || outcome.done > 0 || status == HR_ERROR_INTERRUPTED))
     say_how_it_ended(job, &outcome, status == HR_OK);

@@ -87,6 +87,7 @@ static int measure(const cli_run *run, draw_job *job)
   cli_progress progress = cli_progress_begin(run);
   hr_status status = hr_points_measure(job->device, job->store, job->points, job->point_count, &job->options,
                                        cli_points_report, &progress, &outcome, &error);
+  cli_measuring(false);
   cli_progress_end(&progress);
   cli_points_note(run, job->store, &outcome);
   if (status != HR_OK && status != HR_ERROR_INTERRUPTED)

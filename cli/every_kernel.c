@@ -68,8 +68,7 @@ static bool any_time(const kernel_job *job, size_t count)
 
 /* Measures each kernel; an interruption keeps those before it. If the store refuses a row, measuring continues and
  * *not_kept is the first error. */
-static hr_status measure(const cli_run *run, kernel_job *job, const cli_output *output, hr_error *not_kept,
-                         hr_error *error)
+static hr_status measure(const cli_run *run, kernel_job *job, hr_error *not_kept, hr_error *error)
 {
   hr_measure_options options = hr_measure_options_default();
   options.warm = run->options.warm;
@@ -80,9 +79,9 @@ static hr_status measure(const cli_run *run, kernel_job *job, const cli_output *
   options.energy = cli_measures_energy(run);
   for (size_t i = 0; i < job->count; i++) {
     options.kernel = job->runs[i].kernel;
-    cli_measuring(!any_time(job, i), output);
+    cli_measuring(!any_time(job, i));
     hr_status status = job->kind->measure(job->device, job->call, &options, &job->runs[i].measurement, error);
-    cli_measuring(false, output);
+    cli_measuring(false);
     if (status == HR_OK && job->store && not_kept->status == HR_OK)
       keep(job, &job->runs[i], not_kept);
     if (status != HR_OK) {
@@ -101,7 +100,7 @@ static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
   if (status != HR_OK)
     return cli_output_close(output, status, &error);
   job->kind->set_dtype(job->call, cli_dtype(run, &job->hardware));
-  status = measure(run, job, output, &not_kept, &error);
+  status = measure(run, job, &not_kept, &error);
   bool interrupted = status == HR_ERROR_INTERRUPTED;
   bool predicted = job->kind->predict(&job->hardware, job->call, &prediction, NULL) == HR_OK;
   if (status == HR_OK || (interrupted && job->count > 0))

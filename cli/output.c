@@ -78,6 +78,7 @@ static int open_beside(cli_output *output, const char *path)
     output->temporary = NULL;
     return cannot_write(output, strerror(reason));
   }
+  cli_unfinished(output->temporary);
   fchmod(file, mode_for(output->target));
   return open_stream(output, file, true);
 }
@@ -124,8 +125,10 @@ static int open_file(cli_output *output, const char *path)
 
 static void release(cli_output *output)
 {
-  if (output->temporary)
+  if (output->temporary) {
     unlink(output->temporary);
+    cli_unfinished(NULL);
+  }
   free(output->temporary);
   free(output->target);
   *output = (cli_output){.stream = NULL};
@@ -210,6 +213,7 @@ static int replace_target(cli_output *output)
 {
   if (rename(output->temporary, output->target) != 0)
     return cannot_write(output, strerror(errno));
+  cli_unfinished(NULL);
   free(output->temporary);
   output->temporary = NULL;
   int reason = cli_sync_folder(output->target);

@@ -8,6 +8,7 @@ int cli_points_report(void *context, const hr_points_progress *now)
 {
   cli_progress *progress = context;
   char line[640];
+  cli_measuring(!now->storing && now->done == 0);
   if (!cli_progress_due(progress) || now->total == 0)
     return cli_interrupted();
   snprintf(line, sizeof line, "%3" PRId64 "%%  %" PRId64 "/%" PRId64 " points  %" PRId64 " noisy  %s",

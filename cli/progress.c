@@ -9,26 +9,62 @@
 #define GRACE_S 2 /* of a run that nothing can stop */
 
 static volatile sig_atomic_t interrupted, blocking, measuring;
-static char *volatile unfinished; /* a file */
+static const char *volatile unfinished; /* a file, or NULL */
 
-static void note_signal(int signal)
+/* What ends the process, in their order. */
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+#define SIGNALS (sizeof signals / sizeof *signals)
+static volatile sig_atomic_t noted[SIGNALS];
+
+static void remove_unfinished(void)
 {
-  (void)signal;
-  if (blocking)
+  if (unfinished)
+    unlink(unfinished);
+}
+
+/* Whether it is the second one of its kind. */
+static bool is_second(int number)
+{
+  for (size_t i = 0; i < SIGNALS; i++) {
+    if (signals[i] != number)
+      continue;
+    if (noted[i])
+      return true;
+    noted[i] = 1;
+  }
+  return false;
+}
+
+/* Calls only what is safe in a handler. */
+static void note_signal(int number)
+{
+  if (blocking) {
+    remove_unfinished();
     _exit(EXIT_INTERRUPTED);
+  }
+  if (is_second(number)) { /* ends the process as it would without a handler, behind this one */
+    remove_unfinished();
+    signal(number, SIG_DFL);
+    raise(number);
+    return;
+  }
   interrupted = 1;
   if (measuring)
     alarm(GRACE_S);
 }
 
-static void give_up(int signal)
+static void give_up(int number)
 {
-  (void)signal;
+  (void)number;
   if (!measuring)
     return;
-  if (unfinished)
-    unlink(unfinished);
+  remove_unfinished();
   _exit(EXIT_INTERRUPTED);
+}
+
+void cli_unfinished(const char *path)
+{
+  unfinished = path;
 }
 
 void cli_blocking(bool begins)
@@ -38,9 +74,8 @@ void cli_blocking(bool begins)
   blocking = begins;
 }
 
-void cli_measuring(bool begins, const cli_output *output)
+void cli_measuring(bool begins)
 {
-  unfinished = begins ? output->temporary : NULL;
   measuring = begins;
   if (!begins)
     alarm(0);
@@ -53,10 +88,9 @@ void cli_catch_signals(void)
   struct sigaction late = {.sa_handler = give_up, .sa_flags = SA_RESTART};
   sigemptyset(&late.sa_mask);
   sigaction(SIGALRM, &late, NULL);
-  struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+  struct sigaction action = {.sa_handler = note_signal};
   sigemptyset(&action.sa_mask);
-  const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+  for (size_t i = 0; i < SIGNALS; i++) {
     struct sigaction before;
     if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
       sigaction(signals[i], &action, NULL);

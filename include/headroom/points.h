@@ -42,9 +42,11 @@ typedef struct hr_points_progress {
   int64_t failed;   /* of the measured: without a time */
   int64_t noisy;    /* of the measured: with a noisy time */
   const char *what; /* the current problem, as in its row; lives until the function returns */
+  bool storing;     /* it is measured, its row is written next */
 } hr_points_progress;
 
-/** Called before each point and between samples. A result other than 0 stops the run; measured rows are kept. */
+/** Called before each point, between samples and before a row is written. A result other than 0 stops the run;
+ *  measured rows are kept. */
 typedef int (*hr_points_progress_fn)(void *context, const hr_points_progress *progress);
 
 /** Measures the points that have no row on this device, or a noisy one, in their order, and appends a row for each: a

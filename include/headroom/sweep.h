@@ -182,9 +182,11 @@ typedef struct hr_sweep_progress {
   int64_t noisy;    /* of the measured: with a noisy time */
   const char *what; /* the current problem, as in its row; lives until the function returns */
   bool probing;     /* the device is being probed */
+  bool storing;     /* the current problem is measured, its row is written next */
 } hr_sweep_progress;
 
-/** Called before each point and between samples. A result other than 0 stops the run; measured rows are kept. */
+/** Called before each point, between samples and before a row is written. A result other than 0 stops the run;
+ *  measured rows are kept. */
 typedef int (*hr_sweep_progress_fn)(void *context, const hr_sweep_progress *progress);
 
 /** Measures the chosen points without a row and appends a row for each. A point that cannot be measured (out of memory,

@@ -86,9 +86,32 @@ long_run() {
   echo $? > 5.code
 }
 long_run &
+# The same in a sweep, whose row in the store stays.
+cat > long.json << 'END'
+{"name": "long", "axes": {"s": [64, 65536]}, "x": "s", "problem": {"kind": "attention", "batch": 1, "q_heads": 1,
+ "k_heads": 1, "v_heads": 1, "q_len": "s", "kv_len": "s", "qk_dim": 64, "v_dim": 64, "causal": true}}
+END
+long_sweep() {
+  timeout --foreground -k 15 -s INT --preserve-status 1 "$H" sweep ./long.json --dtype fp32 --threads 1 --warm --db sweep.db -o long -q \
+    > 6.out 2> 6.errors
+  echo $? > 6.code
+}
+long_sweep &
+# A second signal does not wait at all, and leaves no temporary file either. SIGINT is ignored in the background.
+twice() {
+  "$H" attention --seq 65536 --heads 1 --dtype fp32 --threads 1 --warm -o long > 7.out 2> 7.errors &
+  sleep 0.5
+  kill -TERM $!
+  sleep 0.2
+  kill -TERM $!
+  wait $! 2> 7.ended # the shell reports it
+  [ $? -eq 143 ] && echo 130 > 7.code
+}
+twice &
 wait
 [ ! -e long ] && ! ls .headroom.* > /dev/null 2>&1 || not_so "Ctrl-C in a long run leaves nothing: $(ls -A)"
-for case in 1 2 3 4 5; do
+[ "$("$H" results export --db sweep.db | wc -l)" -eq 2 ] || not_so "Ctrl-C in a long point leaves the row before it"
+for case in 1 2 3 4 5 6 7; do
   [ "$(cat $case.code)" = 130 ] || not_so "Ctrl-C ends kernel $case: exit code $(cat $case.code)"
   [ ! -s $case.errors ] || not_so "kernel $case: no message: $(cat $case.errors)"
 done

@@ -48,10 +48,14 @@ static hr_status measure(points_run *run, hr_result *row, hr_measurement *measur
   }
 }
 
-/* `beside`: the point has a row already, which is noisy or to be measured again. */
+/* `beside`: the point has a row already, which is noisy or to be measured again. A row that was measured is stored also
+ * after the caller said stop. */
 static hr_status keep(points_run *run, hr_result *row, bool beside, hr_error *error)
 {
   bool added = true, noisy = row->measurement.status == HR_ERROR_NOISY;
+  run->now.storing = true;
+  report(run, 0, NULL);
+  run->now.storing = false;
   HR_TRY(beside ? hr_store_append(run->store, row, error) : hr_store_append_new(run->store, row, &added, error));
   run->now.skipped += !added;
   run->now.measured += added;

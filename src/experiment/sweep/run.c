@@ -199,9 +199,13 @@ static hr_status look(hr_store *store, const hr_result *point, const run_state *
   return state->options->again ? HR_OK : hr_store_has(store, point, there, error);
 }
 
+/* A row that was measured is stored also after the caller said stop. */
 static hr_status keep(hr_store *store, hr_result *result, run_state *state, hr_error *error)
 {
   bool added = true;
+  state->now.storing = true;
+  report(state, 0, NULL);
+  state->now.storing = false;
   if (state->options->again)
     HR_TRY(hr_store_append(store, result, error));
   else
