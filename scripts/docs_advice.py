@@ -88,7 +88,8 @@ def paper_table():
 
 
 def step_pairs(phase, framework):
-    return [(row, step_ns(row["model"], "fused", framework, phase), row.step_ns)
+    """Of steps without dropout, as the bench runs them."""
+    return [(row, step_ns(row["model"], "fused", framework, phase, "--dropout none"), row.step_ns)
             for row in rows(TORCH, kind="step", phase=phase, framework=framework)]
 
 

@@ -30,6 +30,7 @@ extern "C" {
   ROW(HR_OP_KV_UP, "kv_up", true)                                        \
   ROW(HR_OP_K_TRANSFORM, "k_transform", true)                            \
   ROW(HR_OP_V_TRANSFORM, "v_transform", true)                            \
+  ROW(HR_OP_QKV_SPLIT, "qkv_split", true)                                \
   ROW(HR_OP_QK_NORM, "qk_norm", true)                                    \
   ROW(HR_OP_ROTARY, "rotary", true)                                      \
   ROW(HR_OP_K_ROTARY_COPY, "k_rotary_copy", true)                        \
@@ -115,7 +116,8 @@ typedef enum hr_pass {
   HR_PASS_FORWARD,
   HR_PASS_DGRAD,
   HR_PASS_WGRAD,
-  HR_PASS_RECOMPUTE /* a forward operator once more, for the backward pass of its layer */
+  HR_PASS_RECOMPUTE, /* a forward operator once more, for the backward pass of its layer */
+  HR_PASS_BGRAD      /* the gradient of a linear layer's bias, where a framework has a kernel for it */
 } hr_pass;
 
 /** One operator on one device. Figures are per execution; a step executes it `count` times. */
@@ -144,6 +146,7 @@ typedef struct hr_operator {
   hr_framework framework; /* whose kernels compute it */
   int64_t kernels;        /* that the framework launches for it; 0 counts as 1 */
   int64_t moved_bytes;    /* HR_KIND_MEMORY: what these kernels move; 0: `bytes` */
+  int64_t summed_rows;    /* the same: over which a kernel sums the gradients of a norm's weights or a bias; else 0 */
   int64_t cached_bytes;   /* HR_KIND_ATTENTION: K and V that prefill also copies into the KV cache; else 0 */
 } hr_operator;
 

@@ -87,6 +87,41 @@ static void eager_mode_joins_heads_of_which_a_part_is_rotated(void **state)
   assert_int_equal(find(&eager, HR_OP_ROTARY)->moved_bytes, 5 * find(&eager, HR_OP_ROTARY)->bytes);
 }
 
+static const hr_operator *find_pass(const hr_step *step, hr_operator_id id, hr_pass pass)
+{
+  return hr_operators_find(&step->operators, id, pass);
+}
+
+/* gpt2: 4 · 1024 rows, hidden 768, MLP 3072, 12 layers; every linear layer but the logits has a bias. */
+static void eager_training_sums_gradients_over_rows(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  predict(&hardware, "gpt2", HR_PHASE_TRAIN, HR_ATTENTION_FUSED);
+  const int64_t rows = (int64_t)4 * 1024;
+  const hr_operator *bias = find_pass(&eager, HR_OP_MLP_UP, HR_PASS_BGRAD);
+  const hr_operator *split = find_pass(&eager, HR_OP_QKV_SPLIT, HR_PASS_DGRAD);
+  const hr_operator *norm = find_pass(&eager, HR_OP_MLP_NORM, HR_PASS_DGRAD);
+  assert_non_null(bias);
+  assert_non_null(split);
+  assert_int_equal(bias->bytes, 2 * rows * 3072);
+  assert_int_equal(bias->count, 12);
+  assert_int_equal(bias->summed_rows, rows);
+  assert_int_equal(split->bytes, 2 * 2 * rows * 3 * 768);
+  assert_int_equal(norm->kernels, 2);
+  assert_int_equal(norm->summed_rows, rows);
+  assert_true(eager.predictions[norm - eager.operators.items].memory_ns > 4.9 * (double)rows);
+  assert_null(find_pass(&eager, HR_OP_LOGIT, HR_PASS_BGRAD));
+  assert_null(find_pass(&compiled, HR_OP_MLP_UP, HR_PASS_BGRAD));
+  assert_null(find_pass(&compiled, HR_OP_QKV_SPLIT, HR_PASS_DGRAD));
+  predict(&hardware, "llama-2-7b", HR_PHASE_TRAIN, HR_ATTENTION_FUSED);
+  const hr_operator *rotary = find_pass(&eager, HR_OP_ROTARY, HR_PASS_DGRAD);
+  assert_int_equal(rotary->moved_bytes * 2, 15 * rotary->bytes);
+  assert_int_equal(rotary->kernels, 18);
+  assert_null(find_pass(&eager, HR_OP_MLP_UP, HR_PASS_BGRAD));
+  assert_int_equal(find_pass(&eager, HR_OP_MLP_NORM, HR_PASS_DGRAD)->summed_rows, 0);
+}
+
 /* Unfused attention with Headroom's softmax leaves less for the fused kernel to gain. */
 static void own_kernels_have_the_softmax_that_is_measured(void **state)
 {
@@ -195,6 +230,7 @@ int main(void)
       cmocka_unit_test(eager_mode_launches_the_kernels_of_each_elementwise_operation),
       cmocka_unit_test(eager_mode_moves_norms_and_rotary_in_fp32),
       cmocka_unit_test(eager_mode_joins_heads_of_which_a_part_is_rotated),
+      cmocka_unit_test(eager_training_sums_gradients_over_rows),
       cmocka_unit_test(own_kernels_have_the_softmax_that_is_measured),
       cmocka_unit_test(prefill_copies_keys_and_values_into_the_cache),
       cmocka_unit_test(torch_compile_pads_odd_logits_by_a_copy_of_their_weight),

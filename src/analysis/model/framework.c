@@ -21,6 +21,11 @@ static const kernel_cost eager_rms_norm = {8, 9};
 /* Q and K each: two halves joined, one of them negated (2 + 4), two multiplications (8) and a sum (6): 20 instead of
  * 4. */
 static const kernel_cost eager_rotary = {10, 5};
+/* Q and K each: two multiplications (8), the negated half (2), the gradients of two halves, each zeros that a copy is
+ * put into (8), and two sums (12): 30 instead of 4. */
+static const kernel_cost eager_rotary_backward = {18, 7.5};
+/* The gradients of x and, in a kernel of its own, of the weights: hr_operator.summed_rows. */
+static const kernel_cost eager_layer_norm_backward = {2, 1};
 /* Where only a part of a head is rotated, the parts are joined again, Q and K each: torch.cat of operands whose rows
  * are apart reads and writes whole heads at a tenth of the bandwidth (H200, PyTorch 2.11, 2026-11-24, fitted to the
  * steps of pythia-6.9b and gpt-j-6b in data/results/h200/steps_torch.csv). */
@@ -42,6 +47,8 @@ static kernel_cost dropout_cost(const hr_workload *workload)
   default: return one_kernel;
   }
 }
+
+#define NORM_BACKWARD_MOVES 3 /* of each element: hr_append_norm() */
 
 #define EAGER_ATTENTION_KERNELS 4 /* K and V into the cache, the call, heads side by side again */
 
@@ -67,9 +74,9 @@ static bool is_dropout(hr_operator_id id)
          id == HR_OP_MLP_DROPOUT;
 }
 
-static kernel_cost eager_rotary_cost(const hr_mixer_attention *heads)
+static kernel_cost eager_rotary_cost(const hr_mixer_attention *heads, hr_pass pass)
 {
-  kernel_cost cost = eager_rotary;
+  kernel_cost cost = pass == HR_PASS_DGRAD ? eager_rotary_backward : eager_rotary;
   if (heads->rotary_dim > 0 && heads->rotary_dim < heads->qk_dim) {
     cost.kernels += 2;
     cost.traffic += JOINED_HEADS_TRAFFIC * (double)heads->qk_dim / (double)heads->rotary_dim;
@@ -80,10 +87,12 @@ static kernel_cost eager_rotary_cost(const hr_mixer_attention *heads)
 static kernel_cost eager_cost(const hr_model *model, const hr_operator *op)
 {
   const hr_layer_group *layer = hr_model_main_group(model);
+  if (is_norm(op->id) && model->norm == HR_NORM_RMS)
+    return eager_rms_norm;
   if (is_norm(op->id))
-    return model->norm == HR_NORM_RMS ? eager_rms_norm : one_kernel;
+    return op->pass == HR_PASS_DGRAD ? eager_layer_norm_backward : one_kernel;
   switch (op->id) {
-  case HR_OP_ROTARY: return eager_rotary_cost(&layer->attention);
+  case HR_OP_ROTARY: return eager_rotary_cost(&layer->attention, op->pass);
   case HR_OP_ACTIVATION: return layer->dense.gated ? eager_gate : one_kernel;
   case HR_OP_EXPERT_ACTIVATION:
   case HR_OP_SHARED_ACTIVATION: return layer->experts.gated ? eager_gate : one_kernel;
@@ -118,6 +127,14 @@ static int64_t cached_bytes(const hr_model *model, const hr_workload *workload, 
   return bytes < (double)INT64_MAX / 2 ? (int64_t)bytes : INT64_MAX / 2;
 }
 
+/* Rows over which eager mode sums the gradients of a LayerNorm's weights. */
+static int64_t summed_rows(const hr_model *model, const hr_workload *workload, const hr_operator *op)
+{
+  bool summed = is_norm(op->id) && op->pass == HR_PASS_DGRAD && model->norm != HR_NORM_RMS &&
+                workload->framework == HR_FRAMEWORK_EAGER && op->columns > 0;
+  return summed ? op->bytes / (NORM_BACKWARD_MOVES * (int64_t)hr_dtype_bytes(workload->dtype) * op->columns) : 0;
+}
+
 void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_operators *operators)
 {
   for (size_t i = 0; i < operators->count; i++) {
@@ -131,6 +148,8 @@ void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_o
       continue;
     kernel_cost cost = cost_of(model, workload, op);
     op->kernels = cost.kernels;
+    if (op->pass != HR_PASS_BGRAD)
+      op->summed_rows = summed_rows(model, workload, op);
     op->moved_bytes = (int64_t)((double)op->bytes * cost.traffic);
   }
 }

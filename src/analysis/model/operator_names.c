@@ -11,7 +11,7 @@ static const char *const ids[] = {
 #undef ROW
 };
 static const char *const kinds[] = {"gemm", "bmm", "attention", "memory", "communication", "grouped_gemm", "scan"};
-static const char *const passes[] = {"forward", "dgrad", "wgrad", "recompute"};
+static const char *const passes[] = {"forward", "dgrad", "wgrad", "recompute", "bgrad"};
 
 bool hr_operator_between_replicas(hr_operator_id id)
 {

@@ -59,6 +59,49 @@ static void append_scan_backward(hr_operator_builder *builder, const hr_operator
   hr_set_figure(builder, op, hr_times(hr_checked(forward->flops), forward->id == HR_OP_SCAN ? 3 : 2), &op->flops);
 }
 
+/* Whether the layers of most have a bias there. */
+static bool has_bias(const hr_model *model, hr_operator_id id)
+{
+  const hr_layer_group *layer = hr_model_main_group(model);
+  switch (id) {
+  case HR_OP_QKV_TRANSFORM:
+  case HR_OP_Q_TRANSFORM: return layer->attention.q_bias;
+  case HR_OP_K_TRANSFORM: return layer->attention.k_bias;
+  case HR_OP_V_TRANSFORM: return layer->attention.v_bias;
+  case HR_OP_LINEAR_PROJECTION:
+    return layer->latent.q_heads > 0 ? layer->latent.output_bias : layer->attention.output_bias;
+  case HR_OP_MLP_UP:
+  case HR_OP_MLP_GATE:
+  case HR_OP_MLP_DOWN: return layer->dense.bias;
+  case HR_OP_LOGIT: return model->logit_bias;
+  default: return false;
+  }
+}
+
+static void append_memory(hr_operator_builder *builder, hr_operator_id id, hr_pass pass, const hr_gemm *g,
+                          int64_t moves)
+{
+  hr_operator *op = hr_append_operator(builder, id, HR_KIND_MEMORY, pass);
+  int64_t element_bytes = (int64_t)hr_dtype_bytes(builder->workload->dtype);
+  op->columns = g->n;
+  hr_set_figure(builder, op, hr_times(hr_times(hr_times(hr_checked(g->m), g->n), moves), element_bytes), &op->bytes);
+}
+
+/* Kernels of eager mode around the gradients of a linear layer: those of Q, K and V are copied into one matrix, and a
+ * sum over its rows is the gradient of the bias. A compiler fuses the copy into the kernels before it. */
+static void append_eager(hr_operator_builder *builder, const hr_operator *forward)
+{
+  hr_gemm g = forward->gemm;
+  if (builder->workload->framework != HR_FRAMEWORK_EAGER || forward->kind != HR_KIND_GEMM)
+    return;
+  if (forward->id == HR_OP_QKV_TRANSFORM)
+    append_memory(builder, HR_OP_QKV_SPLIT, HR_PASS_DGRAD, &g, 2);
+  if (has_bias(builder->model, forward->id)) {
+    append_memory(builder, forward->id, HR_PASS_BGRAD, &g, 1);
+    builder->to->items[builder->to->count - 1].summed_rows = g.m;
+  }
+}
+
 /* What all devices gathered forward, each reduces its part of backward. */
 static hr_collective_kind backward_of(hr_collective_kind forward)
 {
@@ -119,6 +162,7 @@ void hr_append_backward(hr_operator_builder *builder)
   append_recomputed(builder, forward_count);
   for (size_t i = forward_count; i-- > 0 && !builder->full;) {
     size_t first = builder->to->count;
+    append_eager(builder, &builder->to->items[i]);
     append_gradients(builder, &builder->to->items[i], &builder->backward[i]);
     for (size_t j = first; j < builder->to->count; j++)
       builder->to->items[j].count = builder->to->items[i].count;

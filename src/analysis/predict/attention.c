@@ -200,6 +200,17 @@ hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attentio
   return HR_OK;
 }
 
+#define BACKWARD_KERNELS 3 /* before the call, itself, behind it */
+
+/* Two kernels around the backward call: rows of O times dO; and dQ, which blocks of keys add up in fp32, in the
+ * operands' format. Source: Dao 2023 (arXiv 2307.08691), algorithm 2; cuDNN's compute_dot_do_o and convert_dq. */
+static double around_backward_ns(const hr_hardware *hardware, const hr_attention *a)
+{
+  double rows = (double)a->batch * (double)a->q_len * (double)a->q_heads, element = (double)hr_dtype_bytes(a->dtype);
+  double dot_bytes = rows * (double)a->v_dim * 2 * element, dq_bytes = rows * (double)a->qk_dim * (4 + element);
+  return hr_transfer_ns(hardware, dot_bytes, 0) + hr_transfer_ns(hardware, dq_bytes, 0);
+}
+
 hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                         hr_error *error)
 {
@@ -214,15 +225,17 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
   double blocks = (double)hr_ceil_div(a->kv_len, KV_TILE) * (double)a->q_heads * (double)a->batch;
   double padding = entry_flops(a) / (2.0 * (double)(a->qk_dim + a->v_dim));
 
-  hr_prediction p = {.launch_ns = hardware->launch_ns};
+  hr_prediction p = {.launch_ns = BACKWARD_KERNELS * hardware->launch_ns};
   p.matrix_ns = (double)op->flops / rate * 1e9;
   p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, 0);
   double computed = entries > 0 ? computed_entries(a, Q_TILE, (double)entries) / (double)entries : 1;
   double blocks_ns = blocks / (double)hardware->multiprocessors * hardware->attention_block_ns;
   double filled_ns = fmax(p.matrix_ns * computed * padding / share + blocks_ns, p.matrix_ns);
   p.tile_waste = 1 - 1 / computed;
+  double around_ns = around_backward_ns(hardware, a);
   p.tile_ns = filled_ns - p.matrix_ns;
-  hr_prediction_finish(hardware, hr_overlap(filled_ns, p.memory_ns), (double)op->flops,
+  p.memory_ns += around_ns;
+  hr_prediction_finish(hardware, hr_overlap(filled_ns, p.memory_ns - around_ns) + around_ns, (double)op->flops,
                        hr_predict_peak(hardware, a->dtype), &p);
   *prediction = p;
   return HR_OK;

@@ -102,6 +102,8 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
     return hardware->bandwidth_share;
   if (is_routing(op->id) && hr_has_expert_cost(hardware, op) && hardware->experts.moved_share > 0)
     return hardware->experts.moved_share;
+  if (op->pass == HR_PASS_BGRAD)
+    return hardware->norm_share;
   switch (op->id) {
   case HR_OP_SOFTMAX: return hardware->softmax_share;
   case HR_OP_ACTIVATION:
@@ -119,6 +121,21 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
   }
 }
 
+/* PyTorch's sums over rows, GPU kernels that neither bandwidth nor compute binds: a block sums 32 columns of the
+ * gradients of a LayerNorm's weights, row after row, and reads x and dy again; a bias's gradient takes two steps.
+ * Measured in training steps of gpt2, gpt2-xl, opt-1.3b and pythia-410m (H100, PyTorch 2.11, docs/prediction.md). */
+#define NORM_ROW_NS 4.9
+#define BIAS_SUM_NS 5000.0
+
+static double summed_ns(const hr_hardware *hardware, const hr_operator *op)
+{
+  if (op->summed_rows == 0 || hardware->kind != HR_HARDWARE_GPU)
+    return 0;
+  if (op->pass == HR_PASS_BGRAD)
+    return BIAS_SUM_NS;
+  return fmax((double)op->summed_rows * NORM_ROW_NS, hr_transfer_ns(hardware, 2.0 / 3 * (double)op->bytes, 0));
+}
+
 static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                 hr_error *error)
 {
@@ -128,7 +145,7 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
   hr_prediction p = {.launch_ns = hardware->launch_ns * kernels};
   if (op->id == HR_OP_DISPATCH && hr_has_expert_cost(hardware, op))
     p.launch_ns = fmax(p.launch_ns, hardware->experts.routing_ns);
-  p.memory_ns = hr_transfer_ns(hardware, moved, memory_share(hardware, op));
+  p.memory_ns = hr_transfer_ns(hardware, moved, memory_share(hardware, op)) + summed_ns(hardware, op);
   hr_prediction_finish(hardware, p.memory_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
   *prediction = p;
   return HR_OK;
