@@ -122,6 +122,57 @@ def step_models_table():
                  [[model] + [f"{column[model]:.3f}" if model in column else "" for _, column in columns] for model in models])
 
 
+# ---- kernels of eager steps ----
+
+PROFILE = "h100/steps_profile.csv"
+PROFILED = {"GEMMs": ("nvjet", "cutlass::Kernel"), "attention": ("sdpa", "dot_do_o", "convert_dq", "fmha"), "norms": ("layer_norm", "GammaBeta")}
+
+
+def kernel_group(name):
+    return next((group for group, parts in PROFILED.items() if any(part in name for part in parts)), "others")
+
+
+def operator_group(op):
+    if op["kind"] in ("gemm", "attention"):
+        return {"gemm": "GEMMs", "attention": "attention"}[op["kind"]]
+    return "norms" if "norm" in op["name"] else "others"
+
+
+def profiled_ns(model):
+    """Device time by group and pass of a profiled training step: its forward pass is that of the forward step."""
+    found = {}
+    for row in rows(PROFILE, kind="kernel", model=model):
+        group = kernel_group(row["kernel"])
+        if row["phase"] == "forward":
+            found[group, "forward"] = found.get((group, "forward"), 0) + row.device_ns
+        found[group, "backward"] = found.get((group, "backward"), 0) + row.device_ns * (1 if row["phase"] == "train" else -1)
+    return found
+
+
+def predicted_parts(model):
+    found = {}
+    for op in document(f"advise {model} --device h100-sxm --framework eager --phase train --dropout none")["operators"]:
+        key = operator_group(op), "forward" if op["pass"] == "forward" else "backward"
+        found[key] = found.get(key, 0) + op["count"] * op["predicted_ns"]
+    return found
+
+
+def profile_table():
+    """Predicted over profiled time of a step's groups of kernels."""
+    keys = [(group, way) for group in (*PROFILED, "others") for way in ("forward", "backward")]
+    lines = []
+    for model in dict.fromkeys(row["model"] for row in rows(PROFILE)):
+        predicted, measured = predicted_parts(model), profiled_ns(model)
+        lines.append([model] + [f"{predicted[key] / measured[key]:.2f}" for key in keys])
+    return table(["model"] + [f"{group}, {way}" for group, way in keys], lines)
+
+
+def profiled_step(model, phase):
+    """(ms of a step, of one that the host has launched ahead)"""
+    row = next(iter(rows(PROFILE, kind="step", model=model, phase=phase)))
+    return row.step_ns / 1e6, row.queued_ns / 1e6
+
+
 # ---- a search's hits ----
 
 
