@@ -201,14 +201,28 @@ hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attentio
 }
 
 #define BACKWARD_KERNELS 3 /* before the call, itself, behind it */
+#define GROUPED_KERNELS 2  /* where query heads share K or V: a sum each for dK and dV */
 
-/* Two kernels around the backward call: rows of O times dO; and dQ, which blocks of keys add up in fp32, in the
- * operands' format. Source: Dao 2023 (arXiv 2307.08691), algorithm 2; cuDNN's compute_dot_do_o and convert_dq. */
+static bool is_grouped(const hr_attention *a)
+{
+  return a->q_heads > a->k_heads || a->q_heads > a->v_heads;
+}
+
+/* The sums of dK and dV over the query heads of each K and V head. */
+static double grouped_bytes(const hr_attention *a)
+{
+  double rows = (double)a->batch * (double)a->kv_len, q = (double)a->q_heads;
+  double k = (q + (double)a->k_heads) * (double)a->qk_dim, v = (q + (double)a->v_heads) * (double)a->v_dim;
+  return is_grouped(a) ? rows * (k + v) * (double)hr_dtype_bytes(a->dtype) : 0;
+}
+
+/* Kernels around the backward call: rows of O times dO; and dQ, which blocks of keys add up in fp32, in the operands'
+ * format. Source: Dao 2023 (arXiv 2307.08691), algorithm 2; cuDNN's compute_dot_do_o, convert_dq, fmha_reduce_head. */
 static double around_backward_ns(const hr_hardware *hardware, const hr_attention *a)
 {
   double rows = (double)a->batch * (double)a->q_len * (double)a->q_heads, element = (double)hr_dtype_bytes(a->dtype);
   double dot_bytes = rows * (double)a->v_dim * 2 * element, dq_bytes = rows * (double)a->qk_dim * (4 + element);
-  return hr_transfer_ns(hardware, dot_bytes, 0) + hr_transfer_ns(hardware, dq_bytes, 0);
+  return hr_transfer_ns(hardware, dot_bytes + dq_bytes + grouped_bytes(a), 0);
 }
 
 hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
@@ -225,7 +239,7 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
   double blocks = (double)hr_ceil_div(a->kv_len, KV_TILE) * (double)a->q_heads * (double)a->batch;
   double padding = entry_flops(a) / (2.0 * (double)(a->qk_dim + a->v_dim));
 
-  hr_prediction p = {.launch_ns = BACKWARD_KERNELS * hardware->launch_ns};
+  hr_prediction p = {.launch_ns = hardware->launch_ns * (BACKWARD_KERNELS + (is_grouped(a) ? GROUPED_KERNELS : 0))};
   p.matrix_ns = (double)op->flops / rate * 1e9;
   p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, 0);
   double computed = entries > 0 ? computed_entries(a, Q_TILE, (double)entries) / (double)entries : 1;
