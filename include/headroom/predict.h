@@ -174,7 +174,7 @@ typedef struct hr_step {
   double exposed_ns;              /* the part of time_ns that waits for it */
   double communication_ns;        /* of time_ns: in communication between devices */
   int64_t kernels;                /* launched for a microbatch on a device of the first pipeline stage; all layers */
-  double host_ns; /* HR_FRAMEWORK_EAGER: the host's time to launch them all, below which a step does not come; else 0 */
+  double host_ns; /* HR_FRAMEWORK_EAGER: the host's time to launch them all, which a step takes at least; else 0 */
 } hr_step;
 
 /** Predicts a step. Errors of hr_operators_list() and hr_predict_operator(). *step is undefined after an error. */

@@ -49,8 +49,14 @@ static void eager_mode_launches_the_kernels_of_each_elementwise_operation(void *
   predict(&hardware, "llama-3.1-8b", HR_PHASE_DECODE, HR_ATTENTION_FUSED);
   assert_int_equal(eager.kernels, 32 * 39 + 10);
   assert_int_equal(compiled.kernels, 32 * 12 + 3);
-  assert_true(eager.host_ns > 8e6 && eager.host_ns < 8.8e6); /* published: 8.4 ms */
-  assert_true(eager.time_ns == eager.host_ns && eager.low_ns < eager.time_ns && eager.time_ns < eager.high_ns);
+  assert_true(eager.time_ns > 8.3e6 && eager.time_ns < 8.5e6); /* published: 8.4 ms */
+  assert_true(eager.low_ns < eager.time_ns && eager.time_ns < eager.high_ns);
+  /* The device computes the logits while the host launches the last of the 10 kernels outside of layers, or behind. */
+  const hr_operator *logit = find(&eager, HR_OP_LOGIT);
+  double logit_ns = eager.predictions[logit - eager.operators.items].time_ns;
+  double launch_ns = eager.host_ns / (double)eager.kernels;
+  assert_true(eager.time_ns > eager.host_ns + logit_ns - 9 * launch_ns);
+  assert_true(eager.time_ns < eager.host_ns + logit_ns);
   assert_true(compiled.host_ns == 0 && compiled.time_ns < eager.time_ns);
 }
 
