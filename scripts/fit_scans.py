@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fits the costs of scans (src/analysis/predict/scan.c) to data/results/h200/scans.csv (bench/scans_torch.py).
+"""Fits the costs of scans (scan_* of data/hardware/h200.json, src/analysis/predict/scan.c) to data/results/h200/scans.csv (bench/scans_torch.py).
 
     scripts/fit_scans.py
 

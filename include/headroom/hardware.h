@@ -154,6 +154,17 @@ typedef struct hr_rounding_cost {
   double matrix_share;    /* of the library's rate, which the GEMM reaches; 0: 1 */
 } hr_rounding_cost;
 
+/** Cost of a recurrent mixer's scan, or of its short convolution, by the kernels that frameworks run. A sequence takes
+ *  launch + bytes / (bandwidth_share · bandwidth) + FLOPs / (matrix_share · library's rate), a decode step update_ns +
+ *  bytes / (update_share · bandwidth). */
+typedef struct hr_scan_cost {
+  double launch_ns;       /* of all kernels over a sequence, however short; 0: this cost is not known */
+  double bandwidth_share; /* at which operands, results and final states move; 0: as hr_hardware.bandwidth_share */
+  double matrix_share;    /* of the library's rate of plain GEMMs, at which FLOPs are computed; 0: they take no time */
+  double update_ns;       /* the shortest decode step; 0: the cost of one is not known */
+  double update_share; /* of the bandwidth, at which it moves operands and states; 0: as hr_hardware.bandwidth_share */
+} hr_scan_cost;
+
 /** What an hr_ceiling counts. */
 typedef enum hr_ceiling_kind {
   HR_CEILING_PRODUCT, /* FLOP/s of a format with operands on the chip */
@@ -199,6 +210,7 @@ typedef enum hr_interval_kind {
   HR_INTERVAL_BMM_NARROW,     /* other batched GEMMs */
   HR_INTERVAL_OWN_ATTENTION,  /* fused, by Headroom's kernels */
   HR_INTERVAL_OWN_DECODE,     /* one query per sequence, by Headroom's kernels; not latent */
+  HR_INTERVAL_SCAN,           /* scans and short convolutions of recurrent mixers, by frameworks */
   HR_INTERVAL_KIND_COUNT
 } hr_interval_kind;
 
@@ -313,6 +325,10 @@ typedef struct hr_hardware {
   hr_expert_cost experts;
   hr_rounding_cost rounding;
 
+  /* The same of recurrent mixers, by hr_recurrence. A GPU whose file has none of a recurrence takes an H200's, with a
+   * wider band; a CPU takes the lower bound (hr_predict_scan()). */
+  hr_scan_cost scan_mamba, scan_mamba2, scan_gated_delta, scan_lightning, scan_rg_lru, scan_convolution;
+
   /* What `headroom calibrate` fitted the figures to: "2026-01-31, 438 rows, 5.1% off"; "": nothing. */
   char calibrated[96];
 
@@ -371,7 +387,7 @@ HR_API double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dt
 HR_API const char *hr_ceiling_kind_name(hr_ceiling_kind kind);
 
 /** "gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit",
- *  "bmm_narrow", "own_attention", "own_decode". Static storage. */
+ *  "bmm_narrow", "own_attention", "own_decode", "scan". Static storage. */
 HR_API const char *hr_interval_kind_name(hr_interval_kind kind);
 
 /** "estimated", "datasheet", "published", "measured". Static storage. */

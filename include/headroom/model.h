@@ -97,6 +97,9 @@ typedef enum hr_recurrence {
   HR_RECURRENCE_CONVOLUTION  /* gated short convolution (LFM2): no state but the convolution's */
 } hr_recurrence;
 
+/** "none", "mamba", "mamba2", "gated_delta", "lightning", "rg_lru", "convolution". Static storage. */
+HR_API const char *hr_recurrence_name(hr_recurrence recurrence);
+
 /** A recurrent mixer, whose state does not grow with the sequence: a head keeps head_dim × state elements, in fp32, and
  *  the convolution before it its last `kernel` inputs. Absent if heads is 0. */
 typedef struct hr_mixer_scan {

@@ -129,6 +129,28 @@ HR_API hr_expert_call hr_expert_call_default(void);
 HR_API hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *call, hr_framework framework,
                                     hr_prediction *prediction, hr_error *error);
 
+/** A scan or a short convolution of a recurrent mixer, on one device: sizes as in hr_mixer_scan. */
+typedef struct hr_scan_call {
+  size_t struct_size; /* sizeof(hr_scan_call), set by hr_scan_call_default() */
+  hr_dtype dtype;
+  hr_recurrence recurrence; /* HR_RECURRENCE_CONVOLUTION: a convolution without gates, as before a scan */
+  bool updates;             /* a decode step: a token of each sequence, whose state is read and written */
+  int64_t batch, tokens;    /* sequences; tokens of each, 1 in decode */
+  int64_t heads, head_dim;  /* of values */
+  int64_t groups, state;    /* heads and size of keys; of a convolution `state` is the width of its kernel */
+  int64_t chunk;            /* tokens that are processed together; 0: token by token */
+} hr_scan_call;
+
+/** bf16, Mamba-2, one sequence, all other sizes 0. */
+HR_API hr_scan_call hr_scan_call_default(void);
+
+/** Time of a scan without its gate, if an operator of its own applies that: launch + memory + FLOPs, see hr_scan_cost.
+ *  Without a cost the time is the longer of bytes at the rate of a copy and FLOPs at that of the best GEMM, a lower
+ *  bound, and high_ns ten times that. HR_ERROR_INVALID for a size that the recurrence needs below 1,
+ *  HR_ERROR_OVERFLOW; errors of hr_predict_operator(). */
+HR_API hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call *call, hr_prediction *prediction,
+                                 hr_error *error);
+
 /** Time of a collective: latency (launch_ns) + transfer (memory_ns).
  *
  *  Within a node it follows from the device's fitted rates (hr_collective_rate); without them each device sends bytes ×

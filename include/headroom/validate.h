@@ -28,6 +28,7 @@ typedef struct hr_validated_row {
   bool rounded;           /* GEMM of 8 bit operands: the time includes rounding A from 16 bits */
   hr_attention attention; /* HR_INTERVAL_ATTENTION, _DECODE, _LATENT and _LATENT_PREFILL */
   hr_expert_call experts; /* HR_INTERVAL_EXPERTS */
+  hr_scan_call scan;      /* HR_INTERVAL_SCAN */
   double measured_ns;
   hr_clock clock;         /* that it was measured at */
   hr_cache cache;         /* what the last-level cache held */
@@ -69,9 +70,12 @@ typedef struct hr_validation {
  *  messages.
  *
  *  Lines that begin with # are skipped, the first other line names the columns, in any order: kind (gemm or
- *  gemm_narrow, bmm, attention or prefill, attention_full, decode), time_ns, median_ns or measured_ns, and the sizes.
+ *  gemm_narrow, bmm, attention or prefill, attention_full, decode, scan), time_ns, median_ns or measured_ns, and the
+ *  sizes.
  *  GEMMs: m, n, k, batch, transpose_a, transpose_b (0 or 1). Attention: n keys, m queries (default n; decode: 1),
- *  batch, q_heads, kv_heads or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0). Both:
+ *  batch, q_heads, kv_heads or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0).
+ *  Scans: recurrence, a name of hr_recurrence_name(), which may also stand in place of the kind; phase, prefill
+ *  (default) or decode; batch, seq (decode: 1), heads, head_dim (default 1), state, groups, chunk (default 0). All:
  *  dtype, default bf16; l2, cold or warm, default hardware->cache; clock, settled or burst, default hardware->clock;
  *  framework, default options->framework. Other columns are ignored, and rows of other kinds counted. Errors:
  *  HR_ERROR_INVALID and HR_ERROR_UNREADABLE with the line and column, HR_ERROR_OUT_OF_MEMORY, those of

@@ -110,13 +110,6 @@ static void latent_details(char *to, size_t size, const void *member)
 
 /* ---- scan ---- */
 
-static const char *const recurrence_names[] = {[HR_RECURRENCE_NONE] = "none",
-                                               [HR_RECURRENCE_SELECTIVE] = "mamba",
-                                               [HR_RECURRENCE_SSD] = "mamba2",
-                                               [HR_RECURRENCE_GATED_DELTA] = "gated_delta",
-                                               [HR_RECURRENCE_LIGHTNING] = "lightning",
-                                               [HR_RECURRENCE_RG_LRU] = "rg_lru",
-                                               [HR_RECURRENCE_CONVOLUTION] = "convolution"};
 static const char *const recurrence_words[] = {[HR_RECURRENCE_NONE] = "none",
                                                [HR_RECURRENCE_SELECTIVE] = "Mamba",
                                                [HR_RECURRENCE_SSD] = "Mamba-2",
@@ -127,7 +120,7 @@ static const char *const recurrence_words[] = {[HR_RECURRENCE_NONE] = "none",
 
 static void recurrence(const void *member, hr_cell *cell)
 {
-  hr_cell_set_text(cell, NAME_OF(recurrence_names, *(const hr_recurrence *)member));
+  hr_cell_set_text(cell, hr_recurrence_name(*(const hr_recurrence *)member));
 }
 
 #define FIELD(member) HR_FIELD(hr_mixer_scan, member)

@@ -72,7 +72,11 @@ static void shape(const void *row, hr_cell *cell)
   char window[32] = "";
   if (a->window > 0)
     snprintf(window, sizeof window, ", window %" PRId64, a->window);
-  if (r->kind == HR_INTERVAL_EXPERTS)
+  if (r->kind == HR_INTERVAL_SCAN)
+    hr_cell_format(cell, "%s, %" PRId64 " × %" PRId64 ", %" PRId64 " heads of %" PRId64 ", state %" PRId64,
+                   hr_recurrence_name(r->scan.recurrence), r->scan.batch, r->scan.tokens, r->scan.heads,
+                   r->scan.head_dim, r->scan.state);
+  else if (r->kind == HR_INTERVAL_EXPERTS)
     hr_cell_format(cell, "%" PRId64 " rows, %" PRId64 " experts %" PRId64 "×%" PRId64, r->experts.rows,
                    r->experts.experts, r->experts.hidden, r->experts.width);
   else if (is_attention(r))
@@ -85,25 +89,33 @@ static void shape(const void *row, hr_cell *cell)
 }
 
 /* Sizes as columns of `--from`; those of another kind stay empty. */
-#define SIZE_OF(name, of_gemm, of_attention)                                                             \
-  static void name(const void *row, hr_cell *cell)                                                       \
-  {                                                                                                      \
-    const hr_validated_row *r = row;                                                                     \
-    const int64_t size = is_attention(r) ? of_attention : r->kind == HR_INTERVAL_EXPERTS ? -1 : of_gemm; \
-    if (size >= 0)                                                                                       \
-      hr_cell_set_count(cell, size);                                                                     \
+#define SIZE_OF(name, of_gemm, of_attention, of_scan)                    \
+  static void name(const void *row, hr_cell *cell)                       \
+  {                                                                      \
+    const hr_validated_row *r = row;                                     \
+    const int64_t size = is_attention(r)                  ? of_attention \
+                         : r->kind == HR_INTERVAL_SCAN    ? of_scan      \
+                         : r->kind == HR_INTERVAL_EXPERTS ? -1           \
+                                                          : of_gemm;     \
+    if (size >= 0)                                                       \
+      hr_cell_set_count(cell, size);                                     \
   }
-SIZE_OF(size_m, r->gemm.m, r->attention.q_len)
-SIZE_OF(size_n, r->gemm.n, r->attention.kv_len)
-SIZE_OF(size_k, r->gemm.k, -1)
-SIZE_OF(size_batch, r->gemm.batch, r->attention.batch)
-SIZE_OF(transpose_a, r->gemm.transpose_a, -1)
-SIZE_OF(transpose_b, r->gemm.transpose_b, -1)
-SIZE_OF(q_heads, -1, r->attention.q_heads)
-SIZE_OF(kv_heads, -1, r->attention.k_heads)
-SIZE_OF(head_dim, -1, r->attention.qk_dim)
-SIZE_OF(causal, -1, r->attention.mask == HR_MASK_CAUSAL)
-SIZE_OF(window_of, -1, r->attention.window)
+SIZE_OF(size_m, r->gemm.m, r->attention.q_len, -1)
+SIZE_OF(size_n, r->gemm.n, r->attention.kv_len, -1)
+SIZE_OF(size_k, r->gemm.k, -1, -1)
+SIZE_OF(size_batch, r->gemm.batch, r->attention.batch, r->scan.batch)
+SIZE_OF(transpose_a, r->gemm.transpose_a, -1, -1)
+SIZE_OF(transpose_b, r->gemm.transpose_b, -1, -1)
+SIZE_OF(q_heads, -1, r->attention.q_heads, -1)
+SIZE_OF(kv_heads, -1, r->attention.k_heads, -1)
+SIZE_OF(head_dim, -1, r->attention.qk_dim, r->scan.head_dim)
+SIZE_OF(causal, -1, r->attention.mask == HR_MASK_CAUSAL, -1)
+SIZE_OF(window_of, -1, r->attention.window, -1)
+SIZE_OF(scan_tokens, -1, -1, r->scan.tokens)
+SIZE_OF(scan_heads, -1, -1, r->scan.heads)
+SIZE_OF(scan_state, -1, -1, r->scan.state)
+SIZE_OF(scan_groups, -1, -1, r->scan.groups)
+SIZE_OF(scan_chunk, -1, -1, r->scan.chunk)
 #undef SIZE_OF
 
 static void framework(const void *row, hr_cell *cell)
@@ -111,6 +123,20 @@ static void framework(const void *row, hr_cell *cell)
   const hr_validated_row *r = row;
   if (is_attention(r))
     hr_cell_set_text(cell, hr_framework_name(r->framework));
+}
+
+static void recurrence(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  if (r->kind == HR_INTERVAL_SCAN)
+    hr_cell_set_text(cell, hr_recurrence_name(r->scan.recurrence));
+}
+
+static void phase(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  if (r->kind == HR_INTERVAL_SCAN)
+    hr_cell_set_text(cell, r->scan.updates ? "decode" : "prefill");
 }
 
 static void ratio(const void *row, hr_cell *cell)
@@ -146,6 +172,13 @@ static const hr_column row_columns[] = {
     {"l2", NULL, HR_PLAIN, 0, ROW(cache)},
     {"clock", NULL, HR_PLAIN, 0, ROW(clock)},
     {"framework", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, framework)},
+    {"recurrence", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, recurrence)},
+    {"phase", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, phase)},
+    {"seq", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, scan_tokens)},
+    {"heads", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, scan_heads)},
+    {"state", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, scan_state)},
+    {"groups", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, scan_groups)},
+    {"chunk", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, scan_chunk)},
 };
 
 static hr_table *group_table(const hr_validation *v)

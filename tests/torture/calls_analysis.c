@@ -73,6 +73,9 @@ static hr_status use_problems(const hr_hardware *hardware, hr_error *error)
   hr_expert_call experts = hr_expert_call_default();
   experts.tokens = 64, experts.rows = 128, experts.hidden = 512, experts.width = 256, experts.experts = 8;
   TRY(hr_predict_experts(hardware, &experts, HR_FRAMEWORK_COMPILED, &prediction, error));
+  hr_scan_call scan = hr_scan_call_default();
+  scan.tokens = scan.heads = scan.head_dim = scan.state = scan.groups = 64;
+  TRY(hr_predict_scan(hardware, &scan, &prediction, error));
   attention.k_heads = attention.v_heads = 1, attention.qk_dim = 72;
   TRY(hr_decode_from_latent(&attention, &decode, error));
   for (int i = 0; i < 11; i++)

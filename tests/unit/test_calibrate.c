@@ -2,6 +2,7 @@
 /* Fitting a device's figures to rows whose true figures are known. No time is measured. */
 #include "test.h"
 
+#include "analysis/calibrate/parameters.h"
 #include "unit/measured.h"
 #include "unit/store.h"
 
@@ -100,6 +101,53 @@ static void known_figures_are_recovered(void **state)
   assert_near(figure(result, "prefill_headroom.launch_ns"), truth.prefill_headroom.launch_ns, 0.1);
   hr_calibrate_result_free(result);
   free(rows);
+}
+
+/* Calls of gated delta nets in both phases; of a device whose file has no costs of scans. */
+static void costs_of_scans_are_recovered(void **state)
+{
+  (void)state;
+  const hr_hardware start = measured_hardware("a100-sxm4-80gb");
+  hr_hardware truth = start;
+  hr_validated_row rows[48];
+  const size_t count = sizeof rows / sizeof *rows;
+  hr_validation *v = NULL;
+  hr_error error;
+  truth.scan_gated_delta = (hr_scan_cost){25000, 0.9, 0.25, 4000, 0.5};
+  for (size_t i = 0; i < count; i++) {
+    hr_scan_call call = hr_scan_call_default();
+    call.recurrence = HR_RECURRENCE_GATED_DELTA, call.updates = i % 2 != 0,
+    call.tokens = call.updates ? 1 : INT64_C(256) << (i / 2 % 6);
+    call.batch = INT64_C(1) << (i % 8), call.heads = 32 << (i / 16), call.head_dim = 64, call.groups = 1;
+    call.state = 64 << (i % 4 / 2), call.chunk = 64;
+    rows[i] = (hr_validated_row){.line = (int64_t)i + 1, .kind = HR_INTERVAL_SCAN, .scan = call, .measured_ns = 1};
+  }
+  assert_ok(hr_validate_rows(&truth, rows, count, &v, &error), error);
+  for (size_t i = 0; i < count; i++)
+    rows[i].measured_ns = v->rows[i].prediction.time_ns;
+  hr_validation_free(v);
+  hr_calibrate_result *result = fit(&start, rows, count);
+  assert_true(result->kinds[0].before > 0.1 && result->kinds[0].fitted < 0.02 && result->kinds[0].held_out < 0.03);
+  assert_near(figure(result, "scan_gated_delta.launch_ns"), 25000, 0.1);
+  assert_near(figure(result, "scan_gated_delta.update_ns"), 4000, 0.05);
+  assert_near(figure(result, "scan_gated_delta.update_share"), 0.5, 0.02);
+  hr_calibrate_facts facts = hr_calibrate_facts_default();
+  char *text = NULL;
+  assert_ok(hr_calibrate_device_file(result, NULL, 0, &facts, &text, &error), error);
+  hr_hardware read;
+  assert_ok(hr_hardware_from_json(text, strlen(text), "device", &read, &error), error);
+  assert_near(read.scan_gated_delta.update_share, 0.5, 0.02);
+  free(text);
+  hr_calibrate_result_free(result);
+}
+
+/* More figures than this would be left out of a fit. */
+static void a_result_has_space_for_every_figure(void **state)
+{
+  (void)state;
+  const hr_hardware start = measured_hardware("h200");
+  hr_parameter parameters[HR_FITTED_FIGURES_MAX];
+  assert_true(hr_parameters_list(&start, parameters) < HR_FITTED_FIGURES_MAX);
 }
 
 /* 10% of noise, uniform: 5% in the mean. Held-out errors cannot be below that, and figures do not run away. */
@@ -325,6 +373,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(known_figures_are_recovered),
+      cmocka_unit_test(costs_of_scans_are_recovered),
+      cmocka_unit_test(a_result_has_space_for_every_figure),
       cmocka_unit_test(noise_stays_in_the_error_and_not_in_the_figures),
       cmocka_unit_test(figures_without_rows_stay),
       cmocka_unit_test(too_few_rows_wrong_options_and_a_stop_are_errors),

@@ -441,6 +441,59 @@ static void measured_scans_are_predicted(void **state)
   }
 }
 
+/* Sizes of the first row above; twice its sequences, in bytes and FLOPs, is twice its time but for the launch. */
+static void a_call_of_a_scan_has_the_time_of_its_operator(void **state)
+{
+  (void)state;
+  hr_hardware h200;
+  hr_prediction p, one, two;
+  hr_error error;
+  assert_ok(hr_resolve_hardware("h200", &h200, &error), error);
+  hr_operator op = {.id = HR_OP_SCAN, .kind = HR_KIND_SCAN, .count = 1, .recurrence = HR_RECURRENCE_SSD};
+  op.bytes = INT64_C(18560) * 2 * 8192 + 4 * 4194304, op.flops = INT64_C(8912896) * 8192, op.gemm.dtype = HR_BF16;
+  assert_ok(hr_predict_operator(&h200, &op, &p, &error), error);
+  hr_scan_call call = hr_scan_call_default();
+  call.batch = 4, call.tokens = 2048, call.heads = 128, call.head_dim = 64, call.state = 128, call.groups = 8;
+  call.chunk = 256;
+  assert_ok(hr_predict_scan(&h200, &call, &one, &error), error);
+  assert_true(one.time_ns == p.time_ns);
+  call.batch = 8;
+  assert_ok(hr_predict_scan(&h200, &call, &two, &error), error);
+  assert_true(fabs((two.time_ns - two.launch_ns) / (one.time_ns - one.launch_ns) - 2) < 1e-9);
+  call.groups = 0;
+  assert_int_equal(hr_predict_scan(&h200, &call, &two, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "groups: expected at least 1, found 0");
+  call.groups = 8, call.tokens = INT64_MAX / 4;
+  assert_int_equal(hr_predict_scan(&h200, &call, &two, &error), HR_ERROR_OVERFLOW);
+}
+
+/* The costs that other GPUs take are in the code, the H200's own in its file. */
+static void a_gpu_without_costs_of_scans_takes_those_of_an_h200(void **state)
+{
+  (void)state;
+  hr_hardware h200, other;
+  hr_error error;
+  assert_ok(hr_resolve_hardware("h200", &h200, &error), error);
+  other = h200;
+  hr_scan_cost *costs[] = {&other.scan_mamba,     &other.scan_mamba2, &other.scan_gated_delta,
+                           &other.scan_lightning, &other.scan_rg_lru, &other.scan_convolution};
+  for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
+    memset(costs[i], 0, sizeof *costs[i]);
+  for (int recurrence = HR_RECURRENCE_SELECTIVE; recurrence <= HR_RECURRENCE_CONVOLUTION; recurrence++) {
+    for (int updates = 0; updates < 2; updates++) {
+      hr_scan_call call = hr_scan_call_default();
+      hr_prediction own, assumed;
+      call.recurrence = (hr_recurrence)recurrence, call.updates = updates != 0, call.tokens = updates ? 1 : 2048;
+      call.batch = 4, call.heads = 64, call.head_dim = 64, call.groups = 1, call.state = 4, call.chunk = 64;
+      assert_ok(hr_predict_scan(&h200, &call, &own, &error), error);
+      assert_ok(hr_predict_scan(&other, &call, &assumed, &error), error);
+      if (own.time_ns != assumed.time_ns)
+        fail_msg("%s: %g ns by the file, %g by the code", hr_recurrence_name(call.recurrence), own.time_ns,
+                 assumed.time_ns);
+    }
+  }
+}
+
 static void recurrent_gemma_s_window_has_two_names(void **state)
 {
   (void)state;
@@ -455,6 +508,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(measured_scans_are_predicted),
+      cmocka_unit_test(a_call_of_a_scan_has_the_time_of_its_operator),
+      cmocka_unit_test(a_gpu_without_costs_of_scans_takes_those_of_an_h200),
       cmocka_unit_test(recurrent_gemma_s_window_has_two_names),
       cmocka_unit_test(every_weight_of_a_mixer_is_counted),
       cmocka_unit_test(states_do_not_grow_with_the_sequence),

@@ -50,6 +50,10 @@ static void shapes_and_devices_with_another_size_are_refused(void **state)
   hr_hardware hardware;
   assert_ok(hr_resolve_hardware("h200", &hardware, &error), error);
   REFUSED(hr_hardware, hardware, hr_hardware_check(&hardware, &error));
+  hr_scan_call scan = hr_scan_call_default();
+  hr_prediction prediction;
+  scan.tokens = scan.heads = scan.head_dim = scan.state = scan.groups = 1;
+  REFUSED(hr_scan_call, scan, hr_predict_scan(&hardware, &scan, &prediction, &error));
 }
 
 static void device_options_with_another_size_are_refused(void **state)

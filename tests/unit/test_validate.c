@@ -51,8 +51,8 @@ static void errors_are_those_of_the_rows(void **state)
   assert_int_equal(v->row_count, 3);
   assert_int_equal(v->skipped, 1);
   assert_string_equal(v->skipped_why,
-                      "line 6: a kind other than gemm, bmm, attention, decode, latent, latent_prefill and "
-                      "experts");
+                      "line 6: a kind other than gemm, bmm, attention, decode, latent, latent_prefill, experts "
+                      "and scan");
   const hr_validated_group *all = &v->groups[0];
   assert_true(all->kind == HR_INTERVAL_GEMM && all->rows == 3 && all->least_ns == 0 && isinf(all->most_ns));
   assert_true(fabs(all->median - 1) < 1e-4 && fabs(all->p90 - 3) < 1e-4 && fabs(all->mean - 1) < 1e-4);
@@ -100,6 +100,36 @@ static void a_row_says_whether_its_operands_were_cached(void **state)
   hr_validation_free(v);
 }
 
+/* A kind is a recurrence, by its name or by that of a library's kernel, or "scan" with a column for it. The times are
+ * those of hr_predict_scan(). */
+static void rows_of_scans_are_known(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = measured_hardware("h200");
+  hr_validation *v = validate(&hardware, "kind,recurrence,phase,batch,seq,heads,head_dim,state,groups,chunk,time_ns\n"
+                                         "ssd,,prefill,4,2048,128,64,128,8,256,560000\n"
+                                         "scan,gated_delta,decode,16,1,32,128,128,16,64,27000\n"
+                                         "convolution,,,1,2048,8192,,4,1,,29000\n");
+  hr_scan_call call = hr_scan_call_default();
+  hr_prediction p;
+  hr_error error;
+  assert_int_equal(v->row_count, 3);
+  assert_true(v->group_count > 0 && v->groups[0].kind == HR_INTERVAL_SCAN && v->groups[0].rows == 3);
+  call.batch = 4, call.tokens = 2048, call.heads = 128, call.head_dim = 64, call.state = 128, call.groups = 8;
+  call.chunk = 256;
+  assert_ok(hr_predict_scan(&hardware, &call, &p, &error), error);
+  assert_true(v->rows[0].prediction.time_ns == p.time_ns && v->rows[0].scan.recurrence == HR_RECURRENCE_SSD);
+  assert_true(v->rows[1].scan.updates && v->rows[1].scan.recurrence == HR_RECURRENCE_GATED_DELTA);
+  assert_true(v->rows[2].scan.head_dim == 1 && !v->rows[2].scan.updates);
+  hr_validation_free(v);
+  fails_with("kind,phase,seq,heads,state,time_ns\nmamba,sleep,1,8,16,1\n",
+             "rows.csv: line 2: phase: \"sleep\" is unknown");
+  fails_with("kind,recurrence,heads,state,time_ns\nscan,lstm,8,16,1\n",
+             "rows.csv: line 2: recurrence: \"lstm\" is unknown");
+  fails_with("kind,seq,heads,state,time_ns\nmamba,1,8,16,1\n",
+             "rows.csv: line 2: groups: expected at least 1, found 0");
+}
+
 static void bad_rows_are_named_by_line_and_column(void **state)
 {
   (void)state;
@@ -114,7 +144,7 @@ static void bad_rows_are_named_by_line_and_column(void **state)
   fails_with("kind,m,n,k,time_ns,l2\ngemm,1,1,1,1,hot\n", "rows.csv: line 2: l2: expected cold or warm, found \"hot\"");
   fails_with("kind,time_ns\nnorm,1\n",
              "rows.csv: no row of h200 to compare; 1 were left out, the first at line 2: a kind other than gemm, bmm, "
-             "attention, decode, latent, latent_prefill and experts");
+             "attention, decode, latent, latent_prefill, experts and scan");
 }
 
 /* Two classes: below 10 µs 0.5 … 3 times, above 0.9 … 1.2. */
@@ -192,6 +222,7 @@ int main(void)
       cmocka_unit_test(errors_are_those_of_the_rows),
       cmocka_unit_test(rows_of_attention_and_other_devices_are_known),
       cmocka_unit_test(a_row_says_whether_its_operands_were_cached),
+      cmocka_unit_test(rows_of_scans_are_known),
       cmocka_unit_test(bad_rows_are_named_by_line_and_column),
       cmocka_unit_test(intervals_are_those_of_the_kind_and_the_size),
       cmocka_unit_test(rows_say_their_clock_and_framework),

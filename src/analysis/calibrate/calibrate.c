@@ -44,6 +44,8 @@ static hr_dtype dtype_of(const hr_validated_row *row)
 {
   if (row->kind == HR_INTERVAL_EXPERTS)
     return row->experts.dtype;
+  if (row->kind == HR_INTERVAL_SCAN)
+    return row->scan.dtype;
   return hr_validated_row_is_attention(row) ? row->attention.dtype : row->gemm.dtype;
 }
 
@@ -87,6 +89,12 @@ static int64_t part_of(const hr_validated_row *row, int64_t parts)
       hash = mix(hash, sizes[i]);
   } else if (row->kind == HR_INTERVAL_EXPERTS) {
     hash = mix(mix(mix(hash, e->hidden), e->width), e->experts);
+  } else if (row->kind == HR_INTERVAL_SCAN) {
+    const hr_scan_call *s = &row->scan;
+    const int64_t sizes[] = {s->recurrence, s->updates, s->batch, s->tokens, s->heads,
+                             s->head_dim,   s->groups,  s->state, s->chunk};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+      hash = mix(hash, sizes[i]);
   } else {
     hash = mix(mix(0, row->gemm.n), row->gemm.k);
   }

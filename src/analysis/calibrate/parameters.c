@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/calibrate/parameters.h"
 
+#include "analysis/predict/terms.h"
 #include "base/names.h"
 
 #include <inttypes.h>
@@ -31,6 +32,7 @@ typedef struct parameter_row {
 #define DECODE HR_ROWS_DECODE
 #define LATENT HR_ROWS_LATENT
 #define EXPERTS HR_ROWS_EXPERTS
+#define SCANS HR_ROWS_SCANS
 #define FRAMEWORKS HR_ROWS_FRAMEWORKS
 #define WITH_GEMMS HR_ROWS_WITH_GEMMS
 #define ON_CPU HR_ROWS_ON_CPU
@@ -64,6 +66,8 @@ unsigned hr_parameter_row_bits(const hr_validated_row *row)
     return HR_ROWS_LATENT;
   if (row->kind == HR_INTERVAL_EXPERTS)
     return HR_ROWS_EXPERTS;
+  if (row->kind == HR_INTERVAL_SCAN)
+    return HR_ROWS_SCANS;
   return HR_ROWS_GEMMS;
 }
 
@@ -151,6 +155,8 @@ void hr_parameters_begin(hr_hardware *hardware, unsigned bits)
 {
   if (bits & HR_ROWS_GEMMS)
     begin_gemms(hardware);
+  if (bits & HR_ROWS_SCANS)
+    hr_scan_costs_assume(hardware);
   if (bits & HR_ROWS_ATTENTION)
     begin_attention(hardware, bits);
   if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_ATTENTION && hardware->kind == HR_HARDWARE_GPU)

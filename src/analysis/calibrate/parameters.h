@@ -19,7 +19,8 @@ enum {
   HR_ROWS_DECODE = 4,
   HR_ROWS_LATENT = 8,
   HR_ROWS_EXPERTS = 16,
-  HR_ROWS_ALL = 31,
+  HR_ROWS_SCANS = 512,
+  HR_ROWS_ALL = 31 | HR_ROWS_SCANS,
   HR_ROWS_FRAMEWORKS = 32, /* attention of frameworks; of a figure: not without such rows */
   HR_ROWS_HEADROOM = 64,   /* attention or decode by Headroom's kernels */
   HR_ROWS_ON_CPU = 128,    /* of a figure: only on a CPU */

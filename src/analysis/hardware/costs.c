@@ -42,6 +42,10 @@ typedef struct cost_field {
       SHARE(object, aligned, 100), SHARE(object, store, 1000), SHARE(object, aligned_store, 1000),              \
       NS(object, split_ns), NS(object, part_ns), NS(object, fill_ns)
 
+#define SCAN(object)                                                                                               \
+  NS(object, launch_ns), SHARE(object, bandwidth_share, 1), SHARE(object, matrix_share, 4), NS(object, update_ns), \
+      SHARE(object, update_share, 1)
+
 /* Rows of an object are neighbours; the first, a time, is needed where the file has the object. */
 static const cost_field fields[] = {
     DECODE(decode_framework),
@@ -76,6 +80,12 @@ static const cost_field fields[] = {
     NS(wide, part_ns),
     NARROW(narrow),
     NARROW(odd),
+    SCAN(scan_mamba),
+    SCAN(scan_mamba2),
+    SCAN(scan_gated_delta),
+    SCAN(scan_lightning),
+    SCAN(scan_rg_lru),
+    SCAN(scan_convolution),
 };
 
 static double *number_of(hr_hardware *hardware, const cost_field *field)

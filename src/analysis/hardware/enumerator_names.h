@@ -8,8 +8,8 @@ static const char *const hr_calibration_names[] = {"estimated", "datasheet", "pu
 static const char *const hr_ceiling_names[] = {"product", "exp", "read", "copy"};
 
 static const char *const hr_interval_names[HR_INTERVAL_KIND_COUNT] = {
-    "gemm",           "gemm_narrow", "bmm",       "attention",  "decode",        "latent",
-    "latent_prefill", "experts",     "gemm_8bit", "bmm_narrow", "own_attention", "own_decode"};
+    "gemm",    "gemm_narrow", "bmm",        "attention",     "decode",     "latent", "latent_prefill",
+    "experts", "gemm_8bit",   "bmm_narrow", "own_attention", "own_decode", "scan"};
 
 #define HR_CEILING_KIND_COUNT (sizeof hr_ceiling_names / sizeof *hr_ceiling_names)
 #define HR_CALIBRATION_COUNT (sizeof hr_calibration_names / sizeof *hr_calibration_names)

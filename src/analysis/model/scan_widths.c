@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/model/scan_widths.h"
 
+#include "base/names.h"
+
 #include <headroom/dtype.h>
+
+const char *hr_recurrence_name(hr_recurrence recurrence)
+{
+  static const char *const names[] = {[HR_RECURRENCE_NONE] = "none",
+                                      [HR_RECURRENCE_SELECTIVE] = "mamba",
+                                      [HR_RECURRENCE_SSD] = "mamba2",
+                                      [HR_RECURRENCE_GATED_DELTA] = "gated_delta",
+                                      [HR_RECURRENCE_LIGHTNING] = "lightning",
+                                      [HR_RECURRENCE_RG_LRU] = "rg_lru",
+                                      [HR_RECURRENCE_CONVOLUTION] = "convolution"};
+  return hr_name_of(names, sizeof names / sizeof *names, (int)recurrence);
+}
 
 hr_checked64 hr_scan_channels(const hr_mixer_scan *m)
 {

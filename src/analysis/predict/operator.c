@@ -170,7 +170,7 @@ static const predict_fn by_kind[] = {
     [HR_KIND_MEMORY] = predict_memory,
     [HR_KIND_COMMUNICATION] = predict_communication,
     [HR_KIND_GROUPED_GEMM] = predict_gemm,
-    [HR_KIND_SCAN] = hr_predict_scan,
+    [HR_KIND_SCAN] = hr_predict_scan_operator,
 };
 
 hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,

@@ -5,28 +5,54 @@
 #include "base/error.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 /* Kernels one after another: launch + bytes at a share of the bandwidth + FLOPs at a share of the library's rate; a
- * decode step, which updates the states, takes launch + bytes. Shares of an H200 by scripts/fit_scans.py, from
- * data/results/h200/scans.csv: mamba_ssm's and flash-linear-attention's Triton kernels. The states of chunks go through
- * memory, which the operator's bytes do not count and the shares contain. */
-typedef struct scan_cost {
-  double launch_ns, bandwidth_share, matrix_share; /* matrix_share 0: no FLOPs count */
-  double update_ns, update_share;
-} scan_cost;
+ * decode step, which updates the states, takes launch + bytes. The states of chunks go through memory, which the
+ * operator's bytes do not count and the shares contain. The costs are those of an H200 (data/hardware/h200.json). */
+typedef struct assumed_cost {
+  size_t offset; /* of the device's own */
+  hr_scan_cost cost;
+} assumed_cost;
 
-static const scan_cost costs[] = {
-    [HR_RECURRENCE_SSD] = {13985, 0.227, 0.392, 0, 0},
-    [HR_RECURRENCE_GATED_DELTA] = {36175, 0.9, 0.183, 2939, 0.605},
-    [HR_RECURRENCE_LIGHTNING] = {9116, 0.9, 0.286, 8385, 0.74},
-    [HR_RECURRENCE_CONVOLUTION] = {2567, 0.553, 0, 2567, 0.553},
+#define COST(member) offsetof(hr_hardware, member)
+static const assumed_cost costs[] = {
+    [HR_RECURRENCE_SSD] = {COST(scan_mamba2), {13985, 0.227, 0.392, 0, 0}},
+    [HR_RECURRENCE_GATED_DELTA] = {COST(scan_gated_delta), {36175, 0.9, 0.183, 2939, 0.605}},
+    [HR_RECURRENCE_LIGHTNING] = {COST(scan_lightning), {9116, 0.9, 0.286, 8385, 0.74}},
+    [HR_RECURRENCE_SELECTIVE] = {COST(scan_mamba), {0, 0, 0, 0, 0}},
+    [HR_RECURRENCE_RG_LRU] = {COST(scan_rg_lru), {0, 0, 0, 0, 0}},
+    [HR_RECURRENCE_CONVOLUTION] = {COST(scan_convolution), {2567, 0.553, 0, 2567, 0.553}},
 };
 
 #define COST_COUNT (sizeof costs / sizeof *costs)
 #define MEASURED_BAND 1.3 /* of the architecture that the shares were measured on: most rows lie within it */
 #define OTHER_BAND 2.0    /* of other GPUs, an estimate */
 #define SLOWEST 10.0 /* of kernels without a cost: times the lower bound; chunked scans take 3 to 10 times theirs */
+
+static const hr_scan_cost *own_cost(const hr_hardware *hardware, hr_recurrence recurrence)
+{
+  return (const hr_scan_cost *)(const void *)((const char *)hardware + costs[recurrence].offset);
+}
+
+static bool is_known(const hr_scan_cost *cost, bool updates)
+{
+  return (updates ? cost->update_ns : cost->launch_ns) > 0;
+}
+
+void hr_scan_costs_assume(hr_hardware *hardware)
+{
+  for (size_t i = HR_RECURRENCE_NONE + 1; i < COST_COUNT && hardware->kind == HR_HARDWARE_GPU; i++) {
+    const hr_scan_cost own = *own_cost(hardware, (hr_recurrence)i);
+    hr_scan_cost cost = costs[i].cost;
+    if (is_known(&own, false))
+      cost.launch_ns = own.launch_ns, cost.bandwidth_share = own.bandwidth_share, cost.matrix_share = own.matrix_share;
+    if (is_known(&own, true))
+      cost.update_ns = own.update_ns, cost.update_share = own.update_share;
+    memcpy((char *)hardware + costs[i].offset, &cost, sizeof cost);
+  }
+}
 
 /* Operands and results at the rate of a copy, FLOPs at that of the best GEMM. */
 static double lower_bound_ns(const hr_hardware *hardware, const hr_operator *op, double rate, hr_prediction *p)
@@ -37,35 +63,48 @@ static double lower_bound_ns(const hr_hardware *hardware, const hr_operator *op,
   return hr_overlap(p->memory_ns, p->matrix_ns);
 }
 
-/* The cost of the kernels; NULL: unknown. */
-static const scan_cost *cost_of(const hr_hardware *hardware, const hr_operator *op)
+/* The cost of the kernels, *own if it is the device's; NULL: unknown. */
+static const hr_scan_cost *cost_of(const hr_hardware *hardware, const hr_operator *op, bool *own)
 {
-  if (hardware->kind != HR_HARDWARE_GPU || (size_t)op->recurrence >= COST_COUNT)
+  if ((size_t)op->recurrence >= COST_COUNT || op->recurrence == HR_RECURRENCE_NONE)
     return NULL;
-  const scan_cost *cost = &costs[op->recurrence];
-  return (op->updates ? cost->update_ns : cost->launch_ns) > 0 ? cost : NULL;
+  const hr_scan_cost *cost = own_cost(hardware, op->recurrence);
+  *own = is_known(cost, op->updates);
+  if (*own)
+    return cost;
+  cost = &costs[op->recurrence].cost;
+  return hardware->kind == HR_HARDWARE_GPU && is_known(cost, op->updates) ? cost : NULL;
 }
 
-hr_status hr_predict_scan(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
-                          hr_error *error)
+/* Sets the terms; returns the time without the launch. p->matrix_ns is that at the library's rate. */
+static double busy_ns_of(const hr_hardware *hardware, const hr_scan_cost *cost, const hr_operator *op, hr_prediction *p)
+{
+  double useful_ns = p->matrix_ns, matrix_share = op->updates ? 0 : cost->matrix_share;
+  p->launch_ns = fmax(hardware->launch_ns, op->updates ? cost->update_ns : cost->launch_ns);
+  p->memory_ns = hr_transfer_ns(hardware, (double)op->bytes, op->updates ? cost->update_share : cost->bandwidth_share);
+  p->tile_ns = matrix_share > 0 ? useful_ns / matrix_share - useful_ns : 0;
+  return p->memory_ns + (matrix_share > 0 ? useful_ns / matrix_share : 0);
+}
+
+hr_status hr_predict_scan_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                                   hr_error *error)
 {
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate;
   HR_TRY(hr_predict_rate(hardware, op->gemm.dtype, &rate, error));
   hr_prediction p = {.launch_ns = 0};
   double busy_ns = lower_bound_ns(hardware, op, rate, &p), band = SLOWEST, least = 1 + hardware->error_band;
-  const scan_cost *cost = cost_of(hardware, op);
+  bool own = false;
+  const hr_scan_cost *cost = cost_of(hardware, op, &own);
   if (cost) {
-    p.launch_ns = fmax(hardware->launch_ns, op->updates ? cost->update_ns : cost->launch_ns);
-    p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, op->updates ? cost->update_share : cost->bandwidth_share);
-    double useful_ns = p.matrix_ns, share = op->updates ? 0 : cost->matrix_share;
-    p.tile_ns = share > 0 ? useful_ns / share - useful_ns : 0;
-    busy_ns = p.memory_ns + (share > 0 ? useful_ns / share : 0);
-    band = least = strcmp(hardware->architecture, "hopper") == 0 ? MEASURED_BAND : OTHER_BAND;
+    busy_ns = busy_ns_of(hardware, cost, op, &p);
+    band = least = own || strcmp(hardware->architecture, "hopper") == 0 ? MEASURED_BAND : OTHER_BAND;
   }
   hr_prediction_finish(hardware, busy_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
   p.low_ns = p.time_ns / least;
   p.high_ns = p.time_ns * band;
+  if (own)
+    hr_prediction_set_interval(hardware, HR_INTERVAL_SCAN, &p);
   *prediction = p;
   return HR_OK;
 }

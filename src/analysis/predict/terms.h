@@ -48,8 +48,11 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
                                   hr_prediction *prediction, hr_error *error);
 
 /** A scan or a short convolution of a recurrent mixer. */
-hr_status hr_predict_scan(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
-                          hr_error *error);
+hr_status hr_predict_scan_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                                   hr_error *error);
+
+/** Gives a GPU the costs of scans that predictions assume where it has none of its own. */
+void hr_scan_costs_assume(hr_hardware *hardware);
 
 /** HR_ERROR_INVALID for a framework that is not in the list. */
 hr_status hr_predict_check_framework(hr_framework framework, hr_error *error);

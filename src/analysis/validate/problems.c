@@ -127,6 +127,58 @@ static hr_status read_experts(const hr_csv_record *record, hr_validated_row *row
   return HR_OK;
 }
 
+/* Names of libraries' kernels for recurrences that have a name of their own here. */
+static const struct {
+  const char *name;
+  hr_recurrence recurrence;
+} kernel_names[] = {
+    {"selective", HR_RECURRENCE_SELECTIVE}, {"ssd", HR_RECURRENCE_SSD}, {"delta", HR_RECURRENCE_GATED_DELTA}};
+
+/* HR_RECURRENCE_NONE: another word. */
+static hr_recurrence recurrence_of(const char *name)
+{
+  for (size_t i = 0; i < sizeof kernel_names / sizeof *kernel_names; i++) {
+    if (strcmp(name, kernel_names[i].name) == 0)
+      return kernel_names[i].recurrence;
+  }
+  for (int i = HR_RECURRENCE_NONE + 1; i <= HR_RECURRENCE_CONVOLUTION; i++) {
+    if (strcmp(name, hr_recurrence_name((hr_recurrence)i)) == 0)
+      return (hr_recurrence)i;
+  }
+  return HR_RECURRENCE_NONE;
+}
+
+static hr_status wrong_word(const hr_csv_record *record, const char *column, const char *found)
+{
+  return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": %s: \"%.40s\" is unknown", record->name,
+                 record->line, column, found);
+}
+
+static hr_status read_scan(const hr_csv_record *record, hr_validated_row *row)
+{
+  hr_scan_call *call = &row->scan;
+  const char *kind = hr_csv_field(record, "kind"), *recurrence = hr_csv_field(record, "recurrence");
+  const char *phase = hr_csv_field(record, "phase");
+  row->kind = HR_INTERVAL_SCAN;
+  recurrence = recurrence ? recurrence : kind;
+  call->recurrence = recurrence_of(recurrence);
+  if (call->recurrence == HR_RECURRENCE_NONE)
+    return wrong_word(record, "recurrence", recurrence);
+  call->updates = phase && strcmp(phase, "decode") == 0;
+  if (phase && !call->updates && strcmp(phase, "prefill") != 0)
+    return wrong_word(record, "phase", phase);
+  const struct {
+    const char *column;
+    int64_t least, fallback, *to;
+  } sizes[] = {{"batch", 1, 1, &call->batch}, {"seq", 1, call->updates, &call->tokens},
+               {"heads", 1, 0, &call->heads}, {"head_dim", 1, 1, &call->head_dim},
+               {"state", 1, 0, &call->state}, {"groups", 0, 0, &call->groups},
+               {"chunk", 0, 0, &call->chunk}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    HR_TRY(hr_csv_integer(record, sizes[i].column, sizes[i].least, sizes[i].fallback, sizes[i].to));
+  return HR_OK;
+}
+
 hr_read_problem_fn hr_problem_reader(const char *kind)
 {
   static const struct {
@@ -143,10 +195,11 @@ hr_read_problem_fn hr_problem_reader(const char *kind)
                  {"decode", read_decode},
                  {"latent", read_latent},
                  {"latent_prefill", read_latent_prefill},
-                 {"experts", read_experts}};
+                 {"experts", read_experts},
+                 {"scan", read_scan}};
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
     if (strcmp(kind, readers[i].kind) == 0)
       return readers[i].read;
   }
-  return NULL;
+  return recurrence_of(kind) == HR_RECURRENCE_NONE ? NULL : read_scan;
 }

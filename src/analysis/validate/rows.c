@@ -59,6 +59,8 @@ static hr_status predict_gemm(const hr_hardware *hardware, hr_validated_row *row
 {
   if (row->kind == HR_INTERVAL_EXPERTS)
     return hr_predict_experts(hardware, &row->experts, row->framework, &row->prediction, error);
+  if (row->kind == HR_INTERVAL_SCAN)
+    return hr_predict_scan(hardware, &row->scan, &row->prediction, error);
   const hr_gemm *gemm = &row->gemm;
   hr_operator op = {.id = HR_OP_QKV_TRANSFORM, .kind = HR_KIND_GEMM, .count = 1, .gemm = *gemm};
   op.framework = HR_FRAMEWORK_EAGER;

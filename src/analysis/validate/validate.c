@@ -88,7 +88,8 @@ static hr_status take_row(void *context, const hr_csv_record *record)
   hr_validated_row row = {.line = record->line,
                           .gemm = hr_gemm_default(),
                           .attention = hr_attention_default(),
-                          .experts = hr_expert_call_default()};
+                          .experts = hr_expert_call_default(),
+                          .scan = hr_scan_call_default()};
   const char *kind = hr_csv_field(record, "kind"), *dtype = hr_csv_field(record, "dtype");
   const char *device = hr_csv_field(record, "device");
   if (!kind)
@@ -102,7 +103,7 @@ static hr_status take_row(void *context, const hr_csv_record *record)
   if (dtype && hr_dtype_parse(dtype, &row.gemm.dtype) != HR_OK)
     return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": dtype: \"%.40s\" is not a number format",
                    record->name, record->line, dtype);
-  row.attention.dtype = row.experts.dtype = row.gemm.dtype;
+  row.attention.dtype = row.experts.dtype = row.scan.dtype = row.gemm.dtype;
   HR_TRY(read_time(record, &row.measured_ns));
   HR_TRY(read(record, &row));
   HR_TRY(read_conditions(w, record, &row));

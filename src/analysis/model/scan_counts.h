@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FLOPs and bytes of scans and short convolutions. Pure functions. */
+#ifndef HR_ANALYSIS_MODEL_SCAN_COUNTS_H
+#define HR_ANALYSIS_MODEL_SCAN_COUNTS_H
+
+#include "base/checked.h"
+
+#include <headroom/model.h>
+
+typedef struct hr_scan_counts {
+  hr_checked64 flops;           /* of a token */
+  hr_checked64 inputs, outputs; /* elements of a token */
+  hr_checked64 state_bytes;     /* of a sequence */
+} hr_scan_counts;
+
+/** The scan of a mixer over sequences of `length` tokens, or one token by one. */
+hr_scan_counts hr_count_scan(const hr_mixer_scan *m, int64_t length, bool updates);
+
+/** The convolution of a mixer. */
+hr_scan_counts hr_count_convolution(const hr_mixer_scan *m, hr_dtype dtype);
+
+#endif

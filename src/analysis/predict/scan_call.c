@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A scan or a short convolution as one call: its operator. */
+#include "analysis/model/scan_counts.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <headroom/predict.h>
+#include <inttypes.h>
+
+hr_scan_call hr_scan_call_default(void)
+{
+  return (hr_scan_call){
+      .struct_size = sizeof(hr_scan_call), .dtype = HR_BF16, .recurrence = HR_RECURRENCE_SSD, .batch = 1};
+}
+
+static hr_status check_call(const hr_scan_call *call, hr_error *error)
+{
+  HR_TRY(hr_check_struct_size("hr_scan_call", call->struct_size, sizeof *call, error));
+  if (call->recurrence == HR_RECURRENCE_NONE || (unsigned)call->recurrence > HR_RECURRENCE_CONVOLUTION)
+    return hr_fail(error, HR_ERROR_INVALID, "recurrence: %d is not a recurrence", (int)call->recurrence);
+  bool keys = call->recurrence != HR_RECURRENCE_RG_LRU && call->recurrence != HR_RECURRENCE_CONVOLUTION;
+  const struct {
+    const char *name;
+    int64_t value, least;
+  } sizes[] = {{"batch", call->batch, 1},       {"tokens", call->tokens, 1},    {"heads", call->heads, 1},
+               {"head_dim", call->head_dim, 1}, {"groups", call->groups, keys}, {"state", call->state, 1},
+               {"chunk", call->chunk, 0}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (sizes[i].value < sizes[i].least)
+      return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least %" PRId64 ", found %" PRId64, sizes[i].name,
+                     sizes[i].least, sizes[i].value);
+  }
+  if ((unsigned)call->dtype >= HR_DTYPE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)call->dtype);
+  return HR_OK;
+}
+
+/* Counted as the operator of a mixer. The convolution is that before an RG-LRU's scan, of all channels and without
+ * gates; Mamba-2's norm applies the gate behind the scan. */
+static hr_scan_counts count(const hr_scan_call *call)
+{
+  bool convolution = call->recurrence == HR_RECURRENCE_CONVOLUTION;
+  const hr_mixer_scan mixer = {.recurrence = convolution ? HR_RECURRENCE_RG_LRU : call->recurrence,
+                               .heads = call->heads,
+                               .head_dim = call->head_dim,
+                               .groups = call->groups,
+                               .state = call->state,
+                               .kernel = convolution ? call->state : 0,
+                               .chunk = call->chunk,
+                               .norm = true};
+  return convolution ? hr_count_convolution(&mixer, call->dtype) : hr_count_scan(&mixer, call->tokens, call->updates);
+}
+
+hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call *call, hr_prediction *prediction,
+                          hr_error *error)
+{
+  HR_NEED(error, hardware, call, prediction);
+  HR_TRY(check_call(call, error));
+  hr_operator op = {.id = HR_OP_SCAN, .kind = HR_KIND_SCAN, .count = 1, .gemm = hr_gemm_default()};
+  op.gemm.dtype = call->dtype, op.recurrence = call->recurrence, op.updates = call->updates;
+  const hr_scan_counts counts = count(call);
+  hr_checked64 rows = hr_times(hr_checked(call->batch), call->tokens);
+  hr_checked64 flops = hr_times(counts.flops, rows.value),
+               moved = hr_times(hr_plus(counts.inputs, counts.outputs), rows.value);
+  hr_checked64 states = hr_times(hr_times(counts.state_bytes, call->batch), call->updates ? 2 : 1);
+  hr_checked64 bytes = hr_plus(hr_times(moved, (int64_t)hr_dtype_bytes(call->dtype)), states);
+  if (rows.overflow || hr_checked_take(flops, &op.flops) != HR_OK || hr_checked_take(bytes, &op.bytes) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the scan is too large to count");
+  return hr_predict_operator(hardware, &op, prediction, error);
+}
