@@ -6,8 +6,8 @@
 #include <headroom/dtype.h>
 
 #define FP8_SHORT_MOST 2048 /* keys */
-#define SHORT_MOST 1024     /* keys, or rows of a head */
-#define FEW_TILES_MOST 512  /* keys of few tiles, of which the last may be nearly empty */
+#define SHORT_MOST HR_FLASH_SHORT_MOST
+#define FEW_TILES_MOST 512 /* keys of few tiles, of which the last may be nearly empty */
 #define TILE_KEYS 16
 #define CAUSAL_SHARE 0.15 /* of the L2, for a band of causal calls */
 #define LENGTH(table) (sizeof(table) / sizeof *(table))

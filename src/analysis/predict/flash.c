@@ -11,8 +11,6 @@
 #define DIM_MOST 256
 #define COPY_BYTES 16    /* rows are multiples of it, or another kernel runs */
 #define BLOCK_ROWS 128.0 /* of a work item, to which element_ns refers */
-#define SHORT_TILE 64    /* keys, of K/V tiles for up to SHORT_MOST */
-#define SHORT_MOST 1024
 /* A call that keeps all multiprocessors busy with useful FLOPs runs at a lower clock than one that leaves gaps:
  * (busy⁶ + useful⁶)^⅙. Fitted, docs/prediction.md. */
 #define POWER_EXPONENT 6.0
@@ -31,7 +29,7 @@ bool hr_predict_is_flash(const hr_hardware *hardware, const hr_attention *a, hr_
 static double share_of(const hr_hardware *hardware, const hr_attention *a, const hr_flash_tiles *tiles)
 {
   hr_attention_share share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim));
-  if (tiles->keys <= SHORT_TILE && a->kv_len <= SHORT_MOST && share.short_share > 0)
+  if (tiles->keys <= HR_FLASH_SHORT_KEYS && a->kv_len <= HR_FLASH_SHORT_MOST && share.short_share > 0)
     return share.short_share;
   return share.headroom_share > 0 ? share.headroom_share : share.forward_share;
 }
