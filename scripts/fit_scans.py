@@ -1,38 +1,66 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fits the costs of scans (scan_* of data/hardware/h200.json, src/analysis/predict/scan.c) to data/results/h200/scans.csv (bench/scans_torch.py).
+"""Fits the costs of scans (scan_* of device files) to data/results/DEVICE/scans.csv (bench/scans_torch.py).
 
-    scripts/fit_scans.py
+    scripts/fit_scans.py [--device h200] [--write]
 
-A time is launch + bytes at a share of the bandwidth + FLOPs at a share of the library's rate, where bytes and FLOPs are counted as
-src/analysis/model/mixer_scan_operators.c does; in decode launch + bytes. The squares of relative errors are minimized. Prints the
-figures, and the error of each row when it is left out.
+A time is launch + bytes at a share of the bandwidth + FLOPs at a share of the library's rate, and where the tokens of a
+sequence times a chain take longer than a quarter of these, the difference. Bytes, with the states of chunks, and FLOPs
+are counted as src/analysis/model/scan_counts.c does. In decode a time is launch + bytes. The squares of relative errors
+are minimized. Prints the figures and the error of each row when it is left out; --write puts the figures into the device
+file. A GPU without costs takes the H200's, which src/analysis/predict/scan.c repeats.
 """
+import argparse
 import csv
 import json
+import math
 import pathlib
+import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_SHARE = 0.9  # of the bandwidth, that any kernel reaches
+FILES = {"h200": "h200", "h100-sxm": "h100"}
+NAMES = {"selective": "scan_mamba", "ssd": "scan_mamba2", "delta": "scan_gated_delta", "lightning": "scan_lightning",
+         "rg_lru": "scan_rg_lru", "convolution": "scan_convolution"}
+CHUNK_STATE_BYTES = {"ssd": 12, "delta": 4, "lightning": 4}  # moved for each element of a chunk's state
+CHAIN_SHARE = 0.25  # of the work, that runs along the sequence
+CHAINED = ("delta", "lightning")
+STEPS = 12  # of the search for the other figures of a chain
+CHAINS_NS = range(61)
+LEAST_ROWS = 4  # for leaving one out
+TOKEN_BY_TOKEN = ("selective", "rg_lru", "convolution")  # FLOPs are in proportion to the bytes
 
 
-def rows():
-    with open(ROOT / "data/results/h200/scans.csv", encoding="utf-8") as file:
+def rows(device):
+    with open(ROOT / f"data/results/{FILES[device]}/scans.csv", encoding="utf-8") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def groups_of(device):
+    """The rows of each kind and phase."""
+    groups = {}
+    for row in rows(device):
+        groups.setdefault((row["kind"], row["phase"]), []).append(row)
+    return groups
 
 
 def work(row):
     """(bytes, FLOPs)"""
-    b, s, h, p, n, g, c = (int(row[name]) for name in ("batch", "seq", "heads", "head_dim", "state", "groups", "chunk"))
-    t, decode = b * s, row["phase"] == "decode"
-    if row["kind"] == "convolution":
-        return t * h * 4 + b * h * n * 2, t * h * 2 * n
-    inputs = h * p + 2 * g * n + {"ssd": h, "delta": 2 * h, "lightning": 0}[row["kind"]]
-    moved = t * (inputs + h * p) * 2 + b * h * p * n * 4 * (2 if decode else 1)
+    sizes = ("batch", "seq", "heads", "head_dim", "state", "groups", "chunk")
+    b, s, h, p, n, g, c = (int(row[name]) for name in sizes)
+    kind, t, decode = row["kind"], b * s, row["phase"] == "decode"
+    if kind == "convolution":
+        return t * h * 4 + b * h * n * 2 * (2 if decode else 1), t * h * 2 * n
+    inputs = {"ssd": h * p + h, "delta": h * p + 2 * h, "lightning": h * p, "selective": 3 * h * p, "rg_lru": 3 * h * p}
+    moved = t * (inputs[kind] + 2 * g * n + h * p) * 2 + b * h * p * n * 4 * (2 if decode else 1)
+    if kind in TOKEN_BY_TOKEN:
+        return moved, t * h * p * n * {"selective": 7, "rg_lru": 3}[kind]
+    if not decode:
+        moved += b * -(-s // c) * h * p * n * CHUNK_STATE_BYTES[kind]
     c = min(c, s)
-    flops = t * h * (2 * c * (3 * n + 2 * p) + c * c / 3 + 6 * p * n) if row["kind"] == "delta" else t * (
-        2 * c * g * n + 2 * c * h * p + 4 * h * p * n)
-    return moved, flops
+    if kind == "delta":
+        return moved, t * h * (2 * c * (3 * n + 2 * p) + c * c / 3 + 6 * p * n)
+    return moved, t * (2 * c * g * n + 2 * c * h * p + 4 * h * p * n)
 
 
 def solve(matrix, right):
@@ -58,41 +86,115 @@ def least_squares(features, fixed, times):
                  [sum(r[i] * y for r, y in zip(scaled, left)) for i in range(n)])
 
 
-def fit(members, hardware):
-    """(launch ns, share of the bandwidth, share of the rate or 0)"""
-    bandwidth, rate = hardware["bandwidth_bytes_per_s"] / 1e9, hardware["dense_flops_per_s"]["bf16"] * hardware["library_share"]["bf16"] / 1e9
+def rates(hardware):
+    rate = hardware["dense_flops_per_s"]["bf16"] * hardware["library_share"]["bf16"]
+    return hardware["bandwidth_bytes_per_s"] / 1e9, rate / 1e9
+
+
+def fit_chain(members, hardware, chain):
+    """(launch ns, share of the bandwidth, share of the rate or 0, chain ns)"""
+    bandwidth, rate = rates(hardware)
     times = [float(row["measured_ns"]) for row in members]
     moved, useful = [work(row)[0] / bandwidth for row in members], [work(row)[1] / rate for row in members]
-    if members[0]["kind"] == "convolution" or members[0]["phase"] == "decode":
-        launch, factor = least_squares([[1, m] for m in moved], [0] * len(times), times)
-        return launch, 1 / factor, 0
-    launch, factor, busy = least_squares([[1, m, u] for m, u in zip(moved, useful)], [0] * len(times), times)
-    if 0 < 1 / factor <= MOST_SHARE:
-        return launch, 1 / factor, 1 / busy
-    launch, busy = least_squares([[1, u] for u in useful], [m / MOST_SHARE for m in moved], times)
-    return launch, MOST_SHARE, 1 / busy
+    figures = None
+    for _ in range(STEPS if chain else 1):
+        waits = [wait(row, figures, hardware) if figures else 0 for row in members]
+        if members[0]["kind"] in TOKEN_BY_TOKEN or members[0]["phase"] == "decode":
+            launch, factor = least_squares([[1, m] for m in moved], waits, times)
+            figures = launch, 1 / factor, 0, chain
+            continue
+        launch, factor, busy = least_squares([[1, m, u] for m, u in zip(moved, useful)], waits, times)
+        figures = launch, 1 / factor, 1 / busy, chain
+        if not 0 < 1 / factor <= MOST_SHARE:
+            fixed = [w + m / MOST_SHARE for w, m in zip(waits, moved)]
+            launch, busy = least_squares([[1, u] for u in useful], fixed, times)
+            figures = launch, MOST_SHARE, 1 / busy, chain
+    return figures
+
+
+def fit(members, hardware):
+    """The best chain of those that are tried."""
+    chains = CHAINS_NS if members[0]["phase"] == "prefill" and members[0]["kind"] in CHAINED else [0]
+    found = [fit_chain(members, hardware, chain) for chain in chains]
+    return min([figures for figures in found if min(figures[:3]) >= 0] or found, key=lambda figures: squares(members, figures, hardware))
+
+
+def squares(members, figures, hardware):
+    return sum((predicted(row, figures, hardware) / float(row["measured_ns"]) - 1) ** 2 for row in members)
+
+
+def busy_ns(row, figures, hardware):
+    _, share, matrix, _ = figures
+    bandwidth, rate = rates(hardware)
+    moved, flops = work(row)
+    return moved / bandwidth / share + (flops / rate / matrix if matrix else 0)
+
+
+def wait(row, figures, hardware):
+    """What the chain of a sequence takes beyond its part of the work."""
+    return max(0, figures[3] * int(row["seq"]) - CHAIN_SHARE * busy_ns(row, figures, hardware))
 
 
 def predicted(row, figures, hardware):
-    launch, share, matrix = figures
-    moved, flops = work(row)
-    rate = hardware["dense_flops_per_s"]["bf16"] * hardware["library_share"]["bf16"]
-    return launch + moved / hardware["bandwidth_bytes_per_s"] / share * 1e9 + (flops / rate / matrix * 1e9 if matrix else 0)
+    return figures[0] + busy_ns(row, figures, hardware) + wait(row, figures, hardware)
+
+
+def error_of(row, figures, hardware):
+    ratio = predicted(row, figures, hardware) / float(row["measured_ns"])
+    return max(ratio, 1 / ratio) - 1
+
+
+def left_out(members, hardware):
+    """The error of each row by a fit to the others."""
+    return [error_of(row, fit(members[:i] + members[i + 1:], hardware), hardware) for i, row in enumerate(members)]
+
+
+def mean_of(errors):
+    return math.exp(sum(math.log1p(error) for error in errors) / len(errors)) - 1
+
+
+def put(text, name, figures, source):
+    """The text of a device file with an object of figures."""
+    line = f'  "{name}": {json.dumps(figures)},\n'
+    source_line = f'    "{name}": {json.dumps(source)},\n'
+    for pattern, new, before in ((rf'  "{name}": {{.*\n', line, '  "tile_k_bytes"'),
+                                 (rf'    "{name}": ".*\n', source_line, '    "rounding": "')):
+        text = re.sub(pattern, "", text)
+        text = text.replace(before, new + before, 1)
+    return text
+
+
+def rounded(value):
+    return float(f"{value:.3g}")
 
 
 def main():
-    hardware = json.loads((ROOT / "data/hardware/h200.json").read_text(encoding="utf-8"))
-    groups = {}
-    for row in rows():
-        groups.setdefault((row["kind"], row["phase"]), []).append(row)
-    for (kind, phase), members in groups.items():
-        launch, share, matrix = fit(members, hardware)
-        errors = []
-        for i, row in enumerate(members if len(members) > 3 else []):
-            ratio = predicted(row, fit(members[:i] + members[i + 1:], hardware), hardware) / float(row["measured_ns"])
-            errors.append(max(ratio, 1 / ratio) - 1)
-        left_out = f"left out: mean {100 * sum(errors) / len(errors):.1f}%, most {100 * max(errors):.1f}%" if errors else ""
-        print(f"{kind} {phase}: {len(members)} rows, launch {launch:.0f} ns, {share:.3f} of the bandwidth, {matrix:.3f} of the rate; {left_out}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="h200", choices=FILES)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    path = ROOT / f"data/hardware/{arguments.device}.json"
+    text = path.read_text(encoding="utf-8")
+    hardware = json.loads(text)
+    costs = {}
+    for (kind, phase), members in groups_of(arguments.device).items():
+        launch, share, matrix, chain = fit(members, hardware)
+        errors = left_out(members, hardware) if len(members) >= LEAST_ROWS else []
+        held = f"left out: mean {100 * mean_of(errors):.1f}%, most {100 * max(errors):.1f}%" if errors else ""
+        print(f"{kind} {phase}: {len(members)} rows, launch {launch:.0f} ns, {share:.3f} of the bandwidth, "
+              f"{matrix:.3f} of the rate, {chain:.1f} ns a token; {held}")
+        names = ("launch_ns", "bandwidth_share", "matrix_share", "token_ns")
+        names = ("update_ns", "update_share") if phase == "decode" else names
+        cost = costs.setdefault(NAMES[kind], {})
+        cost.update((name, rounded(value)) for name, value in zip(names, (launch, share, matrix, chain)) if value)
+    for cost in costs.values():  # a step of a convolution is like its sequence where only that was measured
+        if "matrix_share" not in cost and "update_ns" not in cost:
+            cost.update(update_ns=cost["launch_ns"], update_share=cost["bandwidth_share"])
+    if arguments.write:
+        source = f"fitted by scripts/fit_scans.py to data/results/{FILES[arguments.device]}/scans.csv"
+        for name, cost in costs.items():
+            text = put(text, name, cost, source)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -155,12 +155,14 @@ typedef struct hr_rounding_cost {
 } hr_rounding_cost;
 
 /** Cost of a recurrent mixer's scan, or of its short convolution, by the kernels that frameworks run. A sequence takes
- *  launch + bytes / (bandwidth_share · bandwidth) + FLOPs / (matrix_share · library's rate), a decode step update_ns +
+ *  launch + busy + max(0, token_ns · tokens − busy / 4), where busy is bytes / (bandwidth_share · bandwidth) +
+ *  FLOPs / (matrix_share · library's rate) and bytes contain the states of chunks; a decode step takes update_ns +
  *  bytes / (update_share · bandwidth). */
 typedef struct hr_scan_cost {
   double launch_ns;       /* of all kernels over a sequence, however short; 0: this cost is not known */
   double bandwidth_share; /* at which operands, results and final states move; 0: as hr_hardware.bandwidth_share */
   double matrix_share;    /* of the library's rate of plain GEMMs, at which FLOPs are computed; 0: they take no time */
+  double token_ns;        /* of a token of a sequence: states follow one another, however many units are idle */
   double update_ns;       /* the shortest decode step; 0: the cost of one is not known */
   double update_share; /* of the bandwidth, at which it moves operands and states; 0: as hr_hardware.bandwidth_share */
 } hr_scan_cost;

@@ -113,7 +113,7 @@ static void costs_of_scans_are_recovered(void **state)
   const size_t count = sizeof rows / sizeof *rows;
   hr_validation *v = NULL;
   hr_error error;
-  truth.scan_gated_delta = (hr_scan_cost){25000, 0.9, 0.25, 4000, 0.5};
+  truth.scan_gated_delta = (hr_scan_cost){25000, 0.9, 0.25, 20, 4000, 0.5};
   for (size_t i = 0; i < count; i++) {
     hr_scan_call call = hr_scan_call_default();
     call.recurrence = HR_RECURRENCE_GATED_DELTA, call.updates = i % 2 != 0,

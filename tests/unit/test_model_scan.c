@@ -410,7 +410,8 @@ static void the_time_of_a_scan_is_a_lower_bound_with_a_wide_band(void **state)
 
 /* Rows of data/results/h200/scans.csv, by their bytes and FLOPs: 4 x 2048 tokens of Codestral Mamba (128 heads of 64, a
  * state of 128, 8 groups, chunks of 256): (2 · 8192 + 2 · 1024 + 128) · 2 bytes a token and 4 MiB of states a sequence,
- * 2 · 256 · 1024 + 2 · 256 · 8192 + 4 · 8192 · 128 FLOPs a token; and 16 sequences of a gated delta net in decode,
+ * 2 · 256 · 1024 + 2 · 256 · 8192 + 4 · 8192 · 128 FLOPs a token, 12 bytes for each of the 2^20 elements of a state in
+ * 4 · 8 chunks; and 16 sequences of a gated delta net in decode,
  * whose 32 states of 128 x 128 are read and written. */
 static void measured_scans_are_predicted(void **state)
 {
@@ -418,12 +419,14 @@ static void measured_scans_are_predicted(void **state)
   static const struct {
     hr_recurrence recurrence;
     bool updates;
-    int64_t bytes, flops;
+    int64_t bytes, flops, between;
     double measured_ns;
   } rows[] = {
-      {HR_RECURRENCE_SSD, false, INT64_C(18560) * 2 * 8192 + 4 * 4194304, INT64_C(8912896) * 8192, 558448},
-      {HR_RECURRENCE_GATED_DELTA, true, INT64_C(2) * 16 * 32 * 128 * 128 * 4, INT64_C(7) * 16 * 32 * 128 * 128, 26733},
-      {HR_RECURRENCE_CONVOLUTION, false, INT64_C(8192) * 10240 * 4, INT64_C(8192) * 10240 * 8, 127472},
+      {HR_RECURRENCE_SSD, false, INT64_C(18560) * 2 * 8192 + 4 * 4194304, INT64_C(8912896) * 8192,
+       INT64_C(12) * 32 << 20, 558448},
+      {HR_RECURRENCE_GATED_DELTA, true, INT64_C(2) * 16 * 32 * 128 * 128 * 4, INT64_C(7) * 16 * 32 * 128 * 128, 0,
+       26733},
+      {HR_RECURRENCE_CONVOLUTION, false, INT64_C(8192) * 10240 * 4, INT64_C(8192) * 10240 * 8, 0, 127472},
   };
   hr_hardware h200, other;
   hr_error error;
@@ -433,6 +436,7 @@ static void measured_scans_are_predicted(void **state)
     hr_prediction p, wide;
     hr_operator op = {.id = HR_OP_SCAN, .kind = HR_KIND_SCAN, .count = 1, .recurrence = rows[i].recurrence};
     op.updates = rows[i].updates, op.bytes = rows[i].bytes, op.flops = rows[i].flops, op.gemm.dtype = HR_BF16;
+    op.moved_bytes = rows[i].bytes + rows[i].between;
     assert_ok(hr_predict_operator(&h200, &op, &p, &error), error);
     assert_true(fabs(p.time_ns / rows[i].measured_ns - 1) < 0.06);
     assert_true(p.low_ns < rows[i].measured_ns && rows[i].measured_ns < p.high_ns);
@@ -451,6 +455,7 @@ static void a_call_of_a_scan_has_the_time_of_its_operator(void **state)
   assert_ok(hr_resolve_hardware("h200", &h200, &error), error);
   hr_operator op = {.id = HR_OP_SCAN, .kind = HR_KIND_SCAN, .count = 1, .recurrence = HR_RECURRENCE_SSD};
   op.bytes = INT64_C(18560) * 2 * 8192 + 4 * 4194304, op.flops = INT64_C(8912896) * 8192, op.gemm.dtype = HR_BF16;
+  op.moved_bytes = op.bytes + (INT64_C(12) * 32 << 20), op.sequence = 2048;
   assert_ok(hr_predict_operator(&h200, &op, &p, &error), error);
   hr_scan_call call = hr_scan_call_default();
   call.batch = 4, call.tokens = 2048, call.heads = 128, call.head_dim = 64, call.state = 128, call.groups = 8;
@@ -494,6 +499,27 @@ static void a_gpu_without_costs_of_scans_takes_those_of_an_h200(void **state)
   }
 }
 
+/* 1 and 8 sequences of 16384 tokens at 24 ns: the chain of 393 us is longer than a quarter of one's work, not of
+ * eight's. */
+static void tokens_of_few_sequences_wait_for_one_another(void **state)
+{
+  (void)state;
+  hr_hardware h200;
+  hr_prediction p;
+  hr_error error;
+  assert_ok(hr_resolve_hardware("h200", &h200, &error), error);
+  h200.scan_gated_delta.token_ns = 24;
+  hr_scan_call call = hr_scan_call_default();
+  call.recurrence = HR_RECURRENCE_GATED_DELTA, call.tokens = 16384, call.heads = 32, call.head_dim = call.state = 128;
+  call.groups = 16, call.chunk = 64;
+  assert_ok(hr_predict_scan(&h200, &call, &p, &error), error);
+  double busy_ns = p.time_ns - p.launch_ns - p.wave_ns;
+  assert_true(p.wave_ns > 0 && fabs(p.wave_ns - (24.0 * 16384 - busy_ns / 4)) < 1);
+  call.batch = 8;
+  assert_ok(hr_predict_scan(&h200, &call, &p, &error), error);
+  assert_true(p.wave_ns == 0);
+}
+
 static void recurrent_gemma_s_window_has_two_names(void **state)
 {
   (void)state;
@@ -508,6 +534,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(measured_scans_are_predicted),
+      cmocka_unit_test(tokens_of_few_sequences_wait_for_one_another),
       cmocka_unit_test(a_call_of_a_scan_has_the_time_of_its_operator),
       cmocka_unit_test(a_gpu_without_costs_of_scans_takes_those_of_an_h200),
       cmocka_unit_test(recurrent_gemma_s_window_has_two_names),

@@ -42,9 +42,9 @@ typedef struct cost_field {
       SHARE(object, aligned, 100), SHARE(object, store, 1000), SHARE(object, aligned_store, 1000),              \
       NS(object, split_ns), NS(object, part_ns), NS(object, fill_ns)
 
-#define SCAN(object)                                                                                               \
-  NS(object, launch_ns), SHARE(object, bandwidth_share, 1), SHARE(object, matrix_share, 4), NS(object, update_ns), \
-      SHARE(object, update_share, 1)
+#define SCAN(object)                                                                                              \
+  NS(object, launch_ns), SHARE(object, bandwidth_share, 1), SHARE(object, matrix_share, 4), NS(object, token_ns), \
+      NS(object, update_ns), SHARE(object, update_share, 1)
 
 /* Rows of an object are neighbours; the first, a time, is needed where the file has the object. */
 static const cost_field fields[] = {

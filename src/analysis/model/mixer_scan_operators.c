@@ -40,8 +40,12 @@ static void append_scan(hr_operator_builder *builder, hr_operator_id id, const h
   op->columns = bounded(hr_scan_channels(&builder->layer->scan));
   op->recurrence = id == HR_OP_CONVOLUTION ? HR_RECURRENCE_CONVOLUTION : builder->layer->scan.recurrence;
   op->updates = decodes(builder);
+  op->sequence = builder->shard.q_len;
   hr_set_figure(builder, op, hr_times(counts->flops, rows), &op->flops);
   hr_set_figure(builder, op, hr_plus(tokens, states), &op->bytes);
+  int64_t chunks = hr_scan_chunks(&builder->layer->scan, builder->shard.q_len, decodes(builder));
+  hr_checked64 between = hr_times(hr_times(counts->chunk_bytes, builder->workload->batch), chunks);
+  hr_set_figure(builder, op, hr_plus(hr_plus(tokens, states), between), &op->moved_bytes);
   hr_set_figure(builder, op, backward, &builder->backward[builder->to->count - 1].bytes);
 }
 

@@ -84,12 +84,35 @@ static hr_checked64 scan_inputs(const hr_mixer_scan *m)
   return hr_plus(channels, keys);
 }
 
+/* Kernels write the state of each chunk and read it for the chunk's outputs. Those of Mamba-2 write it in fp32, read
+ * it to form the states before the chunks, write these in 16 bits and read them (mamba_ssm 2.3.2, ssd_combined.py);
+ * the others have it in 16 bits (flash-linear-attention 0.6.0, chunk_fwd_h). */
+static int64_t chunk_bytes_of_element(hr_recurrence recurrence)
+{
+  switch (recurrence) {
+  case HR_RECURRENCE_SSD: return 12;
+  case HR_RECURRENCE_GATED_DELTA:
+  case HR_RECURRENCE_LIGHTNING: return 4;
+  case HR_RECURRENCE_SELECTIVE:
+  case HR_RECURRENCE_RG_LRU:
+  case HR_RECURRENCE_CONVOLUTION:
+  case HR_RECURRENCE_NONE: break;
+  }
+  return 0;
+}
+
+int64_t hr_scan_chunks(const hr_mixer_scan *m, int64_t length, bool updates)
+{
+  return updates || m->chunk == 0 ? 0 : hr_ceil_div(length, m->chunk);
+}
+
 hr_scan_counts hr_count_scan(const hr_mixer_scan *m, int64_t length, bool updates)
 {
   return (hr_scan_counts){.flops = scan_flops(m, length, updates),
                           .inputs = scan_inputs(m),
                           .outputs = hr_scan_channels(m),
-                          .state_bytes = hr_scan_state_bytes(m)};
+                          .state_bytes = hr_scan_state_bytes(m),
+                          .chunk_bytes = hr_times(hr_scan_state(m), chunk_bytes_of_element(m->recurrence))};
 }
 
 /* A mixer that is a convolution is multiplied by a gate before and behind it. */
