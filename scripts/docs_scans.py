@@ -5,7 +5,8 @@ import json
 from unittest import mock
 
 import fit_scans
-from docs_rows import table
+from docs_command import rows_of
+from docs_rows import RESULTS, table
 
 _NAMES = {"selective": "Mamba-1", "ssd": "Mamba-2", "delta": "gated delta nets", "lightning": "lightning attention",
          "rg_lru": "RG-LRU", "convolution": "convolution"}
@@ -29,7 +30,15 @@ def _percent(errors):
     return f"{100 * fit_scans.mean_of(errors):.1f}, {100 * max(errors):.1f}%"
 
 
-def scan_errors_table(device="h200"):
+def _validated(device):
+    return rows_of(f"validate --from {RESULTS}/{fit_scans.FILES[device]}/scans.csv --device {device}")
+
+
+def scan_cost(device, name):
+    return _hardware_of(device)[f"scan_{name}"]
+
+
+def scan_errors_table(device):
     lines = []
     for (kind, phase), members in fit_scans.groups_of(device).items():
         if len(members) < fit_scans.LEAST_ROWS:
@@ -41,4 +50,19 @@ def scan_errors_table(device="h200"):
         cells.append(_percent(_errors_of(device, kind, phase, chain=False)) if chained else "")
         cells.append(_percent(_errors_of(device, kind, phase, False, False)) if chunked else "")
         lines.append([_NAMES[kind], phase, str(len(members)), *cells])
-    return table(["scan", "phase", "rows", "left out", "without states of chunks", "without the chain", "without both"], lines)
+    forms = ["left out", "without states of chunks", "without the chain", "without both"]
+    return table(["scan", "phase", "rows", *forms], lines)
+
+
+def scan_times(device, **sizes):
+    """Measured over predicted times of the rows with these sizes, ascending."""
+    found = _validated(device)
+    wanted = {name: str(value) for name, value in sizes.items()}
+    return sorted(1 / float(row["ratio"]) for row in found if wanted.items() <= row.items())
+
+
+def scan_errors_below(device, limit_ns):
+    """The mean error of the shorter rows."""
+    found = _validated(device)
+    ratios = [float(row["ratio"]) for row in found if float(row["predicted_ns"]) < limit_ns]
+    return fit_scans.mean_of([max(ratio, 1 / ratio) - 1 for ratio in ratios])

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fits the costs of scans (scan_* of device files) to data/results/DEVICE/scans.csv (bench/scans_torch.py).
 
-    scripts/fit_scans.py [--device h200] [--write]
+    scripts/fit_scans.py [--write]
 
-A time is launch + bytes at a share of the bandwidth + FLOPs at a share of the library's rate, and where the tokens of a
-sequence times a chain take longer than a quarter of these, the difference. Bytes, with the states of chunks, and FLOPs
-are counted as src/analysis/model/scan_counts.c does. In decode a time is launch + bytes. The squares of relative errors
-are minimized. Prints the figures and the error of each row when it is left out; --write puts the figures into the device
-file. A GPU without costs takes the H200's, which src/analysis/predict/scan.c repeats.
+A time is launch + bytes at a share of the bandwidth + FLOPs at a share of the library's rate, and where the tokens of
+a sequence times a chain take longer than a quarter of these, the difference. Bytes, with the states of chunks, and
+FLOPs are counted as src/analysis/model/scan_counts.c does. In decode a time is launch + bytes. The squares of
+relative errors are minimized. Prints the figures and the error of each row when it is left out; --write puts the
+figures into the device files, those of a kind and phase that one device lacks from the other. A GPU without costs
+takes the H200's, which src/analysis/predict/scan.c repeats.
 """
 import argparse
 import csv
@@ -24,16 +25,25 @@ NAMES = {"selective": "scan_mamba", "ssd": "scan_mamba2", "delta": "scan_gated_d
          "rg_lru": "scan_rg_lru", "convolution": "scan_convolution"}
 CHUNK_STATE_BYTES = {"ssd": 12, "delta": 4, "lightning": 4}  # moved for each element of a chunk's state
 CHAIN_SHARE = 0.25  # of the work, that runs along the sequence
-CHAINED = ("delta", "lightning")
+CHAINED = ("delta", "lightning", "rg_lru")
 STEPS = 12  # of the search for the other figures of a chain
 CHAINS_NS = range(61)
+COMPUTED = ("selective",)  # whose time is that of exponentials and additions, whatever the bandwidth
+BLOCKS = (128, 256, 512, 1024, 2048)  # tokens (mamba_ssm 2.3.2, selective_scan_fwd_cuda())
 LEAST_ROWS = 4  # for leaving one out
 TOKEN_BY_TOKEN = ("selective", "rg_lru", "convolution")  # FLOPs are in proportion to the bytes
 
 
 def rows(device):
     with open(ROOT / f"data/results/{FILES[device]}/scans.csv", encoding="utf-8") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+        found = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [row for row in found if row["kind"] != "selective" or row["phase"] == "decode" or is_whole(row)]
+
+
+def is_whole(row):
+    """Mamba-1's kernel loads a sequence that is not a multiple of its block's tokens element by element."""
+    length = int(row["seq"])
+    return length % next(block for block in BLOCKS if length <= block or block == BLOCKS[-1]) == 0
 
 
 def groups_of(device):
@@ -99,13 +109,15 @@ def fit_chain(members, hardware, chain):
     figures = None
     for _ in range(STEPS if chain else 1):
         waits = [wait(row, figures, hardware) if figures else 0 for row in members]
-        if members[0]["kind"] in TOKEN_BY_TOKEN or members[0]["phase"] == "decode":
+        kind, decode = members[0]["kind"], members[0]["phase"] == "decode"
+        if decode or (kind in TOKEN_BY_TOKEN and kind not in COMPUTED):
             launch, factor = least_squares([[1, m] for m in moved], waits, times)
             figures = launch, 1 / factor, 0, chain
             continue
-        launch, factor, busy = least_squares([[1, m, u] for m, u in zip(moved, useful)], waits, times)
-        figures = launch, 1 / factor, 1 / busy, chain
-        if not 0 < 1 / factor <= MOST_SHARE:
+        if kind not in COMPUTED:
+            launch, factor, busy = least_squares([[1, m, u] for m, u in zip(moved, useful)], waits, times)
+            figures = launch, 1 / factor, 1 / busy, chain
+        if kind in COMPUTED or not 0 < 1 / factor <= MOST_SHARE or busy <= 0:
             fixed = [w + m / MOST_SHARE for w, m in zip(waits, moved)]
             launch, busy = least_squares([[1, u] for u in useful], fixed, times)
             figures = launch, MOST_SHARE, 1 / busy, chain
@@ -116,7 +128,8 @@ def fit(members, hardware):
     """The best chain of those that are tried."""
     chains = CHAINS_NS if members[0]["phase"] == "prefill" and members[0]["kind"] in CHAINED else [0]
     found = [fit_chain(members, hardware, chain) for chain in chains]
-    return min([figures for figures in found if min(figures[:3]) >= 0] or found, key=lambda figures: squares(members, figures, hardware))
+    found = [figures for figures in found if min(figures[:3]) >= 0] or found
+    return min(found, key=lambda figures: squares(members, figures, hardware))
 
 
 def squares(members, figures, hardware):
@@ -168,33 +181,41 @@ def rounded(value):
     return float(f"{value:.3g}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="h200", choices=FILES)
-    parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
-    path = ROOT / f"data/hardware/{arguments.device}.json"
-    text = path.read_text(encoding="utf-8")
-    hardware = json.loads(text)
-    costs = {}
-    for (kind, phase), members in groups_of(arguments.device).items():
-        launch, share, matrix, chain = fit(members, hardware)
+def costs_of(device, hardware):
+    """For each kind and phase the members of a device file, and a line about the fit."""
+    costs, lines = {}, []
+    for (kind, phase), members in groups_of(device).items():
+        figures = fit(members, hardware)
         errors = left_out(members, hardware) if len(members) >= LEAST_ROWS else []
         held = f"left out: mean {100 * mean_of(errors):.1f}%, most {100 * max(errors):.1f}%" if errors else ""
-        print(f"{kind} {phase}: {len(members)} rows, launch {launch:.0f} ns, {share:.3f} of the bandwidth, "
-              f"{matrix:.3f} of the rate, {chain:.1f} ns a token; {held}")
+        launch, share, matrix, chain = figures
+        lines.append(f"{kind} {phase}: {len(members)} rows, launch {launch:.0f} ns, {share:.3f} of the bandwidth, "
+                     f"{matrix:.3f} of the rate, {chain:.1f} ns a token; {held}")
         names = ("launch_ns", "bandwidth_share", "matrix_share", "token_ns")
         names = ("update_ns", "update_share") if phase == "decode" else names
-        cost = costs.setdefault(NAMES[kind], {})
-        cost.update((name, rounded(value)) for name, value in zip(names, (launch, share, matrix, chain)) if value)
-    for cost in costs.values():  # a step of a convolution is like its sequence where only that was measured
-        if "matrix_share" not in cost and "update_ns" not in cost:
-            cost.update(update_ns=cost["launch_ns"], update_share=cost["bandwidth_share"])
-    if arguments.write:
-        source = f"fitted by scripts/fit_scans.py to data/results/{FILES[arguments.device]}/scans.csv"
-        for name, cost in costs.items():
-            text = put(text, name, cost, source)
-        path.write_text(text, encoding="utf-8")
+        costs[kind, phase] = {name: rounded(value) for name, value in zip(names, figures) if value}
+    return costs, lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    texts = {name: (ROOT / f"data/hardware/{name}.json").read_text(encoding="utf-8") for name in FILES}
+    found = {}
+    for device, text in texts.items():
+        found[device], lines = costs_of(device, json.loads(text))
+        print(f"{device}:", *lines, sep="\n  ")
+    for device, text in texts.items() if arguments.write else ():
+        for kind, name in NAMES.items():
+            cost, sources = {}, []
+            for phase in ("prefill", "decode"):
+                source = next(name_ for name_ in (device, *FILES) if (kind, phase) in found[name_])
+                cost.update(found[source][kind, phase])
+                sources.append(f"data/results/{FILES[source]}/scans.csv")
+            source = f"{sources[0]}, decode to {sources[1]}" if sources[0] != sources[1] else sources[0]
+            text = put(text, name, cost, f"fitted by scripts/fit_scans.py to {source}")
+        (ROOT / f"data/hardware/{device}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

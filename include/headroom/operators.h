@@ -146,9 +146,10 @@ typedef struct hr_operator {
   hr_framework framework; /* whose kernels compute it */
   int64_t kernels;        /* that the framework launches for it; 0 counts as 1 */
   int64_t moved_bytes;    /* HR_KIND_MEMORY and _SCAN: what these kernels move; 0: `bytes` */
-  int64_t summed_rows;    /* HR_KIND_MEMORY: over which a kernel sums the gradients of a norm's weights or a bias; else 0 */
-  int64_t sequence;       /* HR_KIND_SCAN: tokens of a sequence; else 0 */
-  int64_t cached_bytes;   /* HR_KIND_ATTENTION: K and V that prefill also copies into the KV cache; else 0 */
+  int64_t
+      summed_rows;  /* HR_KIND_MEMORY: over which a kernel sums the gradients of a norm's weights or a bias; else 0 */
+  int64_t sequence; /* HR_KIND_SCAN: tokens of a sequence; else 0 */
+  int64_t cached_bytes; /* HR_KIND_ATTENTION: K and V that prefill also copies into the KV cache; else 0 */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 768
