@@ -302,7 +302,8 @@ typedef struct hr_hardware {
   double split_ns;          /* of a GEMM that splits k: the second kernel, or waiting for the other splits */
   int64_t narrow_k_bytes;   /* step along k of kernels for operands aligned to less than 16 bytes; 0: tile_k_bytes */
   int64_t split_k_bytes;    /* least bytes of k that a split gets; 0: 2048 */
-  int64_t narrow_split_bytes; /* the same of operands aligned to less than 16 bytes; 0: split_k_bytes */
+  int64_t split_products;   /* m × n × k up to which the library does not split k; 0: it splits any */
+  int64_t narrow_split_bytes; /* split_k_bytes of operands aligned to less than 16 bytes; 0: the same */
   double burst;               /* the clock of HR_CLOCK_BURST over the settled one, in large GEMMs; 0: 1 */
   double narrow_store; /* misaligned batched GEMMs: the exposed store takes so many times as long; 0: it slows down as
                           the rest of a tile */

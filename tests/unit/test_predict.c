@@ -181,6 +181,19 @@ static void few_tiles_of_a_long_gemm_are_split_along_k(void **state)
   assert_int_equal(predict(&hardware, 128, 256, 54 * 1024, 1).splits, 1);
 }
 
+static void k_stays_whole_up_to_the_products_of_the_device_file(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.split_products = 2 * 64 * 16384;
+  hr_prediction whole = predict(&hardware, 2, 64, 16384, 1);
+  assert_int_equal(whole.splits, 1);
+  assert_true(predict(&hardware, 3, 64, 16384, 1).splits > 1);
+  hardware.split_products--;
+  hr_prediction split = predict(&hardware, 2, 64, 16384, 1);
+  assert_true(split.splits > 1 && split.time_ns < whole.time_ns);
+}
+
 static void a_gemm_of_few_rows_is_bound_by_reading_its_weights(void **state)
 {
   (void)state;
@@ -495,6 +508,7 @@ int main(void)
       cmocka_unit_test(misaligned_operands_cost_the_same_with_every_tile),
       cmocka_unit_test(strides_set_the_alignment_if_they_are_worse_than_the_sizes),
       cmocka_unit_test(few_tiles_of_a_long_gemm_are_split_along_k),
+      cmocka_unit_test(k_stays_whole_up_to_the_products_of_the_device_file),
       cmocka_unit_test(a_gemm_of_few_rows_is_bound_by_reading_its_weights),
       cmocka_unit_test(a_tiny_gemm_is_bound_by_its_launch),
       cmocka_unit_test(a_format_without_a_rate_is_unsupported),

@@ -116,15 +116,11 @@ static void put_numbers(json_t *json, const hr_hardware *h)
   const struct {
     const char *name;
     int64_t value;
-  } counts[] = {{"multiprocessors", h->multiprocessors},
-                {"blocks_per_multiprocessor", h->blocks_per_multiprocessor},
-                {"memory_bytes", h->memory_bytes},
-                {"l2_bytes", h->l2_bytes},
-                {"shared_bytes", h->shared_bytes},
-                {"tile_k_bytes", h->tile_k_bytes},
-                {"narrow_k_bytes", h->narrow_k_bytes},
-                {"split_k_bytes", h->split_k_bytes},
-                {"narrow_split_bytes", h->narrow_split_bytes},
+  } counts[] = {{"multiprocessors", h->multiprocessors}, {"blocks_per_multiprocessor", h->blocks_per_multiprocessor},
+                {"memory_bytes", h->memory_bytes},       {"l2_bytes", h->l2_bytes},
+                {"shared_bytes", h->shared_bytes},       {"tile_k_bytes", h->tile_k_bytes},
+                {"narrow_k_bytes", h->narrow_k_bytes},   {"split_k_bytes", h->split_k_bytes},
+                {"split_products", h->split_products},   {"narrow_split_bytes", h->narrow_split_bytes},
                 {"odd_split_bytes", h->odd_split_bytes}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     put_count(json, counts[i].name, counts[i].value);

@@ -67,6 +67,7 @@ static hr_status read_counts(const hr_json_reader *reader, hr_hardware *hardware
       {"shared_bytes", 0, 0, &hardware->shared_bytes},
       {"tile_k_bytes", 0, 0, &hardware->tile_k_bytes},
       {"split_k_bytes", 0, 0, &hardware->split_k_bytes},
+      {"split_products", 0, 0, &hardware->split_products},
       {"narrow_k_bytes", 0, 0, &hardware->narrow_k_bytes},
       {"narrow_split_bytes", 0, 0, &hardware->narrow_split_bytes},
       {"odd_split_bytes", 0, 0, &hardware->odd_split_bytes},

@@ -173,12 +173,19 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double most_ns, hr_til
   return true;
 }
 
+/* Some libraries leave k of the smallest GEMMs whole, however long it is. */
+static bool stays_whole(const hr_tiling_problem *problem)
+{
+  const hr_gemm *gemm = problem->gemm;
+  return (double)gemm->m * (double)gemm->n * (double)gemm->k <= (double)problem->hardware->split_products;
+}
+
 /* A GPU with at least twice as many slots as tiles may split k among them; some kernels fill several waves so. */
 static int64_t most_splits(const hr_tiling_problem *problem, const hr_tiling *way)
 {
   const hr_hardware *hardware = problem->hardware;
   int64_t units = problem->slots * problem->split_waves * hr_max64(1, way->blocks), tiles = way->tiles;
-  if (tiles * 2 > units || hardware->kind != HR_HARDWARE_GPU)
+  if (tiles * 2 > units || hardware->kind != HR_HARDWARE_GPU || stays_whole(problem))
     return 1;
   int64_t bytes = problem->split_k_bytes > 0 ? problem->split_k_bytes : SPLIT_BYTES_LEAST;
   int64_t least = hr_max64(1, bytes / problem->element_bytes);
