@@ -2,6 +2,7 @@
 """Tables of docs/advice-validated.md and of steps in docs/prediction.md, for the expressions in them (docs_numbers.py): what
 `headroom advise` predicts beside the rows of bench/steps_torch.py."""
 import json
+import math
 import statistics
 
 from docs_command import document, rows_of, unpadded
@@ -219,6 +220,14 @@ def random_table(file=RANDOM, device="h200"):
         lines.append(random_line(f"{name}, 30 µs and more", [row for row in of_kind if float(row["measured_ns"]) >= 30e3]))
     return table(["kind", "points", "median error", "mean", "90% within", "bias", "in the interval", "rank correlation",
                   "target: median, 90% within"], lines)
+
+
+def fp32_error(kind):
+    """Mean error in percent of an H100's random fp32 GEMMs, plain or batched, of 300 µs and more."""
+    found = rows_of(f"validate --from {RESULTS / 'h100/random-seed-21-fp32.csv'} --device h100-sxm")
+    logs = [abs(math.log(float(row["ratio"]))) for row in found
+            if row["kind"].startswith(kind) and float(row["measured_ns"]) >= 300e3]
+    return 100 * (math.exp(sum(logs) / len(logs)) - 1)
 
 
 # ---- gains of Headroom's own kernels ----
