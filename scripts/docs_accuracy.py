@@ -2,6 +2,7 @@
 """The table of each device in docs/prediction.md (docs_numbers.py): the errors of its predictions on rows that no figure was fitted to."""
 import csv
 import functools
+import re
 import tempfile
 import zlib
 
@@ -21,7 +22,7 @@ PUBLISHED = (
     ("gemms_fp8.csv", "", lambda row: row["part"] == "held_out", "published, held out"),
 )
 # The first file that has a kind.
-RANDOM = {"h200": ("h200/random-seed-15.csv", "h200/random-seed-17.csv"), "h100-sxm": ("h100/random-seed-12.csv",)}
+RANDOM = {"h200": ("h200/random-seed-15.csv", "h200/random-seed-17.csv"), "h100-sxm": ("h100/random-seed-19.csv", "h100/random-seed-21-attention.csv")}
 SHORT_NS = 30e3
 
 
@@ -75,6 +76,6 @@ def device_table(device):
     seen = set()
     for file in RANDOM.get(device, ()):
         found = [row for row in rows_of(f"validate --from {RESULTS / file} --device {device}") if row["kind"] not in seen]
-        lines += lines_of(found, f"own, random ({file.rsplit('-', 1)[1][:-4]})")
+        lines += lines_of(found, f"own, random ({re.search(r'seed-([0-9]+)', file)[1]})")
         seen.update(row["kind"] for row in found)
     return table(["kind", "rows", "median error", "mean", "90% within", "bias", "in the interval", "source"], lines)
