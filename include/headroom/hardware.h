@@ -316,9 +316,11 @@ typedef struct hr_hardware {
   double narrow_latency_ns[HR_TILES_MAX], odd_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_narrow_cost.latency_ns */
   int64_t odd_split_bytes; /* as narrow_split_bytes, of alignments of less than 4 bytes; 0: narrow_split_bytes */
   hr_wide_cost wide;       /* kernels for aligned GEMMs of 16 bits; launch_ns 0: as other formats */
-  bool vector_formats[HR_DTYPE_COUNT]; /* formats that the matrix units do not compute: alignment costs nothing */
+  bool vector_formats[HR_DTYPE_COUNT]; /* kernels load single elements: alignment costs nothing */
   size_t vector_tile_count;            /* 0: as tiles */
   hr_tile vector_tiles[HR_TILES_MAX];  /* of the vector formats */
+  int64_t vector_batched_tiles;        /* of them, the first so many are those of batched GEMMs; 0: all */
+  int64_t long_row_bytes; /* rows along k that lie further apart load slower; 0: at any distance the same */
 
   /* Kernels of frameworks; without them latent attention is predicted as other attention, a grouped GEMM as a batched
    * one, and rounding to 8 bits is left out. */

@@ -194,6 +194,31 @@ static void k_stays_whole_up_to_the_products_of_the_device_file(void **state)
   assert_true(split.splits > 1 && split.time_ns < whole.time_ns);
 }
 
+static void batched_gemms_of_vector_formats_take_the_first_tiles(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.vector_formats[HR_BF16] = true;
+  hardware.vector_tiles[0] = (hr_tile){.m = 128, .n = 128, .share = 1};
+  hardware.vector_tiles[1] = (hr_tile){.m = 64, .n = 64, .share = 1};
+  hardware.vector_tile_count = 2;
+  assert_int_equal(predict(&hardware, 4096, 64, 4096, 8).tile_n, 64);
+  hardware.vector_batched_tiles = 1;
+  assert_int_equal(predict(&hardware, 4096, 64, 4096, 8).tile_n, 128);
+  assert_int_equal(predict(&hardware, 4096, 64, 4096, 1).tile_n, 64);
+}
+
+static void rows_along_k_that_lie_far_apart_load_slower(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  double near = predict(&hardware, 4096, 4096, 32768, 1).time_ns,
+         far = predict(&hardware, 4096, 4096, 131072, 1).time_ns;
+  hardware.long_row_bytes = 65536; /* 32768 elements */
+  assert_near(predict(&hardware, 4096, 4096, 32768, 1).time_ns, near);
+  assert_true(predict(&hardware, 4096, 4096, 131072, 1).time_ns > 1.9 * far);
+}
+
 static void a_gemm_of_few_rows_is_bound_by_reading_its_weights(void **state)
 {
   (void)state;
@@ -509,6 +534,8 @@ int main(void)
       cmocka_unit_test(strides_set_the_alignment_if_they_are_worse_than_the_sizes),
       cmocka_unit_test(few_tiles_of_a_long_gemm_are_split_along_k),
       cmocka_unit_test(k_stays_whole_up_to_the_products_of_the_device_file),
+      cmocka_unit_test(batched_gemms_of_vector_formats_take_the_first_tiles),
+      cmocka_unit_test(rows_along_k_that_lie_far_apart_load_slower),
       cmocka_unit_test(a_gemm_of_few_rows_is_bound_by_reading_its_weights),
       cmocka_unit_test(a_tiny_gemm_is_bound_by_its_launch),
       cmocka_unit_test(a_format_without_a_rate_is_unsupported),

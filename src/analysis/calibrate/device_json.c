@@ -121,7 +121,8 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                 {"shared_bytes", h->shared_bytes},       {"tile_k_bytes", h->tile_k_bytes},
                 {"narrow_k_bytes", h->narrow_k_bytes},   {"split_k_bytes", h->split_k_bytes},
                 {"split_products", h->split_products},   {"narrow_split_bytes", h->narrow_split_bytes},
-                {"odd_split_bytes", h->odd_split_bytes}};
+                {"odd_split_bytes", h->odd_split_bytes}, {"vector_batched_tiles", h->vector_batched_tiles},
+                {"long_row_bytes", h->long_row_bytes}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     put_count(json, counts[i].name, counts[i].value);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

@@ -68,6 +68,8 @@ static hr_status read_counts(const hr_json_reader *reader, hr_hardware *hardware
       {"tile_k_bytes", 0, 0, &hardware->tile_k_bytes},
       {"split_k_bytes", 0, 0, &hardware->split_k_bytes},
       {"split_products", 0, 0, &hardware->split_products},
+      {"vector_batched_tiles", 0, 0, &hardware->vector_batched_tiles},
+      {"long_row_bytes", 0, 0, &hardware->long_row_bytes},
       {"narrow_k_bytes", 0, 0, &hardware->narrow_k_bytes},
       {"narrow_split_bytes", 0, 0, &hardware->narrow_split_bytes},
       {"odd_split_bytes", 0, 0, &hardware->odd_split_bytes},

@@ -300,6 +300,8 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"odd_split_bytes", (double)hardware->odd_split_bytes, 0, 1e9},
       {"split_k_bytes", (double)hardware->split_k_bytes, 0, 1e9},
       {"split_products", (double)hardware->split_products, 0, 1e15},
+      {"vector_batched_tiles", (double)hardware->vector_batched_tiles, 0, HR_TILES_MAX},
+      {"long_row_bytes", (double)hardware->long_row_bytes, 0, 1e15},
       {"clock (condition)", (double)hardware->clock, HR_CLOCK_SETTLED, HR_CLOCK_BURST},
       {"cache (condition)", (double)hardware->cache, HR_CACHE_COLD, HR_CACHE_WARM},
       {"launch_ns", hardware->launch_ns, 0, 1e9},

@@ -291,12 +291,29 @@ static double fill_ns(const hr_tiling_problem *problem)
   return most_ns * (1 - exp(-(problem->loaded_bytes + stored) / cache));
 }
 
-static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, double rate, hr_prediction *p)
+/* Each row of a tile lies in memory of its own, which takes an address of its own. */
+static double row_slowdown(const hr_hardware *hardware, const hr_gemm *gemm, int64_t element_bytes)
+{
+  int64_t a = gemm->transpose_a ? 0 : hr_gemm_a(gemm).leading_dimension;
+  int64_t b = gemm->transpose_b ? hr_gemm_b(gemm).leading_dimension : 0;
+  double apart = (double)hr_max64(a, b) * (double)element_bytes, most = (double)hardware->long_row_bytes;
+  return most > 0 && apart > most ? sqrt(apart / most) : 1;
+}
+
+/* cuBLAS has one tile for batched GEMMs of fp32 on an Ampere, whatever their size. */
+static size_t vector_tiles_of(const hr_hardware *hardware, bool batched)
+{
+  size_t count = hardware->vector_tile_count, few = (size_t)hardware->vector_batched_tiles;
+  return batched && few > 0 && few < count ? few : count;
+}
+
+static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double rate,
+                                      hr_prediction *p)
 {
   bool vector = hardware->vector_formats[gemm->dtype] && hardware->vector_tile_count > 0;
   hr_tiling_problem problem = {.hardware = hardware, .gemm = gemm};
   problem.shapes = vector ? hardware->vector_tiles : hardware->tiles;
-  problem.shape_count = vector ? hardware->vector_tile_count : hardware->tile_count;
+  problem.shape_count = vector ? vector_tiles_of(hardware, batched) : hardware->tile_count;
   problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_LEAST);
@@ -311,6 +328,7 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   problem.store_share = store_share(hardware, gemm, problem.result_bytes);
   problem.split_ns = hardware->split_ns;
   problem.split_waves = 1;
+  problem.row_slowdown = row_slowdown(hardware, gemm, problem.element_bytes);
   problem.step_ns = hardware->vector_formats[gemm->dtype] ? 0 : hardware->product_step_ns;
   return problem;
 }
@@ -327,7 +345,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   p.matrix_ns = flops / rate * 1e9;
   double edge_exponent;
   double share = set_alignments(hardware, gemm, batched, &p, &edge_exponent);
-  hr_tiling_problem problem = make_problem(hardware, gemm, rate, &p);
+  hr_tiling_problem problem = make_problem(hardware, gemm, batched, rate, &p);
   problem.alignment_share = share;
   problem.edge_exponent = edge_exponent;
   if (batched && p.alignment < VECTOR_BYTES)
