@@ -51,6 +51,8 @@ FITTED = {
     "h200": [(name,) for name in COSTS] + [("narrow_tiles",), ("odd_tiles",)],
     "v100-sxm2-32gb": [("library_share", "fp16"), ("library_share", "fp32"), ("load_share",), ("store_share",), ("store_exposed",),
                        ("product_launch_ns",), ("cache_bytes_per_s",), ("reach",), ("split_ns",), ("split_k_bytes",), ("tiles",)],
+    # NeuSight's rows, which are fp32 alone.
+    **{name: [("library_share", "fp32")] for name in ("a100-pcie-40gb", "l4", "v100-pcie-32gb", "mi210", "mi250")},
     "mi300x": [("library_share", "bf16"), ("product_launch_ns",), ("split_ns",), ("split_k_bytes",), ("cache_bytes_per_s",)],
 }
 
@@ -58,7 +60,8 @@ FITTED = {
 # taken over only where the power limit is the same.
 SAME_POWER = {"a100-sxm4-40gb": "a100-sxm4-80gb", "v100-sxm2-16gb": "v100-sxm2-32gb", "v100-summit": "v100-sxm2-32gb",
               "v100-expanse": "v100-sxm2-32gb"}
-SAME = {**SAME_POWER, "a100-pcie-40gb": "a100-sxm4-80gb", "a100-pcie-80gb": "a100-sxm4-80gb", "gh200": "h200", "h100-pcie": "h100-sxm",
+SAME = {**SAME_POWER, "a100-pcie-40gb": "a100-sxm4-80gb", "a100-pcie-80gb": "a100-sxm4-80gb", "v100-pcie-32gb": "v100-sxm2-32gb",
+        "gh200": "h200", "h100-pcie": "h100-sxm",
         "l4": "l40s", "rtx-4090": "l40s"}
 POWER = ("library_share", "boost", "burst")
 
@@ -395,7 +398,7 @@ def main():
     options = parser.parse_args()
     program = options.program or find_program()
     print("| device | GEMMs | part | rows | mean error | bias | median | 90% within | in the band |\n|---|---|---|---|---|---|---|---|---|")
-    for name in options.devices or list(FITTED) + (["a100-pcie-40gb"] if options.errors else []):
+    for name in options.devices or list(FITTED) + (["a100-pcie-80gb"] if options.errors else []):
         rows = rows_of_kernels(options.csv, name, options.kernels) if options.kernels else rows_of(options.csv, name, not options.errors)
         if not rows or (name not in FITTED and not options.errors):
             sys.exit(f"fit_gemms.py: {options.csv} has no rows of {name} to fit to")

@@ -227,7 +227,12 @@ static const gemm_group gemm_groups[] = {
     {"b200", "bf16", true, 0.15},
     {"v100-sxm2-32gb", "fp16", false, 0.15},
     {"v100-sxm2-32gb", "fp32", false, 0.085},
-    {"a100-pcie-40gb", "fp32", false, 0.09},
+    {"a100-pcie-40gb", "fp32", false, 0.095},
+    {"a100-pcie-80gb", "fp32", false, 0.09},
+    {"h100-sxm", "fp32", false, 0.13},
+    {"l4", "fp32", false, 0.12},
+    {"v100-pcie-32gb", "fp32", false, 0.088},
+    {"mi210", "fp32", false, 0.22},
     {"mi300x", "bf16", false, 0.11},
 };
 
