@@ -4,6 +4,7 @@
 
     scripts/fit_gemms.py [--program FILE] [--csv FILE] [--write] [DEVICE …]     fit, and print errors; --write: into data/hardware
     scripts/fit_gemms.py --kernels wide|narrow [--write] h200 h100-sxm          fit the cost of aligned or misaligned kernels alone
+    scripts/fit_gemms.py --kernels fp32 [--write] h100-sxm                      the same of kernels without matrix units
     scripts/fit_gemms.py --errors [DEVICE …]                                    errors of the device files as they are
     scripts/fit_gemms.py --terms [DEVICE …]                                     held-out errors of fits without one term
 
@@ -34,9 +35,9 @@ BOUNDS = {
     "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "burst": (1, 1.4), "tiles": (0.05, 1), "vector_tiles": (0.05, 1),
     "gemm_share": (0.01, 1), "bmm_share": (0.01, 1), "result_share": (0.01, 1),
     "wide": (1e-3, 1e4), "narrow": (1e-3, 1e4), "odd": (1e-3, 1e4), "narrow_tiles": (5e-3, 1), "odd_tiles": (5e-3, 1), "idle_share": (1e-2, 1),
-    "latency_ns": (1e-3, 1e4),
+    "latency_ns": (1e-3, 1e4), "vector": (1e-3, 2e4),
 }
-COSTS = ("wide", "narrow", "odd")  # objects of figures: all are fitted
+COSTS = ("wide", "narrow", "odd", "vector")  # objects of figures: all are fitted
 START = {"product_busy_ns": 200, "product_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "burst": 1.08}
 NEW = ["product_busy_ns", "product_step_ns", "cache_bytes_per_s", "reach", "split_ns", "split_k_bytes", "burst"]
 OLD = ["load_share", "store_share", "store_exposed", "product_launch_ns", "boost"]
@@ -128,11 +129,16 @@ def rows_of(path, device, fitting=False):
     return published_rows(path, device) + own_rows() + (random_rows(device) if fitting else [])
 
 
-KERNELS = {"wide": [("wide",)], "narrow": [("narrow",), ("odd",), ("narrow_tiles",), ("odd_tiles",)]}
+KERNELS = {"wide": [("wide",)], "narrow": [("narrow",), ("odd",), ("narrow_tiles",), ("odd_tiles",)],
+           "fp32": [("vector",), ("vector_tiles",)]}
+VECTOR = {"h100-sxm": ("h100/random-seed-21-fp32", "h100/random-seed-21-fp32-held")}
 
 
 def rows_of_kernels(path, device, kernels):
-    """Rows of the kernels for aligned or for misaligned GEMMs of 16 bits."""
+    """Rows of the kernels for aligned or for misaligned GEMMs of 16 bits, or of fp32."""
+    if kernels == "fp32":
+        return [a_row(row, row["measured_ns"], part_of(row["n"], row["k"]), 0, 0, "random")
+                for name in VECTOR[device] for row in read_csv(ROOT / f"data/results/{name}.csv")]
     rows = rows_of(path, device, True) if device == "h200" else published_rows(path, device) + random_rows(device)
     return [row for row in rows if (alignment_of(row) >= 16) == (kernels == "wide") and row["dtype"] == "bf16"
             and (row["source"] != "public" or row["time_ns"] >= SMALL_NS)]

@@ -127,6 +127,7 @@ typedef struct hr_narrow_cost {
   double split_ns;      /* of splitting k; 0: as hr_hardware.split_ns */
   double part_ns;       /* of each split of k */
   double fill_ns;       /* that memory takes more until a GEMM's bytes have filled the last-level cache */
+  double matrix_share;  /* vector formats: times the library's rate that the arithmetic of a tile reaches; 0: 1 */
 } hr_narrow_cost;
 
 /** Cost of a library's kernels for aligned GEMMs of 16 bits, which have many tiles, load them by TMA, and load each row
@@ -333,6 +334,12 @@ typedef struct hr_hardware {
   /* The same of recurrent mixers, by hr_recurrence. A GPU whose file has none of a recurrence takes an H200's, with a
    * wider band; a CPU takes the lower bound (hr_predict_scan()). */
   hr_scan_cost scan_mamba, scan_mamba2, scan_gated_delta, scan_lightning, scan_rg_lru, scan_convolution;
+
+  /* Kernels for the vector formats, in `vector_tiles`, whose shares are of the fastest one. launch_ns 0: as other
+   * formats. */
+  hr_narrow_cost vector;
+  int64_t vector_blocks[HR_TILES_MAX];    /* of each tile, that a multiprocessor runs at once; 0: 1 */
+  double vector_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_narrow_cost.latency_ns */
 
   /* What `headroom calibrate` fitted the figures to: "2026-01-31, 438 rows, 5.1% off"; "": nothing. */
   char calibrated[96];

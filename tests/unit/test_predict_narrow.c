@@ -185,6 +185,39 @@ static void an_odd_result_alone_has_aligned_loads_and_a_slow_store(void **state)
   assert_near(p.alignment_loss, 1 - (full_ns + stored_ns) / odd_ns);
 }
 
+/* A multiprocessor runs two fp32 blocks at once, which wait together; arithmetic and loads of a step overlap; a batched
+ * GEMM is not split along k. */
+static void vector_formats_have_kernels_of_their_own(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  hardware.library_share[HR_FP32] = 1;
+  hardware.vector_formats[HR_FP32] = true;
+  hardware.vector_tile_count = 1;
+  hardware.vector_tiles[0] = (hr_tile){128, 128, 0.5};
+  hardware.vector_blocks[0] = 2;
+  hardware.split_ns = 1;
+  hardware.vector = (hr_narrow_cost){
+      .launch_ns = 5000, .busy_ns = 1000, .wave_ns = 100, .latency_ns = 3000, .tile_ns = 10, .matrix_share = 2};
+  gemm.dtype = HR_FP32, gemm.m = 2560, gemm.n = 1280, gemm.k = 512;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  double product_ns = 2 * 128 * 128 * 8e-3, steps = 64;
+  assert_near(p.matrix_ns + p.tile_ns + p.wave_ns, 2 * (steps * product_ns + 10) + steps * 3000 + 100);
+  assert_near(p.launch_ns, 6000);
+  hardware.vector.row_ns = hardware.vector.column_ns = product_ns / 256; /* as long as the arithmetic */
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_near(p.alignment_ns, 2 * steps * product_ns * (pow(2, 0.25) - 1));
+  gemm.m = gemm.n = 128, gemm.k = 8192;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.splits > 1);
+  gemm.batch = 2;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.splits == 1);
+}
+
 /* Each tile may have a latency of its own, and a GEMM whose bytes fill the cache takes fill_ns more. */
 static void an_odd_tile_has_a_latency_of_its_own(void **state)
 {
@@ -352,6 +385,7 @@ int main(void)
       cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),
       cmocka_unit_test(stores_of_misaligned_batched_gemms_have_a_factor_of_their_own),
       cmocka_unit_test(odd_operands_have_kernels_of_their_own),
+      cmocka_unit_test(vector_formats_have_kernels_of_their_own),
       cmocka_unit_test(an_odd_tile_has_a_latency_of_its_own),
       cmocka_unit_test(an_odd_result_alone_has_aligned_loads_and_a_slow_store),
       cmocka_unit_test(tiles_of_wide_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),

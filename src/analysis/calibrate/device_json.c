@@ -158,7 +158,8 @@ json_t *hr_device_json(const hr_hardware *h)
   if (h->odd_tile_count > 0)
     json_object_set_new(json, "odd_tiles", tiles_of(h->odd_tiles, h->odd_blocks, h->odd_latency_ns, h->odd_tile_count));
   if (h->vector_tile_count > 0)
-    json_object_set_new(json, "vector_tiles", tiles_of(h->vector_tiles, NULL, NULL, h->vector_tile_count));
+    json_object_set_new(json, "vector_tiles",
+                        tiles_of(h->vector_tiles, h->vector_blocks, h->vector_latency_ns, h->vector_tile_count));
   json_object_set_new(json, "alignments", alignments_of(h));
   json_object_set_new(json, "attentions", attentions_of(h));
   hr_hardware_put_costs(h, json);

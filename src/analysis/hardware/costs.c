@@ -40,7 +40,7 @@ typedef struct cost_field {
   NS(object, launch_ns), NS(object, busy_ns), NS(object, wave_ns), NS(object, latency_ns), NS(object, tail_ns), \
       NS(object, tile_ns), NS(object, step_ns), NS(object, row_ns), NS(object, column_ns),                      \
       SHARE(object, aligned, 100), SHARE(object, store, 1000), SHARE(object, aligned_store, 1000),              \
-      NS(object, split_ns), NS(object, part_ns), NS(object, fill_ns)
+      NS(object, split_ns), NS(object, part_ns), NS(object, fill_ns), SHARE(object, matrix_share, 4)
 
 #define SCAN(object)                                                                                              \
   NS(object, launch_ns), SHARE(object, bandwidth_share, 1), SHARE(object, matrix_share, 4), NS(object, token_ns), \
@@ -80,6 +80,7 @@ static const cost_field fields[] = {
     NS(wide, part_ns),
     NARROW(narrow),
     NARROW(odd),
+    NARROW(vector),
     SCAN(scan_mamba),
     SCAN(scan_mamba2),
     SCAN(scan_gated_delta),

@@ -201,25 +201,29 @@ static hr_status read_tile(const hr_json_reader *row, hr_hardware *hardware, siz
   return read_one_tile(row, &hardware->tiles[index]);
 }
 
-static hr_status read_vector_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
-{
-  return read_one_tile(row, &hardware->vector_tiles[index]);
-}
-
 #define LATENCY_MOST_NS 1e6
 
-static hr_status read_narrow_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+/* A tile of which a multiprocessor may run several at once. */
+static hr_status read_block_tile(const hr_json_reader *row, hr_tile *tile, int64_t *blocks, double *latency_ns)
 {
-  HR_TRY(hr_json_integer_or(row, "blocks", 1, 64, 0, &hardware->narrow_blocks[index]));
-  HR_TRY(hr_json_number_or(row, "latency_ns", 0, LATENCY_MOST_NS, 0, &hardware->narrow_latency_ns[index]));
-  return read_one_tile(row, &hardware->narrow_tiles[index]);
+  HR_TRY(hr_json_integer_or(row, "blocks", 1, 64, 0, blocks));
+  HR_TRY(hr_json_number_or(row, "latency_ns", 0, LATENCY_MOST_NS, 0, latency_ns));
+  return read_one_tile(row, tile);
 }
 
-static hr_status read_odd_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+static hr_status read_vector_tile(const hr_json_reader *row, hr_hardware *hardware, size_t i)
 {
-  HR_TRY(hr_json_integer_or(row, "blocks", 1, 64, 0, &hardware->odd_blocks[index]));
-  HR_TRY(hr_json_number_or(row, "latency_ns", 0, LATENCY_MOST_NS, 0, &hardware->odd_latency_ns[index]));
-  return read_one_tile(row, &hardware->odd_tiles[index]);
+  return read_block_tile(row, &hardware->vector_tiles[i], &hardware->vector_blocks[i], &hardware->vector_latency_ns[i]);
+}
+
+static hr_status read_narrow_tile(const hr_json_reader *row, hr_hardware *hardware, size_t i)
+{
+  return read_block_tile(row, &hardware->narrow_tiles[i], &hardware->narrow_blocks[i], &hardware->narrow_latency_ns[i]);
+}
+
+static hr_status read_odd_tile(const hr_json_reader *row, hr_hardware *hardware, size_t i)
+{
+  return read_block_tile(row, &hardware->odd_tiles[i], &hardware->odd_blocks[i], &hardware->odd_latency_ns[i]);
 }
 
 /* A list of names of formats. */

@@ -338,6 +338,8 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_latencies(hardware->narrow_latency_ns, error));
   HR_TRY(check_latencies(hardware->odd_latency_ns, error));
   HR_TRY(check_tile_list(hardware->vector_tiles, hardware->vector_tile_count, 0, error));
+  HR_TRY(check_blocks(hardware->vector_blocks, error));
+  HR_TRY(check_latencies(hardware->vector_latency_ns, error));
   HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));
   HR_TRY(check_intervals(hardware, error));

@@ -45,6 +45,9 @@
  * GEMM is split. */
 #define WIDE_SPLIT_K 1280
 
+/* Least k of a split of kernels for vector formats. */
+#define VECTOR_SPLIT_K 128
+
 /* A cache line: no device gains from more alignment. */
 #define ALIGNMENT_MAX 128
 
@@ -233,6 +236,30 @@ static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_predi
   problem->split_waves = batched ? 0 : NARROW_SPLIT_WAVES;
 }
 
+/* Sets the kernels for vector formats, where the device's file has their cost. */
+static void set_vector_kernels(const hr_gemm *gemm, bool batched, hr_tiling_problem *problem)
+{
+  const hr_hardware *hardware = problem->hardware;
+  const hr_narrow_cost *kernels = &hardware->vector;
+  if (!hardware->vector_formats[gemm->dtype] || !(kernels->launch_ns > 0) || hardware->vector_tile_count == 0)
+    return;
+  problem->kernels = kernels;
+  problem->arithmetic = true;
+  problem->blocks = hardware->vector_blocks;
+  problem->latencies_ns = hardware->vector_latency_ns;
+  problem->least_area = 0;
+  if (kernels->split_ns > 0)
+    problem->split_ns = kernels->split_ns;
+  problem->part_ns = kernels->part_ns;
+  problem->split_k_bytes = VECTOR_SPLIT_K * problem->element_bytes;
+  int64_t a = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, problem->element_bytes);
+  int64_t b = operand_alignment(hr_gemm_b(gemm), false, problem->element_bytes);
+  problem->load_a = narrow_load(kernels, !gemm->transpose_a, a);
+  problem->load_b = narrow_load(kernels, gemm->transpose_b, b);
+  problem->narrow_store = narrow_store(kernels, operand_alignment(hr_gemm_c(gemm), false, problem->element_bytes));
+  problem->split_waves = batched ? 0 : NARROW_SPLIT_WAVES;
+}
+
 /* Times as long that a wide kernel's loads of an operand take. */
 static double wide_load(const hr_wide_cost *wide, int64_t alignment)
 {
@@ -327,7 +354,9 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
                                hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
   problem.store_share = store_share(hardware, gemm, problem.result_bytes);
   problem.split_ns = hardware->split_ns;
-  problem.split_waves = 1;
+  /* None of 10,000 batched tf32 GEMMs that cuBLASLt 13.1's heuristic was asked about on an H200 is split. */
+  bool whole = gemm->batch > 1 && gemm->dtype == HR_TF32 && hardware->wide.launch_ns > 0;
+  problem.split_waves = whole ? 0 : 1;
   problem.row_slowdown = row_slowdown(hardware, gemm, problem.element_bytes);
   problem.step_ns = hardware->vector_formats[gemm->dtype] ? 0 : hardware->product_step_ns;
   return problem;
@@ -351,6 +380,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   if (batched && p.alignment < VECTOR_BYTES)
     problem.narrow_store = hardware->narrow_store;
   set_narrow_kernels(gemm, batched, &p, &problem);
+  set_vector_kernels(gemm, batched, &problem);
   set_wide_kernels(gemm, &p, &problem);
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;

@@ -125,6 +125,27 @@ static void set_narrow_slot(const hr_tiling_problem *problem, double steps, hr_t
   way->slowdown = fmax((together * wave_ns / (double)way->waves + tile_ns) / way->slot_ns, 1);
 }
 
+/* Of kernels for vector formats: steps wait once for each wave of blocks, and those of a multiprocessor's blocks share
+ * its arithmetic and its loads, which overlap. */
+static void set_vector_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
+{
+  const hr_narrow_cost *kernels = problem->kernels;
+  const hr_gemm *gemm = problem->gemm;
+  double m = (double)way->tile.m, n = (double)way->tile.n;
+  double product_ns = 2.0 * m * n * (double)problem->depth_step * problem->slot_ns_per_flop / way->tile.share;
+  if (kernels->matrix_share > 0)
+    product_ns /= kernels->matrix_share;
+  double used_m = fmin(m, (double)gemm->m), used_n = fmin(n, (double)gemm->n);
+  double stored_ns = used_m * used_n * problem->slot_ns_per_stored;
+  double loads_ns = used_m * problem->load_a + used_n * problem->load_b;
+  double together = (double)hr_ceil_div(way->waves, hr_max64(1, way->blocks)) / (double)way->waves;
+  double wave_ns = together * (steps * way->latency_ns + kernels->wave_ns) + kernels->tile_ns;
+  double rest_ns = wave_ns + steps * kernels->step_ns;
+  way->slot_ns = steps * product_ns + rest_ns + stored_ns;
+  double loaded_ns = steps * hr_wide_step(product_ns, loads_ns) + rest_ns + stored_ns * problem->narrow_store;
+  way->slowdown = fmax(loaded_ns / way->slot_ns, 1);
+}
+
 /* A tile of a wide kernel. Tiles of a cluster load each row once. */
 static void set_wide_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
 {
@@ -155,18 +176,21 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double most_ns, hr_til
   way->refill_ns = 0;
   if (problem->wide)
     set_wide_slot(problem, steps, way);
+  else if (problem->arithmetic)
+    set_vector_slot(problem, steps, way);
   else if (problem->kernels)
     set_narrow_slot(problem, steps, way);
   else
     set_slot(problem, steps, way);
   way->reduction_ns = reduction_ns(problem, way->splits);
   double slow_ns = (double)way->waves * way->slot_ns * way->slowdown + way->refill_ns;
-  double fastest = problem->kernels ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
+  bool fixed_clock = problem->kernels && !problem->arithmetic; /* theirs is measured at its limit */
+  double fastest = fixed_clock ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
   double least_ns = slow_ns / fastest + way->reduction_ns, memory_least_ns = problem->memory_least_ns;
   if (least_ns * least_ns * least_ns + memory_least_ns * memory_least_ns * memory_least_ns >
       most_ns * most_ns * most_ns)
     return false;
-  way->clock = problem->kernels ? 1 : clock_of(problem, slow_ns); /* theirs is measured at its limit */
+  way->clock = fixed_clock ? 1 : clock_of(problem, slow_ns);
   way->compute_ns = slow_ns / way->clock + way->reduction_ns;
   way->memory_ns = memory_ns(problem, way);
   way->busy_ns = hr_overlap(way->compute_ns, way->memory_ns);
