@@ -75,10 +75,10 @@ in_a_kernel() {
   timeout --foreground -s INT --preserve-status 0.5 "$H" $2 > "$1.out" 2> "$1.errors"
   echo $? > "$1.code"
 }
-in_a_kernel 1 'attention --seq 512 --heads 4 --kernel attention_naive --warm --budget 60' &
-in_a_kernel 2 'gemm 1024 1024 1024 --measure --warm --budget 60' &
-in_a_kernel 3 'decode --kv-len 4096 --batch 4 --warm --budget 60' &
-in_a_kernel 4 'layer gpt2 --budget 60' &
+in_a_kernel 1 'attention --seq 512 --heads 4 --dtype fp32 --kernel attention_naive --warm --budget 60' &
+in_a_kernel 2 'gemm 1024 1024 1024 --dtype fp32 --measure --warm --budget 60' &
+in_a_kernel 3 'decode --kv-len 4096 --batch 4 --dtype fp32 --warm --budget 60' &
+in_a_kernel 4 'layer gpt2 --dtype fp32 --budget 60' &
 # A run of many seconds is left after two; nothing of it stays.
 long_run() {
   timeout --foreground -k 15 -s INT --preserve-status 0.5 "$H" attention --seq 65536 --heads 1 --dtype fp32 --threads 1 \
