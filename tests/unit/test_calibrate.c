@@ -332,6 +332,27 @@ static void write_text(const char *path, const char *text)
   assert_int_equal(fclose(file), 0);
 }
 
+/* fp32 takes the place of bf16, so that there is enough to fit to. */
+static void a_cpu_without_bf16_has_its_points(void **state)
+{
+  hr_hardware cpu;
+  hr_point *points = NULL;
+  size_t count = 0, attention = 0;
+  hr_error error;
+  (void)state;
+  assert_ok(hr_resolve_uncalibrated("cpu", &cpu, NULL, &error), error);
+  cpu.dense_flops_per_s[HR_BF16] = 0;
+  assert_ok(hr_points_design(&cpu, &points, &count, &error), error);
+  assert_true(count >= HR_CALIBRATE_ROWS_LEAST);
+  for (size_t i = 0; i < count; i++) {
+    bool attends = points[i].kind == HR_INTERVAL_ATTENTION || points[i].kind == HR_INTERVAL_DECODE;
+    assert_int_equal(attends ? points[i].attention.dtype : points[i].gemm.dtype, HR_FP32);
+    attention += attends;
+  }
+  assert_true(attention > 0);
+  free(points);
+}
+
 /* A calibration in the data folder is taken for "cpu" without being asked for, a damaged one is an error with its path,
  * and one of another machine is not taken. */
 static void this_machines_calibration_is_found(void **state)
@@ -373,6 +394,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(known_figures_are_recovered),
+      cmocka_unit_test(a_cpu_without_bf16_has_its_points),
       cmocka_unit_test(costs_of_scans_are_recovered),
       cmocka_unit_test(a_result_has_space_for_every_figure),
       cmocka_unit_test(noise_stays_in_the_error_and_not_in_the_figures),

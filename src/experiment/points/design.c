@@ -26,7 +26,8 @@ typedef struct design_row {
     1, 2, 1, 4, 1 \
   }
 
-/* Odd sizes, batches and attention in the usual format; others need only their rates. */
+/* Odd sizes, batches and attention in the usual format; others need only their rates. A CPU without bf16 has fp32 in
+ * its place (usual_format()). */
 static const design_row design[] = {
     {HR_INTERVAL_GEMM, HR_BF16, 130, 14, ALIGNED, false},
     {HR_INTERVAL_GEMM_NARROW, HR_BF16, 60, 4, ODD, false},
@@ -129,9 +130,17 @@ static bool fits(const hr_hardware *hardware, const design_row *row, const hr_po
          (double)bytes <= fmin(bytes_most, (double)hardware->memory_bytes / MEMORY_SHARE);
 }
 
+static hr_dtype usual_format(const hr_hardware *hardware)
+{
+  return hardware->kind == HR_HARDWARE_CPU && !(hardware->dense_flops_per_s[HR_BF16] > 0) ? HR_FP32 : HR_BF16;
+}
+
 static int count_of(const hr_hardware *hardware, const design_row *row)
 {
-  if (!(hardware->dense_flops_per_s[row->dtype] > 0) && row->dtype != HR_FP32)
+  if (row->dtype == HR_FP32 && usual_format(hardware) == HR_FP32)
+    return 0; /* its points are among those of the usual format */
+  hr_dtype dtype = row->dtype == HR_BF16 ? usual_format(hardware) : row->dtype;
+  if (!(hardware->dense_flops_per_s[dtype] > 0) && dtype != HR_FP32)
     return 0;
   return hardware->kind == HR_HARDWARE_GPU ? row->gpu : row->cpu;
 }
@@ -153,10 +162,13 @@ static int by_place(const void *a, const void *b)
 
 static size_t fill_row(const hr_hardware *hardware, size_t row, placed *to)
 {
-  int64_t wanted = count_of(hardware, &design[row]), used = 0;
+  design_row now = design[row];
+  int64_t wanted = count_of(hardware, &now), used = 0;
+  if (now.dtype == HR_BF16)
+    now.dtype = usual_format(hardware);
   for (int64_t index = 1; used < wanted && index < wanted * TRIES; index++) {
-    hr_point point = point_at(&design[row], index);
-    if (fits(hardware, &design[row], &point))
+    hr_point point = point_at(&now, index);
+    if (fits(hardware, &now, &point))
       to[used++] = (placed){.row = row, .point = point};
   }
   for (int64_t i = 0; i < used; i++)
