@@ -41,6 +41,8 @@ COSTS = ("wide", "narrow", "odd", "vector")  # objects of figures: all are fitte
 START = {"product_busy_ns": 200, "product_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "burst": 1.08}
 NEW = ["product_busy_ns", "product_step_ns", "cache_bytes_per_s", "reach", "split_ns", "split_k_bytes", "burst"]
 OLD = ["load_share", "store_share", "store_exposed", "product_launch_ns", "boost"]
+KERNELS = {"wide": [("wide",)], "narrow": [("narrow",), ("odd",), ("narrow_tiles",), ("odd_tiles",)],
+           "fp32": [("vector",), ("vector_tiles",)]}
 # The figures that are fitted for each device; ("library_share", FORMAT); ("tiles",) stands for all but the first.
 ALL = [("library_share", "bf16")] + [(name,) for name in OLD + NEW] + [("tiles",)]
 FITTED = {
@@ -49,7 +51,7 @@ FITTED = {
     "l40s": ALL,
     "h100-sxm": [("library_share", "bf16"), ("load_share",), ("product_launch_ns",)] + [(name,) for name in NEW],
     # Settled, its rates are those of its own measurements; these alone have misaligned sizes. Its kernels are those of cuBLASLt.
-    "h200": [(name,) for name in COSTS] + [("narrow_tiles",), ("odd_tiles",)],
+    "h200": KERNELS["wide"] + KERNELS["narrow"],
     "v100-sxm2-32gb": [("library_share", "fp16"), ("library_share", "fp32"), ("load_share",), ("store_share",), ("store_exposed",),
                        ("product_launch_ns",), ("cache_bytes_per_s",), ("reach",), ("split_ns",), ("split_k_bytes",), ("tiles",)],
     # NeuSight's rows, which are fp32 alone.
@@ -129,8 +131,6 @@ def rows_of(path, device, fitting=False):
     return published_rows(path, device) + own_rows() + (random_rows(device) if fitting else [])
 
 
-KERNELS = {"wide": [("wide",)], "narrow": [("narrow",), ("odd",), ("narrow_tiles",), ("odd_tiles",)],
-           "fp32": [("vector",), ("vector_tiles",)]}
 VECTOR = {"h100-sxm": ("h100/random-seed-21-fp32", "h100/random-seed-21-fp32-held")}
 
 
@@ -344,6 +344,8 @@ def write(name, device, fitted=None):
     source = "fitted by scripts/fit_gemms.py to half of the rows of data/results/published/gemms.csv"
     if name == "h200":
         source += " and of data/results/h200"
+    if fitted == KERNELS["fp32"]:
+        source = "fitted by scripts/fit_gemms.py --kernels fp32 to half of the rows of " + " and ".join(f"{one}.csv" for one in VECTOR[name])
     fields = list(dict.fromkeys(figure[0] for figure in fitted or FITTED[name]))
     fields += ["launch_ns"] if device["launch_ns"] != device["_launch_ns"] else []
     for field in fields:

@@ -317,10 +317,13 @@ typedef struct hr_hardware {
   double narrow_latency_ns[HR_TILES_MAX], odd_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_narrow_cost.latency_ns */
   int64_t odd_split_bytes; /* as narrow_split_bytes, of alignments of less than 4 bytes; 0: narrow_split_bytes */
   hr_wide_cost wide;       /* kernels for aligned GEMMs of 16 bits; launch_ns 0: as other formats */
-  bool vector_formats[HR_DTYPE_COUNT]; /* kernels load single elements: alignment costs nothing */
-  size_t vector_tile_count;            /* 0: as tiles */
-  hr_tile vector_tiles[HR_TILES_MAX];  /* of the vector formats */
-  int64_t vector_batched_tiles;        /* of them, the first so many are those of batched GEMMs; 0: all */
+  bool vector_formats[HR_DTYPE_COUNT];    /* kernels load single elements: alignment costs nothing */
+  size_t vector_tile_count;               /* 0: as tiles */
+  hr_tile vector_tiles[HR_TILES_MAX];     /* of the vector formats */
+  int64_t vector_batched_tiles;           /* of them, the first so many are those of batched GEMMs; 0: all */
+  int64_t vector_blocks[HR_TILES_MAX];    /* of each of them, that a multiprocessor runs at once; 0: 1 */
+  double vector_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_narrow_cost.latency_ns */
+  hr_narrow_cost vector;  /* their kernels; shares of tiles are then of the fastest; launch_ns 0: as other formats */
   int64_t long_row_bytes; /* rows along k that lie further apart load slower; 0: at any distance the same */
 
   /* Kernels of frameworks; without them latent attention is predicted as other attention, a grouped GEMM as a batched
@@ -334,12 +337,6 @@ typedef struct hr_hardware {
   /* The same of recurrent mixers, by hr_recurrence. A GPU whose file has none of a recurrence takes an H200's, with a
    * wider band; a CPU takes the lower bound (hr_predict_scan()). */
   hr_scan_cost scan_mamba, scan_mamba2, scan_gated_delta, scan_lightning, scan_rg_lru, scan_convolution;
-
-  /* Kernels for the vector formats, in `vector_tiles`, whose shares are of the fastest one. launch_ns 0: as other
-   * formats. */
-  hr_narrow_cost vector;
-  int64_t vector_blocks[HR_TILES_MAX];    /* of each tile, that a multiprocessor runs at once; 0: 1 */
-  double vector_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_narrow_cost.latency_ns */
 
   /* What `headroom calibrate` fitted the figures to: "2026-01-31, 438 rows, 5.1% off"; "": nothing. */
   char calibrated[96];

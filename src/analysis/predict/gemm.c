@@ -208,6 +208,24 @@ static double narrow_store(const hr_narrow_cost *kernels, int64_t alignment)
   return times > 0 ? times : 1;
 }
 
+/* What kernels of their own cost, by the alignment and layout of their operands, and how they split k. */
+static void set_kernels(const hr_narrow_cost *kernels, bool batched, hr_tiling_problem *problem)
+{
+  const hr_gemm *gemm = problem->gemm;
+  int64_t bytes = problem->element_bytes;
+  problem->kernels = kernels;
+  problem->least_area = 0;
+  if (kernels->split_ns > 0)
+    problem->split_ns = kernels->split_ns;
+  problem->part_ns = kernels->part_ns;
+  int64_t a = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes);
+  int64_t b = operand_alignment(hr_gemm_b(gemm), false, bytes);
+  problem->load_a = narrow_load(kernels, !gemm->transpose_a, a);
+  problem->load_b = narrow_load(kernels, gemm->transpose_b, b);
+  problem->narrow_store = narrow_store(kernels, operand_alignment(hr_gemm_c(gemm), false, bytes));
+  problem->split_waves = batched ? 0 : NARROW_SPLIT_WAVES;
+}
+
 /* Sets the kernels for misaligned GEMMs, where the device's file has their tiles. */
 static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_prediction *p, hr_tiling_problem *problem)
 {
@@ -216,48 +234,26 @@ static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_predi
   size_t count = odd ? hardware->odd_tile_count : hardware->narrow_tile_count;
   if (p->alignment >= VECTOR_BYTES || hardware->vector_formats[gemm->dtype] || count == 0)
     return;
-  problem->kernels = odd ? &hardware->odd : &hardware->narrow;
+  set_kernels(odd ? &hardware->odd : &hardware->narrow, batched, problem);
   problem->shapes = odd ? hardware->odd_tiles : hardware->narrow_tiles;
   problem->blocks = odd ? hardware->odd_blocks : hardware->narrow_blocks;
   problem->latencies_ns = odd ? hardware->odd_latency_ns : hardware->narrow_latency_ns;
   problem->shape_count = count;
-  problem->least_area = 0;
   if (odd && hardware->odd_split_bytes > 0)
     problem->split_k_bytes = hardware->odd_split_bytes;
-  if (problem->kernels->split_ns > 0)
-    problem->split_ns = problem->kernels->split_ns;
-  problem->part_ns = problem->kernels->part_ns;
-  int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
-  int64_t a = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes);
-  int64_t b = operand_alignment(hr_gemm_b(gemm), false, bytes);
-  problem->load_a = narrow_load(problem->kernels, !gemm->transpose_a, a);
-  problem->load_b = narrow_load(problem->kernels, gemm->transpose_b, b);
-  problem->narrow_store = narrow_store(problem->kernels, operand_alignment(hr_gemm_c(gemm), false, bytes));
-  problem->split_waves = batched ? 0 : NARROW_SPLIT_WAVES;
 }
 
 /* Sets the kernels for vector formats, where the device's file has their cost. */
 static void set_vector_kernels(const hr_gemm *gemm, bool batched, hr_tiling_problem *problem)
 {
   const hr_hardware *hardware = problem->hardware;
-  const hr_narrow_cost *kernels = &hardware->vector;
-  if (!hardware->vector_formats[gemm->dtype] || !(kernels->launch_ns > 0) || hardware->vector_tile_count == 0)
+  if (!hardware->vector_formats[gemm->dtype] || !(hardware->vector.launch_ns > 0) || hardware->vector_tile_count == 0)
     return;
-  problem->kernels = kernels;
-  problem->arithmetic = true;
+  set_kernels(&hardware->vector, batched, problem);
+  problem->vector = true;
   problem->blocks = hardware->vector_blocks;
   problem->latencies_ns = hardware->vector_latency_ns;
-  problem->least_area = 0;
-  if (kernels->split_ns > 0)
-    problem->split_ns = kernels->split_ns;
-  problem->part_ns = kernels->part_ns;
   problem->split_k_bytes = VECTOR_SPLIT_K * problem->element_bytes;
-  int64_t a = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, problem->element_bytes);
-  int64_t b = operand_alignment(hr_gemm_b(gemm), false, problem->element_bytes);
-  problem->load_a = narrow_load(kernels, !gemm->transpose_a, a);
-  problem->load_b = narrow_load(kernels, gemm->transpose_b, b);
-  problem->narrow_store = narrow_store(kernels, operand_alignment(hr_gemm_c(gemm), false, problem->element_bytes));
-  problem->split_waves = batched ? 0 : NARROW_SPLIT_WAVES;
 }
 
 /* Times as long that a wide kernel's loads of an operand take. */

@@ -176,7 +176,7 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double most_ns, hr_til
   way->refill_ns = 0;
   if (problem->wide)
     set_wide_slot(problem, steps, way);
-  else if (problem->arithmetic)
+  else if (problem->vector)
     set_vector_slot(problem, steps, way);
   else if (problem->kernels)
     set_narrow_slot(problem, steps, way);
@@ -184,7 +184,7 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double most_ns, hr_til
     set_slot(problem, steps, way);
   way->reduction_ns = reduction_ns(problem, way->splits);
   double slow_ns = (double)way->waves * way->slot_ns * way->slowdown + way->refill_ns;
-  bool fixed_clock = problem->kernels && !problem->arithmetic; /* theirs is measured at its limit */
+  bool fixed_clock = problem->kernels && !problem->vector; /* theirs is measured at its limit */
   double fastest = fixed_clock ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
   double least_ns = slow_ns / fastest + way->reduction_ns, memory_least_ns = problem->memory_least_ns;
   if (least_ns * least_ns * least_ns + memory_least_ns * memory_least_ns * memory_least_ns >

@@ -51,7 +51,7 @@ hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
   hr_tiling learned;
   if (problem->wide)
     return hr_best_wide_tiling(problem);
-  if (problem->kernels && !problem->arithmetic && problem->hardware->wide.launch_ns > 0 &&
+  if (problem->kernels && !problem->vector && problem->hardware->wide.launch_ns > 0 &&
       learned_tiling(problem, &learned))
     return learned;
   const hr_gemm *gemm = problem->gemm;

@@ -23,8 +23,8 @@ typedef struct hr_tiling_problem {
   double alignment_share;    /* of the reference tile; 1: aligned */
   double edge_exponent;      /* of a tile's edge for its area, by which smaller tiles lose more; 0: all lose the same */
   double narrow_store;       /* times as long that the exposed store of a misaligned tile takes; 0: as the rest of it */
-  const hr_narrow_cost *kernels; /* for misaligned GEMMs, in tiles of their own; NULL: as above */
-  bool arithmetic;               /* kernels: their tiles compute at shares of the library's rate while they load */
+  const hr_narrow_cost *kernels; /* for misaligned GEMMs or vector formats, in tiles of their own; NULL: as above */
+  bool vector;                   /* kernels: for vector formats, whose tiles compute while they load */
   const double *latencies_ns;    /* of the tiles of `kernels`; 0: as hr_narrow_cost.latency_ns */
   const hr_wide_cost *wide;      /* for aligned GEMMs of 16 bits; NULL: as above */
   double load_a, load_b;         /* wide: times as long that rows of A and B take by their alignment; kernels: ns of a

@@ -26,8 +26,7 @@ typedef struct design_row {
     1, 2, 1, 4, 1 \
   }
 
-/* Odd sizes, batches and attention in the usual format; others need only their rates. A CPU without bf16 has fp32 in
- * its place (usual_format()). */
+/* Odd sizes, batches and attention in the usual format; others need only their rates. */
 static const design_row design[] = {
     {HR_INTERVAL_GEMM, HR_BF16, 130, 14, ALIGNED, false},
     {HR_INTERVAL_GEMM_NARROW, HR_BF16, 60, 4, ODD, false},
@@ -130,17 +129,22 @@ static bool fits(const hr_hardware *hardware, const design_row *row, const hr_po
          (double)bytes <= fmin(bytes_most, (double)hardware->memory_bytes / MEMORY_SHARE);
 }
 
-static hr_dtype usual_format(const hr_hardware *hardware)
+/* The row as it is for this device. A CPU without bf16 has fp32 in its place, and no second row of that. */
+static design_row row_of(const hr_hardware *hardware, size_t i)
 {
-  return hardware->kind == HR_HARDWARE_CPU && !(hardware->dense_flops_per_s[HR_BF16] > 0) ? HR_FP32 : HR_BF16;
+  design_row row = design[i];
+  if (hardware->kind == HR_HARDWARE_GPU || hardware->dense_flops_per_s[HR_BF16] > 0)
+    return row;
+  if (row.dtype == HR_FP32)
+    row.cpu = 0;
+  if (row.dtype == HR_BF16)
+    row.dtype = HR_FP32;
+  return row;
 }
 
 static int count_of(const hr_hardware *hardware, const design_row *row)
 {
-  if (row->dtype == HR_FP32 && usual_format(hardware) == HR_FP32)
-    return 0; /* its points are among those of the usual format */
-  hr_dtype dtype = row->dtype == HR_BF16 ? usual_format(hardware) : row->dtype;
-  if (!(hardware->dense_flops_per_s[dtype] > 0) && dtype != HR_FP32)
+  if (!(hardware->dense_flops_per_s[row->dtype] > 0) && row->dtype != HR_FP32)
     return 0;
   return hardware->kind == HR_HARDWARE_GPU ? row->gpu : row->cpu;
 }
@@ -162,10 +166,8 @@ static int by_place(const void *a, const void *b)
 
 static size_t fill_row(const hr_hardware *hardware, size_t row, placed *to)
 {
-  design_row now = design[row];
+  design_row now = row_of(hardware, row);
   int64_t wanted = count_of(hardware, &now), used = 0;
-  if (now.dtype == HR_BF16)
-    now.dtype = usual_format(hardware);
   for (int64_t index = 1; used < wanted && index < wanted * TRIES; index++) {
     hr_point point = point_at(&now, index);
     if (fits(hardware, &now, &point))
@@ -181,8 +183,10 @@ hr_status hr_points_design(const hr_hardware *hardware, hr_point **points, size_
   HR_NEED(error, hardware, points, count);
   HR_TRY(hr_hardware_check(hardware, error));
   size_t most = 1, used = 0;
-  for (size_t i = 0; i < ROWS; i++)
-    most += (size_t)count_of(hardware, &design[i]);
+  for (size_t i = 0; i < ROWS; i++) {
+    design_row row = row_of(hardware, i);
+    most += (size_t)count_of(hardware, &row);
+  }
   placed *list = calloc(most, sizeof *list);
   hr_point *found = calloc(most, sizeof *found);
   for (size_t i = 0; i < ROWS && list; i++)
