@@ -3,6 +3,8 @@
  * them are doubles, and no measured time is compared. */
 #include "measure_doubles.h"
 
+#include "base/error.h"
+
 /* ---- single runs ---- */
 
 #define WAIT_NS 2000000
@@ -54,6 +56,65 @@ static void a_run_that_is_not_timed_in_groups_has_no_latency(void **state)
   hr_measurement m = measure_waiting(*state, "slow");
   assert_true(m.median_ns > 0 && isnan(m.latency_ns));
   assert_int_equal(waits, 0);
+}
+
+/* ---- groups, on a device with a clock of its own ---- */
+
+static double run_ns, below_ns; /* of one run; below which the device wants groups */
+static int late_samples;        /* samples that are still to come with a time of the host instead */
+static int64_t largest_group;
+
+static hr_status tell_time(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
+                           double *time_ns, hr_error *error)
+{
+  (void)device, (void)recording;
+  largest_group = count > largest_group ? count : largest_group;
+  for (int64_t i = 0; i < count; i++)
+    HR_TRY(run(context, error));
+  *time_ns = late_samples > 0 ? 10 * run_ns : run_ns;
+  late_samples -= late_samples > 0;
+  return HR_OK;
+}
+
+static double tell_below(const hr_device *device)
+{
+  (void)device;
+  return below_ns;
+}
+
+/* The runs of a group where one takes `ns`. */
+static int64_t group_of(hr_device *device, double ns, double below)
+{
+  const hr_backend *own = device->backend;
+  hr_backend backend = *own;
+  backend.time_runs = tell_time, backend.group_below_ns = below > 0 ? tell_below : NULL;
+  device->backend = &backend;
+  run_ns = ns, below_ns = below, largest_group = 0;
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("right");
+  options.warm = true; /* one set */
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  assert_true(m.median_ns == ns && isnan(m.latency_ns) == (ns >= 20e3));
+  device->backend = own;
+  return largest_group;
+}
+
+static void runs_shorter_than_the_device_asks_are_timed_in_groups(void **state)
+{
+  assert_int_equal(group_of(*state, 50e3, 0), 1);
+  assert_int_equal(group_of(*state, 50e3, 40e3), 1);
+  assert_int_equal(group_of(*state, 50e3, 200e3), 4);
+  assert_int_equal(group_of(*state, 199e3, 200e3), 2);
+  assert_int_equal(group_of(*state, 200e3, 200e3), 1);
+  assert_int_equal(group_of(*state, 5e3, 0), 40);
+}
+
+static void a_late_host_does_not_make_the_group_small(void **state)
+{
+  late_samples = 5; /* the first sample and four of five others */
+  assert_int_equal(group_of(*state, 5e3, 0), 40);
 }
 
 /* ---- other programs, in a scheduler file that the test writes ---- */
@@ -251,6 +312,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(a_short_run_is_also_timed_alone_until_it_is_over),
       TEST(a_run_that_is_not_timed_in_groups_has_no_latency),
+      TEST(runs_shorter_than_the_device_asks_are_timed_in_groups),
+      TEST(a_late_host_does_not_make_the_group_small),
       TEST(samples_taken_while_other_programs_used_the_cores_are_discarded),
       TEST(if_all_samples_are_disturbed_all_are_used_and_the_result_is_noisy),
       TEST(without_scheduler_statistics_no_sample_is_discarded),

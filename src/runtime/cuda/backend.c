@@ -159,6 +159,7 @@ const hr_backend hr_backend_cuda = {
     .set_bytes = set_bytes,
     .fill_uniform = hr_cuda_fill_uniform,
     .time_runs = hr_cuda_time_runs,
+    .group_below_ns = hr_cuda_group_below_ns,
     .wait = wait_for_runs,
     .forget = hr_cuda_forget,
     .stream = stream_of,

@@ -60,6 +60,9 @@ typedef struct hr_backend {
    *  once `count` exceeds 1 it stays the same, and the runs of the first such call are repeated. */
   hr_status (*time_runs)(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
                          double *time_ns, hr_error *error);
+  /** Runs shorter than this are timed in groups though the device's clock could time one: one by one, launches show in
+   *  them. 0: none. NULL: none. */
+  double (*group_below_ns)(const hr_device *device);
   /** Waits until all started runs are over. NULL: runs are over when they return. */
   hr_status (*wait)(hr_device *device, hr_error *error);
   /** Frees a recording; NULL is allowed. */

@@ -8,7 +8,7 @@
 #include <headroom/buffer.h>
 #include <headroom/measure.h>
 
-#define HR_SHORT_RUN_NS 20e3 /* shorter runs are timed in groups */
+#define HR_SHORT_RUN_NS 20e3 /* shorter runs are timed in groups on any device */
 
 typedef struct hr_runner {
   hr_device *device;
@@ -53,7 +53,8 @@ void hr_runner_set_group(hr_runner *runner, int64_t runs);
 /** The same after samples were taken: what the device has recorded is forgotten. */
 void hr_runner_regroup(hr_runner *runner, int64_t runs);
 
-/** Takes a few samples and sets the group if runs are short; `first_ns` is the time of the first run. */
+/** Takes a few samples and sets the group if runs are short, or shorter than the device times one by one; `first_ns` is
+ *  the time of the first run. */
 hr_status hr_runner_choose_group(hr_runner *runner, double first_ns, hr_error *error);
 
 /** Runs `group` times; *time_ns is the time of one run. */
