@@ -9,6 +9,7 @@ import sys
 
 from docs_command import program_beside
 import fit_collectives
+import fit_intervals
 from docs_rows import RESULTS, TOP, table
 
 
@@ -35,6 +36,21 @@ def accuracy_table():
     lines = [["published" if cells[0] == "all" else cells[0], NAMES.get(cells[1], cells[1]), *cells[2:]]
              for cells in cells_of(done.stdout) if cells != head]
     return table(head, lines)
+
+
+# ---- scripts/fit_intervals.py --formats ----
+
+
+def intervals_table():
+    """Of each class of fp32 and tf32: its interval, and the rows that lie in that of the other matrices."""
+    lines = []
+    for device in fit_intervals.FORMAT_DEVICES:
+        for interval, start, inside, count in fit_intervals.coverage_of_formats(fit_intervals.format_rows(program_beside("headroom"), device)):
+            if count:
+                kind = {"gemm": "plain", "bmm": "batched"}[interval["kind"].split("_")[0]] + ", misaligned" * ("_" in interval["kind"])
+                lines.append([device, f"{interval['dtype']}, {kind}", f"{start / 1e3:.0f} µs" if start else "", str(count),
+                              f"{interval['low']:.2f} … {interval['high']:.2f}", f"{100 * inside / count:.0f}%"])
+    return table(["device", "GEMMs", "from", "rows", "measured / predicted", "in the interval of other matrices"], lines)
 
 
 # ---- scripts/fit_gemms.py --errors ----

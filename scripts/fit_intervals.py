@@ -3,6 +3,7 @@
 """Fits the intervals of predictions in device files: where nine of ten measured times lie.
 
     scripts/fit_intervals.py HEADROOM [--write] [DEVICE=FILE.csv … | --cache-writes DEVICE=FILE.csv …]
+    scripts/fit_intervals.py HEADROOM --formats [--write]    the intervals of fp32 and tf32 alone
 
 Compares rows of a file with the predictions for a device (`headroom validate`) and takes, for each kind and size class of
 predicted time, the 4th and 96th percentile of measured over predicted (2nd and 98th of a kind with
@@ -11,7 +12,9 @@ arguments: data/results/published/attention.csv (whose prefill rows include cach
 gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv,
 h200/calibration.csv, h200/random.csv, h200/random-seed-7.csv, h200/choices-seed-102*.csv and the misaligned
 GEMMs of h200/figures-*.csv, whose aligned ones are of few forms; of the H100 h100/*.csv. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
-and a kind with fewer than 20 has no interval.
+and a kind with fewer than 20 has no interval. GEMMs of fp32 and tf32 have intervals of their own, of all rows of published/gemms.csv
+and h100/random-seed-21-*.csv (of fp32 those held out of the fit), in classes of 25; fewer than 20 misaligned ones take those
+of both together. Their coverage is cross-validated: each matrix B by the intervals of the others.
 Run it again after a change of what predictions are made of.
 """
 import argparse
@@ -35,7 +38,12 @@ LEAST_OF = {"gemm_narrow": 25, "bmm": 30, "bmm_narrow": 20}  # few of these are 
 TAIL = 0.04  # a little less than 0.05, as percentiles of few rows vary
 FEW_ROWS, FEW_TAIL = 100, 0.02  # of a kind: its percentiles vary more
 BEYOND_ALL = 1e18
-DEVICES = ("a100-sxm4-80gb", "a100-pcie-40gb", "h100-sxm", "h200", "l40s", "b200", "v100-sxm2-32gb", "mi300x")
+DEVICES = ("a100-sxm4-80gb", "h100-sxm", "h200", "l40s", "b200", "v100-sxm2-32gb", "mi300x")
+FORMATS = ("fp32", "tf32")  # other kernels, and fewer rows, than GEMMs of 16 bits
+FORMAT_DEVICES = ("a100-pcie-40gb", "a100-pcie-80gb", "h100-sxm", "l4", "mi210", "mi250", "v100-pcie-32gb", "v100-sxm2-32gb")
+FORMAT_LEAST = 25
+ALIGNED = {"gemm_narrow": "gemm", "bmm_narrow": "bmm"}
+SAME = {"h200": "h100-sxm"}  # the same multiprocessors, not measured in these formats
 
 
 def lines_of_figures(lines):
@@ -65,8 +73,8 @@ def rows_of(headroom, device, path, cache_writes):
     if done.returncode:
         sys.exit(f"fit_intervals.py: {done.stderr.strip()}")
     former = device == "h200" and path.name in FORMER
-    return [("own_" * (row["framework"] == "headroom") + row["kind"], float(row["predicted_ns"]), float(row["measured_ns"]))
-            for row in csv.DictReader(io.StringIO(done.stdout))
+    return [("own_" * (row["framework"] == "headroom") + row["kind"], float(row["predicted_ns"]), float(row["measured_ns"]), row["dtype"],
+             f"{row['n']},{row['k']}") for row in csv.DictReader(io.StringIO(done.stdout))
             if (not path.name.startswith("figures-") or row["kind"].endswith("_narrow"))
             and not (former and row["framework"] == "headroom")]
 
@@ -86,12 +94,12 @@ def usual_files(device):
     return [(path, writes) for path, writes in files if path.exists()]
 
 
-def classes(rows):
+def classes(rows, least):
     """[(end, rows)] of one kind, by predicted time."""
     found, open_rows = [], []
     for start, end in zip((0,) + ENDS_NS, ENDS_NS):
         open_rows += [row for row in rows if start <= row[1] < end]
-        if len(open_rows) >= LEAST_OF.get(rows[0][0], LEAST_ROWS):
+        if len(open_rows) >= least:
             found.append((end, open_rows))
             open_rows = []
     if open_rows and found:
@@ -112,19 +120,78 @@ def percentile(values, share):
     return values[below] + (values[above] - values[below]) * (at - below)
 
 
+def of_classes(head, found, tail):
+    """An interval for each class; head: its first members."""
+    intervals = []
+    for end, members in found:
+        ratios = [row[2] / row[1] for row in members]
+        intervals.append({**head, "below_ns": BEYOND_ALL if end == math.inf else end, "low": min(1, round(percentile(ratios, tail), 3)),
+                          "high": max(1, round(percentile(ratios, 1 - tail), 3))})
+    return intervals
+
+
 def fit(rows):
     intervals = []
     for kind in KINDS:
-        of_kind = [row for row in rows if row[0] == kind]
+        of_kind = [row for row in rows if row[0] == kind and row[3] not in FORMATS]
         if len(of_kind) < LEAST_KIND:
             continue
         tail = FEW_TAIL if len(of_kind) < FEW_ROWS else TAIL
-        for end, members in classes(of_kind):
-            ratios = [measured / predicted for _, predicted, measured in members]
-            intervals.append({"kind": kind, "below_ns": BEYOND_ALL if end == math.inf else end,
-                              "low": min(1, round(percentile(ratios, tail), 3)),
-                              "high": max(1, round(percentile(ratios, 1 - tail), 3))})
+        intervals += of_classes({"kind": kind}, classes(of_kind, LEAST_OF.get(kind, LEAST_ROWS)), tail)
     return intervals
+
+
+# ---- formats with kernels of their own ----
+
+
+def format_files(device):
+    files = [RESULTS / "published/gemms.csv"]
+    if device == "h100-sxm":
+        files += [RESULTS / "h100/random-seed-21-fp32-held.csv", RESULTS / "h100/random-seed-21-tf32.csv"]
+    return files
+
+
+def rows_of_format(rows, kind, dtype):
+    """Those of a kind; few misaligned ones with the aligned, whose kernels differ little."""
+    found = [row for row in rows if row[0] == kind and row[3] == dtype]
+    if len(found) < LEAST_KIND and kind in ALIGNED:
+        found = [row for row in rows if row[0] in (kind, ALIGNED[kind]) and row[3] == dtype]
+    return found if len(found) >= LEAST_KIND else []
+
+
+def fit_formats(rows, without=None):
+    """The intervals of FORMATS; without the rows of one matrix, if given, in the same classes."""
+    intervals = []
+    for kind in ("gemm", "gemm_narrow", "bmm", "bmm_narrow"):
+        for dtype in FORMATS:
+            found = classes(rows_of_format(rows, kind, dtype), FORMAT_LEAST)
+            kept = [(end, [row for row in members if row[4] != without]) for end, members in found]
+            intervals += of_classes({"kind": kind, "dtype": dtype}, kept, TAIL)
+    return intervals
+
+
+def coverage_of_formats(rows):
+    """(interval, least time, rows inside of the intervals of the other matrices, rows)"""
+    folds = {matrix: fit_formats(rows, matrix) for matrix in {row[4] for row in rows}}
+    start = {}
+    for i, interval in enumerate(fit_formats(rows)):
+        key = interval["kind"], interval["dtype"]
+        members = [row for row in rows if (row[0], row[3]) == key and start.get(key, 0) <= row[1] < interval["below_ns"]]
+        inside = sum(covered(folds[row[4]][i], row[1], row[2]) for row in members)
+        yield interval, start.get(key, 0), inside, len(members)
+        start[key] = interval["below_ns"]
+
+
+def report_formats(device, rows):
+    print(device)
+    for interval, start, inside, count in coverage_of_formats(rows):
+        share = f"{100 * inside / count:5.1f}% of {count}" if count else "no rows"
+        print(f"  {interval['dtype']} {interval['kind']:12} from {start:8.0f} ns: {interval['low']:.3f} … {interval['high']:.3f}, "
+              f"cross-validated {share}")
+
+
+def format_rows(headroom, device):
+    return [row for path in format_files(device) for row in rows_of(headroom, device, path, False) if row[3] in FORMATS]
 
 
 def covered(interval, predicted, measured):
@@ -137,17 +204,30 @@ def report(device, intervals, held):
     for interval in intervals:
         kind, start = interval["kind"], before.get(interval["kind"], 0)
         before[kind] = interval["below_ns"]
-        inside = [covered(interval, p, m) for k, p, m in held if k == kind and start <= p < interval["below_ns"]]
+        inside = [covered(interval, p, m) for k, p, m, dtype, _ in held
+                  if k == kind and dtype not in FORMATS and start <= p < interval["below_ns"]]
         share = f"{100 * sum(inside) / len(inside):5.1f}% of {len(inside)}" if inside else "no rows"
         print(f"  {kind:12} from {start:8.0f} ns: {interval['low']:.3f} … {interval['high']:.3f}, held out {share}")
 
 
-def write(device, intervals):
+def in_order(intervals):
+    """By kind, then format, those of all formats last, as hr_hardware_check() wants them."""
+    names = [*KINDS, "scan"]
+    return sorted(intervals, key=lambda one: (names.index(one["kind"]), (*FORMATS, None).index(one.get("dtype"))))
+
+
+def write(device, intervals, formats):
+    """Replaces the intervals of FORMATS, or those of all others."""
     path = ROOT / f"data/hardware/{device}.json"
+    before = json.loads(path.read_text(encoding="utf-8")).get("intervals", [])
+    intervals = in_order(intervals + [one for one in before if ("dtype" in one) != formats])
     text = re.sub(r'  "intervals": \[.*?\n  \],\n', "", path.read_text(encoding="utf-8"), flags=re.S)
     rows = ",\n".join("    " + json.dumps({k: v for k, v in row.items() if v != BEYOND_ALL}) for row in intervals)
     text = text.replace('  "sources": {\n', f'  "intervals": [\n{rows}\n  ],\n  "sources": {{\n', 1)
-    source = '    "intervals": "scripts/fit_intervals.py, every second row of data/results, docs/prediction.md",\n'
+    parts = ["every second row of data/results"] * any("dtype" not in one for one in intervals)
+    if any("dtype" in one for one in intervals):
+        parts.append("of fp32 and tf32 " + (f"as {SAME[device]}.json" if device in SAME else "all rows"))
+    source = f'    "intervals": "scripts/fit_intervals.py, {"; ".join(parts)}, docs/prediction.md",\n'
     text = re.sub(r'^    "intervals": ".*\n', "", text, flags=re.M)
     text = text.replace('  "sources": {\n', '  "sources": {\n' + source, 1)
     json.loads(text)
@@ -159,8 +239,18 @@ def main():
     parser.add_argument("headroom")
     parser.add_argument("files", nargs="*", metavar="DEVICE=FILE.csv")
     parser.add_argument("--cache-writes", action="store_true")
+    parser.add_argument("--formats", action="store_true", help="of GEMMs of fp32 and tf32 alone")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
+    if arguments.formats:
+        for device in FORMAT_DEVICES:
+            rows = format_rows(arguments.headroom, device)
+            report_formats(device, rows)
+            intervals = fit_formats(rows)
+            for name in [device] + [other for other, model in SAME.items() if model == device]:
+                if arguments.write and intervals:
+                    write(name, intervals, True)
+        return
     files = {}
     for pair in arguments.files:
         device, _, path = pair.partition("=")
@@ -178,7 +268,7 @@ def main():
             continue
         report(device, intervals, held)
         if arguments.write:
-            write(device, intervals)
+            write(device, intervals, False)
 
 
 if __name__ == "__main__":

@@ -217,12 +217,13 @@ typedef enum hr_interval_kind {
   HR_INTERVAL_KIND_COUNT
 } hr_interval_kind;
 
-#define HR_INTERVALS_MAX 96
+#define HR_INTERVALS_MAX 192
 
 /** Where nine of ten measured times lie: low … high times the predicted one. */
 typedef struct hr_interval {
   hr_interval_kind kind;
-  double below_ns; /* of predicted times below this, and not below the row before of the same kind */
+  hr_dtype dtype;  /* of GEMMs of this format alone; HR_DTYPE_COUNT: of every format without rows of its own */
+  double below_ns; /* of predicted times below this, and not below the row before of the same kind and dtype */
   double low, high;
 } hr_interval;
 
@@ -296,7 +297,7 @@ typedef struct hr_hardware {
                                        attention_block_ns */
 
   size_t interval_count;                   /* 0: not measured */
-  hr_interval intervals[HR_INTERVALS_MAX]; /* by kind, then ascending below_ns */
+  hr_interval intervals[HR_INTERVALS_MAX]; /* by kind, then dtype, then ascending below_ns */
 
   double cache_bytes_per_s; /* a GEMM reading operands from the last-level cache; 0: twice main memory's rate */
   double reach;             /* of one multiprocessor that loads alone: times its share of the bandwidth; 0: no limit */

@@ -156,8 +156,8 @@ static void intervals_are_those_of_the_kind_and_the_size(void **state)
   hr_prediction p;
   hr_error error;
   hardware.interval_count = 2;
-  hardware.intervals[0] = (hr_interval){HR_INTERVAL_GEMM, 1e4, 0.5, 3};
-  hardware.intervals[1] = (hr_interval){HR_INTERVAL_GEMM, 1e18, 0.9, 1.2};
+  hardware.intervals[0] = (hr_interval){HR_INTERVAL_GEMM, HR_DTYPE_COUNT, 1e4, 0.5, 3};
+  hardware.intervals[1] = (hr_interval){HR_INTERVAL_GEMM, HR_DTYPE_COUNT, 1e18, 0.9, 1.2};
   gemm.m = gemm.n = gemm.k = 128;
   assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
   assert_true(p.time_ns < 1e4 && p.low_ns == p.time_ns * 0.5 && p.high_ns == p.time_ns * 3);
@@ -169,7 +169,36 @@ static void intervals_are_those_of_the_kind_and_the_size(void **state)
   assert_true(p.high_ns == p.time_ns * (1 + hardware.error_band));
   hardware.intervals[1].below_ns = 1e3;
   assert_int_equal(hr_hardware_check(&hardware, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "intervals: gemm below 1000 ns: expected an order by kind, then by time");
+  assert_string_equal(error.message,
+                      "intervals: gemm below 1000 ns: expected an order by kind, number format and time");
+}
+
+/* fp32 has intervals of its own, which come first; without them it has those of all formats. */
+static void intervals_of_a_format_go_before_those_of_all(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  hardware.interval_count = 2;
+  hardware.intervals[0] = (hr_interval){HR_INTERVAL_GEMM, HR_FP32, 1e18, 0.5, 3};
+  hardware.intervals[1] = (hr_interval){HR_INTERVAL_GEMM, HR_DTYPE_COUNT, 1e18, 0.9, 1.2};
+  gemm.m = gemm.n = gemm.k = 1024;
+  gemm.dtype = HR_FP32;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.low_ns == p.time_ns * 0.5 && p.high_ns == p.time_ns * 3);
+  gemm.dtype = HR_BF16;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.low_ns == p.time_ns * 0.9 && p.high_ns == p.time_ns * 1.2);
+  hardware.intervals[0].dtype = (hr_dtype)(HR_DTYPE_COUNT + 1);
+  assert_int_equal(hr_hardware_check(&hardware, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "intervals: 7 is not a number format");
+  hardware.intervals[0].dtype = HR_DTYPE_COUNT;
+  hardware.intervals[1].dtype = HR_FP32;
+  assert_int_equal(hr_hardware_check(&hardware, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message,
+                      "intervals: gemm below 1e+18 ns: expected an order by kind, number format and time");
 }
 
 static void rows_say_their_clock_and_framework(void **state)
@@ -225,6 +254,7 @@ int main(void)
       cmocka_unit_test(rows_of_scans_are_known),
       cmocka_unit_test(bad_rows_are_named_by_line_and_column),
       cmocka_unit_test(intervals_are_those_of_the_kind_and_the_size),
+      cmocka_unit_test(intervals_of_a_format_go_before_those_of_all),
       cmocka_unit_test(rows_say_their_clock_and_framework),
       cmocka_unit_test(rows_of_a_list_are_predicted_for_their_conditions),
   };

@@ -78,6 +78,8 @@ static json_t *intervals_of(const hr_hardware *h)
   for (size_t i = 0; i < h->interval_count; i++) {
     const hr_interval *interval = &h->intervals[i];
     json_t *row = json_pack("{ss}", "kind", hr_interval_kind_name(interval->kind));
+    if (interval->dtype != HR_DTYPE_COUNT)
+      json_object_set_new(row, "dtype", json_string(hr_dtype_name(interval->dtype)));
     if (interval->below_ns < BEYOND_ALL)
       put_number(row, "below_ns", interval->below_ns);
     put_number(row, "low", round(1000 * interval->low) / 1000);

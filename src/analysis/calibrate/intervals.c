@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/calibrate/intervals.h"
 
+#include "analysis/predict/terms.h"
 #include "analysis/validate/rows.h"
 #include "base/error.h"
 
@@ -13,7 +14,8 @@
 #define TAIL 0.04 /* a little less than 0.05, as percentiles of few rows vary */
 #define BEYOND_ALL 1e18
 
-/* Ends of the size classes, of predicted times. Six for each kind: 72 of HR_INTERVALS_MAX. */
+/* Ends of the size classes, of predicted times: six for each of 13 kinds, and for three number formats of four kinds of
+ * GEMMs, which are 150 of HR_INTERVALS_MAX. */
 static const double ends_ns[] = {1e4, 3e4, 1e5, 3e5, 1e6, BEYOND_ALL};
 #define CLASSES (sizeof ends_ns / sizeof *ends_ns)
 
@@ -35,7 +37,23 @@ static double percentile(const ratio *sorted, size_t count, double share)
   return sorted[below].ratio + (sorted[above].ratio - sorted[below].ratio) * (at - (double)below);
 }
 
-static size_t choose(const hr_validated_row *rows, size_t count, hr_interval_kind kind, hr_row_choice choice, ratio *to)
+/* HR_DTYPE_COUNT of other rows than GEMMs. */
+static hr_dtype gemm_dtype(const hr_validated_row *row)
+{
+  bool gemm = row->kind == HR_INTERVAL_GEMM || row->kind == HR_INTERVAL_GEMM_NARROW || row->kind == HR_INTERVAL_BMM ||
+              row->kind == HR_INTERVAL_BMM_NARROW;
+  return gemm ? row->gemm.dtype : HR_DTYPE_COUNT;
+}
+
+/* The number format that a row's intervals are of: GEMMs of 32 bits and more have kernels of their own. */
+static hr_dtype format_of(const hr_validated_row *row)
+{
+  return hr_dtype_bytes(gemm_dtype(row)) >= 4 ? gemm_dtype(row) : HR_DTYPE_COUNT;
+}
+
+/* Every second row of a kind, whatever its format. */
+static size_t choose(const hr_validated_row *rows, size_t count, hr_interval_kind kind, hr_dtype dtype,
+                     hr_row_choice choice, ratio *to)
 {
   size_t used = 0, number = 0;
   for (size_t i = 0; i < count; i++) {
@@ -43,6 +61,8 @@ static size_t choose(const hr_validated_row *rows, size_t count, hr_interval_kin
     if (hr_validated_row_interval(row) != kind)
       continue;
     bool odd = number++ % 2 == 1;
+    if (format_of(row) != dtype)
+      continue;
     if (choice == HR_ROWS_BOTH || odd == (choice == HR_ROWS_ODD))
       to[used++] = (ratio){row->prediction.time_ns, row->measured_ns / row->prediction.time_ns};
   }
@@ -57,17 +77,16 @@ static int by_prediction(const void *a, const void *b)
   return by_ratio(a, b);
 }
 
-static hr_interval interval_of(hr_interval_kind kind, double below_ns, ratio *members, size_t count)
+static hr_interval interval_of(double below_ns, ratio *members, size_t count)
 {
   qsort(members, count, sizeof *members, by_ratio);
-  return (hr_interval){.kind = kind,
-                       .below_ns = below_ns,
+  return (hr_interval){.below_ns = below_ns,
                        .low = fmin(1, percentile(members, count, TAIL)),
                        .high = fmax(1, percentile(members, count, 1 - TAIL))};
 }
 
 /* Cuts the ratios of one kind into classes. A class with too few goes to the next, the last to the one before. */
-static size_t intervals_of(hr_interval_kind kind, ratio *found, size_t count, hr_interval intervals[CLASSES])
+static size_t intervals_of(ratio *found, size_t count, hr_interval intervals[CLASSES])
 {
   size_t used = 0, first[CLASSES + 1] = {0}, behind = 0;
   double ends[CLASSES];
@@ -84,38 +103,54 @@ static size_t intervals_of(hr_interval_kind kind, ratio *found, size_t count, hr
   first[used] = count;
   ends[used - 1] = BEYOND_ALL;
   for (size_t i = 0; i < used; i++)
-    intervals[i] = interval_of(kind, ends[i], found + first[i], first[i + 1] - first[i]);
+    intervals[i] = interval_of(ends[i], found + first[i], first[i + 1] - first[i]);
   return used;
 }
 
-static void replace(hr_hardware *hardware, hr_interval_kind kind, const hr_interval *intervals, size_t count)
+/* Below 0: before the intervals of a kind and format; 0: one of these. */
+static int compare_class(const hr_interval *interval, hr_interval_kind kind, hr_dtype dtype)
+{
+  return interval->kind != kind ? (int)interval->kind - (int)kind : (int)interval->dtype - (int)dtype;
+}
+
+static void replace(hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype, const hr_interval *intervals,
+                    size_t count)
 {
   hr_interval kept[HR_INTERVALS_MAX];
-  size_t used = 0;
-  for (size_t i = 0; i < hardware->interval_count && hardware->intervals[i].kind < kind; i++)
+  size_t used = 0, i = 0;
+  for (; i < hardware->interval_count && compare_class(&hardware->intervals[i], kind, dtype) < 0; i++)
     kept[used++] = hardware->intervals[i];
-  for (size_t i = 0; i < count && used < HR_INTERVALS_MAX; i++)
-    kept[used++] = intervals[i];
-  for (size_t i = 0; i < hardware->interval_count && used < HR_INTERVALS_MAX; i++) {
-    if (hardware->intervals[i].kind > kind)
+  for (size_t j = 0; j < count && used < HR_INTERVALS_MAX; j++) {
+    kept[used] = intervals[j];
+    kept[used].kind = kind;
+    kept[used++].dtype = dtype;
+  }
+  for (; i < hardware->interval_count && used < HR_INTERVALS_MAX; i++) {
+    if (compare_class(&hardware->intervals[i], kind, dtype) > 0)
       kept[used++] = hardware->intervals[i];
   }
   memcpy(hardware->intervals, kept, used * sizeof *kept);
   hardware->interval_count = used;
 }
 
+static void fit_class(const hr_validated_row *rows, size_t count, hr_row_choice choice, hr_interval_kind kind,
+                      hr_dtype dtype, ratio *found, hr_hardware *hardware)
+{
+  hr_interval intervals[CLASSES];
+  size_t members = choose(rows, count, kind, dtype, choice, found);
+  if (members >= LEAST_OF_KIND)
+    replace(hardware, kind, dtype, intervals, intervals_of(found, members, intervals));
+}
+
 hr_status hr_fit_intervals(const hr_validated_row *rows, size_t count, hr_row_choice choice, hr_hardware *hardware,
                            hr_error *error)
 {
-  hr_interval intervals[CLASSES];
   ratio *found = malloc((count + 1) * sizeof *found);
   if (!found)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
   for (int kind = 0; kind < HR_INTERVAL_KIND_COUNT; kind++) {
-    size_t members = choose(rows, count, (hr_interval_kind)kind, choice, found);
-    if (members >= LEAST_OF_KIND)
-      replace(hardware, (hr_interval_kind)kind, intervals,
-              intervals_of((hr_interval_kind)kind, found, members, intervals));
+    for (int dtype = 0; dtype <= HR_DTYPE_COUNT; dtype++)
+      fit_class(rows, count, choice, (hr_interval_kind)kind, (hr_dtype)dtype, found, hardware);
   }
   free(found);
   return HR_OK;
@@ -123,12 +158,10 @@ hr_status hr_fit_intervals(const hr_validated_row *rows, size_t count, hr_row_ch
 
 bool hr_interval_covers(const hr_hardware *hardware, const hr_validated_row *row)
 {
-  hr_interval_kind kind = hr_validated_row_interval(row);
   double factor = row->measured_ns / row->prediction.time_ns, band = 1 + hardware->error_band;
-  for (size_t i = 0; i < hardware->interval_count; i++) {
-    const hr_interval *interval = &hardware->intervals[i];
-    if (interval->kind == kind && row->prediction.time_ns < interval->below_ns)
-      return factor >= interval->low && factor <= interval->high;
-  }
+  const hr_interval *interval =
+      hr_interval_for(hardware, hr_validated_row_interval(row), gemm_dtype(row), row->prediction.time_ns);
+  if (interval)
+    return factor >= interval->low && factor <= interval->high;
   return factor >= 1 / band && factor <= band;
 }

@@ -8,8 +8,8 @@
 /** Which rows of a kind, by their order. */
 typedef enum hr_row_choice { HR_ROWS_EVEN, HR_ROWS_ODD, HR_ROWS_BOTH } hr_row_choice;
 
-/** Replaces the intervals of each kind that has 20 of the chosen rows; others keep theirs. Calls of Headroom's own
- *  kernels have none. HR_ERROR_OUT_OF_MEMORY. */
+/** Replaces the intervals of each kind that has 20 of the chosen rows, of GEMMs of 32 bits and more of each kind and
+ *  number format; others keep theirs. HR_ERROR_OUT_OF_MEMORY. */
 hr_status hr_fit_intervals(const hr_validated_row *rows, size_t count, hr_row_choice choice, hr_hardware *hardware,
                            hr_error *error);
 

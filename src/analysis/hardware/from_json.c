@@ -253,6 +253,15 @@ static hr_status read_attention(const hr_json_reader *row, hr_hardware *hardware
   return hr_json_number(row, "backward_share", 0, 2, &share->backward_share);
 }
 
+static hr_status read_dtype(const hr_json_reader *row, hr_dtype *dtype)
+{
+  const char *name = NULL;
+  HR_TRY(hr_json_string_or(row, "dtype", NULL, &name));
+  if (hr_dtype_parse(name, dtype) != HR_OK)
+    return hr_json_fail(row, "dtype", HR_ERROR_INVALID, "\"%.40s\" is not a number format", name);
+  return HR_OK;
+}
+
 static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, size_t index)
 {
   hr_ceiling *ceiling = &hardware->ceilings[index];
@@ -260,12 +269,8 @@ static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, 
   HR_TRY(read_choice(row, "kind", hr_ceiling_names, HR_CEILING_KIND_COUNT, &kind));
   ceiling->kind = (hr_ceiling_kind)kind;
   ceiling->dtype = HR_FP32;
-  if (ceiling->kind == HR_CEILING_PRODUCT) {
-    const char *name = NULL;
-    HR_TRY(hr_json_string_or(row, "dtype", NULL, &name));
-    if (hr_dtype_parse(name, &ceiling->dtype) != HR_OK)
-      return hr_json_fail(row, "dtype", HR_ERROR_INVALID, "\"%.40s\" is not a number format", name);
-  }
+  if (ceiling->kind == HR_CEILING_PRODUCT)
+    HR_TRY(read_dtype(row, &ceiling->dtype));
   HR_TRY(read_text(row, "instruction", ceiling->instruction, sizeof ceiling->instruction));
   HR_TRY(hr_json_number(row, "per_s", 0, 1e21, &ceiling->per_s));
   HR_TRY(hr_json_number_or(row, "core_per_s", 0, 1e21, 0, &ceiling->core_per_s));
@@ -293,6 +298,9 @@ static hr_status read_interval(const hr_json_reader *row, hr_hardware *hardware,
   int kind = 0;
   HR_TRY(read_choice(row, "kind", hr_interval_names, HR_INTERVAL_KIND_COUNT, &kind));
   interval->kind = (hr_interval_kind)kind;
+  interval->dtype = HR_DTYPE_COUNT;
+  if (hr_json_has(row, "dtype"))
+    HR_TRY(read_dtype(row, &interval->dtype));
   HR_TRY(hr_json_number_or(row, "below_ns", 0, 1e18, 1e18, &interval->below_ns));
   HR_TRY(hr_json_number(row, "low", 0, 1, &interval->low));
   return hr_json_number(row, "high", 1, 1000, &interval->high);

@@ -254,19 +254,31 @@ static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
+/* By kind, then number format, then time. */
+static bool intervals_ascend(const hr_interval *before, const hr_interval *interval)
+{
+  if (before->kind != interval->kind)
+    return before->kind < interval->kind;
+  if (before->dtype != interval->dtype)
+    return before->dtype < interval->dtype;
+  return before->below_ns < interval->below_ns;
+}
+
 static hr_status check_intervals(const hr_hardware *hardware, hr_error *error)
 {
   HR_TRY(check_range("intervals (count)", (double)hardware->interval_count, 0, HR_INTERVALS_MAX, error));
   for (size_t i = 0; i < hardware->interval_count; i++) {
-    const hr_interval *interval = &hardware->intervals[i], *before = i ? interval - 1 : NULL;
+    const hr_interval *interval = &hardware->intervals[i];
     if ((unsigned)interval->kind >= HR_INTERVAL_KIND_COUNT)
       return hr_fail(error, HR_ERROR_INVALID, "intervals: %d is not a kind", (int)interval->kind);
+    if ((unsigned)interval->dtype > HR_DTYPE_COUNT)
+      return hr_fail(error, HR_ERROR_INVALID, "intervals: %d is not a number format", (int)interval->dtype);
     HR_TRY(check_range("intervals: below_ns", interval->below_ns, 1, 1e18, error));
     HR_TRY(check_range("intervals: low", interval->low, 0.001, 1, error));
     HR_TRY(check_range("intervals: high", interval->high, 1, 1000, error));
-    if (before &&
-        (interval->kind < before->kind || (interval->kind == before->kind && interval->below_ns <= before->below_ns)))
-      return hr_fail(error, HR_ERROR_INVALID, "intervals: %s below %g ns: expected an order by kind, then by time",
+    if (i > 0 && !intervals_ascend(interval - 1, interval))
+      return hr_fail(error, HR_ERROR_INVALID,
+                     "intervals: %s below %g ns: expected an order by kind, number format and time",
                      hr_interval_kind_name(interval->kind), interval->below_ns);
   }
   return HR_OK;

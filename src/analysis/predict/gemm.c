@@ -392,7 +392,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
     busy_ns = vector_ns;
   }
   hr_prediction_finish(hardware, busy_ns, flops, hr_predict_peak(hardware, gemm->dtype), &p);
-  hr_prediction_set_interval(hardware, hr_interval_kind_of(gemm, &p), &p);
+  hr_prediction_set_gemm_interval(hardware, gemm, &p);
   *prediction = p;
   return HR_OK;
 }

@@ -83,7 +83,7 @@ hr_status hr_predict_padded(const hr_hardware *hardware, const hr_operator *op, 
     return HR_OK;
   hr_prediction_finish(hardware, p.time_ns - p.launch_ns + p.padding_ns, (double)op->flops,
                        hr_predict_peak(hardware, gemm->dtype), &p);
-  hr_prediction_set_interval(hardware, hr_interval_kind_of(&padded, &p), &p);
+  hr_prediction_set_gemm_interval(hardware, &padded, &p);
   p.m_alignment = prediction->m_alignment, p.n_alignment = prediction->n_alignment;
   p.k_alignment = prediction->k_alignment, p.alignment = prediction->alignment;
   *prediction = p;

@@ -102,16 +102,34 @@ void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double us
   prediction->bound_by = binding(prediction);
 }
 
+const hr_interval *hr_interval_for(const hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype, double time_ns)
+{
+  for (size_t i = 0; i < hardware->interval_count; i++) { /* those of all formats come last */
+    const hr_interval *interval = &hardware->intervals[i];
+    bool of_format = interval->dtype == dtype || interval->dtype == HR_DTYPE_COUNT;
+    if (interval->kind == kind && of_format && time_ns < interval->below_ns)
+      return interval;
+  }
+  return NULL;
+}
+
+static void set_interval(const hr_interval *interval, hr_prediction *prediction)
+{
+  if (!interval)
+    return;
+  prediction->low_ns = prediction->time_ns * interval->low;
+  prediction->high_ns = prediction->time_ns * interval->high;
+}
+
 void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_prediction *prediction)
 {
-  for (size_t i = 0; i < hardware->interval_count; i++) {
-    const hr_interval *interval = &hardware->intervals[i];
-    if (interval->kind != kind || prediction->time_ns >= interval->below_ns)
-      continue;
-    prediction->low_ns = prediction->time_ns * interval->low;
-    prediction->high_ns = prediction->time_ns * interval->high;
-    return;
-  }
+  set_interval(hr_interval_for(hardware, kind, HR_DTYPE_COUNT, prediction->time_ns), prediction);
+}
+
+void hr_prediction_set_gemm_interval(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction)
+{
+  hr_interval_kind kind = hr_interval_kind_of(gemm, prediction);
+  set_interval(hr_interval_for(hardware, kind, gemm->dtype, prediction->time_ns), prediction);
 }
 
 #define WIDE_LOADS 16 /* bytes */

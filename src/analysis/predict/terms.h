@@ -39,8 +39,15 @@ bool hr_is_cached(const hr_hardware *hardware, double bytes);
 void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double useful, double useful_per_s,
                           hr_prediction *prediction);
 
+/** The device's interval for a kind and a predicted time: that of the number format, else that of all formats; NULL
+ *  where there is none. `dtype` is HR_DTYPE_COUNT but for GEMMs. */
+const hr_interval *hr_interval_for(const hr_hardware *hardware, hr_interval_kind kind, hr_dtype dtype, double time_ns);
+
 /** Sets low_ns and high_ns by the device's interval for the kind and time; leaves the band where there is none. */
 void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_prediction *prediction);
+
+/** The same of a GEMM, by its number format, too. */
+void hr_prediction_set_gemm_interval(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction);
 
 /** A GEMM; `batched` selects the alignment shares. `loaded_bytes` counts the operands, each as often as it must be
  *  read. `gemm` has passed hr_gemm_check(). */
