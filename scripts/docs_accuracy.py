@@ -2,6 +2,7 @@
 """The table of each device in docs/prediction.md (docs_numbers.py): the errors of its predictions on rows that no figure was fitted to."""
 import csv
 import functools
+import math
 import re
 import tempfile
 import zlib
@@ -67,6 +68,16 @@ def lines_of(found, source):
                 _, count, median, mean, most, bias, inside, *_ = random_line(name, part)
                 lines.append([name + size, count, median, mean, most, bias, inside, source])
     return lines
+
+
+def spread_of_rows(device):
+    """By how much percent the held-out published times below 30 µs of two GEMMs of one matrix (n, k), of 2 to 16 rows, differ in the mean."""
+    groups = {}
+    for row in published("gemms.csv"):
+        if (row["device"], row["part"], row["dtype"]) == (device, "held_out", "bf16") and 2 <= int(row["m"]) <= 16 and float(row["time_ns"]) < SHORT_NS:
+            groups.setdefault((row["n"], row["k"]), []).append(math.log(float(row["time_ns"])))
+    apart = [abs(one - other) for logs in groups.values() for i, one in enumerate(logs) for other in logs[:i]]
+    return 100 * math.expm1(sum(apart) / len(apart))
 
 
 # What NeuSight reports of a device (Lee, Phanishayee, Mahajan 2025, arXiv 2407.13853), our files of it, and our error on their held-out

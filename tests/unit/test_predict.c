@@ -219,6 +219,31 @@ static void rows_along_k_that_lie_far_apart_load_slower(void **state)
   assert_true(predict(&hardware, 4096, 4096, 131072, 1).time_ns > 1.9 * far);
 }
 
+/* Of B [n, k] alone. */
+static void rows_of_b_that_lie_no_power_of_two_apart_load_slower(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.bandwidth_bytes_per_s = 1e11;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 16, gemm.n = 8192;
+  hr_error error;
+  for (int along = 0; along < 2; along++) {
+    for (int odd = 0; odd < 2; odd++) {
+      hr_prediction before, after;
+      gemm.transpose_b = along, gemm.k = odd ? 8192 + 64 : 8192;
+      hardware.row_share = 0;
+      assert_ok(hr_predict_gemm(&hardware, &gemm, &before, &error), error);
+      hardware.row_share = 0.5;
+      assert_ok(hr_predict_gemm(&hardware, &gemm, &after, &error), error);
+      if (along && odd)
+        assert_true(after.time_ns > 1.8 * before.time_ns && after.time_ns < 2 * before.time_ns);
+      else
+        assert_true(after.time_ns == before.time_ns);
+    }
+  }
+}
+
 static void a_gemm_of_few_rows_is_bound_by_reading_its_weights(void **state)
 {
   (void)state;
@@ -536,6 +561,7 @@ int main(void)
       cmocka_unit_test(k_stays_whole_up_to_the_products_of_the_device_file),
       cmocka_unit_test(batched_gemms_of_vector_formats_take_the_first_tiles),
       cmocka_unit_test(rows_along_k_that_lie_far_apart_load_slower),
+      cmocka_unit_test(rows_of_b_that_lie_no_power_of_two_apart_load_slower),
       cmocka_unit_test(a_gemm_of_few_rows_is_bound_by_reading_its_weights),
       cmocka_unit_test(a_tiny_gemm_is_bound_by_its_launch),
       cmocka_unit_test(a_format_without_a_rate_is_unsupported),

@@ -225,7 +225,7 @@ static const gemm_group gemm_groups[] = {
     {"l40s", "bf16", true, 0.165},
     {"b200", "bf16", false, 0.057},
     {"b200", "bf16", true, 0.15},
-    {"v100-sxm2-32gb", "fp16", false, 0.15},
+    {"v100-sxm2-32gb", "fp16", false, 0.08},
     {"v100-sxm2-32gb", "fp32", false, 0.085},
     {"a100-pcie-40gb", "fp32", false, 0.095},
     {"a100-pcie-80gb", "fp32", false, 0.09},

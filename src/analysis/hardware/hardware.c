@@ -307,6 +307,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"l2_bytes", (double)hardware->l2_bytes, 0, 1e15},
       {"shared_bytes", (double)hardware->shared_bytes, 0, 1e15},
       {"split_ns", hardware->split_ns, 0, 1e9},
+      {"row_share", hardware->row_share, 0, 1},
       {"narrow_k_bytes", (double)hardware->narrow_k_bytes, 0, 1e6},
       {"narrow_split_bytes", (double)hardware->narrow_split_bytes, 0, 1e9},
       {"odd_split_bytes", (double)hardware->odd_split_bytes, 0, 1e9},

@@ -330,6 +330,18 @@ static size_t vector_tiles_of(const hr_hardware *hardware, bool batched)
   return batched && few > 0 && few < count ? few : count;
 }
 
+/* Times as long that reading the operands from memory takes: some libraries read B's rows along k slower where they do
+ * not lie a power of two apart. */
+static double row_loads(const hr_hardware *hardware, const hr_gemm *gemm, double element_bytes, double loaded_bytes)
+{
+  int64_t apart = hr_gemm_b(gemm).leading_dimension;
+  bool slow = gemm->transpose_b && gemm->batch == 1 && (apart & (apart - 1)) != 0;
+  if (!slow || !(hardware->row_share > 0) || hardware->vector_formats[gemm->dtype])
+    return 1;
+  double bytes = fmin((double)gemm->n * (double)gemm->k * element_bytes, loaded_bytes);
+  return 1 + bytes / loaded_bytes * (1 / hardware->row_share - 1);
+}
+
 static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double rate,
                                       hr_prediction *p)
 {
@@ -380,6 +392,7 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   set_wide_kernels(gemm, &p, &problem);
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
+  problem.row_loads = row_loads(hardware, gemm, (double)problem.element_bytes, loaded_bytes);
   problem.fill_ns = fill_ns(&problem);
   hr_tiling way = hr_best_tiling(&problem);
   set_tiling(&problem, &way, &p);

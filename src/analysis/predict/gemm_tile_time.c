@@ -56,7 +56,7 @@ static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *way)
   if (hr_is_cached(hardware, loaded + stored))
     return loaded / drawn * 1e9 / hr_cache_rate(hardware) + fmin(stored * 1e9 / hr_cache_rate(hardware), store_ns);
   double sector_ns = stored * problem->sector_ns_per_byte;
-  double whole_ns = hr_transfer_ns(hardware, loaded, hardware->load_share) / drawn + store_ns;
+  double whole_ns = hr_transfer_ns(hardware, loaded * problem->row_loads, hardware->load_share) / drawn + store_ns;
   return sqrt(whole_ns * whole_ns + sector_ns * sector_ns) + problem->fill_ns;
 }
 

@@ -34,6 +34,7 @@ typedef struct hr_tiling_problem {
   double split_ns, part_ns;      /* of splitting k, and of each split */
   int64_t split_waves;           /* that the splits fill at most */
   double step_ns;                /* of an aligned tile, for each step along k */
+  double row_loads;              /* times as long that reading from memory takes by the rows of B, at least 1 */
   double row_slowdown;           /* by rows along k that lie far apart, at least 1 */
   double matrix_ns;              /* useful FLOPs at the library's rate */
   double loaded_bytes;           /* of the operands, each as often as it must be read */
