@@ -32,13 +32,13 @@ BOUNDS = {
     "library_share": (0.1, 1), "load_share": (0.5, 1), "store_share": (0.5, 1), "store_exposed": (0, 1),
     "product_launch_ns": (1500, 20000), "product_busy_ns": (1, 5000),
     "product_step_ns": (0.1, 500), "boost": (1, 1.6), "cache_bytes_per_s": (1e11, 3e13), "reach": (1, 64),
-    "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "row_share": (0.1, 1), "burst": (1, 1.4), "tiles": (0.05, 1), "vector_tiles": (0.05, 1),
+    "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "row_share": (0.1, 1), "small_tile_share": (0.1, 1), "burst": (1, 1.4), "tiles": (0.05, 1), "vector_tiles": (0.05, 1),
     "gemm_share": (0.01, 1), "bmm_share": (0.01, 1), "result_share": (0.01, 1),
     "wide": (1e-3, 1e4), "narrow": (1e-3, 1e4), "odd": (1e-3, 1e4), "narrow_tiles": (5e-3, 1), "odd_tiles": (5e-3, 1), "idle_share": (1e-2, 1),
     "latency_ns": (1e-3, 1e4), "vector": (1e-3, 2e4),
 }
 COSTS = ("wide", "narrow", "odd", "vector")  # objects of figures: all are fitted
-START = {"product_busy_ns": 200, "product_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "row_share": 0.8, "burst": 1.08}
+START = {"product_busy_ns": 200, "product_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "row_share": 0.8, "small_tile_share": 0.8, "burst": 1.08}
 NEW = ["product_busy_ns", "product_step_ns", "cache_bytes_per_s", "reach", "split_ns", "split_k_bytes", "burst"]
 OLD = ["load_share", "store_share", "store_exposed", "product_launch_ns", "boost"]
 KERNELS = {"wide": [("wide",)], "narrow": [("narrow",), ("odd",), ("narrow_tiles",), ("odd_tiles",)],
@@ -55,7 +55,8 @@ FITTED = {
     "v100-sxm2-32gb": [("library_share", "fp16"), ("library_share", "fp32"), ("load_share",), ("store_share",), ("store_exposed",),
                        ("product_launch_ns",), ("cache_bytes_per_s",), ("reach",), ("split_ns",), ("split_k_bytes",), ("row_share",), ("tiles",)],
     # NeuSight's rows, which are fp32 alone.
-    **{name: [("library_share", "fp32")] for name in ("a100-pcie-40gb", "l4", "v100-pcie-32gb", "mi210", "mi250")},
+    **{name: [("library_share", "fp32")] for name in ("a100-pcie-40gb", "l4", "v100-pcie-32gb", "mi250")},
+    "mi210": [("library_share", "fp32"), ("small_tile_share",)],
     "mi300x": [("library_share", "bf16"), ("product_launch_ns",), ("split_ns",), ("split_k_bytes",), ("cache_bytes_per_s",)],
 }
 

@@ -324,9 +324,12 @@ typedef struct hr_hardware {
   int64_t vector_batched_tiles;           /* of them, the first so many are those of batched GEMMs; 0: all */
   int64_t vector_blocks[HR_TILES_MAX];    /* of each of them, that a multiprocessor runs at once; 0: 1 */
   double vector_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_narrow_cost.latency_ns */
-  hr_narrow_cost vector;  /* their kernels; shares of tiles are then of the fastest; launch_ns 0: as other formats */
-  double row_share;       /* of load_share: B of [n, k] whose rows do not lie a power of two apart; not of batched GEMMs
+  hr_narrow_cost vector; /* their kernels; shares of tiles are then of the fastest; launch_ns 0: as other formats */
+  double row_share;      /* of load_share: B of [n, k] whose rows do not lie a power of two apart; not of batched GEMMs
                           * and vector formats; 0: 1 */
+  double
+      small_tile_share; /* of the rate: of batched GEMMs for which the library takes small tiles, those of a k up to 512
+                            * that is their longest side; of vector formats; 0: 1 */
   int64_t long_row_bytes; /* rows along k that lie further apart load slower; 0: at any distance the same */
 
   /* Kernels of frameworks; without them latent attention is predicted as other attention, a grouped GEMM as a batched

@@ -208,6 +208,29 @@ static void batched_gemms_of_vector_formats_take_the_first_tiles(void **state)
   assert_int_equal(predict(&hardware, 4096, 64, 4096, 1).tile_n, 64);
 }
 
+/* Of batched GEMMs whose k, up to 512, is the longest side. */
+static void batched_gemms_of_a_long_k_have_small_tiles(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t m, n, k, batch;
+    bool small;
+  } cases[] = {{384, 384, 384, 4096, true},
+               {384, 384, 384, 1, false},
+               {384, 64, 384, 4096, false},
+               {384, 384, 256, 4096, false},
+               {1024, 1024, 1024, 4096, false}};
+  hr_hardware hardware = toy();
+  hardware.vector_formats[HR_BF16] = true;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hardware.small_tile_share = 0;
+    double before = predict(&hardware, cases[i].m, cases[i].n, cases[i].k, cases[i].batch).time_ns;
+    hardware.small_tile_share = 0.25;
+    double after = predict(&hardware, cases[i].m, cases[i].n, cases[i].k, cases[i].batch).time_ns;
+    assert_true(cases[i].small ? after > 1.5 * before : after == before);
+  }
+}
+
 static void rows_along_k_that_lie_far_apart_load_slower(void **state)
 {
   (void)state;
@@ -560,6 +583,7 @@ int main(void)
       cmocka_unit_test(few_tiles_of_a_long_gemm_are_split_along_k),
       cmocka_unit_test(k_stays_whole_up_to_the_products_of_the_device_file),
       cmocka_unit_test(batched_gemms_of_vector_formats_take_the_first_tiles),
+      cmocka_unit_test(batched_gemms_of_a_long_k_have_small_tiles),
       cmocka_unit_test(rows_along_k_that_lie_far_apart_load_slower),
       cmocka_unit_test(rows_of_b_that_lie_no_power_of_two_apart_load_slower),
       cmocka_unit_test(a_gemm_of_few_rows_is_bound_by_reading_its_weights),

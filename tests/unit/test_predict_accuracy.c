@@ -232,7 +232,7 @@ static const gemm_group gemm_groups[] = {
     {"h100-sxm", "fp32", false, 0.13},
     {"l4", "fp32", false, 0.12},
     {"v100-pcie-32gb", "fp32", false, 0.088},
-    {"mi210", "fp32", false, 0.22},
+    {"mi210", "fp32", false, 0.20},
     {"mi300x", "bf16", false, 0.11},
 };
 

@@ -110,6 +110,7 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                  {"reach", h->reach},
                  {"split_ns", h->split_ns},
                  {"row_share", h->row_share},
+                 {"small_tile_share", h->small_tile_share},
                  {"product_launch_ns", h->product_launch_ns},
                  {"product_busy_ns", h->product_busy_ns},
                  {"product_step_ns", h->product_step_ns},

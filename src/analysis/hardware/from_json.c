@@ -110,6 +110,7 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
       {"reach", 1e6, 0, &hardware->reach},
       {"split_ns", 1e9, 0, &hardware->split_ns},
       {"row_share", 1, 0, &hardware->row_share},
+      {"small_tile_share", 1, 0, &hardware->small_tile_share},
       {"launch_ns", 1e9, -1, &hardware->launch_ns},
       {"product_launch_ns", 1e9, 0, &hardware->product_launch_ns},
       {"product_busy_ns", 1e9, 0, &hardware->product_busy_ns},

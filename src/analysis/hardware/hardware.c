@@ -308,6 +308,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"shared_bytes", (double)hardware->shared_bytes, 0, 1e15},
       {"split_ns", hardware->split_ns, 0, 1e9},
       {"row_share", hardware->row_share, 0, 1},
+      {"small_tile_share", hardware->small_tile_share, 0, 1},
       {"narrow_k_bytes", (double)hardware->narrow_k_bytes, 0, 1e6},
       {"narrow_split_bytes", (double)hardware->narrow_split_bytes, 0, 1e9},
       {"odd_split_bytes", (double)hardware->odd_split_bytes, 0, 1e9},

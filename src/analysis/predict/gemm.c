@@ -48,6 +48,10 @@
 /* Least k of a split of kernels for vector formats. */
 #define VECTOR_SPLIT_K 128
 
+/* Batched GEMMs that a library may compute in small tiles: least n, and largest k. */
+#define SMALL_TILE_LEAST 128
+#define SMALL_TILE_DEPTH 512
+
 /* A cache line: no device gains from more alignment. */
 #define ALIGNMENT_MAX 128
 
@@ -323,6 +327,17 @@ static double row_slowdown(const hr_hardware *hardware, const hr_gemm *gemm, int
   return most > 0 && apart > most ? sqrt(apart / most) : 1;
 }
 
+/* Times as long that arithmetic takes in tiles smaller than those of the device's file. rocBLAS looks up its tiles in a
+ * table of sizes; the names of its kernels on an MI210 in fp32 show tiles of 16 x 16 to 32 x 32 here. */
+static double small_tile_slowdown(const hr_hardware *hardware, const hr_gemm *gemm)
+{
+  bool small = gemm->batch > 1 && gemm->n >= SMALL_TILE_LEAST && gemm->k <= SMALL_TILE_DEPTH &&
+               gemm->k >= hr_max64(gemm->m, gemm->n);
+  return small && hardware->small_tile_share > 0 && hardware->vector_formats[gemm->dtype]
+             ? 1 / hardware->small_tile_share
+             : 1;
+}
+
 /* cuBLAS has one tile for batched GEMMs of fp32 on an Ampere, whatever their size. */
 static size_t vector_tiles_of(const hr_hardware *hardware, bool batched)
 {
@@ -365,7 +380,7 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   /* None of 10,000 batched tf32 GEMMs that cuBLASLt 13.1's heuristic was asked about on an H200 is split. */
   bool whole = gemm->batch > 1 && gemm->dtype == HR_TF32 && hardware->wide.launch_ns > 0;
   problem.split_waves = whole ? 0 : 1;
-  problem.row_slowdown = row_slowdown(hardware, gemm, problem.element_bytes);
+  problem.rate_slowdown = row_slowdown(hardware, gemm, problem.element_bytes) * small_tile_slowdown(hardware, gemm);
   problem.step_ns = hardware->vector_formats[gemm->dtype] ? 0 : hardware->product_step_ns;
   return problem;
 }

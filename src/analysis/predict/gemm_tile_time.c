@@ -85,7 +85,7 @@ static void set_slot(const hr_tiling_problem *problem, double steps, hr_tiling *
 {
   double area = (double)way->tile.m * (double)way->tile.n, stored_ns = area * problem->slot_ns_per_stored;
   double product_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
-  way->slot_ns = product_ns * problem->row_slowdown / way->tile.share + steps * problem->step_ns + stored_ns;
+  way->slot_ns = product_ns * problem->rate_slowdown / way->tile.share + steps * problem->step_ns + stored_ns;
   way->slowdown = slowdown_of(problem, way->tile);
   if (problem->narrow_store > 0) { /* a batched GEMM */
     double narrow_ns = (way->slot_ns - stored_ns) * way->slowdown + stored_ns * problem->narrow_store;

@@ -35,7 +35,7 @@ typedef struct hr_tiling_problem {
   int64_t split_waves;           /* that the splits fill at most */
   double step_ns;                /* of an aligned tile, for each step along k */
   double row_loads;              /* times as long that reading from memory takes by the rows of B, at least 1 */
-  double row_slowdown;           /* by rows along k that lie far apart, at least 1 */
+  double rate_slowdown;          /* of arithmetic, by rows along k that lie far apart or by small tiles, at least 1 */
   double matrix_ns;              /* useful FLOPs at the library's rate */
   double loaded_bytes;           /* of the operands, each as often as it must be read */
   double memory_least_ns;        /* that every tiling takes at least; 0: not known */
