@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which algorithm cuBLASLt's heuristic chooses for a GEMM, and how long its first choices take.
  *
- *   gemm_choices ask DEVICE SECONDS SEED COUNT FORMAT [odd] > FILE.csv     chooses, without running anything
- *   gemm_choices time DEVICE SECONDS SEED COUNT EVERY [odd] > FILE.csv     runs the first choice of each point
+ *   gemm_choices ask DEVICE SECONDS SEED COUNT FORMAT [odd|even] > FILE.csv     chooses, without running anything
+ *   gemm_choices time DEVICE SECONDS SEED COUNT EVERY [odd|even] > FILE.csv     runs the first choice of each point
  *
  * `ask` draws three of four problems as `headroom validate` does (hr_points_draw), the others as a linear layer's: m
  * from 1, n and k multiples of 64. `time` draws as validate does and measures the first algorithm of each point at the
  * settled clock with cold caches, of every EVERY-th point the first CHOICES. With `odd`, only problems none of whose
- * sizes is a multiple of 8 are asked or timed. An algorithm is written
+ * sizes is a multiple of 8 are asked or timed; with `even`, those whose operands and result are aligned to 4 or 8 bytes
+ * in all. An algorithm is written
  * id:tile:stages:splits:reduction:swizzle:option:inner:cluster, with the numbers of cublasLtMatmulAlgoConfigAttributes.
  * scripts/learn_choices.py reads the files. */
 #include "base/error.h"
@@ -181,13 +182,24 @@ static hr_gemm linear_layer(uint64_t *state, hr_dtype dtype)
   return g;
 }
 
-/* Moves the problems without a multiple of 8 to the front and returns their number. */
-static size_t keep_odd(hr_point *points, size_t count)
+static bool is_odd(const hr_gemm *g)
+{
+  return g->m % 8 != 0 && g->n % 8 != 0 && g->k % 8 != 0;
+}
+
+/* Rows of operands and result begin at even multiples of an element, but not at multiples of 8. */
+static bool is_even(const hr_gemm *g)
+{
+  int64_t a = g->transpose_a ? g->m : g->k, b = g->transpose_b ? g->k : g->n;
+  return a % 2 == 0 && b % 2 == 0 && g->n % 2 == 0 && (a % 8 != 0 || b % 8 != 0 || g->n % 8 != 0);
+}
+
+/* Moves the problems that are wanted to the front and returns their number. */
+static size_t keep(hr_point *points, size_t count, bool (*wanted)(const hr_gemm *g))
 {
   size_t kept = 0;
   for (size_t i = 0; i < count; i++) {
-    const hr_gemm *g = &points[i].gemm;
-    if (g->m % 8 != 0 && g->n % 8 != 0 && g->k % 8 != 0)
+    if (wanted(&points[i].gemm))
       points[kept++] = points[i];
   }
   return kept;
@@ -201,14 +213,14 @@ static void print_problem(const hr_gemm *g)
          g->transpose_b);
 }
 
-static void ask_all(const hr_cuda *cuda, const hr_point *points, size_t count, uint64_t seed, hr_dtype dtype, bool odd,
+static void ask_all(const hr_cuda *cuda, const hr_point *points, size_t count, uint64_t seed, hr_dtype dtype, bool some,
                     double limit_ns)
 {
   double begin = hr_clock_ns();
   uint64_t state = seed;
   printf("m,n,k,batch,transposes,algorithm\n");
   for (size_t i = 0; i < count && hr_clock_ns() - begin < limit_ns; i++) {
-    hr_gemm g = i % 4 == 3 && !odd ? linear_layer(&state, dtype) : points[i].gemm;
+    hr_gemm g = i % 4 == 3 && !some ? linear_layer(&state, dtype) : points[i].gemm;
     lt_heuristic found;
     int answers;
     hr_error error = {.status = HR_OK};
@@ -325,10 +337,11 @@ int main(int count, char **texts)
   hr_point *points;
   size_t drawn;
   hr_error error = {.status = HR_OK};
-  bool odd = count == 8 && strcmp(texts[7], "odd") == 0, right = count == 7 || odd;
+  bool odd = count == 8 && strcmp(texts[7], "odd") == 0, even = count == 8 && strcmp(texts[7], "even") == 0;
+  bool right = count == 7 || odd || even;
   bool times = right && strcmp(texts[1], "time") == 0;
   if (!right || (!times && strcmp(texts[1], "ask") != 0))
-    return fprintf(stderr, "gemm_choices ask|time DEVICE SECONDS SEED COUNT FORMAT|EVERY [odd]\n"), 2;
+    return fprintf(stderr, "gemm_choices ask|time DEVICE SECONDS SEED COUNT FORMAT|EVERY [odd|even]\n"), 2;
   double limit_ns = strtod(texts[3], NULL) * 1e9;
   hr_points_draw_options options = hr_points_draw_options_default();
   hr_measure_options measure = hr_measure_options_default();
@@ -342,8 +355,8 @@ int main(int count, char **texts)
     return fprintf(stderr, "gemm_choices: %s\n", error.message), 1;
   if (times && hr_device_settle(device, &measure, &error) != HR_OK)
     return fprintf(stderr, "gemm_choices: %s\n", error.message), 1;
-  if (odd)
-    drawn = keep_odd(points, drawn);
+  if (odd || even)
+    drawn = keep(points, drawn, odd ? is_odd : is_even);
   const hr_cuda *cuda = device->state;
   char version[32];
   hr_cublaslt_version(&cuda->cublaslt, version, sizeof version);
@@ -352,7 +365,7 @@ int main(int count, char **texts)
   if (times) {
     time_all(device, points, drawn, (size_t)strtoull(texts[6], NULL, 10), limit_ns);
   } else if (hr_cuda_enter(cuda, &error) == HR_OK) {
-    ask_all(cuda, points, drawn, options.seed, options.dtype, odd, limit_ns);
+    ask_all(cuda, points, drawn, options.seed, options.dtype, odd || even, limit_ns);
     hr_cuda_leave(cuda);
   }
   free(points);

@@ -10,8 +10,8 @@ predicted time, the 4th and 96th percentile of measured over predicted (2nd and 
 fewer than 100 rows). Even rows are fitted, odd ones held out. Without
 arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv, latent.csv, experts.csv and
 gemms_fp8.csv, and of the H200 published/h200.csv, h200/products.csv,
-h200/calibration.csv, h200/random.csv, h200/random-seed-7.csv, h200/choices-seed-102*.csv and the misaligned
-GEMMs of h200/figures-*.csv, whose aligned ones are of few forms; of the H100 h100/*.csv. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
+h200/choices-seed-102*.csv, h200/choices-seed-203*.csv, h200/random-seed-15.csv and the misaligned
+GEMMs of h200/figures-*.csv, whose aligned ones are of few forms; of the H100 h100/calibration.csv and h100/choices-*.csv. A class has at least 40 fitted rows (LEAST_OF: less); fewer are joined with the next one,
 and a kind with fewer than 20 has no interval. GEMMs of fp32 and tf32 have intervals of their own, of all rows of published/gemms.csv
 and h100/random-seed-21-*.csv (of fp32 those held out of the fit), in classes of 25; fewer than 20 misaligned ones take those
 of both together. Their coverage is cross-validated: each matrix B by the intervals of the others.
@@ -84,13 +84,13 @@ def usual_files(device):
     files += [(RESULTS / f"published/{name}.csv", True) for name in ("latent", "experts", "gemms_fp8")]
     if device == "h200":  # whose own GEMMs have aligned sizes for the most part, so that they do not suffice alone
         files += [(RESULTS / "published/h200.csv", False), (RESULTS / "h200/products.csv", False),
-                  (RESULTS / "h200/calibration.csv", False), (RESULTS / "h200/random.csv", False),
-                  (RESULTS / "h200/random-seed-7.csv", False),
-                  (RESULTS / "h200/attention-points.csv", False), (RESULTS / "h200/choices-seed-102.csv", False),
-                  (RESULTS / "h200/choices-seed-102-held.csv", False)]
+                  (RESULTS / "h200/attention-points.csv", False)]
+        files += [(RESULTS / f"h200/{name}.csv", False) for name in
+                  ("choices-seed-102", "choices-seed-102-held", "choices-seed-203", "choices-seed-203-held", "random-seed-15")]
         files += [(path, False) for path in sorted((RESULTS / "h200").glob("figures-*.csv"))]
     if device == "h100-sxm":
-        files += [(RESULTS / "h100/calibration.csv", False), (RESULTS / "h100/random-seed-12.csv", False)]
+        files += [(RESULTS / f"h100/{name}.csv", False) for name in
+                  ("calibration", "choices-seed-201", "choices-seed-201-held", "choices-seed-202-odd", "choices-seed-202-odd-held")]
     return [(path, writes) for path, writes in files if path.exists()]
 
 

@@ -116,30 +116,35 @@ typedef struct hr_narrow_cost {
   double busy_ns;    /* added where every multiprocessor has a tile, else the busy share of it */
   double wave_ns;    /* of a wave of tiles: pipelines fill and drain */
   double latency_ns; /* of a wave, for each step along k, of tiles without a latency of their own */
-  double tail_ns;    /* of a wave whose last step is not a whole one */
-  double tile_ns;    /* of a tile */
+  double tile_ns;    /* of a tile; of vector formats, as store, aligned_store and matrix_share */
+  double element_ns; /* of a misaligned tile, for each of its elements: its epilogue */
   double step_ns;    /* of a tile, for each step along k */
   double row_ns; /* the same for each row or column of an operand that is contiguous along k, over the tile's share */
-  double column_ns;     /* the same of an operand that is contiguous along m or n */
-  double aligned;       /* times as long for operands aligned to 16 bytes; 0: 1 */
+  double column_ns; /* the same of an operand that is contiguous along m or n */
+  double aligned;   /* times as long for operands aligned to 16 bytes; 0: 1 */
+  double load_8;    /* the same of operands aligned to 8 bytes; 0: 1 */
+  double short_k; /* of misaligned ones: 1 − exp(−k / short_k) of row_ns, since short rows share cache lines; 0: all */
   double store;         /* times as long that the exposed store of a tile takes; 0: 1 */
   double aligned_store; /* the same of a result aligned to 16 bytes; 0: as store */
   double split_ns;      /* of splitting k; 0: as hr_hardware.split_ns */
   double part_ns;       /* of each split of k */
   double fill_ns;       /* that memory takes more until a GEMM's bytes have filled the last-level cache */
-  double matrix_share;  /* vector formats: times the library's rate that the arithmetic of a tile reaches; 0: 1 */
+  double matrix_share;  /* times the library's rate that the arithmetic of a tile reaches; 0: 1 */
 } hr_narrow_cost;
 
 /** Cost of a library's kernels for aligned GEMMs of 16 bits, which have many tiles, load them by TMA, and load each row
  *  once for a cluster. In ns at the clock of large GEMMs. */
 typedef struct hr_wide_cost {
-  double launch_ns;                 /* the shortest such GEMM; 0: this cost is not known, hr_hardware.tiles are used */
-  double busy_ns;                   /* added where every multiprocessor has a tile, else the busy share of it */
-  double refill_ns;                 /* added once where tiles fill more than two waves */
-  double step_ns;                   /* of a tile, for each step along k */
-  double matrix_share;              /* times the library's rate that the arithmetic of a tile reaches; 0: 1 */
-  double row_ns;                    /* of each row that a step loads: of the tile, or of k if that is not contiguous */
-  double idle_share;                /* of row_ns that one multiprocessor saves where all others idle; 0 … 1 */
+  double launch_ns;      /* the shortest such GEMM; 0: this cost is not known, hr_hardware.tiles are used */
+  double busy_ns;        /* added where every multiprocessor has a tile, else the busy share of it */
+  double refill_ns;      /* added once where tiles fill more than two waves */
+  double step_ns;        /* of a tile, for each step along k */
+  double latency_ns;     /* that a step takes at least: a load's latency over the steps that are under way */
+  double row_latency_ns; /* the same for each row and column of the tile: of larger ones fewer are under way */
+  double cluster_idle;   /* multiprocessors that clusters of four tiles and more leave idle */
+  double matrix_share;   /* times the library's rate that the arithmetic of a tile reaches; 0: 1 */
+  double row_ns;         /* of each row that a step loads: of the tile, or of k if that is not contiguous */
+  double idle_share;     /* of row_ns that one multiprocessor saves where all others idle; 0 … 1 */
   double load_16, load_32, load_64; /* times as long that rows aligned to 16, 32 and 64 bytes take; 0: 1 */
   double store_bytes_per_ns;        /* at which a multiprocessor writes a tile; compute does not hide it */
   double sector_bytes_per_ns;       /* of all, where rows of the result are whole multiples of 16 bytes, not of 32 */

@@ -130,32 +130,37 @@ static hr_hardware with_odd_kernels(void)
                                   .busy_ns = 1000,
                                   .wave_ns = 100,
                                   .latency_ns = 3000,
-                                  .tail_ns = 50,
-                                  .tile_ns = 10,
+                                  .element_ns = 0.125,
                                   .step_ns = 20,
                                   .row_ns = 0.5,
                                   .column_ns = 0.25,
                                   .aligned = 2,
-                                  .store = 3,
-                                  .aligned_store = 1};
+                                  .load_8 = 3};
   return hardware;
 }
 
+/* Of so many blocks on a multiprocessor: all wait for the same latencies, in which it loads for one after the other. */
+static double blocks_ns(double steps, double loads_ns, double blocks)
+{
+  return hypot(steps * 3000, blocks * steps * (loads_ns + 20)) + 100 + blocks * 128 * 128 * 0.125;
+}
+
 /* A is contiguous along k, B along n and aligned: 128 · 0.5 + 2 · 128 · 0.25 = 128 ns at half of the speed for each of
- * 15 steps, and 20; the last step, 19 of 32 elements, takes half of one and 19/64. A wave waits 3000 ns for each step,
- * 100 for its pipelines and 50 for the last step, which is not a whole one. */
+ * 15 steps, and 20; the last step, 19 of 32 elements, takes half of one and 19/64. A step waits 3000 ns, and blocks 100
+ * for their pipelines. */
 static void odd_operands_have_kernels_of_their_own(void **state)
 {
   (void)state;
   hr_hardware hardware = with_odd_kernels();
   hr_prediction p = predict(&hardware, 1280, 1280, 499, 1); /* 100 tiles for 100 multiprocessors */
   double full_ns = 2 * 128 * 128 * 512e-3, steps = 15 + 0.5 + 0.5 * 19 / 32;
-  double tile_ns = steps * (256 + 20) + 10, wave_ns = steps * 3000 + 100 + 50;
   assert_true(p.tile_m == 128 && p.tile_n == 128 && p.waves == 1);
-  assert_near(p.alignment_loss, 1 - full_ns / (tile_ns + wave_ns));
+  assert_near(p.alignment_loss, 1 - full_ns / blocks_ns(steps, 256, 1));
   assert_near(p.launch_ns, 6000);
-  p = predict(&hardware, 2560, 1280, 499, 1); /* two tiles on each, which wait together */
-  assert_near(p.alignment_loss, 1 - 2 * full_ns / (2 * tile_ns + wave_ns));
+  p = predict(&hardware, 2560, 1280, 499, 1); /* two tiles on each */
+  assert_near(p.alignment_loss, 1 - 2 * full_ns / blocks_ns(steps, 256, 2));
+  p = predict(&hardware, 3840, 1280, 499, 1); /* two, then one */
+  assert_near(p.alignment_loss, 1 - 3 * full_ns / (blocks_ns(steps, 256, 2) + blocks_ns(steps, 256, 1)));
   assert_near(predict(&hardware, 640, 1280, 499, 1).launch_ns, 5500); /* half of the slots have a tile */
   assert_true(predict(&hardware, 1280, 1280, 512, 1).launch_ns == 0);
   p = predict(&hardware, 1280, 1280, 498, 1); /* of 4 bytes: another kernel, of which nothing is known */
@@ -167,22 +172,36 @@ static void odd_operands_have_kernels_of_their_own(void **state)
   assert_true(p.tile_m == 64 && p.launch_ns == 3000);
 }
 
-/* Operands of 512 elements a row, a result of 1279: loads take twice as long, the store of 1 ns an element three
- * times. */
-static void an_odd_result_alone_has_aligned_loads_and_a_slow_store(void **state)
+static hr_prediction predict_linear(const hr_hardware *hardware, int64_t n, int64_t k)
 {
-  (void)state;
-  hr_hardware hardware = with_odd_kernels();
   hr_gemm gemm = hr_gemm_default();
   hr_prediction p;
   hr_error error;
-  hardware.store_exposed = 1;
-  hardware.bandwidth_bytes_per_s = 2e14 / 1000;
-  gemm.m = 1280, gemm.n = 1279, gemm.k = 512, gemm.transpose_b = true;
-  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
-  double full_ns = 2 * 128 * 128 * 512e-3, stored_ns = 128 * 128, edge_ns = (128 + 127.9) / 0.5;
-  double odd_ns = 16 * (edge_ns + 20) + 10 + 3 * stored_ns + 16 * 3000 + 100;
-  assert_near(p.alignment_loss, 1 - (full_ns + stored_ns) / odd_ns);
+  gemm.m = 1280, gemm.n = n, gemm.k = k, gemm.transpose_b = true;
+  assert_ok(hr_predict_gemm(hardware, &gemm, &p, &error), error);
+  return p;
+}
+
+/* Both operands are contiguous along k, and the result is odd: rows of 512 elements are aligned, of 516 to 8 bytes. */
+static void loads_of_a_misaligned_gemm_depend_on_the_alignment_of_each_operand(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_odd_kernels();
+  double full_ns = 2 * 128 * 128 * 32e-3, edge_ns = (128 + 127.9) / 0.5;
+  hr_prediction p = predict_linear(&hardware, 1279, 512);
+  assert_near(p.alignment_loss, 1 - 16 * full_ns / blocks_ns(16, edge_ns, 1));
+  p = predict_linear(&hardware, 1279, 516);
+  assert_near(p.alignment_loss, 1 - 17 * full_ns / blocks_ns(16 + 0.5 + 0.5 * 4 / 32, 1.5 * edge_ns, 1));
+}
+
+static void short_rows_share_cache_lines(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_odd_kernels();
+  hardware.odd.short_k = 64;
+  double full_ns = 2 * 128 * 128 * 32e-3, edge_ns = (128 + 127.9) / 0.5;
+  hr_prediction p = predict_linear(&hardware, 1279, 32);
+  assert_near(p.alignment_loss, 1 - full_ns / blocks_ns(1, edge_ns * (1 - exp(-0.5)), 1));
 }
 
 /* A multiprocessor runs two fp32 blocks at once, which wait together; arithmetic and loads of a step overlap; a batched
@@ -387,7 +406,8 @@ int main(void)
       cmocka_unit_test(odd_operands_have_kernels_of_their_own),
       cmocka_unit_test(vector_formats_have_kernels_of_their_own),
       cmocka_unit_test(an_odd_tile_has_a_latency_of_its_own),
-      cmocka_unit_test(an_odd_result_alone_has_aligned_loads_and_a_slow_store),
+      cmocka_unit_test(loads_of_a_misaligned_gemm_depend_on_the_alignment_of_each_operand),
+      cmocka_unit_test(short_rows_share_cache_lines),
       cmocka_unit_test(tiles_of_wide_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),
       cmocka_unit_test(wide_kernels_split_plain_gemms_into_parts_of_1280_or_more),
       cmocka_unit_test(loads_of_rows_aligned_to_16_bytes_take_longer),

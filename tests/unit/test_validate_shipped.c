@@ -17,69 +17,68 @@ typedef struct bound {
   double coverage, rank_correlation; /* at least */
 } bound;
 
+/* Until 2026-11-26 runs of 20 to 200 µs were timed one by one, so that launches show in the rows of random.csv and of
+ * seeds 7, 11, 12 and 13. No figure is fitted to them any more. */
 static const bound bounds[] = {
-    {HR_INTERVAL_GEMM, 31, 0.026, 0.092, 0.90, 0.99},
-    {HR_INTERVAL_GEMM_NARROW, 15, 0.059, 0.302, 0.78, 0.97},
+    {HR_INTERVAL_GEMM, 31, 0.033, 0.070, 0.90, 0.99},
+    {HR_INTERVAL_GEMM_NARROW, 15, 0.059, 0.100, 0.78, 0.97},
     {HR_INTERVAL_BMM, 11, 0.048, 0.103, 0.88, 0.99},
-    {HR_INTERVAL_BMM_NARROW, 5, 0.177, 0.241, 0.78, 0.55},
+    {HR_INTERVAL_BMM_NARROW, 5, 0.120, 0.210, 0.78, 0.55},
 };
 
 /* Attention and decode of all files but the last two are of former kernels, and have no bounds. */
 
-/* The figures of GEMMs are fitted to these and to the rows above. */
 static const bound bounds_of_seed_7[] = {
-    {HR_INTERVAL_GEMM, 74, 0.032, 0.097, 0.90, 0.98},
-    {HR_INTERVAL_GEMM_NARROW, 37, 0.034, 0.169, 0.90, 0.95},
-    {HR_INTERVAL_BMM, 37, 0.045, 0.136, 0.89, 0.99},
-    {HR_INTERVAL_BMM_NARROW, 18, 0.072, 0.182, 0.86, 0.98},
+    {HR_INTERVAL_GEMM, 74, 0.038, 0.115, 0.90, 0.98},
+    {HR_INTERVAL_GEMM_NARROW, 37, 0.047, 0.145, 0.90, 0.95},
+    {HR_INTERVAL_BMM, 37, 0.058, 0.165, 0.86, 0.99},
+    {HR_INTERVAL_BMM_NARROW, 18, 0.050, 0.130, 0.86, 0.98},
 };
 
-/* No figure is fitted to these. */
 static const bound bounds_of_seed_11[] = {
-    {HR_INTERVAL_GEMM, 77, 0.031, 0.119, 0.90, 0.99},
-    {HR_INTERVAL_GEMM_NARROW, 38, 0.034, 0.198, 0.90, 0.98},
-    {HR_INTERVAL_BMM, 38, 0.042, 0.150, 0.90, 0.98},
-    {HR_INTERVAL_BMM_NARROW, 19, 0.043, 0.259, 0.90, 0.98},
+    {HR_INTERVAL_GEMM, 77, 0.030, 0.130, 0.90, 0.99},
+    {HR_INTERVAL_GEMM_NARROW, 38, 0.043, 0.180, 0.90, 0.98},
+    {HR_INTERVAL_BMM, 38, 0.040, 0.180, 0.90, 0.98},
+    {HR_INTERVAL_BMM_NARROW, 19, 0.070, 0.170, 0.90, 0.98},
 };
 
-/* No figure is fitted to these either. */
 static const bound bounds_of_seed_13[] = {
-    {HR_INTERVAL_GEMM, 48, 0.037, 0.098, 0.90, 0.99},
-    {HR_INTERVAL_GEMM_NARROW, 23, 0.049, 0.211, 0.84, 0.98},
-    {HR_INTERVAL_BMM, 24, 0.056, 0.190, 0.77, 0.98},
-    {HR_INTERVAL_BMM_NARROW, 11, 0.056, 0.164, 0.90, 0.95},
+    {HR_INTERVAL_GEMM, 48, 0.038, 0.105, 0.90, 0.99},
+    {HR_INTERVAL_GEMM_NARROW, 23, 0.058, 0.175, 0.84, 0.97},
+    {HR_INTERVAL_BMM, 24, 0.060, 0.205, 0.77, 0.98},
+    {HR_INTERVAL_BMM_NARROW, 11, 0.040, 0.120, 0.90, 0.95},
 };
 
 /* No figure is fitted to these, but forms were compared with them in view. */
 static const bound bounds_of_seed_15[] = {
-    {HR_INTERVAL_GEMM, 312, 0.036, 0.108, 0.90, 0.99},
-    {HR_INTERVAL_GEMM_NARROW, 154, 0.050, 0.175, 0.90, 0.99},
-    {HR_INTERVAL_BMM, 155, 0.043, 0.170, 0.89, 0.99},
-    {HR_INTERVAL_BMM_NARROW, 75, 0.074, 0.260, 0.90, 0.99},
+    {HR_INTERVAL_GEMM, 177, 0.041, 0.105, 0.90, 0.99},
+    {HR_INTERVAL_GEMM_NARROW, 88, 0.040, 0.185, 0.90, 0.99},
+    {HR_INTERVAL_BMM, 89, 0.054, 0.180, 0.88, 0.99},
+    {HR_INTERVAL_BMM_NARROW, 44, 0.057, 0.230, 0.82, 0.99},
 };
 
-/* Drawn and measured after everything else. */
+/* No figure is fitted to these, but forms were compared with them in view. */
 static const bound bounds_of_h200_seed_19[] = {
-    {HR_INTERVAL_GEMM, 580, 0.036, 0.118, 0.90, 0.99},
-    {HR_INTERVAL_GEMM_NARROW, 289, 0.061, 0.211, 0.88, 0.99},
-    {HR_INTERVAL_BMM, 290, 0.047, 0.198, 0.87, 0.99},
-    {HR_INTERVAL_BMM_NARROW, 145, 0.074, 0.297, 0.90, 0.99},
+    {HR_INTERVAL_GEMM, 606, 0.036, 0.125, 0.90, 0.99},
+    {HR_INTERVAL_GEMM_NARROW, 302, 0.049, 0.157, 0.90, 0.99},
+    {HR_INTERVAL_BMM, 303, 0.046, 0.178, 0.87, 0.99},
+    {HR_INTERVAL_BMM_NARROW, 151, 0.049, 0.180, 0.90, 0.99},
 };
 
 /* Of an H100. No figure is fitted to these; its intervals are those of every second row, too. */
 static const bound bounds_of_seed_12[] = {
-    {HR_INTERVAL_GEMM, 97, 0.043, 0.155, 0.87, 0.99},
-    {HR_INTERVAL_GEMM_NARROW, 47, 0.066, 0.204, 0.90, 0.98},
-    {HR_INTERVAL_BMM, 49, 0.058, 0.133, 0.81, 0.99},
-    {HR_INTERVAL_BMM_NARROW, 24, 0.043, 0.182, 0.90, 0.98},
+    {HR_INTERVAL_GEMM, 97, 0.043, 0.160, 0.87, 0.99},
+    {HR_INTERVAL_GEMM_NARROW, 47, 0.070, 0.190, 0.80, 0.98},
+    {HR_INTERVAL_BMM, 49, 0.068, 0.195, 0.87, 0.99},
+    {HR_INTERVAL_BMM_NARROW, 24, 0.046, 0.200, 0.90, 0.98},
 };
 
 /* Of an H100, drawn and measured after everything else. */
 static const bound bounds_of_seed_19[] = {
-    {HR_INTERVAL_GEMM, 596, 0.040, 0.139, 0.90, 0.99},
-    {HR_INTERVAL_GEMM_NARROW, 298, 0.061, 0.206, 0.90, 0.99},
-    {HR_INTERVAL_BMM, 298, 0.048, 0.186, 0.84, 0.99},
-    {HR_INTERVAL_BMM_NARROW, 149, 0.068, 0.247, 0.90, 0.98},
+    {HR_INTERVAL_GEMM, 573, 0.038, 0.140, 0.90, 0.99},
+    {HR_INTERVAL_GEMM_NARROW, 286, 0.051, 0.178, 0.86, 0.99},
+    {HR_INTERVAL_BMM, 286, 0.050, 0.175, 0.87, 0.99},
+    {HR_INTERVAL_BMM_NARROW, 143, 0.048, 0.205, 0.90, 0.98},
 };
 
 /* fp32 of an H100: held out of the fit of times; the intervals are fitted to these and others. */
@@ -92,21 +91,21 @@ static const bound bounds_of_fp32[] = {
 
 /* Attention and decode by today's kernels; the figures of these are fitted to the rows. */
 static const bound bounds_of_points[] = {
-    {HR_INTERVAL_ATTENTION, 270, 0.04, 0.14, 0.90, 0.99},
-    {HR_INTERVAL_DECODE, 328, 0.045, 0.18, 0.90, 0.99},
-    {HR_INTERVAL_LATENT, 20, 0.06, 0.30, 0, 0.97},
+    {HR_INTERVAL_ATTENTION, 270, 0.034, 0.130, 0.90, 0.99},
+    {HR_INTERVAL_DECODE, 328, 0.044, 0.140, 0.90, 0.99},
+    {HR_INTERVAL_LATENT, 20, 0.060, 0.300, 0.00, 0.97},
 };
 
 /* Plain GEMMs of an H200 with the algorithm that the library chose. No figure is fitted to these. */
 static const bound bounds_of_choices[] = {
-    {HR_INTERVAL_GEMM, 527, 0.042, 0.126, 0.90, 0.99},
-    {HR_INTERVAL_GEMM_NARROW, 263, 0.071, 0.216, 0.90, 0.99},
+    {HR_INTERVAL_GEMM, 783, 0.039, 0.123, 0.90, 0.99},
+    {HR_INTERVAL_GEMM_NARROW, 392, 0.049, 0.148, 0.90, 0.99},
 };
 
 /* The same, drawn and measured after the fit. */
 static const bound bounds_of_seed_17[] = {
-    {HR_INTERVAL_ATTENTION, 88, 0.035, 0.16, 0.90, 0.99},
-    {HR_INTERVAL_DECODE, 88, 0.043, 0.18, 0.90, 0.99},
+    {HR_INTERVAL_ATTENTION, 88, 0.040, 0.145, 0.90, 0.99},
+    {HR_INTERVAL_DECODE, 88, 0.038, 0.170, 0.90, 0.99},
 };
 
 static const hr_validated_group *group_of(const hr_validation *v, hr_interval_kind kind)
@@ -159,7 +158,7 @@ static void random_points_are_predicted_within_the_documented_bounds(void **stat
                 sizeof bounds_of_seed_15 / sizeof *bounds_of_seed_15);
   expect_bounds("h200", RESULTS "h200/random-seed-19.csv", bounds_of_h200_seed_19,
                 sizeof bounds_of_h200_seed_19 / sizeof *bounds_of_h200_seed_19);
-  expect_bounds("h200", RESULTS "h200/choices-seed-102-held.csv", bounds_of_choices,
+  expect_bounds("h200", RESULTS "h200/choices-seed-203-held.csv", bounds_of_choices,
                 sizeof bounds_of_choices / sizeof *bounds_of_choices);
   expect_bounds("h200", RESULTS "h200/random-seed-17.csv", bounds_of_seed_17,
                 sizeof bounds_of_seed_17 / sizeof *bounds_of_seed_17);

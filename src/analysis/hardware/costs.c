@@ -36,11 +36,12 @@ typedef struct cost_field {
   NS(object, launch_ns), NS(object, block_ns), SHARE(object, share, 4), NS(object, element_ns), NS(object, busy_ns), \
       SHARE(object, load_share, 1)
 
-#define NARROW(object)                                                                                          \
-  NS(object, launch_ns), NS(object, busy_ns), NS(object, wave_ns), NS(object, latency_ns), NS(object, tail_ns), \
-      NS(object, tile_ns), NS(object, step_ns), NS(object, row_ns), NS(object, column_ns),                      \
-      SHARE(object, aligned, 100), SHARE(object, store, 1000), SHARE(object, aligned_store, 1000),              \
-      NS(object, split_ns), NS(object, part_ns), NS(object, fill_ns), SHARE(object, matrix_share, 4)
+#define NARROW(object)                                                                                           \
+  NS(object, launch_ns), NS(object, busy_ns), NS(object, wave_ns), NS(object, latency_ns), NS(object, tile_ns),  \
+      NS(object, element_ns), NS(object, step_ns), NS(object, row_ns), NS(object, column_ns),                    \
+      SHARE(object, aligned, 100), SHARE(object, load_8, 100), SHARE(object, short_k, 1e6),                      \
+      SHARE(object, store, 1000), SHARE(object, aligned_store, 1000), NS(object, split_ns), NS(object, part_ns), \
+      NS(object, fill_ns), SHARE(object, matrix_share, 4)
 
 #define SCAN(object)                                                                                              \
   NS(object, launch_ns), SHARE(object, bandwidth_share, 1), SHARE(object, matrix_share, 4), NS(object, token_ns), \
@@ -67,6 +68,9 @@ static const cost_field fields[] = {
     NS(wide, busy_ns),
     NS(wide, refill_ns),
     NS(wide, step_ns),
+    NS(wide, latency_ns),
+    NS(wide, row_latency_ns),
+    SHARE(wide, cluster_idle, 1024),
     SHARE(wide, matrix_share, 4),
     NS(wide, row_ns),
     SHARE(wide, idle_share, 1),

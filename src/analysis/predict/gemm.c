@@ -200,10 +200,11 @@ static double store_share(const hr_hardware *hardware, const hr_gemm *gemm, int6
 }
 
 /* Of a row or column of a tile, for each step along k. */
-static double narrow_load(const hr_narrow_cost *kernels, bool along_k, int64_t alignment)
+static double narrow_load(const hr_narrow_cost *kernels, const hr_gemm *gemm, bool along_k, int64_t alignment)
 {
-  double times = alignment >= VECTOR_BYTES && kernels->aligned > 0 ? kernels->aligned : 1;
-  return times * (along_k ? kernels->row_ns : kernels->column_ns);
+  double times = alignment >= VECTOR_BYTES ? kernels->aligned : alignment == VECTOR_BYTES / 2 ? kernels->load_8 : 1;
+  double shared = along_k && kernels->short_k > 0 ? 1 - exp(-(double)gemm->k / kernels->short_k) : 1;
+  return (times > 0 ? times : 1) * shared * (along_k ? kernels->row_ns : kernels->column_ns);
 }
 
 static double narrow_store(const hr_narrow_cost *kernels, int64_t alignment)
@@ -224,8 +225,8 @@ static void set_kernels(const hr_narrow_cost *kernels, bool batched, hr_tiling_p
   problem->part_ns = kernels->part_ns;
   int64_t a = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes);
   int64_t b = operand_alignment(hr_gemm_b(gemm), false, bytes);
-  problem->load_a = narrow_load(kernels, !gemm->transpose_a, a);
-  problem->load_b = narrow_load(kernels, gemm->transpose_b, b);
+  problem->load_a = narrow_load(kernels, gemm, !gemm->transpose_a, a);
+  problem->load_b = narrow_load(kernels, gemm, gemm->transpose_b, b);
   problem->narrow_store = narrow_store(kernels, operand_alignment(hr_gemm_c(gemm), false, bytes));
   problem->split_waves = batched ? 0 : NARROW_SPLIT_WAVES;
 }

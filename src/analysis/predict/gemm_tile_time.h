@@ -27,11 +27,11 @@ static inline double hr_wide_crowding(const hr_wide_cost *wide, double busy)
   return 1 - wide->idle_share * (1 - busy);
 }
 
-/** Arithmetic and loads of a step overlap; where one is much longer, it alone counts. */
-static inline double hr_wide_step(double product_ns, double loads_ns)
+/** Arithmetic, loads and the wait for loads of a step overlap; where one is much longer, it alone counts. */
+static inline double hr_wide_step(double product_ns, double loads_ns, double latency_ns)
 {
-  double product = product_ns * product_ns, loads = loads_ns * loads_ns;
-  return sqrt(sqrt(product * product + loads * loads));
+  double product = product_ns * product_ns, loads = loads_ns * loads_ns, latency = latency_ns * latency_ns;
+  return sqrt(sqrt(product * product + loads * loads + latency * latency));
 }
 
 /** The launch of a wide kernel takes longer the more multiprocessors have a tile. 0 for other kernels. */

@@ -80,7 +80,8 @@ static double rows_of(const wide_bound *b, double size, bool along_k)
   return along_k ? size : b->depth * floor_of(size * b->depth_part + NEARLY_ONE);
 }
 
-/* Not more than hr_wide_step(). Both agree where one is nothing and where both are equal: 2^(-3/4) of their sum. */
+/* Not more than hr_wide_step() without its latency. Both agree where one is nothing and where both are equal: 2^(-3/4)
+ * of their sum. */
 static double least_step(double product_ns, double loads_ns)
 {
   double longer = product_ns > loads_ns ? product_ns : loads_ns, both = 0.594603 * (product_ns + loads_ns);
@@ -105,8 +106,7 @@ static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const 
   double loads_ns = crowding * (a_ns * kernel->cluster_part_n + b_ns * kernel->cluster_part_m);
   double product_ns = kernel->m * kernel->n * b->product_ns;
   double slot_ns = steps * (least_step(product_ns, loads_ns) + wide->step_ns) + used_m * used_n * b->stored_ns;
-  double waves = floor_of(full + NEARLY_ONE), refill_ns = waves > HR_WIDE_WAVES ? wide->refill_ns : 0;
-  double slow_ns = waves * slot_ns + refill_ns, at_most = slow_ns * b->fastest_part;
+  double slow_ns = floor_of(full + NEARLY_ONE) * slot_ns, at_most = slow_ns * b->fastest_part;
   double rising = slow_ns * slow_ns * (slow_ns < b->matrix_ns ? slow_ns : b->matrix_ns) * b->burst_part;
   at_most = at_most * at_most * at_most;
   return (wide_least){at_most > rising ? at_most : rising, wide->busy_ns * (full < 1 ? full : 1)};
@@ -140,12 +140,16 @@ static bool has_layout(const hr_gemm *gemm, const wide_kernel *kernel)
 }
 
 /* The fastest of the kernels that the library has for the layout: first the one whose least time is the shortest, then
- * those whose least time is shorter than its time. */
+ * those whose least time is shorter than its time. The library does not know of what filling pipelines again takes:
+ * where one step along k is all, it takes small tiles in three and more waves. */
 hr_tiling hr_best_wide_tiling(const hr_tiling_problem *all)
 {
   const double result = (double)all->gemm->m * (double)all->gemm->n * (double)all->gemm->batch;
   const double stored = result * (double)all->result_bytes;
   hr_tiling_problem problem = *all;
+  hr_wide_cost known = *all->wide;
+  known.refill_ns = 0;
+  problem.wide = &known;
   if (!hr_is_cached(all->hardware, all->loaded_bytes + stored)) {
     double whole_ns = hr_transfer_ns(all->hardware, all->loaded_bytes, all->hardware->load_share) +
                       hr_transfer_ns(all->hardware, stored, all->store_share);
@@ -168,5 +172,6 @@ hr_tiling hr_best_wide_tiling(const hr_tiling_problem *all)
     if (i != first && least[i].compute_cubed + bound.memory_cubed <= most_ns * most_ns * most_ns)
       try_wide(&problem, &wide_kernels[i], &best);
   }
+  hr_set_tiling_time(all, INFINITY, &best);
   return best;
 }

@@ -7,16 +7,22 @@
 
 #define MULTIPROCESSORS 132 /* of the Hopper GPU whose library was asked */
 #define BLOCKS_128 2        /* of a tile of 128 × 128 that run on one */
+#define LONG_SPLIT 130      /* elements of k */
 
 /* A node of a tree: rows whose feature exceeds the threshold go on at the node `right`, others at the next one. A leaf
  * has feature −1 and its answer in the last two. */
 typedef struct node {
-  int feature;
   double threshold;
-  int right, second;
+  int16_t feature;
+  uint16_t right, second;
 } node;
 
-#include "analysis/predict/narrow_choices.inc"
+#include "analysis/predict/narrow_choices/narrow_batched_tiles.inc"
+#include "analysis/predict/narrow_choices/narrow_plain_tiles.inc"
+#include "analysis/predict/narrow_choices/narrow_splits.inc"
+#include "analysis/predict/narrow_choices/odd_batched_tiles.inc"
+#include "analysis/predict/narrow_choices/odd_plain_tiles.inc"
+#include "analysis/predict/narrow_choices/odd_splits.inc"
 
 /* As in scripts/learn_choices.py; the last two are of the trees for splits. */
 enum {
@@ -87,15 +93,35 @@ static const node *leaf_of(const node *tree, const double features[FEATURE_COUNT
   return at;
 }
 
+/* The most splits with which so many tiles fit into `waves`. */
+static double most_splits(double tiles, double waves)
+{
+  return floor(MULTIPROCESSORS * waves / tiles);
+}
+
+/* Of 24,400 split GEMMs whose splits are long, all but 640 have the most splits with which their tiles fit into a
+ * number of whole waves: one more would start another wave. The tree only knows about how many there are. */
+static int64_t fill_waves(const hr_gemm *gemm, double tiles, int64_t splits)
+{
+  if (splits < 2 || gemm->k < LONG_SPLIT * splits)
+    return splits;
+  double waves = floor(tiles * (double)splits / MULTIPROCESSORS);
+  double fewer = fmax(1, most_splits(tiles, waves)), more = fmax(1, most_splits(tiles, waves + 1));
+  return (int64_t)((double)splits * (double)splits < fewer * more ? fewer : more);
+}
+
 hr_narrow_choice hr_choose_narrow(const hr_gemm *gemm, bool odd)
 {
   double features[FEATURE_COUNT];
   set_features(gemm, features);
-  const node *tile = leaf_of(odd ? odd_tiles : narrow_tiles, features);
+  const node *plain = odd ? odd_plain_tiles : narrow_plain_tiles;
+  const node *batched = odd ? odd_batched_tiles : narrow_batched_tiles;
+  const node *tile = leaf_of(gemm->batch > 1 ? batched : plain, features);
   hr_narrow_choice choice = {.m = tile->right, .n = tile->second, .splits = 1};
   features[FEATURE_AREA] = (double)choice.m * (double)choice.n;
   features[FEATURE_TILES] = tiles_of(gemm, choice.m, choice.n);
   if (gemm->batch == 1)
-    choice.splits = hr_min64(leaf_of(odd ? odd_splits : narrow_splits, features)->right, gemm->k);
+    choice.splits = fill_waves(gemm, features[FEATURE_TILES],
+                               hr_min64(leaf_of(odd ? odd_splits : narrow_splits, features)->right, gemm->k));
   return choice;
 }
