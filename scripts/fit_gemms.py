@@ -10,7 +10,9 @@
 
 FILE has the columns of data/results/published/gemms.csv; only rows whose part is "fit" are fitted to. Those of the H200 are joined
 by data/results/h200: products.csv (even rows), the GEMMs of the figures (the same hash), and random ones. Public rows are short bursts, the
-H200's own settled; the cost of kernels is not fitted to rows in which the launch shows (shows_launch()). The mean of |log(predicted / measured)| is minimized by pattern search along the axes; GEMMs below 30 us that are not random weigh half.
+H200's own settled; the cost of kernels is not fitted to rows in which the launch shows (shows_launch()). The mean of
+|log(predicted / measured)|, rounded off below EDGE, is minimized by pattern search along the axes; GEMMs below 30 us that are not random
+weigh half.
 """
 import argparse
 import collections
@@ -356,6 +358,11 @@ def write(name, device, fitted=None):
     source = "fitted by scripts/fit_gemms.py to half of the rows of data/results/published/gemms.csv"
     if name == "h200":
         source += " and of data/results/h200"
+    if fitted in (KERNELS["wide"], KERNELS["narrow"]):
+        kernels = "wide" if fitted == KERNELS["wide"] else "narrow"
+        own = ", ".join(f"{one}.csv" for one in RANDOM[name]) + (", half of products.csv and of figures-*.csv" if name == "h200" else "")
+        source = f"scripts/fit_gemms.py --kernels {kernels}: {own} of data/results (driver 580.159.04, cuBLASLt 13.1)"
+        source += ", half of the device's rows of data/results/published/gemms.csv" if kernels == "wide" else ""
     if fitted == KERNELS["fp32"]:
         source = "fitted by scripts/fit_gemms.py --kernels fp32 to half of the rows of " + " and ".join(f"{one}.csv" for one in VECTOR[name])
     fields = list(dict.fromkeys(figure[0] for figure in fitted or FITTED[name]))
