@@ -114,8 +114,8 @@ typedef struct hr_expert_cost {
 typedef struct hr_narrow_cost {
   double launch_ns;  /* the shortest such GEMM; 0: as product_launch_ns */
   double busy_ns;    /* added where every multiprocessor has a tile, else the busy share of it */
-  double wave_ns;    /* of a wave of tiles: pipelines fill and drain */
-  double latency_ns; /* of a wave, for each step along k, of tiles without a latency of their own */
+  double wave_ns;    /* of the tiles that a multiprocessor computes together: pipelines fill and drain */
+  double latency_ns; /* the same for each step along k, of tiles without a latency of their own */
   double tile_ns;    /* of a tile; of vector formats, as store, aligned_store and matrix_share */
   double element_ns; /* of a misaligned tile, for each of its elements: its epilogue */
   double step_ns;    /* of a tile, for each step along k */
@@ -332,10 +332,9 @@ typedef struct hr_hardware {
   hr_narrow_cost vector; /* their kernels; shares of tiles are then of the fastest; launch_ns 0: as other formats */
   double row_share;      /* of load_share: B of [n, k] whose rows do not lie a power of two apart; not of batched GEMMs
                           * and vector formats; 0: 1 */
-  double
-      small_tile_share; /* of the rate: of batched GEMMs for which the library takes small tiles, those of a k up to 512
-                            * that is their longest side; of vector formats; 0: 1 */
-  int64_t long_row_bytes; /* rows along k that lie further apart load slower; 0: at any distance the same */
+  double small_tile_share; /* of the rate, in batched GEMMs for which the library takes small tiles: vector formats, k
+                            * up to 512 the longest side; 0: 1 */
+  int64_t long_row_bytes;  /* rows along k that lie further apart load slower; 0: at any distance the same */
 
   /* Kernels of frameworks; without them latent attention is predicted as other attention, a grouped GEMM as a batched
    * one, and rounding to 8 bits is left out. */
