@@ -23,7 +23,9 @@ import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "data/results"
-COST = ("launch_ns", "bandwidth_share", "pair_ns", "element_ns", "split_ns")
+COST = ("launch_ns", "bandwidth_share", "pair_ns", "element_ns", "split_ns", "few_share", "few_long_share")
+WHOLE = {"few_share": 1, "few_long_share": 1}  # of devices whose rows show no such loss
+FEW, FEW_LONG_KEYS = range(16, 64), 16384  # as in src/analysis/predict/split_kv.c
 Q_TILE, Q_TILE_LEAST, KV_TILE, ROWS, UNSPLIT_KEYS = 128, 16, 128, 16, 128
 # Devices without measurements take the costs of one whose multiprocessors are alike.
 ALIKE = {"a100-sxm4-80gb": ("a100-sxm4-40gb", "a100-pcie-80gb", "a100-pcie-40gb", "l40s", "l4", "rtx-4090"),
@@ -68,7 +70,8 @@ def call(row, names, time_ns):
 # ---- decode ----
 
 def decode_terms(hardware, c):
-    """(compute, bytes over the datasheet's bandwidth, pairs over slots, head size, doublings of the keys, idle share)"""
+    """(compute, bytes over the datasheet's bandwidth, pairs over slots, head size, doublings of the keys, idle share, which share of
+    few pairs)"""
     k_heads, v_heads, dim = c["k_heads"], c["v_heads"], c["head_dim"]
     keys = min(c["keys"], c["window"]) if c.get("window") else c["keys"]
     moved = 2 * c["batch"] * dim * (keys * (k_heads + v_heads) + 2 * c["q_heads"])
@@ -76,12 +79,19 @@ def decode_terms(hardware, c):
     compute = 2 * keys * dim * c["batch"] * padded / (rate_of(hardware) * share_of(hardware, dim))
     pairs = c["batch"] * max(k_heads, v_heads) / hardware["multiprocessors"]
     return (compute, moved / hardware["bandwidth_bytes_per_s"] * 1e9, pairs, dim, max(0, math.log2(keys / UNSPLIT_KEYS)),
-            max(0, 1 - pairs))
+            max(0, 1 - pairs), few_of(c, keys))
+
+
+def few_of(c, keys):
+    """0: not of few pairs of one query head; else the place of its share behind the first five of COST."""
+    few = c["q_heads"] == c["k_heads"] and c["batch"] * c["k_heads"] in FEW
+    return (2 if keys >= FEW_LONG_KEYS else 1) if few else 0
 
 
 def decode_ns(terms, cost):
-    compute, memory, pairs, dim, doublings, idle = terms
-    launch, share, pair, element, split = cost
+    compute, memory, pairs, dim, doublings, idle, few = terms
+    launch, share, pair, element, split = cost[:5]
+    share *= cost[4 + few] if few else 1
     busy = compute ** 3 + (memory / share) ** 3 + (pairs * (pair + element * dim)) ** 3
     return launch + busy ** (1 / 3) + split * doublings * idle
 
@@ -180,7 +190,7 @@ def fit_decode(label, hardware, calls, start, fixed=None):
     for text, has in (("below 512 keys", lambda n: n < 512), ("512 to 2047", lambda n: 512 <= n < 2048),
                       ("2048 keys and more", lambda n: n >= 2048)):
         report(text, predict, [c for c in calls if has(min(c["keys"], c.get("window") or c["keys"]))])
-    return dict(zip(COST, cost))
+    return {name: value for name, value in zip(COST, cost) if WHOLE.get(name) != value}
 
 
 def fit_prefill(label, hardware, calls):
@@ -286,15 +296,17 @@ def main():
     parser.add_argument("--csv", default=RESULTS / "published/attention.csv")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    start = {"launch_ns": 9000, "bandwidth_share": 0.85, "pair_ns": 1000, "element_ns": 5, "split_ns": 500}
+    start = {"launch_ns": 9000, "bandwidth_share": 0.85, "pair_ns": 1000, "element_ns": 5, "split_ns": 500, "few_share": 0.8,
+             "few_long_share": 0.5}
     decode, prefill = {}, {}
     for name in ("a100-sxm4-80gb", "b200"):
         hardware = device(name)
-        decode[name] = fit_decode(f"{name} decode", hardware, framework_calls(arguments.csv, name, "decode"), start)
+        decode[name] = fit_decode(f"{name} decode", hardware, framework_calls(arguments.csv, name, "decode"), start,
+                                  {} if name.startswith("a100") else WHOLE)
         prefill[name] = fit_prefill(f"{name} prefill", hardware, framework_calls(arguments.csv, name, "attention"))
     mean = {key: round((decode["a100-sxm4-80gb"][key] + decode["b200"][key]) / 2, 1) for key in ("pair_ns", "element_ns")}
     h200 = device("h200")
-    decode["h200"] = fit_decode("h200 decode by frameworks", h200, h200_framework_calls(), start, mean)
+    decode["h200"] = fit_decode("h200 decode by frameworks", h200, h200_framework_calls(), start, {**mean, **WHOLE})
     if arguments.write:
         write(decode, prefill)
 

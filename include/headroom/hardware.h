@@ -68,6 +68,8 @@ typedef struct hr_attention_share {
 typedef struct hr_decode_cost {
   double launch_ns;       /* the shortest call */
   double bandwidth_share; /* at which K and V are read; 0: as hr_hardware.bandwidth_share */
+  double few_share;       /* of bandwidth_share: 16 to 63 pairs of one query head; 0: 1 */
+  double few_long_share;  /* the same from 16384 keys on; 0: as few_share */
   double pair_ns;         /* of a multiprocessor, for each pair */
   double element_ns;      /* of a multiprocessor, for each element of a pair's head; where thread blocks are known, of
                              each wave of these */

@@ -27,11 +27,12 @@ typedef struct cost_field {
   {                                                                    \
 #object, #member, offsetof(hr_hardware, object.member), most, true \
   }
-#define DECODE(object)                                                                                     \
-  NS(object, launch_ns), SHARE(object, bandwidth_share, 1), NS(object, pair_ns), NS(object, element_ns),   \
-      NS(object, split_ns), SHARE(object, compute_share, 2), NS(object, key_ns), NS(object, wave_ns),      \
-      NS(object, busy_ns), NS(object, combine_ns), NS(object, cluster_ns), NS(object, combine_element_ns), \
-      NS(object, read_latency_ns), SHARE(object, fill_share, 4), SHARE(object, reach, 256)
+#define DECODE(object)                                                                                             \
+  NS(object, launch_ns), SHARE(object, bandwidth_share, 1), SHARE(object, few_share, 1),                           \
+      SHARE(object, few_long_share, 1), NS(object, pair_ns), NS(object, element_ns), NS(object, split_ns),         \
+      SHARE(object, compute_share, 2), NS(object, key_ns), NS(object, wave_ns), NS(object, busy_ns),               \
+      NS(object, combine_ns), NS(object, cluster_ns), NS(object, combine_element_ns), NS(object, read_latency_ns), \
+      SHARE(object, fill_share, 4), SHARE(object, reach, 256)
 #define PREFILL(object)                                                                                              \
   NS(object, launch_ns), NS(object, block_ns), SHARE(object, share, 4), NS(object, element_ns), NS(object, busy_ns), \
       SHARE(object, load_share, 1)
