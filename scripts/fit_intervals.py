@@ -31,7 +31,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "data/results"
 KINDS = ("gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit",
          "bmm_narrow", "own_attention", "own_decode")
-FORMER = {"calibration.csv", "random.csv", "random-seed-7.csv"}  # of an H200: attention and decode of former kernels
 ENDS_NS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, math.inf)
 LEAST_ROWS, LEAST_KIND = 40, 20
 LEAST_OF = {"gemm_narrow": 25, "bmm": 30, "bmm_narrow": 20}  # few of these are short, and their error falls with size
@@ -72,11 +71,9 @@ def rows_of(headroom, device, path, cache_writes):
         return []
     if done.returncode:
         sys.exit(f"fit_intervals.py: {done.stderr.strip()}")
-    former = device == "h200" and path.name in FORMER
     return [("own_" * (row["framework"] == "headroom") + row["kind"], float(row["predicted_ns"]), float(row["measured_ns"]), row["dtype"],
              f"{row['n']},{row['k']}") for row in csv.DictReader(io.StringIO(done.stdout))
-            if (not path.name.startswith("figures-") or row["kind"].endswith("_narrow"))
-            and not (former and row["framework"] == "headroom")]
+            if not path.name.startswith("figures-") or row["kind"].endswith("_narrow")]
 
 
 def usual_files(device):
