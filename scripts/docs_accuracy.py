@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of each device in docs/prediction.md (docs_numbers.py): the errors of its predictions on rows that no figure was fitted to."""
+"""The table of each device in docs/notes/prediction.md (docs_numbers.py): the errors of its predictions on rows that no figure was fitted to."""
 import csv
 import functools
 import math
@@ -104,7 +104,8 @@ def neusight_table():
     return table(["NeuSight's device", "file", "NeuSight reports", "before the fit", "held-out rows", "plain", "batched"], lines)
 
 
-def device_table(device):
+def device_lines(device):
+    """A line of device_table() for each kind of row of a device that no figure was fitted to."""
     lines = []
     for name, options, wanted, source in PUBLISHED:
         lines += lines_of(predicted_rows(device, name, options, wanted or attention_held_out), source)
@@ -113,4 +114,21 @@ def device_table(device):
         found = [row for row in rows_of(f"validate --from {RESULTS / file} --device {device}") if row["kind"] not in seen]
         lines += lines_of(found, f"own, random ({re.search(r'seed-([0-9]+)', file)[1]})")
         seen.update(row["kind"] for row in found)
-    return table(["kind", "rows", "median error", "mean", "90% within", "bias", "in the interval", "source"], lines)
+    return lines
+
+
+def device_table(device):
+    return table(["kind", "rows", "median error", "mean", "90% within", "bias", "in the interval", "source"], device_lines(device))
+
+
+TRUSTED = {"H200": "h200", "H100 SXM": "h100-sxm", "A100 SXM": "a100-sxm4-80gb", "B200": "b200", "L40S": "l40s", "V100": "v100-sxm2-32gb"}
+LEAST_ROWS = 20
+
+
+def trust_table():
+    """Median error and the error of nine in ten, by kind and device, of own random rows where there are some, else of published ones."""
+    columns = {name: {line[0]: line for line in device_lines(device) if line[1] >= LEAST_ROWS}
+               for name, device in TRUSTED.items()}
+    kinds = dict.fromkeys(kind for lines in columns.values() for kind in lines)
+    return table(["median, 90% within", *columns],
+                 [[kind, *(", ".join(lines[kind][i] for i in (2, 4)) if kind in lines else "" for lines in columns.values())] for kind in kinds])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of docs/advice-validated.md and of steps in docs/prediction.md, for the expressions in them (docs_numbers.py): what
+"""Tables of docs/advice-validated.md and of steps in docs/notes/prediction.md, for the expressions in them (docs_numbers.py): what
 `headroom advise` predicts beside the rows of bench/steps_torch.py."""
 import json
 import math

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of errors in docs/prediction.md, which programs of the build print (docs_numbers.py)."""
+"""Tables of errors in docs/notes/prediction.md, which programs of the build print (docs_numbers.py)."""
 import functools
 import json
 import math

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of README.md and of gains in docs/prediction.md, for the expressions in it (docs_numbers.py)."""
+"""Tables of README.md and of gains in docs/notes/prediction.md, for the expressions in it (docs_numbers.py)."""
 import json
 import math
 

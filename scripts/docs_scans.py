@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans in docs/prediction.md (docs_numbers.py): their errors, each row by a fit to the others (fit_scans.py)."""
+"""Scans in docs/notes/prediction.md (docs_numbers.py): their errors, each row by a fit to the others (fit_scans.py)."""
 import functools
 import json
 from unittest import mock

@@ -9,7 +9,7 @@ data/results/published/attention.csv: A100 and B200). The H200 is fitted to file
 published/h200.csv; `headroom calibrate` fits those of Headroom's kernels.
 Prints parameters and errors, fitted and held out; with --write puts the parameters into data/hardware.
 
-The time is that of docs/prediction.md, "The model of other operators"; the mean of |log(predicted / measured)| is minimized.
+The time is that of docs/prediction-model.md, "The model of other operators"; the mean of |log(predicted / measured)| is minimized.
 A quarter of the rows, by the checksum of their shape, is held out. Prefill rows contain the copy of K and V into the cache,
 so it is added to their prediction here as a step of prefill adds it.
 """
@@ -268,7 +268,7 @@ def put_decode(text, key, cost, source):
 
 
 def write(decode, prefill):
-    fitted = "fitted to data/results/published/attention.csv, scripts/fit_attention.py, docs/prediction.md"
+    fitted = "fitted to data/results/published/attention.csv, scripts/fit_attention.py, docs/notes/prediction.md"
     for name, (launch, block, shares) in prefill.items():
         def edit(text, name=name, launch=launch, block=block, shares=shares):
             text = put_decode(text, "decode_framework", decode[name], fitted)
@@ -288,7 +288,7 @@ def write(decode, prefill):
     for name, others in ALIKE.items():
         for other in others:
             change(other, lambda text, name=name: put_decode(
-                text, "decode_framework", decode[name], f"assumed: as {name}, docs/prediction.md"))
+                text, "decode_framework", decode[name], f"assumed: as {name}, docs/notes/prediction.md"))
 
 
 def main():

@@ -224,7 +224,7 @@ def write(device, intervals, formats):
     parts = ["every second row of data/results"] * any("dtype" not in one for one in intervals)
     if any("dtype" in one for one in intervals):
         parts.append("of fp32 and tf32 " + (f"as {SAME[device]}.json" if device in SAME else "all rows"))
-    source = f'    "intervals": "scripts/fit_intervals.py, {"; ".join(parts)}, docs/prediction.md",\n'
+    source = f'    "intervals": "scripts/fit_intervals.py, {"; ".join(parts)}, docs/notes/prediction.md",\n'
     text = re.sub(r'^    "intervals": ".*\n', "", text, flags=re.M)
     text = text.replace('  "sources": {\n', '  "sources": {\n' + source, 1)
     json.loads(text)

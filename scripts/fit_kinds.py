@@ -6,7 +6,7 @@
 
 HEADROOM is the built command, whose `validate` predicts the rows of data/results/published: latent.csv, experts.csv and
 gemms_fp8.csv. Only rows whose part is "fit" are fitted to. Without an option it fits and prints errors; --write puts the figures
-into data/hardware; --errors prints those of the device files as they are, as rows of docs/prediction.md. The mean of
+into data/hardware; --errors prints those of the device files as they are, as rows of docs/notes/prediction.md. The mean of
 |log(predicted / measured)| is minimized by pattern search along the axes.
 """
 import argparse
@@ -171,7 +171,7 @@ def main():
                 if arguments.write:
                     write(name, device, obj, SOURCE + file)
                     for other in (other for other, model in ALIKE.items() if model == name):
-                        write(other, device, obj, f"assumed: as {name}, docs/prediction.md")
+                        write(other, device, obj, f"assumed: as {name}, docs/notes/prediction.md")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ rows that were held out; --write: into src/analysis/predict. odd: of an operand 
 
 FILE may also be one of data/results/*/choices-*.csv, whose points were timed.
 
-Needs scikit-learn. A tenth of the rows is held out; what is written is learned from the others. docs/prediction.md says how the
+Needs scikit-learn. A tenth of the rows is held out; what is written is learned from the others. docs/notes/prediction.md says how the
 predictions use them.
 """
 import argparse

@@ -59,7 +59,7 @@ typedef struct hr_prediction {
   double exposed_ns;   /* the part of memory_ns that compute does not hide */
 } hr_prediction;
 
-/** Time of a GEMM. docs/prediction.md explains the model and its accuracy.
+/** Time of a GEMM. docs/prediction-model.md explains the model and its accuracy.
  *
  *  For each tile of the device: tiles = ⌈m/tm⌉·⌈n/tn⌉·batch, waves = ⌈tiles·splits / slots⌉, and the compute time is
  *  that many full waves at the library's rate × the tile's share, plus the exposed stores, slowed down by the alignment

@@ -24,7 +24,7 @@ typedef enum hr_attention_form {
   HR_ATTENTION_FUSED    /* one kernel that keeps the scores on the chip */
 } hr_attention_form;
 
-/** Whose kernels compute a step, and how they are launched (docs/prediction.md). */
+/** Whose kernels compute a step, and how they are launched (docs/prediction-model.md). */
 typedef enum hr_framework {
   HR_FRAMEWORK_COMPILED, /* PyTorch with torch.compile or an inference server: fused row-wise kernels, CUDA graphs */
   HR_FRAMEWORK_EAGER,    /* PyTorch operator by operator: more kernels and traffic, each launched by the host */

@@ -8,7 +8,7 @@ export LC_ALL=C
 cd "$(dirname "$0")/../.."
 failed=0 count=0
 complain() { echo "$1"; failed=1; }
-for page in *.md docs/*.md; do
+for page in *.md docs/*.md docs/notes/*.md; do
   [ -f "$page" ] || continue
   while read -r target; do
     count=$((count + 1))

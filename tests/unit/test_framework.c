@@ -138,7 +138,7 @@ static void own_kernels_have_the_softmax_that_is_measured(void **state)
   double framework_ns = compiled.predictions[find(&compiled, HR_OP_SOFTMAX) - compiled.operators.items].time_ns;
   double own_ns = own.predictions[softmax - own.operators.items].time_ns;
   assert_int_equal(softmax->moved_bytes, softmax->bytes / 4 * 3);
-  assert_true(own_ns > 0.35e6 && own_ns < 0.5e6); /* 0.44 ms measured (docs/prediction.md) */
+  assert_true(own_ns > 0.35e6 && own_ns < 0.5e6); /* 0.44 ms measured (docs/notes/prediction.md) */
   assert_true(framework_ns > 1.1e6);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Predictions against measurements. Predictions are deterministic, so bounds on their error are ordinary tests; the
- * bounds are those of docs/prediction.md. bench/prediction_accuracy prints the whole table. */
+ * bounds are those of docs/notes/prediction.md. bench/prediction_accuracy prints the whole table. */
 #include "test.h"
 
 #include "unit/measured.h"
@@ -181,7 +181,7 @@ static void read_collectives(const char *device, hr_collective_kind kind, int64_
   fclose(file);
 }
 
-/* The bounds stand a little above docs/prediction.md, so that a rate of a device file cannot go astray unseen. */
+/* The bounds stand a little above docs/notes/prediction.md, so that a rate of a device file cannot go astray unseen. */
 static void fitted_collectives_are_predicted_within_the_error_that_the_page_says(void **state)
 {
   (void)state;
@@ -211,7 +211,7 @@ static void fitted_collectives_are_predicted_within_the_error_that_the_page_says
 typedef struct gemm_group {
   const char *device, *dtype;
   bool small;  /* below 30 us */
-  double most; /* of the mean error; a little above docs/prediction.md */
+  double most; /* of the mean error; a little above docs/notes/prediction.md */
 } gemm_group;
 
 static const gemm_group gemm_groups[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Latent attention, routed experts and 8 bit GEMMs as others measured them (data/results/published), by device: rows
- * that the device files were not fitted to. The bounds stand a little above docs/prediction.md. */
+ * that the device files were not fitted to. The bounds stand a little above docs/notes/prediction.md. */
 #include "test.h"
 
 #include "unit/measured.h"
@@ -89,7 +89,7 @@ static void held_out_rows_are_within_the_error_that_the_page_says(void **state)
   }
 }
 
-/* The rows that the costs of scans are fitted to (docs/prediction.md has errors of fits to the others). */
+/* The rows that the costs of scans are fitted to (docs/notes/prediction.md has errors of fits to the others). */
 static void scans_are_within_the_error_of_their_fit(void **state)
 {
   (void)state;

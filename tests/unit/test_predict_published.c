@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention of inference frameworks as others measured it (data/results/published/attention.csv), by device and size.
- * The bounds stand a little above docs/prediction.md, so that a cost of a device file cannot go astray unseen. */
+ * The bounds stand a little above docs/notes/prediction.md, so that a cost of a device file cannot go astray unseen. */
 #include "test.h"
 
 #include "unit/measured.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predictions against the random points that an H200 and an H100 measured (docs/prediction.md). Predictions are
+/* Predictions against the random points that an H200 and an H100 measured (docs/notes/prediction.md). Predictions are
  * deterministic, so bounds on their error are ordinary tests. */
 #include "test.h"
 

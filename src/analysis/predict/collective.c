@@ -9,7 +9,7 @@
 #define NETWORK_BAND 1.0    /* networks differ in topology and load; an estimate */
 #define BEYOND_FIT_BAND 1.0 /* more devices than were measured; an estimate */
 #define RING_BAND \
-  1.2 /* no fit: nine of ten of such times are within 0.8 to 2 where there is one (docs/prediction.md) */
+  1.2 /* no fit: nine of ten of such times are within 0.8 to 2 where there is one (docs/notes/prediction.md) */
 
 /* Terms of one way that data takes. */
 typedef struct path_time {

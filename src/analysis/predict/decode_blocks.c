@@ -11,7 +11,7 @@
 #define CLUSTER_MOST 16
 #define DIM_MOST 256 /* of a head, that the kernel takes */
 /* Empty slots of the last wave, of which the other blocks' higher rate makes up for most, and how waves overlap with
- * reading: fitted to data/results/h200/calibration.csv, docs/prediction.md. */
+ * reading: fitted to data/results/h200/calibration.csv, docs/notes/prediction.md. */
 #define EMPTY_SHARE 0.2
 
 /* Blocks and what they have under way. */

@@ -12,7 +12,7 @@
 #define COPY_BYTES 16    /* rows are multiples of it, or another kernel runs */
 #define BLOCK_ROWS 128.0 /* of a work item, to which element_ns refers */
 /* A call that keeps all multiprocessors busy with useful FLOPs runs at a lower clock than one that leaves gaps:
- * (busy⁶ + useful⁶)^⅙. Fitted, docs/prediction.md. */
+ * (busy⁶ + useful⁶)^⅙. Fitted, docs/notes/prediction.md. */
 #define POWER_EXPONENT 6.0
 #define LOAD_EXPONENT 1.5 /* how compute and memory overlap: the first tiles of each item are not prefetched */
 #define GROUP_SHARE 0.66  /* of a tile's time that falls with the warpgroups that have no rows */

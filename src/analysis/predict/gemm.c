@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of a GEMM: tile and wave quantization, split-K, alignment, clock, memory, launch. docs/prediction.md has the
- * model. */
+/* The time of a GEMM: tile and wave quantization, split-K, alignment, clock, memory, launch.
+ * docs/prediction-model.md has the model. */
 #include "analysis/predict/gemm_tiling.h"
 
 #include "base/checked.h"
@@ -36,7 +36,7 @@
 /* Kernels for operands that are aligned to less than VECTOR_BYTES have no smaller tiles. */
 #define NARROW_TILE_LEAST ((int64_t)64 * 64)
 
-/* Misaligned batched GEMMs: between a loss by a tile's edge and the same loss for all tiles (docs/prediction.md). */
+/* Misaligned batched GEMMs lie between a loss by a tile's edge and the same loss for all tiles. */
 #define BATCHED_EDGE_EXPONENT 0.5
 
 /* Of an element that wide kernels multiply. */

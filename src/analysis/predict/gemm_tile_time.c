@@ -18,7 +18,7 @@
 
 /* Misaligned rows need narrow loads or stores, which then bound a tile: its time grows with its edge instead of its
  * area, so small tiles lose more. Plain GEMMs with misaligned operands lose the same share with every tile
- * (docs/prediction.md). */
+ * (docs/notes/prediction.md). */
 static double slowdown_of(const hr_tiling_problem *problem, hr_tile tile)
 {
   double alignment_share = problem->alignment_share;

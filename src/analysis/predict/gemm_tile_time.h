@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of a tiling of a GEMM. docs/prediction.md has the model. */
+/* The time of a tiling of a GEMM. docs/prediction-model.md has the model. */
 #ifndef HR_ANALYSIS_PREDICT_GEMM_TILE_TIME_H
 #define HR_ANALYSIS_PREDICT_GEMM_TILE_TIME_H
 

@@ -123,7 +123,7 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
 
 /* PyTorch's sums over rows, GPU kernels that neither bandwidth nor compute binds: a block sums 32 columns of the
  * gradients of a LayerNorm's weights, row after row, and reads x and dy again; a bias's gradient takes two steps.
- * Measured in training steps of gpt2, gpt2-xl, opt-1.3b and pythia-410m (H100, PyTorch 2.11, docs/prediction.md). */
+ * Measured in training steps of gpt2, gpt2-xl, opt-1.3b and pythia-410m (H100, PyTorch 2.11). */
 #define NORM_ROW_NS 4.9
 #define BIAS_SUM_NS 5000.0
 

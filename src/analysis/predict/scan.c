@@ -28,7 +28,7 @@ static const assumed_cost costs[] = {
 };
 
 #define COST_COUNT (sizeof costs / sizeof *costs)
-#define CHAIN_SHARE 0.25   /* of the busy time, that the kernel along the sequence takes. Fitted, docs/prediction.md */
+#define CHAIN_SHARE 0.25   /* of the busy time, that the kernel along the sequence takes, fitted */
 #define MEASURED_BAND 1.15 /* of a device's own costs: nine of ten rows lie within it, each by a fit to the others */
 #define NEAR_BAND 1.3      /* of other devices of the architecture that the costs were measured on, an estimate */
 #define OTHER_BAND 2.0     /* of other GPUs, an estimate */

@@ -22,7 +22,7 @@ hr_hardware hr_predict_scaled_device(const hr_hardware *hardware, hr_dtype dtype
 double hr_predict_peak(const hr_hardware *hardware, hr_dtype dtype);
 
 /** Time of two overlapping terms, (a³ + b³)^⅓: 26% more than the larger if both are equal, hardly more if one is small.
- *  The exponent was fitted to measurements (docs/prediction.md). */
+ *  The exponent was fitted to measurements (docs/notes/prediction.md). */
 double hr_overlap(double a_ns, double b_ns);
 
 /** Time to move bytes at a share of the device's bandwidth, ns; share 0: the streaming share. */
