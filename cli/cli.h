@@ -265,8 +265,8 @@ void cli_catch_signals(void);
 void cli_unfinished(const char *path);
 bool cli_interrupted(void);
 
-/** While the command waits for input, or for the reader of text that cli_output does not write, and nothing would be
- *  left unfinished, a signal ends the process with EXIT_INTERRUPTED. */
+/** While the command waits for input, or for the reader of text that cli_output does not write, or computes long, and
+ *  nothing would be left unfinished, a signal ends the process with EXIT_INTERRUPTED. */
 void cli_blocking(bool begins);
 
 /** While a measurement runs and nothing would be lost that the command has not stored, a signal gives the run in

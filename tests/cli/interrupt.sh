@@ -115,6 +115,12 @@ if [ -e merged.db ]; then
   [ "$rows" -eq 2000 ] || not_so "a merge is whole: $rows rows"
 fi
 
+# Predictions of a file's points or rows, of which it may have 100,000, end at once.
+deaf=$(cd "$sources" && awk '/cli_blocking\(true\)/ { ends = 1 } /cli_blocking\(false\)/ { ends = 0 }
+  /hr_(figure_of_sweep|validate_file)\(/ && !ends { print FILENAME ": " $0 }
+' ./cmd_plot.c ./cmd_validate.c ./cmd_calibrate.c)
+[ -z "$deaf" ] || not_so "Ctrl-C ends predictions of many points: $deaf"
+
 # Reading many rows ends at once where the store was opened with cli_store_open(). An import keeps what it has read.
 plain=$(cd "$sources" && grep -n 'hr_store_open(' ./*.c | grep -v 'run->options.db, HR_STORE_WRITE')
 [ -z "$plain" ] || not_so "Ctrl-C ends the reading of each store: $plain"

@@ -149,6 +149,58 @@ static void long_schedules_are_even(void **state)
   assert_near(longest.tiles, longest.items * 8192 / (double)grid.tiles.keys);
 }
 
+/* K/V tiles that a work item reads: from the first key that its first row sees to the last of its last row, one where
+ * it sees no key. */
+static int64_t tiles_of_item(const hr_attention *a, const hr_flash_grid *grid, int64_t item)
+{
+  int64_t from = item * grid->rows, to = from + grid->rows < a->q_len ? from + grid->rows : a->q_len, tiles = 0;
+  int64_t before = a->kv_len - a->q_len, end = a->mask == HR_MASK_CAUSAL ? before + to : a->kv_len;
+  int64_t first = a->window > 0 ? before + from + 1 - a->window : 0;
+  end = end < 1 ? 1 : end;
+  for (int64_t tile = 0; tile * grid->tiles.keys < end; tile++)
+    tiles += (tile + 1) * grid->tiles.keys > first;
+  return tiles;
+}
+
+static int64_t some_number(uint64_t *random)
+{
+  *random = *random * UINT64_C(6364136223846793005) + 1442695040888963407u; /* Knuth, MMIX */
+  return (int64_t)(*random >> 33);
+}
+
+static void the_mean_load_is_that_of_all_work_items_counted(void **state)
+{
+  (void)state;
+  static const int64_t dims[] = {64, 128, 256};
+  uint64_t random = 11;
+  int64_t blind = 0, windows = 0;
+  for (int round = 0; round < 3000; round++) {
+    hr_attention a = prefill_of(1, 1, dims[some_number(&random) % 3], HR_MASK_CAUSAL);
+    a.q_len = 1 + some_number(&random) % (round % 2 ? 9000 : 300), a.kv_len = 1 + some_number(&random) % 3000;
+    a.mask = round % 4 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+    a.window = a.mask == HR_MASK_CAUSAL && round % 3 ? 1 + some_number(&random) % (round % 5 ? 500 : 9000) : 0;
+    hr_flash_grid grid = hr_flash_sm90_grid(&a, 7, 50 << 20);
+    double tiles = 0;
+    for (int64_t item = 0; item < grid.q_tiles; item++)
+      tiles += (double)tiles_of_item(&a, &grid, item);
+    hr_flash_load mean = hr_flash_mean_load(&a, &grid);
+    assert_near(mean.tiles * (double)grid.at_once, tiles);
+    blind += a.q_len > a.kv_len && a.mask == HR_MASK_CAUSAL, windows += a.window > 0;
+  }
+  assert_true(blind > 500 && windows > 500);
+}
+
+/* A counted loop over its 2^40 / 192 Q tiles would take minutes. Without a mask each reads all of K. */
+static void the_mean_load_of_the_longest_call_is_a_formula(void **state)
+{
+  (void)state;
+  hr_attention a = prefill_of(INT64_C(1) << 40, 1, 64, HR_MASK_NONE);
+  hr_flash_grid grid = hr_flash_sm90_grid(&a, 132, 50 << 20);
+  assert_near(hr_flash_mean_load(&a, &grid).tiles, (double)grid.q_tiles * 0x1p33 / 132); /* 2^40 keys, 128 in a tile */
+  a.mask = HR_MASK_CAUSAL;                                                               /* half of it */
+  assert_near(hr_flash_mean_load(&a, &grid).tiles, (double)grid.q_tiles * 0x1p33 / 132 / 2);
+}
+
 /* 2048 tokens without a mask: the Q tiles of 2 heads are fewer than the multiprocessors, and each sees all keys. */
 static void attention_on_hopper_takes_its_tiles_and_items(void **state)
 {
@@ -210,6 +262,8 @@ int main(void)
       cmocka_unit_test(splits_of_decode_are_combined),
       cmocka_unit_test(workers_of_attention_claim_items_when_they_end),
       cmocka_unit_test(long_schedules_are_even),
+      cmocka_unit_test(the_mean_load_is_that_of_all_work_items_counted),
+      cmocka_unit_test(the_mean_load_of_the_longest_call_is_a_formula),
       cmocka_unit_test(attention_on_hopper_takes_its_tiles_and_items),
       cmocka_unit_test(short_attention_on_hopper_has_its_own_share),
   };
