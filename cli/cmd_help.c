@@ -41,10 +41,24 @@ static int help_names(void)
   return cli_flush(stdout);
 }
 
+static int help_terms(void)
+{
+  static const struct {
+    const char *term, *meaning, *page;
+  } terms[] = {
+#define CLI_TERM(term, meaning, page) {term, meaning, page},
+#include "terms.inc"
+#undef CLI_TERM
+  };
+  for (size_t i = 0; i < sizeof terms / sizeof *terms; i++)
+    printf("%s\n    %s (docs/%s)\n", terms[i].term, terms[i].meaning, terms[i].page);
+  return cli_flush(stdout);
+}
+
 static const struct {
   const char *name;
   int (*print)(void);
-} topics[] = {{"models", help_models}, {"rules", help_rules}, {"names", help_names}};
+} topics[] = {{"models", help_models}, {"rules", help_rules}, {"names", help_names}, {"terms", help_terms}};
 
 #define TOPIC_COUNT (sizeof topics / sizeof *topics)
 #define COMMANDS_MOST 64

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of README.md and of gains in docs/notes/prediction.md, for the expressions in it (docs_numbers.py)."""
+"""Tables of README.md, of terms, and of gains in docs/notes/prediction.md, for the expressions in it (docs_numbers.py)."""
 import json
 import math
+import re
 
 from docs_command import unpadded
-from docs_rows import mean, one, rows, table
+from docs_rows import TOP, mean, one, rows, table
 
 GAINS = (("Llama 3 8B, vocabulary 128257 to 128320", "vocabulary 128257 to 128320", "fused"),
          ("GPT-3 2.7B, vocabulary 50257 to 50304", "vocabulary 50257 to 50304", "fused"),
@@ -72,7 +73,7 @@ def one_attention_table():
     lines = []
     for method in ("flash", "fused", "materialized", "naive"):
         row = one("h200/attention-forward.csv", series=f"{method} XS", s=4096, dtype="bf16")
-        lines.append([row.kernel, f"{row.ms:.3g} ms", f"{row.tflops:.3g}"])
+        lines.append([row.kernel.replace("attention_fused", "attention_blocked"), f"{row.ms:.3g} ms", f"{row.tflops:.3g}"])
     return table(["kernel", "time", "TFLOP/s"], lines)
 
 
@@ -89,3 +90,12 @@ def speed(name, column, **wanted):
     """Geometric mean and minimum of a ratio, as text."""
     ratios = [getattr(row, column) for row in rows(name, **wanted) if getattr(row, column) != ""]
     return f"{mean(ratios):.2f}, {min(ratios):.2f}"
+
+
+def terms():
+    """Words, meaning and page of each row of cli/terms.inc."""
+    return re.findall(r'^CLI_TERM\("(.*?)", "(.*?)", "(.*?)"\)$', (TOP / "cli/terms.inc").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def terms_table():
+    return table(["term", "meaning", "page"], [[words, meaning, f"[{page.partition('#')[0]}]({page})"] for words, meaning, page in terms()])
