@@ -88,7 +88,7 @@ static void reported_shapes_have_the_predictors_times(void **state)
   }
 }
 
-/* The fast sum of parts in the search equals the predicted time of a microbatch, for every model, phase and split. */
+/* The fast sum of parts in the search equals the predicted time of the step, for every model, phase and split. */
 static void three_parts_sum_to_the_step(void **state)
 {
   (void)state;
@@ -102,17 +102,18 @@ static void three_parts_sum_to_the_step(void **state)
     workload.attention = i % 3 == 0 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
     workload.tensor_parallel = 1 + (int64_t)(i % 5);
     workload.pipeline_stages = 1 + (int64_t)(i % 3);
+    workload.microbatches = 1 + (int64_t)(i % 7);
     int64_t p = workload.pipeline_stages;
     static hr_search_predictor predictor;
     predictor.hardware = &hardware;
     predictor.workload = &workload;
     double layer_ns = hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_ATTENTION) +
                       hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_MLP);
-    double sum_ns = (double)((hr_model_layers(&model) + p - 1) / p * p) * layer_ns +
-                    hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_OUTSIDE);
+    double layers = hr_search_layer_runs(&workload) * (double)((hr_model_layers(&model) + p - 1) / p * p);
+    double sum_ns = layers * layer_ns + hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_OUTSIDE);
     static hr_step step;
     assert_int_equal(hr_predict_step(&hardware, &model, &workload, &step, NULL), HR_OK);
-    assert_true(fabs(sum_ns / step.microbatch_time_ns - 1) < 1e-12);
+    assert_true(fabs(sum_ns / step.time_ns - 1) < 1e-12);
   }
 }
 
@@ -220,6 +221,37 @@ static void a_small_search_agrees_with_exhaustive_search(void **state)
   assert_int_equal(result->evaluated, all.count);
   assert_true(fabs(result->shapes[0].step_time_ns / all.fastest_ns - 1) < 1e-12);
   hr_search_result_free(result);
+}
+
+/* The workload of a run: stages, replicas with a ZeRO stage, and eager mode, whose times are no sum of parts. */
+static hr_workload some_workload(const hr_model *model, size_t number)
+{
+  hr_workload workload = hr_workload_default(model);
+  workload.phase = number % 3 == 0 ? HR_PHASE_PREFILL : number % 3 == 1 ? HR_PHASE_TRAIN : HR_PHASE_DECODE;
+  workload.pipeline_stages = (int64_t)1 << number % 4;
+  workload.framework = number % 5 == 0 ? HR_FRAMEWORK_EAGER : HR_FRAMEWORK_COMPILED;
+  if (workload.phase == HR_PHASE_TRAIN) {
+    workload.data_parallel = number % 2 ? 8 : 1;
+    workload.zero_stage = workload.data_parallel > 1 ? (int64_t)(number % 4) : 0;
+  }
+  return workload;
+}
+
+static void no_reported_shape_is_slower_than_the_model(void **state)
+{
+  (void)state;
+  const char *const models[] = {"llama-3.1-8b", "gpt2", "qwen2.5-7b", "gemma-2-9b", "phi-2"};
+  for (size_t i = 0; i < 30; i++) {
+    hr_model model = shipped_model(models[i % 5]);
+    hr_workload workload = some_workload(&model, i);
+    hr_search_options options = hr_search_options_default();
+    options.serve_on_count = 1;
+    options.serve_on[0] = 1;
+    hr_search_result *result = search_with("h200", &model, &workload, &options);
+    for (size_t j = 0; j < result->count; j++)
+      assert_true(result->shapes[j].step_time_ns <= result->base_time_ns);
+    hr_search_result_free(result);
+  }
 }
 
 static void constraints_hold_for_every_shape(void **state)
@@ -451,6 +483,7 @@ int main(void)
       cmocka_unit_test(a_part_depends_only_on_its_own_sizes),
       cmocka_unit_test(a_search_fixed_to_the_model_finds_the_model),
       cmocka_unit_test(a_small_search_agrees_with_exhaustive_search),
+      cmocka_unit_test(no_reported_shape_is_slower_than_the_model),
       cmocka_unit_test(constraints_hold_for_every_shape),
       cmocka_unit_test(no_pareto_shape_is_dominated),
       cmocka_unit_test(the_list_has_different_shapes),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A step: every operator times its executions. */
 #include "analysis/model/operator_builder.h"
+#include "analysis/predict/microbatches.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -13,50 +14,17 @@ static double layer_stretch(int64_t layers, int64_t stages)
   return (double)hr_round_up(layers, stages) / (double)layers;
 }
 
-/* Times of a microbatch: in all layers, at the two ends of the pipeline, and between its stages. */
-typedef struct part_times {
-  double layers, before, behind, between;
-} part_times;
-
-static double *part_of(part_times *times, const hr_operator *op)
+/* As long as its slowest stage makes them. */
+static hr_part_times stretched(const hr_part_times *times, double stretch)
 {
-  if (op->in_layer)
-    return &times->layers;
-  if (op->id == HR_OP_PIPELINE_SEND)
-    return &times->between;
-  return op->id < HR_OP_ATTENTION_NORM ? &times->before : &times->behind;
-}
-
-/* One stage at a time, each as long as the one with the most layers. */
-static double microbatch_ns(const part_times *times, double stretch)
-{
-  return times->layers * stretch + (times->before + times->behind) + times->between;
-}
-
-static double slowest_stage_ns(const part_times *times, double stretch, int64_t stages)
-{
-  if (stages == 1)
-    return microbatch_ns(times, stretch);
-  return times->layers * stretch / (double)stages + fmax(times->before, times->behind) +
-         times->between / (double)(stages - 1);
-}
-
-/* Microbatches that add the time of a stage to that of the first one. */
-static double further_microbatches(const hr_workload *workload)
-{
-  double m = (double)hr_workload_microbatches(workload), p = (double)workload->pipeline_stages;
-  return workload->phase == HR_PHASE_DECODE ? fmax(0, m - p) : m - 1;
-}
-
-static double all_microbatches_ns(const part_times *times, double stretch, const hr_workload *workload)
-{
-  return microbatch_ns(times, stretch) +
-         further_microbatches(workload) * slowest_stage_ns(times, stretch, workload->pipeline_stages);
+  hr_part_times all = *times;
+  all.layers *= stretch;
+  return all;
 }
 
 static void sum_step(hr_step *step, const hr_model *model, const hr_workload *workload)
 {
-  part_times times = {0, 0, 0, 0}, low = times, high = times, communication = times;
+  hr_part_times times = {0, 0, 0, 0}, low = times, high = times, communication = times;
   int64_t layers = hr_model_layers(model), stages = workload->pipeline_stages;
   double stretch = layer_stretch(layers, stages);
   for (size_t i = 0; i < step->operators.count; i++) {
@@ -64,20 +32,22 @@ static void sum_step(hr_step *step, const hr_model *model, const hr_workload *wo
     const hr_prediction *p = &step->predictions[i];
     if (hr_operator_between_replicas(op->id))
       continue;
-    *part_of(&times, op) += (double)op->count * p->time_ns;
-    *part_of(&low, op) += (double)op->count * p->low_ns;
-    *part_of(&high, op) += (double)op->count * p->high_ns;
+    *hr_part_of(&times, op) += (double)op->count * p->time_ns;
+    *hr_part_of(&low, op) += (double)op->count * p->low_ns;
+    *hr_part_of(&high, op) += (double)op->count * p->high_ns;
     if (op->kind == HR_KIND_COMMUNICATION)
-      *part_of(&communication, op) += (double)op->count * p->time_ns;
+      *hr_part_of(&communication, op) += (double)op->count * p->time_ns;
   }
   step->layer_time_ns = times.layers / (double)layers;
   step->logit_time_ns = times.before + times.behind;
-  step->microbatch_time_ns = microbatch_ns(&times, stretch);
-  step->stage_time_ns = slowest_stage_ns(&times, stretch, stages);
-  step->time_ns = all_microbatches_ns(&times, stretch, workload);
-  step->communication_ns = all_microbatches_ns(&communication, stretch, workload);
-  step->low_ns = all_microbatches_ns(&low, stretch, workload);
-  step->high_ns = all_microbatches_ns(&high, stretch, workload);
+  times = stretched(&times, stretch), communication = stretched(&communication, stretch);
+  low = stretched(&low, stretch), high = stretched(&high, stretch);
+  step->microbatch_time_ns = hr_microbatch_ns(&times);
+  step->stage_time_ns = hr_slowest_stage_ns(&times, stages);
+  step->time_ns = hr_all_microbatches_ns(&times, workload);
+  step->communication_ns = hr_all_microbatches_ns(&communication, workload);
+  step->low_ns = hr_all_microbatches_ns(&low, workload);
+  step->high_ns = hr_all_microbatches_ns(&high, workload);
 }
 
 /* A figure of a prediction: its time, or an end of its band. */

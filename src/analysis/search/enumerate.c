@@ -70,7 +70,8 @@ static void evaluate(hr_search_state *state, hr_search_heads *heads, const hr_se
   if (layer_ns < 0 || !count_work(state))
     return;
   hr_search_point point = *shape;
-  point.time_ns = (double)hr_round_up(point.layers, stages) * (at->attention_ns + layer_ns) + outside_ns;
+  point.time_ns =
+      state->layer_runs * (double)hr_round_up(point.layers, stages) * (at->attention_ns + layer_ns) + outside_ns;
   state->evaluated++;
   if (best->any.time_ns == 0 || hr_search_before(&point, &best->any))
     best->any = point;
@@ -205,6 +206,7 @@ static void enumerate_heads(hr_search_state *state, int64_t hidden)
 void hr_search_enumerate(hr_search_state *state)
 {
   hr_search_find_mlp_kinds(state->space.model, &state->mlp_kinds);
+  state->layer_runs = hr_search_layer_runs(state->space.workload);
   for (size_t i = 0; i < state->space.hidden_count && !state->stopped; i++) {
     memset(state->mlp_cache, 0, sizeof state->mlp_cache);
     state->done = (double)i / (double)state->space.hidden_count;

@@ -32,6 +32,7 @@ typedef struct hr_search_state {
   hr_search_mlp_kinds mlp_kinds;
   hr_search_mlp_time mlp_cache[HR_SEARCH_MLP_CACHE];
   double outside_ns[HR_SEARCH_VOCABULARIES_MAX]; /* at the current hidden size */
+  double layer_runs;                             /* hr_search_layer_runs() */
   uint64_t work;
   double done; /* share of the hidden sizes enumerated */
 } hr_search_state;

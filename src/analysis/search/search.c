@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,50 @@ static void find_free_shape(const hr_search_state *state, hr_step *step, hr_sear
   }
 }
 
+/* The step of a point with what its replicas wait for and what eager mode launches, which are in no sum of parts. A
+ * point that cannot be predicted comes last. */
+static double predicted_ns(const hr_search_state *state, const hr_search_point *point, hr_step *step)
+{
+  hr_model model = hr_search_model(&state->space, point);
+  hr_status status = hr_predict_step(state->predictor.hardware, &model, state->space.workload, step, NULL);
+  return status == HR_OK ? step->time_ns : INFINITY;
+}
+
+/* Gives the points that were kept the time that is reported, so that they are chosen by it. */
+static hr_status predict_points(hr_search_state *state, hr_step *step, hr_error *error)
+{
+  hr_search_front *summed = malloc(sizeof *summed);
+  if (!summed)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a search");
+  *summed = state->front;
+  state->front.count = 0;
+  for (size_t i = 0; i < summed->count; i++) {
+    summed->points[i].time_ns = predicted_ns(state, &summed->points[i], step);
+    hr_search_front_add(&state->front, &summed->points[i]);
+  }
+  for (size_t i = 0; i < state->pool.count; i++) {
+    state->pool.points[i].time_ns = predicted_ns(state, &state->pool.points[i], step);
+    hr_search_front_add(&state->front, &state->pool.points[i]);
+  }
+  free(summed);
+  return HR_OK;
+}
+
+/* Fills the shapes that are no slower than the model. */
+static hr_status fill_shapes(const hr_search_state *state, const hr_search_point *picked, size_t count, hr_step *step,
+                             hr_search_result *result, hr_error *error)
+{
+  for (size_t i = 0; i < count; i++) {
+    hr_search_shape *shape = &result->shapes[result->count];
+    shape->model = hr_search_model(&state->space, &picked[i]);
+    shape->pareto = on_front(&state->front, &picked[i]);
+    HR_TRY(predict_shape(state, result->base_time_ns, step, shape, error));
+    result->count += shape->step_time_ns <= result->base_time_ns;
+  }
+  qsort(result->shapes, result->count, sizeof *result->shapes, compare_shapes);
+  return HR_OK;
+}
+
 static hr_status fill_result(hr_search_state *state, size_t limit, hr_step *step, hr_search_point *picked,
                              hr_search_result *result, hr_error *error)
 {
@@ -87,20 +132,14 @@ static hr_status fill_result(hr_search_state *state, size_t limit, hr_step *step
   memcpy(result->unserved_on, state->space.unserved_on, sizeof result->unserved_on);
   HR_TRY(hr_predict_step(state->predictor.hardware, state->space.model, state->space.workload, step, error));
   result->base_time_ns = step->time_ns;
-  double microbatch_ns = step->microbatch_time_ns;
+  if (step->replica_ns > 0 || step->host_ns > 0)
+    HR_TRY(predict_points(state, step, error));
   find_free_shape(state, step, result);
   hr_search_sort(state->pool.points, state->pool.count);
   /* The tolerance keeps a model that is its own best answer: the sums may differ in the last digit. */
   int64_t apart = hr_max64((state->space.parameters_most - state->space.parameters_least) / 8, 1);
-  size_t count = hr_search_pick(&state->front, &state->pool, microbatch_ns * (1 + 1e-9), apart, limit, picked);
-  for (size_t i = 0; i < count; i++) {
-    result->shapes[i].model = hr_search_model(&state->space, &picked[i]);
-    result->shapes[i].pareto = on_front(&state->front, &picked[i]);
-    HR_TRY(predict_shape(state, result->base_time_ns, step, &result->shapes[i], error));
-  }
-  result->count = count;
-  qsort(result->shapes, count, sizeof *result->shapes, compare_shapes);
-  return HR_OK;
+  size_t count = hr_search_pick(&state->front, &state->pool, result->base_time_ns * (1 + 1e-9), apart, limit, picked);
+  return fill_shapes(state, picked, count, step, result, error);
 }
 
 static hr_status run(hr_search_state *state, const hr_search_options *options, const hr_model *model,

@@ -2,6 +2,7 @@
 #include "analysis/search/step_time.h"
 
 #include "analysis/model/operator_builder.h"
+#include "analysis/predict/microbatches.h"
 
 /* Operator ids are in execution order: from the second norm on, a layer's operators belong to the MLP, whatever their
  * group. */
@@ -16,7 +17,7 @@ double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, 
 {
   if (hr_list_operators(model, predictor->workload, &predictor->operators, NULL) != HR_OK)
     return -1;
-  double time_ns = 0;
+  hr_part_times times = {0, 0, 0, 0};
   for (size_t i = 0; i < predictor->operators.count; i++) {
     const hr_operator *op = &predictor->operators.items[i];
     hr_prediction prediction;
@@ -24,7 +25,13 @@ double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, 
       continue;
     if (hr_predict_operator(predictor->hardware, op, &prediction, NULL) != HR_OK)
       return -1;
-    time_ns += (double)op->count * prediction.time_ns;
+    *hr_part_of(&times, op) += (double)op->count * prediction.time_ns;
   }
-  return part == HR_SEARCH_PART_OUTSIDE ? time_ns : time_ns / (double)hr_model_layers(model);
+  return part == HR_SEARCH_PART_OUTSIDE ? hr_all_microbatches_ns(&times, predictor->workload)
+                                        : times.layers / (double)hr_model_layers(model);
+}
+
+double hr_search_layer_runs(const hr_workload *workload)
+{
+  return hr_all_microbatches_ns(&(hr_part_times){.layers = 1}, workload);
 }
