@@ -22,11 +22,13 @@ typedef struct hr_memory {
   int64_t kv_cache_bytes;   /* of all sequences at `context` (decode) or `sequence` (prefill); else 0 */
   int64_t state_bytes;      /* convolution and recurrent states of all sequences (decode, prefill); else 0 */
   int64_t state_bytes_per_sequence; /* all layers and devices together, in every phase */
-  int64_t kv_cache_bytes_per_token; /* all layers and devices together, in every phase */
+  int64_t kv_cache_bytes_per_token; /* while no window is full; all layers and devices together, in every phase */
   int64_t total_bytes;
   int64_t
       gathered_bytes; /* ZeRO: stage 3 the gathered weights of two layers, stages 2 and 3 the gradients of one before
                              they are split; an end of the model counts as a layer if it is larger */
+  int64_t kv_cache_bytes_of_next_token; /* what the token after `context` (decode) or `sequence` adds, all layers and
+                                           devices together, in every phase: nothing in a layer whose window is full */
 } hr_memory;
 
 /** Memory of a step. Pipeline stages follow the 1F1B schedule: the first has min(p, m) microbatches in flight. In

@@ -15,6 +15,7 @@ extern "C" {
 #define HR_SERVE_DEVICES_MAX ((int64_t)4096)    /* devices of a plan */
 #define HR_SERVE_PREFILL_MAX ((int64_t)1 << 40) /* tokens of a prefill step */
 #define HR_SERVE_PAGE_MAX ((int64_t)1 << 20)    /* tokens of a page */
+#define HR_SERVE_RESERVE_MAX ((int64_t)1 << 50) /* bytes of a device that are kept free */
 
 /** Requests, limits, and what may be tried. All requests have the same lengths. */
 typedef struct hr_serve_options {
@@ -34,6 +35,8 @@ typedef struct hr_serve_options {
   int64_t prefill_tokens;       /* of the prompts that are prefilled together. Default 8192 */
   int64_t page_tokens;          /* of a page of the KV cache. Default 16 */
   bool disaggregated;           /* prompts are prefilled on devices of their own */
+  int64_t reserve_bytes;        /* of a device, for the driver's context, libraries' workspaces and CUDA graphs. Default
+                                   1 GiB (docs/serving.md) */
 } hr_serve_options;
 
 /** The defaults above, without limits and price. */
@@ -46,6 +49,9 @@ typedef struct hr_serve_layout {
   int64_t weight_bytes;                     /* on one device */
   int64_t sequence_bytes;                   /* KV cache and states of one sequence at its end, on one device */
   int64_t largest_batch;                    /* of a tensor-parallel group, as the memory allows; 0: does not fit */
+  int64_t step_bytes;                       /* activations of the largest step of one sequence, on one device */
+  int64_t cache_tokens;                     /* of a tensor-parallel group that fit beside the weights, the largest step
+                                               and the reserve, in sequences of that length; 0: none, or no cache */
 } hr_serve_layout;
 
 /** A layout with a batch: steady state of continuous batching, one copy of the model. */
@@ -69,6 +75,7 @@ typedef struct hr_serve_point {
   double cost_per_million_output_tokens; /* NAN without a price */
   double cost_per_million_tokens;        /* of prompts and outputs together; NAN without a price */
   bool meets_ttft, meets_tpot;           /* the predicted time is within the limit, or there is none */
+  bool band_meets_ttft, band_meets_tpot; /* so is the high end of its band */
   bool pareto; /* no other point has both a shorter TPOT (with one output token: TTFT) and more output tokens/s per
                   device, or one of them and the other equal. Among the points that meet both limits, or if none does
                   among all */

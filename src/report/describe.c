@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "report/cache_growth.h"
 #include "report/checkpoint.h"
 #include "report/inputs.h"
 #include "report/layer_groups.h"
@@ -115,6 +116,8 @@ static hr_status write_json(const description *d, FILE *out, hr_error *error)
   hr_json_put_count(json, "bytes", d->operators.bytes);
   put_load(json, d);
   hr_json_put_count(json, "kv_cache_bytes_per_token", d->memory.kv_cache_bytes_per_token);
+  hr_json_put_count(json, "kv_cache_bytes_of_next_token", d->memory.kv_cache_bytes_of_next_token);
+  hr_json_put_cache_growth(json, d->model, d->workload);
   if (d->latent.kv_heads > 0)
     hr_json_put_fields(hr_json_put_object(json, "latent_cache"), latent_fields, HR_COUNT_OF(latent_fields), &d->latent);
   else
@@ -176,9 +179,9 @@ static void append_saving(char *to, size_t size, int64_t own, int64_t other, con
 static void print_cache(const hr_document *document, const description *d)
 {
   const hr_latent_cache *c = &d->latent;
-  char bytes[HR_NUMBER_SIZE], line[256] = "", grouped[96];
-  hr_write_bytes(bytes, sizeof bytes, (double)d->memory.kv_cache_bytes_per_token);
-  hr_print_field(document, "KV cache", "%s per token", bytes);
+  char line[256] = "", grouped[96];
+  const hr_workload *w = d->workload;
+  hr_print_cache_growth(document, d->model, w, w->phase == HR_PHASE_DECODE ? w->context : w->sequence);
   if (c->kv_heads == 0)
     return;
   snprintf(grouped, sizeof grouped, "grouped-query attention with %" PRId64 " K/V heads", c->kv_heads);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/quantity.h"
+#include "report/cache_growth.h"
 #include "report/inputs.h"
 #include "report/layer_groups.h"
 #include "report/lines.h"
@@ -11,13 +12,79 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define PHRASE_SIZE 256
+
+/* ---- formats ---- */
+
+/* The format in which a layer of weights of `format` is multiplied; NULL: unquantized. */
+static const char *multiplied(const hr_weight_format *format, const hr_workload *workload, const hr_hardware *hardware)
+{
+  hr_activations rounded = format ? format->activations : HR_ACTIVATIONS_UNQUANTIZED;
+  if (rounded == HR_ACTIVATIONS_UNQUANTIZED)
+    return hr_dtype_name(hr_hardware_compute_dtype(hardware, workload->dtype));
+  if (rounded == HR_ACTIVATIONS_FP8)
+    return hr_dtype_name(hr_hardware_compute_dtype(hardware, HR_FP8_E4M3));
+  return hr_activations_name(rounded);
+}
+
+/* Adds a name to a list unless it is the last one. */
+static void append_name(char *to, const char *name)
+{
+  size_t used = strlen(to), size = strlen(name);
+  if (used < size || strcmp(to + used - size, name) != 0)
+    hr_append_item(to, PHRASE_SIZE, "%s", name);
+}
+
+/** What a plan's numbers are stored in and multiplied in. */
+typedef struct formats {
+  char weights[PHRASE_SIZE], gemm[PHRASE_SIZE]; /* of the linear layers */
+  const char *kv_cache;
+} formats;
+
+static formats formats_of(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware)
+{
+  const hr_quantization *q = &model->quantization;
+  bool quantized = workload->kv_cache != HR_KV_UNQUANTIZED;
+  formats found = {.kv_cache = quantized ? hr_kv_format_name(workload->kv_cache) : hr_dtype_name(workload->dtype)};
+  for (size_t i = 0; i < q->format_count; i++) {
+    append_name(found.weights, q->formats[i].name);
+    append_name(found.gemm, multiplied(&q->formats[i], workload, hardware));
+  }
+  if (q->format_count == 0) {
+    append_name(found.weights, hr_dtype_name(workload->dtype));
+    append_name(found.gemm, multiplied(NULL, workload, hardware));
+  }
+  return found;
+}
+
+static void put_formats(hr_json json, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware)
+{
+  formats found = formats_of(model, workload, hardware);
+  hr_json to = hr_json_put_object(json, "formats");
+  hr_json_put_text(to, "weights", found.weights);
+  hr_json_put_text(to, "activations", hr_dtype_name(workload->dtype));
+  hr_json_put_text(to, "kv_cache", found.kv_cache);
+  hr_json_put_text(to, "gemm", found.gemm);
+}
+
+static void print_formats(const hr_document *document, const hr_model *model, const hr_workload *workload,
+                          const hr_hardware *hardware)
+{
+  formats found = formats_of(model, workload, hardware);
+  hr_print_field(document, "formats", "weights of linear layers %s, activations %s, KV cache %s, GEMMs %s",
+                 found.weights, hr_dtype_name(workload->dtype), found.kv_cache, found.gemm);
+  if (strstr(found.gemm, "fp8"))
+    hr_print_field(document, "",
+                   "frameworks' fp8 GEMMs differ, a few take twice the predicted time: wide bands (docs/serving.md)");
+}
+
 /* ---- JSON ---- */
 
 #define OPTION(member) HR_FIELD(hr_serve_options, member)
 static const hr_column option_fields[] = {
     OPTION(prompt_tokens),         OPTION(output_tokens), OPTION(ttft_limit_ns), OPTION(tpot_limit_ns),
     OPTION(price_per_device_hour), OPTION(memory_share),  OPTION(batch_max),     OPTION(devices_max),
-    OPTION(prefill_tokens),        OPTION(page_tokens),   OPTION(disaggregated),
+    OPTION(prefill_tokens),        OPTION(page_tokens),   OPTION(disaggregated), OPTION(reserve_bytes),
 };
 
 static hr_status write_json(FILE *out, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
@@ -31,10 +98,12 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
   hr_json serving = hr_json_put_object(json, "serving");
   hr_json_put_text(serving, "dtype", hr_dtype_name(workload->dtype));
   hr_json_put_text(serving, "kv_cache", hr_kv_format_name(workload->kv_cache));
+  put_formats(serving, model, workload, hardware);
   hr_json_put_number(serving, "expert_imbalance", workload->expert_imbalance);
   hr_json_put_fields(serving, option_fields, HR_COUNT_OF(option_fields), &plan->options);
   hr_json_put_count(serving, "capacity_bytes", plan->capacity_bytes);
   hr_json_put_count(serving, "cached_tokens", plan->cached_tokens);
+  hr_json_put_cache_growth(serving, model, workload);
   hr_json_put_serve_point(json, "latency", plan->latency);
   hr_json_put_serve_point(json, "throughput", plan->throughput);
   hr_json_put_serve_point(json, "cheapest", plan->cheapest);
@@ -47,8 +116,6 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
 }
 
 /* ---- text ---- */
-
-#define PHRASE_SIZE 256
 
 /* "t = 4, batch 64", or "t = 2, e = 8, batch 16 in each of 4 groups". */
 static void write_plan(char *to, const hr_serve_point *point)
@@ -64,23 +131,21 @@ static void write_plan(char *to, const hr_serve_point *point)
 }
 
 /* "TTFT 88.6 ms (77.0 ms … 102 ms), TPOT 12.1 ms (10.5 ms … 13.9 ms)". */
-static void write_times(char *to, const hr_serve_options *options, const hr_serve_point *point)
+static void write_times(char *to, const hr_serve_point *point)
 {
   const struct {
     const char *name;
-    double ns, low_ns, high_ns, limit_ns;
-  } times[] = {{"TTFT", point->ttft_ns, point->ttft_low_ns, point->ttft_high_ns, options->ttft_limit_ns},
-               {"TPOT", point->tpot_ns, point->tpot_low_ns, point->tpot_high_ns, options->tpot_limit_ns}};
+    double ns, low_ns, high_ns;
+  } times[] = {{"TTFT", point->ttft_ns, point->ttft_low_ns, point->ttft_high_ns},
+               {"TPOT", point->tpot_ns, point->tpot_low_ns, point->tpot_high_ns}};
   to[0] = '\0';
   for (size_t i = 0; i < HR_COUNT_OF(times); i++) {
     char ns[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE];
-    bool beyond = times[i].ns <= times[i].limit_ns && times[i].high_ns > times[i].limit_ns;
     hr_write_time(ns, sizeof ns, times[i].ns);
     hr_write_time(low, sizeof low, times[i].low_ns);
     hr_write_time(high, sizeof high, times[i].high_ns);
     if (times[i].ns > 0)
-      hr_append_item(to, PHRASE_SIZE, "%s %s (%s … %s%s)", times[i].name, ns, low, high,
-                     beyond ? ", beyond the limit" : "");
+      hr_append_item(to, PHRASE_SIZE, "%s %s (%s … %s)", times[i].name, ns, low, high);
   }
 }
 
@@ -93,13 +158,14 @@ static void write_rate(char *to, double per_s)
 }
 
 /* A line: the plan, what it is best in, its times. */
-static void print_point(const hr_document *document, const char *label, const hr_serve_result *plan,
-                        const hr_serve_point *point, const char *figure)
+static void print_point(const hr_document *document, const char *label, const hr_serve_point *point, const char *figure)
 {
   char where[PHRASE_SIZE], times[PHRASE_SIZE];
+  const char *limits = hr_serve_may_miss(point);
   write_plan(where, point);
-  write_times(times, &plan->options, point);
-  hr_print_field(document, label, "%s: %s; %s", where, figure, times);
+  write_times(times, point);
+  hr_print_field(document, label, "%s: %s; %s%s%s%s", where, figure, times,
+                 limits ? "; a part of the band is beyond the limit (" : "", limits ? limits : "", limits ? ")" : "");
 }
 
 static void write_throughput(char *to, const hr_serve_point *point)
@@ -135,11 +201,11 @@ static void print_best(const hr_document *document, const hr_serve_result *plan)
   char figure[PHRASE_SIZE], time[HR_NUMBER_SIZE];
   hr_write_time(time, sizeof time, plan->latency->request_ns);
   snprintf(figure, sizeof figure, "a request takes %s", time);
-  print_point(document, "latency", plan, plan->latency, figure);
+  print_point(document, "latency", plan->latency, figure);
   write_throughput(figure, plan->throughput);
-  print_point(document, "throughput", plan, plan->throughput, figure);
+  print_point(document, "throughput", plan->throughput, figure);
   write_cheapest(figure, &plan->options, plan->cheapest);
-  print_point(document, "cheapest", plan, plan->cheapest, figure);
+  print_point(document, "cheapest", plan->cheapest, figure);
 }
 
 static void write_limits(char *to, const hr_serve_options *options)
@@ -167,19 +233,33 @@ static void print_nearest(const hr_document *document, const hr_serve_result *pl
     hr_append_item(missed, sizeof missed, "TPOT is %.3g times its limit",
                    nearest->tpot_ns / plan->options.tpot_limit_ns);
   hr_print_field(document, "no plan", "meets the limits");
-  print_point(document, "nearest", plan, nearest, missed);
+  print_point(document, "nearest", nearest, missed);
+}
+
+/* "on 8 devices", or "with t = 1" where one layout alone was asked for. */
+static void write_tried(char *to, const hr_serve_result *plan)
+{
+  const hr_serve_layout *only = &plan->layouts[0];
+  int64_t devices = plan->options.devices_max;
+  if (plan->layout_count > 1)
+    snprintf(to, PHRASE_SIZE, "on %" PRId64 " device%s", devices, hr_plural(devices));
+  else if (only->expert_parallel > 1)
+    snprintf(to, PHRASE_SIZE, "with t = %" PRId64 ", e = %" PRId64, only->tensor_parallel, only->expert_parallel);
+  else
+    snprintf(to, PHRASE_SIZE, "with t = %" PRId64, only->tensor_parallel);
 }
 
 static void print_needs(const hr_document *document, const hr_serve_result *plan)
 {
   int64_t devices = plan->options.devices_max;
-  char more[PHRASE_SIZE] = "", narrower[PHRASE_SIZE] = "";
+  char tried[PHRASE_SIZE], more[PHRASE_SIZE] = "", narrower[PHRASE_SIZE] = "";
   if (plan->devices_needed > 0)
-    snprintf(more, sizeof more, "%" PRId64 " devices (--devices)", plan->devices_needed);
+    snprintf(more, sizeof more, "%" PRId64 " device%s (%s)", plan->devices_needed, hr_plural(plan->devices_needed),
+             plan->devices_needed > devices ? "--devices" : "another -t or --expert-parallel");
   if (plan->weights_needed[0])
     snprintf(narrower, sizeof narrower, "weights in %s (--weights)", plan->weights_needed);
-  hr_print_field(document, "no plan", "fits on %" PRId64 " device%s%s%s%s%s%s", devices, hr_plural(devices),
-                 plan->options.batch > 1 ? " with this batch" : "",
+  write_tried(tried, plan);
+  hr_print_field(document, "no plan", "fits %s%s%s%s%s%s", tried, plan->options.batch > 1 ? " with this batch" : "",
                  more[0] || narrower[0] ? ". One sequence would with " : "", more,
                  more[0] && narrower[0] ? ", or with " : "", narrower);
 }
@@ -189,7 +269,8 @@ static void print_head(const hr_document *document, const hr_model *model, const
 {
   const hr_serve_options *options = &plan->options;
   char prompt[HR_NUMBER_SIZE], output[HR_NUMBER_SIZE], cached[HR_NUMBER_SIZE], capacity[HR_NUMBER_SIZE];
-  char limits[PHRASE_SIZE];
+  char limits[PHRASE_SIZE], reserve[HR_NUMBER_SIZE];
+  hr_write_bytes(reserve, sizeof reserve, (double)options->reserve_bytes);
   hr_write_count(prompt, sizeof prompt, options->prompt_tokens);
   hr_write_count(output, sizeof output, options->output_tokens);
   hr_write_count(cached, sizeof cached, plan->cached_tokens);
@@ -199,11 +280,11 @@ static void print_head(const hr_document *document, const hr_model *model, const
   hr_print_hardware(document, hardware);
   hr_print_field(document, "requests", "prompts of %s tokens, outputs of %s%s%s", prompt, output, limits[0] ? "; " : "",
                  limits);
-  hr_print_field(document, "server", "%s, KV cache %s for %s tokens of a sequence, %s of each device's memory%s",
-                 hr_dtype_name(workload->dtype),
-                 workload->kv_cache == HR_KV_UNQUANTIZED ? hr_dtype_name(workload->dtype)
-                                                         : hr_kv_format_name(workload->kv_cache),
-                 cached, capacity, options->disaggregated ? "; prompts are prefilled on separate devices" : "");
+  print_formats(document, model, workload, hardware);
+  hr_print_cache_growth(document, model, workload, plan->cached_tokens);
+  hr_print_field(document, "server",
+                 "%s tokens of a sequence, %s of each device's memory, %s of it reserved (--reserve)%s", cached,
+                 capacity, reserve, options->disaggregated ? "; prompts are prefilled on separate devices" : "");
   hr_print_field(document, "predicted", "steady load, without queueing and without the server's own overhead");
 }
 

@@ -70,6 +70,19 @@ static void tpot_band(const void *row, hr_cell *cell)
   hr_cell_format(cell, "%s … %s", low, high);
 }
 
+const char *hr_serve_may_miss(const hr_serve_point *point)
+{
+  bool ttft = point->meets_ttft && !point->band_meets_ttft, tpot = point->meets_tpot && !point->band_meets_tpot;
+  return ttft && tpot ? "TTFT, TPOT" : ttft ? "TTFT" : tpot ? "TPOT" : NULL;
+}
+
+static void may_miss(const void *row, hr_cell *cell)
+{
+  const char *limits = hr_serve_may_miss(row);
+  if (limits)
+    hr_cell_set_text(cell, limits);
+}
+
 static void meets_limits(const void *row, hr_cell *cell)
 {
   const hr_serve_point *point = row;
@@ -119,8 +132,11 @@ static const hr_column point_columns[] = {
     {NULL, "cost/M all", HR_PLAIN, 3, .rare = true, COMPUTED(COUNT, money, cost_per_million_tokens)},
     DATA(meets_ttft),
     DATA(meets_tpot),
+    DATA(band_meets_ttft),
+    DATA(band_meets_tpot),
     {"meets_limits", NULL, HR_PLAIN, 0, HR_COMPUTED(FLAG, meets_limits)},
     {NULL, "misses", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, missed_limit)},
+    {NULL, "may miss", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, may_miss)},
     DATA(pareto),
 };
 
@@ -178,9 +194,11 @@ static const hr_column layout_columns[] = {
     {"devices", "devices", HR_PLAIN, 3, LAYOUT(devices)},
     {"weight_bytes", "weights per device", HR_BYTES, 0, LAYOUT(weight_bytes)},
     {"sequence_bytes", "cache of a sequence", HR_BYTES, 2, LAYOUT(sequence_bytes)},
+    {"step_bytes", "largest step", HR_BYTES, 4, LAYOUT(step_bytes)},
     {"largest_batch", NULL, HR_PLAIN, 0, LAYOUT(largest_batch)},
     {NULL, "largest batch", HR_PLAIN, 0, HR_COMPUTED_OF(COUNT, no_batch, hr_serve_layout, largest_batch)},
     {NULL, "in flight", HR_PLAIN, 1, .rare = true, HR_COMPUTED(COUNT, largest_in_flight)},
+    {"cache_tokens", "tokens that fit", HR_PLAIN, 1, LAYOUT(cache_tokens)},
 };
 
 hr_table *hr_serve_layout_table(const hr_serve_result *plan)

@@ -14,6 +14,9 @@ hr_table *hr_serve_layout_table(const hr_serve_result *plan);
 /** Adds a point as a member, or null if it is NULL. */
 void hr_json_put_serve_point(hr_json json, const char *key, const hr_serve_point *point);
 
+/** "TTFT", "TPOT", "TTFT, TPOT": limits that the predicted times meet, but not all of their bands. NULL: none. */
+const char *hr_serve_may_miss(const hr_serve_point *point);
+
 /** A rate per second, a double, as people read it: a whole number, or three digits where it is below 100. */
 void hr_serve_rate(const void *member, hr_cell *cell);
 

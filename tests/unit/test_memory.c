@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "devices.h"
 #include "models.h"
 
 #include <headroom/memory.h>
@@ -276,6 +277,22 @@ static void a_token_of_llama_3_8b_takes_131072_bytes_of_cache(void **state)
   assert_int_equal(estimated(&model, &workload).kv_cache_bytes_per_token, 66560); /* 26 · (4 + 16) · 64 · 2 */
 }
 
+/* Gemma 3 1B: 22 of 26 layers have windows of 512; a token keeps (1 + 1) heads · 256 · 2 B = 1 KiB in a layer. */
+static void a_token_behind_a_full_window_adds_nothing_in_its_layers(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("gemma-3-1b");
+  hr_workload workload = in_phase(&model, HR_PHASE_DECODE);
+  workload.context = 511;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes_of_next_token, 26 * 1024);
+  workload.context = 512;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes_of_next_token, 4 * 1024);
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes_per_token, 26 * 1024);
+  workload.phase = HR_PHASE_PREFILL;
+  workload.sequence = 511;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes_of_next_token, 26 * 1024);
+}
+
 static void a_window_bounds_the_cache_of_its_layers(void **state)
 {
   (void)state;
@@ -359,6 +376,7 @@ int main(void)
       cmocka_unit_test(the_first_of_p_stages_saves_p_microbatches),
       cmocka_unit_test(a_last_stage_that_overflows_is_an_error_even_if_the_first_does_not),
       cmocka_unit_test(a_token_of_llama_3_8b_takes_131072_bytes_of_cache),
+      cmocka_unit_test(a_token_behind_a_full_window_adds_nothing_in_its_layers),
       cmocka_unit_test(a_window_bounds_the_cache_of_its_layers),
       cmocka_unit_test(without_a_backward_pass_only_the_largest_operator_is_live),
       cmocka_unit_test(the_largest_batch_is_the_last_that_fits),

@@ -50,6 +50,8 @@ static void describe_has_the_documented_keys(void **state)
                                  {"bytes", "i"},
                                  {"expert_load", "n"},
                                  {"kv_cache_bytes_per_token", "i"},
+                                 {"kv_cache_bytes_of_next_token", "i"},
+                                 {"kv_cache_growth", "a"},
                                  {"state_bytes_per_sequence", "i"},
                                  {"latent_cache", "on"},
                                  {"memory", "o"},

@@ -192,6 +192,75 @@ static void a_device_holds_weights_and_whole_pages_of_every_sequence(void **stat
   hr_serve_result_free(result);
 }
 
+/* vLLM reports 53.29 GiB for the KV cache of Llama 3 8B on an H100 at a share of 0.9 (vllm-project/vllm pull request
+ * 10511, 2024-12-14): 53.29 · 2^30 / 131,072 B = 436,552 tokens. */
+static void the_tokens_that_fit_are_near_those_that_a_server_reports(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.tensor_parallel = 1;
+  hr_serve_result *result = plan("h100-sxm", &model, &options);
+  assert_near((double)result->layouts[0].cache_tokens / 436552, 1, 0.05);
+  /* 85,017,493,504 B: cuDeviceTotalMem() of an H100 80GB HBM3 (driver 580.159.04, 2026-11-28). */
+  assert_int_equal(result->capacity_bytes, (int64_t)(0.9 * 85017493504));
+  hr_serve_result_free(result);
+}
+
+static void the_reserve_and_the_largest_step_take_the_place_of_tokens(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.tensor_parallel = 1, options.batch = 1;
+  hr_serve_result *result = plan("h100-sxm", &model, &options);
+  hr_serve_layout usual = result->layouts[0];
+  int64_t memory_bytes = result->points[0].memory_bytes;
+  assert_int_equal(memory_bytes, usual.weight_bytes + usual.sequence_bytes + usual.step_bytes + ((int64_t)1 << 30));
+  hr_serve_result_free(result);
+
+  options.reserve_bytes = (int64_t)3 << 30; /* 2 GiB more: 2^31 / 131,072 = 16,384 tokens */
+  result = plan("h100-sxm", &model, &options);
+  assert_near((double)(usual.cache_tokens - result->layouts[0].cache_tokens), 16384, 1);
+  hr_serve_result_free(result);
+
+  options.prefill_tokens = 2048; /* a quarter of the step: one prompt instead of four */
+  result = plan("h100-sxm", &model, &options);
+  assert_near((double)result->layouts[0].step_bytes / (double)usual.step_bytes, 0.25, 0.01);
+  hr_serve_result_free(result);
+}
+
+static void a_band_beyond_the_limit_is_told_from_a_time_within_it(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.tpot_limit_ns = 12e6;
+  hr_serve_result *result = plan("h100-sxm", &model, &options);
+  size_t within = 0, beyond = 0;
+  for (size_t i = 0; i < result->count; i++) {
+    const hr_serve_point *point = &result->points[i];
+    assert_int_equal(point->band_meets_tpot, point->tpot_high_ns <= 12e6);
+    assert_true(point->band_meets_ttft); /* no limit */
+    within += point->band_meets_tpot;
+    beyond += point->meets_tpot && !point->band_meets_tpot;
+  }
+  assert_true(within > 0 && beyond > 0);
+  hr_serve_result_free(result);
+}
+
+/* 70 billion weights in 4 bits are 35 GB, an L4 has 24. */
+static void weights_that_would_fit_fit_in_the_given_layout(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-3-70b");
+  hr_serve_options options = hr_serve_options_default();
+  options.devices_max = 8, options.tensor_parallel = 1;
+  hr_serve_result *result = plan("l4", &model, &options);
+  assert_string_equal(result->weights_needed, "");
+  hr_serve_result_free(result);
+}
+
 static void larger_batches_give_more_tokens_and_longer_waits(void **state)
 {
   (void)state;
@@ -406,7 +475,7 @@ static void impossible_options_are_refused_by_name(void **state)
   } cases[] = {WRONG(prompt_tokens, 0),    WRONG(output_tokens, 0),  WRONG(output_tokens, INT64_MAX),
                WRONG(batch, -1),           WRONG(batch_max, 0),      WRONG(devices_max, HR_SERVE_DEVICES_MAX + 1),
                WRONG(tensor_parallel, -1), WRONG(prefill_tokens, 0), WRONG(page_tokens, 0),
-               WRONG(expert_parallel, 2)};
+               WRONG(reserve_bytes, -1),   WRONG(expert_parallel, 2)};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_serve_options options = hr_serve_options_default();
     hr_serve_result *result = NULL;
@@ -456,6 +525,10 @@ int main(void)
       cmocka_unit_test(prompts_that_slots_are_free_for_in_one_step_are_prefilled_together),
       cmocka_unit_test(the_mean_decode_step_is_that_of_every_context),
       cmocka_unit_test(a_device_holds_weights_and_whole_pages_of_every_sequence),
+      cmocka_unit_test(the_tokens_that_fit_are_near_those_that_a_server_reports),
+      cmocka_unit_test(the_reserve_and_the_largest_step_take_the_place_of_tokens),
+      cmocka_unit_test(a_band_beyond_the_limit_is_told_from_a_time_within_it),
+      cmocka_unit_test(weights_that_would_fit_fit_in_the_given_layout),
       cmocka_unit_test(larger_batches_give_more_tokens_and_longer_waits),
       cmocka_unit_test(the_largest_batch_within_the_limits_is_found),
       cmocka_unit_test(layouts_divide_heads_and_experts),

@@ -73,16 +73,21 @@ static hr_checked64 states_per_sequence(const hr_model *model, const hr_workload
   return sum;
 }
 
-/* What one more token adds in all layers; a head that several devices hold counts once. */
-hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *workload)
+/* What the token after `tokens` others adds in all layers; a head that several devices hold counts once. */
+static hr_checked64 cache_growth(const hr_model *model, const hr_workload *workload, int64_t tokens)
 {
   hr_checked64 sum = hr_checked(0);
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *layer = &model->groups[i];
-    hr_checked64 one = hr_layer_cache_elements(layer, 1), two = hr_layer_cache_elements(layer, 2);
-    sum = hr_plus(sum, hr_times(hr_plus(two, hr_times(one, -1)), layer->count));
+    hr_checked64 before = hr_layer_cache_elements(layer, tokens), after = hr_layer_cache_elements(layer, tokens + 1);
+    sum = hr_plus(sum, hr_times(hr_plus(after, hr_times(before, -1)), layer->count));
   }
   return hr_times(sum, cached_element_bytes(workload));
+}
+
+hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *workload)
+{
+  return cache_growth(model, workload, 0);
 }
 
 hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory, hr_error *error)
@@ -119,6 +124,9 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
   }
   result.total_bytes = total.value;
   if (hr_checked_take(hr_cache_bytes_per_token(model, workload), &result.kv_cache_bytes_per_token) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a token's keys and values do not fit into 63 bits");
+  int64_t tokens = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
+  if (hr_checked_take(cache_growth(model, workload, tokens), &result.kv_cache_bytes_of_next_token) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a token's keys and values do not fit into 63 bits");
   if (hr_checked_take(states_per_sequence(model, workload), &result.state_bytes_per_sequence) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a sequence's states do not fit into 63 bits");

@@ -5,7 +5,6 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-#include <headroom/memory.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -106,16 +105,25 @@ static int64_t largest_batch(const hr_serve_state *state, const hr_serve_layout 
   return low;
 }
 
+/* Tokens of sequences that fit into what `one` sequence with its step leaves. */
+static int64_t cache_tokens(const hr_serve_state *state, const hr_memory *one, int64_t sequence_bytes)
+{
+  int64_t free_bytes = state->capacity_bytes - (one->total_bytes - sequence_bytes);
+  if (free_bytes <= 0 || one->kv_cache_bytes == 0)
+    return 0;
+  return (int64_t)((double)free_bytes / (double)sequence_bytes * (double)state->cached_tokens);
+}
+
 static hr_status fill_layout(const hr_serve_state *state, int64_t t, int64_t e, hr_serve_layout *layout,
                              hr_error *error)
 {
   hr_memory memory;
   *layout = (hr_serve_layout){.tensor_parallel = t, .expert_parallel = e, .devices = hr_max64(t, e)};
-  hr_workload one = hr_serve_workload(state, layout, HR_PHASE_DECODE, 1);
-  one.context = state->cached_tokens;
-  HR_TRY(hr_memory_estimate(state->model, &one, &memory, error));
+  HR_TRY(hr_serve_memory(state, layout, 1, &memory, error));
   layout->weight_bytes = memory.weight_bytes;
   layout->sequence_bytes = memory.kv_cache_bytes + memory.state_bytes;
+  layout->step_bytes = memory.activation_bytes;
+  layout->cache_tokens = cache_tokens(state, &memory, layout->sequence_bytes);
   layout->largest_batch = largest_batch(state, layout);
   return HR_OK;
 }
@@ -189,6 +197,16 @@ static int64_t fewest_devices(const hr_serve_state *state, int64_t most)
   return 0;
 }
 
+/* Whether one sequence fits in a layout that the options allow. */
+static bool fits_a_layout(const hr_serve_state *state, const hr_serve_result *result)
+{
+  for (size_t i = 0; i < result->layout_count; i++) {
+    if (fits(state, &result->layouts[i], 1))
+      return true;
+  }
+  return false;
+}
+
 void hr_serve_find_fit(const hr_serve_state *state, hr_serve_result *result)
 {
   static const struct {
@@ -202,8 +220,7 @@ void hr_serve_find_fit(const hr_serve_state *state, hr_serve_result *result)
   tried.model = &narrow;
   for (size_t i = 0; i < sizeof formats / sizeof *formats && !result->weights_needed[0]; i++) {
     if (hr_hardware_library_flops_per_s(state->hardware, formats[i].multiplied) > 0 &&
-        hr_model_set_weights(&narrow, formats[i].name, NULL) == HR_OK &&
-        fewest_devices(&tried, state->options.devices_max) > 0)
+        hr_model_set_weights(&narrow, formats[i].name, NULL) == HR_OK && fits_a_layout(&tried, result))
       snprintf(result->weights_needed, sizeof result->weights_needed, "%s", formats[i].name);
   }
 }

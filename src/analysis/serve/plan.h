@@ -3,6 +3,7 @@
 #ifndef HR_ANALYSIS_SERVE_PLAN_H
 #define HR_ANALYSIS_SERVE_PLAN_H
 
+#include <headroom/memory.h>
 #include <headroom/serve.h>
 
 /** What is predicted for. `step` is scratch: an hr_step is too large for a small stack. */
@@ -29,7 +30,12 @@ int64_t hr_serve_prefill_batch(const hr_serve_options *options, int64_t batch);
 hr_workload hr_serve_workload(const hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase,
                               int64_t batch);
 
-/** Bytes on a device with `batch` sequences at their end. An overflow is INT64_MAX. */
+/** Memory of a device with `batch` sequences at their end: of a decode step, with the activations of the largest
+ *  prefill step if those are larger, and the reserve in the total. */
+hr_status hr_serve_memory(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_memory *memory,
+                          hr_error *error);
+
+/** Its total. An overflow is INT64_MAX. */
 int64_t hr_serve_memory_bytes(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch);
 
 /* ---- layouts.c ---- */

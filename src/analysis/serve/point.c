@@ -120,6 +120,8 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
   point->request_ns = point->ttft_ns + terms.steps * point->tpot_ns;
   point->meets_ttft = within(point->ttft_ns, options->ttft_limit_ns);
   point->meets_tpot = within(point->tpot_ns, options->tpot_limit_ns);
+  point->band_meets_ttft = within(point->ttft_high_ns, options->ttft_limit_ns);
+  point->band_meets_tpot = within(point->tpot_high_ns, options->tpot_limit_ns);
   set_rates(options, &terms, prefill.ns, point);
   return HR_OK;
 }

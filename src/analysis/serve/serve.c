@@ -12,6 +12,11 @@
 /* Powers of two up to HR_SERVE_BATCH_MAX, the largest batch, and the largest one within the limits. */
 #define BATCHES_MAX 48
 
+/* A context takes 0.51 GiB of an H100 and of an H200, PyTorch after its first GEMM 0.67 GiB without its tensors (driver
+ * 580.159.04, PyTorch 2.11, 2026-11-28). CUDA graphs of vLLM take 0.26 and 0.36 GiB more (vllm-project/vllm pull
+ * request 30515, gpustack/runner pull request 251). */
+#define RESERVE_BYTES ((int64_t)1 << 30)
+
 hr_serve_options hr_serve_options_default(void)
 {
   return (hr_serve_options){.struct_size = sizeof(hr_serve_options),
@@ -22,7 +27,8 @@ hr_serve_options hr_serve_options_default(void)
                             .memory_share = 0.9,
                             .batch_max = 1024,
                             .prefill_tokens = 8192,
-                            .page_tokens = 16};
+                            .page_tokens = 16,
+                            .reserve_bytes = RESERVE_BYTES};
 }
 
 static hr_status check_count(const char *member, int64_t value, int64_t least, int64_t most, hr_error *error)
@@ -56,6 +62,7 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
       {"expert_parallel", options->expert_parallel, 0, HR_SERVE_DEVICES_MAX},
       {"prefill_tokens", options->prefill_tokens, 1, HR_SERVE_PREFILL_MAX},
       {"page_tokens", options->page_tokens, 1, HR_SERVE_PAGE_MAX},
+      {"reserve_bytes", options->reserve_bytes, 0, HR_SERVE_RESERVE_MAX},
   };
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     HR_TRY(check_count(counts[i].member, counts[i].value, counts[i].least, counts[i].most, error));

@@ -4,8 +4,6 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-#include <headroom/memory.h>
-
 int64_t hr_serve_prefill_batch(const hr_serve_options *options, int64_t batch)
 {
   int64_t held = hr_max64(options->prefill_tokens / options->prompt_tokens, 1);
@@ -23,31 +21,36 @@ hr_workload hr_serve_workload(const hr_serve_state *state, const hr_serve_layout
   return workload;
 }
 
-/* Weights, caches and states of `batch` sequences at their end, and the larger activations: of a decode step, or of the
- * prefill, of which a step holds prefill_tokens. */
-static hr_status estimate(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_memory *memory,
+/* The largest prefill step: prefill_tokens in equal prompts, or parts of prompts. A server sets its activations aside
+ * whatever its requests are. */
+static hr_workload largest_prefill(const hr_serve_state *state, const hr_serve_layout *layout)
+{
+  const hr_serve_options *options = &state->options;
+  int64_t prompts = hr_min64(hr_ceil_div(options->prefill_tokens, options->prompt_tokens), options->batch_max);
+  hr_workload prefill = hr_serve_workload(state, layout, HR_PHASE_PREFILL, prompts);
+  prefill.sequence = hr_min64(hr_ceil_div(options->prefill_tokens, prompts), options->prompt_tokens);
+  return prefill;
+}
+
+hr_status hr_serve_memory(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_memory *memory,
                           hr_error *error)
 {
   hr_workload decode = hr_serve_workload(state, layout, HR_PHASE_DECODE, batch);
+  hr_memory prefill = {0};
   decode.context = state->cached_tokens;
   HR_TRY(hr_memory_estimate(state->model, &decode, memory, error));
-  if (state->options.disaggregated)
-    return HR_OK;
-  hr_memory prompts;
-  hr_workload prefill =
-      hr_serve_workload(state, layout, HR_PHASE_PREFILL, hr_serve_prefill_batch(&state->options, batch));
-  prefill.sequence = hr_min64(state->options.prompt_tokens, state->options.prefill_tokens);
-  HR_TRY(hr_memory_estimate(state->model, &prefill, &prompts, error));
-  if (prompts.activation_bytes > memory->activation_bytes) {
-    hr_checked64 more = hr_checked(prompts.activation_bytes - memory->activation_bytes);
-    HR_TRY(hr_checked_take(hr_plus(hr_checked(memory->total_bytes), more), &memory->total_bytes));
-    memory->activation_bytes = prompts.activation_bytes;
+  if (!state->options.disaggregated) {
+    hr_workload step = largest_prefill(state, layout);
+    HR_TRY(hr_memory_estimate(state->model, &step, &prefill, error));
   }
-  return HR_OK;
+  int64_t more = hr_max64(prefill.activation_bytes - memory->activation_bytes, 0);
+  memory->activation_bytes += more;
+  hr_checked64 set_aside = hr_plus(hr_checked(more), hr_checked(state->options.reserve_bytes));
+  return hr_checked_take(hr_plus(hr_checked(memory->total_bytes), set_aside), &memory->total_bytes);
 }
 
 int64_t hr_serve_memory_bytes(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch)
 {
   hr_memory memory;
-  return estimate(state, layout, batch, &memory, NULL) == HR_OK ? memory.total_bytes : INT64_MAX;
+  return hr_serve_memory(state, layout, batch, &memory, NULL) == HR_OK ? memory.total_bytes : INT64_MAX;
 }
