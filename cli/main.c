@@ -24,6 +24,15 @@ static void hold_closed_streams(void)
   }
 }
 
+static int print_licenses(void)
+{
+  size_t count;
+  const hr_catalog_entry *licenses = hr_catalog_licenses(&count);
+  for (size_t i = 0; i < count; i++)
+    printf("%s== %s ==\n\n%s", i > 0 ? "\n" : "", licenses[i].name, licenses[i].text);
+  return cli_flush(stdout);
+}
+
 int main(int argc, char **argv)
 {
   hold_closed_streams();
@@ -40,6 +49,8 @@ int main(int argc, char **argv)
     printf(hr_version_commit()[0] ? "headroom %s, commit %s\n" : "headroom %s\n", hr_version(), hr_version_commit());
     return cli_flush(stdout);
   }
+  if (strcmp(name, "--licenses") == 0)
+    return print_licenses();
   const cli_command *command = cli_find_command(name);
   if (!command)
     return cli_unknown_command(name);

@@ -8,7 +8,7 @@ _headroom() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} files=
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    _headroom_reply "$word" "$_headroom_commands --help --version" ""
+    _headroom_reply "$word" "$_headroom_commands --help --version --licenses" ""
     return
   fi
   if [[ $word == "=" ]]; then

@@ -44,6 +44,7 @@ END {
   print "complete -c headroom -f"
   print "complete -c headroom -n __headroom_has_no_command -l help -s h -d 'the commands'"
   print "complete -c headroom -n __headroom_has_no_command -l version -s V -d 'the version'"
+  print "complete -c headroom -n __headroom_has_no_command -l licenses -d 'the licenses of what the command contains'"
   for (c = 1; c <= command_count; c++)
     print "complete -c headroom -n __headroom_has_no_command -a " command_name[c] " -d " quoted(command_summary[c])
   for (c = 1; c <= command_count; c++) {

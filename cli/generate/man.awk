@@ -31,6 +31,7 @@ function print_synopsis(    c) {
     print ".br"
   }
   print bold("headroom --version")
+  print ".br\n" bold("headroom --licenses")
 }
 
 function print_commands(    c) {

@@ -14,7 +14,7 @@ extern "C" {
 /** One file of data/models, data/hardware, data/sweeps or data/results/published. All of it has static storage. */
 typedef struct hr_catalog_entry {
   const char *name; /* file name without its ending */
-  const char *text; /* the file's JSON or CSV, NUL-terminated */
+  const char *text; /* the file's JSON, CSV or plain text, NUL-terminated */
   size_t length;    /* without the NUL */
 } hr_catalog_entry;
 
@@ -30,6 +30,10 @@ HR_API const hr_catalog_entry *hr_catalog_sweeps(size_t *count);
 
 /** The files of published measurements (data/results/published), sorted by name; their text is CSV behind comments. */
 HR_API const hr_catalog_entry *hr_catalog_published(size_t *count);
+
+/** The licenses of what the library and the portable command contain, by name ("libcsv"): plain text. *count: how many.
+ *  Static storage. Thread safety: pure. */
+HR_API const hr_catalog_entry *hr_catalog_licenses(size_t *count);
 
 #ifdef __cplusplus
 }

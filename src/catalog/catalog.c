@@ -19,6 +19,12 @@ const hr_catalog_entry *hr_catalog_sweeps(size_t *count)
   return hr_embedded_sweeps;
 }
 
+const hr_catalog_entry *hr_catalog_licenses(size_t *count)
+{
+  *count = hr_embedded_licenses_count;
+  return hr_embedded_licenses;
+}
+
 const hr_catalog_entry *hr_catalog_published(size_t *count)
 {
   *count = hr_embedded_published_count;

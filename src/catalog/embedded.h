@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables generated from data/ by cmake/embed_script.cmake. */
+/* Tables generated from data/ and licenses/ by cmake/embed_script.cmake. */
 #ifndef HR_CATALOG_EMBEDDED_H
 #define HR_CATALOG_EMBEDDED_H
 
@@ -13,5 +13,7 @@ extern const hr_catalog_entry hr_embedded_sweeps[];
 extern const size_t hr_embedded_sweeps_count;
 extern const hr_catalog_entry hr_embedded_published[];
 extern const size_t hr_embedded_published_count;
+extern const hr_catalog_entry hr_embedded_licenses[];
+extern const size_t hr_embedded_licenses_count;
 
 #endif

@@ -77,7 +77,7 @@ for synonym in $synonyms; do
   grep -q -e "--$synonym\b" "$root/docs/cli.md" || say "docs/cli.md lacks --$synonym"
 done
 for option in $(echo "$man" | grep -o -e '--[a-z][a-z-]*' | sort -u); do
-  case "$all version " in *" ${option#--} "*) ;; *) say "the manual page has $option, which no command has" ;; esac
+  case "$all version licenses " in *" ${option#--} "*) ;; *) say "the manual page has $option, which no command has" ;; esac
 done
 
 # ---- bash completes ----

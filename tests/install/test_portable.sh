@@ -16,8 +16,13 @@ run=(env -i HEADROOM_PROBE=0) # a probe takes seconds
 if [ -n "$sysroot" ]; then
   run+=("$sysroot/lib64/ld-linux-x86-64.so.2" --library-path "$sysroot/lib/x86_64-linux-gnu")
 fi
+modules=$(grep -oE '"[a-z]+[0-9]*>=' "$(dirname "$0")/../../cmake/libraries.cmake" | tr -d '"0-9>=')
 cd /
 "${run[@]}" "$command" --version
+licenses=$("${run[@]}" "$command" --licenses)
+for module in $modules csv chart.js; do
+  grep -qE "^== (lib)?${module#lib} ==$" <<<"$licenses" || { echo "--licenses does not have $module"; exit 1; }
+done
 "${run[@]}" "$command" describe gpt2 >/dev/null
 "${run[@]}" "$command" attention --q-len 8 --dtype fp32 --warm --budget 0.1 >/dev/null
 echo "needs" $needed "and at least $newest${sysroot:+; runs with $(basename "$(readlink -f "$sysroot/lib64/ld-linux-x86-64.so.2")")}"
