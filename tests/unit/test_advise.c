@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "advice.h"
+#include "analysis/advise/context.h"
 #include "models.h"
 
 #include <headroom/memory.h>
@@ -96,6 +97,58 @@ static void all_variants_of_figure_1_get_20_heads_suggested(void **state)
   assert_int_equal(found(advice, "head_size")->severity, HR_SEVERITY_NONE);
   assert_int_equal(found(advice, "fewer_heads")->severity, HR_SEVERITY_NONE);
   hr_advice_free(advice);
+}
+
+static hr_advice *advise_over(const hr_model *model, int64_t t)
+{
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(model, t);
+  return advise_under(&hardware, model, &workload);
+}
+
+/* 64 heads of 132 over 4 devices: 8448 is 132 heads of 64, whose 16.5 K/V heads are none and whose 8 do not divide 132,
+ * 66 of 128, which 4 does not divide, and 176 of 48 with 22 K/V heads, which 4 does not divide either. */
+static void an_equal_number_of_heads_has_a_usual_size_where_others_do_not_split(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_mixer_attention *heads = &model.groups[0].attention;
+  model.hidden = 8448;
+  heads->q_heads = 64;
+  heads->qk_dim = heads->v_dim = heads->rotary_dim = 132;
+  hr_advice *advice = advise_over(&model, 4);
+  const hr_finding *finding = found(advice, "head_size");
+  const char *said = finding->has_change ? finding->suggested : finding->why;
+  assert_non_null(strstr(said, "64 heads of 128, 8 KV heads"));
+  hr_advice_free(advice);
+}
+
+static void heads_that_are_suggested_split_over_the_given_t(void **state)
+{
+  (void)state;
+  const int64_t dims[] = {40, 72, 80, 88, 100, 132, 160}, counts[] = {16, 24, 32, 48, 64}, shared[] = {1, 2, 4, 8};
+  size_t suggested = 0;
+  for (size_t i = 0; i < 7 * 5 * 4; i++) {
+    hr_model model = llama3_8b();
+    hr_mixer_attention *heads = &model.groups[0].attention;
+    int64_t t = (int64_t)1 << i % 4;
+    heads->q_heads = counts[i / 4 % 5];
+    heads->k_heads = heads->v_heads = heads->q_heads / shared[i % 4];
+    heads->qk_dim = heads->v_dim = heads->rotary_dim = dims[i / 20];
+    model.hidden = heads->q_heads * heads->qk_dim;
+    hr_advice *advice = advise_over(&model, t);
+    for (size_t j = 0; j < advice->finding_count; j++) {
+      const hr_finding *finding = &advice->findings[j];
+      const hr_mixer_attention *after = &finding->model.groups[0].attention;
+      if (!finding->has_change || finding->workload.tensor_parallel != t || after->q_heads < 1 ||
+          (after->q_heads == heads->q_heads && after->qk_dim == heads->qk_dim))
+        continue;
+      assert_true(hr_heads_split(&finding->model, t));
+      suggested++;
+    }
+    hr_advice_free(advice);
+  }
+  assert_true(suggested > 20);
 }
 
 static void the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not(void **state)
@@ -617,6 +670,8 @@ int main(void)
       cmocka_unit_test(the_gain_of_a_padded_matrix_is_told_for_eager_mode_too),
       cmocka_unit_test(the_variants_of_figure_1_come_in_its_order),
       cmocka_unit_test(all_variants_of_figure_1_get_20_heads_suggested),
+      cmocka_unit_test(an_equal_number_of_heads_has_a_usual_size_where_others_do_not_split),
+      cmocka_unit_test(heads_that_are_suggested_split_over_the_given_t),
       cmocka_unit_test(the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not),
       cmocka_unit_test(a_width_of_a_multiple_of_16_gets_no_suggestion_on_hopper),
       cmocka_unit_test(the_vocabulary_rule_does_not_apply_where_16_bytes_are_enough),

@@ -153,6 +153,7 @@ static void a_search_fixed_to_the_model_finds_the_model(void **state)
   options.hidden_min = options.hidden_max = 4096;
   options.layers_min = options.layers_max = 32;
   options.heads_min = options.heads_max = 32;
+  options.head_dim_min = options.head_dim_max = 128;
   options.mlp_width_min = options.mlp_width_max = 14330;
   options.keep_vocabulary = true;
   hr_search_result *result = search("h200", &model, &options);
@@ -162,6 +163,23 @@ static void a_search_fixed_to_the_model_finds_the_model(void **state)
   assert_int_equal(result->shapes[0].model.hidden, 4096);
   assert_true(result->shapes[0].predicted_gain == 0);
   assert_true(result->shapes[0].pareto);
+  hr_search_result_free(result);
+}
+
+static void as_many_heads_of_another_size_are_tried(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_search_options options = paper_search();
+  options.hidden_min = options.hidden_max = 4096;
+  options.layers_min = options.layers_max = 32;
+  options.heads_min = options.heads_max = 32;
+  options.head_dim_min = options.head_dim_max = 64;
+  options.parameter_band = 0.05;
+  hr_search_result *result = search("h200", &model, &options);
+  assert_true(result->count > 0);
+  const hr_mixer_attention *heads = &result->shapes[0].model.groups[0].attention;
+  assert_true(heads->q_heads == 32 && heads->k_heads == 8 && heads->qk_dim == 64 && heads->v_dim == 64);
   hr_search_result_free(result);
 }
 
@@ -482,6 +500,7 @@ int main(void)
       cmocka_unit_test(three_parts_sum_to_the_step),
       cmocka_unit_test(a_part_depends_only_on_its_own_sizes),
       cmocka_unit_test(a_search_fixed_to_the_model_finds_the_model),
+      cmocka_unit_test(as_many_heads_of_another_size_are_tried),
       cmocka_unit_test(a_small_search_agrees_with_exhaustive_search),
       cmocka_unit_test(no_reported_shape_is_slower_than_the_model),
       cmocka_unit_test(constraints_hold_for_every_shape),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the attention heads: their size, their number, and the K and V heads that they share. */
 #include "analysis/advise/rules.h"
+#include "analysis/model/families.h"
 #include "analysis/model/reshape.h"
 #include "base/checked.h"
 
@@ -11,27 +12,70 @@
  * 7% of that at 128), which few models have; such a model may keep them. */
 #define HEAD_DIM_LARGEST 128
 
-/* The model with heads of `dim` at the same hidden size; false unless t divides a whole number of them. */
-static bool with_head_dim(const hr_advice *advice, int64_t dim, hr_model *changed)
+/* Head sizes that every library has kernels for, the most usual first: they win among sizes that are equally fast. */
+static const int64_t usual_head_dims[] = {128, 64, 256};
+
+/* Predictions are no finer: a size that is hardly used has to gain more. */
+#define EQUALLY_FAST 0.005
+
+/* So many query heads in `width`; K and V heads in their ratio, else as many as before. False unless all of them split
+ * over t. */
+static bool with_heads(const hr_advice *advice, hr_width_ratio width, int64_t q_heads, hr_model *changed)
 {
   const hr_model *model = &advice->model;
-  const hr_mixer_attention *own = hr_main_attention(model);
+  static const hr_kv_follow follows[] = {HR_KV_RATIO, HR_KV_COUNT};
+  for (size_t i = 0; i < sizeof follows / sizeof *follows; i++) {
+    if (hr_reshape_attention(model, model->hidden, width, q_heads, follows[i], changed) &&
+        hr_heads_split(changed, advice->workload.tensor_parallel))
+      return true;
+  }
+  return false;
+}
+
+/* The model with heads of `dim` that together are as wide as before; false if none split over t. */
+static bool with_head_dim(const hr_advice *advice, int64_t dim, hr_model *changed)
+{
+  const hr_mixer_attention *own = hr_main_attention(&advice->model);
   int64_t width = own->q_heads * own->qk_dim;
-  int64_t t = advice->workload.tensor_parallel;
-  if (width % dim != 0 || (width / dim) % t != 0)
-    return false;
-  return hr_reshape_heads(model, model->hidden, width / dim, changed);
+  return width % dim == 0 && with_heads(advice, (hr_width_ratio){1, 1}, width / dim, changed);
+}
+
+/* The model with as many heads of `dim`, where its configuration can say so; false if they do not split over t. */
+static bool with_head_size(const hr_advice *advice, int64_t dim, hr_model *changed)
+{
+  const hr_mixer_attention *own = hr_main_attention(&advice->model);
+  return hr_head_dim_is_free(&advice->model) &&
+         with_heads(advice, (hr_width_ratio){dim, own->qk_dim}, own->q_heads, changed);
+}
+
+static void keep_better_heads(hr_advice_context *context, const hr_model *changed, hr_trial *best)
+{
+  hr_trial trial;
+  if (hr_evaluate(context, changed, NULL, &trial) &&
+      (best->time_ns <= 0 || trial.net_gain > best->net_gain + EQUALLY_FAST))
+    *best = trial;
+}
+
+static void try_head_dim(hr_advice_context *context, int64_t dim, hr_trial *best)
+{
+  hr_model changed;
+  if (dim == hr_main_attention(&context->advice->model)->qk_dim)
+    return;
+  if (with_head_dim(context->advice, dim, &changed))
+    keep_better_heads(context, &changed, best);
+  if (with_head_size(context->advice, dim, &changed))
+    keep_better_heads(context, &changed, best);
 }
 
 static hr_trial best_head_dim(hr_advice_context *context, int64_t least, int64_t most, int64_t step)
 {
-  int64_t own = hr_main_attention(&context->advice->model)->qk_dim;
   hr_trial best = {.time_ns = 0};
-  for (int64_t dim = least; dim <= most; dim += step) {
-    hr_model changed;
-    if (dim != own && with_head_dim(context->advice, dim, &changed))
-      hr_keep_better(context, &changed, NULL, &best);
+  for (size_t i = 0; i < sizeof usual_head_dims / sizeof *usual_head_dims; i++) {
+    if (usual_head_dims[i] <= most)
+      try_head_dim(context, usual_head_dims[i], &best);
   }
+  for (int64_t dim = least; dim <= most; dim += step)
+    try_head_dim(context, dim, &best);
   return best;
 }
 
@@ -109,8 +153,7 @@ void hr_rule_head_size(hr_advice_context *context)
     int64_t t = advice->workload.tensor_parallel;
     hr_text192 sharing = t > 1 ? hr_format_text(" that %" PRId64 " devices can split", t) : hr_format_text("%s", "");
     hr_add_satisfied(context, matmuls, hr_format_heads(model).text,
-                     "%s, but no other number of heads%s divides h = %" PRId64
-                     " better: the hidden size would have to change",
+                     "%s, but no other heads%s divide h = %" PRId64 " better: the hidden size would have to change",
                      reason.text, sharing.text, model->hidden);
     return;
   }

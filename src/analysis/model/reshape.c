@@ -30,17 +30,16 @@ const hr_ffn_dense *hr_main_dense(const hr_model *model)
   return &hr_model_main_group(model)->dense;
 }
 
-/* Keeps the ratio of q_heads · dim to hidden. */
-static int64_t scaled_dim(const hr_mixer_attention *own, int64_t dim, int64_t own_hidden, int64_t hidden,
-                          int64_t q_heads)
+/* Of q_heads heads, which together are `ratio` times as wide. */
+static int64_t scaled_dim(const hr_mixer_attention *own, int64_t dim, hr_width_ratio ratio, int64_t q_heads)
 {
   hr_checked64 width = hr_times(hr_checked(own->q_heads), dim);
-  int64_t new_width = width.overflow ? 0 : exact_ratio(width.value, hidden, own_hidden);
+  int64_t new_width = width.overflow ? 0 : exact_ratio(width.value, ratio.after, ratio.before);
   return exact_ratio(new_width, 1, q_heads);
 }
 
-static bool reshape_attention(const hr_mixer_attention *own, int64_t own_hidden, int64_t hidden, int64_t q_heads,
-                              hr_kv_follow follow, hr_mixer_attention *changed)
+static bool reshape_attention(const hr_mixer_attention *own, hr_width_ratio width, int64_t q_heads, hr_kv_follow follow,
+                              hr_mixer_attention *changed)
 {
   hr_mixer_attention shape = *own;
   if (q_heads < 1)
@@ -48,8 +47,8 @@ static bool reshape_attention(const hr_mixer_attention *own, int64_t own_hidden,
   shape.q_heads = q_heads;
   shape.k_heads = follow_heads(own->k_heads, own->q_heads, q_heads, follow);
   shape.v_heads = follow_heads(own->v_heads, own->q_heads, q_heads, follow);
-  shape.qk_dim = scaled_dim(own, own->qk_dim, own_hidden, hidden, q_heads);
-  shape.v_dim = scaled_dim(own, own->v_dim, own_hidden, hidden, q_heads);
+  shape.qk_dim = scaled_dim(own, own->qk_dim, width, q_heads);
+  shape.v_dim = scaled_dim(own, own->v_dim, width, q_heads);
   if (shape.k_heads < 1 || shape.v_heads < 1 || shape.qk_dim < 1 || shape.v_dim < 1)
     return false;
   if (q_heads % shape.k_heads != 0 || q_heads % shape.v_heads != 0)
@@ -58,16 +57,16 @@ static bool reshape_attention(const hr_mixer_attention *own, int64_t own_hidden,
     double rotary = (double)own->rotary_dim * (double)shape.qk_dim / (double)own->qk_dim;
     shape.rotary_dim = hr_min64(hr_max64((int64_t)rotary / 2 * 2, 2), shape.qk_dim);
   }
-  if (own->q_rank > 0 && hidden != own_hidden) {
-    double rank = (double)own->q_rank * (double)hidden / (double)own_hidden;
+  if (own->q_rank > 0 && width.after != width.before) {
+    double rank = (double)own->q_rank * (double)width.after / (double)width.before;
     shape.q_rank = hr_max64((int64_t)(rank / 64 + 0.5), 1) * 64;
   }
   *changed = shape;
   return true;
 }
 
-bool hr_reshape_attention(const hr_model *model, int64_t hidden, bool keeps_width, int64_t q_heads, hr_kv_follow follow,
-                          hr_model *changed)
+bool hr_reshape_attention(const hr_model *model, int64_t hidden, hr_width_ratio width, int64_t q_heads,
+                          hr_kv_follow follow, hr_model *changed)
 {
   int64_t own_heads = hr_main_attention(model)->q_heads;
   if (own_heads < 1)
@@ -76,9 +75,8 @@ bool hr_reshape_attention(const hr_model *model, int64_t hidden, bool keeps_widt
   shape.hidden = hidden;
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_mixer_attention *own = &model->groups[i].attention;
-    if (own->q_heads > 0 &&
-        !reshape_attention(own, model->hidden, keeps_width ? model->hidden : hidden,
-                           exact_ratio(own->q_heads, q_heads, own_heads), follow, &shape.groups[i].attention))
+    if (own->q_heads > 0 && !reshape_attention(own, width, exact_ratio(own->q_heads, q_heads, own_heads), follow,
+                                               &shape.groups[i].attention))
       return false;
   }
   *changed = shape;
@@ -87,7 +85,7 @@ bool hr_reshape_attention(const hr_model *model, int64_t hidden, bool keeps_widt
 
 bool hr_reshape_heads(const hr_model *model, int64_t hidden, int64_t q_heads, hr_model *changed)
 {
-  return hr_reshape_attention(model, hidden, false, q_heads, HR_KV_RATIO, changed);
+  return hr_reshape_attention(model, hidden, (hr_width_ratio){hidden, model->hidden}, q_heads, HR_KV_RATIO, changed);
 }
 
 bool hr_reshape_scans(const hr_model *own, hr_model *model)

@@ -26,10 +26,15 @@ typedef enum hr_kv_follow {
   HR_KV_EQUAL  /* as many as query heads */
 } hr_kv_follow;
 
-/** hr_reshape_heads() for which the caller chooses how K and V heads follow, and with `keeps_width` whether
- *  q_heads · qk_dim stays as it is (q_rank, too) instead of in proportion to hidden. */
-bool hr_reshape_attention(const hr_model *model, int64_t hidden, bool keeps_width, int64_t q_heads, hr_kv_follow follow,
-                          hr_model *changed);
+/** What all heads together become wide, as a ratio to what they are. */
+typedef struct hr_width_ratio {
+  int64_t after, before;
+} hr_width_ratio;
+
+/** hr_reshape_heads() for which the caller chooses how K and V heads follow, and how wide all heads together become:
+ *  q_heads · qk_dim, and q_rank with it. */
+bool hr_reshape_attention(const hr_model *model, int64_t hidden, hr_width_ratio width, int64_t q_heads,
+                          hr_kv_follow follow, hr_model *changed);
 
 /** The model with another number of layers: each group's share is kept, rounded; a group that is left without layers
  *  goes. */

@@ -31,12 +31,20 @@ void hr_search_front_add(hr_search_front *front, const hr_search_point *point)
   front->count += 1 + low - after;
 }
 
+/* Sizes for which every library has a kernel. */
+static bool is_usual_head(const hr_search_point *point)
+{
+  return point->heads.head_dim == 64 || point->heads.head_dim == 128 || point->heads.head_dim == 256;
+}
+
 bool hr_search_before(const hr_search_point *a, const hr_search_point *b)
 {
   if (a->time_ns != b->time_ns)
     return a->time_ns < b->time_ns;
   if (a->parameters != b->parameters)
     return a->parameters > b->parameters;
+  if (is_usual_head(a) != is_usual_head(b))
+    return is_usual_head(a);
   if (a->hidden != b->hidden)
     return a->hidden < b->hidden;
   if (a->layers != b->layers)

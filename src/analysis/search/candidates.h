@@ -26,8 +26,8 @@ typedef struct hr_search_pool {
 /** Adds a point; a full pool drops its slowest. */
 void hr_search_pool_add(hr_search_pool *pool, const hr_search_point *point);
 
-/** Whether a sorts before b: faster, then more parameters, then smaller sizes, so that the order does not depend on the
- *  order of enumeration. */
+/** Whether a sorts before b: faster, then more parameters, then heads of 64, 128 or 256, then smaller sizes, so that
+ *  the order does not depend on that of enumeration. */
 bool hr_search_before(const hr_search_point *a, const hr_search_point *b);
 
 /** Sorts by hr_search_before(). */

@@ -51,7 +51,7 @@ static bool with_attention(const hr_search_space *space, int64_t hidden, const h
     model->hidden = hidden;
     return true;
   }
-  if (!hr_reshape_attention(space->model, hidden, layout->keeps_width, layout->q_heads, layout->follow, model))
+  if (!hr_reshape_attention(space->model, hidden, layout->width, layout->q_heads, layout->follow, model))
     return false;
   if (layout->follow != HR_KV_EQUAL)
     return true;
@@ -136,14 +136,28 @@ static bool add_query_heads(const hr_search_space *space, int64_t hidden, hr_sea
 }
 
 /* Heads of each size that together are `width` wide. */
-static void add_width(const hr_search_space *space, int64_t hidden, int64_t width, bool keeps_width,
+static void add_width(const hr_search_space *space, int64_t hidden, int64_t width, hr_width_ratio ratio,
                       hr_search_layouts *layouts)
 {
   for (size_t i = 0; i < space->head_dim_count; i++) {
     int64_t dim = space->head_dims[i], heads = width / dim;
-    hr_search_layout layout = {.q_heads = heads, .head_dim = dim, .keeps_width = keeps_width};
+    hr_search_layout layout = {.q_heads = heads, .head_dim = dim, .width = ratio};
     if (width % dim == 0 && heads >= space->heads_min && heads <= space->heads_max &&
         !add_query_heads(space, hidden, layout, layouts))
+      layouts->unserved++;
+  }
+}
+
+/* As many heads as the model has, of each other size. */
+static void add_sizes(const hr_search_space *space, int64_t hidden, hr_search_layouts *layouts)
+{
+  const hr_mixer_attention own = hr_search_own_heads(space->model);
+  if (own.q_heads < space->heads_min || own.q_heads > space->heads_max)
+    return;
+  for (size_t i = 0; i < space->head_dim_count; i++) {
+    int64_t dim = space->head_dims[i];
+    hr_search_layout layout = {.q_heads = own.q_heads, .head_dim = dim, .width = {dim, own.qk_dim}};
+    if (dim != own.qk_dim && !add_query_heads(space, hidden, layout, layouts))
       layouts->unserved++;
   }
 }
@@ -163,7 +177,10 @@ void hr_search_list_layouts(const hr_search_space *space, int64_t hidden, hr_sea
   }
   hr_checked64 own_width = hr_times(hr_checked(own.q_heads), own.qk_dim), width = hr_times(own_width, hidden);
   if (!width.overflow && width.value % own_hidden == 0)
-    add_width(space, hidden, width.value / own_hidden, false, layouts);
-  if (!own_width.overflow && space->keeps_width && hidden != own_hidden)
-    add_width(space, hidden, own_width.value, true, layouts);
+    add_width(space, hidden, width.value / own_hidden, (hr_width_ratio){hidden, own_hidden}, layouts);
+  if (own_width.overflow || !space->frees_width)
+    return;
+  if (hidden != own_hidden)
+    add_width(space, hidden, own_width.value, (hr_width_ratio){1, 1}, layouts);
+  add_sizes(space, hidden, layouts);
 }

@@ -97,7 +97,7 @@ static void set_heads(const hr_search_options *options, hr_search_space *space)
   space->heads_max = options->heads_max > 0 ? options->heads_max : kept > 0 ? kept : SIZE_MOST;
   space->query_heads_per_kv = options->query_heads_per_kv;
   space->varies_kv_heads = (options->vary & HR_SEARCH_KV_HEADS) != 0 && options->query_heads_per_kv == 0;
-  space->keeps_width = hr_head_dim_is_free(space->model);
+  space->frees_width = hr_head_dim_is_free(space->model);
   hr_search_list_head_dims(options, space);
 }
 

@@ -10,8 +10,8 @@
 /** The heads of the main layers: all that a search tries at a hidden size follows from these. */
 typedef struct hr_search_layout {
   int64_t q_heads, head_dim, k_heads;
-  bool keeps_width;    /* all heads together are as wide as the model's, whatever hidden is; else in proportion */
-  hr_kv_follow follow; /* HR_KV_EQUAL: k_heads were chosen by themselves */
+  hr_width_ratio width; /* of all heads together, to the model's */
+  hr_kv_follow follow;  /* HR_KV_EQUAL: k_heads were chosen by themselves */
 } hr_search_layout;
 
 /** A shape as the sizes that the search varies. */
@@ -54,7 +54,8 @@ typedef struct hr_search_space {
   int64_t vocabularies[HR_SEARCH_VOCABULARIES_MAX];
   int64_t query_heads_per_kv; /* 0: the model's own ratio, or its own K and V heads */
   bool varies_kv_heads;       /* and any other number that divides the query heads */
-  bool keeps_width;           /* also heads that together are as wide as the model's at another hidden size */
+  bool frees_width;           /* also heads that together are as wide as the model's at another hidden size, and as
+                                 many heads as the model's of another size */
   bool require_divisible;
   size_t served_count;
   int64_t
