@@ -23,12 +23,14 @@ typedef struct hr_parallel_layout {
   double communication_share; /* of time_ns */
   double bubble;              /* as hr_step.bubble */
   bool heads_split;           /* all heads split over t; false only with the t of the workload that was passed */
+  bool splits;                /* and so do all widths, and blocks of quantized weights */
+  char split[160];            /* why not, or what is padded so that they do; else "" */
 } hr_parallel_layout;
 
 #define HR_PARALLEL_LAYOUTS_MAX 32
 
-/** Layouts by ascending p, then t. Places in `items`. The best are among those that fit and whose heads split, since
- *  frameworks refuse the others; −1 if there are none. */
+/** Layouts by ascending p, then t. Places in `items`. The best are among those that fit and split, since frameworks
+ *  refuse the others; −1 if there are none. */
 typedef struct hr_parallel_layouts {
   size_t count;
   int current;         /* the workload itself */

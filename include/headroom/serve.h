@@ -30,7 +30,7 @@ typedef struct hr_serve_options {
                                    largest that fits, and the largest that meets the limits */
   int64_t batch_max;            /* largest batch tried. Default 1024 */
   int64_t devices_max;          /* most devices of a plan; 0: those of a node, at least 1 */
-  int64_t tensor_parallel;      /* 0: powers of two that divide the heads and widths */
+  int64_t tensor_parallel;      /* 0: powers of two */
   int64_t expert_parallel;      /* 0: 1 and, of models with experts, powers of two that divide the experts */
   int64_t prefill_tokens;       /* of the prompts that are prefilled together. Default 8192 */
   int64_t page_tokens;          /* of a page of the KV cache. Default 16 */
@@ -52,6 +52,9 @@ typedef struct hr_serve_layout {
   int64_t step_bytes;                       /* activations of the largest step of one sequence, on one device */
   int64_t cache_tokens;                     /* of a tensor-parallel group that fit beside the weights, the largest step
                                                and the reserve, in sequences of that length; 0: none, or no cache */
+  bool splits; /* each device gets whole heads, columns and blocks of quantized weights; servers refuse others, of which
+                      there is no point */
+  char split[160]; /* why it does not, or what is padded so that it does; else "" */
 } hr_serve_layout;
 
 /** A layout with a batch: steady state of continuous batching, one copy of the model. */

@@ -2,6 +2,7 @@
 /* `describe`: parameters, memory and operators of a model. */
 #include "analysis/model/ffn_experts.h"
 #include "analysis/model/layer_kinds.h"
+#include "analysis/model/split.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
@@ -53,7 +54,7 @@ static double most_tokens(const description *d, double tokens_per_expert)
 static bool load_of(const description *d, double *tokens_per_expert, hr_expert_load *load)
 {
   for (size_t i = 0; i < d->model->group_count; i++) {
-    hr_layer_group share = hr_shard_layer(&d->model->groups[i], d->workload);
+    hr_layer_group share = hr_shard_layer(d->model, &d->model->groups[i], d->workload);
     hr_shard shard;
     if (share.experts.experts == 0 || hr_shard_sizes(d->model, d->workload, &shard, NULL) != HR_OK ||
         hr_expert_load_of(&share.experts, d->workload, shard.rows, load) != HR_OK)
@@ -124,6 +125,9 @@ static hr_status write_json(const description *d, FILE *out, hr_error *error)
     hr_json_put(json, "latent_cache", json_null());
   hr_json_put_count(json, "state_bytes_per_sequence", d->memory.state_bytes_per_sequence);
   hr_json_put_fields(hr_json_put_object(json, "memory"), memory_fields, HR_COUNT_OF(memory_fields), &d->memory);
+  const hr_split split = hr_split_of_workload(d->model, d->workload);
+  hr_json_put(json, "splits", json_boolean(split.whole));
+  hr_json_put_text(json, "split", split.words[0] ? split.words : NULL);
   hr_json_put_text(json, "device", d->hardware ? d->hardware->name : NULL);
   hr_json_put(json, "largest_batch", d->hardware ? json_integer(d->largest_batch) : json_null());
   hr_json_put_table(json, "operators", hr_operator_table(&d->operators, NULL, d->model, d->workload, false));
@@ -230,6 +234,13 @@ static void print_load(const hr_document *document, const description *d)
                  tokens == 1 ? "" : "s", most);
 }
 
+static void print_split(const hr_document *document, const description *d)
+{
+  const hr_split split = hr_split_of_workload(d->model, d->workload);
+  if (split.words[0])
+    hr_print_field(document, "split", "%s%s", split.words, split.whole ? "" : ", which servers and frameworks refuse");
+}
+
 static hr_status write_text(const description *d, const hr_document *document, hr_error *error)
 {
   char work[HR_NUMBER_SIZE], traffic[HR_NUMBER_SIZE];
@@ -241,6 +252,7 @@ static hr_status write_text(const description *d, const hr_document *document, h
     if (d->hardware)
       hr_print_hardware(document, d->hardware);
     hr_print_workload(document, d->workload);
+    print_split(document, d);
     hr_write_rate(work, sizeof work, (double)d->operators.flops, "FLOP");
     hr_write_bytes(traffic, sizeof traffic, (double)d->operators.bytes);
     hr_print_field(document, "step", "%s in %s, at least %s moved", work, hr_words_of_work(&d->operators), traffic);

@@ -16,11 +16,13 @@ typedef struct layout_row {
 static void remark(const void *row, hr_cell *cell)
 {
   const layout_row *r = row;
-  char text[160] = "";
+  char text[320] = "";
   if (r->given)
     hr_append_item(text, sizeof text, "as given");
   if (!r->layout->heads_split)
     hr_append_item(text, sizeof text, "heads do not split");
+  else if (r->layout->split[0])
+    hr_append_item(text, sizeof text, "%s", r->layout->split);
   if (r->fastest)
     hr_append_item(text, sizeof text, "lowest latency");
   if (r->most_per_device)
@@ -28,6 +30,13 @@ static void remark(const void *row, hr_cell *cell)
   if (r->fewest_devices)
     hr_append_item(text, sizeof text, "fewest");
   hr_cell_set_text(cell, text);
+}
+
+static void words(const void *member, hr_cell *cell)
+{
+  const char *split = member;
+  if (split[0])
+    hr_cell_set_text(cell, split);
 }
 
 static void whole(const void *member, hr_cell *cell)
@@ -61,6 +70,8 @@ static const hr_column columns[] = {
     {"most_per_device", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, most_per_device)},
     {"fewest_devices", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, fewest_devices)},
     {"heads_split", NULL, HR_PLAIN, 0, MEMBER(heads_split)},
+    {"splits", NULL, HR_PLAIN, 0, MEMBER(splits)},
+    {"split", NULL, HR_PLAIN, 0, LAYOUT, HR_COMPUTED_OF(TEXT, words, hr_parallel_layout, split)},
 };
 
 hr_table *hr_parallel_layout_table(const hr_parallel_layouts *layouts)
@@ -114,10 +125,10 @@ hr_status hr_print_parallel_layouts(const hr_document *document, const hr_parall
                    m == 1 ? "" : "es", layouts->nodes, layouts->nodes == 1 ? "" : "s");
   HR_TRY(hr_print_table(document, hr_parallel_layout_table(layouts), error));
   if (layouts->fastest < 0) {
-    bool splits = layouts->items[layouts->current].heads_split;
+    bool splits = layouts->items[layouts->current].splits;
     hr_print_paragraph(document, splits ? "None of these fits: it takes more nodes (--nodes), a smaller batch or fewer "
                                           "bytes a weight (--weights)."
-                                        : "None of these whose heads split fits: it takes more nodes (--nodes), a "
+                                        : "None of these that splits fits: it takes more nodes (--nodes), a "
                                           "smaller batch or fewer bytes a weight (--weights).");
     return HR_OK;
   }

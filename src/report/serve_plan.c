@@ -249,8 +249,23 @@ static void write_tried(char *to, const hr_serve_result *plan)
     snprintf(to, PHRASE_SIZE, "with t = %" PRId64, only->tensor_parallel);
 }
 
+/* The layout that was asked for where none splits; NULL if one does. */
+static const hr_serve_layout *unsplit(const hr_serve_result *plan)
+{
+  for (size_t i = 0; i < plan->layout_count; i++) {
+    if (plan->layouts[i].splits)
+      return NULL;
+  }
+  return plan->layouts;
+}
+
 static void print_needs(const hr_document *document, const hr_serve_result *plan)
 {
+  const hr_serve_layout *asked = unsplit(plan);
+  if (asked) {
+    hr_print_field(document, "no plan", "splits: %s", asked->split);
+    return;
+  }
   int64_t devices = plan->options.devices_max;
   char tried[PHRASE_SIZE], more[PHRASE_SIZE] = "", narrower[PHRASE_SIZE] = "";
   if (plan->devices_needed > 0)

@@ -169,13 +169,20 @@ hr_table *hr_serve_point_table(const hr_serve_result *plan, bool front)
 
 /* ---- layouts ---- */
 
-static void no_batch(const void *member, hr_cell *cell)
+static void no_batch(const void *row, hr_cell *cell)
 {
-  const int64_t *batch = member;
-  if (*batch > 0)
-    hr_cell_set_count(cell, *batch);
+  const hr_serve_layout *layout = row;
+  if (layout->largest_batch > 0)
+    hr_cell_set_count(cell, layout->largest_batch);
   else
-    hr_cell_set_text(cell, "does not fit");
+    hr_cell_set_text(cell, layout->splits ? "does not fit" : "does not split");
+}
+
+static void how_it_splits(const void *row, hr_cell *cell)
+{
+  const hr_serve_layout *layout = row;
+  if (layout->split[0])
+    hr_cell_set_text(cell, layout->split);
 }
 
 static void largest_in_flight(const void *row, hr_cell *cell)
@@ -196,9 +203,11 @@ static const hr_column layout_columns[] = {
     {"sequence_bytes", "cache of a sequence", HR_BYTES, 2, LAYOUT(sequence_bytes)},
     {"step_bytes", "largest step", HR_BYTES, 4, LAYOUT(step_bytes)},
     {"largest_batch", NULL, HR_PLAIN, 0, LAYOUT(largest_batch)},
-    {NULL, "largest batch", HR_PLAIN, 0, HR_COMPUTED_OF(COUNT, no_batch, hr_serve_layout, largest_batch)},
+    {NULL, "largest batch", HR_PLAIN, 0, HR_COMPUTED(COUNT, no_batch)},
     {NULL, "in flight", HR_PLAIN, 1, .rare = true, HR_COMPUTED(COUNT, largest_in_flight)},
     {"cache_tokens", "tokens that fit", HR_PLAIN, 1, LAYOUT(cache_tokens)},
+    {"splits", NULL, HR_PLAIN, 0, LAYOUT(splits)},
+    {"split", "", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, how_it_splits)},
 };
 
 hr_table *hr_serve_layout_table(const hr_serve_result *plan)

@@ -31,13 +31,13 @@ static void expect_layouts(const hr_parallel_layouts *layouts)
   EXPECT(count >= 1 && count <= HR_PARALLEL_LAYOUTS_MAX && layouts->current >= 0 && layouts->current < count);
   EXPECT(layouts->fastest < count && layouts->most_per_device < count && layouts->fewest_devices < count);
   const hr_parallel_layout *fastest = layouts->fastest < 0 ? NULL : &layouts->items[layouts->fastest];
-  EXPECT(!fastest || (fastest->fits && fastest->heads_split));
+  EXPECT(!fastest || (fastest->fits && fastest->splits));
   for (int i = 0; i < count; i++) {
     const hr_parallel_layout *layout = &layouts->items[i];
     EXPECT(layout->time_ns > 0 && layout->low_ns <= layout->time_ns && layout->time_ns <= layout->high_ns);
     EXPECT(layout->communication_share >= 0 && layout->communication_share <= 1 + 1e-9);
     EXPECT(layout->bubble >= 0 && layout->bubble < 1 && layout->devices >= 1 && layout->nodes >= 1);
-    EXPECT(!layout->fits || !layout->heads_split || (fastest && fastest->time_ns <= layout->time_ns));
+    EXPECT(!layout->fits || !layout->splits || (fastest && fastest->time_ns <= layout->time_ns));
   }
 }
 

@@ -57,6 +57,8 @@ static void describe_has_the_documented_keys(void **state)
                                  {"memory", "o"},
                                  {"device", "s"},
                                  {"largest_batch", "i"},
+                                 {"splits", "b"},
+                                 {"split", "sn"},
                                  {"operators", "a"}};
   static const key_row parts[] = {{"embedding", "i"}, {"position", "i"}, {"attention", "i"}, {"mlp", "i"},
                                   {"experts", "i"},   {"norm", "i"},     {"logit", "i"},     {"scan", "i"}};

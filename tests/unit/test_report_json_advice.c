@@ -116,7 +116,9 @@ static const key_row layout_keys[] = {{"tensor_parallel", "i"},
                                       {"fastest", "b"},
                                       {"most_per_device", "b"},
                                       {"fewest_devices", "b"},
-                                      {"heads_split", "b"}};
+                                      {"heads_split", "b"},
+                                      {"splits", "b"},
+                                      {"split", "sn"}};
 static const key_row combined_keys[] = {{"rule", "s"},
                                         {"class", "s"},
                                         {"why", "s"},

@@ -299,13 +299,16 @@ static void the_largest_batch_within_the_limits_is_found(void **state)
   hr_serve_result_free(result);
 }
 
-/* "t/e" of every layout, in their order. */
+/* "t/e" of every layout, in their order; those that do not split in parentheses. */
 static void write_layouts(const hr_serve_result *result, char *to, size_t size)
 {
   to[0] = '\0';
-  for (size_t i = 0, used = 0; i < result->layout_count; i++)
-    used += (size_t)snprintf(to + used, size - used, "%s%d/%d", i > 0 ? " " : "",
-                             (int)result->layouts[i].tensor_parallel, (int)result->layouts[i].expert_parallel);
+  for (size_t i = 0, used = 0; i < result->layout_count; i++) {
+    const hr_serve_layout *layout = &result->layouts[i];
+    used += (size_t)snprintf(to + used, size - used, layout->splits ? "%s%d/%d" : "%s(%d/%d)", i > 0 ? " " : "",
+                             (int)layout->tensor_parallel, (int)layout->expert_parallel);
+    assert_true(layout->splits ? layout->largest_batch > 0 : layout->largest_batch == 0 && layout->split[0] != '\0');
+  }
 }
 
 static void layouts_divide_heads_and_experts(void **state)
@@ -317,11 +320,12 @@ static void layouts_divide_heads_and_experts(void **state)
     const char *layouts;
   } cases[] = {
       {"llama-3-8b", 0, 0, 0, "1/1 2/1 4/1 8/1"},
-      {"falcon-7b", 0, 0, 0, "1/1"},      /* 71 heads */
-      {"gpt2", 0, 0, 0, "1/1 2/1 4/1"},   /* 12 heads */
-      {"gpt2", 0, 3, 0, "3/1"},           /* named */
-      {"llama-3-8b", 0, 16, 0, "16/1"},   /* more than a node */
-      {"llama-3-8b", 2, 0, 0, "1/1 2/1"}, /* 8 K/V heads */
+      {"falcon-7b", 0, 0, 0, "1/1 (2/1) (4/1) (8/1)"}, /* 71 heads */
+      {"gpt2", 0, 0, 0, "1/1 2/1 4/1 (8/1)"},          /* 12 heads */
+      {"gpt2", 0, 3, 0, "3/1"},                        /* named */
+      {"gpt2", 0, 8, 0, "(8/1)"},                      /* named */
+      {"llama-3-8b", 0, 16, 0, "16/1"},                /* more than a node */
+      {"llama-3-8b", 2, 0, 0, "1/1 2/1"},              /* 8 K/V heads */
       {"mixtral-8x7b-v0.1", 4, 0, 0, "1/1 1/2 2/1 2/2 1/4 2/4 4/1 4/4"},
       {"mixtral-8x7b-v0.1", 0, 2, 8, "2/8"},
       {"mixtral-8x7b-v0.1", 0, 0, 1, "1/1 2/1 4/1 8/1"},

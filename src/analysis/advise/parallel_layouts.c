@@ -3,8 +3,10 @@
 #include <headroom/parallel_layouts.h>
 
 #include "analysis/advise/context.h"
+#include "analysis/model/split.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #include <headroom/memory.h>
 #include <inttypes.h>
@@ -50,6 +52,9 @@ static hr_status describe_layout(const comparison *c, const hr_workload *workloa
                                      c->step->time_ns > 0 ? c->step->communication_ns / c->step->time_ns : 0,
                                  .bubble = c->step->bubble,
                                  .heads_split = hr_heads_split(c->model, workload->tensor_parallel)};
+  const hr_split split = hr_split_of_workload(c->model, workload);
+  layout->splits = split.whole;
+  hr_write_text(layout->split, sizeof layout->split, "%s", split.words);
   layout->tokens_per_s = layout->tokens_per_s_per_device * (double)layout->devices;
   layout->nodes = hr_ceil_div(layout->devices, c->per_node);
   return usable > 0 ? hr_memory_largest_batch(c->model, workload, usable, &layout->largest_batch, error) : HR_OK;
@@ -117,7 +122,7 @@ static int best_of(const hr_parallel_layouts *layouts, double (*cost)(const hr_p
   int best = -1;
   for (size_t i = 0; i < layouts->count; i++) {
     const hr_parallel_layout *layout = &layouts->items[i], *before = best < 0 ? NULL : &layouts->items[best];
-    if (!layout->fits || !layout->heads_split)
+    if (!layout->fits || !layout->splits)
       continue;
     if (!before || cost(layout) < cost(before) || (!(cost(before) < cost(layout)) && layout->time_ns < before->time_ns))
       best = (int)i;

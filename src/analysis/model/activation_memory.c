@@ -108,7 +108,7 @@ hr_checked64 hr_peak_activation_bytes(const hr_model *model, const hr_workload *
   hr_checked64 largest =
       hr_times(hr_plus(hr_checked(shard->embedding_dim), hr_checked(shard->outputs)), shard->logit_rows);
   for (size_t i = 0; i < model->group_count; i++) {
-    hr_layer_group share = hr_shard_layer(&model->groups[i], workload);
+    hr_layer_group share = hr_shard_layer(model, &model->groups[i], workload);
     const hr_layer_context context = {model, workload, shard, &share};
     largest = hr_larger(largest, hr_plus(largest_of_layer(&context), gathered_keys(&context)));
   }

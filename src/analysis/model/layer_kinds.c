@@ -3,6 +3,7 @@
 #include "analysis/model/layer_kinds.h"
 
 #include "analysis/model/sizes.h"
+#include "analysis/model/split_rules.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -50,13 +51,15 @@ hr_mixer_attention hr_heads_of(const hr_layer_group *layer)
   return layer->latent.q_heads > 0 ? hr_expanded_attention(&layer->latent) : layer->attention;
 }
 
-hr_layer_group hr_shard_layer(const hr_layer_group *layer, const hr_workload *workload)
+hr_layer_group hr_shard_layer(const hr_model *model, const hr_layer_group *layer, const hr_workload *workload)
 {
   hr_layer_group share = *layer;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (kinds[i]->present(layer))
       kinds[i]->shard(&share, workload);
   }
+  if (workload->phase != HR_PHASE_TRAIN && share.experts.width > 0)
+    share.experts.width = hr_padded_expert_width(model, layer, share.experts.width);
   return share;
 }
 

@@ -79,8 +79,8 @@ int64_t hr_count_mixers(const hr_layer_group *layer);
 bool hr_has_mixer(const hr_layer_group *layer);
 bool hr_has_ffn(const hr_layer_group *layer); /* see hr_has_mixer() */
 
-/** What the most loaded device has of each layer of the group. */
-hr_layer_group hr_shard_layer(const hr_layer_group *layer, const hr_workload *workload);
+/** What the most loaded device has of each layer of the group, with the padding of quantized experts. */
+hr_layer_group hr_shard_layer(const hr_model *model, const hr_layer_group *layer, const hr_workload *workload);
 
 /** HR_ERROR_INVALID naming the member if the group's sizes are out of range or do not fit each other. */
 hr_status hr_check_layer(const hr_layer_group *layer, hr_error *error);

@@ -12,7 +12,7 @@ static hr_checked64 saved_activations(const hr_model *model, const hr_workload *
   int64_t stages = workload->pipeline_stages;
   hr_checked64 of_group[HR_LAYER_GROUPS_MAX], working = hr_checked(0);
   for (size_t i = 0; i < model->group_count; i++) {
-    hr_layer_group share = hr_shard_layer(&model->groups[i], workload);
+    hr_layer_group share = hr_shard_layer(model, &model->groups[i], workload);
     const hr_layer_context context = {model, workload, shard, &share};
     of_group[i] = hr_saved_by_layer(&context);
     working = hr_larger(working, hr_working_bytes(&context));
@@ -45,7 +45,7 @@ static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload,
     return hr_checked(0);
   hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
   for (size_t i = 0; i < model->group_count; i++) {
-    hr_layer_group share = hr_shard_layer(&model->groups[i], workload);
+    hr_layer_group share = hr_shard_layer(model, &model->groups[i], workload);
     of_group[i] = hr_layer_cache_elements(&share, shard->kv_len / workload->context_parallel);
   }
   hr_checked64 elements = hr_sum_of_stage(model, of_group, workload->pipeline_stages);
@@ -59,7 +59,7 @@ static hr_checked64 states(const hr_model *model, const hr_workload *workload)
     return hr_checked(0);
   hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
   for (size_t i = 0; i < model->group_count; i++) {
-    hr_layer_group share = hr_shard_layer(&model->groups[i], workload);
+    hr_layer_group share = hr_shard_layer(model, &model->groups[i], workload);
     of_group[i] = hr_layer_state_bytes(&share, workload);
   }
   return of_all_sequences(workload, hr_sum_of_stage(model, of_group, workload->pipeline_stages));

@@ -142,7 +142,7 @@ static void ffn_block(hr_operator_builder *builder, const layer_norms *norms, bo
 
 static void layers(hr_operator_builder *builder, const hr_layer_group *group)
 {
-  const hr_layer_group share = hr_shard_layer(group, builder->workload);
+  const hr_layer_group share = hr_shard_layer(builder->model, group, builder->workload);
   const layer_norms norms = norms_of(group);
   bool mixer = hr_has_mixer(group), ffn = hr_has_ffn(group), parallel = group->parallel_block && mixer && ffn;
   size_t first = builder->to->count;

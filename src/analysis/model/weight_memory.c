@@ -36,7 +36,7 @@ static void part_on_device(const hr_model *model, const hr_workload *workload, c
   *share = *model;
   share->vocabulary = shard->vocabulary;
   for (size_t i = 0; i < model->group_count; i++)
-    share->groups[i] = hr_shard_layer(&model->groups[i], workload);
+    share->groups[i] = hr_shard_layer(model, &model->groups[i], workload);
 }
 
 /* What is counted of the model's part: weights in the formats of quantized layers or all alike. */

@@ -94,7 +94,7 @@ static bool width_fits(const hr_search_space *space, int64_t width)
 {
   if (space->widths.count > 1)
     return hr_search_width_fits(space, width);
-  return !space->require_divisible || !space->widths.split[0] || width % space->share == 0;
+  return !space->require_divisible || !space->widths.split[0] || width % space->width_unit == 0;
 }
 
 /* Evaluates the widths within the parameter band at this depth. */

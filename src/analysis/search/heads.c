@@ -2,6 +2,7 @@
 #include "analysis/search/heads.h"
 
 #include "analysis/model/layer_kinds.h"
+#include "analysis/model/split.h"
 #include "base/checked.h"
 
 /* Heads and ranks of latent attention stay: which of them a smaller one could replace is not known. */
@@ -15,27 +16,15 @@ hr_mixer_attention hr_search_own_heads(const hr_model *model)
   return hr_heads_of(hr_model_main_group(model));
 }
 
-/* As vLLM spreads them: query heads divide evenly, K and V heads divide or are replicated evenly
- * (vllm/config/model.py, QKVParallelLinear in vllm/model_executor/layers/linear.py; 2025). */
-static bool heads_spread(const hr_mixer_attention *heads, int64_t t)
-{
-  if (heads->q_heads == 0)
-    return true;
-  bool k_spreads = heads->k_heads % t == 0 || t % heads->k_heads == 0;
-  bool v_spreads = heads->v_heads % t == 0 || t % heads->v_heads == 0;
-  return heads->q_heads % t == 0 && k_spreads && v_spreads;
-}
-
 /* Recurrent mixers that stay as they are have been the caller's choice, whatever they spread over. */
 static bool is_served(const hr_search_space *space, const hr_model *model)
 {
+  for (size_t i = 0; i < space->served_count; i++) {
+    if (!hr_split_of(model, space->served[i], space->workload->expert_parallel, HR_SPLIT_HEADS).whole)
+      return false;
+  }
   for (size_t i = 0; i < model->group_count; i++) {
-    const hr_mixer_attention heads = hr_heads_of(&model->groups[i]);
     int64_t scan = model->groups[i].scan.heads;
-    for (size_t j = 0; j < space->served_count; j++) {
-      if (!heads_spread(&heads, space->served[j]))
-        return false;
-    }
     if (scan != space->model->groups[i].scan.heads && scan % space->share != 0)
       return false;
   }

@@ -123,8 +123,9 @@ static void set_mlp(const hr_search_options *options, hr_search_space *space)
   int64_t least, most;
   hr_search_mlp_bounds(space, space->model->hidden, &least, &most);
   int64_t in_band = space->layers_min < space->layers_max ? INT64_MAX : widths_in_band(space);
-  hr_checked64 blocks = hr_times(hr_checked(space->block), space->share); /* a whole number on each device */
+  hr_checked64 blocks = hr_times(hr_checked(space->block), space->share);
   int64_t unit = blocks.overflow || blocks.value > SIZE_MOST ? space->block : blocks.value;
+  space->width_unit = unit;
   space->mlp_step = options->mlp_step > 0 ? options->mlp_step : hr_search_step(space, unit, most - least, in_band);
 }
 
@@ -166,7 +167,7 @@ bool hr_search_width_fits(const hr_search_space *space, int64_t width)
     int64_t scaled = hr_search_width(space, i, width);
     if (scaled > HR_MODEL_SIZE_MAX)
       return false;
-    if (space->require_divisible && space->widths.split[i] && scaled % space->share != 0)
+    if (space->require_divisible && space->widths.split[i] && scaled % space->width_unit != 0)
       return false;
   }
   return true;

@@ -64,6 +64,7 @@ typedef struct hr_search_space {
   int64_t unserved_on[HR_SEARCH_SERVE_ON_MAX]; /* see hr_search_result */
   int64_t share;                               /* least common multiple of these; 1 if uneven shapes are allowed */
   int64_t granule, block;                      /* hr_search_granule(), hr_search_block() */
+  int64_t width_unit;                          /* of a split width: whole blocks on each device of all degrees */
 } hr_search_space;
 
 /** Fills the bounds. HR_ERROR_INVALID names the invalid option; HR_ERROR_UNSUPPORTED says why the model's layers cannot

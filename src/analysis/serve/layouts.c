@@ -1,45 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts that are tried, and what fits into a device's memory. */
-#include "analysis/model/layer_kinds.h"
+#include "analysis/model/split.h"
 #include "analysis/serve/plan.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 /* ---- which are tried ---- */
-
-static bool splits(int64_t size, int64_t t)
-{
-  return size % t == 0;
-}
-
-/* K and V heads are spread over the devices, or copied to several. */
-static bool kv_heads_split(int64_t heads, int64_t t)
-{
-  return heads % t == 0 || t % heads == 0;
-}
-
-/* Whether t devices get equal parts of a layer, as servers require. The vocabulary is padded. */
-static bool layer_splits(const hr_layer_group *layer, int64_t t, int64_t e)
-{
-  hr_mixer_attention heads = hr_heads_of(layer);
-  if (heads.q_heads > 0 &&
-      !(splits(heads.q_heads, t) && kv_heads_split(heads.k_heads, t) && kv_heads_split(heads.v_heads, t)))
-    return false;
-  return splits(layer->scan.heads, t) && splits(layer->dense.width, t) && splits(layer->experts.shared_width, t) &&
-         (e > 1 || splits(layer->experts.width, t));
-}
-
-static bool layout_is_even(const hr_model *model, int64_t t, int64_t e)
-{
-  for (size_t i = 0; i < model->group_count; i++) {
-    if (!layer_splits(&model->groups[i], t, e) || !splits(model->groups[i].experts.experts, e))
-      return false;
-  }
-  return true;
-}
 
 static bool has_experts(const hr_model *model)
 {
@@ -50,7 +20,16 @@ static bool has_experts(const hr_model *model)
   return false;
 }
 
-/* Whether t and e are tried with at most `devices` devices; those that the caller names are tried as they are. */
+static bool shares_experts(const hr_model *model, int64_t e)
+{
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (model->groups[i].experts.experts % e != 0)
+      return false;
+  }
+  return true;
+}
+
+/* Whether t and e are tried with at most `devices` devices. One that does not split is listed with the reason. */
 static bool is_tried(const hr_serve_state *state, int64_t t, int64_t e, int64_t devices)
 {
   const hr_serve_options *options = &state->options;
@@ -59,8 +38,7 @@ static bool is_tried(const hr_serve_state *state, int64_t t, int64_t e, int64_t 
     return false;
   if (e > 1 && (e % t != 0 || !has_experts(state->model)))
     return false;
-  bool named = options->tensor_parallel > 0 && (options->expert_parallel > 0 || e == 1);
-  return hr_max64(t, e) <= devices && (named || layout_is_even(state->model, t, e));
+  return hr_max64(t, e) <= devices && (options->expert_parallel > 0 || shares_experts(state->model, e));
 }
 
 /* 1, 2, 4, … up to `most`, and `named` where it lies between two of them. Returns their number. */
@@ -85,7 +63,9 @@ static size_t list_degrees(int64_t most, int64_t named, int64_t degrees[HR_SERVE
 
 static bool fits(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch)
 {
-  return batch <= HR_SERVE_BATCH_MAX && hr_serve_memory_bytes(state, layout, batch) <= state->capacity_bytes;
+  return batch <= HR_SERVE_BATCH_MAX &&
+         hr_split_of(state->model, layout->tensor_parallel, layout->expert_parallel, HR_SPLIT_ALL).whole &&
+         hr_serve_memory_bytes(state, layout, batch) <= state->capacity_bytes;
 }
 
 static int64_t largest_batch(const hr_serve_state *state, const hr_serve_layout *layout)
@@ -117,13 +97,16 @@ static int64_t cache_tokens(const hr_serve_state *state, const hr_memory *one, i
 static hr_status fill_layout(const hr_serve_state *state, int64_t t, int64_t e, hr_serve_layout *layout,
                              hr_error *error)
 {
+  const hr_split split = hr_split_of(state->model, t, e, HR_SPLIT_ALL);
   hr_memory memory;
   *layout = (hr_serve_layout){.tensor_parallel = t, .expert_parallel = e, .devices = hr_max64(t, e)};
   HR_TRY(hr_serve_memory(state, layout, 1, &memory, error));
   layout->weight_bytes = memory.weight_bytes;
   layout->sequence_bytes = memory.kv_cache_bytes + memory.state_bytes;
   layout->step_bytes = memory.activation_bytes;
-  layout->cache_tokens = cache_tokens(state, &memory, layout->sequence_bytes);
+  layout->cache_tokens = split.whole ? cache_tokens(state, &memory, layout->sequence_bytes) : 0;
+  layout->splits = split.whole;
+  hr_write_text(layout->split, sizeof layout->split, "%s", split.words);
   layout->largest_batch = largest_batch(state, layout);
   return HR_OK;
 }
