@@ -3,6 +3,7 @@
 
 #include "advice.h"
 #include "analysis/advise/context.h"
+#include "analysis/model/split.h"
 #include "models.h"
 
 #include <headroom/memory.h>
@@ -149,6 +150,28 @@ static void heads_that_are_suggested_split_over_the_given_t(void **state)
     hr_advice_free(advice);
   }
   assert_true(suggested > 20);
+}
+
+/* 29568 columns are 231 groups of 128, which no even t shares: 38.6 GiB of weights on L4s want no t = 2. */
+static void a_degree_that_cuts_quantized_groups_is_not_suggested(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("qwen2.5-72b");
+  hr_hardware hardware = device("l4");
+  hr_workload workload = workload_of(&model, 4);
+  workload.phase = HR_PHASE_DECODE;
+  hr_error error;
+  assert_ok(hr_model_set_weights(&model, "int4", &error), error);
+  for (int64_t t = 1; t <= 4; t *= 4) {
+    workload.tensor_parallel = t;
+    hr_advice *advice = advise_under(&hardware, &model, &workload);
+    for (size_t i = 0; i < advice->finding_count; i++) {
+      const hr_finding *finding = &advice->findings[i];
+      if (finding->has_change && finding->workload.tensor_parallel != t)
+        assert_true(hr_split_of_workload(&finding->model, &finding->workload).whole);
+    }
+    hr_advice_free(advice);
+  }
 }
 
 static void the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not(void **state)
@@ -672,6 +695,7 @@ int main(void)
       cmocka_unit_test(all_variants_of_figure_1_get_20_heads_suggested),
       cmocka_unit_test(an_equal_number_of_heads_has_a_usual_size_where_others_do_not_split),
       cmocka_unit_test(heads_that_are_suggested_split_over_the_given_t),
+      cmocka_unit_test(a_degree_that_cuts_quantized_groups_is_not_suggested),
       cmocka_unit_test(the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not),
       cmocka_unit_test(a_width_of_a_multiple_of_16_gets_no_suggestion_on_hopper),
       cmocka_unit_test(the_vocabulary_rule_does_not_apply_where_16_bytes_are_enough),

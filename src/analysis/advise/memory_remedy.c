@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/memory_remedy.h"
+#include "analysis/model/split.h"
 
 #include "base/checked.h"
 #include "base/text.h"
@@ -87,12 +88,14 @@ static void try_smaller_microbatches(remedy_search *search)
   }
 }
 
-/* The next larger t of a node over which the heads split, and that the experts' devices are a multiple of; else 0. */
+/* The next larger t of a node over which the model splits, and that the experts' devices are a multiple of; else 0. */
 static int64_t next_degree(const hr_advice *advice, int64_t t)
 {
   int64_t node = advice->hardware.devices_per_node, e = advice->workload.expert_parallel;
+  hr_workload changed = advice->workload;
   for (int64_t degree = t * 2; degree <= node; degree *= 2) {
-    if (hr_heads_split(&advice->model, degree) && (e == 1 || e % degree == 0))
+    changed.tensor_parallel = degree;
+    if ((e == 1 || e % degree == 0) && hr_split_of_workload(&advice->model, &changed).whole)
       return degree;
   }
   return 0;

@@ -3,6 +3,7 @@
 #include "analysis/advise/rules.h"
 #include "analysis/model/layer_kinds.h"
 #include "analysis/model/reshape.h"
+#include "analysis/model/split.h"
 #include "base/checked.h"
 
 #include <headroom/memory.h>
@@ -29,20 +30,20 @@ static bool keeps_fitting(const hr_advice *advice, const hr_workload *workload)
   return fits(advice, workload) || !fits(advice, &advice->workload);
 }
 
-/* The nearest smaller degree over which the heads split, else the nearest larger one; 1 if none fits. */
+/* The nearest smaller degree over which the model splits, else the nearest larger one; 1 if none fits. */
 static int64_t splitting_degree(const hr_advice *advice)
 {
   hr_workload changed = advice->workload;
   int64_t *degree = &changed.tensor_parallel, t = *degree,
           heads = hr_heads_of(hr_model_main_group(&advice->model)).q_heads;
   for (*degree = hr_min64(t - 1, DEGREES_MAX); *degree > 1; --*degree) {
-    if (hr_heads_split(&advice->model, *degree) && keeps_fitting(advice, &changed))
+    if (hr_split_of_workload(&advice->model, &changed).whole && keeps_fitting(advice, &changed))
       return *degree;
   }
   if (keeps_fitting(advice, &changed))
     return 1;
   for (*degree = t + 1; *degree <= hr_min64(heads, DEGREES_MAX); ++*degree) {
-    if (hr_heads_split(&advice->model, *degree))
+    if (hr_split_of_workload(&advice->model, &changed).whole)
       return *degree;
   }
   return 1;
@@ -103,7 +104,7 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
                     t, format_most_loaded(&heads, t).text);
 }
 
-/* The smallest divisor of t over which the heads split and whose step fits; 0 if there is none. *needed is the memory
+/* The smallest divisor of t over which the model splits and whose step fits; 0 if there is none. *needed is the memory
  * per device of the last degree tried. */
 static int64_t smallest_fitting_degree(const hr_advice *advice, double *needed)
 {
@@ -111,7 +112,7 @@ static int64_t smallest_fitting_degree(const hr_advice *advice, double *needed)
   hr_workload changed = advice->workload;
   int64_t t = advice->workload.tensor_parallel, *degree = &changed.tensor_parallel;
   for (*degree = 1; *degree < hr_min64(t, DEGREES_MAX); ++*degree) {
-    if (t % *degree != 0 || !hr_heads_split(&advice->model, *degree))
+    if (t % *degree != 0 || !hr_split_of_workload(&advice->model, &changed).whole)
       continue;
     *needed = bytes_needed(advice, &changed);
     if (capacity <= 0 || *needed <= capacity)
