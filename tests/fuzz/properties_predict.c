@@ -41,7 +41,9 @@ static void expect_prediction(const hr_prediction *p)
   EXPECT(is_time(p->time_ns) && p->time_ns > 0);
   EXPECT(is_time(p->low_ns) && p->low_ns <= p->time_ns && p->time_ns <= p->high_ns && is_time(p->high_ns));
   EXPECT(is_time(p->matrix_ns) && is_time(p->tile_ns) && is_time(p->wave_ns) && is_time(p->alignment_ns));
-  EXPECT(is_time(p->memory_ns) && is_time(p->launch_ns) && is_time(p->reduction_ns) && p->clock_ns <= 0);
+  EXPECT(is_time(p->store_ns) && is_time(p->pair_ns) && is_time(p->split_ns) && is_time(p->cache_ns));
+  EXPECT(is_time(p->memory_ns) && is_time(p->launch_ns) && is_time(p->reduction_ns) && is_time(p->rounding_ns));
+  EXPECT(p->clock_ns <= 0);
   EXPECT(is_share(p->efficiency) && is_share(p->tile_waste) && is_share(p->wave_waste));
   EXPECT(is_share(p->alignment_loss));
   EXPECT(p->tiles >= 0 && p->waves >= 0 && (p->waves <= p->tiles || p->splits > p->waves)); /* splits fill waves, too */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "analysis/hardware/figures.h"
+
 #include <headroom/catalog.h>
 #include <headroom/hardware.h>
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static hr_hardware shipped(const char *name)
@@ -202,10 +205,12 @@ static void an_invalid_device_file_is_refused_by_field(void **state)
   refused("dense_flops_per_s", "{\"bf17\": 1}", "toy.json: dense_flops_per_s: \"bf17\" is not a number format");
   refused("dense_flops_per_s", "{\"bf16\": -1}",
           "toy.json: dense_flops_per_s.bf16: expected a number from 0 to 1e+21, found -1");
-  refused("bandwidth_bytes_per_s", "0", "toy.json: bandwidth_bytes_per_s: expected 1 to 1e+18, found 0");
-  refused("bandwidth_share", "1.5", "toy.json: bandwidth_share: expected a number from 0 to 1, found 1.5");
+  refused("bandwidth_bytes_per_s", "0",
+          "toy.json: bandwidth_bytes_per_s: expected a number from 1e+06 to 1e+18, found 0");
+  refused("bandwidth_share", "1.5", "toy.json: bandwidth_share: expected a number from 0.001 to 1, found 1.5");
   refused("tiles", "[]", "toy.json: tiles (count): expected 1 to 24, found 0");
-  refused("tiles", "[{\"m\": 64, \"n\": 64, \"share\": 0}]", "toy.json: tiles: share: expected 0.001 to 1, found 0");
+  refused("tiles", "[{\"m\": 64, \"n\": 64, \"share\": 0}]",
+          "toy.json: tiles[0].share: expected a number from 0.001 to 1, found 0");
   refused("tiles", "[7]", "toy.json: tiles: expected a list of objects");
   refused("alignments", "[{\"bytes\": 3, \"gemm_share\": 1, \"bmm_share\": 1}]",
           "toy.json: alignments: 3 bytes: expected ascending powers of two");
@@ -218,7 +223,74 @@ static void an_invalid_device_file_is_refused_by_field(void **state)
           "toy.json: ceilings[0].dtype: \"bf17\" is not a number format");
   refused("ceilings", "[{\"kind\": \"exp\", \"instruction\": \"ex2\"}]", "toy.json: ceilings[0].per_s: is missing");
   refused("ceilings", "[{\"kind\": \"exp\", \"instruction\": \"ex2\", \"per_s\": 0}]",
-          "toy.json: ceilings: per_s: expected 1000 to 1e+21, found 0");
+          "toy.json: ceilings[0].per_s: expected a number from 1e+06 to 1e+21, found 0");
+  /* 0 means not given, a share near 0 would be divided by */
+  refused("row_share", "0", NULL);
+  refused("row_share", "1e-300", "toy.json: row_share: expected 0 or 0.001 to 1, found 1e-300");
+  refused("small_tile_share", "1e-9", "toy.json: small_tile_share: expected 0 or 0.001 to 1, found 1e-09");
+  refused("softmax_share", "1e-9", "toy.json: softmax_share: expected 0 or 0.001 to 1, found 1e-09");
+  refused("wide", "{\"launch_ns\": 1000, \"load_16\": 1e-5}",
+          "toy.json: wide.load_16: expected 0 or 0.01 to 100, found 1e-05");
+  refused("wide", "{\"busy_ns\": 1000}", "toy.json: wide.launch_ns: is missing");
+}
+
+/* Whether two figures of one name have other bounds, so that the object tells them apart. */
+static bool is_ambiguous(const hr_device_figure *figures, size_t count, const hr_device_figure *figure)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (figure->field && figures[i].field && strcmp(figures[i].field, figure->field) == 0 &&
+        figures[i].bounds != figure->bounds)
+      return true;
+  }
+  return false;
+}
+
+/* A row of the table of docs/hardware.md: the figures of one meaning, each name once. */
+static void write_bounds(const hr_device_figure *figures, size_t count, const hr_figure_bounds *bounds, char *to,
+                         size_t size)
+{
+  size_t used = (size_t)snprintf(to, size, "| %g … %g%s%s |", bounds->least, bounds->most, bounds->unit[0] ? " " : "",
+                                 bounds->unit);
+  const char *separator = " ";
+  for (size_t i = 0; i < count; i++) {
+    const hr_device_figure *f = &figures[i];
+    char name[80];
+    if (f->bounds != bounds || f->former)
+      continue;
+    if (!f->field || !f->object || !is_ambiguous(figures, count, f))
+      snprintf(name, sizeof name, "`%s`", f->field ? f->field : f->object);
+    else
+      snprintf(name, sizeof name, "`%s.%s`", f->object, f->field);
+    if (strstr(to, name))
+      continue;
+    used += (size_t)snprintf(to + used, size - used, "%s%s", separator, name);
+    separator = ", ";
+  }
+  snprintf(to + used, size - used, " |\n");
+}
+
+static void every_bound_is_documented(void **state)
+{
+  (void)state;
+  static char page[1 << 17], row[8192];
+  FILE *file = fopen(HEADROOM_SOURCE_DIR "/docs/hardware.md", "r");
+  assert_non_null(file);
+  assert_true(fread(page, 1, sizeof page - 1, file) > 1000);
+  fclose(file);
+  size_t count;
+  const hr_device_figure *figures = hr_device_figures(&count);
+  bool missing = false;
+  for (size_t i = 0; i < count; i++) {
+    bool seen = false;
+    for (size_t k = 0; k < i; k++)
+      seen = seen || figures[k].bounds == figures[i].bounds;
+    if (seen)
+      continue;
+    write_bounds(figures, count, figures[i].bounds, row, sizeof row);
+    if (!strstr(page, row))
+      print_message("docs/hardware.md lacks this row:\n%s", row), missing = true;
+  }
+  assert_false(missing);
 }
 
 /* The fastest of several ceiling loops is the ceiling; a library that was measured to be faster replaces it. */
@@ -304,6 +376,7 @@ int main(void)
       cmocka_unit_test(no_two_devices_share_a_name),
       cmocka_unit_test(an_unknown_library_share_is_assumed_to_be_three_quarters),
       cmocka_unit_test(an_invalid_device_file_is_refused_by_field),
+      cmocka_unit_test(every_bound_is_documented),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,17 @@
  * sanitizers report overflows that results do not show. */
 #include "test.h"
 
+#include "analysis/hardware/figures.h"
+
 #include <headroom/headroom.h>
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #define ROUNDS 20000
 #define FIGURES_MOST 6 /* that a round changes */
+#define DEVICES 4
 
 static uint64_t next(uint64_t *random)
 {
@@ -28,63 +32,26 @@ static int64_t size_of(uint64_t *random)
   return (int64_t)(draw / 4 % (draw % 4 == 1 ? 3 : 130)) + 1;
 }
 
-/* A figure and the numbers at the ends of what is allowed; 0 is allowed for all. */
-typedef struct figure {
-  double *number;
-  double least, most;
-} figure;
+/* Where a number may be: 0, at the ends of its bounds, and between them. */
+typedef enum corner { AT_ZERO, AT_LEAST, AT_MOST, BETWEEN, CORNERS } corner;
 
-#define DECODE(cost)                                                                                          \
-  {&(cost).launch_ns, 1e-9, 1e9}, {&(cost).bandwidth_share, 0.001, 1}, {&(cost).pair_ns, 1e-9, 1e9},          \
-      {&(cost).split_ns, 1e-9, 1e9}, {&(cost).compute_share, 0.001, 2}, {&(cost).key_ns, 1e-9, 1e9},          \
-      {&(cost).wave_ns, 1e-9, 1e9}, {&(cost).busy_ns, 1e-9, 1e9}, {&(cost).combine_element_ns, 1e-9, 1e9},    \
-      {&(cost).combine_ns, 1e-9, 1e9}, {&(cost).cluster_ns, 1e-9, 1e9}, {&(cost).read_latency_ns, 1e-9, 1e9}, \
-      {&(cost).fill_share, 0.001, 4}, {&(cost).reach, 0.001, 256}, {&(cost).element_ns, 1e-9, 1e9},
-#define PREFILL(cost)                                                                       \
-  {&(cost).launch_ns, 1e-9, 1e9}, {&(cost).block_ns, 1e-9, 1e9}, {&(cost).share, 0.001, 4}, \
-      {&(cost).element_ns, 1e-9, 1e9}, {&(cost).load_share, 0.001, 1}, {&(cost).busy_ns, 1e-9, 1e9},
+static double number_at(const hr_device_figure *figure, corner where)
+{
+  const hr_figure_bounds *bounds = figure->bounds;
+  const double numbers[CORNERS] = {0, bounds->least, bounds->most, sqrt(bounds->least * bounds->most)};
+  return figure->zero || where != AT_ZERO ? numbers[where] : bounds->least;
+}
 
+/* Some figures of one device at once, so that they meet in ratios and products. */
 static void change_figures(hr_hardware *h, uint64_t *random)
 {
-  const figure figures[] = {{&h->error_band, 1e-9, 100},
-                            {&h->bandwidth_bytes_per_s, 1, 1e18},
-                            {&h->load_share, 0.001, 1},
-                            {&h->store_share, 0.001, 1},
-                            {&h->sector_store_share, 0.001, 1},
-                            {&h->store_exposed, 1e-9, 1},
-                            {&h->boost, 1e-9, 4},
-                            {&h->burst, 1, 4},
-                            {&h->cache_bytes_per_s, 1, 1e18},
-                            {&h->reach, 0.1, 1e6},
-                            {&h->split_ns, 1e-9, 1e9},
-                            {&h->launch_ns, 1e-9, 1e9},
-                            {&h->product_launch_ns, 1e-9, 1e9},
-                            {&h->narrow_store, 1e-9, 1000},
-                            {&h->attention_block_ns, 1e-9, 1e9},
-                            {&h->prefill_launch_ns, 1e-9, 1e9},
-                            {&h->wide.launch_ns, 1e-9, 1e9},
-                            {&h->wide.refill_ns, 1e-9, 1e9},
-                            {&h->wide.matrix_share, 0.001, 4},
-                            {&h->wide.row_ns, 1e-9, 1e9},
-                            {&h->wide.idle_share, 0.001, 1},
-                            {&h->wide.load_16, 0.001, 100},
-                            {&h->wide.store_bytes_per_ns, 0.001, 1e5},
-                            {&h->wide.sector_bytes_per_ns, 0.001, 1e7},
-                            {&h->wide.fill_ns, 1e-9, 1e9},
-                            {&h->wide.part_ns, 1e-9, 1e9},
-                            {&h->odd.launch_ns, 1e-9, 1e9},
-                            {&h->odd.latency_ns, 1e-9, 1e9},
-                            {&h->odd.row_ns, 1e-9, 1e9},
-                            {&h->odd.store, 0.001, 1000},
-                            {&h->odd.part_ns, 1e-9, 1e9},
-                            {&h->library_share[HR_BF16], 0.001, 1},
-                            {&h->dense_flops_per_s[HR_BF16], 1e6, 1e18},
-                            DECODE(h->decode_framework) DECODE(h->decode_headroom) PREFILL(h->prefill_headroom)
-                                PREFILL(h->prefill_latent)};
+  size_t count;
+  const hr_device_figure *figures = hr_device_figures(&count);
   for (uint64_t i = 0; i < FIGURES_MOST; i++) {
-    const figure *f = &figures[next(random) % (sizeof figures / sizeof *figures)];
-    uint64_t draw = next(random) % 8;
-    *f->number = draw == 0 ? 0 : draw < 3 ? f->least : draw < 5 ? f->most : sqrt(f->least * f->most);
+    const hr_device_figure *f = &figures[next(random) % count];
+    size_t numbers = hr_device_figure_numbers(h, f);
+    if (numbers > 0)
+      hr_device_figure_set(h, f, next(random) % numbers, number_at(f, (corner)(next(random) % CORNERS)));
   }
 }
 
@@ -130,8 +97,8 @@ static bool is_sound(const hr_prediction *p)
     if (!is_share(shares[i]))
       return false;
   }
-  return p->low_ns <= p->time_ns && p->time_ns <= p->high_ns && p->clock_ns <= 0 && p->tiles >= 0 && p->waves >= 0 &&
-         p->splits >= 0 && p->tile_m >= 0 && p->tile_n >= 0;
+  return p->time_ns > 0 && p->low_ns <= p->time_ns && p->time_ns <= p->high_ns && p->clock_ns <= 0 && p->tiles >= 0 &&
+         p->waves >= 0 && p->splits >= 0 && p->tile_m >= 0 && p->tile_n >= 0;
 }
 
 static void assert_predicted(const char *call, int round, hr_status status, const hr_prediction *p)
@@ -147,12 +114,12 @@ static void assert_predicted(const char *call, int round, hr_status status, cons
         p->wave_waste, p->alignment_loss, p->tiles, p->waves);
 }
 
-/* In turn: a GPU with a figure for everything, one without figures for attention, a CPU. */
-static void read_devices(hr_hardware devices[3])
+/* In turn: a GPU with a figure for everything, one with row_share, one without figures for attention, a CPU. */
+static void read_devices(hr_hardware devices[DEVICES])
 {
-  static const char *const names[3] = {"h200", "mi300x", "xeon-sapphire-rapids"};
+  static const char *const names[DEVICES] = {"h200", "v100-sxm2-16gb", "mi300x", "xeon-sapphire-rapids"};
   hr_error error = {.status = HR_OK};
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < DEVICES; i++)
     assert_ok(hr_resolve_hardware(names[i], &devices[i], &error), error);
 }
 
@@ -180,44 +147,170 @@ static hr_attention some_attention(uint64_t *random)
   return a;
 }
 
+static hr_scan_call some_scan(uint64_t *random)
+{
+  hr_scan_call s = hr_scan_call_default();
+  s.recurrence = (hr_recurrence)(1 + next(random) % 6), s.updates = next(random) & 1;
+  s.batch = size_of(random), s.tokens = s.updates ? 1 : size_of(random), s.heads = size_of(random);
+  s.head_dim = size_of(random), s.groups = size_of(random), s.state = size_of(random);
+  s.chunk = next(random) & 1 ? 0 : size_of(random);
+  return s;
+}
+
+static hr_expert_call some_experts(uint64_t *random)
+{
+  hr_expert_call e = hr_expert_call_default();
+  e.tokens = size_of(random), e.rows = e.tokens * (1 + (int64_t)(next(random) % 8));
+  e.hidden = size_of(random), e.width = size_of(random), e.experts = size_of(random), e.gated = next(random) & 1;
+  return e;
+}
+
+static hr_collective some_collective(uint64_t *random)
+{
+  hr_collective c = hr_collective_default();
+  c.kind = (hr_collective_kind)(next(random) % HR_COLLECTIVE_COUNT), c.devices = 2, c.bytes = size_of(random);
+  if (c.kind != HR_POINT_TO_POINT)
+    c.devices += (int64_t)(next(random) % 100);
+  return c;
+}
+
+/* Returns how many of the calls were predicted. */
+static int predict_calls(const hr_hardware *device, uint64_t *random, int round)
+{
+  int predicted = 0;
+  hr_prediction p;
+  hr_status status;
+  hr_gemm gemm = some_gemm(random);
+  hr_attention attention = some_attention(random);
+  hr_scan_call scan = some_scan(random);
+  hr_expert_call experts = some_experts(random);
+  hr_collective collective = some_collective(random);
+  assert_predicted("gemm", round, hr_predict_gemm(device, &gemm, &p, NULL), &p);
+  assert_predicted("scan", round, hr_predict_scan(device, &scan, &p, NULL), &p);
+  assert_predicted("collective", round, hr_predict_collective(device, &collective, &p, NULL), &p);
+  for (int by = HR_FRAMEWORK_COMPILED; by <= HR_FRAMEWORK_HEADROOM; by++) {
+    status = hr_predict_attention_by(device, &attention, (hr_framework)by, &p, NULL);
+    predicted += status == HR_OK;
+    assert_predicted("attention", round, status, &p);
+    assert_predicted("experts", round, hr_predict_experts(device, &experts, (hr_framework)by, &p, NULL), &p);
+  }
+  hr_decode decode;
+  if (hr_decode_from_attention(&attention, &decode, NULL) != HR_OK)
+    return predicted;
+  decode.top_k = round % 16 == 0 ? 100 : 0;
+  for (int by = HR_FRAMEWORK_COMPILED; by <= HR_FRAMEWORK_HEADROOM; by++)
+    assert_predicted("decode", round, hr_predict_decode_by(device, &decode, (hr_framework)by, &p, NULL), &p);
+  return predicted;
+}
+
+static void set_conditions(hr_hardware *device, int round)
+{
+  device->cache = round & 4 ? HR_CACHE_WARM : HR_CACHE_COLD;
+  device->clock = round & 8 ? HR_CLOCK_BURST : HR_CLOCK_SETTLED;
+}
+
 static void predictions_of_any_call_on_any_device_are_finite_times_or_errors(void **state)
 {
   (void)state;
-  static hr_hardware devices[3], device;
+  static hr_hardware devices[DEVICES], device;
   uint64_t random = 5;
   int64_t usable = 0, predicted = 0;
   read_devices(devices);
   for (int round = 0; round < ROUNDS; round++) {
-    device = devices[round % 3];
+    device = devices[round % DEVICES];
     change_figures(&device, &random);
     change_counts(&device, &random);
-    device.cache = round & 4 ? HR_CACHE_WARM : HR_CACHE_COLD;
-    device.clock = round & 8 ? HR_CLOCK_BURST : HR_CLOCK_SETTLED;
+    set_conditions(&device, round);
     if (hr_hardware_check(&device, NULL) != HR_OK)
       continue;
     usable++;
-    hr_prediction p;
-    hr_gemm gemm = some_gemm(&random);
-    assert_predicted("gemm", round, hr_predict_gemm(&device, &gemm, &p, NULL), &p);
-    hr_attention attention = some_attention(&random);
-    for (int by = HR_FRAMEWORK_COMPILED; by <= HR_FRAMEWORK_HEADROOM; by++) {
-      hr_status status = hr_predict_attention_by(&device, &attention, (hr_framework)by, &p, NULL);
-      predicted += status == HR_OK;
-      assert_predicted("attention", round, status, &p);
-    }
-    hr_decode decode;
-    if (hr_decode_from_attention(&attention, &decode, NULL) != HR_OK)
-      continue;
-    decode.top_k = round % 16 == 0 ? 100 : 0;
-    assert_predicted("decode", round, hr_predict_decode(&device, &decode, &p, NULL), &p);
+    predicted += predict_calls(&device, &random, round);
   }
   assert_true(usable > ROUNDS / 2 && predicted > ROUNDS / 2);
+}
+
+/* ---- every figure ---- */
+
+/* Row-wise operations, collectives and GEMMs of a step; a model with an odd vocabulary. */
+static void predict_steps(const hr_hardware *device, const char *figure, int round)
+{
+  static hr_step step;
+  hr_model model = hr_model_default();
+  model.hidden = 2560, model.vocabulary = 50257;
+  hr_layer_group *layer = &model.groups[0];
+  layer->count = 3, layer->dense.width = 6827, layer->dense.gated = true;
+  layer->attention.q_heads = layer->attention.k_heads = layer->attention.v_heads = 32;
+  layer->attention.qk_dim = layer->attention.v_dim = 80;
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = round & 1 ? HR_PHASE_TRAIN : HR_PHASE_DECODE;
+  workload.dtype = hr_hardware_usual_dtype(device);
+  workload.attention = round & 2 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
+  workload.tensor_parallel = device->interconnect_bytes_per_s > 0 ? 2 : 1;
+  hr_status status = hr_predict_step(device, &model, &workload, &step, NULL);
+  if (status != HR_OK) {
+    assert_true(status == HR_ERROR_OVERFLOW || status == HR_ERROR_UNSUPPORTED);
+    return;
+  }
+  for (size_t i = 0; i < step.operators.count; i++)
+    assert_predicted(figure, round, HR_OK, &step.predictions[i]);
+  assert_true(step.time_ns > 0 && is_time(step.time_ns) && is_time(step.low_ns) && is_time(step.high_ns));
+}
+
+static void every_figure_at_either_end_of_its_bounds_predicts_positive_finite_times(void **state)
+{
+  (void)state;
+  static hr_hardware devices[DEVICES], device;
+  uint64_t random = 7;
+  size_t count;
+  const hr_device_figure *figures = hr_device_figures(&count);
+  int usable = 0, rounds = 0;
+  read_devices(devices);
+  for (size_t i = 0; i < DEVICES * count * CORNERS; i++, rounds++) {
+    const hr_device_figure *figure = &figures[i / DEVICES % count];
+    device = devices[i % DEVICES];
+    for (size_t at = 0; at < hr_device_figure_numbers(&device, figure); at++)
+      hr_device_figure_set(&device, figure, at, number_at(figure, (corner)(i / DEVICES / count)));
+    set_conditions(&device, rounds);
+    if (hr_hardware_check(&device, NULL) != HR_OK)
+      continue;
+    usable++;
+    for (int calls = 0; calls < 3; calls++)
+      predict_calls(&device, &random, rounds);
+    predict_steps(&device, figure->field ? figure->field : figure->object, rounds);
+  }
+  assert_true(usable > rounds * 9 / 10);
+}
+
+/* A step beyond an end is refused, with the name of the figure. */
+static void a_figure_beyond_its_bounds_is_refused_by_name(void **state)
+{
+  (void)state;
+  static hr_hardware devices[DEVICES], device;
+  size_t count;
+  const hr_device_figure *figures = hr_device_figures(&count);
+  read_devices(devices);
+  for (size_t i = 0; i < count; i++) {
+    const hr_device_figure *f = &figures[i];
+    const double beyond[] = {f->integer ? -1 : f->bounds->least / 2, f->bounds->most * 2, -1, (double)NAN};
+    for (size_t k = 0; k < (f->integer ? 3 : 4) && !f->former; k++) {
+      hr_error error = {HR_OK, ""};
+      device = devices[0];
+      if (hr_device_figure_numbers(&device, f) == 0 || hr_device_figure_allows(f, beyond[k]))
+        continue;
+      hr_device_figure_set(&device, f, 0, beyond[k]);
+      assert_int_equal(hr_hardware_check(&device, &error), HR_ERROR_INVALID);
+      assert_non_null(strstr(error.message, f->object ? f->object : f->field));
+      assert_non_null(strstr(error.message, "expected"));
+    }
+  }
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(predictions_of_any_call_on_any_device_are_finite_times_or_errors),
+      cmocka_unit_test(every_figure_at_either_end_of_its_bounds_predicts_positive_finite_times),
+      cmocka_unit_test(a_figure_beyond_its_bounds_is_refused_by_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/calibrate/device_json.h"
 
-#include "analysis/hardware/costs.h"
+#include "analysis/hardware/figures.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -145,6 +145,26 @@ static void put_vector_formats(json_t *json, const hr_hardware *h)
   json_object_set_new(json, "vector_formats", list);
 }
 
+/* Costs of kernels that are known: objects whose first number is above 0. */
+static void put_costs(json_t *json, const hr_hardware *h)
+{
+  size_t count;
+  const hr_device_figure *figures = hr_device_figures(&count);
+  json_t *object = NULL;
+  for (size_t i = 0; i < count; i++) {
+    if (figures[i].place != HR_PLACE_OBJECT)
+      continue;
+    double value = hr_device_figure_get(h, &figures[i], 0);
+    bool first = strcmp(figures[i].object, figures[i - 1].object ? figures[i - 1].object : "") != 0;
+    if (first)
+      object = value > 0 ? json_object() : NULL;
+    if (first && object)
+      json_object_set_new(json, figures[i].object, object);
+    if (object)
+      put_number(object, figures[i].field, value);
+  }
+}
+
 json_t *hr_device_json(const hr_hardware *h)
 {
   json_t *json = json_pack("{sssssssssssoso}", "name", h->name, "product", h->product, "kind",
@@ -166,7 +186,7 @@ json_t *hr_device_json(const hr_hardware *h)
                         tiles_of(h->vector_tiles, h->vector_blocks, h->vector_latency_ns, h->vector_tile_count));
   json_object_set_new(json, "alignments", alignments_of(h));
   json_object_set_new(json, "attentions", attentions_of(h));
-  hr_hardware_put_costs(h, json);
+  put_costs(json, h);
   json_object_set_new(json, "intervals", intervals_of(h));
   return json;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/calibrate/parameters.h"
 
+#include "analysis/hardware/figures.h"
 #include "analysis/predict/terms.h"
 #include "base/names.h"
 
@@ -17,15 +18,8 @@ typedef struct parameter_row {
   int64_t begin, end;
 } parameter_row;
 
-#define PARAMETER(name, of, whole, low, high, how, bits) \
-  .first = {.field = name,                               \
-            .member = of,                                \
-            .index = -1,                                 \
-            .integer = whole,                            \
-            .least = low,                                \
-            .most = high,                                \
-            .scale = HR_SCALE_##how,                     \
-            .rows = bits}
+#define PARAMETER(name, of, whole, how, bits) \
+  .first = {.field = name, .member = of, .index = -1, .integer = whole, .scale = HR_SCALE_##how, .rows = bits}
 #define ALL HR_ROWS_ALL
 #define GEMMS HR_ROWS_GEMMS
 #define ATTENTION HR_ROWS_ATTENTION
@@ -37,19 +31,19 @@ typedef struct parameter_row {
 #define WITH_GEMMS HR_ROWS_WITH_GEMMS
 #define ON_CPU HR_ROWS_ON_CPU
 
-#define HR_NUMBER(name, low, high, how, bits) \
-  {PARAMETER(#name, NULL, false, low, high, how, bits), .first.offset = offsetof(hr_hardware, name), .fixed = 1},
-#define HR_COUNT(name, low, high, how, bits) \
-  {PARAMETER(#name, NULL, true, low, high, how, bits), .first.offset = offsetof(hr_hardware, name), .fixed = 1},
-#define HR_BY_FORMAT(name, low, high, how, bits)                                                     \
-  {PARAMETER(#name, NULL, false, low, high, how, bits), .first.offset = offsetof(hr_hardware, name), \
-   .stride = sizeof(double), .fixed = HR_DTYPE_COUNT},
-#define HR_LIST(list, count, name, skipped, last, low, high, how, bits) \
-  {PARAMETER(#list, #name, false, low, high, how, bits),                \
-   .first.offset = offsetof(hr_hardware, list[0].name),                 \
-   .stride = sizeof(((hr_hardware *)NULL)->list[0]),                    \
-   .count_offset = offsetof(hr_hardware, count),                        \
-   .begin = skipped,                                                    \
+#define HR_NUMBER(name, how, bits) \
+  {PARAMETER(#name, NULL, false, how, bits), .first.offset = offsetof(hr_hardware, name), .fixed = 1},
+#define HR_COUNT(name, how, bits) \
+  {PARAMETER(#name, NULL, true, how, bits), .first.offset = offsetof(hr_hardware, name), .fixed = 1},
+#define HR_BY_FORMAT(name, how, bits)                                                                               \
+  {PARAMETER(#name, NULL, false, how, bits), .first.offset = offsetof(hr_hardware, name), .stride = sizeof(double), \
+   .fixed = HR_DTYPE_COUNT},
+#define HR_LIST(list, count, name, skipped, last, how, bits) \
+  {PARAMETER(#list, #name, false, how, bits),                \
+   .first.offset = offsetof(hr_hardware, list[0].name),      \
+   .stride = sizeof(((hr_hardware *)NULL)->list[0]),         \
+   .count_offset = offsetof(hr_hardware, count),             \
+   .begin = skipped,                                         \
    .end = last},
 static const parameter_row table[] = {
 #include "analysis/calibrate/parameters.inc"
@@ -172,6 +166,7 @@ size_t hr_parameters_list(const hr_hardware *hardware, hr_parameter parameters[H
   size_t used = 0;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     const parameter_row *row = &table[i];
+    const hr_figure_bounds *bounds = hr_device_figure_at(row->first.offset)->bounds;
     size_t count = (size_t)row->fixed;
     if (row->first.rows & HR_ROWS_ON_CPU && hardware->kind != HR_HARDWARE_CPU)
       continue;
@@ -179,6 +174,7 @@ size_t hr_parameters_list(const hr_hardware *hardware, hr_parameter parameters[H
       memcpy(&count, (const char *)hardware + row->count_offset, sizeof count);
     for (size_t at = (size_t)row->begin; at + (size_t)row->end < count && used < HR_FITTED_FIGURES_MAX; at++) {
       hr_parameter p = row->first;
+      p.least = bounds->least, p.most = bounds->most;
       p.index = row->stride > 0 ? (int64_t)at : -1;
       p.offset += at * row->stride;
       if (p.scale == HR_SCALE_SHARE || hr_parameter_get(hardware, &p) > 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/hardware.h>
 
-#include "analysis/hardware/costs.h"
 #include "analysis/hardware/enumerator_names.h"
+#include "analysis/hardware/figures.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
@@ -13,8 +13,6 @@
 /* For a device whose library nobody has measured: large bf16 GEMMs reach 0.72 to 0.87 of the datasheet on A100,
  * H100 and H200 (mamf-finder, ml-engineering book, 2024-2025, and data/results/published). */
 #define LIBRARY_SHARE_UNKNOWN 0.75
-#define LIBRARY_SHARE_MOST \
-  100 /* a CPU's dense rate is computed from the clock that the system reports, which may be wrong */
 
 hr_hardware hr_hardware_default(void)
 {
@@ -123,44 +121,14 @@ hr_status hr_cache_parse(const char *name, hr_cache *cache)
   return HR_OK;
 }
 
-static hr_status out_of_range(hr_error *error, const char *member, double value, double least, double most)
-{
-  return hr_fail(error, HR_ERROR_INVALID, "%s: expected %g to %g, found %g", member, least, most, value);
-}
-
-/* `!(a && b)` instead of `a || b`, so that NaN is refused. */
-static hr_status check_range(const char *member, double value, double least, double most, hr_error *error)
-{
-  return !(value >= least && value <= most) ? out_of_range(error, member, value, least, most) : HR_OK;
-}
-
-/* 0 means not given. Other values must be large enough to divide by, so that every time is finite. */
-static hr_status check_optional(const char *member, double value, double least, double most, hr_error *error)
-{
-  return value == 0 ? HR_OK : check_range(member, value, least, most, error);
-}
-
-static hr_status check_rates(const hr_hardware *hardware, hr_error *error)
-{
-  for (int i = 0; i < HR_DTYPE_COUNT; i++) {
-    HR_TRY(check_optional("dense_flops_per_s", hardware->dense_flops_per_s[i], 1e3, 1e21, error));
-    HR_TRY(check_optional("library_share", hardware->library_share[i], 0.001, LIBRARY_SHARE_MOST, error));
-  }
-  return HR_OK;
-}
-
 static hr_status check_alignments(const hr_hardware *hardware, hr_error *error)
 {
-  HR_TRY(check_range("alignments (count)", (double)hardware->alignment_count, 0, HR_ALIGNMENTS_MAX, error));
   hr_alignment_class before = {0, 0, 0, 0};
   for (size_t i = 0; i < hardware->alignment_count; i++) {
     hr_alignment_class class = hardware->alignments[i];
     if (class.bytes <= before.bytes || hr_power_of_two_in(class.bytes, class.bytes) != class.bytes)
       return hr_fail(error, HR_ERROR_INVALID, "alignments: %" PRId64 " bytes: expected ascending powers of two",
                      class.bytes);
-    HR_TRY(check_range("alignments: gemm_share", class.gemm_share, 0.001, 1, error));
-    HR_TRY(check_range("alignments: bmm_share", class.bmm_share, 0.001, 1, error));
-    HR_TRY(check_range("alignments: result_share", class.result_share, 0, 1, error));
     if (class.gemm_share < before.gemm_share || class.bmm_share < before.bmm_share ||
         class.result_share < before.result_share)
       return hr_fail(error, HR_ERROR_INVALID, "alignments: %" PRId64 " bytes is slower than %" PRId64 " bytes",
@@ -170,81 +138,32 @@ static hr_status check_alignments(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
-static hr_status check_tile_list(const hr_tile *tiles, size_t count, size_t least, hr_error *error)
-{
-  HR_TRY(check_range("tiles (count)", (double)count, (double)least, HR_TILES_MAX, error));
-  for (size_t i = 0; i < count; i++) {
-    HR_TRY(check_range("tiles: m", (double)tiles[i].m, 1, 65536, error));
-    HR_TRY(check_range("tiles: n", (double)tiles[i].n, 1, 65536, error));
-    HR_TRY(check_range("tiles: share", tiles[i].share, 0.001, 1, error));
-  }
-  return HR_OK;
-}
-
-static hr_status check_blocks(const int64_t *blocks, hr_error *error)
-{
-  for (size_t i = 0; i < HR_TILES_MAX; i++)
-    HR_TRY(check_range("tiles: blocks", (double)blocks[i], 0, 64, error));
-  return HR_OK;
-}
-
-static hr_status check_latencies(const double *latencies_ns, hr_error *error)
-{
-  for (size_t i = 0; i < HR_TILES_MAX; i++)
-    HR_TRY(check_range("tiles: latency_ns", latencies_ns[i], 0, 1e6, error));
-  return HR_OK;
-}
-
 static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
 {
-  HR_TRY(check_range("attentions (count)", (double)hardware->attention_count, 0, HR_ATTENTION_SHARES_MAX, error));
-  int64_t before = 0;
-  for (size_t i = 0; i < hardware->attention_count; i++) {
-    hr_attention_share share = hardware->attentions[i];
-    if (share.head_dim <= before)
+  for (size_t i = 1; i < hardware->attention_count; i++) {
+    if (hardware->attentions[i].head_dim <= hardware->attentions[i - 1].head_dim)
       return hr_fail(error, HR_ERROR_INVALID, "attentions: head_dim %" PRId64 ": expected ascending sizes",
-                     share.head_dim);
-    HR_TRY(check_range("attentions: forward_share", share.forward_share, 0.001, 2, error));
-    HR_TRY(check_range("attentions: backward_share", share.backward_share, 0.001, 2, error));
-    HR_TRY(check_optional("attentions: headroom_share", share.headroom_share, 0.001, 2, error));
-    HR_TRY(check_optional("attentions: short_share", share.short_share, 0.001, 2, error));
-    before = share.head_dim;
+                     hardware->attentions[i].head_dim);
   }
   return HR_OK;
 }
 
 static hr_status check_ceilings(const hr_hardware *hardware, hr_error *error)
 {
-  HR_TRY(check_range("ceilings (count)", (double)hardware->ceiling_count, 0, HR_CEILINGS_MAX, error));
   for (size_t i = 0; i < hardware->ceiling_count; i++) {
     const hr_ceiling *c = &hardware->ceilings[i];
     if ((unsigned)c->kind >= HR_CEILING_KIND_COUNT || (unsigned)c->dtype >= HR_DTYPE_COUNT)
       return hr_fail(error, HR_ERROR_INVALID, "ceilings: row %zu has an unknown kind or format", i);
-    HR_TRY(check_range("ceilings: per_s", c->per_s, 1e3, 1e21, error));
-    HR_TRY(check_optional("ceilings: core_per_s", c->core_per_s, 1e3, 1e21, error));
-    HR_TRY(check_optional("ceilings: clock_hz", c->clock_hz, 1e6, 1e12, error));
-    HR_TRY(check_optional("ceilings: power_w", c->power_w, 1e-3, 1e6, error));
   }
   return HR_OK;
 }
 
-static hr_status check_collective(const hr_collective_rate *rate, hr_error *error)
-{
-  if ((unsigned)rate->kind >= HR_COLLECTIVE_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a collective", (int)rate->kind);
-  HR_TRY(check_range("collectives: devices", (double)rate->devices, 2, 1e6, error));
-  HR_TRY(check_range("collectives: error_band", rate->error_band, 0, 100, error));
-  HR_TRY(check_range("collectives: latency_ns", rate->latency_ns, 0, 1e9, error));
-  HR_TRY(check_range("collectives: bus_bytes_per_s", rate->bus_bytes_per_s, 1e3, 1e18, error));
-  return check_range("collectives: ramp", rate->ramp, 0, 100, error);
-}
-
 static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
 {
-  HR_TRY(check_range("collectives (count)", (double)hardware->collective_count, 0, HR_COLLECTIVE_RATES_MAX, error));
   for (size_t i = 0; i < hardware->collective_count; i++) {
     const hr_collective_rate *rate = &hardware->collectives[i], *before = i ? rate - 1 : NULL;
-    HR_TRY(check_collective(rate, error));
+    if ((unsigned)rate->kind >= HR_COLLECTIVE_COUNT)
+      return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a collective", (int)rate->kind);
     if (before && (rate->kind < before->kind || (rate->kind == before->kind && rate->devices <= before->devices)))
       return hr_fail(error, HR_ERROR_INVALID,
                      "collectives: %s of %" PRId64 " devices: expected an order by kind, then "
@@ -266,16 +185,12 @@ static bool intervals_ascend(const hr_interval *before, const hr_interval *inter
 
 static hr_status check_intervals(const hr_hardware *hardware, hr_error *error)
 {
-  HR_TRY(check_range("intervals (count)", (double)hardware->interval_count, 0, HR_INTERVALS_MAX, error));
   for (size_t i = 0; i < hardware->interval_count; i++) {
     const hr_interval *interval = &hardware->intervals[i];
     if ((unsigned)interval->kind >= HR_INTERVAL_KIND_COUNT)
       return hr_fail(error, HR_ERROR_INVALID, "intervals: %d is not a kind", (int)interval->kind);
     if ((unsigned)interval->dtype > HR_DTYPE_COUNT)
       return hr_fail(error, HR_ERROR_INVALID, "intervals: %d is not a number format", (int)interval->dtype);
-    HR_TRY(check_range("intervals: below_ns", interval->below_ns, 1, 1e18, error));
-    HR_TRY(check_range("intervals: low", interval->low, 0.001, 1, error));
-    HR_TRY(check_range("intervals: high", interval->high, 1, 1000, error));
     if (i > 0 && !intervals_ascend(interval - 1, interval))
       return hr_fail(error, HR_ERROR_INVALID,
                      "intervals: %s below %g ns: expected an order by kind, number format and time",
@@ -284,79 +199,51 @@ static hr_status check_intervals(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_counts(const hr_hardware *hardware, hr_error *error)
+{
+  const struct {
+    const char *list;
+    size_t count, least, most;
+  } counts[] = {
+      {"alignments", hardware->alignment_count, 0, HR_ALIGNMENTS_MAX},
+      {"tiles", hardware->tile_count, 1, HR_TILES_MAX},
+      {"narrow_tiles", hardware->narrow_tile_count, 0, HR_TILES_MAX},
+      {"odd_tiles", hardware->odd_tile_count, 0, HR_TILES_MAX},
+      {"vector_tiles", hardware->vector_tile_count, 0, HR_TILES_MAX},
+      {"attentions", hardware->attention_count, 0, HR_ATTENTION_SHARES_MAX},
+      {"intervals", hardware->interval_count, 0, HR_INTERVALS_MAX},
+      {"ceilings", hardware->ceiling_count, 0, HR_CEILINGS_MAX},
+      {"collectives", hardware->collective_count, 0, HR_COLLECTIVE_RATES_MAX},
+  };
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    if (counts[i].count < counts[i].least || counts[i].count > counts[i].most)
+      return hr_fail(error, HR_ERROR_INVALID, "%s (count): expected %zu to %zu, found %zu", counts[i].list,
+                     counts[i].least, counts[i].most, counts[i].count);
+  }
+  return HR_OK;
+}
+
+static hr_status check_conditions(const hr_hardware *hardware, hr_error *error)
+{
+  if ((unsigned)hardware->clock > HR_CLOCK_BURST)
+    return hr_fail(error, HR_ERROR_INVALID, "clock (condition): %d is not in the list", (int)hardware->clock);
+  if ((unsigned)hardware->cache > HR_CACHE_WARM)
+    return hr_fail(error, HR_ERROR_INVALID, "cache (condition): %d is not in the list", (int)hardware->cache);
+  if (!(hardware->power_limit_w >= 0 && isfinite(hardware->power_limit_w)))
+    return hr_fail(error, HR_ERROR_INVALID, "power_limit_w: %g is not a power", hardware->power_limit_w);
+  return HR_OK;
+}
+
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
   HR_NEED(error, hardware);
   HR_TRY(hr_check_struct_size("hr_hardware", hardware->struct_size, sizeof(hr_hardware), error));
-  const struct {
-    const char *member;
-    double value, least, most;
-  } ranges[] = {
-      {"error_band", hardware->error_band, 0, 100},
-      {"multiprocessors", (double)hardware->multiprocessors, 1, 1e6},
-      {"blocks_per_multiprocessor", (double)hardware->blocks_per_multiprocessor, 1, 64},
-      {"clock_hz", hardware->clock_hz, 0, 1e12},
-      {"bandwidth_bytes_per_s", hardware->bandwidth_bytes_per_s, 1, 1e18},
-      {"bandwidth_share", hardware->bandwidth_share, 0.001, 1},
-      {"softmax_share", hardware->softmax_share, 0, 1},
-      {"norm_share", hardware->norm_share, 0, 1},
-      {"activation_share", hardware->activation_share, 0, 1},
-      {"store_exposed", hardware->store_exposed, 0, 1},
-      {"boost", hardware->boost, 0, 4},
-      {"memory_bytes", (double)hardware->memory_bytes, 0, 1e18},
-      {"l2_bytes", (double)hardware->l2_bytes, 0, 1e15},
-      {"shared_bytes", (double)hardware->shared_bytes, 0, 1e15},
-      {"split_ns", hardware->split_ns, 0, 1e9},
-      {"row_share", hardware->row_share, 0, 1},
-      {"small_tile_share", hardware->small_tile_share, 0, 1},
-      {"narrow_k_bytes", (double)hardware->narrow_k_bytes, 0, 1e6},
-      {"narrow_split_bytes", (double)hardware->narrow_split_bytes, 0, 1e9},
-      {"odd_split_bytes", (double)hardware->odd_split_bytes, 0, 1e9},
-      {"split_k_bytes", (double)hardware->split_k_bytes, 0, 1e9},
-      {"split_products", (double)hardware->split_products, 0, 1e15},
-      {"vector_batched_tiles", (double)hardware->vector_batched_tiles, 0, HR_TILES_MAX},
-      {"long_row_bytes", (double)hardware->long_row_bytes, 0, 1e15},
-      {"clock (condition)", (double)hardware->clock, HR_CLOCK_SETTLED, HR_CLOCK_BURST},
-      {"cache (condition)", (double)hardware->cache, HR_CACHE_COLD, HR_CACHE_WARM},
-      {"launch_ns", hardware->launch_ns, 0, 1e9},
-      {"product_launch_ns", hardware->product_launch_ns, 0, 1e9},
-      {"product_busy_ns", hardware->product_busy_ns, 0, 1e9},
-      {"product_step_ns", hardware->product_step_ns, 0, 1e9},
-      {"narrow_store", hardware->narrow_store, 0, 1000},
-      {"attention_block_ns", hardware->attention_block_ns, 0, 1e9},
-      {"prefill_launch_ns", hardware->prefill_launch_ns, 0, 1e9},
-      {"tile_k_bytes", (double)hardware->tile_k_bytes, 0, 1e6},
-      {"devices_per_node", (double)hardware->devices_per_node, 0, 1e6},
-      {"interconnect_latency_ns", hardware->interconnect_latency_ns, 0, 1e9},
-      {"network_latency_ns", hardware->network_latency_ns, 0, 1e9},
-  };
-  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-    HR_TRY(check_range(ranges[i].member, ranges[i].value, ranges[i].least, ranges[i].most, error));
-  HR_TRY(check_optional("int8_ops_per_s", hardware->int8_ops_per_s, 1e3, 1e21, error));
-  HR_TRY(check_optional("power_limit_w", hardware->power_limit_w, 1e-3, 1e6, error));
-  HR_TRY(check_optional("load_share", hardware->load_share, 0.001, 1, error));
-  HR_TRY(check_optional("store_share", hardware->store_share, 0.001, 1, error));
-  HR_TRY(check_optional("sector_store_share", hardware->sector_store_share, 0.001, 1, error));
-  HR_TRY(check_optional("interconnect_bytes_per_s", hardware->interconnect_bytes_per_s, 1, 1e18, error));
-  HR_TRY(check_optional("network_bytes_per_s", hardware->network_bytes_per_s, 1, 1e18, error));
-  HR_TRY(check_optional("cache_bytes_per_s", hardware->cache_bytes_per_s, 1, 1e18, error));
-  HR_TRY(check_optional("reach", hardware->reach, 0.1, 1e6, error));
-  HR_TRY(check_optional("burst", hardware->burst, 1, 4, error));
-  HR_TRY(check_rates(hardware, error));
+  HR_TRY(check_counts(hardware, error));
+  HR_TRY(hr_device_figures_check(hardware, error));
+  HR_TRY(check_conditions(hardware, error));
   HR_TRY(check_alignments(hardware, error));
-  HR_TRY(check_tile_list(hardware->tiles, hardware->tile_count, 1, error));
-  HR_TRY(check_tile_list(hardware->narrow_tiles, hardware->narrow_tile_count, 0, error));
-  HR_TRY(check_tile_list(hardware->odd_tiles, hardware->odd_tile_count, 0, error));
-  HR_TRY(check_blocks(hardware->narrow_blocks, error));
-  HR_TRY(check_blocks(hardware->odd_blocks, error));
-  HR_TRY(check_latencies(hardware->narrow_latency_ns, error));
-  HR_TRY(check_latencies(hardware->odd_latency_ns, error));
-  HR_TRY(check_tile_list(hardware->vector_tiles, hardware->vector_tile_count, 0, error));
-  HR_TRY(check_blocks(hardware->vector_blocks, error));
-  HR_TRY(check_latencies(hardware->vector_latency_ns, error));
   HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));
   HR_TRY(check_intervals(hardware, error));
-  HR_TRY(hr_hardware_check_costs(hardware, error));
   return check_attentions(hardware, error);
 }

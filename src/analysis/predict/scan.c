@@ -83,12 +83,15 @@ static const hr_scan_cost *cost_of(const hr_hardware *hardware, const hr_operato
 /* Sets the terms; returns the time without the launch. p->matrix_ns is that at the library's rate. */
 static double busy_ns_of(const hr_hardware *hardware, const hr_scan_cost *cost, const hr_operator *op, hr_prediction *p)
 {
-  double useful_ns = p->matrix_ns, matrix_share = op->updates ? 0 : cost->matrix_share;
+  double matrix_share = op->updates ? 0 : cost->matrix_share;
+  double flops_ns = matrix_share > 0 ? p->matrix_ns / matrix_share : 0;
   p->launch_ns = fmax(hardware->launch_ns, op->updates ? cost->update_ns : cost->launch_ns);
   double bytes = (double)(op->moved_bytes > 0 ? op->moved_bytes : op->bytes);
   p->memory_ns = hr_transfer_ns(hardware, bytes, op->updates ? cost->update_share : cost->bandwidth_share);
-  p->tile_ns = matrix_share > 0 ? useful_ns / matrix_share - useful_ns : 0;
-  double busy_ns = p->memory_ns + (matrix_share > 0 ? useful_ns / matrix_share : 0);
+  if (matrix_share > 0)
+    p->matrix_ns = fmin(p->matrix_ns, flops_ns);
+  p->tile_ns = fmax(0, flops_ns - p->matrix_ns);
+  double busy_ns = p->memory_ns + flops_ns;
   double chain_ns = op->updates ? 0 : cost->token_ns * (double)op->sequence;
   p->wave_ns = fmax(0, chain_ns - CHAIN_SHARE * busy_ns);
   return busy_ns + p->wave_ns;

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/hardware/figures.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+#define HR_BOUNDS(name, least, most, unit) BOUNDS_##name,
+#include "analysis/hardware/figures.inc"
+};
+
+static const hr_figure_bounds bounds[] = {
+#define HR_BOUNDS(name, least, most, unit) {least, most, unit},
+#include "analysis/hardware/figures.inc"
+};
+
+#define NEEDED .needed = true
+#define GIVEN .needed = true, .zero = true
+#define OPTIONAL .zero = true
+#define OTHERWISE(value) .missing = value
+#define AT(member) .offset = offsetof(hr_hardware, member)
+#define IS_INTEGER_double false
+#define IS_INTEGER_int64_t true
+
+#define HR_NUMBER(member, presence, name) {NULL, #member, AT(member), presence, .bounds = &bounds[BOUNDS_##name]},
+#define HR_COUNT(member, presence, name) \
+  {NULL, #member, AT(member), presence, .integer = true, .bounds = &bounds[BOUNDS_##name]},
+#define HR_FORMATS(member, presence, name) \
+  {#member, NULL, HR_PLACE_FORMATS, AT(member), presence, .stride = sizeof(double), .bounds = &bounds[BOUNDS_##name]},
+#define HR_COST(object, member, presence, name) \
+  {#object, #member, HR_PLACE_OBJECT, AT(object.member), presence, .bounds = &bounds[BOUNDS_##name]},
+#define HR_ROW(list, count, type, member, presence, name) \
+  {#list,                                                 \
+   #member,                                               \
+   HR_PLACE_LIST,                                         \
+   AT(list[0].member),                                    \
+   presence,                                              \
+   .stride = sizeof(((hr_hardware *)NULL)->list[0]),      \
+   .count_offset = offsetof(hr_hardware, count),          \
+   .integer = IS_INTEGER_##type,                          \
+   .bounds = &bounds[BOUNDS_##name]},
+#define HR_BESIDE(list, field, count, array, type, presence, name) \
+  {#list,                                                          \
+   #field,                                                         \
+   HR_PLACE_LIST,                                                  \
+   AT(array[0]),                                                   \
+   presence,                                                       \
+   .stride = sizeof(type),                                         \
+   .count_offset = offsetof(hr_hardware, count),                   \
+   .integer = IS_INTEGER_##type,                                   \
+   .bounds = &bounds[BOUNDS_##name]},
+#define HR_FORMER(field, member) {NULL, #field, AT(member), OPTIONAL, .former = true, .bounds = &bounds[BOUNDS_TIME]},
+static const hr_device_figure figures[] = {
+#include "analysis/hardware/figures.inc"
+};
+
+const hr_device_figure *hr_device_figures(size_t *count)
+{
+  *count = sizeof figures / sizeof *figures;
+  return figures;
+}
+
+const hr_device_figure *hr_device_figure_at(size_t offset)
+{
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+    if (figures[i].offset == offset && !figures[i].former)
+      return &figures[i];
+  }
+  return NULL;
+}
+
+size_t hr_device_figure_numbers(const hr_hardware *hardware, const hr_device_figure *figure)
+{
+  size_t count = figure->place == HR_PLACE_FORMATS ? HR_DTYPE_COUNT : 1;
+  if (figure->place == HR_PLACE_LIST)
+    memcpy(&count, (const char *)hardware + figure->count_offset, sizeof count);
+  return count;
+}
+
+double hr_device_figure_get(const hr_hardware *hardware, const hr_device_figure *figure, size_t index)
+{
+  const char *at = (const char *)hardware + figure->offset + index * figure->stride;
+  double number;
+  int64_t count;
+  memcpy(&number, at, sizeof number);
+  memcpy(&count, at, sizeof count);
+  return figure->integer ? (double)count : number;
+}
+
+void hr_device_figure_set(hr_hardware *hardware, const hr_device_figure *figure, size_t index, double value)
+{
+  char *at = (char *)hardware + figure->offset + index * figure->stride;
+  if (figure->integer)
+    memcpy(at, &(int64_t){llround(value)}, sizeof(int64_t));
+  else
+    memcpy(at, &value, sizeof value);
+}
+
+bool hr_device_figure_allows(const hr_device_figure *figure, double value)
+{
+  return (value == 0 && figure->zero) || (value >= figure->bounds->least && value <= figure->bounds->most);
+}
+
+/* "row_share", "library_share.bf16", "wide.row_ns", "tiles[2].share" */
+static void write_name(const hr_device_figure *figure, size_t index, char *to, size_t size)
+{
+  switch (figure->place) {
+  case HR_PLACE_ALONE: hr_write_text(to, size, "%s", figure->field); return;
+  case HR_PLACE_FORMATS: hr_write_text(to, size, "%s.%s", figure->object, hr_dtype_name((hr_dtype)index)); return;
+  case HR_PLACE_OBJECT: hr_write_text(to, size, "%s.%s", figure->object, figure->field); return;
+  case HR_PLACE_LIST: hr_write_text(to, size, "%s[%zu].%s", figure->object, index, figure->field); return;
+  }
+}
+
+static hr_status check_number(const hr_device_figure *figure, size_t index, double value, hr_error *error)
+{
+  char name[64];
+  if (hr_device_figure_allows(figure, value))
+    return HR_OK;
+  write_name(figure, index, name, sizeof name);
+  return hr_fail(error, HR_ERROR_INVALID, "%s: expected %s%g to %g, found %.10g", name, figure->zero ? "0 or " : "",
+                 figure->bounds->least, figure->bounds->most, value);
+}
+
+hr_status hr_device_figures_check(const hr_hardware *hardware, hr_error *error)
+{
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+    const hr_device_figure *figure = &figures[i];
+    for (size_t at = 0; at < hr_device_figure_numbers(hardware, figure) && !figure->former; at++)
+      HR_TRY(check_number(figure, at, hr_device_figure_get(hardware, figure, at), error));
+  }
+  return HR_OK;
+}
