@@ -16,7 +16,7 @@ The grid: head dim 64 and 128, lengths 512 to 4096, causal and not; heads 12 (di
 
 Two rates bound a kernel: GEMMs and exponentials. Both are the instruction ceilings that hr_device_probe() measures,
 on as many threads: once at the beginning, or with --rates (a target of bench/CMakeLists.txt) before, amid and after the
-pairs of each call, which is what a machine needs whose speed changes. `sum` is the time of the GEMMs followed by the exponentials; a kernel that overlaps
+pairs of each call, which is what a machine needs whose speed changes. Without instructions for bf16 the rate is that of fp32, to which kernels widen it. `sum` is the time of the GEMMs followed by the exponentials; a kernel that overlaps
 them may beat it, and none beats the larger of the two, `either`. Causal FLOPs count unmasked scores only.
 
 Exits with 1 where a result is wrong.
@@ -86,7 +86,8 @@ class Headroom:
         """GEMM rate in FLOP/s and exponentials per second."""
         hardware = ctypes.create_string_buffer(1 << 16)  # hr_hardware is smaller
         self.call("hr_device_probe", self.device, None, None, hardware)
-        return [self.library.hr_hardware_ceiling(hardware, kind, number) for kind, number in ((0, dtype), (1, 1))]
+        rates = {number: self.library.hr_hardware_ceiling(hardware, 0, number) for number in (dtype, FORMATS["fp32"][0])}
+        return [rates[dtype] or rates[FORMATS["fp32"][0]], self.library.hr_hardware_ceiling(hardware, 1, 1)]
 
     def rates_beside(self, path, dtype, threads):
         """A function that measures both now."""

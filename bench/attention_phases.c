@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "runtime/cpu/ceilings/ceilings.h"
 #include "runtime/cpu/flash/blocks.h"
+#include "runtime/cpu/flash/plan.h"
 #include "runtime/cpu/host/denormals.h"
 #include "runtime/cpu/host/host.h"
 #include "runtime/measure/statistics.h"
@@ -250,7 +251,7 @@ static int prepare(bench *b)
   a.dtype = b->set->dtype;
   b->blocks = hr_flash_cut(&a, b->set->version, 1, (int64_t)2 << 20);
   b->rows = b->blocks.item_heads * b->blocks.item_queries;
-  b->rules = (hr_flash_scores){.to_log2 = (float)(1.4426950408889634 / sqrt((double)b->dim)), .scale = 1};
+  b->rules = hr_flash_score_rules(&a, (float)(1 / sqrt((double)b->dim)));
   for (int i = 0; i < HR_FLASH_TILE_ROWS_MAX; i++)
     b->end[i] = b->set->version->chunk;
   int64_t element = (int64_t)hr_dtype_bytes(b->set->dtype),

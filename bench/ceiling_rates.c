@@ -12,7 +12,7 @@
 
 __attribute__((visibility("default"))) int bench_ceiling_rates(int dtype, int threads, double rates[2]);
 
-/** rates: FLOP/s of the format's best instruction, exponentials per second. HEADROOM_CPU_MASK counts. 0: measured. */
+/** rates: FLOP/s of the format's best instruction, or of fp32's where it has none, and exponentials per second. HEADROOM_CPU_MASK counts. 0: measured. */
 int bench_ceiling_rates(int dtype, int threads, double rates[2])
 {
   static hr_device *device; /* stays open while the process lives */
@@ -21,6 +21,8 @@ int bench_ceiling_rates(int dtype, int threads, double rates[2])
     return 1;
   const hr_cpu *cpu = hr_cpu_of(device);
   const hr_cpu_loop *gemm = best_loop(cpu, HR_CEILING_PRODUCT, (hr_dtype)dtype);
+  if (!gemm)
+    gemm = best_loop(cpu, HR_CEILING_PRODUCT, HR_FP32);
   const hr_cpu_loop *exponentials = best_loop(cpu, HR_CEILING_EXP, HR_FP32);
   if (!gemm || !exponentials || hr_cpu_time_loop(cpu, gemm, threads, ROUNDS, &rates[0], &error) != HR_OK)
     return 1;

@@ -80,8 +80,10 @@ HR_API const char *hr_plan_configuration(const hr_plan *plan);
 /** Bytes of workspace that a run needs; may be 0. */
 HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
 
-/** Runs a GEMM plan: reads a and b, writes c, device addresses with the layout of hr_gemm. Takes no lock and allocates
- *  no memory, but for a small oneDNN handle per address. `workspace` has hr_plan_workspace_bytes() bytes, is 64-byte
+/** Runs a GEMM plan: reads a and b, writes c, device addresses with the layout of hr_gemm. Headroom
+ *  allocates no memory in a run; its CPU kernels lock the mutex of the device's thread pool a few times. oneDNN's first
+ *  run of a plan compiles code (23,000 allocations and 75 locks of gemm_onednn_fp32), later ones allocate some handles,
+ *  and its attention kernels buffers, too. `workspace` has hr_plan_workspace_bytes() bytes, is 64-byte
  *  aligned and used by no other run at the same time; NULL if that is 0. On a GPU the call starts the run, which
  *  follows those started before, and returns. No element of the output may be one of an input or the workspace, or the
  *  result is undefined; gaps between strides may. HR_ERROR_INVALID for a NULL address, an output at the address of an

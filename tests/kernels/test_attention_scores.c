@@ -1,152 +1,234 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scores of CPU flash attention near the limit that docs/attention-cpu.md states, ±2^30 / log2(e). */
+/* Scores and values over the range of a format, for every attention kernel: one key that decides, however large its
+ * score is, gives its row of V; one key alone gives it exactly; O is no larger than V. */
 #include "attention_call.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-#define KEYS 1100 /* several steps and chunks of every version */
 #define QUERIES 24
 #define HEADS 2
 
-/* A key's number such that 2^14 times it is the largest score within the limit that the format can express, and the
- * distance to a number that is surely less in fp32: two spacings there, one in the other formats. */
-typedef struct key_number {
-  double most, gap;
-} key_number;
-
-static key_number number_of(hr_dtype dtype)
+/* Several steps and chunks of every version on a CPU, a few tiles on a GPU. */
+static int64_t keys_of(const hr_device *device)
 {
-  if (dtype == HR_FP32)
-    return (key_number){0x1.62e42ep15, 0x1p-7};
-  return dtype == HR_FP16 ? (key_number){0x1.62cp15, 0x1p5} : (key_number){0x1.62p15, 0x1p8};
+  return device->backend->own_memory ? 150 : 600;
 }
 
 /* The key with the largest score of a query. */
-static int64_t winner_of(int64_t query)
+static int64_t winner_of(const attention_call *c, int64_t query)
 {
-  return query * (KEYS - 1) / (QUERIES - 1);
+  return query * (c->a.kv_len - 1) / (QUERIES - 1);
 }
 
-/* Query i has 2^14 or −2^14 as element i and no other, so that its scores are that times the keys' elements i: `most`
- * for the winner, `other` for all others. */
-static void set_scores(attention_call *c, double sign, double most, double other)
+/* Query i has `q` as element i and no other, so that its scores are that times the keys' elements i: `most` for the
+ * winner, `other` for all others. */
+static void set_scores(attention_call *c, double q, double most, double other)
 {
   for (int64_t head = 0; head < HEADS; head++) {
     for (int64_t query = 0; query < QUERIES; query++)
       for (int64_t d = 0; d < QUERIES; d++)
-        attention_set(c, ARRAY_Q, query, head, d, d == query ? sign * 0x1p14 : 0);
-    for (int64_t key = 0; key < KEYS; key++)
+        attention_set(c, ARRAY_Q, query, head, d, d == query ? q : 0);
+    for (int64_t key = 0; key < c->a.kv_len; key++)
       for (int64_t d = 0; d < QUERIES; d++)
-        attention_set(c, ARRAY_K, key, head, d, key == winner_of(d) ? most : other);
+        attention_set(c, ARRAY_K, key, head, d, key == winner_of(c, d) ? most : other);
   }
 }
 
-static void open_call(hr_device *device, hr_dtype dtype, attention_call *c)
+static attention_setup call_of(const hr_device *device, hr_dtype dtype)
 {
   attention_setup setup = {.a = hr_attention_default(), .seed = 70};
   setup.a.dtype = dtype;
   setup.a.mask = HR_MASK_NONE;
   setup.a.scale = 1;
-  setup.a.q_len = setup.a.qk_dim = QUERIES, setup.a.kv_len = KEYS;
+  setup.a.q_len = setup.a.qk_dim = QUERIES, setup.a.kv_len = keys_of(device);
   setup.a.q_heads = setup.a.k_heads = setup.a.v_heads = HEADS, setup.a.v_dim = 40;
-  attention_open(device, &setup, c);
+  return setup;
 }
 
-/* The softmax in float64 is 1 for the winner and 0 for the others, so that a row of O is a row of V. In fp32 the weight
- * and its sum are rounded; in 16 bits so are the weight and the result. */
-static void assert_winners(const attention_call *c, const char *kernel, double score)
+/* Rounding of a row of O that is one of V: none in fp32 and fp64; of weights of 16 or 8 bits, and of fp32 to tf32. */
+static double rounding_of(hr_dtype dtype)
 {
-  double allowed = c->a.dtype == HR_FP32 ? 0x1p-21 : c->a.dtype == HR_FP16 ? 0x1p-10 : 0x1p-7;
-  for (int64_t query = 0; query < QUERIES; query++)
-    for (int64_t head = 0; head < HEADS; head++) {
-      for (int64_t d = 0; d < c->a.v_dim; d++) {
-        double found = attention_result(c, query, head, d);
-        double expected = c->v[(winner_of(query) * HEADS + head) * c->a.v_dim + d];
-        if (!(fabs(found - expected) <= allowed * fabs(expected)))
-          fail_msg("%s, %s, scores of %g: [query %d, head %d, %d] is %.9g, expected %.9g", kernel,
-                   hr_dtype_name(c->a.dtype), score, (int)query, (int)head, (int)d, found, expected);
-      }
-      assert_true(fabs(attention_lse(c, 0, query, head) - score) <= 0x1p-23 * fabs(score));
-    }
+  if (dtype == HR_FP32 || dtype == HR_FP64)
+    return 0;
+  return dtype == HR_BF16 ? 0x1p-7 : dtype == HR_FP8_E4M3 ? 0x1p-3 : 0x1p-10;
 }
 
-static bool is_flash_of_cpu(const hr_device *device, const char *kernel)
+/* Of a head of Q, K or V in fp8. */
+static double scale_of(const attention_call *c, int which, int64_t head)
 {
-  return !device->backend->own_memory && strncmp(kernel, "attention_flash", strlen("attention_flash")) == 0;
+  return c->scales[which] ? (double)c->scales[which][head] : 1;
 }
 
-static void check_within(hr_device *device, const char *kernel, hr_dtype dtype)
+static void assert_row_is(const attention_call *c, const char *kernel, int64_t query, int64_t head, int64_t key)
 {
-  if (!is_flash_of_cpu(device, kernel))
-    return;
-  key_number k = number_of(dtype);
-  attention_call c;
-  open_call(device, dtype, &c);
-  set_scores(&c, 1, k.most, k.most - k.gap);
-  assert_true(attention_run(&c, kernel));
-  assert_winners(&c, kernel, 0x1p14 * k.most);
-  set_scores(&c, -1, k.most, k.most + k.gap); /* the others are beyond the limit */
-  assert_true(attention_run(&c, kernel));
-  assert_winners(&c, kernel, -0x1p14 * k.most);
-  attention_close(&c);
-}
-
-static void the_largest_score_wins_up_to_the_limit(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_within);
-}
-
-/* Keys that a caller hides by scores far below the limit, before and after the key that counts. */
-static void check_hidden(hr_device *device, const char *kernel, hr_dtype dtype)
-{
-  if (!is_flash_of_cpu(device, kernel) || dtype == HR_FP16)
-    return;
-  attention_call c;
-  open_call(device, dtype, &c);
-  set_scores(&c, 1, 0.5, -0x1.8p60);
-  assert_true(attention_run(&c, kernel));
-  assert_winners(&c, kernel, 0x1p13);
-  attention_close(&c);
-}
-
-static void keys_far_below_the_limit_have_no_weight(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_hidden);
-}
-
-static void check_beyond(hr_device *device, const char *kernel, hr_dtype dtype)
-{
-  if (!is_flash_of_cpu(device, kernel))
-    return;
-  key_number k = number_of(dtype);
-  for (int sign = -1; sign <= 1; sign += 2) {
-    attention_call c;
-    open_call(device, dtype, &c);
-    set_scores(&c, sign, k.most + k.gap, k.most + (1 - 2 * sign) * k.gap);
-    assert_true(attention_run(&c, kernel));
-    for (int64_t query = 0; query < QUERIES; query++)
-      for (int64_t head = 0; head < HEADS; head++)
-        for (int64_t d = 0; d < c.a.v_dim; d++)
-          assert_true(isnan(attention_result(&c, query, head, d)));
-    attention_close(&c);
+  char text[512];
+  double allowed = rounding_of(c->a.dtype);
+  for (int64_t d = 0; d < c->a.v_dim; d++) {
+    double found = attention_result(c, query, head, d);
+    double expected = c->v[(key * HEADS + head) * c->a.v_dim + d] * scale_of(c, 2, head);
+    if (!(fabs(found - expected) <= allowed * fabs(expected)))
+      fail_msg("%s %s: [query %d, head %d, %d] is %.9g, expected %.9g", kernel, attention_words(c, text), (int)query,
+               (int)head, (int)d, found, expected);
   }
 }
 
-static void rows_beyond_the_limit_are_nan(void **state)
+static void check_scores(hr_device *device, const char *kernel, attention_setup setup, double q, double most,
+                         double other, double score)
+{
+  attention_call c;
+  char text[512];
+  attention_open(device, &setup, &c);
+  set_scores(&c, q, most, other);
+  if (attention_run(&c, kernel))
+    for (int64_t query = 0; query < QUERIES; query++)
+      for (int64_t head = 0; head < HEADS; head++) {
+        assert_row_is(&c, kernel, query, head, winner_of(&c, query));
+        double lse = attention_lse(&c, 0, query, head),
+               expected = score * scale_of(&c, 0, head) * scale_of(&c, 1, head);
+        if (!(fabs(lse - expected) <= 0x1p-20 * fabs(expected)))
+          fail_msg("%s %s: log-sum-exp [%d, %d] is %.9g, expected %.9g", kernel, attention_words(&c, text), (int)query,
+                   (int)head, lse, expected);
+      }
+  attention_close(&c);
+}
+
+/* ---- scores ---- */
+
+static double largest_factor(hr_dtype dtype)
+{
+  return dtype == HR_FP16 ? 0x1p15 : dtype == HR_FP8_E4M3 ? 0x1p8 : 0x1p62;
+}
+
+/* Sizes from 2^10 to the largest of the format; the others have three quarters, or five quarters where both are
+ * negative. An odd significand, so that its product with log2(e) has many digits. */
+static void check_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  const double odd = dtype == HR_FP8_E4M3 ? 1.75 : 1.796875, largest = largest_factor(dtype);
+  attention_setup setup = call_of(device, dtype);
+  for (double q = 32; q <= largest; q *= device->backend->own_memory ? 0x1p10 : 8)
+    for (int sign = -1; sign <= 1; sign += 2) {
+      double most = odd * q, other = most * (sign > 0 ? 0.5 : 2);
+      if (other <= largest * 1.75)
+        check_scores(device, kernel, setup, sign * q, most, other, sign * q * most);
+    }
+}
+
+static void the_largest_score_decides_however_large_it_is(void **state)
 {
   (void)state;
-  attention_each_kernel(check_beyond);
+  attention_each_kernel(check_sizes);
+}
+
+/* Neighbours in the format, of which the larger weighs e^32 times as much as the smaller or more. */
+static void check_neighbours(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  if (dtype != HR_FP32 && dtype != HR_BF16 && dtype != HR_FP16)
+    return;
+  const double gap = dtype == HR_FP32 ? 0x1p-23 : dtype == HR_FP16 ? 0x1p-10 : 0x1p-7;
+  const double unit = dtype == HR_FP16 ? 0x1p14 : 0x1p20;
+  for (int sign = -1; sign <= 1; sign += 2)
+    check_scores(device, kernel, call_of(device, dtype), sign * unit, unit * 1.5, unit * (1.5 - sign * gap),
+                 sign * unit * unit * 1.5);
+}
+
+static void the_larger_of_neighbours_decides(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_neighbours);
+}
+
+/* Scores that a scale makes large, one beyond 1 / log2(e) of the largest number too, and a soft cap of 2^60. */
+static void check_scale_and_cap(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  if (dtype == HR_FP8_E4M3) /* has head scales beside */
+    return;
+  static const float scales[] = {0x1p30F, -0x1p30F, 0x1.8p100F, 0x1p-70F};
+  attention_setup setup = call_of(device, dtype);
+  for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+    setup.a.scale = scales[i];
+    double scale = (double)scales[i], unit = scale < 1 && scale > 0 ? 0x1p40 : 16;
+    if (unit > 16 && dtype == HR_FP16)
+      continue;
+    double sign = scale < 0 ? -1 : 1;
+    check_scores(device, kernel, setup, sign * unit, 1.75 * unit, -unit, fabs(scale) * 1.75 * unit * unit);
+  }
+  setup.a.scale = 1, setup.a.softcap = 0x1p60F;
+  if (dtype == HR_FP16)
+    return;
+  check_scores(device, kernel, setup, 0x1p40, 0x1p31, 0x1p10, 0x1p60);
+  check_scores(device, kernel, setup, -0x1p40, 0x1p10, 0x1p31, -0x1p60 * tanh(0x1p-10));
+}
+
+static void a_scale_and_a_soft_cap_may_make_scores_large(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_scale_and_cap);
+}
+
+/* ---- one key ---- */
+
+/* A window of 1: query i sees key i alone, with scores of −40 to 40. */
+static void check_one_key(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  attention_setup setup = call_of(device, dtype);
+  attention_call c;
+  setup.a.mask = HR_MASK_CAUSAL, setup.a.window = 1;
+  setup.a.q_len = setup.a.kv_len = device->backend->own_memory ? 70 : 300;
+  setup.a.scale = 5;
+  attention_open(device, &setup, &c);
+  if (attention_run(&c, kernel))
+    for (int64_t query = 0; query < c.a.q_len; query++)
+      for (int64_t head = 0; head < HEADS; head++)
+        assert_row_is(&c, kernel, query, head, query);
+  attention_close(&c);
+}
+
+static void one_key_gives_its_value_exactly(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_one_key);
+}
+
+/* ---- values ---- */
+
+/* Scores that are all equal: O is the mean of V, whose elements are all ±7/8 of the largest number. */
+static void check_values(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  if (dtype != HR_FP32 && dtype != HR_BF16)
+    return;
+  attention_call c;
+  char text[512];
+  attention_setup setup = call_of(device, dtype);
+  attention_open(device, &setup, &c);
+  set_scores(&c, 1, 0, 0);
+  for (int64_t i = 0; i < c.a.kv_len * HEADS * c.a.v_dim; i++)
+    attention_set(&c, ARRAY_V, i / c.a.v_dim / HEADS, i / c.a.v_dim % HEADS, i % c.a.v_dim,
+                  (i % 2 ? -1 : 1) * 0x1.cp127);
+  if (attention_run(&c, kernel))
+    for (int64_t i = 0; i < QUERIES * HEADS * c.a.v_dim; i++) {
+      double found = attention_result(&c, i / c.a.v_dim / HEADS, i / c.a.v_dim % HEADS, i % c.a.v_dim);
+      if (!(fabs(found / ((i % 2 ? -1 : 1) * 0x1.cp127) - 1) <= (dtype == HR_BF16 ? 0x1p-7 : 0x1p-16)))
+        fail_msg("%s %s: %g is the mean of equal numbers of %g", kernel, attention_words(&c, text), found, 0x1.cp127);
+    }
+  attention_close(&c);
+}
+
+static void a_mean_of_values_near_the_largest_number_is_finite(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_values);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_largest_score_wins_up_to_the_limit),
-      cmocka_unit_test(keys_far_below_the_limit_have_no_weight),
-      cmocka_unit_test(rows_beyond_the_limit_are_nan),
+      cmocka_unit_test(the_largest_score_decides_however_large_it_is),
+      cmocka_unit_test(the_larger_of_neighbours_decides),
+      cmocka_unit_test(a_scale_and_a_soft_cap_may_make_scores_large),
+      cmocka_unit_test(one_key_gives_its_value_exactly),
+      cmocka_unit_test(a_mean_of_values_near_the_largest_number_is_finite),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void exponentials_have_at_most_four_rounding_errors(void **state)
       for (int i = 0; i < 64; i++, bits += 251)
         memcpy(&from[i], bits < last ? &bits : &last, sizeof *from);
       memcpy(row, from, sizeof row);
-      version->exponentials(row, 64, 0);
+      version->exponentials(row, 64, 0, 0);
       for (int i = 0; i < 64; i++)
         worst = fmax(worst, fabs((double)row[i] / exp((double)from[i]) - 1));
     }
@@ -53,7 +53,7 @@ static void exponentials_of_infinity_and_nan_are_right(void **state)
   (void)state;
   for (size_t v = 0; v < sizeof versions / sizeof *versions; v++) {
     const hr_scores_version *version = version_of(versions[v]);
-    float row[20] = {-INFINITY, NAN, 0, -88, -1e30F}, sum = version->exponentials(row, 20, 0);
+    float row[20] = {-INFINITY, NAN, 0, -88, -1e30F}, sum = version->exponentials(row, 20, 0, 0);
     assert_true(row[0] == 0 && isnan(row[1]) && row[2] == 1 && row[3] == 0 && row[4] == 0 && isnan(sum));
   }
 }

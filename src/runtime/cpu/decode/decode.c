@@ -47,8 +47,8 @@ static hr_split_scores score_rules(const hr_decode *d)
 {
   double scale = hr_decode_scale(d), softcap = (double)d->softcap;
   if (softcap > 0)
-    return (hr_split_scores){(float)(scale / softcap), (float)(softcap * LOG2_E)};
-  return (hr_split_scores){(float)(scale * LOG2_E), 0};
+    return (hr_split_scores){(float)(scale / softcap), (float)(softcap * LOG2_E), hr_split_top(d)};
+  return (hr_split_scores){(float)(scale * LOG2_E), 0, hr_split_top(d)};
 }
 
 hr_status hr_split_prepare(hr_device *device, const hr_problem *problem, const hr_split_version *version, void *state,

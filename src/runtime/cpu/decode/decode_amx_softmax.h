@@ -145,7 +145,7 @@ static void softmax_tile(const hr_split_step *step, row_tile *t)
   simd_mask rises = simd_less(before, most);
   simd_f32 base = simd_select(rises, most, before);
   simd_f32 factor = simd_select(rises, simd_exp2(before - base), simd_set1(1));
-  simd_f32 shift = simd_select(simd_less(least, base), simd_set1(0) - base, simd_set1(0));
+  simd_f32 shift = simd_select(simd_less(least, base), simd_set1(t->scores->top) - base, simd_set1(0));
   simd_f32 total = load_rows(step->total + t->row, t->rows) * factor;
   char *p = (char *)step->p + t->row * step->p_pitch;
   for (int key = 0; key < t->keys; key += GROUP) {

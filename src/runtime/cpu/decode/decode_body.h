@@ -147,9 +147,9 @@ HR_INLINE float softmax_row(const hr_split_scores *scores, float *s, int first, 
     simd_store(factor, simd_exp2(simd_set1(before - most)));
     *base = most;
   }
-  simd_f32 shift = simd_set1(*base == -__builtin_inff() ? 0 : -*base);
+  simd_f32 shift = simd_set1(*base == -__builtin_inff() ? 0 : -*base), top = simd_set1(scores->top);
   for (int j = from; j < end; j += SIMD_LANES) {
-    simd_f32 weight = simd_exp2(simd_load(s + j) + shift);
+    simd_f32 weight = simd_exp2(simd_load(s + j) + shift + top);
     simd_store(s + j, weight);
     sum = sum + weight;
   }

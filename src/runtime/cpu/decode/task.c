@@ -332,6 +332,11 @@ static void run_split(const task *t, int64_t split, const hr_split_sums *sums)
 
 /* ---- results ---- */
 
+float hr_split_top(const hr_decode *d)
+{
+  return (float)hr_log2_of_share(d->kv_len);
+}
+
 /* Where all scores are −inf, the denominator is 0, so that O is NaN and the log-sum-exp −inf. */
 void hr_split_finish_row(const hr_split_version *version, const hr_decode *d, const hr_decode_arguments *x,
                          const hr_split_row *row)
@@ -343,7 +348,8 @@ void hr_split_finish_row(const hr_split_version *version, const hr_decode *d, co
   double sink = d->sinks ? (double)x->sinks[row->head] : -(double)INFINITY, lse = sink;
   if (seen.first < seen.end) {
     double base = (double)row->base * LN_2, larger = fmax(base, sink), shift = isinf(larger) ? 0 : larger;
-    double weight = exp(base - shift), total = (double)row->total * weight + exp(sink - shift);
+    double weight = exp2(-(double)hr_split_top(d)) * exp(base - shift);
+    double total = (double)row->total * weight + exp(sink - shift);
     version->store(d->dtype, row->in_order, row->o, (float)(weight / total), d->v_dim, o);
     lse = shift + log(total);
   } else {

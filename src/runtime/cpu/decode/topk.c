@@ -102,8 +102,8 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_
   HR_TRY(hr_topk_cut_make(d, device->threads, &p->cut, error));
   p->version = version;
   p->negated = hr_decode_scale(d) < 0;
-  p->scores = softcap > 0 ? (hr_split_scores){(float)(scale / softcap), (float)(softcap * LOG2_E)}
-                          : (hr_split_scores){(float)(scale * LOG2_E), 0};
+  p->scores = softcap > 0 ? (hr_split_scores){(float)(scale / softcap), (float)(softcap * LOG2_E), hr_split_top(d)}
+                          : (hr_split_scores){(float)(scale * LOG2_E), 0, hr_split_top(d)};
   p->q = hr_decode_q_strides(d);
   p->o = hr_decode_o_strides(d);
   p->k = hr_decode_k_strides(d);

@@ -234,6 +234,13 @@ static void walk_segment(const item *it, int64_t head, int64_t end_head, walk *w
   }
 }
 
+static float row_lse(const hr_flash_plan *f, float base, float sum)
+{
+  if (f->version->log2_bases)
+    return (float)((double)base * LN_2 + log((double)sum));
+  return (float)((double)base * (double)f->scores.unit + (log((double)sum) - (double)f->scores.add * LN_2));
+}
+
 static void finish_row(const item *it, int64_t row, int64_t query, int64_t head)
 {
   const flash_run *run = it->run;
@@ -253,7 +260,7 @@ static void finish_row(const item *it, int64_t row, int64_t query, int64_t head)
   if (!run->arguments->lse)
     return;
   int64_t at = t->variable_lengths ? head * t->q_total + it->q_row : (it->batch * t->q_heads + head) * t->q_len;
-  run->arguments->lse[at + query] = sees ? (float)((double)it->base[row] * LN_2 + log((double)sum)) : -(float)INFINITY;
+  run->arguments->lse[at + query] = sees ? row_lse(f, it->base[row], sum) : -(float)INFINITY;
 }
 
 static void finish(const item *it)
@@ -346,14 +353,21 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return false;
 }
 
-static hr_flash_scores score_rules(const hr_attention *t, float scale)
+/* Beyond, scores are scaled before their differences are taken: to_log2 and `least` stay well within fp32. */
+#define SCALE_MOST 0x1p64F
+
+hr_flash_scores hr_flash_score_rules(const hr_attention *t, float scale)
 {
-  hr_flash_scores scores = {.to_log2 = (float)(scale * LOG2_E), .scale = scale, .softcap = t->softcap};
-  scores.alibi = t->alibi;
+  hr_flash_scores scores = {.unit = scale, .scale = scale, .softcap = t->softcap, .alibi = t->alibi};
   if (t->softcap > 0)
     scores.softcap_scale = scale / t->softcap;
-  if (t->softcap > 0 || t->alibi)
-    scores.to_log2 = (float)LOG2_E;
+  scores.scaled_first = t->softcap > 0 || t->alibi || scale > SCALE_MOST || scale < 1 / SCALE_MOST;
+  if (scores.scaled_first)
+    scores.unit = 1;
+  int64_t keys = t->variable_lengths ? t->kv_total : t->kv_len;
+  scores.to_log2 = (float)(scores.unit * LOG2_E);
+  scores.add = (float)hr_log2_of_share(keys);
+  scores.least = (-127 - scores.add) / scores.to_log2;
   return scores;
 }
 
@@ -367,7 +381,7 @@ hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const h
   f->version = version;
   f->blocks = hr_flash_cut(t, version, device->threads, hr_cpu_of(device)->topology.core_cache_bytes);
   f->negate = scale < 0;
-  f->scores = score_rules(t, fabsf(scale));
+  f->scores = hr_flash_score_rules(t, fabsf(scale));
   f->q = hr_attention_strides(t, HR_OPERAND_Q);
   f->k = hr_attention_strides(t, HR_OPERAND_K);
   f->v = hr_attention_strides(t, HR_OPERAND_V);

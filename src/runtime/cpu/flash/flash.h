@@ -4,8 +4,8 @@
  *
  * Online softmax (Milakov and Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135): each query row keeps the
  * largest score m so far, the sum l of exp(s − m), and o, the sum of exp(s − m) · V. A block of keys with a larger m'
- * rescales l and o by exp(m − m'); at the end O = o / l. Nothing of size q_len × kv_len is stored. A version may keep
- * any value near m instead; it is called the row's base.
+ * rescales l and o by exp(m − m'); at the end O = o / l. Nothing of size q_len × kv_len is stored. m is called the row's
+ * base; a version may keep the exponent of 2 of another value near it instead.
  *
  *   item:  one sequence, some queries, the query heads that share K or V heads        one thread
  *   chunk: CHUNK keys, whose K and V are packed once for all rows of the item
@@ -39,12 +39,16 @@ static inline void hr_flash_prefetch(const char *row, int64_t stride, int64_t by
     __builtin_prefetch(row + at, 0, 2);
 }
 
-/** From a score to an exponent of 2. */
+/** From a score to an exponent of 2. The weight of a key is 2^((s − m) · to_log2 + add). The difference comes first: it is
+ *  0 for the largest score, however large that is, so that a key that decides alone has a weight of 2^add exactly. */
 typedef struct hr_flash_scores {
-  float to_log2; /* exponent = score · to_log2; positive */
-  float softcap; /* 0: none. Then S = softcap · tanh(S · softcap_scale), and to_log2 is log2(e) */
-  float softcap_scale;
-  float scale; /* with ALiBi and no soft cap: S = S · scale first */
+  float to_log2;     /* positive */
+  float add;         /* whole, so low that the weights of all keys add up to 1 at most: o is no larger than V */
+  float least;       /* s − m whose exponent is −127; what is below weighs nothing */
+  float unit;        /* a base times it is the natural logarithm of a weight's e^s; beyond fp32, a score is infinite */
+  bool scaled_first; /* scores have their final value, with soft cap and ALiBi; to_log2 is log2(e) */
+  float softcap;     /* 0: none. Then S = softcap · tanh(S · softcap_scale), otherwise S · scale, if scaled first */
+  float softcap_scale, scale;
   bool alibi;
 } hr_flash_scores;
 
@@ -62,18 +66,14 @@ typedef struct hr_flash_step {
   const int32_t *position;    /* [rows], with ALiBi: of the query, counted from first_key */
   float *s;                   /* the version's score_floats: scores, and weights where those are fp32 */
   void *p;                    /* the version's weights, in the packed format */
-  float *factor, *shift;      /* [rows] rescales o; added to an exponent */
-  float *base;                /* [rows] exponent of 2 whose weight is 1; −inf at first */
+  float *factor, *shift;      /* [rows] rescales o; added to a score, or to an exponent */
+  float *base;                /* [rows] the score whose weight is 2^add, or an exponent; −inf at first */
   float *total;               /* rows × HR_FLASH_LANES_MAX, partial sums of l; 0 at first */
   float *o;                   /* rows × values */
   bool fresh;                 /* o is not initialized yet; it counts as 0 */
   bool rescaled;              /* for versions that use it: some factor is not 1 */
   int weights_done;           /* likewise: keys whose weights are computed */
 } hr_flash_step;
-
-/** Beyond, the error of a base may be more than 2^x of the weights takes: its row becomes NaN. Below the negative,
- *  scores count as −inf, so that a later key with a larger score gives a finite row. */
-#define HR_FLASH_BASE_MOST 0x1p30F
 
 /** A version: sizes, and functions on a chunk, a step and a row. Strides are in bytes. */
 typedef struct hr_flash_version {
@@ -84,6 +84,7 @@ typedef struct hr_flash_version {
   int depth_group; /* words of a row are padded to whole groups */
   int tile_rows, chunk, step;
   int score_floats, weights; /* of hr_flash_step.s and .p */
+  bool log2_bases;           /* a base is an exponent of 2 whose weight is 1 */
   int pack_rows;             /* rows whose arithmetic takes as long as packing a head; the item size depends on it */
   void (*pack_q)(hr_dtype dtype, const void *from, int64_t dim, bool negate, void *to, int64_t depth);
   /** K of `keys` keys, padded with zeros, as panels [lanes of keys][depth][lanes]. */

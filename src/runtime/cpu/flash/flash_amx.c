@@ -29,7 +29,7 @@
 #define STEP 512
 #define PART 64 /* keys whose scores are computed at a time */
 #define TILE_ROWS 32
-#define WEIGHT_EXP2 simd_exp2_for_bf16
+#define WEIGHT_EXP2 simd_exp2_weight_for_bf16
 #define PANEL 2
 #define PAIR 2
 #define KEY_GROUP 32
@@ -42,21 +42,41 @@
 #define S_STRIDE (PART + 32) /* floats, of a row of scores; a power of 2 is slower (cache sets) */
 #define P_STRIDE (STEP + 32) /* bf16, of a row of weights */
 #define SPARE 8              /* a score may exceed the one that set the base by 2^SPARE */
+#define FUSED_MOST \
+  0x1p22F /* exponents beyond are rounded before a base is subtracted: fused, the error of the base is
+                              * left over, and 2^x of it may be infinite or 0 */
 
 /* ---- softmax ---- */
 
-/* While all scores are −inf, the shift makes any larger score exceed the base. Beyond the limit the row becomes NaN. */
+/* While all scores are −inf, the shift makes any larger score exceed the base. A row with a score of +inf is NaN. */
 static void set_shift(const hr_flash_step *step, int row)
 {
   float base = step->base[row];
-  step->shift[row] = base < -FLT_MAX ? FLT_MAX : base > HR_FLASH_BASE_MOST ? NAN : -base;
+  step->shift[row] = base < -FLT_MAX ? FLT_MAX : base > FLT_MAX ? NAN : -base;
 }
 
-/* Raises a row's base to a whole number, so that earlier weights are rescaled by a power of 2, exactly. No base is
- * below the limit, so that scores below it have a weight of 0. */
+/* Scores to exponents of weights, each rounded twice. */
+static __attribute__((noinline)) void subtract_base(const hr_flash_step *step, int row, float *s, int keys)
+{
+  for (int j = 0; j < keys; j++) {
+    volatile float exponent = s[j] * step->scores->to_log2; /* not fused with the sum */
+    s[j] = exponent + step->shift[row];
+  }
+}
+
+/* The exponent whose weight is 1: a whole number, so that earlier weights are rescaled by a power of 2, exactly, and so
+ * far above the largest score that the weights of all keys add up to 1 at most. Where fp32 has no such numbers between,
+ * the exponent of the largest score itself. */
+static float base_of(const hr_flash_scores *scores, float largest)
+{
+  float exponent = largest * scores->to_log2;
+  return fabsf(exponent) > FUSED_MOST ? rintf(exponent) : ceilf(exponent) + SPARE - scores->add;
+}
+
+/* Raises a row's base. */
 static __attribute__((noinline)) void raise_base(hr_flash_step *step, int row, int key, float largest)
 {
-  float before = step->base[row], base = fmaxf(ceilf(largest * step->scores->to_log2) + SPARE, -HR_FLASH_BASE_MOST);
+  float before = step->base[row], base = base_of(step->scores, largest);
   if (!(base > before))
     return;
   float factor = before - base < -126 ? 0 : ldexpf(1, (int)(before - base));
@@ -87,7 +107,7 @@ static inline int keys_from(const hr_flash_step *step, int key)
 static __attribute__((noinline)) void modify_scores(const hr_flash_step *step, int row, int key, float *s)
 {
   int first = step->first[row] - key, end = step->end[row] - key, keys = keys_from(step, key);
-  if (step->scores->softcap > 0 || step->scores->alibi)
+  if (step->scores->scaled_first)
     adjust_scores(step, row, s, key, key + keys);
   for (int j = 0; j < keys; j += SIMD_LANES)
     if (first > j || end < j + SIMD_LANES)
@@ -118,10 +138,15 @@ static inline __attribute__((always_inline)) void compute_weights(hr_flash_step 
   simd_f32 most = row_max(s, keys);
   if (simd_less(simd_set1(0), simd_fma(most, scale, simd_set1(step->shift[row]))) != 0)
     raise_base(step, row, key, simd_reduce_max(most));
-  simd_f32 add = simd_set1(step->shift[row]), total = simd_load(sums), other = simd_set1(0);
+  simd_exponent exponent = {.scale = scale, .add = simd_set1(step->shift[row])};
+  simd_f32 total = simd_load(sums), other = simd_set1(0);
+  if (fabsf(step->shift[row]) > FUSED_MOST) {
+    subtract_base(step, row, s, keys);
+    exponent = (simd_exponent){.scale = simd_set1(1), .add = simd_set1(0)};
+  }
   for (int j = 0; j < keys; j += BLOCK) {
-    simd_f32 p = WEIGHT_EXP2(simd_fma(simd_load(s + j), scale, add));
-    simd_f32 q = WEIGHT_EXP2(simd_fma(simd_load(s + j + SIMD_LANES), scale, add));
+    simd_f32 p = WEIGHT_EXP2(&exponent, simd_load(s + j));
+    simd_f32 q = WEIGHT_EXP2(&exponent, simd_load(s + j + SIMD_LANES));
     simd_store_bf16_two(weights + j, p, q);
     total = total + p;
     other = other + q;
@@ -148,7 +173,7 @@ static weights_job begin_weights(hr_flash_step *step)
                        .key = step->weights_done,
                        .keys = keys_from(step, step->weights_done),
                        .rows = step->rows,
-                       .adjust = step->scores->softcap > 0 || step->scores->alibi,
+                       .adjust = step->scores->scaled_first,
                        .scale = simd_set1(step->scores->to_log2)};
 }
 
@@ -388,6 +413,7 @@ const hr_flash_version hr_flash_amx = {.lanes = PANEL_LANES,
                                        .step = STEP,
                                        .score_floats = 2 * TILE_ROWS * S_STRIDE,
                                        .weights = TILE_ROWS * P_STRIDE,
+                                       .log2_bases = true,
                                        .pack_rows = 40,
                                        .pack_q = pack_q,
                                        .pack_k = pack_k,

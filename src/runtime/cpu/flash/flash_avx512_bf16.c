@@ -10,6 +10,6 @@
 #define VERSION hr_flash_avx512_bf16
 #define PANEL 4
 #define PAIR 2
-#define WEIGHT_EXP2 simd_exp2_for_bf16
+#define WEIGHT_EXP2 simd_exp2_weight_for_bf16
 #define REGISTER_ROWS 6
 #include "runtime/cpu/flash/gemm_body.h"

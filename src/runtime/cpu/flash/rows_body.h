@@ -3,7 +3,7 @@
  *   CHUNK, STEP     keys of a chunk and of a step
  *   PANEL           lanes of a panel, in vectors
  *   PAIR            elements in a word: 1, all widened to fp32, or 2, bf16 as it is (AVX512_BF16)
- *   WEIGHT_EXP2     2^x for the softmax weights, of exp.h
+ *   WEIGHT_EXP2     2^x for the softmax weights: simd_exp2_weight() or simd_exp2_weight_for_bf16()
  */
 #include "base/checked.h"
 #include "runtime/cpu/flash/flash.h"
@@ -20,11 +20,12 @@ typedef float word __attribute__((may_alias)); /* fp32 or a pair of bf16, copied
 
 static void exp2_array(float *x, int count)
 {
+  const simd_exponent itself = {simd_set1(1), simd_set1(0), simd_set1(-127)};
   for (int i = 0; i < count; i += SIMD_LANES) {
     float lanes[SIMD_LANES] = {0};
     size_t bytes = sizeof(float) * (size_t)(count - i < SIMD_LANES ? count - i : SIMD_LANES);
     memcpy(lanes, x + i, bytes);
-    simd_store(lanes, WEIGHT_EXP2(simd_load(lanes)));
+    simd_store(lanes, WEIGHT_EXP2(&itself, simd_load(lanes)));
     memcpy(x + i, lanes, bytes);
   }
 }
@@ -173,6 +174,11 @@ static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, i
   }
 }
 #endif
+
+HR_INLINE simd_exponent weight_exponent(const hr_flash_scores *scores)
+{
+  return (simd_exponent){simd_set1(scores->to_log2), simd_set1(scores->add), simd_set1(scores->least)};
+}
 
 static void adjust_scores(const hr_flash_step *step, int row, float *s, int from, int to)
 {

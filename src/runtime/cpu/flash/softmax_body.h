@@ -33,15 +33,14 @@ static inline visible_range visible_keys(const hr_flash_step *step, int row)
  * fewest, of the first keys the last row. */
 static inline bool is_plain(const hr_flash_step *step)
 {
-  return step->end[0] >= step->keys && step->first[step->rows - 1] <= 0 && !(step->scores->softcap > 0) &&
-         !step->scores->alibi;
+  return step->end[0] >= step->keys && step->first[step->rows - 1] <= 0 && !step->scores->scaled_first;
 }
 
 /* Applies soft cap and ALiBi, and sets masked keys to −inf in the vectors that hold a visible key. */
 static inline void modify_scores(const hr_flash_step *step, int row, visible_range k)
 {
   float *s = step->s + row * STEP;
-  if (step->scores->softcap > 0 || step->scores->alibi)
+  if (step->scores->scaled_first)
     adjust_scores(step, row, s + k.from, k.from, k.to);
   if (k.first > k.from)
     simd_store(s + k.from, hide_outside(simd_load(s + k.from), k.first - k.from, SIMD_LANES));
@@ -94,17 +93,17 @@ static inline simd_f32 row_max(const hr_flash_step *step, int first_row, bool pl
 }
 
 /* For SIMD_LANES rows: the base (the largest score so far), the factor that rescales o and l, and the shift added to a
- * scaled score: −base, but 0 while all scores count as −inf. factor and shift have room for whole vectors, base has
- * not. */
+ * score: −base, but NaN where it is +inf once scaled, and 0 where it is −inf, so that all weights are 0. factor and shift
+ * have room for whole vectors, base has not. */
 static inline void update_max(const hr_flash_step *step, int row, bool plain, const row_lanes *most)
 {
   int64_t rows = hr_min64(step->rows - row, SIMD_LANES);
-  simd_f32 limit = simd_set1(HR_FLASH_BASE_MOST), before = load_partial(HR_FP32, step->base + row, rows);
-  simd_f32 base = simd_max(row_max(step, row, plain, most) * step->scores->to_log2, before);
-  simd_mask rises = simd_less(before, base);
-  simd_store(step->factor + row, simd_select(rises, simd_exp2(before - base), simd_set1(1)));
-  simd_f32 shift = simd_select(simd_less(base, limit), -base, simd_set1(__builtin_nanf("")));
-  simd_store(step->shift + row, simd_select(simd_less(-limit, base), shift, simd_set1(0)));
+  simd_f32 infinite = simd_set1(__builtin_inff()), before = load_partial(HR_FP32, step->base + row, rows);
+  simd_f32 base = simd_max(row_max(step, row, plain, most), before), scaled = base * step->scores->unit;
+  simd_f32 factor = simd_exp2((before - base) * step->scores->to_log2);
+  simd_store(step->factor + row, simd_select(simd_less(before, base), factor, simd_set1(1)));
+  simd_f32 shift = simd_select(simd_less(scaled, infinite), -base, simd_set1(__builtin_nanf("")));
+  simd_store(step->shift + row, simd_select(simd_less(-infinite, scaled), shift, simd_set1(0)));
   store_words(step->base + row, base, rows);
 }
 
@@ -115,21 +114,22 @@ static inline __attribute__((always_inline)) void compute_weights(const hr_flash
   const float *s = step->s + row * STEP;
   weight *weights = WEIGHTS(step) + row * STEP;
   float *sums = step->total + row * HR_FLASH_LANES_MAX;
-  simd_f32 scale = simd_set1(step->scores->to_log2), add = simd_set1(step->shift[row]), none = simd_set1(0);
+  const simd_exponent exponent = weight_exponent(step->scores);
+  simd_f32 shift = simd_set1(step->shift[row]), none = simd_set1(0);
   simd_f32 total = simd_load(sums) * simd_set1(step->factor[row]), other = none;
   int j = 0;
   for (; j < k.from; j += SIMD_LANES)
     store_weights(weights + j, none);
   for (; j + 2 * SIMD_LANES <= k.to; j += 2 * SIMD_LANES) {
-    simd_f32 p = WEIGHT_EXP2(simd_fma(simd_load(s + j), scale, add));
-    simd_f32 q = WEIGHT_EXP2(simd_fma(simd_load(s + j + SIMD_LANES), scale, add));
+    simd_f32 p = WEIGHT_EXP2(&exponent, simd_load(s + j) + shift);
+    simd_f32 q = WEIGHT_EXP2(&exponent, simd_load(s + j + SIMD_LANES) + shift);
     store_weights(weights + j, p);
     store_weights(weights + j + SIMD_LANES, q);
     total = total + p;
     other = other + q;
   }
   for (; j < k.to; j += SIMD_LANES) {
-    simd_f32 p = WEIGHT_EXP2(simd_fma(simd_load(s + j), scale, add));
+    simd_f32 p = WEIGHT_EXP2(&exponent, simd_load(s + j) + shift);
     store_weights(weights + j, p);
     total = total + p;
   }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cpu/onednn/scores.h"
 
+#include "base/checked.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -85,7 +87,8 @@ float hr_scores_softmax(const hr_scores *s, const hr_attention_arguments *argume
                             .scale = s->scale,
                             .softcap = a->softcap,
                             .slope = a->alibi ? arguments->alibi_slopes[head] : 0,
-                            .position = query + sequence->kv_len - sequence->q_len};
+                            .position = query + sequence->kv_len - sequence->q_len,
+                            .top = normalise || s->factors == HR_FP16 ? 0 : hr_log2_of_share(columns)};
   hr_score_sum sum = s->version->softmax(&how, row, columns, normalise);
   if (s->factors != HR_FP32)
     s->version->narrow(s->factors, row, 1, columns, row);

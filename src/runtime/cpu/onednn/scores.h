@@ -36,7 +36,7 @@ void hr_scores_pack(const hr_scores *scores, const void *from, int64_t stride, i
                     void *to);
 
 /** Replaces the `columns` products q · k in `row` by weights exp(s − max), 0 for masked keys; all divided by their sum
- *  if `normalise`. Weights of 16 bits are stored from the row's start. Writes the log-sum-exp if the caller asked
+ *  if `normalise`, otherwise multiplied by a power of 2 so that they add up to 1 at most, but in fp16. Weights of 16 bits are stored from the row's start. Writes the log-sum-exp if the caller asked
  *  for it. Returns 1 / sum, 0 if all keys are masked. */
 float hr_scores_softmax(const hr_scores *scores, const hr_attention_arguments *arguments, const hr_sequence *sequence,
                         int64_t head, int64_t query, float *row, int64_t columns, bool normalise);
@@ -60,9 +60,10 @@ typedef struct hr_score_row {
   float scale, softcap;
   float slope;      /* of ALiBi, 0 without */
   int64_t position; /* of the query among the keys */
+  int top;          /* the largest weight is 2^top; 0 or less */
 } hr_score_row;
 
-/** Sum of a row's weights exp(s − max). */
+/** Sum of a row's weights 2^top exp(s − max). */
 typedef struct hr_score_sum {
   float sum, lse; /* 0 and −inf if all keys are masked; lse is the natural logarithm of Σ exp(s) */
 } hr_score_sum;
@@ -70,8 +71,8 @@ typedef struct hr_score_sum {
 struct hr_scores_version {
   /** The weights of hr_scores_softmax(), in fp32. */
   hr_score_sum (*softmax)(const hr_score_row *how, float *row, int64_t columns, bool normalise);
-  /** row[i] = exp(row[i] − largest); returns their sum. */
-  float (*exponentials)(float *row, int64_t count, float largest);
+  /** row[i] = 2^top exp(row[i] − largest); returns their sum. */
+  float (*exponentials)(float *row, int64_t count, float largest, int top);
   void (*widen)(hr_dtype dtype, const void *from, int64_t count, float *to);
   /** from[i] · factor, rounded to nearest, ties to even. `to` may be `from`. */
   void (*narrow)(hr_dtype dtype, const float *from, float factor, int64_t count, void *to);

@@ -7,19 +7,21 @@
 
 #include <math.h>
 
-/* exp(x) of x ≤ 0; 0 below −87, where it would be denormal: a GEMM spends some hundred cycles on a denormal. */
-HR_INLINE simd_f32 softmax_weight(simd_f32 x)
+/* `largest` · exp(x) of x ≤ 0; 0 below `least`. */
+HR_INLINE simd_f32 softmax_weight(simd_f32 x, simd_f32 largest, simd_f32 least)
 {
-  return simd_zero_where(simd_less(x, simd_set1(-87.0f)), simd_exp_negative(x));
+  return simd_zero_where(simd_less(x, least), simd_exp_negative(x) * largest);
 }
 
-static float exponentials(float *row, int64_t count, float largest)
+/* 0 where a weight would be denormal: a GEMM spends some hundred cycles on a denormal. */
+static float exponentials(float *row, int64_t count, float largest, int top)
 {
+  const simd_f32 most = simd_set1(ldexpf(1, top)), least = simd_set1(-87.0f - (float)top * 0.6931472f);
   simd_pair sum = {simd_set1(0), simd_set1(0)};
   for (int64_t at = 0; at < count; at += SIMD_PAIR) {
     int64_t span = count - at < SIMD_PAIR ? count - at : SIMD_PAIR;
     simd_pair s = simd_load_span(HR_FP32, row, at, span),
-              e = {softmax_weight(s.a - largest), softmax_weight(s.b - largest)};
+              e = {softmax_weight(s.a - largest, most, least), softmax_weight(s.b - largest, most, least)};
     if (span < SIMD_PAIR)
       e = simd_fill_from(HR_FP32, e, span, 0);
     simd_store_span(HR_FP32, row, at, e, span, false);
@@ -70,9 +72,9 @@ static hr_score_sum softmax(const hr_score_row *how, float *row, int64_t columns
     return result;
   }
   float largest = finish_scores(how, row);
-  result.sum = exponentials(row + first, end - first, largest);
+  result.sum = exponentials(row + first, end - first, largest, how->top);
   if (largest > -INFINITY)
-    result.lse = (float)((double)largest + log((double)result.sum));
+    result.lse = (float)((double)largest + log(ldexp((double)result.sum, -how->top)));
   if (normalise)
     scale_row(row + first, end - first, 1 / result.sum);
   memset(row, 0, (size_t)first * sizeof *row);

@@ -35,25 +35,37 @@ HR_INLINE simd_f32 simd_exp2(simd_f32 x)
     0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7, 0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7 \
   }
 
-/** For x up to 127, or NaN; 0 below −127, and from −126 on as accurate as simd_exp2(), in about half as many
- *  instructions where none scales. Adding shifter rounds x to 1/8 or 1: the sum's lowest bits are that number, which
- *  become the exponent. 2^f takes degree 3 for |f| ≤ 1/16, 2.6e-8, and degree 6 for |f| ≤ 1/2, 3.0e-9. */
-HR_INLINE simd_f32 simd_exp2_weight(simd_f32 x)
+/** An exponent of 2, x = d · scale + add: scale is positive, add a whole number, and x is −127 where d is `least`. */
+typedef struct simd_exponent {
+  simd_f32 scale, add, least;
+} simd_exponent;
+
+HR_INLINE simd_f32 simd_exponent_of(const simd_exponent *e, simd_f32 d)
+{
+  return simd_fma(d, e->scale, e->add);
+}
+
+/** 2^x for x up to 127, or NaN; 0 below −127, and from −126 on as accurate as simd_exp2(), in about half as many
+ *  instructions where none scales. 2^add where d is 0, exactly. Adding shifter rounds x to 1/8 or 1: the sum's lowest
+ *  bits are that number, which become the exponent. 2^f takes degree 3 for |f| ≤ 1/16, 2.6e-8, and degree 6 for
+ *  |f| ≤ 1/2, 3.0e-9. */
+HR_INLINE simd_f32 simd_exp2_weight(const simd_exponent *e, simd_f32 d)
 {
 #if defined(SIMD_MASK_REGISTERS)
-  return simd_exp2(x);
+  return simd_exp2(simd_exponent_of(e, d));
 #elif defined(SIMD_LOOKUP)
   static const uint32_t eighths[8] = SIMD_EIGHTHS;
-  const float shifter = 0x1.8p20F;
-  simd_f32 y = simd_max(simd_set1(-127), x), n = y + shifter, f = y - (n - shifter);
+  simd_f32 shifter = e->add + 0x1.8p20F, y = simd_max(e->least, d), n = simd_fma(y, e->scale, shifter);
+  simd_f32 f = simd_fma(y, e->scale, shifter - n);
   simd_f32 power = (simd_f32)((simd_u32)simd_lookup(simd_load(eighths), (simd_u32)n) + ((simd_u32)n << 20));
   simd_f32 p = simd_fma(simd_set1(0x1.c690cap-5F), f, simd_set1(0x1.ec0c22p-3F));
   return simd_fma(power, simd_fma(p, f, simd_set1(0x1.62e432p-1F)) * f, power);
 #else
-  const float shifter = 0x1.8p23F + 127;
+  simd_f32 shifter = e->add + (0x1.8p23F + 127);
   static const float c[] = {0x1.62e430p-1F, 0x1.ebfbdcp-3F,  0x1.c6af7cp-5F,
                             0x1.3b2de0p-7F, 0x1.5f082ep-10F, 0x1.416b5ep-13F};
-  simd_f32 y = simd_max(simd_set1(-127), x), n = y + shifter, f = y - (n - shifter), p = simd_set1(c[5]);
+  simd_f32 y = simd_max(e->least, d), n = simd_fma(y, e->scale, shifter), p = simd_set1(c[5]);
+  simd_f32 f = simd_fma(y, e->scale, shifter - n);
 #pragma GCC unroll 6
   for (int i = 4; i >= 0; i--)
     p = simd_fma(p, f, simd_set1(c[i]));
@@ -66,6 +78,12 @@ HR_INLINE simd_f32 simd_exp2_for_bf16(simd_f32 x)
 {
   static const float c[] = {0x1.62d6c6p-1F, 0x1.ee2450p-3F, 0x1.abf868p-5F, 0x1.b7f730p-7F};
   return simd_exp2_by(c, 4, x);
+}
+
+/** simd_exp2_weight() for results rounded to bf16. */
+HR_INLINE simd_f32 simd_exp2_weight_for_bf16(const simd_exponent *e, simd_f32 d)
+{
+  return simd_exp2_for_bf16(simd_exponent_of(e, d));
 }
 
 /* ---- e^x = 2^n e^r, n = round(x / ln 2), |r| ≤ ln(2) / 2 ----
