@@ -102,7 +102,7 @@ typedef struct hr_kv_strides {
  *
  *  A query that sees no key has O = 0 and log-sum-exp −inf (with sinks, the sink). Tokens from L[b] on are never part
  *  of a result, whatever their memory contains: also NaN and infinities. NaN and infinities of visible tokens propagate
- *  as <headroom/attention.h> says. */
+ *  as <headroom/attention.h> says. On a GPU V times the number of keys must stay below the largest number of fp32. */
 typedef struct hr_decode {
   size_t struct_size; /* sizeof(hr_decode), set by hr_decode_default() */
   int64_t batch;      /* sequences */

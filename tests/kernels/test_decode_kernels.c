@@ -237,6 +237,44 @@ static void every_kernel_that_takes_latent_attention_agrees_with_it(void **state
   decode_each_kernel(check_latent);
 }
 
+/* ---- the range of a format ---- */
+
+/* Scores of ±10^5 to ±10^20, which are finite: so are O and the log-sum-exp. */
+static void check_large_scores(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const float scales[] = {1e5f, -1e9f, 3e12f, -1e20f};
+  for (int64_t i = 0; i < LENGTH(scales); i++) {
+    decode_setup setup = plain_call(heads[3], dims[0], i % 2 ? 1 : 300, dtype);
+    setup.d.scale = scales[i];
+    setup.seed = (uint64_t)i + 1;
+    set_pages(&setup, 0);
+    decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+  }
+}
+
+static void scores_of_any_size_give_finite_results(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_large_scores);
+}
+
+/* GPU kernels have the limit that decode.h states. */
+static void check_large_values(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  if (device->backend->own_memory || (dtype != HR_FP32 && dtype != HR_BF16))
+    return;
+  decode_setup setup = plain_call(heads[3], dims[0], 300, dtype);
+  setup.large_values = true;
+  set_pages(&setup, 0);
+  decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+}
+
+static void values_near_the_largest_number_give_finite_results_on_cpus(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_large_values);
+}
+
 /* ---- combinations ---- */
 
 static uint64_t next(uint64_t *state)
@@ -310,6 +348,8 @@ int main(void)
       cmocka_unit_test(every_kernel_agrees_with_attention_in_all_layouts),
       cmocka_unit_test(every_kernel_that_takes_scales_agrees_with_attention),
       cmocka_unit_test(every_kernel_that_takes_latent_attention_agrees_with_it),
+      cmocka_unit_test(scores_of_any_size_give_finite_results),
+      cmocka_unit_test(values_near_the_largest_number_give_finite_results_on_cpus),
       cmocka_unit_test(every_kernel_agrees_with_attention_for_combinations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
