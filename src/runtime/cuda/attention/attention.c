@@ -42,7 +42,8 @@ hr_attention_call hr_cuda_attention_call(const hr_attention *a, int64_t q_rows)
                              .work_items = (int32_t)(hr_ceil_div(a->q_len, q_rows) * a->q_heads * a->batch),
                              .band_heads = 1,
                              .scale = (float)hr_attention_scale(a),
-                             .softcap = a->softcap};
+                             .softcap = a->softcap,
+                             .top = (float)hr_log2_of_share(a->kv_len)};
 }
 
 void hr_cuda_attention_set_addresses(hr_attention_call *call, const hr_attention *a,

@@ -76,7 +76,7 @@ __device__ inline void step(const attention_call &call, const head_view &view, c
   modify_scores(call, view, w, keys.first_row, tile * HR_KV_TILE);
   if (!UNMASKED)
     mask_scores(call, view, w, keys.first_row, tile * HR_KV_TILE);
-  rescale_rows(w, factor);
+  rescale_rows(w, factor, above_row_max(call));
   unsigned v_first = v_address(v_stage(tile));
 #pragma unroll
   for (int s = 0; s < PV_STEPS; s++) {
@@ -98,7 +98,8 @@ __device__ inline void store_partial_o(const warp_state &w, float *row, int i, i
 #endif
 
 /* Split-KV: writes this split's O, base and row sum. */
-__device__ inline void store_partial(const score_block &block, const split_work &work, const warp_state &w, bool keys)
+__device__ inline void store_partial(const attention_call &call, const score_block &block, const split_work &work,
+                                     const warp_state &w, bool keys)
 {
   int lane = threadIdx.x % 32;
 #pragma unroll
@@ -111,7 +112,7 @@ __device__ inline void store_partial(const score_block &block, const split_work 
       sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
       sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
       if (lane % 4 == 0)
-        block.partial_stats[place] = make_float2(w.base[i][half], sum);
+        block.partial_stats[place] = make_float2(exponent_of_base(w.base[i][half], softmax_factor(call)), sum);
       if (keys)
         store_partial_o(w, block.partial_o + place * HR_V, i, half);
     }
@@ -140,7 +141,7 @@ extern "C" __global__ __launch_bounds__(THREADS, HR_MIN_BLOCKS) void attention(c
       step<false>(call, view, block, work, keys, w, tile);
   }
   if (block.splits > 1) {
-    store_partial(block, work, w, keys.first < keys.end);
+    store_partial(call, block, work, w, keys.first < keys.end);
     return;
   }
   __syncthreads(); /* O replaces the stages */
@@ -150,5 +151,5 @@ extern "C" __global__ __launch_bounds__(THREADS, HR_MIN_BLOCKS) void attention(c
 /* Split-KV combine: a row of O per warp. */
 extern "C" __global__ __launch_bounds__(THREADS) void combine(const attention_call call, const score_block block)
 {
-  combine_row(call, block, 1);
+  combine_row(call, block, 1, 0);
 }

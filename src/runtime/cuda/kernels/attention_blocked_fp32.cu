@@ -75,5 +75,5 @@ extern "C" __global__ __launch_bounds__(THREADS, HR_V <= 128 ? 2 : 1) void atten
 /* Split-KV combine: a row of O per warp. */
 extern "C" __global__ __launch_bounds__(THREADS) void combine(const attention_call call, const score_block block)
 {
-  combine_row(call, block, softmax_factor(call));
+  combine_row(call, block, softmax_factor(call), call.top);
 }

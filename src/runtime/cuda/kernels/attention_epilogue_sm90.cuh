@@ -72,7 +72,7 @@ __device__ inline void epilogue(const attention_call &call, const tensor_maps &t
     key_range keys = keys_of_row(call, view, row);
     inverse[half] = keys.first >= keys.end ? 0.0f : sp.out_scale / sum;
     if (view.lse && row < view.q_len && threadIdx.x % 4 == 0)
-      view.lse[row * call.lse_at.row] = (c.base[half] + log2f(sum)) * LN_2;
+      view.lse[row * call.lse_at.row] = (exponent_of_base(c.base[half], softmax_factor(call, sp.score_scale)) + log2f(sum)) * LN_2;
 #ifndef HR_STAGE_O
     store_o_row(call, view, c, sp, half, inverse[half]);
 #endif

@@ -25,7 +25,7 @@
 struct block_work : q_tile_work {
   tile_loader<HR_QK> k;
   tile_loader<HR_V> v;
-  float factor;
+  float factor, above; /* of a score; how far a base is above its row maximum */
 };
 
 __device__ inline element *k_stage(int tile) { return shared + Q_SIZE + tile % HR_STAGES * (K_SIZE + V_SIZE); }
@@ -119,7 +119,7 @@ __device__ inline void wait_for_v(block_work &b, int tile)
 /* Online softmax of a tile's scores, and O += P V. */
 __device__ inline void attend_tile(block_work &b, warp_state &w, unsigned v_first)
 {
-  rescale_rows(w, b.factor);
+  rescale_rows(w, b.factor, b.above);
 #pragma unroll
   for (int s = 0; s < PV_STEPS; s++) {
     exponentiate(w, b.factor, s);
@@ -131,7 +131,7 @@ __device__ inline void attend_tile(block_work &b, warp_state &w, unsigned v_firs
 __device__ inline void attend_tile_of_pair(block_work &b, warp_state &w, unsigned v_first, int tile)
 {
   constexpr int PARTS = 2 * PV_STEPS, BYTES = PV_STEPS * MMA_K * PITCH(HR_V) * (int)sizeof(element);
-  softmax_of_pair(w, b.factor, tile == b.end - 1);
+  softmax_of_pair(w, b.factor, b.above, tile == b.end - 1);
 #pragma unroll
   for (int s = 0; s < PV_STEPS; s++) {
     b.k.load_part<PARTS>(k_stage(tile), s, tile > b.first);
@@ -179,6 +179,7 @@ extern "C" __global__ __launch_bounds__(THREADS, HR_MIN_BLOCKS) void attention(c
   if (b.first_row >= view.q_len)
     return;
   b.factor = softmax_factor(call);
+  b.above = above_row_max(call);
   find_kv_tiles(call, view, b);
   if (b.first < b.end) {
     start_loads(call, view, b);

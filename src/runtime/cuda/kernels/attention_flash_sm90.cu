@@ -169,7 +169,7 @@ __device__ inline void attend_tile(const attention_call &call, const work_item &
   modify_scores(call, item, sp, c, tile);
   if (MASKED)
     mask_scores(call, item, sp, c, tile);
-  online_softmax(c, factor);
+  online_softmax(c, factor, above_row_max(call));
   t = next;
   next.next();
   /* Here, as the compiler moves wgmma_wait() up to the last branch before it. Row sums are never negative, but the compiler does not
@@ -196,7 +196,7 @@ __device__ inline void attend(const attention_call &call, const work_item &item,
     release_stage(c, q_empty);
   modify_scores(call, item, sp, c, tile);
   mask_scores(call, item, sp, c, tile);
-  online_softmax(c, factor);
+  online_softmax(c, factor, above_row_max(call));
   convert_p(c);
   kv_pipeline next = t;
   next.next();

@@ -47,9 +47,10 @@ typedef struct hr_attention_call {
   int heads, work_items; /* q_heads · batch; q_tiles · heads */
   int band_heads, bands; /* heads whose Q tiles are processed at the same time; such bands before the last one */
   float scale, softcap;  /* softcap 0: none */
+  float top; /* whole, 0 or less: weights of the row maximum of at most 2^top add up to 1 at most over all keys */
 } hr_attention_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_attention_call) == 12 * 8 + 5 * 24 + 16 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_attention_call) == 12 * 8 + 5 * 24 + 18 * 4);
 
 /** A block of scores in memory and its split-KV results; the second parameter of attention_blocked. */
 typedef struct hr_score_block {

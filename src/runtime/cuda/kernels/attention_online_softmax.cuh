@@ -7,6 +7,17 @@
 
 #define RESCALE_THRESHOLD 8
 
+/* How far a base is above its row's maximum, so that P of all keys adds up to 1 at most and O stays within fp32. V of fp16 is too
+ * small for an overflow, and P of fp16 has no room below. */
+__device__ inline float above_row_max(const attention_call &call)
+{
+#ifdef HR_DTYPE_fp16
+  return 0;
+#else
+  return RESCALE_THRESHOLD - call.top;
+#endif
+}
+
 /* ---- the work of a thread block ---- */
 
 /* A Q tile and the K/V tiles that its rows see. */
@@ -106,14 +117,14 @@ __device__ inline float quad_sum(float sum)
 }
 
 /* Rescales the row sum and O to a new base, the row maximum, if the row exceeds its limit. */
-__device__ inline void rescale_row(warp_state &w, int i, int half, float row_max, float factor)
+__device__ inline void rescale_row(warp_state &w, int i, int half, float row_max, float factor, float above)
 {
   bool first = w.limit[i][half] == minus_infinity(), exceeded = row_max > w.limit[i][half];
-  float base = exceeded ? row_max * factor : w.base[i][half];
+  float base = exceeded ? base_of_row(row_max, factor, above) : w.base[i][half];
   float rescale = first ? 0 : exp2_approx(w.base[i][half] - base);
   rescale = exceeded ? rescale : 1;
   w.base[i][half] = base;
-  w.limit[i][half] = exceeded ? row_max + RESCALE_THRESHOLD / factor : w.limit[i][half];
+  w.limit[i][half] = exceeded ? limit_of_row(row_max, base, factor, RESCALE_THRESHOLD) : w.limit[i][half];
   w.row_sum[i][half] *= rescale;
 #pragma unroll
   for (int n = 0; n < O_TILES; n++) {
@@ -138,7 +149,7 @@ __device__ inline bool find_row_max(const warp_state &w, float (&row_max)[HR_M_T
 
 /* Rescales rows with scores above their limit. Each thread compares its own scores; rows are reduced over the quad only if a
  * thread of the warp found one. */
-__device__ inline void rescale_rows(warp_state &w, float factor)
+__device__ inline void rescale_rows(warp_state &w, float factor, float above)
 {
   float row_max[HR_M_TILES][2];
   if (!__any_sync(0xFFFFFFFFu, find_row_max(w, row_max)))
@@ -147,7 +158,7 @@ __device__ inline void rescale_rows(warp_state &w, float factor)
   for (int i = 0; i < HR_M_TILES; i++)
 #pragma unroll
     for (int half = 0; half < 2; half++)
-      rescale_row(w, i, half, quad_max(row_max[i][half]), factor);
+      rescale_row(w, i, half, quad_max(row_max[i][half]), factor, above);
 }
 
 /* P = 2^(factor · score − base) for the keys of a step. */
@@ -158,12 +169,12 @@ __device__ inline void exponentiate(warp_state &w, float factor, int step)
     float p[MMA_K / 8][4];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      float sum = 0;
+      float sum = 0, of_row = factor_of_row(w.base[i][half], factor);
 #pragma unroll
       for (int n = 0; n < MMA_K / 8; n++)
 #pragma unroll
         for (int e = half * 2; e < half * 2 + 2; e++) {
-          p[n][e] = exp2_approx(fmaf(w.scores[i][step * MMA_K / 8 + n][e], factor, -w.base[i][half]));
+          p[n][e] = exp2_approx(fmaf(w.scores[i][step * MMA_K / 8 + n][e], of_row, -w.base[i][half]));
           sum += p[n][e];
         }
       w.row_sum[i][half] += sum;
@@ -201,7 +212,7 @@ __device__ inline void exchange_rows(const float (&own)[HR_M_TILES][2], float (&
       other[i][half] = shared_rows_of(warp ^ 1)[i * 16 + half * 8 + row];
 }
 
-__device__ inline void rescale_rows_of_pair(warp_state &w, float factor)
+__device__ inline void rescale_rows_of_pair(warp_state &w, float factor, float above)
 {
   float own[HR_M_TILES][2], other[HR_M_TILES][2];
   find_row_max(w, own);
@@ -215,7 +226,7 @@ __device__ inline void rescale_rows_of_pair(warp_state &w, float factor)
   for (int i = 0; i < HR_M_TILES; i++)
 #pragma unroll
     for (int half = 0; half < 2; half++)
-      rescale_row(w, i, half, fmaxf(own[i][half], other[i][half]), factor);
+      rescale_row(w, i, half, fmaxf(own[i][half], other[i][half]), factor, above);
 }
 
 /* P of this warp's keys, in registers and in shared memory for the other warp. */
@@ -245,11 +256,11 @@ __device__ inline void load_partner_p(unsigned (&to)[HR_M_TILES][4], int step)
 
 /* P of the tile for both warps of the pair; V has arrived, too. Rows exceed their limits so seldom that P is computed first, and
  * again if one did. */
-__device__ inline void softmax_of_pair(warp_state &w, float factor, bool first)
+__device__ inline void softmax_of_pair(warp_state &w, float factor, float above, bool first)
 {
   float row_max[HR_M_TILES][2], before[HR_M_TILES][2];
   if (first)
-    rescale_rows_of_pair(w, factor);
+    rescale_rows_of_pair(w, factor, above);
   bool exceeded = find_row_max(w, row_max);
 #pragma unroll
   for (int i = 0; i < HR_M_TILES; i++)
@@ -261,7 +272,7 @@ __device__ inline void softmax_of_pair(warp_state &w, float factor, bool first)
 #pragma unroll
   for (int i = 0; i < HR_M_TILES; i++)
     w.row_sum[i][0] = before[i][0], w.row_sum[i][1] = before[i][1];
-  rescale_rows_of_pair(w, factor);
+  rescale_rows_of_pair(w, factor, above);
   exponentiate_and_share(w, factor);
   __syncthreads();
 }
@@ -282,7 +293,7 @@ __device__ inline void normalize_row(const attention_call &call, const head_view
     for (int e = half * 2; e < half * 2 + 2; e++)
       w.out[i][n][e] = nothing ? 0 : w.out[i][n][e] * inverse;
   if (view.lse && row < view.q_len && threadIdx.x % 4 == 0 && warp_in_group() == 0)
-    view.lse[row * call.lse_at.row] = (w.base[i][half] + log2f(sum)) * LN_2;
+    view.lse[row * call.lse_at.row] = (exponent_of_base(w.base[i][half], softmax_factor(call)) + log2f(sum)) * LN_2;
 }
 
 /* Stores a warp's part of O through its part of the tile that held Q. */

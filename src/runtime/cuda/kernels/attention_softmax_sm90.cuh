@@ -5,15 +5,13 @@
  * A row is rescaled only when a score exceeds its base by RESCALE_THRESHOLD powers of two, which is seldom after the first tiles. The
  * base cancels in the softmax, so that results stay as exact.
  *
- * fp8: P of the score that set the base is 2^P_EXPONENT, a number of the format, as it is most of the row sum where a few keys decide.
+ * fp8: P of the score that set the base is 2^7, a number of the format, as it is most of the row sum where a few keys decide.
  * P ends at 2^8.75 = 431, below 448, and is a normal number down to 2^-13 of that of the base. */
 
 #ifdef HR_DTYPE_fp8
 #define RESCALE_THRESHOLD 1.75f
-#define P_EXPONENT 7
 #else
 #define RESCALE_THRESHOLD 8
-#define P_EXPONENT 0
 #endif
 #define P_WORDS (HR_KV_TILE / 8 * (int)sizeof(element)) /* of a thread */
 
@@ -129,38 +127,52 @@ __device__ inline bool find_row_max(const consumer_state &c, float (&row_max)[2]
   return exceeded;
 }
 
+/* How far a base is above its row's maximum. bf16: so far that P of all keys adds up to 1 at most and O stays within fp32. */
+__device__ inline float above_row_max(const attention_call &call)
+{
+#if defined(HR_DTYPE_fp8)
+  return -7;
+#elif defined(HR_DTYPE_bf16)
+  return RESCALE_THRESHOLD - call.top;
+#else
+  return 0;
+#endif
+}
+
 /* Moves a row's base to its maximum if a score exceeds the limit. */
-__device__ inline void move_base(consumer_state &c, int half, float row_max, float factor)
+__device__ inline void move_base(consumer_state &c, int half, float row_max, float factor, float above)
 {
   row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 1));
   row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 2));
   bool first = c.limit[half] == minus_infinity(), exceeded = row_max > c.limit[half];
   float before = c.base[half];
-  c.base[half] = exceeded ? row_max * factor - P_EXPONENT : before;
-  c.limit[half] = exceeded ? row_max + RESCALE_THRESHOLD / factor : c.limit[half];
+  c.base[half] = exceeded ? base_of_row(row_max, factor, above) : before;
+  c.limit[half] = exceeded ? limit_of_row(row_max, c.base[half], factor, RESCALE_THRESHOLD) : c.limit[half];
   c.rescale[half] = first ? 0 : exp2_approx(before - c.base[half]);
   c.row_sum[half] *= c.rescale[half];
 }
 
 /* P, row sums, and the factor of earlier tiles' O if a base moves. */
-__device__ inline void online_softmax(consumer_state &c, float factor)
+__device__ inline void online_softmax(consumer_state &c, float factor, float above)
 {
   float row_max[2];
   c.rescales = __any_sync(0xFFFFFFFFu, find_row_max(c, row_max));
   if (c.rescales) {
-    move_base(c, 0, row_max[0], factor);
-    move_base(c, 1, row_max[1], factor);
+    move_base(c, 0, row_max[0], factor, above);
+    move_base(c, 1, row_max[1], factor, above);
   }
 #pragma unroll
-  for (int half = 0; half < 2; half++)
+  for (int half = 0; half < 2; half++) {
+    float of_row = factor_of_row(c.base[half], factor);
 #pragma unroll
     for (int n = 0; n < HR_KV_TILE / 8; n++)
 #pragma unroll
       for (int e = 0; e < 2; e++) {
-        float weight = exp2_approx(c.scores[n * 4 + half * 2 + e] * factor - c.base[half]);
+        float weight = exp2_approx(fmaf(c.scores[n * 4 + half * 2 + e], of_row, -c.base[half]));
         c.scores[n * 4 + half * 2 + e] = weight;
         c.row_sum[half] += weight;
       }
+  }
 }
 
 /* P as the A operand of P V. fp8: word i of four has columns 4 (t % 4) … + 3, of 16 from 16 (i / 2) on, of row half i % 2; these columns

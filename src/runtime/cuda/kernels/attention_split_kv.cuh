@@ -47,8 +47,9 @@ template <int TILE_PITCH> __device__ inline void load_score_tile(void *tile, con
     cp_async_16(to + i * TILE_PITCH * (int)sizeof(float), from, i < rows);
 }
 
-/* Split-KV combine: each warp makes one row of O. `factor` converts the row maximum of partial_stats to a power of two. */
-__device__ inline void combine_row(const attention_call &call, const score_block &block, float factor)
+/* Split-KV combine: each warp makes one row of O. `factor` converts the row maximum of partial_stats to a power of two, 2^top is
+ * the weight of a maximum. */
+__device__ inline void combine_row(const attention_call &call, const score_block &block, float factor, float top)
 {
   constexpr int COLUMNS = (HR_V + 31) / 32;
   int64 item = (int64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
@@ -83,5 +84,5 @@ __device__ inline void combine_row(const attention_call &call, const score_block
     if (c * 32 + lane < call.v_dim)
       view.o[row * call.o_at.row + c * 32 + lane] = from_float(out[c] * inverse);
   if (view.lse && lane == 0)
-    view.lse[row * call.lse_at.row] = (base * factor + log2f(sum)) * LN_2;
+    view.lse[row * call.lse_at.row] = base * (factor * LN_2) + (log2f(sum) - top) * LN_2;
 }

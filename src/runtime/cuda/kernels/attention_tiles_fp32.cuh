@@ -92,7 +92,8 @@ template <class OPERATION> __device__ inline float row_reduce(float value, OPERA
 }
 
 /* Online softmax: the scores of a tile become P in shared memory, and the row sum and O are rescaled to the new row maximum. The
- * difference is taken before it is scaled, so that the exponent is as exact as the scores. */
+ * difference is taken before it is scaled, so that the exponent is as exact as the scores, and 2^top is the weight of the
+ * maximum. */
 __device__ inline void online_softmax(const attention_call &call, state &s, float *p_tile)
 {
   float factor = softmax_factor(call);
@@ -107,7 +108,7 @@ __device__ inline void online_softmax(const attention_call &call, state &s, floa
     float rescale = exp2_approx((s.row_max[i] - base) * factor);
 #pragma unroll
     for (int j = 0; j < THREAD_KEYS; j++) {
-      float p = exp2_approx((s.scores[i][j] - base) * factor);
+      float p = exp2_approx(fmaf(s.scores[i][j] - base, factor, call.top));
       p_tile[(threadIdx.x / 16 + 16 * i) * PITCH(HR_KV_TILE) + threadIdx.x % 16 + 16 * j] = p;
       sum += p;
     }
@@ -165,7 +166,7 @@ __device__ inline void epilogue(const attention_call &call, const head_view &vie
         view.o[row * call.o_at.row + column] = nothing ? 0 : s.out[i][n] * inverse;
     }
     if (view.lse && x == 0)
-      view.lse[row * call.lse_at.row] = (s.row_max[i] * softmax_factor(call) + log2f(sum)) * LN_2;
+      view.lse[row * call.lse_at.row] = s.row_max[i] * (softmax_factor(call) * LN_2) + (log2f(sum) - call.top) * LN_2;
   }
 }
 
