@@ -83,16 +83,26 @@ static int open_beside(cli_output *output, const char *path)
   return open_stream(output, file, true);
 }
 
-/* Whether it is an SQLite file: a store is not replaced by a table. */
-static bool is_database(const char *path)
+/* Whether it is an SQLite file: a store is not replaced by a table. -1 with errno: it cannot be read. */
+static int is_database(const char *path)
 {
   char begin[16];
   int file = open(path, O_RDONLY | O_CLOEXEC); /* a stream needs memory, and without it a store would be replaced */
-  bool is = file >= 0 && read(file, begin, sizeof begin) == sizeof begin &&
-            memcmp(begin, "SQLite format 3", sizeof begin) == 0;
-  if (file >= 0)
-    close(file);
-  return is;
+  if (file < 0)
+    return -1;
+  ssize_t size = read(file, begin, sizeof begin);
+  int reason = errno;
+  close(file);
+  errno = reason;
+  return size < 0 ? -1 : size == sizeof begin && memcmp(begin, "SQLite format 3", sizeof begin) == 0;
+}
+
+static int open_regular(cli_output *output, const char *path)
+{
+  int database = is_database(path);
+  if (database < 0)
+    return cli_fail(EXIT_OUTPUT, "%s: cannot be read, so it may be a database: %s", output->name, strerror(errno));
+  return database ? cannot_write(output, "is a database and is not overwritten") : open_beside(output, path);
 }
 
 /* Writes on where the stream is, as a shell's redirection does. */
@@ -113,10 +123,10 @@ static int open_file(cli_output *output, const char *path)
   int descriptor = cli_named_descriptor(path);
   if (descriptor >= 0)
     return open_descriptor(output, descriptor);
-  if (stat(path, &about) == 0 && S_ISREG(about.st_mode) && is_database(path))
-    return cannot_write(output, "is a database and is not overwritten");
-  if (stat(path, &about) != 0 || S_ISREG(about.st_mode))
-    return open_beside(output, path);
+  if (stat(path, &about) != 0)
+    return errno == ENOENT ? open_beside(output, path) : cannot_write(output, strerror(errno));
+  if (S_ISREG(about.st_mode))
+    return open_regular(output, path);
   int file = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* a device or a pipe, which waits for a reader */
   if (file < 0 && errno == EINTR && cli_interrupted())
     return EXIT_INTERRUPTED;
@@ -134,15 +144,22 @@ static void release(cli_output *output)
   *output = (cli_output){.stream = NULL};
 }
 
+static bool is_input(const char *path, const struct stat *out)
+{
+  struct stat in;
+  int failed = strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &in) : stat(path, &in);
+  return !failed && S_ISREG(in.st_mode) && in.st_dev == out->st_dev && in.st_ino == out->st_ino;
+}
+
 static int check_input(const char *output, const char *path)
 {
-  struct stat in, out;
+  struct stat out;
   if (!output || !path || strcmp(output, "-") == 0 || cli_named_descriptor(output) >= 0)
     return CLI_GO_ON;
-  int failed = strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &in) : stat(path, &in);
-  if (failed || !S_ISREG(in.st_mode) || stat(output, &out) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino)
-    return CLI_GO_ON;
-  return cli_fail(EXIT_OUTPUT, "%s: is an input of the command and is not overwritten", output);
+  if (stat(output, &out) != 0)
+    return errno == ENOENT ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "%s: %s", output, strerror(errno));
+  return is_input(path, &out) ? cli_fail(EXIT_OUTPUT, "%s: is an input of the command and is not overwritten", output)
+                              : CLI_GO_ON;
 }
 
 int cli_check_input(const cli_run *run, const char *path)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINKS_MOST 40 /* as Linux follows */
@@ -84,6 +85,19 @@ int cli_named_descriptor(const char *path)
   return -1;
 }
 
+/* Whether the system leads to the same file; else errno. It refuses a link of another user in a folder such as /tmp
+ * (proc(5), protected_symlinks). Asked last, so that a link that was exchanged meanwhile is noticed. */
+static bool leads_to(const char *path, const char *target)
+{
+  struct stat named, found;
+  if (stat(path, &named) != 0)
+    return errno == ENOENT && stat(target, &found) != 0 && errno == ENOENT;
+  if (stat(target, &found) == 0 && found.st_dev == named.st_dev && found.st_ino == named.st_ino)
+    return true;
+  errno = EACCES;
+  return false;
+}
+
 char *cli_output_target(const char *path)
 {
   char at[PATH_MAX];
@@ -93,7 +107,7 @@ char *cli_output_target(const char *path)
     more = follow(at);
   if (more > 0)
     errno = ELOOP;
-  return more == 0 ? strdup(at) : NULL;
+  return more == 0 && leads_to(path, at) ? strdup(at) : NULL;
 }
 
 char *cli_temporary_beside(const char *target)

@@ -8,7 +8,7 @@
 int cli_named_descriptor(const char *path);
 
 /** The file to write: behind links, which are written through, also where that file does not exist yet. The caller
- *  frees it. NULL with errno: memory ran out, or more or longer links than the system follows. */
+ *  frees it. NULL with errno: memory ran out, or a link that the system does not follow. */
 char *cli_output_target(const char *path);
 
 /** A name for a temporary file in the folder of `target`, for mkstemp(). It does not depend on the target's name, which

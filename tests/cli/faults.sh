@@ -5,6 +5,7 @@
 # written everything. HEADROOM_TEST=whole fails every call, otherwise the first ones.
 set -u
 H=$(realpath "$1")
+source=$(realpath "$2")
 interposed=$(realpath "$3")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -55,6 +56,48 @@ for call in mkstemp fsync rename; do
     [ $at -gt 1 ] || not_so "$call is not called by --output"
   done
 done
+
+# ---- paths that the system does not follow, and files that it does not show ----
+EACCES=13
+# kept FACT COMMAND...: `victim` stays as it was, and one line says why nothing is written
+kept() {
+  fact=$1
+  shift
+  cp before.txt victim
+  with_fault "$call" 1 $EACCES again env FAULT_LINK=link "$@" > log 2>&1
+  code=$?
+  [ -e fired ] || not_so "$fact: $call was not reached"
+  [ $code -eq 5 ] || [ $code -eq 3 ] || not_so "$fact: exit code $code"
+  [ "$(wc -l < log)" -eq 1 ] && grep -q 'Permission denied' log || not_so "$fact: not one line that says why: $(cat log)"
+  cmp -s victim before.txt || not_so "$fact: another file is replaced"
+  [ "$(find . -name '.headroom*' | wc -l)" -eq 0 ] || not_so "$fact: a temporary file is left"
+}
+cp "$source/tests/cli/inputs/results.jsonl" before.txt
+awk 'BEGIN { print "kind,m,n,k,time_ns"; for (i = 1; i <= 40; i++) printf "gemm,%d,4096,4096,%d\n", 512 * i, 60000 * i }' > rows.csv
+call=follow
+for links in victim none; do
+  rm -f link none
+  ln -s $links link
+  kept "--output through a stranger's link to $links" "$H" describe gpt2 -o link
+  kept "--write through a stranger's link to $links" "$H" calibrate --from rows.csv -d h200 --write link
+  kept "a store behind a stranger's link to $links" "$H" results import --db link before.txt
+  if command -v gnuplot > gnuplot.txt; then
+    ln -sf $links link.svg
+    kept "--plot through a stranger's link to $links" env FAULT_LINK=link.svg "$H" describe gpt2 -d h200 --plot link.svg
+  fi
+  [ ! -e none ] || not_so "a file is made behind a stranger's link"
+done
+rm -f link link.svg
+ln -s victim link
+"$H" describe gpt2 -o link && cmp -s victim wanted && [ -L link ] || not_so "a link of one's own is written through"
+rm link
+call=stat
+kept "a file that cannot be looked at" "$H" describe gpt2 -o victim
+kept "an input that cannot be looked at" "$H" results import --db new.db victim -o victim
+"$H" results import --db out.db before.txt > log 2>&1 || not_so "an import: $(cat log)"
+cp out.db shown.db
+with_fault open 1 $EACCES again "$H" describe gpt2 -o out.db > log 2>&1
+[ $? -eq 5 ] && [ "$(wc -l < log)" -eq 1 ] && cmp -s out.db shown.db || not_so "a database that cannot be read is kept: $(cat log)"
 
 # ---- the store ----
 cat > rows.json << 'ROWS'

@@ -3,6 +3,8 @@
  *   FAULT_CALL=fsync FAULT_AT=3 FAULT_ERRNO=5
  * FAULT_AGAIN=1: every later call, too. FAULT_LOG=FILE: a file that is made when the call fails.
  * "shortwrite" writes half of what pwrite() is asked for, "partwrite" half of what write() is, "partread" reads a byte.
+ * FAULT_CALL=follow FAULT_LINK=NAME: where NAME is a link, every call that would follow it fails, as it does where the
+ * link is another user's in a folder such as /tmp (fs.protected_symlinks); lstat(), readlink() and rename() do not.
  * open(), read() and write() fail for files of the tests only: .db, .json, .safetensors, output, caches. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -129,8 +132,23 @@ int close(int file)
   return failed ? -1 : closed;
 }
 
+/* Whether this call of FAULT_CALL=follow is to fail. */
+static bool refuses(const char *path)
+{
+  const char *link = getenv("FAULT_LINK");
+  struct stat about;
+  return link && strcmp(path, link) == 0 && lstat(path, &about) == 0 && S_ISLNK(about.st_mode) && fails("follow");
+}
+
+int stat(const char *path, struct stat *about)
+{
+  return refuses(path) || fails("stat") ? -1 : REAL(stat)(path, about);
+}
+
 static int open_any(const char *path, int flags, mode_t mode)
 {
+  if (!(flags & O_NOFOLLOW) && refuses(path))
+    return -1;
   return is_own(path) && fails("open") ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
