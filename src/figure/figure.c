@@ -35,8 +35,11 @@ void hr_figure_free(hr_figure *figure)
     free(figure->series[i].points);
   free(figure->series);
   free(figure->rules);
+  free(figure->index.slots);
   free(figure->x.names);
+  free(figure->x.index.slots);
   free(figure->y.names);
+  free(figure->y.index.slots);
   free(figure);
 }
 
@@ -73,6 +76,20 @@ static bool grow(hr_figure *figure, void **items, size_t count, size_t *capacity
   return true;
 }
 
+/* One that no series has. */
+static size_t new_style(hr_figure *figure)
+{
+  size_t last = figure->series_count > 0 ? figure->series[figure->series_count - 1].style + 1 : 0;
+  if (last > figure->style_count)
+    figure->style_count = last;
+  return figure->style_count;
+}
+
+static hr_named series_of(const hr_figure *figure)
+{
+  return (hr_named){figure->series, sizeof *figure->series};
+}
+
 size_t hr_figure_add_series(hr_figure *figure, const char *name, hr_figure_mark mark, hr_figure_origin origin)
 {
   void *items = figure->series;
@@ -80,12 +97,10 @@ size_t hr_figure_add_series(hr_figure *figure, const char *name, hr_figure_mark 
   figure->series = items;
   if (!room)
     return HR_FIGURE_NONE;
-  size_t style = 0;
-  for (size_t i = 0; i < figure->series_count; i++)
-    style = figure->series[i].style + 1 > style ? figure->series[i].style + 1 : style;
   hr_figure_series *series = &figure->series[figure->series_count];
-  *series = (hr_figure_series){.mark = mark, .origin = origin, .style = style};
+  *series = (hr_figure_series){.mark = mark, .origin = origin, .style = new_style(figure)};
   hr_copy_text(series->name, sizeof series->name, name);
+  figure->out_of_memory = !hr_name_index_add(&figure->index, series_of(figure), figure->series_count);
   return figure->series_count++;
 }
 
@@ -93,11 +108,8 @@ size_t hr_figure_series_named(hr_figure *figure, const char *name, hr_figure_mar
 {
   char copy[HR_FIGURE_TEXT];
   hr_copy_text(copy, sizeof copy, name);
-  for (size_t i = 0; i < figure->series_count; i++) {
-    if (strcmp(figure->series[i].name, copy) == 0)
-      return i;
-  }
-  return hr_figure_add_series(figure, copy, mark, origin);
+  size_t found = hr_name_index_find(&figure->index, series_of(figure), copy);
+  return found < figure->series_count ? found : hr_figure_add_series(figure, copy, mark, origin);
 }
 
 void hr_figure_add_point(hr_figure *figure, size_t series, hr_figure_point point)
@@ -116,16 +128,16 @@ size_t hr_figure_name(hr_figure *figure, hr_figure_axis *axis, const char *name)
 {
   char copy[HR_FIGURE_TEXT];
   hr_copy_text(copy, sizeof copy, name);
-  for (size_t i = 0; i < axis->name_count; i++) {
-    if (strcmp(axis->names[i], copy) == 0)
-      return i;
-  }
-  void *moved = figure->out_of_memory ? NULL : realloc(axis->names, (axis->name_count + 1) * sizeof *axis->names);
-  figure->out_of_memory = !moved;
-  if (!moved)
+  size_t found = hr_name_index_find(&axis->index, (hr_named){axis->names, sizeof *axis->names}, copy);
+  if (found < axis->name_count)
+    return found;
+  void *items = axis->names;
+  bool room = grow(figure, &items, axis->name_count, &axis->name_capacity, sizeof *axis->names);
+  axis->names = items;
+  if (!room)
     return HR_FIGURE_NONE;
-  axis->names = moved;
   memcpy(axis->names[axis->name_count], copy, sizeof copy);
+  figure->out_of_memory = !hr_name_index_add(&axis->index, (hr_named){items, sizeof copy}, axis->name_count);
   return axis->name_count++;
 }
 

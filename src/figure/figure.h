@@ -6,6 +6,8 @@
 #ifndef HR_FIGURE_FIGURE_H
 #define HR_FIGURE_FIGURE_H
 
+#include "figure/name_index.h"
+
 #include <headroom/figure.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +28,8 @@ typedef struct hr_figure_axis {
   bool from_zero; /* a linear axis begins at 0 */
   double most;    /* where the axis ends; NAN: after the last point */
   char (*names)[HR_FIGURE_TEXT];
-  size_t name_count;
+  size_t name_count, name_capacity;
+  hr_name_index index; /* of names */
 } hr_figure_axis;
 
 typedef enum hr_figure_form {
@@ -63,7 +66,7 @@ typedef struct hr_figure_point {
 } hr_figure_point;
 
 typedef struct hr_figure_series {
-  char name[HR_FIGURE_TEXT];
+  char name[HR_FIGURE_TEXT]; /* first: hr_name_index */
   hr_figure_mark mark;
   hr_figure_origin origin;
   size_t style; /* series of one style have one colour and marker, as a line and its band */
@@ -86,6 +89,8 @@ struct hr_figure {
   hr_figure_axis x, y; /* of a heatmap, y.label names what the colours mean */
   hr_figure_series *series;
   size_t series_count, series_capacity;
+  size_t style_count;  /* styles of all series but the last, which may still take another's */
+  hr_name_index index; /* of series, by the names that they were added with */
   hr_figure_rule *rules;
   size_t rule_count;
   bool out_of_memory; /* an addition has failed; hr_figure_end() reports it */

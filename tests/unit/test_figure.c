@@ -48,6 +48,40 @@ static void series_and_names_are_found_again_by_their_text(void **state)
   hr_figure_free(figure);
 }
 
+/* Looking for one among many takes as long as among few: at least half of an index is free. */
+static void each_of_many_names_is_found_again_at_its_place(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure();
+  char name[32];
+  for (size_t turn = 0; turn < 2; turn++) {
+    for (size_t i = 0; i < 3000; i++) {
+      snprintf(name, sizeof name, "number %zu", i);
+      assert_int_equal(hr_figure_series_named(figure, name, HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED), i);
+      assert_int_equal(hr_figure_name(figure, &figure->y, name), i);
+    }
+  }
+  assert_int_equal(figure->index.count, 3000);
+  assert_true(figure->index.capacity >= 2 * figure->index.count);
+  assert_true(figure->y.index.capacity >= 2 * figure->y.index.count);
+  assert_int_equal(figure->series[2999].style, 2999);
+  hr_figure_free(figure);
+}
+
+/* A new style is none that a series has, also behind one that took another's. */
+static void styles_count_on_behind_a_shared_one(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure();
+  for (size_t i = 0; i < 3; i++)
+    hr_figure_add_series(figure, "line", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  figure->series[2].style = 0;
+  size_t next = hr_figure_add_series(figure, "", HR_FIGURE_MARK_BAND, HR_FIGURE_PREDICTED);
+  assert_int_equal(figure->series[next].style, 2);
+  assert_int_equal(hr_figure_series_named(figure, "line", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED), 0);
+  hr_figure_free(figure);
+}
+
 static void texts_lose_control_characters(void **state)
 {
   (void)state;
@@ -244,6 +278,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_series_is_sorted_by_x_and_keeps_points_without_a_value),
       cmocka_unit_test(series_and_names_are_found_again_by_their_text),
+      cmocka_unit_test(each_of_many_names_is_found_again_at_its_place),
+      cmocka_unit_test(styles_count_on_behind_a_shared_one),
       cmocka_unit_test(texts_lose_control_characters),
       cmocka_unit_test(every_text_is_in_single_quotes_in_a_script),
       cmocka_unit_test(rules_are_within_the_axis_and_named_in_the_legend),
