@@ -2,7 +2,8 @@
 /* Fitting a device's figures to rows whose true figures are known. No time is measured. */
 #include "test.h"
 
-#include "analysis/calibrate/parameters.h"
+#include "analysis/calibrate/fit.h"
+#include "analysis/validate/rows.h"
 #include "unit/measured.h"
 #include "unit/store.h"
 
@@ -240,6 +241,42 @@ static const hr_catalog_entry *entry_of(const char *name)
   return NULL;
 }
 
+/* A few hundred rows that a caller no longer wants, in each of the loops over them. */
+static void a_stop_is_noticed_among_the_rows(void **state)
+{
+  (void)state;
+  const hr_hardware start = measured_hardware("h200");
+  hr_validated_row *rows = NULL;
+  hr_validation *validation = NULL;
+  hr_error error;
+  int64_t found = -1;
+  int calls = 3; /* the next one stops */
+  hr_row_poll poll = {.progress = stop, .context = &calls};
+  size_t count = make_rows(&start, 1, 0, &rows);
+  assert_true(count > 200);
+  assert_int_equal(hr_validate_rows_polled(&start, rows, count, &poll, &validation, &error), HR_ERROR_INTERRUPTED);
+  assert_null(validation);
+  assert_true(poll.rows < 100);
+  unsigned *bits = calloc(count, sizeof *bits);
+  double *weights = calloc(count, sizeof *weights);
+  hr_parameter parameters[HR_FITTED_FIGURES_MAX];
+  assert_true(bits && weights && hr_parameters_list(&start, parameters) > 0);
+  for (size_t i = 0; i < count; i++)
+    bits[i] = HR_ROWS_ALL, weights[i] = 1;
+  hr_fit_problem problem = {.start = &start,
+                            .rows = rows,
+                            .bits = bits,
+                            .weights = weights,
+                            .count = count,
+                            .progress = stop,
+                            .context = &calls};
+  assert_int_equal(hr_fit_count_rows(&problem, &parameters[0], &found, &error), HR_ERROR_INTERRUPTED);
+  assert_int_equal(found, -1);
+  free(bits);
+  free(weights);
+  free(rows);
+}
+
 static void a_device_file_has_the_fit_and_what_it_started_from(void **state)
 {
   (void)state;
@@ -400,6 +437,7 @@ int main(void)
       cmocka_unit_test(noise_stays_in_the_error_and_not_in_the_figures),
       cmocka_unit_test(figures_without_rows_stay),
       cmocka_unit_test(too_few_rows_wrong_options_and_a_stop_are_errors),
+      cmocka_unit_test(a_stop_is_noticed_among_the_rows),
       cmocka_unit_test(a_device_file_has_the_fit_and_what_it_started_from),
       cmocka_unit_test(a_figure_that_a_list_lacks_is_written_into_all_its_rows),
       cmocka_unit_test(a_device_without_a_file_gets_one),

@@ -133,6 +133,11 @@ static hr_fit_problem problem_of(calibration *c, const double *weights, int64_t 
                           .done_share = share};
 }
 
+static hr_row_poll poll_of(const hr_calibrate_options *options, double done)
+{
+  return (hr_row_poll){.progress = options->progress, .context = options->context, .done = done};
+}
+
 static hr_status choose_figures(calibration *c, hr_error *error)
 {
   hr_parameter all[HR_FITTED_FIGURES_MAX];
@@ -175,7 +180,9 @@ static hr_status hold_out(calibration *c, int64_t part, hr_error *error)
     c->part_weights[i] = c->parts[i] == part ? 0 : c->weights[i];
   const hr_fit_problem problem = problem_of(c, c->part_weights, part + 1);
   HR_TRY(hr_fit(&problem, &fitted, error));
+  hr_row_poll poll = poll_of(c->options, problem.done_before + problem.done_share);
   for (size_t i = 0; i < c->rows->row_count; i++) {
+    HR_TRY(hr_row_poll_next(&poll, error));
     if (c->parts[i] == part)
       HR_TRY(hr_validated_row_predict(&fitted, &rows[i], error));
   }
@@ -199,13 +206,14 @@ static hr_status begin_held_out(calibration *c, hr_error *error)
 static hr_status run(calibration *c, hr_error *error)
 {
   hr_validation *fitted = NULL;
+  hr_row_poll poll = poll_of(c->options, 1);
   describe_rows(c);
   HR_TRY(choose_figures(c, error));
   HR_TRY(fit_all(c, error));
   HR_TRY(begin_held_out(c, error));
   for (int64_t part = 0; part < c->result->folds; part++)
     HR_TRY(hold_out(c, part, error));
-  HR_TRY(hr_validate_rows(&c->result->hardware, c->rows->rows, c->rows->row_count, &fitted, error));
+  HR_TRY(hr_validate_rows_polled(&c->result->hardware, c->rows->rows, c->rows->row_count, &poll, &fitted, error));
   hr_status status = hr_validation_sum_up(c->result->held_out, error);
   if (status == HR_OK)
     status = hr_calibrate_sum_up(c->rows, fitted, c->result, error);
@@ -242,10 +250,11 @@ hr_status hr_calibrate(const hr_hardware *start, const hr_validated_row *rows, s
   if (options->folds != 0 && (options->folds < 2 || options->folds > FOLDS_MOST))
     return hr_fail(error, HR_ERROR_INVALID, "folds: expected 2 to %d, found %" PRId64, FOLDS_MOST, options->folds);
   hr_validation *before = NULL;
+  hr_row_poll poll = poll_of(options, 0);
   hr_calibrate_result *found = calloc(1, sizeof *found);
   hr_status status = found ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
   if (status == HR_OK)
-    status = hr_validate_rows(start, rows, count, &before, error);
+    status = hr_validate_rows_polled(start, rows, count, &poll, &before, error);
   if (status == HR_OK && before->row_count < HR_CALIBRATE_ROWS_LEAST)
     status = hr_fail(error, HR_ERROR_INVALID, "%zu rows of %s to fit to, at least %d are needed", before->row_count,
                      start->name, HR_CALIBRATE_ROWS_LEAST);

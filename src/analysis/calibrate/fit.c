@@ -33,11 +33,13 @@ typedef struct fit_work {
   double *losses, *tried; /* of each row, at the best point and at the one that is tried */
   double *steps;
   double weight;
+  hr_row_poll poll;
 } fit_work;
 
 static hr_status predict(fit_work *w, size_t i, double *time_ns, hr_error *error)
 {
   hr_error why = {.status = HR_OK};
+  HR_TRY(hr_row_poll_next(&w->poll, error));
   hr_status status = hr_validated_row_predict(&w->conditions, &w->rows[i], &why);
   if (status != HR_OK)
     return hr_fail(error, status, "%s", why.message);
@@ -116,13 +118,11 @@ static double largest_step(const fit_work *w)
   return largest;
 }
 
-static hr_status report(const fit_work *w, double largest, hr_error *error)
+static hr_status report(fit_work *w, double largest, hr_error *error)
 {
-  const hr_fit_problem *p = w->problem;
   double done = fmin(fmax(log(STEP_FIRST / largest) / log(STEP_FIRST / STEP_LAST), 0), 1);
-  if (p->progress && p->progress(p->context, p->done_before + p->done_share * done, "fitting") != 0)
-    return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
-  return HR_OK;
+  w->poll.done = w->problem->done_before + w->problem->done_share * done;
+  return hr_row_poll_now(&w->poll, error);
 }
 
 static hr_status search(fit_work *w, hr_error *error)
@@ -147,6 +147,7 @@ static hr_status begin(fit_work *w, const hr_fit_problem *problem, hr_error *err
   *w = (fit_work){.problem = problem,
                   .now = *problem->start,
                   .conditions = *problem->start,
+                  .poll = {problem->progress, problem->context, problem->done_before, 0},
                   .rows = malloc(n * sizeof *w->rows),
                   .losses = calloc(n, sizeof *w->losses),
                   .tried = calloc(n, sizeof *w->tried),

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define ROWS_OF_POLL 64 /* some 0.3 ms */
+
 bool hr_validated_row_is_attention(const hr_validated_row *row)
 {
   return row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE || row->kind == HR_INTERVAL_LATENT ||
@@ -99,14 +101,27 @@ hr_status hr_validation_add(hr_validation *validation, size_t *capacity, const h
   return HR_OK;
 }
 
+hr_status hr_row_poll_now(const hr_row_poll *poll, hr_error *error)
+{
+  if (poll->progress && poll->progress(poll->context, poll->done, "fitting") != 0)
+    return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+  return HR_OK;
+}
+
+hr_status hr_row_poll_next(hr_row_poll *poll, hr_error *error)
+{
+  return ++poll->rows % ROWS_OF_POLL == 0 ? hr_row_poll_now(poll, error) : HR_OK;
+}
+
 static hr_status predict_rows(const hr_hardware *hardware, const hr_validated_row *rows, size_t count,
-                              hr_validation *validation, hr_error *error)
+                              hr_row_poll *poll, hr_validation *validation, hr_error *error)
 {
   size_t capacity = 0;
   hr_hardware conditions = *hardware;
   for (size_t i = 0; i < count; i++) {
     hr_validated_row row = rows[i];
     hr_error why = {.status = HR_OK};
+    HR_TRY(hr_row_poll_next(poll, error));
     if (!(row.measured_ns > 0) || !isfinite(row.measured_ns))
       return hr_fail(error, HR_ERROR_INVALID, "row %" PRId64 ": measured_ns: expected a number above 0", row.line);
     hr_status status = hr_validated_row_predict(&conditions, &row, &why);
@@ -123,20 +138,27 @@ static hr_status predict_rows(const hr_hardware *hardware, const hr_validated_ro
   return hr_validation_sum_up(validation, error);
 }
 
-hr_status hr_validate_rows(const hr_hardware *hardware, const hr_validated_row *rows, size_t count,
-                           hr_validation **validation, hr_error *error)
+hr_status hr_validate_rows_polled(const hr_hardware *hardware, const hr_validated_row *rows, size_t count,
+                                  hr_row_poll *poll, hr_validation **validation, hr_error *error)
 {
-  HR_NEED(error, hardware, rows, validation);
   HR_TRY(hr_hardware_check(hardware, error));
   hr_validation *v = calloc(1, sizeof *v);
   if (!v)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
-  hr_status status = predict_rows(hardware, rows, count, v, error);
+  hr_status status = predict_rows(hardware, rows, count, poll, v, error);
   if (status == HR_OK)
     *validation = v;
   else
     hr_validation_free(v);
   return status;
+}
+
+hr_status hr_validate_rows(const hr_hardware *hardware, const hr_validated_row *rows, size_t count,
+                           hr_validation **validation, hr_error *error)
+{
+  HR_NEED(error, hardware, rows, validation);
+  hr_row_poll nobody = {.progress = NULL};
+  return hr_validate_rows_polled(hardware, rows, count, &nobody, validation, error);
 }
 
 void hr_validation_free(hr_validation *validation)
