@@ -7,6 +7,7 @@
 #include "report/page.h"
 #include "report/page_devices.h"
 #include "report/sweep_figures.h"
+#include "runtime/store/cancelled.h"
 
 #include <headroom/plot.h>
 #include <headroom/version.h>
@@ -181,6 +182,8 @@ static hr_status print_sweeps(const page_content *c, hr_error *error)
 {
   for (size_t from = 0, end; from < c->rows.count; from = end) {
     end = sweep_end(&c->rows, from);
+    if (hr_store_is_cancelled(c->store))
+      return hr_fail(error, HR_ERROR_INTERRUPTED, "the page: stopped by the caller");
     bool is_sweep = c->rows.rows[from].sweep[0] && c->rows.rows[from].axes[0];
     HR_TRY(is_sweep ? print_sweep(c, from, end, error) : print_single(c, from, end, error));
   }

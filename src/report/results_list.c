@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "report/document.h"
-#include "report/json.h"
+#include "report/json_stream.h"
 #include "runtime/store/format.h"
 
 #include <inttypes.h>
@@ -114,36 +114,45 @@ static hr_status write_table(const hr_document *document, hr_store *store, const
   return status;
 }
 
+/* Rows that are written as they are read. */
 typedef struct json_rows {
-  json_t *list;
-  bool failed; /* memory ran out */
+  FILE *out;
+  const hr_store *store;
+  int64_t count;
+  hr_status status;
+  hr_error *error;
 } json_rows;
+
+static hr_status begin_json(const json_rows *rows)
+{
+  bool failed;
+  hr_json document = hr_json_document("results/1", &failed);
+  hr_json_put_text(document, "store", hr_store_path(rows->store));
+  return hr_json_stream_begin(rows->out, document, "results", rows->error);
+}
 
 static int add_json(void *context, const hr_result *result)
 {
   json_rows *rows = context;
-  rows->failed = json_array_append_new(rows->list, hr_result_json(result)) != 0;
-  return rows->failed;
+  if (rows->count == 0)
+    rows->status = begin_json(rows);
+  if (rows->status == HR_OK)
+    rows->status = hr_json_stream_item(rows->out, rows->count++ == 0, hr_result_json(result), rows->error);
+  return rows->status != HR_OK || ferror(rows->out);
 }
 
 static hr_status write_json(FILE *out, hr_store *store, const hr_result_filter *filter, hr_error *error)
 {
-  bool failed;
-  hr_json document = hr_json_document("results/1", &failed);
-  hr_json_put_text(document, "store", hr_store_path(store));
-  json_rows rows = {.list = json_array()};
-  hr_status status = hr_store_query(store, filter, add_json, &rows, error);
-  if (status != HR_OK && !rows.failed) {
-    json_decref(rows.list);
-    json_decref(document.object);
-    return status;
-  }
-  if (rows.failed) {
-    json_decref(rows.list);
-    rows.list = NULL; /* hr_json_write() reports it */
-  }
-  hr_json_put(document, "results", rows.list);
-  return hr_json_write(out, document, error);
+  json_rows rows = {.out = out, .store = store, .status = HR_OK, .error = error};
+  hr_error reading = {.status = HR_OK};
+  hr_status status = hr_store_query(store, filter, add_json, &rows, &reading);
+  if (rows.status != HR_OK || ferror(out))
+    return rows.status; /* hr_document_end() reports the stream */
+  if (status != HR_OK)
+    return hr_fail(error, status, "%s", reading.message);
+  HR_TRY(rows.count == 0 ? begin_json(&rows) : HR_OK);
+  hr_json_stream_end(out, rows.count == 0);
+  return HR_OK;
 }
 
 hr_status hr_report_results(FILE *out, const hr_report_options *options, hr_store *store,

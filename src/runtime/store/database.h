@@ -7,6 +7,7 @@
 #ifndef HR_RUNTIME_STORE_DATABASE_H
 #define HR_RUNTIME_STORE_DATABASE_H
 
+#include "runtime/store/cancelled.h"
 #include "runtime/store/fields.h"
 
 #include <sqlite3.h>
@@ -28,9 +29,6 @@ struct hr_store {
 
 /** Turns SQLite's last error `code` into a status and a message that begins with the path. */
 hr_status hr_store_fail(const hr_store *store, int code, bool writing, hr_error *error);
-
-/** Whether the caller wants to stop. */
-bool hr_store_is_cancelled(const hr_store *store);
 
 /** Executes statements without results. */
 hr_status hr_store_execute(hr_store *store, const char *sql, bool writing, hr_error *error);
