@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds an element of an array by its name in constant time. The array holds the names: each element begins with one. */
+/* Finds an element of an array by its name in constant time. Each element begins with its name. */
 #ifndef HR_FIGURE_NAME_INDEX_H
 #define HR_FIGURE_NAME_INDEX_H
 
