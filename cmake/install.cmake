@@ -25,7 +25,7 @@ install(FILES ${generated}/headroom.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/ba
 install(FILES ${generated}/headroom.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _headroom)
 install(FILES ${generated}/headroom.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY licenses DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
 

@@ -55,6 +55,13 @@ if [ -x "$build/headroom" ]; then
   done
 fi
 docs=$prefix/share/doc/headroom
+for file in LICENSE NOTICE; do
+  cmp -s "$here/../../$file" "$docs/$file" || fail "$file is not installed"
+done
+if [ -x "$build/headroom" ]; then # builds in two folders are equal
+  path=$(objdump -p "$build/headroom" | awk '$1 == "RUNPATH" || $1 == "RPATH" { print $2 }')
+  [[ -z $path || $path == '$ORIGIN'* ]] || fail "the command looks for libraries in $path"
+fi
 for page in "$here"/../../docs/*.md; do
   [ -s "$docs/$(basename "$page")" ] || fail "$(basename "$page") is not installed"
 done
