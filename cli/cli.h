@@ -133,9 +133,6 @@ int cli_fail(int code, const char *format, ...) HR_PRINTF(2, 3);
 /** Prints the message of a failed call of the library. Returns the exit code. */
 int cli_fail_status(hr_status status, const hr_error *error);
 
-/** Flushes a standard stream. Returns EXIT_FINE, or EXIT_OUTPUT after printing why. */
-int cli_flush(FILE *out);
-
 /* ---- options.c ---- */
 
 /** Returned by functions that may end the command with an exit code: the command continues. */
@@ -150,8 +147,8 @@ int cli_run_command(const cli_command *command, cli_command_fn function, int arg
 /** Prints the options and examples of a command to standard output. Returns the exit code. */
 int cli_print_help(const cli_command *command);
 
-/** Prints the table of synonyms.inc to standard output. */
-void cli_print_synonyms(void);
+/** Prints the table of synonyms.inc. */
+void cli_print_synonyms(FILE *out);
 
 /* ---- option_table.c ---- */
 
@@ -229,6 +226,12 @@ int cli_check_input(const cli_run *run, const char *path);
 /** Opens --output or standard output and fills `options` from the command line. CLI_GO_ON or an exit code. */
 int cli_output_open(const cli_run *run, cli_output *output);
 
+/** Opens standard output for text that is no report: help, names, versions. CLI_GO_ON or an exit code. */
+int cli_text_open(cli_output *output);
+
+/** Ends it. Returns an exit code. */
+int cli_text_close(cli_output *output);
+
 /** Columns of the terminal at a file descriptor; elsewhere $COLUMNS, or `otherwise`. */
 int cli_width(int file, int otherwise);
 
@@ -265,8 +268,8 @@ void cli_catch_signals(void);
 void cli_unfinished(const char *path);
 bool cli_interrupted(void);
 
-/** While the command waits for input, or for the reader of text that cli_output does not write, or computes long, and
- *  nothing would be left unfinished, a signal ends the process with EXIT_INTERRUPTED. */
+/** While the command waits for input or computes long, and nothing would be left unfinished, a signal ends the process
+ *  with EXIT_INTERRUPTED. */
 void cli_blocking(bool begins);
 
 /** While a measurement runs and nothing would be lost that the command has not stored, a signal gives the run in

@@ -6,12 +6,15 @@
 
 static int list_models(void)
 {
-  cli_blocking(true);
   size_t count;
+  cli_output output;
+  int code = cli_text_open(&output);
+  if (code != CLI_GO_ON)
+    return code;
   const hr_catalog_entry *models = hr_catalog_models(&count);
   for (size_t i = 0; i < count; i++)
-    printf("%s\n", models[i].name);
-  return cli_flush(stdout);
+    fprintf(output.stream, "%s\n", models[i].name);
+  return cli_text_close(&output);
 }
 
 /* The roofline of the device with the step's operators. */

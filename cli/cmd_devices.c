@@ -23,14 +23,17 @@ typedef struct device_list {
 
 static int list_names(void)
 {
-  cli_blocking(true);
   size_t count;
+  cli_output output;
+  int code = cli_text_open(&output);
+  if (code != CLI_GO_ON)
+    return code;
   const hr_catalog_entry *known = hr_catalog_hardware(&count);
   for (size_t i = 0; i < OWN_COUNT; i++)
-    printf("%s\n", own_devices[i]);
+    fprintf(output.stream, "%s\n", own_devices[i]);
   for (size_t i = 0; i < count; i++)
-    printf("%s\n", known[i].name);
-  return cli_flush(stdout);
+    fprintf(output.stream, "%s\n", known[i].name);
+  return cli_text_close(&output);
 }
 
 static hr_status probe(const cli_run *run, const char *name, hr_hardware *hardware, hr_error *error)

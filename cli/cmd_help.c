@@ -4,11 +4,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int help_models(void)
+/* CLI_GO_ON, or an exit code after printing why. */
+typedef int (*print_fn)(FILE *out);
+
+static int help_models(FILE *out)
 {
   size_t count;
   const hr_catalog_entry *models = hr_catalog_models(&count);
-  printf("%-34s %-12s %18s\n", "model", "family", "parameters");
+  fprintf(out, "%-34s %-12s %18s\n", "model", "family", "parameters");
   for (size_t i = 0; i < count; i++) {
     hr_model model;
     hr_parameters parameters;
@@ -18,30 +21,31 @@ static int help_models(void)
       status = hr_model_parameters(&model, &parameters, &error);
     if (status != HR_OK)
       return cli_fail_status(status, &error);
-    printf("%-34s %-12s %18" PRId64 "\n", models[i].name, model.family, parameters.total);
+    fprintf(out, "%-34s %-12s %18" PRId64 "\n", models[i].name, model.family, parameters.total);
   }
-  return cli_flush(stdout);
+  return CLI_GO_ON;
 }
 
-static int help_rules(void)
+static int help_rules(FILE *out)
 {
   size_t count;
   const hr_rule *rules = hr_rules(&count);
-  puts(
-      "Each rule has the costliest class of what it suggests; each finding states its own, by which --only selects.\n");
+  fputs("Each rule has the costliest class of what it suggests; each finding states its own, by which --only "
+        "selects.\n\n",
+        out);
   for (size_t i = 0; i < count; i++)
-    printf("%s%s (%s)\n    %s\n    source: %s\n", i > 0 ? "\n" : "", rules[i].name,
-           hr_change_class_name(rules[i].change_class), rules[i].summary, rules[i].source);
-  return cli_flush(stdout);
+    fprintf(out, "%s%s (%s)\n    %s\n    source: %s\n", i > 0 ? "\n" : "", rules[i].name,
+            hr_change_class_name(rules[i].change_class), rules[i].summary, rules[i].source);
+  return CLI_GO_ON;
 }
 
-static int help_names(void)
+static int help_names(FILE *out)
 {
-  cli_print_synonyms();
-  return cli_flush(stdout);
+  cli_print_synonyms(out);
+  return CLI_GO_ON;
 }
 
-static int help_terms(void)
+static int help_terms(FILE *out)
 {
   static const struct {
     const char *term, *meaning, *page;
@@ -51,13 +55,13 @@ static int help_terms(void)
 #undef CLI_TERM
   };
   for (size_t i = 0; i < sizeof terms / sizeof *terms; i++)
-    printf("%s\n    %s (docs/%s)\n", terms[i].term, terms[i].meaning, terms[i].page);
-  return cli_flush(stdout);
+    fprintf(out, "%s\n    %s (docs/%s)\n", terms[i].term, terms[i].meaning, terms[i].page);
+  return CLI_GO_ON;
 }
 
 static const struct {
   const char *name;
-  int (*print)(void);
+  print_fn print;
 } topics[] = {{"models", help_models}, {"rules", help_rules}, {"names", help_names}, {"terms", help_terms}};
 
 #define TOPIC_COUNT (sizeof topics / sizeof *topics)
@@ -77,21 +81,39 @@ static int unknown_topic(const char *topic)
   return cli_fail(EXIT_USAGE, "help: there is no topic \"%s\"%s", topic, near[0] ? near : "; see headroom help");
 }
 
-int cli_help(const cli_run *run)
+static int help_summary(FILE *out)
 {
-  cli_blocking(true);
-  if (run->argument_count == 0) {
-    cli_print_summary(stdout);
-    return cli_flush(stdout);
-  }
-  if (run->argument_count > 1)
-    return cli_fail(EXIT_USAGE, "help: expected one topic, found \"%s\" after \"%s\"", run->arguments[1],
-                    run->arguments[0]);
-  const char *topic = run->arguments[0];
+  cli_print_summary(out);
+  return CLI_GO_ON;
+}
+
+static print_fn find_topic(const char *topic)
+{
   for (size_t i = 0; i < TOPIC_COUNT; i++) {
     if (strcmp(topics[i].name, topic) == 0)
-      return topics[i].print();
+      return topics[i].print;
   }
-  const cli_command *command = cli_find_command(topic);
-  return command ? cli_print_help(command) : unknown_topic(topic);
+  return NULL;
+}
+
+int cli_help(const cli_run *run)
+{
+  cli_output output;
+  const char *topic = run->argument_count > 0 ? run->arguments[0] : NULL;
+  if (run->argument_count > 1)
+    return cli_fail(EXIT_USAGE, "help: expected one topic, found \"%s\" after \"%s\"", run->arguments[1], topic);
+  const cli_command *command = topic ? cli_find_command(topic) : NULL;
+  if (command)
+    return cli_print_help(command);
+  print_fn print = topic ? find_topic(topic) : help_summary;
+  if (!print)
+    return unknown_topic(topic);
+  int code = cli_text_open(&output);
+  if (code != CLI_GO_ON)
+    return code;
+  code = print(output.stream);
+  if (code == CLI_GO_ON)
+    return cli_text_close(&output);
+  cli_output_discard(&output);
+  return code;
 }

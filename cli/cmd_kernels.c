@@ -3,12 +3,15 @@
 
 static int list_names(void)
 {
-  cli_blocking(true);
   size_t count;
+  cli_output output;
+  int code = cli_text_open(&output);
+  if (code != CLI_GO_ON)
+    return code;
   const hr_kernel_info *kernels = hr_kernels(&count);
   for (size_t i = 0; i < count; i++)
-    printf("%s\n", kernels[i].name);
-  return cli_flush(stdout);
+    fprintf(output.stream, "%s\n", kernels[i].name);
+  return cli_text_close(&output);
 }
 
 int cli_kernels(const cli_run *run)

@@ -257,7 +257,7 @@ static const char *plural(int64_t count)
   return count == 1 ? "" : "s";
 }
 
-static int delete_rows(const cli_run *run, hr_store *store, const hr_result_filter *filter)
+static int count_to_delete(const cli_run *run, hr_store *store, const hr_result_filter *filter)
 {
   hr_error error = {.status = HR_OK};
   int64_t count = 0;
@@ -265,13 +265,28 @@ static int delete_rows(const cli_run *run, hr_store *store, const hr_result_filt
   if (status == HR_OK && !filter->id && !run->options.yes)
     return cli_fail(EXIT_USAGE, "results delete: this would delete %" PRId64 " row%s%s; add --yes, or give an id",
                     count, plural(count), has_filter(filter) ? "" : ", all of the store");
-  if (status == HR_OK)
-    status = hr_store_delete(store, filter, &count, &error);
-  if (status != HR_OK)
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+/* The output is opened first: nothing that can fail but the write itself follows the deletion. */
+static int delete_rows(const cli_run *run, hr_store *store, const hr_result_filter *filter)
+{
+  cli_output output;
+  hr_error error = {.status = HR_OK};
+  int64_t count = 0;
+  int code = count_to_delete(run, store, filter);
+  if (code == CLI_GO_ON)
+    code = cli_text_open(&output);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_status status = hr_store_delete(store, filter, &count, &error);
+  if (status != HR_OK) {
+    cli_output_discard(&output);
     return cli_fail_status(status, &error);
+  }
   if (!run->options.quiet)
-    printf("%" PRId64 " row%s deleted\n", count, plural(count));
-  return cli_flush(stdout);
+    fprintf(output.stream, "%" PRId64 " row%s deleted\n", count, plural(count));
+  return cli_text_close(&output);
 }
 
 static int delete (const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)

@@ -28,17 +28,18 @@ static hr_sweep_choice make_choice(const cli_run *run, const cli_ranks *ranks)
 
 static int list_names(void)
 {
-  cli_blocking(true);
   hr_sweep **sweeps;
   size_t count;
   hr_error error = {.status = HR_OK};
   hr_status status = hr_sweep_catalog(false, &sweeps, &count, &error);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
-  for (size_t i = 0; i < count; i++)
-    printf("%s\n", hr_sweep_describe(sweeps[i]).name);
+  cli_output output;
+  int code = cli_text_open(&output);
+  for (size_t i = 0; i < count && code == CLI_GO_ON; i++)
+    fprintf(output.stream, "%s\n", hr_sweep_describe(sweeps[i]).name);
   hr_sweep_catalog_free(sweeps, count);
-  return cli_flush(stdout);
+  return code == CLI_GO_ON ? cli_text_close(&output) : code;
 }
 
 static int list(const cli_run *run)

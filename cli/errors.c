@@ -1,29 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages on standard error and the exit codes that go with them. */
+#include "clean.h"
 #include "cli.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
-/* Replaces control characters: a message is one line and cannot control the terminal. */
-static void clean(char *text)
+/* All of it: an interruption does not end a message. */
+static void write_all(const char *text, size_t size)
 {
-  for (unsigned char *c = (unsigned char *)text; *c; c++) {
-    if (*c < ' ' || *c == 0x7F || (*c == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0))
-      *c = '?';
+  while (size > 0) {
+    ssize_t written = write(STDERR_FILENO, text, size);
+    if (written < 0 && errno != EINTR)
+      return;
+    text += written > 0 ? written : 0;
+    size -= written > 0 ? (size_t)written : 0;
   }
 }
 
 int cli_fail(int code, const char *format, ...)
 {
-  char message[1024];
+  static const char begin[] = "headroom: ";
+  char message[1024], line[sizeof begin + sizeof message + CLI_CLEAN_MORE];
+  cli_cleaner cleaner = {.one_line = true}; /* a message is one line and cannot control the terminal */
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  clean(message);
-  fprintf(stderr, "headroom: %s\n", message);
+  size_t used = sizeof begin - 1;
+  memcpy(line, begin, used);
+  used += cli_clean(&cleaner, message, strlen(message), line + used);
+  line[used++] = '\n';
+  write_all(line, used);
   return code;
 }
 
@@ -50,15 +60,4 @@ int cli_fail_status(hr_status status, const hr_error *error)
   if (status == HR_ERROR_INTERRUPTED)
     return code;
   return cli_fail(code, "%s", error->message[0] ? error->message : hr_status_sentence(status));
-}
-
-int cli_flush(FILE *out)
-{
-  cli_blocking(true);
-  bool written = fflush(out) == 0 && !ferror(out);
-  int reason = errno;
-  cli_blocking(false);
-  if (written)
-    return EXIT_FINE;
-  return reason == EPIPE ? EXIT_OUTPUT : cli_fail(EXIT_OUTPUT, "standard output: %s", strerror(reason));
 }

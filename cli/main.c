@@ -24,13 +24,28 @@ static void hold_closed_streams(void)
   }
 }
 
-static int print_licenses(void)
+static void print_licenses(FILE *out)
 {
   size_t count;
   const hr_catalog_entry *licenses = hr_catalog_licenses(&count);
   for (size_t i = 0; i < count; i++)
-    printf("%s== %s ==\n\n%s", i > 0 ? "\n" : "", licenses[i].name, licenses[i].text);
-  return cli_flush(stdout);
+    fprintf(out, "%s== %s ==\n\n%s", i > 0 ? "\n" : "", licenses[i].name, licenses[i].text);
+}
+
+static void print_version(FILE *out)
+{
+  fprintf(out, hr_version_commit()[0] ? "headroom %s, commit %s\n" : "headroom %s\n", hr_version(),
+          hr_version_commit());
+}
+
+static int print(void (*write)(FILE *out))
+{
+  cli_output output;
+  int code = cli_text_open(&output);
+  if (code != CLI_GO_ON)
+    return code;
+  write(output.stream);
+  return cli_text_close(&output);
 }
 
 int main(int argc, char **argv)
@@ -41,16 +56,12 @@ int main(int argc, char **argv)
     return EXIT_USAGE;
   }
   const char *name = argv[1];
-  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-    cli_print_summary(stdout);
-    return cli_flush(stdout);
-  }
-  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-    printf(hr_version_commit()[0] ? "headroom %s, commit %s\n" : "headroom %s\n", hr_version(), hr_version_commit());
-    return cli_flush(stdout);
-  }
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+    return print(cli_print_summary);
+  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+    return print(print_version);
   if (strcmp(name, "--licenses") == 0)
-    return print_licenses();
+    return print(print_licenses);
   const cli_command *command = cli_find_command(name);
   if (!command)
     return cli_unknown_command(name);

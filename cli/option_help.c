@@ -63,37 +63,38 @@ static void select_parts(const char *help, const char *command, char *text, size
 }
 
 /* Prints words from column HELP_COLUMN on, when `column` characters of the line are printed. */
-static void print_wrapped(const char *text, int column, int width)
+static void print_wrapped(FILE *out, const char *text, int column, int width)
 {
   while (*text) {
     int length = (int)strcspn(text, " ");
     bool first = column <= HELP_COLUMN;
     if (column < HELP_COLUMN)
-      column += printf("%*s", HELP_COLUMN - column, "");
+      column += fprintf(out, "%*s", HELP_COLUMN - column, "");
     if (!first && column + 1 + length > width) {
-      printf("\n%*s", HELP_COLUMN, "");
+      fprintf(out, "\n%*s", HELP_COLUMN, "");
       column = HELP_COLUMN;
       first = true;
     }
-    column += printf("%s%.*s", first ? "" : " ", length, text);
+    column += fprintf(out, "%s%.*s", first ? "" : " ", length, text);
     text += length;
     text += strspn(text, " ");
   }
-  printf("\n");
+  fprintf(out, "\n");
 }
 
-static void print_option(const cli_option_row *row, const char *command, int width)
+static void print_option(FILE *out, const cli_option_row *row, const char *command, int width)
 {
   char help[240], letter[8] = "    ";
   select_parts(row->help, command, help, sizeof help);
   if (row->letter)
     snprintf(letter, sizeof letter, "-%c, ", row->letter);
-  int column = printf("  %s--%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+  int column =
+      fprintf(out, "  %s--%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
   if (column > HELP_COLUMN - 2) {
-    printf("\n");
+    fprintf(out, "\n");
     column = 0;
   }
-  print_wrapped(help, column, width);
+  print_wrapped(out, help, column, width);
 }
 
 static const struct {
@@ -104,20 +105,20 @@ static const struct {
 #undef CLI_EXAMPLE
 };
 
-static void print_examples(const cli_command *command)
+static void print_examples(FILE *out, const cli_command *command)
 {
-  printf("\nExamples:\n");
+  fprintf(out, "\nExamples:\n");
   for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
     if (strcmp(examples[i].command, command->name) == 0)
-      printf("  # %s\n  %s\n", examples[i].text, examples[i].line);
+      fprintf(out, "  # %s\n  %s\n", examples[i].text, examples[i].line);
   }
 }
 
-static void print_synonym_hint(const cli_command *command)
+static void print_synonym_hint(FILE *out, const cli_command *command)
 {
   for (int i = 0; i < CLI_SYNONYM_COUNT; i++) {
     if (cli_has_synonym(command, &cli_synonyms[i])) {
-      printf("\nSome options have other names, such as --%s: headroom help names\n", cli_synonyms[i].name);
+      fprintf(out, "\nSome options have other names, such as --%s: headroom help names\n", cli_synonyms[i].name);
       return;
     }
   }
@@ -135,34 +136,42 @@ static bool is_repeated(int index)
   return false;
 }
 
-void cli_print_synonyms(void)
+void cli_print_synonyms(FILE *out)
 {
-  printf("%-30s  %-20s  %s\n", "name", "option", "as in");
+  fprintf(out, "%-30s  %-20s  %s\n", "name", "option", "as in");
   for (int i = 0; i < CLI_SYNONYM_COUNT; i++) {
     const char *option = cli_option_rows[cli_synonyms[i].row].name;
     if (!is_repeated(i))
-      printf("--%-28s  --%-18s  %s\n", cli_synonyms[i].name, option, cli_synonyms[i].users);
+      fprintf(out, "--%-28s  --%-18s  %s\n", cli_synonyms[i].name, option, cli_synonyms[i].users);
   }
 }
 
-int cli_print_help(const cli_command *command)
+static void print_help(FILE *out, const cli_command *command)
 {
-  cli_blocking(true);
   int width = cli_width(STDOUT_FILENO, WIDTH_ELSEWHERE) - 1;
-  printf("headroom %s: %s\n\nUsage: headroom %s [OPTION...]%s%s\n", command->name, command->summary, command->name,
-         command->arguments[0] ? " " : "", command->arguments);
+  fprintf(out, "headroom %s: %s\n\nUsage: headroom %s [OPTION...]%s%s\n", command->name, command->summary,
+          command->name, command->arguments[0] ? " " : "", command->arguments);
   for (int group = 0; group < CLI_GROUP_COUNT; group++) {
     bool headed = false;
     for (int i = 0; i < CLI_OPTION_COUNT; i++) {
       if (cli_group_of(&cli_option_rows[i], command->groups) != group)
         continue;
       if (!headed)
-        printf("\n%s\n", headings[group]);
+        fprintf(out, "\n%s\n", headings[group]);
       headed = true;
-      print_option(&cli_option_rows[i], command->name, width);
+      print_option(out, &cli_option_rows[i], command->name, width);
     }
   }
-  print_examples(command);
-  print_synonym_hint(command);
-  return cli_flush(stdout);
+  print_examples(out, command);
+  print_synonym_hint(out, command);
+}
+
+int cli_print_help(const cli_command *command)
+{
+  cli_output output;
+  int code = cli_text_open(&output);
+  if (code != CLI_GO_ON)
+    return code;
+  print_help(output.stream, command);
+  return cli_text_close(&output);
 }

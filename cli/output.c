@@ -200,8 +200,22 @@ int cli_output_open(const cli_run *run, cli_output *output)
   options->verbose = run->options.verbose;
   options->explain = run->options.explain;
   options->colour = wants_colour(run, output->file);
+  if (options->colour && options->format == HR_FORMAT_TABLE)
+    cli_stream_pass_colours(output->state);
   options->width = cli_width(output->file, WIDTH_ELSEWHERE);
   return CLI_GO_ON;
+}
+
+int cli_text_open(cli_output *output)
+{
+  *output = (cli_output){.name = "standard output"};
+  return open_stream(output, STDOUT_FILENO, false);
+}
+
+int cli_text_close(cli_output *output)
+{
+  const hr_error none = {.status = HR_OK};
+  return cli_output_close(output, HR_OK, &none);
 }
 
 void cli_output_discard(cli_output *output)

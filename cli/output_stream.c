@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* fopencookie */
 #include "output_stream.h"
 
+#include "clean.h"
 #include "cli.h"
 
 #include <errno.h>
@@ -21,6 +22,8 @@ struct cli_stream {
   bool begun;
   bool late; /* the interruption came before the first write */
   int error;
+  bool terminal;
+  cli_cleaner cleaner; /* of text for a terminal */
 };
 
 /* Waits until a write of PIPE_BUF bytes does not block. Returns false if the result is not to be written on. */
@@ -37,9 +40,8 @@ static bool is_ready(const cli_stream *s)
   }
 }
 
-static ssize_t write_all(void *context, const char *bytes, size_t size)
+static void write_bytes(cli_stream *s, const char *bytes, size_t size)
 {
-  cli_stream *s = context;
   size_t done = 0;
   if (!s->begun)
     s->late = cli_interrupted();
@@ -56,6 +58,24 @@ static ssize_t write_all(void *context, const char *bytes, size_t size)
     else if (written == 0 || errno != EINTR)
       s->error = written == 0 ? EIO : errno;
   }
+}
+
+static void write_cleaned(cli_stream *s, const char *text, size_t size)
+{
+  char clean[512 + CLI_CLEAN_MORE];
+  for (size_t at = 0, part; at < size; at += part) {
+    part = size - at < 512 ? size - at : 512;
+    write_bytes(s, clean, cli_clean(&s->cleaner, text + at, part, clean));
+  }
+}
+
+static ssize_t write_all(void *context, const char *bytes, size_t size)
+{
+  cli_stream *s = context;
+  if (s->terminal)
+    write_cleaned(s, bytes, size);
+  else
+    write_bytes(s, bytes, size);
   errno = s->error;
   return s->error == 0 ? (ssize_t)size : 0;
 }
@@ -74,17 +94,22 @@ FILE *cli_stream_open(int file, bool owned, cli_stream **state)
   cli_stream *s = calloc(1, sizeof *s);
   if (!s)
     return NULL;
-  *s = (cli_stream){.file = file, .owned = owned};
+  *s = (cli_stream){.file = file, .owned = owned, .terminal = isatty(file)};
   s->regular = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
   FILE *stream = fopencookie(s, "w", (cookie_io_functions_t){.write = write_all, .close = close_stream});
   if (!stream) {
     free(s);
     return NULL;
   }
-  if (isatty(file))
+  if (s->terminal)
     setvbuf(stream, NULL, _IOLBF, BUFSIZ);
   *state = s;
   return stream;
+}
+
+void cli_stream_pass_colours(cli_stream *state)
+{
+  state->cleaner.colours = true;
 }
 
 int cli_stream_error(const cli_stream *state)

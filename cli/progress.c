@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "clean.h"
 #include "cli.h"
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -136,8 +138,11 @@ bool cli_progress_due(const cli_progress *progress)
 void cli_progress_show(cli_progress *progress, const char *line)
 {
   struct winsize size;
+  char clean[512 + CLI_CLEAN_MORE]; /* names of sweeps are text from outside */
+  cli_cleaner cleaner = {.one_line = true};
+  int length = (int)cli_clean(&cleaner, line, strnlen(line, 512), clean);
   int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
-  fprintf(stderr, "\r\x1b[K%.*s", columns - 1, line);
+  fprintf(stderr, "\r\x1b[K%.*s", length < columns ? length : columns - 1, clean);
   fflush(stderr);
   progress->shown = true;
   progress->last_s = seconds_since(&progress->start);

@@ -99,6 +99,37 @@ cp out.db shown.db
 with_fault open 1 $EACCES again "$H" describe gpt2 -o out.db > log 2>&1
 [ $? -eq 5 ] && [ "$(wc -l < log)" -eq 1 ] && cmp -s out.db shown.db || not_so "a database that cannot be read is kept: $(cat log)"
 
+# ---- a signal that interrupts a write ----
+"$H" results import --db deleted.db before.txt > log 2>&1 || "$H" results merge --db deleted.db before.txt > log 2>&1 || not_so "$(cat log)"
+cp deleted.db kept.db
+# interrupted COMMAND...: the first write fails with EINTR, and the output is that of a run without the fault
+interrupted() {
+  "$@" > wanted.out 2> log || not_so "$*: $(cat log)"
+  cp kept.db deleted.db
+  with_fault write 1 $EINTR "" "$@" > out 2> log
+  code=$?
+  [ -e fired ] || not_so "write is not called by $*"
+  [ $code -eq 0 ] && cmp -s out wanted.out && [ ! -s log ] || not_so "an interrupted write of $*: exit code $code: $(cat log)"
+}
+interrupted "$H" --version
+interrupted "$H" --help
+interrupted "$H" --licenses
+for topic in '' models rules names terms sweep; do
+  interrupted "$H" help $topic
+done
+for command in describe devices kernels sweep; do
+  interrupted "$H" $command --list
+done
+interrupted "$H" describe --help
+interrupted "$H" results delete -y --db deleted.db
+"$H" describe gpt2 -d nosuch 2> wanted.err
+with_fault write 1 $EINTR "" "$H" describe gpt2 -d nosuch 2> out
+[ -e fired ] && cmp -s out wanted.err || not_so "an interrupted write of a message: $(cat out)"
+echo old > out
+with_fault fsync 2 $EIO "" "$H" describe gpt2 -o out > log 2>&1
+[ $? -eq 5 ] && [ "$(wc -l < log)" -eq 1 ] && cmp -s out wanted ||
+  not_so "where the folder is not synced after the rename, the new file is there: $(cat log)"
+
 # ---- the store ----
 cat > rows.json << 'ROWS'
 {"operation":"gemm","dtype":"bf16","batch":1,"m":8,"n":8,"k":8,"transpose_a":false,"transpose_b":false,"status":"ok","id":"00000000000000000000000000000001","date":"2026-01-01T00:00:00.000Z"}

@@ -54,6 +54,41 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 # ---- terminals ----
+# Texts of a store cannot control the terminal that shows them; files and pipes get every byte.
+sed '1s/"product": "[^"]*"/"product": "\\u001b[31mred\\u001b]0;title\\u0007 \\u009b2J"/' "$rows" > hostile.jsonl
+"$H" results import --db hostile.db hostile.jsonl > out 2>&1 || not_so "an import: $(cat out)"
+cat > on_terminal.py << 'END'
+import os, pty, sys
+shown = bytearray()
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+while True:
+    try:
+        part = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not part:
+        break
+    shown += part
+sys.stdout.buffer.write(bytes(shown).replace(b"\r\n", b"\n"))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+on_terminal() {
+  TERM=xterm COLUMNS=300 python3 on_terminal.py "$H" "$@"
+}
+controls() {
+  python3 -c 'import re, sys; sys.exit(not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", open(sys.argv[1], encoding="utf-8").read()))' "$1"
+}
+for written in "export" "export -f json" "list -f csv" "list -f json" "list" "list -f markdown" "show 0a1b"; do
+  on_terminal results $written --db hostile.db --color never > shown || not_so "results $written on a terminal"
+  grep -q 'red' shown || not_so "results $written does not show the text"
+  controls shown && not_so "results $written controls the terminal"
+done
+"$H" results export --db hostile.db > out
+controls out || not_so "an export to a pipe has every byte"
+on_terminal advise -d h200 gpt2 --color always > shown
+controls shown || not_so "colours reach a terminal"
 for terminal in dumb '' unknown; do
   TERM=$terminal ends "TERM $terminal" 0 "$H" describe gpt2
   cmp -s out wanted || not_so "TERM $terminal changes nothing in a pipe"
