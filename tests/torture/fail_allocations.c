@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* malloc() and its family with faults: the n-th allocation of the process fails, or that and all later ones.
+/* malloc() and its family, and mmap(), with faults: the n-th allocation of the process fails, or that and later ones.
  *
  * Preloaded (LD_PRELOAD), so that allocations of every library count: jansson's, SQLite's, the C library's own. The
  * functions stand before those of the address sanitizer, which sees what they pass on. Libraries that end the process
@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ static struct {
   void *(*calloc)(size_t, size_t);
   void *(*realloc)(void *, size_t);
   void *(*memalign)(size_t, size_t);
+  void *(*mmap)(void *, size_t, int, int, int, off_t);
   void (*free)(void *);
   void (*lose)(const void *); /* of the leak sanitizer: the block may be lost */
 } next;
@@ -83,6 +85,7 @@ static void find_all(void)
   find("calloc", &next.calloc);
   find("realloc", &next.realloc);
   find("memalign", &next.memalign);
+  find("mmap", &next.mmap);
   find("free", &next.free);
   find("__lsan_ignore_object", &next.lose);
   find("malloc", &next.malloc);
@@ -337,6 +340,21 @@ int posix_memalign(void **block, size_t alignment, size_t size)
     return ENOMEM;
   *block = found;
   return 0;
+}
+
+/* oneDNN crashes where it gets no memory for code: where all later ones fail, so do its own, before which Headroom asks
+ * for memory itself. */
+static bool fails_to_map(void *caller)
+{
+  bool late = fail_after && fail_at > 0 && atomic_load(&allocations) + 1 >= fail_at;
+  return fails(caller) || (started && !paused && late && kind_of(caller) == ENDS_THE_PROCESS);
+}
+
+void *mmap(void *at, size_t size, int protection, int flags, int file, off_t from)
+{
+  if (!next.mmap)
+    find_all();
+  return fails_to_map(__builtin_return_address(0)) ? MAP_FAILED : next.mmap(at, size, protection, flags, file, from);
 }
 
 int hwloc_topology_load(void *topology);

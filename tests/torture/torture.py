@@ -73,6 +73,7 @@ COMMANDS = [
     ("results merge --db new.db full.db", "new", "all", ""),
     ("attention --heads 4 --k-heads 1 --q-len 9 --dtype fp32 --kernel attention_naive --warm --budget 0.02 -f csv",
      "none", "kernels", ""),
+    ("sweep sweep.json -d cpu --dtype fp32 --time-limit 0.001 --db new.db -f csv -q", "new", "points", ""),
     ("sweep sweep.json -d reference --dtype fp32 --time-limit 0.001 --db new.db -f csv -q", "new", "points", ""),
 ]
 

@@ -17,6 +17,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define CODE_BYTES ((size_t)16 << 20)
 
 /* Operands: A, B, C. */
 struct hr_matmul {
@@ -125,6 +128,17 @@ static hr_status refuse_reference_loops(const hr_matmul *m, hr_dtype dtype, hr_e
   return HR_OK;
 }
 
+/* oneDNN maps memory for the code that it generates, 256 KiB a kernel and several kernels a GEMM, and writes it without
+ * looking whether the system gave the memory (2.6: SIGSEGV). */
+static hr_status check_room_for_code(hr_error *error)
+{
+  void *room = mmap(NULL, CODE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory for oneDNN's code");
+  munmap(room, CODE_BYTES);
+  return HR_OK;
+}
+
 static hr_status build(hr_matmul *m, const hr_tensor tensors[3], hr_error *error)
 {
   const hr_onednn_api *api = &m->onednn->api;
@@ -137,6 +151,7 @@ static hr_status build(hr_matmul *m, const hr_tensor tensors[3], hr_error *error
   api->dnnl_primitive_attr_destroy(attributes);
   HR_TRY(status);
   HR_TRY(refuse_reference_loops(m, tensors[0].dtype, error));
+  HR_TRY(check_room_for_code(error));
   HR_TRY(hr_onednn_check(api->dnnl_primitive_create(&m->primitive, m->description), "matmul", error));
   m->scratch = api->dnnl_primitive_desc_query_md(m->description, DNNL_QUERY_SCRATCHPAD, 0);
   return HR_OK;
