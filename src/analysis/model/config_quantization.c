@@ -7,6 +7,7 @@
 #include "analysis/model/module_patterns.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Patterns times layers that are compared. */
@@ -19,43 +20,84 @@ static bool is_class(const char *pattern)
   return !strpbrk(pattern, ".:*") && length >= 6 && strcmp(pattern + length - 6, "Linear") == 0;
 }
 
-static hr_status check_patterns(const hr_json_reader *q, const char *field, const json_t *list, int64_t layers)
+static hr_status check_size(const hr_json_reader *q, const char *field, const json_t *list, int64_t layers)
 {
-  if (!list)
-    return HR_OK;
+  size_t count = json_array_size(list);
   if (!json_is_array(list))
     return hr_json_fail(q, field, HR_ERROR_INVALID, "expected a list of modules");
-  if ((int64_t)json_array_size(list) > COMPARISONS_MAX / layers)
-    return hr_json_fail(q, field, HR_ERROR_UNSUPPORTED, "has too many modules, %zu", json_array_size(list));
+  if (layers > COMPARISONS_MAX || (int64_t)count > COMPARISONS_MAX / layers)
+    return hr_json_fail(q, field, HR_ERROR_UNSUPPORTED, "has too many modules, %zu in each of %" PRId64 " layers",
+                        count, layers);
+  return HR_OK;
+}
+
+static void name_all(hr_named_modules *named)
+{
+  for (int64_t i = 0; i < named->layers; i++)
+    named->linears[i] = ~(hr_linear_set)0;
+}
+
+/* The linear layers that a list names. Classes among the targets of a format name the logits, too. */
+static hr_status name_modules(const hr_json_reader *q, const char *field, const json_t *list, bool targets,
+                              hr_named_modules *named)
+{
   for (size_t i = 0; i < json_array_size(list); i++) {
     const char *pattern = json_string_value(json_array_get(list, i));
     hr_error problem;
     if (!pattern)
       return hr_json_fail(q, field, HR_ERROR_INVALID, "expected names of modules");
-    if (hr_check_module_pattern(pattern, &problem) != HR_OK)
+    if (hr_name_modules(pattern, named, &problem) != HR_OK)
       return hr_json_fail(q, field, HR_ERROR_UNSUPPORTED, "%s", problem.message);
+    if (is_class(pattern)) {
+      name_all(named);
+      named->logit = named->logit || targets;
+    }
   }
   return HR_OK;
 }
 
-static bool list_matches(const json_t *list, int64_t layer, hr_linear_id id)
+/* The lists of modules of a checkpoint: that of modules without a format, then the targets of each format. */
+typedef struct module_lists {
+  const hr_stored_formats *stored;
+  hr_named_modules named[HR_MODULE_LISTS_MAX]; /* linears is NULL without a list */
+} module_lists;
+
+static const json_t *list_at(const hr_stored_formats *stored, size_t i)
 {
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    const char *pattern = json_string_value(json_array_get(list, i));
-    if (is_class(pattern) || hr_module_matches(pattern, layer, id))
-      return true;
-  }
-  return false;
+  return i == 0 ? stored->excluded : stored->targets[i - 1];
 }
 
-static bool names_logit(const json_t *list, bool classes)
+static hr_status read_list(const hr_json_reader *q, size_t index, int64_t layers, module_lists *lists)
 {
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    const char *pattern = json_string_value(json_array_get(list, i));
-    if ((classes && is_class(pattern)) || hr_module_is_logit(pattern))
-      return true;
-  }
-  return false;
+  const char *field = index == 0 ? "(modules that are not quantized)" : "targets";
+  const json_t *list = list_at(lists->stored, index);
+  hr_named_modules *named = &lists->named[index];
+  if (!list)
+    return HR_OK;
+  HR_TRY(check_size(q, field, list, layers));
+  named->layers = layers;
+  named->linears = calloc((size_t)layers, sizeof *named->linears);
+  if (!named->linears)
+    return hr_json_fail(q, field, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the list");
+  return name_modules(q, field, list, index > 0, named);
+}
+
+static hr_status read_lists(const hr_json_reader *q, int64_t layers, module_lists *lists)
+{
+  for (size_t i = 0; i <= lists->stored->quantization.format_count; i++)
+    HR_TRY(read_list(q, i, layers, lists));
+  return HR_OK;
+}
+
+static void free_lists(module_lists *lists)
+{
+  for (size_t i = 0; i < HR_MODULE_LISTS_MAX; i++)
+    free(lists->named[i].linears);
+}
+
+static bool is_named(const hr_named_modules *named, int64_t layer, hr_linear_id id)
+{
+  return named->linears && (named->linears[layer] >> id & 1);
 }
 
 static bool is_expert(hr_linear_id id)
@@ -63,24 +105,26 @@ static bool is_expert(hr_linear_id id)
   return id == HR_LINEAR_EXPERT_GATE || id == HR_LINEAR_EXPERT_UP || id == HR_LINEAR_EXPERT_DOWN;
 }
 
-static uint8_t format_of(const hr_stored_formats *stored, int64_t layer, hr_linear_id id)
+static uint8_t format_of(const module_lists *lists, int64_t layer, hr_linear_id id)
 {
-  if ((stored->experts_only && !is_expert(id)) || list_matches(stored->excluded, layer, id))
+  const hr_stored_formats *stored = lists->stored;
+  if ((stored->experts_only && !is_expert(id)) || is_named(&lists->named[0], layer, id))
     return 0;
-  for (size_t i = 0; i < stored->quantization.format_count; i++) {
-    if (!stored->targets[i] || list_matches(stored->targets[i], layer, id))
-      return (uint8_t)(i + 1);
+  for (size_t i = 1; i <= stored->quantization.format_count; i++) {
+    if (!lists->named[i].linears || is_named(&lists->named[i], layer, id))
+      return (uint8_t)i;
   }
   return 0;
 }
 
-static uint8_t format_of_logit(const hr_stored_formats *stored)
+static uint8_t format_of_logit(const module_lists *lists)
 {
-  if (!stored->logit || names_logit(stored->excluded, false))
+  const hr_stored_formats *stored = lists->stored;
+  if (!stored->logit || lists->named[0].logit)
     return 0;
-  for (size_t i = 0; i < stored->quantization.format_count; i++) {
-    if (!stored->targets[i] || names_logit(stored->targets[i], true))
-      return (uint8_t)(i + 1);
+  for (size_t i = 1; i <= stored->quantization.format_count; i++) {
+    if (!lists->named[i].linears || lists->named[i].logit)
+      return (uint8_t)i;
   }
   return 0;
 }
@@ -145,17 +189,17 @@ static bool has_patterns(const hr_stored_formats *stored)
 }
 
 /* One layer after another; of a single group each is added to the group of those with equal formats. */
-static hr_status choose_formats(const hr_json_reader *q, const hr_stored_formats *stored, hr_model *model)
+static hr_status choose_formats(const hr_json_reader *q, const module_lists *lists, hr_model *model)
 {
   format_counts counts[HR_LINEAR_COUNT] = {{{0}}};
-  int64_t layers = hr_model_layers(model), step = has_patterns(stored) ? 1 : layers;
+  int64_t layers = hr_model_layers(model), step = has_patterns(lists->stored) ? 1 : layers;
   bool single = model->group_count == 1;
   hr_model split = *model;
   split.group_count = 0;
   for (int64_t i = 0; i < layers; i += step) {
     hr_layer_group layer = model->groups[0];
     for (int id = 0; id < HR_LINEAR_COUNT; id++) {
-      layer.formats[id] = format_of(stored, i, (hr_linear_id)id);
+      layer.formats[id] = format_of(lists, i, (hr_linear_id)id);
       counts[id].layers[layer.formats[id]] += step;
     }
     layer.count = step;
@@ -184,17 +228,22 @@ static hr_status check_kinds(const hr_json_reader *q, const hr_model *model)
   return HR_OK;
 }
 
-static hr_status apply(const hr_json_reader *q, hr_stored_formats *stored, hr_model *model)
+static hr_status apply_lists(const hr_json_reader *q, module_lists *lists, hr_model *model)
 {
-  int64_t layers = hr_model_layers(model);
-  HR_TRY(check_kinds(q, model));
-  HR_TRY(check_patterns(q, "(modules that are not quantized)", stored->excluded, layers));
-  for (size_t i = 0; i < stored->quantization.format_count; i++)
-    HR_TRY(check_patterns(q, "targets", stored->targets[i], layers));
-  HR_TRY(choose_formats(q, stored, model));
-  model->quantization = stored->quantization;
-  model->quantization.logit = format_of_logit(stored);
+  HR_TRY(read_lists(q, hr_model_layers(model), lists));
+  HR_TRY(choose_formats(q, lists, model));
+  model->quantization = lists->stored->quantization;
+  model->quantization.logit = format_of_logit(lists);
   return HR_OK;
+}
+
+static hr_status apply(const hr_json_reader *q, const hr_stored_formats *stored, hr_model *model)
+{
+  module_lists lists = {.stored = stored};
+  HR_TRY(check_kinds(q, model));
+  hr_status status = apply_lists(q, &lists, model);
+  free_lists(&lists);
+  return status;
 }
 
 /* ---- the object ---- */

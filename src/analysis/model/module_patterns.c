@@ -85,25 +85,20 @@ static const struct module_row {
 
 static const char *const prefixes[] = {"model.", "model.language_model.", "language_model.model.", ""};
 
+#define PREFIX_COUNT (sizeof prefixes / sizeof *prefixes)
+#define MODULE_COUNT (sizeof modules / sizeof *modules)
+
+static const char *const logits[] = {"lm_head", "model.lm_head", "language_model.lm_head", "output"};
+#define LOGIT_COUNT (sizeof logits / sizeof *logits)
+
 static bool is_expression(const char *pattern)
 {
   return strncmp(pattern, "re:", 3) == 0;
 }
 
-static bool accept_all(void *context, const char *sequence)
+static hr_linear_set bit_of(size_t module)
 {
-  (void)context;
-  (void)sequence;
-  return false;
-}
-
-hr_status hr_check_module_pattern(const char *pattern, hr_error *error)
-{
-  if (strlen(pattern) > HR_MODULE_PATTERN_MAX / 2)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a pattern of more than %d characters", HR_MODULE_PATTERN_MAX / 2);
-  if (is_expression(pattern) && !hr_expand_expression(pattern + 3, accept_all, NULL))
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "the expression \"%.100s\" is not supported", pattern);
-  return HR_OK;
+  return (hr_linear_set)1 << modules[module].id;
 }
 
 /* ---- names without expressions ---- */
@@ -139,30 +134,39 @@ static bool split_layer(const char *pattern, int64_t *layer, const char **rest)
   return false;
 }
 
-static bool plain_matches(const char *pattern, int64_t layer, const char *path)
+static bool names_all(const char *pattern)
 {
-  int64_t own;
-  const char *rest;
-  if (!split_layer(pattern, &own, &rest))
-    return has_modules(path, pattern) || strcmp(pattern, "model") == 0 || strcmp(pattern, "layers") == 0 ||
-           strcmp(pattern, "model.layers") == 0;
+  return strcmp(pattern, "model") == 0 || strcmp(pattern, "layers") == 0 || strcmp(pattern, "model.layers") == 0;
+}
+
+/* `rest` is behind a layer's number. */
+static bool begins_with_modules(const char *path, const char *rest)
+{
   size_t length = strlen(rest);
-  return own == layer && (length == 0 || (strncmp(path, rest, length) == 0 && strchr(".", path[length])));
+  return length == 0 || (strncmp(path, rest, length) == 0 && strchr(".", path[length]));
+}
+
+/* The linear layers of a name: of one layer, or the same of all. */
+static void name_plain(const char *pattern, hr_named_modules *named)
+{
+  int64_t first = 0, count = named->layers;
+  const char *rest = NULL;
+  hr_linear_set set = 0;
+  if (split_layer(pattern, &first, &rest))
+    count = first >= 0 && first < named->layers ? 1 : 0;
+  for (size_t i = 0; i < MODULE_COUNT; i++) {
+    const char *path = modules[i].path;
+    if (rest ? begins_with_modules(path, rest) : has_modules(path, pattern) || names_all(pattern))
+      set |= bit_of(i);
+  }
+  for (int64_t i = 0; i < count; i++)
+    named->linears[first + i] |= set;
+  for (size_t i = 0; i < LOGIT_COUNT; i++)
+    named->logit = named->logit || has_modules(pattern, logits[i]);
+  named->work += (int64_t)MODULE_COUNT + count;
 }
 
 /* ---- expressions and wildcards ---- */
-
-typedef struct trial {
-  const char *name;
-  bool found;
-} trial;
-
-static bool try_sequence(void *context, const char *sequence)
-{
-  trial *tried = context;
-  tried->found = hr_sequence_matches(sequence, tried->name, HR_ENDS_ANYWHERE);
-  return tried->found;
-}
 
 static bool is_literal(char c)
 {
@@ -170,54 +174,94 @@ static bool is_literal(char c)
   return c == '_' || c == '-' || (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* An expression as Python's re.match() takes it, or a name with wildcards. */
-static bool expression_matches(const char *pattern, const char *name)
+/* A name with wildcards as an expression, which is at most twice as long. */
+static void write_wildcards(const char *pattern, char *text)
 {
-  trial tried = {name, false};
-  if (is_expression(pattern)) {
-    hr_expand_expression(pattern + 3, try_sequence, &tried);
-    return tried.found;
-  }
-  char text[HR_MODULE_PATTERN_MAX + 2]; /* twice as long as the longest pattern */
-  size_t used = 0;
-  for (const char *at = pattern; *at && used + 2 < sizeof text; at++) {
+  for (const char *at = pattern; *at; at++) {
     if (!is_literal(*at))
-      text[used++] = *at == '*' ? '.' : '\\';
-    text[used++] = *at;
+      *text++ = *at == '*' ? '.' : '\\';
+    *text++ = *at;
   }
-  text[used] = '\0';
-  return hr_sequence_matches(text, name, HR_ENDS_AT_MODULES);
+  *text = '\0';
 }
 
-static bool row_matches(const char *pattern, int64_t layer, const char *path)
+/* The linear layers of one layer whose names begin as those that `before` has read. */
+static hr_linear_set matching_linears(const hr_matching *before, const char *number)
 {
-  if (!is_expression(pattern) && !strchr(pattern, '*'))
-    return plain_matches(pattern, layer, path);
-  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-    char name[128];
-    snprintf(name, sizeof name, "%slayers.%" PRId64 ".%s", prefixes[i], layer, path);
-    if (expression_matches(pattern, name))
-      return true;
+  hr_matching layer;
+  hr_linear_set set = 0;
+  hr_matching_copy(&layer, before);
+  hr_matching_read(&layer, number);
+  if (layer.count == 0 && !layer.found)
+    return 0;
+  for (size_t i = 0; i < MODULE_COUNT && *layer.work <= HR_MODULE_WORK_MAX; i++) {
+    ++*layer.work;
+    if (!(set & bit_of(i)) && hr_matching_ends(&layer, modules[i].path))
+      set |= bit_of(i);
   }
-  return false;
+  return set;
 }
 
-bool hr_module_matches(const char *pattern, int64_t layer, hr_linear_id id)
+/* Reads the names up to the layer's number. Returns how many differ for the expression. */
+static size_t read_prefixes(const hr_module_expression *expression, hr_matching begun[PREFIX_COUNT], int64_t *work)
 {
-  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
-    if (modules[i].id == id && row_matches(pattern, layer, modules[i].path))
-      return true;
+  size_t count = 0;
+  for (size_t i = 0; i < PREFIX_COUNT; i++) {
+    hr_matching *last = &begun[count];
+    bool known = false;
+    hr_matching_begin(last, expression, work);
+    hr_matching_read(last, prefixes[i]);
+    hr_matching_read(last, "layers.");
+    for (size_t k = 0; k < count; k++)
+      known = known || hr_matching_equals(&begun[k], last);
+    count += !known;
   }
-  return false;
+  return count;
 }
 
-bool hr_module_is_logit(const char *pattern)
+static void name_matching(const hr_module_expression *expression, hr_named_modules *named)
 {
-  static const char *const names[] = {"lm_head", "model.lm_head", "language_model.lm_head", "output"};
-  bool plain = !is_expression(pattern) && !strchr(pattern, '*');
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (plain ? has_modules(pattern, names[i]) : expression_matches(pattern, names[i]))
-      return true;
+  hr_matching begun[PREFIX_COUNT], name;
+  size_t count = read_prefixes(expression, begun, &named->work);
+  for (int64_t layer = 0; layer < named->layers && named->work <= HR_MODULE_WORK_MAX; layer++) {
+    char number[24];
+    snprintf(number, sizeof number, "%" PRId64 ".", layer);
+    for (size_t i = 0; i < count; i++)
+      named->linears[layer] |= matching_linears(&begun[i], number);
+    named->work += (int64_t)count;
   }
-  return false;
+  for (size_t i = 0; i < LOGIT_COUNT; i++) {
+    hr_matching_begin(&name, expression, &named->work);
+    named->logit = hr_matching_ends(&name, logits[i]) || named->logit;
+  }
+}
+
+static hr_status check_work(const hr_named_modules *named, const char *pattern, hr_error *error)
+{
+  if (named->work <= HR_MODULE_WORK_MAX)
+    return HR_OK;
+  return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                 "comparing the patterns up to \"%.60s\" with the modules of %" PRId64
+                 " layers takes more than %d steps, Headroom's limit",
+                 pattern, named->layers, HR_MODULE_WORK_MAX);
+}
+
+hr_status hr_name_modules(const char *pattern, hr_named_modules *named, hr_error *error)
+{
+  bool regular = is_expression(pattern);
+  char text[2 * HR_MODULE_PATTERN_MAX + 1];
+  hr_module_expression expression;
+  if (strlen(pattern) > HR_MODULE_PATTERN_MAX)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a pattern of more than %d characters", HR_MODULE_PATTERN_MAX);
+  if (!regular && !strchr(pattern, '*')) {
+    name_plain(pattern, named);
+    return check_work(named, pattern, error);
+  }
+  if (!regular)
+    write_wildcards(pattern, text);
+  if (!hr_compile_expression(regular ? pattern + 3 : text, regular ? HR_ENDS_ANYWHERE : HR_ENDS_AT_MODULES,
+                             &expression))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "the expression \"%.100s\" is not supported", pattern);
+  name_matching(&expression, named);
+  return check_work(named, pattern, error);
 }

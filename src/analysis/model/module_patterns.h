@@ -8,17 +8,25 @@
 #include <headroom/quantization.h>
 
 /** Longest pattern. */
-#define HR_MODULE_PATTERN_MAX 256
+#define HR_MODULE_PATTERN_MAX 128
 
-/** HR_ERROR_UNSUPPORTED, with the reason, for a regular expression with more than alternatives, classes, `.` and
- *  quantifiers, and for a pattern that is too long. */
-hr_status hr_check_module_pattern(const char *pattern, hr_error *error);
+/** A set of linear layers: bit i is hr_linear_id i. */
+typedef uint32_t hr_linear_set;
 
-/** Whether a checked pattern names the linear layer `id` of layer `layer`, by itself or with the module that it is
- *  in. */
-bool hr_module_matches(const char *pattern, int64_t layer, hr_linear_id id);
+/** The linear layers that patterns name. */
+typedef struct hr_named_modules {
+  int64_t layers;
+  hr_linear_set
+      *linears; /* of each layer; those that a pattern names by themselves or with the module that they are in */
+  bool logit;   /* the logits' linear layer */
+  int64_t work; /* states, characters and modules that were looked at */
+} hr_named_modules;
 
-/** Whether a checked pattern names the logits' linear layer. */
-bool hr_module_is_logit(const char *pattern);
+/** The most work of one hr_named_modules. */
+#define HR_MODULE_WORK_MAX 50000000
+
+/** Adds the linear layers that a pattern names. HR_ERROR_UNSUPPORTED, with the reason, for a pattern that is too long,
+ *  for a regular expression with more than hr_compile_expression() takes, and past HR_MODULE_WORK_MAX. */
+hr_status hr_name_modules(const char *pattern, hr_named_modules *named, hr_error *error);
 
 #endif
