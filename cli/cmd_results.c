@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli.h"
+#include "option_table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+enum { CHOICE = 1, OUTPUT = 2, YES = 4 };
+
 /* `headroom results ACTION`: one row an action, with the number of its arguments: an id or files. */
 typedef struct action {
   const char *name;
   int least, most; /* number of arguments */
   const char *expected;
+  unsigned uses; /* of the options; others are refused */
   int (*run)(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
 } action;
 
@@ -22,12 +25,12 @@ static int merge(const cli_run *run, const hr_result_filter *filter, int count, 
 static int delete (const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
 
 static const action actions[] = {
-    {"list", 0, 0, "no argument (the store is --db FILE)", list},
-    {"show", 1, 1, "one id", show},
-    {"export", 0, 0, "no argument (the store is --db FILE)", export},
-    {"import", 1, INT16_MAX, "a file, or - for standard input", import},
-    {"merge", 1, INT16_MAX, "the file of another store", merge},
-    {"delete", 0, 1, "one id", delete},
+    {"list", 0, 0, "no argument (the store is --db FILE)", CHOICE | OUTPUT, list},
+    {"show", 1, 1, "one id", OUTPUT, show},
+    {"export", 0, 0, "no argument (the store is --db FILE)", CHOICE | OUTPUT, export},
+    {"import", 1, INT16_MAX, "a file, or - for standard input", OUTPUT, import},
+    {"merge", 1, INT16_MAX, "the file of another store", OUTPUT, merge},
+    {"delete", 0, 1, "one id", CHOICE | YES, delete},
 };
 
 #define ACTION_COUNT (sizeof actions / sizeof *actions)
@@ -201,18 +204,28 @@ static int take_files(const cli_run *run, taking *t, take_one take)
 }
 
 /* Reports the files that were added, even if a later one was refused. */
-static int report_taken(const cli_run *run, const taking *t)
+static int report_taken(cli_output *output, const taking *t)
+{
+  hr_error error = {.status = HR_OK};
+  hr_status status =
+      t->taken > 0 ? hr_report_changes(output->stream, &output->options, t->paths, t->changes, (size_t)t->taken, &error)
+                   : HR_OK;
+  int code = cli_output_close(output, status, &error);
+  return code == EXIT_FINE && t->status == HR_OK && t->taken < t->count ? EXIT_INTERRUPTED : code;
+}
+
+/* The output is opened before the store changes. */
+static int take_and_report(const cli_run *run, taking *t, take_one take)
 {
   cli_output output;
-  hr_error error = {.status = HR_OK};
   int code = cli_output_open(run, &output);
   if (code != CLI_GO_ON)
     return code;
-  hr_status status =
-      t->taken > 0 ? hr_report_changes(output.stream, &output.options, t->paths, t->changes, (size_t)t->taken, &error)
-                   : HR_OK;
-  code = cli_output_close(&output, status, &error);
-  return code == EXIT_FINE && t->status == HR_OK && t->taken < t->count ? EXIT_INTERRUPTED : code;
+  code = take_files(run, t, take);
+  if (code == CLI_GO_ON)
+    return report_taken(&output, t);
+  cli_output_discard(&output);
+  return code;
 }
 
 static int take_all(const cli_run *run, int count, const char **paths, take_one take)
@@ -226,9 +239,7 @@ static int take_all(const cli_run *run, int count, const char **paths, take_one 
   t.changes = calloc((size_t)count, sizeof *t.changes);
   if (!t.changes)
     return cli_fail(EXIT_OUTPUT, "out of memory");
-  int code = take_files(run, &t, take);
-  if (code == CLI_GO_ON)
-    code = report_taken(run, &t);
+  int code = take_and_report(run, &t, take);
   free(t.changes);
   return t.status == HR_OK ? code : cli_fail_status(t.status, &t.error);
 }
@@ -334,6 +345,21 @@ static int make_filter(const cli_run *run, hr_result_filter *filter)
   return hr_result_filter_check(filter, &error) == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "--%s", error.message);
 }
 
+static int check_options(const cli_run *run, const action *a)
+{
+  static const struct {
+    int option;
+    unsigned use;
+  } options[] = {{CLI_OPTION_output, OUTPUT},    {CLI_OPTION_format, OUTPUT}, {CLI_OPTION_of_sweep, CHOICE},
+                 {CLI_OPTION_of_device, CHOICE}, {CLI_OPTION_since, CHOICE},  {CLI_OPTION_of_status, CHOICE},
+                 {CLI_OPTION_last, CHOICE},      {CLI_OPTION_yes, YES}};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    if (run->given[options[i].option] && !(a->uses & options[i].use))
+      return cli_fail(EXIT_USAGE, "results %s: takes no --%s", a->name, cli_option_rows[options[i].option].name);
+  }
+  return CLI_GO_ON;
+}
+
 int cli_results(const cli_run *run)
 {
   static const char names[] = "list|show|export|import|merge|delete";
@@ -348,7 +374,9 @@ int cli_results(const cli_run *run)
       return cli_fail(EXIT_USAGE, "results %s: expected %s, found %s%s%s", name, actions[i].expected,
                       count == 0 ? "none" : "\"", count == 0 ? "" : run->arguments[count], count == 0 ? "" : "\"");
     hr_result_filter filter;
-    int code = make_filter(run, &filter);
+    int code = check_options(run, &actions[i]);
+    if (code == CLI_GO_ON)
+      code = make_filter(run, &filter);
     return code == CLI_GO_ON ? actions[i].run(run, &filter, count, run->arguments + 1) : code;
   }
   return cli_wrong_choice("results", names, name);

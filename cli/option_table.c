@@ -377,6 +377,16 @@ static int read_RULES(const cli_option_row *row, const char *text, void *value)
   return read_list(row, text, value, read_rule);
 }
 
+bool cli_adds_values(const cli_option_row *row)
+{
+  static const cli_value_reader adding[] = {read_SHAPE_SIZES, read_CLASSES, read_POINT_KINDS, read_RULES};
+  for (size_t i = 0; i < sizeof adding / sizeof *adding; i++) {
+    if (row->read == adding[i])
+      return true;
+  }
+  return false;
+}
+
 int cli_read_size(const char *what, const char *text, int64_t *value)
 {
   int64_t number;

@@ -39,6 +39,9 @@ enum {
 
 extern const cli_synonym cli_synonyms[CLI_SYNONYM_COUNT];
 
+/** Whether an option that is given again adds to its list of names. Lists of sizes are given whole. */
+bool cli_adds_values(const cli_option_row *row);
+
 /** Whether a command has an option of its own by this name. */
 bool cli_has_option(const cli_command *command, const char *name);
 

@@ -71,6 +71,16 @@ static bool is_whole_name(const char *text, const char *name)
   return strncmp(text, "--", 2) == 0 && strncmp(text + 2, name, length) == 0 && strchr("=", text[2 + length]) != NULL;
 }
 
+/* An option that takes one value is given once, by whichever of its names. */
+static int check_first(const cli_run *run, int index, const char *text)
+{
+  const cli_option_row *row = &cli_option_rows[index];
+  if (!run->given[index] || !row->argument || cli_adds_values(row))
+    return CLI_GO_ON;
+  return cli_fail(EXIT_USAGE, "%s: --%s is given twice, now as \"%.80s\"; it takes one value", run->command->name,
+                  row->name, text);
+}
+
 static int read_option(cli_run *run, int found, const char *last, const char *before)
 {
   int index = row_of(run->command, found);
@@ -82,8 +92,9 @@ static int read_option(cli_run *run, int found, const char *last, const char *be
     return cli_unknown_option(run->command, separate ? before : last);
   if (found < LONG_OPTION && row->argument && !separate && text[0] == '=')
     text++; /* -b=4 */
+  int code = check_first(run, index, text);
   run->given[index] = true;
-  return row->read(row, text, (char *)&run->options + row->offset);
+  return code != CLI_GO_ON ? code : row->read(row, text, (char *)&run->options + row->offset);
 }
 
 static int read_all(cli_run *run, int argc, char **argv)
@@ -117,7 +128,9 @@ int cli_run_command(const cli_command *command, cli_command_fn function, int arg
   int code = read_environment(&run);
   if (code == CLI_GO_ON)
     code = read_all(&run, argc, argv);
+  if (code == CLI_GO_ON && run.options.help)
+    return cli_print_help(command);
   if (code == CLI_GO_ON)
-    code = run.options.help ? cli_print_help(command) : function(&run);
-  return code;
+    code = cli_check_format(&run);
+  return code == CLI_GO_ON ? function(&run) : code;
 }

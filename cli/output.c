@@ -181,11 +181,16 @@ static bool writes_html(const cli_run *run)
   return false;
 }
 
+int cli_check_format(const cli_run *run)
+{
+  if (run->options.format == HR_FORMAT_HTML && !writes_html(run))
+    return cli_fail(EXIT_USAGE, "--format html: only advise, compare, layer, report and search write HTML");
+  return CLI_GO_ON;
+}
+
 int cli_output_open(const cli_run *run, cli_output *output)
 {
   const char *path = run->options.output;
-  if (run->options.format == HR_FORMAT_HTML && !writes_html(run))
-    return cli_fail(EXIT_USAGE, "--format html: only advise, compare, layer, report and search write HTML");
   bool to_file = path && strcmp(path, "-") != 0;
   *output = (cli_output){.name = to_file ? path : "standard output"};
   int code = to_file ? open_file(output, path) : open_stream(output, STDOUT_FILENO, false);

@@ -156,6 +156,18 @@ expect "--save makes the default store" test -f data/headroom/results.db
 "$H" results export --db copy.db > b.csv
 expect "a measured row is the same after export and import" cmp a.csv b.csv
 expect_code "an export to a full disk" 5 sh -c "'$H' results export --db kept.db > /dev/full" 2> errors
+expect_code "an import with a format that it does not write" 2 "$H" results import --db unchanged.db a.csv -f html 2> errors
+expect "says so in one line" test "$(wc -l < errors)" -eq 1
+expect_code "an import whose report cannot be written" 5 "$H" results import --db unchanged.db a.csv -o missing/report 2> errors
+expect "adds no row" test ! -e unchanged.db
+expect_code "delete writes no report" 2 "$H" results delete -y --db copy.db -o deleted 2> errors
+expect_code "in no format" 2 "$H" results delete -y --db copy.db -f json 2> errors
+expect_code "list deletes nothing" 2 "$H" results list -y --db copy.db 2> errors
+expect_code "an import chooses no rows" 2 "$H" results import --last 1 --db copy.db a.csv 2> errors
+expect "and the store is as it was" cmp -s a.csv b.csv
+expect_code "an option with one value is given once" 2 "$H" describe gpt2 -d h100 --device h200 2> errors
+expect "and the line names it" grep -q -- '--device is given twice, now as "h200"' errors
+expect_code "a list goes on" 0 "$H" advise gpt2 -d h200 --only free --only deploy > out 2> errors
 expect_code "no room for a new store" 5 sh -c "ulimit -f 1; trap '' XFSZ; '$H' results import --db new.db a.csv" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
 expect "no store is left behind" test ! -e new.db

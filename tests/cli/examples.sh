@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # examples.sh COMMAND SOURCE-DIRECTORY: every command's help has two examples or more, which docs/cli.md has, too, and each
-# works. Examples that measure are run small and on the CPU by options behind their own, and interrupted after half a second:
+# works. Examples that measure are run small and on the CPU by options in place of their own, and interrupted after half a second:
 # a wrong command line fails at once.
 set -u
 H=$(realpath "$1")
@@ -49,6 +49,15 @@ small() {
   esac
 }
 
+# The example without the options that make it small, which are given once.
+without() { # LINE OPTIONS
+  rest=$1
+  for option in $2; do
+    case $option in --warm | -q) ;; -*) rest=$(echo "$rest" | sed "s/ $option [^ ]*//") ;; esac
+  done
+  echo "$rest"
+}
+
 for command in $(headroom help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
   headroom "$command" --help | sed -n '/^Examples:/,/^$/s/^  \(headroom .*\)/\1/p' > lines
   [ "$(wc -l < lines)" -ge 2 ] || say "headroom $command --help has fewer than two examples"
@@ -57,7 +66,7 @@ for command in $(headroom help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
     grep -qxF "    $line" "$cli_page" || say "docs/cli.md lacks the example: $line"
     case $line in "headroom plot"*) command -v gnuplot > /dev/null || { echo "left out, without gnuplot: $line"; continue; } ;; esac
     more=$(small "$line")
-    [ -z "$more" ] || line="timeout --preserve-status -s INT 0.5 $line $more"
+    [ -z "$more" ] || line="timeout --preserve-status -s INT 0.5 $(without "$line" "$more") $more"
     (eval "$line") > out 2> err < /dev/null
     code=$?
     if [ -n "$more" ]; then

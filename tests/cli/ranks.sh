@@ -41,7 +41,7 @@ cat > many.json <<'END'
 {"name": "many", "x": "m", "axes": {"m": {"from": 1, "to": 30, "step": 1}},
  "problem": {"kind": "gemm", "m": "m", "n": 16, "k": 16}}
 END
-sweep="sweep many.json -d reference --dtype fp32 --time-limit 0.02"
+sweep="sweep many.json --dtype fp32 --time-limit 0.02"
 
 # ---- srun: what its tasks see ----
 for task in 0 1; do
@@ -69,7 +69,7 @@ expect "without the colours of mpirun's terminal" test "$(grep -c "$(printf '\03
 expect "every line of the ranks is whole" test "$(grep -c '^headroom: note: many (rank [012] of 3): ' errors)" = 3
 
 # ---- a store for each, merged ----
-$run sh -c "\"$H\" $sweep -q --db rank\$OMPI_COMM_WORLD_RANK.db" > /dev/null 2> errors
+$run sh -c "\"$H\" $sweep -d reference -q --db rank\$OMPI_COMM_WORLD_RANK.db" > /dev/null 2> errors
 expect "each rank has a third" test "$(rows rank0.db) $(rows rank1.db) $(rows rank2.db)" = "10 10 10"
 "$H" results merge --db merged.db rank0.db rank1.db rank2.db > /dev/null 2> errors
 expect "merged they are everything" test "$(rows merged.db) $(points merged.db)" = "30 30"
