@@ -156,14 +156,14 @@ static int choose_path(const cli_run *run, const calibrate_job *job, char *path,
 static hr_status make_file(const cli_run *run, const calibrate_job *job, const hr_calibrate_result *result, char **text,
                            hr_error *error)
 {
-  char date[16], source[160];
+  char date[16], source[288];
   hr_result row = hr_result_default();
   hr_calibrate_facts facts = hr_calibrate_facts_default();
   time_t now = time(NULL);
   struct tm utc;
   const char *from = run->options.from, *slash = from ? strrchr(from, '/') : NULL;
   strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
-  snprintf(source, sizeof source, "%s%.120s", from ? "" : "measured on ",
+  snprintf(source, sizeof source, "%s%.255s", from ? "" : "measured on ",
            !from   ? job->start.product
            : slash ? slash + 1
                    : from);

@@ -48,6 +48,15 @@ expect "with its figures" grep -q '"name": "product_launch_ns"' out
 expect "CSV is what --from reads" ends_with 0 "$H" calibrate --from rows.csv -d a100-sxm4-80gb -f csv -o again.csv
 expect "again" ends_with 0 "$H" calibrate --from again.csv -d a100-sxm4-80gb
 
+# No UTF-8, and a character that begins at byte 119: what a source keeps is text.
+latin=$(printf 'rows\351.csv')
+long=$(printf '%0119d\303\251.csv' 0)
+for name in "$latin" "$long"; do
+  cp rows.csv "$name"
+  expect "the name of a file may be any bytes" ends_with 0 "$H" calibrate --from "$name" -d a100-sxm4-80gb --write named.json
+  expect "and is a source" ends_with 0 "$H" gemm 2048 4096 4096 -d ./named.json
+done
+
 cp fitted.json before.json
 expect "a folder that is missing" ends_with 5 "$H" calibrate --from rows.csv -d a100-sxm4-80gb --write missing/fitted.json
 head -10 rows.csv > few.csv

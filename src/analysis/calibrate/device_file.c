@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -57,9 +58,14 @@ static bool set_figure(json_t *root, const json_t *all, const hr_fitted_figure *
   return member && json_object_set_new(holder, member + 1, rounded(figure->after)) == 0;
 }
 
+#define TEXT_MAX 1024
+#define SOURCE_MAX 121 /* bytes of the source in each figure's, with the end */
+
 static json_t *text_or_null(const char *text)
 {
-  return text && text[0] ? json_string(text) : json_null();
+  char clean[TEXT_MAX]; /* JSON has only UTF-8, and the name of a file may be anything */
+  hr_copy_text(clean, sizeof clean, text ? text : "");
+  return clean[0] ? json_string(clean) : json_null();
 }
 
 static json_t *errors_of(const hr_calibrated_kind *kind)
@@ -102,13 +108,13 @@ static json_t *calibrated(const hr_calibrate_result *result, const hr_calibrate_
 
 static bool set_sources(json_t *root, const hr_calibrate_result *result, const hr_calibrate_facts *facts)
 {
-  char source[256];
+  char source[256], from[SOURCE_MAX];
   json_t *sources = json_object_get(root, "sources");
   if (!sources && json_object_set_new(root, "sources", sources = json_object()) != 0)
     return false;
-  snprintf(source, sizeof source, "fitted by headroom calibrate to %" PRId64 " rows%s%.120s%s%.24s", result->rows,
-           facts->source ? ", " : "", facts->source ? facts->source : "", facts->date ? ", " : "",
-           facts->date ? facts->date : "");
+  hr_copy_text(from, sizeof from, facts->source ? facts->source : "");
+  snprintf(source, sizeof source, "fitted by headroom calibrate to %" PRId64 " rows%s%s%s%.24s", result->rows,
+           from[0] ? ", " : "", from, facts->date ? ", " : "", facts->date ? facts->date : "");
   for (size_t i = 0; i < result->figure_count; i++) {
     if (json_object_set_new(sources, result->figures[i].field, json_string(source)) != 0)
       return false;
