@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The string whose closing quote is right before `end`; "" if there is none. */
@@ -79,6 +80,64 @@ static size_t count_values(const char *text, size_t length)
   return count;
 }
 
+/* The length of the NaN, Infinity or -Infinity at `at`, which Python's json writes and JSON has not; 0 if none is. */
+static size_t constant_at(const char *text, size_t length, size_t at)
+{
+  static const char *const constants[] = {"NaN", "Infinity", "-Infinity"};
+  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
+    size_t end = at + strlen(constants[i]);
+    if (end <= length && memcmp(text + at, constants[i], end - at) == 0 &&
+        (end == length || strchr(",]} \t\r\n", text[end])))
+      return end - at;
+  }
+  return 0;
+}
+
+/* Copies a text with these constants as strings, which no field of a number takes: where they do not matter they are
+ * ignored. `to` may be NULL. Returns the length. */
+static size_t quote_constants(const char *text, size_t length, char *to)
+{
+  size_t used = 0;
+  bool quoted = false;
+  char scratch[16];
+  for (size_t i = 0, taken; i < length; i += taken) {
+    char *out = to ? to + used : scratch;
+    size_t constant = quoted || (i > 0 && !strchr(":,[ \t\r\n", text[i - 1])) ? 0 : constant_at(text, length, i);
+    taken = constant > 0 ? constant : quoted && text[i] == '\\' && i + 1 < length ? 2 : 1;
+    quoted = quoted != (text[i] == '"');
+    memcpy(out + (constant > 0), text + i, taken);
+    if (constant > 0)
+      out[0] = out[constant + 1] = '"';
+    used += taken + (constant > 0 ? 2 : 0);
+  }
+  return used;
+}
+
+static hr_status parse(const char *text, size_t length, const char *input, json_t **parsed, hr_error *error)
+{
+  json_error_t problem;
+  bool out_of_memory;
+  *parsed = hr_json_load(text, length, &problem, &out_of_memory);
+  if (out_of_memory)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", input);
+  return *parsed ? HR_OK : fail_to_parse(text, length, input, &problem, error);
+}
+
+static hr_status parse_with_constants(const char *text, size_t length, const char *input, json_t **parsed,
+                                      hr_error *error)
+{
+  size_t quoted_length = quote_constants(text, length, NULL);
+  if (quoted_length == length)
+    return parse(text, length, input, parsed, error);
+  char *quoted = malloc(quoted_length);
+  if (!quoted)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", input);
+  quote_constants(text, length, quoted);
+  hr_status status = parse(quoted, quoted_length, input, parsed, error);
+  free(quoted);
+  return status;
+}
+
 hr_status hr_json_parse(const char *text, size_t length, const char *input, json_t **root, hr_error *error)
 {
   if (length > HR_JSON_BYTES_MAX)
@@ -93,13 +152,8 @@ hr_status hr_json_parse(const char *text, size_t length, const char *input, json
   if (count_values(text, length) > HR_JSON_VALUES_MAX)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: has more than %d values, which no configuration has", input,
                    HR_JSON_VALUES_MAX);
-  json_error_t problem;
-  bool out_of_memory;
-  json_t *parsed = hr_json_load(text, length, &problem, &out_of_memory);
-  if (out_of_memory)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", input);
-  if (!parsed)
-    return fail_to_parse(text, length, input, &problem, error);
+  json_t *parsed;
+  HR_TRY(parse_with_constants(text, length, input, &parsed, error));
   if (!json_is_object(parsed)) {
     char found[64];
     hr_json_found(parsed, found, sizeof found);

@@ -76,6 +76,33 @@ static void an_unknown_family_gets_similar_names(void **state)
                  "/models.md lists the families, and how to give a shape without one");
 }
 
+/* Experts and latent attention are supported: what is not known is the family. */
+static void an_unknown_family_is_unknown_whatever_its_layers(void **state)
+{
+  (void)state;
+  static const char *const layers[] = {"\"num_local_experts\":8", "\"kv_lora_rank\":512",
+                                       "\"layer_types\":[\"sliding_attention\",\"full_attention\"]"};
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    char text[600];
+    snprintf(text, sizeof text, "{\"model_type\":\"newest\",%s," SIZES "}", layers[i]);
+    assert_refused(text, HR_ERROR_UNSUPPORTED,
+                   "config.json: model_type: \"newest\" is not a supported family; docs/models.md "
+                   "lists the families, and how to give a shape without one");
+  }
+}
+
+/* Python's json writes them; JSON has no such numbers. */
+static void numbers_that_only_python_writes_count_where_they_matter(void **state)
+{
+  (void)state;
+  hr_model model = read_model("{\"model_type\":\"llama\",\"rope_theta\":Infinity,\"initializer_range\" : NaN,"
+                              "\"other\":[-Infinity,\"a \\\" NaN,Infinity\",Infinity ],\"last\":NaN," SIZES "}");
+  assert_int_equal(model.hidden, 64);
+  assert_refused("{\"model_type\":\"llama\",\"sliding_window\":1,\"num_key_value_heads\":-Infinity," SIZES "}",
+                 HR_ERROR_INVALID,
+                 "config.json: num_key_value_heads: expected a positive integer, found \"-Infinity\"");
+}
+
 static void a_head_of_another_kind_is_refused(void **state)
 {
   (void)state;
@@ -129,8 +156,8 @@ static void text_other_than_a_json_object_is_unreadable(void **state)
       {"", "config.json: is empty"},
       {"  \n", "config.json: line 2: "},
       {"{\"hidden_size\": 64,", "config.json: line 1: "},
-      {"{\n\"hidden_size\": NaN}", "config.json: line 2: "},
-      {"{\"a\": -Infinity}", "config.json: line 1: "},
+      {"{\n\"hidden_size\": NaNs}", "config.json: line 2: "},
+      {"{\"a\": +Infinity}", "config.json: line 1: "},
       {"[1, 2]", "config.json: expected a JSON object, found a list"},
       {"12", "config.json: expected a JSON object, found 12"},
       {"null", "config.json: expected a JSON object, found null"},
@@ -325,6 +352,8 @@ int main(void)
       cmocka_unit_test(each_kind_of_model_is_refused_by_its_field),
       cmocka_unit_test(disabled_fields_of_unsupported_kinds_are_accepted),
       cmocka_unit_test(an_unknown_family_gets_similar_names),
+      cmocka_unit_test(an_unknown_family_is_unknown_whatever_its_layers),
+      cmocka_unit_test(numbers_that_only_python_writes_count_where_they_matter),
       cmocka_unit_test(a_head_of_another_kind_is_refused),
       cmocka_unit_test(layers_of_an_unread_kind_are_refused),
       cmocka_unit_test(a_layer_of_another_kind_is_refused),

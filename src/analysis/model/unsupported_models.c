@@ -238,8 +238,6 @@ hr_status hr_refuse_model_type(hr_config *config, const char *field, const char 
     if (strcmp(type_rows[i].model_type, model_type) == 0)
       return refuse(config, field, found, type_rows[i].what);
   }
-  HR_TRY(refuse_by_row(config, true));
-  HR_TRY(refuse_layer_types(config));
   suggest_family(model_type, similar, sizeof similar);
   return hr_json_fail(
       &config->json, field, HR_ERROR_UNSUPPORTED,
