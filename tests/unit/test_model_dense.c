@@ -172,6 +172,29 @@ static int64_t cache_bytes(const hr_model *model, int64_t tokens)
   return memory.kv_cache_bytes;
 }
 
+#define WINDOWS(list, layers)                                                                              \
+  "{\"model_type\":\"mistral\",\"hidden_size\":64,\"num_attention_heads\":8,\"num_hidden_layers\":" layers \
+  ",\"intermediate_size\":128,\"vocab_size\":100,\"max_position_embeddings\":2048,\"sliding_window\":" list "}"
+
+static void layers_repeat_a_list_of_windows(void **state)
+{
+  (void)state;
+  hr_model model = read_model(WINDOWS("[64,null,null,32]", "6")); /* 64, -, -, 32, 64, - */
+  assert_int_equal(layers_with_window(&model, 64), 2);
+  assert_int_equal(layers_with_window(&model, 32), 1);
+  assert_int_equal(layers_with_window(&model, 0), 3);
+  model = read_model(WINDOWS("[null]", "6"));
+  assert_int_equal(model.group_count, 1);
+  assert_int_equal(layers_with_window(&model, 0), 6);
+  assert_refused(WINDOWS("[64,true]", "6"), HR_ERROR_INVALID,
+                 "config.json: sliding_window[1]: expected a positive integer, found true");
+  assert_refused(WINDOWS("[]", "6"), HR_ERROR_INVALID,
+                 "config.json: sliding_window: expected a window, found an empty list");
+  assert_refused(WINDOWS("[64]", "1000000"), HR_ERROR_UNSUPPORTED,
+                 "config.json: sliding_window: Headroom takes a list only for at most 100000 layers that are equal "
+                 "otherwise");
+}
+
 static void windows_alternate_in_the_familys_rhythm(void **state)
 {
   (void)state;
@@ -386,6 +409,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_row_counts_as_transformers_does),
+      cmocka_unit_test(layers_repeat_a_list_of_windows),
       cmocka_unit_test(windows_alternate_in_the_familys_rhythm),
       cmocka_unit_test(layers_with_a_window_keep_only_its_tokens),
       cmocka_unit_test(full_layers_are_not_rotated_beside_windows),

@@ -84,6 +84,10 @@ static void each_format_has_the_bytes_of_its_layout(void **state)
       /* blocks of 16 with an E4M3 scale; an fp32 scale of the matrix and one of its inputs */
       {"\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\",\"ignore\":[\"lm_head\"]",
        2 * (WEIGHTS / 2 + WEIGHTS / 16 + MATRICES * 8)},
+      {"\"quant_algo\":\"FP8\",\"ignore\":[\"lm_head\"]", 2 * (WEIGHTS + MATRICES * 8)},
+      {"\"producer\":{\"name\":\"modelopt\"},\"quantization\":{\"quant_algo\":\"FP8\",\"exclude_modules\":[\"lm_head\"]"
+       "}",
+       2 * (WEIGHTS + MATRICES * 8)},
       {"\"quant_method\":\"modelopt\",\"quantization\":{\"quant_algo\":\"FP8\",\"exclude_modules\":[\"*lm_head*\"]}",
        2 * (WEIGHTS + MATRICES * 8)},
   };

@@ -237,12 +237,3 @@ hr_status hr_config_tied(hr_config *config, bool fallback, hr_model *model)
     fallback = json_is_true(outer);
   return hr_config_flag(config, "tie_word_embeddings", fallback, &model->tied_embeddings);
 }
-
-hr_status hr_config_window(hr_config *config, const char *field, int64_t missing_default, hr_model *model)
-{
-  if (missing_default > 0 && !hr_config_present(config, field))
-    HR_TRY(hr_config_size_or(config, field, missing_default, &model->groups[0].attention.window));
-  else
-    HR_TRY(hr_config_size_derived(config, field, 0, &model->groups[0].attention.window));
-  return HR_OK;
-}

@@ -21,6 +21,8 @@ typedef struct hr_config {
   bool parts_left_out; /* the object also has parts for images and the like, which a note has named */
   const char *read[HR_CONFIG_FIELDS_MAX]; /* names of the fields read, all literals */
   size_t read_count;
+  const json_t *windows; /* a list of windows that the layers repeat, and its field; NULL: none */
+  const char *windows_field;
   bool marks_lost; /* there was no place for one of them */
 } hr_config;
 

@@ -40,6 +40,10 @@ hr_status hr_config_layer_list(hr_config *config, const char *field, int64_t lay
 hr_status hr_config_layer_size(const hr_config *config, const char *field, const json_t *list, int64_t index,
                                int64_t *value);
 
+/** Gives the layers the windows of a list that hr_config_window() has read; a shorter list is repeated. Fails if the
+ *  layers differ in other ways. */
+hr_status hr_config_spread_windows(hr_config *config, hr_model *model);
+
 /** Adds one layer to the groups of *model; fails if there are HR_LAYER_GROUPS_MAX others. */
 hr_status hr_config_add_layer(const hr_config *config, hr_model *model, const hr_layer_group *layer);
 

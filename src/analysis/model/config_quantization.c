@@ -264,12 +264,14 @@ static const json_t *find_object(hr_config *config, const char **field)
   return NULL;
 }
 
-/* Checkpoints of the first versions of bitsandbytes name no method. */
+/* Checkpoints of the first versions of bitsandbytes name no method, and ModelOpt's hf_quant_config.json neither. */
 static const char *assumed_method(const json_t *object)
 {
   bool bitsandbytes =
       json_is_true(json_object_get(object, "load_in_4bit")) || json_is_true(json_object_get(object, "load_in_8bit"));
-  return bitsandbytes ? "bitsandbytes" : NULL;
+  const json_t *inner = json_object_get(object, "quantization");
+  bool modelopt = json_object_get(object, "quant_algo") || json_object_get(inner, "quant_algo");
+  return bitsandbytes ? "bitsandbytes" : modelopt ? "modelopt" : NULL;
 }
 
 hr_status hr_config_quantization(hr_config *config, hr_model *model)

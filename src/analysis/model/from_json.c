@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a config.json: finds the family, refuses models that are not covered, reads the fields, checks the result. */
+#include "analysis/model/config_layers.h"
 #include "analysis/model/config_quantization.h"
 #include "analysis/model/families.h"
 #include "analysis/model/parameters.h"
@@ -95,6 +96,7 @@ static hr_status read_model(hr_config *config, hr_model *model)
                family->model_type); /* NOLINT(clang-analyzer-core.NullDereference) */
   HR_TRY(hr_complete_text_part(config, family));
   HR_TRY((family->read ? family->read : hr_read_decoder)(config, family, model));
+  HR_TRY(hr_config_spread_windows(config, model));
   HR_TRY(hr_note_prediction_layers(config));
   HR_TRY(check_marks(config));
   HR_TRY(hr_refuse_by_field(config));
