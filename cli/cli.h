@@ -185,10 +185,12 @@ int cli_set_measured_framework(const cli_run *run, hr_workload *workload);
 /** The number format by cli_dtype(), and fused attention unless the device has no kernel for it in that format or
  *  --attention says otherwise. */
 void cli_set_formats(const cli_run *run, const hr_hardware *hardware, hr_workload *workload);
-int cli_check_measure(const cli_run *run);                                    /* options that need --measure */
-int cli_check_table(const cli_run *run);                                      /* --table needs CSV */
-int cli_check_kernel(const cli_run *run);                                     /* --kernel is a kernel or a family */
-int cli_open_own_device(const cli_run *run, hr_device **device);              /* for --measure */
+int cli_check_measure(const cli_run *run);                       /* options that need --measure */
+int cli_check_table(const cli_run *run);                         /* --table needs CSV */
+int cli_check_kernel(const cli_run *run);                        /* --kernel is a kernel or a family */
+int cli_open_own_device(const cli_run *run, hr_device **device); /* for --measure */
+/** A device of this machine, else the rates of the one that --device names, *device being NULL. */
+int cli_open_or_load_device(const cli_run *run, hr_device **device, hr_hardware *hardware);
 int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store); /* --db, or the default one */
 /** hr_store_open() whose waits, and all reading of the store, a signal ends. */
 hr_status cli_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error);

@@ -25,11 +25,23 @@ static int take(hr_store *rows, int code, hr_store *from)
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
+/* Findings of --models need no rows: without any, a default store that does not exist is none. */
+static bool has_stored_rows(const cli_run *run)
+{
+  hr_store *store;
+  if (run->given[CLI_OPTION_db] || !run->options.models)
+    return true;
+  hr_status status = cli_store_open(NULL, HR_STORE_READ, &store, NULL);
+  if (status == HR_OK)
+    hr_store_close(store);
+  return status != HR_ERROR_NOT_FOUND;
+}
+
 static int take_all(const cli_run *run, hr_store *rows)
 {
   hr_store *from;
   int code = CLI_GO_ON;
-  if (run->argument_count == 0 || run->given[CLI_OPTION_db]) {
+  if ((run->argument_count == 0 && has_stored_rows(run)) || run->given[CLI_OPTION_db]) {
     code = cli_open_stored_rows(run, &from);
     code = take(rows, code, from);
   }

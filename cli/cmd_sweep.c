@@ -241,26 +241,81 @@ static int check_file(const cli_run *run, const char *name)
   return cli_check_input(run, path);
 }
 
-static int load_named(const cli_run *run, bool small, sweep_list *list)
+/* JSON and CSV hold one sweep; tables can follow each other. */
+static int check_several(const cli_run *run)
+{
+  if (run->options.format == HR_FORMAT_JSON || run->options.format == HR_FORMAT_CSV)
+    return cli_fail(EXIT_USAGE,
+                    "--format: json and csv write one sweep; headroom results export writes the rows of several");
+  return run->options.plot ? cli_fail(EXIT_USAGE, "--plot: draws one sweep; headroom plot draws others from the store")
+                           : CLI_GO_ON;
+}
+
+static int add(sweep_list *list, hr_sweep *sweep)
+{
+  hr_sweep **more = realloc(list->sweeps, (list->count + 1) * sizeof *more);
+  if (!more) {
+    hr_sweep_free(sweep);
+    return cli_fail(EXIT_OUTPUT, "out of memory for %zu sweeps", list->count + 1);
+  }
+  list->sweeps = more;
+  list->sweeps[list->count++] = sweep;
+  return CLI_GO_ON;
+}
+
+/* Whether `name` is that of a figure and `part` one of its parts: fig7 and fig7a. */
+static bool is_part_of(const char *part, const char *name)
+{
+  size_t length = strlen(name);
+  return strncmp(part, name, length) == 0 && part[length] >= 'a' && part[length] <= 'z' && !part[length + 1] &&
+         length > 0 && strchr("0123456789", name[length - 1]);
+}
+
+/* All parts of a figure. */
+static int add_parts(const char *name, bool small, sweep_list *list)
+{
+  hr_sweep **all = NULL;
+  size_t count = 0;
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_sweep_catalog(small, &all, &count, &error);
+  int code = status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+  for (size_t i = 0; i < count && code == CLI_GO_ON; i++) {
+    if (!is_part_of(hr_sweep_describe(all[i]).name, name))
+      continue;
+    code = add(list, all[i]);
+    all[i] = NULL;
+  }
+  hr_sweep_catalog_free(all, count);
+  return code;
+}
+
+static int add_named(const char *name, bool small, sweep_list *list)
 {
   hr_error error = {.status = HR_OK};
-  list->sweeps = calloc((size_t)run->argument_count, sizeof *list->sweeps);
-  if (!list->sweeps)
-    return cli_fail(EXIT_OUTPUT, "out of memory for %d sweeps", run->argument_count);
-  for (int i = 0; i < run->argument_count; i++) {
-    int code = check_file(run, run->arguments[i]);
-    if (code != CLI_GO_ON)
-      return code;
-    cli_blocking(true);
-    hr_status status = hr_sweep_load(run->arguments[i], small, &list->sweeps[i], &error);
-    cli_blocking(false);
-    if (status == HR_ERROR_NOT_FOUND)
-      return cli_fail(EXIT_INPUT, "%s%s", error.message, sweep_hint(&error, run->arguments[i]));
-    if (status != HR_OK)
-      return cli_fail_status(status, &error);
-    list->count++;
+  hr_sweep *sweep = NULL;
+  size_t before = list->count;
+  cli_blocking(true);
+  hr_status status = hr_sweep_load(name, small, &sweep, &error);
+  cli_blocking(false);
+  if (status == HR_OK)
+    return add(list, sweep);
+  if (status != HR_ERROR_NOT_FOUND)
+    return cli_fail_status(status, &error);
+  int code = add_parts(name, small, list);
+  return code == CLI_GO_ON && list->count == before
+             ? cli_fail(EXIT_INPUT, "%s%s", error.message, sweep_hint(&error, name))
+             : code;
+}
+
+static int load_named(const cli_run *run, bool small, sweep_list *list)
+{
+  int code = CLI_GO_ON;
+  for (int i = 0; i < run->argument_count && code == CLI_GO_ON; i++) {
+    code = check_file(run, run->arguments[i]);
+    if (code == CLI_GO_ON)
+      code = add_named(run->arguments[i], small, list);
   }
-  return CLI_GO_ON;
+  return code == CLI_GO_ON && list->count > 1 ? check_several(run) : code;
 }
 
 static int load(const cli_run *run, const hr_device *device, sweep_list *list)
@@ -327,7 +382,6 @@ static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list
   return code == EXIT_FINE && run->options.plot ? draw(run, job, code) : code;
 }
 
-/* JSON and CSV hold one sweep; tables can follow each other. */
 static int check_arguments(const cli_run *run)
 {
   if (run->argument_count < 1)
@@ -337,11 +391,9 @@ static int check_arguments(const cli_run *run)
     if (strcmp(run->arguments[i], "list") == 0 || strcmp(run->arguments[i], "all") == 0)
       return cli_fail(EXIT_USAGE, "sweep: %s takes no other name", run->arguments[i]);
   }
-  if (several && (run->options.format == HR_FORMAT_JSON || run->options.format == HR_FORMAT_CSV))
-    return cli_fail(EXIT_USAGE,
-                    "--format: json and csv write one sweep; headroom results export writes the rows of several");
-  if (several && run->options.plot)
-    return cli_fail(EXIT_USAGE, "--plot: draws one sweep; headroom plot draws others from the store");
+  int code = several ? check_several(run) : CLI_GO_ON;
+  if (code != CLI_GO_ON)
+    return code;
   return run->options.plot || run->given[CLI_OPTION_width] ? cli_check_plot(run) : CLI_GO_ON;
 }
 

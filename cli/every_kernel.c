@@ -122,12 +122,52 @@ static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
   return cli_plot_after(run, code, status, figure, &error);
 }
 
+/* Of a device that is not of this machine. */
+static int predict_job(const cli_run *run, kernel_job *job, cli_output *output)
+{
+  hr_error error = {.status = HR_OK};
+  hr_prediction prediction;
+  const hr_kernel_measurement none = {.kernel = ""};
+  job->kind->set_dtype(job->call, cli_dtype(run, &job->hardware));
+  hr_status status = job->kind->predict(&job->hardware, job->call, &prediction, &error);
+  if (status == HR_OK)
+    status =
+        job->kind->report(output->stream, &output->options, job->call, &job->hardware, &prediction, &none, 0, &error);
+  return cli_output_close(output, status, &error);
+}
+
+static int check_predicted(const cli_run *run)
+{
+  static const struct {
+    int option;
+    const char *name;
+  } measuring[] = {{CLI_OPTION_save, "save"},
+                   {CLI_OPTION_db, "db"},
+                   {CLI_OPTION_kernel, "kernel"},
+                   {CLI_OPTION_warm, "warm"},
+                   {CLI_OPTION_budget, "budget"},
+                   {CLI_OPTION_threads, "threads"},
+                   {CLI_OPTION_memory_limit, "memory-limit"},
+                   {CLI_OPTION_plot, "plot"}};
+  for (size_t i = 0; i < sizeof measuring / sizeof *measuring; i++) {
+    if (run->given[measuring[i].option])
+      return cli_fail(EXIT_UNSUPPORTED, "--%s: measuring needs a device of this machine, such as cpu; %s is predicted",
+                      measuring[i].name, run->options.device);
+  }
+  if (run->options.format == HR_FORMAT_CSV)
+    return cli_fail(EXIT_USAGE, "--format: csv writes measured kernels; json has the prediction of %s",
+                    run->options.device);
+  return CLI_GO_ON;
+}
+
 /* Opens the store before measuring, so that no measurement is lost. */
 static int open_job(const cli_run *run, kernel_job *job)
 {
   int code = cli_check_kernel(run);
   if (code == CLI_GO_ON)
-    code = cli_open_own_device(run, &job->device);
+    code = cli_open_or_load_device(run, &job->device, &job->hardware);
+  if (code == CLI_GO_ON && !job->device)
+    return check_predicted(run);
   if (code == CLI_GO_ON)
     code = choose_kernels(run, job);
   if (code == CLI_GO_ON && (run->options.save || run->options.db))
@@ -145,7 +185,7 @@ int cli_measure_every_kernel(const cli_run *run, const cli_call_kind *kind, void
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON)
-    code = run_job(run, &job, &output);
+    code = job.device ? run_job(run, &job, &output) : predict_job(run, &job, &output);
   free(job.runs);
   hr_store_abandon(job.store); /* removes a new file without rows */
   hr_device_close(job.device);

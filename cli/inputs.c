@@ -350,6 +350,16 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
   return cli_fail_status(status, &error);
 }
 
+int cli_open_or_load_device(const cli_run *run, hr_device **device, hr_hardware *hardware)
+{
+  const char *name = run->options.device;
+  hr_error error = {.status = HR_OK};
+  hr_status status = name ? hr_device_open(name, (int)run->options.threads, device, &error) : HR_ERROR_INVALID;
+  if (status == HR_OK)
+    return CLI_GO_ON;
+  return status == HR_ERROR_NOT_FOUND ? cli_load_device(run, "cpu", hardware) : cli_open_own_device(run, device);
+}
+
 hr_status cli_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error)
 {
   hr_store_options options = hr_store_options_default();

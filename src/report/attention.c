@@ -196,6 +196,8 @@ static hr_status write_text(const hr_document *document, const attention_report 
   if (!csv) {
     print_problem(document, r);
     print_prediction(document, r);
+    if (r->count == 0) /* of a device that is not here */
+      return HR_OK;
     hr_print_heading(document, "Kernels");
   }
   HR_TRY(hr_print_table(document, run_table(r), error));

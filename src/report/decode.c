@@ -217,6 +217,8 @@ static hr_status write_text(const hr_document *document, const decode_report *r,
     hr_print_hardware(document, r->hardware);
     print_work(document, r);
     print_prediction(document, r);
+    if (r->count == 0) /* of a device that is not here */
+      return HR_OK;
     hr_print_heading(document, "Kernels");
   }
   HR_TRY(hr_print_table(document, run_table(r), error));

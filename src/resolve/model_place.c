@@ -119,13 +119,39 @@ static hr_status place_beside(const char *what, hr_model_place *place, hr_error 
   return HR_OK;
 }
 
+/* Published models that have the shape of a shipped one. (Their model cards: Meta's of Llama 3.3 and Llama Guard 3,
+ * DeepSeek's list of distilled models and their bases) */
+static const struct same_shape_row {
+  const char *name, *shipped;
+} same_shapes[] = {
+    {"llama-3.3-70b", "llama-3.1-70b"},
+    {"llama-guard-3-8b", "llama-3.1-8b"},
+    {"deepseek-r1-distill-llama-8b", "llama-3.1-8b"},
+    {"deepseek-r1-distill-llama-70b", "llama-3.1-70b"},
+};
+
+/* The name of a shipped model that has the shape of `name`, which may end with "-instruct"; NULL if none is known. */
+static const char *find_same_shape(const char *name)
+{
+  for (size_t i = 0; i < sizeof same_shapes / sizeof *same_shapes; i++) {
+    size_t length = strlen(same_shapes[i].name);
+    if (strncasecmp(name, same_shapes[i].name, length) == 0 &&
+        (!name[length] || strcasecmp(name + length, "-instruct") == 0))
+      return same_shapes[i].shipped;
+  }
+  return NULL;
+}
+
 static hr_status fail_not_found(const char *what, const hr_error *cached, hr_error *error)
 {
   size_t count;
   const hr_catalog_entry *models = hr_catalog_models(&count);
   if (hr_looks_like_path(what))
     return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no such file or directory", what);
-  const char *slash = strrchr(what, '/');
+  const char *slash = strrchr(what, '/'), *same = find_same_shape(slash ? slash + 1 : what);
+  if (same)
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "no model or file is called \"%.80s\"; %s has the same shape", what,
+                   same);
   if (!cached->message[0] || (!slash && !strchr(what, '@'))) /* a name without organisation is rarely a repository */
     return hr_fail_not_found("model or file", slash && slash[1] ? slash + 1 : what, models, count, error);
   char near[256];

@@ -165,6 +165,8 @@ expect_code "in no format" 2 "$H" results delete -y --db copy.db -f json 2> erro
 expect_code "list deletes nothing" 2 "$H" results list -y --db copy.db 2> errors
 expect_code "an import chooses no rows" 2 "$H" results import --last 1 --db copy.db a.csv 2> errors
 expect "and the store is as it was" cmp -s a.csv b.csv
+expect_code "findings need no store" 0 env HOME="$folder/nobody" XDG_DATA_HOME= "$H" report --models gpt2 -d h200 -o findings.html 2> errors
+expect_code "a store that is named is needed" 3 "$H" report --models gpt2 -d h200 --db nowhere.db -o findings.html 2> errors
 expect_code "an option with one value is given once" 2 "$H" describe gpt2 -d h100 --device h200 2> errors
 expect "and the line names it" grep -q -- '--device is given twice, now as "h200"' errors
 expect_code "a list goes on" 0 "$H" advise gpt2 -d h200 --only free --only deploy > out 2> errors
