@@ -225,8 +225,9 @@ typedef struct cli_output {
 /** CLI_GO_ON unless --output, --plot or --write names the file at `path` (may be NULL), which the command reads. */
 int cli_check_input(const cli_run *run, const char *path);
 
-/** CLI_GO_ON unless the command does not write --format. */
-int cli_check_format(const cli_run *run);
+/** CLI_GO_ON unless the command does not write --format, or no file can be made for --output. Checked before a command
+ *  runs, which may measure and store for minutes before it writes. */
+int cli_check_output(const cli_run *run);
 
 /** Opens --output or standard output and fills `options` from the command line. CLI_GO_ON or an exit code. */
 int cli_output_open(const cli_run *run, cli_output *output);

@@ -131,6 +131,6 @@ int cli_run_command(const cli_command *command, cli_command_fn function, int arg
   if (code == CLI_GO_ON && run.options.help)
     return cli_print_help(command);
   if (code == CLI_GO_ON)
-    code = cli_check_format(&run);
+    code = cli_check_output(&run);
   return code == CLI_GO_ON ? function(&run) : code;
 }

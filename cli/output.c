@@ -181,11 +181,23 @@ static bool writes_html(const cli_run *run)
   return false;
 }
 
-int cli_check_format(const cli_run *run)
+/* Where a file is written beside its target, as open_file() does. */
+static int check_output_folder(const char *path)
+{
+  struct stat about;
+  if (strcmp(path, "-") == 0 || cli_named_descriptor(path) >= 0 || (stat(path, &about) == 0 && !S_ISREG(about.st_mode)))
+    return CLI_GO_ON;
+  char *target = cli_output_target(path);
+  int reason = target ? cli_check_folder(target) : errno;
+  free(target);
+  return reason == 0 ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "%s: %s", path, strerror(reason));
+}
+
+int cli_check_output(const cli_run *run)
 {
   if (run->options.format == HR_FORMAT_HTML && !writes_html(run))
     return cli_fail(EXIT_USAGE, "--format html: only advise, compare, layer, report and search write HTML");
-  return CLI_GO_ON;
+  return run->options.output ? check_output_folder(run->options.output) : CLI_GO_ON;
 }
 
 int cli_output_open(const cli_run *run, cli_output *output)

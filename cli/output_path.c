@@ -118,6 +118,14 @@ char *cli_temporary_beside(const char *target)
   return path;
 }
 
+int cli_check_folder(const char *target)
+{
+  char *folder = folder_of(target);
+  int reason = !folder ? ENOMEM : access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+  free(folder);
+  return reason;
+}
+
 int cli_sync_folder(const char *target)
 {
   char *folder = folder_of(target);

@@ -15,6 +15,9 @@ char *cli_output_target(const char *path);
  *  may be as long as names can be. The caller frees it. NULL: memory ran out. */
 char *cli_temporary_beside(const char *target);
 
+/** Returns 0 if a file can be made in the folder of `target`, else errno. */
+int cli_check_folder(const char *target);
+
 /** Makes a rename in the folder of `target` durable. Returns 0 or errno. */
 int cli_sync_folder(const char *target);
 

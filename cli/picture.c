@@ -3,6 +3,7 @@
 #include "picture.h"
 
 #include "gnuplot.h"
+#include "output_path.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,12 +67,7 @@ static bool is_terminal_text(const char *path)
 /* Before anything is measured: the picture is written last. */
 static int check_folder(const char *path)
 {
-  const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
-  if (!folder)
-    return cli_fail(EXIT_OUTPUT, "out of memory for --plot");
-  int reason = access(folder, W_OK | X_OK) == 0 ? 0 : errno;
-  free(folder);
+  int reason = cli_check_folder(path);
   return reason == 0 ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "--plot: %s: %s", path, strerror(reason));
 }
 

@@ -57,6 +57,10 @@ for name in "$latin" "$long"; do
   expect "and is a source" ends_with 0 "$H" gemm 2048 4096 4096 -d ./named.json
 done
 
+expect "a report that cannot be written" ends_with 5 "$H" calibrate --from rows.csv -d a100-sxm4-80gb --write unwritten.json \
+  -o missing/report
+expect "is said before anything is written" test ! -e unwritten.json
+
 cp fitted.json before.json
 expect "a folder that is missing" ends_with 5 "$H" calibrate --from rows.csv -d a100-sxm4-80gb --write missing/fitted.json
 head -10 rows.csv > few.csv
