@@ -40,10 +40,10 @@ typedef struct hr_finding {
   hr_workload workload;
   double parameter_change;        /* new / old − 1 */
   double predicted_operator_gain; /* time before / time after − 1 of the main operators together, per token */
-  double predicted_gain;          /* the same of the whole step; if gain_per_device, per token and device */
-  double eager_gain; /* of the step by HR_FRAMEWORK_EAGER, where torch.compile pads GEMMs that the change aligns: such
-                        a compiled step gains little; NAN elsewhere */
-  bool gain_per_device;          /* the change is of the number of devices: the step may take longer */
+  double predicted_gain;          /* of the whole step with the bubble: tokens/s per device after / before − 1 */
+  double eager_gain;    /* the same of both steps by HR_FRAMEWORK_EAGER, where a compiled step copies less into padded
+                            operands after the change, so that its own gain is another; NAN elsewhere */
+  bool gain_per_device; /* the change is of the number of devices: the step may take longer */
   double predicted_time_ns;      /* of the suggested step; 0: has_change is false */
   double measured_gain;          /* of the whole step, set by hr_confirm(); NAN: not measured */
   double measured_operator_gain; /* of the main operators; NAN: not measured */
@@ -75,7 +75,8 @@ typedef struct hr_advice {
   size_t combined_count;                /* suggestions merged: */
   hr_finding combined[HR_COMBINED_MAX]; /* "combined_free": all free ones; "combined_retrain": these and all others
                                            that keep devices, the kind of layer and about the parameters. Each if it
-                                           merges at least two, the second one if one of them needs new weights */
+                                           merges at least two and gains as much as each of its class by itself, the
+                                           second one if one of them needs new weights */
   size_t left_out, left_out_high; /* findings of any severity but none that the options leave out; of severity high */
 } hr_advice;
 

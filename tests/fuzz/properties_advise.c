@@ -17,12 +17,19 @@ static void expect_finding(const hr_finding *f)
   expect_printable(f->operators);
   EXPECT(isfinite(f->parameter_change) && isfinite(f->predicted_gain) && isfinite(f->predicted_operator_gain));
   EXPECT(f->predicted_gain > -1);
+  EXPECT(isnan(f->eager_gain) || (isfinite(f->eager_gain) && f->eager_gain > -1));
   EXPECT(isnan(f->measured_gain) && isnan(f->measured_operator_gain));
   if (!f->has_change)
     return;
   EXPECT(f->suggested[0]);
   EXPECT(hr_model_check(&f->model, NULL) == HR_OK);
   EXPECT(hr_workload_check(&f->workload, &f->model, NULL) == HR_OK);
+}
+
+static void expect_combined(const hr_finding *f)
+{
+  expect_finding(f);
+  EXPECT(f->predicted_gain > 0 && !f->gain_per_device);
 }
 
 static void expect_layouts(const hr_parallel_layouts *layouts)
@@ -67,7 +74,7 @@ static void expect_advice(const hr_model *model, const hr_workload *workload, co
   expect_layouts(&advice->layouts);
   EXPECT(advice->combined_count <= HR_COMBINED_MAX);
   for (size_t i = 0; i < advice->combined_count; i++)
-    expect_finding(&advice->combined[i]);
+    expect_combined(&advice->combined[i]);
   hr_advice_free(advice);
   hr_advice_free(again);
 }

@@ -73,6 +73,28 @@ static inline hr_change_class class_of_rule(const char *name)
   return rules[i].change_class;
 }
 
+/* Time of the whole step on all devices of a replica, per token. */
+static inline double device_ns_per_token(const hr_advice *advice, const hr_model *model, hr_workload workload,
+                                         hr_framework framework)
+{
+  static hr_step step;
+  hr_error error;
+  workload.framework = framework;
+  assert_ok(hr_predict_step(&advice->hardware, model, &workload, &step, &error), error);
+  double sequence = workload.phase == HR_PHASE_DECODE ? 1 : (double)workload.sequence;
+  double tokens = (double)workload.batch * (double)hr_workload_microbatches(&workload) * sequence;
+  return step.time_ns * (double)workload.tensor_parallel * (double)workload.pipeline_stages *
+         (double)workload.context_parallel / tokens;
+}
+
+static inline void assert_gain_is_of_the_step(const hr_advice *advice, const hr_finding *finding,
+                                              hr_framework framework, double gain)
+{
+  double before = device_ns_per_token(advice, &advice->model, advice->workload, framework);
+  double after = device_ns_per_token(advice, &finding->model, finding->workload, framework);
+  assert_true(fabs(before / after - 1 - gain) < 1e-9);
+}
+
 /* Every rule has a finding, and every gain that is shown is what hr_predict_step() says about the suggestion, per token
  * and device. */
 static inline void assert_findings_hold(const hr_advice *advice)
@@ -81,10 +103,6 @@ static inline void assert_findings_hold(const hr_advice *advice)
   const hr_rule *table = hr_rules(&rules);
   for (size_t i = 0; i < rules; i++)
     found(advice, table[i].name);
-  double tokens = (double)advice->workload.batch * (double)advice->workload.sequence;
-  if (advice->workload.phase == HR_PHASE_DECODE)
-    tokens = (double)advice->workload.batch;
-  double before = advice->step.microbatch_time_ns * (double)advice->workload.tensor_parallel / tokens;
   for (size_t i = 0; i < advice->finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     hr_error error;
@@ -102,13 +120,10 @@ static inline void assert_findings_hold(const hr_advice *advice)
       continue;
     assert_ok(hr_model_check(&finding->model, &error), error);
     assert_true(finding->suggested[0] != '\0');
-    double new_tokens = advice->workload.phase == HR_PHASE_DECODE
-                            ? (double)finding->workload.batch
-                            : (double)finding->workload.batch * (double)finding->workload.sequence;
-    double after =
-        step_ns(advice, &finding->model, &finding->workload) * (double)finding->workload.tensor_parallel / new_tokens;
-    bool split = finding->workload.microbatches != advice->workload.microbatches; /* gains by the bubble, too */
-    assert_true(split || fabs(before / after - 1 - finding->predicted_gain) < 1e-9);
+    assert_gain_is_of_the_step(advice, finding, HR_FRAMEWORK_COMPILED, finding->predicted_gain);
+    assert_true(advice->workload.framework == HR_FRAMEWORK_COMPILED);
+    if (!isnan(finding->eager_gain))
+      assert_gain_is_of_the_step(advice, finding, HR_FRAMEWORK_EAGER, finding->eager_gain);
     if (finding->severity < HR_SEVERITY_HIGH)
       assert_true(finding->predicted_gain >= 0);
   }

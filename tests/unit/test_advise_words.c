@@ -71,13 +71,15 @@ static void a_suggested_t_still_fits_the_memory(void **state)
   hr_advice_free(advice);
 }
 
-/* 36 layers in 5 stages. 4 is nearest, but a stage of 9 layers does not fit where one of 8 does; 6 stages of 6 do. */
+/* 36 layers in 5 stages. 4 is nearest, but a stage of 9 layers does not fit where one of 8 does; 6 stages of 6 do, and
+ * 32 microbatches take (32 + 5) · 6 · 6 against (32 + 4) · 8 · 5 layer times of a device. */
 static void a_suggested_number_of_stages_still_fits_the_memory(void **state)
 {
   (void)state;
   hr_model model = paper_model(8192, 64, 36, 50304);
-  hr_workload workload = workload_of(&model, 1), fewer = workload;
-  workload.pipeline_stages = 5;
+  hr_workload workload = workload_of(&model, 1);
+  workload.pipeline_stages = 5, workload.microbatches = 32;
+  hr_workload fewer = workload;
   fewer.pipeline_stages = 4;
   hr_hardware large = device("h200"), small = device_between(&model, &workload, &fewer);
   hr_advice *advice = advise_under(&large, &model, &workload);
@@ -85,6 +87,23 @@ static void a_suggested_number_of_stages_still_fits_the_memory(void **state)
   hr_advice_free(advice);
   advice = advise_under(&small, &model, &workload);
   assert_int_equal(found(advice, "pipeline_divides_layers")->workload.pipeline_stages, 6);
+  hr_advice_free(advice);
+}
+
+/* The same stages with one microbatch: 6 of them would take 6 · 6 · 6 against 8 · 5 · 5 layer times of a device. */
+static void more_stages_that_gain_nothing_are_not_suggested(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(8192, 64, 36, 50304);
+  hr_workload workload = workload_of(&model, 1);
+  workload.pipeline_stages = 5;
+  hr_workload fewer = workload;
+  fewer.pipeline_stages = 4;
+  hr_hardware small = device_between(&model, &workload, &fewer);
+  hr_advice *advice = advise_under(&small, &model, &workload);
+  const hr_finding *finding = found(advice, "pipeline_divides_layers");
+  assert_int_equal(finding->workload.pipeline_stages, 5);
+  assert_int_equal(hr_model_layers(&finding->model), 35);
   hr_advice_free(advice);
 }
 
@@ -212,6 +231,7 @@ int main(void)
       cmocka_unit_test(the_finding_names_the_heads_that_do_not_split),
       cmocka_unit_test(a_suggested_t_still_fits_the_memory),
       cmocka_unit_test(a_suggested_number_of_stages_still_fits_the_memory),
+      cmocka_unit_test(more_stages_that_gain_nothing_are_not_suggested),
       cmocka_unit_test(a_degree_of_six_without_a_nearby_shape_is_infeasible),
       cmocka_unit_test(an_unknown_node_size_is_not_zero_devices),
       cmocka_unit_test(a_smaller_t_is_no_gain_of_the_step),

@@ -10,7 +10,7 @@
 /* The members that combinable rules change: of a model, of a workload beside the form of attention, and of a model's
  * groups of layers, whose number they keep. */
 static const size_t combined_members[] = {offsetof(hr_model, vocabulary)};
-static const size_t combined_workload_members[] = {offsetof(hr_workload, batch)};
+static const size_t combined_workload_members[] = {offsetof(hr_workload, batch), offsetof(hr_workload, microbatches)};
 static const size_t combined_layer_members[] = {
     offsetof(hr_layer_group, attention.q_heads),    offsetof(hr_layer_group, attention.k_heads),
     offsetof(hr_layer_group, attention.v_heads),    offsetof(hr_layer_group, attention.qk_dim),
@@ -93,19 +93,33 @@ static hr_operator_set changed_operators(const hr_step *before, const hr_step *a
 }
 
 typedef struct combination {
-  hr_model model;
-  hr_workload workload;
-  int merged;   /* number of findings */
+  hr_trial trial; /* time_ns 0: nothing is merged yet */
+  int merged;     /* number of findings */
+  bool taken[HR_FINDINGS_MAX];
   bool retrain; /* one of them needs new weights */
-  double gain;
   char current[96], suggested[192];
 } combination;
 
-static bool enters(const hr_finding *finding, hr_change_class most)
+static bool merge(hr_model *model, hr_workload *workload, const hr_advice *advice, const hr_finding *finding)
+{
+  return merge_model(model, &advice->model, &finding->model) &&
+         merge_workload(workload, &advice->workload, &finding->workload);
+}
+
+/* Whether merging keeps the whole change: a part of it may cost what the whole gains. */
+static bool merges_whole(const hr_advice *advice, const hr_finding *finding)
+{
+  hr_model model = advice->model;
+  hr_workload workload = advice->workload;
+  return finding->model.group_count == model.group_count && merge(&model, &workload, advice, finding) &&
+         hr_changes_between(&model, &workload, &finding->model, &finding->workload) == 0;
+}
+
+static bool enters(const hr_advice *advice, const hr_finding *finding, hr_change_class most)
 {
   const hr_rule_row *row = hr_rule_row_of(finding);
   return row && row->combines && finding->has_change && finding->change_class <= most &&
-         finding->change_class != HR_CHANGE_DEPLOY;
+         finding->change_class != HR_CHANGE_DEPLOY && merges_whole(advice, finding);
 }
 
 /* A larger batch may fit with its own change only. */
@@ -117,31 +131,66 @@ static bool fits(const hr_advice *advice, const hr_model *model, const hr_worklo
          (hr_memory_estimate(model, workload, &memory, NULL) == HR_OK && memory.total_bytes <= usable);
 }
 
-/* Adds a finding if it agrees with those before, fits and makes the step faster. */
-static void add(hr_advice_context *context, combination *all, const hr_finding *finding)
+/* Whether the finding agrees with the merged ones, fits and makes the step faster; *trial then has all of them. */
+static bool improves(hr_advice_context *context, const combination *all, const hr_finding *finding, hr_trial *trial)
 {
   const hr_advice *advice = context->advice;
-  hr_model model = all->model;
-  hr_workload workload = all->workload;
-  hr_trial trial;
-  if (!merge_model(&model, &advice->model, &finding->model) ||
-      !merge_workload(&workload, &advice->workload, &finding->workload) || !fits(advice, &model, &workload) ||
-      !hr_evaluate(context, &model, &workload, &trial) || (all->merged && trial.net_gain <= all->gain))
-    return;
-  all->model = model;
-  all->workload = workload;
-  all->gain = trial.net_gain;
-  all->retrain = all->retrain || finding->change_class == HR_CHANGE_RETRAIN;
-  all->merged++;
-  append(all->current, sizeof all->current, finding->current);
-  append(all->suggested, sizeof all->suggested, finding->suggested);
+  hr_model model = all->trial.model;
+  hr_workload workload = all->trial.workload;
+  return merge(&model, &workload, advice, finding) && fits(advice, &model, &workload) &&
+         hr_evaluate(context, &model, &workload, trial) && trial->net_gain > all->trial.net_gain;
 }
 
-/* "reduce the step from 97.6 ms to 78.7 ms"; with another batch "reduce the time of a token from …". */
+/* Merges the finding that gains most beside those that are merged, at first the best one. False if none gains. */
+static bool merge_best(hr_advice_context *context, combination *all, hr_change_class most)
+{
+  const hr_advice *advice = context->advice;
+  hr_trial best = all->trial, trial;
+  size_t chosen = advice->finding_count;
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    const hr_finding *finding = &advice->findings[i];
+    if (all->taken[i] || !enters(advice, finding, most) || !improves(context, all, finding, &trial) ||
+        trial.net_gain <= best.net_gain)
+      continue;
+    best = trial;
+    chosen = i;
+  }
+  if (chosen == advice->finding_count)
+    return false;
+  all->trial = best;
+  all->taken[chosen] = true;
+  all->retrain = all->retrain || advice->findings[chosen].change_class == HR_CHANGE_RETRAIN;
+  all->merged++;
+  return true;
+}
+
+/* Lists the changes in the order of the findings. */
+static void describe(const hr_advice *advice, combination *all)
+{
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    if (!all->taken[i])
+      continue;
+    append(all->current, sizeof all->current, advice->findings[i].current);
+    append(all->suggested, sizeof all->suggested, advice->findings[i].suggested);
+  }
+}
+
+/* Net gains choose the members, so that one that removes parameters may gain more by itself. */
+static bool is_best(const hr_advice *advice, const combination *all, hr_change_class most)
+{
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    const hr_finding *finding = &advice->findings[i];
+    if (enters(advice, finding, most) && finding->predicted_gain > all->trial.gain)
+      return false;
+  }
+  return all->trial.gain > 0;
+}
+
+/* "reduce the step from 97.6 ms to 78.7 ms"; with other tokens "reduce the time of a token from …". */
 static hr_text192 format_times(const hr_advice *advice, const hr_trial *trial)
 {
   double before = advice->step.time_ns, after = trial->time_ns;
-  if (trial->workload.batch == advice->workload.batch)
+  if (hr_tokens_per_step(&trial->workload) == hr_tokens_per_step(&advice->workload))
     return hr_format_text("the step from %s to %s", hr_format_time(before).text, hr_format_time(after).text);
   return hr_format_text("the time of a token from %s to %s",
                         hr_format_time(before / (double)hr_tokens_per_step(&advice->workload)).text,
@@ -151,15 +200,16 @@ static hr_text192 format_times(const hr_advice *advice, const hr_trial *trial)
 static void combine(hr_advice_context *context, const hr_rule_row *row)
 {
   hr_advice *advice = context->advice;
-  combination all = {.model = advice->model, .workload = advice->workload};
-  for (size_t i = 0; i < advice->finding_count; i++) {
-    if (enters(&advice->findings[i], row->rule.change_class))
-      add(context, &all, &advice->findings[i]);
+  const hr_change_class most = row->rule.change_class;
+  combination all = {.trial = {.model = advice->model, .workload = advice->workload}};
+  while (merge_best(context, &all, most)) {
   }
   hr_trial trial;
-  bool of_class = all.retrain == (row->rule.change_class == HR_CHANGE_RETRAIN);
-  if (all.merged < 2 || !of_class || !hr_evaluate(context, &all.model, &all.workload, &trial))
+  bool of_class = all.retrain == (most == HR_CHANGE_RETRAIN);
+  if (all.merged < 2 || !of_class || !is_best(advice, &all, most) ||
+      !hr_evaluate(context, &all.trial.model, &all.trial.workload, &trial))
     return;
+  describe(advice, &all);
   hr_operator_set changed = changed_operators(&advice->step, &context->after);
   context->rule = row;
   hr_finding *finding =

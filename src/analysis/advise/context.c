@@ -51,13 +51,6 @@ double hr_device_time_per_token(double time_ns, const hr_workload *workload)
   return time_ns * devices / (double)hr_tokens_per_microbatch(workload);
 }
 
-/* Of a microbatch in all stages, with its part of what replicas wait for. */
-static double busy_ns(const hr_step *step, const hr_workload *workload)
-{
-  double stages = (double)workload->pipeline_stages;
-  return step->microbatch_time_ns + step->exposed_ns * stages / (double)hr_workload_microbatches(workload);
-}
-
 double hr_padding_of(const hr_step *step)
 {
   double sum = 0;
@@ -66,12 +59,10 @@ double hr_padding_of(const hr_step *step)
   return sum;
 }
 
-static double gain_between(const hr_step *before, const hr_workload *own, const hr_step *after,
-                           const hr_workload *workload)
+/* Of the whole step, with the bubble, what it waits for, and the host. */
+static double gain_between(const hr_step *before, const hr_step *after)
 {
-  return hr_device_time_per_token(busy_ns(before, own), own) /
-             hr_device_time_per_token(busy_ns(after, workload), workload) -
-         1;
+  return after->tokens_per_s_per_device / before->tokens_per_s_per_device - 1;
 }
 
 static double net_of(double gain, const hr_trial *trial)
@@ -91,7 +82,7 @@ static double eager_gain(hr_advice_context *context, const hr_trial *trial)
   if (hr_predict_step(&advice->hardware, &advice->model, &before, &context->eager, NULL) != HR_OK ||
       hr_predict_step(&advice->hardware, &trial->model, &after, &context->eager_after, NULL) != HR_OK)
     return NAN;
-  return gain_between(&context->eager, &before, &context->eager_after, &after);
+  return gain_between(&context->eager, &context->eager_after);
 }
 
 bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_workload *workload, hr_trial *trial)
@@ -106,10 +97,12 @@ bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_wor
   result.parameters = parameters.total;
   result.parameter_change = (double)parameters.total / (double)context->parameters - 1;
   result.time_ns = context->after.time_ns;
-  result.gain = gain_between(&advice->step, &advice->workload, &context->after, &result.workload);
+  result.gain = gain_between(&advice->step, &context->after);
   result.net_gain = net_of(result.gain, &result);
   result.eager_gain = eager_gain(context, &result);
   result.eager_net_gain = net_of(result.eager_gain, &result);
+  if (!isfinite(result.gain))
+    return false;
   *trial = result;
   return true;
 }

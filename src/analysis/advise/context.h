@@ -31,8 +31,8 @@ typedef struct hr_rule_row {
   bool combines; /* enters the combined suggestions: the change keeps the model's capacity about the same */
 } hr_rule_row;
 
-/** A changed shape and its prediction. Gains are per token or, if t changes, per token and device:
- *  time · t / tokens before over the same after, − 1, of a microbatch (hr_device_time_per_token()). */
+/** A changed shape and its prediction. Gains are of tokens per second and device, after / before − 1, in the whole
+ *  step: with the pipeline's bubble, exposed communication and the host. */
 typedef struct hr_trial {
   hr_model model;
   hr_workload workload;
@@ -43,8 +43,8 @@ typedef struct hr_trial {
   double
       net_gain; /* the gain without the part that the removed parameters explain, as a smaller model is faster anyway:
                       (1 + gain) · (1 + parameter_change) − 1 if parameters fall, else the gain */
-  double eager_gain, eager_net_gain; /* the same by HR_FRAMEWORK_EAGER, where a compiled step pads GEMMs that the change
-                                        aligns; NAN elsewhere */
+  double eager_gain, eager_net_gain; /* the same by HR_FRAMEWORK_EAGER, where a compiled step pads GEMMs less after the
+                                        change; NAN elsewhere */
 } hr_trial;
 
 /** Predicts a changed model or workload (NULL: the original) into *trial and context->after. Returns false if the shape
@@ -72,8 +72,8 @@ const hr_layer_group *hr_unsplit_layer(const hr_model *model, int64_t tensor_par
 int64_t hr_tokens_per_microbatch(const hr_workload *workload);
 int64_t hr_tokens_per_step(const hr_workload *workload); /* see hr_tokens_per_microbatch() */
 
-/** Device time per token: `time_ns` of a microbatch on all t · cp devices. The time is that in all pipeline stages, so
- *  the bubble is left out: it depends on the number of microbatches. */
+/** Device time per token of operators that take `time_ns` of a microbatch in all pipeline stages, on all t · cp
+ *  devices. */
 double hr_device_time_per_token(double time_ns, const hr_workload *workload);
 
 #endif

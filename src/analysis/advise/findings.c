@@ -144,6 +144,13 @@ static void set_cost(hr_finding *finding, hr_changed changed)
   finding->cost_source = cost->source;
 }
 
+/* In double: degrees that are valid one by one may have a product beyond int64_t. */
+static double devices_of(const hr_workload *w)
+{
+  return (double)w->tensor_parallel * (double)w->pipeline_stages * (double)w->context_parallel *
+         (double)w->data_parallel;
+}
+
 static void set_change(hr_advice_context *context, hr_finding *finding, const hr_trial *trial, hr_operator_set main)
 {
   const hr_advice *advice = context->advice;
@@ -157,9 +164,7 @@ static void set_change(hr_advice_context *context, hr_finding *finding, const hr
   finding->eager_gain = trial->eager_gain;
   finding->predicted_operator_gain = operator_gain(context, trial, main);
   finding->predicted_time_ns = trial->time_ns;
-  const hr_workload *own = &context->advice->workload;
-  finding->gain_per_device = trial->workload.tensor_parallel != own->tensor_parallel ||
-                             trial->workload.context_parallel != own->context_parallel;
+  finding->gain_per_device = devices_of(&trial->workload) != devices_of(&advice->workload);
   finding->severity = severity_of(trial);
   if (finding->gain_per_device && finding->severity > HR_SEVERITY_MEDIUM)
     finding->severity = HR_SEVERITY_MEDIUM; /* the step itself gains nothing */

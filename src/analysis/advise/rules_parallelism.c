@@ -167,18 +167,26 @@ void hr_rule_tensor_parallel_small(hr_advice_context *context)
   suggest_smaller_degree(context, &trial, needed);
 }
 
-/* The number of stages nearest to p, between p/2 and 2p, that divides the layers and still fits into memory; 0 if there
- * is none. */
-static int64_t dividing_stages(const hr_advice *advice)
+/* Whether `stages` divide the layers, fit into memory and gain. */
+static bool try_stages(hr_advice_context *context, int64_t stages, hr_trial *trial)
 {
-  int64_t layers = hr_model_layers(&advice->model), p = advice->workload.pipeline_stages;
+  const hr_advice *advice = context->advice;
+  int64_t layers = hr_model_layers(&advice->model);
   hr_workload changed = advice->workload;
+  changed.pipeline_stages = stages;
+  return stages > 1 && stages <= layers && layers % stages == 0 && keeps_fitting(advice, &changed) &&
+         hr_evaluate(context, NULL, &changed, trial) && hr_is_worthwhile(trial);
+}
+
+/* The number of stages nearest to p, between p/2 and 2p, that divides the layers, still fits into memory and gains; 0
+ * if there is none. */
+static int64_t dividing_stages(hr_advice_context *context, hr_trial *trial)
+{
+  int64_t layers = hr_model_layers(&context->advice->model), p = context->advice->workload.pipeline_stages;
   for (int64_t distance = 1; distance <= hr_min64(hr_min64(p, layers), DEGREES_MAX); distance++) {
-    changed.pipeline_stages = p - distance;
-    if (p - distance >= hr_ceil_div(p, 2) && p - distance > 1 && layers % (p - distance) == 0 &&
-        keeps_fitting(advice, &changed))
+    if (p - distance >= hr_ceil_div(p, 2) && try_stages(context, p - distance, trial))
       return p - distance;
-    if (p + distance <= layers && layers % (p + distance) == 0)
+    if (try_stages(context, p + distance, trial))
       return p + distance;
   }
   return 0;
@@ -198,21 +206,18 @@ void hr_rule_pipeline_divides_layers(hr_advice_context *context)
     hr_add_satisfied(context, gemms, current.text, "each of %" PRId64 " stages has %" PRId64 " layers", p, layers / p);
     return;
   }
-  int64_t fullest = hr_ceil_div(layers, p), stages = dividing_stages(advice);
-  hr_workload workload = advice->workload;
-  hr_model model = advice->model;
   hr_trial trial;
+  int64_t fullest = hr_ceil_div(layers, p), stages = dividing_stages(context, &trial);
   hr_text192 suggested;
   if (stages > 0) {
-    workload.pipeline_stages = stages;
     suggested = hr_format_text("p = %" PRId64 " (or %" PRId64 " layers)", stages, fullest * p);
   } else {
-    model = hr_reshape_layers(&model, (fullest - 1) * p);
+    const hr_model model = hr_reshape_layers(&advice->model, (fullest - 1) * p);
+    if (!hr_evaluate(context, &model, NULL, &trial))
+      return;
     suggested = hr_format_text("%" PRId64 " layers (or %" PRId64 " in the same time as now)", hr_model_layers(&model),
                                fullest * p);
   }
-  if (!hr_evaluate(context, &model, &workload, &trial))
-    return;
   hr_add_suggestion(context, &trial, gemms, 0, current.text, suggested.text,
                     "%" PRId64 " layers over %" PRId64 " stages: every stage waits for one with %" PRId64
                     " layers, so %.1f%% of the devices' time is idle",

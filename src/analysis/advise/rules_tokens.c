@@ -123,7 +123,7 @@ static bool split_of(const hr_advice *advice, int64_t b, hr_workload *changed)
 }
 
 /* The split with the most tokens per second: smaller microbatches leave a smaller bubble, larger ones have faster
- * GEMMs. Its gain is that of the whole step with the bubble. */
+ * GEMMs. */
 static hr_trial best_split(hr_advice_context *context, double *bubble)
 {
   const hr_advice *advice = context->advice;
@@ -135,7 +135,6 @@ static hr_trial best_split(hr_advice_context *context, double *bubble)
   for (int64_t b = smallest; split_of(advice, b, &changed); b *= 2) {
     if (b == advice->workload.batch || !hr_evaluate(context, NULL, &changed, &trial))
       continue;
-    trial.gain = trial.net_gain = advice->step.time_ns / trial.time_ns - 1;
     if (best.time_ns == 0 || trial.gain > best.gain) {
       best = trial;
       *bubble = context->after.bubble;
