@@ -24,6 +24,7 @@ typedef struct hr_finding {
   const char *rule;   /* "vocabulary_alignment"; static storage */
   const char *source; /* source of the rule; static storage */
   hr_severity severity;
+  hr_severity own_severity;     /* by predicted_gain alone: in the framework whose step is predicted */
   hr_change_class change_class; /* of the suggested change; without one, of the costliest that the rule suggests */
   const char *cost;             /* what the change takes (hr_change_cost); "" without one; static storage */
   const char *cost_source;      /* source of `cost`; "" if it needs none; static storage */
@@ -55,6 +56,7 @@ typedef struct hr_finding {
 typedef struct hr_advise_options {
   size_t struct_size;       /* sizeof(hr_advise_options), set by hr_advise_options_default() */
   bool design;              /* order findings by gain alone although trained weights exist (hr_model.origin) */
+  bool trained;             /* trained weights exist although nothing says so; not with `design` */
   unsigned without_classes; /* bit i: leave out findings of class i */
   uint64_t without_rules;   /* bit i: leave out findings of rule i of hr_rules() */
 } hr_advise_options;

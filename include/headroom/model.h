@@ -42,8 +42,6 @@ typedef enum hr_head {
 /** Whether trained weights of a model exist, by what says so; the strongest evidence found. */
 typedef enum hr_origin {
   HR_ORIGIN_DESIGN,    /* nothing does: a shape that can still change */
-  HR_ORIGIN_CONFIG,    /* the configuration has what is written with weights: torch_dtype, dtype, _name_or_path or a
-                          quantization */
   HR_ORIGIN_PUBLISHED, /* a built-in model that is not in short form, or a repository in the cache of the hub */
   HR_ORIGIN_FILES      /* files of weights are beside the configuration */
 } hr_origin;
@@ -162,7 +160,7 @@ typedef struct hr_layer_group {
  *  Anthony et al. 2024 (arXiv 2401.14489), Table I. */
 typedef struct hr_model {
   size_t struct_size; /* sizeof(hr_model), set by hr_model_default() */
-  char name[96];      /* the caller's name, truncated if longer */
+  char name[96];      /* the name in the configuration, else the caller's; truncated if longer */
   char family[24];    /* "gpt2", "llama", … or "short" for the short form */
 
   int64_t hidden;        /* [h] */
@@ -200,7 +198,7 @@ typedef struct hr_model {
  *  bias, everything else off. */
 HR_API hr_model hr_model_default(void);
 
-/** "design", "config", "published", "files". Static storage. */
+/** "design", "published", "files". Static storage. */
 HR_API const char *hr_origin_name(hr_origin origin);
 
 /** [L] Layers of all groups together. `model` has been checked. */

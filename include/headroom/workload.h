@@ -26,8 +26,8 @@ typedef enum hr_attention_form {
 
 /** Whose kernels compute a step, and how they are launched (docs/prediction-model.md). */
 typedef enum hr_framework {
-  HR_FRAMEWORK_COMPILED, /* PyTorch with torch.compile or an inference server: fused row-wise kernels, CUDA graphs */
-  HR_FRAMEWORK_EAGER,    /* PyTorch operator by operator: more kernels and traffic, each launched by the host */
+  HR_FRAMEWORK_COMPILED, /* FlashAttention and fused row-wise kernels in CUDA graphs */
+  HR_FRAMEWORK_EAGER,    /* FlashAttention, the rest operator by operator, launched by the host */
   HR_FRAMEWORK_HEADROOM  /* this library's own kernels, which `advise --measure` and `layer` run */
 } hr_framework;
 

@@ -93,17 +93,32 @@ static void print_step(const hr_document *document, const hr_advice *advice, int
 static void print_assumption(const hr_document *document, const hr_advice *advice)
 {
   static const char *const evidence[] = {[HR_ORIGIN_DESIGN] = "nothing names weights",
-                                         [HR_ORIGIN_CONFIG] = "its configuration was written with weights",
                                          [HR_ORIGIN_PUBLISHED] = "a published model",
                                          [HR_ORIGIN_FILES] = "weights are beside its configuration"};
   hr_origin origin = advice->model.origin;
   const char *known = (unsigned)origin < HR_COUNT_OF(evidence) ? evidence[origin] : "unknown";
-  if (advice->retrain_last)
+  if (advice->retrain_last && origin == HR_ORIGIN_DESIGN)
+    hr_print_field(document, "assumed", "trained weights (as asked): changes that need new ones come last");
+  else if (advice->retrain_last)
     hr_print_field(document, "assumed",
                    "trained weights (%s): changes that need new ones come last (--design: by gain)", known);
   else
     hr_print_field(document, "assumed", "a design (%s): changes are in the order of their gain",
                    origin == HR_ORIGIN_DESIGN ? known : "as asked");
+}
+
+/* Whose kernels the times are of: a framework runs others where it passes attention a mask, or fuses less. */
+static void print_kernels(const hr_document *document, const hr_workload *workload)
+{
+  static const char *const rest[] = {
+      [HR_FRAMEWORK_COMPILED] = "fused norms, rotary embedding, activations; "
+                                "transformers runs a slower, masked attention",
+      [HR_FRAMEWORK_EAGER] = "everything else operator by operator, launched by the host",
+      [HR_FRAMEWORK_HEADROOM] = "norms, rotary embedding and activations by Headroom's kernels"};
+  bool fused = workload->attention == HR_ATTENTION_FUSED, own = workload->framework == HR_FRAMEWORK_HEADROOM;
+  const char *attention = !fused ? "unfused attention" : own ? "Headroom's attention" : "FlashAttention";
+  if ((unsigned)workload->framework < HR_COUNT_OF(rest))
+    hr_print_field(document, "assumed", "%s, %s", attention, rest[workload->framework]);
 }
 
 /* "parameters +0.1%,  operator +540%,  step +12.3%", continued on the next line if the terminal is too narrow. */
@@ -400,6 +415,7 @@ hr_status hr_print_advice(const hr_document *document, const hr_advice *advice, 
   bool folded = document->options->format == HR_FORMAT_HTML || document->options->format == HR_FORMAT_MARKDOWN;
   print_step(document, advice, parameters);
   print_assumption(document, advice);
+  print_kernels(document, &advice->workload);
   if (!folded)
     HR_TRY(print_tables(document, advice, error));
   HR_TRY(hr_print_advice_figures(document, advice, confirmation, error));

@@ -100,7 +100,7 @@ static void append_degrees(const hr_workload *w, char *to, size_t size)
   if (hr_workload_drops(w))
     hr_append_item(to, size, "dropout");
   if (w->framework == HR_FRAMEWORK_EAGER)
-    hr_append_item(to, size, "eager PyTorch");
+    hr_append_item(to, size, "eager mode");
   if (w->framework == HR_FRAMEWORK_HEADROOM)
     hr_append_item(to, size, "Headroom's kernels");
   if (w->kv_cache != HR_KV_UNQUANTIZED)

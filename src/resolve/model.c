@@ -14,8 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Names a model that was read from a path: after the folder of its config.json, or the repository whose snapshot the
- * folder is; otherwise after the file without ".json". The folder's links are followed, the file's are not. */
+/* Names a model whose configuration was read from a path and has no name: after the folder of its config.json, or the
+ * repository whose snapshot the folder is; otherwise after the file without ".json". The folder's links are
+ * followed, the file's are not. */
 static void name_from_path(const char *path, char *name, size_t size)
 {
   const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -63,9 +64,11 @@ static hr_status read_place(const hr_model_place *place, hr_note_fn note, void *
     model->origin = HR_ORIGIN_PUBLISHED;
   if (place->named_weights || (!input && has_weights_beside(path)))
     model->origin = HR_ORIGIN_FILES;
+  char unnamed[sizeof model->name];
+  hr_copy_text(unnamed, sizeof unnamed, name);
   if (place->repository[0])
     hr_copy_text(model->name, sizeof model->name, place->repository);
-  else
+  else if (strcmp(model->name, unnamed) == 0) /* the configuration has no name */
     name_from_path(name, model->name, sizeof model->name);
   return HR_OK;
 }

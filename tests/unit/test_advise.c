@@ -626,6 +626,40 @@ static void trained_weights_put_findings_that_need_new_ones_last(void **state)
   hr_advice_free(design);
 }
 
+static void trained_weights_can_be_claimed_for_any_configuration(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 1);
+  hr_advise_options options = hr_advise_options_default();
+  hr_advice *advice;
+  hr_error error;
+  for (int trained = 0; trained < 2; trained++) {
+    options.trained = trained;
+    assert_ok(hr_advise_with(&hardware, &model, &workload, &options, &advice, &error), error);
+    assert_int_equal(advice->retrain_last, trained);
+    hr_advice_free(advice);
+  }
+}
+
+/* An odd vocabulary costs a fifth of a step in eager mode, and a compiled one, which pads it, next to nothing. */
+static void severity_of_its_own_framework_leaves_out_what_only_eager_mode_gains(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 1);
+  hr_advice *compiled = advise_under(&hardware, &model, &workload);
+  workload.framework = HR_FRAMEWORK_EAGER;
+  hr_advice *eager = advise_under(&hardware, &model, &workload);
+  assert_int_equal(found(compiled, "vocabulary_alignment")->severity, HR_SEVERITY_HIGH);
+  assert_true(found(compiled, "vocabulary_alignment")->own_severity <= HR_SEVERITY_LOW);
+  assert_int_equal(found(eager, "vocabulary_alignment")->own_severity, HR_SEVERITY_HIGH);
+  hr_advice_free(compiled);
+  hr_advice_free(eager);
+}
+
 /* Rule 0 is vocabulary_alignment. */
 static void findings_are_left_out_by_class_and_rule_and_counted(void **state)
 {
@@ -721,6 +755,8 @@ int main(void)
       cmocka_unit_test(the_combined_suggestion_holds_all_that_agree),
       cmocka_unit_test(free_changes_are_combined_by_themselves),
       cmocka_unit_test(trained_weights_put_findings_that_need_new_ones_last),
+      cmocka_unit_test(trained_weights_can_be_claimed_for_any_configuration),
+      cmocka_unit_test(severity_of_its_own_framework_leaves_out_what_only_eager_mode_gains),
       cmocka_unit_test(findings_are_left_out_by_class_and_rule_and_counted),
       cmocka_unit_test(the_same_question_gets_the_same_answer),
       cmocka_unit_test(absurd_sizes_get_findings_too),

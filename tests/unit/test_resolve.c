@@ -106,19 +106,40 @@ static hr_origin origin_of(const char *what)
   "\"model_type\":\"llama\",\"hidden_size\":64,\"num_attention_heads\":4,\"num_hidden_layers\":2,\"vocab_size\":100," \
   "\"intermediate_size\":256,\"transformers_version\":\"4.46.0\",\"architectures\":[\"LlamaForCausalLM\"]"
 
-/* Saving a configuration alone writes its architectures and the version, saving a model also the format. */
-static void what_is_written_with_weights_makes_a_configuration_that_of_a_checkpoint(void **state)
+/* What a configuration says of itself is also in one that was pasted and changed. */
+static void what_a_configuration_says_does_not_make_weights(void **state)
 {
   (void)state;
   assert_int_equal(origin_of("{\"h\":64,\"a\":4,\"L\":2,\"v\":100}"), HR_ORIGIN_DESIGN);
   assert_int_equal(origin_of("{" TINY "}"), HR_ORIGIN_DESIGN);
-  assert_int_equal(origin_of("{" TINY ",\"torch_dtype\":null,\"_name_or_path\":\"\"}"), HR_ORIGIN_DESIGN);
-  assert_int_equal(origin_of("{" TINY ",\"torch_dtype\":\"bfloat16\"}"), HR_ORIGIN_CONFIG);
-  assert_int_equal(origin_of("{" TINY ",\"_name_or_path\":\"acme/tiny\"}"), HR_ORIGIN_CONFIG);
+  assert_int_equal(origin_of("{" TINY ",\"torch_dtype\":\"bfloat16\"}"), HR_ORIGIN_DESIGN);
+  assert_int_equal(origin_of("{" TINY ",\"dtype\":\"bfloat16\"}"), HR_ORIGIN_DESIGN);
+  assert_int_equal(origin_of("{" TINY ",\"_name_or_path\":\"acme/tiny\"}"), HR_ORIGIN_DESIGN);
   assert_int_equal(origin_of("{" TINY ",\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e4m3\"}}"),
-                   HR_ORIGIN_CONFIG);
+                   HR_ORIGIN_DESIGN);
   assert_int_equal(origin_of("llama-3-8b"), HR_ORIGIN_PUBLISHED);
   assert_int_equal(origin_of("gpt3-2.7b-c1"), HR_ORIGIN_DESIGN); /* the short form of a figure */
+}
+
+static void expect_name(const char *what, const char *name)
+{
+  hr_model model;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_resolve_model(what, NULL, NULL, &model, &error), error);
+  assert_string_equal(model.name, name);
+}
+
+static void a_model_is_called_by_the_name_in_its_configuration(void **state)
+{
+  static const char text[] = "{" TINY ",\"_name_or_path\":\"acme/tiny\"}";
+  folder *made = *state;
+  write_file(made, text, sizeof text - 1);
+  expect_name(made->path, "acme/tiny");
+  expect_name(made->file, "acme/tiny");
+  expect_name("{" TINY ",\"_name_or_path\":\"/data/runs/tiny-2/\"}", "tiny-2");
+  expect_name("{" TINY ",\"_name_or_path\":\"./\",\"name\":\"mine\"}", "mine");
+  expect_name("{\"name\":\"short one\",\"h\":64,\"a\":4,\"L\":2,\"v\":100}", "short one");
+  expect_name("{" TINY ",\"_name_or_path\":\"\"}", "inline model");
 }
 
 static void files_of_weights_beside_a_configuration_are_those_of_a_checkpoint(void **state)
@@ -255,7 +276,8 @@ int main(void)
       cmocka_unit_test(suggestions_come_nearest_first_and_at_most_three),
       cmocka_unit_test_setup_teardown(a_directory_is_read_by_its_configuration_and_names_the_model, make_folder,
                                       remove_folder),
-      cmocka_unit_test(what_is_written_with_weights_makes_a_configuration_that_of_a_checkpoint),
+      cmocka_unit_test(what_a_configuration_says_does_not_make_weights),
+      cmocka_unit_test_setup_teardown(a_model_is_called_by_the_name_in_its_configuration, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(files_of_weights_beside_a_configuration_are_those_of_a_checkpoint, make_folder,
                                       remove_folder),
       cmocka_unit_test_setup_teardown(a_file_beyond_the_limit_is_refused_without_reading_it, make_folder,

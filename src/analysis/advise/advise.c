@@ -112,7 +112,7 @@ hr_status hr_advise_with(const hr_hardware *hardware, const hr_model *model, con
     result->hardware = *hardware;
     result->model = *model;
     result->workload = *workload;
-    result->retrain_last = model->origin != HR_ORIGIN_DESIGN && !options->design;
+    result->retrain_last = (model->origin != HR_ORIGIN_DESIGN || options->trained) && !options->design;
     context->advice = result;
     status = apply_rules(context, options, error);
   } else {

@@ -112,14 +112,14 @@ bool hr_lacks_mlp(hr_advice_context *context)
   return true;
 }
 
-static hr_severity severity_of(const hr_trial *trial)
+/* A change of the number of devices is at most medium: the step itself gains nothing. */
+static hr_severity severity_of(double gain, double net_gain, bool per_device)
 {
-  double net_gain = fmax(trial->net_gain, trial->eager_net_gain); /* NAN counts as less */
-  if (net_gain >= HR_GAIN_HIGH)
+  if (net_gain >= HR_GAIN_HIGH && !per_device)
     return HR_SEVERITY_HIGH;
   if (net_gain >= HR_GAIN_MEDIUM)
     return HR_SEVERITY_MEDIUM;
-  return fmax(trial->gain, trial->eager_gain) >= HR_GAIN_LEAST ? HR_SEVERITY_LOW : HR_SEVERITY_NONE;
+  return gain >= HR_GAIN_LEAST ? HR_SEVERITY_LOW : HR_SEVERITY_NONE;
 }
 
 /* Time before / time after − 1 per token, like the gain of the step; 0 if the change removes the operators. */
@@ -165,9 +165,9 @@ static void set_change(hr_advice_context *context, hr_finding *finding, const hr
   finding->predicted_operator_gain = operator_gain(context, trial, main);
   finding->predicted_time_ns = trial->time_ns;
   finding->gain_per_device = devices_of(&trial->workload) != devices_of(&advice->workload);
-  finding->severity = severity_of(trial);
-  if (finding->gain_per_device && finding->severity > HR_SEVERITY_MEDIUM)
-    finding->severity = HR_SEVERITY_MEDIUM; /* the step itself gains nothing */
+  finding->own_severity = severity_of(trial->gain, trial->net_gain, finding->gain_per_device);
+  finding->severity = severity_of(fmax(trial->gain, trial->eager_gain), fmax(trial->net_gain, trial->eager_net_gain),
+                                  finding->gain_per_device); /* NAN counts as less */
 }
 
 hr_finding *hr_add_suggestion(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
@@ -194,7 +194,7 @@ hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial,
   set_cost(finding, needed);
   if (trial)
     set_change(context, finding, trial, main);
-  finding->severity = HR_SEVERITY_HIGH;
+  finding->severity = finding->own_severity = HR_SEVERITY_HIGH;
   finding->cannot_run = true;
   return finding;
 }

@@ -103,23 +103,35 @@ static hr_status read_model(hr_config *config, hr_model *model)
   return hr_read_head(config, family, architecture_of(config), model);
 }
 
-/* save_pretrained() of a model writes torch_dtype (since transformers 4.56 dtype), loading one sets _name_or_path. Its
- * architectures and transformers_version are also written for a configuration without weights. */
-static bool names_weights(const json_t *object)
+/* Loading a model writes where it came from: "org/name" is a repository and kept; a path has the name of its last
+ * folder. False if the field has none. */
+static bool take_name(const json_t *object, const char *field, char *name, size_t size)
 {
-  static const char *const fields[] = {"torch_dtype", "dtype", "_name_or_path"};
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    const char *text = json_string_value(json_object_get(object, fields[i]));
-    if (text && text[0])
-      return true;
-  }
-  return false;
+  const char *text = json_string_value(json_object_get(object, field));
+  char path[512];
+  hr_copy_text(path, sizeof path, text ? text : "");
+  for (size_t length = strlen(path); length > 0 && path[length - 1] == '/'; length--)
+    path[length - 1] = '\0';
+  const char *first = strchr(path, '/'), *last = strrchr(path, '/');
+  bool repository = first == last && first != path && path[0] != '.' && path[0] != '~';
+  const char *found = repository || !last ? path : last + 1;
+  if (found[0] == '\0' || found[0] == '.')
+    return false;
+  hr_copy_text(name, size, found);
+  return true;
 }
 
-static hr_origin origin_of(const hr_config *config, const hr_model *model)
+/* The name in the configuration, if it has one. */
+static void read_name(const hr_config *config, char *name, size_t size)
 {
-  bool trained = names_weights(config->json.object) || names_weights(config->outer);
-  return trained || model->quantization.format_count > 0 ? HR_ORIGIN_CONFIG : HR_ORIGIN_DESIGN;
+  static const char *const fields[] = {"_name_or_path", "name_or_path", "name"};
+  const json_t *const objects[] = {config->outer, config->json.object};
+  for (size_t i = 0; i < 2; i++) {
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+      if (objects[i] && take_name(objects[i], fields[f], name, size))
+        return;
+    }
+  }
 }
 
 /* Sizes that are valid one by one may not fit each other. */
@@ -153,7 +165,7 @@ hr_status hr_model_from_json(const char *text, size_t length, const char *name, 
     status = check_marks(&config);
   if (status == HR_OK) {
     hr_config_note_unknown_fields(&config);
-    read.origin = origin_of(&config, &read);
+    read_name(&config, read.name, sizeof read.name);
     *model = read;
   }
   json_decref(root);

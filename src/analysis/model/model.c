@@ -21,7 +21,7 @@ hr_model hr_model_default(void)
 
 const char *hr_origin_name(hr_origin origin)
 {
-  static const char *const names[] = {"design", "config", "published", "files"};
+  static const char *const names[] = {"design", "published", "files"};
   return hr_name_of(names, sizeof names / sizeof *names, (int)origin);
 }
 

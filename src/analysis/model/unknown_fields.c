@@ -170,6 +170,7 @@ static const char *const irrelevant[] = {
     "mup_denominator",
     "mup_enabled",
     "n_ctx",
+    "name",
     "name_or_path",
     "no_bias_grad",
     "no_repeat_ngram_size",
