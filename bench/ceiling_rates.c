@@ -12,7 +12,8 @@
 
 __attribute__((visibility("default"))) int bench_ceiling_rates(int dtype, int threads, double rates[2]);
 
-/** rates: FLOP/s of the format's best instruction, or of fp32's where it has none, and exponentials per second. HEADROOM_CPU_MASK counts. 0: measured. */
+/** rates: FLOP/s of the format's best instruction, or of fp32's where it has none, and exponentials per second.
+ *  HEADROOM_CPU_MASK counts. 0: measured. */
 int bench_ceiling_rates(int dtype, int threads, double rates[2])
 {
   static hr_device *device; /* stays open while the process lives */

@@ -56,14 +56,14 @@ typedef enum hr_attention_output {
  *  Log-sum-exp, if requested at the run: log Σ_j exp(S[i, j]) over the keys that query i sees, natural logarithm, fp32,
  *  packed [batch, q_heads, q_len]; with variable lengths [q_heads, q_total].
  *
- *  A query that sees no key (masked, or kv_len is 0) has O = 0 and log-sum-exp −inf, whatever V contains. Otherwise NaN
- *  and infinities propagate as in the formula: a query gets NaN if a score that it sees is NaN or +inf, or if all are
- *  −inf (its log-sum-exp is then not finite, and −inf in the last case). Scores of up to 2^126 in size count as finite in
- *  every kernel. O is finite where V is, V near the largest number of fp32 and bf16 included; where a score is beyond
- *  2^22, some kernels with Tensor Cores or AMX need V times the number of keys below it. A NaN or infinity in V[j] reaches every query
- *  that sees key j. It may also turn queries of the same sequence and head that see other keys but not key j into NaN
- *  (0 · NaN), since fast kernels multiply whole tiles. K of a key that a query does not see never affects that query;
- *  gaps between strides and memory behind the last row affect no result. */
+ *  A query that sees no key (masked, or kv_len is 0) has O = 0 and log-sum-exp −inf, whatever V contains. Otherwise
+ *  NaN and infinities propagate as in the formula: a query gets NaN if a score that it sees is NaN or +inf, or if
+ *  all are −inf (its log-sum-exp is then not finite, and −inf in the last case). Scores of up to 2^126 in size count
+ *  as finite in every kernel. O is finite where V is, V near the largest number of fp32 and bf16 included; where a
+ *  score is beyond 2^22, some kernels with Tensor Cores or AMX need V times the number of keys below it. A NaN or
+ *  infinity in V[j] reaches every query that sees key j. It may also turn queries of the same sequence and head that
+ *  see other keys but not key j into NaN (0 · NaN), since fast kernels multiply whole tiles. K of a key that a query
+ *  does not see never affects that query; gaps between strides and memory behind the last row affect no result. */
 typedef struct hr_attention {
   size_t struct_size;           /* sizeof(hr_attention), set by hr_attention_default() */
   int64_t batch, q_len, kv_len; /* lengths may be 0 */

@@ -81,8 +81,8 @@ static inline int64_t hr_max64(int64_t a, int64_t b)
   return a > b ? a : b;
 }
 
-/** The largest whole e ≤ 0 with count · 2^e ≤ 1/2, or 0 for a count of 1: numbers of at most 2^e, count of them, add up to
- *  less than 1, however they are rounded. */
+/** The largest whole e ≤ 0 with count · 2^e ≤ 1/2, or 0 for a count of 1: numbers of at most 2^e, count of them, add up
+ *  to less than 1, however they are rounded. */
 static inline int hr_log2_of_share(int64_t count)
 {
   int e = 0;

@@ -28,8 +28,9 @@ typedef struct hr_split_rows {
   const int64_t *pitch; /* for versions with tiles: from row to row of each tile, or 0 if that differs */
 } hr_split_rows;
 
-/** From a product Q·K to an exponent of 2: product · scale, or with a soft cap tanh(product · scale) · softcap. The weight of
- *  the largest, the base, is 2^top, so that the weights of all keys add up to 1 at most and O is no larger than V. */
+/** From a product Q·K to an exponent of 2: product · scale, or with a soft cap tanh(product · scale) · softcap. The
+ *  weight of the largest, the base, is 2^top, so that the weights of all keys add up to 1 at most and O is no larger
+ *  than V. */
 typedef struct hr_split_scores {
   float scale, softcap;
   float top; /* hr_split_top() */

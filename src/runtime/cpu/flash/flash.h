@@ -4,8 +4,8 @@
  *
  * Online softmax (Milakov and Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135): each query row keeps the
  * largest score m so far, the sum l of exp(s − m), and o, the sum of exp(s − m) · V. A block of keys with a larger m'
- * rescales l and o by exp(m − m'); at the end O = o / l. Nothing of size q_len × kv_len is stored. m is called the row's
- * base; a version may keep the exponent of 2 of another value near it instead.
+ * rescales l and o by exp(m − m'); at the end O = o / l. Nothing of size q_len × kv_len is stored. m is called the
+ * row's base; a version may keep the exponent of 2 of another value near it instead.
  *
  *   item:  one sequence, some queries, the query heads that share K or V heads        one thread
  *   chunk: CHUNK keys, whose K and V are packed once for all rows of the item
@@ -39,8 +39,9 @@ static inline void hr_flash_prefetch(const char *row, int64_t stride, int64_t by
     __builtin_prefetch(row + at, 0, 2);
 }
 
-/** From a score to an exponent of 2. The weight of a key is 2^((s − m) · to_log2 + add). The difference comes first: it is
- *  0 for the largest score, however large that is, so that a key that decides alone has a weight of 2^add exactly. */
+/** From a score to an exponent of 2. The weight of a key is 2^((s − m) · to_log2 + add). The difference comes first: it
+ *  is 0 for the largest score, however large that is, so that a key that decides alone has a weight of 2^add
+ *  exactly. */
 typedef struct hr_flash_scores {
   float to_log2;     /* positive */
   float add;         /* whole, so low that the weights of all keys add up to 1 at most: o is no larger than V */

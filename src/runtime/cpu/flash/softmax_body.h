@@ -93,8 +93,8 @@ static inline simd_f32 row_max(const hr_flash_step *step, int first_row, bool pl
 }
 
 /* For SIMD_LANES rows: the base (the largest score so far), the factor that rescales o and l, and the shift added to a
- * score: −base, but NaN where it is +inf once scaled, and 0 where it is −inf, so that all weights are 0. factor and shift
- * have room for whole vectors, base has not. */
+ * score: −base, but NaN where it is +inf once scaled, and 0 where it is −inf, so that all weights are 0. factor and
+ * shift have room for whole vectors, base has not. */
 static inline void update_max(const hr_flash_step *step, int row, bool plain, const row_lanes *most)
 {
   int64_t rows = hr_min64(step->rows - row, SIMD_LANES);

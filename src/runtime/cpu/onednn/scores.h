@@ -36,8 +36,9 @@ void hr_scores_pack(const hr_scores *scores, const void *from, int64_t stride, i
                     void *to);
 
 /** Replaces the `columns` products q · k in `row` by weights exp(s − max), 0 for masked keys; all divided by their sum
- *  if `normalise`, otherwise multiplied by a power of 2 so that they add up to 1 at most, but in fp16. Weights of 16 bits are stored from the row's start. Writes the log-sum-exp if the caller asked
- *  for it. Returns 1 / sum, 0 if all keys are masked. */
+ *  if `normalise`, otherwise multiplied by a power of 2 so that they add up to 1 at most, but in fp16. Weights of 16
+ *  bits are stored from the row's start. Writes the log-sum-exp if the caller asked for it. Returns 1 / sum, 0 if all
+ *  keys are masked. */
 float hr_scores_softmax(const hr_scores *scores, const hr_attention_arguments *arguments, const hr_sequence *sequence,
                         int64_t head, int64_t query, float *row, int64_t columns, bool normalise);
 
