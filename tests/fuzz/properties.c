@@ -100,13 +100,13 @@ static void expect_operators(const hr_model *model, const hr_workload *workload)
   EXPECT((hr_operators_find(&operators, HR_OP_LOGIT, HR_PASS_FORWARD) != NULL) == (model->head != HR_HEAD_NONE));
 }
 
-/* Whether a second token adds to what the first has in the cache. */
-static bool has_growing_cache(const hr_model *model)
+/* Whether the first token is in a cache. */
+static bool has_cache(const hr_model *model)
 {
   bool found = false;
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_mixer_attention *attention = &model->groups[i].attention;
-    found = found || (attention->q_heads > 0 && !attention->shared_kv && attention->window != 1);
+    found = found || (attention->q_heads > 0 && !attention->shared_kv);
     found = found || model->groups[i].latent.q_heads > 0;
   }
   return found;
@@ -122,7 +122,9 @@ static void expect_memory(const hr_model *model, const hr_workload *workload)
     return;
   }
   EXPECT(memory.weight_bytes > 0 && memory.activation_bytes > 0);
-  EXPECT(memory.kv_cache_bytes_per_token >= 0 && (memory.kv_cache_bytes_per_token > 0) == has_growing_cache(model));
+  EXPECT(memory.kv_cache_bytes_per_token >= 0 && (memory.kv_cache_bytes_per_token > 0) == has_cache(model));
+  EXPECT(memory.kv_cache_bytes_of_next_token >= 0 &&
+         memory.kv_cache_bytes_of_next_token <= memory.kv_cache_bytes_per_token);
   EXPECT(memory.gradient_bytes >= 0 && memory.optimizer_bytes >= 0 && memory.kv_cache_bytes >= 0);
   EXPECT(memory.total_bytes == memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes +
                                    memory.activation_bytes + memory.kv_cache_bytes + memory.state_bytes +
