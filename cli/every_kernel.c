@@ -122,7 +122,7 @@ static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
   return cli_plot_after(run, code, status, figure, &error);
 }
 
-/* Of a device that is not of this machine. */
+/* The prediction for a device that is not of this machine. */
 static int predict_job(const cli_run *run, kernel_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK};

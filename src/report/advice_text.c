@@ -107,7 +107,7 @@ static void print_assumption(const hr_document *document, const hr_advice *advic
                    origin == HR_ORIGIN_DESIGN ? known : "as asked");
 }
 
-/* Whose kernels the times are of: a framework runs others where it passes attention a mask, or fuses less. */
+/* Names whose kernels the times are of: a framework runs others where it passes attention a mask, or fuses less. */
 static void print_kernels(const hr_document *document, const hr_workload *workload)
 {
   static const char *const rest[] = {

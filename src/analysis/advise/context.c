@@ -59,7 +59,7 @@ double hr_padding_of(const hr_step *step)
   return sum;
 }
 
-/* Of the whole step, with the bubble, what it waits for, and the host. */
+/* The gain is that of the whole step, with the bubble, what it waits for, and the host. */
 static double gain_between(const hr_step *before, const hr_step *after)
 {
   return after->tokens_per_s_per_device / before->tokens_per_s_per_device - 1;

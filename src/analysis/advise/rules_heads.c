@@ -18,8 +18,8 @@ static const int64_t usual_head_dims[] = {128, 64, 256};
 /* Predictions are no finer: a size that is hardly used has to gain more. */
 #define EQUALLY_FAST 0.005
 
-/* So many query heads in `width`; K and V heads in their ratio, else as many as before. False unless all of them split
- * over t. */
+/* Puts so many query heads into `width`; K and V heads in their ratio, else as many as before. False unless all of them
+ * split over t. */
 static bool with_heads(const hr_advice *advice, hr_width_ratio width, int64_t q_heads, hr_model *changed)
 {
   const hr_model *model = &advice->model;

@@ -30,7 +30,7 @@ const hr_ffn_dense *hr_main_dense(const hr_model *model)
   return &hr_model_main_group(model)->dense;
 }
 
-/* Of q_heads heads, which together are `ratio` times as wide. */
+/* The model with q_heads heads, which together are `ratio` times as wide. */
 static int64_t scaled_dim(const hr_mixer_attention *own, int64_t dim, hr_width_ratio ratio, int64_t q_heads)
 {
   hr_checked64 width = hr_times(hr_checked(own->q_heads), dim);

@@ -14,7 +14,7 @@ static double layer_stretch(int64_t layers, int64_t stages)
   return (double)hr_round_up(layers, stages) / (double)layers;
 }
 
-/* As long as its slowest stage makes them. */
+/* The slowest stage decides how long they take. */
 static hr_part_times stretched(const hr_part_times *times, double stretch)
 {
   hr_part_times all = *times;

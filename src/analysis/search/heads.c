@@ -137,7 +137,7 @@ static void add_width(const hr_search_space *space, int64_t hidden, int64_t widt
   }
 }
 
-/* As many heads as the model has, of each other size. */
+/* Tries as many heads as the model has, of each other size. */
 static void add_sizes(const hr_search_space *space, int64_t hidden, hr_search_layouts *layouts)
 {
   const hr_mixer_attention own = hr_search_own_heads(space->model);

@@ -120,7 +120,7 @@ __device__ inline float limit_of_row(float row_max, float base, float factor, fl
   return is_large(base) ? row_max : row_max + threshold / factor;
 }
 
-/* Of a base: what the scores that it stands for are times `factor`. */
+/* Gives what the scores that a base stands for are times `factor`. */
 __device__ inline float exponent_of_base(float base, float factor)
 {
   return is_large(base) ? base / power_of_two_above(factor) * factor : base;
