@@ -46,7 +46,8 @@ static void expect_prediction(const hr_prediction *p)
   EXPECT(p->clock_ns <= 0);
   EXPECT(is_share(p->efficiency) && is_share(p->tile_waste) && is_share(p->wave_waste));
   EXPECT(is_share(p->alignment_loss));
-  EXPECT(p->tiles >= 0 && p->waves >= 0 && (p->waves <= p->tiles || p->splits > p->waves)); /* splits fill waves, too */
+  EXPECT(p->tiles >= 0 && p->waves >= 0 && p->splits >= 0);
+  EXPECT(p->waves <= p->tiles || (p->splits > 0 && p->waves / p->splits <= p->tiles)); /* splits fill waves, too */
   EXPECT(strcmp(hr_bound_name(p->bound_by), "unknown") != 0);
 }
 
