@@ -55,7 +55,7 @@ static double rounding_of(hr_dtype dtype)
   return dtype == HR_BF16 ? 0x1p-7 : dtype == HR_FP8_E4M3 ? 0x1p-3 : 0x1p-10;
 }
 
-/* Of a head of Q, K or V in fp8. */
+/* The scale of a head of Q, K or V in fp8. */
 static double scale_of(const attention_call *c, int which, int64_t head)
 {
   return c->scales[which] ? (double)c->scales[which][head] : 1;

@@ -264,7 +264,7 @@ static void layers_that_stages_do_not_divide_cost_as_much_as_the_largest_stage(v
   const hr_finding *finding = found(advice, "pipeline_divides_layers");
   /* ⌈32/5⌉ = 7: the layers take 35/32 of their time, +9.375%; the logits and the embedding do not grow. */
   assert_int_equal(finding->workload.pipeline_stages, 4);
-  /* Of one microbatch 4 of 5 devices wait, or 3 of 4: per device 5/4 of it. */
+  /* One microbatch keeps 4 of 5 devices waiting, or 3 of 4, so that a device does 5/4 of the work. */
   assert_true(finding->gain_per_device);
   assert_true(finding->predicted_gain > 1.05 * 5 / 4 - 1 && finding->predicted_gain < 1.09375 * 5 / 4 - 1);
   assert_true(fabs(finding->predicted_operator_gain - 0.09375) < 1e-9);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which degrees give each device whole heads, columns and blocks of quantized weights. */
+/* Tests which degrees give each device whole heads, columns and blocks of quantized weights. */
 #include "test.h"
 
 #include "analysis/model/layer_kinds.h"

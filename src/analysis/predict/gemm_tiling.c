@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tiles the library takes for a GEMM. docs/prediction-model.md has the model. */
+/* Finds which tiles the library takes for a GEMM. docs/prediction-model.md has the model. */
 #include "analysis/predict/gemm_tiling.h"
 #include "analysis/predict/gemm_tile_time.h"
 #include "analysis/predict/gemm_wide.h"
