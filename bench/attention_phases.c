@@ -102,7 +102,7 @@ static void pack_chunk(bench *b, phase what, int64_t chunk)
     version->pack_v(b->set->dtype, b->v + chunk * b->stride, b->stride, version->chunk, b->dim, b->slot + b->blocks.v);
 }
 
-/* As flash.c: a step runs when its successor is known. */
+/* A step runs when its successor is known, as in flash.c. */
 static void run_steps(bench *b, int64_t chunk)
 {
   const hr_flash_version *version = b->set->version;

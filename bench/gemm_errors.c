@@ -111,7 +111,7 @@ static int by_size(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Of one row: `spread` equidistant elements, and as many of those nearest to 0. */
+/* Adds `spread` equidistant elements of one row, and as many of those nearest to 0. */
 static hr_status add_row(const gemm_run *p, int64_t row, int64_t spread, int64_t small, errors *at_large,
                          errors *near_zero, hr_error *error)
 {

@@ -167,7 +167,7 @@ const char *cli_hint(const hr_error *error, const char *name, const char *where)
 /* `checkpoint`: the one beside the configuration, without files if there is none; may be NULL. */
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
-/* As it is without a calibration, to fit one; `file` is that of hr_resolve_uncalibrated(). */
+/* Loads a device without its calibration, to fit one; `file` is that of hr_resolve_uncalibrated(). */
 int cli_load_uncalibrated(const cli_run *run, const char *otherwise, hr_hardware *hardware, char **file);
 /* --network, --network-latency, --devices-per-node; cli_load_device() does it. */
 int cli_set_network(const cli_run *run, hr_hardware *hardware);

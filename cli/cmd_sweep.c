@@ -350,7 +350,7 @@ static int draw(const cli_run *run, const sweep_job *job, int code)
   return cli_plot_after(run, code, status, figure, &error);
 }
 
-/* Of several processes only the first prints the rows, those that exist when it ends. */
+/* Only the first of several processes prints the rows, those that exist when it ends. */
 static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list)
 {
   cli_output output;

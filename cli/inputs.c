@@ -11,7 +11,7 @@
 #define KERNELS_MOST 64 /* of which similar names are suggested */
 #define ENERGY_BUDGET_S 1
 
-/* What is left out of the model is said always, details with -v. */
+/* Names the parts of the model that are left out; -v adds details. */
 static void print_note(void *context, hr_note_kind kind, const char *message)
 {
   const cli_run *run = context;

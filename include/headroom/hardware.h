@@ -126,7 +126,7 @@ typedef struct hr_narrow_cost {
   double aligned;   /* times as long for operands aligned to 16 bytes; 0: 1 */
   double load_8;    /* the same of operands aligned to 8 bytes; 0: 1 */
   double short_k; /* of misaligned ones: 1 − exp(−k / short_k) of row_ns, since short rows share cache lines; 0: all */
-  double store;         /* times as long that the exposed store of a tile takes; 0: 1 */
+  double store;         /* the exposed store of a tile takes so many times as long; 0: 1 */
   double aligned_store; /* the same of a result aligned to 16 bytes; 0: as store */
   double split_ns;      /* of splitting k; 0: as hr_hardware.split_ns */
   double part_ns;       /* of each split of k */

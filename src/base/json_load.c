@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jansson's parser does not look whether its token buffer could grow: where memory runs out, bytes are missing from a
  * name or a number, and the rest is parsed. Functions set with json_set_alloc_funcs() would see that, but they are the
- * whole process's, in which others may use jansson, too.
- *
- * So the text is parsed as the second value of a list whose first is a string at least as long as the longest token.
- * The buffer never shrinks: if this string arrived whole, the buffer did not grow afterwards. */
+ * whole process's, in which others may use jansson, too. Therefore the text is parsed as the second value of a list
+ * whose first is a string at least as long as the longest token. The buffer never shrinks: if this string arrived
+ * whole, the buffer did not grow afterwards. */
 #include "base/json.h"
 
 #include <string.h>

@@ -8,12 +8,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/** As snprintf() and vsnprintf() in the C locale. tests/structure/locale.sh finds conversions of floating-point numbers
- *  that go another way. Only the calling thread's locale changes, during the call. */
+/** These are snprintf() and vsnprintf() in the C locale. tests/structure/locale.sh finds conversions of floating-point
+ *  numbers that go another way. Only the calling thread's locale changes, during the call. */
 int hr_write_text(char *to, size_t size, const char *format, ...) HR_PRINTF(3, 4);
 int hr_write_text_v(char *to, size_t size, const char *format, va_list arguments) HR_PRINTF(3, 0);
 
-/** As strtod() in the C locale; `rest` may be NULL. */
+/** This is strtod() in the C locale; `rest` may be NULL. */
 double hr_read_number(const char *text, char **rest);
 
 #endif

@@ -14,10 +14,10 @@ typedef struct hr_progress {
   bool stopped;   /* by the caller; it is not asked again */
 } hr_progress;
 
-/** As hr_measure_options.cancelled, of an hr_progress: reports, and returns not 0 once the caller said stop. */
+/** Implements hr_measure_options.cancelled for an hr_progress: reports, and returns not 0 once the caller said stop. */
 int hr_progress_cancelled(void *progress);
 
-/** As hr_progress_fn, for a part of the experiment that reports steps of its own, which are dropped. */
+/** Implements hr_progress_fn for a part of the experiment that reports steps of its own, which are dropped. */
 int hr_progress_of_part(void *progress, double done, const char *what);
 
 #endif

@@ -52,7 +52,7 @@ static void point_name(const void *row, hr_cell *cell)
     hr_cell_set_text(cell, point->problem);
 }
 
-/* Of a lost point there is no verdict. The colours are those of a sweep's verdict. */
+/* A lost point has no verdict. The colours are those of a sweep's verdict. */
 static void point_verdict(const void *row, hr_cell *cell)
 {
   const hr_compared_point *point = row;

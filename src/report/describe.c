@@ -44,7 +44,8 @@ static hr_status gather(description *d, hr_error *error)
   return HR_OK;
 }
 
-/* Of the most loaded expert. Where experts are spread, the device with the most tokens is the unit of the imbalance. */
+/* Returns the tokens of the most loaded expert. Where experts are spread, the device with the most tokens is the unit
+ * of the imbalance. */
 static double most_tokens(const description *d, double tokens_per_expert)
 {
   return tokens_per_expert * (d->workload->expert_parallel > 1 ? 1 : d->workload->expert_imbalance);

@@ -121,7 +121,7 @@ static const hr_column group_columns[] = {
     {NULL, "parameters", HR_PLAIN, 1, HR_MEMBER(group_row, parameters)},
 };
 
-/* Of a model that has been checked, whose parameters fit. */
+/* The model has been checked, so that its parameters fit. */
 static int64_t layer_parameters(const hr_model *model, const hr_layer_group *group)
 {
   hr_model alone = *model;

@@ -81,7 +81,7 @@ static size_t find_sweep(const page_content *c, const char *name)
   return i;
 }
 
-/* As `plot` draws it; where that has nothing to draw, as the rows are. */
+/* Draws rows as `plot` does; where `plot` has nothing to draw, it draws them as they are. */
 static hr_status figure_of(const page_content *c, size_t from, size_t end, hr_figure **figure, hr_error *error)
 {
   size_t known = find_sweep(c, c->rows.rows[from].sweep);

@@ -71,7 +71,7 @@ static const hr_column shape_columns[] = {
     {"differs", "differs from the model", HR_PLAIN, 0, HR_COMPUTED(TEXT, differs)},
 };
 
-/* Of the main layers, else of the largest other group that has a dense network. */
+/* Returns the width of the main layers, else of the largest other group that has a dense network. */
 static int64_t dense_width(const hr_model *model)
 {
   const hr_layer_group *found = hr_model_main_group(model);

@@ -76,7 +76,7 @@ static const hr_column point_columns[] = {
     {"selection_error", NULL, HR_PLAIN, 0, MEASURED(selection_error)},
 };
 
-/* Of sweeps of decode calls, for people: memory bounds them. */
+/* These are for people, of sweeps of decode calls, which memory bounds. */
 static const hr_column decode_columns[] = {
     {NULL, "series", HR_PLAIN, 0, HR_OPTIONAL(point_row, point.series)},
     {NULL, "x", HR_PLAIN, 0, POINT(x_name)},

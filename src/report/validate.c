@@ -19,7 +19,7 @@ static void group_kind(const void *member, hr_cell *cell)
   hr_cell_set_text(cell, hr_interval_kind_name(*(const hr_interval_kind *)member));
 }
 
-/* Of the rows of all sizes the ends are null. */
+/* The ends are null in the row of all sizes. */
 static void least(const void *row, hr_cell *cell)
 {
   const hr_validated_group *group = row;

@@ -12,7 +12,7 @@
 #define PIECE_BYTES_OF_MANY 512 /* the same where multiprocessors have more than two groups each */
 #define RESERVED_BYTES 1024     /* of shared memory, that each block takes in addition */
 
-/* Of the kernel's shared memory, decode_layout.h. */
+/* These are the kernel's, for its shared memory (decode_layout.h). */
 #define ROWS 16
 #define LINE_BYTES 128
 #define PADDING 8     /* floats of a row of O */
@@ -37,7 +37,7 @@ int64_t hr_decode_keys_read(const hr_decode *d)
   return d->window > 0 ? hr_min64(d->kv_len, hr_min64(d->window, d->kv_len) + d->q_len - 1) : d->kv_len;
 }
 
-/* Of a row of K or V in shared memory. */
+/* Returns the bytes between rows of K or V in shared memory. */
 static int64_t pitch_of(int64_t dim, int64_t element_bytes)
 {
   return hr_round_up(dim * element_bytes, LINE_BYTES);
@@ -82,8 +82,9 @@ static bool is_long(const hr_decode *d, const hr_decode_gpu *gpu, int64_t groups
   return (double)groups * (double)d->kv_len >= (double)LONG_KEYS * (double)gpu->multiprocessors;
 }
 
-/* Of a multiprocessor. With elements of one byte, 12 were 4 to 5% faster on an H200 where a stage has one K and one V
- * head and contexts are long; with five heads 11% slower. Beyond head sizes of 128 they have too few registers. */
+/* Chooses the warps of a multiprocessor. With elements of one byte, 12 were 4 to 5% faster on an H200 where a stage has
+ * one K and one V head and contexts are long; with five heads 11% slower. Beyond head sizes of 128 they have too few
+ * registers. */
 static int choose_warps(const hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu, int64_t groups)
 {
   bool small = t->element_bytes == 1 && t->k_heads + t->v_heads == 2 && t->qk <= 128 && t->v <= 128;

@@ -14,7 +14,7 @@ namespace emulation {
 struct block;
 struct thread;
 
-/* Of a cluster's threads, then of its warps: the WGMMAs that were waited for. */
+/* Has the clocks of a cluster's threads, then of its warps: the WGMMAs that were waited for. */
 typedef std::vector<uint32_t> vector_clock;
 
 /* The clocks up to which a thread has synchronized with others, and up to which TMA and WGMMA (the async proxy) see

@@ -58,7 +58,7 @@ static void write_big_endian(FILE *out, uint32_t number)
     fputc((int)(number >> shift & 0xff), out);
 }
 
-/* As SQLite ends the journal of a transaction on several files. */
+/* SQLite ends the journal of a transaction on several files so. */
 static void write_name(FILE *out)
 {
   static const unsigned char magic[] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};

@@ -2,7 +2,7 @@
 /* Any bytes as a safetensors file, as the header of one, and as the index of a checkpoint: a clear error, or sums that
  * agree with each other, and the same whatever pieces the bytes come in.
  *
- * As a header, the text ends at the first NUL, and 8 bytes behind it say how many bytes of tensors the file has. */
+ * The text as a header ends at the first NUL, and 8 bytes behind it say how many bytes of tensors the file has. */
 #include "expect.h"
 #include "fuzz.h"
 #include "properties.h"

@@ -149,7 +149,7 @@ static hr_workload likely_workload(const hr_model *model)
   return hr_workload_check(&with, model, NULL) == HR_OK ? with : workload;
 }
 
-/* Of `count` models one in HEADROOM_TEST_SHARE. */
+/* Takes one in HEADROOM_TEST_SHARE of `count` models. */
 static int share_of(int count)
 {
   const char *share = getenv("HEADROOM_TEST_SHARE");

@@ -81,7 +81,7 @@ static void dropout_drops_by_the_known_random_numbers(void **state)
   assert_non_null(strstr(error.message, "rate"));
 }
 
-/* Of 2^20 elements 0.1 are dropped, within 5 standard deviations of 307. */
+/* A tenth of 2^20 elements is dropped, within 5 standard deviations of 307. */
 static void dropout_drops_the_share_that_was_asked_for(void **state)
 {
   (void)state;
@@ -406,7 +406,7 @@ static void every_kernel_agrees_with_the_reference(void **state)
   }
 }
 
-/* Of two columns 0 and −x, the second softmax value is e^-x / (1 + e^-x), from 1/2 down to the denormal numbers, so
+/* The second softmax value of two columns 0 and −x is e^-x / (1 + e^-x), from 1/2 down to the denormal numbers, so
  * errors of the exponential are visible. fp32: three roundings and its own error of 3 · 2^-24 make 6, and one step of
  * denormal numbers. Values rounded to 16 bits may have a relative error of 5e-8 for every unit of x before the
  * rounding. */

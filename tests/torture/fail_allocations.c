@@ -173,7 +173,7 @@ __attribute__((destructor)) static void write_count(void)
 
 enum caller_kind { UNKNOWN, HEADROOM, ENDS_THE_PROCESS, LOADER, OTHER };
 
-/* Of the library or program that has the instruction. */
+/* Returns the kind of the library or program that has the instruction. */
 static enum caller_kind find_kind(void *caller)
 {
   static const char *const libraries[] = {"libstdc++", "libgomp", "libdnnl", "libomp", "libhwloc"};
@@ -204,7 +204,7 @@ static enum caller_kind kind_of(void *caller)
   return kind;
 }
 
-/* Of /proc/self/task or /proc/self/fd: the entries that count as `counts` says. */
+/* Counts the entries of /proc/self/task or /proc/self/fd that `counts` accepts. */
 static int count_entries(const char *path, bool (*counts)(int folder, const char *name))
 {
   int count = 0;

@@ -301,7 +301,7 @@ static void causal_heads_are_grouped_in_even_bands_that_fit_the_l2(void **state)
   assert_int_equal(hr_cuda_attention_band(&a, 0, 264, 50 << 20), 1);
 }
 
-/* Of 4 × 64 heads on 132 blocks with tiles of 128 rows and an L2 of 51 MiB. */
+/* Returns the bands of 4 × 64 heads on 132 blocks with tiles of 128 rows and an L2 of 51 MiB. */
 static hr_flash_bands hopper_bands(hr_mask mask, int64_t rows, int64_t qk_dim)
 {
   hr_attention a = hr_attention_default();

@@ -239,7 +239,7 @@ static void lengths_and_pages_out_of_range_are_refused(void **state)
   assert_ok(hr_decode_check_tables(&d, &x, &error), error);
 }
 
-/* As FlashInfer's indptr: sequence 0 has the three pages from place 1 on, sequence 1 the one at place 0. */
+/* The starts are FlashInfer's indptr: sequence 0 has the three pages from place 1 on, sequence 1 the one at place 0. */
 static void a_list_of_pages_has_starts(void **state)
 {
   (void)state;

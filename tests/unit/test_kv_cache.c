@@ -95,7 +95,7 @@ static void rotary_embedding_is_that_of_float64_but_for_one_rounding(void **stat
   each_device(rotate_everywhere);
 }
 
-/* As DeepSeek-V2 has it: the compressed part, which is V, then the part with positions. */
+/* DeepSeek-V2 has the compressed part, which is V, then the part with positions. */
 static void append_latents(hr_device *device)
 {
   kv_model m = three_slots(HR_BF16, 16);

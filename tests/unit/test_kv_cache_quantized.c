@@ -17,7 +17,7 @@ static kv_model quantized(int number, hr_dtype dtype, int64_t page_size)
 
 /* ---- append ---- */
 
-/* Of K: rows of a head that are no longer all NaN bits. */
+/* Counts the rows of a head of K that are no longer all NaN bits. */
 static int64_t count_written(const kv_model *m)
 {
   int64_t slot = 0, written = 0;

@@ -116,8 +116,8 @@ static const struct {
     {"{\"model_type\":\"gemma4_unified_text\",\"num_key_value_heads\":4,\"head_dim\":16,\"attention_bias\":true," SIZES
      "}",
      1132192},
-    /* Of models with code of their own, by hand: llama with 8 K and V heads has 4·(4·64² + 3·64·256 + 2·64) + 64 +
-     * 2·1000·64 = 390720, with 2 of them 4·2·64·(8 − 2)·8 = 24576 fewer. */
+    /* These models have code of their own and are counted by hand: llama with 8 K and V heads has 4·(4·64² + 3·64·256 +
+     * 2·64) + 64 + 2·1000·64 = 390720, with 2 of them 4·2·64·(8 − 2)·8 = 24576 fewer. */
     {"{\"model_type\":\"baichuan\"," SIZES "}", 390720},
     {"{\"model_type\":\"internlm\"," SIZES "}", 390720 + 4 * 4 * 64},
     {"{\"model_type\":\"internlm2\",\"num_key_value_heads\":2,\"bias\":false," SIZES "}", 366144},

@@ -180,7 +180,7 @@ static void fields_that_are_read_in_two_ways_are_refused(void **state)
                  "config.json: n_routed_experts: null, a model without experts, is not supported in this family");
 }
 
-/* As in transformers, which has no such field in this family. */
+/* transformers has no such field in this family. */
 static void the_first_layer_is_dense_unless_a_list_says_which(void **state)
 {
   (void)state;

@@ -208,7 +208,7 @@ static void batched_gemms_of_vector_formats_take_the_first_tiles(void **state)
   assert_int_equal(predict(&hardware, 4096, 64, 4096, 1).tile_n, 64);
 }
 
-/* Of batched GEMMs whose k, up to 512, is the longest side. */
+/* The longest side of these batched GEMMs is k, up to 512. */
 static void batched_gemms_of_a_long_k_have_small_tiles(void **state)
 {
   (void)state;
@@ -242,7 +242,7 @@ static void rows_along_k_that_lie_far_apart_load_slower(void **state)
   assert_true(predict(&hardware, 4096, 4096, 131072, 1).time_ns > 1.9 * far);
 }
 
-/* Of B [n, k] alone. */
+/* Only B [n, k] has such rows. */
 static void rows_of_b_that_lie_no_power_of_two_apart_load_slower(void **state)
 {
   (void)state;

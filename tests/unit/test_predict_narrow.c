@@ -139,7 +139,7 @@ static hr_hardware with_odd_kernels(void)
   return hardware;
 }
 
-/* Of so many blocks on a multiprocessor: all wait for the same latencies, in which it loads for one after the other. */
+/* Blocks of a multiprocessor wait for the same latencies, in which it loads for one after the other. */
 static double blocks_ns(double steps, double loads_ns, double blocks)
 {
   return hypot(steps * 3000, blocks * steps * (loads_ns + 20)) + 100 + blocks * 128 * 128 * 0.125;

@@ -293,7 +293,7 @@ static bool has_line(const char *name, const char *series)
   return found;
 }
 
-/* So that a plot can show both. */
+/* A plot can then show both. */
 static void published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are(void **state)
 {
   (void)state;

@@ -77,7 +77,7 @@ static const bound bounds_of_seed_27[] = {
     {HR_INTERVAL_DECODE, 120, 0.040, 0.123, 0.90, 0.99},
 };
 
-/* Of an H100. No figure is fitted to these; its intervals are those of every second row, too. */
+/* An H100. No figure is fitted to these rows; every second row is in the fit of its intervals. */
 static const bound bounds_of_seed_12[] = {
     {HR_INTERVAL_GEMM, 97, 0.043, 0.160, 0.87, 0.99},
     {HR_INTERVAL_GEMM_NARROW, 47, 0.070, 0.190, 0.80, 0.98},
@@ -85,7 +85,7 @@ static const bound bounds_of_seed_12[] = {
     {HR_INTERVAL_BMM_NARROW, 24, 0.046, 0.200, 0.90, 0.98},
 };
 
-/* Of an H100. No figure is fitted to these, but forms were compared with them in view. */
+/* An H100. No figure is fitted to these rows, but forms were compared with them in view. */
 static const bound bounds_of_seed_19[] = {
     {HR_INTERVAL_GEMM, 573, 0.038, 0.140, 0.90, 0.99},
     {HR_INTERVAL_GEMM_NARROW, 286, 0.051, 0.178, 0.86, 0.99},

@@ -27,8 +27,8 @@ hr_text192 hr_format_share(int64_t layers, int64_t all);
 /** The same of the layers whose attention has these heads and head sizes. */
 hr_text192 hr_format_layers_with_heads(const hr_model *model, const hr_mixer_attention *heads);
 
-/** Of the main layers: "32 heads of 64"; with fewer K and V heads "32 heads of 64, 8 KV heads" or "…, 4 K and 16 V
- *  heads". Ends with hr_format_layers_with_heads(). */
+/** Names the heads of the main layers: "32 heads of 64"; with fewer K and V heads "32 heads of 64, 8 KV heads" or "…, 4
+ *  K and 16 V heads". Ends with hr_format_layers_with_heads(). */
 hr_text192 hr_format_heads(const hr_model *model);
 
 /** "MLP width 14336", of the main layers; followed by " in 24 of 32 layers" if others have another or none. */

@@ -24,7 +24,7 @@ typedef struct comparison {
   hr_step *step;
 } comparison;
 
-/* Of the replicas, too: those that share experts are there even if dp is 1. 0 if that is beyond 2^62. */
+/* Counts the devices of all replicas: those that share experts are there even if dp is 1. Returns 0 beyond 2^62. */
 static int64_t devices_of(const hr_workload *w)
 {
   int64_t replicas = hr_max64(w->data_parallel, hr_max64(w->expert_parallel / w->tensor_parallel, 1));

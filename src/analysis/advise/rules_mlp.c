@@ -16,7 +16,7 @@
 #define RANGE 0.03
 /* A width counts as one of the best if its rate is within this share of the best rate; predictions are no finer. */
 #define AMONG_BEST 0.03
-/* So does a width that at most this share of the others beats. */
+/* A width that at most this share of the others beats is fast enough, too. */
 #define FEW_FASTER 0.02
 #define WIDTHS_MAX 4096
 

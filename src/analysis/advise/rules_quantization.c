@@ -163,7 +163,7 @@ static hr_text192 format_size(const hr_advice *advice, const hr_trial *trial, co
   return hr_format_text("b = %" PRId64, workload->batch);
 }
 
-/* Of a GEMM m × n × k; of attention queries × keys × head size. */
+/* A GEMM has m × n × k, attention queries × keys × head size. */
 static hr_text192 format_dimensions(const hr_operator *op, const char *name)
 {
   const hr_attention *call = &op->attention;

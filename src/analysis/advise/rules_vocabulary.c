@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Of a compiled step whose logits torch.compile pads; context->eager and after are those of the trial. */
+/* Suggests the padding for a compiled step whose logits torch.compile pads. context->eager and after are those of the
+ * trial. */
 static void suggest_padded(hr_advice_context *context, const hr_trial *best, const char *current, const char *suggested)
 {
   const hr_advice *advice = context->advice;

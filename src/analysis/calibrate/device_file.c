@@ -81,7 +81,7 @@ static json_t *errors_of(const hr_calibrated_kind *kind)
   return errors;
 }
 
-/* Of all rows together. */
+/* Returns the mean over all rows. */
 static double held_out_mean(const hr_validation *held)
 {
   double logs = 0;

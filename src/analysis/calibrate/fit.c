@@ -19,10 +19,10 @@
 #define STEP_GROWS 1.4
 #define STEP_SHRINKS 0.5
 #define ROUNDS_MOST 400
-/* Of the loss for each unit of a figure's logarithm away from the start: less than any row's gain, so that it keeps
- * those figures that the rows do not determine. */
+/* The loss grows by this for each unit of a figure's logarithm away from the start: less than any row's gain, so that
+ * figures that the rows do not determine keep their start. */
 #define PRIOR 5e-4
-#define CHANGE 0.1 /* of a figure, to see which rows depend on it */
+#define CHANGE 0.1 /* a figure changes by this share to see which rows depend on it */
 #define CHANGE_SEEN 1e-3
 
 typedef struct fit_work {

@@ -81,8 +81,8 @@ static int64_t split_chunks(const attention_call *whole, int64_t chunk, int64_t 
 
 typedef void (*append_fn)(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call);
 
-/* Of 2·cp equal parts of a sequence the n-th device has the n-th and the n-th from the end, so that all compute as many
- * unmasked scores; these are the calls of the first device. Source: Llama 3 (arXiv 2407.21783), section 3.3.2. */
+/* A sequence has 2·cp equal parts. The n-th device has the n-th part and the n-th from the end, so that all compute as
+ * many unmasked scores; these are the calls of the first device. Source: Llama 3 (arXiv 2407.21783), section 3.3.2. */
 static void append_both_parts(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
 {
   attention_call first = *call, last = *call;

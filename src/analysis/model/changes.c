@@ -75,7 +75,7 @@ hr_changed hr_costliest_change(uint64_t changes)
 
 /* ---- the differences ---- */
 
-/* Of a step of one replica. */
+/* Counts the sequences of a step of one replica. */
 static double sequences_of(const hr_workload *workload)
 {
   return (double)workload->batch * (double)hr_workload_microbatches(workload);

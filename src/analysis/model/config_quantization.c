@@ -131,7 +131,7 @@ static uint8_t format_of_logit(const module_lists *lists)
 
 /* ---- groups ---- */
 
-/* Of one linear layer, the layers that have each format. */
+/* Counts the layers that have one linear layer in each format. */
 typedef struct format_counts {
   int64_t layers[HR_WEIGHT_FORMATS_MAX + 1];
 } format_counts;

@@ -36,7 +36,7 @@ int64_t hr_experts_held(const hr_ffn_experts *m)
 
 /* ---- parameters ---- */
 
-/* Of a gated or plain network of this width. */
+/* Counts the parameters of a gated or plain network of this width. */
 static hr_checked64 network(int64_t hidden_size, int64_t width_size, bool gated, bool bias)
 {
   hr_checked64 hidden = hr_checked(hidden_size), width = hr_checked(width_size);

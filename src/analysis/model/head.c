@@ -42,7 +42,7 @@ static hr_json_reader labels_of(const hr_config *config)
   return json;
 }
 
-/* As many as id2label has, else num_labels, else the base class's two. */
+/* A head has as many classes as id2label, else num_labels, else the base class's two. */
 static hr_status read_classes(hr_config *config, bool answers, int64_t *classes)
 {
   hr_json_reader json = labels_of(config);

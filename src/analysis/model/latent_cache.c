@@ -5,7 +5,7 @@
 #include "analysis/model/activation_memory.h"
 #include "base/error.h"
 
-/* As in Llama 3, Mistral, Qwen 2.5 and others. */
+/* Llama 3, Mistral, Qwen 2.5 and others have so many. */
 #define KV_HEADS_USUAL 8
 
 static int64_t grouped_heads(const hr_mixer_latent *m)
@@ -29,7 +29,7 @@ static hr_model with_heads(const hr_model *model, bool grouped)
   return changed;
 }
 
-/* Of the first layers that have latent attention. */
+/* The first layers that have latent attention decide. */
 static int64_t kv_heads_of(const hr_model *model)
 {
   for (size_t i = 0; i < model->group_count; i++) {

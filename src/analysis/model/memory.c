@@ -52,7 +52,7 @@ static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload,
   return hr_times(of_all_sequences(workload, elements), cached_element_bytes(workload));
 }
 
-/* Of all sequences on the device. */
+/* Counts the states of all sequences on the device. */
 static hr_checked64 states(const hr_model *model, const hr_workload *workload)
 {
   if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)

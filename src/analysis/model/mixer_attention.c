@@ -40,7 +40,7 @@ static hr_checked64 gate_width(const hr_mixer_attention *m)
   return m->output_gate ? width_of(m->q_heads, m->gate_per_head ? 1 : m->v_dim) : hr_checked(0);
 }
 
-/* Of Q, with the gate's columns beside Q's. */
+/* Q's bias has the gate's columns, too. */
 static hr_checked64 q_bias(const hr_mixer_attention *m)
 {
   hr_checked64 q = width_of(m->q_heads, m->qk_dim);

@@ -105,7 +105,7 @@ static void projections(hr_operator_builder *builder, const hr_mixer_latent *m)
     hr_append_linear(builder, HR_OP_Q_UP, rows, width, m->q_rank);
 }
 
-/* Of each query head, and of the one vector of K. */
+/* Each query head is rotated, and the one vector of K. */
 static void rotary(hr_operator_builder *builder, const hr_mixer_latent *m)
 {
   hr_checked64 vectors = hr_times(hr_checked(builder->shard.rows), m->q_heads + 1);

@@ -32,7 +32,7 @@ hr_checked64 hr_count_routed(const hr_model *model, const hr_layer_group *layer)
   return count_layer(model, layer).experts;
 }
 
-/* Of all layers; the norms include those outside of layers. */
+/* Counts all layers; the norms include those outside of layers. */
 static hr_layer_parameters count_layers(const hr_model *model)
 {
   hr_layer_parameters sum = {.norm = hidden_norms(model, model->final_norm + model->embedding_norm)};

@@ -13,9 +13,9 @@
 
 /* ---- FLOPs of a scan, all heads, per token ---- */
 
-/* Of each element of the state: Mamba-1 multiplies A by the step size and takes the exponential (2); all multiply by
- * the decay, multiply input and key and add (3), multiply by the query and add (2). A delta net also reads its old
- * value (2). An RG-LRU has no query. */
+/* Counts the FLOPs of an element of the state. Mamba-1 multiplies A by the step size and takes the exponential (2); all
+ * multiply by the decay, multiply input and key and add (3), multiply by the query and add (2). A delta net also reads
+ * its old value (2). An RG-LRU has no query. */
 static int64_t flops_of_element(hr_recurrence recurrence)
 {
   switch (recurrence) {
@@ -44,9 +44,9 @@ static hr_checked64 ssd_flops(const hr_mixer_scan *m, int64_t chunk)
   return hr_plus(hr_plus(scores, applied), hr_times(hr_scan_state(m), 4));
 }
 
-/* Of each head 2C(3N + 2P) for K Kᵀ, its inverse times K and V, Q Kᵀ and its product with the new values, C²/3 for the
- * triangular inverse, 6PN to correct the values by the state, to read the state and to write it. Source: Yang et al.
- * 2024 (arXiv 2412.06464), section 3.3. */
+/* Each head takes 2C(3N + 2P) for K Kᵀ, its inverse times K and V, Q Kᵀ and its product with the new values, C²/3 for
+ * the triangular inverse, 6PN to correct the values by the state, to read the state and to write it. Source: Yang et
+ * al. 2024 (arXiv 2412.06464), section 3.3. */
 static hr_checked64 delta_flops(const hr_mixer_scan *m, int64_t chunk)
 {
   hr_checked64 widths = hr_plus(hr_times(hr_checked(m->state), 3), hr_times(hr_checked(m->head_dim), 2));

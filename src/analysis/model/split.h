@@ -23,7 +23,8 @@ typedef enum hr_split_parts {
  *  that does not. The vocabulary is padded (docs/operators.md). */
 hr_split hr_split_of(const hr_model *model, int64_t tensor_parallel, int64_t expert_parallel, unsigned parts);
 
-/** That of a step. In training it is that of the heads alone: weights are not quantized, and frameworks pad widths. */
+/** Returns the split of a step. A training step splits the heads alone: its weights are not quantized, and frameworks
+ *  pad widths. */
 hr_split hr_split_of_workload(const hr_model *model, const hr_workload *workload);
 
 #endif

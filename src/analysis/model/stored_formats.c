@@ -66,7 +66,8 @@ static hr_status read_awq(const hr_json_reader *q, hr_stored_formats *stored)
   return HR_OK;
 }
 
-/* As AWQ, and g_idx, an int32 for each input, whether or not desc_act orders the inputs (AutoGPTQ, GPTQModel). */
+/* GPTQ stores what AWQ does, and g_idx, an int32 for each input, whether or not desc_act orders the inputs (AutoGPTQ,
+ * GPTQModel). */
 static hr_status read_gptq(const hr_json_reader *q, hr_stored_formats *stored)
 {
   int64_t bits, group;

@@ -104,7 +104,7 @@ static int64_t optimizer_bytes_per_parameter(hr_dtype dtype)
   return hr_dtype_bytes(dtype) < 4 ? 12 : 8;
 }
 
-/* Of the parameters on a device those of routed experts, which fewer devices keep copies of. */
+/* Counts a device's parameters of routed experts, which fewer devices keep copies of. */
 static hr_checked64 routed_on_device(const hr_model *share, const hr_workload *workload)
 {
   hr_checked64 of_group[HR_LAYER_GROUPS_MAX];

@@ -100,9 +100,9 @@ static int64_t devices_on_a_node(const hr_hardware *hardware, const hr_collectiv
   return hr_min64(hr_max64(hardware->devices_per_node / collective->stride, 1), collective->devices);
 }
 
-/* Of `nodes` peers, one on each node. Each device sends by its own adapter: the n-th devices of all nodes reduce or
- * gather their share of the bytes. An all-to-all goes straight to the devices of all other nodes. Small messages take a
- * tree of ⌈log2 nodes⌉ levels, for an all-reduce up and down. */
+/* Predicts a collective of `nodes` peers, one on each node. Each device sends by its own adapter: the n-th devices of
+ * all nodes reduce or gather their share of the bytes. An all-to-all goes straight to the devices of all other nodes.
+ * Small messages take a tree of ⌈log2 nodes⌉ levels, for an all-reduce up and down. */
 static path_time time_of_network(const hr_hardware *hardware, const hr_collective *collective, int64_t on_node,
                                  int64_t nodes)
 {

@@ -25,7 +25,7 @@ bool hr_predict_is_flash(const hr_hardware *hardware, const hr_attention *a, hr_
          a->qk_dim * bytes % COPY_BYTES == 0 && a->v_dim * bytes % COPY_BYTES == 0;
 }
 
-/* Of the library's rate, at the highest clock. */
+/* Returns the share of the library's rate at the highest clock. */
 static double share_of(const hr_hardware *hardware, const hr_attention *a, const hr_flash_tiles *tiles)
 {
   hr_attention_share share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim));

@@ -21,16 +21,16 @@
 /* Elements of k that a kernel without matrix units advances at a time (cuBLAS's sgemm, CUTLASS's SIMT kernels). */
 #define VECTOR_DEPTH 8
 
-/* Of an element: products of 8 bit operands are stored in 16 bits. */
+/* GEMMs of 8 bit operands store elements of 16 bits. */
 #define RESULT_BYTES_LEAST 2
 
 /* Plain GEMMs of these kernels split k until the splits fill so many waves. */
 #define NARROW_SPLIT_WAVES 2
 
-/* Kernels for less are others again. */
+/* Operands aligned to fewer bytes have other kernels again. */
 #define ODD_BYTES 4
 
-/* That memory writes at once. */
+/* Memory writes whole sectors. */
 #define SECTOR_BYTES 32
 
 /* Kernels for operands that are aligned to less than VECTOR_BYTES have no smaller tiles. */
@@ -39,7 +39,7 @@
 /* Misaligned batched GEMMs lie between a loss by a tile's edge and the same loss for all tiles. */
 #define BATCHED_EDGE_EXPONENT 0.5
 
-/* Of an element that wide kernels multiply. */
+/* TMA kernels multiply elements of so many bytes. */
 #define WIDE_BYTES 2
 /* Least k of a split of theirs: none of 31,000 that cuBLASLt 13.1's heuristic chose on an H200 has less, and no batched
  * GEMM is split. */
@@ -178,7 +178,7 @@ static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm, int6
   return hr_max64(1, bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
 }
 
-/* Of the bandwidth. */
+/* Returns the share of the bandwidth that whole stores reach. */
 static double whole_store_share(const hr_hardware *hardware)
 {
   return hardware->store_share > 0 ? hardware->store_share : hardware->bandwidth_share;
@@ -199,7 +199,7 @@ static double store_share(const hr_hardware *hardware, const hr_gemm *gemm, int6
              : share;
 }
 
-/* Of a row or column of a tile, for each step along k. */
+/* Returns the time to load a row or column of a tile in a step along k. */
 static double narrow_load(const hr_narrow_cost *kernels, const hr_gemm *gemm, bool along_k, int64_t alignment)
 {
   double times = alignment >= VECTOR_BYTES ? kernels->aligned : alignment == VECTOR_BYTES / 2 ? kernels->load_8 : 1;

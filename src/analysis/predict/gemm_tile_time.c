@@ -97,10 +97,10 @@ static void set_slot(const hr_tiling_problem *problem, double steps, hr_tiling *
   }
 }
 
-/* Part of a whole step that one of only a few elements takes. */
+/* A step of only a few elements takes this share of a whole one. */
 #define PARTIAL_STEP 0.5
 
-/* Of a split of k: a last step that is not a whole one loads less. */
+/* Counts the steps of a split of k: a last step that is not a whole one loads less. */
 static double narrow_steps(const hr_tiling_problem *problem, int64_t splits)
 {
   int64_t depth = problem->depth_step, k = hr_ceil_div(problem->gemm->k, splits);
@@ -108,14 +108,14 @@ static double narrow_steps(const hr_tiling_problem *problem, int64_t splits)
   return (double)(k / depth) + (rest > 0 ? PARTIAL_STEP + (1 - PARTIAL_STEP) * rest : 0);
 }
 
-/* So many blocks that a multiprocessor runs at once: all wait for the same latencies, in which it loads for each. */
+/* The blocks that a multiprocessor runs at once wait for the same latencies, in which it loads for each of them. */
 static double together_ns(double latency_ns, double loads_ns, double blocks)
 {
   return sqrt(latency_ns * latency_ns + blocks * loads_ns * blocks * loads_ns);
 }
 
-/* Of kernels for misaligned GEMMs: tiles at the edge load the part that is within the matrix. The loss is that against
- * aligned tiles at the full rate. */
+/* Tiles at the edge of a misaligned GEMM load the part that is within the matrix. The loss is counted against aligned
+ * tiles at the full rate. */
 static void set_narrow_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
 {
   const hr_narrow_cost *kernels = problem->kernels;
@@ -136,8 +136,8 @@ static void set_narrow_slot(const hr_tiling_problem *problem, double steps, hr_t
   way->slowdown = fmax((waves_ns / waves + m * n * kernels->element_ns) / way->slot_ns, 1);
 }
 
-/* Of kernels for vector formats: steps wait once for each wave of blocks, and those of a multiprocessor's blocks share
- * its arithmetic and its loads, which overlap. */
+/* SIMT kernels wait once a step for each wave of blocks. The steps of a multiprocessor's blocks share its arithmetic
+ * and its loads, which overlap. */
 static void set_vector_slot(const hr_tiling_problem *problem, double steps, hr_tiling *way)
 {
   const hr_narrow_cost *kernels = problem->kernels;
@@ -245,8 +245,8 @@ double hr_wide_started_ns(const hr_tiling_problem *problem, const hr_tiling *way
 void hr_keep_faster_tiling(const hr_tiling_problem *problem, hr_tiling way, hr_tiling *best)
 {
   int64_t most = most_splits(problem, &way);
-  /* Of 32,900 aligned GEMMs that cuBLASLt 13.1's heuristic could have split, it left 61 whole, and 89% have the most
-   * splits; most others have one fewer. */
+  /* cuBLASLt 13.1's heuristic left 61 of 32,900 aligned GEMMs that it could have split whole; 89% have the most
+   * splits, and most others one fewer. */
   for (way.splits = problem->split_ns > 0 && !problem->wide ? 1 : most; way.splits <= most;
        way.splits = way.splits < most ? hr_min64(way.splits * 2, most) : most + 1) {
     double most_ns = best->busy_ns + hr_wide_started_ns(problem, best) - hr_wide_started_ns(problem, &way);

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* Of a device whose tiles are all smaller: its largest. */
+/* A device whose tiles are all smaller has its largest here. */
 static int64_t least_area(const hr_tiling_problem *problem)
 {
   int64_t largest = 0;

@@ -34,7 +34,7 @@ typedef struct wide_bound {
 } wide_bound;
 
 #define NEARLY_ONE 0.999999
-#define COUNTABLE 1e15 /* larger numbers of tiles are what they are */
+#define COUNTABLE 1e15 /* a larger double counts as a whole number */
 
 static double floor_of(double count)
 {

@@ -24,7 +24,7 @@ typedef struct node {
 #include "analysis/predict/narrow_choices/odd_plain_tiles.inc"
 #include "analysis/predict/narrow_choices/odd_splits.inc"
 
-/* As in scripts/learn_choices.py; the last two are of the trees for splits. */
+/* scripts/learn_choices.py has the same order; only the trees for splits use the last two. */
 enum {
   FEATURE_M,
   FEATURE_N,
@@ -52,14 +52,14 @@ static double tiles_of(const hr_gemm *g, int64_t m, int64_t n)
   return (double)hr_ceil_div(g->m, m) * (double)hr_ceil_div(g->n, n) * (double)g->batch;
 }
 
-/* Of the area of these tiles, the part within the result. */
+/* Returns the share of these tiles' area that is within the result. */
 static double covered(const hr_gemm *g, int64_t m, int64_t n)
 {
   double result = (double)g->m * (double)g->n * (double)g->batch;
   return result / (tiles_of(g, m, n) * (double)m * (double)n);
 }
 
-/* Of whole waves. */
+/* Returns the share of whole waves that is filled. */
 static double filled(double waves)
 {
   return waves / ceil(waves);
@@ -99,7 +99,7 @@ static double most_splits(double tiles, double waves)
   return floor(MULTIPROCESSORS * waves / tiles);
 }
 
-/* Of 24,400 split GEMMs whose splits are long, all but 640 have the most splits with which their tiles fit into a
+/* All but 640 of 24,400 split GEMMs whose splits are long have the most splits with which their tiles fit into a
  * number of whole waves: one more would start another wave. The tree only knows about how many there are. */
 static int64_t fill_waves(const hr_gemm *gemm, double tiles, int64_t splits)
 {

@@ -112,7 +112,7 @@ static double launched_ns(const hr_step *step, const hr_workload *workload, figu
   return device_ns + (double)(hr_workload_microbatches(workload) - 1) * fmax(busy_ns, host_ns);
 }
 
-/* Of stages of a pipeline, which wait for each other, too, only the whole is compared with the host's time. */
+/* The stages of a pipeline wait for each other, too: only their whole is compared with the host's time. */
 static double bound_ns(const hr_step *step, const hr_workload *workload, figure_fn figure, double band)
 {
   double host_ns = step->host_ns * band;

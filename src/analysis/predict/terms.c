@@ -60,7 +60,7 @@ double hr_transfer_ns(const hr_hardware *hardware, double bytes, double share)
   return bytes * 1e9 / (hardware->bandwidth_bytes_per_s * (share > 0 ? share : hardware->bandwidth_share));
 }
 
-/* Of main memory's bandwidth, where a device's file gives no rate of its cache. */
+/* A cache is so many times as fast as main memory where a device's file gives no rate of its cache. */
 #define CACHE_SPEED 2.0
 
 double hr_cache_rate(const hr_hardware *hardware)

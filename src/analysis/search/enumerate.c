@@ -27,7 +27,7 @@ static bool count_work(hr_search_state *state)
   return !state->stopped;
 }
 
-/* Of a layer with this kind of MLP. */
+/* Predicts a layer with this kind of MLP. */
 static double kind_ns(hr_search_state *state, hr_search_heads *heads, size_t kind, int64_t width)
 {
   const hr_search_mlp_kinds *kinds = &state->mlp_kinds;
@@ -41,7 +41,7 @@ static double kind_ns(hr_search_state *state, hr_search_heads *heads, size_t kin
   return slot->time_ns;
 }
 
-/* Of a layer, the mean of all. */
+/* Returns the mean of all layers. */
 static double mlp_ns(hr_search_state *state, hr_search_heads *heads, const hr_search_depth *at, int64_t width)
 {
   double time_ns = 0;

@@ -12,7 +12,7 @@
 
 /* A step of a grid leaves at least so many values in its range, if a smaller one does. */
 #define VALUES_LEAST 8
-/* And so many among those that the parameter band allows beside the model's other sizes. */
+/* This many values are tried among those that the parameter band allows beside the model's other sizes. */
 #define VALUES_IN_BAND 2
 
 /* An alignment class counts as full speed from this share of the best class on; predictions are no finer. */
@@ -28,7 +28,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
   return a;
 }
 
-/* Of positive numbers; SIZE_MOST + 1 if above SIZE_MOST. */
+/* Takes positive numbers; returns SIZE_MOST + 1 if the multiple is above SIZE_MOST. */
 static int64_t common_multiple(int64_t a, int64_t b)
 {
   hr_checked64 product = hr_times(hr_checked(a / common_divisor(a, b)), b);

@@ -22,7 +22,7 @@ hr_serve_options hr_serve_options_default(void)
   return (hr_serve_options){.struct_size = sizeof(hr_serve_options),
                             .prompt_tokens = 2048,
                             .output_tokens = 256,
-                            /* As a vLLM 0.9 server on a GPU of 70 GiB or more (engine/arg_utils.py):
+                            /* These are a vLLM 0.9 server's on a GPU of 70 GiB or more (engine/arg_utils.py):
                              * gpu_memory_utilization, max_num_seqs, max_num_batched_tokens, block_size. */
                             .memory_share = 0.9,
                             .batch_max = 1024,

@@ -75,8 +75,8 @@ static hr_status read_decode(const hr_csv_record *record, hr_validated_row *row)
   return read_attention(record, HR_INTERVAL_DECODE, false, row);
 }
 
-/* Of DeepSeek-V2 (arXiv 2405.04434) where the row does not say: heads of 128 and of 64 that are rotated, latents of
- * 512. */
+/* Sizes that the row does not have are those of DeepSeek-V2 (arXiv 2405.04434): heads of 128 and of 64 that are
+ * rotated, latents of 512. */
 static hr_status read_latent_call(const hr_csv_record *record, bool decode, int64_t qk_dim, int64_t v_dim,
                                   hr_validated_row *row)
 {

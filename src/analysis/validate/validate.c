@@ -35,7 +35,7 @@ static hr_status skip(hr_validation *v, const hr_csv_record *record, const char 
   return HR_OK;
 }
 
-/* Of kinds and formats that have a prediction; otherwise the row is counted. */
+/* Predicts rows of kinds and formats that have a prediction; counts the others. */
 static hr_status predict_and_add(validate_work *w, const hr_csv_record *record, hr_validated_row *row)
 {
   hr_error why = {.status = HR_OK};

@@ -24,7 +24,7 @@ static void by_series(const hr_sweep *sweep, size_t *indices, size_t *starts)
   starts[0] = 0;
 }
 
-/* Of `take` places spread evenly over `all`: how many are among the first `before`. */
+/* Returns how many of `take` places, spread evenly over `all`, are among the first `before`. */
 static size_t spread(size_t before, size_t all, size_t take)
 {
   return all ? (size_t)((uint64_t)before * take / all) : 0;

@@ -67,7 +67,7 @@ typedef struct hr_backend {
   hr_status (*wait)(hr_device *device, hr_error *error);
   /** Frees a recording; NULL is allowed. */
   void (*forget)(hr_device *device, void *recording);
-  /** As hr_device_stream(). */
+  /** Returns what hr_device_stream() returns. */
   void *(*stream)(const hr_device *device);
   /** Sets the members that are known and leaves the others. */
   void (*conditions)(const hr_device *device, hr_conditions *conditions);

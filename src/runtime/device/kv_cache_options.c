@@ -44,7 +44,7 @@ static hr_status check_sizes(const hr_kv_cache_options *o, hr_error *error)
   return HR_OK;
 }
 
-/* Of HR_KV_SCALE_HEAD. */
+/* Checks the scales of HR_KV_SCALE_HEAD. */
 static hr_status check_scales(const char *name, const float *scales, int64_t heads, hr_error *error)
 {
   for (int64_t i = 0; scales && i < heads; i++)

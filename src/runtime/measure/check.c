@@ -345,7 +345,7 @@ static hr_status check_row(const hr_runner *s, host_set *host, const sample *of,
   return HR_OK;
 }
 
-/* Of the rows that are checked. */
+/* Returns the largest error of the rows that are checked. */
 static double selection_error(const hr_runner *s, const host_set *host, const sample *of, double *scratch)
 {
   int64_t rows[ROWS_MAX];

@@ -6,22 +6,22 @@
 #include "runtime/device/plan.h"
 #include "runtime/reference/reference.h"
 
-/** Of one element of a GEMM. `reference` is the exact value, `norm` is from hr_reference_gemm_row(), `summation` from
- *  the plan. */
+/** Returns the bound for one element of a GEMM. `reference` is the exact value, `norm` is from hr_reference_gemm_row(),
+ *  `summation` from the plan. */
 double hr_gemm_error_bound(hr_dtype dtype, int64_t k, const hr_summation *summation, double reference, double norm);
 
-/** Of one element of O in attention and decode, whose format is `output`; `query` is from
+/** Returns the bound for one element of O in attention and decode, whose format is `output`; `query` is from
  *  hr_reference_attention_row() or hr_reference_decode_row(). */
 double hr_attention_error_bound(hr_dtype dtype, hr_dtype output, int64_t qk_dim, const hr_reference_query *query,
                                 int64_t column);
 
-/** Of a score of that query. */
+/** Returns the bound for a score of that query. */
 double hr_attention_score_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query);
 
-/** Of the log-sum-exp, where that is finite. */
+/** Returns the bound for the log-sum-exp, where that is finite. */
 double hr_attention_lse_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query);
 
-/** Of one element of a row-wise operation; `norm` is from hr_reference_rowwise_row(). */
+/** Returns the bound for one element of a row-wise operation; `norm` is from hr_reference_rowwise_row(). */
 double hr_rowwise_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm);
 
 #endif

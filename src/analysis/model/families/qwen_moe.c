@@ -10,7 +10,7 @@ static hr_status read_window(hr_config *config, hr_model *model)
   return is_used ? hr_config_window(config, "sliding_window", 4096, model) : HR_OK;
 }
 
-/* Of the first layers every second one, from the first on, has the window. */
+/* Every second of the first layers, from the first on, has the window. */
 static size_t qwen2_type(const void *window_layers, int64_t index)
 {
   return index < *(const int64_t *)window_layers && index % 2 == 0;

@@ -66,7 +66,7 @@ static hr_status measure_loop(hr_device *device, const hr_cpu_loop *loop, hr_cei
   return HR_OK;
 }
 
-/* Of reads only the widest is measured: memory limits them all. */
+/* Only the widest read is measured: memory limits them all. */
 static bool is_skipped(const hr_cpu *cpu, const hr_cpu_loop *loop, const hr_cpu_loop *end)
 {
   if (loop->needs && !hr_isa_has(&cpu->isa, loop->needs))

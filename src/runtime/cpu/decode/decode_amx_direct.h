@@ -50,8 +50,8 @@ HR_INLINE void add_direct_columns(int groups, const direct_call *c, int64_t at)
   }
 }
 
-/* Of up to 8 query rows both kinds of weights are rows of one tile, and so are even and odd columns: while steps are
- * direct, O is [32 columns][row][even, odd columns]. `groups` times 32 columns. */
+/* One tile holds both kinds of weights of up to 8 query rows, and both even and odd columns: while steps are direct,
+ * O is [32 columns][row][even, odd columns]. `groups` times 32 columns. */
 HR_INLINE void add_paired_columns(int groups, const direct_call *c, int64_t at)
 {
   const int64_t tile = c->o_pitch / (int64_t)sizeof(float);

@@ -44,7 +44,7 @@ static float value_of(uint16_t element)
   return value;
 }
 
-/* Of a column of V in O. */
+/* Returns where O has a column of V. */
 static int64_t place_of(int64_t d)
 {
   return d / GROUP * GROUP + d % 2 * TILE + d % GROUP / 2;

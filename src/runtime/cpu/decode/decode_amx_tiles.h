@@ -41,7 +41,7 @@ static void copy_keys(const hr_split_step *step, int first, int64_t pitch, char 
     memcpy(to, step->from.at[key] + step->from.offset, bytes);
 }
 
-/* Of K or V. */
+/* Finds the tiles of K or V. */
 static key_tiles find_tiles(const hr_split_step *step)
 {
   const hr_split_rows *from = &step->from;

@@ -301,7 +301,7 @@ static void add_split(const task *t, int64_t split, const hr_split_sums *sums)
   }
 }
 
-/* Of all V heads. */
+/* Writes O of all V heads. */
 static void end_direct(const task *t, const hr_split_sums *sums)
 {
   const hr_split_cut *c = &t->run->plan->cut;

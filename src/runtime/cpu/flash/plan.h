@@ -21,11 +21,11 @@ typedef struct hr_flash_plan {
 /** `scale` is positive. */
 hr_flash_scores hr_flash_score_rules(const hr_attention *attention, float scale);
 
-/** As hr_kernel_functions.prepare; `state` is an hr_flash_plan. */
+/** Implements hr_kernel_functions.prepare; `state` is an hr_flash_plan. */
 hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void *state,
                            size_t *workspace_bytes, hr_error *error);
 
-/** As hr_kernel_functions.run_attention. */
+/** Implements hr_kernel_functions.run_attention. */
 hr_status hr_flash_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error);
 
 #endif

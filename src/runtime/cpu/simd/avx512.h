@@ -67,13 +67,13 @@ HR_INLINE simd_f32 simd_ldexp(simd_f32 a, simd_f32 n)
   return _mm512_scalef_ps(a, n);
 }
 
-/* Of any x: 0 for ±inf, and NaN stays. */
+/* Takes any x: the result is 0 for ±inf, and NaN stays. */
 HR_INLINE simd_f32 simd_exp2_fraction(simd_f32 x)
 {
   return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 }
 
-/* Of any x, denormal results and infinite ones too. */
+/* Takes any x; results may be denormal and infinite. */
 HR_INLINE simd_f32 simd_exp2_scale(simd_f32 y, simd_f32 x)
 {
   return _mm512_scalef_ps(y, x);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of the formats of <headroom/dtype.h> in memory, loaded and stored as fp32 a pair of vectors at a time.
  *
- * Of bf16, vector `a` of a pair has the even elements and `b` the odd ones, so that a 32-bit word of memory is taken
- * apart and put together by a shift and a mask; of other formats `a` has the first half. `dtype` is a constant where
+ * In bf16, vector `a` of a pair has the even elements and `b` the odd ones, so that a shift and a mask take a 32-bit
+ * word of memory apart and put it together; in other formats `a` has the first half. `dtype` is a constant where
  * these are used, so that each use is compiled to the code of one format. */
 #ifndef HR_RUNTIME_CPU_SIMD_ELEMENTS_H
 #define HR_RUNTIME_CPU_SIMD_ELEMENTS_H

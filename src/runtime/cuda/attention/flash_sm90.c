@@ -269,8 +269,8 @@ static hr_status describe_tensor(const hr_driver *driver, hr_dtype dtype, const 
   return describe_boxes(driver, dtype, address, elements, sizes, 1, rows, map, error);
 }
 
-/* Of transposed V: [column, row, head, batch entry]; a box has a panel's keys, and of a cluster's block a share of the
- * rows. */
+/* The tensor map of transposed V is [column, row, head, batch entry]. A box has a panel's keys; a block of a cluster
+ * loads a share of the rows. */
 static hr_status describe_transposed(const launch *l, const void *address, int64_t entries, cu_tensor_map *map,
                                      hr_error *error)
 {

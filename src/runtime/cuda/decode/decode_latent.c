@@ -41,8 +41,8 @@ static bool teams_share_sequences(const hr_decode *d, int64_t teams)
   return all % teams != 0 || all / teams % pairs != 0;
 }
 
-/* As many teams as run at a time, or fewer if they take no more time, since they share no sequences or have equal
- * shares: fewer parts have to be combined. */
+/* Returns as many teams as run at a time, or fewer if they take no more time, since they share no sequences or have
+ * equal shares: fewer parts have to be combined. */
 static int choose_teams(const hr_decode *d, int64_t row_blocks, int64_t multiprocessors)
 {
   int64_t all = pairs_of(d) * d->batch, most = hr_max64(1, hr_min64(multiprocessors / row_blocks, all)), best = most;

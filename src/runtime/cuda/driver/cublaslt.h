@@ -100,7 +100,7 @@ void hr_cublaslt_version(const hr_cublaslt *lt, char *text, size_t size);
 
 hr_status hr_cublaslt_check(const hr_cublaslt *lt, lt_result result, const char *call, hr_error *error);
 
-/** As HR_CU(). */
+/** Calls cuBLASLt as HR_CU() calls the driver. */
 #define HR_LT(lt, name, arguments, error) hr_cublaslt_check(lt, (lt)->name arguments, #name, error)
 
 #endif

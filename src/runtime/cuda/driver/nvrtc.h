@@ -37,7 +37,7 @@ void hr_nvrtc_close(hr_nvrtc *nvrtc); /* a closed one is allowed */
 
 hr_status hr_nvrtc_check(const hr_nvrtc *nvrtc, rtc_result result, const char *call, hr_error *error);
 
-/** As HR_CU(). */
+/** Calls NVRTC as HR_CU() calls the driver. */
 #define HR_RTC(nvrtc, name, arguments, error) hr_nvrtc_check(nvrtc, (nvrtc)->name arguments, #name, error)
 
 #endif

@@ -21,7 +21,7 @@ static hr_status make_layout(const hr_cublaslt *lt, hr_dtype dtype, int64_t rows
   return HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_STRIDE, &stride, sizeof stride), error);
 }
 
-/* As in gemm.c: row-major C = A B is computed as column-major Cᵀ = Bᵀ Aᵀ. */
+/* Row-major C = A B is computed as column-major Cᵀ = Bᵀ Aᵀ, as in gemm.c. */
 static hr_status describe(const hr_cublaslt *lt, hr_batched *p, hr_error *error)
 {
   int compute = p->dtype == HR_TF32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
