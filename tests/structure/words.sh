@@ -27,6 +27,9 @@ complain 'a comment that begins with a fragment (a comment is a sentence: subjec
 # In a message: "out of memory", "not supported", "is not a".
 complain 'a message that reads as translated' "$(list 'src/*.c' 'src/*.h' 'cli/*.c' 'cli/*.inc' 'include/*.h' |
   xargs -0 grep -nIE '"[^"]*(memory ran out|no memory (for|to) |(is|are) not covered|is no (regular|safetensors|multiple))' -- || true)"
+complain 'an entry of the CHANGELOG over one line or 100 characters' "$(LC_ALL=C.UTF-8 awk '
+  /^- / && length($0) > 100 { print FILENAME ":" FNR ": " $0 }
+  /^ +[^ ]/ { print FILENAME ":" FNR ": " $0 }' CHANGELOG.md)"
 complain 'no SPDX line' "$(git ls-files -z '*.c' '*.h' '*.cpp' '*.cu' '*.cuh' '*.inc' '*.sh' '*.py' '*.cmake' '*.awk' '*CMakeLists.txt' |
   xargs -0 grep -L 'SPDX-License-Identifier: Apache-2.0' || true)"
 complain 'white space at the end of a line' "$(list ':!tests/golden' ':!tests/cli' | xargs -0 grep -nIE '[ 	]+$' -- || true)"
