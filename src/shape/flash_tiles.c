@@ -18,7 +18,7 @@
 /* The first row that fits a problem is taken, or of rows with the same limits the one with the fewest Q tiles, the last
  * of as few. Registers of a thread: v / 2 accumulators of O, kv_tile / 2 of S and kv_tile / 4 of P, of 240
  * with two consumer warpgroups, 160 with three and 112 with four (of both teams). Each row where it was faster on an
- * H200 (docs/attention-hopper.md). Between least_tile and kv_tile, the tile that fits the number of keys best. */
+ * H200 (docs/notes/attention-hopper.md). Between least_tile and kv_tile, the tile that fits the number of keys best. */
 typedef struct tiling {
   int qk_most, v_most;
   bool causal;

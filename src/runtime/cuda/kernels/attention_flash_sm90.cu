@@ -25,7 +25,7 @@
  * otherwise stored from registers. HR_VARLEN: variable-length sequences, concatenated. HR_SCORE_MOD: attention.cuh.
  *
  * Bound: WGMMA, 870 TFLOP/s under the power cap; one after the other with the exponentials 480 TFLOP/s at head size 64, 619 at 128,
- * 723 at 256. Measured speed and energy, versions, and what was tried and lost: docs/attention-hopper.md. */
+ * 723 at 256. Measured speed and energy, versions, and what was tried and lost: docs/notes/attention-hopper.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm90.cuh"
 #include "runtime/cuda/kernels/attention.cuh"
