@@ -18,7 +18,7 @@
  * keys: 0.59 ns (62%); causal 0.73 (49%); head size 64 0.44 (56%). Rows that lie kilobytes apart, as in [batch,
  * length, heads, dim], are prefetched (flash.h): 1.04 to 1.15 times as fast on one thread.
  *
- * Log of what was tried: docs/attention-cpu.md. */
+ * Log of what was tried: docs/notes/attention-cpu.md. */
 #include "runtime/cpu/flash/flash.h"
 
 #if defined(__x86_64__)

@@ -6,7 +6,7 @@
  *
  * Bound: FMAs, two of 8 floats a cycle, and a weight's 12 instructions, 5 cycles for 8 keys. Intel Xeon (Sapphire
  * Rapids family), November 2026, 2 threads, no mask: 87% of the FMA loop's rate at head size 128, 71% at 64; PyTorch
- * 72% and 54%. Tables and the log of what was tried: docs/attention-cpu.md. */
+ * 72% and 54%. Tables and the log of what was tried: docs/notes/attention-cpu.md. */
 #define VERSION hr_flash_avx2
 #define PANEL 2
 #define PAIR 1

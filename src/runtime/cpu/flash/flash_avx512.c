@@ -11,7 +11,7 @@
  * a step alone reach nearly all of it; the rest is packing (2% at 512 rows), softmax, and Q and o from L2. Intel Xeon
  * with AMX: 145 GFLOP/s, 80% of 181; causal 138 (76%).
  *
- * Log of what was tried: docs/attention-cpu.md. */
+ * Log of what was tried: docs/notes/attention-cpu.md. */
 #define VERSION hr_flash_avx512
 #define PANEL 4
 #define PAIR 1
