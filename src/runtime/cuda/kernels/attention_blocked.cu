@@ -9,7 +9,7 @@
  *
  * Bound: reading scores, 4 bytes each, as long as there are enough blocks. Where there are too few rows for that, split-KV divides
  * the keys among several blocks, which write partial results, and `combine` makes rows of O of these. H200, 2026-11-22, 268 MB of
- * scores: 54 µs at head size 64, 87 at 128, 142 at 256 (docs/attention-gpu.md). */
+ * scores: 54 µs at head size 64, 87 at 128, 142 at 256 (docs/notes/attention-gpu.md). */
 #define HR_QK 16 /* no tiles of Q and K here */
 #define HR_STAGES HR_BLOCKED_STAGES
 #include "runtime/cuda/kernels/dtype.cuh"

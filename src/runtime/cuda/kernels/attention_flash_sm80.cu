@@ -13,7 +13,7 @@
  *
  * Bound: mma.sync under the power cap, 436 TFLOP/s in bf16 and 246 in tf32 on an H200; at head size 256 shared memory reads.
  * H200, 2026-11-22, bf16, rate over that of FlashAttention-2 (the same instructions): 1.08 to 1.23 at head size 64, 1.02 to 1.17 at
- * 128, 0.99 to 1.28 at 256. Versions, and what was tried and lost: docs/attention-gpu.md. */
+ * 128, 0.99 to 1.28 at 256. Versions, and what was tried and lost: docs/notes/attention-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
 #include "runtime/cuda/kernels/attention.cuh"

@@ -51,7 +51,7 @@ struct warp_state {
 /* ---- copies ---- */
 
 /* Threads that share the `chunks` of a row evenly: 8, which need one address per row and offsets, or fewer; 32 for rows of 512
- * bytes, whose address arithmetic spaces the copies out (docs/attention-gpu.md). */
+ * bytes, whose address arithmetic spaces the copies out (docs/notes/attention-gpu.md). */
 __device__ constexpr int lanes_per_row(int chunks)
 {
   return chunks % 32 == 0 ? 32 : chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;
