@@ -55,7 +55,7 @@ static const tiling tilings[] = {
 };
 
 /* fp8: tiles are multiples of 32 keys; P takes kv_tile / 8 registers. Each row where it was faster on an H100
- * (docs/attention-fp8.md). */
+ * (docs/notes/attention-fp8.md). */
 static const tiling fp8_tilings[] = {
     {64, 64, true, INT64_MAX, FP8_SHORT_MOST, 1, 4, 64, 64, false, false},
     {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false, false},

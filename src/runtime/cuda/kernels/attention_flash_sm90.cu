@@ -19,7 +19,7 @@
  * the rows of both, and the schedule is static.
  *
  * fp8: V is that of attention_transpose_v.cu, O of the dtype of HR_OUT_…, and with HR_HEAD_SCALES heads of Q, K and V have a scale
- * (docs/attention-fp8.md).
+ * (docs/notes/attention-fp8.md).
  *
  * HR_CAUSAL, HR_WINDOW: masks that may cut tiles. HR_STAGE_O: O is staged through its own shared memory buffer and stored by TMA,
  * otherwise stored from registers. HR_VARLEN: variable-length sequences, concatenated. HR_SCORE_MOD: attention.cuh.
