@@ -103,7 +103,7 @@ if [ -n "$sanitizer" ]; then
     test_kv_cache test_kv_cache_quantized test_kv_cache_decode; do
     [ -x "$built/tests/$test" ] || continue
     for tool in racecheck memcheck synccheck; do
-      # Not decode_latent_sm90: racecheck and synccheck name its barriers that some warps only arrive at (docs/decode-gpu.md).
+      # Not decode_latent_sm90: racecheck and synccheck name its barriers that some warps only arrive at (docs/notes/decode-gpu.md).
       case $test in
         test_decode_kernels) some="HEADROOM_TEST_SAMPLES=6 HEADROOM_TEST_SHARE=7 HEADROOM_TEST_KERNEL=decode_split_sm80" ;;
         *) some="" ;;

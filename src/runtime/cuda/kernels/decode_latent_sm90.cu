@@ -16,7 +16,7 @@
  * HR_BOX: keys of a TMA copy, which divide a page. HR_SCORE_MOD: scores are capped or the scale is negative.
  * Parts of sequences that several teams share are combined by a second kernel, in order.
  *
- * Bound: memory bandwidth up to 64 rows, WGMMA from 128 on. Numbers, and what was tried and lost: docs/decode-latent-gpu.md. */
+ * Bound: memory bandwidth up to 64 rows, WGMMA from 128 on. Numbers, and what was tried and lost: docs/notes/decode-latent-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm90.cuh"
 #include "runtime/cuda/kernels/decode_latent_layout.h"

@@ -16,7 +16,7 @@
  * launch; HR_LETS_NEXT: the next kernel's blocks may start ahead of the combining. HR_PAGE_SIZE: tokens of a page; 0: a sequence has one. decode_split_tiles.c chooses heads, warps, stages and splits;
  * decode_layout.h has the shared memory.
  *
- * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/decode-gpu.md. */
+ * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/notes/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #if defined(HR_CACHE_FP8) || defined(HR_CACHE_INT8)
 #define HR_QUANTIZED

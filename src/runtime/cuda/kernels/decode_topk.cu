@@ -15,7 +15,7 @@
  *
  * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise elements are loaded one at a time.
  * HR_IN_SHARED: a row's scores fit shared memory; otherwise every digit reads them from memory. HR_SOFTCAP: scores are capped.
- * decode_topk.c chooses splits. Numbers: docs/decode-gpu.md. */
+ * decode_topk.c chooses splits. Numbers: docs/notes/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
 #include "runtime/cuda/kernels/decode_topk_layout.h"
