@@ -85,7 +85,7 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
   return HR_OK;
 }
 
-#define HEADROOM_SHARE 0.95 /* of a copy: 85 to 101% for most shapes (docs/rowwise.md) */
+#define HEADROOM_SHARE 0.95 /* of a copy: 85 to 101% for most shapes (docs/notes/rowwise.md) */
 
 static bool is_routing(hr_operator_id id)
 {
