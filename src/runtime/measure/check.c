@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares a kernel's result with the float64 reference on a sample of rows, and in large GEMMs on a sample of their
- * columns. docs/measuring-derivations.md describes the sample. */
+ * columns. docs/notes/measuring-derivations.md describes the sample. */
 #include "runtime/measure/check.h"
 
 #include "base/checked.h"

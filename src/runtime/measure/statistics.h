@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order statistics of samples. docs/measuring-derivations.md describes them. */
+/* Order statistics of samples. docs/notes/measuring-derivations.md describes them. */
 #ifndef HR_RUNTIME_STATISTICS_H
 #define HR_RUNTIME_STATISTICS_H
 

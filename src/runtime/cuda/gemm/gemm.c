@@ -126,7 +126,7 @@ static hr_status set_alignment(const hr_cublaslt *lt, lt_preference preference, 
 
 /* Tensor Cores truncate their accumulator each time they add the products of so many elements to it; a tf32 has 4
  * bytes. Volta and Turing: 8 bytes, Ampere and Ada: 16, Hopper: 32 (Fasi et al. 2021, PeerJ Computer Science 7:e330,
- * for the first three; docs/measuring-derivations.md measures Hopper's). */
+ * for the first three; docs/notes/measuring-derivations.md measures Hopper's). */
 static hr_summation summation_of(const gemm_plan *p, hr_dtype dtype)
 {
   const hr_cublaslt *lt = &p->cuda->cublaslt;
