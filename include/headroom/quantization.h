@@ -56,7 +56,7 @@ typedef enum hr_activations {
 HR_API const char *hr_activations_name(hr_activations activations);
 
 /** How the matrix of a linear layer, [outputs, inputs], is stored: values of a few bits, and for each block of them a
- *  scale and perhaps a zero point. docs/models.md has the formats that are read, with their sources. */
+ *  scale and perhaps a zero point. docs/notes/models.md has the formats that are read, with their sources. */
 typedef struct hr_weight_format {
   char name[16];         /* of the values: "int4", "fp8", "nf4", … */
   int64_t bits;          /* of a value, 1 to 16 */
