@@ -2,7 +2,6 @@
 """The table of each device in docs/notes/prediction.md (docs_numbers.py): the errors of its predictions on rows that no figure was fitted to."""
 import csv
 import functools
-import math
 import re
 import tempfile
 import zlib
@@ -70,38 +69,11 @@ def lines_of(found, source):
     return lines
 
 
-def spread_of_rows(device):
-    """By how much percent the held-out published times below 30 µs of two GEMMs of one matrix (n, k), of 2 to 16 rows, differ in the mean."""
-    groups = {}
-    for row in published("gemms.csv"):
-        if (row["device"], row["part"], row["dtype"]) == (device, "held_out", "bf16") and 2 <= int(row["m"]) <= 16 and float(row["time_ns"]) < SHORT_NS:
-            groups.setdefault((row["n"], row["k"]), []).append(math.log(float(row["time_ns"])))
-    apart = [abs(one - other) for logs in groups.values() for i, one in enumerate(logs) for other in logs[:i]]
-    return 100 * math.expm1(sum(apart) / len(apart))
-
-
 # What NeuSight reports of a device (Lee, Phanishayee, Mahajan 2025, arXiv 2407.13853), our files of it, and our error on their held-out
 # rows before any of these rows was there (2026-11-26).
 NEUSIGHT = {"H100": ("14.5%", {"h100-sxm": "11.6%"}), "V100": ("8.8%", {"v100-pcie-32gb": "11.1%"}),
             "A100": ("16.4%", {"a100-pcie-40gb": "10.2%", "a100-pcie-80gb": "10.3%"}), "L4": ("18%", {"l4": "31.2%"}),
             "MI210": ("14%", {"mi210": "21.2%"}), "MI250": ("18%", {"mi250": "13.1%"})}
-LONG_NS = 300e3
-
-
-def neusight_table():
-    """fp32 GEMMs of 300 µs and more: the mean of |predicted / measured - 1|, which NeuSight reports."""
-    def cell(found):
-        errors = [abs(float(row["ratio"]) - 1) for row in found]
-        return f"{100 * sum(errors) / len(errors):.1f}% ({len(errors)})" if errors else ""
-
-    lines = []
-    for name, (theirs, devices) in NEUSIGHT.items():
-        for device, before in devices.items():
-            found = predicted_rows(device, "gemms.csv", "--clock burst", lambda row: row["dtype"] == "fp32" and row["part"] == "held_out"
-                                   and float(row["time_ns"]) >= LONG_NS)
-            plain = [row for row in found if row["kind"].startswith("gemm")]
-            lines.append([name, device, theirs, before, cell(found), cell(plain), cell([row for row in found if row not in plain])])
-    return table(["NeuSight's device", "file", "NeuSight reports", "before the fit", "held-out rows", "plain", "batched"], lines)
 
 
 def device_lines(device):

@@ -2,11 +2,10 @@
 """Tables of docs/advice-validated.md and of steps in docs/notes/prediction.md, for the expressions in them (docs_numbers.py): what
 `headroom advise` predicts beside the rows of bench/steps_torch.py."""
 import json
-import math
 import statistics
 
-from docs_command import document, rows_of, unpadded
-from docs_rows import RESULTS, mean, median, rows, table
+from docs_command import document, unpadded
+from docs_rows import mean, median, rows, table
 
 TORCH = "h200/steps_torch.csv"
 RULES = {"vocabulary_alignment": "vocabulary", "head_size": "head size", "fewer_heads": "fewer heads", "parallel_layers": "parallel layers"}
@@ -112,84 +111,14 @@ def steps_table():
     return table(["whose step", "pass", "models", "mean error", "largest", "bias"], lines)
 
 
-def step_models_table():
-    """Predicted over measured, model by model."""
-    columns = [(f"{framework}, {phase}", dict((row["model"], predicted / measured) for row, predicted, measured in
-                                               step_pairs(phase, framework)))
-               for framework in FRAMEWORKS for phase in ("forward", "train")]
-    columns.append(("Headroom's kernels", dict((row["model"], predicted / measured) for row, predicted, measured in own_pairs())))
-    models = list(dict.fromkeys(model for _, column in columns for model in column))
-    return table(["model"] + [name for name, _ in columns],
-                 [[model] + [f"{column[model]:.3f}" if model in column else "" for _, column in columns] for model in models])
-
-
-# ---- kernels of eager steps ----
-
-PROFILE = "h100/steps_profile.csv"
-PROFILED = {"GEMMs": ("nvjet", "cutlass::Kernel"), "attention": ("sdpa", "dot_do_o", "convert_dq", "fmha"), "norms": ("layer_norm", "GammaBeta")}
-
-
-def kernel_group(name):
-    return next((group for group, parts in PROFILED.items() if any(part in name for part in parts)), "others")
-
-
-def operator_group(op):
-    if op["kind"] in ("gemm", "attention"):
-        return {"gemm": "GEMMs", "attention": "attention"}[op["kind"]]
-    return "norms" if "norm" in op["name"] else "others"
-
-
-def profiled_ns(model):
-    """Device time by group and pass of a profiled training step: its forward pass is that of the forward step."""
-    found = {}
-    for row in rows(PROFILE, kind="kernel", model=model):
-        group = kernel_group(row["kernel"])
-        if row["phase"] == "forward":
-            found[group, "forward"] = found.get((group, "forward"), 0) + row.device_ns
-        found[group, "backward"] = found.get((group, "backward"), 0) + row.device_ns * (1 if row["phase"] == "train" else -1)
-    return found
-
-
-def predicted_parts(model):
-    found = {}
-    for op in document(f"advise {model} --device h100-sxm --framework eager --phase train --dropout none")["operators"]:
-        key = operator_group(op), "forward" if op["pass"] == "forward" else "backward"
-        found[key] = found.get(key, 0) + op["count"] * op["predicted_ns"]
-    return found
-
-
-def profile_table():
-    """Predicted over profiled time of a step's groups of kernels."""
-    keys = [(group, way) for group in (*PROFILED, "others") for way in ("forward", "backward")]
-    lines = []
-    for model in dict.fromkeys(row["model"] for row in rows(PROFILE)):
-        predicted, measured = predicted_parts(model), profiled_ns(model)
-        lines.append([model] + [f"{predicted[key] / measured[key]:.2f}" for key in keys])
-    return table(["model"] + [f"{group}, {way}" for group, way in keys], lines)
-
-
-def profiled_step(model, phase):
-    """(ms of a step, of one that the host has launched ahead)"""
-    row = next(iter(rows(PROFILE, kind="step", model=model, phase=phase)))
-    return row.step_ns / 1e6, row.queued_ns / 1e6
 
 
 # ---- a search's hits ----
 
 
-def search_sentence():
-    """How near the measured best of the ten that are predicted fastest comes to the best of all."""
-    hits = [row for row in rows("h200/steps_headroom.csv") if row["model"].startswith("hit")]
-    order = [row.step_ns for row in sorted(hits, key=lambda row: int(row["model"][3:]))]
-    return (f"Of {len(order)} hits of a search, the measured best of the first ten is {100 * (min(order[:10]) / min(order) - 1):.1f}% slower "
-            f"than the best of all.")
-
-
 # ---- random points ----
 
 RANDOM = "h200/random.csv"
-CLASSES = {"GEMMs": ("gemm", "gemm_narrow"), "of these, sizes of 16 bytes or a multiple": ("gemm",), "of these, others": ("gemm_narrow",),
-           "batched GEMMs": ("bmm", "bmm_narrow"), "attention": ("attention",), "decode": ("decode",)}
 TARGETS = {"GEMMs": "4%, 12%", "batched GEMMs": "5%, 15%", "attention": "5%", "decode": "5%"}
 
 
@@ -206,38 +135,3 @@ def random_line(name, found):
     return [name, len(found), f"{100 * statistics.median(errors):.1f}%", f"{100 * (mean(1 + error for error in errors) - 1):.1f}%",
             f"{100 * errors[-(-9 * len(errors) // 10) - 1]:.1f}%", f"{100 * (mean(ratios) - 1):+.1f}%",
             f"{100 * inside / len(found):.0f}%", f"{rank:.3f}", TARGETS.get(name, "")]
-
-
-def random_table(file=RANDOM, device="h200"):
-    """The points of `headroom validate` on a GPU, all and those of 30 µs and more."""
-    found = rows_of(f"validate --from {RESULTS / file} --device {device}")
-    lines = []
-    for name, kinds in CLASSES.items():
-        of_kind = [row for row in found if row["kind"] in kinds]
-        if not of_kind:
-            continue
-        lines.append(random_line(name, of_kind))
-        lines.append(random_line(f"{name}, 30 µs and more", [row for row in of_kind if float(row["measured_ns"]) >= 30e3]))
-    return table(["kind", "points", "median error", "mean", "90% within", "bias", "in the interval", "rank correlation",
-                  "target: median, 90% within"], lines)
-
-
-def fp32_error(kind):
-    """Mean error in percent of an H100's held-out fp32 GEMMs, plain (gemm), batched (bmm) or both (''), of 300 µs and more."""
-    found = rows_of(f"validate --from {RESULTS / 'h100/random-seed-21-fp32-held.csv'} --device h100-sxm")
-    logs = [abs(math.log(float(row["ratio"]))) for row in found
-            if row["kind"].startswith(kind) and float(row["measured_ns"]) >= 300e3]
-    return 100 * (math.exp(sum(logs) / len(logs)) - 1)
-
-
-# ---- gains of Headroom's own kernels ----
-
-
-def own_kernels_table():
-    """Gains that `headroom advise --measure` printed, and what it predicts today of the same kernels."""
-    lines = []
-    for row in rows("h200/advise-measured.csv"):
-        advice = document(f"advise {row.model} --device h200 --framework headroom --attention {row.attention} -b {row.batch} --seq {row.seq}")
-        gain = next(found["predicted_gain"] for found in advice["findings"] + advice["combined"] if found["rule"] == row.rule)
-        lines.append([row.finding, row.attention, *(f"{100 * value:+.1f}%" for value in (row.measured_gain, row.predicted_then, gain))])
-    return table(["finding", "attention", "measured gain", "predicted then", "`--framework headroom`"], lines)

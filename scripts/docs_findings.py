@@ -2,7 +2,6 @@
 """Tables and sets of rows of docs/findings.md, for the expressions in it (docs_numbers.py)."""
 import functools
 
-from docs_command import document
 from docs_rows import h200, median, one, percent, power, rates, read, rows, table
 
 SCORE = tuple(f"fig{number}" for number in range(21, 34))
@@ -132,10 +131,6 @@ def flash(size):
     return one("h200/figure-12.csv", dtype="bf16", head_dim=size)
 
 
-def over_next(size):
-    return flash(size).tflops / flash(size + 8).tflops
-
-
 def flash_peer(size):
     return one("h200/figure-12_gpu_vs_torch.csv", dtype="bf16", qk_dim=size)
 
@@ -170,16 +165,6 @@ def core(sweep, dtype, **axes):
     return one("epyc-zen5/codesign-figures.csv", sweep=sweep, dtype=dtype, status="ok", **axes).gflops
 
 
-def core_table():
-    groups = [("score, a = 32, h/a = 65 (odd)", "fig7a", "head_dim", (65,)), ("66, 68, 72", "fig7a", "head_dim", (66, 68, 72)),
-              ("80, 96", "fig7a", "head_dim", (80, 96)), ("score, a = 8, h/a = 257 (odd)", "fig21", "head_dim", (257,)),
-              ("264, 288, 320", "fig21", "head_dim", (264, 288, 320)),
-              ("(m, 4096) × (4096, m), m = 64, 192, 384", "fig5a", "m", (64, 192, 384))]
-    return table(["GEMM", "fp32, GFLOP/s", "bf16, GFLOP/s"],
-                 [[name, *(", ".join(f"{core(sweep, dtype, **{axis: size}):.0f}" for size in sizes)
-                           for dtype in ("fp32", "bf16"))] for name, sweep, axis, sizes in groups])
-
-
 def odd_costs(dtype):
     """What an odd head size costs against ones that 16 divides, in percent."""
     pairs = [("fig7a", 65, other) for other in (80, 96)] + [("fig21", 257, other) for other in (272, 288, 320)]
@@ -195,13 +180,7 @@ def core_formats():
     return [both["bf16"] / both["fp32"] for both in found.values() if len(both) == 2]
 
 
-
 def narrow(columns):
     return one("h200/figures-1-to-20.csv", sweep="fig5b", dtype="bf16", n=columns).tflops
 
 
-def microbatch_sentence():
-    """What more tokens gain, as predicted."""
-    few, many = (document(f"advise gpt3-2.7b --device h200 -b {batch}")["tokens_per_s"] for batch in (4, 32))
-    return (f"A forward step of GPT-3 2.7B on 65,536 tokens instead of 8192 gains {100 * many / few - 100:.1f}% in tokens per "
-            "second (predicted).")

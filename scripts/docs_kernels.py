@@ -9,15 +9,11 @@ INTERLEAVED = "h200/attention_gpu_vs_torch.csv"
 SUSTAINED = "h200/attention_gpu_sustained.csv"
 SUSTAINED_GRID = "h200/attention_gpu_sustained_grid.csv"
 DECODE = "h200/decode_gpu_vs_torch.csv"
-DECODE_FLASHINFER = "h200/decode_gpu_vs_flashinfer.csv"
-DECODE_VERSIONS = "h200/decode_versions.csv"
 LATENT = "h200/decode_latent_gpu_vs_torch.csv"
 SELECTED = "h200/sigma-sel-v.csv"
 ENERGY = "h100/attention_gpu_energy.csv"
 CAP_W = 700  # of that card
 FP8 = "h200/attention_gpu_fp8.csv"
-FP8_VARIANTS = {"H100": "h100/attention_gpu_fp8_variants.csv", "H200": "h200/attention_gpu_fp8_variants.csv"}
-VERSION_9 = "h200/attention_gpu_version_9.csv"
 BANDS, SHORT_OF_8, SHORT = "h100/attention_gpu_bands.csv", "h100/attention_gpu_short.csv", "h200/attention_gpu_short.csv"
 PEERS = {"cudnn": "cuDNN", "fa3": "FlashAttention-3"}
 NONE = "–"
@@ -115,19 +111,6 @@ def hopper_interleaved():
     return table(["head size", "length", "", "Headroom", "cuDNN", "FA3", "best peer's time / Headroom's"], lines)
 
 
-# Of attention_gpu_energy.py: operands, variant; what it is; energy saved as predicted on 2026-11-23, before the first run, in percent,
-# of 1 × 16384 without a mask and of 8 × 2048 causal.
-ENERGY_PARTS = [
-    ("zeros", "base", "zeros as operands", 51, 44), ("uniform", "no_loads", "few K/V tiles are loaded", 6, 12),
-    ("uniform", "no_softmax", "no softmax and no rescaling; P is converted", 13, 12),
-    ("uniform", "wgmma", "neither: WGMMA, waits, work items", 20, 28), ("uniform", "loads", "loads alone", 85, 75),
-    ("uniform", "no_exp", "a multiply-add for each exponential", 3, 3), ("uniform", "no_max", "no row maxima", 1.5, 1.5),
-    ("uniform", "eager", "O rescaled whenever a maximum grows", -3, -4), ("uniform", "no_rescale", "O never rescaled", 0.5, 1),
-    ("uniform", "no_convert", "P not converted", 1, 1), ("uniform", "no_store", "O not written", 0.3, 3),
-    ("uniform", "no_diagonal", "tiles that the mask cuts left out", 0, 11), ("uniform", "no_ping_pong", "no ping-pong", 0, 0),
-    ("uniform", "no_hint", "no suspend-time hint", 0, 0), ("uniform", "wait_sleep", "producers sleep 100 ns between polls", 0.5, 0.5)]
-
-
 def energy_row(call, operands, variant):
     return rows(ENERGY, tier=call, operands=operands, variant=variant)[0]
 
@@ -142,39 +125,7 @@ def signed(value, digits=0):
     return f"{value:.{digits}f}%".replace("-", "−")
 
 
-def hopper_energy():
-    def measured(call, operands, variant):
-        return [signed(100 * energy_saved(call, operands, variant), 1),
-                signed(100 * energy_row(call, operands, variant).cycles_saved, 1)]
-
-    lines = [[what, *(x for call, guess in (("long128", long), ("train128c", train))
-                      for x in [signed(guess, 0 if guess == int(guess) else 1), *measured(call, operands, variant)])]
-             for operands, variant, what, long, train in ENERGY_PARTS]
-    return table(["variant", "1 × 16384: energy saved, predicted", "measured", "cycles saved", "8 × 2048 causal: energy, predicted",
-                  "measured", "cycles"], lines)
-
-
-def energy_per_tflop(call):
-    """Joules of 10¹² FLOPs of the kernel itself at the cap."""
-    row = energy_row(call, "uniform", "base")
-    return row.us * 1e-6 * CAP_W / (row.call_j / row.tflop_j)
-
-
-def cap_errors(watts):
-    """By how much the joules of a call over `watts` miss its time, in the sustained rows, ascending."""
-    return sorted(abs(row.call_j / watts * 1e6 / row.us - 1) for row in rows(SUSTAINED))
-
-
-def sustained_clocks():
-    clocks = [row.clock_mhz for row in rows(SUSTAINED)]
-    return min(clocks), max(clocks)
-
-
 # ---- attention of fp8 operands ----
-
-
-def fp8_call(name):
-    return rows(FP8, tier=name)[0]
 
 
 def fp8_table():
@@ -196,66 +147,6 @@ def fp8_errors():
 def number_of(row, name):
     text = row.get(name, "")
     return "" if text in ("", None) else float(text)
-
-
-def fp8_variant(card, call, tiles, change=""):
-    """The row of "3 × 96, 4 stages of K and V, 2 of Q": warpgroups × keys, stages; "p" ping-pong, "c" clusters."""
-    groups, keys, stages, q_stages, *options = tiles.split()
-    found = [row for row in rows(FP8_VARIANTS[card], call=call) if row.change == change and (
-        str(row.warpgroups), str(row.kv_tile), str(row.stages), str(row.q_stages)) == (groups, keys, stages, q_stages) and
-             (row.ping_pong == 1) == ("p" in options) and (row.cluster == 2) == ("c" in options)]
-    return found[0]
-
-
-def fp8_parts():
-    form, lines = "2 128 4 2 p c", []
-    for change, what in (("", "the kernel in its first form: two warpgroups, tiles of 128 keys"), ("HR_NO_CVT", "P not converted"),
-                         ("HR_NO_MAX", "one row maximum for all tiles"), ("HR_NO_SUM", "no row sums"),
-                         ("HR_NO_EXP", "a multiply-add for each exponential"), ("HR_NO_SOFT", "no softmax"),
-                         ("HR_NO_SOFT HR_NO_CVT", "no softmax, P not converted")):
-        row = fp8_variant("H100", "long128", form, change)
-        lines.append([what, f"{row.tflops:.0f}", signed(100 * (1 - row.time_ratio), 1)])
-    return table(["1 × 16384, 16 of 128, H100", "TFLOP/s", "time saved"], lines)
-
-
-def fp8_tried(*variants):
-    """Each (card, call, tiles, change, what it is)."""
-    lines = []
-    for card, call, tiles, change, what in variants:
-        row = fp8_variant(card, call, tiles, change)
-        lines.append([f"`{call}`", what, card, f"{row.tflops:.0f}", f"{row.time_ratio:.3f}"])
-    return table(["call", "variant", "on", "TFLOP/s", "time over that of the first form"], lines)
-
-
-def short_h100():
-    lines = [[f"{row.batch} × {row.length}, {heads_of(row)}{', causal' if row.causal else ''}", f"{row.headroom_us:.1f} µs",
-              f"{row.cudnn_ratio:.3f}"] for row in rows(SHORT_OF_8)]
-    return table(["H100, interleaved", "Headroom", "cuDNN's time / ours"], lines)
-
-
-def hopper_short():
-    lines = [[f"{row.batch} × {row.length}, {heads_of(row)}{', causal' if row.causal else ''}", f"{row.headroom_us:.1f}",
-              f"{row.headroom_tflops:.0f}", f"{row.cudnn_ratio:.2f}", f"{float(row.fa3_ratio):.2f}" if row.fa3_ratio else NONE,
-              f"{interleaved_ratios([row])[0]:.2f}"] for row in rows(SHORT)]
-    return table(["short tier", "µs", "TFLOP/s", "cuDNN's time / ours", "FA3's", "the best peer's"], lines)
-
-
-def hopper_version_9():
-    lines = [[f"{row.batch} × {row.length}, {row.heads} of {row.dim}{', causal' if row.causal else ''}", row.variant, f"{row.us:.1f}",
-              f"{row.time_ratio:.3f}", f"{row.cudnn_ratio:.3f}"] for row in rows(VERSION_9)]
-    return table(["call", "variant", "µs", "time", "cuDNN's time"], lines)
-
-
-def bands_h100():
-    lines = []
-    for row in rows(BANDS):
-        if row.heads == 0 or row.chosen == 1:
-            continue
-        own = [r for r in rows(BANDS, batch=row.batch, length=row.length, dim=row.dim, causal=row.causal)]
-        chosen, peer = [r for r in own if r.chosen == 1][0], [r for r in own if r.heads == 0][0]
-        lines.append([f"{row.batch} × {row.length}, {row.heads_all} of {row.dim}{', causal' if row.causal else ''}", chosen.heads, row.heads,
-                      f"{row.time_ratio:.3f}", f"{peer.time_ratio:.3f}"])
-    return table(["call", "heads of a band", "instead", "time", "cuDNN's time"], lines)
 
 
 def fp8_ratios(peer, **wanted):
@@ -291,12 +182,6 @@ def peers_over_ours(named=None, paged=False):
     found = [decode_call(name) for name in named] if named else rows(DECODE)
     ratios = [min(float(r) for r in (row.cudnn_ratio, row.flash_ratio) if r) / (row.paged_ratio if paged else 1) for row in found]
     return f"{min(ratios):.2f} to {max(ratios):.2f}"
-
-
-def pages_cost(among=lambda row: True):
-    """What pages of 16 tokens cost, least and largest."""
-    costs = [100 * (row.paged_ratio - 1) for row in rows(DECODE) if among(row)]
-    return f"{min(costs):.1f} to {max(costs):.1f}%"
 
 
 def within_bound():
@@ -340,12 +225,6 @@ def selected_saves(batch, keys, top_k):
     return 100 * (1 - found[top_k] / found[0])
 
 
-def sigma_saves(batch, keys):
-    """How much less time SIGMA's heads take than STD's, heads of 64, pages of 16, in percent."""
-    std, sigma = (decode_call(f"{batch} × {keys}, {heads}, 64") for heads in ("32/16/16", "32/4/16"))
-    return 100 * (1 - sigma.paged_us / std.paged_us)
-
-
 # ---- attention on other GPUs ----
 
 AMPERE = "h200/attention_sm80_gpu_vs_torch.csv"
@@ -386,22 +265,6 @@ def forward_times(*names):
             cells.append(f"{three(row.ms)} ms, {memory(row.workspace_bytes)}" if row.median_ns else row.status.replace("_", " "))
         lines.append([name, *cells])
     return table(["bf16: heads, head size, tokens", "materialized", "blocked", "flash"], lines)
-
-
-def blocked_table():
-    """The kernel that blocks the scores beside the one that keeps them all, of the shapes of the sweep, bf16."""
-    found = {}
-    for row in rows(FORWARD, dtype="bf16", implementation=(2, 3), status="ok"):
-        heads = row.q_heads if row.q_heads == row.k_heads else f"{row.q_heads}/{row.k_heads}/{row.v_heads}"
-        batch = f"{row.batch} × " if row.batch > 1 else ""
-        found.setdefault((row.qk_dim, f"{batch}{heads} of {row.qk_dim}", row.q_len), {})[row.implementation] = row
-    lines = []
-    for (_, name, length), by in sorted(found.items(), key=lambda item: (item[0][0], item[0][1], item[0][2])):
-        if len(by) == 2:
-            blocked, materialized = by[3], by[2]
-            lines.append([name, length, *(f"{three(row.ms)} ms, {memory(row.workspace_bytes)}" for row in (blocked, materialized)),
-                          f"{materialized.ms / blocked.ms:.2f}"])
-    return table(["bf16: heads, head size", "tokens", "blocked", "materialized", "ratio"], lines)
 
 
 def three(value):
@@ -464,9 +327,3 @@ def quantized_gpu_sentence():
     return "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False))
 
 
-def version_ratio(batch, keys, heads, dim, over="former", pages=0, cache="bf16"):
-    """This version's time over that of another contender in the same turns, both with pages of this size (a peer: contiguous)."""
-    q, k, v = map(int, heads.split("/"))
-    found = {(row.contender, row.pages): row.us for row in rows(DECODE_VERSIONS, batch=batch, q_heads=q, k_heads=k, v_heads=v, qk_dim=dim,
-                                                                cache=cache) if int(row["keys"]) == keys}
-    return found["headroom", pages] / found[over, pages if over == "former" else 0]

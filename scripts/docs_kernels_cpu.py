@@ -45,41 +45,11 @@ def amx_sum(kernel, **wanted):
     return f"{mean(ratios):.2f} over {len(ratios)} calls | {min(ratios):.2f}"
 
 
-def amx_gemm_share(kernel, whose, **wanted):
-    """Median share of the GEMM loop's rate, in percent, of "headroom" or "torch"."""
-    found = rows(AMX, kernel=kernel, **wanted)
-    return median(100 * getattr(row, f"{whose}_gflops") / row.gemm_gflops for row in found)
-
-
-def amx_sum_share(kernel, **wanted):
-    """Median share of the sum bound, in percent."""
-    return median(100 * row.of_sum_bound for row in rows(AMX, kernel=kernel, **wanted))
-
-
 def cpu_summary():
     lines = [["Xeon with AMX", f"{form}, `{kernel}`", *amx_sum(kernel).split(" | ")] for form, kernel in
              (("bf16", "attention_flash_amx"), ("fp32", "attention_flash_avx512"), ("fp32 in AVX2", "attention_flash_avx2"))]
     lines.append(["EPYC (Zen 5)", "fp32, `attention_flash_avx512`", "2.76 over 48 calls", "2.19"])
     return table(["processor", "format, kernel", "times as fast as PyTorch, geometric mean", "least"], lines)
-
-
-def avx2_sentence():
-    """What share of the FMA loop's rate both reach, and so what the ratio could be."""
-    name = "attention_flash_avx2"
-    ours, theirs = ([[amx_gemm_share(name, whose, causal=causal, head_dim=dim) for dim in (64, 128)] for causal in (0, 1)]
-                    for whose in ("headroom", "torch"))
-    most = [100 / share for share in theirs[0]]
-    text = (f"Without a mask PyTorch reaches {theirs[0][0]:.0f}% of the FMA loop's rate at head size 64 and {theirs[0][1]:.0f}% "
-            f"at 128, Headroom {ours[0][0]:.0f}% and {ours[0][1]:.0f}% (medians); a kernel at the loop's rate, without "
-            f"softmax and packing, would be {most[0]:.2f} and {most[1]:.2f} times as fast as PyTorch. With a causal mask "
-            f"PyTorch, which multiplies masked blocks too, reaches {theirs[1][0]:.0f}% and {theirs[1][1]:.0f}%, Headroom "
-            f"{ours[1][0]:.0f}% and {ours[1][1]:.0f}%. The ratio is {amx_mean(name, 0)} without a mask and {amx_mean(name, 1)} "
-            "with it.")
-    return textwrap.fill(text, 120)
-
-
-def amx_mean(kernel, causal):
-    return f"{mean(row.ratio for row in rows(AMX, kernel=kernel, causal=causal)):.2f}"
 
 
 def heads_sentence(kernel):
@@ -91,52 +61,6 @@ def heads_sentence(kernel):
                      for heads in ((8, 8), (4, 16)))
     return textwrap.fill(f"Per FLOP 32/8/8 is {grouped[0]:.2f} times as fast as equal heads at head size 64 and {grouped[1]:.2f} "
                          f"at 128; 32/4/16 {diff[0]:.2f} and {diff[1]:.2f} times.", 120)
-
-
-PHASES = "xeon-amx/attention-phases.csv"
-PHASE_NAMES = {"pack Q": "Q packed", "pack K": "K packed", "pack V": "V packed", "scores": "scores", "weights": "weights",
-               "P V": "P V", "O finished": "O finished", "steps as run": "steps as the kernel runs them", "all": "all"}
-
-
-def phases_table(kernel, *columns):
-    """Times of the phases, ns a score, and the share of the GEMM loop's rate. A column is (title, dim, keys, row)."""
-    found = [{row.phase: row for row in rows(PHASES, kernel=kernel, head_dim=dim, kv_len=keys, row_elements=row)}
-             for _, dim, keys, row in columns]
-    gemms = {"scores": 2, "P V": 2, "steps as run": 4, "all": 4}  # FLOPs of a score for each element of a head
-
-    def text(row):
-        share = gemms.get(row.phase, 0) * row.head_dim / row.gflops_of_loop / row.ns_per_score
-        return f"{row.ns_per_score:.3f}" + (f" ({100 * share:.0f}%)" if share else "")
-
-    lines = [[name, *(text(by[phase]) for by in found)] for phase, name in PHASE_NAMES.items()]
-    return table(["ns a score (share of the GEMM loop's rate)", *(title for title, *_ in columns)], lines)
-
-
-def phases_sentence():
-    """What scores, weights and P V take alone, over what steps take as the kernel runs them."""
-    shares = []
-    for dim in (64, 128):
-        found = {row.phase: row.ns_per_score for row in rows(PHASES, kernel="attention_flash_amx", head_dim=dim, kv_len=1024,
-                                                             row_elements=dim)}
-        shares.append(100 * (found["scores"] + found["weights"] + found["P V"]) / found["steps as run"])
-    calls = [100 * row.of_sum_bound for row in rows(AMX, kernel="attention_flash_amx", head_dim=128, length=lambda n: n >= 1024)]
-    return textwrap.fill(f"Scores, weights and P V alone take {shares[0]:.0f} and {shares[1]:.0f}% of what steps take, head sizes "
-                         "64 and 128: interleaving them hides nothing. So the share of the sum bound, over the calls of the "
-                         f"table above with head size 128 from 1024 tokens on {min(calls):.0f} to {max(calls):.0f}%, median "
-                         f"{median(calls):.0f}%, is that of the phases themselves: scores are stored, K and V come from L2.", 120)
-
-
-OVERLAP = "xeon-amx/amx-overlap.csv"
-
-
-def overlap_table():
-    """ns of a tile product with so many instructions behind it, and in brackets of the instructions alone."""
-    counts = (16, 24, 32, 64)
-    lines = []
-    for name in dict.fromkeys(row.instruction for row in rows(OVERLAP, count=64)):
-        found = {row.count: row for row in (Numbers(row) for row in rows(OVERLAP, instruction=name))}
-        lines.append([name, *(f"{found[n].beside_product_ns:.1f} ({found[n].alone_ns:.1f})" for n in counts)])
-    return table(["instruction; ns beside a product (alone)", *(str(n) for n in counts)], lines)
 
 
 CORES_FORWARD = "epyc-zen5/attention-forward.csv"
@@ -190,33 +114,10 @@ def quantized_table():
 DECODE_CPU = "xeon-amx/decode_cpu_vs_torch.csv"
 
 
-def decode_cpu_table():
-    """Calls of a run of bench/decode_cpu_vs_torch.py by the kernel that a plan takes, in the order of the rows."""
-    lines = []
-    for row in rows(DECODE_CPU, default=1):
-        lines.append([row.dtype, f"{row.batch} × {row.tokens}", row.heads, row.dim,
-                      "heads apart" if row.layout == "torch" else "pages of 16", f"`{row.kernel.removeprefix('decode_split_')}`",
-                      f"{row.headroom_ms:.2f}", f"{row.gb_per_s:.1f}", f"{row.read_gb_per_s:.1f}", f"{100 * row.share:.0f}%",
-                      f"{row.ratio:.2f}"])
-    return table(["format", "batch × tokens", "heads", "dim", "cache", "kernel", "ms", "GB/s", "loop reads, GB/s", "share",
-                  "times as fast as PyTorch"], lines)
-
-
 def decode_cpu_beside(row):
     """The row of the other kernel in the same rounds."""
     same = ("dtype", "layout", "batch", "tokens", "heads", "dim")
     return next(other for other in rows(DECODE_CPU) if other.kernel != row.kernel and all(other[name] == row[name] for name in same))
-
-
-def decode_cpu_gflops(row):
-    """Of latent attention, in GFLOP/s."""
-    heads = int(str(row.heads).split(",")[0])
-    return 2 * row.batch * heads * row.tokens * (row.dim + 512) / row.headroom_ms * 1e-6
-
-
-def decode_cpu_latent_rates(heads):
-    found = [decode_cpu_gflops(row) for row in rows(DECODE_CPU, heads=f"{heads}, latent", default=1)]
-    return f"{min(found):.0f} to {max(found):.0f} GFLOP/s"
 
 
 def decode_cpu_tiles_table():

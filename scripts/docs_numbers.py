@@ -23,7 +23,6 @@ import sys
 import docs_accuracy
 import docs_advice
 import docs_command
-import docs_errors
 import docs_findings
 import docs_gpu
 import docs_kernels
@@ -33,15 +32,14 @@ import docs_picture
 import docs_readme
 import docs_rows
 import docs_rowwise
-import docs_scans
 import docs_serving
 import docs_sigma
 
 TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
-MODULES = (docs_rows, docs_command, docs_accuracy, docs_advice, docs_errors, docs_findings, docs_gpu, docs_kernels, docs_kernels_cpu,
-           docs_papers, docs_picture, docs_readme, docs_rowwise, docs_scans, docs_serving, docs_sigma)
+MODULES = (docs_rows, docs_command, docs_accuracy, docs_advice, docs_findings, docs_gpu, docs_kernels, docs_kernels_cpu,
+           docs_papers, docs_picture, docs_readme, docs_rowwise, docs_serving, docs_sigma)
 
 
 class Page:

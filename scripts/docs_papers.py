@@ -5,12 +5,10 @@ import math
 import re
 
 from docs_command import document
-from docs_rows import cell, h200, median, one, power, read, rows, table
+from docs_rows import h200, median, one, power, read, rows, table
 
 DEVICES = {"A100": "a100-sxm4-40gb", "V100": "v100-sxm2-16gb"}
 TOKENS = 8192  # b = 4, s = 2048
-SCORES = ("fig7a", *(f"fig{n}" for n in range(21, 34)))
-VALUES = ("fig7b", *(f"fig{n}" for n in range(35, 48)))
 HEADS = dict(zip(range(21, 34), (8, 12, 16, 20, 24, 32, 40, 64, 80, 96, 128, 256, 512)))
 FIGURES = "published/codesign-figures.csv"
 X_AXIS = {"fig5a": "m", "fig5b": "n", "fig5c": "n", "fig6a": "b", "fig6b": "b", "fig6c": "m", "fig6d": "m", "fig14": "n",
@@ -36,35 +34,6 @@ def heads_of(sweep):
     return 32 if figure == 7 else HEADS[figure if figure < 34 else figure - 14]
 
 
-def head_size_near(size, divisor):
-    """The head size nearest to one whose largest power of two, up to 64, is the divisor."""
-    sizes = [divisor * i for i in range(1, 2 * int(size / divisor) + 3) if power(divisor * i) == divisor]
-    return min(sizes, key=lambda one_of: abs(one_of - size))
-
-
-def attention_gemm(over_value, heads, size):
-    return (2048, size, 2048, 4 * heads, False) if over_value else (2048, 2048, size, 4 * heads, True)
-
-
-def gemm_of(sweep, series, x):
-    last = int(re.sub(r"\D", "", series.split("(")[0]) or 0)  # of "h/a = 64", "a: 12", "m = 1024", "TP: 2"
-    x = STEPS[sweep] * round(x / STEPS[sweep]) if sweep in STEPS else x
-    if sweep in SCORES or sweep in VALUES:
-        heads = heads_of(sweep)
-        return attention_gemm(sweep in VALUES, heads, head_size_near(x / heads, last))
-    if sweep in ("fig8", "fig34", "fig9"):
-        return attention_gemm(sweep == "fig9", last, max(64, 64 * round(x / last / 64)))
-    if sweep in ("fig17", "fig18"):
-        return attention_gemm(sweep == "fig18", 128, x // 128)
-    return {"fig5a": (x, x, 4096, 1, True), "fig5b": (27648, x, 4096, 1, True), "fig5c": (2304, x, 4096, 1, True),
-            "fig6a": (last, last, last, x, False), "fig6b": (last, last, last, x, False),
-            "fig6c": (x, x, 4096, last, False), "fig6d": (x, x, 4096, last, False),
-            "fig10a": (TOKENS, 4 * x, x, 1, True), "fig10b": (TOKENS, x, 4 * x, 1, True),
-            "fig14": (TOKENS, 3 * x, x, 1, True), "fig15": (TOKENS, 3 * x, x, 1, True), "fig19": (TOKENS, x, x, 1, True),
-            "fig16": (TOKENS, 3 * x // (last or 1), x, 1, True), "fig20a": (TOKENS, x, 4096, 1, True),
-            "fig20b": (TOKENS, 51200, x, 1, True)}[sweep]
-
-
 @functools.lru_cache(maxsize=None)
 def predicted(device, gemm):
     """TFLOP/s in fp16."""
@@ -87,60 +56,10 @@ def readings(sweep, device="A100"):
     return [row for row in read(FIGURES) if row["sweep"] == sweep and row["device"] == device]
 
 
-def last_readings(sweep, device="A100"):
-    """Series -> the reading at the largest x."""
-    last = {}
-    for row in readings(sweep, device):
-        if row.series not in last or row.x > last[row.series].x:
-            last[row.series] = row
-    return last
-
-
 def same_picture():
     """Readings of one series in figures 8 and 34 at the same hidden size: their differences, in TFLOP/s."""
     found = {(row.series, row.x): row.tflops_per_s for row in readings("fig34")}
     return [abs(row.tflops_per_s - found[row.series, row.x]) for row in readings("fig8") if (row.series, row.x) in found]
-
-
-def doubt(row):
-    return "?" if row.accuracy == "doubtful" else ""
-
-
-def point_line(figure, row):
-    ours, rate = predicted(DEVICES[row.device], gemm_of(row["sweep"], row.series, row.x)), row.tflops_per_s
-    here = measured(row["sweep"], row.series, row.x)
-    where = f"{row.series}, " if row.series else ""
-    return [figure, f"{where}{X_AXIS.get(row['sweep'], 'h')} = {row.x}", row.device, f"{cell(rate)}{doubt(row)}",
-            f"{ours:.0f}", f"{ours / rate:.2f}", f"{here.tflops:.0f}" if here else "–"]
-
-
-def points_table(*figures):
-    """The reading at the right end of each line."""
-    lines = [point_line(figure, row) for figure in figures for device in DEVICES
-             for row in last_readings(f"fig{figure}", device).values()]
-    return table(["figure", "point", "device", "paper", "predicted for it", "predicted / paper", "H200, measured"], lines)
-
-
-def heads_lines(sweeps):
-    for sweep in sweeps:
-        last = {int(row.series.split("=")[1]): row for row in last_readings(sweep).values()}
-        chosen = [last.get(divisor) for divisor in (1, 8, 64)]
-        ours = [row and predicted(DEVICES["A100"], gemm_of(sweep, row.series, row.x)) for row in chosen]
-        here = [row and measured(sweep, row.series, row.x) for row in chosen]
-        yield [sweep.removeprefix("fig"), heads_of(sweep), *_triple(chosen, lambda row: f"{row.tflops_per_s:g}{doubt(row)}"),
-               *_triple(ours, "{:.0f}".format),
-               *_triple([a and b and a / b.tflops_per_s for a, b in zip(ours, chosen)], "{:.2f}".format),
-               *_triple(here, lambda row: f"{row.tflops:.0f}")]
-
-
-def _triple(values, text):
-    return [", ".join("–" if one_of is None else text(one_of) for one_of in values)]
-
-
-def heads_table(first, last):
-    """Figures of one number of heads: h/a = 1, 8 and 64, at the right end of their lines."""
-    lines = list(heads_lines(f"fig{figure}" for figure in range(first, last + 1)))
-    return table(["figure", "a", "paper: 1, 8, 64", "predicted, A100", "predicted / paper", "H200, measured"], lines)
 
 
 # ---- layers: figures 1, 2, 11 ----
@@ -166,20 +85,6 @@ def figure_1_table():
         lines.append([name, hidden, heads, *(f"{rate:.1f} ({rate / of:.2f})" for rate, of in zip(three, base)),
                       f"{three[1] / three[0]:.2f}", f"{three[2] / three[0]:.2f}"])
     return table(["bar", "h", "a", "paper", "predicted, A100", "H200, measured", "predicted / paper", "H200 / paper"], lines)
-
-
-def figure_1_sentence():
-    """How the predictions of figure 1's shapes of h = 2560 compare, as a list item."""
-    ours, theirs = ({name: rate(name, hidden, heads) for name, hidden, heads in LAYERS[:4]} for rate in
-                    (lambda name, hidden, heads: layer_rate(hidden, heads, DEVICES["A100"]),
-                     lambda name, hidden, heads: published("fig1", name)))
-    over = [f"{100 * ours[name] / theirs[name] - 100:.1f}" for name in ours]
-    others = [name for name in ours if not name.startswith("GPT")]
-    beside = [", ".join(f"{rates[name] / rates['GPT-3 (2.7B)']:.2f}" for name in others) for rates in (ours, theirs)]
-    order = "in their order" if sorted(ours, key=ours.get) == sorted(theirs, key=theirs.get) else "in another order"
-    return (f"- On an A100 with 40 GB, the four shapes of figure 1 in Anthony et al. 2024 (h = 2560) come out {order}:\n"
-            f"  64, 40 and 20 heads at {beside[0]} of the rate of 32 heads, where the paper has {beside[1]}; {min(over, key=float)} to\n"
-            f"  {max(over, key=float)}% faster than the paper measured in 2023 ([papers.md](papers.md)).")
 
 
 def one_layer(case, sweep="fig1"):
@@ -236,17 +141,6 @@ def shares_table(figure, parts):
 # ---- figures 12, 13, 20 and the numbers of the text ----
 
 
-def figure_12_table():
-    lines = []
-    for row in readings("fig12"):
-        size = row.x // 128
-        found = document(f'advise {{"h":{row.x},"a":128,"L":1,"v":64}} --device a100-sxm4-80gb --attention fused --dtype fp16')
-        ours = next(one_of["flops"] / one_of["predicted_ns"] for one_of in found["operators"] if one_of["name"] == "attention") / 1e3
-        here = one("h200/figure-12.csv", dtype="bf16", head_dim=size)
-        lines.append([row.x, size, row.tflops_per_s, f"{ours:.0f}", f"{ours / row.tflops_per_s:.2f}", f"{here.tflops:.0f}"])
-    return table(["hidden size", "head size", "paper, A100", "predicted, A100", "predicted / paper", "H200, measured"], lines)
-
-
 def figure_13_table():
     lines = []
     for size in ("160m", "410m", "1b", "1.4b", "2.8b"):
@@ -286,15 +180,6 @@ def generations_table():
 
 
 # ---- SIGMA and the attention sweep ----
-
-
-def sigma_shapes_table():
-    lines = []
-    for name, layers, hidden, width in (("sigma-1.5b", 26, 2048, 3072), ("sigma-10b", 32, 4096, 6144)):
-        found = document(f"describe {name}")
-        total, gate = found["parameters"], layers * hidden * width
-        lines.append([name, *(f"{count / 1e9:.2f} B" for count in (found["parameters_excluding_embeddings"], total, total + gate))])
-    return table(["model", "without embeddings", "as read: Q by two linear maps", "if augmented Q is gated"], lines)
 
 
 IMPLEMENTATIONS = {"scaled_dot_prod_attention": "naive", "vectorized_torch": "materialized",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of README.md, of terms, and of gains in docs/notes/prediction.md, for the expressions in it (docs_numbers.py)."""
 import json
-import math
 import re
 
 from docs_command import unpadded
@@ -30,42 +29,8 @@ def gains_table(names=GAINS):
     return table(["change", "attention", "measured gain", "predicted"], lines)
 
 
-CHANGES = ("GPT-3 2.7B, |vocabulary 50257 to 50304", "Llama 3 8B, |vocabulary 128257 to 128320", "GPT-3 2.7B, |32 heads to 20",
-           "GPT-3 2.7B, |32 heads to 40| (C2)", "GPT-3 2.7B, |32 heads to 64| (C1)", "GPT-3 2.7B, |20 heads and vocabulary 50304",
-           "|hidden 2560 to 2568|, 24 heads of 107", "Llama-2-7B, |MLP 11008 to 10922", "Llama-2-7B, |MLP 11008 to 10944",
-           "Llama-2-7B, |MLP 11008 to 11264", "Llama-2-7B, |32 KV heads to 8", "h 1024, |16 heads to 8", "h 1024, |batch 1 to 4")
-
-
-def gain_of(name, attention):
-    """The row of a change, and the predicted times of its two steps, which may differ in their batch."""
-    row = one("h200/gains.csv", name=name, attention=attention)
-    return row, step_ns(row["before"], attention), step_ns(row["after"], attention)
-
-
 def batches(row):
     return json.loads(row["after"])["b"] / json.loads(row["before"])["b"]
-
-
-def changes_table():
-    lines = []
-    for change in CHANGES:
-        name, cells = change.split("|")[1], [change.replace("|", "")]
-        for attention in ("fused", "unfused"):
-            row, before, after = gain_of(name, attention)
-            cells += [f"{100 * row.gain:+.1f}%", f"{100 * (batches(row) * before / after - 1):+.1f}%"]
-        lines.append(cells)
-    return table(["change", "fused: measured gain", "predicted", "unfused: measured gain", "predicted"], lines)
-
-
-def changes_errors():
-    """Of all steps and gains, as a sentence."""
-    steps, gains = [], []
-    for row in rows("h200/gains.csv"):
-        _, before, after = gain_of(row["name"], row["attention"])
-        steps += [abs(math.log(before / row.before_ns)), abs(math.log(after / row.after_ns))]
-        gains.append(abs(batches(row) * before / after - 1 - row.gain))
-    return (f"The steps' times are {100 * math.exp(sum(steps) / len(steps)) - 100:.1f}% off in the geometric mean, the gains "
-            f"{100 * sum(gains) / len(gains):.1f} points in the mean.")
 
 
 def one_attention_table():

@@ -5,7 +5,7 @@ bench/serving_accuracy.c predicts every row of data/results/published/serving.cs
 import functools
 import textwrap
 
-from docs_command import beside, document, rows_of
+from docs_command import beside, document
 from docs_rows import mean, rows, table
 
 LENGTHS = ("128/128", "128/2048", "128/4096", "500/2000", "1000/1000", "1000/2000", "2048/128", "2048/2048", "5000/500",
@@ -81,58 +81,11 @@ def in_flight_table():
     return table(["model", "t", *GPUS.values()], lines)
 
 
-def three_digits(value):
-    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
-def streaming_table():
-    """NVIDIA NIM by sequences in flight."""
-    lines = []
-    for row in served("nim-1.8"):
-        cells = []
-        for name, unit in (("rate", ""), ("tpot", " ms")):
-            measured, predicted = row[name]
-            cells += [three_digits(measured) + unit, three_digits(predicted) + unit, f"{predicted / measured:.2f}"]
-        lines.append([row["batch"], *cells, *(f"{value:.0f} ms" for value in row["ttft"])])
-    return table(["in flight", "tokens/s", "predicted", "ratio", "TPOT", "predicted", "ratio", "TTFT", "predicted without a queue"], lines)
-
-
 def gpus(row):
     return f"{row['t']} × {row['device']}"
 
 
-def first_token_table():
-    lines = []
-    for row in (one_of for source in ("trtllm-0.6.1", "trtllm-0.5") for one_of in served(source) if one_of["ttft"]):
-        measured, predicted = row["ttft"]
-        lines.append([row["model"], gpus(row), row["lengths"].partition("/")[0], f"{three_digits(measured)} ms",
-                      f"{three_digits(predicted)} ms", f"{predicted / measured:.2f}"])
-    return table(["model", "GPUs", "prompt", "measured", "predicted", "ratio"], lines)
-
-
-def static_batch_table():
-    lines = []
-    for row in (one_of for source in ("trtllm-0.6.1", "trtllm-0.5") for one_of in served(source) if one_of["rate"]):
-        measured, predicted = row["rate"]
-        lines.append([row["model"], gpus(row), row["lengths"], row["batch"], f"{measured:,.0f}", f"{predicted:,.0f}",
-                      f"{predicted / measured:.2f}"])
-    return table(["model", "GPUs", "prompt/output", "batch", "measured", "predicted", "ratio"], lines)
-
-
 NIM = "serve-plan llama-3.1-70b -d h100-sxm -t 2 --expert-parallel 1 --weights fp8 --kv-cache fp8 --prompt 5000 --output 500"
-
-
-def queued_ms(batch):
-    """Time to first token with the queue of M/D/1, which the page's formula adds."""
-    plan = rows_of(f"{NIM} -b {batch}")[0]
-    share, ttft = float(plan["prefill_share"]), float(plan["ttft_ns"]) / 1e6
-    return ttft + share / (2 * (1 - share)) * ttft
-
-
-def fullest():
-    """Tokens per second and batch of the plan with the most."""
-    plan = max(rows_of(f"{NIM} --max-batch 2048"), key=lambda one_of: float(one_of["output_tokens_per_s"]))
-    return float(plan["output_tokens_per_s"]), int(plan["batch"])
 
 
 # ---- docs/parallelism.md: a published training run ----

@@ -135,15 +135,6 @@ def sigma_even_table():
     return table(["an output of", *lengths, "a step, from a context of"], lines)
 
 
-def sigma_cpu_table():
-    contexts = (2048, 4096, 8192, 16384)
-    ms = {model: [one("epyc-zen5/sigma-ceet.csv", sweep="sigma-ceet", series=f"{model}, batch 1", context=context).ms
-                  for context in contexts] for model in ("STD", "SIGMA")}
-    lines = [[model, *(f"{time:.2f}" for time in times)] for model, times in ms.items()]
-    lines.append(["change", *(change(sigma, std) for std, sigma in zip(ms["STD"], ms["SIGMA"]))])
-    return table(["context", *(f"{context // 1024}k" for context in contexts)], lines)
-
-
 # ---- the sentences ----
 
 
@@ -180,54 +171,6 @@ def q_us(where, *series):
 
 def augmented_q(where="h200"):
     return q_us(where, "SIGMA up", "SIGMA to heads")
-
-
-def even_beside_torch():
-    """Context in thousands of tokens from which a step of one sequence takes less by the comparison's attention, on a straight line."""
-    cost = augmented_q() - q_us("h200", "STD")
-    contexts = (2048, 4096, 16384, 32768)
-    gains = [beside_torch(1, keys, 16) - beside_torch(1, keys, 4) for keys in contexts]
-    for (x, low), (y, high) in zip(zip(contexts, gains), zip(contexts[1:], gains[1:])):
-        if low < cost <= high:
-            return (x + (cost - low) / (high - low) * (y - x)) / 1e3
-    raise ValueError("SIGMA does not break even by 32k")
-
-
-def context_call(model, context, batch=1, where="h200"):
-    return one(f"{where}/sigma-ceet.csv", sweep="sigma-ceet", series=f"{model}, batch {batch}", context=context)
-
-
-def more_in_sweeps():
-    """By how much the calls of both sweeps below 70 µs took longer than those of the comparison with PyTorch, in percent."""
-    found = []
-    for batch, keys in ((1, 2048), (1, 4096), (1, 16384), (1, 32768), (16, 2048), (16, 4096)):
-        for model, heads in (("STD", 16), ("SIGMA", 4)):
-            there = beside_torch(batch, keys, heads)
-            for row in [*maybe("h200/sigma-ket.csv", series=f"{model}, batch {batch}, part 0", prefix=keys),
-                        *maybe("h200/sigma-ceet.csv", series=f"{model}, batch {batch}", context=keys)]:
-                if row.median_ns < 70e3:
-                    found.append(100 * row.median_ns / 1e3 / there - 100)
-    return found
-
-
-def maybe(name, **wanted):
-    try:
-        return rows(name, **wanted)
-    except ValueError:
-        return []
-
-
-def run_of(what, model, batch):
-    return one("h200/sigma-ceet-runs.csv", what=what, model=model, batch=batch).ns
-
-
-def sum_error(model, batch):
-    return next(cells[5] for cells in calls_summed(batch)[3] if cells[0] == model).replace("-", "−")
-
-
-def between_graphs(model, output=2048, layers=26):
-    """µs of a layer of a step that is in no call, batch 1."""
-    return (run_of("run", model, 1) / output / layers - run_of("step", model, 1)) / 1e3
 
 
 def fewer_k_sentence():
