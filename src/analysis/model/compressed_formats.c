@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formats of compressed-tensors (a scheme for each group of modules) and of ModelOpt. Layouts: docs/notes/models.md. */
+/* The formats of compressed-tensors (a scheme for each group of modules) and of ModelOpt. Layouts:
+ * docs/notes/models.md. */
 #include "analysis/model/config_quantization.h"
 
 #include <inttypes.h>

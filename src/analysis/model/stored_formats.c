@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formats of quantized checkpoints, a function for each method. Layouts: docs/notes/models.md, with their sources. */
+/* The formats of quantized checkpoints, a function for each method. Layouts: docs/notes/models.md, with their
+ * sources. */
 #include "analysis/model/config_quantization.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Largest rounding error of a correct kernel. docs/notes/measuring-derivations.md has the formulas and their derivation. */
+/* Largest rounding error of a correct kernel. docs/notes/measuring-derivations.md has the formulas and their
+ * derivation. */
 #ifndef HR_RUNTIME_MEASURE_ERROR_BOUNDS_H
 #define HR_RUNTIME_MEASURE_ERROR_BOUNDS_H
 
