@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -86,6 +87,17 @@ static void note_no_cache(const cli_run *run, const hr_model *model, const hr_wo
     cli_fail(0, "note: --kv-cache has no effect: %s has no attention layers, so no KV cache", model->name);
 }
 
+/* Says whose limit it is, which the exit code alone does not say to a reader. */
+static int refuse_model(hr_status status, hr_error *error)
+{
+  const char *whose = status == HR_ERROR_UNSUPPORTED ? " (a limit of Headroom, not a fault of the input)"
+                      : status == HR_ERROR_INVALID   ? " (a fault of the input)"
+                                                     : "";
+  size_t used = strlen(error->message);
+  snprintf(error->message + used, sizeof error->message - used, "%s", whose);
+  return cli_fail_status(status, error);
+}
+
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint)
 {
   if (run->argument_count == 0)
@@ -108,7 +120,7 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
     return cli_fail(EXIT_INPUT, "%s%s", error.message,
                     cli_hint(&error, run->arguments[0], "; see headroom help models"));
   if (status != HR_OK)
-    return cli_fail_status(status, &error);
+    return refuse_model(status, &error);
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
     return cli_wrong_choice("--weights", "int4|int8|fp8|mxfp4|nvfp4|nf4|bf16", run->options.weights);
   if (model->quantization.format_count > 0 && measures(run)) {

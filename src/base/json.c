@@ -201,7 +201,7 @@ void hr_json_found(const json_t *value, char *text, size_t size)
 
 hr_status hr_json_fail(const hr_json_reader *reader, const char *field, hr_status status, const char *format, ...)
 {
-  char message[256];
+  char message[sizeof reader->error->message];
   va_list arguments;
   va_start(arguments, format);
   hr_write_text_v(message, sizeof message, format, arguments);

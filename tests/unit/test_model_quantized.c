@@ -294,7 +294,8 @@ static void what_is_not_covered_is_refused(void **state)
   } rows[] = {
       {"\"quant_method\":\"aqlm\"",
        "quant_method: the bytes of \"aqlm\" are not supported; those of awq, gptq, auto-round, bitsandbytes, fp8, "
-       "fbgemm_fp8, compressed-tensors, modelopt, mxfp4, eetq, hqq are"},
+       "fbgemm_fp8, compressed-tensors, modelopt, mxfp4, eetq, hqq are. Without quantization_config the "
+       "shape is read, and --weights says how it is stored"},
       {"\"bits\":4", "quant_method: is missing"},
       {"\"quant_method\":\"awq\",\"bits\":5", "bits: 5 bits are not supported, only 2, 3, 4 and 8"},
       {"\"quant_method\":\"gptq\",\"bits\":4,\"dynamic\":{\"a\":{}}",

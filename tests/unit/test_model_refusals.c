@@ -91,6 +91,54 @@ static void an_unknown_family_is_unknown_whatever_its_layers(void **state)
   }
 }
 
+#define LLAMA_LIKE SIZES ",\"rms_norm_eps\":1e-5,\"hidden_act\":\"silu\",\"num_key_value_heads\":2"
+
+/* The offer is exact only if no field is left over, and if its text is read as the same shape. */
+static void an_unknown_family_with_llamas_fields_gets_its_short_form(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *more, *offered;
+  } cases[] = {
+      {"", ""},
+      {",\"attention_bias\":true,\"head_dim\":16,\"tie_word_embeddings\":true,\"rope_theta\":1e6",
+       ",\"head_dim\":16,\"qkv_bias\":true,\"o_bias\":true"},
+      {",\"mlp_bias\":true", ",\"mlp_bias\":true"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char unknown[600], known[600];
+    snprintf(unknown, sizeof unknown, "{\"model_type\":\"newest\"," LLAMA_LIKE "%s}", cases[i].more);
+    snprintf(known, sizeof known, "{\"model_type\":\"llama\"," LLAMA_LIKE "%s}", cases[i].more);
+    hr_model model;
+    hr_error error;
+    assert_int_equal(hr_model_from_json(unknown, strlen(unknown), "config.json", NULL, NULL, &model, &error),
+                     HR_ERROR_UNSUPPORTED);
+    char *form = strchr(error.message, '{'), *end = strrchr(error.message, '}');
+    assert_non_null(form);
+    assert_non_null(end);
+    end[1] = '\0';
+    assert_non_null(strstr(form, cases[i].offered));
+    hr_parameters want = read_parameters(known), have = read_parameters(form);
+    assert_memory_equal(&have, &want, sizeof want);
+  }
+}
+
+static void an_unknown_family_with_a_field_of_its_own_gets_no_short_form(void **state)
+{
+  (void)state;
+  static const char *const more[] = {",\"residual_lanes\":4", ",\"quantization_config\":{\"quant_method\":\"awq\"}",
+                                     ",\"num_local_experts\":8", ",\"sliding_window\":[1,2]"};
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+    char text[600];
+    snprintf(text, sizeof text, "{\"model_type\":\"newest\"," LLAMA_LIKE "%s}", more[i]);
+    hr_model model;
+    hr_error error;
+    assert_int_equal(hr_model_from_json(text, strlen(text), "config.json", NULL, NULL, &model, &error),
+                     HR_ERROR_UNSUPPORTED);
+    assert_null(strstr(error.message, "short form"));
+  }
+}
+
 /* Python's json writes them; JSON has no such numbers. */
 static void numbers_that_only_python_writes_count_where_they_matter(void **state)
 {
@@ -353,6 +401,8 @@ int main(void)
       cmocka_unit_test(disabled_fields_of_unsupported_kinds_are_accepted),
       cmocka_unit_test(an_unknown_family_gets_similar_names),
       cmocka_unit_test(an_unknown_family_is_unknown_whatever_its_layers),
+      cmocka_unit_test(an_unknown_family_with_llamas_fields_gets_its_short_form),
+      cmocka_unit_test(an_unknown_family_with_a_field_of_its_own_gets_no_short_form),
       cmocka_unit_test(numbers_that_only_python_writes_count_where_they_matter),
       cmocka_unit_test(a_head_of_another_kind_is_refused),
       cmocka_unit_test(layers_of_an_unread_kind_are_refused),

@@ -254,8 +254,12 @@ bool hr_has_latent(const hr_family *family);
  *  that changes its shape. */
 hr_status hr_refuse_by_field(hr_config *config);
 
+/** HR_ERROR_UNSUPPORTED with the reason, if a field that changes the shape or the model_type itself says it. `found` is
+ *  the model_type as messages show it. */
+hr_status hr_refuse_by_type(hr_config *config, const char *field, const char *model_type, const char *found);
+
 /** Always HR_ERROR_UNSUPPORTED: no family has this model_type. The message gives the reason for a known type or a known
- *  field, otherwise similar names. */
+ *  field, otherwise the short form, where the fields are llama's, or similar names. */
 hr_status hr_refuse_model_type(hr_config *config, const char *field, const char *model_type);
 
 #endif

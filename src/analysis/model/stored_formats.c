@@ -244,6 +244,9 @@ hr_status hr_read_stored_formats(const hr_json_reader *q, const char *method, hr
   json_t *as_text = json_string(method);
   hr_json_found(as_text, found, sizeof found);
   json_decref(as_text);
-  return hr_json_fail(q, "quant_method", HR_ERROR_UNSUPPORTED, "the bytes of %s are not supported; those of %s are",
+  return hr_json_fail(q, "quant_method", HR_ERROR_UNSUPPORTED,
+                      "the bytes of %s are not supported; those of %s are. Without quantization_config the shape is "
+                      "read, and --weights "
+                      "says how it is stored",
                       found, known);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models that Headroom does not cover, recognised by their fields and model types. */
 #include "analysis/model/families.h"
-#include "base/suggest.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const char mixture_of_experts[] = "mixture-of-experts layers";
@@ -22,7 +20,6 @@ static const char recurrent[] = "recurrent models";
 static const char multimodal[] = "vision-language models without a decoder";
 
 /* Most families among which similar names are looked for. */
-#define FAMILIES_MAX 256
 
 /* A field counts as set when its value is true, a number above `above`, or a text, list or object that is not empty. */
 typedef struct field_row {
@@ -215,33 +212,12 @@ hr_status hr_refuse_by_field(hr_config *config)
   return refuse_by_row(config, true);
 }
 
-/* "; did you mean llama or llama4?" */
-static void suggest_family(const char *model_type, char *text, size_t size)
+hr_status hr_refuse_by_type(hr_config *config, const char *field, const char *model_type, const char *found)
 {
-  const char *names[FAMILIES_MAX];
-  size_t count;
-  const hr_family *families = hr_families(&count);
-  count = count < FAMILIES_MAX ? count : FAMILIES_MAX;
-  for (size_t i = 0; i < count; i++)
-    names[i] = families[i].model_type;
-  hr_suggest_names(model_type, names, count, text, size);
-}
-
-hr_status hr_refuse_model_type(hr_config *config, const char *field, const char *model_type)
-{
-  char found[64], similar[160];
   HR_TRY(refuse_by_row(config, false)); /* names the mechanism */
-  json_t *as_text = json_string(model_type);
-  hr_json_found(as_text, found, sizeof found);
-  json_decref(as_text);
   for (size_t i = 0; i < sizeof type_rows / sizeof *type_rows; i++) {
     if (strcmp(type_rows[i].model_type, model_type) == 0)
       return refuse(config, field, found, type_rows[i].what);
   }
-  suggest_family(model_type, similar, sizeof similar);
-  return hr_json_fail(
-      &config->json, field, HR_ERROR_UNSUPPORTED,
-      "%s is not a supported family%s%s docs/models.md lists the families, and how to give a shape without "
-      "one",
-      found, similar, similar[0] ? "" : ";");
+  return HR_OK;
 }
