@@ -39,19 +39,6 @@ static void fit_prompt(const cli_run *run, const hr_model *model, hr_serve_optio
     options->prompt_tokens = left;
 }
 
-/* No server stores everything in 8 bits: fp8 is the format of weights that no quantization has yet, and of K and V;
- * activations are in the device's usual format. */
-static int serve_in_fp8(const cli_run *run, hr_model *model)
-{
-  hr_error error = {.status = HR_OK};
-  if (!run->given[CLI_OPTION_kv_cache])
-    model->quantization.kv_cache = HR_KV_FP8;
-  bool quantized = run->given[CLI_OPTION_weights] || model->quantization.format_count > 0;
-  if (!quantized && hr_model_set_weights(model, "fp8", &error) != HR_OK)
-    return cli_fail_status(error.status, &error);
-  return CLI_GO_ON;
-}
-
 static int plan(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
                 const hr_serve_options *options, cli_output *output)
 {
@@ -78,10 +65,6 @@ int cli_serve_plan(const cli_run *given)
   hr_hardware hardware;
   hr_workload workload;
   int code = cli_load_model(run, &model, NULL);
-  if (code == CLI_GO_ON && run->given[CLI_OPTION_dtype] && run->options.dtype == HR_FP8_E4M3) {
-    own.given[CLI_OPTION_dtype] = false;
-    code = serve_in_fp8(run, &model);
-  }
   if (code == CLI_GO_ON)
     code = cli_load_device(run, "cpu", &hardware);
   if (code == CLI_GO_ON) {

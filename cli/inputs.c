@@ -87,6 +87,21 @@ static void note_no_cache(const cli_run *run, const hr_model *model, const hr_wo
     cli_fail(0, "note: --kv-cache has no effect: %s has no attention layers, so no KV cache", model->name);
 }
 
+/* No framework stores a whole step in 8 bits: for a model, fp8 is the format of weights that no quantization has yet,
+ * and of K and V; activations are in the device's usual format. What is measured has operands of the format. */
+static bool stores_in_fp8(const cli_run *run)
+{
+  return run->given[CLI_OPTION_dtype] && run->options.dtype == HR_FP8_E4M3 && !measures(run);
+}
+
+static void store_in_fp8(const cli_run *run, hr_model *model)
+{
+  if (!run->given[CLI_OPTION_kv_cache])
+    model->quantization.kv_cache = HR_KV_FP8;
+  if (!run->given[CLI_OPTION_weights] && model->quantization.format_count == 0)
+    hr_model_set_weights(model, "fp8", NULL);
+}
+
 /* Says whose limit it is, which the exit code alone does not say to a reader. */
 static int refuse_model(hr_status status, hr_error *error)
 {
@@ -123,6 +138,8 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
     return refuse_model(status, &error);
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
     return cli_wrong_choice("--weights", "int4|int8|fp8|mxfp4|nvfp4|nf4|bf16", run->options.weights);
+  if (stores_in_fp8(run))
+    store_in_fp8(run, model);
   if (model->quantization.format_count > 0 && measures(run)) {
     cli_fail(0, "note: quantized weights are not measured: GEMMs are measured and predicted with unquantized ones");
     hr_model_set_weights(model, "bf16", NULL);
@@ -240,8 +257,12 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     workload->dropout = options->dropout;
   if (run->given[CLI_OPTION_framework])
     workload->framework = options->framework;
-  if (run->given[CLI_OPTION_dtype])
+  if (run->given[CLI_OPTION_dtype] && !stores_in_fp8(run))
     workload->dtype = options->dtype; /* commands with a device call cli_set_formats() */
+  if (stores_in_fp8(run) && workload->phase == HR_PHASE_TRAIN)
+    return cli_fail(EXIT_UNSUPPORTED,
+                    "--dtype fp8: training in fp8 keeps weights in 16 bits and rounds the operands of "
+                    "each GEMM, which is not predicted");
   set_cache_format(run, workload);
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
     return cli_fail(EXIT_USAGE, "--context: needs --phase decode");
@@ -289,7 +310,7 @@ hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware)
 
 void cli_set_formats(const cli_run *run, const hr_hardware *hardware, hr_workload *workload)
 {
-  workload->dtype = cli_dtype(run, hardware);
+  workload->dtype = stores_in_fp8(run) ? hr_hardware_usual_dtype(hardware) : cli_dtype(run, hardware);
   if (!run->given[CLI_OPTION_attention] && !hr_hardware_has_fused_attention(hardware, workload->dtype))
     workload->attention = HR_ATTENTION_UNFUSED;
 }

@@ -185,8 +185,8 @@ typedef struct hr_step {
   double layer_time_ns; /* of one layer and microbatch */
   double logit_time_ns; /* of everything outside the layers, one microbatch */
   double tokens_per_s; /* of all replicas: dp · m · batch · sequence (decode: dp · m · batch) over the step's time */
-  double model_efficiency;        /* a device's FLOPs, less recomputed ones, over the step's time, as a share of the
-                              datasheet rate */
+  double model_efficiency;        /* time of a device's FLOPs, less recomputed ones, at the datasheet rates of the
+                              formats that are multiplied, over the step's time */
   double microbatch_time_ns;      /* of one microbatch through all stages */
   double stage_time_ns;           /* of the slowest stage and one microbatch */
   double bubble;                  /* share of the step in which the slowest stage waits for another stage, without

@@ -192,18 +192,28 @@ static void add_exposed(hr_step *step, const hr_workload *workload)
   step->high_ns += exposed_ns(&high, workload);
 }
 
-static double recomputed_flops(const hr_operators *operators)
+/* The rate of the format that the operator multiplies. */
+static double peak_of(const hr_hardware *hardware, const hr_workload *workload, const hr_operator *op)
 {
-  double flops = 0;
-  for (size_t i = 0; i < operators->count; i++) {
-    const hr_operator *op = &operators->items[i];
-    flops += op->pass == HR_PASS_RECOMPUTE ? (double)op->count * (double)op->flops : 0;
-  }
-  return flops;
+  if (op->activations == HR_ACTIVATIONS_INT8 && hardware->int8_ops_per_s > 0)
+    return hardware->int8_ops_per_s;
+  return hr_predict_peak(hardware, op->activations == HR_ACTIVATIONS_FP8 ? HR_FP8_E4M3 : workload->dtype);
 }
 
-/* Rates of the step: a device has the FLOPs of one of the p stages. Recomputed ones are not the model's. */
-static void rate_step(hr_step *step, const hr_workload *workload, double peak)
+/* Time of a microbatch's FLOPs at the peak rates. Recomputed ones are not the model's. */
+static double peak_seconds(const hr_step *step, const hr_hardware *hardware, const hr_workload *workload)
+{
+  double seconds = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    double flops = (double)op->count * (double)op->flops, peak = peak_of(hardware, workload, op);
+    seconds += op->pass != HR_PASS_RECOMPUTE && peak > 0 ? flops / peak : 0;
+  }
+  return seconds;
+}
+
+/* Rates of the step: a device has the FLOPs of one of the p stages. */
+static void rate_step(hr_step *step, const hr_hardware *hardware, const hr_workload *workload)
 {
   double m = (double)hr_workload_microbatches(workload), p = (double)workload->pipeline_stages;
   double sequence = workload->phase == HR_PHASE_DECODE ? 1 : (double)workload->sequence;
@@ -211,8 +221,7 @@ static void rate_step(hr_step *step, const hr_workload *workload, double peak)
   double devices = replicas * (double)workload->tensor_parallel * p * (double)workload->context_parallel;
   step->tokens_per_s = seconds > 0 ? replicas * m * (double)workload->batch * sequence / seconds : 0;
   step->tokens_per_s_per_device = step->tokens_per_s / devices;
-  double flops = m * ((double)step->operators.flops - recomputed_flops(&step->operators)) / p;
-  step->model_efficiency = seconds > 0 && peak > 0 ? flops / seconds / peak : 0;
+  step->model_efficiency = seconds > 0 ? m / p * peak_seconds(step, hardware, workload) / seconds : 0;
   double idle_ns = step->time_ns - step->exposed_ns - m * step->stage_time_ns;
   step->bubble = p > 1 && step->time_ns > 0 ? fmax(0, idle_ns / step->time_ns) : 0;
 }
@@ -229,6 +238,6 @@ hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, co
   sum_step(step, model, workload);
   wait_for_host(hardware, step, workload);
   add_exposed(step, workload);
-  rate_step(step, workload, hr_predict_peak(hardware, workload->dtype));
+  rate_step(step, hardware, workload);
   return HR_OK;
 }
