@@ -358,9 +358,31 @@ static void recomputation_takes_a_forward_pass_of_the_layers(void **state)
   assert_true(again.time_ns == train.time_ns);
 }
 
+/* A step whose linear layers are multiplied in fp8 is measured by the rate of fp8 there. */
+static void the_peak_rate_is_that_of_the_formats_that_are_multiplied(void **state)
+{
+  (void)state;
+  static hr_step step;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = llama3_8b();
+  hr_error error;
+  assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
+  hr_workload workload = hr_workload_default(&model);
+  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
+  double fp8 = 0, rest = 0;
+  for (size_t i = 0; i < step.operators.count; i++) {
+    const hr_operator *op = &step.operators.items[i];
+    *(op->activations == HR_ACTIVATIONS_FP8 ? &fp8 : &rest) += (double)op->count * (double)op->flops;
+  }
+  assert_true(fp8 > 3 * rest);
+  double at_peak = fp8 / h200.dense_flops_per_s[HR_FP8_E4M3] + rest / h200.dense_flops_per_s[HR_BF16];
+  assert_near(step.model_efficiency, at_peak / (step.time_ns / 1e9));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_peak_rate_is_that_of_the_formats_that_are_multiplied),
       cmocka_unit_test(the_shapes_of_figure_1_come_in_its_order_and_near_its_ratios),
       cmocka_unit_test(head_sizes_with_larger_powers_of_two_are_faster_on_an_a100),
       cmocka_unit_test(on_an_h200_sixteen_bytes_are_enough_for_plain_gemms),
