@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/context.h"
 
-#include "analysis/model/layer_kinds.h"
+#include "analysis/model/split.h"
 
 #include <math.h>
 
@@ -15,26 +15,13 @@ int64_t hr_tokens_per_step(const hr_workload *workload)
   return hr_tokens_per_microbatch(workload) * hr_workload_microbatches(workload);
 }
 
-static bool divides_or_replicates(int64_t heads, int64_t tensor_parallel)
-{
-  return heads % tensor_parallel == 0 || tensor_parallel % heads == 0;
-}
-
-static bool splits(const hr_layer_group *layer, int64_t tensor_parallel)
-{
-  const hr_mixer_attention heads = hr_heads_of(layer);
-  return heads.q_heads == 0 ||
-         (heads.q_heads % tensor_parallel == 0 && divides_or_replicates(heads.k_heads, tensor_parallel) &&
-          divides_or_replicates(heads.v_heads, tensor_parallel));
-}
-
 const hr_layer_group *hr_unsplit_layer(const hr_model *model, int64_t tensor_parallel)
 {
   const hr_layer_group *main = hr_model_main_group(model);
-  if (!splits(main, tensor_parallel))
+  if (!hr_layer_heads_split(main, tensor_parallel))
     return main;
   for (size_t i = 0; i < model->group_count; i++) {
-    if (!splits(&model->groups[i], tensor_parallel))
+    if (!hr_layer_heads_split(&model->groups[i], tensor_parallel))
       return &model->groups[i];
   }
   return NULL;

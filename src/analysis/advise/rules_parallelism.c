@@ -105,7 +105,7 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
 }
 
 /* The smallest divisor of t over which the model splits and whose step fits; 0 if there is none. *needed is the memory
- * per device of the last degree tried. */
+ * per device of the last degree that splits. */
 static int64_t smallest_fitting_degree(const hr_advice *advice, double *needed)
 {
   double capacity = (double)hr_hardware_usable_memory_bytes(&advice->hardware);
@@ -151,7 +151,8 @@ void hr_rule_tensor_parallel_small(hr_advice_context *context)
   hr_workload changed = advice->workload;
   changed.tensor_parallel = smallest_fitting_degree(advice, &needed);
   if (changed.tensor_parallel == 0) {
-    hr_add_satisfied(context, gemms, current.text, "no smaller t fits: a device would need at least %s, %s are usable",
+    hr_add_satisfied(context, gemms, current.text,
+                     "no smaller t over which the model splits fits: a device would need at least %s, %s are usable",
                      hr_format_bytes(needed).text, hr_format_bytes(capacity).text);
     return;
   }

@@ -113,6 +113,12 @@ static bool heads_split(const hr_layer_group *layer, int64_t t, hr_split *split)
   return all_divide(items, sizeof items / sizeof *items, split);
 }
 
+bool hr_layer_heads_split(const hr_layer_group *layer, int64_t tensor_parallel)
+{
+  hr_split split = {.whole = true};
+  return heads_split(layer, tensor_parallel, &split);
+}
+
 static bool scans_split(const hr_layer_group *layer, int64_t t, hr_split *split)
 {
   return all_divide(&(divided){"heads of recurrent layers", layer->scan.heads, t, 't', false}, 1, split);

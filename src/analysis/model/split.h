@@ -19,6 +19,9 @@ typedef enum hr_split_parts {
   HR_SPLIT_ALL = HR_SPLIT_HEADS | HR_SPLIT_SCANS | HR_SPLIT_FFN
 } hr_split_parts;
 
+/** Whether t divides the query heads, and the K and V heads, which may also be fewer and copied evenly. */
+bool hr_layer_heads_split(const hr_layer_group *layer, int64_t tensor_parallel);
+
 /** How these parts split over the tensor-parallel devices and those that share experts. `words` names the first part
  *  that does not. The vocabulary is padded (docs/operators.md). */
 hr_split hr_split_of(const hr_model *model, int64_t tensor_parallel, int64_t expert_parallel, unsigned parts);
