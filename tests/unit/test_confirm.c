@@ -50,6 +50,24 @@ static void gains_of_a_changed_batch_are_per_token(void **state)
   free_all(c, advice, device);
 }
 
+/* Two stages: of 2 microbatches one in three rounds is a bubble, of 4 one in five. */
+static void gains_of_more_microbatches_have_the_smaller_bubble(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  advice->workload.pipeline_stages = 2;
+  advice->workload.microbatches = 2;
+  add_finding(advice, "mlp_up")->workload.microbatches = 4;
+  hr_confirm_run *c = choose(device, advice, 1e12);
+  hr_confirmed confirmed;
+  hr_error error;
+  hr_confirm_subject *subject = &c->subjects[0];
+  assert_ok(hr_confirm_gains(c, subject, &confirmed, &error), error);
+  assert_near(confirmed.predicted_gain, (3.0 / 2) / (5.0 / 4) - 1);
+  free_all(c, advice, device);
+}
+
 static void layers_with_a_window_are_compared_with_layers_with_a_window(void **state)
 {
   (void)state;
@@ -379,6 +397,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_step_is_the_sum_of_its_gemms_with_the_ratio_of_the_changed_one),
       cmocka_unit_test(gains_of_a_changed_batch_are_per_token),
+      cmocka_unit_test(gains_of_more_microbatches_have_the_smaller_bubble),
       cmocka_unit_test(layers_with_a_window_are_compared_with_layers_with_a_window),
       cmocka_unit_test(a_change_that_makes_layers_alike_is_compared_with_what_they_were),
       cmocka_unit_test(heads_whose_sharing_is_not_measured_give_no_gain_of_their_gemms),

@@ -107,6 +107,13 @@ static double per_token(double time_ns, const hr_workload *workload)
   return time_ns * (double)workload->tensor_parallel / tokens;
 }
 
+/* Times a microbatch that a step of one takes with the bubble of its stages. */
+static double rounds_of(const hr_workload *workload)
+{
+  double microbatches = (double)hr_workload_microbatches(workload);
+  return (microbatches + (double)workload->pipeline_stages - 1) / microbatches;
+}
+
 double hr_confirm_token_ratio(const hr_workload *before, const hr_workload *after)
 {
   return per_token(1, before) / per_token(1, after);
@@ -114,7 +121,8 @@ double hr_confirm_token_ratio(const hr_workload *before, const hr_workload *afte
 
 static double gain(double before_ns, const hr_workload *before, double after_ns, const hr_workload *after)
 {
-  double value = before_ns / after_ns * hr_confirm_token_ratio(before, after) - 1;
+  double bubbles = rounds_of(before) / rounds_of(after);
+  double value = before_ns / after_ns * bubbles * hr_confirm_token_ratio(before, after) - 1;
   return isfinite(value) ? value : (double)NAN;
 }
 
