@@ -102,7 +102,9 @@ typedef struct hr_kv_strides {
  *
  *  A query that sees no key has O = 0 and log-sum-exp −inf (with sinks, the sink). Tokens from L[b] on are never part
  *  of a result, whatever their memory contains: also NaN and infinities. NaN and infinities of visible tokens propagate
- *  as <headroom/attention.h> says. On a GPU V times the number of keys must stay below the largest number of fp32. */
+ *  as <headroom/attention.h> says. Scores count as finite up to the largest number of fp32 (2^126 in
+ *  decode_latent_sm90), and O is finite where V is, also near the largest number (in decode_latent_sm90 where no score
+ *  is beyond 2^22). */
 typedef struct hr_decode {
   size_t struct_size; /* sizeof(hr_decode), set by hr_decode_default() */
   int64_t batch;      /* sequences */

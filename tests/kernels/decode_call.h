@@ -23,7 +23,6 @@ typedef struct decode_setup {
   bool unaligned;         /* Q, K and V begin at addresses that are multiples of an element alone */
   decode_special special;
   bool exactly;       /* what is not finite in V must not reach queries that do not see it */
-  bool large_values;  /* V is near the largest number of the format */
   bool whole_numbers; /* Q and K are −1, 0 and 1: scores are exact, and many are equal */
   uint64_t seed;
 } decode_setup;

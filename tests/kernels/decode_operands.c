@@ -50,7 +50,6 @@ typedef struct cached {
   char *elements;
   float *scales;
   bool whole; /* numbers: −1, 0, 1 */
-  bool large; /* numbers: near the largest of the format */
 } cached;
 
 static void *scales_of(const decode_operands *c, hr_operand_kind kind)
@@ -65,13 +64,11 @@ static cached cached_of(const decode_operands *c, bool k)
 {
   const hr_decode *d = &c->setup->d;
   hr_operand_kind kind = k ? HR_OPERAND_K_SCALES : HR_OPERAND_V_SCALES;
-  cached x =
-      k ? (cached){d->k_heads, d->qk_dim, hr_decode_k_strides(d), hr_decode_k_scale_strides(d), c->images[1], NULL,
-                   false,      false}
-        : (cached){d->v_heads, d->v_dim, hr_decode_v_strides(d), hr_decode_v_scale_strides(d), c->images[2], NULL,
-                   false,      false};
+  cached x = k ? (cached){d->k_heads, d->qk_dim, hr_decode_k_strides(d), hr_decode_k_scale_strides(d), c->images[1],
+                          NULL,       false}
+               : (cached){d->v_heads, d->v_dim, hr_decode_v_strides(d), hr_decode_v_scale_strides(d), c->images[2],
+                          NULL,       false};
   x.whole = k && c->setup->whole_numbers;
-  x.large = !k && c->setup->large_values;
   x.scales = c->setup->inline_scales ? (float *)(void *)(x.elements + x.dim) : scales_of(c, kind);
   return x;
 }
@@ -94,13 +91,6 @@ static void make_numbers(hr_dtype dtype, bool whole, uint64_t seed, size_t first
   hr_numbers_uniform(dtype, seed, first, count, to);
   for (size_t i = 0; whole && i < count; i++)
     hr_number_store(dtype, to, i, rint(hr_number_load(dtype, to, i)));
-}
-
-/* 7/8 of the largest number in every element, of alternating sign: whatever the weights, O is that, too. */
-static void make_large(hr_dtype dtype, size_t count, void *to)
-{
-  for (size_t i = 0; i < count; i++)
-    hr_number_store(dtype, to, i, (i % 2 ? -1 : 1) * 0x1.cp127);
 }
 
 /* Random elements of a token's head; first: of the list of all tokens. */
@@ -139,8 +129,6 @@ static double *make_tokens(const decode_operands *c, uint64_t seed, const cached
         size_t number = (size_t)((b * d->kv_len + t) * x->heads + h),
                at = (size_t)(place_of(c, x->at, b, t) + h * x->at.head);
         make_elements(d, x->whole, seed, number * dim, dim, x->elements + at * element);
-        if (x->large)
-          make_large(d->dtype, dim, x->elements + at * element);
         hr_kv_elements_load(d->cache_format, d->dtype, x->elements, at, dim, tokens + number * dim);
         if (d->cache_format == HR_KV_UNQUANTIZED)
           continue;

@@ -258,23 +258,6 @@ static void scores_of_any_size_give_finite_results(void **state)
   decode_each_kernel(check_large_scores);
 }
 
-/* GPU kernels have the limit that decode.h states. */
-static void check_large_values(hr_device *device, const char *kernel, hr_dtype dtype)
-{
-  if (device->backend->own_memory || (dtype != HR_FP32 && dtype != HR_BF16))
-    return;
-  decode_setup setup = plain_call(heads[3], dims[0], 300, dtype);
-  setup.large_values = true;
-  set_pages(&setup, 0);
-  decode_try(device, kernel, &setup, MULTIPLY_ADDS);
-}
-
-static void values_near_the_largest_number_give_finite_results_on_cpus(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_large_values);
-}
-
 /* ---- combinations ---- */
 
 static uint64_t next(uint64_t *state)
@@ -349,7 +332,6 @@ int main(void)
       cmocka_unit_test(every_kernel_that_takes_scales_agrees_with_attention),
       cmocka_unit_test(every_kernel_that_takes_latent_attention_agrees_with_it),
       cmocka_unit_test(scores_of_any_size_give_finite_results),
-      cmocka_unit_test(values_near_the_largest_number_give_finite_results_on_cpus),
       cmocka_unit_test(every_kernel_agrees_with_attention_for_combinations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

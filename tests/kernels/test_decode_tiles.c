@@ -5,8 +5,7 @@
 #include "decode_emulated_tiles.h"
 #include "machine.h"
 
-#include "runtime/cpu/decode/plan.h"
-#include "runtime/device/device.h"
+#include "runtime/cpu/decode/cut.h"
 
 #include <string.h>
 
@@ -15,19 +14,9 @@
 #define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))
 #define MULTIPLY_ADDS ((int64_t)100000) /* of the reference for one call */
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *size, hr_error *error)
-{
-  return hr_split_prepare(device, problem, &hr_split_amx_emulated, state, size, error);
-}
-
-static const hr_kernel_functions functions = {
-    .state_bytes = sizeof(hr_split_plan), .prepare = prepare, .run_decode = hr_split_run_plan};
-static const hr_kernel_info info = {"decode_split_amx_emulated", "decode", "cpu", "bf16", "avx512", ""};
-static const hr_kernel kernel = {&info, &functions};
-
 static hr_device *open_device(void)
 {
-  return open_with_kernel(&kernel);
+  return open_with_kernel(&hr_decode_amx_emulated);
 }
 
 /* Heads of V: 0 for latent attention. */
@@ -68,7 +57,7 @@ static void tiles_that_are_not_full_give_what_the_formula_gives(void **state)
     decode_setup setup = call_of(1 + n % 2, heads[h], dims[n], lengths[(h + n) % LENGTH(lengths)], page_sizes[i % 5]);
     setup.unaligned = i % 3 == 1;
     if (test_takes(i))
-      assert_true(decode_try(device, info.name, &setup, MULTIPLY_ADDS / 4));
+      assert_true(decode_try(device, hr_decode_amx_emulated.info->name, &setup, MULTIPLY_ADDS / 4));
   }
   hr_device_close(device);
 }
@@ -89,7 +78,7 @@ static void queries_that_see_other_keys_have_their_own_weights(void **state)
     d->scale = i % 6 == 5 ? -0.1f : 0;
     d->sinks = i % 3 == 1;
     if (test_takes(i))
-      assert_true(decode_try(device, info.name, &setup, MULTIPLY_ADDS));
+      assert_true(decode_try(device, hr_decode_amx_emulated.info->name, &setup, MULTIPLY_ADDS));
   }
   hr_device_close(device);
 }
@@ -104,7 +93,7 @@ static void an_infinity_reaches_only_those_who_see_it(void **state)
     setup.d.q_len = 1 + i % 4;
     setup.special = i / 8 ? DECODE_INFINITY_IN_V : DECODE_NAN_IN_K;
     setup.exactly = true;
-    assert_true(decode_try(device, info.name, &setup, MULTIPLY_ADDS));
+    assert_true(decode_try(device, hr_decode_amx_emulated.info->name, &setup, MULTIPLY_ADDS));
   }
   hr_device_close(device);
 }
@@ -122,7 +111,7 @@ static void blocks_of_any_length_give_what_the_formula_gives(void **state)
     assert_ok(hr_split_cut_make(&setup.d, true, 2, &cut, &error), error);
     assert_int_equal(cut.block, blocks[i / 2]);
     if (test_takes(i / 2))
-      assert_true(decode_try(device, info.name, &setup, MULTIPLY_ADDS));
+      assert_true(decode_try(device, hr_decode_amx_emulated.info->name, &setup, MULTIPLY_ADDS));
   }
   hr_device_close(device);
 }

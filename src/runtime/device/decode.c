@@ -51,6 +51,12 @@ int64_t hr_decode_keys_most(const hr_decode *decode)
   return d->window > 0 ? hr_min64(d->kv_len, hr_min64(d->window, d->kv_len) + d->q_len) : d->kv_len;
 }
 
+float hr_decode_top(const hr_decode *decode)
+{
+  int64_t keys = hr_decode_keys_most(decode);
+  return (float)hr_log2_of_share(decode->top_k > 0 ? hr_min64(decode->top_k, keys) : keys);
+}
+
 bool hr_decode_selects(const hr_decode *decode)
 {
   int64_t seen = decode->window > 0 ? hr_min64(decode->window, decode->kv_len) : decode->kv_len;

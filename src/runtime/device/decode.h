@@ -36,6 +36,10 @@ bool hr_decode_cannot_select(const hr_decode *decode, char *why, size_t why_size
 /** The scale; 1 / √qk_dim if decode->scale is 0. */
 double hr_decode_scale(const hr_decode *decode);
 
+/** Whole, 0 or less: weights of at most 2^top of all keys whose V counts add up to 1 at most, so that O is no larger
+ *  than V. */
+float hr_decode_top(const hr_decode *decode);
+
 /** HR_ERROR_INVALID names the first address that the problem needs and that is NULL. */
 hr_status hr_decode_check_addresses(const hr_decode *decode, const hr_decode_arguments *arguments, hr_error *error);
 

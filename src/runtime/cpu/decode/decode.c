@@ -17,8 +17,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define LOG2_E 1.4426950408889634
-
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
   (void)device;
@@ -43,14 +41,6 @@ static bool supports_tiles(const hr_device *device, const hr_problem *problem, c
   return supports(device, problem, why, why_size);
 }
 
-static hr_split_scores score_rules(const hr_decode *d)
-{
-  double scale = hr_decode_scale(d), softcap = (double)d->softcap;
-  if (softcap > 0)
-    return (hr_split_scores){(float)(scale / softcap), (float)(softcap * LOG2_E), hr_split_top(d)};
-  return (hr_split_scores){(float)(scale * LOG2_E), 0, hr_split_top(d)};
-}
-
 hr_status hr_split_prepare(hr_device *device, const hr_problem *problem, const hr_split_version *version, void *state,
                            size_t *workspace_bytes, hr_error *error)
 {
@@ -59,7 +49,7 @@ hr_status hr_split_prepare(hr_device *device, const hr_problem *problem, const h
   HR_TRY(hr_cpu_thread_pool(device, &p->pool, error));
   HR_TRY(hr_split_cut_make(d, version->tiles, device->threads, &p->cut, error));
   p->version = version;
-  p->scores = score_rules(d);
+  p->scores = hr_split_score_rules(d);
   p->q = hr_decode_q_strides(d);
   p->o = hr_decode_o_strides(d);
   p->k = hr_decode_k_strides(d);

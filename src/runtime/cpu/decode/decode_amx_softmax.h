@@ -4,7 +4,7 @@
 #define HR_RUNTIME_CPU_DECODE_DECODE_AMX_SOFTMAX_H
 
 #include "runtime/cpu/decode/decode_amx_tiles.h"
-#include "runtime/cpu/simd/exp.h"
+#include "runtime/cpu/decode/decode_weight.h"
 
 /* Up to 16 query rows, a row a lane; s: [keys][row]. */
 typedef struct row_tile {
@@ -30,8 +30,8 @@ static void find_visible(const hr_split_step *step, row_tile *t)
   t->first = simd_load(first), t->end = simd_load(end);
 }
 
-/* Exponents of 2, in place; returns the largest ones. */
-HR_INLINE simd_f32 find_exponents(const row_tile *t, bool whole)
+/* Scores, in place; returns the largest ones. */
+HR_INLINE simd_f32 find_scores(const row_tile *t, bool whole)
 {
   const simd_f32 least = simd_set1(-__builtin_inff()), scale = simd_set1(t->scores->scale);
   simd_f32 most[4] = {least, least, least, least};
@@ -60,11 +60,12 @@ HR_INLINE simd_f32 find_exponents(const row_tile *t, bool whole)
 /* Weights of 16 keys, in words whose other half is 0: as lower halves, and `half` bytes behind as upper ones. */
 HR_INLINE simd_f32 make_direct_weights(const row_tile *t, int key, simd_f32 shift, char *p, int64_t pitch, int64_t half)
 {
+  const simd_exponent exponent = weight_exponent(t->scores->top);
   simd_f32 words[TILE], sums[2] = {simd_set1(0), simd_set1(0)};
   if (key + TILE <= t->keys) {
 #pragma GCC unroll 16
     for (int i = 0; i < TILE; i++) {
-      simd_f32 weight = simd_exp2_for_bf16(simd_load(t->s + (key + i) * TILE) + shift);
+      simd_f32 weight = simd_exp2_weight_for_bf16(&exponent, simd_load(t->s + (key + i) * TILE) + shift);
       sums[i % 2] = sums[i % 2] + weight;
       words[i] = (simd_f32)simd_words_bf16(weight);
       if (i % 4 == 3) {
@@ -76,7 +77,7 @@ HR_INLINE simd_f32 make_direct_weights(const row_tile *t, int key, simd_f32 shif
     for (int i = 0; i < TILE; i++) {
       simd_f32 weight = simd_set1(0);
       if (key + i < t->keys)
-        weight = simd_exp2_for_bf16(simd_load(t->s + (key + i) * TILE) + shift);
+        weight = simd_exp2_weight_for_bf16(&exponent, simd_load(t->s + (key + i) * TILE) + shift);
       sums[0] = sums[0] + weight;
       words[i] = (simd_f32)simd_words_bf16(weight);
     }
@@ -92,12 +93,13 @@ HR_INLINE simd_f32 make_direct_weights(const row_tile *t, int key, simd_f32 shif
 /* Weights of 32 keys, rows of them to p; returns their sum. */
 HR_INLINE simd_f32 make_weights(const row_tile *t, int key, simd_f32 shift, char *p, int64_t pitch)
 {
+  const simd_exponent exponent = weight_exponent(t->scores->top);
   simd_f32 words[TILE], sums[2] = {simd_set1(0), simd_set1(0)};
   if (key + GROUP <= t->keys) {
 #pragma GCC unroll 16
     for (int i = 0; i < TILE; i++) {
-      simd_f32 even = simd_exp2_for_bf16(simd_load(t->s + (key + 2 * i) * TILE) + shift);
-      simd_f32 odd = simd_exp2_for_bf16(simd_load(t->s + (key + 2 * i + 1) * TILE) + shift);
+      simd_f32 even = simd_exp2_weight_for_bf16(&exponent, simd_load(t->s + (key + 2 * i) * TILE) + shift);
+      simd_f32 odd = simd_exp2_weight_for_bf16(&exponent, simd_load(t->s + (key + 2 * i + 1) * TILE) + shift);
       sums[0] = sums[0] + even;
       sums[1] = sums[1] + odd;
       words[i] = simd_pairs_bf16(even, odd);
@@ -110,7 +112,7 @@ HR_INLINE simd_f32 make_weights(const row_tile *t, int key, simd_f32 shift, char
     for (int i = 0; i < TILE; i++) {
       simd_f32 weights[2] = {simd_set1(0), simd_set1(0)};
       for (int n = 0; n < 2 && key + 2 * i + n < t->keys; n++)
-        weights[n] = simd_exp2_for_bf16(simd_load(t->s + (key + 2 * i + n) * TILE) + shift);
+        weights[n] = simd_exp2_weight_for_bf16(&exponent, simd_load(t->s + (key + 2 * i + n) * TILE) + shift);
       sums[0] = sums[0] + (weights[0] + weights[1]);
       words[i] = simd_pairs_bf16(weights[0], weights[1]);
     }
@@ -139,13 +141,14 @@ static simd_f32 load_rows(const float *from, int rows)
 static void softmax_tile(const hr_split_step *step, row_tile *t)
 {
   const simd_f32 least = simd_set1(-__builtin_inff());
+  const simd_exponent ratio = weight_exponent(0);
   find_visible(step, t);
-  simd_f32 most = t->whole && !(t->scores->softcap > 0) ? find_exponents(t, true) : find_exponents(t, false);
+  simd_f32 most = t->whole && !(t->scores->softcap > 0) ? find_scores(t, true) : find_scores(t, false);
   simd_f32 before = load_rows(step->base + t->row, t->rows);
   simd_mask rises = simd_less(before, most);
   simd_f32 base = simd_select(rises, most, before);
-  simd_f32 factor = simd_select(rises, simd_exp2(before - base), simd_set1(1));
-  simd_f32 shift = simd_select(simd_less(least, base), simd_set1(t->scores->top) - base, simd_set1(0));
+  simd_f32 factor = simd_select(rises, weight_of(&ratio, before - base), simd_set1(1));
+  simd_f32 shift = simd_select(simd_less(least, base), simd_set1(0) - base, simd_set1(0));
   simd_f32 total = load_rows(step->total + t->row, t->rows) * factor;
   char *p = (char *)step->p + t->row * step->p_pitch;
   for (int key = 0; key < t->keys; key += GROUP) {

@@ -6,8 +6,8 @@
  *   SPREAD_PREFETCHES   whether what comes next is prefetched with all columns of V, or with the first ones */
 #include "base/checked.h"
 #include "runtime/cpu/decode/decode_load.h"
+#include "runtime/cpu/decode/decode_weight.h"
 #include "runtime/cpu/decode/version.h"
-#include "runtime/cpu/simd/exp.h"
 
 #include <string.h>
 
@@ -122,7 +122,7 @@ static void scale_keys(const hr_split_step *step, const float *scales)
 
 /* ---- softmax ---- */
 
-HR_INLINE simd_f32 exponents(const hr_split_scores *scores, const float *s, int first, int end)
+HR_INLINE simd_f32 visible_scores(const hr_split_scores *scores, const float *s, int first, int end)
 {
   simd_f32 x = simd_load(s) * simd_set1(scores->scale);
   if (scores->softcap > 0)
@@ -138,18 +138,19 @@ HR_INLINE float softmax_row(const hr_split_scores *scores, float *s, int first, 
   int from = first / SIMD_LANES * SIMD_LANES;
   simd_f32 largest = simd_set1(-__builtin_inff()), sum = simd_set1(0);
   for (int j = from; j < end; j += SIMD_LANES) {
-    simd_f32 x = exponents(scores, s + j, first - j, end - j);
+    simd_f32 x = visible_scores(scores, s + j, first - j, end - j);
     simd_store(s + j, x);
     largest = simd_max(x, largest);
   }
+  const simd_exponent ratio = weight_exponent(0), exponent = weight_exponent(scores->top);
   float before = *base, most = simd_reduce_max(largest), factor[SIMD_LANES] = {1};
   if (most > before) {
-    simd_store(factor, simd_exp2(simd_set1(before - most)));
+    simd_store(factor, weight_of(&ratio, simd_set1(before - most)));
     *base = most;
   }
-  simd_f32 shift = simd_set1(*base == -__builtin_inff() ? 0 : -*base), top = simd_set1(scores->top);
+  simd_f32 shift = simd_set1(*base == -__builtin_inff() ? 0 : -*base);
   for (int j = from; j < end; j += SIMD_LANES) {
-    simd_f32 weight = simd_exp2(simd_load(s + j) + shift + top);
+    simd_f32 weight = weight_of(&exponent, simd_load(s + j) + shift);
     simd_store(s + j, weight);
     sum = sum + weight;
   }
@@ -308,10 +309,11 @@ static void add_values(const hr_split_step *step)
 
 /* ---- sums ---- */
 
-static float power_of_two(float x)
+static float exponential(float x)
 {
+  const simd_exponent ratio = weight_exponent(0);
   float lanes[SIMD_LANES];
-  simd_store(lanes, simd_exp2(simd_set1(x)));
+  simd_store(lanes, weight_of(&ratio, simd_set1(x)));
   return lanes[0];
 }
 
@@ -320,7 +322,7 @@ static void merge(const hr_split_sums *sums, const hr_split_sums *more)
   for (int64_t row = 0; row < sums->rows; row++) {
     float a = sums->base[row], b = more->base[row], base = a > b ? a : b;
     float shift = base == -__builtin_inff() ? 0 : base;
-    simd_f32 own = simd_set1(power_of_two(a - shift)), other = simd_set1(power_of_two(b - shift));
+    simd_f32 own = simd_set1(exponential(a - shift)), other = simd_set1(exponential(b - shift));
     float *o = sums->o + row * sums->pitch, *o_more = more->o + row * sums->pitch;
     for (int64_t at = 0; at < sums->pitch; at += SIMD_LANES)
       simd_store(o + at, simd_fma(simd_load(o_more + at), other, simd_load(o + at) * own));

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#define LN_2 0.6931471805599453
-
 /* A group of a sequence: query heads first_head … end_head − 1. Query row (head − first_head) · q_len + query. */
 typedef struct task {
   const hr_split_run *run;
@@ -206,9 +204,8 @@ static void scale_head(const task *t, const key_block *block, const char *const 
                        const hr_split_step *step)
 {
   float scales[HR_SPLIT_BLOCK];
-  float factor = t->run->problem->cache_format == HR_KV_FP8 ? HR_SPLIT_FP8_SCALE : 1.0f;
   for (int i = 0; i < HR_SPLIT_BLOCK; i++)
-    scales[i] = i < block->keys ? ((const float *)(const void *)at[i])[head * head_stride] * factor : 0;
+    scales[i] = i < block->keys ? ((const float *)(const void *)at[i])[head * head_stride] : 0;
   t->run->plan->version->scale_keys(step, scales);
 }
 
@@ -332,11 +329,6 @@ static void run_split(const task *t, int64_t split, const hr_split_sums *sums)
 
 /* ---- results ---- */
 
-float hr_split_top(const hr_decode *d)
-{
-  return (float)hr_log2_of_share(d->kv_len);
-}
-
 /* Where all scores are −inf, the denominator is 0, so that O is NaN and the log-sum-exp −inf. */
 void hr_split_finish_row(const hr_split_version *version, const hr_decode *d, const hr_decode_arguments *x,
                          const hr_split_row *row)
@@ -347,10 +339,10 @@ void hr_split_finish_row(const hr_split_version *version, const hr_decode *d, co
   hr_key_range seen = hr_decode_visible(d, hr_decode_length(d, x, row->sequence), row->query);
   double sink = d->sinks ? (double)x->sinks[row->head] : -(double)INFINITY, lse = sink;
   if (seen.first < seen.end) {
-    double base = (double)row->base * LN_2, larger = fmax(base, sink), shift = isinf(larger) ? 0 : larger;
-    double weight = exp2(-(double)hr_split_top(d)) * exp(base - shift);
+    double base = (double)row->base, larger = fmax(base, sink), shift = isinf(larger) ? 0 : larger;
+    double weight = exp2(-(double)hr_decode_top(d)) * exp(base - shift);
     double total = (double)row->total * weight + exp(sink - shift);
-    version->store(d->dtype, row->in_order, row->o, (float)(weight / total), d->v_dim, o);
+    version->store(d->dtype, row->in_order, row->o, (float)(hr_split_loaded_unit(d) * weight / total), d->v_dim, o);
     lse = shift + log(total);
   } else {
     memset(o, 0, (size_t)d->v_dim * hr_dtype_bytes(d->dtype));

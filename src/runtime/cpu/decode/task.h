@@ -28,7 +28,7 @@ typedef struct hr_split_run {
   atomic_llong next; /* task */
 } hr_split_run;
 
-/** The sums of one query row over all of its keys: exponent of 2 whose weight is 1, sum of weights, weights · V. */
+/** The sums of one query row over all of its keys: the largest score, sum of weights, weights · V. */
 typedef struct hr_split_row {
   int64_t sequence, head, query;
   float base, total;

@@ -18,7 +18,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#define LOG2_E 1.4426950408889634
 #define TASKS_PER_THREAD 4             /* at least, so that a late thread gets less of the work */
 #define KEYS_MOST 2048                 /* of a task */
 #define KEYS_LEAST 128                 /* below which loading Q takes as long */
@@ -97,13 +96,12 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_
 {
   const hr_decode *d = &problem->decode;
   hr_topk_plan *p = state;
-  double scale = fabs(hr_decode_scale(d)), softcap = (double)d->softcap;
   HR_TRY(hr_cpu_thread_pool(device, &p->pool, error));
   HR_TRY(hr_topk_cut_make(d, device->threads, &p->cut, error));
   p->version = version;
   p->negated = hr_decode_scale(d) < 0;
-  p->scores = softcap > 0 ? (hr_split_scores){(float)(scale / softcap), (float)(softcap * LOG2_E), hr_split_top(d)}
-                          : (hr_split_scores){(float)(scale * LOG2_E), 0, hr_split_top(d)};
+  p->scores = hr_split_score_rules(d);
+  p->scores.scale = fabsf(p->scores.scale);
   p->q = hr_decode_q_strides(d);
   p->o = hr_decode_o_strides(d);
   p->k = hr_decode_k_strides(d);

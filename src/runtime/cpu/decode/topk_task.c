@@ -52,10 +52,10 @@ static void scale_keys(const hr_topk_run *run, const float *all, const hr_kv_str
                        const some_keys *keys, const hr_split_step *step)
 {
   const char *at[BLOCK];
-  float scales[BLOCK] = {0}, factor = run->problem->cache_format == HR_KV_FP8 ? HR_SPLIT_FP8_SCALE : 1.0f;
+  float scales[BLOCK] = {0};
   find_tokens(run, all, sizeof(float), strides, keys, at);
   for (int i = 0; i < keys->count; i++)
-    scales[i] = ((const float *)(const void *)at[i])[head * strides->head] * factor;
+    scales[i] = ((const float *)(const void *)at[i])[head * strides->head];
   run->plan->version->scale_keys(step, scales);
 }
 

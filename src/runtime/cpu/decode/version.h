@@ -28,16 +28,18 @@ typedef struct hr_split_rows {
   const int64_t *pitch; /* for versions with tiles: from row to row of each tile, or 0 if that differs */
 } hr_split_rows;
 
-/** From a product Q·K to an exponent of 2: product · scale, or with a soft cap tanh(product · scale) · softcap. The
- *  weight of the largest, the base, is 2^top, so that the weights of all keys add up to 1 at most and O is no larger
- *  than V. */
+/** From a product Q·K to a score: product · scale, or with a soft cap tanh(product · scale) · softcap. Its weight is
+ *  2^top e^(score − base), 2^top for the largest, the base. */
 typedef struct hr_split_scores {
   float scale, softcap;
-  float top; /* hr_split_top() */
+  float top; /* hr_decode_top() */
 } hr_split_scores;
 
-/** A whole number, 0 or less. */
-float hr_split_top(const hr_decode *decode);
+hr_split_scores hr_split_score_rules(const hr_decode *decode);
+
+/** What 1 stands for in a loaded K or V, without its scale: HR_SPLIT_FP8_SCALE in fp8. Scores and O are multiplied by
+ *  it after the scales, of which the largest leave no room. */
+double hr_split_loaded_unit(const hr_decode *decode);
 
 /** Query rows that share a K or V head, and a block of keys. Query row r sees keys first[r % q_len] … end[r % q_len]
  *  − 1 of the block. */
@@ -57,7 +59,7 @@ typedef struct hr_split_step {
   void *p;                    /* with tiles: weights in bf16, see decode_amx.c */
   int64_t p_pitch;            /* bytes of a row of p */
   float *o;                   /* [rows][v_dim, padded] */
-  float *base, *total;        /* [rows] exponent of 2 whose weight is 1, −inf at first; the sum of weights */
+  float *base, *total;        /* [rows] the largest score, −inf at first; the sum of weights */
   float *factor;              /* [rows] rescales o */
   float *scratch;
 } hr_split_step;

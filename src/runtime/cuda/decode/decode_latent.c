@@ -153,7 +153,8 @@ static hr_latent_call make_call(const hr_decode *d, const hr_decode_latent *t)
                           .table_pitch = (int32_t)d->table_pitch,
                           .window = (int32_t)hr_min64(d->window, d->kv_len),
                           .scale = (float)hr_decode_scale(d),
-                          .softcap = d->softcap};
+                          .softcap = d->softcap,
+                          .top = hr_decode_top(d)};
 }
 
 static int64_t partial_rows(const hr_decode_latent *t)

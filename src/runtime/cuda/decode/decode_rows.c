@@ -72,7 +72,8 @@ static hr_decode_rows_call make_call(const hr_decode *d)
                                .table_pitch = (int32_t)d->table_pitch,
                                .window = (int32_t)hr_min64(d->window, d->kv_len),
                                .scale = (float)hr_decode_scale(d),
-                               .softcap = d->softcap};
+                               .softcap = d->softcap,
+                               .top = hr_decode_top(d)};
 }
 
 /* Everything but the splits. */

@@ -80,6 +80,12 @@ static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *err
   return HR_OK;
 }
 
+/* Without room for small weights, and with O far within fp32 until the scales of V. */
+static bool weights_are_fp16(const hr_decode *d)
+{
+  return d->dtype == HR_FP16 || d->cache_format != HR_KV_UNQUANTIZED;
+}
+
 static hr_decode_call make_call(const hr_decode *d, const hr_decode_split *t)
 {
   return (hr_decode_call){.q_at = hr_decode_q_strides(d),
@@ -96,7 +102,8 @@ static hr_decode_call make_call(const hr_decode *d, const hr_decode_split *t)
                           .table_pitch = (int32_t)d->table_pitch,
                           .window = (int32_t)hr_min64(d->window, d->kv_len),
                           .scale = (float)hr_decode_scale(d),
-                          .softcap = d->softcap};
+                          .softcap = d->softcap,
+                          .top = weights_are_fp16(d) ? 0 : hr_decode_top(d)};
 }
 
 static hr_status find_function(const launch *l, const hr_decode *d, int copy_bytes, cu_function *function,

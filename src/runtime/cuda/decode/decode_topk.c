@@ -120,7 +120,8 @@ static hr_topk_call make_call(const hr_decode *d, const hr_decode_topk *t)
                         .pitch = (int32_t)t->pitch,
                         .scale = (float)fabs(scale),
                         .softcap = d->softcap,
-                        .sign = scale < 0 ? -1.0f : 1.0f};
+                        .sign = scale < 0 ? -1.0f : 1.0f,
+                        .top = hr_decode_top(d)};
 }
 
 static hr_status find_functions(const launch *l, const hr_decode *d, bool aligned, cu_function *score,

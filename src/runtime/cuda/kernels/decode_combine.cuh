@@ -9,7 +9,7 @@ struct row_total {
 };
 
 /* The factor of a part with base `part_base` in a total with base `base`. */
-__device__ inline float factor_of(float part_base, float base) { return exp2_approx(part_base - safe(base)); }
+__device__ inline float factor_of(float part_base, float base) { return weight_of(part_base, base, 0); }
 
 __device__ inline float2 *warp_stats() { return (float2 *)shared; }
 __device__ inline float *warp_o() { return (float *)((char *)shared + O_AT); }
@@ -19,12 +19,10 @@ __device__ inline void store_row(const warp_state &s, int half, float *to)
 {
   int lane = threadIdx.x % 32;
 #ifdef HR_QUANTIZED
-  float factor = s.out_factor[half];
 #pragma unroll
   for (int n = 0; n < O_TILES; n += 2) /* the even and the odd dims of 16 */
     *(float4 *)(to + n * 8 + lane % 4 * 4) =
-        make_float4(s.out[n][2 * half] * factor, s.out[n + 1][2 * half] * factor, s.out[n][2 * half + 1] * factor,
-                    s.out[n + 1][2 * half + 1] * factor);
+        make_float4(s.out[n][2 * half], s.out[n + 1][2 * half], s.out[n][2 * half + 1], s.out[n + 1][2 * half + 1]);
 #else
 #pragma unroll
   for (int n = 0; n < O_TILES; n++)
@@ -70,6 +68,16 @@ __device__ inline void store_columns(const decode_call &call, element *to, int c
       to[i] = from_float(values[i]);
 }
 
+/* What O of a head is multiplied by at the end: the scale of its V. */
+__device__ inline float out_factor(const decode_call &call, int head)
+{
+#ifdef HR_QUANTIZED
+  return TOKEN_SCALES ? 1 / P_FACTOR : call.v_scales[head / HR_V_GROUP];
+#else
+  return 1;
+#endif
+}
+
 /* Writes four columns of O, and with the first ones the log-sum-exp. */
 __device__ inline void finish(const decode_call &call, const block_work &w, int row, int column, float4 out,
                               row_total t)
@@ -78,20 +86,20 @@ __device__ inline void finish(const decode_call &call, const block_work &w, int 
   key_range keys = keys_of_row(call, w, row);
   float inverse = 1;
   if (call.sinks) {
-    float sink = call.sinks[head] * LOG2_E, base = fmaxf(t.base, sink);
+    float sink = call.sinks[head], base = fmaxf(t.base, sink);
     inverse = factor_of(t.base, base);
-    t.sum = t.sum * inverse + exp2_approx(sink - base);
+    t.sum = t.sum * inverse + weight_of(sink, base, call.top);
     t.base = base;
   }
   inverse = __fdividef(inverse, t.sum);
   int64 at = w.sequence * call.o_at.batch + query * call.o_at.row + head * call.o_at.head;
-  float all[4] = {out.x, out.y, out.z, out.w};
+  float all[4] = {out.x, out.y, out.z, out.w}, factor = out_factor(call, head);
 #pragma unroll
   for (int i = 0; i < 4; i++)
-    all[i] = keys.first >= keys.end ? 0.0f : all[i] * inverse;
+    all[i] = keys.first >= keys.end ? 0.0f : all[i] * inverse * factor;
   store_columns(call, call.o + at + column, column, all);
   if (call.lse && column == 0)
-    call.lse[((int64)w.sequence * HR_Q_LEN + query) * call.q_heads + head] = (t.base + log2f(t.sum)) * LN_2;
+    call.lse[((int64)w.sequence * HR_Q_LEN + query) * call.q_heads + head] = t.base + (log2f(t.sum) - call.top) * LN_2;
 }
 
 /* Four columns of a row's O over PARTS parts: part p has stats[p * ROWS] and o[p * pitch]. */

@@ -86,7 +86,7 @@ template <int GROUP> __device__ inline void store_part(const latent_call &call, 
   for (int n = 0; n < V_HALF / 8; n++)
     *(float2 *)(to + n * 8) = make_float2(c.out[n * 4 + half * 2], c.out[n * 4 + half * 2 + 1]);
   if (GROUP == 0 && threadIdx.x % 4 == 0)
-    call.partial_stats[at] = make_float2(c.base[half], c.sum[half]);
+    call.partial_stats[at] = make_float2(exponent_of_base(c.base[half], softmax_factor(call)), c.sum[half]);
 }
 
 template <int GROUP> __device__ inline void store_item(const latent_call &call, const work_item &item, consumer_state &c)
@@ -100,7 +100,7 @@ template <int GROUP> __device__ inline void store_item(const latent_call &call, 
     }
     int head, query;
     bool there = find_row(call, blockIdx.x % call.row_blocks, row_of(half), head, query);
-    float base = c.base[half], sum = c.sum[half], inverse = 0;
+    float base = exponent_of_base(c.base[half], softmax_factor(call)), sum = c.sum[half], inverse = 0;
     if (there)
       inverse = finish_row(call, item.length, head, query, base, sum);
     store_o_row<GROUP>(call, c, call.o + item.sequence * call.o_at.batch + query * call.o_at.row + head * call.o_at.head, there,

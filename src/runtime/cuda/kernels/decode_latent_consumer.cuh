@@ -139,8 +139,19 @@ __device__ inline key_range find_unmasked(const latent_call &call, const work_it
  * to 2^8 do no harm, and O need not be rescaled. */
 #define BASE_BEHIND 8
 
+/* How far a base is above the largest score. bf16: so far that P of all keys adds up to 1 at most and O stays within
+ * fp32. */
+__device__ inline float above_most(const latent_call &call)
+{
+#ifdef HR_DTYPE_bf16
+  return BASE_BEHIND - call.top;
+#else
+  return 0;
+#endif
+}
+
 /* The base with the tile's scores. */
-__device__ inline float grown_base(const consumer_state &c, int half, float base, float factor)
+__device__ inline float grown_base(const consumer_state &c, int half, float base, float factor, float above)
 {
   float most[2] = {minus_infinity(), minus_infinity()};
 #pragma unroll
@@ -149,7 +160,7 @@ __device__ inline float grown_base(const consumer_state &c, int half, float base
   float both = fmaxf(most[0], most[1]);
   both = fmaxf(both, __shfl_xor_sync(0xFFFFFFFFu, both, 1));
   both = fmaxf(both, __shfl_xor_sync(0xFFFFFFFFu, both, 2));
-  both = both == minus_infinity() ? both : both * factor; /* the factor may be 0 */
+  both = both == minus_infinity() ? both : base_of_row(both, factor, above); /* the factor may be 0 */
   return both > base + BASE_BEHIND ? both : base;
 }
 
@@ -170,12 +181,12 @@ __device__ inline void change_base(consumer_state &c, const float (&base)[2], fl
 /* Scores of a half to exponentials, which are added to the sum, and to P as the A operand of P V. */
 __device__ inline void exponentials(consumer_state &c, int half, float factor)
 {
-  float base = safe(c.base[half]), sum[2] = {};
+  float base = safe(c.base[half]), of_row = factor_of_row(base, factor), sum[2] = {};
 #pragma unroll
   for (int n = 0; n < KEYS / 8; n++) {
     float *pair = c.scores + n * 4 + half * 2;
-    pair[0] = exp2_approx(pair[0] * factor - base);
-    pair[1] = exp2_approx(pair[1] * factor - base);
+    pair[0] = exp2_approx(fmaf(pair[0], of_row, -base));
+    pair[1] = exp2_approx(fmaf(pair[1], of_row, -base));
     sum[0] += pair[0];
     sum[1] += pair[1];
     c.p[2 * n + half] = pack_pair(pair[0], pair[1]);
@@ -226,6 +237,7 @@ __device__ inline void update_bases(const latent_call &call, const work_item &it
 {
   modify_scores(call, c);
   mask_scores(call, item, c, tile);
-  const float base[2] = {grown_base(c, 0, c.base[0], factor), grown_base(c, 1, c.base[1], factor)};
+  const float above = above_most(call);
+  const float base[2] = {grown_base(c, 0, c.base[0], factor, above), grown_base(c, 1, c.base[1], factor, above)};
   change_base(c, base, rescale);
 }

@@ -34,9 +34,10 @@ typedef struct hr_latent_call {
   int page_size, table_pitch;
   int window;           /* 0: all keys */
   float scale, softcap; /* softcap 0: none */
+  float top;            /* whole, 0 or less: weights of the largest score of at most 2^top add up to 1 at most */
 } hr_latent_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_latent_call) == 8 * 8 + 24 + 13 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_latent_call) == 8 * 8 + 24 + 14 * 4);
 
 /** Shared memory in bytes: Q | two K tiles | what the consumer warpgroups exchange | mbarriers. A K tile has a panel
  *  behind V's, that P takes over after S. */

@@ -21,6 +21,7 @@
 #include "runtime/cuda/kernels/ptx_sm90.cuh"
 #include "runtime/cuda/kernels/decode_latent_layout.h"
 #include "runtime/cuda/kernels/decode_latent_tiles.cuh"
+#include "runtime/cuda/kernels/softmax_base.cuh"
 #include "runtime/cuda/kernels/decode_latent_consumer.cuh"
 
 #define PRODUCER_REGISTERS 40

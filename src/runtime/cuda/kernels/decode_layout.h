@@ -47,9 +47,10 @@ typedef struct hr_decode_call {
   int table_pitch;
   int window;           /* 0: all keys */
   float scale, softcap; /* softcap 0: none */
+  float top; /* whole, 0 or less: the largest weight is 2^top, so that those of all keys add up to 1 at most */
 } hr_decode_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 14 * 8 + 6 * 24 + 9 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 14 * 8 + 6 * 24 + 10 * 4);
 
 /** Bytes between rows of a tile of K or V: a multiple of 128, whose 16-byte chunks are swizzled. (Rows padded
  *  to odd numbers of chunks made every copy of 128 bytes two writes, and reading 8% slower.) */

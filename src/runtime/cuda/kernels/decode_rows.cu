@@ -165,12 +165,21 @@ __device__ inline void compute_scores(const rows_call &call, int count)
 /* A base of −∞, while a row has seen no key, would make NaN of −∞ − −∞. */
 __device__ inline float safe(float base) { return base == minus_infinity() ? 0.0f : base; }
 
-/* The base of a row's exponentials, and their sum. */
+#define LOG2_E 1.4426950408889634f
+#define LN_2 0.6931471805599453f
+
+/* 2^top for the base, exactly, however large that is: the difference comes before the scaling. */
+__device__ inline float weight_of(float score, float base, float top)
+{
+  return exp2f(fmaf(score - safe(base), LOG2_E, top));
+}
+
+/* The largest score of a row, and the sum of its weights. */
 struct row_state {
   float base, sum;
 };
 
-/* Warp `head` turns the scores of its head into exponentials; its lanes have the row's state. */
+/* Warp `head` turns the scores of its head into weights; its lanes have the row's state. */
 __device__ inline void softmax(const rows_call &call, row_state &row, int count)
 {
   int head = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -183,14 +192,14 @@ __device__ inline void softmax(const rows_call &call, row_state &row, int count)
   for (int distance = 16; distance > 0; distance /= 2)
     base = fmaxf(base, __shfl_xor_sync(0xFFFFFFFFu, base, distance));
   for (int key = lane; key < count; key += 32) {
-    float weight = expf(scores(call)[key * HR_HEADS + head] - safe(base));
+    float weight = weight_of(scores(call)[key * HR_HEADS + head], base, call.top);
     scores(call)[key * HR_HEADS + head] = weight;
     sum += weight;
   }
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, distance);
-  float factor = expf(row.base - safe(base));
+  float factor = weight_of(row.base, base, 0);
   row = {base, row.sum * factor + sum};
   if (lane == 0)
     factors(call)[head] = factor;
@@ -227,8 +236,8 @@ __device__ inline float finish_row(const rows_call &call, int64 row, row_state &
   float inverse = 1;
   if (call.sinks) {
     float sink = call.sinks[head], larger = fmaxf(state.base, sink);
-    inverse = expf(state.base - safe(larger));
-    state = {larger, state.sum * inverse + expf(sink - safe(larger))};
+    inverse = weight_of(state.base, larger, 0);
+    state = {larger, state.sum * inverse + weight_of(sink, larger, call.top)};
   }
   return keys.first >= keys.end ? 0.0f : inverse / state.sum;
 }
@@ -242,7 +251,7 @@ __device__ inline element *o_of_row(const rows_call &call, int64 row)
 __device__ inline void store_lse(const rows_call &call, int64 row, row_state state)
 {
   if (call.lse && threadIdx.x % 32 == 0)
-    call.lse[row] = state.base + logf(state.sum);
+    call.lse[row] = state.base + (log2f(state.sum) - call.top) * LN_2;
 }
 
 /* O of a head: a part of a row, or the whole. A warp per head, which has the row's state. */
@@ -294,12 +303,13 @@ extern "C" __global__ __launch_bounds__(THREADS) void combine(const rows_call ca
   for (int split = 0; split < call.splits; split++)
     state.base = fmaxf(state.base, call.partial_stats[part + split].x);
   for (int split = 0; split < call.splits; split++)
-    state.sum += call.partial_stats[part + split].y * expf(call.partial_stats[part + split].x - safe(state.base));
-  float base = safe(state.base), inverse = finish_row(call, row, state);
+    state.sum += call.partial_stats[part + split].y * weight_of(call.partial_stats[part + split].x, state.base, 0);
+  float base = state.base, inverse = finish_row(call, row, state);
   for (int column = threadIdx.x; column < call.v_dim; column += THREADS) {
     float sum = 0;
     for (int split = 0; split < call.splits; split++)
-      sum += call.partial_o[(part + split) * call.v_dim + column] * expf(call.partial_stats[part + split].x - base);
+      sum += call.partial_o[(part + split) * call.v_dim + column] *
+             weight_of(call.partial_stats[part + split].x, base, 0);
     o_of_row(call, row)[column] = from_float(inverse == 0 ? 0.0f : sum * inverse);
   }
   if (threadIdx.x < 32)

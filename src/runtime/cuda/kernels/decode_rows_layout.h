@@ -37,9 +37,10 @@ typedef struct hr_decode_rows_call {
   int page_size, table_pitch;
   int window;           /* 0: all keys */
   float scale, softcap; /* softcap 0: none */
+  float top; /* whole, 0 or less: the largest weight is 2^top, so that those of all keys add up to 1 at most */
 } hr_decode_rows_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_rows_call) == 13 * 8 + 6 * 24 + 13 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_rows_call) == 13 * 8 + 6 * 24 + 14 * 4);
 
 /** Bytes of shared memory: offsets of the chunk's keys in K and V | their scales | Q | O | scores [key][head] | factors
  *  [head]. */

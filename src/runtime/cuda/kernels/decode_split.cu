@@ -77,8 +77,8 @@ __device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); 
 
 /* ---- GEMMs and softmax of a warp ---- */
 
-/* A thread has rows t / 4 and t / 4 + 8 (half 0 and 1): accumulators of O, and the base and the sum of its exponentials
- * in base 2. */
+/* A thread has rows t / 4 and t / 4 + 8 (half 0 and 1): accumulators of O, the base, which is the largest score, and the
+ * sum of the weights. */
 struct warp_state {
   unsigned q[QK_STEPS][4];
   float out[O_TILES][4];
@@ -86,7 +86,7 @@ struct warp_state {
   int k_head[2], v_head[2]; /* of the rows, within the group */
   key_range keys[2];
 #ifdef HR_QUANTIZED
-  float score_factor[2], out_factor[2]; /* of the rows */
+  float score_factor[2]; /* of the rows */
 #endif
 };
 
@@ -187,11 +187,9 @@ __device__ inline warp_state start_warp(const decode_call &call, const block_wor
     s.v_head[half] = row / (USED_ROWS / HR_V_HEADS);
     s.keys[half] = keys_of_row(call, w, row);
 #ifdef HR_QUANTIZED
-    s.score_factor[half] = scale_q(s.q, half), s.out_factor[half] = 1 / P_FACTOR;
-    if (!TOKEN_SCALES && row < USED_ROWS) {
+    s.score_factor[half] = scale_q(s.q, half);
+    if (!TOKEN_SCALES && row < USED_ROWS)
       s.score_factor[half] *= call.k_scales[row_head(w, row) / HR_K_GROUP];
-      s.out_factor[half] = call.v_scales[row_head(w, row) / HR_V_GROUP];
-    }
 #endif
   }
   return s;
@@ -213,10 +211,9 @@ __device__ inline void mma_qk(const warp_state &s, const char *stage, float (&sc
   }
 }
 
-/* Scores to arguments of exponentials in base 2, −inf where a row does not see the key. */
+/* Products to scores, −inf where a row does not see the key. */
 __device__ inline void scale_and_mask(const decode_call &call, const warp_state &s, int chunk, float (&scores)[2][4])
 {
-  float factor = call.scale * LOG2_E;
   int first = chunk * KEYS + threadIdx.x % 4 * 2;
 #pragma unroll
   for (int i = 0; i < 8; i++) {
@@ -225,9 +222,9 @@ __device__ inline void scale_and_mask(const decode_call &call, const warp_state 
       continue;
     float score = scores[i / 4][i % 4];
 #ifdef HR_SOFTCAP
-    score = call.softcap * tanhf(score * call.scale / call.softcap) * LOG2_E;
+    score = call.softcap * tanhf(score * call.scale / call.softcap);
 #else
-    score *= factor;
+    score *= call.scale;
 #endif
     scores[i / 4][i % 4] = key >= s.keys[half].first && key < s.keys[half].end ? score : minus_infinity();
   }
@@ -236,8 +233,14 @@ __device__ inline void scale_and_mask(const decode_call &call, const warp_state 
 /* A base of −inf, while a row has seen no key, would make NaN of −inf − −inf. */
 __device__ inline float safe(float base) { return base == minus_infinity() ? 0.0f : base; }
 
-/* Exponentials of a chunk as an mma operand; O and the row sums are rescaled to the new base. */
-__device__ inline void softmax(warp_state &s, float (&scores)[2][4], unsigned (&p)[4])
+/* 2^top for the base, exactly, however large that is: the difference comes before the scaling. */
+__device__ inline float weight_of(float score, float base, float top)
+{
+  return exp2_approx(fmaf(score - safe(base), LOG2_E, top));
+}
+
+/* Weights of a chunk as an mma operand; O and the row sums are rescaled to the new base. */
+__device__ inline void softmax(const decode_call &call, warp_state &s, float (&scores)[2][4], unsigned (&p)[4])
 {
   p[1] = p[3] = 0;
 #pragma unroll
@@ -247,11 +250,11 @@ __device__ inline void softmax(warp_state &s, float (&scores)[2][4], unsigned (&
     most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
     most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
     most = fmaxf(most, s.base[half]);
-    float rescale = exp2_approx(s.base[half] - safe(most));
+    float rescale = weight_of(s.base[half], most, 0);
     s.base[half] = most;
     for (int e = 0; e < 2; e++) {
-      low[e] = exp2_approx(low[e] - safe(most));
-      high[e] = exp2_approx(high[e] - safe(most));
+      low[e] = weight_of(low[e], most, call.top);
+      high[e] = weight_of(high[e], most, call.top);
     }
     s.sum[half] = s.sum[half] * rescale + (low[0] + low[1] + high[0] + high[1]);
     p[half] = pack_pair(low[0], low[1]);
@@ -274,7 +277,7 @@ __device__ inline void attend(const decode_call &call, block_work &w, warp_state
     unsigned p[4];
     mma_qk(s, stage_of(n), scores);
     scale_and_mask(call, s, w.chunk, scores);
-    softmax(s, scores, p);
+    softmax(call, s, scores, p);
     mma_pv(s, stage_of(n), scores, p);
     __syncwarp();
   }

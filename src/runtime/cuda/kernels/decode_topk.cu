@@ -144,18 +144,24 @@ extern "C" __global__ __launch_bounds__(32 * HR_TOPK_SCORE_WARPS) void topk_scor
 
 /* ---- the chosen keys ---- */
 
-/* A score as an argument of exponentials in base 2. */
-__device__ inline float exponent_of(const topk_call &call, float score)
+/* A product of Q and K as a score. */
+__device__ inline float scaled(const topk_call &call, float score)
 {
 #ifdef HR_SOFTCAP
-  return call.softcap * tanhf(score * call.scale / call.softcap) * LOG2_E;
+  return call.softcap * tanhf(score * call.scale / call.softcap);
 #else
-  return score * (call.scale * LOG2_E);
+  return score * call.scale;
 #endif
 }
 
 /* A base of −inf would make NaN of −inf − −inf. */
 __device__ inline float safe(float base) { return base == minus_infinity() ? 0.0f : base; }
+
+/* 2^top for the base, exactly, however large that is: the difference comes before the scaling. `base` is safe. */
+__device__ inline float weight_of(float score, float base, float top)
+{
+  return exp2_approx(fmaf(score - base, LOG2_E, top));
+}
 
 #define LANES_OF_ROW (HR_V / 8)            /* a power of two: 16 bytes a lane */
 #define ROWS_AT_A_TIME (32 / LANES_OF_ROW) /* of a warp */
@@ -212,7 +218,7 @@ __device__ inline columns gather(const topk_call &call, const row_work &w, float
     int64 at = 0;
     if (i < end) {
       at = token_at(call, call.v_at, w.sequence, w.first + place);
-      weight = exp2_approx(exponent_of(call, score_of(key_at(w, place))) - safe(base));
+      weight = weight_of(scaled(call, score_of(key_at(w, place))), base, call.top);
     }
     c.weights += weight;
     place = i + HR_TOPK_THREADS < end ? list[i + HR_TOPK_THREADS] : 0; /* of the next turn */
@@ -257,16 +263,17 @@ __device__ inline void finish(const topk_call &call, const row_work &w, float ow
   __syncthreads();
   float sum = *weights, factor = 1;
   if (call.sinks) {
-    float sink = call.sinks[w.head] * LOG2_E, larger = fmaxf(base, sink);
-    factor = exp2_approx(base - safe(larger));
-    sum = sum * factor + exp2_approx(sink - safe(larger));
+    float sink = call.sinks[w.head], larger = fmaxf(base, sink);
+    factor = weight_of(base, safe(larger), 0);
+    sum = sum * factor + weight_of(sink, safe(larger), call.top);
     base = larger;
   }
   element *o = call.o + w.sequence * call.o_at.batch + w.query * call.o_at.row + w.head * call.o_at.head;
   if (threadIdx.x < call.v_dim)
     o[threadIdx.x] = from_float(w.count == 0 ? 0.0f : own * factor / sum);
   if (call.lse && threadIdx.x == 0)
-    call.lse[((int64)w.sequence * call.q_len + w.query) * call.q_heads + w.head] = (base + log2f(sum)) * LN_2;
+    call.lse[((int64)w.sequence * call.q_len + w.query) * call.q_heads + w.head] =
+        base + (log2f(sum) - call.top) * LN_2;
 }
 
 /* Whether this block is the last of its row to get here; the counter is 0 again after the last. */
@@ -295,12 +302,12 @@ extern "C" __global__ __launch_bounds__(HR_TOPK_THREADS) void topk_gather(const 
     unsigned largest = 0;
     load_keys(w);
     choice c = choose(w, largest);
-    base = exponent_of(call, score_of(block_max(largest)));
+    base = scaled(call, score_of(block_max(largest)));
     int share = (w.chosen + call.splits - 1) / call.splits;
     int first = min(w.chosen, w.split * share), end = min(w.chosen, first + share);
     list_chosen(call, w, c, first, end);
     __syncthreads();
-    own = add_warps(gather(call, w, base, first, end));
+    own = add_warps(gather(call, w, safe(base), first, end));
   }
   if (call.splits > 1) {
     float *partial = call.partial + (int64)w.row * call.splits * (HR_V + 1) + threadIdx.x;

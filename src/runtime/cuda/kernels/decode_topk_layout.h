@@ -43,9 +43,10 @@ typedef struct hr_topk_call {
   int pitch;               /* floats */
   float scale, softcap;    /* the scale's absolute value; softcap 0: none */
   float sign;              /* of the scale */
+  float top; /* whole, 0 or less: the largest weight is 2^top, so that those of a row add up to 1 at most */
 } hr_topk_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_topk_call) == 13 * 8 + 4 * 24 + 19 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_topk_call) == 13 * 8 + 4 * 24 + 20 * 4);
 
 /** Shared memory of topk_gather: a histogram or, later, [warp][v] sums | 64 words | keys of the row, with HR_IN_SHARED.
  */
