@@ -58,12 +58,15 @@ typedef enum hr_attention_output {
  *
  *  A query that sees no key (masked, or kv_len is 0) has O = 0 and log-sum-exp −inf, whatever V contains. Otherwise
  *  NaN and infinities propagate as in the formula: a query gets NaN if a score that it sees is NaN or +inf, or if
- *  all are −inf (its log-sum-exp is then not finite, and −inf in the last case). Scores of up to 2^126 in size count
- *  as finite in every kernel. O is finite where V is, V near the largest number of fp32 and bf16 included; where a
- *  score is beyond 2^22, some kernels with Tensor Cores or AMX need V times the number of keys below it. A NaN or
- *  infinity in V[j] reaches every query that sees key j. It may also turn queries of the same sequence and head that
- *  see other keys but not key j into NaN (0 · NaN), since fast kernels multiply whole tiles. K of a key that a query
- *  does not see never affects that query; gaps between strides and memory behind the last row affect no result. */
+ *  all are −inf (its log-sum-exp is then not finite, and −inf in the last case). A NaN or infinity in V[j] reaches
+ *  every query that sees key j. It may also turn queries of the same sequence and head that see other keys but not key
+ *  j into NaN (0 · NaN), since fast kernels multiply whole tiles. K of a key that a query does not see never affects
+ *  that query; gaps between strides and memory behind the last row affect no result.
+ *
+ *  Scores count as finite up to the largest number of fp32, and O is finite where V is, V near the largest number of
+ *  fp32 and bf16 included. In attention_flash_sm90, attention_flash_sm80 and, but for fp32, attention_blocked_cublaslt
+ *  scores end at 2^126 in size, and where one is beyond 2^22, V times the number of keys must stay below the largest
+ *  number. */
 typedef struct hr_attention {
   size_t struct_size;           /* sizeof(hr_attention), set by hr_attention_default() */
   int64_t batch, q_len, kv_len; /* lengths may be 0 */

@@ -9,5 +9,16 @@
 
 #define hr_flash_amx hr_flash_amx_emulated
 #include "runtime/cpu/flash/flash_amx.c"
+#include "runtime/cpu/flash/plan.h"
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *size, hr_error *error)
+{
+  return hr_flash_prepare(device, problem, &hr_flash_amx_emulated, state, size, error);
+}
+
+static const hr_kernel_functions functions = {
+    .state_bytes = sizeof(hr_flash_plan), .prepare = prepare, .run_attention = hr_flash_run};
+static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512", ""};
+const hr_kernel hr_attention_amx_emulated = {&info, &functions};
 
 #endif

@@ -2,11 +2,11 @@
 #ifndef HR_TEST_ATTENTION_EMULATED_TILES_H
 #define HR_TEST_ATTENTION_EMULATED_TILES_H
 
-#include "runtime/cpu/flash/flash.h"
+#include "runtime/device/device.h"
 
-/** hr_flash_amx without AMX; needs avx512. */
+/** attention_flash_amx without AMX; needs avx512. */
 #if defined(__x86_64__)
-extern const hr_flash_version hr_flash_amx_emulated;
+extern const hr_kernel hr_attention_amx_emulated;
 #endif
 
 #endif

@@ -2,6 +2,8 @@
 /* Scores and values over the range of a format, for every attention kernel: one key that decides, however large its
  * score is, gives its row of V; one key alone gives it exactly; O is no larger than V. */
 #include "attention_call.h"
+#include "attention_emulated_tiles.h"
+#include "machine.h"
 
 #include <float.h>
 #include <math.h>
@@ -94,31 +96,50 @@ static void check_scores(hr_device *device, const char *kernel, attention_setup 
   attention_close(&c);
 }
 
-/* ---- scores ---- */
-
-static double largest_factor(hr_dtype dtype)
+/* Also for the AMX kernel with tiles in plain C. */
+static void each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
 {
-  return dtype == HR_FP16 ? 0x1p15 : dtype == HR_FP8_E4M3 ? 0x1p8 : 0x1p62;
+  attention_each_kernel(check);
+#if defined(__x86_64__)
+  if (getenv("HEADROOM_TEST_KERNEL") || test_asks_for("gpu"))
+    return;
+  hr_device *device = open_with_kernel(&hr_attention_amx_emulated);
+  if (device)
+    check(device, hr_attention_amx_emulated.info->name, HR_BF16);
+  hr_device_close(device);
+#endif
 }
 
-/* Sizes from 2^10 to the largest of the format; the others have three quarters, or five quarters where both are
- * negative. An odd significand, so that its product with log2(e) has many digits. */
+/* ---- scores ---- */
+
+/* Whose limits attention.h states. */
+static bool fuses_scaling(const char *kernel, hr_dtype dtype)
+{
+  return strstr(kernel, "attention_flash_sm") || (strstr(kernel, "attention_blocked_cublaslt") && dtype != HR_FP32);
+}
+
+/* The largest power of 2 in a score. */
+static int exponent_most(const char *kernel, hr_dtype dtype)
+{
+  return dtype == HR_FP16 ? 30 : dtype == HR_FP8_E4M3 ? 16 : fuses_scaling(kernel, dtype) ? 125 : 127;
+}
+
+/* Scores of 2^10 to the largest. An odd significand, so that its product with log2(e) has many digits. */
 static void check_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  const double odd = dtype == HR_FP8_E4M3 ? 1.75 : 1.796875, largest = largest_factor(dtype);
+  const double odd = dtype == HR_FP8_E4M3 ? 1.75 : 1.796875;
   attention_setup setup = call_of(device, dtype);
-  for (double q = 32; q <= largest; q *= device->backend->own_memory ? 0x1p10 : 8)
+  for (int e = exponent_most(kernel, dtype); e >= 10; e -= device->backend->own_memory ? 20 : 6)
     for (int sign = -1; sign <= 1; sign += 2) {
-      double most = odd * q, other = most * (sign > 0 ? 0.5 : 2);
-      if (other <= largest * 1.75)
-        check_scores(device, kernel, setup, sign * q, most, other, sign * q * most);
+      double q = ldexp(sign, e / 2), k = ldexp(1, e - e / 2), most = k * (sign > 0 ? odd : 1.25);
+      check_scores(device, kernel, setup, q, most, k * (sign > 0 ? 1.25 : odd), q * most);
     }
 }
 
 static void the_largest_score_decides_however_large_it_is(void **state)
 {
   (void)state;
-  attention_each_kernel(check_sizes);
+  each_kernel(check_sizes);
 }
 
 /* Neighbours in the format, of which the larger weighs e^32 times as much as the smaller or more. */
@@ -136,7 +157,7 @@ static void check_neighbours(hr_device *device, const char *kernel, hr_dtype dty
 static void the_larger_of_neighbours_decides(void **state)
 {
   (void)state;
-  attention_each_kernel(check_neighbours);
+  each_kernel(check_neighbours);
 }
 
 /* Scores that a scale makes large, one beyond 1 / log2(e) of the largest number too, and a soft cap of 2^60. */
@@ -164,7 +185,7 @@ static void check_scale_and_cap(hr_device *device, const char *kernel, hr_dtype 
 static void a_scale_and_a_soft_cap_may_make_scores_large(void **state)
 {
   (void)state;
-  attention_each_kernel(check_scale_and_cap);
+  each_kernel(check_scale_and_cap);
 }
 
 /* ---- one key ---- */
@@ -188,21 +209,22 @@ static void check_one_key(hr_device *device, const char *kernel, hr_dtype dtype)
 static void one_key_gives_its_value_exactly(void **state)
 {
   (void)state;
-  attention_each_kernel(check_one_key);
+  each_kernel(check_one_key);
 }
 
 /* ---- values ---- */
 
-/* Scores that are all equal: O is the mean of V, whose elements are all ±7/8 of the largest number. */
-static void check_values(hr_device *device, const char *kernel, hr_dtype dtype)
+/* Scores that rise from key to key: O is a mean of V, whose elements are all ±7/8 of the largest number. */
+static void check_mean(hr_device *device, const char *kernel, hr_dtype dtype, double score, double rise)
 {
-  if (dtype != HR_FP32 && dtype != HR_BF16)
-    return;
   attention_call c;
   char text[512];
   attention_setup setup = call_of(device, dtype);
   attention_open(device, &setup, &c);
-  set_scores(&c, 1, 0, 0);
+  set_scores(&c, 1, score, score);
+  for (int64_t i = 0; rise > 0 && i < c.a.kv_len * HEADS * QUERIES; i++)
+    attention_set(&c, ARRAY_K, i / QUERIES / HEADS, i / QUERIES % HEADS, i % QUERIES,
+                  rise * (double)(i / QUERIES / HEADS) / (double)c.a.kv_len);
   for (int64_t i = 0; i < c.a.kv_len * HEADS * c.a.v_dim; i++)
     attention_set(&c, ARRAY_V, i / c.a.v_dim / HEADS, i / c.a.v_dim % HEADS, i % c.a.v_dim,
                   (i % 2 ? -1 : 1) * 0x1.cp127);
@@ -215,10 +237,23 @@ static void check_values(hr_device *device, const char *kernel, hr_dtype dtype)
   attention_close(&c);
 }
 
+static void check_values(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  if (dtype != HR_FP32 && dtype != HR_BF16)
+    return;
+  check_mean(device, kernel, dtype, 0, 0);
+  check_mean(device, kernel, dtype, 0, 5); /* by less than what a kernel rescales for */
+  check_mean(device, kernel, dtype, 0, 12);
+  if (fuses_scaling(kernel, dtype))
+    return;
+  check_mean(device, kernel, dtype, 0x1p90, 0);
+  check_mean(device, kernel, dtype, -0x1p30, 0);
+}
+
 static void a_mean_of_values_near_the_largest_number_is_finite(void **state)
 {
   (void)state;
-  attention_each_kernel(check_values);
+  each_kernel(check_values);
 }
 
 int main(void)

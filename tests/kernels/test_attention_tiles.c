@@ -5,27 +5,15 @@
 #include "attention_truth.h"
 #include "machine.h"
 
-#include "runtime/cpu/flash/plan.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__)
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *size, hr_error *error)
-{
-  return hr_flash_prepare(device, problem, &hr_flash_amx_emulated, state, size, error);
-}
-
-static const hr_kernel_functions functions = {
-    .state_bytes = sizeof(hr_flash_plan), .prepare = prepare, .run_attention = hr_flash_run};
-static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512", ""};
-static const hr_kernel kernel = {&info, &functions};
-
 static hr_device *open_device(void)
 {
-  return open_with_kernel(&kernel);
+  return open_with_kernel(&hr_attention_amx_emulated);
 }
 
 static attention_setup asked_of(int64_t q_len, int64_t kv_len, const int64_t heads[3], int64_t qk_dim, int64_t v_dim)
@@ -51,7 +39,7 @@ static void tiles_that_are_not_full_give_what_the_formula_gives(void **state)
       const int64_t *d = dims[(r + k) % 4];
       attention_setup setup = asked_of(rows[r], keys[k], heads[(r + k / 2) % 2], d[0], d[1]);
       if (test_takes((int64_t)(r * 7 + k)))
-        assert_true(attention_try(device, info.name, &setup, 1 << 20));
+        assert_true(attention_try(device, hr_attention_amx_emulated.info->name, &setup, 1 << 20));
     }
   hr_device_close(device);
 }
@@ -68,7 +56,7 @@ static void weights_of_an_earlier_step_do_not_stay(void **state)
     setup.a.mask = HR_MASK_CAUSAL;
     setup.a.window = window;
     if (test_takes(window / 39))
-      assert_true(attention_try(device, info.name, &setup, 1 << 20));
+      assert_true(attention_try(device, hr_attention_amx_emulated.info->name, &setup, 1 << 20));
   }
   hr_device_close(device);
 }
@@ -88,8 +76,8 @@ static void a_score_that_rises_leaves_earlier_weights_their_share(void **state)
       attention_set(&call, ARRAY_K, key, 0, 0, key == high[i] ? 8 : 0);
     for (int64_t row = 0; row < 110; row++) /* scores of 8 to 10 times 8, over √64: 11.5 to 14.4 in base 2 */
       attention_set(&call, ARRAY_Q, row, 0, 0, (double)(8 + row % 3));
-    assert_true(attention_run(&call, info.name));
-    attention_compare(&call, info.name, 1 << 24);
+    assert_true(attention_run(&call, hr_attention_amx_emulated.info->name));
+    attention_compare(&call, hr_attention_amx_emulated.info->name, 1 << 24);
     attention_close(&call);
   }
   hr_device_close(device);
@@ -111,7 +99,7 @@ static void hidden_keys_before_the_first_visible_one_have_no_weight(void **state
         attention_set(&call, ARRAY_K, key, 0, d, d > 0 ? 0 : key == visible[i] ? 0.5 : -0x1.8p60);
     for (int64_t row = 0; row < 40; row++) /* products that fp32 rounds up, and others that it rounds down */
       attention_set(&call, ARRAY_Q, row, 0, 0, 1 + (double)row / 64);
-    assert_true(attention_run(&call, info.name));
+    assert_true(attention_run(&call, hr_attention_amx_emulated.info->name));
     for (int64_t row = 0; row < 40; row++)
       for (int64_t d = 0; d < 64; d++) { /* weight and result are rounded to bf16 */
         double found = attention_result(&call, row, 0, d), expected = call.v[visible[i] * 64 + d];
@@ -138,7 +126,7 @@ static void thread_counts_give_the_same_bits(void **state)
     device->threads = threads; /* a plan partitions its work for this number */
     attention_call call;
     attention_open(device, &setup, &call);
-    assert_true(attention_run(&call, info.name));
+    assert_true(attention_run(&call, hr_attention_amx_emulated.info->name));
     size_t bytes = call.arrays[ARRAY_O].bytes;
     if (!first) {
       first = malloc(bytes);

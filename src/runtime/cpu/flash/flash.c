@@ -17,7 +17,6 @@
 #include <string.h>
 
 #define LOG2_E 1.4426950408889634
-#define LN_2 0.6931471805599453
 #define LENGTH_MOST ((int64_t)1 << 30) /* positions are 32-bit numbers, differences of them too */
 
 typedef struct flash_run {
@@ -236,9 +235,9 @@ static void walk_segment(const item *it, int64_t head, int64_t end_head, walk *w
 
 static float row_lse(const hr_flash_plan *f, float base, float sum)
 {
-  if (f->version->log2_bases)
-    return (float)((double)base * LN_2 + log((double)sum));
-  return (float)((double)base * (double)f->scores.unit + (log((double)sum) - (double)f->scores.add * LN_2));
+  double unit = f->version->unit_logarithm ? f->version->unit_logarithm(&f->scores, base)
+                                           : hr_flash_unit_logarithm(&f->scores, base);
+  return (float)(unit + log((double)sum));
 }
 
 static void finish_row(const item *it, int64_t row, int64_t query, int64_t head)

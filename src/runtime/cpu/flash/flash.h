@@ -53,6 +53,12 @@ typedef struct hr_flash_scores {
   bool alibi;
 } hr_flash_scores;
 
+/** The final score, scaled, whose weight is 1. */
+static inline double hr_flash_unit_logarithm(const hr_flash_scores *scores, float base)
+{
+  return (double)base * (double)scores->unit - (double)scores->add * 0.6931471805599453;
+}
+
 /** A tile and the keys of a step. Rows are the tile's. */
 typedef struct hr_flash_step {
   const hr_flash_scores *scores;
@@ -68,7 +74,7 @@ typedef struct hr_flash_step {
   float *s;                   /* the version's score_floats: scores, and weights where those are fp32 */
   void *p;                    /* the version's weights, in the packed format */
   float *factor, *shift;      /* [rows] rescales o; added to a score, or to an exponent */
-  float *base;                /* [rows] the score whose weight is 2^add, or an exponent; −inf at first */
+  float *base;                /* [rows] the score whose weight is 2^add, or one near it; −inf at first */
   float *total;               /* rows × HR_FLASH_LANES_MAX, partial sums of l; 0 at first */
   float *o;                   /* rows × values */
   bool fresh;                 /* o is not initialized yet; it counts as 0 */
@@ -85,7 +91,6 @@ typedef struct hr_flash_version {
   int depth_group; /* words of a row are padded to whole groups */
   int tile_rows, chunk, step;
   int score_floats, weights; /* of hr_flash_step.s and .p */
-  bool log2_bases;           /* a base is an exponent of 2 whose weight is 1 */
   int pack_rows;             /* rows whose arithmetic takes as long as packing a head; the item size depends on it */
   void (*pack_q)(hr_dtype dtype, const void *from, int64_t dim, bool negate, void *to, int64_t depth);
   /** K of `keys` keys, padded with zeros, as panels [lanes of keys][depth][lanes]. */
@@ -98,6 +103,7 @@ typedef struct hr_flash_version {
   void (*begin_step)(hr_flash_step *step);
   /** O of a row: o / sum of total; returns that sum. */
   float (*finish)(const float *o, const float *total, int64_t dim, hr_dtype dtype, void *to);
+  double (*unit_logarithm)(const hr_flash_scores *scores, float base); /* NULL: hr_flash_unit_logarithm() */
   void (*exp2)(float *x, int count); /* in place; the weights' 2^x, for x up to 127, for measuring its error */
   /** Called before and after the items of a thread; may be NULL. */
   void (*enter)(void);

@@ -10,8 +10,8 @@
  * the part before, row by row. o is loaded and stored once a step. K and V are loaded past L1 (tileloaddt1), so that Q,
  * scores and weights stay there: stores between tile products cost most where their line has left L1.
  *
- * A row's base is 2^8 above the largest score that set it. It rises only when a score exceeds it, by whole powers of 2,
- * which are exact; so o is hardly ever rescaled.
+ * A row's base rises only when a score exceeds it by a factor of 2^8, and o is rescaled by whole powers of 2, which are
+ * exact; so that happens seldom.
  *
  * Bound: tile products and exponentials, one after the other: 0.37 ns a score at head size 128 (a core of a virtual
  * Intel Xeon with AMX, November 2026: a tile product every 7.2 ns, an exponential every 0.142 ns). Reached at 1024
@@ -42,44 +42,57 @@
 #define S_STRIDE (PART + 32) /* floats, of a row of scores; a power of 2 is slower (cache sets) */
 #define P_STRIDE (STEP + 32) /* bf16, of a row of weights */
 #define SPARE 8              /* a score may exceed the one that set the base by 2^SPARE */
-#define FUSED_MOST \
-  0x1p22F /* exponents beyond are rounded before a base is subtracted: fused, the error of the base is
-                              * left over, and 2^x of it may be infinite or 0 */
+#define FUSED_MOST 0x1p22F   /* beyond, an exponent is rounded so much that a difference of scores must come first */
 
 /* ---- softmax ---- */
 
-/* While all scores are −inf, the shift makes any larger score exceed the base. A row with a score of +inf is NaN. */
-static void set_shift(const hr_flash_step *step, int row)
+/* A row's base is the score that set it. */
+static bool is_large(const hr_flash_scores *scores, float base)
 {
-  float base = step->base[row];
-  step->shift[row] = base < -FLT_MAX ? FLT_MAX : base > FLT_MAX ? NAN : -base;
-}
-
-/* Scores to exponents of weights, each rounded twice. */
-static __attribute__((noinline)) void subtract_base(const hr_flash_step *step, int row, float *s, int keys)
-{
-  for (int j = 0; j < keys; j++) {
-    volatile float exponent = s[j] * step->scores->to_log2; /* not fused with the sum */
-    s[j] = exponent + step->shift[row];
-  }
+  return !(fabsf(base * scores->to_log2) <= FUSED_MOST);
 }
 
 /* The exponent whose weight is 1: a whole number, so that earlier weights are rescaled by a power of 2, exactly, and so
- * far above the largest score that the weights of all keys add up to 1 at most. Where fp32 has no such numbers between,
- * the exponent of the largest score itself. */
-static float base_of(const hr_flash_scores *scores, float largest)
+ * far above the base that a score may exceed it by 2^SPARE. A large base has no room for that. */
+static double unit_exponent(const hr_flash_scores *scores, float base)
 {
-  float exponent = largest * scores->to_log2;
-  return fabsf(exponent) > FUSED_MOST ? rintf(exponent) : ceilf(exponent) + SPARE - scores->add;
+  if (is_large(scores, base))
+    return (double)base * (double)scores->to_log2 - (double)scores->add;
+  return (double)(ceilf(base * scores->to_log2) + SPARE - scores->add);
+}
+
+static double unit_logarithm(const hr_flash_scores *scores, float base)
+{
+  if (is_large(scores, base))
+    return hr_flash_unit_logarithm(scores, base);
+  return unit_exponent(scores, base) * 0.6931471805599453;
+}
+
+/* The shift of a large base, also of none, makes any score call raise_base(). A row with a score of +inf is NaN. */
+static void set_shift(const hr_flash_step *step, int row)
+{
+  float base = step->base[row];
+  step->shift[row] = base * step->scores->unit > FLT_MAX ? NAN
+                     : is_large(step->scores, base)      ? INFINITY
+                                                         : -(float)unit_exponent(step->scores, base);
+}
+
+/* Scores of a row with a large base to exponents of weights. */
+static __attribute__((noinline)) void subtract_base(const hr_flash_step *step, int row, float *s, int keys)
+{
+  const hr_flash_scores *scores = step->scores;
+  float base = step->base[row] < -FLT_MAX ? 0 : step->base[row];
+  for (int j = 0; j < keys; j++)
+    s[j] = (s[j] - base) * scores->to_log2 + scores->add;
 }
 
 /* Raises a row's base. */
 static __attribute__((noinline)) void raise_base(hr_flash_step *step, int row, int key, float largest)
 {
-  float before = step->base[row], base = base_of(step->scores, largest);
-  if (!(base > before))
+  double rise = unit_exponent(step->scores, largest) - unit_exponent(step->scores, step->base[row]);
+  if (!(rise > 0))
     return;
-  float factor = before - base < -126 ? 0 : ldexpf(1, (int)(before - base));
+  float factor = rise > 126 ? 0 : (float)exp2(-rise);
   float *total = step->total + row * HR_FLASH_LANES_MAX;
   uint16_t *weights = (uint16_t *)step->p + row * P_STRIDE;
   simd_store(total, simd_load(total) * simd_set1(factor));
@@ -87,7 +100,7 @@ static __attribute__((noinline)) void raise_base(hr_flash_step *step, int row, i
     simd_store_bf16(weights + at, simd_f32_from_bf16(simd_load_u16(weights + at)) * simd_set1(factor));
   step->factor[row] *= factor;
   step->rescaled = true;
-  step->base[row] = base;
+  step->base[row] = largest;
   set_shift(step, row);
 }
 
@@ -136,11 +149,11 @@ static inline __attribute__((always_inline)) void compute_weights(hr_flash_step 
   if (adjust || step->first[row] > key || step->end[row] < key + keys)
     modify_scores(step, row, key, s);
   simd_f32 most = row_max(s, keys);
-  if (simd_less(simd_set1(0), simd_fma(most, scale, simd_set1(step->shift[row]))) != 0)
+  if (simd_less(simd_set1(step->scores->add), simd_fma(most, scale, simd_set1(step->shift[row]))) != 0)
     raise_base(step, row, key, simd_reduce_max(most));
   simd_exponent exponent = {.scale = scale, .add = simd_set1(step->shift[row])};
   simd_f32 total = simd_load(sums), other = simd_set1(0);
-  if (fabsf(step->shift[row]) > FUSED_MOST) {
+  if (step->shift[row] == INFINITY) {
     subtract_base(step, row, s, keys);
     exponent = (simd_exponent){.scale = simd_set1(1), .add = simd_set1(0)};
   }
@@ -413,7 +426,6 @@ const hr_flash_version hr_flash_amx = {.lanes = PANEL_LANES,
                                        .step = STEP,
                                        .score_floats = 2 * TILE_ROWS * S_STRIDE,
                                        .weights = TILE_ROWS * P_STRIDE,
-                                       .log2_bases = true,
                                        .pack_rows = 40,
                                        .pack_q = pack_q,
                                        .pack_k = pack_k,
@@ -421,6 +433,7 @@ const hr_flash_version hr_flash_amx = {.lanes = PANEL_LANES,
                                        .run_step = run_step,
                                        .begin_step = begin_step,
                                        .finish = finish,
+                                       .unit_logarithm = unit_logarithm,
                                        .exp2 = exp2_array,
                                        .enter = enter,
                                        .leave = tile_release};

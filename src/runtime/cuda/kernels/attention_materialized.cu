@@ -129,6 +129,6 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax(const attention_ca
   if (call.lse && threadIdx.x == 0) {
     bool nothing = keys.first >= keys.end || largest == minus_infinity();
     call.lse[head / call.q_heads * call.lse_at.batch + head % call.q_heads * call.lse_at.head + row] =
-        nothing ? minus_infinity() : (largest * factor + log2f(sum)) * LN_2;
+        nothing ? minus_infinity() : largest * (factor * LN_2) + log2f(sum) * LN_2;
   }
 }
