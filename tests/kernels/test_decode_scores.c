@@ -428,9 +428,9 @@ static bool limits_scales(const call *c)
   return quantized(c) && c->d.cache_scales == HR_KV_SCALE_TOKEN && strstr(c->kernel, "_sm80");
 }
 
-/* Equal scores of all keys, and V of ±7/8 of the largest number, with the signs of its columns: O is that, or with a
- * sink, which weighs as much as a key, n / (n + 1) of it for n keys. */
-static bool check_mean(call *c, double q, bool sinks)
+/* Scores of `q` and up to `rise` times that more, from key to key, and V of ±7/8 of the largest number, with the signs
+ * of its columns: O is that, or with a sink, which weighs as much as a key, n / (n + 1) of it for n keys. */
+static bool check_mean(call *c, double q, double rise, bool sinks)
 {
   const hr_decode *d = &c->d;
   double keys = (double)(d->top_k > 0 ? d->top_k : d->kv_len), share = sinks ? keys / (keys + 1) : 1;
@@ -439,7 +439,7 @@ static bool check_mean(call *c, double q, bool sinks)
   for (int64_t i = 0; i < HEADS * d->qk_dim; i++)
     c->q[i] = i % d->qk_dim == d->qk_dim - 1 ? q : 0;
   for (int64_t i = 0; i < k_elements(c); i++)
-    c->k[i] = i % d->qk_dim == d->qk_dim - 1 ? 1 : 0;
+    c->k[i] = i % d->qk_dim == d->qk_dim - 1 ? 1 + rise * (double)(i / d->qk_dim / d->k_heads) / KEYS : 0;
   for (int64_t key = 0; key < d->kv_len; key++)
     for (int64_t head = 0; head < HEADS; head += HEADS / d->v_heads)
       for (int64_t i = 0; i < d->v_dim; i++)
@@ -457,9 +457,11 @@ static bool check_values_of(call *c)
   bool limited = strcmp(c->kernel, "decode_latent_sm90") == 0;
   if ((c->d.dtype != HR_FP32 && c->d.dtype != HR_BF16) || limits_scales(c))
     return true;
-  bool ran = check_mean(c, 0, false) && check_mean(c, 0, true);
+  bool ran = check_mean(c, 0, 0, false) && check_mean(c, 0, 0, true);
+  if (ran && !quantized(c)) /* by less than what a kernel rescales for, and by more */
+    ran = check_mean(c, 1, 5, false) && check_mean(c, 1, 12, false);
   if (ran && !limited && !quantized(c)) /* also where scores are so large that fp32 has no number between */
-    ran = check_mean(c, 0x1p90, false) && check_mean(c, -0x1p30, true);
+    ran = check_mean(c, 0x1p90, 0, false) && check_mean(c, -0x1p30, 0, true);
   return ran;
 }
 

@@ -5,8 +5,22 @@
 #include "runtime/cpu/onednn/loader.h"
 
 #include <headroom/plan.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef __has_feature /* of clang */
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
+    __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
+#define CAN_LIMIT_MEMORY false /* sanitizers reserve terabytes */
+#else
+#define CAN_LIMIT_MEMORY true
+#endif
 
 static void a_missing_library_file_is_an_error_when_opening(void **state)
 {
@@ -78,6 +92,74 @@ static void sizes_of_more_than_31_bits_are_refused(void **state)
   hr_device_close(device);
 }
 
+/* ---- memory ---- */
+
+#define GEMM_CODE_EXIT 7 /* of a process in which the GEMM is out of memory */
+
+/* The process gets no more memory than it has. Blocks that malloc() keeps serve small allocations. */
+static bool get_no_more_memory(void)
+{
+  enum { BLOCKS = 64, BLOCK_BYTES = 60000 };
+  void *blocks[BLOCKS];
+  long pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  bool known = file && fscanf(file, "%ld", &pages) == 1;
+  for (int i = 0; i < BLOCKS; i++)
+    blocks[i] = malloc(BLOCK_BYTES);
+  for (int i = BLOCKS - 2; i >= 0; i--) /* the last one keeps the others from being given back */
+    free(blocks[i]);
+  size_t bytes = ((size_t)pages + 64) * (size_t)sysconf(_SC_PAGESIZE) + BLOCKS * (size_t)BLOCK_BYTES;
+  const struct rlimit limit = {bytes, bytes};
+  if (file)
+    (void)fclose(file);
+  return known && setrlimit(RLIMIT_AS, &limit) == 0;
+}
+
+static hr_status plan_square(hr_device *device, int64_t size, hr_error *error)
+{
+  hr_plan *plan = NULL;
+  hr_gemm g = hr_gemm_default();
+  g.dtype = HR_FP32;
+  g.m = g.n = g.k = size;
+  hr_status status = hr_plan_gemm(device, &g, "gemm_onednn_fp32", &plan, error);
+  hr_plan_free(plan);
+  return status;
+}
+
+/* oneDNN's first plan loads and allocates what it keeps; another shape needs other code. */
+static _Noreturn void plan_without_memory(void)
+{
+  hr_device *device = NULL;
+  hr_error error = {.message = ""};
+  if (hr_device_open("cpu", 1, &device, &error) != HR_OK || plan_square(device, 64, &error) != HR_OK ||
+      !get_no_more_memory())
+    _exit(1);
+  _exit(plan_square(device, 200, &error) == HR_ERROR_OUT_OF_MEMORY && strstr(error.message, "oneDNN's code")
+            ? GEMM_CODE_EXIT
+            : 1);
+}
+
+/* oneDNN 2.6 writes the code of a kernel to where mmap() gave no memory. */
+static void a_gemm_whose_code_gets_no_memory_is_out_of_memory(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_error error = {.message = ""};
+  char why[160] = "";
+  int status = 0;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  bool runs = hr_kernel_runs(device, "gemm_onednn_fp32", why, sizeof why);
+  hr_device_close(device);
+  if (!runs || !CAN_LIMIT_MEMORY)
+    skip();
+  pid_t child = fork();
+  if (child == 0)
+    plan_without_memory();
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_false(WIFSIGNALED(status));
+  assert_int_equal(WEXITSTATUS(status), GEMM_CODE_EXIT);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -85,6 +167,7 @@ int main(void)
       cmocka_unit_test(a_library_other_than_onednn_is_refused),
       cmocka_unit_test(the_entry_points_are_those_of_the_version),
       cmocka_unit_test(sizes_of_more_than_31_bits_are_refused),
+      cmocka_unit_test(a_gemm_whose_code_gets_no_memory_is_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
