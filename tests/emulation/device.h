@@ -118,6 +118,13 @@ inline float __log2f(float a)
 {
   return __builtin_log2f(a);
 }
+/* The compiler does not merge the product with an addition. */
+inline float __fmul_rn(float a, float b)
+{
+  float product = a * b;
+  asm("" : "+m"(product));
+  return product;
+}
 inline float __frcp_rn(float a)
 {
   return 1 / a;

@@ -141,7 +141,17 @@ std::string definitions(int count, const char *const *options)
 #define LANGUAGE " -std=c++17 -x c++ -w"
 #define CODE                                                                                  \
   " -c -O1 -fPIC -fsanitize=thread,alignment -fno-exceptions -fno-rtti -fno-strict-aliasing " \
-  "-ffp-contract=off " EMULATION_FLAGS
+  "-ffp-contract=fast -fexpensive-optimizations " EMULATION_FLAGS
+
+/* NVRTC merges products with additions; so does the host's compiler, where its processor can. */
+const char *merging()
+{
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("fma") ? " -mfma" : "";
+#else
+  return "";
+#endif
+}
 
 void compile(rtc_program_st &program, int count, const char *const *options)
 {
@@ -159,7 +169,8 @@ void compile(rtc_program_st &program, int count, const char *const *options)
   attempt(" -E -I'" + at + "'" + definitions(count, options) + " -o '" + at + "/plain' '" + at + "/" + program.name +
           "'");
   write_file(at + "/program.cpp", emulation::translate(read_file(at + "/plain")));
-  attempt(CODE " -include " EMULATION_SOURCES "/device.h -o '" + at + "/program.o' '" + at + "/program.cpp'");
+  attempt(std::string(CODE) + merging() + " -include " EMULATION_SOURCES "/device.h -o '" + at + "/program.o' '" + at +
+          "/program.cpp'");
   attempt(" -x none -shared -o '" + at + "/program.so' '" + at +
           "/program.o' " EMULATION_LINK_FLAGS " " EMULATION_DRIVER); /* with the driver's hooks */
   std::string library = read_file(at + "/program.so");

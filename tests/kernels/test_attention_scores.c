@@ -165,7 +165,7 @@ static void check_scale_and_cap(hr_device *device, const char *kernel, hr_dtype 
 {
   if (dtype == HR_FP8_E4M3) /* has head scales beside */
     return;
-  static const float scales[] = {0x1p30F, -0x1p30F, 0x1.8p100F, 0x1p-70F};
+  static const float scales[] = {0x1.6a09e6p30F, -0x1.6a09e6p30F, 0x1.6a09e6p100F, 0x1.6a09e6p-70F};
   attention_setup setup = call_of(device, dtype);
   for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
     setup.a.scale = scales[i];

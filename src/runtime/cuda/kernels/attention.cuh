@@ -71,13 +71,14 @@ __device__ inline key_range keys_of_row(const attention_call &call, const head_v
   return keys;
 }
 
-/* The softmax argument of a score q · k, before its multiplication by softmax_factor(). */
+/* The softmax argument of a score q · k, before its multiplication by softmax_factor(). By __fmul_rn(), which the compiler
+ * does not merge with the subtraction of a base: the base itself has been rounded. */
 __device__ inline float modify_score(const attention_call &call, const head_view &view, float compute_scores, int row, int key)
 {
 #ifdef HR_SCORE_MOD
-  compute_scores *= call.scale;
+  compute_scores = __fmul_rn(compute_scores, call.scale);
   if (call.softcap > 0)
-    compute_scores = call.softcap * tanhf(compute_scores / call.softcap);
+    compute_scores = __fmul_rn(call.softcap, tanhf(compute_scores / call.softcap));
   if (call.slopes)
     compute_scores += view.slope * (float)(key - (row + view.kv_len - view.q_len));
 #endif

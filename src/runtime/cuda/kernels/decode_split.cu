@@ -211,7 +211,8 @@ __device__ inline void mma_qk(const warp_state &s, const char *stage, float (&sc
   }
 }
 
-/* Products to scores, −inf where a row does not see the key. */
+/* Products to scores, −inf where a row does not see the key. By __fmul_rn(), which the compiler does not merge with the
+ * subtraction of a base: the base itself has been rounded. */
 __device__ inline void scale_and_mask(const decode_call &call, const warp_state &s, int chunk, float (&scores)[2][4])
 {
   int first = chunk * KEYS + threadIdx.x % 4 * 2;
@@ -222,9 +223,9 @@ __device__ inline void scale_and_mask(const decode_call &call, const warp_state 
       continue;
     float score = scores[i / 4][i % 4];
 #ifdef HR_SOFTCAP
-    score = call.softcap * tanhf(score * call.scale / call.softcap);
+    score = __fmul_rn(call.softcap, tanhf(score * call.scale / call.softcap));
 #else
-    score *= call.scale;
+    score = __fmul_rn(score, call.scale);
 #endif
     scores[i / 4][i % 4] = key >= s.keys[half].first && key < s.keys[half].end ? score : minus_infinity();
   }

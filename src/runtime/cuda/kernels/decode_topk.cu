@@ -144,13 +144,14 @@ extern "C" __global__ __launch_bounds__(32 * HR_TOPK_SCORE_WARPS) void topk_scor
 
 /* ---- the chosen keys ---- */
 
-/* A product of Q and K as a score. */
+/* A product of Q and K as a score. By __fmul_rn(), which the compiler does not merge with the subtraction of a base: the
+ * base itself has been rounded. */
 __device__ inline float scaled(const topk_call &call, float score)
 {
 #ifdef HR_SOFTCAP
-  return call.softcap * tanhf(score * call.scale / call.softcap);
+  return __fmul_rn(call.softcap, tanhf(score * call.scale / call.softcap));
 #else
-  return score * call.scale;
+  return __fmul_rn(score, call.scale);
 #endif
 }
 
