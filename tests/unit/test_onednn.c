@@ -94,7 +94,7 @@ static void sizes_of_more_than_31_bits_are_refused(void **state)
 
 /* ---- memory ---- */
 
-#define GEMM_CODE_EXIT 7 /* of a process in which the GEMM is out of memory */
+enum { OUT_OF_MEMORY = 7, UNLIMITED }; /* how the process ends that has no memory */
 
 /* The process gets no more memory than it has. Blocks that malloc() keeps serve small allocations. */
 static bool get_no_more_memory(void)
@@ -126,6 +126,14 @@ static hr_status plan_square(hr_device *device, int64_t size, hr_error *error)
   return status;
 }
 
+/* An emulator of another processor may take a limit and forget it. */
+static bool gets_memory(void)
+{
+  void *volatile block = malloc((size_t)64 << 20); /* not optimized away */
+  free(block);
+  return block != NULL;
+}
+
 /* oneDNN's first plan loads and allocates what it keeps; another shape needs other code. */
 static _Noreturn void plan_without_memory(void)
 {
@@ -134,9 +142,10 @@ static _Noreturn void plan_without_memory(void)
   if (hr_device_open("cpu", 1, &device, &error) != HR_OK || plan_square(device, 64, &error) != HR_OK ||
       !get_no_more_memory())
     _exit(1);
-  _exit(plan_square(device, 200, &error) == HR_ERROR_OUT_OF_MEMORY && strstr(error.message, "oneDNN's code")
-            ? GEMM_CODE_EXIT
-            : 1);
+  if (gets_memory())
+    _exit(UNLIMITED);
+  bool refused = plan_square(device, 200, &error) == HR_ERROR_OUT_OF_MEMORY && strstr(error.message, "oneDNN's code");
+  _exit(refused ? OUT_OF_MEMORY : 1);
 }
 
 /* oneDNN 2.6 writes the code of a kernel to where mmap() gave no memory. */
@@ -157,7 +166,9 @@ static void a_gemm_whose_code_gets_no_memory_is_out_of_memory(void **state)
     plan_without_memory();
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_false(WIFSIGNALED(status));
-  assert_int_equal(WEXITSTATUS(status), GEMM_CODE_EXIT);
+  if (WEXITSTATUS(status) == UNLIMITED)
+    skip();
+  assert_int_equal(WEXITSTATUS(status), OUT_OF_MEMORY);
 }
 
 int main(void)
