@@ -72,10 +72,20 @@ def headline_gain(change, attention="fused"):
     return 100 * row.gain, 100 * predicted_gain(row)
 
 
-def torch_table():
-    return table(["model", "finding", "measured gain", "predicted", "points off"],
-                 [[row["model"], RULES[row["change"]] + FORMS[row["framework"]], *gain_cells(row, predicted, measured, row.gain_low, row.gain_high)]
-                  for row, predicted, measured in torch_gains()])
+def percents(values):
+    """A value, or the least and the largest one."""
+    low, high = (f"{100 * value:+.1f}%" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def findings_table():
+    """Findings of public models by what they change."""
+    found = {}
+    for gain in torch_gains():
+        found.setdefault(RULES[gain[0]["change"]] + FORMS[gain[0]["framework"]], []).append(gain)
+    return table(["finding", "models", "measured gain", "predicted", "points off, median", "at most"],
+                 [[name, len(gains), percents([measured for _, _, measured in gains]), percents([predicted for _, predicted, _ in gains]),
+                   f"{median(points(gains)):.1f}", f"{max(points(gains)):.1f}"] for name, gains in found.items()])
 
 
 def paper_table():
