@@ -6,11 +6,10 @@ import functools
 import textwrap
 
 from docs_command import beside, document
-from docs_rows import mean, rows, table
+from docs_rows import rows, table
 
 LENGTHS = ("128/128", "128/2048", "128/4096", "500/2000", "1000/1000", "1000/2000", "2048/128", "2048/2048", "5000/500",
            "20000/2000")
-MODELS = {"llama-3.1-8b": "Llama 3.1 8B", "llama-3.1-70b": "Llama 3.1 70B", "mixtral-8x7b-v0.1": "Mixtral 8×7B"}
 GPUS = {"h200": "H200", "h100-sxm": "H100", "a100-sxm4-80gb": "A100", "l40s": "L40S"}
 
 
@@ -63,22 +62,6 @@ def requests_at_once_table():
             line += [f"{measured:,.0f}", f"{predicted:,.0f}", f"{predicted / measured:.2f}"]
         lines.append(line)
     return table(head, lines)
-
-
-def ratio_spread(ratios):
-    return f"{mean(ratios):.2f} ({min(ratios):.2f} … {max(ratios):.2f})" if ratios else None
-
-
-def in_flight_table():
-    """TensorRT-LLM 0.17: the ratios of the nine lengths."""
-    found = served("trtllm-0.17")
-    lines = []
-    for model, name in MODELS.items():
-        for t in sorted({row["t"] for row in found if row["model"] == model}):
-            ratios = {gpu: [row["rate"][1] / row["rate"][0] for row in found
-                            if (row["model"], row["t"], row["device"]) == (model, t, gpu)] for gpu in GPUS}
-            lines.append([name, t, *(ratio_spread(ratios[gpu]) for gpu in GPUS)])
-    return table(["model", "t", *GPUS.values()], lines)
 
 
 def gpus(row):
