@@ -69,14 +69,6 @@ def by_divisor(sweep, axis, dtype="bf16"):
     return {divisor: median(values) for divisor, values in found.items()}
 
 
-def vocabulary_table():
-    lines = []
-    for dtype in ("bf16", "fp16"):
-        found = by_divisor("fig20a", "n", dtype)
-        lines.append([dtype, *(f"{found[divisor]:.0f}" if divisor in found else "–" for divisor in DIVISORS)])
-    return table(["divisible by", *map(str, DIVISORS)], lines)
-
-
 def linear_rates(dtype, sweep=None):
     """Rates of MLP, QKV and projection over the hidden size."""
     return [rate for name in ([sweep] if sweep else LINEAR) for rate in rates(h200(name, dtype=dtype, h=lambda h: h >= 2048))]
@@ -86,14 +78,6 @@ def deviation(dtype):
     """The least and the largest rate over the median of the same GEMM."""
     ratios = [rate / median(linear_rates(dtype, name)) for name in LINEAR for rate in linear_rates(dtype, name)]
     return f"{percent(min(ratios), 1)} to {percent(max(ratios), 1)}"
-
-
-def spread(dtype):
-    """The largest rate of figure 14's orders over the smallest, at the size where they differ most."""
-    sizes = {}
-    for row in h200("fig14", dtype=dtype):
-        sizes.setdefault(row.axes.rpartition("n=")[2], []).append(row.tflops)
-    return max(max(values) / min(values) for values in sizes.values()) - 1
 
 
 def tensor_parallel(hidden, devices):
@@ -158,29 +142,3 @@ def even_sized(row):
 
 def stride_us(size, leading):
     return one("h200/strides.csv", m=4096, n=4096, k=size, lda=leading, ldb=leading).median_ns / 1e3
-
-
-def core(sweep, dtype, **axes):
-    """GFLOP/s of one core."""
-    return one("epyc-zen5/codesign-figures.csv", sweep=sweep, dtype=dtype, status="ok", **axes).gflops
-
-
-def odd_costs(dtype):
-    """What an odd head size costs against ones that 16 divides, in percent."""
-    pairs = [("fig7a", 65, other) for other in (80, 96)] + [("fig21", 257, other) for other in (272, 288, 320)]
-    return [max(0.0, 100 * (1 - core(sweep, dtype, head_dim=odd) / core(sweep, dtype, head_dim=even)))
-            for sweep, odd, even in pairs]
-
-
-def core_formats():
-    """bf16 over fp32 of the same GEMM on one core."""
-    found = {}
-    for row in rows("epyc-zen5/codesign-figures.csv", status="ok"):
-        found.setdefault((row["sweep"], row["axes"]), {})[row.dtype] = row.gflops
-    return [both["bf16"] / both["fp32"] for both in found.values() if len(both) == 2]
-
-
-def narrow(columns):
-    return one("h200/figures-1-to-20.csv", sweep="fig5b", dtype="bf16", n=columns).tflops
-
-
