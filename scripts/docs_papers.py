@@ -5,7 +5,7 @@ import math
 import re
 
 from docs_command import document
-from docs_rows import h200, median, one, power, read, rows, table
+from docs_rows import h200, median, one, power, read, table
 
 DEVICES = {"A100": "a100-sxm4-40gb", "V100": "v100-sxm2-16gb"}
 TOKENS = 8192  # b = 4, s = 2048
@@ -198,16 +198,6 @@ def attention_sweep_table():
     return table(["published", "length", "ms", "Headroom's", "H200, fp32, ms", "bf16, ms", "fp32 / published"], lines)
 
 
-def cores_sweep_table():
-    lines = []
-    for length in (512, 1024, 2048, 4096):
-        found = {name: [row for row in rows("epyc-zen5/attention-forward.csv", series=f"{name} XS", s=length, dtype="bf16")]
-                 for name in ("materialized", "fused", "flash")}
-        lines.append([length, *(f"{one_of[0].ms:.3g}" if one_of and one_of[0].status == "ok" else one_of[0].status
-                                for one_of in found.values())])
-    return table(["length, 1 sequence", "materialized, ms", "fused, ms", "flash, ms"], lines)
-
-
 def six_devices_table():
     """One step of GPT-3 2.7B in eager mode on a Summit node over t, predicted."""
     lines = []
@@ -219,21 +209,3 @@ def six_devices_table():
     return table(["t", "MLP's columns of a device", "aligned to", "MLP up, TFLOP/s", "step, ms"], lines)
 
 
-def slope(points):
-    """Exponent of the time over the length, by least squares of the logarithms."""
-    x, y = ([math.log(point[i]) for point in points] for i in (0, 1))
-    middle = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - middle[0]) * (b - middle[1]) for a, b in zip(x, y)) / sum((a - middle[0]) ** 2 for a in x)
-
-
-def slopes_table():
-    """The scaling picture of the attention sweep as numbers: exponents of all points that have a time."""
-    lines = []
-    for theirs, ours in IMPLEMENTATIONS.items():
-        published_rows = rows("published/attention-forward.csv", kernel=theirs, status="ok")
-        line = [theirs, f"{slope([(row.q_len, row.mean_ms) for row in published_rows]):.2f}", ours]
-        for dtype in ("fp32", "bf16"):
-            found = rows("h200/attention-forward.csv", series=f"{ours} XS", dtype=dtype, median_ns=lambda ns: ns > 0)
-            line.append(f"{slope([(row.s, row.ms) for row in found]):.2f}")
-        lines.append(line)
-    return table(["published", "exponent", "Headroom's", "H200, fp32", "bf16"], lines)
