@@ -73,7 +73,7 @@ static hr_status write_json(const hr_advice *advice, const hr_confirmation *conf
 {
   const hr_step *step = &advice->step;
   bool failed;
-  hr_json json = hr_json_document("advise/4", &failed);
+  hr_json json = hr_json_document("advise/5", &failed);
   hr_json_put_text(json, "device", advice->hardware.name);
   hr_json_put_hardware(json, &advice->hardware);
   hr_json_put_model(json, &advice->model);

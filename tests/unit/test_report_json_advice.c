@@ -220,7 +220,7 @@ static void advise_has_the_documented_keys(void **state)
   begin(&f, PAPER_SHAPE);
   assert_ok(hr_advise(&f.hardware, &f.model, &f.workload, &advice, &f.error), f.error);
   assert_ok(hr_report_advice(f.out, &f.options, advice, NULL, &f.error), f.error);
-  json_t *document = end(&f, "headroom.advise/4");
+  json_t *document = end(&f, "headroom.advise/5");
   check_advice(document);
   assert_true(json_is_null(json_object_get(document, "measurement")));
   const json_t *first = json_array_get(json_object_get(document, "findings"), 0);
@@ -241,7 +241,7 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
   advice->findings[0].measured_gain = 0.125;
   hr_confirmation confirmation = made_up(&row, &confirmed, advice);
   assert_ok(hr_report_advice(f.out, &f.options, advice, &confirmation, &f.error), f.error);
-  json_t *document = end(&f, "headroom.advise/4");
+  json_t *document = end(&f, "headroom.advise/5");
   check_advice(document);
   const json_t *measurement = json_object_get(document, "measurement");
   CHECK_KEYS(measurement, "measurement", measurement_keys);
