@@ -108,7 +108,7 @@ static hr_buffer *upload_numbers(const call *c, bool cached, const double *from,
   return buffer;
 }
 
-/* As many scales as there may be. */
+/* There are at most so many scales. */
 static hr_buffer *upload_scales(const call *c, float scale)
 {
   size_t count = (size_t)(c->d.kv_len * c->d.v_heads);

@@ -361,9 +361,28 @@ static void a_cpu_without_16_bit_instructions_computes_in_fp32(void **state)
   assert_true(hr_hardware_library_flops_per_s(&cpu, HR_FP16) == 0);
 }
 
+/* GiB that PyTorch reports (the files name the reports); the datasheets say 24, 96, 32, 40 and 80. */
+static void the_memory_of_a_gpu_is_what_a_program_sees(void **state)
+{
+  (void)state;
+  const struct {
+    const char *name;
+    double gib;
+  } seen[] = {{"l4", 22.03},
+              {"gh200", 94.88},
+              {"v100-sxm2-32gb", 31.74},
+              {"v100-pcie-32gb", 31.74},
+              {"a100-pcie-40gb", 39.5},
+              {"a100-sxm4-80gb", 79.25},
+              {"a100-pcie-80gb", 79.25}};
+  for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
+    assert_true(fabs((double)shipped(seen[i].name).memory_bytes / 0x1p30 - seen[i].gib) < 0.005);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_memory_of_a_gpu_is_what_a_program_sees),
       cmocka_unit_test(a_share_is_of_the_fastest_instruction_of_the_format),
       cmocka_unit_test(a_device_without_bf16_has_the_next_best_format_as_default),
       cmocka_unit_test(attention_is_fused_on_every_device_except_in_fp64_on_a_gpu),
