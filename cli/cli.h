@@ -222,13 +222,6 @@ typedef struct cli_output {
   hr_report_options options;
 } cli_output;
 
-/** CLI_GO_ON unless --output, --plot or --write names the file at `path` (may be NULL), which the command reads. */
-int cli_check_input(const cli_run *run, const char *path);
-
-/** CLI_GO_ON unless the command does not write --format, or no file can be made for --output. Checked before a command
- *  runs, which may measure and store for minutes before it writes. */
-int cli_check_output(const cli_run *run);
-
 /** Opens --output or standard output and fills `options` from the command line. CLI_GO_ON or an exit code. */
 int cli_output_open(const cli_run *run, cli_output *output);
 
@@ -246,6 +239,18 @@ int cli_output_close(cli_output *output, hr_status status, const hr_error *error
 
 /** Ends an output without a result; the target stays as it was. */
 void cli_output_discard(cli_output *output);
+
+/* ---- output_check.c ---- */
+
+/** CLI_GO_ON if a result can be written to `path`, "-" being standard output; no database is overwritten. */
+int cli_check_file(const char *path);
+
+/** CLI_GO_ON unless an option for writing names the file at `path` (may be NULL), which the command reads. */
+int cli_check_input(const cli_run *run, const char *path);
+
+/** CLI_GO_ON unless the command does not write --format, or an option names a file that cannot be written or that
+ *  another result goes to. Checked before a command runs, which may measure and store for minutes before it writes. */
+int cli_check_output(const cli_run *run);
 
 /* ---- ranks.c ---- */
 

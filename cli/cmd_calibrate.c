@@ -240,8 +240,6 @@ int cli_calibrate(const cli_run *run)
   calibrate_job job = {.device = NULL};
   if (run->argument_count > 0)
     return cli_fail(EXIT_USAGE, "calibrate: expected no argument, found \"%s\"", run->arguments[0]);
-  if (run->options.write && run->options.output && strcmp(run->options.write, run->options.output) == 0)
-    return cli_fail(EXIT_USAGE, "calibrate: --write and --output name the same file; the first is the device file");
   int code = run->options.from ? read_rows(run, &job) : measure(run, &job);
   if (code == CLI_GO_ON)
     code = fit(run, &job);

@@ -83,36 +83,11 @@ static int open_beside(cli_output *output, const char *path)
   return open_stream(output, file, true);
 }
 
-/* Whether it is an SQLite file: a store is not replaced by a table. -1 with errno: it cannot be read. */
-static int is_database(const char *path)
-{
-  char begin[16];
-  int file = open(path, O_RDONLY | O_CLOEXEC); /* a stream needs memory, and without it a store would be replaced */
-  if (file < 0)
-    return -1;
-  ssize_t size = read(file, begin, sizeof begin);
-  int reason = errno;
-  close(file);
-  errno = reason;
-  return size < 0 ? -1 : size == sizeof begin && memcmp(begin, "SQLite format 3", sizeof begin) == 0;
-}
-
-static int open_regular(cli_output *output, const char *path)
-{
-  int database = is_database(path);
-  if (database < 0)
-    return cli_fail(EXIT_OUTPUT, "%s: cannot be read, so it may be a database: %s", output->name, strerror(errno));
-  return database ? cannot_write(output, "is a database and is not overwritten") : open_beside(output, path);
-}
-
 /* Writes on where the stream is, as a shell's redirection does. */
 static int open_descriptor(cli_output *output, int descriptor)
 {
   if (descriptor == STDOUT_FILENO)
     return open_stream(output, STDOUT_FILENO, false);
-  int flags = fcntl(descriptor, F_GETFL);
-  if (flags >= 0 && (flags & O_ACCMODE) == O_RDONLY)
-    return cannot_write(output, "is not open for writing");
   int file = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   return file >= 0 ? open_stream(output, file, true) : cannot_write(output, strerror(errno));
 }
@@ -120,13 +95,15 @@ static int open_descriptor(cli_output *output, int descriptor)
 static int open_file(cli_output *output, const char *path)
 {
   struct stat about;
-  int descriptor = cli_named_descriptor(path);
+  int descriptor = cli_named_descriptor(path), code = cli_check_file(path);
+  if (code != CLI_GO_ON)
+    return code;
   if (descriptor >= 0)
     return open_descriptor(output, descriptor);
   if (stat(path, &about) != 0)
     return errno == ENOENT ? open_beside(output, path) : cannot_write(output, strerror(errno));
   if (S_ISREG(about.st_mode))
-    return open_regular(output, path);
+    return open_beside(output, path);
   int file = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* a device or a pipe, which waits for a reader */
   if (file < 0 && errno == EINTR && cli_interrupted())
     return EXIT_INTERRUPTED;
@@ -142,62 +119,6 @@ static void release(cli_output *output)
   free(output->temporary);
   free(output->target);
   *output = (cli_output){.stream = NULL};
-}
-
-static bool is_input(const char *path, const struct stat *out)
-{
-  struct stat in;
-  int failed = strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &in) : stat(path, &in);
-  return !failed && S_ISREG(in.st_mode) && in.st_dev == out->st_dev && in.st_ino == out->st_ino;
-}
-
-static int check_input(const char *output, const char *path)
-{
-  struct stat out;
-  if (!output || !path || strcmp(output, "-") == 0 || cli_named_descriptor(output) >= 0)
-    return CLI_GO_ON;
-  if (stat(output, &out) != 0)
-    return errno == ENOENT ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "%s: %s", output, strerror(errno));
-  return is_input(path, &out) ? cli_fail(EXIT_OUTPUT, "%s: is an input of the command and is not overwritten", output)
-                              : CLI_GO_ON;
-}
-
-int cli_check_input(const cli_run *run, const char *path)
-{
-  const char *const written[] = {run->options.output, run->options.plot, run->options.write};
-  int code = CLI_GO_ON;
-  for (size_t i = 0; i < sizeof written / sizeof *written && code == CLI_GO_ON; i++)
-    code = check_input(written[i], path);
-  return code;
-}
-
-static bool writes_html(const cli_run *run)
-{
-  static const char *const commands[] = {"advise", "compare", "layer", "report", "search"};
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-    if (strcmp(run->command->name, commands[i]) == 0)
-      return true;
-  }
-  return false;
-}
-
-/* Where a file is written beside its target, as open_file() does. */
-static int check_output_folder(const char *path)
-{
-  struct stat about;
-  if (strcmp(path, "-") == 0 || cli_named_descriptor(path) >= 0 || (stat(path, &about) == 0 && !S_ISREG(about.st_mode)))
-    return CLI_GO_ON;
-  char *target = cli_output_target(path);
-  int reason = target ? cli_check_folder(target) : errno;
-  free(target);
-  return reason == 0 ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "%s: %s", path, strerror(reason));
-}
-
-int cli_check_output(const cli_run *run)
-{
-  if (run->options.format == HR_FORMAT_HTML && !writes_html(run))
-    return cli_fail(EXIT_USAGE, "--format html: only advise, compare, layer, report and search write HTML");
-  return run->options.output ? check_output_folder(run->options.output) : CLI_GO_ON;
 }
 
 int cli_output_open(const cli_run *run, cli_output *output)

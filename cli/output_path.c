@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +107,38 @@ char *cli_output_target(const char *path)
   if (more > 0)
     errno = ELOOP;
   return more == 0 && leads_to(path, at) ? strdup(at) : NULL;
+}
+
+static const char *name_of(const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+static bool is_same_place(const char *one, const char *other)
+{
+  struct stat first, second;
+  char *folder = folder_of(one), *folder_of_other = folder_of(other);
+  bool same = strcmp(name_of(one), name_of(other)) == 0 && folder && folder_of_other && stat(folder, &first) == 0 &&
+              stat(folder_of_other, &second) == 0 && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+  free(folder);
+  free(folder_of_other);
+  return same;
+}
+
+bool cli_is_same_file(const char *one, const char *other)
+{
+  struct stat first, second;
+  bool exists = stat(one, &first) == 0;
+  if (exists != (stat(other, &second) == 0))
+    return false;
+  if (exists)
+    return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+  char *target = cli_output_target(one), *target_of_other = cli_output_target(other);
+  bool same = target && target_of_other && is_same_place(target, target_of_other);
+  free(target);
+  free(target_of_other);
+  return same;
 }
 
 char *cli_temporary_beside(const char *target)

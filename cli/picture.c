@@ -3,10 +3,7 @@
 #include "picture.h"
 
 #include "gnuplot.h"
-#include "output_path.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -64,13 +61,6 @@ static bool is_terminal_text(const char *path)
   return strcmp(path, "-") == 0;
 }
 
-/* Before anything is measured: the picture is written last. */
-static int check_folder(const char *path)
-{
-  int reason = cli_check_folder(path);
-  return reason == 0 ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "--plot: %s: %s", path, strerror(reason));
-}
-
 int cli_check_plot(const cli_run *run)
 {
   const char *path = run->options.plot, *output = run->options.output;
@@ -87,10 +77,7 @@ int cli_check_plot(const cli_run *run)
   bool to_output = !output || strcmp(output, "-") == 0;
   if (is_terminal_text(path) && to_output && run->options.format != HR_FORMAT_TABLE)
     return cli_fail(EXIT_USAGE, "--plot: - follows a table on standard output; with another --format name a file");
-  if (!is_terminal_text(path) && !to_output && strcmp(path, output) == 0)
-    return cli_fail(EXIT_USAGE, "--plot: %s is the file of --output", path);
-  code = is_terminal_text(path) ? CLI_GO_ON : check_folder(path);
-  return code == CLI_GO_ON ? cli_check_gnuplot() : code;
+  return cli_check_gnuplot();
 }
 
 static int draw_to(const cli_run *run, const hr_figure *figure)

@@ -71,6 +71,22 @@ expect "an input is not overwritten" ends_with 5 "$H" calibrate --from rows.csv 
 expect "nor by the report" ends_with 5 "$H" calibrate --from rows.csv -d a100-sxm4-80gb -o rows.csv
 expect "and has its rows" [ "$(wc -l < rows.csv)" -eq 41 ]
 expect "one file for two outputs" ends_with 2 "$H" calibrate --from rows.csv -d a100-sxm4-80gb --write a.json -o a.json
+mkdir -p place
+ln -s . here
+echo old > there.json
+ln there.json place/linked.json
+for other in ./new.json place/../new.json here/new.json "$PWD/new.json"; do
+  expect "one file by two names, which is not there yet" ends_with 2 "$H" calibrate --from rows.csv -d h200 --write new.json -o "$other"
+done
+for other in ./there.json place/linked.json; do
+  expect "one file by two names" ends_with 2 "$H" calibrate --from rows.csv -d h200 --write there.json -o "$other"
+done
+"$H" calibrate --from rows.csv -d h200 --write there.json >> there.json 2> err
+expect "the file of standard output" grep -qx 'headroom: --write: there.json is the file of standard output' err
+expect "the store" ends_with 2 "$H" calibrate -d cpu --db new.db --write ./new.db
+expect "a folder, before rows are read" ends_with 5 "$H" calibrate --from missing.csv -d h200 --write place
+expect "none is replaced" [ "$(cat there.json)" = old ]
+expect "nor made" [ ! -e new.json ]
 
 # Measuring: the time ends before most points are measured; what is measured stays, and the next run goes on.
 points() { "$H" results export --sweep calibrate --db "$1" 2> /dev/null | tail -n +2 | wc -l; }

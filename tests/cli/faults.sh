@@ -80,10 +80,14 @@ for links in victim none; do
   ln -s $links link
   kept "--output through a stranger's link to $links" "$H" describe gpt2 -o link
   kept "--write through a stranger's link to $links" "$H" calibrate --from rows.csv -d h200 --write link
+  kept "--write through a stranger's link to $links, before rows are read" "$H" calibrate --from missing.csv -d h200 --write link
+  kept "--output-file through a stranger's link to $links, before a model is read" "$H" serve-plan missing -o link
   kept "a store behind a stranger's link to $links" "$H" results import --db link before.txt
   if command -v gnuplot > gnuplot.txt; then
     ln -sf $links link.svg
     kept "--plot through a stranger's link to $links" env FAULT_LINK=link.svg "$H" describe gpt2 -d h200 --plot link.svg
+    kept "--plot through a stranger's link to $links, before a model is read" env FAULT_LINK=link.svg \
+      "$H" describe missing -d h200 --plot link.svg
   fi
   [ ! -e none ] || not_so "a file is made behind a stranger's link"
 done

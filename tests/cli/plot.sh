@@ -158,7 +158,8 @@ for picture in '-f text' '-o crowd.svg' '-o crowd.svg --width single'; do
   timeout -k 1 20 "$H" plot ./crowd.json --predict h200 $picture > out || say "90 names below an axis: $picture"
 done
 refuses 2 '--plot: - follows a table' advise llama-3-8b -d h200 -f json --plot -
-refuses 5 '--plot: none/a.svg: No such file or directory' search llama-3-8b --plot none/a.svg
+refuses 5 'none/a.svg: No such file or directory' search llama-3-8b --plot none/a.svg
+refuses 2 '--plot: ./a.txt is the file of --output' describe llama-3-8b -d h200 -o a.txt --plot ./a.txt
 refuses 2 '--plot: the roofline needs --device' describe llama-3-8b --plot a.svg
 refuses 2 '--width: needs --plot' search llama-3-8b --width single
 refuses 2 '--plot: draws one sweep' sweep fig24 fig23 --plot a.svg
