@@ -8,6 +8,13 @@
 
 #define WIDTH_ELSEWHERE 80
 #define HELP_COLUMN 28
+#define HELP_SIZE 360
+
+/* A part of a help text is no longer than the whole. */
+#define CLI_OPTION(group, member, long_name, short_name, kind, least, most, argument, help) \
+  _Static_assert(sizeof(help) <= HELP_SIZE, "the help of " #member " is cut");
+#include "options.inc"
+#undef CLI_OPTION
 
 static const char *const headings[CLI_GROUP_COUNT] = {
 #define CLI_GROUP(enumerator, bit, heading) [bit] = heading,
@@ -84,7 +91,7 @@ static void print_wrapped(FILE *out, const char *text, int column, int width)
 
 static void print_option(FILE *out, const cli_option_row *row, const char *command, int width)
 {
-  char help[240], letter[8] = "    ";
+  char help[HELP_SIZE], letter[8] = "    ";
   select_parts(row->help, command, help, sizeof help);
   if (row->letter)
     snprintf(letter, sizeof letter, "-%c, ", row->letter);
