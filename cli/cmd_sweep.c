@@ -340,11 +340,13 @@ static int draw(const cli_run *run, const sweep_job *job, int code)
   if (hr_device_detect(job->device, &hardware, NULL) == HR_OK)
     options.device = hardware.product;
   options.dtype = hr_dtype_name(job->options.dtype);
+  cli_blocking(true); /* the rows are stored and printed */
   hr_status status = hr_sweep_load(run->arguments[0], false, &sizes[0], &error);
   if (status == HR_OK)
     status = hr_sweep_load(run->arguments[0], true, &sizes[1], &error);
   if (status == HR_OK)
     status = hr_figure_of_sweep(sizes[0], sizes[1], &source, 1, &options, &figure, &error);
+  cli_blocking(false);
   hr_sweep_free(sizes[0]);
   hr_sweep_free(sizes[1]);
   return cli_plot_after(run, code, status, figure, &error);

@@ -105,21 +105,30 @@ static int measure(const cli_run *run, draw_job *job)
   return CLI_GO_ON;
 }
 
-static int show(const cli_run *run, const draw_job *job)
+/* A Ctrl-C that has ended the measurements is followed by what they are; another one, or the first one now, ends. */
+static hr_status predict(draw_job *job, hr_validation **validation, hr_error *error)
+{
+  cli_blocking(!cli_interrupted());
+  hr_status status = hr_validate_rows(&job->hardware, job->rows, job->row_count, validation, error);
+  cli_blocking(false);
+  if (status != HR_OK)
+    return status;
+  (*validation)->drawn = (int64_t)job->point_count;
+  (*validation)->seed = job->options.seed;
+  return HR_OK;
+}
+
+static int show(const cli_run *run, draw_job *job)
 {
   hr_validation *validation = NULL;
   hr_error error = {.status = HR_OK};
   cli_output output;
-  int code = cli_output_open(run, &output);
-  if (code != CLI_GO_ON)
-    return code;
-  hr_status status = hr_validate_rows(&job->hardware, job->rows, job->row_count, &validation, &error);
-  if (status == HR_OK) {
-    validation->drawn = (int64_t)job->point_count;
-    validation->seed = job->options.seed;
+  hr_status status = predict(job, &validation, &error);
+  int code = status == HR_OK ? cli_output_open(run, &output) : cli_fail_status(status, &error);
+  if (code == CLI_GO_ON) {
     status = hr_report_validation(output.stream, &output.options, &job->hardware, validation, &error);
+    code = cli_output_close(&output, status, &error);
   }
-  code = cli_output_close(&output, status, &error);
   hr_validation_free(validation);
   return code == EXIT_FINE && cli_interrupted() ? EXIT_INTERRUPTED : code;
 }

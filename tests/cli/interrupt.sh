@@ -116,9 +116,9 @@ if [ -e merged.db ]; then
 fi
 
 # Predictions of a file's points or rows, of which it may have 100,000, end at once.
-deaf=$(cd "$sources" && awk '/cli_blocking\(true\)/ { ends = 1 } /cli_blocking\(false\)/ { ends = 0 }
-  /hr_(figure_of_sweep|validate_file)\(/ && !ends { print FILENAME ": " $0 }
-' ./cmd_plot.c ./cmd_validate.c ./cmd_calibrate.c)
+deaf=$(cd "$sources" && awk '/cli_blocking\((true|!cli_interrupted\(\))\)/ { ends = 1 } /cli_blocking\(false\)/ { ends = 0 }
+  /hr_(figure_of_sweep|validate_file|validate_rows)\(/ && !ends { print FILENAME ": " $0 }
+' ./*.c)
 [ -z "$deaf" ] || not_so "Ctrl-C ends predictions of many points: $deaf"
 
 # Reading many rows ends at once where the store was opened with cli_store_open(). An import keeps what it has read.
