@@ -25,13 +25,13 @@ OUTPUTS = TOP / "bench/sigma_outputs.json"
 
 # The picture, what it draws, the rows (None: sums of SIGMA's calls), and options.
 PICTURES = (
-    ("fig1", "fig1", "figures-1-to-20.csv", ()),
+    ("fig1", "fig1", "figures-1-to-19.csv", ()),
     ("fig2", "fig2", "layer-shares.csv", ()),
-    ("fig5c", "fig5c", "figures-1-to-20.csv", ("--dtype", "bf16", "--predict", "h200")),
-    ("fig10a", "fig10a", "figures-1-to-20.csv", ("--dtype", "bf16")),
+    ("fig5c", "fig5c", "figures-1-to-19.csv", ("--dtype", "bf16", "--predict", "h200")),
+    ("fig10a", "fig10a", "figures-1-to-19.csv", ("--dtype", "bf16")),
     ("fig12", "fig12", "figure-12.csv", ("--dtype", "bf16", "--peers", ROWS / "figure-12_gpu_vs_torch.csv")),
-    ("fig17", "fig17", "figures-1-to-20.csv", ("--dtype", "bf16")),
-    ("fig20a", "fig20a", "figures-1-to-20.csv", ("--dtype", "bf16")),
+    ("fig17", "fig17", "figures-1-to-19.csv", ("--dtype", "bf16")),
+    ("fig20a", "fig20a", "figures-20.csv", ("--dtype", "bf16")),
     ("fig24", "fig24", "figures-21-to-34.csv", ("--dtype", "bf16")),
     ("fig34", "fig34", "figures-21-to-34.csv", ("--dtype", "bf16")),
     ("attention-heatmap", "attention-forward", "attention-forward.csv", ("--series", "XS", "--dtype", "fp32", "--view", "heatmap")),

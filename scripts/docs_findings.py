@@ -81,7 +81,7 @@ def deviation(dtype):
 
 
 def tensor_parallel(hidden, devices):
-    return one("h200/figures-1-to-20.csv", sweep="fig16", dtype="bf16", h=hidden, t=devices).tflops
+    return one("h200/figures-1-to-19.csv", sweep="fig16", dtype="bf16", h=hidden, t=devices).tflops
 
 
 def in_both_formats(test):
@@ -107,7 +107,7 @@ def points(dtype):
 
 
 def layer(case, sweep="fig1"):
-    return one("h200/figures-1-to-20.csv", sweep=sweep, dtype="bf16", case=case)
+    return one("h200/figures-1-to-19.csv", sweep=sweep, dtype="bf16", case=case)
 
 
 def flash(size):

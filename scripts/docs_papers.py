@@ -88,7 +88,7 @@ def figure_1_table():
 
 
 def one_layer(case, sweep="fig1"):
-    return one("h200/figures-1-to-20.csv", sweep=sweep, dtype="bf16", case=case)
+    return one("h200/figures-1-to-19.csv", sweep=sweep, dtype="bf16", case=case)
 
 
 PARTS = {"QKV": ("qkv_transform",), "Score": ("attention_score",), "AOV": ("attention_over_value",),

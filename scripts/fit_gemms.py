@@ -106,7 +106,7 @@ def own_rows():
     rows = [a_row(row, row["median_ns"], "held_out" if i % 2 else "fit", 0, 0, "own")
             for i, row in enumerate(read_csv(folder / "products.csv")) if row["kind"] in ("gemm", "bmm")]
     seen = set()
-    for name in ("figures-1-to-20", "figures-21-to-34", "figures-35-to-47"):
+    for name in ("figures-1-to-19", "figures-20", "figures-21-to-34", "figures-35-to-47"):
         for row in read_csv(folder / f"{name}.csv"):
             plain = row["operation"] == "gemm" and row["status"] == "ok" and row["lda"] in ("", "0")
             key = tuple(row[name] for name in ("m", "n", "k", "batch", "transpose_a", "transpose_b", "dtype"))

@@ -15,7 +15,7 @@ if not os.environ.get("HEADROOM_TEST") or not chromium.program():
     sys.exit(77)
 COMMAND = os.path.abspath(sys.argv.pop(1))
 
-FIGURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/figures-1-to-20.csv")
+FIGURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/figures-1-to-19.csv")
 FORWARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/attention-forward.csv")
 
 CHART = "document.querySelectorAll('figure.chart')[%d]"
