@@ -130,8 +130,9 @@ void cli_print_summary(FILE *out);
 /** Writes one line to standard error, "headroom: …", and returns `code`. Control characters become '?'. */
 int cli_fail(int code, const char *format, ...) HR_PRINTF(2, 3);
 
-/** Prints the message of a failed call of the library. Returns the exit code. */
+/** Prints the message of a failed call of the library, or of the caller's. Returns the exit code of the status. */
 int cli_fail_status(hr_status status, const hr_error *error);
+int cli_fail_as(hr_status status, const char *message);
 
 /* ---- options.c ---- */
 

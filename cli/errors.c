@@ -54,10 +54,15 @@ static const int status_codes[HR_STATUS_COUNT] = {
     [HR_ERROR_BACKEND] = EXIT_UNSUPPORTED,
 };
 
-int cli_fail_status(hr_status status, const hr_error *error)
+int cli_fail_as(hr_status status, const char *message)
 {
   int code = (unsigned)status < HR_STATUS_COUNT ? status_codes[status] : EXIT_UNSUPPORTED;
   if (status == HR_ERROR_INTERRUPTED)
     return code;
-  return cli_fail(code, "%s", error->message[0] ? error->message : hr_status_sentence(status));
+  return cli_fail(code, "%s", message[0] ? message : hr_status_sentence(status));
+}
+
+int cli_fail_status(hr_status status, const hr_error *error)
+{
+  return cli_fail_as(status, error->message);
 }

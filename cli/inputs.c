@@ -103,14 +103,14 @@ static void store_in_fp8(const cli_run *run, hr_model *model)
 }
 
 /* Says whose limit it is, which the exit code alone does not say to a reader. */
-static int refuse_model(hr_status status, hr_error *error)
+static int refuse_model(hr_status status, const hr_error *error)
 {
-  const char *whose = status == HR_ERROR_UNSUPPORTED ? " (a limit of Headroom, not a fault of the input)"
-                      : status == HR_ERROR_INVALID   ? " (a fault of the input)"
-                                                     : "";
-  size_t used = strlen(error->message);
-  snprintf(error->message + used, sizeof error->message - used, "%s", whose);
-  return cli_fail_status(status, error);
+  char message[sizeof error->message + 64];
+  const char *whose = status == HR_ERROR_UNSUPPORTED ? "; a limit of Headroom, not a fault of the input"
+                      : status == HR_ERROR_INVALID || status == HR_ERROR_UNREADABLE ? "; a fault of the input"
+                                                                                    : "";
+  snprintf(message, sizeof message, "%s%s", error->message, whose);
+  return cli_fail_as(status, message);
 }
 
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint)

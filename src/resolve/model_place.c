@@ -119,10 +119,10 @@ static hr_status place_beside(const char *what, hr_model_place *place, hr_error 
   return HR_OK;
 }
 
-/* Published models that have the shape of a shipped one. Sources: the sizes of Llama 3.3 70B
- * (apxml.com/models/llama-3-3-70b: 80 layers, 8192, 64 and 8 heads, 28672, vocabulary 128256), DeepSeek-R1's list of
- * distilled models and their bases (github.com/deepseek-ai/DeepSeek-R1), and Meta's card of Llama Guard 3, which is
- * Llama 3.1 8B fine-tuned. */
+/* Published models that have the shape of a shipped one. Sources: the configuration of
+ * perplexity-ai/r1-1776-distill-llama-70b for Llama 3.3 70B (80 layers, 8192, 64 and 8 heads, 28672, vocabulary
+ * 128256), DeepSeek-R1's list of distilled models and their bases (github.com/deepseek-ai/DeepSeek-R1), and Meta's card
+ * of Llama Guard 3, which is Llama 3.1 8B fine-tuned. */
 static const struct same_shape_row {
   const char *name, *shipped;
 } same_shapes[] = {

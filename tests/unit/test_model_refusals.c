@@ -126,8 +126,14 @@ static void an_unknown_family_with_llamas_fields_gets_its_short_form(void **stat
 static void an_unknown_family_with_a_field_of_its_own_gets_no_short_form(void **state)
 {
   (void)state;
-  static const char *const more[] = {",\"residual_lanes\":4", ",\"quantization_config\":{\"quant_method\":\"awq\"}",
-                                     ",\"num_local_experts\":8", ",\"sliding_window\":[1,2]"};
+  static const char *const more[] = {",\"residual_lanes\":4",
+                                     ",\"quantization_config\":{\"quant_method\":\"awq\"}",
+                                     ",\"num_local_experts\":8",
+                                     ",\"sliding_window\":[1,2]",
+                                     ",\"architectures\":[\"NewestForSequenceClassification\"]",
+                                     ",\"architectures\":[\"NewestModel\"]",
+                                     ",\"partial_rotary_factor\":0.5",
+                                     ",\"rope_parameters\":{\"partial_rotary_factor\":0.5}"};
   for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
     char text[600];
     snprintf(text, sizeof text, "{\"model_type\":\"newest\"," LLAMA_LIKE "%s}", more[i]);
@@ -137,6 +143,13 @@ static void an_unknown_family_with_a_field_of_its_own_gets_no_short_form(void **
                      HR_ERROR_UNSUPPORTED);
     assert_null(strstr(error.message, "short form"));
   }
+  const char *wrapped = "{\"model_type\":\"newest_vl\",\"tie_word_embeddings\":true,\"text_config\":{"
+                        "\"model_type\":\"newest\"," LLAMA_LIKE "}}";
+  hr_model model;
+  hr_error error;
+  assert_int_equal(hr_model_from_json(wrapped, strlen(wrapped), "config.json", NULL, NULL, &model, &error),
+                   HR_ERROR_UNSUPPORTED);
+  assert_null(strstr(error.message, "short form"));
 }
 
 /* Python's json writes them; JSON has no such numbers. */

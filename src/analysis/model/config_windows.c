@@ -2,8 +2,8 @@
 /* The window of the layers, or a list of windows. */
 #include "analysis/model/config_layers.h"
 
-/* Layer i has the window of item i modulo the length, as vLLM reads Mistral's lists
- * (vllm/model_executor/models/llama.py, interleaved_sliding_window: layer_idx % len()). */
+/* Layer i has the window of item i modulo the length, as vLLM reads Mistral's lists (layer_idx % len() in its llama.py;
+ * from 01da88c5 on it repeats the list, vllm/transformers_utils/configs/mistral.py). */
 static hr_status take_windows(hr_config *config, const char *field, const json_t *list, hr_model *model)
 {
   int64_t largest = 0;

@@ -16,12 +16,30 @@ static void see_note(void *left_out, hr_note_kind kind, const char *text)
     *(bool *)left_out = true;
 }
 
-/* Fields that say "RMS norms" and "SwiGLU" to whoever reads a configuration. */
+static bool ends_with(const char *text, const char *end)
+{
+  size_t length = strlen(text), tail = strlen(end);
+  return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* A part of each head is rotated: the field or one of the rotary embedding's own object says so. */
+static bool rotates_a_part(const hr_config *config)
+{
+  static const char part[] = "partial_rotary_factor";
+  const json_t *object = config->json.object;
+  return json_object_get(object, part) || json_object_get(json_object_get(object, "rope_parameters"), part) ||
+         json_object_get(json_object_get(object, "rope_scaling"), part);
+}
+
+/* Fields that say "RMS norms", "SwiGLU" and "logits" to whoever reads a configuration of one language model. */
 static bool looks_like_llama(const hr_config *config)
 {
-  const char *activation = json_string_value(json_object_get(config->json.object, "hidden_act"));
+  const json_t *object = config->json.object;
+  const char *activation = json_string_value(json_object_get(object, "hidden_act"));
+  const char *class = json_string_value(json_array_get(json_object_get(object, "architectures"), 0));
   bool silu = activation && (strcmp(activation, "silu") == 0 || strcmp(activation, "swish") == 0);
-  return silu && hr_config_present(config, "rms_norm_eps") && !hr_json_has(&config->json, "quantization_config");
+  return silu && (!class || ends_with(class, "ForCausalLM")) && !config->outer && !rotates_a_part(config) &&
+         hr_config_present(config, "rms_norm_eps") && !hr_json_has(&config->json, "quantization_config");
 }
 
 static bool read_as_llama(const hr_config *config, hr_model *model)
@@ -49,7 +67,6 @@ static void write_form(const hr_model *model, char *text, size_t size)
     const char *name;
     int64_t value, usual;
   } more[] = {{"head_dim", attention->qk_dim, model->hidden / attention->q_heads},
-              {"window", attention->window, 0},
               {"qkv_bias", attention->q_bias, 0},
               {"o_bias", attention->output_bias, 0},
               {"mlp_bias", layer->dense.bias, 0}};
@@ -61,8 +78,8 @@ static void write_form(const hr_model *model, char *text, size_t size)
                       attention->k_heads, model->tied_embeddings ? "true" : "false");
   for (size_t i = 0; i < sizeof more / sizeof *more && used > 0 && (size_t)used < size; i++) {
     if (more[i].value != more[i].usual)
-      used += i < 2 ? snprintf(text + used, size - (size_t)used, ",\"%s\":%" PRId64, more[i].name, more[i].value)
-                    : snprintf(text + used, size - (size_t)used, ",\"%s\":true", more[i].name);
+      used += i == 0 ? snprintf(text + used, size - (size_t)used, ",\"%s\":%" PRId64, more[i].name, more[i].value)
+                     : snprintf(text + used, size - (size_t)used, ",\"%s\":true", more[i].name);
   }
   if (used > 0 && (size_t)used < size)
     snprintf(text + used, size - (size_t)used, "}");

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* Most families among which similar names are looked for. */
 #define FAMILIES_MAX 256
 
 /* A short form that is cut is of no use: what an error has room for beside the words around it. */

@@ -19,8 +19,6 @@ static const char identity_experts[] = "identity experts";
 static const char recurrent[] = "recurrent models";
 static const char multimodal[] = "vision-language models without a decoder";
 
-/* Most families among which similar names are looked for. */
-
 /* A field counts as set when its value is true, a number above `above`, or a text, list or object that is not empty. */
 typedef struct field_row {
   const char *field;
