@@ -82,6 +82,8 @@ static size_t key_entries(const hr_figure *figure, size_t *longest)
     count_entry(figure->series[i].name, &count, longest);
   for (size_t i = 0; i < figure->rule_count && figure->form == HR_FIGURE_LINES; i++)
     count_entry(figure->rules[i].label, &count, longest);
+  if (figure->form == HR_FIGURE_LINES && hr_gnuplot_noisy(figure))
+    count_entry("noisy", &count, longest);
   if (figure->form == HR_FIGURE_LINES && hr_gnuplot_absent(figure, absent))
     count_entry(absent, &count, longest);
   return count;

@@ -41,6 +41,9 @@ size_t hr_gnuplot_rule_dash(const hr_figure *figure, size_t index);
 /** The legend's text for points without a value: "no value: out of memory, not run". False if all have one. */
 bool hr_gnuplot_absent(const hr_figure *figure, char text[HR_GNUPLOT_WHY_SIZE]);
 
+/** Whether a line of the figure has a noisy point, which the legend names. */
+bool hr_gnuplot_noisy(const hr_figure *figure);
+
 /** The commands that a figure of this form needs before `plot`, and the list of `plot`. */
 void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figure *figure);
 void hr_gnuplot_bars(FILE *out, const hr_figure_options *options, const hr_figure *figure);    /* see above */

@@ -7,7 +7,29 @@
 #include <math.h>
 #include <string.h>
 
-/* $s0, $s1 … are the series: x y low high. */
+/* Other programs had the machine, or samples are few: there is a value, but it says less. */
+static bool is_noisy(const hr_figure_point *point)
+{
+  return point->status == HR_ERROR_NOISY && !isnan(point->y);
+}
+
+static bool has_noisy(const hr_figure_series *series)
+{
+  size_t first = 0;
+  while (first < series->count && !is_noisy(&series->points[first]))
+    first++;
+  return first < series->count && series->mark != HR_FIGURE_MARK_BAND;
+}
+
+bool hr_gnuplot_noisy(const hr_figure *figure)
+{
+  size_t first = 0;
+  while (first < figure->series_count && !has_noisy(&figure->series[first]))
+    first++;
+  return first < figure->series_count;
+}
+
+/* $s0, $s1 … are the series: x y low high, and 1 where the value is noisy. */
 static void put_data(FILE *out, const hr_figure *figure)
 {
   for (size_t i = 0; i < figure->series_count; i++) {
@@ -19,7 +41,7 @@ static void put_data(FILE *out, const hr_figure *figure)
       hr_gnuplot_number(out, point->y);
       hr_gnuplot_number(out, point->low);
       hr_gnuplot_number(out, point->high);
-      fputc('\n', out);
+      fputs(is_noisy(point) ? " 1\n" : " 0\n", out);
     }
     fputs("END\n", out);
   }
@@ -84,7 +106,28 @@ size_t hr_gnuplot_rule_dash(const hr_figure *figure, size_t index)
   return figure->rules[index].label[0] ? 2 + labelled % 4 : 2;
 }
 
-/* What is not a series: the rules that have a label, and points without a value. */
+/* Noisy points are hollow, in text a tilde, over the marker of their series. */
+static void put_noisy(FILE *out, const hr_figure *figure, bool text)
+{
+  bool any = false;
+  for (size_t i = 0; i < figure->series_count; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    if (!has_noisy(series))
+      continue;
+    const char *title = any ? "notitle" : "title 'noisy'";
+    any = true;
+    hr_gnuplot_put(out, ", $s%zu using ($5 == 1 ? $1 : NaN):2 with points ", i);
+    if (text) {
+      hr_gnuplot_put(out, "pt '~' %s", title);
+      continue;
+    }
+    hr_gnuplot_put(out, "pt %d ps 0.6 lc rgb '#FFFFFF' notitle", hr_gnuplot_marker(series->style, HR_FIGURE_MEASURED));
+    hr_gnuplot_put(out, ", $s%zu using ($5 == 1 ? $1 : NaN):2 with points pt %d ps 0.6 lc rgb '%s' %s", i,
+                   hr_gnuplot_marker(series->style, HR_FIGURE_READ_OFF), hr_gnuplot_colour(series->style), title);
+  }
+}
+
+/* These are no series: the rules that have a label, and points without a value. */
 static void put_other_entries(FILE *out, const hr_figure *figure, bool text)
 {
   char absent[HR_GNUPLOT_WHY_SIZE];
@@ -228,5 +271,6 @@ void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figu
     separator = ", ";
     put_line(out, i, series, text);
   }
+  put_noisy(out, figure, text);
   put_other_entries(out, figure, text);
 }

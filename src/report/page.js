@@ -54,10 +54,12 @@
     for (const set of chart.data.datasets) {
       const style = set.headroom.style, colour = palette[style % palette.length];
       set.borderColor = set.pointBorderColor = colour;
-      set.backgroundColor = set.type === "bar" ? colour : colour + "40";
-      set.pointBackgroundColor = set.headroom.origin === "measured" ? colour : "transparent";
+      const bar = set.type === "bar", noisy = set.points.map((p) => p !== null && p.status === "noisy");
+      set.backgroundColor = !bar ? colour + "40" : noisy.includes(true) ? noisy.map((is) => (is ? "transparent" : colour)) : colour;
+      const filled = set.headroom.origin === "measured" ? colour : "transparent";
+      set.pointBackgroundColor = noisy.includes(true) ? noisy.map((is) => (is ? "transparent" : filled)) : filled;
       set.pointStyle = MARKERS[style % MARKERS.length];
-      set.borderDash = DASHES[style % DASHES.length];
+      set.borderDash = bar ? [] : DASHES[style % DASHES.length];
     }
     for (const scale of Object.values(chart.options.scales)) {
       scale.ticks.color = scale.title.color = text;
@@ -181,22 +183,32 @@
   /* ---- legends: buttons, so that the keyboard and screen readers reach them ---- */
 
   const SVG = "http://www.w3.org/2000/svg";
-  const sample = (series) => { /* a line with its dashes, or a spot for points */
-    const points = series.mark === "points";
-    return stroke(points ? [9, 19] : [0, 28], points ? [] : DASHES[series.style % DASHES.length], 4);
+  const SHAPES = { /* of MARKERS, around (14, 6) */
+    circle: "M18 6a4 4 0 1 0-8 0a4 4 0 1 0 8 0z", rect: "M10 2h8v8h-8z", triangle: "M14 1.5l5 9h-10z", rectRot: "M14 1l5 5-5 5-5-5z",
+    cross: "M14 2v8M10 6h8", star: "M14 2v8M10 6h8M11 3l6 6M17 3l-6 6", crossRot: "M11 3l6 6M17 3l-6 6", dash: "M10 6h8",
   };
-  const stroke = (ends, dash, width) => {
-    const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "line");
+  /* What a chart draws: a bar, a line with its dashes, or a marker, which is filled where it was measured. */
+  const sample = (figure, series) => {
+    if (!isBars(figure) && series.mark !== "points") return stroke([0, 28], DASHES[series.style % DASHES.length], 4);
+    const filled = isBars(figure) || series.origin === "measured";
+    return drawing("path", { d: isBars(figure) ? "M8 1h12v10h-12z" : SHAPES[MARKERS[series.style % MARKERS.length]], "stroke-width": 1.5,
+      fill: filled ? "currentColor" : "none" });
+  };
+  const drawing = (name, attributes) => {
+    const svg = document.createElementNS(SVG, "svg"), shape = document.createElementNS(SVG, name);
     svg.setAttribute("viewBox", "0 0 28 12");
     svg.setAttribute("aria-hidden", "true");
-    const attributes = { x1: ends[0], x2: ends[1], y1: 6, y2: 6, "stroke-width": width, "stroke-dasharray": dash.join(" ") };
-    for (const key in attributes) line.setAttribute(key, attributes[key]);
-    svg.append(line);
+    for (const key in attributes) shape.setAttribute(key, attributes[key]);
+    svg.append(shape);
     return svg;
   };
+  const stroke = (ends, dash, width) =>
+    drawing("line", { x1: ends[0], x2: ends[1], y1: 6, y2: 6, "stroke-width": width, "stroke-dasharray": dash.join(" ") });
   const paintLegend = (entry) =>
-    entry.legend.querySelectorAll("button line").forEach((line, i) => {
-      line.setAttribute("stroke", colours()[entry.figure.series[i].style % LIGHT.length]);
+    entry.legend.querySelectorAll("button svg > *").forEach((shape, i) => {
+      const colour = colours()[entry.figure.series[i].style % LIGHT.length];
+      shape.setAttribute("stroke", colour);
+      if (shape.getAttribute("fill") !== "none") shape.setAttribute("fill", colour);
     });
   const toggle = (entry, i, button) => {
     entry.visible[i] = !entry.visible[i];
@@ -210,7 +222,7 @@
     drawn(entry.figure).forEach((series, i) => {
       const origin = series.origin === "measured" || series.name.includes(series.origin) ? "" : ` (${series.origin})`;
       const button = make("button", undefined, { type: "button", "aria-pressed": "true" });
-      button.append(sample(series), (series.name || entry.figure.y.label) + origin);
+      button.append(sample(entry.figure, series), (series.name || entry.figure.y.label) + origin);
       button.addEventListener("click", () => toggle(entry, i, button));
       const item = make("li");
       item.append(button);
@@ -221,6 +233,8 @@
       item.append(stroke([0, 28], ruleDash(entry.figure.rules, rule), 1.5), rule.label);
       entry.legend.append(item);
     }
+    if (drawn(entry.figure).some((series) => series.points.some((p) => p[4] === "noisy")))
+      entry.legend.append(make("li", "Hollow points and bars are noisy.", { class: "rule" }));
     paintLegend(entry);
     const left = entry.figure.series.length - SERIES_MOST;
     if (left > 0) entry.legend.append(make("li", `${left} more series are in the table.`));

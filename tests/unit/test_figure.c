@@ -239,6 +239,26 @@ static void a_legend_names_why_values_are_missing_once(void **state)
   hr_figure_free(done);
 }
 
+static void noisy_points_are_hollow_and_named_in_the_legend(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  size_t line = hr_figure_add_series(figure, "a", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  for (int i = 0; i < 3; i++) {
+    hr_figure_point point = hr_figure_value(i, i + 1);
+    point.status = i == 1 ? HR_ERROR_NOISY : HR_OK;
+    hr_figure_add_point(figure, line, point);
+  }
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_true(has_line(script, "plot ", "points pt 6 ps 0.6 lc rgb '#0072B2' title 'noisy'")); /* 6: a ring */
+  free(script);
+  script = script_of(done, HR_PICTURE_TEXT);
+  assert_true(has_line(script, "plot ", "pt '~' title 'noisy'"));
+  free(script);
+  hr_figure_free(done);
+}
+
 /* White on the dark half of a logarithmic scale from 1 to 100: above 100 to the power of 0.55, 12.6. */
 static void numbers_of_dark_cells_are_white(void **state)
 {
@@ -285,6 +305,7 @@ int main(void)
       cmocka_unit_test(rules_are_within_the_axis_and_named_in_the_legend),
       cmocka_unit_test(a_legend_beside_a_picture_fits_its_height),
       cmocka_unit_test(a_legend_names_why_values_are_missing_once),
+      cmocka_unit_test(noisy_points_are_hollow_and_named_in_the_legend),
       cmocka_unit_test(numbers_of_dark_cells_are_white),
       cmocka_unit_test(a_figure_without_points_has_no_script),
       cmocka_unit_test(a_path_names_the_kind_of_picture_by_its_end),
