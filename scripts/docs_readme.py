@@ -57,6 +57,25 @@ def speed(name, column, **wanted):
     return f"{mean(ratios):.2f}, {min(ratios):.2f}"
 
 
+GPU_CALLS = ("mha", "gqa", "diffqkv", "seeds")
+SPEEDS = (("H200, 44 calls", "cuDNN", "h200/attention_gpu_vs_torch.csv", "cudnn_ratio", {"tier": GPU_CALLS}, "cudnn"),
+          ("", "FlashAttention-3", "h200/attention_gpu_vs_torch.csv", "fa3_ratio", {"tier": GPU_CALLS}, "fa3"),
+          ("Xeon with AMX, 2 threads, 48 calls", "PyTorch 2.11", "xeon-amx/attention_cpu_vs_torch.csv", "ratio",
+           {"kernel": "attention_flash_amx"}, ""),
+          ("the same, 36 calls in fp32, AVX-512", "PyTorch 2.11", "xeon-amx/attention_cpu_vs_torch.csv", "ratio",
+           {"kernel": "attention_flash_avx512"}, ""),
+          ("the same in AVX2", "PyTorch 2.11", "xeon-amx/attention_cpu_vs_torch.csv", "ratio",
+           {"kernel": "attention_flash_avx2"}, ""))
+
+
+def speed_table():
+    """Attention against other libraries, interleaved and, on an H200, sustained."""
+    lines = [[calls, peer, speed(name, column, **wanted),
+              contender and speed("h200/attention_gpu_sustained_grid.csv", "ratio", contender=contender)]
+             for calls, peer, name, column, wanted, contender in SPEEDS]
+    return table(["", "compared with", "interleaved", "sustained"], lines)
+
+
 def terms():
     """Words, meaning and page of each row of cli/terms.inc."""
     return re.findall(r'^CLI_TERM\("(.*?)", "(.*?)", "(.*?)"\)$', (TOP / "cli/terms.inc").read_text(encoding="utf-8"), re.MULTILINE)
