@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two sets of stored measurements compared point by point: two stores, devices, library versions or dates.
  *
- * docs/compare.md derives the intervals. Thread safety: a result is immutable. */
+ * docs/notes/compare.md derives the intervals. Thread safety: a result is immutable. */
 #ifndef HEADROOM_COMPARE_H
 #define HEADROOM_COMPARE_H
 

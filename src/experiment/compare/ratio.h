@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ratios of medians and their intervals. docs/compare.md derives them. */
+/* Ratios of medians and their intervals. docs/notes/compare.md derives them. */
 #ifndef HR_EXPERIMENT_COMPARE_RATIO_H
 #define HR_EXPERIMENT_COMPARE_RATIO_H
 
