@@ -10,16 +10,19 @@ struct hr_table {
   size_t width, row_size;
   size_t count, capacity; /* rows */
   bool failed;
+  bool known[]; /* by column: not rare, or a row has a value */
 };
 
 hr_table *hr_table_create(const hr_column *columns, size_t count, size_t row_size)
 {
-  hr_table *table = calloc(1, sizeof *table);
-  if (table) {
-    table->columns = columns;
-    table->width = count;
-    table->row_size = row_size;
-  }
+  hr_table *table = calloc(1, sizeof *table + count * sizeof *table->known);
+  if (!table)
+    return NULL;
+  table->columns = columns;
+  table->width = count;
+  table->row_size = row_size;
+  for (size_t i = 0; i < count; i++)
+    table->known[i] = !columns[i].rare;
   return table;
 }
 
@@ -43,13 +46,27 @@ static bool make_room(hr_table *table)
   return true;
 }
 
+/* Here, as a writer asks for each cell whether its column is shown. */
+static void note_known(hr_table *table, const void *row)
+{
+  for (size_t i = 0; i < table->width; i++) {
+    hr_cell cell;
+    if (table->known[i])
+      continue;
+    hr_column_read(&table->columns[i], row, &cell);
+    table->known[i] = cell.type != HR_CELL_NONE;
+  }
+}
+
 void hr_table_add(hr_table *table, const void *row)
 {
   if (!table || table->failed)
     return;
   table->failed = !make_room(table);
-  if (!table->failed)
-    memcpy(table->rows + table->count++ * table->row_size, row, table->row_size);
+  if (table->failed)
+    return;
+  memcpy(table->rows + table->count++ * table->row_size, row, table->row_size);
+  note_known(table, row);
 }
 
 size_t hr_table_rows(const hr_table *table)
@@ -69,14 +86,7 @@ const hr_column *hr_table_column(const hr_table *table, size_t column)
 
 bool hr_table_shows_column(const hr_table *table, size_t column)
 {
-  const hr_column *c = &table->columns[column];
-  bool known = !c->rare;
-  for (size_t row = 0; row < table->count && !known; row++) {
-    hr_cell cell;
-    hr_table_read(table, row, column, &cell);
-    known = cell.type != HR_CELL_NONE;
-  }
-  return c->title && known;
+  return table->columns[column].title && table->known[column];
 }
 
 void hr_table_read(const hr_table *table, size_t row, size_t column, hr_cell *cell)

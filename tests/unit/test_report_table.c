@@ -98,6 +98,39 @@ static void a_rare_column_is_shown_where_a_row_has_a_value(void **state)
   }
 }
 
+static size_t reads;
+
+static void none_and_count_the_reads(const void *member, hr_cell *cell)
+{
+  (void)member;
+  (void)cell;
+  reads++;
+}
+
+/* A report of 100,000 rows would take minutes otherwise. */
+static void a_rare_column_without_a_value_is_read_once_a_row(void **state)
+{
+  (void)state;
+  static const hr_column rare[] = {
+      {"name", "name", HR_PLAIN, 0, HR_MEMBER(test_row, name)},
+      {"none", "none", HR_PLAIN, 0, .rare = true, HR_COMPUTED_OF(COUNT, none_and_count_the_reads, test_row, count)}};
+  static const hr_format formats[] = {HR_FORMAT_TABLE, HR_FORMAT_MARKDOWN, HR_FORMAT_HTML};
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    hr_error error = {.status = HR_OK};
+    hr_report_options options = hr_report_options_default();
+    options.format = formats[i];
+    FILE *out = fopen("/dev/null", "w");
+    hr_table *table = HR_TABLE_OF(rare, test_row);
+    reads = 0;
+    for (size_t row = 0; row < 100; row++)
+      hr_table_add(table, &two_rows[0]);
+    assert_ok(hr_table_write(table, out, &options, &error), error);
+    assert_int_equal(reads, 100);
+    hr_table_free(table);
+    fclose(out);
+  }
+}
+
 static void a_narrow_table_drops_its_least_important_column_first(void **state)
 {
   (void)state;
@@ -301,6 +334,7 @@ int main(void)
       cmocka_unit_test(csv_has_values_and_quotes_as_rfc_4180_says),
       cmocka_unit_test(a_table_aligns_numbers_to_the_right),
       cmocka_unit_test(a_rare_column_is_shown_where_a_row_has_a_value),
+      cmocka_unit_test(a_rare_column_without_a_value_is_read_once_a_row),
       cmocka_unit_test(a_narrow_table_drops_its_least_important_column_first),
       cmocka_unit_test(a_narrow_table_wraps_its_texts_from_the_widest_on),
       cmocka_unit_test(a_column_follows_a_pointer_and_is_empty_if_it_is_null),
