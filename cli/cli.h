@@ -210,6 +210,9 @@ int cli_open_rows(const cli_run *run, const char *path, hr_store **store);
 /** The same of --db, or of the default store. */
 int cli_open_stored_rows(const cli_run *run, hr_store **store);
 
+/** Adds the rows of a store or of an export to `store`. CLI_GO_ON, or an exit code after printing why. */
+int cli_add_rows(const cli_run *run, const char *path, hr_store *store);
+
 /* ---- output.c ---- */
 
 /** Where the result goes. A file is written next to its target and renamed at the end, so that it is complete. */

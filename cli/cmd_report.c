@@ -14,10 +14,14 @@ typedef struct page_work {
   size_t advice_count;
 } page_work;
 
-/* Copies what was opened with `code`, and closes it. */
-static int take(hr_store *rows, int code, hr_store *from)
+/* The rows of --db or of the default store. */
+static int add_stored_rows(const cli_run *run, hr_store *rows)
 {
+  hr_store *from;
   hr_error error = {.status = HR_OK};
+  if (run->options.db)
+    return cli_add_rows(run, run->options.db, rows);
+  int code = cli_open_store(run, HR_STORE_READ, &from);
   if (code != CLI_GO_ON)
     return code;
   hr_status status = hr_store_copy(rows, from, NULL, &error);
@@ -37,18 +41,13 @@ static bool has_stored_rows(const cli_run *run)
   return status != HR_ERROR_NOT_FOUND;
 }
 
-static int take_all(const cli_run *run, hr_store *rows)
+static int add_all(const cli_run *run, hr_store *rows)
 {
-  hr_store *from;
   int code = CLI_GO_ON;
-  if ((run->argument_count == 0 && has_stored_rows(run)) || run->given[CLI_OPTION_db]) {
-    code = cli_open_stored_rows(run, &from);
-    code = take(rows, code, from);
-  }
-  for (int i = 0; i < run->argument_count && code == CLI_GO_ON; i++) {
-    code = cli_open_rows(run, run->arguments[i], &from);
-    code = take(rows, code, from);
-  }
+  if ((run->argument_count == 0 && has_stored_rows(run)) || run->given[CLI_OPTION_db])
+    code = add_stored_rows(run, rows);
+  for (int i = 0; i < run->argument_count && code == CLI_GO_ON; i++)
+    code = cli_add_rows(run, run->arguments[i], rows);
   return code;
 }
 
@@ -126,7 +125,7 @@ int cli_report(const cli_run *run)
     return cli_fail_status(status, &error);
   int code = advise_all(run, &work);
   if (code == CLI_GO_ON)
-    code = take_all(run, work.rows);
+    code = add_all(run, work.rows);
   if (code == CLI_GO_ON)
     code = write_page(run, &work);
   for (size_t i = 0; i < work.advice_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows to read: of stores, and of exports in stores of their own. */
+/* Rows to read: of stores, and of exports in stores in memory. */
 #include "cli.h"
 
 #include <fcntl.h>
@@ -18,17 +18,46 @@ static bool is_store(const char *path)
   return is;
 }
 
-static hr_status import_rows(const char *path, hr_store **store, hr_error *error)
+static hr_status import_rows(const char *path, hr_store *store, hr_error *error)
 {
-  hr_status status = cli_store_open(path, HR_STORE_SCRATCH, store, error);
   FILE *in = strcmp(path, "-") == 0 ? stdin : cli_open_to_read(path);
   if (!in)
     return cli_cannot_read(path, error);
-  if (status == HR_OK)
-    status = hr_store_import(*store, in, in == stdin ? "standard input" : path, NULL, error);
+  hr_status status = hr_store_import(store, in, in == stdin ? "standard input" : path, NULL, error);
   if (in != stdin)
     fclose(in);
   return status;
+}
+
+static hr_status open_rows(const char *path, hr_store **store, hr_error *error)
+{
+  if (is_store(path))
+    return cli_store_open(path, HR_STORE_READ, store, error);
+  hr_status status = cli_store_open(path, HR_STORE_SCRATCH, store, error);
+  return status == HR_OK ? import_rows(path, *store, error) : status;
+}
+
+static hr_status copy_rows(const char *path, hr_store *store, hr_error *error)
+{
+  hr_store *from;
+  hr_status status = cli_store_open(path, HR_STORE_READ, &from, error);
+  if (status != HR_OK)
+    return status;
+  status = hr_store_copy(store, from, NULL, error);
+  hr_store_close(from);
+  return status;
+}
+
+int cli_add_rows(const cli_run *run, const char *path, hr_store *store)
+{
+  hr_error error = {.status = HR_OK};
+  int code = cli_check_input(run, path);
+  if (code != CLI_GO_ON)
+    return code;
+  cli_blocking(true);
+  hr_status status = is_store(path) ? copy_rows(path, store, &error) : import_rows(path, store, &error);
+  cli_blocking(false);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
 int cli_open_rows(const cli_run *run, const char *path, hr_store **store)
@@ -39,8 +68,7 @@ int cli_open_rows(const cli_run *run, const char *path, hr_store **store)
   if (code != CLI_GO_ON)
     return code;
   cli_blocking(true);
-  hr_status status =
-      is_store(path) ? cli_store_open(path, HR_STORE_READ, store, &error) : import_rows(path, store, &error);
+  hr_status status = open_rows(path, store, &error);
   cli_blocking(false);
   if (status == HR_OK)
     return CLI_GO_ON;
