@@ -169,6 +169,28 @@ static bool write_line(const hr_table *table, FILE *out, const hr_report_options
   return written;
 }
 
+/* Names the columns that the width leaves no room for. */
+static void write_left_out(const hr_table *table, FILE *out, const hr_report_options *options,
+                           const table_layout *layout)
+{
+  char names[HR_CELL_TEXT_SIZE] = "";
+  size_t used = 0, length;
+  for (size_t i = 0; i < layout->count && used < sizeof names; i++) {
+    if (!layout->kept[i] && layout->widths[i] > 0)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "left out at this width: ",
+                               hr_table_column(table, i)->title);
+  }
+  for (size_t line = 0; used > 0; line++) {
+    const char *part = part_on_line(names, options->width, line, &length);
+    if (!part)
+      return;
+    hr_style_begin(out, options, HR_STYLE_DIM);
+    fprintf(out, "%.*s", (int)length, part);
+    hr_style_end(out, options, HR_STYLE_DIM);
+    fprintf(out, "\n");
+  }
+}
+
 void hr_table_write_aligned(const hr_table *table, FILE *out, const hr_report_options *options)
 {
   table_layout layout = fit(table, options->width);
@@ -183,4 +205,5 @@ void hr_table_write_aligned(const hr_table *table, FILE *out, const hr_report_op
     while (write_line(table, out, options, &layout, row, line))
       line++;
   }
+  write_left_out(table, out, options, &layout);
 }
