@@ -155,7 +155,7 @@ int main(int argc, char **argv)
   }
   if (hr_device_open("cpu", argc > 1 ? atoi(argv[1]) : 1, &t.device, &error) != HR_OK)
     return fail(&error);
-  t.products = best_loop(t.device->state, HR_CEILING_PRODUCT, dtype);
+  t.products = best_loop(t.device->state, HR_CEILING_GEMM, dtype);
   t.exponentials = best_loop(t.device->state, HR_CEILING_EXP, HR_FP32);
   int code = 1;
   if (t.products && t.exponentials)

@@ -18,10 +18,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SHARED_MOST ((size_t)227 << 10) /* bytes of a block on compute capability 9.0 */
+#define SHARED_MAX ((size_t)227 << 10) /* bytes of a block on compute capability 9.0 */
 #define CACHED 5
-#define COMPILE_MS_MOST 3000
-#define CACHED_MS_MOST 20
+#define COMPILE_MS_MAX 3000
+#define CACHED_MS_MAX 20
 
 typedef struct shape {
   int64_t qk_dim, v_dim;
@@ -54,19 +54,19 @@ static void define_sm90(const hr_attention *a, char text[HR_DEFINES_SIZE])
 
 static void define_sm80(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
-  hr_flash_sm80 tiles = hr_flash_sm80_choose(a, SHARED_MOST);
+  hr_flash_sm80 tiles = hr_flash_sm80_choose(a, SHARED_MAX);
   hr_flash_sm80_defines(&tiles, hr_cuda_attention_score_mod(a), true, text);
 }
 
 static void define_fp32(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
-  hr_flash_fp32 tiles = hr_flash_fp32_choose(a, SHARED_MOST);
+  hr_flash_fp32 tiles = hr_flash_fp32_choose(a, SHARED_MAX);
   hr_flash_fp32_defines(&tiles, hr_cuda_attention_score_mod(a), true, text);
 }
 
 static void define_blocked(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
-  hr_blocked tiles = hr_blocked_choose(a, SHARED_MOST);
+  hr_blocked tiles = hr_blocked_choose(a, SHARED_MAX);
   hr_blocked_defines(&tiles, a->dtype, hr_cuda_attention_score_mod(a), true, text);
 }
 
@@ -171,7 +171,7 @@ static bool measure(bench *b, const kernel *k, const shape *s)
   bool right = !isnan(compiled) && !isnan(cached) && !isnan(planned);
   printf("  %s\n", right ? "" : b->error.message);
   fflush(stdout);
-  return right && compiled <= COMPILE_MS_MOST && cached <= CACHED_MS_MOST && planned <= CACHED_MS_MOST;
+  return right && compiled <= COMPILE_MS_MAX && cached <= CACHED_MS_MAX && planned <= CACHED_MS_MAX;
 }
 
 static bool open_bench(bench *b, const char *base)
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
   rmdir(base);
   hr_device_close(b.kept);
   hr_nvrtc_close(&b.nvrtc);
-  printf("%s: compiling within %d ms, the cache within %d ms\n", within ? "all" : "NOT all", COMPILE_MS_MOST,
-         CACHED_MS_MOST);
+  printf("%s: compiling within %d ms, the cache within %d ms\n", within ? "all" : "NOT all", COMPILE_MS_MAX,
+         CACHED_MS_MAX);
   return within ? 0 : 1;
 }

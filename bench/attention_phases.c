@@ -284,7 +284,7 @@ int main(int argc, char **argv)
     return 1;
   }
   b.stride = (int64_t)hr_dtype_bytes(b.set->dtype) * (argc > 4 ? atoi(argv[4]) : b.dim);
-  b.gemm = find_loop(HR_CEILING_PRODUCT, b.set->dtype, b.set->gemm_needs);
+  b.gemm = find_loop(HR_CEILING_GEMM, b.set->dtype, b.set->gemm_needs);
   b.exp = find_loop(HR_CEILING_EXP, HR_FP32, b.set->exp_needs);
   int code = 1;
   if (!hr_isa_has(&hr_cpu_of(device)->isa, b.set->gemm_needs) || !b.gemm || !b.exp) {

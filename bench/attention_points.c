@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define LINE 256
-#define POINTS_MOST 4096
+#define POINTS_MAX 4096
 #define SAMPLING_NS 0.2e9
 #define WAIT_MS 4000 /* for a worker */
 
@@ -31,7 +31,7 @@ typedef struct point {
   hr_decode decode;
 } point;
 
-static point points[POINTS_MOST];
+static point points[POINTS_MAX];
 static volatile unsigned char *compiled; /* of each point, shared with the workers */
 
 static double now_s(void)
@@ -80,7 +80,7 @@ static size_t read_points(const char *path)
   char line[LINE];
   size_t count = 0;
   FILE *file = fopen(path, "r");
-  while (file && count < POINTS_MOST && fgets(line, LINE, file))
+  while (file && count < POINTS_MAX && fgets(line, LINE, file))
     count += read_point(line, &points[count]);
   if (file)
     fclose(file);
@@ -167,7 +167,7 @@ int main(int count, char **texts)
   double begin = now_s(), limit = strtod(texts[2], NULL);
   size_t used = read_points(texts[3]);
   int workers = atoi(texts[4]);
-  void *shared = mmap(NULL, POINTS_MOST + sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void *shared = mmap(NULL, POINTS_MAX + sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED || used == 0)
     return fprintf(stderr, "attention_points: no points\n"), 1;
   volatile int *next = shared;

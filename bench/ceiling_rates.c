@@ -21,9 +21,9 @@ int bench_ceiling_rates(int dtype, int threads, double rates[2])
   if (!device && hr_device_open("cpu", threads, &device, &error) != HR_OK)
     return 1;
   const hr_cpu *cpu = hr_cpu_of(device);
-  const hr_cpu_loop *gemm = best_loop(cpu, HR_CEILING_PRODUCT, (hr_dtype)dtype);
+  const hr_cpu_loop *gemm = best_loop(cpu, HR_CEILING_GEMM, (hr_dtype)dtype);
   if (!gemm)
-    gemm = best_loop(cpu, HR_CEILING_PRODUCT, HR_FP32);
+    gemm = best_loop(cpu, HR_CEILING_GEMM, HR_FP32);
   const hr_cpu_loop *exponentials = best_loop(cpu, HR_CEILING_EXP, HR_FP32);
   if (!gemm || !exponentials || hr_cpu_time_loop(cpu, gemm, threads, ROUNDS, &rates[0], &error) != HR_OK)
     return 1;

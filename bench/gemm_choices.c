@@ -34,7 +34,7 @@
 #define WARM_UP_NS 25e6
 #define SAMPLES_NS 12e6
 #define SAMPLES_MAX 60
-#define SAMPLES_LEAST 10
+#define SAMPLES_MIN 10
 #define DEVICE_BYTES ((size_t)16 << 30) /* of all buffers of a point */
 
 /* ---- the heuristic ---- */
@@ -261,7 +261,7 @@ static hr_status time_choice(hr_runner *runner, const hr_gemm *g, hr_median *med
   double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch;
   bool hot = flops / first_ns * 1e9 > HOT_FLOPS_PER_S;
   HR_TRY(sample_for(runner, hot ? HOT_WARM_UP_NS : WARM_UP_NS, 1, NULL, 0, count, error));
-  HR_TRY(sample_for(runner, SAMPLES_NS, SAMPLES_LEAST, samples, SAMPLES_MAX, count, error));
+  HR_TRY(sample_for(runner, SAMPLES_NS, SAMPLES_MIN, samples, SAMPLES_MAX, count, error));
   *median = hr_median_of(samples, *count);
   return HR_OK;
 }

@@ -21,8 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define K_LEAST ((int64_t)1 << 8)
-#define K_MOST ((int64_t)1 << 20)
+#define K_MIN ((int64_t)1 << 8)
+#define K_MAX ((int64_t)1 << 20)
 #define ROWS 16
 #define SPREAD 256 /* elements over the result */
 #define SMALL 128  /* elements nearest to 0 */
@@ -151,7 +151,7 @@ static hr_status show_gemm(gemm_run *p, hr_error *error)
 static hr_status show_dtype(gemm_run *p, hr_dtype dtype, hr_error *error)
 {
   hr_status status = HR_OK;
-  for (int64_t k = K_LEAST; k <= K_MOST && status == HR_OK; k *= 2) {
+  for (int64_t k = K_MIN; k <= K_MAX && status == HR_OK; k *= 2) {
     p->gemm.dtype = dtype;
     p->gemm.k = k;
     p->plan = NULL;
@@ -168,10 +168,10 @@ static int run(hr_device *device, int64_t m, int64_t n)
   gemm_run p = {.device = device, .gemm = hr_gemm_default()};
   hr_error error = {.message = "no memory"};
   p.gemm.m = m, p.gemm.n = n, p.gemm.transpose_b = true;
-  p.a_row = malloc((size_t)K_MOST * sizeof(float));
-  p.b_row = malloc((size_t)K_MOST * sizeof(float));
+  p.a_row = malloc((size_t)K_MAX * sizeof(float));
+  p.b_row = malloc((size_t)K_MAX * sizeof(float));
   p.c_row = malloc((size_t)n * sizeof(float));
-  p.scratch = malloc(2 * (size_t)K_MOST * sizeof(double));
+  p.scratch = malloc(2 * (size_t)K_MAX * sizeof(double));
   hr_status status = p.a_row && p.b_row && p.c_row && p.scratch ? HR_OK : HR_ERROR_OUT_OF_MEMORY;
   printf("%lld x %lld on %s, errors in 2^-24 norms\n%-5s %8s %10s %9s %9s %10s %7s  configuration\n", (long long)m,
          (long long)n, hr_device_name(device), "dtype", "k", "max", "rms", "rms~0", "drift", "bound");

@@ -18,7 +18,7 @@
 #define V_HEADS 16
 #define DIM 64
 #define AUGMENTED 3072
-#define BATCH_MOST 64
+#define BATCH_MAX 64
 #define BUCKET 1024 /* tokens for which a plan of the decode call is kept */
 
 typedef struct sigma_model {
@@ -29,7 +29,7 @@ typedef struct sigma_model {
 typedef struct layer {
   hr_kv_cache *cache;
   hr_buffer *weights[2];
-  int64_t slots[BATCH_MOST];
+  int64_t slots[BATCH_MAX];
   hr_decode decode;
   hr_decode_arguments arguments;
 } layer;
@@ -120,7 +120,7 @@ static inline void open_layer(const decoder *d, layer *l, int64_t tokens)
 static inline void fill_prefix(const decoder *d, layer *l, int64_t prefix)
 {
   hr_error error;
-  int64_t tokens[BATCH_MOST];
+  int64_t tokens[BATCH_MAX];
   for (int64_t done = 0, piece; done < prefix; done += piece) {
     piece = prefix - done < BUCKET ? prefix - done : BUCKET;
     for (int64_t i = 0; i < d->batch; i++)

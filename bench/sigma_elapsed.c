@@ -204,9 +204,9 @@ int main(int argc, char **argv)
   hr_error error;
   int64_t batch = argc > 2 ? strtoll(argv[2], NULL, 10) : 1, prefix = argc > 3 ? strtoll(argv[3], NULL, 10) : 2048;
   int64_t output = argc > 4 ? strtoll(argv[4], NULL, 10) : 64;
-  if (batch < 1 || batch > BATCH_MOST || prefix < 1 || output < 1) {
+  if (batch < 1 || batch > BATCH_MAX || prefix < 1 || output < 1) {
     fprintf(stderr, "sigma_elapsed: expected a batch of 1 to %d, and a prefix and an output of at least 1\n",
-            BATCH_MOST);
+            BATCH_MAX);
     return 2;
   }
   must(hr_device_open(argc > 1 ? argv[1] : "cpu", 0, &device, &error), &error);

@@ -68,8 +68,8 @@ typedef unsigned cli_CLASSES;     /* bit i: hr_change_class i */
 typedef unsigned cli_POINT_KINDS; /* bit i: hr_interval_kind i */
 typedef uint64_t cli_RULES;       /* bit i: rule i of hr_rules() */
 
-#define SHARDS_MOST 1000000
-#define SIZE_MOST 1099511627776 /* 2^40, the library's own limit */
+#define SHARDS_MAX 1000000
+#define LARGEST_SIZE 1099511627776 /* 2^40, the library's own limit */
 
 /** The options of the command line. Those not given are zero; cli_run.given[] distinguishes a given zero. */
 typedef struct cli_options {
@@ -156,7 +156,7 @@ void cli_print_synonyms(FILE *out);
 /** Prints that `what` is none of `choices`, "a|b|c" or "a,b,c", with the nearest. Returns EXIT_USAGE. */
 int cli_wrong_choice(const char *what, const char *choices, const char *text);
 
-/** Reads a positive integer up to SIZE_MOST. Messages call it `what`. */
+/** Reads a positive integer up to LARGEST_SIZE. Messages call it `what`. */
 int cli_read_size(const char *what, const char *text, int64_t *value);
 
 /* ---- inputs.c ---- */

@@ -9,8 +9,8 @@
 #define CPU_BUDGET_S 18
 #define GPU_POINT_NS 0.2e9
 #define CPU_POINT_NS 0.12e9
-#define NOISY_MOST 0.2   /* of the points: with more, other programs have the machine */
-#define POINTS_LEAST 0.5 /* of the points: fewer do not have all sizes */
+#define NOISY_MAX 0.2  /* of the points: with more, other programs have the machine */
+#define POINTS_MIN 0.5 /* of the points: fewer do not have all sizes */
 
 typedef struct calibrate_job {
   hr_hardware start;
@@ -63,13 +63,13 @@ static void say_how_it_ended(const cli_run *run, const calibrate_job *job)
 static int check_measured(const calibrate_job *job)
 {
   const hr_points_progress *now = &job->outcome;
-  if ((double)now->noisy > NOISY_MOST * (double)now->total)
+  if ((double)now->noisy > NOISY_MAX * (double)now->total)
     return cli_fail(EXIT_UNSUPPORTED,
                     "calibrate: %" PRId64 " of %" PRId64
                     " times are noisy, as other programs use the device; no calibration "
                     "is kept, and the same command measures these points again",
                     now->noisy, now->total);
-  if ((double)now->done < POINTS_LEAST * (double)now->total)
+  if ((double)now->done < POINTS_MIN * (double)now->total)
     return cli_fail(EXIT_UNSUPPORTED,
                     "calibrate: %" PRId64 " of %" PRId64
                     " points are measured, too few to fit to; the same command goes on",

@@ -65,17 +65,17 @@ static const struct {
 } topics[] = {{"models", help_models}, {"rules", help_rules}, {"names", help_names}, {"terms", help_terms}};
 
 #define TOPIC_COUNT (sizeof topics / sizeof *topics)
-#define COMMANDS_MOST 64
+#define COMMANDS_MAX 64
 
 static int unknown_topic(const char *topic)
 {
-  const char *names[TOPIC_COUNT + COMMANDS_MOST];
+  const char *names[TOPIC_COUNT + COMMANDS_MAX];
   char near[160];
   size_t count, named = 0;
   const cli_command *commands = cli_all_commands(&count);
   for (size_t i = 0; i < TOPIC_COUNT; i++)
     names[named++] = topics[i].name;
-  for (size_t i = 0; i < count && i < COMMANDS_MOST; i++)
+  for (size_t i = 0; i < count && i < COMMANDS_MAX; i++)
     names[named++] = commands[i].name;
   hr_suggest_names(topic, names, named, near, sizeof near);
   return cli_fail(EXIT_USAGE, "help: there is no topic \"%s\"%s", topic, near[0] ? near : "; see headroom help");

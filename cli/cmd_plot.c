@@ -152,7 +152,7 @@ static int check_format(const cli_run *run, hr_picture *picture)
                 : cli_read_picture("output", run->options.output, picture);
 }
 
-#define PEERS_MOST ((size_t)16 << 20) /* bytes; a row of a call has about 300 */
+#define PEERS_MAX ((size_t)16 << 20) /* bytes; a row of a call has about 300 */
 
 static int read_peers(const cli_run *run, plot_job *job)
 {
@@ -160,21 +160,21 @@ static int read_peers(const cli_run *run, plot_job *job)
   int code = path ? cli_check_input(run, path) : CLI_GO_ON;
   if (code != CLI_GO_ON || !path)
     return code;
-  job->peers = calloc(1, PEERS_MOST + 1);
+  job->peers = calloc(1, PEERS_MAX + 1);
   if (!job->peers)
     return cli_fail(EXIT_OUTPUT, "--peers: %s: out of memory", path);
   hr_error error = {.status = HR_OK};
   cli_blocking(true);
   FILE *in = cli_open_to_read(path);
-  size_t length = in ? fread(job->peers, 1, PEERS_MOST + 1, in) : 0;
+  size_t length = in ? fread(job->peers, 1, PEERS_MAX + 1, in) : 0;
   hr_status status = !in || ferror(in) ? cli_cannot_read(path, &error) : HR_OK;
   if (in)
     fclose(in);
   cli_blocking(false);
   if (status != HR_OK)
     return cli_fail(status == HR_ERROR_OUT_OF_MEMORY ? EXIT_OUTPUT : EXIT_INPUT, "--peers: %s", error.message);
-  if (length > PEERS_MOST || strlen(job->peers) < length)
-    return cli_fail(EXIT_INPUT, "--peers: %s: %s", path, length > PEERS_MOST ? "is larger than 16 MiB" : "is no text");
+  if (length > PEERS_MAX || strlen(job->peers) < length)
+    return cli_fail(EXIT_INPUT, "--peers: %s: %s", path, length > PEERS_MAX ? "is larger than 16 MiB" : "is no text");
   job->options.peers = job->peers;
   job->options.peers_name = path;
   return CLI_GO_ON;

@@ -6,11 +6,11 @@
 
 /* `headroom report RESULTS…`: the rows of all files in one store in memory, and the findings of --models. */
 
-#define MODELS_MOST 16
+#define MODELS_MAX 16
 
 typedef struct page_work {
   hr_store *rows;
-  const hr_advice *advice[MODELS_MOST];
+  const hr_advice *advice[MODELS_MAX];
   size_t advice_count;
 } page_work;
 
@@ -85,8 +85,8 @@ static int advise_all(const cli_run *run, page_work *work)
   int code = run->options.models && !names ? cli_fail(EXIT_OUTPUT, "out of memory") : CLI_GO_ON;
   for (char *name = names ? strtok_r(names, ",", &rest) : NULL; name && code == CLI_GO_ON;
        name = strtok_r(NULL, ",", &rest)) {
-    if (work->advice_count == MODELS_MOST)
-      code = cli_fail(EXIT_USAGE, "--models: more than %d models", MODELS_MOST);
+    if (work->advice_count == MODELS_MAX)
+      code = cli_fail(EXIT_USAGE, "--models: more than %d models", MODELS_MAX);
     else
       code = advise_one(run, name, work);
   }

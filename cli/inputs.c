@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KERNELS_MOST 64 /* of which similar names are suggested */
+#define KERNELS_MAX 64 /* of which similar names are suggested */
 #define ENERGY_BUDGET_S 1
 
 /* Names the parts of the model that are left out; -v adds details. */
@@ -344,14 +344,14 @@ int cli_check_table(const cli_run *run)
 
 int cli_check_kernel(const cli_run *run)
 {
-  const char *asked = run->options.kernel, *names[KERNELS_MOST];
+  const char *asked = run->options.kernel, *names[KERNELS_MAX];
   char near[160];
   size_t count, named = 0;
   const hr_kernel_info *kernels = hr_kernels(&count);
   for (size_t i = 0; i < count && asked; i++) {
     if (hr_kernel_is(&kernels[i], asked))
       return CLI_GO_ON;
-    if (named < KERNELS_MOST)
+    if (named < KERNELS_MAX)
       names[named++] = kernels[i].name;
   }
   if (!asked)

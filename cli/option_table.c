@@ -13,16 +13,15 @@ static int wrong(const cli_option_row *row, const char *expected, const char *te
   return cli_fail(EXIT_USAGE, "--%s: expected %s, found \"%s\"", row->name, expected, text);
 }
 
-#define CHOICES_MOST 16
+#define CHOICES_MAX 16
 
 int cli_wrong_choice(const char *what, const char *choices, const char *text)
 {
   char copy[160], near[160];
-  const char *names[CHOICES_MOST];
+  const char *names[CHOICES_MAX];
   size_t count = 0;
   snprintf(copy, sizeof copy, "%s", choices);
-  for (char *rest, *name = strtok_r(copy, "|,", &rest); name && count < CHOICES_MOST;
-       name = strtok_r(NULL, "|,", &rest))
+  for (char *rest, *name = strtok_r(copy, "|,", &rest); name && count < CHOICES_MAX; name = strtok_r(NULL, "|,", &rest))
     names[count++] = name;
   if (text[0] == '\0')
     return cli_fail(EXIT_USAGE, "%s: expected one of %s, found an empty name", what, choices);
@@ -203,8 +202,8 @@ static int read_SHARD(const cli_option_row *row, const char *text, void *value)
   size_t length = slash ? (size_t)(slash - text) : sizeof index;
   snprintf(index, sizeof index, "%.*s", (int)(length < sizeof index ? length : 0), text);
   if (!slash || !read_integer(index, &shard.index) || !read_integer(slash + 1, &shard.count) || shard.index < 1 ||
-      shard.index > shard.count || shard.count > SHARDS_MOST)
-    return wrong(row, shard.count > SHARDS_MOST ? "I/N with N of at most a million" : "I/N with 1 <= I <= N", text);
+      shard.index > shard.count || shard.count > SHARDS_MAX)
+    return wrong(row, shard.count > SHARDS_MAX ? "I/N with N of at most a million" : "I/N with 1 <= I <= N", text);
   *(cli_shard *)value = shard;
   return CLI_GO_ON;
 }
@@ -351,15 +350,15 @@ static int read_POINT_KINDS(const cli_option_row *row, const char *text, void *v
   return read_list(row, text, value, read_point_kind);
 }
 
-#define RULES_MOST 64
+#define RULES_MAX 64
 
 static int read_rule(const cli_option_row *row, const char *text, void *value)
 {
-  const char *names[RULES_MOST];
+  const char *names[RULES_MAX];
   char near[160];
   size_t count;
   const hr_rule *rules = hr_rules(&count);
-  for (size_t i = 0; i < count && i < RULES_MOST; i++) {
+  for (size_t i = 0; i < count && i < RULES_MAX; i++) {
     names[i] = rules[i].name;
     if (strcmp(text, names[i]) == 0) {
       *(uint64_t *)value |= (uint64_t)1 << i;
@@ -392,8 +391,8 @@ int cli_read_size(const char *what, const char *text, int64_t *value)
   int64_t number;
   if (!read_integer(text, &number) || number < 1)
     return cli_fail(EXIT_USAGE, "%s: expected a positive integer, found \"%s\"", what, text);
-  if (number > SIZE_MOST)
-    return cli_fail(EXIT_USAGE, "%s: expected an integer of at most %" PRId64 ", found %s", what, (int64_t)SIZE_MOST,
+  if (number > LARGEST_SIZE)
+    return cli_fail(EXIT_USAGE, "%s: expected an integer of at most %" PRId64 ", found %s", what, (int64_t)LARGEST_SIZE,
                     text);
   *value = number;
   return CLI_GO_ON;

@@ -13,7 +13,7 @@
 
 /* Width of text for a file or a pipe. */
 #define WIDTH_ELSEWHERE 120
-#define WIDTH_LEAST 40
+#define WIDTH_MIN 40
 
 int cli_width(int file, int otherwise)
 {
@@ -26,7 +26,7 @@ int cli_width(int file, int otherwise)
     columns = strtol(told, NULL, 10);
   else
     columns = otherwise;
-  return columns < WIDTH_LEAST ? WIDTH_LEAST : (int)columns;
+  return columns < WIDTH_MIN ? WIDTH_MIN : (int)columns;
 }
 
 /* See https://no-color.org: any value but the empty one disables colours. */

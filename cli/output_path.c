@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINKS_MOST 40 /* as Linux follows */
+#define LINKS_MAX 40 /* as Linux follows */
 
 /* The folder of a path: "." or the text before the last slash. The caller frees it. */
 static char *folder_of(const char *path)
@@ -75,7 +75,7 @@ int cli_named_descriptor(const char *path)
 {
   char at[PATH_MAX];
   bool more = copy_path(at, path);
-  for (int links = 0; more && links < LINKS_MOST; links++) {
+  for (int links = 0; more && links < LINKS_MAX; links++) {
     const char *slash = strrchr(at, '/'), *name = slash ? slash + 1 : at;
     if (name[0] && strlen(name) < 8 && strspn(name, "0123456789") == strlen(name) && is_in_descriptors(at))
       return (int)strtol(name, NULL, 10);
@@ -102,7 +102,7 @@ char *cli_output_target(const char *path)
   char at[PATH_MAX];
   errno = ENAMETOOLONG;
   int more = copy_path(at, path) ? 1 : -1;
-  for (int links = 0; more > 0 && links <= LINKS_MOST; links++)
+  for (int links = 0; more > 0 && links <= LINKS_MAX; links++)
     more = follow(at);
   if (more > 0)
     errno = ELOOP;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define WAIT_MS 200
-#define WAITS_MOST 5 /* for a reader that has stalled, after an interruption */
+#define WAITS_MAX 5 /* for a reader that has stalled, after an interruption */
 
 struct cli_stream {
   int file;
@@ -30,7 +30,7 @@ struct cli_stream {
 static bool is_ready(const cli_stream *s)
 {
   for (int waits = 0;;) {
-    if (cli_interrupted() && (!s->late || waits >= WAITS_MOST))
+    if (cli_interrupted() && (!s->late || waits >= WAITS_MAX))
       return false;
     struct pollfd one = {.fd = s->file, .events = POLLOUT};
     int ready = s->regular ? 1 : poll(&one, 1, WAIT_MS);

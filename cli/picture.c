@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define COLUMNS_ELSEWHERE 100
-#define COLUMNS_MOST 160
+#define COLUMNS_MAX 160
 #define ROWS_ELSEWHERE 30
 
 int cli_read_picture(const char *option, const char *path, hr_picture *picture)
@@ -35,7 +35,7 @@ static void fit_terminal(hr_figure_options *options, int file)
 {
   struct winsize size;
   int columns = cli_width(file, COLUMNS_ELSEWHERE);
-  options->columns = columns < COLUMNS_MOST ? columns : COLUMNS_MOST;
+  options->columns = columns < COLUMNS_MAX ? columns : COLUMNS_MAX;
   options->rows = ROWS_ELSEWHERE;
   if (isatty(file) && ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_row > 16)
     options->rows = size.ws_row - 1 < ROWS_ELSEWHERE + 10 ? size.ws_row - 1 : ROWS_ELSEWHERE + 10;

@@ -6,19 +6,19 @@
 #include <ctype.h>
 #include <string.h>
 
-#define NAME_MOST 48
+#define NAME_LENGTH_MAX 48
 #define SHORTEST 3         /* letters of a long option for which others are suggested */
 #define SHORTEST_SYNONYM 5 /* and for which synonyms are: several have two letters */
 
 typedef struct option_names {
-  char spelled[CLI_OPTION_COUNT + CLI_SYNONYM_COUNT][NAME_MOST]; /* "--batch" */
+  char spelled[CLI_OPTION_COUNT + CLI_SYNONYM_COUNT][NAME_LENGTH_MAX]; /* "--batch" */
   const char *names[CLI_OPTION_COUNT + CLI_SYNONYM_COUNT];
   size_t count;
 } option_names;
 
 static void add_name(option_names *list, const char *name)
 {
-  snprintf(list->spelled[list->count], NAME_MOST, "--%s", name);
+  snprintf(list->spelled[list->count], NAME_LENGTH_MAX, "--%s", name);
   list->names[list->count] = list->spelled[list->count];
   list->count++;
 }
@@ -98,7 +98,7 @@ static void find_commands(const char *option, char *text, size_t size)
 
 int cli_unknown_option(const cli_command *command, const char *option)
 {
-  char name[NAME_MOST], dashed[NAME_MOST], near[160] = "", others[160];
+  char name[NAME_LENGTH_MAX], dashed[NAME_LENGTH_MAX], near[160] = "", others[160];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(option, "="), option);
   bool is_long = strncmp(name, "--", 2) == 0;
   find_commands(name, others, sizeof others);
@@ -119,7 +119,7 @@ int cli_unknown_option(const cli_command *command, const char *option)
 int cli_check_dashes(const cli_command *command, int argc, char **argv)
 {
   for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-    char name[NAME_MOST];
+    char name[NAME_LENGTH_MAX];
     if (argv[i][0] != '-' || argv[i][1] == '-' || strlen(argv[i]) < 3)
       continue;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argv[i] + 1, "="), argv[i] + 1);

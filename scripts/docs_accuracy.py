@@ -10,7 +10,7 @@ from docs_advice import random_line
 from docs_command import rows_of
 from docs_rows import RESULTS, table
 
-KINDS = {"gemm": "GEMMs", "gemm_narrow": "misaligned GEMMs", "bmm": "batched GEMMs", "bmm_narrow": "misaligned batched GEMMs",
+KINDS = {"gemm": "GEMMs", "gemm_misaligned": "misaligned GEMMs", "bmm": "batched GEMMs", "bmm_misaligned": "misaligned batched GEMMs",
          "attention": "attention", "decode": "decode", "latent": "latent attention, decode", "latent_prefill": "latent attention, prefill",
          "experts": "experts", "gemm_8bit": "8 bit GEMMs with rounding"}
 # file, options of validate, whether a row was held out of its fit, source

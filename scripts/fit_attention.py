@@ -23,8 +23,8 @@ import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "data/results"
-COST = ("launch_ns", "bandwidth_share", "pair_ns", "element_ns", "split_ns", "few_share", "few_long_share")
-WHOLE = {"few_share": 1, "few_long_share": 1}  # of devices whose rows show no such loss
+COST = ("launch_ns", "bandwidth_share", "pair_ns", "element_ns", "split_ns", "few_pairs_share", "few_long_pairs_share")
+WHOLE = {"few_pairs_share": 1, "few_long_pairs_share": 1}  # of devices whose rows show no such loss
 FEW, FEW_LONG_KEYS = range(16, 64), 16384  # as in src/analysis/predict/split_kv.c
 Q_TILE, Q_TILE_LEAST, KV_TILE, ROWS, UNSPLIT_KEYS = 128, 16, 128, 16, 128
 # Devices without measurements take the costs of one whose multiprocessors are alike.
@@ -296,8 +296,8 @@ def main():
     parser.add_argument("--csv", default=RESULTS / "published/attention.csv")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    start = {"launch_ns": 9000, "bandwidth_share": 0.85, "pair_ns": 1000, "element_ns": 5, "split_ns": 500, "few_share": 0.8,
-             "few_long_share": 0.5}
+    start = {"launch_ns": 9000, "bandwidth_share": 0.85, "pair_ns": 1000, "element_ns": 5, "split_ns": 500, "few_pairs_share": 0.8,
+             "few_long_pairs_share": 0.5}
     decode, prefill = {}, {}
     for name in ("a100-sxm4-80gb", "b200"):
         hardware = device(name)

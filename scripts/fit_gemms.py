@@ -35,34 +35,34 @@ SOURCE_WEIGHTS = {"figures": 0.25, "random": 4}
 EDGE = 0.04  # logarithms below this count by their square: large errors are to be few
 BOUNDS = {
     "library_share": (0.1, 1), "load_share": (0.5, 1), "store_share": (0.5, 1), "store_exposed": (0, 1),
-    "product_launch_ns": (1500, 20000), "product_busy_ns": (1, 5000),
-    "product_step_ns": (0.1, 500), "boost": (1, 1.6), "cache_bytes_per_s": (1e11, 3e13), "reach": (1, 64),
-    "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "row_share": (0.1, 1), "small_tile_share": (0.1, 1), "burst": (1, 1.4), "tiles": (0.05, 1), "vector_tiles": (0.05, 1),
+    "gemm_launch_ns": (1500, 20000), "gemm_busy_ns": (1, 5000),
+    "gemm_step_ns": (0.1, 500), "boost": (1, 1.6), "cache_bytes_per_s": (1e11, 3e13), "reach": (1, 64),
+    "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "row_share": (0.1, 1), "small_tile_share": (0.1, 1), "burst": (1, 1.4), "tiles": (0.05, 1), "simt_tiles": (0.05, 1),
     "gemm_share": (0.01, 1), "bmm_share": (0.01, 1), "result_share": (0.01, 1),
-    "wide": (1e-3, 1e4), "narrow": (1e-3, 3e4), "odd": (1e-3, 3e4), "narrow_tiles": (5e-3, 1), "odd_tiles": (5e-3, 1), "idle_share": (1e-2, 1),
-    "latency_ns": (1e-3, 1e4), "vector": (1e-3, 2e4),
+    "tma": (1e-3, 1e4), "aligned_4": (1e-3, 3e4), "aligned_2": (1e-3, 3e4), "aligned_4_tiles": (5e-3, 1), "aligned_2_tiles": (5e-3, 1), "idle_share": (1e-2, 1),
+    "latency_ns": (1e-3, 1e4), "simt": (1e-3, 2e4),
 }
-COSTS = ("wide", "narrow", "odd", "vector")  # objects of figures: all are fitted
-START = {"product_busy_ns": 200, "product_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "row_share": 0.8, "small_tile_share": 0.8, "burst": 1.08}
-NEW = ["product_busy_ns", "product_step_ns", "cache_bytes_per_s", "reach", "split_ns", "split_k_bytes", "burst"]
-OLD = ["load_share", "store_share", "store_exposed", "product_launch_ns", "boost"]
-KERNELS = {"wide": [("wide",), ("burst",)], "narrow": [("narrow",), ("odd",), ("narrow_tiles",), ("odd_tiles",)],
-           "fp32": [("vector",), ("vector_tiles",)]}
+COSTS = ("tma", "aligned_4", "aligned_2", "simt")  # objects of figures: all are fitted
+START = {"gemm_busy_ns": 200, "gemm_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "row_share": 0.8, "small_tile_share": 0.8, "burst": 1.08}
+NEW = ["gemm_busy_ns", "gemm_step_ns", "cache_bytes_per_s", "reach", "split_ns", "split_k_bytes", "burst"]
+OLD = ["load_share", "store_share", "store_exposed", "gemm_launch_ns", "boost"]
+KERNELS = {"tma": [("tma",), ("burst",)], "aligned_4": [("aligned_4",), ("aligned_2",), ("aligned_4_tiles",), ("aligned_2_tiles",)],
+           "fp32": [("simt",), ("simt_tiles",)]}
 # The figures that are fitted for each device; ("library_share", FORMAT); ("tiles",) stands for all but the first.
 ALL = [("library_share", "bf16")] + [(name,) for name in OLD + NEW] + [("tiles",)]
 FITTED = {
     "a100-sxm4-80gb": ALL,
     "b200": ALL,
     "l40s": ALL,
-    "h100-sxm": [("library_share", "bf16"), ("load_share",), ("product_launch_ns",)] + [(name,) for name in NEW],
+    "h100-sxm": [("library_share", "bf16"), ("load_share",), ("gemm_launch_ns",)] + [(name,) for name in NEW],
     # Settled, its rates are those of its own measurements; these alone have misaligned sizes. Its kernels are those of cuBLASLt.
-    "h200": KERNELS["wide"] + KERNELS["narrow"],
+    "h200": KERNELS["tma"] + KERNELS["aligned_4"],
     "v100-sxm2-32gb": [("library_share", "fp16"), ("library_share", "fp32"), ("load_share",), ("store_share",), ("store_exposed",),
-                       ("product_launch_ns",), ("cache_bytes_per_s",), ("reach",), ("split_ns",), ("split_k_bytes",), ("row_share",), ("tiles",)],
+                       ("gemm_launch_ns",), ("cache_bytes_per_s",), ("reach",), ("split_ns",), ("split_k_bytes",), ("row_share",), ("tiles",)],
     # NeuSight's rows, which are fp32 alone.
     **{name: [("library_share", "fp32")] for name in ("a100-pcie-40gb", "l4", "v100-pcie-32gb", "mi250")},
     "mi210": [("library_share", "fp32"), ("small_tile_share",)],
-    "mi300x": [("library_share", "bf16"), ("product_launch_ns",), ("split_ns",), ("split_k_bytes",), ("cache_bytes_per_s",)],
+    "mi300x": [("library_share", "bf16"), ("gemm_launch_ns",), ("split_ns",), ("split_k_bytes",), ("cache_bytes_per_s",)],
 }
 
 # Devices that nobody has measured, with the multiprocessors of one that was; power-bound figures (library_share, boost, burst) are
@@ -146,7 +146,7 @@ def rows_of_kernels(path, device, kernels):
         return [a_row(row, row["measured_ns"], part_of(row["n"], row["k"]), 0, 0, "random")
                 for name in VECTOR[device] for row in read_csv(ROOT / f"data/results/{name}.csv")]
     rows = rows_of(path, device, True) if device == "h200" else published_rows(path, device) + random_rows(device)
-    return [row for row in rows if (alignment_of(row) >= 16) == (kernels == "wide") and row["dtype"] == "bf16" and not shows_launch(row)]
+    return [row for row in rows if (alignment_of(row) >= 16) == (kernels == "tma") and row["dtype"] == "bf16" and not shows_launch(row)]
 
 
 def shows_launch(row):
@@ -199,9 +199,9 @@ def expand(figures, device):
     for figure in figures:
         if figure[0] in COSTS:
             yield from ((figure[0], name) for name in device[figure[0]] if name != "cluster_idle")  # a count
-        elif figure[0] in ("narrow_tiles", "odd_tiles"):
+        elif figure[0] in ("aligned_4_tiles", "aligned_2_tiles"):
             yield from ((figure[0], i, name) for i, tile in enumerate(device[figure[0]]) for name in ("share", "latency_ns") if name in tile)
-        elif figure[0] in ("tiles", "vector_tiles"):
+        elif figure[0] in ("tiles", "simt_tiles"):
             yield from ((figure[0], i, "share") for i in range(1, len(device[figure[0]])))
         elif figure[0] == "alignments":
             count = len(device["alignments"]) - 1
@@ -228,9 +228,9 @@ def put(device, figure, value):
     place = device
     for key in figure[:-1]:
         place = place[key]
-    place[figure[-1]] = int(value) if figure[-1] in ("split_k_bytes", "split_ns", "product_launch_ns") else round(value, 4)
-    if figure[0] == "product_launch_ns":  # a GEMM is a kernel: the shortest kernel takes no longer
-        device["launch_ns"] = min(device["_launch_ns"], device["product_launch_ns"])
+    place[figure[-1]] = int(value) if figure[-1] in ("split_k_bytes", "split_ns", "gemm_launch_ns") else round(value, 4)
+    if figure[0] == "gemm_launch_ns":  # a GEMM is a kernel: the shortest kernel takes no longer
+        device["launch_ns"] = min(device["_launch_ns"], device["gemm_launch_ns"])
 
 
 def tries(figure, value, step):
@@ -358,11 +358,11 @@ def write(name, device, fitted=None):
     source = "fitted by scripts/fit_gemms.py to half of the rows of data/results/published/gemms.csv"
     if name == "h200":
         source += " and of data/results/h200"
-    if fitted in (KERNELS["wide"], KERNELS["narrow"]):
-        kernels = "wide" if fitted == KERNELS["wide"] else "narrow"
+    if fitted in (KERNELS["tma"], KERNELS["aligned_4"]):
+        kernels = "tma" if fitted == KERNELS["tma"] else "aligned_4"
         own = ", ".join(f"{one}.csv" for one in RANDOM[name]) + (", half of products.csv and of figures-*.csv" if name == "h200" else "")
         source = f"scripts/fit_gemms.py --kernels {kernels}: {own} of data/results (driver 580.159.04, cuBLASLt 13.1)"
-        source += ", half of the device's rows of data/results/published/gemms.csv" if kernels == "wide" else ""
+        source += ", half of the device's rows of data/results/published/gemms.csv" if kernels == "tma" else ""
     if fitted == KERNELS["fp32"]:
         source = "fitted by scripts/fit_gemms.py --kernels fp32 to half of the rows of " + " and ".join(f"{one}.csv" for one in VECTOR[name])
     fields = list(dict.fromkeys(figure[0] for figure in fitted or FITTED[name]))
@@ -370,7 +370,7 @@ def write(name, device, fitted=None):
     for field in fields:
         text = set_field(text, field, as_text(field, device))
         if field == "launch_ns":
-            text = set_source(text, field, "no longer than product_launch_ns, as a GEMM is a kernel")
+            text = set_source(text, field, "no longer than gemm_launch_ns, as a GEMM is a kernel")
         elif field == "library_share":
             formats = ", ".join(figure[1] for figure in FITTED[name] if figure[0] == field)
             old = json.loads(path.read_text(encoding="utf-8"))["sources"][field]

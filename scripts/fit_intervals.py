@@ -29,11 +29,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "data/results"
-KINDS = ("gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit",
-         "bmm_narrow", "own_attention", "own_decode")
+KINDS = ("gemm", "gemm_misaligned", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit",
+         "bmm_misaligned", "own_attention", "own_decode")
 ENDS_NS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, math.inf)
 LEAST_ROWS, LEAST_KIND = 40, 20
-LEAST_OF = {"gemm_narrow": 25, "bmm": 30, "bmm_narrow": 20}  # few of these are short, and their error falls with size
+LEAST_OF = {"gemm_misaligned": 25, "bmm": 30, "bmm_misaligned": 20}  # few of these are short, and their error falls with size
 TAIL = 0.04  # a little less than 0.05, as percentiles of few rows vary
 FEW_ROWS, FEW_TAIL = 100, 0.02  # of a kind: its percentiles vary more
 BEYOND_ALL = 1e18
@@ -41,7 +41,7 @@ DEVICES = ("a100-sxm4-80gb", "h100-sxm", "h200", "l40s", "b200", "v100-sxm2-32gb
 FORMATS = ("fp32", "tf32")  # other kernels, and fewer rows, than GEMMs of 16 bits
 FORMAT_DEVICES = ("a100-pcie-40gb", "a100-pcie-80gb", "h100-sxm", "l4", "mi210", "mi250", "v100-pcie-32gb", "v100-sxm2-32gb")
 FORMAT_LEAST = 25
-ALIGNED = {"gemm_narrow": "gemm", "bmm_narrow": "bmm"}
+ALIGNED = {"gemm_misaligned": "gemm", "bmm_misaligned": "bmm"}
 SAME = {"h200": "h100-sxm"}  # the same multiprocessors, not measured in these formats
 
 
@@ -159,7 +159,7 @@ def rows_of_format(rows, kind, dtype):
 def fit_formats(rows, without=None):
     """The intervals of FORMATS; without the rows of one matrix, if given, in the same classes."""
     intervals = []
-    for kind in ("gemm", "gemm_narrow", "bmm", "bmm_narrow"):
+    for kind in ("gemm", "gemm_misaligned", "bmm", "bmm_misaligned"):
         for dtype in FORMATS:
             found = classes(rows_of_format(rows, kind, dtype), FORMAT_LEAST)
             kept = [(end, [row for row in members if row[4] != without]) for end, members in found]

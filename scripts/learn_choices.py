@@ -4,8 +4,8 @@
 
     scripts/learn_choices.py [--write] TREE FILE.csv…
 
-TREE is odd_plain_tiles, odd_batched_tiles, narrow_plain_tiles or narrow_batched_tiles (tiles of misaligned GEMMs), odd_splits or
-narrow_splits (how often k is split), or wide_kernels (the most frequent kernels of aligned GEMMs). Prints how often the tree is right for
+TREE is aligned_2_plain_tiles, aligned_2_batched_tiles, aligned_4_plain_tiles or aligned_4_batched_tiles (tiles of misaligned GEMMs), aligned_2_splits or
+aligned_4_splits (how often k is split), or tma_kernels (the most frequent kernels of aligned GEMMs). Prints how often the tree is right for
 rows that were held out; --write: into src/analysis/predict. odd: of an operand or result that is aligned to 2 bytes; narrow: to 4 or 8.
 
 FILE may also be one of data/results/*/choices-*.csv, whose points were timed.
@@ -27,8 +27,8 @@ PREDICT = ROOT / "src/analysis/predict"
 ALIGNED = 66  # the algorithm of aligned GEMMs
 MISALIGNED = (23, 24)
 KERNELS = 250  # of the aligned ones that are written, each a tile with a cluster
-LEAVES = {"odd_plain_tiles": 2000, "odd_batched_tiles": 5000, "narrow_plain_tiles": 2500, "narrow_batched_tiles": 2000,
-          "odd_splits": 1200, "narrow_splits": 600}
+LEAVES = {"aligned_2_plain_tiles": 2000, "aligned_2_batched_tiles": 5000, "aligned_4_plain_tiles": 2500, "aligned_4_batched_tiles": 2000,
+          "aligned_2_splits": 1200, "aligned_4_splits": 600}
 LEAST_ROWS = 8  # of a leaf
 LEAST_TILES = 20  # answers with a tile, for which it is learned
 
@@ -78,7 +78,7 @@ def tiles_of(answers, m, n):
 
 
 def features_of(answers):
-    """As in src/analysis/predict/narrow_choice.c."""
+    """As in src/analysis/predict/misaligned_choice.c."""
     m, n, k, batch = (answers[name].astype(float) for name in ("m", "n", "k", "batch"))
 
     def covered(a, b):
@@ -163,7 +163,7 @@ def learn_kernels(answers):
 
 
 def learn(tree, answers):
-    if tree == "wide_kernels":
+    if tree == "tma_kernels":
         return learn_kernels(answers)
     alignment = alignment_of(answers)
     wanted = (alignment == 2) if tree.startswith("odd") else (alignment > 2) & (alignment < 16)
@@ -174,7 +174,7 @@ def learn(tree, answers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("tree", choices=[*LEAVES, "wide_kernels"])
+    parser.add_argument("tree", choices=[*LEAVES, "tma_kernels"])
     parser.add_argument("files", nargs="+")
     options = parser.parse_args()
     lines, count = learn(options.tree, read(options.files))
@@ -183,7 +183,7 @@ def main():
     head = ["/* SPDX-License-Identifier: Apache-2.0 */",
             "/* Written by scripts/learn_choices.py from %d answers of cuBLASLt's heuristic:" % count, " * %s. */" % source]
     if options.write:
-        folder = PREDICT if options.tree == "wide_kernels" else PREDICT / "narrow_choices"
+        folder = PREDICT if options.tree == "tma_kernels" else PREDICT / "misaligned_choices"
         (folder / f"{options.tree}.inc").write_text("\n".join(head + lines) + "\n", encoding="utf-8")
     return 0
 

@@ -68,14 +68,14 @@ typedef struct hr_calibrate_result {
 } hr_calibrate_result;
 
 /** Fewest rows that can be fitted to. */
-#define HR_CALIBRATE_ROWS_LEAST 20
+#define HR_CALIBRATE_ROWS_MIN 20
 
 /** Fits the figures of `start` to `count` measured rows (as hr_validate_rows() takes them): those in a table of the
  *  device file's figures (docs/calibration.md) on which at least 6 rows depend. The mean of |log(predicted / measured)|
  *  is minimized by a pattern search along the axes (Hooke and Jeeves 1961); groups of rows (kind, format, below and
  *  above 30 us) count by the root of their size, and figures that the rows do not determine stay where they were. For
  *  the cross-validation rows with the same n and k (of attention: with the same sizes) are in one part. Errors:
- *  HR_ERROR_INVALID for fewer than HR_CALIBRATE_ROWS_LEAST rows; HR_ERROR_INTERRUPTED, HR_ERROR_OUT_OF_MEMORY, those of
+ *  HR_ERROR_INVALID for fewer than HR_CALIBRATE_ROWS_MIN rows; HR_ERROR_INTERRUPTED, HR_ERROR_OUT_OF_MEMORY, those of
  *  hr_validate_rows(). On HR_OK the caller owns *result and frees it with hr_calibrate_result_free(). */
 HR_API hr_status hr_calibrate(const hr_hardware *start, const hr_validated_row *rows, size_t count,
                               const hr_calibrate_options *options, hr_calibrate_result **result, hr_error *error);

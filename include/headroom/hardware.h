@@ -66,16 +66,16 @@ typedef struct hr_attention_share {
 
 /** Cost of attention with one or a few queries per sequence (split-KV). "A pair" is a K or V head of one sequence. */
 typedef struct hr_decode_cost {
-  double launch_ns;       /* the shortest call */
-  double bandwidth_share; /* at which K and V are read; 0: as hr_hardware.bandwidth_share */
-  double few_share;       /* of bandwidth_share: 16 to 63 pairs of one query head; 0: 1 */
-  double few_long_share;  /* the same from 16384 keys on; 0: as few_share */
-  double pair_ns;         /* of a multiprocessor, for each pair */
-  double element_ns;      /* of a multiprocessor, for each element of a pair's head; where thread blocks are known, of
+  double launch_ns;            /* the shortest call */
+  double bandwidth_share;      /* at which K and V are read; 0: as hr_hardware.bandwidth_share */
+  double few_pairs_share;      /* of bandwidth_share: 16 to 63 pairs of one query head; 0: 1 */
+  double few_long_pairs_share; /* the same from 16384 keys on; 0: as few_pairs_share */
+  double pair_ns;              /* of a multiprocessor, for each pair */
+  double element_ns;    /* of a multiprocessor, for each element of a pair's head; where thread blocks are known, of
                              each wave of these */
-  double split_ns;        /* each time that the keys double beyond 128, where pairs leave all multiprocessors idle */
-  double compute_share;   /* of the library's best GEMM; 0: hr_attention_share.forward_share of the head size */
-  double key_ns;          /* of kernels that do not split the keys: of a multiprocessor, for each key beyond 64 of 64
+  double split_ns;      /* each time that the keys double beyond 128, where pairs leave all multiprocessors idle */
+  double compute_share; /* of the library's best GEMM; 0: hr_attention_share.forward_share of the head size */
+  double key_ns;        /* of kernels that do not split the keys: of a multiprocessor, for each key beyond 64 of 64
                              query heads of a pair; 0: the keys are split */
 
   /* Headroom's kernel for GPUs, whose thread blocks are known; hr_predict_decode() defines the terms. */
@@ -113,12 +113,12 @@ typedef struct hr_expert_cost {
 
 /** Cost of the kernels that compute misaligned GEMMs, which have tiles of their own, several on a multiprocessor. The
  *  clock is at its limit. */
-typedef struct hr_narrow_cost {
-  double launch_ns;  /* the shortest such GEMM; 0: as product_launch_ns */
+typedef struct hr_gemm_kernel_cost {
+  double launch_ns;  /* the shortest such GEMM; 0: as gemm_launch_ns */
   double busy_ns;    /* added where every multiprocessor has a tile, else the busy share of it */
   double wave_ns;    /* of the tiles that a multiprocessor computes together: pipelines fill and drain */
   double latency_ns; /* the same for each step along k, of tiles without a latency of their own */
-  double tile_ns;    /* of a tile; of vector formats, as store, aligned_store and matrix_share */
+  double tile_ns;    /* of a tile; of SIMT formats, as store, aligned_store and matrix_share */
   double element_ns; /* of a misaligned tile, for each of its elements: its epilogue */
   double step_ns;    /* of a tile, for each step along k */
   double row_ns; /* the same for each row or column of an operand that is contiguous along k, over the tile's share */
@@ -132,11 +132,11 @@ typedef struct hr_narrow_cost {
   double part_ns;       /* of each split of k */
   double fill_ns;       /* that memory takes more until a GEMM's bytes have filled the last-level cache */
   double matrix_share;  /* times the library's rate that the arithmetic of a tile reaches; 0: 1 */
-} hr_narrow_cost;
+} hr_gemm_kernel_cost;
 
 /** Cost of a library's kernels for aligned GEMMs of 16 bits, which have many tiles, load them by TMA, and load each row
  *  once for a cluster. In ns at the clock of large GEMMs. */
-typedef struct hr_wide_cost {
+typedef struct hr_tma_gemm_cost {
   double launch_ns;      /* the shortest such GEMM; 0: this cost is not known, hr_hardware.tiles are used */
   double busy_ns;        /* added where every multiprocessor has a tile, else the busy share of it */
   double refill_ns;      /* added once where tiles fill more than two waves */
@@ -152,7 +152,7 @@ typedef struct hr_wide_cost {
   double sector_bytes_per_ns;       /* of all, where rows of the result are whole multiples of 16 bytes, not of 32 */
   double fill_ns;                   /* that memory takes more until a GEMM's bytes have filled the last-level cache */
   double split_ns, part_ns;         /* of splitting k, and of each split */
-} hr_wide_cost;
+} hr_tma_gemm_cost;
 
 /** Cost of 8 bit GEMMs whose activations are rounded by a kernel of its own, as in eager mode. */
 typedef struct hr_rounding_cost {
@@ -177,16 +177,16 @@ typedef struct hr_scan_cost {
 
 /** What an hr_ceiling counts. */
 typedef enum hr_ceiling_kind {
-  HR_CEILING_PRODUCT, /* FLOP/s of a format with operands on the chip */
-  HR_CEILING_EXP,     /* fp32 exponentials per second */
-  HR_CEILING_READ,    /* bytes per second read from memory */
-  HR_CEILING_COPY     /* bytes per second, read and written */
+  HR_CEILING_GEMM, /* FLOP/s of a format with operands on the chip */
+  HR_CEILING_EXP,  /* fp32 exponentials per second */
+  HR_CEILING_READ, /* bytes per second read from memory */
+  HR_CEILING_COPY  /* bytes per second, read and written */
 } hr_ceiling_kind;
 
 /** The rate of a loop over one instruction: an upper bound for kernels built on it. */
 typedef struct hr_ceiling {
   hr_ceiling_kind kind;
-  hr_dtype dtype;       /* of HR_CEILING_PRODUCT; HR_FP32 otherwise */
+  hr_dtype dtype;       /* of HR_CEILING_GEMM; HR_FP32 otherwise */
   char instruction[32]; /* "wgmma", "vfmadd213ps zmm"; of an exponential on a CPU also its polynomial */
   double per_s;         /* of all multiprocessors or cores */
   double core_per_s;    /* of one core alone; 0: not measured, as on a GPU */
@@ -208,19 +208,19 @@ typedef struct hr_collective_rate {
 
 /** Kinds of problems whose predictions have errors of their own. */
 typedef enum hr_interval_kind {
-  HR_INTERVAL_GEMM,           /* contiguous dimensions of 16 bytes or a multiple */
-  HR_INTERVAL_GEMM_NARROW,    /* others */
-  HR_INTERVAL_BMM,            /* batched, contiguous dimensions of 16 bytes or a multiple */
-  HR_INTERVAL_ATTENTION,      /* fused, by frameworks */
-  HR_INTERVAL_DECODE,         /* one query per sequence, by frameworks */
-  HR_INTERVAL_LATENT,         /* the same of latent attention in its absorbed form */
-  HR_INTERVAL_LATENT_PREFILL, /* of latent attention in its expanded form: V heads smaller than K heads */
-  HR_INTERVAL_EXPERTS,        /* routed experts of a layer, by frameworks: routing, grouped GEMMs, activation */
-  HR_INTERVAL_GEMM_8BIT,      /* GEMMs of 8 bit operands */
-  HR_INTERVAL_BMM_NARROW,     /* other batched GEMMs */
-  HR_INTERVAL_OWN_ATTENTION,  /* fused, by Headroom's kernels */
-  HR_INTERVAL_OWN_DECODE,     /* one query per sequence, by Headroom's kernels; not latent */
-  HR_INTERVAL_SCAN,           /* scans and short convolutions of recurrent mixers, by frameworks */
+  HR_INTERVAL_GEMM,            /* contiguous dimensions of 16 bytes or a multiple */
+  HR_INTERVAL_GEMM_MISALIGNED, /* others */
+  HR_INTERVAL_BMM,             /* batched, contiguous dimensions of 16 bytes or a multiple */
+  HR_INTERVAL_ATTENTION,       /* fused, by frameworks */
+  HR_INTERVAL_DECODE,          /* one query per sequence, by frameworks */
+  HR_INTERVAL_LATENT,          /* the same of latent attention in its absorbed form */
+  HR_INTERVAL_LATENT_PREFILL,  /* of latent attention in its expanded form: V heads smaller than K heads */
+  HR_INTERVAL_EXPERTS,         /* routed experts of a layer, by frameworks: routing, grouped GEMMs, activation */
+  HR_INTERVAL_GEMM_8BIT,       /* GEMMs of 8 bit operands */
+  HR_INTERVAL_BMM_MISALIGNED,  /* other batched GEMMs */
+  HR_INTERVAL_OWN_ATTENTION,   /* fused, by Headroom's kernels */
+  HR_INTERVAL_OWN_DECODE,      /* one query per sequence, by Headroom's kernels; not latent */
+  HR_INTERVAL_SCAN,            /* scans and short convolutions of recurrent mixers, by frameworks */
   HR_INTERVAL_KIND_COUNT
 } hr_interval_kind;
 
@@ -267,9 +267,9 @@ typedef struct hr_hardware {
   double boost;              /* largest rise of the clock when few multiprocessors are busy, relative to the clock of
                                    large GEMMs, which power limits; 0: none */
   double launch_ns;          /* the shortest kernel: interval between kernels in a stream */
-  double product_launch_ns;  /* the shortest GEMM; 0: as launch_ns */
-  double product_busy_ns;    /* added where every multiprocessor has a tile, else the busy share of it */
-  double product_step_ns;    /* of a tile, added for each step along k, however small the tile */
+  double gemm_launch_ns;     /* the shortest GEMM; 0: as launch_ns */
+  double gemm_busy_ns;       /* added where every multiprocessor has a tile, else the busy share of it */
+  double gemm_step_ns;       /* of a tile, added for each step along k, however small the tile */
   double prefill_launch_ns;  /* the shortest fused attention call of a framework; 0: as launch_ns */
   double attention_block_ns; /* overhead of one Q tile of fused attention */
   int64_t tile_k_bytes;      /* step along k; 0: none */
@@ -309,32 +309,35 @@ typedef struct hr_hardware {
   double cache_bytes_per_s; /* a GEMM reading operands from the last-level cache; 0: twice main memory's rate */
   double reach;             /* of one multiprocessor that loads alone: times its share of the bandwidth; 0: no limit */
   double split_ns;          /* of a GEMM that splits k: the second kernel, or waiting for the other splits */
-  int64_t narrow_k_bytes;   /* step along k of kernels for operands aligned to less than 16 bytes; 0: tile_k_bytes */
-  int64_t split_k_bytes;    /* least bytes of k that a split gets; 0: 2048 */
-  int64_t split_products;   /* m × n × k up to which the library does not split k; 0: it splits any */
-  int64_t narrow_split_bytes; /* split_k_bytes of operands aligned to less than 16 bytes; 0: the same */
-  double burst;               /* the clock of HR_CLOCK_BURST over the settled one, in large GEMMs; 0: 1 */
-  double narrow_store; /* misaligned batched GEMMs: the exposed store takes so many times as long; 0: it slows down as
-                          the rest of a tile */
+  int64_t misaligned_k_bytes; /* step along k of kernels for operands aligned to less than 16 bytes; 0: tile_k_bytes */
+  int64_t split_k_bytes;      /* least bytes of k that a split gets; 0: 2048 */
+  int64_t split_gemm_size;    /* m × n × k up to which the library does not split k; 0: it splits any */
+  int64_t misaligned_split_bytes; /* split_k_bytes of operands aligned to less than 16 bytes; 0: the same */
+  double burst;                   /* the clock of HR_CLOCK_BURST over the settled one, in large GEMMs; 0: 1 */
+  double misaligned_store; /* misaligned batched GEMMs: the exposed store takes so many times as long; 0: as the rest of
+                              a tile */
   /* Kernels for GEMMs whose operands or result are aligned to less than 16 bytes, and to less than 4. Without tiles
    * these run in `tiles`, slowed down by their alignment class. */
-  hr_narrow_cost narrow, odd;
-  size_t narrow_tile_count, odd_tile_count;
-  hr_tile narrow_tiles[HR_TILES_MAX], odd_tiles[HR_TILES_MAX];   /* shares of the speed of the fastest, for its edge */
-  int64_t narrow_blocks[HR_TILES_MAX], odd_blocks[HR_TILES_MAX]; /* of each, that a multiprocessor runs at once; 0: 1 */
-  double narrow_latency_ns[HR_TILES_MAX], odd_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_narrow_cost.latency_ns */
-  int64_t odd_split_bytes; /* as narrow_split_bytes, of alignments of less than 4 bytes; 0: narrow_split_bytes */
-  hr_wide_cost wide;       /* kernels for aligned GEMMs of 16 bits; launch_ns 0: as other formats */
-  bool vector_formats[HR_DTYPE_COUNT];    /* kernels load single elements: alignment costs nothing */
-  size_t vector_tile_count;               /* 0: as tiles */
-  hr_tile vector_tiles[HR_TILES_MAX];     /* of the vector formats */
-  int64_t vector_batched_tiles;           /* of them, the first so many are those of batched GEMMs; 0: all */
-  int64_t vector_blocks[HR_TILES_MAX];    /* of each of them, that a multiprocessor runs at once; 0: 1 */
-  double vector_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_narrow_cost.latency_ns */
-  hr_narrow_cost vector; /* their kernels; shares of tiles are then of the fastest; launch_ns 0: as other formats */
-  double row_share;      /* of load_share: B of [n, k] whose rows do not lie a power of two apart; not of batched GEMMs
-                          * and vector formats; 0: 1 */
-  double small_tile_share; /* of the rate, in batched GEMMs for which the library takes small tiles: vector formats, k
+  hr_gemm_kernel_cost aligned_4, aligned_2;
+  size_t aligned_4_tile_count, aligned_2_tile_count;
+  hr_tile aligned_4_tiles[HR_TILES_MAX]; /* shares of the speed of the fastest, for its edge */
+  hr_tile aligned_2_tiles[HR_TILES_MAX];
+  int64_t aligned_4_blocks[HR_TILES_MAX]; /* of each tile, that a multiprocessor runs at once; 0: 1 */
+  int64_t aligned_2_blocks[HR_TILES_MAX];
+  double aligned_4_latency_ns[HR_TILES_MAX]; /* of each tile; 0: hr_gemm_kernel_cost.latency_ns */
+  double aligned_2_latency_ns[HR_TILES_MAX];
+  int64_t aligned_2_split_bytes;        /* as misaligned_split_bytes, of alignments of less than 4 bytes; 0: the same */
+  hr_tma_gemm_cost tma;                 /* kernels for aligned GEMMs of 16 bits; launch_ns 0: as other formats */
+  bool simt_formats[HR_DTYPE_COUNT];    /* kernels load single elements: alignment costs nothing */
+  size_t simt_tile_count;               /* 0: as tiles */
+  hr_tile simt_tiles[HR_TILES_MAX];     /* of the SIMT formats */
+  int64_t simt_batched_tiles;           /* of them, the first so many are those of batched GEMMs; 0: all */
+  int64_t simt_blocks[HR_TILES_MAX];    /* of each of them, that a multiprocessor runs at once; 0: 1 */
+  double simt_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_gemm_kernel_cost.latency_ns */
+  hr_gemm_kernel_cost simt; /* their kernels; shares of tiles are then of the fastest; launch_ns 0: as other formats */
+  double row_share; /* of load_share: B of [n, k] whose rows do not lie a power of two apart; not of batched GEMMs
+                          * and SIMT formats; 0: 1 */
+  double small_tile_share; /* of the rate, in batched GEMMs for which the library takes small tiles: SIMT formats, k
                             * up to 512 the longest side; 0: 1 */
   int64_t long_row_bytes;  /* rows along k that lie further apart load slower; 0: at any distance the same */
 
@@ -397,18 +400,18 @@ HR_API int64_t hr_hardware_usable_memory_bytes(const hr_hardware *hardware);
 HR_API double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype);
 
 /** The instruction ceiling of a kind (docs/measuring.md): the fastest of its loops; 0 if none was measured. `dtype`
- *  applies to HR_CEILING_PRODUCT only. */
+ *  applies to HR_CEILING_GEMM only. */
 HR_API double hr_hardware_ceiling(const hr_hardware *hardware, hr_ceiling_kind kind, hr_dtype dtype);
 
 /** Share of the instruction ceiling that a GEMM of `flops_per_s` reaches; NAN if not measured. If the library's best
  *  GEMM is faster than the loop, as on a machine that other programs use, it is the ceiling. */
 HR_API double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, double flops_per_s);
 
-/** "product", "exp", "read", "copy". Static storage. */
+/** "gemm", "exp", "read", "copy". Static storage. */
 HR_API const char *hr_ceiling_kind_name(hr_ceiling_kind kind);
 
-/** "gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit",
- *  "bmm_narrow", "own_attention", "own_decode", "scan". Static storage. */
+/** "gemm", "gemm_misaligned", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit",
+ *  "bmm_misaligned", "own_attention", "own_decode", "scan". Static storage. */
 HR_API const char *hr_interval_kind_name(hr_interval_kind kind);
 
 /** "estimated", "datasheet", "published", "measured". Static storage. */

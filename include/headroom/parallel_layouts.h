@@ -33,11 +33,11 @@ typedef struct hr_parallel_layout {
  *  refuse the others; −1 if there are none. */
 typedef struct hr_parallel_layouts {
   size_t count;
-  int current;         /* the workload itself */
-  int fastest;         /* the least time of a step */
-  int most_per_device; /* the most tokens per second and device */
-  int fewest_devices;  /* among equals the fastest */
-  int64_t nodes;       /* that the layouts may take up */
+  int current;        /* the workload itself */
+  int fastest;        /* the least time of a step */
+  int max_per_device; /* the most tokens per second and device */
+  int fewest_devices; /* among equals the fastest */
+  int64_t nodes;      /* that the layouts may take up */
   hr_parallel_layout items[HR_PARALLEL_LAYOUTS_MAX];
 } hr_parallel_layouts;
 

@@ -72,13 +72,13 @@ HR_API hr_status hr_points_rows(const hr_device *device, hr_store *store, const 
  *  free(). Errors of hr_hardware_check(), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_points_design(const hr_hardware *hardware, hr_point **points, size_t *count, hr_error *error);
 
-#define HR_POINTS_DRAWN_MOST 100000 /* which measure for hours */
+#define HR_POINTS_DRAWN_MAX 100000 /* which measure for hours */
 
 typedef struct hr_points_draw_options {
   size_t struct_size; /* sizeof(hr_points_draw_options), set by hr_points_draw_options_default() */
   uint64_t seed;      /* default 1 */
   unsigned kinds;     /* bit i: hr_interval_kind i, of gemm, bmm, attention and decode; default all of these */
-  int64_t count;      /* 1 to HR_POINTS_DRAWN_MOST; default 200 */
+  int64_t count;      /* 1 to HR_POINTS_DRAWN_MAX; default 200 */
   hr_dtype dtype;     /* default bf16 */
 } hr_points_draw_options;
 

@@ -43,7 +43,7 @@ typedef struct hr_validated_row {
 /** Errors of the rows of a kind, all or those of a size. Errors are factors less 1, as hr_validated_row.error. */
 typedef struct hr_validated_group {
   hr_interval_kind kind;
-  double least_ns, most_ns; /* of the predicted time, most_ns excluded; 0 and infinity: all rows of the kind */
+  double min_ns, max_ns; /* of the predicted time, max_ns excluded; 0 and infinity: all rows of the kind */
   int64_t rows;
   double median, mean, p90; /* of the errors; the mean is the geometric one of the factors */
   double bias;              /* geometric mean of predicted over measured, less 1: above 0 is predicted too slow */
@@ -70,8 +70,8 @@ typedef struct hr_validation {
  *  messages.
  *
  *  Lines that begin with # are skipped, the first other line names the columns, in any order: kind (gemm or
- *  gemm_narrow, bmm, attention or prefill, attention_full, decode, scan), time_ns, median_ns or measured_ns, and the
- *  sizes.
+ *  gemm_misaligned, bmm, attention or prefill, attention_full, decode, scan), time_ns,
+ *  median_ns or measured_ns, and the sizes.
  *  GEMMs: m, n, k, batch, transpose_a, transpose_b (0 or 1). Attention: n keys, m queries (default n; decode: 1),
  *  batch, q_heads, kv_heads or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0).
  *  Scans: recurrence, a name of hr_recurrence_name(), which may also stand in place of the kind; phase, prefill

@@ -10,16 +10,16 @@
 #include <math.h>
 #include <stdio.h>
 
-#define LENGTH_LEAST 128 /* shorter sequences do not represent long ones */
-#define LENGTH_STEP 64   /* elements; alignment depends on the remainder */
-#define RUNS_MOST 15.0   /* check, warm-up and ten samples */
-#define SLOWER 1.2       /* the rates may be from a moment when the machine was faster */
-#define CHECK_NS 60e6    /* comparing sampled rows of one operator with the reference */
+#define LENGTH_MIN 128 /* shorter sequences do not represent long ones */
+#define LENGTH_STEP 64 /* elements; alignment depends on the remainder */
+#define RUNS_MAX 15.0  /* check, warm-up and ten samples */
+#define SLOWER 1.2     /* the rates may be from a moment when the machine was faster */
+#define CHECK_NS 60e6  /* comparing sampled rows of one operator with the reference */
 #define FILL_NS_PER_BYTE 1.0
 #define DEVICE_FILL_NS_PER_BYTE 0.01 /* if the device makes the values itself */
 #define LIMIT_LEAST_NS 1e8           /* for sampling one operator */
 #define LIMIT_MOST_NS 2e9            /* unless the runs that are needed take longer */
-#define RUNS_LEAST 12.0
+#define RUNS_MIN 12.0
 
 static int64_t *length_of(hr_workload *workload)
 {
@@ -39,7 +39,7 @@ static bool make_smaller(hr_workload *workload)
   int64_t *length = length_of(workload);
   if (workload->batch > 1)
     workload->batch = hr_ceil_div(workload->batch, 2);
-  else if (*length > LENGTH_LEAST)
+  else if (*length > LENGTH_MIN)
     *length = shortened(*length, 0.5);
   else
     return false;
@@ -90,12 +90,12 @@ bool hr_budget_fits_memory(const hr_device *device, double bytes)
 double hr_budget_cost_ns(const hr_device *device, double run_ns, double bytes, int count)
 {
   double fill = device->backend->fill_uniform ? DEVICE_FILL_NS_PER_BYTE : FILL_NS_PER_BYTE;
-  return RUNS_MOST * SLOWER * run_ns + fill * bytes + CHECK_NS * count;
+  return RUNS_MAX * SLOWER * run_ns + fill * bytes + CHECK_NS * count;
 }
 
 double hr_budget_limit_ns(double run_ns, double reserved_ns, size_t count, double left_ns)
 {
-  double needed = RUNS_LEAST * run_ns;
+  double needed = RUNS_MIN * run_ns;
   double spare = fmax(left_ns - reserved_ns, 0) / (double)count;
   double limit = fmin(needed + spare, fmax(needed, LIMIT_MOST_NS)) * fmin(1, fmax(left_ns, 0) / reserved_ns);
   return fmax(limit, LIMIT_LEAST_NS + 2 * run_ns);

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#define TICS_MOST 24
-#define BESIDE_MOST 20       /* entries of a legend beside the picture; more are below it, in columns */
+#define TICS_MAX 24
+#define BESIDE_MAX 20        /* entries of a legend beside the picture; more are below it, in columns */
 #define BESIDE_COLUMNS 34    /* characters of such an entry; longer ones leave too little of the width */
 #define DOUBLE_COLUMNS 96    /* small characters across 7 inches, less what is beside the axes */
 #define KEY_SAMPLE_COLUMNS 9 /* of these: what is before an entry */
@@ -19,7 +19,7 @@
 #define LINE_HEIGHT 0.19     /* inches of a line of the title and of the note */
 #define BESIDE_HEIGHT 0.85   /* inches above and below such a legend, without those */
 #define TICS_OF_TEXT 9       /* numbers that gnuplot itself puts at an axis, at most */
-#define TEXT_ROWS_LEAST 21   /* lines of a text for the points, the axes and their labels */
+#define TEXT_ROWS_MIN 21     /* lines of a text for the points, the axes and their labels */
 #define UPRIGHT_HEIGHT 1.6   /* inches more than the picture has for names */
 
 static bool is_text(const hr_figure_options *options)
@@ -92,7 +92,7 @@ static size_t key_entries(const hr_figure *figure, size_t *longest)
 static bool has_key_beside(const hr_figure_options *options, const hr_figure *figure)
 {
   size_t longest, entries = key_entries(figure, &longest);
-  return !is_text(options) && !options->single && entries <= BESIDE_MOST && longest <= BESIDE_COLUMNS &&
+  return !is_text(options) && !options->single && entries <= BESIDE_MAX && longest <= BESIDE_COLUMNS &&
          !needs_width(options, figure);
 }
 
@@ -173,7 +173,7 @@ static void picture_size(const hr_figure_options *options, const hr_figure *figu
 static int text_rows(const hr_figure_options *options, const hr_figure *figure)
 {
   size_t longest, entries = key_entries(figure, &longest), columns = key_columns(options, figure);
-  double needed = TEXT_ROWS_LEAST + (double)((entries + columns - 1) / columns);
+  double needed = TEXT_ROWS_MIN + (double)((entries + columns - 1) / columns);
   if (figure->form == HR_FIGURE_HEATMAP)
     needed = 8 + (double)(figure->y.name_count * row_lines(figure));
   needed += lines_around(options, figure);
@@ -281,7 +281,7 @@ static void put_powers_of_two(FILE *out, const hr_figure *figure, const char *na
   hr_gnuplot_put(out, "set logscale %s 2\n", name);
   if (!extent(figure, of_x, &least, &most) || least <= 0)
     return;
-  double first = floor(log2(least)), last = ceil(log2(most)), step = ceil((last - first + 1) / TICS_MOST);
+  double first = floor(log2(least)), last = ceil(log2(most)), step = ceil((last - first + 1) / TICS_MAX);
   hr_gnuplot_put(out, "set %stics (", name);
   for (int tic = 0; first + tic * step <= last; tic++) {
     fputs(tic > 0 ? ", " : "", out);
@@ -352,20 +352,20 @@ static void put_end(FILE *out, bool fixed, double end, const char *format, doubl
 static void put_range(FILE *out, const hr_figure *figure, bool of_x)
 {
   const hr_figure_axis *axis = of_x ? &figure->x : &figure->y;
-  double least = 0, most = 0, rule_least = 0, rule_most = 0;
+  double least = 0, most = 0, rule_min = 0, rule_max = 0;
   bool found = figure->form == HR_FIGURE_LINES && extent(figure, of_x, &least, &most);
-  bool fixed = found && has_absent(figure), ruled = found && rule_extent(figure, of_x, &rule_least, &rule_most);
+  bool fixed = found && has_absent(figure), ruled = found && rule_extent(figure, of_x, &rule_min, &rule_max);
   double margin = found ? 0.04 * (most > least ? most - least : fabs(most) + 1) : 0;
   if (ruled && fixed) {
-    least = fmin(least, rule_least);
-    most = fmax(most, rule_most);
+    least = fmin(least, rule_min);
+    most = fmax(most, rule_max);
   }
   hr_gnuplot_put(out, "set %srange [", of_x ? "x" : "y");
   put_end(out, axis->from_zero || fixed, axis->from_zero ? 0 : least - margin, "* < %.9g",
-          ruled ? rule_least - margin : (double)NAN);
+          ruled ? rule_min - margin : (double)NAN);
   fputs(":", out);
   put_end(out, !isnan(axis->most) || fixed, isnan(axis->most) ? most + margin : axis->most, "%.9g < *",
-          ruled ? rule_most + margin : (double)NAN);
+          ruled ? rule_max + margin : (double)NAN);
   fputs("]\n", out);
 }
 

@@ -7,7 +7,7 @@
 
 #define GROUP_WIDTH 0.8
 #define LABEL_COLUMNS 9
-#define STACK_LABEL_LEAST 0.035 /* of the height: a part that is smaller has no room for its number */
+#define STACK_LABEL_MIN 0.035 /* of the height: a part that is smaller has no room for its number */
 
 /* Fills that differ without colour: solid, patterns, and solid but faint. */
 static void put_fill(FILE *out, const hr_figure_series *series)
@@ -176,7 +176,7 @@ void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_fig
     fputs("END\n", out);
     for (size_t j = 0; j < series->count; j++) {
       const hr_figure_point *point = &series->points[j];
-      if (point->y >= STACK_LABEL_LEAST * height && point->label[0] && options->picture != HR_PICTURE_TEXT)
+      if (point->y >= STACK_LABEL_MIN * height && point->label[0] && options->picture != HR_PICTURE_TEXT)
         put_label(out, point->label, point->x, stack_bottom(figure, i, point->x) + point->y / 2, "0,0 boxed");
     }
   }

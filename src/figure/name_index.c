@@ -6,7 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define CAPACITY_LEAST 16 /* a power of 2 */
+#define CAPACITY_MIN 16 /* a power of 2 */
 
 static const char *name_at(hr_named named, size_t position)
 {
@@ -33,7 +33,7 @@ static bool make_room(hr_name_index *index, hr_named named)
 {
   if (2 * index->count < index->capacity)
     return true;
-  hr_name_index larger = {.capacity = index->capacity ? 2 * index->capacity : CAPACITY_LEAST, .count = index->count};
+  hr_name_index larger = {.capacity = index->capacity ? 2 * index->capacity : CAPACITY_MIN, .count = index->count};
   larger.slots = calloc(larger.capacity, sizeof *larger.slots);
   if (!larger.slots)
     return false;

@@ -175,7 +175,7 @@ static void find_differences(hr_plot_rows *rows)
   for (size_t i = 0; i < rows->count; i++) {
     const hr_plot_row *row = &rows->rows[i];
     rows->several_sources |= i > 0 && row->source != row[-1].source && strcmp(row->product, row[-1].product) == 0;
-    rows->several_products |= strcmp(row->product, first->product) != 0;
+    rows->several_gemms |= strcmp(row->product, first->product) != 0;
     rows->several_dtypes |= strcmp(row->dtype, first->dtype) != 0;
     rows->several_kernels |=
         strcmp(row->kernel_asked, first->kernel_asked) != 0 && strcmp(row->series, first->series) == 0;
@@ -223,7 +223,7 @@ void hr_plot_line_name(const hr_plot_rows *rows, const hr_plot_row *row, const c
   char number[48];
   to[0] = '\0';
   add_word(to, size, row->series);
-  if (rows->several_products)
+  if (rows->several_gemms)
     add_word(to, size, row->product);
   if (rows->several_dtypes)
     add_word(to, size, row->dtype);

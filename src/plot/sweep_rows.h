@@ -23,7 +23,7 @@ typedef struct hr_plot_rows {
   size_t count, capacity;
   size_t strange; /* rows left out since their axes are not the sweep's */
   size_t seen;    /* of the sweep in all sources, also those that the options leave out */
-  bool several_sources, several_products, several_dtypes, several_kernels, several_threads, some_warm, some_cold;
+  bool several_sources, several_gemms, several_dtypes, several_kernels, several_threads, some_warm, some_cold;
   bool several_tunings;
   const hr_plot_source *sources;
 } hr_plot_rows;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS_MOST 64
+#define PARTS_MAX 64
 
 /* The operators of a layer by their part in both figures; others are "Other", and "Non-GEMM". */
 static const struct {
@@ -58,7 +58,7 @@ static const char *part_of(const hr_plot_sweep *plot, const char *name)
 /* One bar: percent of each part. */
 typedef struct bar {
   char name[HR_FIGURE_TEXT];
-  double percent[PARTS_MOST]; /* by the index of the part's series */
+  double percent[PARTS_MAX]; /* by the index of the part's series */
 } bar;
 
 /* All bars, before they are in the figure's order. */
@@ -88,7 +88,7 @@ static void keep_bar(bars *all, const char *name, const bar *one)
   hr_write_text(moved[all->count].name, sizeof one->name, "%s", name);
   all->count++;
   double sum = 0;
-  for (size_t i = 0; i < PARTS_MOST; i++)
+  for (size_t i = 0; i < PARTS_MAX; i++)
     sum += one->percent[i];
   hr_figure_axis *y = &all->plot->figure->y;
   y->most = fmax(y->most, sum - 1e-6);

@@ -11,7 +11,7 @@
 
 static double datasheet_of(const hr_hardware *hardware, const hr_ceiling *c)
 {
-  if (c->kind == HR_CEILING_PRODUCT)
+  if (c->kind == HR_CEILING_GEMM)
     return hardware->dense_flops_per_s[c->dtype];
   return c->kind == HR_CEILING_EXP || hardware->kind != HR_HARDWARE_GPU ? 0 : hardware->bandwidth_bytes_per_s;
 }
@@ -21,7 +21,7 @@ static double library_of(const hr_hardware *hardware, const hr_ceiling *c)
 {
   if (hardware->calibration < HR_CALIBRATION_PUBLISHED)
     return 0;
-  if (c->kind == HR_CEILING_PRODUCT)
+  if (c->kind == HR_CEILING_GEMM)
     return hardware->dense_flops_per_s[c->dtype] * hardware->library_share[c->dtype];
   return c->kind == HR_CEILING_COPY ? hardware->bandwidth_bytes_per_s * hardware->bandwidth_share : 0;
 }
@@ -67,14 +67,14 @@ static const hr_column columns[] = {
 
 static void write_rate(char to[HR_NUMBER_SIZE], const hr_ceiling *c, double per_s)
 {
-  const char *unit = c->kind == HR_CEILING_PRODUCT ? "FLOP/s" : c->kind == HR_CEILING_EXP ? "exp/s" : "B/s";
+  const char *unit = c->kind == HR_CEILING_GEMM ? "FLOP/s" : c->kind == HR_CEILING_EXP ? "exp/s" : "B/s";
   if (per_s > 0)
     hr_write_rate(to, HR_NUMBER_SIZE, per_s, unit);
 }
 
 static ceiling_row row_of(const hr_hardware *hardware, const hr_ceiling *c)
 {
-  ceiling_row row = {.ceiling = c, .dtype = c->kind == HR_CEILING_PRODUCT ? hr_dtype_name(c->dtype) : NULL};
+  ceiling_row row = {.ceiling = c, .dtype = c->kind == HR_CEILING_GEMM ? hr_dtype_name(c->dtype) : NULL};
   snprintf(row.subject, sizeof row.subject, "%s%s", row.dtype ? row.dtype : hr_ceiling_kind_name(c->kind),
            row.dtype ? " matmul" : "");
   write_rate(row.datasheet, c, datasheet_of(hardware, c));
@@ -86,9 +86,9 @@ static ceiling_row row_of(const hr_hardware *hardware, const hr_ceiling *c)
   if (c->power_w > 0) {
     hr_write_text(row.power, sizeof row.power, "%.0f W", c->power_w);
     hr_write_text(row.energy, sizeof row.energy, "%.3g J/%s", c->power_w / c->per_s * 1e12,
-                  c->kind == HR_CEILING_PRODUCT ? "TFLOP"
-                  : c->kind == HR_CEILING_EXP   ? "T exp"
-                                                : "TB");
+                  c->kind == HR_CEILING_GEMM  ? "TFLOP"
+                  : c->kind == HR_CEILING_EXP ? "T exp"
+                                              : "TB");
   }
   return row;
 }

@@ -46,7 +46,7 @@ static hr_status gather(description *d, hr_error *error)
 
 /* Returns the tokens of the most loaded expert. Where experts are spread, the device with the most tokens is the unit
  * of the imbalance. */
-static double most_tokens(const description *d, double tokens_per_expert)
+static double max_tokens(const description *d, double tokens_per_expert)
 {
   return tokens_per_expert * (d->workload->expert_parallel > 1 ? 1 : d->workload->expert_imbalance);
 }
@@ -99,7 +99,7 @@ static void put_load(hr_json json, const description *d)
   hr_json object = hr_json_put_object(json, "expert_load");
   hr_json_put_count(object, "experts_hit", load.hit);
   hr_json_put_number(object, "tokens_per_expert", tokens);
-  hr_json_put_number(object, "most_tokens_per_expert", most_tokens(d, tokens));
+  hr_json_put_number(object, "most_tokens_per_expert", max_tokens(d, tokens));
 }
 
 static hr_status write_json(const description *d, FILE *out, hr_error *error)
@@ -229,8 +229,8 @@ static void print_load(const hr_document *document, const description *d)
   if (!load_of(d, &tokens, &load))
     return;
   char most[48] = "";
-  if (most_tokens(d, tokens) > tokens)
-    hr_write_text(most, sizeof most, ", the most loaded one %.4g", most_tokens(d, tokens));
+  if (max_tokens(d, tokens) > tokens)
+    hr_write_text(most, sizeof most, ", the most loaded one %.4g", max_tokens(d, tokens));
   hr_print_field(document, "experts", "%" PRId64 " active per layer and device, %.4g token%s each%s", load.hit, tokens,
                  tokens == 1 ? "" : "s", most);
 }

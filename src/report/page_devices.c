@@ -12,11 +12,11 @@
 
 /* ---- which devices ---- */
 
-#define DEVICES_MOST 32
+#define DEVICES_MAX 32
 
 typedef struct device_list {
-  const char *names[DEVICES_MOST];
-  size_t points[DEVICES_MOST];
+  const char *names[DEVICES_MAX];
+  size_t points[DEVICES_MAX];
   size_t count;
 } device_list;
 
@@ -27,7 +27,7 @@ static device_list devices_of(const hr_compare_rows *rows)
     size_t k = 0;
     while (k < list.count && strcmp(list.names[k], rows->rows[i].product) != 0)
       k++;
-    if (k == DEVICES_MOST)
+    if (k == DEVICES_MAX)
       continue;
     if (k == list.count)
       list.names[list.count++] = rows->rows[i].product;

@@ -9,7 +9,7 @@
 
 typedef struct layout_row {
   const hr_parallel_layout *layout;
-  bool given, fastest, most_per_device, fewest_devices;
+  bool given, fastest, max_per_device, fewest_devices;
 } layout_row;
 
 /* Why a row is remarkable, in a few words. */
@@ -25,7 +25,7 @@ static void remark(const void *row, hr_cell *cell)
     hr_append_item(text, sizeof text, "%s", r->layout->split);
   if (r->fastest)
     hr_append_item(text, sizeof text, "lowest latency");
-  if (r->most_per_device)
+  if (r->max_per_device)
     hr_append_item(text, sizeof text, "best per device");
   if (r->fewest_devices)
     hr_append_item(text, sizeof text, "fewest");
@@ -67,7 +67,7 @@ static const hr_column columns[] = {
     {NULL, "", HR_PLAIN, 0, HR_COMPUTED(TEXT, remark)},
     {"given", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, given)},
     {"fastest", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, fastest)},
-    {"most_per_device", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, most_per_device)},
+    {"most_per_device", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, max_per_device)},
     {"fewest_devices", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, fewest_devices)},
     {"heads_split", NULL, HR_PLAIN, 0, MEMBER(heads_split)},
     {"splits", NULL, HR_PLAIN, 0, MEMBER(splits)},
@@ -78,7 +78,7 @@ hr_table *hr_parallel_layout_table(const hr_parallel_layouts *layouts)
 {
   hr_table *table = HR_TABLE_OF(columns, layout_row);
   for (int i = 0; i < (int)layouts->count; i++) {
-    layout_row row = {&layouts->items[i], i == layouts->current, i == layouts->fastest, i == layouts->most_per_device,
+    layout_row row = {&layouts->items[i], i == layouts->current, i == layouts->fastest, i == layouts->max_per_device,
                       i == layouts->fewest_devices};
     hr_table_add(table, &row);
   }
@@ -133,7 +133,7 @@ hr_status hr_print_parallel_layouts(const hr_document *document, const hr_parall
     return HR_OK;
   }
   print_best(document, "latency", &layouts->items[layouts->fastest]);
-  print_best(document, "throughput", &layouts->items[layouts->most_per_device]);
+  print_best(document, "throughput", &layouts->items[layouts->max_per_device]);
   print_best(document, "smallest", &layouts->items[layouts->fewest_devices]);
   return HR_OK;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AXES_MOST 32
+#define AXES_MAX 32
 
 /* ---- axes: "a=20 b=4 h=1440" ---- */
 
@@ -37,9 +37,9 @@ typedef struct axis_name {
 /* Rows are in the order of their axes, so an axis that changes often has many values; the last one changes most. */
 static axis_name changing_axis(const hr_compare_row *rows, size_t count)
 {
-  axis_name names[AXES_MOST], best = {.text = "", .length = 0};
+  axis_name names[AXES_MAX], best = {.text = "", .length = 0};
   size_t used = 0;
-  for (const char *at = rows[0].axes; *at && used < AXES_MOST; at += strspn(at, " ")) {
+  for (const char *at = rows[0].axes; *at && used < AXES_MAX; at += strspn(at, " ")) {
     size_t token = strcspn(at, " "), length = strcspn(at, "= ");
     if (length > 0 && length < token)
       names[used++] = (axis_name){.text = at, .length = length};

@@ -11,7 +11,7 @@
 
 #define COLUMNS_MAX 64
 #define GAP 2
-#define WRAPPED_LEAST 24 /* columns of text may be wrapped down to this width */
+#define WRAPPED_MIN 24 /* columns of text may be wrapped down to this width */
 
 /* The columns that fit, and their widths. */
 typedef struct table_layout {
@@ -75,7 +75,7 @@ static void narrow_texts(const hr_table *table, table_layout *layout, int excess
       if (layout->kept[i] && is_text(table, i) && layout->widths[i] > layout->widths[widest])
         widest = i;
     }
-    if (!is_text(table, widest) || layout->widths[widest] <= WRAPPED_LEAST)
+    if (!is_text(table, widest) || layout->widths[widest] <= WRAPPED_MIN)
       return;
     layout->widths[widest]--;
   }
@@ -90,12 +90,12 @@ static table_layout fit(const hr_table *table, int width)
   }
   int excess = total_width(&layout) - width;
   while (width > 0 && excess > 0) {
-    if ((is_text(table, layout.last) && layout.widths[layout.last] - excess >= WRAPPED_LEAST) ||
+    if ((is_text(table, layout.last) && layout.widths[layout.last] - excess >= WRAPPED_MIN) ||
         !drop_columns(table, &layout))
       break;
     excess = total_width(&layout) - width;
   }
-  if (width > 0 && excess > 0 && is_text(table, layout.last) && layout.widths[layout.last] - excess >= WRAPPED_LEAST)
+  if (width > 0 && excess > 0 && is_text(table, layout.last) && layout.widths[layout.last] - excess >= WRAPPED_MIN)
     layout.widths[layout.last] -= excess;
   else if (width > 0 && excess > 0)
     narrow_texts(table, &layout, excess);
@@ -177,8 +177,8 @@ static void write_left_out(const hr_table *table, FILE *out, const hr_report_opt
   size_t used = 0, length;
   for (size_t i = 0; i < layout->count && used < sizeof names; i++) {
     if (!layout->kept[i] && layout->widths[i] > 0)
-      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "left out at this width: ",
-                               hr_table_column(table, i)->title);
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+                               used > 0 ? ", " : "left out at this width: ", hr_table_column(table, i)->title);
   }
   for (size_t line = 0; used > 0; line++) {
     const char *part = part_on_line(names, options->width, line, &length);

@@ -23,20 +23,20 @@ static void group_kind(const void *member, hr_cell *cell)
 static void least(const void *row, hr_cell *cell)
 {
   const hr_validated_group *group = row;
-  hr_cell_set_number(cell, isfinite(group->most_ns) || group->least_ns > 0 ? group->least_ns : (double)NAN);
+  hr_cell_set_number(cell, isfinite(group->max_ns) || group->min_ns > 0 ? group->min_ns : (double)NAN);
 }
 
 static void predicted_size(const void *row, hr_cell *cell)
 {
   const hr_validated_group *group = row;
   char low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE];
-  hr_write_time(low, sizeof low, group->least_ns);
-  hr_write_time(high, sizeof high, group->most_ns);
-  if (isfinite(group->most_ns) && group->least_ns > 0)
+  hr_write_time(low, sizeof low, group->min_ns);
+  hr_write_time(high, sizeof high, group->max_ns);
+  if (isfinite(group->max_ns) && group->min_ns > 0)
     hr_cell_format(cell, "%s to %s", low, high);
-  else if (isfinite(group->most_ns))
+  else if (isfinite(group->max_ns))
     hr_cell_format(cell, "below %s", high);
-  else if (group->least_ns > 0)
+  else if (group->min_ns > 0)
     hr_cell_format(cell, "%s and more", low);
   else
     hr_cell_set_text(cell, "all");
@@ -47,7 +47,7 @@ static const hr_column group_columns[] = {
     {"kind", "kind", HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, group_kind, hr_validated_group, kind)},
     {NULL, "predicted time", HR_PLAIN, 0, HR_COMPUTED(TEXT, predicted_size)},
     {"least_ns", NULL, HR_TIME, 0, HR_COMPUTED(NUMBER, least)},
-    {"most_ns", NULL, HR_TIME, 0, GROUP(most_ns)},
+    {"most_ns", NULL, HR_TIME, 0, GROUP(max_ns)},
     {"rows", "rows", HR_PLAIN, 0, GROUP(rows)},
     {"median", "median", HR_SHARE, 0, GROUP(median)},
     {"mean", "mean", HR_SHARE, 0, GROUP(mean)},

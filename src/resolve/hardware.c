@@ -62,7 +62,7 @@ hr_status hr_resolve_probed(hr_device *device, hr_progress_fn progress, void *co
   if (copy > known.bandwidth_bytes_per_s)
     known.bandwidth_bytes_per_s = copy;
   known.bandwidth_share = copy / known.bandwidth_bytes_per_s;
-  known.product_launch_ns = probed.launch_ns;
+  known.gemm_launch_ns = probed.launch_ns;
   known.calibration = HR_CALIBRATION_MEASURED;
   known.ceiling_count = probed.ceiling_count; /* measured on this device */
   known.power_limit_w = probed.power_limit_w;

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#define SIZE_MOST ((int64_t)1 << 40) /* leaves room for padding and tile sizes within 63 bits */
+#define LARGEST_SIZE ((int64_t)1 << 40) /* leaves room for padding and tile sizes within 63 bits */
 
 hr_attention hr_attention_default(void)
 {
@@ -45,7 +45,7 @@ static hr_checked64 triangle(int64_t n)
  * none. */
 static hr_checked64 entries_of(const hr_attention *attention, int64_t q_len, int64_t kv_len)
 {
-  if (hr_min64(q_len, kv_len) < 0 || hr_max64(q_len, kv_len) > SIZE_MOST)
+  if (hr_min64(q_len, kv_len) < 0 || hr_max64(q_len, kv_len) > LARGEST_SIZE)
     return (hr_checked64){0, true};
   if (q_len == 0 || kv_len == 0)
     return hr_checked(0);
@@ -184,7 +184,7 @@ static hr_status check_sizes(const hr_attention *a, hr_error *error)
     if (sizes[i].value < sizes[i].least)
       return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least %" PRId64 ", found %" PRId64, sizes[i].name,
                      sizes[i].least, sizes[i].value);
-    if (sizes[i].value > SIZE_MOST)
+    if (sizes[i].value > LARGEST_SIZE)
       return hr_fail(error, HR_ERROR_OVERFLOW, "%s: expected at most 2^40, found %" PRId64, sizes[i].name,
                      sizes[i].value);
   }

@@ -6,8 +6,8 @@
 
 #include <inttypes.h>
 
-#define DEVICES_MOST ((int64_t)1 << 40)
-#define BYTES_MOST ((int64_t)1 << 62)
+#define DEVICES_MAX ((int64_t)1 << 40)
+#define BYTES_MAX ((int64_t)1 << 62)
 
 static const char *const names[] = {
 #define HR_COLLECTIVE_NAME(enumerator, name) name,
@@ -34,10 +34,10 @@ hr_status hr_collective_check(const hr_collective *collective, hr_error *error)
   HR_TRY(hr_check_struct_size("hr_collective", collective->struct_size, sizeof(hr_collective), error));
   if ((unsigned)collective->kind >= HR_COLLECTIVE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "kind: %d is not a collective", (int)collective->kind);
-  int64_t most = collective->kind == HR_POINT_TO_POINT ? 2 : DEVICES_MOST;
+  int64_t most = collective->kind == HR_POINT_TO_POINT ? 2 : DEVICES_MAX;
   HR_TRY(check_size("devices", collective->devices, 1, most, error));
-  HR_TRY(check_size("stride", collective->stride, 1, DEVICES_MOST, error));
-  return check_size("bytes", collective->bytes, 0, BYTES_MOST, error);
+  HR_TRY(check_size("stride", collective->stride, 1, DEVICES_MAX, error));
+  return check_size("bytes", collective->bytes, 0, BYTES_MAX, error);
 }
 
 double hr_collective_bus_share(hr_collective_kind kind, int64_t devices)

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-#define SIZE_MOST ((int64_t)1 << 40)
+#define LARGEST_SIZE ((int64_t)1 << 40)
 
 hr_decode hr_decode_default(void)
 {
@@ -121,7 +121,7 @@ static bool can_be_counted(const hr_decode *d)
 {
   const int64_t sizes[] = {d->batch, d->kv_len, d->q_heads, d->k_heads, d->v_heads, d->qk_dim, d->v_dim};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    if (sizes[i] < 0 || sizes[i] > SIZE_MOST)
+    if (sizes[i] < 0 || sizes[i] > LARGEST_SIZE)
       return false;
   }
   return d->q_len >= 0 && d->q_len <= HR_DECODE_Q_LEN_MAX;

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#define SIZE_MOST ((int64_t)1 << 40) /* leaves room for padding and tile sizes within 63 bits */
+#define LARGEST_SIZE ((int64_t)1 << 40) /* leaves room for padding and tile sizes within 63 bits */
 
 static hr_status check_sizes(const hr_decode *d, hr_error *error)
 {
@@ -21,13 +21,13 @@ static hr_status check_sizes(const hr_decode *d, hr_error *error)
                {"q_heads", d->q_heads, 1, INT32_MAX},
                {"k_heads", d->k_heads, 1, INT32_MAX},
                {"v_heads", d->v_heads, 1, INT32_MAX},
-               {"qk_dim", d->qk_dim, 1, SIZE_MOST},
-               {"v_dim", d->v_dim, 1, SIZE_MOST},
+               {"qk_dim", d->qk_dim, 1, LARGEST_SIZE},
+               {"v_dim", d->v_dim, 1, LARGEST_SIZE},
                {"page_size", d->page_size, 1, INT32_MAX},
                {"page_count", d->page_count, 1, INT32_MAX},
                {"table_pitch", d->table_pitch, 1, INT32_MAX},
-               {"window", d->window, 0, SIZE_MOST},
-               {"top_k", d->top_k, 0, SIZE_MOST}};
+               {"window", d->window, 0, LARGEST_SIZE},
+               {"top_k", d->top_k, 0, LARGEST_SIZE}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
       return hr_fail(error, HR_ERROR_INVALID, "%s: expected %" PRId64 " to %" PRId64 ", found %" PRId64, sizes[i].name,

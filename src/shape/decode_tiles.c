@@ -7,7 +7,7 @@
 #define WARPS_OF_MULTIPROCESSOR 8
 #define WARPS_OF_SMALL_STAGES 12
 #define LONG_KEYS 1024 /* of a multiprocessor */
-#define STAGES_MOST 3
+#define STAGES_MAX 3
 #define PIECE_BYTES 256         /* of a token's K or V heads that a group reads, at least, if it is long */
 #define PIECE_BYTES_OF_MANY 512 /* the same where multiprocessors have more than two groups each */
 #define RESERVED_BYTES 1024     /* of shared memory, that each block takes in addition */
@@ -52,7 +52,7 @@ size_t hr_decode_split_shared_bytes(const hr_decode_split *t)
     stage += hr_round_up((t->k_heads + t->v_heads) * HR_DECODE_WARP_KEYS * (int64_t)sizeof(float), LINE_BYTES);
   int64_t streams = t->warps * t->stages * stage;
   int64_t combined = t->warps * (rows_stats + ROWS * (t->v + PADDING) * (int64_t)sizeof(float));
-  int64_t factors = (HR_SPLITS_MOST * (int64_t)sizeof(float) + 8) * ROWS + t->warps * WARP_SUMS;
+  int64_t factors = (HR_SPLITS_MAX * (int64_t)sizeof(float) + 8) * ROWS + t->warps * WARP_SUMS;
   int64_t bytes = hr_max64(hr_max64(streams, combined), factors);
   if (t->cluster > 1)
     bytes += t->cluster * (hr_ceil_div(t->rows * t->v / 4, t->cluster) * 16 + rows_stats) + BARRIER;
@@ -69,9 +69,9 @@ static bool heads_fit(int64_t heads, int64_t group)
 static bool choose_stages(hr_decode_split *t, const hr_decode_gpu *gpu, int blocks)
 {
   size_t room = gpu->shared_of_multiprocessor / (size_t)blocks - RESERVED_BYTES;
-  for (t->stages = STAGES_MOST; t->stages >= 2; t->stages--) {
+  for (t->stages = STAGES_MAX; t->stages >= 2; t->stages--) {
     t->shared_bytes = hr_decode_split_shared_bytes(t);
-    if (t->shared_bytes <= room && t->shared_bytes <= gpu->shared_most)
+    if (t->shared_bytes <= room && t->shared_bytes <= gpu->shared_max)
       return true;
   }
   return false;
@@ -116,11 +116,11 @@ static bool choose_heads(hr_decode_split *t, const hr_decode *d, const hr_decode
 }
 
 /* The largest cluster whose blocks have room for what the others send. */
-static int cluster_most(const hr_decode_split *t, const hr_decode_gpu *gpu)
+static int cluster_max(const hr_decode_split *t, const hr_decode_gpu *gpu)
 {
   hr_decode_split clustered = *t;
-  for (clustered.cluster = gpu->cluster_most; clustered.cluster > 1; clustered.cluster /= 2) {
-    if (hr_decode_split_shared_bytes(&clustered) <= gpu->shared_most)
+  for (clustered.cluster = gpu->cluster_max; clustered.cluster > 1; clustered.cluster /= 2) {
+    if (hr_decode_split_shared_bytes(&clustered) <= gpu->shared_max)
       break;
   }
   return clustered.cluster;
@@ -144,7 +144,7 @@ static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decod
       .multiprocessors = gpu->multiprocessors,
       .tile = (int64_t)t->warps * HR_DECODE_WARP_KEYS,
       .blocks = t->min_blocks,
-      .cluster_most = cluster_most(t, gpu)});
+      .cluster_max = cluster_max(t, gpu)});
   t->splits = (int)choice.splits;
   t->cluster = choice.cluster;
   t->shared_bytes = hr_decode_split_shared_bytes(t);

@@ -24,10 +24,10 @@ int64_t hr_decode_keys_read(const hr_decode *decode);
 /** What of a GPU decides a configuration. */
 typedef struct hr_decode_gpu {
   int64_t multiprocessors;
-  size_t shared_most; /* bytes of a block */
+  size_t shared_max; /* bytes of a block */
   size_t shared_of_multiprocessor;
-  int cluster_most; /* blocks of a cluster; 1: none */
-  bool early;       /* hr_cuda_launch_grid_early(): from compute capability 9.0 on */
+  int cluster_max; /* blocks of a cluster; 1: none */
+  bool early;      /* hr_cuda_launch_grid_early(): from compute capability 9.0 on */
 } hr_decode_gpu;
 
 /** Tiles and splits of decode_split.cu. */

@@ -5,40 +5,40 @@
 
 #include <headroom/dtype.h>
 
-#define FP8_SHORT_MOST 2048 /* keys */
-#define SHORT_MOST HR_FLASH_SHORT_MOST
-#define FEW_TILES_MOST 512 /* keys of few tiles, of which the last may be nearly empty */
+#define FP8_SHORT_MAX 2048 /* keys */
+#define SHORT_MAX HR_FLASH_SHORT_MAX
+#define FEW_TILES_MAX 512 /* keys of few tiles, of which the last may be nearly empty */
 #define TILE_KEYS 16
 #define CAUSAL_SHARE 0.15 /* of the L2, for a band of causal calls */
 #define LENGTH(table) (sizeof(table) / sizeof *(table))
-#define BAND_ROWS_MOST 2048     /* of a head, for bands that the L2 holds */
-#define CAUSAL_ROWS_MOST 4096   /* the same of causal calls */
-#define CLUSTER_ROWS_LEAST 4096 /* of a head */
+#define BAND_ROWS_MAX 2048    /* of a head, for bands that the L2 holds */
+#define CAUSAL_ROWS_MAX 4096  /* the same of causal calls */
+#define CLUSTER_ROWS_MIN 4096 /* of a head */
 
 /* The first row that fits a problem is taken, or of rows with the same limits the one with the fewest Q tiles, the last
  * of as few. Registers of a thread: v / 2 accumulators of O, kv_tile / 2 of S and kv_tile / 4 of P, of 240
  * with two consumer warpgroups, 160 with three and 112 with four (of both teams). Each row where it was faster on an
- * H200 (docs/notes/attention-hopper.md). Between least_tile and kv_tile, the tile that fits the number of keys best. */
+ * H200 (docs/notes/attention-hopper.md). Between min_tile and kv_tile, the tile that fits the number of keys best. */
 typedef struct tiling {
-  int qk_most, v_most;
+  int qk_max, v_max;
   bool causal;
-  int64_t q_most, kv_most;
-  int teams, consumers, kv_tile, least_tile;
+  int64_t q_max, kv_max;
+  int teams, consumers, kv_tile, min_tile;
   bool ping_pong, left_to_right;
 } tiling;
 
 static const tiling tilings[] = {
-    {64, 64, true, 64, SHORT_MOST, 2, 1, 64, 64, false, true},
-    {64, 64, false, 64, SHORT_MOST, 2, 1, 64, 64, false, false},
-    {64, 64, true, INT64_MAX, SHORT_MOST, 2, 2, 64, 64, false, true},
-    {64, 64, false, SHORT_MOST, SHORT_MOST, 2, 2, 64, 64, false, false},
+    {64, 64, true, 64, SHORT_MAX, 2, 1, 64, 64, false, true},
+    {64, 64, false, 64, SHORT_MAX, 2, 1, 64, 64, false, false},
+    {64, 64, true, INT64_MAX, SHORT_MAX, 2, 2, 64, 64, false, true},
+    {64, 64, false, SHORT_MAX, SHORT_MAX, 2, 2, 64, 64, false, false},
     {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true, false},
     {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true, false},
-    {128, 128, true, SHORT_MOST, SHORT_MOST, 1, 3, 64, 64, false, true},
-    {128, 128, true, SHORT_MOST, SHORT_MOST, 1, 2, 64, 64, false, true},
+    {128, 128, true, SHORT_MAX, SHORT_MAX, 1, 3, 64, 64, false, true},
+    {128, 128, true, SHORT_MAX, SHORT_MAX, 1, 2, 64, 64, false, true},
     {128, 128, true, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
-    {128, 128, false, FEW_TILES_MOST, FEW_TILES_MOST, 1, 3, 64, 64, false, false},
-    {128, 128, false, FEW_TILES_MOST, FEW_TILES_MOST, 1, 2, 128, 112, true, false},
+    {128, 128, false, FEW_TILES_MAX, FEW_TILES_MAX, 1, 3, 64, 64, false, false},
+    {128, 128, false, FEW_TILES_MAX, FEW_TILES_MAX, 1, 2, 128, 112, true, false},
     {128, 128, false, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
     {192, 128, true, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
     {192, 128, false, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
@@ -49,15 +49,15 @@ static const tiling tilings[] = {
     {128, 256, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, true},
     {128, 256, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, false},
     {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 64, 64, true, true},
-    {256, 256, false, INT64_MAX, FEW_TILES_MOST, 1, 2, 80, 64, false, false},
-    {256, 256, false, INT64_MAX, SHORT_MOST, 1, 2, 64, 64, true, false},
+    {256, 256, false, INT64_MAX, FEW_TILES_MAX, 1, 2, 80, 64, false, false},
+    {256, 256, false, INT64_MAX, SHORT_MAX, 1, 2, 64, 64, true, false},
     {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false, false},
 };
 
 /* fp8: tiles are multiples of 32 keys; P takes kv_tile / 8 registers. Each row where it was faster on an H100
  * (docs/notes/attention-fp8.md). */
 static const tiling fp8_tilings[] = {
-    {64, 64, true, INT64_MAX, FP8_SHORT_MOST, 1, 4, 64, 64, false, false},
+    {64, 64, true, INT64_MAX, FP8_SHORT_MAX, 1, 4, 64, 64, false, false},
     {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false, false},
     {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false, false},
     {256, 128, true, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false, false},
@@ -85,8 +85,8 @@ static int64_t tiles_of_rows(const tiling *t, int64_t q_len)
 
 static bool same_limits(const tiling *a, const tiling *b)
 {
-  return a->qk_most == b->qk_most && a->v_most == b->v_most && a->causal == b->causal && a->q_most == b->q_most &&
-         a->kv_most == b->kv_most;
+  return a->qk_max == b->qk_max && a->v_max == b->v_max && a->causal == b->causal && a->q_max == b->q_max &&
+         a->kv_max == b->kv_max;
 }
 
 static const tiling *tiling_of(const hr_attention *a, int64_t qk, int64_t v)
@@ -94,8 +94,8 @@ static const tiling *tiling_of(const hr_attention *a, int64_t qk, int64_t v)
   bool fp8 = a->dtype == HR_FP8_E4M3;
   const tiling *row = fp8 ? fp8_tilings : tilings,
                *end = fp8 ? fp8_tilings + LENGTH(fp8_tilings) : tilings + LENGTH(tilings);
-  while (qk > row->qk_most || v > row->v_most || (a->mask == HR_MASK_CAUSAL) != row->causal || a->q_len > row->q_most ||
-         a->kv_len > row->kv_most)
+  while (qk > row->qk_max || v > row->v_max || (a->mask == HR_MASK_CAUSAL) != row->causal || a->q_len > row->q_max ||
+         a->kv_len > row->kv_max)
     row++;
   const tiling *best = row;
   for (const tiling *other = row + 1; other < end && same_limits(row, other); other++)
@@ -109,7 +109,7 @@ static const tiling *tiling_of(const hr_attention *a, int64_t qk, int64_t v)
 static bool clusters_pay(const hr_attention *a, int64_t qk, int64_t v)
 {
   return hr_dtype_bytes(a->dtype) == 2 && (qk > 64 || v > 64) && a->mask != HR_MASK_CAUSAL && a->window == 0 &&
-         !a->variable_lengths && a->q_len >= CLUSTER_ROWS_LEAST && a->kv_len > FEW_TILES_MOST;
+         !a->variable_lengths && a->q_len >= CLUSTER_ROWS_MIN && a->kv_len > FEW_TILES_MAX;
 }
 
 hr_flash_tiles hr_flash_sm90_tiles(const hr_attention *a)
@@ -119,7 +119,7 @@ hr_flash_tiles hr_flash_sm90_tiles(const hr_attention *a)
   return (hr_flash_tiles){.teams = row->teams,
                           .consumers = row->consumers,
                           .cluster = clusters_pay(a, qk, v) ? 2 : 1,
-                          .keys = fit_tile(a->kv_len, row->kv_tile, row->least_tile),
+                          .keys = fit_tile(a->kv_len, row->kv_tile, row->min_tile),
                           .ping_pong = row->ping_pong,
                           .left_to_right = row->left_to_right};
 }
@@ -135,13 +135,13 @@ static int64_t heads_held(const hr_attention *a, double share, size_t cache_byte
 hr_flash_bands hr_flash_sm90_bands(const hr_attention *a, int64_t q_tiles, int64_t blocks, size_t cache_bytes)
 {
   int64_t all = a->q_heads * a->batch, of_each = hr_ceil_div(blocks, q_tiles), heads;
-  bool causal = a->mask == HR_MASK_CAUSAL, few_rows = a->q_len <= (causal ? CAUSAL_ROWS_MOST : BAND_ROWS_MOST);
+  bool causal = a->mask == HR_MASK_CAUSAL, few_rows = a->q_len <= (causal ? CAUSAL_ROWS_MAX : BAND_ROWS_MAX);
   if (causal)
     heads = few_rows ? hr_min64(of_each, heads_held(a, CAUSAL_SHARE, cache_bytes))
                      : hr_max64(8 * blocks / q_tiles, 2 * of_each);
   else if (few_rows)
-    heads = hr_min64(4 * blocks / q_tiles,
-                     heads_held(a, a->q_len > SHORT_MOST && a->qk_dim <= 64 ? 0.4 : 0.2, cache_bytes));
+    heads =
+        hr_min64(4 * blocks / q_tiles, heads_held(a, a->q_len > SHORT_MAX && a->qk_dim <= 64 ? 0.4 : 0.2, cache_bytes));
   else
     heads = 4 * blocks / q_tiles;
   heads = hr_min64(hr_max64(heads, causal ? 1 : of_each), all);

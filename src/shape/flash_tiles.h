@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_FLASH_GROUP_ROWS 64   /* of a Q tile, that a consumer warpgroup takes */
-#define HR_FLASH_SHORT_MOST 1024 /* keys, or rows of a head, of calls that have tilings of their own */
-#define HR_FLASH_SHORT_KEYS 64   /* of a K/V tile of most of these tilings */
+#define HR_FLASH_GROUP_ROWS 64  /* of a Q tile, that a consumer warpgroup takes */
+#define HR_FLASH_SHORT_MAX 1024 /* keys, or rows of a head, of calls that have tilings of their own */
+#define HR_FLASH_SHORT_KEYS 64  /* of a K/V tile of most of these tilings */
 
 typedef struct hr_flash_tiles {
   int teams;          /* of consumer warpgroups of a block, each with Q tiles of its own */

@@ -37,7 +37,7 @@ static int64_t clusters_at_a_time(int64_t multiprocessors, int size)
  * a block reads when all multiprocessors do. */
 static void choose_cluster(const hr_split_problem *p, double least, hr_split_choice *choice)
 {
-  for (int size = 2; size <= p->cluster_most && p->keys >= size * p->tile; size *= 2) {
+  for (int size = 2; size <= p->cluster_max && p->keys >= size * p->tile; size *= 2) {
     double all = (double)(p->groups * p->keys) / (double)p->multiprocessors,
            own = CLUSTER_TIME * (double)p->keys / size;
     double time = fmax(all, own) + CLUSTER_COST_BYTES / (double)p->key_bytes;
@@ -52,7 +52,7 @@ hr_split_choice hr_divide_keys(const hr_split_problem *p)
 {
   int64_t cost = SPLIT_COST_BYTES / p->key_bytes;
   hr_split_choice choice = {.cluster = 1};
-  choice.splits = hr_decode_splits(p->groups, p->keys, p->blocks * p->multiprocessors, p->tile, cost, HR_SPLITS_MOST);
+  choice.splits = hr_decode_splits(p->groups, p->keys, p->blocks * p->multiprocessors, p->tile, cost, HR_SPLITS_MAX);
   if (choice.splits > 1 && p->blocks == 1)
     choose_cluster(p, (double)(hr_ceil_div(p->keys, choice.splits) + cost), &choice);
   return choice;

@@ -15,9 +15,9 @@ int64_t hr_decode_splits(int64_t groups, int64_t keys, int64_t slots, int64_t ti
 typedef struct hr_split_problem {
   int64_t groups, keys, key_bytes;
   int64_t multiprocessors;
-  int64_t tile;     /* keys that a block processes at a time */
-  int blocks;       /* of a group's splits that run on a multiprocessor at a time */
-  int cluster_most; /* blocks of a cluster; 1: none */
+  int64_t tile;    /* keys that a block processes at a time */
+  int blocks;      /* of a group's splits that run on a multiprocessor at a time */
+  int cluster_max; /* blocks of a cluster; 1: none */
 } hr_split_problem;
 
 typedef struct hr_split_choice {
@@ -25,9 +25,9 @@ typedef struct hr_split_choice {
   int cluster; /* splits, if the blocks of a group are a cluster and combine them without global memory; otherwise 1 */
 } hr_split_choice;
 
-#define HR_SPLITS_MOST 128
+#define HR_SPLITS_MAX 128
 
-/** The splits of that kernel, at most HR_SPLITS_MOST. */
+/** The splits of that kernel, at most HR_SPLITS_MAX. */
 hr_split_choice hr_divide_keys(const hr_split_problem *problem);
 
 #endif

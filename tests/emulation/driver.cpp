@@ -63,7 +63,7 @@ struct cu_module_st {
 };
 struct cu_function_st {
   const kernel *program;
-  unsigned static_bytes, shared_most;
+  unsigned static_bytes, shared_max;
 };
 
 static cu_context_st primary;
@@ -143,7 +143,7 @@ static int capability()
 }
 
 /* Shared memory by compute capability, from the CUDA programming guide. */
-static int shared_most()
+static int shared_max()
 {
   switch (capability()) {
   case 80:
@@ -158,7 +158,7 @@ static int shared_most()
 cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device)
 {
   switch (attribute) {
-  case CU_MAX_SHARED_OPTIN: *value = shared_most(); break;
+  case CU_MAX_SHARED_OPTIN: *value = shared_max(); break;
   case CU_CLOCK_KHZ: *value = 1000000; break;
   case CU_MULTIPROCESSORS: *value = MULTIPROCESSORS; break;
   case CU_MEMORY_CLOCK_KHZ: *value = 1000000; break;
@@ -166,7 +166,7 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device)
   case CU_L2_BYTES: *value = 1 << 20; break;
   case CU_CAPABILITY_MAJOR: *value = capability() / 10; break;
   case CU_CAPABILITY_MINOR: *value = capability() % 10; break;
-  case CU_SHARED_BYTES: *value = shared_most() + 1024; break;
+  case CU_SHARED_BYTES: *value = shared_max() + 1024; break;
   default: return INVALID_VALUE;
   }
   return SUCCESS;
@@ -450,9 +450,9 @@ cu_result cuFuncSetAttribute(cu_function function, int attribute, int value)
 {
   if (attribute == CU_FUNCTION_ANY_CLUSTER)
     return SUCCESS;
-  if (attribute != CU_FUNCTION_SHARED_MOST || value < 0 || value > shared_most())
+  if (attribute != CU_FUNCTION_SHARED_MAX || value < 0 || value > shared_max())
     return INVALID_VALUE;
-  function->shared_most = (unsigned)value;
+  function->shared_max = (unsigned)value;
   return SUCCESS;
 }
 
@@ -468,9 +468,9 @@ static const char *refusal(const cu_function_st &f, const launch &job)
     return "too large a grid";
   if (size.x > 1024 || size.y > 1024 || size.z > 64 || threads > 1024)
     return "too large a block";
-  if (k.most_threads > 0 && threads > k.most_threads)
+  if (k.max_threads > 0 && threads > k.max_threads)
     return "more threads than the kernel's launch bounds";
-  if (job.shared_bytes > f.shared_most || job.shared_bytes + job.static_bytes > (unsigned)shared_most())
+  if (job.shared_bytes > f.shared_max || job.shared_bytes + job.static_bytes > (unsigned)shared_max())
     return "more shared memory than the function was allowed";
   if (grid.x % k.cluster[0] != 0 || grid.y % k.cluster[1] != 0 || grid.z % k.cluster[2] != 0)
     return "a grid that is not a multiple of the cluster";

@@ -35,7 +35,7 @@ struct kernel {
   const char *name; /* NULL ends the list */
   void (*run)(void **arguments);
   const unsigned *sizes; /* of the arguments in bytes; 0 ends the list */
-  unsigned most_threads; /* __launch_bounds__; 0: none */
+  unsigned max_threads;  /* __launch_bounds__; 0: none */
   unsigned cluster[3];   /* __cluster_dims__ */
 };
 

@@ -8,7 +8,7 @@
 
 namespace emulation {
 
-constexpr size_t PAGE = 4096, ALIGNMENT = 256, POISONED_MOST = (size_t)256 << 20;
+constexpr size_t PAGE = 4096, ALIGNMENT = 256, POISONED_MAX = (size_t)256 << 20;
 constexpr size_t RESERVED =
     (size_t)1 << 40; /* of address space, not memory; no address is reused before all were used */
 constexpr byte POISON = 0xFF;
@@ -51,7 +51,7 @@ void *memory_allocate(size_t bytes)
   if (mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0)
     return nullptr;
   next_pages = pages + page_bytes;
-  if (page_bytes <= POISONED_MOST)
+  if (page_bytes <= POISONED_MAX)
     memset(pages, POISON, page_bytes);
   byte *data = turn++ % 2 ? pages : pages + page_bytes - round_up(bytes > 0 ? bytes : 1, ALIGNMENT);
   buffers[data] = {bytes, pages, page_bytes};
@@ -128,7 +128,7 @@ std::string memory_damage()
 {
   char text[120];
   for (const auto &[data, b] : buffers) {
-    if (b.page_bytes > POISONED_MOST)
+    if (b.page_bytes > POISONED_MAX)
       continue;
     for (const byte *at = b.pages; at < b.pages + b.page_bytes; at++) {
       if (at == data)

@@ -9,7 +9,7 @@
 
 namespace emulation {
 
-constexpr int DEPTH_MOST = 32, WIDTH_MOST = 256, ROWS = 16;
+constexpr int DEPTH_MAX = 32, WIDTH_MAX = 256, ROWS = 16;
 
 /* Bytes of an element; k is 32 bytes. */
 static int bytes_of(format type)
@@ -75,7 +75,7 @@ static void check_operand(format type, const operand &o, bool across, int rows)
 
 static void execute_warp(const block &b, unsigned first_row, pending_wgmma *const *lanes)
 {
-  static float left[ROWS][DEPTH_MOST], right[DEPTH_MOST][WIDTH_MOST], accumulators[ROWS][WIDTH_MOST];
+  static float left[ROWS][DEPTH_MAX], right[DEPTH_MAX][WIDTH_MAX], accumulators[ROWS][WIDTH_MAX];
   const pending_wgmma &p = *lanes[0];
   const int n = (int)p.columns, bytes = bytes_of(p.type), depth = depth_of(p.type), wide = 4 / bytes;
   operand right_at = read_descriptor(p.b), left_at = p.a_words[0] ? operand{} : read_descriptor(p.a);

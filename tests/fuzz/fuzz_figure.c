@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-#define SCRIPT_MOST ((size_t)8 << 20)
-#define POINTS_MOST 6
+#define SCRIPT_MAX ((size_t)8 << 20)
+#define POINTS_MAX 6
 
 typedef struct input {
   const uint8_t *data;
@@ -81,7 +81,7 @@ static hr_figure *read_figure(input *in, hr_figure_options *options)
   hr_error error = {.status = HR_OK};
   EXPECT(figure);
   unsigned form = take_byte(in), picture = take_byte(in), scales = take_byte(in), names = take_byte(in),
-           series = take_byte(in) % 24, points = take_byte(in) % POINTS_MOST + 1;
+           series = take_byte(in) % 24, points = take_byte(in) % POINTS_MAX + 1;
   figure->form = (hr_figure_form)(form % 4);
   options->picture = (hr_picture)(picture % 4);
   options->single = picture & 4;
@@ -155,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   EXPECT(fclose(out) == 0);
   EXPECT(status == HR_OK || (status == HR_ERROR_INVALID && error.message[0]));
   if (status == HR_OK) {
-    EXPECT(length > 0 && length < SCRIPT_MOST && strlen(script) == length);
+    EXPECT(length > 0 && length < SCRIPT_MAX && strlen(script) == length);
     expect_script(script);
   }
   free(script);

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STORE_MOST 65536
+#define STORE_MAX 65536
 
 static const char kept[] = "of others";
 static char folder[] = "/tmp/headroom-fuzz-XXXXXX", store_path[64], journal_path[64], kept_path[64];
-static uint8_t store_bytes[STORE_MOST];
+static uint8_t store_bytes[STORE_MAX];
 static size_t store_size;
 
 static void write_file(const char *path, const void *data, size_t size)

@@ -36,7 +36,7 @@ static void expect_layouts(const hr_parallel_layouts *layouts)
 {
   int count = (int)layouts->count;
   EXPECT(count >= 1 && count <= HR_PARALLEL_LAYOUTS_MAX && layouts->current >= 0 && layouts->current < count);
-  EXPECT(layouts->fastest < count && layouts->most_per_device < count && layouts->fewest_devices < count);
+  EXPECT(layouts->fastest < count && layouts->max_per_device < count && layouts->fewest_devices < count);
   const hr_parallel_layout *fastest = layouts->fastest < 0 ? NULL : &layouts->items[layouts->fastest];
   EXPECT(!fastest || (fastest->fits && fastest->splits));
   for (int i = 0; i < count; i++) {

@@ -145,14 +145,14 @@ static void pick_scores(hr_attention *a, uint64_t *random)
   a->alibi = pick(random, 4) == 0;
 }
 
-#define SEQUENCES_MOST 6
+#define SEQUENCES_MAX 6
 
 /* Sequences of random lengths, some empty, with unused rows before and after them but not between them. */
-static void pick_sequences(attention_setup *setup, int32_t offsets[2][SEQUENCES_MOST + 1], uint64_t *random)
+static void pick_sequences(attention_setup *setup, int32_t offsets[2][SEQUENCES_MAX + 1], uint64_t *random)
 {
   hr_attention *a = &setup->a;
   a->variable_lengths = true;
-  a->batch = 1 + pick(random, SEQUENCES_MOST);
+  a->batch = 1 + pick(random, SEQUENCES_MAX);
   for (int which = 0; which < 2; which++) {
     int64_t longest = which == 0 ? a->q_len : a->kv_len, at = pick(random, 3);
     for (int64_t b = 0; b <= a->batch; b++) {
@@ -166,7 +166,7 @@ static void pick_sequences(attention_setup *setup, int32_t offsets[2][SEQUENCES_
   setup->kv_offsets = offsets[1];
 }
 
-static void pick_call(attention_setup *setup, int32_t offsets[2][SEQUENCES_MOST + 1], hr_dtype dtype, uint64_t *random)
+static void pick_call(attention_setup *setup, int32_t offsets[2][SEQUENCES_MAX + 1], hr_dtype dtype, uint64_t *random)
 {
   const int64_t mosts[] = {12, 150, 150, 400}, most = mosts[pick(random, 4)];
   const int64_t length[] = {pick_length(random, most), pick_length(random, most)};
@@ -194,7 +194,7 @@ static void check_combinations(hr_device *device, const char *kernel, hr_dtype d
   uint64_t random = seed_of_run();
   int64_t samples = from_environment("HEADROOM_TEST_SAMPLES", 50);
   for (int64_t i = 0; i < samples; i++) {
-    int32_t offsets[2][SEQUENCES_MOST + 1];
+    int32_t offsets[2][SEQUENCES_MAX + 1];
     attention_setup setup;
     pick_call(&setup, offsets, dtype, &random);
     if (!attention_takes_long(kernel, &setup.a))

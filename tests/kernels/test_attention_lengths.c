@@ -2,14 +2,14 @@
 /* Every length from 1 to 300 for every attention kernel, so that its last tile has every size. */
 #include "attention_truth.h"
 
-#define LENGTH_MOST 300
+#define LENGTH_MAX 300
 #define MULTIPLY_ADDS ((int64_t)100000) /* multiply-adds of the reference for one call */
 
 /* q_len and kv_len: alternately equal, and one of them fixed. */
 static void pick_lengths(int64_t length, bool alike, bool causal, hr_attention *a)
 {
   uint64_t random = (uint64_t)(length * 2 + causal);
-  int64_t other = 1 + (int64_t)(attention_random(&random) % LENGTH_MOST);
+  int64_t other = 1 + (int64_t)(attention_random(&random) % LENGTH_MAX);
   bool of_keys = (length / 2 + causal) % 2;
   a->q_len = alike || !of_keys ? length : other;
   a->kv_len = alike || of_keys ? length : other;
@@ -35,7 +35,7 @@ static void check_length(hr_device *device, const char *kernel, hr_dtype dtype, 
 static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int turns, turn = attention_turn(kernel, dtype, &turns);
-  for (int64_t length = 1 + (turn + turns - 1) % turns; length <= LENGTH_MOST; length += turns)
+  for (int64_t length = 1 + (turn + turns - 1) % turns; length <= LENGTH_MAX; length += turns)
     for (int call = 0; call < 4 && test_takes(length / turns); call++)
       if (length / turns % 4 == call || test_asks_for("thorough"))
         check_length(device, kernel, dtype, length, call / 2 == 0, call % 2);

@@ -119,7 +119,7 @@ static bool fuses_scaling(const char *kernel, hr_dtype dtype)
 }
 
 /* The largest power of 2 in a score. */
-static int exponent_most(const char *kernel, hr_dtype dtype)
+static int exponent_max(const char *kernel, hr_dtype dtype)
 {
   return dtype == HR_FP16 ? 30 : dtype == HR_FP8_E4M3 ? 16 : fuses_scaling(kernel, dtype) ? 125 : 127;
 }
@@ -129,7 +129,7 @@ static void check_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   const double odd = dtype == HR_FP8_E4M3 ? 1.75 : 1.796875;
   attention_setup setup = call_of(device, dtype);
-  for (int e = exponent_most(kernel, dtype); e >= 10; e -= device->backend->own_memory ? 20 : 6)
+  for (int e = exponent_max(kernel, dtype); e >= 10; e -= device->backend->own_memory ? 20 : 6)
     for (int sign = -1; sign <= 1; sign += 2) {
       double q = ldexp(sign, e / 2), k = ldexp(1, e - e / 2), most = k * (sign > 0 ? odd : 1.25);
       check_scores(device, kernel, setup, q, most, k * (sign > 0 ? 1.25 : odd), q * most);

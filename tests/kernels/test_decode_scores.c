@@ -298,7 +298,7 @@ static bool check_scores(call *c, double q, double most, double other, double sc
 }
 
 /* Exponents of the largest power of 2 of Q, and of an unquantized K. */
-static int exponent_most(hr_dtype dtype)
+static int exponent_max(hr_dtype dtype)
 {
   return dtype == HR_FP16 ? 15 : dtype == HR_FP8_E4M3 ? 8 : 64;
 }
@@ -312,7 +312,7 @@ static bool v_overflows(const call *c)
 /* Scores of 2^10 to almost 2^128, or as far as the format goes. 1.75 and 1.25 are 112 and 80 in a quantized cache. */
 static bool check_sizes_of(call *c)
 {
-  int most = exponent_most(c->d.dtype), last = most == 64 ? 127 : 2 * most,
+  int most = exponent_max(c->d.dtype), last = most == 64 ? 127 : 2 * most,
       step = c->device->backend->own_memory ? 39 : 13;
   if (strcmp(c->kernel, "decode_latent_sm90") == 0 && last > 125)
     last = 125;

@@ -179,9 +179,9 @@ static int64_t drawn(uint64_t *state, int64_t first, int64_t last)
   return first + (int64_t)((*state >> 33) % (uint64_t)(last - first + 1));
 }
 
-#define BATCH_MOST 4
+#define BATCH_MAX 4
 
-static decode_setup random_call(uint64_t seed, hr_dtype dtype, int32_t lengths[BATCH_MOST])
+static decode_setup random_call(uint64_t seed, hr_dtype dtype, int32_t lengths[BATCH_MAX])
 {
   static const int64_t page_sizes[] = {0, 16, 32, 256, 7};
   uint64_t r = seed * 0x9E3779B97F4A7C15u;
@@ -189,7 +189,7 @@ static decode_setup random_call(uint64_t seed, hr_dtype dtype, int32_t lengths[B
   decode_setup setup = call_of(heads[drawn(&r, 0, LENGTH(heads) - 1)], dims[drawn(&r, 0, LENGTH(dims) - 1)], kv_len,
                                drawn(&r, 1, drawn(&r, 0, 1) ? kv_len - 1 : 1 + kv_len / 16), dtype);
   hr_decode *d = &setup.d;
-  d->batch = drawn(&r, 1, BATCH_MOST);
+  d->batch = drawn(&r, 1, BATCH_MAX);
   d->q_len = drawn(&r, 0, 1) ? 1 : drawn(&r, 1, HR_DECODE_Q_LEN_MAX);
   d->window = drawn(&r, 0, 2) ? 0 : drawn(&r, 1, d->kv_len + 5);
   d->softcap = drawn(&r, 0, 2) ? 0 : 0.5f;
@@ -215,7 +215,7 @@ static int64_t from_environment(const char *name, int64_t otherwise)
 
 static void check_combinations(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  int32_t lengths[BATCH_MOST];
+  int32_t lengths[BATCH_MAX];
   int64_t seed = from_environment("HEADROOM_TEST_SEED", 1), samples = from_environment("HEADROOM_TEST_SAMPLES", 12);
   for (int64_t i = 0; i < samples; i++) {
     decode_setup setup = random_call((uint64_t)(seed * 100000 + i), dtype, lengths);

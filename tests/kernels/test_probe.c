@@ -44,11 +44,11 @@ static void a_probed_gpu_has_a_ceiling_for_each_of_its_units(void **state)
   hr_error error;
   assert_ok(hr_device_probe(device, NULL, NULL, &probed, &error), error);
   assert_ok(hr_hardware_check(&probed, &error), error);
-  for (hr_ceiling_kind kind = HR_CEILING_PRODUCT; kind <= HR_CEILING_COPY; kind++)
+  for (hr_ceiling_kind kind = HR_CEILING_GEMM; kind <= HR_CEILING_COPY; kind++)
     assert_true(hr_hardware_ceiling(&probed, kind, HR_FP32) > 0);
   if (probed.dense_flops_per_s[HR_BF16] > 0)
-    assert_true(hr_hardware_ceiling(&probed, HR_CEILING_PRODUCT, HR_BF16) >
-                hr_hardware_ceiling(&probed, HR_CEILING_PRODUCT, HR_FP32));
+    assert_true(hr_hardware_ceiling(&probed, HR_CEILING_GEMM, HR_BF16) >
+                hr_hardware_ceiling(&probed, HR_CEILING_GEMM, HR_FP32));
   for (size_t i = 0; i < probed.ceiling_count; i++)
     assert_true(probed.ceilings[i].instruction[0] &&
                 (probed.ceilings[i].clock_hz > 0 || probed.ceilings[i].kind == HR_CEILING_COPY));

@@ -33,7 +33,7 @@ complain 'an entry of the CHANGELOG over one line or 100 characters' "$(LC_ALL=C
 complain 'no SPDX line' "$(git ls-files -z '*.c' '*.h' '*.cpp' '*.cu' '*.cuh' '*.inc' '*.sh' '*.py' '*.cmake' '*.awk' '*CMakeLists.txt' |
   xargs -0 grep -L 'SPDX-License-Identifier: Apache-2.0' || true)"
 complain 'white space at the end of a line' "$(list ':!tests/golden' ':!tests/cli' | xargs -0 grep -nIE '[ 	]+$' -- || true)"
-complain 'over 120 columns in C' "$(list 'include/*.h' '*.[ch]' '*.cpp' | LC_ALL=C.UTF-8 xargs -0 grep -nIE '^.{121}' -- || true)"
+complain 'over 120 columns in C' "$(list 'include/*.h' '*.[ch]' '*.cpp' '*.cu' '*.cuh' | LC_ALL=C.UTF-8 xargs -0 grep -nIE '^.{121}' -- || true)"
 complain 'a tab in C' "$(list '*.c' '*.h' '*.inc' | xargs -0 grep -nI $'\t' -- || true)"
 complain 'no newline at the end' "$(list '*.c' '*.h' '*.inc' '*.sh' '*.md' '*.cmake' '*.txt' | while IFS= read -r -d '' file; do
   [ ! -s "$file" ] || [ -z "$(tail -c 1 "$file")" ] || echo "$file"

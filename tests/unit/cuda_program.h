@@ -14,7 +14,7 @@
 #include <dlfcn.h>
 #include <math.h>
 
-#define BYTES_MOST (1 << 16)
+#define BYTES_MAX (1 << 16)
 
 /* The caller's side: the driver, the primary context, and a context of its own. */
 typedef struct program {
@@ -124,7 +124,7 @@ static inline void fill_call(call *c, const int64_t elements[4], uint64_t seed)
     c->buffers[i] = fill(c->device, (size_t)elements[i] * 2, seed + (uint64_t)i);
   assert_ok(hr_buffer_create(c->device, hr_plan_workspace_bytes(c->plan) + 1, &c->buffers[4], &error), error);
   c->o_bytes = (size_t)elements[3] * 2;
-  assert_true(c->o_bytes <= BYTES_MOST);
+  assert_true(c->o_bytes <= BYTES_MAX);
 }
 
 /* Sequences of up to 700 tokens; 4 query heads, one K head and two V heads of 64 for each of `groups`. */
@@ -177,7 +177,7 @@ static inline void start_run(const call *c)
             error);
 }
 
-static inline void read_result(const call *c, char o[BYTES_MOST])
+static inline void read_result(const call *c, char o[BYTES_MAX])
 {
   hr_error error;
   assert_ok(hr_buffer_read(c->buffers[3], o, c->o_bytes, &error), error);
@@ -197,7 +197,7 @@ static inline void free_call(call *c)
 }
 
 /* The same call on a device that was opened without a stream. */
-static inline void run_elsewhere(call (*make)(hr_device *, uint64_t), uint64_t seed, char o[BYTES_MOST])
+static inline void run_elsewhere(call (*make)(hr_device *, uint64_t), uint64_t seed, char o[BYTES_MAX])
 {
   hr_device *device = open_gpu();
   call c = make(device, seed);
@@ -210,9 +210,9 @@ static inline void run_elsewhere(call (*make)(hr_device *, uint64_t), uint64_t s
   hr_device_close(device);
 }
 
-static inline void expect_result(const call *c, const char expected[BYTES_MOST])
+static inline void expect_result(const call *c, const char expected[BYTES_MAX])
 {
-  static char found[BYTES_MOST];
+  static char found[BYTES_MAX];
   read_result(c, found);
   assert_memory_equal(found, expected, c->o_bytes);
 }

@@ -17,8 +17,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-#define SLOTS_MOST 8
-#define TOKENS_MOST 600
+#define SLOTS_MAX 8
+#define TOKENS_MAX 600
 
 typedef struct kv_model {
   hr_device *device;
@@ -26,8 +26,8 @@ typedef struct kv_model {
   hr_kv_cache_options o;
   hr_kv_append rotary; /* its members about rotary embedding */
   hr_buffer *cos_table, *sin_table;
-  uint64_t tokens[SLOTS_MOST][TOKENS_MOST]; /* seeds of K; those of V are one more */
-  int64_t lengths[SLOTS_MOST];              /* −1: not in use */
+  uint64_t tokens[SLOTS_MAX][TOKENS_MAX]; /* seeds of K; those of V are one more */
+  int64_t lengths[SLOTS_MAX];             /* −1: not in use */
   uint64_t next;
 } kv_model;
 
@@ -135,9 +135,9 @@ static inline void kv_create(kv_model *m, hr_device *device)
 {
   hr_error error;
   m->device = device;
-  assert_true(m->o.slots <= SLOTS_MOST && m->o.tokens <= TOKENS_MOST);
+  assert_true(m->o.slots <= SLOTS_MAX && m->o.tokens <= TOKENS_MAX);
   assert_ok(hr_kv_cache_create(device, &m->o, &m->cache, &error), error);
-  for (int i = 0; i < SLOTS_MOST; i++)
+  for (int i = 0; i < SLOTS_MAX; i++)
     m->lengths[i] = -1;
   m->next = 2;
   m->cos_table = kv_table(m, cos);
@@ -230,7 +230,7 @@ typedef struct kv_image {
 } kv_image;
 
 /** The largest value of a quantized cache's elements. */
-static inline double kv_most(const kv_model *m)
+static inline double kv_max(const kv_model *m)
 {
   return m->o.cache_format == HR_KV_INT8 ? 127 : 448;
 }
@@ -240,9 +240,9 @@ static inline double kv_most(const kv_model *m)
 static inline double kv_quantization(const kv_model *m, double scale, double most, double bound, double *value)
 {
   bool own = m->o.cache_scales == HR_KV_SCALE_TOKEN;
-  if (own && !(fabs(scale * kv_most(m) - most) <= most * 0x1p-20 + bound))
+  if (own && !(fabs(scale * kv_max(m) - most) <= most * 0x1p-20 + bound))
     fail_msg("%s: scale %g of a largest value of %g", hr_kv_format_name(m->o.cache_format), scale, most);
-  double largest = scale * kv_most(m), rest = fabs(*value) * 0x1p-20 + bound;
+  double largest = scale * kv_max(m), rest = fabs(*value) * 0x1p-20 + bound;
   if (fabs(*value) > largest)
     *value = copysign(largest, *value);
   if (m->o.cache_format == HR_KV_INT8)
@@ -334,7 +334,7 @@ static inline void kv_image_free(kv_image *image)
 /** Expects the model's slots in the cache, listed in turn from `first` on: lengths, pages, every element. */
 static inline void kv_expect(const kv_model *m, int64_t first)
 {
-  int64_t slots[SLOTS_MOST], count = 0;
+  int64_t slots[SLOTS_MAX], count = 0;
   for (int64_t i = 0; i < m->o.slots; i++)
     if (m->lengths[(first + i) % m->o.slots] >= 0)
       slots[count++] = (first + i) % m->o.slots;

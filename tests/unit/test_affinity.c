@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define TWO_SOCKETS "package:2 numanode:1 core:2 pu:2" /* processors 0 1 | 2 3 || 4 5 | 6 7 */
-#define THREADS_MOST 8
+#define THREADS_MAX 8
 
 static hr_affinity affinity_on(const char *machine, int threads, hr_topology *topology)
 {
@@ -194,11 +194,11 @@ static void each_round_has_fixed_affinity(void **state)
   hr_error error;
   assert_ok(hr_device_open("cpu", 0, &device, &error), error);
   const hr_cpu *cpu = device->state;
-  if (!hr_affinity_bound(&cpu->affinity) || device->threads > THREADS_MOST) {
+  if (!hr_affinity_bound(&cpu->affinity) || device->threads > THREADS_MAX) {
     hr_device_close(device);
     skip();
   }
-  int processors[THREADS_MOST];
+  int processors[THREADS_MAX];
   double round_ns[2];
   assert_ok(hr_rounds_run(device->threads, &cpu->affinity, note_processor, processors, 2, round_ns, &error), error);
   for (int i = 1; i < device->threads; i++)

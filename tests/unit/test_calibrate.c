@@ -64,7 +64,7 @@ static double figure(const hr_calibrate_result *result, const char *name)
 static hr_hardware slower(hr_hardware hardware)
 {
   hardware.load_share *= 0.75;
-  hardware.wide.launch_ns *= 2; /* of aligned GEMMs of 16 bits */
+  hardware.tma.launch_ns *= 2; /* of aligned GEMMs of 16 bits */
   hardware.library_share[HR_BF16] *= 0.9;
   hardware.library_share[HR_FP8_E4M3] *= 0.8;
   hardware.decode_headroom.launch_ns *= 1.5;
@@ -92,9 +92,9 @@ static void known_figures_are_recovered(void **state)
       assert_true(result->kinds[i].before > 0.1);
   }
   assert_near(figure(result, "load_share"), truth.load_share, 0.02);
-  assert_near(figure(result, "wide.launch_ns"), truth.wide.launch_ns, 0.05);
-  assert_near(figure(result, "wide.launch_ns") + figure(result, "wide.busy_ns"),
-              truth.wide.launch_ns + truth.wide.busy_ns, 0.02); /* few rows tell them apart */
+  assert_near(figure(result, "tma.launch_ns"), truth.tma.launch_ns, 0.05);
+  assert_near(figure(result, "tma.launch_ns") + figure(result, "tma.busy_ns"), truth.tma.launch_ns + truth.tma.busy_ns,
+              0.02); /* few rows tell them apart */
   assert_near(figure(result, "library_share.bf16"), truth.library_share[HR_BF16],
               0.03); /* shares of attention are relative to it */
   assert_near(figure(result, "library_share.fp8"), truth.library_share[HR_FP8_E4M3], 0.02);
@@ -167,7 +167,7 @@ static void noise_stays_in_the_error_and_not_in_the_figures(void **state)
       assert_true(kind->coverage > 0.75);
   }
   assert_near(figure(result, "load_share"), truth.load_share, 0.06);
-  assert_near(figure(result, "wide.launch_ns"), truth.wide.launch_ns, 0.06);
+  assert_near(figure(result, "tma.launch_ns"), truth.tma.launch_ns, 0.06);
   assert_near(figure(result, "library_share.bf16"), truth.library_share[HR_BF16], 0.05);
   assert_true(result->hardware.error_band > 0.05 && result->hardware.error_band < 0.2);
   hr_error error;
@@ -380,7 +380,7 @@ static void a_cpu_without_bf16_has_its_points(void **state)
   assert_ok(hr_resolve_uncalibrated("cpu", &cpu, NULL, &error), error);
   cpu.dense_flops_per_s[HR_BF16] = 0;
   assert_ok(hr_points_design(&cpu, &points, &count, &error), error);
-  assert_true(count >= HR_CALIBRATE_ROWS_LEAST);
+  assert_true(count >= HR_CALIBRATE_ROWS_MIN);
   for (size_t i = 0; i < count; i++) {
     bool attends = points[i].kind == HR_INTERVAL_ATTENTION || points[i].kind == HR_INTERVAL_DECODE;
     assert_int_equal(attends ? points[i].attention.dtype : points[i].gemm.dtype, HR_FP32);

@@ -147,7 +147,7 @@ static void gemm_loops_run_the_requested_number_of_steps(void **state)
   const hr_cpu_loop *loops = hr_cpu_loops(&count);
   hr_isa isa = here();
   for (size_t i = 0; i < count; i++) {
-    if (loops[i].kind != HR_CEILING_PRODUCT || (loops[i].needs && !hr_isa_has(&isa, loops[i].needs)))
+    if (loops[i].kind != HR_CEILING_GEMM || (loops[i].needs && !hr_isa_has(&isa, loops[i].needs)))
       continue;
     double none = loops[i].run(0), one = loops[i].run(1), many = loops[i].run(48);
     if (loops[i].dtype == HR_FP32) {
@@ -192,12 +192,12 @@ static void the_probe_measures_a_ceiling_for_each_loop_that_can_run(void **state
   assert_ok(hr_device_probe(device, NULL, NULL, &hardware, &error), error);
   hr_device_close(device);
   hr_isa isa = here();
-  assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_PRODUCT, HR_FP32) > 0);
+  assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_GEMM, HR_FP32) > 0);
   assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_EXP, HR_FP32) > 0);
   assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_READ, HR_FP32) > 0);
   assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_COPY, HR_FP32) > 0);
-  assert_int_equal(hr_hardware_ceiling(&hardware, HR_CEILING_PRODUCT, HR_BF16) > 0, isa.avx512_bf16 || isa.amx_bf16);
-  assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_PRODUCT, HR_FP64) == 0);
+  assert_int_equal(hr_hardware_ceiling(&hardware, HR_CEILING_GEMM, HR_BF16) > 0, isa.avx512_bf16 || isa.amx_bf16);
+  assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_GEMM, HR_FP64) == 0);
 }
 
 int main(void)

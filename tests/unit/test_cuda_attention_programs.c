@@ -10,9 +10,9 @@
 static const int64_t head_sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {192, 128}, {7, 19}};
 
 /* Shared memory of a block: 163 KiB on GPUs like the A100, 99 on others of that generation, 227 from Hopper on. */
-#define SHARED_LEAST (99 << 10)
+#define SHARED_MIN (99 << 10)
 #define SHARED_MORE (163 << 10)
-#define SHARED_MOST (227 << 10)
+#define SHARED_MAX (227 << 10)
 
 /* Every third; all with HEADROOM_TEST=thorough. */
 static bool has_a_turn(const hr_nvrtc *nvrtc, size_t architecture, size_t turn)
@@ -31,7 +31,7 @@ static void build_for_turns(const hr_nvrtc *nvrtc, const char *source, hr_dtype 
 /* tf32, whose program is mostly the same, for one of the three. */
 static void build_tiled(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, size_t turn)
 {
-  static const size_t shared[] = {SHARED_LEAST, SHARED_MORE, SHARED_MOST};
+  static const size_t shared[] = {SHARED_MIN, SHARED_MORE, SHARED_MAX};
   char defines[HR_DEFINES_SIZE];
   a.dtype = dtype;
   for (size_t i = 0; i < 3; i++) {
@@ -47,7 +47,7 @@ static void build_tiled(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, s
 static void tiles_for_every_gpu_fit_its_shared_memory(void **state)
 {
   (void)state;
-  static const size_t shared[] = {SHARED_LEAST, SHARED_MORE, SHARED_MOST};
+  static const size_t shared[] = {SHARED_MIN, SHARED_MORE, SHARED_MAX};
   static const hr_dtype dtypes[] = {HR_TF32, HR_FP16, HR_BF16};
   for (int64_t qk = 1; qk <= 256; qk++)
     for (int64_t v = 1; v <= 256; v++)
@@ -68,8 +68,8 @@ static void build_blocked(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype,
   char defines[HR_DEFINES_SIZE];
   for (size_t i = 0; i < 2; i++) {
     a.dtype = i == turn % 2 || test_asks_for("thorough") ? dtype : HR_FP32;
-    hr_blocked least = hr_blocked_choose(&a, SHARED_LEAST), more = hr_blocked_choose(&a, SHARED_MORE);
-    assert_true(least.shared_bytes <= SHARED_LEAST && more.shared_bytes <= SHARED_MORE);
+    hr_blocked least = hr_blocked_choose(&a, SHARED_MIN), more = hr_blocked_choose(&a, SHARED_MORE);
+    assert_true(least.shared_bytes <= SHARED_MIN && more.shared_bytes <= SHARED_MORE);
     hr_blocked_defines(i == 0 ? &least : &more, a.dtype, turn % 3 == 1, i == 1 && a.v_dim % 8 == 0, defines);
     build_for_turns(nvrtc, hr_blocked_source(a.dtype), a.dtype, defines, turn + i);
   }

@@ -30,10 +30,10 @@ static void check_tiles(const hr_decode *d, const hr_decode_gpu *gpu)
   assert_int_equal(t.shared_bytes, hr_decode_layout_of(t.qk, t.v, t.rows, t.k_heads, t.v_heads, t.warps, t.stages,
                                                        t.cluster, t.element_bytes, t.token_scales)
                                        .bytes);
-  assert_true(t.shared_bytes <= gpu->shared_most &&
+  assert_true(t.shared_bytes <= gpu->shared_max &&
               (size_t)t.min_blocks * (t.shared_bytes + 1024) <= gpu->shared_of_multiprocessor);
-  assert_true(t.cluster == 1 || (t.cluster == t.splits && t.cluster <= gpu->cluster_most));
-  assert_true(t.stages >= 2 && t.warps >= 1 && t.splits >= 1 && t.splits <= HR_DECODE_SPLITS_MOST);
+  assert_true(t.cluster == 1 || (t.cluster == t.splits && t.cluster <= gpu->cluster_max));
+  assert_true(t.stages >= 2 && t.warps >= 1 && t.splits >= 1 && t.splits <= HR_DECODE_SPLITS_MAX);
   assert_true(t.heads * d->q_len <= HR_DECODE_ROWS && d->q_heads % t.heads == 0);
   int64_t k_group = d->q_heads / d->k_heads, v_group = d->q_heads / d->v_heads;
   for (int64_t first = 0; first < d->q_heads; first += t.heads) { /* a group's heads are those that the program reads */
@@ -123,7 +123,7 @@ static void splits_of_few_short_groups_are_clusters(void **state)
     assert_int_equal(t.splits, calls[i].splits);
     assert_int_equal(t.cluster, calls[i].cluster);
     hr_decode_gpu without = gpus[2];
-    without.cluster_most = 1;
+    without.cluster_max = 1;
     assert_int_equal(hr_decode_split_choose(&d, &without).cluster, 1);
   }
 }

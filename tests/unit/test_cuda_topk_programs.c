@@ -4,9 +4,9 @@
 
 #include "runtime/cuda/decode/decode.h"
 
-static const hr_decode_gpu gpus[] = {{.multiprocessors = 108, .shared_most = 163 << 10},
-                                     {.multiprocessors = 142, .shared_most = 99 << 10},
-                                     {.multiprocessors = 132, .shared_most = 227 << 10}};
+static const hr_decode_gpu gpus[] = {{.multiprocessors = 108, .shared_max = 163 << 10},
+                                     {.multiprocessors = 142, .shared_max = 99 << 10},
+                                     {.multiprocessors = 132, .shared_max = 227 << 10}};
 
 static hr_decode call_of(int64_t batch, int64_t kv_len, int64_t top_k, int64_t qk_dim, int64_t v_dim)
 {
@@ -26,7 +26,7 @@ static void a_row_is_in_shared_memory_where_it_fits(void **state)
     for (int64_t kv_len = 1000; kv_len <= 1000000; kv_len *= 10) {
       hr_decode d = call_of(1, kv_len, 100, 64, 64);
       hr_decode_topk t = hr_decode_topk_choose(&d, &gpus[i]);
-      assert_true(t.shared_bytes <= gpus[i].shared_most);
+      assert_true(t.shared_bytes <= gpus[i].shared_max);
       assert_int_equal(t.in_shared, kv_len <= 10000);
       assert_true(t.pitch >= kv_len && t.pitch % 64 == 0);
       assert_int_equal(t.score_blocks, (kv_len + 255) / 256);

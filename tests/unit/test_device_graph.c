@@ -25,7 +25,7 @@ static cu_graph_exec end_capture(const program *p)
 
 static void captured_runs_give_the_results_of_direct_ones(void **state)
 {
-  static char expected[2][2][BYTES_MOST]; /* of both calls, with both Q */
+  static char expected[2][2][BYTES_MAX]; /* of both calls, with both Q */
   const program *p = need_gpu(state);
   hr_error error;
   hr_device *device = open_with(p->primary_stream, NULL);
@@ -58,7 +58,7 @@ static void captured_runs_give_the_results_of_direct_ones(void **state)
 /* A run of two launches, the splits and their combination. */
 static void both_launches_of_a_run_are_captured(void **state)
 {
-  static char whole[BYTES_MOST], apart[BYTES_MOST];
+  static char whole[BYTES_MAX], apart[BYTES_MAX];
   const program *p = need_gpu(state);
   hr_device *device = open_with(p->primary_stream, NULL);
   call calls[] = {decode_call_of(device, "decode_split_sm80", 1, 1, 60),
@@ -162,7 +162,7 @@ static void an_append_in_two_halves_is_an_append(void **state)
 /* Pages are taken between launches: sequence 0 begins its second page at the third. */
 static void one_graph_writes_and_decodes_every_step(void **state)
 {
-  static char found[BYTES_MOST], expected[BYTES_MOST];
+  static char found[BYTES_MAX], expected[BYTES_MAX];
   const program *p = need_gpu(state);
   hr_error error;
   hr_device *device = open_with(p->primary_stream, NULL);

@@ -50,7 +50,7 @@ static void a_stream_of_another_context_is_refused(void **state)
 
 static void runs_use_the_stream_and_context_that_stay_the_callers(void **state)
 {
-  static char expected[BYTES_MOST];
+  static char expected[BYTES_MAX];
   const program *p = need_gpu(state);
   const struct {
     cu_stream stream;
@@ -95,7 +95,7 @@ static void short_runs_cannot_be_measured_on_the_default_stream(void **state)
 /* Runs of both are queued without waiting for either. */
 static void two_devices_on_two_streams_do_not_disturb_each_other(void **state)
 {
-  static char expected[2][BYTES_MOST];
+  static char expected[2][BYTES_MAX];
   const program *p = need_gpu(state);
   hr_device *devices[] = {open_with(p->primary_stream, NULL), open_with(p->own_stream, p->own)};
   call calls[2];

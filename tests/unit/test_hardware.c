@@ -217,7 +217,7 @@ static void an_invalid_device_file_is_refused_by_field(void **state)
           "[{\"bytes\":2,\"gemm_share\":1,\"bmm_share\":1},{\"bytes\":4,\"gemm_share\":0.5,\"bmm_share\":1}]",
           "toy.json: alignments: 4 bytes is slower than 2 bytes");
   refused("ceilings", "[{\"kind\": \"speed\"}]",
-          "toy.json: ceilings[0].kind: expected one of product, exp, read, copy, found \"speed\"");
+          "toy.json: ceilings[0].kind: expected one of gemm, exp, read, copy, found \"speed\"");
   refused("ceilings", "[{\"kind\": \"product\", \"dtype\": \"bf17\"}]",
           "toy.json: ceilings[0].dtype: \"bf17\" is not a number format");
   refused("ceilings", "[{\"kind\": \"exp\", \"instruction\": \"ex2\"}]", "toy.json: ceilings[0].per_s: is missing");
@@ -228,9 +228,9 @@ static void an_invalid_device_file_is_refused_by_field(void **state)
   refused("row_share", "1e-300", "toy.json: row_share: expected 0 or 0.001 to 1, found 1e-300");
   refused("small_tile_share", "1e-9", "toy.json: small_tile_share: expected 0 or 0.001 to 1, found 1e-09");
   refused("softmax_share", "1e-9", "toy.json: softmax_share: expected 0 or 0.001 to 1, found 1e-09");
-  refused("wide", "{\"launch_ns\": 1000, \"load_16\": 1e-5}",
-          "toy.json: wide.load_16: expected 0 or 0.01 to 100, found 1e-05");
-  refused("wide", "{\"busy_ns\": 1000}", "toy.json: wide.launch_ns: is missing");
+  refused("tma", "{\"launch_ns\": 1000, \"load_16\": 1e-5}",
+          "toy.json: tma.load_16: expected 0 or 0.01 to 100, found 1e-05");
+  refused("tma", "{\"busy_ns\": 1000}", "toy.json: tma.launch_ns: is missing");
 }
 
 /* Whether two figures of one name have other bounds, so that the object tells them apart. */
@@ -301,11 +301,11 @@ static void a_share_is_of_the_fastest_instruction_of_the_format(void **state)
   hardware.library_share[HR_FP32] = 0.75;
   assert_true(isnan(hr_hardware_ceiling_share(&hardware, HR_FP32, 100e9)));
   hardware.ceiling_count = 4;
-  hardware.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .per_s = 100e9};
-  hardware.ceilings[1] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .per_s = 200e9};
-  hardware.ceilings[2] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_BF16, .per_s = 800e9};
+  hardware.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_GEMM, .dtype = HR_FP32, .per_s = 100e9};
+  hardware.ceilings[1] = (hr_ceiling){.kind = HR_CEILING_GEMM, .dtype = HR_FP32, .per_s = 200e9};
+  hardware.ceilings[2] = (hr_ceiling){.kind = HR_CEILING_GEMM, .dtype = HR_BF16, .per_s = 800e9};
   hardware.ceilings[3] = (hr_ceiling){.kind = HR_CEILING_EXP, .dtype = HR_FP32, .per_s = 5e9};
-  assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_PRODUCT, HR_FP32) == 200e9);
+  assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_GEMM, HR_FP32) == 200e9);
   assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_EXP, HR_BF16) == 5e9);
   assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_READ, HR_FP32) == 0);
   assert_true(hr_hardware_ceiling_share(&hardware, HR_FP32, 100e9) == 0.5);
@@ -347,7 +347,7 @@ static void a_cpu_without_16_bit_instructions_computes_in_fp32(void **state)
   cpu.dense_flops_per_s[HR_FP32] = 400e9;
   cpu.library_share[HR_FP32] = 0.5;
   cpu.ceiling_count = 1;
-  cpu.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .per_s = 300e9};
+  cpu.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_GEMM, .dtype = HR_FP32, .per_s = 300e9};
   assert_int_equal(hr_hardware_usual_dtype(&cpu), HR_FP32);
   assert_int_equal(hr_hardware_compute_dtype(&cpu, HR_BF16), HR_FP32);
   assert_int_equal(hr_hardware_compute_dtype(&cpu, HR_FP8_E4M3), HR_FP8_E4M3);

@@ -142,7 +142,7 @@ static int64_t pages_in_use(const kv_model *m)
 /* Appends to random slots and expects what the lengths allow. */
 static void append_at_random(kv_model *m)
 {
-  int64_t slots[SLOTS_MOST], tokens[SLOTS_MOST], count = 0, pages = 0;
+  int64_t slots[SLOTS_MAX], tokens[SLOTS_MAX], count = 0, pages = 0;
   bool fits = true;
   hr_error error;
   for (int64_t slot = 0; slot < m->o.slots; slot++) {

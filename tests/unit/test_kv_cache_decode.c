@@ -63,7 +63,7 @@ static void prefill(const kv_model *m, int64_t slot, hr_device *reference, doubl
 
 /* ---- decode ---- */
 
-#define RESULTS (TOKENS_MOST * Q_HEADS * 10)
+#define RESULTS (TOKENS_MAX * Q_HEADS * 10)
 
 /* Decodes the last `q_len` tokens of both slots and keeps O by token; false: the device has no kernel. */
 static bool decode_step(const kv_model *m, const int64_t slots[2], int64_t q_len, double (*o)[RESULTS])
@@ -134,7 +134,7 @@ static void decode_two_slots(hr_device *device, hr_dtype dtype, int64_t page_siz
   m.o.tokens = 100;
   m.rotary.rotary_dim = 16;
   kv_create(&m, device);
-  double(*o)[RESULTS] = calloc(SLOTS_MOST, sizeof *o);
+  double(*o)[RESULTS] = calloc(SLOTS_MAX, sizeof *o);
   assert_non_null(o);
   const int64_t slots[] = {kv_add(&m), kv_add(&m)}, prompt[] = {9, 30}, draft[] = {3, 3}, back[] = {slots[1], slots[0]};
   bool runs = true;

@@ -9,7 +9,7 @@
 
 #define WAIT_NS 2000000
 
-static int waits, runs_between_waits_most, runs_before_wait;
+static int waits, runs_between_waits_max, runs_before_wait;
 
 /* A device that reports the end of a run late. */
 static hr_status wait_long(hr_device *device, hr_error *error)
@@ -17,8 +17,8 @@ static hr_status wait_long(hr_device *device, hr_error *error)
   (void)device, (void)error;
   const struct timespec pause = {.tv_nsec = WAIT_NS};
   nanosleep(&pause, NULL);
-  if (waits++ > 0 && runs - runs_before_wait > runs_between_waits_most)
-    runs_between_waits_most = runs - runs_before_wait;
+  if (waits++ > 0 && runs - runs_before_wait > runs_between_waits_max)
+    runs_between_waits_max = runs - runs_before_wait;
   runs_before_wait = runs;
   return HR_OK;
 }
@@ -30,7 +30,7 @@ static hr_measurement measure_waiting(hr_device *device, const char *kernel)
   late.wait = wait_long;
   device->backend = &late;
   device->cache_bytes = 10000;
-  waits = runs_between_waits_most = 0;
+  waits = runs_between_waits_max = 0;
   hr_gemm gemm = hr_gemm_default();
   gemm.m = gemm.n = gemm.k = 4, gemm.dtype = HR_FP32;
   hr_measure_options options = brief(kernel);
@@ -48,7 +48,7 @@ static void a_short_run_is_also_timed_alone_until_it_is_over(void **state)
   assert_true(m.median_ns > 0 && m.median_ns < WAIT_NS); /* samples do not wait */
   assert_true(m.latency_ns >= WAIT_NS);
   assert_int_equal(waits, 100);
-  assert_int_equal(runs_between_waits_most, 1);
+  assert_int_equal(runs_between_waits_max, 1);
 }
 
 static void a_run_that_is_not_timed_in_groups_has_no_latency(void **state)

@@ -28,7 +28,7 @@ static hr_status measure_ceilings(hr_device *device, const hr_progress_range *wa
                                   size_t *count, hr_error *error)
 {
   (void)device, (void)watch, (void)error;
-  ceilings[0] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .per_s = FP32_FLOPS_PER_S};
+  ceilings[0] = (hr_ceiling){.kind = HR_CEILING_GEMM, .dtype = HR_FP32, .per_s = FP32_FLOPS_PER_S};
   *count = 1;
   return HR_OK;
 }

@@ -45,7 +45,7 @@ static void other_t_other_p_and_as_many_devices_are_listed(void **state)
   assert_false(layouts.items[0].fits);
   assert_true(layouts.items[1].fits);
   assert_int_equal(layouts.fastest, 3);
-  assert_int_equal(layouts.most_per_device, 1);
+  assert_int_equal(layouts.max_per_device, 1);
   assert_int_equal(layouts.fewest_devices, 1);
 }
 

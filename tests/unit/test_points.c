@@ -13,7 +13,7 @@ static void shapes_of(const hr_point *points, size_t count, size_t *kinds, size_
   for (size_t i = 0; i < count; i++) {
     const hr_gemm *g = &points[i].gemm;
     kinds[points[i].kind]++;
-    *odd += points[i].kind == HR_INTERVAL_GEMM_NARROW && (g->n % 8 != 0 || g->k % 8 != 0);
+    *odd += points[i].kind == HR_INTERVAL_GEMM_MISALIGNED && (g->n % 8 != 0 || g->k % 8 != 0);
   }
 }
 
@@ -39,7 +39,7 @@ static void every_beginning_of_the_designed_list_has_all_kinds(void **state)
   shapes_of(points, count / 8, kinds, &odd);
   for (int kind = 0; kind <= HR_INTERVAL_DECODE; kind++)
     assert_true(kinds[kind] >= 5);
-  assert_int_equal(odd, kinds[HR_INTERVAL_GEMM_NARROW]);
+  assert_int_equal(odd, kinds[HR_INTERVAL_GEMM_MISALIGNED]);
   free(points);
   free(again);
 }
@@ -116,11 +116,11 @@ static void a_draw_without_kinds_or_points_is_refused(void **state)
   hr_point *points = NULL;
   size_t count = 0;
   hr_error error;
-  options.kinds = 1u << HR_INTERVAL_GEMM_NARROW;
+  options.kinds = 1u << HR_INTERVAL_GEMM_MISALIGNED;
   assert_int_equal(hr_points_draw(&h200, &options, &points, &count, &error), HR_ERROR_INVALID);
   assert_non_null(strstr(error.message, "kinds: "));
   options = hr_points_draw_options_default();
-  for (int64_t wrong = 0; wrong <= HR_POINTS_DRAWN_MOST + 1; wrong += HR_POINTS_DRAWN_MOST + 1) {
+  for (int64_t wrong = 0; wrong <= HR_POINTS_DRAWN_MAX + 1; wrong += HR_POINTS_DRAWN_MAX + 1) {
     options.count = wrong;
     assert_int_equal(hr_points_draw(&h200, &options, &points, &count, &error), HR_ERROR_INVALID);
     assert_non_null(strstr(error.message, "count: expected 1 to 100000"));

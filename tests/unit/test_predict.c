@@ -150,7 +150,7 @@ static void misaligned_operands_cost_the_same_with_every_tile(void **state)
   gemm.n = 127, gemm.k = 1024;
   assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
   assert_near(p.alignment_loss, 6.0 / 7);
-  hardware.narrow_split_bytes = 128;
+  hardware.misaligned_split_bytes = 128;
   gemm.m = 64, gemm.n = 128, gemm.k = 257; /* 257 / 64 = 4 splits */
   assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
   assert_int_equal(p.splits, 4);
@@ -185,25 +185,25 @@ static void k_stays_whole_up_to_the_products_of_the_device_file(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
-  hardware.split_products = 2 * 64 * 16384;
+  hardware.split_gemm_size = 2 * 64 * 16384;
   hr_prediction whole = predict(&hardware, 2, 64, 16384, 1);
   assert_int_equal(whole.splits, 1);
   assert_true(predict(&hardware, 3, 64, 16384, 1).splits > 1);
-  hardware.split_products--;
+  hardware.split_gemm_size--;
   hr_prediction split = predict(&hardware, 2, 64, 16384, 1);
   assert_true(split.splits > 1 && split.time_ns < whole.time_ns);
 }
 
-static void batched_gemms_of_vector_formats_take_the_first_tiles(void **state)
+static void batched_gemms_of_simt_formats_take_the_first_tiles(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
-  hardware.vector_formats[HR_BF16] = true;
-  hardware.vector_tiles[0] = (hr_tile){.m = 128, .n = 128, .share = 1};
-  hardware.vector_tiles[1] = (hr_tile){.m = 64, .n = 64, .share = 1};
-  hardware.vector_tile_count = 2;
+  hardware.simt_formats[HR_BF16] = true;
+  hardware.simt_tiles[0] = (hr_tile){.m = 128, .n = 128, .share = 1};
+  hardware.simt_tiles[1] = (hr_tile){.m = 64, .n = 64, .share = 1};
+  hardware.simt_tile_count = 2;
   assert_int_equal(predict(&hardware, 4096, 64, 4096, 8).tile_n, 64);
-  hardware.vector_batched_tiles = 1;
+  hardware.simt_batched_tiles = 1;
   assert_int_equal(predict(&hardware, 4096, 64, 4096, 8).tile_n, 128);
   assert_int_equal(predict(&hardware, 4096, 64, 4096, 1).tile_n, 64);
 }
@@ -221,7 +221,7 @@ static void batched_gemms_of_a_long_k_have_small_tiles(void **state)
                {384, 384, 256, 4096, false},
                {1024, 1024, 1024, 4096, false}};
   hr_hardware hardware = toy();
-  hardware.vector_formats[HR_BF16] = true;
+  hardware.simt_formats[HR_BF16] = true;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hardware.small_tile_share = 0;
     double before = predict(&hardware, cases[i].m, cases[i].n, cases[i].k, cases[i].batch).time_ns;
@@ -525,9 +525,9 @@ static void few_pairs_of_one_query_head_read_slower(void **state)
   hr_hardware hardware = toy();
   hardware.decode_framework.launch_ns = 5000;
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    hardware.decode_framework.few_share = hardware.decode_framework.few_long_share = 0;
+    hardware.decode_framework.few_pairs_share = hardware.decode_framework.few_long_pairs_share = 0;
     double whole_ns = memory_ns_of(&hardware, calls[i].batch, calls[i].q_heads, calls[i].keys);
-    hardware.decode_framework.few_share = 0.75, hardware.decode_framework.few_long_share = 0.5;
+    hardware.decode_framework.few_pairs_share = 0.75, hardware.decode_framework.few_long_pairs_share = 0.5;
     assert_near(memory_ns_of(&hardware, calls[i].batch, calls[i].q_heads, calls[i].keys), whole_ns / calls[i].share);
   }
 }
@@ -613,7 +613,7 @@ int main(void)
       cmocka_unit_test(strides_set_the_alignment_if_they_are_worse_than_the_sizes),
       cmocka_unit_test(few_tiles_of_a_long_gemm_are_split_along_k),
       cmocka_unit_test(k_stays_whole_up_to_the_products_of_the_device_file),
-      cmocka_unit_test(batched_gemms_of_vector_formats_take_the_first_tiles),
+      cmocka_unit_test(batched_gemms_of_simt_formats_take_the_first_tiles),
       cmocka_unit_test(batched_gemms_of_a_long_k_have_small_tiles),
       cmocka_unit_test(rows_along_k_that_lie_far_apart_load_slower),
       cmocka_unit_test(rows_of_b_that_lie_no_power_of_two_apart_load_slower),

@@ -146,7 +146,7 @@ typedef struct collective_columns {
 } collective_columns;
 
 /* Rows of the collective that are fitted, of up to so many devices. */
-static void read_collectives(const char *device, hr_collective_kind kind, int64_t most_devices)
+static void read_collectives(const char *device, hr_collective_kind kind, int64_t max_devices)
 {
   char line[512], *fields[16];
   const hr_hardware hardware = measured_hardware(device);
@@ -171,7 +171,7 @@ static void read_collectives(const char *device, hr_collective_kind kind, int64_
       continue;
     call.devices = strtoll(fields[c.gpus], NULL, 10);
     call.bytes = strtoll(fields[c.bytes], NULL, 10);
-    if (call.devices > most_devices || (nccl && kind == HR_ALL_REDUCE))
+    if (call.devices > max_devices || (nccl && kind == HR_ALL_REDUCE))
       continue;
     assert_ok(hr_predict_collective(&hardware, &call, &p, &error), error);
     double log_ratio = log(p.time_ns / strtod(fields[c.time], NULL));
@@ -187,7 +187,7 @@ static void fitted_collectives_are_predicted_within_the_error_that_the_page_says
   (void)state;
   static const struct {
     const char *device;
-    int64_t most_devices;
+    int64_t max_devices;
     double all_reduce, others;
   } devices[] = {{"a100-sxm4-80gb", 8, 0.12, 0.07},
                  {"h100-sxm", 8, 0.16, 0.17},
@@ -195,11 +195,11 @@ static void fitted_collectives_are_predicted_within_the_error_that_the_page_says
                  {"b200", 8, 0.17, 0.10},
                  {"l40s", 2, 0.10, 0.07}};
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-    read_collectives(devices[i].device, HR_ALL_REDUCE, devices[i].most_devices);
+    read_collectives(devices[i].device, HR_ALL_REDUCE, devices[i].max_devices);
     assert_true(errors.count >= 33);
     expect(devices[i].device, measured_mean(&errors), devices[i].all_reduce);
     for (hr_collective_kind kind = HR_ALL_GATHER; kind <= HR_ALL_TO_ALL; kind++) {
-      read_collectives(devices[i].device, kind, devices[i].most_devices);
+      read_collectives(devices[i].device, kind, devices[i].max_devices);
       assert_true(errors.count >= 8);
       expect(hr_collective_name(kind), measured_mean(&errors), devices[i].others);
     }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define ROUNDS 20000
-#define FIGURES_MOST 6 /* that a round changes */
+#define FIGURES_MAX 6 /* that a round changes */
 #define DEVICES 4
 
 static uint64_t next(uint64_t *random)
@@ -33,7 +33,7 @@ static int64_t size_of(uint64_t *random)
 }
 
 /* Where a number may be: 0, at the ends of its bounds, and between them. */
-typedef enum corner { AT_ZERO, AT_LEAST, AT_MOST, BETWEEN, CORNERS } corner;
+typedef enum corner { AT_ZERO, AT_MIN, AT_MAX, BETWEEN, CORNERS } corner;
 
 static double number_at(const hr_device_figure *figure, corner where)
 {
@@ -47,7 +47,7 @@ static void change_figures(hr_hardware *h, uint64_t *random)
 {
   size_t count;
   const hr_device_figure *figures = hr_device_figures(&count);
-  for (uint64_t i = 0; i < FIGURES_MOST; i++) {
+  for (uint64_t i = 0; i < FIGURES_MAX; i++) {
     const hr_device_figure *f = &figures[next(random) % count];
     size_t numbers = hr_device_figure_numbers(h, f);
     if (numbers > 0)
@@ -58,7 +58,7 @@ static void change_figures(hr_hardware *h, uint64_t *random)
 static void change_counts(hr_hardware *h, uint64_t *random)
 {
   int64_t *const counts[] = {&h->multiprocessors, &h->l2_bytes,      &h->shared_bytes,
-                             &h->tile_k_bytes,    &h->split_k_bytes, &h->narrow_k_bytes};
+                             &h->tile_k_bytes,    &h->split_k_bytes, &h->misaligned_k_bytes};
   static const int64_t values[] = {0, 1, 2, 63, 300, 100000, 1000000};
   uint64_t draw = next(random);
   if (draw % 3 == 0)

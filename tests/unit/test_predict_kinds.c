@@ -40,7 +40,7 @@ static size_t read_rows(const char *name, const char *begin)
 
 static const struct {
   const char *file, *device, *kind;
-  size_t least_rows;
+  size_t min_rows;
   double median, mean;
 } bounds[] = {
     {"latent.csv", "a100-sxm4-80gb", "latent,bf16,", 370, 0.05, 0.065},
@@ -81,7 +81,7 @@ static void held_out_rows_are_within_the_error_that_the_page_says(void **state)
     snprintf(begin, sizeof begin, "%s,%s", bounds[i].device, bounds[i].kind);
     size_t length = read_rows(bounds[i].file, begin);
     assert_ok(hr_validate_csv(&hardware, text, length, bounds[i].file, &options, &v, &error), error);
-    assert_true(v->row_count >= bounds[i].least_rows && v->skipped == 0);
+    assert_true(v->row_count >= bounds[i].min_rows && v->skipped == 0);
     if (!(v->groups[0].median <= bounds[i].median && v->groups[0].mean <= bounds[i].mean))
       fail_msg("%s: median %.1f%%, mean %.1f%% are over %.1f%%, %.1f%%", begin, 100 * v->groups[0].median,
                100 * v->groups[0].mean, 100 * bounds[i].median, 100 * bounds[i].mean);

@@ -74,7 +74,7 @@ static void rates_above_a_cpus_data_sheet_are_attributed_to_its_clock(void **sta
   hardware.dense_flops_per_s[HR_FP32] = 100e9;
   hardware.library_share[HR_FP32] = 0.9;
   hardware.ceilings[hardware.ceiling_count++] =
-      (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .instruction = "fma", .per_s = 100e9};
+      (hr_ceiling){.kind = HR_CEILING_GEMM, .dtype = HR_FP32, .instruction = "fma", .per_s = 100e9};
   assert_false(hr_ceiling_clock_note(&hardware, line));
   hardware.ceilings[0].per_s = 150e9; /* 1.5 times the data sheet: at least 3 GHz */
   assert_true(hr_ceiling_clock_note(&hardware, line));

@@ -48,7 +48,7 @@ static void a_share_is_relative_to_a_probed_rate_and_never_to_an_estimate(void *
   assert_true(isnan(result.ceiling_share));
 
   hardware.ceiling_count = 1; /* measured even where the library's rate is not */
-  hardware.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_BF16, .per_s = 80e12};
+  hardware.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_GEMM, .dtype = HR_BF16, .per_s = 80e12};
   hardware.calibration = HR_CALIBRATION_ESTIMATED;
   hr_result_set_measurement(&result, &measurement, &hardware);
   assert_true(isnan(result.library_share));

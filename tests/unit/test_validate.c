@@ -54,7 +54,7 @@ static void errors_are_those_of_the_rows(void **state)
                       "line 6: a kind other than gemm, bmm, attention, decode, latent, latent_prefill, experts "
                       "and scan");
   const hr_validated_group *all = &v->groups[0];
-  assert_true(all->kind == HR_INTERVAL_GEMM && all->rows == 3 && all->least_ns == 0 && isinf(all->most_ns));
+  assert_true(all->kind == HR_INTERVAL_GEMM && all->rows == 3 && all->min_ns == 0 && isinf(all->max_ns));
   assert_true(fabs(all->median - 1) < 1e-4 && fabs(all->p90 - 3) < 1e-4 && fabs(all->mean - 1) < 1e-4);
   assert_true(fabs(all->bias - (cbrt(0.5) - 1)) < 1e-4); /* 1 · 2 · 1/4 */
   assert_true(fabs(all->coverage - 1.0 / 3) < 1e-9);

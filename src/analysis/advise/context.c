@@ -103,7 +103,7 @@ void hr_keep_better(hr_advice_context *context, const hr_model *model, const hr_
 
 bool hr_is_worthwhile(const hr_trial *trial)
 {
-  bool gains = trial->gain >= HR_GAIN_LEAST && trial->net_gain >= HR_GAIN_LEAST;
-  bool eager = trial->eager_gain >= HR_GAIN_LEAST && trial->eager_net_gain >= HR_GAIN_LEAST;
+  bool gains = trial->gain >= HR_GAIN_MIN && trial->net_gain >= HR_GAIN_MIN;
+  bool eager = trial->eager_gain >= HR_GAIN_MIN && trial->eager_net_gain >= HR_GAIN_MIN;
   return trial->time_ns > 0 && (gains || eager);
 }

@@ -6,7 +6,7 @@
 #include <headroom/advise.h>
 
 /** A suggestion has to gain at least this share of the step. */
-#define HR_GAIN_LEAST 0.002
+#define HR_GAIN_MIN 0.002
 /** Gains of at least this are MEDIUM, and HIGH. */
 #define HR_GAIN_MEDIUM 0.02
 #define HR_GAIN_HIGH 0.10

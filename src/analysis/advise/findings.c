@@ -119,7 +119,7 @@ static hr_severity severity_of(double gain, double net_gain, bool per_device)
     return HR_SEVERITY_HIGH;
   if (net_gain >= HR_GAIN_MEDIUM)
     return HR_SEVERITY_MEDIUM;
-  return gain >= HR_GAIN_LEAST ? HR_SEVERITY_LOW : HR_SEVERITY_NONE;
+  return gain >= HR_GAIN_MIN ? HR_SEVERITY_LOW : HR_SEVERITY_NONE;
 }
 
 /* Time before / time after − 1 per token, like the gain of the step; 0 if the change removes the operators. */

@@ -13,7 +13,7 @@
 
 /* A rate has to be higher by so much to replace one that changes less. */
 #define CLEARLY_FASTER 1.001
-#define STAGES_MOST 64
+#define STAGES_MAX 64
 
 typedef struct remedy_search {
   hr_advice_context *context;
@@ -105,7 +105,7 @@ static int64_t next_degree(const hr_advice *advice, int64_t t)
 static int64_t next_stages(const hr_advice *advice, int64_t p)
 {
   int64_t layers = hr_model_layers(&advice->model);
-  for (int64_t stages = p + 1; stages <= hr_min64(layers, STAGES_MOST); stages++) {
+  for (int64_t stages = p + 1; stages <= hr_min64(layers, STAGES_MAX); stages++) {
     if (layers % stages == 0)
       return stages;
   }

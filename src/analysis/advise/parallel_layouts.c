@@ -105,9 +105,9 @@ static hr_status list_layouts(const comparison *c, hr_error *error)
 {
   hr_workload other = c->workload;
   int64_t own_t = other.tensor_parallel, own_p = other.pipeline_stages;
-  int64_t most = hr_min64(c->device_limit, DEGREE_MAX), most_t = hr_max64(most, own_t), most_p = hr_max64(most, own_p);
-  for (int64_t p = 1; p <= most_p; p = next_degree(p, own_p)) {
-    for (int64_t t = 1; t <= most_t; t = next_degree(t, own_t)) {
+  int64_t most = hr_min64(c->device_limit, DEGREE_MAX), max_t = hr_max64(most, own_t), max_p = hr_max64(most, own_p);
+  for (int64_t p = 1; p <= max_p; p = next_degree(p, own_p)) {
+    for (int64_t t = 1; t <= max_t; t = next_degree(t, own_t)) {
       other.tensor_parallel = t, other.pipeline_stages = p;
       if (is_listed(c, &other))
         HR_TRY(add_layout(c, &other, error));
@@ -170,7 +170,7 @@ static hr_status compare(comparison *c, int64_t nodes, hr_error *error)
   HR_TRY(set_limits(c, nodes, error));
   HR_TRY(list_layouts(c, error));
   layouts->fastest = best_of(layouts, time_of);
-  layouts->most_per_device = best_of(layouts, less_per_device);
+  layouts->max_per_device = best_of(layouts, less_per_device);
   layouts->fewest_devices = best_of(layouts, devices_taken);
   return HR_OK;
 }
@@ -184,7 +184,7 @@ hr_status hr_compare_parallel_layouts(const hr_hardware *hardware, const hr_mode
   HR_TRY(hr_workload_check(workload, model, error));
   comparison c = {.hardware = hardware, .model = model, .workload = *workload, .layouts = layouts};
   c.workload.microbatches = hr_workload_microbatches(workload);
-  *layouts = (hr_parallel_layouts){.current = -1, .fastest = -1, .most_per_device = -1, .fewest_devices = -1};
+  *layouts = (hr_parallel_layouts){.current = -1, .fastest = -1, .max_per_device = -1, .fewest_devices = -1};
   c.step = malloc(sizeof *c.step);
   hr_status status =
       c.step ? compare(&c, nodes, error) : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the layouts");

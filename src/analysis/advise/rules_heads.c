@@ -229,7 +229,7 @@ static void suggest_kv_heads(hr_advice_context *context, const hr_model *changed
   double gain = decode_gain(context, changed);
   int64_t before = cache_bytes_per_token(advice, model), after = cache_bytes_per_token(advice, changed);
   hr_trial trial;
-  if (hr_evaluate(context, changed, NULL, &trial) && trial.gain >= HR_GAIN_LEAST)
+  if (hr_evaluate(context, changed, NULL, &trial) && trial.gain >= HR_GAIN_MIN)
     hr_add_suggestion(context, &trial, main, hr_attention_matmuls(&advice->step), current.text, suggested.text,
                       "%s: with fewer, the KV cache shrinks from %" PRId64 " to %" PRId64
                       " bytes per token and a decode step gains %.1f%%",

@@ -51,7 +51,7 @@ static int64_t splitting_degree(const hr_advice *advice)
 
 /* "the most loaded device would have 10 query heads, 9.33 on average", for the first kind of heads that does not
  * split. */
-static hr_text192 format_most_loaded(const hr_mixer_attention *layer, int64_t t)
+static hr_text192 format_max_loaded(const hr_mixer_attention *layer, int64_t t)
 {
   const struct {
     int64_t count;
@@ -101,7 +101,7 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
   hr_add_infeasible(context, tried ? &trial : NULL, HR_CHANGED_TENSOR_PARALLEL, matmuls, current.text,
                     hr_format_text("t = %" PRId64, changed.tensor_parallel).text,
                     "%s do not split over %" PRId64 " devices: Megatron-LM and vLLM refuse this, and %s", counts.text,
-                    t, format_most_loaded(&heads, t).text);
+                    t, format_max_loaded(&heads, t).text);
 }
 
 /* The smallest divisor of t over which the model splits and whose step fits; 0 if there is none. *needed is the memory

@@ -12,7 +12,7 @@
 #include <math.h>
 
 /* Losses below this share of the step are not followed up. */
-#define LOSS_LEAST 0.01
+#define LOSS_MIN 0.01
 
 /* Number of widths tried. */
 #define WIDTHS_MAX 256
@@ -181,7 +181,7 @@ static void report_loss(hr_advice_context *context, const loss *worst, loss_part
   char name[48];
   hr_operator_name(worst->op, name, sizeof name);
   hr_text192 current = format_dimensions(worst->op, name);
-  if (share < 100 * LOSS_LEAST) {
+  if (share < 100 * LOSS_MIN) {
     hr_add_satisfied(context, main, current.text, "%s costs at most %s, in %s (%.1f%% of the step)", what,
                      hr_format_time(worst->time_ns).text, name, share);
     return;

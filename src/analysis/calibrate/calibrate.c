@@ -17,7 +17,7 @@
 
 #define ROWS_OF_FIGURE 6 /* fewer say more about themselves than about the figure */
 #define SMALL_WEIGHT 0.5 /* mostly launch and the library's choice of a kernel */
-#define FOLDS_MOST 20
+#define FOLDS_MAX 20
 #define MANY_ROWS 500
 
 typedef struct calibration {
@@ -247,17 +247,17 @@ hr_status hr_calibrate(const hr_hardware *start, const hr_validated_row *rows, s
 {
   HR_NEED(error, start, rows, options, result);
   HR_TRY(hr_check_struct_size("hr_calibrate_options", options->struct_size, sizeof *options, error));
-  if (options->folds != 0 && (options->folds < 2 || options->folds > FOLDS_MOST))
-    return hr_fail(error, HR_ERROR_INVALID, "folds: expected 2 to %d, found %" PRId64, FOLDS_MOST, options->folds);
+  if (options->folds != 0 && (options->folds < 2 || options->folds > FOLDS_MAX))
+    return hr_fail(error, HR_ERROR_INVALID, "folds: expected 2 to %d, found %" PRId64, FOLDS_MAX, options->folds);
   hr_validation *before = NULL;
   hr_row_poll poll = poll_of(options, 0);
   hr_calibrate_result *found = calloc(1, sizeof *found);
   hr_status status = found ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
   if (status == HR_OK)
     status = hr_validate_rows_polled(start, rows, count, &poll, &before, error);
-  if (status == HR_OK && before->row_count < HR_CALIBRATE_ROWS_LEAST)
+  if (status == HR_OK && before->row_count < HR_CALIBRATE_ROWS_MIN)
     status = hr_fail(error, HR_ERROR_INVALID, "%zu rows of %s to fit to, at least %d are needed", before->row_count,
-                     start->name, HR_CALIBRATE_ROWS_LEAST);
+                     start->name, HR_CALIBRATE_ROWS_MIN);
   if (status == HR_OK) {
     found->rows = (int64_t)before->row_count;
     found->skipped = before->skipped;

@@ -111,21 +111,27 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                  {"split_ns", h->split_ns},
                  {"row_share", h->row_share},
                  {"small_tile_share", h->small_tile_share},
-                 {"product_launch_ns", h->product_launch_ns},
-                 {"product_busy_ns", h->product_busy_ns},
-                 {"product_step_ns", h->product_step_ns},
-                 {"narrow_store", h->narrow_store},
+                 {"gemm_launch_ns", h->gemm_launch_ns},
+                 {"gemm_busy_ns", h->gemm_busy_ns},
+                 {"gemm_step_ns", h->gemm_step_ns},
+                 {"misaligned_store", h->misaligned_store},
                  {"prefill_launch_ns", h->prefill_launch_ns},
                  {"attention_block_ns", h->attention_block_ns}};
   const struct {
     const char *name;
     int64_t value;
-  } counts[] = {{"multiprocessors", h->multiprocessors}, {"blocks_per_multiprocessor", h->blocks_per_multiprocessor},
-                {"memory_bytes", h->memory_bytes},       {"l2_bytes", h->l2_bytes},
-                {"shared_bytes", h->shared_bytes},       {"tile_k_bytes", h->tile_k_bytes},
-                {"narrow_k_bytes", h->narrow_k_bytes},   {"split_k_bytes", h->split_k_bytes},
-                {"split_products", h->split_products},   {"narrow_split_bytes", h->narrow_split_bytes},
-                {"odd_split_bytes", h->odd_split_bytes}, {"vector_batched_tiles", h->vector_batched_tiles},
+  } counts[] = {{"multiprocessors", h->multiprocessors},
+                {"blocks_per_multiprocessor", h->blocks_per_multiprocessor},
+                {"memory_bytes", h->memory_bytes},
+                {"l2_bytes", h->l2_bytes},
+                {"shared_bytes", h->shared_bytes},
+                {"tile_k_bytes", h->tile_k_bytes},
+                {"misaligned_k_bytes", h->misaligned_k_bytes},
+                {"split_k_bytes", h->split_k_bytes},
+                {"split_gemm_size", h->split_gemm_size},
+                {"misaligned_split_bytes", h->misaligned_split_bytes},
+                {"aligned_2_split_bytes", h->aligned_2_split_bytes},
+                {"simt_batched_tiles", h->simt_batched_tiles},
                 {"long_row_bytes", h->long_row_bytes}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     put_count(json, counts[i].name, counts[i].value);
@@ -135,14 +141,14 @@ static void put_numbers(json_t *json, const hr_hardware *h)
   json_object_set_new(json, "error_band", json_real(h->error_band));
 }
 
-static void put_vector_formats(json_t *json, const hr_hardware *h)
+static void put_simt_formats(json_t *json, const hr_hardware *h)
 {
   json_t *list = json_array();
   for (int i = 0; i < HR_DTYPE_COUNT; i++) {
-    if (h->vector_formats[i])
+    if (h->simt_formats[i])
       json_array_append_new(list, json_string(hr_dtype_name((hr_dtype)i)));
   }
-  json_object_set_new(json, "vector_formats", list);
+  json_object_set_new(json, "simt_formats", list);
 }
 
 /* Costs of kernels that are known: objects whose first number is above 0. */
@@ -174,16 +180,19 @@ json_t *hr_device_json(const hr_hardware *h)
   if (!json)
     return NULL;
   put_numbers(json, h);
-  put_vector_formats(json, h);
+  put_simt_formats(json, h);
   json_object_set_new(json, "tiles", tiles_of(h->tiles, NULL, NULL, h->tile_count));
-  if (h->narrow_tile_count > 0)
-    json_object_set_new(json, "narrow_tiles",
-                        tiles_of(h->narrow_tiles, h->narrow_blocks, h->narrow_latency_ns, h->narrow_tile_count));
-  if (h->odd_tile_count > 0)
-    json_object_set_new(json, "odd_tiles", tiles_of(h->odd_tiles, h->odd_blocks, h->odd_latency_ns, h->odd_tile_count));
-  if (h->vector_tile_count > 0)
-    json_object_set_new(json, "vector_tiles",
-                        tiles_of(h->vector_tiles, h->vector_blocks, h->vector_latency_ns, h->vector_tile_count));
+  if (h->aligned_4_tile_count > 0)
+    json_object_set_new(
+        json, "aligned_4_tiles",
+        tiles_of(h->aligned_4_tiles, h->aligned_4_blocks, h->aligned_4_latency_ns, h->aligned_4_tile_count));
+  if (h->aligned_2_tile_count > 0)
+    json_object_set_new(
+        json, "aligned_2_tiles",
+        tiles_of(h->aligned_2_tiles, h->aligned_2_blocks, h->aligned_2_latency_ns, h->aligned_2_tile_count));
+  if (h->simt_tile_count > 0)
+    json_object_set_new(json, "simt_tiles",
+                        tiles_of(h->simt_tiles, h->simt_blocks, h->simt_latency_ns, h->simt_tile_count));
   json_object_set_new(json, "alignments", alignments_of(h));
   json_object_set_new(json, "attentions", attentions_of(h));
   put_costs(json, h);

@@ -18,7 +18,7 @@
 #define STEP_LAST 3e-3
 #define STEP_GROWS 1.4
 #define STEP_SHRINKS 0.5
-#define ROUNDS_MOST 400
+#define ROUNDS_MAX 400
 /* The loss grows by this for each unit of a figure's logarithm away from the start: less than any row's gain, so that
  * figures that the rows do not determine keep their start. */
 #define PRIOR 5e-4
@@ -130,7 +130,7 @@ static hr_status search(fit_work *w, hr_error *error)
   double best, largest = STEP_FIRST;
   HR_TRY(loss_of(w, &w->now, NULL, &best, error));
   take(w, w->problem->start, best, &best);
-  for (int round = 0; round < ROUNDS_MOST && largest > STEP_LAST; round++) {
+  for (int round = 0; round < ROUNDS_MAX && largest > STEP_LAST; round++) {
     for (size_t i = 0; i < w->problem->parameter_count; i++) {
       HR_TRY(report(w, largest, error));
       if (w->steps[i] > STEP_LAST)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_ROWS 40 /* of a size class; fewer are joined with the next one */
-#define LEAST_OF_KIND 20
+#define MIN_ROWS 40 /* of a size class; fewer are joined with the next one */
+#define MIN_OF_KIND 20
 #define TAIL 0.04 /* a little less than 0.05, as percentiles of few rows vary */
 #define BEYOND_ALL 1e18
 
@@ -40,8 +40,8 @@ static double percentile(const ratio *sorted, size_t count, double share)
 /* HR_DTYPE_COUNT of other rows than GEMMs. */
 static hr_dtype gemm_dtype(const hr_validated_row *row)
 {
-  bool gemm = row->kind == HR_INTERVAL_GEMM || row->kind == HR_INTERVAL_GEMM_NARROW || row->kind == HR_INTERVAL_BMM ||
-              row->kind == HR_INTERVAL_BMM_NARROW;
+  bool gemm = row->kind == HR_INTERVAL_GEMM || row->kind == HR_INTERVAL_GEMM_MISALIGNED ||
+              row->kind == HR_INTERVAL_BMM || row->kind == HR_INTERVAL_BMM_MISALIGNED;
   return gemm ? row->gemm.dtype : HR_DTYPE_COUNT;
 }
 
@@ -94,7 +94,7 @@ static size_t intervals_of(ratio *found, size_t count, hr_interval intervals[CLA
   for (size_t class = 0; class < CLASSES; class ++) {
     while (behind < count && found[behind].predicted_ns < ends_ns[class])
       behind++;
-    if (behind - first[used] < LEAST_ROWS)
+    if (behind - first[used] < MIN_ROWS)
       continue;
     ends[used++] = ends_ns[class];
     first[used] = behind;
@@ -138,7 +138,7 @@ static void fit_class(const hr_validated_row *rows, size_t count, hr_row_choice 
 {
   hr_interval intervals[CLASSES];
   size_t members = choose(rows, count, kind, dtype, choice, found);
-  if (members >= LEAST_OF_KIND)
+  if (members >= MIN_OF_KIND)
     replace(hardware, kind, dtype, intervals, intervals_of(found, members, intervals));
 }
 

@@ -77,10 +77,10 @@ static void begin_gemms(hr_hardware *h)
   set_missing(&h->load_share, h->bandwidth_share);
   set_missing(&h->store_share, h->bandwidth_share);
   set_missing(&h->sector_store_share, gpu ? 0.9 : 0);
-  set_missing(&h->product_launch_ns, h->launch_ns);
-  set_missing(&h->product_busy_ns, gpu ? 100 : 0);
-  set_missing(&h->product_step_ns, gpu ? 1 : 0);
-  set_missing(&h->narrow_store, gpu ? 3 : 0);
+  set_missing(&h->gemm_launch_ns, h->launch_ns);
+  set_missing(&h->gemm_busy_ns, gpu ? 100 : 0);
+  set_missing(&h->gemm_step_ns, gpu ? 1 : 0);
+  set_missing(&h->misaligned_store, gpu ? 3 : 0);
   set_missing(&h->cache_bytes_per_s, 2 * h->bandwidth_bytes_per_s * h->bandwidth_share);
   set_missing(&h->boost, gpu ? 1.05 : 0); /* a CPU has no such terms */
   set_missing(&h->burst, gpu ? 1.05 : 0);
@@ -214,16 +214,16 @@ void hr_parameter_set(hr_hardware *hardware, const hr_hardware *start, const hr_
     *(int64_t *)(void *)number_at(hardware, parameter->offset) = llround(value);
   else
     *number_at(hardware, parameter->offset) = value;
-  if (parameter->offset == offsetof(hr_hardware, product_launch_ns))
-    hardware->launch_ns = fmin(start->launch_ns, hardware->product_launch_ns);
+  if (parameter->offset == offsetof(hr_hardware, gemm_launch_ns))
+    hardware->launch_ns = fmin(start->launch_ns, hardware->gemm_launch_ns);
 }
 
-#define EXCESS_LEAST 0.01
+#define EXCESS_MIN 0.01
 #define EXCESS_PACE 4 /* an excess may be off by more than a factor of 1 + step */
 
 double hr_parameter_step(const hr_parameter *parameter, double value, double step, bool up)
 {
-  double excess = fmax(value - 1, EXCESS_LEAST), pace = 1 + EXCESS_PACE * step;
+  double excess = fmax(value - 1, EXCESS_MIN), pace = 1 + EXCESS_PACE * step;
   switch (parameter->scale) {
   case HR_SCALE_SHARE: return up ? value + step : value - step;
   case HR_SCALE_EXCESS: return 1 + (up ? excess * pace : excess / pace);

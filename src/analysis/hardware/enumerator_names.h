@@ -5,11 +5,11 @@
 
 static const char *const hr_calibration_names[] = {"estimated", "datasheet", "published", "measured"};
 
-static const char *const hr_ceiling_names[] = {"product", "exp", "read", "copy"};
+static const char *const hr_ceiling_names[] = {"gemm", "exp", "read", "copy"};
 
 static const char *const hr_interval_names[HR_INTERVAL_KIND_COUNT] = {
-    "gemm",    "gemm_narrow", "bmm",        "attention",     "decode",     "latent", "latent_prefill",
-    "experts", "gemm_8bit",   "bmm_narrow", "own_attention", "own_decode", "scan"};
+    "gemm",      "gemm_misaligned", "bmm",           "attention",  "decode", "latent", "latent_prefill", "experts",
+    "gemm_8bit", "bmm_misaligned",  "own_attention", "own_decode", "scan"};
 
 #define HR_CEILING_KIND_COUNT (sizeof hr_ceiling_names / sizeof *hr_ceiling_names)
 #define HR_CALIBRATION_COUNT (sizeof hr_calibration_names / sizeof *hr_calibration_names)

@@ -105,7 +105,7 @@ bool hr_device_figure_allows(const hr_device_figure *figure, double value)
   return (value == 0 && figure->zero) || (value >= figure->bounds->least && value <= figure->bounds->most);
 }
 
-/* "row_share", "library_share.bf16", "wide.row_ns", "tiles[2].share" */
+/* "row_share", "library_share.bf16", "tma.row_ns", "tiles[2].share" */
 static void write_name(const hr_device_figure *figure, size_t index, char *to, size_t size)
 {
   switch (figure->place) {

@@ -4,6 +4,7 @@
 
 #include "analysis/hardware/enumerator_names.h"
 #include "analysis/hardware/figures.h"
+#include "analysis/hardware/former_names.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/names.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define MOST_COUNT ((int64_t)1 << 60)
+#define MAX_COUNT ((int64_t)1 << 60)
 
 static hr_status read_text(const hr_json_reader *reader, const char *field, char *to, size_t size)
 {
@@ -173,9 +174,9 @@ static hr_status read_rows(const hr_json_reader *reader, const char *field, size
 }
 
 /* A list of names of formats. */
-static hr_status read_vector_formats(const hr_json_reader *reader, hr_hardware *hardware)
+static hr_status read_simt_formats(const hr_json_reader *reader, hr_hardware *hardware)
 {
-  static const char field[] = "vector_formats";
+  static const char field[] = "simt_formats";
   const json_t *list = json_object_get(reader->object, field);
   if (list && !json_is_array(list))
     return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected a list of number formats");
@@ -184,7 +185,7 @@ static hr_status read_vector_formats(const hr_json_reader *reader, hr_hardware *
     hr_dtype dtype;
     if (!name || hr_dtype_parse(name, &dtype) != HR_OK)
       return hr_json_fail(reader, field, HR_ERROR_INVALID, "\"%.40s\" is not a number format", name ? name : "");
-    hardware->vector_formats[dtype] = true;
+    hardware->simt_formats[dtype] = true;
   }
   return HR_OK;
 }
@@ -205,7 +206,7 @@ static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, 
   HR_TRY(read_choice(row, "kind", hr_ceiling_names, HR_CEILING_KIND_COUNT, &kind));
   ceiling->kind = (hr_ceiling_kind)kind;
   ceiling->dtype = HR_FP32;
-  if (ceiling->kind == HR_CEILING_PRODUCT)
+  if (ceiling->kind == HR_CEILING_GEMM)
     HR_TRY(read_dtype(row, &ceiling->dtype));
   return read_text(row, "instruction", ceiling->instruction, sizeof ceiling->instruction);
 }
@@ -245,7 +246,7 @@ static hr_status read_calibrated(const hr_json_reader *reader, hr_hardware *hard
   if (!json_is_object(inner.object))
     return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected an object");
   HR_TRY(hr_json_string_or(&inner, "date", "", &date));
-  HR_TRY(hr_json_integer(&inner, "rows", 1, MOST_COUNT, &rows));
+  HR_TRY(hr_json_integer(&inner, "rows", 1, MAX_COUNT, &rows));
   HR_TRY(hr_json_number(&inner, "held_out", 0, 1e6, &held_out));
   hr_write_text(hardware->calibrated, sizeof hardware->calibrated, "%.24s%s%" PRId64 " rows, %.1f%% off", date,
                 date[0] ? ", " : "", rows, 100 * held_out);
@@ -262,9 +263,9 @@ static hr_status read_lists(const hr_json_reader *reader, hr_hardware *hardware)
   } lists[] = {
       {"alignments", HR_ALIGNMENTS_MAX, NULL, &hardware->alignment_count},
       {"tiles", HR_TILES_MAX, NULL, &hardware->tile_count},
-      {"narrow_tiles", HR_TILES_MAX, NULL, &hardware->narrow_tile_count},
-      {"odd_tiles", HR_TILES_MAX, NULL, &hardware->odd_tile_count},
-      {"vector_tiles", HR_TILES_MAX, NULL, &hardware->vector_tile_count},
+      {"aligned_4_tiles", HR_TILES_MAX, NULL, &hardware->aligned_4_tile_count},
+      {"aligned_2_tiles", HR_TILES_MAX, NULL, &hardware->aligned_2_tile_count},
+      {"simt_tiles", HR_TILES_MAX, NULL, &hardware->simt_tile_count},
       {"attentions", HR_ATTENTION_SHARES_MAX, NULL, &hardware->attention_count},
       {"intervals", HR_INTERVALS_MAX, read_interval, &hardware->interval_count},
       {"ceilings", HR_CEILINGS_MAX, read_ceiling, &hardware->ceiling_count},
@@ -280,7 +281,7 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_names(reader, hardware));
   HR_TRY(read_figures(reader, hardware));
   HR_TRY(read_calibrated(reader, hardware));
-  HR_TRY(read_vector_formats(reader, hardware));
+  HR_TRY(read_simt_formats(reader, hardware));
   HR_TRY(read_lists(reader, hardware));
   hr_error problem;
   hr_status status = hr_hardware_check(hardware, &problem);
@@ -295,7 +296,9 @@ hr_status hr_hardware_from_json(const char *text, size_t length, const char *nam
   HR_TRY(hr_json_parse(text, length, name, &root, error));
   const hr_json_reader reader = {root, name, "", error};
   hr_hardware read = hr_hardware_default();
-  hr_status status = read_hardware(&reader, &read);
+  hr_status status = hr_take_former_names(&reader, root);
+  if (status == HR_OK)
+    status = read_hardware(&reader, &read);
   if (status == HR_OK)
     *hardware = read;
   json_decref(root);

@@ -57,7 +57,7 @@ double hr_hardware_ceiling(const hr_hardware *hardware, hr_ceiling_kind kind, hr
   double best = 0;
   for (size_t i = 0; i < hardware->ceiling_count; i++) {
     const hr_ceiling *c = &hardware->ceilings[i];
-    if (c->kind == kind && (kind != HR_CEILING_PRODUCT || c->dtype == dtype))
+    if (c->kind == kind && (kind != HR_CEILING_GEMM || c->dtype == dtype))
       best = fmax(best, c->per_s);
   }
   return best;
@@ -68,7 +68,7 @@ double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, do
   if ((unsigned)dtype >= HR_DTYPE_COUNT)
     return (double)NAN;
   dtype = hr_hardware_compute_dtype(hardware, dtype);
-  double loop = hr_hardware_ceiling(hardware, HR_CEILING_PRODUCT, dtype);
+  double loop = hr_hardware_ceiling(hardware, HR_CEILING_GEMM, dtype);
   if (!(loop > 0))
     return (double)NAN;
   bool known = hardware->library_share[dtype] > 0 && hardware->calibration >= HR_CALIBRATION_PUBLISHED;
@@ -207,9 +207,9 @@ static hr_status check_counts(const hr_hardware *hardware, hr_error *error)
   } counts[] = {
       {"alignments", hardware->alignment_count, 0, HR_ALIGNMENTS_MAX},
       {"tiles", hardware->tile_count, 1, HR_TILES_MAX},
-      {"narrow_tiles", hardware->narrow_tile_count, 0, HR_TILES_MAX},
-      {"odd_tiles", hardware->odd_tile_count, 0, HR_TILES_MAX},
-      {"vector_tiles", hardware->vector_tile_count, 0, HR_TILES_MAX},
+      {"aligned_4_tiles", hardware->aligned_4_tile_count, 0, HR_TILES_MAX},
+      {"aligned_2_tiles", hardware->aligned_2_tile_count, 0, HR_TILES_MAX},
+      {"simt_tiles", hardware->simt_tile_count, 0, HR_TILES_MAX},
       {"attentions", hardware->attention_count, 0, HR_ATTENTION_SHARES_MAX},
       {"intervals", hardware->interval_count, 0, HR_INTERVALS_MAX},
       {"ceilings", hardware->ceiling_count, 0, HR_CEILINGS_MAX},

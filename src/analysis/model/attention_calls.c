@@ -53,8 +53,8 @@ static void fused_attention(hr_operator_builder *builder, const hr_mixer_attenti
   a->q_heads = m->q_heads;
   /* If t does not divide the heads, the K or V heads may not divide the query heads (32 and 8 on 3 devices: 11 and 3).
    * A kernel needs groups of equal size, so the device then holds more K or V heads. */
-  a->k_heads = hr_divisor_at_least(m->q_heads, m->k_heads);
-  a->v_heads = hr_divisor_at_least(m->q_heads, m->v_heads);
+  a->k_heads = hr_divisor_at_min(m->q_heads, m->k_heads);
+  a->v_heads = hr_divisor_at_min(m->q_heads, m->v_heads);
   a->qk_dim = m->qk_dim;
   a->v_dim = m->v_dim;
   a->dtype = builder->workload->dtype;

@@ -10,7 +10,7 @@
 
 static int64_t grouped_heads(const hr_mixer_latent *m)
 {
-  return hr_divisor_at_least(m->q_heads, hr_min64(KV_HEADS_USUAL, m->q_heads));
+  return hr_divisor_at_min(m->q_heads, hr_min64(KV_HEADS_USUAL, m->q_heads));
 }
 
 /* The model with K and V heads instead of latents: one for each query head, or shared by groups of query heads. */

@@ -38,7 +38,7 @@ hr_status hr_count_replicas(const hr_workload *workload, hr_replicas *replicas, 
   return HR_OK;
 }
 
-int64_t hr_divisor_at_least(int64_t q_heads, int64_t heads)
+int64_t hr_divisor_at_min(int64_t q_heads, int64_t heads)
 {
   if (q_heads % heads == 0)
     return heads;

@@ -35,6 +35,6 @@ typedef struct hr_replicas {
 hr_status hr_count_replicas(const hr_workload *workload, hr_replicas *replicas, hr_error *error);
 
 /** The smallest divisor of q_heads that is at least `heads` (1 ≤ heads ≤ q_heads). */
-int64_t hr_divisor_at_least(int64_t q_heads, int64_t heads);
+int64_t hr_divisor_at_min(int64_t q_heads, int64_t heads);
 
 #endif

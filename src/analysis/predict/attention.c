@@ -10,7 +10,7 @@
 
 /* Most and fewest rows of a Q tile and rows of a K/V tile of such kernels, on every recent device. */
 #define Q_TILE 128
-#define Q_TILE_LEAST 16
+#define Q_TILE_MIN 16
 #define KV_TILE 128
 /* Rows of a matrix instruction: split-KV computes this many, even if fewer query heads share a K head. */
 #define INSTRUCTION_ROWS 16
@@ -45,7 +45,7 @@ static double computed_entries(const hr_attention *a, int64_t q_tile, double ent
 /* Kernels for short sequences have smaller tiles. */
 static int64_t q_tile_of(const hr_attention *a)
 {
-  int64_t rows = Q_TILE_LEAST;
+  int64_t rows = Q_TILE_MIN;
   while (rows < Q_TILE && rows < a->q_len)
     rows *= 2;
   return rows;

@@ -8,8 +8,8 @@
 #include <math.h>
 
 #define BLOCK_BYTES 1024 /* of shared memory, that a block takes in addition */
-#define CLUSTER_MOST 16
-#define DIM_MOST 256 /* of a head, that the kernel takes */
+#define CLUSTER_MAX 16
+#define DIM_MAX 256 /* of a head, that the kernel takes */
 /* Empty slots of the last wave, of which the other blocks' higher rate makes up for most, and how waves overlap with
  * reading: fitted to data/results/h200/calibration.csv, docs/notes/prediction.md. */
 #define EMPTY_SHARE 0.2
@@ -25,9 +25,9 @@ typedef struct block_plan {
 static block_plan plan_blocks(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_decode *d)
 {
   const hr_decode_gpu gpu = {.multiprocessors = hardware->multiprocessors,
-                             .shared_most = (size_t)hardware->shared_bytes - BLOCK_BYTES,
+                             .shared_max = (size_t)hardware->shared_bytes - BLOCK_BYTES,
                              .shared_of_multiprocessor = (size_t)hardware->shared_bytes,
-                             .cluster_most = cost->cluster_ns > 0 ? CLUSTER_MOST : 1};
+                             .cluster_max = cost->cluster_ns > 0 ? CLUSTER_MAX : 1};
   block_plan plan = {.tiles = hr_decode_split_choose(d, &gpu)};
   const hr_decode_split *t = &plan.tiles;
   int64_t key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_decode_cache_bytes(d);
@@ -58,7 +58,7 @@ static double reading_ns(const hr_hardware *hardware, const hr_decode_cost *cost
 
 const hr_decode *hr_predict_split_decode(const hr_decode *d)
 {
-  return d->latent || d->top_k > 0 || d->qk_dim > DIM_MOST || d->v_dim > DIM_MOST ? NULL : d;
+  return d->latent || d->top_k > 0 || d->qk_dim > DIM_MAX || d->v_dim > DIM_MAX ? NULL : d;
 }
 
 double hr_predict_decode_blocks(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,

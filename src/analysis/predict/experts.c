@@ -7,8 +7,8 @@
 #include <headroom/predict.h>
 #include <math.h>
 
-#define SIZE_MOST ((int64_t)1 << 24)
-#define ROWS_MOST ((int64_t)1 << 38)
+#define LARGEST_SIZE ((int64_t)1 << 24)
+#define ROWS_MAX ((int64_t)1 << 38)
 
 hr_expert_call hr_expert_call_default(void)
 {
@@ -21,11 +21,11 @@ static hr_status check_call(const hr_expert_call *call, hr_error *error)
   const struct {
     const char *name;
     int64_t value, most;
-  } sizes[] = {{"tokens", call->tokens, SIZE_MOST},
-               {"rows", call->rows, ROWS_MOST},
-               {"hidden", call->hidden, SIZE_MOST},
-               {"width", call->width, SIZE_MOST},
-               {"experts", call->experts, SIZE_MOST}};
+  } sizes[] = {{"tokens", call->tokens, LARGEST_SIZE},
+               {"rows", call->rows, ROWS_MAX},
+               {"hidden", call->hidden, LARGEST_SIZE},
+               {"width", call->width, LARGEST_SIZE},
+               {"experts", call->experts, LARGEST_SIZE}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
       return hr_fail(error, HR_ERROR_INVALID, "%s: expected 1 to %lld, found %lld", sizes[i].name,

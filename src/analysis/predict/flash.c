@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define DIM_MOST 256
+#define DIM_MAX 256
 #define COPY_BYTES 16    /* rows are multiples of it, or another kernel runs */
 #define BLOCK_ROWS 128.0 /* of a work item, to which element_ns refers */
 /* A call that keeps all multiprocessors busy with useful FLOPs runs at a lower clock than one that leaves gaps:
@@ -21,7 +21,7 @@ bool hr_predict_is_flash(const hr_hardware *hardware, const hr_attention *a, hr_
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(a->dtype);
   return framework == HR_FRAMEWORK_HEADROOM && strcmp(hardware->architecture, "hopper") == 0 &&
-         hardware->prefill_headroom.launch_ns > 0 && bytes <= 2 && a->qk_dim <= DIM_MOST && a->v_dim <= DIM_MOST &&
+         hardware->prefill_headroom.launch_ns > 0 && bytes <= 2 && a->qk_dim <= DIM_MAX && a->v_dim <= DIM_MAX &&
          a->qk_dim * bytes % COPY_BYTES == 0 && a->v_dim * bytes % COPY_BYTES == 0;
 }
 
@@ -29,7 +29,7 @@ bool hr_predict_is_flash(const hr_hardware *hardware, const hr_attention *a, hr_
 static double share_of(const hr_hardware *hardware, const hr_attention *a, const hr_flash_tiles *tiles)
 {
   hr_attention_share share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim));
-  if (tiles->keys <= HR_FLASH_SHORT_KEYS && a->kv_len <= HR_FLASH_SHORT_MOST && share.short_share > 0)
+  if (tiles->keys <= HR_FLASH_SHORT_KEYS && a->kv_len <= HR_FLASH_SHORT_MAX && share.short_share > 0)
     return share.short_share;
   return share.headroom_share > 0 ? share.headroom_share : share.forward_share;
 }

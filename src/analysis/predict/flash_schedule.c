@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-#define WORKERS_MOST 512
-#define ITEMS_MOST 24    /* of a worker; in more the end hardly counts */
+#define WORKERS_MAX 512
+#define ITEMS_MAX 24     /* of a worker; in more the end hardly counts */
 #define AHEAD_KEYS 256.0 /* of K, that are under way */
 
 /* K/V tiles that rows of work item number `item` of a head, counted from the first row, see. */
@@ -45,8 +45,8 @@ typedef struct schedule {
   double item_tiles; /* what an item costs besides its tiles, in tiles */
   double ahead;      /* K/V tiles of an item that are left when the next one is claimed */
   int64_t next;      /* item that nobody has claimed */
-  worker workers[WORKERS_MOST];
-  int heap[WORKERS_MOST]; /* the worker that claims first on top */
+  worker workers[WORKERS_MAX];
+  int heap[WORKERS_MAX]; /* the worker that claims first on top */
   int running;
 } schedule;
 
@@ -142,7 +142,7 @@ hr_flash_load hr_flash_longest_load(const hr_attention *a, const hr_flash_grid *
     return (hr_flash_load){.tiles = (double)tiles_of(a, grid, grid->q_tiles - 1), .items = 1};
   if (grid->tiles.cluster > 1) /* every at_once-th item, all of one length */
     return (hr_flash_load){.tiles = items * (double)tiles_of(a, grid, 0), .items = items};
-  if (grid->at_once > WORKERS_MOST || mean.items > ITEMS_MOST)
+  if (grid->at_once > WORKERS_MAX || mean.items > ITEMS_MAX)
     return (hr_flash_load){.tiles = mean.tiles + mean.tiles / mean.items / 2, .items = mean.items};
   schedule s = {.a = a, .grid = grid, .item_tiles = item_tiles, .ahead = AHEAD_KEYS / (double)grid->tiles.keys};
   start(&s, (int)grid->at_once);

@@ -12,44 +12,44 @@
  * loads and conversions take issue slots too. */
 #define GEMV_RATE_SHARE 0.5
 /* The widest load. */
-#define VECTOR_BYTES 16
+#define TMA_BYTES 16
 /* GEMV: narrower loads reach this share of the bandwidth that wide ones do (data/results/h200/products.csv, m = 1 and
  * n = 50257 against 50304; batched with 1001 against 1024). */
-#define GEMV_NARROW_SHARE 0.78
-#define GEMV_BATCHED_NARROW_SHARE 0.4
+#define GEMV_MISALIGNED_SHARE 0.78
+#define GEMV_BATCHED_MISALIGNED_SHARE 0.4
 
 /* Elements of k that a kernel without matrix units advances at a time (cuBLAS's sgemm, CUTLASS's SIMT kernels). */
-#define VECTOR_DEPTH 8
+#define SIMT_DEPTH 8
 
 /* GEMMs of 8 bit operands store elements of 16 bits. */
-#define RESULT_BYTES_LEAST 2
+#define RESULT_BYTES_MIN 2
 
 /* Plain GEMMs of these kernels split k until the splits fill so many waves. */
-#define NARROW_SPLIT_WAVES 2
+#define MISALIGNED_SPLIT_WAVES 2
 
 /* Operands aligned to fewer bytes have other kernels again. */
-#define ODD_BYTES 4
+#define ALIGNED_4_BYTES 4
 
 /* Memory writes whole sectors. */
 #define SECTOR_BYTES 32
 
-/* Kernels for operands that are aligned to less than VECTOR_BYTES have no smaller tiles. */
-#define NARROW_TILE_LEAST ((int64_t)64 * 64)
+/* Kernels for operands that are aligned to less than TMA_BYTES have no smaller tiles. */
+#define MISALIGNED_TILE_MIN ((int64_t)64 * 64)
 
 /* Misaligned batched GEMMs lie between a loss by a tile's edge and the same loss for all tiles. */
 #define BATCHED_EDGE_EXPONENT 0.5
 
 /* TMA kernels multiply elements of so many bytes. */
-#define WIDE_BYTES 2
+#define TMA_ELEMENT_BYTES 2
 /* Least k of a split of theirs: none of 31,000 that cuBLASLt 13.1's heuristic chose on an H200 has less, and no batched
  * GEMM is split. */
 #define WIDE_SPLIT_K 1280
 
-/* Least k of a split of kernels for vector formats. */
+/* Least k of a split of kernels for SIMT formats. */
 #define VECTOR_SPLIT_K 128
 
 /* Batched GEMMs that a library may compute in small tiles: least n, and largest k. */
-#define SMALL_TILE_LEAST 128
+#define SMALL_TILE_MIN 128
 #define SMALL_TILE_DEPTH 512
 
 /* A cache line: no device gains from more alignment. */
@@ -96,45 +96,45 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
   int64_t stored = operand_alignment(hr_gemm_c(gemm), false, bytes);
   p->alignment = hr_min64(operands, stored);
   *edge_exponent = 0;
-  if (hardware->alignment_count == 0 || hardware->vector_formats[gemm->dtype])
+  if (hardware->alignment_count == 0 || hardware->simt_formats[gemm->dtype])
     return 1;
   if (batched) {
-    *edge_exponent = p->alignment < VECTOR_BYTES ? BATCHED_EDGE_EXPONENT : 1;
+    *edge_exponent = p->alignment < TMA_BYTES ? BATCHED_EDGE_EXPONENT : 1;
     return class_of(hardware, p->alignment)->bmm_share;
   }
   double share = class_of(hardware, operands)->gemm_share;
-  if (operands < VECTOR_BYTES)
+  if (operands < TMA_BYTES)
     return share;
   const hr_alignment_class *result = class_of(hardware, stored);
   *edge_exponent = 1;
   return fmin(share, result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
-static void set_tiling(const hr_tiling_problem *problem, const hr_tiling *way, hr_prediction *p)
+static void set_tiling(const hr_tiling_problem *problem, const hr_tiling *tiling, hr_prediction *p)
 {
   const hr_gemm *gemm = problem->gemm;
-  double units = (double)way->tiles * (double)way->splits, slots = (double)problem->slots;
-  double covered = (double)way->tiles * (double)way->tile.m * (double)way->tile.n;
+  double units = (double)tiling->tiles * (double)tiling->splits, slots = (double)problem->slots;
+  double covered = (double)tiling->tiles * (double)tiling->tile.m * (double)tiling->tile.n;
   double result = (double)gemm->m * (double)gemm->n * (double)gemm->batch;
-  p->tile_m = way->tile.m;
-  p->tile_n = way->tile.n;
-  p->tiles = way->tiles;
-  p->splits = way->splits;
-  p->waves = way->waves;
+  p->tile_m = tiling->tile.m;
+  p->tile_n = tiling->tile.n;
+  p->tiles = tiling->tiles;
+  p->splits = tiling->splits;
+  p->waves = tiling->waves;
   p->tile_waste = 1 - result / covered;
-  p->wave_waste = 1 - units / ((double)way->waves * slots);
-  p->alignment_loss = 1 - 1 / way->slowdown;
+  p->wave_waste = 1 - units / ((double)tiling->waves * slots);
+  p->alignment_loss = 1 - 1 / tiling->slowdown;
 
-  double waves_ns = (double)way->waves * way->slot_ns;
-  p->tile_ns = fmax(units / slots * way->slot_ns - p->matrix_ns, 0);
+  double waves_ns = (double)tiling->waves * tiling->slot_ns;
+  p->tile_ns = fmax(units / slots * tiling->slot_ns - p->matrix_ns, 0);
   p->store_ns = fmin(covered / slots * problem->slot_ns_per_stored, p->tile_ns);
-  p->wave_ns = fmax(waves_ns + way->refill_ns - p->matrix_ns - p->tile_ns, 0);
-  p->alignment_ns = waves_ns * (way->slowdown - 1);
-  p->reduction_ns = way->reduction_ns;
+  p->wave_ns = fmax(waves_ns + tiling->refill_ns - p->matrix_ns - p->tile_ns, 0);
+  p->alignment_ns = waves_ns * (tiling->slowdown - 1);
+  p->reduction_ns = tiling->reduction_ns;
   double slow_ns = p->matrix_ns + p->tile_ns + p->wave_ns + p->alignment_ns;
-  p->clock_ns = fmin(way->compute_ns - way->reduction_ns - slow_ns, 0);
-  p->memory_ns = way->memory_ns;
-  p->exposed_ns = way->busy_ns - way->compute_ns;
+  p->clock_ns = fmin(tiling->compute_ns - tiling->reduction_ns - slow_ns, 0);
+  p->memory_ns = tiling->memory_ns;
+  p->exposed_ns = tiling->busy_ns - tiling->compute_ns;
 }
 
 /* A column of B or C is a vector, whose elements are neighbours. */
@@ -153,8 +153,8 @@ static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr
   if (hr_min64(gemm->m, gemm->n) > 1 || !(rate > 0))
     return INFINITY;
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
-  double narrow = gemm->batch > 1 ? GEMV_BATCHED_NARROW_SHARE : GEMV_NARROW_SHARE;
-  double memory_ns = gemv_alignment(gemm, p) < VECTOR_BYTES ? p->memory_ns / narrow : p->memory_ns;
+  double misaligned = gemm->batch > 1 ? GEMV_BATCHED_MISALIGNED_SHARE : GEMV_MISALIGNED_SHARE;
+  double memory_ns = gemv_alignment(gemm, p) < TMA_BYTES ? p->memory_ns / misaligned : p->memory_ns;
   *vector = (hr_prediction){.matrix_ns = p->matrix_ns,
                             .tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0),
                             .memory_ns = memory_ns,
@@ -171,10 +171,10 @@ static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr
 /* Elements of k that a kernel advances at a time. */
 static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment)
 {
-  if (hardware->vector_formats[gemm->dtype])
-    return VECTOR_DEPTH;
-  bool narrow = alignment < VECTOR_BYTES && hardware->narrow_k_bytes > 0;
-  int64_t bytes = narrow ? hardware->narrow_k_bytes : hardware->tile_k_bytes;
+  if (hardware->simt_formats[gemm->dtype])
+    return SIMT_DEPTH;
+  bool misaligned = alignment < TMA_BYTES && hardware->misaligned_k_bytes > 0;
+  int64_t bytes = misaligned ? hardware->misaligned_k_bytes : hardware->tile_k_bytes;
   return hr_max64(1, bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
 }
 
@@ -200,111 +200,112 @@ static double store_share(const hr_hardware *hardware, const hr_gemm *gemm, int6
 }
 
 /* Returns the time to load a row or column of a tile in a step along k. */
-static double narrow_load(const hr_narrow_cost *kernels, const hr_gemm *gemm, bool along_k, int64_t alignment)
+static double misaligned_load(const hr_gemm_kernel_cost *kernels, const hr_gemm *gemm, bool along_k, int64_t alignment)
 {
-  double times = alignment >= VECTOR_BYTES ? kernels->aligned : alignment == VECTOR_BYTES / 2 ? kernels->load_8 : 1;
+  double times = alignment >= TMA_BYTES ? kernels->aligned : alignment == TMA_BYTES / 2 ? kernels->load_8 : 1;
   double shared = along_k && kernels->short_k > 0 ? 1 - exp(-(double)gemm->k / kernels->short_k) : 1;
   return (times > 0 ? times : 1) * shared * (along_k ? kernels->row_ns : kernels->column_ns);
 }
 
-static double narrow_store(const hr_narrow_cost *kernels, int64_t alignment)
+static double misaligned_store(const hr_gemm_kernel_cost *kernels, int64_t alignment)
 {
-  double times = alignment >= VECTOR_BYTES && kernels->aligned_store > 0 ? kernels->aligned_store : kernels->store;
+  double times = alignment >= TMA_BYTES && kernels->aligned_store > 0 ? kernels->aligned_store : kernels->store;
   return times > 0 ? times : 1;
 }
 
 /* What kernels of their own cost, by the alignment and layout of their operands, and how they split k. */
-static void set_kernels(const hr_narrow_cost *kernels, bool batched, hr_tiling_problem *problem)
+static void set_kernels(const hr_gemm_kernel_cost *kernels, bool batched, hr_tiling_problem *problem)
 {
   const hr_gemm *gemm = problem->gemm;
   int64_t bytes = problem->element_bytes;
   problem->kernels = kernels;
-  problem->least_area = 0;
+  problem->min_area = 0;
   if (kernels->split_ns > 0)
     problem->split_ns = kernels->split_ns;
   problem->part_ns = kernels->part_ns;
   int64_t a = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes);
   int64_t b = operand_alignment(hr_gemm_b(gemm), false, bytes);
-  problem->load_a = narrow_load(kernels, gemm, !gemm->transpose_a, a);
-  problem->load_b = narrow_load(kernels, gemm, gemm->transpose_b, b);
-  problem->narrow_store = narrow_store(kernels, operand_alignment(hr_gemm_c(gemm), false, bytes));
-  problem->split_waves = batched ? 0 : NARROW_SPLIT_WAVES;
+  problem->load_a = misaligned_load(kernels, gemm, !gemm->transpose_a, a);
+  problem->load_b = misaligned_load(kernels, gemm, gemm->transpose_b, b);
+  problem->misaligned_store = misaligned_store(kernels, operand_alignment(hr_gemm_c(gemm), false, bytes));
+  problem->split_waves = batched ? 0 : MISALIGNED_SPLIT_WAVES;
 }
 
 /* Sets the kernels for misaligned GEMMs, where the device's file has their tiles. */
-static void set_narrow_kernels(const hr_gemm *gemm, bool batched, const hr_prediction *p, hr_tiling_problem *problem)
+static void set_misaligned_kernels(const hr_gemm *gemm, bool batched, const hr_prediction *p,
+                                   hr_tiling_problem *problem)
 {
   const hr_hardware *hardware = problem->hardware;
-  bool odd = p->alignment < ODD_BYTES && hardware->odd_tile_count > 0;
-  size_t count = odd ? hardware->odd_tile_count : hardware->narrow_tile_count;
-  if (p->alignment >= VECTOR_BYTES || hardware->vector_formats[gemm->dtype] || count == 0)
+  bool aligned_2 = p->alignment < ALIGNED_4_BYTES && hardware->aligned_2_tile_count > 0;
+  size_t count = aligned_2 ? hardware->aligned_2_tile_count : hardware->aligned_4_tile_count;
+  if (p->alignment >= TMA_BYTES || hardware->simt_formats[gemm->dtype] || count == 0)
     return;
-  set_kernels(odd ? &hardware->odd : &hardware->narrow, batched, problem);
-  problem->shapes = odd ? hardware->odd_tiles : hardware->narrow_tiles;
-  problem->blocks = odd ? hardware->odd_blocks : hardware->narrow_blocks;
-  problem->latencies_ns = odd ? hardware->odd_latency_ns : hardware->narrow_latency_ns;
+  set_kernels(aligned_2 ? &hardware->aligned_2 : &hardware->aligned_4, batched, problem);
+  problem->shapes = aligned_2 ? hardware->aligned_2_tiles : hardware->aligned_4_tiles;
+  problem->blocks = aligned_2 ? hardware->aligned_2_blocks : hardware->aligned_4_blocks;
+  problem->latencies_ns = aligned_2 ? hardware->aligned_2_latency_ns : hardware->aligned_4_latency_ns;
   problem->shape_count = count;
-  if (odd && hardware->odd_split_bytes > 0)
-    problem->split_k_bytes = hardware->odd_split_bytes;
+  if (aligned_2 && hardware->aligned_2_split_bytes > 0)
+    problem->split_k_bytes = hardware->aligned_2_split_bytes;
 }
 
-/* Sets the kernels for vector formats, where the device's file has their cost. */
-static void set_vector_kernels(const hr_gemm *gemm, bool batched, hr_tiling_problem *problem)
+/* Sets the kernels for SIMT formats, where the device's file has their cost. */
+static void set_simt_kernels(const hr_gemm *gemm, bool batched, hr_tiling_problem *problem)
 {
   const hr_hardware *hardware = problem->hardware;
-  if (!hardware->vector_formats[gemm->dtype] || !(hardware->vector.launch_ns > 0) || hardware->vector_tile_count == 0)
+  if (!hardware->simt_formats[gemm->dtype] || !(hardware->simt.launch_ns > 0) || hardware->simt_tile_count == 0)
     return;
-  set_kernels(&hardware->vector, batched, problem);
-  problem->vector = true;
-  problem->blocks = hardware->vector_blocks;
-  problem->latencies_ns = hardware->vector_latency_ns;
+  set_kernels(&hardware->simt, batched, problem);
+  problem->simt = true;
+  problem->blocks = hardware->simt_blocks;
+  problem->latencies_ns = hardware->simt_latency_ns;
   problem->split_k_bytes = VECTOR_SPLIT_K * problem->element_bytes;
 }
 
-/* Times as long that a wide kernel's loads of an operand take. */
-static double wide_load(const hr_wide_cost *wide, int64_t alignment)
+/* Times as long that a TMA kernel's loads of an operand take. */
+static double tma_load(const hr_tma_gemm_cost *tma, int64_t alignment)
 {
-  double times = alignment < 32 ? wide->load_16 : alignment < 64 ? wide->load_32 : alignment < 128 ? wide->load_64 : 1;
+  double times = alignment < 32 ? tma->load_16 : alignment < 64 ? tma->load_32 : alignment < 128 ? tma->load_64 : 1;
   return times > 0 ? times : 1;
 }
 
 /* Sets the kernels for aligned GEMMs of 16 bits, where the device's file has their cost. */
-static void set_wide_kernels(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_problem *problem)
+static void set_tma_kernels(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_problem *problem)
 {
-  const hr_wide_cost *wide = &problem->hardware->wide;
-  bool known = wide->launch_ns > 0 && wide->row_ns > 0 && wide->store_bytes_per_ns > 0;
-  if (p->alignment < VECTOR_BYTES || problem->element_bytes != WIDE_BYTES || !known)
+  const hr_tma_gemm_cost *tma = &problem->hardware->tma;
+  bool known = tma->launch_ns > 0 && tma->row_ns > 0 && tma->store_bytes_per_ns > 0;
+  if (p->alignment < TMA_BYTES || problem->element_bytes != TMA_ELEMENT_BYTES || !known)
     return;
-  problem->wide = wide;
-  problem->load_a = wide_load(wide, operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, WIDE_BYTES));
-  problem->load_b = wide_load(wide, operand_alignment(hr_gemm_b(gemm), false, WIDE_BYTES));
-  if (wide->split_ns > 0)
-    problem->split_ns = wide->split_ns;
-  problem->part_ns = wide->part_ns;
-  if (wide->sector_bytes_per_ns > 0) {
+  problem->tma = tma;
+  problem->load_a = tma_load(tma, operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, TMA_ELEMENT_BYTES));
+  problem->load_b = tma_load(tma, operand_alignment(hr_gemm_b(gemm), false, TMA_ELEMENT_BYTES));
+  if (tma->split_ns > 0)
+    problem->split_ns = tma->split_ns;
+  problem->part_ns = tma->part_ns;
+  if (tma->sector_bytes_per_ns > 0) {
     bool parts = writes_parts_of_sectors(gemm, problem->result_bytes);
     problem->store_share = whole_store_share(problem->hardware);
-    problem->sector_ns_per_byte = parts ? 1 / wide->sector_bytes_per_ns : 0;
+    problem->sector_ns_per_byte = parts ? 1 / tma->sector_bytes_per_ns : 0;
   }
-  problem->split_k_bytes = WIDE_SPLIT_K * WIDE_BYTES;
+  problem->split_k_bytes = WIDE_SPLIT_K * TMA_ELEMENT_BYTES;
   problem->split_waves = gemm->batch > 1 ? 0 : 1;
 }
 
 /* The shortest GEMM, which takes longer the more multiprocessors have a tile. */
-static double launch_ns(const hr_tiling_problem *problem, const hr_tiling *way)
+static double launch_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   const hr_hardware *hardware = problem->hardware;
-  const hr_narrow_cost *kernels = problem->kernels;
-  double shortest = fmax(hardware->launch_ns, hardware->product_launch_ns), busy = hardware->product_busy_ns;
+  const hr_gemm_kernel_cost *kernels = problem->kernels;
+  double shortest = fmax(hardware->launch_ns, hardware->gemm_launch_ns), busy = hardware->gemm_busy_ns;
   if (kernels) {
     shortest = kernels->launch_ns > 0 ? fmax(hardware->launch_ns, kernels->launch_ns) : shortest;
     busy = kernels->busy_ns;
   }
-  if (problem->wide) {
-    shortest = fmax(hardware->launch_ns, problem->wide->launch_ns);
-    busy = problem->wide->busy_ns;
+  if (problem->tma) {
+    shortest = fmax(hardware->launch_ns, problem->tma->launch_ns);
+    busy = problem->tma->busy_ns;
   }
-  return shortest + busy * fmin(1, (double)(way->tiles * way->splits) / (double)problem->slots);
+  return shortest + busy * fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
 }
 
 /* Until a GEMM's bytes have filled the last-level cache, each of them evicts what others have left there. */
@@ -313,10 +314,10 @@ static double fill_ns(const hr_tiling_problem *problem)
   const hr_gemm *gemm = problem->gemm;
   double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->result_bytes;
   double cache = (double)problem->hardware->l2_bytes;
-  double most_ns = problem->wide ? problem->wide->fill_ns : problem->kernels ? problem->kernels->fill_ns : 0;
-  if (!(most_ns > 0 && cache > 0))
+  double max_ns = problem->tma ? problem->tma->fill_ns : problem->kernels ? problem->kernels->fill_ns : 0;
+  if (!(max_ns > 0 && cache > 0))
     return 0;
-  return most_ns * (1 - exp(-(problem->loaded_bytes + stored) / cache));
+  return max_ns * (1 - exp(-(problem->loaded_bytes + stored) / cache));
 }
 
 /* Each row of a tile lies in memory of its own, which takes an address of its own. */
@@ -332,17 +333,16 @@ static double row_slowdown(const hr_hardware *hardware, const hr_gemm *gemm, int
  * table of sizes; the names of its kernels on an MI210 in fp32 show tiles of 16 x 16 to 32 x 32 here. */
 static double small_tile_slowdown(const hr_hardware *hardware, const hr_gemm *gemm)
 {
-  bool small = gemm->batch > 1 && gemm->n >= SMALL_TILE_LEAST && gemm->k <= SMALL_TILE_DEPTH &&
+  bool small = gemm->batch > 1 && gemm->n >= SMALL_TILE_MIN && gemm->k <= SMALL_TILE_DEPTH &&
                gemm->k >= hr_max64(gemm->m, gemm->n);
-  return small && hardware->small_tile_share > 0 && hardware->vector_formats[gemm->dtype]
-             ? 1 / hardware->small_tile_share
-             : 1;
+  return small && hardware->small_tile_share > 0 && hardware->simt_formats[gemm->dtype] ? 1 / hardware->small_tile_share
+                                                                                        : 1;
 }
 
 /* cuBLAS has one tile for batched GEMMs of fp32 on an Ampere, whatever their size. */
-static size_t vector_tiles_of(const hr_hardware *hardware, bool batched)
+static size_t simt_tiles_of(const hr_hardware *hardware, bool batched)
 {
-  size_t count = hardware->vector_tile_count, few = (size_t)hardware->vector_batched_tiles;
+  size_t count = hardware->simt_tile_count, few = (size_t)hardware->simt_batched_tiles;
   return batched && few > 0 && few < count ? few : count;
 }
 
@@ -352,7 +352,7 @@ static double row_loads(const hr_hardware *hardware, const hr_gemm *gemm, double
 {
   int64_t apart = hr_gemm_b(gemm).leading_dimension;
   bool slow = gemm->transpose_b && gemm->batch == 1 && (apart & (apart - 1)) != 0;
-  if (!slow || !(hardware->row_share > 0) || hardware->vector_formats[gemm->dtype])
+  if (!slow || !(hardware->row_share > 0) || hardware->simt_formats[gemm->dtype])
     return 1;
   double bytes = fmin((double)gemm->n * (double)gemm->k * element_bytes, loaded_bytes);
   return 1 + bytes / loaded_bytes * (1 / hardware->row_share - 1);
@@ -361,28 +361,28 @@ static double row_loads(const hr_hardware *hardware, const hr_gemm *gemm, double
 static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double rate,
                                       hr_prediction *p)
 {
-  bool vector = hardware->vector_formats[gemm->dtype] && hardware->vector_tile_count > 0;
+  bool simt = hardware->simt_formats[gemm->dtype] && hardware->simt_tile_count > 0;
   hr_tiling_problem problem = {.hardware = hardware, .gemm = gemm};
-  problem.shapes = vector ? hardware->vector_tiles : hardware->tiles;
-  problem.shape_count = vector ? vector_tiles_of(hardware, batched) : hardware->tile_count;
+  problem.shapes = simt ? hardware->simt_tiles : hardware->tiles;
+  problem.shape_count = simt ? simt_tiles_of(hardware, batched) : hardware->tile_count;
   problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
-  problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_LEAST);
+  problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_MIN);
   problem.depth_step = depth_step(hardware, gemm, p->alignment);
-  bool narrow = p->alignment < VECTOR_BYTES && !hardware->vector_formats[gemm->dtype];
+  bool misaligned = p->alignment < TMA_BYTES && !hardware->simt_formats[gemm->dtype];
   problem.split_k_bytes =
-      narrow && hardware->narrow_split_bytes > 0 ? hardware->narrow_split_bytes : hardware->split_k_bytes;
-  problem.least_area = narrow ? NARROW_TILE_LEAST : 0;
+      misaligned && hardware->misaligned_split_bytes > 0 ? hardware->misaligned_split_bytes : hardware->split_k_bytes;
+  problem.min_area = misaligned ? MISALIGNED_TILE_MIN : 0;
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
   problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
                                hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
   problem.store_share = store_share(hardware, gemm, problem.result_bytes);
   problem.split_ns = hardware->split_ns;
   /* None of 10,000 batched tf32 GEMMs that cuBLASLt 13.1's heuristic was asked about on an H200 is split. */
-  bool whole = gemm->batch > 1 && gemm->dtype == HR_TF32 && hardware->wide.launch_ns > 0;
+  bool whole = gemm->batch > 1 && gemm->dtype == HR_TF32 && hardware->tma.launch_ns > 0;
   problem.split_waves = whole ? 0 : 1;
   problem.rate_slowdown = row_slowdown(hardware, gemm, problem.element_bytes) * small_tile_slowdown(hardware, gemm);
-  problem.step_ns = hardware->vector_formats[gemm->dtype] ? 0 : hardware->product_step_ns;
+  problem.step_ns = hardware->simt_formats[gemm->dtype] ? 0 : hardware->gemm_step_ns;
   return problem;
 }
 
@@ -394,26 +394,26 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   HR_TRY(hr_predict_rate(hardware, gemm->dtype, &rate, error));
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)gemm->k;
 
-  hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->product_launch_ns)};
+  hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->gemm_launch_ns)};
   p.matrix_ns = flops / rate * 1e9;
   double edge_exponent;
   double share = set_alignments(hardware, gemm, batched, &p, &edge_exponent);
   hr_tiling_problem problem = make_problem(hardware, gemm, batched, rate, &p);
   problem.alignment_share = share;
   problem.edge_exponent = edge_exponent;
-  if (batched && p.alignment < VECTOR_BYTES)
-    problem.narrow_store = hardware->narrow_store;
-  set_narrow_kernels(gemm, batched, &p, &problem);
-  set_vector_kernels(gemm, batched, &problem);
-  set_wide_kernels(gemm, &p, &problem);
+  if (batched && p.alignment < TMA_BYTES)
+    problem.misaligned_store = hardware->misaligned_store;
+  set_misaligned_kernels(gemm, batched, &p, &problem);
+  set_simt_kernels(gemm, batched, &problem);
+  set_tma_kernels(gemm, &p, &problem);
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
   problem.row_loads = row_loads(hardware, gemm, (double)problem.element_bytes, loaded_bytes);
   problem.fill_ns = fill_ns(&problem);
-  hr_tiling way = hr_best_tiling(&problem);
-  set_tiling(&problem, &way, &p);
-  p.launch_ns = launch_ns(&problem, &way);
-  double busy_ns = way.busy_ns;
+  hr_tiling tiling = hr_best_tiling(&problem);
+  set_tiling(&problem, &tiling, &p);
+  p.launch_ns = launch_ns(&problem, &tiling);
+  double busy_ns = tiling.busy_ns;
   hr_prediction vector;
   double vector_ns = gemv_ns(hardware, gemm, &p, &vector);
   if (vector_ns < busy_ns) {

@@ -8,12 +8,12 @@
 
 #include <math.h>
 
-#define ROW_BYTES 16  /* grouped GEMMs pad the contiguous sizes of their operands to it, */
-#define LEAST_BYTES 4 /* if they are multiples of this: no odd size has been measured */
+#define ROW_BYTES 16 /* grouped GEMMs pad the contiguous sizes of their operands to it, */
+#define MIN_BYTES 4  /* if they are multiples of this: no odd size has been measured */
 
 static int64_t padded_size(int64_t size, int64_t element_bytes)
 {
-  bool odd = size * element_bytes % LEAST_BYTES != 0;
+  bool odd = size * element_bytes % MIN_BYTES != 0;
   return odd ? size : hr_round_up(size, hr_max64(1, ROW_BYTES / element_bytes));
 }
 

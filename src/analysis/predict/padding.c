@@ -8,12 +8,12 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-#define ROW_BYTES 16      /* sizes become multiples of it */
-#define LEAST_SPEEDUP 1.1 /* that the padded GEMM with its copies needs */
+#define ROW_BYTES 16    /* sizes become multiples of it */
+#define MIN_SPEEDUP 1.1 /* that the padded GEMM with its copies needs */
 
 /* Only GEMMs that may be bound by compute are tried: m·n·k over the elements moved has to exceed half of the FLOPs for
  * each byte of the device. */
-#define LEAST_INTENSITY 0.5
+#define MIN_INTENSITY 0.5
 
 static int64_t padded_size(int64_t size, int64_t element_bytes)
 {
@@ -47,7 +47,7 @@ static bool may_pad(const hr_hardware *hardware, const hr_operator *op, const hr
   double intensity = m * n * k / (m * k + n * k + m * n);
   double balance = hr_predict_peak(hardware, gemm->dtype) / hardware->bandwidth_bytes_per_s;
   return op->framework == HR_FRAMEWORK_COMPILED && hardware->kind == HR_HARDWARE_GPU && format &&
-         op->kind != HR_KIND_GROUPED_GEMM && !has_quantized_weights(op, gemm) && intensity > LEAST_INTENSITY * balance;
+         op->kind != HR_KIND_GROUPED_GEMM && !has_quantized_weights(op, gemm) && intensity > MIN_INTENSITY * balance;
 }
 
 /* A copy reads the operand and writes the padded one. */
@@ -79,7 +79,7 @@ hr_status hr_predict_padded(const hr_hardware *hardware, const hr_operator *op, 
   hr_prediction p;
   HR_TRY(hr_predict_gemm_loading(hardware, &padded, op->kind != HR_KIND_GEMM, loaded_bytes, &p, error));
   p.padding_ns = copies_ns(hardware, gemm, &padded);
-  if (prediction->time_ns <= LEAST_SPEEDUP * (p.time_ns + p.padding_ns))
+  if (prediction->time_ns <= MIN_SPEEDUP * (p.time_ns + p.padding_ns))
     return HR_OK;
   hr_prediction_finish(hardware, p.time_ns - p.launch_ns + p.padding_ns, (double)op->flops,
                        hr_predict_peak(hardware, gemm->dtype), &p);

@@ -132,16 +132,16 @@ void hr_prediction_set_gemm_interval(const hr_hardware *hardware, const hr_gemm 
   set_interval(hr_interval_for(hardware, kind, gemm->dtype, prediction->time_ns), prediction);
 }
 
-#define WIDE_LOADS 16 /* bytes */
+#define TMA_ALIGNMENT 16 /* bytes */
 
 hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction)
 {
   if (hr_dtype_bytes(gemm->dtype) == 1)
     return HR_INTERVAL_GEMM_8BIT;
-  bool narrow = prediction->alignment < WIDE_LOADS;
+  bool misaligned = prediction->alignment < TMA_ALIGNMENT;
   if (gemm->batch > 1)
-    return narrow ? HR_INTERVAL_BMM_NARROW : HR_INTERVAL_BMM;
-  return narrow ? HR_INTERVAL_GEMM_NARROW : HR_INTERVAL_GEMM;
+    return misaligned ? HR_INTERVAL_BMM_MISALIGNED : HR_INTERVAL_BMM;
+  return misaligned ? HR_INTERVAL_GEMM_MISALIGNED : HR_INTERVAL_GEMM;
 }
 
 const char *hr_prediction_largest_term(const hr_prediction *p)

@@ -106,8 +106,8 @@ static void enumerate_widths(hr_search_state *state, hr_search_heads *heads, siz
   int64_t least, most, step = space->mlp_step, own = space->widths.own[0];
   hr_search_mlp_bounds(space, hidden, &least, &most);
   double low, high;
-  hr_search_solve_widths(space, at, (double)space->parameters_least - (double)fixed,
-                         (double)space->parameters_most - (double)fixed, &low, &high);
+  hr_search_solve_widths(space, at, (double)space->parameters_min - (double)fixed,
+                         (double)space->parameters_max - (double)fixed, &low, &high);
   if (high < (double)least || low > (double)most)
     return;
   least = hr_max64(least, low > 1 ? (int64_t)low : 1);
@@ -119,7 +119,7 @@ static void enumerate_widths(hr_search_state *state, hr_search_heads *heads, siz
   while (width <= most && !state->stopped) {
     point.mlp_width = width;
     bool counted = count_shape(space, at, width, fixed, &point.parameters);
-    if (!counted || point.parameters < space->parameters_least || point.parameters > space->parameters_most) {
+    if (!counted || point.parameters < space->parameters_min || point.parameters > space->parameters_max) {
       count_work(state);
     } else if (width_fits(space, width)) {
       point.useful = point.parameters - (fixed - heads->fixed);
@@ -133,14 +133,14 @@ static void enumerate_widths(hr_search_state *state, hr_search_heads *heads, siz
 /* The depths within the parameter band: from the widest MLP with the largest vocabulary to the narrowest MLP. */
 static void layer_bounds(const hr_search_space *space, const hr_search_heads *at, int64_t *first, int64_t *last)
 {
-  int64_t least_width, most_width;
-  hr_search_mlp_bounds(space, at->model.hidden, &least_width, &most_width);
+  int64_t min_width, max_width;
+  hr_search_mlp_bounds(space, at->model.hidden, &min_width, &max_width);
   double narrow, wide;
-  hr_search_layer_bounds(space, at, least_width, most_width, &narrow, &wide);
-  double deepest = ((double)space->parameters_most - (double)at->fixed_with[0]) / narrow;
+  hr_search_layer_bounds(space, at, min_width, max_width, &narrow, &wide);
+  double deepest = ((double)space->parameters_max - (double)at->fixed_with[0]) / narrow;
   *last = deepest < (double)space->layers_max ? (int64_t)deepest + 1 : space->layers_max;
   double largest_fixed = (double)at->fixed_with[space->vocabulary_count - 1];
-  double shallowest = ((double)space->parameters_least - largest_fixed) / wide;
+  double shallowest = ((double)space->parameters_min - largest_fixed) / wide;
   *first = shallowest > (double)space->layers_min ? (int64_t)shallowest : space->layers_min;
 }
 

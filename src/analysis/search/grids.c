@@ -8,10 +8,10 @@
 
 #include <inttypes.h>
 
-#define SIZE_MOST ((int64_t)1 << 40)
+#define LARGEST_SIZE ((int64_t)1 << 40)
 
 /* A step of a grid leaves at least so many values in its range, if a smaller one does. */
-#define VALUES_LEAST 8
+#define VALUES_MIN 8
 /* This many values are tried among those that the parameter band allows beside the model's other sizes. */
 #define VALUES_IN_BAND 2
 
@@ -28,11 +28,11 @@ static int64_t common_divisor(int64_t a, int64_t b)
   return a;
 }
 
-/* Takes positive numbers; returns SIZE_MOST + 1 if the multiple is above SIZE_MOST. */
+/* Takes positive numbers; returns LARGEST_SIZE + 1 if the multiple is above LARGEST_SIZE. */
 static int64_t common_multiple(int64_t a, int64_t b)
 {
   hr_checked64 product = hr_times(hr_checked(a / common_divisor(a, b)), b);
-  return product.overflow || product.value > SIZE_MOST ? SIZE_MOST + 1 : product.value;
+  return product.overflow || product.value > LARGEST_SIZE ? LARGEST_SIZE + 1 : product.value;
 }
 
 static void add_served(hr_search_space *space, int64_t t)
@@ -86,7 +86,7 @@ hr_status hr_search_list_served(const hr_search_options *options, int64_t kept_h
   HR_TRY(list_degrees(options, kept_heads, space, error));
   for (size_t i = 0; i < space->served_count; i++) {
     space->share = common_multiple(space->share, space->served[i]);
-    if (space->share > SIZE_MOST)
+    if (space->share > LARGEST_SIZE)
       return hr_fail(error, HR_ERROR_INVALID,
                      "serve_on: no size up to 2^40 is a multiple of every degree up to %" PRId64, space->served[i]);
   }
@@ -121,29 +121,29 @@ int64_t hr_search_block(const hr_model *model)
     const int64_t sides[] = {format->block_inputs, format->block_outputs};
     for (size_t j = 0; j < 2; j++) {
       int64_t common = sides[j] > 1 ? common_multiple(block, sides[j]) : block;
-      block = common <= SIZE_MOST ? common : block;
+      block = common <= LARGEST_SIZE ? common : block;
     }
   }
   return block;
 }
 
-/* `a` times `b`, at most SIZE_MOST + 1. */
+/* `a` times `b`, at most LARGEST_SIZE + 1. */
 static int64_t product(int64_t a, int64_t b)
 {
   hr_checked64 result = hr_times(hr_checked(a), b);
-  return result.overflow || result.value > SIZE_MOST ? SIZE_MOST + 1 : result.value;
+  return result.overflow || result.value > LARGEST_SIZE ? LARGEST_SIZE + 1 : result.value;
 }
 
-/* A step on which the shares of all degrees are multiples of the granule is `most_times` the one on which those of the
+/* A step on which the shares of all degrees are multiples of the granule is `max_times` the one on which those of the
  * workload's own are; between them are its divisors. */
 int64_t hr_search_step(const hr_search_space *space, int64_t unit, int64_t range, int64_t in_band)
 {
   int64_t t = space->workload->tensor_parallel, least = common_multiple(space->share, unit);
   int64_t finest = common_multiple(product(space->granule, t), least);
-  int64_t most_times = common_multiple(product(space->granule, space->share), least) / finest;
-  for (int64_t times = most_times; times > 1; times--) {
+  int64_t max_times = common_multiple(product(space->granule, space->share), least) / finest;
+  for (int64_t times = max_times; times > 1; times--) {
     int64_t step = times * finest;
-    if (most_times % times == 0 && range / step >= VALUES_LEAST && in_band / step >= VALUES_IN_BAND)
+    if (max_times % times == 0 && range / step >= VALUES_MIN && in_band / step >= VALUES_IN_BAND)
       return step;
   }
   return range / finest >= 2 ? finest : common_multiple(product(8, t), least);
@@ -178,7 +178,7 @@ static void add_vocabulary(hr_search_space *space, int64_t vocabulary)
   size_t at = 0;
   while (at < space->vocabulary_count && space->vocabularies[at] < vocabulary)
     at++;
-  if (vocabulary > SIZE_MOST)
+  if (vocabulary > LARGEST_SIZE)
     return;
   if (at < space->vocabulary_count && space->vocabularies[at] == vocabulary)
     return;

@@ -141,8 +141,8 @@ static double share_of(const hr_search_space *space, size_t index)
   return index == 0 ? 1 : (double)space->widths.own[index] / (double)space->widths.own[0];
 }
 
-void hr_search_layer_bounds(const hr_search_space *space, const hr_search_heads *heads, int64_t least_width,
-                            int64_t most_width, double *smallest, double *largest)
+void hr_search_layer_bounds(const hr_search_space *space, const hr_search_heads *heads, int64_t min_width,
+                            int64_t max_width, double *smallest, double *largest)
 {
   *smallest = INFINITY;
   *largest = 0;
@@ -155,8 +155,8 @@ void hr_search_layer_bounds(const hr_search_space *space, const hr_search_heads 
         continue;
       size_t width = space->widths.of[i][part];
       double share = share_of(space, width), slack = slack_of(space, width);
-      narrow += column * fmax((double)least_width * share - slack, 0);
-      wide += column * ((double)most_width * share + slack);
+      narrow += column * fmax((double)min_width * share - slack, 0);
+      wide += column * ((double)max_width * share + slack);
     }
     *smallest = fmin(*smallest, narrow);
     *largest = fmax(*largest, wide);

@@ -40,8 +40,8 @@ double hr_search_mlp_ns(hr_search_predictor *predictor, const hr_search_space *s
 
 /** The parameters of the smallest and of the largest layer with an MLP width between these, or somewhat less and
  *  more. */
-void hr_search_layer_bounds(const hr_search_space *space, const hr_search_heads *heads, int64_t least_width,
-                            int64_t most_width, double *smallest, double *largest);
+void hr_search_layer_bounds(const hr_search_space *space, const hr_search_heads *heads, int64_t min_width,
+                            int64_t max_width, double *smallest, double *largest);
 
 /** A number of layers, and what does not depend on the MLP width. */
 typedef struct hr_search_depth {

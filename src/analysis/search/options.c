@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define SIZE_MOST ((int64_t)1 << 40)
+#define LARGEST_SIZE ((int64_t)1 << 40)
 
 /* Default range of hidden and layers. */
 #define NEAR_LESS 0.75
@@ -41,7 +41,7 @@ const char *hr_search_size_name(hr_search_size size)
 
 static hr_status check_size(const char *name, int64_t value, hr_error *error)
 {
-  if (value < 0 || value > SIZE_MOST)
+  if (value < 0 || value > LARGEST_SIZE)
     return hr_fail(error, HR_ERROR_INVALID, "%s: expected 0 to 2^40, found %" PRId64, name, value);
   return HR_OK;
 }
@@ -87,9 +87,10 @@ hr_status hr_search_check_options(const hr_search_options *options, hr_error *er
     return hr_fail(error, HR_ERROR_INVALID, "parameter_band: expected 0 to 1, found %g", options->parameter_band);
   if (options->limit < 1 || options->limit > HR_SEARCH_LIMIT_MAX)
     return hr_fail(error, HR_ERROR_INVALID, "limit: expected 1 to %d, found %zu", HR_SEARCH_LIMIT_MAX, options->limit);
-  HR_TRY(check_list("head_sizes", options->head_sizes, options->head_size_count, HR_SEARCH_HEAD_SIZES_MAX, SIZE_MOST,
+  HR_TRY(check_list("head_sizes", options->head_sizes, options->head_size_count, HR_SEARCH_HEAD_SIZES_MAX, LARGEST_SIZE,
                     error));
-  return check_list("serve_on", options->serve_on, options->serve_on_count, HR_SEARCH_SERVE_ON_MAX, SIZE_MOST, error);
+  return check_list("serve_on", options->serve_on, options->serve_on_count, HR_SEARCH_SERVE_ON_MAX, LARGEST_SIZE,
+                    error);
 }
 
 bool hr_search_varies(const hr_search_options *options, hr_search_size size, int64_t least, int64_t most)

@@ -137,7 +137,7 @@ static hr_status fill_result(hr_search_state *state, size_t limit, hr_step *step
   find_free_shape(state, step, result);
   hr_search_sort(state->pool.points, state->pool.count);
   /* The tolerance keeps a model that is its own best answer: the sums may differ in the last digit. */
-  int64_t apart = hr_max64((state->space.parameters_most - state->space.parameters_least) / 8, 1);
+  int64_t apart = hr_max64((state->space.parameters_max - state->space.parameters_min) / 8, 1);
   size_t count = hr_search_pick(&state->front, &state->pool, result->base_time_ns * (1 + 1e-9), apart, limit, picked);
   return fill_shapes(state, picked, count, step, result, error);
 }

@@ -18,7 +18,7 @@
 #define MLP_LESS (2.0 / 3)
 #define MLP_MORE 1.5
 
-#define SIZE_MOST ((int64_t)1 << 40)
+#define LARGEST_SIZE ((int64_t)1 << 40)
 
 /* A search varies the heads and the MLP width of the main layers, the others in proportion. */
 static hr_status check_layers(const hr_model *model, const hr_search_options *options, hr_error *error)
@@ -75,8 +75,8 @@ static hr_status set_band(const hr_search_options *options, hr_search_space *spa
   space->parameters = parameters.total;
   if (parameters.total > INT64_MAX / 4)
     return hr_fail(error, HR_ERROR_OVERFLOW, "%" PRId64 " parameters are too many to search near", parameters.total);
-  space->parameters_least = parameters.total - (int64_t)(total * options->parameter_band);
-  space->parameters_most = parameters.total + (int64_t)(total * options->parameter_band);
+  space->parameters_min = parameters.total - (int64_t)(total * options->parameter_band);
+  space->parameters_max = parameters.total + (int64_t)(total * options->parameter_band);
   return HR_OK;
 }
 
@@ -94,7 +94,7 @@ static void set_heads(const hr_search_options *options, hr_search_space *space)
 {
   int64_t kept = kept_heads(space->model, options);
   space->heads_min = options->heads_min > 0 ? options->heads_min : hr_max64(kept, 1);
-  space->heads_max = options->heads_max > 0 ? options->heads_max : kept > 0 ? kept : SIZE_MOST;
+  space->heads_max = options->heads_max > 0 ? options->heads_max : kept > 0 ? kept : LARGEST_SIZE;
   space->query_heads_per_kv = options->query_heads_per_kv;
   space->varies_kv_heads = (options->vary & HR_SEARCH_KV_HEADS) != 0 && options->query_heads_per_kv == 0;
   space->frees_width = hr_head_dim_is_free(space->model);
@@ -111,7 +111,7 @@ static int64_t widths_in_band(const hr_search_space *space)
   if (hr_model_parameters(&wider, &parameters, NULL) != HR_OK || parameters.total <= space->parameters)
     return INT64_MAX;
   double of_width = (double)(parameters.total - space->parameters) / (double)space->share;
-  return (int64_t)fmin((double)(space->parameters_most - space->parameters_least) / of_width, 0x1p62);
+  return (int64_t)fmin((double)(space->parameters_max - space->parameters_min) / of_width, 0x1p62);
 }
 
 static void set_mlp(const hr_search_options *options, hr_search_space *space)
@@ -124,7 +124,7 @@ static void set_mlp(const hr_search_options *options, hr_search_space *space)
   hr_search_mlp_bounds(space, space->model->hidden, &least, &most);
   int64_t in_band = space->layers_min < space->layers_max ? INT64_MAX : widths_in_band(space);
   hr_checked64 blocks = hr_times(hr_checked(space->block), space->share);
-  int64_t unit = blocks.overflow || blocks.value > SIZE_MOST ? space->block : blocks.value;
+  int64_t unit = blocks.overflow || blocks.value > LARGEST_SIZE ? space->block : blocks.value;
   space->width_unit = unit;
   space->mlp_step = options->mlp_step > 0 ? options->mlp_step : hr_search_step(space, unit, most - least, in_band);
 }

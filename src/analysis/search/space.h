@@ -41,7 +41,7 @@ typedef struct hr_search_widths {
 typedef struct hr_search_space {
   const hr_model *model;
   const hr_workload *workload;
-  int64_t parameters, parameters_least, parameters_most; /* of the model; limits of the band */
+  int64_t parameters, parameters_min, parameters_max; /* of the model; limits of the band */
   size_t hidden_count;
   int64_t hidden[HR_SEARCH_HIDDEN_MAX]; /* nearest to the model's own first */
   int64_t layers_min, layers_max, layers_step;

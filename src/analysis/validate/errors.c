@@ -96,7 +96,7 @@ static size_t choose(const hr_validation *v, const hr_validated_group *group, gr
   g->count = 0;
   for (size_t i = 0; i < v->row_count; i++) {
     double time_ns = v->rows[i].prediction.time_ns;
-    if (v->rows[i].kind == group->kind && time_ns >= group->least_ns && time_ns < group->most_ns)
+    if (v->rows[i].kind == group->kind && time_ns >= group->min_ns && time_ns < group->max_ns)
       g->rows[g->count++] = &v->rows[i];
   }
   return g->count;
@@ -108,8 +108,8 @@ static void fill_groups(hr_validation *v, group_rows *g)
     for (size_t size = 0; size <= SIZE_COUNT; size++) {
       hr_validated_group *group = &v->groups[v->group_count];
       *group = (hr_validated_group){.kind = (hr_interval_kind)kind,
-                                    .least_ns = size ? ends_ns[size - 1] : 0,
-                                    .most_ns = size ? ends_ns[size] : (double)INFINITY};
+                                    .min_ns = size ? ends_ns[size - 1] : 0,
+                                    .max_ns = size ? ends_ns[size] : (double)INFINITY};
       if (choose(v, group, g) == 0)
         continue;
       fill(group, g, v->rows);

@@ -184,7 +184,9 @@ hr_read_problem_fn hr_problem_reader(const char *kind)
   static const struct {
     const char *kind;
     hr_read_problem_fn read;
-  } readers[] = {{"gemm_narrow", read_gemm},
+  } readers[] = {{"gemm_misaligned", read_gemm},
+                 {"gemm_narrow", read_gemm}, /* the former name */
+                 {"bmm_misaligned", read_gemm},
                  {"bmm_narrow", read_gemm},
                  {"gemm_8bit", read_gemm},
                  {"gemm", read_gemm},

@@ -29,7 +29,7 @@ typedef struct design_row {
 /* Odd sizes, batches and attention in the usual format; others need only their rates. */
 static const design_row design[] = {
     {HR_INTERVAL_GEMM, HR_BF16, 130, 14, ALIGNED, false},
-    {HR_INTERVAL_GEMM_NARROW, HR_BF16, 60, 4, ODD, false},
+    {HR_INTERVAL_GEMM_MISALIGNED, HR_BF16, 60, 4, ODD, false},
     {HR_INTERVAL_BMM, HR_BF16, 60, 8, ALIGNED, false},
     {HR_INTERVAL_BMM, HR_BF16, 24, 0, ODD, false},
     {HR_INTERVAL_ATTENTION, HR_BF16, 50, 8, ALIGNED, false},
@@ -122,11 +122,10 @@ static bool fits(const hr_hardware *hardware, const design_row *row, const hr_po
     return false;
   if (!attention && (hr_gemm_flops(&point->gemm, &flops) != HR_OK || hr_gemm_bytes(&point->gemm, &bytes) != HR_OK))
     return false;
-  double flops_most =
+  double flops_max =
       gpu ? hardware->dense_flops_per_s[row->dtype] * GPU_MOST_S : CPU_CORE_FLOPS * (double)hardware->multiprocessors;
-  double bytes_most = gpu ? hardware->bandwidth_bytes_per_s * GPU_MOST_S : CPU_BYTES;
-  return (double)flops <= flops_most &&
-         (double)bytes <= fmin(bytes_most, (double)hardware->memory_bytes / MEMORY_SHARE);
+  double bytes_max = gpu ? hardware->bandwidth_bytes_per_s * GPU_MOST_S : CPU_BYTES;
+  return (double)flops <= flops_max && (double)bytes <= fmin(bytes_max, (double)hardware->memory_bytes / MEMORY_SHARE);
 }
 
 /* The row as it is for this device. A CPU without bf16 has fp32 in its place, and no second row of that. */

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define SIZE_LEAST 16
-#define SIZE_MOST 32768
+#define SIZE_MIN 16
+#define LARGEST_SIZE 32768
 #define GRANULE 8   /* elements */
 #define ODD_EVERY 3 /* points of a kind */
 #define STREAMS 9   /* of random numbers, one a kind; as many kinds as there were when the shipped points were drawn */
@@ -58,7 +58,7 @@ static int64_t log_uniform(uint64_t *state, int64_t least, int64_t most)
 /* A size or a length. An odd one is moved up if it is a multiple of 8, another one is rounded to a multiple. */
 static int64_t size_of(uint64_t *state, bool odd)
 {
-  int64_t size = log_uniform(state, SIZE_LEAST, odd ? SIZE_MOST - GRANULE : SIZE_MOST);
+  int64_t size = log_uniform(state, SIZE_MIN, odd ? LARGEST_SIZE - GRANULE : LARGEST_SIZE);
   if (!odd)
     return (size + GRANULE / 2) / GRANULE * GRANULE;
   return size % GRANULE ? size : size + 1 + below(state, GRANULE - 1);
@@ -109,11 +109,10 @@ static bool keeps_limits(const hr_hardware *hardware, hr_dtype dtype, const hr_p
     counted = gemm ? hr_gemm_bytes(&point->gemm, &bytes) : hr_attention_bytes(&point->attention, &bytes);
   if (counted != HR_OK)
     return false;
-  double flops_most =
+  double flops_max =
       gpu ? hardware->dense_flops_per_s[dtype] * GPU_MOST_S : CPU_CORE_FLOPS * (double)hardware->multiprocessors;
-  double bytes_most = gpu ? hardware->bandwidth_bytes_per_s * GPU_MOST_S : CPU_BYTES;
-  return (double)flops <= flops_most &&
-         (double)bytes <= fmin(bytes_most, (double)hardware->memory_bytes / MEMORY_SHARE);
+  double bytes_max = gpu ? hardware->bandwidth_bytes_per_s * GPU_MOST_S : CPU_BYTES;
+  return (double)flops <= flops_max && (double)bytes <= fmin(bytes_max, (double)hardware->memory_bytes / MEMORY_SHARE);
 }
 
 /* The point number `index` of a kind. The streams of two points begin at different places of one permutation. */
@@ -140,8 +139,8 @@ static hr_status draw_point(const hr_hardware *hardware, const hr_points_draw_op
 static hr_status check_options(const hr_points_draw_options *options, hr_error *error)
 {
   HR_TRY(hr_check_struct_size("hr_points_draw_options", options->struct_size, sizeof *options, error));
-  if (options->count < 1 || options->count > HR_POINTS_DRAWN_MOST)
-    return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to %d, found %" PRId64, HR_POINTS_DRAWN_MOST,
+  if (options->count < 1 || options->count > HR_POINTS_DRAWN_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to %d, found %" PRId64, HR_POINTS_DRAWN_MAX,
                    options->count);
   if (options->kinds == 0 || (options->kinds & ~DRAWN_KINDS))
     return hr_fail(error, HR_ERROR_INVALID, "kinds: expected some of gemm, bmm, attention and decode");

@@ -60,10 +60,10 @@ static double measuring_ns(double run_ns, bool gpu)
 {
   const double prepare_ns = gpu ? 40e6 : 60e6; /* buffers, random data, checked rows */
   const double warm_up_ns = gpu ? 120e6 : 100e6;
-  const double least_ns = gpu ? 0 : 250e6;
+  const double min_ns = gpu ? 0 : 250e6;
   const double samples = gpu ? 15 : 40; /* typical until the interval is narrow enough */
   hr_measure_options options = hr_measure_options_default();
-  double sampling_ns = fmin(options.time_limit_ns, fmax(samples * run_ns, least_ns));
+  double sampling_ns = fmin(options.time_limit_ns, fmax(samples * run_ns, min_ns));
   return prepare_ns + fmax(warm_up_ns, 2 * run_ns) + fmax(sampling_ns, (double)options.samples_min * run_ns);
 }
 

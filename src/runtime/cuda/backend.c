@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBERS_QUEUED_MOST 8192 /* more take longer by launches than by waiting and copying */
+#define NUMBERS_QUEUED_MAX 8192 /* more take longer by launches than by waiting and copying */
 
 static void close_cuda(hr_device *device)
 {
@@ -113,7 +113,7 @@ static hr_status write(hr_device *device, void *to, const void *from, size_t byt
 
 static hr_status queue_numbers(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error)
 {
-  if (count <= NUMBERS_QUEUED_MOST)
+  if (count <= NUMBERS_QUEUED_MAX)
     return hr_cuda_put_numbers(device, to, from, count, error);
   return write(device, to, from, count * sizeof *from, error);
 }

@@ -7,7 +7,7 @@
 #include "runtime/device/number.h"
 
 #define THREADS 256
-#define BLOCKS_MOST 65535
+#define BLOCKS_MAX 65535
 
 hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count,
                                hr_error *error)
@@ -20,7 +20,7 @@ hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint
   cu_address address = (cu_address)(uintptr_t)to;
   unsigned long long elements = count, key = hr_numbers_key(seed);
   void *arguments[] = {&address, &elements, &key};
-  int64_t blocks = hr_min64(hr_ceil_div(hr_ceil_div((int64_t)count, 2), THREADS), BLOCKS_MOST);
+  int64_t blocks = hr_min64(hr_ceil_div(hr_ceil_div((int64_t)count, 2), THREADS), BLOCKS_MAX);
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status = hr_cuda_launch(cuda, function, blocks, THREADS, 0, arguments, error);
   if (status == HR_OK)

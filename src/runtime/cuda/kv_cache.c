@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define THREADS 128
-#define BLOCKS_MOST 16384 /* which loop */
+#define BLOCKS_MAX 16384 /* which loop */
 
 static hr_kv_append_call call_of(const hr_kv_writes *w)
 {
@@ -52,7 +52,7 @@ hr_status hr_cuda_append_tokens(hr_device *device, const hr_kv_writes *writes, h
     return hr_cuda_put_numbers(device, NULL, NULL, 0, error);
   hr_kv_append_call call = call_of(writes);
   void *arguments[] = {&call};
-  int64_t blocks = hr_min64(writes->tokens * (writes->v ? 2 : 1), BLOCKS_MOST);
+  int64_t blocks = hr_min64(writes->tokens * (writes->v ? 2 : 1), BLOCKS_MAX);
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status = hr_cuda_launch(cuda, function, blocks, THREADS, 0, arguments, error);
   hr_cuda_leave(cuda);
@@ -75,8 +75,8 @@ hr_status hr_cuda_put_numbers(hr_device *device, int32_t *to, const int32_t *fro
   HR_TRY(hr_cuda_function(cuda, "kv_cache_numbers", HR_FP32, NULL, "put_numbers", &function, error));
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status = HR_OK;
-  for (size_t first = 0; first < count && status == HR_OK; first += HR_PUT_NUMBERS_MOST) {
-    size_t some = count - first < HR_PUT_NUMBERS_MOST ? count - first : HR_PUT_NUMBERS_MOST;
+  for (size_t first = 0; first < count && status == HR_OK; first += HR_PUT_NUMBERS_MAX) {
+    size_t some = count - first < HR_PUT_NUMBERS_MAX ? count - first : HR_PUT_NUMBERS_MAX;
     status = put_some(cuda, function, to + first, from + first, some, error);
   }
   hr_cuda_leave(cuda);

@@ -45,7 +45,7 @@ hr_key_range hr_decode_range(const hr_decode *decode, int64_t length)
   return (hr_key_range){hr_decode_visible(decode, length, 0).first, length};
 }
 
-int64_t hr_decode_keys_most(const hr_decode *decode)
+int64_t hr_decode_keys_max(const hr_decode *decode)
 {
   const hr_decode *d = decode;
   return d->window > 0 ? hr_min64(d->kv_len, hr_min64(d->window, d->kv_len) + d->q_len) : d->kv_len;
@@ -53,7 +53,7 @@ int64_t hr_decode_keys_most(const hr_decode *decode)
 
 float hr_decode_top(const hr_decode *decode)
 {
-  int64_t keys = hr_decode_keys_most(decode);
+  int64_t keys = hr_decode_keys_max(decode);
   return (float)hr_log2_of_share(decode->top_k > 0 ? hr_min64(decode->top_k, keys) : keys);
 }
 

@@ -25,7 +25,7 @@ hr_key_range hr_decode_visible(const hr_decode *decode, int64_t length, int64_t 
 hr_key_range hr_decode_range(const hr_decode *decode, int64_t length);
 
 /** No sequence has more keys that its queries see. */
-int64_t hr_decode_keys_most(const hr_decode *decode);
+int64_t hr_decode_keys_max(const hr_decode *decode);
 
 /** Whether a query may see more keys than top_k: otherwise the call is one without top_k. */
 bool hr_decode_selects(const hr_decode *decode);

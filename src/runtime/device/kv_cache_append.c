@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-#define ROW_MOST ((int64_t)1 << 40) /* elements between rows: the size of any operand fits 63 bits */
+#define ROW_MAX ((int64_t)1 << 40) /* elements between rows: the size of any operand fits 63 bits */
 
 hr_kv_append hr_kv_append_default(void)
 {
@@ -21,7 +21,7 @@ static hr_status check_rows(const hr_kv_cache_options *o, const char *name, cons
 {
   size_t element = hr_dtype_bytes(o->dtype);
   *row = *row == 0 ? width : *row;
-  if (*row < width || *row > ROW_MOST)
+  if (*row < width || *row > ROW_MAX)
     return hr_fail(error, HR_ERROR_INVALID, "%s_row: expected at least %" PRId64 ", found %" PRId64, name, width, *row);
   if (!address)
     return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", name);

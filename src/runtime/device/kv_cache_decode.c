@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define GAP_MOST 512 /* numbers that are uploaded again rather than by another call */
+#define GAP_MAX 512 /* numbers that are uploaded again rather than by another call */
 
 /* Changed numbers of the uploaded table, which are uploaded together. */
 typedef struct changed_range {
@@ -43,7 +43,7 @@ static hr_status upload_pages(const hr_kv_cache *cache, int64_t count, const int
     changed_range row = change_row(cache, i, slots[i]);
     if (row.first == row.end)
       continue;
-    if (range.end == range.first || row.first - range.end > GAP_MOST) {
+    if (range.end == range.first || row.first - range.end > GAP_MAX) {
       HR_TRY(upload_range(cache, &range, error));
       range = row;
     }

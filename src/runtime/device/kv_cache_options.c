@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#define DIM_MOST ((int64_t)1 << 20)
+#define DIM_MAX ((int64_t)1 << 20)
 
 hr_kv_cache_options hr_kv_cache_options_default(void)
 {
@@ -28,10 +28,10 @@ static hr_status check_sizes(const hr_kv_cache_options *o, hr_error *error)
   const struct {
     const char *name;
     int64_t value, least, most;
-  } sizes[] = {{"k_heads", o->k_heads, 1, DIM_MOST},
-               {"v_heads", o->v_heads, 1, DIM_MOST},
-               {"qk_dim", o->qk_dim, 1, DIM_MOST},
-               {"v_dim", o->v_dim, 1, DIM_MOST},
+  } sizes[] = {{"k_heads", o->k_heads, 1, DIM_MAX},
+               {"v_heads", o->v_heads, 1, DIM_MAX},
+               {"qk_dim", o->qk_dim, 1, DIM_MAX},
+               {"v_dim", o->v_dim, 1, DIM_MAX},
                {"page_size", o->page_size, paged ? HR_KV_PAGE_MIN : 0, HR_KV_PAGE_MAX},
                {"slots", o->slots, 1, INT32_MAX},
                {"tokens", o->tokens, 1, INT32_MAX},

@@ -5,10 +5,10 @@
 
 #include <math.h>
 
-#define FP8_MOST 448.0f
-#define INT8_MOST 127.0f
-#define SCALE_LEAST 0x1p-126f /* the smallest normal number */
-#define CHUNK 64              /* elements that are divided at a time */
+#define FP8_MAX 448.0f
+#define LARGEST_INT8 127.0f
+#define SCALE_MIN 0x1p-126f /* the smallest normal number */
+#define CHUNK 64            /* elements that are divided at a time */
 
 void hr_kv_elements_load(hr_kv_format format, hr_dtype dtype, const void *from, size_t first, size_t count, double *to)
 {
@@ -28,14 +28,14 @@ float hr_kv_row_scale(hr_kv_format format, const float *row, size_t count)
     most = size > most ? size : most;
     sum += size * 0; /* 0, or NaN because of a NaN or an infinity */
   }
-  float scale = most / (format == HR_KV_INT8 ? INT8_MOST : FP8_MOST);
-  return sum != 0 ? (float)NAN : scale < SCALE_LEAST ? 1 : scale;
+  float scale = most / (format == HR_KV_INT8 ? LARGEST_INT8 : FP8_MAX);
+  return sum != 0 ? (float)NAN : scale < SCALE_MIN ? 1 : scale;
 }
 
 /* Rounded to nearest, ties to even, by the processor's default mode. */
 static int8_t to_int8(float value)
 {
-  float cut = value > INT8_MOST ? INT8_MOST : value < -INT8_MOST ? -INT8_MOST : value;
+  float cut = value > LARGEST_INT8 ? LARGEST_INT8 : value < -LARGEST_INT8 ? -LARGEST_INT8 : value;
   return (int8_t)(isnan(cut) ? 0 : (int)nearbyintf(cut));
 }
 

@@ -35,10 +35,10 @@ static double power_of_two(int exponent)
 
 static unsigned encode(const narrow_format *format, double value)
 {
-  int exponent_most = (1 << format->exponent_bits) - 1, bias = exponent_most >> 1;
+  int exponent_max = (1 << format->exponent_bits) - 1, bias = exponent_max >> 1;
   unsigned sign = signbit(value) ? 1u << (format->exponent_bits + format->mantissa_bits) : 0;
   unsigned nan_bits = (1u << (format->exponent_bits + format->mantissa_bits)) - 1;
-  unsigned infinity_bits = (unsigned)exponent_most << format->mantissa_bits;
+  unsigned infinity_bits = (unsigned)exponent_max << format->mantissa_bits;
   double size = fabs(value);
   if (isnan(value) || (isinf(value) && !format->infinities))
     return sign | nan_bits;
@@ -193,7 +193,7 @@ void hr_floats_store(hr_dtype dtype, void *to, size_t first, size_t count, const
 
 /* Mantissa bits, and the exponent of the smallest normal number. */
 static const struct {
-  int mantissa_bits, exponent_least;
+  int mantissa_bits, exponent_min;
 } precisions[HR_DTYPE_COUNT] = {[HR_FP64] = {52, -1022}, [HR_FP32] = {23, -126}, [HR_TF32] = {23, -126},
                                 [HR_FP16] = {10, -14},   [HR_BF16] = {7, -126},  [HR_FP8_E4M3] = {3, -6}};
 
@@ -210,7 +210,7 @@ double hr_dtype_rounding(hr_dtype dtype)
 
 double hr_dtype_rounding_error(hr_dtype dtype, double value)
 {
-  double normal = (unsigned)dtype < HR_DTYPE_COUNT ? ldexp(1.0, precisions[dtype].exponent_least) : 0;
+  double normal = (unsigned)dtype < HR_DTYPE_COUNT ? ldexp(1.0, precisions[dtype].exponent_min) : 0;
   return hr_dtype_rounding(dtype) * fmax(fabs(value), normal);
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define ROUNDS 8 /* the first touches the pages and is not counted */
-#define SLAB_BYTES_LEAST ((int64_t)16 << 20)
+#define SLAB_BYTES_MIN ((int64_t)16 << 20)
 
 typedef struct stream {
   char *from, *to;
@@ -50,7 +50,7 @@ static double best_of(const double *round_ns)
 /* Twice the last-level cache for source and for destination, within an eighth of the free memory. */
 static size_t slab_bytes(const hr_device *device)
 {
-  int64_t wanted = hr_max64(2 * (int64_t)device->cache_bytes / device->threads, SLAB_BYTES_LEAST);
+  int64_t wanted = hr_max64(2 * (int64_t)device->cache_bytes / device->threads, SLAB_BYTES_MIN);
   int64_t most = (int64_t)(hr_host_memory_available() / 16 / (size_t)device->threads);
   return (size_t)hr_max64(hr_min64(wanted, most), 1 << 16);
 }

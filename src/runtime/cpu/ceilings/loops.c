@@ -93,10 +93,10 @@ static float products_amx(int64_t steps)
 #endif
 
 /* The rows of a width of loops.h. */
-#define PRODUCTS(width, needs, name)                                \
-  {                                                                 \
-    HR_CEILING_PRODUCT, HR_FP32, needs, name, hr_products_##width,  \
-        2 * 2.0 * hr_loop_lanes_##width *hr_loop_sums_##width, NULL \
+#define PRODUCTS(width, needs, name)                                                                                   \
+  {                                                                                                                    \
+    HR_CEILING_GEMM, HR_FP32, needs, name, hr_products_##width, 2 * 2.0 * hr_loop_lanes_##width *hr_loop_sums_##width, \
+        NULL                                                                                                           \
   }
 #define EXPONENTIALS(width, needs, name)                                                                               \
   {                                                                                                                    \
@@ -112,8 +112,8 @@ static const hr_cpu_loop loops[] = {
 #if defined(__x86_64__)
     PRODUCTS(avx2, "avx2", "vfmadd213ps ymm"),
     PRODUCTS(avx512, "avx512", "vfmadd213ps zmm"),
-    {HR_CEILING_PRODUCT, HR_BF16, "avx512_bf16", "vdpbf16ps zmm", products_bf16, 2 * 2.0 * 16 * SUMS_BF16, NULL},
-    {HR_CEILING_PRODUCT, HR_BF16, "amx_bf16", "tdpbf16ps", products_amx, 4 * 2.0 * 16 * 16 * 32, NULL},
+    {HR_CEILING_GEMM, HR_BF16, "avx512_bf16", "vdpbf16ps zmm", products_bf16, 2 * 2.0 * 16 * SUMS_BF16, NULL},
+    {HR_CEILING_GEMM, HR_BF16, "amx_bf16", "tdpbf16ps", products_amx, 4 * 2.0 * 16 * 16 * 32, NULL},
 #elif defined(__aarch64__)
     PRODUCTS(neon, "neon", "fmla 4s"),
 #endif

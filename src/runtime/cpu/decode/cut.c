@@ -53,7 +53,7 @@ static int choose_block(const hr_decode *d, const hr_split_cut *c, bool tiles)
   int64_t units = k.head < k.token ? c->unit.count : 1;
   int64_t values = d->latent ? 0 : c->unit.v_heads * d->v_dim;
   int64_t token = units * (c->unit.k_heads * d->qk_dim + values) * (int64_t)hr_decode_cache_bytes(d);
-  int block = HR_SPLIT_BLOCK_MOST;
+  int block = HR_SPLIT_BLOCK_MAX;
   while (block > HR_SPLIT_BLOCK && token > BLOCK_BYTES / block)
     block /= 2;
   return block;
@@ -97,7 +97,7 @@ hr_status hr_split_cut_make(const hr_decode *d, bool tiles, int threads, hr_spli
   c.block = choose_block(d, &c, tiles);
   c.direct = tiles && c.unit_rows / c.unit.v_heads <= HR_SPLIT_TILE;
   c.p_pitch = tiles ? (c.direct ? 8 : 2) * (c.block + HR_SPLIT_PAD) : 0;
-  int64_t keys = hr_decode_keys_most(d);
+  int64_t keys = hr_decode_keys_max(d);
   int64_t splits = hr_ceil_div(keys, HR_SPLIT_KEYS) + (d->window > 0); /* a window may begin within a split */
   c.group_units = choose_group_units(d, &c, hr_max64(1, splits), threads);
   c.groups = hr_ceil_div(c.unit.count, c.group_units);

@@ -24,7 +24,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 }
 
 /* Fewer query rows a head leave most of a tile empty. */
-#define TILE_ROWS_LEAST 4
+#define TILE_ROWS_MIN 4
 
 static bool supports_tiles(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
@@ -34,8 +34,8 @@ static bool supports_tiles(const hr_device *device, const hr_problem *problem, c
     return false;
   }
   int64_t rows = d->q_heads / d->k_heads * d->q_len;
-  if (rows < TILE_ROWS_LEAST) {
-    snprintf(why, why_size, "%" PRId64 " query rows share a K head; it takes %d", rows, TILE_ROWS_LEAST);
+  if (rows < TILE_ROWS_MIN) {
+    snprintf(why, why_size, "%" PRId64 " query rows share a K head; it takes %d", rows, TILE_ROWS_MIN);
     return false;
   }
   return supports(device, problem, why, why_size);

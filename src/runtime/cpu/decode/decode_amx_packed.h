@@ -17,7 +17,7 @@ static bool is_finite(const void *row, int64_t dim)
 /* Keys that not all query rows see, and whose V is not finite: a weight of 0 would make NaN of it. Their V is added row
  * by row, and 0 in the tiles. */
 typedef struct apart_keys {
-  int count, keys[HR_SPLIT_BLOCK_MOST];
+  int count, keys[HR_SPLIT_BLOCK_MAX];
 } apart_keys;
 
 static apart_keys find_apart(const hr_split_step *step, const char **rows)
@@ -233,7 +233,7 @@ static void add_tiles(const hr_split_step *step, prefetcher *ahead, prefetcher *
 
 static void add_packed(const hr_split_step *step)
 {
-  const char *rows[HR_SPLIT_BLOCK_MOST];
+  const char *rows[HR_SPLIT_BLOCK_MAX];
   for (int key = 0; key < step->keys; key++)
     rows[key] = step->from.at[key] + step->from.offset;
   apart_keys apart = find_apart(step, rows);

@@ -27,8 +27,8 @@ static void configure(int rows)
 }
 
 typedef struct key_tiles {
-  const char *at[HR_SPLIT_BLOCK_MOST / TILE];
-  int64_t pitch[HR_SPLIT_BLOCK_MOST / TILE];
+  const char *at[HR_SPLIT_BLOCK_MAX / TILE];
+  int64_t pitch[HR_SPLIT_BLOCK_MAX / TILE];
   int count;
 } key_tiles;
 

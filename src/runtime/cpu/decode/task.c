@@ -17,10 +17,10 @@ typedef struct task {
 
 /* Some keys: addresses of their head 0, and which of them each query sees. */
 typedef struct key_block {
-  const char *k[HR_SPLIT_BLOCK_MOST], *v[HR_SPLIT_BLOCK_MOST];
+  const char *k[HR_SPLIT_BLOCK_MAX], *v[HR_SPLIT_BLOCK_MAX];
   const char *k_scales[HR_SPLIT_BLOCK], *v_scales[HR_SPLIT_BLOCK]; /* of a quantized cache */
-  int64_t k_pitch[HR_SPLIT_BLOCK_MOST / HR_SPLIT_TILE];            /* as hr_split_rows.pitch */
-  int64_t v_pitch[HR_SPLIT_BLOCK_MOST / HR_SPLIT_TILE];
+  int64_t k_pitch[HR_SPLIT_BLOCK_MAX / HR_SPLIT_TILE];             /* as hr_split_rows.pitch */
+  int64_t v_pitch[HR_SPLIT_BLOCK_MAX / HR_SPLIT_TILE];
   int keys, first[HR_DECODE_Q_LEN_MAX], end[HR_DECODE_Q_LEN_MAX];
 } key_block;
 

@@ -19,8 +19,8 @@
 #include <stdio.h>
 
 #define TASKS_PER_THREAD 4             /* at least, so that a late thread gets less of the work */
-#define KEYS_MOST 2048                 /* of a task */
-#define KEYS_LEAST 128                 /* below which loading Q takes as long */
+#define KEYS_MAX 2048                  /* of a task */
+#define KEYS_MIN 128                   /* below which loading Q takes as long */
 #define GROUP_BYTES ((int64_t)1 << 18) /* Q of a task, which stays in a core's cache */
 
 /* ---- division ---- */
@@ -32,8 +32,8 @@ static void divide(const hr_decode *d, int threads, hr_topk_cut *c)
   int64_t head_bytes = c->k_rows * c->q_pitch * (int64_t)sizeof(float), wanted = (int64_t)TASKS_PER_THREAD * threads;
   c->heads = k.head < k.token ? hr_max64(1, hr_min64(d->k_heads, GROUP_BYTES / head_bytes)) : 1;
   c->groups = hr_ceil_div(d->k_heads, c->heads);
-  int64_t keys = hr_decode_keys_most(d), each = keys / hr_max64(1, wanted / hr_max64(1, d->batch * c->groups));
-  c->keys = hr_min64(KEYS_MOST, hr_max64(KEYS_LEAST, each)) / HR_SPLIT_BLOCK * HR_SPLIT_BLOCK;
+  int64_t keys = hr_decode_keys_max(d), each = keys / hr_max64(1, wanted / hr_max64(1, d->batch * c->groups));
+  c->keys = hr_min64(KEYS_MAX, hr_max64(KEYS_MIN, each)) / HR_SPLIT_BLOCK * HR_SPLIT_BLOCK;
   c->splits = hr_max64(1, hr_ceil_div(keys, c->keys));
 }
 
@@ -66,7 +66,7 @@ hr_status hr_topk_cut_make(const hr_decode *d, int threads, hr_topk_cut *cut, hr
   hr_topk_cut c = {.k_rows = d->q_heads / d->k_heads * d->q_len};
   c.q_pitch = hr_round_up(d->qk_dim, HR_SPLIT_PAD);
   c.o_pitch = hr_round_up(d->v_dim, HR_SPLIT_PAD);
-  c.pitch = hr_round_up(hr_decode_keys_most(d), 64) + 64; /* a row begins anywhere, and whole words of 64 are read */
+  c.pitch = hr_round_up(hr_decode_keys_max(d), 64) + 64; /* a row begins anywhere, and whole words of 64 are read */
   if (hr_times(floats(c.k_rows, c.q_pitch + c.o_pitch), 4 * d->k_heads).overflow)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the workspace exceeds 63 bits");
   divide(d, threads, &c);

@@ -10,7 +10,7 @@
 #include <headroom/decode.h>
 
 #define HR_SPLIT_BLOCK 32       /* keys whose scores are in memory at a time, by versions without tiles */
-#define HR_SPLIT_BLOCK_MOST 128 /* by any version */
+#define HR_SPLIT_BLOCK_MAX 128  /* by any version */
 #define HR_SPLIT_TILE 16        /* keys, and query rows, of an AMX tile: up to so many rows of a V head are direct */
 #define HR_SPLIT_PAD 32         /* elements */
 #define HR_SPLIT_SCRATCH_KEYS 4 /* K rows that are widened at a time */
@@ -71,7 +71,7 @@ typedef struct hr_split_sums {
 } hr_split_sums;
 
 typedef struct hr_split_version {
-  /** Scores are of whole tiles of query rows, and blocks of up to HR_SPLIT_BLOCK_MOST keys. */
+  /** Scores are of whole tiles of query rows, and blocks of up to HR_SPLIT_BLOCK_MAX keys. */
   bool tiles;
   /** Before and after the tasks of a thread; may be NULL. */
   void (*enter)(void);

@@ -7,8 +7,8 @@
 
 /* Packed Q and o of an item take at most half of a core's L2, so that they, a chunk of K and V and the scores of a tile
  * stay there while the item iterates over the keys. */
-#define ITEM_BYTES_LEAST ((int64_t)256 << 10)
-#define ITEM_BYTES_MOST ((int64_t)1 << 20)
+#define ITEM_BYTES_MIN ((int64_t)256 << 10)
+#define ITEM_BYTES_MAX ((int64_t)1 << 20)
 #define ITEM_ROWS 1024 /* packing costs a few percent from here on */
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -55,7 +55,7 @@ static int64_t fewer_heads(const hr_attention *t, int64_t heads)
 static void choose_item(const hr_attention *t, const hr_flash_version *version, int threads, int64_t cache_bytes,
                         hr_flash_blocks *b)
 {
-  int64_t bytes = hr_min64(hr_max64(cache_bytes / 2, ITEM_BYTES_LEAST), ITEM_BYTES_MOST);
+  int64_t bytes = hr_min64(hr_max64(cache_bytes / 2, ITEM_BYTES_MIN), ITEM_BYTES_MAX);
   int64_t rows = hr_max64(hr_min64(ITEM_ROWS, bytes / (4 * (b->depth + b->values))), version->tile_rows);
   hr_flash_blocks tried = *b;
   double best = INFINITY;

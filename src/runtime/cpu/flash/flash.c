@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define LOG2_E 1.4426950408889634
-#define LENGTH_MOST ((int64_t)1 << 30) /* positions are 32-bit numbers, differences of them too */
+#define LENGTH_MAX ((int64_t)1 << 30) /* positions are 32-bit numbers, differences of them too */
 
 typedef struct flash_run {
   const hr_flash_plan *kernel;
@@ -346,21 +346,21 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 {
   (void)device;
   const hr_attention *t = &problem->attention;
-  if (t->q_len < LENGTH_MOST && t->kv_len < LENGTH_MOST)
+  if (t->q_len < LENGTH_MAX && t->kv_len < LENGTH_MAX)
     return true;
-  snprintf(why, why_size, "takes lengths below %" PRId64, LENGTH_MOST);
+  snprintf(why, why_size, "takes lengths below %" PRId64, LENGTH_MAX);
   return false;
 }
 
 /* Beyond, scores are scaled before their differences are taken: to_log2 and `least` stay well within fp32. */
-#define SCALE_MOST 0x1p64F
+#define SCALE_MAX 0x1p64F
 
 hr_flash_scores hr_flash_score_rules(const hr_attention *t, float scale)
 {
   hr_flash_scores scores = {.unit = scale, .scale = scale, .softcap = t->softcap, .alibi = t->alibi};
   if (t->softcap > 0)
     scores.softcap_scale = scale / t->softcap;
-  scores.scaled_first = t->softcap > 0 || t->alibi || scale > SCALE_MOST || scale < 1 / SCALE_MOST;
+  scores.scaled_first = t->softcap > 0 || t->alibi || scale > SCALE_MAX || scale < 1 / SCALE_MAX;
   if (scores.scaled_first)
     scores.unit = 1;
   int64_t keys = t->variable_lengths ? t->kv_total : t->kv_len;

@@ -42,14 +42,14 @@
 #define S_STRIDE (PART + 32) /* floats, of a row of scores; a power of 2 is slower (cache sets) */
 #define P_STRIDE (STEP + 32) /* bf16, of a row of weights */
 #define SPARE 8              /* a score may exceed the one that set the base by 2^SPARE */
-#define FUSED_MOST 0x1p22F   /* beyond, an exponent is rounded so much that a difference of scores must come first */
+#define FUSED_MAX 0x1p22F    /* beyond, an exponent is rounded so much that a difference of scores must come first */
 
 /* ---- softmax ---- */
 
 /* A row's base is the score that set it. */
 static bool is_large(const hr_flash_scores *scores, float base)
 {
-  return !(fabsf(base * scores->to_log2) <= FUSED_MOST);
+  return !(fabsf(base * scores->to_log2) <= FUSED_MAX);
 }
 
 /* The exponent whose weight is 1: a whole number, so that earlier weights are rescaled by a power of 2, exactly, and so

@@ -23,12 +23,12 @@
 
 #define LINE 16                        /* floats in a cache line */
 #define BLOCK_BYTES ((int64_t)1 << 20) /* of scores: about a core's L2 */
-#define ROWS_LEAST 16
-#define ROWS_MOST 128
+#define ROWS_MIN 16
+#define ROWS_MAX 128
 #define STEPS_OF_A_MASK 8
 #define KEYS_OF_A_STEP 256
-#define SIZES_MOST 16
-#define KEYS_LEAST 32 /* fewer are not worth a GEMM of their own */
+#define SIZES_MAX 16
+#define KEYS_MIN 32 /* fewer are not worth a GEMM of their own */
 
 /* The two GEMMs of a block for one number of keys. */
 typedef struct gemms {
@@ -41,8 +41,8 @@ typedef struct blocked {
   hr_thread_pool *pool;
   int64_t rows, few_rows; /* of a block; of a sequence's last block, with variable lengths of a short block. 0: none */
   int64_t ld, blocks;     /* blocks of a sequence */
-  int64_t sizes, keys[SIZES_MOST]; /* number of keys of each GEMM, ascending */
-  gemms whole[SIZES_MOST], few[SIZES_MOST];
+  int64_t sizes, keys[SIZES_MAX]; /* number of keys of each GEMM, ascending */
+  gemms whole[SIZES_MAX], few[SIZES_MAX];
   size_t result, scratch, q, k, v; /* byte offsets in a thread's memory; the scores are at 0 */
   size_t thread_bytes;
 } blocked;
@@ -84,7 +84,7 @@ static void free_gemms(gemms *p)
 
 static void free_all_gemms(blocked *f)
 {
-  for (int64_t i = 0; i < SIZES_MOST; i++) {
+  for (int64_t i = 0; i < SIZES_MAX; i++) {
     free_gemms(&f->whole[i]);
     free_gemms(&f->few[i]);
   }
@@ -107,21 +107,21 @@ static void choose_rows(blocked *f)
 {
   const hr_attention *a = &f->scores.attention;
   f->ld = hr_round_up(hr_max64(a->kv_len, 1), LINE);
-  f->rows = hr_max64(ROWS_LEAST, hr_min64(ROWS_MOST, BLOCK_BYTES / (f->ld * (int64_t)sizeof(float))));
+  f->rows = hr_max64(ROWS_MIN, hr_min64(ROWS_MAX, BLOCK_BYTES / (f->ld * (int64_t)sizeof(float))));
   f->rows = hr_min64(f->rows, a->q_len);
   f->blocks = hr_ceil_div(a->q_len, f->rows);
   f->few_rows = a->q_len % f->rows;
   if (a->variable_lengths)
-    f->few_rows = f->rows > ROWS_LEAST ? ROWS_LEAST : 0;
+    f->few_rows = f->rows > ROWS_MIN ? ROWS_MIN : 0;
 }
 
 /* Numbers of keys: 1, 3/4, 1/2, 3/8, 1/4 … of the largest. */
 static void choose_falling_sizes(blocked *f)
 {
-  int64_t most = f->scores.attention.kv_len, found = 0, keys[SIZES_MOST];
-  for (int64_t i = 0; i < SIZES_MOST; i++) {
+  int64_t most = f->scores.attention.kv_len, found = 0, keys[SIZES_MAX];
+  for (int64_t i = 0; i < SIZES_MAX; i++) {
     int64_t size = (i % 2 ? hr_ceil_div(3 * most, 4) : most) >> i / 2;
-    if (i > 0 && size < KEYS_LEAST)
+    if (i > 0 && size < KEYS_MIN)
       break;
     keys[found++] = hr_min64(most, hr_round_up(size, LINE));
   }
@@ -261,7 +261,7 @@ static hr_status run_block(const work *w, const block *b, hr_error *error)
   const void *q = load_rows(f, b, HR_OPERAND_Q, b->first, b->rows, few ? f->few_rows : f->rows, f->q);
   const void *k = load_rows(f, b, HR_OPERAND_K, 0, there, keys, f->k);
   const void *v = load_rows(f, b, HR_OPERAND_V, 0, there, keys, f->v);
-  float factors[ROWS_MOST]; /* 1 / sum of each row */
+  float factors[ROWS_MAX]; /* 1 / sum of each row */
   HR_TRY(hr_matmul_run(p->score, q, k, scores, scratch, error));
   for (int64_t i = 0; i < b->rows; i++)
     factors[i] = hr_scores_softmax(&f->scores, w->arguments, s, b->head, b->first + i, scores + i * f->ld, keys, false);

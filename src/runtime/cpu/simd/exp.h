@@ -107,18 +107,18 @@ HR_INLINE simd_f32 simd_exp_within(simd_f32 x)
 }
 
 /* e^-104 is less than half of the smallest denormal, e^89 more than the largest float. */
-#define SIMD_EXP_LEAST (-104.0f)
-#define SIMD_EXP_MOST 89.0f
+#define SIMD_EXP_MIN (-104.0f)
+#define SIMD_EXP_MAX 89.0f
 
 HR_INLINE simd_f32 simd_exp(simd_f32 x)
 {
-  return simd_exp_within(simd_min(simd_set1(SIMD_EXP_MOST), simd_max(simd_set1(SIMD_EXP_LEAST), x)));
+  return simd_exp_within(simd_min(simd_set1(SIMD_EXP_MAX), simd_max(simd_set1(SIMD_EXP_MIN), x)));
 }
 
 /** For x ≤ 0, or NaN. */
 HR_INLINE simd_f32 simd_exp_negative(simd_f32 x)
 {
-  return simd_exp_within(simd_max(simd_set1(SIMD_EXP_LEAST), x));
+  return simd_exp_within(simd_max(simd_set1(SIMD_EXP_MIN), x));
 }
 
 /** e^x for results of 16 bits. With AVX-512 by exp2 of degree 5 (polynomial alone: 8.3e-8), in three quarters of the

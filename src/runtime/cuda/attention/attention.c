@@ -65,9 +65,9 @@ void hr_cuda_attention_set_addresses(hr_attention_call *call, const hr_attention
 
 bool hr_cuda_attention_dims_fit(const hr_attention *a, char *why, size_t why_size)
 {
-  if (a->qk_dim <= HR_CUDA_ATTENTION_DIM_MOST && a->v_dim <= HR_CUDA_ATTENTION_DIM_MOST)
+  if (a->qk_dim <= HR_CUDA_ATTENTION_DIM_MAX && a->v_dim <= HR_CUDA_ATTENTION_DIM_MAX)
     return true;
-  snprintf(why, why_size, "takes head sizes up to %d", HR_CUDA_ATTENTION_DIM_MOST);
+  snprintf(why, why_size, "takes head sizes up to %d", HR_CUDA_ATTENTION_DIM_MAX);
   return false;
 }
 
@@ -117,7 +117,7 @@ bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *x)
 
 /* ---- plans with a thread block per Q tile ---- */
 
-hr_status hr_cuda_attention_shared_most(const hr_cuda *cuda, size_t *bytes, hr_error *error)
+hr_status hr_cuda_attention_shared_max(const hr_cuda *cuda, size_t *bytes, hr_error *error)
 {
   int64_t most = 0;
   HR_TRY(hr_cuda_attribute(cuda, CU_MAX_SHARED_OPTIN, &most, error));
@@ -155,9 +155,9 @@ static hr_status set_band(hr_cuda_attention_plan *t, const hr_attention *a, size
 /* t->cuda and t->configure are set. */
 static hr_status build(hr_cuda_attention_plan *t, const hr_attention *a, bool aligned, hr_error *error)
 {
-  size_t shared_most = 0;
-  HR_TRY(hr_cuda_attention_shared_most(t->cuda, &shared_most, error));
-  t->config = t->configure(a, shared_most, aligned);
+  size_t shared_max = 0;
+  HR_TRY(hr_cuda_attention_shared_max(t->cuda, &shared_max, error));
+  t->config = t->configure(a, shared_max, aligned);
   t->call = hr_cuda_attention_call(a, t->config.q_rows);
   return hr_cuda_function_shared(t->cuda, t->config.source, t->config.dtype, t->config.defines, "attention",
                                  t->config.shared_bytes, &t->function, error);

@@ -20,9 +20,9 @@ void hr_cuda_attention_set_addresses(hr_attention_call *call, const hr_attention
 
 /* ---- what kernels support ---- */
 
-#define HR_CUDA_ATTENTION_DIM_MOST 256
+#define HR_CUDA_ATTENTION_DIM_MAX 256
 
-/** Whether head sizes are at most HR_CUDA_ATTENTION_DIM_MOST; if not, `why` says so. */
+/** Whether head sizes are at most HR_CUDA_ATTENTION_DIM_MAX; if not, `why` says so. */
 bool hr_cuda_attention_dims_fit(const hr_attention *attention, char *why, size_t why_size);
 
 /** Whether lengths fit 31 bits and Q tiles of `q_rows` fit a grid; if not, `why` says which does not. */
@@ -42,7 +42,7 @@ bool hr_cuda_attention_aligned(const hr_attention *attention);
 bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *arguments);
 
 /** Bytes of shared memory that a thread block may use on the device. */
-hr_status hr_cuda_attention_shared_most(const hr_cuda *cuda, size_t *bytes, hr_error *error);
+hr_status hr_cuda_attention_shared_max(const hr_cuda *cuda, size_t *bytes, hr_error *error);
 
 /* ---- launches ---- */
 
@@ -71,9 +71,9 @@ typedef struct hr_cuda_attention_config {
   char defines[HR_DEFINES_SIZE], text[128];
 } hr_cuda_attention_config;
 
-/** Configures a program for blocks of up to `shared_most` bytes of shared memory; `aligned`: strides and head sizes
+/** Configures a program for blocks of up to `shared_max` bytes of shared memory; `aligned`: strides and head sizes
  *  allow a program that assumes alignment. */
-typedef hr_cuda_attention_config hr_cuda_attention_configure(const hr_attention *attention, size_t shared_most,
+typedef hr_cuda_attention_config hr_cuda_attention_configure(const hr_attention *attention, size_t shared_max,
                                                              bool aligned);
 
 /** How many heads are processed together, their longest Q tiles first, so that the blocks of a causal call end
@@ -139,12 +139,12 @@ typedef struct hr_flash_sm80 {
   size_t shared_bytes;
 } hr_flash_sm80;
 
-/** For blocks of up to `shared_most` bytes of shared memory. Head sizes up to 256. */
-hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *attention, size_t shared_most);
+/** For blocks of up to `shared_max` bytes of shared memory. Head sizes up to 256. */
+hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *attention, size_t shared_max);
 void hr_flash_sm80_defines(const hr_flash_sm80 *tiles, bool score_mod, bool aligned, char text[HR_DEFINES_SIZE]);
 
 /** The hr_cuda_attention_configure of attention_flash_sm80, which runs any call that the kernel supports. */
-hr_cuda_attention_config hr_flash_sm80_configure(const hr_attention *attention, size_t shared_most, bool aligned);
+hr_cuda_attention_config hr_flash_sm80_configure(const hr_attention *attention, size_t shared_max, bool aligned);
 
 /** Tiles of attention_flash_fp32.cu. */
 typedef struct hr_flash_fp32 {
@@ -153,7 +153,7 @@ typedef struct hr_flash_fp32 {
   size_t shared_bytes;
 } hr_flash_fp32;
 
-hr_flash_fp32 hr_flash_fp32_choose(const hr_attention *attention, size_t shared_most);
+hr_flash_fp32 hr_flash_fp32_choose(const hr_attention *attention, size_t shared_max);
 void hr_flash_fp32_defines(const hr_flash_fp32 *tiles, bool score_mod, bool aligned, char text[HR_DEFINES_SIZE]);
 
 /** Tiles of attention_blocked.cu, or in exact fp32 of attention_blocked_fp32.cu. */
@@ -166,7 +166,7 @@ typedef struct hr_blocked {
 } hr_blocked;
 
 /** Head sizes of V up to 256. */
-hr_blocked hr_blocked_choose(const hr_attention *attention, size_t shared_most);
+hr_blocked hr_blocked_choose(const hr_attention *attention, size_t shared_max);
 void hr_blocked_defines(const hr_blocked *tiles, hr_dtype dtype, bool score_mod, bool aligned,
                         char text[HR_DEFINES_SIZE]);
 const char *hr_blocked_source(hr_dtype dtype);
@@ -178,7 +178,7 @@ void hr_transpose_v_defines(const hr_flash_sm90 *tiles, char text[HR_DEFINES_SIZ
 void hr_naive_cuda_defines(const hr_attention *attention, char text[HR_DEFINES_SIZE]);
 
 /** The hr_cuda_attention_configure of attention_naive_cuda, which runs any call with head sizes up to
- *  HR_CUDA_ATTENTION_DIM_MOST. */
-hr_cuda_attention_config hr_naive_cuda_configure(const hr_attention *attention, size_t shared_most, bool aligned);
+ *  HR_CUDA_ATTENTION_DIM_MAX. */
+hr_cuda_attention_config hr_naive_cuda_configure(const hr_attention *attention, size_t shared_max, bool aligned);
 
 #endif

@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 #define SCORE_BYTES ((int64_t)512 << 20)
-#define SPLIT_KEYS_LEAST 256 /* of a split: its partial O is written and read, too */
-#define RESERVED 1024        /* bytes of shared memory that the driver takes of each block */
+#define SPLIT_KEYS_MIN 256 /* of a split: its partial O is written and read, too */
+#define RESERVED 1024      /* bytes of shared memory that the driver takes of each block */
 
 typedef struct blocked {
   hr_cuda_scores s;
@@ -28,8 +28,8 @@ typedef struct blocked {
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
-  if (problem->attention.v_dim > HR_CUDA_ATTENTION_DIM_MOST) {
-    snprintf(why, why_size, "takes head sizes of V up to %d", HR_CUDA_ATTENTION_DIM_MOST);
+  if (problem->attention.v_dim > HR_CUDA_ATTENTION_DIM_MAX) {
+    snprintf(why, why_size, "takes head sizes of V up to %d", HR_CUDA_ATTENTION_DIM_MAX);
     return false;
   }
   return hr_cuda_scores_supports(device, problem, why, why_size);
@@ -57,14 +57,14 @@ static hr_blocked tiles_of(hr_dtype dtype, int v)
   return (hr_blocked){.q_rows = 128, .threads = 256, .kv_tile = 64, .min_blocks = 1};
 }
 
-hr_blocked hr_blocked_choose(const hr_attention *a, size_t shared_most)
+hr_blocked hr_blocked_choose(const hr_attention *a, size_t shared_max)
 {
   int v = (int)hr_round_up(a->v_dim, 16);
   hr_blocked t = tiles_of(a->dtype, v);
   t.v = v;
   for (;; t.kv_tile /= 2) {
     t.shared_bytes = shared_bytes(&t, a->dtype);
-    if ((size_t)t.min_blocks * (t.shared_bytes + RESERVED) <= shared_most + RESERVED)
+    if ((size_t)t.min_blocks * (t.shared_bytes + RESERVED) <= shared_max + RESERVED)
       return t;
     if (t.kv_tile == 16)
       break;
@@ -113,7 +113,7 @@ static void divide_keys(blocked *f, int64_t slots)
 {
   const hr_cuda_scores *s = &f->s;
   int64_t q_tiles = hr_ceil_div(s->rows, f->tiles.q_rows), kv_tiles = hr_ceil_div(s->a.kv_len, f->tiles.kv_tile);
-  int64_t splits = hr_min64(slots / (q_tiles * s->heads), s->a.kv_len / SPLIT_KEYS_LEAST);
+  int64_t splits = hr_min64(slots / (q_tiles * s->heads), s->a.kv_len / SPLIT_KEYS_MIN);
   int64_t split_tiles = hr_ceil_div(kv_tiles, hr_max64(1, splits));
   f->block = (hr_score_block){.pitch = (int32_t)s->pitch,
                               .heads = (int32_t)s->heads,
@@ -126,11 +126,11 @@ static void divide_keys(blocked *f, int64_t slots)
 static hr_status divide(blocked *f, hr_error *error)
 {
   const hr_cuda *cuda = f->s.cuda;
-  size_t shared_most = 0;
+  size_t shared_max = 0;
   int64_t multiprocessors = 0;
-  HR_TRY(hr_cuda_attention_shared_most(cuda, &shared_most, error));
+  HR_TRY(hr_cuda_attention_shared_max(cuda, &shared_max, error));
   HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
-  f->tiles = hr_blocked_choose(&f->s.a, shared_most);
+  f->tiles = hr_blocked_choose(&f->s.a, shared_max);
   int64_t slots = multiprocessors * f->tiles.min_blocks;
   divide_rows(f, slots);
   divide_keys(f, slots);

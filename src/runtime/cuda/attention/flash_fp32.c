@@ -5,18 +5,18 @@
 
 #include <stdio.h>
 
-#define KV_TILE_MOST 64
-#define KV_TILE_LEAST 16
+#define KV_TILE_MAX 64
+#define KV_TILE_MIN 16
 
 /* The largest K/V tile with which two blocks, which hide each other's copies, fit a multiprocessor; otherwise one
  * block. */
-hr_flash_fp32 hr_flash_fp32_choose(const hr_attention *a, size_t shared_most)
+hr_flash_fp32 hr_flash_fp32_choose(const hr_attention *a, size_t shared_max)
 {
   hr_flash_fp32 t = {.qk = (int)hr_round_up(a->qk_dim, 16), .v = (int)hr_round_up(a->v_dim, 16)};
   for (size_t blocks = 2; blocks > 0; blocks--) {
-    for (t.kv_tile = KV_TILE_MOST; t.kv_tile >= KV_TILE_LEAST; t.kv_tile /= 2) {
+    for (t.kv_tile = KV_TILE_MAX; t.kv_tile >= KV_TILE_MIN; t.kv_tile /= 2) {
       t.shared_bytes = (size_t)hr_fp32_layout_of(t.qk, t.v, t.kv_tile).bytes;
-      if (t.shared_bytes <= shared_most / blocks)
+      if (t.shared_bytes <= shared_max / blocks)
         return t;
     }
   }
@@ -29,9 +29,9 @@ void hr_flash_fp32_defines(const hr_flash_fp32 *t, bool score_mod, bool aligned,
            score_mod ? " HR_SCORE_MOD" : "", aligned ? " HR_ALIGNED" : "");
 }
 
-static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_most, bool aligned)
+static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_max, bool aligned)
 {
-  hr_flash_fp32 t = hr_flash_fp32_choose(a, shared_most);
+  hr_flash_fp32 t = hr_flash_fp32_choose(a, shared_max);
   hr_cuda_attention_config c = {.source = "attention_flash_fp32",
                                 .dtype = HR_FP32,
                                 .q_rows = HR_FP32_ROWS,
@@ -50,7 +50,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   size_t most = 0;
   if (!hr_cuda_attention_dims_fit(a, why, why_size))
     return false;
-  if (hr_cuda_attention_shared_most(device->state, &most, NULL) != HR_OK ||
+  if (hr_cuda_attention_shared_max(device->state, &most, NULL) != HR_OK ||
       hr_flash_fp32_choose(a, most).shared_bytes > most) {
     snprintf(why, why_size, "needs more shared memory for these head sizes than the %zu KiB of a block here",
              most >> 10);

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#define Q_ROWS_LEAST 32 /* of a block, with any tiles */
-#define RESERVED 1024   /* bytes of shared memory that the driver takes of each block */
+#define Q_ROWS_MIN 32 /* of a block, with any tiles */
+#define RESERVED 1024 /* bytes of shared memory that the driver takes of each block */
 
 static int64_t q_rows(const hr_flash_sm80 *t)
 {
@@ -20,16 +20,16 @@ static size_t shared_bytes(const hr_flash_sm80 *t, int element_bytes)
       .bytes;
 }
 
-static bool fits(const hr_flash_sm80 *t, size_t shared_most)
+static bool fits(const hr_flash_sm80 *t, size_t shared_max)
 {
   size_t a_block = t->shared_bytes + RESERVED;
-  return (size_t)t->min_blocks * a_block <= shared_most + RESERVED;
+  return (size_t)t->min_blocks * a_block <= shared_max + RESERVED;
 }
 
 /* Best first. Two M tiles per warp halve the shared memory reads of a GEMM; for v above 128 the accumulators of O then
  * fit the registers only if two warps share them. One stage of K and V where that leaves room for a second block. */
 static const struct {
-  int element_bytes, v_most;
+  int element_bytes, v_max;
   hr_flash_sm80 tiles;
 } tilings[] = {
     {2, 64, {.row_warps = 1, .warps = 4, .m_tiles = 2, .kv_tile = 64, .min_blocks = 2, .stages = 2}},
@@ -51,19 +51,19 @@ static const struct {
     {4, 256, {.row_warps = 1, .warps = 2, .m_tiles = 1, .kv_tile = 16, .min_blocks = 1, .stages = 2}},
 };
 
-hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_most)
+hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_max)
 {
   int qk = (int)hr_round_up(a->qk_dim, 16), v = (int)hr_round_up(a->v_dim, 16);
   int element_bytes = (int)hr_dtype_bytes(a->dtype);
   hr_flash_sm80 t = {.qk = qk, .v = v};
   for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++) {
-    if (v > tilings[i].v_most || element_bytes != tilings[i].element_bytes)
+    if (v > tilings[i].v_max || element_bytes != tilings[i].element_bytes)
       continue;
     t = tilings[i].tiles;
     t.qk = qk;
     t.v = (int)hr_round_up(v, 16 * t.row_warps);
     t.shared_bytes = shared_bytes(&t, element_bytes);
-    if (fits(&t, shared_most))
+    if (fits(&t, shared_max))
       break;
   }
   return t;
@@ -81,12 +81,12 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 {
   (void)device;
   const hr_attention *a = &problem->attention;
-  return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, Q_ROWS_LEAST, why, why_size);
+  return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, Q_ROWS_MIN, why, why_size);
 }
 
-hr_cuda_attention_config hr_flash_sm80_configure(const hr_attention *a, size_t shared_most, bool aligned)
+hr_cuda_attention_config hr_flash_sm80_configure(const hr_attention *a, size_t shared_max, bool aligned)
 {
-  hr_flash_sm80 t = hr_flash_sm80_choose(a, shared_most);
+  hr_flash_sm80 t = hr_flash_sm80_choose(a, shared_max);
   hr_cuda_attention_config c = {.source = "attention_flash_sm80",
                                 .dtype = a->dtype,
                                 .q_rows = q_rows(&t),

@@ -6,12 +6,12 @@
 
 #include <stdio.h>
 
-#define Q_ROWS_LEAST 64
+#define Q_ROWS_MIN 64
 #define COUNTER_BYTES 8
-#define SHARED_MOST ((size_t)227 << 10) /* of a block */
-#define STAGES_KEYS 384                 /* loaded ahead, if they fit */
+#define SHARED_MAX ((size_t)227 << 10) /* of a block */
+#define STAGES_KEYS 384                /* loaded ahead, if they fit */
 #define FP8_STAGES_KEYS 512
-#define TENSOR_BYTES_MOST ((int64_t)1 << 40) /* strides of a tensor map are smaller */
+#define TENSOR_BYTES_MAX ((int64_t)1 << 40) /* strides of a tensor map are smaller */
 
 _Static_assert(HR_FLASH_GROUP_ROWS == HR_SM90_GROUP_ROWS, "the rules' work items are those of the kernel");
 
@@ -49,7 +49,7 @@ static const struct {
 /* Variable lengths: rows behind a sequence's last belong to the next, which TMA stores would overwrite. */
 static bool buffers_fit(const hr_flash_sm90 *t)
 {
-  return shared_bytes(t) <= SHARED_MOST && !(t->varlen && t->stage_o) && !(t->causal && t->q_stages > 1);
+  return shared_bytes(t) <= SHARED_MAX && !(t->varlen && t->stage_o) && !(t->causal && t->q_stages > 1);
 }
 
 static void choose_buffers(hr_flash_sm90 *t)
@@ -61,7 +61,7 @@ static void choose_buffers(hr_flash_sm90 *t)
       t->stage_o = buffers[i].stage_o;
       fit = buffers_fit(t) && (t->stages == 2 || t->stage_o);
     }
-  for (t->stages = (t->element_bytes == 1 ? FP8_STAGES_KEYS : STAGES_KEYS) / t->kv_tile; shared_bytes(t) > SHARED_MOST;
+  for (t->stages = (t->element_bytes == 1 ? FP8_STAGES_KEYS : STAGES_KEYS) / t->kv_tile; shared_bytes(t) > SHARED_MAX;
        t->stages--)
     ;
   t->shared_bytes = shared_bytes(t);
@@ -110,7 +110,7 @@ void hr_transpose_v_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
 /* Whether a tensor map can have a dimension of `size` with this stride in elements. */
 static bool stride_fits(const hr_attention *a, int64_t stride, int64_t size)
 {
-  return size == 1 || (stride > 0 && stride < TENSOR_BYTES_MOST / (int64_t)hr_dtype_bytes(a->dtype));
+  return size == 1 || (stride > 0 && stride < TENSOR_BYTES_MAX / (int64_t)hr_dtype_bytes(a->dtype));
 }
 
 static bool strides_fit(const hr_attention *a)
@@ -160,7 +160,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   else if (a->dtype == HR_FP8_E4M3 && !transposed_fits(a))
     reason = "takes fewer than 2^31 keys and tiles of fp8";
   if (!reason)
-    return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, Q_ROWS_LEAST, why, why_size);
+    return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, Q_ROWS_MIN, why, why_size);
   snprintf(why, why_size, "%s", reason);
   return false;
 }

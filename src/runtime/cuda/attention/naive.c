@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#define MULTIPLY_ADDS_MOST ((int64_t)1 << 40)
+#define MULTIPLY_ADDS_MAX ((int64_t)1 << 40)
 
 void hr_naive_cuda_defines(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
@@ -22,7 +22,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   int64_t entries = 0;
   if (hr_attention_entries(a, &entries) != HR_OK ||
       (double)entries * (double)(a->qk_dim + a->v_dim) * (double)a->q_heads * (double)a->batch >
-          (double)MULTIPLY_ADDS_MOST) {
+          (double)MULTIPLY_ADDS_MAX) {
     snprintf(why, why_size, "takes at most 2^40 multiply-adds, about a second");
     return false;
   }
@@ -30,9 +30,9 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 }
 
 /* Reads single elements of any alignment. */
-hr_cuda_attention_config hr_naive_cuda_configure(const hr_attention *a, size_t shared_most, bool aligned)
+hr_cuda_attention_config hr_naive_cuda_configure(const hr_attention *a, size_t shared_max, bool aligned)
 {
-  (void)shared_most;
+  (void)shared_max;
   (void)aligned;
   hr_cuda_attention_config c = {.source = "attention_naive",
                                 .dtype = a->dtype == HR_TF32 ? HR_FP32 : a->dtype,

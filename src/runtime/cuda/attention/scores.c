@@ -8,7 +8,7 @@
 
 #define COPY_THREADS 256
 #define COPY_BLOCKS 16384
-#define BATCH_MOST 65535
+#define BATCH_MAX 65535
 
 bool hr_cuda_scores_supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
@@ -19,7 +19,7 @@ bool hr_cuda_scores_supports(const hr_device *device, const hr_problem *problem,
     reason = "takes one length for all sequences: its GEMMs are prepared for their sizes";
   else if (a->q_len == 0 || a->kv_len == 0)
     reason = "takes lengths above 0";
-  else if (a->q_heads * a->batch > BATCH_MOST)
+  else if (a->q_heads * a->batch > BATCH_MAX)
     reason = "takes up to 65535 heads of all sequences";
   if (!reason)
     return hr_cuda_attention_fits(a, 1, why, why_size);

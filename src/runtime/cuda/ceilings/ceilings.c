@@ -21,7 +21,7 @@
 #define STREAM_ROUNDS 12
 #define STREAM_BLOCKS 16 /* per multiprocessor */
 #define STREAM_GRAPH 32  /* runs without a pause between them, for power: 8 ms */
-#define BLOCKS_MOST 8    /* of a loop below */
+#define BLOCKS_MAX 8     /* of a loop below */
 
 /* From `capability` on, until a later row of the same entry point and dtype. */
 typedef struct loop {
@@ -41,23 +41,23 @@ typedef struct loop {
 /* Most used dtypes first. Architectures: 8.0 Ampere, 8.9 Ada, 9.0 Hopper, 10.0 Blackwell, where
  * mma.sync is not the fastest instruction, but there is no loop with tcgen05, 12.0 Blackwell without tcgen05. */
 static const loop loops[] = {
-    {80, "gemm_loop", HR_BF16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
-    {90, "gemm_loop", HR_BF16, HR_CEILING_PRODUCT, "wgmma m64n256k16", 1, WGMMA / 2},
-    {100, "gemm_loop", HR_BF16, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 2},
-    {80, "gemm_loop", HR_FP16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
-    {90, "gemm_loop", HR_FP16, HR_CEILING_PRODUCT, "wgmma m64n256k16", 1, WGMMA / 2},
-    {100, "gemm_loop", HR_FP16, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 2},
-    {80, "gemm_loop", HR_TF32, HR_CEILING_PRODUCT, "mma.sync m16n8k8", 2, MMA / 4},
-    {90, "gemm_loop", HR_TF32, HR_CEILING_PRODUCT, "wgmma m64n256k8", 1, WGMMA / 4},
-    {100, "gemm_loop", HR_TF32, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 4},
-    {89, "gemm_loop", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync m16n8k32", 2, MMA},
-    {90, "gemm_loop", HR_FP8_E4M3, HR_CEILING_PRODUCT, "wgmma m64n256k32", 1, WGMMA},
-    {100, "gemm_loop", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA},
-    {120, "gemm_loop", HR_BF16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
-    {120, "gemm_loop", HR_FP16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
-    {120, "gemm_loop", HR_TF32, HR_CEILING_PRODUCT, "mma.sync m16n8k8", 2, MMA / 4},
-    {120, "gemm_loop", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync m16n8k32", 2, MMA},
-    {0, "gemm_loop", HR_FP32, HR_CEILING_PRODUCT, "fma", 4, 2.0 * 2 * HR_CEILINGS_FMA_CHAINS *THREADS},
+    {80, "gemm_loop", HR_BF16, HR_CEILING_GEMM, "mma.sync m16n8k16", 2, MMA / 2},
+    {90, "gemm_loop", HR_BF16, HR_CEILING_GEMM, "wgmma m64n256k16", 1, WGMMA / 2},
+    {100, "gemm_loop", HR_BF16, HR_CEILING_GEMM, "mma.sync, not tcgen05", 2, MMA / 2},
+    {80, "gemm_loop", HR_FP16, HR_CEILING_GEMM, "mma.sync m16n8k16", 2, MMA / 2},
+    {90, "gemm_loop", HR_FP16, HR_CEILING_GEMM, "wgmma m64n256k16", 1, WGMMA / 2},
+    {100, "gemm_loop", HR_FP16, HR_CEILING_GEMM, "mma.sync, not tcgen05", 2, MMA / 2},
+    {80, "gemm_loop", HR_TF32, HR_CEILING_GEMM, "mma.sync m16n8k8", 2, MMA / 4},
+    {90, "gemm_loop", HR_TF32, HR_CEILING_GEMM, "wgmma m64n256k8", 1, WGMMA / 4},
+    {100, "gemm_loop", HR_TF32, HR_CEILING_GEMM, "mma.sync, not tcgen05", 2, MMA / 4},
+    {89, "gemm_loop", HR_FP8_E4M3, HR_CEILING_GEMM, "mma.sync m16n8k32", 2, MMA},
+    {90, "gemm_loop", HR_FP8_E4M3, HR_CEILING_GEMM, "wgmma m64n256k32", 1, WGMMA},
+    {100, "gemm_loop", HR_FP8_E4M3, HR_CEILING_GEMM, "mma.sync, not tcgen05", 2, MMA},
+    {120, "gemm_loop", HR_BF16, HR_CEILING_GEMM, "mma.sync m16n8k16", 2, MMA / 2},
+    {120, "gemm_loop", HR_FP16, HR_CEILING_GEMM, "mma.sync m16n8k16", 2, MMA / 2},
+    {120, "gemm_loop", HR_TF32, HR_CEILING_GEMM, "mma.sync m16n8k8", 2, MMA / 4},
+    {120, "gemm_loop", HR_FP8_E4M3, HR_CEILING_GEMM, "mma.sync m16n8k32", 2, MMA},
+    {0, "gemm_loop", HR_FP32, HR_CEILING_GEMM, "fma", 4, 2.0 * 2 * HR_CEILINGS_FMA_CHAINS *THREADS},
     {0, "exponentials", HR_FP32, HR_CEILING_EXP, "ex2.approx", 8, (double)HR_CEILINGS_EXP_CHAINS *THREADS},
 };
 
@@ -173,7 +173,7 @@ static hr_status measure_loop(hr_device *device, const loop *l, int64_t multipro
   HR_TRY(time_loop(device, j, &step_ns, error));
   *ceiling = (hr_ceiling){.kind = l->kind, .dtype = l->dtype, .per_s = l->count * j->blocks / step_ns * 1e9};
   hr_copy_text(ceiling->instruction, sizeof ceiling->instruction, l->instruction);
-  if (l->kind == HR_CEILING_PRODUCT && l->dtype == HR_BF16)
+  if (l->kind == HR_CEILING_GEMM && l->dtype == HR_BF16)
     HR_TRY(measure_power(device, j, launch_loop, 1, &ceiling->power_w, error));
   return read_clock(device, j, &ceiling->clock_hz, error);
 }
@@ -249,7 +249,7 @@ hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_progress_range *r
   int64_t multiprocessors = 0;
   hr_buffer *results = NULL, *took = NULL;
   HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
-  size_t threads = (size_t)multiprocessors * THREADS * BLOCKS_MOST;
+  size_t threads = (size_t)multiprocessors * THREADS * BLOCKS_MAX;
   HR_TRY(hr_buffer_create(device, threads * sizeof(float), &results, error));
   hr_status status = hr_buffer_create(device, 2 * sizeof(unsigned long long), &took, error);
   if (status == HR_OK) {

@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #define ALIGNMENT_BYTES 16
-#define SHARED_MOST ((size_t)227 << 10)      /* of a block */
-#define TENSOR_BYTES_MOST ((int64_t)1 << 40) /* strides of a tensor map are smaller */
-#define COMBINE_COST_PAIRS 2                 /* combining costs as much time as a team takes for these pairs */
+#define SHARED_MAX ((size_t)227 << 10)      /* of a block */
+#define TENSOR_BYTES_MAX ((int64_t)1 << 40) /* strides of a tensor map are smaller */
+#define COMBINE_COST_PAIRS 2                /* combining costs as much time as a team takes for these pairs */
 #define THREADS 384
 
 /* The second parameter of the program: TMA tensor maps. */
@@ -91,7 +91,7 @@ void hr_decode_latent_defines(const hr_decode_latent *t, const hr_decode *d, cha
 static bool stride_fits(int64_t elements, hr_dtype dtype)
 {
   int64_t size = (int64_t)hr_dtype_bytes(dtype);
-  return elements > 0 && elements < TENSOR_BYTES_MOST / size && elements * size % ALIGNMENT_BYTES == 0;
+  return elements > 0 && elements < TENSOR_BYTES_MAX / size && elements * size % ALIGNMENT_BYTES == 0;
 }
 
 /* Tensor maps and the stores of O need multiples of 16 bytes. */

@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-#define SHARED_MOST 49152 /* bytes of a block that need no attribute */
+#define SHARED_MAX 49152 /* bytes of a block that need no attribute */
 #define BLOCKS_OF_MULTIPROCESSOR 4
-#define SPLITS_MOST 128
+#define SPLITS_MAX 128
 #define SPLIT_COST_KEYS 256 /* a split costs as much time as these keys of a block */
 
 typedef struct launch {
@@ -30,9 +30,9 @@ static int64_t rows_of(const hr_decode *d)
 static int choose_heads(const hr_decode *d)
 {
   int64_t k_group = d->q_heads / d->k_heads, v_group = d->q_heads / d->v_heads;
-  for (int heads = HR_DECODE_ROWS_HEADS_MOST; heads >= 1; heads--)
-    if (k_group % heads == 0 && v_group % heads == 0 && d->qk_dim + d->v_dim < SHARED_MOST &&
-        hr_decode_rows_bytes(heads, (int)d->qk_dim, (int)d->v_dim) <= SHARED_MOST)
+  for (int heads = HR_DECODE_ROWS_HEADS_MAX; heads >= 1; heads--)
+    if (k_group % heads == 0 && v_group % heads == 0 && d->qk_dim + d->v_dim < SHARED_MAX &&
+        hr_decode_rows_bytes(heads, (int)d->qk_dim, (int)d->v_dim) <= SHARED_MAX)
       return heads;
   return 0;
 }
@@ -46,7 +46,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     return false;
   if (choose_heads(d) == 0)
     reason = "takes head sizes up to 11000 of K and V together";
-  else if (d->kv_len > INT32_MAX / 2 || d->batch > INT32_MAX / SPLITS_MOST / (d->q_heads * d->q_len))
+  else if (d->kv_len > INT32_MAX / 2 || d->batch > INT32_MAX / SPLITS_MAX / (d->q_heads * d->q_len))
     reason = "takes lengths below 2^30 and fewer than 2^24 heads and queries of all sequences";
   if (reason)
     snprintf(why, why_size, "%s", reason);
@@ -103,7 +103,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
       d->batch_invariant ? d->q_len * d->q_heads : rows_of(d); /* the order of sums follows from the splits */
   l->call.splits =
       (int32_t)hr_decode_splits(rows / l->heads, range.end - range.first, BLOCKS_OF_MULTIPROCESSOR * multiprocessors,
-                                HR_DECODE_ROWS_KEYS, SPLIT_COST_KEYS, SPLITS_MOST);
+                                HR_DECODE_ROWS_KEYS, SPLIT_COST_KEYS, SPLITS_MAX);
   if (l->call.splits > 1)
     *workspace_bytes = (size_t)(rows_of(d) * l->call.splits * (d->v_dim + 2)) * sizeof(float);
   return HR_OK;

@@ -6,10 +6,10 @@
 
 #include <stdio.h>
 
-#define DIM_MOST 256
+#define DIM_MAX 256
 #define Q_ALIGNMENT_BYTES 4
 #define CLUSTER_PORTABLE 8
-#define GRID_MOST 65535 /* blocks in the second and third direction */
+#define GRID_MAX 65535 /* blocks in the second and third direction */
 
 typedef struct launch {
   const hr_cuda *cuda;
@@ -32,11 +32,11 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     reason = "does not take latent attention";
   else if (d->cache_format == HR_KV_FP8 && ((const hr_cuda *)device->state)->capability < 89)
     reason = "takes fp8 caches from compute capability 8.9 on";
-  else if (d->qk_dim > DIM_MOST || d->v_dim > DIM_MOST)
+  else if (d->qk_dim > DIM_MAX || d->v_dim > DIM_MAX)
     reason = "takes head sizes up to 256";
-  else if (d->kv_len > INT32_MAX / 2 || d->batch > INT32_MAX / HR_DECODE_SPLITS_MOST / d->q_heads)
+  else if (d->kv_len > INT32_MAX / 2 || d->batch > INT32_MAX / HR_DECODE_SPLITS_MAX / d->q_heads)
     reason = "takes lengths below 2^30 and fewer than 2^24 heads of all sequences";
-  else if (d->batch > GRID_MOST || d->q_heads > GRID_MOST)
+  else if (d->batch > GRID_MAX || d->q_heads > GRID_MAX)
     reason = "takes up to 65535 sequences and query heads";
   if (reason)
     snprintf(why, why_size, "%s", reason);
@@ -73,10 +73,10 @@ static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *err
   HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &gpu->multiprocessors, error));
   HR_TRY(hr_cuda_attribute(cuda, CU_MAX_SHARED_OPTIN, &most, error));
   HR_TRY(hr_cuda_attribute(cuda, CU_SHARED_BYTES, &all, error));
-  gpu->shared_most = (size_t)most;
+  gpu->shared_max = (size_t)most;
   gpu->shared_of_multiprocessor = (size_t)all;
   gpu->early = cuda->capability >= 90;
-  gpu->cluster_most = cuda->capability >= 90 && cuda->capability < 120 ? HR_DECODE_CLUSTER_MOST : 1;
+  gpu->cluster_max = cuda->capability >= 90 && cuda->capability < 120 ? HR_DECODE_CLUSTER_MAX : 1;
   return HR_OK;
 }
 
@@ -188,8 +188,8 @@ static hr_status choose(launch *l, const hr_decode *d, bool apart, hr_error *err
   hr_decode_gpu gpu;
   HR_TRY(read_gpu(l->cuda, &gpu, error));
   if (apart)
-    gpu.cluster_most = 1;
-  for (;; gpu.cluster_most = l->tiles.cluster / 2) {
+    gpu.cluster_max = 1;
+  for (;; gpu.cluster_max = l->tiles.cluster / 2) {
     l->tiles = hr_decode_split_choose(d, &gpu);
     l->tiles.apart = apart;
     HR_TRY(find_function(l, d, l->copy_bytes, &l->function, error));

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-_Static_assert(HR_SPLITS_MOST == HR_DECODE_SPLITS_MOST, "the kernel has room for the splits");
+_Static_assert(HR_SPLITS_MAX == HR_DECODE_SPLITS_MAX, "the kernel has room for the splits");
 _Static_assert(HR_DECODE_WARP_KEYS == HR_DECODE_KEYS, "the rules' tiles are those of the kernel");
 
 const char *hr_decode_cache_define(const hr_decode *d)

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define DIM_MOST 256
+#define DIM_MAX 256
 #define ALIGNMENT_BYTES 16
 #define SPLIT_BYTES ((int64_t)1 << 18) /* of gathered V, above which a row has several blocks */
 
@@ -39,10 +39,10 @@ hr_decode_topk hr_decode_topk_choose(const hr_decode *d, const hr_decode_gpu *gp
   while (t.v < d->v_dim)
     t.v *= 2;
   t.tiles = (int)hr_ceil_div(d->q_heads / d->k_heads * d->q_len, HR_TOPK_ROWS);
-  t.score_blocks = (int)hr_ceil_div(hr_decode_keys_most(d), HR_TOPK_SCORE_KEYS);
-  t.pitch = hr_round_up(hr_decode_keys_most(d), 64);
+  t.score_blocks = (int)hr_ceil_div(hr_decode_keys_max(d), HR_TOPK_SCORE_KEYS);
+  t.pitch = hr_round_up(hr_decode_keys_max(d), 64);
   size_t fixed = (size_t)hr_topk_fixed_bytes(t.v), keys = (size_t)t.pitch * sizeof(uint32_t);
-  t.in_shared = fixed + keys <= gpu->shared_most;
+  t.in_shared = fixed + keys <= gpu->shared_max;
   t.shared_bytes = fixed + (t.in_shared ? keys : 0);
   return t;
 }
@@ -64,7 +64,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     reason = "has nothing to select without a top_k that is smaller than the number of keys";
   else if (d->cache_format != HR_KV_UNQUANTIZED)
     reason = "does not take quantized caches";
-  else if (d->qk_dim > DIM_MOST || d->v_dim > DIM_MOST)
+  else if (d->qk_dim > DIM_MAX || d->v_dim > DIM_MAX)
     reason = "takes head sizes up to 256";
   else if (d->kv_len > INT32_MAX / 4 || d->batch > INT32_MAX / 256 / d->q_heads)
     reason = "takes lengths below 2^29 and fewer than 2^23 heads of all sequences";
@@ -91,7 +91,7 @@ static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *err
   int64_t most = 0;
   HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &gpu->multiprocessors, error));
   HR_TRY(hr_cuda_attribute(cuda, CU_MAX_SHARED_OPTIN, &most, error));
-  gpu->shared_most = (size_t)most;
+  gpu->shared_max = (size_t)most;
   return HR_OK;
 }
 

@@ -13,7 +13,7 @@
 
 #define MAGIC "headroom kernel 2"
 #define HEADER_SIZE 96
-#define ENTRY_MOST ((off_t)64 << 20) /* bytes; kernels have some thousands */
+#define ENTRY_MAX ((off_t)64 << 20) /* bytes; kernels have some thousands */
 
 void hr_cache_folder(char folder[HR_CACHE_PATH_SIZE])
 {
@@ -83,7 +83,7 @@ static char *read_entry(int folder, const char *name, size_t *bytes)
   struct stat about;
   char *text = NULL;
   if (fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) && is_private(&about) && about.st_size > HEADER_SIZE &&
-      about.st_size <= ENTRY_MOST && (text = malloc((size_t)about.st_size)) != NULL) {
+      about.st_size <= ENTRY_MAX && (text = malloc((size_t)about.st_size)) != NULL) {
     *bytes = (size_t)about.st_size;
     if (!read_all(descriptor, text, *bytes)) {
       free(text);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CAPABILITY_LEAST 70 /* Volta: the first with Tensor Cores */
+#define CAPABILITY_MIN 70 /* Volta: the first with Tensor Cores */
 
 hr_status hr_cuda_enter(const hr_cuda *cuda, hr_error *error)
 {
@@ -78,7 +78,7 @@ static hr_status find_device(hr_cuda *cuda, const char *name, hr_error *error)
   HR_TRY(hr_cuda_attribute(cuda, CU_CAPABILITY_MAJOR, &major, error));
   HR_TRY(hr_cuda_attribute(cuda, CU_CAPABILITY_MINOR, &minor, error));
   cuda->capability = (int)(10 * major + minor);
-  if (cuda->capability < CAPABILITY_LEAST)
+  if (cuda->capability < CAPABILITY_MIN)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: compute capability %d.%d has no Tensor Cores", name, (int)major,
                    (int)minor);
   return HR_OK;

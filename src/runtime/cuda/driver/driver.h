@@ -42,7 +42,7 @@ enum {
 };
 
 enum { /* CUfunction_attribute: limit of dynamic shared memory; clusters of more than 8 blocks */
-       CU_FUNCTION_SHARED_MOST = 8,
+       CU_FUNCTION_SHARED_MAX = 8,
        CU_FUNCTION_ANY_CLUSTER = 14
 };
 

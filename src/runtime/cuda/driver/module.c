@@ -118,7 +118,7 @@ hr_status hr_cuda_function_shared(const hr_cuda *cuda, const char *source, hr_dt
   HR_TRY(hr_cuda_function(cuda, source, dtype, defines, name, function, error));
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status =
-      HR_CU(&cuda->driver, cuFuncSetAttribute, (*function, CU_FUNCTION_SHARED_MOST, (int)shared_bytes), error);
+      HR_CU(&cuda->driver, cuFuncSetAttribute, (*function, CU_FUNCTION_SHARED_MAX, (int)shared_bytes), error);
   hr_cuda_leave(cuda);
   return status;
 }

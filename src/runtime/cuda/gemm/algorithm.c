@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define SPLIT_K_MOST 64 /* assumed where the kernel itself chooses the split */
+#define SPLIT_K_MAX 64 /* assumed where the kernel itself chooses the split */
 
 /* Thread block tiles by cublasLtMatmulTile_t, rows × columns of a column-major result. */
 static const uint16_t tiles[][2] = {
@@ -68,7 +68,7 @@ int64_t hr_algorithm_rounded_split_k(const hr_cublaslt *lt, const lt_heuristic *
   int32_t parts = splits(lt, &chosen->algorithm);
   if (parts == 1 || !(config(lt, &chosen->algorithm, LT_CONFIG_REDUCTION, 4) & in_output_type))
     return 0;
-  return parts > 1 ? parts : SPLIT_K_MOST;
+  return parts > 1 ? parts : SPLIT_K_MAX;
 }
 
 void hr_algorithm_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, bool rounded, char *text, size_t size)

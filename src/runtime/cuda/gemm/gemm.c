@@ -17,8 +17,8 @@
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* cuBLAS's documentation recommends it for Hopper; PyTorch's default */
 #define HOPPER_NARROW 128                  /* fp8 terms that are added up before their sum is added in fp32 */
 #define ADDRESS_ALIGNMENT 16               /* bytes; algorithms assume no more */
-#define CHOICES_MOST 1000                  /* algorithms to ask for; cuBLASLt has some tens for a GEMM */
-#define ALIGNMENT_MOST 256                 /* bytes; cuBLASLt does not use more */
+#define CHOICES_MAX 1000                   /* algorithms to ask for; cuBLASLt has some tens for a GEMM */
+#define ALIGNMENT_MAX 256                  /* bytes; cuBLASLt does not use more */
 
 typedef struct gemm_plan {
   const hr_cuda *cuda;
@@ -115,9 +115,9 @@ static hr_status set_alignment(const hr_cublaslt *lt, lt_preference preference, 
   const int64_t element = (int64_t)hr_dtype_bytes(g->dtype);
   for (int i = 0; i < 4 && g->batch > 1; i++) {
     int64_t stride = operands[i].batch_stride * element, row = operands[i].leading_dimension * element;
-    if (stride == 0 || hr_power_of_two_in(stride, ALIGNMENT_MOST) >= hr_power_of_two_in(row, ALIGNMENT_MOST))
+    if (stride == 0 || hr_power_of_two_in(stride, ALIGNMENT_MAX) >= hr_power_of_two_in(row, ALIGNMENT_MAX))
       continue;
-    uint32_t bytes = (uint32_t)hr_power_of_two_in(stride, ALIGNMENT_MOST);
+    uint32_t bytes = (uint32_t)hr_power_of_two_in(stride, ALIGNMENT_MAX);
     HR_TRY(HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
                  (preference, LT_PREFERENCE_ALIGNMENT_A + i, &bytes, sizeof bytes), error));
   }
@@ -182,8 +182,8 @@ static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *foun
 {
   gemm_plan *p = state;
   int count = 0;
-  if (most > CHOICES_MOST)
-    return hr_fail(error, HR_ERROR_INVALID, "choices: expected at most %d, found %" PRId64, CHOICES_MOST, most);
+  if (most > CHOICES_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "choices: expected at most %d, found %" PRId64, CHOICES_MAX, most);
   lt_heuristic *algorithms = calloc((size_t)most, sizeof *algorithms);
   if (!algorithms)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " algorithms", most);

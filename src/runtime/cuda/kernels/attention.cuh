@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts that all attention kernels share: a head's operands, the keys that a row sees, and what happens to a score between Q Kᵀ
- * and the softmax.
+/* Parts that all attention kernels share: a head's operands, the keys that a row sees, and what happens to a score
+ * between Q Kᵀ and the softmax.
  *
- * HR_SCORE_MOD: scores are capped or biased, or the scale is negative, so that they are scaled before the softmax and not inside
- * its exponent. */
+ * HR_SCORE_MOD: scores are capped or biased, or the scale is negative, so that they are scaled before the softmax and
+ * not inside its exponent. */
 #include "runtime/cuda/kernels/attention_layout.h"
 
 typedef long long int64;
@@ -28,8 +28,14 @@ struct key_range {
   int first, end;
 };
 
-__device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
-__device__ inline float not_a_number() { return __uint_as_float(0x7FFFFFFFu); }
+__device__ inline float minus_infinity()
+{
+  return __uint_as_float(0xFF800000u);
+}
+__device__ inline float not_a_number()
+{
+  return __uint_as_float(0x7FFFFFFFu);
+}
 
 __device__ inline head_view view_head(const attention_call &call, int batch, int head)
 {
@@ -71,18 +77,18 @@ __device__ inline key_range keys_of_row(const attention_call &call, const head_v
   return keys;
 }
 
-/* The softmax argument of a score q · k, before its multiplication by softmax_factor(). By __fmul_rn(), which the compiler
- * does not merge with the subtraction of a base: the base itself has been rounded. */
-__device__ inline float modify_score(const attention_call &call, const head_view &view, float compute_scores, int row, int key)
+/* The softmax argument of a score q · k, before its multiplication by softmax_factor(). By __fmul_rn(), which the
+ * compiler does not merge with the subtraction of a base: the base itself has been rounded. */
+__device__ inline float modify_score(const attention_call &call, const head_view &view, float score, int row, int key)
 {
 #ifdef HR_SCORE_MOD
-  compute_scores = __fmul_rn(compute_scores, call.scale);
+  score = __fmul_rn(score, call.scale);
   if (call.softcap > 0)
-    compute_scores = __fmul_rn(call.softcap, tanhf(compute_scores / call.softcap));
+    score = __fmul_rn(call.softcap, tanhf(score / call.softcap));
   if (call.slopes)
-    compute_scores += view.slope * (float)(key - (row + view.kv_len - view.q_len));
+    score += view.slope * (float)(key - (row + view.kv_len - view.q_len));
 #endif
-  return compute_scores;
+  return score;
 }
 
 #include "runtime/cuda/kernels/softmax_base.cuh"

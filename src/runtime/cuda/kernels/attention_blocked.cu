@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention whose scores a library GEMM has written to memory, unscaled, in fp32: mask, softmax and P V in one pass, so that P is
- * never in memory and scores are read once.
+/* Attention whose scores a library GEMM has written to memory, unscaled, in fp32: mask, softmax and P V in one pass, so
+ * that P is never in memory and scores are read once.
  *
- *   block: HR_WARPS warps with 16 · HR_M_TILES query rows each × a split of the keys in K/V tiles of HR_KV_TILE, from right to left
+ *   block: HR_WARPS warps with 16 · HR_M_TILES query rows each × a split of the keys in K/V tiles of HR_KV_TILE, from
+ *   right to left
  *   ┌ S ┐  two stages each, filled by cp.async during the tile before; one barrier per tile
  *   └ V ┘
  *   S → mask → P in registers, O rescaled when a row exceeds its base → O += P V
  *
- * Bound: reading scores, 4 bytes each, as long as there are enough blocks. Where there are too few rows for that, split-KV divides
- * the keys among several blocks, which write partial results, and `combine` makes rows of O of these. H200, 2026-11-22, 268 MB of
- * scores: 54 µs at head size 64, 87 at 128, 142 at 256 (docs/notes/attention-gpu.md). */
+ * Bound: reading scores, 4 bytes each, as long as there are enough blocks. Where there are too few rows for that,
+ * split-KV divides the keys among several blocks, which write partial results, and `combine` makes rows of O of these.
+ * H200, 2026-11-22, 268 MB of scores: 54 µs at head size 64, 87 at 128, 142 at 256 (docs/notes/attention-gpu.md). */
 #define HR_QK 16 /* no tiles of Q and K here */
 #define HR_STAGES HR_BLOCKED_STAGES
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -27,12 +28,18 @@ struct blocked_work : q_tile_work {
   tile_loader<HR_V> v;
 };
 
-__device__ inline element *s_stage(int tile) { return shared + tile % HR_STAGES * (S_SIZE + V_SIZE); }
-__device__ inline element *v_stage(int tile) { return s_stage(tile) + S_SIZE; }
+__device__ inline element *s_stage(int tile)
+{
+  return shared + tile % HR_STAGES * (S_SIZE + V_SIZE);
+}
+__device__ inline element *v_stage(int tile)
+{
+  return s_stage(tile) + S_SIZE;
+}
 
 /* Starts the copies of the last tile, which may be partial, and prepares those of the tiles before it. */
 __device__ inline void start_loads(const attention_call &call, const head_view &view, const score_block &block,
-                                    const split_work &work, blocked_work &keys)
+                                   const split_work &work, blocked_work &keys)
 {
   int last_key = (keys.end - 1) * HR_KV_TILE;
   load_score_tile<S_PITCH>(s_stage(keys.end - 1), work, block.pitch, last_key);
@@ -87,7 +94,10 @@ __device__ inline void step(const attention_call &call, const head_view &view, c
 
 #ifdef HR_DTYPE_tf32
 /* A thread's part of a row of accumulators, in the order of the columns. */
-__device__ inline void store_partial_o(const warp_state &w, float *row, int i, int half) { stage_o(w, row, i, half); }
+__device__ inline void store_partial_o(const warp_state &w, float *row, int i, int half)
+{
+  stage_o(w, row, i, half);
+}
 #else
 __device__ inline void store_partial_o(const warp_state &w, float *row, int i, int half)
 {
@@ -106,8 +116,8 @@ __device__ inline void store_partial(const attention_call &call, const score_blo
   for (int i = 0; i < HR_M_TILES; i++)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      int64 place =
-          partial_row(block, work.split, work.head, work.q_tile, threadIdx.x / 32 * WARP_ROWS + i * 16 + half * 8 + lane / 4);
+      int64 place = partial_row(block, work.split, work.head, work.q_tile,
+                                threadIdx.x / 32 * WARP_ROWS + i * 16 + half * 8 + lane / 4);
       float sum = w.row_sum[i][half];
       sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
       sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
@@ -119,7 +129,7 @@ __device__ inline void store_partial(const attention_call &call, const score_blo
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, HR_MIN_BLOCKS) void attention(const attention_call call,
-                                                                         const score_block block)
+                                                                               const score_block block)
 {
   split_work work = find_split_work(block);
   int head = block.first_head + work.head;

@@ -7,11 +7,17 @@
 #include "runtime/cuda/kernels/attention_split_kv.cuh"
 
 static_assert(HR_BLOCKED_STAGES == 2, "stages of scores and V");
-__device__ inline float *p_stage(int tile) { return shared + tile % 2 * (P_SIZE + V_SIZE); }
-__device__ inline float *v_stage(int tile) { return p_stage(tile) + P_SIZE; }
+__device__ inline float *p_stage(int tile)
+{
+  return shared + tile % 2 * (P_SIZE + V_SIZE);
+}
+__device__ inline float *v_stage(int tile)
+{
+  return p_stage(tile) + P_SIZE;
+}
 
 __device__ inline void load_tiles(const attention_call &call, const head_view &view, const score_block &block,
-                                 const split_work &work, int tile)
+                                  const split_work &work, int tile)
 {
   load_score_tile<PITCH(HR_KV_TILE)>(p_stage(tile), work, block.pitch, tile * HR_KV_TILE);
   load_v_tile(call, view, v_stage(tile), tile);
@@ -49,7 +55,8 @@ extern "C" __global__ __launch_bounds__(THREADS, HR_V <= 128 ? 2 : 1) void atten
   int head = block.first_head + work.head, last_row = min(work.first_row + ROWS, call.q_len) - 1;
   head_view view = view_head(call, head / call.q_heads, head % call.q_heads);
   int first = max(keys_of_row(call, view, work.first_row).first / HR_KV_TILE, work.split * block.split_tiles);
-  int end = min((keys_of_row(call, view, last_row).end + HR_KV_TILE - 1) / HR_KV_TILE, (work.split + 1) * block.split_tiles);
+  int end =
+      min((keys_of_row(call, view, last_row).end + HR_KV_TILE - 1) / HR_KV_TILE, (work.split + 1) * block.split_tiles);
   state s;
   clear_accumulators(s);
   if (first < end)

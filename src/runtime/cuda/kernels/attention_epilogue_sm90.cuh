@@ -13,8 +13,8 @@ __device__ inline unsigned scale_pair(float low, float high, float inverse)
 
 #ifdef HR_STAGE_O
 /* A warp's 16 rows go through shared memory to a TMA store. */
-__device__ inline void store_o(const tensor_maps &tensor_maps, const consumer_state &c, const work_item &item, const row_span &sp, unsigned to,
-                                 const float (&inverse)[2])
+__device__ inline void store_o(const tensor_maps &tensor_maps, const consumer_state &c, const work_item &item,
+                               const row_span &sp, unsigned to, const float (&inverse)[2])
 {
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, row = lane % 16;
   to += warp * 16 * PANEL_ROW;
@@ -41,8 +41,8 @@ __device__ inline void store_o(const tensor_maps &tensor_maps, const consumer_st
 }
 #else
 /* Neighbouring lanes exchange words of two 8-column tiles, so that a row's four lanes write 32 bytes at once. */
-__device__ inline void store_o_row(const attention_call &call, const head_view &view, const consumer_state &c, const row_span &sp,
-                                 int half, float inverse)
+__device__ inline void store_o_row(const attention_call &call, const head_view &view, const consumer_state &c,
+                                   const row_span &sp, int half, float inverse)
 {
   int row = row_of(sp, half), lane = threadIdx.x % 4;
   out_element *to = view.o + (int64)row * call.o_at.row + lane % 2 * 8 + lane / 2 * 4;
@@ -58,8 +58,8 @@ __device__ inline void store_o_row(const attention_call &call, const head_view &
 #endif
 
 /* Divides O by the row sum and stores it. A row without keys is 0; one whose every score is −∞ is NaN. */
-__device__ inline void epilogue(const attention_call &call, const tensor_maps &tensor_maps, const consumer_state &c, const work_item &item,
-                              const row_span &sp, unsigned out)
+__device__ inline void epilogue(const attention_call &call, const tensor_maps &tensor_maps, const consumer_state &c,
+                                const work_item &item, const row_span &sp, unsigned out)
 {
   head_view view = view_head(call, item.batch, item.head);
   float inverse[2];
@@ -72,7 +72,8 @@ __device__ inline void epilogue(const attention_call &call, const tensor_maps &t
     key_range keys = keys_of_row(call, view, row);
     inverse[half] = keys.first >= keys.end ? 0.0f : sp.out_scale / sum;
     if (view.lse && row < view.q_len && threadIdx.x % 4 == 0)
-      view.lse[row * call.lse_at.row] = (exponent_of_base(c.base[half], softmax_factor(call, sp.score_scale)) + log2f(sum)) * LN_2;
+      view.lse[row * call.lse_at.row] =
+          (exponent_of_base(c.base[half], softmax_factor(call, sp.score_scale)) + log2f(sum)) * LN_2;
 #ifndef HR_STAGE_O
     store_o_row(call, view, c, sp, half, inverse[half]);
 #endif

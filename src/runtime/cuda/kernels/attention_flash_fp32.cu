@@ -7,8 +7,8 @@
  *
  * cp.async copies the next K during P V and the next V during Q Kᵀ. attention_tiles_fp32.cuh has the tiles of a thread.
  *
- * Bound: fp32 FMA, 63.7 TFLOP/s on an H200. H200, 2026-11-22, 4096 tokens, not causal: 30, 30 and 22 TFLOP/s at head size 64, 128
- * and 256 (docs/notes/attention-gpu.md). */
+ * Bound: fp32 FMA, 63.7 TFLOP/s on an H200. H200, 2026-11-22, 4096 tokens, not causal: 30, 30 and 22 TFLOP/s at head
+ * size 64, 128 and 256 (docs/notes/attention-gpu.md). */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
 #include "runtime/cuda/kernels/attention.cuh"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention forward with an online softmax by mma.sync on Tensor Cores; compute capability 8.0 and newer; fp16, bf16 and tf32.
+/* Attention forward with an online softmax by mma.sync on Tensor Cores; compute capability 8.0 and newer; fp16, bf16
+ * and tf32.
  *
  *   block: HR_WARPS warps with Q tiles of 16 · HR_M_TILES rows each × K/V tiles of HR_KV_TILE keys, from right to left
  *   ┌ Q ┐  shared memory; small fragments of Q stay in registers
@@ -8,12 +9,12 @@
  *   S = Q Kᵀ → mask → P in registers, O rescaled when a row exceeds its base by 2⁸ → O += P V
  *
  * HR_ROW_WARPS 2: pairs of warps share Q tiles; each has half of a tile's keys in Q Kᵀ and half of O's columns in P V.
- * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise tiles are copied by element. Offsets have
- * 64 bits. flash_sm80.c chooses tiles, warps and stages; attention_layout.h has the shared memory.
+ * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise tiles are copied by element.
+ * Offsets have 64 bits. flash_sm80.c chooses tiles, warps and stages; attention_layout.h has the shared memory.
  *
- * Bound: mma.sync under the power cap, 436 TFLOP/s in bf16 and 246 in tf32 on an H200; at head size 256 shared memory reads.
- * H200, 2026-11-22, bf16, rate over that of FlashAttention-2 (the same instructions): 1.08 to 1.23 at head size 64, 1.02 to 1.17 at
- * 128, 0.99 to 1.28 at 256. Versions, and what was tried and lost: docs/notes/attention-gpu.md. */
+ * Bound: mma.sync under the power cap, 436 TFLOP/s in bf16 and 246 in tf32 on an H200; at head size 256 shared memory
+ * reads. H200, 2026-11-22, bf16, rate over that of FlashAttention-2 (the same instructions): 1.08 to 1.23 at head size
+ * 64, 1.02 to 1.17 at 128, 0.99 to 1.28 at 256. Versions, and what was tried and lost: docs/notes/attention-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
 #include "runtime/cuda/kernels/attention.cuh"
@@ -28,13 +29,19 @@ struct block_work : q_tile_work {
   float factor, above; /* of a score; how far a base is above its row maximum */
 };
 
-__device__ inline element *k_stage(int tile) { return shared + Q_SIZE + tile % HR_STAGES * (K_SIZE + V_SIZE); }
-__device__ inline element *v_stage(int tile) { return k_stage(tile) + K_SIZE; }
+__device__ inline element *k_stage(int tile)
+{
+  return shared + Q_SIZE + tile % HR_STAGES * (K_SIZE + V_SIZE);
+}
+__device__ inline element *v_stage(int tile)
+{
+  return k_stage(tile) + K_SIZE;
+}
 
 /* The last K or V tile, which may be partial. */
 template <int WIDTH>
 __device__ inline void load_last_tile(element *tile, const element *from, int64 stride, int dim, const head_view &view,
-                                 const block_work &b)
+                                      const block_work &b)
 {
   int64 first_key = (int64)(b.end - 1) * HR_KV_TILE;
   load_tile<HR_KV_TILE, WIDTH>(tile, from + first_key * stride, stride, view.kv_len - (int)first_key, dim);
@@ -64,8 +71,8 @@ __device__ inline void start_tile(warp_state &w)
       ldmatrix_q(w.q[i][step], shared, i, step);
 }
 
-/* Waits for K of a tile, and until no thread reads the stage that is filled next. V of the first tile has its own cp.async group,
- * which may stay in flight with one stage. */
+/* Waits for K of a tile, and until no thread reads the stage that is filled next. V of the first tile has its own
+ * cp.async group, which may stay in flight with one stage. */
 __device__ inline void wait_for_k(const block_work &b, int tile)
 {
   if (HR_STAGES == 1 && tile == b.end - 1)
@@ -75,8 +82,8 @@ __device__ inline void wait_for_k(const block_work &b, int tile)
   __syncthreads();
 }
 
-/* S of a tile, beside copies: with one stage, of V of the same tile (unless it was copied with its K, as that of the last tile);
- * with two stages, of the next tile. */
+/* S of a tile, beside copies: with one stage, of V of the same tile (unless it was copied with its K, as that of the
+ * last tile); with two stages, of the next tile. */
 template <bool UNMASKED> __device__ inline void compute_scores(block_work &b, warp_state &w, int tile)
 {
   bool wanted = UNMASKED || tile < b.end - 1;
@@ -127,7 +134,8 @@ __device__ inline void attend_tile(block_work &b, warp_state &w, unsigned v_firs
   }
 }
 
-/* The same by a pair of warps: first P V with the warp's own keys, then with the other's, beside the copies of the next K. */
+/* The same by a pair of warps: first P V with the warp's own keys, then with the other's, beside the copies of the next
+ * K. */
 __device__ inline void attend_tile_of_pair(block_work &b, warp_state &w, unsigned v_first, int tile)
 {
   constexpr int PARTS = 2 * PV_STEPS, BYTES = PV_STEPS * MMA_K * PITCH(HR_V) * (int)sizeof(element);

@@ -1,31 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention forward with an online softmax on Hopper (sm_90a): WGMMA, TMA, warp specialization, ping-pong; fp16, bf16, fp8.
+/* Attention forward with an online softmax on Hopper (sm_90a): WGMMA, TMA, warp specialization, ping-pong; fp16, bf16,
+ * fp8.
  *
- *   persistent grid, one block per multiprocessor; Q tile: HR_CONSUMERS × 64 rows; K/V tiles of HR_KV_TILE keys, from right to left, or
+ *   persistent grid, one block per multiprocessor; Q tile: HR_CONSUMERS × 64 rows; K/V tiles of HR_KV_TILE keys, from
+ *   right to left, or
  *   with HR_LEFT_TO_RIGHT from left to right
  *   ┌ consumer warpgroups 0 … HR_CONSUMERS − 1, 64 rows each
- *   │   S = Q Kᵀ (WGMMA, both operands in shared memory) → online softmax in registers → O += P V (WGMMA, P in registers)
+ *   │   S = Q Kᵀ (WGMMA, both operands in shared memory) → online softmax in registers → O += P V (WGMMA, P in
+ *   │   registers)
  *   └ producer warpgroup: one warp schedules Q tiles and loads Q, one loads K, one loads V, all by TMA
  *
  *   registers (setmaxnreg)   2 consumers: 240 + 24 of the producer    3: 160 + 32    4: 112 + 24
  *   shared memory            Q, O, stages of K and V, work items, mbarriers (attention_layout.h); up to 227 KiB
  *
- * A consumer issues S of the next tile before P V of this one, and does the online softmax of the next tile during both. It skips
- * tiles that none of its rows sees. HR_PING_PONG: consumers issue their WGMMAs in turn, guarded by named barriers, so that one is in
- * its softmax while another's WGMMAs run. Blocks fetch Q tiles from an atomic counter, the longest first, which balances causal calls.
+ * A consumer issues S of the next tile before P V of this one, and does the online softmax of the next tile during
+ * both. It skips tiles that none of its rows sees. HR_PING_PONG: consumers issue their WGMMAs in turn, guarded by named
+ * barriers, so that one is in its softmax while another's WGMMAs run. Blocks fetch Q tiles from an atomic counter, the
+ * longest first, which balances causal calls.
  *
- * HR_TEAMS 2: two teams of HR_CONSUMERS warpgroups, each with Q tiles, shared memory and mbarriers of its own, for short sequences.
- * HR_CLUSTER 2: two blocks process neighbouring Q tiles, and each loads half of every K/V tile for both (multicast). A work item is
- * the rows of both, and the schedule is static.
+ * HR_TEAMS 2: two teams of HR_CONSUMERS warpgroups, each with Q tiles, shared memory and mbarriers of its own, for
+ * short sequences. HR_CLUSTER 2: two blocks process neighbouring Q tiles, and each loads half of every K/V tile for
+ * both (multicast). A work item is the rows of both, and the schedule is static.
  *
- * fp8: V is that of attention_transpose_v.cu, O of the dtype of HR_OUT_…, and with HR_HEAD_SCALES heads of Q, K and V have a scale
- * (docs/notes/attention-fp8.md).
+ * fp8: V is that of attention_transpose_v.cu, O of the dtype of HR_OUT_…, and with HR_HEAD_SCALES heads of Q, K and V
+ * have a scale (docs/notes/attention-fp8.md).
  *
- * HR_CAUSAL, HR_WINDOW: masks that may cut tiles. HR_STAGE_O: O is staged through its own shared memory buffer and stored by TMA,
- * otherwise stored from registers. HR_VARLEN: variable-length sequences, concatenated. HR_SCORE_MOD: attention.cuh.
+ * HR_CAUSAL, HR_WINDOW: masks that may cut tiles. HR_STAGE_O: O is staged through its own shared memory buffer and
+ * stored by TMA, otherwise stored from registers. HR_VARLEN: variable-length sequences, concatenated. HR_SCORE_MOD:
+ * attention.cuh.
  *
- * Bound: WGMMA, 870 TFLOP/s under the power cap; one after the other with the exponentials 480 TFLOP/s at head size 64, 619 at 128,
- * 723 at 256. Measured speed and energy, versions, and what was tried and lost: docs/notes/attention-hopper.md. */
+ * Bound: WGMMA, 870 TFLOP/s under the power cap; one after the other with the exponentials 480 TFLOP/s at head size 64,
+ * 619 at 128, 723 at 256. Measured speed and energy, versions, and what was tried and lost:
+ * docs/notes/attention-hopper.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm90.cuh"
 #include "runtime/cuda/kernels/attention.cuh"
@@ -128,8 +134,9 @@ __device__ inline void issue_pv(consumer_state &c, unsigned stage)
 
 /* ---- the kernel ---- */
 
-/* Releases tiles that no row of the warpgroup sees; in the first `turns` of them it takes part in the ping-pong. Every lane waits for
- * itself: a late lane must have seen a stage full before its warp releases it, or it waits forever once the stage is full again. */
+/* Releases tiles that no row of the warpgroup sees; in the first `turns` of them it takes part in the ping-pong. Every
+ * lane waits for itself: a late lane must have seen a stage full before its warp releases it, or it waits forever once
+ * the stage is full again. */
 __device__ inline void skip_tiles(const consumer_state &c, kv_pipeline &t, int count, int turns)
 {
 #pragma unroll 1
@@ -150,8 +157,8 @@ __device__ inline void skip_tiles(const consumer_state &c, kv_pipeline &t, int c
 
 /* S of a tile beside P V of the tile before (`t`), whose softmax is done; then the softmax of the tile. */
 template <bool MASKED>
-__device__ inline void attend_tile(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c,
-                                   unsigned q, int q_empty, kv_pipeline &t, int tile, float factor)
+__device__ inline void attend_tile(const attention_call &call, const work_item &item, const row_span &sp,
+                                   consumer_state &c, unsigned q, int q_empty, kv_pipeline &t, int tile, float factor)
 {
   kv_pipeline next = t, before = t;
   next.next();
@@ -172,10 +179,11 @@ __device__ inline void attend_tile(const attention_call &call, const work_item &
   online_softmax(c, factor, above_row_max(call));
   t = next;
   next.next();
-  /* Here, as the compiler moves wgmma_wait() up to the last branch before it. Row sums are never negative, but the compiler does not
-   * know it, and so leaves this wait behind the exponentials. */
+  /* Here, as the compiler moves wgmma_wait() up to the last branch before it. Row sums are never negative, but the
+   * compiler does not know it, and so leaves this wait behind the exponentials. */
   if (HAS_NEXT(tile, sp))
-    mbarrier_wait_long(mbarrier_at(c.memory, K_FULL + next.stage), next.phase ^ (unsigned)(c.row_sum[0] < 0 || c.row_sum[1] < 0));
+    mbarrier_wait_long(mbarrier_at(c.memory, K_FULL + next.stage),
+                       next.phase ^ (unsigned)(c.row_sum[0] < 0 || c.row_sum[1] < 0));
   wgmma_wait<0>();
   release_kv(c, V_EMPTY + before.stage);
   rescale_out(c);
@@ -183,8 +191,8 @@ __device__ inline void attend_tile(const attention_call &call, const work_item &
 }
 
 /* All K/V tiles of a work item that the warpgroup sees, at least one. */
-__device__ inline void attend(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c, unsigned q,
-                              int q_empty, kv_pipeline &t, float factor)
+__device__ inline void attend(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c,
+                              unsigned q, int q_empty, kv_pipeline &t, float factor)
 {
   int tile = FIRST_TILE(sp);
   mbarrier_wait_long(mbarrier_at(c.memory, K_FULL + t.stage), t.phase);
@@ -246,14 +254,16 @@ __device__ inline void consume(const attention_call &call, const tensor_maps &te
     ping_pong_signal(c);
 #endif
 #pragma unroll 1
-  for (work_item item = receive_item(call, c.memory, work_items); item.batch >= 0; item = receive_item(call, c.memory, work_items)) {
+  for (work_item item = receive_item(call, c.memory, work_items); item.batch >= 0;
+       item = receive_item(call, c.memory, work_items)) {
     int at = q.stage * HR_CONSUMERS + c.group, tiles = item.end_tile - item.first_tile;
     row_span sp = span_of(call, c, item);
     float factor = softmax_factor(call, sp.score_scale);
     clear_accumulators(c);
     mbarrier_wait_long(mbarrier_at(c.memory, Q_FULL + at), q.phase);
     if (sp.first_tile < sp.end_tile) {
-      int before = (FIRST_TILE(sp) - FIRST_TILE(item)) * TILE_STEP, behind = (LAST_TILE(item) - LAST_TILE(sp)) * TILE_STEP;
+      int before = (FIRST_TILE(sp) - FIRST_TILE(item)) * TILE_STEP,
+          behind = (LAST_TILE(item) - LAST_TILE(sp)) * TILE_STEP;
       skip_tiles(c, t, before, tiles);
       attend(call, item, sp, c, c.memory + at * Q_BYTES, Q_EMPTY + at, t, factor);
       skip_tiles(c, t, behind, tiles);
@@ -281,8 +291,9 @@ __device__ inline void cluster_sync()
 #endif
 }
 
-extern "C" __global__ CLUSTER_DIMS __launch_bounds__(THREADS, 1) void attention(const __grid_constant__ attention_call call,
-                                                                                const __grid_constant__ tensor_maps tensor_maps)
+extern "C" __global__ CLUSTER_DIMS __launch_bounds__(THREADS,
+                                                     1) void attention(const __grid_constant__ attention_call call,
+                                                                       const __grid_constant__ tensor_maps tensor_maps)
 {
   if (threadIdx.x == 0) {
     for (int team = 0; team < HR_TEAMS; team++)

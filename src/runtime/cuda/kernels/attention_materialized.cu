@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of attention with all scores in memory, around two cuBLASLt GEMMs: pack Q, K and V, softmax over rows of scores, unpack O.
- * Head h is query head h % q_heads of sequence h / q_heads.
+/* The steps of attention with all scores in memory, around two cuBLASLt GEMMs: pack Q, K and V, softmax over rows of
+ * scores, unpack O. Head h is query head h % q_heads of sequence h / q_heads.
  *
- * A block processes one row of scores at a time; P replaces the scores, in the dtype of the operands. Bound: memory; the softmax alone
- * takes 110 µs for 268 MB of scores (H200, 2026-11-22, docs/attention-gpu.md). */
+ * A block processes one row of scores at a time; P replaces the scores, in the dtype of the operands. Bound: memory;
+ * the softmax alone takes 110 µs for 268 MB of scores (H200, 2026-11-22, docs/attention-gpu.md). */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/attention.cuh"
 
@@ -17,7 +17,8 @@ struct alignas(16) chunk {
   element at[CHUNK];
 };
 
-/* Offset in an operand, with `each` heads per sequence, of a chunk of [heads][length][width], and the chunk's first column. */
+/* Offset in an operand, with `each` heads per sequence, of a chunk of [heads][length][width], and the chunk's first
+ * column. */
 __device__ inline int64 operand_offset(int64 index, strides at, int each, int64 length, int width, int &column)
 {
   int64 line = index / (width / CHUNK), head = line / length;
@@ -31,8 +32,8 @@ __device__ inline bool is_full(const element *address, int column, int dim)
 }
 
 /* Copies an operand to a contiguous [heads][length][width]; columns from dim on are 0. */
-extern "C" __global__ void pack(const element *from, strides at, chunk *to, int64 heads, int each, int64 length, int dim,
-                                int width)
+extern "C" __global__ void pack(const element *from, strides at, chunk *to, int64 heads, int each, int64 length,
+                                int dim, int width)
 {
   int64 count = heads * length * (width / CHUNK), step = (int64)gridDim.x * blockDim.x;
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
@@ -78,11 +79,17 @@ extern "C" __global__ void unpack(const attention_call call, const chunk *from, 
 }
 
 struct sum_op {
-  __device__ float operator()(float x, float y) const { return x + y; }
+  __device__ float operator()(float x, float y) const
+  {
+    return x + y;
+  }
 };
 
 struct max_op {
-  __device__ float operator()(float x, float y) const { return fmaxf(x, y); }
+  __device__ float operator()(float x, float y) const
+  {
+    return fmaxf(x, y);
+  }
 };
 
 /* A reduction over the block; every thread gets the result. */
@@ -102,7 +109,8 @@ template <class OPERATION> __device__ float block_reduce(float value, OPERATION 
 }
 
 /* Softmax of one row. Scores are q · k. A key that is not seen gets 0; a row whose every score is −∞ gets NaN. */
-extern "C" __global__ __launch_bounds__(THREADS) void softmax(const attention_call call, float *scores, score_block block)
+extern "C" __global__ __launch_bounds__(THREADS) void softmax(const attention_call call, float *scores,
+                                                              score_block block)
 {
   int64 head = blockIdx.x / block.rows;
   int row = (int)(blockIdx.x % block.rows);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention by its definition, in float64: row maximum, then P, row sum and O. It computes every score twice, as it keeps none. It is
- * the reference to compare with on a GPU, and takes everything that hr_attention describes.
+/* Attention by its definition, in float64: row maximum, then P, row sum and O. It computes every score twice, as it
+ * keeps none. It is the reference to compare with on a GPU, and takes everything that hr_attention describes.
  *
  *   block: 32 query rows of a head; warp: 4 of them; lane: one key in Q Kᵀ, every 32nd column in P V
  *
@@ -18,9 +18,18 @@
 
 extern __shared__ __align__(16) unsigned char shared[]; /* Q: ROWS × qk_dim doubles; K: KEYS rows of floats */
 
-__device__ inline int k_pitch(const attention_call &call) { return hr_naive_k_pitch(call.qk_dim); }
-__device__ inline double *q_tile() { return (double *)shared; }
-__device__ inline float *k_tile(const attention_call &call) { return (float *)(q_tile() + ROWS * call.qk_dim); }
+__device__ inline int k_pitch(const attention_call &call)
+{
+  return hr_naive_k_pitch(call.qk_dim);
+}
+__device__ inline double *q_tile()
+{
+  return (double *)shared;
+}
+__device__ inline float *k_tile(const attention_call &call)
+{
+  return (float *)(q_tile() + ROWS * call.qk_dim);
+}
 
 struct warp_rows {
   int row[WARP_ROWS];
@@ -48,8 +57,8 @@ __device__ inline void load_k(const attention_call &call, const head_view &view,
 }
 
 /* Scores of the lane's key, for the warp's rows. */
-__device__ inline void compute_scores(const attention_call &call, const head_view &view, const warp_rows &mine, int first_key,
-                             double scores[WARP_ROWS])
+__device__ inline void compute_scores(const attention_call &call, const head_view &view, const warp_rows &mine,
+                                      int first_key, double scores[WARP_ROWS])
 {
   const double *q = q_tile() + threadIdx.x / 32 * WARP_ROWS * call.qk_dim;
   const float *k = k_tile(call) + threadIdx.x % 32 * k_pitch(call);
@@ -73,7 +82,10 @@ __device__ inline void compute_scores(const attention_call &call, const head_vie
   }
 }
 
-__device__ inline bool is_visible(const key_range &keys, int key) { return key >= keys.first && key < keys.end; }
+__device__ inline bool is_visible(const key_range &keys, int key)
+{
+  return key >= keys.first && key < keys.end;
+}
 
 /* The row maxima over visible scores; a NaN among them shows in the row sum. */
 __device__ inline void find_row_max(const attention_call &call, const head_view &view, const warp_rows &mine,
@@ -95,14 +107,15 @@ __device__ inline void find_row_max(const attention_call &call, const head_view 
 }
 
 /* O += P V for a tile's keys, without keys that a row does not see. */
-__device__ inline void accumulate_pv(const attention_call &call, const head_view &view, const warp_rows &mine, int first,
-                                  const double p[WARP_ROWS], double out[WARP_ROWS][HR_V_PER_LANE])
+__device__ inline void accumulate_pv(const attention_call &call, const head_view &view, const warp_rows &mine,
+                                     int first, const double p[WARP_ROWS], double out[WARP_ROWS][HR_V_PER_LANE])
 {
   int lane = threadIdx.x % 32;
   for (int j = 0; j < KEYS && first + j < view.kv_len; j++) {
     double values[HR_V_PER_LANE];
     for (int c = 0; c < HR_V_PER_LANE; c++)
-      values[c] = c * 32 + lane < call.v_dim ? (double)to_float(view.v[(first + j) * call.v_at.row + c * 32 + lane]) : 0;
+      values[c] =
+          c * 32 + lane < call.v_dim ? (double)to_float(view.v[(first + j) * call.v_at.row + c * 32 + lane]) : 0;
     for (int r = 0; r < WARP_ROWS; r++) {
       double p_of_key = __shfl_sync(0xFFFFFFFFu, p[r], j);
       if (!is_visible(mine.keys[r], first + j))

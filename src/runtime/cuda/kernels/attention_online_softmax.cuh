@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The online softmax between Q Kᵀ and P V of attention_tiles_sm80.cuh: the K/V tiles that a Q tile sees, masks, P relative to a base
- * that follows the row maximum lazily, for one warp or a pair of warps per row, and the epilogue.
+/* The online softmax between Q Kᵀ and P V of attention_tiles_sm80.cuh: the K/V tiles that a Q tile sees, masks, P
+ * relative to a base that follows the row maximum lazily, for one warp or a pair of warps per row, and the epilogue.
  *
- * A row is rescaled only when a score exceeds its base by RESCALE_THRESHOLD powers of two. The base cancels in the softmax, so that
- * results stay as exact. */
+ * A row is rescaled only when a score exceeds its base by RESCALE_THRESHOLD powers of two. The base cancels in the
+ * softmax, so that results stay as exact. */
 
 #define RESCALE_THRESHOLD 8
 
-/* How far a base is above its row's maximum, so that P of all keys adds up to 1 at most and O stays within fp32. V of fp16 is too
- * small for an overflow, and P of fp16 has no room below. */
+/* How far a base is above its row's maximum, so that P of all keys adds up to 1 at most and O stays within fp32. V of
+ * fp16 is too small for an overflow, and P of fp16 has no room below. */
 __device__ inline float above_row_max(const attention_call &call)
 {
 #ifdef HR_DTYPE_fp16
@@ -23,7 +23,7 @@ __device__ inline float above_row_max(const attention_call &call)
 /* A Q tile and the K/V tiles that its rows see. */
 struct q_tile_work {
   int first_row;
-  int first, end;             /* K/V tiles that some row sees */
+  int first, end;                   /* K/V tiles that some row sees */
   int unmasked_first, unmasked_end; /* tiles of which every row sees every key */
 };
 
@@ -147,8 +147,8 @@ __device__ inline bool find_row_max(const warp_state &w, float (&row_max)[HR_M_T
   return exceeded;
 }
 
-/* Rescales rows with scores above their limit. Each thread compares its own scores; rows are reduced over the quad only if a
- * thread of the warp found one. */
+/* Rescales rows with scores above their limit. Each thread compares its own scores; rows are reduced over the quad only
+ * if a thread of the warp found one. */
 __device__ inline void rescale_rows(warp_state &w, float factor, float above)
 {
   float row_max[HR_M_TILES][2];
@@ -191,10 +191,13 @@ __device__ inline uint4 *shared_p_of(int warp)
 }
 
 /* One float per row, for each warp. */
-__device__ inline float *shared_rows_of(int warp) { return (float *)(shared_p_of(HR_WARPS) - threadIdx.x % 32) + warp * WARP_ROWS; }
+__device__ inline float *shared_rows_of(int warp)
+{
+  return (float *)(shared_p_of(HR_WARPS) - threadIdx.x % 32) + warp * WARP_ROWS;
+}
 
-/* Exchanges a value per row (row maximum or row sum) with the other warp of the pair. Every warp of the block calls it, and there has
- * to be another barrier before the next call. */
+/* Exchanges a value per row (row maximum or row sum) with the other warp of the pair. Every warp of the block calls it,
+ * and there has to be another barrier before the next call. */
 __device__ inline void exchange_rows(const float (&own)[HR_M_TILES][2], float (&other)[HR_M_TILES][2])
 {
   int warp = threadIdx.x / 32, row = threadIdx.x % 32 / 4;
@@ -238,7 +241,7 @@ __device__ inline void exponentiate_and_share(warp_state &w, float factor)
     exponentiate(w, factor, s);
 #pragma unroll
     for (int i = 0; i < HR_M_TILES; i++) {
-      const unsigned (&x)[4] = w.p[s][i];
+      const unsigned(&x)[4] = w.p[s][i];
       to[(s * HR_M_TILES + i) * 32] = make_uint4(x[0], x[1], x[2], x[3]);
     }
   }
@@ -254,8 +257,8 @@ __device__ inline void load_partner_p(unsigned (&to)[HR_M_TILES][4], int step)
   }
 }
 
-/* P of the tile for both warps of the pair; V has arrived, too. Rows exceed their limits so seldom that P is computed first, and
- * again if one did. */
+/* P of the tile for both warps of the pair; V has arrived, too. Rows exceed their limits so seldom that P is computed
+ * first, and again if one did. */
 __device__ inline void softmax_of_pair(warp_state &w, float factor, float above, bool first)
 {
   float row_max[HR_M_TILES][2], before[HR_M_TILES][2];
@@ -281,7 +284,7 @@ __device__ inline void softmax_of_pair(warp_state &w, float factor, float above,
 
 /* Divides O by the row sum. A row without keys is 0, even if V has NaN; a row whose every score is −∞ is NaN. */
 __device__ inline void normalize_row(const attention_call &call, const head_view &view, warp_state &w, int i, int half,
-                                  int row)
+                                     int row)
 {
   float sum = w.row_sum[i][half];
   key_range keys = keys_of_row(call, view, row);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The producer warps of attention_flash_sm90.cu: they schedule Q tiles and load Q, K and V by TMA ahead of the consumer warpgroups. */
+/* The producer warps of attention_flash_sm90.cu: they schedule Q tiles and load Q, K and V by TMA ahead of the consumer
+ * warpgroups. */
 
 __device__ inline void load_q_tile(const tensor_map &map, unsigned memory, const work_item &item, const q_pipeline &t)
 {
@@ -10,8 +11,8 @@ __device__ inline void load_q_tile(const tensor_map &map, unsigned memory, const
     mbarrier_wait_long(mbarrier_at(memory, Q_EMPTY + at), t.phase ^ 1);
     mbarrier_arrive_expect_tx(barrier, PANELS(HR_QK) * Q_PANEL);
     for (int panel = 0; panel < PANELS(HR_QK); panel++)
-      tma_load(to + panel * Q_PANEL, map, barrier, panel * PANEL, item.head, item.q_first + item.first_row + block_row() + group * 64,
-               entry_of(item));
+      tma_load(to + panel * Q_PANEL, map, barrier, panel * PANEL, item.head,
+               item.q_first + item.first_row + block_row() + group * 64, entry_of(item));
   }
 }
 
@@ -29,8 +30,8 @@ __device__ inline void reset_counters(const attention_call &call)
 #define WAITS_FOR_ITEM
 #endif
 
-/* The work item of a block after `index`: from the counter, or in clusters, whose Q tiles are of one length and whose other block would
- * need a message, a static one. */
+/* The work item of a block after `index`: from the counter, or in clusters, whose Q tiles are of one length and whose
+ * other block would need a message, a static one. */
 __device__ inline int next_item(const attention_call &call, int index)
 {
 #if HR_CLUSTER > 1
@@ -40,9 +41,9 @@ __device__ inline int next_item(const attention_call &call, int index)
 #endif
 }
 
-/* Fetches Q tiles, publishes them as work items and loads Q. Of unequal ones it fetches none before all of K of the one before is under
- * way: a block whose Q tiles are long then takes fewer of them. All other warps get to global memory by a work item, and so after the
- * kernel before. */
+/* Fetches Q tiles, publishes them as work items and loads Q. Of unequal ones it fetches none before all of K of the one
+ * before is under way: a block whose Q tiles are long then takes fewer of them. All other warps get to global memory by
+ * a work item, and so after the kernel before. */
 __device__ inline void produce_q(const attention_call &call, const tensor_maps &tensor_maps, int team, unsigned memory)
 {
   item_pipeline work_items = {0, 0};
@@ -89,17 +90,18 @@ __device__ inline void clear_v_rows(unsigned char *tile, int rows, int lane)
   __syncwarp();
 }
 
-/* Loads a K or V tile of panels of K_PANEL bytes to shared memory `at` when mbarrier `empty` allows; of a cluster, a share of it for
- * all blocks. */
-__device__ inline void load_kv_tile(const tensor_map &map, int panels, unsigned at, unsigned full, unsigned empty, unsigned parity,
-                                    int head, const work_item &item, int tile)
+/* Loads a K or V tile of panels of K_PANEL bytes to shared memory `at` when mbarrier `empty` allows; of a cluster, a
+ * share of it for all blocks. */
+__device__ inline void load_kv_tile(const tensor_map &map, int panels, unsigned at, unsigned full, unsigned empty,
+                                    unsigned parity, int head, const work_item &item, int tile)
 {
   mbarrier_wait_long(empty, parity);
   mbarrier_arrive_expect_tx(full, panels * K_PANEL);
   for (int panel = 0; panel < panels; panel++)
 #if HR_CLUSTER > 1
     tma_load_to_both(at + panel * K_PANEL + block_in_cluster() * (K_PANEL / HR_CLUSTER), map, full, panel * PANEL, head,
-                     item.kv_first + tile * HR_KV_TILE + (int)block_in_cluster() * (HR_KV_TILE / HR_CLUSTER), entry_of(item));
+                     item.kv_first + tile * HR_KV_TILE + (int)block_in_cluster() * (HR_KV_TILE / HR_CLUSTER),
+                     entry_of(item));
 #else
     tma_load(at + panel * K_PANEL, map, full, panel * PANEL, head, item.kv_first + tile * HR_KV_TILE, entry_of(item));
 #endif
@@ -120,8 +122,8 @@ __device__ inline void load_v_tile(const tensor_map &map, unsigned memory, const
     mbarrier_arrive_expect_tx(full, V_BYTES);
     for (int panel = 0; panel < PANELS(HR_KV_TILE); panel++)
 #if HR_CLUSTER > 1
-      tma_load_to_both(at + panel * V_PANEL + block_in_cluster() * (V_PANEL / HR_CLUSTER), map, full, first + panel * PANEL,
-                       (int)block_in_cluster() * (HR_V / HR_CLUSTER), head, entry_of(item));
+      tma_load_to_both(at + panel * V_PANEL + block_in_cluster() * (V_PANEL / HR_CLUSTER), map, full,
+                       first + panel * PANEL, (int)block_in_cluster() * (HR_V / HR_CLUSTER), head, entry_of(item));
 #else
       tma_load(at + panel * V_PANEL, map, full, first + panel * PANEL, 0, head, entry_of(item));
 #endif
@@ -130,9 +132,10 @@ __device__ inline void load_v_tile(const tensor_map &map, unsigned memory, const
 }
 #else
 
-/* Loads a V tile. Called by a warp, which zeroes rows behind the end of a variable-length sequence: their P is 0, but 0 · NaN is NaN. */
-__device__ inline void load_v_tile(const tensor_map &map, unsigned memory, const kv_pipeline &t, unsigned &loaded_phase, int head,
-                                   const work_item &item, int tile)
+/* Loads a V tile. Called by a warp, which zeroes rows behind the end of a variable-length sequence: their P is 0, but 0
+ * · NaN is NaN. */
+__device__ inline void load_v_tile(const tensor_map &map, unsigned memory, const kv_pipeline &t, unsigned &loaded_phase,
+                                   int head, const work_item &item, int tile)
 {
 #ifdef HR_VARLEN
   int rows = item.kv_len - tile * HR_KV_TILE;
@@ -169,13 +172,15 @@ __device__ inline void produce_kv(const attention_call &call, const tensor_maps 
   if (LOADS_V && lane == 0)
     prefetch_tensor_map(tensor_maps.v);
 #pragma unroll 1
-  for (work_item item = receive_item(call, memory, work_items); item.batch >= 0; item = receive_item(call, memory, work_items)) {
+  for (work_item item = receive_item(call, memory, work_items); item.batch >= 0;
+       item = receive_item(call, memory, work_items)) {
     int k_head = item.head / call.k_group, v_head = item.head / call.v_group;
 #pragma unroll 1
     for (int i = item.end_tile - item.first_tile, tile = FIRST_TILE(item); i > 0; i--, tile += TILE_STEP, t.next()) {
       if (LOADS_K && lane == 0)
-        load_kv_tile(tensor_maps.k, PANELS(HR_QK), memory + K_AT + t.stage * K_BYTES, mbarrier_at(memory, K_FULL + t.stage),
-                     mbarrier_at(memory, K_EMPTY + t.stage), t.phase ^ 1, k_head, item, tile);
+        load_kv_tile(tensor_maps.k, PANELS(HR_QK), memory + K_AT + t.stage * K_BYTES,
+                     mbarrier_at(memory, K_FULL + t.stage), mbarrier_at(memory, K_EMPTY + t.stage), t.phase ^ 1, k_head,
+                     item, tile);
       __syncwarp();
       if (LOADS_V)
         load_v_tile(tensor_maps.v, memory, t, loaded_phase, v_head, item, tile);
@@ -187,8 +192,8 @@ __device__ inline void produce_kv(const attention_call &call, const tensor_maps 
   }
 }
 
-/* The producer warpgroup. One team: warp 0 schedules and loads Q, warp 1 loads K, warp 2 loads V. Two teams: two warps each, of which
- * the second loads K and V. */
+/* The producer warpgroup. One team: warp 0 schedules and loads Q, warp 1 loads K, warp 2 loads V. Two teams: two warps
+ * each, of which the second loads K and V. */
 __device__ inline void produce(const attention_call &call, const tensor_maps &tensor_maps, int warp)
 {
 #if HR_TEAMS > 1

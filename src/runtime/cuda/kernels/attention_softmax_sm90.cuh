@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the WGMMAs of attention_flash_sm90.cu: what a consumer thread keeps, the K/V tiles that its warpgroup sees, masks, and the
- * online softmax.
+/* Between the WGMMAs of attention_flash_sm90.cu: what a consumer thread keeps, the K/V tiles that its warpgroup sees,
+ * masks, and the online softmax.
  *
- * A row is rescaled only when a score exceeds its base by RESCALE_THRESHOLD powers of two, which is seldom after the first tiles. The
- * base cancels in the softmax, so that results stay as exact.
+ * A row is rescaled only when a score exceeds its base by RESCALE_THRESHOLD powers of two, which is seldom after the
+ * first tiles. The base cancels in the softmax, so that results stay as exact.
  *
- * fp8: P of the score that set the base is 2^7, a number of the format, as it is most of the row sum where a few keys decide.
- * P ends at 2^8.75 = 431, below 448, and is a normal number down to 2^-13 of that of the base. */
+ * fp8: P of the score that set the base is 2^7, a number of the format, as it is most of the row sum where a few keys
+ * decide. P ends at 2^8.75 = 431, below 448, and is a normal number down to 2^-13 of that of the base. */
 
 #ifdef HR_DTYPE_fp8
 #define RESCALE_THRESHOLD 1.75f
@@ -15,7 +15,8 @@
 #endif
 #define P_WORDS (HR_KV_TILE / 8 * (int)sizeof(element)) /* of a thread */
 
-/* A thread's registers, its share of 64 rows: rows t / 4 and t / 4 + 8 of its warp's 16, of every 8 columns 2 (t % 4) and the next. */
+/* A thread's registers, its share of 64 rows: rows t / 4 and t / 4 + 8 of its warp's 16, of every 8 columns 2 (t % 4)
+ * and the next. */
 struct consumer_state {
   float scores[HR_KV_TILE / 2], out[HR_V / 2];
   unsigned p[P_WORDS];     /* P as the A operand of P V */
@@ -26,10 +27,11 @@ struct consumer_state {
   unsigned memory; /* of the team */
 };
 
-/* A consumer's part of a work item: its first row, K/V tiles that some row sees, tiles of which every row sees every key. */
+/* A consumer's part of a work item: its first row, K/V tiles that some row sees, tiles of which every row sees every
+ * key. */
 struct row_span {
   int first_row, first_tile, end_tile, first_unmasked, end_unmasked;
-  float slope;                 /* of ALiBi, with HR_SCORE_MOD */
+  float slope;                  /* of ALiBi, with HR_SCORE_MOD */
   float score_scale, out_scale; /* of the head's operands, with HR_HEAD_SCALES: of Q and K, of V */
 };
 
@@ -64,25 +66,26 @@ __device__ inline row_span span_of(const attention_call &call, const consumer_st
 }
 
 /* Soft cap and ALiBi, as in modify_score(). */
-__device__ inline void modify_scores(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c,
-                                     int tile)
+__device__ inline void modify_scores(const attention_call &call, const work_item &item, const row_span &sp,
+                                     consumer_state &c, int tile)
 {
 #ifdef HR_SCORE_MOD
   int first_key = tile * HR_KV_TILE + threadIdx.x % 4 * 2 - (item.kv_len - item.q_len);
   float softcap = call.softcap, inverse = 1 / softcap;
 #pragma unroll
   for (int i = 0; i < HR_KV_TILE / 2; i++) {
-    float compute_scores = c.scores[i] * (call.scale * sp.score_scale);
+    float score = c.scores[i] * (call.scale * sp.score_scale);
     if (softcap > 0)
-      compute_scores = softcap * tanh_approx(compute_scores * inverse);
-    c.scores[i] = compute_scores + sp.slope * (float)(first_key + i / 4 * 8 + i % 2 - row_of(sp, i / 2 % 2));
+      score = softcap * tanh_approx(score * inverse);
+    c.scores[i] = score + sp.slope * (float)(first_key + i / 4 * 8 + i % 2 - row_of(sp, i / 2 % 2));
   }
 #endif
 }
 
-/* Scores of keys that a row does not see become −∞; skipped if every row of the warpgroup sees every key of the tile. */
-__device__ inline void mask_scores(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c,
-                                   int tile)
+/* Scores of keys that a row does not see become −∞; skipped if every row of the warpgroup sees every key of the
+ * tile. */
+__device__ inline void mask_scores(const attention_call &call, const work_item &item, const row_span &sp,
+                                   consumer_state &c, int tile)
 {
   if (tile >= sp.first_unmasked && tile < sp.end_unmasked)
     return;
@@ -127,7 +130,8 @@ __device__ inline bool find_row_max(const consumer_state &c, float (&row_max)[2]
   return exceeded;
 }
 
-/* How far a base is above its row's maximum. bf16: so far that P of all keys adds up to 1 at most and O stays within fp32. */
+/* How far a base is above its row's maximum. bf16: so far that P of all keys adds up to 1 at most and O stays within
+ * fp32. */
 __device__ inline float above_row_max(const attention_call &call)
 {
 #if defined(HR_DTYPE_fp8)
@@ -175,8 +179,8 @@ __device__ inline void online_softmax(consumer_state &c, float factor, float abo
   }
 }
 
-/* P as the A operand of P V. fp8: word i of four has columns 4 (t % 4) … + 3, of 16 from 16 (i / 2) on, of row half i % 2; these columns
- * stand for the keys of scores that the thread has (attention_layout.h). */
+/* P as the A operand of P V. fp8: word i of four has columns 4 (t % 4) … + 3, of 16 from 16 (i / 2) on, of row half i %
+ * 2; these columns stand for the keys of scores that the thread has (attention_layout.h). */
 __device__ inline void convert_p(consumer_state &c)
 {
 #ifdef HR_DTYPE_fp8

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of scores in memory, and split-KV: the K/V tiles of a Q tile are divided among several thread blocks, each of which
- * writes an O that is not normalized, and combine_row() makes a row of O of these partial results. The program defines
- * THREADS, ROWS (of a Q tile) and HR_V. */
+/* Blocks of scores in memory, and split-KV: the K/V tiles of a Q tile are divided among several thread blocks, each of
+ * which writes an O that is not normalized, and combine_row() makes a row of O of these partial results. The program
+ * defines THREADS, ROWS (of a Q tile) and HR_V. */
 
 typedef hr_score_block score_block;
 
@@ -14,12 +14,12 @@ __device__ inline int64 partial_row(const score_block &block, int split, int hea
 /* The work of a thread block. */
 struct split_work {
   int head, q_tile, split; /* within the block of scores */
-  int first_row, rows;      /* rows: from first_row to the end of the block of scores */
-  const float *scores;      /* of first_row, key 0 */
+  int first_row, rows;     /* rows: from first_row to the end of the block of scores */
+  const float *scores;     /* of first_row, key 0 */
 };
 
-/* The last heads and rows come first: they were written last, so that some of them are still in the L2; and the last rows of a
- * causal call take longest. */
+/* The last heads and rows come first: they were written last, so that some of them are still in the L2; and the last
+ * rows of a causal call take longest. */
 __device__ inline split_work find_split_work(const score_block &block)
 {
   split_work work;
@@ -33,9 +33,10 @@ __device__ inline split_work find_split_work(const score_block &block)
   return work;
 }
 
-/* Starts the cp.async copies of a tile of scores to rows of TILE_PITCH floats in shared memory; what is outside of the block
- * becomes 0. */
-template <int TILE_PITCH> __device__ inline void load_score_tile(void *tile, const split_work &work, int pitch, int first_key)
+/* Starts the cp.async copies of a tile of scores to rows of TILE_PITCH floats in shared memory; what is outside of the
+ * block becomes 0. */
+template <int TILE_PITCH>
+__device__ inline void load_score_tile(void *tile, const split_work &work, int pitch, int first_key)
 {
   constexpr int CHUNKS = HR_KV_TILE / 4, ROWS_AT_ONCE = THREADS / CHUNKS;
   int row = threadIdx.x / CHUNKS, column = threadIdx.x % CHUNKS * 4;
@@ -47,8 +48,8 @@ template <int TILE_PITCH> __device__ inline void load_score_tile(void *tile, con
     cp_async_16(to + i * TILE_PITCH * (int)sizeof(float), from, i < rows);
 }
 
-/* Split-KV combine: each warp makes one row of O. `factor` converts the row maximum of partial_stats to a power of two, 2^top is
- * the weight of a maximum. */
+/* Split-KV combine: each warp makes one row of O. `factor` converts the row maximum of partial_stats to a power of two,
+ * 2^top is the weight of a maximum. */
 __device__ inline void combine_row(const attention_call &call, const score_block &block, float factor, float top)
 {
   constexpr int COLUMNS = (HR_V + 31) / 32;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of the exact fp32 attention kernels, on CUDA cores: 256 threads as 16 × 16 process 64 query rows and HR_KV_TILE keys.
+/* Tiles of the exact fp32 attention kernels, on CUDA cores: 256 threads as 16 × 16 process 64 query rows and HR_KV_TILE
+ * keys.
  *
- *   thread (x, y): rows y, y + 16, y + 32, y + 48; of S the keys x, x + 16, …; of O columns x · ADJACENT … of every 16 · ADJACENT
+ *   thread (x, y): rows y, y + 16, y + 32, y + 48; of S the keys x, x + 16, …; of O columns x · ADJACENT … of every 16
+ *   · ADJACENT
  *
  * HR_ALIGNED: cp.async copies of 16 bytes, otherwise of 4. */
 
@@ -9,9 +11,9 @@
 #define ROWS HR_FP32_ROWS
 #define THREAD_ROWS 4
 #define THREAD_KEYS (HR_KV_TILE / 16)
-#define THREAD_COLUMNS (HR_V / 16) /* of O */
+#define THREAD_COLUMNS (HR_V / 16)                             /* of O */
 #define ADJACENT (HR_V % 64 == 0 ? 4 : HR_V % 32 == 0 ? 2 : 1) /* of them that are contiguous */
-#define PITCH(dim) hr_fp32_pitch(dim) /* floats between rows of a Q, K or P tile */
+#define PITCH(dim) hr_fp32_pitch(dim)                          /* floats between rows of a Q, K or P tile */
 
 #ifndef HR_QK
 #define HR_QK 16 /* attention_blocked_fp32 has no tiles of Q and K */
@@ -26,7 +28,8 @@ struct state {
   float row_max[THREAD_ROWS], row_sum[THREAD_ROWS];
 };
 
-/* Starts the copies of `rows` × `dim` elements to a tile of TILE_ROWS × WIDTH with rows of `pitch`; the rest becomes 0. */
+/* Starts the copies of `rows` × `dim` elements to a tile of TILE_ROWS × WIDTH with rows of `pitch`; the rest becomes
+ * 0. */
 template <int TILE_ROWS, int WIDTH>
 __device__ inline void load_tile(float *tile, int pitch, const float *from, int64 stride, int rows, int dim)
 {
@@ -58,7 +61,8 @@ __device__ inline bool is_unmasked(const attention_call &call, const head_view &
 }
 
 template <bool UNMASKED>
-__device__ inline void mask_tile(const attention_call &call, const head_view &view, state &s, int first_row, int first_key)
+__device__ inline void mask_tile(const attention_call &call, const head_view &view, state &s, int first_row,
+                                 int first_key)
 {
 #pragma unroll
   for (int i = 0; i < THREAD_ROWS; i++) {
@@ -67,8 +71,8 @@ __device__ inline void mask_tile(const attention_call &call, const head_view &vi
 #pragma unroll
     for (int j = 0; j < THREAD_KEYS; j++) {
       int key = first_key + threadIdx.x % 16 + 16 * j;
-      float compute_scores = modify_score(call, view, s.scores[i][j], row, key);
-      s.scores[i][j] = !UNMASKED && (key < keys.first || key >= keys.end) ? minus_infinity() : compute_scores;
+      float score = modify_score(call, view, s.scores[i][j], row, key);
+      s.scores[i][j] = !UNMASKED && (key < keys.first || key >= keys.end) ? minus_infinity() : score;
     }
   }
 }
@@ -91,9 +95,9 @@ template <class OPERATION> __device__ inline float row_reduce(float value, OPERA
   return value;
 }
 
-/* Online softmax: the scores of a tile become P in shared memory, and the row sum and O are rescaled to the new row maximum. The
- * difference is taken before it is scaled, so that the exponent is as exact as the scores, and 2^top is the weight of the
- * maximum. */
+/* Online softmax: the scores of a tile become P in shared memory, and the row sum and O are rescaled to the new row
+ * maximum. The difference is taken before it is scaled, so that the exponent is as exact as the scores, and 2^top is
+ * the weight of the maximum. */
 __device__ inline void online_softmax(const attention_call &call, state &s, float *p_tile)
 {
   float factor = softmax_factor(call);
@@ -141,12 +145,17 @@ __device__ inline void mma_pv(state &s, const float *p_tile, const float *v_tile
         for (int i = 0; i < THREAD_ROWS; i++)
 #pragma unroll
           for (int e = 0; e < ADJACENT; e++)
-            s.out[i][n + e] = fmaf(k == 0 ? p[i].x : k == 1 ? p[i].y : k == 2 ? p[i].z : p[i].w, v.at[e], s.out[i][n + e]);
+            s.out[i][n + e] = fmaf(k == 0   ? p[i].x
+                                   : k == 1 ? p[i].y
+                                   : k == 2 ? p[i].z
+                                            : p[i].w,
+                                   v.at[e], s.out[i][n + e]);
       }
   }
 }
 
-/* Divides O by the row sum and stores it. A row without keys is 0, even if V has NaN; a row whose every score is −∞ is NaN. */
+/* Divides O by the row sum and stores it. A row without keys is 0, even if V has NaN; a row whose every score is −∞ is
+ * NaN. */
 __device__ inline void epilogue(const attention_call &call, const head_view &view, const state &s, int first_row)
 {
   int x = threadIdx.x % 16;

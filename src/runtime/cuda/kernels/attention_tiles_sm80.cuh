@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of attention_flash_sm80.cu and attention_blocked.cu: their cp.async copies to shared memory and their GEMMs by mma.sync,
- * which takes 32 bytes of a row at a time (16 elements of 16 bits, 8 of tf32).
+/* Tiles of attention_flash_sm80.cu and attention_blocked.cu: their cp.async copies to shared memory and their GEMMs by
+ * mma.sync, which takes 32 bytes of a row at a time (16 elements of 16 bits, 8 of tf32).
  *
- * Head sizes are padded with zeros to HR_QK and HR_V, multiples of 16, in shared memory only. hr_sm80_layout has the sizes. */
+ * Head sizes are padded with zeros to HR_QK and HR_V, multiples of 16, in shared memory only. hr_sm80_layout has the
+ * sizes. */
 
 #ifndef HR_ROW_WARPS
 #define HR_ROW_WARPS 1
@@ -17,29 +18,35 @@
 #define LAYOUT \
   hr_sm80_layout_of(HR_QK, HR_V, HR_WARPS, HR_M_TILES, HR_ROW_WARPS, HR_KV_TILE, HR_STAGES, (int)sizeof(element))
 enum { /* elements */
-  Q_SIZE = LAYOUT.q_size,
-  K_SIZE = LAYOUT.k_size,
-  V_SIZE = LAYOUT.v_size,
-  EXCHANGE_AT = LAYOUT.exchange_at / (int)sizeof(element)
+       Q_SIZE = LAYOUT.q_size,
+       K_SIZE = LAYOUT.k_size,
+       V_SIZE = LAYOUT.v_size,
+       EXCHANGE_AT = LAYOUT.exchange_at / (int)sizeof(element)
 };
 
 #define MMA_K (2 * CHUNK) /* k of one mma.sync */
 #define QK_STEPS (HR_QK / MMA_K)
 #define PV_STEPS (HR_KV_TILE / MMA_K / HR_ROW_WARPS) /* over a warp's keys */
-#define Q_IN_REGISTERS (QK_STEPS * HR_M_TILES <= 8) /* fragments of Q stay in registers: 4 per step and M tile */
+#define Q_IN_REGISTERS (QK_STEPS * HR_M_TILES <= 8)  /* fragments of Q stay in registers: 4 per step and M tile */
 #define S_TILES (HR_KV_TILE / 8 / HR_ROW_WARPS)
 #define O_TILES (HR_V / 8 / HR_ROW_WARPS)
 
 extern __shared__ __align__(16) element shared[];
 
-/* HR_ROW_WARPS 2: pairs of warps share their rows. In Q Kᵀ each warp has half of the tile's keys, in P V half of O's columns. K and
- * V have one stage each, and their copies are spread over the GEMMs. */
+/* HR_ROW_WARPS 2: pairs of warps share their rows. In Q Kᵀ each warp has half of the tile's keys, in P V half of O's
+ * columns. K and V have one stage each, and their copies are spread over the GEMMs. */
 static_assert(HR_ROW_WARPS == 1 || (HR_ROW_WARPS == 2 && HR_STAGES == 1), "HR_ROW_WARPS");
-__device__ inline int row_group() { return threadIdx.x / 32 / HR_ROW_WARPS; }
-__device__ inline int warp_in_group() { return HR_ROW_WARPS == 1 ? 0 : threadIdx.x / 32 % HR_ROW_WARPS; }
+__device__ inline int row_group()
+{
+  return threadIdx.x / 32 / HR_ROW_WARPS;
+}
+__device__ inline int warp_in_group()
+{
+  return HR_ROW_WARPS == 1 ? 0 : threadIdx.x / 32 % HR_ROW_WARPS;
+}
 
-/* A warp's registers: fragments of Q, accumulators of S, P as an mma operand, accumulators of O, and for each of a thread's rows
- * the base of its exponents, the largest score that this base allows (limit), and the row sum. */
+/* A warp's registers: fragments of Q, accumulators of S, P as an mma operand, accumulators of O, and for each of a
+ * thread's rows the base of its exponents, the largest score that this base allows (limit), and the row sum. */
 struct warp_state {
   unsigned q[HR_M_TILES][Q_IN_REGISTERS ? QK_STEPS : 1][4];
   float scores[HR_M_TILES][S_TILES][4];
@@ -50,8 +57,8 @@ struct warp_state {
 
 /* ---- copies ---- */
 
-/* Threads that share the `chunks` of a row evenly: 8, which need one address per row and offsets, or fewer; 32 for rows of 512
- * bytes, whose address arithmetic spaces the copies out (docs/notes/attention-gpu.md). */
+/* Threads that share the `chunks` of a row evenly: 8, which need one address per row and offsets, or fewer; 32 for rows
+ * of 512 bytes, whose address arithmetic spaces the copies out (docs/notes/attention-gpu.md). */
 __device__ constexpr int lanes_per_row(int chunks)
 {
   return chunks % 32 == 0 ? 32 : chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;
@@ -74,7 +81,7 @@ __device__ inline void load_tile(element *tile, const element *from, int64 strid
 #pragma unroll
     for (int c = 0; c < WIDTH; c += LANES * CHUNK)
       cp_async_16(to + (i * PITCH(WIDTH) + c) * (int)sizeof(element), from + c,
-                 first + i < rows && (c + LANES * CHUNK <= WIDTH - 16 || column + c < dim));
+                  first + i < rows && (c + LANES * CHUNK <= WIDTH - 16 || column + c < dim));
   }
 #else
 #pragma unroll 4
@@ -95,7 +102,10 @@ template <int WIDTH> struct tile_loader {
   static constexpr int CHUNKS = WIDTH / CHUNK, LANES = lanes_per_row(CHUNKS), ROWS_AT_ONCE = THREADS / LANES;
   static constexpr bool EVEN = HR_KV_TILE % ROWS_AT_ONCE == 0;
 
-  __device__ static inline int column() { return threadIdx.x % LANES * CHUNK; }
+  __device__ static inline int column()
+  {
+    return threadIdx.x % LANES * CHUNK;
+  }
 
   /* `first_row`: of the tile that is loaded next. */
   __device__ inline void start_at(const element *from, int64 row_stride, int64 first_row, int width)
@@ -136,7 +146,10 @@ template <int WIDTH> struct tile_loader {
       load_tile<HR_KV_TILE, WIDTH>(tile, at, stride, HR_KV_TILE, dim);
   }
 
-  __device__ inline void advance() { at -= HR_KV_TILE * stride; }
+  __device__ inline void advance()
+  {
+    at -= HR_KV_TILE * stride;
+  }
 
   __device__ inline void load_rows(element *tile, int first, int end, bool wanted)
   {
@@ -147,7 +160,7 @@ template <int WIDTH> struct tile_loader {
 #pragma unroll
       for (int c = 0; c < WIDTH; c += LANES * CHUNK)
         cp_async_16_if(wanted, to + (i * PITCH(WIDTH) + c) * (int)sizeof(element), from + c,
-                      c + LANES * CHUNK <= WIDTH - 16 || column() + c < dim); /* WIDTH - 16 < dim */
+                       c + LANES * CHUNK <= WIDTH - 16 || column() + c < dim); /* WIDTH - 16 < dim */
   }
 };
 
@@ -229,9 +242,10 @@ __device__ inline void mma_qk(warp_state &w, const element *q_tile, const elemen
 
 #ifdef HR_DTYPE_tf32
 
-/* A thread's accumulators of S belong to keys 2 t and 2 t + 1, but an mma operand has columns t and t + 4. P V takes the keys in the
- * accumulators' order, in P and in V, so that nothing moves between threads. The columns of O are permuted, too: ADJACENT tiles
- * share 8 · ADJACENT columns, so that a thread reads ADJACENT contiguous elements of V. */
+/* A thread's accumulators of S belong to keys 2 t and 2 t + 1, but an mma operand has columns t and t + 4. P V takes
+ * the keys in the accumulators' order, in P and in V, so that nothing moves between threads. The columns of O are
+ * permuted, too: ADJACENT tiles share 8 · ADJACENT columns, so that a thread reads ADJACENT contiguous elements of
+ * V. */
 #define ADJACENT (HR_V / HR_ROW_WARPS % 32 == 0 ? 4 : 2)
 
 struct alignas(ADJACENT * sizeof(element)) adjacent_columns {

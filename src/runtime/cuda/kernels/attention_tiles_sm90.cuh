@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared memory, mbarriers and tile scheduler of attention_flash_sm90.cu.
  *
- * hr_sm90_layout (attention_layout.h) has the shared memory: panels of 128 bytes a row, 128-byte swizzle. Rows of a head are multiples
- * of 16 bytes; TMA fills a panel's other columns, and rows outside of the tensor, with zeros. */
+ * hr_sm90_layout (attention_layout.h) has the shared memory: panels of 128 bytes a row, 128-byte swizzle. Rows of a
+ * head are multiples of 16 bytes; TMA fills a panel's other columns, and rows outside of the tensor, with zeros. */
 
 #ifdef HR_STAGE_O
 #define STAGE_O 1
 #else
 #define STAGE_O 0
 #endif
-#define LAYOUT hr_sm90_layout_of(HR_QK, HR_V, HR_CONSUMERS, HR_KV_TILE, HR_STAGES, HR_Q_STAGES, STAGE_O, (int)sizeof(element))
+#define LAYOUT \
+  hr_sm90_layout_of(HR_QK, HR_V, HR_CONSUMERS, HR_KV_TILE, HR_STAGES, HR_Q_STAGES, STAGE_O, (int)sizeof(element))
 
 #define BLOCK_ROWS (HR_SM90_GROUP_ROWS * HR_CONSUMERS)
 #define ROWS (BLOCK_ROWS * HR_CLUSTER)
@@ -21,19 +22,19 @@
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 
 enum { /* bytes */
-  Q_PANEL = LAYOUT.q_panel,
-  K_PANEL = LAYOUT.k_panel,
-  V_PANEL = LAYOUT.v_panel,
-  Q_BYTES = LAYOUT.q_bytes, /* of one consumer warpgroup */
-  O_BYTES = LAYOUT.o_bytes, /* of one consumer warpgroup */
-  K_BYTES = LAYOUT.k_bytes,
-  V_BYTES = LAYOUT.v_bytes,
-  O_AT = LAYOUT.o_at,
-  K_AT = LAYOUT.k_at,
-  V_AT = LAYOUT.v_at,
-  ITEMS_AT = LAYOUT.items_at,
-  BARRIERS_AT = LAYOUT.barriers_at,
-  TEAM_BYTES = LAYOUT.team_bytes
+       Q_PANEL = LAYOUT.q_panel,
+       K_PANEL = LAYOUT.k_panel,
+       V_PANEL = LAYOUT.v_panel,
+       Q_BYTES = LAYOUT.q_bytes, /* of one consumer warpgroup */
+       O_BYTES = LAYOUT.o_bytes, /* of one consumer warpgroup */
+       K_BYTES = LAYOUT.k_bytes,
+       V_BYTES = LAYOUT.v_bytes,
+       O_AT = LAYOUT.o_at,
+       K_AT = LAYOUT.k_at,
+       V_AT = LAYOUT.v_at,
+       ITEMS_AT = LAYOUT.items_at,
+       BARRIERS_AT = LAYOUT.barriers_at,
+       TEAM_BYTES = LAYOUT.team_bytes
 };
 
 /* The first of a block's rows in a work item of its cluster. */
@@ -62,7 +63,7 @@ enum mbarrier_name {
   V_FULL = K_EMPTY + HR_STAGES,
   V_EMPTY = V_FULL + HR_STAGES,
   V_LOADED = V_EMPTY + HR_STAGES, /* a V tile that has to be cleared before it is FULL */
-  ITEM_LOADED, /* all of K of the last work item is under way: time to fetch the next one */
+  ITEM_LOADED,                    /* all of K of the last work item is under way: time to fetch the next one */
   ITEM_FULL,
   ITEM_EMPTY = ITEM_FULL + ITEM_STAGES,
   BARRIERS = ITEM_EMPTY + ITEM_STAGES
@@ -70,8 +71,14 @@ enum mbarrier_name {
 static_assert(BARRIERS == LAYOUT.barriers, "mbarriers");
 
 /* `memory` is the address of a team's shared memory. */
-__device__ inline unsigned team_memory(int team) { return shared_address(shared) + team * TEAM_BYTES; }
-__device__ inline unsigned mbarrier_at(unsigned memory, int name) { return memory + BARRIERS_AT + 8 * name; }
+__device__ inline unsigned team_memory(int team)
+{
+  return shared_address(shared) + team * TEAM_BYTES;
+}
+__device__ inline unsigned mbarrier_at(unsigned memory, int name)
+{
+  return memory + BARRIERS_AT + 8 * name;
+}
 
 /* The stage of a tile or work item, and the parity of its mbarrier phase; it advances over all work of a block. */
 template <int STAGES> struct pipeline_state {
@@ -91,7 +98,8 @@ typedef pipeline_state<ITEM_STAGES> item_pipeline;
 
 __device__ inline void init_mbarriers(unsigned memory)
 {
-  const int warps = 4 * HR_CONSUMERS, producers = HR_TEAMS > 1 ? 1 : 2; /* a lane of each consumer warp; the warps that load K and V */
+  const int warps = 4 * HR_CONSUMERS,
+            producers = HR_TEAMS > 1 ? 1 : 2; /* a lane of each consumer warp; the warps that load K and V */
   for (int i = 0; i < HR_Q_STAGES * HR_CONSUMERS; i++) {
     mbarrier_init(mbarrier_at(memory, Q_FULL + i), 1);
     mbarrier_init(mbarrier_at(memory, Q_EMPTY + i), 4);
@@ -143,9 +151,11 @@ __device__ inline void find_sequence(const attention_call &call, work_item &item
 #endif
 }
 
-/* ---- the order of K/V tiles: from right to left, or with HR_LEFT_TO_RIGHT from left to right; only causal calls, whose last tiles on
- * either side may be masked. Then warpgroups with fewer tiles end earlier, and write O while others go on. The compiler has to see that
- * HAS_NEXT and IN_RANGE of the next tile are the same: otherwise programs with one loop for all tiles gave wrong results. ---- */
+/* ---- the order of K/V tiles: from right to left, or with HR_LEFT_TO_RIGHT from left to right; only causal calls,
+ * whose last tiles on
+ * either side may be masked. Then warpgroups with fewer tiles end earlier, and write O while others go on. The compiler
+ * has to see that HAS_NEXT and IN_RANGE of the next tile are the same: otherwise programs with one loop for all tiles
+ * gave wrong results. ---- */
 
 #ifdef HR_LEFT_TO_RIGHT
 #define FIRST_TILE(range) ((range).first_tile)
@@ -176,7 +186,8 @@ struct tile_range {
 };
 
 /* The K/V tiles that some of `rows` rows see. */
-__device__ inline tile_range kv_tiles_of_rows(const attention_call &call, const work_item &item, int first_row, int rows)
+__device__ inline tile_range kv_tiles_of_rows(const attention_call &call, const work_item &item, int first_row,
+                                              int rows)
 {
   int last_row = min(first_row + rows, item.q_len) - 1;
   if (last_row < first_row)
@@ -186,11 +197,13 @@ __device__ inline tile_range kv_tiles_of_rows(const attention_call &call, const 
           (keys_of_row(call, view, last_row).end + HR_KV_TILE - 1) / HR_KV_TILE};
 }
 
-/* Heads are processed in bands, so that K and V are still in the L2 when they are read again; in a band the last Q tiles, the longest
- * of a causal call, come first. The last band takes all heads that are left, enough to let all blocks end together. */
+/* Heads are processed in bands, so that K and V are still in the L2 when they are read again; in a band the last Q
+ * tiles, the longest of a causal call, come first. The last band takes all heads that are left, enough to let all
+ * blocks end together. */
 __device__ inline work_item find_item(const attention_call &call, int index)
 {
-  int band_items = call.band_heads * call.q_tiles, band = min(index / band_items, call.bands), rest = index - band * band_items;
+  int band_items = call.band_heads * call.q_tiles, band = min(index / band_items, call.bands),
+      rest = index - band * band_items;
   int heads = band < call.bands ? call.band_heads : call.heads - band * call.band_heads;
   int head = band * call.band_heads + rest % heads;
   work_item item;
@@ -222,8 +235,8 @@ __device__ inline void publish_item(unsigned memory, item_pipeline &t, const wor
   t.next();
 }
 
-/* Lane 0, which also arrives at the mbarrier, reads for its warp. Predicated instead of a branch, so that the compiler knows the
- * warp as converged. */
+/* Lane 0, which also arrives at the mbarrier, reads for its warp. Predicated instead of a branch, so that the compiler
+ * knows the warp as converged. */
 __device__ inline int4 read_first_lane(const int4 *from)
 {
   int4 value;
@@ -239,9 +252,12 @@ __device__ inline int4 read_first_lane(const int4 *from)
   return value;
 }
 
-/* Makes a value warp-uniform for the compiler: addresses of tiles then stay in uniform registers, from which WGMMA takes them (12% of
- * a call's time at head size 128). */
-__device__ inline int uniform(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
+/* Makes a value warp-uniform for the compiler: addresses of tiles then stay in uniform registers, from which WGMMA
+ * takes them (12% of a call's time at head size 128). */
+__device__ inline int uniform(int value)
+{
+  return __shfl_sync(0xFFFFFFFFu, value, 0);
+}
 
 /* Called by a whole warp. */
 __device__ inline work_item receive_item(const attention_call &call, unsigned memory, item_pipeline &t)

@@ -86,8 +86,10 @@ extern "C" __global__ __launch_bounds__(THREADS) void transpose_v(const attentio
   if (first_key >= keys.count + (call.kv_offsets ? KEYS : 0))
     return; /* a sequence shorter than the longest */
   int64 entry = call.kv_offsets ? 0 : sequence;
-  load_rows(tile, call, call.v + entry * call.v_at.batch + head * call.v_at.head + (keys.first + first_key) * call.v_at.row,
+  load_rows(tile, call,
+            call.v + entry * call.v_at.batch + head * call.v_at.head + (keys.first + first_key) * call.v_at.row,
             keys.count - first_key);
   __syncthreads();
-  store_columns(tile, result, result.to + entry * result.entry + head * result.head + keys.column + first_key, threadIdx.x % 32);
+  store_columns(tile, result, result.to + entry * result.entry + head * result.head + keys.column + first_key,
+                threadIdx.x % 32);
 }

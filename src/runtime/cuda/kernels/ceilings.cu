@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ceilings of the GPU: loops whose operands stay in registers or shared memory (Tensor Cores, fp32 FMA, exponentials), and streams
- * from and to memory. hr_device_probe() times them.
+/* Ceilings of the GPU: loops whose operands stay in registers or shared memory (Tensor Cores, fp32 FMA, exponentials),
+ * and streams from and to memory. hr_device_probe() times them.
  *
- *   gemm_loop      Hopper: WGMMA m64n256 by two warpgroups per block over a row of 128 bytes of k, A (64 rows per warpgroup) and B
- *                  (256 rows, shared) in shared memory with the 128-byte swizzle: 48 KiB; 256 threads of 168 registers, so
+ *   gemm_loop      Hopper: WGMMA m64n256 by two warpgroups per block over a row of 128 bytes of k, A (64 rows per
+ *   warpgroup) and B
+ *                  (256 rows, shared) in shared memory with the 128-byte swizzle: 48 KiB; 256 threads of 168 registers,
+ *                  so
  *                  that one block fits a multiprocessor.
- *                  Others: mma.sync m16n8, 2 tiles of A by 4 of B per warp in registers. (Blackwell's tcgen05 is faster; this is
+ *                  Others: mma.sync m16n8, 2 tiles of A by 4 of B per warp in registers. (Blackwell's tcgen05 is
+ *                  faster; this is
  *                  the rate of its older instruction.)
- *                  fp32: FMAs on 32 values per thread, which are multiplied and divided alternately, so that they neither converge
- *                  nor grow. Two operands stay in place, so that an FMA needs one new register: with three (rotations, u += t v
+ *                  fp32: FMAs on 32 values per thread, which are multiplied and divided alternately, so that they
+ *                  neither converge
+ *                  nor grow. Two operands stay in place, so that an FMA needs one new register: with three (rotations,
+ *                  u += t v
  *                  and v -= t u) an H200 reached 90% of what its clock allows.
  *   exponentials   8 chains of 2^-x per thread
  *   stream_read    16 bytes per thread and access, four in flight
  *   stream_copy    16 bytes per thread
  *
- * Bound: the unit that each measures. Values are uniform in [-1, 1], as constants draw less power and run at a higher clock than a
- * model's values; accumulators restart after 64 steps, as those of a GEMM with k of some thousand do. The first block writes its
- * cycles and nanoseconds, which give the clock under this load. Figures: docs/gpu.md. */
+ * Bound: the unit that each measures. Values are uniform in [-1, 1], as constants draw less power and run at a higher
+ * clock than a model's values; accumulators restart after 64 steps, as those of a GEMM with k of some thousand do. The
+ * first block writes its cycles and nanoseconds, which give the clock under this load. Figures: docs/gpu.md. */
 #include "runtime/cuda/kernels/ceilings_layout.h"
 #include "runtime/cuda/kernels/dtype.cuh"
 
@@ -42,7 +47,9 @@ __device__ inline unsigned long long nanoseconds()
 /* Writes the cycles and nanoseconds of the grid's first thread to `took`. */
 struct stopwatch {
   unsigned long long cycles, ns;
-  __device__ stopwatch() : cycles(clock64()), ns(nanoseconds()) {}
+  __device__ stopwatch() : cycles(clock64()), ns(nanoseconds())
+  {
+  }
   __device__ void stop(unsigned long long *took) const
   {
     if (blockIdx.x != 0 || threadIdx.x != 0)
@@ -108,24 +115,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 /* d = a b, or d + a b where `add` is not 0. */
 __device__ inline void wgmma(float (&d)[128], unsigned long long a, unsigned long long b, int add)
 {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-      "wgmma.mma_async.sync.aligned." SHAPE "{"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-      "}, %128, %129, p, 1, 1" LAYOUTS ";\n}\n"
-      : D64(0), D64(64)
-      : "l"(a), "l"(b), "r"(add));
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
+               "wgmma.mma_async.sync.aligned." SHAPE "{"
+               "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+               "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+               "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+               "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+               "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+               "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+               "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+               "}, %128, %129, p, 1, 1" LAYOUTS ";\n}\n"
+               : D64(0), D64(64)
+               : "l"(a), "l"(b), "r"(add));
 }
 
-/* Matrix descriptor (PTX ISA, wgmma) of rows of 128 bytes, swizzled in groups of 8: the address in units of 16 bytes, 1024 bytes
- * from group to group, and in the two top bits the 128-byte swizzle. */
+/* Matrix descriptor (PTX ISA, wgmma) of rows of 128 bytes, swizzled in groups of 8: the address in units of 16 bytes,
+ * 1024 bytes from group to group, and in the two top bits the 128-byte swizzle. */
 __device__ inline unsigned long long matrix_descriptor(const void *rows)
 {
   unsigned long long address = __cvta_generic_to_shared(rows);
@@ -141,7 +147,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     values[i] = from_float(uniform(blockIdx.x * (unsigned)sizeof tiles + i));
   asm volatile("fence.proxy.async;" ::: "memory");
   __syncthreads();
-  unsigned long long a = matrix_descriptor(tiles + 64 * 128 * (threadIdx.x / 128)), b = matrix_descriptor(tiles + 2 * 64 * 128);
+  unsigned long long a = matrix_descriptor(tiles + 64 * 128 * (threadIdx.x / 128)),
+                     b = matrix_descriptor(tiles + 2 * 64 * 128);
   float d[128];
   for (int i = 0; i < 128; i++)
     d[i] = 0;
@@ -273,7 +280,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   results[blockIdx.x * THREADS + threadIdx.x] = __uint_as_float(mixed);
 }
 
-/* One access per thread, and as many blocks as needed: 4.29 TB/s on an H200, where grid-stride loops reached 3.9 to 4.1. */
+/* One access per thread, and as many blocks as needed: 4.29 TB/s on an H200, where grid-stride loops reached 3.9 to
+ * 4.1. */
 extern "C" __global__ void __launch_bounds__(THREADS) stream_copy(const uint4 *from, long long count, uint4 *to)
 {
   long long at = (long long)blockIdx.x * THREADS + threadIdx.x;

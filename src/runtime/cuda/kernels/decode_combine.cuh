@@ -9,10 +9,19 @@ struct row_total {
 };
 
 /* The factor of a part with base `part_base` in a total with base `base`. */
-__device__ inline float factor_of(float part_base, float base) { return weight_of(part_base, base, 0); }
+__device__ inline float factor_of(float part_base, float base)
+{
+  return weight_of(part_base, base, 0);
+}
 
-__device__ inline float2 *warp_stats() { return (float2 *)shared; }
-__device__ inline float *warp_o() { return (float *)((char *)shared + O_AT); }
+__device__ inline float2 *warp_stats()
+{
+  return (float2 *)shared;
+}
+__device__ inline float *warp_o()
+{
+  return (float *)((char *)shared + O_AT);
+}
 
 /* A thread's columns of a row of O. */
 __device__ inline void store_row(const warp_state &s, int half, float *to)
@@ -137,9 +146,15 @@ __device__ inline float2 *received_stats(int split)
 {
   return (float2 *)((char *)shared + RECEIVED_STATS_AT) + split * ROWS;
 }
-__device__ inline unsigned received_barrier() { return shared_address((char *)shared + BARRIER_AT); }
+__device__ inline unsigned received_barrier()
+{
+  return shared_address((char *)shared + BARRIER_AT);
+}
 
-__device__ inline int columns_of_block(int block) { return max(0, min(OWN_COLUMNS, COLUMNS - block * OWN_COLUMNS)); }
+__device__ inline int columns_of_block(int block)
+{
+  return max(0, min(OWN_COLUMNS, COLUMNS - block * OWN_COLUMNS));
+}
 
 __device__ inline void begin_combine(const block_work &w)
 {

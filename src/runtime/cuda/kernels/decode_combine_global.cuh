@@ -2,10 +2,18 @@
 /* Combining the splits of decode_split.cu through global memory, by the block of a group that finishes last. */
 
 /* Shared memory of that block. */
-__device__ inline row_total *totals() { return (row_total *)shared; }
-__device__ inline float *factors() { return (float *)(totals() + ROWS); } /* [split][row] */
+__device__ inline row_total *totals()
+{
+  return (row_total *)shared;
+}
+__device__ inline float *factors()
+{
+  return (float *)(totals() + ROWS);
+} /* [split][row] */
 
-__device__ inline void begin_combine(const block_work &) {}
+__device__ inline void begin_combine(const block_work &)
+{
+}
 
 /* Writes four columns of this split's part, and with a row's first ones its stats. */
 __device__ inline void put_part(const decode_call &call, const block_work &w, int i, float4 out, row_total t)
@@ -19,7 +27,7 @@ __device__ inline void put_part(const decode_call &call, const block_work &w, in
 /* Totals and factors of the rows over the splits, a warp per row. */
 __device__ inline void total_splits(const float2 *stats, int splits)
 {
-  constexpr int OF_LANE = (HR_DECODE_SPLITS_MOST + 31) / 32;
+  constexpr int OF_LANE = (HR_DECODE_SPLITS_MAX + 31) / 32;
   for (int row = threadIdx.x / 32; row < USED_ROWS; row += HR_WARPS) {
     row_total t = {minus_infinity(), 0};
     float2 own[OF_LANE];
@@ -57,7 +65,7 @@ __device__ inline float4 add_sharers(float4 out, int sharer)
 {
   if (SHARERS == 1)
     return out;
-  float4 *parts = (float4 *)(factors() + HR_DECODE_SPLITS_MOST * ROWS);
+  float4 *parts = (float4 *)(factors() + HR_DECODE_SPLITS_MAX * ROWS);
   __syncthreads();
   parts[threadIdx.x] = out;
   __syncthreads();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results of decode_latent_sm90.cu, which includes this file behind its consumer_state: O and the log-sum-exp of a sequence that one
- * team has computed, or its part; and the kernel that adds the parts of sequences that several teams share.
+/* Results of decode_latent_sm90.cu, which includes this file behind its consumer_state: O and the log-sum-exp of a
+ * sequence that one team has computed, or its part; and the kernel that adds the parts of sequences that several teams
+ * share.
  *
  * A team has at most two parts: place 0 is that of its first sequence, place 1 that of its last. */
 
@@ -43,10 +44,11 @@ __device__ inline unsigned scale_pair(float low, float high, float inverse)
   return inverse == 0 ? 0u : pack_pair(low * inverse, high * inverse);
 }
 
-/* This warpgroup's columns of a row of O. Neighbouring lanes exchange words of two 8-column tiles, so that a row's four lanes write
- * 32 bytes at once. */
+/* This warpgroup's columns of a row of O. Neighbouring lanes exchange words of two 8-column tiles, so that a row's four
+ * lanes write 32 bytes at once. */
 template <int GROUP>
-__device__ inline void store_o_row(const latent_call &call, const consumer_state &c, element *row, bool there, int half, float inverse)
+__device__ inline void store_o_row(const latent_call &call, const consumer_state &c, element *row, bool there, int half,
+                                   float inverse)
 {
   int lane = threadIdx.x % 4, first = GROUP * V_HALF + lane % 2 * 8;
 #pragma unroll
@@ -75,7 +77,8 @@ template <int GROUP> __device__ inline void add_sums(consumer_state &c)
   c.sum[1] += other[1];
 }
 
-template <int GROUP> __device__ inline void store_part(const latent_call &call, const work_item &item, const consumer_state &c, int half)
+template <int GROUP>
+__device__ inline void store_part(const latent_call &call, const work_item &item, const consumer_state &c, int half)
 {
   int row = row_of(half), team = blockIdx.x / call.row_blocks;
   if (row >= USED_ROWS)
@@ -89,7 +92,8 @@ template <int GROUP> __device__ inline void store_part(const latent_call &call, 
     call.partial_stats[at] = make_float2(exponent_of_base(c.base[half], softmax_factor(call)), c.sum[half]);
 }
 
-template <int GROUP> __device__ inline void store_item(const latent_call &call, const work_item &item, consumer_state &c)
+template <int GROUP>
+__device__ inline void store_item(const latent_call &call, const work_item &item, consumer_state &c)
 {
   add_sums<GROUP>(c);
 #pragma unroll
@@ -103,18 +107,21 @@ template <int GROUP> __device__ inline void store_item(const latent_call &call, 
     float base = exponent_of_base(c.base[half], softmax_factor(call)), sum = c.sum[half], inverse = 0;
     if (there)
       inverse = finish_row(call, item.length, head, query, base, sum);
-    store_o_row<GROUP>(call, c, call.o + item.sequence * call.o_at.batch + query * call.o_at.row + head * call.o_at.head, there,
+    store_o_row<GROUP>(call, c,
+                       call.o + item.sequence * call.o_at.batch + query * call.o_at.row + head * call.o_at.head, there,
                        half, inverse);
     if (GROUP == 0 && there && threadIdx.x % 4 == 0)
       store_lse(call, item.sequence, head, query, base, sum);
   }
 }
 
-/* ---- the second kernel: some rows of the row blocks for each boundary of shares within a sequence. Few boundaries: a warp per
+/* ---- the second kernel: some rows of the row blocks for each boundary of shares within a sequence. Few boundaries: a
+ * warp per
  * row; many: a block per row, since each row has many parts then, and a warp per 128 columns ---- */
 
 #define COLUMNS ((HR_V + 127) / 128) /* of a lane, in groups of four */
-#define BLOCKS_OF_ROWS ((USED_ROWS + HR_LATENT_COMBINE_ROWS - 1) / HR_LATENT_COMBINE_ROWS) /* of a row block and a boundary */
+#define BLOCKS_OF_ROWS \
+  ((USED_ROWS + HR_LATENT_COMBINE_ROWS - 1) / HR_LATENT_COMBINE_ROWS) /* of a row block and a boundary */
 #define MANY_BOUNDARIES 3
 
 /* The parts of a sequence: those of teams first … end − 1. The first team's is at place `place`, the others' at 0. */
@@ -155,8 +162,8 @@ template <int GROUPS> struct row_sum {
 
 /* Adds COUNT parts, whose loads are all in flight. */
 template <int GROUPS, int COUNT>
-__device__ inline void add_parts(const latent_call &call, const shared_item &item, int team, int row_block, int row, int column, float base,
-                                 row_sum<GROUPS> &all)
+__device__ inline void add_parts(const latent_call &call, const shared_item &item, int team, int row_block, int row,
+                                 int column, float base, row_sum<GROUPS> &all)
 {
   float4 o[COUNT][GROUPS];
   float2 stats[COUNT];
@@ -217,13 +224,16 @@ __device__ inline void combine_row(const latent_call &call, const shared_item &i
     store_lse(call, item.sequence, head, query, base, all.sum);
 }
 
-extern "C" __global__ __launch_bounds__(HR_LATENT_COMBINE_THREADS) void combine(const __grid_constant__ latent_call call)
+extern "C" __global__ __launch_bounds__(HR_LATENT_COMBINE_THREADS) void combine(
+    const __grid_constant__ latent_call call)
 {
-  int row_block = blockIdx.x / BLOCKS_OF_ROWS % call.row_blocks, team = blockIdx.x / BLOCKS_OF_ROWS / call.row_blocks + 1;
+  int row_block = blockIdx.x / BLOCKS_OF_ROWS % call.row_blocks,
+      team = blockIdx.x / BLOCKS_OF_ROWS / call.row_blocks + 1;
   shared_item item = find_shared(call, team);
   if (item.first == item.end)
     return;
-  int place = (team - 1 - item.first) * BLOCKS_OF_ROWS + blockIdx.x % BLOCKS_OF_ROWS; /* of this block, for the sequence */
+  int place =
+      (team - 1 - item.first) * BLOCKS_OF_ROWS + blockIdx.x % BLOCKS_OF_ROWS; /* of this block, for the sequence */
   int warp = threadIdx.x / 32, boundaries = item.end - item.first - 1;
   if (boundaries < MANY_BOUNDARIES)
     combine_row<COLUMNS>(call, item, row_block, place * HR_LATENT_COMBINE_ROWS + warp, 0);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The consumer warpgroups of decode_latent_sm90.cu: registers, WGMMAs, online softmax, and what one tells the other. GROUP 0 is A, which
- * computes the scores of the tile in buffer 0, and has V's left half of the columns; GROUP 1 is B. */
+/* The consumer warpgroups of decode_latent_sm90.cu: registers, WGMMAs, online softmax, and what one tells the other.
+ * GROUP 0 is A, which computes the scores of the tile in buffer 0, and has V's left half of the columns; GROUP 1 is
+ * B. */
 
 #define CONSUMER_THREADS 256
 #define V_HALF (HR_V / 2)
 
-/* A thread has rows t / 4 and t / 4 + 8 of its warp's 16 (half 0 and 1), of every 8 columns 2 (t % 4) and the next. Exponentials are
- * of the difference to a row's base, in base 2. */
+/* A thread has rows t / 4 and t / 4 + 8 of its warp's 16 (half 0 and 1), of every 8 columns 2 (t % 4) and the next.
+ * Exponentials are of the difference to a row's base, in base 2. */
 struct consumer_state {
   float scores[KEYS / 2], out[V_HALF / 2];
   unsigned p[KEYS / 4];
@@ -17,13 +18,19 @@ struct consumer_state {
 /* Rows of both warpgroups, in shared memory. */
 enum { BASE_A, BASE_B, SUM_A, SUM_B };
 
-__device__ inline float *exchange(int what) { return (float *)(shared + EXCHANGE_AT) + what * ROWS; }
+__device__ inline float *exchange(int what)
+{
+  return (float *)(shared + EXCHANGE_AT) + what * ROWS;
+}
 
 /* Named barriers: a warpgroup's scores are computed; its P and bases are in shared memory; the sums are. */
 enum { A_SCORED = 1, B_SCORED, A_READY, B_READY, SUMS_READY };
 
 /* This thread's row of the Q tile. */
-__device__ inline int row_of(int half) { return threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + 8 * half; }
+__device__ inline int row_of(int half)
+{
+  return threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + 8 * half;
+}
 
 __device__ inline void release(int barrier)
 {
@@ -33,9 +40,12 @@ __device__ inline void release(int barrier)
 
 /* ---- WGMMAs ---- */
 
-/* The start of shared memory in units of matrix descriptors. Computed wherever it is needed, so that the compiler adds constants to
- * one uniform register, and does not keep the descriptors of a whole loop in registers. */
-__device__ inline unsigned descriptor_base() { return (unsigned)uniform((int)(shared_address(shared) >> 4)); }
+/* The start of shared memory in units of matrix descriptors. Computed wherever it is needed, so that the compiler adds
+ * constants to one uniform register, and does not keep the descriptors of a whole loop in registers. */
+__device__ inline unsigned descriptor_base()
+{
+  return (unsigned)uniform((int)(shared_address(shared) >> 4));
+}
 
 /* A matrix descriptor of `bytes` bytes behind the base, with 1024 bytes between blocks of 8 rows. */
 __device__ inline unsigned long long descriptor_at(unsigned base, int bytes, unsigned leading)
@@ -64,7 +74,8 @@ template <int GROUP, int HALF> __device__ inline void issue_qk(consumer_state &c
 /* The B operand: V of keys 16 step … 16 step + 15 of a buffer, this warpgroup's columns. */
 template <int GROUP> __device__ inline unsigned long long v_descriptor(unsigned base, int buffer, int step)
 {
-  return descriptor_at(base, K_AT + buffer * K_BYTES + GROUP * HALF_PANELS * PANEL_BYTES + step * 16 * PANEL_ROW, PANEL_BYTES);
+  return descriptor_at(base, K_AT + buffer * K_BYTES + GROUP * HALF_PANELS * PANEL_BYTES + step * 16 * PANEL_ROW,
+                       PANEL_BYTES);
 }
 
 /* Issues O += P V of this warpgroup's tile, P from registers. */
@@ -135,13 +146,13 @@ __device__ inline key_range find_unmasked(const latent_call &call, const work_it
   return {keys_of_query(call, item.length, last).first, keys_of_query(call, item.length, query).end};
 }
 
-/* A base follows the row maximum when it falls behind by a factor of 2^8, which happens seldom after the first tiles: exponentials up
- * to 2^8 do no harm, and O need not be rescaled. */
+/* A base follows the row maximum when it falls behind by a factor of 2^8, which happens seldom after the first tiles:
+ * exponentials up to 2^8 do no harm, and O need not be rescaled. */
 #define BASE_BEHIND 8
 
 /* How far a base is above the largest score. bf16: so far that P of all keys adds up to 1 at most and O stays within
  * fp32. */
-__device__ inline float above_most(const latent_call &call)
+__device__ inline float above_max(const latent_call &call)
 {
 #ifdef HR_DTYPE_bf16
   return BASE_BEHIND - call.top;
@@ -165,7 +176,10 @@ __device__ inline float grown_base(const consumer_state &c, int half, float base
 }
 
 /* A base of −∞, while a row has seen no key, would make NaN of −∞ − −∞. */
-__device__ inline float safe(float base) { return base == minus_infinity() ? 0.0f : base; }
+__device__ inline float safe(float base)
+{
+  return base == minus_infinity() ? 0.0f : base;
+}
 
 /* Sets the bases; O and sums of before are to be multiplied by `rescale`. */
 __device__ inline void change_base(consumer_state &c, const float (&base)[2], float (&rescale)[2])
@@ -232,12 +246,12 @@ __device__ inline void read_rows(int what, float (&values)[2])
 }
 
 /* The bases with the scores of a tile. */
-__device__ inline void update_bases(const latent_call &call, const work_item &item, consumer_state &c, int tile, float factor,
-                                    float (&rescale)[2])
+__device__ inline void update_bases(const latent_call &call, const work_item &item, consumer_state &c, int tile,
+                                    float factor, float (&rescale)[2])
 {
   modify_scores(call, c);
   mask_scores(call, item, c, tile);
-  const float above = above_most(call);
+  const float above = above_max(call);
   const float base[2] = {grown_base(c, 0, c.base[0], factor, above), grown_base(c, 1, c.base[1], factor, above)};
   change_base(c, base, rescale);
 }

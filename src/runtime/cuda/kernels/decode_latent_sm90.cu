@@ -8,15 +8,17 @@
  *   └ producer warpgroup: a warp for each half of the two K tiles (TMA)
  *
  *   registers (setmaxnreg)   232 of a consumer thread (O 128, S 32, P 16), 40 of a producer
- *   shared memory            Q 72 KiB, two K tiles of 72 KiB at head size 576; P takes over the panel behind V's of its tile
+ *   shared memory            Q 72 KiB, two K tiles of 72 KiB at head size 576; P takes over the panel behind V's of its
+ *   tile
  *
- * While one warpgroup is in its softmax the other's WGMMAs run. Both add P_a V_a with the row bases up to tile a, and P_b V_b with
- * those up to tile b. A half of a tile is loaded again as soon as its last reader is done.
+ * While one warpgroup is in its softmax the other's WGMMAs run. Both add P_a V_a with the row bases up to tile a, and
+ * P_b V_b with those up to tile b. A half of a tile is loaded again as soon as its last reader is done.
  *
  * HR_BOX: keys of a TMA copy, which divide a page. HR_SCORE_MOD: scores are capped or the scale is negative.
  * Parts of sequences that several teams share are combined by a second kernel, in order.
  *
- * Bound: memory bandwidth up to 64 rows, WGMMA from 128 on. Numbers, and what was tried and lost: docs/notes/decode-latent-gpu.md. */
+ * Bound: memory bandwidth up to 64 rows, WGMMA from 128 on. Numbers, and what was tried and lost:
+ * docs/notes/decode-latent-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm90.cuh"
 #include "runtime/cuda/kernels/decode_latent_layout.h"
@@ -58,7 +60,8 @@ __device__ inline void attend_a(const latent_call &call, const work_item &item, 
 }
 
 /* All pairs of an item; `phase`: of the K tiles. */
-__device__ inline void attend_item_a(const latent_call &call, work_item &item, consumer_state &c, unsigned &phase, float factor)
+__device__ inline void attend_item_a(const latent_call &call, work_item &item, consumer_state &c, unsigned &phase,
+                                     float factor)
 {
   wait_half(0, EARLY, phase);
   wgmma_fence();
@@ -89,7 +92,8 @@ __device__ inline void attend_item_a(const latent_call &call, work_item &item, c
 }
 
 /* Warpgroup B adds P_a V_a with A's bases, while its own scores are computed, and then P_b V_b. */
-__device__ inline void attend_b(const latent_call &call, const work_item &item, consumer_state &c, unsigned phase, float factor)
+__device__ inline void attend_b(const latent_call &call, const work_item &item, consumer_state &c, unsigned phase,
+                                float factor)
 {
   float base[2], rescale[2];
   wait_half(1, EARLY, phase);
@@ -121,7 +125,8 @@ __device__ inline void attend_b(const latent_call &call, const work_item &item, 
   release(K_EMPTY + HALVES + EARLY);
 }
 
-__device__ inline void attend_item_b(const latent_call &call, work_item &item, consumer_state &c, unsigned &phase, float factor)
+__device__ inline void attend_item_b(const latent_call &call, work_item &item, consumer_state &c, unsigned &phase,
+                                     float factor)
 {
 #pragma unroll 1
   for (; item.pair < item.end; item.pair++, phase ^= 1)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What decode_latent_sm90.cu shares between its warps: the work of a block, shared memory and mbarriers, and the producer warps,
- * which load Q and K by TMA ahead of the consumer warpgroups.
+/* What decode_latent_sm90.cu shares between its warps: the work of a block, shared memory and mbarriers, and the
+ * producer warps, which load Q and K by TMA ahead of the consumer warpgroups.
  *
- * Tile a of a pair is in K buffer 0, tile b in buffer 1. A buffer has two halves of panels: the EARLY one is V's half of the
- * warpgroup that computes the tile's scores, which is done with it first; the LATE one is the rest, with P. */
+ * Tile a of a pair is in K buffer 0, tile b in buffer 1. A buffer has two halves of panels: the EARLY one is V's half
+ * of the warpgroup that computes the tile's scores, which is done with it first; the LATE one is the rest, with P. */
 
 typedef long long int64;
 typedef hr_latent_call latent_call;
@@ -12,7 +12,8 @@ typedef hr_latent_call latent_call;
 #define LN_2 0.6931471805599453f
 #define ROWS HR_LATENT_ROWS
 #define KEYS HR_LATENT_KEYS
-#define USED_ROWS (HR_HEADS * HR_QUERIES) /* of the Q tile; row r is query r / HR_HEADS and head r % HR_HEADS of its block */
+#define USED_ROWS \
+  (HR_HEADS * HR_QUERIES) /* of the Q tile; row r is query r / HR_HEADS and head r % HR_HEADS of its block */
 #define PANEL_ROW 128
 #define PANEL_BYTES HR_LATENT_PANEL_BYTES
 #define LAYOUT hr_latent_layout_of(HR_QK, HR_V)
@@ -31,16 +32,22 @@ enum {
 
 extern __shared__ __align__(1024) unsigned char shared[];
 
-/* HR_HALF_BOXES: [64 columns, tokens, panels, pages]; k has boxes of V's panels of a half, k_rest of those behind V. Otherwise
- * [columns, 1, tokens, pages], and k has boxes of a panel. */
+/* HR_HALF_BOXES: [64 columns, tokens, panels, pages]; k has boxes of V's panels of a half, k_rest of those behind V.
+ * Otherwise [columns, 1, tokens, pages], and k has boxes of a panel. */
 struct tensor_maps {
   tensor_map q, k, k_rest;
 };
 
-__device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
+__device__ inline float minus_infinity()
+{
+  return __uint_as_float(0xFF800000u);
+}
 
 /* Makes a value warp-uniform for the compiler. */
-__device__ inline int uniform(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
+__device__ inline int uniform(int value)
+{
+  return __shfl_sync(0xFFFFFFFFu, value, 0);
+}
 
 /* ---- the work of a block: pairs of tiles of consecutive sequences ---- */
 
@@ -126,7 +133,10 @@ __device__ inline pair_place find_pair(const latent_call &call, int number)
 /* How the pairs of the batch are divided: `larger` teams have one more than the others. */
 struct team_shares {
   int pairs, share, larger;
-  __device__ inline int begin(int team) const { return team * share + min(team, larger); }
+  __device__ inline int begin(int team) const
+  {
+    return team * share + min(team, larger);
+  }
   __device__ inline int team_of(int pair) const
   {
     int behind = pair - larger * (share + 1);
@@ -143,10 +153,10 @@ __device__ inline team_shares divide_pairs(const latent_call &call)
 /* A part of a sequence's pairs. */
 struct work_item {
   int sequence, length;
-  int pair, end;  /* of the keys: pair i begins with key i · HR_LATENT_PAIR */
-  bool whole;     /* all of the sequence's pairs */
-  bool first;     /* of the block's share */
-  int left;       /* pairs of the share behind this item */
+  int pair, end; /* of the keys: pair i begins with key i · HR_LATENT_PAIR */
+  bool whole;    /* all of the sequence's pairs */
+  bool first;    /* of the block's share */
+  int left;      /* pairs of the share behind this item */
 };
 
 __device__ inline void set_item(const latent_call &call, work_item &item, int skipped)
@@ -200,7 +210,10 @@ enum mbarrier_name {
 };
 static_assert(BARRIERS == LAYOUT.barriers, "mbarriers");
 
-__device__ inline unsigned mbarrier_at(int name) { return shared_address(shared) + BARRIERS_AT + 8 * name; }
+__device__ inline unsigned mbarrier_at(int name)
+{
+  return shared_address(shared) + BARRIERS_AT + 8 * name;
+}
 
 __device__ inline void init_mbarriers()
 {
@@ -215,9 +228,15 @@ __device__ inline void init_mbarriers()
 }
 
 /* Whether panel `panel` of a buffer is in its early half. */
-__device__ constexpr bool is_early(int buffer, int panel) { return panel / HALF_PANELS == buffer; }
+__device__ constexpr bool is_early(int buffer, int panel)
+{
+  return panel / HALF_PANELS == buffer;
+}
 
-__device__ constexpr int panels_of_half(int half) { return half == EARLY ? HALF_PANELS : Q_PANELS - HALF_PANELS; }
+__device__ constexpr int panels_of_half(int half)
+{
+  return half == EARLY ? HALF_PANELS : Q_PANELS - HALF_PANELS;
+}
 
 /* The i-th panel of a half. */
 __device__ inline int panel_of_half(int buffer, int half, int i)
@@ -229,7 +248,8 @@ __device__ inline int panel_of_half(int buffer, int half, int i)
 
 /* ---- producer warps: each loads one half of one buffer, the first also Q ---- */
 
-/* The place of a box of keys in the cache; a token behind the page, which TMA fills with zeros, where no key is wanted. */
+/* The place of a box of keys in the cache; a token behind the page, which TMA fills with zeros, where no key is
+ * wanted. */
 struct box_place {
   int page, token;
 };
@@ -278,14 +298,16 @@ __device__ inline void copy_half(const tensor_maps &maps, box_place box, int buf
 #pragma unroll 1
     for (int i = 0; i < panels_of_half(half); i++) {
       int panel = panel_of_half(buffer, half, i);
-      tma_load(to + panel * PANEL_BYTES + lane * HR_BOX * PANEL_ROW, maps.k, barrier, panel * 64, 0, box.token, box.page);
+      tma_load(to + panel * PANEL_BYTES + lane * HR_BOX * PANEL_ROW, maps.k, barrier, panel * 64, 0, box.token,
+               box.page);
     }
 #endif
   __syncwarp();
 }
 
 /* Loads a half of a tile whose buffer is empty. `rows`: keys of the tile that the sequence has. */
-__device__ inline void load_half(const tensor_maps &maps, box_place box, int buffer, int half, int rows, unsigned &cleared_phase)
+__device__ inline void load_half(const tensor_maps &maps, box_place box, int buffer, int half, int rows,
+                                 unsigned &cleared_phase)
 {
   int lane = threadIdx.x % 32, name = buffer * HALVES + half;
   bool clears = rows > 0 && rows < KEYS && rows % HR_BOX != 0; /* whole boxes are zero already */
@@ -304,8 +326,14 @@ __device__ inline void load_half(const tensor_maps &maps, box_place box, int buf
 }
 
 /* Row blocks of a sequence: blocks of heads, then blocks of queries. */
-__device__ inline int first_head(const latent_call &call) { return blockIdx.x % call.row_blocks % call.head_blocks * HR_HEADS; }
-__device__ inline int first_query(const latent_call &call) { return blockIdx.x % call.row_blocks / call.head_blocks * HR_QUERIES; }
+__device__ inline int first_head(const latent_call &call)
+{
+  return blockIdx.x % call.row_blocks % call.head_blocks * HR_HEADS;
+}
+__device__ inline int first_query(const latent_call &call)
+{
+  return blockIdx.x % call.row_blocks / call.head_blocks * HR_QUERIES;
+}
 
 __device__ inline void load_q(const latent_call &call, const tensor_maps &maps, const work_item &item, unsigned phase)
 {

@@ -18,8 +18,8 @@ typedef hr_kv_strides hr_layout_kv_strides;
 enum {
   HR_DECODE_ROWS = 16, /* of a Q tile: query heads × queries */
   HR_DECODE_KEYS = 16, /* that a warp processes at a time */
-  HR_DECODE_SPLITS_MOST = 128,
-  HR_DECODE_CLUSTER_MOST = 16 /* splits that the blocks of a cluster combine */
+  HR_DECODE_SPLITS_MAX = 128,
+  HR_DECODE_CLUSTER_MAX = 16 /* splits that the blocks of a cluster combine */
 };
 
 /** One decode call; the parameter of decode_split. A group is a block of query heads of one sequence. */
@@ -82,7 +82,7 @@ HR_LAYOUT_FUNCTION hr_decode_layout hr_decode_layout_of(int qk, int v, int rows,
                                                         int stages, int cluster, int element_bytes, int token_scales)
 {
   hr_decode_layout l = {0};
-  int streams = 0, combined = 0, splits = (HR_DECODE_SPLITS_MOST * 4 + 8) * HR_DECODE_ROWS + warps * 32 * 16;
+  int streams = 0, combined = 0, splits = (HR_DECODE_SPLITS_MAX * 4 + 8) * HR_DECODE_ROWS + warps * 32 * 16;
   l.k_size = HR_DECODE_KEYS * hr_decode_pitch(qk, element_bytes);
   l.v_size = HR_DECODE_KEYS * hr_decode_pitch(v, element_bytes);
   l.scales_at = k_heads * l.k_size + v_heads * l.v_size;

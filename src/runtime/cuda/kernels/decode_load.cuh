@@ -10,7 +10,10 @@ template <int WIDTH> __device__ inline unsigned tile_row(const char *tile, int r
 }
 
 /* The shared address of a chunk of row `row`, which begins at `begin`. */
-__device__ inline unsigned tile_chunk(unsigned begin, int row, int chunk) { return begin + ((chunk ^ row % 8) << 4); }
+__device__ inline unsigned tile_chunk(unsigned begin, int row, int chunk)
+{
+  return begin + ((chunk ^ row % 8) << 4);
+}
 
 /* This warp's stage of its n-th chunk. */
 __device__ inline char *stage_of(int n)
@@ -19,20 +22,32 @@ __device__ inline char *stage_of(int n)
 }
 
 /* The scales of a stage: [head][key]. */
-__device__ inline const float *k_scales_of(const char *stage) { return (const float *)(stage + SCALES_AT); }
-__device__ inline const float *v_scales_of(const char *stage) { return k_scales_of(stage) + HR_K_HEADS * KEYS; }
+__device__ inline const float *k_scales_of(const char *stage)
+{
+  return (const float *)(stage + SCALES_AT);
+}
+__device__ inline const float *v_scales_of(const char *stage)
+{
+  return k_scales_of(stage) + HR_K_HEADS * KEYS;
+}
 
 /* ---- where keys are ---- */
 
-/* The page of this lane's key of a chunk, and the key's number there. Lanes 16 to 31 have the keys of lanes 0 to 15. With
- * HR_CHUNK_IN_PAGE all keys of a chunk are on one page, and every lane has the first. */
+/* The page of this lane's key of a chunk, and the key's number there. Lanes 16 to 31 have the keys of lanes 0 to 15.
+ * With HR_CHUNK_IN_PAGE all keys of a chunk are on one page, and every lane has the first. */
 struct chunk_place {
   int page, token;
 };
 
 /* Where a key's page is in the sequence's row of the page table; HR_PAGE_SIZE 0: the row has one page. */
-__device__ inline int place_of_key(int key) { return HR_PAGE_SIZE == 0 ? 0 : key / max(HR_PAGE_SIZE, 1); }
-__device__ inline int token_of_key(int key) { return HR_PAGE_SIZE == 0 ? key : key % max(HR_PAGE_SIZE, 1); }
+__device__ inline int place_of_key(int key)
+{
+  return HR_PAGE_SIZE == 0 ? 0 : key / max(HR_PAGE_SIZE, 1);
+}
+__device__ inline int token_of_key(int key)
+{
+  return HR_PAGE_SIZE == 0 ? key : key % max(HR_PAGE_SIZE, 1);
+}
 
 /* The page of a place; 0 behind the sequence's end, where the table may have any number. */
 __device__ inline int page_at(const decode_call &call, const block_work &w, int place, bool there)
@@ -41,8 +56,8 @@ __device__ inline int page_at(const decode_call &call, const block_work &w, int 
   return !call.pages ? (int)at : there ? call.pages[at] : 0;
 }
 
-/* Page numbers of this warp's chunks, which are taken in their order. A load waits behind the copies that are under way,
- * which is as long as several chunks take. */
+/* Page numbers of this warp's chunks, which are taken in their order. A load waits behind the copies that are under
+ * way, which is as long as several chunks take. */
 #if HR_PAGE_SIZE == 0
 
 struct page_queue {
@@ -208,10 +223,11 @@ __device__ inline void load_chunk(const decode_call &call, const block_work &w, 
     int keys = w.length - chunk * KEYS, first_head = w.head_block * HR_HEADS;
     int64 k_offset = place.page * call.k_at.page + place.token * call.k_at.token;
     int64 v_offset = place.page * call.v_at.page + place.token * call.v_at.token;
-    load_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, (const cached *)call.k + first_head / HR_K_GROUP * call.k_at.head, k_offset, call.k_at,
-                                         call.qk_dim, keys);
-    load_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + HR_K_HEADS * K_SIZE, (const cached *)call.v + first_head / HR_V_GROUP * call.v_at.head,
-                                        v_offset, call.v_at, call.v_dim, keys);
+    load_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, (const cached *)call.k + first_head / HR_K_GROUP * call.k_at.head,
+                                         k_offset, call.k_at, call.qk_dim, keys);
+    load_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + HR_K_HEADS * K_SIZE,
+                                        (const cached *)call.v + first_head / HR_V_GROUP * call.v_at.head, v_offset,
+                                        call.v_at, call.v_dim, keys);
 #ifdef HR_TOKEN_SCALES
     load_scales<HR_K_HEADS>(k_scales_of(stage), call.k_scales + first_head / HR_K_GROUP * call.k_scale_at.head,
                             place.page * call.k_scale_at.page + place.token * call.k_scale_at.token, call.k_scale_at,

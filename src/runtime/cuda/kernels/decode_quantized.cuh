@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fragments of quantized caches for decode_split.cu: elements of one byte become fp16, which has all values of fp8 (E4M3)
- * and int8, and mma.sync multiplies fp16 whatever the format of Q and O.
+/* Fragments of quantized caches for decode_split.cu: elements of one byte become fp16, which has all values of fp8
+ * (E4M3) and int8, and mma.sync multiplies fp16 whatever the format of Q and O.
  *
- *   K: ldmatrix gives a thread 4 neighbouring dims of a key, of 16: dims 4c … 4c + 3 of thread c = t % 4. They are columns
+ *   K: ldmatrix gives a thread 4 neighbouring dims of a key, of 16: dims 4c … 4c + 3 of thread c = t % 4. They are
+ *   columns
  *      2c, 2c + 1, 2c + 8 and 2c + 9 of the operands, for Q as well, so that no element moves.
  *   V: ldmatrix.trans gives 2 dims of 2 keys. The even dims of 16 are one tile of O, the odd ones the next, so that a
  *      thread's columns of both tiles are dims 4c … 4c + 3.
@@ -10,7 +11,7 @@
  *   scales: those of K multiply the scores; those of V multiply O, or with a scale per key the weights, times P_FACTOR,
  *      so that small ones are not denormal in fp16. */
 
-#define Q_LARGEST 15      /* values of Q are below 2^15 */
+#define Q_LARGEST 15 /* values of Q are below 2^15 */
 #ifdef HR_CACHE_INT8
 #define P_FACTOR 64.0f
 #else
@@ -39,7 +40,10 @@ template <int FIRST, int SECOND> __device__ inline unsigned halves_at(unsigned b
 /* ---- Q ---- */
 
 /* Two elements of Q, `word` in its own format. */
-__device__ inline float2 floats_of(unsigned word) { return make_float2(value_in(word, 0), value_in(word, 1)); }
+__device__ inline float2 floats_of(unsigned word)
+{
+  return make_float2(value_in(word, 0), value_in(word, 1));
+}
 
 /* Scales the fragments of a thread's row of Q to fp16. Returns the factor that its scores need. */
 __device__ inline float scale_q(unsigned (&q)[QK_STEPS][4], int half)

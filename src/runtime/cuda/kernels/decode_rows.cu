@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decode attention for the calls that faster kernels refuse: any head sizes, strides and alignment, latent attention, every format; fp32
- * arithmetic, split-KV.
+/* Decode attention for the calls that faster kernels refuse: any head sizes, strides and alignment, latent attention,
+ * every format; fp32 arithmetic, split-KV.
  *
- *   block: one query of a sequence, HR_HEADS query heads that share a K head and a V head, one split of the keys that the query sees
+ *   block: one query of a sequence, HR_HEADS query heads that share a K head and a V head, one split of the keys that
+ *   the query sees
  *   chunk of 64 keys:  S = Q K, a warp per key, lanes along the head size
  *                      online softmax, a warp per head
  *                      O += P V, a thread per column, O in shared memory
@@ -26,14 +27,23 @@ typedef hr_decode_rows_call rows_call;
 #if defined(HR_CACHE_FP8)
 #define HR_QUANTIZED
 typedef unsigned char cached;
-__device__ inline float cached_to_float(cached value) { return fp8_to_float(value); }
+__device__ inline float cached_to_float(cached value)
+{
+  return fp8_to_float(value);
+}
 #elif defined(HR_CACHE_INT8)
 #define HR_QUANTIZED
 typedef signed char cached;
-__device__ inline float cached_to_float(cached value) { return (float)value; }
+__device__ inline float cached_to_float(cached value)
+{
+  return (float)value;
+}
 #else
 typedef element cached;
-__device__ inline float cached_to_float(cached value) { return to_float(value); }
+__device__ inline float cached_to_float(cached value)
+{
+  return to_float(value);
+}
 #endif
 
 #define THREADS HR_DECODE_ROWS_THREADS
@@ -42,17 +52,44 @@ __device__ inline float cached_to_float(cached value) { return to_float(value); 
 
 extern __shared__ __align__(16) unsigned char shared[];
 
-__device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
+__device__ inline float minus_infinity()
+{
+  return __uint_as_float(0xFF800000u);
+}
 
 /* Shared memory (decode_rows_layout.h). */
-__device__ inline int64 *k_offsets() { return (int64 *)shared; }
-__device__ inline int64 *v_offsets() { return k_offsets() + KEYS; }
-__device__ inline float *k_scales() { return (float *)(v_offsets() + KEYS); }
-__device__ inline float *v_scales() { return k_scales() + KEYS; }
-__device__ inline float *q_row(const rows_call &call, int head) { return v_scales() + KEYS + head * call.qk_dim; }
-__device__ inline float *o_row(const rows_call &call, int head) { return q_row(call, HR_HEADS) + head * call.v_dim; }
-__device__ inline float *scores(const rows_call &call) { return o_row(call, HR_HEADS); }
-__device__ inline float *factors(const rows_call &call) { return scores(call) + KEYS * HR_HEADS; }
+__device__ inline int64 *k_offsets()
+{
+  return (int64 *)shared;
+}
+__device__ inline int64 *v_offsets()
+{
+  return k_offsets() + KEYS;
+}
+__device__ inline float *k_scales()
+{
+  return (float *)(v_offsets() + KEYS);
+}
+__device__ inline float *v_scales()
+{
+  return k_scales() + KEYS;
+}
+__device__ inline float *q_row(const rows_call &call, int head)
+{
+  return v_scales() + KEYS + head * call.qk_dim;
+}
+__device__ inline float *o_row(const rows_call &call, int head)
+{
+  return q_row(call, HR_HEADS) + head * call.v_dim;
+}
+__device__ inline float *scores(const rows_call &call)
+{
+  return o_row(call, HR_HEADS);
+}
+__device__ inline float *factors(const rows_call &call)
+{
+  return scores(call) + KEYS * HR_HEADS;
+}
 
 /* ---- the work of a block ---- */
 
@@ -130,11 +167,23 @@ __device__ inline float finished_score(const rows_call &call, float score)
 }
 
 #ifdef HR_QUANTIZED
-__device__ inline float score_scale(int key) { return k_scales()[key]; }
-__device__ inline float value_scale(int key) { return v_scales()[key]; }
+__device__ inline float score_scale(int key)
+{
+  return k_scales()[key];
+}
+__device__ inline float value_scale(int key)
+{
+  return v_scales()[key];
+}
 #else
-__device__ inline float score_scale(int) { return 1; }
-__device__ inline float value_scale(int) { return 1; }
+__device__ inline float score_scale(int)
+{
+  return 1;
+}
+__device__ inline float value_scale(int)
+{
+  return 1;
+}
 #endif
 
 __device__ inline void compute_scores(const rows_call &call, int count)
@@ -163,7 +212,10 @@ __device__ inline void compute_scores(const rows_call &call, int count)
 }
 
 /* A base of −∞, while a row has seen no key, would make NaN of −∞ − −∞. */
-__device__ inline float safe(float base) { return base == minus_infinity() ? 0.0f : base; }
+__device__ inline float safe(float base)
+{
+  return base == minus_infinity() ? 0.0f : base;
+}
 
 #define LOG2_E 1.4426950408889634f
 #define LN_2 0.6931471805599453f
@@ -308,8 +360,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void combine(const rows_call ca
   for (int column = threadIdx.x; column < call.v_dim; column += THREADS) {
     float sum = 0;
     for (int split = 0; split < call.splits; split++)
-      sum += call.partial_o[(part + split) * call.v_dim + column] *
-             weight_of(call.partial_stats[part + split].x, base, 0);
+      sum +=
+          call.partial_o[(part + split) * call.v_dim + column] * weight_of(call.partial_stats[part + split].x, base, 0);
     o_of_row(call, row)[column] = from_float(inverse == 0 ? 0.0f : sum * inverse);
   }
   if (threadIdx.x < 32)

@@ -8,8 +8,8 @@
 
 enum {
   HR_DECODE_ROWS_THREADS = 256,
-  HR_DECODE_ROWS_HEADS_MOST = 8, /* of a block: a warp each for the softmax */
-  HR_DECODE_ROWS_KEYS = 64       /* of a chunk */
+  HR_DECODE_ROWS_HEADS_MAX = 8, /* of a block: a warp each for the softmax */
+  HR_DECODE_ROWS_KEYS = 64      /* of a chunk */
 };
 
 /** One decode call; the parameter of decode_rows. Row r is head r % q_heads of query r / q_heads % q_len. */

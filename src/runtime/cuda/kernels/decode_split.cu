@@ -9,11 +9,12 @@
  * K heads and V heads of a group are each read once. Where a row belongs to one of several K or V heads of the group,
  * each head's product is computed for all rows and the rows that it belongs to take it.
  *
- * HR_CACHE_FP8, HR_CACHE_INT8: K and V have one byte and scales (decode_quantized.cuh); HR_TOKEN_SCALES: each key has its
- * own. HR_ALIGNED: addresses, strides and head sizes of K and V are multiples of HR_COPY_BYTES, 16 or 4, those of Q of 4;
- * otherwise K and V are copied by element. HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP: scores are
- * capped. HR_CLUSTER > 1: the splits of a group are a cluster of blocks, compute capability 9.0. HR_EARLY: programmatic dependent
- * launch; HR_LETS_NEXT: the next kernel's blocks may start ahead of the combining. HR_PAGE_SIZE: tokens of a page; 0: a sequence has one. decode_split_tiles.c chooses heads, warps, stages and splits;
+ * HR_CACHE_FP8, HR_CACHE_INT8: K and V have one byte and scales (decode_quantized.cuh); HR_TOKEN_SCALES: each key has
+ * its own. HR_ALIGNED: addresses, strides and head sizes of K and V are multiples of HR_COPY_BYTES, 16 or 4, those of Q
+ * of 4; otherwise K and V are copied by element. HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP:
+ * scores are capped. HR_CLUSTER > 1: the splits of a group are a cluster of blocks, compute capability 9.0. HR_EARLY:
+ * programmatic dependent launch; HR_LETS_NEXT: the next kernel's blocks may start ahead of the combining. HR_PAGE_SIZE:
+ * tokens of a page; 0: a sequence has one. decode_split_tiles.c chooses heads, warps, stages and splits;
  * decode_layout.h has the shared memory.
  *
  * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/notes/decode-gpu.md. */
@@ -53,8 +54,9 @@ typedef hr_layout_kv_strides strides;
 #define PAGES_AHEAD 4 /* chunks whose page numbers are loaded before their copies start, where a chunk has several */
 #define QK_STEPS (HR_QK / 16)
 #define O_TILES (HR_V / 8)
-#define LAYOUT hr_decode_layout_of(HR_QK, HR_V, USED_ROWS, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, HR_CLUSTER, \
-                                   CACHED_BYTES, TOKEN_SCALES)
+#define LAYOUT                                                                                                       \
+  hr_decode_layout_of(HR_QK, HR_V, USED_ROWS, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, HR_CLUSTER, CACHED_BYTES, \
+                      TOKEN_SCALES)
 
 enum {
   K_SIZE = LAYOUT.k_size,
@@ -70,15 +72,18 @@ enum {
 
 extern __shared__ __align__(128) element shared[];
 
-__device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
+__device__ inline float minus_infinity()
+{
+  return __uint_as_float(0xFF800000u);
+}
 
 #include "runtime/cuda/kernels/decode_work.cuh"
 #include "runtime/cuda/kernels/decode_load.cuh"
 
 /* ---- GEMMs and softmax of a warp ---- */
 
-/* A thread has rows t / 4 and t / 4 + 8 (half 0 and 1): accumulators of O, the base, which is the largest score, and the
- * sum of the weights. */
+/* A thread has rows t / 4 and t / 4 + 8 (half 0 and 1): accumulators of O, the base, which is the largest score, and
+ * the sum of the weights. */
 struct warp_state {
   unsigned q[QK_STEPS][4];
   float out[O_TILES][4];
@@ -125,7 +130,10 @@ __device__ inline void multiply_head(const warp_state &s, unsigned from, float (
   }
 }
 
-__device__ inline float score_scale(const warp_state &, const char *, int, int) { return 1; }
+__device__ inline float score_scale(const warp_state &, const char *, int, int)
+{
+  return 1;
+}
 
 __device__ inline void mma_pv(warp_state &s, const char *stage, const float (&)[2][4], unsigned (&p)[4])
 {
@@ -232,7 +240,10 @@ __device__ inline void scale_and_mask(const decode_call &call, const warp_state 
 }
 
 /* A base of −inf, while a row has seen no key, would make NaN of −inf − −inf. */
-__device__ inline float safe(float base) { return base == minus_infinity() ? 0.0f : base; }
+__device__ inline float safe(float base)
+{
+  return base == minus_infinity() ? 0.0f : base;
+}
 
 /* 2^top for the base, exactly, however large that is: the difference comes before the scaling. */
 __device__ inline float weight_of(float score, float base, float top)

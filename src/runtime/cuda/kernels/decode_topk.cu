@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selective V: decode attention over the keys with the largest scores of each query head; compute capability 8.0 and newer, fp16 and
- * bf16. Two kernels:
+/* Selective V: decode attention over the keys with the largest scores of each query head; compute capability 8.0 and
+ * newer, fp16 and bf16. Two kernels:
  *
  *   topk_score    block: one K head × 256 keys of a sequence; a warp has 64 of them, 8 at a time
- *                 Q tile: 16 rows (query heads × queries that share the K head) in registers; S = Q Kᵀ by mma.sync → memory, fp32
- *   topk_gather   block: one query row × one split of its chosen keys. Each block finds the k-th largest score, digit by digit, and
- *                 lists its share of the chosen keys; their V rows are gathered by 16 bytes a lane, and the splits are added by the
+ *                 Q tile: 16 rows (query heads × queries that share the K head) in registers; S = Q Kᵀ by mma.sync →
+ *                 memory, fp32
+ *   topk_gather   block: one query row × one split of its chosen keys. Each block finds the k-th largest score, digit
+ *   by digit, and
+ *                 lists its share of the chosen keys; their V rows are gathered by 16 bytes a lane, and the splits are
+ *                 added by the
  *                 block of a row that finishes last
  *
- * Operands of the mma come from memory without shared memory: a lane loads 16 bytes of a row of Q and of K, whose elements are taken
- * as the mma's columns in the same order for both, which leaves the sum over the columns as it is.
+ * Operands of the mma come from memory without shared memory: a lane loads 16 bytes of a row of Q and of K, whose
+ * elements are taken as the mma's columns in the same order for both, which leaves the sum over the columns as it is.
  *
- * The choice is exact: scores as integers in their order, NaN the largest; among equal ones positions, the earlier the larger.
+ * The choice is exact: scores as integers in their order, NaN the largest; among equal ones positions, the earlier the
+ * larger.
  *
  * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise elements are loaded one at a time.
- * HR_IN_SHARED: a row's scores fit shared memory; otherwise every digit reads them from memory. HR_SOFTCAP: scores are capped.
- * decode_topk.c chooses splits. Numbers: docs/notes/decode-gpu.md. */
+ * HR_IN_SHARED: a row's scores fit shared memory; otherwise every digit reads them from memory. HR_SOFTCAP: scores are
+ * capped. decode_topk.c chooses splits. Numbers: docs/notes/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
 #include "runtime/cuda/kernels/decode_topk_layout.h"
@@ -32,11 +36,17 @@ typedef hr_topk_call topk_call;
 #define WARPS (HR_TOPK_THREADS / 32)
 #define BINS (1 << HR_TOPK_DIGIT_BITS)
 
-__device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
+__device__ inline float minus_infinity()
+{
+  return __uint_as_float(0xFF800000u);
+}
 
 /* ---- sequences ---- */
 
-__device__ inline int length_of(const topk_call &call, int sequence) { return call.lengths ? call.lengths[sequence] : call.kv_len; }
+__device__ inline int length_of(const topk_call &call, int sequence)
+{
+  return call.lengths ? call.lengths[sequence] : call.kv_len;
+}
 
 /* The first key that query `query` sees; of query 0: that any query sees. */
 __device__ inline int first_key(const topk_call &call, int length, int query)
@@ -109,7 +119,8 @@ __device__ inline void multiply(const q_tile &q, const uint4 (&k)[STEPS], float 
 extern "C" __global__ __launch_bounds__(32 * HR_TOPK_SCORE_WARPS) void topk_score(const topk_call call)
 {
   int tile = blockIdx.x % call.tiles, item = blockIdx.x / call.tiles;
-  int k_head = item % call.k_heads, block = item / call.k_heads % call.score_blocks, sequence = item / call.k_heads / call.score_blocks;
+  int k_head = item % call.k_heads, block = item / call.k_heads % call.score_blocks,
+      sequence = item / call.k_heads / call.score_blocks;
   int length = length_of(call, sequence), first = first_key(call, length, 0), lane = threadIdx.x % 32;
   int key = first + block * HR_TOPK_SCORE_KEYS + threadIdx.x / 32 * WARP_KEYS, end = min(length, key + WARP_KEYS);
   if (key >= end)
@@ -118,7 +129,8 @@ extern "C" __global__ __launch_bounds__(32 * HR_TOPK_SCORE_WARPS) void topk_scor
   q_tile q;
   load_query(call, sequence, k_head, row, q.low);
   load_query(call, sequence, k_head, row + 8, q.high);
-  unsigned *to = call.keys + (((int64)sequence * call.k_heads + k_head) * rows + row) * call.pitch - first + lane % 4 * 2;
+  unsigned *to =
+      call.keys + (((int64)sequence * call.k_heads + k_head) * rows + row) * call.pitch - first + lane % 4 * 2;
   const element *from = call.k + k_head * call.k_at.head;
 #pragma unroll 1
   for (; key < end; key += 8 * TILES_AHEAD) {
@@ -144,8 +156,8 @@ extern "C" __global__ __launch_bounds__(32 * HR_TOPK_SCORE_WARPS) void topk_scor
 
 /* ---- the chosen keys ---- */
 
-/* A product of Q and K as a score. By __fmul_rn(), which the compiler does not merge with the subtraction of a base: the
- * base itself has been rounded. */
+/* A product of Q and K as a score. By __fmul_rn(), which the compiler does not merge with the subtraction of a base:
+ * the base itself has been rounded. */
 __device__ inline float scaled(const topk_call &call, float score)
 {
 #ifdef HR_SOFTCAP
@@ -156,7 +168,10 @@ __device__ inline float scaled(const topk_call &call, float score)
 }
 
 /* A base of −inf would make NaN of −inf − −inf. */
-__device__ inline float safe(float base) { return base == minus_infinity() ? 0.0f : base; }
+__device__ inline float safe(float base)
+{
+  return base == minus_infinity() ? 0.0f : base;
+}
 
 /* 2^top for the base, exactly, however large that is: the difference comes before the scaling. `base` is safe. */
 __device__ inline float weight_of(float score, float base, float top)
@@ -184,7 +199,8 @@ __device__ inline void add_row(columns &c, uint4 words, float weight)
 
 __device__ inline int64 shuffle(int64 value, int lane)
 {
-  unsigned low = __shfl_sync(ALL_LANES, (unsigned)value, lane), high = __shfl_sync(ALL_LANES, (unsigned)(value >> 32), lane);
+  unsigned low = __shfl_sync(ALL_LANES, (unsigned)value, lane),
+           high = __shfl_sync(ALL_LANES, (unsigned)(value >> 32), lane);
   return (int64)((unsigned long long)high << 32 | low);
 }
 
@@ -228,8 +244,8 @@ __device__ inline columns gather(const topk_call &call, const row_work &w, float
   return c;
 }
 
-/* Sums over the block in shared memory, [warp][HR_V + 1], the last of a row the sum of weights. Returns column `column` of the
- * total to thread `column`. */
+/* Sums over the block in shared memory, [warp][HR_V + 1], the last of a row the sum of weights. Returns column `column`
+ * of the total to thread `column`. */
 __device__ inline float add_warps(columns c)
 {
   float *sums = (float *)shared;

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selection in decode_topk.cu, which includes this file behind its sequences: a query row, its scores as integers, and which of them
- * are the k largest, found by a block of HR_TOPK_THREADS threads. */
+/* Selection in decode_topk.cu, which includes this file behind its sequences: a query row, its scores as integers, and
+ * which of them are the k largest, found by a block of HR_TOPK_THREADS threads. */
 
 /* ---- a query row ---- */
 
 extern __shared__ __align__(16) unsigned shared[];
 
 /* Shared memory behind the histogram. */
-__device__ inline unsigned *words() { return shared + hr_topk_fixed_bytes(HR_V) / 4 - 64; }
+__device__ inline unsigned *words()
+{
+  return shared + hr_topk_fixed_bytes(HR_V) / 4 - 64;
+}
 
 struct row_work {
   int row, split;
   int sequence, head, query;
-  int first, count; /* keys that it sees */
-  int chosen;       /* of them */
+  int first, count;     /* keys that it sees */
+  int chosen;           /* of them */
   const unsigned *keys; /* [count], in memory */
   int skip;             /* keys from a multiple of 16 bytes to them */
 };
@@ -45,7 +48,10 @@ __device__ inline unsigned key_of(float score)
   return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-__device__ inline float score_of(unsigned key) { return __uint_as_float(key >> 31 ? key & 0x7FFFFFFFu : ~key); }
+__device__ inline float score_of(unsigned key)
+{
+  return __uint_as_float(key >> 31 ? key & 0x7FFFFFFFu : ~key);
+}
 
 /* Copies the row's keys to shared memory, with HR_IN_SHARED. */
 __device__ inline void load_keys(const row_work &w)
@@ -137,15 +143,17 @@ __device__ inline bool find_digit(threshold &t, int shift)
   return true;
 }
 
-/* The k-th largest of value(0) … value(count − 1), of those that are at least `lower` ≥ 1; if they are fewer than k, nothing is wanted.
- * It is known as soon as all values with its first digits are chosen. */
+/* The k-th largest of value(0) … value(count − 1), of those that are at least `lower` ≥ 1; if they are fewer than k,
+ * nothing is wanted. It is known as soon as all values with its first digits are chosen. */
 template <class Function> __device__ inline threshold select(int count, int k, unsigned lower, Function value)
 {
   threshold t = {0, k, 0};
 #pragma unroll 1
   for (int shift = 32 - HR_TOPK_DIGIT_BITS;; shift = max(0, shift - HR_TOPK_DIGIT_BITS)) {
-    int digit_end = shift == 0 ? 32 - 2 * HR_TOPK_DIGIT_BITS : shift + HR_TOPK_DIGIT_BITS; /* the last digit has fewer bits */
-    unsigned least = max(t.bound, lower), most = t.bound | 0xFFFFFFFFu >> (32 - digit_end); /* with the digits found so far */
+    int digit_end =
+        shift == 0 ? 32 - 2 * HR_TOPK_DIGIT_BITS : shift + HR_TOPK_DIGIT_BITS; /* the last digit has fewer bits */
+    unsigned least = max(t.bound, lower),
+             most = t.bound | 0xFFFFFFFFu >> (32 - digit_end); /* with the digits found so far */
     for (int bin = threadIdx.x; bin < BINS; bin += HR_TOPK_THREADS)
       shared[bin] = 0;
     __syncthreads();
@@ -165,8 +173,9 @@ template <class Function> __device__ inline threshold select(int count, int k, u
   }
 }
 
-/* A key that at least w.chosen keys reach, very likely, and not many more: atomic additions to a histogram are slow, and these
- * others need none. It is one of a sample of keys; each thread ranks an eighth of the sample against one of them. */
+/* A key that at least w.chosen keys reach, very likely, and not many more: atomic additions to a histogram are slow,
+ * and these others need none. It is one of a sample of keys; each thread ranks an eighth of the sample against one of
+ * them. */
 __device__ inline unsigned guess_bound(const row_work &w)
 {
   constexpr int SAMPLE = HR_TOPK_THREADS / 8;
@@ -196,7 +205,8 @@ __device__ inline unsigned guess_bound(const row_work &w)
 }
 
 struct choice {
-  unsigned key, place; /* chosen: larger keys, and of equal ones those whose ~place is at least `place`; if that is 0, all */
+  unsigned key,
+      place; /* chosen: larger keys, and of equal ones those whose ~place is at least `place`; if that is 0, all */
 };
 
 /* `largest` becomes the largest key that this thread sees. */
@@ -228,8 +238,8 @@ template <bool TIES> __device__ inline bool is_chosen(const row_work &w, const c
   return TIES ? key > c.key || (key == c.key && ~(unsigned)i >= c.place) : key >= c.key;
 }
 
-/* Bits of the chosen ones of a warp's keys, `of_lane` · 32 from `first` on: lane n < of_lane gets those of key first + 32 · n and
- * on. */
+/* Bits of the chosen ones of a warp's keys, `of_lane` · 32 from `first` on: lane n < of_lane gets those of key first +
+ * 32 · n and on. */
 template <bool TIES> __device__ inline unsigned chosen_bits(const row_work &w, const choice &c, int first, int of_lane)
 {
   unsigned own = 0;

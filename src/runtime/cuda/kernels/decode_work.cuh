@@ -3,10 +3,10 @@
 
 struct block_work {
   int sequence, head_block, split, group;
-  int length;             /* of the sequence */
-  int64 first_place;      /* of its page numbers in the table */
-  int first_key;          /* that any of its queries sees */
-  int chunk, chunk_end;   /* of this warp: the next one, and the end of the split */
+  int length;           /* of the sequence */
+  int64 first_place;    /* of its page numbers in the table */
+  int first_key;        /* that any of its queries sees */
+  int chunk, chunk_end; /* of this warp: the next one, and the end of the split */
 };
 
 /* Grid: blocks of query heads, splits, sequences; in clusters splits, blocks of query heads, sequences. */
@@ -33,7 +33,10 @@ __device__ inline block_work find_work(const decode_call &call)
 }
 
 /* A row of the Q tile is query row % HR_Q_LEN of head row / HR_Q_LEN of the group. */
-__device__ inline int row_head(const block_work &w, int row) { return w.head_block * HR_HEADS + row / HR_Q_LEN; }
+__device__ inline int row_head(const block_work &w, int row)
+{
+  return w.head_block * HR_HEADS + row / HR_Q_LEN;
+}
 
 /* Keys first … end − 1 that a row sees. */
 struct key_range {

@@ -1,28 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversions between float and the dtype that a program is compiled for (HR_DTYPE_…). No CUDA header is included, so that NVRTC
- * alone is enough.
+/* Conversions between float and the dtype that a program is compiled for (HR_DTYPE_…). No CUDA header is included, so
+ * that NVRTC alone is enough.
  *
- * A word of 32 bits has PER_WORD elements in memory order: value_in() and word_of(). A maximum over words begins with LOWEST_WORD and
- * continues with larger_words(most, word); largest_in(most) is its value. NaN is ignored. */
+ * A word of 32 bits has PER_WORD elements in memory order: value_in() and word_of(). A maximum over words begins with
+ * LOWEST_WORD and continues with larger_words(most, word); largest_in(most) is its value. NaN is ignored. */
 
 #if defined(HR_DTYPE_fp32) || defined(HR_DTYPE_tf32)
 typedef float element;
 
-__device__ inline float to_float(element value) { return value; }
-__device__ inline element from_float(float value) { return value; }
+__device__ inline float to_float(element value)
+{
+  return value;
+}
+__device__ inline element from_float(float value)
+{
+  return value;
+}
 
 #define PER_WORD 1
 
-__device__ inline unsigned bits_of(element value) { return __float_as_uint(value); }
-__device__ inline float value_in(unsigned word, int) { return __uint_as_float(word); }
-__device__ inline unsigned word_of(const float *values) { return __float_as_uint(values[0]); }
+__device__ inline unsigned bits_of(element value)
+{
+  return __float_as_uint(value);
+}
+__device__ inline float value_in(unsigned word, int)
+{
+  return __uint_as_float(word);
+}
+__device__ inline unsigned word_of(const float *values)
+{
+  return __float_as_uint(values[0]);
+}
 
 #define LOWEST_WORD 0xFF800000u
 __device__ inline unsigned larger_words(unsigned most, unsigned word)
 {
   return __float_as_uint(fmaxf(__uint_as_float(most), __uint_as_float(word)));
 }
-__device__ inline float largest_in(unsigned most) { return __uint_as_float(most); }
+__device__ inline float largest_in(unsigned most)
+{
+  return __uint_as_float(most);
+}
 
 #elif defined(HR_DTYPE_fp16)
 typedef unsigned short element;
@@ -41,7 +59,10 @@ __device__ inline element from_float(float value)
   return bits;
 }
 
-__device__ inline float value_in(unsigned word, int i) { return to_float((element)(i == 0 ? word : word >> 16)); }
+__device__ inline float value_in(unsigned word, int i)
+{
+  return to_float((element)(i == 0 ? word : word >> 16));
+}
 
 #define PAIR "f16x2"
 #define LOWEST_WORD 0xFC00FC00u
@@ -49,7 +70,10 @@ __device__ inline float value_in(unsigned word, int i) { return to_float((elemen
 #elif defined(HR_DTYPE_bf16)
 typedef unsigned short element;
 
-__device__ inline float to_float(element bits) { return __uint_as_float((unsigned)bits << 16); }
+__device__ inline float to_float(element bits)
+{
+  return __uint_as_float((unsigned)bits << 16);
+}
 
 /* To nearest, ties to even; a NaN stays one. */
 __device__ inline element from_float(float value)
@@ -81,9 +105,18 @@ typedef unsigned char element;
 
 #define PER_WORD 4
 
-__device__ inline unsigned bits_of(element value) { return value; }
-__device__ inline float to_float(element bits) { return fp8_to_float(bits); }
-__device__ inline element from_float(float value) { return fp8_from_float(value); }
+__device__ inline unsigned bits_of(element value)
+{
+  return value;
+}
+__device__ inline float to_float(element bits)
+{
+  return fp8_to_float(bits);
+}
+__device__ inline element from_float(float value)
+{
+  return fp8_from_float(value);
+}
 
 #if __CUDA_ARCH__ >= 890
 __device__ inline float value_in(unsigned word, int i)
@@ -101,14 +134,20 @@ __device__ inline unsigned larger_words(unsigned most, unsigned word)
   }
   return most;
 }
-__device__ inline float largest_in(unsigned most) { return fmaxf(half_in(most, 0), half_in(most, 1)); }
+__device__ inline float largest_in(unsigned most)
+{
+  return fmaxf(half_in(most, 0), half_in(most, 1));
+}
 
 __device__ inline unsigned word_of(const float *values)
 {
   return two_of(values[0], values[1]) | (unsigned)two_of(values[2], values[3]) << 16;
 }
 #else
-__device__ inline float value_in(unsigned word, int i) { return to_float((element)(word >> (8 * i))); }
+__device__ inline float value_in(unsigned word, int i)
+{
+  return to_float((element)(word >> (8 * i)));
+}
 
 __device__ inline unsigned word_of(const float *values)
 {
@@ -153,13 +192,19 @@ __device__ inline out_element out_from_float(float value)
 #else
 typedef element out_element;
 
-__device__ inline out_element out_from_float(float value) { return from_float(value); }
+__device__ inline out_element out_from_float(float value)
+{
+  return from_float(value);
+}
 #endif
 
 #ifdef PAIR /* 16-bit dtypes: the PTX name of two in a word */
 #define PER_WORD 2
 
-__device__ inline unsigned bits_of(element value) { return value; }
+__device__ inline unsigned bits_of(element value)
+{
+  return value;
+}
 
 __device__ inline unsigned word_of(const float *values)
 {
@@ -183,5 +228,8 @@ __device__ inline unsigned larger_words(unsigned most, unsigned word)
 #endif
 }
 
-__device__ inline float largest_in(unsigned most) { return fmaxf(value_in(most, 0), value_in(most, 1)); }
+__device__ inline float largest_in(unsigned most)
+{
+  return fmaxf(value_in(most, 0), value_in(most, 1));
+}
 #endif

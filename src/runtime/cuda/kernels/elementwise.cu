@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row-wise operations without a reduction: GELU, SwiGLU, residual, dropout, rotary embedding. Bound: memory, but for GELU in 16 bits, which
- * arithmetic bounds (88% of a copy; docs/rowwise.md). */
+/* Row-wise operations without a reduction: GELU, SwiGLU, residual, dropout, rotary embedding. Bound: memory, but for
+ * GELU in 16 bits, which arithmetic bounds (88% of a copy; docs/rowwise.md). */
 #include "runtime/cuda/kernels/rowwise_pack.cuh"
 
 #include "runtime/cuda/kernels/dropout.cuh"
 
-/* erff() takes longer than the transfer of a 16-bit element, so that 16-bit dtypes use an approximation with an error of 1.5e-7.
- * Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. */
+/* erff() takes longer than the transfer of a 16-bit element, so that 16-bit dtypes use an approximation with an error
+ * of 1.5e-7. Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. */
 __device__ inline float error_function(float x)
 {
   if (sizeof(element) == 4)
@@ -24,11 +24,17 @@ struct gelu_of {
 };
 
 struct swiglu_of {
-  __device__ float operator()(float gate, float up) const { return gate / (1.0f + exp2f(-gate * LOG2_E)) * up; }
+  __device__ float operator()(float gate, float up) const
+  {
+    return gate / (1.0f + exp2f(-gate * LOG2_E)) * up;
+  }
 };
 
 struct sum_of {
-  __device__ float operator()(float x, float y) const { return x + y; }
+  __device__ float operator()(float x, float y) const
+  {
+    return x + y;
+  }
 };
 
 /* Treats each tensor as one row. */
@@ -89,11 +95,11 @@ __device__ inline void rotary_rows(const task &t)
     rotary_row<1>(t, row);
 }
 
-#define ENTRY(name, call, ...)                                               \
+#define ENTRY(name, call, ...)                                              \
   extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name PARAMETERS \
-  {                                                                          \
-    task t = TASK;                                                           \
-    call;                                                                    \
+  {                                                                         \
+    task t = TASK;                                                          \
+    call;                                                                   \
   }
 
 ENTRY(gelu, (each_element<false>(t, gelu_of())), 256, 8)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* E4M3: 4 bits of exponent, 3 of mantissa, no infinity, all ones is NaN. fp16 represents all of its values, so that the instructions
- * of compute capability 8.9 convert by way of fp16, two elements at a time. */
+/* E4M3: 4 bits of exponent, 3 of mantissa, no infinity, all ones is NaN. fp16 represents all of its values, so that the
+ * instructions of compute capability 8.9 convert by way of fp16, two elements at a time. */
 
 #if __CUDA_ARCH__ >= 890
 __device__ inline float half_in(unsigned two, int i)
@@ -25,10 +25,16 @@ __device__ inline unsigned short two_of(float low, float high)
   return two;
 }
 
-__device__ inline float fp8_to_float(unsigned char bits) { return half_in(halves_of(bits), 0); }
+__device__ inline float fp8_to_float(unsigned char bits)
+{
+  return half_in(halves_of(bits), 0);
+}
 
 /* To nearest, ties to even; ±448 for what is larger. */
-__device__ inline unsigned char fp8_from_float(float value) { return (unsigned char)two_of(value, 0.0f); }
+__device__ inline unsigned char fp8_from_float(float value)
+{
+  return (unsigned char)two_of(value, 0.0f);
+}
 
 #else
 /* The exponent bias of a float is larger by 120. */

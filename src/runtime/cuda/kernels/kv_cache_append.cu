@@ -15,7 +15,8 @@ template <int COUNT, int BYTES> struct alignas(BYTES) part {
 
 /* ---- rows ---- */
 
-/* Copies heads of `dim` elements without their elements first … first + left_out − 1; all three are multiples of COUNT. */
+/* Copies heads of `dim` elements without their elements first … first + left_out − 1; all three are multiples of
+ * COUNT. */
 template <int COUNT, int BYTES>
 __device__ inline void copy_but(const element *from, element *to, int width, int dim, int first, int left_out)
 {

@@ -37,13 +37,13 @@ typedef struct hr_kv_append_call {
 
 HR_LAYOUT_ASSERT(sizeof(hr_kv_append_call) == 11 * 8 + 14 * 4);
 
-enum { HR_PUT_NUMBERS_MOST = 1000 };
+enum { HR_PUT_NUMBERS_MAX = 1000 };
 
 /** Numbers for kv_cache_numbers.cu; a launch has 4096 bytes of parameters. */
 typedef struct hr_put_numbers {
   HR_DEVICE_POINTER(int) to;
   int count, padding;
-  int numbers[HR_PUT_NUMBERS_MOST];
+  int numbers[HR_PUT_NUMBERS_MAX];
 } hr_put_numbers;
 
 HR_LAYOUT_ASSERT(sizeof(hr_put_numbers) <= 4096);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* New tokens into a quantized KV cache, K with rotary embedding: kv_cache_append.cu for elements of one byte.
  *
- *   block: K or V of one token at a time; a warp has one head, whose values it computes twice: for the scale, which is the caller's
+ *   block: K or V of one token at a time; a warp has one head, whose values it computes twice: for the scale, which is
+ *   the caller's
  *          or that of the largest value, and for the elements, 4 of a thread at a time
  *
  * Bound: as kv_cache_append.cu. hr_kv_row_scale() and hr_kv_quantize() are the same in C. */
@@ -78,8 +79,8 @@ __device__ inline void write_head(const head_row &row, unsigned char *to, int di
 }
 
 /* All heads of K or V of a token; `scales`: of all heads, or of the token's. */
-__device__ inline void write_heads(const hr_kv_append_call &call, head_row row, unsigned char *to, float *scales, int width,
-                                   int dim)
+__device__ inline void write_heads(const hr_kv_append_call &call, head_row row, unsigned char *to, float *scales,
+                                   int width, int dim)
 {
   int heads = width / dim;
   const element *from = row.from;
@@ -104,8 +105,8 @@ extern "C" __global__ void __launch_bounds__(128) append_tokens(hr_kv_append_cal
                   call.v_width, call.v_dim);
     } else {
       int64 angles = (int64)position * call.rotary_half;
-      head_row k = {call.k + row * call.k_row, call.cos + angles, call.sin + angles, call.rotary_first, call.rotary_half,
-                    call.interleaved};
+      head_row k = {call.k + row * call.k_row, call.cos + angles, call.sin + angles,
+                    call.rotary_first,         call.rotary_half,  call.interleaved};
       write_heads(call, k, (unsigned char *)call.k_cache + place * call.k_width, call.k_scales + scales * k_heads,
                   call.k_width, call.qk_dim);
     }

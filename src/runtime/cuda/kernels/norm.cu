@@ -10,8 +10,8 @@
 #endif
 
 #define EPSILON 1e-5f
-/* Weights are loaded one step ahead of their use: in long rows they come from the L2 (+2 to 4% of a copy). Not where they have to be
- * shifted, which needs the registers (−3%). */
+/* Weights are loaded one step ahead of their use: in long rows they come from the L2 (+2 to 4% of a copy). Not where
+ * they have to be shifted, which needs the registers (−3%). */
 #define PREFETCH (HR_ALIGNMENT == HR_ROWS_ALIGNED || HR_SHIFTED)
 
 struct row_stats {
@@ -24,8 +24,8 @@ __device__ inline float squares_from(float mean, const row_stats &f)
   return HR_CENTRED ? f.squares + f.count * ((f.mean - mean) * (f.mean - mean)) : f.squares;
 }
 
-/* Mean and squares of a thread's values in one pass: one of the values is subtracted from all, so that the difference of the sums
- * loses no more than the row's squares times their number and an epsilon. */
+/* Mean and squares of a thread's values in one pass: one of the values is subtracted from all, so that the difference
+ * of the sums loses no more than the row's squares times their number and an epsilon. */
 __device__ inline void find_stats(row_group &x, row_stats (&own)[ROWS])
 {
   float from[ROWS] = {}, sum[ROWS] = {}, squares[ROWS] = {};
@@ -110,8 +110,8 @@ __device__ inline void norm(row_group &x, const task &t)
 ROWWISE_KERNEL(norm_rows, norm)
 
 #if HR_SHIFTED
-/* Copies the vectors b and c to out, once for every offset that a row may have in a pack: [vector, offset, SHIFTED_COLUMNS], padded
- * with zeros. */
+/* Copies the vectors b and c to out, once for every offset that a row may have in a pack: [vector, offset,
+ * SHIFTED_COLUMNS], padded with zeros. */
 extern "C" __global__ void shift_vectors PARAMETERS
 {
   int64 at = (int64)blockIdx.x * blockDim.x + threadIdx.x, copy_elements = PACK_ELEMENTS * (int64)SHIFTED_COLUMNS;

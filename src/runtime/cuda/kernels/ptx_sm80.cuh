@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PTX instructions of compute capability 8.0: cp.async, ldmatrix, mma.sync (m16n8k16 of 16-bit elements, m16n8k8 of tf32: 32 bytes
- * of a row in both), ex2.approx.
+/* PTX instructions of compute capability 8.0: cp.async, ldmatrix, mma.sync (m16n8k16 of 16-bit elements, m16n8k8 of
+ * tf32: 32 bytes of a row in both), ex2.approx.
  *
  * Fragments (PTX ISA): thread t of a warp has rows t / 4 and t / 4 + 8, columns 2 (t % 4) and the next, of each 16 × 8
  * accumulator; of the operands, columns in steps of 4 bytes. */
@@ -16,7 +16,10 @@
 #define MMA_SHAPE "m16n8k16"
 #endif
 
-__device__ inline unsigned shared_address(const void *data) { return (unsigned)__cvta_generic_to_shared(data); }
+__device__ inline unsigned shared_address(const void *data)
+{
+  return (unsigned)__cvta_generic_to_shared(data);
+}
 
 /* Copies 16 bytes from global to shared memory; writes zeros, and does not read `from`, if not `there`. */
 __device__ inline void cp_async_16(unsigned to, const void *from, bool there)
@@ -42,10 +45,16 @@ __device__ inline void cp_async_4(unsigned to, const void *from, bool there)
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(there ? 4 : 0) : "memory");
 }
 
-__device__ inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ inline void cp_async_commit()
+{
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 
 /* Waits until at most LEFT of this thread's committed groups are in flight. */
-template <int LEFT> __device__ inline void cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+template <int LEFT> __device__ inline void cp_async_wait()
+{
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
 
 /* Loads four 8 × 8 matrices; lane l gives the address of row l % 8 of matrix l / 8. */
 __device__ inline void ldmatrix_x4(unsigned (&to)[4], unsigned row)

@@ -9,10 +9,13 @@ typedef long long int64;
 #define PACK_ELEMENTS (PACK_BYTES / (int)sizeof(element))
 #define LOG2_E 1.4426950408889634f
 
-#define PARAMETERS                                                                                                \
+#define PARAMETERS                                                                                              \
   (const element *a, const element *b, const element *c, element *out, int64 rows, int64 columns, int64 period, \
    int64 group, unsigned long long seed, unsigned dropped)
-#define TASK {a, b, c, out, rows, columns, period, group, seed, dropped}
+#define TASK                                                  \
+  {                                                           \
+    a, b, c, out, rows, columns, period, group, seed, dropped \
+  }
 
 struct task {
   const element *a, *b, *c;
@@ -22,7 +25,10 @@ struct task {
   unsigned dropped; /* dropout: of 65536 values of 16 random bits */
 };
 
-__device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
+__device__ inline float minus_infinity()
+{
+  return __uint_as_float(0xFF800000u);
+}
 
 /* 2^x; results below 2^-126 are 0. */
 __device__ inline float exp2_approx(float x)
@@ -36,13 +42,27 @@ struct pack {
   unsigned word[4];
 
   pack() = default;
-  __device__ pack(unsigned a, unsigned b, unsigned c, unsigned d) : word{a, b, c, d} {}
-  __device__ explicit pack(uint4 v) : word{v.x, v.y, v.z, v.w} {}
-  __device__ uint4 words() const { return make_uint4(word[0], word[1], word[2], word[3]); }
-  __device__ float at(int i) const { return value_in(word[i / PER_WORD], i % PER_WORD); }
+  __device__ pack(unsigned a, unsigned b, unsigned c, unsigned d) : word{a, b, c, d}
+  {
+  }
+  __device__ explicit pack(uint4 v) : word{v.x, v.y, v.z, v.w}
+  {
+  }
+  __device__ uint4 words() const
+  {
+    return make_uint4(word[0], word[1], word[2], word[3]);
+  }
+  __device__ float at(int i) const
+  {
+    return value_in(word[i / PER_WORD], i % PER_WORD);
+  }
 
-  /* Tells the compiler that the pack changes; otherwise it keeps all values of a pass as floats for the next pass, and spills. */
-  __device__ void pin() { asm volatile("" : "+r"(word[0]), "+r"(word[1]), "+r"(word[2]), "+r"(word[3])); }
+  /* Tells the compiler that the pack changes; otherwise it keeps all values of a pass as floats for the next pass, and
+   * spills. */
+  __device__ void pin()
+  {
+    asm volatile("" : "+r"(word[0]), "+r"(word[1]), "+r"(word[2]), "+r"(word[3]));
+  }
 };
 
 /* Elements from the multiple of 16 bytes at or below an address to it. */
@@ -51,7 +71,10 @@ __device__ inline int offset_of(const element *at)
   return (int)((size_t)at % PACK_BYTES) / (int)sizeof(element);
 }
 
-__device__ inline pack load_aligned(const element *at) { return pack(*(const uint4 *)at); }
+__device__ inline pack load_aligned(const element *at)
+{
+  return pack(*(const uint4 *)at);
+}
 
 /* The elements first ≤ j < last of the pack at `at`, of any alignment; the others are 0. */
 __device__ inline pack load_elements(const element *at, int first, int last)
@@ -85,7 +108,10 @@ __device__ inline pack shifted(const pack &one, const pack &next, int elements)
   return pack(w[0], w[1], w[2], w[3]);
 }
 
-template <class INDEX> __device__ inline int clamp_to_pack(INDEX i) { return i < 0 ? 0 : i > PACK_ELEMENTS ? PACK_ELEMENTS : (int)i; }
+template <class INDEX> __device__ inline int clamp_to_pack(INDEX i)
+{
+  return i < 0 ? 0 : i > PACK_ELEMENTS ? PACK_ELEMENTS : (int)i;
+}
 
 /* row[column …] where 0 ≤ column < columns, otherwise 0; row + column is a multiple of 16 bytes. */
 template <class INDEX> __device__ inline pack load_base_aligned(const element *row, INDEX column, INDEX columns)
@@ -115,16 +141,16 @@ template <class INDEX> __device__ inline pack load_unaligned(const element *row,
   return load_elements(at, clamp_to_pack(-column), clamp_to_pack(columns - column));
 }
 
-/* Stores a pack at a multiple of 16 bytes. By asm, as the compiler splits the store of a uint4 in large kernels, and rows of odd
- * lengths then reach half of a copy. */
+/* Stores a pack at a multiple of 16 bytes. By asm, as the compiler splits the store of a uint4 in large kernels, and
+ * rows of odd lengths then reach half of a copy. */
 __device__ inline void store_aligned(element *at, const float (&v)[PACK_ELEMENTS])
 {
   unsigned word[4];
 #pragma unroll
   for (int i = 0; i < 4; i++)
     word[i] = word_of(v + i * PER_WORD);
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(at)), "r"(word[0]), "r"(word[1]),
-               "r"(word[2]), "r"(word[3])
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(at)), "r"(word[0]),
+               "r"(word[1]), "r"(word[2]), "r"(word[3])
                : "memory");
 }
 
@@ -143,7 +169,8 @@ __device__ inline void store_pack(element *row, INDEX column, INDEX columns, con
   }
 }
 
-/* Copies 16 bytes to shared memory, both addresses multiples of 16; complete after cp_async_wait_all() of the same thread. */
+/* Copies 16 bytes to shared memory, both addresses multiples of 16; complete after cp_async_wait_all() of the same
+ * thread. */
 __device__ inline void cp_async_16(uint4 *to, const element *from)
 {
 #if __CUDA_ARCH__ >= 800

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over the threads of a row: shuffles, then the results of the warps through shared memory, in a cluster through distributed
- * shared memory. THREADS of a row in a block, CLUSTER blocks of a row, ROWS at a time. */
+/* Reductions over the threads of a row: shuffles, then the results of the warps through shared memory, in a cluster
+ * through distributed shared memory. THREADS of a row in a block, CLUSTER blocks of a row, ROWS at a time. */
 #include "runtime/cuda/kernels/rowwise_pack.cuh"
 
 #define THREADS HR_THREADS
@@ -19,13 +19,25 @@ __device__ inline int cluster_rank()
 }
 
 struct sum_op {
-  static __device__ float identity() { return 0; }
-  __device__ float operator()(float x, float y) const { return x + y; }
+  static __device__ float identity()
+  {
+    return 0;
+  }
+  __device__ float operator()(float x, float y) const
+  {
+    return x + y;
+  }
 };
 
 struct max_op {
-  static __device__ float identity() { return minus_infinity(); }
-  __device__ float operator()(float x, float y) const { return fmaxf(x, y); }
+  static __device__ float identity()
+  {
+    return minus_infinity();
+  }
+  __device__ float operator()(float x, float y) const
+  {
+    return fmaxf(x, y);
+  }
 };
 
 __device__ inline void cluster_arrive()
@@ -98,8 +110,8 @@ template <class PART> struct warp_stats {
   }
 };
 
-/* Called once by all threads of a block or cluster. The blocks of a cluster have arrived at its barrier before and wait first, as
- * all of them must have started. */
+/* Called once by all threads of a block or cluster. The blocks of a cluster have arrived at its barrier before and wait
+ * first, as all of them must have started. */
 template <class PART> __device__ inline warp_stats<PART> exchange(const PART (&own)[ROWS])
 {
   __shared__ PART parts[ROWS][WARP_COUNT];

@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row-wise operations whose rows stay in registers and shared memory. A tensor is [rows, COLUMNS], packed; its address needs no more
- * alignment than an element.
+/* Row-wise operations whose rows stay in registers and shared memory. A tensor is [rows, COLUMNS], packed; its address
+ * needs no more alignment than an element.
  *
- *   pack: 16 bytes of the result at a multiple of 16, one store. Pack p of a row has the columns p · PACK_ELEMENTS − lead …, where
- *   lead is the number of elements between the cache line and the row's first element, so that a warp's access touches as few lines
- *   as possible. A pack at a row's end may contain elements of the next row, which passes mask; nothing outside of the tensor is
+ *   pack: 16 bytes of the result at a multiple of 16, one store. Pack p of a row has the columns p · PACK_ELEMENTS −
+ *   lead …, where
+ *   lead is the number of elements between the cache line and the row's first element, so that a warp's access touches
+ *   as few lines
+ *   as possible. A pack at a row's end may contain elements of the next row, which passes mask; nothing outside of the
+ *   tensor is
  *   read.
  *
  *   row group: the threads of a row: a part of a warp, a block, or a cluster of blocks; thread t has the packs t,
  *   t + GROUP_THREADS, …
  *
- *   ROWS: a row group processes as many rows at a time, with equal leads, so that weights are read once for all of them.
+ *   ROWS: a row group processes as many rows at a time, with equal leads, so that weights are read once for all of
+ *   them.
  *
- *   A row is read from memory once. A thread keeps its first REGISTER_PACKS packs of each row in registers, the next SHARED_PACKS
+ *   A row is read from memory once. A thread keeps its first REGISTER_PACKS packs of each row in registers, the next
+ *   SHARED_PACKS
  *   in shared memory, and reads the others (STREAMED) again in each pass, from the L2 while they fit.
  *
- *   Every warp reduces its own packs (a maximum, a mean); these results are combined once, so that a row waits for one barrier
+ *   Every warp reduces its own packs (a maximum, a mean); these results are combined once, so that a row waits for one
+ *   barrier
  *   between reading and writing.
  *
- * A program is compiled for one problem (rowwise.c): HR_COLUMNS, HR_THREADS of a row group in a block, HR_GROUPS per block,
- * HR_CLUSTER blocks per row group, HR_ROWS, HR_REGISTER_PACKS, HR_SHARED_PACKS, HR_ALIGNMENT (rowwise_layout.h), HR_SHIFTED: weights
- * were shifted to every offset within a pack before, and HR_CAUSAL of a softmax. So strides are constants, and only packs that may
- * be partial have the code for it.
+ * A program is compiled for one problem (rowwise.c): HR_COLUMNS, HR_THREADS of a row group in a block, HR_GROUPS per
+ * block, HR_CLUSTER blocks per row group, HR_ROWS, HR_REGISTER_PACKS, HR_SHARED_PACKS, HR_ALIGNMENT (rowwise_layout.h),
+ * HR_SHIFTED: weights were shifted to every offset within a pack before, and HR_CAUSAL of a softmax. So strides are
+ * constants, and only packs that may be partial have the code for it.
  *
- * Bound on an H200 at 1.8 GHz in 16 bits: a copy of 4.18 TB/s moves 4.4 elements per clock and multiprocessor, 29 instructions each;
- * one exponential takes 0.27 of its unit's time, and a softmax computes it twice (in fp8 these take all of the unit). Softmax and
- * norms of aligned rows up to 16384 elements reach 97 to 101% of a copy in bf16 (2026-11-22); docs/rowwise.md has all lengths, and
- * what was tried and lost. */
+ * Bound on an H200 at 1.8 GHz in 16 bits: a copy of 4.18 TB/s moves 4.4 elements per clock and multiprocessor, 29
+ * instructions each; one exponential takes 0.27 of its unit's time, and a softmax computes it twice (in fp8 these take
+ * all of the unit). Softmax and norms of aligned rows up to 16384 elements reach 97 to 101% of a copy in bf16
+ * (2026-11-22); docs/rowwise.md has all lengths, and what was tried and lost. */
 #include "runtime/cuda/kernels/rowwise_reduce.cuh"
 
 #define COLUMNS HR_COLUMNS
@@ -40,7 +46,7 @@
 #define STEP ((column_index)GROUP_THREADS * PACK_ELEMENTS)
 #define LINE (HR_ROWWISE_LINE_BYTES / (int)sizeof(element)) /* elements of a cache line */
 #define SPACING HR_ROWWISE_SPACING(HR_ALIGNMENT, (int)sizeof(element))
-#define STREAMED                                                                     \
+#define STREAMED                                                                   \
   ((COLUMNS + (ROWS_ALIGNED ? 0 : LINE - 1) + PACK_ELEMENTS - 1) / PACK_ELEMENTS > \
    (int64)GROUP_THREADS * (REGISTER_PACKS + SHARED_PACKS))
 
@@ -60,9 +66,9 @@ static_assert(ROWS_ALIGNED || STEP >= LINE, "only a thread's first pack may begi
 struct row_group {
   const element *from; /* the first row */
   element *to;
-  int rows;            /* of the row group, up to ROWS */
-  column_index visible;   /* columns that are not masked */
-  column_index readable_columns;   /* columns from the last row's start to the tensor's end, or enough */
+  int rows;                      /* of the row group, up to ROWS */
+  column_index visible;          /* columns that are not masked */
+  column_index readable_columns; /* columns from the last row's start to the tensor's end, or enough */
   int lead;
   column_index column0; /* of the thread's first pack */
   pack in_registers[REGISTER_PACKS > 0 ? REGISTER_PACKS : 1][ROWS];
@@ -87,10 +93,16 @@ struct row_group {
     load_shared();
   }
 
-  __device__ column_index column(int i) const { return column0 + i * STEP; }
+  __device__ column_index column(int i) const
+  {
+    return column0 + i * STEP;
+  }
 
   /* Address of pack i of row j. */
-  __device__ const element *source(int i, int j) const { return from + j * ((int64)SPACING * COLUMNS) + column(i); }
+  __device__ const element *source(int i, int j) const
+  {
+    return from + j * ((int64)SPACING * COLUMNS) + column(i);
+  }
 
   /* Whether pack i of every thread is full, whatever the lead; known at compile time. */
   static constexpr __device__ bool always_full(int i)
@@ -110,7 +122,10 @@ struct row_group {
   }
 
   /* Whether all 16 bytes may be read. In front of a row they may, where the tensor begins at a multiple of 16. */
-  __device__ bool readable(int i) const { return always_full(i) || ROWS_ALIGNED || column(i) + PACK_ELEMENTS <= readable_columns; }
+  __device__ bool readable(int i) const
+  {
+    return always_full(i) || ROWS_ALIGNED || column(i) + PACK_ELEMENTS <= readable_columns;
+  }
 
   /* Whether pack i has columns before `end`. */
   __device__ bool has(int i, column_index end = COLUMNS) const
@@ -218,7 +233,10 @@ struct row_group {
     });
   }
 
-  template <class USE> static __device__ void use_value(USE &use, int j, float value) { use(j, value); }
+  template <class USE> static __device__ void use_value(USE &use, int j, float value)
+  {
+    use(j, value);
+  }
 
   /* The maximum of the thread's visible values of each row, two 16-bit elements at a time. */
   __device__ void largest(float (&most)[ROWS])
@@ -252,8 +270,8 @@ struct row_group {
   __device__ float any_value(int j) const
   {
     return always_full(0) || column0 + PACK_ELEMENTS <= COLUMNS ? in_registers[0][j].at(PACK_ELEMENTS - 1)
-           : column0 < COLUMNS                    ? in_registers[0][j].at(0)
-                                                  : 0.0f;
+           : column0 < COLUMNS                                  ? in_registers[0][j].at(0)
+                                                                : 0.0f;
   }
 
   /* The columns of pack i of a weight vector, which may have been shifted to every lead before. */
@@ -264,7 +282,7 @@ struct row_group {
     if (HR_SHIFTED)
       return load_aligned(vector + (int64)(lead % PACK_ELEMENTS) * SHIFTED_COLUMNS + column(i) + lead % PACK_ELEMENTS);
     return always_interior(i) ? load_interior(vector + column(i))
-                            : load_unaligned(vector, column(i), (column_index)COLUMNS);
+                              : load_unaligned(vector, column(i), (column_index)COLUMNS);
   }
 
   /* Stores pack i of row j of the result. */
@@ -290,13 +308,14 @@ struct row_group {
 #endif
 
 /* Defines the kernel NAME of an operation RUN(row_group, task). */
-#define ROWWISE_KERNEL(NAME, RUN)                                                                                    \
-  extern "C" __global__ void IN_CLUSTERS __launch_bounds__(THREADS *GROUPS, HR_MIN_BLOCKS) NAME PARAMETERS \
-  {                                                                                                             \
-    extern __shared__ uint4 shared[];                                                                           \
-    task t = TASK;                                                                                              \
-    if (CLUSTER > 1)                                                                                             \
-      cluster_arrive();                                                                                         \
-    row_group x(t, shared);                                                                                          \
-    RUN(x, t);                                                                                                  \
+#define ROWWISE_KERNEL(NAME, RUN)                                                          \
+  extern "C" __global__ void IN_CLUSTERS __launch_bounds__(THREADS *GROUPS, HR_MIN_BLOCKS) \
+  NAME PARAMETERS                                                                          \
+  {                                                                                        \
+    extern __shared__ uint4 shared[];                                                      \
+    task t = TASK;                                                                         \
+    if (CLUSTER > 1)                                                                       \
+      cluster_arrive();                                                                    \
+    row_group x(t, shared);                                                                \
+    RUN(x, t);                                                                             \
   }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax over rows, with or without a causal mask.
  *
- *   y = 2^((x − max) log2 e) / sum. Packs stay in registers in their dtype, so that every exponential is computed twice; as floats
+ *   y = 2^((x − max) log2 e) / sum. Packs stay in registers in their dtype, so that every exponential is computed
+ *   twice; as floats
  *   they would take twice the registers. Bound: memory; rowwise_registers.cuh has the tiles and figures. */
 #if HR_STAGED_ROWS
 #include "runtime/cuda/kernels/rowwise_staged.cuh"
@@ -39,7 +40,8 @@ __device__ inline void softmax(row_group &x, const task &)
 #pragma unroll
   for (int j = 0; j < ROWS; j++) {
     most[j] = all.reduce(j, max_op(), [](const row_stats &f) { return f.most; });
-    scale[j] = 1.0f / all.reduce(j, sum_op(), [&](const row_stats &f) { return f.sum * exp2_approx((f.most - most[j]) * LOG2_E); });
+    scale[j] = 1.0f / all.reduce(j, sum_op(),
+                                 [&](const row_stats &f) { return f.sum * exp2_approx((f.most - most[j]) * LOG2_E); });
   }
   x.for_each_unit(COLUMNS, [&](const unit(&p)[ROWS], int i) {
 #pragma unroll

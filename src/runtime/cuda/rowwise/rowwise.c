@@ -12,7 +12,7 @@
 
 #define WARP 32
 #define BLOCK 256               /* threads of a block of elementwise.cu */
-#define THREADS_MOST 512        /* of a block with a row in registers */
+#define THREADS_MAX 512         /* of a block with a row in registers */
 #define THREADS_RESIDENT 1024   /* of a multiprocessor, with 64 registers each */
 #define ELEMENTWISE_BLOCKS 8192 /* of elementwise operations, which loop */
 
@@ -44,7 +44,7 @@ typedef struct launch {
 
 typedef struct rowwise_plan {
   const hr_cuda *cuda;
-  size_t shared_most;
+  size_t shared_max;
   launch launch; /* for addresses that are multiples of 16 */
 } rowwise_plan;
 
@@ -74,8 +74,8 @@ static int64_t pack_elements(hr_dtype dtype)
 #define STAGED_THREAD_COLUMNS 36 /* columns of a thread there */
 #define STAGED_BYTES (17 << 10)  /* of a block's staged rows: eight blocks and more fit */
 #define SHIFTED_COLUMNS \
-  ((int64_t)1 << 20)   /* of the longest shifted weights: 16 bytes of memory for each, and for bias */
-#define CLUSTER_MOST 8 /* cluster size that every GPU with clusters supports */
+  ((int64_t)1 << 20)  /* of the longest shifted weights: 16 bytes of memory for each, and for bias */
+#define CLUSTER_MAX 8 /* cluster size that every GPU with clusters supports */
 
 /* Short rows that are not whole packs: a power of two of them, which are whole packs together, so that blocks share no
  * sectors of memory. */
@@ -108,7 +108,7 @@ static void tile_block(int64_t packs, hr_rowwise_tiling *tiling)
   for (int64_t register_packs = 4; register_packs <= 8; register_packs++) {
     int64_t threads = hr_ceil_div(packs, register_packs * WARP) * WARP, resident = THREADS_RESIDENT / threads;
     double used = (double)(resident * packs) / (double)(THREADS_RESIDENT * register_packs);
-    if (used > best && threads <= THREADS_MOST) {
+    if (used > best && threads <= THREADS_MAX) {
       best = used;
       tiling->register_packs = register_packs;
       tiling->threads = threads;
@@ -119,16 +119,16 @@ static void tile_block(int64_t packs, hr_rowwise_tiling *tiling)
 
 /* Rows in registers and shared memory, two blocks per multiprocessor: the smallest cluster that holds `rows_at_a_time`
  * rows. */
-static void tile_long(int64_t packs, int64_t rows_at_a_time, int64_t register_packs, int64_t cluster_most,
-                      size_t shared_most, hr_rowwise_tiling *tiling)
+static void tile_long(int64_t packs, int64_t rows_at_a_time, int64_t register_packs, int64_t cluster_max,
+                      size_t shared_max, hr_rowwise_tiling *tiling)
 {
-  tiling->threads = THREADS_MOST;
-  tiling->min_blocks = THREADS_RESIDENT / THREADS_MOST;
+  tiling->threads = THREADS_MAX;
+  tiling->min_blocks = THREADS_RESIDENT / THREADS_MAX;
   tiling->rows = rows_at_a_time;
   tiling->register_packs = register_packs;
   int64_t step_bytes = tiling->threads * rows_at_a_time * HR_ROWWISE_PACK_BYTES;
-  int64_t most = hr_max64(0, ((int64_t)shared_most / tiling->min_blocks - RESERVED) / step_bytes);
-  for (tiling->cluster = 1; tiling->cluster < cluster_most; tiling->cluster *= 2) {
+  int64_t most = hr_max64(0, ((int64_t)shared_max / tiling->min_blocks - RESERVED) / step_bytes);
+  for (tiling->cluster = 1; tiling->cluster < cluster_max; tiling->cluster *= 2) {
     if (packs <= tiling->cluster * tiling->threads * (tiling->register_packs + most))
       break;
   }
@@ -145,17 +145,17 @@ static bool holds(const hr_rowwise_tiling *tiling, int64_t packs)
 /* Norms of rows that do not fit one block process two rows at a time, which share loads of weights. Except layer norms
  * in 16 bits, whose weights and bias need the registers, and unaligned rows, unless they are fp32 layer norms that fit
  * two blocks. */
-static void tile_by_operation(const hr_rowwise *rows, int64_t packs, int capability, size_t shared_most,
+static void tile_by_operation(const hr_rowwise *rows, int64_t packs, int capability, size_t shared_max,
                               hr_rowwise_tiling *tiling)
 {
-  int64_t cluster_most = capability >= 90 ? CLUSTER_MOST : 1;
+  int64_t cluster_max = capability >= 90 ? CLUSTER_MAX : 1;
   bool layer_norm = rows->operation == HR_ROWWISE_LAYER_NORM, wide = hr_dtype_bytes(rows->dtype) == 4;
-  tile_long(packs, 1, 8, cluster_most, shared_most, tiling);
+  tile_long(packs, 1, 8, cluster_max, shared_max, tiling);
   if (rows->operation == HR_ROWWISE_SOFTMAX || (layer_norm && !wide) ||
       (tiling->alignment == HR_ROWS_ALIGNED && tiling->cluster == 1))
     return;
   hr_rowwise_tiling two = *tiling;
-  tile_long(packs, 2, wide ? 3 : 2, cluster_most, shared_most, &two); /* more packs spill */
+  tile_long(packs, 2, wide ? 3 : 2, cluster_max, shared_max, &two); /* more packs spill */
   if (holds(&two, packs) && (tiling->alignment == HR_ROWS_ALIGNED || (layer_norm && two.cluster <= 2)))
     *tiling = two;
 }
@@ -166,7 +166,7 @@ static int64_t shared_vectors(hr_rowwise_operation operation)
   return operation == HR_ROWWISE_LAYER_NORM ? 2 : operation == HR_ROWWISE_RMS_NORM ? 1 : 0;
 }
 
-hr_rowwise_tiling hr_rowwise_tiling_choose(const hr_rowwise *rows, bool aligned, int capability, size_t shared_most)
+hr_rowwise_tiling hr_rowwise_tiling_choose(const hr_rowwise *rows, bool aligned, int capability, size_t shared_max)
 {
   int64_t wide = pack_elements(rows->dtype);
   bool odd = rows->columns % wide != 0, whole = aligned && !odd;
@@ -185,10 +185,10 @@ hr_rowwise_tiling hr_rowwise_tiling_choose(const hr_rowwise *rows, bool aligned,
   tiling.shifted = odd && rows->columns <= SHIFTED_COLUMNS && shared_vectors(rows->operation) > 0;
   if (packs <= 4 * WARP)
     tile_short(packs, wide, &tiling);
-  else if (packs <= 8 * THREADS_MOST)
+  else if (packs <= 8 * THREADS_MAX)
     tile_block(packs, &tiling);
   else
-    tile_by_operation(rows, packs, capability, shared_most, &tiling);
+    tile_by_operation(rows, packs, capability, shared_max, &tiling);
   return tiling;
 }
 
@@ -267,7 +267,7 @@ static hr_status prepare_elements(const hr_cuda *cuda, const hr_rowwise *r, laun
 /* ---- plans ---- */
 
 /* Shared memory that a block may use; if the driver does not say, what every GPU gives. */
-static size_t shared_most(const hr_cuda *cuda)
+static size_t shared_max(const hr_cuda *cuda)
 {
   int64_t bytes = 0;
   return hr_cuda_attribute(cuda, CU_MAX_SHARED_OPTIN, &bytes, NULL) == HR_OK && bytes > 0 ? (size_t)bytes
@@ -282,7 +282,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   if (r->operation == HR_ROWWISE_ROTARY)
     shape_rotary(r, &l);
   for (int aligned = 0; aligned < 2 && has_rows(r->operation); aligned++) {
-    hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, aligned, cuda->capability, shared_most(cuda));
+    hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, aligned, cuda->capability, shared_max(cuda));
     l.blocks = hr_max64(l.blocks, count_blocks(r, &tiling));
   }
   if (l.blocks <= INT32_MAX)
@@ -298,8 +298,8 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   const hr_rowwise *r = &problem->rows;
   rowwise_plan *p = state;
   p->cuda = cuda;
-  p->shared_most = shared_most(cuda);
-  hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, true, cuda->capability, p->shared_most);
+  p->shared_max = shared_max(cuda);
+  hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, true, cuda->capability, p->shared_max);
   HR_TRY(has_rows(r->operation) ? prepare_rows(cuda, r, &tiling, &p->launch, error)
                                 : prepare_elements(cuda, r, &p->launch, error));
   *workspace_bytes = (size_t)p->launch.shifted_elements * hr_dtype_bytes(r->dtype);
@@ -311,7 +311,7 @@ static hr_status launch_unaligned(const rowwise_plan *p, const hr_rowwise *r, la
 {
   if (!has_rows(r->operation))
     return HR_OK; /* elementwise kernels handle any alignment */
-  hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, false, p->cuda->capability, p->shared_most);
+  hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, false, p->cuda->capability, p->shared_max);
   return prepare_rows(p->cuda, r, &tiling, l, error);
 }
 

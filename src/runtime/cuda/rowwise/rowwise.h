@@ -26,9 +26,9 @@ typedef struct hr_rowwise_tiling {
   size_t shared_bytes;
 } hr_rowwise_tiling;
 
-/** The tiling of a softmax or norm on a device of compute capability `capability` with up to `shared_most` bytes of
+/** The tiling of a softmax or norm on a device of compute capability `capability` with up to `shared_max` bytes of
  *  shared memory per block, for addresses that are multiples of 16 (`aligned`) or of an element only. */
-hr_rowwise_tiling hr_rowwise_tiling_choose(const hr_rowwise *rows, bool aligned, int capability, size_t shared_most);
+hr_rowwise_tiling hr_rowwise_tiling_choose(const hr_rowwise *rows, bool aligned, int capability, size_t shared_max);
 
 /** Its definitions for hr_program. */
 void hr_rowwise_tiling_defines(const hr_rowwise *rows, const hr_rowwise_tiling *tiling, char text[HR_DEFINES_SIZE]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Predicted GEMMs whose rows are aligned to a part of a sector, or whose operands are misaligned. */
-#include "analysis/predict/narrow_choice.h"
+#include "analysis/predict/misaligned_choice.h"
 #include "test.h"
 
 #include <headroom/predict.h>
@@ -99,7 +99,7 @@ static void stores_of_misaligned_batched_gemms_have_a_factor_of_their_own(void *
   hardware.bandwidth_bytes_per_s = 2e14 / 1000; /* an element's store is 100 · 2 bytes over it: 1 ns */
   hr_prediction p = predict(&hardware, 640, 640, 499, 2);
   assert_near(p.alignment_loss, 1 - 1 / (1 + sqrt(8.0 / 3)));
-  hardware.narrow_store = 3;
+  hardware.misaligned_store = 3;
   p = predict(&hardware, 640, 640, 499, 2);
   double compute_ns = 2 * 499e-3, slowed_ns = compute_ns * (1 + sqrt(8.0 / 3)) + 3;
   assert_near(p.alignment_loss, 1 - (compute_ns + 1) / slowed_ns);
@@ -118,24 +118,24 @@ static void columns_of_vectors_are_read_at_the_full_rate(void **state)
   assert_true(odd.memory_ns > 2 * aligned.memory_ns);
 }
 
-/* Kernels for odd operands: tiles of 128 × 128, two on a multiprocessor, 32 elements of k a step. */
-static hr_hardware with_odd_kernels(void)
+/* Kernels for operands aligned to 2 bytes: tiles of 128 × 128, two on a multiprocessor, 32 elements of k a step. */
+static hr_hardware with_aligned_2_kernels(void)
 {
   hr_hardware hardware = toy();
-  hardware.narrow_k_bytes = 64;
-  hardware.odd_tile_count = 1;
-  hardware.odd_tiles[0] = (hr_tile){128, 128, 0.5};
-  hardware.odd_blocks[0] = 2;
-  hardware.odd = (hr_narrow_cost){.launch_ns = 5000,
-                                  .busy_ns = 1000,
-                                  .wave_ns = 100,
-                                  .latency_ns = 3000,
-                                  .element_ns = 0.125,
-                                  .step_ns = 20,
-                                  .row_ns = 0.5,
-                                  .column_ns = 0.25,
-                                  .aligned = 2,
-                                  .load_8 = 3};
+  hardware.misaligned_k_bytes = 64;
+  hardware.aligned_2_tile_count = 1;
+  hardware.aligned_2_tiles[0] = (hr_tile){128, 128, 0.5};
+  hardware.aligned_2_blocks[0] = 2;
+  hardware.aligned_2 = (hr_gemm_kernel_cost){.launch_ns = 5000,
+                                             .busy_ns = 1000,
+                                             .wave_ns = 100,
+                                             .latency_ns = 3000,
+                                             .element_ns = 0.125,
+                                             .step_ns = 20,
+                                             .row_ns = 0.5,
+                                             .column_ns = 0.25,
+                                             .aligned = 2,
+                                             .load_8 = 3};
   return hardware;
 }
 
@@ -148,10 +148,10 @@ static double blocks_ns(double steps, double loads_ns, double blocks)
 /* A is contiguous along k, B along n and aligned: 128 · 0.5 + 2 · 128 · 0.25 = 128 ns at half of the speed for each of
  * 15 steps, and 20; the last step, 19 of 32 elements, takes half of one and 19/64. A step waits 3000 ns, and blocks 100
  * for their pipelines. */
-static void odd_operands_have_kernels_of_their_own(void **state)
+static void operands_aligned_to_2_bytes_have_kernels_of_their_own(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_odd_kernels();
+  hr_hardware hardware = with_aligned_2_kernels();
   hr_prediction p = predict(&hardware, 1280, 1280, 499, 1); /* 100 tiles for 100 multiprocessors */
   double full_ns = 2 * 128 * 128 * 512e-3, steps = 15 + 0.5 + 0.5 * 19 / 32;
   assert_true(p.tile_m == 128 && p.tile_n == 128 && p.waves == 1);
@@ -165,9 +165,9 @@ static void odd_operands_have_kernels_of_their_own(void **state)
   assert_true(predict(&hardware, 1280, 1280, 512, 1).launch_ns == 0);
   p = predict(&hardware, 1280, 1280, 498, 1); /* of 4 bytes: another kernel, of which nothing is known */
   assert_true(p.tile_n == 256 && p.launch_ns == 0);
-  hardware.narrow_tile_count = 1;
-  hardware.narrow_tiles[0] = (hr_tile){64, 256, 0.5};
-  hardware.narrow.launch_ns = 3000;
+  hardware.aligned_4_tile_count = 1;
+  hardware.aligned_4_tiles[0] = (hr_tile){64, 256, 0.5};
+  hardware.aligned_4.launch_ns = 3000;
   p = predict(&hardware, 1280, 1280, 498, 1);
   assert_true(p.tile_m == 64 && p.launch_ns == 3000);
 }
@@ -186,7 +186,7 @@ static hr_prediction predict_linear(const hr_hardware *hardware, int64_t n, int6
 static void loads_of_a_misaligned_gemm_depend_on_the_alignment_of_each_operand(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_odd_kernels();
+  hr_hardware hardware = with_aligned_2_kernels();
   double full_ns = 2 * 128 * 128 * 32e-3, edge_ns = (128 + 127.9) / 0.5;
   hr_prediction p = predict_linear(&hardware, 1279, 512);
   assert_near(p.alignment_loss, 1 - 16 * full_ns / blocks_ns(16, edge_ns, 1));
@@ -197,8 +197,8 @@ static void loads_of_a_misaligned_gemm_depend_on_the_alignment_of_each_operand(v
 static void short_rows_share_cache_lines(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_odd_kernels();
-  hardware.odd.short_k = 64;
+  hr_hardware hardware = with_aligned_2_kernels();
+  hardware.aligned_2.short_k = 64;
   double full_ns = 2 * 128 * 128 * 32e-3, edge_ns = (128 + 127.9) / 0.5;
   hr_prediction p = predict_linear(&hardware, 1279, 32);
   assert_near(p.alignment_loss, 1 - full_ns / blocks_ns(1, edge_ns * (1 - exp(-0.5)), 1));
@@ -206,7 +206,7 @@ static void short_rows_share_cache_lines(void **state)
 
 /* A multiprocessor runs two fp32 blocks at once, which wait together; arithmetic and loads of a step overlap; a batched
  * GEMM is not split along k. */
-static void vector_formats_have_kernels_of_their_own(void **state)
+static void simt_formats_have_kernels_of_their_own(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
@@ -214,21 +214,21 @@ static void vector_formats_have_kernels_of_their_own(void **state)
   hr_prediction p;
   hr_error error;
   hardware.library_share[HR_FP32] = 1;
-  hardware.vector_formats[HR_FP32] = true;
-  hardware.vector_tile_count = 1;
-  hardware.vector_tiles[0] = (hr_tile){128, 128, 0.5};
-  hardware.vector_blocks[0] = 2;
+  hardware.simt_formats[HR_FP32] = true;
+  hardware.simt_tile_count = 1;
+  hardware.simt_tiles[0] = (hr_tile){128, 128, 0.5};
+  hardware.simt_blocks[0] = 2;
   hardware.split_ns = 1;
-  hardware.vector = (hr_narrow_cost){
+  hardware.simt = (hr_gemm_kernel_cost){
       .launch_ns = 5000, .busy_ns = 1000, .wave_ns = 100, .latency_ns = 3000, .tile_ns = 10, .matrix_share = 2};
   gemm.dtype = HR_FP32, gemm.m = 2560, gemm.n = 1280, gemm.k = 512;
   assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
-  double product_ns = 2 * 128 * 128 * 8e-3, steps = 64;
-  assert_near(p.matrix_ns + p.tile_ns + p.wave_ns, 2 * (steps * product_ns + 10) + steps * 3000 + 100);
+  double arithmetic_ns = 2 * 128 * 128 * 8e-3, steps = 64;
+  assert_near(p.matrix_ns + p.tile_ns + p.wave_ns, 2 * (steps * arithmetic_ns + 10) + steps * 3000 + 100);
   assert_near(p.launch_ns, 6000);
-  hardware.vector.row_ns = hardware.vector.column_ns = product_ns / 256; /* as long as the arithmetic */
+  hardware.simt.row_ns = hardware.simt.column_ns = arithmetic_ns / 256; /* as long as the arithmetic */
   assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
-  assert_near(p.alignment_ns, 2 * steps * product_ns * (pow(2, 0.25) - 1));
+  assert_near(p.alignment_ns, 2 * steps * arithmetic_ns * (pow(2, 0.25) - 1));
   gemm.m = gemm.n = 128, gemm.k = 8192;
   assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
   assert_true(p.splits > 1);
@@ -238,34 +238,34 @@ static void vector_formats_have_kernels_of_their_own(void **state)
 }
 
 /* Each tile may have a latency of its own, and a GEMM whose bytes fill the cache takes fill_ns more. */
-static void an_odd_tile_has_a_latency_of_its_own(void **state)
+static void a_misaligned_tile_has_a_latency_of_its_own(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_odd_kernels();
+  hr_hardware hardware = with_aligned_2_kernels();
   hr_prediction p = predict(&hardware, 1280, 1280, 511, 1), slow;
-  hardware.odd_latency_ns[0] = 5000;
+  hardware.aligned_2_latency_ns[0] = 5000;
   slow = predict(&hardware, 1280, 1280, 511, 1);
   assert_true(slow.alignment_ns - p.alignment_ns > 15 * 1999 && slow.alignment_ns - p.alignment_ns < 16 * 2001);
-  hardware.odd.fill_ns = 7000;
+  hardware.aligned_2.fill_ns = 7000;
   hardware.l2_bytes = 1000;
   assert_near(predict(&hardware, 1280, 1280, 511, 1).memory_ns - slow.memory_ns, 7000);
 }
 
-/* Hopper's wide kernels: 132 multiprocessors. */
-static hr_hardware with_wide_kernels(void)
+/* Hopper's TMA kernels: 132 multiprocessors. */
+static hr_hardware with_tma_kernels(void)
 {
   hr_hardware hardware = toy();
   hardware.multiprocessors = 132;
   hardware.tile_k_bytes = 128;
   hardware.split_ns = 100;
-  hardware.wide = (hr_wide_cost){.launch_ns = 2000,
-                                 .busy_ns = 500,
-                                 .refill_ns = 300,
-                                 .step_ns = 40,
-                                 .row_ns = 1.5,
-                                 .idle_share = 0.5,
-                                 .load_16 = 3,
-                                 .store_bytes_per_ns = 30};
+  hardware.tma = (hr_tma_gemm_cost){.launch_ns = 2000,
+                                    .busy_ns = 500,
+                                    .refill_ns = 300,
+                                    .step_ns = 40,
+                                    .row_ns = 1.5,
+                                    .idle_share = 0.5,
+                                    .load_16 = 3,
+                                    .store_bytes_per_ns = 30};
   return hardware;
 }
 
@@ -279,20 +279,20 @@ static hr_prediction predict_transposed(const hr_hardware *hardware, int64_t m, 
   return p;
 }
 
-static void tiles_of_wide_kernels_are_fine_only_along_operands_that_are_contiguous_along_k(void **state)
+static void tiles_of_tma_kernels_are_fine_only_along_operands_that_are_contiguous_along_k(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_wide_kernels();
+  hr_hardware hardware = with_tma_kernels();
   assert_true(predict_transposed(&hardware, 8, 2048, 1024, false, true).tile_m == 8);
   assert_true(predict_transposed(&hardware, 8, 2048, 1024, true, true).tile_m % 32 == 0);
   assert_true(predict_transposed(&hardware, 2048, 8, 1024, false, true).tile_n == 8);
   assert_true(predict_transposed(&hardware, 2048, 8, 1024, false, false).tile_n % 32 == 0);
 }
 
-static void wide_kernels_split_plain_gemms_into_parts_of_1280_or_more(void **state)
+static void tma_kernels_split_plain_gemms_into_parts_of_1280_or_more(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_wide_kernels();
+  hr_hardware hardware = with_tma_kernels();
   assert_true(predict(&hardware, 64, 64, 2496, 1).splits == 1);
   assert_true(predict(&hardware, 64, 64, 2560, 1).splits == 2);
   assert_true(predict(&hardware, 64, 64, 25600, 2).splits == 1);
@@ -302,9 +302,9 @@ static void wide_kernels_split_plain_gemms_into_parts_of_1280_or_more(void **sta
 static void loads_of_rows_aligned_to_16_bytes_take_longer(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_wide_kernels();
+  hr_hardware hardware = with_tma_kernels();
   hardware.dense_flops_per_s[HR_BF16] = 1e15; /* loads take longer than arithmetic */
-  hardware.wide.row_ns = 6;
+  hardware.tma.row_ns = 6;
   hr_prediction whole = predict(&hardware, 1024, 1024, 1024, 1), parts = predict(&hardware, 1024, 1024, 1032, 1);
   assert_true(whole.alignment_ns == 0 && whole.launch_ns >= 2000 && whole.launch_ns <= 2500);
   assert_true(parts.alignment_ns > 0);
@@ -316,10 +316,10 @@ static void loads_of_rows_aligned_to_16_bytes_take_longer(void **state)
 static void tiles_beyond_two_waves_wait_for_a_refill(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_wide_kernels();
+  hr_hardware hardware = with_tma_kernels();
   hr_prediction one = predict(&hardware, 512, 512, 64, 1), many = predict(&hardware, 16384, 16384, 64, 1);
   assert_true(one.waves <= 2 && many.waves > 2);
-  hardware.wide.refill_ns += 5000;
+  hardware.tma.refill_ns += 5000;
   double one_ns = predict(&hardware, 512, 512, 64, 1).time_ns,
          many_ns = predict(&hardware, 16384, 16384, 64, 1).time_ns;
   assert_near(one_ns, one.time_ns);
@@ -330,9 +330,9 @@ static void tiles_beyond_two_waves_wait_for_a_refill(void **state)
 static void parts_of_sectors_are_stored_at_a_rate_of_their_own(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_wide_kernels();
+  hr_hardware hardware = with_tma_kernels();
   hr_prediction parts = predict(&hardware, 4096, 4104, 64, 1), whole = predict(&hardware, 4096, 4112, 64, 1);
-  hardware.wide.sector_bytes_per_ns = 1;
+  hardware.tma.sector_bytes_per_ns = 1;
   assert_true(predict(&hardware, 4096, 4104, 64, 1).memory_ns >= 2.0 * 4096 * 4104);
   assert_true(predict(&hardware, 4096, 4104, 64, 1).time_ns > parts.time_ns);
   assert_near(predict(&hardware, 4096, 4112, 64, 1).time_ns, whole.time_ns);
@@ -342,10 +342,10 @@ static void parts_of_sectors_are_stored_at_a_rate_of_their_own(void **state)
 static void memory_takes_longer_until_a_gemm_has_filled_the_cache(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_wide_kernels();
+  hr_hardware hardware = with_tma_kernels();
   hardware.l2_bytes = 2 * 64 * 64 * 3;
   double memory_ns = predict(&hardware, 64, 64, 64, 1).memory_ns;
-  hardware.wide.fill_ns = 1000;
+  hardware.tma.fill_ns = 1000;
   assert_near(predict(&hardware, 64, 64, 64, 1).memory_ns - memory_ns, 1000 * (1 - exp(-1)));
 }
 
@@ -355,29 +355,29 @@ static void misaligned_gemms_take_the_tiles_that_the_library_was_seen_to_take(vo
   (void)state;
   hr_gemm gemm = hr_gemm_default();
   gemm.m = 4096, gemm.n = 4096, gemm.k = 4095;
-  hr_narrow_choice large = hr_choose_narrow(&gemm, true);
+  hr_misaligned_choice large = hr_choose_misaligned(&gemm, true);
   assert_true(large.m * large.n >= 128 * 128);
   gemm.m = 64, gemm.n = 64, gemm.k = 20001;
-  hr_narrow_choice split = hr_choose_narrow(&gemm, true);
+  hr_misaligned_choice split = hr_choose_misaligned(&gemm, true);
   assert_true(split.m == 64 && split.n == 64 && split.splits > 16);
   gemm.batch = 2;
-  assert_true(hr_choose_narrow(&gemm, true).splits == 1);
+  assert_true(hr_choose_misaligned(&gemm, true).splits == 1);
   gemm.batch = 1, gemm.k = 1;
-  assert_true(hr_choose_narrow(&gemm, true).splits == 1 && hr_choose_narrow(&gemm, false).splits == 1);
+  assert_true(hr_choose_misaligned(&gemm, true).splits == 1 && hr_choose_misaligned(&gemm, false).splits == 1);
 }
 
-static void devices_with_wide_kernels_split_misaligned_gemms_as_the_library_does(void **state)
+static void devices_with_tma_kernels_split_misaligned_gemms_as_the_library_does(void **state)
 {
   (void)state;
-  hr_hardware hardware = with_wide_kernels();
-  hardware.narrow_k_bytes = 64;
-  hardware.odd = with_odd_kernels().odd;
-  hardware.odd_tile_count = 2;
-  hardware.odd_tiles[0] = (hr_tile){64, 64, 1}, hardware.odd_tiles[1] = (hr_tile){128, 128, 0.5};
+  hr_hardware hardware = with_tma_kernels();
+  hardware.misaligned_k_bytes = 64;
+  hardware.aligned_2 = with_aligned_2_kernels().aligned_2;
+  hardware.aligned_2_tile_count = 2;
+  hardware.aligned_2_tiles[0] = (hr_tile){64, 64, 1}, hardware.aligned_2_tiles[1] = (hr_tile){128, 128, 0.5};
   hr_gemm gemm = hr_gemm_default();
   gemm.m = 64, gemm.n = 64, gemm.k = 20001;
   hr_prediction p = predict(&hardware, 64, 64, 20001, 1);
-  assert_true(p.tile_m == 64 && p.splits == hr_choose_narrow(&gemm, true).splits);
+  assert_true(p.tile_m == 64 && p.splits == hr_choose_misaligned(&gemm, true).splits);
   assert_true(predict(&hardware, 64, 64, 33, 1).splits <= 2); /* no more than steps along k */
 }
 
@@ -389,7 +389,7 @@ static void a_launch_grows_with_the_busy_multiprocessors_and_a_tile_with_its_ste
   hardware.tile_count = 1;
   hardware.tile_k_bytes = 128;
   hr_prediction before = predict(&hardware, 640, 2560, 256, 1);
-  hardware.product_launch_ns = 2000, hardware.product_busy_ns = 600, hardware.product_step_ns = 5;
+  hardware.gemm_launch_ns = 2000, hardware.gemm_busy_ns = 600, hardware.gemm_step_ns = 5;
   hr_prediction after = predict(&hardware, 640, 2560, 256, 1);
   assert_near(after.launch_ns, 2300);
   assert_near(after.tile_ns + after.wave_ns, before.tile_ns + before.wave_ns + 4 * 5);
@@ -403,19 +403,19 @@ int main(void)
       cmocka_unit_test(misaligned_operands_have_the_largest_tile_where_all_are_small),
       cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),
       cmocka_unit_test(stores_of_misaligned_batched_gemms_have_a_factor_of_their_own),
-      cmocka_unit_test(odd_operands_have_kernels_of_their_own),
-      cmocka_unit_test(vector_formats_have_kernels_of_their_own),
-      cmocka_unit_test(an_odd_tile_has_a_latency_of_its_own),
+      cmocka_unit_test(operands_aligned_to_2_bytes_have_kernels_of_their_own),
+      cmocka_unit_test(simt_formats_have_kernels_of_their_own),
+      cmocka_unit_test(a_misaligned_tile_has_a_latency_of_its_own),
       cmocka_unit_test(loads_of_a_misaligned_gemm_depend_on_the_alignment_of_each_operand),
       cmocka_unit_test(short_rows_share_cache_lines),
-      cmocka_unit_test(tiles_of_wide_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),
-      cmocka_unit_test(wide_kernels_split_plain_gemms_into_parts_of_1280_or_more),
+      cmocka_unit_test(tiles_of_tma_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),
+      cmocka_unit_test(tma_kernels_split_plain_gemms_into_parts_of_1280_or_more),
       cmocka_unit_test(loads_of_rows_aligned_to_16_bytes_take_longer),
       cmocka_unit_test(tiles_beyond_two_waves_wait_for_a_refill),
       cmocka_unit_test(parts_of_sectors_are_stored_at_a_rate_of_their_own),
       cmocka_unit_test(memory_takes_longer_until_a_gemm_has_filled_the_cache),
       cmocka_unit_test(misaligned_gemms_take_the_tiles_that_the_library_was_seen_to_take),
-      cmocka_unit_test(devices_with_wide_kernels_split_misaligned_gemms_as_the_library_does),
+      cmocka_unit_test(devices_with_tma_kernels_split_misaligned_gemms_as_the_library_does),
       cmocka_unit_test(a_launch_grows_with_the_busy_multiprocessors_and_a_tile_with_its_steps),
       cmocka_unit_test(columns_of_vectors_are_read_at_the_full_rate),
   };

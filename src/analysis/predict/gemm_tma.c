@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Aligned GEMMs of 16 bits on Hopper: tiles and clusters of cuBLASLt's kernels, and which of them is the fastest. */
-#include "analysis/predict/gemm_wide.h"
+#include "analysis/predict/gemm_tma.h"
 #include "analysis/predict/gemm_tile_time.h"
 
 #include "base/checked.h"
 
 #include <math.h>
 
-/* Tiles of a wide kernel whose operand is not contiguous along k are multiples of this. */
+/* Tiles of a TMA kernel whose operand is not contiguous along k are multiples of this. */
 #define WIDE_GRANULE 32
 /* Clusters of more matrices could have more tiles than can be counted. */
-#define BATCH_MOST ((int64_t)1 << 40)
+#define BATCH_MAX ((int64_t)1 << 40)
 
 /* A tile of cuBLASLt's kernels for Hopper and the cluster that it runs in. */
-typedef struct wide_kernel {
+typedef struct tma_kernel {
   double m, n, part_m, part_n;           /* part: 1 over the size */
   double cluster_part_m, cluster_part_n; /* the same of the cluster */
   int64_t cluster_m, cluster_n;
-} wide_kernel;
+} tma_kernel;
 
 /* What the lower bound of a kernel's time needs of a problem. */
-typedef struct wide_bound {
+typedef struct tma_bound {
   double m, n, batch_part;              /* batch over slots */
   double steps, split_steps;            /* of a tile, and of one of the most splits at least */
-  double product_ns;                    /* of a step: of an element of the tile */
+  double arithmetic_ns;                 /* of a step: of an element of the tile */
   double a_ns, b_ns, depth, depth_part; /* of a step: of a row that it loads, and elements along k */
   bool a_along_k, b_along_k;            /* contiguous along k */
   double stored_ns;                     /* of an element of the result */
@@ -31,7 +31,7 @@ typedef struct wide_bound {
   double fastest_part, matrix_ns; /* the clock is at most 1 over the first, and the root of the time over the second */
   double burst_part;              /* 1 over the burst to the third power */
   bool may_split, may_cluster;
-} wide_bound;
+} tma_bound;
 
 #define NEARLY_ONE 0.999999
 #define COUNTABLE 1e15 /* a larger double counts as a whole number */
@@ -41,56 +41,56 @@ static double floor_of(double count)
   return count < COUNTABLE ? (double)(int64_t)count : count;
 }
 
-static wide_bound bound_of(const hr_tiling_problem *problem)
+static tma_bound bound_of(const hr_tiling_problem *problem)
 {
   const hr_gemm *gemm = problem->gemm;
   const hr_hardware *hardware = problem->hardware;
   double depth = (double)problem->depth_step;
-  double rate = problem->wide->matrix_share > 0 ? problem->wide->matrix_share : 1;
-  double memory_ns = problem->memory_least_ns;
+  double rate = problem->tma->matrix_share > 0 ? problem->tma->matrix_share : 1;
+  double memory_ns = problem->memory_min_ns;
   double burst = hardware->clock == HR_CLOCK_BURST ? fmax(hardware->burst, 1) : 1;
-  return (wide_bound){.m = (double)gemm->m,
-                      .n = (double)gemm->n,
-                      .batch_part = (double)gemm->batch / (double)problem->slots,
-                      .steps = (double)hr_ceil_div(gemm->k, problem->depth_step),
-                      .split_steps = floor_of((double)problem->split_k_bytes / (double)problem->element_bytes / depth),
-                      .product_ns = 2 * depth * problem->slot_ns_per_flop / rate,
-                      .a_ns = problem->load_a * problem->wide->row_ns,
-                      .b_ns = problem->load_b * problem->wide->row_ns,
-                      .depth = depth,
-                      .depth_part = 1 / depth,
-                      .a_along_k = !gemm->transpose_a,
-                      .b_along_k = gemm->transpose_b,
-                      .stored_ns = (double)problem->result_bytes / problem->wide->store_bytes_per_ns,
-                      .memory_cubed = memory_ns * memory_ns * memory_ns,
-                      .fastest_part = 1 / fmax(hardware->boost, fmax(hardware->burst, 1)),
-                      .matrix_ns = problem->matrix_ns,
-                      .burst_part = 1 / (burst * burst * burst),
-                      .may_cluster = gemm->batch<BATCH_MOST, .may_split = problem->split_waves> 0 &&
-                                     gemm->k / 2 >= problem->split_k_bytes / problem->element_bytes};
+  return (tma_bound){.m = (double)gemm->m,
+                     .n = (double)gemm->n,
+                     .batch_part = (double)gemm->batch / (double)problem->slots,
+                     .steps = (double)hr_ceil_div(gemm->k, problem->depth_step),
+                     .split_steps = floor_of((double)problem->split_k_bytes / (double)problem->element_bytes / depth),
+                     .arithmetic_ns = 2 * depth * problem->slot_ns_per_flop / rate,
+                     .a_ns = problem->load_a * problem->tma->row_ns,
+                     .b_ns = problem->load_b * problem->tma->row_ns,
+                     .depth = depth,
+                     .depth_part = 1 / depth,
+                     .a_along_k = !gemm->transpose_a,
+                     .b_along_k = gemm->transpose_b,
+                     .stored_ns = (double)problem->result_bytes / problem->tma->store_bytes_per_ns,
+                     .memory_cubed = memory_ns * memory_ns * memory_ns,
+                     .fastest_part = 1 / fmax(hardware->boost, fmax(hardware->burst, 1)),
+                     .matrix_ns = problem->matrix_ns,
+                     .burst_part = 1 / (burst * burst * burst),
+                     .may_cluster = gemm->batch<BATCH_MAX, .may_split = problem->split_waves> 0 &&
+                                    gemm->k / 2 >= problem->split_k_bytes / problem->element_bytes};
 }
 
 /* The least that a kernel computes, to the third power, and the part of its time that is its launch's. */
-typedef struct wide_least {
+typedef struct tma_min {
   double compute_cubed, started_ns;
-} wide_least;
+} tma_min;
 
-static double rows_of(const wide_bound *b, double size, bool along_k)
+static double rows_of(const tma_bound *b, double size, bool along_k)
 {
   return along_k ? size : b->depth * floor_of(size * b->depth_part + NEARLY_ONE);
 }
 
-/* Not more than hr_wide_step() without its latency. Both agree where one is nothing and where both are equal: 2^(-3/4)
+/* Not more than hr_tma_step() without its latency. Both agree where one is nothing and where both are equal: 2^(-3/4)
  * of their sum. */
-static double least_step(double product_ns, double loads_ns)
+static double min_step(double arithmetic_ns, double loads_ns)
 {
-  double longer = product_ns > loads_ns ? product_ns : loads_ns, both = 0.594603 * (product_ns + loads_ns);
+  double longer = arithmetic_ns > loads_ns ? arithmetic_ns : loads_ns, both = 0.594603 * (arithmetic_ns + loads_ns);
   return longer > both ? longer : both;
 }
 
 /* By arithmetic, loads and stores alone, without calls and with few divisions: of a hundred kernels few have to be
  * looked at more closely, so this is what their choice costs. */
-static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const wide_kernel *kernel)
+static tma_min min_of(const hr_tma_gemm_cost *tma, const tma_bound *b, const tma_kernel *kernel)
 {
   double rows = floor_of(b->m * kernel->part_m + NEARLY_ONE), columns = floor_of(b->n * kernel->part_n + NEARLY_ONE);
   if (b->may_cluster) {
@@ -102,38 +102,38 @@ static wide_least least_of(const hr_wide_cost *wide, const wide_bound *b, const 
   double used_m = kernel->m < b->m ? kernel->m : b->m, used_n = kernel->n < b->n ? kernel->n : b->n;
   double a_ns = rows_of(b, used_m, b->a_along_k) * b->a_ns;
   double b_ns = rows_of(b, used_n, b->b_along_k) * b->b_ns;
-  double crowding = hr_wide_crowding(wide, full < 1 ? full : 1);
+  double crowding = hr_tma_crowding(tma, full < 1 ? full : 1);
   double loads_ns = crowding * (a_ns * kernel->cluster_part_n + b_ns * kernel->cluster_part_m);
-  double product_ns = kernel->m * kernel->n * b->product_ns;
-  double slot_ns = steps * (least_step(product_ns, loads_ns) + wide->step_ns) + used_m * used_n * b->stored_ns;
+  double arithmetic_ns = kernel->m * kernel->n * b->arithmetic_ns;
+  double slot_ns = steps * (min_step(arithmetic_ns, loads_ns) + tma->step_ns) + used_m * used_n * b->stored_ns;
   double slow_ns = floor_of(full + NEARLY_ONE) * slot_ns, at_most = slow_ns * b->fastest_part;
   double rising = slow_ns * slow_ns * (slow_ns < b->matrix_ns ? slow_ns : b->matrix_ns) * b->burst_part;
   at_most = at_most * at_most * at_most;
-  return (wide_least){at_most > rising ? at_most : rising, wide->busy_ns * (full < 1 ? full : 1)};
+  return (tma_min){at_most > rising ? at_most : rising, tma->busy_ns * (full < 1 ? full : 1)};
 }
 
-static const wide_kernel wide_kernels[] = {
+static const tma_kernel tma_kernels[] = {
 #define WIDE(m, n, cluster_m, cluster_n) \
   {m, n, 1.0 / (m), 1.0 / (n), 1.0 / (cluster_m), 1.0 / (cluster_n), cluster_m, cluster_n},
-#include "analysis/predict/wide_kernels.inc"
+#include "analysis/predict/tma_kernels.inc"
 #undef WIDE
 };
 
-#define WIDE_KERNELS (sizeof wide_kernels / sizeof *wide_kernels)
+#define WIDE_KERNELS (sizeof tma_kernels / sizeof *tma_kernels)
 
-static void try_wide(const hr_tiling_problem *problem, const wide_kernel *kernel, hr_tiling *best)
+static void try_tma(const hr_tiling_problem *problem, const tma_kernel *kernel, hr_tiling *best)
 {
   const hr_gemm *gemm = problem->gemm;
-  hr_tiling way = {.tile = {.m = (int64_t)kernel->m, .n = (int64_t)kernel->n, .share = 1},
-                   .cluster_m = gemm->batch < BATCH_MOST ? kernel->cluster_m : 1,
-                   .cluster_n = gemm->batch < BATCH_MOST ? kernel->cluster_n : 1};
-  way.tiles = hr_round_up(hr_ceil_div(gemm->m, way.tile.m), way.cluster_m) *
-              hr_round_up(hr_ceil_div(gemm->n, way.tile.n), way.cluster_n) * gemm->batch;
-  hr_keep_faster_tiling(problem, way, best);
+  hr_tiling tiling = {.tile = {.m = (int64_t)kernel->m, .n = (int64_t)kernel->n, .share = 1},
+                      .cluster_m = gemm->batch < BATCH_MAX ? kernel->cluster_m : 1,
+                      .cluster_n = gemm->batch < BATCH_MAX ? kernel->cluster_n : 1};
+  tiling.tiles = hr_round_up(hr_ceil_div(gemm->m, tiling.tile.m), tiling.cluster_m) *
+                 hr_round_up(hr_ceil_div(gemm->n, tiling.tile.n), tiling.cluster_n) * gemm->batch;
+  hr_keep_faster_tiling(problem, tiling, best);
 }
 
 /* WGMMA has tiles of any multiple of 8 only along k. */
-static bool has_layout(const hr_gemm *gemm, const wide_kernel *kernel)
+static bool has_layout(const hr_gemm *gemm, const tma_kernel *kernel)
 {
   return (!gemm->transpose_a || (int)kernel->m % WIDE_GRANULE == 0) &&
          (gemm->transpose_b || (int)kernel->n % WIDE_GRANULE == 0);
@@ -142,35 +142,35 @@ static bool has_layout(const hr_gemm *gemm, const wide_kernel *kernel)
 /* The fastest of the kernels that the library has for the layout: first the one whose least time is the shortest, then
  * those whose least time is shorter than its time. The library does not know of what filling pipelines again takes:
  * where one step along k is all, it takes small tiles in three and more waves. */
-hr_tiling hr_best_wide_tiling(const hr_tiling_problem *all)
+hr_tiling hr_best_tma_tiling(const hr_tiling_problem *all)
 {
   const double result = (double)all->gemm->m * (double)all->gemm->n * (double)all->gemm->batch;
   const double stored = result * (double)all->result_bytes;
   hr_tiling_problem problem = *all;
-  hr_wide_cost known = *all->wide;
+  hr_tma_gemm_cost known = *all->tma;
   known.refill_ns = 0;
-  problem.wide = &known;
+  problem.tma = &known;
   if (!hr_is_cached(all->hardware, all->loaded_bytes + stored)) {
     double whole_ns = hr_transfer_ns(all->hardware, all->loaded_bytes, all->hardware->load_share) +
                       hr_transfer_ns(all->hardware, stored, all->store_share);
     double sector_ns = stored * all->sector_ns_per_byte;
-    problem.memory_least_ns = sqrt(whole_ns * whole_ns + sector_ns * sector_ns) + all->fill_ns;
+    problem.memory_min_ns = sqrt(whole_ns * whole_ns + sector_ns * sector_ns) + all->fill_ns;
   }
-  const wide_bound bound = bound_of(&problem);
-  wide_least least[WIDE_KERNELS];
+  const tma_bound bound = bound_of(&problem);
+  tma_min least[WIDE_KERNELS];
   size_t first = WIDE_KERNELS;
   for (size_t i = 0; i < WIDE_KERNELS; i++) {
-    least[i] = has_layout(all->gemm, &wide_kernels[i]) ? least_of(all->wide, &bound, &wide_kernels[i])
-                                                       : (wide_least){INFINITY, 0};
+    least[i] =
+        has_layout(all->gemm, &tma_kernels[i]) ? min_of(all->tma, &bound, &tma_kernels[i]) : (tma_min){INFINITY, 0};
     if (first == WIDE_KERNELS || least[i].compute_cubed < least[first].compute_cubed)
       first = i;
   }
   hr_tiling best = {.busy_ns = INFINITY};
-  try_wide(&problem, &wide_kernels[first], &best);
+  try_tma(&problem, &tma_kernels[first], &best);
   for (size_t i = 0; i < WIDE_KERNELS; i++) {
-    double most_ns = best.busy_ns + hr_wide_started_ns(&problem, &best) - least[i].started_ns;
-    if (i != first && least[i].compute_cubed + bound.memory_cubed <= most_ns * most_ns * most_ns)
-      try_wide(&problem, &wide_kernels[i], &best);
+    double max_ns = best.busy_ns + hr_tma_started_ns(&problem, &best) - least[i].started_ns;
+    if (i != first && least[i].compute_cubed + bound.memory_cubed <= max_ns * max_ns * max_ns)
+      try_tma(&problem, &tma_kernels[i], &best);
   }
   hr_set_tiling_time(all, INFINITY, &best);
   return best;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/predict/narrow_choice.h"
+#include "analysis/predict/misaligned_choice.h"
 
 #include "base/checked.h"
 
@@ -17,12 +17,12 @@ typedef struct node {
   uint16_t right, second;
 } node;
 
-#include "analysis/predict/narrow_choices/narrow_batched_tiles.inc"
-#include "analysis/predict/narrow_choices/narrow_plain_tiles.inc"
-#include "analysis/predict/narrow_choices/narrow_splits.inc"
-#include "analysis/predict/narrow_choices/odd_batched_tiles.inc"
-#include "analysis/predict/narrow_choices/odd_plain_tiles.inc"
-#include "analysis/predict/narrow_choices/odd_splits.inc"
+#include "analysis/predict/misaligned_choices/aligned_2_batched_tiles.inc"
+#include "analysis/predict/misaligned_choices/aligned_2_plain_tiles.inc"
+#include "analysis/predict/misaligned_choices/aligned_2_splits.inc"
+#include "analysis/predict/misaligned_choices/aligned_4_batched_tiles.inc"
+#include "analysis/predict/misaligned_choices/aligned_4_plain_tiles.inc"
+#include "analysis/predict/misaligned_choices/aligned_4_splits.inc"
 
 /* scripts/learn_choices.py has the same order; only the trees for splits use the last two. */
 enum {
@@ -94,7 +94,7 @@ static const node *leaf_of(const node *tree, const double features[FEATURE_COUNT
 }
 
 /* The most splits with which so many tiles fit into `waves`. */
-static double most_splits(double tiles, double waves)
+static double max_splits(double tiles, double waves)
 {
   return floor(MULTIPROCESSORS * waves / tiles);
 }
@@ -106,22 +106,23 @@ static int64_t fill_waves(const hr_gemm *gemm, double tiles, int64_t splits)
   if (splits < 2 || gemm->k < LONG_SPLIT * splits)
     return splits;
   double waves = floor(tiles * (double)splits / MULTIPROCESSORS);
-  double fewer = fmax(1, most_splits(tiles, waves)), more = fmax(1, most_splits(tiles, waves + 1));
+  double fewer = fmax(1, max_splits(tiles, waves)), more = fmax(1, max_splits(tiles, waves + 1));
   return (int64_t)((double)splits * (double)splits < fewer * more ? fewer : more);
 }
 
-hr_narrow_choice hr_choose_narrow(const hr_gemm *gemm, bool odd)
+hr_misaligned_choice hr_choose_misaligned(const hr_gemm *gemm, bool aligned_2)
 {
   double features[FEATURE_COUNT];
   set_features(gemm, features);
-  const node *plain = odd ? odd_plain_tiles : narrow_plain_tiles;
-  const node *batched = odd ? odd_batched_tiles : narrow_batched_tiles;
+  const node *plain = aligned_2 ? aligned_2_plain_tiles : aligned_4_plain_tiles;
+  const node *batched = aligned_2 ? aligned_2_batched_tiles : aligned_4_batched_tiles;
   const node *tile = leaf_of(gemm->batch > 1 ? batched : plain, features);
-  hr_narrow_choice choice = {.m = tile->right, .n = tile->second, .splits = 1};
+  hr_misaligned_choice choice = {.m = tile->right, .n = tile->second, .splits = 1};
   features[FEATURE_AREA] = (double)choice.m * (double)choice.n;
   features[FEATURE_TILES] = tiles_of(gemm, choice.m, choice.n);
   if (gemm->batch == 1)
-    choice.splits = fill_waves(gemm, features[FEATURE_TILES],
-                               hr_min64(leaf_of(odd ? odd_splits : narrow_splits, features)->right, gemm->k));
+    choice.splits =
+        fill_waves(gemm, features[FEATURE_TILES],
+                   hr_min64(leaf_of(aligned_2 ? aligned_2_splits : aligned_4_splits, features)->right, gemm->k));
   return choice;
 }

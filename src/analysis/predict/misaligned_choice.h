@@ -6,12 +6,12 @@
 #include <headroom/gemm.h>
 
 /** The tile, and how often k is split. */
-typedef struct hr_narrow_choice {
+typedef struct hr_misaligned_choice {
   int64_t m, n, splits;
-} hr_narrow_choice;
+} hr_misaligned_choice;
 
-/** By decision trees that scripts/learn_choices.py learns from the answers of cuBLASLt's heuristic. `odd`: of an
+/** By decision trees that scripts/learn_choices.py learns from the answers of cuBLASLt's heuristic. `aligned_2`: of an
  *  operand or result aligned to less than 4 bytes. */
-hr_narrow_choice hr_choose_narrow(const hr_gemm *gemm, bool odd);
+hr_misaligned_choice hr_choose_misaligned(const hr_gemm *gemm, bool aligned_2);
 
 #endif

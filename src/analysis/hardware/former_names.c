@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/hardware/former_names.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+typedef struct former_name {
+  const char *former, *name;
+} former_name;
+
+static const former_name keys[] = {
+    {"narrow", "aligned_4"},
+    {"narrow_tiles", "aligned_4_tiles"},
+    {"odd", "aligned_2"},
+    {"odd_tiles", "aligned_2_tiles"},
+    {"odd_split_bytes", "aligned_2_split_bytes"},
+    {"narrow_k_bytes", "misaligned_k_bytes"},
+    {"narrow_split_bytes", "misaligned_split_bytes"},
+    {"narrow_store", "misaligned_store"},
+    {"wide", "tma"},
+    {"vector", "simt"},
+    {"vector_formats", "simt_formats"},
+    {"vector_tiles", "simt_tiles"},
+    {"vector_batched_tiles", "simt_batched_tiles"},
+    {"product_launch_ns", "gemm_launch_ns"},
+    {"product_busy_ns", "gemm_busy_ns"},
+    {"product_step_ns", "gemm_step_ns"},
+    {"split_products", "split_gemm_size"},
+    {"few_share", "few_pairs_share"},
+    {"few_long_share", "few_long_pairs_share"},
+};
+
+static const former_name kinds[] = {
+    {"gemm_narrow", "gemm_misaligned"},
+    {"bmm_narrow", "bmm_misaligned"},
+    {"product", "gemm"},
+};
+
+static hr_status rename_keys(const hr_json_reader *reader, json_t *object)
+{
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    json_t *value = json_object_get(object, keys[i].former);
+    if (!value)
+      continue;
+    if (json_object_get(object, keys[i].name))
+      return hr_json_fail(reader, keys[i].former, HR_ERROR_INVALID, "is the former name of \"%s\", which is given, too",
+                          keys[i].name);
+    if (json_object_set(object, keys[i].name, value) != 0)
+      return hr_fail(reader->error, HR_ERROR_OUT_OF_MEMORY, "out of memory");
+    json_object_del(object, keys[i].former);
+  }
+  return HR_OK;
+}
+
+static hr_status rename_kind(const hr_json_reader *reader, json_t *row)
+{
+  const char *kind = json_string_value(json_object_get(row, "kind"));
+  for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
+    if (strcmp(kind, kinds[i].former) == 0)
+      return json_object_set_new(row, "kind", json_string(kinds[i].name)) == 0
+                 ? HR_OK
+                 : hr_fail(reader->error, HR_ERROR_OUT_OF_MEMORY, "out of memory");
+  }
+  return HR_OK;
+}
+
+hr_status hr_take_former_names(const hr_json_reader *reader, json_t *device)
+{
+  HR_TRY(rename_keys(reader, device));
+  const char *key;
+  json_t *value;
+  json_object_foreach(device, key, value)
+  {
+    if (json_is_object(value))
+      HR_TRY(rename_keys(reader, value));
+    for (size_t i = 0; i < json_array_size(value); i++)
+      HR_TRY(rename_kind(reader, json_array_get(value, i)));
+  }
+  return HR_OK;
+}
