@@ -5,8 +5,8 @@
 
 #include "base/json.h"
 
-/** Gives every key and kind of `device`, the object of `reader`, its present name. Errors: HR_ERROR_INVALID if an object has a key by both
- *  names; HR_ERROR_OUT_OF_MEMORY. */
+/** Gives every key and kind of `device`, the object of `reader`, its present name. Errors: HR_ERROR_INVALID if an
+ *  object has a key by both names; HR_ERROR_OUT_OF_MEMORY. */
 hr_status hr_take_former_names(const hr_json_reader *reader, json_t *device);
 
 #endif
