@@ -106,9 +106,13 @@ def hopper_sustained():
 
 
 def hopper_interleaved():
-    lines = [[row.qk_dim, row.length, "causal" if row.causal else "", *map(whole, (row.headroom_tflops, row.cudnn_tflops,
-              row.fa3_tflops)), f"{interleaved_ratios([row])[0]:.2f}"] for row in rows(INTERLEAVED, tier="mha")]
-    return table(["head size", "length", "", "Headroom", "cuDNN", "FA3", "best peer's time / Headroom's"], lines)
+    """Pairs: not causal, causal."""
+    lines = []
+    for dim, length in sorted({(row.qk_dim, row.length) for row in rows(INTERLEAVED, tier="mha")}):
+        pair = sorted(rows(INTERLEAVED, tier="mha", qk_dim=dim, length=length), key=lambda row: row.causal)
+        lines.append([dim, length, *(", ".join(whole(getattr(row, f"{name}_tflops")) for row in pair) for name in ("headroom", *PEERS)),
+                      ", ".join(f"{ratio:.2f}" for ratio in interleaved_ratios(pair))])
+    return table(["head size", "length", "Headroom", "cuDNN", "FA3", "best peer's time / Headroom's"], lines)
 
 
 def energy_row(call, operands, variant):
@@ -139,9 +143,15 @@ def fp8_table():
 
 
 def fp8_errors():
-    lines = [[f"`{row.tier}`", *(NONE if number_of(row, f"{name}_error") == "" else f"{100 * number_of(row, f'{name}_error'):.2f}%"
-                                 for name in ("headroom", "bf16", "fa3", "cudnn"))] for row in rows(FP8)]
-    return table(["call", "fp8", "bf16", "FA3 fp8", "cuDNN fp8"], lines)
+    """Least and largest error of each contender."""
+    def span(name, causal):
+        errors = [100 * number_of(row, f"{name}_error") for row in rows(FP8, causal=causal) if number_of(row, f"{name}_error") != ""]
+        least, most = f"{min(errors):.2f}", f"{max(errors):.2f}"
+        return f"{least}%" if least == most else f"{least}–{most}%"
+
+    lines = [[name, *(span(key, causal) for key in ("headroom", "bf16", "fa3", "cudnn"))]
+             for causal, name in ((0, "not causal"), (1, "causal"))]
+    return table(["calls", "fp8", "bf16", "FA3 fp8", "cuDNN fp8"], lines)
 
 
 def number_of(row, name):
