@@ -14,22 +14,22 @@ def percents(values):
     return f"{min(values):.0f}–{max(values):.0f}%"
 
 
-def amx_table(kernel, of="the sum bound"):
-    """Times as fast as PyTorch by heads, with the range of rates, and of shares of the sum bound or "the GEMM loop"."""
-    def shares(some, whose):
-        if of == "the sum bound":
-            return percents([100 * row[f"{whose}of_sum_bound"] for row in some])
-        return percents([100 * row[f"{whose or 'headroom_'}gflops"] / row.gemm_gflops for row in some])
+def amx_cells(some):
+    """Times as fast as PyTorch by heads, then the ranges of rates and of shares of the sum bound."""
+    ratios = {(row.k_heads, row.v_heads): f"{row.ratio:.2f}" for row in some}
+    rates = [row.headroom_gflops for row in some]
+    return [ratios.get(heads, "–") for heads in ((some[0].q_heads, some[0].q_heads), (8, 8), (4, 16))] + [
+        f"{min(rates):.0f}–{max(rates):.0f}", *(percents([100 * row[f"{whose}of_sum_bound"] for row in some]) for whose in ("", "torch_"))]
 
-    lines, found = [], rows(AMX, kernel=kernel)
-    for dim, length, causal in sorted({(row.head_dim, row.length, row.causal) for row in found}):
-        some = [Numbers(row) for row in rows(AMX, kernel=kernel, head_dim=dim, length=length, causal=causal)]
-        equal, grouped, diff = ([row.ratio for row in some if (row.k_heads, row.v_heads) == heads] for heads in
-                                ((some[0].q_heads, some[0].q_heads), (8, 8), (4, 16)))
-        rates = [row.headroom_gflops for row in some]
-        lines.append([dim, length, "causal" if causal else "all", *(f"{ratio[0]:.2f}" if ratio else "–" for ratio in (equal, grouped, diff)),
-                      f"{min(rates):.0f}–{max(rates):.0f}", shares(some, ""), shares(some, "torch_")])
-    return table(["head size", "length", "mask", "equal heads", "32/8/8", "32/4/16", "GFLOP/s", f"of {of}", "PyTorch"], lines)
+
+def amx_table(kernel):
+    """Pairs: all keys, causal."""
+    lines = []
+    for dim, length in sorted({(row.head_dim, row.length) for row in rows(AMX, kernel=kernel)}):
+        pair = [amx_cells([Numbers(row) for row in rows(AMX, kernel=kernel, head_dim=dim, length=length, causal=causal)])
+                for causal in (0, 1)]
+        lines.append([dim, length, *map(", ".join, zip(*pair))])
+    return table(["head size", "length", "equal heads", "32/8/8", "32/4/16", "GFLOP/s", "of the sum bound", "PyTorch"], lines)
 
 
 class Numbers(dict):
