@@ -3,7 +3,7 @@
 docs_kernels_cpu.py has those of CPUs."""
 import textwrap
 
-from docs_rows import cell, mean, one, rows, table
+from docs_rows import cell, dashed, mean, one, rows, table
 
 INTERLEAVED = "h200/attention_gpu_vs_torch.csv"
 SUSTAINED = "h200/attention_gpu_sustained.csv"
@@ -146,8 +146,7 @@ def fp8_errors():
     """Least and largest error of each contender."""
     def span(name, causal):
         errors = [100 * number_of(row, f"{name}_error") for row in rows(FP8, causal=causal) if number_of(row, f"{name}_error") != ""]
-        least, most = f"{min(errors):.2f}", f"{max(errors):.2f}"
-        return f"{least}%" if least == most else f"{least}–{most}%"
+        return dashed(errors, 2) + "%"
 
     lines = [[name, *(span(key, causal) for key in ("headroom", "bf16", "fa3", "cudnn"))]
              for causal, name in ((0, "not causal"), (1, "causal"))]

@@ -3,15 +3,11 @@
 import textwrap
 
 from docs_kernels import three
-from docs_rows import mean, median, rows, table
+from docs_rows import dashed, mean, median, rows, table
 
 # ---- attention on a CPU ----
 
 AMX = "xeon-amx/attention_cpu_vs_torch.csv"
-
-
-def percents(values):
-    return f"{min(values):.0f}–{max(values):.0f}%"
 
 
 def amx_cells(some):
@@ -19,7 +15,7 @@ def amx_cells(some):
     ratios = {(row.k_heads, row.v_heads): f"{row.ratio:.2f}" for row in some}
     rates = [row.headroom_gflops for row in some]
     return [ratios.get(heads, "–") for heads in ((some[0].q_heads, some[0].q_heads), (8, 8), (4, 16))] + [
-        f"{min(rates):.0f}–{max(rates):.0f}", *(percents([100 * row[f"{whose}of_sum_bound"] for row in some]) for whose in ("", "torch_"))]
+        dashed(rates), *(dashed([100 * row[f"{whose}of_sum_bound"] for row in some]) + "%" for whose in ("", "torch_"))]
 
 
 def amx_table(kernel):
@@ -120,16 +116,20 @@ def decode_cpu_beside(row):
     return next(other for other in rows(DECODE_CPU) if other.kernel != row.kernel and all(other[name] == row[name] for name in same))
 
 
+def rows_of_k_head(heads):
+    """Query heads a K head of "32/4/16" or "16, latent"."""
+    q, _, k = heads.split(",")[0].partition("/")
+    return int(q) // int(k.split("/")[0] or 1)
+
+
 def decode_cpu_tiles_table():
-    """Calls that both AMX and AVX-512 take: AVX-512's time over that of AMX."""
-    lines = []
+    """Calls that both AMX and AVX-512 take: AVX-512's time over that of AMX, by query heads a K head."""
+    found = {}
     for row in rows(DECODE_CPU, kernel="decode_split_amx"):
-        ratios = [f"{decode_cpu_beside(found).headroom_ms / found.headroom_ms:.2f}" for found in
-                  rows(DECODE_CPU, kernel="decode_split_amx", batch=row.batch, tokens=row.tokens, heads=row.heads)]
-        name = [f"{row.batch} × {row.tokens}", row.heads, row.dim]
-        if row.layout == "torch":
-            lines.append(name + ratios + ["–"] * (2 - len(ratios)))
-    return table(["batch × tokens", "heads", "dim", "heads apart", "pages of 16"], lines)
+        found.setdefault(rows_of_k_head(row.heads), []).append(decode_cpu_beside(row).headroom_ms / row.headroom_ms)
+    counts = sorted(found)
+    return table(["query heads a K head", *counts],
+                 [["AVX-512's time over AMX's", *(dashed(found[n], 2) for n in counts)]])
 
 
 def decode_cpu_shares(**wanted):

@@ -127,6 +127,12 @@ def extremes(values, digits=0):
     return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
+def dashed(values, digits=0):
+    """2.66–2.79, or one number where both round to it."""
+    least, most = (f"{value:.{digits}f}" for value in (min(values), max(values)))
+    return least if least == most else f"{least}–{most}"
+
+
 def cell(value):
     """A value in a table: None is empty, a float has three digits or more."""
     if isinstance(value, float):
