@@ -168,11 +168,3 @@ def q_us(where, *series):
 
 def augmented_q(where="h200"):
     return q_us(where, "SIGMA up", "SIGMA to heads")
-
-
-def fewer_k_sentence():
-    many, few = ([less(batch, keys) for keys in lengths] for batch, lengths in ((16, (4096, 16384, 32768)), (1, (2048, 4096, 16384, 32768))))
-    text = (f"With SIGMA's heads (32/4/16 instead of 32/16/16) calls take {min(many):.0f} to {max(many):.0f}% less time from 4k tokens on with 16 "
-            f"sequences, nearly what the bytes say (37.5%), and {min(few):.0f} to {max(few):.0f}% less with one from 2k to 32k. Times of split and "
-            "combine apart (`decode_apart_sm80`), whole outputs, and the paper's numbers: [diffqkv.md](diffqkv.md).")
-    return "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False, break_long_words=False))
