@@ -9,7 +9,7 @@
 #include <math.h>
 
 #define INSTRUCTION_ROWS 16 /* of mma.sync: fewer queries of a K or V head take as long */
-/* This library's kernels reach this share of a CPU's fp32 rate with many query heads per K head (docs/decode.md).
+/* This library's kernels reach this share of a CPU's fp32 rate with many query heads per K head (docs/notes/decode.md).
  * Formats of 16 bits are widened, and every row is computed by itself. */
 #define CPU_SHARE 0.5
 

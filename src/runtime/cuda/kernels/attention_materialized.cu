@@ -3,7 +3,7 @@
  * scores, unpack O. Head h is query head h % q_heads of sequence h / q_heads.
  *
  * A block processes one row of scores at a time; P replaces the scores, in the dtype of the operands. Bound: memory;
- * the softmax alone takes 110 µs for 268 MB of scores (H200, 2026-11-22, docs/attention-gpu.md). */
+ * the softmax alone takes 110 µs for 268 MB of scores (H200, 2026-11-22, docs/notes/attention-gpu.md). */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/attention.cuh"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Row-wise operations without a reduction: GELU, SwiGLU, residual, dropout, rotary embedding. Bound: memory, but for
- * GELU in 16 bits, which arithmetic bounds (88% of a copy; docs/rowwise.md). */
+ * GELU in 16 bits, which arithmetic bounds (88% of a copy; docs/notes/rowwise.md). */
 #include "runtime/cuda/kernels/rowwise_pack.cuh"
 
 #include "runtime/cuda/kernels/dropout.cuh"

@@ -32,7 +32,7 @@
  * Bound on an H200 at 1.8 GHz in 16 bits: a copy of 4.18 TB/s moves 4.4 elements per clock and multiprocessor, 29
  * instructions each; one exponential takes 0.27 of its unit's time, and a softmax computes it twice (in fp8 these take
  * all of the unit). Softmax and norms of aligned rows up to 16384 elements reach 97 to 101% of a copy in bf16
- * (2026-11-22); docs/rowwise.md has all lengths, and what was tried and lost. */
+ * (2026-11-22); docs/notes/rowwise.md has all lengths, and what was tried and lost. */
 #include "runtime/cuda/kernels/rowwise_reduce.cuh"
 
 #define COLUMNS HR_COLUMNS
