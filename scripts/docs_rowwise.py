@@ -14,10 +14,11 @@ def copy_share(operation, dtype, columns):
     return 100 * one(RATES, operation=operation, dtype=dtype, columns=columns).copy_share
 
 
-def rowwise_table(operations, dtypes=("bf16", "fp32")):
-    """A line for each length that was measured in both formats."""
+def rowwise_table(operations, some=None, dtypes=("bf16", "fp32")):
+    """A line for each length that was measured in both formats, or for some of them."""
     names = [operation for _, operation in operations]
-    lengths = sorted(set.intersection(*({row.columns for row in rows(RATES, operation=names[0], dtype=dtype)} for dtype in dtypes)))
+    measured = ({row.columns for row in rows(RATES, operation=names[0], dtype=dtype)} for dtype in dtypes)
+    lengths = some or sorted(set.intersection(*measured))
     head = [name + (f", {dtype}" if i == 0 else "") for dtype in dtypes for i, (name, _) in enumerate(operations)]
     return table(["elements of a row", *head],
                  [[length, *(f"{copy_share(operation, dtype, length):.0f}" for dtype in dtypes for operation in names)] for length in lengths])
