@@ -202,6 +202,11 @@ def print_runs(times):
 # ---- rows, from which headroom plot draws bench/sigma_outputs.json ----
 
 
+def series_of(part, model, k, batch):
+    """Q and the cache take the same behind every prefix: bench/sigma_outputs.json draws them over the output."""
+    return f"{model}, batch {batch}" if part in ("q", "cache") else f"{model}, {k}k tokens, batch {batch}"
+
+
 def rows_of(times, batch):
     """A row for each part, model, output and prefix. The sums have no interval, since the cache has none."""
     shared = {**times.provenance, "operation": "other", "status": "ok", "samples": times.samples}
@@ -210,7 +215,7 @@ def rows_of(times, batch):
             for output in OUTPUTS:
                 for prefix in DRAWN:
                     k = output // 1024
-                    yield {**shared, "sweep": f"sigma-output-{part}", "series": f"{model}, {k}k tokens, batch {batch}",
+                    yield {**shared, "sweep": f"sigma-output-{part}", "series": series_of(part, model, k, batch),
                            "axes": f"case={int(model != 'STD')} a_k={k_heads} b={batch} k={k} prefix={prefix}",
                            "problem": f"{LAYERS} layers, {output} tokens behind {prefix}, {model} dtype={times.dtype}",
                            "median_ns": times.elapsed(part, model, prefix, output)}

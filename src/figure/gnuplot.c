@@ -236,6 +236,8 @@ static void put_titles(FILE *out, const hr_figure_options *options, const hr_fig
   put_room_for_names(out, options, figure);
   hr_gnuplot_quote_lines(out, figure->x.label, columns);
   if (figure->note[0]) {
+    if (figure->x.label[0] && !is_text(options)) /* keeps the caption apart from the name of the axis */
+      fputs(".\"\\n\"", out);
     fputs(".\"\\n\".", out);
     hr_gnuplot_quote_lines(out, figure->note, columns);
     if (figure->form != HR_FIGURE_HEATMAP && !has_key_beside(options, figure) && !is_text(options))
@@ -415,7 +417,8 @@ static void put_axis(FILE *out, const hr_figure_options *options, const hr_figur
   }
 }
 
-/* The legend names a rule (gnuplot_lines.c), where no other text is in its way. */
+/* gnuplot's SVG joins arrows of one colour in one path with the dash of the first. Neighbours therefore differ in a
+ * shade that no eye sees. The legend names a rule (gnuplot_lines.c), where no other text is in its way. */
 static void put_rules(FILE *out, const hr_figure *figure)
 {
   for (size_t i = 0; i < figure->rule_count; i++) {
@@ -424,7 +427,8 @@ static void put_rules(FILE *out, const hr_figure *figure)
       hr_gnuplot_put(out, "set arrow from first %.9g, graph 0 to first %.9g, graph 1", at, at);
     else
       hr_gnuplot_put(out, "set arrow from graph 0, first %.9g to graph 1, first %.9g", at, at);
-    hr_gnuplot_put(out, " nohead lc rgb '%s' dt %zu lw 1 back\n", HR_GNUPLOT_RULE, hr_gnuplot_rule_dash(figure, i));
+    hr_gnuplot_put(out, " nohead lc rgb '%s' dt %zu lw 1 back\n", i % 2 == 0 ? HR_GNUPLOT_RULE : HR_GNUPLOT_NEXT_RULE,
+                   hr_gnuplot_rule_dash(figure, i));
   }
 }
 

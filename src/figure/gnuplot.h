@@ -29,7 +29,8 @@ const char *hr_gnuplot_colour(size_t style);
 /** The marker of a style and an origin: filled, or hollow where the numbers were read off a picture. */
 int hr_gnuplot_marker(size_t style, hr_figure_origin origin);
 
-#define HR_GNUPLOT_RULE "#606060" /* the colour of rules */
+#define HR_GNUPLOT_RULE "#606060"      /* the colour of rules */
+#define HR_GNUPLOT_NEXT_RULE "#616161" /* and of every second one */
 
 #define HR_GNUPLOT_ROW_COLUMNS 18 /* characters of a line of the name of a heatmap's row, in one column of a paper */
 

@@ -106,6 +106,8 @@ static void title(const hr_plot_sweep *plot)
 static void add_to_note(hr_figure *figure, const char *text)
 {
   size_t used = strlen(figure->note);
+  if (!text[0])
+    return;
   hr_write_text(figure->note + used, sizeof figure->note - used, "%s%s", used > 0 ? "; " : "", text);
 }
 
@@ -163,6 +165,8 @@ static void note(const hr_plot_sweep *plot)
                   plot->options->predicted->name);
     add_to_note(plot->figure, text);
   }
+  if (plot->options->published)
+    add_to_note(plot->figure, hr_plot_published_note(plot));
   if (plot->about.source[0] && plot->options->published) {
     hr_write_text(text, sizeof text, "original: %s", plot->about.source);
     add_to_note(plot->figure, text);

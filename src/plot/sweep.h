@@ -43,6 +43,9 @@ hr_status hr_plot_add_peers(hr_plot_sweep *plot, hr_error *error);
 /** Adds the published points of the sweep; those of a measured series have its style. */
 hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error);
 
+/** What a reader has to know of the published points; "": nothing. */
+const char *hr_plot_published_note(const hr_plot_sweep *plot);
+
 /** Adds a band for each series: the predicted times within the device's error. Errors of hr_sweep_point_at(). */
 hr_status hr_plot_add_predicted(hr_plot_sweep *plot, hr_error *error);
 

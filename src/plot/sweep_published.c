@@ -132,6 +132,16 @@ static void take_sigma(void *context, const hr_published_row *row)
 
 /* ---- which ---- */
 
+static bool shows_attention(const hr_plot_sweep *plot)
+{
+  return strcmp(plot->about.name, "attention-forward") == 0 && plot->view != HR_VIEW_RATE;
+}
+
+const char *hr_plot_published_note(const hr_plot_sweep *plot)
+{
+  return shows_attention(plot) ? "XS: 12 heads of 64; the published table does not name its GPU" : "";
+}
+
 /* ---- figure 20: its readings are of all peaks and of all sizes between them, not of a size each ---- */
 
 static void take_level(void *context, const hr_published_row *row)
@@ -149,7 +159,7 @@ static void take_level(void *context, const hr_published_row *row)
 hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error)
 {
   const char *name = plot->about.name;
-  if (strcmp(name, "attention-forward") == 0 && plot->view != HR_VIEW_RATE)
+  if (shows_attention(plot))
     return hr_published_read("attention-forward", take_attention, plot, error);
   if (strcmp(name, "sigma-ket") == 0 && plot->view == HR_VIEW_TIME)
     return hr_published_read("sigma-kernel-times", take_sigma, plot, error);

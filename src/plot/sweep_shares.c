@@ -94,9 +94,62 @@ static void keep_bar(bars *all, const char *name, const bar *one)
   y->most = fmax(y->most, sum - 1e-6);
 }
 
-static void add_bar(hr_plot_sweep *plot, const bar *from)
+/* "Small (h=2560, a=20), measured": the name around the sizes, which is short enough for a tic, and the sizes. */
+typedef struct sized_name {
+  char around[HR_FIGURE_TEXT], word[HR_FIGURE_TEXT], sizes[HR_FIGURE_TEXT];
+} sized_name;
+
+static sized_name split_name(const char *name)
 {
-  size_t x = hr_figure_name(plot->figure, &plot->figure->x, from->name);
+  sized_name parts = {.sizes = ""};
+  const char *open = strstr(name, " ("), *close = open ? strchr(open, ')') : NULL;
+  if (!close)
+    open = close = name + strlen(name);
+  hr_write_text(parts.word, sizeof parts.word, "%.*s", (int)(open - name), name);
+  hr_write_text(parts.around, sizeof parts.around, "%s%s", parts.word, *close ? close + 1 : "");
+  if (*close)
+    hr_write_text(parts.sizes, sizeof parts.sizes, "%.*s", (int)(close - open) - 2, open + 2);
+  return parts;
+}
+
+/* Whether the word of a case stands for one size: those of a CPU have the same words. */
+static bool words_say_sizes(const bars *all)
+{
+  for (size_t i = 0; i < all->count; i++) {
+    sized_name one = split_name(all->items[i].name);
+    for (size_t j = 0; j < i; j++) {
+      sized_name other = split_name(all->items[j].name);
+      if (strcmp(one.word, other.word) == 0 && strcmp(one.sizes, other.sizes) != 0)
+        return false;
+    }
+  }
+  return true;
+}
+
+static void note_sizes(hr_figure *figure, const sized_name *name)
+{
+  char text[2 * HR_FIGURE_TEXT];
+  hr_write_text(text, sizeof text, "%s: %s", name->word, name->sizes);
+  size_t used = strlen(figure->note);
+  if (name->sizes[0] && !strstr(figure->note, text))
+    hr_write_text(figure->note + used, sizeof figure->note - used, "%s%s", used > 0 ? "; " : "", text);
+}
+
+/* The sizes of a bar are in its name, or in the note, which has them once. */
+static const char *show_name(const bars *all, const bar *from, sized_name *name)
+{
+  *name = split_name(from->name);
+  if (!words_say_sizes(all))
+    return from->name;
+  note_sizes(all->plot->figure, name);
+  return name->around;
+}
+
+static void add_bar(const bars *all, const bar *from)
+{
+  hr_plot_sweep *plot = all->plot;
+  sized_name name;
+  size_t x = hr_figure_name(plot->figure, &plot->figure->x, show_name(all, from, &name));
   for (size_t i = 0; i < plot->figure->series_count && x != HR_FIGURE_NONE; i++) {
     hr_figure_point point = hr_figure_value((double)x, from->percent[i]);
     hr_write_text(point.label, sizeof point.label, "%.0f", from->percent[i]);
@@ -119,7 +172,7 @@ static void add_bars(bars *all)
   for (size_t i = 0; i < sweep->case_count; i++) {
     for (size_t j = 0; j < all->count; j++) {
       if (is_of_case(&all->items[j], sweep->case_names[i]))
-        add_bar(all->plot, &all->items[j]);
+        add_bar(all, &all->items[j]);
     }
   }
   for (size_t j = 0; j < all->count; j++) {
@@ -127,7 +180,7 @@ static void add_bars(bars *all)
     for (size_t i = 0; i < sweep->case_count && !known; i++)
       known = is_of_case(&all->items[j], sweep->case_names[i]);
     if (!known)
-      add_bar(all->plot, &all->items[j]);
+      add_bar(all, &all->items[j]);
   }
 }
 

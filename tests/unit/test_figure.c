@@ -189,6 +189,38 @@ static void rules_are_within_the_axis_and_named_in_the_legend(void **state)
   hr_figure_free(done);
 }
 
+/* gnuplot draws neighbours of one colour with one dash. */
+static void neighbouring_rules_differ_in_colour_and_dash(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  size_t line = hr_figure_add_series(figure, "a", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  hr_figure_add_point(figure, line, hr_figure_value(0, 1));
+  hr_figure_add_rule(figure, false, 1, "one");
+  hr_figure_add_rule(figure, false, 2, "two");
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_non_null(strstr(script, "first 1 nohead lc rgb '#606060' dt 2 "));
+  assert_non_null(strstr(script, "first 2 nohead lc rgb '#616161' dt 3 "));
+  free(script);
+  hr_figure_free(done);
+}
+
+static void a_caption_is_a_line_below_the_name_of_the_axis(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  size_t line = hr_figure_add_series(figure, "a", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  hr_figure_add_point(figure, line, hr_figure_value(0, 1));
+  strcpy(figure->x.label, "Models");
+  strcpy(figure->note, "measured");
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_non_null(strstr(script, "set xlabel 'Models'.\"\\n\".\"\\n\".'measured'\n"));
+  free(script);
+  hr_figure_free(done);
+}
+
 static char *script_with(size_t lines)
 {
   hr_figure *figure = new_figure(), *done;
@@ -303,6 +335,8 @@ int main(void)
       cmocka_unit_test(texts_lose_control_characters),
       cmocka_unit_test(every_text_is_in_single_quotes_in_a_script),
       cmocka_unit_test(rules_are_within_the_axis_and_named_in_the_legend),
+      cmocka_unit_test(neighbouring_rules_differ_in_colour_and_dash),
+      cmocka_unit_test(a_caption_is_a_line_below_the_name_of_the_axis),
       cmocka_unit_test(a_legend_beside_a_picture_fits_its_height),
       cmocka_unit_test(a_legend_names_why_values_are_missing_once),
       cmocka_unit_test(noisy_points_are_hollow_and_named_in_the_legend),

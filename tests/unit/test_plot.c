@@ -269,13 +269,43 @@ static void the_shares_of_a_layer_are_those_of_its_operators(void **state)
     const char *part;
     double percent;
   } parts[] = {{"GEMMs", 70}, {"Softmax", 10}, {"Norms", 5}, {"Dropout, residuals", 5}, {"Other", 10}};
-  assert_string_equal(f.figure->x.names[0], "Large (h=16384, a=128), measured");
+  assert_string_equal(f.figure->x.names[0], "Large, measured");
+  assert_non_null(strstr(f.figure->note, "Large: h=16384, a=128"));
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     const hr_figure_series *series = series_named(&f, parts[i].part);
     assert_int_equal(series->count, 1);
     assert_true(fabs(series->points[0].y - parts[i].percent) < 1e-9);
   }
   assert_int_equal(series_named(&f, "Flash")->count, 0);
+  tear_down(&f);
+}
+
+/* The words of a CPU's sizes are those of a GPU's: "Small" would say neither. */
+static void sizes_stay_in_names_that_stand_for_two(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_sweep *small;
+  hr_result row = hr_result_default();
+  hr_plot_options options = hr_plot_options_default();
+  assert_int_equal(hr_sweep_load("fig2", false, &f.sweep, &f.error), HR_OK);
+  assert_int_equal(hr_sweep_load("fig2", true, &small, &f.error), HR_OK);
+  assert_int_equal(hr_store_open("scratch", HR_STORE_SCRATCH, &f.store, &f.error), HR_OK);
+  row.kind = HR_RESULT_OTHER;
+  strcpy(row.problem, "layer h=4096 dtype=bf16");
+  strcpy(row.sweep, "fig2");
+  strcpy(row.axes, "case=1 b=1");
+  strcpy(row.device, "cpu");
+  strcpy(row.product, "CPU");
+  strcpy(row.parts, "qkv_transform=40");
+  assert_int_equal(hr_store_append(f.store, &row, &f.error), HR_OK);
+  const hr_plot_source source = {f.store, "rows"};
+  assert_int_equal(hr_figure_of_sweep(f.sweep, small, &source, 1, &options, &f.figure, &f.error), HR_OK);
+  bool found = false;
+  for (size_t i = 0; i < f.figure->x.name_count; i++)
+    found = found || strcmp(f.figure->x.names[i], "Large (h=4096, a=32), measured") == 0;
+  assert_true(found);
+  hr_sweep_free(small);
   tear_down(&f);
 }
 
@@ -293,9 +323,9 @@ static void the_bars_of_a_case_stand_beside_each_other(void **state)
   assert_int_equal(hr_store_open("scratch", HR_STORE_SCRATCH, &f.store, &f.error), HR_OK);
   assert_int_equal(draw(&f, &options), HR_OK);
   assert_int_equal(f.figure->x.name_count, 6);
-  assert_string_equal(f.figure->x.names[0], "Small (h=2560, a=20), predicted for h200");
-  assert_string_equal(f.figure->x.names[1], "Small (h=2560, a=20), paper, read off");
-  assert_string_equal(f.figure->x.names[2], "Large (h=16384, a=128), predicted for h200");
+  assert_string_equal(f.figure->x.names[0], "Small, predicted for h200");
+  assert_string_equal(f.figure->x.names[1], "Small, paper, read off");
+  assert_string_equal(f.figure->x.names[2], "Large, predicted for h200");
   assert_true(fabs(f.figure->y.most - 101) < 1e-3);
   tear_down(&f);
 }
@@ -399,6 +429,7 @@ int main(void)
       cmocka_unit_test(a_slope_is_the_exponent_of_a_line),
       cmocka_unit_test(a_band_is_the_interval_of_each_prediction),
       cmocka_unit_test(the_shares_of_a_layer_are_those_of_its_operators),
+      cmocka_unit_test(sizes_stay_in_names_that_stand_for_two),
       cmocka_unit_test(the_bars_of_a_case_stand_beside_each_other),
       cmocka_unit_test(levels_of_figure_20_are_rules),
       cmocka_unit_test(rates_of_cpus_below_a_tflop_are_gflops),
