@@ -90,6 +90,7 @@ struct hr_figure {
   hr_figure_series *series;
   size_t series_count, series_capacity;
   size_t style_count;  /* styles of all series but the last, which may still take another's */
+  bool labels_hidden;  /* labels of points would cover one another: a page shows the one under the pointer */
   hr_name_index index; /* of series, by the names that they were added with */
   hr_figure_rule *rules;
   size_t rule_count;

@@ -209,7 +209,7 @@ static void put_intervals(FILE *out, size_t index, const hr_figure_series *serie
 
 static void put_labels(FILE *out, const hr_figure *figure, bool text)
 {
-  for (size_t i = 0; i < figure->series_count; i++) {
+  for (size_t i = 0; i < figure->series_count && !figure->labels_hidden; i++) {
     for (size_t j = 0; j < figure->series[i].count; j++) {
       const hr_figure_point *point = &figure->series[i].points[j];
       if (!point->label[0] || isnan(point->y))

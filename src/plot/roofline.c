@@ -3,6 +3,7 @@
 #include <headroom/plot.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "figure/figure.h"
 
@@ -20,7 +21,8 @@ static void add_roof(hr_figure *figure, const char *name, double peak, double ba
   hr_figure_add_point(figure, line, hr_figure_value(right, fmin(peak, right * bandwidth) / 1e12));
 }
 
-/* Operators of equal name at different sizes are points of one series. */
+/* The passes of an operator are points of one series, whose labels name the backward ones: a legend cannot tell
+ * all operators of a training step apart. */
 static void add_operators(hr_figure *figure, const hr_step *step)
 {
   for (size_t i = 0; i < step->operators.count; i++) {
@@ -28,11 +30,12 @@ static void add_operators(hr_figure *figure, const hr_step *step)
     double time = step->predictions[i].time_ns;
     if (op->flops <= 0 || op->bytes <= 0 || !(time > 0))
       continue;
-    char name[48];
-    hr_operator_name(op, name, sizeof name);
-    size_t series = hr_figure_series_named(figure, name, HR_FIGURE_MARK_POINTS, HR_FIGURE_PREDICTED);
+    size_t series =
+        hr_figure_series_named(figure, hr_operator_id_name(op->id), HR_FIGURE_MARK_POINTS, HR_FIGURE_PREDICTED);
     hr_figure_point point =
         hr_figure_value((double)op->flops / (double)op->bytes, (double)op->flops / time * 1e9 / 1e12);
+    if (op->pass != HR_PASS_FORWARD)
+      hr_copy_text(point.label, sizeof point.label, hr_pass_name(op->pass));
     point.low = (double)op->flops / step->predictions[i].high_ns / 1e3;
     point.high = (double)op->flops / step->predictions[i].low_ns / 1e3;
     hr_figure_add_point(figure, series, point);
@@ -68,6 +71,7 @@ hr_status hr_figure_of_roofline(const hr_hardware *hardware, const hr_model *mod
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");
   f->x.scale = f->y.scale = HR_FIGURE_SCALE_LOG10;
   f->y.from_zero = false;
+  f->labels_hidden = true;
   hr_write_text(f->x.label, sizeof f->x.label, "FLOPs per byte of memory traffic");
   hr_write_text(f->y.label, sizeof f->y.label, "Throughput (TFLOP/s)");
   hr_write_text(f->title, sizeof f->title, "Roofline of %s: %s, %s", hardware->product, model->name,

@@ -3,12 +3,14 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "report/findings.h"
 #include "report/page.h"
 
 #include <headroom/plot.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static void name_axes(hr_figure *figure, const char *x, const char *y)
 {
@@ -45,6 +47,14 @@ static void add_measured_gain(hr_figure *figure, double x, const hr_finding *f, 
   hr_figure_add_point(figure, series, point);
 }
 
+/* Another number of devices changes tokens/s per device, and may make the step slower. */
+static void note_layout(hr_figure *figure, const hr_finding *f)
+{
+  size_t used = strlen(figure->note);
+  hr_write_text(figure->note + used, sizeof figure->note - used, "%s%s: %+.1f%% tokens/s per device, not of a step",
+                used > 0 ? "; " : "Left out: ", f->rule, 100 * f->predicted_gain);
+}
+
 static hr_status print_gains(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
                              hr_error *error)
 {
@@ -58,6 +68,10 @@ static hr_status print_gains(const hr_document *document, const hr_advice *advic
     const hr_finding *f = &advice->findings[i];
     if (!f->has_change || !hr_finding_is_shown(f, document->options))
       continue;
+    if (f->gain_per_device) {
+      note_layout(figure, f);
+      continue;
+    }
     double x = (double)hr_figure_name(figure, &figure->x, f->rule);
     hr_figure_add_point(figure, predicted, hr_figure_value(x, 100 * f->predicted_gain));
     add_measured_gain(figure, x, f, i, confirmation);
@@ -65,7 +79,18 @@ static hr_status print_gains(const hr_document *document, const hr_advice *advic
   return write_and_free(document, figure, error);
 }
 
-/* A bar for each operator, with all its executions in a microbatch; operators of one name are added. */
+/* What the passes hide of the communication between replicas is no time of the step. */
+static void note_replicas(hr_figure *figure, const hr_step *step)
+{
+  size_t used = strlen(figure->note);
+  if (step->replica_ns > 0)
+    hr_write_text(figure->note + used, sizeof figure->note - used,
+                  " Left out: communication between replicas, %.3g ms of a step, which waits for %.3g ms of it.",
+                  step->replica_ns / 1e6, step->exposed_ns / 1e6);
+}
+
+/* A bar for each operator that the step waits for, with all its executions in a microbatch; operators of one name are
+ * added. */
 static hr_status print_operators(const hr_document *document, const hr_advice *advice, hr_error *error)
 {
   const hr_operators *operators = &advice->step.operators;
@@ -74,10 +99,13 @@ static hr_status print_operators(const hr_document *document, const hr_advice *a
     return out_of_memory(error);
   snprintf(figure->title, sizeof figure->title, "Predicted time by operator: %.120s", advice->model.name);
   snprintf(figure->note, sizeof figure->note, "One microbatch on %.200s.", advice->hardware.name);
+  note_replicas(figure, &advice->step);
   name_axes(figure, "operator", "time, ms");
   size_t series = hr_figure_add_series(figure, "predicted", HR_FIGURE_MARK_POINTS, HR_FIGURE_PREDICTED);
   for (size_t i = 0; i < operators->count && series != HR_FIGURE_NONE; i++) {
     char name[48];
+    if (hr_operator_between_replicas(operators->items[i].id))
+      continue;
     hr_operator_name(&operators->items[i], name, sizeof name);
     size_t x = hr_figure_name(figure, &figure->x, name);
     double time = (double)operators->items[i].count * advice->step.predictions[i].time_ns / 1e6;

@@ -15,6 +15,7 @@
   const MARKERS_MOST = 2000; /* a line of more points is drawn by the extremes in each column of pixels */
   const SERIES_MOST = 60; /* more hide each other; the table has them all */
   const ROWS_AT_ONCE = 500;
+  const BUTTONS_MOST = 12; /* of a legend, where each series has its own */
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const charts = [];
   let printing = false;
@@ -205,29 +206,52 @@
   const stroke = (ends, dash, width) =>
     drawing("line", { x1: ends[0], x2: ends[1], y1: 6, y2: 6, "stroke-width": width, "stroke-dasharray": dash.join(" ") });
   const paintLegend = (entry) =>
-    entry.legend.querySelectorAll("button svg > *").forEach((shape, i) => {
-      const colour = colours()[entry.figure.series[i].style % LIGHT.length];
+    entry.legend.querySelectorAll("button svg > *").forEach((shape) => {
+      const colour = colours()[entry.figure.series[shape.parentNode.dataset.series].style % LIGHT.length];
       shape.setAttribute("stroke", colour);
       if (shape.getAttribute("fill") !== "none") shape.setAttribute("fill", colour);
     });
-  const toggle = (entry, i, button) => {
-    entry.visible[i] = !entry.visible[i];
-    button.setAttribute("aria-pressed", String(entry.visible[i]));
+  const toggle = (entry, members, button) => {
+    const on = !entry.visible[members[0]];
+    button.setAttribute("aria-pressed", String(on));
     draw(entry);
-    entry.chart.setDatasetVisibility(i, entry.visible[i]);
+    for (const i of members) {
+      entry.visible[i] = on;
+      entry.chart.setDatasetVisibility(i, on);
+    }
     entry.chart.update();
+  };
+  /* "h/a = 8, bf16" and "h/a = 8, A100, read off" share a button where there are too many to find one. */
+  const headOf = (name) => name.split(", ")[0];
+  const groupsOf = (series) => {
+    const groups = new Map();
+    series.forEach(({ name }, i) => {
+      const key = series.length > BUTTONS_MOST ? headOf(name) : i;
+      groups.set(key, [...(groups.get(key) ?? []), i]);
+    });
+    return [...groups.values()];
+  };
+  const entryOf = (figure, i, from) => {
+    const series = figure.series[i], svg = sample(figure, series);
+    const origin = series.origin === "measured" || series.name.includes(series.origin) ? "" : ` (${series.origin})`;
+    svg.dataset.series = i;
+    return [svg, (series.name.slice(from) || figure.y.label) + origin];
+  };
+  const buttonOf = (entry, members) => {
+    const { figure } = entry, button = make("button", undefined, { type: "button", "aria-pressed": "true" });
+    const head = members.length > 1 ? `${headOf(figure.series[members[0]].name)}, ` : "";
+    if (head) button.append(`${head.slice(0, -2)}: `);
+    members.forEach((i, k) => button.append(k > 0 ? "  " : "", ...entryOf(figure, i, head.length)));
+    button.addEventListener("click", () => toggle(entry, members, button));
+    return button;
   };
   const addLegend = (entry) => {
     entry.legend = make("ul", undefined, { class: "legend", "aria-label": "Series on and off" });
-    drawn(entry.figure).forEach((series, i) => {
-      const origin = series.origin === "measured" || series.name.includes(series.origin) ? "" : ` (${series.origin})`;
-      const button = make("button", undefined, { type: "button", "aria-pressed": "true" });
-      button.append(sample(entry.figure, series), (series.name || entry.figure.y.label) + origin);
-      button.addEventListener("click", () => toggle(entry, i, button));
+    for (const members of groupsOf(drawn(entry.figure))) {
       const item = make("li");
-      item.append(button);
+      item.append(buttonOf(entry, members));
       entry.legend.append(item);
-    });
+    }
     for (const rule of entry.figure.rules.filter((r) => r.label)) {
       const item = make("li", undefined, { class: "rule" });
       item.append(stroke([0, 28], ruleDash(entry.figure.rules, rule), 1.5), rule.label);

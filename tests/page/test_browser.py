@@ -15,6 +15,7 @@ if not os.environ.get("HEADROOM_TEST") or not chromium.program():
     sys.exit(77)
 COMMAND = os.path.abspath(sys.argv.pop(1))
 
+FIGURE_20 = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/figures-20.csv")
 FIGURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/figures-1-to-19.csv")
 FORWARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/attention-forward.csv")
 
@@ -136,8 +137,8 @@ class InTheBrowser(unittest.TestCase):
             self.assertTrue(self.browser.run(heat + ".querySelectorAll('tbody th[scope=row]').length > 2"))
 
     def test_rules_are_named_in_the_legend_and_within_the_axis(self):
-        subprocess.run([COMMAND, "report", FIGURES, "-o", "figures.html"], check=True)
-        self.browser.open("figures.html")
+        subprocess.run([COMMAND, "report", FIGURE_20, "-o", "figure-20.html"], check=True)
+        self.browser.open("figure-20.html")
         chart = "[...document.querySelectorAll('figure.chart')].find((f) => f.textContent.includes('vocabularies at the peaks'))"
         self.browser.run(chart + ".scrollIntoView()")
         self.browser.wait(chart + ".querySelector('canvas').dataset.drawn === 'true'")
@@ -146,6 +147,19 @@ class InTheBrowser(unittest.TestCase):
         dashes = self.browser.run("[...%s.querySelectorAll('.legend .rule line')].map((l) => l.getAttribute('stroke-dasharray'))" % chart)
         self.assertEqual(len(set(dashes)), 2)
         self.assertGreaterEqual(self.browser.run("Chart.getChart(%s.querySelector('canvas')).scales.y.max" % chart), 250)
+
+    def test_lines_of_one_name_share_a_button_where_there_are_many(self):
+        lines = [rows.row(7 * k + i, "own", f"h/a = {2 ** k}, {kind}", f"h={128 * (i + 1)}", 1e4 + i)
+                 for k in range(7) for kind in ("bf16", "fp32") for i in range(3)]
+        rows.write("pairs.jsonl", [{**line, "id": f"{i + 1:032x}"} for i, line in enumerate(lines)])
+        subprocess.run([COMMAND, "report", "pairs.jsonl", "-o", "pairs.html"], check=True)
+        self.browser.open("pairs.html")
+        self.show(0)
+        buttons = "[...%s.querySelectorAll('.legend button')]" % (CHART % 0)
+        self.assertEqual(self.browser.run(buttons + ".length"), 7)
+        self.assertEqual(self.browser.run(buttons + "[0].textContent"), "h/a = 1: bf16  fp32")
+        self.browser.run(buttons + "[1].click()")
+        self.assertEqual(self.browser.run("Chart.getChart(%s.querySelector('canvas')).getVisibleDatasetCount()" % (CHART % 0)), 12)
 
     def test_it_prints(self):
         self.browser.open("devices.html")

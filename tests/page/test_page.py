@@ -93,6 +93,31 @@ class Pages(unittest.TestCase):
         self.assertIn("Gain of each finding: gpt2", titles)
         self.assertIn("Predicted time by operator: gpt2", titles)
 
+    def figures_of_advice(self, *arguments):
+        read = self.page_of("advise", *arguments, "-f", "html")
+        return {f["title"].split(":")[0]: f for f in page.figures_of(read)}, read.words()
+
+    def test_bars_of_operators_are_what_the_step_waits_for(self):
+        figures, words = self.figures_of_advice("mixtral-8x7b-v0.1", "-d", "h200", "--phase", "train", "-t", "4", "--data-parallel", "8")
+        names = figures["Predicted time by operator"]["x"]["names"]
+        self.assertIn("expert_up_wgrad", names)
+        self.assertEqual([name for name in names if "gradient_all_reduce" in name], [])
+        self.assertIn("communication between replicas", words)
+
+    def test_passes_of_an_operator_share_an_entry_of_the_roofline(self):
+        figures, _ = self.figures_of_advice("gpt2", "-d", "h200", "--phase", "train")
+        roofline = next(f for title, f in figures.items() if title.startswith("Roofline"))
+        up = [s for s in roofline["series"] if s["name"].startswith("mlp_up")]
+        self.assertEqual(len(up), 1)
+        self.assertEqual(sorted((p + [""] * 6)[5] for p in up[0]["points"]), ["", "dgrad", "wgrad"])
+
+    def test_a_gain_per_device_is_no_bar_among_gains_of_a_step(self):
+        figures, words = self.figures_of_advice("gpt3-2.7b", "-d", "h200", "--phase", "train", "-t", "8")
+        gains = figures["Gain of each finding"]
+        self.assertIn("microbatch", gains["x"]["names"])
+        self.assertNotIn("tensor_parallel_small", gains["x"]["names"])
+        self.assertRegex(words, r"tensor_parallel_small: \+[\d.]+% tokens/s per device, not of a step")
+
     def test_a_comparison_is_a_page_too(self):
         read = self.page_of("compare", "devices.db#device=h100", "devices.db#device=h200", "-f", "html")
         self.assertIn("NVIDIA H200", read.words())
