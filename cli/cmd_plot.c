@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "drawings.h"
 #include "gnuplot.h"
 #include "picture.h"
 
@@ -127,15 +128,11 @@ static int make_options(const cli_run *run, plot_job *job)
     options->predicted_dtype = run->options.dtype;
   if (!run->options.predict)
     return CLI_GO_ON;
-  hr_error error = {.status = HR_OK};
-  const char *name = run->options.predict;
-  hr_status status = hr_resolve_hardware(name, &job->predicted, &error);
+  int code = cli_resolve_predicted(run, &job->predicted);
   options->predicted = &job->predicted;
-  if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_USAGE, "--predict: %s%s", error.message, cli_hint(&error, name, "; see headroom devices"));
-  if (status == HR_OK && !run->given[CLI_OPTION_dtype])
+  if (code == CLI_GO_ON && !run->given[CLI_OPTION_dtype])
     options->predicted_dtype = hr_hardware_usual_dtype(&job->predicted);
-  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+  return code;
 }
 
 static int check_format(const cli_run *run, hr_picture *picture)
@@ -182,11 +179,20 @@ static int read_peers(const cli_run *run, plot_job *job)
 
 /* ---- the command ---- */
 
+static int write_figure(const cli_run *run, hr_picture picture, hr_figure *figure)
+{
+  cli_output output;
+  int code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON)
+    code = cli_write_picture(run, &output, picture, figure);
+  hr_figure_free(figure);
+  return code;
+}
+
 static int draw(const cli_run *run, plot_job *job, hr_picture picture)
 {
   hr_error error = {.status = HR_OK};
   hr_figure *figure = NULL;
-  cli_output output;
   int code = make_options(run, job);
   if (code == CLI_GO_ON)
     code = read_peers(run, job);
@@ -200,11 +206,14 @@ static int draw(const cli_run *run, plot_job *job, hr_picture picture)
     return cli_fail(EXIT_USAGE, "%s", error.message);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
-  code = cli_output_open(run, &output);
-  if (code == CLI_GO_ON)
-    code = cli_write_picture(run, &output, picture, figure);
-  hr_figure_free(figure);
-  return code;
+  return write_figure(run, picture, figure);
+}
+
+static int draw_drawing(const cli_run *run, hr_picture picture)
+{
+  hr_figure *figure;
+  int code = cli_make_drawing(run, &figure);
+  return code == CLI_GO_ON ? write_figure(run, picture, figure) : code;
 }
 
 static void close_job(plot_job *job)
@@ -224,11 +233,15 @@ int cli_plot(const cli_run *run)
   plot_job job = {.sweep = NULL};
   hr_picture picture;
   if (run->argument_count < 1)
-    return cli_fail(EXIT_USAGE,
-                    "plot: expected a sweep from `headroom sweep list` or a sweep file, then files of rows");
+    return cli_fail(
+        EXIT_USAGE,
+        "plot: expected a sweep from `headroom sweep list` or a sweep file, then files of rows; or heads or "
+        "tiles");
   int code = check_format(run, &picture);
   if (code == CLI_GO_ON)
     code = cli_check_gnuplot();
+  if (code == CLI_GO_ON && cli_is_drawing(run))
+    return draw_drawing(run, picture);
   if (code == CLI_GO_ON)
     code = load_sweep(run, &job);
   if (code == CLI_GO_ON)

@@ -68,6 +68,18 @@ HR_API hr_status hr_figure_of_attention(const hr_attention *attention, const hr_
 HR_API hr_status hr_figure_of_roofline(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                                        const hr_step *step, hr_figure **figure, hr_error *error);
 
+/** The heads of a model as MHA, GQA, MQA and DiffQKV, each with the bytes of a token in the KV caches of all layers
+ *  (hr_memory.kv_cache_bytes_per_token); the model's own kind has its own numbers of heads. HR_ERROR_UNSUPPORTED if no
+ *  layer has heads of K and V; errors of hr_memory_estimate(), HR_ERROR_OUT_OF_MEMORY. */
+HR_API hr_status hr_figure_of_heads(const hr_model *model, const hr_workload *workload, hr_figure **figure,
+                                    hr_error *error);
+
+/** The tiles of a GEMM's C and the waves in which the device computes them, as hr_predict_gemm() has them.
+ *  HR_ERROR_UNSUPPORTED on a device without tiles, and for more than 10,000 tiles of a matrix; errors of
+ *  hr_predict_gemm(), HR_ERROR_OUT_OF_MEMORY. */
+HR_API hr_status hr_figure_of_tiles(const hr_hardware *hardware, const hr_gemm *gemm, hr_figure **figure,
+                                    hr_error *error);
+
 /** The shapes that a search found: parameters and predicted gain, with the Pareto front. HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_figure_of_search(const hr_model *model, const hr_hardware *hardware, const hr_search_result *result,
                                      hr_figure **figure, hr_error *error);

@@ -36,6 +36,7 @@ typedef enum hr_figure_form {
   HR_FIGURE_LINES,  /* lines and points over x */
   HR_FIGURE_BARS,   /* a group of bars for each name of the x axis, a bar of it for each series */
   HR_FIGURE_STACKS, /* a bar for each name of the x axis, a part of it for each series */
+  HR_FIGURE_BOXES, /* a box for each point, around x and y, from low to high and as high as all; the first row on top */
   HR_FIGURE_HEATMAP /* a row for each series, a column for each name of the x axis; y is the value of a field */
 } hr_figure_form;
 
@@ -92,6 +93,7 @@ struct hr_figure {
   size_t style_count;  /* styles of all series but the last, which may still take another's */
   bool labels_hidden;  /* labels of points would cover one another: a page shows the one under the pointer */
   hr_name_index index; /* of series, by the names that they were added with */
+  double box_height;   /* of HR_FIGURE_BOXES */
   hr_figure_rule *rules;
   size_t rule_count;
   bool out_of_memory; /* an addition has failed; hr_figure_end() reports it */

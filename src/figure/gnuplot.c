@@ -297,10 +297,10 @@ static void put_names(FILE *out, const hr_figure_options *options, const hr_figu
   const hr_figure_axis *axis = is_x ? &figure->x : &figure->y;
   const char *name = is_x ? "x" : "y";
   bool turned = is_x && is_turned(options, figure);
-  size_t columns = turned                       ? (options->single ? UPRIGHT_COLUMNS : TURNED_COLUMNS)
-                   : is_x                       ? name_columns(options, figure)
-                   : is_narrow(options, figure) ? HR_GNUPLOT_ROW_COLUMNS
-                                                : HR_FIGURE_TEXT;
+  size_t columns = turned ? (options->single ? UPRIGHT_COLUMNS : TURNED_COLUMNS)
+                   : is_x ? name_columns(options, figure)
+                   : is_narrow(options, figure) || figure->form == HR_FIGURE_BOXES ? HR_GNUPLOT_ROW_COLUMNS
+                                                                                   : HR_FIGURE_TEXT;
   hr_gnuplot_put(out, "set %stics %s (", name,
                  !turned           ? "norotate"
                  : options->single ? "rotate by -90"
@@ -417,9 +417,15 @@ static void put_axis(FILE *out, const hr_figure_options *options, const hr_figur
   }
 }
 
+/* Whether boxes would cover a rule; in text it would cover their letters. */
+static bool is_boxed(const hr_figure_options *options, const hr_figure *figure)
+{
+  return figure->form == HR_FIGURE_BOXES && !is_text(options);
+}
+
 /* gnuplot's SVG joins arrows of one colour in one path with the dash of the first. Neighbours therefore differ in a
  * shade that no eye sees. The legend names a rule (gnuplot_lines.c), where no other text is in its way. */
-static void put_rules(FILE *out, const hr_figure *figure)
+static void put_rules(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
   for (size_t i = 0; i < figure->rule_count; i++) {
     double at = figure->rules[i].at;
@@ -427,8 +433,8 @@ static void put_rules(FILE *out, const hr_figure *figure)
       hr_gnuplot_put(out, "set arrow from first %.9g, graph 0 to first %.9g, graph 1", at, at);
     else
       hr_gnuplot_put(out, "set arrow from graph 0, first %.9g to graph 1, first %.9g", at, at);
-    hr_gnuplot_put(out, " nohead lc rgb '%s' dt %zu lw 1 back\n", i % 2 == 0 ? HR_GNUPLOT_RULE : HR_GNUPLOT_NEXT_RULE,
-                   hr_gnuplot_rule_dash(figure, i));
+    hr_gnuplot_put(out, " nohead lc rgb '%s' dt %zu lw 1 %s\n", i % 2 == 0 ? HR_GNUPLOT_RULE : HR_GNUPLOT_NEXT_RULE,
+                   hr_gnuplot_rule_dash(figure, i), is_boxed(options, figure) ? "front" : "back");
   }
 }
 
@@ -464,11 +470,12 @@ hr_status hr_figure_write_gnuplot(FILE *out, const hr_figure_options *options, c
   put_key(out, options, figure);
   put_axis(out, options, figure, true);
   put_axis(out, options, figure, false);
-  put_rules(out, figure);
+  put_rules(out, options, figure);
   switch (figure->form) {
   case HR_FIGURE_LINES: hr_gnuplot_lines(out, options, figure); break;
   case HR_FIGURE_BARS: hr_gnuplot_bars(out, options, figure); break;
   case HR_FIGURE_STACKS: hr_gnuplot_stacks(out, options, figure); break;
+  case HR_FIGURE_BOXES: hr_gnuplot_boxes(out, options, figure); break;
   case HR_FIGURE_HEATMAP: hr_gnuplot_heatmap(out, options, figure); break;
   }
   fputc('\n', out);

@@ -49,6 +49,7 @@ bool hr_gnuplot_noisy(const hr_figure *figure);
 void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figure *figure);
 void hr_gnuplot_bars(FILE *out, const hr_figure_options *options, const hr_figure *figure);    /* see above */
 void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_figure *figure);  /* see above */
+void hr_gnuplot_boxes(FILE *out, const hr_figure_options *options, const hr_figure *figure);   /* see above */
 void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_figure *figure); /* see above */
 
 #endif

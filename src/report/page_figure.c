@@ -12,6 +12,7 @@
 static const char *const forms[] = {[HR_FIGURE_LINES] = "lines",
                                     [HR_FIGURE_BARS] = "bars",
                                     [HR_FIGURE_STACKS] = "stacks",
+                                    [HR_FIGURE_BOXES] = "boxes",
                                     [HR_FIGURE_HEATMAP] = "heatmap"};
 static const char *const scales[] = {[HR_FIGURE_SCALE_LINEAR] = "linear",
                                      [HR_FIGURE_SCALE_LOG2] = "log2",

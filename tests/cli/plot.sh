@@ -94,6 +94,18 @@ expect "the break-even of the picture is that of the script's table" sh -c '
   of_picture=$(sed -n "s/.*[^3]2k tokens, batch 1, even at \([0-9]*\).*/\1/p" even.svg)
   test $((of_picture - of_script)) -lt 300 && test $((of_script - of_picture)) -lt 300' # between two points, to the token
 
+# ---- heads and tiles ----
+
+"$H" plot heads llama-3-8b -o heads.svg 2> err || say "heads are drawn: $(cat err)"
+bytes=$("$H" describe llama-3-8b | sed -n 's/^KV cache *\(.*\) per token$/\1/p')
+expect "the own heads have the cache that describe has" grep -q "V heads, $bytes" heads.svg
+"$H" plot tiles 2304 5100 4096 --predict h200 > tiles.txt 2> err || say "tiles are drawn as text: $(cat err)"
+tiles=$("$H" gemm 2304 5100 4096 -d h200 | sed -n 's/^tiles *\([0-9]*\) of \([0-9×]* in [0-9]* waves\);.*/\1 tiles of \2/p')
+expect "tiles and waves are those of gemm" grep -q "${tiles:-none}" tiles.txt
+refuses 2 "plot tiles: needs the device" plot tiles 1 2 3
+refuses 2 "--view: plot heads draws no rows" plot heads gpt2 --view time
+refuses 4 "no layer has heads of K and V" plot heads deepseek-v2-lite
+
 # ---- peers ----
 peers=$data/h200/figure-12_gpu_vs_torch.csv
 "$H" plot fig12 "$data/h200/figure-12.csv" --dtype bf16 --no-published --peers "$peers" -o peers.svg || say "peers are drawn"

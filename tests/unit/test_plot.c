@@ -4,6 +4,7 @@
 
 #include "figure/figure.h"
 
+#include <headroom/memory.h>
 #include <headroom/plot.h>
 #include <headroom/predict.h>
 #include <headroom/resolve.h>
@@ -390,6 +391,81 @@ static void the_roofs_go_across_a_roofline(void **state)
   hr_figure_free(f.figure);
 }
 
+static size_t boxes_named(const fixture *f, const char *name)
+{
+  return series_named(f, name)->count;
+}
+
+/* 2 × 32 layers × heads × 128 elements of 2 bytes: 8 and 8 heads of K and V are 128 KiB, which describe says, 32 and 32
+ * four times, 1 and 1 an eighth, 4 and 16 (20 / 16) times as many. */
+static void heads_are_drawn_with_the_bytes_of_the_models_cache(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_model model;
+  hr_memory memory;
+  assert_int_equal(hr_resolve_model("llama-3-8b", NULL, NULL, &model, &f.error), HR_OK);
+  hr_workload workload = hr_workload_default(&model);
+  assert_int_equal(hr_memory_estimate(&model, &workload, &memory, &f.error), HR_OK);
+  assert_int_equal(memory.kv_cache_bytes_per_token, 128 << 10);
+  assert_int_equal(hr_figure_of_heads(&model, &workload, &f.figure, &f.error), HR_OK);
+  static const char *const rows[] = {"MHA: 32 K, 32 V heads, 512 KiB", "GQA (as is): 8 K, 8 V heads, 128 KiB",
+                                     "MQA: 1 K, 1 V heads, 16.0 KiB", "DiffQKV: 4 K, 16 V heads, 160 KiB"};
+  assert_int_equal(f.figure->y.name_count, 4);
+  for (size_t i = 0; i < 4; i++)
+    assert_string_equal(f.figure->y.names[i], rows[i]);
+  assert_int_equal(boxes_named(&f, "Q heads"), 4 * 32);
+  assert_int_equal(boxes_named(&f, "K heads"), 32 + 8 + 1 + 4);
+  assert_int_equal(boxes_named(&f, "V heads"), 32 + 8 + 1 + 16);
+  hr_figure_free(f.figure);
+}
+
+static void the_heads_of_sigma_are_its_own_diffqkv(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_model model;
+  assert_int_equal(hr_resolve_model("sigma-10b", NULL, NULL, &model, &f.error), HR_OK);
+  hr_workload workload = hr_workload_default(&model);
+  assert_int_equal(hr_figure_of_heads(&model, &workload, &f.figure, &f.error), HR_OK);
+  assert_non_null(strstr(f.figure->y.names[3], "DiffQKV (as is): 4 K, 16 V heads"));
+  hr_figure_free(f.figure);
+}
+
+/* Every wave but the last is full, where k is not split. */
+static void tiles_and_waves_are_those_of_the_prediction(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_hardware hardware;
+  hr_prediction p;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 8000, gemm.n = 5000, gemm.k = 4096;
+  assert_int_equal(hr_resolve_hardware("a100-sxm4-40gb", &hardware, &f.error), HR_OK);
+  assert_int_equal(hr_predict_gemm(&hardware, &gemm, &p, &f.error), HR_OK);
+  assert_int_equal(hr_figure_of_tiles(&hardware, &gemm, &f.figure, &f.error), HR_OK);
+  assert_int_equal(hr_figure_point_count(f.figure), p.tiles);
+  assert_int_equal(p.splits, 1);
+  assert_true(p.waves > 2);
+  int64_t slots = hardware.multiprocessors * hardware.blocks_per_multiprocessor;
+  assert_int_equal(boxes_named(&f, "last wave"), p.tiles - (p.waves - 1) * slots);
+  assert_int_equal(boxes_named(&f, "odd waves"), slots * (p.waves / 2)); /* of all waves but the last */
+  assert_true(f.figure->box_height == (double)p.tile_m);
+  hr_figure_free(f.figure);
+}
+
+static void a_gemm_of_too_many_tiles_is_no_picture(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_hardware hardware;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = gemm.n = 100000;
+  assert_int_equal(hr_resolve_hardware("h200", &hardware, &f.error), HR_OK);
+  assert_int_equal(hr_figure_of_tiles(&hardware, &gemm, &f.figure, &f.error), HR_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(f.error.message, "a picture at most 10000"));
+}
+
 /* A store without the times of operators draws no bar of its own, and says so. */
 static void a_note_says_that_rows_have_no_shares(void **state)
 {
@@ -434,6 +510,10 @@ int main(void)
       cmocka_unit_test(levels_of_figure_20_are_rules),
       cmocka_unit_test(rates_of_cpus_below_a_tflop_are_gflops),
       cmocka_unit_test(the_roofs_go_across_a_roofline),
+      cmocka_unit_test(heads_are_drawn_with_the_bytes_of_the_models_cache),
+      cmocka_unit_test(the_heads_of_sigma_are_its_own_diffqkv),
+      cmocka_unit_test(tiles_and_waves_are_those_of_the_prediction),
+      cmocka_unit_test(a_gemm_of_too_many_tiles_is_no_picture),
       cmocka_unit_test(a_note_says_that_rows_have_no_shares),
       cmocka_unit_test(what_cannot_be_drawn_is_an_error),
   };
