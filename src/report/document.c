@@ -10,6 +10,7 @@
 #include "report/page.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 
 static bool is_html(const hr_document *document)
@@ -134,6 +135,21 @@ static void print_html_heading(const hr_document *document, const char *text)
   fprintf(document->out, "</h%d>\n", 2 + document->depth);
 }
 
+/* A heading that is wider than the terminal continues below. */
+static void print_bold_lines(const hr_document *document, const char *text)
+{
+  int width = document->options->width > 0 ? document->options->width : INT_MAX;
+  while (*text) {
+    const char *next;
+    size_t length = hr_wrap_length(text, width, &next);
+    hr_style_begin(document->out, document->options, HR_STYLE_BOLD);
+    fprintf(document->out, "%.*s", (int)length, text);
+    hr_style_end(document->out, document->options, HR_STYLE_BOLD);
+    fprintf(document->out, "\n");
+    text = next;
+  }
+}
+
 void hr_print_heading(const hr_document *document, const char *format, ...)
 {
   char text[256], clean[256];
@@ -153,10 +169,7 @@ void hr_print_heading(const hr_document *document, const char *format, ...)
     return;
   }
   fprintf(document->out, "\n");
-  hr_style_begin(document->out, document->options, HR_STYLE_BOLD);
-  fprintf(document->out, "%s", clean);
-  hr_style_end(document->out, document->options, HR_STYLE_BOLD);
-  fprintf(document->out, "\n");
+  print_bold_lines(document, clean);
 }
 
 void hr_print_paragraph(const hr_document *document, const char *text)

@@ -9,7 +9,7 @@
 
 size_t hr_wrap_length(const char *text, int columns, const char **next)
 {
-  size_t end = 0, space = 0;
+  size_t end = 0, space = 0, part = 0; /* part: behind a "_", where the name of a kernel or an operator may be broken */
   int used = 0;
   while (text[end]) {
     uint32_t character = '?';
@@ -20,9 +20,11 @@ size_t hr_wrap_length(const char *text, int columns, const char **next)
     if (used > columns && end > 0)
       break;
     end += length > 0 ? length : 1;
+    if (text[end - 1] == '_')
+      part = end;
   }
-  if (text[end] && space > 0)
-    end = space;
+  if (text[end] && (space > 0 || part > 0))
+    end = space > 0 ? space : part;
   *next = text + end + strspn(text + end, " ");
   return end;
 }

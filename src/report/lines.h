@@ -11,7 +11,8 @@
  *  written the first `column` columns of the first line; the other lines are indented by `indent`. */
 void hr_wrap_text(FILE *out, const char *text, int column, int indent, int width);
 
-/** Bytes of `text` that fit into `columns`, ended at a space if possible. *next is the start of the rest. */
+/** Bytes of `text` that fit into `columns`, ended at a space if possible, else behind a "_". *next is the start of the
+ *  rest. */
 size_t hr_wrap_length(const char *text, int columns, const char **next);
 
 /** Appends an item to a list in a line: "matrix 1.20 ms, tiles 30.0 µs". An item that does not fit is cut. */

@@ -126,6 +126,9 @@ static void lines_break_at_spaces_and_within_words_that_are_too_long(void **stat
   assert_string_equal(next, "vocabulary");
   assert_int_equal(hr_wrap_length("vocabulary", 4, &next), 4);
   assert_string_equal(next, "bulary");
+  assert_int_equal(hr_wrap_length("a_long kernel_name", 9, &next), 6); /* a space is better than a "_" */
+  assert_int_equal(hr_wrap_length("attention_flash_sm90", 18, &next), 16);
+  assert_string_equal(next, "sm90");
   assert_int_equal(hr_wrap_length("fits", 4, &next), 4);
   assert_string_equal(next, "");
 }
