@@ -48,6 +48,11 @@ hr_figure_point hr_figure_value(double x, double y)
   return (hr_figure_point){.x = x, .y = y, .low = (double)NAN, .high = (double)NAN, .status = HR_OK};
 }
 
+bool hr_figure_is_noisy(const hr_figure_point *point)
+{
+  return point->status == HR_ERROR_NOISY && !isnan(point->y);
+}
+
 size_t hr_figure_series_count(const hr_figure *figure)
 {
   return figure->series_count;

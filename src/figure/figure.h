@@ -105,6 +105,9 @@ hr_figure *hr_figure_new(void);
 /** A point with a value and without an interval. */
 hr_figure_point hr_figure_value(double x, double y);
 
+/** Whether a point has a value that says less than others: other programs had the machine, or samples are few. */
+bool hr_figure_is_noisy(const hr_figure_point *point);
+
 /** Adds a series and returns its index; its style is a new one. Where memory runs out this and the functions below do
  *  nothing but note it, and return HR_FIGURE_NONE, which they accept as an index. */
 size_t hr_figure_add_series(hr_figure *figure, const char *name, hr_figure_mark mark, hr_figure_origin origin);

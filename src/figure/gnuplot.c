@@ -82,6 +82,12 @@ static size_t key_entries(const hr_figure *figure, size_t *longest)
     count_entry(figure->series[i].name, &count, longest);
   for (size_t i = 0; i < figure->rule_count && figure->form == HR_FIGURE_LINES; i++)
     count_entry(figure->rules[i].label, &count, longest);
+  for (size_t i = 0; i < figure->series_count && figure->form == HR_FIGURE_BARS; i++) {
+    char name[HR_FIGURE_TEXT + 16];
+    hr_gnuplot_noisy_name(&figure->series[i], name, sizeof name);
+    if (hr_gnuplot_has_noisy(&figure->series[i]))
+      count_entry(name, &count, longest);
+  }
   if (figure->form == HR_FIGURE_LINES && hr_gnuplot_noisy(figure))
     count_entry("noisy", &count, longest);
   if (figure->form == HR_FIGURE_LINES && hr_gnuplot_absent(figure, absent))

@@ -125,25 +125,52 @@ static void put_bar_labels(FILE *out, const hr_figure *figure, double width)
   }
 }
 
+/* $s0, $s1 … are the filled bars of the series, $n0, $n1 … the hollow ones, which are noisy. */
+static void put_bars(FILE *out, const hr_figure *figure, size_t index, bool noisy, double width)
+{
+  const hr_figure_series *series = &figure->series[index];
+  hr_gnuplot_put(out, "$%c%zu << END\n", noisy ? 'n' : 's', index);
+  for (size_t j = 0; j < series->count; j++) {
+    const hr_figure_point *point = &series->points[j];
+    double left = bar_left(figure, index, point->x);
+    if (!isnan(point->y) && hr_figure_is_noisy(point) == noisy)
+      put_box(out, left, left + width * 0.95, 0, point->y);
+  }
+  fputs("END\n", out);
+}
+
+/* A series may have no filled bar, so that each has an entry in the legend. */
+static void put_noisy(FILE *out, const hr_figure *figure)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    char name[HR_FIGURE_TEXT + 16];
+    if (!hr_gnuplot_has_noisy(series))
+      continue;
+    hr_gnuplot_noisy_name(series, name, sizeof name);
+    hr_gnuplot_put(out, ", $n%zu using 1:4:2:3:4:5 with boxxyerror fs empty lw 2 lc rgb '%s' title ", i,
+                   hr_gnuplot_colour(series->style));
+    hr_gnuplot_quote(out, name);
+  }
+}
+
 void hr_gnuplot_bars(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
   (void)options;
   double width = GROUP_WIDTH / (double)figure->series_count;
   for (size_t i = 0; i < figure->series_count; i++) {
     const hr_figure_series *series = &figure->series[i];
-    hr_gnuplot_put(out, "$s%zu << END\n", i);
-    for (size_t j = 0; j < series->count; j++) {
-      double left = bar_left(figure, i, series->points[j].x);
-      if (!isnan(series->points[j].y))
-        put_box(out, left, left + width * 0.95, 0, series->points[j].y);
-    }
-    hr_gnuplot_put(out, "END\n$i%zu << END\n", i);
+    put_bars(out, figure, i, false, width);
+    if (hr_gnuplot_has_noisy(series))
+      put_bars(out, figure, i, true, width);
+    hr_gnuplot_put(out, "$i%zu << END\n", i);
     for (size_t j = 0; j < series->count; j++)
       put_interval(out, &series->points[j], bar_left(figure, i, series->points[j].x) + width / 2);
     fputs("END\n", out);
   }
   put_bar_labels(out, figure, width);
   put_plot(out, figure, true);
+  put_noisy(out, figure);
 }
 
 /* ---- stacks ---- */

@@ -7,16 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Other programs had the machine, or samples are few: there is a value, but it says less. */
-static bool is_noisy(const hr_figure_point *point)
-{
-  return point->status == HR_ERROR_NOISY && !isnan(point->y);
-}
-
-static bool has_noisy(const hr_figure_series *series)
+bool hr_gnuplot_has_noisy(const hr_figure_series *series)
 {
   size_t first = 0;
-  while (first < series->count && !is_noisy(&series->points[first]))
+  while (first < series->count && !hr_figure_is_noisy(&series->points[first]))
     first++;
   return first < series->count && series->mark != HR_FIGURE_MARK_BAND;
 }
@@ -24,7 +18,7 @@ static bool has_noisy(const hr_figure_series *series)
 bool hr_gnuplot_noisy(const hr_figure *figure)
 {
   size_t first = 0;
-  while (first < figure->series_count && !has_noisy(&figure->series[first]))
+  while (first < figure->series_count && !hr_gnuplot_has_noisy(&figure->series[first]))
     first++;
   return first < figure->series_count;
 }
@@ -41,7 +35,7 @@ static void put_data(FILE *out, const hr_figure *figure)
       hr_gnuplot_number(out, point->y);
       hr_gnuplot_number(out, point->low);
       hr_gnuplot_number(out, point->high);
-      fputs(is_noisy(point) ? " 1\n" : " 0\n", out);
+      fputs(hr_figure_is_noisy(point) ? " 1\n" : " 0\n", out);
     }
     fputs("END\n", out);
   }
@@ -112,7 +106,7 @@ static void put_noisy(FILE *out, const hr_figure *figure, bool text)
   bool any = false;
   for (size_t i = 0; i < figure->series_count; i++) {
     const hr_figure_series *series = &figure->series[i];
-    if (!has_noisy(series))
+    if (!hr_gnuplot_has_noisy(series))
       continue;
     const char *title = any ? "notitle" : "title 'noisy'";
     any = true;

@@ -101,6 +101,11 @@ void hr_gnuplot_number(FILE *out, double number)
     fputs(" NaN", out);
 }
 
+void hr_gnuplot_noisy_name(const hr_figure_series *series, char *name, size_t size)
+{
+  hr_write_text(name, size, "%s%snoisy", series->name, series->name[0] ? ", " : "");
+}
+
 /* Okabe and Ito, "Color universal design" (2008), without its yellow, which is hardly visible on white; grey
  * instead. The second eight were searched for: tests/scripts/test_colours.py says how far all are apart. */
 const char *hr_gnuplot_colour(size_t style)

@@ -291,6 +291,26 @@ static void noisy_points_are_hollow_and_named_in_the_legend(void **state)
   hr_figure_free(done);
 }
 
+static void noisy_bars_are_hollow_and_named_in_the_legend(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  figure->form = HR_FIGURE_BARS;
+  figure->x.scale = HR_FIGURE_SCALE_NAMES;
+  size_t bars = hr_figure_add_series(figure, "a", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  for (int i = 0; i < 2; i++) {
+    hr_figure_point point = hr_figure_value((double)hr_figure_name(figure, &figure->x, i == 0 ? "C1" : "C2"), i + 5);
+    point.status = i == 1 ? HR_ERROR_NOISY : HR_OK;
+    hr_figure_add_point(figure, bars, point);
+  }
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_non_null(strstr(script, "$s0 << END\n -0.02 -0.4 0.36 0 5\nEND\n$n0 << END\n 0.98 0.6 1.36 0 6\nEND\n"));
+  assert_true(has_line(script, "plot ", "fs empty lw 2 lc rgb '#0072B2' title 'a, noisy'"));
+  free(script);
+  hr_figure_free(done);
+}
+
 /* White on the dark half of a logarithmic scale from 1 to 100: above 100 to the power of 0.55, 12.6. */
 static void numbers_of_dark_cells_are_white(void **state)
 {
@@ -340,6 +360,7 @@ int main(void)
       cmocka_unit_test(a_legend_beside_a_picture_fits_its_height),
       cmocka_unit_test(a_legend_names_why_values_are_missing_once),
       cmocka_unit_test(noisy_points_are_hollow_and_named_in_the_legend),
+      cmocka_unit_test(noisy_bars_are_hollow_and_named_in_the_legend),
       cmocka_unit_test(numbers_of_dark_cells_are_white),
       cmocka_unit_test(a_figure_without_points_has_no_script),
       cmocka_unit_test(a_path_names_the_kind_of_picture_by_its_end),
