@@ -11,6 +11,7 @@ export LC_ALL=C CCACHE_DISABLE=1 # a cache would hide a difference of two builds
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 top=$(cd "$(dirname "$0")/.." && pwd)
 machine=$(uname -m)
+older_suite=bullseye # Debian 11, whose C library and archives the portable command for older systems has
 
 fail() { echo "release: $*" >&2; exit 1; }
 say() { echo "== $*"; }
@@ -106,20 +107,24 @@ make_package() {
   cp "${clones[0]}/build/release/$name" "$folder/"
 }
 
+installed_packages() { # [PACKAGE…]: each with its source package and the version of that
+  dpkg-query -W -f '${Package}\t${source:Package}\t${source:Version}\n' "$@"
+}
+
 # A portable command with a list of what it contains, by the packages whose archives it was linked with.
-make_portable() { # PRESET NAME [FILE of packages, before those of this machine]
+make_portable() { # PRESET NAME [FILE of the packages, where they are not this machine's]
   build_twice "$1"
   must_be_equal "$2" "${clones[0]}/build/$1/headroom" "${clones[1]}/build/$1/headroom"
   (cd "${clones[0]}" && ctest --preset "$1") >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail "$2 fails its tests"; }
   cp "${clones[0]}/build/$1/headroom" "$folder/$2"
-  dpkg-query -W -f '${Package}\t${source:Package}\t${source:Version}\n' | cat ${3:+"$3"} - >"$work/$2.packages"
+  installed_packages ${3:+libjs-chart.js} | cat - ${3:+"$3"} >"$work/$2.packages" # Chart.js is always this machine's
   "$top/scripts/release_contents.py" --command "$folder/$2" --version "$version" --packages "$work/$2.packages" \
     >"$folder/$2.spdx.json"
 }
 
 make_portable_for_older() {
   local sysroot=build/sysroot-debian11
-  if ! (cd "${clones[0]}" && scripts/sysroot.sh $sysroot amd64 bullseye) >"$work/log" 2>&1; then
+  if ! (cd "${clones[0]}" && scripts/sysroot.sh $sysroot amd64 $older_suite) >"$work/log" 2>&1; then
     say "left out: the command for glibc 2.29, because Debian 11's packages cannot be fetched: $(tail -n 1 "$work/log")"
     return
   fi
@@ -145,9 +150,12 @@ make_libcsv() {
     echo "Debian's source packages that the archives were built from:"
     while read -r name number; do echo "  $name $number  https://snapshot.debian.org/package/$name/$number/"; done <<<"$reference"
   } >"$sources/README"
-  echo "deb-src http://deb.debian.org/debian $VERSION_CODENAME main" >"$state/sources.list"
-  (cd "$sources" && apt_source update && apt_source source --download-only libcsv) >"$work/log" 2>&1 ||
-    say "left out: libcsv's sources, which cannot be fetched; put those of $sources/README beside it before you publish"
+  printf 'deb-src http://deb.debian.org/debian %s main\n' "$VERSION_CODENAME" "$older_suite" >"$state/sources.list"
+  apt_source update >"$work/log" 2>&1 || true # the next line says what cannot be fetched
+  while read -r name number; do
+    (cd "$sources" && apt_source source --download-only "$name=$number") </dev/null >"$work/log" 2>&1 ||
+      say "left out: the source package $name $number, which cannot be fetched; put it into $sources before you publish"
+  done <<<"$reference"
 }
 
 apt_source() { # ARGUMENT…

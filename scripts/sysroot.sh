@@ -34,9 +34,8 @@ apt_quietly -- "${settings[@]}" install -y -qq --no-install-recommends --downloa
 rm -f "$folder"/apt/archives/libdnnl[0-9]*.deb # opened at run time where there is one; its GEMMs take hours under emulation
 for archive in "$folder"/apt/archives/{lib,linux-libc-dev,zlib1g}*.deb; do
   dpkg-deb --extract "$archive" "$folder"
-done
-# The source package of each and its version, as a release names what it contains.
-dpkg-deb -W --showformat='${Package}\t${source:Package}\t${source:Version}\n' "$folder"/apt/archives/*.deb >"$folder/sources"
+  dpkg-deb --show --showformat='${Package}\t${source:Package}\t${source:Version}\n' "$archive" # a release names them
+done >"$folder/sources"
 rm -rf "$folder/apt"
 
 # A link to /lib/… would be followed to this machine's own library.
