@@ -33,11 +33,11 @@ typedef struct hr_figure_axis {
 } hr_figure_axis;
 
 typedef enum hr_figure_form {
-  HR_FIGURE_LINES,  /* lines and points over x */
-  HR_FIGURE_BARS,   /* a group of bars for each name of the x axis, a bar of it for each series */
-  HR_FIGURE_STACKS, /* a bar for each name of the x axis, a part of it for each series */
-  HR_FIGURE_BOXES, /* a box for each point, around x and y, from low to high and as high as all; the first row on top */
-  HR_FIGURE_HEATMAP /* a row for each series, a column for each name of the x axis; y is the value of a field */
+  HR_FIGURE_LINES,   /* lines and points over x */
+  HR_FIGURE_BARS,    /* a group of bars for each name of the x axis, a bar of it for each series */
+  HR_FIGURE_STACKS,  /* a bar for each name of the x axis, a part of it for each series */
+  HR_FIGURE_HEATMAP, /* a row for each series, a column for each name of the x axis; y is the value of a field */
+  HR_FIGURE_BOXES /* a box for each point, around x and y, from low to high and as high as all; the first row on top */
 } hr_figure_form;
 
 typedef enum hr_figure_mark {

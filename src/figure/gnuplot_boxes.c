@@ -2,6 +2,7 @@
 /* The boxes of a gnuplot script: parts of a whole at their places, the first row at the top. */
 #include "figure/gnuplot.h"
 
+#include <ctype.h>
 #include <math.h>
 
 #define ROW_MARGIN 18.0 /* characters beside the names of rows */
@@ -62,6 +63,12 @@ static void put_ranges(FILE *out, const hr_figure_options *options, const hr_fig
     hr_gnuplot_put(out, "set lmargin %.1f\n", ROW_MARGIN);
 }
 
+/* What stands in the middle of each box in text. */
+static char letter(const hr_figure_series *series)
+{
+  return isalnum((unsigned char)series->name[0]) ? series->name[0] : '#';
+}
+
 void hr_gnuplot_boxes(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
   put_data(out, figure);
@@ -74,7 +81,7 @@ void hr_gnuplot_boxes(FILE *out, const hr_figure_options *options, const hr_figu
       put_fill(out, series);
       continue;
     }
-    hr_gnuplot_put(out, "1:2 with points pt '%c' title ", series->name[0]); /* a letter in the middle of each box */
+    hr_gnuplot_put(out, "1:2 with points pt '%c' title ", letter(series));
     hr_gnuplot_quote(out, series->name);
   }
 }

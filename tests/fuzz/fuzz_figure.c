@@ -82,7 +82,7 @@ static hr_figure *read_figure(input *in, hr_figure_options *options)
   EXPECT(figure);
   unsigned form = take_byte(in), picture = take_byte(in), scales = take_byte(in), names = take_byte(in),
            series = take_byte(in) % 24, points = take_byte(in) % POINTS_MAX + 1;
-  figure->form = (hr_figure_form)(form % 4);
+  figure->form = (hr_figure_form)(form % 5);
   options->picture = (hr_picture)(picture % 4);
   options->single = picture & 4;
   options->columns = (int)take_byte(in);

@@ -206,6 +206,29 @@ static void neighbouring_rules_differ_in_colour_and_dash(void **state)
   hr_figure_free(done);
 }
 
+static void only_a_letter_or_a_digit_stands_in_a_box(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  const char *names[] = {"Keys", "'", "\xc3\xa9", ""}, *letters[] = {"'K'", "'#'", "'#'", "'#'"};
+  figure->form = HR_FIGURE_BOXES;
+  figure->box_height = 1;
+  for (size_t i = 0; i < 4; i++) {
+    hr_figure_point point = hr_figure_value(1, (double)i);
+    point.low = 0, point.high = 2;
+    hr_figure_add_point(figure, hr_figure_add_series(figure, names[i], HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED), point);
+  }
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_TEXT);
+  for (size_t i = 0; i < 4; i++) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "$s%zu using 1:2 with points pt %s title ", i, letters[i]);
+    assert_non_null(strstr(script, expected));
+  }
+  free(script);
+  hr_figure_free(done);
+}
+
 static void a_caption_is_a_line_below_the_name_of_the_axis(void **state)
 {
   (void)state;
@@ -356,6 +379,7 @@ int main(void)
       cmocka_unit_test(every_text_is_in_single_quotes_in_a_script),
       cmocka_unit_test(rules_are_within_the_axis_and_named_in_the_legend),
       cmocka_unit_test(neighbouring_rules_differ_in_colour_and_dash),
+      cmocka_unit_test(only_a_letter_or_a_digit_stands_in_a_box),
       cmocka_unit_test(a_caption_is_a_line_below_the_name_of_the_axis),
       cmocka_unit_test(a_legend_beside_a_picture_fits_its_height),
       cmocka_unit_test(a_legend_names_why_values_are_missing_once),
