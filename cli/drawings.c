@@ -31,8 +31,7 @@ static int make_heads(const cli_run *run, hr_figure **figure)
   if (code != CLI_GO_ON)
     return code;
   hr_workload workload = hr_workload_default(&model);
-  if (run->given[CLI_OPTION_dtype] &&
-      run->options.dtype != HR_FP8_E4M3) /* of which the model keeps K and V in 8 bits */
+  if (run->given[CLI_OPTION_dtype] && run->options.dtype != HR_FP8_E4M3) /* fp8: cli_load_model() set the cache */
     workload.dtype = run->options.dtype;
   return end(hr_figure_of_heads(&model, &workload, figure, &error), &error);
 }

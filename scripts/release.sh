@@ -3,7 +3,7 @@
 # Makes a release of HEAD in FOLDER, on Debian, and writes nothing elsewhere. It prints the command that tags and does not
 # tag. Everything is built twice, in two folders, and must be equal byte for byte.
 #   scripts/release.sh FOLDER                everything: the source archive, portable commands with what they contain, a
-#                                            Debian package, libcsv's sources and SHA256SUMS; 15 minutes on two cores
+#                                            Debian package, libcsv's sources and SHA256SUMS; 5 minutes on two cores
 #   scripts/release.sh FOLDER archive        the source archive
 #   scripts/release.sh PREFIX versions       compares the versions that an installation gives with version.h
 set -euo pipefail
@@ -55,7 +55,7 @@ make_clones() {
   mkdir -p "$folder"
   [ -z "$(ls -A "$folder")" ] || fail "$folder is not empty"
   folder=$(cd "$folder" && pwd)
-  work=$folder/work clones=("$folder/work/a" "$folder/work/another/folder/b")
+  work=$folder/builds clones=("$folder/builds/a" "$folder/builds/another/folder/b")
   trap 'rm -rf "$work"' EXIT
   local clone
   for clone in "${clones[@]}"; do git clone -q "$top" "$clone"; done

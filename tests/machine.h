@@ -56,4 +56,14 @@ static inline hr_device *open_with_kernel(const hr_kernel *kernel)
   return NULL;
 }
 
+/** Calls `check` with a CPU that has this kernel alone, where one runs and the tests are not asked for others. */
+static inline void check_with_kernel(const hr_kernel *kernel, hr_dtype dtype,
+                                     void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
+{
+  hr_device *device = getenv("HEADROOM_TEST_KERNEL") || test_asks_for("gpu") ? NULL : open_with_kernel(kernel);
+  if (device)
+    check(device, kernel->info->name, dtype);
+  hr_device_close(device);
+}
+
 #endif

@@ -13,6 +13,7 @@
 
 #define LANE 0.3 /* between the rows of Q, K and V heads of a kind, whose rows are 1 apart */
 #define LANE_HEIGHT 0.26
+#define HEADS_MAX 1024 /* more are no picture */
 #define GQA_HEADS 8    /* Llama 3 (arXiv 2407.21783, table 3) */
 #define DIFF_K_SHARE 8 /* SIGMA: 32 heads of Q, 4 of K and 16 of V */
 #define DIFF_V_SHARE 2
@@ -64,8 +65,8 @@ static size_t kind_of(const hr_mixer_attention *a)
   return a->k_heads != a->v_heads ? 3 : a->k_heads == a->q_heads ? 0 : a->k_heads == 1 ? 2 : 1;
 }
 
-/* The heads of the layers that have most of the model's attention: of the first group that has any. */
-static const hr_mixer_attention *main_attention(const hr_model *model)
+/* The heads that are drawn: of the first group of layers that keeps K and V. NULL: there is none. */
+static const hr_mixer_attention *drawn_attention(const hr_model *model)
 {
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_mixer_attention *a = &model->groups[i].attention;
@@ -79,7 +80,7 @@ static const hr_mixer_attention *main_attention(const hr_model *model)
 static hr_model model_with(const hr_model *model, size_t kind)
 {
   hr_model changed = *model;
-  for (size_t i = 0; i < model->group_count && kind != kind_of(main_attention(model)); i++) {
+  for (size_t i = 0; i < model->group_count && kind != kind_of(drawn_attention(model)); i++) {
     hr_mixer_attention *a = &changed.groups[i].attention;
     head_counts counts = a->q_heads > 0 ? kinds[kind].of(a->q_heads) : (head_counts){a->k_heads, a->v_heads};
     a->k_heads = counts.k;
@@ -104,12 +105,12 @@ static hr_status add_kind(hr_figure *figure, const hr_model *model, const hr_wor
 {
   hr_memory memory;
   hr_model changed = model_with(model, kind);
-  const hr_mixer_attention *a = main_attention(&changed);
+  const hr_mixer_attention *a = drawn_attention(&changed);
   HR_TRY(hr_memory_estimate(&changed, workload, &memory, error));
   char name[HR_FIGURE_TEXT], bytes[HR_NUMBER_SIZE];
   hr_write_bytes(bytes, sizeof bytes, (double)memory.kv_cache_bytes_per_token);
   hr_write_text(name, sizeof name, "%s%s: %lld K, %lld V heads, %s", kinds[kind].name,
-                kind == kind_of(main_attention(model)) ? " (as is)" : "", (long long)a->k_heads, (long long)a->v_heads,
+                kind == kind_of(drawn_attention(model)) ? " (as is)" : "", (long long)a->k_heads, (long long)a->v_heads,
                 bytes);
   double y = (double)hr_figure_name(figure, &figure->y, name);
   const int64_t heads[] = {a->q_heads, a->k_heads, a->v_heads};
@@ -134,7 +135,8 @@ static void describe(hr_figure *figure, const hr_model *model, const hr_workload
   hr_write_text(figure->title, sizeof figure->title, "Heads of %s, and bytes of its KV cache per token", model->name);
   hr_write_text(figure->note, sizeof figure->note,
                 "%s; a K or V head is as wide as the query heads that read it; bytes are of all layers",
-                hr_dtype_name(workload->dtype));
+                workload->kv_cache == HR_KV_UNQUANTIZED ? hr_dtype_name(workload->dtype)
+                                                        : hr_kv_format_name(workload->kv_cache));
   static const char *const lanes[] = {"Q heads", "K heads", "V heads"};
   for (size_t lane = 0; lane < 3; lane++)
     hr_figure_add_series(figure, lanes[lane], HR_FIGURE_MARK_POINTS, HR_FIGURE_EXACT);
@@ -143,8 +145,11 @@ static void describe(hr_figure *figure, const hr_model *model, const hr_workload
 hr_status hr_figure_of_heads(const hr_model *model, const hr_workload *workload, hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, model, workload, figure);
-  if (!main_attention(model))
+  if (!drawn_attention(model))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no layer has heads of K and V to draw", model->name);
+  if (drawn_attention(model)->q_heads > HEADS_MAX)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has %lld query heads, and a picture at most %d", model->name,
+                   (long long)drawn_attention(model)->q_heads, HEADS_MAX);
   hr_figure *f = hr_figure_new();
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");
@@ -152,7 +157,7 @@ hr_status hr_figure_of_heads(const hr_model *model, const hr_workload *workload,
   for (size_t kind = 0; kind < KIND_COUNT; kind++) {
     hr_error why = {.status = HR_OK};
     hr_status status = add_kind(f, model, workload, kind, &why);
-    if (status != HR_OK && kind == kind_of(main_attention(model))) {
+    if (status != HR_OK && kind == kind_of(drawn_attention(model))) {
       hr_figure_free(f);
       return hr_fail(error, status, "%s", why.message);
     }

@@ -3,6 +3,7 @@
  * 2401.14489) draw them. */
 #include <headroom/plot.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "figure/figure.h"
@@ -19,20 +20,15 @@ typedef struct tiling {
   int64_t waves;
 } tiling;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-  return (a + b - 1) / b;
-}
-
 /* Waves of large tiles may leave multiprocessors out, whose number the prediction does not say: then all but the last
  * are taken as equal. */
 static tiling tiling_of(const hr_hardware *hardware, const hr_gemm *gemm, const hr_prediction *p)
 {
-  tiling t = {.rows = ceil_div(gemm->m, p->tile_m), .columns = ceil_div(gemm->n, p->tile_n), .splits = p->splits};
+  tiling t = {.rows = hr_ceil_div(gemm->m, p->tile_m), .columns = hr_ceil_div(gemm->n, p->tile_n), .splits = p->splits};
   t.waves = p->waves;
   t.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
-  if (t.slots < 1 || ceil_div(p->tiles * p->splits, t.slots) != p->waves)
-    t.slots = ceil_div(p->tiles * p->splits, p->waves);
+  if (t.slots < 1 || hr_ceil_div(p->tiles * p->splits, t.slots) != p->waves)
+    t.slots = hr_ceil_div(p->tiles * p->splits, p->waves);
   return t;
 }
 

@@ -101,18 +101,13 @@ static void each_kernel(void (*check)(hr_device *device, const char *kernel, hr_
 {
   attention_each_kernel(check);
 #if defined(__x86_64__)
-  if (getenv("HEADROOM_TEST_KERNEL") || test_asks_for("gpu"))
-    return;
-  hr_device *device = open_with_kernel(&hr_attention_amx_emulated);
-  if (device)
-    check(device, hr_attention_amx_emulated.info->name, HR_BF16);
-  hr_device_close(device);
+  check_with_kernel(&hr_attention_amx_emulated, HR_BF16, check);
 #endif
 }
 
 /* ---- scores ---- */
 
-/* Whose limits attention.h states. */
+/* attention.h states the limits of these kernels. */
 static bool fuses_scaling(const char *kernel, hr_dtype dtype)
 {
   return strstr(kernel, "attention_flash_sm") || (strstr(kernel, "attention_blocked_cublaslt") && dtype != HR_FP32);

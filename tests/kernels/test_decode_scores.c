@@ -245,12 +245,7 @@ static void each_kernel(void (*check)(hr_device *device, const char *kernel, hr_
 {
   decode_each_kernel(check);
 #if defined(__x86_64__)
-  if (getenv("HEADROOM_TEST_KERNEL") || test_asks_for("gpu"))
-    return;
-  hr_device *device = open_with_kernel(&hr_decode_amx_emulated);
-  if (device)
-    check(device, hr_decode_amx_emulated.info->name, HR_BF16);
-  hr_device_close(device);
+  check_with_kernel(&hr_decode_amx_emulated, HR_BF16, check);
 #endif
 }
 

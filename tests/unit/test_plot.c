@@ -432,6 +432,33 @@ static void the_heads_of_sigma_are_its_own_diffqkv(void **state)
   hr_figure_free(f.figure);
 }
 
+static void the_note_of_heads_names_the_format_of_the_cache(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_model model;
+  assert_int_equal(hr_resolve_model("llama-3-8b", NULL, NULL, &model, &f.error), HR_OK);
+  hr_workload workload = hr_workload_default(&model);
+  workload.kv_cache = HR_KV_FP8;
+  assert_int_equal(hr_figure_of_heads(&model, &workload, &f.figure, &f.error), HR_OK);
+  assert_string_equal(f.figure->y.names[1], "GQA (as is): 8 K, 8 V heads, 64.0 KiB");
+  assert_ptr_equal(strstr(f.figure->note, "fp8;"), f.figure->note);
+  hr_figure_free(f.figure);
+}
+
+static void more_heads_than_a_picture_has_room_for_are_refused(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_model model;
+  assert_int_equal(
+      hr_resolve_model("{\"h\":65536,\"a\":1025,\"L\":1,\"v\":1000,\"head_dim\":64}", NULL, NULL, &model, &f.error),
+      HR_OK);
+  hr_workload workload = hr_workload_default(&model);
+  assert_int_equal(hr_figure_of_heads(&model, &workload, &f.figure, &f.error), HR_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(f.error.message, "has 1025 query heads, and a picture at most 1024"));
+}
+
 /* Every wave but the last is full, where k is not split. */
 static void tiles_and_waves_are_those_of_the_prediction(void **state)
 {
@@ -512,6 +539,8 @@ int main(void)
       cmocka_unit_test(the_roofs_go_across_a_roofline),
       cmocka_unit_test(heads_are_drawn_with_the_bytes_of_the_models_cache),
       cmocka_unit_test(the_heads_of_sigma_are_its_own_diffqkv),
+      cmocka_unit_test(the_note_of_heads_names_the_format_of_the_cache),
+      cmocka_unit_test(more_heads_than_a_picture_has_room_for_are_refused),
       cmocka_unit_test(tiles_and_waves_are_those_of_the_prediction),
       cmocka_unit_test(a_gemm_of_too_many_tiles_is_no_picture),
       cmocka_unit_test(a_note_says_that_rows_have_no_shares),
