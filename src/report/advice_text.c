@@ -111,8 +111,8 @@ static void print_assumption(const hr_document *document, const hr_advice *advic
 static void print_kernels(const hr_document *document, const hr_workload *workload)
 {
   static const char *const rest[] = {
-      [HR_FRAMEWORK_COMPILED] = "fused norms, rotary embedding, activations; "
-                                "transformers runs a slower, masked attention",
+      [HR_FRAMEWORK_COMPILED] =
+          "fused norms, rotary embedding, activations; transformers runs a slower, masked attention",
       [HR_FRAMEWORK_EAGER] = "everything else operator by operator, launched by the host",
       [HR_FRAMEWORK_HEADROOM] = "norms, rotary embedding and activations by Headroom's kernels"};
   bool fused = workload->attention == HR_ATTENTION_FUSED, own = workload->framework == HR_FRAMEWORK_HEADROOM;
