@@ -52,7 +52,7 @@ static hr_status run(const turns *t, hr_error *error)
   arguments.k = hr_buffer_data(t->operands[1]);
   arguments.v = hr_buffer_data(t->operands[2]);
   arguments.o = hr_buffer_data(t->operands[3]);
-  return hr_plan_run_attention(t->plan, &arguments, hr_buffer_data(t->operands[4]), error);
+  return hr_plan_run_attention(t->plan, &arguments, hr_buffer_data(t->operands[4]), NULL, error);
 }
 
 static hr_status take_turns(turns *t, double flops, double exponentials, hr_error *error)

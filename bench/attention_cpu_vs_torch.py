@@ -53,7 +53,7 @@ class Attention(ctypes.Structure):  # hr_attention
                    ("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("alibi", ctypes.c_bool),
                    ("variable_lengths", ctypes.c_bool), ("q_total", ctypes.c_int64), ("kv_total", ctypes.c_int64)]
                 + [(name, Strides) for name in ("q_strides", "k_strides", "v_strides", "o_strides")]
-                + [("output", ctypes.c_int), ("head_scales", ctypes.c_bool)])
+                + [("output", ctypes.c_int), ("head_scales", ctypes.c_bool), ("alignment", ctypes.c_int64)])
 
 
 class Arguments(ctypes.Structure):  # hr_attention_arguments
@@ -115,7 +115,7 @@ class Headroom:
         arguments.q, arguments.k, arguments.v, arguments.o = (x.data_ptr() for x in (q, k, v, o))
 
         def run(keep=(work, q, k, v, o)):
-            self.call("hr_plan_run_attention", plan, ctypes.byref(arguments), address)
+            self.call("hr_plan_run_attention", plan, ctypes.byref(arguments), address, None)
         return plan, run
 
 

@@ -91,7 +91,7 @@ class Attention(ctypes.Structure):  # hr_attention
          ("softcap", ctypes.c_float), ("alibi", ctypes.c_bool), ("variable_lengths", ctypes.c_bool),
          ("q_total", ctypes.c_int64), ("kv_total", ctypes.c_int64)] + \
         [(name, Strides) for name in ("q_strides", "k_strides", "v_strides", "o_strides")] + \
-        [("output", ctypes.c_int), ("head_scales", ctypes.c_bool)]
+        [("output", ctypes.c_int), ("head_scales", ctypes.c_bool), ("alignment", ctypes.c_int64)]
 
 
 class Arguments(ctypes.Structure):  # hr_attention_arguments
@@ -109,7 +109,7 @@ class Headroom(common.Headroom):
         library.hr_attention_arguments_default.restype = Arguments
         library.hr_plan_kernel.restype, library.hr_plan_kernel.argtypes = ctypes.c_char_p, [address]
         library.hr_plan_attention.argtypes = [address, address, ctypes.c_char_p, address, address]
-        library.hr_plan_run_attention.argtypes = [address] * 4
+        library.hr_plan_run_attention.argtypes = [address] * 5
         library.hr_attention_flops.argtypes = [address, address]
 
     def plan(self, row):
@@ -138,7 +138,7 @@ class Plan(common.Plan):
         self.configuration = library.hr_plan_configuration(self.handle).decode()
         bytes_needed = library.hr_plan_workspace_bytes(self.handle)
         if bytes_needed:
-            self.workspace = torch.empty(bytes_needed, dtype=torch.uint8, device="cuda")
+            self.workspace = torch.zeros(bytes_needed, dtype=torch.uint8, device="cuda")
 
     def run(self, q, k, v, o, scales=()):
         """`scales`: of the heads of Q, K and V, of fp8."""
@@ -148,7 +148,7 @@ class Plan(common.Plan):
             arguments.q_scales, arguments.k_scales, arguments.v_scales = (t.data_ptr() for t in scales)
         workspace = self.workspace.data_ptr() if self.workspace is not None else None
         self.headroom.check(self.headroom.library.hr_plan_run_attention(
-            self.handle, ctypes.byref(arguments), workspace, ctypes.byref(self.headroom.error)))
+            self.handle, ctypes.byref(arguments), workspace, common.stream(), ctypes.byref(self.headroom.error)))
         return o
 
 

@@ -41,7 +41,7 @@ typedef struct turns {
 static hr_status run(void *context, hr_error *error)
 {
   const contender *c = context;
-  return hr_plan_run_attention(c->plan, &c->arguments, c->workspace ? hr_buffer_data(c->workspace) : NULL, error);
+  return hr_plan_run_attention(c->plan, &c->arguments, c->workspace ? hr_buffer_data(c->workspace) : NULL, NULL, error);
 }
 
 static hr_status check(hr_device *device, const hr_attention *a, const char *kernel, hr_error *error)

@@ -57,7 +57,7 @@ class Decode(ctypes.Structure):  # hr_decode
                    ("latent", ctypes.c_bool), ("batch_invariant", ctypes.c_bool), ("q_strides", Strides),
                    ("o_strides", Strides), ("k_strides", CacheStrides), ("v_strides", CacheStrides),
                    ("cache_format", ctypes.c_int), ("cache_scales", ctypes.c_int),
-                   ("k_scale_strides", CacheStrides), ("v_scale_strides", CacheStrides)])
+                   ("k_scale_strides", CacheStrides), ("v_scale_strides", CacheStrides), ("alignment", ctypes.c_int64)])
 
 
 class Arguments(ctypes.Structure):  # hr_decode_arguments
@@ -109,7 +109,7 @@ class Headroom:
                 a.v = y["v_pages" if page else "v"].data_ptr()
             if page:
                 a.pages = y["pages"].data_ptr()
-            self.call("hr_plan_run_decode", plan, ctypes.byref(a), address)
+            self.call("hr_plan_run_decode", plan, ctypes.byref(a), address, None)
         return plan, run
 
 

@@ -93,7 +93,8 @@ class Decode(ctypes.Structure):  # hr_decode
         [("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("sinks", ctypes.c_bool), ("latent", ctypes.c_bool),
          ("batch_invariant", ctypes.c_bool), ("q_strides", attention.Strides), ("o_strides", attention.Strides),
          ("k_strides", KvStrides), ("v_strides", KvStrides), ("cache_format", ctypes.c_int),
-         ("cache_scales", ctypes.c_int), ("k_scale_strides", KvStrides), ("v_scale_strides", KvStrides)]
+         ("cache_scales", ctypes.c_int), ("k_scale_strides", KvStrides), ("v_scale_strides", KvStrides),
+         ("alignment", ctypes.c_int64)]
 
 
 class Arguments(ctypes.Structure):  # hr_decode_arguments
@@ -112,7 +113,7 @@ class Headroom(common.Headroom):
         library.hr_decode_set_pages.argtypes = [address, ctypes.c_int64, address]
         library.hr_plan_kernel.restype, library.hr_plan_kernel.argtypes = ctypes.c_char_p, [address]
         library.hr_plan_decode.argtypes = [address, address, ctypes.c_char_p, address, address]
-        library.hr_plan_run_decode.argtypes = [address] * 4
+        library.hr_plan_run_decode.argtypes = [address] * 5
         library.hr_decode_bytes.argtypes = [address, address]
 
     def plan(self, row, page_size):
@@ -143,7 +144,7 @@ class Plan(common.Plan):
         self.configuration = library.hr_plan_configuration(self.handle).decode()
         needed = library.hr_plan_workspace_bytes(self.handle)
         if needed:
-            self.workspace = torch.empty(needed, dtype=torch.uint8, device="cuda")
+            self.workspace = torch.zeros(needed, dtype=torch.uint8, device="cuda")
 
     def run(self, operands, o):
         arguments = self.headroom.library.hr_decode_arguments_default()
@@ -152,7 +153,7 @@ class Plan(common.Plan):
             arguments.pages = operands[3].data_ptr()
         workspace = self.workspace.data_ptr() if self.workspace is not None else None
         self.headroom.check(self.headroom.library.hr_plan_run_decode(
-            self.handle, ctypes.byref(arguments), workspace, ctypes.byref(self.headroom.error)))
+            self.handle, ctypes.byref(arguments), workspace, common.stream(), ctypes.byref(self.headroom.error)))
         return o
 
 

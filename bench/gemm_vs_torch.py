@@ -109,11 +109,21 @@ class Gemm(ctypes.Structure):  # hr_gemm
                 ("batch", ctypes.c_int64), ("dtype", ctypes.c_int), ("transpose_a", ctypes.c_bool),
                 ("transpose_b", ctypes.c_bool), ("broadcast_a", ctypes.c_bool), ("broadcast_b", ctypes.c_bool),
                 ("lda", ctypes.c_int64), ("ldb", ctypes.c_int64), ("ldc", ctypes.c_int64),
-                ("stride_a", ctypes.c_int64), ("stride_b", ctypes.c_int64), ("stride_c", ctypes.c_int64)]
+                ("stride_a", ctypes.c_int64), ("stride_b", ctypes.c_int64), ("stride_c", ctypes.c_int64),
+                ("alignment", ctypes.c_int64)]
 
 
 class Error(ctypes.Structure):  # hr_error
     _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
+
+
+class GemmArguments(ctypes.Structure):  # hr_gemm_arguments
+    _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in ("a", "b", "c")]
+
+
+def stream():
+    """The stream on which PyTorch works now."""
+    return torch.cuda.current_stream().cuda_stream
 
 
 class Headroom:
@@ -129,7 +139,7 @@ class Headroom:
             "hr_plan_free": (None, [address]),
             "hr_plan_configuration": (ctypes.c_char_p, [address]),
             "hr_plan_workspace_bytes": (ctypes.c_size_t, [address]),
-            "hr_plan_run_gemm": (ctypes.c_int, [address] * 6),
+            "hr_plan_run_gemm": (ctypes.c_int, [address] * 5),
         }
         for name, (result, arguments) in signatures.items():
             function = getattr(library, name)
@@ -160,12 +170,13 @@ class Plan:
                                             ctypes.byref(headroom.error)))
         self.configuration = library.hr_plan_configuration(self.handle).decode()
         bytes_needed = library.hr_plan_workspace_bytes(self.handle)
-        self.workspace = torch.empty(bytes_needed, dtype=torch.uint8, device="cuda") if bytes_needed else None
+        self.workspace = torch.zeros(bytes_needed, dtype=torch.uint8, device="cuda") if bytes_needed else None
 
     def run(self, a, b, out):
         workspace = self.workspace.data_ptr() if self.workspace is not None else None
+        arguments = GemmArguments(ctypes.sizeof(GemmArguments), a.data_ptr(), b.data_ptr(), out.data_ptr())
         self.headroom.check(self.headroom.library.hr_plan_run_gemm(
-            self.handle, a.data_ptr(), b.data_ptr(), out.data_ptr(), workspace, ctypes.byref(self.headroom.error)))
+            self.handle, ctypes.byref(arguments), workspace, stream(), ctypes.byref(self.headroom.error)))
 
     def free(self):
         self.headroom.library.hr_plan_free(self.handle)

@@ -57,7 +57,8 @@ static hr_status run_operation(void *context, hr_error *error)
   const void *inputs[3];
   for (int i = 0; i < 3; i++)
     inputs[i] = hr_buffer_data(t->operands[i]);
-  return hr_plan_run_rowwise(t->plan, inputs, hr_buffer_data(t->operands[3]), hr_buffer_data(t->operands[4]), error);
+  hr_rowwise_arguments x = {sizeof x, {inputs[0], inputs[1], inputs[2]}, hr_buffer_data(t->operands[3])};
+  return hr_plan_run_rowwise(t->plan, &x, hr_buffer_data(t->operands[4]), NULL, error);
 }
 
 static hr_status run_copy(void *context, hr_error *error)

@@ -126,7 +126,7 @@ static inline void fill_prefix(const decoder *d, layer *l, int64_t prefix)
     for (int64_t i = 0; i < d->batch; i++)
       tokens[i] = piece;
     hr_kv_append a = new_tokens(d, l, tokens);
-    must(hr_kv_cache_append(l->cache, &a, &error), &error);
+    must(hr_kv_cache_append(l->cache, &a, NULL, &error), &error);
   }
 }
 
@@ -170,8 +170,10 @@ static inline void close_decoder(decoder *d)
 static inline hr_status handle_cache(const decoder *d, layer *l, hr_error *error)
 {
   hr_kv_append a = new_tokens(d, l, NULL);
-  hr_status status = hr_kv_cache_append(l->cache, &a, error);
-  return status == HR_OK ? hr_kv_cache_decode(l->cache, d->batch, l->slots, &l->decode, &l->arguments, error) : status;
+  hr_status status = hr_kv_cache_append(l->cache, &a, NULL, error);
+  if (status == HR_OK)
+    status = hr_kv_cache_select(l->cache, d->batch, l->slots, NULL, error);
+  return status == HR_OK ? hr_kv_cache_decode(l->cache, d->batch, &l->decode, &l->arguments, error) : status;
 }
 
 static inline void make_q(const decoder *d, const layer *l)
@@ -179,9 +181,11 @@ static inline void make_q(const decoder *d, const layer *l)
   hr_error error;
   void *workspace = hr_buffer_data(d->workspace), *q = hr_buffer_data(d->q), *middle = hr_buffer_data(d->augmented);
   const void *hidden = hr_buffer_data(d->hidden), *weights = hr_buffer_data(l->weights[0]);
-  must(hr_plan_run_gemm(d->gemms[0], hidden, weights, d->gemms[1] ? middle : q, workspace, &error), &error);
+  hr_gemm_arguments x = {sizeof x, hidden, weights, d->gemms[1] ? middle : q};
+  must(hr_plan_run_gemm(d->gemms[0], &x, workspace, NULL, &error), &error);
+  x = (hr_gemm_arguments){sizeof x, middle, hr_buffer_data(l->weights[1]), q};
   if (d->gemms[1])
-    must(hr_plan_run_gemm(d->gemms[1], middle, hr_buffer_data(l->weights[1]), q, workspace, &error), &error);
+    must(hr_plan_run_gemm(d->gemms[1], &x, workspace, NULL, &error), &error);
 }
 
 static inline void wait_for(const decoder *d)
@@ -209,7 +213,7 @@ static inline void attend(const decoder *d, layer *l)
   hr_error error;
   l->arguments.q = hr_buffer_data(d->q);
   l->arguments.o = hr_buffer_data(d->o);
-  must(hr_plan_run_decode(d->attend, &l->arguments, hr_buffer_data(d->workspace), &error), &error);
+  must(hr_plan_run_decode(d->attend, &l->arguments, hr_buffer_data(d->workspace), NULL, &error), &error);
 }
 
 #endif

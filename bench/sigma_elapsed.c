@@ -93,7 +93,7 @@ static void start_step(decoder *d)
     layer *l = &d->layers[i];
     hr_kv_append a = new_tokens(d, l, NULL);
     make_q(d, l);
-    must(hr_kv_cache_write(l->cache, &a, &error), &error);
+    must(hr_kv_cache_write(l->cache, &a, NULL, &error), &error);
     attend(d, l);
   }
 }
@@ -111,8 +111,8 @@ static void make_room(decoder *d)
   for (int i = 0; i < LAYERS; i++) {
     layer *l = &d->layers[i];
     hr_kv_append a = new_tokens(d, l, NULL);
-    must(hr_kv_cache_grow(l->cache, &a, &error), &error);
-    must(hr_kv_cache_decode(l->cache, d->batch, l->slots, &l->decode, &l->arguments, &error), &error);
+    must(hr_kv_cache_grow(l->cache, &a, NULL, &error), &error);
+    must(hr_kv_cache_select(l->cache, d->batch, l->slots, NULL, &error), &error);
   }
 }
 
@@ -178,9 +178,8 @@ static void measure_model(hr_device *device, const sigma_model *m, int64_t batch
   open_decoder(&d, device, m, batch, prefix + output);
   for (int i = 0; i < LAYERS; i++) {
     fill_prefix(&d, &d.layers[i], prefix);
-    must(hr_kv_cache_decode(d.layers[i].cache, batch, d.layers[i].slots, &d.layers[i].decode, &d.layers[i].arguments,
-                            &error),
-         &error);
+    must(hr_kv_cache_select(d.layers[i].cache, batch, d.layers[i].slots, NULL, &error), &error);
+    must(hr_kv_cache_decode(d.layers[i].cache, batch, &d.layers[i].decode, &d.layers[i].arguments, &error), &error);
   }
   print_row(&d, "cache", prefix, 1, time_part(&d, handle_caches));
   plan_attention(&d, prefix);

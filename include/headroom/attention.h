@@ -84,6 +84,7 @@ typedef struct hr_attention {
   hr_strides q_strides, k_strides, v_strides, o_strides;
   hr_attention_output output; /* format of O */
   bool head_scales;           /* scales of fp8 operands, one per head, are passed to the run */
+  int64_t alignment;          /* of Q, K, V and O: as in hr_gemm */
 } hr_attention;
 
 /** One head of dimension 64, one token, bf16, causal, packed. */

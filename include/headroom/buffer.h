@@ -14,8 +14,9 @@ extern "C" {
 
 typedef struct hr_buffer hr_buffer;
 
-/** Allocates `bytes` bytes on the device, 64-byte aligned and not initialised. The caller owns *buffer and frees it
- *  before closing the device. HR_ERROR_OUT_OF_MEMORY; HR_ERROR_INVALID for 0 bytes. */
+/** Allocates `bytes` bytes on the device, 64-byte aligned. They are not initialised but for the first
+ *  HR_WORKSPACE_COUNTER_BYTES, which are 0 on a GPU, so that the buffer can be a workspace (<headroom/plan.h>). The
+ *  caller owns *buffer and frees it before closing the device. HR_ERROR_OUT_OF_MEMORY; HR_ERROR_INVALID for 0 bytes. */
 HR_API hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, hr_error *error);
 
 /** Frees a buffer; NULL is allowed. */

@@ -128,6 +128,7 @@ typedef struct hr_decode {
   hr_kv_format cache_format;                      /* default HR_KV_UNQUANTIZED */
   hr_kv_scales cache_scales;                      /* of a quantized cache; default HR_KV_SCALE_HEAD */
   hr_kv_strides k_scale_strides, v_scale_strides; /* with HR_KV_SCALE_TOKEN, in floats; all 0: [page, token, head] */
+  int64_t alignment;                              /* of Q, K, V and O: as in hr_gemm */
 } hr_decode;
 
 /** One sequence of one token, one head of 64, bf16, one page of one token. */
@@ -209,12 +210,9 @@ HR_API hr_decode_arguments hr_decode_arguments_default(void);
 HR_API hr_status hr_plan_decode(hr_device *device, const hr_decode *decode, const char *kernel, hr_plan **plan,
                                 hr_error *error);
 
-/** Runs a decode plan. `workspace`, asynchrony and overlaps as hr_plan_run_attention(). HR_ERROR_INVALID, before
- *  anything runs, for a missing address, page_starts without pages, O at the address of an input, a workspace that is
- *  not aligned, a plan of another operation, or a length or page out of range where the host can read them (on a GPU
- *  they are trusted); HR_ERROR_BACKEND. */
+/** Runs a decode plan, as <headroom/plan.h> says of runs; HR_ERROR_INVALID also for page_starts without pages. */
 HR_API hr_status hr_plan_run_decode(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace,
-                                    hr_error *error);
+                                    void *stream, hr_error *error);
 
 #ifdef __cplusplus
 }

@@ -23,26 +23,21 @@ HR_API hr_status hr_device_open(const char *name, int threads, hr_device **devic
 typedef struct hr_device_options {
   size_t struct_size; /* sizeof(hr_device_options), set by hr_device_options_default() */
   int threads;        /* as in hr_device_open() */
-  void *stream;       /* "cuda:N" only: a CUstream (cudaStream_t) of that GPU; NULL: one that the device makes */
+  void *stream;       /* "cuda:N" only: a CUstream (cudaStream_t) for its own work; NULL: one that the device makes */
   void *context;      /* "cuda:N" only: a CUcontext of that GPU; NULL: that of `stream`, or the GPU's primary context */
 } hr_device_options;
 
 /** All cores; a stream and the context of the device's own choice. */
 HR_API hr_device_options hr_device_options_default(void);
 
-/** Opens a device as hr_device_open() does, on a stream or in a context that a program has already, so that runs take
- *  their place among its own work:
+/** Opens a device as hr_device_open() does, in a context or with a stream that a program has already:
  *
- *  - All work of the device (runs, copies, the measuring of times) is put on that stream, and buffers are allocated in
- *    that context. Addresses and streams of it may be mixed freely with the device's.
+ *  - Buffers are allocated in that context. Runs may be put on any of its streams (<headroom/plan.h>); `stream` is the
+ *    one for the device's own work: copies, random numbers, and runs whose time is measured.
  *  - Stream and context stay the caller's: hr_device_close() waits for the stream and destroys neither. Both have to
  *    outlive the device. The calling thread's current context is the same after each call.
- *  - A stream that is being captured takes hr_plan_run_…(), hr_kv_cache_write() and nothing else: plans are made, and
- *    run once with operands of the same alignment, before. What is captured keeps the addresses of operands and
- *    workspace; the plan has to outlive the graph, and its runs, replayed or not, must not overlap in time.
- *  - The default stream of the context is 1 (cudaStreamLegacy), as NULL asks for a new one: a program that has it as 0,
- *    as PyTorch has, passes 1. It cannot be captured, and runs below 20 µs cannot be measured on it
- *    (HR_ERROR_UNSUPPORTED).
+ *  - The default stream of the context is 1 (cudaStreamLegacy) here, as NULL asks for a new one. It cannot be captured,
+ *    and runs below 20 µs cannot be measured on it (HR_ERROR_UNSUPPORTED).
  *
  *  HR_ERROR_INVALID with the reason if a device other than "cuda:N" is given a stream or a context, if the stream
  *  belongs to another context or the context to another GPU, for the per-thread default stream (2), which is several,
@@ -78,9 +73,9 @@ HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware
 HR_API hr_status hr_device_probe(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
                                  hr_error *error);
 
-/** The stream on which runs are started: for "cuda:N" a CUstream (cudaStream_t), the caller's or one of the GPU's
- *  primary context, to which another library may add work, or which it may capture in a graph as hr_device_open_with()
- *  says. NULL for other devices, whose runs are over when they return. Valid until the device is closed. */
+/** The stream of the device's own work (copies, random numbers, measuring): for "cuda:N" a CUstream (cudaStream_t), the
+ *  caller's or one that was made when the device was opened. That one waits for the context's default stream, and the
+ *  default stream for it. NULL for other devices. Valid until the device is closed. */
 HR_API void *hr_device_stream(const hr_device *device);
 
 /** The current state of a device; NAN and "" where unknown. */

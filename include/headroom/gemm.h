@@ -29,6 +29,8 @@ typedef struct hr_gemm {
   bool broadcast_a, broadcast_b;        /* then the batch stride is 0 */
   int64_t lda, ldb, ldc;                /* leading dimensions */
   int64_t stride_a, stride_b, stride_c; /* from one batch to the next */
+  int64_t alignment; /* bytes of which the addresses of a run are multiples: a power of two from the size of an element
+                        to 4096; 0: 16 */
 } hr_gemm;
 
 /** 1 × 1 × 1, one batch, bf16, nothing transposed, packed. */

@@ -110,45 +110,47 @@ typedef struct hr_kv_append {
 /** No slots, no rotary embedding; half-split pairs. */
 HR_API hr_kv_append hr_kv_append_default(void);
 
-/** Appends tokens to all of the slots or, after an error, to none. On a GPU the call starts the work, which follows the
- *  runs started before, and returns; it must not be captured in a graph (hr_kv_cache_write() may). HR_ERROR_INVALID for
- *  a slot that is not in use or is listed twice, a slot that would have more than `tokens` tokens, positions beyond the
- *  tables, a missing or misaligned address, and fields out of range; HR_ERROR_OUT_OF_MEMORY if the pool has too few
- *  pages; HR_ERROR_BACKEND. */
-HR_API hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, hr_error *error);
+/** Appends tokens to all of the slots or, after an error, to none. `stream`, here and below, as <headroom/plan.h> says
+ *  of runs: on a GPU the work is put there, and the call returns. It must not be captured in a graph
+ *  (hr_kv_cache_write() may). HR_ERROR_INVALID for a slot that is not in use or is listed twice, a slot that would have
+ *  more than `tokens` tokens, positions beyond the tables, a missing or misaligned address, a stream where there is
+ *  none, and fields out of range; HR_ERROR_OUT_OF_MEMORY if the pool has too few pages; HR_ERROR_BACKEND. */
+HR_API hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error);
 
 /* ---- appends in a captured graph ----
  *
  * hr_kv_cache_append() in two halves, so that a graph of a whole step is captured once and launched for every token:
  *
- *   hr_kv_cache_grow(), hr_kv_cache_decode()    each step, before the graph is launched
- *   hr_kv_cache_write(), hr_plan_run_decode()   captured; see hr_device_open_with() */
+ *   hr_kv_cache_grow(), hr_kv_cache_select()    each step, before the graph is launched, on its stream
+ *   hr_kv_cache_write(), hr_plan_run_decode()   captured */
 
 /** Takes room for new tokens, as hr_kv_cache_append() does, and lists their places on the device; what they contain is
- *  undefined until they are written. Of *append it reads count, slots, tokens, rotary_dim and positions. Asynchrony and
- *  errors as hr_kv_cache_append(). */
-HR_API hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, hr_error *error);
+ *  undefined until they are written. Of *append it reads count, slots, tokens, rotary_dim and positions. Errors as
+ *  hr_kv_cache_append(). */
+HR_API hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error);
 
 /** Writes the tokens that the last hr_kv_cache_grow() took room for; of *append it reads all but count, slots and
  *  tokens. A graph that captured it writes those of the last hr_kv_cache_grow() before its launch, which has to have as
  *  many slots and as many new tokens in all as the one before the capture. HR_ERROR_INVALID if nothing has grown, or a
  *  slot was removed or truncated since (a captured graph cannot find that out: launched then, it may write to pages of
  *  another slot), and as hr_kv_cache_append() for the operands; HR_ERROR_BACKEND. */
-HR_API hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, hr_error *error);
+HR_API hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error);
 
-/** Describes a decode call of the slots listed, each at most once; sequence b of the batch is slots[b]. Of *decode it
- *  sets batch, kv_len, heads and sizes of K and V, dtype, pages, strides of K and V, `latent`, and format and scales of
- *  the cache; of *arguments k, v, lengths, pages, page_starts (NULL), k_scales and v_scales. The caller sets the rest:
- *  q_len, q_heads, q, …
+/** Selects the slots of the decode calls that follow on `stream`, each at most once: sequence b of the batch is
+ *  slots[b]. Writes their lengths and page tables to the device, which are valid until the cache is next changed or
+ *  slots are selected again; runs that were started on the stream before still see what was valid then.
+ *  HR_ERROR_INVALID for a slot that is not in use or is listed twice, or no slot; HR_ERROR_BACKEND. */
+HR_API hr_status hr_kv_cache_select(hr_kv_cache *cache, int64_t count, const int64_t *slots, void *stream,
+                                    hr_error *error);
+
+/** Describes decode calls of up to `batch` selected slots. Of *decode it sets batch, kv_len, heads and sizes of K and
+ *  V, dtype, pages, strides of K and V, `latent`, and format and scales of the cache; of *arguments k, v, lengths,
+ *  pages, page_starts (NULL), k_scales and v_scales. The caller sets the rest: q_len, q_heads, q, …
  *
  *  kv_len is the cache's `tokens`, so that one plan serves as the sequences grow. A caller who wants plans for shorter
- *  sequences lowers it, but not below the longest of them.
- *
- *  The addresses are the cache's and never change. What they contain is valid until the cache is next changed or
- *  hr_kv_cache_decode() is called again; runs that were started before still see what was valid then. So a captured
- *  graph of the run may be launched again after another call with as many slots. HR_ERROR_INVALID for a slot that is
- *  not in use or is listed twice, or no slot; HR_ERROR_BACKEND. */
-HR_API hr_status hr_kv_cache_decode(hr_kv_cache *cache, int64_t count, const int64_t *slots, hr_decode *decode,
+ *  sequences lowers it, but not below the longest of them. The addresses are the cache's and never change, so that one
+ *  description, one plan and one captured graph serve all steps. HR_ERROR_INVALID unless 1 ≤ batch ≤ slots. */
+HR_API hr_status hr_kv_cache_decode(const hr_kv_cache *cache, int64_t batch, hr_decode *decode,
                                     hr_decode_arguments *arguments, hr_error *error);
 
 #ifdef __cplusplus

@@ -1,7 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels, and plans: a problem prepared for one kernel of a device, which can be run repeatedly.
  *
- * Thread safety: an hr_plan is immutable; several threads may run it at the same time, each with its own workspace. */
+ * Runs. hr_plan_run_gemm() and its siblings take the operands (device addresses, the caller's), a workspace and a
+ * stream. On a GPU a call puts the run on the stream and returns; on a CPU the run is over when it returns. A run takes
+ * no lock but that of a CPU device's thread pool, allocates nothing, compiles nothing and never waits for the device;
+ * all of that has happened when the plan was made, which touches no stream. (oneDNN's kernels allocate some handles in
+ * a run, and compile in the first.) So a run can be captured in a CUDA graph, which keeps the addresses; the plan has
+ * to outlive the graph.
+ *
+ * `stream` is a CUstream (cudaStream_t) of the device's context; NULL is the context's default stream, as everywhere in
+ * CUDA. Devices without streams ("cpu", "reference") take NULL alone. Copies from and to buffers are put on
+ * hr_device_stream(), which waits for the default stream; what ran on another stream has to be waited for.
+ *
+ * `workspace` is memory of the device, of hr_plan_workspace_bytes() bytes and 64-byte aligned, which no other run uses
+ * at the same time; NULL if that is 0. On a GPU its first HR_WORKSPACE_COUNTER_BYTES are counters: they have to be 0
+ * before the first run (hr_workspace_clear()), and each run leaves them 0, so that one workspace, as large as the
+ * largest needs, serves any number of plans one after another. hr_buffer_create() returns memory that is cleared so.
+ *
+ * Every run checks its arguments: HR_ERROR_INVALID, before anything runs, for an address that is NULL or less aligned
+ * than the problem says, an output at the address of an input, a workspace that is missing or not aligned, a stream
+ * where there is none, offsets, lengths and pages out of range where the host can read them (on a GPU they are
+ * trusted), and a plan of another operation; HR_ERROR_BACKEND if the driver refuses the run. No element of the output
+ * may be one of an input or the workspace, or the result is undefined; gaps between strides may.
+ *
+ * Thread safety: an hr_plan is immutable; several threads may run it at the same time, on several streams, each with
+ * its own workspace. */
 #ifndef HEADROOM_PLAN_H
 #define HEADROOM_PLAN_H
 
@@ -80,18 +103,27 @@ HR_API const char *hr_plan_configuration(const hr_plan *plan);
 /** Bytes of workspace that a run needs; may be 0. */
 HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
 
-/** Runs a GEMM plan: reads a and b, writes c, device addresses with the layout of hr_gemm. Headroom
- *  allocates no memory in a run; its CPU kernels lock the mutex of the device's thread pool a few times. oneDNN's first
- *  run of a plan compiles code (23,000 allocations and 75 locks of gemm_onednn_fp32), later ones allocate some handles,
- *  and its attention kernels buffers, too. `workspace` has hr_plan_workspace_bytes() bytes, is 64-byte
- *  aligned and used by no other run at the same time; NULL if that is 0. On a GPU the call starts the run, which
- *  follows those started before, and returns. No element of the output may be one of an input or the workspace, or the
- *  result is undefined; gaps between strides may. HR_ERROR_INVALID for a NULL address, an output at the address of an
- *  input, a workspace that is not aligned or a plan of another operation; HR_ERROR_BACKEND. */
-HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
-                                  hr_error *error);
+#define HR_WORKSPACE_COUNTER_BYTES ((size_t)256 << 10)
 
-/** The operands of an attention plan: device addresses, owned by the caller, with the layout of hr_attention. */
+/** Makes `workspace`, which has at least HR_WORKSPACE_COUNTER_BYTES, ready for its first run: puts zeros into its
+ *  counters, as part of `stream` (see above). Does nothing on devices without counters. HR_ERROR_BACKEND. */
+HR_API hr_status hr_workspace_clear(hr_device *device, void *workspace, void *stream, hr_error *error);
+
+/** The operands of a GEMM plan, with the layout of hr_gemm. */
+typedef struct hr_gemm_arguments {
+  size_t struct_size; /* sizeof(hr_gemm_arguments), set by hr_gemm_arguments_default() */
+  const void *a, *b;
+  void *c; /* every element is written, gaps between strides are not */
+} hr_gemm_arguments;
+
+/** All NULL. */
+HR_API hr_gemm_arguments hr_gemm_arguments_default(void);
+
+/** Runs a GEMM plan. */
+HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const hr_gemm_arguments *arguments, void *workspace,
+                                  void *stream, hr_error *error);
+
+/** The operands of an attention plan, with the layout of hr_attention. */
 typedef struct hr_attention_arguments {
   size_t struct_size;        /* sizeof(hr_attention_arguments), set by hr_attention_arguments_default() */
   const void *q, *k, *v;     /* may be NULL for an operand without rows */
@@ -109,16 +141,23 @@ typedef struct hr_attention_arguments {
 /** All NULL. */
 HR_API hr_attention_arguments hr_attention_arguments_default(void);
 
-/** Runs an attention plan. `workspace`, asynchrony and overlaps as hr_plan_run_gemm(), where the log-sum-exp is an
- *  output, too. HR_ERROR_INVALID, before anything runs, for a missing address, O at the address of an input, a
- *  workspace that is not aligned, invalid offsets, or a plan of another operation; HR_ERROR_BACKEND. */
+/** Runs an attention plan. The log-sum-exp is an output, too. */
 HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
-                                       hr_error *error);
+                                       void *stream, hr_error *error);
 
-/** Runs a plan for a row-wise operation: hr_rowwise_inputs() addresses in, one out. `workspace`, asynchrony and errors
- *  as hr_plan_run_gemm(). */
-HR_API hr_status hr_plan_run_rowwise(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                                     hr_error *error);
+/** The operands of a plan for a row-wise operation. */
+typedef struct hr_rowwise_arguments {
+  size_t struct_size;    /* sizeof(hr_rowwise_arguments), set by hr_rowwise_arguments_default() */
+  const void *inputs[3]; /* hr_rowwise_inputs() of them */
+  void *output;
+} hr_rowwise_arguments;
+
+/** All NULL. */
+HR_API hr_rowwise_arguments hr_rowwise_arguments_default(void);
+
+/** Runs a plan for a row-wise operation. */
+HR_API hr_status hr_plan_run_rowwise(const hr_plan *plan, const hr_rowwise_arguments *arguments, void *workspace,
+                                     void *stream, hr_error *error);
 
 #ifdef __cplusplus
 }

@@ -41,6 +41,7 @@ typedef struct hr_rowwise {
                      half of a row of the table are cosines, the second sines */
   double rate;    /* dropout: share of the elements that become x · 0; 0 … 1 without 1, see hr_rowwise_dropped() */
   uint64_t seed;  /* dropout: the same seed drops the same elements, on every device, so that no mask is stored */
+  int64_t alignment; /* as in hr_gemm */
 } hr_rowwise;
 
 /** Softmax of 1 × 1 in bf16. */

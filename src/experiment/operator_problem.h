@@ -4,7 +4,7 @@
 #define HR_EXPERIMENT_OPERATOR_PROBLEM_H
 
 #include "runtime/device/device.h"
-#include "runtime/device/problem.h"
+#include "runtime/operation/operation.h"
 
 #include <headroom/operators.h>
 

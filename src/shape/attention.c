@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "shape/alignment.h"
 #include "shape/attention_strides.h"
 
 #include <inttypes.h>
@@ -259,6 +260,7 @@ hr_status hr_attention_check(const hr_attention *attention, hr_error *error)
   HR_TRY(check_divides("k_heads", attention->k_heads, attention->q_heads, error));
   HR_TRY(check_divides("v_heads", attention->v_heads, attention->q_heads, error));
   HR_TRY(check_formats(attention, error));
+  HR_TRY(hr_check_alignment(attention->alignment, attention->dtype, error));
   HR_TRY(check_scores(attention, error));
   HR_TRY(check_totals(attention, error));
   if (!counts_fit(attention))

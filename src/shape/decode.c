@@ -25,11 +25,6 @@ hr_decode hr_decode_default(void)
                      .table_pitch = 1};
 }
 
-hr_decode_arguments hr_decode_arguments_default(void)
-{
-  return (hr_decode_arguments){.struct_size = sizeof(hr_decode_arguments)};
-}
-
 /* ---- quantized caches ---- */
 
 static bool is_quantized(const hr_decode *d)

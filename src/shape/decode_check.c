@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "shape/alignment.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -137,6 +138,7 @@ hr_status hr_decode_check(const hr_decode *decode, hr_error *error)
   HR_TRY(check_heads(d, error));
   HR_TRY(check_numbers(d, error));
   HR_TRY(check_pages(d, error));
+  HR_TRY(hr_check_alignment(d->alignment, d->dtype, error));
   int64_t flops, bytes;
   if (hr_decode_flops(d, &flops) != HR_OK || hr_decode_bytes(d, &bytes) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW,

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "shape/alignment.h"
 
 #include <inttypes.h>
 
@@ -170,6 +171,7 @@ hr_status hr_gemm_check(const hr_gemm *gemm, hr_error *error)
   }
   if (hr_dtype_bytes(gemm->dtype) == 0)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)gemm->dtype);
+  HR_TRY(hr_check_alignment(gemm->alignment, gemm->dtype, error));
   HR_TRY(check_strides(operand_a(gemm), error));
   HR_TRY(check_strides(operand_b(gemm), error));
   HR_TRY(check_strides(operand_c(gemm), error));

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "shape/alignment.h"
 
 static const char *const names[] = {
 #define HR_ROWWISE_NAME(enumerator, name, inputs, sentence) name,
@@ -79,6 +80,7 @@ hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error)
                    (int)rows->operation);
   if (hr_dtype_bytes(rows->dtype) == 0)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)rows->dtype);
+  HR_TRY(hr_check_alignment(rows->alignment, rows->dtype, error));
   if (rows->rows < 1 || rows->columns < 1)
     return hr_fail(error, HR_ERROR_INVALID, "rows, columns: expected at least 1");
   if (rows->period < 0 || (rows->operation == HR_ROWWISE_ROTARY && (rows->period < 1 || rows->group < 1)))

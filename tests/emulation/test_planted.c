@@ -25,7 +25,7 @@ typedef struct fault {
 
 /* ---- running a problem ---- */
 
-enum { BUFFERS = 6 };
+enum { BUFFERS = 7 };
 
 static hr_buffer *make_buffer(hr_device *device, hr_dtype dtype, int64_t elements)
 {
@@ -51,7 +51,8 @@ static hr_status run_rows(hr_device *device, const problem *p, hr_buffer *buffer
   hr_status status = hr_plan_rowwise(device, &r, NULL, &plan, error);
   if (status == HR_OK) {
     buffers[4] = make_buffer(device, r.dtype, (int64_t)hr_plan_workspace_bytes(plan) + 1);
-    status = hr_plan_run_rowwise(plan, inputs, hr_buffer_data(buffers[3]), hr_buffer_data(buffers[4]), error);
+    hr_rowwise_arguments x = {sizeof x, {inputs[0], inputs[1], inputs[2]}, hr_buffer_data(buffers[3])};
+    status = hr_plan_run_rowwise(plan, &x, hr_buffer_data(buffers[4]), NULL, error);
   }
   hr_plan_free(plan);
   return status;
@@ -95,8 +96,10 @@ static hr_status run_attention(hr_device *device, const problem *p, hr_buffer *b
   x.q_offsets = hr_buffer_data(buffers[4]);
   x.kv_offsets = hr_buffer_data(buffers[5]);
   hr_status status = hr_plan_attention(device, &a, p->kernel, &plan, error);
-  if (status == HR_OK)
-    status = hr_plan_run_attention(plan, &x, NULL, error);
+  if (status == HR_OK) {
+    assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan) + 1, &buffers[6], error), *error);
+    status = hr_plan_run_attention(plan, &x, hr_buffer_data(buffers[6]), NULL, error);
+  }
   hr_plan_free(plan);
   return status;
 }

@@ -369,6 +369,7 @@ static void run_plan(attention_call *c, const hr_plan *plan)
     attention_array *work = &c->arrays[ARRAY_WORK]; /* aligned as the beginning of a buffer */
     work->map = malloc(work->map_bytes = work->bytes = bytes);
     memset(work->map, POISON, bytes);
+    memset(work->map, 0, HR_WORKSPACE_COUNTER_BYTES);
     assert_ok(hr_buffer_create(c->device, bytes, &work->buffer, &error), error);
     work->data = hr_buffer_data(work->buffer);
   } else if (bytes > 0) {
@@ -379,13 +380,22 @@ static void run_plan(attention_call *c, const hr_plan *plan)
     memset(c->arrays[ARRAY_LSE].host, POISON, c->arrays[ARRAY_LSE].bytes);
   for (size_t i = 0; i < sizeof c->arrays / sizeof *c->arrays; i++)
     send(&c->arrays[i]);
-  assert_ok(hr_plan_run_attention(plan, &c->arguments, c->arrays[ARRAY_WORK].data, &error), error);
+  assert_ok(hr_plan_run_attention(plan, &c->arguments, c->arrays[ARRAY_WORK].data, NULL, &error), error);
   bring(&c->arrays[ARRAY_O]);
   bring(&c->arrays[ARRAY_LSE]);
 }
 
+/* The largest power of two up to 16 of which the addresses of Q, K, V and O are multiples. */
+static int64_t alignment_of(const attention_call *c)
+{
+  const hr_attention_arguments *x = &c->arguments;
+  uintptr_t all = (uintptr_t)x->q | (uintptr_t)x->k | (uintptr_t)x->v | (uintptr_t)x->o | 16;
+  return (int64_t)(all & (~all + 1));
+}
+
 bool attention_run(attention_call *c, const char *kernel)
 {
+  c->a.alignment = alignment_of(c);
   hr_plan *plan = NULL;
   hr_error error = {.message = ""};
   char text[512];

@@ -17,7 +17,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
 }
 
 static const hr_kernel_functions functions = {
-    .state_bytes = sizeof(hr_flash_plan), .prepare = prepare, .run_attention = hr_flash_run};
+    .state_bytes = sizeof(hr_flash_plan), .prepare = prepare, .run = hr_flash_run};
 static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512", ""};
 const hr_kernel hr_attention_amx_emulated = {&info, &functions};
 

@@ -75,7 +75,7 @@ static void run(const large *l, const hr_plan *plan)
   assert_ok(hr_buffer_poison(l->buffers[ARRAY_LSE], HR_FP32, &error), error);
   if (work)
     assert_ok(hr_buffer_poison(work, HR_FP32, &error), error);
-  assert_ok(hr_plan_run_attention(plan, &arguments, work ? hr_buffer_data(work) : NULL, &error), error);
+  assert_ok(hr_plan_run_attention(plan, &arguments, work ? hr_buffer_data(work) : NULL, NULL, &error), error);
 }
 
 /* ---- parts ---- */

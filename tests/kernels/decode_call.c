@@ -2,11 +2,11 @@
 #include "decode_operands.h"
 
 #include "base/checked.h"
-#include "runtime/device/decode.h"
 #include "runtime/device/kernel.h"
 #include "runtime/device/number.h"
 #include "runtime/device/plan.h"
 #include "runtime/measure/error_bounds.h"
+#include "runtime/operation/decode_sequences.h"
 
 #include <headroom/buffer.h>
 
@@ -70,7 +70,8 @@ static hr_decode_arguments make_arguments(decode_operands *c, hr_device *device,
     c->buffers[i] = upload_at(device, c->images[i], c->operands.bytes[i], offset);
     inputs[i] = (const char *)hr_buffer_data(c->buffers[i]) + offset;
   }
-  hr_decode_arguments x = hr_plan_decode_arguments(plan, inputs, (char *)hr_buffer_data(c->buffers[c->o]) + GUARD);
+  const hr_operand_addresses at = {inputs, (char *)hr_buffer_data(c->buffers[c->o]) + GUARD};
+  hr_decode_arguments x = hr_problem_arguments(&plan->problem, &plan->operands, at).decode;
   if (c->setup->inline_scales) {
     x.k_scales = (const float *)((const char *)x.k + d->qk_dim);
     x.v_scales = (const float *)((const char *)x.v + d->v_dim);
@@ -100,8 +101,9 @@ static void run(decode_operands *c, hr_device *device, const hr_plan *plan)
   if (hr_plan_workspace_bytes(plan) > 0) {
     assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
     assert_ok(hr_buffer_poison(workspace, HR_FP32, &error), error);
+    assert_ok(hr_workspace_clear(device, hr_buffer_data(workspace), NULL, &error), error);
   }
-  assert_ok(hr_plan_run_decode(plan, &x, workspace ? hr_buffer_data(workspace) : NULL, &error), error);
+  assert_ok(hr_plan_run_decode(plan, &x, workspace ? hr_buffer_data(workspace) : NULL, NULL, &error), error);
   assert_ok(hr_buffer_read(c->buffers[c->o], c->images[c->o], c->operands.bytes[c->o], &error), error);
   size_t rows = (size_t)(c->setup->d.batch * c->setup->d.q_len * c->setup->d.q_heads);
   assert_ok(hr_buffer_read(c->buffers[c->o + 1], c->lse, rows * sizeof *c->lse, &error), error);
@@ -273,7 +275,9 @@ bool decode_try(hr_device *device, const char *kernel, const decode_setup *setup
   if (takes_long(kernel, &setup->d))
     return false;
   hr_plan *plan = NULL;
-  hr_status status = hr_plan_decode(device, &setup->d, kernel, &plan, &error);
+  hr_decode d = setup->d;
+  d.alignment = setup->unaligned ? (int64_t)hr_dtype_bytes(d.dtype) : 0;
+  hr_status status = hr_plan_decode(device, &d, kernel, &plan, &error);
   if (status == HR_ERROR_UNSUPPORTED)
     return false;
   assert_ok(status, error);

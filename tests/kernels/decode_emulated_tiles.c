@@ -26,7 +26,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
 }
 
 static const hr_kernel_functions functions = {
-    .state_bytes = sizeof(hr_split_plan), .supports = supports, .prepare = prepare, .run_decode = hr_split_run_plan};
+    .state_bytes = sizeof(hr_split_plan), .supports = supports, .prepare = prepare, .run = hr_split_run_plan};
 static const hr_kernel_info info = {"decode_split_amx_emulated", "decode", "cpu", "bf16", "avx512", ""};
 const hr_kernel hr_decode_amx_emulated = {&info, &functions};
 

@@ -5,7 +5,7 @@
 
 #include "decode_call.h"
 
-#include "runtime/device/problem.h"
+#include "runtime/operation/operation.h"
 
 #include <headroom/buffer.h>
 

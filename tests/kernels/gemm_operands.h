@@ -86,8 +86,10 @@ static inline void run_plan(hr_device *device, hr_plan *plan, gemm_operands *p)
   hr_error error;
   if (hr_plan_workspace_bytes(plan) > 0)
     assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
-  assert_ok(hr_plan_run_gemm(plan, hr_buffer_data(p->a), hr_buffer_data(p->b), hr_buffer_data(p->c),
-                             workspace ? hr_buffer_data(workspace) : NULL, &error),
+  assert_ok(hr_plan_run_gemm(plan,
+                             &(hr_gemm_arguments){sizeof(hr_gemm_arguments), hr_buffer_data(p->a), hr_buffer_data(p->b),
+                                                  hr_buffer_data(p->c)},
+                             workspace ? hr_buffer_data(workspace) : NULL, NULL, &error),
             error);
   p->c_values = values_of(p->c, bytes_of(&p->gemm, hr_gemm_c(&p->gemm)));
   hr_buffer_free(workspace);

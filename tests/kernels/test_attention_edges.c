@@ -441,7 +441,7 @@ static void missing_and_invalid_arguments_are_named(void **state)
   attention_open(device, &setup, &c);
   assert_ok(hr_plan_attention(device, &c.a, NULL, &plan, &error), error);
   void *workspace = aligned_alloc(64, (hr_plan_workspace_bytes(plan) + 63) / 64 * 64);
-  assert_ok(hr_plan_run_attention(plan, &c.arguments, workspace, &error), error);
+  assert_ok(hr_plan_run_attention(plan, &c.arguments, workspace, NULL, &error), error);
 
   const void **const needed[] = {&c.arguments.q,
                                  &c.arguments.k,
@@ -456,18 +456,18 @@ static void missing_and_invalid_arguments_are_named(void **state)
     char expected[64];
     snprintf(expected, sizeof expected, "%s: an address is needed, found NULL", names[i]);
     *needed[i] = NULL;
-    assert_int_equal(hr_plan_run_attention(plan, &c.arguments, workspace, &error), HR_ERROR_INVALID);
+    assert_int_equal(hr_plan_run_attention(plan, &c.arguments, workspace, NULL, &error), HR_ERROR_INVALID);
     assert_string_equal(error.message, expected);
     *needed[i] = kept;
   }
   const int32_t *const wrong[] = {too_long, beyond, falling};
   for (size_t i = 0; i < 3; i++) {
     c.arguments.kv_offsets = wrong[i];
-    assert_int_equal(hr_plan_run_attention(plan, &c.arguments, workspace, &error), HR_ERROR_INVALID);
+    assert_int_equal(hr_plan_run_attention(plan, &c.arguments, workspace, NULL, &error), HR_ERROR_INVALID);
     assert_non_null(strstr(error.message, "kv_offsets: sequence "));
   }
-  assert_int_equal(hr_plan_run_attention(plan, &c.arguments, NULL, &error), HR_ERROR_INVALID);
-  assert_int_equal(hr_plan_run_attention(plan, NULL, workspace, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_attention(plan, &c.arguments, NULL, NULL, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_attention(plan, NULL, workspace, NULL, &error), HR_ERROR_INVALID);
   free(workspace);
   hr_plan_free(plan);
   attention_close(&c);

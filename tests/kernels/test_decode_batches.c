@@ -60,7 +60,7 @@ static bool run(const batch *b, int64_t first, int64_t count, hr_buffer *o, hr_b
   x.lengths += first, x.pages += first * d.table_pitch;
   if (hr_plan_workspace_bytes(plan) > 0)
     assert_ok(hr_buffer_create(b->device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
-  assert_ok(hr_plan_run_decode(plan, &x, workspace ? hr_buffer_data(workspace) : NULL, &error), error);
+  assert_ok(hr_plan_run_decode(plan, &x, workspace ? hr_buffer_data(workspace) : NULL, NULL, &error), error);
   assert_ok(hr_buffer_read(o, b->o, (size_t)count * b->o_bytes, &error), error);
   assert_ok(hr_buffer_read(lse, b->lse, (size_t)count * b->lse_bytes, &error), error);
   hr_buffer_free(workspace);

@@ -171,7 +171,7 @@ static void run_plan(call *c, const hr_plan *plan)
   x.sinks = c->d.sinks ? at[SINKS_BUFFER] : NULL;
   x.k_scales = quantized(c) ? at[K_SCALES_BUFFER] : NULL;
   x.v_scales = quantized(c) && !c->d.latent ? at[V_SCALES_BUFFER] : NULL;
-  assert_ok(hr_plan_run_decode(plan, &x, at[WORK_BUFFER], &error), error);
+  assert_ok(hr_plan_run_decode(plan, &x, at[WORK_BUFFER], NULL, &error), error);
   read_results(c, buffers[O_BUFFER], buffers[LSE_BUFFER]);
   for (int i = 0; i < BUFFERS; i++)
     hr_buffer_free(buffers[i]);

@@ -376,8 +376,10 @@ static void *run_repeatedly(void *argument)
   runner *r = argument;
   void *workspace = r->workspace ? hr_buffer_data(r->workspace) : NULL;
   for (int i = 0; i < 20; i++) {
-    if (hr_plan_run_gemm(r->plan, hr_buffer_data(r->p->a), hr_buffer_data(r->p->b), hr_buffer_data(r->result),
-                         workspace, NULL) != HR_OK)
+    if (hr_plan_run_gemm(r->plan,
+                         &(hr_gemm_arguments){sizeof(hr_gemm_arguments), hr_buffer_data(r->p->a),
+                                              hr_buffer_data(r->p->b), hr_buffer_data(r->result)},
+                         workspace, NULL, NULL) != HR_OK)
       r->runs_failed++;
   }
   return NULL;

@@ -43,7 +43,8 @@ static hr_status run_decode(const hr_runner *r, const void *const *inputs, void 
                             hr_error *error)
 {
   const hr_decode *d = &r->problem.decode;
-  hr_decode_arguments arguments = hr_plan_decode_arguments(r->plan, inputs, output);
+  hr_decode_arguments arguments =
+      hr_problem_arguments(&r->problem, &r->operands, (hr_operand_addresses){inputs, output}).decode;
   int32_t *lengths = malloc((size_t)d->batch * sizeof *lengths);
   assert_non_null(lengths);
   for (int64_t i = 0; i < d->batch; i++)
@@ -52,7 +53,7 @@ static hr_status run_decode(const hr_runner *r, const void *const *inputs, void 
           lse = make_guarded((size_t)(d->batch * d->q_heads * d->q_len) * sizeof(float), sizeof(float), at_end);
   arguments.lengths = (const int32_t *)(const void *)of_lengths.data;
   arguments.lse = (float *)(void *)lse.data;
-  hr_status status = hr_plan_run_decode(r->plan, &arguments, workspace, error);
+  hr_status status = hr_plan_run_decode(r->plan, &arguments, workspace, NULL, error);
   munmap(of_lengths.map, of_lengths.map_bytes);
   munmap(lse.map, lse.map_bytes);
   free(lengths);
@@ -89,9 +90,10 @@ static void check_at(const hr_runner *r, bool at_end)
   operands[last] = make_guarded(r->operands.bytes[last], 1, at_end);
   if (bytes > 0)
     workspace = make_guarded(bytes, 64, at_end);
-  hr_status status = r->problem.operation == HR_OPERATION_DECODE
-                         ? run_decode(r, inputs, operands[last].data, workspace.data, at_end, &error)
-                         : hr_plan_run(r->plan, inputs, operands[last].data, workspace.data, &error);
+  hr_status status =
+      r->problem.operation == HR_OPERATION_DECODE
+          ? run_decode(r, inputs, operands[last].data, workspace.data, at_end, &error)
+          : hr_plan_run(r->plan, (hr_operand_addresses){inputs, operands[last].data}, workspace.data, 0, &error);
   if (status != HR_OK)
     fail_msg("%s: %s", problem_words(r, text), error.message);
   assert_result(r, &operands[last], at_end);

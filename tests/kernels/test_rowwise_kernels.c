@@ -197,15 +197,17 @@ static void run_plan(hr_device *device, const char *kernel, const hr_rowwise *r,
   hr_plan *plan = NULL;
   hr_buffer *workspace = NULL;
   hr_error error;
-  assert_ok(hr_plan_rowwise(device, r, kernel, &plan, &error), error);
+  hr_rowwise problem = *r;
+  for (size_t i = 0; i <= last; i++)
+    problem.alignment = t->offset[i] > 0 ? (int64_t)hr_dtype_bytes(r->dtype) : problem.alignment;
+  assert_ok(hr_plan_rowwise(device, &problem, kernel, &plan, &error), error);
   if (hr_plan_workspace_bytes(plan) > 0)
     assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
-  const void *inputs[3] = {NULL};
+  hr_rowwise_arguments x = hr_rowwise_arguments_default();
   for (size_t i = 0; i < last; i++)
-    inputs[i] = (const char *)hr_buffer_data(t->buffers[i]) + t->offset[i];
-  assert_ok(hr_plan_run_rowwise(plan, inputs, (char *)hr_buffer_data(t->buffers[last]) + t->offset[last],
-                                workspace ? hr_buffer_data(workspace) : NULL, &error),
-            error);
+    x.inputs[i] = (const char *)hr_buffer_data(t->buffers[i]) + t->offset[i];
+  x.output = (char *)hr_buffer_data(t->buffers[last]) + t->offset[last];
+  assert_ok(hr_plan_run_rowwise(plan, &x, workspace ? hr_buffer_data(workspace) : NULL, NULL, &error), error);
   hr_buffer_free(workspace);
   hr_plan_free(plan);
 }

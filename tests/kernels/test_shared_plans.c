@@ -33,7 +33,7 @@ static void *run_plan(void *argument)
     inputs[i] = hr_buffer_data(r->buffers[i]);
   for (int i = 0; i < RUNS; i++) {
     memset(s->output, 0xFF, r->operands.bytes[last]);
-    s->wrong += hr_plan_run(r->plan, inputs, s->output, s->workspace, NULL) != HR_OK;
+    s->wrong += hr_plan_run(r->plan, (hr_operand_addresses){inputs, s->output}, s->workspace, 0, NULL) != HR_OK;
     s->wrong += memcmp(s->output, hr_buffer_data(r->buffers[last]), r->operands.bytes[last]) != 0;
   }
   return NULL;

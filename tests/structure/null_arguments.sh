@@ -11,10 +11,9 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 # Pointers that may be NULL: in every function, and in one.
-optional='error note context progress
+optional='error note context progress stream
 hr_plan_gemm.kernel hr_plan_gemm_choice.kernel hr_plan_attention.kernel hr_plan_rowwise.kernel hr_plan_decode.kernel
-hr_plan_run_gemm.a hr_plan_run_gemm.b hr_plan_run_gemm.c hr_plan_run_gemm.workspace
-hr_plan_run_attention.workspace hr_plan_run_rowwise.output hr_plan_run_rowwise.workspace hr_plan_run_decode.workspace
+hr_plan_run_gemm.workspace hr_plan_run_attention.workspace hr_plan_run_rowwise.workspace hr_plan_run_decode.workspace
 hr_layer_measure.options hr_measure_gemm.options hr_measure_attention.options hr_measure_rowwise.options hr_measure_decode.options
 hr_measure_gemm_pair.options
 hr_report_description.hardware hr_report_description.checkpoint hr_report_advice.confirmation hr_report_gemm.measurement

@@ -37,7 +37,7 @@ end:
 
 static hr_status run_gemm(const hr_plan *plan, const void *in, void *out, void *workspace, hr_error *error)
 {
-  return hr_plan_run_gemm(plan, in, in, out, workspace, error);
+  return hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), in, in, out}, workspace, NULL, error);
 }
 
 static hr_status run_attention(const hr_plan *plan, const void *in, void *out, void *workspace, hr_error *error)
@@ -45,13 +45,14 @@ static hr_status run_attention(const hr_plan *plan, const void *in, void *out, v
   hr_attention_arguments arguments = hr_attention_arguments_default();
   arguments.q = arguments.k = arguments.v = in;
   arguments.o = out;
-  return hr_plan_run_attention(plan, &arguments, workspace, error);
+  return hr_plan_run_attention(plan, &arguments, workspace, NULL, error);
 }
 
 static hr_status run_rowwise(const hr_plan *plan, const void *in, void *out, void *workspace, hr_error *error)
 {
   const void *inputs[] = {in, in, in};
-  return hr_plan_run_rowwise(plan, inputs, out, workspace, error);
+  hr_rowwise_arguments arguments = {sizeof arguments, {inputs[0], inputs[1], inputs[2]}, out};
+  return hr_plan_run_rowwise(plan, &arguments, workspace, NULL, error);
 }
 
 static hr_status use_plans(hr_device *device, hr_error *error)
@@ -67,6 +68,7 @@ static hr_status use_plans(hr_device *device, hr_error *error)
   rows.rows = 8, rows.columns = 64, rows.dtype = HR_FP32;
   TRY(make_buffer(device, 4096, &in, error));
   TRY(make_buffer(device, 4096, &out, error));
+  TRY(hr_workspace_clear(device, hr_buffer_data(in), NULL, error));
   TRY(hr_plan_gemm(device, &gemm, NULL, &plans[0], error));
   TRY(hr_plan_attention(device, &attention, "attention_flash", &plans[1], error));
   TRY(hr_plan_rowwise(device, &rows, NULL, &plans[2], error));
@@ -94,7 +96,7 @@ static hr_status use_cache(hr_device *device, hr_kv_cache *cache, hr_buffer *val
   hr_kv_append append = hr_kv_append_default();
   append.count = 2, append.slots = slots, append.tokens = tokens;
   append.k = append.v = hr_buffer_data(values);
-  hr_status appended = hr_kv_cache_append(cache, &append, error);
+  hr_status appended = hr_kv_cache_append(cache, &append, NULL, error);
   TRY(hr_kv_cache_length(cache, slots[0], &lengths[0], NULL));
   TRY(hr_kv_cache_length(cache, slots[1], &lengths[1], NULL));
   if (lengths[0] != (appended == HR_OK ? 20 : 0) || lengths[1] != (appended == HR_OK ? 3 : 0))
@@ -102,12 +104,13 @@ static hr_status use_cache(hr_device *device, hr_kv_cache *cache, hr_buffer *val
   TRY(appended);
   hr_decode decode = hr_decode_default();
   hr_decode_arguments arguments = hr_decode_arguments_default();
-  TRY(hr_kv_cache_decode(cache, 2, slots, &decode, &arguments, error));
+  TRY(hr_kv_cache_select(cache, 2, slots, NULL, error));
+  TRY(hr_kv_cache_decode(cache, 2, &decode, &arguments, error));
   arguments.q = hr_buffer_data(values), arguments.o = hr_buffer_data(out);
   TRY(hr_plan_decode(device, &decode, NULL, &plan, error));
   if (hr_plan_workspace_bytes(plan) > 0)
     TRY(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, error));
-  TRY(hr_plan_run_decode(plan, &arguments, workspace ? hr_buffer_data(workspace) : NULL, error));
+  TRY(hr_plan_run_decode(plan, &arguments, workspace ? hr_buffer_data(workspace) : NULL, NULL, error));
   TRY(print_first("decode", out, error));
   TRY(hr_kv_cache_truncate(cache, slots[0], 10, error));
   TRY(hr_kv_cache_remove(cache, slots[1], error));

@@ -81,12 +81,12 @@ static hr_status use_growth(hr_device *device, hr_error *error)
   append.k = append.v = hr_buffer_data(values);
   TRY(hr_kv_cache_create(device, &options, &cache, error));
   TRY(hr_kv_cache_add(cache, &slot, error));
-  hr_status grown = hr_kv_cache_grow(cache, &append, error);
+  hr_status grown = hr_kv_cache_grow(cache, &append, NULL, error);
   TRY(hr_kv_cache_length(cache, slot, &length, NULL));
   if (length != (grown == HR_OK ? 20 : 0))
     grown = HR_ERROR_WRONG_RESULT;
   TRY(grown);
-  TRY(hr_kv_cache_write(cache, &append, error));
+  TRY(hr_kv_cache_write(cache, &append, NULL, error));
   printf("length %d\n", (int)length);
 end:
   hr_kv_cache_free(cache);

@@ -15,6 +15,7 @@
 #include <math.h>
 
 #define BYTES_MAX (1 << 16)
+#define STREAM_NON_BLOCKING 1 /* CU_STREAM_NON_BLOCKING: neither waits for the default stream nor it for this one */
 
 /* The caller's side: the driver, the primary context, and a context of its own. */
 typedef struct program {
@@ -35,7 +36,7 @@ static inline void *entry(const program *p, const char *name)
 static inline cu_stream make_stream(const program *p)
 {
   cu_stream stream = NULL;
-  assert_int_equal(p->driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CU_SUCCESS);
+  assert_int_equal(p->driver.cuStreamCreate(&stream, STREAM_NON_BLOCKING), CU_SUCCESS);
   return stream;
 }
 
@@ -172,8 +173,8 @@ static inline void start_run(const call *c)
   hr_decode_arguments d = hr_decode_arguments_default();
   hr_attention_arguments a = hr_attention_arguments_default();
   d.q = a.q = address[0], d.k = a.k = address[1], d.v = a.v = address[2], d.o = a.o = address[3];
-  assert_ok(c->decodes ? hr_plan_run_decode(c->plan, &d, address[4], &error)
-                       : hr_plan_run_attention(c->plan, &a, address[4], &error),
+  assert_ok(c->decodes ? hr_plan_run_decode(c->plan, &d, address[4], hr_device_stream(c->device), &error)
+                       : hr_plan_run_attention(c->plan, &a, address[4], hr_device_stream(c->device), &error),
             error);
 }
 

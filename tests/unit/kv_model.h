@@ -6,10 +6,11 @@
 #include "machine.h"
 
 #include "base/checked.h"
-#include "runtime/device/decode.h"
-#include "runtime/device/device.h"
+#include "runtime/device/kv_cache.h"
 #include "runtime/device/kv_format.h"
 #include "runtime/device/number.h"
+#include "runtime/operation/decode_sequences.h"
+#include "runtime/operation/operation.h"
 
 #include <headroom/buffer.h>
 #include <headroom/kv_cache.h>
@@ -87,6 +88,14 @@ static inline void kv_fill_nan(const kv_model *m, const void *to, size_t bytes)
   free(nan);
 }
 
+/* Selects slots and describes a decode call of them. */
+static inline hr_status kv_decode(hr_kv_cache *cache, int64_t count, const int64_t *slots, hr_decode *d,
+                                  hr_decode_arguments *x, hr_error *error)
+{
+  hr_status status = hr_kv_cache_select(cache, count, slots, hr_device_stream(cache->device), error);
+  return status == HR_OK ? hr_kv_cache_decode(cache, count, d, x, error) : status;
+}
+
 /** Fills the cache, which has no tokens, with NaN. */
 static inline void kv_poison(kv_model *m)
 {
@@ -95,7 +104,7 @@ static inline void kv_poison(kv_model *m)
   hr_decode d = hr_decode_default();
   hr_decode_arguments x = hr_decode_arguments_default();
   assert_ok(hr_kv_cache_add(m->cache, &slot, &error), error);
-  assert_ok(hr_kv_cache_decode(m->cache, 1, &slot, &d, &x, &error), error);
+  assert_ok(kv_decode(m->cache, 1, &slot, &d, &x, &error), error);
   bool scales = m->o.cache_format != HR_KV_UNQUANTIZED && m->o.cache_scales == HR_KV_SCALE_TOKEN;
   for (int k = m->o.latent ? 1 : 0; k < 2; k++) {
     kv_fill_nan(m, k ? x.k : x.v, kv_bytes(m, &d, k));
@@ -192,7 +201,7 @@ static inline hr_status kv_append(kv_model *m, int64_t count, const int64_t *slo
   a.k = hr_buffer_data(k), a.v = m->o.latent ? NULL : hr_buffer_data(v);
   a.k_row = gap > 0 ? (int64_t)(kv_width(m, true) + gap) : 0;
   a.v_row = gap > 0 ? (int64_t)(kv_width(m, false) + gap) : 0;
-  hr_status status = hr_kv_cache_append(m->cache, &a, error);
+  hr_status status = hr_kv_cache_append(m->cache, &a, NULL, error);
   for (int64_t i = 0; i < count && status == HR_OK; i++)
     for (int64_t n = tokens ? tokens[i] : 1; n > 0; n--, m->next += 2)
       m->tokens[slots[i]][m->lengths[slots[i]]++] = m->next;
@@ -311,7 +320,7 @@ static inline kv_image kv_read(const kv_model *m, int64_t count, const int64_t *
 {
   hr_error error;
   kv_image image = {.d = hr_decode_default(), .x = hr_decode_arguments_default()};
-  assert_ok(hr_kv_cache_decode(m->cache, count, slots, &image.d, &image.x, &error), error);
+  assert_ok(kv_decode(m->cache, count, slots, &image.d, &image.x, &error), error);
   image.x.k = kv_download(m, image.x.k, kv_bytes(m, &image.d, true));
   image.x.v = m->o.latent ? NULL : kv_download(m, image.x.v, kv_bytes(m, &image.d, false));
   if (m->o.cache_format != HR_KV_UNQUANTIZED) {
@@ -342,7 +351,8 @@ static inline void kv_expect(const kv_model *m, int64_t first)
     return;
   kv_image image = kv_read(m, count, slots);
   hr_error error;
-  assert_ok(hr_decode_check_tables(&image.d, &image.x, &error), error);
+  const hr_problem problem = hr_decode_problem(&image.d);
+  assert_ok(hr_operation_decode.check_tables(&problem, &(hr_arguments){.decode = image.x}, &error), error);
   for (int64_t b = 0; b < count; b++) {
     assert_int_equal(image.x.lengths[b], m->lengths[slots[b]]);
     for (int64_t t = 0; t < image.x.lengths[b]; t++) {

@@ -33,71 +33,66 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *ker
   return reference()->prepare(device, problem, kernel_state, workspace, error);
 }
 
-static hr_status run_right(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                           hr_error *error)
+static hr_status run_right(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   if (runs < 4096) {
     order[runs] = plan->problem.gemm.m;
-    addresses[runs] = inputs[0];
+    addresses[runs] = ((const hr_gemm_arguments *)run->arguments)->a;
   }
   runs++;
   turns += plan->problem.gemm.m != last_m;
   last_m = plan->problem.gemm.m;
-  return reference()->run(plan, inputs, output, workspace, error);
+  return reference()->run(plan, run, error);
 }
 
 /* Right but for the last element of the last row, whose error is that of one missing term. */
-static hr_status run_wrong(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                           hr_error *error)
+static hr_status run_wrong(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const hr_gemm *g = &plan->problem.gemm;
+  void *output = ((const hr_gemm_arguments *)run->arguments)->c;
   size_t last = (size_t)(g->batch * g->m * g->n) - 1;
-  hr_status status = reference()->run(plan, inputs, output, workspace, error);
+  hr_status status = reference()->run(plan, run, error);
   hr_number_store(g->dtype, output, last, hr_number_load(g->dtype, output, last) + 0.25);
   return status;
 }
 
 /* Misses the contribution of a block of 128 columns to every row; otherwise right. */
-static hr_status run_without_a_block(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                                     hr_error *error)
+static hr_status run_without_a_block(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const hr_gemm *g = &plan->problem.gemm;
-  hr_status status = reference()->run(plan, inputs, output, workspace, error);
+  void *output = ((const hr_gemm_arguments *)run->arguments)->c;
+  hr_status status = reference()->run(plan, run, error);
   for (int64_t row = 0; row < g->batch * g->m; row++)
     for (int64_t j = 1024; j < 1152 && j < g->n; j++)
       hr_number_store(g->dtype, output, (size_t)(row * g->n + j), 0);
   return status;
 }
 
-static hr_status run_nothing(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                             hr_error *error)
+static hr_status run_nothing(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
-  (void)plan, (void)inputs, (void)output, (void)workspace, (void)error;
+  (void)plan, (void)run, (void)error;
   return HR_OK;
 }
 
-static hr_status run_slowly(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                            hr_error *error)
+static hr_status run_slowly(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const struct timespec pause = {.tv_nsec = 30000000};
   nanosleep(&pause, NULL);
-  return reference()->run(plan, inputs, output, workspace, error);
+  return reference()->run(plan, run, error);
 }
 
 /* The first runs are slow, as if other programs used the processor. */
-static hr_status run_hesitantly(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                                hr_error *error)
+static hr_status run_hesitantly(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const struct timespec pause = {.tv_nsec = 200000000};
   if (runs < 2) /* the checked run and the first timed one */
     nanosleep(&pause, NULL);
-  return run_right(plan, inputs, output, workspace, error);
+  return run_right(plan, run, error);
 }
 
-static hr_status run_broken(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                            hr_error *error)
+static hr_status run_broken(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
-  (void)plan, (void)inputs, (void)output, (void)workspace;
+  (void)plan, (void)run;
   strcpy(error->message, "the library below gave up");
   return HR_ERROR_BACKEND;
 }

@@ -26,6 +26,7 @@ static hr_attention two_heads(void)
   a.kv_len = 2, a.qk_dim = 2, a.v_dim = 1;
   a.mask = HR_MASK_NONE, a.scale = 1;
   a.dtype = HR_FP8_E4M3, a.output = HR_OUTPUT_BF16, a.head_scales = true;
+  a.alignment = 1;
   return a;
 }
 
@@ -50,10 +51,10 @@ static void scales_belong_to_the_heads_of_their_operand(void **state)
   assert_true(hr_plan_workspace_bytes(plan) <= sizeof workspace);
   hr_attention_arguments x = hr_attention_arguments_default();
   x.q = q, x.k = k, x.v = v, x.o = o, x.lse = lse, x.q_scales = q_scales, x.k_scales = k_scales;
-  assert_int_equal(hr_plan_run_attention(plan, &x, workspace, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_attention(plan, &x, workspace, NULL, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "v_scales: an address is needed, found NULL");
   x.v_scales = v_scales;
-  assert_ok(hr_plan_run_attention(plan, &x, workspace, &error), error);
+  assert_ok(hr_plan_run_attention(plan, &x, workspace, NULL, &error), error);
   assert_true(fabs((double)from_bf16(o[0]) - 3.85611) <= 3.85611 / 256);
   assert_true(fabs((double)from_bf16(o[1]) - 0.49907) <= 0.49907 / 256);
   assert_true(fabs((double)lse[0] - (5 + log1p(exp(-4)))) < 1e-6);

@@ -70,11 +70,11 @@ static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *foun
   return HR_OK;
 }
 
-static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const tunable *t = plan->state;
   const struct timespec rest = {.tv_nsec = 1000000};
-  memset(workspace, 0xFF, workspace_of(&t->gemm, t->choice)); /* writes all of the requested workspace */
+  memset(run->workspace, 0xFF, workspace_of(&t->gemm, t->choice)); /* writes all of the requested workspace */
   runs[t->choice]++;
   turns += (int)t->choice != last;
   last = (int)t->choice;
@@ -84,7 +84,7 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
     return HR_OK;
   if (behaviours[t->choice] == SLOW)
     nanosleep(&rest, NULL);
-  return reference()->run(plan, inputs, output, workspace, error);
+  return reference()->run(plan, run, error);
 }
 
 static void describe(const void *state, char *text, size_t size)

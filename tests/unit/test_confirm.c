@@ -298,10 +298,10 @@ static hr_status count_and_prepare(hr_device *device, const hr_problem *problem,
   return hr_kernel_gemm_reference.prepare(device, problem, kernel_state, workspace_bytes, error);
 }
 
-static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   extern const hr_kernel_functions hr_kernel_gemm_reference;
-  return hr_kernel_gemm_reference.run(plan, inputs, output, workspace, error);
+  return hr_kernel_gemm_reference.run(plan, run, error);
 }
 
 static const hr_kernel_info info = {"counted", "gemm", "reference", "fp32", "", "the reference, counted"};

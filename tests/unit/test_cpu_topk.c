@@ -144,7 +144,7 @@ static void run(int64_t batch, int threads, const int32_t *lengths, const float 
   assert_non_null(workspace);
   hr_decode_arguments x = hr_decode_arguments_default();
   x.q = q, x.k = k, x.v = v, x.o = o, x.lengths = lengths;
-  assert_ok(hr_plan_run_decode(plan, &x, workspace, &error), error);
+  assert_ok(hr_plan_run_decode(plan, &x, workspace, NULL, &error), error);
   free(workspace);
   hr_plan_free(plan);
   hr_device_close(device);

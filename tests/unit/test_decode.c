@@ -2,7 +2,9 @@
 /* Decode problems: counts, checks, pages; how the work is divided; a measurement. */
 #include "machine.h"
 
-#include "runtime/device/decode.h"
+#include "runtime/device/plan.h"
+#include "runtime/operation/decode_sequences.h"
+#include "runtime/operation/operation.h"
 #include "shape/split_keys.h"
 
 #include <headroom/measure.h>
@@ -220,6 +222,18 @@ static void impossible_calls_are_refused_by_name(void **state)
   assert_refused(d, HR_ERROR_OVERFLOW, "");
 }
 
+static hr_status check_addresses(const hr_decode *d, const hr_decode_arguments *x, hr_error *error)
+{
+  hr_problem problem = hr_decode_problem(d);
+  return hr_operation_decode.check_addresses(&problem, &(hr_arguments){.decode = *x}, error);
+}
+
+static hr_status check_tables(const hr_decode *d, const hr_decode_arguments *x, hr_error *error)
+{
+  hr_problem problem = hr_decode_problem(d);
+  return hr_operation_decode.check_tables(&problem, &(hr_arguments){.decode = *x}, error);
+}
+
 static void lengths_and_pages_out_of_range_are_refused(void **state)
 {
   (void)state;
@@ -228,15 +242,15 @@ static void lengths_and_pages_out_of_range_are_refused(void **state)
   hr_decode_arguments x = hr_decode_arguments_default();
   hr_error error;
   x.lengths = lengths, x.pages = pages;
-  assert_ok(hr_decode_check_tables(&d, &x, &error), error);
+  assert_ok(check_tables(&d, &x, &error), error);
   lengths[1] = 41;
-  assert_int_equal(hr_decode_check_tables(&d, &x, &error), HR_ERROR_INVALID);
+  assert_int_equal(check_tables(&d, &x, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "lengths: sequence 1 has 41 tokens, expected 0 to 40");
   lengths[1] = 7, pages[2] = 6;
-  assert_int_equal(hr_decode_check_tables(&d, &x, &error), HR_ERROR_INVALID);
+  assert_int_equal(check_tables(&d, &x, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "pages: token 32 of sequence 0 is on page 6, expected 0 to 5");
   pages[2] = 3, pages[5] = -9; /* behind the 7 tokens of sequence 1 */
-  assert_ok(hr_decode_check_tables(&d, &x, &error), error);
+  assert_ok(check_tables(&d, &x, &error), error);
 }
 
 /* The starts are FlashInfer's indptr: sequence 0 has the three pages from place 1 on, sequence 1 the one at place 0. */
@@ -248,19 +262,19 @@ static void a_list_of_pages_has_starts(void **state)
   hr_decode_arguments x = hr_decode_arguments_default();
   hr_error error;
   x.lengths = lengths, x.pages = pages, x.page_starts = starts;
-  assert_ok(hr_decode_check_tables(&d, &x, &error), error);
+  assert_ok(check_tables(&d, &x, &error), error);
   assert_int_equal(hr_decode_page(&d, &x, 0, 0), 5);
   assert_int_equal(hr_decode_page(&d, &x, 0, 39), 3);
   assert_int_equal(hr_decode_page(&d, &x, 1, 6), 4);
   pages[3] = 6;
-  assert_int_equal(hr_decode_check_tables(&d, &x, &error), HR_ERROR_INVALID);
+  assert_int_equal(check_tables(&d, &x, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "pages: token 32 of sequence 0 is on page 6, expected 0 to 5");
   starts[1] = -1, pages[3] = 3;
-  assert_int_equal(hr_decode_check_tables(&d, &x, &error), HR_ERROR_INVALID);
+  assert_int_equal(check_tables(&d, &x, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "page_starts: sequence 1 begins at -1, expected 0 or more");
   char o, k;
   x.q = x.k = x.v = &k, x.o = &o, x.pages = NULL;
-  assert_int_equal(hr_decode_check_addresses(&d, &x, &error), HR_ERROR_INVALID);
+  assert_int_equal(check_addresses(&d, &x, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "pages: an address is needed, found NULL");
 }
 
@@ -272,17 +286,17 @@ static void a_quantized_cache_needs_scales(void **state)
   hr_decode_arguments x = hr_decode_arguments_default();
   hr_error error;
   x.q = x.k = x.v = numbers, x.o = numbers;
-  assert_ok(hr_decode_check_addresses(&d, &x, &error), error);
+  assert_ok(check_addresses(&d, &x, &error), error);
   d.cache_format = HR_KV_INT8;
-  assert_int_equal(hr_decode_check_addresses(&d, &x, &error), HR_ERROR_INVALID);
+  assert_int_equal(check_addresses(&d, &x, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "k_scales: an address is needed, found NULL");
   x.k_scales = numbers;
-  assert_int_equal(hr_decode_check_addresses(&d, &x, &error), HR_ERROR_INVALID);
+  assert_int_equal(check_addresses(&d, &x, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "v_scales: an address is needed, found NULL");
   d.latent = true;
-  assert_ok(hr_decode_check_addresses(&d, &x, &error), error);
+  assert_ok(check_addresses(&d, &x, &error), error);
   d.latent = false, d.kv_len = 0, x.k_scales = NULL;
-  assert_ok(hr_decode_check_addresses(&d, &x, &error), error);
+  assert_ok(check_addresses(&d, &x, &error), error);
 }
 
 /* ---- work ---- */

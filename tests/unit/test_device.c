@@ -208,10 +208,9 @@ static hr_status refuse_late(hr_device *device, const hr_problem *problem, void 
   return HR_ERROR_UNSUPPORTED;
 }
 
-static hr_status run_nothing(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                             hr_error *error)
+static hr_status run_nothing(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
-  (void)plan, (void)inputs, (void)output, (void)workspace, (void)error;
+  (void)plan, (void)run, (void)error;
   return HR_OK;
 }
 
@@ -253,9 +252,11 @@ static void dispatch_takes_the_first_kernel_that_can_run_and_reports_why_better_
   assert_ptr_equal(released, device);
   assert_int_equal(hr_plan_workspace_bytes(plan), 0); /* not that of the kernel that failed late */
   const void *address = &gemm;
-  assert_int_equal(hr_plan_run_gemm(plan, address, NULL, &gemm, NULL, &error), HR_ERROR_INVALID);
+  assert_int_equal(
+      hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), address, NULL, &gemm}, NULL, NULL, &error),
+      HR_ERROR_INVALID);
   hr_attention_arguments arguments = hr_attention_arguments_default();
-  assert_int_equal(hr_plan_run_attention(plan, &arguments, NULL, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_attention(plan, &arguments, NULL, NULL, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "a plan for gemm is run as one for attention");
   hr_plan_free(plan);
   assert_int_equal(hr_plan_gemm(device, &gemm, "best", &plan, &error), HR_ERROR_UNSUPPORTED);

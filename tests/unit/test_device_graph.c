@@ -107,7 +107,7 @@ static void grow_model(kv_model *m, const int64_t *slots, hr_buffer *k, hr_buffe
   }
   for (int i = 0; i < 2; i++, m->next += 2)
     m->tokens[slots[i]][m->lengths[slots[i]]++] = m->next;
-  assert_ok(hr_kv_cache_grow(m->cache, &a, &error), error);
+  assert_ok(hr_kv_cache_grow(m->cache, &a, hr_device_stream(m->device), &error), error);
 }
 
 static kv_model two_sequences(hr_device *device, int64_t slots[2], hr_buffer *rows[2])
@@ -134,19 +134,19 @@ static void grown_slots_are_written(hr_device *device)
   for (int step = 0; step < 4; step++) {
     hr_kv_append a = new_tokens(&m, slots, rows[0], rows[1]);
     grow_model(&m, slots, rows[0], rows[1]);
-    assert_ok(hr_kv_cache_write(m.cache, &a, &error), error);
+    assert_ok(hr_kv_cache_write(m.cache, &a, hr_device_stream(m.device), &error), error);
   }
   kv_expect(&m, 0);
   hr_kv_append a = new_tokens(&m, slots, rows[0], rows[1]);
   a.positions = m.lengths[slots[0]] - 1;
-  assert_int_equal(hr_kv_cache_write(m.cache, &a, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_kv_cache_write(m.cache, &a, hr_device_stream(m.device), &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "positions: expected at least 18, found 17");
-  assert_int_equal(hr_kv_cache_grow(m.cache, &a, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_kv_cache_grow(m.cache, &a, hr_device_stream(m.device), &error), HR_ERROR_INVALID);
   assert_ok(hr_kv_cache_length(m.cache, slots[0], &length, &error), error);
   assert_int_equal(length, 18); /* 14 and 4 */
   assert_ok(hr_kv_cache_truncate(m.cache, slots[0], 18, &error), error);
   a = new_tokens(&m, slots, rows[0], rows[1]);
-  assert_int_equal(hr_kv_cache_write(m.cache, &a, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_kv_cache_write(m.cache, &a, hr_device_stream(m.device), &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "slots: nothing to write before hr_kv_cache_grow()");
   for (int i = 0; i < 2; i++)
     hr_buffer_free(rows[i]);
@@ -173,30 +173,31 @@ static void one_graph_writes_and_decodes_every_step(void **state)
   hr_decode d = hr_decode_default();
   hr_decode_arguments x = hr_decode_arguments_default();
   d.q_heads = 12;
-  assert_ok(hr_kv_cache_decode(m.cache, 2, slots, &d, &x, &error), error);
+  assert_ok(kv_decode(m.cache, 2, slots, &d, &x, &error), error);
   call c = {.device = device};
   assert_ok(hr_plan_decode(device, &d, NULL, &c.plan, &error), error);
   fill_call(&c, (int64_t[]){2 * 12 * d.qk_dim, 1, 1, 2 * 12 * d.v_dim}, 50);
   x.q = hr_buffer_data(c.buffers[0]), x.o = hr_buffer_data(c.buffers[3]);
-  assert_ok(hr_plan_run_decode(c.plan, &x, hr_buffer_data(c.buffers[4]), &error), error); /* compiles */
+  assert_ok(hr_plan_run_decode(c.plan, &x, hr_buffer_data(c.buffers[4]), p->primary_stream, &error),
+            error); /* compiles */
   grow_model(&m, slots, rows[0], rows[1]);
   begin_capture(p);
-  assert_ok(hr_kv_cache_write(m.cache, &a, &error), error);
-  assert_ok(hr_plan_run_decode(c.plan, &x, hr_buffer_data(c.buffers[4]), &error), error);
+  assert_ok(hr_kv_cache_write(m.cache, &a, hr_device_stream(m.device), &error), error);
+  assert_ok(hr_plan_run_decode(c.plan, &x, hr_buffer_data(c.buffers[4]), p->primary_stream, &error), error);
   cu_graph_exec graph = end_capture(p);
   for (int step = 0; step < 5; step++) {
     if (step > 0)
       grow_model(&m, slots, rows[0], rows[1]);
     hr_decode now = d;
     hr_decode_arguments same = x;
-    assert_ok(hr_kv_cache_decode(m.cache, 2, slots, &now, &same, &error), error);
+    assert_ok(kv_decode(m.cache, 2, slots, &now, &same, &error), error);
     assert_memory_equal(&same, &x, sizeof x);
     poison_result(&c);
     assert_int_equal(p->driver.cuGraphLaunch(graph, p->primary_stream), CU_SUCCESS);
     read_result(&c, found);
     kv_expect(&m, step); /* K and V are those of the model */
-    assert_ok(hr_kv_cache_decode(m.cache, 2, slots, &now, &same, &error), error);
-    assert_ok(hr_plan_run_decode(c.plan, &x, hr_buffer_data(c.buffers[4]), &error), error);
+    assert_ok(kv_decode(m.cache, 2, slots, &now, &same, &error), error);
+    assert_ok(hr_plan_run_decode(c.plan, &x, hr_buffer_data(c.buffers[4]), p->primary_stream, &error), error);
     read_result(&c, expected);
     assert_memory_equal(found, expected, c.o_bytes);
     assert_true(!isnan(hr_number_load(HR_BF16, found, 0)));

@@ -250,16 +250,19 @@ static void refuse_operands(kv_model *m, const int64_t *slots)
   hr_kv_append a = hr_kv_append_default();
   hr_buffer *k = kv_rows(m, true, 1, 1), *v = kv_rows(m, false, 1, 0);
   a.count = 1, a.slots = slots;
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error, "k: an address is needed, found NULL");
+  fails(m, hr_kv_cache_append(m->cache, &a, NULL, &error), HR_ERROR_INVALID, &error,
+        "k: an address is needed, found NULL");
   a.k = (char *)hr_buffer_data(k) + 1;
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error,
+  fails(m, hr_kv_cache_append(m->cache, &a, NULL, &error), HR_ERROR_INVALID, &error,
         "k: expected an address that is a multiple of 2");
   a.k = hr_buffer_data(k);
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error, "v: an address is needed, found NULL");
+  fails(m, hr_kv_cache_append(m->cache, &a, NULL, &error), HR_ERROR_INVALID, &error,
+        "v: an address is needed, found NULL");
   a.v = hr_buffer_data(v), a.k_row = 47;
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error, "k_row: expected at least 48, found 47");
+  fails(m, hr_kv_cache_append(m->cache, &a, NULL, &error), HR_ERROR_INVALID, &error,
+        "k_row: expected at least 48, found 47");
   a.k_row = 0, a.slots = NULL;
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error,
+  fails(m, hr_kv_cache_append(m->cache, &a, NULL, &error), HR_ERROR_INVALID, &error,
         "slots: an address is needed, found NULL");
   hr_buffer_free(k);
   hr_buffer_free(v);
@@ -273,16 +276,16 @@ static void refuse_rotary(kv_model *m, const int64_t *slots)
   a.count = 1, a.slots = slots;
   a.k = hr_buffer_data(k), a.v = hr_buffer_data(v);
   a.rotary_dim = 25;
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error,
+  fails(m, hr_kv_cache_append(m->cache, &a, NULL, &error), HR_ERROR_INVALID, &error,
         "rotary_dim: expected an even number up to 24, found 25");
   a.rotary_dim = 24, a.rotary_first = 1;
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error,
+  fails(m, hr_kv_cache_append(m->cache, &a, NULL, &error), HR_ERROR_INVALID, &error,
         "rotary_first: expected 0 to 0, found 1");
   a.rotary_first = 0, a.pairs = (hr_rotary_pairs)2;
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error,
+  fails(m, hr_kv_cache_append(m->cache, &a, NULL, &error), HR_ERROR_INVALID, &error,
         "pairs: 2 is not a way to pair elements");
   a.pairs = HR_ROTARY_HALF_SPLIT, a.sin = NULL;
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error,
+  fails(m, hr_kv_cache_append(m->cache, &a, NULL, &error), HR_ERROR_INVALID, &error,
         "sin: an address that is a multiple of 4 is needed");
   hr_buffer_free(k);
   hr_buffer_free(v);
@@ -301,15 +304,15 @@ static void refuse_slots(kv_model *m, const int64_t *slots)
         "length: slot 0 has 30 tokens, found 31");
   fails(m, hr_kv_cache_length(m->cache, 2, &number, &error), HR_ERROR_INVALID, &error, "slot 2 is not in use");
   assert_int_equal(number, -7);
-  fails(m, hr_kv_cache_decode(m->cache, 2, removed, &d, &x, &error), HR_ERROR_INVALID, &error, "slot 2 is not in use");
-  fails(m, hr_kv_cache_decode(m->cache, 0, removed, &d, &x, &error), HR_ERROR_INVALID, &error,
+  fails(m, kv_decode(m->cache, 2, removed, &d, &x, &error), HR_ERROR_INVALID, &error, "slot 2 is not in use");
+  fails(m, kv_decode(m->cache, 0, removed, &d, &x, &error), HR_ERROR_INVALID, &error,
         "count: expected 1 to 3, found 0");
   assert_memory_equal(&d, &before, sizeof d);
 }
 
-static hr_status refuse_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error)
+static hr_status refuse_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error)
 {
-  (void)device;
+  (void)cache, (void)stream;
   return hr_fail(error, HR_ERROR_BACKEND, "%d tokens are too many", (int)writes->tokens);
 }
 

@@ -53,7 +53,7 @@ static void prefill(const kv_model *m, int64_t slot, hr_device *reference, doubl
   x.q = operands[0], x.k = operands[1], x.v = operands[2], x.o = operands[3];
   assert_ok(hr_plan_attention(reference, &a, NULL, &plan, &error), error);
   assert_ok(hr_buffer_create(reference, hr_plan_workspace_bytes(plan) + 1, &workspace, &error), error);
-  assert_ok(hr_plan_run_attention(plan, &x, hr_buffer_data(workspace), &error), error);
+  assert_ok(hr_plan_run_attention(plan, &x, hr_buffer_data(workspace), NULL, &error), error);
   hr_numbers_load(a.dtype, operands[3], 0, (size_t)a.q_len * widths[3], o);
   hr_buffer_free(workspace);
   hr_plan_free(plan);
@@ -72,7 +72,7 @@ static bool decode_step(const kv_model *m, const int64_t slots[2], int64_t q_len
   hr_decode d = hr_decode_default();
   hr_decode_arguments x = hr_decode_arguments_default();
   d.q_len = q_len, d.q_heads = Q_HEADS;
-  assert_ok(hr_kv_cache_decode(m->cache, 2, slots, &d, &x, &error), error);
+  assert_ok(kv_decode(m->cache, 2, slots, &d, &x, &error), error);
   hr_plan *plan;
   hr_status planned = hr_plan_decode(m->device, &d, NULL, &plan, &error);
   if (planned == HR_ERROR_UNSUPPORTED && strcmp(m->device->backend->name, "cuda") == 0) {
@@ -90,7 +90,7 @@ static bool decode_step(const kv_model *m, const int64_t slots[2], int64_t q_len
                           kv_upload(m->device, results, 2 * (size_t)q_len * row * element), NULL};
   assert_ok(hr_buffer_create(m->device, hr_plan_workspace_bytes(plan) + 1, &buffers[2], &error), error);
   x.q = hr_buffer_data(buffers[0]), x.o = hr_buffer_data(buffers[1]);
-  assert_ok(hr_plan_run_decode(plan, &x, hr_buffer_data(buffers[2]), &error), error);
+  assert_ok(hr_plan_run_decode(plan, &x, hr_buffer_data(buffers[2]), NULL, &error), error);
   assert_ok(hr_buffer_read(buffers[1], results, 2 * (size_t)q_len * row * element, &error), error);
   for (int64_t i = 0; i < 2 * q_len; i++) {
     int64_t slot = slots[i / q_len], token = m->lengths[slot] - q_len + i % q_len;
@@ -180,12 +180,12 @@ static void decode_twice(hr_device *device)
   hr_decode d[2] = {hr_decode_default(), hr_decode_default()};
   hr_decode_arguments x[2] = {hr_decode_arguments_default(), hr_decode_arguments_default()};
   d[0].q_heads = 6;
-  assert_ok(hr_kv_cache_decode(m.cache, 2, slots, &d[0], &x[0], &error), error);
+  assert_ok(kv_decode(m.cache, 2, slots, &d[0], &x[0], &error), error);
   assert_ok(hr_decode_check(&d[0], &error), error);
   assert_true(d[0].q_heads == 6 && d[0].kv_len == m.o.tokens && d[0].batch == 2);
   assert_ok(kv_append(&m, 2, slots, tokens, 0, &error), error);
   d[1].q_heads = 6;
-  assert_ok(hr_kv_cache_decode(m.cache, 2, slots, &d[1], &x[1], &error), error);
+  assert_ok(kv_decode(m.cache, 2, slots, &d[1], &x[1], &error), error);
   assert_true(d[1].kv_len == d[0].kv_len && d[1].page_size == d[0].page_size && d[1].page_count == d[0].page_count &&
               d[1].table_pitch == d[0].table_pitch);
   assert_memory_equal(&x[0], &x[1], sizeof x[0]);
@@ -202,6 +202,8 @@ static void problem_and_addresses_stay_as_sequences_grow(void **state)
 
 static void queue_numbers_of_many_counts(hr_device *device)
 {
+  kv_model m = three_slots(HR_BF16, 16);
+  kv_create(&m, device);
   static const size_t counts[] = {1, 1000, 1001, 8192, 8193}; /* one launch, several, a copy */
   static int32_t from[8193], to[8195];
   hr_error error;
@@ -211,12 +213,14 @@ static void queue_numbers_of_many_counts(hr_device *device)
     memset(to, 0xFF, sizeof to);
     hr_buffer *buffer = kv_upload(device, to, sizeof to);
     int32_t *address = (int32_t *)hr_buffer_data(buffer) + 1;
-    assert_ok(device->backend->queue_numbers(device, address, from, counts[i], &error), error);
+    const hr_kv_numbers numbers = {address, from, counts[i]};
+    assert_ok(device->backend->queue_numbers(m.cache, &numbers, hr_device_stream(device), &error), error);
     assert_ok(hr_buffer_read(buffer, to, sizeof to, &error), error);
     assert_memory_equal(to + 1, from, counts[i] * sizeof *from);
     assert_true(to[0] == -1 && to[counts[i] + 1] == -1);
     hr_buffer_free(buffer);
   }
+  kv_free(&m);
 }
 
 static void queued_numbers_arrive(void **state)

@@ -159,7 +159,7 @@ static void append_rows(hr_device *device, int number, int64_t rows, float (*val
   hr_kv_append a = hr_kv_append_default();
   a.count = 1, a.slots = &slot, a.tokens = &rows;
   a.k = a.v = hr_buffer_data(buffer);
-  assert_ok(hr_kv_cache_append(m.cache, &a, &error), error);
+  assert_ok(hr_kv_cache_append(m.cache, &a, NULL, &error), error);
   m.lengths[slot] = 0; /* the model does not know these */
   kv_image image = kv_read(&m, 1, &slot);
   hr_kv_strides at = hr_decode_v_strides(&image.d), scale_at = hr_decode_v_scale_strides(&image.d);

@@ -34,11 +34,10 @@ static hr_status measure_ceilings(hr_device *device, const hr_progress_range *wa
 }
 
 /* bf16 GEMMs take longer than a probe waits for one; fp32 GEMMs end at once. */
-static hr_status run_bf16_late(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                               hr_error *error)
+static hr_status run_bf16_late(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const struct timespec pause = {.tv_nsec = 400000000};
-  (void)inputs, (void)output, (void)workspace, (void)error;
+  (void)run, (void)error;
   if (plan->problem.gemm.dtype == HR_BF16)
     nanosleep(&pause, NULL);
   return HR_OK;

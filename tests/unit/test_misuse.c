@@ -196,9 +196,12 @@ static void an_output_at_the_address_of_an_input_is_refused(void **state)
   g.dtype = HR_FP32;
   assert_ok(hr_plan_gemm(device, &g, NULL, &plan, &error), error);
   assert_true(hr_plan_workspace_bytes(plan) <= sizeof workspace);
-  assert_int_equal(hr_plan_run_gemm(plan, x, y, y, workspace, &error), HR_ERROR_INVALID);
+  assert_int_equal(
+      hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), x, y, y}, workspace, NULL, &error),
+      HR_ERROR_INVALID);
   assert_non_null(strstr(error.message, "the output has the address of an input"));
-  assert_ok(hr_plan_run_gemm(plan, x, x, y, workspace, &error), error);
+  assert_ok(hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), x, x, y}, workspace, NULL, &error),
+            error);
   hr_plan_free(plan);
   hr_device_close(device);
 
@@ -209,9 +212,9 @@ static void an_output_at_the_address_of_an_input_is_refused(void **state)
   assert_true(hr_plan_workspace_bytes(plan) <= sizeof workspace);
   hr_attention_arguments arguments = hr_attention_arguments_default();
   arguments.q = x, arguments.k = y, arguments.v = y, arguments.o = x;
-  assert_int_equal(hr_plan_run_attention(plan, &arguments, workspace, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_attention(plan, &arguments, workspace, NULL, &error), HR_ERROR_INVALID);
   arguments.o = z;
-  assert_ok(hr_plan_run_attention(plan, &arguments, workspace, &error), error);
+  assert_ok(hr_plan_run_attention(plan, &arguments, workspace, NULL, &error), error);
   hr_plan_free(plan);
 
   hr_decode d = hr_decode_default();
@@ -220,9 +223,9 @@ static void an_output_at_the_address_of_an_input_is_refused(void **state)
   assert_true(hr_plan_workspace_bytes(plan) <= sizeof workspace);
   hr_decode_arguments of = hr_decode_arguments_default();
   of.q = x, of.k = y, of.v = y, of.o = y;
-  assert_int_equal(hr_plan_run_decode(plan, &of, workspace, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_decode(plan, &of, workspace, NULL, &error), HR_ERROR_INVALID);
   of.o = z;
-  assert_ok(hr_plan_run_decode(plan, &of, workspace, &error), error);
+  assert_ok(hr_plan_run_decode(plan, &of, workspace, NULL, &error), error);
   hr_plan_free(plan);
   hr_device_close(device);
 }

@@ -125,12 +125,12 @@ static void caches_with_another_size_are_refused(void **state)
   REFUSED(hr_kv_cache_options, options,
           (hr_kv_cache_free(cache), cache = NULL, hr_kv_cache_create(device, &options, &cache, &error)));
   hr_kv_append append = hr_kv_append_default();
-  REFUSED(hr_kv_append, append, hr_kv_cache_append(cache, &append, &error));
+  REFUSED(hr_kv_append, append, hr_kv_cache_append(cache, &append, NULL, &error));
   assert_ok(hr_kv_cache_add(cache, &slot, &error), error);
   hr_decode decode = hr_decode_default();
   hr_decode_arguments arguments = hr_decode_arguments_default();
-  REFUSED(hr_decode, decode, hr_kv_cache_decode(cache, 1, &slot, &decode, &arguments, &error));
-  REFUSED(hr_decode_arguments, arguments, hr_kv_cache_decode(cache, 1, &slot, &decode, &arguments, &error));
+  REFUSED(hr_decode, decode, hr_kv_cache_decode(cache, 1, &decode, &arguments, &error));
+  REFUSED(hr_decode_arguments, arguments, hr_kv_cache_decode(cache, 1, &decode, &arguments, &error));
   hr_kv_cache_free(cache);
   hr_device_close(device);
 }
@@ -158,12 +158,12 @@ static void measurements_with_another_size_are_refused(void **state)
   hr_attention_arguments arguments = hr_attention_arguments_default();
   arguments.q = arguments.k = arguments.v = q, arguments.o = o;
   char *memory = hr_buffer_data(workspace);
-  REFUSED(hr_attention_arguments, arguments, hr_plan_run_attention(plan, &arguments, memory, &error));
+  REFUSED(hr_attention_arguments, arguments, hr_plan_run_attention(plan, &arguments, memory, NULL, &error));
 
   /* In addition: a workspace that is not aligned as the plan needs. */
-  assert_int_equal(hr_plan_run_attention(plan, &arguments, memory + 32, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_attention(plan, &arguments, memory + 32, NULL, &error), HR_ERROR_INVALID);
   assert_non_null(strstr(error.message, "workspace: expected an address that is a multiple of 64"));
-  assert_ok(hr_plan_run_attention(plan, &arguments, memory + 64, &error), error);
+  assert_ok(hr_plan_run_attention(plan, &arguments, memory + 64, NULL, &error), error);
   hr_buffer_free(workspace);
   hr_plan_free(plan);
   hr_device_close(device);

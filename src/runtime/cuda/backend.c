@@ -8,10 +8,10 @@
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
 
+#include <headroom/plan.h>
+
 #include <stdlib.h>
 #include <string.h>
-
-#define NUMBERS_QUEUED_MAX 8192 /* more take longer by launches than by waiting and copying */
 
 static void close_cuda(hr_device *device)
 {
@@ -111,13 +111,6 @@ static hr_status write(hr_device *device, void *to, const void *from, size_t byt
       cuda, HR_CU(&cuda->driver, cuMemcpyHtoDAsync_v2, (hr_cuda_address(to), from, bytes, cuda->stream), error), error);
 }
 
-static hr_status queue_numbers(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error)
-{
-  if (count <= NUMBERS_QUEUED_MAX)
-    return hr_cuda_put_numbers(device, to, from, count, error);
-  return write(device, to, from, count * sizeof *from, error);
-}
-
 static hr_status read(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error)
 {
   const hr_cuda *cuda = device->state;
@@ -132,6 +125,15 @@ static hr_status set_bytes(hr_device *device, void *to, unsigned char value, siz
   HR_TRY(hr_cuda_enter(cuda, error));
   return finish(cuda, HR_CU(&cuda->driver, cuMemsetD8Async, (hr_cuda_address(to), value, bytes, cuda->stream), error),
                 error);
+}
+
+static hr_status queue_zeros(hr_device *device, void *to, size_t bytes, void *stream, hr_error *error)
+{
+  const hr_cuda *cuda = device->state;
+  HR_TRY(hr_cuda_enter(cuda, error));
+  hr_status status = HR_CU(&cuda->driver, cuMemsetD8Async, (hr_cuda_address(to), 0, bytes, stream), error);
+  hr_cuda_leave(cuda);
+  return status;
 }
 
 static hr_status wait_for_runs(hr_device *device, hr_error *error)
@@ -154,8 +156,10 @@ const hr_backend hr_backend_cuda = {
     .release = release,
     .write = write,
     .read = read,
-    .queue_numbers = queue_numbers,
+    .prepare_cache = hr_cuda_prepare_cache,
+    .queue_numbers = hr_cuda_queue_numbers,
     .append_tokens = hr_cuda_append_tokens,
+    .queue_zeros = queue_zeros,
     .set_bytes = set_bytes,
     .fill_uniform = hr_cuda_fill_uniform,
     .time_runs = hr_cuda_time_runs,
@@ -169,4 +173,5 @@ const hr_backend hr_backend_cuda = {
     .sets_max = 4096,
     .settle_ns = 3e9,
     .own_memory = true,
+    .counter_bytes = HR_WORKSPACE_COUNTER_BYTES,
 };

@@ -9,12 +9,10 @@
 hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count,
                                hr_error *error);
 
-/** Writes numbers on the stream as parameters of launches: copied by the launch, whereas a copy from memory that is not
- *  page-locked may wait for the stream (kv_cache.c). */
-hr_status hr_cuda_put_numbers(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error);
-
-/** hr_backend.append_tokens (kv_cache.c). */
-hr_status hr_cuda_append_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error);
+/** hr_backend.prepare_cache, queue_numbers and append_tokens (kv_cache.c). */
+hr_status hr_cuda_prepare_cache(hr_device *device, hr_kv_cache *cache, hr_error *error);
+hr_status hr_cuda_queue_numbers(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
+hr_status hr_cuda_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
 
 /** hr_backend.detect (detect.c). */
 hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);

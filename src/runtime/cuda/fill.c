@@ -21,8 +21,10 @@ hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint
   unsigned long long elements = count, key = hr_numbers_key(seed);
   void *arguments[] = {&address, &elements, &key};
   int64_t blocks = hr_min64(hr_ceil_div(hr_ceil_div((int64_t)count, 2), THREADS), BLOCKS_MAX);
+  const hr_cuda_queue queue = {cuda, cuda->stream};
+  const hr_cuda_kernel kernel = {.function = function, .blocks = blocks, .threads = THREADS};
   HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status = hr_cuda_launch(cuda, function, blocks, THREADS, 0, arguments, error);
+  hr_status status = hr_cuda_launch(&queue, &kernel, arguments, error);
   if (status == HR_OK)
     status = HR_CU(&cuda->driver, cuStreamSynchronize, (cuda->stream), error);
   hr_cuda_leave(cuda);

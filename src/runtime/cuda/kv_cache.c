@@ -10,7 +10,8 @@
 #include <string.h>
 
 #define THREADS 128
-#define BLOCKS_MAX 16384 /* which loop */
+#define BLOCKS_MAX 16384        /* which loop */
+#define NUMBERS_QUEUED_MAX 8192 /* more take longer by launches than by a copy */
 
 static hr_kv_append_call call_of(const hr_kv_writes *w)
 {
@@ -41,44 +42,65 @@ static hr_kv_append_call call_of(const hr_kv_writes *w)
                              .token_scales = o->cache_scales == HR_KV_SCALE_TOKEN};
 }
 
-hr_status hr_cuda_append_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error)
+hr_status hr_cuda_prepare_cache(hr_device *device, hr_kv_cache *cache, hr_error *error)
 {
   const hr_cuda *cuda = device->state;
-  cu_function function = NULL;
-  bool quantized = writes->options->cache_format != HR_KV_UNQUANTIZED;
-  HR_TRY(hr_cuda_function(cuda, quantized ? "kv_cache_quantize" : "kv_cache_append", writes->options->dtype, NULL,
-                          "append_tokens", &function, error));
-  if (writes->tokens == 0) /* a call that prepares: no append has to compile anything */
-    return hr_cuda_put_numbers(device, NULL, NULL, 0, error);
+  bool quantized = cache->options.cache_format != HR_KV_UNQUANTIZED;
+  cu_function append = NULL, numbers = NULL;
+  HR_TRY(hr_cuda_function(cuda, quantized ? "kv_cache_quantize" : "kv_cache_append", cache->options.dtype, NULL,
+                          "append_tokens", &append, error));
+  HR_TRY(hr_cuda_function(cuda, "kv_cache_numbers", HR_FP32, NULL, "put_numbers", &numbers, error));
+  cache->append_program = append;
+  cache->numbers_program = numbers;
+  return HR_OK;
+}
+
+hr_status hr_cuda_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error)
+{
+  const hr_cuda_queue queue = {cache->device->state, stream};
+  const hr_cuda_kernel kernel = {.function = cache->append_program,
+                                 .blocks = hr_min64(writes->tokens * (writes->v ? 2 : 1), BLOCKS_MAX),
+                                 .threads = THREADS};
   hr_kv_append_call call = call_of(writes);
-  void *arguments[] = {&call};
-  int64_t blocks = hr_min64(writes->tokens * (writes->v ? 2 : 1), BLOCKS_MAX);
-  HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status = hr_cuda_launch(cuda, function, blocks, THREADS, 0, arguments, error);
-  hr_cuda_leave(cuda);
+  void *parameters[] = {&call};
+  HR_TRY(hr_cuda_enter(queue.cuda, error));
+  hr_status status = hr_cuda_launch(&queue, &kernel, parameters, error);
+  hr_cuda_leave(queue.cuda);
   return status;
 }
 
-static hr_status put_some(const hr_cuda *cuda, cu_function function, int32_t *to, const int32_t *from, size_t count,
-                          hr_error *error)
+/* Numbers as parameters of a launch, which copies them. */
+static hr_status put_some(const hr_cuda_queue *queue, const hr_kv_cache *cache, hr_kv_numbers some, hr_error *error)
 {
-  hr_put_numbers put = {.to = hr_cuda_address(to), .count = (int)count};
-  void *arguments[] = {&put};
-  memcpy(put.numbers, from, count * sizeof *from);
-  return hr_cuda_launch(cuda, function, 1, THREADS, 0, arguments, error);
+  const hr_cuda_kernel kernel = {.function = cache->numbers_program, .blocks = 1, .threads = THREADS};
+  hr_put_numbers put = {.to = hr_cuda_address(some.to), .count = (int)some.count};
+  void *parameters[] = {&put};
+  memcpy(put.numbers, some.from, some.count * sizeof *some.from);
+  return hr_cuda_launch(queue, &kernel, parameters, error);
 }
 
-hr_status hr_cuda_put_numbers(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error)
+/* In the device's context. */
+static hr_status put_numbers(const hr_cuda_queue *queue, const hr_kv_cache *cache, const hr_kv_numbers *n,
+                             hr_error *error)
 {
-  const hr_cuda *cuda = device->state;
-  cu_function function = NULL;
-  HR_TRY(hr_cuda_function(cuda, "kv_cache_numbers", HR_FP32, NULL, "put_numbers", &function, error));
-  HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status = HR_OK;
-  for (size_t first = 0; first < count && status == HR_OK; first += HR_PUT_NUMBERS_MAX) {
-    size_t some = count - first < HR_PUT_NUMBERS_MAX ? count - first : HR_PUT_NUMBERS_MAX;
-    status = put_some(cuda, function, to + first, from + first, some, error);
+  for (size_t first = 0; first < n->count; first += HR_PUT_NUMBERS_MAX) {
+    size_t left = n->count - first;
+    hr_kv_numbers some = {n->to + first, n->from + first, left < HR_PUT_NUMBERS_MAX ? left : HR_PUT_NUMBERS_MAX};
+    HR_TRY(put_some(queue, cache, some, error));
   }
-  hr_cuda_leave(cuda);
+  return HR_OK;
+}
+
+/* A copy from memory that is not page-locked may wait for the stream, a launch does not. */
+hr_status hr_cuda_queue_numbers(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error)
+{
+  const hr_cuda_queue queue = {cache->device->state, stream};
+  HR_TRY(hr_cuda_enter(queue.cuda, error));
+  hr_status status =
+      numbers->count <= NUMBERS_QUEUED_MAX
+          ? put_numbers(&queue, cache, numbers, error)
+          : HR_CU(&queue.cuda->driver, cuMemcpyHtoDAsync_v2,
+                  (hr_cuda_address(numbers->to), numbers->from, numbers->count * sizeof(int32_t), stream), error);
+  hr_cuda_leave(queue.cuda);
   return status;
 }

@@ -19,6 +19,14 @@ struct hr_buffer {
   void *data;
 };
 
+/* For a buffer that becomes a workspace. */
+static hr_status clear_counters(const hr_buffer *buffer, hr_error *error)
+{
+  const hr_backend *backend = buffer->device->backend;
+  size_t bytes = buffer->bytes < backend->counter_bytes ? buffer->bytes : backend->counter_bytes;
+  return bytes > 0 ? backend->set_bytes(buffer->device, buffer->data, 0, bytes, error) : HR_OK;
+}
+
 hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, hr_error *error)
 {
   HR_NEED(error, device, buffer);
@@ -29,8 +37,10 @@ hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, 
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a buffer's description");
   *created = (hr_buffer){.device = device, .bytes = bytes};
   hr_status status = device->backend->allocate(device, bytes, &created->data, error);
+  if (status == HR_OK)
+    status = clear_counters(created, error);
   if (status != HR_OK) {
-    free(created);
+    hr_buffer_free(created);
     return status;
   }
   *buffer = created;

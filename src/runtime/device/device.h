@@ -5,8 +5,11 @@
 
 #include <headroom/device.h>
 
-typedef struct hr_kernel hr_kernel;       /* runtime/device/kernel.h */
-typedef struct hr_kv_writes hr_kv_writes; /* runtime/device/kv_cache.h */
+typedef struct hr_kernel hr_kernel; /* runtime/device/kernel.h */
+/* runtime/device/kv_cache.h */
+typedef struct hr_kv_cache hr_kv_cache;
+typedef struct hr_kv_writes hr_kv_writes;
+typedef struct hr_kv_numbers hr_kv_numbers;
 
 /** Starts one run of something. */
 typedef hr_status (*hr_run_fn)(void *context, hr_error *error);
@@ -46,11 +49,15 @@ typedef struct hr_backend {
   void (*release)(hr_device *device, void *data, size_t bytes);
   hr_status (*write)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
   hr_status (*read)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
-  /** Writes numbers behind the runs that were started, if there are few of them without waiting for these; `from` may
-   *  change afterwards. NULL: `write`. */
-  hr_status (*queue_numbers)(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error);
-  /** Writes new tokens to a KV cache, as a run. Without tokens: only prepares to do so. NULL: no caches. */
-  hr_status (*append_tokens)(hr_device *device, const hr_kv_writes *writes, hr_error *error);
+  /** Compiles what a KV cache needs. NULL: nothing is compiled. */
+  hr_status (*prepare_cache)(hr_device *device, hr_kv_cache *cache, hr_error *error);
+  /** Writes numbers of a KV cache as part of a stream, if there are few of them without waiting for what is before
+   *  them; `from` may change afterwards. NULL: `write`. */
+  hr_status (*queue_numbers)(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
+  /** Writes new tokens to a KV cache, as a run. NULL: no caches. */
+  hr_status (*append_tokens)(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
+  /** Queues zeros on a stream of the context. NULL where counter_bytes is 0. */
+  hr_status (*queue_zeros)(hr_device *device, void *to, size_t bytes, void *stream, hr_error *error);
   /** Sets every byte. NULL: the host writes them. */
   hr_status (*set_bytes)(hr_device *device, void *to, unsigned char value, size_t bytes, hr_error *error);
   /** Writes `count` elements as hr_numbers_uniform() does. HR_ERROR_UNSUPPORTED or NULL: the host makes them. */
@@ -75,9 +82,10 @@ typedef struct hr_backend {
    *  thread than the one that runs. */
   double (*energy_j)(const hr_device *device);
   double energy_step_ns;
-  int64_t sets_max; /* most buffer sets that rotate, since all are part of a recording; 0: no limit */
-  double settle_ns; /* time under load until the clock is stable; 0: the device needs none */
-  bool own_memory;  /* the host cannot read the addresses of hr_buffer_data() */
+  int64_t sets_max;     /* most buffer sets that rotate, since all are part of a recording; 0: no limit */
+  double settle_ns;     /* time under load until the clock is stable; 0: the device needs none */
+  bool own_memory;      /* the host cannot read the addresses of hr_buffer_data() */
+  size_t counter_bytes; /* HR_WORKSPACE_COUNTER_BYTES where kernels count, 0 elsewhere: the first part of a workspace */
 } hr_backend;
 
 #define HR_POWER_CAP "power cap" /* in hr_conditions.throttled_by: the work itself draws all available power */

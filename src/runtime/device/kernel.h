@@ -4,9 +4,11 @@
 #define HR_RUNTIME_DEVICE_KERNEL_H
 
 #include "runtime/device/device.h"
-#include "runtime/device/problem.h"
+#include "runtime/operation/operation.h"
 
 #include <headroom/plan.h>
+
+#define HR_WORKSPACE_COUNTERS ((int)(HR_WORKSPACE_COUNTER_BYTES / sizeof(int32_t)))
 
 /** How a kernel accumulates the products of an output element, for its error bound. All 0: sequentially, every partial
  *  sum rounded to nearest. */
@@ -17,26 +19,32 @@ typedef struct hr_summation {
   int64_t narrow;        /* fp8: products accumulated in 14 bits before the sum is promoted to fp32; 0: all */
 } hr_summation;
 
-/** `state` is the kernel's own part of a plan: state_bytes bytes, all 0 until prepare fills them. `inputs` are 1 to 3
- *  device addresses. An attention or decode kernel has run_attention or run_decode instead of run: its arguments have
- *  been checked (offsets, lengths and pages where the host can read them), and addresses of operands without rows may
- *  be NULL. */
+/** One run of a plan. */
+typedef struct hr_run {
+  const void
+      *arguments; /* hr_gemm_arguments, hr_attention_arguments … of the plan's operation, which have been checked:
+                            offsets, lengths and pages where the host can read them. Addresses of operands without rows
+                            may be NULL */
+  void *workspace, *counters; /* the plan's scratch memory; HR_WORKSPACE_COUNTER_BYTES of zeros, which a run leaves 0 */
+  void *stream;               /* of the device's context; NULL: its default stream. Not read by kernels of CPUs */
+  int part; /* of a kernel with `parts`: 1 the first launch, 2 the second, which reads what the last run left in the
+                   workspace; 0: all */
+} hr_run;
+
+/** `state` is the kernel's own part of a plan: state_bytes bytes, all 0 until prepare fills them, and never written by
+ *  a run. */
 typedef struct hr_kernel_functions {
   size_t state_bytes; /* 0: NULL is passed as the state */
   /** Whether the kernel can run this problem, whose dtype its row lists; if not, `why` gives the reason. NULL:
    *  always. */
   bool (*supports)(const hr_device *device, const hr_problem *problem, char *why, size_t why_size);
-  /** Fills the state and *workspace_bytes, which is 0 before. May be NULL. */
+  /** Fills the state and *workspace_bytes, which is 0 before: scratch memory, without counters. May be NULL. */
   hr_status (*prepare)(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                        hr_error *error);
-  hr_status (*run)(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
-  hr_status (*run_attention)(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
-                             hr_error *error);
-  hr_status (*run_decode)(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error);
-  /** One launch of a decode kernel that has two: 1 the splits, 2 their combination, which reads what the last run left
-   *  in the workspace. HR_ERROR_UNSUPPORTED where the problem needs no second one. NULL: there is one launch. */
-  hr_status (*run_decode_part)(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, int part,
-                               hr_error *error);
+  /** Starts the run: no lock but that of a CPU's thread pool, no allocation, no synchronisation and no compilation. */
+  hr_status (*run)(const hr_plan *plan, const hr_run *run, hr_error *error);
+  bool counters; /* uses hr_run.counters */
+  bool parts; /* has two launches, which hr_run.part can tell apart; HR_ERROR_UNSUPPORTED where a problem needs one */
   /** Frees what the state refers to, also after prepare failed. May be NULL. */
   void (*release)(void *state);
   /** Lists up to `most` configurations of a prepared problem, best first by the kernel's own estimate (*found of them,

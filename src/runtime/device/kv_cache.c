@@ -123,21 +123,18 @@ static hr_status create_buffers(hr_kv_cache *cache, hr_error *error)
   return hr_buffer_write(cache->device_table, cache->uploaded, (size_t)o->slots * row_bytes, error);
 }
 
-/* Lets the backend prepare what it needs, such as a compiled kernel, before there is work. */
-static hr_status prepare_appends(const hr_kv_cache *cache, hr_error *error)
+static hr_status prepare(hr_kv_cache *cache, hr_error *error)
 {
-  hr_device *device = cache->device;
-  if (!device->backend->append_tokens)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: has no KV cache", device->name);
-  hr_kv_append none = {.struct_size = sizeof none};
-  hr_kv_writes writes = {.options = &cache->options, .append = &none};
-  return device->backend->append_tokens(device, &writes, error);
+  const hr_backend *backend = cache->device->backend;
+  if (!backend->append_tokens)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: has no KV cache", cache->device->name);
+  return backend->prepare_cache ? backend->prepare_cache(cache->device, cache, error) : HR_OK;
 }
 
 static hr_status create(hr_kv_cache *cache, hr_error *error)
 {
   HR_TRY(set_pages(cache, error));
-  HR_TRY(prepare_appends(cache, error));
+  HR_TRY(prepare(cache, error));
   HR_TRY(create_numbers(cache, error));
   return create_buffers(cache, error);
 }
@@ -264,12 +261,15 @@ hr_status hr_kv_cache_truncate(hr_kv_cache *cache, int64_t slot, int64_t length,
   return HR_OK;
 }
 
-hr_status hr_kv_cache_upload(const hr_kv_cache *cache, hr_buffer *to, int64_t first, const int32_t *from, int64_t count,
-                             hr_error *error)
+int32_t *hr_kv_cache_numbers(const hr_buffer *buffer, int64_t first)
+{
+  return (int32_t *)hr_buffer_data(buffer) + first;
+}
+
+hr_status hr_kv_cache_upload(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error)
 {
   const hr_backend *backend = cache->device->backend;
-  int32_t *address = (int32_t *)hr_buffer_data(to) + first;
   if (backend->queue_numbers)
-    return backend->queue_numbers(cache->device, address, from, (size_t)count, error);
-  return backend->write(cache->device, address, from, (size_t)count * sizeof *from, error);
+    return backend->queue_numbers(cache, numbers, stream, error);
+  return backend->write(cache->device, numbers->to, numbers->from, numbers->count * sizeof *numbers->from, error);
 }

@@ -27,8 +27,15 @@ struct hr_kv_writes {
   const int32_t *list;
 };
 
+/** Numbers for the device. */
+struct hr_kv_numbers {
+  int32_t *to;
+  const int32_t *from;
+  size_t count;
+};
+
 /** hr_backend.append_tokens in host memory. */
-hr_status hr_host_append_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error);
+hr_status hr_host_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
 
 struct hr_kv_cache {
   hr_device *device;
@@ -48,6 +55,7 @@ struct hr_kv_cache {
   hr_buffer *k, *v;               /* v NULL with `latent` */
   hr_buffer *k_scales, *v_scales; /* of a quantized cache */
   hr_buffer *device_list, *device_table, *device_lengths;
+  void *append_program, *numbers_program; /* of hr_backend.prepare_cache */
 };
 
 /** Errors as hr_kv_cache_create() has them for options out of range. */
@@ -62,8 +70,13 @@ hr_status hr_kv_cache_check_slots(const hr_kv_cache *cache, int64_t count, const
 /** Changes the length of a slot, whose pages are taken from the pool, which has enough, or return to it. */
 void hr_kv_cache_resize(hr_kv_cache *cache, int64_t slot, int64_t length);
 
-/** Copies numbers to the device, after the runs started before; see hr_backend.queue_numbers. */
-hr_status hr_kv_cache_upload(const hr_kv_cache *cache, hr_buffer *to, int64_t first, const int32_t *from, int64_t count,
-                             hr_error *error);
+/** Copies numbers to the device as part of `stream`; see hr_backend.queue_numbers. */
+hr_status hr_kv_cache_upload(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
+
+/** The address of number `first` of a buffer. */
+int32_t *hr_kv_cache_numbers(const hr_buffer *buffer, int64_t first);
+
+/** HR_ERROR_INVALID for a stream on a device that has none. */
+hr_status hr_check_stream(const hr_device *device, const void *stream, hr_error *error);
 
 #endif

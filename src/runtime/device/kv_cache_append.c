@@ -132,7 +132,7 @@ static int64_t make_list(const hr_kv_cache *cache, const hr_kv_append *a)
 }
 
 /* The tokens of the last grow(). */
-static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, hr_error *error)
+static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, void *stream, hr_error *error)
 {
   hr_kv_append listed = *a;
   listed.count = cache->grown_count;
@@ -144,7 +144,7 @@ static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, h
                          .k_scales = cache->k_scales ? hr_buffer_data(cache->k_scales) : NULL,
                          .v_scales = cache->v_scales ? hr_buffer_data(cache->v_scales) : NULL,
                          .list = hr_buffer_data(cache->device_list)};
-  return cache->device->backend->append_tokens(cache->device, &writes, error);
+  return cache->device->backend->append_tokens(cache, &writes, stream, error);
 }
 
 static void resize(hr_kv_cache *cache, const hr_kv_append *a, int64_t sign)
@@ -154,11 +154,12 @@ static void resize(hr_kv_cache *cache, const hr_kv_append *a, int64_t sign)
 }
 
 /* After all checks. */
-static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens, hr_error *error)
+static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens, void *stream, hr_error *error)
 {
   resize(cache, a, 1);
   cache->grown = false; /* the list is written over, even if the upload fails */
-  hr_status status = hr_kv_cache_upload(cache, cache->device_list, 0, cache->list, make_list(cache, a), error);
+  hr_kv_numbers list = {hr_kv_cache_numbers(cache->device_list, 0), cache->list, (size_t)make_list(cache, a)};
+  hr_status status = hr_kv_cache_upload(cache, &list, stream, error);
   if (status != HR_OK) {
     resize(cache, a, -1);
     return status;
@@ -173,19 +174,21 @@ static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens,
   return HR_OK;
 }
 
-hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, hr_error *error)
+hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
 {
   HR_NEED(error, cache, append);
   HR_TRY(hr_check_struct_size("hr_kv_append", append->struct_size, sizeof *append, error));
+  HR_TRY(hr_check_stream(cache->device, stream, error));
   int64_t tokens = 0;
   HR_TRY(check_slots(cache, append, &tokens, error));
-  return grow(cache, append, tokens, error);
+  return grow(cache, append, tokens, stream, error);
 }
 
-hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, hr_error *error)
+hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
 {
   HR_NEED(error, cache, append);
   HR_TRY(hr_check_struct_size("hr_kv_append", append->struct_size, sizeof *append, error));
+  HR_TRY(hr_check_stream(cache->device, stream, error));
   if (!cache->grown)
     return hr_fail(error, HR_ERROR_INVALID, "slots: nothing to write before hr_kv_cache_grow()");
   if (cache->grown_tokens == 0)
@@ -195,21 +198,22 @@ hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append
   if (a.rotary_dim > 0 && a.positions < cache->grown_length)
     return hr_fail(error, HR_ERROR_INVALID, "positions: expected at least %" PRId64 ", found %" PRId64,
                    cache->grown_length, a.positions);
-  return write_tokens(cache, &a, error);
+  return write_tokens(cache, &a, stream, error);
 }
 
-hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, hr_error *error)
+hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
 {
   HR_NEED(error, cache, append);
   HR_TRY(hr_check_struct_size("hr_kv_append", append->struct_size, sizeof *append, error));
+  HR_TRY(hr_check_stream(cache->device, stream, error));
   hr_kv_append a = *append;
   int64_t tokens = 0;
   HR_TRY(check_slots(cache, &a, &tokens, error));
   if (tokens == 0)
     return HR_OK;
   HR_TRY(check_operands(&cache->options, &a, error));
-  HR_TRY(grow(cache, &a, tokens, error));
-  hr_status status = write_tokens(cache, &a, error);
+  HR_TRY(grow(cache, &a, tokens, stream, error));
+  hr_status status = write_tokens(cache, &a, stream, error);
   if (status != HR_OK) {
     resize(cache, &a, -1);
     cache->grown = false;

@@ -14,12 +14,13 @@ typedef struct changed_range {
   int64_t first, end;
 } changed_range;
 
-static hr_status upload_range(const hr_kv_cache *cache, const changed_range *range, hr_error *error)
+static hr_status upload_range(const hr_kv_cache *cache, const changed_range *range, void *stream, hr_error *error)
 {
   if (range->end == range->first)
     return HR_OK;
-  return hr_kv_cache_upload(cache, cache->device_table, range->first, cache->uploaded + range->first,
-                            range->end - range->first, error);
+  hr_kv_numbers pages = {hr_kv_cache_numbers(cache->device_table, range->first), cache->uploaded + range->first,
+                         (size_t)(range->end - range->first)};
+  return hr_kv_cache_upload(cache, &pages, stream, error);
 }
 
 /* Copies the pages of a slot to row `row`; the entries behind them stay what they are, numbers of pages. */
@@ -36,7 +37,8 @@ static changed_range change_row(const hr_kv_cache *cache, int64_t row, int64_t s
   return (changed_range){row * cache->pitch + first, row * cache->pitch + end};
 }
 
-static hr_status upload_pages(const hr_kv_cache *cache, int64_t count, const int64_t *slots, hr_error *error)
+static hr_status upload_pages(const hr_kv_cache *cache, int64_t count, const int64_t *slots, void *stream,
+                              hr_error *error)
 {
   changed_range range = {0, 0};
   for (int64_t i = 0; i < count; i++) {
@@ -44,20 +46,22 @@ static hr_status upload_pages(const hr_kv_cache *cache, int64_t count, const int
     if (row.first == row.end)
       continue;
     if (range.end == range.first || row.first - range.end > GAP_MAX) {
-      HR_TRY(upload_range(cache, &range, error));
+      HR_TRY(upload_range(cache, &range, stream, error));
       range = row;
     }
     range.end = row.end;
   }
-  return upload_range(cache, &range, error);
+  return upload_range(cache, &range, stream, error);
 }
 
-static hr_status upload_tables(const hr_kv_cache *cache, int64_t count, const int64_t *slots, hr_error *error)
+static hr_status upload_tables(const hr_kv_cache *cache, int64_t count, const int64_t *slots, void *stream,
+                               hr_error *error)
 {
   for (int64_t i = 0; i < count; i++)
     cache->list[i] = cache->lengths[slots[i]];
-  HR_TRY(hr_kv_cache_upload(cache, cache->device_lengths, 0, cache->list, count, error));
-  hr_status status = upload_pages(cache, count, slots, error);
+  hr_kv_numbers lengths = {hr_kv_cache_numbers(cache->device_lengths, 0), cache->list, (size_t)count};
+  HR_TRY(hr_kv_cache_upload(cache, &lengths, stream, error));
+  hr_status status = upload_pages(cache, count, slots, stream, error);
   if (status != HR_OK) /* unknown what the device has: no number is equal to −1 */
     memset(cache->uploaded, 0xFF, (size_t)(cache->options.slots * cache->pitch) * sizeof *cache->uploaded);
   return status;
@@ -83,18 +87,31 @@ static void describe(const hr_kv_cache *cache, int64_t count, hr_decode *decode)
   decode->k_scale_strides = decode->v_scale_strides = (hr_kv_strides){0};
 }
 
-hr_status hr_kv_cache_decode(hr_kv_cache *cache, int64_t count, const int64_t *slots, hr_decode *decode,
-                             hr_decode_arguments *arguments, hr_error *error)
+static hr_status check_count(const hr_kv_cache *cache, const char *name, int64_t count, hr_error *error)
 {
-  HR_NEED(error, cache, slots, decode, arguments);
+  if (count < 1 || count > cache->options.slots)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected 1 to %" PRId64 ", found %" PRId64, name, cache->options.slots,
+                   count);
+  return HR_OK;
+}
+
+hr_status hr_kv_cache_select(hr_kv_cache *cache, int64_t count, const int64_t *slots, void *stream, hr_error *error)
+{
+  HR_NEED(error, cache, slots);
+  HR_TRY(hr_check_stream(cache->device, stream, error));
+  HR_TRY(check_count(cache, "count", count, error));
+  HR_TRY(hr_kv_cache_check_slots(cache, count, slots, error));
+  return upload_tables(cache, count, slots, stream, error);
+}
+
+hr_status hr_kv_cache_decode(const hr_kv_cache *cache, int64_t batch, hr_decode *decode, hr_decode_arguments *arguments,
+                             hr_error *error)
+{
+  HR_NEED(error, cache, decode, arguments);
   HR_TRY(hr_check_struct_size("hr_decode", decode->struct_size, sizeof *decode, error));
   HR_TRY(hr_check_struct_size("hr_decode_arguments", arguments->struct_size, sizeof *arguments, error));
-  if (count < 1 || count > cache->options.slots)
-    return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to %" PRId64 ", found %" PRId64, cache->options.slots,
-                   count);
-  HR_TRY(hr_kv_cache_check_slots(cache, count, slots, error));
-  HR_TRY(upload_tables(cache, count, slots, error));
-  describe(cache, count, decode);
+  HR_TRY(check_count(cache, "batch", batch, error));
+  describe(cache, batch, decode);
   arguments->k = hr_buffer_data(cache->k);
   arguments->v = cache->v ? hr_buffer_data(cache->v) : NULL;
   arguments->k_scales = cache->k_scales ? hr_buffer_data(cache->k_scales) : NULL;

@@ -167,9 +167,10 @@ static void write_page(const hr_kv_writes *w, int64_t page, int64_t row, int64_t
   }
 }
 
-hr_status hr_host_append_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error)
+hr_status hr_host_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error)
 {
-  (void)device;
+  (void)cache;
+  (void)stream;
   (void)error;
   int64_t sequences = writes->tokens > 0 ? writes->append->count : 0, size = writes->options->page_size;
   const int32_t *starts = writes->list, *positions = starts + sequences + 1, *places = positions + sequences;

@@ -9,7 +9,8 @@ struct hr_plan {
   hr_device *device;
   const hr_kernel *kernel;
   hr_problem problem;
-  size_t workspace_bytes;
+  hr_operands operands;   /* hr_problem_operands() */
+  size_t workspace_bytes; /* counters included */
   void *state;            /* the kernel's own, hr_kernel_functions.state_bytes */
   hr_summation summation; /* from hr_kernel_functions.summation */
   int64_t choices;        /* hr_plan_choices() */
@@ -29,18 +30,7 @@ hr_status hr_plan_prepare(hr_plan *plan, hr_device *device, const hr_kernel *ker
 /** Switches a plan that is not running to another configuration; arguments and errors as hr_plan_gemm_choice(). */
 hr_status hr_plan_choose(hr_plan *plan, int64_t choice, int64_t choices, hr_error *error);
 
-/** The arguments of an attention plan, at the addresses of hr_problem_operands(). */
-hr_attention_arguments hr_plan_attention_arguments(const hr_plan *plan, const void *const *inputs, void *output);
-
-/** The arguments of a decode plan, at the addresses of hr_problem_operands(). */
-hr_decode_arguments hr_plan_decode_arguments(const hr_plan *plan, const void *const *inputs, void *output);
-
-/** One launch of a decode plan as hr_kernel_functions.run_decode_part, at the addresses of hr_problem_operands().
- *  HR_ERROR_UNSUPPORTED for plans of one launch. */
-hr_status hr_plan_run_part(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, int part,
-                           hr_error *error);
-
-/** Runs any plan on the addresses of hr_problem_operands(). */
-hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
+/** Runs any plan on hr_device_stream(); `part` as in hr_run. The arguments are not checked. */
+hr_status hr_plan_run(const hr_plan *plan, hr_operand_addresses operands, void *workspace, int part, hr_error *error);
 
 #endif

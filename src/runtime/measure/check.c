@@ -5,11 +5,12 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/device/decode.h"
 #include "runtime/device/host.h"
 #include "runtime/device/number.h"
+#include "runtime/device/plan.h"
 #include "runtime/measure/error_bounds.h"
 #include "runtime/measure/selection.h"
+#include "runtime/operation/decode_sequences.h"
 #include "runtime/reference/reference.h"
 
 #include <headroom/buffer.h>
@@ -250,7 +251,8 @@ static void reference_attention(const hr_runner *s, const host_set *host, int64_
                                 hr_reference_query *query)
 {
   const hr_attention *a = &s->problem.attention;
-  hr_attention_arguments arguments = hr_plan_attention_arguments(s->plan, host->operands, NULL);
+  hr_attention_arguments arguments =
+      hr_problem_arguments(&s->problem, &s->operands, (hr_operand_addresses){host->operands, NULL}).attention;
   int64_t place = row / a->q_heads % a->q_len, batch = row / a->q_heads / a->q_len;
   hr_reference_attention_row(a, &arguments, batch, place, row % a->q_heads, scratch, query);
 }
@@ -259,7 +261,8 @@ static void reference_decode(const hr_runner *s, const host_set *host, int64_t r
                              hr_reference_query *query)
 {
   const hr_decode *d = &s->problem.decode;
-  hr_decode_arguments arguments = hr_plan_decode_arguments(s->plan, host->operands, NULL);
+  hr_decode_arguments arguments =
+      hr_problem_arguments(&s->problem, &s->operands, (hr_operand_addresses){host->operands, NULL}).decode;
   int64_t place = row / d->q_heads % d->q_len, sequence = row / d->q_heads / d->q_len;
   hr_reference_decode_row(d, &arguments, sequence, place, row % d->q_heads, scratch, query);
 }

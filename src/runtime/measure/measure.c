@@ -163,22 +163,13 @@ static void end(hr_timing *timing)
 
 static hr_status problem_flops(const hr_problem *p, int64_t *flops)
 {
-  switch (p->operation) {
-  case HR_OPERATION_GEMM: return hr_gemm_flops(&p->gemm, flops);
-  case HR_OPERATION_ATTENTION: return hr_attention_flops(&p->attention, flops);
-  case HR_OPERATION_DECODE: return hr_decode_flops(&p->decode, flops);
-  default: return HR_OK; /* those of row-wise operations are not counted */
-  }
+  const hr_operation_row *row = hr_operation_of(p->operation);
+  return row->flops ? row->flops(p, flops) : HR_OK;
 }
 
 static hr_status problem_bytes(const hr_problem *p, int64_t *bytes)
 {
-  switch (p->operation) {
-  case HR_OPERATION_GEMM: return hr_gemm_bytes(&p->gemm, bytes);
-  case HR_OPERATION_ATTENTION: return hr_attention_bytes(&p->attention, bytes);
-  case HR_OPERATION_DECODE: return hr_decode_bytes(&p->decode, bytes);
-  default: return hr_rowwise_bytes(&p->rows, bytes);
-  }
+  return hr_operation_of(p->operation)->bytes(p, bytes);
 }
 
 /* Sum over the problems of a run; 0 if one is not counted or does not fit. */

@@ -4,7 +4,7 @@
 #define HR_RUNTIME_MEASURE_PROBLEM_LIST_H
 
 #include "runtime/device/device.h"
-#include "runtime/device/problem.h"
+#include "runtime/operation/operation.h"
 
 #include <headroom/measure.h>
 

@@ -243,8 +243,7 @@ static hr_status run_one(hr_runner *s, hr_error *error)
                                          addresses[4], addresses[5], addresses[6]};
   s->next = s->next + 1 < s->sets ? s->next + 1 : 0;
   void *output = addresses[s->operands.count - 1], *workspace = s->workspace ? hr_buffer_data(s->workspace) : NULL;
-  return s->part > 0 ? hr_plan_run_part(s->plan, inputs, output, workspace, s->part, error)
-                     : hr_plan_run(s->plan, inputs, output, workspace, error);
+  return hr_plan_run(s->plan, (hr_operand_addresses){inputs, output}, workspace, s->part, error);
 }
 
 hr_status hr_runner_run(hr_runner *runner, hr_error *error)

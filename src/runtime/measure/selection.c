@@ -18,7 +18,8 @@ void hr_selection_swaps(const hr_runner *runner, const void *const *operands, in
                         const hr_reference_query *query, double *scratch, double *swapped)
 {
   const hr_decode *d = &runner->problem.decode;
-  hr_decode_arguments arguments = hr_plan_decode_arguments(runner->plan, operands, NULL);
+  hr_decode_arguments arguments =
+      hr_problem_arguments(&runner->problem, &runner->operands, (hr_operand_addresses){operands, NULL}).decode;
   row_place at = place_of(d, row);
   double score_error = hr_attention_score_error_bound(d->dtype, d->qk_dim, query);
   hr_reference_decode_swaps(d, &arguments, at.sequence, at.query, at.head, score_error, query->lse, scratch, swapped);
@@ -30,7 +31,8 @@ double hr_selection_error(const hr_runner *runner, const void *const *operands, 
   const hr_decode *d = &runner->problem.decode;
   hr_decode all = *d;
   all.top_k = 0;
-  hr_decode_arguments arguments = hr_plan_decode_arguments(runner->plan, operands, NULL);
+  hr_decode_arguments arguments =
+      hr_problem_arguments(&runner->problem, &runner->operands, (hr_operand_addresses){operands, NULL}).decode;
   hr_reference_query some = {.out = scratch + hr_reference_decode_scratch(d)}, every = {.out = some.out + d->v_dim};
   double difference = 0, norm = 0;
   for (int64_t i = 0; i < count; i++) {

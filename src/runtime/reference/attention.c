@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/device/attention.h"
 #include "base/checked.h"
 #include "runtime/device/number.h"
+#include "runtime/device/plan.h"
+#include "runtime/operation/attention_sequences.h"
 #include "runtime/reference/reference.h"
 
 #include <math.h>
@@ -137,20 +138,21 @@ static void run_query(const hr_attention *t, const hr_attention_arguments *argum
     s.lse[head * s.lse_head + query] = (float)row.lse;
 }
 
-static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
+  const hr_attention_arguments *arguments = run->arguments;
   const hr_attention *t = &plan->problem.attention;
   for (int64_t batch = 0; batch < t->batch; batch++) {
     int64_t q_len = hr_attention_sequence(t, arguments, batch).q_len;
     for (int64_t query = 0; query < q_len; query++)
       for (int64_t head = 0; head < t->q_heads; head++)
-        run_query(t, arguments, batch, query, head, workspace);
+        run_query(t, arguments, batch, query, head, run->workspace);
   }
   return HR_OK;
 }
 
-const hr_kernel_functions hr_kernel_attention_reference = {.prepare = prepare, .run_attention = run};
+const hr_kernel_functions hr_kernel_attention_reference = {.prepare = prepare, .run = run};
 
 /* The same as the CPU's last kernel. It refuses problems that would take minutes. */
 #define NAIVE_MULTIPLY_ADDS_MAX ((int64_t)1 << 30)
@@ -168,5 +170,4 @@ static bool ends_in_seconds(const hr_device *device, const hr_problem *problem, 
   return false;
 }
 
-const hr_kernel_functions hr_kernel_attention_naive = {
-    .supports = ends_in_seconds, .prepare = prepare, .run_attention = run};
+const hr_kernel_functions hr_kernel_attention_naive = {.supports = ends_in_seconds, .prepare = prepare, .run = run};

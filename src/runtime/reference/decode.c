@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/device/decode.h"
 #include "base/checked.h"
 #include "runtime/device/kv_format.h"
 #include "runtime/device/number.h"
+#include "runtime/device/plan.h"
+#include "runtime/operation/decode_sequences.h"
 #include "runtime/reference/reference.h"
 
 #include <math.h>
@@ -232,18 +233,18 @@ static void run_query(const hr_decode *d, const hr_decode_arguments *arguments, 
     arguments->lse[(sequence * d->q_len + query) * d->q_heads + head] = (float)row.lse;
 }
 
-static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
   const hr_decode *d = &plan->problem.decode;
   for (int64_t sequence = 0; sequence < d->batch; sequence++)
     for (int64_t query = 0; query < d->q_len; query++)
       for (int64_t head = 0; head < d->q_heads; head++)
-        run_query(d, arguments, sequence, query, head, workspace);
+        run_query(d, run->arguments, sequence, query, head, run->workspace);
   return HR_OK;
 }
 
-const hr_kernel_functions hr_kernel_decode_reference = {.prepare = prepare, .run_decode = run};
+const hr_kernel_functions hr_kernel_decode_reference = {.prepare = prepare, .run = run};
 
 /* The same as the CPU's last kernel. It refuses problems that would take minutes. */
 #define NAIVE_MULTIPLY_ADDS_MAX ((int64_t)1 << 30)
@@ -258,4 +259,4 @@ static bool ends_in_seconds(const hr_device *device, const hr_problem *problem, 
   return false;
 }
 
-const hr_kernel_functions hr_kernel_decode_naive = {.supports = ends_in_seconds, .prepare = prepare, .run_decode = run};
+const hr_kernel_functions hr_kernel_decode_naive = {.supports = ends_in_seconds, .prepare = prepare, .run = run};

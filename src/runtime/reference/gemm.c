@@ -104,18 +104,19 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return HR_OK;
 }
 
-static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
+  const hr_gemm_arguments *x = run->arguments;
   const hr_gemm *g = &plan->problem.gemm;
   hr_matrix c = hr_gemm_c(g);
-  double *scratch = workspace, *row_out = scratch + hr_reference_gemm_scratch(g);
+  double *scratch = run->workspace, *row_out = scratch + hr_reference_gemm_scratch(g);
   for (int64_t batch = 0; batch < g->batch; batch++) {
     for (int64_t row = 0; row < g->m; row++) {
-      hr_reference_gemm_row(g, inputs[0], inputs[1], batch, row, scratch, row_out, NULL);
+      hr_reference_gemm_row(g, x->a, x->b, batch, row, scratch, row_out, NULL);
       int64_t start = batch * c.batch_stride + row * c.leading_dimension;
       for (int64_t j = 0; j < g->n; j++)
-        hr_number_store(g->dtype, output, (size_t)(start + j), row_out[j]);
+        hr_number_store(g->dtype, x->c, (size_t)(start + j), row_out[j]);
     }
   }
   return HR_OK;

@@ -146,15 +146,16 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return HR_OK;
 }
 
-static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
   const hr_rowwise *r = &plan->problem.rows;
-  double *scratch = workspace, *out = scratch + hr_reference_rowwise_scratch(r), *norm = out + r->columns;
+  const hr_rowwise_arguments *x = run->arguments;
+  double *scratch = run->workspace, *out = scratch + hr_reference_rowwise_scratch(r), *norm = out + r->columns;
   for (int64_t row = 0; row < r->rows; row++) {
-    hr_reference_rowwise_row(r, inputs, row, scratch, out, norm);
+    hr_reference_rowwise_row(r, x->inputs, row, scratch, out, norm);
     for (int64_t i = 0; i < r->columns; i++)
-      hr_number_store(r->dtype, output, (size_t)(row * r->columns + i), out[i]);
+      hr_number_store(r->dtype, x->output, (size_t)(row * r->columns + i), out[i]);
   }
   return HR_OK;
 }

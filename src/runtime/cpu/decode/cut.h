@@ -4,7 +4,8 @@
 #define HR_RUNTIME_CPU_DECODE_CUT_H
 
 #include "runtime/cpu/decode/version.h"
-#include "runtime/device/decode.h"
+#include "runtime/device/plan.h"
+#include "runtime/operation/decode_sequences.h"
 
 /** Keys of a split, which begins at a multiple of it. Constant, so that results depend neither on the batch nor on the
  *  number of threads. */

@@ -77,13 +77,14 @@ static void work(void *context, int thread)
   hr_cpu_restore_denormals(before);
 }
 
-hr_status hr_split_run_plan(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+hr_status hr_split_run_plan(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
   const hr_split_plan *p = plan->state;
-  hr_split_run run = {.plan = p, .problem = &plan->problem.decode, .arguments = arguments, .workspace = workspace};
-  hr_split_begin(&run);
-  hr_thread_pool_run(p->pool, work, &run);
+  hr_split_run split = {
+      .plan = p, .problem = &plan->problem.decode, .arguments = run->arguments, .workspace = run->workspace};
+  hr_split_begin(&split);
+  hr_thread_pool_run(p->pool, work, &split);
   return HR_OK;
 }
 
@@ -112,7 +113,7 @@ static void describe(const void *state, char *text, size_t size)
   const hr_kernel_functions hr_kernel_decode_##name = {.state_bytes = sizeof(hr_split_plan),                          \
                                                        .supports = takes,                                             \
                                                        .prepare = prepare_##name,                                     \
-                                                       .run_decode = hr_split_run_plan,                               \
+                                                       .run = hr_split_run_plan,                                      \
                                                        .describe = describe};
 
 DECODE_KERNEL(split_amx, split_amx, supports_tiles)

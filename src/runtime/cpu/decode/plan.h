@@ -10,7 +10,6 @@
 hr_status hr_split_prepare(hr_device *device, const hr_problem *problem, const hr_split_version *version, void *state,
                            size_t *workspace_bytes, hr_error *error);
 
-hr_status hr_split_run_plan(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace,
-                            hr_error *error);
+hr_status hr_split_run_plan(const hr_plan *plan, const hr_run *run, hr_error *error);
 
 #endif

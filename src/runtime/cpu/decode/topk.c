@@ -123,15 +123,15 @@ static void work(void *context, int thread)
   hr_cpu_restore_denormals(before);
 }
 
-static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
   const hr_topk_plan *p = plan->state;
   const hr_decode *d = &plan->problem.decode;
-  hr_topk_run scoring = {.plan = p, .problem = d, .arguments = arguments, .workspace = workspace};
+  hr_topk_run scoring = {.plan = p, .problem = d, .arguments = run->arguments, .workspace = run->workspace};
   scoring.tasks = d->batch * p->cut.groups * p->cut.splits, scoring.task = hr_topk_score;
   hr_thread_pool_run(p->pool, work, &scoring);
-  hr_topk_run gathering = {.plan = p, .problem = d, .arguments = arguments, .workspace = workspace};
+  hr_topk_run gathering = {.plan = p, .problem = d, .arguments = run->arguments, .workspace = run->workspace};
   gathering.tasks = d->batch * d->q_heads * d->q_len, gathering.task = hr_topk_gather;
   hr_thread_pool_run(p->pool, work, &gathering);
   return HR_OK;
@@ -160,7 +160,7 @@ static void describe(const void *state, char *text, size_t size)
   const hr_kernel_functions hr_kernel_decode_topk_##name = {.state_bytes = sizeof(hr_topk_plan),                      \
                                                             .supports = supports,                                     \
                                                             .prepare = prepare_##name,                                \
-                                                            .run_decode = run,                                        \
+                                                            .run = run,                                               \
                                                             .describe = describe};
 
 TOPK_KERNEL(avx512)

@@ -5,7 +5,8 @@
 
 #include "runtime/cpu/decode/version.h"
 #include "runtime/cpu/host/thread_pool.h"
-#include "runtime/device/decode.h"
+#include "runtime/device/plan.h"
+#include "runtime/operation/decode_sequences.h"
 
 #include <stdatomic.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cpu/decode/version.h"
 
-#include "runtime/device/decode.h"
+#include "runtime/device/plan.h"
+#include "runtime/operation/decode_sequences.h"
 
 double hr_split_loaded_unit(const hr_decode *d)
 {

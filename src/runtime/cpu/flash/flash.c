@@ -333,12 +333,13 @@ static void work(void *context, int member)
   hr_cpu_restore_denormals(before);
 }
 
-hr_status hr_flash_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
+hr_status hr_flash_run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
   const hr_flash_plan *f = plan->state;
-  flash_run run = {.kernel = f, .problem = &plan->problem.attention, .arguments = arguments, .workspace = workspace};
-  hr_thread_pool_run(f->pool, work, &run);
+  flash_run flash = {
+      .kernel = f, .problem = &plan->problem.attention, .arguments = run->arguments, .workspace = run->workspace};
+  hr_thread_pool_run(f->pool, work, &flash);
   return HR_OK;
 }
 
@@ -415,7 +416,7 @@ static void describe(const void *state, char *text, size_t size)
   const hr_kernel_functions hr_kernel_attention_##name = {.state_bytes = sizeof(hr_flash_plan),               \
                                                           .supports = supports,                               \
                                                           .prepare = prepare_##version,                       \
-                                                          .run_attention = hr_flash_run,                      \
+                                                          .run = hr_flash_run,                                \
                                                           .describe = describe};
 
 FLASH_KERNEL(flash_portable, flash_portable)

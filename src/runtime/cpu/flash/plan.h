@@ -26,6 +26,6 @@ hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const h
                            size_t *workspace_bytes, hr_error *error);
 
 /** Implements hr_kernel_functions.run_attention. */
-hr_status hr_flash_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error);
+hr_status hr_flash_run(const hr_plan *plan, const hr_run *run, hr_error *error);
 
 #endif

@@ -292,14 +292,14 @@ static void run_blocks(void *context, int member)
   }
 }
 
-static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const blocked *f = plan->state;
-  work w = {.f = f, .arguments = x, .workspace = workspace};
+  work w = {.f = f, .arguments = run->arguments, .workspace = run->workspace};
   hr_thread_pool_run(f->pool, run_blocks, &w);
   int failed = atomic_load(&w.failed);
   return failed == HR_OK ? HR_OK : hr_fail(error, (hr_status)failed, "%s", w.error.message);
 }
 
 const hr_kernel_functions hr_kernel_attention_blocked_onednn = {
-    .state_bytes = sizeof(blocked), .prepare = prepare, .run_attention = run, .release = release, .describe = describe};
+    .state_bytes = sizeof(blocked), .prepare = prepare, .run = run, .release = release, .describe = describe};

@@ -288,33 +288,31 @@ static void run_pass(const materialized *m, const hr_attention_arguments *x, voi
   hr_thread_pool_run(m->pool, work, &w);
 }
 
-static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const materialized *m = plan->state;
+  const hr_attention_arguments *x = run->arguments;
   const hr_attention *a = &m->scores.attention;
   const bool packed = m->scores.packed;
-  char *memory = workspace;
+  char *memory = run->workspace;
   if (!m->score) {
-    run_pass(m, x, workspace, write_masked_rows);
+    run_pass(m, x, memory, write_masked_rows);
     return HR_OK;
   }
   if (packed)
-    run_pass(m, x, workspace, pack_heads);
+    run_pass(m, x, memory, pack_heads);
   const void *q = packed ? memory + m->q : x->q, *k = packed ? memory + m->k : x->k;
   const void *v = packed ? memory + m->v : x->v;
   void *o = packed ? memory + m->q : x->o;
   HR_TRY(hr_matmul_run(m->score, q, k, memory, memory + m->scratch, error));
-  run_pass(m, x, workspace, softmax_rows);
+  run_pass(m, x, memory, softmax_rows);
   HR_TRY(hr_matmul_run(m->value, memory, v, o, memory + m->scratch, error));
   if (packed)
-    run_pass(m, x, workspace, write_rows);
+    run_pass(m, x, memory, write_rows);
   else if (a->mask == HR_MASK_CAUSAL && a->q_len > a->kv_len) /* only then is a row fully masked */
-    run_pass(m, x, workspace, clear_masked_rows);
+    run_pass(m, x, memory, clear_masked_rows);
   return HR_OK;
 }
 
-const hr_kernel_functions hr_kernel_attention_materialized_onednn = {.state_bytes = sizeof(materialized),
-                                                                     .prepare = prepare,
-                                                                     .run_attention = run,
-                                                                     .release = release,
-                                                                     .describe = describe};
+const hr_kernel_functions hr_kernel_attention_materialized_onednn = {
+    .state_bytes = sizeof(materialized), .prepare = prepare, .run = run, .release = release, .describe = describe};

@@ -256,10 +256,11 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return HR_OK;
 }
 
-static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const gemm_plan *p = plan->state;
-  return hr_matmul_run(p->matmul, inputs[0], inputs[1], output, workspace, error);
+  const hr_gemm_arguments *x = run->arguments;
+  return hr_matmul_run(p->matmul, x->a, x->b, x->c, run->workspace, error);
 }
 
 static void release(void *state)

@@ -5,7 +5,8 @@
 #define HR_RUNTIME_CPU_ONEDNN_SCORES_H
 
 #include "runtime/cpu/host/isa.h"
-#include "runtime/device/attention.h"
+#include "runtime/device/plan.h"
+#include "runtime/operation/attention_sequences.h"
 
 typedef struct hr_scores_version hr_scores_version;
 

@@ -70,18 +70,20 @@ static void work(void *context, int member)
     p->work(&run->job, part * each, hr_min64((part + 1) * each, p->count), scratch);
 }
 
-static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
   const rowwise_plan *p = plan->state;
   const hr_rowwise *r = &plan->problem.rows;
-  rowwise_run run = {.plan = p, .job = {.rows = r, .output = output, .stream = p->stream}, .scratch = workspace};
+  const hr_rowwise_arguments *x = run->arguments;
+  rowwise_run rows = {
+      .plan = p, .job = {.rows = r, .output = x->output, .stream = p->stream}, .scratch = run->workspace};
   for (int i = 0; i < hr_rowwise_inputs(r->operation); i++)
-    run.job.inputs[i] = inputs[i];
+    rows.job.inputs[i] = x->inputs[i];
   if (p->threads == 1)
-    work(&run, 0);
+    work(&rows, 0);
   else
-    hr_thread_pool_run(p->pool, work, &run);
+    hr_thread_pool_run(p->pool, work, &rows);
   return HR_OK;
 }
 

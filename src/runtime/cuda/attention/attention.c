@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "shape/alignment.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -85,19 +86,10 @@ bool hr_cuda_attention_fits(const hr_attention *a, int64_t q_rows, char *why, si
   return true;
 }
 
-hr_status hr_cuda_attention_run_launch(const hr_cuda *cuda, const hr_cuda_attention_launch *l, hr_error *error)
-{
-  hr_attention_call call = *l->call;
-  void *parameters[] = {&call, l->second};
-  HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status = (l->early ? hr_cuda_launch_early : hr_cuda_launch)(cuda, l->function, l->blocks, l->threads,
-                                                                        l->shared_bytes, parameters, error);
-  hr_cuda_leave(cuda);
-  return status;
-}
-
 bool hr_cuda_attention_aligned(const hr_attention *a)
 {
+  if (hr_alignment(a->alignment) % ALIGNMENT_BYTES != 0)
+    return false;
   int64_t step = ALIGNMENT_BYTES / (int64_t)hr_dtype_bytes(a->dtype);
   int64_t o_step = ALIGNMENT_BYTES / (int64_t)hr_dtype_bytes(hr_attention_output_dtype(a));
   for (int operand = HR_OPERAND_Q; operand <= HR_OPERAND_O; operand++) {
@@ -107,12 +99,6 @@ bool hr_cuda_attention_aligned(const hr_attention *a)
       return false;
   }
   return a->qk_dim % step == 0 && a->v_dim % step == 0;
-}
-
-bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *x)
-{
-  uintptr_t all = (uintptr_t)x->q | (uintptr_t)x->k | (uintptr_t)x->v | (uintptr_t)x->o;
-  return all % ALIGNMENT_BYTES == 0;
 }
 
 /* ---- plans with a thread block per Q tile ---- */
@@ -152,62 +138,40 @@ static hr_status set_band(hr_cuda_attention_plan *t, const hr_attention *a, size
   return HR_OK;
 }
 
-/* t->cuda and t->configure are set. */
-static hr_status build(hr_cuda_attention_plan *t, const hr_attention *a, bool aligned, hr_error *error)
-{
-  size_t shared_max = 0;
-  HR_TRY(hr_cuda_attention_shared_max(t->cuda, &shared_max, error));
-  t->config = t->configure(a, shared_max, aligned);
-  t->call = hr_cuda_attention_call(a, t->config.q_rows);
-  return hr_cuda_function_shared(t->cuda, t->config.source, t->config.dtype, t->config.defines, "attention",
-                                 t->config.shared_bytes, &t->function, error);
-}
-
-static hr_status start(const hr_cuda_attention_plan *t, const hr_attention *a, const hr_attention_arguments *arguments,
-                       hr_error *error)
-{
-  hr_attention_call call = t->call;
-  if (call.work_items == 0)
-    return HR_OK;
-  hr_cuda_attention_set_addresses(&call, a, arguments);
-  hr_cuda_attention_launch started = {.function = t->function,
-                                      .blocks = (unsigned)call.work_items,
-                                      .threads = t->config.threads,
-                                      .shared_bytes = (unsigned)t->config.shared_bytes,
-                                      .call = &call};
-  return hr_cuda_attention_run_launch(t->cuda, &started, error);
-}
-
 hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem,
                                     hr_cuda_attention_configure *configure, void *state, size_t *workspace_bytes,
                                     hr_error *error)
 {
   *workspace_bytes = 0;
   hr_cuda_attention_plan *t = state;
+  const hr_attention *a = &problem->attention;
+  size_t shared_max = 0;
   t->cuda = device->state;
-  t->configure = configure;
-  HR_TRY(build(t, &problem->attention, hr_cuda_attention_aligned(&problem->attention), error));
-  return t->config.min_blocks > 0 ? set_band(t, &problem->attention, device->cache_bytes, error) : HR_OK;
+  HR_TRY(hr_cuda_attention_shared_max(t->cuda, &shared_max, error));
+  t->config = configure(a, shared_max, hr_cuda_attention_aligned(a));
+  t->call = hr_cuda_attention_call(a, t->config.q_rows);
+  HR_TRY(hr_cuda_function_shared(t->cuda, t->config.source, t->config.dtype, t->config.defines, "attention",
+                                 t->config.shared_bytes, &t->function, error));
+  return t->config.min_blocks > 0 ? set_band(t, a, device->cache_bytes, error) : HR_OK;
 }
 
-hr_status hr_cuda_attention_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,
-                                          hr_cuda_attention_configure *configure,
-                                          const hr_attention_arguments *arguments, hr_error *error)
+hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
-  hr_cuda_attention_plan t = {.cuda = cuda, .configure = configure};
-  HR_TRY(build(&t, attention, false, error));
-  return start(&t, attention, arguments, error);
-}
-
-hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
-                                hr_error *error)
-{
-  (void)workspace;
   const hr_cuda_attention_plan *t = plan->state;
-  const hr_attention *a = &plan->problem.attention;
-  if (t->config.aligned && !hr_cuda_attention_addresses_aligned(arguments))
-    return hr_cuda_attention_run_unaligned(t->cuda, a, t->configure, arguments, error);
-  return start(t, a, arguments, error);
+  hr_attention_call call = t->call;
+  if (call.work_items == 0)
+    return HR_OK;
+  hr_cuda_attention_set_addresses(&call, &plan->problem.attention, run->arguments);
+  const hr_cuda_queue queue = {t->cuda, run->stream};
+  const hr_cuda_kernel kernel = {.function = t->function,
+                                 .blocks = call.work_items,
+                                 .threads = t->config.threads,
+                                 .shared_bytes = t->config.shared_bytes};
+  void *parameters[] = {&call};
+  HR_TRY(hr_cuda_enter(t->cuda, error));
+  hr_status status = hr_cuda_launch(&queue, &kernel, parameters, error);
+  hr_cuda_leave(t->cuda);
+  return status;
 }
 
 void hr_cuda_attention_describe_config(const void *state, char *text, size_t size)

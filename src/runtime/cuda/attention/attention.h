@@ -6,7 +6,8 @@
 
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/kernels/attention_layout.h"
-#include "runtime/device/attention.h"
+#include "runtime/device/plan.h"
+#include "runtime/operation/attention_sequences.h"
 #include "shape/flash_tiles.h"
 
 /* ---- the call, the first parameter of every program ---- */
@@ -35,27 +36,11 @@ bool hr_cuda_attention_score_mod(const hr_attention *attention);
 /** What defines the format of O for a program: " HR_OUT_bf16", " HR_OUT_fp16"; "" if it is that of the operands. */
 const char *hr_cuda_attention_output_define(const hr_attention *attention);
 
-/** Whether head sizes and strides keep every row of every head at multiples of 16 bytes from its operand's address. */
+/** Whether addresses, head sizes and strides keep every row of every head at a multiple of 16 bytes. */
 bool hr_cuda_attention_aligned(const hr_attention *attention);
-
-/** Whether the addresses of Q, K, V and O are multiples of 16 bytes. */
-bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *arguments);
 
 /** Bytes of shared memory that a thread block may use on the device. */
 hr_status hr_cuda_attention_shared_max(const hr_cuda *cuda, size_t *bytes, hr_error *error);
-
-/* ---- launches ---- */
-
-typedef struct hr_cuda_attention_launch {
-  cu_function function;
-  unsigned blocks, threads, shared_bytes;
-  const hr_attention_call *call; /* with its addresses */
-  void *second;                  /* a second parameter; NULL: none */
-  bool early;                    /* hr_cuda_launch_early() */
-} hr_cuda_attention_launch;
-
-/** Queues the kernel on the device's stream. */
-hr_status hr_cuda_attention_run_launch(const hr_cuda *cuda, const hr_cuda_attention_launch *launch, hr_error *error);
 
 /* ---- plans of one launch, with a thread block per Q tile of each head, and without a workspace ---- */
 
@@ -83,25 +68,17 @@ int32_t hr_cuda_attention_band(const hr_attention *attention, int64_t q_tiles, i
 
 typedef struct hr_cuda_attention_plan {
   const hr_cuda *cuda;
-  hr_cuda_attention_configure *configure;
   hr_cuda_attention_config config;
   cu_function function;
   hr_attention_call call;
 } hr_cuda_attention_plan;
 
-/** Functions for hr_kernel_functions. A run at addresses that are less aligned than the strides compiles another
- *  program when it first happens. */
+/** Functions for hr_kernel_functions. */
 hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem,
                                     hr_cuda_attention_configure *configure, void *state, size_t *workspace_bytes,
                                     hr_error *error);
-hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
-                                hr_error *error);
+hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_run *run, hr_error *error);
 void hr_cuda_attention_describe_config(const void *state, char *text, size_t size);
-
-/** Runs a call without a plan, at addresses of any alignment; compiles the program when it is first needed. */
-hr_status hr_cuda_attention_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,
-                                          hr_cuda_attention_configure *configure,
-                                          const hr_attention_arguments *arguments, hr_error *error);
 
 /* ---- tiles of each program: NAME_choose() picks them for a problem, NAME_defines() writes them for hr_program ---- */
 
@@ -143,9 +120,6 @@ typedef struct hr_flash_sm80 {
 hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *attention, size_t shared_max);
 void hr_flash_sm80_defines(const hr_flash_sm80 *tiles, bool score_mod, bool aligned, char text[HR_DEFINES_SIZE]);
 
-/** The hr_cuda_attention_configure of attention_flash_sm80, which runs any call that the kernel supports. */
-hr_cuda_attention_config hr_flash_sm80_configure(const hr_attention *attention, size_t shared_max, bool aligned);
-
 /** Tiles of attention_flash_fp32.cu. */
 typedef struct hr_flash_fp32 {
   int qk, v;   /* head sizes, rounded up to 16 */
@@ -176,9 +150,5 @@ void hr_transpose_v_defines(const hr_flash_sm90 *tiles, char text[HR_DEFINES_SIZ
 
 /** The definitions of attention_naive.cu for a problem. */
 void hr_naive_cuda_defines(const hr_attention *attention, char text[HR_DEFINES_SIZE]);
-
-/** The hr_cuda_attention_configure of attention_naive_cuda, which runs any call with head sizes up to
- *  HR_CUDA_ATTENTION_DIM_MAX. */
-hr_cuda_attention_config hr_naive_cuda_configure(const hr_attention *attention, size_t shared_max, bool aligned);
 
 #endif

@@ -22,7 +22,6 @@ typedef struct blocked {
   hr_blocked tiles;
   hr_score_block block;                            /* the first */
   size_t partial_o, partial_stats, gemm_workspace; /* offsets in the workspace, after those of `s` */
-  bool aligned;                                    /* `attention` assumes aligned addresses */
   cu_function attention, combine;
 } blocked;
 
@@ -147,11 +146,11 @@ static void lay_out(blocked *f, size_t *workspace_bytes)
   *workspace_bytes = f->gemm_workspace + f->s.gemm.chosen.workspace_bytes + HR_CUDA_SCORES_ALIGNMENT;
 }
 
-static hr_status find_function(const blocked *f, bool aligned, const char *name, cu_function *function, hr_error *error)
+static hr_status find_function(const blocked *f, const char *name, cu_function *function, hr_error *error)
 {
   const hr_attention *a = &f->s.a;
   char defines[HR_DEFINES_SIZE];
-  hr_blocked_defines(&f->tiles, a->dtype, hr_cuda_attention_score_mod(a), aligned, defines);
+  hr_blocked_defines(&f->tiles, a->dtype, hr_cuda_attention_score_mod(a), hr_cuda_attention_aligned(a), defines);
   return hr_cuda_function_shared(f->s.cuda, hr_blocked_source(a->dtype), a->dtype, defines, name, f->tiles.shared_bytes,
                                  function, error);
 }
@@ -167,9 +166,8 @@ static hr_status prepare_all(blocked *f, size_t *workspace_bytes, hr_error *erro
   HR_TRY(divide(f, error));
   HR_TRY(hr_cuda_scores_prepare(&f->s, error));
   lay_out(f, workspace_bytes);
-  f->aligned = hr_cuda_attention_aligned(&f->s.a);
-  HR_TRY(find_function(f, f->aligned, "attention", &f->attention, error));
-  return find_function(f, f->aligned, "combine", &f->combine, error);
+  HR_TRY(find_function(f, "attention", &f->attention, error));
+  return find_function(f, "combine", &f->combine, error);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
@@ -180,49 +178,50 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return prepare_all(f, workspace_bytes, error);
 }
 
-static hr_status run_block(const blocked *f, hr_attention_call *call, hr_score_block *block, cu_address base,
-                           hr_error *error)
+static hr_status run_block(const blocked *f, const hr_cuda_queue *queue, hr_attention_call *call, hr_score_block *block,
+                           cu_address base, hr_error *error)
 {
-  const hr_cuda *cuda = f->s.cuda;
   unsigned threads = (unsigned)f->tiles.threads;
-  int64_t blocks = (int64_t)block->q_tiles * block->heads * block->splits;
+  const hr_cuda_kernel attention = {.function = f->attention,
+                                    .blocks = (int64_t)block->q_tiles * block->heads * block->splits,
+                                    .threads = threads,
+                                    .shared_bytes = f->tiles.shared_bytes};
   void *parameters[] = {call, block};
-  HR_TRY(hr_cuda_scores_gemm(&f->s, base, block->first_head, block->first_row, base + f->gemm_workspace, error));
-  HR_TRY(hr_cuda_launch(cuda, f->attention, blocks, threads, f->tiles.shared_bytes, parameters, error));
+  HR_TRY(hr_cuda_scores_gemm(&f->s, queue, base, block->first_head, block->first_row, base + f->gemm_workspace, error));
+  HR_TRY(hr_cuda_launch(queue, &attention, parameters, error));
   if (block->splits == 1)
     return HR_OK;
   int64_t rows = (int64_t)block->heads * block->rows, warps = threads / 32; /* a row per warp */
-  return hr_cuda_launch(cuda, f->combine, hr_ceil_div(rows, warps), threads, 0, parameters, error);
+  const hr_cuda_kernel combine = {.function = f->combine, .blocks = hr_ceil_div(rows, warps), .threads = threads};
+  return hr_cuda_launch(queue, &combine, parameters, error);
 }
 
-static hr_status run_blocks(const blocked *f, const hr_attention_arguments *arguments, cu_address base, hr_error *error)
+static hr_status run_blocks(const blocked *f, const hr_run *run, hr_error *error)
 {
+  const hr_cuda_queue queue = {f->s.cuda, run->stream};
+  const cu_address base = hr_cuda_scores_base(run->workspace);
   const hr_cuda_scores *s = &f->s;
   hr_attention_call call = s->call;
   hr_score_block block = f->block;
   int64_t all = s->a.q_heads * s->a.batch;
-  hr_cuda_attention_set_addresses(&call, &s->a, arguments);
+  hr_cuda_attention_set_addresses(&call, &s->a, run->arguments);
   block.scores = base + s->scores, block.partial_o = base + f->partial_o, block.partial_stats = base + f->partial_stats;
-  HR_TRY(hr_cuda_scores_pack_qk(s, arguments, base, error));
+  HR_TRY(hr_cuda_scores_pack_qk(s, &queue, run->arguments, base, error));
   for (int64_t head = 0; head < all; head += s->heads)
     for (int64_t row = 0; row < s->a.q_len; row += s->rows) {
       block.first_head = (int32_t)hr_min64(head, all - s->heads);
       block.first_row = (int32_t)hr_min64(row, s->a.q_len - s->rows);
-      HR_TRY(run_block(f, &call, &block, base, error));
+      HR_TRY(run_block(f, &queue, &call, &block, base, error));
     }
   return HR_OK;
 }
 
-static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
-  blocked f = *(const blocked *)plan->state;
-  if (f.aligned && !hr_cuda_attention_addresses_aligned(arguments)) {
-    HR_TRY(find_function(&f, false, "attention", &f.attention, error));
-    HR_TRY(find_function(&f, false, "combine", &f.combine, error));
-  }
-  HR_TRY(hr_cuda_enter(f.s.cuda, error));
-  hr_status status = run_blocks(&f, arguments, hr_cuda_scores_base(workspace), error);
-  hr_cuda_leave(f.s.cuda);
+  const blocked *f = plan->state;
+  HR_TRY(hr_cuda_enter(f->s.cuda, error));
+  hr_status status = run_blocks(f, run, error);
+  hr_cuda_leave(f->s.cuda);
   return status;
 }
 
@@ -239,6 +238,6 @@ static void describe(const void *state, char *text, size_t size)
 const hr_kernel_functions hr_kernel_attention_blocked_cublaslt = {.state_bytes = sizeof(blocked),
                                                                   .supports = supports,
                                                                   .prepare = prepare,
-                                                                  .run_attention = run,
+                                                                  .run = run,
                                                                   .release = release,
                                                                   .describe = describe};

@@ -68,5 +68,5 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
 const hr_kernel_functions hr_kernel_attention_flash_fp32 = {.state_bytes = sizeof(hr_cuda_attention_plan),
                                                             .supports = supports,
                                                             .prepare = prepare,
-                                                            .run_attention = hr_cuda_attention_run,
+                                                            .run = hr_cuda_attention_run,
                                                             .describe = hr_cuda_attention_describe_config};

@@ -84,7 +84,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, Q_ROWS_MIN, why, why_size);
 }
 
-hr_cuda_attention_config hr_flash_sm80_configure(const hr_attention *a, size_t shared_max, bool aligned)
+static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_max, bool aligned)
 {
   hr_flash_sm80 t = hr_flash_sm80_choose(a, shared_max);
   hr_cuda_attention_config c = {.source = "attention_flash_sm80",
@@ -104,11 +104,11 @@ hr_cuda_attention_config hr_flash_sm80_configure(const hr_attention *a, size_t s
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  return hr_cuda_attention_prepare(device, problem, hr_flash_sm80_configure, state, workspace_bytes, error);
+  return hr_cuda_attention_prepare(device, problem, configure, state, workspace_bytes, error);
 }
 
 const hr_kernel_functions hr_kernel_attention_flash_sm80 = {.state_bytes = sizeof(hr_cuda_attention_plan),
                                                             .supports = supports,
                                                             .prepare = prepare,
-                                                            .run_attention = hr_cuda_attention_run,
+                                                            .run = hr_cuda_attention_run,
                                                             .describe = hr_cuda_attention_describe_config};

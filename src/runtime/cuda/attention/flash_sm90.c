@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #define Q_ROWS_MIN 64
-#define COUNTER_BYTES 8
 #define SHARED_MAX ((size_t)227 << 10) /* of a block */
 #define STAGES_KEYS 384                /* loaded ahead, if they fit */
 #define FP8_STAGES_KEYS 512
@@ -28,7 +27,6 @@ typedef struct launch {
   hr_transposed_v transposed;
   int64_t transposed_columns; /* of a row */
   unsigned blocks;
-  cu_address counters; /* two ints, 0 before and after a run; the runs of a device are serialized on its stream */
   hr_attention_call call;
 } launch;
 
@@ -154,7 +152,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   else if (a->dtype == HR_FP8_E4M3 && a->output == HR_OUTPUT_AS_OPERANDS)
     reason = "writes O of fp8 operands in fp16 or bf16";
   else if (!hr_cuda_attention_aligned(a))
-    reason = "takes head sizes and strides that are multiples of 16 bytes";
+    reason = "takes addresses, head sizes and strides that are multiples of 16 bytes";
   else if (a->q_len == 0 || a->kv_len == 0 || !strides_fit(a))
     reason = "takes lengths and strides above 0, and strides below 2^40 bytes";
   else if (a->dtype == HR_FP8_E4M3 && !transposed_fits(a))
@@ -163,24 +161,6 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, Q_ROWS_MIN, why, why_size);
   snprintf(why, why_size, "%s", reason);
   return false;
-}
-
-static void release(void *state)
-{
-  launch *l = state;
-  if (l->counters && hr_cuda_enter(l->cuda, NULL) == HR_OK) {
-    l->cuda->driver.cuMemFree_v2(l->counters);
-    hr_cuda_leave(l->cuda);
-  }
-}
-
-/* In the device's context. */
-static hr_status make_counters(launch *l, hr_error *error)
-{
-  const hr_driver *driver = &l->cuda->driver;
-  HR_TRY(HR_CU(driver, cuMemAlloc_v2, (&l->counters, COUNTER_BYTES), error));
-  HR_TRY(HR_CU(driver, cuMemsetD8Async, (l->counters, 0, COUNTER_BYTES, l->cuda->stream), error));
-  return HR_CU(driver, cuStreamSynchronize, (l->cuda->stream), error);
 }
 
 /* Tiles and grid. */
@@ -219,13 +199,8 @@ static hr_status prepare_launch(launch *l, const hr_attention *a, size_t cache_b
   HR_TRY(hr_cuda_attribute(l->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
   set_call(l, a, multiprocessors, cache_bytes);
   hr_flash_sm90_defines(&l->tiles, defines);
-  HR_TRY(hr_cuda_function_shared(l->cuda, "attention_flash_sm90", a->dtype, defines, "attention", l->tiles.shared_bytes,
-                                 &l->function, error));
-  HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = make_counters(l, error);
-  hr_cuda_leave(l->cuda);
-  l->call.counters = l->counters;
-  return status;
+  return hr_cuda_function_shared(l->cuda, "attention_flash_sm90", a->dtype, defines, "attention", l->tiles.shared_bytes,
+                                 &l->function, error);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
@@ -303,45 +278,45 @@ static hr_status describe_tensors(const launch *l, const hr_attention *a, const 
                          error);
 }
 
-/* Queues the kernel that transposes V into the workspace. */
-static hr_status transpose(const launch *l, const hr_attention_call *call, void *workspace, hr_error *error)
+/* Queues the kernel that transposes V into the workspace. In the device's context, as start(). */
+static hr_status transpose(const launch *l, const hr_cuda_queue *queue, hr_attention_call *call, void *workspace,
+                           hr_error *error)
 {
   hr_transposed_v t = l->transposed;
   int64_t pairs = (int64_t)t.v_heads * (call->heads / call->q_heads);
-  t.to = (cu_address)(uintptr_t)workspace;
-  hr_cuda_attention_launch started = {.function = l->transpose,
-                                      .blocks = (unsigned)(pairs * t.tiles),
-                                      .threads = HR_TRANSPOSED_THREADS,
-                                      .call = call,
-                                      .second = &t,
-                                      .early = true};
-  return hr_cuda_attention_run_launch(l->cuda, &started, error);
+  t.to = hr_cuda_address(workspace);
+  const hr_cuda_kernel kernel = {
+      .function = l->transpose, .blocks = pairs * t.tiles, .threads = HR_TRANSPOSED_THREADS, .early = true};
+  void *parameters[] = {call, &t};
+  return hr_cuda_launch(queue, &kernel, parameters, error);
 }
 
-static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
+static hr_status start(const launch *l, const hr_attention *a, const hr_run *run, hr_error *error)
 {
-  const launch *l = plan->state;
-  const hr_attention *a = &plan->problem.attention;
-  if (!hr_cuda_attention_addresses_aligned(arguments))
-    return hr_cuda_attention_run_unaligned(l->cuda, a, l->transpose ? hr_naive_cuda_configure : hr_flash_sm80_configure,
-                                           arguments, error);
+  const hr_cuda_queue queue = {l->cuda, run->stream};
   tensor_maps maps;
   hr_attention_call call = l->call;
-  hr_cuda_attention_set_addresses(&call, a, arguments);
-  HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver encodes tensor maps for the current context */
-  hr_status status = describe_tensors(l, a, arguments, workspace, &maps, error);
-  hr_cuda_leave(l->cuda);
-  HR_TRY(status);
+  hr_cuda_attention_set_addresses(&call, a, run->arguments);
+  call.counters = hr_cuda_address(run->counters);
+  HR_TRY(describe_tensors(l, a, run->arguments, run->workspace, &maps, error));
   if (l->transpose)
-    HR_TRY(transpose(l, &call, workspace, error));
-  hr_cuda_attention_launch started = {.function = l->function,
-                                      .blocks = l->blocks,
-                                      .threads = 128U * (unsigned)(l->tiles.teams * l->tiles.consumers + 1),
-                                      .shared_bytes = (unsigned)l->tiles.shared_bytes,
-                                      .call = &call,
-                                      .second = &maps,
-                                      .early = true};
-  return hr_cuda_attention_run_launch(l->cuda, &started, error);
+    HR_TRY(transpose(l, &queue, &call, run->workspace, error));
+  const hr_cuda_kernel kernel = {.function = l->function,
+                                 .blocks = l->blocks,
+                                 .threads = 128U * (unsigned)(l->tiles.teams * l->tiles.consumers + 1),
+                                 .shared_bytes = l->tiles.shared_bytes,
+                                 .early = true};
+  void *parameters[] = {&call, &maps};
+  return hr_cuda_launch(&queue, &kernel, parameters, error);
+}
+
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
+{
+  const launch *l = plan->state;
+  HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver encodes tensor maps for the current context, too */
+  hr_status status = start(l, &plan->problem.attention, run, error);
+  hr_cuda_leave(l->cuda);
+  return status;
 }
 
 static void describe(const void *state, char *text, size_t size)
@@ -357,6 +332,6 @@ static void describe(const void *state, char *text, size_t size)
 const hr_kernel_functions hr_kernel_attention_flash_sm90 = {.state_bytes = sizeof(launch),
                                                             .supports = supports,
                                                             .prepare = prepare,
-                                                            .run_attention = run,
-                                                            .release = release,
+                                                            .run = run,
+                                                            .counters = true,
                                                             .describe = describe};

@@ -87,7 +87,8 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return prepare_parts(m, workspace_bytes, error);
 }
 
-static hr_status store_out(const materialized *m, const hr_attention_call *call, cu_address base, hr_error *error)
+static hr_status store_out(const materialized *m, const hr_cuda_queue *queue, const hr_attention_call *call,
+                           cu_address base, hr_error *error)
 {
   const hr_attention *a = &m->s.a;
   hr_attention_call stored = *call;
@@ -95,13 +96,16 @@ static hr_status store_out(const materialized *m, const hr_attention_call *call,
   int64_t heads = m->s.heads;
   int width = (int)m->v;
   void *parameters[] = {&stored, &from, &heads, &width};
-  return hr_cuda_launch(m->s.cuda, m->unpack, hr_cuda_scores_copy_blocks(heads * a->q_len * a->v_dim), THREADS, 0,
-                        parameters, error);
+  const hr_cuda_kernel kernel = {
+      .function = m->unpack, .blocks = hr_cuda_scores_copy_blocks(heads * a->q_len * a->v_dim), .threads = THREADS};
+  return hr_cuda_launch(queue, &kernel, parameters, error);
 }
 
-static hr_status run_steps(const materialized *m, const hr_attention_arguments *arguments, cu_address base,
-                           hr_error *error)
+static hr_status run_steps(const materialized *m, const hr_run *run, hr_error *error)
 {
+  const hr_attention_arguments *arguments = run->arguments;
+  const hr_cuda_queue queue = {m->s.cuda, run->stream};
+  const cu_address base = hr_cuda_scores_base(run->workspace);
   const hr_cuda_scores *s = &m->s;
   const hr_attention *a = &s->a;
   hr_attention_call call = s->call;
@@ -109,19 +113,21 @@ static hr_status run_steps(const materialized *m, const hr_attention_arguments *
   hr_score_matrix matrix = {s->rows, s->pitch};
   void *parameters[] = {&call, &scores, &matrix};
   hr_cuda_attention_set_addresses(&call, a, arguments);
-  HR_TRY(hr_cuda_scores_pack_qk(s, arguments, base, error));
-  HR_TRY(hr_cuda_scores_pack(s, arguments->v, call.v_at, a->v_heads, a->kv_len, a->v_dim, m->v, base + m->at_v, error));
-  HR_TRY(hr_cuda_scores_gemm(s, base, 0, 0, gemm_workspace, error));
-  HR_TRY(hr_cuda_launch(s->cuda, m->softmax, s->heads * s->rows, THREADS, 0, parameters, error));
-  HR_TRY(hr_batched_run(s->cuda, &m->pv, scores, base + m->at_v, base + m->o, gemm_workspace, error));
-  return store_out(m, &call, base, error);
+  HR_TRY(hr_cuda_scores_pack_qk(s, &queue, arguments, base, error));
+  HR_TRY(hr_cuda_scores_pack(s, &queue, arguments->v, call.v_at, a->v_heads, a->kv_len, a->v_dim, m->v, base + m->at_v,
+                             error));
+  HR_TRY(hr_cuda_scores_gemm(s, &queue, base, 0, 0, gemm_workspace, error));
+  const hr_cuda_kernel softmax = {.function = m->softmax, .blocks = s->heads * s->rows, .threads = THREADS};
+  HR_TRY(hr_cuda_launch(&queue, &softmax, parameters, error));
+  HR_TRY(hr_batched_run(&queue, &m->pv, scores, base + m->at_v, base + m->o, gemm_workspace, error));
+  return store_out(m, &queue, &call, base, error);
 }
 
-static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const materialized *m = plan->state;
   HR_TRY(hr_cuda_enter(m->s.cuda, error));
-  hr_status status = run_steps(m, arguments, hr_cuda_scores_base(workspace), error);
+  hr_status status = run_steps(m, run, error);
   hr_cuda_leave(m->s.cuda);
   return status;
 }
@@ -136,6 +142,6 @@ static void describe(const void *state, char *text, size_t size)
 const hr_kernel_functions hr_kernel_attention_materialized_cublaslt = {.state_bytes = sizeof(materialized),
                                                                        .supports = hr_cuda_scores_supports,
                                                                        .prepare = prepare,
-                                                                       .run_attention = run,
+                                                                       .run = run,
                                                                        .release = release,
                                                                        .describe = describe};

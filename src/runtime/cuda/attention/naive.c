@@ -30,7 +30,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 }
 
 /* Reads single elements of any alignment. */
-hr_cuda_attention_config hr_naive_cuda_configure(const hr_attention *a, size_t shared_max, bool aligned)
+static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_max, bool aligned)
 {
   (void)shared_max;
   (void)aligned;
@@ -46,10 +46,10 @@ hr_cuda_attention_config hr_naive_cuda_configure(const hr_attention *a, size_t s
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  return hr_cuda_attention_prepare(device, problem, hr_naive_cuda_configure, state, workspace_bytes, error);
+  return hr_cuda_attention_prepare(device, problem, configure, state, workspace_bytes, error);
 }
 
 const hr_kernel_functions hr_kernel_attention_naive_cuda = {.state_bytes = sizeof(hr_cuda_attention_plan),
                                                             .supports = supports,
                                                             .prepare = prepare,
-                                                            .run_attention = hr_cuda_attention_run};
+                                                            .run = hr_cuda_attention_run};

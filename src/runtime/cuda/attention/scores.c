@@ -111,32 +111,33 @@ int64_t hr_cuda_scores_copy_blocks(int64_t elements)
   return hr_min64(hr_ceil_div(elements, COPY_THREADS * HR_CUDA_SCORES_PADDING / 4), COPY_BLOCKS);
 }
 
-hr_status hr_cuda_scores_pack(const hr_cuda_scores *s, const void *from, hr_strides at, int64_t heads, int64_t length,
-                              int64_t dim, int64_t width, cu_address to, hr_error *error)
+hr_status hr_cuda_scores_pack(const hr_cuda_scores *s, const hr_cuda_queue *queue, const void *from, hr_strides at,
+                              int64_t heads, int64_t length, int64_t dim, int64_t width, cu_address to, hr_error *error)
 {
   cu_address source = (cu_address)(uintptr_t)from;
   int64_t all = heads * s->a.batch;
   int each = (int)heads, columns = (int)dim, padded = (int)width;
   void *parameters[] = {&source, &at, &to, &all, &each, &length, &columns, &padded};
-  return hr_cuda_launch(s->cuda, s->pack, hr_cuda_scores_copy_blocks(all * length * width), COPY_THREADS, 0, parameters,
-                        error);
+  const hr_cuda_kernel kernel = {
+      .function = s->pack, .blocks = hr_cuda_scores_copy_blocks(all * length * width), .threads = COPY_THREADS};
+  return hr_cuda_launch(queue, &kernel, parameters, error);
 }
 
-hr_status hr_cuda_scores_pack_qk(const hr_cuda_scores *s, const hr_attention_arguments *x, cu_address base,
-                                 hr_error *error)
+hr_status hr_cuda_scores_pack_qk(const hr_cuda_scores *s, const hr_cuda_queue *queue, const hr_attention_arguments *x,
+                                 cu_address base, hr_error *error)
 {
   const hr_attention *a = &s->a;
-  HR_TRY(hr_cuda_scores_pack(s, x->q, s->call.q_at, a->q_heads, a->q_len, a->qk_dim, s->qk, base + s->q, error));
-  return hr_cuda_scores_pack(s, x->k, s->call.k_at, a->k_heads, a->kv_len, a->qk_dim, s->qk, base + s->k, error);
+  HR_TRY(hr_cuda_scores_pack(s, queue, x->q, s->call.q_at, a->q_heads, a->q_len, a->qk_dim, s->qk, base + s->q, error));
+  return hr_cuda_scores_pack(s, queue, x->k, s->call.k_at, a->k_heads, a->kv_len, a->qk_dim, s->qk, base + s->k, error);
 }
 
-hr_status hr_cuda_scores_gemm(const hr_cuda_scores *s, cu_address base, int64_t head, int64_t row,
-                              cu_address gemm_workspace, hr_error *error)
+hr_status hr_cuda_scores_gemm(const hr_cuda_scores *s, const hr_cuda_queue *queue, cu_address base, int64_t head,
+                              int64_t row, cu_address gemm_workspace, hr_error *error)
 {
   const hr_attention *a = &s->a;
   size_t element = hr_dtype_bytes(a->dtype);
   int64_t k_head = head / (a->q_heads / a->k_heads);
   cu_address q = base + s->q + (size_t)((head * a->q_len + row) * s->qk) * element;
   cu_address k = base + s->k + (size_t)(k_head * a->kv_len * s->qk) * element;
-  return hr_batched_run(s->cuda, &s->gemm, q, k, base + s->scores, gemm_workspace, error);
+  return hr_batched_run(queue, &s->gemm, q, k, base + s->scores, gemm_workspace, error);
 }

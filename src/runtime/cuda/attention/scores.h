@@ -44,19 +44,20 @@ cu_address hr_cuda_scores_base(const void *workspace);
 
 /** Copies `heads` heads of each sequence of an operand to [sequence][head][row][width]. In the device's context, as the
  *  functions that follow. */
-hr_status hr_cuda_scores_pack(const hr_cuda_scores *scores, const void *from, hr_strides at, int64_t heads,
-                              int64_t length, int64_t dim, int64_t width, cu_address to, hr_error *error);
+hr_status hr_cuda_scores_pack(const hr_cuda_scores *scores, const hr_cuda_queue *queue, const void *from, hr_strides at,
+                              int64_t heads, int64_t length, int64_t dim, int64_t width, cu_address to,
+                              hr_error *error);
 
 /** Thread blocks for a copy of `elements`. */
 int64_t hr_cuda_scores_copy_blocks(int64_t elements);
 
 /** Packs Q and K. */
-hr_status hr_cuda_scores_pack_qk(const hr_cuda_scores *s, const hr_attention_arguments *x, cu_address base,
-                                 hr_error *error);
+hr_status hr_cuda_scores_pack_qk(const hr_cuda_scores *s, const hr_cuda_queue *queue, const hr_attention_arguments *x,
+                                 cu_address base, hr_error *error);
 
 /** The scores of the block that begins with a head, counted over all sequences, and a row. `gemm_workspace`:
  *  cuBLASLt's. */
-hr_status hr_cuda_scores_gemm(const hr_cuda_scores *scores, cu_address base, int64_t head, int64_t row,
-                              cu_address gemm_workspace, hr_error *error);
+hr_status hr_cuda_scores_gemm(const hr_cuda_scores *scores, const hr_cuda_queue *queue, cu_address base, int64_t head,
+                              int64_t row, cu_address gemm_workspace, hr_error *error);
 
 #endif

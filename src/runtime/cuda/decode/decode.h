@@ -5,7 +5,8 @@
 
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/kernels/decode_topk_layout.h"
-#include "runtime/device/decode.h"
+#include "runtime/device/plan.h"
+#include "runtime/operation/decode_sequences.h"
 #include "shape/decode_tiles.h"
 
 /** " HR_CACHE_FP8", " HR_CACHE_INT8", or "" of an unquantized cache. */
@@ -43,10 +44,5 @@ typedef struct hr_decode_latent {
 /** Latent attention with head sizes up to 576 of K and 512 of V. */
 hr_decode_latent hr_decode_latent_choose(const hr_decode *decode, int64_t multiprocessors);
 void hr_decode_latent_defines(const hr_decode_latent *tiles, const hr_decode *decode, char text[HR_DEFINES_SIZE]);
-
-/** Runs a call without selection by decode_rows.cu, without a plan and a workspace, at addresses of any
- *  alignment; compiles the program when it is first needed. Head sizes up to 1024. */
-hr_status hr_cuda_decode_run_unaligned(const hr_cuda *cuda, const hr_decode *decode,
-                                       const hr_decode_arguments *arguments, hr_error *error);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "runtime/cuda/decode/decode.h"
 #include "runtime/cuda/kernels/decode_latent_layout.h"
+#include "shape/alignment.h"
 
 #include <stdio.h>
 
@@ -122,8 +123,8 @@ static const char *refusal(const hr_cuda *cuda, const hr_decode *d)
     return "takes head sizes up to 576 of K and 512 of V";
   if (choose_box(d) < 8)
     return "takes pages of a multiple of 8 tokens";
-  if (!strides_fit(d))
-    return "takes head sizes and strides that are multiples of 16 bytes, above 0";
+  if (!strides_fit(d) || hr_alignment(d->alignment) % ALIGNMENT_BYTES != 0)
+    return "takes addresses, head sizes and strides that are multiples of 16 bytes, strides above 0";
   if (d->kv_len == 0 || d->page_count > INT32_MAX || d->kv_len > INT32_MAX / 2 ||
       d->batch > INT32_MAX / hr_max64(d->q_heads * d->q_len, pairs_of(d)))
     return "takes lengths from 1 to 2^30 and fewer than 2^31 pages, heads and blocks of 128 keys of all sequences";
@@ -239,32 +240,34 @@ static hr_latent_call set_addresses(const launch *l, const hr_decode *d, const h
 }
 
 /* In the device's context. */
-static hr_status start(const launch *l, const hr_decode *d, const hr_decode_arguments *x, hr_latent_call *call,
-                       hr_error *error)
+static hr_status start(const launch *l, const hr_decode *d, const hr_run *run, hr_error *error)
 {
   const hr_decode_latent *t = &l->tiles;
+  const hr_decode_arguments *x = run->arguments;
+  const hr_cuda_queue queue = {l->cuda, run->stream};
+  hr_latent_call call = set_addresses(l, d, x, run->workspace);
   tensor_maps maps;
   HR_TRY(describe_tensors(l, d, x, &maps, error));
-  void *parameters[] = {call, &maps};
-  HR_TRY(hr_cuda_launch(l->cuda, l->decode, (int64_t)t->teams * t->row_blocks, THREADS, t->shared_bytes, parameters,
-                        error));
+  const hr_cuda_kernel decode = {.function = l->decode,
+                                 .blocks = (int64_t)t->teams * t->row_blocks,
+                                 .threads = THREADS,
+                                 .shared_bytes = t->shared_bytes};
+  void *parameters[] = {&call, &maps};
+  HR_TRY(hr_cuda_launch(&queue, &decode, parameters, error));
   if (t->teams == 1 || (!x->lengths && !teams_share_sequences(d, t->teams)))
     return HR_OK;
   int64_t rows = hr_ceil_div((int64_t)t->heads * t->queries, HR_LATENT_COMBINE_ROWS);
-  int64_t blocks = (int64_t)(t->teams - 1) * t->row_blocks * rows;
-  return hr_cuda_launch(l->cuda, l->combine, blocks, HR_LATENT_COMBINE_THREADS, 0, parameters, error);
+  const hr_cuda_kernel combine = {.function = l->combine,
+                                  .blocks = (int64_t)(t->teams - 1) * t->row_blocks * rows,
+                                  .threads = HR_LATENT_COMBINE_THREADS};
+  return hr_cuda_launch(&queue, &combine, parameters, error);
 }
 
-static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const launch *l = plan->state;
-  const hr_decode *d = &plan->problem.decode;
-  uintptr_t addresses = (uintptr_t)arguments->q | (uintptr_t)arguments->k | (uintptr_t)arguments->o;
-  if (addresses % ALIGNMENT_BYTES != 0)
-    return hr_cuda_decode_run_unaligned(l->cuda, d, arguments, error);
-  hr_latent_call call = set_addresses(l, d, arguments, workspace);
-  HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver encodes tensor maps for the current context */
-  hr_status status = start(l, d, arguments, &call, error);
+  HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver encodes tensor maps for the current context, too */
+  hr_status status = start(l, &plan->problem.decode, run, error);
   hr_cuda_leave(l->cuda);
   return status;
 }
@@ -277,4 +280,4 @@ static void describe(const void *state, char *text, size_t size)
 }
 
 const hr_kernel_functions hr_kernel_decode_latent_sm90 = {
-    .state_bytes = sizeof(launch), .supports = supports, .prepare = prepare, .run_decode = run, .describe = describe};
+    .state_bytes = sizeof(launch), .supports = supports, .prepare = prepare, .run = run, .describe = describe};

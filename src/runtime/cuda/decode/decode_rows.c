@@ -129,31 +129,24 @@ static hr_decode_rows_call set_addresses(const launch *l, const hr_decode *d, co
   return call;
 }
 
-static hr_status start(const launch *l, const hr_decode *d, const hr_decode_arguments *arguments, void *workspace,
-                       hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
-  hr_decode_rows_call call = set_addresses(l, d, arguments, workspace);
+  const launch *l = plan->state;
+  const hr_decode *d = &plan->problem.decode;
+  const hr_cuda_queue queue = {l->cuda, run->stream};
+  hr_decode_rows_call call = set_addresses(l, d, run->arguments, run->workspace);
+  const hr_cuda_kernel decode = {.function = l->decode,
+                                 .blocks = rows_of(d) / l->heads * call.splits,
+                                 .threads = HR_DECODE_ROWS_THREADS,
+                                 .shared_bytes = l->shared_bytes};
+  const hr_cuda_kernel combine = {.function = l->combine, .blocks = rows_of(d), .threads = HR_DECODE_ROWS_THREADS};
   void *parameters[] = {&call};
   HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = hr_cuda_launch(l->cuda, l->decode, rows_of(d) / l->heads * call.splits, HR_DECODE_ROWS_THREADS,
-                                    l->shared_bytes, parameters, error);
+  hr_status status = hr_cuda_launch(&queue, &decode, parameters, error);
   if (status == HR_OK && call.splits > 1)
-    status = hr_cuda_launch(l->cuda, l->combine, rows_of(d), HR_DECODE_ROWS_THREADS, 0, parameters, error);
+    status = hr_cuda_launch(&queue, &combine, parameters, error);
   hr_cuda_leave(l->cuda);
   return status;
-}
-
-static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
-{
-  return start(plan->state, &plan->problem.decode, arguments, workspace, error);
-}
-
-hr_status hr_cuda_decode_run_unaligned(const hr_cuda *cuda, const hr_decode *decode,
-                                       const hr_decode_arguments *arguments, hr_error *error)
-{
-  launch l = {.cuda = NULL};
-  HR_TRY(prepare_launch(&l, cuda, decode, error));
-  return start(&l, decode, arguments, NULL, error);
 }
 
 static void describe(const void *state, char *text, size_t size)
@@ -163,4 +156,4 @@ static void describe(const void *state, char *text, size_t size)
 }
 
 const hr_kernel_functions hr_kernel_decode_rows_cuda = {
-    .state_bytes = sizeof(launch), .supports = supports, .prepare = prepare, .run_decode = run, .describe = describe};
+    .state_bytes = sizeof(launch), .supports = supports, .prepare = prepare, .run = run, .describe = describe};

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/decode/decode.h"
+#include "shape/alignment.h"
 
 #include <stdio.h>
 
@@ -18,7 +19,6 @@ typedef struct launch {
   cu_function function;
   cu_function combine; /* the second launch of decode_apart; NULL: there is one */
   unsigned grid[3];
-  cu_address counters; /* an int per group, 0 before and after a run; runs of a device are serialized on its stream */
   hr_decode_call call;
 } launch;
 
@@ -43,28 +43,19 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return !reason;
 }
 
-/* The most bytes, 16 or 4, of which head sizes and strides keep every row of K and V at multiples from its operand's
- * address; 0: none, or rows of Q are not at multiples of 4. */
+/* The most bytes, 16 or 4, of which addresses, head sizes and strides keep every row of K and V at multiples; 0: none,
+ * or rows of Q are not at multiples of 4. */
 static int copy_bytes_of(const hr_decode *d)
 {
-  int64_t element = (int64_t)hr_decode_cache_bytes(d), bits = 0;
+  int64_t element = (int64_t)hr_decode_cache_bytes(d), bits = hr_alignment(d->alignment);
   hr_kv_strides k = hr_decode_k_strides(d), v = hr_decode_v_strides(d);
   const int64_t all[] = {k.page, k.token, k.head, v.page, v.token, v.head, d->qk_dim, d->v_dim};
   hr_strides q = hr_decode_q_strides(d);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     bits |= all[i] * element;
-  if (q.batch % 2 != 0 || q.row % 2 != 0 || q.head % 2 != 0)
+  if (q.batch % 2 != 0 || q.row % 2 != 0 || q.head % 2 != 0 || hr_alignment(d->alignment) % Q_ALIGNMENT_BYTES != 0)
     return 0;
   return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 0;
-}
-
-/* The same for operands at these addresses. */
-static int copy_bytes_at(int copy_bytes, const hr_decode_arguments *x)
-{
-  uintptr_t kv = (uintptr_t)x->k | (uintptr_t)x->v;
-  if ((uintptr_t)x->q % Q_ALIGNMENT_BYTES != 0 || kv % 4 != 0)
-    return 0;
-  return copy_bytes == 16 && kv % 16 != 0 ? 4 : copy_bytes;
 }
 
 static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *error)
@@ -137,25 +128,6 @@ static bool clusters_run(const launch *l)
   return result == CU_SUCCESS && count > 0;
 }
 
-static void release(void *state)
-{
-  launch *l = state;
-  if (l->counters && hr_cuda_enter(l->cuda, NULL) == HR_OK) {
-    l->cuda->driver.cuMemFree_v2(l->counters);
-    hr_cuda_leave(l->cuda);
-  }
-}
-
-/* In the device's context. */
-static hr_status make_counters(launch *l, int64_t groups, hr_error *error)
-{
-  const hr_driver *driver = &l->cuda->driver;
-  size_t bytes = (size_t)groups * sizeof(int32_t);
-  HR_TRY(HR_CU(driver, cuMemAlloc_v2, (&l->counters, bytes), error));
-  HR_TRY(HR_CU(driver, cuMemsetD8Async, (l->counters, 0, bytes, l->cuda->stream), error));
-  return HR_CU(driver, cuStreamSynchronize, (l->cuda->stream), error);
-}
-
 static int64_t groups_of(const launch *l, const hr_decode *d)
 {
   return d->batch * d->q_heads / l->tiles.heads;
@@ -175,11 +147,11 @@ static hr_status prepare_splits(launch *l, const hr_decode *d, size_t *workspace
 {
   if (!through_memory(l))
     return HR_OK;
+  if (groups_of(l, d) > HR_WORKSPACE_COUNTERS)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "more than %d groups of query heads with split-KV",
+                   HR_WORKSPACE_COUNTERS);
   *workspace_bytes = (size_t)partial_rows(l, d) * ((size_t)l->tiles.v + 2) * sizeof(float);
-  HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = make_counters(l, groups_of(l, d), error);
-  hr_cuda_leave(l->cuda);
-  return status;
+  return HR_OK;
 }
 
 /* The program, with clusters that the device can hold: a part of a GPU has fewer multiprocessors in a GPC. */
@@ -223,9 +195,10 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return prepare_launch(device, &problem->decode, state, false, workspace_bytes, error);
 }
 
-static void set_addresses(hr_decode_call *call, const launch *l, const hr_decode *d, const hr_decode_arguments *x,
-                          void *workspace)
+static hr_decode_call call_of(const launch *l, const hr_decode *d, const hr_run *run)
 {
+  const hr_decode_arguments *x = run->arguments;
+  hr_decode_call made = l->call, *call = &made;
   call->q = hr_cuda_address(x->q);
   call->k = hr_cuda_address(x->k);
   call->v = hr_cuda_address(x->v);
@@ -237,27 +210,36 @@ static void set_addresses(hr_decode_call *call, const launch *l, const hr_decode
   call->sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
   call->k_scales = hr_cuda_address(x->k_scales);
   call->v_scales = hr_cuda_address(x->v_scales);
-  call->counters = l->counters;
-  call->partial_stats = hr_cuda_address(workspace);
+  call->counters = hr_cuda_address(run->counters);
+  call->partial_stats = hr_cuda_address(run->workspace);
   call->partial_o = call->partial_stats + (uint64_t)partial_rows(l, d) * 2 * sizeof(float);
+  return made;
 }
 
-static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+/* One launch: of `blocks` blocks in the second direction of the plan's grid. */
+static hr_status start(const launch *l, const hr_decode *d, const hr_run *run, cu_function function, unsigned blocks,
+                       hr_error *error)
 {
-  const launch *l = plan->state;
-  const hr_decode *d = &plan->problem.decode;
-  hr_decode_call call = l->call;
-  cu_function function = l->function;
-  int copy_bytes = copy_bytes_at(l->copy_bytes, arguments);
-  set_addresses(&call, l, d, arguments, workspace);
-  if (copy_bytes != l->copy_bytes) /* compiled when it first happens */
-    HR_TRY(find_function(l, d, copy_bytes, &function, error));
+  const hr_cuda_queue queue = {l->cuda, run->stream};
+  const hr_cuda_kernel kernel = {.function = function,
+                                 .blocks = l->grid[0],
+                                 .grid_y = blocks,
+                                 .grid_z = l->grid[2],
+                                 .threads = 32U * (unsigned)l->tiles.warps,
+                                 .shared_bytes = l->tiles.shared_bytes,
+                                 .early = l->tiles.early && function == l->function};
+  hr_decode_call call = call_of(l, d, run);
   void *parameters[] = {&call};
   HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = (l->tiles.early ? hr_cuda_launch_grid_early : hr_cuda_launch_grid)(
-      l->cuda, function, l->grid, 32U * (unsigned)l->tiles.warps, l->tiles.shared_bytes, parameters, error);
+  hr_status status = hr_cuda_launch(&queue, &kernel, parameters, error);
   hr_cuda_leave(l->cuda);
   return status;
+}
+
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
+{
+  const launch *l = plan->state;
+  return start(l, &plan->problem.decode, run, l->function, l->grid[1], error);
 }
 
 static void describe(const void *state, char *text, size_t size)
@@ -271,8 +253,8 @@ static void describe(const void *state, char *text, size_t size)
 const hr_kernel_functions hr_kernel_decode_split_sm80 = {.state_bytes = sizeof(launch),
                                                          .supports = supports,
                                                          .prepare = prepare,
-                                                         .run_decode = run,
-                                                         .release = release,
+                                                         .run = run,
+                                                         .counters = true,
                                                          .describe = describe};
 
 /* ---- split and combine as two launches, which can be timed apart ---- */
@@ -291,42 +273,20 @@ static hr_status prepare_apart(hr_device *device, const hr_problem *problem, voi
                                  &l->combine, error);
 }
 
-static hr_status combine(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+static hr_status run_apart(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const launch *l = plan->state;
-  hr_decode_call call = l->call;
-  const unsigned grid[3] = {l->grid[0], 1, l->grid[2]};
-  set_addresses(&call, l, &plan->problem.decode, arguments, workspace);
-  void *parameters[] = {&call};
-  HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = hr_cuda_launch_grid(l->cuda, l->combine, grid, 32U * (unsigned)l->tiles.warps,
-                                         l->tiles.shared_bytes, parameters, error);
-  hr_cuda_leave(l->cuda);
-  return status;
-}
-
-static hr_status run_apart(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
-{
-  const launch *l = plan->state;
-  HR_TRY(run(plan, arguments, workspace, error));
-  return l->combine ? combine(plan, arguments, workspace, error) : HR_OK;
-}
-
-static hr_status run_part(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, int part,
-                          hr_error *error)
-{
-  const launch *l = plan->state;
-  if (part == 1)
-    return run(plan, arguments, workspace, error);
-  if (!l->combine)
+  const hr_decode *d = &plan->problem.decode;
+  if (run->part == 2 && !l->combine)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "one split has nothing to combine");
-  return combine(plan, arguments, workspace, error);
+  if (run->part != 2)
+    HR_TRY(start(l, d, run, l->function, l->grid[1], error));
+  return run->part != 1 && l->combine ? start(l, d, run, l->combine, 1, error) : HR_OK;
 }
 
 const hr_kernel_functions hr_kernel_decode_apart_sm80 = {.state_bytes = sizeof(launch),
                                                          .supports = supports,
                                                          .prepare = prepare_apart,
-                                                         .run_decode = run_apart,
-                                                         .run_decode_part = run_part,
-                                                         .release = release,
+                                                         .run = run_apart,
+                                                         .parts = true,
                                                          .describe = describe};

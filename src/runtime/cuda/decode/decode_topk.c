@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/decode/decode.h"
+#include "shape/alignment.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,11 +16,8 @@
 typedef struct launch {
   const hr_cuda *cuda;
   hr_decode_topk sizes;
-  bool aligned; /* strides and head sizes are multiples of 16 bytes */
   cu_function score, gather;
   int64_t score_blocks, rows;
-  cu_address
-      counters; /* an int per query row, 0 before and after a run; runs of a device are serialized on its stream */
   hr_topk_call call;
 } launch;
 
@@ -30,7 +28,9 @@ static int choose_splits(const hr_decode *d, const hr_decode_gpu *gpu)
 {
   int64_t bytes = hr_min64(d->top_k, d->kv_len) * d->v_dim * (int64_t)hr_dtype_bytes(d->dtype);
   int64_t rows = (d->batch_invariant ? 1 : d->batch) * d->q_heads * d->q_len; /* the order of sums follows from it */
-  return (int)hr_max64(1, hr_min64(gpu->multiprocessors / rows, bytes / SPLIT_BYTES));
+  int64_t splits = hr_min64(gpu->multiprocessors / rows, bytes / SPLIT_BYTES);
+  bool counted = d->batch * d->q_heads * d->q_len <= HR_WORKSPACE_COUNTERS; /* one for each row */
+  return counted ? (int)hr_max64(1, splits) : 1;
 }
 
 hr_decode_topk hr_decode_topk_choose(const hr_decode *d, const hr_decode_gpu *gpu)
@@ -73,8 +73,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return !reason;
 }
 
-/* Whether head sizes and strides keep every row of Q, K and V at multiples of 16 bytes from its operand's address. */
-static bool strides_aligned(const hr_decode *d)
+/* Whether addresses, head sizes and strides keep every row of Q, K and V at multiples of 16 bytes. */
+static bool operands_aligned(const hr_decode *d)
 {
   int64_t step = ALIGNMENT_BYTES / (int64_t)hr_dtype_bytes(d->dtype);
   hr_strides q = hr_decode_q_strides(d);
@@ -83,7 +83,7 @@ static bool strides_aligned(const hr_decode *d)
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i] % step != 0)
       return false;
-  return true;
+  return hr_alignment(d->alignment) % ALIGNMENT_BYTES == 0;
 }
 
 static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *error)
@@ -124,33 +124,13 @@ static hr_topk_call make_call(const hr_decode *d, const hr_decode_topk *t)
                         .top = hr_decode_top(d)};
 }
 
-static hr_status find_functions(const launch *l, const hr_decode *d, bool aligned, cu_function *score,
-                                cu_function *gather, hr_error *error)
+static hr_status find_functions(launch *l, const hr_decode *d, hr_error *error)
 {
   char defines[HR_DEFINES_SIZE];
-  hr_decode_topk_defines(&l->sizes, d, aligned, defines);
-  HR_TRY(hr_cuda_function(l->cuda, "decode_topk", d->dtype, defines, "topk_score", score, error));
+  hr_decode_topk_defines(&l->sizes, d, operands_aligned(d), defines);
+  HR_TRY(hr_cuda_function(l->cuda, "decode_topk", d->dtype, defines, "topk_score", &l->score, error));
   return hr_cuda_function_shared(l->cuda, "decode_topk", d->dtype, defines, "topk_gather", l->sizes.shared_bytes,
-                                 gather, error);
-}
-
-static void release(void *state)
-{
-  launch *l = state;
-  if (l->counters && hr_cuda_enter(l->cuda, NULL) == HR_OK) {
-    l->cuda->driver.cuMemFree_v2(l->counters);
-    hr_cuda_leave(l->cuda);
-  }
-}
-
-/* In the device's context. */
-static hr_status make_counters(launch *l, hr_error *error)
-{
-  const hr_driver *driver = &l->cuda->driver;
-  size_t bytes = (size_t)l->rows * sizeof(int32_t);
-  HR_TRY(HR_CU(driver, cuMemAlloc_v2, (&l->counters, bytes), error));
-  HR_TRY(HR_CU(driver, cuMemsetD8Async, (l->counters, 0, bytes, l->cuda->stream), error));
-  return HR_CU(driver, cuStreamSynchronize, (l->cuda->stream), error);
+                                 &l->gather, error);
 }
 
 /* Offsets into the workspace. */
@@ -182,25 +162,20 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   l->cuda = device->state;
   HR_TRY(read_gpu(l->cuda, &gpu, error));
   l->sizes = hr_decode_topk_choose(d, &gpu);
-  l->aligned = strides_aligned(d);
   l->call = make_call(d, &l->sizes);
   l->rows = d->batch * d->q_heads * d->q_len;
   l->score_blocks = d->batch * d->k_heads * l->sizes.tiles * l->sizes.score_blocks;
   if (l->score_blocks > INT32_MAX || l->rows > INT32_MAX / l->sizes.splits)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "more than 2^31 thread blocks");
   HR_TRY(place(l, d, &places, workspace_bytes, error));
-  HR_TRY(find_functions(l, d, l->aligned, &l->score, &l->gather, error));
-  if (l->sizes.splits == 1)
-    return HR_OK;
-  HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = make_counters(l, error);
-  hr_cuda_leave(l->cuda);
-  return status;
+  return find_functions(l, d, error);
 }
 
-static hr_status set_addresses(hr_topk_call *call, const launch *l, const hr_decode *d, const hr_decode_arguments *x,
-                               void *workspace, hr_error *error)
+static hr_status set_addresses(hr_topk_call *call, const launch *l, const hr_decode *d, const hr_run *run,
+                               hr_error *error)
 {
+  const hr_decode_arguments *x = run->arguments;
+  const cu_address workspace = hr_cuda_address(run->workspace);
   placement places = {0};
   size_t bytes;
   HR_TRY(place(l, d, &places, &bytes, error));
@@ -213,34 +188,34 @@ static hr_status set_addresses(hr_topk_call *call, const launch *l, const hr_dec
   call->pages = hr_cuda_address(x->pages);
   call->page_starts = hr_cuda_address(x->page_starts);
   call->sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
-  call->counters = l->counters;
-  call->keys = hr_cuda_address(workspace) + places.keys;
-  call->places = hr_cuda_address(workspace) + places.places;
-  call->partial = hr_cuda_address(workspace) + places.partial;
+  call->counters = hr_cuda_address(run->counters);
+  call->keys = workspace + places.keys;
+  call->places = workspace + places.places;
+  call->partial = workspace + places.partial;
   return HR_OK;
 }
 
-static hr_status launch_both(const launch *l, cu_function score, cu_function gather, hr_topk_call *call,
-                             hr_error *error)
+/* In the device's context. */
+static hr_status launch_both(const launch *l, hr_topk_call *call, void *stream, hr_error *error)
 {
+  const hr_cuda_queue queue = {l->cuda, stream};
+  const hr_cuda_kernel score = {.function = l->score, .blocks = l->score_blocks, .threads = 32U * HR_TOPK_SCORE_WARPS};
+  const hr_cuda_kernel gather = {.function = l->gather,
+                                 .blocks = l->rows * l->sizes.splits,
+                                 .threads = HR_TOPK_THREADS,
+                                 .shared_bytes = l->sizes.shared_bytes};
   void *parameters[] = {call};
-  HR_TRY(hr_cuda_launch(l->cuda, score, l->score_blocks, 32U * HR_TOPK_SCORE_WARPS, 0, parameters, error));
-  return hr_cuda_launch(l->cuda, gather, l->rows * l->sizes.splits, HR_TOPK_THREADS, l->sizes.shared_bytes, parameters,
-                        error);
+  HR_TRY(hr_cuda_launch(&queue, &score, parameters, error));
+  return hr_cuda_launch(&queue, &gather, parameters, error);
 }
 
-static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const launch *l = plan->state;
-  const hr_decode *d = &plan->problem.decode;
   hr_topk_call call = l->call;
-  cu_function score = l->score, gather = l->gather;
-  uintptr_t addresses = (uintptr_t)arguments->q | (uintptr_t)arguments->k | (uintptr_t)arguments->v;
-  HR_TRY(set_addresses(&call, l, d, arguments, workspace, error));
-  if (l->aligned && addresses % ALIGNMENT_BYTES != 0) /* compiled when it first happens */
-    HR_TRY(find_functions(l, d, false, &score, &gather, error));
+  HR_TRY(set_addresses(&call, l, &plan->problem.decode, run, error));
   HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = launch_both(l, score, gather, &call, error);
+  hr_status status = launch_both(l, &call, run->stream, error);
   hr_cuda_leave(l->cuda);
   return status;
 }
@@ -255,6 +230,6 @@ static void describe(const void *state, char *text, size_t size)
 const hr_kernel_functions hr_kernel_decode_topk_sm80 = {.state_bytes = sizeof(launch),
                                                         .supports = supports,
                                                         .prepare = prepare,
-                                                        .run_decode = run,
-                                                        .release = release,
+                                                        .run = run,
+                                                        .counters = true,
                                                         .describe = describe};

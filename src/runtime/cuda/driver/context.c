@@ -27,42 +27,32 @@ hr_status hr_cuda_attribute(const hr_cuda *cuda, int attribute, int64_t *value, 
   return HR_OK;
 }
 
-hr_status hr_cuda_launch_grid(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
-                              size_t shared_bytes, void **parameters, hr_error *error)
+static unsigned at_least_one(unsigned count)
 {
-  return HR_CU(
-      &cuda->driver, cuLaunchKernel,
-      (function, grid[0], grid[1], grid[2], threads, 1, 1, (unsigned)shared_bytes, cuda->stream, parameters, NULL),
-      error);
+  return count > 0 ? count : 1;
 }
 
-hr_status hr_cuda_launch(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
-                         size_t shared_bytes, void **parameters, hr_error *error)
+static hr_status launch_early(const hr_cuda_queue *queue, const hr_cuda_kernel *k, void **parameters, hr_error *error)
 {
-  const unsigned grid[3] = {(unsigned)blocks, 1, 1};
-  return hr_cuda_launch_grid(cuda, function, grid, threads, shared_bytes, parameters, error);
-}
-
-hr_status hr_cuda_launch_grid_early(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
-                                    size_t shared_bytes, void **parameters, hr_error *error)
-{
-  if (!cuda->driver.cuLaunchKernelEx)
-    return hr_cuda_launch_grid(cuda, function, grid, threads, shared_bytes, parameters, error);
   cu_launch_attribute early = {.id = CU_PROGRAMMATIC_SERIALIZATION, .value = {.programmatic_serialization = 1}};
-  cu_launch_config config = {.grid = {grid[0], grid[1], grid[2]},
-                             .block = {threads, 1, 1},
-                             .shared_bytes = (unsigned)shared_bytes,
-                             .stream = cuda->stream,
+  cu_launch_config config = {.grid = {(unsigned)k->blocks, at_least_one(k->grid_y), at_least_one(k->grid_z)},
+                             .block = {k->threads, at_least_one(k->threads_y), 1},
+                             .shared_bytes = (unsigned)k->shared_bytes,
+                             .stream = queue->stream,
                              .attributes = &early,
                              .attribute_count = 1};
-  return HR_CU(&cuda->driver, cuLaunchKernelEx, (&config, function, parameters, NULL), error);
+  return HR_CU(&queue->cuda->driver, cuLaunchKernelEx, (&config, k->function, parameters, NULL), error);
 }
 
-hr_status hr_cuda_launch_early(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
-                               size_t shared_bytes, void **parameters, hr_error *error)
+hr_status hr_cuda_launch(const hr_cuda_queue *queue, const hr_cuda_kernel *k, void **parameters, hr_error *error)
 {
-  const unsigned grid[3] = {(unsigned)blocks, 1, 1};
-  return hr_cuda_launch_grid_early(cuda, function, grid, threads, shared_bytes, parameters, error);
+  const hr_driver *driver = &queue->cuda->driver;
+  if (k->early && driver->cuLaunchKernelEx)
+    return launch_early(queue, k, parameters, error);
+  return HR_CU(driver, cuLaunchKernel,
+               (k->function, (unsigned)k->blocks, at_least_one(k->grid_y), at_least_one(k->grid_z), k->threads,
+                at_least_one(k->threads_y), 1, (unsigned)k->shared_bytes, queue->stream, parameters, NULL),
+               error);
 }
 
 static hr_status find_device(hr_cuda *cuda, const char *name, hr_error *error)
@@ -128,7 +118,7 @@ static hr_status take_context(hr_cuda *cuda, const hr_device *device, hr_error *
 static hr_status make_stream(hr_cuda *cuda, hr_error *error)
 {
   if (!cuda->stream) {
-    HR_TRY(HR_CU(&cuda->driver, cuStreamCreate, (&cuda->stream, CU_STREAM_NON_BLOCKING), error));
+    HR_TRY(HR_CU(&cuda->driver, cuStreamCreate, (&cuda->stream, CU_STREAM_DEFAULT), error));
     cuda->own_stream = true;
   }
   HR_TRY(HR_CU(&cuda->driver, cuEventCreate, (&cuda->start, 0), error));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open GPU: the loaded libraries, the context and the stream that all work is queued on. */
+/* An open GPU: the loaded libraries, the context, the device's own stream; launches on any stream. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_CONTEXT_H
 #define HR_RUNTIME_CUDA_DRIVER_CONTEXT_H
 
@@ -23,7 +23,7 @@ typedef struct hr_cuda {
   nvml_device nvml_device; /* NULL: NVML does not know the device */
   cu_device device;
   cu_context context;
-  cu_stream stream;
+  cu_stream stream;    /* the device's own: copies, random numbers, what is timed */
   bool retained;       /* the primary context, which is released on closing */
   bool own_stream;     /* which is destroyed on closing */
   cu_event start, end; /* of timed runs */
@@ -48,21 +48,24 @@ void hr_cuda_leave(const hr_cuda *cuda);
 /** Reads a device attribute of driver.h (CU_MULTIPROCESSORS …). */
 hr_status hr_cuda_attribute(const hr_cuda *cuda, int attribute, int64_t *value, hr_error *error);
 
-/** Queues one kernel of `blocks` × 1 × 1 thread blocks on the stream, in the device's context. */
-hr_status hr_cuda_launch(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
-                         size_t shared_bytes, void **parameters, hr_error *error);
+/** Where a run puts its kernels: a stream of the device's context. */
+typedef struct hr_cuda_queue {
+  const hr_cuda *cuda;
+  cu_stream stream; /* NULL: the context's default stream */
+} hr_cuda_queue;
 
-/** The same for a program whose threads wait for the kernel before (wait_for_kernel_before() of ptx_sm90.cuh) ahead of
- * their first access to global memory: its blocks may start while the last ones of that kernel run, if it allows it. */
-hr_status hr_cuda_launch_early(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
-                               size_t shared_bytes, void **parameters, hr_error *error);
+/** One launch. */
+typedef struct hr_cuda_kernel {
+  cu_function function;
+  int64_t blocks;                              /* in the first direction */
+  unsigned grid_y, grid_z, threads, threads_y; /* 0 as 1 */
+  size_t shared_bytes;
+  /* The threads of the program wait for the kernel before (wait_for_kernel_before() of ptx_sm90.cuh) ahead of their
+   * first access to global memory: its blocks may start while the last ones of that kernel run, if it allows it. */
+  bool early;
+} hr_cuda_kernel;
 
-/** hr_cuda_launch() with a grid of three sizes. */
-hr_status hr_cuda_launch_grid(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
-                              size_t shared_bytes, void **parameters, hr_error *error);
-
-/** hr_cuda_launch_early() with a grid of three sizes. */
-hr_status hr_cuda_launch_grid_early(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
-                                    size_t shared_bytes, void **parameters, hr_error *error);
+/** Queues a kernel, in the device's context. */
+hr_status hr_cuda_launch(const hr_cuda_queue *queue, const hr_cuda_kernel *kernel, void **parameters, hr_error *error);
 
 #endif

@@ -82,7 +82,7 @@ typedef struct cu_tensor_map {
 #define CU_STREAM_PER_THREAD ((cu_stream)0x2)
 
 enum {
-  CU_STREAM_NON_BLOCKING = 1,
+  CU_STREAM_DEFAULT = 0, /* waits for the default stream, which waits for it */
   CU_CAPTURE_THREAD_LOCAL = 1,
   CU_EVENT_RECORD_EXTERNAL = 1 /* in a capture: records the event by a node of the graph */
 };

@@ -86,14 +86,14 @@ void hr_batched_free(const hr_cuda *cuda, hr_batched *batched)
     lt->cublasLtMatmulDescDestroy(batched->description);
 }
 
-hr_status hr_batched_run(const hr_cuda *cuda, const hr_batched *batched, cu_address a, cu_address b, cu_address c,
-                         cu_address workspace, hr_error *error)
+hr_status hr_batched_run(const hr_cuda_queue *queue, const hr_batched *batched, cu_address a, cu_address b,
+                         cu_address c, cu_address workspace, hr_error *error)
 {
   const float one = 1, zero = 0;
   void *first = (void *)(uintptr_t)b, *second = (void *)(uintptr_t)a, *result = (void *)(uintptr_t)c;
-  return HR_LT(&cuda->cublaslt, cublasLtMatmul,
-               (cuda->lt, batched->description, &one, first, batched->first, second, batched->second, &zero, result,
-                batched->third, result, batched->third, &batched->chosen.algorithm, (void *)(uintptr_t)workspace,
-                batched->chosen.workspace_bytes, cuda->stream),
+  return HR_LT(&queue->cuda->cublaslt, cublasLtMatmul,
+               (queue->cuda->lt, batched->description, &one, first, batched->first, second, batched->second, &zero,
+                result, batched->third, result, batched->third, &batched->chosen.algorithm,
+                (void *)(uintptr_t)workspace, batched->chosen.workspace_bytes, queue->stream),
                error);
 }

@@ -29,9 +29,9 @@ typedef struct hr_batched {
 hr_status hr_batched_prepare(const hr_cuda *cuda, hr_batched *batched, hr_error *error);
 void hr_batched_free(const hr_cuda *cuda, hr_batched *batched);
 
-/** Queues the batched GEMM on the stream, in the device's context. The workspace has batched->chosen.workspace_bytes;
+/** Queues the batched GEMM, in the device's context. The workspace has batched->chosen.workspace_bytes;
  *  addresses are multiples of HR_BATCHED_ALIGNMENT. */
-hr_status hr_batched_run(const hr_cuda *cuda, const hr_batched *batched, cu_address a, cu_address b, cu_address c,
-                         cu_address workspace, hr_error *error);
+hr_status hr_batched_run(const hr_cuda_queue *queue, const hr_batched *batched, cu_address a, cu_address b,
+                         cu_address c, cu_address workspace, hr_error *error);
 
 #endif

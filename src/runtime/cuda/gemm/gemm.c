@@ -9,6 +9,7 @@
 #include "runtime/cuda/driver/context.h"
 #include "runtime/cuda/gemm/algorithm.h"
 #include "runtime/device/plan.h"
+#include "shape/alignment.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* cuBLAS's documentation recommends it for Hopper; PyTorch's default */
 #define HOPPER_NARROW 128                  /* fp8 terms that are added up before their sum is added in fp32 */
-#define ADDRESS_ALIGNMENT 16               /* bytes; algorithms assume no more */
+#define ADDRESS_ALIGNMENT 16               /* bytes; algorithms assume no more by default */
 #define CHOICES_MAX 1000                   /* algorithms to ask for; cuBLASLt has some tens for a GEMM */
 #define ALIGNMENT_MAX 256                  /* bytes; cuBLASLt does not use more */
 
@@ -65,6 +66,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     reason = "multiplies fp8 with A plain and B transposed only";
   else if (problem->dtype == HR_FP8_E4M3 && (g->m % 16 || g->n % 16 || g->k % 16))
     reason = "multiplies fp8 in sizes that are multiples of 16 only";
+  else if (problem->dtype == HR_FP8_E4M3 && hr_alignment(g->alignment) % 16 != 0)
+    reason = "multiplies fp8 at addresses that are multiples of 16 only";
   else if (problem->dtype == HR_FP8_E4M3 && !multiples_of_16(g))
     reason = "multiplies fp8 with strides that are multiples of 16 only";
   else
@@ -106,18 +109,27 @@ static hr_status describe_matmul(gemm_plan *p, const hr_gemm *g, hr_error *error
   return make_layout(lt, f->type, &c, g->batch, &p->result, error);
 }
 
+/* The alignment of an operand that cuBLASLt has to be told; ALIGNMENT_MAX: none. */
+static uint32_t alignment_of(const hr_gemm *g, hr_matrix operand)
+{
+  const int64_t element = (int64_t)hr_dtype_bytes(g->dtype), address = hr_alignment(g->alignment);
+  int64_t stride = hr_power_of_two_in(operand.batch_stride * element, ALIGNMENT_MAX);
+  int64_t row = hr_power_of_two_in(operand.leading_dimension * element, ALIGNMENT_MAX), least = ALIGNMENT_MAX;
+  if (g->batch > 1 && operand.batch_stride > 0 && stride < row)
+    least = stride;
+  return (uint32_t)(address < ADDRESS_ALIGNMENT ? hr_min64(address, least) : least);
+}
+
 /* cuBLASLt assumes operands aligned to 256 bytes and reads the alignment of rows from a layout's leading dimension, but
  * not the alignment of a batch stride. It has to be set where the batch stride is less aligned than the rows
- * (interleaved heads). */
+ * (interleaved heads), and for addresses that are less aligned than any algorithm assumes. */
 static hr_status set_alignment(const hr_cublaslt *lt, lt_preference preference, const hr_gemm *g, hr_error *error)
 {
   const hr_matrix operands[] = {hr_gemm_b(g), hr_gemm_a(g), hr_gemm_c(g), hr_gemm_c(g)};
-  const int64_t element = (int64_t)hr_dtype_bytes(g->dtype);
-  for (int i = 0; i < 4 && g->batch > 1; i++) {
-    int64_t stride = operands[i].batch_stride * element, row = operands[i].leading_dimension * element;
-    if (stride == 0 || hr_power_of_two_in(stride, ALIGNMENT_MAX) >= hr_power_of_two_in(row, ALIGNMENT_MAX))
+  for (int i = 0; i < 4; i++) {
+    uint32_t bytes = alignment_of(g, operands[i]);
+    if (bytes == ALIGNMENT_MAX)
       continue;
-    uint32_t bytes = (uint32_t)hr_power_of_two_in(stride, ALIGNMENT_MAX);
     HR_TRY(HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
                  (preference, LT_PREFERENCE_ALIGNMENT_A + i, &bytes, sizeof bytes), error));
   }
@@ -233,23 +245,17 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return HR_OK;
 }
 
-static bool aligned(const void *address)
-{
-  return (uintptr_t)address % ADDRESS_ALIGNMENT == 0;
-}
-
-static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const gemm_plan *p = plan->state;
+  const hr_gemm_arguments *x = run->arguments;
   const float one = 1, zero = 0;
-  const void *added = plan->problem.dtype == HR_FP8_E4M3 ? NULL : output;
-  if (!aligned(inputs[0]) || !aligned(inputs[1]) || !aligned(output))
-    return hr_fail(error, HR_ERROR_INVALID, "gemm_cublaslt: an address is not a multiple of %d", ADDRESS_ALIGNMENT);
+  const void *added = plan->problem.dtype == HR_FP8_E4M3 ? NULL : x->c;
   HR_TRY(hr_cuda_enter(p->cuda, error));
   hr_status status =
       HR_LT(&p->cuda->cublaslt, cublasLtMatmul,
-            (p->cuda->lt, p->description, &one, inputs[1], p->first, inputs[0], p->second, &zero, added, p->added,
-             output, p->result, &p->chosen.algorithm, workspace, plan->workspace_bytes, p->cuda->stream),
+            (p->cuda->lt, p->description, &one, x->b, p->first, x->a, p->second, &zero, added, p->added, x->c,
+             p->result, &p->chosen.algorithm, run->workspace, p->chosen.workspace_bytes, run->stream),
             error);
   hr_cuda_leave(p->cuda);
   return status;

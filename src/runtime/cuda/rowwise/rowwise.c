@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/device/plan.h"
+#include "shape/alignment.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,8 +45,7 @@ typedef struct launch {
 
 typedef struct rowwise_plan {
   const hr_cuda *cuda;
-  size_t shared_max;
-  launch launch; /* for addresses that are multiples of 16 */
+  launch launch;
 } rowwise_plan;
 
 static bool has_rows(hr_rowwise_operation operation)
@@ -298,64 +298,53 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   const hr_rowwise *r = &problem->rows;
   rowwise_plan *p = state;
   p->cuda = cuda;
-  p->shared_max = shared_max(cuda);
-  hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, true, cuda->capability, p->shared_max);
+  bool aligned = hr_alignment(r->alignment) % HR_ROWWISE_PACK_BYTES == 0; /* elementwise kernels take any alignment */
+  hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, aligned, cuda->capability, shared_max(cuda));
   HR_TRY(has_rows(r->operation) ? prepare_rows(cuda, r, &tiling, &p->launch, error)
                                 : prepare_elements(cuda, r, &p->launch, error));
   *workspace_bytes = (size_t)p->launch.shifted_elements * hr_dtype_bytes(r->dtype);
   return HR_OK;
 }
 
-/* Unaligned addresses: another program, compiled when it is first needed. */
-static hr_status launch_unaligned(const rowwise_plan *p, const hr_rowwise *r, launch *l, hr_error *error)
-{
-  if (!has_rows(r->operation))
-    return HR_OK; /* elementwise kernels handle any alignment */
-  hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, false, p->cuda->capability, p->shared_max);
-  return prepare_rows(p->cuda, r, &tiling, l, error);
-}
-
 /* In the device's context. The kernel reads the shifted weights from the workspace. */
-static hr_status launch_rows(const rowwise_plan *p, const hr_rowwise *r, const launch *l, uint64_t addresses[4],
-                             uint64_t workspace, hr_error *error)
+static hr_status launch_rows(const rowwise_plan *p, const hr_rowwise *r, uint64_t addresses[4], const hr_run *run,
+                             hr_error *error)
 {
-  const hr_driver *driver = &p->cuda->driver;
-  cu_stream stream = p->cuda->stream;
+  const launch *l = &p->launch;
+  const hr_cuda_queue queue = {p->cuda, run->stream};
   long long rows = r->rows, columns = r->columns, period = r->period, group = r->group;
   unsigned long long seed = r->seed;
   unsigned dropped = (unsigned)hr_rowwise_dropped(r);
+  uint64_t workspace = hr_cuda_address(run->workspace);
   void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &rows,
                        &columns,      &period,       &group,        &seed,         &dropped};
   if (l->shift) {
+    const hr_cuda_kernel kernel = {
+        .function = l->shift, .blocks = hr_ceil_div(l->shifted_elements, BLOCK), .threads = BLOCK};
     void *shift[] = {&addresses[0], &addresses[1], &addresses[2], &workspace, &rows,
                      &columns,      &period,       &group,        &seed,      &dropped};
-    HR_TRY(hr_cuda_launch(p->cuda, l->shift, hr_ceil_div(l->shifted_elements, BLOCK), BLOCK, 0, shift, error));
+    HR_TRY(hr_cuda_launch(&queue, &kernel, shift, error));
     addresses[1] = workspace;
     addresses[2] = workspace + (uint64_t)l->shifted_elements / 2 * hr_dtype_bytes(r->dtype);
   }
-  return HR_CU(
-      driver, cuLaunchKernel,
-      (l->function, (unsigned)l->blocks, 1, 1, l->threads_x, l->threads_y, 1, l->shared_bytes, stream, arguments, NULL),
-      error);
+  const hr_cuda_kernel kernel = {.function = l->function,
+                                 .blocks = l->blocks,
+                                 .threads = l->threads_x,
+                                 .threads_y = l->threads_y,
+                                 .shared_bytes = l->shared_bytes};
+  return hr_cuda_launch(&queue, &kernel, arguments, error);
 }
 
-static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const rowwise_plan *p = plan->state;
   const hr_rowwise *r = &plan->problem.rows;
-  uint64_t addresses[4] = {0, 0, 0, (uint64_t)(uintptr_t)output}, together = 0;
+  const hr_rowwise_arguments *x = run->arguments;
+  uint64_t addresses[4] = {0, 0, 0, hr_cuda_address(x->output)};
   for (int i = 0; i < hr_rowwise_inputs(r->operation); i++)
-    addresses[i] = (uint64_t)(uintptr_t)inputs[i];
-  for (int i = 0; i < 4; i++)
-    together |= addresses[i];
-  if (together % hr_dtype_bytes(r->dtype) != 0)
-    return hr_fail(error, HR_ERROR_INVALID, "rowwise_cuda: an address is not a multiple of %zu, the size of an element",
-                   hr_dtype_bytes(r->dtype));
-  launch l = p->launch;
-  if (together % HR_ROWWISE_PACK_BYTES != 0)
-    HR_TRY(launch_unaligned(p, r, &l, error));
+    addresses[i] = hr_cuda_address(x->inputs[i]);
   HR_TRY(hr_cuda_enter(p->cuda, error));
-  hr_status status = launch_rows(p, r, &l, addresses, (uint64_t)(uintptr_t)workspace, error);
+  hr_status status = launch_rows(p, r, addresses, run, error);
   hr_cuda_leave(p->cuda);
   return status;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by attention kernels on the host: addresses of a sequence, visible keys of a query, checks of arguments. */
-#ifndef HR_RUNTIME_ATTENTION_H
-#define HR_RUNTIME_ATTENTION_H
+/* Shared by attention kernels on the host: addresses of a sequence, visible keys of a query. */
+#ifndef HR_RUNTIME_OPERATION_ATTENTION_SEQUENCES_H
+#define HR_RUNTIME_OPERATION_ATTENTION_SEQUENCES_H
 
-#include "runtime/device/plan.h"
+#include <headroom/plan.h>
 
 /** One sequence of a call. Addresses are of row 0, head 0; hr_attention_strides() gives the strides of all
  *  sequences. */
@@ -29,13 +29,5 @@ hr_key_range hr_attention_visible(const hr_attention *attention, int64_t q_len, 
 
 /** The scale; 1 / √qk_dim if attention->scale is 0. */
 double hr_attention_scale(const hr_attention *attention);
-
-/** HR_ERROR_INVALID names the first address that the problem needs and that is NULL. */
-hr_status hr_attention_check_addresses(const hr_attention *attention, const hr_attention_arguments *arguments,
-                                       hr_error *error);
-
-/** HR_ERROR_INVALID if the offsets, which the host can read, are not ascending or leave their range. */
-hr_status hr_attention_check_offsets(const hr_attention *attention, const hr_attention_arguments *arguments,
-                                     hr_error *error);
 
 #endif

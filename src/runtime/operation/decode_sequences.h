@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by decode kernels: sequences and their pages, visible keys, checks of arguments. */
-#ifndef HR_RUNTIME_DEVICE_DECODE_H
-#define HR_RUNTIME_DEVICE_DECODE_H
+/* Shared by decode kernels: sequences and their pages, visible keys. */
+#ifndef HR_RUNTIME_OPERATION_DECODE_SEQUENCES_H
+#define HR_RUNTIME_OPERATION_DECODE_SEQUENCES_H
 
-#include "runtime/device/attention.h"
+#include "runtime/operation/attention_sequences.h"
 #include "shape/decode_tiles.h"
 
 #include <headroom/decode.h>
@@ -39,11 +39,5 @@ double hr_decode_scale(const hr_decode *decode);
 /** Whole, 0 or less: weights of at most 2^top of all keys whose V counts add up to 1 at most, so that O is no larger
  *  than V. */
 float hr_decode_top(const hr_decode *decode);
-
-/** HR_ERROR_INVALID names the first address that the problem needs and that is NULL. */
-hr_status hr_decode_check_addresses(const hr_decode *decode, const hr_decode_arguments *arguments, hr_error *error);
-
-/** HR_ERROR_INVALID if lengths or pages, which the host can read, leave their range. */
-hr_status hr_decode_check_tables(const hr_decode *decode, const hr_decode_arguments *arguments, hr_error *error);
 
 #endif

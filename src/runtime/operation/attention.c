@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/operation/operation.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+hr_attention_arguments hr_attention_arguments_default(void)
+{
+  return (hr_attention_arguments){.struct_size = sizeof(hr_attention_arguments)};
+}
+
+/* An empty operand counts one element: buffers are not empty. */
+static size_t operand_bytes(const hr_attention *a, hr_attention_operand operand)
+{
+  int64_t elements = 0;
+  if (hr_attention_span(a, operand, &elements) != HR_OK || elements == 0)
+    elements = 1;
+  return (size_t)elements * hr_dtype_bytes(operand == HR_OPERAND_O ? hr_attention_output_dtype(a) : a->dtype);
+}
+
+#define MEMBER(name) offsetof(hr_attention_arguments, name)
+
+static hr_operands operands(const hr_problem *problem)
+{
+  const hr_attention *a = &problem->attention;
+  hr_operands all = {.count = 0};
+  hr_add_operand(&all, MEMBER(q), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_Q));
+  hr_add_operand(&all, MEMBER(k), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_K));
+  hr_add_operand(&all, MEMBER(v), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_V));
+  if (a->alibi)
+    hr_add_operand(&all, MEMBER(alibi_slopes), HR_OPERAND_SLOPES, (size_t)a->q_heads * sizeof(float));
+  if (a->head_scales) {
+    hr_add_operand(&all, MEMBER(q_scales), HR_OPERAND_Q_SCALES, (size_t)a->q_heads * sizeof(float));
+    hr_add_operand(&all, MEMBER(k_scales), HR_OPERAND_K_SCALES, (size_t)a->k_heads * sizeof(float));
+    hr_add_operand(&all, MEMBER(v_scales), HR_OPERAND_V_SCALES, (size_t)a->v_heads * sizeof(float));
+  }
+  hr_add_operand(&all, MEMBER(o), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_O));
+  return all;
+}
+
+static hr_dtype output(const hr_problem *problem)
+{
+  return hr_attention_output_dtype(&problem->attention);
+}
+
+static int64_t alignment(const hr_problem *problem)
+{
+  return problem->attention.alignment;
+}
+
+static hr_status check_addresses(const hr_problem *problem, const hr_arguments *arguments, hr_error *error)
+{
+  const hr_attention *t = &problem->attention;
+  const hr_attention_arguments *x = &arguments->attention;
+  bool queries = (t->variable_lengths ? t->q_total : t->q_len) > 0;
+  bool keys = (t->variable_lengths ? t->kv_total : t->kv_len) > 0;
+  const struct {
+    const char *name;
+    const void *address;
+    bool needed;
+  } addresses[] = {{"q", x->q, queries},
+                   {"k", x->k, keys},
+                   {"v", x->v, keys},
+                   {"o", x->o, queries},
+                   {"alibi_slopes", x->alibi_slopes, t->alibi},
+                   {"q_scales", x->q_scales, t->head_scales},
+                   {"k_scales", x->k_scales, t->head_scales},
+                   {"v_scales", x->v_scales, t->head_scales},
+                   {"q_offsets", x->q_offsets, t->variable_lengths},
+                   {"kv_offsets", x->kv_offsets, t->variable_lengths}};
+  for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+    if (addresses[i].needed && !addresses[i].address)
+      return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", addresses[i].name);
+  }
+  return HR_OK;
+}
+
+static hr_status check_offsets(const char *name, const int32_t *offsets, int64_t batch, int64_t longest, int64_t total,
+                               hr_error *error)
+{
+  for (int64_t b = 0; b < batch; b++) {
+    int64_t length = (int64_t)offsets[b + 1] - offsets[b];
+    if (offsets[b] < 0 || length < 0 || length > longest || offsets[b + 1] > total)
+      return hr_fail(error, HR_ERROR_INVALID,
+                     "%s: sequence %" PRId64 " has rows %" PRId32 " to %" PRId32 ", expected at most %" PRId64
+                     " rows within 0 to %" PRId64,
+                     name, b, offsets[b], offsets[b + 1], longest, total);
+  }
+  return HR_OK;
+}
+
+static hr_status check_tables(const hr_problem *problem, const hr_arguments *arguments, hr_error *error)
+{
+  const hr_attention *t = &problem->attention;
+  const hr_attention_arguments *x = &arguments->attention;
+  if (!t->variable_lengths)
+    return HR_OK;
+  HR_TRY(check_offsets("q_offsets", x->q_offsets, t->batch, t->q_len, t->q_total, error));
+  return check_offsets("kv_offsets", x->kv_offsets, t->batch, t->kv_len, t->kv_total, error);
+}
+
+static hr_status flops(const hr_problem *problem, int64_t *count)
+{
+  return hr_attention_flops(&problem->attention, count);
+}
+
+static hr_status bytes(const hr_problem *problem, int64_t *count)
+{
+  return hr_attention_bytes(&problem->attention, count);
+}
+
+const hr_operation_row hr_operation_attention = {.name = "attention",
+                                                 .arguments_name = "hr_attention_arguments",
+                                                 .arguments_bytes = sizeof(hr_attention_arguments),
+                                                 .operands = operands,
+                                                 .output = output,
+                                                 .alignment = alignment,
+                                                 .check_addresses = check_addresses,
+                                                 .check_tables = check_tables,
+                                                 .flops = flops,
+                                                 .bytes = bytes};

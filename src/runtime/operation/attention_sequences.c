@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/operation/attention_sequences.h"
+
+#include "base/checked.h"
+
+#include <math.h>
+
+double hr_attention_scale(const hr_attention *attention)
+{
+  return attention->scale != 0 ? (double)attention->scale : 1.0 / sqrt((double)attention->qk_dim);
+}
+
+hr_key_range hr_attention_visible(const hr_attention *attention, int64_t q_len, int64_t kv_len, int64_t query)
+{
+  const hr_attention *t = attention;
+  if (t->mask == HR_MASK_NONE)
+    return (hr_key_range){0, kv_len};
+  int64_t own = query + kv_len - q_len;
+  int64_t window = hr_min64(t->window, kv_len); /* a larger window sees no more keys, and could overflow */
+  return (hr_key_range){t->window > 0 ? hr_max64(0, own - window + 1) : 0, hr_max64(0, own + 1)};
+}
+
+/* The address of row `rows` in sequence `batch`. NULL, the address of an operand without rows, stays NULL. */
+static const void *step(const hr_attention *t, const void *base, hr_attention_operand which, int64_t batch,
+                        int64_t rows)
+{
+  hr_strides s = hr_attention_strides(t, which);
+  int64_t elements = batch * s.batch + rows * s.row;
+  hr_dtype dtype = which == HR_OPERAND_O ? hr_attention_output_dtype(t) : t->dtype;
+  return base ? (const char *)base + elements * (int64_t)hr_dtype_bytes(dtype) : NULL;
+}
+
+hr_sequence hr_attention_sequence(const hr_attention *attention, const hr_attention_arguments *arguments, int64_t index)
+{
+  const hr_attention *t = attention;
+  const hr_attention_arguments *x = arguments;
+  int64_t batch = t->variable_lengths ? 0 : index;
+  int64_t q_row = t->variable_lengths ? x->q_offsets[index] : 0,
+          kv_row = t->variable_lengths ? x->kv_offsets[index] : 0;
+  hr_sequence s = {.q_len = t->q_len, .kv_len = t->kv_len, .lse_head = t->variable_lengths ? t->q_total : t->q_len};
+  if (t->variable_lengths) {
+    s.q_len = x->q_offsets[index + 1] - q_row;
+    s.kv_len = x->kv_offsets[index + 1] - kv_row;
+  }
+  s.q = step(t, x->q, HR_OPERAND_Q, batch, q_row);
+  s.k = step(t, x->k, HR_OPERAND_K, batch, kv_row);
+  s.v = step(t, x->v, HR_OPERAND_V, batch, kv_row);
+  s.o = (void *)(uintptr_t)step(t, x->o, HR_OPERAND_O, batch, q_row);
+  if (x->lse)
+    s.lse = x->lse + batch * t->q_heads * t->q_len + q_row;
+  return s;
+}

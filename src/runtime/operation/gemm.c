@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/operation/operation.h"
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+hr_gemm_arguments hr_gemm_arguments_default(void)
+{
+  return (hr_gemm_arguments){.struct_size = sizeof(hr_gemm_arguments)};
+}
+
+static hr_operands operands(const hr_problem *problem)
+{
+  const hr_gemm *g = &problem->gemm;
+  const size_t element = hr_dtype_bytes(g->dtype);
+  hr_operands all = {.count = 0};
+  hr_add_operand(&all, offsetof(hr_gemm_arguments, a), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_a(g).elements);
+  hr_add_operand(&all, offsetof(hr_gemm_arguments, b), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_b(g).elements);
+  hr_add_operand(&all, offsetof(hr_gemm_arguments, c), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_c(g).elements);
+  return all;
+}
+
+static int64_t alignment(const hr_problem *problem)
+{
+  return problem->gemm.alignment;
+}
+
+static hr_status check_addresses(const hr_problem *problem, const hr_arguments *arguments, hr_error *error)
+{
+  (void)problem;
+  const hr_gemm_arguments *x = &arguments->gemm;
+  if (!x->a || !x->b || !x->c)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", !x->a ? "a" : !x->b ? "b" : "c");
+  return HR_OK;
+}
+
+static hr_status flops(const hr_problem *problem, int64_t *count)
+{
+  return hr_gemm_flops(&problem->gemm, count);
+}
+
+static hr_status bytes(const hr_problem *problem, int64_t *count)
+{
+  return hr_gemm_bytes(&problem->gemm, count);
+}
+
+const hr_operation_row hr_operation_gemm = {.name = "gemm",
+                                            .arguments_name = "hr_gemm_arguments",
+                                            .arguments_bytes = sizeof(hr_gemm_arguments),
+                                            .operands = operands,
+                                            .alignment = alignment,
+                                            .check_addresses = check_addresses,
+                                            .flops = flops,
+                                            .bytes = bytes};
