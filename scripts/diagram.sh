@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Draws the modules of tests/structure/edges.txt into ARCHITECTURE.md, between the two "diagram" marks: one line per
-# level, each module above all modules that it may use. A module lists its direct dependencies only.
+# level and dependencies, each module above all modules that it may use. A module lists its direct dependencies only.
 #   diagram.sh            rewrites the block
 #   diagram.sh --check    fails if the block is stale
 set -euo pipefail
@@ -24,16 +24,32 @@ draw() {
     /^#/ || !/:/ { next }
     { name = $0; sub(/:.*/, "", name); rest = $0; sub(/^[^:]*:/, "", rest); gsub(/\[[^]]*\]/, "", rest)
       order[++count] = name; uses[name] = rest }
+    # "a/b" after "a/c" is ", b": the folder stands once
+    function append(text, name,    i, folder) {
+      i = match(name, /[^\/]*$/); folder = substr(name, 1, i - 1)
+      if (text == "") { last = folder; return name }
+      if (folder == last && folder != "") return text ", " substr(name, i)
+      last = folder
+      return text "  " name
+    }
     END {
       for (i = 1; i <= count; i++) if (level_of(order[i]) > top) top = level_of(order[i])
-      for (l = top; l >= 0; l--)
+      for (l = top; l >= 0; l--) {
+        rows = 0; split("", left)
         for (i = 1; i <= count; i++) {
           m = order[i]
           if (level[m] != l) continue
           line = ""; n = split(uses[m], list, " ")
-          for (j = 1; j <= n; j++) if (!reaches(m, list[j])) line = line "  " list[j]
-          printf (line == "" ? "%d  %s\n" : "%d  %-20s→%s\n"), l, m, line
+          for (j = 1; j <= n; j++) if (!reaches(m, list[j])) line = append(line, list[j])
+          if (!(line in left)) { right[++rows] = line; left[line] = "" }
+          members[line, ++left_count[l, line]] = m
         }
+        for (r = 1; r <= rows; r++) {
+          line = right[r]; text = ""
+          for (i = 1; i <= left_count[l, line]; i++) text = append(text, members[line, i])
+          printf (line == "" ? "%2d  %s\n" : "%2d  %-42s → %s\n"), l, text, line
+        }
+      }
     }' tests/structure/edges.txt
 }
 

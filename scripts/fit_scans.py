@@ -6,7 +6,7 @@
 
 A time is launch + bytes at a share of the bandwidth + FLOPs at a share of the library's rate, and where the tokens of
 a sequence times a chain take longer than a quarter of these, the difference. Bytes, with the states of chunks, and
-FLOPs are counted as src/analysis/model/scan_counts.c does. In decode a time is launch + bytes. The squares of
+FLOPs are counted as src/model/layers/scan_counts.c does. In decode a time is launch + bytes. The squares of
 relative errors are minimized. Prints the figures and the error of each row when it is left out; --write puts the
 figures into the device files, those of a kind and phase that one device lacks from the other. A GPU without costs
 takes the H200's, which src/analysis/predict/scan.c repeats.

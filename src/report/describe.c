@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `describe`: parameters, memory and operators of a model. */
-#include "analysis/model/ffn_experts.h"
-#include "analysis/model/layer_kinds.h"
-#include "analysis/model/split.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "model/layers/ffn_experts.h"
+#include "model/layers/layer_kinds.h"
+#include "model/layers/split.h"
 #include "report/cache_growth.h"
 #include "report/checkpoint.h"
 #include "report/inputs.h"

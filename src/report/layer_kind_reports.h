@@ -3,7 +3,7 @@
 #ifndef HR_REPORT_LAYER_KIND_REPORTS_H
 #define HR_REPORT_LAYER_KIND_REPORTS_H
 
-#include "analysis/model/layer_kinds.h"
+#include "model/layers/layer_kinds.h"
 #include "report/table.h"
 
 typedef struct hr_layer_kind_report {

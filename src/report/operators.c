@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/operators.h"
 
-#include "analysis/model/operator_builder.h"
 #include "base/checked.h"
 #include "base/names.h"
 #include "base/quantity.h"
+#include "model/layers/operator_builder.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/quantization.h"
 
-#include "analysis/model/layer_weights.h"
+#include "model/layers/layer_weights.h"
 #include "report/lines.h"
 
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `search`: the faster shapes found. */
-#include "analysis/model/layer_kinds.h"
-#include "analysis/model/reshape.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "model/layers/layer_kinds.h"
+#include "model/reshape/reshape.h"
 #include "report/inputs.h"
 #include "report/page.h"
 

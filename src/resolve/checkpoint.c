@@ -2,9 +2,9 @@
 /* The checkpoint beside a configuration: which files it has, and reading their headers. */
 #include <headroom/resolve.h>
 
-#include "analysis/checkpoint/reader.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "model/checkpoint/reader.h"
 #include "resolve/entries.h"
 #include "resolve/model_place.h"
 

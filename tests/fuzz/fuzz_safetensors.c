@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "properties.h"
 
-#include "analysis/checkpoint/reader.h"
+#include "model/checkpoint/reader.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fails on a broken link between pages of the repository, and on a path in backquotes that does not exist.
 # Paths that a reader creates contain NAME, or are listed here:
-to_be_made='src/analysis/model/families/orion.c'
+to_be_made='src/model/config/families/orion.c'
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."

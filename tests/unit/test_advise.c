@@ -3,7 +3,7 @@
 
 #include "advice.h"
 #include "analysis/advise/context.h"
-#include "analysis/model/split.h"
+#include "model/layers/split.h"
 #include "models.h"
 
 #include <headroom/memory.h>

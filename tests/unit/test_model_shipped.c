@@ -5,7 +5,7 @@
 #include <headroom/catalog.h>
 #include <headroom/model.h>
 
-#include "analysis/model/families.h"
+#include "model/config/families.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /* Regular expressions of module names, and the work that patterns take. */
 #include "test.h"
 
-#include "analysis/model/module_expression.h"
-#include "analysis/model/module_patterns.h"
+#include "model/config/quantization/module_expression.h"
+#include "model/config/quantization/module_patterns.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "json_keys.h"
 #include "models.h"
 
-#include "analysis/model/layer_kinds.h"
+#include "model/layers/layer_kinds.h"
 
 #include <headroom/report.h>
 #include <stdio.h>

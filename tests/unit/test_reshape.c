@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include "analysis/model/reshape.h"
+#include "model/reshape/reshape.h"
 #include "models.h"
 
 static void fewer_heads_at_the_same_width_are_larger(void **state)

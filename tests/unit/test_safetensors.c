@@ -2,7 +2,7 @@
 /* Headers of safetensors files and indexes in memory: what is read, and what is refused before memory is taken. */
 #include "test.h"
 
-#include "analysis/checkpoint/reader.h"
+#include "model/checkpoint/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 /* Searches near models whose layers differ. */
 #include "test.h"
 
-#include "analysis/model/reshape.h"
 #include "analysis/search/enumerate.h"
 #include "base/checked.h"
 #include "devices.h"
+#include "model/reshape/reshape.h"
 #include "models.h"
 #include "searches.h"
 

@@ -2,9 +2,9 @@
 /* Searches as they are by default: shapes that can be served. */
 #include "test.h"
 
-#include "analysis/model/reshape.h"
 #include "analysis/search/space.h"
 #include "devices.h"
+#include "model/reshape/reshape.h"
 #include "models.h"
 
 #include <headroom/search.h>

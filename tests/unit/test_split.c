@@ -2,9 +2,9 @@
 /* Tests which degrees give each device whole heads, columns and blocks of quantized weights. */
 #include "test.h"
 
-#include "analysis/model/layer_kinds.h"
-#include "analysis/model/split.h"
 #include "devices.h"
+#include "model/layers/layer_kinds.h"
+#include "model/layers/split.h"
 #include "models.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/context.h"
 
-#include "analysis/model/split.h"
+#include "model/layers/split.h"
 
 #include <math.h>
 

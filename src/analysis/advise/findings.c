@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/findings.h"
 
-#include "analysis/model/reshape.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "model/reshape/reshape.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/format.h"
 
-#include "analysis/model/layer_kinds.h"
-#include "analysis/model/reshape.h"
 #include "base/checked.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "model/layers/layer_kinds.h"
+#include "model/reshape/reshape.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/memory_remedy.h"
-#include "analysis/model/split.h"
+#include "model/layers/split.h"
 
 #include "base/checked.h"
 #include "base/text.h"

@@ -3,10 +3,10 @@
 #include <headroom/parallel_layouts.h>
 
 #include "analysis/advise/context.h"
-#include "analysis/model/split.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "model/layers/split.h"
 
 #include <headroom/memory.h>
 #include <inttypes.h>

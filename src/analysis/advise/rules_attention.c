@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the structure of a layer: fused attention, parallel layers. */
 #include "analysis/advise/rules.h"
-#include "analysis/model/layer_kinds.h"
+#include "model/layers/layer_kinds.h"
 
 #include <inttypes.h>
 

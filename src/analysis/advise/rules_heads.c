@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the attention heads: their size, their number, and the K and V heads that they share. */
 #include "analysis/advise/rules.h"
-#include "analysis/model/families.h"
-#include "analysis/model/reshape.h"
 #include "base/checked.h"
+#include "model/config/families.h"
+#include "model/reshape/reshape.h"
 
 #include <headroom/memory.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules that change the hidden size: its part per device, and nodes of six devices. */
 #include "analysis/advise/rules.h"
-#include "analysis/model/reshape.h"
 #include "base/checked.h"
+#include "model/reshape/reshape.h"
 
 #include <inttypes.h>
 

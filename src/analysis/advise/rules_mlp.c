@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The width of the MLP: a brute-force search near the usual one. */
 #include "analysis/advise/rules.h"
-#include "analysis/model/reshape.h"
 #include "base/checked.h"
+#include "model/reshape/reshape.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about splitting a model over devices: heads per device, the tensor-parallel degree, pipeline stages. */
 #include "analysis/advise/rules.h"
-#include "analysis/model/layer_kinds.h"
-#include "analysis/model/reshape.h"
-#include "analysis/model/split.h"
 #include "base/checked.h"
+#include "model/layers/layer_kinds.h"
+#include "model/layers/split.h"
+#include "model/reshape/reshape.h"
 
 #include <headroom/memory.h>
 #include <inttypes.h>

@@ -4,9 +4,9 @@
  * Both take the operator that loses most and vary the one size that changes its tiles: the MLP's width, the vocabulary,
  * otherwise the microbatch (the rows of all other GEMMs). */
 #include "analysis/advise/rules.h"
-#include "analysis/model/reshape.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
+#include "model/reshape/reshape.h"
 
 #include <inttypes.h>
 #include <math.h>

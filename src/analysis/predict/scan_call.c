@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A scan or a short convolution as one call: its operator. */
-#include "analysis/model/scan_counts.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "model/layers/scan_counts.h"
 
 #include <headroom/predict.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A step: every operator times its executions. */
-#include "analysis/model/operator_builder.h"
 #include "analysis/predict/microbatches.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "model/layers/operator_builder.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/difference.h"
 
-#include "analysis/model/layer_kinds.h"
-#include "analysis/model/reshape.h"
 #include "base/text.h"
+#include "model/layers/layer_kinds.h"
+#include "model/reshape/reshape.h"
 
 #include <headroom/memory.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/enumerate.h"
 
-#include "analysis/model/reshape.h"
 #include "base/checked.h"
+#include "model/reshape/reshape.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/heads.h"
 
-#include "analysis/model/layer_kinds.h"
-#include "analysis/model/split.h"
 #include "base/checked.h"
+#include "model/layers/layer_kinds.h"
+#include "model/layers/split.h"
 
 /* Heads and ranks of latent attention stay: which of them a smaller one could replace is not known. */
 bool hr_search_keeps_heads(const hr_model *model)

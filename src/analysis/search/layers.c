@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/layers.h"
 
-#include "analysis/model/layer_kinds.h"
-#include "analysis/model/parameters.h"
-#include "analysis/model/reshape.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "model/layers/layer_kinds.h"
+#include "model/layers/parameters.h"
+#include "model/reshape/reshape.h"
 
 #include <math.h>
 #include <string.h>

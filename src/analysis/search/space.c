@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/space.h"
 
-#include "analysis/model/families.h"
-#include "analysis/model/layer_kinds.h"
-#include "analysis/model/reshape.h"
-#include "analysis/model/sizes.h"
 #include "analysis/search/grids.h"
 #include "analysis/search/heads.h"
 #include "analysis/search/options.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "model/config/families.h"
+#include "model/layers/layer_kinds.h"
+#include "model/layers/sizes.h"
+#include "model/reshape/reshape.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_SEARCH_SPACE_H
 #define HR_ANALYSIS_SEARCH_SPACE_H
 
-#include "analysis/model/reshape.h"
+#include "model/reshape/reshape.h"
 
 #include <headroom/search.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/step_time.h"
 
-#include "analysis/model/operator_builder.h"
 #include "analysis/predict/microbatches.h"
+#include "model/layers/operator_builder.h"
 
 /* Operator ids are in execution order: from the second norm on, a layer's operators belong to the MLP, whatever their
  * group. */

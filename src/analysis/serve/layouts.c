@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts that are tried, and what fits into a device's memory. */
-#include "analysis/model/split.h"
 #include "analysis/serve/plan.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "model/layers/split.h"
 
 #include <inttypes.h>
 #include <stdio.h>

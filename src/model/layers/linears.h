@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The linear layers of a layer of the model, from which their parameters and bytes follow. Thread safety: pure
+ * functions. */
+#ifndef HR_MODEL_LAYERS_LINEARS_H
+#define HR_MODEL_LAYERS_LINEARS_H
+
+#include "base/checked.h"
+
+#include <headroom/model.h>
+
+/** `count` linear layers of one size, from `inputs` to `outputs` features. */
+typedef struct hr_linear {
+  hr_linear_id id;
+  hr_checked64 inputs, outputs;
+  int64_t count;
+  bool bias;
+} hr_linear;
+
+#define HR_LINEARS_MAX 16
+
+typedef struct hr_linears {
+  size_t count;
+  hr_linear items[HR_LINEARS_MAX];
+} hr_linears;
+
+/** Appends a linear layer. */
+void hr_add_linear(hr_linears *linears, hr_linear_id id, hr_checked64 inputs, hr_checked64 outputs, bool bias);
+
+/** Parameters of the linear layers, with biases. */
+hr_checked64 hr_sum_linears(const hr_linears *linears);
+
+/** Bytes of matrices in a format; `format` NULL: of `element_bytes` each. */
+hr_checked64 hr_matrix_bytes(const hr_weight_format *format, hr_checked64 outputs, hr_checked64 inputs, int64_t count,
+                             int64_t element_bytes);
+
+/** The format with this number; NULL for 0, the workload's. */
+const hr_weight_format *hr_format_at(const hr_model *model, uint8_t number);
+
+/** HR_ERROR_INVALID naming the member if it is out of range. */
+hr_status hr_check_weight_format(const hr_weight_format *format, hr_error *error);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <headroom/workload.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/names.h"
+#include "model/layers/ffn_experts.h"
+
+#include <inttypes.h>
+
+static const char *const phases[] = {"forward", "train", "prefill", "decode"};
+static const char *const forms[] = {"unfused", "fused"};
+static const char *const recomputes[] = {"none", "selective", "full"};
+static const char *const frameworks[] = {"compiled", "eager", "headroom"};
+
+#define PHASE_COUNT (sizeof phases / sizeof *phases)
+#define FORM_COUNT (sizeof forms / sizeof *forms)
+#define RECOMPUTE_COUNT (sizeof recomputes / sizeof *recomputes)
+#define FRAMEWORK_COUNT (sizeof frameworks / sizeof *frameworks)
+
+static int64_t positive_or(int64_t value, int64_t fallback)
+{
+  return value > 0 ? value : fallback;
+}
+
+/* The GPT-2 generation (learned positions, ungated MLP) was trained with dropout, later models without. */
+static bool usual_dropout(const hr_model *model)
+{
+  return model->positions == HR_POSITIONS_LEARNED && !hr_model_main_group(model)->dense.gated;
+}
+
+hr_workload hr_workload_default(const hr_model *model)
+{
+  int64_t longest = model->max_positions > 0 ? hr_min64(2048, model->max_positions) : 2048;
+  int64_t sequence = positive_or(model->default_sequence, longest);
+  return (hr_workload){
+      .struct_size = sizeof(hr_workload),
+      .phase = HR_PHASE_FORWARD,
+      .attention = HR_ATTENTION_FUSED,
+      .dtype = HR_BF16,
+      .dropout = usual_dropout(model) ? HR_DROPOUT_TRAIN : HR_DROPOUT_NONE,
+      .batch = positive_or(model->default_batch, 4),
+      .sequence = sequence,
+      .context = sequence,
+      .tensor_parallel = positive_or(model->default_tensor_parallel, 1),
+      .pipeline_stages = positive_or(model->default_pipeline_stages, 1),
+      .expert_parallel = 1,
+      .expert_imbalance = 1,
+      .kv_cache = model->quantization.kv_cache,
+      .context_parallel = 1,
+      .data_parallel = 1,
+      .overlap = 1,
+  };
+}
+
+static hr_status check_size(const char *name, int64_t value, hr_error *error)
+{
+  if (value < 1)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least 1, found %" PRId64, name, value);
+  if (value > HR_WORKLOAD_SIZE_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected at most %" PRId64 ", found %" PRId64, name,
+                   HR_WORKLOAD_SIZE_MAX, value);
+  return HR_OK;
+}
+
+static hr_status check_experts(const hr_workload *workload, const hr_model *model, hr_error *error)
+{
+  bool any = false;
+  HR_TRY(check_size("expert_parallel", workload->expert_parallel, error));
+  if (!(workload->expert_imbalance >= 1))
+    return hr_fail(error, HR_ERROR_INVALID, "expert_imbalance: expected at least 1, found %g",
+                   workload->expert_imbalance);
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (model->groups[i].experts.experts == 0)
+      continue;
+    any = true;
+    HR_TRY(hr_check_expert_workload(&model->groups[i].experts, workload, error));
+  }
+  if (!any && workload->expert_parallel > 1)
+    return hr_fail(error, HR_ERROR_INVALID, "expert_parallel: the model has no experts");
+  if (!any && workload->expert_imbalance > 1)
+    return hr_fail(error, HR_ERROR_INVALID, "expert_imbalance: the model has no experts");
+  return HR_OK;
+}
+
+static bool has_scans(const hr_model *model)
+{
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (model->groups[i].scan.heads > 0)
+      return true;
+  }
+  return false;
+}
+
+static hr_status check_context_parallel(const hr_workload *workload, const hr_model *model, hr_error *error)
+{
+  int64_t cp = workload->context_parallel;
+  HR_TRY(check_size("context_parallel", cp, error));
+  if (cp == 1)
+    return HR_OK;
+  if (workload->phase == HR_PHASE_DECODE)
+    return hr_fail(error, HR_ERROR_INVALID, "context_parallel: a decode step has one token of a sequence to split");
+  if (has_scans(model))
+    return hr_fail(error, HR_ERROR_INVALID, "context_parallel: layers with scans are not supported");
+  if (workload->sequence % (2 * cp) != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "context_parallel: sequence, %" PRId64 ", is not a multiple of 2 · %" PRId64
+                   ": each device takes two equal parts of a sequence",
+                   workload->sequence, cp);
+  return HR_OK;
+}
+
+static hr_status check_replicas(const hr_workload *workload, hr_error *error)
+{
+  int64_t dp = workload->data_parallel, e = workload->expert_parallel, t = workload->tensor_parallel;
+  HR_TRY(check_size("data_parallel", dp, error));
+  if (dp > 1 && e > t && dp % (e / t) != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "data_parallel: %" PRId64 " is not a multiple of expert_parallel / tensor_parallel, %" PRId64
+                   " groups that share the experts",
+                   dp, e / t);
+  if (workload->zero_stage < 0 || workload->zero_stage > 3)
+    return hr_fail(error, HR_ERROR_INVALID, "zero_stage: expected 0 to 3, found %" PRId64, workload->zero_stage);
+  if (!(workload->overlap >= 0 && workload->overlap <= 1))
+    return hr_fail(error, HR_ERROR_INVALID, "overlap: expected 0 to 1, found %g", workload->overlap);
+  return HR_OK;
+}
+
+/* What only a training step has: optimizer state, gradients, activations to compute again. */
+static hr_status check_training(const hr_workload *workload, hr_error *error)
+{
+  if ((unsigned)workload->recompute >= RECOMPUTE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "recompute: %d is not a kind of recomputation", (int)workload->recompute);
+  if (workload->phase == HR_PHASE_TRAIN)
+    return HR_OK;
+  if (workload->zero_stage > 0)
+    return hr_fail(error, HR_ERROR_INVALID, "zero_stage: needs the phase train");
+  if (workload->recompute != HR_RECOMPUTE_NONE)
+    return hr_fail(error, HR_ERROR_INVALID, "recompute: needs the phase train");
+  return HR_OK;
+}
+
+static hr_status check_parallelism(const hr_workload *workload, const hr_model *model, hr_error *error)
+{
+  HR_TRY(check_context_parallel(workload, model, error));
+  HR_TRY(check_replicas(workload, error));
+  HR_TRY(check_training(workload, error));
+  if (workload->microbatches != 0)
+    HR_TRY(check_size("microbatches", workload->microbatches, error));
+  return HR_OK;
+}
+
+hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error)
+{
+  HR_NEED(error, workload, model);
+  HR_TRY(hr_check_struct_size("hr_workload", workload->struct_size, sizeof(hr_workload), error));
+  if ((unsigned)workload->phase >= PHASE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "phase: %d is not a phase", (int)workload->phase);
+  if ((unsigned)workload->attention >= FORM_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "attention: %d is neither unfused nor fused", (int)workload->attention);
+  if (hr_dtype_bytes(workload->dtype) == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)workload->dtype);
+  if ((unsigned)workload->kv_cache >= HR_KV_FORMAT_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "kv_cache: %d is not a format", (int)workload->kv_cache);
+  if ((unsigned)workload->framework >= FRAMEWORK_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "framework: %d is not in the list", (int)workload->framework);
+  if ((unsigned)workload->dropout > HR_DROPOUT_FORWARD)
+    return hr_fail(error, HR_ERROR_INVALID, "dropout: %d is not in the list", (int)workload->dropout);
+  HR_TRY(check_size("batch", workload->batch, error));
+  if (workload->phase == HR_PHASE_DECODE)
+    HR_TRY(check_size("context", workload->context, error));
+  else
+    HR_TRY(check_size("sequence", workload->sequence, error));
+  HR_TRY(check_size("tensor_parallel", workload->tensor_parallel, error));
+  HR_TRY(check_size("pipeline_stages", workload->pipeline_stages, error));
+  HR_TRY(check_experts(workload, model, error));
+  if (workload->pipeline_stages > hr_model_layers(model))
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "pipeline_stages: %" PRId64 " stages need at least as many layers, the model has %" PRId64,
+                   workload->pipeline_stages, hr_model_layers(model));
+  return check_parallelism(workload, model, error);
+}
+
+const char *hr_phase_name(hr_phase phase)
+{
+  return hr_name_of(phases, PHASE_COUNT, (int)phase);
+}
+
+const char *hr_attention_form_name(hr_attention_form form)
+{
+  return hr_name_of(forms, FORM_COUNT, (int)form);
+}
+
+const char *hr_recompute_name(hr_recompute recompute)
+{
+  return hr_name_of(recomputes, RECOMPUTE_COUNT, (int)recompute);
+}
+
+const char *hr_framework_name(hr_framework framework)
+{
+  return hr_name_of(frameworks, FRAMEWORK_COUNT, (int)framework);
+}
+
+hr_status hr_phase_parse(const char *name, hr_phase *phase)
+{
+  HR_NEED(NULL, name, phase);
+  int value;
+  HR_TRY(hr_name_find(phases, PHASE_COUNT, name, &value));
+  *phase = (hr_phase)value;
+  return HR_OK;
+}
+
+hr_status hr_attention_form_parse(const char *name, hr_attention_form *form)
+{
+  HR_NEED(NULL, name, form);
+  int value;
+  HR_TRY(hr_name_find(forms, FORM_COUNT, name, &value));
+  *form = (hr_attention_form)value;
+  return HR_OK;
+}
+
+hr_status hr_recompute_parse(const char *name, hr_recompute *recompute)
+{
+  HR_NEED(NULL, name, recompute);
+  int value;
+  HR_TRY(hr_name_find(recomputes, RECOMPUTE_COUNT, name, &value));
+  *recompute = (hr_recompute)value;
+  return HR_OK;
+}
+
+hr_status hr_framework_parse(const char *name, hr_framework *framework)
+{
+  HR_NEED(NULL, name, framework);
+  int value;
+  HR_TRY(hr_name_find(frameworks, FRAMEWORK_COUNT, name, &value));
+  *framework = (hr_framework)value;
+  return HR_OK;
+}

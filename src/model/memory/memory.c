@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <headroom/memory.h>
+
+#include "base/error.h"
+#include "model/memory/activation_memory.h"
+#include "model/memory/weight_memory.h"
+
+/* 1F1B schedule: the first of p stages has min(p, m) microbatches in flight; the last has one, with the logits. The
+ * working memory of a layer's backward pass is there once. */
+static hr_checked64 saved_activations(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
+{
+  int64_t stages = workload->pipeline_stages;
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX], working = hr_checked(0);
+  for (size_t i = 0; i < model->group_count; i++) {
+    hr_layer_group share = hr_shard_layer(model, &model->groups[i], workload);
+    const hr_layer_context context = {model, workload, shard, &share};
+    of_group[i] = hr_saved_by_layer(&context);
+    working = hr_larger(working, hr_working_bytes(&context));
+  }
+  hr_checked64 layers = hr_sum_of_stage(model, of_group, stages);
+  hr_checked64 embedding = hr_saved_by_embedding(model, workload, shard);
+  hr_checked64 head = hr_saved_by_head(model, workload, shard);
+  if (stages == 1)
+    return hr_plus(hr_plus(hr_plus(layers, embedding), head), working);
+  int64_t in_flight = hr_min64(stages, hr_workload_microbatches(workload));
+  hr_checked64 first = hr_times(hr_plus(layers, embedding), in_flight);
+  hr_checked64 last = hr_plus(layers, head);
+  return hr_plus(hr_larger(first, last), working);
+}
+
+/* Sequences in flight keep their keys, values and states: those of all microbatches. */
+static hr_checked64 of_all_sequences(const hr_workload *workload, hr_checked64 of_one)
+{
+  return hr_times(hr_times(of_one, workload->batch), hr_workload_microbatches(workload));
+}
+
+static int64_t cached_element_bytes(const hr_workload *workload)
+{
+  return workload->kv_cache == HR_KV_UNQUANTIZED ? (int64_t)hr_dtype_bytes(workload->dtype) : 1;
+}
+
+static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
+{
+  if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)
+    return hr_checked(0);
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
+  for (size_t i = 0; i < model->group_count; i++) {
+    hr_layer_group share = hr_shard_layer(model, &model->groups[i], workload);
+    of_group[i] = hr_layer_cache_elements(&share, shard->kv_len / workload->context_parallel);
+  }
+  hr_checked64 elements = hr_sum_of_stage(model, of_group, workload->pipeline_stages);
+  return hr_times(of_all_sequences(workload, elements), cached_element_bytes(workload));
+}
+
+/* Counts the states of all sequences on the device. */
+static hr_checked64 states(const hr_model *model, const hr_workload *workload)
+{
+  if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)
+    return hr_checked(0);
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
+  for (size_t i = 0; i < model->group_count; i++) {
+    hr_layer_group share = hr_shard_layer(model, &model->groups[i], workload);
+    of_group[i] = hr_layer_state_bytes(&share, workload);
+  }
+  return of_all_sequences(workload, hr_sum_of_stage(model, of_group, workload->pipeline_stages));
+}
+
+static hr_checked64 states_per_sequence(const hr_model *model, const hr_workload *workload)
+{
+  hr_checked64 sum = hr_checked(0);
+  for (size_t i = 0; i < model->group_count; i++)
+    sum = hr_plus(sum, hr_times(hr_layer_state_bytes(&model->groups[i], workload), model->groups[i].count));
+  return sum;
+}
+
+/* What the token after `tokens` others adds in all layers; a head that several devices hold counts once. */
+static hr_checked64 cache_growth(const hr_model *model, const hr_workload *workload, int64_t tokens)
+{
+  hr_checked64 sum = hr_checked(0);
+  for (size_t i = 0; i < model->group_count; i++) {
+    const hr_layer_group *layer = &model->groups[i];
+    hr_checked64 before = hr_layer_cache_elements(layer, tokens), after = hr_layer_cache_elements(layer, tokens + 1);
+    sum = hr_plus(sum, hr_times(hr_plus(after, hr_times(before, -1)), layer->count));
+  }
+  return hr_times(sum, cached_element_bytes(workload));
+}
+
+hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *workload)
+{
+  return cache_growth(model, workload, 0);
+}
+
+hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory, hr_error *error)
+{
+  HR_NEED(error, model, workload, memory);
+  HR_TRY(hr_model_check(model, error));
+  HR_TRY(hr_workload_check(workload, model, error));
+  hr_shard shard;
+  bool train = workload->phase == HR_PHASE_TRAIN;
+  hr_weight_memory held;
+  HR_TRY(hr_shard_sizes(model, workload, &shard, error));
+  HR_TRY(hr_weight_memory_of(model, workload, &shard, &held, error));
+
+  hr_memory result;
+  const struct {
+    hr_checked64 bytes;
+    int64_t *place;
+    const char *what;
+  } parts[] = {
+      {held.weights, &result.weight_bytes, "weights"},
+      {held.gradients, &result.gradient_bytes, "gradients"},
+      {held.optimizer, &result.optimizer_bytes, "optimizer state"},
+      {held.gathered, &result.gathered_bytes, "gathered weights"},
+      {train ? saved_activations(model, workload, &shard) : hr_peak_activation_bytes(model, workload, &shard),
+       &result.activation_bytes, "activations"},
+      {kv_cache(model, workload, &shard), &result.kv_cache_bytes, "KV cache"},
+      {states(model, workload), &result.state_bytes, "states"},
+  };
+  hr_checked64 total = hr_checked(0);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    total = hr_plus(total, parts[i].bytes);
+    if (hr_checked_take(parts[i].bytes, parts[i].place) != HR_OK || total.overflow)
+      return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of the %s do not fit into 63 bits", parts[i].what);
+  }
+  result.total_bytes = total.value;
+  if (hr_checked_take(hr_cache_bytes_per_token(model, workload), &result.kv_cache_bytes_per_token) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a token's keys and values do not fit into 63 bits");
+  int64_t tokens = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
+  if (hr_checked_take(cache_growth(model, workload, tokens), &result.kv_cache_bytes_of_next_token) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a token's keys and values do not fit into 63 bits");
+  if (hr_checked_take(states_per_sequence(model, workload), &result.state_bytes_per_sequence) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a sequence's states do not fit into 63 bits");
+  *memory = result;
+  return HR_OK;
+}
+
+/* Whether `batch` sequences fit; an overflow does not. The model and the workload have been checked. */
+static bool fits(const hr_model *model, const hr_workload *workload, int64_t batch, int64_t capacity_bytes)
+{
+  hr_memory memory = {0};
+  hr_workload tried = *workload;
+  tried.batch = batch;
+  return hr_memory_estimate(model, &tried, &memory, NULL) == HR_OK && memory.total_bytes <= capacity_bytes;
+}
+
+hr_status hr_memory_largest_batch(const hr_model *model, const hr_workload *workload, int64_t capacity_bytes,
+                                  int64_t *batch, hr_error *error)
+{
+  HR_NEED(error, model, workload, batch);
+  hr_workload one = *workload;
+  one.batch = 1;
+  HR_TRY(hr_model_check(model, error));
+  HR_TRY(hr_workload_check(&one, model, error));
+  int64_t low = 0, high = 1; /* invariant after the first loop: `low` fits, `high` does not */
+  while (high <= HR_WORKLOAD_SIZE_MAX && fits(model, workload, high, capacity_bytes)) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    if (fits(model, workload, middle, capacity_bytes))
+      low = middle;
+    else
+      high = middle;
+  }
+  *batch = low;
+  return HR_OK;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a framework's kernels move and how many it launches, where that is not one kernel that moves the least
+ * (docs/prediction-model.md, "Whose step"). Kernels and bytes of eager mode are counted from Hugging Face transformers'
+ * LlamaRMSNorm, apply_rotary_pos_emb, LlamaMLP and eager_attention_forward: each elementwise operation reads and writes
+ * its whole operand, norms and softmax in fp32. */
+#include "model/operators/framework.h"
+
+#include "base/checked.h"
+
+/* An operator as so many kernels that together move `traffic` times its bytes. */
+typedef struct kernel_cost {
+  int64_t kernels;
+  double traffic;
+} kernel_cost;
+
+static const kernel_cost one_kernel = {1, 1};
+
+/* Bytes of an element: to fp32 6, square 8, mean 4, scale 8, to 16 bits 6, weight 4; epsilon and root of the mean are
+ * kernels without traffic. Together 36 instead of 4. LayerNorm is one kernel. */
+static const kernel_cost eager_rms_norm = {8, 9};
+/* Q and K each: two halves joined, one of them negated (2 + 4), two multiplications (8) and a sum (6): 20 instead of
+ * 4. */
+static const kernel_cost eager_rotary = {10, 5};
+/* Q and K each: two multiplications (8), the negated half (2), the gradients of two halves, each zeros that a copy is
+ * put into (8), and two sums (12): 30 instead of 4. */
+static const kernel_cost eager_rotary_backward = {18, 7.5};
+/* The gradients of x and, in a kernel of its own, of the weights: hr_operator.summed_rows. */
+static const kernel_cost eager_layer_norm_backward = {2, 1};
+/* Where only a part of a head is rotated, the parts are joined again, Q and K each: torch.cat of operands whose rows
+ * are apart reads and writes whole heads at a tenth of the bandwidth (H200, PyTorch 2.11, 2026-11-24, fitted to the
+ * steps of pythia-6.9b and gpt-j-6b in data/results/h200/steps_torch.csv). */
+#define JOINED_HEADS_TRAFFIC 10
+/* silu 4 and the multiplication 6 instead of 6 together. */
+static const kernel_cost eager_gate = {2, 10.0 / 6};
+/* Scale 4, mask 4, to fp32 and softmax 6, to 16 bits 6: 20 instead of 4. */
+static const kernel_cost eager_softmax = {4, 5};
+/* Masked scores are not read: half of a causal square. */
+static const kernel_cost headroom_softmax = {1, 0.75};
+/* A byte of mask for each element beside reading and writing it. torch.compile fuses dropout into its neighbours, so
+ * that only the mask is left. */
+static kernel_cost dropout_cost(const hr_workload *workload)
+{
+  double element = (double)hr_dtype_bytes(workload->dtype);
+  switch (workload->framework) {
+  case HR_FRAMEWORK_EAGER: return (kernel_cost){1, (2 * element + 1) / (2 * element)};
+  case HR_FRAMEWORK_COMPILED: return (kernel_cost){1, 1 / (2 * element)};
+  default: return one_kernel;
+  }
+}
+
+#define NORM_BACKWARD_MOVES 3 /* of each element: hr_append_norm() */
+
+#define EAGER_ATTENTION_KERNELS 4 /* K and V into the cache, the call, heads side by side again */
+
+static bool is_norm(hr_operator_id id)
+{
+  switch (id) {
+  case HR_OP_EMBEDDING_NORM:
+  case HR_OP_ATTENTION_NORM:
+  case HR_OP_RANK_NORM:
+  case HR_OP_QK_NORM:
+  case HR_OP_X_NORM:
+  case HR_OP_ATTENTION_POST_NORM:
+  case HR_OP_MLP_NORM:
+  case HR_OP_MLP_POST_NORM:
+  case HR_OP_FINAL_NORM: return true;
+  default: return false;
+  }
+}
+
+static bool is_dropout(hr_operator_id id)
+{
+  return id == HR_OP_EMBEDDING_DROPOUT || id == HR_OP_SOFTMAX_DROPOUT || id == HR_OP_ATTENTION_DROPOUT ||
+         id == HR_OP_MLP_DROPOUT;
+}
+
+static kernel_cost eager_rotary_cost(const hr_mixer_attention *heads, hr_pass pass)
+{
+  kernel_cost cost = pass == HR_PASS_DGRAD ? eager_rotary_backward : eager_rotary;
+  if (heads->rotary_dim > 0 && heads->rotary_dim < heads->qk_dim) {
+    cost.kernels += 2;
+    cost.traffic += JOINED_HEADS_TRAFFIC * (double)heads->qk_dim / (double)heads->rotary_dim;
+  }
+  return cost;
+}
+
+static kernel_cost eager_cost(const hr_model *model, const hr_operator *op)
+{
+  const hr_layer_group *layer = hr_model_main_group(model);
+  if (is_norm(op->id) && model->norm == HR_NORM_RMS)
+    return eager_rms_norm;
+  if (is_norm(op->id))
+    return op->pass == HR_PASS_DGRAD ? eager_layer_norm_backward : one_kernel;
+  switch (op->id) {
+  case HR_OP_ROTARY: return eager_rotary_cost(&layer->attention, op->pass);
+  case HR_OP_ACTIVATION: return layer->dense.gated ? eager_gate : one_kernel;
+  case HR_OP_EXPERT_ACTIVATION:
+  case HR_OP_SHARED_ACTIVATION: return layer->experts.gated ? eager_gate : one_kernel;
+  case HR_OP_SOFTMAX: return eager_softmax;
+  default: return one_kernel;
+  }
+}
+
+static kernel_cost cost_of(const hr_model *model, const hr_workload *workload, const hr_operator *op)
+{
+  bool square = op->id == HR_OP_SOFTMAX && workload->phase != HR_PHASE_DECODE;
+  if (is_dropout(op->id))
+    return dropout_cost(workload);
+  if (workload->framework == HR_FRAMEWORK_EAGER)
+    return eager_cost(model, op);
+  return workload->framework == HR_FRAMEWORK_HEADROOM && square ? headroom_softmax : one_kernel;
+}
+
+/* Prefill writes K and V of all tokens into the cache, in a framework by a kernel of its own that reads them again. A
+ * decode kernel's cost has the few of its new tokens in it. */
+static int64_t cached_bytes(const hr_model *model, const hr_workload *workload, const hr_operator *op)
+{
+  const hr_mixer_latent *latent = &hr_model_main_group(model)->latent;
+  const hr_attention *a = &op->attention;
+  if (workload->phase != HR_PHASE_PREFILL || op->kind != HR_KIND_ATTENTION || op->latent)
+    return 0;
+  double token = (double)a->k_heads * (double)a->qk_dim + (double)a->v_heads * (double)a->v_dim;
+  if (latent->q_heads > 0) /* the cache has the latents */
+    token = (double)(latent->kv_rank + latent->rope_dim);
+  double elements = (double)a->batch * (double)a->kv_len * token;
+  double bytes = elements * 2 * (double)hr_dtype_bytes(a->dtype);
+  return bytes < (double)INT64_MAX / 2 ? (int64_t)bytes : INT64_MAX / 2;
+}
+
+/* Rows over which eager mode sums the gradients of a LayerNorm's weights. */
+static int64_t summed_rows(const hr_model *model, const hr_workload *workload, const hr_operator *op)
+{
+  bool summed = is_norm(op->id) && op->pass == HR_PASS_DGRAD && model->norm != HR_NORM_RMS &&
+                workload->framework == HR_FRAMEWORK_EAGER && op->columns > 0;
+  return summed ? op->bytes / (NORM_BACKWARD_MOVES * (int64_t)hr_dtype_bytes(workload->dtype) * op->columns) : 0;
+}
+
+void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_operators *operators)
+{
+  for (size_t i = 0; i < operators->count; i++) {
+    hr_operator *op = &operators->items[i];
+    op->framework = workload->framework;
+    op->kernels = 1;
+    op->cached_bytes = cached_bytes(model, workload, op);
+    if (op->kind == HR_KIND_ATTENTION && workload->framework == HR_FRAMEWORK_EAGER)
+      op->kernels = EAGER_ATTENTION_KERNELS;
+    if (op->kind != HR_KIND_MEMORY)
+      continue;
+    kernel_cost cost = cost_of(model, workload, op);
+    op->kernels = cost.kernels;
+    if (op->pass != HR_PASS_BGRAD)
+      op->summed_rows = summed_rows(model, workload, op);
+    op->moved_bytes = (int64_t)((double)op->bytes * cost.traffic);
+  }
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communication between the devices that have the same weights: context-parallel ones and replicas.
+ *
+ * Without ZeRO and in stage 1 the gradients are summed once a step; stages 2 and 3 keep a part of them only, and so sum
+ * those of each microbatch. Stage 3 gathers the weights for each pass of each microbatch, stages 1 and 2 after the
+ * optimizer's update. Source: Rajbhandari et al. 2020 (arXiv 1910.02054), section 7. */
+#include "base/error.h"
+#include "model/layers/operator_builder.h"
+#include "model/memory/weight_memory.h"
+
+/* Parameters that so many devices have alike. */
+typedef struct copied {
+  hr_checked64 parameters;
+  int64_t devices, stride;
+} copied;
+
+/* A message for each of the device's layers; the first and last layers' have the ends of the model, too. */
+static void append(hr_operator_builder *builder, const copied *weights, hr_operator_id id, hr_collective_kind kind,
+                   hr_pass pass)
+{
+  int64_t layers = hr_ceil_div(hr_model_layers(builder->model), builder->workload->pipeline_stages);
+  hr_checked64 message = weights->parameters;
+  message.value = hr_ceil_div(message.overflow ? 0 : message.value, layers);
+  hr_append_communication(builder, id, kind, weights->devices, message, hr_checked(0));
+  hr_operator *op = &builder->to->items[builder->to->count - 1];
+  op->count = layers;
+  op->pass = pass;
+  hr_set_stride(builder, hr_checked(weights->stride));
+}
+
+static void append_stage(hr_operator_builder *builder, const copied *weights, int64_t stage)
+{
+  if (weights->devices < 2 || weights->parameters.value == 0)
+    return;
+  if (stage == 0) {
+    append(builder, weights, HR_OP_GRADIENT_ALL_REDUCE, HR_ALL_REDUCE, HR_PASS_WGRAD);
+    return;
+  }
+  append(builder, weights, HR_OP_WEIGHT_ALL_GATHER, HR_ALL_GATHER, HR_PASS_FORWARD);
+  if (stage == 3)
+    append(builder, weights, HR_OP_WEIGHT_ALL_GATHER, HR_ALL_GATHER, HR_PASS_DGRAD);
+  append(builder, weights, HR_OP_GRADIENT_REDUCE_SCATTER, HR_REDUCE_SCATTER, HR_PASS_WGRAD);
+}
+
+hr_status hr_append_replica_communication(hr_operator_builder *builder, hr_error *error)
+{
+  const hr_workload *w = builder->workload;
+  hr_replicas replicas;
+  hr_checked64 all, routed;
+  HR_TRY(hr_count_replicas(w, &replicas, error));
+  if (replicas.devices < 2)
+    return HR_OK;
+  HR_TRY(hr_parameters_on_device(builder->model, w, &builder->shard, &all, &routed, error));
+  copied dense = {hr_plus(all, hr_times(routed, -1)), replicas.devices, w->tensor_parallel};
+  const copied experts = {routed, replicas.devices_of_experts, hr_max64(w->tensor_parallel, w->expert_parallel)};
+  if (replicas.devices_of_experts == replicas.devices)
+    dense.parameters = all;
+  else
+    append_stage(builder, &experts, w->zero_stage);
+  append_stage(builder, &dense, w->zero_stage);
+  return HR_OK;
+}
+
+int64_t hr_replica_runs(hr_operator_id id, const hr_workload *workload)
+{
+  int64_t from = id == HR_OP_WEIGHT_ALL_GATHER ? 3 : 2; /* the first stage that sends with each microbatch */
+  return workload->zero_stage >= from ? hr_workload_microbatches(workload) : 1;
+}
