@@ -5,7 +5,7 @@
 #include "runtime/device/plan.h"
 #include "runtime/operation/decode_sequences.h"
 #include "runtime/operation/operation.h"
-#include "shape/split_keys.h"
+#include "schedule/split_keys.h"
 
 #include <headroom/measure.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "shape/decode_tiles.h"
+#include "schedule/decode_tiles.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #include "analysis/predict/terms.h"
 
 #include "base/checked.h"
-#include "shape/decode_tiles.h"
+#include "schedule/decode_tiles.h"
 
 #include <math.h>
 

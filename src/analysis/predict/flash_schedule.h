@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_PREDICT_FLASH_SCHEDULE_H
 #define HR_ANALYSIS_PREDICT_FLASH_SCHEDULE_H
 
-#include "shape/flash_tiles.h"
+#include "schedule/flash_tiles.h"
 
 /** What one of the `at_once` workers processes. */
 typedef struct hr_flash_load {

@@ -4,7 +4,7 @@
 #define HR_RUNTIME_OPERATION_DECODE_SEQUENCES_H
 
 #include "runtime/operation/attention_sequences.h"
-#include "shape/decode_tiles.h"
+#include "schedule/decode_tiles.h"
 
 #include <headroom/decode.h>
 

@@ -8,7 +8,7 @@
 #include "runtime/cuda/kernels/attention_layout.h"
 #include "runtime/device/plan.h"
 #include "runtime/operation/attention_sequences.h"
-#include "shape/flash_tiles.h"
+#include "schedule/flash_tiles.h"
 
 /* ---- the call, the first parameter of every program ---- */
 

@@ -7,7 +7,7 @@
 #include "runtime/cuda/kernels/decode_topk_layout.h"
 #include "runtime/device/plan.h"
 #include "runtime/operation/decode_sequences.h"
-#include "shape/decode_tiles.h"
+#include "schedule/decode_tiles.h"
 
 /** " HR_CACHE_FP8", " HR_CACHE_INT8", or "" of an unquantized cache. */
 const char *hr_decode_cache_define(const hr_decode *decode);

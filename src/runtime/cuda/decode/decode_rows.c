@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "runtime/cuda/decode/decode.h"
 #include "runtime/cuda/kernels/decode_rows_layout.h"
-#include "shape/split_keys.h"
+#include "schedule/split_keys.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The definitions of kernels/decode_split.cu; shape/decode_tiles.c chooses its tiles and splits. */
+/* The definitions of kernels/decode_split.cu; schedule/decode_tiles.c chooses its tiles and splits. */
 #include "base/checked.h"
 #include "runtime/cuda/decode/decode.h"
-#include "shape/split_keys.h"
+#include "schedule/split_keys.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How Headroom's decode kernels divide the heads of a call, and decode_split.cu its keys, among thread blocks. The
  * kernels' plans and the predictions of their times use the same rules. */
-#ifndef HR_SHAPE_DECODE_TILES_H
-#define HR_SHAPE_DECODE_TILES_H
+#ifndef HR_SCHEDULE_DECODE_TILES_H
+#define HR_SCHEDULE_DECODE_TILES_H
 
 #include <headroom/decode.h>
 

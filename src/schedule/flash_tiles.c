@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shape/flash_tiles.h"
+#include "schedule/flash_tiles.h"
 
 #include "base/checked.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shape/split_keys.h"
+#include "schedule/split_keys.h"
 
 #include "base/checked.h"
 

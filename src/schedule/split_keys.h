@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How Headroom's decode kernels divide the keys of a sequence among thread blocks. The kernels' plans and the
  * predictions of their times use the same rules. */
-#ifndef HR_SHAPE_SPLIT_KEYS_H
-#define HR_SHAPE_SPLIT_KEYS_H
+#ifndef HR_SCHEDULE_SPLIT_KEYS_H
+#define HR_SCHEDULE_SPLIT_KEYS_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shape/decode_tiles.h"
+#include "schedule/decode_tiles.h"
 
 #include "base/checked.h"
-#include "shape/split_keys.h"
+#include "schedule/split_keys.h"
 
 #define WARPS_OF_MULTIPROCESSOR 8
 #define WARPS_OF_SMALL_STAGES 12

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How Headroom's attention kernel for Hopper, attention_flash_sm90, divides a call into tiles and work items. The
  * kernel's plans and the predictions of its times use the same rules. */
-#ifndef HR_SHAPE_FLASH_TILES_H
-#define HR_SHAPE_FLASH_TILES_H
+#ifndef HR_SCHEDULE_FLASH_TILES_H
+#define HR_SCHEDULE_FLASH_TILES_H
 
 #include <headroom/attention.h>
 #include <stdbool.h>
