@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UTF-8 text: decoding and width on a terminal. Thread safety: pure functions. */
+/* UTF-8 text. Thread safety: pure functions. */
 #ifndef HR_BASE_UTF8_H
 #define HR_BASE_UTF8_H
 
@@ -9,11 +9,5 @@
 /** Decodes the first character of a text that is not empty. Returns its length in bytes; 0, with *character untouched,
  *  if the bytes are not UTF-8 (RFC 3629). */
 size_t hr_utf8_decode(const char *text, uint32_t *character);
-
-/** Columns that a character takes on a terminal: 0 (combining marks), 1 or 2 (East Asian wide characters). */
-int hr_character_width(uint32_t character);
-
-/** Columns that a text takes. A byte that is not UTF-8 takes one. */
-int hr_display_width(const char *text);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "report/advice_figures.h"
 #include "report/advice_html.h"
 #include "report/confirmation.h"
@@ -14,6 +13,7 @@
 #include "report/lines.h"
 #include "report/operators.h"
 #include "report/parallel_layouts.h"
+#include "report/width.h"
 
 #include <inttypes.h>
 #include <math.h>

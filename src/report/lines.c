@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
+#include "report/width.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "report/table.h"
 
 #include "base/quantity.h"
-#include "base/utf8.h"
 #include "report/lines.h"
+#include "report/width.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "resolve/read_file.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "json/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,10 +4,10 @@
 
 #include "base/names.h"
 #include "base/quantity.h"
-#include "base/utf8.h"
 #include "report/ceilings.h"
 #include "report/kernel_runs.h"
 #include "report/lines.h"
+#include "report/width.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include "base/suggest.h"
+#include "suggest/suggest.h"
 
 #include <headroom/model.h>
 #include <headroom/resolve.h>

@@ -5,9 +5,9 @@
 #include "analysis/calibrate/device_json.h"
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "json/json.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_HARDWARE_FORMER_NAMES_H
 #define HR_ANALYSIS_HARDWARE_FORMER_NAMES_H
 
-#include "base/json.h"
+#include "json/json.h"
 
 /** Gives every key and kind of `device`, the object of `reader`, its present name. Errors: HR_ERROR_INVALID if an
  *  object has a key by both names; HR_ERROR_OUT_OF_MEMORY. */

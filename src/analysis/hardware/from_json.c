@@ -6,9 +6,9 @@
 #include "analysis/hardware/figures.h"
 #include "analysis/hardware/former_names.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "json/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds sweeps by name, in the built-in catalogue and in files. */
 #include "base/error.h"
-#include "base/json.h"
 #include "experiment/sweep/read.h"
 #include "resolve/read_file.h"
+#include "json/json.h"
 
 #include <headroom/catalog.h>
 #include <headroom/resolve.h>

@@ -2,9 +2,9 @@
 #include "experiment/sweep/read.h"
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/names.h"
 #include "experiment/sweep/read_axes.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

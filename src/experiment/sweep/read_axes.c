@@ -2,8 +2,8 @@
 #include "experiment/sweep/read_axes.h"
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/names.h"
+#include "json/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "model/checkpoint/reader.h"
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/names.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "json/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #ifndef HR_MODEL_CHECKPOINT_SAFETENSORS_H
 #define HR_MODEL_CHECKPOINT_SAFETENSORS_H
 
-#include "base/json_members.h"
+#include "json/json_members.h"
 
 #include <headroom/checkpoint.h>
 

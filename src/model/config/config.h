@@ -7,7 +7,7 @@
 #define HR_MODEL_CONFIG_CONFIG_H
 
 #include "base/error.h"
-#include "base/json.h"
+#include "json/json.h"
 #include <headroom/model.h>
 
 /** Most fields that one reading marks, twice as many as that of any family: hr_model_from_json() fails beyond. */

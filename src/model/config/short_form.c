@@ -4,9 +4,9 @@
  * Without further fields it describes the paper's model: learned positions of s rows, tied embeddings, LayerNorm before
  * attention and MLP, a bias on every linear layer and no final norm, so that P = 12h²L + 13hL + (v + s)h exactly. */
 #include "base/names.h"
-#include "base/suggest.h"
 #include "model/config/families.h"
 #include "model/layers/sizes.h"
+#include "suggest/suggest.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The refusal of a model_type that no family has. */
-#include "base/suggest.h"
 #include "model/config/families.h"
 #include "model/config/short_form_offer.h"
+#include "suggest/suggest.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "base/json.h"
 #include "runtime/store/import.h"
+#include "json/json.h"
 
 #include <jansson.h>
 

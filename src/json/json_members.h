@@ -3,8 +3,8 @@
  *
  * A tree of the whole takes up to 40 times the text's size, which a hostile file would choose. The text is cut at the
  * commas of the object here, and jansson parses each member. */
-#ifndef HR_BASE_JSON_MEMBERS_H
-#define HR_BASE_JSON_MEMBERS_H
+#ifndef HR_JSON_MEMBERS_H
+#define HR_JSON_MEMBERS_H
 
 #include <headroom/status.h>
 #include <jansson.h>

@@ -2,8 +2,8 @@
 /* Reading JSON objects field by field, with errors that name the input, the field and the value found.
  *
  * jansson parses; the limits and the messages are added here. */
-#ifndef HR_BASE_JSON_H
-#define HR_BASE_JSON_H
+#ifndef HR_JSON_H
+#define HR_JSON_H
 
 #include <headroom/status.h>
 #include <jansson.h>

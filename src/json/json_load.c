@@ -4,7 +4,7 @@
  * whole process's, in which others may use jansson, too. Therefore the text is parsed as the second value of a list
  * whose first is a string at least as long as the longest token. The buffer never shrinks: if this string arrived
  * whole, the buffer did not grow afterwards. */
-#include "base/json.h"
+#include "json/json.h"
 
 #include <string.h>
 

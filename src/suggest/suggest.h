@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Suggests names that a user may have meant. */
-#ifndef HR_BASE_SUGGEST_H
-#define HR_BASE_SUGGEST_H
+#ifndef HR_SUGGEST_SUGGEST_H
+#define HR_SUGGEST_SUGGEST_H
 
 #include <headroom/resolve.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/json_members.h"
+#include "json/json_members.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "json/json.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
