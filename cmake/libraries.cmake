@@ -9,7 +9,7 @@ pkg_check_modules(xxhash REQUIRED libxxhash>=0.8) # its header alone: XXH_INLINE
 # Makes the interface target `target` of the libraries that are found; `prefix` begins the names of what is found.
 function(headroom_find_libraries target prefix)
   add_library(${target} INTERFACE)
-  foreach(module "jansson>=2.13" "hwloc>=2.4" "sqlite3>=3.26" "libutf8proc>=2.3")
+  foreach(module "jansson>=2.13" "sqlite3>=3.26" "libutf8proc>=2.3")
     string(REGEX MATCH "[a-z0-9]+" name ${module})
     pkg_check_modules(${prefix}${name} REQUIRED IMPORTED_TARGET ${module})
     target_link_libraries(${target} INTERFACE PkgConfig::${prefix}${name})
@@ -24,8 +24,6 @@ endfunction()
 function(headroom_find_archives target prefix)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
   headroom_find_libraries(${target} "${prefix}")
-  add_library(headroom_no_udev STATIC ${PROJECT_SOURCE_DIR}/cmake/no_udev.c)
-  target_link_libraries(${target} INTERFACE headroom_no_udev)
 endfunction()
 
 if(HEADROOM_PORTABLE)

@@ -10,7 +10,6 @@ build | cmake        | cmake                       | describes the build
 build | ninja-build  | ninja                       | runs the build
 build | pkg-config   | pkg-config                  | finds the libraries
 build | libjansson-dev | pkg:jansson               | reads and writes JSON
-build | libhwloc-dev | pkg:hwloc                   | finds cores, caches and memory
 build | libsqlite3-dev | pkg:sqlite3              | keeps results
 build | libcsv-dev   | file:csv.h                  | reads and writes CSV
 build | libutf8proc-dev | pkg:libutf8proc         | decodes UTF-8, knows the width of characters

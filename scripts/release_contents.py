@@ -24,7 +24,6 @@ LICENSES = pathlib.Path(__file__).resolve().parent.parent / "licenses"
 # words of https://spdx.org/licenses.
 CONTAINED = {
     "chart.js": ("libjs-chart.js", "CONTAINS", "MIT"),
-    "hwloc": ("libhwloc-dev", "STATIC_LINK", "BSD-3-Clause"),
     "jansson": ("libjansson-dev", "STATIC_LINK", "MIT"),
     "libcsv": ("libcsv-dev", "STATIC_LINK", "LGPL-2.1-or-later"),
     "sqlite": ("libsqlite3-dev", "STATIC_LINK", "blessing"),

@@ -10,7 +10,9 @@ golden=$here/../golden
 found=$(mktemp -d)
 trap 'rm -rf "$found"' EXIT
 unset NO_COLOR COLUMNS
-export H LC_ALL=C TERM=xterm HEADROOM_PROBE=0 HF_HUB_CACHE=inputs/hub XDG_DATA_HOME=$found/data # without calibrations
+two_sockets=$found/two_sockets
+"$here/../topology.sh" "$two_sockets" 2 4 2
+export H two_sockets LC_ALL=C TERM=xterm HEADROOM_PROBE=0 HF_HUB_CACHE=inputs/hub XDG_DATA_HOME=$found/data # without calibrations
 cd "$here" || exit 1
 
 failed=0

@@ -54,7 +54,7 @@ contents() { "$top/scripts/release_contents.py" --command "$build/headroom" --ve
 
 every_license_has_its_package_in_the_contents() {
   local package
-  for package in libjs-chart.js libhwloc-dev libjansson-dev libsqlite3-dev libcsv-dev libutf8proc-dev libxxhash-dev; do
+  for package in libjs-chart.js libjansson-dev libsqlite3-dev libcsv-dev libutf8proc-dev libxxhash-dev; do
     printf '%s\tsource-of-%s\t1:2.0+x-3\n' "$package" "$package"
   done >"$work/packages"
   contents >"$work/contents.json"

@@ -3,7 +3,7 @@
  *
  * Preloaded (LD_PRELOAD), so that allocations of every library count: jansson's, SQLite's, the C library's own. The
  * functions stand before those of the address sanitizer, which sees what they pass on. Libraries that end the process
- * when memory runs out are not counted: the C++ and OpenMP run times, on which oneDNN stands, the loader, and hwloc.
+ * when memory runs out are not counted: the C++ and OpenMP run times, on which oneDNN stands, and the loader.
  *   TORTURE_FAIL=N     the N-th allocation returns NULL with ENOMEM
  *   TORTURE_AFTER=1    so does every later one
  *   TORTURE_COUNT=FILE the number of allocations is written there at the end
@@ -176,7 +176,7 @@ enum caller_kind { UNKNOWN, HEADROOM, ENDS_THE_PROCESS, LOADER, OTHER };
 /* Returns the kind of the library or program that has the instruction. */
 static enum caller_kind find_kind(void *caller)
 {
-  static const char *const libraries[] = {"libstdc++", "libgomp", "libdnnl", "libomp", "libhwloc"};
+  static const char *const libraries[] = {"libstdc++", "libgomp", "libdnnl", "libomp"};
   Dl_info object;
   if (!dladdr(caller, &object) || !object.dli_fname)
     return OTHER;
@@ -355,17 +355,6 @@ void *mmap(void *at, size_t size, int protection, int flags, int file, off_t fro
   if (!next.mmap)
     find_all();
   return fails_to_map(__builtin_return_address(0)) ? MAP_FAILED : next.mmap(at, size, protection, flags, file, from);
-}
-
-int hwloc_topology_load(void *topology);
-int hwloc_topology_load(void *topology)
-{
-  int (*load)(void *);
-  paused = true;
-  find("hwloc_topology_load", &load);
-  int result = load(topology);
-  paused = false;
-  return result;
 }
 
 void free(void *block)

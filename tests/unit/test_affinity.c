@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Affinity of threads and memory on the CPU: on synthetic hwloc topologies and on this machine. */
+/* Affinity of threads and memory on the CPU: on described machines and on this one. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "test.h"
 
@@ -14,18 +14,70 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TWO_SOCKETS "package:2 numanode:1 core:2 pu:2" /* processors 0 1 | 2 3 || 4 5 | 6 7 */
+#define TWO_SOCKETS "2 2 2" /* sockets, cores, threads: processors 0 1 | 2 3 || 4 5 | 6 7 */
 #define THREADS_MAX 8
+
+/* Reads a machine that tests/topology.sh describes. */
+static void read_described(const char *machine, hr_topology *topology)
+{
+  char folder[] = "/tmp/headroom-topology-XXXXXX", command[256];
+  hr_error error;
+  assert_non_null(mkdtemp(folder));
+  snprintf(command, sizeof command, "%s/tests/topology.sh %s %s", HEADROOM_SOURCE_DIR, folder, machine);
+  assert_int_equal(system(command), 0);
+  setenv("HEADROOM_CPU_TOPOLOGY", folder, 1);
+  assert_ok(hr_topology_read(topology, &error), error);
+  unsetenv("HEADROOM_CPU_TOPOLOGY");
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+}
 
 static hr_affinity affinity_on(const char *machine, int threads, hr_topology *topology)
 {
   hr_error error;
   hr_affinity affinity;
-  setenv("HWLOC_SYNTHETIC", machine, 1);
-  assert_ok(hr_topology_read(topology, &error), error);
-  unsetenv("HWLOC_SYNTHETIC");
+  read_described(machine, topology);
   assert_ok(hr_affinity_choose(topology, threads, &affinity, &error), error);
   return affinity;
+}
+
+static void cores_caches_and_sockets_are_counted_once(void **state)
+{
+  (void)state;
+  hr_topology topology;
+  read_described("2 4 2", &topology);
+  assert_int_equal(topology.sockets, 2);
+  assert_int_equal(topology.cores, 8);
+  assert_int_equal(topology.processors, 16);
+  assert_int_equal(topology.cache_bytes, 64 << 20); /* two of 32 MiB */
+  assert_int_equal(topology.core_cache_bytes, 1 << 20);
+  assert_int_equal(topology.memory_bytes, INT64_C(2) << 30);
+  hr_topology_free(&topology);
+}
+
+static void lists_of_processors_are_read_as_linux_writes_them(void **state)
+{
+  (void)state;
+  const hr_processors set = hr_processors_read("0-2,8,63-65,9000\n");
+  static const int members[] = {0, 1, 2, 8, 63, 64, 65};
+  int at = -1;
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+    assert_int_equal(at = hr_processors_next(&set, at + 1), members[i]);
+  assert_int_equal(hr_processors_next(&set, at + 1), -1);
+  assert_int_equal(hr_processors_count(&set), sizeof members / sizeof *members);
+  const hr_processors none = hr_processors_read("\n");
+  assert_int_equal(hr_processors_count(&none), 0);
+}
+
+static void a_described_machine_without_processors_is_an_error(void **state)
+{
+  (void)state;
+  hr_topology topology;
+  hr_error error;
+  setenv("HEADROOM_CPU_TOPOLOGY", "/nowhere", 1);
+  assert_int_equal(hr_topology_read(&topology, &error), HR_ERROR_BACKEND);
+  unsetenv("HEADROOM_CPU_TOPOLOGY");
+  assert_string_equal(error.message, "cpu: no processor is listed in /nowhere/cpu/online");
 }
 
 static void expect_places(const char *machine, int threads, const char *const *processors)
@@ -33,9 +85,8 @@ static void expect_places(const char *machine, int threads, const char *const *p
   hr_topology topology;
   hr_affinity affinity = affinity_on(machine, threads, &topology);
   for (int i = 0; i < threads; i++) {
-    char text[64];
-    hwloc_bitmap_list_snprintf(text, sizeof text, affinity.places[i]);
-    assert_string_equal(text, processors[i]);
+    const hr_processors expected = hr_processors_read(processors[i]);
+    assert_true(hr_processors_equal(&affinity.places[i], &expected));
   }
   hr_affinity_free(&affinity);
   hr_topology_free(&topology);
@@ -48,7 +99,7 @@ static void threads_fill_cores_before_second_hardware_threads(void **state)
   expect_places(TWO_SOCKETS, 4, (const char *const[]){"0-1", "2-3", "4-5", "6-7"});
   expect_places(TWO_SOCKETS, 6, (const char *const[]){"0", "2", "4", "6", "1", "3"});
   expect_places(TWO_SOCKETS, 8, (const char *const[]){"0", "2", "4", "6", "1", "3", "5", "7"});
-  expect_places("core:3 pu:1", 3, (const char *const[]){"0", "1", "2"});
+  expect_places("1 3 1", 3, (const char *const[]){"0", "1", "2"});
 }
 
 static void expect_text(const char *machine, int threads, const char *expected)
@@ -67,7 +118,7 @@ static void numa_nodes_are_counted_and_unbound_threads_have_a_reason(void **stat
   (void)state;
   expect_text(TWO_SOCKETS, 4, "threads not bound: the topology is not this machine's; 2 NUMA nodes, pages interleaved");
   expect_text(TWO_SOCKETS, 3, "threads not bound: 3 of 4 cores are used; 2 NUMA nodes, pages interleaved");
-  expect_text("core:2 pu:1", 1, "threads not bound: 1 of 2 cores are used; 1 NUMA node");
+  expect_text("1 2 1", 1, "threads not bound: 1 of 2 cores are used; 1 NUMA node");
 }
 
 static void the_users_settings_take_precedence(void **state)
@@ -169,7 +220,7 @@ static void a_caller_with_another_affinity_mask_is_not_moved(void **state)
     hr_device_close(device);
     skip();
   }
-  int other = hwloc_bitmap_first(cpu->affinity.places[1]);
+  int other = hr_processors_next(&cpu->affinity.places[1], 0);
   CPU_ZERO(&last);
   CPU_SET((size_t)other, &last);
   assert_int_equal(sched_setaffinity(0, sizeof last, &last), 0);
@@ -204,7 +255,7 @@ static void each_round_has_fixed_affinity(void **state)
   double round_ns[2];
   assert_ok(hr_rounds_run(device->threads, &cpu->affinity, note_processor, processors, 2, round_ns, &error), error);
   for (int i = 1; i < device->threads; i++)
-    assert_true(hwloc_bitmap_isset(cpu->affinity.places[i], (unsigned)processors[i]));
+    assert_true(hr_processors_has(&cpu->affinity.places[i], processors[i]));
   hr_device_close(device);
 }
 
@@ -214,6 +265,9 @@ int main(void)
   for (size_t i = 0; i < sizeof users_words / sizeof *users_words; i++)
     unsetenv(users_words[i]);
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(cores_caches_and_sockets_are_counted_once),
+      cmocka_unit_test(lists_of_processors_are_read_as_linux_writes_them),
+      cmocka_unit_test(a_described_machine_without_processors_is_an_error),
       cmocka_unit_test(threads_fill_cores_before_second_hardware_threads),
       cmocka_unit_test(numa_nodes_are_counted_and_unbound_threads_have_a_reason),
       cmocka_unit_test(the_users_settings_take_precedence),

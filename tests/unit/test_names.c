@@ -39,7 +39,7 @@ static void invalid_utf8_is_replaced(void **state)
   }
 }
 
-/* Of every first and second byte, with third and fourth bytes at the ends of the allowed range and beside them. */
+/* Every first and second byte is taken, with third and fourth bytes at the ends of their range and beside them. */
 static void characters_are_those_of_utf8proc(void **state)
 {
   (void)state;

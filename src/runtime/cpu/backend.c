@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU as a device: host memory, kernels of its own and oneDNN's GEMMs, topology by CPUID and hwloc. */
+/* The CPU as a device: host memory, kernels of its own and oneDNN's GEMMs, topology from the system. */
 #include "base/error.h"
 #include "runtime/cpu/ceilings/ceilings.h"
 #include "runtime/cpu/cpu.h"

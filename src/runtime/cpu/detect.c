@@ -99,7 +99,7 @@ hr_status hr_cpu_detect(const hr_device *device, hr_hardware *hardware, hr_error
   h.l2_bytes = topology->cache_bytes;
   h.shared_bytes = topology->core_cache_bytes;
   h.launch_ns = 2000; /* a library call that wakes the other threads */
-  h.numa_nodes = hwloc_bitmap_weight(cpu->affinity.nodes);
+  h.numa_nodes = hr_processors_count(&cpu->affinity.nodes);
   hr_affinity_describe(&cpu->affinity, h.placement, sizeof h.placement);
   h.tile_count = sizeof tiles / sizeof *tiles;
   memcpy(h.tiles, tiles, sizeof tiles);

@@ -130,6 +130,24 @@ size_t hr_host_memory_available(void)
   return available;
 }
 
+bool hr_host_group_processors(char *list, size_t size)
+{
+  static const char *const files[][2] = {
+      {"", "cpuset.cpus.effective"}, {"cpuset", "cpuset.effective_cpus"}, {"cpuset", "cpuset.cpus"}};
+  bool found = false;
+  for (size_t i = 0; !found && i < sizeof files / sizeof *files; i++) {
+    char group[800], path[1024];
+    if (!cgroup_path(files[i][0], group, sizeof group))
+      continue;
+    snprintf(path, sizeof path, "%.900s/%s", group, files[i][1]);
+    FILE *file = fopen(path, "re");
+    found = file && fgets(list, (int)size, file);
+    if (file)
+      fclose(file);
+  }
+  return found;
+}
+
 int hr_host_cpu_quota(void)
 {
   char group[800], path[1024];

@@ -16,6 +16,9 @@ size_t hr_host_peak_begin(void);
  *  pages per thread. NAN if unknown. */
 double hr_host_peak_since(size_t before);
 
+/** Writes the processors that the CPU control group leaves, as Linux lists them ("0-3,8"). False if it has none. */
+bool hr_host_group_processors(char *list, size_t size);
+
 /** Quota of the CPU control group in processors, rounded up; 0: none. */
 int hr_host_cpu_quota(void);
 

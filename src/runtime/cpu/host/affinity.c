@@ -5,9 +5,12 @@
 #include "base/error.h"
 #include "base/names.h"
 
+#include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Environment variables by which users set OpenMP's affinity. */
@@ -24,13 +27,10 @@ static const char *users_word(void)
 }
 
 /* Tests permission by setting the calling thread's affinity to its present value. */
-static bool may_bind(hwloc_topology_t hwloc)
+static bool may_bind(void)
 {
-  hwloc_cpuset_t own = hwloc_bitmap_alloc();
-  bool may = own && hwloc_get_cpubind(hwloc, own, HWLOC_CPUBIND_THREAD) == 0 &&
-             hwloc_set_cpubind(hwloc, own, HWLOC_CPUBIND_THREAD) == 0;
-  hwloc_bitmap_free(own);
-  return may;
+  hr_processors own;
+  return hr_processors_of_thread(&own) && hr_processors_bind_thread(&own);
 }
 
 static void find_reason(const hr_topology *topology, hr_affinity *p)
@@ -40,36 +40,40 @@ static void find_reason(const hr_topology *topology, hr_affinity *p)
     snprintf(p->unbound, sizeof p->unbound, "%s is set", word);
   else if (p->threads < topology->cores)
     snprintf(p->unbound, sizeof p->unbound, "%d of %d cores are used", p->threads, topology->cores);
-  else if (!hwloc_topology_is_thissystem(topology->hwloc))
+  else if (topology->other_machine)
     hr_copy_text(p->unbound, sizeof p->unbound, "the topology is not this machine's");
-  else if (!may_bind(topology->hwloc))
+  else if (!may_bind())
     hr_copy_text(p->unbound, sizeof p->unbound, "the system refuses it");
+}
+
+/* What is left of a core after its first processors have been taken; one processor of it if `single`. */
+static hr_processors place_in(hr_processors core, int taken, bool single)
+{
+  for (int i = 0; i < taken; i++)
+    hr_processors_remove(&core, hr_processors_next(&core, 0));
+  int first = hr_processors_next(&core, 0);
+  if (!single || first < 0)
+    return core;
+  hr_processors place = {.words = {0}};
+  hr_processors_add(&place, first);
+  return place;
 }
 
 /* One core for each thread; with more threads than cores one processor each, the first of every core before the second
  * of any. */
 static bool find_places(const hr_topology *topology, hr_affinity *p)
 {
-  p->places = calloc((size_t)p->threads, sizeof(hwloc_cpuset_t));
-  int at = 0, before = -1;
-  for (int round = 0; p->places && at < p->threads && at > before; round++) {
-    before = at;
-    for (hwloc_obj_t core = NULL; at < p->threads && (core = hr_topology_next_core(topology, core));) {
-      hwloc_cpuset_t place = hwloc_bitmap_dup(core->cpuset);
-      if (!place)
-        return false;
-      hwloc_bitmap_and(place, place, topology->allowed);
-      for (int i = 0; i < round; i++)
-        hwloc_bitmap_clr(place, (unsigned)hwloc_bitmap_first(place));
-      if (p->threads > topology->cores)
-        hwloc_bitmap_singlify(place);
-      if (hwloc_bitmap_iszero(place))
-        hwloc_bitmap_free(place);
-      else
-        p->places[at++] = place;
+  p->places = calloc((size_t)p->threads, sizeof *p->places);
+  int count = 0, before = -1;
+  for (int round = 0; p->places && count < p->threads && count > before; round++) {
+    before = count;
+    hr_processors core;
+    for (int at = 0; count < p->threads && hr_topology_next_core(topology, &at, &core);) {
+      p->places[count] = place_in(core, round, p->threads > topology->cores);
+      count += hr_processors_next(&p->places[count], 0) >= 0;
     }
   }
-  return at == p->threads;
+  return count == p->threads;
 }
 
 void hr_affinity_disable(hr_affinity *affinity, const char *why)
@@ -78,47 +82,42 @@ void hr_affinity_disable(hr_affinity *affinity, const char *why)
     hr_copy_text(affinity->unbound, sizeof affinity->unbound, why);
 }
 
-/* Not hwloc_cpuset_to_nodeset(): its header has an assertion, which a library must not contain. */
-static void find_nodes(const hr_topology *topology, hwloc_nodeset_t nodes)
-{
-  for (hwloc_obj_t node = NULL; (node = hwloc_get_next_obj_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE, node));) {
-    if (hwloc_bitmap_intersects(node->cpuset, topology->allowed))
-      hwloc_bitmap_set(nodes, node->os_index);
-  }
-}
-
 /* Whether the system allows memory binding: containers often refuse it. */
 static bool may_interleave(const hr_affinity *p)
 {
   size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-  void *page = hwloc_alloc(p->hwloc, bytes);
-  bool may = page && hr_affinity_interleave(p, page, bytes);
-  if (page)
-    hwloc_free(p->hwloc, page, bytes);
+  void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  bool may = page != MAP_FAILED && hr_affinity_interleave(p, page, bytes);
+  if (page != MAP_FAILED)
+    munmap(page, bytes);
   return may;
 }
 
 bool hr_affinity_interleave(const hr_affinity *p, void *data, size_t bytes)
 {
-  return hwloc_set_area_membind(p->hwloc, data, bytes, p->nodes, HWLOC_MEMBIND_INTERLEAVE, HWLOC_MEMBIND_BYNODESET) ==
-         0;
+  if (p->other_machine)
+    return true;
+  size_t within = (size_t)((uintptr_t)data % (uintptr_t)sysconf(_SC_PAGESIZE));
+  return syscall(SYS_mbind, (char *)data - within, bytes + within, MPOL_INTERLEAVE, p->nodes.words,
+                 (unsigned long)HR_PROCESSORS_MAX, 0) == 0;
 }
 
 static int node_count(const hr_affinity *p)
 {
-  return hwloc_bitmap_weight(p->nodes);
+  return hr_processors_count(&p->nodes);
 }
 
 hr_status hr_affinity_choose(const hr_topology *topology, int threads, hr_affinity *affinity, hr_error *error)
 {
-  hr_affinity p = {
-      .hwloc = topology->hwloc, .threads = threads, .cores = topology->cores, .nodes = hwloc_bitmap_alloc()};
+  hr_affinity p = {.threads = threads,
+                   .cores = topology->cores,
+                   .nodes = hr_topology_nodes(topology),
+                   .other_machine = topology->other_machine};
   find_reason(topology, &p);
-  if (!p.nodes || !find_places(topology, &p)) {
+  if (!find_places(topology, &p)) {
     hr_affinity_free(&p);
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory for the places of %d threads", threads);
   }
-  find_nodes(topology, p.nodes);
   p.interleaved = node_count(&p) > 1 && may_interleave(&p);
   *affinity = p;
   return HR_OK;
@@ -131,17 +130,14 @@ bool hr_affinity_bound(const hr_affinity *affinity)
 
 void hr_affinity_free(hr_affinity *affinity)
 {
-  for (int i = 0; affinity->places && i < affinity->threads; i++)
-    hwloc_bitmap_free(affinity->places[i]);
   free(affinity->places);
-  hwloc_bitmap_free(affinity->nodes);
-  *affinity = (hr_affinity){.hwloc = NULL};
+  *affinity = (hr_affinity){.places = NULL};
 }
 
 void hr_affinity_bind(const hr_affinity *affinity, int index)
 {
   if (affinity && hr_affinity_bound(affinity) && index < affinity->threads)
-    hwloc_set_cpubind(affinity->hwloc, affinity->places[index], HWLOC_CPUBIND_THREAD);
+    hr_processors_bind_thread(&affinity->places[index]);
 }
 
 void hr_affinity_move_caller(const hr_affinity *affinity)
@@ -149,14 +145,12 @@ void hr_affinity_move_caller(const hr_affinity *affinity)
   if (!affinity || !hr_affinity_bound(affinity) || affinity->threads < 2)
     return;
   int processor = sched_getcpu();
-  if (processor < 0 || hwloc_bitmap_isset(affinity->places[0], (unsigned)processor))
+  if (processor < 0 || hr_processors_has(&affinity->places[0], processor))
     return;
-  hwloc_cpuset_t own = hwloc_bitmap_alloc();
-  if (own && hwloc_get_cpubind(affinity->hwloc, own, HWLOC_CPUBIND_THREAD) == 0 &&
-      hwloc_bitmap_isincluded(affinity->places[0], own) &&
-      hwloc_set_cpubind(affinity->hwloc, affinity->places[0], HWLOC_CPUBIND_THREAD) == 0)
-    hwloc_set_cpubind(affinity->hwloc, own, HWLOC_CPUBIND_THREAD);
-  hwloc_bitmap_free(own);
+  hr_processors own;
+  if (hr_processors_of_thread(&own) && hr_processors_include(&own, &affinity->places[0]) &&
+      hr_processors_bind_thread(&affinity->places[0]))
+    hr_processors_bind_thread(&own);
 }
 
 void hr_affinity_describe(const hr_affinity *affinity, char *text, size_t size)

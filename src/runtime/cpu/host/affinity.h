@@ -8,18 +8,18 @@
 #include <stddef.h>
 
 typedef struct hr_affinity {
-  hwloc_topology_t hwloc; /* borrowed */
-  hwloc_cpuset_t *places; /* [threads]; the processors of each thread, where threads are bound */
-  hwloc_nodeset_t nodes;  /* NUMA nodes of the cores that may be used */
+  hr_processors *places; /* [threads]; the processors of each thread, where threads are bound */
+  hr_processors nodes;   /* NUMA nodes of the cores that may be used */
   int threads, cores;
-  bool interleaved;  /* pages of a buffer are interleaved over the nodes */
-  char unbound[128]; /* why threads are not bound; "" where they are */
+  bool other_machine; /* no thread or page is bound */
+  bool interleaved;   /* pages of a buffer are interleaved over the nodes */
+  char unbound[128];  /* why threads are not bound; "" where they are */
 } hr_affinity;
 
 /** Chooses processors for each of `threads` threads among those of `topology`, every core before the second processor
  *  of any. Threads are bound if they take every core and the system allows it, unless the user has set OpenMP's
- *  affinity variables. With cores to spare they are not bound: another process might choose the same cores. *affinity
- *  borrows `topology`'s handle. HR_ERROR_OUT_OF_MEMORY. */
+ *  affinity variables. With cores to spare they are not bound: another process might choose the same cores.
+ *  HR_ERROR_OUT_OF_MEMORY. */
 hr_status hr_affinity_choose(const hr_topology *topology, int threads, hr_affinity *affinity, hr_error *error);
 void hr_affinity_free(hr_affinity *affinity); /* an all-zero one is allowed */
 

@@ -4,7 +4,7 @@
 typedef struct region {
   const hr_openmp *openmp;
   const hr_affinity *affinity;
-  hwloc_const_cpuset_t all; /* for every thread; NULL: each its own place */
+  const hr_processors *all; /* for every thread; NULL: each its own place */
 } region;
 
 static void bind_thread(void *context)
@@ -14,7 +14,7 @@ static void bind_thread(void *context)
   if (index == 0) /* the caller */
     return;
   if (r->all)
-    hwloc_set_cpubind(r->affinity->hwloc, r->all, HWLOC_CPUBIND_THREAD);
+    hr_processors_bind_thread(r->all);
   else
     hr_affinity_bind(r->affinity, index);
 }
@@ -32,10 +32,9 @@ void hr_openmp_bind(const hr_openmp *openmp, const hr_affinity *affinity)
 
 void hr_openmp_unbind(const hr_openmp *openmp, const hr_affinity *affinity)
 {
-  hwloc_cpuset_t own = hwloc_bitmap_alloc();
-  if (own && hwloc_get_cpubind(affinity->hwloc, own, HWLOC_CPUBIND_THREAD) == 0)
-    run_region(&(region){.openmp = openmp, .affinity = affinity, .all = own});
-  hwloc_bitmap_free(own);
+  hr_processors own;
+  if (hr_processors_of_thread(&own))
+    run_region(&(region){.openmp = openmp, .affinity = affinity, .all = &own});
 }
 
 int hr_openmp_set_threads(const hr_openmp *openmp, int threads)
