@@ -6,6 +6,7 @@
  * The first lines of the input are GEMMs, "dtype m n k batch transpose_a transpose_b clock cache"
  * with 1 for a burst and 1 for a warm cache; then an empty line; then
  * device files of one line each. For each device file it writes a line with the predicted times in ns. */
+#include <headroom/device_file.h>
 #include <headroom/hardware.h>
 #include <headroom/predict.h>
 

@@ -364,14 +364,6 @@ typedef struct hr_hardware {
 /** All zero except struct_size. */
 HR_API hr_hardware hr_hardware_default(void);
 
-/** Reads a device file (data/hardware, docs/hardware.md) from `length` bytes of text. `name` stands for the input in
- *  messages. Errors: HR_ERROR_UNREADABLE, HR_ERROR_INVALID naming the field. *hardware is written only on HR_OK. */
-HR_API hr_status hr_hardware_from_json(const char *text, size_t length, const char *name, hr_hardware *hardware,
-                                       hr_error *error);
-
-/** Whether a device file lists `name` among its "aliases", ignoring case. False if the text is not a device file. */
-HR_API bool hr_hardware_has_alias(const char *text, size_t length, const char *name);
-
 /** HR_OK if a prediction can use the numbers; otherwise HR_ERROR_INVALID naming the member. */
 HR_API hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error);
 

@@ -15,6 +15,7 @@
 #include <headroom/confirm.h>
 #include <headroom/decode.h>
 #include <headroom/device.h>
+#include <headroom/device_file.h>
 #include <headroom/dtype.h>
 #include <headroom/export.h>
 #include <headroom/figure.h>

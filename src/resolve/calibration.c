@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "resolve/read_file.h"
 
+#include <headroom/device_file.h>
 #include <headroom/resolve.h>
 
 #include <ctype.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device from a name or a file. */
+#include <headroom/device_file.h>
 #include <headroom/resolve.h>
 
 #include <headroom/device.h>

@@ -10,6 +10,7 @@
 #include "experiment/confirm/jobs.h"
 
 #include <headroom/catalog.h>
+#include <headroom/device_file.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include <headroom/catalog.h>
+#include <headroom/device_file.h>
 #include <headroom/hardware.h>
 #include <headroom/model.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #define HEADROOM_TEST_MEASURED_H
 
 #include <headroom/catalog.h>
+#include <headroom/device_file.h>
 #include <headroom/predict.h>
 
 #include <inttypes.h>

@@ -8,6 +8,7 @@
 #include "unit/store.h"
 
 #include <headroom/calibrate.h>
+#include <headroom/device_file.h>
 #include <headroom/points.h>
 #include <headroom/resolve.h>
 

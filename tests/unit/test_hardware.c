@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include "analysis/hardware/figures.h"
+#include "hardware/figures.h"
 
 #include <headroom/catalog.h>
+#include <headroom/device_file.h>
 #include <headroom/hardware.h>
 
 #include <jansson.h>

@@ -2,9 +2,10 @@
 /* A device file with the keys and kinds of former versions. */
 #include "test.h"
 
-#include "analysis/hardware/figures.h"
+#include "hardware/figures.h"
 
 #include <headroom/catalog.h>
+#include <headroom/device_file.h>
 #include <headroom/hardware.h>
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * sanitizers report overflows that results do not show. */
 #include "test.h"
 
-#include "analysis/hardware/figures.h"
+#include "hardware/figures.h"
 
 #include <headroom/headroom.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/calibrate/device_json.h"
 
-#include "analysis/hardware/figures.h"
+#include "hardware/figures.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/calibrate/parameters.h"
 
-#include "analysis/hardware/figures.h"
 #include "analysis/predict/terms.h"
 #include "base/names.h"
+#include "hardware/figures.h"
 
 #include <inttypes.h>
 #include <math.h>

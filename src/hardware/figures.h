@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The figures of a device file and what each may be (figures.inc). */
-#ifndef HR_ANALYSIS_HARDWARE_FIGURES_H
-#define HR_ANALYSIS_HARDWARE_FIGURES_H
+#ifndef HR_HARDWARE_FIGURES_H
+#define HR_HARDWARE_FIGURES_H
 
 #include <headroom/hardware.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/hardware/former_names.h"
+#include "hardware/file/former_names.h"
 
 #include "base/error.h"
 

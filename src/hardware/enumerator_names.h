@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of the enumerators of headroom/hardware.h in device files, in enumerator order. */
-#ifndef HR_ANALYSIS_HARDWARE_ENUMERATOR_NAMES_H
-#define HR_ANALYSIS_HARDWARE_ENUMERATOR_NAMES_H
+#ifndef HR_HARDWARE_ENUMERATOR_NAMES_H
+#define HR_HARDWARE_ENUMERATOR_NAMES_H
 
 static const char *const hr_calibration_names[] = {"estimated", "datasheet", "published", "measured"};
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/hardware.h>
 
-#include "analysis/hardware/enumerator_names.h"
-#include "analysis/hardware/figures.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "hardware/enumerator_names.h"
+#include "hardware/figures.h"
 
 #include <inttypes.h>
 #include <math.h>

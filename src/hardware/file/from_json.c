@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device files: data/hardware/<name>.json, described in docs/hardware.md. */
-#include <headroom/hardware.h>
+#include <headroom/device_file.h>
 
-#include "analysis/hardware/enumerator_names.h"
-#include "analysis/hardware/figures.h"
-#include "analysis/hardware/former_names.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "hardware/enumerator_names.h"
+#include "hardware/figures.h"
+#include "hardware/file/former_names.h"
 #include "json/json.h"
 
 #include <inttypes.h>

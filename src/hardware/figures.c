@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/hardware/figures.h"
+#include "hardware/figures.h"
 
 #include "base/error.h"
 #include "base/text.h"
@@ -10,12 +10,12 @@
 
 enum {
 #define HR_BOUNDS(name, least, most, unit) BOUNDS_##name,
-#include "analysis/hardware/figures.inc"
+#include "hardware/figures.inc"
 };
 
 static const hr_figure_bounds bounds[] = {
 #define HR_BOUNDS(name, least, most, unit) {least, most, unit},
-#include "analysis/hardware/figures.inc"
+#include "hardware/figures.inc"
 };
 
 #define NEEDED .needed = true
@@ -55,7 +55,7 @@ static const hr_figure_bounds bounds[] = {
    .bounds = &bounds[BOUNDS_##name]},
 #define HR_FORMER(field, member) {NULL, #field, AT(member), OPTIONAL, .former = true, .bounds = &bounds[BOUNDS_TIME]},
 static const hr_device_figure figures[] = {
-#include "analysis/hardware/figures.inc"
+#include "hardware/figures.inc"
 };
 
 const hr_device_figure *hr_device_figures(size_t *count)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that device files had for keys and kinds before; a file may have either. Thread safety: as its tree. */
-#ifndef HR_ANALYSIS_HARDWARE_FORMER_NAMES_H
-#define HR_ANALYSIS_HARDWARE_FORMER_NAMES_H
+#ifndef HR_HARDWARE_FILE_FORMER_NAMES_H
+#define HR_HARDWARE_FILE_FORMER_NAMES_H
 
 #include "json/json.h"
 
