@@ -58,7 +58,8 @@ class Attention(ctypes.Structure):  # hr_attention
 
 class Arguments(ctypes.Structure):  # hr_attention_arguments
     _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
-        "q", "k", "v", "o", "lse", "alibi_slopes", "q_offsets", "kv_offsets", "q_scales", "k_scales", "v_scales")]
+        "q", "k", "v", "o", "lse", "alibi_slopes", "q_offsets", "kv_offsets", "q_scales", "k_scales", "v_scales")] + \
+        [(name, ctypes.c_int64) for name in ("batch", "q_rows", "kv_rows")]
 
 
 class Error(ctypes.Structure):

@@ -62,7 +62,7 @@ class Decode(ctypes.Structure):  # hr_decode
 
 class Arguments(ctypes.Structure):  # hr_decode_arguments
     _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
-        "q", "k", "v", "o", "lse", "lengths", "pages", "sinks", "k_scales", "v_scales", "page_starts")]
+        "q", "k", "v", "o", "lse", "lengths", "pages", "sinks", "k_scales", "v_scales", "page_starts")] + [("batch", ctypes.c_int64)]
 
 
 class Error(ctypes.Structure):

@@ -69,7 +69,7 @@ typedef enum hr_attention_output {
  *  number. */
 typedef struct hr_attention {
   size_t struct_size;           /* sizeof(hr_attention), set by hr_attention_default() */
-  int64_t batch, q_len, kv_len; /* lengths may be 0 */
+  int64_t batch, q_len, kv_len; /* lengths may be 0; of a plan, bounds of its runs' */
   int64_t q_heads, k_heads, v_heads;
   int64_t qk_dim, v_dim;
   hr_dtype dtype; /* of Q, K, V and, unless `output` says otherwise, O */

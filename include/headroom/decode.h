@@ -107,7 +107,7 @@ typedef struct hr_kv_strides {
  *  is beyond 2^22). */
 typedef struct hr_decode {
   size_t struct_size; /* sizeof(hr_decode), set by hr_decode_default() */
-  int64_t batch;      /* sequences */
+  int64_t batch;      /* sequences; of a plan, the most of a run */
   int64_t q_len;      /* queries per sequence, 1 to HR_DECODE_Q_LEN_MAX */
   int64_t kv_len;     /* most tokens of a sequence, the new ones included; may be 0 */
   int64_t q_heads, k_heads, v_heads;
@@ -201,6 +201,7 @@ typedef struct hr_decode_arguments {
   const float *k_scales, *v_scales; /* of a quantized cache; with `latent`, v_scales is not read */
   const int32_t *page_starts; /* [batch]: where in `pages` a sequence's page numbers begin, if they are one list for all
                                  sequences, as FlashInfer's indices with indptr. NULL: at b·table_pitch */
+  int64_t batch;              /* sequences, at most the plan's; 0: as many */
 } hr_decode_arguments;
 
 /** All NULL. */

@@ -17,6 +17,11 @@
  * before the first run (hr_workspace_clear()), and each run leaves them 0, so that one workspace, as large as the
  * largest needs, serves any number of plans one after another. hr_buffer_create() returns memory that is cleared so.
  *
+ * Sizes of a plan are bounds: a run of an attention or decode plan may have fewer sequences and, with variable lengths,
+ * fewer rows than the plan (members `batch`, `q_rows`, `kv_rows`; lengths and offsets on the device say the rest, so
+ * that a graph's replay reads new ones). attention_materialized and attention_blocked, which multiply by libraries, run
+ * all of the plan's (HR_ERROR_UNSUPPORTED).
+ *
  * Every run checks its arguments: HR_ERROR_INVALID, before anything runs, for an address that is NULL or less aligned
  * than the problem says, an output at the address of an input, a workspace that is missing or not aligned, a stream
  * where there is none, offsets, lengths and pages out of range where the host can read them (on a GPU they are
@@ -136,6 +141,9 @@ typedef struct hr_attention_arguments {
   const int32_t *q_offsets, *kv_offsets;
   /* [q_heads], [k_heads], [v_heads], finite and above 0, which is not checked; read only with `head_scales`. */
   const float *q_scales, *k_scales, *v_scales;
+  /* Fewer than the plan's sequences and rows; 0: as many. With variable lengths Q and O have q_rows rows, at most
+   * q_total, K and V kv_rows, and the log-sum-exp is [q_heads, q_rows]; otherwise these two are not read. */
+  int64_t batch, q_rows, kv_rows;
 } hr_attention_arguments;
 
 /** All NULL. */

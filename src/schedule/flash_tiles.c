@@ -149,7 +149,8 @@ hr_flash_bands hr_flash_sm90_bands(const hr_attention *a, int64_t q_tiles, int64
   return (hr_flash_bands){.heads = (int32_t)heads, .count = (int32_t)((all - last) / heads)};
 }
 
-static hr_flash_grid grid_of(const hr_attention *a, hr_flash_tiles tiles, int64_t multiprocessors, size_t cache_bytes)
+hr_flash_grid hr_flash_sm90_grid_of(const hr_attention *a, hr_flash_tiles tiles, int64_t multiprocessors,
+                                    size_t cache_bytes)
 {
   hr_flash_grid grid = {.tiles = tiles, .rows = (int64_t)HR_FLASH_GROUP_ROWS * tiles.consumers * tiles.cluster};
   int64_t clusters = multiprocessors / tiles.cluster;
@@ -168,11 +169,11 @@ hr_flash_grid hr_flash_sm90_grid(const hr_attention *a, int64_t multiprocessors,
   hr_flash_tiles tiles = hr_flash_sm90_tiles(a);
   if (tiles.cluster > multiprocessors)
     tiles.cluster = 1;
-  hr_flash_grid grid = grid_of(a, tiles, multiprocessors, cache_bytes);
+  hr_flash_grid grid = hr_flash_sm90_grid_of(a, tiles, multiprocessors, cache_bytes);
   if (tiles.cluster == 1)
     return grid;
   tiles.cluster = 1;
-  hr_flash_grid alone = grid_of(a, tiles, multiprocessors, cache_bytes);
+  hr_flash_grid alone = hr_flash_sm90_grid_of(a, tiles, multiprocessors, cache_bytes);
   bool more = multiprocessors < grid.tiles.cluster ||
               hr_ceil_div(grid.work_items, grid.at_once) > hr_ceil_div(alone.work_items, alone.at_once);
   return more ? alone : grid;

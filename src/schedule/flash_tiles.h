@@ -49,6 +49,10 @@ typedef struct hr_flash_grid {
   int32_t band_heads, bands; /* hr_flash_sm90_bands() */
 } hr_flash_grid;
 
+/** The grid of a call with these tiles, which may be those of a larger one. */
+hr_flash_grid hr_flash_sm90_grid_of(const hr_attention *attention, hr_flash_tiles tiles, int64_t multiprocessors,
+                                    size_t cache_bytes);
+
 /** Head sizes up to 256, at least one query and one key. */
 hr_flash_grid hr_flash_sm90_grid(const hr_attention *attention, int64_t multiprocessors, size_t cache_bytes);
 

@@ -53,6 +53,7 @@ static hr_status run_decode(const hr_runner *r, const void *const *inputs, void 
           lse = make_guarded((size_t)(d->batch * d->q_heads * d->q_len) * sizeof(float), sizeof(float), at_end);
   arguments.lengths = (const int32_t *)(const void *)of_lengths.data;
   arguments.lse = (float *)(void *)lse.data;
+  r->plan->problem.decode.alignment = (int64_t)hr_decode_cache_bytes(d); /* at a guard page they have no more */
   hr_status status = hr_plan_run_decode(r->plan, &arguments, workspace, NULL, error);
   munmap(of_lengths.map, of_lengths.map_bytes);
   munmap(lse.map, lse.map_bytes);

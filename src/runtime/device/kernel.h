@@ -19,15 +19,15 @@ typedef struct hr_summation {
   int64_t narrow;        /* fp8: products accumulated in 14 bits before the sum is promoted to fp32; 0: all */
 } hr_summation;
 
-/** One run of a plan. */
+/** One run of a plan. `arguments` are hr_gemm_arguments, hr_attention_arguments … of the plan's operation, which have
+ *  been checked: offsets, lengths and pages where the host can read them. Addresses of operands without rows may be
+ *  NULL. `counters` are HR_WORKSPACE_COUNTER_BYTES of zeros, which a run leaves 0. */
 typedef struct hr_run {
-  const void
-      *arguments; /* hr_gemm_arguments, hr_attention_arguments … of the plan's operation, which have been checked:
-                            offsets, lengths and pages where the host can read them. Addresses of operands without rows
-                            may be NULL */
-  void *workspace, *counters; /* the plan's scratch memory; HR_WORKSPACE_COUNTER_BYTES of zeros, which a run leaves 0 */
-  void *stream;               /* of the device's context; NULL: its default stream. Not read by kernels of CPUs */
-  int part; /* of a kernel with `parts`: 1 the first launch, 2 the second, which reads what the last run left in the
+  const hr_problem *problem; /* the plan's, or a smaller one: hr_bound_problem() */
+  const void *arguments;
+  void *workspace, *counters;
+  void *stream; /* of the device's context; NULL: its default stream. Not read by kernels of CPUs */
+  int part;     /* of a kernel with `parts`: 1 the first launch, 2 the second, which reads what the last run left in the
                    workspace; 0: all */
 } hr_run;
 
@@ -44,7 +44,8 @@ typedef struct hr_kernel_functions {
   /** Starts the run: no lock but that of a CPU's thread pool, no allocation, no synchronisation and no compilation. */
   hr_status (*run)(const hr_plan *plan, const hr_run *run, hr_error *error);
   bool counters; /* uses hr_run.counters */
-  bool parts; /* has two launches, which hr_run.part can tell apart; HR_ERROR_UNSUPPORTED where a problem needs one */
+  bool whole;    /* runs all sequences and rows of its plan */
+  bool parts;    /* has two launches, of which hr_run.part takes one; HR_ERROR_UNSUPPORTED where a problem needs one */
   /** Frees what the state refers to, also after prepare failed. May be NULL. */
   void (*release)(void *state);
   /** Lists up to `most` configurations of a prepared problem, best first by the kernel's own estimate (*found of them,

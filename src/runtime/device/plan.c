@@ -135,7 +135,8 @@ hr_status hr_workspace_clear(hr_device *device, void *workspace, void *stream, h
 static hr_run run_of(const hr_plan *plan, const void *arguments, void *workspace, void *stream)
 {
   const size_t counters = plan->workspace_bytes > 0 ? plan->device->backend->counter_bytes : 0;
-  return (hr_run){.arguments = arguments,
+  return (hr_run){.problem = &plan->problem,
+                  .arguments = arguments,
                   .counters = workspace,
                   .workspace = workspace ? (char *)workspace + counters : NULL,
                   .stream = stream};
@@ -170,9 +171,18 @@ static hr_status run_checked(const hr_plan *plan, hr_operation operation, const 
     return hr_fail(error, HR_ERROR_INVALID, "a plan for %s is run as one for %s",
                    hr_operation_name(plan->problem.operation), hr_operation_name(operation));
   HR_TRY(hr_check_stream(plan->device, stream, error));
-  HR_TRY(hr_check_arguments(&plan->problem, &plan->operands, arguments, !backend->own_memory, error));
-  HR_TRY(check_workspace(plan, workspace, error));
   hr_run run = run_of(plan, arguments, workspace, stream);
+  hr_problem bounded;
+  bool smaller = false;
+  HR_TRY(hr_check_arguments_size(&plan->problem, arguments, error));
+  HR_TRY(hr_bound_problem(&plan->problem, arguments, &bounded, &smaller, error));
+  if (smaller && plan->kernel->functions->whole)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: runs all sequences and rows of its plan",
+                   plan->kernel->info->name);
+  if (smaller)
+    run.problem = &bounded;
+  HR_TRY(hr_check_arguments(run.problem, &plan->operands, arguments, !backend->own_memory, error));
+  HR_TRY(check_workspace(plan, workspace, error));
   return plan->kernel->functions->run(plan, &run, error);
 }
 

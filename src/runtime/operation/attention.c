@@ -101,6 +101,26 @@ static hr_status check_tables(const hr_problem *problem, const hr_arguments *arg
   return check_offsets("kv_offsets", x->kv_offsets, t->batch, t->kv_len, t->kv_total, error);
 }
 
+static bool has_bounds(const hr_problem *problem, const hr_arguments *arguments)
+{
+  const hr_attention *t = &problem->attention;
+  const hr_attention_arguments *x = &arguments->attention;
+  bool rows = t->variable_lengths &&
+              ((x->q_rows != 0 && x->q_rows != t->q_total) || (x->kv_rows != 0 && x->kv_rows != t->kv_total));
+  return rows || (x->batch != 0 && x->batch != t->batch);
+}
+
+static hr_status bound(hr_problem *problem, const hr_arguments *arguments, hr_error *error)
+{
+  hr_attention *t = &problem->attention;
+  const hr_attention_arguments *x = &arguments->attention;
+  HR_TRY(hr_take_bound("batch", x->batch, &t->batch, error));
+  if (!t->variable_lengths)
+    return HR_OK;
+  HR_TRY(hr_take_bound("q_rows", x->q_rows, &t->q_total, error));
+  return hr_take_bound("kv_rows", x->kv_rows, &t->kv_total, error);
+}
+
 static hr_status flops(const hr_problem *problem, int64_t *count)
 {
   return hr_attention_flops(&problem->attention, count);
@@ -117,6 +137,8 @@ const hr_operation_row hr_operation_attention = {.name = "attention",
                                                  .operands = operands,
                                                  .output = output,
                                                  .alignment = alignment,
+                                                 .has_bounds = has_bounds,
+                                                 .bound = bound,
                                                  .check_addresses = check_addresses,
                                                  .check_tables = check_tables,
                                                  .flops = flops,

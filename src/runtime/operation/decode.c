@@ -121,6 +121,16 @@ static hr_status check_tables(const hr_problem *problem, const hr_arguments *arg
   return HR_OK;
 }
 
+static bool has_bounds(const hr_problem *problem, const hr_arguments *arguments)
+{
+  return arguments->decode.batch != 0 && arguments->decode.batch != problem->decode.batch;
+}
+
+static hr_status bound(hr_problem *problem, const hr_arguments *arguments, hr_error *error)
+{
+  return hr_take_bound("batch", arguments->decode.batch, &problem->decode.batch, error);
+}
+
 static hr_status flops(const hr_problem *problem, int64_t *count)
 {
   return hr_decode_flops(&problem->decode, count);
@@ -136,6 +146,8 @@ const hr_operation_row hr_operation_decode = {.name = "decode",
                                               .arguments_bytes = sizeof(hr_decode_arguments),
                                               .operands = operands,
                                               .alignment = alignment,
+                                              .has_bounds = has_bounds,
+                                              .bound = bound,
                                               .check_addresses = check_addresses,
                                               .check_tables = check_tables,
                                               .flops = flops,

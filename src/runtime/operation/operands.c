@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/operation/operation.h"
 
+#include "base/error.h"
+
+#include <inttypes.h>
+
 void hr_add_operand(hr_operands *operands, size_t member, hr_operand_kind kind, size_t bytes)
 {
   size_t i = operands->count++;
   operands->bytes[i] = bytes;
   operands->kinds[i] = kind;
   operands->members[i] = member;
+}
+
+hr_status hr_take_bound(const char *name, int64_t asked, int64_t *size, hr_error *error)
+{
+  if (asked < 0 || asked > *size)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected 0 to %" PRId64 ", the plan's, found %" PRId64, name, *size,
+                   asked);
+  *size = asked > 0 ? asked : *size;
+  return HR_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What generic code (plans, measuring, tests) has to know of an operation: a row of the table in operations.c, and a
- * problem of any of them. A new operation is a member of hr_problem and of hr_arguments, a row, and a file that fills it;
- * its reference and its error bound are a row of runtime/measure/checks.c. */
+ * problem of any of them. A new operation is a member of hr_problem and of hr_arguments, a row, and a file that fills
+ * it; its reference and its error bound are a row of runtime/measure/checks.c. */
 #ifndef HR_RUNTIME_OPERATION_OPERATION_H
 #define HR_RUNTIME_OPERATION_OPERATION_H
 
@@ -59,8 +59,8 @@ typedef enum hr_operand_kind {
 } hr_operand_kind;
 
 /** Inputs first, output last. `bytes` is from the first element to the end of the last, gaps between strides included,
- *  of an operand without rows those of one element. Offsets of variable lengths and the lengths of a decode call are not
- *  among the operands. */
+ *  of an operand without rows those of one element. Offsets of variable lengths and the lengths of a decode call are
+ *  not among the operands. */
 typedef struct hr_operands {
   size_t count;
   size_t bytes[HR_OPERANDS_MAX];
@@ -77,6 +77,10 @@ typedef struct hr_operation_row {
   /** The format of the output; NULL: that of the problem. */
   hr_dtype (*output)(const hr_problem *problem);
   int64_t (*alignment)(const hr_problem *problem); /* as the problem has it: 0 is the default */
+  /** Whether the arguments have fewer sequences or rows than the problem, which are then written to *problem, a copy.
+   *  NULL: a run is as large as its plan. */
+  bool (*has_bounds)(const hr_problem *problem, const hr_arguments *arguments);
+  hr_status (*bound)(hr_problem *problem, const hr_arguments *arguments, hr_error *error);
   /** HR_ERROR_INVALID names the first address that the problem needs and that is NULL. */
   hr_status (*check_addresses)(const hr_problem *problem, const hr_arguments *arguments, hr_error *error);
   /** HR_ERROR_INVALID if offsets, lengths or pages, which the host can read, leave their range. NULL: has none. */
@@ -99,6 +103,9 @@ hr_dtype hr_problem_output_dtype(const hr_problem *problem);
 /** The operands of a problem that has been checked, so that the sizes fit. */
 hr_operands hr_problem_operands(const hr_problem *problem);
 
+/** *size becomes what a run asks for, unless that is 0. HR_ERROR_INVALID if it is negative or more. */
+hr_status hr_take_bound(const char *name, int64_t asked, int64_t *size, hr_error *error);
+
 /** Adds an operand. */
 void hr_add_operand(hr_operands *operands, size_t member, hr_operand_kind kind, size_t bytes);
 
@@ -112,8 +119,16 @@ typedef struct hr_operand_addresses {
 hr_arguments hr_problem_arguments(const hr_problem *problem, const hr_operands *operands,
                                   hr_operand_addresses addresses);
 
-/** Checks arguments of a run: struct_size, addresses and their alignment, that no input is the output, and where
- *  `readable`, because the host can read them, offsets, lengths and pages. HR_ERROR_INVALID. */
+/** Whether a run is smaller than its plan, and if so the problem that it is, in *bounded. HR_ERROR_INVALID for a size
+ *  that is negative or beyond the plan's. The arguments have the operation's struct_size. */
+hr_status hr_bound_problem(const hr_problem *problem, const void *arguments, hr_problem *bounded, bool *smaller,
+                           hr_error *error);
+
+/** HR_ERROR_INVALID unless arguments of a run have the operation's struct_size. */
+hr_status hr_check_arguments_size(const hr_problem *problem, const void *arguments, hr_error *error);
+
+/** Checks arguments of a run: addresses and their alignment, that no input is the output, and where `readable`, because
+ *  the host can read them, offsets, lengths and pages. HR_ERROR_INVALID. */
 hr_status hr_check_arguments(const hr_problem *problem, const hr_operands *operands, const void *arguments,
                              bool readable, hr_error *error);
 

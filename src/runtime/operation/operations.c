@@ -94,11 +94,27 @@ static hr_status check_places(const hr_problem *problem, const hr_operands *oper
   return HR_OK;
 }
 
+hr_status hr_check_arguments_size(const hr_problem *problem, const void *arguments, hr_error *error)
+{
+  const hr_operation_row *row = rows[problem->operation];
+  return hr_check_struct_size(row->arguments_name, *(const size_t *)arguments, row->arguments_bytes, error);
+}
+
+hr_status hr_bound_problem(const hr_problem *problem, const void *arguments, hr_problem *bounded, bool *smaller,
+                           hr_error *error)
+{
+  const hr_operation_row *row = rows[problem->operation];
+  *smaller = row->has_bounds && row->has_bounds(problem, arguments);
+  if (!*smaller)
+    return HR_OK;
+  *bounded = *problem;
+  return row->bound(bounded, arguments, error);
+}
+
 hr_status hr_check_arguments(const hr_problem *problem, const hr_operands *operands, const void *arguments,
                              bool readable, hr_error *error)
 {
   const hr_operation_row *row = rows[problem->operation];
-  HR_TRY(hr_check_struct_size(row->arguments_name, *(const size_t *)arguments, row->arguments_bytes, error));
   HR_TRY(row->check_addresses(problem, arguments, error));
   HR_TRY(check_places(problem, operands, arguments, error));
   return readable && row->check_tables ? row->check_tables(problem, arguments, error) : HR_OK;

@@ -142,7 +142,8 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
   const hr_attention_arguments *arguments = run->arguments;
-  const hr_attention *t = &plan->problem.attention;
+  (void)plan;
+  const hr_attention *t = &run->problem->attention;
   for (int64_t batch = 0; batch < t->batch; batch++) {
     int64_t q_len = hr_attention_sequence(t, arguments, batch).q_len;
     for (int64_t query = 0; query < q_len; query++)

@@ -236,7 +236,8 @@ static void run_query(const hr_decode *d, const hr_decode_arguments *arguments, 
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
-  const hr_decode *d = &plan->problem.decode;
+  (void)plan;
+  const hr_decode *d = &run->problem->decode;
   for (int64_t sequence = 0; sequence < d->batch; sequence++)
     for (int64_t query = 0; query < d->q_len; query++)
       for (int64_t head = 0; head < d->q_heads; head++)

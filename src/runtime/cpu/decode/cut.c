@@ -114,3 +114,19 @@ hr_status hr_split_cut_make(const hr_decode *d, bool tiles, int threads, hr_spli
   *cut = c;
   return HR_OK;
 }
+
+hr_status hr_split_bytes_max(const hr_decode *d, bool tiles, int threads, size_t *bytes, hr_error *error)
+{
+  hr_decode fewer = *d;
+  hr_split_cut cut;
+  /* With more sequences each has one split. */
+  int64_t divided = hr_min64(d->batch, (int64_t)GROUPS_PER_THREAD * threads);
+  *bytes = 0;
+  for (fewer.batch = 1; fewer.batch <= divided; fewer.batch++) {
+    HR_TRY(hr_split_cut_make(&fewer, tiles, threads, &cut, error));
+    *bytes = cut.bytes > *bytes ? cut.bytes : *bytes;
+  }
+  HR_TRY(hr_split_cut_make(d, tiles, threads, &cut, error));
+  *bytes = cut.bytes > *bytes ? cut.bytes : *bytes;
+  return HR_OK;
+}

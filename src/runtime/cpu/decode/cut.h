@@ -33,6 +33,9 @@ typedef struct hr_split_cut {
 /** HR_ERROR_OVERFLOW if the workspace exceeds 63 bits. */
 hr_status hr_split_cut_make(const hr_decode *decode, bool tiles, int threads, hr_split_cut *cut, hr_error *error);
 
+/** The most bytes of the workspace of this call and of any with fewer sequences. */
+hr_status hr_split_bytes_max(const hr_decode *decode, bool tiles, int threads, size_t *bytes, hr_error *error);
+
 /** The splits of a sequence of `length` tokens: number `first` and on; at least one, which may have no keys. */
 typedef struct hr_split_range {
   int64_t first, count;

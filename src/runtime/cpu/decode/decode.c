@@ -48,6 +48,8 @@ hr_status hr_split_prepare(hr_device *device, const hr_problem *problem, const h
   hr_split_plan *p = state;
   HR_TRY(hr_cpu_thread_pool(device, &p->pool, error));
   HR_TRY(hr_split_cut_make(d, version->tiles, device->threads, &p->cut, error));
+  HR_TRY(hr_split_bytes_max(d, version->tiles, device->threads, workspace_bytes, error));
+  p->threads = device->threads;
   p->version = version;
   p->scores = hr_split_score_rules(d);
   p->q = hr_decode_q_strides(d);
@@ -58,7 +60,6 @@ hr_status hr_split_prepare(hr_device *device, const hr_problem *problem, const h
   p->v_scales = hr_decode_v_scale_strides(d);
   p->quantized = d->cache_format != HR_KV_UNQUANTIZED;
   p->format = hr_split_format(d);
-  *workspace_bytes = p->cut.bytes;
   return HR_OK;
 }
 
@@ -79,12 +80,13 @@ static void work(void *context, int thread)
 
 hr_status hr_split_run_plan(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
-  (void)error;
-  const hr_split_plan *p = plan->state;
-  hr_split_run split = {
-      .plan = p, .problem = &plan->problem.decode, .arguments = run->arguments, .workspace = run->workspace};
+  hr_split_plan p = *(const hr_split_plan *)plan->state;
+  const hr_decode *d = &run->problem->decode;
+  if (run->problem != &plan->problem)
+    HR_TRY(hr_split_cut_make(d, p.version->tiles, p.threads, &p.cut, error));
+  hr_split_run split = {.plan = &p, .problem = d, .arguments = run->arguments, .workspace = run->workspace};
   hr_split_begin(&split);
-  hr_thread_pool_run(p->pool, work, &split);
+  hr_thread_pool_run(p.pool, work, &split);
   return HR_OK;
 }
 

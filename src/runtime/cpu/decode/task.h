@@ -18,6 +18,7 @@ typedef struct hr_split_plan {
   bool quantized;
   hr_dtype format; /* of K and V, or HR_SPLIT_INT8 */
   hr_thread_pool *pool;
+  int threads;
 } hr_split_plan;
 
 typedef struct hr_split_run {

@@ -98,6 +98,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_
   hr_topk_plan *p = state;
   HR_TRY(hr_cpu_thread_pool(device, &p->pool, error));
   HR_TRY(hr_topk_cut_make(d, device->threads, &p->cut, error));
+  p->threads = device->threads;
   p->version = version;
   p->negated = hr_decode_scale(d) < 0;
   p->scores = hr_split_score_rules(d);
@@ -125,9 +126,10 @@ static void work(void *context, int thread)
 
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
-  (void)error;
-  const hr_topk_plan *p = plan->state;
-  const hr_decode *d = &plan->problem.decode;
+  hr_topk_plan bounded = *(const hr_topk_plan *)plan->state, *p = &bounded;
+  const hr_decode *d = &run->problem->decode;
+  if (run->problem != &plan->problem) /* the workspace grows with the batch */
+    HR_TRY(hr_topk_cut_make(d, p->threads, &p->cut, error));
   hr_topk_run scoring = {.plan = p, .problem = d, .arguments = run->arguments, .workspace = run->workspace};
   scoring.tasks = d->batch * p->cut.groups * p->cut.splits, scoring.task = hr_topk_score;
   hr_thread_pool_run(p->pool, work, &scoring);

@@ -37,6 +37,7 @@ typedef struct hr_topk_plan {
   bool quantized;
   hr_dtype format; /* of K and V, or HR_SPLIT_INT8 */
   hr_thread_pool *pool;
+  int threads;
 } hr_topk_plan;
 
 typedef struct hr_topk_run {

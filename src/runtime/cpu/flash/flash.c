@@ -295,7 +295,8 @@ static bool find_item(const flash_run *run, int64_t index, item *it)
 {
   const hr_flash_blocks *b = &run->kernel->blocks;
   const hr_attention *t = run->problem;
-  int64_t others = b->items / b->query_blocks, block = b->query_blocks - 1 - index / others, rest = index % others;
+  int64_t others = run->problem->batch * b->groups * b->head_parts, block = b->query_blocks - 1 - index / others,
+          rest = index % others;
   int64_t group = rest / b->head_parts % b->groups, part = rest % b->head_parts;
   it->run = run;
   it->batch = rest / b->head_parts / b->groups;
@@ -320,11 +321,13 @@ static void work(void *context, int member)
 {
   flash_run *run = context;
   const hr_flash_plan *f = run->kernel;
+  const hr_flash_blocks *b = &f->blocks;
+  const int64_t items = run->problem->batch * b->groups * b->head_parts * b->query_blocks;
   unsigned before = hr_cpu_flush_denormals();
   if (f->version->enter)
     f->version->enter();
-  for (int64_t i; (i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < f->blocks.items;) {
-    item it = {.slot = run->workspace + (size_t)member * f->blocks.slot_bytes};
+  for (int64_t i; (i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < items;) {
+    item it = {.slot = run->workspace + (size_t)member * b->slot_bytes};
     if (find_item(run, i, &it))
       run_item(&it);
   }
@@ -338,7 +341,7 @@ hr_status hr_flash_run(const hr_plan *plan, const hr_run *run, hr_error *error)
   (void)error;
   const hr_flash_plan *f = plan->state;
   flash_run flash = {
-      .kernel = f, .problem = &plan->problem.attention, .arguments = run->arguments, .workspace = run->workspace};
+      .kernel = f, .problem = &run->problem->attention, .arguments = run->arguments, .workspace = run->workspace};
   hr_thread_pool_run(f->pool, work, &flash);
   return HR_OK;
 }

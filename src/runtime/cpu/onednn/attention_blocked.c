@@ -301,5 +301,9 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   return failed == HR_OK ? HR_OK : hr_fail(error, (hr_status)failed, "%s", w.error.message);
 }
 
-const hr_kernel_functions hr_kernel_attention_blocked_onednn = {
-    .state_bytes = sizeof(blocked), .prepare = prepare, .run = run, .release = release, .describe = describe};
+const hr_kernel_functions hr_kernel_attention_blocked_onednn = {.state_bytes = sizeof(blocked),
+                                                                .prepare = prepare,
+                                                                .run = run,
+                                                                .whole = true,
+                                                                .release = release,
+                                                                .describe = describe};

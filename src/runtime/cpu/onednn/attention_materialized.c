@@ -314,5 +314,9 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   return HR_OK;
 }
 
-const hr_kernel_functions hr_kernel_attention_materialized_onednn = {
-    .state_bytes = sizeof(materialized), .prepare = prepare, .run = run, .release = release, .describe = describe};
+const hr_kernel_functions hr_kernel_attention_materialized_onednn = {.state_bytes = sizeof(materialized),
+                                                                     .prepare = prepare,
+                                                                     .run = run,
+                                                                     .whole = true,
+                                                                     .release = release,
+                                                                     .describe = describe};

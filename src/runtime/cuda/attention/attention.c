@@ -129,13 +129,13 @@ int32_t hr_cuda_attention_band(const hr_attention *a, int64_t q_tiles, int64_t s
   return (int32_t)band;
 }
 
-static hr_status set_band(hr_cuda_attention_plan *t, const hr_attention *a, size_t cache_bytes, hr_error *error)
+/* The call of the plan's problem, or of a smaller one. */
+static hr_attention_call call_of(const hr_cuda_attention_plan *t, const hr_attention *a)
 {
-  int64_t multiprocessors = 0;
-  HR_TRY(hr_cuda_attribute(t->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
-  int64_t slots = t->config.min_blocks * multiprocessors;
-  t->call.band_heads = hr_cuda_attention_band(a, t->call.q_tiles, slots, cache_bytes);
-  return HR_OK;
+  hr_attention_call call = hr_cuda_attention_call(a, t->config.q_rows);
+  if (t->slots > 0)
+    call.band_heads = hr_cuda_attention_band(a, call.q_tiles, t->slots, t->cache_bytes);
+  return call;
 }
 
 hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem,
@@ -146,22 +146,26 @@ hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem
   hr_cuda_attention_plan *t = state;
   const hr_attention *a = &problem->attention;
   size_t shared_max = 0;
+  int64_t multiprocessors = 0;
   t->cuda = device->state;
   HR_TRY(hr_cuda_attention_shared_max(t->cuda, &shared_max, error));
   t->config = configure(a, shared_max, hr_cuda_attention_aligned(a));
-  t->call = hr_cuda_attention_call(a, t->config.q_rows);
-  HR_TRY(hr_cuda_function_shared(t->cuda, t->config.source, t->config.dtype, t->config.defines, "attention",
-                                 t->config.shared_bytes, &t->function, error));
-  return t->config.min_blocks > 0 ? set_band(t, a, device->cache_bytes, error) : HR_OK;
+  HR_TRY(hr_cuda_attribute(t->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
+  t->slots = t->config.min_blocks * multiprocessors;
+  t->cache_bytes = device->cache_bytes;
+  t->call = call_of(t, a);
+  return hr_cuda_function_shared(t->cuda, t->config.source, t->config.dtype, t->config.defines, "attention",
+                                 t->config.shared_bytes, &t->function, error);
 }
 
 hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const hr_cuda_attention_plan *t = plan->state;
-  hr_attention_call call = t->call;
+  const hr_attention *a = &run->problem->attention;
+  hr_attention_call call = run->problem == &plan->problem ? t->call : call_of(t, a);
   if (call.work_items == 0)
     return HR_OK;
-  hr_cuda_attention_set_addresses(&call, &plan->problem.attention, run->arguments);
+  hr_cuda_attention_set_addresses(&call, a, run->arguments);
   const hr_cuda_queue queue = {t->cuda, run->stream};
   const hr_cuda_kernel kernel = {.function = t->function,
                                  .blocks = call.work_items,

@@ -71,6 +71,8 @@ typedef struct hr_cuda_attention_plan {
   hr_cuda_attention_config config;
   cu_function function;
   hr_attention_call call;
+  int64_t slots;      /* blocks that run at a time, for bands of heads; 0: none */
+  size_t cache_bytes; /* the L2 */
 } hr_cuda_attention_plan;
 
 /** Functions for hr_kernel_functions. */

@@ -239,5 +239,6 @@ const hr_kernel_functions hr_kernel_attention_blocked_cublaslt = {.state_bytes =
                                                                   .supports = supports,
                                                                   .prepare = prepare,
                                                                   .run = run,
+                                                                  .whole = true,
                                                                   .release = release,
                                                                   .describe = describe};

@@ -21,6 +21,9 @@ typedef struct tensor_maps {
 
 typedef struct launch {
   const hr_cuda *cuda;
+  int64_t multiprocessors;
+  size_t cache_bytes;
+  hr_flash_tiles division;
   hr_flash_sm90 tiles;
   cu_function function;
   cu_function transpose; /* of V in fp8 to `transposed`, whose memory is the workspace */
@@ -163,22 +166,18 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return false;
 }
 
-/* Tiles and grid. */
-static void set_call(launch *l, const hr_attention *a, int64_t multiprocessors, size_t cache_bytes)
+/* The work items of the plan's problem, or of a smaller one in the same tiles. */
+static void set_call(launch *l, const hr_attention *a, const hr_flash_grid *grid)
 {
-  hr_flash_grid grid = hr_flash_sm90_grid(a, multiprocessors, cache_bytes);
-  l->tiles = hr_flash_sm90_choose(a);
-  l->tiles.cluster = grid.tiles.cluster;
-  l->call = hr_cuda_attention_call(a, grid.rows);
-  l->call.band_heads = grid.band_heads;
-  l->call.bands = grid.bands;
-  l->blocks = (unsigned)grid.blocks;
+  l->call = hr_cuda_attention_call(a, grid->rows);
+  l->call.band_heads = grid->band_heads;
+  l->call.bands = grid->bands;
+  l->blocks = (unsigned)grid->blocks;
 }
 
-/* V transposed: a row for each of its columns, of all tiles of keys. */
-static hr_status prepare_transposed(launch *l, const hr_attention *a, size_t *workspace_bytes, hr_error *error)
+/* V transposed: a row for each of its columns, of all tiles of keys. Returns its bytes. */
+static size_t lay_out_transposed(launch *l, const hr_attention *a)
 {
-  char defines[HR_DEFINES_SIZE];
   hr_transposed_v *t = &l->transposed;
   bool variable = a->variable_lengths;
   l->transposed_columns = transposed_tiles(a) * HR_TRANSPOSED_KEYS;
@@ -187,17 +186,27 @@ static hr_status prepare_transposed(launch *l, const hr_attention *a, size_t *wo
   t->entry = t->head * a->v_heads;
   t->tiles = (int)hr_ceil_div(a->kv_len, HR_TRANSPOSED_KEYS) + (variable ? 1 : 0);
   t->v_heads = (int)a->v_heads;
-  *workspace_bytes = (size_t)(t->entry * (variable ? 1 : a->batch));
+  return (size_t)(t->entry * (variable ? 1 : a->batch));
+}
+
+static hr_status prepare_transposed(launch *l, const hr_attention *a, size_t *workspace_bytes, hr_error *error)
+{
+  char defines[HR_DEFINES_SIZE];
+  *workspace_bytes = lay_out_transposed(l, a);
   hr_transpose_v_defines(&l->tiles, defines);
   return hr_cuda_function(l->cuda, "attention_transpose_v", a->dtype, defines, "transpose_v", &l->transpose, error);
 }
 
 static hr_status prepare_launch(launch *l, const hr_attention *a, size_t cache_bytes, hr_error *error)
 {
-  int64_t multiprocessors = 0;
   char defines[HR_DEFINES_SIZE];
-  HR_TRY(hr_cuda_attribute(l->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
-  set_call(l, a, multiprocessors, cache_bytes);
+  HR_TRY(hr_cuda_attribute(l->cuda, CU_MULTIPROCESSORS, &l->multiprocessors, error));
+  hr_flash_grid grid = hr_flash_sm90_grid(a, l->multiprocessors, cache_bytes);
+  l->cache_bytes = cache_bytes;
+  l->division = grid.tiles;
+  l->tiles = hr_flash_sm90_choose(a);
+  l->tiles.cluster = grid.tiles.cluster;
+  set_call(l, a, &grid);
   hr_flash_sm90_defines(&l->tiles, defines);
   return hr_cuda_function_shared(l->cuda, "attention_flash_sm90", a->dtype, defines, "attention", l->tiles.shared_bytes,
                                  &l->function, error);
@@ -310,11 +319,27 @@ static hr_status start(const launch *l, const hr_attention *a, const hr_run *run
   return hr_cuda_launch(&queue, &kernel, parameters, error);
 }
 
+/* The launch of a smaller problem. */
+static launch bounded(const launch *all, const hr_attention *a)
+{
+  launch l = *all;
+  hr_flash_grid grid = hr_flash_sm90_grid_of(a, l.division, l.multiprocessors, l.cache_bytes);
+  set_call(&l, a, &grid);
+  if (l.transpose)
+    lay_out_transposed(&l, a);
+  return l;
+}
+
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const launch *l = plan->state;
+  launch smaller;
+  if (run->problem != &plan->problem) {
+    smaller = bounded(l, &run->problem->attention);
+    l = &smaller;
+  }
   HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver encodes tensor maps for the current context, too */
-  hr_status status = start(l, &plan->problem.attention, run, error);
+  hr_status status = start(l, &run->problem->attention, run, error);
   hr_cuda_leave(l->cuda);
   return status;
 }

@@ -143,5 +143,6 @@ const hr_kernel_functions hr_kernel_attention_materialized_cublaslt = {.state_by
                                                                        .supports = hr_cuda_scores_supports,
                                                                        .prepare = prepare,
                                                                        .run = run,
+                                                                       .whole = true,
                                                                        .release = release,
                                                                        .describe = describe};

@@ -247,6 +247,7 @@ static hr_status start(const launch *l, const hr_decode *d, const hr_run *run, h
   const hr_cuda_queue queue = {l->cuda, run->stream};
   hr_latent_call call = set_addresses(l, d, x, run->workspace);
   tensor_maps maps;
+  call.batch = (int32_t)d->batch;
   HR_TRY(describe_tensors(l, d, x, &maps, error));
   const hr_cuda_kernel decode = {.function = l->decode,
                                  .blocks = (int64_t)t->teams * t->row_blocks,
@@ -267,7 +268,7 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const launch *l = plan->state;
   HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver encodes tensor maps for the current context, too */
-  hr_status status = start(l, &plan->problem.decode, run, error);
+  hr_status status = start(l, &run->problem->decode, run, error);
   hr_cuda_leave(l->cuda);
   return status;
 }

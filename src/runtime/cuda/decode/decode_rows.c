@@ -18,6 +18,7 @@ typedef struct launch {
   int heads; /* of a block */
   size_t shared_bytes;
   cu_function decode, combine;
+  int64_t slots, partial_rows;
   hr_decode_rows_call call;
 } launch;
 
@@ -90,6 +91,27 @@ static hr_status prepare_launch(launch *l, const hr_cuda *cuda, const hr_decode 
   return hr_cuda_function(cuda, "decode_rows", d->dtype, defines, "combine", &l->combine, error);
 }
 
+/* The order of sums follows from the splits, which a batch-invariant call has as if each sequence were alone. */
+static int32_t splits_of(const launch *l, const hr_decode *d)
+{
+  hr_key_range range = hr_decode_range(d, d->kv_len);
+  int64_t rows = d->batch_invariant ? d->q_len * d->q_heads : rows_of(d);
+  return (int32_t)hr_decode_splits(rows / l->heads, range.end - range.first, l->slots, HR_DECODE_ROWS_KEYS,
+                                   SPLIT_COST_KEYS, SPLITS_MAX);
+}
+
+/* Rows of partial results of this call, and of some with fewer sequences. */
+static int64_t partial_rows_max(const launch *l, const hr_decode *d)
+{
+  hr_decode fewer = *d;
+  int64_t most = l->call.splits > 1 ? rows_of(d) * l->call.splits : 0;
+  for (fewer.batch = 1; fewer.batch < d->batch; fewer.batch *= 2) {
+    int64_t splits = splits_of(l, &fewer);
+    most = splits > 1 ? hr_max64(most, rows_of(&fewer) * splits) : most;
+  }
+  return most;
+}
+
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
@@ -98,20 +120,22 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   int64_t multiprocessors = 0;
   HR_TRY(prepare_launch(l, device->state, d, error));
   HR_TRY(hr_cuda_attribute(l->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
-  hr_key_range range = hr_decode_range(d, d->kv_len);
-  int64_t rows =
-      d->batch_invariant ? d->q_len * d->q_heads : rows_of(d); /* the order of sums follows from the splits */
-  l->call.splits =
-      (int32_t)hr_decode_splits(rows / l->heads, range.end - range.first, BLOCKS_OF_MULTIPROCESSOR * multiprocessors,
-                                HR_DECODE_ROWS_KEYS, SPLIT_COST_KEYS, SPLITS_MAX);
-  if (l->call.splits > 1)
-    *workspace_bytes = (size_t)(rows_of(d) * l->call.splits * (d->v_dim + 2)) * sizeof(float);
+  l->slots = BLOCKS_OF_MULTIPROCESSOR * multiprocessors;
+  l->call.splits = splits_of(l, d);
+  l->partial_rows = partial_rows_max(l, d);
+  *workspace_bytes = (size_t)(l->partial_rows * (d->v_dim + 2)) * sizeof(float);
   return HR_OK;
 }
 
-static hr_decode_rows_call set_addresses(const launch *l, const hr_decode *d, const hr_decode_arguments *x,
-                                         void *workspace)
+/* The splits of a run with fewer sequences, as many as its workspace has room for. */
+static int32_t splits_within(const launch *l, const hr_decode *d)
 {
+  return (int32_t)hr_min64(splits_of(l, d), hr_max64(1, l->partial_rows / rows_of(d)));
+}
+
+static hr_decode_rows_call call_of(const launch *l, const hr_decode *d, const hr_run *run)
+{
+  const hr_decode_arguments *x = run->arguments;
   hr_decode_rows_call call = l->call;
   call.q = hr_cuda_address(x->q);
   call.k = hr_cuda_address(x->k);
@@ -124,7 +148,7 @@ static hr_decode_rows_call set_addresses(const launch *l, const hr_decode *d, co
   call.sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
   call.k_scales = hr_cuda_address(x->k_scales);
   call.v_scales = hr_cuda_address(d->latent ? x->k_scales : x->v_scales);
-  call.partial_stats = hr_cuda_address(workspace);
+  call.partial_stats = hr_cuda_address(run->workspace);
   call.partial_o = call.partial_stats + (uint64_t)(rows_of(d) * call.splits) * 2 * sizeof(float);
   return call;
 }
@@ -132,9 +156,12 @@ static hr_decode_rows_call set_addresses(const launch *l, const hr_decode *d, co
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const launch *l = plan->state;
-  const hr_decode *d = &plan->problem.decode;
+  const hr_decode *d = &run->problem->decode;
   const hr_cuda_queue queue = {l->cuda, run->stream};
-  hr_decode_rows_call call = set_addresses(l, d, run->arguments, run->workspace);
+  launch bounded = *l;
+  if (run->problem != &plan->problem)
+    bounded.call.splits = splits_within(l, d);
+  hr_decode_rows_call call = call_of(&bounded, d, run);
   const hr_cuda_kernel decode = {.function = l->decode,
                                  .blocks = rows_of(d) / l->heads * call.splits,
                                  .threads = HR_DECODE_ROWS_THREADS,

@@ -18,7 +18,7 @@ typedef struct launch {
   int copy_bytes; /* copy_bytes_of() */
   cu_function function;
   cu_function combine; /* the second launch of decode_apart; NULL: there is one */
-  unsigned grid[3];
+  unsigned grid[2]; /* of a sequence */
   hr_decode_call call;
 } launch;
 
@@ -175,7 +175,6 @@ static void set_grid(launch *l, const hr_decode *d)
   unsigned head_blocks = (unsigned)(d->q_heads / l->tiles.heads), splits = (unsigned)l->tiles.splits;
   l->grid[0] = l->tiles.cluster > 1 ? splits : head_blocks;
   l->grid[1] = l->tiles.cluster > 1 ? head_blocks : splits;
-  l->grid[2] = (unsigned)d->batch;
 }
 
 static hr_status prepare_launch(hr_device *device, const hr_decode *d, launch *l, bool apart, size_t *workspace_bytes,
@@ -224,7 +223,7 @@ static hr_status start(const launch *l, const hr_decode *d, const hr_run *run, c
   const hr_cuda_kernel kernel = {.function = function,
                                  .blocks = l->grid[0],
                                  .grid_y = blocks,
-                                 .grid_z = l->grid[2],
+                                 .grid_z = (unsigned)d->batch,
                                  .threads = 32U * (unsigned)l->tiles.warps,
                                  .shared_bytes = l->tiles.shared_bytes,
                                  .early = l->tiles.early && function == l->function};
@@ -239,7 +238,7 @@ static hr_status start(const launch *l, const hr_decode *d, const hr_run *run, c
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const launch *l = plan->state;
-  return start(l, &plan->problem.decode, run, l->function, l->grid[1], error);
+  return start(l, &run->problem->decode, run, l->function, l->grid[1], error);
 }
 
 static void describe(const void *state, char *text, size_t size)
@@ -276,7 +275,7 @@ static hr_status prepare_apart(hr_device *device, const hr_problem *problem, voi
 static hr_status run_apart(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const launch *l = plan->state;
-  const hr_decode *d = &plan->problem.decode;
+  const hr_decode *d = &run->problem->decode;
   if (run->part == 2 && !l->combine)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "one split has nothing to combine");
   if (run->part != 2)

@@ -15,7 +15,9 @@
 
 typedef struct launch {
   const hr_cuda *cuda;
+  hr_decode_gpu gpu;
   hr_decode_topk sizes;
+  size_t bytes; /* of the workspace */
   cu_function score, gather;
   int64_t score_blocks, rows;
   hr_topk_call call;
@@ -152,23 +154,60 @@ static hr_status place(const launch *l, const hr_decode *d, placement *p, size_t
   return HR_OK;
 }
 
+/* Sizes, and the blocks that follow from them. */
+static void set_sizes(launch *l, const hr_decode *d)
+{
+  l->sizes = hr_decode_topk_choose(d, &l->gpu);
+  l->rows = d->batch * d->q_heads * d->q_len;
+  l->score_blocks = d->batch * d->k_heads * l->sizes.tiles * l->sizes.score_blocks;
+}
+
+/* Bytes of the workspace of this call, and of some with fewer sequences. */
+static hr_status bytes_max(const launch *l, const hr_decode *d, size_t *most, hr_error *error)
+{
+  launch smaller = *l;
+  hr_decode fewer = *d;
+  placement places;
+  HR_TRY(place(l, d, &places, most, error));
+  for (fewer.batch = 1; fewer.batch < d->batch; fewer.batch *= 2) {
+    size_t bytes = 0;
+    set_sizes(&smaller, &fewer);
+    HR_TRY(place(&smaller, &fewer, &places, &bytes, error));
+    *most = bytes > *most ? bytes : *most;
+  }
+  return HR_OK;
+}
+
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   launch *l = state;
   const hr_decode *d = &problem->decode;
-  hr_decode_gpu gpu = {0};
-  placement places;
   l->cuda = device->state;
-  HR_TRY(read_gpu(l->cuda, &gpu, error));
-  l->sizes = hr_decode_topk_choose(d, &gpu);
+  HR_TRY(read_gpu(l->cuda, &l->gpu, error));
+  set_sizes(l, d);
   l->call = make_call(d, &l->sizes);
-  l->rows = d->batch * d->q_heads * d->q_len;
-  l->score_blocks = d->batch * d->k_heads * l->sizes.tiles * l->sizes.score_blocks;
   if (l->score_blocks > INT32_MAX || l->rows > INT32_MAX / l->sizes.splits)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "more than 2^31 thread blocks");
-  HR_TRY(place(l, d, &places, workspace_bytes, error));
+  HR_TRY(bytes_max(l, d, &l->bytes, error));
+  *workspace_bytes = l->bytes;
   return find_functions(l, d, error);
+}
+
+/* The launch of a run with fewer sequences, in as many splits as its workspace has room for. */
+static hr_status bounded(const launch *all, const hr_decode *d, launch *smaller, hr_error *error)
+{
+  placement places;
+  size_t bytes = 0;
+  *smaller = *all;
+  set_sizes(smaller, d);
+  HR_TRY(place(smaller, d, &places, &bytes, error));
+  while (bytes > all->bytes && smaller->sizes.splits > 1) {
+    smaller->sizes.splits--;
+    HR_TRY(place(smaller, d, &places, &bytes, error));
+  }
+  smaller->call = make_call(d, &smaller->sizes);
+  return HR_OK;
 }
 
 static hr_status set_addresses(hr_topk_call *call, const launch *l, const hr_decode *d, const hr_run *run,
@@ -212,8 +251,14 @@ static hr_status launch_both(const launch *l, hr_topk_call *call, void *stream, 
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const launch *l = plan->state;
+  const hr_decode *d = &run->problem->decode;
+  launch smaller;
+  if (run->problem != &plan->problem) {
+    HR_TRY(bounded(l, d, &smaller, error));
+    l = &smaller;
+  }
   hr_topk_call call = l->call;
-  HR_TRY(set_addresses(&call, l, &plan->problem.decode, run, error));
+  HR_TRY(set_addresses(&call, l, d, run, error));
   HR_TRY(hr_cuda_enter(l->cuda, error));
   hr_status status = launch_both(l, &call, run->stream, error);
   hr_cuda_leave(l->cuda);
