@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cpack` makes a Debian package of what `cmake --install` installs. dpkg-shlibdeps names the libraries that it needs.
+# `cpack` makes a Debian package of what `cmake --install` installs and of lists of what it is made of. dpkg-shlibdeps
+# names the libraries that it needs. A portable command is released as a file.
+if(HEADROOM_PORTABLE)
+  return()
+endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME headroom)
 set(CPACK_PACKAGE_CONTACT "The Headroom authors")
@@ -14,4 +18,6 @@ set(CPACK_DEBIAN_PACKAGE_SUGGESTS "gnuplot-nox, libdnnl3 | libdnnl2") # found at
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}) # libheadroom is of the same package
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/package_contents.cmake)
+set(CPACK_HEADROOM_SOURCE_DIR ${PROJECT_SOURCE_DIR}) # for that script
 include(CPack)

@@ -118,7 +118,7 @@ make_portable() { # PRESET NAME [FILE of the packages, where they are not this m
   (cd "${clones[0]}" && ctest --preset "$1") >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail "$2 fails its tests"; }
   cp "${clones[0]}/build/$1/headroom" "$folder/$2"
   installed_packages ${3:+libjs-chart.js} | cat - ${3:+"$3"} >"$work/$2.packages" # Chart.js is always this machine's
-  "$top/scripts/release_contents.py" --command "$folder/$2" --version "$version" --packages "$work/$2.packages" \
+  "$top/scripts/release_contents.py" spdx --command "$folder/$2" --version "$version" --packages "$work/$2.packages" \
     >"$folder/$2.spdx.json"
 }
 

@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "$*"; exit 1; }
 clone() { # FOLDER: HEAD there, with the script and CHANGELOG.md of this checkout
   git clone -q "$top" "$1"
-  cp "$top/scripts/release.sh" "$top/scripts/release_contents.py" "$1/scripts/"
+  cp "$top"/scripts/{release.sh,release_contents.py} "$1/scripts/"
   cp "$top/CHANGELOG.md" "$1/"
   cp "$top/include/headroom/version.h" "$1/include/headroom/"
 }
@@ -50,7 +50,7 @@ a_folder_that_has_files_is_left_as_it_is() {
   [ "$(cat "$work/out")" = "release: $work/first is not empty" ] || fail "a folder that has files: $(cat "$work/out")"
 }
 
-contents() { "$top/scripts/release_contents.py" --command "$build/headroom" --version 0.0.0 --packages "$work/packages"; }
+contents() { "$top/scripts/release_contents.py" spdx --command "$build/headroom" --version 0.0.0 --packages "$work/packages"; }
 
 every_license_has_its_package_in_the_contents() {
   local package
@@ -73,6 +73,10 @@ PYTHON
   grep -q "^release_contents: Debian's package libcsv-dev is not among" "$work/out" || fail "without libcsv: $(cat "$work/out")"
 }
 
+notice_has_the_rows_of_the_contents() {
+  diff <(grep '^  ' "$top/NOTICE") <("$top/scripts/release_contents.py" notice) || fail 'NOTICE differs from the contents'
+}
+
 "$cmake" --install "$build" --prefix "$work/installed" >"$work/log" 2>&1 || { cat "$work/log"; fail 'the installation failed'; }
 the_versions_that_are_stated_agree
 a_version_that_differs_is_named CHANGELOG.md "$work/a/CHANGELOG.md" '^## \[[0-9.]*\] - ' '## [9.9.9] - '
@@ -84,4 +88,5 @@ a_version_that_differs_is_named 'HR_VERSION_MAJOR, _MINOR and _PATCH' "$work/a/i
 the_archive_of_two_clones_is_the_same
 a_folder_that_has_files_is_left_as_it_is
 every_license_has_its_package_in_the_contents
+notice_has_the_rows_of_the_contents
 echo 'versions, archive and contents of a release'
