@@ -95,6 +95,13 @@ apt_quietly() { # [SUDO…] -- ARGUMENT…
   return $status
 }
 
+# The Debian mirror that this machine's apt is set to; nothing is printed where it has none.
+debian_mirror() {
+  local list parts
+  eval "$(apt-config shell list Dir::Etc::sourcelist/f parts Dir::Etc::sourceparts/d)"
+  { grep -rhv '^ *#' "$list" "$parts" 2>/dev/null || true; } | grep -oE '[a-z]+:/[^ ]*/debian/?( |$)' | head -n 1
+}
+
 # build_preset PRESET [OPTION…]: configures once and builds incrementally, with options of cmake --build; prints output
 # only on failure.
 build_preset() {

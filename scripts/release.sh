@@ -5,11 +5,14 @@
 #   scripts/release.sh FOLDER                everything: the source archive, portable commands with what they contain, a
 #                                            Debian package, libcsv's sources and SHA256SUMS; 5 minutes on two cores
 #   scripts/release.sh FOLDER archive        the source archive
+#   scripts/release.sh FOLDER libcsv         the source of the libcsv that is installed, which a portable command contains
 #   scripts/release.sh PREFIX versions       compares the versions that an installation gives with version.h
 set -euo pipefail
 export LC_ALL=C CCACHE_DISABLE=1 # a cache would hide a difference of two builds
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 top=$(cd "$(dirname "$0")/.." && pwd)
+. "$top/scripts/packages.sh"
+suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 machine=$(uname -m)
 older_suite=bullseye # Debian 11, whose C library and archives the portable command for older systems has
 
@@ -49,14 +52,19 @@ check_versions() { # PREFIX
   echo "$version: the command, SONAME, headroom.pc, the CMake package and CHANGELOG.md agree with version.h"
 }
 
+open_folder() {
+  mkdir -p "$folder"
+  [ -z "$(ls -A "$folder")" ] || fail "$folder is not empty"
+  folder=$(cd "$folder" && pwd) work=$folder/builds
+  mkdir "$work"
+  trap 'rm -rf "$work"' EXIT
+}
+
 # Two clones of HEAD, in folders of different depth.
 make_clones() {
   need git git
-  mkdir -p "$folder"
-  [ -z "$(ls -A "$folder")" ] || fail "$folder is not empty"
-  folder=$(cd "$folder" && pwd)
-  work=$folder/builds clones=("$folder/builds/a" "$folder/builds/another/folder/b")
-  trap 'rm -rf "$work"' EXIT
+  open_folder
+  clones=("$work/a" "$work/another/folder/b")
   local clone
   for clone in "${clones[@]}"; do git clone -q "$top" "$clone"; done
   export SOURCE_DATE_EPOCH TMPDIR=$work
@@ -111,13 +119,15 @@ installed_packages() { # [PACKAGE…]: each with its source package and the vers
   dpkg-query -W -f '${Package}\t${source:Package}\t${source:Version}\n' "$@"
 }
 
-# A portable command with a list of what it contains, by the packages whose archives it was linked with.
-make_portable() { # PRESET NAME [FILE of the packages, where they are not this machine's]
+# A portable command with a list of what it contains, by the packages whose archives it was linked with, and with the source
+# of libcsv.
+make_portable() { # PRESET NAME SUITE [FILE of the packages, where they are not this machine's]
+  installed_packages ${4:+libjs-chart.js} | cat - ${4:+"$4"} >"$work/$2.packages" # Chart.js is always this machine's
+  fetch_libcsv "$2" "$3"
   build_twice "$1"
   must_be_equal "$2" "${clones[0]}/build/$1/headroom" "${clones[1]}/build/$1/headroom"
   (cd "${clones[0]}" && ctest --preset "$1") >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail "$2 fails its tests"; }
   cp "${clones[0]}/build/$1/headroom" "$folder/$2"
-  installed_packages ${3:+libjs-chart.js} | cat - ${3:+"$3"} >"$work/$2.packages" # Chart.js is always this machine's
   "$top/scripts/release_contents.py" spdx --command "$folder/$2" --version "$version" --packages "$work/$2.packages" \
     >"$folder/$2.spdx.json"
 }
@@ -130,15 +140,34 @@ make_portable_for_older() {
   fi
   mkdir -p "${clones[1]}/build"
   ln -s "${clones[0]}/$sysroot" "${clones[1]}/$sysroot"
-  make_portable portable-debian11 "headroom-$version-linux-$machine-glibc2.29" "${clones[0]}/$sysroot/sources"
+  make_portable portable-debian11 "headroom-$version-linux-$machine-glibc2.29" $older_suite "${clones[0]}/$sysroot/sources"
 }
 
-# libcsv's license asks that whoever gets the command can change libcsv and link the command anew.
-make_libcsv() {
-  local sources=$folder/libcsv-source state=$work/apt reference name number
-  mkdir -p "$sources" "$state/lists/partial" "$state/archives/partial"
-  . /etc/os-release
-  reference=$(awk -F '\t' '$2 == "libcsv" { print $2, $3 }' "$work"/*.packages | sort -u)
+# libcsv's license asks that whoever gets the command can change libcsv and link the command anew. apt fetches the source
+# package by its name and compares each file with the suite's list; a file that its mirror lacks may be in $own_sources.
+own_sources=$top/build/libcsv-source
+fetch_libcsv() { # COMMAND SUITE
+  local sources=$folder/libcsv-source wanted missing
+  wanted=libcsv=$(awk -F '\t' '$2 == "libcsv" { print $3; exit }' "$work/$1.packages")
+  mkdir -p "$sources" "$work/apt/lists/partial" "$work/apt/archives/partial"
+  cp -n "$own_sources"/* "$sources/" 2>/dev/null || true
+  echo "deb-src $(debian_mirror || true) $2 main" >"$work/apt/sources.list"
+  { apt_source update && cd "$sources" && apt_source source --download-only "$wanted"; } >"$work/log" 2>&1 </dev/null || true
+  if missing=$(cd "$sources" && apt_source source --print-uris "$wanted" 2>/dev/null); then
+    missing=$(awk '{ printf "%s%s", separator, $2; separator = ", " }' <<<"$missing")
+  else
+    missing="the source package ${wanted/=/ }"
+  fi
+  [ -z "$missing" ] || fail "cannot fetch $missing of Debian's $2: $1 contains this libcsv, whose license (LGPL 2.1," \
+    "section 6) asks for its source; put it into $own_sources"
+}
+
+apt_source() { # ARGUMENT…
+  apt-get -qq -o Dir::State="$work/apt" -o Dir::Cache="$work/apt" -o Debug::NoLocking=1 -o APT::Sandbox::User= \
+    -o Dir::Etc::sourcelist="$work/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null "$@"
+}
+
+explain_libcsv() {
   {
     echo "The portable commands beside this folder contain libcsv, unchanged, as a static library, under the GNU Lesser"
     echo "General Public License 2.1 or later, which \`headroom --licenses\` prints. Who passes such a command on, passes on"
@@ -147,20 +176,9 @@ make_libcsv() {
     echo "To link the command with another libcsv: install that libcsv with its archive libcsv.a, unpack"
     echo "headroom-$version.tar.gz, and there run cmake --preset portable && cmake --build --preset portable."
     echo
-    echo "Debian's source packages that the archives were built from:"
-    while read -r name number; do echo "  $name $number  https://snapshot.debian.org/package/$name/$number/"; done <<<"$reference"
-  } >"$sources/README"
-  printf 'deb-src http://deb.debian.org/debian %s main\n' "$VERSION_CODENAME" "$older_suite" >"$state/sources.list"
-  apt_source update >"$work/log" 2>&1 || true # the next line says what cannot be fetched
-  while read -r name number; do
-    (cd "$sources" && apt_source source --download-only "$name=$number") </dev/null >"$work/log" 2>&1 ||
-      say "left out: the source package $name $number, which cannot be fetched; put it into $sources before you publish"
-  done <<<"$reference"
-}
-
-apt_source() { # ARGUMENT…
-  apt-get -qq -o Dir::State="$work/apt" -o Dir::Cache="$work/apt" -o Debug::NoLocking=1 -o APT::Sandbox::User= \
-    -o Dir::Etc::sourcelist="$work/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null "$@"
+    echo "Debian's source packages that the archives were built from are beside this text:"
+    awk -F '\t' '$2 == "libcsv" { print "  " $2, $3 }' "$work"/*.packages | sort -u
+  } >"$folder/libcsv-source/README"
 }
 
 make_all() {
@@ -173,26 +191,32 @@ make_all() {
   make_clones
   make_archive
   make_package
-  make_portable portable "headroom-$version-linux-$machine"
+  make_portable portable "headroom-$version-linux-$machine" "$suite"
   [ "$machine" != x86_64 ] || make_portable_for_older
-  make_libcsv
+  explain_libcsv
   rm -rf "$work"
   (cd "$folder" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
   say "$folder has:" && ls -l "$folder"
   echo "To tag it: git tag -a v$version -m 'Headroom $version' $(git -C "$top" rev-parse HEAD)"
 }
 
-folder=${1:?usage: scripts/release.sh FOLDER [archive], or scripts/release.sh PREFIX versions}
+folder=${1:?usage: scripts/release.sh FOLDER [archive|libcsv], or scripts/release.sh PREFIX versions}
 case ${2:-all} in
 all) make_all ;;
 archive)
   make_clones
   make_archive
   ;;
+libcsv)
+  need apt-get apt
+  open_folder
+  installed_packages >"$work/portable.packages"
+  fetch_libcsv portable "$suite"
+  ;;
 versions)
   need objdump binutils
   [ -x "$folder/bin/headroom" ] || fail "$folder/bin/headroom is missing; versions needs an installation"
   check_versions "$folder"
   ;;
-*) fail "$2 is neither archive nor versions" ;;
+*) fail "$2 is none of archive, libcsv and versions" ;;
 esac

@@ -25,7 +25,8 @@ folder=$(cd "$folder" && pwd)
 settings=(-o APT::Architecture="$architecture" -o APT::Architectures="$architecture" -o Dir::State="$folder/apt"
   -o Dir::Cache="$folder/apt" -o Dir::State::status=/dev/null -o Debug::NoLocking=1 -o APT::Sandbox::User=)
 if [ -n "$suite" ]; then
-  echo "deb http://deb.debian.org/debian $suite main" >"$folder/apt/sources.list"
+  mirror=$(debian_mirror) || { echo "sysroot: this machine's apt names no mirror of Debian, which has $suite" >&2; exit 1; }
+  echo "deb $mirror $suite main" >"$folder/apt/sources.list"
   settings+=(-o Dir::Etc::sourcelist="$folder/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null)
 fi
 echo "Fetching libraries for ${suite:+$suite, }$architecture into $folder: ${packages[*]}"

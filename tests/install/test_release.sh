@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The quick parts of scripts/release.sh: versions that agree, a source archive that is the same from every clone, and the
-# list of what a portable command contains.
+# list of what a portable command contains, and the source of libcsv, from a mirror of Debian that the test makes.
 #   test_release.sh BUILD_FOLDER CMAKE
 set -euo pipefail
 build=$1 cmake=$2
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "$*"; exit 1; }
 clone() { # FOLDER: HEAD there, with the script and CHANGELOG.md of this checkout
   git clone -q "$top" "$1"
-  cp "$top"/scripts/{release.sh,release_contents.py} "$1/scripts/"
+  cp "$top"/scripts/{release.sh,release_contents.py,packages.sh} "$1/scripts/"
   cp "$top/CHANGELOG.md" "$1/"
   cp "$top/include/headroom/version.h" "$1/include/headroom/"
 }
@@ -73,6 +73,55 @@ PYTHON
   grep -q "^release_contents: Debian's package libcsv-dev is not among" "$work/out" || fail "without libcsv: $(cat "$work/out")"
 }
 
+# A mirror with the source package of the libcsv that is installed: NAME.dsc and NAME.tar.xz.
+make_mirror() { # FOLDER
+  local suite file source=$1/dists/$(. /etc/os-release && echo "$VERSION_CODENAME")/main/source
+  suite=${source%/main/source} csv=libcsv_$(dpkg-query -W -f '${source:Version}' libcsv-dev)
+  mkdir -p "$source" "$1/pool"
+  for file in $csv.dsc $csv.tar.xz; do echo "this is $file" >"$1/pool/$file"; done
+  {
+    printf 'Package: libcsv\nVersion: %s\nFormat: 3.0 (native)\nDirectory: pool\n' "${csv#*_}"
+    printf 'Binary: libcsv-dev\nArchitecture: any\nChecksums-Sha256:\n'
+    for file in $csv.dsc $csv.tar.xz; do
+      echo " $(sha256sum <"$1/pool/$file" | cut -d' ' -f1) $(wc -c <"$1/pool/$file") $file"
+    done
+  } >"$source/Sources"
+  {
+    printf 'Origin: Debian\nCodename: %s\nComponents: main\nSHA256:\n' "${suite##*/}"
+    echo " $(sha256sum <"$source/Sources" | cut -d' ' -f1) $(wc -c <"$source/Sources") main/source/Sources"
+  } >"$suite/Release"
+  mkdir "$work/apt.d"
+  echo "deb file:$1 ${suite##*/} main" >"$work/apt.list"
+  cat >"$work/apt.conf" <<CONFIG
+Dir::Etc::sourcelist "$work/apt.list"; Dir::Etc::sourceparts "$work/apt.d";
+Acquire::AllowInsecureRepositories "true"; APT::Get::AllowUnauthenticated "true";
+CONFIG
+}
+
+fetch() { APT_CONFIG=$work/apt.conf "$work/a/scripts/release.sh" "$work/$1" libcsv >"$work/out" 2>&1; }
+
+the_source_of_libcsv_is_fetched_by_its_name() {
+  fetch fetched || fail "libcsv's source is not fetched: $(cat "$work/out")"
+  diff -r "$work/debian/pool" "$work/fetched/libcsv-source" || fail 'the source of libcsv is not what the mirror has'
+}
+
+a_release_without_the_source_of_libcsv_fails_and_says_which_file_it_lacks_and_why() {
+  mv "$work/debian/pool/$csv.dsc" "$work/"
+  ! fetch lacking || fail 'a release without the source of libcsv goes on'
+  [ "$(cat "$work/out")" = "release: cannot fetch $csv.dsc of Debian's $(. /etc/os-release && echo "$VERSION_CODENAME"):\
+ portable contains this libcsv, whose license (LGPL 2.1, section 6) asks for its source; put it into\
+ $work/a/build/libcsv-source" ] || fail "without $csv.dsc: $(cat "$work/out")"
+}
+
+a_file_that_the_mirror_lacks_is_taken_from_the_checkout_when_its_hash_is_right() {
+  mkdir -p "$work/a/build/libcsv-source"
+  echo another >"$work/a/build/libcsv-source/$csv.dsc"
+  ! fetch another || fail 'another file of the same name is taken'
+  cp "$work/$csv.dsc" "$work/a/build/libcsv-source/"
+  fetch given || fail "the file that is there is not taken: $(cat "$work/out")"
+  cmp "$work/$csv.dsc" "$work/given/libcsv-source/$csv.dsc"
+}
+
 notice_has_the_rows_of_the_contents() {
   diff <(grep '^  ' "$top/NOTICE") <("$top/scripts/release_contents.py" notice) || fail 'NOTICE differs from the contents'
 }
@@ -89,4 +138,10 @@ the_archive_of_two_clones_is_the_same
 a_folder_that_has_files_is_left_as_it_is
 every_license_has_its_package_in_the_contents
 notice_has_the_rows_of_the_contents
+if command -v apt-get >/dev/null && dpkg-query -W libcsv-dev >/dev/null 2>&1; then
+  make_mirror "$work/debian"
+  the_source_of_libcsv_is_fetched_by_its_name
+  a_release_without_the_source_of_libcsv_fails_and_says_which_file_it_lacks_and_why
+  a_file_that_the_mirror_lacks_is_taken_from_the_checkout_when_its_hash_is_right
+fi
 echo 'versions, archive and contents of a release'
