@@ -72,6 +72,11 @@ static void count_entry(const char *name, size_t *count, size_t *longest)
   *longest = length > *longest ? length : *longest;
 }
 
+static bool has_boxes(const hr_figure *figure)
+{
+  return figure->form == HR_FIGURE_BARS || figure->form == HR_FIGURE_STACKS;
+}
+
 /* The entries of the legend, and the characters of the longest. Fits have no entry. */
 static size_t key_entries(const hr_figure *figure, size_t *longest)
 {
@@ -82,7 +87,7 @@ static size_t key_entries(const hr_figure *figure, size_t *longest)
     count_entry(figure->series[i].name, &count, longest);
   for (size_t i = 0; i < figure->rule_count && figure->form == HR_FIGURE_LINES; i++)
     count_entry(figure->rules[i].label, &count, longest);
-  for (size_t i = 0; i < figure->series_count && figure->form == HR_FIGURE_BARS; i++) {
+  for (size_t i = 0; i < figure->series_count && has_boxes(figure); i++) {
     char name[HR_FIGURE_TEXT + 16];
     hr_gnuplot_noisy_name(&figure->series[i], name, sizeof name);
     if (hr_gnuplot_has_noisy(&figure->series[i]))
@@ -447,7 +452,7 @@ static void put_rules(FILE *out, const hr_figure_options *options, const hr_figu
 static void put_key(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
   if (figure->form == HR_FIGURE_HEATMAP)
-    fputs("set key off\n", out);
+    fputs(hr_gnuplot_noisy(figure) ? "set key below left Left reverse noautotitle samplen 1\n" : "set key off\n", out);
   else if (!has_key_beside(options, figure))
     hr_gnuplot_put(out, "set key below left Left reverse noautotitle samplen 2 maxcols %zu font ',%d'\n",
                    key_columns(options, figure), options->picture == HR_PICTURE_SVG ? 9 : 7); /* pixels, else points */

@@ -42,13 +42,13 @@ size_t hr_gnuplot_rule_dash(const hr_figure *figure, size_t index);
 /** The legend's text for points without a value: "no value: out of memory, not run". False if all have one. */
 bool hr_gnuplot_absent(const hr_figure *figure, char text[HR_GNUPLOT_WHY_SIZE]);
 
-/** Whether a series has a noisy point, which is drawn hollow. */
+/** Whether a series has a noisy point, which is drawn hollow, or with a tilde in a heatmap. */
 bool hr_gnuplot_has_noisy(const hr_figure_series *series);
 
-/** What the legend calls the noisy bars of a series. */
+/** What the legend calls the noisy bars of a series, or parts of bars. */
 void hr_gnuplot_noisy_name(const hr_figure_series *series, char *name, size_t size);
 
-/** Whether a line of the figure has a noisy point, which the legend names. */
+/** Whether a series of the figure has a noisy point, which the legend names. */
 bool hr_gnuplot_noisy(const hr_figure *figure);
 
 /** The commands that a figure of this form needs before `plot`, and the list of `plot`. */

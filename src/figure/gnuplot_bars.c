@@ -2,11 +2,14 @@
 /* The bars, stacks and heatmaps of a gnuplot script. Bars are boxes with given corners. */
 #include "figure/gnuplot.h"
 
+#include "base/text.h"
+
 #include <math.h>
 #include <string.h>
 
 #define GROUP_WIDTH 0.8
 #define LABEL_COLUMNS 9
+#define WIDE_CELLS 5          /* columns of a heatmap; more have no width for words of that size */
 #define STACK_LABEL_MIN 0.035 /* of the height: a part that is smaller has no room for its number */
 
 /* Fills that differ without colour: solid, patterns, and solid but faint. */
@@ -22,15 +25,56 @@ static void put_fill(FILE *out, const hr_figure_series *series)
   hr_gnuplot_quote(out, series->name);
 }
 
+typedef struct box {
+  double left, right, bottom, top;
+} box;
+
+/* Where a point of a series is drawn. */
+typedef box (*place)(const hr_figure *figure, size_t series, const hr_figure_point *point);
+
 /* x left right bottom top */
-static void put_box(FILE *out, double left, double right, double bottom, double top)
+static void put_box(FILE *out, box corners)
 {
-  hr_gnuplot_number(out, (left + right) / 2);
-  hr_gnuplot_number(out, left);
-  hr_gnuplot_number(out, right);
-  hr_gnuplot_number(out, bottom);
-  hr_gnuplot_number(out, top);
+  hr_gnuplot_number(out, (corners.left + corners.right) / 2);
+  hr_gnuplot_number(out, corners.left);
+  hr_gnuplot_number(out, corners.right);
+  hr_gnuplot_number(out, corners.bottom);
+  hr_gnuplot_number(out, corners.top);
   fputc('\n', out);
+}
+
+static void put_boxes_of(FILE *out, const hr_figure *figure, size_t index, place place_of, bool noisy)
+{
+  const hr_figure_series *series = &figure->series[index];
+  hr_gnuplot_put(out, "$%c%zu << END\n", noisy ? 'n' : 's', index);
+  for (size_t j = 0; j < series->count; j++) {
+    if (!isnan(series->points[j].y) && hr_figure_is_noisy(&series->points[j]) == noisy)
+      put_box(out, place_of(figure, index, &series->points[j]));
+  }
+  fputs("END\n", out);
+}
+
+/* $s0, $s1 … are the filled boxes of the series, $n0, $n1 … the hollow ones, which are noisy. */
+static void put_boxes(FILE *out, const hr_figure *figure, size_t index, place place_of)
+{
+  put_boxes_of(out, figure, index, place_of, false);
+  if (hr_gnuplot_has_noisy(&figure->series[index]))
+    put_boxes_of(out, figure, index, place_of, true);
+}
+
+/* A series may have no filled box, so that each has an entry in the legend. */
+static void put_noisy(FILE *out, const hr_figure *figure)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    char name[HR_FIGURE_TEXT + 16];
+    if (!hr_gnuplot_has_noisy(series))
+      continue;
+    hr_gnuplot_noisy_name(series, name, sizeof name);
+    hr_gnuplot_put(out, ", $n%zu using 1:4:2:3:4:5 with boxxyerror fs empty lw 2 lc rgb '%s' title ", i,
+                   hr_gnuplot_colour(series->style));
+    hr_gnuplot_quote(out, name);
+  }
 }
 
 static void put_label(FILE *out, const char *text, double x, double y, const char *offset)
@@ -38,21 +82,6 @@ static void put_label(FILE *out, const char *text, double x, double y, const cha
   fputs("set label ", out);
   hr_gnuplot_quote_lines(out, text, LABEL_COLUMNS);
   hr_gnuplot_put(out, " at first %.9g, first %.9g center offset %s front font ',7'\n", x, y, offset);
-}
-
-/* Words are smaller than numbers, and in one line, as a cell is not higher; in one column of a paper not wider. The
- * dark half of the colours has white numbers. */
-static void put_cell_label(FILE *out, const hr_figure_options *options, const hr_figure_point *point, double y,
-                           double middle)
-{
-  bool words = isnan(point->y), dark = !words && point->y > middle;
-  fputs("set label ", out);
-  hr_gnuplot_quote_lines(out, point->label, options->single ? 9 : sizeof point->label);
-  hr_gnuplot_put(out, " at first %.9g, first %.9g center front tc rgb '%s' font ',%d'\n", point->x, y,
-                 dark    ? "#FFFFFF"
-                 : words ? "#404040"
-                         : "#000000",
-                 words ? (options->picture == HR_PICTURE_SVG ? 6 : 5) - options->single : 8 - options->single);
 }
 
 /* The value whose colour is just dark enough for white numbers, on the logarithmic scale of colours. */
@@ -67,6 +96,31 @@ static double middle_of(const hr_figure *figure)
     }
   }
   return most > least ? least * pow(most / least, 0.55) : least;
+}
+
+/* Points, or pixels, of the letters of a cell. */
+static int cell_font(const hr_figure_options *options, const hr_figure *figure, bool words)
+{
+  if (!words)
+    return 8 - options->single;
+  return (options->picture == HR_PICTURE_SVG ? 6 : 5) - (options->single || figure->x.name_count > WIDE_CELLS);
+}
+
+/* Words are smaller than numbers, and in one line, as a cell is not higher; in one column of a paper not wider. The
+ * dark half of the colours has white numbers. A noisy number has a tilde, which the legend names. */
+static void put_cell_label(FILE *out, const hr_figure_options *options, const hr_figure *figure,
+                           const hr_figure_point *point, double y)
+{
+  bool words = isnan(point->y), dark = !words && point->y > middle_of(figure);
+  char text[sizeof point->label + 1];
+  hr_write_text(text, sizeof text, "%s%s", hr_figure_is_noisy(point) ? "~" : "", point->label);
+  fputs("set label ", out);
+  hr_gnuplot_quote_lines(out, text, options->single ? LABEL_COLUMNS : sizeof text);
+  hr_gnuplot_put(out, " at first %.9g, first %.9g center front tc rgb '%s' font ',%d'\n", point->x, y,
+                 dark    ? "#FFFFFF"
+                 : words ? "#404040"
+                         : "#000000",
+                 cell_font(options, figure, words));
 }
 
 /* gnuplot takes every character of an SVG for as wide as the widest, and would leave half of the picture empty beside
@@ -125,33 +179,10 @@ static void put_bar_labels(FILE *out, const hr_figure *figure, double width)
   }
 }
 
-/* $s0, $s1 … are the filled bars of the series, $n0, $n1 … the hollow ones, which are noisy. */
-static void put_bars(FILE *out, const hr_figure *figure, size_t index, bool noisy, double width)
+static box place_of_bar(const hr_figure *figure, size_t series, const hr_figure_point *point)
 {
-  const hr_figure_series *series = &figure->series[index];
-  hr_gnuplot_put(out, "$%c%zu << END\n", noisy ? 'n' : 's', index);
-  for (size_t j = 0; j < series->count; j++) {
-    const hr_figure_point *point = &series->points[j];
-    double left = bar_left(figure, index, point->x);
-    if (!isnan(point->y) && hr_figure_is_noisy(point) == noisy)
-      put_box(out, left, left + width * 0.95, 0, point->y);
-  }
-  fputs("END\n", out);
-}
-
-/* A series may have no filled bar, so that each has an entry in the legend. */
-static void put_noisy(FILE *out, const hr_figure *figure)
-{
-  for (size_t i = 0; i < figure->series_count; i++) {
-    const hr_figure_series *series = &figure->series[i];
-    char name[HR_FIGURE_TEXT + 16];
-    if (!hr_gnuplot_has_noisy(series))
-      continue;
-    hr_gnuplot_noisy_name(series, name, sizeof name);
-    hr_gnuplot_put(out, ", $n%zu using 1:4:2:3:4:5 with boxxyerror fs empty lw 2 lc rgb '%s' title ", i,
-                   hr_gnuplot_colour(series->style));
-    hr_gnuplot_quote(out, name);
-  }
+  double left = bar_left(figure, series, point->x), width = GROUP_WIDTH / (double)figure->series_count;
+  return (box){left, left + width * 0.95, 0, point->y};
 }
 
 void hr_gnuplot_bars(FILE *out, const hr_figure_options *options, const hr_figure *figure)
@@ -160,9 +191,7 @@ void hr_gnuplot_bars(FILE *out, const hr_figure_options *options, const hr_figur
   double width = GROUP_WIDTH / (double)figure->series_count;
   for (size_t i = 0; i < figure->series_count; i++) {
     const hr_figure_series *series = &figure->series[i];
-    put_bars(out, figure, i, false, width);
-    if (hr_gnuplot_has_noisy(series))
-      put_bars(out, figure, i, true, width);
+    put_boxes(out, figure, i, place_of_bar);
     hr_gnuplot_put(out, "$i%zu << END\n", i);
     for (size_t j = 0; j < series->count; j++)
       put_interval(out, &series->points[j], bar_left(figure, i, series->points[j].x) + width / 2);
@@ -188,6 +217,12 @@ static double stack_bottom(const hr_figure *figure, size_t before, double x)
   return sum;
 }
 
+static box place_of_part(const hr_figure *figure, size_t series, const hr_figure_point *point)
+{
+  double bottom = stack_bottom(figure, series, point->x);
+  return (box){point->x - 0.35, point->x + 0.35, bottom, bottom + point->y};
+}
+
 void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
   double height = 0;
@@ -195,12 +230,7 @@ void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_fig
     height = fmax(height, stack_bottom(figure, figure->series_count, (double)i));
   for (size_t i = 0; i < figure->series_count; i++) {
     const hr_figure_series *series = &figure->series[i];
-    hr_gnuplot_put(out, "$s%zu << END\n", i);
-    for (size_t j = 0; j < series->count; j++) {
-      double x = series->points[j].x, bottom = stack_bottom(figure, i, x);
-      put_box(out, x - 0.35, x + 0.35, bottom, bottom + series->points[j].y);
-    }
-    fputs("END\n", out);
+    put_boxes(out, figure, i, place_of_part);
     for (size_t j = 0; j < series->count; j++) {
       const hr_figure_point *point = &series->points[j];
       if (point->y >= STACK_LABEL_MIN * height && point->label[0] && options->picture != HR_PICTURE_TEXT)
@@ -209,6 +239,7 @@ void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_fig
   }
   fputs("set style textbox opaque noborder margins 0.3,0.3\n", out);
   put_plot(out, figure, false);
+  put_noisy(out, figure);
 }
 
 /* ---- heatmaps ---- */
@@ -241,12 +272,13 @@ void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_fi
     }
   }
   fputs("END\n", out);
-  double middle = middle_of(figure);
   for (size_t i = 0; i < figure->series_count; i++) {
     for (size_t j = 0; j < figure->series[i].count; j++) {
       if (figure->series[i].points[j].label[0])
-        put_cell_label(out, options, &figure->series[i].points[j], (double)i, middle);
+        put_cell_label(out, options, figure, &figure->series[i].points[j], (double)i);
     }
   }
   fputs("plot $cells using 1:2:($1-0.5):($1+0.5):($2-0.5):($2+0.5):3 with boxxyerror fs solid lc palette notitle", out);
+  if (hr_gnuplot_noisy(figure))
+    fputs(", NaN with points pt '~' lc rgb '#000000' title 'noisy'", out);
 }

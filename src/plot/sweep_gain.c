@@ -72,6 +72,7 @@ hr_status hr_plot_add_gain(hr_plot_sweep *plot, hr_error *error)
     hr_figure_point point = hr_figure_value(x, base->median / row->median);
     point.low = base->low / row->high; /* both intervals at their ends: wider than that of the ratio */
     point.high = base->high / row->low;
+    point.status = base->status == HR_ERROR_NOISY ? base->status : row->status;
     hr_figure_add_point(figure, series, point);
   }
   for (size_t i = 0; i < figure->series_count && !names; i++)

@@ -58,6 +58,7 @@ static const char *part_of(const hr_plot_sweep *plot, const char *name)
 /* One bar: percent of each part. */
 typedef struct bar {
   char name[HR_FIGURE_TEXT];
+  hr_status status;          /* HR_ERROR_NOISY: of all parts */
   double percent[PARTS_MAX]; /* by the index of the part's series */
 } bar;
 
@@ -152,6 +153,7 @@ static void add_bar(const bars *all, const bar *from)
   size_t x = hr_figure_name(plot->figure, &plot->figure->x, show_name(all, from, &name));
   for (size_t i = 0; i < plot->figure->series_count && x != HR_FIGURE_NONE; i++) {
     hr_figure_point point = hr_figure_value((double)x, from->percent[i]);
+    point.status = from->status;
     hr_write_text(point.label, sizeof point.label, "%.0f", from->percent[i]);
     if (from->percent[i] > 0)
       hr_figure_add_point(plot->figure, i, point);
@@ -201,7 +203,7 @@ static const char *next_part(const char *text, char *name, size_t size, double *
 static void add_row(bars *all, const hr_plot_row *row)
 {
   const hr_plot_sweep *plot = all->plot;
-  bar one = {.percent = {0}};
+  bar one = {.status = row->status == HR_ERROR_NOISY ? HR_ERROR_NOISY : HR_OK};
   char name[HR_FIGURE_TEXT], who[HR_FIGURE_TEXT];
   double sum = 0, time_ns;
   for (const char *at = row->parts; *at;) {

@@ -36,6 +36,7 @@
 
   const point = (list) => ({ x: list[0], y: list[1], low: list[2] ?? null, high: list[3] ?? null, status: list[4] || "", label: list[5] || "" });
   const xText = (figure, x) => (figure.x.scale === "names" ? figure.x.names[x] ?? "" : show(x));
+  const isNoisy = (p) => p !== null && p.status === "noisy";
   const isBars = (figure) => figure.form === "bars" || figure.form === "stacks";
 
   /* A bar chart has a value for each name of the x axis; lines have points. */
@@ -55,7 +56,7 @@
     for (const set of chart.data.datasets) {
       const style = set.headroom.style, colour = palette[style % palette.length];
       set.borderColor = set.pointBorderColor = colour;
-      const bar = set.type === "bar", noisy = set.points.map((p) => p !== null && p.status === "noisy");
+      const bar = set.type === "bar", noisy = set.points.map(isNoisy);
       set.backgroundColor = !bar ? colour + "40" : noisy.includes(true) ? noisy.map((is) => (is ? "transparent" : colour)) : colour;
       const filled = set.headroom.origin === "measured" ? colour : "transparent";
       set.pointBackgroundColor = noisy.includes(true) ? noisy.map((is) => (is ? "transparent" : filled)) : filled;
@@ -123,7 +124,10 @@
         if (set.headroom.mark === "band" || set.points.length > WHISKERS_MOST || !chart.isDatasetVisible(i)) return;
         const meta = chart.getDatasetMeta(i);
         ctx.strokeStyle = set.type === "bar" ? ink().text : set.borderColor;
+        ctx.fillStyle = ink().text;
+        ctx.textAlign = "center";
         set.points.forEach((p, k) => {
+          if (set.type === "bar" && p && p.y === null && meta.data[k]) ctx.fillText("–", meta.data[k].x, area.bottom - 4);
           if (!p || p.low === null || p.high === null || !meta.data[k]) return;
           const at = meta.data[k].x, low = y.getPixelForValue(p.low), high = y.getPixelForValue(p.high);
           ctx.beginPath();
@@ -257,7 +261,7 @@
       item.append(stroke([0, 28], ruleDash(entry.figure.rules, rule), 1.5), rule.label);
       entry.legend.append(item);
     }
-    if (drawn(entry.figure).some((series) => series.points.some((p) => p[4] === "noisy")))
+    if (drawn(entry.figure).some((series) => series.points.map(point).some(isNoisy)))
       entry.legend.append(make("li", "Hollow points and bars are noisy.", { class: "rule" }));
     paintLegend(entry);
     const left = entry.figure.series.length - SERIES_MOST;
@@ -327,7 +331,7 @@
     if (!p || p.y === null) return make("td", p && p.status ? absence(p.status) : "–", { class: "none" });
     const share = p.y > 0 && high > low ? Math.log(p.y / low) / Math.log(high / low) : 0;
     const colour = heat(share), bright = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2];
-    const td = make("td", p.label || show(p.y), { "data-v": p.y });
+    const td = make("td", (isNoisy(p) ? "~" : "") + (p.label || show(p.y)), { "data-v": p.y });
     td.style.backgroundColor = `rgb(${colour.join(",")})`;
     td.style.color = bright > 120 ? "#000000" : "#ffffff";
     return td;
@@ -345,7 +349,8 @@
       body.append(row);
     });
     const over = figure.x.label ? ` over ${figure.x.label}` : "";
-    table.append(make("caption", `${figure.y.label}${over}; darker is more, on a logarithmic scale from ${show(low)} to ${show(high)}`), top, body);
+    const marks = all.some(isNoisy) ? "; ~: noisy" : "";
+    table.append(make("caption", `${figure.y.label}${over}; darker is more, on a logarithmic scale from ${show(low)} to ${show(high)}${marks}`), top, body);
     const scroll = make("div", undefined, { class: "scroll", tabindex: "0", role: "region", "aria-label": figure.title });
     scroll.append(table);
     return scroll;

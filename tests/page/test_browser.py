@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTML reports in a headless Chromium: test_browser.py COMMAND. Exit code 77 (skipped) unless HEADROOM_TEST is set, as
 starting a browser takes seconds, or without Chromium."""
+import csv
 import os
 import subprocess
 import sys
@@ -18,6 +19,8 @@ COMMAND = os.path.abspath(sys.argv.pop(1))
 FIGURE_20 = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/figures-20.csv")
 FIGURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/figures-1-to-19.csv")
 FORWARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/attention-forward.csv")
+SHARES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/layer-shares.csv")
+ON_CPU = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/epyc-zen5/attention-forward.csv")
 
 CHART = "document.querySelectorAll('figure.chart')[%d]"
 DRAWN = CHART + ".querySelector('canvas').dataset.drawn === 'true'"
@@ -135,6 +138,26 @@ class InTheBrowser(unittest.TestCase):
             self.assertEqual((measured[-1][0], measured[-1][1]), ("rgb(0, 32, 76)", "rgb(255, 255, 255)"))
             self.assertTrue(all(cell[3] for cell in cells))
             self.assertTrue(self.browser.run(heat + ".querySelectorAll('tbody th[scope=row]').length > 2"))
+
+    def test_noisy_cells_and_parts_of_bars_are_marked_and_the_mark_is_named(self):
+        with open(SHARES, encoding="utf-8") as file:
+            shares = list(csv.DictReader(file))
+        with open("noisy.csv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, shares[0].keys())
+            writer.writeheader()
+            writer.writerows({**row, "status": "noisy" if row["axes"] == shares[0]["axes"] else "ok"} for row in shares)
+        subprocess.run([COMMAND, "report", "noisy.csv", ON_CPU, "-o", "noisy.html"], check=True)
+        self.browser.open("noisy.html")
+        heat = "document.querySelector('table.heat')"
+        self.assertTrue(self.browser.run(heat + ".caption.textContent.endsWith('; ~: noisy')"))
+        row = "[...%s.querySelectorAll('tr')].find((tr) => tr.cells[0].textContent === 'materialized d128')" % heat
+        self.assertEqual(self.browser.run("[...%s.cells].slice(1, 4).map((td) => td.textContent)" % row), ["~5.88", "~25.1", "~86.7"])
+        stack = "[...document.querySelectorAll('figure.chart')].find((f) => f.textContent.includes('GEMMs'))"
+        self.browser.run(stack + ".scrollIntoView()")
+        self.browser.wait(stack + ".querySelector('canvas').dataset.drawn === 'true'")
+        filled = self.browser.run("Chart.getChart(%s.querySelector('canvas')).data.datasets[0].backgroundColor" % stack)
+        self.assertEqual([colour == "transparent" for colour in filled], [True] + (len(filled) - 1) * [False])
+        self.assertTrue(self.browser.run(stack + ".querySelector('.legend').textContent.includes('Hollow')"))
 
     def test_rules_are_named_in_the_legend_and_within_the_axis(self):
         subprocess.run([COMMAND, "report", FIGURE_20, "-o", "figure-20.html"], check=True)

@@ -334,6 +334,54 @@ static void noisy_bars_are_hollow_and_named_in_the_legend(void **state)
   hr_figure_free(done);
 }
 
+/* A bar of two parts, 6 and 4 high, both noisy, beside one of 3 that is not. */
+static void noisy_parts_of_stacks_are_hollow_and_named_in_the_legend(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  figure->form = HR_FIGURE_STACKS;
+  figure->x.scale = HR_FIGURE_SCALE_NAMES;
+  for (int part = 0; part < 2; part++) {
+    size_t series = hr_figure_add_series(figure, part == 0 ? "a" : "b", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+    hr_figure_point point = hr_figure_value((double)hr_figure_name(figure, &figure->x, "C1"), part == 0 ? 6 : 4);
+    point.status = HR_ERROR_NOISY;
+    hr_figure_add_point(figure, series, point);
+    if (part == 0)
+      hr_figure_add_point(figure, series, hr_figure_value((double)hr_figure_name(figure, &figure->x, "C2"), 3));
+  }
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_non_null(strstr(script, "$s0 << END\n 1 0.65 1.35 0 3\nEND\n$n0 << END\n 0 -0.35 0.35 0 6\nEND\n"));
+  assert_non_null(strstr(script, "$s1 << END\nEND\n$n1 << END\n 0 -0.35 0.35 6 10\nEND\n"));
+  assert_true(has_line(script, "plot ", "fs empty lw 2 lc rgb '#D55E00' title 'b, noisy'"));
+  free(script);
+  hr_figure_free(done);
+}
+
+static void a_noisy_cell_of_a_heatmap_has_a_tilde_that_the_legend_names(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  figure->form = HR_FIGURE_HEATMAP;
+  figure->x.scale = figure->y.scale = HR_FIGURE_SCALE_NAMES;
+  size_t row = hr_figure_add_series(figure, "row", HR_FIGURE_MARK_POINTS, HR_FIGURE_MEASURED);
+  hr_figure_name(figure, &figure->y, "row");
+  for (int i = 0; i < 2; i++) {
+    hr_figure_point point = hr_figure_value((double)hr_figure_name(figure, &figure->x, i == 0 ? "1" : "2"), i + 5);
+    point.status = i == 1 ? HR_ERROR_NOISY : HR_OK;
+    snprintf(point.label, sizeof point.label, "%d ms", i + 5);
+    hr_figure_add_point(figure, row, point);
+  }
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_true(has_line(script, "set label '5 ms'", ""));
+  assert_true(has_line(script, "set label '~6 ms'", ""));
+  assert_true(has_line(script, "plot ", "points pt '~' lc rgb '#000000' title 'noisy'"));
+  assert_null(strstr(script, "set key off"));
+  free(script);
+  hr_figure_free(done);
+}
+
 /* White on the dark half of a logarithmic scale from 1 to 100: above 100 to the power of 0.55, 12.6. */
 static void numbers_of_dark_cells_are_white(void **state)
 {
@@ -385,6 +433,8 @@ int main(void)
       cmocka_unit_test(a_legend_names_why_values_are_missing_once),
       cmocka_unit_test(noisy_points_are_hollow_and_named_in_the_legend),
       cmocka_unit_test(noisy_bars_are_hollow_and_named_in_the_legend),
+      cmocka_unit_test(noisy_parts_of_stacks_are_hollow_and_named_in_the_legend),
+      cmocka_unit_test(a_noisy_cell_of_a_heatmap_has_a_tilde_that_the_legend_names),
       cmocka_unit_test(numbers_of_dark_cells_are_white),
       cmocka_unit_test(a_figure_without_points_has_no_script),
       cmocka_unit_test(a_path_names_the_kind_of_picture_by_its_end),
