@@ -69,9 +69,10 @@ HR_API hr_status hr_figure_of_roofline(const hr_hardware *hardware, const hr_mod
                                        const hr_step *step, hr_figure **figure, hr_error *error);
 
 /** The heads of a model as MHA, GQA, MQA and DiffQKV, each with the bytes of a token in the KV caches of all layers
- *  (hr_memory.kv_cache_bytes_per_token); the model's own kind has its own numbers of heads. HR_ERROR_UNSUPPORTED if no
- *  layer has heads of K and V, and for more than 1,024 query heads; errors of hr_memory_estimate(),
- *  HR_ERROR_OUT_OF_MEMORY. */
+ *  (hr_memory.kv_cache_bytes_per_token); the model's own kind has its own numbers of heads, and latent attention its
+ *  one row for all heads. Where layers differ in their heads, a row for each of the first six kinds of layers, as they
+ *  are. HR_ERROR_UNSUPPORTED if no layer has heads of K and V, and for more than 1,024 query heads; errors of
+ *  hr_memory_estimate(), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_figure_of_heads(const hr_model *model, const hr_workload *workload, hr_figure **figure,
                                     hr_error *error);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heads of a model as MHA, GQA, MQA and DiffQKV, as SIGMA's figure 1 (arXiv 2501.13629) draws them. */
+/* The heads of a model as MHA, GQA, MQA and DiffQKV, as SIGMA's figure 1 (arXiv 2501.13629) draws them, and the latents
+ * of latent attention. Layers that differ in their heads are drawn as they are. */
 #include <headroom/plot.h>
 
+#include "analysis/model/layer_kinds.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
@@ -14,6 +16,7 @@
 #define LANE 0.3 /* between the rows of Q, K and V heads of a kind, whose rows are 1 apart */
 #define LANE_HEIGHT 0.26
 #define HEADS_MAX 1024 /* more are no picture */
+#define LAYOUTS_MAX 6  /* rows of layers that differ; names of more would overlap */
 #define GQA_HEADS 8    /* Llama 3 (arXiv 2407.21783, table 3) */
 #define DIFF_K_SHARE 8 /* SIGMA: 32 heads of Q, 4 of K and 16 of V */
 #define DIFF_V_SHARE 2
@@ -53,80 +56,251 @@ static head_counts diff_qkv(int64_t q_heads)
   return (head_counts){divisor(q_heads, q_heads / DIFF_K_SHARE), divisor(q_heads, q_heads / DIFF_V_SHARE)};
 }
 
+/* The kinds that heads can be changed to, then latent attention. */
 static const struct {
   const char *name;
   head_counts (*of)(int64_t q_heads);
-} kinds[] = {{"MHA", mha}, {"GQA", gqa}, {"MQA", mqa}, {"DiffQKV", diff_qkv}};
+} kinds[] = {{"MHA", mha}, {"GQA", gqa}, {"MQA", mqa}, {"DiffQKV", diff_qkv}, {"MLA", NULL}};
 
-#define KIND_COUNT (sizeof kinds / sizeof *kinds)
+enum { KIND_COUNT = sizeof kinds / sizeof *kinds, LATENT = KIND_COUNT - 1 };
 
-static size_t kind_of(const hr_mixer_attention *a)
+/* The series of the figure. */
+enum { Q_HEADS, K_HEADS, V_HEADS, LATENT_ROW, ROTATED_K };
+
+/* Layers with the same heads, whatever else differs. */
+typedef struct layout {
+  hr_mixer_attention heads; /* of latent attention, those that it is computed with */
+  hr_mixer_latent latent;   /* q_heads 0: none */
+  int64_t layers;
+} layout;
+
+typedef struct layouts {
+  layout items[HR_LAYER_GROUPS_MAX];
+  size_t count;
+} layouts;
+
+static size_t kind_of(const layout *l)
 {
+  const hr_mixer_attention *a = &l->heads;
+  if (l->latent.q_heads > 0)
+    return LATENT;
   return a->k_heads != a->v_heads ? 3 : a->k_heads == a->q_heads ? 0 : a->k_heads == 1 ? 2 : 1;
 }
 
-/* The heads that are drawn: of the first group of layers that keeps K and V. NULL: there is none. */
-static const hr_mixer_attention *drawn_attention(const hr_model *model)
+/* False for layers that keep no K and V of their own. */
+static bool layout_of(const hr_layer_group *group, layout *l)
 {
-  for (size_t i = 0; i < model->group_count; i++) {
-    const hr_mixer_attention *a = &model->groups[i].attention;
-    if (a->q_heads > 0 && !a->shared_kv)
-      return a;
-  }
-  return NULL;
+  bool latent = group->latent.q_heads > 0;
+  *l = (layout){.heads = latent ? hr_expanded_attention(&group->latent) : group->attention, .latent = group->latent};
+  return l->heads.q_heads > 0 && !l->heads.shared_kv;
 }
 
-/* The model with heads of this kind in every layer; as it is, if they are its own. */
+static bool same_layout(const layout *one, const layout *other)
+{
+  const hr_mixer_attention *a = &one->heads, *b = &other->heads;
+  return a->q_heads == b->q_heads && a->k_heads == b->k_heads && a->v_heads == b->v_heads && a->qk_dim == b->qk_dim &&
+         a->v_dim == b->v_dim && one->latent.kv_rank == other->latent.kv_rank &&
+         one->latent.rope_dim == other->latent.rope_dim;
+}
+
+static layouts layouts_of(const hr_model *model)
+{
+  layouts all = {.count = 0};
+  for (size_t i = 0; i < model->group_count; i++) {
+    layout own;
+    size_t at = 0;
+    if (!layout_of(&model->groups[i], &own))
+      continue;
+    while (at < all.count && !same_layout(&all.items[at], &own))
+      at++;
+    if (at == all.count)
+      all.items[all.count++] = own;
+    all.items[at].layers += model->groups[i].count;
+  }
+  return all;
+}
+
+/* The layers of one layout alone. */
+static hr_model model_of_layout(const hr_model *model, const layout *l)
+{
+  hr_model part = *model;
+  part.group_count = 0;
+  for (size_t i = 0; i < model->group_count; i++) {
+    layout own;
+    if (layout_of(&model->groups[i], &own) && same_layout(l, &own))
+      part.groups[part.group_count++] = model->groups[i];
+  }
+  return part;
+}
+
+/* The model with heads of this kind in every layer. */
 static hr_model model_with(const hr_model *model, size_t kind)
 {
   hr_model changed = *model;
-  for (size_t i = 0; i < model->group_count && kind != kind_of(drawn_attention(model)); i++) {
-    hr_mixer_attention *a = &changed.groups[i].attention;
-    head_counts counts = a->q_heads > 0 ? kinds[kind].of(a->q_heads) : (head_counts){a->k_heads, a->v_heads};
-    a->k_heads = counts.k;
-    a->v_heads = counts.v;
+  for (size_t i = 0; i < model->group_count; i++) {
+    hr_layer_group *group = &changed.groups[i];
+    layout own;
+    if (!layout_of(group, &own))
+      continue;
+    head_counts counts = kinds[kind].of(own.heads.q_heads);
+    group->attention = own.heads;
+    group->attention.k_heads = counts.k;
+    group->attention.v_heads = counts.v;
+    group->latent.q_heads = 0;
   }
   return changed;
+}
+
+static hr_status write_cache(const hr_model *model, const hr_workload *workload, char *text, size_t size,
+                             hr_error *error)
+{
+  hr_memory memory;
+  HR_TRY(hr_memory_estimate(model, workload, &memory, error));
+  hr_write_bytes(text, size, (double)memory.kv_cache_bytes_per_token);
+  return HR_OK;
+}
+
+static void add_box(hr_figure *figure, size_t series, double y, double left, double right)
+{
+  hr_figure_point box = hr_figure_value((left + right) / 2, y);
+  box.low = left;
+  box.high = right;
+  hr_figure_add_point(figure, series, box);
 }
 
 static void add_lane(hr_figure *figure, size_t series, double y, int64_t q_heads, int64_t heads)
 {
   double width = (double)q_heads / (double)heads;
-  for (int64_t i = 0; i < heads; i++) {
-    hr_figure_point box = hr_figure_value(((double)i + 0.5) * width, y);
-    box.low = (double)i * width;
-    box.high = box.low + width;
-    hr_figure_add_point(figure, series, box);
-  }
+  for (int64_t i = 0; i < heads; i++)
+    add_box(figure, series, y, (double)i * width, (double)(i + 1) * width);
 }
 
-static hr_status add_kind(hr_figure *figure, const hr_model *model, const hr_workload *workload, size_t kind,
-                          hr_error *error)
+/* One row for all heads: the latent, and beside it K's rotated elements. */
+static void add_latent(hr_figure *figure, double y, const hr_mixer_latent *m)
 {
-  hr_memory memory;
-  hr_model changed = model_with(model, kind);
-  const hr_mixer_attention *a = drawn_attention(&changed);
-  HR_TRY(hr_memory_estimate(&changed, workload, &memory, error));
-  char name[HR_FIGURE_TEXT], bytes[HR_NUMBER_SIZE];
-  hr_write_bytes(bytes, sizeof bytes, (double)memory.kv_cache_bytes_per_token);
-  hr_write_text(name, sizeof name, "%s%s: %lld K, %lld V heads, %s", kinds[kind].name,
-                kind == kind_of(drawn_attention(model)) ? " (as is)" : "", (long long)a->k_heads, (long long)a->v_heads,
-                bytes);
+  double all = (double)m->q_heads, latent = all * (double)m->kv_rank / (double)(m->kv_rank + m->rope_dim);
+  add_box(figure, LATENT_ROW, y, 0, latent);
+  if (m->rope_dim > 0)
+    add_box(figure, ROTATED_K, y, latent, all);
+}
+
+/* `who` follows the name of the kind. */
+static void add_row(hr_figure *figure, const layout *l, const char *who, const char *bytes)
+{
+  char name[HR_FIGURE_TEXT];
+  const hr_mixer_attention *a = &l->heads;
+  size_t kind = kind_of(l);
+  if (kind == LATENT)
+    hr_write_text(name, sizeof name, "%s%s: %lld + %lld elements, %s", kinds[kind].name, who,
+                  (long long)l->latent.kv_rank, (long long)l->latent.rope_dim, bytes);
+  else
+    hr_write_text(name, sizeof name, "%s%s: %lld K, %lld V heads, %s", kinds[kind].name, who, (long long)a->k_heads,
+                  (long long)a->v_heads, bytes);
   double y = (double)hr_figure_name(figure, &figure->y, name);
-  const int64_t heads[] = {a->q_heads, a->k_heads, a->v_heads};
-  for (size_t lane = 0; lane < 3; lane++)
-    add_lane(figure, lane, y + LANE * ((double)lane - 1), a->q_heads, heads[lane]);
-  return HR_OK;
+  add_lane(figure, Q_HEADS, y - LANE, a->q_heads, a->q_heads);
+  if (kind == LATENT) {
+    add_latent(figure, y, &l->latent);
+    return;
+  }
+  add_lane(figure, K_HEADS, y, a->q_heads, a->k_heads);
+  add_lane(figure, V_HEADS, y + LANE, a->q_heads, a->v_heads);
+}
+
+static void add_to_note(hr_figure *figure, const char *separator, const char *text)
+{
+  size_t used = strlen(figure->note);
+  hr_write_text(figure->note + used, sizeof figure->note - used, "%s%s", separator, text);
 }
 
 /* A kind that the model cannot have is named below the picture. */
 static void note_left_out(hr_figure *figure, size_t kind, const hr_error *why)
 {
-  size_t used = strlen(figure->note);
-  hr_write_text(figure->note + used, sizeof figure->note - used, "; left out: %s (%s)", kinds[kind].name, why->message);
+  char text[sizeof why->message + 32];
+  hr_write_text(text, sizeof text, "left out: %s (%s)", kinds[kind].name, why->message);
+  add_to_note(figure, "; ", text);
 }
 
-static void describe(hr_figure *figure, const hr_model *model, const hr_workload *workload)
+/* ---- all layers have the same heads: what they are, between what they could be ---- */
+
+static hr_status add_own(hr_figure *figure, const hr_model *model, const hr_workload *workload, const layout *own,
+                         hr_error *error)
+{
+  char bytes[HR_NUMBER_SIZE];
+  HR_TRY(write_cache(model, workload, bytes, sizeof bytes, error));
+  add_row(figure, own, " (as is)", bytes);
+  return HR_OK;
+}
+
+static void add_other(hr_figure *figure, const hr_model *model, const hr_workload *workload, size_t kind)
+{
+  char bytes[HR_NUMBER_SIZE];
+  hr_error why = {.status = HR_OK};
+  hr_model changed = model_with(model, kind);
+  if (write_cache(&changed, workload, bytes, sizeof bytes, &why) == HR_OK)
+    add_row(figure, &layouts_of(&changed).items[0], "", bytes);
+  else
+    note_left_out(figure, kind, &why);
+}
+
+static hr_status add_kinds(hr_figure *figure, const hr_model *model, const hr_workload *workload, const layout *own,
+                           hr_error *error)
+{
+  for (size_t kind = 0; kind < KIND_COUNT; kind++) {
+    if (kind == kind_of(own))
+      HR_TRY(add_own(figure, model, workload, own, error));
+    else if (kind != LATENT)
+      add_other(figure, model, workload, kind);
+  }
+  return HR_OK;
+}
+
+/* ---- layers differ: each layout as it is, and what their caches could be in words ---- */
+
+static void note_other(hr_figure *figure, const hr_model *model, const hr_workload *workload, size_t kind)
+{
+  char bytes[HR_NUMBER_SIZE], text[HR_FIGURE_TEXT];
+  hr_error why = {.status = HR_OK};
+  hr_model changed = model_with(model, kind);
+  if (write_cache(&changed, workload, bytes, sizeof bytes, &why) == HR_OK) {
+    hr_write_text(text, sizeof text, "%s %s", kinds[kind].name, bytes);
+    add_to_note(figure, kind == 0 ? "; all layers as " : ", ", text);
+  }
+}
+
+static hr_status add_layouts(hr_figure *figure, const hr_model *model, const hr_workload *workload, const layouts *all,
+                             hr_error *error)
+{
+  char bytes[HR_NUMBER_SIZE], text[HR_FIGURE_TEXT];
+  HR_TRY(write_cache(model, workload, bytes, sizeof bytes, error));
+  hr_write_text(text, sizeof text, "; together %s", bytes);
+  add_to_note(figure, "", text);
+  for (size_t kind = 0; kind < LATENT; kind++)
+    note_other(figure, model, workload, kind);
+  for (size_t i = 0; i < all->count && i < LAYOUTS_MAX; i++) {
+    const layout *l = &all->items[i];
+    hr_model part = model_of_layout(model, l);
+    HR_TRY(write_cache(&part, workload, bytes, sizeof bytes, error));
+    hr_write_text(text, sizeof text, ", %lld layer%s of %lld heads", (long long)l->layers, l->layers == 1 ? "" : "s",
+                  (long long)l->heads.q_heads);
+    add_row(figure, l, text, bytes);
+  }
+  if (all->count > LAYOUTS_MAX) {
+    hr_write_text(text, sizeof text, "; left out: %zu more kinds of layers", all->count - LAYOUTS_MAX);
+    add_to_note(figure, "", text);
+  }
+  return HR_OK;
+}
+
+static bool has_latent(const layouts *all)
+{
+  for (size_t i = 0; i < all->count; i++) {
+    if (kind_of(&all->items[i]) == LATENT)
+      return true;
+  }
+  return false;
+}
+
+static void describe(hr_figure *figure, const hr_model *model, const hr_workload *workload, const layouts *all)
 {
   figure->form = HR_FIGURE_BOXES;
   figure->box_height = LANE_HEIGHT;
@@ -134,35 +308,45 @@ static void describe(hr_figure *figure, const hr_model *model, const hr_workload
   hr_write_text(figure->x.label, sizeof figure->x.label, "Query heads");
   hr_write_text(figure->title, sizeof figure->title, "Heads of %s, and bytes of its KV cache per token", model->name);
   hr_write_text(figure->note, sizeof figure->note,
-                "%s; a K or V head is as wide as the query heads that read it; bytes are of all layers",
+                "%s; a K or V head is as wide as the query heads that read it; bytes are of all %s%s",
                 workload->kv_cache == HR_KV_UNQUANTIZED ? hr_dtype_name(workload->dtype)
-                                                        : hr_kv_format_name(workload->kv_cache));
-  static const char *const lanes[] = {"Q heads", "K heads", "V heads"};
-  for (size_t lane = 0; lane < 3; lane++)
+                                                        : hr_kv_format_name(workload->kv_cache),
+                all->count > 1 ? "layers of a row" : "layers",
+                has_latent(all) ? "; a token's latent and rotated K are one row that all heads read" : "");
+  static const char *const lanes[] = {[Q_HEADS] = "Q heads",
+                                      [K_HEADS] = "K heads",
+                                      [V_HEADS] = "V heads",
+                                      [LATENT_ROW] = "Latent",
+                                      [ROTATED_K] = "Rotated K"};
+  for (size_t lane = 0; lane <= (has_latent(all) ? ROTATED_K : V_HEADS); lane++)
     hr_figure_add_series(figure, lanes[lane], HR_FIGURE_MARK_POINTS, HR_FIGURE_EXACT);
+}
+
+static hr_status check(const hr_model *model, const layouts *all, hr_error *error)
+{
+  for (size_t i = 0; i < all->count; i++) {
+    if (all->items[i].heads.q_heads > HEADS_MAX)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has %lld query heads, and a picture at most %d", model->name,
+                     (long long)all->items[i].heads.q_heads, HEADS_MAX);
+  }
+  return all->count > 0
+             ? HR_OK
+             : hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no layer has heads of K and V to draw", model->name);
 }
 
 hr_status hr_figure_of_heads(const hr_model *model, const hr_workload *workload, hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, model, workload, figure);
-  if (!drawn_attention(model))
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no layer has heads of K and V to draw", model->name);
-  if (drawn_attention(model)->q_heads > HEADS_MAX)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has %lld query heads, and a picture at most %d", model->name,
-                   (long long)drawn_attention(model)->q_heads, HEADS_MAX);
+  layouts all = layouts_of(model);
+  HR_TRY(check(model, &all, error));
   hr_figure *f = hr_figure_new();
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");
-  describe(f, model, workload);
-  for (size_t kind = 0; kind < KIND_COUNT; kind++) {
-    hr_error why = {.status = HR_OK};
-    hr_status status = add_kind(f, model, workload, kind, &why);
-    if (status != HR_OK && kind == kind_of(drawn_attention(model))) {
-      hr_figure_free(f);
-      return hr_fail(error, status, "%s", why.message);
-    }
-    if (status != HR_OK)
-      note_left_out(f, kind, &why);
-  }
-  return hr_figure_end(f, figure, error);
+  describe(f, model, workload, &all);
+  hr_status status = all.count == 1 ? add_kinds(f, model, workload, &all.items[0], error)
+                                    : add_layouts(f, model, workload, &all, error);
+  if (status == HR_OK)
+    return hr_figure_end(f, figure, error);
+  hr_figure_free(f);
+  return status;
 }

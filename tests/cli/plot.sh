@@ -104,7 +104,10 @@ tiles=$("$H" gemm 2304 5100 4096 -d h200 | sed -n 's/^tiles *\([0-9]*\) of \([0-
 expect "tiles and waves are those of gemm" grep -q "${tiles:-none}" tiles.txt
 refuses 2 "plot tiles: needs the device" plot tiles 1 2 3
 refuses 2 "--view: plot heads draws no rows" plot heads gpt2 --view time
-refuses 4 "no layer has heads of K and V" plot heads deepseek-v2-lite
+refuses 4 "no layer has heads of K and V" plot heads mamba-codestral-7b-v0.1
+"$H" plot heads deepseek-v2-lite > latent.txt 2> err || say "latents are drawn: $(cat err)"
+latent=$("$H" describe deepseek-v2-lite | sed -n 's/^KV cache *\(.*\) per token$/\1/p')
+expect "a latent has the cache that describe has" grep -q "${latent% *}" latent.txt
 
 # ---- peers ----
 peers=$data/h200/figure-12_gpu_vs_torch.csv

@@ -432,6 +432,63 @@ static void the_heads_of_sigma_are_its_own_diffqkv(void **state)
   hr_figure_free(f.figure);
 }
 
+/* 27 layers of 2 bytes: 512 + 64 elements are 30.4 KiB, and 16 heads of 192 and 128 elements 270 KiB, of which describe
+ * says that the latent saves 240 KiB. */
+static void a_latent_is_one_row_for_all_heads(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_model model;
+  assert_int_equal(hr_resolve_model("deepseek-v2-lite", NULL, NULL, &model, &f.error), HR_OK);
+  hr_workload workload = hr_workload_default(&model);
+  assert_int_equal(hr_figure_of_heads(&model, &workload, &f.figure, &f.error), HR_OK);
+  assert_int_equal(f.figure->y.name_count, 5);
+  assert_string_equal(f.figure->y.names[0], "MHA: 16 K, 16 V heads, 270 KiB");
+  assert_string_equal(f.figure->y.names[1], "GQA: 8 K, 8 V heads, 135 KiB");
+  assert_string_equal(f.figure->y.names[4], "MLA (as is): 512 + 64 elements, 30.4 KiB");
+  assert_int_equal(boxes_named(&f, "Q heads"), 5 * 16);
+  assert_int_equal(boxes_named(&f, "Latent"), 1);
+  assert_float_equal(series_named(&f, "Latent")->points[0].high, 14.2222f, 1e-4f); /* 16 · 512 / 576 */
+  assert_float_equal(series_named(&f, "Rotated K")->points[0].high, 16, 1e-4f);
+  hr_figure_free(f.figure);
+}
+
+/* OpenELM's heads grow with depth: 3 layers of 16 query heads, 7 of 20, 8 of 24, 6 of 28 and 4 of 32, with a fourth as
+ * many of K and V of 64 elements: 3 · 2 · 4 · 64 · 2 bytes = 3 KiB. */
+static void layers_that_differ_in_their_heads_are_all_drawn(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_model model;
+  assert_int_equal(hr_resolve_model("openelm-1.1b", NULL, NULL, &model, &f.error), HR_OK);
+  hr_workload workload = hr_workload_default(&model);
+  assert_int_equal(hr_figure_of_heads(&model, &workload, &f.figure, &f.error), HR_OK);
+  assert_int_equal(f.figure->y.name_count, 5);
+  assert_string_equal(f.figure->y.names[0], "GQA, 3 layers of 16 heads: 4 K, 4 V heads, 3.00 KiB");
+  assert_string_equal(f.figure->y.names[4], "GQA, 4 layers of 32 heads: 8 K, 8 V heads, 8.00 KiB");
+  assert_int_equal(boxes_named(&f, "Q heads"), 16 + 20 + 24 + 28 + 32);
+  assert_int_equal(boxes_named(&f, "V heads"), 4 + 5 + 6 + 7 + 8);
+  assert_non_null(strstr(f.figure->note, "; together 42.2 KiB; all layers as MHA 169 KiB, GQA "));
+  hr_figure_free(f.figure);
+}
+
+static void kinds_of_layers_that_a_picture_has_no_room_for_are_counted_below_it(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_model model;
+  assert_int_equal(hr_resolve_model("openelm-1.1b", NULL, NULL, &model, &f.error), HR_OK);
+  for (size_t i = 0; i < 8; i++) /* 1 to 8 K and V heads */
+    model.groups[i].attention.q_heads = model.groups[i].attention.k_heads = model.groups[i].attention.v_heads =
+        (int64_t)i + 1;
+  model.group_count = 8;
+  hr_workload workload = hr_workload_default(&model);
+  assert_int_equal(hr_figure_of_heads(&model, &workload, &f.figure, &f.error), HR_OK);
+  assert_int_equal(f.figure->y.name_count, 6);
+  assert_non_null(strstr(f.figure->note, "; left out: 2 more kinds of layers"));
+  hr_figure_free(f.figure);
+}
+
 static void the_note_of_heads_names_the_format_of_the_cache(void **state)
 {
   (void)state;
@@ -539,6 +596,9 @@ int main(void)
       cmocka_unit_test(the_roofs_go_across_a_roofline),
       cmocka_unit_test(heads_are_drawn_with_the_bytes_of_the_models_cache),
       cmocka_unit_test(the_heads_of_sigma_are_its_own_diffqkv),
+      cmocka_unit_test(a_latent_is_one_row_for_all_heads),
+      cmocka_unit_test(layers_that_differ_in_their_heads_are_all_drawn),
+      cmocka_unit_test(kinds_of_layers_that_a_picture_has_no_room_for_are_counted_below_it),
       cmocka_unit_test(the_note_of_heads_names_the_format_of_the_cache),
       cmocka_unit_test(more_heads_than_a_picture_has_room_for_are_refused),
       cmocka_unit_test(tiles_and_waves_are_those_of_the_prediction),
