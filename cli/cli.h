@@ -148,6 +148,10 @@ int cli_run_command(const cli_command *command, cli_command_fn function, int arg
 /** Prints the options and examples of a command to standard output. Returns the exit code. */
 int cli_print_help(const cli_command *command);
 
+/** Prints words from column `indent` on, in lines of the terminal's width, when `column` characters of the line are
+ *  printed. */
+void cli_print_words(FILE *out, const char *text, int indent, int column);
+
 /** Prints the table of synonyms.inc. */
 void cli_print_synonyms(FILE *out);
 

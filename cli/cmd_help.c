@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define TEXT_COLUMN 4 /* of what is said of a rule or a term */
+
 /* CLI_GO_ON, or an exit code after printing why. */
 typedef int (*print_fn)(FILE *out);
 
@@ -30,12 +32,15 @@ static int help_rules(FILE *out)
 {
   size_t count;
   const hr_rule *rules = hr_rules(&count);
-  fputs("Each rule has the costliest class of what it suggests; each finding states its own, by which --only "
-        "selects.\n\n",
-        out);
-  for (size_t i = 0; i < count; i++)
-    fprintf(out, "%s%s (%s)\n    %s\n    source: %s\n", i > 0 ? "\n" : "", rules[i].name,
-            hr_change_class_name(rules[i].change_class), rules[i].summary, rules[i].source);
+  cli_print_words(out,
+                  "Each rule has the costliest class of what it suggests; each finding states its own, by which --only "
+                  "selects.",
+                  0, 0);
+  for (size_t i = 0; i < count; i++) {
+    fprintf(out, "\n%s (%s)\n", rules[i].name, hr_change_class_name(rules[i].change_class));
+    cli_print_words(out, rules[i].summary, TEXT_COLUMN, 0);
+    cli_print_words(out, rules[i].source, TEXT_COLUMN, fprintf(out, "%*ssource:", TEXT_COLUMN, ""));
+  }
   return CLI_GO_ON;
 }
 
@@ -48,14 +53,16 @@ static int help_names(FILE *out)
 static int help_terms(FILE *out)
 {
   static const struct {
-    const char *term, *meaning, *page;
+    const char *term, *meaning;
   } terms[] = {
-#define CLI_TERM(term, meaning, page) {term, meaning, page},
+#define CLI_TERM(term, meaning, page) {term, meaning " (docs/" page ")"},
 #include "terms.inc"
 #undef CLI_TERM
   };
-  for (size_t i = 0; i < sizeof terms / sizeof *terms; i++)
-    fprintf(out, "%s\n    %s (docs/%s)\n", terms[i].term, terms[i].meaning, terms[i].page);
+  for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
+    fprintf(out, "%s\n", terms[i].term);
+    cli_print_words(out, terms[i].meaning, TEXT_COLUMN, 0);
+  }
   return CLI_GO_ON;
 }
 

@@ -42,13 +42,16 @@ int cli_unknown_command(const char *name)
   return cli_fail(EXIT_USAGE, "there is no command %s%s", name, near[0] ? near : "; see headroom help");
 }
 
+#define SUMMARY_COLUMN 14
+
 void cli_print_summary(FILE *out)
 {
   fprintf(out, "Usage: headroom COMMAND [OPTION...]\n\n"
                "Predicts and measures how fast a transformer's shape runs on a device, says what\n"
                "limits it, and finds faster shapes.\n\n");
   for (size_t i = 0; i < COMMAND_COUNT; i++)
-    fprintf(out, "  %-12s%s\n", commands[i].name, commands[i].summary);
+    cli_print_words(out, commands[i].summary, SUMMARY_COLUMN,
+                    fprintf(out, "  %-*s", SUMMARY_COLUMN - 2, commands[i].name));
   fprintf(out, "\nMODEL is a config.json, a directory with one, a name from\n"
                "`headroom help models`, org/name in the local Hugging Face cache, - for\n"
                "standard input, or a short form such as\n"

@@ -69,17 +69,17 @@ static void select_parts(const char *help, const char *command, char *text, size
   }
 }
 
-/* Prints words from column HELP_COLUMN on, when `column` characters of the line are printed. */
-static void print_wrapped(FILE *out, const char *text, int column, int width)
+void cli_print_words(FILE *out, const char *text, int indent, int column)
 {
+  int width = cli_width(STDOUT_FILENO, WIDTH_ELSEWHERE) - 1;
   while (*text) {
     int length = (int)strcspn(text, " ");
-    bool first = column <= HELP_COLUMN;
-    if (column < HELP_COLUMN)
-      column += fprintf(out, "%*s", HELP_COLUMN - column, "");
+    bool first = column <= indent;
+    if (column < indent)
+      column += fprintf(out, "%*s", indent - column, "");
     if (!first && column + 1 + length > width) {
-      fprintf(out, "\n%*s", HELP_COLUMN, "");
-      column = HELP_COLUMN;
+      fprintf(out, "\n%*s", indent, "");
+      column = indent;
       first = true;
     }
     column += fprintf(out, "%s%.*s", first ? "" : " ", length, text);
@@ -89,7 +89,7 @@ static void print_wrapped(FILE *out, const char *text, int column, int width)
   fprintf(out, "\n");
 }
 
-static void print_option(FILE *out, const cli_option_row *row, const char *command, int width)
+static void print_option(FILE *out, const cli_option_row *row, const char *command)
 {
   char help[HELP_SIZE], letter[8] = "    ";
   select_parts(row->help, command, help, sizeof help);
@@ -101,7 +101,7 @@ static void print_option(FILE *out, const cli_option_row *row, const char *comma
     fprintf(out, "\n");
     column = 0;
   }
-  print_wrapped(out, help, column, width);
+  cli_print_words(out, help, HELP_COLUMN, column);
 }
 
 static const struct {
@@ -155,7 +155,6 @@ void cli_print_synonyms(FILE *out)
 
 static void print_help(FILE *out, const cli_command *command)
 {
-  int width = cli_width(STDOUT_FILENO, WIDTH_ELSEWHERE) - 1;
   fprintf(out, "headroom %s: %s\n\nUsage: headroom %s [OPTION...]%s%s\n", command->name, command->summary,
           command->name, command->arguments[0] ? " " : "", command->arguments);
   for (int group = 0; group < CLI_GROUP_COUNT; group++) {
@@ -166,7 +165,7 @@ static void print_help(FILE *out, const cli_command *command)
       if (!headed)
         fprintf(out, "\n%s\n", headings[group]);
       headed = true;
-      print_option(out, &cli_option_rows[i], command->name, width);
+      print_option(out, &cli_option_rows[i], command->name);
     }
   }
   print_examples(out, command);

@@ -208,11 +208,11 @@ static void bus_rate(const void *row, hr_cell *cell)
 #define OP HR_THROUGH(operator_row, op)
 #define PREDICTION(member) HR_MEMBER(operator_row, prediction.member)
 
-#define IDENTITY_COLUMNS(size)                                                     \
+#define IDENTITY_COLUMNS(size, drop_size)                                          \
   {"name", "operator", HR_PLAIN, 0, OP, HR_COMPUTED(TEXT, hr_operator_name_cell)}, \
       {"kind", NULL, HR_PLAIN, 0, OP, HR_MEMBER(hr_operator, kind)},               \
       {"pass", NULL, HR_PLAIN, 0, OP, HR_MEMBER(hr_operator, pass)},               \
-      {NULL, "m×n×k", HR_PLAIN, 0, OP, HR_COMPUTED(TEXT, size)},                   \
+      {NULL, "m×n×k", HR_PLAIN, drop_size, OP, HR_COMPUTED(TEXT, size)},           \
       {"m", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, hr_operator_m_cell)},        \
       {"n", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, hr_operator_n_cell)},        \
       {"k", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, hr_operator_k_cell)},        \
@@ -227,7 +227,7 @@ static void bus_rate(const void *row, hr_cell *cell)
   }
 
 static const hr_column operator_columns[] = {
-    IDENTITY_COLUMNS(gemm_size),
+    IDENTITY_COLUMNS(gemm_size, 0),
     {"count", "runs", HR_PLAIN, 5, OP, HR_MEMBER(hr_operator, count)},
     {"flops", "work", HR_FLOPS, 0, OP, HR_MEMBER(hr_operator, flops)},
     {"bytes", "bytes", HR_BYTES, 4, OP, HR_MEMBER(hr_operator, bytes)},
@@ -253,17 +253,17 @@ static void memory_term(const void *row, hr_cell *cell)
 
 #define TERM_COLUMNS(shown)                                                             \
   {"matrix_ns", shown ? "useful" : NULL, HR_TIME, 0, PREDICTION(matrix_ns)},            \
-      {"tile_ns", shown ? "tiles" : NULL, HR_TIME, 0, PREDICTION(tile_ns)},             \
-      {"wave_ns", shown ? "waves" : NULL, HR_TIME, 0, PREDICTION(wave_ns)},             \
-      {"alignment_ns", shown ? "align." : NULL, HR_TIME, 0, PREDICTION(alignment_ns)},  \
-      {"reduction_ns", shown ? "split k" : NULL, HR_TIME, 0, PREDICTION(reduction_ns)}, \
-      {"clock_ns", shown ? "clock" : NULL, HR_TIME, 0, PREDICTION(clock_ns)},           \
+      {"tile_ns", shown ? "tiles" : NULL, HR_TIME, 1, PREDICTION(tile_ns)},             \
+      {"wave_ns", shown ? "waves" : NULL, HR_TIME, 2, PREDICTION(wave_ns)},             \
+      {"alignment_ns", shown ? "align." : NULL, HR_TIME, 5, PREDICTION(alignment_ns)},  \
+      {"reduction_ns", shown ? "split k" : NULL, HR_TIME, 9, PREDICTION(reduction_ns)}, \
+      {"clock_ns", shown ? "clock" : NULL, HR_TIME, 8, PREDICTION(clock_ns)},           \
   {                                                                                     \
-    "launch_ns", shown ? "launch" : NULL, HR_TIME, 0, PREDICTION(launch_ns)             \
+    "launch_ns", shown ? "launch" : NULL, HR_TIME, 4, PREDICTION(launch_ns)             \
   }
 
 static const hr_column predicted_columns[] = {
-    IDENTITY_COLUMNS(hr_operator_size_cell),
+    IDENTITY_COLUMNS(hr_operator_size_cell, 0),
     {"count", "runs", HR_PLAIN, 4, OP, HR_MEMBER(hr_operator, count)},
     {"flops", NULL, HR_FLOPS, 0, OP, HR_MEMBER(hr_operator, flops)},
     {"bytes", NULL, HR_BYTES, 0, OP, HR_MEMBER(hr_operator, bytes)},
@@ -295,11 +295,11 @@ static const hr_column predicted_columns[] = {
 };
 
 static const hr_column term_columns[] = {
-    IDENTITY_COLUMNS(hr_operator_size_cell),
+    IDENTITY_COLUMNS(hr_operator_size_cell, 6),
     {"predicted_ns", "time each", HR_TIME, 0, PREDICTION(time_ns)},
     TERM_COLUMNS(true),
-    {NULL, "memory", HR_TIME, 0, HR_COMPUTED(NUMBER, memory_term)},
-    {NULL, "other", HR_TIME, 0, HR_COMPUTED(NUMBER, other_terms), .rare = true},
+    {NULL, "memory", HR_TIME, 3, HR_COMPUTED(NUMBER, memory_term)},
+    {NULL, "other", HR_TIME, 7, HR_COMPUTED(NUMBER, other_terms), .rare = true},
 };
 
 hr_table *hr_term_table(const hr_step *step)

@@ -11,7 +11,8 @@
 
 #define COLUMNS_MAX 64
 #define GAP 2
-#define WRAPPED_MIN 24 /* columns of text may be wrapped down to this width */
+#define WRAPPED_MIN 24   /* the last column is wrapped down to this width before a column is dropped, */
+#define WRAPPED_LEAST 16 /* and every column of text to this one where no more can be dropped */
 
 /* The columns that fit, and their widths. */
 typedef struct table_layout {
@@ -75,7 +76,7 @@ static void narrow_texts(const hr_table *table, table_layout *layout, int excess
       if (layout->kept[i] && is_text(table, i) && layout->widths[i] > layout->widths[widest])
         widest = i;
     }
-    if (!is_text(table, widest) || layout->widths[widest] <= WRAPPED_MIN)
+    if (!is_text(table, widest) || layout->widths[widest] <= WRAPPED_LEAST)
       return;
     layout->widths[widest]--;
   }
