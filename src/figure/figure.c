@@ -81,13 +81,12 @@ static bool grow(hr_figure *figure, void **items, size_t count, size_t *capacity
   return true;
 }
 
-/* One that no series has. */
-static size_t new_style(hr_figure *figure)
+/* A number that no series has, where `last` is that of the last series. */
+static size_t next_number(const size_t *last, size_t *count)
 {
-  size_t last = figure->series_count > 0 ? figure->series[figure->series_count - 1].style + 1 : 0;
-  if (last > figure->style_count)
-    figure->style_count = last;
-  return figure->style_count;
+  if (last && *last >= *count)
+    *count = *last + 1;
+  return *count;
 }
 
 static hr_named series_of(const hr_figure *figure)
@@ -102,8 +101,12 @@ size_t hr_figure_add_series(hr_figure *figure, const char *name, hr_figure_mark 
   figure->series = items;
   if (!room)
     return HR_FIGURE_NONE;
-  hr_figure_series *series = &figure->series[figure->series_count];
-  *series = (hr_figure_series){.mark = mark, .origin = origin, .style = new_style(figure)};
+  hr_figure_series *series = &figure->series[figure->series_count],
+                   *last = figure->series_count > 0 ? series - 1 : NULL;
+  *series = (hr_figure_series){.mark = mark,
+                               .origin = origin,
+                               .style = next_number(last ? &last->style : NULL, &figure->style_count),
+                               .colour = next_number(last ? &last->colour : NULL, &figure->colour_count)};
   hr_copy_text(series->name, sizeof series->name, name);
   figure->out_of_memory = !hr_name_index_add(&figure->index, series_of(figure), figure->series_count);
   return figure->series_count++;
@@ -115,6 +118,20 @@ size_t hr_figure_series_named(hr_figure *figure, const char *name, hr_figure_mar
   hr_copy_text(copy, sizeof copy, name);
   size_t found = hr_name_index_find(&figure->index, series_of(figure), copy);
   return found < figure->series_count ? found : hr_figure_add_series(figure, copy, mark, origin);
+}
+
+void hr_figure_share_style(hr_figure *figure, size_t series, size_t other)
+{
+  if (series >= figure->series_count || other >= figure->series_count)
+    return;
+  figure->series[series].style = figure->series[other].style;
+  hr_figure_share_colour(figure, series, other);
+}
+
+void hr_figure_share_colour(hr_figure *figure, size_t series, size_t other)
+{
+  if (series < figure->series_count && other < figure->series_count)
+    figure->series[series].colour = figure->series[other].colour;
 }
 
 void hr_figure_add_point(hr_figure *figure, size_t series, hr_figure_point point)

@@ -70,7 +70,8 @@ typedef struct hr_figure_series {
   char name[HR_FIGURE_TEXT]; /* first: hr_name_index */
   hr_figure_mark mark;
   hr_figure_origin origin;
-  size_t style; /* series of one style have one colour and marker, as a line and its band */
+  size_t style;  /* series of one style have one colour and marker, as a line and its band */
+  size_t colour; /* series of one colour are the same in other formats, or on other devices; a style has one */
   hr_figure_point *points;
   size_t count, capacity;
 } hr_figure_series;
@@ -90,7 +91,7 @@ struct hr_figure {
   hr_figure_axis x, y; /* of a heatmap, y.label names what the colours mean */
   hr_figure_series *series;
   size_t series_count, series_capacity;
-  size_t style_count;  /* styles of all series but the last, which may still take another's */
+  size_t style_count, colour_count; /* of all series but the last, which may still take another's */
   bool labels_hidden;  /* labels of points would cover one another: a page shows the one under the pointer */
   hr_name_index index; /* of series, by the names that they were added with */
   double box_height;   /* of HR_FIGURE_BOXES */
@@ -108,12 +109,18 @@ hr_figure_point hr_figure_value(double x, double y);
 /** Whether a point has a value that says less than others: other programs had the machine, or samples are few. */
 bool hr_figure_is_noisy(const hr_figure_point *point);
 
-/** Adds a series and returns its index; its style is a new one. Where memory runs out this and the functions below do
- *  nothing but note it, and return HR_FIGURE_NONE, which they accept as an index. */
+/** Adds a series and returns its index; its style and colour are new ones. Where memory runs out this and the functions
+ *  below do nothing but note it, and return HR_FIGURE_NONE, which they accept as an index. */
 size_t hr_figure_add_series(hr_figure *figure, const char *name, hr_figure_mark mark, hr_figure_origin origin);
 
 /** The index of the series of this name; adds one if there is none. */
 size_t hr_figure_series_named(hr_figure *figure, const char *name, hr_figure_mark mark, hr_figure_origin origin);
+
+/** Gives a series the style of another, and its colour. */
+void hr_figure_share_style(hr_figure *figure, size_t series, size_t other);
+
+/** Gives a series the colour of another; its dash and marker stay its own. */
+void hr_figure_share_colour(hr_figure *figure, size_t series, size_t other);
 
 /** Adds a point to a series. */
 void hr_figure_add_point(hr_figure *figure, size_t series, hr_figure_point point);

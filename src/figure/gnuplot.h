@@ -23,8 +23,8 @@ size_t hr_gnuplot_line_count(const char *text, size_t columns);
 /** Writes a number; NaN where it is none. */
 void hr_gnuplot_number(FILE *out, double number);
 
-/** The colour of a style: "#0072B2". */
-const char *hr_gnuplot_colour(size_t style);
+/** The colour of this number: "#0072B2". */
+const char *hr_gnuplot_colour(size_t colour);
 
 /** The marker of a style and an origin: filled, or hollow where the numbers were read off a picture. */
 int hr_gnuplot_marker(size_t style, hr_figure_origin origin);

@@ -21,7 +21,7 @@ static void put_fill(FILE *out, const hr_figure_series *series)
     hr_gnuplot_put(out, " fs solid %s border lc rgb '#303030'", turn == 0 ? "0.85" : "0.3");
   else
     hr_gnuplot_put(out, " fs pattern %d border lc rgb '#303030'", patterns[turn]);
-  hr_gnuplot_put(out, " fc rgb '%s' title ", hr_gnuplot_colour(series->style));
+  hr_gnuplot_put(out, " fc rgb '%s' title ", hr_gnuplot_colour(series->colour));
   hr_gnuplot_quote(out, series->name);
 }
 
@@ -72,7 +72,7 @@ static void put_noisy(FILE *out, const hr_figure *figure)
       continue;
     hr_gnuplot_noisy_name(series, name, sizeof name);
     hr_gnuplot_put(out, ", $n%zu using 1:4:2:3:4:5 with boxxyerror fs empty lw 2 lc rgb '%s' title ", i,
-                   hr_gnuplot_colour(series->style));
+                   hr_gnuplot_colour(series->colour));
     hr_gnuplot_quote(out, name);
   }
 }

@@ -12,7 +12,7 @@ static void put_fill(FILE *out, const hr_figure_series *series)
 {
   static const char *const shades[] = {"0.85", "0.5", "0.2"};
   hr_gnuplot_put(out, " fs solid %s border lc rgb '#303030' fc rgb '%s' title ", shades[series->style % 3],
-                 hr_gnuplot_colour(series->style));
+                 hr_gnuplot_colour(series->colour));
   hr_gnuplot_quote(out, series->name);
 }
 

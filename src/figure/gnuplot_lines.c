@@ -66,7 +66,7 @@ static void put_absent(FILE *out, const hr_figure *figure, bool text)
       if (!isnan(series->points[j].y))
         continue;
       hr_gnuplot_put(out, "set label '' at first %.9g, graph 0.02 point pt %s ps 0.7 lc rgb '%s' front\n",
-                     series->points[j].x, cross_type(text), hr_gnuplot_colour(series->style));
+                     series->points[j].x, cross_type(text), hr_gnuplot_colour(series->colour));
     }
   }
 }
@@ -117,7 +117,7 @@ static void put_noisy(FILE *out, const hr_figure *figure, bool text)
     }
     hr_gnuplot_put(out, "pt %d ps 0.6 lc rgb '#FFFFFF' notitle", hr_gnuplot_marker(series->style, HR_FIGURE_MEASURED));
     hr_gnuplot_put(out, ", $s%zu using ($5 == 1 ? $1 : NaN):2 with points pt %d ps 0.6 lc rgb '%s' %s", i,
-                   hr_gnuplot_marker(series->style, HR_FIGURE_READ_OFF), hr_gnuplot_colour(series->style), title);
+                   hr_gnuplot_marker(series->style, HR_FIGURE_READ_OFF), hr_gnuplot_colour(series->colour), title);
   }
 }
 
@@ -176,7 +176,7 @@ static void put_letter(FILE *out, const hr_figure_series *series)
 /* Dashes and markers change with the style, so that lines differ without colour. */
 static void put_line(FILE *out, size_t index, const hr_figure_series *series, bool text)
 {
-  const char *colour = hr_gnuplot_colour(series->style);
+  const char *colour = hr_gnuplot_colour(series->colour);
   int marker = hr_gnuplot_marker(series->style, series->origin);
   hr_gnuplot_put(out, "$s%zu using 1:2 with ", index);
   if (text && series->mark != HR_FIGURE_MARK_PLAIN_LINE)
@@ -197,7 +197,7 @@ static void put_intervals(FILE *out, size_t index, const hr_figure_series *serie
     any = !isnan(series->points[i].low) && !isnan(series->points[i].y);
   if (any)
     hr_gnuplot_put(out, "%s$s%zu using 1:3:(0):($4-$3) with vectors nohead lw 0.7 lc rgb '%s' notitle", *separator,
-                   index, hr_gnuplot_colour(series->style));
+                   index, hr_gnuplot_colour(series->colour));
   *separator = any ? ", " : *separator;
 }
 
@@ -224,10 +224,10 @@ static void put_bands(FILE *out, const hr_figure *figure, const char **separator
     if (series->mark != HR_FIGURE_MARK_BAND)
       continue;
     hr_gnuplot_put(out, "%s$s%zu using 1:3:4 with filledcurves fs transparent solid 0.22 noborder lc rgb '%s'",
-                   *separator, i, hr_gnuplot_colour(series->style));
+                   *separator, i, hr_gnuplot_colour(series->colour));
     put_title(out, series);
     hr_gnuplot_put(out, ", $s%zu using 1:2 with lines lw 0.8 dt 3 lc rgb '%s' notitle", i,
-                   hr_gnuplot_colour(series->style)); /* the value itself: bands may cover one another */
+                   hr_gnuplot_colour(series->colour)); /* the value itself: bands may cover one another */
     *separator = ", ";
   }
 }

@@ -108,12 +108,12 @@ void hr_gnuplot_noisy_name(const hr_figure_series *series, char *name, size_t si
 
 /* Okabe and Ito, "Color universal design" (2008), without its yellow, which is hardly visible on white; grey
  * instead. The second eight were searched for: tests/scripts/test_colours.py says how far all are apart. */
-const char *hr_gnuplot_colour(size_t style)
+const char *hr_gnuplot_colour(size_t colour)
 {
   static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
                                         "#000000", "#666666", "#172245", "#4D1D03", "#052BAE", "#422B2D",
                                         "#076725", "#95167D", "#DC0536", "#B0B86B"};
-  return colours[style % (sizeof colours / sizeof *colours)];
+  return colours[colour % (sizeof colours / sizeof *colours)];
 }
 
 int hr_gnuplot_marker(size_t style, hr_figure_origin origin)

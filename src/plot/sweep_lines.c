@@ -36,9 +36,17 @@ static bool begins_line(const hr_plot_rows *rows, size_t index)
   return index == 0 || hr_plot_compare_lines(&rows->rows[index - 1], &rows->rows[index]) != 0;
 }
 
+/* Lines of one series are in one colour, whatever their device and format. */
+static bool begins_series(const hr_plot_rows *rows, size_t index)
+{
+  const hr_plot_row *row = &rows->rows[index];
+  bool same = index > 0 && row->series[0] && strcmp(row->series, row[-1].series) == 0;
+  return begins_line(rows, index) && !same;
+}
+
 void hr_plot_add_lines(hr_plot_sweep *plot)
 {
-  size_t series = HR_FIGURE_NONE;
+  size_t series = HR_FIGURE_NONE, first = HR_FIGURE_NONE;
   for (size_t i = 0; i < plot->rows.count; i++) {
     const hr_plot_row *row = &plot->rows.rows[i];
     char name[HR_FIGURE_TEXT];
@@ -47,6 +55,9 @@ void hr_plot_add_lines(hr_plot_sweep *plot)
       hr_write_text(name + strlen(name), sizeof name - strlen(name), ", Headroom, each call alone");
     if (begins_line(&plot->rows, i))
       series = hr_figure_add_series(plot->figure, name, HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+    if (begins_series(&plot->rows, i))
+      first = series;
+    hr_figure_share_colour(plot->figure, series, first);
     hr_figure_add_point(plot->figure, series, point_of(plot, row, x_of(plot, row)));
   }
 }
@@ -129,7 +140,6 @@ void hr_plot_add_slopes(hr_plot_sweep *plot)
     if (isnan(slope))
       continue;
     char name[HR_FIGURE_TEXT];
-    size_t style = series->style;
     hr_write_text(name, sizeof name, "slope %.2f: %s", slope, series->name);
     memcpy(series->name, name, sizeof name);
     series->mark = HR_FIGURE_MARK_POINTS;
@@ -141,7 +151,7 @@ void hr_plot_add_slopes(hr_plot_sweep *plot)
     size_t line = hr_figure_add_series(plot->figure, "", HR_FIGURE_MARK_PLAIN_LINE, HR_FIGURE_BOUND);
     if (line == HR_FIGURE_NONE)
       return;
-    plot->figure->series[line].style = style;
+    hr_figure_share_style(plot->figure, line, i);
     hr_figure_add_point(plot->figure, line, hr_figure_value(first, factor * pow(first, slope)));
     hr_figure_add_point(plot->figure, line, hr_figure_value(last, factor * pow(last, slope)));
   }

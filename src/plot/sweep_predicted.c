@@ -41,7 +41,7 @@ static void share_style(hr_figure *figure, size_t band, const char *name)
     bool same = name[0] ? strncmp(series->name, name, strlen(name)) == 0 && strchr(", ", series->name[strlen(name)])
                         : series->origin == HR_FIGURE_MEASURED;
     if (same) {
-      figure->series[band].style = series->style;
+      hr_figure_share_style(figure, band, i);
       return;
     }
   }

@@ -15,7 +15,7 @@ static void share_style(hr_figure *figure, size_t series, const char *name)
   for (size_t i = 0; series != HR_FIGURE_NONE && i < series && name[0]; i++) {
     if (strncmp(figure->series[i].name, name, strlen(name)) == 0 &&
         strchr(", ", figure->series[i].name[strlen(name)])) {
-      figure->series[series].style = figure->series[i].style;
+      hr_figure_share_style(figure, series, i);
       return;
     }
   }

@@ -54,7 +54,7 @@
   const paint = (chart) => {
     const palette = colours(), { text, line } = ink();
     for (const set of chart.data.datasets) {
-      const style = set.headroom.style, colour = palette[style % palette.length];
+      const { style } = set.headroom, colour = palette[set.headroom.colour % palette.length];
       set.borderColor = set.pointBorderColor = colour;
       const bar = set.type === "bar", noisy = set.points.map(isNoisy);
       set.backgroundColor = !bar ? colour + "40" : noisy.includes(true) ? noisy.map((is) => (is ? "transparent" : colour)) : colour;
@@ -211,7 +211,7 @@
     drawing("line", { x1: ends[0], x2: ends[1], y1: 6, y2: 6, "stroke-width": width, "stroke-dasharray": dash.join(" ") });
   const paintLegend = (entry) =>
     entry.legend.querySelectorAll("button svg > *").forEach((shape) => {
-      const colour = colours()[entry.figure.series[shape.parentNode.dataset.series].style % LIGHT.length];
+      const colour = colours()[entry.figure.series[shape.parentNode.dataset.series].colour % LIGHT.length];
       shape.setAttribute("stroke", colour);
       if (shape.getAttribute("fill") !== "none") shape.setAttribute("fill", colour);
     });

@@ -70,8 +70,9 @@ static json_t *series_json(const hr_figure_series *series, bool *failed)
   json_t *points = json_array();
   for (size_t i = 0; i < series->count; i++)
     append(points, point_json(&series->points[i], failed), failed);
-  return json_pack("{s:s, s:s, s:s, s:i, s:o}", "name", series->name, "mark", marks[series->mark], "origin",
-                   hr_figure_origin_name(series->origin), "style", (int)series->style, "points", points);
+  return json_pack("{s:s, s:s, s:s, s:i, s:i, s:o}", "name", series->name, "mark", marks[series->mark], "origin",
+                   hr_figure_origin_name(series->origin), "style", (int)series->style, "colour", (int)series->colour,
+                   "points", points);
 }
 
 static json_t *rule_json(const hr_figure_rule *rule)

@@ -68,6 +68,25 @@ static void each_of_many_names_is_found_again_at_its_place(void **state)
   hr_figure_free(figure);
 }
 
+/* A colour goes with the style; sharing it alone leaves dash and marker, and the next series gets the next one. */
+static void series_of_one_colour_differ_in_their_style(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure();
+  for (size_t i = 0; i < 4; i++)
+    hr_figure_add_series(figure, "", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  hr_figure_share_colour(figure, 3, 1);
+  size_t next = hr_figure_add_series(figure, "", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  assert_int_equal(figure->series[3].colour, 1);
+  assert_int_equal(figure->series[3].style, 3);
+  assert_int_equal(figure->series[next].colour, 3);
+  assert_int_equal(figure->series[next].style, 4);
+  hr_figure_share_style(figure, next, 3);
+  assert_int_equal(figure->series[next].colour, 1);
+  assert_int_equal(figure->series[next].style, 3);
+  hr_figure_free(figure);
+}
+
 /* A new style is none that a series has, also behind one that took another's. */
 static void styles_count_on_behind_a_shared_one(void **state)
 {
@@ -422,6 +441,7 @@ int main(void)
       cmocka_unit_test(a_series_is_sorted_by_x_and_keeps_points_without_a_value),
       cmocka_unit_test(series_and_names_are_found_again_by_their_text),
       cmocka_unit_test(each_of_many_names_is_found_again_at_its_place),
+      cmocka_unit_test(series_of_one_colour_differ_in_their_style),
       cmocka_unit_test(styles_count_on_behind_a_shared_one),
       cmocka_unit_test(texts_lose_control_characters),
       cmocka_unit_test(every_text_is_in_single_quotes_in_a_script),

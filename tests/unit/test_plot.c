@@ -138,6 +138,24 @@ static void devices_are_lines_of_their_own_and_may_be_chosen(void **state)
   tear_down(&f);
 }
 
+static void a_series_has_one_colour_on_all_devices_and_a_style_on_each(void **state)
+{
+  (void)state;
+  fixture f;
+  set_up(&f, lines_json);
+  hr_plot_options options = hr_plot_options_default();
+  options.published = false;
+  add_row(&f, 0, "GPU A", OLD, 2e9);
+  add_row(&f, 0, "GPU B", OLD, 1e9);
+  add_row(&f, 3, "GPU B", OLD, 1e9);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  const hr_figure_series *a = series_named(&f, "n = 16, GPU A"), *b = series_named(&f, "n = 16, GPU B");
+  assert_int_equal(a->colour, b->colour);
+  assert_int_not_equal(a->style, b->style);
+  assert_int_not_equal(series_named(&f, "n = 32, GPU B")->colour, b->colour);
+  tear_down(&f);
+}
+
 /* data/results/published has seven points of figure 24, one for each series, read off a picture. */
 static void published_points_are_hollow_if_they_were_read_off(void **state)
 {
@@ -582,6 +600,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_point_is_its_latest_row_with_the_interval_of_its_median),
       cmocka_unit_test(devices_are_lines_of_their_own_and_may_be_chosen),
+      cmocka_unit_test(a_series_has_one_colour_on_all_devices_and_a_style_on_each),
       cmocka_unit_test(published_points_are_hollow_if_they_were_read_off),
       cmocka_unit_test(a_gain_breaks_even_between_the_points_around_it),
       cmocka_unit_test(times_far_apart_have_a_logarithmic_axis),
