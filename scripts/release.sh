@@ -190,9 +190,9 @@ make_all() {
   [ -z "$(git -C "$top" status --porcelain)" ] || fail 'files differ from HEAD, which is what is released: commit them first'
   make_clones
   make_archive
-  make_package
+  [ "$machine" != x86_64 ] || make_portable_for_older # first, as a mirror may lack what it needs
   make_portable portable "headroom-$version-linux-$machine" "$suite"
-  [ "$machine" != x86_64 ] || make_portable_for_older
+  make_package
   explain_libcsv
   rm -rf "$work"
   (cd "$folder" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
