@@ -95,7 +95,7 @@ static size_t key_entries(const hr_figure *figure, size_t *longest)
   }
   if (figure->form == HR_FIGURE_LINES && hr_gnuplot_noisy(figure))
     count_entry("noisy", &count, longest);
-  if (figure->form == HR_FIGURE_LINES && hr_gnuplot_absent(figure, absent))
+  if ((figure->form == HR_FIGURE_LINES || figure->form == HR_FIGURE_BARS) && hr_gnuplot_absent(figure, absent))
     count_entry(absent, &count, longest);
   return count;
 }

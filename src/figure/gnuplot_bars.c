@@ -172,7 +172,7 @@ static void put_bar_labels(FILE *out, const hr_figure *figure, double width)
       const hr_figure_point *point = &figure->series[i].points[j];
       double x = bar_left(figure, i, point->x) + width / 2, top = fmax(point->y, isnan(point->high) ? 0 : point->high);
       if (isnan(point->y))
-        put_label(out, point->status == HR_ERROR_OUT_OF_MEMORY ? "out of memory" : "none", x, 0, "0,0.5");
+        put_label(out, "-", x, 0, "0,0.5");
       else if (point->label[0])
         put_label(out, point->label, x, top, "0,0.5");
     }
@@ -200,6 +200,9 @@ void hr_gnuplot_bars(FILE *out, const hr_figure_options *options, const hr_figur
   put_bar_labels(out, figure, width);
   put_plot(out, figure, true);
   put_noisy(out, figure);
+  char absent[HR_GNUPLOT_WHY_SIZE];
+  if (hr_gnuplot_absent(figure, absent)) /* a bar without a value is a dash */
+    hr_gnuplot_put(out, ", NaN with points pt '-' lc rgb '#000000' title '%s'", absent);
 }
 
 /* ---- stacks ---- */

@@ -249,6 +249,11 @@
     button.addEventListener("click", () => toggle(entry, members, button));
     return button;
   };
+  /* Why bars have no value; a line has a gap there, and the table says why. */
+  const absences = (figure) => {
+    const without = isBars(figure) ? drawn(figure).flatMap((series) => series.points.map(point)).filter((p) => p.y === null) : [];
+    return [...new Set(without.map((p) => absence(p.status || "none")))];
+  };
   const addLegend = (entry) => {
     entry.legend = make("ul", undefined, { class: "legend", "aria-label": "Series on and off" });
     for (const members of groupsOf(drawn(entry.figure))) {
@@ -263,6 +268,8 @@
     }
     if (drawn(entry.figure).some((series) => series.points.map(point).some(isNoisy)))
       entry.legend.append(make("li", "Hollow points and bars are noisy.", { class: "rule" }));
+    const why = absences(entry.figure);
+    if (why.length) entry.legend.append(make("li", `–: no value (${why.join(", ")})`, { class: "rule" }));
     paintLegend(entry);
     const left = entry.figure.series.length - SERIES_MOST;
     if (left > 0) entry.legend.append(make("li", `${left} more series are in the table.`));

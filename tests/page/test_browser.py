@@ -159,6 +159,19 @@ class InTheBrowser(unittest.TestCase):
         self.assertEqual([colour == "transparent" for colour in filled], [True] + (len(filled) - 1) * [False])
         self.assertTrue(self.browser.run(stack + ".querySelector('.legend').textContent.includes('Hollow')"))
 
+    def test_a_bar_without_a_value_is_a_dash_that_the_legend_explains(self):
+        with open(FIGURES, encoding="utf-8") as file:
+            bars = [row for row in csv.DictReader(file) if row["sweep"] == "fig1"]
+        bars[0].update({name: "" for name in bars[0] if name.endswith(("_ns", "_per_s"))}, status="out_of_memory", samples="0")
+        with open("absent.csv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, bars[0].keys())
+            writer.writeheader()
+            writer.writerows(bars)
+        subprocess.run([COMMAND, "report", "absent.csv", "-o", "absent.html"], check=True)
+        self.browser.open("absent.html")
+        self.show(0)
+        self.assertTrue(self.browser.run((CHART % 0) + ".querySelector('.legend').textContent.endsWith('–: no value (out of memory)')"))
+
     def test_rules_are_named_in_the_legend_and_within_the_axis(self):
         subprocess.run([COMMAND, "report", FIGURE_20, "-o", "figure-20.html"], check=True)
         self.browser.open("figure-20.html")

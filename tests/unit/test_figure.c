@@ -353,6 +353,25 @@ static void noisy_bars_are_hollow_and_named_in_the_legend(void **state)
   hr_figure_free(done);
 }
 
+static void a_bar_without_a_value_is_a_dash_and_the_legend_says_why(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  figure->form = HR_FIGURE_BARS;
+  figure->x.scale = HR_FIGURE_SCALE_NAMES;
+  size_t bars = hr_figure_add_series(figure, "a", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  hr_figure_add_point(figure, bars, hr_figure_value((double)hr_figure_name(figure, &figure->x, "C1"), 5));
+  hr_figure_point point = hr_figure_value((double)hr_figure_name(figure, &figure->x, "C2"), (double)NAN);
+  point.status = HR_ERROR_OUT_OF_MEMORY;
+  hr_figure_add_point(figure, bars, point);
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  assert_true(has_line(script, "set label '-' at first 1,", "")); /* C2 */
+  assert_true(has_line(script, "plot ", "points pt '-' lc rgb '#000000' title 'no value: out of memory'"));
+  free(script);
+  hr_figure_free(done);
+}
+
 /* A bar of two parts, 6 and 4 high, both noisy, beside one of 3 that is not. */
 static void noisy_parts_of_stacks_are_hollow_and_named_in_the_legend(void **state)
 {
@@ -453,6 +472,7 @@ int main(void)
       cmocka_unit_test(a_legend_names_why_values_are_missing_once),
       cmocka_unit_test(noisy_points_are_hollow_and_named_in_the_legend),
       cmocka_unit_test(noisy_bars_are_hollow_and_named_in_the_legend),
+      cmocka_unit_test(a_bar_without_a_value_is_a_dash_and_the_legend_says_why),
       cmocka_unit_test(noisy_parts_of_stacks_are_hollow_and_named_in_the_legend),
       cmocka_unit_test(a_noisy_cell_of_a_heatmap_has_a_tilde_that_the_legend_names),
       cmocka_unit_test(numbers_of_dark_cells_are_white),
