@@ -20,6 +20,7 @@
 #define BESIDE_HEIGHT 0.85   /* inches above and below such a legend, without those */
 #define TICS_OF_TEXT 9       /* numbers that gnuplot itself puts at an axis, at most */
 #define TEXT_ROWS_MIN 21     /* lines of a text for the points, the axes and their labels */
+#define BOXES_HEIGHT 1.8     /* inches of the rows of boxes in one column of a paper */
 #define UPRIGHT_HEIGHT 1.6   /* inches more than the picture has for names */
 
 static bool is_text(const hr_figure_options *options)
@@ -137,7 +138,7 @@ static bool is_narrow(const hr_figure_options *options, const hr_figure *figure)
   return figure->form == HR_FIGURE_HEATMAP && (options->single || is_text(options));
 }
 
-/* Lines of the names of a heatmap's rows, where it is narrow. */
+/* Lines of the names of rows, where they are broken. */
 static size_t row_lines(const hr_figure *figure)
 {
   size_t most = 1;
@@ -154,9 +155,23 @@ static double rows_height(const hr_figure *figure)
   return 1.5 + (double)figure->y.name_count * (0.115 * (double)row_lines(figure) + 0.03);
 }
 
+/* Inches by which boxes are higher, so that their rows have room for the lines of their names. */
+static double names_height(const hr_figure *figure)
+{
+  double lines = figure->form == HR_FIGURE_BOXES ? (double)(figure->y.name_count * row_lines(figure)) : 0;
+  return fmax(0, 0.16 * lines - BOXES_HEIGHT);
+}
+
+/* Characters of a line of the title and of the note. */
+static size_t title_columns(const hr_figure_options *options, const hr_figure *figure)
+{
+  bool beside_names = options->single && figure->y.scale == HR_FIGURE_SCALE_NAMES;
+  return beside_names ? text_columns(options) * 3 / 4 : text_columns(options);
+}
+
 static double lines_around(const hr_figure_options *options, const hr_figure *figure)
 {
-  size_t columns = text_columns(options);
+  size_t columns = title_columns(options, figure);
   return (double)(hr_gnuplot_line_count(figure->title, columns) + hr_gnuplot_line_count(figure->note, columns));
 }
 
@@ -175,7 +190,8 @@ static void picture_size(const hr_figure_options *options, const hr_figure *figu
   else if (has_key_beside(options, figure)) /* in one column: a second one would leave the picture no width */
     *height = fmax(*height, BESIDE_HEIGHT + LINE_HEIGHT * lines_around(options, figure) + KEY_HEIGHT * (double)entries);
   else if (options->single)
-    *height += fmax(0, LINE_HEIGHT * (lines_around(options, figure) - 3)) + fmax(0, 0.16 * ((double)entries - 3));
+    *height += fmax(0, LINE_HEIGHT * (lines_around(options, figure) - 3)) + fmax(0, 0.16 * ((double)entries - 3)) +
+               names_height(figure);
   else if (!options->single && !has_key_beside(options, figure))
     *height += 1 + 0.13 * (double)entries / (double)key_columns(options, figure);
 }
@@ -234,9 +250,7 @@ static void put_room_for_names(FILE *out, const hr_figure_options *options, cons
 
 static void put_titles(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
-  size_t columns = text_columns(options);
-  if (options->single && figure->form == HR_FIGURE_HEATMAP)
-    columns = columns * 3 / 4; /* beside the names of rows */
+  size_t columns = title_columns(options, figure);
   fputs("set title ", out);
   hr_gnuplot_quote_lines(out, figure->title, columns);
   if ((is_text(options) || is_narrow(options, figure)) && figure->y.label[0]) { /* where gnuplot has no room for it */

@@ -101,9 +101,10 @@ static double middle_of(const hr_figure *figure)
 /* Points, or pixels, of the letters of a cell. */
 static int cell_font(const hr_figure_options *options, const hr_figure *figure, bool words)
 {
+  bool narrow = figure->x.name_count > WIDE_CELLS;
   if (!words)
-    return 8 - options->single;
-  return (options->picture == HR_PICTURE_SVG ? 6 : 5) - (options->single || figure->x.name_count > WIDE_CELLS);
+    return 8 - options->single - (options->single && narrow);
+  return (options->picture == HR_PICTURE_SVG ? 6 : 5) - (options->single || narrow);
 }
 
 /* Words are smaller than numbers, and in one line, as a cell is not higher; in one column of a paper not wider. The

@@ -126,18 +126,23 @@ static void a_path_names_the_kind_of_picture_by_its_end(void **state)
 }
 
 /* The script of a figure as text that the caller frees. */
-static char *script_of(const hr_figure *figure, hr_picture picture)
+static char *script_as(const hr_figure *figure, const hr_figure_options *options)
 {
   char *text = NULL;
   size_t length = 0;
   hr_error error = {.status = HR_OK};
-  hr_figure_options options = hr_figure_options_default();
-  options.picture = picture;
   FILE *out = open_memstream(&text, &length);
   assert_non_null(out);
-  assert_int_equal(hr_figure_write_gnuplot(out, &options, figure, &error), HR_OK);
+  assert_int_equal(hr_figure_write_gnuplot(out, options, figure, &error), HR_OK);
   fclose(out);
   return text;
+}
+
+static char *script_of(const hr_figure *figure, hr_picture picture)
+{
+  hr_figure_options options = hr_figure_options_default();
+  options.picture = picture;
+  return script_as(figure, &options);
 }
 
 /* What gnuplot would execute or substitute: double quotes, backquotes and @ stand for themselves in single quotes
@@ -420,6 +425,32 @@ static void a_noisy_cell_of_a_heatmap_has_a_tilde_that_the_legend_names(void **s
   hr_figure_free(done);
 }
 
+/* The names of rows take a quarter of a column of a paper, which has 48 characters: 36 are left. */
+static void a_title_beside_names_of_rows_is_broken_earlier_in_one_column(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done;
+  figure->form = HR_FIGURE_BOXES;
+  figure->box_height = 0.5;
+  figure->y.scale = HR_FIGURE_SCALE_NAMES;
+  strcpy(figure->title, "a title of more than 36 characters in one line");
+  size_t boxes = hr_figure_add_series(figure, "a", HR_FIGURE_MARK_POINTS, HR_FIGURE_EXACT);
+  hr_figure_point box = hr_figure_value(1, (double)hr_figure_name(figure, &figure->y, "row"));
+  box.low = 0;
+  box.high = 2;
+  hr_figure_add_point(figure, boxes, box);
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  hr_figure_options options = hr_figure_options_default();
+  for (int single = 0; single < 2; single++) {
+    options.picture = HR_PICTURE_SVG;
+    options.single = single;
+    char *script = script_as(done, &options);
+    assert_int_equal(strstr(script, "characters in one line'") != NULL, !single);
+    free(script);
+  }
+  hr_figure_free(done);
+}
+
 /* White on the dark half of a logarithmic scale from 1 to 100: above 100 to the power of 0.55, 12.6. */
 static void numbers_of_dark_cells_are_white(void **state)
 {
@@ -473,6 +504,7 @@ int main(void)
       cmocka_unit_test(noisy_points_are_hollow_and_named_in_the_legend),
       cmocka_unit_test(noisy_bars_are_hollow_and_named_in_the_legend),
       cmocka_unit_test(a_bar_without_a_value_is_a_dash_and_the_legend_says_why),
+      cmocka_unit_test(a_title_beside_names_of_rows_is_broken_earlier_in_one_column),
       cmocka_unit_test(noisy_parts_of_stacks_are_hollow_and_named_in_the_legend),
       cmocka_unit_test(a_noisy_cell_of_a_heatmap_has_a_tilde_that_the_legend_names),
       cmocka_unit_test(numbers_of_dark_cells_are_white),
