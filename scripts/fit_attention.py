@@ -9,7 +9,7 @@ data/results/published/attention.csv: A100 and B200). The H200 is fitted to file
 published/h200.csv; `headroom calibrate` fits those of Headroom's kernels.
 Prints parameters and errors, fitted and held out; with --write puts the parameters into data/hardware.
 
-The time is that of docs/prediction-model.md, "The model of other operators"; the mean of |log(predicted / measured)| is minimized.
+The time is that of docs/prediction-model.md#the-model-of-other-operators; the mean of |log(predicted / measured)| is minimized.
 A quarter of the rows, by the checksum of their shape, is held out. Prefill rows contain the copy of K and V into the cache,
 so it is added to their prediction here as a step of prefill adds it.
 """

@@ -6,16 +6,12 @@ import pathlib
 import re
 import sys
 
+from links import is_there
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 COLUMN = re.compile(r'\{\s*(?:"[^"]*"|NULL),\s*"([^"]+)",\s*HR_[A-Z_]+,')
 PARTS = {"eager", "measured", "step gain"}  # of headings with a comma, and words of their own
 TERM = re.compile(r'^CLI_TERM\("(.*?)", "(.*?)", "(.*?)"\)$', re.MULTILINE)
-
-
-def anchors(page):
-    """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def faults():
@@ -28,8 +24,7 @@ def faults():
     for word in sorted({word for word in seen if seen.count(word) > 1} - PARTS):
         yield f"{word} is explained twice"
     for _, _, target in rows:
-        page, _, anchor = target.partition("#")
-        if not (TOP / "docs" / page).exists() or anchor and anchor not in anchors(TOP / "docs" / page):
+        if not is_there(target, TOP / "docs"):
             yield f"docs/{target} is not there"
     titles = {title: source.name for source in sorted((TOP / "src/report").glob("*.c"))
               for title in COLUMN.findall(source.read_text(encoding="utf-8"))}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a framework's kernels move and how many it launches, where that is not one kernel that moves the least
- * (docs/prediction-model.md, "Whose step"). Kernels and bytes of eager mode are counted from Hugging Face transformers'
+ * (docs/prediction-model.md#whose-step). Kernels and bytes of eager mode are counted from Hugging Face transformers'
  * LlamaRMSNorm, apply_rotary_pos_emb, LlamaMLP and eager_attention_forward: each elementwise operation reads and writes
  * its whole operand, norms and softmax in fp32. */
 #include "model/operators/framework.h"
