@@ -155,9 +155,9 @@ def span_of(values, sign="−"):
 def attention_bullet():
     many = span_of([less(16, keys) for keys in (4096, 16384, 32768)])
     few = [f"−{less(1, keys):.0f}% at {keys // 1024}k" for keys in (2048, 4096, 16384, 32768)]
-    text = ("- **Attention takes nearly as much less as the bytes say where it reads at the GPU's rate:** on an H200 "
-            f"{many} with 16 sequences from 4k tokens on. With one sequence {', '.join(few[:-1])} and {few[-1]}: a short call has few "
-            "bytes to save ([decode_gpu_vs_torch.csv](../data/results/h200/decode_gpu_vs_torch.csv), pages of 16).")
+    text = ("- **Attention on an H200** takes nearly as much less time as it reads fewer bytes, where calls are long: "
+            f"{many} with 16 sequences from 4k tokens on. With one sequence it takes {', '.join(few[:-1])} and {few[-1]}, because a "
+            "short call has few bytes to save ([decode_gpu_vs_torch.csv](../data/results/h200/decode_gpu_vs_torch.csv), pages of 16).")
     return "\n".join(textwrap.wrap(text, 120, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False))
 
 
