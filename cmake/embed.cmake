@@ -3,10 +3,12 @@
 # table of hr_catalog_entry named hr_embedded_<table>, and puts the C file's path into <variable>.
 function(headroom_embed variable table folder ending)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.${ending})
+  string(MD5 names "${files}") # changes the command when a file is removed or renamed, which makes no dependency newer
   set(output ${PROJECT_BINARY_DIR}/generated/${table}.c)
   add_custom_command(
     OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -D output=${output} -D table=${table} -D folder=${folder} -D ending=${ending}
+            -D names=${names}
             -P ${PROJECT_SOURCE_DIR}/cmake/embed_script.cmake
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed_script.cmake
     VERBATIM)
