@@ -86,7 +86,7 @@ static hr_status make(turns *t, const hr_attention *a, const char *kernel, hr_er
   return hr_buffer_create(t->device, hr_plan_workspace_bytes(t->plan) + 64, &t->operands[4], error);
 }
 
-/* Also sorts the samples. */
+/* Sorts the samples as well. */
 static double median(double *x)
 {
   return hr_median_of(x, TURNS).value;

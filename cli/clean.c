@@ -13,7 +13,7 @@ static size_t put(char *to, unsigned char byte)
   return 1;
 }
 
-/* What is held, whose first byte is not let through. */
+/* Puts the held bytes, with a question mark for the first. */
 static size_t put_held(cli_cleaner *c, char *to)
 {
   size_t count = c->held_count;

@@ -306,7 +306,7 @@ double cli_progress_seconds(const cli_progress *progress);
 bool cli_progress_due(const cli_progress *progress);
 void cli_progress_show(cli_progress *progress, const char *line);
 
-/** For hr_measure_options.cancelled. */
+/** Serves as hr_measure_options.cancelled. */
 int cli_cancelled(void *context);
 
 /** Whether energy is measured where the device counts it, which takes 1.3 s: not with a small --budget. */

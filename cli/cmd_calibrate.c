@@ -27,7 +27,7 @@ typedef struct calibrate_job {
 
 /* ---- measuring ---- */
 
-/* Fewer points than all have nothing to report, so that Ctrl-C loses only the one at hand. */
+/* A fit needs all points, so that there is nothing to report before; Ctrl-C loses only the point in progress. */
 static int report_points(void *context, const hr_points_progress *now)
 {
   int stops = cli_points_report(context, now);

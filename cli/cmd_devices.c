@@ -101,7 +101,7 @@ static int add_named(const cli_run *run, device_list *list)
   return CLI_GO_ON;
 }
 
-/* Without names also the libraries. */
+/* Reports the libraries, too, if no names are given. */
 static int report(const cli_run *run, const device_list *list)
 {
   cli_output output;

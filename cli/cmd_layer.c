@@ -13,7 +13,7 @@ typedef struct layer_job {
   hr_store *store;
 } layer_job;
 
-/* The first operator is done when the share of what is done is no longer 0: then there is something to report. */
+/* There is something to report as soon as the share of finished work is above 0: the first operator is done. */
 static int report(void *progress, double done, const char *what)
 {
   cli_measuring(done <= 0);

@@ -79,7 +79,7 @@ static int draw(const cli_run *run, draw_job *job)
   return CLI_GO_ON;
 }
 
-/* Ctrl-C leaves what is measured in the store, and is no reason to throw away what there is to show. */
+/* After Ctrl-C the measured rows are in the store, and are shown. */
 static int measure(const cli_run *run, draw_job *job)
 {
   hr_error error = {.status = HR_OK};
@@ -105,7 +105,8 @@ static int measure(const cli_run *run, draw_job *job)
   return CLI_GO_ON;
 }
 
-/* A Ctrl-C that has ended the measurements is followed by what they are; another one, or the first one now, ends. */
+/* The rows are reported after a Ctrl-C that ended the measurements; another one, or a first one now, ends the command.
+ * */
 static hr_status predict(draw_job *job, hr_validation **validation, hr_error *error)
 {
   cli_blocking(!cli_interrupted());

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In the order of commands.inc. */
+/* The functions are in the order of commands.inc. */
 static const cli_command_fn functions[] = {
 #define CLI_COMMAND(identifier, name, arguments, groups, summary) cli_##identifier,
 #include "commands.inc"

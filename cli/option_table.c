@@ -259,7 +259,7 @@ static int read_SCALES(const cli_option_row *row, const char *text, void *value)
   return read_choice(row, text, hr_kv_scales_parse(text, value));
 }
 
-/* Also PyTorch's names. */
+/* Accepts PyTorch's names, too. */
 static int read_DTYPE(const cli_option_row *row, const char *text, void *value)
 {
   static const char *const names[][2] = {
@@ -370,7 +370,7 @@ static int read_rule(const cli_option_row *row, const char *text, void *value)
                   near[0] ? near : "; see headroom help rules");
 }
 
-/* Also given more than once. */
+/* Adds to the rules of an earlier --only or --ignore. */
 static int read_RULES(const cli_option_row *row, const char *text, void *value)
 {
   return read_list(row, text, value, read_rule);

@@ -189,7 +189,7 @@ static int replace_target(cli_output *output)
   return reason == 0 ? EXIT_FINE : cannot_write(output, strerror(reason));
 }
 
-/* Without a message if the reader has left or the user has interrupted. */
+/* Prints no message if the reader has left or the user has interrupted. */
 static int failed_to_write(const cli_output *output, int reason, const char *otherwise)
 {
   if (reason == EINTR)

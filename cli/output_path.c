@@ -70,7 +70,7 @@ static bool copy_path(char to[PATH_MAX], const char *path)
   return snprintf(to, PATH_MAX, "%s", path) < PATH_MAX;
 }
 
-/* Without memory of its own: where that ran out, an open stream would be taken for a file and replaced. */
+/* Allocates nothing: out of memory it would take an open stream for a file, which would be replaced. */
 int cli_named_descriptor(const char *path)
 {
   char at[PATH_MAX];

@@ -26,7 +26,7 @@ static int64_t *length_of(hr_workload *workload)
   return workload->phase == HR_PHASE_DECODE ? &workload->context : &workload->sequence;
 }
 
-/* At most `length · share`, at least LENGTH_STEP, the same remainder as `length`. */
+/* Returns at most `length · share` and at least LENGTH_STEP, with the remainder of `length`. */
 static int64_t shortened(int64_t length, double share)
 {
   int64_t away = (int64_t)ceil((double)length * (1 - share) / LENGTH_STEP) * LENGTH_STEP;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an operator of a step to the problem that a kernel solves. */
+/* Turns an operator of a step into the problem that a kernel solves. */
 #include "experiment/operator_problem.h"
 
 #include "base/error.h"

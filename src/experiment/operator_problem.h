@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an operator of a step to the problem that a kernel solves. */
+/* Turns an operator of a step into the problem that a kernel solves. */
 #ifndef HR_EXPERIMENT_OPERATOR_PROBLEM_H
 #define HR_EXPERIMENT_OPERATOR_PROBLEM_H
 

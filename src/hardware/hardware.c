@@ -173,7 +173,7 @@ static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
-/* By kind, then number format, then time. */
+/* Intervals are in the order of kind, number format and time. */
 static bool intervals_ascend(const hr_interval *before, const hr_interval *interval)
 {
   if (before->kind != interval->kind)

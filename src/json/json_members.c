@@ -61,7 +61,7 @@ static hr_status take_member(hr_json_members *members, hr_error *error)
   return status;
 }
 
-/* At a comma or at the end of an object: its member before that, which only an empty object lacks. */
+/* Takes the member before a comma or before the end of an object. Only an empty object has none. */
 static hr_status end_member(hr_json_members *members, bool last, hr_error *error)
 {
   bool missing = members->length == 0 && !members->closed && (!last || members->comma);

@@ -26,8 +26,8 @@ static bool is_of_cases(const hr_plot_sweep *plot)
 
 /* ---- axes and texts ---- */
 
-/* By the longest time: a logarithmic axis keeps ms for longer, as it shows short times too. Rates below 1 TFLOP/s are
- * of CPUs alone, beside which nothing else is drawn but other rates of CPUs. */
+/* Chooses the unit of times by the longest; a logarithmic axis keeps ms for longer, as it shows short times, too. Rates
+ * are in GFLOP/s if all are of CPUs and below 1 TFLOP/s. */
 static void choose_units(hr_plot_sweep *plot)
 {
   double longest = 0, highest = 0, seconds = plot->view == HR_VIEW_TIME && !plot->about.x_log2 ? 1e9 : 1e10;
@@ -229,7 +229,7 @@ static hr_status nothing_to_draw(const hr_plot_sweep *plot, hr_error *error)
                  hr_view_name(plot->view));
 }
 
-/* Whether a point has a value: what could not be measured alone is no picture. */
+/* Whether a point has a value. A picture without any would show only failures. */
 static bool has_value(const hr_figure *figure)
 {
   for (size_t i = 0; i < figure->series_count; i++) {

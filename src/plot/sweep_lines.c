@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With an interval, which a rate has upside down. */
+/* The point has its interval. The ends of a rate are those of the time, exchanged. */
 static hr_figure_point point_of(const hr_plot_sweep *plot, const hr_plot_row *row, double x)
 {
   hr_figure_point point = hr_figure_value(x, hr_plot_shown(plot, row->median, row->rate));

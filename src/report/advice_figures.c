@@ -79,7 +79,7 @@ static hr_status print_gains(const hr_document *document, const hr_advice *advic
   return write_and_free(document, figure, error);
 }
 
-/* What the passes hide of the communication between replicas is no time of the step. */
+/* The step does not wait for communication between replicas that its passes hide; the note says how much that is. */
 static void note_replicas(hr_figure *figure, const hr_step *step)
 {
   size_t used = strlen(figure->note);

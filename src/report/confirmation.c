@@ -32,7 +32,7 @@ typedef struct comparison_row {
   double predicted_gain, measured_gain, measured_gain_low, measured_gain_high;
 } comparison_row;
 
-/* Also has the heads of K and V if they are fewer than those of Q: a finding may change nothing else. */
+/* Adds the heads of K and V if they are fewer than those of Q, because a finding may change them alone. */
 static void write_size(char *to, size_t size, const hr_operator *op)
 {
   const hr_attention *a = &op->attention;

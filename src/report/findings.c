@@ -43,7 +43,7 @@ static void change(const void *row, hr_cell *cell)
     hr_cell_format(cell, "%s%s%s", f->current, f->current[0] ? " → " : "", f->suggested);
 }
 
-/* In a comment of a pull request: what to change and what that gains, the reason last. */
+/* A comment of a pull request says first the change, then its gain, last the reason. */
 static const hr_column brief_columns[] = {
     {NULL, "severity", HR_PLAIN, 0, FINDING(severity)},
     {NULL, "rule", HR_PLAIN, 0, FINDING(rule)},

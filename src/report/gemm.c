@@ -29,7 +29,7 @@ typedef struct gemm_report {
 #define CONDITIONS(member) \
   HR_THROUGH(gemm_report, measurement), HR_OPTIONAL(hr_measurement, conditions.member), .section = "conditions"
 
-/* In the order of the JSON, whose objects are the sections. */
+/* The fields are in the order of the JSON, whose objects are the sections. */
 static const hr_column fields[] = {
     {"device", "device", HR_PLAIN, 0, HR_THROUGH(gemm_report, hardware), HR_MEMBER(hr_hardware, name)},
     {"m", "m", HR_PLAIN, 0, GEMM(m)},

@@ -235,7 +235,7 @@ static const hr_column operator_columns[] = {
     COLLECTIVE_COLUMNS,
 };
 
-/* What is no term of a GEMM: pairs and splits of decode, copies of K, V and padded operands, rounding. */
+/* The terms that GEMMs lack: pairs and splits of decode, copies of K, V and padded operands, rounding. */
 static void other_terms(const void *row, hr_cell *cell)
 {
   const hr_prediction *p = &((const operator_row *)row)->prediction;

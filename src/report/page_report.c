@@ -72,7 +72,7 @@ static void print_head(const page_content *c)
 
 /* ---- sweeps ---- */
 
-/* By name among those of the catalogue only: a name from outside is not a file to open. */
+/* Finds a sweep of the catalogue by its name. A name from outside is not a file to open. */
 static size_t find_sweep(const page_content *c, const char *name)
 {
   size_t i = 0;

@@ -14,7 +14,7 @@ static void short_id(const void *row, hr_cell *cell)
   hr_cell_format(cell, "%.8s", ((const hr_result *)row)->id);
 }
 
-/* To the minute: "2026-01-31 23:59". */
+/* Writes the time to the minute: "2026-01-31 23:59". */
 static void minute(const void *row, hr_cell *cell)
 {
   hr_cell_format(cell, "%.16s", ((const hr_result *)row)->date);

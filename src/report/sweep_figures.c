@@ -70,7 +70,7 @@ static axis_name axis_of(const hr_compare_row *rows, size_t count, const hr_swee
 
 /* ---- series ---- */
 
-/* In what the rows differ. */
+/* The properties in which rows differ. */
 typedef struct differences {
   bool product, dtype, kernel, warm;
 } differences;

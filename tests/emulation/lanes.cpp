@@ -21,7 +21,7 @@ unsigned cluster_rank()
   return the.running->owner->rank;
 }
 
-/* Without the lanes that a small block does not have. */
+/* Leaves out the lanes that a small block does not have. */
 static unsigned own_lanes(unsigned mask)
 {
   unsigned count = own_warp().count;

@@ -96,7 +96,7 @@ static void check_scores(hr_device *device, const char *kernel, attention_setup 
   attention_close(&c);
 }
 
-/* Also for the AMX kernel with tiles in plain C. */
+/* Tests the AMX kernel with tiles in plain C, too. */
 static void each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
 {
   attention_each_kernel(check);

@@ -240,7 +240,7 @@ static void for_each_use(hr_device *device, const char *kernel, hr_dtype dtype, 
   assert_true(ran);
 }
 
-/* Also for the AMX kernel with tiles in plain C. */
+/* Tests the AMX kernel with tiles in plain C, too. */
 static void each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
 {
   decode_each_kernel(check);

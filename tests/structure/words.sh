@@ -23,7 +23,7 @@ complain 'work left undone' "$(list | xargs -0 grep -nIwE 'TODO|FIXME|XXX|HACK' 
 complain 'a private word (GEMM, TMA, WGMMA, interleaved, attention over value, compute, reports, LM head, needs, is ignored)' "$(list ':!data/results' ':!CHANGELOG.md' |
   xargs -0 grep -nIiwE 'copy engine|warpgroup products?|reckon(s|ed|ing)?|by turns|tells? of|(is|are) told|has no more to say|over-values?|logit maps?|means nothing without|says nothing of|at hand at once' -- || true)"
 complain 'a comment that begins with a fragment (a comment is a sentence: subject, verb, object)' "$(list '*.c' '*.h' '*.cpp' '*.cu' '*.cuh' '*.inc' |
-  xargs -0 grep -nIE '(//|/\*+) *(Of|That|So|And|But|Or|Than|As) ' -- || true)"
+  xargs -0 grep -nIE '(//|/\*+) *(Of|That|So|And|But|Or|Than|As|By|To|Kept|Also|Those) ' -- || true)"
 # In a message: "out of memory", "not supported", "is not a".
 complain 'a message that reads as translated' "$(list 'src/*.c' 'src/*.h' 'cli/*.c' 'cli/*.inc' 'include/*.h' |
   xargs -0 grep -nIE '"[^"]*(memory ran out|no memory (for|to) |(is|are) not covered|is no (regular|safetensors|multiple))' -- || true)"

@@ -70,7 +70,7 @@ static inline size_t kv_bytes(const kv_model *m, const hr_decode *d, bool k)
   return (size_t)(d->page_count * d->page_size) * kv_width(m, k) * hr_decode_cache_bytes(d);
 }
 
-/** Those of the scales of a quantized cache. */
+/** Strides of the scales of a quantized cache. */
 static inline size_t kv_scale_bytes(const kv_model *m, const hr_decode *d, bool k)
 {
   size_t heads = (size_t)(k ? m->o.k_heads : m->o.v_heads);

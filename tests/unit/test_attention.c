@@ -98,7 +98,7 @@ static void invalid_options_are_named(void **state)
   assert_int_equal(span(&a, HR_OPERAND_Q), 0);
 }
 
-/* Also for problems without rows, because strides and plans are computed from their sizes too. */
+/* This holds for problems without rows, too, because strides and plans are computed from their sizes. */
 static void sizes_beyond_63_bits_are_an_overflow(void **state)
 {
   (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a kernel's source to machine code: every program compiles for every supported architecture, and no state of the
+/* Every program compiles for every supported architecture, and no state of the
  * cache on disk does harm. Some tests need NVRTC; none needs a GPU. */
 #include "programs.h"
 

@@ -117,7 +117,8 @@ static void scans_are_within_the_error_of_their_fit(void **state)
   }
 }
 
-/* By hand, with everything but the named cost left out: 4 tokens to 2 of 8 experts each are 8 rows of 8 experts. */
+/* Worked by hand, with everything but the named cost left out: 4 tokens to 2 of 8 experts each are 8 rows of 8 experts.
+ * */
 static void the_costs_of_experts_count_once_for_each_grouped_gemm(void **state)
 {
   (void)state;

@@ -54,7 +54,7 @@ static void assert_same_row(const hr_result *a, const hr_result *b)
   }
 }
 
-/* By date and then by insertion, which an export keeps. */
+/* Rows are in the order of date and then of insertion, which an export keeps. */
 static void assert_same_rows(hr_store *a, hr_store *b)
 {
   row_array *first = all_rows(a), *second = all_rows(b);

@@ -144,7 +144,7 @@ static void set_cost(hr_finding *finding, hr_changed changed)
   finding->cost_source = cost->source;
 }
 
-/* In double: degrees that are valid one by one may have a product beyond int64_t. */
+/* Multiplies in double: valid degrees may have a product beyond int64_t. */
 static double devices_of(const hr_workload *w)
 {
   return (double)w->tensor_parallel * (double)w->pipeline_stages * (double)w->context_parallel *

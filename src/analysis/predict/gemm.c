@@ -213,7 +213,8 @@ static double misaligned_store(const hr_gemm_kernel_cost *kernels, int64_t align
   return times > 0 ? times : 1;
 }
 
-/* What kernels of their own cost, by the alignment and layout of their operands, and how they split k. */
+/* Sets the costs of kernels for misaligned or SIMT GEMMs, by the alignment and layout of their operands, and how they
+ * split k. */
 static void set_kernels(const hr_gemm_kernel_cost *kernels, bool batched, hr_tiling_problem *problem)
 {
   const hr_gemm *gemm = problem->gemm;
@@ -308,7 +309,7 @@ static double launch_ns(const hr_tiling_problem *problem, const hr_tiling *tilin
   return shortest + busy * fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
 }
 
-/* Until a GEMM's bytes have filled the last-level cache, each of them evicts what others have left there. */
+/* The first bytes of a GEMM evict other data from the last-level cache, which takes time until they have filled it. */
 static double fill_ns(const hr_tiling_problem *problem)
 {
   const hr_gemm *gemm = problem->gemm;

@@ -80,16 +80,16 @@ static double rows_of(const tma_bound *b, double size, bool along_k)
   return along_k ? size : b->depth * floor_of(size * b->depth_part + NEARLY_ONE);
 }
 
-/* Not more than hr_tma_step() without its latency. Both agree where one is nothing and where both are equal: 2^(-3/4)
- * of their sum. */
+/* A lower bound of hr_tma_step() without its latency. It is exact where one of the times is 0 and where both are equal:
+ * 2^(-3/4) of their sum. */
 static double min_step(double arithmetic_ns, double loads_ns)
 {
   double longer = arithmetic_ns > loads_ns ? arithmetic_ns : loads_ns, both = 0.594603 * (arithmetic_ns + loads_ns);
   return longer > both ? longer : both;
 }
 
-/* By arithmetic, loads and stores alone, without calls and with few divisions: of a hundred kernels few have to be
- * looked at more closely, so this is what their choice costs. */
+/* Bounds a kernel's time by arithmetic, loads and stores alone. It makes no calls and few divisions, because it runs
+ * for a hundred kernels, of which few need a closer look. */
 static tma_min min_of(const hr_tma_gemm_cost *tma, const tma_bound *b, const tma_kernel *kernel)
 {
   double rows = floor_of(b->m * kernel->part_m + NEARLY_ONE), columns = floor_of(b->n * kernel->part_n + NEARLY_ONE);

@@ -10,8 +10,8 @@ typedef struct hr_misaligned_choice {
   int64_t m, n, splits;
 } hr_misaligned_choice;
 
-/** By decision trees that scripts/learn_choices.py learns from the answers of cuBLASLt's heuristic. `aligned_2`: of an
- *  operand or result aligned to less than 4 bytes. */
+/** Chooses by decision trees that scripts/learn_choices.py learns from the answers of cuBLASLt's heuristic.
+ *  `aligned_2`: an operand or the result is aligned to less than 4 bytes. */
 hr_misaligned_choice hr_choose_misaligned(const hr_gemm *gemm, bool aligned_2);
 
 #endif

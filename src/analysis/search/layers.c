@@ -31,7 +31,7 @@ void hr_search_find_mlp_kinds(const hr_model *model, hr_search_mlp_kinds *kinds)
   }
 }
 
-/* With each part that it has one wide, and `wider` two. */
+/* Counts the parameters of a layer whose parts are one element wide, and part `wider` two. */
 static hr_checked64 count_narrow(const hr_model *model, const hr_layer_group *group, hr_ffn_part wider)
 {
   int64_t widths[HR_FFN_PARTS];

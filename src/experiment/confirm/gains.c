@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From measured times to gains of operators and of the step. */
+/* Computes the gains of operators and of the step from measured times. */
 #include "experiment/confirm/jobs.h"
 
 #include "base/checked.h"

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* At which sampling stops: one fit averages over many points. */
+/* Sampling stops at this precision: one fit averages over many points. */
 #define PRECISION 0.01
 
 typedef struct points_run {

@@ -70,7 +70,7 @@ static hr_status find_family(hr_config *config, const char *wrapper, const hr_fa
   return *family ? HR_OK : hr_refuse_model_type(config, "model_type", model_type);
 }
 
-/* Without the mark of a field that was read it would be refused or named as unknown. */
+/* Fails if marks were lost: a field that was read, but has no mark, would be named as unknown. */
 static hr_status check_marks(const hr_config *config)
 {
   if (!config->marks_lost)

@@ -59,7 +59,7 @@ static void list_q(const hr_model *model, const hr_mixer_attention *m, hr_linear
   hr_add_linear(to, HR_LINEAR_Q_UP, rank, width, false);
 }
 
-/* Without the bias of Q. */
+/* Lists the linear layers; q_bias() has the bias of Q. */
 static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
 {
   const hr_mixer_attention *m = &layer->attention;

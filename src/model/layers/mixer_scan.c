@@ -71,7 +71,8 @@ static hr_checked64 recurrence_parameters(const hr_mixer_scan *m)
   return hr_checked(0);
 }
 
-/* One vector for all heads in a delta net, else one over all channels; of Mamba-1, over the outputs of x_proj. */
+/* The norm of a delta net has one vector for all heads, that of Mamba-1 covers the outputs of x_proj, others all
+ * channels. */
 static hr_checked64 norm_parameters(const hr_mixer_scan *m)
 {
   if (!m->norm || !m->norm_weight)
@@ -81,7 +82,7 @@ static hr_checked64 norm_parameters(const hr_mixer_scan *m)
   return m->recurrence == HR_RECURRENCE_GATED_DELTA ? hr_checked(m->head_dim) : hr_scan_channels(m);
 }
 
-/* Those that quantized checkpoints quantize; x_proj and dt_proj are small. */
+/* Lists the linear layers that quantized checkpoints quantize; x_proj and dt_proj are small. */
 static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
 {
   const hr_mixer_scan *m = &layer->scan;
@@ -114,8 +115,8 @@ static void shard(hr_layer_group *layer, const hr_workload *workload)
 
 /* ---- memory ---- */
 
-/* What the in-projection, the convolution, x_proj, dt_proj or the gates of an RG-LRU, the scan and its gate write; the
- * states are computed once more in the backward pass (docs/operators.md). */
+/* Counts the outputs of the in-projection, the convolution, x_proj, dt_proj or the gates of an RG-LRU, the scan and its
+ * gate. The backward pass computes the states once more (docs/operators.md). */
 static hr_checked64 saved_bytes(const hr_layer_context *c)
 {
   const hr_mixer_scan *m = &c->layer->scan;

@@ -272,7 +272,7 @@ static bool same_operator(const hr_operator *a, const hr_operator *b)
          same_gemm(&a->gemm, &b->gemm) && same_attention(&a->attention, &b->attention);
 }
 
-/* Also in the backward pass: the all-reduce of a parallel block moves more there. */
+/* Compares the backward passes, too: there the all-reduce of a parallel block moves more. */
 static bool is_same(const hr_operator_builder *builder, size_t a, size_t b)
 {
   const hr_backward_facts *facts = builder->backward;

@@ -13,7 +13,7 @@ hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, 
 /** Parameters of one layer, `layer->count` left out. */
 hr_checked64 hr_count_layer(const hr_model *model, const hr_layer_group *layer);
 
-/** Those of its routed experts. */
+/** Parameters of the layer's routed experts. */
 hr_checked64 hr_count_routed(const hr_model *model, const hr_layer_group *layer);
 
 #endif

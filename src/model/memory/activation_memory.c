@@ -22,7 +22,7 @@ static int64_t element_bytes(const hr_workload *workload)
   return (int64_t)hr_dtype_bytes(workload->dtype);
 }
 
-/* Without recomputation of the whole layer. */
+/* Counts the bytes that a layer saves if it is not recomputed whole. */
 static hr_checked64 saved_for_backward(const hr_layer_context *c)
 {
   const hr_layer_group *layer = c->layer;

@@ -113,7 +113,7 @@ static hr_checked64 routed_on_device(const hr_model *share, const hr_workload *w
   return hr_sum_of_stage(share, of_group, workload->pipeline_stages);
 }
 
-/* What one of the replicas keeps where all share the parameters equally. */
+/* Returns the parameters that one replica keeps where all share them equally. */
 static hr_checked64 shared_out(hr_checked64 parameters, hr_checked64 routed, const hr_replicas *replicas)
 {
   if (parameters.overflow || routed.overflow)

@@ -6,8 +6,8 @@
 #include "base/checked.h"
 #include "model/layers/shard.h"
 
-/** In training weights, gradients and optimizer state as ZeRO leaves them on one of the replicas, and what it gathers;
- *  otherwise weights alone, in their stored formats. */
+/** Bytes of one replica. In training: weights, gradients and optimizer state as ZeRO shards them, and the buffers that
+ *  it gathers into. Otherwise: weights alone, in their stored formats. */
 typedef struct hr_weight_memory {
   hr_checked64 weights, gradients, optimizer, gathered;
 } hr_weight_memory;

@@ -47,8 +47,8 @@ static bool splits_columns(const hr_operator_builder *builder)
   return builder->workload->tensor_parallel > 1;
 }
 
-/* With sequence parallelism the tokens of a block are gathered before it. Routed experts of e > 1 devices take them as
- * they are split. A block with two norms has two inputs. */
+/* With sequence parallelism the tokens of a block are gathered before it. Routed experts on several devices take the
+ * tokens without gathering them. A block with two norms has two inputs. */
 static void gather_tokens(hr_operator_builder *builder, hr_operator_id id, int64_t inputs)
 {
   hr_checked64 message = hr_times(rows_of(builder, builder->model->hidden), inputs);

@@ -102,7 +102,7 @@ static void append_eager(hr_operator_builder *builder, const hr_operator *forwar
   }
 }
 
-/* What all devices gathered forward, each reduces its part of backward. */
+/* A tensor that is gathered forward has a gradient that is reduced and scattered backward, and the other way round. */
 static hr_collective_kind backward_of(hr_collective_kind forward)
 {
   switch (forward) {

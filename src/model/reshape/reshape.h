@@ -26,7 +26,7 @@ typedef enum hr_kv_follow {
   HR_KV_EQUAL  /* as many as query heads */
 } hr_kv_follow;
 
-/** What all heads together become wide, as a ratio to what they are. */
+/** The new width of all heads together over the present one. */
 typedef struct hr_width_ratio {
   int64_t after, before;
 } hr_width_ratio;

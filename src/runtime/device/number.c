@@ -72,7 +72,7 @@ static float bf16_to_float(uint16_t bits)
 }
 
 /* With exponent and mantissa shifted to float's positions the value is too small by the difference of the biases, for
- * subnormal numbers, too. Without a branch, so that the compiler vectorizes the loop over a row. */
+ * subnormal numbers, too. There is no branch, so that the compiler vectorizes the loop over a row. */
 static float fp16_to_float(uint16_t bits)
 {
   uint32_t size = (bits & 0x7FFFu) << 13, sign = (bits & 0x8000u) << 16;

@@ -357,8 +357,8 @@ static double selection_error(const hr_runner *s, const host_set *host, const sa
   return hr_selection_error(s, host->operands, rows, of->count, scratch);
 }
 
-/* By how much the device's free memory fell: the workspace and what driver and libraries allocated. Memory is allocated
- * in large pages, so that a small workspace may not show; then its own size counts. */
+/* Returns how much the device's free memory fell, by the workspace and by allocations of driver and libraries. Memory
+ * is allocated in large pages, so that a small workspace may not show; then its own size counts. */
 static double device_memory_taken(const hr_runner *s)
 {
   size_t after = hr_device_memory_available(s->device);

@@ -318,7 +318,7 @@ hr_status hr_runner_choose_group(hr_runner *runner, double first_ns, hr_error *e
   return HR_OK;
 }
 
-/* One run with what groups of runs hide: the way to the device and back. */
+/* Times one run with its way to the device and back, which groups of runs hide. */
 static hr_status time_one_run(hr_runner *s, double *time_ns, hr_error *error)
 {
   double start = hr_clock_ns();

@@ -7,8 +7,8 @@
 #include "runtime/measure/runner.h"
 #include "runtime/reference/reference.h"
 
-/** By how much each element of a row may change because scores that are equal within their rounding errors may be
- *  chosen either way: swapped[v_dim]. */
+/** Writes swapped[v_dim]: how much each element of a row may change because either of two scores that are equal within
+ *  their rounding errors may be chosen. */
 void hr_selection_swaps(const hr_runner *runner, const void *const *operands, int64_t row,
                         const hr_reference_query *query, double *scratch, double *swapped);
 

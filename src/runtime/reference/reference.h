@@ -44,8 +44,8 @@ void hr_reference_attention_row(const hr_attention *t, const hr_attention_argume
 void hr_reference_decode_row(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence, int64_t query,
                              int64_t head, double *scratch, hr_reference_query *row);
 
-/** By how much each element of O may change if scores are off by up to `score_error`, so that with top_k other keys are
- *  chosen: swapped[v_dim], all 0 without top_k or if no choice is that close. `lse` is the row's. */
+/** Writes swapped[v_dim]: how much each element of O may change because scores are off by up to `score_error` and top_k
+ *  therefore chooses other keys. All are 0 without top_k, or if no choice is that close. `lse` is the row's. */
 void hr_reference_decode_swaps(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence,
                                int64_t query, int64_t head, double score_error, double lse, double *scratch,
                                double *swapped);

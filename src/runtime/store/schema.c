@@ -75,7 +75,7 @@ static hr_status read_version(hr_store *store, bool *empty, hr_error *error)
   return *empty ? HR_OK : hr_store_check_objects(store, error);
 }
 
-/* In one transaction, since another process may be creating the tables. */
+/* Reads in one transaction, since another process may be creating the tables. */
 static hr_status read_version_at_once(hr_store *store, bool *empty, hr_error *error)
 {
   HR_TRY(hr_store_execute(store, "BEGIN", false, error));

@@ -43,8 +43,8 @@ static hr_checked64 floats(int64_t a, int64_t b)
   return hr_times(hr_times(hr_checked(a), b), sizeof(float));
 }
 
-/* With tiles the most keys of which two blocks stay in a core's cache. It depends on the call's shape alone, as results
- * do. */
+/* Returns the keys of a block. With tiles these are as many as let two blocks stay in a core's cache. The number
+ * depends on the call's shape alone, because results must. */
 static int choose_block(const hr_decode *d, const hr_split_cut *c, bool tiles)
 {
   if (!tiles)

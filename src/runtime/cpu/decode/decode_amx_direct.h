@@ -122,7 +122,7 @@ static void add_paired(const hr_split_step *step, direct_call c)
     configure(TILE);
 }
 
-/* To rows, by way of scratch memory. */
+/* Turns O into rows, by way of scratch memory. */
 static void end_direct(const hr_split_step *step)
 {
   int64_t pitch = hr_round_up(step->dim, HR_SPLIT_PAD);

@@ -144,9 +144,9 @@ static hr_split_rows some_keys(hr_split_rows rows, int from, int end)
 
 /* ---- a unit and a block ---- */
 
-/* What is prefetched while a unit is computed: what comes next (the heads of K, those of V, then `k`), and of the next
- * block, where heads of a token are neighbours, the unit's share of the tokens with all heads of the group. V of a
- * latent cache has been read as K. */
+/* The rows that are prefetched while a unit is computed: first the heads of K, those of V, and `k`. Where heads of a
+ * token are neighbours, the unit also prefetches its share of the next block's tokens, with all heads of the group. V
+ * of a latent cache has been read as K. */
 typedef struct unit_ahead {
   bool heads;      /* of this unit */
   hr_split_rows k; /* of the next unit, or of the next block */
@@ -209,7 +209,8 @@ static void scale_head(const task *t, const key_block *block, const char *const 
   t->run->plan->version->scale_keys(step, scales);
 }
 
-/* With tiles the softmax takes as long as the products: the second half of what comes next is prefetched during it. */
+/* With tiles the softmax takes as long as the products, so that the second half of the next rows is prefetched during
+ * it. */
 static void leave_half(hr_split_rows *ahead, hr_split_rows *rest)
 {
   *rest = some_keys(*ahead, (ahead->keys + 1) / 2, ahead->keys);

@@ -28,8 +28,8 @@ typedef struct hr_split_rows {
   const int64_t *pitch; /* for versions with tiles: from row to row of each tile, or 0 if that differs */
 } hr_split_rows;
 
-/** From a product Q·K to a score: product · scale, or with a soft cap tanh(product · scale) · softcap. Its weight is
- *  2^top e^(score − base), 2^top for the largest, the base. */
+/** A score is Q·K · scale, or with a soft cap tanh(Q·K · scale) · softcap. Its weight is 2^top e^(score − base);
+ *  the base is the largest score. */
 typedef struct hr_split_scores {
   float scale, softcap;
   float top; /* hr_decode_top() */

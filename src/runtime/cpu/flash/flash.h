@@ -39,8 +39,8 @@ static inline void hr_flash_prefetch(const char *row, int64_t stride, int64_t by
     __builtin_prefetch(row + at, 0, 2);
 }
 
-/** From a score to an exponent of 2. The weight of a key is 2^((s − m) · to_log2 + add). The difference comes first: it
- *  is 0 for the largest score, however large that is, so that a key that decides alone has a weight of 2^add
+/** Turns a score into an exponent of 2. The weight of a key is 2^((s − m) · to_log2 + add). The difference comes first:
+ *  it is 0 for the largest score, however large that is, so that a key that decides alone has a weight of 2^add
  *  exactly. */
 typedef struct hr_flash_scores {
   float to_log2;     /* positive */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order of HEADROOM_CPU_MASK, in which each includes those before it. */
+/* The levels are in the order of HEADROOM_CPU_MASK: each includes those before it. */
 static const struct {
   const char *name;
   size_t member;

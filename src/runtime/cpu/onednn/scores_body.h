@@ -110,7 +110,7 @@ HR_INLINE simd_u16 narrow_vector(hr_dtype dtype, simd_f32 v)
   return dtype == HR_FP16 ? simd_fp16_from_f32(v) : simd_bf16_from_f32(v);
 }
 
-/* In place: each vector is read before its result, half as long, is written. */
+/* Works in place: each vector is read before its result, which is half as long, is written. */
 HR_INLINE void narrow_to_halves(hr_dtype dtype, const float *from, float factor, int64_t count, char *to)
 {
   int64_t i = 0;

@@ -28,7 +28,7 @@ HR_INLINE simd_f32 simd_min(simd_f32 a, simd_f32 b)
   return simd_select((simd_u32)(a < b), a, b);
 }
 
-/* What is added leaves no bits behind the point. */
+/* The shift is so large that the sum has no bits behind the point. */
 HR_INLINE simd_f32 simd_round(simd_f32 x)
 {
   const float shift = 12582912.0f; /* 1.5 · 2^23 */

@@ -70,8 +70,8 @@ HR_INLINE simd_pair simd_load_int8(const void *from)
                      __builtin_convertvector((simd_i32)x[1] >> 24, simd_f32)};
 }
 
-/* In fp32, where the smallest numbers would be denormal in the place of their exponent: they get the exponent of the
- * next larger ones, and then what that adds is subtracted. */
+/* Computes in fp32. The smallest numbers would be denormal there, so they get the exponent of the next larger ones, and
+ * the excess is subtracted. */
 HR_INLINE simd_f32 simd_f32_from_fp8(simd_u32 x)
 {
   simd_u32 size = x & 0x7f000000u, sign = x & 0x80000000u;

@@ -177,7 +177,7 @@ HR_INLINE simd_u32 simd_round_to_bf16(simd_f32 x)
   return bits + 0x7fff + ((bits >> 16) & 1);
 }
 
-/** To nearest, ties to even; any NaN stays one, made quiet. */
+/** Rounds to nearest, ties to even; a NaN stays a NaN and becomes quiet. */
 HR_INLINE simd_u16 simd_bf16_from_f32(simd_f32 x)
 {
   simd_f32 quiet = (simd_f32)((simd_u32)x | 0x400000u);

@@ -23,7 +23,7 @@
 #define STREAM_GRAPH 32  /* runs without a pause between them, for power: 8 ms */
 #define BLOCKS_MAX 8     /* of a loop below */
 
-/* From `capability` on, until a later row of the same entry point and dtype. */
+/* A row is used from `capability` on, up to that of the next row with the same entry point and dtype. */
 typedef struct loop {
   int capability;
   const char *entry;

@@ -71,7 +71,7 @@ static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *err
   return HR_OK;
 }
 
-/* Without room for small weights, and with O far within fp32 until the scales of V. */
+/* fp16 has no room for small weights; O stays far within fp32 until it is multiplied by the scales of V. */
 static bool weights_are_fp16(const hr_decode *d)
 {
   return d->dtype == HR_FP16 || d->cache_format != HR_KV_UNQUANTIZED;

@@ -21,7 +21,7 @@ enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2, NVML_TEMPERAT
   ROW(nvmlDeviceGetTemperature, (nvml_device device, int sensor, unsigned *celsius)) \
   ROW(nvmlDeviceGetCurrentClocksThrottleReasons, (nvml_device device, unsigned long long *reasons))
 
-/* Since Volta and drivers of 2018; NULL where they are missing. */
+/* Functions of drivers since 2018 and GPUs since Volta; they are NULL elsewhere. */
 #define HR_NVML_OPTIONAL_LIST(ROW)                                                                \
   ROW(nvmlDeviceGetTotalEnergyConsumption, (nvml_device device, unsigned long long *millijoules)) \
   ROW(nvmlDeviceGetEnforcedPowerLimit, (nvml_device device, unsigned *milliwatts))

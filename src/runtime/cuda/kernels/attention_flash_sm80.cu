@@ -110,7 +110,7 @@ template <bool UNMASKED> __device__ inline void compute_scores(block_work &b, wa
   mma_qk(w, shared, k_stage(tile), [](int) {});
 }
 
-/* With one stage: waits for V, and until no thread reads K, which the next K then replaces. */
+/* Waits for V. With one stage it also waits until no thread reads K, because the next K replaces it. */
 __device__ inline void wait_for_v(block_work &b, int tile)
 {
   if (HR_STAGES == 2)

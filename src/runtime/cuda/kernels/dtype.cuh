@@ -75,7 +75,7 @@ __device__ inline float to_float(element bits)
   return __uint_as_float((unsigned)bits << 16);
 }
 
-/* To nearest, ties to even; a NaN stays one. */
+/* Rounds to nearest, ties to even; a NaN stays a NaN. */
 __device__ inline element from_float(float value)
 {
 #if __CUDA_ARCH__ >= 800

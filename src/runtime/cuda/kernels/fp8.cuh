@@ -30,7 +30,7 @@ __device__ inline float fp8_to_float(unsigned char bits)
   return half_in(halves_of(bits), 0);
 }
 
-/* To nearest, ties to even; ±448 for what is larger. */
+/* Rounds to nearest, ties to even; larger values become ±448. */
 __device__ inline unsigned char fp8_from_float(float value)
 {
   return (unsigned char)two_of(value, 0.0f);
@@ -47,7 +47,7 @@ __device__ inline float fp8_to_float(unsigned char bits)
   return __uint_as_float(__float_as_uint(value) | sign);
 }
 
-/* To nearest, ties to even; ±448 for what is larger. */
+/* Rounds to nearest, ties to even; larger values become ±448. */
 __device__ inline unsigned char fp8_from_float(float value)
 {
   unsigned bits = __float_as_uint(value), sign = bits >> 24 & 0x80;

@@ -88,7 +88,7 @@ __device__ inline unsigned block_in_cluster()
   return rank;
 }
 
-/* Only orders what the arriving thread has read: no release of the whole GPU. */
+/* Orders only the reads of the arriving thread, and so needs no release at the scope of the GPU. */
 __device__ inline void mbarrier_arrive_in_block(unsigned barrier, int block)
 {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in_block(barrier, block)) : "memory");

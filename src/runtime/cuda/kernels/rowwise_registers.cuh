@@ -161,7 +161,7 @@ struct row_group {
     }
   }
 
-  /* By cp.async where packs have the alignment of memory. */
+  /* Copies by cp.async if packs have the alignment that it needs. */
   __device__ void load_shared()
   {
     if (SHARED_PACKS == 0)
