@@ -3,7 +3,7 @@
  * of latent attention. Layers that differ in their heads are drawn as they are. */
 #include <headroom/plot.h>
 
-#include "analysis/model/layer_kinds.h"
+#include "model/layers/layer_kinds.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"

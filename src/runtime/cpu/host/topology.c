@@ -2,6 +2,7 @@
 #include "runtime/cpu/host/topology.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/device/host.h"
 
 #include <inttypes.h>
@@ -23,7 +24,7 @@ static bool read_line(char line[LINE_SIZE], const char *format, ...)
   char path[512];
   va_list arguments;
   va_start(arguments, format);
-  int length = vsnprintf(path, sizeof path, format, arguments);
+  int length = hr_write_text_v(path, sizeof path, format, arguments);
   va_end(arguments);
   FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, "re") : NULL;
   bool found = file && fgets(line, LINE_SIZE, file);
