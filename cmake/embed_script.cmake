@@ -20,9 +20,9 @@ foreach(path ${files})
   math(EXPR count "${count} + 1")
 endforeach()
 file(WRITE ${output} "/* The files *.${ending} of a folder, made by cmake/embed_script.cmake. */
-#include \"catalog/embedded.h\"
+#include \"${module}/embedded.h\"
 
-${arrays}const hr_catalog_entry hr_embedded_${table}[] = {
+${arrays}const ${type} hr_embedded_${table}[] = {
 ${rows}  {0, 0, 0},
 };
 const size_t hr_embedded_${table}_count = ${count};

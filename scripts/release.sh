@@ -33,12 +33,14 @@ interface=$(defined HR_VERSION_MAJOR) # before 1.0 a minor version may break it
 
 # Each place that states the version: NAME | what it has to be | what it is.
 stated_versions() { # PREFIX
-  local library package
+  local library package name
   library=$(find "$1" -name libheadroom.so) package=$(find "$1" -name headroom-config-version.cmake)
   echo "HR_VERSION_MAJOR, _MINOR and _PATCH|$version|$minor_version.$(defined HR_VERSION_PATCH)"
   echo "headroom --version|$version|$("$1/bin/headroom" --version | sed -n '1s/^headroom \([0-9.]*\).*/\1/p')"
   echo "SONAME|libheadroom.so.$interface|$(objdump -p "$library" | awk '$1 == "SONAME" { print $2 }')"
-  echo "headroom.pc|$version|$(sed -n 's/^Version: //p' "$(find "$1" -name headroom.pc)")"
+  for name in headroom headroom-advice; do
+    echo "$name.pc|$version|$(sed -n 's/^Version: //p' "$(find "$1" -name $name.pc)")"
+  done
   echo "the CMake package|$version|$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")/\1/p' "$package")"
   echo "CHANGELOG.md|$version|$(sed -n 's/^## \[\([0-9.]*\)\] - [0-9-]\{10\}$/\1/p' "$top/CHANGELOG.md" | head -1)"
 }
@@ -49,7 +51,7 @@ check_versions() { # PREFIX
     [ "$found" = "$expected" ] || { differ=1; echo "release: $name gives \"$found\" where version.h asks for $expected" >&2; }
   done < <(stated_versions "$1")
   [ -z "$differ" ] || exit 1
-  echo "$version: the command, SONAME, headroom.pc, the CMake package and CHANGELOG.md agree with version.h"
+  echo "$version: the command, SONAME, headroom.pc, headroom-advice.pc, the CMake package and CHANGELOG.md agree with version.h"
 }
 
 open_folder() {

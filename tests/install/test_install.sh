@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs a build into a prefix with a space in its name, moves the prefix, and uses it from another project: through
-# pkg-config and through find_package, in C and in C++. Runs the command with an empty environment.
+# pkg-config and through find_package, in C and in C++. A program that calls attention loads libheadroom and the C library
+# alone. Runs the command with an empty environment.
 #   test_install.sh BUILD_FOLDER CMAKE C_COMPILER CXX_COMPILER
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,21 +20,36 @@ pc=$(find "$prefix" -name headroom.pc)
 lib=$(cd "$(dirname "$pc")/.." && pwd)
 export PKG_CONFIG_PATH=${pc%/*}
 version=$(sed -n 's/^#define HR_VERSION "\(.*\)"/\1/p' "$prefix/include/headroom/version.h")
-[ "$(pkg-config --modversion headroom)" = "$version" ] || fail "headroom.pc gives version $(pkg-config --modversion headroom), version.h $version"
+for name in headroom headroom-advice; do
+  [ "$(pkg-config --modversion $name)" = "$version" ] || fail "$name.pc gives version $(pkg-config --modversion $name), version.h $version"
+  soname=$(objdump -p "$lib/lib$name.so" | awk '$1 == "SONAME" { print $2 }')
+  [[ $soname =~ ^lib$name\.so\.[0-9] ]] || fail "the SONAME of lib$name is \"$soname\""
+  [ -e "$lib/$soname" ] || fail "$soname is not installed"
+done
 
-soname=$(objdump -p "$lib/libheadroom.so" | awk '$1 == "SONAME" { print $2 }')
-[[ $soname =~ ^libheadroom\.so\.[0-9] ]] || fail "the library's SONAME is \"$soname\""
-[ -e "$lib/$soname" ] || fail "$soname is not installed"
-
-check_output() { # NAME COMMAND…: the consumer prints the version, and 1 if there are models
+allowed='^(libc|libm|libpthread|libdl|ld-linux-[a-z0-9-]*)\.so\.[0-9]+$'
+check_output() { # NAME COMMAND…: the consumer prints the version, and 1 if there are models, or attention is right
   local name=$1 found
   shift
   found=$("$@") || fail "$name: exit $?"
   [[ $found =~ ^"$version "[01]$ ]] || fail "$name: printed \"$found\""
 }
 
-eval "flags=($(pkg-config --cflags --libs headroom))"
 extra=(${HEADROOM_TEST_FLAGS:-})
+eval "flags=($(pkg-config --cflags --libs headroom))"
+"$cc" -std=c17 -Wall -Wextra -Werror "${extra[@]}" -o "$work/attention" "$here/consumer/attention.c" "${flags[@]}"
+check_output 'attention, pkg-config' env LD_LIBRARY_PATH="$lib" "$work/attention"
+needed=$(objdump -p "$lib/libheadroom.so" | awk '$1 == "NEEDED" { print $2 }' | grep -vE "$allowed" || true)
+[ -z "$needed" ] || fail "libheadroom needs" $needed
+env -u HEADROOM_ONEDNN LD_LIBRARY_PATH="$lib" LD_DEBUG=libs LD_DEBUG_OUTPUT="$work/loaded" "$work/attention" >/dev/null
+loaded=$(sed -n 's|.*calling init: .*/||p' "$work"/loaded.* | sort -u)
+grep -q '^libheadroom\.so' <<<"$loaded" || fail 'LD_DEBUG does not show libheadroom'
+others=$(grep -vE "$allowed|^libheadroom\.so" <<<"$loaded" || true)
+[ -z "$others" ] || fail "a program that calls attention loads" $others
+strip -o "$work/stripped.so" "$lib/libheadroom.so"
+[ "$(wc -c <"$work/stripped.so")" -lt 3000000 ] || fail "libheadroom has $(wc -c <"$work/stripped.so") bytes"
+
+eval "flags=($(pkg-config --cflags --libs headroom-advice))"
 "$cc" -std=c17 -Wall -Wextra -Werror "${extra[@]}" -o "$work/c" "$here/consumer/main.c" "${flags[@]}"
 check_output 'C, pkg-config' env LD_LIBRARY_PATH="$lib" "$work/c"
 "$cxx" -std=c++17 -Wall -Wextra -Werror "${extra[@]}" -o "$work/cxx" -x c++ "$here/consumer/main.c" -x none "${flags[@]}"
@@ -45,6 +61,8 @@ check_output 'C++, pkg-config' env LD_LIBRARY_PATH="$lib" "$work/cxx"
 } >"$work/log" 2>&1 || { cat "$work/log"; fail 'a CMake project cannot use the installation'; }
 check_output 'C, find_package' "$work/build/consumer_c"
 check_output 'C++, find_package' "$work/build/consumer_cxx"
+check_output 'attention, find_package' "$work/build/consumer_attention"
+! readelf -d "$work/build/consumer_attention" | grep -q advice || fail 'the component `kernels` links libheadroom-advice'
 
 if [ -x "$build/headroom" ]; then
   [ -x "$prefix/bin/headroom" ] || fail 'the command is not installed'

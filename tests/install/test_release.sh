@@ -129,6 +129,7 @@ notice_has_the_rows_of_the_contents() {
 "$cmake" --install "$build" --prefix "$work/installed" >"$work/log" 2>&1 || { cat "$work/log"; fail 'the installation failed'; }
 the_versions_that_are_stated_agree
 a_version_that_differs_is_named CHANGELOG.md "$work/a/CHANGELOG.md" '^## \[[0-9.]*\] - ' '## [9.9.9] - '
+a_version_that_differs_is_named headroom-advice.pc "$(find "$work/installed" -name headroom-advice.pc)" '^Version: .*' 'Version: 9.9.9'
 a_version_that_differs_is_named headroom.pc "$(find "$work/installed" -name headroom.pc)" '^Version: .*' 'Version: 9.9.9'
 a_version_that_differs_is_named 'the CMake package' "$(find "$work/installed" -name headroom-config-version.cmake)" \
   '^set(PACKAGE_VERSION .*' 'set(PACKAGE_VERSION "9.9.9")'

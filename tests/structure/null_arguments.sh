@@ -3,7 +3,7 @@
 # Every public function that returns an hr_status refuses NULL for each pointer that it needs, before anything else, with
 # HR_ERROR_INVALID and a line that names function and argument. A program generated from the headers calls each of them,
 # with one needed pointer NULL and the others pointing to zeros.
-#   null_arguments.sh C_COMPILER LIBRARY
+#   null_arguments.sh C_COMPILER LIBRARY…
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."
@@ -84,6 +84,7 @@ TEXT
   calls
   printf '  printf("%%d calls of %d functions\\n", calls);\n  return failed;\n}\n' "$(declarations | wc -l)"
 } >"$folder/calls.c"
-library=$(realpath "$2")
-"$1" -std=c17 -Wall -Iinclude -o "$folder/calls" "$folder/calls.c" "$library" "-Wl,-rpath,$(dirname "$library")"
+compiler=$1
+shift
+"$compiler" -std=c17 -Wall -Iinclude -o "$folder/calls" "$folder/calls.c" "$@" "-Wl,-rpath,$(dirname "$(realpath "$1")")"
 "$folder/calls"

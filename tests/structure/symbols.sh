@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The shared library exports exactly the functions that the public headers declare and exported-symbols.txt lists.
+# The two shared libraries export exactly the functions that the public headers declare, each function once, as
+# exported-symbols.txt (libheadroom) and exported-symbols-advice.txt list them; and libheadroom those of
+# cmake/private_symbols.txt for libheadroom-advice, whose version is no other release's.
 #   symbols.sh --print LIBRARY
-#   symbols.sh LIBRARY
+#   symbols.sh LIBHEADROOM LIBHEADROOM_ADVICE
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."
 
-exported() { nm -D --defined-only "$1" | awk '$2 ~ /^[A-Z]$/ { sub(/@.*/, "", $3); print $3 }' | sort; }
+symbols() { nm -D --defined-only "$1" | awk '$2 ~ /^[B-Z]$/ { print $3 }'; }
+exported() { symbols "$1" | sed '/@HEADROOM_PRIVATE_/d; s/@.*//' | sort; }
+private() { symbols "$1" | sed -n 's/@@HEADROOM_PRIVATE_[0-9.]*$//p' | sort; }
 if [ "$1" = --print ]; then exported "$2"; exit; fi
 
 declared() { # the name before the first bracket of each HR_API declaration
@@ -16,9 +20,16 @@ declared() { # the name before the first bracket of each HR_API declaration
     include/headroom/*.h | sort
 }
 failed=0
-difference=$(diff <(declared) <(exported "$1")) || {
-  echo 'headers (<) and library (>) differ:'; grep '^[<>]' <<<"$difference"; failed=1; }
-difference=$(diff tests/structure/exported-symbols.txt <(exported "$1")) || {
-  echo 'before (<) and now (>); if intended: scripts/update_symbols.sh'; grep '^[<>]' <<<"$difference"; failed=1; }
-[ $failed = 1 ] || echo "$(exported "$1" | wc -l) symbols"
+compare() { # WHAT EXPECTED FOUND
+  local difference
+  difference=$(diff "$2" "$3") || { echo "$1 differ:"; grep '^[<>]' <<<"$difference"; failed=1; }
+}
+compare 'headers (<) and libraries (>)' <(declared) <({ exported "$1"; exported "$2"; } | sort)
+compare 'before (<) and now (>), if intended: scripts/update_symbols.sh: libheadroom' \
+  tests/structure/exported-symbols.txt <(exported "$1")
+compare 'before (<) and now (>), if intended: scripts/update_symbols.sh: libheadroom-advice' \
+  tests/structure/exported-symbols-advice.txt <(exported "$2")
+compare 'cmake/private_symbols.txt (<) and libheadroom (>)' <(grep '^hr_' cmake/private_symbols.txt | sort) <(private "$1")
+[ -z "$(private "$2")" ] || { echo 'libheadroom-advice exports private functions'; failed=1; }
+[ $failed = 1 ] || echo "$(exported "$1" | wc -l) and $(exported "$2" | wc -l) symbols, $(private "$1" | wc -l) private ones"
 exit $failed

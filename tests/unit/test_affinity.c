@@ -197,7 +197,7 @@ static void each_thread_has_a_core_and_the_caller_keeps_its_affinity(void **stat
   for (int looks = 0; bound_threads(&before) < own && looks < 10000; looks++)
     sched_yield(); /* until the pool's threads have started */
   assert_int_equal(bound_threads(&before), own);
-  if (cpu->onednn) {
+  if (device->backend->has(device, "onednn")) {
     run_product(device);
     assert_int_equal(bound_threads(&before), 2 * own); /* OpenMP's as well */
   }

@@ -25,10 +25,9 @@ static hr_status open_cpu(hr_device *device, hr_error *error)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory to open it");
   device->state = cpu;
   hr_status status = hr_cpu_open(device, cpu, error);
-  if (status == HR_OK)
-    status = hr_onednn_open(&cpu->isa, &cpu->affinity, &cpu->onednn, error);
-  if (status == HR_OK && cpu->onednn && !hr_onednn_binds(cpu->onednn))
-    hr_affinity_disable(&cpu->affinity, "this OpenMP library offers no regions");
+  hr_onednn *onednn;
+  if (status == HR_OK && hr_onednn_named_file()) /* or else the first plan that asks for oneDNN opens it */
+    status = hr_onednn_of(device, &onednn, error);
   if (status != HR_OK)
     close_cpu(device);
   return status;
@@ -36,8 +35,10 @@ static hr_status open_cpu(hr_device *device, hr_error *error)
 
 static bool has(const hr_device *device, const char *need)
 {
-  const hr_cpu *cpu = hr_cpu_of(device);
-  return strcmp(need, "onednn") == 0 ? cpu->onednn != NULL : hr_isa_has(&cpu->isa, need);
+  hr_onednn *onednn;
+  if (strcmp(need, "onednn") != 0)
+    return hr_isa_has(&hr_cpu_of(device)->isa, need);
+  return hr_onednn_of(device, &onednn, NULL) != HR_OK || onednn; /* the plan reports the error */
 }
 
 /* With several NUMA nodes, pages are interleaved over the nodes of the cores in use. */

@@ -3,6 +3,8 @@
 #ifndef HR_RUNTIME_DEVICE_DEVICE_H
 #define HR_RUNTIME_DEVICE_DEVICE_H
 
+#include "base/private.h"
+
 #include <headroom/device.h>
 
 typedef struct hr_kernel hr_kernel; /* runtime/device/kernel.h */
@@ -111,6 +113,6 @@ struct hr_device {
 };
 
 /** Bytes that buffers on the device may still take. For the host: free memory within the limits of control groups. */
-size_t hr_device_memory_available(const hr_device *device);
+HR_PRIVATE size_t hr_device_memory_available(const hr_device *device);
 
 #endif

@@ -5,6 +5,8 @@
 #ifndef HR_RUNTIME_OPERATION_OPERATION_H
 #define HR_RUNTIME_OPERATION_OPERATION_H
 
+#include "base/private.h"
+
 #include <headroom/attention.h>
 #include <headroom/decode.h>
 #include <headroom/gemm.h>
@@ -31,10 +33,10 @@ typedef struct hr_problem {
   };
 } hr_problem;
 
-hr_problem hr_gemm_problem(const hr_gemm *gemm);
-hr_problem hr_attention_problem(const hr_attention *attention);
-hr_problem hr_rowwise_problem(const hr_rowwise *rows);
-hr_problem hr_decode_problem(const hr_decode *decode);
+HR_PRIVATE hr_problem hr_gemm_problem(const hr_gemm *gemm);
+HR_PRIVATE hr_problem hr_attention_problem(const hr_attention *attention);
+HR_PRIVATE hr_problem hr_rowwise_problem(const hr_rowwise *rows);
+HR_PRIVATE hr_problem hr_decode_problem(const hr_decode *decode);
 
 /** The arguments of a run of any operation. */
 typedef union hr_arguments {

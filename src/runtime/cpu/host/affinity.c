@@ -76,12 +76,6 @@ static bool find_places(const hr_topology *topology, hr_affinity *p)
   return count == p->threads;
 }
 
-void hr_affinity_disable(hr_affinity *affinity, const char *why)
-{
-  if (hr_affinity_bound(affinity))
-    hr_copy_text(affinity->unbound, sizeof affinity->unbound, why);
-}
-
 /* Whether the system allows memory binding: containers often refuse it. */
 static bool may_interleave(const hr_affinity *p)
 {

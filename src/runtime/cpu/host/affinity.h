@@ -26,9 +26,6 @@ void hr_affinity_free(hr_affinity *affinity); /* an all-zero one is allowed */
 /** Whether threads are bound. */
 bool hr_affinity_bound(const hr_affinity *affinity);
 
-/** Leaves threads unbound; `why` is the reason given. */
-void hr_affinity_disable(hr_affinity *affinity, const char *why);
-
 /** Binds the calling thread, one of the device's own, to the processors of thread `index`, permanently. Does nothing if
  *  `affinity` is NULL or threads are not bound. */
 void hr_affinity_bind(const hr_affinity *affinity, int index);

@@ -13,7 +13,7 @@ static int usable_threads(const hr_topology *topology)
 
 hr_status hr_cpu_open(hr_device *device, hr_cpu *cpu, hr_error *error)
 {
-  pthread_mutex_init(&cpu->pool_lock, NULL);
+  pthread_mutex_init(&cpu->lock, NULL);
   HR_TRY(hr_isa_read(&cpu->isa, error));
   HR_TRY(hr_topology_read(&cpu->topology, error));
   if (device->threads > cpu->topology.processors)
@@ -30,7 +30,7 @@ hr_status hr_cpu_open(hr_device *device, hr_cpu *cpu, hr_error *error)
 void hr_cpu_close(hr_cpu *cpu)
 {
   hr_thread_pool_free(cpu->pool);
-  pthread_mutex_destroy(&cpu->pool_lock);
+  pthread_mutex_destroy(&cpu->lock);
   hr_affinity_free(&cpu->affinity);
   hr_topology_free(&cpu->topology);
 }
@@ -38,9 +38,9 @@ void hr_cpu_close(hr_cpu *cpu)
 hr_status hr_cpu_thread_pool(hr_device *device, hr_thread_pool **pool, hr_error *error)
 {
   hr_cpu *cpu = device->state;
-  pthread_mutex_lock(&cpu->pool_lock);
+  pthread_mutex_lock(&cpu->lock);
   hr_status status = cpu->pool ? HR_OK : hr_thread_pool_create(device->threads, &cpu->affinity, &cpu->pool, error);
   *pool = cpu->pool;
-  pthread_mutex_unlock(&cpu->pool_lock);
+  pthread_mutex_unlock(&cpu->lock);
   return status;
 }

@@ -11,14 +11,15 @@
 
 #include <pthread.h>
 
-/** hr_device.state of the CPU. Immutable after open, except for the thread pool. */
+/** hr_device.state of the CPU. Immutable after open, except for oneDNN and the thread pool. */
 typedef struct hr_cpu {
   hr_isa isa;
   hr_topology topology;
   hr_affinity affinity;
-  struct hr_onednn *onednn; /* opened and closed by the backend; NULL where oneDNN is not installed */
-  pthread_mutex_t pool_lock;
-  hr_thread_pool *pool; /* NULL until the first call of hr_cpu_thread_pool() */
+  pthread_mutex_t lock;     /* of what follows */
+  bool asked_onednn;        /* hr_onednn_of() has succeeded */
+  struct hr_onednn *onednn; /* closed by the backend; NULL where oneDNN is not installed */
+  hr_thread_pool *pool;     /* NULL until the first call of hr_cpu_thread_pool() */
 } hr_cpu;
 
 static inline const hr_cpu *hr_cpu_of(const hr_device *device)

@@ -190,7 +190,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   const hr_cpu *cpu = hr_cpu_of(device);
   blocked *f = state;
   f->scores = hr_scores_make(&problem->attention, &cpu->isa);
-  f->onednn = cpu->onednn;
+  HR_TRY(hr_onednn_of(device, &f->onednn, error));
   HR_TRY(hr_cpu_thread_pool(device, &f->pool, error));
   if (problem->attention.q_len == 0)
     return HR_OK;

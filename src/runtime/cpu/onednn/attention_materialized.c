@@ -146,7 +146,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   const hr_attention *a = &problem->attention;
   materialized *m = state;
   m->scores = hr_scores_make(a, &cpu->isa);
-  m->onednn = cpu->onednn;
+  HR_TRY(hr_onednn_of(device, &m->onednn, error));
   m->threads = device->threads;
   m->ld = hr_round_up(a->kv_len, LINE);
   hr_checked64 rows = hr_times(hr_times(hr_checked(a->batch), a->q_heads), a->q_len);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "runtime/cpu/host/host.h"
 #include "runtime/device/device.h"
 
 #include <stdio.h>
@@ -64,12 +65,7 @@ static hr_status make_stream(hr_onednn *onednn, hr_error *error)
                          error);
 }
 
-bool hr_onednn_binds(const hr_onednn *onednn)
-{
-  return onednn->api.openmp.GOMP_parallel;
-}
-
-hr_status hr_onednn_open(const hr_isa *isa, const hr_affinity *affinity, hr_onednn **onednn, hr_error *error)
+static hr_status open_engine(const hr_isa *isa, const hr_affinity *affinity, hr_onednn **onednn, hr_error *error)
 {
   hr_onednn *opened = calloc(1, sizeof *opened);
   if (!opened)
@@ -81,12 +77,25 @@ hr_status hr_onednn_open(const hr_isa *isa, const hr_affinity *affinity, hr_oned
     free(opened);
     return hr_onednn_named_file() ? hr_fail(error, status, "%s", reason.message) : HR_OK;
   }
-  opened->affinity = affinity;
+  opened->affinity = opened->api.openmp.GOMP_parallel ? affinity : NULL;
   limit_instructions(opened, isa);
   status = make_stream(opened, error);
   if (status == HR_OK)
     *onednn = opened;
   else
     hr_onednn_close(opened);
+  return status;
+}
+
+hr_status hr_onednn_of(const hr_device *device, hr_onednn **onednn, hr_error *error)
+{
+  hr_cpu *cpu = device->state;
+  pthread_mutex_lock(&cpu->lock);
+  hr_status status = HR_OK;
+  if (!cpu->asked_onednn)
+    status = open_engine(&cpu->isa, &cpu->affinity, &cpu->onednn, error);
+  cpu->asked_onednn = status == HR_OK;
+  *onednn = cpu->onednn;
+  pthread_mutex_unlock(&cpu->lock);
   return status;
 }

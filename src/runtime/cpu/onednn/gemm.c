@@ -251,7 +251,9 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   const hr_tensor tensors[3] = {make_operand(g, hr_gemm_a(g), g->transpose_a),
                                 make_operand(g, hr_gemm_b(g), g->transpose_b), make_operand(g, hr_gemm_c(g), false)};
   gemm_plan *p = state;
-  HR_TRY(hr_matmul_create(hr_cpu_of(device)->onednn, device->threads, tensors, &p->matmul, error));
+  hr_onednn *onednn;
+  HR_TRY(hr_onednn_of(device, &onednn, error));
+  HR_TRY(hr_matmul_create(onednn, device->threads, tensors, &p->matmul, error));
   *workspace_bytes = hr_matmul_workspace_bytes(p->matmul);
   return HR_OK;
 }
