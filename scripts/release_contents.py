@@ -131,7 +131,7 @@ def print_copyright(given):
     for name in embedded:
         source, version = source_package(name, packages)
         licenses = f"{OWN_LICENSE} and {debian_license(CONTAINED[name][2])}"
-        print(f"\nFiles: */libheadroom.so.*\nCopyright:{field(copyright_lines(name))}\nLicense: {licenses}")
+        print(f"\nFiles: */libheadroom-advice.so.*\nCopyright:{field(copyright_lines(name))}\nLicense: {licenses}")
         print(f"Comment: The library contains {name}, from the source package {source} {version}.")
     print(f"\nLicense: {OWN_LICENSE}\n On Debian systems, /usr/share/common-licenses/{OWN_LICENSE} has the text.")
     for name in embedded:

@@ -9,7 +9,7 @@ import re
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-TO_BE_MADE = {"src/analysis/model/families/orion.c"}
+TO_BE_MADE = {"src/model/config/families/orion.c"}
 PAGES = ("*.md", "docs/*.md", "docs/notes/*.md")
 CODE = ("src", "cli", "include", "bench", "scripts", "cmake", "data/hardware", "tests/unit", "tests/kernels", "tests/cli", "tests/emulation")
 TEXT = {".c", ".cpp", ".h", ".inc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".txt", ".json"}

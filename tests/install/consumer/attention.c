@@ -9,7 +9,7 @@
 
 static int run_attention(const hr_plan *plan, void *workspace)
 {
-  float q[DIM], k[DIM], v[DIM], o[DIM];
+  _Alignas(16) float q[DIM], k[DIM], v[DIM], o[DIM];
   int wrong = 0;
   hr_error error;
   hr_attention_arguments arguments = hr_attention_arguments_default();
@@ -19,7 +19,7 @@ static int run_attention(const hr_plan *plan, void *workspace)
     o[i] = -1;
   }
   arguments.q = q, arguments.k = k, arguments.v = v, arguments.o = o;
-  if (hr_plan_run_attention(plan, &arguments, workspace, &error) != HR_OK) {
+  if (hr_plan_run_attention(plan, &arguments, workspace, NULL, &error) != HR_OK) {
     fprintf(stderr, "%s\n", error.message);
     return 1;
   }
