@@ -29,6 +29,7 @@
 #include <headroom/operators.h>
 #include <headroom/parallel_layouts.h>
 #include <headroom/plan.h>
+#include <headroom/plans.h>
 #include <headroom/plot.h>
 #include <headroom/points.h>
 #include <headroom/predict.h>

@@ -3,11 +3,11 @@
  * of latent attention. Layers that differ in their heads are drawn as they are. */
 #include <headroom/plot.h>
 
-#include "model/layers/layer_kinds.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "figure/figure.h"
+#include "model/layers/layer_kinds.h"
 
 #include <headroom/memory.h>
 

@@ -55,6 +55,32 @@ static hr_status run_rowwise(const hr_plan *plan, const void *in, void *out, voi
   return hr_plan_run_rowwise(plan, &arguments, workspace, NULL, error);
 }
 
+/* Plans of all operations from a cache, each asked for twice. */
+static hr_status use_cached_plans(hr_device *device, hr_error *error)
+{
+  hr_plans *cache = NULL;
+  hr_plan *plans[8] = {NULL};
+  hr_status status = HR_OK;
+  const hr_gemm gemm = hr_gemm_default();
+  const hr_attention attention = hr_attention_default();
+  const hr_decode decode = hr_decode_default();
+  const hr_rowwise rows = hr_rowwise_default();
+  TRY(hr_plans_create(device, 8, &cache, error));
+  for (int i = 0; i < 8; i += 4) {
+    TRY(hr_plans_gemm(cache, &gemm, &plans[i], error));
+    TRY(hr_plans_attention(cache, &attention, &plans[i + 1], error));
+    TRY(hr_plans_decode(cache, &decode, &plans[i + 2], error));
+    TRY(hr_plans_rowwise(cache, &rows, &plans[i + 3], error));
+  }
+  hr_plans_counts counts = hr_plans_count(cache);
+  printf("%d plans made, %d found\n", (int)counts.made, (int)counts.found);
+end:
+  for (int i = 0; i < 8; i++)
+    hr_plan_free(plans[i]);
+  hr_plans_free(cache);
+  return status;
+}
+
 static hr_status use_plans(hr_device *device, hr_error *error)
 {
   hr_plan *plans[3] = {NULL, NULL, NULL};
@@ -75,6 +101,7 @@ static hr_status use_plans(hr_device *device, hr_error *error)
   TRY(run_plan(device, plans[0], "gemm", in, out, run_gemm, error));
   TRY(run_plan(device, plans[1], "attention", in, out, run_attention, error));
   TRY(run_plan(device, plans[2], "rowwise", in, out, run_rowwise, error));
+  TRY(use_cached_plans(device, error));
 end:
   for (int i = 0; i < 3; i++)
     hr_plan_free(plans[i]);

@@ -158,17 +158,25 @@ hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const cha
     free(created);
     return status;
   }
+  atomic_init(&created->shares, 1);
   *plan = created;
   return HR_OK;
 }
 
-hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan, hr_error *error)
-{
-  HR_NEED(error, device, gemm, plan);
-  HR_TRY(hr_gemm_check(gemm, error));
-  hr_problem problem = hr_gemm_problem(gemm);
-  return hr_plan_create(device, &problem, kernel, plan, error);
-}
+#define MAKE(name, type, problem)                                                                      \
+  hr_status hr_plan_##name(hr_device *device, const type *problem, const char *kernel, hr_plan **plan, \
+                           hr_error *error)                                                            \
+  {                                                                                                    \
+    HR_NEED(error, device, problem, plan);                                                             \
+    HR_TRY(hr_##name##_check(problem, error));                                                         \
+    hr_problem of_any = hr_##name##_problem(problem);                                                  \
+    return hr_plan_create(device, &of_any, kernel, plan, error);                                       \
+  }
+
+MAKE(gemm, hr_gemm, gemm)
+MAKE(attention, hr_attention, attention)
+MAKE(rowwise, hr_rowwise, rows)
+MAKE(decode, hr_decode, decode)
 
 hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const char *kernel, int64_t choice,
                               int64_t choices, hr_plan **plan, hr_error *error)
@@ -182,31 +190,4 @@ hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const char
   else
     hr_plan_free(created);
   return status;
-}
-
-hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,
-                            hr_error *error)
-{
-  HR_NEED(error, device, attention, plan);
-  HR_TRY(hr_attention_check(attention, error));
-  hr_problem problem = hr_attention_problem(attention);
-  return hr_plan_create(device, &problem, kernel, plan, error);
-}
-
-hr_status hr_plan_rowwise(hr_device *device, const hr_rowwise *rows, const char *kernel, hr_plan **plan,
-                          hr_error *error)
-{
-  HR_NEED(error, device, rows, plan);
-  HR_TRY(hr_rowwise_check(rows, error));
-  hr_problem problem = hr_rowwise_problem(rows);
-  return hr_plan_create(device, &problem, kernel, plan, error);
-}
-
-hr_status hr_plan_decode(hr_device *device, const hr_decode *decode, const char *kernel, hr_plan **plan,
-                         hr_error *error)
-{
-  HR_NEED(error, device, decode, plan);
-  HR_TRY(hr_decode_check(decode, error));
-  hr_problem problem = hr_decode_problem(decode);
-  return hr_plan_create(device, &problem, kernel, plan, error);
 }

@@ -85,9 +85,14 @@ int64_t hr_plan_choices(const hr_plan *plan)
   return plan->choices;
 }
 
+void hr_plan_share(hr_plan *plan)
+{
+  atomic_fetch_add_explicit(&plan->shares, 1, memory_order_relaxed);
+}
+
 void hr_plan_free(hr_plan *plan)
 {
-  if (!plan)
+  if (!plan || atomic_fetch_sub(&plan->shares, 1) > 1)
     return;
   release(plan);
   free(plan);

@@ -5,7 +5,10 @@
 
 #include "runtime/device/kernel.h"
 
+#include <stdatomic.h>
+
 struct hr_plan {
+  atomic_int shares; /* of those who free it */
   hr_device *device;
   const hr_kernel *kernel;
   hr_problem problem;
@@ -22,6 +25,9 @@ struct hr_plan {
  *  theirs and call this. (dispatch.c) */
 hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const char *kernel, hr_plan **plan,
                          hr_error *error);
+
+/** Gives another owner a share, who calls hr_plan_free(), too. */
+void hr_plan_share(hr_plan *plan);
 
 /** Prepares the problem for this kernel. On failure the plan holds nothing that has to be freed. */
 hr_status hr_plan_prepare(hr_plan *plan, hr_device *device, const hr_kernel *kernel, const hr_problem *problem,

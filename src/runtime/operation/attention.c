@@ -45,6 +45,11 @@ static hr_dtype output(const hr_problem *problem)
   return hr_attention_output_dtype(&problem->attention);
 }
 
+static hr_status check(const hr_problem *problem, hr_error *error)
+{
+  return hr_attention_check(&problem->attention, error);
+}
+
 static int64_t alignment(const hr_problem *problem)
 {
   return problem->attention.alignment;
@@ -134,6 +139,7 @@ static hr_status bytes(const hr_problem *problem, int64_t *count)
 const hr_operation_row hr_operation_attention = {.name = "attention",
                                                  .arguments_name = "hr_attention_arguments",
                                                  .arguments_bytes = sizeof(hr_attention_arguments),
+                                                 .check = check,
                                                  .operands = operands,
                                                  .output = output,
                                                  .alignment = alignment,

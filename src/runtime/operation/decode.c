@@ -64,6 +64,11 @@ static hr_operands operands(const hr_problem *problem)
   return all;
 }
 
+static hr_status check(const hr_problem *problem, hr_error *error)
+{
+  return hr_decode_check(&problem->decode, error);
+}
+
 static int64_t alignment(const hr_problem *problem)
 {
   return problem->decode.alignment;
@@ -144,6 +149,7 @@ static hr_status bytes(const hr_problem *problem, int64_t *count)
 const hr_operation_row hr_operation_decode = {.name = "decode",
                                               .arguments_name = "hr_decode_arguments",
                                               .arguments_bytes = sizeof(hr_decode_arguments),
+                                              .check = check,
                                               .operands = operands,
                                               .alignment = alignment,
                                               .has_bounds = has_bounds,

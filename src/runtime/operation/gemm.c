@@ -21,6 +21,11 @@ static hr_operands operands(const hr_problem *problem)
   return all;
 }
 
+static hr_status check(const hr_problem *problem, hr_error *error)
+{
+  return hr_gemm_check(&problem->gemm, error);
+}
+
 static int64_t alignment(const hr_problem *problem)
 {
   return problem->gemm.alignment;
@@ -48,6 +53,7 @@ static hr_status bytes(const hr_problem *problem, int64_t *count)
 const hr_operation_row hr_operation_gemm = {.name = "gemm",
                                             .arguments_name = "hr_gemm_arguments",
                                             .arguments_bytes = sizeof(hr_gemm_arguments),
+                                            .check = check,
                                             .operands = operands,
                                             .alignment = alignment,
                                             .check_addresses = check_addresses,

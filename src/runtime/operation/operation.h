@@ -72,9 +72,10 @@ typedef struct hr_operands {
 
 /** A row of the table. */
 typedef struct hr_operation_row {
-  const char *name;           /* as hr_kernel_info.operation */
-  const char *arguments_name; /* "hr_gemm_arguments" */
-  size_t arguments_bytes;     /* its size; it begins with its struct_size */
+  const char *name;                                               /* as hr_kernel_info.operation */
+  const char *arguments_name;                                     /* "hr_gemm_arguments" */
+  size_t arguments_bytes;                                         /* its size; it begins with its struct_size */
+  hr_status (*check)(const hr_problem *problem, hr_error *error); /* hr_gemm_check() … */
   hr_operands (*operands)(const hr_problem *problem);
   /** The format of the output; NULL: that of the problem. */
   hr_dtype (*output)(const hr_problem *problem);

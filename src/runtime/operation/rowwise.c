@@ -32,6 +32,11 @@ static hr_operands operands(const hr_problem *problem)
   return all;
 }
 
+static hr_status check(const hr_problem *problem, hr_error *error)
+{
+  return hr_rowwise_check(&problem->rows, error);
+}
+
 static int64_t alignment(const hr_problem *problem)
 {
   return problem->rows.alignment;
@@ -55,6 +60,7 @@ static hr_status bytes(const hr_problem *problem, int64_t *count)
 const hr_operation_row hr_operation_rowwise = {.name = "rowwise",
                                                .arguments_name = "hr_rowwise_arguments",
                                                .arguments_bytes = sizeof(hr_rowwise_arguments),
+                                               .check = check,
                                                .operands = operands,
                                                .alignment = alignment,
                                                .check_addresses = check_addresses,

@@ -18,7 +18,7 @@ typedef struct launch {
   int copy_bytes; /* copy_bytes_of() */
   cu_function function;
   cu_function combine; /* the second launch of decode_apart; NULL: there is one */
-  unsigned grid[2]; /* of a sequence */
+  unsigned grid[2];    /* of a sequence */
   hr_decode_call call;
 } launch;
 
