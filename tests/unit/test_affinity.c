@@ -99,6 +99,8 @@ static void threads_fill_cores_before_second_hardware_threads(void **state)
   expect_places(TWO_SOCKETS, 4, (const char *const[]){"0-1", "2-3", "4-5", "6-7"});
   expect_places(TWO_SOCKETS, 6, (const char *const[]){"0", "2", "4", "6", "1", "3"});
   expect_places(TWO_SOCKETS, 8, (const char *const[]){"0", "2", "4", "6", "1", "3", "5", "7"});
+  expect_places(TWO_SOCKETS " apart", 4, (const char *const[]){"0,4", "1,5", "2,6", "3,7"});
+  expect_places(TWO_SOCKETS " apart", 6, (const char *const[]){"0", "1", "2", "3", "4", "5"});
   expect_places("1 3 1", 3, (const char *const[]){"0", "1", "2"});
 }
 

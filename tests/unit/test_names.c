@@ -3,9 +3,6 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "base/utf8.h"
-
-#include <utf8proc.h>
 
 static void a_message_cannot_contain_control_characters(void **state)
 {
@@ -39,22 +36,6 @@ static void invalid_utf8_is_replaced(void **state)
   }
 }
 
-/* Every first and second byte is taken, with third and fourth bytes at the ends of their range and beside them. */
-static void characters_are_those_of_utf8proc(void **state)
-{
-  (void)state;
-  static const char ends[] = {'\0', '\x7f', '\x80', '\xbf', '\xc0'};
-  for (int i = 1; i < 256 * 256 * 25; i++) {
-    const char text[] = {(char)(i % 256), (char)(i / 256 % 256), ends[i / 65536 % 5], ends[i / 65536 / 5], '\0'};
-    utf8proc_int32_t expected;
-    uint32_t found = 0;
-    utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &expected);
-    assert_int_equal(hr_utf8_decode(text, &found), length > 0 ? length : 0);
-    if (length > 0)
-      assert_int_equal(found, expected);
-  }
-}
-
 static void a_text_too_long_ends_with_a_whole_character(void **state)
 {
   (void)state;
@@ -76,7 +57,6 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_message_cannot_contain_control_characters),
       cmocka_unit_test(invalid_utf8_is_replaced),
-      cmocka_unit_test(characters_are_those_of_utf8proc),
       cmocka_unit_test(a_text_too_long_ends_with_a_whole_character),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include "base/names.h"
 #include "base/quantity.h"
+#include "base/utf8.h"
 #include "report/ceilings.h"
 #include "report/kernel_runs.h"
 #include "report/lines.h"
@@ -12,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 typedef struct written_row {
   double value;
@@ -159,9 +161,26 @@ static void kernels_with_the_same_reason_are_named_together(void **state)
   free(text);
 }
 
+/* Every first and second byte is taken, with third and fourth bytes at the ends of their range and beside them. */
+static void characters_are_those_of_utf8proc(void **state)
+{
+  (void)state;
+  static const char ends[] = {'\0', '\x7f', '\x80', '\xbf', '\xc0'};
+  for (int i = 1; i < 256 * 256 * 25; i++) {
+    const char text[] = {(char)(i % 256), (char)(i / 256 % 256), ends[i / 65536 % 5], ends[i / 65536 / 5], '\0'};
+    utf8proc_int32_t expected;
+    uint32_t found = 0;
+    utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &expected);
+    assert_int_equal(hr_utf8_decode(text, &found), length > 0 ? length : 0);
+    if (length > 0)
+      assert_int_equal(found, expected);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(characters_are_those_of_utf8proc),
       cmocka_unit_test(counts_have_thousands_separators),
       cmocka_unit_test(a_unit_changes_where_the_rounded_number_would_need_four_digits),
       cmocka_unit_test(a_small_change_is_not_shown_as_none),
