@@ -127,7 +127,7 @@ static hr_status launch_bare(const hr_cuda *cuda, cu_function function, void *st
   return HR_CU(&cuda->driver, cuLaunchKernel, (function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL), &error);
 }
 
-/* Times of a bare launch and of a run, by turns. */
+/* Times of a bare launch and of a run, alternately. */
 static void time_run(hr_device *device, cu_function bare, const call *c)
 {
   const hr_cuda *cuda = device->state;
@@ -209,7 +209,7 @@ static void time_plan(const char *name, const char *what, hr_problem problem)
 
 /* ---- streams ---- */
 
-/* `each` calls on each of `count` streams, by turns. */
+/* `each` calls on each of `count` streams, alternately. */
 static double elapsed(hr_device *device, const call calls[2], const cu_stream *streams, int count, int each)
 {
   const hr_cuda *cuda = device->state;

@@ -14,17 +14,17 @@ extern "C" {
 
 typedef struct hr_plans hr_plans;
 
-/** Makes a cache without plans. It keeps about `capacity` plans (rounded up to a power of two, at least 8); of the eight
- *  places that a problem may take the one asked for longest ago goes first. The caller owns *plans and frees it before
- *  closing the device. HR_ERROR_INVALID for a capacity of 0 or above 2^20, HR_ERROR_OUT_OF_MEMORY. */
+/** Makes a cache without plans. It keeps about `capacity` plans (rounded up to a power of two, at least 8); of the
+ *  eight places that a problem may take the one asked for longest ago goes first. The caller owns *plans and frees it
+ *  before closing the device. HR_ERROR_INVALID for a capacity of 0 or above 2^20, HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_plans_create(hr_device *device, size_t capacity, hr_plans **plans, hr_error *error);
 
 /** Frees a cache; NULL is allowed. Plans that were taken from it live on until hr_plan_free(). */
 HR_API void hr_plans_free(hr_plans *plans);
 
-/** The plan that hr_plan_gemm() would make with the best kernel, which is made if it is not there. The caller has a share
- *  in *plan and gives it back by hr_plan_free(); the plan lives on, whatever the cache does, until nobody has one. Errors
- *  of hr_plan_gemm(), which are not kept: a later call tries again. */
+/** The plan that hr_plan_gemm() would make with the best kernel, which is made if it is not there. The caller has a
+ *  share in *plan and gives it back by hr_plan_free(); the plan lives on, whatever the cache does, until nobody has
+ *  one. Errors of hr_plan_gemm(), which are not kept: a later call tries again. */
 HR_API hr_status hr_plans_gemm(hr_plans *plans, const hr_gemm *gemm, hr_plan **plan, hr_error *error);
 
 /** The same of hr_plan_attention(). */

@@ -168,13 +168,13 @@ static hr_status check_workspace(const hr_plan *plan, const void *workspace, hr_
   return HR_OK;
 }
 
-static hr_status run_checked(const hr_plan *plan, hr_operation operation, const void *arguments, void *workspace,
+static hr_status run_checked(const hr_plan *plan, const hr_operation_row *row, const void *arguments, void *workspace,
                              void *stream, hr_error *error)
 {
   const hr_backend *backend = plan->device->backend;
-  if (plan->problem.operation != operation)
+  if (hr_operation_of(plan->problem.operation) != row)
     return hr_fail(error, HR_ERROR_INVALID, "a plan for %s is run as one for %s",
-                   hr_operation_name(plan->problem.operation), hr_operation_name(operation));
+                   hr_operation_name(plan->problem.operation), row->name);
   HR_TRY(hr_check_stream(plan->device, stream, error));
   hr_run run = run_of(plan, arguments, workspace, stream);
   hr_problem bounded;
@@ -191,15 +191,15 @@ static hr_status run_checked(const hr_plan *plan, hr_operation operation, const 
   return plan->kernel->functions->run(plan, &run, error);
 }
 
-#define RUN(name, type, operation)                                                                        \
-  hr_status hr_plan_run_##name(const hr_plan *plan, const type *arguments, void *workspace, void *stream, \
-                               hr_error *error)                                                           \
-  {                                                                                                       \
-    HR_NEED(error, plan, arguments);                                                                      \
-    return run_checked(plan, operation, arguments, workspace, stream, error);                             \
+#define RUN(name)                                                                                            \
+  hr_status hr_plan_run_##name(const hr_plan *plan, const hr_##name##_arguments *arguments, void *workspace, \
+                               void *stream, hr_error *error)                                                \
+  {                                                                                                          \
+    HR_NEED(error, plan, arguments);                                                                         \
+    return run_checked(plan, &hr_operation_##name, arguments, workspace, stream, error);                     \
   }
 
-RUN(gemm, hr_gemm_arguments, HR_OPERATION_GEMM)
-RUN(attention, hr_attention_arguments, HR_OPERATION_ATTENTION)
-RUN(decode, hr_decode_arguments, HR_OPERATION_DECODE)
-RUN(rowwise, hr_rowwise_arguments, HR_OPERATION_ROWWISE)
+RUN(gemm)
+RUN(attention)
+RUN(decode)
+RUN(rowwise)

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "runtime/device/clock.h"
-#include "runtime/device/number.h"
+#include "runtime/measure/checks.h"
 #include "runtime/measure/statistics.h"
 
 #include <headroom/buffer.h>
@@ -81,47 +81,6 @@ static hr_status choose_sets(hr_runner *first, const hr_measure_options *options
 
 /* ---- operands that are not random numbers of the problem's dtype; the same in all sets ---- */
 
-/* A page table whose pages are in random order (Fisher and Yates). */
-static void make_pages(const hr_decode *d, uint64_t seed, int32_t *pages)
-{
-  uint64_t state = hr_numbers_key(seed);
-  int64_t count = d->batch * d->table_pitch;
-  for (int64_t i = 0; i < count; i++)
-    pages[i] = (int32_t)(i % d->page_count);
-  for (int64_t i = hr_min64(count, d->page_count) - 1; i > 0; i--) {
-    state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's linear congruential generator */
-    int64_t j = (int64_t)((state >> 33) % (uint64_t)(i + 1));
-    int32_t page = pages[i];
-    pages[i] = pages[j];
-    pages[j] = page;
-  }
-}
-
-/* Scales with which K and V are of the order of 1. */
-static void make_scales(hr_kv_format format, uint64_t seed, size_t count, float *to)
-{
-  float unit = format == HR_KV_INT8 ? 1.0f / 127 : 1;
-  hr_numbers_uniform(HR_FP32, seed, 0, count, to);
-  for (size_t i = 0; i < count; i++)
-    to[i] = unit * (1 + to[i] / 2);
-}
-
-static void make_table(const hr_runner *s, size_t operand, uint64_t seed, void *to)
-{
-  switch (s->operands.kinds[operand]) {
-  case HR_OPERAND_SLOPES: hr_attention_alibi_slopes(s->problem.attention.q_heads, to); break;
-  case HR_OPERAND_SINKS: hr_numbers_uniform(HR_FP32, seed, 0, (size_t)s->problem.decode.q_heads, to); break;
-  case HR_OPERAND_PAGES: make_pages(&s->problem.decode, seed, to); break;
-  case HR_OPERAND_Q_SCALES:
-  case HR_OPERAND_K_SCALES:
-  case HR_OPERAND_V_SCALES:
-    make_scales(s->problem.operation == HR_OPERATION_DECODE ? s->problem.decode.cache_format : HR_KV_FP8, seed,
-                s->operands.bytes[operand] / sizeof(float), to);
-    break;
-  default: break;
-  }
-}
-
 static hr_status write_tables(hr_runner *s, size_t operand, uint64_t seed, hr_error *error)
 {
   size_t bytes = (size_t)s->sets * s->stride[operand];
@@ -129,16 +88,12 @@ static hr_status write_tables(hr_runner *s, size_t operand, uint64_t seed, hr_er
   if (!sets)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " sets of tables", s->sets);
   for (int64_t i = 0; i < s->sets; i++)
-    make_table(s, operand, seed, sets + (size_t)i * s->stride[operand]);
+    hr_check_of(s->problem.operation)
+        ->make_table(&s->problem, s->operands.kinds[operand], seed, s->operands.bytes[operand],
+                     sets + (size_t)i * s->stride[operand]);
   hr_status status = hr_buffer_write(s->buffers[operand], sets, bytes, error);
   free(sets);
   return status;
-}
-
-/* The bytes of random floats serve as int8: three of four are uniform. */
-static hr_status fill_cache(hr_kv_format format, hr_buffer *buffer, uint64_t seed, hr_error *error)
-{
-  return hr_buffer_fill_uniform(buffer, format == HR_KV_INT8 ? HR_FP32 : HR_FP8_E4M3, seed, error);
 }
 
 static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
@@ -146,7 +101,8 @@ static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
   for (size_t i = 0; i < s->operands.count; i++) {
     HR_TRY(hr_buffer_create(s->device, s->stride[i] * (size_t)s->sets, &s->buffers[i], error));
     if (s->operands.kinds[i] == HR_OPERAND_CACHE)
-      HR_TRY(fill_cache(s->problem.decode.cache_format, s->buffers[i], seed * HR_OPERANDS_MAX + i, error));
+      HR_TRY(hr_buffer_fill_uniform(s->buffers[i], hr_check_of(s->problem.operation)->cache_dtype(&s->problem),
+                                    seed * HR_OPERANDS_MAX + i, error));
     else if (s->operands.kinds[i] != HR_OPERAND_NUMBERS)
       HR_TRY(write_tables(s, i, seed * HR_OPERANDS_MAX + i, error));
     else if (i + 1 < s->operands.count)
@@ -159,22 +115,11 @@ static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
   return workspace > 0 ? hr_buffer_create(s->device, workspace, &s->workspace, error) : HR_OK;
 }
 
-static hr_status check_can_be_timed(const hr_attention *a, hr_error *error)
-{
-  if (a->variable_lengths)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "variable lengths are given at the run, and cannot be timed");
-  if (a->q_len == 0 || a->kv_len == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "q_len %" PRId64 " and kv_len %" PRId64 " give nothing to time",
-                   a->q_len, a->kv_len);
-  return HR_OK;
-}
-
 static hr_status plan(hr_runner *s, const hr_problem *problem, const hr_measure_options *options, hr_error *error)
 {
-  if (problem->operation == HR_OPERATION_ATTENTION)
-    HR_TRY(check_can_be_timed(&problem->attention, error));
-  if (problem->operation == HR_OPERATION_DECODE && problem->decode.kv_len == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 gives nothing to time");
+  const hr_check *check = hr_check_of(problem->operation);
+  if (check->can_be_timed)
+    HR_TRY(check->can_be_timed(problem, error));
   s->problem = *problem;
   s->operands = hr_problem_operands(problem);
   return hr_plan_create(s->device, problem, options->kernel, &s->plan, error);

@@ -26,7 +26,8 @@ hr_status hr_device_settle(hr_device *device, const hr_measure_options *options,
 {
   if (device->settled || device->backend->settle_ns <= 0)
     return HR_OK;
-  hr_problem problem = {.operation = HR_OPERATION_GEMM, .gemm = hr_gemm_default()};
+  const hr_gemm one = hr_gemm_default();
+  hr_problem problem = hr_gemm_problem(&one);
   problem.gemm.m = problem.gemm.n = problem.gemm.k = GEMM_SIZE;
   problem.gemm.transpose_b = true;
   hr_measure_options warm = *options;
