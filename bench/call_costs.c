@@ -22,6 +22,7 @@
 #define BATCH 100   /* runs between two waits: fewer than the driver queues */
 #define ASKED 16    /* problems in the cache */
 #define CALLS 400   /* of a stream */
+#define SMALL 2048  /* tokens of its calls */
 #define GROUP 20    /* runs of a timed graph */
 #define TOKENS 4096 /* of a sequence of the bounds */
 
@@ -209,14 +210,26 @@ static void time_plan(const char *name, const char *what, hr_problem problem)
 
 /* ---- streams ---- */
 
-/* `each` calls on each of `count` streams, alternately. */
-static double elapsed(hr_device *device, const call calls[2], const cu_stream *streams, int count, int each)
+/* A graph of CALLS runs, so that the host's launches do not bind. */
+static cu_graph_exec record(const hr_cuda *cuda, const call *c, cu_stream stream)
 {
-  const hr_cuda *cuda = device->state;
+  cu_graph graph = NULL;
+  cu_graph_exec executable = NULL;
+  must(HR_CU(&cuda->driver, cuStreamBeginCapture_v2, (stream, CU_CAPTURE_THREAD_LOCAL), &error));
+  for (int i = 0; i < CALLS; i++)
+    must(run(c, stream));
+  must(HR_CU(&cuda->driver, cuStreamEndCapture, (stream, &graph), &error));
+  must(HR_CU(&cuda->driver, cuGraphInstantiateWithFlags, (&executable, graph, 0), &error));
+  cuda->driver.cuGraphDestroy(graph);
+  return executable;
+}
+
+/* Launches both graphs, each on its stream or both on the first, and waits. */
+static double elapsed(const hr_cuda *cuda, const cu_graph_exec graphs[2], const cu_stream *streams, int count)
+{
   double start = hr_clock_ns();
-  for (int i = 0; i < each; i++)
-    for (int s = 0; s < count; s++)
-      must(run(&calls[s], streams[s]));
+  for (int s = 0; s < 2; s++)
+    must(HR_CU(&cuda->driver, cuGraphLaunch, (graphs[s], streams[s % count]), &error));
   for (int s = 0; s < count; s++)
     must(HR_CU(&cuda->driver, cuStreamSynchronize, (streams[s]), &error));
   return hr_clock_ns() - start;
@@ -226,18 +239,22 @@ static void time_streams(hr_device *device)
 {
   const hr_cuda *cuda = device->state;
   cu_stream streams[2] = {NULL};
+  cu_graph_exec graphs[2];
   double ratios[ROUNDS], alone[ROUNDS];
-  call calls[2] = {make_call(device, "decode", decode_of(1, 16384)), make_call(device, "decode", decode_of(1, 16384))};
+  call calls[2] = {make_call(device, "decode", decode_of(1, SMALL)), make_call(device, "decode", decode_of(1, SMALL))};
   must(hr_cuda_enter(cuda, &error));
-  for (int s = 0; s < 2; s++)
-    must(HR_CU(&cuda->driver, cuStreamCreate, (&streams[s], 1 /* non-blocking */), &error));
-  for (int round = 0; round < ROUNDS; round++) {
-    alone[round] = elapsed(device, calls, streams, 1, 2 * CALLS);
-    ratios[round] = elapsed(device, calls, streams, 2, CALLS) / alone[round];
-  }
-  printf("streams  %d decode calls of a sequence of 16384 tokens: one stream %.2f µs a call, two take %.2f of it\n",
-         2 * CALLS, median(alone, ROUNDS) / (2 * CALLS) * 1e-3, median(ratios, ROUNDS));
   for (int s = 0; s < 2; s++) {
+    must(HR_CU(&cuda->driver, cuStreamCreate, (&streams[s], 1 /* non-blocking */), &error));
+    graphs[s] = record(cuda, &calls[s], streams[s]);
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    alone[round] = elapsed(cuda, graphs, streams, 1);
+    ratios[round] = elapsed(cuda, graphs, streams, 2) / alone[round];
+  }
+  printf("streams  %d decode calls of a sequence of %d tokens: one stream %.2f µs a call, two take %.2f of it\n",
+         2 * CALLS, SMALL, median(alone, ROUNDS) / (2 * CALLS) * 1e-3, median(ratios, ROUNDS));
+  for (int s = 0; s < 2; s++) {
+    cuda->driver.cuGraphExecDestroy(graphs[s]);
     cuda->driver.cuStreamDestroy_v2(streams[s]);
     free_call(&calls[s]);
   }
