@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 shopt -s globstar nullglob
-files=(include/**/*.[ch] src/**/*.[ch] src/**/*.cu src/**/*.cuh cli/**/*.[ch] tests/**/*.[ch] tests/**/*.cpp bench/*.c cmake/*.c)
+files=(include/**/*.[ch] src/**/*.[ch] src/**/*.cu src/**/*.cuh cli/**/*.[ch] tests/**/*.[ch] tests/**/*.cpp bench/*.c cmake/*.c examples/*.[ch]*)
 
 if [ "${1:-}" != --check ]; then
   clang-format-14 -i "${files[@]}"

@@ -49,6 +49,9 @@ others=$(grep -vE "$allowed|^libheadroom\.so" <<<"$loaded" || true)
 strip -o "$work/stripped.so" "$lib/libheadroom.so"
 [ "$(wc -c <"$work/stripped.so")" -lt 3000000 ] || fail "libheadroom has $(wc -c <"$work/stripped.so") bytes"
 
+"$cc" -std=c17 -Wall -Wextra -Werror "${extra[@]}" -o "$work/example" "$here/../../examples/attention.c" "${flags[@]}"
+LD_LIBRARY_PATH="$lib" "$work/example" >"$work/log" 2>&1 || { cat "$work/log"; fail 'examples/attention.c fails'; }
+
 eval "flags=($(pkg-config --cflags --libs headroom-advice))"
 "$cc" -std=c17 -Wall -Wextra -Werror "${extra[@]}" -o "$work/c" "$here/consumer/main.c" "${flags[@]}"
 check_output 'C, pkg-config' env LD_LIBRARY_PATH="$lib" "$work/c"
@@ -63,6 +66,12 @@ check_output 'C, find_package' "$work/build/consumer_c"
 check_output 'C++, find_package' "$work/build/consumer_cxx"
 check_output 'attention, find_package' "$work/build/consumer_attention"
 ! readelf -d "$work/build/consumer_attention" | grep -q advice || fail 'the component `kernels` links libheadroom-advice'
+
+{
+  "$cmake" -G Ninja -S "$here/../../examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_CXX_COMPILER="$cxx" && "$cmake" --build "$work/examples" && "$work/examples/attention"
+} >"$work/log" 2>&1 || { cat "$work/log"; fail 'the examples are not built or fail'; }
+[ -x "$work/examples/streams" ] || echo 'examples/streams.cpp and graph.cpp: only over the emulated GPU, for want of a CUDA toolkit'
 
 if [ -x "$build/headroom" ]; then
   [ -x "$prefix/bin/headroom" ] || fail 'the command is not installed'
