@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -144,12 +145,22 @@ struct launch {
 /* Fails in a block that began early and has not waited for the kernel before. */
 void check_follows(const char *what);
 
-/* State of the machine; one in a process. */
+/* A TMA load or store that has not been completed. */
+struct tma_operation {
+  thread *from;
+  word64 store; /* number of the thread's TMA store, from 1; 0: a load */
+  std::function<void()> work;
+};
+
+/* State of the machine, which is that of the launch that has its turn. */
 struct machine {
   launch job;
-  thread *running; /* NULL while the scheduler runs */
-  void *scheduler; /* its stack pointer while a thread runs */
-  word64 events;   /* events that may let a waiting thread run */
+  std::vector<cluster *> clusters; /* the blocks that run concurrently */
+  std::vector<warp *> warps;       /* theirs */
+  std::deque<tma_operation> tma;   /* the oldest first */
+  thread *running;                 /* NULL while the scheduler runs */
+  void *scheduler;                 /* its stack pointer while a thread runs */
+  word64 events;                   /* events that may let a waiting thread run */
   uint64_t random;
   unsigned eager_percent; /* percent of asynchronous operations that complete at once */
   bool failed;

@@ -3,6 +3,7 @@
  * after the other. */
 #include "machine.h"
 #include "memory.h"
+#include "turns.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -271,6 +272,7 @@ lt_result cublasLtMatmul(lt_handle, lt_description description, const void *alph
                          const void *b, lt_layout b_layout, const void *beta, const void *, lt_layout, void *d,
                          lt_layout d_layout, const lt_algorithm *algorithm, void *, size_t, cu_stream)
 {
+  turn mine;
   sizes s;
   if (!find_sizes(description, a_layout, b_layout, d_layout, &s) || load<float>(alpha, 0) != 1 ||
       load<float>(beta, 0) != 0)

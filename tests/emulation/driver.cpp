@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA driver's interface (driver/driver.h) over host threads: a device "cuda:0" that does all work synchronously.
+/* The CUDA driver's interface (driver/driver.h) over host threads: a device "cuda:0". A call does its work
+ * before it returns; launches of several threads run at the same time (turns.h).
  * HEADROOM_EMULATED_CAPABILITY (90) is its compute capability, such as 80, and decides how much shared memory it
  * has. */
 #include "block.h"
 #include "image.h"
 #include "memory.h"
 #include "tensor.h"
+#include "turns.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -67,6 +69,7 @@ struct cu_function_st {
 };
 
 static cu_context_st primary;
+static thread_local std::string problem;              /* of the last call that failed */
 static thread_local std::vector<cu_context> contexts; /* the last one is current */
 
 static cu_context current()
@@ -84,8 +87,10 @@ static cu_result order(cu_stream stream, std::function<cu_result()> work)
 {
   if (!is_default(stream) && stream->owner && stream->owner != current())
     return INVALID_HANDLE;
-  if (is_default(stream) || !stream->captures)
+  if (is_default(stream) || !stream->captures) {
+    turn mine;
     return work();
+  }
   stream->captured.push_back(std::move(work));
   return SUCCESS;
 }
@@ -111,7 +116,7 @@ cu_result cuGetErrorName(cu_result result, const char **name)
 
 cu_result cuGetErrorString(cu_result result, const char **text)
 {
-  *text = result == LAUNCH_FAILED    ? the.problem.c_str()
+  *text = result == LAUNCH_FAILED    ? problem.c_str()
           : result == OUT_OF_MEMORY  ? "out of memory"
           : result == INVALID_HANDLE ? "a stream of another context than the current one"
                                      : "invalid value";
@@ -242,6 +247,7 @@ cu_result cuCtxGetDevice(cu_device *device)
 
 cu_result cuMemGetInfo_v2(size_t *available, size_t *total)
 {
+  turn mine;
   *total = MEMORY_BYTES;
   *available = MEMORY_BYTES - memory_used();
   return SUCCESS;
@@ -249,6 +255,7 @@ cu_result cuMemGetInfo_v2(size_t *available, size_t *total)
 
 cu_result cuMemAlloc_v2(cu_address *address, size_t bytes)
 {
+  turn mine;
   if (bytes == 0)
     return INVALID_VALUE;
   *address = (cu_address)memory_allocate(bytes);
@@ -257,11 +264,13 @@ cu_result cuMemAlloc_v2(cu_address *address, size_t bytes)
 
 cu_result cuMemFree_v2(cu_address address)
 {
+  turn mine;
   return !address || memory_free((void *)address) ? SUCCESS : INVALID_VALUE;
 }
 
 cu_result cuMemcpyHtoDAsync_v2(cu_address to, const void *from, size_t bytes, cu_stream stream)
 {
+  turn mine;
   if (!memory_holds((void *)to, bytes))
     return INVALID_VALUE;
   return order(stream, [=] { return memcpy((void *)to, from, bytes), SUCCESS; });
@@ -269,6 +278,7 @@ cu_result cuMemcpyHtoDAsync_v2(cu_address to, const void *from, size_t bytes, cu
 
 cu_result cuMemcpyDtoHAsync_v2(void *to, cu_address from, size_t bytes, cu_stream stream)
 {
+  turn mine;
   if (!memory_holds((void *)from, bytes))
     return INVALID_VALUE;
   return order(stream, [=] { return memcpy(to, (void *)from, bytes), SUCCESS; });
@@ -276,6 +286,7 @@ cu_result cuMemcpyDtoHAsync_v2(void *to, cu_address from, size_t bytes, cu_strea
 
 cu_result cuMemcpyDtoDAsync_v2(cu_address to, cu_address from, size_t bytes, cu_stream stream)
 {
+  turn mine;
   if (!memory_holds((void *)to, bytes) || !memory_holds((void *)from, bytes))
     return INVALID_VALUE;
   return order(stream, [=] { return memmove((void *)to, (void *)from, bytes), SUCCESS; });
@@ -283,6 +294,7 @@ cu_result cuMemcpyDtoDAsync_v2(cu_address to, cu_address from, size_t bytes, cu_
 
 cu_result cuMemsetD8Async(cu_address to, unsigned char value, size_t bytes, cu_stream stream)
 {
+  turn mine;
   if (!memory_holds((void *)to, bytes))
     return INVALID_VALUE;
   return order(stream, [=] { return memset((void *)to, value, bytes), SUCCESS; });
@@ -340,6 +352,7 @@ cu_result cuGraphInstantiateWithFlags(cu_graph_exec *executable, cu_graph graph,
 cu_result cuGraphLaunch(cu_graph_exec executable, cu_stream)
 {
   for (const auto &node : executable->nodes) {
+    turn mine;
     cu_result result = node();
     if (result != SUCCESS)
       return result;
@@ -413,6 +426,7 @@ static void *load_library(const char *library, size_t bytes)
 
 cu_result cuModuleLoadData(cu_module *module, const void *image)
 {
+  turn mine;
   const image_header *header = (const image_header *)image;
   if (header->magic != IMAGE_MAGIC)
     return INVALID_IMAGE;
@@ -426,6 +440,7 @@ cu_result cuModuleLoadData(cu_module *module, const void *image)
 
 cu_result cuModuleUnload(cu_module module)
 {
+  turn mine;
   for (cu_function function : module->functions)
     delete function;
   dlclose(module->handle);
@@ -435,6 +450,7 @@ cu_result cuModuleUnload(cu_module module)
 
 cu_result cuModuleGetFunction(cu_function *function, cu_module module, const char *name)
 {
+  turn mine;
   const kernel *list = (const kernel *)dlsym(module->handle, "emulation_kernels");
   for (; list && list->name; list++) {
     if (strcmp(list->name, name) == 0) {
@@ -483,15 +499,17 @@ static cu_result run(const cu_function_st &f, const launch &job)
 {
   const char *refused = refusal(f, job);
   if (refused) {
-    the.problem = std::string("kernel ") + f.program->name + ": " + refused;
+    problem = std::string("kernel ") + f.program->name + ": " + refused;
     return LAUNCH_FAILED;
   }
-  if (!run_grid(job))
+  if (!run_grid(job)) {
+    problem = the.problem;
     return LAUNCH_FAILED;
+  }
   std::string damage = memory_damage();
   if (damage.empty())
     return SUCCESS;
-  the.problem = std::string("kernel ") + f.program->name + " " + damage;
+  problem = std::string("kernel ") + f.program->name + " " + damage;
   return LAUNCH_FAILED;
 }
 
@@ -565,6 +583,6 @@ cu_result cuTensorMapEncodeTiled(cu_tensor_map *map, int type, uint32_t rank, vo
   const char *refused = describe_tensor(map, type, rank, address, dims, strides, box, steps, interleave, swizzle);
   if (!refused)
     return SUCCESS;
-  the.problem = refused;
+  problem = refused;
   return LAUNCH_FAILED;
 }

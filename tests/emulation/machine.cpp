@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scheduler of blocks and warps. The order differs from launch to launch, and some warps run far ahead of others. */
+/* Scheduler of blocks and warps, of one launch or of several that run at the same time. The order differs from launch to launch, and some warps run far ahead of others. */
 #include "tensor.h"
 #include "threads.h"
+#include "turns.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -26,21 +27,19 @@ unsigned random_below(unsigned count)
 
 /* ---- blocks ---- */
 
-/* The blocks that run concurrently, with their state. */
-struct residents {
-  std::vector<cluster *> clusters;
-  std::vector<warp *> warps;
-  std::vector<thread *> spare_threads;
-  std::vector<byte *> spare_memory;
+/* Of blocks that have ended, for the next ones of any launch. */
+struct spares {
+  std::vector<thread *> threads;
+  std::vector<byte *> memory;
 };
 
-static residents here;
+static spares spare;
 
 static byte *take_shared_memory()
 {
-  if (!here.spare_memory.empty()) {
-    byte *memory = here.spare_memory.back();
-    here.spare_memory.pop_back();
+  if (!spare.memory.empty()) {
+    byte *memory = spare.memory.back();
+    spare.memory.pop_back();
     return memory;
   }
   /* Pages around the shared memory window are not accessible. */
@@ -85,10 +84,10 @@ static block *begin_block(cluster &owner, unsigned rank, unsigned number)
   b->left = size.x * size.y * size.z;
   b->log = begin_race_log(shared_end(), rank * b->left, b->left);
   for (unsigned i = 0; i < b->left; i++) {
-    if (here.spare_threads.empty())
-      here.spare_threads.push_back(make_thread());
-    b->threads.push_back(here.spare_threads.back());
-    here.spare_threads.pop_back();
+    if (spare.threads.empty())
+      spare.threads.push_back(make_thread());
+    b->threads.push_back(spare.threads.back());
+    spare.threads.pop_back();
     begin_thread(*b->threads[i], *b, i);
   }
   b->warps.resize((b->left + LANES - 1) / LANES);
@@ -98,7 +97,7 @@ static block *begin_block(cluster &owner, unsigned rank, unsigned number)
     w.first = i * LANES;
     w.count = b->left - w.first < LANES ? b->left - w.first : LANES;
     choose_laziness(w);
-    here.warps.push_back(&w);
+    the.warps.push_back(&w);
   }
   return b;
 }
@@ -109,18 +108,18 @@ static void begin_cluster(unsigned first_block, unsigned blocks)
   cluster *c = new cluster();
   for (unsigned rank = 0; rank < blocks; rank++)
     c->blocks.push_back(begin_block(*c, rank, first_block + rank));
-  here.clusters.push_back(c);
+  the.clusters.push_back(c);
 }
 
 static void end_block(block *b)
 {
   for (thread *t : b->threads)
-    here.spare_threads.push_back(t);
-  here.spare_memory.push_back(b->shared);
+    spare.threads.push_back(t);
+  spare.memory.push_back(b->shared);
   end_race_log(b->log);
-  for (size_t i = 0; i < here.warps.size();) {
-    if (here.warps[i]->owner == b)
-      here.warps.erase(here.warps.begin() + (ptrdiff_t)i);
+  for (size_t i = 0; i < the.warps.size();) {
+    if (the.warps[i]->owner == b)
+      the.warps.erase(the.warps.begin() + (ptrdiff_t)i);
     else
       i++;
   }
@@ -209,7 +208,7 @@ static bool give_turns(warp &w, bool drifts)
 static std::string who_waits()
 {
   std::map<std::string, unsigned> counts;
-  for (const warp *w : here.warps)
+  for (const warp *w : the.warps)
     for (unsigned i = w->first; i < w->first + w->count; i++) {
       const thread &t = *w->owner->threads[i];
       if (!t.over)
@@ -225,7 +224,7 @@ static std::string who_waits()
 static bool give_everyone_turns(bool drifts)
 {
   bool ran = false, skipped = false;
-  std::vector<warp *> order = here.warps;
+  std::vector<warp *> order = the.warps;
   for (size_t i = order.size(); i > 1; i--)
     std::swap(order[i - 1], order[random_below((unsigned)i)]);
   for (warp *w : order) {
@@ -243,12 +242,26 @@ static bool give_everyone_turns(bool drifts)
   return ran;
 }
 
+/* A launch takes its state along while others have the GPU. Some launches run far ahead of others. */
+static void let_others_run()
+{
+  if (!others_wait() || random_below(3) == 0)
+    return;
+  machine mine = std::move(the);
+  the = machine();
+  pass_turn();
+  the = std::move(mine);
+  blockDim = the.job.size;
+  gridDim = the.job.grid;
+}
+
 static bool run_residents(unsigned blocks, unsigned per_cluster, unsigned most)
 {
   bool drifts = random_below(4) > 0;
   unsigned begun = 0;
-  while (begun < blocks || !here.clusters.empty()) {
-    for (; begun < blocks && here.clusters.size() < most; begun += per_cluster)
+  while (begun < blocks || !the.clusters.empty()) {
+    let_others_run();
+    for (; begun < blocks && the.clusters.size() < most; begun += per_cluster)
       begin_cluster(begun, per_cluster);
     bool ran = give_everyone_turns(drifts);
     if (!ran && !tma_pending())
@@ -256,8 +269,8 @@ static bool run_residents(unsigned blocks, unsigned per_cluster, unsigned most)
     tma_progress(ran ? the.eager_percent / 4 + 5 : 100);
     if (the.failed)
       return false;
-    for (size_t i = 0; i < here.clusters.size();) {
-      cluster *c = here.clusters[i];
+    for (size_t i = 0; i < the.clusters.size();) {
+      cluster *c = the.clusters[i];
       if (!is_over(*c)) {
         i++;
         continue;
@@ -265,7 +278,7 @@ static bool run_residents(unsigned blocks, unsigned per_cluster, unsigned most)
       for (const block *b : c->blocks)
         if (!check_block(*b))
           return false;
-      here.clusters.erase(here.clusters.begin() + (ptrdiff_t)i);
+      the.clusters.erase(the.clusters.begin() + (ptrdiff_t)i);
       end_cluster(c);
     }
   }
@@ -275,9 +288,8 @@ static bool run_residents(unsigned blocks, unsigned per_cluster, unsigned most)
 bool run_grid(const launch &job)
 {
   static uint64_t launches;
+  the = machine();
   the.job = job;
-  the.failed = false;
-  the.running = nullptr;
   the.random = ++launches * 0xD1342543DE82EF95u;
   the.eager_percent = random_below(3) * 50;
   blockDim = job.size;
@@ -288,9 +300,9 @@ bool run_grid(const launch &job)
   bool good = run_residents(job.grid.x * job.grid.y * job.grid.z, per_cluster,
                             threads < RESIDENT_THREADS ? RESIDENT_THREADS / threads : 1);
   tma_discard();
-  for (cluster *c : here.clusters) /* after a failed launch */
+  std::vector<cluster *> left = std::move(the.clusters); /* after a failed launch */
+  for (cluster *c : left)
     end_cluster(c);
-  here.clusters.clear();
   return good;
 }
 

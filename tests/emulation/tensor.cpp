@@ -89,27 +89,19 @@ bool mbarrier_try_wait(unsigned address, unsigned parity)
 
 /* ---- pending TMA operations ---- */
 
-struct tma_operation {
-  thread *from;
-  word64 store; /* number of the thread's TMA store, from 1; 0: a load */
-  std::function<void()> work;
-};
-
-static std::deque<tma_operation> tma_operations;
-
 bool tma_pending()
 {
-  return !tma_operations.empty();
+  return !the.tma.empty();
 }
 
 void tma_discard()
 {
-  tma_operations.clear();
+  the.tma.clear();
 }
 
 bool tma_pending_for(const block &b)
 {
-  for (const tma_operation &e : tma_operations)
+  for (const tma_operation &e : the.tma)
     if (e.from->owner == &b)
       return true;
   return false;
@@ -117,13 +109,13 @@ bool tma_pending_for(const block &b)
 
 void tma_progress(unsigned percent)
 {
-  for (size_t i = tma_operations.size(); i > 0; i--) {
-    tma_operation e = std::move(tma_operations.front());
-    tma_operations.pop_front();
+  for (size_t i = the.tma.size(); i > 0; i--) {
+    tma_operation e = std::move(the.tma.front());
+    the.tma.pop_front();
     if (random_below(100) < percent)
       e.work();
     else
-      tma_operations.push_back(std::move(e));
+      the.tma.push_back(std::move(e));
   }
 }
 
@@ -132,7 +124,7 @@ static void send(word64 store, std::function<void()> work)
   if (random_below(100) < the.eager_percent)
     work();
   else
-    tma_operations.push_back({the.running, store, std::move(work)});
+    the.tma.push_back({the.running, store, std::move(work)});
 }
 
 /* ---- TMA boxes ---- */
@@ -302,13 +294,13 @@ void tma_wait(unsigned groups_left)
   if (groups_left != 0)
     fail("cp.async.bulk.wait_group %u: the emulation supports only 0", groups_left);
   thread &own = *the.running;
-  for (size_t i = tma_operations.size(); i > 0; i--) {
-    tma_operation e = std::move(tma_operations.front());
-    tma_operations.pop_front();
+  for (size_t i = the.tma.size(); i > 0; i--) {
+    tma_operation e = std::move(the.tma.front());
+    the.tma.pop_front();
     if (e.store > 0 && e.store <= own.stores_committed && e.from == &own)
       e.work();
     else
-      tma_operations.push_back(std::move(e));
+      the.tma.push_back(std::move(e));
   }
   for (word64 left = own.stores_begun - own.stores_committed; own.stores.size() > left; own.stores.pop_front())
     note_async_read_done(own.stores.front().from, own.stores.front().bytes);

@@ -15,7 +15,7 @@ namespace emulation {
 
 machine the;
 
-constexpr size_t STACK_BYTES = 128 << 10, PAGE = 4096;
+constexpr size_t STACK_BYTES = 128 << 10, SIGNAL_STACK_BYTES = 64 << 10, PAGE = 4096;
 
 /* ---- fibers ---- */
 
@@ -191,13 +191,11 @@ static void on_fault(int number, siginfo_t *about, void *)
   fail("touches %s", where.c_str());
 }
 
-fault_guard::fault_guard()
+static unsigned guards; /* of launches that run at the same time */
+static struct sigaction before[2];
+
+static void catch_faults()
 {
-  static char memory[64 << 10];
-  stack_t stack = {};
-  stack.ss_sp = memory;
-  stack.ss_size = sizeof memory;
-  sigaltstack(&stack, &stack_before);
   struct sigaction action = {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
@@ -205,10 +203,23 @@ fault_guard::fault_guard()
   sigaction(SIGBUS, &action, &before[1]);
 }
 
+/* A signal stack belongs to a host thread. */
+fault_guard::fault_guard() : memory(SIGNAL_STACK_BYTES)
+{
+  stack_t stack = {};
+  stack.ss_sp = memory.data();
+  stack.ss_size = memory.size();
+  sigaltstack(&stack, &stack_before);
+  if (guards++ == 0)
+    catch_faults();
+}
+
 fault_guard::~fault_guard()
 {
-  sigaction(SIGSEGV, &before[0], nullptr);
-  sigaction(SIGBUS, &before[1], nullptr);
+  if (--guards == 0) {
+    sigaction(SIGSEGV, &before[0], nullptr);
+    sigaction(SIGBUS, &before[1], nullptr);
+  }
   sigaltstack(&stack_before, nullptr);
 }
 

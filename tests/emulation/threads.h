@@ -22,7 +22,7 @@ bool report_error(const std::string &text);
 
 /** While an object exists, a thread that touches a guard page ends the launch with an error. */
 struct fault_guard {
-  struct sigaction before[2];
+  std::vector<char> memory; /* of the signal stack */
   stack_t stack_before;
 
   fault_guard();
