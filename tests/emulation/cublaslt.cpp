@@ -3,6 +3,7 @@
  * after the other. */
 #include "machine.h"
 #include "memory.h"
+#include "order.h"
 #include "turns.h"
 
 #include <cstdlib>
@@ -261,6 +262,28 @@ static void multiply_one(const sizes &s, lt_description d, const void *a, lt_lay
   }
 }
 
+/* A batch of products, with descriptors as they were when it was queued. */
+struct product {
+  sizes s;
+  lt_description_st description;
+  lt_layout_st a_layout, b_layout, d_layout;
+  const void *a, *b;
+  void *d;
+};
+
+static const byte *matrix_at(const void *first, const lt_layout_st &layout, int64_t i)
+{
+  return (const byte *)first + (size_t)(i * layout.batch_stride) * size_of(layout.type);
+}
+
+static void multiply(product all)
+{
+  for (int64_t i = 0; i < all.d_layout.batch_count; i++)
+    multiply_one(all.s, &all.description, matrix_at(all.a, all.a_layout, i), &all.a_layout,
+                 matrix_at(all.b, all.b_layout, i), &all.b_layout, (byte *)matrix_at(all.d, all.d_layout, i),
+                 &all.d_layout);
+}
+
 static bool is_usable(const void *data, lt_layout layout, uint64_t alignment)
 {
   uint64_t last = (uint64_t)(layout->batch_count - 1) * (uint64_t)layout->batch_stride +
@@ -270,7 +293,7 @@ static bool is_usable(const void *data, lt_layout layout, uint64_t alignment)
 
 lt_result cublasLtMatmul(lt_handle, lt_description description, const void *alpha, const void *a, lt_layout a_layout,
                          const void *b, lt_layout b_layout, const void *beta, const void *, lt_layout, void *d,
-                         lt_layout d_layout, const lt_algorithm *algorithm, void *, size_t, cu_stream)
+                         lt_layout d_layout, const lt_algorithm *algorithm, void *, size_t, cu_stream stream)
 {
   turn mine;
   sizes s;
@@ -280,9 +303,6 @@ lt_result cublasLtMatmul(lt_handle, lt_description description, const void *alph
   if (!is_usable(a, a_layout, algorithm->data[0]) || !is_usable(b, b_layout, algorithm->data[1]) ||
       !is_usable(d, d_layout, algorithm->data[3]))
     return EXECUTION_FAILED;
-  for (int64_t i = 0; i < d_layout->batch_count; i++)
-    multiply_one(s, description, (const byte *)a + (size_t)(i * a_layout->batch_stride) * size_of(a_layout->type),
-                 a_layout, (const byte *)b + (size_t)(i * b_layout->batch_stride) * size_of(b_layout->type), b_layout,
-                 (byte *)d + (size_t)(i * d_layout->batch_stride) * size_of(d_layout->type), d_layout);
-  return SUCCESS;
+  const product all = {s, *description, *a_layout, *b_layout, *d_layout, a, b, d};
+  return order(stream, [all] { return multiply(all), 0; }) == 0 ? SUCCESS : EXECUTION_FAILED;
 }

@@ -6,6 +6,7 @@
 #include "block.h"
 #include "image.h"
 #include "memory.h"
+#include "order.h"
 #include "tensor.h"
 #include "turns.h"
 
@@ -82,8 +83,7 @@ static bool is_default(cu_stream stream)
   return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
-/* Does the work, or records it for a graph during capture. */
-static cu_result order(cu_stream stream, std::function<cu_result()> work)
+cu_result emulation::order(cu_stream stream, std::function<cu_result()> work)
 {
   if (!is_default(stream) && stream->owner && stream->owner != current())
     return INVALID_HANDLE;
