@@ -6,6 +6,7 @@
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/driver/nvrtc.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 #define COUNT 64
@@ -300,6 +301,67 @@ static void an_unknown_instruction_is_named(void **state)
     fail_msg("%s", log);
 }
 
+/* ---- launches of two host threads ---- */
+
+typedef struct side {
+  const gpu *g;
+  cu_function function;
+  cu_address flags;
+  int own;
+  cu_result result;
+  pthread_t thread;
+} side;
+
+static void *launch_side(void *argument)
+{
+  side *s = argument;
+  void *arguments[] = {&s->flags, &s->own};
+  s->result = s->g->driver.cuLaunchKernel(s->function, 1, 1, 1, COUNT, 1, 1, 0, NULL, arguments, NULL);
+  return NULL;
+}
+
+/* Each of two launches waits for a flag that the other sets, and gives up after a million turns. */
+static void launches_of_two_threads_run_at_the_same_time(void **state)
+{
+  static const char source[] = "extern \"C\" __global__ void run(int *flags, int own)\n"
+                               "{\n"
+                               "  volatile int *all = flags;\n"
+                               "  if (threadIdx.x == 0)\n"
+                               "    all[own] = 1;\n"
+                               "  for (int turn = 0; turn < 1000000; turn++)\n"
+                               "    if (__syncthreads_or(all[1 - own]))\n"
+                               "      return;\n"
+                               "  all[own] = 2;\n"
+                               "}\n";
+  const gpu *g = *state;
+  char log[2000], *image = NULL;
+  int flags[2] = {0, 0};
+  cu_module module = NULL;
+  side sides[2] = {{.g = g, .own = 0}, {.g = g, .own = 1}};
+  hr_error error;
+  if (build(g, source, &image, log) != RTC_SUCCESS)
+    fail_msg("%s", log);
+  assert_ok(HR_CU(&g->driver, cuModuleLoadData, (&module, image), &error), error);
+  cu_address address = 0;
+  assert_ok(HR_CU(&g->driver, cuMemAlloc_v2, (&address, sizeof flags), &error), error);
+  assert_ok(HR_CU(&g->driver, cuMemcpyHtoDAsync_v2, (address, flags, sizeof flags, NULL), &error), error);
+  for (int i = 0; i < 2; i++) {
+    sides[i].flags = address;
+    assert_ok(HR_CU(&g->driver, cuModuleGetFunction, (&sides[i].function, module, "run"), &error), error);
+    assert_int_equal(pthread_create(&sides[i].thread, NULL, launch_side, &sides[i]), 0);
+  }
+  for (int i = 0; i < 2; i++) {
+    pthread_join(sides[i].thread, NULL);
+    assert_int_equal(sides[i].result, CU_SUCCESS);
+  }
+  assert_ok(HR_CU(&g->driver, cuMemcpyDtoHAsync_v2, (flags, address, sizeof flags, NULL), &error), error);
+  assert_int_equal(flags[0], 1);
+  assert_int_equal(flags[1], 1);
+  g->driver.cuMemFree_v2(address);
+  g->driver.cuModuleUnload(module);
+  free(image);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -312,6 +374,7 @@ int main(void)
       cmocka_unit_test(an_access_outside_of_a_buffer_is_an_error),
       cmocka_unit_test(a_vector_at_a_misaligned_address_is_an_error),
       cmocka_unit_test(an_unknown_instruction_is_named),
+      cmocka_unit_test(launches_of_two_threads_run_at_the_same_time),
   };
   return cmocka_run_group_tests(tests, open_gpu, close_gpu);
 }
