@@ -74,11 +74,14 @@ fi
 headroom=$built/headroom
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
 
-# in_pool TEST NAME WORDS VARIABLE=VALUE…: a test of the pool, if it was built; WORDS for HEADROOM_TEST.
+# in_pool TEST NAME WORDS VARIABLE=VALUE…: a test of the pool, a program with its arguments, if it was built; WORDS for
+# HEADROOM_TEST.
 in_pool() {
-  local test=$built/tests/$1 name=$2 words=$3
+  local test name=$2 words=$3
+  read -ra test <<<"$1"
   shift 3
-  [ -x "$test" ] && run_in_background "$name" 300 env HEADROOM_TEST="$words" "$@" "$test"
+  [ -x "$built/tests/${test[0]}" ] &&
+    run_in_background "$name" 300 env HEADROOM_TEST="$words" "$@" "$built/tests/${test[0]}" "${test[@]:1}"
 }
 # each_kernel OPERATION TEST: TEST, thorough, for each kernel, and for each format of those that compile most.
 each_kernel() {
@@ -99,9 +102,9 @@ done
 # The pool, the longest first. Most of these are bound by NVRTC or by float64 on the host.
 in_pool test_cuda_programs test_cuda_programs "thorough gpu"
 if [ -n "$sanitizer" ]; then
-  for test in test_attention_edges test_attention_repeats test_decode_kernels test_rowwise_kernels test_device test_device_graph \
+  for test in test_attention_edges test_attention_repeats test_decode_kernels "harness rowwise" test_device test_device_graph \
     test_kv_cache test_kv_cache_quantized test_kv_cache_decode; do
-    [ -x "$built/tests/$test" ] || continue
+    [ -x "$built/tests/${test%% *}" ] || continue
     for tool in racecheck memcheck synccheck; do
       # Not decode_latent_sm90: racecheck and synccheck name its barriers that some warps only arrive at (docs/notes/decode-gpu.md).
       case $test in
@@ -109,8 +112,8 @@ if [ -n "$sanitizer" ]; then
         *) some="" ;;
       esac
       # shellcheck disable=SC2086 # several variables, or none
-      run_in_background "$tool-$test" 300 env HEADROOM_TEST="gpu few" $some "$sanitizer" --tool "$tool" \
-        --report-api-errors no --error-exitcode 9 "$built/tests/$test"
+      run_in_background "$tool-${test// /-}" 300 env HEADROOM_TEST="gpu few" $some "$sanitizer" --tool "$tool" \
+        --report-api-errors no --error-exitcode 9 "$built/tests/"$test
     done
   done
   run_in_background memcheck-gemm 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \
@@ -124,11 +127,11 @@ for formats in "fp32 tf32" fp16 bf16 fp8; do
   in_pool test_attention_edges "test_attention_edges-${formats// /-}" "thorough gpu $formats"
   in_pool test_attention_lengths "test_attention_lengths-${formats// /-}" "thorough gpu $formats"
   in_pool test_attention_repeats "test_attention_repeats-${formats// /-}" "thorough gpu $formats"
-  in_pool test_rowwise_kernels "test_rowwise_kernels-${formats// /-}" "thorough gpu $formats"
+  in_pool "harness rowwise" "rowwise-${formats// /-}" "thorough gpu $formats"
 done
-for test in test_gemm_kernels test_gemm_gpu test_decode test_decode_batches test_decode_latent \
+for test in "harness gemm" "harness gemm_gpu" "harness shared_plans" test_decode test_decode_batches test_decode_latent \
   test_decode_topk test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_device_stream test_device_graph; do
-  in_pool $test $test "thorough gpu"
+  in_pool "$test" "${test// /-}" "thorough gpu"
 done
 wait_and_report
 # Bound by the GPU, and needs up to 50 GB of its memory.

@@ -3,7 +3,7 @@
 # Runs a test program against the emulated GPU instead of a real one: its kernels' programs are compiled by the host's C++
 # compiler and run on the CPU.
 #   run.sh BUILD PROGRAM [WHAT [SHARE [FORMATS]]]     run.sh build/debug test_attention_edges attention_flash_sm80
-# WHAT: one attention kernel, or formats for test_rowwise_kernels ("fp32 tf32"). SHARE: every SHAREth case, and a few of the
+# PROGRAM: with its arguments. WHAT: one kernel, or formats for "harness rowwise" ("fp32 tf32"). SHARE: every SHAREth case, and a few of the
 # combinations; 0 none. FORMATS: of the kernel. All with HEADROOM_TEST=thorough.
 set -euo pipefail
 build=$(cd "$1" && pwd)
@@ -27,4 +27,5 @@ attention* | decode*) export HEADROOM_TEST_KERNEL=$3 ;;
 *) HEADROOM_TEST+=" ${3:-}" ;;
 esac
 export HEADROOM_TEST_SHARE=$share HEADROOM_TEST_SAMPLES=${HEADROOM_TEST_SAMPLES:-$((share > 100 ? 1 : share > 1 ? 3 : 80))}
-exec "$build/tests/$program"
+# shellcheck disable=SC2086 # words
+exec "$build/tests/"$program

@@ -1,77 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One plan of every CPU kernel runs in several threads at once, each with its own output and workspace; sweeps run in
- * several threads into one store. Also built with the thread sanitizer (preset tsan). */
-#include "cpu_problems.h"
+/* A sweep runs in several threads into one store. Also built with the thread sanitizer (preset tsan). */
+#include "machine.h"
 
 #include <headroom/store.h>
 #include <headroom/sweep.h>
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define THREADS 3
-#define RUNS 3
-
-typedef struct sharer {
-  const hr_runner *runner;
-  char *output;
-  void *workspace;
-  int wrong;
-  pthread_t thread;
-} sharer;
-
-static void *run_plan(void *argument)
-{
-  sharer *s = argument;
-  const hr_runner *r = s->runner;
-  size_t last = r->operands.count - 1;
-  const void *inputs[HR_OPERANDS_MAX] = {NULL};
-  for (size_t i = 0; i < last; i++)
-    inputs[i] = hr_buffer_data(r->buffers[i]);
-  for (int i = 0; i < RUNS; i++) {
-    memset(s->output, 0xFF, r->operands.bytes[last]);
-    s->wrong += hr_plan_run(r->plan, (hr_operand_addresses){inputs, s->output}, s->workspace, 0, NULL) != HR_OK;
-    s->wrong += memcmp(s->output, hr_buffer_data(r->buffers[last]), r->operands.bytes[last]) != 0;
-  }
-  return NULL;
-}
-
-static void *allocated(size_t bytes)
-{
-  void *memory = bytes > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
-  assert_true(memory || bytes == 0);
-  return memory;
-}
-
-static void check(const hr_runner *r)
-{
-  sharer sharers[THREADS];
-  char text[512];
-  for (int i = 0; i < THREADS; i++) {
-    sharers[i] = (sharer){.runner = r, .output = allocated(r->operands.bytes[r->operands.count - 1])};
-    sharers[i].workspace = allocated(hr_plan_workspace_bytes(r->plan));
-    assert_int_equal(pthread_create(&sharers[i].thread, NULL, run_plan, &sharers[i]), 0);
-  }
-  for (int i = 0; i < THREADS; i++)
-    pthread_join(sharers[i].thread, NULL);
-  for (int i = 0; i < THREADS; i++) {
-    if (sharers[i].wrong)
-      fail_msg("%s: %d of %d runs beside others differ", problem_words(r, text), sharers[i].wrong, RUNS);
-    free(sharers[i].output);
-    free(sharers[i].workspace);
-  }
-}
-
-static void threads_share_a_plan(void **state)
-{
-  (void)state;
-  assert_true(each_cpu_problem(check) > 0);
-}
-
-/* ---- sweeps ---- */
 
 typedef struct sweeper {
   const hr_sweep *sweep;
@@ -134,9 +71,6 @@ static void threads_share_the_points_of_a_sweep(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(threads_share_a_plan),
-      cmocka_unit_test(threads_share_the_points_of_a_sweep),
-  };
+  const struct CMUnitTest tests[] = {cmocka_unit_test(threads_share_the_points_of_a_sweep)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Row-wise operations: lengths around those that a pack, a thread, a warp, a block and a cluster hold, addresses,
+ * special values, exponentials. */
+#include "call.h"
+
+#include "runtime/device/number.h"
+#include "runtime/measure/error_bounds.h"
+#include "runtime/reference/reference.h"
+
+#include <math.h>
+
+static hr_problem plain(hr_dtype dtype)
+{
+  hr_rowwise r = hr_rowwise_default();
+  r.dtype = dtype;
+  return hr_rowwise_problem(&r);
+}
+
+static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t columns)
+{
+  hr_rowwise r = hr_rowwise_default();
+  r.operation = (hr_rowwise_operation)operation;
+  r.dtype = dtype;
+  r.rows = rows, r.columns = columns;
+  if (operation == HR_ROWWISE_DROPOUT)
+    r.rate = 0.3, r.seed = 0x123456789ABCDEFu;
+  if (operation == HR_ROWWISE_ROTARY)
+    r.columns += columns % 2, r.period = 7, r.group = 3;
+  return r;
+}
+
+/* ---- a case ---- */
+
+static void compare(const call *c)
+{
+  const hr_rowwise *r = &c->problem.rows;
+  const void *inputs[3] = {NULL};
+  for (size_t i = 0; i + 1 < c->operands.count; i++)
+    inputs[i] = c->places[i].host;
+  size_t columns = (size_t)r->columns, scratch_size = hr_reference_rowwise_scratch(r);
+  double *scratch = calloc(scratch_size + 2 * columns, sizeof *scratch);
+  double *expected = scratch + scratch_size, *norm = expected + columns;
+  for (int64_t row = 0; row < r->rows; row++) {
+    hr_reference_rowwise_row(r, inputs, row, scratch, expected, norm);
+    for (size_t i = 0; i < columns; i++) {
+      double found = hr_number_load(r->dtype, c->output->host, (size_t)row * columns + i);
+      double bound = hr_rowwise_error_bound(r->dtype, r->columns, expected[i], norm[i]);
+      if (!is_near(found, expected[i], bound))
+        fail_msg("%s %s %s, %d rows of %d, period %d: [%d, %d] is %g, exactly %g, allowed ±%g", c->kernel,
+                 hr_rowwise_operation_name(r->operation), hr_dtype_name(r->dtype), (int)r->rows, (int)columns,
+                 (int)r->period, (int)row, (int)i, found, expected[i], bound);
+    }
+  }
+  free(scratch);
+}
+
+/* Puts a NaN, infinities and a row of −∞ among the values; needs at least four rows and two columns. */
+static void put_specials(const call *c)
+{
+  const hr_rowwise *r = &c->problem.rows;
+  size_t columns = (size_t)r->columns;
+  void *x = c->places[0].host;
+  hr_number_store(r->dtype, x, 1, (double)NAN);
+  hr_number_store(r->dtype, x, columns + 1, (double)INFINITY);
+  hr_number_store(r->dtype, x, 2 * columns + 1, -(double)INFINITY);
+  for (size_t i = 0; i < columns; i++)
+    hr_number_store(r->dtype, x, 3 * columns + i, -(double)INFINITY);
+}
+
+static void check_one(hr_device *device, const char *kernel, const hr_rowwise *r, const size_t *shifts, bool special)
+{
+  call c;
+  hr_rowwise rows = *r;
+  rows.alignment = shifts ? (int64_t)hr_dtype_bytes(r->dtype) : 0;
+  const hr_problem problem = hr_rowwise_problem(&rows);
+  call_open(device, kernel, &problem, shifts, 7, &c);
+  if (special)
+    put_specials(&c);
+  assert_true(call_run(&c, NULL));
+  compare(&c);
+  call_close(&c);
+}
+
+/* ---- every kernel ---- */
+
+/* Lengths around those that a pack, a thread, part of a warp, a warp, a block and a cluster hold, aligned and not. */
+static const int64_t sizes[][2] = {
+    {1, 1},     {1, 2},     {3, 64},     {5, 98},     {7, 99},     {70, 128},  {17, 513},  {17, 1000}, {6, 1025},
+    {4, 2048},  {5, 2055},  {3, 4099},   {2, 8192},   {3, 8202},   {2, 16384}, {2, 16386}, {2, 32768}, {3, 32769},
+    {2, 50257}, {2, 50258}, {3, 131072}, {2, 131073}, {1, 262145}, {700, 16},  {1100, 3},  {40, 33001}};
+
+/* Large tensors are distributed over the formats; with HEADROOM_TEST=thorough each format gets all. */
+#define LARGE 4096          /* elements */
+#define LONG_ON_A_CPU 20000 /* longer rows take no other path on a CPU */
+
+typedef struct subject {
+  hr_device *device;
+  const char *kernel;
+  hr_dtype dtype;
+  int turn, turns;
+  int cases, seen;
+} subject;
+
+static bool has_a_turn(subject *s, int64_t rows, int64_t columns)
+{
+  bool cpu = strncmp(hr_device_name(s->device), "cuda", 4) != 0;
+  if (test_asks_for("thorough"))
+    return !cpu || columns <= 60000;
+  if (cpu && columns > LONG_ON_A_CPU)
+    return false;
+  return rows * columns <= LARGE || s->cases++ % s->turns == s->turn;
+}
+
+static void check_case(subject *s, const hr_rowwise *r, const size_t *shifts, bool special)
+{
+  if (test_takes(s->seen++) && has_a_turn(s, r->rows, r->columns))
+    check_one(s->device, s->kernel, r, shifts, special);
+}
+
+static void try_sizes(subject *s, int operation)
+{
+  for (int64_t i = 0; i < LENGTH(sizes); i++) {
+    hr_rowwise r = rows_of(operation, s->dtype, sizes[i][0], sizes[i][1]);
+    check_case(s, &r, NULL, false);
+    if (operation != HR_ROWWISE_SOFTMAX)
+      continue;
+    r.period = r.rows > r.columns ? r.rows : 2; /* the first rows may see no key */
+    check_case(s, &r, NULL, false);
+    r.period = r.columns; /* the first row sees one key */
+    check_case(s, &r, NULL, false);
+  }
+}
+
+/* Addresses aligned to one element only: all operands alike, each with its own shift, and the result alone. The lengths
+ * are for a part of a warp, a block and a cluster. */
+static void try_addresses(subject *s, int operation)
+{
+  static const size_t shifts[][HR_OPERANDS_MAX] = {
+      {1, 1, 1, 1}, {1, 2, 3, 7}, {5, 4, 6, 3}, {0, 0, 0, 1}, {3, 0, 0, 0}};
+  static const int64_t lengths[] = {24, 512, 1021, 4096, 33000};
+  for (int64_t i = 0; i < LENGTH(shifts); i++)
+    for (int64_t j = 0; j < LENGTH(lengths); j++) {
+      hr_rowwise r = rows_of(operation, s->dtype, 3, lengths[j]);
+      check_case(s, &r, shifts[i], false);
+    }
+}
+
+static void try_specials(subject *s, int operation)
+{
+  static const int64_t lengths[] = {32, 100, 2049, 16400, 40001};
+  for (int64_t i = 0; i < LENGTH(lengths) && s->dtype != HR_FP8_E4M3; i++) {
+    hr_rowwise r = rows_of(operation, s->dtype, 5, lengths[i]);
+    check_case(s, &r, NULL, true);
+  }
+}
+
+/* On a CPU twice: results larger than the caches use streaming stores. */
+static void check_all(hr_device *device, const char *kernel, hr_dtype dtype, void (*try)(subject *s, int operation))
+{
+  subject s = {.device = device, .kernel = kernel, .dtype = dtype};
+  s.turn = turn_of(kernel, dtype, &s.turns);
+  const size_t cache_bytes = device->cache_bytes;
+  for (int pass = 0; pass < (device->backend->own_memory ? 1 : 2); pass++) {
+    device->cache_bytes = pass == 0 ? cache_bytes : 0;
+    s.cases = 0;
+    for (int operation = 0; operation < HR_ROWWISE_COUNT; operation++)
+      try(&s, operation);
+  }
+  device->cache_bytes = cache_bytes;
+}
+
+static void check_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  check_all(device, kernel, dtype, try_sizes);
+}
+
+static void check_addresses(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  check_all(device, kernel, dtype, try_addresses);
+}
+
+static void check_specials(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  check_all(device, kernel, dtype, try_specials);
+}
+
+/* ---- exponentials of CPUs ---- */
+
+/* The second softmax value of two columns 0 and −x is e^-x / (1 + e^-x), from 1/2 down to the denormal numbers, so
+ * errors of the exponential are visible. fp32: three roundings and its own error of 3 · 2^-24 make 6, and one step of
+ * denormal numbers. Values rounded to 16 bits may have a relative error of 5e-8 for every unit of x before the
+ * rounding. */
+static double lost(hr_dtype dtype, double x, double exact)
+{
+  double before = exact * 6 * 0x1p-24;
+  return dtype == HR_FP32 ? before + 0x1p-149 : before + exact * 5e-8 * fabs(x) + hr_dtype_rounding_error(dtype, exact);
+}
+
+static void check_exponentials(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  enum { rows = 20000 };
+  if (device->backend->own_memory || strcmp(kernel, "rowwise_reference") == 0)
+    return;
+  call c;
+  const hr_rowwise r = rows_of(HR_ROWWISE_SOFTMAX, dtype, rows, 2);
+  const hr_problem problem = hr_rowwise_problem(&r);
+  call_open(device, kernel, &problem, NULL, 1, &c);
+  for (size_t i = 0; i < rows; i++) {
+    hr_number_store(dtype, c.places[0].host, 2 * i, 0.0);
+    hr_number_store(dtype, c.places[0].host, 2 * i + 1, -104.5 * (double)i / rows);
+  }
+  assert_true(call_run(&c, NULL));
+  for (size_t i = 0; i < rows; i++) {
+    double of = call_element(&c, 0, 2 * i + 1), e = exp(of), exact = e / (1 + e);
+    double found = call_element(&c, 1, 2 * i + 1);
+    if (!(fabs(found - exact) <= lost(dtype, of, exact)))
+      fail_msg("%s %s: softmax of 0 and %g: %g, exactly %g", kernel, hr_dtype_name(dtype), of, found, exact);
+  }
+  call_close(&c);
+}
+
+static const fact facts[] = {
+    FACT(rows_of_any_length_are_those_of_the_reference, check_sizes),
+    FACT(rows_may_begin_at_any_element, check_addresses),
+    FACT(nan_and_infinities_reach_what_the_formula_says, check_specials),
+    FACT(exponentials_are_accurate_down_to_denormal_numbers, check_exponentials),
+};
+const fact_group rowwise_facts = {.name = "rowwise", .operation = "rowwise", .facts = facts, .count = LENGTH(facts)};
+
+/* ---- shapes ---- */
+
+static void small(hr_dtype dtype, problem_taker *take, void *context)
+{
+  static const int64_t columns[] = {2, 6, 30, 34, 62, 66, 126, 130, 1002};
+  for (int operation = 0; operation < HR_ROWWISE_COUNT; operation++)
+    for (int64_t i = 0; i < LENGTH(columns); i++) {
+      hr_rowwise r = hr_rowwise_default();
+      r.operation = (hr_rowwise_operation)operation;
+      r.columns = columns[i] - (operation != HR_ROWWISE_ROTARY && i % 2); /* odd, too, where they may be */
+      r.rows = 1 + i % 4;
+      r.dtype = dtype;
+      r.period = operation == HR_ROWWISE_ROTARY ? 2 : operation == HR_ROWWISE_SOFTMAX && i % 3 == 0 ? r.rows : 0;
+      const hr_problem problem = hr_rowwise_problem(&r);
+      take(&problem, context);
+    }
+}
+
+static bool set_word(hr_problem *problem, const char *name, const char *value)
+{
+  hr_rowwise *r = &problem->rows;
+  for (int i = 0; strcmp(name, "operation") == 0 && i < HR_ROWWISE_COUNT; i++)
+    if (strcmp(value, hr_rowwise_operation_name((hr_rowwise_operation)i)) == 0) {
+      r->operation = (hr_rowwise_operation)i;
+      r->period = i == HR_ROWWISE_ROTARY ? 2048 : 0;
+      r->group = i == HR_ROWWISE_ROTARY ? 32 : 1;
+      r->rate = i == HR_ROWWISE_DROPOUT ? 0.1 : 0;
+      return true;
+    }
+  return false;
+}
+
+static hr_status check_problem(const hr_problem *problem, hr_error *error)
+{
+  return hr_rowwise_check(&problem->rows, error);
+}
+
+static const shape_member members[] = {{"rows", COUNT_MEMBER, offsetof(hr_problem, rows.rows)},
+                                       {"columns", COUNT_MEMBER, offsetof(hr_problem, rows.columns)},
+                                       {"period", COUNT_MEMBER, offsetof(hr_problem, rows.period)},
+                                       {"group", COUNT_MEMBER, offsetof(hr_problem, rows.group)}};
+static const char *const shapes[] = {
+    "operation=softmax,rows=8192,columns=4096",  "operation=layer_norm,rows=8192,columns=4096",
+    "operation=rms_norm,rows=8192,columns=4096", "operation=rotary,rows=262144,columns=128",
+    "operation=gelu,rows=8192,columns=4096",     "operation=swiglu,rows=8192,columns=4096",
+    "operation=residual,rows=8192,columns=4096", "operation=dropout,rows=8192,columns=4096",
+    "operation=softmax,rows=668,columns=50257",  NULL};
+const operation_cases rowwise_cases = {.plain = plain,
+                                       .members = members,
+                                       .member_count = LENGTH(members),
+                                       .set = set_word,
+                                       .check = check_problem,
+                                       .shapes = shapes,
+                                       .small = small};
