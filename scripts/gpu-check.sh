@@ -83,7 +83,7 @@ in_pool() {
   [ -x "$built/tests/${test[0]}" ] &&
     run_in_background "$name" 300 env HEADROOM_TEST="$words" "$@" "$built/tests/${test[0]}" "${test[@]:1}"
 }
-# each_kernel OPERATION TEST: TEST, thorough, for each kernel, and for each format of those that compile most.
+# each_kernel OPERATION TEST: the test, thorough, for each kernel, and for each format of those that compile most.
 each_kernel() {
   local kernel formats shares share
   while IFS=, read -r kernel _ _ formats _; do
@@ -102,13 +102,13 @@ done
 # The pool, the longest first. Most of these are bound by NVRTC or by float64 on the host.
 in_pool test_cuda_programs test_cuda_programs "thorough gpu"
 if [ -n "$sanitizer" ]; then
-  for test in test_attention_edges test_attention_repeats test_decode_kernels "harness rowwise" test_device test_device_graph \
+  for test in test_attention_edges test_attention_repeats "harness decode" "harness rowwise" test_device test_device_graph \
     test_kv_cache test_kv_cache_quantized test_kv_cache_decode; do
     [ -x "$built/tests/${test%% *}" ] || continue
     for tool in racecheck memcheck synccheck; do
       # Not decode_latent_sm90: racecheck and synccheck name its barriers that some warps only arrive at (docs/notes/decode-gpu.md).
       case $test in
-        test_decode_kernels) some="HEADROOM_TEST_SAMPLES=6 HEADROOM_TEST_SHARE=7 HEADROOM_TEST_KERNEL=decode_split_sm80" ;;
+        "harness decode") some="HEADROOM_TEST_SAMPLES=6 HEADROOM_TEST_SHARE=7 HEADROOM_TEST_KERNEL=decode_split_sm80" ;;
         *) some="" ;;
       esac
       # shellcheck disable=SC2086 # several variables, or none
@@ -122,15 +122,15 @@ else
   report_skipped compute-sanitizer "it is not installed"
 fi
 each_kernel attention test_attention_kernels
-each_kernel decode test_decode_kernels
+each_kernel decode "harness decode"
 for formats in "fp32 tf32" fp16 bf16 fp8; do
   in_pool test_attention_edges "test_attention_edges-${formats// /-}" "thorough gpu $formats"
   in_pool test_attention_lengths "test_attention_lengths-${formats// /-}" "thorough gpu $formats"
   in_pool test_attention_repeats "test_attention_repeats-${formats// /-}" "thorough gpu $formats"
   in_pool "harness rowwise" "rowwise-${formats// /-}" "thorough gpu $formats"
 done
-for test in "harness gemm" "harness gemm_gpu" "harness shared_plans" test_decode test_decode_batches test_decode_latent \
-  test_decode_topk test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_device_stream test_device_graph; do
+for test in "harness gemm" "harness gemm_gpu" "harness shared_plans" test_decode "harness decode_batches" \
+  "harness decode_latent" "harness decode_topk" test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_device_stream test_device_graph; do
   in_pool "$test" "${test// /-}" "thorough gpu"
 done
 wait_and_report

@@ -5,7 +5,7 @@
 
 #if defined(__x86_64__)
 
-#include "emulated_tiles.h"
+#include "kernels/harness/emulated_tiles.h"
 
 #define hr_flash_amx hr_flash_amx_emulated
 #include "runtime/cpu/flash/flash_amx.c"

@@ -23,7 +23,7 @@ void call_close(call *c)
     place_free(&c->places[i]);
 }
 
-static hr_arguments arguments_of(const call *c)
+hr_arguments call_arguments(const call *c)
 {
   const void *inputs[HR_OPERANDS_MAX] = {NULL};
   for (size_t i = 0; i + 1 < c->operands.count; i++)
@@ -31,18 +31,23 @@ static hr_arguments arguments_of(const call *c)
   return hr_problem_arguments(&c->problem, &c->operands, (hr_operand_addresses){inputs, c->output->data});
 }
 
-void call_run_plan(call *c, const hr_plan *plan, const bool *written)
+void call_run_with(call *c, const hr_plan *plan, const hr_arguments *arguments, const bool *written)
 {
   hr_error error;
   char text[512];
-  const hr_arguments arguments = arguments_of(c);
   for (size_t i = 0; i < c->operands.count; i++)
     place_send(&c->places[i]);
-  if (run_arguments(plan, &arguments, &error) != HR_OK)
+  if (run_arguments(plan, arguments, &error) != HR_OK)
     fail_msg("%s %s: %s", c->kernel, problem_words(&c->problem, text), error.message);
   place_bring(c->output);
   place_assert_rest(c->output, written, hr_dtype_bytes(hr_problem_output_dtype(&c->problem)),
                     problem_words(&c->problem, text));
+}
+
+void call_run_plan(call *c, const hr_plan *plan, const bool *written)
+{
+  const hr_arguments arguments = call_arguments(c);
+  call_run_with(c, plan, &arguments, written);
 }
 
 bool call_run(call *c, const bool *written)

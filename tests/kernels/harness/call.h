@@ -20,12 +20,16 @@ void call_open(hr_device *device, const char *kernel, const hr_problem *problem,
                call *c);
 void call_close(call *c);
 
+/** Arguments of the operation with the operands at their places, and nothing else. */
+hr_arguments call_arguments(const call *c);
+
 /** Plans and runs. False if the kernel refuses the problem; fails the test on any other error, and if a byte that is
  *  no result was written: `written` as in place_assert_rest(). */
 bool call_run(call *c, const bool *written);
 
-/** Runs a plan of the problem. */
+/** Runs a plan of the problem, or with arguments that call_arguments() has begun. */
 void call_run_plan(call *c, const hr_plan *plan, const bool *written);
+void call_run_with(call *c, const hr_plan *plan, const hr_arguments *arguments, const bool *written);
 
 /** An element of an operand on the host. */
 double call_element(const call *c, size_t operand, size_t index);

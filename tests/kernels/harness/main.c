@@ -14,10 +14,13 @@
 
 #include <stdio.h>
 
-extern const fact_group gemm_facts, gemm_gpu_facts, rowwise_facts, guard_page_facts, shared_plan_facts;
+extern const fact_group rowwise_facts, gemm_facts, gemm_gpu_facts, decode_facts, decode_topk_facts, decode_latent_facts,
+    decode_batches_facts, decode_scores_facts, decode_tiles_facts, guard_page_facts, shared_plan_facts;
 
-static const fact_group *const groups[] = {&rowwise_facts, &gemm_facts, &gemm_gpu_facts, &guard_page_facts,
-                                           &shared_plan_facts};
+static const fact_group *const groups[] = {&rowwise_facts,        &gemm_facts,          &gemm_gpu_facts,
+                                           &decode_facts,         &decode_topk_facts,   &decode_latent_facts,
+                                           &decode_batches_facts, &decode_scores_facts, &decode_tiles_facts,
+                                           &guard_page_facts,     &shared_plan_facts};
 
 static int list(void)
 {

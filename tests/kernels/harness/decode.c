@@ -1,40 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every decode kernel of the table: heads and head sizes, lengths around pages and splits, layouts of caches, masks,
+/* Decode kernels: heads and head sizes, lengths around pages and splits, layouts of caches, masks,
  * and random combinations. */
 #include "decode_call.h"
 
-#include "base/checked.h"
-#include "runtime/device/device.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 #define MULTIPLY_ADDS ((int64_t)150000) /* of the reference for one call */
-#define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))
 
 static const int64_t heads[][3] = {{1, 1, 1},   {8, 8, 8},   {8, 1, 1},  {32, 8, 8}, {16, 2, 8},
                                    {32, 4, 16}, {32, 16, 4}, {12, 3, 6}, {12, 4, 6}, {71, 1, 1}};
 static const int64_t dims[][2] = {{64, 64},   {128, 128}, {32, 64},   {128, 64}, {80, 80}, {96, 96},
                                   {100, 100}, {192, 128}, {256, 256}, {64, 128}, {8, 24}};
-
-static decode_setup plain_call(const int64_t h[3], const int64_t dim[2], int64_t kv_len, hr_dtype dtype)
-{
-  decode_setup setup = {.d = hr_decode_default(), .seed = 1};
-  hr_decode *d = &setup.d;
-  d->dtype = dtype;
-  d->kv_len = kv_len;
-  d->q_heads = h[0], d->k_heads = h[1], d->v_heads = h[2];
-  d->qk_dim = dim[0], d->v_dim = dim[1];
-  return setup;
-}
-
-static void set_pages(decode_setup *setup, int64_t page_size)
-{
-  hr_error error;
-  assert_ok(hr_decode_set_pages(&setup->d, page_size, &error), error);
-  setup->shuffled = page_size > 0;
-  setup->listed = setup->seed % 2 == 0;
-}
 
 /* Unquantized in two of six cases. */
 static void set_format(decode_setup *setup, int64_t number)
@@ -45,34 +19,22 @@ static void set_format(decode_setup *setup, int64_t number)
 
 /* ---- shapes ---- */
 
-/* The cases are distributed over the formats; with HEADROOM_TEST=thorough each format gets all. */
-static bool has_a_turn(int64_t number, hr_dtype dtype)
-{
-  return (number + (int64_t)dtype) % 3 == 0 || test_asks_for("thorough");
-}
-
 static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int64_t ran = 0;
   for (int64_t h = 0; h < LENGTH(heads); h++)
     for (int64_t i = 0; i < LENGTH(dims); i++) {
-      if (!has_a_turn(h * 3 + i, dtype) || !test_takes(h * LENGTH(dims) + i))
+      if (!decode_has_a_turn(h * 3 + i, dtype) || !test_takes(h * LENGTH(dims) + i))
         continue;
-      decode_setup setup = plain_call(heads[h], dims[i], 37 + 11 * i, dtype);
+      decode_setup setup = decode_call_of(heads[h], dims[i], 37 + 11 * i, dtype);
       setup.d.batch = 1 + h % 2;
       setup.d.q_len = i % 3 == 2 ? 3 : 1;
       setup.seed = (uint64_t)(h * 100 + i + 1);
-      set_pages(&setup, h % 2 ? 16 : 0);
+      decode_set_pages(&setup, h % 2 ? 16 : 0);
       ran += decode_try(device, kernel, &setup, MULTIPLY_ADDS / 4);
     }
-  /* test_decode_topk.c and test_decode_latent.c run the others */
+  /* decode_topk.c and decode_latent.c run the others */
   assert_true(ran > 0 || !test_takes(1) || strstr(kernel, "_topk_") || strstr(kernel, "_latent_"));
-}
-
-static void every_kernel_agrees_with_attention_for_all_heads_and_dims(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_heads_and_dims);
 }
 
 /* ---- lengths ---- */
@@ -83,23 +45,17 @@ static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
   static const int64_t page_sizes[] = {0, 16, 32, 64, 256, 5};
   for (int64_t p = 0; p < LENGTH(page_sizes); p++)
     for (int64_t q_len = 1; q_len <= HR_DECODE_Q_LEN_MAX; q_len += 5) {
-      if (!has_a_turn(p + q_len / 5, dtype) || !test_takes(p * 4 + q_len / 5))
+      if (!decode_has_a_turn(p + q_len / 5, dtype) || !test_takes(p * 4 + q_len / 5))
         continue;
-      decode_setup setup = plain_call(heads[5], (const int64_t[]){64, 64}, 513, dtype);
+      decode_setup setup = decode_call_of(heads[5], (const int64_t[]){64, 64}, 513, dtype);
       setup.d.q_heads = 8, setup.d.k_heads = 1 + p % 2, setup.d.v_heads = 4;
       setup.d.batch = LENGTH(lengths);
       setup.d.q_len = q_len;
       setup.lengths = lengths;
       setup.seed = (uint64_t)(p * 10 + q_len);
-      set_pages(&setup, page_sizes[p]);
+      decode_set_pages(&setup, page_sizes[p]);
       decode_try(device, kernel, &setup, 4 * MULTIPLY_ADDS);
     }
-}
-
-static void every_kernel_agrees_with_attention_in_ragged_batches(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_lengths);
 }
 
 /* A single sequence that a kernel splits, and a length next to every multiple of a tile. */
@@ -109,9 +65,9 @@ static void check_splits(hr_device *device, const char *kernel, hr_dtype dtype)
   for (int64_t i = 0; i < LENGTH(lengths); i++) {
     if (!test_takes(i))
       continue;
-    decode_setup setup = plain_call(heads[i % 3 + 2], dims[i % 2], lengths[i], dtype);
+    decode_setup setup = decode_call_of(heads[i % 3 + 2], dims[i % 2], lengths[i], dtype);
     setup.seed = (uint64_t)i + 1;
-    set_pages(&setup, i % 2 ? 16 : 0);
+    decode_set_pages(&setup, i % 2 ? 16 : 0);
     decode_try(device, kernel, &setup, MULTIPLY_ADDS);
   }
 }
@@ -122,26 +78,14 @@ static void check_split_counts(hr_device *device, const char *kernel, hr_dtype d
   bool all = test_asks_for("thorough");
   int64_t unit = device->backend->own_memory ? 128 : 1024, ran = 0;
   for (int64_t n = 1; n <= 133; n += all ? 1 : 44) {
-    if (!has_a_turn(n / 44, dtype) || !test_takes(n / 44))
+    if (!decode_has_a_turn(n / 44, dtype) || !test_takes(n / 44))
       continue;
-    decode_setup setup = plain_call(heads[0], dims[0], n * unit - n % 5, dtype);
+    decode_setup setup = decode_call_of(heads[0], dims[0], n * unit - n % 5, dtype);
     setup.seed = (uint64_t)n;
-    set_pages(&setup, n % 2 ? 16 : 0);
+    decode_set_pages(&setup, n % 2 ? 16 : 0);
     ran += decode_try(device, kernel, &setup, 1);
   }
   assert_true(ran > 0 || !all || strstr(kernel, "_topk_") || strstr(kernel, "_latent_"));
-}
-
-static void every_kernel_agrees_with_attention_for_all_numbers_of_splits(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_split_counts);
-}
-
-static void every_kernel_agrees_with_attention_over_long_contexts(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_splits);
 }
 
 /* ---- what other caches look like ---- */
@@ -152,10 +96,10 @@ static void check_layouts(hr_device *device, const char *kernel, hr_dtype dtype)
   for (int layout = 0; layout < LAYOUTS; layout++) {
     if (!test_takes(layout))
       continue;
-    decode_setup setup = plain_call(heads[3], dims[0], 100, dtype);
+    decode_setup setup = decode_call_of(heads[3], dims[0], 100, dtype);
     hr_decode *d = &setup.d;
     d->batch = 3, d->q_len = 2;
-    set_pages(&setup, 16);
+    decode_set_pages(&setup, 16);
     int64_t k = d->qk_dim, token = d->k_heads * k, page = d->page_size * token;
     switch (layout) {
     case HND: d->k_strides = d->v_strides = (hr_kv_strides){.page = page, .token = k, .head = d->page_size * k}; break;
@@ -171,26 +115,20 @@ static void check_layouts(hr_device *device, const char *kernel, hr_dtype dtype)
   }
 }
 
-static void every_kernel_agrees_with_attention_in_all_layouts(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_layouts);
-}
-
 /* ---- quantized caches ---- */
 
 /* Scales in their own memory: packed, with gaps; behind the elements of each head as vLLM has them. */
 static void check_scales(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int64_t i = 0; i < 12; i++) {
-    if (!has_a_turn(i, dtype) || !test_takes(i))
+    if (!decode_has_a_turn(i, dtype) || !test_takes(i))
       continue;
-    decode_setup setup = plain_call(heads[i % 2 ? 5 : 3], dims[i % 4], 200 + i, dtype);
+    decode_setup setup = decode_call_of(heads[i % 2 ? 5 : 3], dims[i % 4], 200 + i, dtype);
     hr_decode *d = &setup.d;
     d->batch = 2, d->q_len = 1 + i % 3;
     setup.seed = (uint64_t)i + 1;
     set_format(&setup, 1 + i % 2 + (i < 4 ? 0 : 3));
-    set_pages(&setup, i % 4 == 3 ? 0 : 16);
+    decode_set_pages(&setup, i % 4 == 3 ? 0 : 16);
     int64_t token = d->v_heads + 1, k_head = d->qk_dim + 4, v_head = d->v_dim + 4;
     if (i >= 8) { /* dims[i % 4] are multiples of 4 */
       setup.inline_scales = true;
@@ -206,12 +144,6 @@ static void check_scales(hr_device *device, const char *kernel, hr_dtype dtype)
   }
 }
 
-static void every_kernel_that_takes_scales_agrees_with_attention(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_scales);
-}
-
 /* ---- latent attention ---- */
 
 static void check_latent(hr_device *device, const char *kernel, hr_dtype dtype)
@@ -221,20 +153,14 @@ static void check_latent(hr_device *device, const char *kernel, hr_dtype dtype)
     if (!test_takes(i))
       continue;
     decode_setup setup =
-        plain_call((const int64_t[]){sizes[i][0], 1, 1}, (const int64_t[]){sizes[i][1], sizes[i][2]}, 150, dtype);
+        decode_call_of((const int64_t[]){sizes[i][0], 1, 1}, (const int64_t[]){sizes[i][1], sizes[i][2]}, 150, dtype);
     setup.d.latent = true;
     setup.d.batch = 2;
     setup.d.q_len = i == 2 ? 1 : 2;
     set_format(&setup, i == 0 ? 1 + (int64_t)dtype : 0);
-    set_pages(&setup, i == 0 ? 0 : 64);
+    decode_set_pages(&setup, i == 0 ? 0 : 64);
     decode_try(device, kernel, &setup, MULTIPLY_ADDS);
   }
-}
-
-static void every_kernel_that_takes_latent_attention_agrees_with_it(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_latent);
 }
 
 /* ---- the range of a format ---- */
@@ -244,95 +170,46 @@ static void check_large_scores(hr_device *device, const char *kernel, hr_dtype d
 {
   static const float scales[] = {1e5f, -1e9f, 3e12f, -1e20f};
   for (int64_t i = 0; i < LENGTH(scales); i++) {
-    decode_setup setup = plain_call(heads[3], dims[0], i % 2 ? 1 : 300, dtype);
+    decode_setup setup = decode_call_of(heads[3], dims[0], i % 2 ? 1 : 300, dtype);
     setup.d.scale = scales[i];
     setup.seed = (uint64_t)i + 1;
-    set_pages(&setup, 0);
+    decode_set_pages(&setup, 0);
     decode_try(device, kernel, &setup, MULTIPLY_ADDS);
   }
 }
 
-static void scores_of_any_size_give_finite_results(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_large_scores);
-}
-
 /* ---- combinations ---- */
 
-static uint64_t next(uint64_t *state)
-{
-  *state = *state * 6364136223846793005u + 1442695040888963407u;
-  return *state >> 33;
-}
-
-static int64_t drawn(uint64_t *state, int64_t first, int64_t last)
-{
-  return first + (int64_t)(next(state) % (uint64_t)(last - first + 1));
-}
-
-#define BATCH_MAX 4
-
-static decode_setup random_call(uint64_t seed, hr_dtype dtype, int32_t lengths[BATCH_MAX])
+static void check_combination(hr_device *device, const char *kernel, hr_dtype dtype, uint64_t seed)
 {
   uint64_t r = seed * 0x9E3779B97F4A7C15u;
-  decode_setup setup = plain_call(heads[drawn(&r, 0, LENGTH(heads) - 1)], dims[drawn(&r, 0, LENGTH(dims) - 1)],
-                                  drawn(&r, 1, drawn(&r, 0, 3) ? 300 : 3000), dtype);
-  hr_decode *d = &setup.d;
-  d->batch = drawn(&r, 1, BATCH_MAX);
-  d->q_len = drawn(&r, 0, 1) ? 1 : drawn(&r, 1, HR_DECODE_Q_LEN_MAX);
-  set_format(&setup, drawn(&r, 0, 1) ? 0 : drawn(&r, 0, 5));
-  d->window = drawn(&r, 0, 2) ? 0 : drawn(&r, 1, d->kv_len + 5);
-  d->softcap = drawn(&r, 0, 2) ? 0 : 0.5f;
-  d->scale = drawn(&r, 0, 2) ? 0 : drawn(&r, 0, 1) ? 0.7f : -0.1f;
-  d->sinks = drawn(&r, 0, 2) == 0;
-  setup.special = drawn(&r, 0, 3) ? DECODE_FINITE : (decode_special)drawn(&r, 0, DECODE_SPECIALS - 1);
-  bool int8_elements = d->cache_format == HR_KV_INT8 && d->cache_scales == HR_KV_SCALE_HEAD;
-  if (dtype == HR_FP8_E4M3 || int8_elements)
-    setup.special = DECODE_FINITE; /* without infinity, or without any special number */
-  for (int64_t b = 0; b < d->batch; b++)
-    lengths[b] = (int32_t)drawn(&r, 0, d->kv_len);
-  setup.lengths = drawn(&r, 0, 1) ? lengths : NULL;
+  int32_t lengths[DECODE_BATCH_MAX];
+  const int64_t *h = heads[decode_drawn(&r, 0, LENGTH(heads) - 1)], *dim = dims[decode_drawn(&r, 0, LENGTH(dims) - 1)];
+  decode_setup setup = decode_call_of(h, dim, decode_drawn(&r, 1, decode_drawn(&r, 0, 3) ? 300 : 3000), dtype);
+  setup.d.batch = decode_drawn(&r, 1, DECODE_BATCH_MAX);
+  setup.d.q_len = decode_drawn(&r, 0, 1) ? 1 : decode_drawn(&r, 1, HR_DECODE_Q_LEN_MAX);
+  set_format(&setup, decode_drawn(&r, 0, 1) ? 0 : decode_drawn(&r, 0, 5));
   setup.seed = seed;
-  static const int64_t page_sizes[] = {0, 16, 32, 256, 7};
-  set_pages(&setup, page_sizes[drawn(&r, 0, LENGTH(page_sizes) - 1)]);
-  return setup;
-}
-
-static int64_t from_environment(const char *name, int64_t otherwise)
-{
-  const char *text = getenv(name);
-  return text ? strtol(text, NULL, 10) : otherwise;
+  decode_draw_scores(&setup, &r);
+  decode_draw_sequences(&setup, &r, lengths);
+  decode_try(device, kernel, &setup, MULTIPLY_ADDS / 2);
 }
 
 static void check_combinations(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  int32_t lengths[BATCH_MAX];
-  int64_t seed = from_environment("HEADROOM_TEST_SEED", 1), samples = from_environment("HEADROOM_TEST_SAMPLES", 16);
-  for (int64_t i = 0; i < samples; i++) {
-    decode_setup setup = random_call((uint64_t)(seed * 100000 + i), dtype, lengths);
-    decode_try(device, kernel, &setup, MULTIPLY_ADDS / 2);
-  }
+  decode_each_sample(device, kernel, dtype, 16, check_combination);
 }
 
-static void every_kernel_agrees_with_attention_for_combinations(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_combinations);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_kernel_agrees_with_attention_for_all_heads_and_dims),
-      cmocka_unit_test(every_kernel_agrees_with_attention_in_ragged_batches),
-      cmocka_unit_test(every_kernel_agrees_with_attention_over_long_contexts),
-      cmocka_unit_test(every_kernel_agrees_with_attention_for_all_numbers_of_splits),
-      cmocka_unit_test(every_kernel_agrees_with_attention_in_all_layouts),
-      cmocka_unit_test(every_kernel_that_takes_scales_agrees_with_attention),
-      cmocka_unit_test(every_kernel_that_takes_latent_attention_agrees_with_it),
-      cmocka_unit_test(scores_of_any_size_give_finite_results),
-      cmocka_unit_test(every_kernel_agrees_with_attention_for_combinations),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(every_kernel_agrees_with_attention_for_all_heads_and_dims, check_heads_and_dims),
+    FACT(every_kernel_agrees_with_attention_in_ragged_batches, check_lengths),
+    FACT(every_kernel_agrees_with_attention_over_long_contexts, check_splits),
+    FACT(every_kernel_agrees_with_attention_for_all_numbers_of_splits, check_split_counts),
+    FACT(every_kernel_agrees_with_attention_in_all_layouts, check_layouts),
+    FACT(every_kernel_that_takes_scales_agrees_with_attention, check_scales),
+    FACT(every_kernel_that_takes_latent_attention_agrees_with_it, check_latent),
+    FACT(scores_of_any_size_give_finite_results, check_large_scores),
+    FACT(every_kernel_agrees_with_attention_for_combinations, check_combinations),
+};
+const fact_group decode_facts = {
+    .name = "decode", .operation = "decode", .facts = facts, .count = LENGTH(facts), .shares = EVERY_NTH};

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scores and values over the range of a format, for every decode kernel: one key that decides, however large its score
  * is, gives its row of V; one key alone gives it exactly; O is no larger than V. */
-#include "decode_call.h"
-#include "decode_emulated_tiles.h"
+#include "call.h"
+#include "emulated_tiles_kernels.h"
 
 #include "runtime/device/number.h"
 
-#include <headroom/buffer.h>
-#include <headroom/plan.h>
-
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define HEADS 8
 #define KEYS 300
 #define TOP_K 32
-#define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
 
 /* What a kernel is for. */
 typedef enum use { EVERY_KEY, SELECTED_KEYS, LATENT, USES } use;
@@ -33,32 +27,32 @@ static const cache caches[] = {
 
 /* Numbers of Q [head][dim], K and V [token][head][dim], of a quantized cache without the scales, which all heads and
  * tokens share; O [head][dim] and the log-sum-exp [head] after the run. */
-typedef struct call {
+typedef struct decode_scores {
   hr_device *device;
   const char *kernel;
   hr_decode d;
   double *q, *k, *v, *o;
   float k_scale, v_scale, sink, lse[HEADS];
-} call;
+} decode_scores;
 
-static bool quantized(const call *c)
+static bool quantized(const decode_scores *c)
 {
   return c->d.cache_format != HR_KV_UNQUANTIZED;
 }
 
-static int64_t k_elements(const call *c)
+static int64_t k_elements(const decode_scores *c)
 {
   return c->d.kv_len * c->d.k_heads * c->d.qk_dim;
 }
 
-static int64_t v_elements(const call *c)
+static int64_t v_elements(const decode_scores *c)
 {
   return c->d.latent ? 0 : c->d.kv_len * c->d.v_heads * c->d.v_dim;
 }
 
-static call open_call(hr_device *device, const char *kernel, hr_dtype dtype, use what, const cache *format)
+static decode_scores open_scores(hr_device *device, const char *kernel, hr_dtype dtype, use what, const cache *format)
 {
-  call c = {.device = device, .kernel = kernel, .d = hr_decode_default(), .k_scale = 1, .v_scale = 1};
+  decode_scores c = {.device = device, .kernel = kernel, .d = hr_decode_default(), .k_scale = 1, .v_scale = 1};
   hr_error error;
   c.d.dtype = dtype, c.d.kv_len = KEYS, c.d.scale = 1;
   c.d.cache_format = format->format, c.d.cache_scales = format->scales;
@@ -75,7 +69,7 @@ static call open_call(hr_device *device, const char *kernel, hr_dtype dtype, use
   return c;
 }
 
-static void close_call(call *c)
+static void close_scores(decode_scores *c)
 {
   free(c->q);
   free(c->k);
@@ -83,125 +77,75 @@ static void close_call(call *c)
   free(c->o);
 }
 
-static hr_buffer *upload(hr_device *device, const void *from, size_t bytes)
-{
-  hr_buffer *buffer = NULL;
-  hr_error error;
-  assert_ok(hr_buffer_create(device, bytes, &buffer, &error), error);
-  assert_ok(hr_buffer_write(buffer, from, bytes, &error), error);
-  return buffer;
-}
-
-static hr_buffer *upload_numbers(const call *c, bool cached, const double *from, int64_t count)
+static void store(const decode_scores *c, place *to, bool cached, const double *from, int64_t count)
 {
   hr_dtype dtype = cached && c->d.cache_format == HR_KV_FP8 ? HR_FP8_E4M3 : c->d.dtype;
-  bool bytes = cached && c->d.cache_format == HR_KV_INT8;
-  char *image = calloc((size_t)count + 1, 8);
-  assert_non_null(image);
   for (int64_t i = 0; i < count; i++)
-    if (bytes)
-      image[i] = (char)from[i];
+    if (cached && c->d.cache_format == HR_KV_INT8)
+      to->host[i] = (char)from[i];
     else
-      hr_number_store(dtype, image, (size_t)i, from[i]);
-  hr_buffer *buffer = upload(c->device, image, (size_t)count * (bytes ? 1 : hr_dtype_bytes(dtype)) + 1);
-  free(image);
-  return buffer;
+      hr_number_store(dtype, to->host, (size_t)i, from[i]);
 }
 
-/* There are at most so many scales. */
-static hr_buffer *upload_scales(const call *c, float scale)
+static void store_floats(place *to, float value)
 {
-  size_t count = (size_t)(c->d.kv_len * c->d.v_heads);
-  float *scales = malloc(count * sizeof *scales);
-  assert_non_null(scales);
-  for (size_t i = 0; i < count; i++)
-    scales[i] = scale;
-  hr_buffer *buffer = upload(c->device, scales, count * sizeof *scales);
-  free(scales);
-  return buffer;
+  for (size_t i = 0; i < to->bytes / sizeof value; i++)
+    hr_number_store(HR_FP32, to->host, i, (double)value);
 }
 
-static void read_results(call *c, hr_buffer *o, hr_buffer *lse)
+static void store_operands(const decode_scores *c, call *of)
 {
-  hr_error error;
-  size_t count = (size_t)(HEADS * c->d.v_dim), bytes = count * hr_dtype_bytes(c->d.dtype);
-  char *image = malloc(bytes);
-  assert_non_null(image);
-  assert_ok(hr_buffer_read(o, image, bytes, &error), error);
-  assert_ok(hr_buffer_read(lse, c->lse, sizeof c->lse, &error), error);
-  for (size_t i = 0; i < count; i++)
-    c->o[i] = hr_number_load(c->d.dtype, image, i);
-  free(image);
-}
-
-enum {
-  Q_BUFFER,
-  K_BUFFER,
-  V_BUFFER,
-  O_BUFFER,
-  LSE_BUFFER,
-  SINKS_BUFFER,
-  K_SCALES_BUFFER,
-  V_SCALES_BUFFER,
-  WORK_BUFFER,
-  BUFFERS
-};
-
-static void run_plan(call *c, const hr_plan *plan)
-{
-  hr_error error;
-  float sinks[HEADS];
-  void *at[BUFFERS];
-  for (int i = 0; i < HEADS; i++)
-    sinks[i] = c->sink;
-  hr_buffer *buffers[BUFFERS] = {upload_numbers(c, false, c->q, HEADS * c->d.qk_dim),
-                                 upload_numbers(c, true, c->k, k_elements(c)),
-                                 upload_numbers(c, true, c->v, v_elements(c)),
-                                 upload_numbers(c, false, c->o, HEADS * c->d.v_dim),
-                                 upload(c->device, sinks, sizeof sinks),
-                                 upload(c->device, sinks, sizeof sinks),
-                                 upload_scales(c, c->k_scale),
-                                 upload_scales(c, c->v_scale)};
-  assert_ok(hr_buffer_create(c->device, hr_plan_workspace_bytes(plan) + 1, &buffers[WORK_BUFFER], &error), error);
-  for (int i = 0; i < BUFFERS; i++)
-    at[i] = hr_buffer_data(buffers[i]);
-  hr_decode_arguments x = hr_decode_arguments_default();
-  x.q = at[Q_BUFFER], x.k = at[K_BUFFER], x.o = at[O_BUFFER], x.lse = at[LSE_BUFFER];
-  x.v = c->d.latent ? NULL : at[V_BUFFER];
-  x.sinks = c->d.sinks ? at[SINKS_BUFFER] : NULL;
-  x.k_scales = quantized(c) ? at[K_SCALES_BUFFER] : NULL;
-  x.v_scales = quantized(c) && !c->d.latent ? at[V_SCALES_BUFFER] : NULL;
-  assert_ok(hr_plan_run_decode(plan, &x, at[WORK_BUFFER], NULL, &error), error);
-  read_results(c, buffers[O_BUFFER], buffers[LSE_BUFFER]);
-  for (int i = 0; i < BUFFERS; i++)
-    hr_buffer_free(buffers[i]);
+  store(c, &of->places[0], false, c->q, HEADS * c->d.qk_dim);
+  store(c, &of->places[1], true, c->k, k_elements(c));
+  store(c, &of->places[2], true, c->v, v_elements(c)); /* none of latent attention */
+  for (size_t i = 0; i < of->operands.count; i++) {
+    switch (of->operands.kinds[i]) {
+    case HR_OPERAND_K_SCALES: store_floats(&of->places[i], c->k_scale); break;
+    case HR_OPERAND_V_SCALES: store_floats(&of->places[i], c->v_scale); break;
+    case HR_OPERAND_SINKS: store_floats(&of->places[i], c->sink); break;
+    default: break;
+    }
+  }
 }
 
 /* Returns false if the kernel refuses the problem. */
-static bool run(call *c)
+static bool run(decode_scores *c)
 {
-  hr_plan *plan = NULL;
+  call of;
   hr_error error;
+  const hr_problem problem = hr_decode_problem(&c->d);
+  call_open(c->device, c->kernel, &problem, NULL, 1, &of);
+  place lse = place_make(c->device, sizeof c->lse, (placing){.alignment = sizeof(float)});
+  hr_plan *plan = NULL;
   hr_status status = hr_plan_decode(c->device, &c->d, c->kernel, &plan, &error);
-  if (status == HR_ERROR_UNSUPPORTED)
-    return false;
-  assert_ok(status, error);
-  run_plan(c, plan);
+  if (status == HR_OK) {
+    store_operands(c, &of);
+    hr_arguments x = call_arguments(&of);
+    x.decode.lse = lse.data;
+    call_run_with(&of, plan, &x, NULL);
+    place_bring(&lse);
+    memcpy(c->lse, lse.host, sizeof c->lse);
+    hr_numbers_load(c->d.dtype, of.output->host, 0, (size_t)(HEADS * c->d.v_dim), c->o);
+  } else if (status != HR_ERROR_UNSUPPORTED) {
+    fail_msg("%s: %s", c->kernel, error.message);
+  }
   hr_plan_free(plan);
-  return true;
+  place_free(&lse);
+  call_close(&of);
+  return status == HR_OK;
 }
 
 /* ---- what a call gives ---- */
 
 /* The stored element, and what it stands for. */
-static double *v_element(const call *c, int64_t key, int64_t head, int64_t dim)
+static double *v_element(const decode_scores *c, int64_t key, int64_t head, int64_t dim)
 {
   if (c->d.latent)
     return c->k + key * c->d.qk_dim + dim;
   return c->v + (key * c->d.v_heads + head / (HEADS / c->d.v_heads)) * c->d.v_dim + dim;
 }
 
-static double value_of(const call *c, int64_t key, int64_t head, int64_t dim)
+static double value_of(const decode_scores *c, int64_t key, int64_t head, int64_t dim)
 {
   return *v_element(c, key, head, dim) * (double)(c->d.latent ? c->k_scale : c->v_scale);
 }
@@ -213,7 +157,8 @@ static double rounding_of(hr_dtype dtype)
   return dtype == HR_BF16 ? 0x1p-7 : dtype == HR_FP8_E4M3 ? 0x1p-3 : 0x1p-10;
 }
 
-static void assert_near(const call *c, const char *what, int64_t head, double found, double expected, double allowed)
+static void assert_near(const decode_scores *c, const char *what, int64_t head, double found, double expected,
+                        double allowed)
 {
   if (!(fabs(found - expected) <= allowed * fabs(expected) + 0x1p-120))
     fail_msg(
@@ -222,37 +167,28 @@ static void assert_near(const call *c, const char *what, int64_t head, double fo
         (double)c->d.softcap, c->d.sinks, what, (int)head, found, expected);
 }
 
-static void assert_row_is(const call *c, int64_t head, int64_t key)
+static void assert_row_is(const decode_scores *c, int64_t head, int64_t key)
 {
   for (int64_t i = 0; i < c->d.v_dim; i++)
     assert_near(c, "O", head, c->o[head * c->d.v_dim + i], value_of(c, key, head, i), rounding_of(c->d.dtype));
 }
 
-static void for_each_use(hr_device *device, const char *kernel, hr_dtype dtype, bool (*check)(call *c))
+static void for_each_use(hr_device *device, const char *kernel, hr_dtype dtype, bool (*check)(decode_scores *c))
 {
   bool ran = false;
   for (int what = 0; what < USES; what++)
     for (int i = 0; i < LENGTH(caches); i++) {
-      call c = open_call(device, kernel, dtype, (use)what, &caches[i]);
+      decode_scores c = open_scores(device, kernel, dtype, (use)what, &caches[i]);
       ran = check(&c) || ran;
-      close_call(&c);
+      close_scores(&c);
     }
   assert_true(ran);
-}
-
-/* Tests the AMX kernel with tiles in plain C, too. */
-static void each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
-{
-  decode_each_kernel(check);
-#if defined(__x86_64__)
-  check_with_kernel(&hr_decode_amx_emulated, HR_BF16, check);
-#endif
 }
 
 /* ---- scores ---- */
 
 /* The key with the largest score of a head. */
-static int64_t winner_of(const call *c, int64_t head)
+static int64_t winner_of(const decode_scores *c, int64_t head)
 {
   return head * (c->d.kv_len - 1) / (HEADS - 1);
 }
@@ -265,7 +201,7 @@ static double small_number(int64_t i)
 
 /* Head i has `q` as element i and no other, so that its scores are that times the keys' elements i: `most` for the
  * winner, `other` for all others. */
-static void set_scores(call *c, double q, double most, double other)
+static void set_scores(decode_scores *c, double q, double most, double other)
 {
   const hr_decode *d = &c->d;
   c->k_scale = quantized(c) ? ldexpf(1, ilogb(fmax(fabs(most), fabs(other))) - 6) : 1; /* elements are 64 to 127 */
@@ -280,7 +216,7 @@ static void set_scores(call *c, double q, double most, double other)
     c->q[i] = i / d->qk_dim == i % d->qk_dim ? q : 0;
 }
 
-static bool check_scores(call *c, double q, double most, double other, double score)
+static bool check_scores(decode_scores *c, double q, double most, double other, double score)
 {
   set_scores(c, q, most, other);
   if (!run(c))
@@ -299,13 +235,13 @@ static int exponent_max(hr_dtype dtype)
 }
 
 /* V of a latent cache whose scale makes scores large is large, too. */
-static bool v_overflows(const call *c)
+static bool v_overflows(const decode_scores *c)
 {
   return c->d.latent && quantized(c) && (c->d.dtype == HR_FP16 || c->d.dtype == HR_FP8_E4M3);
 }
 
 /* Scores of 2^10 to almost 2^128, or as far as the format goes. 1.75 and 1.25 are 112 and 80 in a quantized cache. */
-static bool check_sizes_of(call *c)
+static bool check_sizes_of(decode_scores *c)
 {
   int most = exponent_max(c->d.dtype), last = most == 64 ? 127 : 2 * most,
       step = c->device->backend->own_memory ? 39 : 13;
@@ -326,14 +262,8 @@ static void check_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
   for_each_use(device, kernel, dtype, check_sizes_of);
 }
 
-static void the_largest_score_decides_however_large_it_is(void **state)
-{
-  (void)state;
-  each_kernel(check_sizes);
-}
-
 /* Neighbours in the format, of which the larger weighs e^32 times as much as the smaller or more. */
-static bool check_neighbours_of(call *c)
+static bool check_neighbours_of(decode_scores *c)
 {
   hr_dtype dtype = c->d.dtype;
   double gap = dtype == HR_FP32   ? 0x1p-23
@@ -352,14 +282,8 @@ static void check_neighbours(hr_device *device, const char *kernel, hr_dtype dty
   for_each_use(device, kernel, dtype, check_neighbours_of);
 }
 
-static void the_larger_of_neighbours_decides(void **state)
-{
-  (void)state;
-  each_kernel(check_neighbours);
-}
-
 /* Scores that a scale makes large, and a soft cap of 2^60. */
-static bool check_scale_and_cap_of(call *c)
+static bool check_scale_and_cap_of(decode_scores *c)
 {
   static const float scales[] = {0x1.6a09e6p30F, -0x1.6a09e6p30F, 0x1.6a09e6p100F, 0x1.6a09e6p-70F};
   if (v_overflows(c) || c->d.dtype == HR_FP8_E4M3)
@@ -384,16 +308,10 @@ static void check_scale_and_cap(hr_device *device, const char *kernel, hr_dtype 
   for_each_use(device, kernel, dtype, check_scale_and_cap_of);
 }
 
-static void a_scale_and_a_soft_cap_may_make_scores_large(void **state)
-{
-  (void)state;
-  each_kernel(check_scale_and_cap);
-}
-
 /* ---- one key ---- */
 
 /* A window of 1: the last key is all that a query sees. */
-static bool check_one_key_of(call *c)
+static bool check_one_key_of(decode_scores *c)
 {
   c->d.window = 1;
   set_scores(c, 4, 2, 1.75);
@@ -409,23 +327,17 @@ static void check_one_key(hr_device *device, const char *kernel, hr_dtype dtype)
   for_each_use(device, kernel, dtype, check_one_key_of);
 }
 
-static void one_key_gives_its_value_exactly(void **state)
-{
-  (void)state;
-  each_kernel(check_one_key);
-}
-
 /* ---- values ---- */
 
 /* decode.h: kernels that keep weights times scales in 16 bits limit the scales of V. */
-static bool limits_scales(const call *c)
+static bool limits_scales(const decode_scores *c)
 {
   return quantized(c) && c->d.cache_scales == HR_KV_SCALE_TOKEN && strstr(c->kernel, "_sm80");
 }
 
 /* Scores of `q` and up to `rise` times that more, from key to key, and V of ±7/8 of the largest number, with the signs
  * of its columns: O is that, or with a sink, which weighs as much as a key, n / (n + 1) of it for n keys. */
-static bool check_mean(call *c, double q, double rise, bool sinks)
+static bool check_mean(decode_scores *c, double q, double rise, bool sinks)
 {
   const hr_decode *d = &c->d;
   double keys = (double)(d->top_k > 0 ? d->top_k : d->kv_len), share = sinks ? keys / (keys + 1) : 1;
@@ -447,7 +359,7 @@ static bool check_mean(call *c, double q, double rise, bool sinks)
   return true;
 }
 
-static bool check_values_of(call *c)
+static bool check_values_of(decode_scores *c)
 {
   bool limited = strcmp(c->kernel, "decode_latent_sm90") == 0;
   if ((c->d.dtype != HR_FP32 && c->d.dtype != HR_BF16) || limits_scales(c))
@@ -465,20 +377,16 @@ static void check_values(hr_device *device, const char *kernel, hr_dtype dtype)
   for_each_use(device, kernel, dtype, check_values_of);
 }
 
-static void a_mean_of_values_near_the_largest_number_is_finite(void **state)
-{
-  (void)state;
-  each_kernel(check_values);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_largest_score_decides_however_large_it_is),
-      cmocka_unit_test(the_larger_of_neighbours_decides),
-      cmocka_unit_test(a_scale_and_a_soft_cap_may_make_scores_large),
-      cmocka_unit_test(one_key_gives_its_value_exactly),
-      cmocka_unit_test(a_mean_of_values_near_the_largest_number_is_finite),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(the_largest_score_decides_however_large_it_is, check_sizes),
+    FACT(the_larger_of_neighbours_decides, check_neighbours),
+    FACT(a_scale_and_a_soft_cap_may_make_scores_large, check_scale_and_cap),
+    FACT(one_key_gives_its_value_exactly, check_one_key),
+    FACT(a_mean_of_values_near_the_largest_number_is_finite, check_values),
+};
+const fact_group decode_scores_facts = {.name = "decode_scores",
+                                        .operation = "decode",
+                                        .facts = facts,
+                                        .count = LENGTH(facts),
+                                        .shares = EVERY_NTH,
+                                        .emulated = &hr_decode_amx_emulated};

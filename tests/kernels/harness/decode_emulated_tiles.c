@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The AMX version of decode attention with tile instructions in plain C, for processors that have AVX-512 but no
  * AMX. */
-#include "decode_emulated_tiles.h"
+#include "emulated_tiles_kernels.h"
 
 #if defined(__x86_64__)
 
@@ -27,7 +27,12 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
 
 static const hr_kernel_functions functions = {
     .state_bytes = sizeof(hr_split_plan), .supports = supports, .prepare = prepare, .run = hr_split_run_plan};
-static const hr_kernel_info info = {"decode_split_amx_emulated", "decode", "cpu", "bf16", "avx512", ""};
-const hr_kernel hr_decode_amx_emulated = {&info, &functions};
+
+#else
+
+static const hr_kernel_functions functions = {0};
 
 #endif
+
+static const hr_kernel_info info = {"decode_split_amx_emulated", "decode", "cpu", "bf16", "avx512", ""};
+const hr_kernel hr_decode_amx_emulated = {&info, &functions};

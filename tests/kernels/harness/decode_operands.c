@@ -8,14 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *poisoned(size_t bytes)
-{
-  void *image = malloc(bytes);
-  assert_non_null(image);
-  return memset(image, POISON, bytes);
-}
-
-int64_t length_of(const decode_setup *setup, int64_t sequence)
+int64_t decode_length_of(const decode_setup *setup, int64_t sequence)
 {
   return setup->lengths ? setup->lengths[sequence] : setup->d.kv_len;
 }
@@ -52,11 +45,11 @@ typedef struct cached {
   bool whole; /* numbers: −1, 0, 1 */
 } cached;
 
-static void *scales_of(const decode_operands *c, hr_operand_kind kind)
+static float *floats_of(const decode_operands *c, hr_operand_kind kind)
 {
   for (size_t i = 0; i < c->operands.count; i++)
     if (c->operands.kinds[i] == kind)
-      return c->images[i];
+      return (float *)(void *)c->places[i].host;
   return NULL;
 }
 
@@ -64,16 +57,17 @@ static cached cached_of(const decode_operands *c, bool k)
 {
   const hr_decode *d = &c->setup->d;
   hr_operand_kind kind = k ? HR_OPERAND_K_SCALES : HR_OPERAND_V_SCALES;
-  cached x = k ? (cached){d->k_heads, d->qk_dim, hr_decode_k_strides(d), hr_decode_k_scale_strides(d), c->images[1],
-                          NULL,       false}
-               : (cached){d->v_heads, d->v_dim, hr_decode_v_strides(d), hr_decode_v_scale_strides(d), c->images[2],
-                          NULL,       false};
+  cached x =
+      k ? (cached){d->k_heads, d->qk_dim, hr_decode_k_strides(d), hr_decode_k_scale_strides(d), c->places[1].host,
+                   NULL,       false}
+        : (cached){d->v_heads, d->v_dim, hr_decode_v_strides(d), hr_decode_v_scale_strides(d), c->places[2].host,
+                   NULL,       false};
   x.whole = k && c->setup->whole_numbers;
-  x.scales = c->setup->inline_scales ? (float *)(void *)(x.elements + x.dim) : scales_of(c, kind);
+  x.scales = c->setup->inline_scales ? (float *)(void *)(x.elements + x.dim) : floats_of(c, kind);
   return x;
 }
 
-bool special_is_a_scale(const hr_decode *decode)
+bool decode_special_is_a_scale(const hr_decode *decode)
 {
   return decode->cache_format != HR_KV_UNQUANTIZED && decode->cache_scales == HR_KV_SCALE_TOKEN;
 }
@@ -124,7 +118,7 @@ static double *make_tokens(const decode_operands *c, uint64_t seed, const cached
   double *tokens = malloc((size_t)(d->batch * d->kv_len * x->heads * x->dim + 1) * sizeof *tokens);
   assert_non_null(tokens);
   for (int64_t b = 0; b < d->batch; b++)
-    for (int64_t t = 0; t < length_of(c->setup, b); t++)
+    for (int64_t t = 0; t < decode_length_of(c->setup, b); t++)
       for (int64_t h = 0; h < x->heads; h++) {
         size_t number = (size_t)((b * d->kv_len + t) * x->heads + h),
                at = (size_t)(place_of(c, x->at, b, t) + h * x->at.head);
@@ -146,11 +140,11 @@ static void set_special(const decode_operands *c, double value, const cached *x,
   const hr_decode *d = &c->setup->d;
   hr_dtype dtype = d->cache_format == HR_KV_FP8 ? HR_FP8_E4M3 : d->dtype;
   for (int64_t b = 0; b < d->batch; b++) {
-    int64_t t = length_of(c->setup, b) - 1;
+    int64_t t = decode_length_of(c->setup, b) - 1;
     if (t < 0)
       continue;
     double *token = tokens + (b * d->kv_len + t) * x->heads * x->dim;
-    if (special_is_a_scale(d)) {
+    if (decode_special_is_a_scale(d)) {
       x->scales[place_of(c, x->scale_at, b, t)] = (float)value;
       for (int64_t i = 0; i < x->dim; i++)
         token[i] *= value;
@@ -174,22 +168,33 @@ static void make_queries(decode_operands *c)
       for (int64_t h = 0; h < d->q_heads; h++) {
         size_t first = (size_t)(((b * d->q_len + q) * d->q_heads + h) * d->qk_dim), dim = (size_t)d->qk_dim;
         size_t at = (size_t)(b * s.batch + q * s.row + h * s.head);
-        char *to = (char *)c->images[0] + at * element;
+        char *to = c->places[0].host + at * element;
         make_numbers(d->dtype, c->setup->whole_numbers, c->setup->seed + 1, first, dim, to);
-        hr_numbers_load(d->dtype, c->images[0], at, dim, c->queries + first);
+        hr_numbers_load(d->dtype, c->places[0].host, at, dim, c->queries + first);
       }
 }
 
-void make_images(decode_operands *c)
+/* At a guard page, where the host has one: its end is that of the memory. */
+static void make_places(hr_device *device, decode_operands *c)
 {
   const hr_decode *d = &c->setup->d;
-  c->operands = hr_problem_operands(&(hr_problem){.operation = HR_OPERATION_DECODE, .dtype = d->dtype, .decode = *d});
+  const hr_problem problem = hr_decode_problem(d);
+  const size_t element = hr_dtype_bytes(d->dtype);
+  const bool at_start = device->backend->own_memory;
+  c->operands = hr_problem_operands(&problem);
   c->o = c->operands.count - 1;
-  c->operands.bytes[c->o] += 2 * GUARD;
-  for (size_t i = 1; i < 3 && c->setup->inline_scales; i++)
-    c->operands.bytes[i] += sizeof(float); /* behind the last head */
-  for (size_t i = 0; i < c->operands.count; i++)
-    c->images[i] = poisoned(c->operands.bytes[i]);
+  for (size_t i = 0; i <= c->o; i++) {
+    bool shifted = c->setup->unaligned && i < 3 && i != c->o;
+    size_t more = c->setup->inline_scales && (i == 1 || i == 2) ? sizeof(float) : 0; /* behind the last head */
+    c->places[i] = place_make(device, c->operands.bytes[i] + more,
+                              (placing){shifted ? element : 16, at_start || shifted, shifted ? element : 0});
+  }
+}
+
+void decode_make_operands(hr_device *device, decode_operands *c)
+{
+  const hr_decode *d = &c->setup->d;
+  make_places(device, c);
   make_pages(c);
   make_queries(c);
   const cached k = cached_of(c, true), v = cached_of(c, false);
@@ -201,10 +206,21 @@ void make_images(decode_operands *c)
     if (c->setup->special == DECODE_INFINITY_IN_V)
       set_special(c, (double)INFINITY, &v, c->v_tokens);
   }
-  for (size_t i = 2; i < c->o; i++) {
-    if (c->operands.kinds[i] == HR_OPERAND_SINKS) {
-      c->sinks = c->images[i];
-      hr_numbers_uniform(HR_FP32, c->setup->seed + 4, 0, (size_t)d->q_heads, c->sinks);
-    }
-  }
+  float *sinks = floats_of(c, HR_OPERAND_SINKS);
+  if (sinks)
+    hr_numbers_uniform(HR_FP32, c->setup->seed + 4, 0, (size_t)d->q_heads, sinks);
+  c->sinks = sinks;
+}
+
+void decode_free_operands(decode_operands *c)
+{
+  for (size_t i = 0; i < c->operands.count; i++)
+    place_free(&c->places[i]);
+  place *const others[] = {&c->lse, &c->lengths, &c->page_table, &c->page_starts};
+  for (int64_t i = 0; i < LENGTH(others); i++)
+    place_free(others[i]);
+  free(c->queries);
+  free(c->k_tokens);
+  free(c->v_tokens);
+  free(c->pages);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A decode call on a device, compared with attention over the same tokens in order, without cache and pages. */
-#ifndef HR_TEST_DECODE_CALL_H
-#define HR_TEST_DECODE_CALL_H
+#ifndef HR_HARNESS_DECODE_CALL_H
+#define HR_HARNESS_DECODE_CALL_H
 
-#include "machine.h"
+#include "harness.h"
 
 #include <headroom/decode.h>
 
@@ -33,8 +33,30 @@ typedef struct decode_setup {
  *  test with the wrong element. */
 bool decode_try(hr_device *device, const char *kernel, const decode_setup *setup, int64_t multiply_adds);
 
-/** Calls `check` for each decode kernel that this machine has and each of its formats. HEADROOM_TEST_KERNEL: one
- *  kernel. */
-void decode_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype));
+/* ---- calls ---- */
+
+#define DECODE_BATCH_MAX 4
+
+/** One query of `heads` (Q, K, V) of `dim` (Q and K, V) over kv_len tokens. */
+decode_setup decode_call_of(const int64_t heads[3], const int64_t dim[2], int64_t kv_len, hr_dtype dtype);
+
+/** Pages in random order, in every second call as one list; 0: contiguous. */
+void decode_set_pages(decode_setup *setup, int64_t page_size);
+
+/** The cases are distributed over the formats; with HEADROOM_TEST=thorough each format gets all. */
+bool decode_has_a_turn(int64_t number, hr_dtype dtype);
+
+/** A random number from first to last; advances the state. */
+int64_t decode_drawn(uint64_t *state, int64_t first, int64_t last);
+
+/** Draws what masks or changes scores, and special numbers. */
+void decode_draw_scores(decode_setup *setup, uint64_t *state);
+
+/** Draws lengths, which `lengths` keeps, and pages. */
+void decode_draw_sequences(decode_setup *setup, uint64_t *state, int32_t lengths[DECODE_BATCH_MAX]);
+
+/** Calls `check` with HEADROOM_TEST_SAMPLES numbers (otherwise `samples`) that HEADROOM_TEST_SEED chooses. */
+void decode_each_sample(hr_device *device, const char *kernel, hr_dtype dtype, int64_t samples,
+                        void (*check)(hr_device *device, const char *kernel, hr_dtype dtype, uint64_t seed));
 
 #endif

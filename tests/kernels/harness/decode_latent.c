@@ -3,10 +3,7 @@
  * and everything that masks or changes scores. */
 #include "decode_call.h"
 
-#include <string.h>
-
 #define MULTIPLY_ADDS ((int64_t)100000) /* of the reference for one call */
-#define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))
 
 #define CASES 13 /* the last is one long sequence, of which a GPU has many parts */
 
@@ -17,14 +14,11 @@ static const int32_t lengths[] = {0, 1, 63, 64, 65, 127, 128, 129, 200, 300, 2, 
 
 static decode_setup latent_call(int64_t i, hr_dtype dtype)
 {
-  decode_setup setup = {.d = hr_decode_default(), .seed = (uint64_t)i + 1};
+  const int64_t *size = sizes[i % LENGTH(sizes)], heads[3] = {size[0], 1, 1};
+  decode_setup setup = decode_call_of(heads, size + 1, i == CASES - 1 ? 1500 : 300, dtype);
   hr_decode *d = &setup.d;
-  hr_error error;
   d->latent = true;
-  d->dtype = dtype;
-  d->kv_len = i == CASES - 1 ? 1500 : 300;
-  d->q_heads = sizes[i % LENGTH(sizes)][0];
-  d->qk_dim = sizes[i % LENGTH(sizes)][1], d->v_dim = sizes[i % LENGTH(sizes)][2];
+  setup.seed = (uint64_t)i + 1;
   d->batch = i % 4 == 3 || i == CASES - 1 ? 1 : 2 + 5 * (i % 3);
   d->q_len = i % 3 == 1 ? 1 + i : 1;
   d->window = i % 4 == 2 ? 70 : 0;
@@ -34,18 +28,14 @@ static decode_setup latent_call(int64_t i, hr_dtype dtype)
   setup.unaligned = i == 6 || i == 8;
   setup.special = i == 10 ? DECODE_NAN_IN_K : DECODE_FINITE;
   setup.lengths = d->batch > 1 ? lengths : NULL;
-  int64_t page_size = page_sizes[i % LENGTH(page_sizes)];
-  assert_ok(hr_decode_set_pages(d, page_size, &error), error);
-  setup.shuffled = page_size > 0;
-  setup.listed = setup.seed % 2 == 0;
+  decode_set_pages(&setup, page_sizes[i % LENGTH(page_sizes)]);
   return setup;
 }
 
-/* The cases are distributed over the formats; with HEADROOM_TEST=thorough each format gets all. */
 static void check_calls(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int64_t i = 0; i < CASES; i++) {
-    if (((i + (int64_t)dtype) % 3 != 0 && !test_asks_for("thorough")) || !test_takes(i / 3))
+    if (!decode_has_a_turn(i, dtype) || !test_takes(i / 3))
       continue;
     decode_setup setup = latent_call(i, dtype);
     bool ran = decode_try(device, kernel, &setup, MULTIPLY_ADDS);
@@ -53,14 +43,8 @@ static void check_calls(hr_device *device, const char *kernel, hr_dtype dtype)
   }
 }
 
-static void every_kernel_agrees_with_latent_attention(void **state)
-{
-  (void)state;
-  decode_each_kernel(check_calls);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_kernel_agrees_with_latent_attention)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(every_kernel_agrees_with_latent_attention, check_calls),
+};
+const fact_group decode_latent_facts = {
+    .name = "decode_latent", .operation = "decode", .facts = facts, .count = LENGTH(facts), .shares = EVERY_NTH};
