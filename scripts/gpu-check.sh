@@ -96,13 +96,14 @@ each_kernel() {
 
 run devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
 # These compare free memory and times, so they run alone.
-for test in test_device test_cuda test_attention_memory test_confirm_attention; do
-  [ -x "$built/tests/$test" ] && run "$test" 120 "$built/tests/$test"
+for test in test_device test_cuda "harness attention_memory" test_confirm_attention; do
+  # shellcheck disable=SC2086 # a program and its arguments
+  [ -x "$built/tests/${test%% *}" ] && run "${test// /-}" 120 "$built/tests/"$test
 done
 # The pool, the longest first. Most of these are bound by NVRTC or by float64 on the host.
 in_pool test_cuda_programs test_cuda_programs "thorough gpu"
 if [ -n "$sanitizer" ]; then
-  for test in test_attention_edges test_attention_repeats "harness decode" "harness rowwise" test_device test_device_graph \
+  for test in "harness attention_edges" "harness attention_repeats" "harness decode" "harness rowwise" test_device test_device_graph \
     test_kv_cache test_kv_cache_quantized test_kv_cache_decode; do
     [ -x "$built/tests/${test%% *}" ] || continue
     for tool in racecheck memcheck synccheck; do
@@ -121,12 +122,12 @@ if [ -n "$sanitizer" ]; then
 else
   report_skipped compute-sanitizer "it is not installed"
 fi
-each_kernel attention test_attention_kernels
+each_kernel attention "harness attention"
 each_kernel decode "harness decode"
 for formats in "fp32 tf32" fp16 bf16 fp8; do
-  in_pool test_attention_edges "test_attention_edges-${formats// /-}" "thorough gpu $formats"
-  in_pool test_attention_lengths "test_attention_lengths-${formats// /-}" "thorough gpu $formats"
-  in_pool test_attention_repeats "test_attention_repeats-${formats// /-}" "thorough gpu $formats"
+  in_pool "harness attention_edges" "attention_edges-${formats// /-}" "thorough gpu $formats"
+  in_pool "harness attention_lengths" "attention_lengths-${formats// /-}" "thorough gpu $formats"
+  in_pool "harness attention_repeats" "attention_repeats-${formats// /-}" "thorough gpu $formats"
   in_pool "harness rowwise" "rowwise-${formats// /-}" "thorough gpu $formats"
 done
 for test in "harness gemm" "harness gemm_gpu" "harness shared_plans" test_decode "harness decode_batches" \
@@ -135,8 +136,7 @@ for test in "harness gemm" "harness gemm_gpu" "harness shared_plans" test_decode
 done
 wait_and_report
 # Bound by the GPU, and needs up to 50 GB of its memory.
-[ -x "$built/tests/test_attention_large" ] && run test_attention_large 120 env HEADROOM_TEST="thorough gpu" \
-  "$built/tests/test_attention_large"
+[ -x "$built/tests/harness" ] && run attention_large 120 env HEADROOM_TEST="thorough gpu" "$built/tests/harness" attention_large
 
 # gemm_row NAME M N K OPTIONS…: measures one GEMM and prints a row.
 gemm_row() {

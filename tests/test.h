@@ -4,8 +4,8 @@
  * Environment variables of the tests:
  *   HEADROOM_TEST                 words separated by spaces, see test_asks_for(); names of formats: only these
  *   HEADROOM_TEST_SHARE           n: every nth case of a list
- *   HEADROOM_TEST_KERNEL          one attention kernel, or a family of them
- *   HEADROOM_TEST_SAMPLES, _SEED  number and choice of the random attention calls
+ *   HEADROOM_TEST_KERNEL          one kernel, or a family of them
+ *   HEADROOM_TEST_SAMPLES, _SEED  number and choice of random calls
  *   HEADROOM_TEST_PROGRAMS        a folder that keeps what NVRTC compiled for the next run
  *   HEADROOM_CPU_TOPOLOGY         a folder in place of /sys/devices/system (topology.sh)
  *   HEADROOM_EMULATED_CAPABILITY  compute capability of the emulated GPU, such as 80

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs a test program against the emulated GPU instead of a real one: its kernels' programs are compiled by the host's C++
 # compiler and run on the CPU.
-#   run.sh BUILD PROGRAM [WHAT [SHARE [FORMATS]]]     run.sh build/debug test_attention_edges attention_flash_sm80
+#   run.sh BUILD PROGRAM [WHAT [SHARE [FORMATS]]]     run.sh build/debug "harness attention_edges" attention_flash_sm80
 # PROGRAM: with its arguments. WHAT: one kernel, or formats for "harness rowwise" ("fp32 tf32"). SHARE: every SHAREth case, and a few of the
 # combinations; 0 none. FORMATS: of the kernel. All with HEADROOM_TEST=thorough.
 set -euo pipefail

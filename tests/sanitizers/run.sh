@@ -9,7 +9,7 @@ kind=${1:?usage: run.sh tsan|msan [TEST...]}
 shift
 cd "$(dirname "$0")/../.." || exit 1
 command -v clang >/dev/null || { echo 'run.sh: clang is missing: apt-get install clang' >&2; exit 1; }
-tsan=(test_thread_pool test_plans "harness shared_plans" test_shared_sweep test_flash "harness gemm" test_attention_kernels "harness rowwise"
+tsan=(test_thread_pool test_plans "harness shared_plans" test_shared_sweep test_flash "harness gemm" "harness attention" "harness rowwise"
   "harness decode" test_store_processes test_sweep_run)
 msan=(test_shape test_attention test_workload test_reshape test_predict test_names test_kernel_names test_number
   test_sweep_expression test_statistics test_measure test_autotune test_error_bounds test_thread_pool test_scores test_flash)

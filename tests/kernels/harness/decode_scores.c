@@ -150,13 +150,6 @@ static double value_of(const decode_scores *c, int64_t key, int64_t head, int64_
   return *v_element(c, key, head, dim) * (double)(c->d.latent ? c->k_scale : c->v_scale);
 }
 
-static double rounding_of(hr_dtype dtype)
-{
-  if (dtype == HR_FP32 || dtype == HR_FP64)
-    return 0;
-  return dtype == HR_BF16 ? 0x1p-7 : dtype == HR_FP8_E4M3 ? 0x1p-3 : 0x1p-10;
-}
-
 static void assert_near(const decode_scores *c, const char *what, int64_t head, double found, double expected,
                         double allowed)
 {
@@ -170,7 +163,7 @@ static void assert_near(const decode_scores *c, const char *what, int64_t head, 
 static void assert_row_is(const decode_scores *c, int64_t head, int64_t key)
 {
   for (int64_t i = 0; i < c->d.v_dim; i++)
-    assert_near(c, "O", head, c->o[head * c->d.v_dim + i], value_of(c, key, head, i), rounding_of(c->d.dtype));
+    assert_near(c, "O", head, c->o[head * c->d.v_dim + i], value_of(c, key, head, i), weight_rounding(c->d.dtype));
 }
 
 static void for_each_use(hr_device *device, const char *kernel, hr_dtype dtype, bool (*check)(decode_scores *c))

@@ -45,6 +45,13 @@ bool is_near(double found, double expected, double bound)
   return found == expected || (isnan(found) && isnan(expected)) || fabs(found - expected) <= bound;
 }
 
+double weight_rounding(hr_dtype dtype)
+{
+  if (dtype == HR_FP32 || dtype == HR_FP64)
+    return 0;
+  return dtype == HR_BF16 ? 0x1p-7 : dtype == HR_FP8_E4M3 ? 0x1p-3 : 0x1p-10;
+}
+
 static bool has_turn(const hr_kernel_info *info, hr_dtype dtype, int64_t number)
 {
   int turns, turn = turn_of(info->name, dtype, &turns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One program checks and times every kernel of the table (src/runtime/registry/kernels.inc): facts that hold for every
- * kernel of an operation, and the shapes that are timed. A new operation adds a row to the tables of cases.c and a file
+ * kernel of an operation, and the shapes that are timed. A new operation adds a row to the table of shapes.c and a file
  * with its awkward shapes. */
 #ifndef HR_HARNESS_H
 #define HR_HARNESS_H
@@ -65,6 +65,9 @@ uint64_t next_random(uint64_t *state);
 /** Whether two floats are one number, or both NaN, or differ by at most `bound`. */
 bool is_near(double found, double expected, double bound);
 
+/** Rounding of a row of O that is one of V: none in fp32 and fp64; of weights of 16 or 8 bits, and of fp32 to tf32. */
+double weight_rounding(hr_dtype dtype);
+
 /* ---- shapes ---- */
 
 typedef enum member_kind { COUNT_MEMBER, FLAG_MEMBER } member_kind;
@@ -78,7 +81,7 @@ typedef struct shape_member {
 
 typedef void problem_taker(const hr_problem *problem, void *context);
 
-/** What the harness knows of an operation, a row of cases.c. */
+/** What the harness knows of an operation, a row of the table of shapes.c. */
 typedef struct operation_cases {
   hr_problem (*plain)(hr_dtype dtype);
   const shape_member *members;

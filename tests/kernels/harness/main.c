@@ -14,13 +14,31 @@
 
 #include <stdio.h>
 
-extern const fact_group rowwise_facts, gemm_facts, gemm_gpu_facts, decode_facts, decode_topk_facts, decode_latent_facts,
-    decode_batches_facts, decode_scores_facts, decode_tiles_facts, guard_page_facts, shared_plan_facts;
+#define GROUPS(GROUP)      \
+  GROUP(rowwise)           \
+  GROUP(gemm)              \
+  GROUP(gemm_gpu)          \
+  GROUP(decode)            \
+  GROUP(decode_topk)       \
+  GROUP(decode_latent)     \
+  GROUP(decode_batches)    \
+  GROUP(decode_scores)     \
+  GROUP(decode_tiles)      \
+  GROUP(attention)         \
+  GROUP(attention_edges)   \
+  GROUP(attention_lengths) \
+  GROUP(attention_large)   \
+  GROUP(attention_repeats) \
+  GROUP(attention_scores)  \
+  GROUP(attention_memory)  \
+  GROUP(attention_tiles)   \
+  GROUP(guard_pages)       \
+  GROUP(shared_plans)
 
-static const fact_group *const groups[] = {&rowwise_facts,        &gemm_facts,          &gemm_gpu_facts,
-                                           &decode_facts,         &decode_topk_facts,   &decode_latent_facts,
-                                           &decode_batches_facts, &decode_scores_facts, &decode_tiles_facts,
-                                           &guard_page_facts,     &shared_plan_facts};
+#define DECLARE(name) extern const fact_group name##_facts;
+#define ADDRESS(name) &name##_facts,
+GROUPS(DECLARE)
+static const fact_group *const groups[] = {GROUPS(ADDRESS)};
 
 static int list(void)
 {

@@ -47,10 +47,16 @@ place place_make(hr_device *device, size_t bytes, placing at)
   return p;
 }
 
+void place_free_on_device(place *p)
+{
+  hr_buffer_free(p->buffer);
+  p->buffer = NULL;
+}
+
 void place_free(place *p)
 {
   hr_buffer_free(p->buffer);
-  if (p->buffer)
+  if (p->margin > 0)
     free(p->map);
   else if (p->map)
     munmap(p->map, p->map_bytes);

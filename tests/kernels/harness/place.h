@@ -31,6 +31,9 @@ typedef struct placing {
 place place_make(hr_device *device, size_t bytes, placing at);
 void place_free(place *p);
 
+/** Frees the memory of a device with its own, but no host's: the values stay. */
+void place_free_on_device(place *p);
+
 /** The same bytes at another address. */
 void place_send(const place *p);
 void place_bring(place *p);

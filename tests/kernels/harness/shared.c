@@ -151,7 +151,7 @@ static void check_guard_pages(hr_device *device, const char *kernel, hr_dtype dt
 }
 
 static const fact guard_facts[] = {FACT(kernels_stay_within_their_operands, check_guard_pages)};
-const fact_group guard_page_facts = {.name = "guard_pages", .facts = guard_facts, .count = LENGTH(guard_facts)};
+const fact_group guard_pages_facts = {.name = "guard_pages", .facts = guard_facts, .count = LENGTH(guard_facts)};
 
 /* ---- threads ---- */
 
@@ -232,4 +232,4 @@ static void check_threads(hr_device *device, const char *kernel, hr_dtype dtype)
 }
 
 static const fact thread_facts[] = {FACT(threads_share_a_plan, check_threads)};
-const fact_group shared_plan_facts = {.name = "shared_plans", .facts = thread_facts, .count = LENGTH(thread_facts)};
+const fact_group shared_plans_facts = {.name = "shared_plans", .facts = thread_facts, .count = LENGTH(thread_facts)};

@@ -3,7 +3,6 @@
 #include "attention_large.h"
 
 #define PARTS 6
-#define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
 
 typedef struct shape {
   int64_t q_len, kv_len, heads, k_heads, v_heads, dim;
@@ -29,7 +28,7 @@ static const shape long_shapes[] = {
  * gets all. */
 static void check_long(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  int turns, turn = attention_turn(kernel, dtype, &turns);
+  int turns, turn = turn_of(kernel, dtype, &turns);
   for (int i = 0; i < LENGTH(long_shapes); i++)
     for (int causal = 0; causal < 2; causal++) {
       hr_attention a = attention_of(&long_shapes[i], dtype, causal);
@@ -38,12 +37,6 @@ static void check_long(hr_device *device, const char *kernel, hr_dtype dtype)
         assert_true(attention_try_large(device, kernel, &a, (uint64_t)(i * 8 + causal * 4), PARTS) !=
                     ATTENTION_NO_MEMORY);
     }
-}
-
-static void long_sequences_give_what_the_formula_gives(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_long);
 }
 
 /* ---- more than 2^31 elements ---- */
@@ -55,8 +48,10 @@ static const shape huge_shapes[] = {
 
 static void check_huge(hr_device *device, const char *kernel, hr_dtype dtype)
 {
+  if (!test_asks_for("thorough")) /* needs gigabytes of a GPU */
+    return;
   static const char *const outcomes[] = {"compared", "refused", "not enough memory"};
-  int turns, turn = attention_turn(kernel, dtype, &turns);
+  int turns, turn = turn_of(kernel, dtype, &turns);
   if (turn != turns / 2 && dtype != HR_FP8_E4M3)
     return;
   for (int i = 0; i < LENGTH(huge_shapes) && device->backend->own_memory; i++) {
@@ -69,22 +64,9 @@ static void check_huge(hr_device *device, const char *kernel, hr_dtype dtype)
   }
 }
 
-/* Needs gigabytes: only on a GPU and with HEADROOM_TEST=thorough. */
-static void tensors_of_more_than_2_to_the_31_elements_give_what_the_formula_gives(void **state)
-{
-  (void)state;
-  if (!test_asks_for("thorough")) {
-    print_message("only with HEADROOM_TEST=thorough, on a GPU\n");
-    skip();
-  }
-  attention_each_kernel(check_huge);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(long_sequences_give_what_the_formula_gives),
-      cmocka_unit_test(tensors_of_more_than_2_to_the_31_elements_give_what_the_formula_gives),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(long_sequences_give_what_the_formula_gives, check_long),
+    FACT(tensors_of_more_than_2_to_the_31_elements_give_what_the_formula_gives, check_huge),
+};
+const fact_group attention_large_facts = {
+    .name = "attention_large", .operation = "attention", .facts = facts, .count = LENGTH(facts)};

@@ -6,8 +6,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static attention_setup small_call(hr_dtype dtype, int64_t q_len, int64_t kv_len)
 {
@@ -19,46 +17,13 @@ static attention_setup small_call(hr_dtype dtype, int64_t q_len, int64_t kv_len)
   return setup;
 }
 
-/* ---- shares ---- */
-
-typedef void check_of_kernel(hr_device *device, const char *kernel, hr_dtype dtype);
-
-static check_of_kernel *checked;
-static int facts; /* that were begun */
-
-static bool takes_fp8(const char *kernel)
-{
-  size_t count;
-  const hr_kernel_info *info = hr_kernels(&count);
-  while (strcmp(info->name, kernel) != 0)
-    info++;
-  return hr_has_word(info->dtypes, hr_dtype_name(HR_FP8_E4M3));
-}
-
-/* fp8, the last format, has fewer facts, so it is tested along with the others. */
-static void check_in_turn(hr_device *device, const char *kernel, hr_dtype dtype)
-{
-  int turns, turn = attention_turn(kernel, dtype, &turns);
-  turns -= takes_fp8(kernel);
-  if (test_takes(1) || dtype == HR_FP8_E4M3 || facts % turns == turn)
-    checked(device, kernel, dtype);
-}
-
-/* With HEADROOM_TEST_SHARE a kernel's formats share the facts. */
-static void check_each_kernel(check_of_kernel *check)
-{
-  checked = check;
-  attention_each_kernel(check_in_turn);
-  facts++;
-}
-
 /* ---- fully masked rows ---- */
 
 /* Queries before the first key are fully masked: the first q_len − kv_len. */
 static void check_masked_rows(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   const int64_t lengths[][2] = {{5, 2}, {70, 3}, {200, 100}, {9, 0}};
-  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+  for (size_t i = 0; i < (size_t)LENGTH(lengths); i++) {
     attention_setup setup = small_call(dtype, lengths[i][0], lengths[i][1]);
     attention_call c;
     attention_open(device, &setup, &c);
@@ -74,12 +39,6 @@ static void check_masked_rows(hr_device *device, const char *kernel, hr_dtype dt
     }
     attention_close(&c);
   }
-}
-
-static void a_query_that_sees_no_key_gives_zeros_and_minus_infinity(void **state)
-{
-  (void)state;
-  check_each_kernel(check_masked_rows);
 }
 
 /* Sequences of 7 queries and 3 keys, whose queries 0 to 3 see no key, and a third of 5 queries and no key. */
@@ -126,12 +85,6 @@ static void check_zeros_beside_all(hr_device *device, const char *kernel, hr_dty
     check_zeros_beside(device, kernel, dtype, (double)INFINITY);
 }
 
-static void a_query_that_sees_no_key_gives_zeros_whatever_the_values_are(void **state)
-{
-  (void)state;
-  check_each_kernel(check_zeros_beside_all);
-}
-
 static void check_empty(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int mask = HR_MASK_NONE; mask <= HR_MASK_CAUSAL; mask++) {
@@ -150,12 +103,6 @@ static void check_empty(hr_device *device, const char *kernel, hr_dtype dtype)
     setup.kv_offsets = some, setup.a.kv_total = 9, setup.q_offsets = none, setup.a.q_total = 0;
     attention_try(device, kernel, &setup, 1000);
   }
-}
-
-static void lengths_may_be_zero(void **state)
-{
-  (void)state;
-  check_each_kernel(check_empty);
 }
 
 /* ---- NaN and infinities ---- */
@@ -191,12 +138,6 @@ static void check_nan_in_key(hr_device *device, const char *kernel, hr_dtype dty
   attention_close(&c);
 }
 
-static void a_nan_in_a_key_reaches_the_queries_that_see_it_and_no_others(void **state)
-{
-  (void)state;
-  check_each_kernel(check_nan_in_key);
-}
-
 /* A NaN in V reaches one column of the queries that see it. Queries that do not see it may get NaN in fast kernels, as
  * the contract says, but other heads and columns must not; finite results must be right. */
 static void check_special_value(hr_device *device, const char *kernel, hr_dtype dtype, double value)
@@ -227,12 +168,6 @@ static void check_special_values(hr_device *device, const char *kernel, hr_dtype
     check_special_value(device, kernel, dtype, (double)INFINITY);
     check_special_value(device, kernel, dtype, -(double)INFINITY);
   }
-}
-
-static void a_nan_or_infinity_in_a_value_reaches_the_queries_that_see_it(void **state)
-{
-  (void)state;
-  check_each_kernel(check_special_values);
 }
 
 /* Q is positive and K[5] has a −inf element: the score is −inf and the value is ignored; a query that sees only this
@@ -280,13 +215,6 @@ static void check_only_minus_infinity(hr_device *device, const char *kernel, hr_
   attention_close(&c);
 }
 
-static void infinite_scores_give_what_the_formula_gives(void **state)
-{
-  (void)state;
-  check_each_kernel(check_infinite_scores);
-  check_each_kernel(check_only_minus_infinity);
-}
-
 /* Scores of several hundred: the exponentials overflow unless the row maximum is subtracted. */
 static void check_large_scores(hr_device *device, const char *kernel, hr_dtype dtype)
 {
@@ -298,12 +226,6 @@ static void check_large_scores(hr_device *device, const char *kernel, hr_dtype d
   setup.a.alibi = true;
   setup.a.mask = HR_MASK_NONE; /* keys after the query have a positive bias */
   attention_try(device, kernel, &setup, 1000000);
-}
-
-static void large_scores_do_not_overflow(void **state)
-{
-  (void)state;
-  check_each_kernel(check_large_scores);
 }
 
 /* ---- determinism ---- */
@@ -336,7 +258,7 @@ static void check_bits_of(hr_device *device, const char *kernel, attention_setup
     memcpy(o, c.arrays[ARRAY_O].host, c.arrays[ARRAY_O].bytes);
     memcpy(lse, c.arrays[ARRAY_LSE].host, c.arrays[ARRAY_LSE].bytes);
     run_again(&c, kernel, o, lse);
-    for (size_t i = 0; i < sizeof thread_counts / sizeof *thread_counts && !device->backend->own_memory; i++) {
+    for (size_t i = 0; i < (size_t)LENGTH(thread_counts) && !device->backend->own_memory; i++) {
       hr_device *other = NULL;
       hr_error error;
       if (hr_device_open(hr_device_name(device), thread_counts[i], &other, &error) != HR_OK)
@@ -371,12 +293,6 @@ static void check_bits(hr_device *device, const char *kernel, hr_dtype dtype)
   check_bits_of(device, kernel, setup);
 }
 
-static void runs_and_thread_counts_give_the_same_bits(void **state)
-{
-  (void)state;
-  check_each_kernel(check_bits);
-}
-
 /* ---- alignment ---- */
 
 /* One operand, then all, at addresses that rule out vector loads and TMA. */
@@ -384,7 +300,7 @@ static void check_addresses(hr_device *device, const char *kernel, hr_dtype dtyp
 {
   static const int shifts[] = {1, 2, 4, 8};
   for (int which = 0; which <= 4; which++)
-    for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++) {
+    for (size_t i = 0; i < (size_t)LENGTH(shifts); i++) {
       int moved[4];
       for (int operand = 0; operand < 4; operand++)
         moved[operand] = which == 4 || which == operand ? shifts[i] : 0;
@@ -394,12 +310,6 @@ static void check_addresses(hr_device *device, const char *kernel, hr_dtype dtyp
       if (!attention_takes_long(kernel, &setup.a) || i == 0)
         attention_try(device, kernel, &setup, 100000);
     }
-}
-
-static void operands_may_begin_at_any_element(void **state)
-{
-  (void)state;
-  check_each_kernel(check_addresses);
 }
 
 /* Odd sizes of the workspace's parts, so that the next thread's part begins at an odd offset. A cap and slopes access
@@ -417,17 +327,10 @@ static void check_odd_sizes(hr_device *device, const char *kernel, hr_dtype dtyp
     attention_try(device, kernel, &setup, 300000);
 }
 
-static void odd_sizes_leave_every_thread_aligned_memory(void **state)
-{
-  (void)state;
-  check_each_kernel(check_odd_sizes);
-}
-
 /* ---- arguments ---- */
 
-static void missing_and_invalid_arguments_are_named(void **state)
+static void missing_and_invalid_arguments_are_named(void)
 {
-  (void)state;
   hr_device *device = NULL;
   hr_plan *plan = NULL;
   hr_error error;
@@ -451,7 +354,7 @@ static void missing_and_invalid_arguments_are_named(void **state)
                                  (const void **)(void *)&c.arguments.q_offsets,
                                  (const void **)(void *)&c.arguments.kv_offsets};
   const char *const names[] = {"q", "k", "v", "o", "alibi_slopes", "q_offsets", "kv_offsets"};
-  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+  for (size_t i = 0; i < (size_t)LENGTH(needed); i++) {
     const void *kept = *needed[i];
     char expected[64];
     snprintf(expected, sizeof expected, "%s: an address is needed, found NULL", names[i]);
@@ -474,20 +377,19 @@ static void missing_and_invalid_arguments_are_named(void **state)
   hr_device_close(device);
 }
 
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_query_that_sees_no_key_gives_zeros_and_minus_infinity),
-      cmocka_unit_test(a_query_that_sees_no_key_gives_zeros_whatever_the_values_are),
-      cmocka_unit_test(lengths_may_be_zero),
-      cmocka_unit_test(a_nan_in_a_key_reaches_the_queries_that_see_it_and_no_others),
-      cmocka_unit_test(a_nan_or_infinity_in_a_value_reaches_the_queries_that_see_it),
-      cmocka_unit_test(infinite_scores_give_what_the_formula_gives),
-      cmocka_unit_test(large_scores_do_not_overflow),
-      cmocka_unit_test(runs_and_thread_counts_give_the_same_bits),
-      cmocka_unit_test(operands_may_begin_at_any_element),
-      cmocka_unit_test(odd_sizes_leave_every_thread_aligned_memory),
-      cmocka_unit_test(missing_and_invalid_arguments_are_named),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(a_query_that_sees_no_key_gives_zeros_and_minus_infinity, check_masked_rows),
+    FACT(a_query_that_sees_no_key_gives_zeros_whatever_the_values_are, check_zeros_beside_all),
+    FACT(lengths_may_be_zero, check_empty),
+    FACT(a_nan_in_a_key_reaches_the_queries_that_see_it_and_no_others, check_nan_in_key),
+    FACT(a_nan_or_infinity_in_a_value_reaches_the_queries_that_see_it, check_special_values),
+    FACT(infinite_scores_give_what_the_formula_gives, check_infinite_scores),
+    FACT(a_query_whose_only_score_is_minus_infinity_gets_nan, check_only_minus_infinity),
+    FACT(large_scores_do_not_overflow, check_large_scores),
+    FACT(runs_and_thread_counts_give_the_same_bits, check_bits),
+    FACT(operands_may_begin_at_any_element, check_addresses),
+    FACT(odd_sizes_leave_every_thread_aligned_memory, check_odd_sizes),
+    FACT_OF_NO_KERNEL(missing_and_invalid_arguments_are_named, missing_and_invalid_arguments_are_named),
+};
+const fact_group attention_edges_facts = {
+    .name = "attention_edges", .operation = "attention", .facts = facts, .count = LENGTH(facts), .shares = ONE_IN_TURN};

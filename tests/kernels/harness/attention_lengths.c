@@ -9,7 +9,7 @@
 static void pick_lengths(int64_t length, bool alike, bool causal, hr_attention *a)
 {
   uint64_t random = (uint64_t)(length * 2 + causal);
-  int64_t other = 1 + (int64_t)(attention_random(&random) % LENGTH_MAX);
+  int64_t other = 1 + (int64_t)(next_random(&random) % LENGTH_MAX);
   bool of_keys = (length / 2 + causal) % 2;
   a->q_len = alike || !of_keys ? length : other;
   a->kv_len = alike || of_keys ? length : other;
@@ -34,17 +34,11 @@ static void check_length(hr_device *device, const char *kernel, hr_dtype dtype, 
  * all. */
 static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  int turns, turn = attention_turn(kernel, dtype, &turns);
+  int turns, turn = turn_of(kernel, dtype, &turns);
   for (int64_t length = 1 + (turn + turns - 1) % turns; length <= LENGTH_MAX; length += turns)
     for (int call = 0; call < 4 && test_takes(length / turns); call++)
       if (length / turns % 4 == call || test_asks_for("thorough"))
         check_length(device, kernel, dtype, length, call / 2 == 0, call % 2);
-}
-
-static void every_length_up_to_300_gives_what_the_formula_gives(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_lengths);
 }
 
 /* Thousands of queries without a mask: blocks may share K/V tiles in pairs, of which the second may have no rows. */
@@ -52,7 +46,7 @@ static void check_long_queries(hr_device *device, const char *kernel, hr_dtype d
 {
   static const int64_t calls[][4] = {
       {4097, 520, 72, 8}, {4200, 516, 192, 192}, {4500, 550, 128, 256}, {4300, 600, 256, 256}};
-  int turns, turn = attention_turn(kernel, dtype, &turns);
+  int turns, turn = turn_of(kernel, dtype, &turns);
   for (int i = turn; i < 4; i += turns) {
     attention_setup setup = {.a = hr_attention_default(), .seed = (uint64_t)i, .at_start = true};
     hr_attention *a = &setup.a;
@@ -64,17 +58,9 @@ static void check_long_queries(hr_device *device, const char *kernel, hr_dtype d
   }
 }
 
-static void long_queries_of_one_or_two_blocks_give_what_the_formula_gives(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_long_queries);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_length_up_to_300_gives_what_the_formula_gives),
-      cmocka_unit_test(long_queries_of_one_or_two_blocks_give_what_the_formula_gives),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(every_length_up_to_300_gives_what_the_formula_gives, check_lengths),
+    FACT(long_queries_of_one_or_two_blocks_give_what_the_formula_gives, check_long_queries),
+};
+const fact_group attention_lengths_facts = {
+    .name = "attention_lengths", .operation = "attention", .facts = facts, .count = LENGTH(facts)};

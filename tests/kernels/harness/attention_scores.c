@@ -2,12 +2,10 @@
 /* Scores and values over the range of a format, for every attention kernel: one key that decides, however large its
  * score is, gives its row of V; one key alone gives it exactly; O is no larger than V. */
 #include "attention_call.h"
-#include "attention_emulated_tiles.h"
-#include "machine.h"
+#include "emulated_tiles_kernels.h"
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #define QUERIES 24
 #define HEADS 2
@@ -49,14 +47,6 @@ static attention_setup call_of(const hr_device *device, hr_dtype dtype)
   return setup;
 }
 
-/* Rounding of a row of O that is one of V: none in fp32 and fp64; of weights of 16 or 8 bits, and of fp32 to tf32. */
-static double rounding_of(hr_dtype dtype)
-{
-  if (dtype == HR_FP32 || dtype == HR_FP64)
-    return 0;
-  return dtype == HR_BF16 ? 0x1p-7 : dtype == HR_FP8_E4M3 ? 0x1p-3 : 0x1p-10;
-}
-
 /* The scale of a head of Q, K or V in fp8. */
 static double scale_of(const attention_call *c, int which, int64_t head)
 {
@@ -66,7 +56,7 @@ static double scale_of(const attention_call *c, int which, int64_t head)
 static void assert_row_is(const attention_call *c, const char *kernel, int64_t query, int64_t head, int64_t key)
 {
   char text[512];
-  double allowed = rounding_of(c->a.dtype);
+  double allowed = weight_rounding(c->a.dtype);
   for (int64_t d = 0; d < c->a.v_dim; d++) {
     double found = attention_result(c, query, head, d);
     double expected = c->v[(key * HEADS + head) * c->a.v_dim + d] * scale_of(c, 2, head);
@@ -96,15 +86,6 @@ static void check_scores(hr_device *device, const char *kernel, attention_setup 
   attention_close(&c);
 }
 
-/* Tests the AMX kernel with tiles in plain C, too. */
-static void each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
-{
-  attention_each_kernel(check);
-#if defined(__x86_64__)
-  check_with_kernel(&hr_attention_amx_emulated, HR_BF16, check);
-#endif
-}
-
 /* ---- scores ---- */
 
 /* attention.h states the limits of these kernels. */
@@ -131,12 +112,6 @@ static void check_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
     }
 }
 
-static void the_largest_score_decides_however_large_it_is(void **state)
-{
-  (void)state;
-  each_kernel(check_sizes);
-}
-
 /* Neighbours in the format, of which the larger weighs e^32 times as much as the smaller or more. */
 static void check_neighbours(hr_device *device, const char *kernel, hr_dtype dtype)
 {
@@ -149,12 +124,6 @@ static void check_neighbours(hr_device *device, const char *kernel, hr_dtype dty
                  sign * unit * unit * 1.5);
 }
 
-static void the_larger_of_neighbours_decides(void **state)
-{
-  (void)state;
-  each_kernel(check_neighbours);
-}
-
 /* Scores that a scale makes large, one beyond 1 / log2(e) of the largest number too, and a soft cap of 2^60. */
 static void check_scale_and_cap(hr_device *device, const char *kernel, hr_dtype dtype)
 {
@@ -162,7 +131,7 @@ static void check_scale_and_cap(hr_device *device, const char *kernel, hr_dtype 
     return;
   static const float scales[] = {0x1.6a09e6p30F, -0x1.6a09e6p30F, 0x1.6a09e6p100F, 0x1.6a09e6p-70F};
   attention_setup setup = call_of(device, dtype);
-  for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+  for (size_t i = 0; i < (size_t)LENGTH(scales); i++) {
     setup.a.scale = scales[i];
     double scale = (double)scales[i], unit = scale < 1 && scale > 0 ? 0x1p40 : 16;
     if (unit > 16 && dtype == HR_FP16)
@@ -175,12 +144,6 @@ static void check_scale_and_cap(hr_device *device, const char *kernel, hr_dtype 
     return;
   check_scores(device, kernel, setup, 0x1p40, 0x1p31, 0x1p10, 0x1p60);
   check_scores(device, kernel, setup, -0x1p40, 0x1p10, 0x1p31, -0x1p60 * tanh(0x1p-10));
-}
-
-static void a_scale_and_a_soft_cap_may_make_scores_large(void **state)
-{
-  (void)state;
-  each_kernel(check_scale_and_cap);
 }
 
 /* ---- one key ---- */
@@ -199,12 +162,6 @@ static void check_one_key(hr_device *device, const char *kernel, hr_dtype dtype)
       for (int64_t head = 0; head < HEADS; head++)
         assert_row_is(&c, kernel, query, head, query);
   attention_close(&c);
-}
-
-static void one_key_gives_its_value_exactly(void **state)
-{
-  (void)state;
-  each_kernel(check_one_key);
 }
 
 /* ---- values ---- */
@@ -245,20 +202,15 @@ static void check_values(hr_device *device, const char *kernel, hr_dtype dtype)
   check_mean(device, kernel, dtype, -0x1p30, 0);
 }
 
-static void a_mean_of_values_near_the_largest_number_is_finite(void **state)
-{
-  (void)state;
-  each_kernel(check_values);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_largest_score_decides_however_large_it_is),
-      cmocka_unit_test(the_larger_of_neighbours_decides),
-      cmocka_unit_test(a_scale_and_a_soft_cap_may_make_scores_large),
-      cmocka_unit_test(one_key_gives_its_value_exactly),
-      cmocka_unit_test(a_mean_of_values_near_the_largest_number_is_finite),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(the_largest_score_decides_however_large_it_is, check_sizes),
+    FACT(the_larger_of_neighbours_decides, check_neighbours),
+    FACT(a_scale_and_a_soft_cap_may_make_scores_large, check_scale_and_cap),
+    FACT(one_key_gives_its_value_exactly, check_one_key),
+    FACT(a_mean_of_values_near_the_largest_number_is_finite, check_values),
+};
+const fact_group attention_scores_facts = {.name = "attention_scores",
+                                           .operation = "attention",
+                                           .facts = facts,
+                                           .count = LENGTH(facts),
+                                           .emulated = &hr_attention_amx_emulated};

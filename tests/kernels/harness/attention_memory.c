@@ -4,11 +4,9 @@
 
 #include "runtime/device/host.h"
 
-#include <headroom/buffer.h>
 #include <headroom/measure.h>
 
 #include <math.h>
-#include <string.h>
 
 static hr_attention call_of(hr_dtype dtype, int64_t q_len, int64_t kv_len)
 {
@@ -57,12 +55,6 @@ static void check_workspace(hr_device *device, const char *kernel, hr_dtype dtyp
   }
 }
 
-static void flash_memory_does_not_depend_on_the_number_of_keys_and_materialized_stores_all_scores(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_workspace);
-}
-
 /* Sizes that no operands exist for; sequences as long as all addressable memory. */
 static void check_largest(hr_device *device, const char *kernel, hr_dtype dtype)
 {
@@ -81,15 +73,8 @@ static void check_largest(hr_device *device, const char *kernel, hr_dtype dtype)
   }
 }
 
-static void the_largest_sizes_overflow_nothing(void **state)
+static void a_limit_is_enforced_before_anything_is_allocated(void)
 {
-  (void)state;
-  attention_each_kernel(check_largest);
-}
-
-static void a_limit_is_enforced_before_anything_is_allocated(void **state)
-{
-  (void)state;
   hr_device *device = NULL;
   hr_error error;
   hr_measurement m;
@@ -111,9 +96,8 @@ static void a_limit_is_enforced_before_anything_is_allocated(void **state)
 }
 
 /* 24 MB that were allocated but never touched count once they are touched, also if only in part. */
-static void the_peak_counts_touched_memory_only(void **state)
+static void the_peak_counts_touched_memory_only(void)
 {
-  (void)state;
   const size_t bytes = 24000000;
   hr_device *device = NULL;
   hr_buffer *buffer = NULL;
@@ -135,17 +119,16 @@ static void the_peak_counts_touched_memory_only(void **state)
   hr_device_close(device);
 }
 
-/* Opens the first GPU that runs the kernels; prints a line and returns NULL if there is none. */
-static hr_device *open_gpu(void)
+/* The GPU, if it runs the kernels; skips otherwise. */
+static hr_device *open_gpu_of_attention(void)
 {
-  hr_device *device = NULL;
-  hr_error error = {.message = ""};
+  hr_device *device = open_gpu();
   char why[160] = "";
-  if (hr_device_open("cuda:0", 0, &device, &error) == HR_OK &&
-      hr_kernel_runs(device, "attention_materialized_cublaslt", why, sizeof why))
+  if (hr_kernel_runs(device, "attention_materialized_cublaslt", why, sizeof why))
     return device;
-  print_message("skipped: no GPU that runs attention_materialized_cublaslt: %s%s\n", error.message, why);
+  print_message("skipped: no GPU that runs attention_materialized_cublaslt: %s\n", why);
   hr_device_close(device);
+  skip();
   return NULL;
 }
 
@@ -161,14 +144,11 @@ static void measure_on(hr_device *device, const char *kernel, int64_t limit, hr_
 }
 
 /* 8 heads of 1024 x 8192 scores take 268 MB. The driver's memory for a program is some MB. */
-static void on_a_gpu_materialized_allocates_scores_and_flash_does_not(void **state)
+static void on_a_gpu_materialized_allocates_scores_and_flash_does_not(void)
 {
-  (void)state;
   const double scores = 8.0 * 1024 * 8192 * 4;
   hr_measurement m;
-  hr_device *device = open_gpu();
-  if (!device)
-    skip();
+  hr_device *device = open_gpu_of_attention();
   measure_on(device, "attention_materialized", 0, &m);
   assert_true(m.samples > 0);
   assert_true(m.peak_bytes >= scores && m.peak_bytes < m.workspace_bytes + 64e6);
@@ -180,13 +160,10 @@ static void on_a_gpu_materialized_allocates_scores_and_flash_does_not(void **sta
   hr_device_close(device);
 }
 
-static void under_a_limit_on_a_gpu_materialized_is_refused_and_flash_runs(void **state)
+static void under_a_limit_on_a_gpu_materialized_is_refused_and_flash_runs(void)
 {
-  (void)state;
   hr_measurement m;
-  hr_device *device = open_gpu();
-  if (!device)
-    skip();
+  hr_device *device = open_gpu_of_attention();
   measure_on(device, "attention_materialized", (int64_t)200 << 20, &m);
   assert_int_equal(m.status, HR_ERROR_OUT_OF_MEMORY);
   assert_non_null(strstr(m.reason, "operands and workspace take "));
@@ -195,15 +172,16 @@ static void under_a_limit_on_a_gpu_materialized_is_refused_and_flash_runs(void *
   hr_device_close(device);
 }
 
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(flash_memory_does_not_depend_on_the_number_of_keys_and_materialized_stores_all_scores),
-      cmocka_unit_test(the_largest_sizes_overflow_nothing),
-      cmocka_unit_test(a_limit_is_enforced_before_anything_is_allocated),
-      cmocka_unit_test(the_peak_counts_touched_memory_only),
-      cmocka_unit_test(on_a_gpu_materialized_allocates_scores_and_flash_does_not),
-      cmocka_unit_test(under_a_limit_on_a_gpu_materialized_is_refused_and_flash_runs),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(flash_memory_does_not_depend_on_the_number_of_keys_and_materialized_stores_all_scores, check_workspace),
+    FACT(the_largest_sizes_overflow_nothing, check_largest),
+    FACT_OF_NO_KERNEL(a_limit_is_enforced_before_anything_is_allocated,
+                      a_limit_is_enforced_before_anything_is_allocated),
+    FACT_OF_NO_KERNEL(the_peak_counts_touched_memory_only, the_peak_counts_touched_memory_only),
+    FACT_OF_NO_KERNEL(on_a_gpu_materialized_allocates_scores_and_flash_does_not,
+                      on_a_gpu_materialized_allocates_scores_and_flash_does_not),
+    FACT_OF_NO_KERNEL(under_a_limit_on_a_gpu_materialized_is_refused_and_flash_runs,
+                      under_a_limit_on_a_gpu_materialized_is_refused_and_flash_runs),
+};
+const fact_group attention_memory_facts = {
+    .name = "attention_memory", .operation = "attention", .facts = facts, .count = LENGTH(facts)};

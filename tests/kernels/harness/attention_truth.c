@@ -5,8 +5,6 @@
 #include "runtime/measure/error_bounds.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* One query of one head with its keys and values. */
 typedef struct lookup {
@@ -252,7 +250,7 @@ void attention_compare(const attention_call *c, const char *kernel, int64_t mult
   if (count < queries)
     assert_written(c, kernel, exact.out);
   for (int64_t i = 0; i < count && queries > 0; i++) {
-    int64_t index = count == queries ? i : (int64_t)(attention_random(&random) % (uint64_t)queries);
+    int64_t index = count == queries ? i : (int64_t)(next_random(&random) % (uint64_t)queries);
     if (count < queries && i < 2)
       index = i == 0 ? 0 : queries - 1;
     if (!find_query(c, index, &l))

@@ -24,7 +24,7 @@ static attention_setup asked_of(hr_device *device, const char *kernel, hr_dtype 
 static int runs_of(const char *kernel, hr_dtype dtype, bool gpu)
 {
   int turns;
-  bool first = attention_turn(kernel, dtype, &turns) == 0 || dtype == HR_FP8_E4M3;
+  bool first = turn_of(kernel, dtype, &turns) == 0 || dtype == HR_FP8_E4M3;
   if (test_asks_for("few"))
     return first ? 2 : 0;
   if (!gpu && !test_asks_for("thorough"))
@@ -35,7 +35,7 @@ static int runs_of(const char *kernel, hr_dtype dtype, bool gpu)
 static void compare(const attention_call *c, const char *kernel, int run, const char *o, const char *lse)
 {
   char text[512];
-  const attention_array *arrays = c->arrays;
+  const place *arrays = c->arrays;
   for (size_t i = 0; i < arrays[ARRAY_O].bytes; i++) {
     if (arrays[ARRAY_O].host[i] != o[i])
       fail_msg("%s %s: byte %zu of O differs in run %d", kernel, attention_words(c, text), i, run);
@@ -44,7 +44,7 @@ static void compare(const attention_call *c, const char *kernel, int run, const 
     fail_msg("%s %s: the log-sum-exp differs in run %d", kernel, attention_words(c, text), run);
 }
 
-static char *copy_of(const attention_array *array)
+static char *copy_of(const place *array)
 {
   char *copy = malloc(array->bytes);
   assert_non_null(copy);
@@ -80,14 +80,8 @@ static void check_repeats(hr_device *device, const char *kernel, hr_dtype dtype)
   attention_close(&c);
 }
 
-static void a_thousand_runs_anywhere_in_memory_give_the_same_bits(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_repeats);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_thousand_runs_anywhere_in_memory_give_the_same_bits)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(a_thousand_runs_anywhere_in_memory_give_the_same_bits, check_repeats),
+};
+const fact_group attention_repeats_facts = {
+    .name = "attention_repeats", .operation = "attention", .facts = facts, .count = LENGTH(facts)};

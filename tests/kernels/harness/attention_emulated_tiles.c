@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The AMX version of flash attention with tile instructions in plain C, for processors that have AVX-512 but no
  * AMX. */
-#include "attention_emulated_tiles.h"
+#include "emulated_tiles_kernels.h"
 
 #if defined(__x86_64__)
 
-#include "kernels/harness/emulated_tiles.h"
+#include "emulated_tiles.h"
 
 #define hr_flash_amx hr_flash_amx_emulated
 #include "runtime/cpu/flash/flash_amx.c"
@@ -18,7 +18,12 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
 
 static const hr_kernel_functions functions = {
     .state_bytes = sizeof(hr_flash_plan), .prepare = prepare, .run = hr_flash_run};
-static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512", ""};
-const hr_kernel hr_attention_amx_emulated = {&info, &functions};
+
+#else
+
+static const hr_kernel_functions functions = {0};
 
 #endif
+
+static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512", ""};
+const hr_kernel hr_attention_amx_emulated = {&info, &functions};

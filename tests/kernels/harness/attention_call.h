@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention calls of the kernel tests: new random values, gaps, guard pages, poison. */
-#ifndef HR_TEST_ATTENTION_CALL_H
-#define HR_TEST_ATTENTION_CALL_H
+#ifndef HR_HARNESS_ATTENTION_CALL_H
+#define HR_HARNESS_ATTENTION_CALL_H
 
-#include "test.h"
-
-#include "runtime/device/plan.h"
-
-#include <headroom/buffer.h>
-
-/** An array on the device. Where the host can access device memory, the array starts or ends at a guard page; elsewhere
- *  it is between margins that are compared afterwards. */
-typedef struct attention_array {
-  void *data; /* on the device; NULL for none */
-  char *host; /* copy on the host: the values written, and after attention_run() the values found */
-  size_t bytes;
-  void *map;
-  size_t map_bytes;
-  hr_buffer *buffer;
-  size_t margin;
-} attention_array;
+#include "place.h"
 
 /** Options of a test in addition to the problem. */
 typedef struct attention_setup {
@@ -46,7 +30,6 @@ enum {
   ARRAY_Q_SCALES,
   ARRAY_K_SCALES,
   ARRAY_V_SCALES,
-  ARRAY_WORK,
   ARRAY_COUNT
 };
 
@@ -57,11 +40,11 @@ typedef struct attention_call {
   double *q, *k, *v; /* [row][head][dim] without gaps: the values as stored */
   float *slopes;
   float *scales[3]; /* of the heads of Q, K and V, 1 without `head_scales`; NULL: 1 */
-  attention_array arrays[ARRAY_COUNT];
+  place arrays[ARRAY_COUNT];
   hr_attention_arguments arguments;
 } attention_call;
 
-/** Creates all arrays but the workspace. Call attention_close() also after a failure. */
+/** Creates all arrays. Call attention_close() also after a failure. */
 void attention_open(hr_device *device, const attention_setup *setup, attention_call *call);
 void attention_close(attention_call *call);
 
@@ -75,6 +58,10 @@ void attention_set(attention_call *call, int which, int64_t row, int64_t head, i
 /** Poisons O and the log-sum-exp, plans and runs. Returns false if the kernel refuses the problem with a reason. Fails
  *  the test on any other error, or if a byte of a gap or margin has changed. */
 bool attention_run(attention_call *call, const char *kernel);
+
+/** Heads and head size of ARRAY_Q, _K, _V or _O. */
+int64_t attention_heads_of(const hr_attention *attention, int which);
+int64_t attention_dim_of(const hr_attention *attention, int which);
 
 /** Rows of Q or K; with variable lengths the sum over all sequences. */
 int64_t attention_rows(const attention_call *call, int which);
@@ -97,16 +84,5 @@ const char *attention_words(const attention_call *call, char text[512]);
 
 /** Whether the kernel is plain C in float64 (the reference, under either name) and the problem takes it too long. */
 bool attention_takes_long(const char *kernel, const hr_attention *attention);
-
-/** Index of the format among the formats of the kernel, for tests that distribute work over formats; *turns is their
- *  number. */
-int attention_turn(const char *kernel, hr_dtype dtype, int *turns);
-
-/** Calls `check` for every attention kernel of the table that this machine can run, in each of its formats.
- *  HEADROOM_TEST=gpu selects GPU kernels, HEADROOM_TEST_KERNEL one kernel. */
-void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype));
-
-/** The next number of SplitMix64; advances the state. */
-uint64_t attention_random(uint64_t *state);
 
 #endif

@@ -4,29 +4,19 @@
 #include "attention_truth.h"
 #include "runtime/device/number.h"
 
-#include <headroom/buffer.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 
 #define PART_ELEMENTS 1024 /* of O; enough for a meaningful largest error */
 
+enum { BUFFER_WORK = ARRAY_COUNT, BUFFER_COUNT };
+
 typedef struct large {
   hr_device *device;
   const hr_attention *a;
   uint64_t seed;
-  hr_buffer *buffers[ARRAY_COUNT];
+  hr_buffer *buffers[BUFFER_COUNT]; /* of arrays, and of the workspace */
 } large;
-
-static int64_t heads_of(const hr_attention *a, int which)
-{
-  return which == ARRAY_K ? a->k_heads : which == ARRAY_V ? a->v_heads : a->q_heads;
-}
-
-static int64_t dim_of(const hr_attention *a, int which)
-{
-  return which == ARRAY_Q || which == ARRAY_K ? a->qk_dim : a->v_dim;
-}
 
 static int64_t length_of(const hr_attention *a, int which)
 {
@@ -52,7 +42,7 @@ static bool make_operands(large *l)
   const hr_attention *a = l->a;
   hr_error error;
   for (int which = ARRAY_Q; which <= ARRAY_O; which++) {
-    int64_t elements = a->batch * length_of(a, which) * heads_of(a, which) * dim_of(a, which);
+    int64_t elements = a->batch * length_of(a, which) * attention_heads_of(a, which) * attention_dim_of(a, which);
     if (!make(l, which, (size_t)elements * hr_dtype_bytes(which == ARRAY_O ? hr_attention_output_dtype(a) : a->dtype)))
       return false;
     if (which < ARRAY_O)
@@ -70,7 +60,7 @@ static void run(const large *l, const hr_plan *plan)
   arguments.v = hr_buffer_data(l->buffers[ARRAY_V]);
   arguments.o = hr_buffer_data(l->buffers[ARRAY_O]);
   arguments.lse = hr_buffer_data(l->buffers[ARRAY_LSE]);
-  hr_buffer *work = l->buffers[ARRAY_WORK];
+  hr_buffer *work = l->buffers[BUFFER_WORK];
   assert_ok(hr_buffer_poison(l->buffers[ARRAY_O], hr_attention_output_dtype(l->a), &error), error);
   assert_ok(hr_buffer_poison(l->buffers[ARRAY_LSE], HR_FP32, &error), error);
   if (work)
@@ -84,11 +74,11 @@ static void run(const large *l, const hr_plan *plan)
 static double *values_of(const large *l, int which, int64_t batch, int64_t head, int64_t first, int64_t rows)
 {
   const hr_attention *a = l->a;
-  size_t dim = (size_t)dim_of(a, which);
+  size_t dim = (size_t)attention_dim_of(a, which);
   double *values = malloc((size_t)rows * dim * sizeof *values), packed[256];
   assert_true(values && dim <= sizeof packed / sizeof *packed);
   for (int64_t row = 0; row < rows; row++) {
-    int64_t at = ((batch * length_of(a, which) + first + row) * heads_of(a, which) + head) * (int64_t)dim;
+    int64_t at = ((batch * length_of(a, which) + first + row) * attention_heads_of(a, which) + head) * (int64_t)dim;
     hr_numbers_uniform(a->dtype, l->seed + (uint64_t)which, (size_t)at, dim, packed);
     hr_numbers_load(a->dtype, packed, 0, dim, values + (size_t)row * dim);
   }
@@ -155,8 +145,8 @@ static void compare_parts(const large *l, const char *kernel, int parts)
   compare_part(l, kernel, 0, 0, 0);
   compare_part(l, kernel, a->batch - 1, a->q_heads - 1, last_start);
   for (int part = 2; part < parts; part++) {
-    int64_t row = part == 2 && middle < rows ? middle : (int64_t)(attention_random(&random) % (uint64_t)rows);
-    int64_t head = (int64_t)(attention_random(&random) % (uint64_t)a->q_heads), first = row % a->q_len;
+    int64_t row = part == 2 && middle < rows ? middle : (int64_t)(next_random(&random) % (uint64_t)rows);
+    int64_t head = (int64_t)(next_random(&random) % (uint64_t)a->q_heads), first = row % a->q_len;
     compare_part(l, kernel, row / a->q_len, head, first < last_start ? first : last_start);
   }
 }
@@ -164,7 +154,7 @@ static void compare_parts(const large *l, const char *kernel, int parts)
 static attention_outcome try_opened(large *l, const char *kernel, const hr_plan *plan, int parts)
 {
   size_t work = hr_plan_workspace_bytes(plan);
-  if (!make_operands(l) || (work > 0 && !make(l, ARRAY_WORK, work)))
+  if (!make_operands(l) || (work > 0 && !make(l, BUFFER_WORK, work)))
     return ATTENTION_NO_MEMORY;
   run(l, plan);
   compare_parts(l, kernel, parts);
@@ -184,7 +174,7 @@ attention_outcome attention_try_large(hr_device *device, const char *kernel, con
     return ATTENTION_REFUSED;
   assert_ok(status, error);
   attention_outcome outcome = try_opened(&l, kernel, plan, parts);
-  for (int which = 0; which < ARRAY_COUNT; which++)
+  for (int which = 0; which < BUFFER_COUNT; which++)
     hr_buffer_free(l.buffers[which]);
   hr_plan_free(plan);
   return outcome;

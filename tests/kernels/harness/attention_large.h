@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention calls whose operands are too large for a second copy: filled on the device and compared in parts. */
-#ifndef HR_TEST_ATTENTION_LARGE_H
-#define HR_TEST_ATTENTION_LARGE_H
+#ifndef HR_HARNESS_ATTENTION_LARGE_H
+#define HR_HARNESS_ATTENTION_LARGE_H
 
 #include "attention_call.h"
 

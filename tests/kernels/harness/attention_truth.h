@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention computed element by element, in float64 and by a plain program in the precision of the format. */
-#ifndef HR_TEST_ATTENTION_TRUTH_H
-#define HR_TEST_ATTENTION_TRUTH_H
+#ifndef HR_HARNESS_ATTENTION_TRUTH_H
+#define HR_HARNESS_ATTENTION_TRUTH_H
 
 #include "attention_call.h"
 

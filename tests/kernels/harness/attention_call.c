@@ -1,96 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attention_call.h"
 
-#include "runtime/device/plan.h"
-
-#include "machine.h"
-
 #include "runtime/device/number.h"
-
-#include <headroom/buffer.h>
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#define MARGIN ((size_t)512)
-#define POISON 0xFF /* NaN in every format, −1 as an integer */
-
-uint64_t attention_random(uint64_t *state)
-{
-  uint64_t z = *state += 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
 
 /* ---- arrays ---- */
-
-static void make_guarded(attention_array *array, size_t alignment, bool at_start, size_t shift)
-{
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), room = array->bytes + alignment + shift,
-         inside = (room + page - 1) / page * page;
-  array->map_bytes = inside + 2 * page;
-  array->map = mmap(NULL, array->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(array->map != MAP_FAILED);
-  char *first = (char *)array->map + page;
-  assert_int_equal(mprotect(first, inside, PROT_READ | PROT_WRITE), 0);
-  memset(first, POISON, inside);
-  array->data = at_start ? first + shift : first + (inside - array->bytes) / alignment * alignment;
-  array->host = array->data;
-}
-
-static void make_with_margins(hr_device *device, attention_array *array, size_t shift)
-{
-  hr_error error;
-  array->margin = MARGIN + shift;
-  array->map_bytes = array->bytes + array->margin + MARGIN;
-  array->map = malloc(array->map_bytes);
-  assert_non_null(array->map);
-  memset(array->map, POISON, array->map_bytes);
-  array->host = (char *)array->map + array->margin;
-  assert_ok(hr_buffer_create(device, array->map_bytes, &array->buffer, &error), error);
-  array->data = (char *)hr_buffer_data(array->buffer) + array->margin;
-}
 
 /* The array is aligned to `alignment` bytes and to no larger power of two. */
 static void make_array(attention_call *c, int which, size_t bytes, size_t alignment)
 {
-  attention_array *array = &c->arrays[which];
-  array->bytes = bytes > 0 ? bytes : alignment;
   bool shifted = c->setup.shifts && which <= ARRAY_O;
-  size_t shift = shifted ? (size_t)c->setup.shifts[which] * alignment : 0;
-  if (c->device->backend->own_memory)
-    make_with_margins(c->device, array, shifted || c->setup.at_start ? shift : alignment);
-  else
-    make_guarded(array, alignment, shifted || c->setup.at_start, shift);
-}
-
-static void send(attention_array *array)
-{
-  hr_error error;
-  if (array->buffer)
-    assert_ok(hr_buffer_write(array->buffer, array->map, array->map_bytes, &error), error);
-}
-
-static void bring(attention_array *array)
-{
-  hr_error error;
-  if (array->buffer)
-    assert_ok(hr_buffer_read(array->buffer, array->map, array->map_bytes, &error), error);
-}
-
-static void free_array(attention_array *array)
-{
-  hr_buffer_free(array->buffer);
-  if (array->buffer)
-    free(array->map);
-  else if (array->map)
-    munmap(array->map, array->map_bytes);
-  *array = (attention_array){.data = NULL};
+  c->arrays[which] = place_make(c->device, bytes,
+                                (placing){.alignment = alignment,
+                                          .at_start = shifted || c->setup.at_start,
+                                          .shift = shifted ? (size_t)c->setup.shifts[which] * alignment : 0});
 }
 
 static void point_at(attention_call *c)
@@ -109,56 +34,33 @@ static void point_at(attention_call *c)
   x->v_scales = c->arrays[ARRAY_V_SCALES].data;
 }
 
-/* Every second array is at the address that the allocator returns, the others behind a spacer allocation. */
-static hr_buffer *move_array(attention_call *c, int which, const attention_array *old, uint64_t bits)
-{
-  attention_array *array = &c->arrays[which];
-  size_t shift = (size_t)(bits >> 8) % 64 * 16 + (size_t)((uintptr_t)old->data % 16);
-  hr_buffer *in_the_way = NULL;
-  hr_error error;
-  array->bytes = old->bytes;
-  if (c->device->backend->own_memory) {
-    if (bits & 1)
-      assert_ok(hr_buffer_create(c->device, old->map_bytes << (bits >> 1 & 1), &in_the_way, &error), error);
-    make_with_margins(c->device, array, shift);
-  } else {
-    make_guarded(array, 16, true, shift);
-  }
-  memcpy(array->host, old->host, array->bytes);
-  return in_the_way;
-}
-
 void attention_move(attention_call *c, uint64_t *random)
 {
-  hr_buffer *in_the_way[ARRAY_WORK] = {NULL};
-  attention_array old[ARRAY_WORK];
+  hr_buffer *in_the_way[ARRAY_COUNT] = {NULL};
+  place old[ARRAY_COUNT];
   memcpy(old, c->arrays, sizeof old);
-  for (int which = 0; which < ARRAY_WORK; which++) {
-    hr_buffer_free(old[which].buffer);
-    c->arrays[which] = (attention_array){.data = NULL};
-  }
-  for (int which = 0; which < ARRAY_WORK; which++) {
+  for (int which = 0; which < ARRAY_COUNT; which++)
+    place_free_on_device(&old[which]);
+  for (int which = 0; which < ARRAY_COUNT; which++) {
+    c->arrays[which] = (place){.data = NULL};
     if (old[which].data)
-      in_the_way[which] = move_array(c, which, &old[which], attention_random(random));
+      in_the_way[which] = place_again(c->device, &old[which], next_random(random), &c->arrays[which]);
   }
-  for (int which = 0; which < ARRAY_WORK; which++) {
+  for (int which = 0; which < ARRAY_COUNT; which++) {
     hr_buffer_free(in_the_way[which]);
-    if (old[which].buffer)
-      free(old[which].map);
-    else if (old[which].map)
-      munmap(old[which].map, old[which].map_bytes);
+    place_free(&old[which]);
   }
   point_at(c);
 }
 
 /* ---- operands ---- */
 
-static int64_t heads_of(const hr_attention *a, int which)
+int64_t attention_heads_of(const hr_attention *a, int which)
 {
   return which == ARRAY_K ? a->k_heads : which == ARRAY_V ? a->v_heads : a->q_heads;
 }
 
-static int64_t dim_of(const hr_attention *a, int which)
+int64_t attention_dim_of(const hr_attention *a, int which)
 {
   return which == ARRAY_Q || which == ARRAY_K ? a->qk_dim : a->v_dim;
 }
@@ -172,12 +74,12 @@ int64_t attention_rows(const attention_call *c, int which)
 }
 
 /* Index of element [row][head][d], gaps included. Computed here independently of the library. */
-static size_t place(const attention_call *c, int which, int64_t row, int64_t head, int64_t d)
+static size_t place_in(const attention_call *c, int which, int64_t row, int64_t head, int64_t d)
 {
   const hr_attention *a = &c->a;
   const hr_strides *const strides[] = {&a->q_strides, &a->k_strides, &a->v_strides, &a->o_strides};
   const hr_strides *s = strides[which];
-  int64_t heads = heads_of(a, which), dim = dim_of(a, which),
+  int64_t heads = attention_heads_of(a, which), dim = attention_dim_of(a, which),
           length = which == ARRAY_Q || which == ARRAY_O ? a->q_len : a->kv_len;
   int64_t batch = a->variable_lengths ? 0 : row / length, inside = a->variable_lengths ? row : row % length;
   if (s->batch == 0 && s->row == 0 && s->head == 0)
@@ -188,15 +90,16 @@ static size_t place(const attention_call *c, int which, int64_t row, int64_t hea
 void attention_set(attention_call *c, int which, int64_t row, int64_t head, int64_t d, double value)
 {
   double *values = which == ARRAY_Q ? c->q : which == ARRAY_K ? c->k : c->v;
-  size_t at = place(c, which, row, head, d);
+  size_t at = place_in(c, which, row, head, d);
   hr_number_store(c->a.dtype, c->arrays[which].host, at, value);
-  values[(row * heads_of(&c->a, which) + head) * dim_of(&c->a, which) + d] =
+  values[(row * attention_heads_of(&c->a, which) + head) * attention_dim_of(&c->a, which) + d] =
       hr_number_load(c->a.dtype, c->arrays[which].host, at);
 }
 
 static double *make_operand(attention_call *c, int which)
 {
-  int64_t rows = attention_rows(c, which), heads = heads_of(&c->a, which), dim = dim_of(&c->a, which), elements = 0;
+  int64_t rows = attention_rows(c, which), heads = attention_heads_of(&c->a, which),
+          dim = attention_dim_of(&c->a, which), elements = 0;
   size_t count = (size_t)(rows * heads * dim), element = hr_dtype_bytes(c->a.dtype);
   assert_int_equal(hr_attention_span(&c->a, (hr_attention_operand)which, &elements), HR_OK);
   make_array(c, which, (size_t)elements * element, element);
@@ -206,7 +109,7 @@ static double *make_operand(attention_call *c, int which)
   hr_numbers_uniform(c->a.dtype, c->setup.seed * 4 + (uint64_t)which, 0, count, packed);
   hr_numbers_load(c->a.dtype, packed, 0, count, values);
   for (int64_t i = 0; i < rows * heads; i++)
-    memcpy(c->arrays[which].host + place(c, which, i / heads, i % heads, 0) * element,
+    memcpy(c->arrays[which].host + place_in(c, which, i / heads, i % heads, 0) * element,
            packed + (size_t)(i * dim) * element, (size_t)dim * element);
   free(packed);
   return values;
@@ -216,7 +119,8 @@ static void make_gaps(hr_attention *a, int64_t gap)
 {
   hr_strides *const strides[] = {&a->q_strides, &a->k_strides, &a->v_strides, &a->o_strides};
   for (hr_attention_operand which = HR_OPERAND_Q; gap > 0 && which <= HR_OPERAND_O; which++) {
-    int64_t heads = heads_of(a, (int)which), head = dim_of(a, (int)which) + gap, row = heads * head + 2 * gap;
+    int64_t heads = attention_heads_of(a, (int)which), head = attention_dim_of(a, (int)which) + gap,
+            row = heads * head + 2 * gap;
     int64_t query = which == HR_OPERAND_Q || which == HR_OPERAND_O;
     *strides[which] = (hr_strides){.head = head, .row = row, .batch = (query ? a->q_len : a->kv_len) * row + 3 * gap};
   }
@@ -227,11 +131,11 @@ static void make_scales(attention_call *c)
 {
   uint64_t random = c->setup.seed;
   for (int which = ARRAY_Q; which <= ARRAY_V; which++) {
-    int64_t heads = heads_of(&c->a, which);
+    int64_t heads = attention_heads_of(&c->a, which);
     float *scales = c->scales[which] = calloc((size_t)heads, sizeof *scales);
     assert_non_null(scales);
     for (int64_t h = 0; h < heads; h++)
-      scales[h] = c->a.head_scales ? 0.5F + (float)(attention_random(&random) >> 40) * 0x1p-24F : 1;
+      scales[h] = c->a.head_scales ? 0.5F + (float)(next_random(&random) >> 40) * 0x1p-24F : 1;
     if (!c->a.head_scales)
       continue;
     make_array(c, ARRAY_Q_SCALES + which, (size_t)heads * sizeof(float), sizeof(float));
@@ -293,8 +197,8 @@ void attention_open(hr_device *device, const attention_setup *setup, attention_c
 
 void attention_close(attention_call *c)
 {
-  for (size_t i = 0; i < sizeof c->arrays / sizeof *c->arrays; i++)
-    free_array(&c->arrays[i]);
+  for (int which = 0; which < ARRAY_COUNT; which++)
+    place_free(&c->arrays[which]);
   free(c->q);
   free(c->k);
   free(c->v);
@@ -304,38 +208,6 @@ void attention_close(attention_call *c)
 }
 
 /* ---- the run ---- */
-
-static void assert_poisoned(const attention_call *c, const attention_array *array, const char *kernel,
-                            const bool *written)
-{
-  char text[512];
-  for (size_t i = 0; i < array->map_bytes; i++) {
-    const unsigned char *at = (const unsigned char *)array->map + i;
-    ptrdiff_t byte = (const char *)at - array->host;
-    bool inside = byte >= 0 && byte < (ptrdiff_t)array->bytes;
-    if (!inside && !array->buffer)
-      continue; /* at most a page, which is compared below */
-    if (*at != POISON && (!inside || !written[byte]))
-      fail_msg("%s %s: byte %td of O, which is %s, was written", kernel, attention_words(c, text), byte,
-               inside ? "a gap" : "outside");
-  }
-}
-
-/* Checks the bytes between the array and its guard pages. */
-static void assert_slack(const attention_call *c, const attention_array *array, const char *kernel)
-{
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  const unsigned char *first = (const unsigned char *)array->map + page;
-  const unsigned char *end = (const unsigned char *)array->map + array->map_bytes - page;
-  char text[512];
-  for (const unsigned char *at = first; at < end; at++) {
-    if ((const char *)at == array->host)
-      at += array->bytes;
-    if (at < end && *at != POISON)
-      fail_msg("%s %s: %td bytes from its beginning O was written past", kernel, attention_words(c, text),
-               (const char *)at - array->host);
-  }
-}
 
 static bool in_a_sequence(const attention_call *c, int64_t row)
 {
@@ -348,43 +220,32 @@ static bool in_a_sequence(const attention_call *c, int64_t row)
 
 static void assert_untouched(const attention_call *c, const char *kernel)
 {
-  const attention_array *array = &c->arrays[ARRAY_O];
-  bool *written = calloc(array->bytes + 1, sizeof *written);
+  const place *array = &c->arrays[ARRAY_O];
   size_t element = hr_dtype_bytes(hr_attention_output_dtype(&c->a));
+  bool *written = calloc(array->bytes / element + 1, sizeof *written);
+  char text[512], what[640];
+  assert_non_null(written);
   for (int64_t i = 0; i < attention_rows(c, ARRAY_O) * c->a.q_heads; i++) {
     if (in_a_sequence(c, i / c->a.q_heads))
-      memset(written + place(c, ARRAY_O, i / c->a.q_heads, i % c->a.q_heads, 0) * element, 1,
-             (size_t)c->a.v_dim * element);
+      memset(written + place_in(c, ARRAY_O, i / c->a.q_heads, i % c->a.q_heads, 0), 1, (size_t)c->a.v_dim);
   }
-  assert_poisoned(c, array, kernel, written);
-  if (!array->buffer)
-    assert_slack(c, array, kernel);
+  snprintf(what, sizeof what, "%s %s", kernel, attention_words(c, text));
+  place_assert_rest(array, written, element, what);
   free(written);
 }
 
 static void run_plan(attention_call *c, const hr_plan *plan)
 {
   hr_error error;
-  size_t bytes = hr_plan_workspace_bytes(plan);
-  free_array(&c->arrays[ARRAY_WORK]);
-  if (bytes > 0 && c->device->backend->own_memory) {
-    attention_array *work = &c->arrays[ARRAY_WORK]; /* aligned as the beginning of a buffer */
-    work->map = malloc(work->map_bytes = work->bytes = bytes);
-    memset(work->map, POISON, bytes);
-    memset(work->map, 0, HR_WORKSPACE_COUNTER_BYTES);
-    assert_ok(hr_buffer_create(c->device, bytes, &work->buffer, &error), error);
-    work->data = hr_buffer_data(work->buffer);
-  } else if (bytes > 0) {
-    make_array(c, ARRAY_WORK, bytes, 64);
-  }
+  const hr_arguments arguments = {.attention = c->arguments};
   memset(c->arrays[ARRAY_O].host, POISON, c->arrays[ARRAY_O].bytes);
   if (c->arguments.lse)
     memset(c->arrays[ARRAY_LSE].host, POISON, c->arrays[ARRAY_LSE].bytes);
-  for (size_t i = 0; i < sizeof c->arrays / sizeof *c->arrays; i++)
-    send(&c->arrays[i]);
-  assert_ok(hr_plan_run_attention(plan, &c->arguments, c->arrays[ARRAY_WORK].data, NULL, &error), error);
-  bring(&c->arrays[ARRAY_O]);
-  bring(&c->arrays[ARRAY_LSE]);
+  for (int which = 0; which < ARRAY_COUNT; which++)
+    place_send(&c->arrays[which]);
+  assert_ok(run_arguments(plan, &arguments, &error), error);
+  place_bring(&c->arrays[ARRAY_O]);
+  place_bring(&c->arrays[ARRAY_LSE]);
 }
 
 /* The largest power of two up to 16 of which the addresses of Q, K, V and O are multiples. */
@@ -447,12 +308,12 @@ attention_place attention_place_of(const attention_call *c, int64_t batch)
 
 double attention_result(const attention_call *c, int64_t row, int64_t head, int64_t d)
 {
-  return hr_number_load(hr_attention_output_dtype(&c->a), c->arrays[ARRAY_O].host, place(c, ARRAY_O, row, head, d));
+  return hr_number_load(hr_attention_output_dtype(&c->a), c->arrays[ARRAY_O].host, place_in(c, ARRAY_O, row, head, d));
 }
 
 void attention_results(const attention_call *c, int64_t row, int64_t head, double *values)
 {
-  hr_numbers_load(hr_attention_output_dtype(&c->a), c->arrays[ARRAY_O].host, place(c, ARRAY_O, row, head, 0),
+  hr_numbers_load(hr_attention_output_dtype(&c->a), c->arrays[ARRAY_O].host, place_in(c, ARRAY_O, row, head, 0),
                   (size_t)c->a.v_dim, values);
 }
 
@@ -486,59 +347,4 @@ bool attention_takes_long(const char *kernel, const hr_attention *a)
   int64_t multiply_adds = a->batch * a->q_heads * a->q_len * a->kv_len * (a->qk_dim + a->v_dim);
   bool slow = strcmp(kernel, "attention_reference") == 0 || strcmp(kernel, "attention_naive") == 0;
   return slow && multiply_adds > 100000;
-}
-
-int attention_turn(const char *kernel, hr_dtype dtype, int *turns)
-{
-  size_t count;
-  int turn = 0;
-  const hr_kernel_info *info = hr_kernels(&count);
-  while (strcmp(info->name, kernel) != 0)
-    info++;
-  *turns = 0;
-  for (int other = 0; other < HR_DTYPE_COUNT; other++) {
-    turn = other == (int)dtype ? *turns : turn;
-    *turns += hr_has_word(info->dtypes, hr_dtype_name((hr_dtype)other));
-  }
-  return turn;
-}
-
-/* HEADROOM_TEST_KERNEL is the name of a kernel or of a family. */
-static bool asked_for(const hr_kernel_info *kernel)
-{
-  const char *name = getenv("HEADROOM_TEST_KERNEL");
-  if (strcmp(kernel->operation, "attention") != 0 || (name && *name && !hr_kernel_is(kernel, name)))
-    return false;
-  return !test_asks_for("gpu") || strcmp(kernel->device, "cuda") == 0;
-}
-
-/* An unknown name must not count as a test that passed. */
-static void check_that_it_exists(const char *name)
-{
-  size_t count;
-  const hr_kernel_info *kernels = hr_kernels(&count);
-  for (size_t i = 0; i < count; i++) {
-    if (strcmp(kernels[i].operation, "attention") == 0 && hr_kernel_is(&kernels[i], name))
-      return;
-  }
-  fail_msg("HEADROOM_TEST_KERNEL=%s names no attention kernel; `headroom kernels` lists them", name);
-}
-
-void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
-{
-  size_t count;
-  const hr_kernel_info *kernels = hr_kernels(&count);
-  const char *name = getenv("HEADROOM_TEST_KERNEL");
-  if (name && *name)
-    check_that_it_exists(name);
-  for (size_t i = 0; i < count; i++) {
-    if (!asked_for(&kernels[i]))
-      continue;
-    hr_device *device = open_for_kernel(&kernels[i]);
-    for (int dtype = 0; device && dtype < HR_DTYPE_COUNT; dtype++) {
-      if (hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype)) && !test_leaves_out((hr_dtype)dtype))
-        check(device, kernels[i].name, (hr_dtype)dtype);
-    }
-    hr_device_close(device);
-  }
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every attention kernel of the table against the formula: common shapes, shapes that do not fill tiles, and
+/* Attention kernels against the formula: common shapes, shapes that do not fill tiles, and
  * combinations of all options of a problem. The memory around the arrays is checked throughout. */
 #include "attention_truth.h"
 
-#include <stdlib.h>
-
 #define MULTIPLY_ADDS ((int64_t)800000) /* multiply-adds of the reference for one call */
-#define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))
 
 static const int64_t heads[][3] = {{1, 1, 1},   {8, 8, 8},   {8, 1, 1},  {32, 8, 8},
                                    {32, 4, 16}, {32, 16, 4}, {12, 3, 6}, {71, 1, 1}};
@@ -50,12 +47,6 @@ static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype
   assert_true(ran > 0);
 }
 
-static void every_kernel_agrees_with_the_formula_for_all_heads_and_dims(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_heads_and_dims);
-}
-
 static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int64_t i = 0; i < LENGTH(lengths); i++)
@@ -69,19 +60,6 @@ static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
       setup.seed = (uint64_t)(i * 2 + causal + 1);
       attention_try(device, kernel, &setup, MULTIPLY_ADDS);
     }
-}
-
-static void every_kernel_agrees_with_the_formula_for_lengths_that_break_tiles(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_lengths);
-}
-
-/* HEADROOM_TEST_SEED and HEADROOM_TEST_SAMPLES select other and more combinations. */
-static int64_t from_environment(const char *name, int64_t otherwise)
-{
-  const char *text = getenv(name);
-  return text && *text ? strtoll(text, NULL, 10) : otherwise;
 }
 
 static uint64_t seed_of_run(void)
@@ -98,7 +76,7 @@ static uint64_t seed_of_run(void)
  * them are tested with one seed, the others with the next. */
 static void check_head_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  int turns, turn = attention_turn(kernel, dtype, &turns);
+  int turns, turn = turn_of(kernel, dtype, &turns);
   for (int64_t i = (int64_t)((2 * (uint64_t)turn + seed_of_run()) % (2 * (uint64_t)turns)); i < 2 * SIZES;
        i += 2 * turns) {
     const int64_t h[] = {2, 1, 2}, of_v = i < SIZES ? i : (5 * i + 12) % SIZES;
@@ -114,17 +92,11 @@ static void check_head_sizes(hr_device *device, const char *kernel, hr_dtype dty
   }
 }
 
-static void every_kernel_agrees_with_the_formula_for_head_sizes_in_steps_of_8(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_head_sizes);
-}
-
 /* ---- combinations ---- */
 
 static int64_t pick(uint64_t *random, int64_t count)
 {
-  return (int64_t)(attention_random(random) % (uint64_t)count);
+  return (int64_t)(next_random(random) % (uint64_t)count);
 }
 
 /* 1 … most; short and long ones are equally frequent. */
@@ -175,7 +147,7 @@ static void pick_call(attention_setup *setup, int32_t offsets[2][SEQUENCES_MAX +
   const int64_t *const sizes[] = {dims[pick(random, LENGTH(dims))], odd, even};
   const int64_t *d = sizes[pick(random, 3)];
   *setup = plain_call(heads[pick(random, LENGTH(heads))], d, length, dtype);
-  setup->seed = attention_random(random) >> 32;
+  setup->seed = next_random(random) >> 32;
   setup->a.batch = 1 + pick(random, 3);
   pick_scores(&setup->a, random);
   setup->at_start = pick(random, 2);
@@ -202,19 +174,11 @@ static void check_combinations(hr_device *device, const char *kernel, hr_dtype d
   }
 }
 
-static void every_kernel_agrees_with_the_formula_for_combinations(void **state)
-{
-  (void)state;
-  attention_each_kernel(check_combinations);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_kernel_agrees_with_the_formula_for_all_heads_and_dims),
-      cmocka_unit_test(every_kernel_agrees_with_the_formula_for_lengths_that_break_tiles),
-      cmocka_unit_test(every_kernel_agrees_with_the_formula_for_head_sizes_in_steps_of_8),
-      cmocka_unit_test(every_kernel_agrees_with_the_formula_for_combinations),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const fact facts[] = {
+    FACT(every_kernel_agrees_with_the_formula_for_all_heads_and_dims, check_heads_and_dims),
+    FACT(every_kernel_agrees_with_the_formula_for_lengths_that_break_tiles, check_lengths),
+    FACT(every_kernel_agrees_with_the_formula_for_head_sizes_in_steps_of_8, check_head_sizes),
+    FACT(every_kernel_agrees_with_the_formula_for_combinations, check_combinations),
+};
+const fact_group attention_facts = {
+    .name = "attention", .operation = "attention", .facts = facts, .count = LENGTH(facts)};
