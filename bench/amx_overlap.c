@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs beside AMX tile products: ns for a product and `count` instructions behind it, and for the instructions
+/* Not in tests/kernels/harness: it times instructions.
+ *
+ * What runs beside AMX tile products: ns for a product and `count` instructions behind it, and for the instructions
  * alone. CSV; needs AMX. While a product is in flight, instructions on 16 floats run at half their rate and those on 8
  * floats at their own, which decides how attention_flash_amx computes its weights (docs/notes/attention-cpu.md).
  *   amx_overlap */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How close attention on the CPU comes to its bounds: one line per problem, with its share of the sum bound, the time
+/* Not in tests/kernels/harness: the peers are instruction loops, no kernels.
+ *
+ * How close attention on the CPU comes to its bounds: one line per problem, with its share of the sum bound, the time
  * of all GEMMs followed by all exponentials at the rates of the ceiling loops of `headroom devices --probe`.
  *   attention_bounds [THREADS] [DTYPE] [KERNEL]
  * The rates of a shared machine change every second. So kernel and loops are interleaved on the same number of threads,

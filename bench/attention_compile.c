@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start-up time of the first attention call of a shape: NVRTC, and from then on the cache on disk.
+/* Not in tests/kernels/harness: it times plans, not runs.
+ *
+ * Start-up time of the first attention call of a shape: NVRTC, and from then on the cache on disk.
  *   attention_compile [ARCHITECTURE]     sm_90a if none is named; needs NVRTC
  * One row per kernel and problem, in ms: compiling with an empty cache, reading the result from the cache, and with a
  * GPU a whole plan with a full cache: reading, loading onto the GPU, cuBLASLt's heuristic. The last two are medians of

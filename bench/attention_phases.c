@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the time of CPU flash attention goes: each phase of an item alone, and all of them as the kernel runs them,
+/* Not in tests/kernels/harness: it times parts of a kernel.
+ *
+ * Where the time of CPU flash attention goes: each phase of an item alone, and all of them as the kernel runs them,
  * beside the rates of the ceiling loops of its GEMMs and exponentials. CSV, a line per phase.
  *   attention_phases KERNEL [DIM] [KEYS] [ROW_ELEMENTS]
  * ROW_ELEMENTS is the distance between rows of Q, K, V and O: DIM is [batch, heads, length, dim], 16 · DIM interleaves

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures the errors of GEMMs over k, to compare them with the bound of the check (hr_gemm_error_bound).
+/* Not in tests/kernels/harness: it times nothing and fails nothing, but describes errors.
+ *
+ * Measures the errors of GEMMs over k, to compare them with the bound of the check (hr_gemm_error_bound).
  *   gemm_errors [DEVICE] [M N]
  *
  * One row per format and k. Errors are in units of 2⁻²⁴ · ‖terms‖₂:

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How close row-wise operations come to the rate of a copy: one line per operation and row length, in GB/s and as a
+/* Not in tests/kernels/harness: the peer is a copy, no kernel, and the lines are the rows of data/results.
+ *
+ * How close row-wise operations come to the rate of a copy: one line per operation and row length, in GB/s and as a
  * share.
  *   rowwise_rates [--csv] [DEVICE] [DTYPES] [OPERATIONS] [LENGTHS] [KERNEL]
  *   rowwise_rates cuda:0 "bf16 fp32" "softmax rotary" "4096 50257"
