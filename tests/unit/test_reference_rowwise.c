@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference of row-wise operations, which kernels are compared with, against values computed by hand; the sizes that
- * are refused; a measurement. */
+/* The reference of row-wise operations against values computed by hand; sizes that are refused; a measurement. */
 #include "machine.h"
 
 #include "runtime/reference/reference.h"

@@ -38,12 +38,12 @@ void place_free_on_device(place *p);
 void place_send(const place *p);
 void place_bring(place *p);
 
-/** The same bytes in newly made memory, whose address is shifted by up to 1 KiB, but has the same offset from a multiple
- *  of 16; `bits` are random and decide where. Returns memory that is in the way meanwhile, to be freed, or NULL. */
+/** The same bytes in newly made memory, up to 1 KiB behind its beginning, with the same offset from a multiple of 16;
+ *  `bits` are random and decide where. Returns memory that is in the way meanwhile, to be freed, or NULL. */
 hr_buffer *place_again(hr_device *device, const place *old, uint64_t bits, place *p);
 
-/** Fails unless every byte around the operand, and of its elements every one but those that `written` marks (NULL: all),
- *  is still poison. */
+/** Fails unless every byte around the operand is still poison, and of its elements every one but those that `written`
+ *  marks; NULL: all are. */
 void place_assert_rest(const place *p, const bool *written, size_t element, const char *what);
 
 /** Runs a plan with these arguments of its operation. The workspace is poisoned, and clear of counters. */

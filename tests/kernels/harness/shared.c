@@ -99,7 +99,7 @@ static void assert_result(const hr_runner *r, const place *output, bool at_start
   place_assert_rest(output, NULL, 1, problem_words(&r->problem, text));
 }
 
-/* At a guard page addresses are multiples of an element alone, which the plan, for its workspace made, must not mind. */
+/* At a guard page addresses are multiples of an element alone. */
 static void allow_any_address(hr_plan *plan)
 {
   hr_problem *p = &plan->problem;
