@@ -148,20 +148,28 @@ static void check_scale_and_cap(hr_device *device, const char *kernel, hr_dtype 
 
 /* ---- one key ---- */
 
-/* A window of 1: query i sees key i alone, with scores of −40 to 40. */
+/* The softmax of one score is 1, whatever the score is: with a window of 1, of a square's first query, and where there
+ * is one key. */
 static void check_one_key(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  attention_setup setup = call_of(device, dtype);
-  attention_call c;
-  setup.a.mask = HR_MASK_CAUSAL, setup.a.window = 1;
-  setup.a.q_len = setup.a.kv_len = device->backend->own_memory ? 70 : 300;
-  setup.a.scale = 5;
-  attention_open(device, &setup, &c);
-  if (attention_run(&c, kernel))
-    for (int64_t query = 0; query < c.a.q_len; query++)
+  const int64_t most = device->backend->own_memory ? 70 : 300;
+  const struct {
+    int64_t q_len, kv_len, window, queries; /* that see one key */
+  } cases[] = {{most, most, 1, most}, {3, most, 1, 3}, {most, most, 0, 1}, {1, 1, 0, 1}};
+  for (size_t i = 0; i < 3 * sizeof cases / sizeof *cases; i++) {
+    attention_setup setup = call_of(device, dtype);
+    attention_call c;
+    setup.a.mask = HR_MASK_CAUSAL, setup.a.window = cases[i / 3].window;
+    setup.a.q_len = cases[i / 3].q_len, setup.a.kv_len = cases[i / 3].kv_len;
+    setup.a.scale = i % 2 ? 0 : 5; /* scores of −40 to 40 */
+    setup.a.softcap = i % 3 == 1 ? 2.5F : 0;
+    setup.a.alibi = i % 3 == 2;
+    attention_open(device, &setup, &c);
+    for (int64_t query = 0, ran = attention_run(&c, kernel); ran && query < cases[i / 3].queries; query++)
       for (int64_t head = 0; head < HEADS; head++)
-        assert_row_is(&c, kernel, query, head, query);
-  attention_close(&c);
+        assert_row_is(&c, kernel, query, head, query + setup.a.kv_len - setup.a.q_len);
+    attention_close(&c);
+  }
 }
 
 /* ---- values ---- */

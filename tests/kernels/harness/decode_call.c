@@ -154,12 +154,12 @@ static bool near(double found, double expected, double bound)
   return fabs(found - expected) <= bound;
 }
 
-/* O is then that key's V, exactly, where V is fp32. */
+/* O is then that key's V, exactly. */
 static bool sees_one_key(const decode_operands *c, row_place at)
 {
   const hr_decode *d = &c->setup->d;
   hr_key_range seen = hr_decode_visible(d, decode_length_of(c->setup, at.sequence), at.query);
-  return seen.end - seen.first == 1 && !d->sinks && d->dtype == HR_FP32 && d->cache_format == HR_KV_UNQUANTIZED;
+  return seen.end - seen.first == 1 && !d->sinks && d->cache_format == HR_KV_UNQUANTIZED;
 }
 
 static void compare_row(const decode_operands *c, const char *kernel, row_place at, double *scratch,
