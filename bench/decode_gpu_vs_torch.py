@@ -169,15 +169,21 @@ def page_of(row):
     return LATENT_PAGE if is_latent(row) else PAGE
 
 
+def pages_of(row):
+    """Pages of a sequence, the last of which may have room left."""
+    return -(-row["keys"] // page_of(row))
+
+
 def paged(row, inputs):
-    """The same K and V in pages in random order, and the page table."""
+    """The same K and V in pages in random order, and the page table. What is behind a sequence's end is NaN."""
     q, k, v = inputs
-    page = page_of(row)
-    count = row["batch"] * row["keys"] // page
-    order = torch.randperm(count, device="cuda")
+    page, per_sequence = page_of(row), pages_of(row)
+    order = torch.randperm(row["batch"] * per_sequence, device="cuda")
     places = torch.empty_like(order)
-    places[order] = torch.arange(count, device="cuda")
-    pages = [t.view(count, page, *t.shape[2:])[order].contiguous() for t in ((k,) if is_latent(row) else (k, v))]
+    places[order] = torch.arange(len(order), device="cuda")
+    behind = (0, 0) * 2 + (0, per_sequence * page - row["keys"])
+    pages = [F.pad(t, behind, value=math.nan).view(-1, page, *t.shape[2:])[order].contiguous()
+             for t in ((k,) if is_latent(row) else (k, v))]
     return q, pages[0], pages[-1], places.to(torch.int32)
 
 
@@ -224,13 +230,12 @@ class FlashInfer:
         return found
 
     def table(self, row):
-        """The first pages of all sequences, on the CPU, and the pages of one."""
-        count = row["keys"] // page_of(row)
-        return torch.arange(row["batch"] + 1, dtype=torch.int32) * count, count
+        """The first pages of all sequences, on the CPU."""
+        return torch.arange(row["batch"] + 1, dtype=torch.int32) * pages_of(row)
 
     def latent(self, row, sets, outputs):
         wrapper = self.library.mla.BatchMLAPagedAttentionWrapper(self.workspace, backend="fa3")
-        starts, _ = self.table(row)
+        starts = self.table(row)
         lengths = torch.full((row["batch"],), row["keys"], dtype=torch.int32)
         wrapper.plan(torch.arange(row["batch"] + 1, dtype=torch.int32), starts, sets[0][3].flatten(), lengths, row["q_heads"], 512,
                      row["qk_dim"] - 512, LATENT_PAGE, False, 1 / math.sqrt(row["qk_dim"]), torch.bfloat16, torch.bfloat16)
@@ -244,9 +249,9 @@ class FlashInfer:
 
     def split(self, row, heads, sets, outputs, tensor_cores):
         wrapper = self.library.BatchDecodeWithPagedKVCacheWrapper(self.workspace, "NHD", use_tensor_cores=tensor_cores)
-        starts, count = self.table(row)
-        wrapper.plan(starts, sets[0][3].flatten(), torch.full((row["batch"],), PAGE, dtype=torch.int32), row["q_heads"], heads,
-                     row["qk_dim"], PAGE, q_data_type=torch.bfloat16, kv_data_type=torch.bfloat16)
+        in_last = torch.full((row["batch"],), row["keys"] - (pages_of(row) - 1) * PAGE, dtype=torch.int32)
+        wrapper.plan(self.table(row), sets[0][3].flatten(), in_last, row["q_heads"], heads, row["qk_dim"], PAGE,
+                     q_data_type=torch.bfloat16, kv_data_type=torch.bfloat16)
 
         def run(i):
             q, k, v, table = sets[i]
