@@ -25,45 +25,48 @@ typedef struct tiling {
   int64_t q_max, kv_max;
   int teams, consumers, kv_tile, min_tile;
   bool ping_pong, left_to_right;
+  bool own_heads; /* each query head has its own K and V heads */
 } tiling;
 
 static const tiling tilings[] = {
-    {64, 64, true, 64, SHORT_MAX, 2, 1, 64, 64, false, true},
-    {64, 64, false, 64, SHORT_MAX, 2, 1, 64, 64, false, false},
-    {64, 64, true, INT64_MAX, SHORT_MAX, 2, 2, 64, 64, false, true},
-    {64, 64, false, SHORT_MAX, SHORT_MAX, 2, 2, 64, 64, false, false},
-    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true, false},
-    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true, false},
-    {128, 128, true, SHORT_MAX, SHORT_MAX, 1, 3, 64, 64, false, true},
-    {128, 128, true, SHORT_MAX, SHORT_MAX, 1, 2, 64, 64, false, true},
-    {128, 128, true, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
-    {128, 128, false, FEW_TILES_MAX, FEW_TILES_MAX, 1, 3, 64, 64, false, false},
-    {128, 128, false, FEW_TILES_MAX, FEW_TILES_MAX, 1, 2, 128, 112, true, false},
-    {128, 128, false, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
-    {192, 128, true, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
-    {192, 128, false, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false},
-    {256, 128, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, true},
-    {256, 128, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, false},
-    {192, 192, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false, true},
-    {192, 192, false, INT64_MAX, INT64_MAX, 1, 2, 112, 112, false, false},
-    {128, 256, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, true},
-    {128, 256, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, false},
-    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 64, 64, true, true},
-    {256, 256, false, INT64_MAX, FEW_TILES_MAX, 1, 2, 80, 64, false, false},
-    {256, 256, false, INT64_MAX, SHORT_MAX, 1, 2, 64, 64, true, false},
-    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false, false},
+    {64, 64, true, 64, SHORT_MAX, 2, 1, 64, 64, false, true, false},
+    {64, 64, false, 64, SHORT_MAX, 2, 1, 64, 64, false, false, false},
+    {64, 64, true, 128, SHORT_MAX, 2, 2, 64, 64, false, true, false},
+    {64, 64, true, 256, 256, 1, 4, 64, 64, false, true, true},
+    {64, 64, true, INT64_MAX, SHORT_MAX, 2, 2, 64, 64, false, true, false},
+    {64, 64, false, SHORT_MAX, SHORT_MAX, 2, 2, 64, 64, false, false, false},
+    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true, false, false},
+    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true, false, false},
+    {128, 128, true, SHORT_MAX, SHORT_MAX, 1, 3, 64, 64, false, true, false},
+    {128, 128, true, SHORT_MAX, SHORT_MAX, 1, 2, 64, 64, false, true, false},
+    {128, 128, true, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false, false},
+    {128, 128, false, FEW_TILES_MAX, FEW_TILES_MAX, 1, 3, 64, 64, false, false, false},
+    {128, 128, false, FEW_TILES_MAX, FEW_TILES_MAX, 1, 2, 128, 112, true, false, false},
+    {128, 128, false, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false, false},
+    {192, 128, true, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false, false},
+    {192, 128, false, INT64_MAX, INT64_MAX, 1, 3, 64, 64, false, false, false},
+    {256, 128, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, true, false},
+    {256, 128, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, false, false},
+    {192, 192, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false, true, false},
+    {192, 192, false, INT64_MAX, INT64_MAX, 1, 2, 112, 112, false, false, false},
+    {128, 256, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, true, false},
+    {128, 256, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false, false, false},
+    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 64, 64, true, true, false},
+    {256, 256, false, INT64_MAX, FEW_TILES_MAX, 1, 2, 80, 64, false, false, false},
+    {256, 256, false, INT64_MAX, SHORT_MAX, 1, 2, 64, 64, true, false, false},
+    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false, false, false},
 };
 
 /* fp8: tiles are multiples of 32 keys; P takes kv_tile / 8 registers. Each row where it was faster on an H100
  * (docs/notes/attention-fp8.md). */
 static const tiling fp8_tilings[] = {
-    {64, 64, true, INT64_MAX, FP8_SHORT_MAX, 1, 4, 64, 64, false, false},
-    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false, false},
-    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false, false},
-    {256, 128, true, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false, false},
-    {256, 128, false, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false, false},
-    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false, false},
-    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false, false},
+    {64, 64, true, INT64_MAX, FP8_SHORT_MAX, 1, 4, 64, 64, false, false, false},
+    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false, false, false},
+    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, false, false, false},
+    {256, 128, true, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false, false, false},
+    {256, 128, false, INT64_MAX, INT64_MAX, 1, 3, 96, 96, false, false, false},
+    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false, false, false},
+    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false, false, false},
 };
 
 /* Keys of a K/V tile, from `least` to `most`. A tile costs its keys and about TILE_KEYS more; the larger of two tiles
@@ -89,13 +92,18 @@ static bool same_limits(const tiling *a, const tiling *b)
          a->kv_max == b->kv_max;
 }
 
+static bool fits(const tiling *t, const hr_attention *a, int64_t qk, int64_t v)
+{
+  return qk <= t->qk_max && v <= t->v_max && (a->mask == HR_MASK_CAUSAL) == t->causal && a->q_len <= t->q_max &&
+         a->kv_len <= t->kv_max && (!t->own_heads || (a->k_heads == a->q_heads && a->v_heads == a->q_heads));
+}
+
 static const tiling *tiling_of(const hr_attention *a, int64_t qk, int64_t v)
 {
   bool fp8 = a->dtype == HR_FP8_E4M3;
   const tiling *row = fp8 ? fp8_tilings : tilings,
                *end = fp8 ? fp8_tilings + LENGTH(fp8_tilings) : tilings + LENGTH(tilings);
-  while (qk > row->qk_max || v > row->v_max || (a->mask == HR_MASK_CAUSAL) != row->causal || a->q_len > row->q_max ||
-         a->kv_len > row->kv_max)
+  while (!fits(row, a, qk, v))
     row++;
   const tiling *best = row;
   for (const tiling *other = row + 1; other < end && same_limits(row, other); other++)

@@ -251,6 +251,10 @@ static void hopper_blocks_have_two_teams_for_few_rows_and_clusters_for_many(void
   assert_true(t.teams == 2 && t.consumers == 1 && t.cluster == 1);
   t = tiles_of(64, 128, HR_MASK_NONE);
   assert_true(t.teams == 2 && t.consumers == 2 && !t.ping_pong);
+  t = tiles_of(64, 256, HR_MASK_CAUSAL); /* a Q tile has all rows */
+  assert_true(t.teams == 1 && t.consumers == 4 && t.left_to_right);
+  t = tiles_of(64, 128, HR_MASK_CAUSAL);
+  assert_true(t.teams == 2 && t.consumers == 2);
   t = tiles_of(64, 640, HR_MASK_CAUSAL);
   assert_true(t.teams == 2 && t.consumers == 2 && t.kv_tile == 64 && t.left_to_right);
   t = tiles_of(64, 2048, HR_MASK_CAUSAL);
