@@ -28,28 +28,40 @@ typedef struct hr_decode_gpu {
   size_t shared_of_multiprocessor;
   int cluster_max; /* blocks of a cluster; 1: none */
   bool early;      /* hr_cuda_launch_grid_early(): from compute capability 9.0 on */
+  bool shares;     /* blocks may have equal shares of all sequences' keys: the program combines by itself */
 } hr_decode_gpu;
 
 /** Tiles and splits of decode_split.cu. */
 typedef struct hr_decode_split {
-  int qk, v;            /* head sizes, rounded up to 16 */
-  int heads, rows;      /* query heads of a group; rows of the Q tile that they use */
-  int k_heads, v_heads; /* that they read */
-  int element_bytes;    /* of K and V */
-  bool token_scales;    /* each key has its own */
-  int warps, stages;
-  int min_blocks; /* resident per multiprocessor */
+  int qk, v;             /* head sizes, rounded up to 16 */
+  int unit_heads, parts; /* query heads that share K and V heads; groups that they are divided into */
+  int heads, rows;       /* query heads of a group, of the last part perhaps fewer; rows of Q that they use */
+  int tiles;             /* Q tiles of a group */
+  int k_heads, v_heads;  /* that its heads read */
+  int element_bytes;     /* of K and V */
+  bool token_scales;     /* each key has its own */
+  int warps, stages;     /* a multiple of the tiles */
+  int min_blocks;        /* resident per multiprocessor */
   int splits;
   int cluster;    /* splits if the blocks of a group are a cluster, otherwise 1 */
+  int shares;     /* of all sequences' keys, a block for each group of a sequence; 0: `splits` divides each group's */
   bool apart;     /* another launch combines the splits */
   bool early;     /* the program waits for the kernel before */
   bool lets_next; /* and lets the next one's blocks start ahead of the combining */
   size_t shared_bytes;
 } hr_decode_split;
 
-/** Head sizes up to 256. The largest group of query heads that share K and V heads whose rows fit a Q tile and whose
+/** Head sizes up to 256. The largest group of query heads that share K and V heads whose rows fit the Q tiles and whose
  *  heads' stages fit shared memory; if a K or V head is needed by several groups, they read it from the L2. */
 hr_decode_split hr_decode_split_choose(const hr_decode *decode, const hr_decode_gpu *gpu);
+
+/** Steps of a sequence of kv_len tokens, of which blocks with equal shares have whole numbers: a chunk of each warp. */
+int64_t hr_decode_split_steps(const hr_decode_split *tiles, const hr_decode *decode);
+
+int64_t hr_decode_split_blocks(const hr_decode_split *tiles, const hr_decode *decode);
+
+/** Groups of all sequences. */
+int64_t hr_decode_split_groups(const hr_decode_split *tiles, const hr_decode *decode);
 
 /** Bytes of shared memory of one of its blocks: hr_decode_layout of runtime/cuda/kernels/decode_layout.h. */
 size_t hr_decode_split_shared_bytes(const hr_decode_split *tiles);

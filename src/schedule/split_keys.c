@@ -11,6 +11,13 @@
 #define SPLIT_COST_BYTES 98304
 #define CLUSTER_COST_BYTES 16384
 #define CLUSTER_TIME 0.65
+/* Equal shares take SHARES_TIME per byte, and SHARES_COST_BYTES as their blocks have parts of two sequences: fitted on
+ * an H100 to calls of 1 to 160 sequences of 4096 keys (docs/notes/decode-gpu.md), whose shares are SHARE_BYTES_MIN or
+ * more. A sequence's last part waits for the others, which are few. */
+#define SHARES_COST_BYTES 163840
+#define SHARES_TIME 1.04
+#define SHARES_OF_SEQUENCE 6
+#define SHARE_BYTES_MIN 786432
 
 int64_t hr_decode_splits(int64_t groups, int64_t keys, int64_t slots, int64_t tile, int64_t cost, int64_t most)
 {
@@ -33,27 +40,45 @@ static int64_t clusters_at_a_time(int64_t multiprocessors, int size)
   return size == 2 ? multiprocessors / 2 : multiprocessors * 9 / 10 / size;
 }
 
-/* Divides the keys of each group among the blocks of a cluster, if that takes less than `least`; times are in keys that
- * a block reads when all multiprocessors do. */
-static void choose_cluster(const hr_split_problem *p, double least, hr_split_choice *choice)
+/* Divides the keys of each group among the blocks of a cluster, if that takes less than `least`; returns the lesser of
+ * both. Times are in keys that a block reads when all multiprocessors do. */
+static double choose_cluster(const hr_split_problem *p, double least, hr_split_choice *choice)
 {
   for (int size = 2; size <= p->cluster_max && p->keys >= size * p->tile; size *= 2) {
     double all = (double)(p->groups * p->keys) / (double)p->multiprocessors,
-           own = CLUSTER_TIME * (double)p->keys / size;
+           own = fmax(CLUSTER_TIME, p->pace) * (double)p->keys / size;
     double time = fmax(all, own) + CLUSTER_COST_BYTES / (double)p->key_bytes;
     if (p->groups > clusters_at_a_time(p->multiprocessors, size) || time >= least)
       continue;
     *choice = (hr_split_choice){.splits = size, .cluster = size};
     least = time;
   }
+  return least;
+}
+
+/* Takes equal shares of all sequences' keys if that takes less than `least`. */
+static void choose_shares(const hr_split_problem *p, double least, hr_split_choice *choice)
+{
+  int64_t shares = p->heads > 0 ? p->blocks * p->multiprocessors / p->heads : 0;
+  if (shares < 2 || shares > SHARES_OF_SEQUENCE * (p->groups / p->heads))
+    return;
+  double own = (double)(p->groups * p->keys) / (double)(shares * p->heads), bytes = own * (double)p->key_bytes;
+  if (bytes >= SHARE_BYTES_MIN && SHARES_TIME * own + SHARES_COST_BYTES / (double)p->key_bytes < least)
+    *choice = (hr_split_choice){.splits = 1, .cluster = 1, .shares = shares};
 }
 
 hr_split_choice hr_divide_keys(const hr_split_problem *p)
 {
-  int64_t cost = SPLIT_COST_BYTES / p->key_bytes;
+  const double pace = fmax(1, p->pace);
+  int64_t cost = (int64_t)(SPLIT_COST_BYTES / (double)p->key_bytes / pace), slots = p->blocks * p->multiprocessors;
   hr_split_choice choice = {.cluster = 1};
-  choice.splits = hr_decode_splits(p->groups, p->keys, p->blocks * p->multiprocessors, p->tile, cost, HR_SPLITS_MAX);
-  if (choice.splits > 1 && p->blocks == 1)
-    choose_cluster(p, (double)(hr_ceil_div(p->keys, choice.splits) + cost), &choice);
+  choice.splits = hr_decode_splits(p->groups, p->keys, slots, p->tile, cost, HR_SPLITS_MAX);
+  double keys = pace * (double)(hr_ceil_div(p->keys, choice.splits) + cost);
+  double time = keys * (double)hr_ceil_div(p->groups * choice.splits, slots);
+  if (choice.splits > 1 && p->blocks == 1) {
+    double clustered = choose_cluster(p, keys, &choice);
+    time = choice.cluster > 1 ? clustered : time;
+  }
+  choose_shares(p, time, &choice);
   return choice;
 }

@@ -4,6 +4,7 @@
 #ifndef HR_SCHEDULE_SPLIT_KEYS_H
 #define HR_SCHEDULE_SPLIT_KEYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /** Into how many splits, 1 to `most`, the `keys` keys of a sequence are divided, for `groups` groups of query heads and
@@ -18,11 +19,14 @@ typedef struct hr_split_problem {
   int64_t tile;    /* keys that a block processes at a time */
   int blocks;      /* of a group's splits that run on a multiprocessor at a time */
   int cluster_max; /* blocks of a cluster; 1: none */
+  int64_t heads;   /* groups of a sequence, of which a block each has the same equal share; 0: no equal shares */
+  double pace;     /* time of products in that of reads while all multiprocessors read; 0: reading takes all of it */
 } hr_split_problem;
 
 typedef struct hr_split_choice {
   int64_t splits;
   int cluster; /* splits, if the blocks of a group are a cluster and combine them without global memory; otherwise 1 */
+  int64_t shares; /* of all sequences' keys, a block for each group of a sequence; 0: splits of each group's keys */
 } hr_split_choice;
 
 #define HR_SPLITS_MAX 128

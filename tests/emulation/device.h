@@ -204,6 +204,10 @@ inline void __syncwarp(unsigned mask = 0xFFFFFFFFu)
 inline void __threadfence()
 {
 }
+inline void __nanosleep(unsigned)
+{
+  emulation::pause();
+}
 inline void __threadfence_block()
 {
 }

@@ -3,15 +3,18 @@
  * the GPUs that they are for. Needs NVRTC for the former, but no GPU. */
 #include "programs.h"
 
+#include "base/checked.h"
 #include "runtime/cuda/decode/decode.h"
 #include "runtime/cuda/kernels/decode_latent_layout.h"
 
-static const hr_decode_gpu gpus[] = {
-    {108, 163 << 10, 164 << 10, 1, false}, {142, 99 << 10, 100 << 10, 1, false}, {132, 227 << 10, 228 << 10, 16, true}};
+static const hr_decode_gpu gpus[] = {{108, 163 << 10, 164 << 10, 1, false, true},
+                                     {142, 99 << 10, 100 << 10, 1, false, true},
+                                     {132, 227 << 10, 228 << 10, 16, true, true}};
 
 /* q_heads, k_heads, v_heads */
-static const int64_t heads[][3] = {{1, 1, 1},   {32, 32, 32}, {32, 8, 8}, {32, 4, 16}, {32, 16, 4},
-                                   {32, 1, 32}, {32, 32, 1},  {12, 4, 6}, {71, 1, 1},  {128, 8, 16}};
+static const int64_t heads[][3] = {{1, 1, 1},   {32, 32, 32},  {32, 8, 8}, {32, 4, 16}, {32, 16, 4},
+                                   {32, 1, 32}, {32, 32, 1},   {12, 4, 6}, {71, 1, 1},  {128, 8, 16},
+                                   {71, 1, 71}, {127, 127, 1}, {96, 2, 6}};
 
 static hr_decode call_of(const int64_t h[3], int64_t qk_dim, int64_t v_dim)
 {
@@ -34,12 +37,19 @@ static void check_tiles(const hr_decode *d, const hr_decode_gpu *gpu)
               (size_t)t.min_blocks * (t.shared_bytes + 1024) <= gpu->shared_of_multiprocessor);
   assert_true(t.cluster == 1 || (t.cluster == t.splits && t.cluster <= gpu->cluster_max));
   assert_true(t.stages >= 2 && t.warps >= 1 && t.splits >= 1 && t.splits <= HR_DECODE_SPLITS_MAX);
-  assert_true(t.heads * d->q_len <= HR_DECODE_ROWS && d->q_heads % t.heads == 0);
+  assert_true(t.rows == t.heads * d->q_len && t.rows <= HR_DECODE_GROUP_ROWS && t.warps % t.tiles == 0);
+  assert_true(t.tiles * HR_DECODE_ROWS == hr_decode_padded_rows(t.rows));
+  assert_true(t.warps * t.min_blocks <= (t.qk <= 64 && t.v <= 64 ? 16 : t.qk <= 128 && t.v <= 128 ? 12 : 8));
+  assert_true(d->q_heads % t.unit_heads == 0 && t.parts * t.heads >= t.unit_heads &&
+              (t.parts - 1) * t.heads < t.unit_heads);
   int64_t k_group = d->q_heads / d->k_heads, v_group = d->q_heads / d->v_heads;
   for (int64_t first = 0; first < d->q_heads; first += t.heads) { /* a group's heads are those that the program reads */
-    int64_t last = first + t.heads - 1;
-    assert_int_equal(last / k_group - first / k_group + 1, t.k_heads);
-    assert_int_equal(last / v_group - first / v_group + 1, t.v_heads);
+    int64_t part = first % t.unit_heads, heads_here = hr_min64(t.heads, t.unit_heads - part),
+            last = first + heads_here - 1;
+    int64_t k_heads = last / k_group - first / k_group + 1, v_heads = last / v_group - first / v_group + 1;
+    assert_true(k_heads == t.k_heads || (heads_here < t.heads && heads_here == k_heads * k_group));
+    assert_true(v_heads == t.v_heads || (heads_here < t.heads && heads_here == v_heads * v_group));
+    first -= t.heads - heads_here;
   }
 }
 
@@ -58,6 +68,59 @@ static void tiles_fit_every_gpu_and_hold_whole_heads(void **state)
             d.cache_scales = (hr_kv_scales)(qk % HR_KV_SCALES_COUNT);
             check_tiles(&d, &gpus[i]);
           }
+}
+
+/* On an H200. Falcon-7B's 71 query heads over one K and V head are padded to 5 Q tiles, or where sequences are few to 5
+ * groups of 15; with 3 queries to 2 parts of 36 and 35 heads. 48 are 3 tiles, 128 are 8, 129 are 2 parts of 65. */
+static void query_heads_of_a_k_head_are_padded_to_tiles(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t batch, q_heads, q_len;
+    int heads, tiles, parts;
+  } calls[] = {{64, 71, 1, 71, 5, 1},   {8, 71, 1, 15, 1, 5},   {64, 71, 3, 36, 7, 2}, {64, 48, 1, 48, 3, 1},
+               {64, 128, 1, 128, 8, 1}, {64, 129, 1, 65, 5, 2}, {64, 17, 1, 9, 1, 2},  {64, 32, 1, 16, 1, 2}};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_decode d = call_of((const int64_t[]){calls[i].q_heads, 1, 1}, 64, 64);
+    d.batch = calls[i].batch, d.q_len = calls[i].q_len;
+    hr_decode_split t = hr_decode_split_choose(&d, &gpus[2]);
+    assert_int_equal(t.heads, calls[i].heads);
+    assert_int_equal(t.tiles, calls[i].tiles);
+    assert_int_equal(t.parts, calls[i].parts);
+  }
+}
+
+/* Groups that read a K head again do so from the L2, in few parts: ⌈n / 16⌉ of n heads at most, or one. */
+static void no_number_of_query_heads_reads_its_k_head_once_for_each(void **state)
+{
+  (void)state;
+  for (int64_t batch = 1; batch <= 64; batch *= 4)
+    for (int64_t q_heads = 1; q_heads <= 128; q_heads++) {
+      hr_decode d = call_of((const int64_t[]){q_heads, 1, 1}, 128, 128);
+      d.batch = batch;
+      assert_true(hr_decode_split_choose(&d, &gpus[2]).parts <= (q_heads + 15) / 16);
+    }
+}
+
+/* On an H200, 40 query heads and 8 K heads of 128: 17 sequences have 136 groups for 132 multiprocessors, 34 have 136 of
+ * two K heads. 16, 33 and 64 sequences are nearly whole waves. */
+static void sequences_of_incomplete_waves_are_read_in_equal_shares(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t batch;
+    int shares;
+  } calls[] = {{8, 0}, {16, 0}, {17, 16}, {24, 16}, {33, 0}, {34, 33}, {64, 0}, {67, 66}, {136, 66}};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_decode d = call_of((const int64_t[]){40, 8, 8}, 128, 128);
+    d.batch = calls[i].batch;
+    assert_int_equal(hr_decode_split_choose(&d, &gpus[2]).shares, calls[i].shares);
+    hr_decode_gpu without = gpus[2];
+    without.shares = false;
+    assert_int_equal(hr_decode_split_choose(&d, &without).shares, 0);
+    d.batch_invariant = true;
+    assert_int_equal(hr_decode_split_choose(&d, &gpus[2]).shares, 0);
+  }
 }
 
 /* SIGMA's group: 8 query heads, one K head, four V heads. */
@@ -191,18 +254,20 @@ static void set_cache_format(hr_decode *d, size_t architecture, size_t number)
 static void the_program_compiles_for_every_architecture(void **state)
 {
   (void)state;
-  static const int64_t sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {7, 19}};
+  static const int64_t sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {7, 19}, {64, 64}, {128, 128}};
+  static const int64_t batches[] = {1, 1, 1, 1, 64, 17}; /* the last are tiles and equal shares */
   hr_nvrtc nvrtc = open_nvrtc();
   char defines[HR_DEFINES_SIZE];
-  for (size_t i = 0; i < 4; i++)
+  for (size_t i = 0; i < 6; i++)
     for (size_t a = 0; a < count_architectures(&nvrtc); a++) {
-      hr_decode d = call_of(heads[1 + (i + a) % 4], sizes[i][0], sizes[i][1]);
+      hr_decode d = call_of(heads[i < 4 ? 1 + (i + a) % 4 : i == 4 ? 8 : 2], sizes[i][0], sizes[i][1]);
+      d.batch = batches[i];
       d.softcap = i % 2 ? 1.0f : 0.0f;
       d.page_size = a == 0 ? 5 : 16;
       d.kv_len = i % 2 ? 4096 : 2048;
       set_cache_format(&d, a, i);
       hr_decode_split t = hr_decode_split_choose(&d, &gpus[a]);
-      hr_decode_split_defines(&t, &d, (const int[]){16, 4, 16, 0}[i], defines);
+      hr_decode_split_defines(&t, &d, (const int[]){16, 4, 16, 0, 16, 16}[i], defines);
       build(&nvrtc, "decode_split", architectures[a], i % 2 ? HR_FP16 : HR_BF16, defines);
     }
   hr_nvrtc_close(&nvrtc);
@@ -270,6 +335,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tiles_fit_every_gpu_and_hold_whole_heads),
+      cmocka_unit_test(query_heads_of_a_k_head_are_padded_to_tiles),
+      cmocka_unit_test(no_number_of_query_heads_reads_its_k_head_once_for_each),
+      cmocka_unit_test(sequences_of_incomplete_waves_are_read_in_equal_shares),
       cmocka_unit_test(k_and_v_heads_are_read_once),
       cmocka_unit_test(batch_invariant_work_is_divided_as_for_one_sequence),
       cmocka_unit_test(small_stages_of_long_contexts_have_more_warps),

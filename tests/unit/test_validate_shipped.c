@@ -72,9 +72,10 @@ static const bound bounds_of_seed_23[] = {
     {HR_INTERVAL_BMM, 340, 0.045, 0.138, 0.90, 0.99},
     {HR_INTERVAL_BMM_MISALIGNED, 169, 0.057, 0.162, 0.90, 0.99},
 };
+/* Decode was measured with a kernel without equal shares. */
 static const bound bounds_of_seed_27[] = {
     {HR_INTERVAL_ATTENTION, 120, 0.038, 0.123, 0.90, 0.99},
-    {HR_INTERVAL_DECODE, 120, 0.040, 0.123, 0.90, 0.99},
+    {HR_INTERVAL_DECODE, 120, 0.042, 0.133, 0.90, 0.99},
 };
 
 /* An H100. No figure is fitted to these rows; every second row is in the fit of its intervals. */
@@ -109,10 +110,11 @@ static const bound bounds_of_fp32[] = {
     {HR_INTERVAL_BMM_MISALIGNED, 15, 0.095, 0.25, 0.88, 0.97},
 };
 
-/* Attention and decode by today's kernels; the figures of these are fitted to the rows. */
+/* Attention and decode; the figures of these are fitted to the rows. Decode was measured with a kernel without equal
+ * shares. */
 static const bound bounds_of_points[] = {
     {HR_INTERVAL_ATTENTION, 270, 0.034, 0.130, 0.90, 0.99},
-    {HR_INTERVAL_DECODE, 328, 0.044, 0.140, 0.90, 0.99},
+    {HR_INTERVAL_DECODE, 328, 0.046, 0.140, 0.90, 0.99},
     {HR_INTERVAL_LATENT, 20, 0.060, 0.300, 0.00, 0.97},
 };
 
@@ -122,9 +124,10 @@ static const bound bounds_of_choices[] = {
     {HR_INTERVAL_GEMM_MISALIGNED, 392, 0.049, 0.148, 0.90, 0.99},
 };
 
+/* Decode was measured with a kernel without equal shares. */
 static const bound bounds_of_seed_17[] = {
     {HR_INTERVAL_ATTENTION, 88, 0.040, 0.145, 0.90, 0.99},
-    {HR_INTERVAL_DECODE, 88, 0.038, 0.170, 0.90, 0.99},
+    {HR_INTERVAL_DECODE, 88, 0.040, 0.170, 0.90, 0.99},
 };
 
 static const hr_validated_group *group_of(const hr_validation *v, hr_interval_kind kind)

@@ -27,7 +27,8 @@ static block_plan plan_blocks(const hr_hardware *hardware, const hr_decode_cost 
   const hr_decode_gpu gpu = {.multiprocessors = hardware->multiprocessors,
                              .shared_max = (size_t)hardware->shared_bytes - BLOCK_BYTES,
                              .shared_of_multiprocessor = (size_t)hardware->shared_bytes,
-                             .cluster_max = cost->cluster_ns > 0 ? CLUSTER_MAX : 1};
+                             .cluster_max = cost->cluster_ns > 0 ? CLUSTER_MAX : 1,
+                             .shares = true};
   block_plan plan = {.tiles = hr_decode_split_choose(d, &gpu)};
   const hr_decode_split *t = &plan.tiles;
   int64_t key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_decode_cache_bytes(d);
@@ -35,7 +36,7 @@ static block_plan plan_blocks(const hr_hardware *hardware, const hr_decode_cost 
   at_once = hr_max64(1, hr_min64(at_once, (int64_t)2 * t->min_blocks));
   plan.slots = (double)(at_once * hardware->multiprocessors);
   plan.in_flight = (double)(at_once * t->warps * (t->stages - 1) * HR_DECODE_WARP_KEYS * key_bytes);
-  plan.blocks = (double)(d->batch * d->q_heads / t->heads) * (double)t->splits;
+  plan.blocks = (double)hr_decode_split_blocks(t, d);
   plan.waves = ceil(plan.blocks / plan.slots);
   return plan;
 }
@@ -73,7 +74,7 @@ double hr_predict_decode_blocks(const hr_hardware *hardware, const hr_decode_cos
   p->waves = (int64_t)plan.waves;
   p->splits = plan.tiles.splits;
   p->wave_waste = 1 - plan.blocks / (plan.waves * plan.slots);
-  if (plan.tiles.splits > 1)
+  if (plan.tiles.splits > 1 || plan.tiles.shares > 0)
     p->split_ns = (plan.tiles.cluster > 1 ? cost->cluster_ns : cost->combine_ns) +
                   cost->combine_element_ns * (double)(plan.tiles.rows * call->decode->v_dim);
   return hr_overlap(call->compute_ns, p->memory_ns + p->wave_ns) + p->split_ns;

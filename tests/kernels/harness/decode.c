@@ -37,6 +37,28 @@ static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype
   assert_true(ran > 0 || !test_takes(1) || strstr(kernel, "_topk_") || strstr(kernel, "_latent_"));
 }
 
+/* Groups of which Q tiles are not full, units of several groups, of which the last is smaller, and groups of several K
+ * or V heads. */
+static void check_groups(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const int64_t groups[][4] = {{5, 1, 1, 1},  {71, 1, 1, 1}, {14, 2, 2, 16}, {127, 1, 1, 1},
+                                      {18, 1, 3, 1}, {48, 1, 3, 1}, {36, 2, 6, 1},  {71, 1, 71, 1},
+                                      {71, 1, 1, 3}, {33, 1, 1, 1}, {24, 6, 4, 5},  {42, 6, 1, 1}};
+  for (int64_t i = 0; i < LENGTH(groups); i++) {
+    if (!decode_has_a_turn(i, dtype) || !test_takes(i))
+      continue;
+    decode_setup setup = plain_call(groups[i], dims[i % 4], 300 + 7 * i, dtype);
+    setup.d.batch = 1 + i % 2;
+    setup.d.q_len = groups[i][3];
+    setup.d.window = i % 5 == 4 ? 40 : 0;
+    setup.d.sinks = i % 3 == 1;
+    setup.seed = (uint64_t)i + 1;
+    set_format(&setup, i % 4 == 3 ? i : 0);
+    set_pages(&setup, i % 2 ? 16 : 0);
+    decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+  }
+}
+
 /* ---- lengths ---- */
 
 static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
@@ -202,6 +224,7 @@ static void check_combinations(hr_device *device, const char *kernel, hr_dtype d
 
 static const fact facts[] = {
     FACT(every_kernel_agrees_with_attention_for_all_heads_and_dims, check_heads_and_dims),
+    FACT(every_kernel_agrees_with_attention_for_all_groups, check_groups),
     FACT(every_kernel_agrees_with_attention_in_ragged_batches, check_lengths),
     FACT(every_kernel_agrees_with_attention_over_long_contexts, check_splits),
     FACT(every_kernel_agrees_with_attention_for_all_numbers_of_splits, check_split_counts),

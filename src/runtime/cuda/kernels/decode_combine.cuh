@@ -40,18 +40,18 @@ __device__ inline void store_row(const warp_state &s, int half, float *to)
 }
 
 /* Every warp's O, bases and sums to shared memory. */
-__device__ inline void store_warp(const warp_state &s)
+__device__ inline void store_warp(const decode_call &call, const warp_state &s)
 {
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int half = 0; half < HALVES; half++) {
-    int row = lane / 4 + 8 * half, at = warp * ROWS + row;
+    int row = lane / 4 + 8 * half, at = warp * ROWS + row; /* [team][tile][row] */
     float sum = s.sum[half] + __shfl_xor_sync(0xFFFFFFFFu, s.sum[half], 1);
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
-    if (row >= USED_ROWS)
+    if (warp_tile() * ROWS + row >= USED_ROWS)
       continue;
     if (lane % 4 == 0)
-      warp_stats()[at] = make_float2(s.base[half], sum);
+      warp_stats()[at] = make_float2(__fmul_rn(s.base[half], score_unit(call)), sum);
     store_row(s, half, warp_o() + at * O_PITCH);
   }
 }
@@ -87,10 +87,12 @@ __device__ inline float out_factor(const decode_call &call, int head)
 #endif
 }
 
-/* Writes four columns of O, and with the first ones the log-sum-exp. */
+/* Writes four columns of O, and with the first ones the log-sum-exp; nothing of a row that pads the group. */
 __device__ inline void finish(const decode_call &call, const block_work &w, int row, int column, float4 out,
                               row_total t)
 {
+  if (HR_PARTS * HR_HEADS != HR_UNIT_HEADS && row >= w.rows)
+    return;
   int head = row_head(w, row), query = row % HR_Q_LEN;
   key_range keys = keys_of_row(call, w, row);
   float inverse = 1;
@@ -111,17 +113,17 @@ __device__ inline void finish(const decode_call &call, const block_work &w, int 
     call.lse[((int64)w.sequence * HR_Q_LEN + query) * call.q_heads + head] = t.base + (log2f(t.sum) - call.top) * LN_2;
 }
 
-/* Four columns of a row's O over PARTS parts: part p has stats[p * ROWS] and o[p * pitch]. */
+/* Four columns of a row's O over PARTS parts: part p has stats[p * GROUP_ROWS] and o[p * pitch]. */
 template <int PARTS> __device__ inline float4 add_parts(const float2 *stats, const float *o, int pitch, row_total &t)
 {
   float4 out = {};
   t = {minus_infinity(), 0};
 #pragma unroll
   for (int part = 0; part < PARTS; part++)
-    t.base = fmaxf(t.base, stats[part * ROWS].x);
+    t.base = fmaxf(t.base, stats[part * GROUP_ROWS].x);
 #pragma unroll
   for (int part = 0; part < PARTS; part++) {
-    float2 own = stats[part * ROWS];
+    float2 own = stats[part * GROUP_ROWS];
     float factor = factor_of(own.x, t.base);
     t.sum += own.y * factor;
     add_scaled(out, *(const float4 *)(o + part * pitch), factor);
@@ -144,7 +146,7 @@ __device__ inline float4 *received_o(int split)
 }
 __device__ inline float2 *received_stats(int split)
 {
-  return (float2 *)((char *)shared + RECEIVED_STATS_AT) + split * ROWS;
+  return (float2 *)((char *)shared + RECEIVED_STATS_AT) + split * GROUP_ROWS;
 }
 __device__ inline unsigned received_barrier()
 {
@@ -167,13 +169,17 @@ __device__ inline void begin_combine(const block_work &w)
 }
 
 /* Sends four columns to the block that adds them, and the row's stats to all blocks, each thread to another. */
-__device__ inline void put_part(const decode_call &, const block_work &w, int i, float4 out, row_total t)
+__device__ inline void finish_part(const decode_call &, const block_work &w, int i, float4 out, row_total t)
 {
   unsigned columns = shared_address(received_o(w.split) + i % OWN_COLUMNS);
   unsigned stats = shared_address(received_stats(w.split) + i / OF_ROW);
   send_to_block(i / OWN_COLUMNS, columns, out, received_barrier());
   for (int block = i % OF_ROW; block < HR_CLUSTER; block += OF_ROW)
     send_to_block(block, stats, make_float2(t.base, t.sum), received_barrier());
+}
+
+__device__ inline void wait_for_parts(const decode_call &, const block_work &)
+{
 }
 
 __device__ inline void combine_splits(const decode_call &call, const block_work &w)
@@ -190,10 +196,28 @@ __device__ inline void combine_splits(const decode_call &call, const block_work 
 
 #else
 #define IN_CLUSTERS
+
+__device__ inline void begin_combine(const block_work &)
+{
+}
+
+/* Writes four columns of this split's part, and with a row's first ones its stats. */
+__device__ inline void put_part(const decode_call &call, const block_work &w, int i, float4 out, row_total t)
+{
+  int64 part = place_of_split(w, w.split) * GROUP_ROWS + i / OF_ROW;
+  *(float4 *)(call.partial_o + part * HR_V + i % OF_ROW * 4) = out;
+  if (i % OF_ROW == 0)
+    call.partial_stats[part] = make_float2(t.base, t.sum);
+}
+
+#ifdef HR_SHARES
+#include "runtime/cuda/kernels/decode_combine_shares.cuh"
+#else
 #include "runtime/cuda/kernels/decode_combine_global.cuh"
 #endif
+#endif
 
-/* Adds the warps' rows; the result is O, or with several splits a part of it. */
+/* Adds the teams' rows; the result is O, or with several splits a part of it. */
 __device__ inline void combine_warps(const decode_call &call, const block_work &w)
 {
 #if HR_CLUSTER > 1
@@ -202,10 +226,7 @@ __device__ inline void combine_warps(const decode_call &call, const block_work &
   for (int i = threadIdx.x; i < COLUMNS; i += THREADS) {
     int row = i / OF_ROW, column = i % OF_ROW * 4;
     row_total t;
-    float4 out = add_parts<HR_WARPS>(warp_stats() + row, warp_o() + row * O_PITCH + column, ROWS * O_PITCH, t);
-    if (HR_CLUSTER == 1 && call.splits == 1)
-      finish(call, w, row, column, out, t);
-    else
-      put_part(call, w, i, out, t);
+    float4 out = add_parts<TEAMS>(warp_stats() + row, warp_o() + row * O_PITCH + column, GROUP_ROWS * O_PITCH, t);
+    finish_part(call, w, i, out, t);
   }
 }

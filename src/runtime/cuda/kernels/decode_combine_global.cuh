@@ -8,24 +8,11 @@ __device__ inline row_total *totals()
 }
 __device__ inline float *factors()
 {
-  return (float *)(totals() + ROWS);
+  return (float *)(totals() + GROUP_ROWS);
 } /* [split][row] */
 
-__device__ inline void begin_combine(const block_work &)
-{
-}
-
-/* Writes four columns of this split's part, and with a row's first ones its stats. */
-__device__ inline void put_part(const decode_call &call, const block_work &w, int i, float4 out, row_total t)
-{
-  int64 part = ((int64)w.group * call.splits + w.split) * ROWS + i / OF_ROW;
-  *(float4 *)(call.partial_o + part * HR_V + i % OF_ROW * 4) = out;
-  if (i % OF_ROW == 0)
-    call.partial_stats[part] = make_float2(t.base, t.sum);
-}
-
 /* Totals and factors of the rows over the splits, a warp per row. */
-__device__ inline void total_splits(const float2 *stats, int splits)
+__device__ inline void total_splits(const decode_call &call, const block_work &w)
 {
   constexpr int OF_LANE = (HR_DECODE_SPLITS_MAX + 31) / 32;
   for (int row = threadIdx.x / 32; row < USED_ROWS; row += HR_WARPS) {
@@ -34,7 +21,8 @@ __device__ inline void total_splits(const float2 *stats, int splits)
 #pragma unroll
     for (int i = 0; i < OF_LANE; i++) {
       int split = threadIdx.x % 32 + 32 * i;
-      own[i] = split < splits ? __ldcg(&stats[split * ROWS + row]) : make_float2(minus_infinity(), 0);
+      const float2 *stats = call.partial_stats + place_of_split(w, split) * GROUP_ROWS + row;
+      own[i] = split < w.splits ? __ldcg(stats) : make_float2(minus_infinity(), 0);
     }
 #pragma unroll
     for (int i = 0; i < OF_LANE; i++)
@@ -46,8 +34,8 @@ __device__ inline void total_splits(const float2 *stats, int splits)
     for (int i = 0; i < OF_LANE; i++) {
       int split = threadIdx.x % 32 + 32 * i;
       float factor = factor_of(own[i].x, t.base);
-      if (split < splits)
-        factors()[split * ROWS + row] = factor;
+      if (split < w.splits)
+        factors()[split * GROUP_ROWS + row] = factor;
       t.sum += own[i].y * factor;
     }
 #pragma unroll
@@ -65,7 +53,7 @@ __device__ inline float4 add_sharers(float4 out, int sharer)
 {
   if (SHARERS == 1)
     return out;
-  float4 *parts = (float4 *)(factors() + HR_DECODE_SPLITS_MAX * ROWS);
+  float4 *parts = (float4 *)(factors() + HR_DECODE_SPLITS_MAX * GROUP_ROWS);
   __syncthreads();
   parts[threadIdx.x] = out;
   __syncthreads();
@@ -74,36 +62,40 @@ __device__ inline float4 add_sharers(float4 out, int sharer)
   return out;
 }
 
+/* Four columns of a split's part. */
+__device__ inline float4 part_of_split(const decode_call &call, const block_work &w, int split, int row, int column)
+{
+  return __ldcg((const float4 *)(call.partial_o + (place_of_split(w, split) * GROUP_ROWS + row) * HR_V + column));
+}
+
 /* Adds the splits' rows, which other blocks have written. The first loads do not wait for the factors. */
 __device__ inline void add_splits(const decode_call &call, const block_work &w)
 {
   constexpr int AHEAD = 8;
-  int64 part = (int64)w.group * call.splits * ROWS;
   bool totals_known = false;
 #pragma unroll 1
   for (int first = 0; first < COLUMNS; first += THREADS / SHARERS) {
     int sharer = threadIdx.x % SHARERS, i = first + threadIdx.x / SHARERS;
     int row = i / OF_ROW, column = i % OF_ROW * 4;
     bool there = i < COLUMNS && threadIdx.x / SHARERS < THREADS / SHARERS;
-    int end = there ? call.splits : 0;
-    const float *from = call.partial_o + (part + row) * HR_V + column;
+    int end = there ? w.splits : 0;
     float4 ahead[AHEAD], out = {};
 #pragma unroll
     for (int n = 0; n < AHEAD; n++)
       if (sharer + n * SHARERS < end)
-        ahead[n] = __ldcg((const float4 *)(from + (int64)(sharer + n * SHARERS) * ROWS * HR_V));
+        ahead[n] = part_of_split(call, w, sharer + n * SHARERS, row, column);
     if (!totals_known) {
-      total_splits(call.partial_stats + part, call.splits);
+      total_splits(call, w);
       __syncthreads();
       totals_known = true;
     }
 #pragma unroll
     for (int n = 0; n < AHEAD; n++)
       if (sharer + n * SHARERS < end)
-        add_scaled(out, ahead[n], factors()[(sharer + n * SHARERS) * ROWS + row]);
+        add_scaled(out, ahead[n], factors()[(sharer + n * SHARERS) * GROUP_ROWS + row]);
 #pragma unroll 8
     for (int split = sharer + AHEAD * SHARERS; split < end; split += SHARERS)
-      add_scaled(out, __ldcg((const float4 *)(from + (int64)split * ROWS * HR_V)), factors()[split * ROWS + row]);
+      add_scaled(out, part_of_split(call, w, split, row, column), factors()[split * GROUP_ROWS + row]);
     out = add_sharers(out, sharer);
     if (there && sharer == 0)
       finish(call, w, row, column, out, totals()[row]);
@@ -119,18 +111,31 @@ __device__ inline bool is_last(const decode_call &call, const block_work &w)
   if (threadIdx.x == 0) {
     __threadfence();
     finished = atomicAdd(call.counters + w.group, 1);
-    if (finished == call.splits - 1)
+    if (finished == w.splits - 1)
       call.counters[w.group] = 0;
     __threadfence();
   }
   __syncthreads();
-  return finished == call.splits - 1;
+  return finished == w.splits - 1;
+}
+
+/* Writes four columns of O, or with several splits of this split's part. */
+__device__ inline void finish_part(const decode_call &call, const block_work &w, int i, float4 out, row_total t)
+{
+  if (w.splits == 1)
+    finish(call, w, i / OF_ROW, i % OF_ROW * 4, out, t);
+  else
+    put_part(call, w, i, out, t);
+}
+
+__device__ inline void wait_for_parts(const decode_call &, const block_work &)
+{
 }
 
 __device__ inline void combine_splits(const decode_call &call, const block_work &w)
 {
 #ifndef HR_APART
-  if (call.splits > 1 && is_last(call, w))
+  if (w.splits > 1 && is_last(call, w))
     add_splits(call, w);
 #endif
 }

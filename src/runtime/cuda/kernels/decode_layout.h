@@ -16,8 +16,9 @@ typedef hr_kv_strides hr_layout_kv_strides;
 #endif
 
 enum {
-  HR_DECODE_ROWS = 16, /* of a Q tile: query heads × queries */
-  HR_DECODE_KEYS = 16, /* that a warp processes at a time */
+  HR_DECODE_ROWS = 16,        /* of a Q tile: query heads × queries */
+  HR_DECODE_GROUP_ROWS = 128, /* of a group's Q tiles, at most */
+  HR_DECODE_KEYS = 16,        /* that a warp processes at a time */
   HR_DECODE_SPLITS_MAX = 128,
   HR_DECODE_CLUSTER_MAX = 16 /* splits that the blocks of a cluster combine */
 };
@@ -35,28 +36,35 @@ typedef struct hr_decode_call {
   HR_DEVICE_POINTER(const float) sinks;     /* NULL: none */
   HR_DEVICE_POINTER(const float) k_scales;  /* of a quantized cache */
   HR_DEVICE_POINTER(const float) v_scales;
-  HR_DEVICE_POINTER(float) partial_o;      /* [group][split][row][HR_V], not normalized */
-  HR_DEVICE_POINTER(float2) partial_stats; /* [group][split][row]: base, row sum */
+  HR_DEVICE_POINTER(float) partial_o;      /* [place_of_split()][padded row][HR_V], not normalized */
+  HR_DEVICE_POINTER(float2) partial_stats; /* [place_of_split()][padded row]: base, row sum */
   HR_DEVICE_POINTER(int) counters;         /* splits that have finished, of each group; 0 before and after */
   hr_layout_strides q_at, o_at;
   hr_layout_kv_strides k_at, v_at;
   hr_layout_kv_strides k_scale_at, v_scale_at; /* in floats */
-  int kv_len, q_heads;
+  int batch, kv_len, q_heads;
   int qk_dim, v_dim;
-  int splits; /* of a group's keys */
+  int splits;    /* of a group's keys */
+  int share_min; /* steps of an equal share, so that no sequence has more than HR_DECODE_SPLITS_MAX parts */
   int table_pitch;
   int window;           /* 0: all keys */
   float scale, softcap; /* softcap 0: none */
   float top; /* whole, 0 or less: the largest weight is 2^top, so that those of all keys add up to 1 at most */
 } hr_decode_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 14 * 8 + 6 * 24 + 10 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 14 * 8 + 6 * 24 + 12 * 4);
 
 /** Bytes between rows of a tile of K or V: a multiple of 128, whose 16-byte chunks are swizzled. (Rows padded
  *  to odd numbers of chunks made every copy of 128 bytes two writes, and reading 8% slower.) */
 HR_LAYOUT_FUNCTION int hr_decode_pitch(int dim, int element_bytes)
 {
   return (dim * element_bytes + 127) / 128 * 128;
+}
+
+/** Rows of a group's Q tiles. */
+HR_LAYOUT_FUNCTION int hr_decode_padded_rows(int rows)
+{
+  return (rows + HR_DECODE_ROWS - 1) / HR_DECODE_ROWS * HR_DECODE_ROWS;
 }
 
 /** Groups of four columns of O that each block of a cluster combines. */
@@ -67,8 +75,8 @@ HR_LAYOUT_FUNCTION int hr_decode_own_columns(int rows, int v, int cluster)
 
 /** Shared memory, in bytes: [warps][stages] of K and V of HR_DECODE_KEYS keys, with the keys' scales | in a cluster,
  *  what the blocks send: [splits][columns] of O | [splits][rows] base and sum | an mbarrier. After the last chunk, in
- *  the place of the stages: [warps][rows] base and sum | [warps][rows][v] of O. In the last block of a group [rows]
- *  totals | [splits][rows] factors | 4 floats of each thread. */
+ *  the place of the stages: [warps][rows of a tile] base and sum | [warps][rows of a tile][v] of O. In the last block
+ *  of a group [rows] totals | [splits][rows] factors | 4 floats of each thread. */
 typedef struct hr_decode_layout {
   int k_size, v_size; /* of one K head, one V head of a stage */
   int scales_at;      /* in a stage: [k_heads][keys] of K, [v_heads][keys] of V */
@@ -82,7 +90,8 @@ HR_LAYOUT_FUNCTION hr_decode_layout hr_decode_layout_of(int qk, int v, int rows,
                                                         int stages, int cluster, int element_bytes, int token_scales)
 {
   hr_decode_layout l = {0};
-  int streams = 0, combined = 0, splits = (HR_DECODE_SPLITS_MAX * 4 + 8) * HR_DECODE_ROWS + warps * 32 * 16;
+  int padded = hr_decode_padded_rows(rows), streams = 0, combined = 0;
+  int splits = (HR_DECODE_SPLITS_MAX * 4 + 8) * padded + warps * 32 * 16;
   l.k_size = HR_DECODE_KEYS * hr_decode_pitch(qk, element_bytes);
   l.v_size = HR_DECODE_KEYS * hr_decode_pitch(v, element_bytes);
   l.scales_at = k_heads * l.k_size + v_heads * l.v_size;
@@ -94,7 +103,7 @@ HR_LAYOUT_FUNCTION hr_decode_layout hr_decode_layout_of(int qk, int v, int rows,
   l.received_at = streams > combined ? streams : combined;
   l.received_at = l.received_at > splits ? l.received_at : splits;
   l.received_stats_at = l.received_at + cluster * hr_decode_own_columns(rows, v, cluster) * 16;
-  l.barrier_at = l.received_stats_at + cluster * HR_DECODE_ROWS * 8;
+  l.barrier_at = l.received_stats_at + cluster * padded * 8;
   l.bytes = cluster > 1 ? l.barrier_at + 8 : l.received_at;
   return l;
 }

@@ -15,10 +15,10 @@ __device__ inline unsigned tile_chunk(unsigned begin, int row, int chunk)
   return begin + ((chunk ^ row % 8) << 4);
 }
 
-/* This warp's stage of its n-th chunk. */
-__device__ inline char *stage_of(int n)
+/* A warp's stage of its n-th chunk. */
+__device__ inline char *stage_of(int warp, int n)
 {
-  return (char *)shared + (threadIdx.x / 32 * HR_STAGES + n % HR_STAGES) * STAGE_SIZE;
+  return (char *)shared + (warp * HR_STAGES + n % HR_STAGES) * STAGE_SIZE;
 }
 
 /* The scales of a stage: [head][key]. */
@@ -168,10 +168,11 @@ __device__ inline void cp_async_piece(unsigned to, const void *from, bool there)
 }
 #endif
 
-/* Starts the copies of HEADS heads of a chunk's keys to tiles of KEYS × WIDTH; keys behind the end and columns behind
- * `dim` become 0. */
+/* Starts the copies of HEADS heads of a chunk's keys, of which there are `heads`, to tiles of KEYS × WIDTH; keys behind
+ * the end and columns behind `dim` become 0. */
 template <int WIDTH, int HEADS, int SIZE>
-__device__ inline void load_keys(char *to, const cached *from, int64 offset, const strides &at, int dim, int keys)
+__device__ inline void load_keys(char *to, const cached *from, int64 offset, const strides &at, int dim, int keys,
+                                 int heads)
 {
 #ifdef HR_ALIGNED
   constexpr int PIECE = HR_COPY_BYTES / CACHED_BYTES, PIECES = WIDTH / PIECE;
@@ -183,7 +184,7 @@ __device__ inline void load_keys(char *to, const cached *from, int64 offset, con
 #pragma unroll
     for (int head = 0; head < HEADS; head++)
       if (KEYS * PIECES % 32 == 0 || key < KEYS)
-        cp_async_piece(target + head * SIZE, row + head * at.head, key < keys && column < dim);
+        cp_async_piece(target + head * SIZE, row + head * at.head, key < keys && column < dim && head < heads);
   }
 #else
 #pragma unroll 1
@@ -193,48 +194,56 @@ __device__ inline void load_keys(char *to, const cached *from, int64 offset, con
     int target = (column / CHUNK ^ key % 8) * CHUNK + column % CHUNK;
     cached *tile = (cached *)(to + key * hr_decode_pitch(WIDTH, CACHED_BYTES)) + target;
     for (int head = 0; head < HEADS; head++, tile += SIZE / CACHED_BYTES)
-      *tile = key < keys && column < dim ? from[row + head * at.head + column] : (cached)0;
+      *tile = key < keys && column < dim && head < heads ? from[row + head * at.head + column] : (cached)0;
   }
 #endif
 }
 
 #ifdef HR_TOKEN_SCALES
-/* Starts the copies of the scales of HEADS heads; those of keys behind the end become 0. */
+/* Starts the copies of the scales of HEADS heads, of which there are `heads`; those of keys behind the end become 0. */
 template <int HEADS>
-__device__ inline void load_scales(const float *to, const float *from, int64 offset, const strides &at, int keys)
+__device__ inline void load_scales(const float *to, const float *from, int64 offset, const strides &at, int keys,
+                                   int heads)
 {
 #pragma unroll
   for (int i = 0; i < (KEYS * HEADS + 31) / 32; i++) {
     int place = i * 32 + threadIdx.x % 32, key = place % KEYS, head = place / KEYS;
     const float *scale = from + key_offset(offset, key, at.token) + head * at.head;
     if (head < HEADS)
-      cp_async_4(shared_address(to + head * KEYS + key), scale, key < keys);
+      cp_async_4(shared_address(to + head * KEYS + key), scale, key < keys && head < heads);
   }
 }
 #endif
 
-/* Starts the copies of the warp's n-th chunk, `chunk`, and commits them as a group, which is empty behind the split's
- * end. */
+/* Heads of HEADS that the group's rows read, with GROUP query heads each: all but in the last part of a unit. */
+template <int HEADS, int GROUP> __device__ inline int heads_read(const block_work &w)
+{
+  return HEADS == 1 || HR_PARTS * HR_HEADS == HR_UNIT_HEADS ? HEADS : w.rows / (GROUP * HR_Q_LEN);
+}
+
+/* Starts the copies of the warp's n-th chunk, `chunk`, and commits them as a group. Behind the split's end it is empty;
+ * a team's warps read one another's chunks, and there they become 0. */
 __device__ inline void load_chunk(const decode_call &call, const block_work &w, page_queue &pages, int n, int chunk)
 {
   chunk_place place = take_place(call, w, pages, n, chunk);
-  char *stage = stage_of(n);
-  if (chunk < w.chunk_end) {
-    int keys = w.length - chunk * KEYS, first_head = w.head_block * HR_HEADS;
+  char *stage = stage_of(threadIdx.x / 32, n);
+  if (chunk - warp_tile() < w.chunk_end) {
+    int keys = TILES == 1 || chunk < w.chunk_end ? w.length - chunk * KEYS : 0;
+    int k_heads = heads_read<HR_K_HEADS, HR_K_GROUP>(w), v_heads = heads_read<HR_V_HEADS, HR_V_GROUP>(w);
     int64 k_offset = place.page * call.k_at.page + place.token * call.k_at.token;
     int64 v_offset = place.page * call.v_at.page + place.token * call.v_at.token;
-    load_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, (const cached *)call.k + first_head / HR_K_GROUP * call.k_at.head,
-                                         k_offset, call.k_at, call.qk_dim, keys);
+    load_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, (const cached *)call.k + w.first_head / HR_K_GROUP * call.k_at.head,
+                                         k_offset, call.k_at, call.qk_dim, keys, k_heads);
     load_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + HR_K_HEADS * K_SIZE,
-                                        (const cached *)call.v + first_head / HR_V_GROUP * call.v_at.head, v_offset,
-                                        call.v_at, call.v_dim, keys);
+                                        (const cached *)call.v + w.first_head / HR_V_GROUP * call.v_at.head, v_offset,
+                                        call.v_at, call.v_dim, keys, v_heads);
 #ifdef HR_TOKEN_SCALES
-    load_scales<HR_K_HEADS>(k_scales_of(stage), call.k_scales + first_head / HR_K_GROUP * call.k_scale_at.head,
+    load_scales<HR_K_HEADS>(k_scales_of(stage), call.k_scales + w.first_head / HR_K_GROUP * call.k_scale_at.head,
                             place.page * call.k_scale_at.page + place.token * call.k_scale_at.token, call.k_scale_at,
-                            keys);
-    load_scales<HR_V_HEADS>(v_scales_of(stage), call.v_scales + first_head / HR_V_GROUP * call.v_scale_at.head,
+                            keys, k_heads);
+    load_scales<HR_V_HEADS>(v_scales_of(stage), call.v_scales + w.first_head / HR_V_GROUP * call.v_scale_at.head,
                             place.page * call.v_scale_at.page + place.token * call.v_scale_at.token, call.v_scale_at,
-                            keys);
+                            keys, v_heads);
 #endif
   }
   cp_async_commit();

@@ -132,6 +132,8 @@ __device__ inline void mma_pv(warp_state &s, const char *stage, const float (&we
   unsigned from = tile_row<HR_V>(stage + HR_K_HEADS * K_SIZE, lane % 16), chunk = lane / 16;
 #pragma unroll
   for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE) {
+    if (!of_tile(s, head))
+      continue;
     if (TOKEN_SCALES)
       scale_weights(stage, head, weights, p);
 #pragma unroll

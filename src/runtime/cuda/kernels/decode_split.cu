@@ -2,20 +2,25 @@
 /* Decode attention by mma.sync on Tensor Cores with split-KV; compute capability 8.0 and newer; fp16 and bf16.
  *
  *   block: one group of query heads that share K and V heads × one split of the sequence's keys
- *   warp:  every HR_WARPS-th chunk of 16 keys of the split, with its own cp.async stages: no barrier until the end
- *   Q tile: 16 rows (query heads × queries) in registers; S = Q Kᵀ → mask → P in registers → O += P V
- *   the warps' O are combined in shared memory, and the splits' O by a cluster's blocks or by the last of a group's
+ *   group: up to 8 Q tiles of 16 rows (query heads × queries); one, or as many as the heads of a K or V head have
+ *   team:  a warp per Q tile; HR_WARPS / tiles of them. A warp copies every HR_WARPS-th chunk of 16 keys of the split
+ *          to its own cp.async stages, and the team's warps process one another's: a barrier of the team per stage,
+ *          none where a team is one warp
+ *   warp:  its Q tile in registers; S = Q Kᵀ → mask → P in registers → O += P V
+ *   the teams' O are combined in shared memory, and the splits' O by a cluster's blocks or by the last of a group's
  *
- * K heads and V heads of a group are each read once. Where a row belongs to one of several K or V heads of the group,
- * each head's product is computed for all rows and the rows that it belongs to take it.
+ * K heads and V heads of a group are each read once. Where a tile's rows belong to several K or V heads, each of these
+ * heads' products is computed for all rows and the rows that it belongs to take it. HR_UNIT_HEADS query heads, of which
+ * no others share K or V heads, are HR_PARTS groups, the last of which may be smaller.
  *
  * HR_CACHE_FP8, HR_CACHE_INT8: K and V have one byte and scales (decode_quantized.cuh); HR_TOKEN_SCALES: each key has
  * its own. HR_ALIGNED: addresses, strides and head sizes of K and V are multiples of HR_COPY_BYTES, 16 or 4, those of Q
  * of 4; otherwise K and V are copied by element. HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP:
  * scores are capped. HR_CLUSTER > 1: the splits of a group are a cluster of blocks, compute capability 9.0. HR_EARLY:
  * programmatic dependent launch; HR_LETS_NEXT: the next kernel's blocks may start ahead of the combining. HR_PAGE_SIZE:
- * tokens of a page; 0: a sequence has one. decode_split_tiles.c chooses heads, warps, stages and splits;
- * decode_layout.h has the shared memory.
+ * tokens of a page; 0: a sequence has one. HR_SHARES: blocks have equal shares of all sequences' keys
+ * (decode_shares.cuh). decode_split_tiles.c chooses heads, warps, stages and splits; decode_layout.h has the shared
+ * memory.
  *
  * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/notes/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -40,8 +45,17 @@ typedef hr_layout_kv_strides strides;
 #define LN_2 0.6931471805599453f
 #define ROWS HR_DECODE_ROWS
 #define KEYS HR_DECODE_KEYS
-#define USED_ROWS (HR_HEADS * HR_Q_LEN) /* of the Q tile */
-#define HALVES (USED_ROWS > 8 ? 2 : 1)  /* of the Q tile, 8 rows, that are used */
+#define USED_ROWS (HR_HEADS * HR_Q_LEN) /* of the group */
+#define GROUP_ROWS hr_decode_padded_rows(USED_ROWS)
+#define TILES ((USED_ROWS + ROWS - 1) / ROWS) /* Q tiles, and warps of a team */
+#define TEAMS (HR_WARPS / TILES)
+#define HALVES (USED_ROWS > 8 ? 2 : 1) /* of a Q tile, 8 rows, that are used */
+#define CHUNKS_AT_ONCE (TILES == 1 || HR_QK + HR_V > 256 ? 1 : TILES % 4 == 0 && HR_WARPS * HR_MIN_BLOCKS <= 8 ? 4 : 2)
+#ifdef HR_SOFTCAP
+#define SCALED_LAST 0
+#else
+#define SCALED_LAST (TILES > 1)
+#endif
 #define THREADS (32 * HR_WARPS)
 #define CACHED_BYTES ((int)sizeof(cached))
 #define CHUNK (16 / CACHED_BYTES) /* elements of one 16-byte copy */
@@ -77,6 +91,12 @@ __device__ inline float minus_infinity()
   return __uint_as_float(0xFF800000u);
 }
 
+/* This warp's Q tile. */
+__device__ inline int warp_tile()
+{
+  return threadIdx.x / 32 % TILES;
+}
+
 #include "runtime/cuda/kernels/decode_work.cuh"
 #include "runtime/cuda/kernels/decode_load.cuh"
 
@@ -87,9 +107,11 @@ __device__ inline float minus_infinity()
 struct warp_state {
   unsigned q[QK_STEPS][4];
   float out[O_TILES][4];
-  float base[2], sum[2];
+  float base[2], sum[2];    /* the base in units of score_unit() */
   int k_head[2], v_head[2]; /* of the rows, within the group */
+  int first_v, last_v;      /* V heads of the tile */
   key_range keys[2];
+  key_range plain; /* keys of the split that all rows see */
 #ifdef HR_QUANTIZED
   float score_factor[2]; /* of the rows */
 #endif
@@ -106,6 +128,12 @@ __device__ inline void add_rows(warp_state &s, int n, int head, const unsigned (
 #pragma unroll
   for (int e = 0; e < 4; e++)
     s.out[n][e] = s.v_head[e / 2] == head ? added[e] : s.out[n][e];
+}
+
+/* Whether a V head belongs to rows of the warp's tile. */
+__device__ inline bool of_tile(const warp_state &s, int head)
+{
+  return TILES == 1 || HR_V_HEADS == 1 || (head >= s.first_v && head <= s.last_v);
 }
 
 #ifdef HR_QUANTIZED
@@ -140,7 +168,9 @@ __device__ inline void mma_pv(warp_state &s, const char *stage, const float (&)[
   int lane = threadIdx.x % 32;
   unsigned from = tile_row<HR_V>(stage + HR_K_HEADS * K_SIZE, lane % 16), chunk = lane / 16;
 #pragma unroll
-  for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE)
+  for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE) {
+    if (!of_tile(s, head))
+      continue;
 #pragma unroll
     for (int first = 0; first < O_TILES; first += 2 * AT_ONCE) {
       unsigned v[AT_ONCE][4];
@@ -153,6 +183,7 @@ __device__ inline void mma_pv(warp_state &s, const char *stage, const float (&)[
         add_rows(s, first + 2 * i + 1, head, p, v[i][2], v[i][3]);
       }
     }
+  }
 }
 
 #endif
@@ -181,25 +212,32 @@ __device__ inline int column_of_pair(int i)
 __device__ inline warp_state start_warp(const decode_call &call, const block_work &w)
 {
   warp_state s = {};
+  const unsigned sign = SCALED_LAST && call.scale < 0 ? 0x80008000u : 0;
 #pragma unroll
   for (int half = 0; half < HALVES; half++) {
-    int row = threadIdx.x % 32 / 4 + 8 * half;
+    int row = warp_tile() * ROWS + threadIdx.x % 32 / 4 + 8 * half;
     int64 at = row % HR_Q_LEN * call.q_at.row + row_head(w, row) * call.q_at.head;
     const element *q = call.q + w.sequence * call.q_at.batch + at;
-    if (row < USED_ROWS)
+    if (row < w.rows)
 #pragma unroll
       for (int i = 0; i < 2 * QK_STEPS; i++)
-        s.q[i / 2][half + i % 2 * 2] = load_pair(call, q, column_of_pair(i));
+        s.q[i / 2][half + i % 2 * 2] = load_pair(call, q, column_of_pair(i)) ^ sign;
     s.base[half] = minus_infinity();
     s.k_head[half] = row / (USED_ROWS / HR_K_HEADS);
     s.v_head[half] = row / (USED_ROWS / HR_V_HEADS);
     s.keys[half] = keys_of_row(call, w, row);
+    if (TILES > 1)
+      s.keys[half].end = min(s.keys[half].end, w.chunk_end * KEYS);
 #ifdef HR_QUANTIZED
     s.score_factor[half] = scale_q(s.q, half);
-    if (!TOKEN_SCALES && row < USED_ROWS)
+    if (!TOKEN_SCALES && row < w.rows)
       s.score_factor[half] *= call.k_scales[row_head(w, row) / HR_K_GROUP];
 #endif
   }
+  s.plain.first = call.window > 0 ? max(0, w.length - call.window) : 0;
+  s.plain.end = min(w.length - HR_Q_LEN + 1, w.chunk_end * KEYS);
+  s.first_v = warp_tile() * ROWS / (USED_ROWS / HR_V_HEADS);
+  s.last_v = (warp_tile() * ROWS + ROWS - 1) / (USED_ROWS / HR_V_HEADS);
   return s;
 }
 
@@ -219,23 +257,39 @@ __device__ inline void mma_qk(const warp_state &s, const char *stage, float (&sc
   }
 }
 
+/* What a score is multiplied by to be the natural logarithm of a weight: with several Q tiles a score is the product
+ * before it is scaled, since their instructions count, and Q has the sign. */
+__device__ inline float score_unit(const decode_call &call)
+{
+  return SCALED_LAST ? fabsf(call.scale) : 1;
+}
+
+__device__ inline float score_of(const decode_call &call, float product)
+{
+#ifdef HR_SOFTCAP
+  return __fmul_rn(call.softcap, tanhf(product * call.scale / call.softcap));
+#else
+  return SCALED_LAST ? product : __fmul_rn(product, call.scale);
+#endif
+}
+
 /* Products to scores, −inf where a row does not see the key. By __fmul_rn(), which the compiler does not merge with the
  * subtraction of a base: the base itself has been rounded. */
 __device__ inline void scale_and_mask(const decode_call &call, const warp_state &s, int chunk, float (&scores)[2][4])
 {
   int first = chunk * KEYS + threadIdx.x % 4 * 2;
 #pragma unroll
+  for (int i = 0; i < 8; i++)
+    if (i % 4 / 2 < HALVES)
+      scores[i / 4][i % 4] = score_of(call, scores[i / 4][i % 4]);
+  if (TILES > 1 && chunk * KEYS >= s.plain.first && chunk * KEYS + KEYS <= s.plain.end)
+    return;
+#pragma unroll
   for (int i = 0; i < 8; i++) {
     int key = first + i / 4 * 8 + i % 2, half = i % 4 / 2;
-    if (half >= HALVES)
-      continue;
-    float score = scores[i / 4][i % 4];
-#ifdef HR_SOFTCAP
-    score = __fmul_rn(call.softcap, tanhf(score * call.scale / call.softcap));
-#else
-    score = __fmul_rn(score, call.scale);
-#endif
-    scores[i / 4][i % 4] = key >= s.keys[half].first && key < s.keys[half].end ? score : minus_infinity();
+    if (half < HALVES)
+      scores[i / 4][i % 4] =
+          key >= s.keys[half].first && key < s.keys[half].end ? scores[i / 4][i % 4] : minus_infinity();
   }
 }
 
@@ -246,37 +300,73 @@ __device__ inline float safe(float base)
 }
 
 /* 2^top for the base, exactly, however large that is: the difference comes before the scaling. */
-__device__ inline float weight_of(float score, float base, float top)
+__device__ inline float weight_of(float score, float base, float top, float to_log2 = LOG2_E)
 {
-  return exp2_approx(fmaf(score - safe(base), LOG2_E, top));
+  return exp2_approx(fmaf(score - safe(base), to_log2, top));
 }
 
-/* Weights of a chunk as an mma operand; O and the row sums are rescaled to the new base. */
-__device__ inline void softmax(const decode_call &call, warp_state &s, float (&scores)[2][4], unsigned (&p)[4])
+/* The largest score of a row's half in COUNT chunks, of all lanes that share the row. */
+template <int COUNT> __device__ inline float largest_of(const float (&scores)[COUNT][2][4], int half)
 {
-  p[1] = p[3] = 0;
+  float most = minus_infinity();
+#pragma unroll
+  for (int c = 0; c < COUNT; c++)
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+      most = fmaxf(most, fmaxf(scores[c][i][2 * half], scores[c][i][2 * half + 1]));
+  most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
+  return fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
+}
+
+/* Weights of COUNT chunks as mma operands; O and the row sums are rescaled to the new base. */
+template <int COUNT>
+__device__ inline void softmax(const decode_call &call, warp_state &s, float (&scores)[COUNT][2][4],
+                               unsigned (&p)[COUNT][4])
+{
+  const float to_log2 = score_unit(call) * LOG2_E;
 #pragma unroll
   for (int half = 0; half < HALVES; half++) {
-    float *low = &scores[0][2 * half], *high = &scores[1][2 * half];
-    float most = fmaxf(fmaxf(low[0], low[1]), fmaxf(high[0], high[1]));
-    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
-    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
-    most = fmaxf(most, s.base[half]);
-    float rescale = weight_of(s.base[half], most, 0);
+    float most = fmaxf(largest_of(scores, half), s.base[half]);
+    float rescale = weight_of(s.base[half], most, 0, to_log2), sum = 0;
     s.base[half] = most;
-    for (int e = 0; e < 2; e++) {
-      low[e] = weight_of(low[e], most, call.top);
-      high[e] = weight_of(high[e], most, call.top);
+#pragma unroll
+    for (int c = 0; c < COUNT; c++) {
+      float *low = &scores[c][0][2 * half], *high = &scores[c][1][2 * half];
+      for (int e = 0; e < 2; e++) {
+        low[e] = weight_of(low[e], most, call.top, to_log2);
+        high[e] = weight_of(high[e], most, call.top, to_log2);
+      }
+      sum += low[0] + low[1] + high[0] + high[1];
+      p[c][half] = pack_pair(low[0], low[1]);
+      p[c][2 + half] = pack_pair(high[0], high[1]);
     }
-    s.sum[half] = s.sum[half] * rescale + (low[0] + low[1] + high[0] + high[1]);
-    p[half] = pack_pair(low[0], low[1]);
-    p[2 + half] = pack_pair(high[0], high[1]);
+    s.sum[half] = s.sum[half] * rescale + sum;
     if (rescale != 1.0f)
 #pragma unroll
       for (int n = 0; n < O_TILES; n++)
         s.out[n][2 * half] *= rescale, s.out[n][2 * half + 1] *= rescale;
   }
 }
+
+/* COUNT chunks, the n-th of the warps from `warp` on, `chunk` and the next. */
+template <int COUNT>
+__device__ inline void attend_chunks(const decode_call &call, warp_state &s, int chunk, int warp, int n)
+{
+  float scores[COUNT][2][4] = {};
+  unsigned p[COUNT][4] = {};
+#pragma unroll
+  for (int c = 0; c < COUNT; c++)
+    mma_qk(s, stage_of(warp + c, n), scores[c]);
+#pragma unroll
+  for (int c = 0; c < COUNT; c++)
+    scale_and_mask(call, s, chunk + c, scores[c]);
+  softmax(call, s, scores, p);
+#pragma unroll
+  for (int c = 0; c < COUNT; c++)
+    mma_pv(s, stage_of(warp + c, n), scores[c], p[c]);
+}
+
+#if USED_ROWS <= 16 /* one Q tile */
 
 /* All chunks of this warp, of which the first HR_STAGES - 1 are on their way. */
 __device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, page_queue &pages)
@@ -285,24 +375,43 @@ __device__ inline void attend(const decode_call &call, block_work &w, warp_state
     load_chunk(call, w, pages, n + HR_STAGES - 1, w.chunk + (HR_STAGES - 1) * HR_WARPS);
     cp_async_wait<HR_STAGES - 1>();
     __syncwarp();
-    float scores[2][4] = {};
-    unsigned p[4];
-    mma_qk(s, stage_of(n), scores);
-    scale_and_mask(call, s, w.chunk, scores);
-    softmax(call, s, scores, p);
-    mma_pv(s, stage_of(n), scores, p);
+    attend_chunks<1>(call, s, w.chunk, threadIdx.x / 32, n);
     __syncwarp();
   }
 }
 
+#else
+
+/* Waits until every warp of the team has the chunk that it waited for and has left the one before. */
+__device__ inline void team_barrier()
+{
+  named_barrier_sync(1 + threadIdx.x / 32 / TILES, 32 * TILES);
+}
+
+/* All chunks of this team, of which the first HR_STAGES - 1 of each warp are on their way. */
+__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, page_queue &pages)
+{
+  const int first_warp = threadIdx.x / 32 / TILES * TILES;
+  for (int n = 0; w.chunk - warp_tile() < w.chunk_end; n++, w.chunk += HR_WARPS) {
+    cp_async_wait<HR_STAGES - 2>();
+    team_barrier();
+    load_chunk(call, w, pages, n + HR_STAGES - 1, w.chunk + (HR_STAGES - 1) * HR_WARPS);
+    int first = w.chunk - warp_tile(), i = 0;
+#pragma unroll 1
+    for (; i + CHUNKS_AT_ONCE <= TILES && first + i < w.chunk_end; i += CHUNKS_AT_ONCE)
+      attend_chunks<CHUNKS_AT_ONCE>(call, s, first + i, first_warp + i, n);
+    if (TILES % CHUNKS_AT_ONCE != 0 && i < TILES && first + i < w.chunk_end) /* an odd number of tiles */
+      attend_chunks<1>(call, s, first + i, first_warp + i, n);
+  }
+}
+
+#endif
+
 #include "runtime/cuda/kernels/decode_combine.cuh"
 
-extern "C" __global__ IN_CLUSTERS __launch_bounds__(THREADS, HR_MIN_BLOCKS) void decode(const decode_call call)
+/* A group's query heads and a part of their keys. */
+__device__ inline void attend_part(const decode_call &call, block_work &w)
 {
-#ifdef HR_EARLY
-  wait_for_kernel_before();
-#endif
-  block_work w = find_work(call);
   page_queue pages = start_pages(call, w);
 #pragma unroll
   for (int i = 0; i < HR_STAGES - 1; i++)
@@ -312,13 +421,28 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(THREADS, HR_MIN_BLOCKS) void
   attend(call, w, s, pages);
   cp_async_wait<0>();
   __syncthreads(); /* O replaces the stages */
-  store_warp(s);
+  store_warp(call, s);
+  wait_for_parts(call, w);
   __syncthreads();
   combine_warps(call, w);
 #ifdef HR_LETS_NEXT
-  allow_next_kernel();
+  if (is_last_work(w))
+    allow_next_kernel();
 #endif
   combine_splits(call, w);
+}
+
+extern "C" __global__ IN_CLUSTERS __launch_bounds__(THREADS, HR_MIN_BLOCKS) void decode(const decode_call call)
+{
+#ifdef HR_EARLY
+  wait_for_kernel_before();
+#endif
+  block_work w = find_work(call);
+  if (!is_work(w))
+    return;
+  do {
+    attend_part(call, w);
+  } while (next_work(call, w));
 }
 
 #ifdef HR_APART

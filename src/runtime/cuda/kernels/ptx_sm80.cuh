@@ -56,6 +56,12 @@ template <int LEFT> __device__ inline void cp_async_wait()
   asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
+/* Waits at a named barrier of `threads` threads. */
+__device__ inline void named_barrier_sync(int name, int threads)
+{
+  asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
 /* Loads four 8 × 8 matrices; lane l gives the address of row l % 8 of matrix l / 8. */
 __device__ inline void ldmatrix_x4(unsigned (&to)[4], unsigned row)
 {

@@ -123,12 +123,7 @@ __device__ inline void allow_next_kernel()
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-/* ---- named barriers of `threads` threads: sync waits, arrive does not ---- */
-__device__ inline void named_barrier_sync(int name, int threads)
-{
-  asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
-}
-
+/* Arrives at a named barrier without waiting. */
 __device__ inline void named_barrier_arrive(int name, int threads)
 {
   asm volatile("bar.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
