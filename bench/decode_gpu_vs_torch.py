@@ -3,7 +3,7 @@
 """Compares Headroom's decode attention on a CUDA GPU with PyTorch's scaled_dot_product_attention, backends cudnn and flash,
 and, where it is installed, with FlashInfer.
 
-    decode_gpu_vs_torch.py LIBHEADROOM [--output FILE.csv] [--quick] [--latent] [--kernel NAME]
+    decode_gpu_vs_torch.py LIBHEADROOM [--output FILE.csv] [--quick | --latent | --batches | --groups] [--kernel NAME]
 
 Needs PyTorch and a shared libheadroom (docs/gpu.md says how to get one for a bare machine). One token per sequence against
 a cache of bf16, contiguous and in pages of 16 tokens in random order. All run in one stream of one process, interleaved:
@@ -19,6 +19,8 @@ recorded. Its plan is made outside of the time. nvcc compiles its kernels when t
 --latent: latent attention (head sizes 576 and 512, one K head that V is part of) instead, in pages of 64 tokens. No backend of
 scaled_dot_product_attention takes it, so the contenders are two batched GEMMs (torch.bmm) with a softmax between, in bf16, and
 FlashInfer's BatchMLAPagedAttentionWrapper, backend fa3.
+
+--batches: 40 query and 8 K and V heads of 128, 1 to 160 sequences of 4096 keys. --groups: 5 to 128 query heads of a K head.
 
 The bound is the bytes of K, V, Q and O at the rate at which this GPU reads 4 GiB in the same run, or for latent attention the
 FLOPs at the rate of a GEMM of 8192^3 in the same run, whichever takes longer. Exits with 1 where a result is wrong.
@@ -74,9 +76,24 @@ def grid(quick, latent):
         return peers
     sigma = [call(b, s, heads, 64) for b in (1, 16) for s in (2048, 4096, 16384, 32768)
              for heads in ((32, 16, 16), (32, 4, 16))]
+    # many query heads over one K head, and lengths that are no multiple of the page
+    shared = [call(8, 10000, (71, 1, 1), 64), call(64, 4096, (71, 1, 1), 64), call(32, 4096, (48, 1, 1), 128),
+              call(7, 10001, (71, 1, 1), 64), call(16, 5003, (32, 8, 8), 128)]
     others = [call(16, 8192, (32, 32, 32), 128), call(16, 8192, (32, 1, 1), 128), call(16, 8192, (32, 8, 8), 64),
               call(8, 8192, (16, 8, 8), 256), call(16, 8192, (32, 4, 16), 128), call(16, 32768, (32, 4, 16), 32, 64)]
-    return peers + sigma + others
+    return peers + sigma + others + shared
+
+
+def batches():
+    """Every number of sequences from 1 to 160, of which whole waves of thread blocks have some."""
+    return [call(batch, 4096, (40, 8, 8), 128) for batch in range(1, 161)]
+
+
+def groups():
+    """Query heads of a K head, and K and V heads whose groups divide one another."""
+    heads = [(n, 1, 1) for n in (5, 7, 16, 17, 24, 32, 33, 48, 64, 71, 80, 96, 112, 127, 128)] + \
+        [(48, 1, 3), (64, 1, 8), (71, 1, 71), (96, 2, 6), (36, 1, 6), (128, 4, 16)]
+    return [call(32, 8192, h, dim) for dim in (64, 128) for h in heads]
 
 
 class KvStrides(ctypes.Structure):  # hr_kv_strides
@@ -432,7 +449,8 @@ def find_flashinfer(rows):
 
 
 def measure(arguments, headroom, file):
-    rows, wrong = grid(arguments.quick, arguments.latent), 0
+    rows = batches() if arguments.batches else groups() if arguments.groups else grid(arguments.quick, arguments.latent)
+    wrong = 0
     rate, gemm, flashinfer = read_rate(), gemm_rate() if arguments.latent else math.inf, find_flashinfer(rows)
     file.write(provenance(flashinfer, rate, gemm))
     print(provenance(flashinfer, rate, gemm), end="")
@@ -458,6 +476,8 @@ def main():
     parser.add_argument("--output", default=os.devnull, help="CSV file")
     parser.add_argument("--quick", action="store_true", help="part of the grid")
     parser.add_argument("--latent", action="store_true", help="latent attention instead")
+    parser.add_argument("--batches", action="store_true", help="1 to 160 sequences of 4096 keys instead")
+    parser.add_argument("--groups", action="store_true", help="5 to 128 query heads of a K head instead")
     parser.add_argument("--kernel", help="a kernel by name rather than the one that dispatch takes")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
