@@ -47,14 +47,14 @@ static void check_groups(hr_device *device, const char *kernel, hr_dtype dtype)
   for (int64_t i = 0; i < LENGTH(groups); i++) {
     if (!decode_has_a_turn(i, dtype) || !test_takes(i))
       continue;
-    decode_setup setup = plain_call(groups[i], dims[i % 4], 300 + 7 * i, dtype);
+    decode_setup setup = decode_call_of(groups[i], dims[i % 4], 300 + 7 * i, dtype);
     setup.d.batch = 1 + i % 2;
     setup.d.q_len = groups[i][3];
     setup.d.window = i % 5 == 4 ? 40 : 0;
     setup.d.sinks = i % 3 == 1;
     setup.seed = (uint64_t)i + 1;
     set_format(&setup, i % 4 == 3 ? i : 0);
-    set_pages(&setup, i % 2 ? 16 : 0);
+    decode_set_pages(&setup, i % 2 ? 16 : 0);
     decode_try(device, kernel, &setup, MULTIPLY_ADDS);
   }
 }
