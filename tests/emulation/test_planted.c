@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mistakes planted in the GPU kernels themselves, which the emulated GPU must find: a copy of a program lacks one
  * barrier, fence or wait. Each problem needs the removed line, and runs without error in the unmodified program. */
-#include "test.h"
-
-#include <headroom/buffer.h>
-#include <headroom/plan.h>
+#include "unit/kernel_calls.h"
 
 #include <stdio.h>
 
@@ -250,6 +247,60 @@ static void values_that_threads_zero(void **state)
   check(&p, faults, LENGTH(faults));
 }
 
+/* ---- counters ---- */
+
+static const hr_kernel_info *row_of(const char *name)
+{
+  size_t count, i = 0;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  while (strcmp(kernels[i].name, name) != 0)
+    assert_true(++i < count);
+  return &kernels[i];
+}
+
+/* Whether one run of the kernel leaves a counter of its workspace that is not 0. */
+static bool leaves_counters(const char *kernel, const char *right)
+{
+  static int32_t counters[HR_WORKSPACE_COUNTERS];
+  char text[200];
+  hr_device *device = NULL;
+  hr_error error;
+  kernel_call c;
+  bool left = false;
+  snprintf(text, sizeof text, "%s\n=>\n", right);
+  setenv("HEADROOM_EMULATED_FAULT", text, 1);
+  assert_ok(hr_device_open("cuda:0", 0, &device, &error), error);
+  assert_true(make_kernel_call(device, row_of(kernel), &c));
+  hr_arguments x = arguments_to(&c, output_of(&c));
+  assert_ok(run_arguments(c.plan, &x, c.workspace, NULL, &error), error);
+  assert_ok(hr_buffer_read(c.workspace, counters, sizeof counters, &error), error);
+  for (int i = 0; i < HR_WORKSPACE_COUNTERS; i++)
+    left = left || counters[i] != 0;
+  free_kernel_call(&c);
+  hr_device_close(device);
+  unsetenv("HEADROOM_EMULATED_FAULT");
+  return left;
+}
+
+/* Splits are combined through memory where there are no clusters. */
+static void counters_that_a_run_leaves(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *kernel, *capability, *right;
+  } faults[] = {{"attention_flash_sm90", "90", "    call.counters[0] = 0;\n"},
+                {"attention_flash_sm90", "90", "    call.counters[1] = 0;\n"},
+                {"decode_split_sm80", "80", "      call.counters[w.group] = 0;\n"},
+                {"decode_topk_sm80", "90", "      call.counters[w.row] = 0;\n"}};
+  for (size_t i = 0; i < LENGTH(faults); i++) {
+    setenv("HEADROOM_EMULATED_CAPABILITY", faults[i].capability, 1);
+    assert_false(leaves_counters(faults[i].kernel, "no program has this"));
+    if (!leaves_counters(faults[i].kernel, faults[i].right))
+      fail_msg("%s leaves its counters 0 without: %s", faults[i].kernel, faults[i].right);
+  }
+  unsetenv("HEADROOM_EMULATED_CAPABILITY");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -261,6 +312,7 @@ int main(void)
       cmocka_unit_test(tma_stores),
       cmocka_unit_test(launches_before_the_kernel_before_has_ended),
       cmocka_unit_test(values_that_threads_zero),
+      cmocka_unit_test(counters_that_a_run_leaves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,17 +35,17 @@ static inline hr_problem small_attention(hr_dtype dtype)
   return hr_attention_problem(&a);
 }
 
-/* Two sequences that are split. */
+/* Two sequences, long enough that also the emulated GPU splits them. */
 static inline hr_problem small_decode(hr_dtype dtype, const char *kernel)
 {
   hr_decode d = hr_decode_default();
   d.dtype = dtype;
-  d.batch = 2, d.kv_len = 300;
-  d.q_heads = 4, d.k_heads = d.v_heads = 2;
+  d.batch = 2, d.kv_len = 900;
+  d.q_heads = 4;
   if (strstr(kernel, "latent"))
     d.latent = true, d.q_heads = 16, d.k_heads = d.v_heads = 1, d.qk_dim = 576, d.v_dim = 512;
   if (strstr(kernel, "topk"))
-    d.top_k = 20;
+    d.top_k = 1024, d.kv_len = 1100, d.q_heads = 1, d.v_dim = 256;
   assert_int_equal(hr_decode_set_pages(&d, 16, NULL), HR_OK);
   return hr_decode_problem(&d);
 }
