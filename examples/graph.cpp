@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decode against a paged KV cache: a step is captured in a CUDA graph once, and the graph is launched for every token as
- * the sequences grow. Memory and the stream are the program's own.
+/* Decode against a paged KV cache: a step is captured in a CUDA graph once, and the graph is launched for every token
+ * as the sequences grow. Memory and the stream are the program's own.
  *
- *   c++ -std=c++17 graph.cpp $(pkg-config --cflags --libs headroom) -I$CUDA/include -L$CUDA/lib64 -lcudart -o graph */
+ *   c++ -std=c++17 graph.cpp -I$CUDA/include $(pkg-config --cflags --libs headroom) -L$CUDA/lib64 -lcudart */
 #include "cuda.hpp"
 #include <headroom/kv_cache.h>
 

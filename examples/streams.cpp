@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention on two streams at once: one plan, memory and streams of the program's own, a workspace for each stream.
  *
- *   c++ -std=c++17 streams.cpp $(pkg-config --cflags --libs headroom) -I$CUDA/include -L$CUDA/lib64 -lcudart -o streams */
+ *   c++ -std=c++17 streams.cpp -I$CUDA/include $(pkg-config --cflags --libs headroom) -L$CUDA/lib64 -lcudart */
 #include "cuda.hpp"
 
 constexpr int STREAMS = 2, TOKENS = 300, Q_HEADS = 8, KV_HEADS = 2, DIM = 64;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scheduler of blocks and warps, of one launch or of several that run at the same time. The order differs from launch to launch, and some warps run far ahead of others. */
+/* Scheduler of blocks and warps, of one launch or of several that run at the same time. The order differs from launch to
+ * launch, and some warps run far ahead of others. */
 #include "tensor.h"
 #include "threads.h"
 #include "turns.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One host thread at a time has the emulated GPU. Launches of several threads pass it to each other between the turns of
- * their warps, so that blocks of launches on different streams run interleaved. */
+/* One host thread at a time has the emulated GPU. Launches of several threads pass it to each other between the turns
+ * of their warps, so that blocks of launches on different streams run interleaved. */
 #pragma once
 
 namespace emulation {
