@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scheduler of blocks and warps, of one launch or of several that run at the same time. The order differs from launch to
- * launch, and some warps run far ahead of others. */
+/* Scheduler of blocks and warps, of one launch or of several that run at the same time. The order differs from launch
+ * to launch, and some warps run far ahead of others. */
 #include "tensor.h"
 #include "threads.h"
 #include "turns.h"
@@ -28,7 +28,7 @@ unsigned random_below(unsigned count)
 
 /* ---- blocks ---- */
 
-/* Of blocks that have ended, for the next ones of any launch. */
+/* Blocks that have ended leave these to later blocks of any launch. */
 struct spares {
   std::vector<thread *> threads;
   std::vector<byte *> memory;

@@ -48,7 +48,7 @@ static void start(worker *w, int i)
     w->status = run_arguments(w->call->plan, &x, w->workspace[i], w->stream[i], &w->error);
 }
 
-/* Of a thread: nothing here may end the test. */
+/* Threads call this, so nothing here may end the test. */
 static void *run_on_each_stream(void *argument)
 {
   worker *w = argument;
