@@ -16,7 +16,7 @@
 typedef struct bench_subject {
   const bench_options *options;
   hr_device *device;
-  hr_hardware hardware; /* detected; all rates 0 where they are unknown */
+  hr_hardware hardware; /* detected or probed; all rates 0 where they are unknown */
   const hr_kernel_info *kernel;
   hr_dtype dtype;
 } bench_subject;
@@ -34,13 +34,18 @@ static double rate_of(hr_status (*count)(const hr_problem *problem, int64_t *of)
   return count && count(problem, &of) == HR_OK ? (double)of / ns * 1e9 : 0;
 }
 
-/* The larger share of a peak of the device file: products or bytes. 0: unknown. */
+static double peak_of(const bench_subject *s, hr_ceiling_kind kind, double otherwise)
+{
+  double ceiling = hr_hardware_ceiling(&s->hardware, kind, s->dtype);
+  return ceiling > 0 ? ceiling : otherwise;
+}
+
+/* The larger share of products or of bytes. 0: unknown. */
 static double share_of_peak(const bench_subject *s, double flops_per_s, double bytes_per_s)
 {
-  double flops_peak = s->hardware.dense_flops_per_s[s->dtype], bytes_peak = s->hardware.bandwidth_bytes_per_s,
-         share = 0;
-  if (flops_peak > 0)
-    share = flops_per_s / flops_peak;
+  double flops_peak = peak_of(s, HR_CEILING_GEMM, s->hardware.dense_flops_per_s[s->dtype]);
+  double bytes_peak = peak_of(s, HR_CEILING_COPY, s->hardware.bandwidth_bytes_per_s);
+  double share = flops_peak > 0 ? flops_per_s / flops_peak : 0;
   return bytes_peak > 0 ? fmax(share, bytes_per_s / bytes_peak) : share;
 }
 
@@ -82,6 +87,8 @@ static hr_status time_shape(const bench_subject *s, const hr_problem *problem, h
     HR_TRY(hr_measure_list_pair(s->device, &mine, &peer, &o, &c, error));
   else
     HR_TRY(hr_measure_list(s->device, &mine, &o, &c.before, error));
+  if (c.before.status == HR_ERROR_UNSUPPORTED && !s->options->shape) /* a shape for other kernels */
+    return HR_OK;
   print_times(s, problem, &c.before);
   if (s->options->against && c.before.samples > 0)
     print_peer(s->options, &c);
@@ -140,6 +147,15 @@ static int each_format(bench_subject *s, shape_fn *fn)
   return failed;
 }
 
+static void describe(bench_subject *s)
+{
+  hr_error error = {.message = ""};
+  if (hr_device_detect(s->device, &s->hardware, &error) != HR_OK)
+    memset(&s->hardware, 0, sizeof s->hardware);
+  else if (s->options->probe && hr_device_probe(s->device, NULL, NULL, &s->hardware, &error) != HR_OK)
+    fprintf(stderr, "%s: peaks are estimates: %s\n", hr_device_name(s->device), error.message);
+}
+
 /* Kernels of other machines are left out; float64 is not timed unless it is named. */
 static int each_kernel(const bench_options *options, shape_fn *fn, bool references)
 {
@@ -154,8 +170,7 @@ static int each_kernel(const bench_options *options, shape_fn *fn, bool referenc
     s.device = asked ? open_for_kernel(&kernels[i]) : NULL;
     if (!s.device)
       continue;
-    if (hr_device_detect(s.device, &s.hardware, NULL) != HR_OK)
-      memset(&s.hardware, 0, sizeof s.hardware);
+    describe(&s);
     failed |= each_format(&s, fn);
     hr_device_close(s.device);
   }

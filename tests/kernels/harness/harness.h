@@ -109,6 +109,7 @@ const char *problem_words(const hr_problem *problem, char text[512]);
 typedef struct bench_options {
   const char *kernel, *shape, *against, *dtypes;
   uint64_t seed;
+  bool probe; /* peaks are measured first: ceilings of instructions, a copy */
 } bench_options;
 
 /** Times kernels with the library's own measuring and prints a line for each shape. Returns 0, or 1 after a failure. */

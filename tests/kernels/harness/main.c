@@ -5,6 +5,7 @@
  *   harness --check --shape m=64,n=100,k=7    each kernel of the operation at one shape, in sampled rows
  *   harness --bench                    times of each kernel at the shapes of its operation, or at --shape
  *   --kernel NAME|FAMILY   of one kernel or family; needed with --shape
+ *   --probe                of peaks that are measured first (seconds), not estimated
  *   --against NAME         beside another kernel of the table, samples interleaved
  *   --dtype "bf16 fp32"    formats
  *   --seed N               of random operands and calls
@@ -93,12 +94,15 @@ typedef struct command {
 static bool read_option(char ***arguments, command *c)
 {
   const char **const values[] = {&c->options.kernel, &c->options.shape, &c->options.against, &c->options.dtypes};
+  static const char *const flags[] = {"--bench", "--list", "--check", "--probe"};
   static const char *const names[] = {"--kernel", "--shape", "--against", "--dtype"};
   const char *option = **arguments;
   c->bench = c->bench || strcmp(option, "--bench") == 0;
   c->list = c->list || strcmp(option, "--list") == 0;
-  if (strcmp(option, "--bench") == 0 || strcmp(option, "--list") == 0 || strcmp(option, "--check") == 0)
-    return true;
+  c->options.probe = c->options.probe || strcmp(option, "--probe") == 0;
+  for (int64_t i = 0; i < LENGTH(flags); i++)
+    if (strcmp(option, flags[i]) == 0)
+      return true;
   const char *value = (*arguments)[1];
   if (!value)
     return false;
