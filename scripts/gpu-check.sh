@@ -130,9 +130,12 @@ for formats in "fp32 tf32" fp16 bf16 fp8; do
   in_pool "harness attention_repeats" "attention_repeats-${formats// /-}" "thorough gpu $formats"
   in_pool "harness rowwise" "rowwise-${formats// /-}" "thorough gpu $formats"
 done
-for test in "harness gemm" "harness gemm_gpu" "harness shared_plans" test_decode "harness decode_batches" \
+for test in "harness gemm" "harness gemm_gpu" test_decode "harness decode_batches" \
   "harness decode_latent" "harness decode_topk" test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_device_stream test_device_graph; do
   in_pool "$test" "${test// /-}" "thorough gpu"
+done
+for group in small shared_plans; do
+  in_pool "harness $group" $group gpu HEADROOM_TEST_SHARE=4 # each problem of attention is a program to compile
 done
 wait_and_report
 # Bound by the GPU, and needs up to 50 GB of its memory.

@@ -33,6 +33,7 @@
   GROUP(attention_scores)  \
   GROUP(attention_memory)  \
   GROUP(attention_tiles)   \
+  GROUP(small)             \
   GROUP(guard_pages)       \
   GROUP(shared_plans)
 

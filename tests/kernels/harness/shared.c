@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts of every kernel of every operation, at its operation's small problems: operands of exactly their size between
- * pages that cannot be accessed, on a CPU, and one plan in several threads at once. Each problem has run once before,
- * with room around its operands. */
+/* Facts of every kernel of every operation, at its operation's small problems: the reference's results, operands of
+ * exactly their size between pages that cannot be accessed, on a CPU, and one plan in several threads at once. Each
+ * problem has run once before, with room around its operands. */
 #include "place.h"
 
+#include "runtime/measure/check.h"
 #include "runtime/measure/runner.h"
 
 #include <pthread.h>
@@ -14,7 +15,7 @@
 typedef struct visit {
   hr_device *device;
   const char *kernel;
-  void (*check)(const hr_runner *runner);
+  void (*check)(hr_runner *runner);
   int64_t tried;
   int checked;
 } visit;
@@ -45,7 +46,7 @@ static void try_problem(const hr_problem *problem, void *context)
   hr_runner_close(&runner);
 }
 
-static void each_small_problem(hr_device *device, const char *kernel, hr_dtype dtype, void (*check)(const hr_runner *r))
+static void each_small_problem(hr_device *device, const char *kernel, hr_dtype dtype, void (*check)(hr_runner *r))
 {
   size_t count;
   const hr_kernel_info *info = hr_kernels(&count);
@@ -56,6 +57,25 @@ static void each_small_problem(hr_device *device, const char *kernel, hr_dtype d
   print_message("%s %s: %d problems\n", kernel, hr_dtype_name(dtype), v.checked);
   assert_true(v.checked > 0 || !test_takes(1) || strstr(kernel, "_topk_"));
 }
+
+/* ---- results ---- */
+
+static void compare_with_reference(hr_runner *r)
+{
+  hr_measurement m;
+  hr_error error = {.message = ""};
+  char text[512];
+  if (hr_runner_check(r, 1, &m, &error) != HR_OK)
+    fail_msg("%s, %s: %s", hr_plan_kernel(r->plan), problem_words(&r->problem, text), error.message);
+}
+
+static void check_results(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  each_small_problem(device, kernel, dtype, compare_with_reference);
+}
+
+static const fact result_facts[] = {FACT(small_problems_give_what_the_reference_gives, check_results)};
+const fact_group small_facts = {.name = "small", .facts = result_facts, .count = LENGTH(result_facts)};
 
 /* ---- guard pages ---- */
 
@@ -138,7 +158,7 @@ static void check_at(const hr_runner *r, bool at_start)
   place_free(&more.lse);
 }
 
-static void check_bounds(const hr_runner *r)
+static void check_bounds(hr_runner *r)
 {
   check_at(r, false);
   check_at(r, true);
@@ -205,7 +225,7 @@ static sharer make_sharer(const hr_runner *r)
   return s;
 }
 
-static void check_sharing(const hr_runner *r)
+static void check_sharing(hr_runner *r)
 {
   sharer sharers[THREADS];
   char text[512];
