@@ -243,7 +243,7 @@ static void run_plan(attention_call *c, const hr_plan *plan)
     memset(c->arrays[ARRAY_LSE].host, POISON, c->arrays[ARRAY_LSE].bytes);
   for (int which = 0; which < ARRAY_COUNT; which++)
     place_send(&c->arrays[which]);
-  assert_ok(run_arguments(plan, &arguments, &error), error);
+  assert_ok(run_arguments(plan, &arguments, c->setup.at_start, &error), error);
   place_bring(&c->arrays[ARRAY_O]);
   place_bring(&c->arrays[ARRAY_LSE]);
 }

@@ -37,7 +37,7 @@ void call_run_with(call *c, const hr_plan *plan, const hr_arguments *arguments, 
   char text[512];
   for (size_t i = 0; i < c->operands.count; i++)
     place_send(&c->places[i]);
-  if (run_arguments(plan, arguments, &error) != HR_OK)
+  if (run_arguments(plan, arguments, true, &error) != HR_OK)
     fail_msg("%s %s: %s", c->kernel, problem_words(&c->problem, text), error.message);
   place_bring(c->output);
   place_assert_rest(c->output, written, hr_dtype_bytes(hr_problem_output_dtype(&c->problem)),

@@ -91,7 +91,7 @@ hr_buffer *place_again(hr_device *device, const place *old, uint64_t bits, place
 }
 
 /* The accessible bytes around an operand, or those of its margins. */
-static void assert_around(const place *p, const char *what)
+static void assert_around(const place *p, const char *what, const char *of)
 {
   size_t edge = p->buffer ? 0 : page_bytes();
   const unsigned char *end = (const unsigned char *)p->map + p->map_bytes - edge;
@@ -99,14 +99,14 @@ static void assert_around(const place *p, const char *what)
     if ((const char *)at == p->host)
       at += p->bytes;
     if (at < end && *at != POISON)
-      fail_msg("%s: a byte outside of the result was written, %td from its beginning", what,
+      fail_msg("%s: a byte outside of the %s was written, %td from its beginning", what, of,
                (const char *)at - p->host);
   }
 }
 
 void place_assert_rest(const place *p, const bool *written, size_t element, const char *what)
 {
-  assert_around(p, what);
+  assert_around(p, what, "result");
   for (size_t i = 0; written && i < p->bytes; i++)
     if (!written[i / element] && (unsigned char)p->host[i] != POISON)
       fail_msg("%s: byte %zu of the result, which is a gap, was written", what, i);
@@ -123,13 +123,13 @@ static hr_status run_in(const hr_plan *plan, const hr_arguments *x, void *worksp
 }
 
 /* A buffer of a GPU begins at its own alignment, which kernels may rely on. */
-static place make_workspace(const hr_plan *plan)
+static place make_workspace(const hr_plan *plan, bool at_start)
 {
   hr_error error;
   size_t bytes = hr_plan_workspace_bytes(plan);
   place work = {.data = NULL};
   if (bytes > 0 && !plan->device->backend->own_memory)
-    return place_make(plan->device, bytes, (placing){.alignment = 64});
+    return place_make(plan->device, bytes, (placing){.alignment = 64, .at_start = at_start});
   if (bytes == 0)
     return work;
   assert_ok(hr_buffer_create(plan->device, bytes, &work.buffer, &error), error);
@@ -139,10 +139,12 @@ static place make_workspace(const hr_plan *plan)
   return work;
 }
 
-hr_status run_arguments(const hr_plan *plan, const hr_arguments *arguments, hr_error *error)
+hr_status run_arguments(const hr_plan *plan, const hr_arguments *arguments, bool at_start, hr_error *error)
 {
-  place work = make_workspace(plan);
+  place work = make_workspace(plan, at_start);
   hr_status status = run_in(plan, arguments, work.data, error);
+  if (work.map)
+    assert_around(&work, hr_plan_kernel(plan), "workspace");
   place_free(&work);
   return status;
 }

@@ -46,7 +46,8 @@ hr_buffer *place_again(hr_device *device, const place *old, uint64_t bits, place
  *  marks; NULL: all are. */
 void place_assert_rest(const place *p, const bool *written, size_t element, const char *what);
 
-/** Runs a plan with these arguments of its operation. The workspace is poisoned, and clear of counters. */
-hr_status run_arguments(const hr_plan *plan, const hr_arguments *arguments, hr_error *error);
+/** Runs a plan with these arguments of its operation. The workspace is poisoned, and clear of counters; on a CPU it
+ *  begins or ends at a guard page, and nothing around it may be written. */
+hr_status run_arguments(const hr_plan *plan, const hr_arguments *arguments, bool at_start, hr_error *error);
 
 #endif

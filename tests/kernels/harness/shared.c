@@ -149,7 +149,7 @@ static void check_at(const hr_runner *r, bool at_start)
   if (r->problem.operation == HR_OPERATION_DECODE)
     more = add_to_decode(r, at_start, &x.decode);
   allow_any_address(r->plan);
-  if (run_arguments(r->plan, &x, &error) != HR_OK)
+  if (run_arguments(r->plan, &x, at_start, &error) != HR_OK)
     fail_msg("%s, %s: %s", hr_plan_kernel(r->plan), problem_words(&r->problem, text), error.message);
   assert_result(r, &places[last], at_start);
   for (size_t i = 0; i <= last; i++)
