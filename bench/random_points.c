@@ -93,7 +93,7 @@ static hr_status time_problem(hr_device *device, const hr_problem *problem, cons
 
 static hr_status problem_of(const hr_point *point, hr_problem *problem, hr_error *error)
 {
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   if (point->kind == HR_INTERVAL_ATTENTION) {
     *problem = hr_attention_problem(&point->attention);
   } else if (point->kind == HR_INTERVAL_DECODE) {

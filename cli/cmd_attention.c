@@ -54,14 +54,14 @@ static bool is_decode_kernel(const char *name)
 
 static bool also(const void *call, const hr_kernel_info *kernel)
 {
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   return is_decode_kernel(kernel->name) && hr_decode_from_attention(call, &decode, NULL) == HR_OK;
 }
 
 static hr_status measure(hr_device *device, const void *call, const hr_measure_options *options,
                          hr_measurement *measurement, hr_error *error)
 {
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   if (!is_decode_kernel(options->kernel))
     return hr_measure_attention(device, call, options, measurement, error);
   hr_status status = hr_decode_from_attention(call, &decode, error);
@@ -70,7 +70,7 @@ static hr_status measure(hr_device *device, const void *call, const hr_measure_o
 
 static void set_result(hr_result *result, const void *call, const char *kernel)
 {
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   if (is_decode_kernel(kernel) && hr_decode_from_attention(call, &decode, NULL) == HR_OK)
     hr_result_set_decode(result, &decode);
   else
@@ -79,7 +79,7 @@ static void set_result(hr_result *result, const void *call, const char *kernel)
 
 static hr_status predict(const hr_hardware *hardware, const void *call, hr_prediction *prediction, hr_error *error)
 {
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   return hr_decode_from_attention(call, &decode, NULL) == HR_OK
              ? hr_predict_decode(hardware, &decode, prediction, error)
              : hr_predict_attention_by(hardware, call, HR_FRAMEWORK_HEADROOM, prediction, error);

@@ -6,9 +6,13 @@
  *
  * Every function that returns a status may return HR_ERROR_INVALID for two reasons that its own comment does not
  * repeat: a pointer is NULL where the comment does not allow it ("hr_plan_gemm: device is NULL"), or the `struct_size`
- * of a struct is not the library's, since the struct was not initialised with its hr_…_default() or was compiled
- * against another version's header. Functions that return no status require valid pointers. An hr_error, hr_note_fn,
- * hr_progress_fn or context may be NULL everywhere, and so may an array of 0 elements.
+ * of a struct is none that it had in a release, since the struct was not initialised with its hr_…_default(). Functions
+ * that return no status require valid pointers. An hr_error, hr_note_fn, hr_progress_fn or context may be NULL
+ * everywhere, and so may an array of 0 elements.
+ *
+ * Structs with a `struct_size` grow at the end only, and 0 is the default of what is added. So a program that was
+ * compiled with the headers of an earlier release is served, and one of a later release as long as what its structs
+ * have in addition is 0 (HR_ERROR_INVALID otherwise).
  *
  * Thread safety: all functions here are pure; an hr_error belongs to one caller. */
 #ifndef HEADROOM_STATUS_H

@@ -10,10 +10,6 @@
 /** Writes the message to `error` (which may be NULL) and returns `status`. */
 hr_status hr_fail(hr_error *error, hr_status status, const char *format, ...) HR_PRINTF(3, 4);
 
-/** HR_ERROR_INVALID unless `found`, the struct_size of a public struct, is `expected`: the struct was not initialised
- *  with its hr_…_default(), or was compiled against another version's header. `name`: "hr_gemm". */
-hr_status hr_check_struct_size(const char *name, size_t found, size_t expected, hr_error *error);
-
 /** Fails with HR_ERROR_INVALID and "hr_plan_gemm: gemm is NULL"; `names` is "device, gemm, plan", of which the index-th
  *  is NULL. */
 hr_status hr_fail_null(hr_error *error, const char *function, const char *names, size_t index);

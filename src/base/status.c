@@ -51,14 +51,6 @@ hr_status(hr_fail)(hr_error *error, hr_status status, const char *format, ...)
   return status;
 }
 
-hr_status hr_check_struct_size(const char *name, size_t found, size_t expected, hr_error *error)
-{
-  if (found != expected)
-    return hr_fail(error, HR_ERROR_INVALID, "%s: struct_size is %zu, expected %zu: initialise it with %s_default()",
-                   name, found, expected, name);
-  return HR_OK;
-}
-
 hr_status hr_fail_null(hr_error *error, const char *function, const char *names, size_t index)
 {
   for (; index > 0; index--)

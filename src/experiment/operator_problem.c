@@ -94,7 +94,7 @@ static hr_status attention_problem(const hr_operator *op, hr_problem *problem, h
   HR_TRY(hr_attention_check(&op->attention, error));
   *problem = hr_attention_problem(&op->attention);
   if (op->latent) { /* only decode calls say that V is part of K */
-    hr_decode decode;
+    hr_decode decode = hr_decode_default();
     HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
     *problem = hr_decode_problem(&decode);
   }
@@ -120,7 +120,7 @@ const char *hr_operator_kernels(const hr_problem *problem)
 bool hr_operator_take_decode(hr_device *device, const hr_workload *workload, hr_problem *problem)
 {
   hr_plan *plan = NULL;
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   if (workload->phase != HR_PHASE_DECODE || !as_decode(problem, &decode))
     return false;
   const char *kernels = decode.latent ? NULL : HR_DECODE_KERNELS;

@@ -3,6 +3,7 @@
 #include "figure/gnuplot.h"
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -476,7 +477,6 @@ static void put_key(FILE *out, const hr_figure_options *options, const hr_figure
 
 static hr_status check(const hr_figure_options *options, const hr_figure *figure, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_figure_options", options->struct_size, sizeof(hr_figure_options), error));
   if (options->picture == HR_PICTURE_TEXT && (options->columns < 20 || options->rows < 8))
     return hr_fail(error, HR_ERROR_INVALID, "columns, rows: expected at least 20 and 8, found %d and %d",
                    options->columns, options->rows);
@@ -486,6 +486,7 @@ static hr_status check(const hr_figure_options *options, const hr_figure *figure
 hr_status hr_figure_write_gnuplot(FILE *out, const hr_figure_options *options, const hr_figure *figure, hr_error *error)
 {
   HR_NEED(error, out, options, figure);
+  HR_TAKE(hr_figure_options, options, error);
   HR_TRY(check(options, figure, error));
   put_terminal(out, options, figure);
   fputs("set tics nomirror\nset border 3 lc rgb '#404040'\n", out);

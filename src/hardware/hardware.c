@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "hardware/enumerator_names.h"
 #include "hardware/figures.h"
 
@@ -237,7 +238,7 @@ static hr_status check_conditions(const hr_hardware *hardware, hr_error *error)
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
   HR_NEED(error, hardware);
-  HR_TRY(hr_check_struct_size("hr_hardware", hardware->struct_size, sizeof(hr_hardware), error));
+  HR_TAKE(hr_hardware, hardware, error);
   HR_TRY(check_counts(hardware, error));
   HR_TRY(hr_device_figures_check(hardware, error));
   HR_TRY(check_conditions(hardware, error));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "figure/figure.h"
 #include "model/layers/layer_kinds.h"
@@ -337,6 +338,8 @@ static hr_status check(const hr_model *model, const layouts *all, hr_error *erro
 hr_status hr_figure_of_heads(const hr_model *model, const hr_workload *workload, hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, model, workload, figure);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
   layouts all = layouts_of(model);
   HR_TRY(check(model, &all, error));
   hr_figure *f = hr_figure_new();

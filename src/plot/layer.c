@@ -3,6 +3,7 @@
 #include <headroom/plot.h>
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "figure/figure.h"
 
@@ -60,6 +61,8 @@ hr_status hr_figure_of_layer(const hr_model *model, const hr_hardware *hardware,
                              hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, model, hardware, layer, figure);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_hardware, hardware, error);
   hr_figure *f = hr_figure_new();
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");
@@ -116,6 +119,8 @@ hr_status hr_figure_of_attention(const hr_attention *attention, const hr_hardwar
                                  hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, attention, hardware, runs, figure);
+  HR_TAKE(hr_attention, attention, error);
+  HR_TAKE(hr_hardware, hardware, error);
   hr_figure *f = hr_figure_new();
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "figure/figure.h"
 
@@ -61,6 +62,9 @@ hr_status hr_figure_of_roofline(const hr_hardware *hardware, const hr_model *mod
                                 const hr_step *step, hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, step, figure);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
   double library = hr_hardware_library_flops_per_s(hardware, workload->dtype), left, right;
   double peak = hardware->dense_flops_per_s[workload->dtype], bandwidth = hardware->bandwidth_bytes_per_s;
   if (!(peak > 0) || !(bandwidth > 0))
@@ -93,6 +97,8 @@ hr_status hr_figure_of_search(const hr_model *model, const hr_hardware *hardware
                               hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, model, hardware, result, figure);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_hardware, hardware, error);
   hr_figure *f = hr_figure_new();
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "experiment/sweep/sweep.h"
 
@@ -259,7 +260,7 @@ hr_status hr_figure_of_sweep(const hr_sweep *sweep, const hr_sweep *small, const
                              size_t source_count, const hr_plot_options *options, hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, sweep, small, options, figure);
-  HR_TRY(hr_check_struct_size("hr_plot_options", options->struct_size, sizeof(hr_plot_options), error));
+  HR_TAKE(hr_plot_options, options, error);
   hr_plot_sweep plot = {.sweep = sweep, .small = small, .options = options, .about = hr_sweep_describe(sweep)};
   plot.view = options->view < HR_VIEW_COUNT ? options->view : plot.about.view;
   HR_TRY(hr_plot_read_rows(sweep, sources, source_count, options, &plot.rows, error));

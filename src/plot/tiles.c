@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "figure/figure.h"
 
@@ -95,6 +96,8 @@ static void describe(hr_figure *figure, const hr_hardware *hardware, const hr_ge
 hr_status hr_figure_of_tiles(const hr_hardware *hardware, const hr_gemm *gemm, hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, hardware, gemm, figure);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_gemm, gemm, error);
   hr_prediction p;
   HR_TRY(hr_predict_gemm(hardware, gemm, &p, error));
   if (p.tile_m < 1 || p.tile_n < 1 || p.waves < 1)

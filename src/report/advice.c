@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `advise`: the predicted step, the findings, and the measurements that confirm them. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "report/advice_text.h"
 #include "report/confirmation.h"
 #include "report/findings.h"
@@ -113,10 +114,11 @@ hr_status hr_report_advice(FILE *out, const hr_report_options *options, const hr
                            const hr_confirmation *confirmation, hr_error *error)
 {
   HR_NEED(error, out, options, advice);
+  HR_TAKE(hr_report_options, options, error);
   hr_parameters parameters;
   HR_TRY(hr_model_parameters(&advice->model, &parameters, error));
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status;
   if (options->format == HR_FORMAT_JSON) {
     status = write_json(advice, confirmation, options, parameters.total, out, error);

@@ -2,6 +2,7 @@
 /* `attention`: one call, predicted, and measured with each kernel of a device. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "report/attention_parts.h"
 #include "report/inputs.h"
@@ -211,13 +212,16 @@ hr_status hr_report_attention(FILE *out, const hr_report_options *options, const
                               const hr_kernel_measurement *runs, size_t count, hr_error *error)
 {
   HR_NEED(error, out, options, attention, hardware);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_attention, attention, error);
+  HR_TAKE(hr_hardware, hardware, error);
   attention_report r = {
       .attention = attention, .hardware = hardware, .prediction = prediction, .runs = runs, .count = count};
   HR_TRY(hr_attention_check(attention, error));
   hr_document document;
   if (hr_attention_flops(attention, &r.flops) != HR_OK || hr_attention_bytes(attention, &r.bytes) != HR_OK)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "variable lengths are known only when the kernel runs");
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, &r, error) : write_text(&document, &r, error);
   return hr_document_end(&document, status, error);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `calibrate`: the errors of the fit by kind, the fitted figures, and the rows in the form that --from reads. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "report/document.h"
 #include "report/json.h"
@@ -113,8 +114,9 @@ hr_status hr_report_calibration(FILE *out, const hr_report_options *options, con
                                 const char *path, hr_error *error)
 {
   HR_NEED(error, out, options, result);
+  HR_TAKE(hr_report_options, options, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status;
   if (options->format == HR_FORMAT_JSON)
     status = write_json(out, result, path, error);

@@ -2,6 +2,7 @@
 /* `compare`: two sets of rows, in all, by sweep and by point. */
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "report/document.h"
 #include "report/json.h"
@@ -207,8 +208,9 @@ hr_status hr_report_comparison(FILE *out, const hr_report_options *options, cons
                                hr_error *error)
 {
   HR_NEED(error, out, options, comparison);
+  HR_TAKE(hr_report_options, options, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status;
   if (options->format == HR_FORMAT_JSON)
     status = write_json(out, comparison, error);

@@ -2,6 +2,7 @@
 /* `decode`: one call, predicted, and measured with each kernel of a device. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "report/attention_parts.h"
 #include "report/inputs.h"
@@ -232,12 +233,15 @@ hr_status hr_report_decode(FILE *out, const hr_report_options *options, const hr
                            const hr_kernel_measurement *runs, size_t count, hr_error *error)
 {
   HR_NEED(error, out, options, decode, hardware);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_decode, decode, error);
+  HR_TAKE(hr_hardware, hardware, error);
   decode_report r = {.decode = decode, .hardware = hardware, .prediction = prediction, .runs = runs, .count = count};
   HR_TRY(hr_decode_check(decode, error));
   HR_TRY(hr_decode_flops(decode, &r.flops));
   HR_TRY(hr_decode_bytes(decode, &r.bytes));
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, &r, error) : write_text(&document, &r, error);
   return hr_document_end(&document, status, error);
 }

@@ -2,6 +2,7 @@
 /* `describe`: parameters, memory and operators of a model. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "model/layers/ffn_experts.h"
 #include "model/layers/layer_kinds.h"
@@ -273,7 +274,7 @@ static hr_status write_text(const description *d, const hr_document *document, h
 static hr_status write(const description *d, FILE *out, const hr_report_options *options, hr_error *error)
 {
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status = options->format == HR_FORMAT_JSON ? write_json(d, out, error) : write_text(d, &document, error);
   return hr_document_end(&document, status, error);
 }
@@ -283,6 +284,10 @@ hr_status hr_report_description(FILE *out, const hr_report_options *options, con
                                 const hr_checkpoint *checkpoint, hr_error *error)
 {
   HR_NEED(error, out, options, model, workload);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_hardware, hardware, error);
   description *d = malloc(sizeof *d); /* too large for the stack of a small thread */
   if (!d)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the operators of a step");

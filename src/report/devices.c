@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `devices`: the devices that are known, their ceilings, and the libraries found at run time. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "report/ceilings.h"
 #include "report/inputs.h"
 
@@ -169,8 +170,9 @@ hr_status hr_report_devices(FILE *out, const hr_report_options *options, const h
                             const hr_library *libraries, size_t library_count, hr_error *error)
 {
   HR_NEED(error, out, options);
+  HR_TAKE(hr_report_options, options, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status = options->format == HR_FORMAT_JSON
                          ? write_json(out, devices, count, libraries, library_count, error)
                          : write_text(&document, devices, count, libraries, library_count, error);

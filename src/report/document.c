@@ -23,11 +23,9 @@ static bool is_markdown(const hr_document *document)
   return document->options->format == HR_FORMAT_MARKDOWN;
 }
 
-hr_status hr_document_begin(hr_document *document, FILE *out, const hr_report_options *options, hr_error *error)
+void hr_document_begin(hr_document *document, FILE *out, const hr_report_options *options)
 {
-  HR_TRY(hr_check_struct_size("hr_report_options", options->struct_size, sizeof(hr_report_options), error));
   *document = (hr_document){.out = out, .options = options};
-  return HR_OK;
 }
 
 hr_status hr_document_end(hr_document *document, hr_status status, hr_error *error)

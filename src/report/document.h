@@ -22,7 +22,7 @@ void hr_print_details_end(const hr_document *document);
 
 /** hr_document_end() returns `status`, or if that is HR_OK and the stream failed HR_ERROR_OUTPUT with
  *  the system's reason. */
-hr_status hr_document_begin(hr_document *document, FILE *out, const hr_report_options *options, hr_error *error);
+void hr_document_begin(hr_document *document, FILE *out, const hr_report_options *options);
 hr_status hr_document_end(hr_document *document, hr_status status, hr_error *error);
 
 /** Prints "label     text", the label in 14 columns and the text wrapped; in Markdown a list item. */

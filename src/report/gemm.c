@@ -2,6 +2,7 @@
 /* `gemm`: one GEMM, predicted and measured. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "report/inputs.h"
 #include "report/lines.h"
 #include "report/measurement.h"
@@ -340,6 +341,9 @@ hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_g
                          const hr_prediction *prediction, const hr_measurement *measurement, hr_error *error)
 {
   HR_NEED(error, out, options, gemm, hardware, prediction);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_gemm, gemm, error);
+  HR_TAKE(hr_hardware, hardware, error);
   gemm_report r = {.gemm = gemm,
                    .hardware = hardware,
                    .prediction = prediction,
@@ -357,7 +361,7 @@ hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_g
     r.joules_per_tflop = hr_joules_per_tflop(&known);
   }
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status = HR_OK;
   if (options->format == HR_FORMAT_JSON)
     status = write_json(out, &r, options, error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `kernels`: the kernel tables, and whether this machine can run each kernel. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "report/document.h"
 #include "report/json.h"
 
@@ -148,8 +149,9 @@ static hr_status write_json(FILE *out, hr_error *error)
 hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error)
 {
   HR_NEED(error, out, options);
+  HR_TAKE(hr_report_options, options, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, error) : write_text(&document, error);
   return hr_document_end(&document, status, error);
 }

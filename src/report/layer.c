@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "report/inputs.h"
 #include "report/layer_groups.h"
 #include "report/lines.h"
@@ -276,8 +277,11 @@ hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_
                           const hr_hardware *hardware, const hr_layer *layer, hr_error *error)
 {
   HR_NEED(error, out, options, model, hardware, layer);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_hardware, hardware, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, model, hardware, layer, error)
                                                        : write_text(&document, model, hardware, layer, error);
   return hr_document_end(&document, status, error);

@@ -2,6 +2,7 @@
 /* `report`: the page of a store. */
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "report/advice_text.h"
 #include "report/lines.h"
 #include "report/page.h"
@@ -251,13 +252,14 @@ hr_status hr_report_page(FILE *out, const hr_report_options *options, hr_store *
                          hr_error *error)
 {
   HR_NEED(error, out, options, store, page);
-  HR_TRY(hr_check_struct_size("hr_page", page->struct_size, sizeof *page, error));
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_page, page, error);
   hr_report_options html = *options;
   page_content content = {.page = page, .store = store};
   size_t small_count = 0;
   hr_compare_side every = hr_compare_side_default();
   html.format = HR_FORMAT_HTML;
-  HR_TRY(hr_document_begin(&content.document, out, &html, error));
+  hr_document_begin(&content.document, out, &html);
   hr_status status = hr_sweep_catalog(false, &content.catalog, &content.catalog_count, error);
   if (status == HR_OK)
     status = hr_sweep_catalog(true, &content.small, &small_count, error);

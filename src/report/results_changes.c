@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `results import` and `merge`: how many rows came from each file. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "report/document.h"
 #include "report/json.h"
 
@@ -27,8 +28,9 @@ hr_status hr_report_changes(FILE *out, const hr_report_options *options, const c
                             const hr_store_change *changes, size_t count, hr_error *error)
 {
   HR_NEED(error, out, options);
+  HR_TAKE(hr_report_options, options, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_table *table = HR_TABLE_OF(columns, change_row);
   for (size_t i = 0; i < count; i++)
     hr_table_add(table, &(change_row){names[i], changes[i]});

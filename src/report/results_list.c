@@ -2,6 +2,7 @@
 /* `results list`: rows of the store. CSV and JSON have the columns of the store. */
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "report/document.h"
 #include "report/json_stream.h"
 #include "runtime/store/format.h"
@@ -159,10 +160,12 @@ hr_status hr_report_results(FILE *out, const hr_report_options *options, hr_stor
                             const hr_result_filter *filter, hr_error *error)
 {
   HR_NEED(error, out, options, store);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_result_filter, filter, error);
   hr_document document;
   if (options->format == HR_FORMAT_CSV)
     return hr_store_export(store, filter, HR_STORE_CSV, out, error);
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, store, filter, error)
                                                        : write_table(&document, store, filter, error);
   return hr_document_end(&document, status, error);

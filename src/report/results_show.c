@@ -2,6 +2,7 @@
 /* `results show`: everything about one row of the store. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "report/document.h"
 #include "report/json.h"
 #include "report/measurement.h"
@@ -169,9 +170,11 @@ static hr_status write_json(FILE *out, const hr_result *result, hr_error *error)
 hr_status hr_report_result(FILE *out, const hr_report_options *options, const hr_result *result, hr_error *error)
 {
   HR_NEED(error, out, options, result);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_result, result, error);
   hr_document document;
   hr_status outcome = HR_OK;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   if (options->format == HR_FORMAT_CSV) {
     hr_csv_write_head(out);
     hr_csv_write_row(out, result);

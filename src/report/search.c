@@ -2,6 +2,7 @@
 /* `search`: the faster shapes found. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "model/layers/layer_kinds.h"
 #include "model/reshape/reshape.h"
@@ -278,8 +279,12 @@ hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr
                            hr_error *error)
 {
   HR_NEED(error, out, options, model, workload, hardware, result);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_hardware, hardware, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status;
   if (options->format == HR_FORMAT_JSON)
     status = write_json(out, model, workload, hardware, result, error);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "report/cache_growth.h"
 #include "report/inputs.h"
 #include "report/layer_groups.h"
@@ -336,8 +337,12 @@ hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, cons
                                hr_error *error)
 {
   HR_NEED(error, out, options, model, workload, hardware, plan);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_hardware, hardware, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status;
   if (options->format == HR_FORMAT_JSON)
     status = write_json(out, model, workload, hardware, plan, error);

@@ -3,6 +3,7 @@
 #include "experiment/sweep/sweep.h"
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "report/document.h"
 #include "report/json.h"
 #include "report/operators.h"
@@ -350,8 +351,9 @@ hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_
                           const char *device, hr_dtype dtype, hr_error *error)
 {
   HR_NEED(error, out, options, sweep, rows, device);
+  HR_TAKE(hr_report_options, options, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_table *table = create_table(sweep, options, dtype);
   hr_status status = fill_table(table, sweep, rows, dtype, error);
   if (status != HR_OK)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `sweep list`: the sweeps, with the points that a choice leaves of each and how long they take. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "report/document.h"
 #include "report/json.h"
@@ -98,15 +99,17 @@ hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, hr_sweep
                            const hr_sweep_choice *choice, const hr_hardware *hardware, hr_dtype dtype, hr_error *error)
 {
   HR_NEED(error, out, options, choice, hardware);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_sweep_choice, choice, error);
+  HR_TAKE(hr_hardware, hardware, error);
   sweep_list list = {.table = HR_TABLE_OF(columns, sweep_row)};
   hr_status status = fill_list(&list, sweeps, count, choice, hardware, dtype, error);
-  hr_document document;
-  if (status == HR_OK)
-    status = hr_document_begin(&document, out, options, error);
   if (status != HR_OK) {
     hr_table_free(list.table);
     return status;
   }
+  hr_document document;
+  hr_document_begin(&document, out, options);
   status = options->format == HR_FORMAT_JSON ? write_json(out, &list, hardware, dtype, error)
                                              : write_text(&document, &list, hardware, dtype, error);
   return hr_document_end(&document, status, error);

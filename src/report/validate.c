@@ -2,6 +2,7 @@
 /* `validate`: errors of predictions by kind and size, and the worst rows. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 #include "report/document.h"
 #include "report/inputs.h"
 #include "report/json.h"
@@ -247,8 +248,10 @@ hr_status hr_report_validation(FILE *out, const hr_report_options *options, cons
                                const hr_validation *validation, hr_error *error)
 {
   HR_NEED(error, out, options, hardware, validation);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_hardware, hardware, error);
   hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_document_begin(&document, out, options);
   hr_status status;
   if (options->format == HR_FORMAT_JSON)
     status = write_json(out, hardware, validation, error);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "resolve/read_file.h"
 
 #include <headroom/device_file.h>
@@ -34,6 +35,7 @@ static void write_slug(const char *product, char *to, size_t size)
 hr_status hr_calibration_path(const hr_hardware *hardware, char *path, size_t size, hr_error *error)
 {
   HR_NEED(error, hardware, path);
+  HR_TAKE(hr_hardware, hardware, error);
   const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
   char slug[sizeof hardware->product];
   int length = -1;

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "shape/alignment.h"
 #include "shape/attention_strides.h"
 
@@ -255,7 +256,7 @@ static hr_status check_scores(const hr_attention *a, hr_error *error)
 hr_status hr_attention_check(const hr_attention *attention, hr_error *error)
 {
   HR_NEED(error, attention);
-  HR_TRY(hr_check_struct_size("hr_attention", attention->struct_size, sizeof(hr_attention), error));
+  HR_TAKE(hr_attention, attention, error);
   HR_TRY(check_sizes(attention, error));
   HR_TRY(check_divides("k_heads", attention->k_heads, attention->q_heads, error));
   HR_TRY(check_divides("v_heads", attention->v_heads, attention->q_heads, error));

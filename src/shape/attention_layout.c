@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "shape/attention_strides.h"
 
 #include <inttypes.h>
@@ -51,7 +52,9 @@ hr_status hr_attention_set_layout(hr_attention *attention, hr_layout layout, hr_
 {
   HR_NEED(error, attention);
   const hr_strides packed = {0, 0, 0};
-  hr_attention a = *attention;
+  const hr_attention *given = attention;
+  HR_TAKE(hr_attention, given, error);
+  hr_attention a = *given;
   a.q_strides = a.k_strides = a.v_strides = a.o_strides = packed;
   HR_TRY(hr_attention_check(&a, error));
   hr_strides *const strides[] = {&a.q_strides, &a.k_strides, &a.v_strides, &a.o_strides};
@@ -64,6 +67,5 @@ hr_status hr_attention_set_layout(hr_attention *attention, hr_layout layout, hr_
   else if (layout != HR_LAYOUT_BSHD && layout != HR_LAYOUT_BHSD)
     return hr_fail(error, HR_ERROR_INVALID, "layout: %d is not in the list", (int)layout);
   HR_TRY(hr_attention_check(&a, error));
-  *attention = a;
-  return HR_OK;
+  return hr_give_struct(attention, &a, sizeof a, "hr_attention", error);
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 
@@ -31,7 +32,7 @@ static hr_status check_size(const char *member, int64_t value, int64_t least, in
 hr_status hr_collective_check(const hr_collective *collective, hr_error *error)
 {
   HR_NEED(error, collective);
-  HR_TRY(hr_check_struct_size("hr_collective", collective->struct_size, sizeof(hr_collective), error));
+  HR_TAKE(hr_collective, collective, error);
   if ((unsigned)collective->kind >= HR_COLLECTIVE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "kind: %d is not a collective", (int)collective->kind);
   int64_t most = collective->kind == HR_POINT_TO_POINT ? 2 : DEVICES_MAX;

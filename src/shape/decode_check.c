@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "shape/alignment.h"
 
 #include <inttypes.h>
@@ -132,8 +133,8 @@ static hr_status check_query_strides(const hr_decode *d, hr_error *error)
 hr_status hr_decode_check(const hr_decode *decode, hr_error *error)
 {
   HR_NEED(error, decode);
+  HR_TAKE(hr_decode, decode, error);
   const hr_decode *d = decode;
-  HR_TRY(hr_check_struct_size("hr_decode", d->struct_size, sizeof(hr_decode), error));
   HR_TRY(check_sizes(d, error));
   HR_TRY(check_heads(d, error));
   HR_TRY(check_numbers(d, error));

@@ -3,6 +3,7 @@
 #include <headroom/decode.h>
 
 #include "base/error.h"
+#include "base/struct_size.h"
 
 static hr_status check_is_decode(const hr_attention *a, hr_error *error)
 {
@@ -29,6 +30,7 @@ static hr_kv_strides cache_strides(const hr_attention *a, hr_attention_operand w
 hr_status hr_decode_from_attention(const hr_attention *attention, hr_decode *decode, hr_error *error)
 {
   HR_NEED(error, attention, decode);
+  HR_TAKE(hr_attention, attention, error);
   const hr_attention *a = attention;
   HR_TRY(hr_attention_check(a, error));
   HR_TRY(check_is_decode(a, error));
@@ -46,18 +48,17 @@ hr_status hr_decode_from_attention(const hr_attention *attention, hr_decode *dec
   d.v_strides = cache_strides(a, HR_OPERAND_V);
   HR_TRY(hr_decode_set_pages(&d, 0, error));
   HR_TRY(hr_decode_check(&d, error));
-  *decode = d;
-  return HR_OK;
+  return hr_give_struct(decode, &d, sizeof d, "hr_decode", error);
 }
 
 hr_status hr_decode_from_latent(const hr_attention *attention, hr_decode *decode, hr_error *error)
 {
   HR_NEED(error, attention, decode);
-  hr_decode d;
+  HR_TAKE(hr_attention, attention, error);
+  hr_decode d = hr_decode_default();
   HR_TRY(hr_decode_from_attention(attention, &d, error));
   d.latent = true;
   d.v_strides = (hr_kv_strides){0};
   HR_TRY(hr_decode_check(&d, error));
-  *decode = d;
-  return HR_OK;
+  return hr_give_struct(decode, &d, sizeof d, "hr_decode", error);
 }

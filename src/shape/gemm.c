@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "shape/alignment.h"
 
 #include <inttypes.h>
@@ -160,7 +161,7 @@ static hr_status check_overlap(const hr_gemm *g, hr_error *error)
 hr_status hr_gemm_check(const hr_gemm *gemm, hr_error *error)
 {
   HR_NEED(error, gemm);
-  HR_TRY(hr_check_struct_size("hr_gemm", gemm->struct_size, sizeof(hr_gemm), error));
+  HR_TAKE(hr_gemm, gemm, error);
   const struct {
     const char *name;
     int64_t value;

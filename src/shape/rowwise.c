@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "shape/alignment.h"
 
 static const char *const names[] = {
@@ -73,7 +74,7 @@ hr_status hr_rowwise_bytes(const hr_rowwise *rows, int64_t *bytes)
 hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error)
 {
   HR_NEED(error, rows);
-  HR_TRY(hr_check_struct_size("hr_rowwise", rows->struct_size, sizeof(hr_rowwise), error));
+  HR_TAKE(hr_rowwise, rows, error);
   int64_t bytes;
   if ((unsigned)rows->operation >= HR_ROWWISE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "operation: %d is not in the list of row-wise operations",

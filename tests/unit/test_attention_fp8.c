@@ -67,7 +67,7 @@ static void decode_kernels_do_not_take_calls_with_scales(void **state)
 {
   (void)state;
   hr_attention a = two_heads();
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   hr_error error;
   assert_int_equal(hr_decode_from_attention(&a, &decode, &error), HR_ERROR_UNSUPPORTED);
   assert_string_equal(error.message, "decode kernels have no scales of heads and no other format of O");

@@ -416,7 +416,7 @@ static void an_attention_call_of_few_queries_is_a_decode_call(void **state)
 {
   (void)state;
   hr_attention a = hr_attention_default();
-  hr_decode d;
+  hr_decode d = hr_decode_default();
   hr_error error;
   a.batch = 3, a.q_len = 2, a.kv_len = 50;
   a.q_heads = 8, a.k_heads = 2, a.v_heads = 4;
@@ -437,7 +437,7 @@ static void an_attention_call_of_few_queries_is_a_decode_call(void **state)
 
 static void expect_no_decode(const hr_attention *a, const char *line)
 {
-  hr_decode d;
+  hr_decode d = hr_decode_default();
   hr_error error;
   assert_int_equal(hr_decode_from_attention(a, &d, &error), HR_ERROR_UNSUPPORTED);
   assert_string_equal(error.message, line);
@@ -447,7 +447,7 @@ static void other_attention_calls_are_no_decode_calls(void **state)
 {
   (void)state;
   hr_attention a = hr_attention_default();
-  hr_decode d;
+  hr_decode d = hr_decode_default();
   hr_error error;
   a.kv_len = 50;
   a.mask = HR_MASK_NONE;

@@ -194,7 +194,7 @@ static int predict_calls(const hr_hardware *device, uint64_t *random, int round)
     assert_predicted("attention", round, status, &p);
     assert_predicted("experts", round, hr_predict_experts(device, &experts, (hr_framework)by, &p, NULL), &p);
   }
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   if (hr_decode_from_attention(&attention, &decode, NULL) != HR_OK)
     return predicted;
   decode.top_k = round % 16 == 0 ? 100 : 0;

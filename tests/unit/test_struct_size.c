@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every public struct with a struct_size is refused if that is wrong: zeroed by hand, or of another version. */
+/* Public structs grow at the end only. A program that was compiled with the headers of an earlier release is served,
+ * one of a later release as long as it uses nothing new, and a struct that was never initialised is refused. */
 #include "test.h"
 
 #include <headroom/headroom.h>
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Sets struct_size to 0 and to one more than its value, and expects `call` to fail with a line that names the
  * struct. */
@@ -169,6 +172,193 @@ static void measurements_with_another_size_are_refused(void **state)
   hr_device_close(device);
 }
 
+/* ---- structs of other releases ---- */
+
+/* The sizes of 0.2.0, of structs that have grown since. */
+static const struct {
+  const char *name;
+  size_t then, now;
+} grown[] = {
+    {"hr_attention", 224, sizeof(hr_attention)},
+    {"hr_attention_arguments", 96, sizeof(hr_attention_arguments)},
+    {"hr_decode", 288, sizeof(hr_decode)},
+    {"hr_decode_arguments", 96, sizeof(hr_decode_arguments)},
+    {"hr_gemm", 96, sizeof(hr_gemm)},
+    {"hr_rowwise", 72, sizeof(hr_rowwise)},
+};
+
+/* A struct as a program of another release has it: so large, and nothing behind it. */
+static void *of_release(const void *value, size_t known, size_t size)
+{
+  char *copy = calloc(1, size);
+  assert_non_null(copy);
+  memcpy(copy, value, known < size ? known : size);
+  memcpy(copy, &size, sizeof size);
+  return copy;
+}
+
+#define OLD(name, value) of_release(&(value), sizeof(name), size_in_0_2(#name, sizeof(name)))
+
+static size_t size_in_0_2(const char *name, size_t now)
+{
+  for (size_t i = 0; i < sizeof grown / sizeof *grown; i++) {
+    if (strcmp(grown[i].name, name) == 0) {
+      assert_int_equal(grown[i].now, now);
+      return grown[i].then;
+    }
+  }
+  fail_msg("%s is not in the table", name);
+  return 0;
+}
+
+static void structs_have_grown_at_their_ends(void **state)
+{
+  (void)state;
+  assert_int_equal(offsetof(hr_attention, alignment), size_in_0_2("hr_attention", sizeof(hr_attention)));
+  assert_int_equal(offsetof(hr_attention_arguments, batch),
+                   size_in_0_2("hr_attention_arguments", sizeof(hr_attention_arguments)));
+  assert_int_equal(offsetof(hr_decode, alignment), size_in_0_2("hr_decode", sizeof(hr_decode)));
+  assert_int_equal(offsetof(hr_decode_arguments, batch),
+                   size_in_0_2("hr_decode_arguments", sizeof(hr_decode_arguments)));
+  assert_int_equal(offsetof(hr_gemm, alignment), size_in_0_2("hr_gemm", sizeof(hr_gemm)));
+  assert_int_equal(offsetof(hr_rowwise, alignment), size_in_0_2("hr_rowwise", sizeof(hr_rowwise)));
+}
+
+/* Members that 0.2.0 did not have are 0 by default. */
+static void what_an_old_struct_lacks_has_its_default(void **state)
+{
+  (void)state;
+  const hr_attention attention = hr_attention_default();
+  const hr_attention_arguments of_attention = hr_attention_arguments_default();
+  const hr_decode decode = hr_decode_default();
+  const hr_decode_arguments of_decode = hr_decode_arguments_default();
+  const hr_gemm gemm = hr_gemm_default();
+  const hr_rowwise rows = hr_rowwise_default();
+  const void *const values[] = {&attention, &of_attention, &decode, &of_decode, &gemm, &rows};
+  for (size_t i = 0; i < sizeof grown / sizeof *grown; i++) {
+    for (size_t byte = grown[i].then; byte < grown[i].now; byte++)
+      assert_int_equal(((const char *)values[i])[byte], 0);
+  }
+}
+
+/* One key: O is V. */
+static void an_old_program_plans_and_runs(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_device *device;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  hr_attention attention = hr_attention_default();
+  attention.dtype = HR_FP32;
+  hr_attention *old = OLD(hr_attention, attention);
+  hr_plan *plan;
+  assert_ok(hr_plan_attention(device, old, "attention_flash_portable", &plan, &error), error);
+  float q[64] = {1}, v[64] = {2, 3}, o[64] = {0};
+  hr_attention_arguments arguments = hr_attention_arguments_default();
+  arguments.q = arguments.k = q, arguments.v = v, arguments.o = o;
+  hr_attention_arguments *old_arguments = OLD(hr_attention_arguments, arguments);
+  hr_buffer *workspace;
+  assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan) + 64, &workspace, &error), error);
+  assert_ok(hr_plan_run_attention(plan, old_arguments, hr_buffer_data(workspace), NULL, &error), error);
+  assert_memory_equal(o, v, sizeof o);
+  hr_buffer_free(workspace);
+  hr_plan_free(plan);
+  hr_device_close(device);
+  free(old_arguments);
+  free(old);
+}
+
+static void an_old_program_asks_about_problems(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_hardware hardware;
+  hr_prediction prediction;
+  assert_ok(hr_resolve_hardware("h200", &hardware, &error), error);
+  hr_attention attention = hr_attention_default();
+  hr_gemm gemm = hr_gemm_default();
+  hr_rowwise rows = hr_rowwise_default();
+  hr_decode decode = hr_decode_default();
+  rows.rows = rows.columns = 2;
+  hr_attention *a = OLD(hr_attention, attention);
+  hr_gemm *g = OLD(hr_gemm, gemm);
+  hr_rowwise *r = OLD(hr_rowwise, rows);
+  hr_decode *d = OLD(hr_decode, decode);
+  int64_t count;
+  assert_ok(hr_attention_check(a, &error), error);
+  assert_ok(hr_attention_set_layout(a, HR_LAYOUT_BHSD, &error), error);
+  assert_int_equal(hr_attention_flops(a, &count), HR_OK);
+  assert_int_equal(hr_attention_bytes(a, &count), HR_OK);
+  assert_ok(hr_predict_attention(&hardware, a, &prediction, &error), error);
+  assert_ok(hr_gemm_check(g, &error), error);
+  assert_int_equal(hr_gemm_flops(g, &count), HR_OK);
+  assert_ok(hr_predict_gemm(&hardware, g, &prediction, &error), error);
+  assert_ok(hr_rowwise_check(r, &error), error);
+  assert_int_equal(hr_rowwise_bytes(r, &count), HR_OK);
+  assert_ok(hr_decode_from_attention(a, d, &error), error);
+  assert_int_equal(d->struct_size, 288);
+  assert_ok(hr_decode_check(d, &error), error);
+  assert_int_equal(hr_decode_flops(d, &count), HR_OK);
+  assert_ok(hr_predict_decode(&hardware, d, &prediction, &error), error);
+  free(d), free(r), free(g), free(a);
+}
+
+static void an_old_program_decodes_from_a_cache(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_device *device;
+  hr_kv_cache *cache;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  hr_kv_cache_options options = hr_kv_cache_options_default();
+  assert_ok(hr_kv_cache_create(device, &options, &cache, &error), error);
+  hr_decode decode = hr_decode_default();
+  hr_decode_arguments arguments = hr_decode_arguments_default();
+  hr_decode *d = OLD(hr_decode, decode);
+  hr_decode_arguments *a = OLD(hr_decode_arguments, arguments);
+  assert_ok(hr_kv_cache_decode(cache, 1, d, a, &error), error);
+  assert_non_null(a->k);
+  hr_plan *plan = NULL;
+  assert_ok(hr_plan_decode(device, d, NULL, &plan, &error), error);
+  hr_plan_free(plan);
+  hr_kv_cache_free(cache);
+  hr_device_close(device);
+  free(a), free(d);
+}
+
+static void a_later_program_is_served_while_what_it_adds_is_0(void **state)
+{
+  (void)state;
+  hr_error error;
+  const hr_gemm gemm = hr_gemm_default();
+  const size_t size = sizeof gemm + 2 * sizeof(size_t);
+  char *later = of_release(&gemm, sizeof gemm, size), line[200];
+  const hr_gemm *given = (const hr_gemm *)(const void *)later;
+  assert_ok(hr_gemm_check(given, &error), error);
+  later[size - 1] = 1;
+  snprintf(
+      line, sizeof line,
+      "hr_gemm: struct_size is %zu, and what follows the %zu bytes that this version of the library knows is not 0",
+      size, sizeof gemm);
+  assert_int_equal(hr_gemm_check(given, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, line);
+  free(later);
+}
+
+/* What was never initialised may have any size, and so little may be read of it. */
+static void sizes_of_no_release_are_refused(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_gemm gemm = hr_gemm_default();
+  const size_t sizes[] = {0, 8, 88, 97, 2 * sizeof gemm + 8, SIZE_MAX};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    gemm.struct_size = sizes[i];
+    assert_int_equal(hr_gemm_check(&gemm, &error), HR_ERROR_INVALID);
+    assert_non_null(strstr(error.message, "initialise it with hr_gemm_default()"));
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -178,6 +368,13 @@ int main(void)
       cmocka_unit_test(options_with_another_size_are_refused),
       cmocka_unit_test(caches_with_another_size_are_refused),
       cmocka_unit_test(measurements_with_another_size_are_refused),
+      cmocka_unit_test(structs_have_grown_at_their_ends),
+      cmocka_unit_test(what_an_old_struct_lacks_has_its_default),
+      cmocka_unit_test(an_old_program_plans_and_runs),
+      cmocka_unit_test(an_old_program_asks_about_problems),
+      cmocka_unit_test(an_old_program_decodes_from_a_cache),
+      cmocka_unit_test(a_later_program_is_served_while_what_it_adds_is_0),
+      cmocka_unit_test(sizes_of_no_release_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "analysis/advise/rules.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,9 @@ hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr
                     hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, advice);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
   const hr_advise_options options = hr_advise_options_default();
   return hr_advise_with(hardware, model, workload, &options, advice, error);
 }
@@ -104,7 +108,10 @@ hr_status hr_advise_with(const hr_hardware *hardware, const hr_model *model, con
                          const hr_advise_options *options, hr_advice **advice, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, options, advice);
-  HR_TRY(hr_check_struct_size("hr_advise_options", options->struct_size, sizeof(hr_advise_options), error));
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_advise_options, options, error);
   hr_advice *result = calloc(1, sizeof *result);
   hr_advice_context *context = calloc(1, sizeof *context);
   hr_status status = HR_OK;

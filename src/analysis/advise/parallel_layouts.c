@@ -5,6 +5,7 @@
 #include "analysis/advise/context.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "model/layers/split.h"
 
@@ -179,6 +180,9 @@ hr_status hr_compare_parallel_layouts(const hr_hardware *hardware, const hr_mode
                                       int64_t nodes, hr_parallel_layouts *layouts, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, layouts);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
   HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));

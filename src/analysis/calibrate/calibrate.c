@@ -8,6 +8,7 @@
 #include "analysis/validate/rows.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -246,7 +247,8 @@ hr_status hr_calibrate(const hr_hardware *start, const hr_validated_row *rows, s
                        const hr_calibrate_options *options, hr_calibrate_result **result, hr_error *error)
 {
   HR_NEED(error, start, rows, options, result);
-  HR_TRY(hr_check_struct_size("hr_calibrate_options", options->struct_size, sizeof *options, error));
+  HR_TAKE(hr_hardware, start, error);
+  HR_TAKE(hr_calibrate_options, options, error);
   if (options->folds != 0 && (options->folds < 2 || options->folds > FOLDS_MAX))
     return hr_fail(error, HR_ERROR_INVALID, "folds: expected 2 to %d, found %" PRId64, FOLDS_MAX, options->folds);
   hr_validation *before = NULL;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "json/json.h"
 
@@ -141,7 +142,7 @@ hr_status hr_calibrate_device_file(const hr_calibrate_result *result, const char
                                    const hr_calibrate_facts *facts, char **text, hr_error *error)
 {
   HR_NEED(error, result, facts, text);
-  HR_TRY(hr_check_struct_size("hr_calibrate_facts", facts->struct_size, sizeof *facts, error));
+  HR_TAKE(hr_calibrate_facts, facts, error);
   json_t *all = hr_device_json(&result->hardware), *root = NULL;
   hr_status status = HR_OK;
   if (base)

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -118,7 +119,7 @@ static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, hr
                       .head_dim = (double)hr_max64(a->qk_dim, a->v_dim),
                       .rows = (double)rows};
   const hr_decode_cost *cost = hr_predict_decode_cost(hardware, framework, false);
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   if (framework == HR_FRAMEWORK_HEADROOM && hr_decode_from_attention(a, &decode, NULL) == HR_OK)
     call.decode = hr_predict_split_decode(&decode);
   if (call.decode && cost->compute_share > 0)
@@ -178,6 +179,8 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
                                hr_error *error)
 {
   HR_NEED(error, hardware, attention, prediction);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_attention, attention, error);
   return hr_predict_attention_by(hardware, attention, HR_FRAMEWORK_COMPILED, prediction, error);
 }
 
@@ -185,6 +188,8 @@ hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attentio
                                   hr_prediction *prediction, hr_error *error)
 {
   HR_NEED(error, hardware, attention, prediction);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_attention, attention, error);
   HR_TRY(check_predictable(attention, error));
   HR_TRY(hr_predict_check_hardware(hardware, error));
   HR_TRY(hr_predict_check_framework(framework, error));

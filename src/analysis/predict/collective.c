@@ -3,6 +3,7 @@
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <math.h>
 
@@ -137,6 +138,8 @@ hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective
                                 hr_error *error)
 {
   HR_NEED(error, hardware, collective, prediction);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_collective, collective, error);
   HR_TRY(hr_collective_check(collective, error));
   HR_TRY(hr_predict_check_hardware(hardware, error));
   int64_t on_node = devices_on_a_node(hardware, collective), nodes = hr_ceil_div(collective->devices, on_node);

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "schedule/decode_tiles.h"
 
 #include <math.h>
@@ -47,6 +48,8 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
                                hr_prediction *prediction, hr_error *error)
 {
   HR_NEED(error, hardware, decode, prediction);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_decode, decode, error);
   HR_TRY(hr_decode_check(decode, error));
   HR_TRY(hr_predict_check_framework(framework, error));
   if (decode->kv_len == 0)
@@ -83,5 +86,7 @@ hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode
                             hr_error *error)
 {
   HR_NEED(error, hardware, decode, prediction);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_decode, decode, error);
   return hr_predict_decode_by(hardware, decode, HR_FRAMEWORK_HEADROOM, prediction, error);
 }

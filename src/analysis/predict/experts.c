@@ -3,6 +3,7 @@
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <headroom/predict.h>
 #include <math.h>
@@ -17,7 +18,6 @@ hr_expert_call hr_expert_call_default(void)
 
 static hr_status check_call(const hr_expert_call *call, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_expert_call", call->struct_size, sizeof *call, error));
   const struct {
     const char *name;
     int64_t value, most;
@@ -76,6 +76,8 @@ hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *
                              hr_prediction *prediction, hr_error *error)
 {
   HR_NEED(error, hardware, call, prediction);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_expert_call, call, error);
   HR_TRY(check_call(call, error));
   HR_TRY(hr_predict_check_framework(framework, error));
   int64_t inputs = call->gated ? 2 : 1, sent = moved(call, call->hidden, call->rows);

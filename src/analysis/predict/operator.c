@@ -5,6 +5,7 @@
 #include "analysis/predict/rounding.h"
 #include "analysis/predict/terms.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <math.h>
 
@@ -68,7 +69,7 @@ static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op,
 static hr_status predict_attention(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                    hr_error *error)
 {
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   bool forward = op->pass == HR_PASS_FORWARD || op->pass == HR_PASS_RECOMPUTE;
   if (op->latent)
     HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
@@ -177,6 +178,7 @@ hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op
                               hr_error *error)
 {
   HR_NEED(error, hardware, op, prediction);
+  HR_TAKE(hr_hardware, hardware, error);
   if ((unsigned)op->kind >= sizeof by_kind / sizeof *by_kind)
     return hr_fail(error, HR_ERROR_INVALID, "kind: %d is not an operator kind", (int)op->kind);
   return by_kind[op->kind](hardware, op, prediction, error);

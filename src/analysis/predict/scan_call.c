@@ -2,6 +2,7 @@
 /* A scan or a short convolution as one call: its operator. */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "model/layers/scan_counts.h"
 
 #include <headroom/predict.h>
@@ -15,7 +16,6 @@ hr_scan_call hr_scan_call_default(void)
 
 static hr_status check_call(const hr_scan_call *call, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_scan_call", call->struct_size, sizeof *call, error));
   if (call->recurrence == HR_RECURRENCE_NONE || (unsigned)call->recurrence > HR_RECURRENCE_CONVOLUTION)
     return hr_fail(error, HR_ERROR_INVALID, "recurrence: %d is not a recurrence", (int)call->recurrence);
   bool keys = call->recurrence != HR_RECURRENCE_RG_LRU && call->recurrence != HR_RECURRENCE_CONVOLUTION;
@@ -54,6 +54,8 @@ hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call *call,
                           hr_error *error)
 {
   HR_NEED(error, hardware, call, prediction);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_scan_call, call, error);
   HR_TRY(check_call(call, error));
   hr_operator op = {.id = HR_OP_SCAN, .kind = HR_KIND_SCAN, .count = 1, .gemm = hr_gemm_default()};
   op.gemm.dtype = call->dtype, op.recurrence = call->recurrence, op.updates = call->updates;

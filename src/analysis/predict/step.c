@@ -4,6 +4,7 @@
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "model/layers/operator_builder.h"
 
 #include <math.h>
@@ -230,6 +231,9 @@ hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, co
                           hr_step *step, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, step);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
   HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(hr_operators_list(model, workload, &step->operators, error));
   for (size_t i = 0; i < step->operators.count; i++)

@@ -73,7 +73,6 @@ static hr_status check_list(const char *name, const int64_t *values, size_t coun
 
 hr_status hr_search_check_options(const hr_search_options *options, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_search_options", options->struct_size, sizeof(hr_search_options), error));
   HR_TRY(check_range("hidden", options->hidden_min, options->hidden_max, error));
   HR_TRY(check_range("layers", options->layers_min, options->layers_max, error));
   HR_TRY(check_range("heads", options->heads_min, options->heads_max, error));

@@ -5,6 +5,7 @@
 #include "analysis/search/enumerate.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -159,6 +160,10 @@ hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr
                     hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, options, result);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_search_options, options, error);
   size_t limit = options->limit < 1 || options->limit > HR_SEARCH_LIMIT_MAX ? 1 /* refused below */ : options->limit;
   hr_search_state *state = calloc(1, sizeof *state);
   hr_step *step = malloc(sizeof *step);

@@ -4,6 +4,7 @@
 #include "analysis/serve/plan.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,7 +49,6 @@ static hr_status check_number(const char *member, double value, double most, hr_
 
 static hr_status check_options(const hr_serve_options *options, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_serve_options", options->struct_size, sizeof *options, error));
   const struct {
     const char *member;
     int64_t value, least, most;
@@ -99,7 +99,6 @@ static hr_status fill_state(const hr_hardware *hardware, const hr_model *model, 
                    hardware->name);
   state->hardware = hardware;
   state->model = model;
-  HR_TRY(hr_check_struct_size("hr_workload", workload->struct_size, sizeof *workload, error));
   state->workload = hr_workload_default(model);
   state->workload.dtype = workload->dtype;
   state->workload.kv_cache = workload->kv_cache;
@@ -216,6 +215,10 @@ hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, cons
                         const hr_serve_options *options, hr_serve_result **result, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, options, result);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_serve_options, options, error);
   hr_serve_state state;
   HR_TRY(fill_state(hardware, model, workload, options, &state, error));
   hr_serve_result *made = calloc(1, sizeof *made);

@@ -4,6 +4,7 @@
 
 #include "analysis/validate/errors.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,7 +30,7 @@ hr_interval_kind hr_validated_row_interval(const hr_validated_row *row)
 
 static hr_status count_latent(hr_operator *op, hr_error *error)
 {
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
   op->latent = true;
   return hr_decode_flops(&decode, &op->flops) == HR_OK ? hr_decode_bytes(&decode, &op->bytes) : HR_ERROR_OVERFLOW;
@@ -157,6 +158,7 @@ hr_status hr_validate_rows(const hr_hardware *hardware, const hr_validated_row *
                            hr_validation **validation, hr_error *error)
 {
   HR_NEED(error, hardware, rows, validation);
+  HR_TAKE(hr_hardware, hardware, error);
   hr_row_poll nobody = {.progress = NULL};
   return hr_validate_rows_polled(hardware, rows, count, &nobody, validation, error);
 }

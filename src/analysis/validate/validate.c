@@ -8,6 +8,7 @@
 #include "analysis/validate/rows.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -114,7 +115,8 @@ hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t 
                           const hr_validate_options *options, hr_validation **validation, hr_error *error)
 {
   HR_NEED(error, hardware, text, name, options, validation);
-  HR_TRY(hr_check_struct_size("hr_validate_options", options->struct_size, sizeof *options, error));
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_validate_options, options, error);
   HR_TRY(hr_hardware_check(hardware, error));
   hr_validation *v = calloc(1, sizeof *v);
   if (!v)

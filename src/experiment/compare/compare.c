@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "experiment/compare/ratio.h"
 #include "experiment/compare/rows.h"
 
@@ -122,8 +123,8 @@ hr_status hr_compare_stores(hr_store *store_a, const hr_compare_side *a, hr_stor
                             double tolerance, hr_compare_result **result, hr_error *error)
 {
   HR_NEED(error, store_a, a, store_b, b, result);
-  HR_TRY(hr_check_struct_size("hr_compare_side", a->struct_size, sizeof *a, error));
-  HR_TRY(hr_check_struct_size("hr_compare_side", b->struct_size, sizeof *b, error));
+  HR_TAKE(hr_compare_side, a, error);
+  HR_TAKE(hr_compare_side, b, error);
   if (!(tolerance >= 0 && tolerance <= 1))
     return hr_fail(error, HR_ERROR_INVALID, "tolerance: expected 0 … 1, found %g", tolerance);
   hr_compare_result *made = calloc(1, sizeof *made);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "experiment/budget.h"
 #include "experiment/operator_problem.h"
 #include "experiment/progress.h"
@@ -346,8 +347,11 @@ hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const
                            hr_error *error)
 {
   HR_NEED(error, device, hardware, model, workload, layer);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_layer_options, options, error);
   hr_layer_options chosen = options ? *options : hr_layer_options_default();
-  HR_TRY(hr_check_struct_size("hr_layer_options", chosen.struct_size, sizeof(hr_layer_options), error));
   if (!(chosen.budget_ns > 0))
     return hr_fail(error, HR_ERROR_INVALID, "budget_ns: expected more than 0");
   layer_run *l = calloc(1, sizeof *l);

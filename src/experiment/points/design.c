@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -180,6 +181,7 @@ static size_t fill_row(const hr_hardware *hardware, size_t row, placed *to)
 hr_status hr_points_design(const hr_hardware *hardware, hr_point **points, size_t *count, hr_error *error)
 {
   HR_NEED(error, hardware, points, count);
+  HR_TAKE(hr_hardware, hardware, error);
   HR_TRY(hr_hardware_check(hardware, error));
   size_t most = 1, used = 0;
   for (size_t i = 0; i < ROWS; i++) {

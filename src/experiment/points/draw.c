@@ -3,6 +3,7 @@
 #include <headroom/points.h>
 
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -138,7 +139,6 @@ static hr_status draw_point(const hr_hardware *hardware, const hr_points_draw_op
 
 static hr_status check_options(const hr_points_draw_options *options, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_points_draw_options", options->struct_size, sizeof *options, error));
   if (options->count < 1 || options->count > HR_POINTS_DRAWN_MAX)
     return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to %d, found %" PRId64, HR_POINTS_DRAWN_MAX,
                    options->count);
@@ -153,6 +153,8 @@ hr_status hr_points_draw(const hr_hardware *hardware, const hr_points_draw_optio
                          size_t *count, hr_error *error)
 {
   HR_NEED(error, hardware, options, points, count);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_points_draw_options, options, error);
   HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(check_options(options, error));
   size_t wanted = (size_t)options->count, used = 0;

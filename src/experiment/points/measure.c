@@ -2,6 +2,7 @@
 /* Measures points and appends a row to the store for each. */
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "experiment/points/stored.h"
 #include "experiment/progress.h"
 #include "runtime/device/clock.h"
@@ -111,6 +112,7 @@ hr_status hr_points_measure(hr_device *device, hr_store *store, const hr_point *
                             hr_points_progress *outcome, hr_error *error)
 {
   HR_NEED(error, device, store, points, options);
+  HR_TAKE(hr_points_options, options, error);
   HR_TRY(hr_points_check(options, error));
   points_run run = {.device = device, .store = store, .options = options, .report = progress, .context = context};
   run.now = (hr_points_progress){.total = (int64_t)count, .what = run.what};

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "experiment/operator_problem.h"
 
 #include <inttypes.h>
@@ -20,7 +21,6 @@ hr_points_options hr_points_options_default(void)
 hr_status hr_points_check(const hr_points_options *options, hr_error *error)
 {
   const hr_result *row = NULL;
-  HR_TRY(hr_check_struct_size("hr_points_options", options->struct_size, sizeof *options, error));
   if (!options->sweep || !options->series || strlen(options->sweep) >= sizeof row->sweep ||
       strlen(options->series) >= sizeof row->series)
     return hr_fail(error, HR_ERROR_INVALID, "hr_points_options: sweep or series is missing or too long");
@@ -44,7 +44,7 @@ hr_result hr_points_base_row(const hr_device *device, const hr_points_options *o
 
 hr_status hr_points_set_problem(hr_result *result, const hr_point *point, hr_error *error)
 {
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   switch (point->kind) {
   case HR_INTERVAL_ATTENTION:
     HR_TRY(hr_attention_check(&point->attention, error));
@@ -120,6 +120,7 @@ hr_status hr_points_rows(const hr_device *device, hr_store *store, const hr_poin
                          const hr_points_options *options, hr_validated_row **rows, size_t *row_count, hr_error *error)
 {
   HR_NEED(error, device, store, points, options, rows, row_count);
+  HR_TAKE(hr_points_options, options, error);
   HR_TRY(hr_points_check(options, error));
   hr_hardware hardware;
   hr_stored_point *stored = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Estimates how long a sweep takes. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "experiment/sweep/sweep.h"
 
 #include <headroom/measure.h>
@@ -44,6 +45,7 @@ hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_poin
 hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *point, double *time_ns, hr_error *error)
 {
   HR_NEED(error, hardware, point, time_ns);
+  HR_TAKE(hr_hardware, hardware, error);
   hr_sweep_time time = {0, 0, 0};
   hr_status status = hr_sweep_predict_time(hardware, point, &time, error);
   if (status == HR_OK)
@@ -87,6 +89,8 @@ hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice
                             hr_dtype dtype, double *time_ns, hr_error *error)
 {
   HR_NEED(error, sweep, choice, hardware, time_ns);
+  HR_TAKE(hr_sweep_choice, choice, error);
+  HR_TAKE(hr_hardware, hardware, error);
   size_t *indices, count;
   hr_status status = hr_sweep_order(sweep, choice, &indices, &count, error);
   if (status != HR_OK)

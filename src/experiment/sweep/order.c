@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses points of a sweep and their order. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "experiment/sweep/sweep.h"
 
 #include <stdlib.h>
@@ -83,7 +84,7 @@ hr_status hr_sweep_order(const hr_sweep *sweep, const hr_sweep_choice *choice, s
                          hr_error *error)
 {
   HR_NEED(error, sweep, choice, indices, count);
-  HR_TRY(hr_check_struct_size("hr_sweep_choice", choice->struct_size, sizeof(hr_sweep_choice), error));
+  HR_TAKE(hr_sweep_choice, choice, error);
   if (choice->shards < 1 || choice->shard < 1 || choice->shard > choice->shards || choice->shards > UINT32_MAX)
     return hr_fail(error, HR_ERROR_INVALID, "shard %lld of %lld: expected 1 to the count of shards",
                    (long long)choice->shard, (long long)choice->shards);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/kernel_names.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "experiment/progress.h"
 #include "runtime/device/clock.h"
@@ -246,7 +247,6 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
 
 static hr_status check_options(const hr_sweep_options *options, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_sweep_options", options->struct_size, sizeof(hr_sweep_options), error));
   if (options->autotune < 0)
     return hr_fail(error, HR_ERROR_INVALID, "autotune: expected at least 0");
   if (options->time_limit_ns < 0 || isnan(options->time_limit_ns))
@@ -298,6 +298,7 @@ hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store
                        hr_sweep_progress_fn progress, void *context, hr_sweep_progress *outcome, hr_error *error)
 {
   HR_NEED(error, sweep, device, store, options);
+  HR_TAKE(hr_sweep_options, options, error);
   tour t = {.at = 0};
   HR_TRY(check_options(options, error));
   HR_TRY(hr_sweep_order(sweep, &options->choice, &t.indices, &t.count, error));

@@ -2,6 +2,7 @@
 /* Finds the rows of a sweep in the store. */
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "experiment/sweep/run.h"
 
 #include <stdlib.h>
@@ -99,6 +100,7 @@ hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store
                         const hr_sweep_options *options, hr_sweep_row **rows, int64_t *found, hr_error *error)
 {
   HR_NEED(error, sweep, device, store, options, rows, found);
+  HR_TAKE(hr_sweep_options, options, error);
   hr_hardware hardware;
   hr_result base = hr_sweep_base_row(sweep, device, options, &hardware);
   size_t count = hr_sweep_describe(sweep).point_count;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/quantity.h"
+#include "base/struct_size.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -119,6 +120,7 @@ hr_status hr_checkpoint_compare(const hr_checkpoint *checkpoint, const hr_model 
                                 hr_checkpoint_comparison *comparison, hr_error *error)
 {
   HR_NEED(error, checkpoint, model, comparison);
+  HR_TAKE(hr_model, model, error);
   hr_parameters parameters;
   HR_TRY(hr_model_parameters(model, &parameters, error));
   hr_checkpoint_comparison result = {.parameters = parameters.total};

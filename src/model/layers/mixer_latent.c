@@ -149,7 +149,7 @@ static void attend_to_latents(hr_operator_builder *builder, const hr_mixer_laten
     return;
   op->latent = true;
   op->attention.scale = (float)(1 / sqrt((double)(m->nope_dim + m->rope_dim)));
-  hr_decode decode;
+  hr_decode decode = hr_decode_default();
   if (hr_decode_from_latent(&op->attention, &decode, NULL) != HR_OK || hr_decode_bytes(&decode, &op->bytes) != HR_OK)
     hr_record_overflow(builder, HR_OP_ATTENTION);
   hr_read_cache(builder,

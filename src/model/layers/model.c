@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "model/layers/layer_kinds.h"
 #include "model/layers/layer_weights.h"
 #include "model/layers/parameters.h"
@@ -88,7 +89,7 @@ static hr_status check_groups(const hr_model *model, hr_error *error)
 hr_status hr_model_check(const hr_model *model, hr_error *error)
 {
   HR_NEED(error, model);
-  HR_TRY(hr_check_struct_size("hr_model", model->struct_size, sizeof(hr_model), error));
+  HR_TAKE(hr_model, model, error);
   HR_TRY(check_sizes(model, error));
   HR_TRY(check_groups(model, error));
   HR_TRY(hr_check_quantization(model, error));
@@ -105,6 +106,7 @@ hr_status hr_model_check(const hr_model *model, hr_error *error)
 hr_status hr_model_parameters(const hr_model *model, hr_parameters *parameters, hr_error *error)
 {
   HR_NEED(error, model, parameters);
+  HR_TAKE(hr_model, model, error);
   HR_TRY(hr_model_check(model, error));
   return hr_count_parameters(model, parameters, error);
 }

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "model/layers/ffn_experts.h"
 
 #include <inttypes.h>
@@ -153,7 +154,8 @@ static hr_status check_parallelism(const hr_workload *workload, const hr_model *
 hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error)
 {
   HR_NEED(error, workload, model);
-  HR_TRY(hr_check_struct_size("hr_workload", workload->struct_size, sizeof(hr_workload), error));
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_model, model, error);
   if ((unsigned)workload->phase >= PHASE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "phase: %d is not a phase", (int)workload->phase);
   if ((unsigned)workload->attention >= FORM_COUNT)

@@ -3,6 +3,7 @@
 #include <headroom/memory.h>
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "model/memory/activation_memory.h"
 
 /* Llama 3, Mistral, Qwen 2.5 and others have so many. */
@@ -43,6 +44,8 @@ hr_status hr_memory_latent_cache(const hr_model *model, const hr_workload *workl
                                  hr_error *error)
 {
   HR_NEED(error, model, workload, cache);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
   const hr_model multi_head = with_heads(model, false), grouped = with_heads(model, true);

@@ -2,6 +2,7 @@
 #include <headroom/memory.h>
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "model/memory/activation_memory.h"
 #include "model/memory/weight_memory.h"
 
@@ -93,6 +94,8 @@ hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *
 hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory, hr_error *error)
 {
   HR_NEED(error, model, workload, memory);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
   hr_shard shard;
@@ -147,6 +150,8 @@ hr_status hr_memory_largest_batch(const hr_model *model, const hr_workload *work
                                   int64_t *batch, hr_error *error)
 {
   HR_NEED(error, model, workload, batch);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
   hr_workload one = *workload;
   one.batch = 1;
   HR_TRY(hr_model_check(model, error));

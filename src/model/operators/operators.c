@@ -6,6 +6,7 @@
 #include "model/operators/framework.h"
 
 #include "base/error.h"
+#include "base/struct_size.h"
 
 static hr_checked64 rows_of(const hr_operator_builder *builder, int64_t columns)
 {
@@ -231,6 +232,8 @@ hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, 
                             hr_error *error)
 {
   HR_NEED(error, model, workload, operators);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
   return hr_list_operators(model, workload, operators, error);

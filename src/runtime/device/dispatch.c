@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/kernel_names.h"
+#include "base/struct_size.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,7 @@ hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const cha
                            hr_error *error)                                                            \
   {                                                                                                    \
     HR_NEED(error, device, problem, plan);                                                             \
+    HR_TAKE(type, problem, error);                                                                     \
     HR_TRY(hr_##name##_check(problem, error));                                                         \
     hr_problem of_any = hr_##name##_problem(problem);                                                  \
     return hr_plan_create(device, &of_any, kernel, plan, error);                                       \
@@ -182,6 +184,7 @@ hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const char
                               int64_t choices, hr_plan **plan, hr_error *error)
 {
   HR_NEED(error, device, gemm, plan);
+  HR_TAKE(hr_gemm, gemm, error);
   hr_plan *created;
   HR_TRY(hr_plan_gemm(device, gemm, kernel, &created, error));
   hr_status status = hr_plan_choose(created, choice, choices, error);

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -143,6 +144,7 @@ hr_status hr_kv_cache_create(hr_device *device, const hr_kv_cache_options *optio
                              hr_error *error)
 {
   HR_NEED(error, device, options, cache);
+  HR_TAKE(hr_kv_cache_options, options, error);
   HR_TRY(hr_kv_cache_check_options(options, error));
   hr_kv_cache *created = calloc(1, sizeof *created);
   if (!created)

@@ -2,6 +2,7 @@
 /* Appends: checks, pages, the list of rows. Nothing changes before all checks have passed. */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "runtime/device/kv_cache.h"
 
 #include <inttypes.h>
@@ -177,7 +178,7 @@ static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens,
 hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
 {
   HR_NEED(error, cache, append);
-  HR_TRY(hr_check_struct_size("hr_kv_append", append->struct_size, sizeof *append, error));
+  HR_TAKE(hr_kv_append, append, error);
   HR_TRY(hr_check_stream(cache->device, stream, error));
   int64_t tokens = 0;
   HR_TRY(check_slots(cache, append, &tokens, error));
@@ -187,7 +188,7 @@ hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, void 
 hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
 {
   HR_NEED(error, cache, append);
-  HR_TRY(hr_check_struct_size("hr_kv_append", append->struct_size, sizeof *append, error));
+  HR_TAKE(hr_kv_append, append, error);
   HR_TRY(hr_check_stream(cache->device, stream, error));
   if (!cache->grown)
     return hr_fail(error, HR_ERROR_INVALID, "slots: nothing to write before hr_kv_cache_grow()");
@@ -204,7 +205,7 @@ hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append
 hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
 {
   HR_NEED(error, cache, append);
-  HR_TRY(hr_check_struct_size("hr_kv_append", append->struct_size, sizeof *append, error));
+  HR_TAKE(hr_kv_append, append, error);
   HR_TRY(hr_check_stream(cache->device, stream, error));
   hr_kv_append a = *append;
   int64_t tokens = 0;

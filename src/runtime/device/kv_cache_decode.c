@@ -2,6 +2,7 @@
 /* A decode call of some slots: its lengths and page table on the device. */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "runtime/device/kv_cache.h"
 
 #include <inttypes.h>
@@ -108,8 +109,8 @@ hr_status hr_kv_cache_decode(const hr_kv_cache *cache, int64_t batch, hr_decode 
                              hr_error *error)
 {
   HR_NEED(error, cache, decode, arguments);
-  HR_TRY(hr_check_struct_size("hr_decode", decode->struct_size, sizeof *decode, error));
-  HR_TRY(hr_check_struct_size("hr_decode_arguments", arguments->struct_size, sizeof *arguments, error));
+  HR_TRY(hr_check_struct(decode, sizeof *decode, "hr_decode", error));
+  HR_TRY(hr_check_struct(arguments, sizeof *arguments, "hr_decode_arguments", error));
   HR_TRY(check_count(cache, "batch", batch, error));
   describe(cache, batch, decode);
   arguments->k = hr_buffer_data(cache->k);

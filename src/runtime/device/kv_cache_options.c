@@ -75,7 +75,6 @@ static hr_status check_format(const hr_kv_cache_options *o, hr_error *error)
 hr_status hr_kv_cache_check_options(const hr_kv_cache_options *options, hr_error *error)
 {
   const hr_kv_cache_options *o = options;
-  HR_TRY(hr_check_struct_size("hr_kv_cache_options", o->struct_size, sizeof *o, error));
   HR_TRY(check_sizes(o, error));
   if (o->latent && (o->k_heads != 1 || o->v_heads != 1 || o->v_dim > o->qk_dim))
     return hr_fail(error, HR_ERROR_INVALID,

@@ -3,6 +3,7 @@
 #include "runtime/device/plan.h"
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "runtime/device/kv_cache.h"
 
 #include <inttypes.h>
@@ -176,10 +177,13 @@ static hr_status run_checked(const hr_plan *plan, const hr_operation_row *row, c
     return hr_fail(error, HR_ERROR_INVALID, "a plan for %s is run as one for %s",
                    hr_operation_name(plan->problem.operation), row->name);
   HR_TRY(hr_check_stream(plan->device, stream, error));
+  const hr_operation_row *row = hr_operation_of(operation);
+  hr_arguments taken;
+  if (!(arguments = hr_take_struct(&taken, row->arguments_bytes, arguments, row->arguments_name, error)))
+    return HR_ERROR_INVALID;
   hr_run run = run_of(plan, arguments, workspace, stream);
   hr_problem bounded;
   bool smaller = false;
-  HR_TRY(hr_check_arguments_size(&plan->problem, arguments, error));
   HR_TRY(hr_bound_problem(&plan->problem, arguments, &bounded, &smaller, error));
   if (smaller && plan->kernel->functions->whole)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: runs all sequences and rows of its plan",

@@ -6,6 +6,7 @@
 #include "runtime/operation/key.h"
 
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <headroom/plans.h>
 
@@ -179,7 +180,7 @@ static hr_status find_or_make(hr_plans *plans, hr_problem problem, hr_plan **pla
   hr_status hr_plans_##name(hr_plans *plans, const type *problem, hr_plan **plan, hr_error *error) \
   {                                                                                                \
     HR_NEED(error, plans, problem, plan);                                                          \
-    HR_TRY(hr_check_struct_size(#type, problem->struct_size, sizeof(type), error));                \
+    HR_TAKE(type, problem, error);                                                                 \
     return find_or_make(plans, hr_##name##_problem(problem), plan, error);                         \
   }
 

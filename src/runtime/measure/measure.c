@@ -2,6 +2,7 @@
 /* A measurement: open, check, warm up, sample until precise. One sequence of problems, or two interleaved. */
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/autotune.h"
 #include "runtime/measure/check.h"
@@ -35,7 +36,6 @@ hr_measure_options hr_measure_options_default(void)
 
 static hr_status check_options(const hr_measure_options *o, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_measure_options", o->struct_size, sizeof(hr_measure_options), error));
   if (!(o->time_limit_ns > 0))
     return hr_fail(error, HR_ERROR_INVALID, "time_limit_ns: expected more than 0");
   if (!(o->precision > 0))
@@ -284,6 +284,8 @@ hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const hr_measu
                           hr_measurement *measurement, hr_error *error)
 {
   HR_NEED(error, device, gemm, measurement);
+  HR_TAKE(hr_gemm, gemm, error);
+  HR_TAKE(hr_measure_options, options, error);
   HR_TRY(hr_gemm_check(gemm, error));
   return measure_one(device, hr_gemm_problem(gemm), options, measurement, error);
 }
@@ -292,6 +294,8 @@ hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
                                hr_measurement *measurement, hr_error *error)
 {
   HR_NEED(error, device, attention, measurement);
+  HR_TAKE(hr_attention, attention, error);
+  HR_TAKE(hr_measure_options, options, error);
   HR_TRY(hr_attention_check(attention, error));
   return measure_one(device, hr_attention_problem(attention), options, measurement, error);
 }
@@ -300,6 +304,8 @@ hr_status hr_measure_decode(hr_device *device, const hr_decode *decode, const hr
                             hr_measurement *measurement, hr_error *error)
 {
   HR_NEED(error, device, decode, measurement);
+  HR_TAKE(hr_decode, decode, error);
+  HR_TAKE(hr_measure_options, options, error);
   HR_TRY(hr_decode_check(decode, error));
   return measure_one(device, hr_decode_problem(decode), options, measurement, error);
 }
@@ -308,6 +314,8 @@ hr_status hr_measure_rowwise(hr_device *device, const hr_rowwise *rows, const hr
                              hr_measurement *measurement, hr_error *error)
 {
   HR_NEED(error, device, rows, measurement);
+  HR_TAKE(hr_rowwise, rows, error);
+  HR_TAKE(hr_measure_options, options, error);
   HR_TRY(hr_rowwise_check(rows, error));
   return measure_one(device, hr_rowwise_problem(rows), options, measurement, error);
 }
@@ -316,6 +324,9 @@ hr_status hr_measure_gemm_pair(hr_device *device, const hr_gemm *before, const h
                                const hr_measure_options *options, hr_comparison *comparison, hr_error *error)
 {
   HR_NEED(error, device, before, after, comparison);
+  HR_TAKE(hr_gemm, before, error);
+  HR_TAKE(hr_gemm, after, error);
+  HR_TAKE(hr_measure_options, options, error);
   HR_TRY(hr_gemm_check(before, error));
   HR_TRY(hr_gemm_check(after, error));
   const hr_problem problems[2] = {hr_gemm_problem(before), hr_gemm_problem(after)};

@@ -127,9 +127,6 @@ hr_arguments hr_problem_arguments(const hr_problem *problem, const hr_operands *
 hr_status hr_bound_problem(const hr_problem *problem, const void *arguments, hr_problem *bounded, bool *smaller,
                            hr_error *error);
 
-/** HR_ERROR_INVALID unless arguments of a run have the operation's struct_size. */
-hr_status hr_check_arguments_size(const hr_problem *problem, const void *arguments, hr_error *error);
-
 /** Checks arguments of a run: addresses and their alignment, that no input is the output, and where `readable`, because
  *  the host can read them, offsets, lengths and pages. HR_ERROR_INVALID. */
 hr_status hr_check_arguments(const hr_problem *problem, const hr_operands *operands, const void *arguments,

@@ -94,12 +94,6 @@ static hr_status check_places(const hr_problem *problem, const hr_operands *oper
   return HR_OK;
 }
 
-hr_status hr_check_arguments_size(const hr_problem *problem, const void *arguments, hr_error *error)
-{
-  const hr_operation_row *row = rows[problem->operation];
-  return hr_check_struct_size(row->arguments_name, *(const size_t *)arguments, row->arguments_bytes, error);
-}
-
 hr_status hr_bound_problem(const hr_problem *problem, const void *arguments, hr_problem *bounded, bool *smaller,
                            hr_error *error)
 {

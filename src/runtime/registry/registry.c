@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -112,7 +113,7 @@ hr_device_options hr_device_options_default(void)
 hr_status hr_device_open_with(const char *name, const hr_device_options *options, hr_device **device, hr_error *error)
 {
   HR_NEED(error, name, options, device);
-  HR_TRY(hr_check_struct_size("hr_device_options", options->struct_size, sizeof *options, error));
+  HR_TAKE(hr_device_options, options, error);
   if (options->threads < 0)
     return hr_fail(error, HR_ERROR_INVALID, "threads: expected at least 0, found %d", options->threads);
   return open_device(name, options, 0, 1, device, error);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/kernel_names.h"
+#include "base/struct_size.h"
 #include "runtime/store/open.h"
 
 #include <stdlib.h>
@@ -108,6 +109,7 @@ static hr_status prepare_has(hr_store *store, hr_error *error)
 hr_status hr_store_has(hr_store *store, const hr_result *result, bool *found, hr_error *error)
 {
   HR_NEED(error, store, result, found);
+  HR_TAKE(hr_result, result, error);
   hr_result point = *result;
   HR_TRY(hr_result_check(&point, error));
   hr_result_normalise(&point);

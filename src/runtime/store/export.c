@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "runtime/store/database.h"
 #include "runtime/store/format.h"
 
@@ -58,6 +59,7 @@ hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_st
                           hr_error *error)
 {
   HR_NEED(error, store, out);
+  HR_TAKE(hr_result_filter, filter, error);
   exporting e = {.out = out};
   return export_all(store, filter, format, &e, error);
 }

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/kernel_names.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "runtime/store/enumeration.h"
 #include "runtime/store/result.h"
@@ -311,7 +312,7 @@ static hr_status check_ascent(const hr_measurement *m, hr_error *error)
 
 hr_status hr_result_check(const hr_result *result, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_result", result->struct_size, sizeof(hr_result), error));
+  HR_TAKE(hr_result, result, error);
   if ((unsigned)result->kind >= HR_RESULT_KIND_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "operation: expected gemm, attention, decode or other, found %d",
                    (int)result->kind);

@@ -3,6 +3,7 @@
 #include "runtime/store/open.h"
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "runtime/store/defence.h"
 #include "runtime/store/schema.h"
 
@@ -152,7 +153,7 @@ hr_status hr_store_open_with(const char *path, hr_store_mode mode, const hr_stor
                              hr_error *error)
 {
   HR_NEED(error, options, store);
-  HR_TRY(hr_check_struct_size("hr_store_options", options->struct_size, sizeof(hr_store_options), error));
+  HR_TAKE(hr_store_options, options, error);
   char default_path[4096];
   if (!path) {
     HR_TRY(hr_store_default_path(default_path, sizeof default_path, error));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading, counting and deleting the rows that a filter selects. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "runtime/store/database.h"
 #include "runtime/store/result.h"
 
@@ -29,7 +30,7 @@ static bool is_id(const char *id)
 hr_status hr_result_filter_check(const hr_result_filter *filter, hr_error *error)
 {
   HR_NEED(error, filter);
-  HR_TRY(hr_check_struct_size("hr_result_filter", filter->struct_size, sizeof(hr_result_filter), error));
+  HR_TAKE(hr_result_filter, filter, error);
   if (filter->id && !is_id(filter->id))
     return hr_fail(error, HR_ERROR_INVALID, "id: expected 4 to 32 hexadecimal digits, found \"%.40s\"", filter->id);
   if (filter->since && !hr_is_date(filter->since, false))
@@ -76,12 +77,14 @@ static hr_status run_filtered(hr_store *store, const char *sql, const hr_result_
 hr_status hr_store_count(hr_store *store, const hr_result_filter *filter, int64_t *count, hr_error *error)
 {
   HR_NEED(error, store, count);
+  HR_TAKE(hr_result_filter, filter, error);
   return run_filtered(store, "SELECT count(*) FROM (SELECT 1 FROM results" SELECTED ")", filter, false, count, error);
 }
 
 hr_status hr_store_delete(hr_store *store, const hr_result_filter *filter, int64_t *deleted, hr_error *error)
 {
   HR_NEED(error, store);
+  HR_TAKE(hr_result_filter, filter, error);
   HR_TRY(run_filtered(store, "DELETE FROM results WHERE rowid IN (SELECT rowid FROM results" SELECTED ")", filter, true,
                       NULL, error));
   if (deleted)
@@ -175,6 +178,7 @@ hr_status hr_store_query(hr_store *store, const hr_result_filter *filter, hr_res
   HR_NEED(error, store);
   if (!each)
     return hr_fail_null(error, __func__, "each", 0);
+  HR_TAKE(hr_result_filter, filter, error);
   row_list list = {.numbers = NULL};
   sqlite3_stmt *statement = NULL;
   hr_status status = list_rows(store, filter, &list, error);
