@@ -40,7 +40,8 @@ static int predict_all(const char *text, const row *rows, size_t count)
   hr_hardware hardware;
   hr_prediction p;
   hr_error error;
-  if (hr_hardware_from_json(text, strlen(text), "device", &hardware, &error) != HR_OK)
+  if (hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "device"}, &hardware, &error) !=
+      HR_OK)
     return fprintf(stderr, "gemm_times: %s\n", error.message), 1;
   for (size_t i = 0; i < count; i++) {
     hardware.clock = rows[i].clock ? HR_CLOCK_BURST : HR_CLOCK_SETTLED;

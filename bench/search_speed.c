@@ -38,7 +38,7 @@ static hr_status measure(const char *name, const hr_hardware *hardware, hr_phase
   }
   hr_search_result *result;
   double start = processor_seconds();
-  status = hr_search(hardware, &model, &workload, &options, NULL, NULL, &result, error);
+  status = hr_search(hardware, &model, &workload, &options, &result, error);
   double seconds = processor_seconds() - start;
   if (status != HR_OK)
     return status;

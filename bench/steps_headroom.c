@@ -31,11 +31,13 @@ static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, c
   hr_layer_options options = hr_layer_options_default();
   options.budget_ns = LAYER_BUDGET_NS;
   options.whole_only = true;
-  hr_status status = hr_layer_measure(device, hardware, model, workload, &options, &s->layer, error);
+  hr_status status = hr_layer_measure(device, &(hr_subject){.hardware = hardware, .model = model, .workload = workload},
+                                      &options, &s->layer, error);
   if (status == HR_OK && !(s->layer->whole.median_ns > 0)) {
     hr_layer_free(s->layer);
     options.whole_only = false;
-    status = hr_layer_measure(device, hardware, model, workload, &options, &s->layer, error);
+    status = hr_layer_measure(device, &(hr_subject){.hardware = hardware, .model = model, .workload = workload},
+                              &options, &s->layer, error);
   }
   if (status != HR_OK)
     return status;

@@ -27,8 +27,10 @@ static hr_status confirm(const cli_run *run, hr_device *device, hr_advice *advic
                          hr_error *error)
 {
   cli_progress progress = cli_progress_begin(run);
-  hr_status status =
-      hr_confirm(device, advice, run->options.budget * 1e9, cli_progress_report, &progress, confirmation, error);
+  hr_confirm_options options = hr_confirm_options_default();
+  options.budget_ns = run->options.budget * 1e9;
+  options.progress = cli_progress_report, options.context = &progress;
+  hr_status status = hr_confirm(device, advice, &options, confirmation, error);
   cli_progress_end(&progress);
   return status;
 }

@@ -89,13 +89,17 @@ static hr_status report(FILE *out, const hr_report_options *options, const void 
                         const hr_prediction *prediction, const hr_kernel_measurement *runs, size_t count,
                         hr_error *error)
 {
-  return hr_report_attention(out, options, call, hardware, prediction, runs, count, error);
+  return hr_report_attention(
+      out, options, call,
+      &(hr_measured_call){.hardware = hardware, .prediction = prediction, .runs = runs, .count = count}, error);
 }
 
 static hr_status draw(const void *call, const hr_hardware *hardware, const hr_prediction *prediction,
                       const hr_kernel_measurement *runs, size_t count, hr_figure **figure, hr_error *error)
 {
-  return hr_figure_of_attention(call, hardware, prediction, runs, count, figure, error);
+  return hr_figure_of_attention(
+      call, &(hr_measured_call){.hardware = hardware, .prediction = prediction, .runs = runs, .count = count}, figure,
+      error);
 }
 
 int cli_attention(const cli_run *run)

@@ -21,8 +21,7 @@ typedef struct calibrate_job {
   hr_point *points;
   size_t point_count;
   hr_points_progress outcome;
-  hr_validated_row *rows;
-  size_t row_count;
+  hr_validated_rows found;
 } calibrate_job;
 
 /* ---- measuring ---- */
@@ -83,17 +82,18 @@ static int measure_points(const cli_run *run, calibrate_job *job)
   cli_progress progress = cli_progress_begin(run);
   hr_status status = hr_points_design(&job->start, &job->points, &job->point_count, &error);
   job->options = make_options(run, &job->start);
+  job->options.progress = report_points, job->options.context = &progress;
   if (status == HR_OK)
-    status = hr_points_measure(job->device, job->store, job->points, job->point_count, &job->options, report_points,
-                               &progress, &job->outcome, &error);
+    status = hr_points_measure(job->device, job->store, &(hr_point_list){job->points, job->point_count}, &job->options,
+                               &job->outcome, &error);
   cli_measuring(false);
   cli_progress_end(&progress);
   if (job->outcome.total > 0)
     say_how_it_ended(run, job);
   int code = status == HR_OK ? check_measured(job) : cli_fail_status(status, &error);
   if (code == CLI_GO_ON)
-    status = hr_points_rows(job->device, job->store, job->points, job->point_count, &job->options, &job->rows,
-                            &job->row_count, &error);
+    status = hr_points_rows(job->device, job->store, &(hr_point_list){job->points, job->point_count}, &job->options,
+                            &job->found, &error);
   return status == HR_OK ? code : cli_fail_status(status, &error);
 }
 
@@ -129,8 +129,8 @@ static int read_rows(const cli_run *run, calibrate_job *job)
   cli_blocking(false);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
-  job->rows = validation->rows;
-  job->row_count = validation->row_count;
+  job->found.rows = validation->rows;
+  job->found.count = validation->row_count;
   validation->rows = NULL;
   hr_validation_free(validation);
   return CLI_GO_ON;
@@ -211,7 +211,7 @@ static int fit_rows(const cli_run *run, const calibrate_job *job, hr_calibrate_r
   cli_progress progress = cli_progress_begin(run);
   options.progress = cli_progress_report;
   options.context = &progress;
-  hr_status status = hr_calibrate(&job->start, job->rows, job->row_count, &options, result, &error);
+  hr_status status = hr_calibrate(&job->start, job->found.rows, job->found.count, &options, result, &error);
   cli_progress_end(&progress);
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
@@ -244,7 +244,7 @@ int cli_calibrate(const cli_run *run)
   if (code == CLI_GO_ON)
     code = fit(run, &job);
   free(job.points);
-  free(job.rows);
+  free(job.found.rows);
   free(job.file);
   hr_store_abandon(job.store); /* removes a new file without rows */
   hr_device_close(job.device);

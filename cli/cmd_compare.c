@@ -121,8 +121,9 @@ static int compare(const cli_run *run, side sides[2])
   double tolerance = run->given[CLI_OPTION_tolerance] ? run->options.tolerance : HR_COMPARE_TOLERANCE;
   hr_compare_result *result;
   hr_error error = {.status = HR_OK};
-  hr_status status =
-      hr_compare_stores(sides[0].store, &sides[0].rows, sides[1].store, &sides[1].rows, tolerance, &result, &error);
+  for (int i = 0; i < 2; i++)
+    sides[i].rows.store = sides[i].store;
+  hr_status status = hr_compare_stores(&sides[0].rows, &sides[1].rows, tolerance, &result, &error);
   if (status == HR_ERROR_INVALID)
     return cli_fail(EXIT_USAGE, "compare: %s", error.message);
   if (status != HR_OK)

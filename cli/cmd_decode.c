@@ -72,7 +72,9 @@ static hr_status report(FILE *out, const hr_report_options *options, const void 
                         const hr_prediction *prediction, const hr_kernel_measurement *runs, size_t count,
                         hr_error *error)
 {
-  return hr_report_decode(out, options, call, hardware, prediction, runs, count, error);
+  return hr_report_decode(
+      out, options, call,
+      &(hr_measured_call){.hardware = hardware, .prediction = prediction, .runs = runs, .count = count}, error);
 }
 
 int cli_decode(const cli_run *run)

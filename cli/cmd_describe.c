@@ -58,8 +58,10 @@ int cli_describe(const cli_run *run)
   if (code != CLI_GO_ON)
     return code;
   hr_error error = {.status = HR_OK};
-  hr_status status = hr_report_description(output.stream, &output.options, &model, &workload,
-                                           run->options.device ? &hardware : NULL, &checkpoint, &error);
+  hr_status status = hr_report_description(
+      output.stream, &output.options,
+      &(hr_subject){.model = &model, .workload = &workload, .hardware = run->options.device ? &hardware : NULL},
+      &checkpoint, &error);
   code = cli_output_close(&output, status, &error);
   return code == EXIT_FINE && run->options.plot ? draw(run, code, &hardware, &model, &workload) : code;
 }

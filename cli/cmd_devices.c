@@ -113,8 +113,11 @@ static int report(const cli_run *run, const device_list *list)
   size_t library_count = 0;
   if (run->argument_count == 0)
     hr_libraries(NULL, libraries, &library_count);
-  hr_status status =
-      hr_report_devices(output.stream, &output.options, list->reports, list->count, libraries, library_count, &error);
+  hr_status status = hr_report_devices(
+      output.stream, &output.options,
+      &(hr_devices_report){
+          .devices = list->reports, .count = list->count, .libraries = libraries, .library_count = library_count},
+      &error);
   code = cli_output_close(&output, status, &error);
   return code == EXIT_FINE && cli_interrupted() ? EXIT_INTERRUPTED : code;
 }

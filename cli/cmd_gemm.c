@@ -113,14 +113,14 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
 {
   hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
   hr_hardware hardware = job->hardware; /* measuring sets it once the device was probed */
-  hr_measurement measurement = {.status = HR_OK};
+  hr_kernel_measurement of_it = {.kernel = "", .measurement = {.status = HR_OK}};
   hr_status status = HR_OK, kept = HR_OK;
   bool measured = false;
   if (job->device) {
-    status = measure(run, job->device, product, &hardware, &measurement, &error);
+    status = measure(run, job->device, product, &hardware, &of_it.measurement, &error);
     measured = status == HR_OK;
     if (measured && job->store)
-      kept = keep(run, job, product, &hardware, &measurement, &not_kept);
+      kept = keep(run, job, product, &hardware, &of_it.measurement, &not_kept);
   } else {
     product->dtype = cli_dtype(run, &hardware);
   }
@@ -135,8 +135,8 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
   if (status == HR_OK || interrupted)
     status = hr_predict_gemm(&hardware, product, &prediction, &error);
   if (status == HR_OK)
-    status = hr_report_gemm(output->stream, &output->options, product, &hardware, &prediction,
-                            measured ? &measurement : NULL, &error);
+    status = hr_report_gemm(output->stream, &output->options, product,
+                            &(hr_measured_call){&hardware, &prediction, &of_it, measured}, &error);
   int code = cli_output_close(output, status, &error);
   if (kept != HR_OK) {
     int failure = cli_fail_status(kept, &not_kept);
@@ -144,7 +144,7 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
   }
   if (code == EXIT_FINE && interrupted)
     code = EXIT_INTERRUPTED;
-  if (code == EXIT_FINE && measured && measurement.samples == 0)
+  if (code == EXIT_FINE && measured && of_it.measurement.samples == 0)
     code = EXIT_UNSUPPORTED;
   return code;
 }

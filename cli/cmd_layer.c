@@ -118,8 +118,9 @@ static int measure(const cli_run *run, const layer_job *job, cli_output *output)
   hr_layer *layer = NULL;
   cli_progress progress = cli_progress_begin(run);
   hr_layer_options options = make_options(run, &progress);
-  hr_status status =
-      hr_layer_measure(job->device, &job->hardware, &job->model, &job->workload, &options, &layer, &error);
+  hr_status status = hr_layer_measure(
+      job->device, &(hr_subject){.hardware = &job->hardware, .model = &job->model, .workload = &job->workload},
+      &options, &layer, &error);
   cli_measuring(false);
   cli_progress_end(&progress);
   hr_status kept = layer && job->store ? keep(job, layer, &not_kept) : HR_OK;

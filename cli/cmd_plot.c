@@ -200,7 +200,8 @@ static int draw(const cli_run *run, plot_job *job, hr_picture picture)
     return code;
   cli_blocking(true); /* predicts up to 100,000 points */
   hr_status status =
-      hr_figure_of_sweep(job->sweep, job->small, job->sources, job->source_count, &job->options, &figure, &error);
+      hr_figure_of_sweep(job->sweep, job->small, &(hr_plot_sources){.list = job->sources, .count = job->source_count},
+                         &job->options, &figure, &error);
   cli_blocking(false);
   if (status == HR_ERROR_INVALID)
     return cli_fail(EXIT_USAGE, "%s", error.message);

@@ -59,10 +59,13 @@ static int search(const cli_run *run, const hr_model *model, const hr_workload *
   hr_search_result *result = NULL;
   hr_search_options options = make_options(run);
   cli_progress progress = cli_progress_begin(run);
-  hr_status status = hr_search(hardware, model, workload, &options, cli_progress_report, &progress, &result, &error);
+  options.progress = cli_progress_report, options.context = &progress;
+  hr_status status = hr_search(hardware, model, workload, &options, &result, &error);
   cli_progress_end(&progress);
   if (status == HR_OK)
-    status = hr_report_search(output->stream, &output->options, model, workload, hardware, result, &error);
+    status =
+        hr_report_search(output->stream, &output->options,
+                         &(hr_subject){.model = model, .workload = workload, .hardware = hardware}, result, &error);
   int code = cli_output_close(output, status, &error);
   if (code == EXIT_INPUT && status == HR_ERROR_INVALID)
     code = EXIT_USAGE; /* impossible bounds; the model was checked before */

@@ -46,7 +46,9 @@ static int plan(const hr_model *model, const hr_workload *workload, const hr_har
   hr_serve_result *result = NULL;
   hr_status status = hr_serve_plan(hardware, model, workload, options, &result, &error);
   if (status == HR_OK)
-    status = hr_report_serve_plan(output->stream, &output->options, model, workload, hardware, result, &error);
+    status =
+        hr_report_serve_plan(output->stream, &output->options,
+                             &(hr_subject){.model = model, .workload = workload, .hardware = hardware}, result, &error);
   int code = cli_output_close(output, status, &error);
   if (code == EXIT_INPUT && status == HR_ERROR_INVALID)
     code = EXIT_USAGE; /* impossible parallelism; the model was checked before */

@@ -58,8 +58,13 @@ static int list(const cli_run *run)
   hr_sweep_choice choice = make_choice(run, &alone);
   hr_status status = hr_sweep_catalog(hardware.kind == HR_HARDWARE_CPU, &sweeps, &count, &error);
   if (status == HR_OK)
-    status = hr_report_sweeps(output.stream, &output.options, sweeps, count, &choice, &hardware,
-                              cli_dtype(run, &hardware), &error);
+    status = hr_report_sweeps(output.stream, &output.options,
+                              &(hr_sweeps_report){.sweeps = sweeps,
+                                                  .count = count,
+                                                  .choice = &choice,
+                                                  .hardware = &hardware,
+                                                  .dtype = cli_dtype(run, &hardware)},
+                              &error);
   hr_sweep_catalog_free(sweeps, count);
   return cli_output_close(&output, status, &error);
 }
@@ -189,12 +194,14 @@ static bool any_time(const hr_sweep_row *rows, size_t count)
 static hr_status write_rows(sweep_job *job, const cli_output *output, hr_error *error)
 {
   hr_sweep_row *rows;
-  int64_t found;
-  hr_status status = hr_sweep_rows(job->sweep, job->device, job->store, &job->options, &rows, &found, error);
+  hr_status status = hr_sweep_rows(job->sweep, job->device, job->store, &job->options, &rows, error);
   if (status != HR_OK)
     return status;
-  status = hr_report_sweep(output->stream, &output->options, job->sweep, rows, hr_device_name(job->device),
-                           job->options.dtype, error);
+  status = hr_report_sweep(
+      output->stream, &output->options,
+      &(hr_sweep_report){
+          .sweep = job->sweep, .rows = rows, .device = hr_device_name(job->device), .dtype = job->options.dtype},
+      error);
   job->timed = job->timed || any_time(rows, hr_sweep_describe(job->sweep).point_count);
   free(rows);
   return status;
@@ -207,8 +214,8 @@ static int measure(const cli_run *run, sweep_job *job)
   job->progress = cli_progress_begin(run);
   job->progress.enabled =
       job->progress.enabled && job->ranks.rank == 0; /* lines of several processes would overwrite each other */
-  hr_status status =
-      hr_sweep_run(job->sweep, job->device, job->store, &job->options, report, &job->progress, &outcome, &error);
+  job->options.progress = report, job->options.context = &job->progress;
+  hr_status status = hr_sweep_run(job->sweep, job->device, job->store, &job->options, &outcome, &error);
   cli_measuring(false);
   cli_progress_end(&job->progress);
   if (!run->options.quiet && (status == HR_OK || outcome.done > 0 || status == HR_ERROR_INTERRUPTED))
@@ -345,7 +352,8 @@ static int draw(const cli_run *run, const sweep_job *job, int code)
   if (status == HR_OK)
     status = hr_sweep_load(run->arguments[0], true, &sizes[1], &error);
   if (status == HR_OK)
-    status = hr_figure_of_sweep(sizes[0], sizes[1], &source, 1, &options, &figure, &error);
+    status = hr_figure_of_sweep(sizes[0], sizes[1], &(hr_plot_sources){.list = &source, .count = 1}, &options, &figure,
+                                &error);
   cli_blocking(false);
   hr_sweep_free(sizes[0]);
   hr_sweep_free(sizes[1]);

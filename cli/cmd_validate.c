@@ -49,8 +49,7 @@ typedef struct draw_job {
   size_t point_count;
   char series[64];
   hr_points_options options;
-  hr_validated_row *rows;
-  size_t row_count;
+  hr_validated_rows found;
 } draw_job;
 
 static int draw(const cli_run *run, draw_job *job)
@@ -85,8 +84,9 @@ static int measure(const cli_run *run, draw_job *job)
   hr_error error = {.status = HR_OK};
   hr_points_progress outcome = {.total = 0};
   cli_progress progress = cli_progress_begin(run);
-  hr_status status = hr_points_measure(job->device, job->store, job->points, job->point_count, &job->options,
-                                       cli_points_report, &progress, &outcome, &error);
+  const hr_point_list list = {job->points, job->point_count};
+  job->options.progress = cli_points_report, job->options.context = &progress;
+  hr_status status = hr_points_measure(job->device, job->store, &list, &job->options, &outcome, &error);
   cli_measuring(false);
   cli_progress_end(&progress);
   cli_points_note(run, job->store, &outcome);
@@ -94,11 +94,10 @@ static int measure(const cli_run *run, draw_job *job)
     return cli_fail_status(status, &error);
   job->options.again = false;
   hr_error why = {.status = HR_OK};
-  hr_status found = hr_points_rows(job->device, job->store, job->points, job->point_count, &job->options, &job->rows,
-                                   &job->row_count, &why);
+  hr_status found = hr_points_rows(job->device, job->store, &list, &job->options, &job->found, &why);
   if (found != HR_OK)
     return cli_fail_status(found, &why);
-  if (job->row_count == 0)
+  if (job->found.count == 0)
     return status == HR_OK
                ? cli_fail(EXIT_UNSUPPORTED, "validate: no point has a time; `headroom results list` has the reasons")
                : cli_fail_status(status, &error);
@@ -110,7 +109,7 @@ static int measure(const cli_run *run, draw_job *job)
 static hr_status predict(draw_job *job, hr_validation **validation, hr_error *error)
 {
   cli_blocking(!cli_interrupted());
-  hr_status status = hr_validate_rows(&job->hardware, job->rows, job->row_count, validation, error);
+  hr_status status = hr_validate_rows(&job->hardware, job->found.rows, job->found.count, validation, error);
   cli_blocking(false);
   if (status != HR_OK)
     return status;
@@ -165,7 +164,7 @@ static int compare_drawn(const cli_run *run)
   if (code == CLI_GO_ON)
     code = show(run, &job);
   free(job.points);
-  free(job.rows);
+  free(job.found.rows);
   hr_store_abandon(job.store); /* removes a new file without rows */
   hr_device_close(job.device);
   return code;

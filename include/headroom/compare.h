@@ -36,9 +36,10 @@ typedef struct hr_compare_side {
   const char *dtype;  /* "bf16": the whole name, in the problem */
   const char *libraries, *driver, *program, *host, *kernel;
   const char *since, *until; /* a date or its beginning; `until` includes what begins with it */
+  hr_store *store;           /* where the rows are */
 } hr_compare_side;
 
-/** Every row. */
+/** Every row; no store. */
 HR_API hr_compare_side hr_compare_side_default(void);
 
 /** The measurement of a point in one side: its latest row. */
@@ -102,9 +103,8 @@ typedef struct hr_compare_result {
  *  `tolerance` (0 … 1): a ratio from 1 / (1 + tolerance) to 1 + tolerance counts as no difference. The caller frees
  *  *result with hr_compare_free(); it may have no point. HR_ERROR_INVALID: tolerance, dtype or date; errors of
  *  hr_store_query(); HR_ERROR_OUT_OF_MEMORY. */
-HR_API hr_status hr_compare_stores(hr_store *store_a, const hr_compare_side *a, hr_store *store_b,
-                                   const hr_compare_side *b, double tolerance, hr_compare_result **result,
-                                   hr_error *error);
+HR_API hr_status hr_compare_stores(const hr_compare_side *a, const hr_compare_side *b, double tolerance,
+                                   hr_compare_result **result, hr_error *error);
 
 /** NULL is allowed. */
 HR_API void hr_compare_free(hr_compare_result *result);

@@ -44,6 +44,16 @@ typedef struct hr_confirmation {
   hr_confirmed *findings;    /* owned by the confirmation; in the order of advice->findings, then combined */
 } hr_confirmation;
 
+typedef struct hr_confirm_options {
+  size_t struct_size; /* sizeof(hr_confirm_options), set by hr_confirm_options_default() */
+  double budget_ns;   /* approximate total time; 0 (default): one minute */
+  hr_progress_fn progress;
+  void *context; /* of `progress`, which may be NULL */
+} hr_confirm_options;
+
+/** See the members. */
+HR_API hr_confirm_options hr_confirm_options_default(void);
+
 /** Measures the operators that a finding changes on `device`, original and suggested shape interleaved, and sets
  *  measured_gain and measured_operator_gain of the findings.
  *
@@ -59,13 +69,12 @@ typedef struct hr_confirmation {
  *  kernel. A finding has no measured gain, but a reason, if it changes nothing that is measured, if it changes the
  *  backward pass of fused attention, or if a measurement fails.
  *
- *  `device` is the one that advice->hardware describes. `budget_ns`: approximate total time; 0: one minute. If the
- *  requested size exceeds it or the free memory, batch and then sequence are halved. `progress` may be NULL; if it
- *  stops the work, the function returns HR_OK with complete = false. The caller owns *confirmation and frees it with
- *  hr_confirmation_free(). Errors of hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; errors of one operator are in its
- *  row. */
-HR_API hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_progress_fn progress,
-                            void *context, hr_confirmation **confirmation, hr_error *error);
+ *  `device` is the one that advice->hardware describes. If the requested size exceeds the budget or the free memory,
+ *  batch and then sequence are halved. If `progress` stops the work, the function returns HR_OK with complete = false.
+ *  The caller owns *confirmation and frees it with hr_confirmation_free(). Errors of hr_predict_step() and
+ *  HR_ERROR_OUT_OF_MEMORY; errors of one operator are in its row. */
+HR_API hr_status hr_confirm(hr_device *device, hr_advice *advice, const hr_confirm_options *options,
+                            hr_confirmation **confirmation, hr_error *error);
 
 /** Frees a confirmation; NULL is allowed. */
 HR_API void hr_confirmation_free(hr_confirmation *confirmation);

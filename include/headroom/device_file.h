@@ -6,15 +6,15 @@
 #define HEADROOM_DEVICE_FILE_H
 
 #include <headroom/hardware.h>
+#include <headroom/input.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** Reads a device file from `length` bytes of text. `name` stands for the input in messages. Errors:
- *  HR_ERROR_UNREADABLE, HR_ERROR_INVALID naming the field. *hardware is written only on HR_OK. */
-HR_API hr_status hr_hardware_from_json(const char *text, size_t length, const char *name, hr_hardware *hardware,
-                                       hr_error *error);
+/** Reads a device file. Errors: HR_ERROR_UNREADABLE, HR_ERROR_INVALID naming the field. *hardware is written only on
+ *  HR_OK. */
+HR_API hr_status hr_hardware_from_json(const hr_input *input, hr_hardware *hardware, hr_error *error);
 
 /** Whether a device file lists `name` among its "aliases", ignoring case. False if the text is not a device file. */
 HR_API bool hr_hardware_has_alias(const char *text, size_t length, const char *name);

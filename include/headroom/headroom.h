@@ -21,6 +21,7 @@
 #include <headroom/figure.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
+#include <headroom/input.h>
 #include <headroom/kv_cache.h>
 #include <headroom/layer.h>
 #include <headroom/measure.h>

@@ -100,9 +100,8 @@ typedef struct hr_layer {
  *  then sequence are halved. If `progress` stops the work, the function returns HR_OK with complete = false. The caller
  *  owns *layer and frees it with hr_layer_free(). HR_ERROR_INVALID for a group that the model lacks; errors of
  *  hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; errors of one operator are in its row. */
-HR_API hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const hr_model *model,
-                                  const hr_workload *workload, const hr_layer_options *options, hr_layer **layer,
-                                  hr_error *error);
+HR_API hr_status hr_layer_measure(hr_device *device, const hr_subject *subject, const hr_layer_options *options,
+                                  hr_layer **layer, hr_error *error);
 
 /** Frees a layer; NULL is allowed. */
 HR_API void hr_layer_free(hr_layer *layer);

@@ -5,6 +5,7 @@
 #ifndef HEADROOM_MODEL_H
 #define HEADROOM_MODEL_H
 
+#include <headroom/input.h>
 #include <headroom/quantization.h>
 #include <headroom/status.h>
 #include <stdbool.h>
@@ -209,13 +210,13 @@ HR_API int64_t hr_model_layers(const hr_model *model);
  *  been checked. */
 HR_API const hr_layer_group *hr_model_main_group(const hr_model *model);
 
-/** Reads a Hugging Face config.json, or Headroom's short form, from `length` bytes of text.
- *  `name` stands for the input in messages ("config.json") and becomes model->name. `note`, if not NULL, is called for
- *  every field that was ignored or assumed. Errors: HR_ERROR_UNREADABLE (not JSON, not UTF-8, too deep or too large),
- *  HR_ERROR_INVALID (a field is missing, of the wrong type, or impossible), HR_ERROR_UNSUPPORTED (encoder-decoder,
- *  a mechanism that is not covered, unknown family), each naming the field. *model is written only on HR_OK. */
-HR_API hr_status hr_model_from_json(const char *text, size_t length, const char *name, hr_note_fn note, void *context,
-                                    hr_model *model, hr_error *error);
+/** Reads a Hugging Face config.json, or Headroom's short form. The input's name becomes model->name. `note`, if not
+ *  NULL, is called for every field that was ignored or assumed. Errors: HR_ERROR_UNREADABLE (not JSON, not UTF-8, too
+ *  deep or too large), HR_ERROR_INVALID (a field is missing, of the wrong type, or impossible), HR_ERROR_UNSUPPORTED
+ *  (encoder-decoder, a mechanism that is not covered, unknown family), each naming the field. *model is written only on
+ *  HR_OK. */
+HR_API hr_status hr_model_from_json(const hr_input *input, hr_note_fn note, void *context, hr_model *model,
+                                    hr_error *error);
 
 /** Replaces the format of all weights in linear layers, the logits' excepted: "int4" (groups of 128 with scale and zero
  *  point, as AWQ), "int8" (a scale for each output), "fp8" (also of the activations; a scale for each output and each

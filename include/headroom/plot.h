@@ -25,6 +25,11 @@ typedef struct hr_plot_source {
   const char *label;
 } hr_plot_source;
 
+typedef struct hr_plot_sources {
+  const hr_plot_source *list;
+  size_t count;
+} hr_plot_sources;
+
 typedef struct hr_plot_options {
   size_t struct_size;           /* sizeof(hr_plot_options), set by hr_plot_options_default() */
   hr_view view;                 /* HR_VIEW_COUNT: the sweep's own, which is the default */
@@ -48,19 +53,17 @@ HR_API hr_plot_options hr_plot_options_default(void);
  *  none. Points without a time are marked with the reason; rows whose axes are not the sweep's are left out, and the
  *  note counts them. HR_ERROR_NOT_FOUND: nothing to draw; the message says what the sources have. HR_ERROR_INVALID: the
  *  view does not suit the sweep. Errors of hr_store_query(), HR_ERROR_OUT_OF_MEMORY. */
-HR_API hr_status hr_figure_of_sweep(const hr_sweep *sweep, const hr_sweep *small, const hr_plot_source *sources,
-                                    size_t source_count, const hr_plot_options *options, hr_figure **figure,
-                                    hr_error *error);
+HR_API hr_status hr_figure_of_sweep(const hr_sweep *sweep, const hr_sweep *small, const hr_plot_sources *sources,
+                                    const hr_plot_options *options, hr_figure **figure, hr_error *error);
 
 /** The times of a layer's operators, predicted and measured, as bars over one another. HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_figure_of_layer(const hr_model *model, const hr_hardware *hardware, const hr_layer *layer,
                                     hr_figure **figure, hr_error *error);
 
-/** The times of an attention call's kernels with their intervals, and the prediction (may be NULL) as a line.
+/** The times of an attention call's kernels with their intervals, and the prediction as a line.
  *  HR_ERROR_NOT_FOUND if no kernel has a time; HR_ERROR_OUT_OF_MEMORY. */
-HR_API hr_status hr_figure_of_attention(const hr_attention *attention, const hr_hardware *hardware,
-                                        const hr_prediction *prediction, const hr_kernel_measurement *runs,
-                                        size_t count, hr_figure **figure, hr_error *error);
+HR_API hr_status hr_figure_of_attention(const hr_attention *attention, const hr_measured_call *call, hr_figure **figure,
+                                        hr_error *error);
 
 /** The roofline of a device, with every operator of a step by its FLOPs per byte and its predicted FLOP/s. Operators
  *  without FLOPs are left out. HR_ERROR_NOT_FOUND if the device has no rate for the workload's format;

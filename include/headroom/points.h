@@ -20,19 +20,11 @@ typedef struct hr_point {
   hr_attention attention; /* of the others; decode has one query per sequence */
 } hr_point;
 
-typedef struct hr_points_options {
-  size_t struct_size;   /* sizeof(hr_points_options), set by hr_points_options_default() */
-  const char *sweep;    /* of the rows in the store, by which they are found again; default "points" */
-  const char *series;   /* the same, within the sweep; default "" */
-  double budget_ns;     /* no point is begun after this time; 0 (default): no limit */
-  double time_limit_ns; /* of the sampling of one point; default 0.2 s */
-  bool again;           /* also measure points that have a row; default false */
-  bool warm;            /* warm caches; default false */
-  uint64_t seed;        /* of the data; default 1 */
-} hr_points_options;
-
-/** See the members. */
-HR_API hr_points_options hr_points_options_default(void);
+/** `count` problems. */
+typedef struct hr_point_list {
+  const hr_point *points;
+  size_t count;
+} hr_point_list;
 
 /** Progress of a run; done = skipped + measured. */
 typedef struct hr_points_progress {
@@ -49,21 +41,35 @@ typedef struct hr_points_progress {
  *  measured rows are kept. */
 typedef int (*hr_points_progress_fn)(void *context, const hr_points_progress *progress);
 
+typedef struct hr_points_options {
+  size_t struct_size;   /* sizeof(hr_points_options), set by hr_points_options_default() */
+  const char *sweep;    /* of the rows in the store, by which they are found again; default "points" */
+  const char *series;   /* the same, within the sweep; default "" */
+  double budget_ns;     /* no point is begun after this time; 0 (default): no limit */
+  double time_limit_ns; /* of the sampling of one point; default 0.2 s */
+  bool again;           /* also measure points that have a row; default false */
+  bool warm;            /* warm caches; default false */
+  uint64_t seed;        /* of the data; default 1 */
+  hr_points_progress_fn progress;
+  void *context; /* of `progress`, which may be NULL */
+} hr_points_options;
+
+/** See the members. */
+HR_API hr_points_options hr_points_options_default(void);
+
 /** Measures the points that have no row on this device, or a noisy one, in their order, and appends a row for each: a
  *  process that is killed loses at most the point at hand, and the same call goes on. A point that cannot be measured
  *  gets a row with that status. `outcome` (may be NULL) is filled in every case. HR_ERROR_INTERRUPTED: stopped by
  *  `progress`, which may be NULL; errors of the store. */
-HR_API hr_status hr_points_measure(hr_device *device, hr_store *store, const hr_point *points, size_t count,
-                                   const hr_points_options *options, hr_points_progress_fn progress, void *context,
-                                   hr_points_progress *outcome, hr_error *error);
+HR_API hr_status hr_points_measure(hr_device *device, hr_store *store, const hr_point_list *list,
+                                   const hr_points_options *options, hr_points_progress *outcome, hr_error *error);
 
 /** The latest time of each point that hr_points_measure() with these options stored for this device, as rows without a
  *  prediction: at the settled clock, `line` the number of the point, from 1. Points without a time, or with a noisy
  *  one, have no row. The caller frees *rows (*row_count of them) with free(). Errors of hr_store_query(),
  *  HR_ERROR_OUT_OF_MEMORY. */
-HR_API hr_status hr_points_rows(const hr_device *device, hr_store *store, const hr_point *points, size_t count,
-                                const hr_points_options *options, hr_validated_row **rows, size_t *row_count,
-                                hr_error *error);
+HR_API hr_status hr_points_rows(const hr_device *device, hr_store *store, const hr_point_list *list,
+                                const hr_points_options *options, hr_validated_rows *rows, hr_error *error);
 
 /** The points to which `headroom calibrate` fits a device: GEMMs, batched GEMMs, attention and decode of aligned and
  *  odd sizes, spread evenly over the logarithms of their sizes, in the formats that the device has rates for. The same

@@ -199,6 +199,13 @@ typedef struct hr_step {
   double host_ns; /* HR_FRAMEWORK_EAGER: the host's time to launch them all, which a step takes at least; else 0 */
 } hr_step;
 
+/** The step of a model on a device. */
+typedef struct hr_subject {
+  const hr_model *model;
+  const hr_workload *workload;
+  const hr_hardware *hardware;
+} hr_subject;
+
 /** Predicts a step. Errors of hr_operators_list() and hr_predict_operator(). *step is undefined after an error. */
 HR_API hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                                  hr_step *step, hr_error *error);

@@ -53,15 +53,28 @@ typedef struct hr_report_options {
 /** A table without colours, of unlimited width. */
 HR_API hr_report_options hr_report_options_default(void);
 
+/** A kernel and its measurement, whose status may say that the kernel cannot run. */
+typedef struct hr_kernel_measurement {
+  const char *kernel;
+  hr_measurement measurement;
+} hr_kernel_measurement;
+
+/** A call on a device: what was predicted, and measured with `count` kernels. */
+typedef struct hr_measured_call {
+  const hr_hardware *hardware;
+  const hr_prediction *prediction; /* NULL: none, except of hr_report_gemm() */
+  const hr_kernel_measurement *runs;
+  size_t count;
+} hr_measured_call;
+
 /* Each function writes one complete document to `out` and flushes it, but does not close it. It returns HR_OK,
  * HR_ERROR_OUTPUT if the stream reports an error, HR_ERROR_INVALID for a NULL argument or options of another version,
  * or HR_ERROR_OUT_OF_MEMORY. */
 
-/** `describe`: the model, its parameters and memory, and the operators of a step. With `hardware`, which may be NULL,
+/** `describe`: the model, its parameters and memory, and the operators of a step. With a `hardware`, which may be NULL,
  *  also the largest batch that fits; with `checkpoint`, which may be NULL or have no files, its bytes and formats, and
  *  how it compares with the model. */
-HR_API hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
-                                       const hr_workload *workload, const hr_hardware *hardware,
+HR_API hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                        const hr_checkpoint *checkpoint, hr_error *error);
 
 /** `advise`: the predicted step, the findings, and the measurements of `confirmation`, which may be NULL. */
@@ -69,42 +82,30 @@ HR_API hr_status hr_report_advice(FILE *out, const hr_report_options *options, c
                                   const hr_confirmation *confirmation, hr_error *error);
 
 /** `search`: the shapes found. */
-HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr_model *model,
-                                  const hr_workload *workload, const hr_hardware *hardware,
+HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                   const hr_search_result *result, hr_error *error);
 
-/** `serve-plan`: what is best, the Pareto front and the layouts of `plan`, which was made for `hardware`, `model` and
- *  `workload`; with options->verbose, and in CSV and JSON, every point. */
-HR_API hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_model *model,
-                                      const hr_workload *workload, const hr_hardware *hardware,
+/** `serve-plan`: what is best, the Pareto front and the layouts of `plan`, which was made for the subject; with
+ *  options->verbose, and in CSV and JSON, every point. */
+HR_API hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                       const hr_serve_result *plan, hr_error *error);
 
-/** `gemm`: one GEMM, predicted and measured. `measurement` may be NULL. */
+/** `gemm`: one GEMM, predicted and, if it has a run, measured. */
 HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm,
-                                const hr_hardware *hardware, const hr_prediction *prediction,
-                                const hr_measurement *measurement, hr_error *error);
+                                const hr_measured_call *call, hr_error *error);
 
 /** `layer`: the operators of one layer with their times, measured or else predicted, and their shares of the sum; the
  *  measured time of the whole layer. */
 HR_API hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,
                                  const hr_hardware *hardware, const hr_layer *layer, hr_error *error);
 
-/** A kernel and its measurement, whose status may say that the kernel cannot run. */
-typedef struct hr_kernel_measurement {
-  const char *kernel;
-  hr_measurement measurement;
-} hr_kernel_measurement;
-
-/** `attention`: one call, measured with `count` kernels. `prediction` may be NULL. HR_ERROR_UNSUPPORTED for variable
- *  lengths. */
+/** `attention`: one call. HR_ERROR_UNSUPPORTED for variable lengths. */
 HR_API hr_status hr_report_attention(FILE *out, const hr_report_options *options, const hr_attention *attention,
-                                     const hr_hardware *hardware, const hr_prediction *prediction,
-                                     const hr_kernel_measurement *runs, size_t count, hr_error *error);
+                                     const hr_measured_call *call, hr_error *error);
 
-/** `decode`: one call, measured with `count` kernels. `prediction` may be NULL. Also errors of hr_decode_check(). */
+/** `decode`: one call. Also errors of hr_decode_check(). */
 HR_API hr_status hr_report_decode(FILE *out, const hr_report_options *options, const hr_decode *decode,
-                                  const hr_hardware *hardware, const hr_prediction *prediction,
-                                  const hr_kernel_measurement *runs, size_t count, hr_error *error);
+                                  const hr_measured_call *call, hr_error *error);
 
 /** A device: its data, or why it cannot be used. */
 typedef struct hr_device_report {
@@ -114,10 +115,16 @@ typedef struct hr_device_report {
   const hr_hardware *hardware; /* NULL unless status is HR_OK */
 } hr_device_report;
 
-/** `devices`: a table of devices; then, except in CSV, their ceilings, why some cannot be used, and `library_count`
- *  libraries of hr_libraries(). */
-HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices,
-                                   size_t count, const hr_library *libraries, size_t library_count, hr_error *error);
+typedef struct hr_devices_report {
+  const hr_device_report *devices;
+  size_t count;
+  const hr_library *libraries; /* of hr_libraries() */
+  size_t library_count;
+} hr_devices_report;
+
+/** `devices`: a table of devices; then, except in CSV, their ceilings, why some cannot be used, and the libraries. */
+HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_devices_report *devices,
+                                   hr_error *error);
 
 /** `results list`: the rows that match `filter` (NULL: all). CSV and JSON have every column (docs/results.md). Also
  *  errors of hr_store_query(). */
@@ -170,15 +177,28 @@ HR_API hr_status hr_report_calibration(FILE *out, const hr_report_options *optio
 /** `kernels`: the kernels of all devices, and whether each runs on this machine or why not. Opens the devices. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);
 
+typedef struct hr_sweeps_report {
+  hr_sweep *const *sweeps;
+  size_t count;
+  const hr_sweep_choice *choice;
+  const hr_hardware *hardware;
+  hr_dtype dtype;
+} hr_sweeps_report;
+
 /** `sweep list`: the sweeps, how many points `choice` takes from each, and the estimated time on `hardware`. */
-HR_API hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, hr_sweep *const *sweeps, size_t count,
-                                  const hr_sweep_choice *choice, const hr_hardware *hardware, hr_dtype dtype,
+HR_API hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, const hr_sweeps_report *list,
                                   hr_error *error);
 
-/** `sweep NAME`: the measured points of a sweep. `rows` is from hr_sweep_rows(); `device` is the device's name. Points
- *  without a row are left out. */
-HR_API hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep *sweep,
-                                 const hr_sweep_row *rows, const char *device, hr_dtype dtype, hr_error *error);
+typedef struct hr_sweep_report {
+  const hr_sweep *sweep;
+  const hr_sweep_row *rows; /* from hr_sweep_rows() */
+  const char *device;       /* its name */
+  hr_dtype dtype;
+} hr_sweep_report;
+
+/** `sweep NAME`: the measured points of a sweep. Points without a row are left out. */
+HR_API hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep_report *report,
+                                 hr_error *error);
 
 #ifdef __cplusplus
 }

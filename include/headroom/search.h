@@ -52,6 +52,8 @@ typedef struct hr_search_options {
   size_t serve_on_count; /* 0: 1, 2, 4 and 8, without those over which heads that the search keeps do not spread */
   int64_t serve_on[HR_SEARCH_SERVE_ON_MAX]; /* degrees of tensor parallelism, beside the workload's t, over which every
                                                shape spreads evenly */
+  hr_progress_fn progress;
+  void *context; /* of `progress`, which may be NULL */
 } hr_search_options;
 
 /** The defaults above. */
@@ -98,8 +100,7 @@ HR_API const char *hr_search_size_name(hr_search_size size);
  *  HR_ERROR_INVALID for impossible bounds, HR_ERROR_UNSUPPORTED for layers that a search cannot vary (no attention,
  *  main layers without a feed-forward network), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
-                           const hr_search_options *options, hr_progress_fn progress, void *context,
-                           hr_search_result **result, hr_error *error);
+                           const hr_search_options *options, hr_search_result **result, hr_error *error);
 
 /** Frees a result; NULL is allowed. */
 HR_API void hr_search_result_free(hr_search_result *result);

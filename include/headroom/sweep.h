@@ -10,6 +10,7 @@
 #include <headroom/device.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
+#include <headroom/input.h>
 #include <headroom/model.h>
 #include <headroom/store.h>
 #include <headroom/workload.h>
@@ -82,11 +83,11 @@ typedef struct hr_sweep_about {
 } hr_sweep_about;
 
 /** Reads a sweep of a sweep file. `which` is the sweep's name if the file has several (NULL: the only one). With
- *  `small`, the section "cpu" replaces the rest: sizes for a few cores. `input` stands for the text in messages. The
- *  caller owns *sweep. HR_ERROR_UNREADABLE; HR_ERROR_INVALID naming the field or the point; HR_ERROR_OVERFLOW;
- *  HR_ERROR_NOT_FOUND: no such sweep in the file; HR_ERROR_OUT_OF_MEMORY. */
-HR_API hr_status hr_sweep_from_json(const char *text, size_t length, const char *input, const char *which, bool small,
-                                    hr_sweep **sweep, hr_error *error);
+ *  `small`, the section "cpu" replaces the rest: sizes for a few cores. The caller owns *sweep. HR_ERROR_UNREADABLE;
+ *  HR_ERROR_INVALID naming the field or the point; HR_ERROR_OVERFLOW; HR_ERROR_NOT_FOUND: no such sweep in the file;
+ *  HR_ERROR_OUT_OF_MEMORY. */
+HR_API hr_status hr_sweep_from_json(const hr_input *input, const char *which, bool small, hr_sweep **sweep,
+                                    hr_error *error);
 
 /** Reads a sweep of the catalogue ("fig24"), of a file ("my.json", any name with '/' or ending in ".json"), or one of
  *  several in a file ("my.json#wide"). HR_ERROR_NOT_FOUND with near names; errors of hr_sweep_from_json(). The
@@ -155,24 +156,6 @@ HR_API hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_po
 HR_API hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice, const hr_hardware *hardware,
                                    hr_dtype dtype, double *time_ns, hr_error *error);
 
-typedef struct hr_sweep_options {
-  size_t struct_size;     /* sizeof(hr_sweep_options), set by hr_sweep_options_default() */
-  hr_sweep_choice choice; /* its seed is also that of the data and part of every row */
-  hr_dtype dtype;         /* default bf16; hr_hardware_usual_dtype() has the device's */
-  bool again;             /* also measure points that have a row; both rows are kept */
-  bool warm;              /* warm caches: the same data in every run */
-  bool probe;             /* measure the ceilings first, so that rows have their share of them */
-  hr_hardware *rates;     /* cache of the probe for several sweeps on one device, zeroed before the first; owned by the
-                             caller. NULL: each run probes */
-  double time_limit_ns;   /* of the sampling of one point; 0: 2 s */
-  const char *kernel;     /* as hr_plan_gemm()'s, for points that name none; NULL: the best */
-  int64_t autotune;       /* of GEMMs: hr_measure_options.autotune; such rows are separate rows */
-  int64_t memory_limit_bytes; /* as in hr_measure_options */
-} hr_sweep_options;
-
-/** All points, one worker, bf16, cold caches, no probe. */
-HR_API hr_sweep_options hr_sweep_options_default(void);
-
 /** Progress of a run. total = points chosen; done = skipped + measured. */
 typedef struct hr_sweep_progress {
   int64_t total, done;
@@ -189,15 +172,34 @@ typedef struct hr_sweep_progress {
  *  measured rows are kept. */
 typedef int (*hr_sweep_progress_fn)(void *context, const hr_sweep_progress *progress);
 
+typedef struct hr_sweep_options {
+  size_t struct_size;     /* sizeof(hr_sweep_options), set by hr_sweep_options_default() */
+  hr_sweep_choice choice; /* its seed is also that of the data and part of every row */
+  hr_dtype dtype;         /* default bf16; hr_hardware_usual_dtype() has the device's */
+  bool again;             /* also measure points that have a row; both rows are kept */
+  bool warm;              /* warm caches: the same data in every run */
+  bool probe;             /* measure the ceilings first, so that rows have their share of them */
+  hr_hardware *rates;     /* cache of the probe for several sweeps on one device, zeroed before the first; owned by the
+                             caller. NULL: each run probes */
+  double time_limit_ns;   /* of the sampling of one point; 0: 2 s */
+  const char *kernel;     /* as hr_plan_gemm()'s, for points that name none; NULL: the best */
+  int64_t autotune;       /* of GEMMs: hr_measure_options.autotune; such rows are separate rows */
+  int64_t memory_limit_bytes; /* as in hr_measure_options */
+  hr_sweep_progress_fn progress;
+  void *context; /* of `progress`, which may be NULL */
+} hr_sweep_options;
+
+/** All points, one worker, bf16, cold caches, no probe. */
+HR_API hr_sweep_options hr_sweep_options_default(void);
+
 /** Measures the chosen points without a row and appends a row for each. A point that cannot be measured (out of memory,
  *  unsupported, timeout, wrong result, noisy) gets a row with that status, and the run continues. `outcome` (may be
- *  NULL) is filled in every case. HR_ERROR_INTERRUPTED: stopped by `progress`, which may be NULL; HR_ERROR_NOT_FOUND:
+ *  NULL) is filled in every case. HR_ERROR_INTERRUPTED: stopped by options->progress; HR_ERROR_NOT_FOUND:
  *  no such kernel; HR_ERROR_OUTPUT and other errors of the store. After an error the earlier rows are kept, and the
  *  same call resumes. Several processes may run the same sweep into one store at once on devices of one kind: each
  *  point gets one row, and a process skips points that another is measuring. */
 HR_API hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store,
-                              const hr_sweep_options *options, hr_sweep_progress_fn progress, void *context,
-                              hr_sweep_progress *outcome, hr_error *error);
+                              const hr_sweep_options *options, hr_sweep_progress *outcome, hr_error *error);
 
 /** The latest row of a point in the store. */
 typedef struct hr_sweep_row {
@@ -208,10 +210,10 @@ typedef struct hr_sweep_row {
 } hr_sweep_row;
 
 /** The latest row of every point of the sweep that a run with these options on this device would have written,
- *  regardless of the choice of points. *found is the number of points with a row. The caller frees *rows (point_count
+ *  regardless of the choice of points. The caller frees *rows (point_count
  *  of them) with free(). Errors of hr_store_query(), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store *store,
-                               const hr_sweep_options *options, hr_sweep_row **rows, int64_t *found, hr_error *error);
+                               const hr_sweep_options *options, hr_sweep_row **rows, hr_error *error);
 
 #ifdef __cplusplus
 }

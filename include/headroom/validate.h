@@ -5,6 +5,7 @@
 #ifndef HEADROOM_VALIDATE_H
 #define HEADROOM_VALIDATE_H
 
+#include <headroom/input.h>
 #include <headroom/predict.h>
 
 #ifdef __cplusplus
@@ -40,6 +41,12 @@ typedef struct hr_validated_row {
   const char *term; /* that makes up most of the predicted time (hr_prediction_largest_term()); static storage */
 } hr_validated_row;
 
+/** `count` rows. */
+typedef struct hr_validated_rows {
+  hr_validated_row *rows;
+  size_t count;
+} hr_validated_rows;
+
 /** Errors of the rows of a kind, all or those of a size. Errors are factors less 1, as hr_validated_row.error. */
 typedef struct hr_validated_group {
   hr_interval_kind kind;
@@ -66,8 +73,7 @@ typedef struct hr_validation {
   uint64_t seed; /* theirs */
 } hr_validation;
 
-/** Reads measured rows from `length` bytes of CSV and predicts each on the device. `name` stands for the input in
- *  messages.
+/** Reads measured rows of CSV and predicts each on the device.
  *
  *  Lines that begin with # are skipped, the first other line names the columns, in any order: kind (gemm or
  *  gemm_misaligned, bmm, attention or prefill, attention_full, decode, scan), time_ns,
@@ -80,8 +86,8 @@ typedef struct hr_validation {
  *  framework, default options->framework. Other columns are ignored, and rows of other kinds counted. Errors:
  *  HR_ERROR_INVALID and HR_ERROR_UNREADABLE with the line and column, HR_ERROR_OUT_OF_MEMORY, those of
  *  hr_hardware_check(). On HR_OK the caller owns *validation and frees it with hr_validation_free(). */
-HR_API hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t length, const char *name,
-                                 const hr_validate_options *options, hr_validation **validation, hr_error *error);
+HR_API hr_status hr_validate_csv(const hr_hardware *hardware, const hr_input *input, const hr_validate_options *options,
+                                 hr_validation **validation, hr_error *error);
 
 /** The same of a file of at most 16 MiB; "-" is standard input. Also HR_ERROR_NOT_FOUND. */
 HR_API hr_status hr_validate_file(const hr_hardware *hardware, const char *path, const hr_validate_options *options,

@@ -29,7 +29,7 @@ static size_t first_size(const char *name, size_t size)
   return size;
 }
 
-/* A size of no release is memory that was never initialised, and says nothing of what may be read. */
+/* A struct that was never initialised may have any other size. */
 static bool is_size(const char *name, size_t found, size_t size)
 {
   return found >= first_size(name, size) && found <= 2 * size && found % sizeof(size_t) == 0;

@@ -114,11 +114,15 @@ static void add_kernel(hr_figure *figure, size_t series, const hr_kernel_measure
   hr_figure_add_point(figure, series, point);
 }
 
-hr_status hr_figure_of_attention(const hr_attention *attention, const hr_hardware *hardware,
-                                 const hr_prediction *prediction, const hr_kernel_measurement *runs, size_t count,
-                                 hr_figure **figure, hr_error *error)
+hr_status hr_figure_of_attention(const hr_attention *attention, const hr_measured_call *call, hr_figure **figure,
+                                 hr_error *error)
 {
-  HR_NEED(error, attention, hardware, runs, figure);
+  HR_NEED(error, attention, call, figure);
+  const hr_hardware *hardware = call->hardware;
+  const hr_prediction *prediction = call->prediction;
+  const hr_kernel_measurement *runs = call->runs;
+  const size_t count = call->count;
+  HR_NEED(error, hardware, runs);
   HR_TAKE(hr_attention, attention, error);
   HR_TAKE(hr_hardware, hardware, error);
   hr_figure *f = hr_figure_new();

@@ -256,14 +256,14 @@ static hr_status make(hr_plot_sweep *plot, hr_error *error)
   return HR_OK;
 }
 
-hr_status hr_figure_of_sweep(const hr_sweep *sweep, const hr_sweep *small, const hr_plot_source *sources,
-                             size_t source_count, const hr_plot_options *options, hr_figure **figure, hr_error *error)
+hr_status hr_figure_of_sweep(const hr_sweep *sweep, const hr_sweep *small, const hr_plot_sources *sources,
+                             const hr_plot_options *options, hr_figure **figure, hr_error *error)
 {
-  HR_NEED(error, sweep, small, options, figure);
+  HR_NEED(error, sweep, small, sources, options, figure);
   HR_TAKE(hr_plot_options, options, error);
   hr_plot_sweep plot = {.sweep = sweep, .small = small, .options = options, .about = hr_sweep_describe(sweep)};
   plot.view = options->view < HR_VIEW_COUNT ? options->view : plot.about.view;
-  HR_TRY(hr_plot_read_rows(sweep, sources, source_count, options, &plot.rows, error));
+  HR_TRY(hr_plot_read_rows(sweep, sources->list, sources->count, options, &plot.rows, error));
   plot.figure = hr_figure_new();
   hr_status status =
       plot.figure ? make(&plot, error) : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");

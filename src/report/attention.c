@@ -208,15 +208,19 @@ static hr_status write_text(const hr_document *document, const attention_report 
 }
 
 hr_status hr_report_attention(FILE *out, const hr_report_options *options, const hr_attention *attention,
-                              const hr_hardware *hardware, const hr_prediction *prediction,
-                              const hr_kernel_measurement *runs, size_t count, hr_error *error)
+                              const hr_measured_call *call, hr_error *error)
 {
-  HR_NEED(error, out, options, attention, hardware);
+  HR_NEED(error, out, options, attention, call);
+  const hr_hardware *hardware = call->hardware;
+  HR_NEED(error, hardware);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_attention, attention, error);
   HR_TAKE(hr_hardware, hardware, error);
-  attention_report r = {
-      .attention = attention, .hardware = hardware, .prediction = prediction, .runs = runs, .count = count};
+  attention_report r = {.attention = attention,
+                        .hardware = hardware,
+                        .prediction = call->prediction,
+                        .runs = call->runs,
+                        .count = call->count};
   HR_TRY(hr_attention_check(attention, error));
   hr_document document;
   if (hr_attention_flops(attention, &r.flops) != HR_OK || hr_attention_bytes(attention, &r.bytes) != HR_OK)

@@ -229,14 +229,16 @@ static hr_status write_text(const hr_document *document, const decode_report *r,
 }
 
 hr_status hr_report_decode(FILE *out, const hr_report_options *options, const hr_decode *decode,
-                           const hr_hardware *hardware, const hr_prediction *prediction,
-                           const hr_kernel_measurement *runs, size_t count, hr_error *error)
+                           const hr_measured_call *call, hr_error *error)
 {
-  HR_NEED(error, out, options, decode, hardware);
+  HR_NEED(error, out, options, decode, call);
+  const hr_hardware *hardware = call->hardware;
+  HR_NEED(error, hardware);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_decode, decode, error);
   HR_TAKE(hr_hardware, hardware, error);
-  decode_report r = {.decode = decode, .hardware = hardware, .prediction = prediction, .runs = runs, .count = count};
+  decode_report r = {
+      .decode = decode, .hardware = hardware, .prediction = call->prediction, .runs = call->runs, .count = call->count};
   HR_TRY(hr_decode_check(decode, error));
   HR_TRY(hr_decode_flops(decode, &r.flops));
   HR_TRY(hr_decode_bytes(decode, &r.bytes));

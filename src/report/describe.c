@@ -279,11 +279,14 @@ static hr_status write(const description *d, FILE *out, const hr_report_options 
   return hr_document_end(&document, status, error);
 }
 
-hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
-                                const hr_workload *workload, const hr_hardware *hardware,
+hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                 const hr_checkpoint *checkpoint, hr_error *error)
 {
-  HR_NEED(error, out, options, model, workload);
+  HR_NEED(error, out, options, subject);
+  const hr_model *model = subject->model;
+  const hr_workload *workload = subject->workload;
+  const hr_hardware *hardware = subject->hardware;
+  HR_NEED(error, model, workload);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);

@@ -129,19 +129,20 @@ static hr_status print_ceilings(const hr_document *document, const hr_device_rep
   return HR_OK;
 }
 
-static hr_status write_text(const hr_document *document, const hr_device_report *devices, size_t count,
-                            const hr_library *libraries, size_t library_count, hr_error *error)
+static hr_status write_text(const hr_document *document, const hr_devices_report *report, hr_error *error)
 {
+  const hr_device_report *devices = report->devices;
+  const size_t count = report->count;
   HR_TRY(hr_print_table(document, device_table(devices, count), error));
   if (document->options->format == HR_FORMAT_CSV)
     return HR_OK;
   print_placements(document, devices, count);
   print_failures(document, devices, count);
   HR_TRY(print_ceilings(document, devices, count, error));
-  if (library_count == 0)
+  if (report->library_count == 0)
     return HR_OK;
   fprintf(document->out, "\n");
-  return hr_print_table(document, library_table(libraries, library_count), error);
+  return hr_print_table(document, library_table(report->libraries, report->library_count), error);
 }
 
 static const hr_column status_fields[] = {
@@ -150,9 +151,10 @@ static const hr_column status_fields[] = {
     HR_OPTIONAL_FIELD(hr_device_report, detail),
 };
 
-static hr_status write_json(FILE *out, const hr_device_report *devices, size_t count, const hr_library *libraries,
-                            size_t library_count, hr_error *error)
+static hr_status write_json(FILE *out, const hr_devices_report *report, hr_error *error)
 {
+  const hr_device_report *devices = report->devices;
+  const size_t count = report->count;
   bool failed;
   hr_json json = hr_json_document("devices/1", &failed);
   json_t *list = json_array();
@@ -162,19 +164,18 @@ static hr_status write_json(FILE *out, const hr_device_report *devices, size_t c
     hr_json_put_fields(device, status_fields, HR_COUNT_OF(status_fields), &devices[i]);
     hr_json_put_hardware(device, devices[i].hardware);
   }
-  hr_json_put_table(json, "libraries", library_table(libraries, library_count));
+  hr_json_put_table(json, "libraries", library_table(report->libraries, report->library_count));
   return hr_json_write(out, json, error);
 }
 
-hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices, size_t count,
-                            const hr_library *libraries, size_t library_count, hr_error *error)
+hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_devices_report *devices,
+                            hr_error *error)
 {
-  HR_NEED(error, out, options);
+  HR_NEED(error, out, options, devices);
   HR_TAKE(hr_report_options, options, error);
   hr_document document;
   hr_document_begin(&document, out, options);
-  hr_status status = options->format == HR_FORMAT_JSON
-                         ? write_json(out, devices, count, libraries, library_count, error)
-                         : write_text(&document, devices, count, libraries, library_count, error);
+  hr_status status =
+      options->format == HR_FORMAT_JSON ? write_json(out, devices, error) : write_text(&document, devices, error);
   return hr_document_end(&document, status, error);
 }

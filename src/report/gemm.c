@@ -337,10 +337,13 @@ static void write_text(const hr_document *document, const gemm_report *r)
     print_measurement(document, r);
 }
 
-hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm, const hr_hardware *hardware,
-                         const hr_prediction *prediction, const hr_measurement *measurement, hr_error *error)
+hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm, const hr_measured_call *call,
+                         hr_error *error)
 {
-  HR_NEED(error, out, options, gemm, hardware, prediction);
+  HR_NEED(error, out, options, gemm, call);
+  const hr_hardware *hardware = call->hardware;
+  const hr_prediction *prediction = call->prediction;
+  HR_NEED(error, hardware, prediction);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_gemm, gemm, error);
   HR_TAKE(hr_hardware, hardware, error);
@@ -354,8 +357,8 @@ hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_g
   HR_TRY(hr_gemm_bytes(gemm, &r.bytes));
   r.a = hr_gemm_a(gemm), r.b = hr_gemm_b(gemm), r.c = hr_gemm_c(gemm);
   hr_measurement known;
-  if (measurement) {
-    known = hr_known_measurement(measurement);
+  if (call->count > 0) {
+    known = hr_known_measurement(&call->runs[0].measurement);
     r.measurement = &known;
     r.ceiling_share = hr_hardware_ceiling_share(hardware, gemm->dtype, known.flops_per_s);
     r.joules_per_tflop = hr_joules_per_tflop(&known);

@@ -90,7 +90,8 @@ static hr_status figure_of(const page_content *c, size_t from, size_t end, hr_fi
     return hr_figure_of_rows(&c->rows.rows[from], end - from, NULL, figure, error);
   hr_plot_options options = hr_plot_options_default();
   hr_plot_source source = {.store = c->store, .label = ""};
-  hr_status status = hr_figure_of_sweep(c->catalog[known], c->small[known], &source, 1, &options, figure, error);
+  hr_status status = hr_figure_of_sweep(c->catalog[known], c->small[known],
+                                        &(hr_plot_sources){.list = &source, .count = 1}, &options, figure, error);
   if (status != HR_ERROR_NOT_FOUND && status != HR_ERROR_INVALID)
     return status;
   hr_sweep_about about = hr_sweep_describe(c->catalog[known]);
@@ -106,7 +107,8 @@ static hr_status print_whole_layers(const page_content *c, size_t from, size_t e
   hr_plot_source source = {.store = c->store, .label = ""};
   options.view = HR_VIEW_RATE;
   options.published = false;
-  hr_status status = hr_figure_of_sweep(c->catalog[known], c->small[known], &source, 1, &options, &figure, error);
+  hr_status status = hr_figure_of_sweep(c->catalog[known], c->small[known],
+                                        &(hr_plot_sources){.list = &source, .count = 1}, &options, &figure, error);
   if (status == HR_OK)
     hr_copy_text(figure->title, sizeof figure->title, "Throughput of the whole layer");
   if (status == HR_ERROR_NOT_FOUND) { /* no row has the axes of the sweep */
@@ -124,7 +126,8 @@ static hr_status print_heatmap(const page_content *c, size_t known, hr_error *er
   hr_plot_options options = hr_plot_options_default();
   hr_plot_source source = {.store = c->store, .label = ""};
   options.view = HR_VIEW_HEATMAP;
-  hr_status status = hr_figure_of_sweep(c->catalog[known], c->small[known], &source, 1, &options, &figure, error);
+  hr_status status = hr_figure_of_sweep(c->catalog[known], c->small[known],
+                                        &(hr_plot_sources){.list = &source, .count = 1}, &options, &figure, error);
   if (status != HR_OK) /* no row has the axes of the sweep */
     return status == HR_ERROR_NOT_FOUND ? HR_OK : status;
   hr_copy_text(figure->title, sizeof figure->title, "Times as a heatmap");

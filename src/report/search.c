@@ -274,11 +274,14 @@ static hr_status write_text(hr_document *document, const hr_model *model, const 
   return hr_print_table(document, shape_table(result), error);
 }
 
-hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr_model *model,
-                           const hr_workload *workload, const hr_hardware *hardware, const hr_search_result *result,
-                           hr_error *error)
+hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr_subject *subject,
+                           const hr_search_result *result, hr_error *error)
 {
-  HR_NEED(error, out, options, model, workload, hardware, result);
+  HR_NEED(error, out, options, subject, result);
+  const hr_model *model = subject->model;
+  const hr_workload *workload = subject->workload;
+  const hr_hardware *hardware = subject->hardware;
+  HR_NEED(error, model, workload, hardware);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);

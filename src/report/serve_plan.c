@@ -332,11 +332,14 @@ static hr_status write_text(const hr_document *document, const hr_model *model, 
   return hr_print_table(document, hr_serve_point_table(plan, false), error);
 }
 
-hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_model *model,
-                               const hr_workload *workload, const hr_hardware *hardware, const hr_serve_result *plan,
-                               hr_error *error)
+hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_subject *subject,
+                               const hr_serve_result *plan, hr_error *error)
 {
-  HR_NEED(error, out, options, model, workload, hardware, plan);
+  HR_NEED(error, out, options, subject, plan);
+  const hr_model *model = subject->model;
+  const hr_workload *workload = subject->workload;
+  const hr_hardware *hardware = subject->hardware;
+  HR_NEED(error, model, workload, hardware);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);

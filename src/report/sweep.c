@@ -347,10 +347,14 @@ static hr_table *create_table(const hr_sweep *sweep, const hr_report_options *op
   return HR_TABLE_OF(point_columns, point_row);
 }
 
-hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep *sweep, const hr_sweep_row *rows,
-                          const char *device, hr_dtype dtype, hr_error *error)
+hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep_report *report, hr_error *error)
 {
-  HR_NEED(error, out, options, sweep, rows, device);
+  HR_NEED(error, out, options, report);
+  const hr_sweep *sweep = report->sweep;
+  const hr_sweep_row *rows = report->rows;
+  const char *device = report->device;
+  HR_NEED(error, sweep, rows, device);
+  const hr_dtype dtype = report->dtype;
   HR_TAKE(hr_report_options, options, error);
   hr_document document;
   hr_document_begin(&document, out, options);

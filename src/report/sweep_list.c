@@ -78,13 +78,12 @@ static hr_status write_text(const hr_document *document, const sweep_list *list,
 }
 
 /* Adds up the points and the times that can be estimated; NAN if none can. */
-static hr_status fill_list(sweep_list *list, hr_sweep *const *sweeps, size_t count, const hr_sweep_choice *choice,
-                           const hr_hardware *hardware, hr_dtype dtype, hr_error *error)
+static hr_status fill_list(sweep_list *list, const hr_sweeps_report *asked, hr_error *error)
 {
   bool estimated = false;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < asked->count; i++) {
     sweep_row row = {.points = 0};
-    HR_TRY(estimate(sweeps[i], choice, hardware, dtype, &row, error));
+    HR_TRY(estimate(asked->sweeps[i], asked->choice, asked->hardware, asked->dtype, &row, error));
     hr_table_add(list->table, &row);
     list->points += row.points;
     list->time_ns += isnan(row.time_ns) ? 0 : row.time_ns;
@@ -95,22 +94,25 @@ static hr_status fill_list(sweep_list *list, hr_sweep *const *sweeps, size_t cou
   return HR_OK;
 }
 
-hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, hr_sweep *const *sweeps, size_t count,
-                           const hr_sweep_choice *choice, const hr_hardware *hardware, hr_dtype dtype, hr_error *error)
+hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, const hr_sweeps_report *list, hr_error *error)
 {
-  HR_NEED(error, out, options, choice, hardware);
+  HR_NEED(error, out, options, list);
+  const hr_sweep_choice *choice = list->choice;
+  const hr_hardware *hardware = list->hardware;
+  HR_NEED(error, choice, hardware);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_sweep_choice, choice, error);
   HR_TAKE(hr_hardware, hardware, error);
-  sweep_list list = {.table = HR_TABLE_OF(columns, sweep_row)};
-  hr_status status = fill_list(&list, sweeps, count, choice, hardware, dtype, error);
+  sweep_list filled = {.table = HR_TABLE_OF(columns, sweep_row)};
+  const hr_sweeps_report asked = {list->sweeps, list->count, choice, hardware, list->dtype};
+  hr_status status = fill_list(&filled, &asked, error);
   if (status != HR_OK) {
-    hr_table_free(list.table);
+    hr_table_free(filled.table);
     return status;
   }
   hr_document document;
   hr_document_begin(&document, out, options);
-  status = options->format == HR_FORMAT_JSON ? write_json(out, &list, hardware, dtype, error)
-                                             : write_text(&document, &list, hardware, dtype, error);
+  status = options->format == HR_FORMAT_JSON ? write_json(out, &filled, hardware, list->dtype, error)
+                                             : write_text(&document, &filled, hardware, list->dtype, error);
   return hr_document_end(&document, status, error);
 }

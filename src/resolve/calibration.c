@@ -96,7 +96,7 @@ hr_status hr_use_calibration(hr_hardware *hardware, hr_error *error)
     return HR_OK;
   }
   if (status == HR_OK)
-    status = hr_hardware_from_json(text, length, path, &calibrated, error);
+    status = hr_hardware_from_json(&(hr_input){.text = text, .length = length, .name = path}, &calibrated, error);
   free(text);
   if (status != HR_OK || calibrated.multiprocessors != hardware->multiprocessors)
     return status;

@@ -29,7 +29,8 @@ static const hr_catalog_entry *know_product(hr_hardware *hardware)
   hr_hardware known;
   for (size_t i = 0; i < count; i++) {
     if (!hr_hardware_has_alias(files[i].text, files[i].length, hardware->product) ||
-        hr_hardware_from_json(files[i].text, files[i].length, files[i].name, &known, NULL) != HR_OK)
+        hr_hardware_from_json(&(hr_input){.text = files[i].text, .length = files[i].length, .name = files[i].name},
+                              &known, NULL) != HR_OK)
       continue;
     hr_copy_text(known.name, sizeof known.name, hardware->name);
     hr_copy_text(known.product, sizeof known.product, hardware->product);
@@ -89,7 +90,7 @@ static hr_status hardware_from_file(const char *path, hr_hardware *hardware, cha
   char *text;
   size_t length;
   HR_TRY(hr_read_file(path, path, &text, &length, error));
-  hr_status status = hr_hardware_from_json(text, length, path, hardware, error);
+  hr_status status = hr_hardware_from_json(&(hr_input){.text = text, .length = length, .name = path}, hardware, error);
   if (status == HR_OK && file)
     *file = text;
   else
@@ -131,7 +132,8 @@ static hr_status resolve(const char *what, hr_hardware *hardware, char **file, h
   }
   entry = find_device(known, count, what);
   if (entry) {
-    HR_TRY(hr_hardware_from_json(entry->text, entry->length, entry->name, hardware, error));
+    HR_TRY(hr_hardware_from_json(&(hr_input){.text = entry->text, .length = entry->length, .name = entry->name},
+                                 hardware, error));
     return copy_entry(entry, file, error);
   }
   if (strchr(what, '/') || hr_looks_like_path(what)) {

@@ -56,7 +56,8 @@ static hr_status read_place(const hr_model_place *place, hr_note_fn note, void *
   char *text;
   size_t length;
   HR_TRY(hr_read_file(path, name, &text, &length, error));
-  hr_status status = hr_model_from_json(text, length, name, note, context, model, error);
+  hr_status status =
+      hr_model_from_json(&(hr_input){.text = text, .length = length, .name = name}, note, context, model, error);
   free(text);
   if (status != HR_OK)
     return status;
@@ -83,7 +84,8 @@ static hr_status read_shipped(const char *what, const hr_model_place *place, hr_
              what, entry->name);
     note(context, HR_NOTE_DETAIL, message);
   }
-  HR_TRY(hr_model_from_json(entry->text, entry->length, entry->name, note, context, model, error));
+  HR_TRY(hr_model_from_json(&(hr_input){.text = entry->text, .length = entry->length, .name = entry->name}, note,
+                            context, model, error));
   hr_copy_text(model->name, sizeof model->name, entry->name);
   if (strcmp(model->family, "short") != 0)
     model->origin = HR_ORIGIN_PUBLISHED;
@@ -96,7 +98,8 @@ hr_status hr_resolve_model(const char *what, hr_note_fn note, void *context, hr_
   hr_model_place place;
   HR_TRY(hr_model_place_find(what, &place, error));
   if (place.kind == HR_PLACE_TEXT)
-    return hr_model_from_json(what, strlen(what), "inline model", note, context, model, error);
+    return hr_model_from_json(&(hr_input){.text = what, .length = strlen(what), .name = "inline model"}, note, context,
+                              model, error);
   if (place.kind == HR_PLACE_SHIPPED)
     return read_shipped(what, &place, note, context, model, error);
   return read_place(&place, note, context, model, error);

@@ -13,7 +13,8 @@ hr_status hr_validate_file(const hr_hardware *hardware, const char *path, const 
   size_t length;
   HR_NEED(error, hardware, path, options, validation);
   HR_TRY(hr_read_file(path, path, &text, &length, error));
-  hr_status status = hr_validate_csv(hardware, text, length, path, options, validation, error);
+  hr_status status =
+      hr_validate_csv(hardware, &(hr_input){.text = text, .length = length, .name = path}, options, validation, error);
   free(text);
   return status;
 }

@@ -98,7 +98,9 @@ static inline hr_sweep *small_sweep(void)
                              "\"series\":\"all\",\"problem\":{\"kind\":\"gemm\",\"m\":\"m\",\"n\":4,\"k\":4}}";
   hr_sweep *sweep = NULL;
   hr_error error = {.status = HR_OK};
-  assert_ok(hr_sweep_from_json(text, sizeof text - 1, "sweep.json", NULL, false, &sweep, &error), error);
+  assert_ok(hr_sweep_from_json(&(hr_input){.text = text, .length = sizeof text - 1, .name = "sweep.json"}, NULL, false,
+                               &sweep, &error),
+            error);
   return sweep;
 }
 

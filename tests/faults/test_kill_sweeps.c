@@ -17,7 +17,8 @@ static hr_sweep *long_sweep(void)
   static const char text[] = "{\"name\":\"long\",\"x\":\"m\",\"axes\":{\"m\":{\"from\":1,\"to\":300,\"step\":1}},"
                              "\"series\":\"all\",\"problem\":{\"kind\":\"gemm\",\"m\":\"m\",\"n\":1,\"k\":1}}";
   hr_sweep *sweep = NULL;
-  if (hr_sweep_from_json(text, sizeof text - 1, "sweep.json", NULL, false, &sweep, NULL) != HR_OK)
+  if (hr_sweep_from_json(&(hr_input){.text = text, .length = sizeof text - 1, .name = "sweep.json"}, NULL, false,
+                         &sweep, NULL) != HR_OK)
     _exit(1);
   return sweep;
 }
@@ -50,11 +51,12 @@ static void measure_and_tell(const char *path, int pipe)
   options.time_limit_ns = 1e5;
   options.dtype = HR_FP32;
   telling t = {.pipe = pipe};
+  options.progress = tell, options.context = &t;
   hr_status status = hr_device_open("reference", 0, &device, &error);
   if (status == HR_OK)
     status = hr_store_open(path, HR_STORE_WRITE, &store, &error);
   if (status == HR_OK)
-    status = hr_sweep_run(long_sweep(), device, store, &options, tell, &t, NULL, &error);
+    status = hr_sweep_run(long_sweep(), device, store, &options, NULL, &error);
   if (status != HR_OK)
     fprintf(stderr, "%s\n", error.message);
   _exit(status == HR_OK ? 0 : 2);

@@ -70,9 +70,10 @@ static void sweep_some(plug *p, hr_store *store)
   hr_sweep_progress outcome;
   size_t count = 0;
   sweeping s = {.p = p, .sweep = small_sweep()};
+  options.progress = note_point, options.context = &s;
   assert_ok(hr_sweep_order(s.sweep, &options.choice, &s.order, &count, &error), error);
   assert_ok(hr_device_open("reference", 0, &device, &error), error);
-  assert_ok(hr_sweep_run(s.sweep, device, store, &options, note_point, &s, &outcome, &error), error);
+  assert_ok(hr_sweep_run(s.sweep, device, store, &options, &outcome, &error), error);
   assert_int_equal(outcome.measured, SWEEP_POINTS);
   note_point(&s, &outcome);
   hr_device_close(device);

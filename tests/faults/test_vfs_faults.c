@@ -81,7 +81,7 @@ static hr_status sweep(files *f, hr_store *store, hr_error *error)
   hr_sweep_options options = small_options();
   hr_sweep_progress outcome = {.measured = 0};
   size_t *order = NULL, points = 0;
-  hr_status status = hr_sweep_run(f->sweep, f->device, store, &options, NULL, NULL, &outcome, error);
+  hr_status status = hr_sweep_run(f->sweep, f->device, store, &options, &outcome, error);
   assert_int_equal(hr_sweep_order(f->sweep, &options.choice, &order, &points, NULL), HR_OK);
   for (int64_t i = 0; i < outcome.measured; i++)
     f->acknowledged |= ROW(SWEEP_FIRST + (int)order[i]);

@@ -21,11 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   hr_model model = {.hidden = -7};
   hr_error error = {.status = HR_OK};
   size_t notes = 0, silent_notes = 0;
-  hr_status status = hr_model_from_json((const char *)data, size, "config.json", expect_note, &notes, &model, &error);
+  hr_status status = hr_model_from_json(&(hr_input){.text = (const char *)data, .length = size, .name = "config.json"},
+                                        expect_note, &notes, &model, &error);
   if (status != HR_OK) {
     expect_clear_failure(status, &error);
     EXPECT(model.hidden == -7);
-    EXPECT(hr_model_from_json((const char *)data, size, "config.json", NULL, NULL, &model, NULL) == status);
+    EXPECT(hr_model_from_json(&(hr_input){.text = (const char *)data, .length = size, .name = "config.json"}, NULL,
+                              NULL, &model, NULL) == status);
     return 0;
   }
   EXPECT(model.struct_size == sizeof model);
@@ -35,8 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   expect_printable(model.family);
   expect_printable(model.activation);
   hr_model again;
-  EXPECT(hr_model_from_json((const char *)data, size, "config.json", expect_note, &silent_notes, &again, NULL) ==
-         HR_OK);
+  EXPECT(hr_model_from_json(&(hr_input){.text = (const char *)data, .length = size, .name = "config.json"}, expect_note,
+                            &silent_notes, &again, NULL) == HR_OK);
   EXPECT(notes == silent_notes);
   return 0;
 }

@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   hr_hardware hardware = {.multiprocessors = -7};
   hr_error error = {.status = HR_OK};
-  hr_status status = hr_hardware_from_json((const char *)data, size, "device.json", &hardware, &error);
+  hr_status status = hr_hardware_from_json(
+      &(hr_input){.text = (const char *)data, .length = size, .name = "device.json"}, &hardware, &error);
   if (status != HR_OK) {
     expect_clear_failure(status, &error);
     EXPECT(hardware.multiprocessors == -7);

@@ -83,7 +83,8 @@ static void expect_comparable(const hr_checkpoint *sums)
   hr_parameters parameters;
   hr_checkpoint_comparison comparison;
   static const char shape[] = "{\"h\":8,\"a\":2,\"L\":1,\"v\":10}";
-  EXPECT(hr_model_from_json(shape, sizeof shape - 1, "model", NULL, NULL, &model, &error) == HR_OK);
+  EXPECT(hr_model_from_json(&(hr_input){.text = shape, .length = sizeof shape - 1, .name = "model"}, NULL, NULL, &model,
+                            &error) == HR_OK);
   EXPECT(hr_model_parameters(&model, &parameters, &error) == HR_OK);
   EXPECT(hr_checkpoint_compare(sums, &model, &comparison, &error) == HR_OK);
   bool equal = comparison.match == HR_CHECKPOINT_EQUAL || comparison.match == HR_CHECKPOINT_EQUAL_WITHOUT;

@@ -42,7 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   for (int small = 0; small < 2; small++) {
     hr_sweep *sweep = NULL;
     hr_error error = {.status = HR_OK};
-    hr_status status = hr_sweep_from_json((const char *)data, size, "sweep.json", NULL, small, &sweep, &error);
+    hr_status status = hr_sweep_from_json(&(hr_input){.text = (const char *)data, .length = size, .name = "sweep.json"},
+                                          NULL, small, &sweep, &error);
     if (status != HR_OK) {
       expect_clear_failure(status, &error);
       EXPECT(!sweep);

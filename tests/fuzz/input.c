@@ -42,7 +42,8 @@ bool fuzz_read_input(const uint8_t *data, size_t size, fuzz_input *input)
 {
   const uint8_t *end = size > 0 ? memchr(data, '\0', size) : NULL;
   size_t length = end ? (size_t)(end - data) : size;
-  if (hr_model_from_json((const char *)data, length, "config.json", NULL, NULL, &input->model, NULL) != HR_OK)
+  if (hr_model_from_json(&(hr_input){.text = (const char *)data, .length = length, .name = "config.json"}, NULL, NULL,
+                         &input->model, NULL) != HR_OK)
     return false;
   reader rest = {.data = data + length, .left = size - length};
   input->chosen = end != NULL;

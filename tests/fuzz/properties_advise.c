@@ -101,7 +101,7 @@ static void expect_search(const hr_model *model, const hr_workload *workload, co
   options.limit = 5;
   hr_search_result *result = NULL;
   hr_error error = {.status = HR_OK};
-  hr_status status = hr_search(hardware, model, workload, &options, NULL, NULL, &result, &error);
+  hr_status status = hr_search(hardware, model, workload, &options, &result, &error);
   if (status != HR_OK) {
     expect_clear_failure(status, &error);
     EXPECT(!result);

@@ -14,7 +14,8 @@ static void read_shipped(const char *name, hr_hardware *hardware)
   while (i < count && strcmp(entries[i].name, name) != 0)
     i++;
   EXPECT(i < count);
-  EXPECT(hr_hardware_from_json(entries[i].text, entries[i].length, name, hardware, NULL) == HR_OK);
+  EXPECT(hr_hardware_from_json(&(hr_input){.text = entries[i].text, .length = entries[i].length, .name = name},
+                               hardware, NULL) == HR_OK);
 }
 
 const hr_hardware *fuzz_devices(void)

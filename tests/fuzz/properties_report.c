@@ -39,7 +39,8 @@ void expect_reportable(const hr_model *model, const hr_workload *workload, const
     options.width = format == HR_FORMAT_TABLE ? 80 : 0;
     options.verbose = true;
     hr_error error = {.status = HR_OK};
-    hr_status status = hr_report_description(out, &options, model, workload, hardware, NULL, &error);
+    hr_status status = hr_report_description(
+        out, &options, &(hr_subject){.model = model, .workload = workload, .hardware = hardware}, NULL, &error);
     fclose(out);
     if (status != HR_OK)
       expect_clear_failure(status, &error);

@@ -12,15 +12,11 @@ trap 'rm -rf "$folder"' EXIT
 
 # Pointers that may be NULL: in every function, and in one.
 optional='error note context progress stream
-hr_plan_gemm.kernel hr_plan_gemm_choice.kernel hr_plan_attention.kernel hr_plan_rowwise.kernel hr_plan_decode.kernel
+hr_plan_gemm.kernel hr_plan_attention.kernel hr_plan_rowwise.kernel hr_plan_decode.kernel
 hr_plan_run_gemm.workspace hr_plan_run_attention.workspace hr_plan_run_rowwise.workspace hr_plan_run_decode.workspace
 hr_layer_measure.options hr_measure_gemm.options hr_measure_attention.options hr_measure_rowwise.options hr_measure_decode.options
 hr_measure_gemm_pair.options
-hr_report_description.hardware hr_report_description.checkpoint hr_report_advice.confirmation hr_report_gemm.measurement
-hr_figure_of_sweep.sources hr_figure_of_attention.prediction
-hr_report_attention.prediction hr_report_attention.runs hr_report_decode.prediction hr_report_decode.runs
-hr_report_devices.devices hr_report_devices.libraries
-hr_report_results.filter hr_report_changes.names hr_report_changes.changes hr_report_sweeps.sweeps
+hr_report_description.checkpoint hr_report_advice.confirmation hr_report_results.filter hr_report_changes.names hr_report_changes.changes
 hr_store_open.path hr_store_open_with.path hr_store_query.filter hr_store_count.filter hr_store_delete.filter hr_store_delete.deleted
 hr_store_copy.change hr_store_merge.change hr_store_export.filter hr_store_import.change
 hr_sweep_from_json.which hr_sweep_run.outcome hr_points_measure.outcome

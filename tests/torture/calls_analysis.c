@@ -26,9 +26,11 @@ static hr_status use_readers(hr_hardware *hardware, hr_model *model, hr_error *e
 {
   const hr_catalog_entry *device = entry_of(hr_catalog_hardware, "h200"), *shape = entry_of(hr_catalog_models, "gpt2");
   hr_status status = HR_OK;
-  TRY(hr_hardware_from_json(device->text, device->length, device->name, hardware, error));
+  TRY(hr_hardware_from_json(&(hr_input){.text = device->text, .length = device->length, .name = device->name}, hardware,
+                            error));
   TRY(hr_hardware_check(hardware, error));
-  TRY(hr_model_from_json(shape->text, shape->length, shape->name, ignore_note, NULL, model, error));
+  TRY(hr_model_from_json(&(hr_input){.text = shape->text, .length = shape->length, .name = shape->name}, ignore_note,
+                         NULL, model, error));
   TRY(hr_model_check(model, error));
   printf("%s: %" PRId64 " layers; alias %d\n", hardware->name, hr_model_layers(model),
          hr_hardware_has_alias(device->text, device->length, "h200"));
@@ -122,7 +124,8 @@ static hr_status use_sweep(const hr_hardware *hardware, hr_error *error)
   if (!point)
     fputs("out of memory\n", stderr);
   TRY(status);
-  TRY(hr_sweep_from_json(text, sizeof text - 1, "s.json", NULL, false, &sweep, error));
+  TRY(hr_sweep_from_json(&(hr_input){.text = text, .length = sizeof text - 1, .name = "s.json"}, NULL, false, &sweep,
+                         error));
   TRY(hr_sweep_order(sweep, &choice, &indices, &count, error));
   TRY(hr_sweep_point_at(sweep, indices[0], HR_BF16, point, error));
   TRY(hr_sweep_predict(hardware, point, &time_ns, error));
@@ -146,7 +149,8 @@ static hr_status use_rows(const hr_hardware *hardware, hr_error *error)
   bool found = true;
   char path[512];
   hr_status status = HR_OK;
-  TRY(hr_validate_csv(hardware, csv, sizeof csv - 1, "rows.csv", &options, &validation, error));
+  TRY(hr_validate_csv(hardware, &(hr_input){.text = csv, .length = sizeof csv - 1, .name = "rows.csv"}, &options,
+                      &validation, error));
   hr_result_set_gemm(&row, &gemm);
   TRY(hr_result_stamp(&row, error));
   TRY(hr_store_default_path(path, sizeof path, error));

@@ -56,7 +56,7 @@ static hr_status use_buffers(hr_device *device, hr_error *error)
   TRY(hr_buffer_poison(buffer, HR_FP32, error));
   TRY(hr_buffer_write(buffer, four, sizeof four, error));
   TRY(hr_buffer_read(buffer, back, sizeof back, error));
-  TRY(hr_plan_gemm_choice(device, &gemm, NULL, 0, 1, &plan, error));
+  TRY(hr_plan_gemm_choice(device, &gemm, &(hr_plan_choice){.kernel = NULL, .choice = 0, .choices = 1}, &plan, error));
   printf("%g %g, %s, %d\n", (double)back[0], (double)back[3], hr_plan_kernel(plan), (int)hr_plan_choices(plan));
 end:
   hr_plan_free(plan);

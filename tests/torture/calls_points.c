@@ -46,22 +46,22 @@ static hr_status use_points(hr_device *device, const hr_hardware *hardware, hr_e
   options.time_limit_ns = 1e6;
   hr_store *store = NULL;
   hr_points_progress outcome;
-  hr_validated_row *rows = NULL;
+  hr_validated_rows found = {NULL, 0};
   hr_validation *validation = NULL;
-  size_t count = 0;
+  const hr_point_list list = {points, POINTS};
   hr_status status = HR_OK;
   TRY(hr_store_open("scratch", HR_STORE_SCRATCH, &store, error));
-  TRY(hr_points_measure(device, store, points, POINTS, &options, NULL, NULL, &outcome, error));
+  TRY(hr_points_measure(device, store, &list, &options, &outcome, error));
   TRY(had_memory(store, error));
-  TRY(hr_points_rows(device, store, points, POINTS, &options, &rows, &count, error));
-  for (size_t i = 0; i < count; i++) /* a time may be noisy and have no row: then there is nothing to predict */
-    rows[i].gemm.dtype = HR_BF16;
-  if (count > 0)
-    TRY(hr_validate_rows(hardware, rows, count, &validation, error));
+  TRY(hr_points_rows(device, store, &list, &options, &found, error));
+  for (size_t i = 0; i < found.count; i++) /* a time may be noisy and have no row: then there is nothing to predict */
+    found.rows[i].gemm.dtype = HR_BF16;
+  if (found.count > 0)
+    TRY(hr_validate_rows(hardware, found.rows, found.count, &validation, error));
   printf("%" PRId64 " rows\n", outcome.measured);
 end:
   hr_validation_free(validation);
-  free(rows);
+  free(found.rows);
   hr_store_close(store);
   return status;
 }

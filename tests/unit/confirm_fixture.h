@@ -27,7 +27,9 @@ static inline hr_hardware some_cpu(void)
   hr_error error;
   for (size_t i = 0; i < count; i++) {
     if (strcmp(entries[i].name, "xeon-sapphire-rapids") == 0) {
-      assert_ok(hr_hardware_from_json(entries[i].text, entries[i].length, "test", &hardware, &error), error);
+      assert_ok(hr_hardware_from_json(&(hr_input){.text = entries[i].text, .length = entries[i].length, .name = "test"},
+                                      &hardware, &error),
+                error);
       return hardware;
     }
   }
@@ -41,7 +43,9 @@ static inline hr_advice *make_advice(void)
   hr_error error;
   assert_non_null(advice);
   advice->hardware = some_cpu();
-  assert_ok(hr_model_from_json(small_model, sizeof small_model - 1, "test", NULL, NULL, &advice->model, &error), error);
+  assert_ok(hr_model_from_json(&(hr_input){.text = small_model, .length = sizeof small_model - 1, .name = "test"}, NULL,
+                               NULL, &advice->model, &error),
+            error);
   advice->workload = unfused_workload(&advice->model);
   advice->workload.dtype = HR_FP32;
   return advice;

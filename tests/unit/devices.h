@@ -28,7 +28,9 @@ static inline hr_hardware device(const char *name)
   const hr_catalog_entry *entry = shipped(entries, count, name);
   hr_hardware hardware;
   hr_error error;
-  assert_ok(hr_hardware_from_json(entry->text, entry->length, name, &hardware, &error), error);
+  assert_ok(
+      hr_hardware_from_json(&(hr_input){.text = entry->text, .length = entry->length, .name = name}, &hardware, &error),
+      error);
   return hardware;
 }
 
@@ -39,7 +41,9 @@ static inline hr_model shipped_model(const char *name)
   const hr_catalog_entry *entry = shipped(entries, count, name);
   hr_model model;
   hr_error error;
-  assert_ok(hr_model_from_json(entry->text, entry->length, name, NULL, NULL, &model, &error), error);
+  assert_ok(hr_model_from_json(&(hr_input){.text = entry->text, .length = entry->length, .name = name}, NULL, NULL,
+                               &model, &error),
+            error);
   return model;
 }
 

@@ -104,7 +104,8 @@ static inline hr_hardware measured_hardware(const char *name)
   hr_hardware hardware = hr_hardware_default();
   for (size_t i = 0; i < count; i++) {
     if (strcmp(entries[i].name, name) == 0)
-      hr_hardware_from_json(entries[i].text, entries[i].length, name, &hardware, NULL);
+      hr_hardware_from_json(&(hr_input){.text = entries[i].text, .length = entries[i].length, .name = name}, &hardware,
+                            NULL);
   }
   return hardware;
 }

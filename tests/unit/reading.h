@@ -28,7 +28,9 @@ static inline hr_model read_model(const char *text)
 {
   hr_model model;
   hr_error error;
-  assert_ok(hr_model_from_json(text, strlen(text), "config.json", NULL, NULL, &model, &error), error);
+  assert_ok(hr_model_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "config.json"}, NULL, NULL,
+                               &model, &error),
+            error);
   return model;
 }
 
@@ -38,7 +40,9 @@ static inline test_notes read_notes(const char *text)
   test_notes notes = {.text = ""};
   hr_model model;
   hr_error error;
-  assert_ok(hr_model_from_json(text, strlen(text), "config.json", keep_note, &notes, &model, &error), error);
+  assert_ok(hr_model_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "config.json"}, keep_note,
+                               &notes, &model, &error),
+            error);
   return notes;
 }
 
@@ -66,7 +70,8 @@ static inline void assert_refused_bytes(const char *text, size_t length, hr_stat
 {
   hr_model model = {.hidden = 77};
   hr_error error = {.message = ""};
-  hr_status found = hr_model_from_json(text, length, "config.json", NULL, NULL, &model, &error);
+  hr_status found = hr_model_from_json(&(hr_input){.text = text, .length = length, .name = "config.json"}, NULL, NULL,
+                                       &model, &error);
   assert_string_equal(error.message, message);
   assert_int_equal(found, status);
   assert_int_equal(error.status, status);

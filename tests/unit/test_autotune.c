@@ -222,7 +222,9 @@ static void a_plan_accepts_every_choice_and_refuses_unknown_ones(void **state)
   hr_plan *plan = NULL;
   hr_error error;
   memset(behaviours, 0, sizeof behaviours);
-  assert_ok(hr_plan_gemm_choice(*state, &gemm, "tunable", 2, 3, &plan, &error), error);
+  assert_ok(hr_plan_gemm_choice(*state, &gemm, &(hr_plan_choice){.kernel = "tunable", .choice = 2, .choices = 3}, &plan,
+                                &error),
+            error);
   assert_int_equal(hr_plan_choices(plan), 3);
   assert_string_equal(hr_plan_configuration(plan), "algo 2, choice 3 of 3");
   assert_int_equal(hr_plan_workspace_bytes(plan), workspace_of(&gemm, 2));
@@ -231,10 +233,16 @@ static void a_plan_accepts_every_choice_and_refuses_unknown_ones(void **state)
   assert_int_equal(hr_plan_choices(plan), 1);
   hr_plan_free(plan);
   plan = NULL;
-  assert_int_equal(hr_plan_gemm_choice(*state, &gemm, "tunable", 4, 8, &plan, &error), HR_ERROR_NOT_FOUND);
-  assert_int_equal(hr_plan_gemm_choice(*state, &gemm, "tunable", 3, 3, &plan, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_gemm_choice(*state, &gemm, &(hr_plan_choice){.kernel = "tunable", .choice = 4, .choices = 8},
+                                       &plan, &error),
+                   HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_plan_gemm_choice(*state, &gemm, &(hr_plan_choice){.kernel = "tunable", .choice = 3, .choices = 3},
+                                       &plan, &error),
+                   HR_ERROR_INVALID);
   assert_string_equal(error.message, "choice: expected 0 to 2, found 3");
-  assert_int_equal(hr_plan_gemm_choice(*state, &gemm, "plain", 1, 2, &plan, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_plan_gemm_choice(*state, &gemm, &(hr_plan_choice){.kernel = "plain", .choice = 1, .choices = 2},
+                                       &plan, &error),
+                   HR_ERROR_NOT_FOUND);
   assert_string_equal(error.message, "plain: has one configuration, found choice 1");
   assert_null(plan);
   assert_int_equal(prepared, released);

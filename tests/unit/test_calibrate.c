@@ -137,7 +137,8 @@ static void costs_of_scans_are_recovered(void **state)
   char *text = NULL;
   assert_ok(hr_calibrate_device_file(result, NULL, 0, &facts, &text, &error), error);
   hr_hardware read;
-  assert_ok(hr_hardware_from_json(text, strlen(text), "device", &read, &error), error);
+  assert_ok(hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "device"}, &read, &error),
+            error);
   assert_near(read.scan_gated_delta.update_share, 0.5, 0.02);
   free(text);
   hr_calibrate_result_free(result);
@@ -292,7 +293,8 @@ static void a_device_file_has_the_fit_and_what_it_started_from(void **state)
   hr_error error;
   facts.date = "2026-01-31", facts.source = "measured on \"NVIDIA\" H200", facts.libraries = "cuBLASLt 13.0";
   assert_ok(hr_calibrate_device_file(result, entry->text, entry->length, &facts, &text, &error), error);
-  assert_ok(hr_hardware_from_json(text, strlen(text), "fitted", &read, &error), error);
+  assert_ok(hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "fitted"}, &read, &error),
+            error);
   assert_true(hr_hardware_has_alias(text, strlen(text), "NVIDIA H200"));
   assert_non_null(strstr(text, "fitted by headroom calibrate"));
   assert_non_null(strstr(text, "cuBLASLt 13.0"));
@@ -328,7 +330,8 @@ static void a_figure_that_a_list_lacks_is_written_into_all_its_rows(void **state
     some = some || strstr(result->figures[i].name, "result_share");
   assert_true(start.alignments[0].result_share == 0 && some);
   assert_ok(hr_calibrate_device_file(result, entry->text, entry->length, &facts, &text, &error), error);
-  assert_ok(hr_hardware_from_json(text, strlen(text), "fitted", &read, &error), error);
+  assert_ok(hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "fitted"}, &read, &error),
+            error);
   for (size_t i = 0; i < read.alignment_count; i++)
     assert_near(read.alignments[i].result_share, result->hardware.alignments[i].result_share, 1e-3);
   hr_calibrate_result_free(result);
@@ -350,7 +353,8 @@ static void a_device_without_a_file_gets_one(void **state)
   char *text = NULL;
   hr_error error;
   assert_ok(hr_calibrate_device_file(result, NULL, 0, &facts, &text, &error), error);
-  assert_ok(hr_hardware_from_json(text, strlen(text), "fitted", &read, &error), error);
+  assert_ok(hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "fitted"}, &read, &error),
+            error);
   assert_ok(hr_validate_rows(&result->hardware, rows, count, &fitted, &error), error);
   assert_ok(hr_validate_rows(&read, rows, count, &again, &error), error);
   for (size_t i = 0; i < count; i++)

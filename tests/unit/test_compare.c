@@ -65,10 +65,12 @@ static void append(hr_store *store, hr_result *row)
 static hr_compare_result *compare(hr_store *a, hr_store *b, const hr_compare_side *of_a, const hr_compare_side *of_b,
                                   double tolerance)
 {
-  hr_compare_side all = hr_compare_side_default();
+  const hr_compare_side all = hr_compare_side_default();
+  hr_compare_side side_a = of_a ? *of_a : all, side_b = of_b ? *of_b : all;
   hr_compare_result *result = NULL;
   hr_error error = {.status = HR_OK};
-  assert_ok(hr_compare_stores(a, of_a ? of_a : &all, b, of_b ? of_b : &all, tolerance, &result, &error), error);
+  side_a.store = a, side_b.store = b;
+  assert_ok(hr_compare_stores(&side_a, &side_b, tolerance, &result, &error), error);
   return result;
 }
 
@@ -317,15 +319,17 @@ static void a_wrong_tolerance_date_or_format_is_refused(void **state)
 {
   (void)state;
   hr_store *store = open_store("one", HR_STORE_SCRATCH);
-  hr_compare_side all = hr_compare_side_default(), wrong = all;
+  hr_compare_side all = hr_compare_side_default();
+  all.store = store;
+  hr_compare_side wrong = all;
   hr_compare_result *result = NULL;
   hr_error error;
-  assert_fails(hr_compare_stores(store, &all, store, &all, 1.5, &result, &error), HR_ERROR_INVALID, error, "tolerance");
+  assert_fails(hr_compare_stores(&all, &all, 1.5, &result, &error), HR_ERROR_INVALID, error, "tolerance");
   wrong.until = "yesterday";
-  assert_fails(hr_compare_stores(store, &all, store, &wrong, 0, &result, &error), HR_ERROR_INVALID, error, "yesterday");
+  assert_fails(hr_compare_stores(&all, &wrong, 0, &result, &error), HR_ERROR_INVALID, error, "yesterday");
   wrong = all;
   wrong.dtype = "bf17";
-  assert_fails(hr_compare_stores(store, &wrong, store, &all, 0, &result, &error), HR_ERROR_INVALID, error, "bf17");
+  assert_fails(hr_compare_stores(&wrong, &all, 0, &result, &error), HR_ERROR_INVALID, error, "bf17");
   assert_null(result);
   hr_store_close(store);
 }

@@ -339,7 +339,9 @@ static void a_gemm_is_measured_once_for_all_findings(void **state)
   hr_error error;
   double done = 0;
   prepared = 0;
-  assert_ok(hr_confirm(device, advice, 5e9, go_on, &done, &confirmation, &error), error);
+  hr_confirm_options options = hr_confirm_options_default();
+  options.budget_ns = 5e9, options.progress = go_on, options.context = &done;
+  assert_ok(hr_confirm(device, advice, &options, &confirmation, &error), error);
   assert_int_equal(prepared, 9); /* a trial, six alone, a pair */
   assert_true(confirmation->complete);
   assert_false(confirmation->reduced);
@@ -367,7 +369,9 @@ static void a_stopped_confirmation_keeps_its_results_and_says_so(void **state)
   hr_confirmation *confirmation = NULL;
   hr_error error;
   int calls = 0;
-  assert_ok(hr_confirm(device, advice, 0, stop_at_the_second, &calls, &confirmation, &error), error);
+  hr_confirm_options options = hr_confirm_options_default();
+  options.progress = stop_at_the_second, options.context = &calls;
+  assert_ok(hr_confirm(device, advice, &options, &confirmation, &error), error);
   assert_false(confirmation->complete);
   assert_int_equal(confirmation->count, 0);
   assert_int_equal(confirmation->findings[0].status, HR_ERROR_INTERRUPTED);
@@ -384,10 +388,12 @@ static void an_advice_without_changes_confirms_nothing(void **state)
   hr_advice *advice = make_advice();
   hr_confirmation *confirmation = NULL;
   hr_error error;
-  assert_ok(hr_confirm(device, advice, 0, NULL, NULL, &confirmation, &error), error);
+  hr_confirm_options options = hr_confirm_options_default();
+  assert_ok(hr_confirm(device, advice, &options, &confirmation, &error), error);
   assert_true(confirmation->complete && confirmation->count == 0 && confirmation->finding_count == 0);
   hr_confirmation_free(confirmation);
-  assert_int_equal(hr_confirm(device, advice, -1, NULL, NULL, &confirmation, &error), HR_ERROR_INVALID);
+  options.budget_ns = -1;
+  assert_int_equal(hr_confirm(device, advice, &options, &confirmation, &error), HR_ERROR_INVALID);
   free(advice);
   hr_device_close(device);
 }

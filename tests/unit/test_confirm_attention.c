@@ -205,7 +205,9 @@ static hr_confirmation *confirm(hr_device *device, hr_advice *advice)
 {
   hr_confirmation *confirmation = NULL;
   hr_error error;
-  assert_ok(hr_confirm(device, advice, 5e9, NULL, NULL, &confirmation, &error), error);
+  hr_confirm_options options = hr_confirm_options_default();
+  options.budget_ns = 5e9;
+  assert_ok(hr_confirm(device, advice, &options, &confirmation, &error), error);
   assert_true(confirmation->complete);
   return confirmation;
 }

@@ -20,7 +20,9 @@ static hr_hardware shipped(const char *name)
   hr_error error = {HR_OK, "no such file"};
   for (size_t i = 0; i < count; i++) {
     if (strcmp(entries[i].name, name) == 0) {
-      assert_ok(hr_hardware_from_json(entries[i].text, entries[i].length, name, &hardware, &error), error);
+      assert_ok(hr_hardware_from_json(&(hr_input){.text = entries[i].text, .length = entries[i].length, .name = name},
+                                      &hardware, &error),
+                error);
       return hardware;
     }
   }
@@ -181,7 +183,8 @@ static void refused(const char *field, const char *value, const char *expected)
   char *text = json_dumps(root, 0);
   hr_hardware hardware = hr_hardware_default();
   hr_error error = {HR_OK, ""};
-  hr_status status = hr_hardware_from_json(text, strlen(text), "toy.json", &hardware, &error);
+  hr_status status =
+      hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "toy.json"}, &hardware, &error);
   if (!expected) {
     assert_ok(status, error);
   } else {

@@ -93,9 +93,13 @@ static void files_with_former_names_read_as_those_with_present_ones(void **state
     hr_hardware present = hr_hardware_default(), former = hr_hardware_default();
     hr_error error;
     size_t length = write_present(&entries[i], text, sizeof text);
-    assert_ok(hr_hardware_from_json(text, length, entries[i].name, &present, &error), error);
+    assert_ok(
+        hr_hardware_from_json(&(hr_input){.text = text, .length = length, .name = entries[i].name}, &present, &error),
+        error);
     length = write_former(text, old, sizeof old, found);
-    assert_ok(hr_hardware_from_json(old, length, entries[i].name, &former, &error), error);
+    assert_ok(
+        hr_hardware_from_json(&(hr_input){.text = old, .length = length, .name = entries[i].name}, &former, &error),
+        error);
     assert_same_figures(&present, &former);
   }
   for (size_t i = 0; i < NAME_COUNT; i++)
@@ -108,7 +112,9 @@ static void a_key_by_both_names_is_refused(void **state)
   static const char text[] = "{\"name\": \"x\", \"gemm_launch_ns\": 2000, \"product_launch_ns\": 2000}";
   hr_hardware hardware = hr_hardware_default();
   hr_error error;
-  assert_int_equal(hr_hardware_from_json(text, sizeof text - 1, "x.json", &hardware, &error), HR_ERROR_INVALID);
+  assert_int_equal(
+      hr_hardware_from_json(&(hr_input){.text = text, .length = sizeof text - 1, .name = "x.json"}, &hardware, &error),
+      HR_ERROR_INVALID);
   assert_string_equal(error.message,
                       "x.json: product_launch_ns: is the former name of \"gemm_launch_ns\", which is given, too");
 }

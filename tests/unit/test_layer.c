@@ -179,14 +179,19 @@ static course measure(const char *text, int64_t tensor_parallel, hr_progress_fn 
   course c = {.hardware = device("xeon-sapphire-rapids")};
   hr_error error;
   assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
-  assert_ok(hr_model_from_json(text, strlen(text), "test", NULL, NULL, &c.model, &error), error);
+  assert_ok(hr_model_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "test"}, NULL, NULL, &c.model,
+                               &error),
+            error);
   c.workload = unfused_workload(&c.model);
   c.workload.dtype = HR_FP32;
   c.workload.tensor_parallel = tensor_parallel;
   hr_layer_options options = hr_layer_options_default();
   options.budget_ns = 2e9;
   options.progress = progress;
-  assert_ok(hr_layer_measure(c.device, &c.hardware, &c.model, &c.workload, &options, &c.layer, &error), error);
+  assert_ok(hr_layer_measure(c.device,
+                             &(hr_subject){.hardware = &c.hardware, .model = &c.model, .workload = &c.workload},
+                             &options, &c.layer, &error),
+            error);
   return c;
 }
 
@@ -294,12 +299,17 @@ static void a_layer_that_must_be_whole_fails_at_its_first_operator_without_a_tim
   course c = {.hardware = device("xeon-sapphire-rapids")};
   hr_error error;
   assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
-  assert_ok(hr_model_from_json(small_model, sizeof small_model - 1, "test", NULL, NULL, &c.model, &error), error);
+  assert_ok(hr_model_from_json(&(hr_input){.text = small_model, .length = sizeof small_model - 1, .name = "test"}, NULL,
+                               NULL, &c.model, &error),
+            error);
   c.workload = unfused_workload(&c.model);
   hr_layer_options options = hr_layer_options_default();
   options.whole_only = true;
   options.budget_ns = 1; /* time is no reason to measure fewer tokens */
-  assert_ok(hr_layer_measure(c.device, &c.hardware, &c.model, &c.workload, &options, &c.layer, &error), error);
+  assert_ok(hr_layer_measure(c.device,
+                             &(hr_subject){.hardware = &c.hardware, .model = &c.model, .workload = &c.workload},
+                             &options, &c.layer, &error),
+            error);
   bool missing = false;
   for (size_t i = 0; i < c.layer->count;
        i++) { /* t = 2: the first all-reduce has no time, nor have the operators after it */
@@ -321,12 +331,17 @@ static void a_whole_layer_may_also_have_the_time_of_each_operator(void **state)
   course c = {.hardware = device("xeon-sapphire-rapids")};
   hr_error error;
   assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
-  assert_ok(hr_model_from_json(small_model, sizeof small_model - 1, "test", NULL, NULL, &c.model, &error), error);
+  assert_ok(hr_model_from_json(&(hr_input){.text = small_model, .length = sizeof small_model - 1, .name = "test"}, NULL,
+                               NULL, &c.model, &error),
+            error);
   c.workload = unfused_workload(&c.model);
   hr_layer_options options = hr_layer_options_default();
   options.whole_only = options.operator_times = true;
   options.budget_ns = 1e8;
-  assert_ok(hr_layer_measure(c.device, &c.hardware, &c.model, &c.workload, &options, &c.layer, &error), error);
+  assert_ok(hr_layer_measure(c.device,
+                             &(hr_subject){.hardware = &c.hardware, .model = &c.model, .workload = &c.workload},
+                             &options, &c.layer, &error),
+            error);
   for (size_t i = 0; i < c.layer->count && c.layer->rows[i].measured; i++)
     assert_true(c.layer->rows[i].measurement.samples > 1);
   assert_true(c.layer->rows[0].measured && !c.layer->reduced);
@@ -351,7 +366,9 @@ static hr_status measure_group(course *c, size_t group, hr_error *error)
   options.budget_ns = 1e15;
   options.progress = stop;
   options.group = group;
-  return hr_layer_measure(c->device, &c->hardware, &c->model, &c->workload, &options, &c->layer, error);
+  return hr_layer_measure(c->device,
+                          &(hr_subject){.hardware = &c->hardware, .model = &c->model, .workload = &c->workload},
+                          &options, &c->layer, error);
 }
 
 static void assert_layer_of(const hr_layer *layer, int64_t keys, int64_t width)

@@ -127,7 +127,7 @@ static void sentences_about_numbers_have_points(void **state)
   options.parameter_band = 1.5;
   hr_search_result *result = NULL;
   set_comma_locale();
-  hr_status status = hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error);
+  hr_status status = hr_search(&hardware, &model, &workload, &options, &result, &error);
   reset();
   assert_int_equal(status, HR_ERROR_INVALID);
   assert_non_null(strstr(error.message, "found 1.5"));

@@ -399,7 +399,9 @@ static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
     hr_model model;
     hr_error error = {.message = ""};
     snprintf(text, sizeof text, "{%s,%s}", cases[i].fields, SIZES);
-    assert_int_not_equal(hr_model_from_json(text, strlen(text), "c.json", NULL, NULL, &model, &error), HR_OK);
+    assert_int_not_equal(hr_model_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "c.json"}, NULL,
+                                            NULL, &model, &error),
+                         HR_OK);
     if (strncmp(error.message, cases[i].beginning, strlen(cases[i].beginning)) != 0)
       fail_msg("expected \"%s…\", found \"%s\"", cases[i].beginning, error.message);
   }

@@ -551,7 +551,9 @@ static void a_long_name_is_truncated_and_stays_on_one_line(void **state)
   static const char text[] = "{\"h\":64,\"a\":8,\"L\":3,\"v\":10,\"s\":4}";
   hr_model model;
   hr_error error;
-  assert_ok(hr_model_from_json(text, sizeof text - 1, name, NULL, NULL, &model, &error), error);
+  assert_ok(hr_model_from_json(&(hr_input){.text = text, .length = sizeof text - 1, .name = name}, NULL, NULL, &model,
+                               &error),
+            error);
   assert_int_equal(strlen(model.name), sizeof model.name - 1);
   assert_int_equal(model.name[3], '?');
 }

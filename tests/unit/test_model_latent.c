@@ -541,7 +541,7 @@ static void a_search_keeps_heads_and_ranks(void **state)
   hr_search_result *result;
   hr_error error;
   bool other_hidden = false;
-  assert_ok(hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error), error);
+  assert_ok(hr_search(&hardware, &model, &workload, &options, &result, &error), error);
   assert_true(result->count > 0);
   for (size_t i = 0; i < result->count; i++) {
     const hr_search_shape *shape = &result->shapes[i];
@@ -559,8 +559,7 @@ static void a_search_keeps_heads_and_ranks(void **state)
   assert_true(other_hidden);
   hr_search_result_free(result);
   options.query_heads_per_kv = 4;
-  assert_int_equal(hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error),
-                   HR_ERROR_UNSUPPORTED);
+  assert_int_equal(hr_search(&hardware, &model, &workload, &options, &result, &error), HR_ERROR_UNSUPPORTED);
   assert_string_equal(error.message, "query_heads_per_kv: the latent attention of v3 has no K and V heads to share");
 }
 

@@ -315,7 +315,9 @@ static void what_is_not_covered_is_refused(void **state)
     hr_error error;
     snprintf(text, sizeof text, "{" LLAMA ",\"quantization_config\":{%s}}", rows[i].config);
     snprintf(expected, sizeof expected, "config.json: quantization_config.%s", rows[i].message);
-    assert_int_not_equal(hr_model_from_json(text, strlen(text), "config.json", NULL, NULL, &model, &error), HR_OK);
+    assert_int_not_equal(hr_model_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "config.json"},
+                                            NULL, NULL, &model, &error),
+                         HR_OK);
     assert_string_equal(error.message, expected);
   }
 }

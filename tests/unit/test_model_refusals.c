@@ -111,7 +111,8 @@ static void an_unknown_family_with_llamas_fields_gets_its_short_form(void **stat
     snprintf(known, sizeof known, "{\"model_type\":\"llama\"," LLAMA_LIKE "%s}", cases[i].more);
     hr_model model;
     hr_error error;
-    assert_int_equal(hr_model_from_json(unknown, strlen(unknown), "config.json", NULL, NULL, &model, &error),
+    assert_int_equal(hr_model_from_json(&(hr_input){.text = unknown, .length = strlen(unknown), .name = "config.json"},
+                                        NULL, NULL, &model, &error),
                      HR_ERROR_UNSUPPORTED);
     char *form = strchr(error.message, '{'), *end = strrchr(error.message, '}');
     assert_non_null(form);
@@ -139,7 +140,8 @@ static void an_unknown_family_with_a_field_of_its_own_gets_no_short_form(void **
     snprintf(text, sizeof text, "{\"model_type\":\"newest\"," LLAMA_LIKE "%s}", more[i]);
     hr_model model;
     hr_error error;
-    assert_int_equal(hr_model_from_json(text, strlen(text), "config.json", NULL, NULL, &model, &error),
+    assert_int_equal(hr_model_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "config.json"}, NULL,
+                                        NULL, &model, &error),
                      HR_ERROR_UNSUPPORTED);
     assert_null(strstr(error.message, "short form"));
   }
@@ -147,7 +149,8 @@ static void an_unknown_family_with_a_field_of_its_own_gets_no_short_form(void **
                         "\"model_type\":\"newest\"," LLAMA_LIKE "}}";
   hr_model model;
   hr_error error;
-  assert_int_equal(hr_model_from_json(wrapped, strlen(wrapped), "config.json", NULL, NULL, &model, &error),
+  assert_int_equal(hr_model_from_json(&(hr_input){.text = wrapped, .length = strlen(wrapped), .name = "config.json"},
+                                      NULL, NULL, &model, &error),
                    HR_ERROR_UNSUPPORTED);
   assert_null(strstr(error.message, "short form"));
 }
@@ -202,7 +205,9 @@ static void assert_unreadable(const char *text, size_t length, const char *begin
 {
   hr_model model;
   hr_error error = {.message = ""};
-  assert_int_equal(hr_model_from_json(text, length, "config.json", NULL, NULL, &model, &error), HR_ERROR_UNREADABLE);
+  assert_int_equal(hr_model_from_json(&(hr_input){.text = text, .length = length, .name = "config.json"}, NULL, NULL,
+                                      &model, &error),
+                   HR_ERROR_UNREADABLE);
   if (strncmp(error.message, beginning, strlen(beginning)) != 0)
     fail_msg("expected \"%s…\", found \"%s\"", beginning, error.message);
   assert_null(strchr(error.message, '\n'));

@@ -110,7 +110,9 @@ static const struct {
 static void read_shipped(const hr_catalog_entry *entry, hr_note_fn note, void *context, hr_model *model)
 {
   hr_error error;
-  assert_ok(hr_model_from_json(entry->text, entry->length, entry->name, note, context, model, &error), error);
+  assert_ok(hr_model_from_json(&(hr_input){.text = entry->text, .length = entry->length, .name = entry->name}, note,
+                               context, model, &error),
+            error);
 }
 
 static void every_shipped_model_has_its_published_parameters(void **state)

@@ -156,7 +156,9 @@ static int64_t batch_that_describe_names(const hr_hardware *hardware, const hr_m
   hr_report_options options = hr_report_options_default();
   options.format = HR_FORMAT_JSON;
   FILE *out = open_memstream(&text, &length);
-  assert_ok(hr_report_description(out, &options, model, workload, hardware, NULL, &error), error);
+  assert_ok(hr_report_description(
+                out, &options, &(hr_subject){.model = model, .workload = workload, .hardware = hardware}, NULL, &error),
+            error);
   fclose(out);
   const char *found_at = strstr(text, "\"largest_batch\": ");
   assert_non_null(found_at);

@@ -33,7 +33,9 @@ typedef struct fixture {
 static void set_up(fixture *f, const char *json)
 {
   *f = (fixture){.error = {.status = HR_OK}};
-  assert_int_equal(hr_sweep_from_json(json, strlen(json), "test", NULL, false, &f->sweep, &f->error), HR_OK);
+  assert_int_equal(hr_sweep_from_json(&(hr_input){.text = json, .length = strlen(json), .name = "test"}, NULL, false,
+                                      &f->sweep, &f->error),
+                   HR_OK);
   assert_int_equal(hr_store_open("scratch", HR_STORE_SCRATCH, &f->store, &f->error), HR_OK);
 }
 
@@ -78,7 +80,8 @@ static void add_row(fixture *f, size_t index, const char *product, const char *d
 static hr_status draw(fixture *f, const hr_plot_options *options)
 {
   const hr_plot_source source = {f->store, "rows"};
-  return hr_figure_of_sweep(f->sweep, f->sweep, &source, 1, options, &f->figure, &f->error);
+  return hr_figure_of_sweep(f->sweep, f->sweep, &(hr_plot_sources){.list = &source, .count = 1}, options, &f->figure,
+                            &f->error);
 }
 
 static const hr_figure_series *series_named(const fixture *f, const char *name)
@@ -319,7 +322,9 @@ static void sizes_stay_in_names_that_stand_for_two(void **state)
   strcpy(row.parts, "qkv_transform=40");
   assert_int_equal(hr_store_append(f.store, &row, &f.error), HR_OK);
   const hr_plot_source source = {f.store, "rows"};
-  assert_int_equal(hr_figure_of_sweep(f.sweep, small, &source, 1, &options, &f.figure, &f.error), HR_OK);
+  assert_int_equal(hr_figure_of_sweep(f.sweep, small, &(hr_plot_sources){.list = &source, .count = 1}, &options,
+                                      &f.figure, &f.error),
+                   HR_OK);
   bool found = false;
   for (size_t i = 0; i < f.figure->x.name_count; i++)
     found = found || strcmp(f.figure->x.names[i], "Large (h=4096, a=32), measured") == 0;

@@ -160,32 +160,33 @@ static int stop_at_the_second(void *context, const hr_points_progress *now)
 static void a_stopped_run_goes_on_where_it_was(void **state)
 {
   hr_point points[SMALL];
+  const hr_point_list list = {points, SMALL};
   hr_device *device = NULL;
   hr_store *store = NULL;
   hr_points_progress outcome;
-  hr_validated_row *rows = NULL;
-  size_t count = 0;
+  hr_validated_rows found;
   char path[256];
   hr_error error;
-  const hr_points_options options = quick();
+  hr_points_options options = quick();
   make_small(points);
   assert_ok(hr_device_open("reference", 0, &device, &error), error);
   assert_ok(hr_store_open(path_in(state, "points.db", path), HR_STORE_WRITE, &store, &error), error);
-  assert_int_equal(
-      hr_points_measure(device, store, points, SMALL, &options, stop_at_the_second, NULL, &outcome, &error),
-      HR_ERROR_INTERRUPTED);
+  options.progress = stop_at_the_second;
+  assert_int_equal(hr_points_measure(device, store, &list, &options, &outcome, &error), HR_ERROR_INTERRUPTED);
+  options.progress = NULL;
   assert_true(outcome.total == SMALL && outcome.measured == 1);
   bool noisy = outcome.noisy > 0;
-  assert_ok(hr_points_measure(device, store, points, SMALL, &options, NULL, NULL, &outcome, &error), error);
+  assert_ok(hr_points_measure(device, store, &list, &options, &outcome, &error), error);
   assert_true(outcome.done == SMALL && outcome.skipped + outcome.measured == SMALL && outcome.failed == 0);
   assert_int_equal(outcome.skipped, noisy ? 0 : 1); /* a noisy row is measured again */
-  assert_ok(hr_points_rows(device, store, points, SMALL, &options, &rows, &count, &error), error);
-  for (size_t i = 0; i < count; i++) {
+  assert_ok(hr_points_rows(device, store, &list, &options, &found, &error), error);
+  const hr_validated_row *rows = found.rows;
+  for (size_t i = 0; i < found.count; i++) {
     assert_true(rows[i].line >= 1 && rows[i].line <= SMALL && rows[i].measured_ns > 0);
     assert_int_equal(rows[i].gemm.m, points[rows[i].line - 1].gemm.m);
     assert_true(rows[i].clock == HR_CLOCK_SETTLED && rows[i].cache == HR_CACHE_COLD);
   }
-  free(rows);
+  free(found.rows);
   hr_store_close(store);
   hr_device_close(device);
 }
@@ -194,6 +195,7 @@ static void a_stopped_run_goes_on_where_it_was(void **state)
 static void noisy_rows_are_measured_again_and_failed_ones_are_not(void **state)
 {
   hr_point points[SMALL];
+  const hr_point_list list = {points, SMALL};
   hr_device *device = NULL;
   hr_store *store = NULL;
   hr_points_progress outcome;
@@ -212,12 +214,12 @@ static void noisy_rows_are_measured_again_and_failed_ones_are_not(void **state)
     row.measurement.status = i == 0 ? HR_ERROR_NOISY : HR_ERROR_OUT_OF_MEMORY;
     assert_ok(hr_store_append(store, &row, &error), error);
   }
-  assert_ok(hr_points_measure(device, store, points, SMALL, &options, NULL, NULL, &outcome, &error), error);
+  assert_ok(hr_points_measure(device, store, &list, &options, &outcome, &error), error);
   assert_int_equal(outcome.skipped, 1);
   assert_int_equal(outcome.measured, 2);
   hr_points_options late = options; /* no point is begun, but those with rows count, wherever they are in the list */
   late.budget_ns = 1e-3;
-  assert_ok(hr_points_measure(device, store, points, SMALL, &late, NULL, NULL, &outcome, &error), error);
+  assert_ok(hr_points_measure(device, store, &list, &late, &outcome, &error), error);
   assert_int_equal(outcome.measured, 0);
   assert_true(outcome.skipped >= 1 && outcome.done == outcome.skipped);
   hr_store_close(store);
@@ -227,6 +229,7 @@ static void noisy_rows_are_measured_again_and_failed_ones_are_not(void **state)
 static void wrong_points_and_options_are_named(void **state)
 {
   hr_point points[SMALL];
+  const hr_point_list list = {points, SMALL};
   hr_device *device = NULL;
   hr_store *store = NULL;
   char path[256];
@@ -236,12 +239,10 @@ static void wrong_points_and_options_are_named(void **state)
   points[1].gemm.k = 0;
   assert_ok(hr_device_open("reference", 0, &device, &error), error);
   assert_ok(hr_store_open(path_in(state, "wrong.db", path), HR_STORE_WRITE, &store, &error), error);
-  assert_int_equal(hr_points_measure(device, store, points, SMALL, &options, NULL, NULL, NULL, &error),
-                   HR_ERROR_INVALID);
+  assert_int_equal(hr_points_measure(device, store, &list, &options, NULL, &error), HR_ERROR_INVALID);
   assert_non_null(strstr(error.message, "point 2: "));
   options.time_limit_ns = 0;
-  assert_int_equal(hr_points_measure(device, store, points, SMALL, &options, NULL, NULL, NULL, &error),
-                   HR_ERROR_INVALID);
+  assert_int_equal(hr_points_measure(device, store, &list, &options, NULL, &error), HR_ERROR_INVALID);
   hr_store_close(store);
   hr_device_close(device);
 }

@@ -80,7 +80,9 @@ static void held_out_rows_are_within_the_error_that_the_page_says(void **state)
     char begin[96];
     snprintf(begin, sizeof begin, "%s,%s", bounds[i].device, bounds[i].kind);
     size_t length = read_rows(bounds[i].file, begin);
-    assert_ok(hr_validate_csv(&hardware, text, length, bounds[i].file, &options, &v, &error), error);
+    assert_ok(hr_validate_csv(&hardware, &(hr_input){.text = text, .length = length, .name = bounds[i].file}, &options,
+                              &v, &error),
+              error);
     assert_true(v->row_count >= bounds[i].min_rows && v->skipped == 0);
     if (!(v->groups[0].median <= bounds[i].median && v->groups[0].mean <= bounds[i].mean))
       fail_msg("%s: median %.1f%%, mean %.1f%% are over %.1f%%, %.1f%%", begin, 100 * v->groups[0].median,

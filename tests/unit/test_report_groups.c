@@ -39,7 +39,9 @@ static char *described_as(const hr_model *model, hr_format format)
   hr_error error;
   assert_non_null(out);
   options.format = format;
-  assert_ok(hr_report_description(out, &options, model, &workload, NULL, NULL, &error), error);
+  assert_ok(hr_report_description(out, &options, &(hr_subject){.model = model, .workload = &workload, .hardware = NULL},
+                                  NULL, &error),
+            error);
   fclose(out);
   return text;
 }

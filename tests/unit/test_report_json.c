@@ -68,7 +68,10 @@ static void describe_has_the_documented_keys(void **state)
   (void)state;
   fixture f;
   begin(&f, "gpt2");
-  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, &f.hardware, NULL, &f.error), f.error);
+  assert_ok(hr_report_description(f.out, &f.options,
+                                  &(hr_subject){.model = &f.model, .workload = &f.workload, .hardware = &f.hardware},
+                                  NULL, &f.error),
+            f.error);
   json_t *document = end(&f, "headroom.describe/2");
   CHECK_KEYS(document, "describe", keys);
   CHECK_KEYS(json_object_get(document, "model"), "model", model_keys);
@@ -93,7 +96,10 @@ static void describe_without_a_device_says_null(void **state)
   (void)state;
   fixture f;
   begin(&f, "gpt2");
-  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, NULL, NULL, &f.error), f.error);
+  assert_ok(hr_report_description(f.out, &f.options,
+                                  &(hr_subject){.model = &f.model, .workload = &f.workload, .hardware = NULL}, NULL,
+                                  &f.error),
+            f.error);
   json_t *document = end(&f, "headroom.describe/2");
   assert_true(json_is_null(json_object_get(document, "device")));
   assert_true(json_is_null(json_object_get(document, "largest_batch")));
@@ -114,7 +120,10 @@ static void describe_has_the_checkpoint_that_it_is_given(void **state)
   checkpoint.format_tensors[HR_TENSOR_BF16] = checkpoint.format_tensors[HR_TENSOR_FP32] = 1;
   checkpoint.part_elements[HR_CHECKPOINT_WEIGHTS] = checkpoint.format_elements[HR_TENSOR_BF16] = 124439808;
   checkpoint.part_elements[HR_CHECKPOINT_BUFFERS] = checkpoint.format_elements[HR_TENSOR_FP32] = 7;
-  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, NULL, &checkpoint, &f.error), f.error);
+  assert_ok(hr_report_description(f.out, &f.options,
+                                  &(hr_subject){.model = &f.model, .workload = &f.workload, .hardware = NULL},
+                                  &checkpoint, &f.error),
+            f.error);
   json_t *document = end(&f, "headroom.describe/2");
   const json_t *object = json_object_get(document, "checkpoint");
   CHECK_KEYS(object, "checkpoint", keys);
@@ -139,7 +148,11 @@ static void devices_have_the_documented_keys(void **state)
       {.name = "cuda:0", .status = HR_ERROR_UNAVAILABLE, .detail = "none here", .hardware = NULL}};
   const hr_library libraries[] = {{.name = "cuBLASLt", .purpose = "products", .version = "13.0.2"},
                                   {.name = "NVRTC", .status = HR_ERROR_UNAVAILABLE, .detail = "not here"}};
-  assert_ok(hr_report_devices(f.out, &f.options, devices, 2, libraries, 2, &f.error), f.error);
+  assert_ok(hr_report_devices(
+                f.out, &f.options,
+                &(hr_devices_report){.devices = devices, .count = 2, .libraries = libraries, .library_count = 2},
+                &f.error),
+            f.error);
   json_t *document = end(&f, "headroom.devices/1");
   const json_t *list = json_object_get(document, "devices");
   assert_int_equal(json_array_size(list), 2);
@@ -180,7 +193,9 @@ static void a_full_disk_is_an_error_of_the_output(void **state)
     FILE *full = fopen("/dev/full", "w");
     assert_non_null(full);
     f.options.format = (hr_format)format;
-    assert_int_equal(hr_report_description(full, &f.options, &f.model, &f.workload, NULL, NULL, &f.error),
+    assert_int_equal(hr_report_description(full, &f.options,
+                                           &(hr_subject){.model = &f.model, .workload = &f.workload, .hardware = NULL},
+                                           NULL, &f.error),
                      HR_ERROR_OUTPUT);
     assert_string_equal(f.error.message, "No space left on device");
     fclose(full);

@@ -292,8 +292,11 @@ static void search_has_the_documented_keys(void **state)
   hr_search_options options = hr_search_options_default();
   options.evaluations_max = 20000;
   begin(&f, PAPER_SHAPE);
-  assert_ok(hr_search(&f.hardware, &f.model, &f.workload, &options, NULL, NULL, &result, &f.error), f.error);
-  assert_ok(hr_report_search(f.out, &f.options, &f.model, &f.workload, &f.hardware, result, &f.error), f.error);
+  assert_ok(hr_search(&f.hardware, &f.model, &f.workload, &options, &result, &f.error), f.error);
+  assert_ok(hr_report_search(f.out, &f.options,
+                             &(hr_subject){.model = &f.model, .workload = &f.workload, .hardware = &f.hardware}, result,
+                             &f.error),
+            f.error);
   json_t *document = end(&f, "headroom.search/2");
   CHECK_KEYS(document, "search", keys);
   size_t i;

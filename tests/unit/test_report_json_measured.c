@@ -69,7 +69,9 @@ static void gemm_has_the_documented_keys(void **state)
   gemm.n = 50257;
   gemm.k = 2560;
   assert_ok(hr_predict_gemm(&f.hardware, &gemm, &prediction, &f.error), f.error);
-  assert_ok(hr_report_gemm(f.out, &f.options, &gemm, &f.hardware, &prediction, &measurement, &f.error), f.error);
+  const hr_kernel_measurement run = {"", measurement};
+  const hr_measured_call call = {&f.hardware, &prediction, &run, 1};
+  assert_ok(hr_report_gemm(f.out, &f.options, &gemm, &call, &f.error), f.error);
   json_t *document = end(&f, "headroom.gemm/2");
   CHECK_KEYS(document, "gemm", gemm_document_keys);
   CHECK_KEYS(json_object_get(document, "gemm"), "gemm.gemm", sizes);
@@ -120,7 +122,10 @@ static void attention_has_the_documented_keys(void **state)
       {.kernel = "attention_one", .measurement = {.samples = 10, .median_ns = 1e3, .workspace_bytes = 64}},
       {.kernel = "attention_two", .measurement = {.status = HR_ERROR_OUT_OF_MEMORY, .reason = "too large"}}};
   runs[1].measurement.workspace_bytes = runs[1].measurement.peak_bytes = (double)NAN;
-  assert_ok(hr_report_attention(f.out, &f.options, &attention, &f.hardware, NULL, runs, 2, &f.error), f.error);
+  assert_ok(hr_report_attention(
+                f.out, &f.options, &attention,
+                &(hr_measured_call){.hardware = &f.hardware, .prediction = NULL, .runs = runs, .count = 2}, &f.error),
+            f.error);
   json_t *document = end(&f, "headroom.attention/1");
   CHECK_KEYS(document, "attention", attention_keys);
   CHECK_KEYS(json_object_get(document, "attention"), "attention.attention", attention_problem_keys);
@@ -178,7 +183,10 @@ static void decode_has_the_documented_keys(void **state)
   hr_kernel_measurement runs[2] = {
       {.kernel = "decode_one", .measurement = {.samples = 10, .median_ns = 1e3, .bytes_per_s = 3e12}},
       {.kernel = "decode_two", .measurement = {.status = HR_ERROR_OUT_OF_MEMORY, .reason = "too large"}}};
-  assert_ok(hr_report_decode(f.out, &f.options, &decode, &f.hardware, NULL, runs, 2, &f.error), f.error);
+  assert_ok(hr_report_decode(f.out, &f.options, &decode,
+                             &(hr_measured_call){.hardware = &f.hardware, .prediction = NULL, .runs = runs, .count = 2},
+                             &f.error),
+            f.error);
   json_t *document = end(&f, "headroom.decode/1");
   CHECK_KEYS(document, "decode", decode_keys);
   CHECK_KEYS(json_object_get(document, "decode"), "decode.decode", decode_problem_keys);

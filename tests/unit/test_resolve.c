@@ -218,7 +218,8 @@ static hr_status read_zeros(size_t count, hr_error *error)
     length += (size_t)sprintf(text + length, i > 0 ? ",0" : "0");
   length += (size_t)sprintf(text + length, "]}");
   hr_model model;
-  hr_status status = hr_model_from_json(text, length, "zeros", NULL, NULL, &model, error);
+  hr_status status =
+      hr_model_from_json(&(hr_input){.text = text, .length = length, .name = "zeros"}, NULL, NULL, &model, error);
   free(text);
   return status;
 }

@@ -17,7 +17,7 @@ static hr_search_result *search_with(const char *name, const hr_model *model, co
   hr_hardware hardware = device(name);
   hr_search_result *result;
   hr_error error;
-  assert_ok(hr_search(&hardware, model, workload, options, NULL, NULL, &result, &error), error);
+  assert_ok(hr_search(&hardware, model, workload, options, &result, &error), error);
   return result;
 }
 
@@ -382,7 +382,8 @@ static void a_stopped_search_keeps_its_results_so_far(void **state)
   hr_search_result *result;
   hr_error error;
   double last = 0;
-  assert_ok(hr_search(&hardware, &model, &workload, &options, stop_at_half, &last, &result, &error), error);
+  options.progress = stop_at_half, options.context = &last;
+  assert_ok(hr_search(&hardware, &model, &workload, &options, &result, &error), error);
   assert_false(result->complete);
   assert_true(result->count > 0);
   hr_search_result_free(result);
@@ -448,7 +449,7 @@ static void impossible_options_are_refused_by_name(void **state)
   for (size_t i = 0; i < 11; i++) {
     hr_search_result *result = NULL;
     hr_error error;
-    assert_int_equal(hr_search(&hardware, &model, &workload, &cases[i], NULL, NULL, &result, &error), HR_ERROR_INVALID);
+    assert_int_equal(hr_search(&hardware, &model, &workload, &cases[i], &result, &error), HR_ERROR_INVALID);
     assert_non_null(strstr(error.message, named[i]));
     assert_null(result);
   }

@@ -117,7 +117,7 @@ static void assert_agrees_with_exhaustive_search(const hr_model *model, const bo
   hr_search_options options = options_of(b);
   hr_search_result *result;
   hr_error error;
-  assert_ok(hr_search(&hardware, model, &workload, &options, NULL, NULL, &result, &error), error);
+  assert_ok(hr_search(&hardware, model, &workload, &options, &result, &error), error);
   brute all = try_all(&hardware, model, &workload, b);
   assert_true(all.count > 50);
   assert_int_equal(result->evaluated, all.count);
@@ -281,7 +281,7 @@ static void shared_heads_of_all_groups_get_the_ratio_asked_for(void **state)
   options.query_heads_per_kv = 2;
   hr_search_result *result;
   hr_error error;
-  assert_ok(hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error), error);
+  assert_ok(hr_search(&hardware, &model, &workload, &options, &result, &error), error);
   assert_true(result->count > 0);
   for (size_t i = 0; i < result->count; i++) {
     for (size_t j = 0; j < 2; j++) {
@@ -307,8 +307,7 @@ static void layers_that_a_search_cannot_vary_are_refused_by_their_reason(void **
     hr_search_options options = paper_search();
     hr_search_result *result = NULL;
     hr_error error;
-    assert_int_equal(hr_search(&hardware, &models[i], &workload, &options, NULL, NULL, &result, &error),
-                     HR_ERROR_UNSUPPORTED);
+    assert_int_equal(hr_search(&hardware, &models[i], &workload, &options, &result, &error), HR_ERROR_UNSUPPORTED);
     assert_non_null(strstr(error.message, reasons[i]));
     assert_null(result);
   }
@@ -331,7 +330,7 @@ static void an_enormous_space_of_unequal_layers_ends(void **state)
   options.evaluations_max = 5000;
   hr_search_result *result;
   hr_error error;
-  assert_ok(hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error), error);
+  assert_ok(hr_search(&hardware, &model, &workload, &options, &result, &error), error);
   assert_false(result->complete);
   hr_search_result_free(result);
 }

@@ -17,7 +17,7 @@ static hr_search_result *search_with(const char *name, const hr_model *model, co
   hr_hardware hardware = device(name);
   hr_search_result *result;
   hr_error error;
-  assert_ok(hr_search(&hardware, model, workload, options, NULL, NULL, &result, &error), error);
+  assert_ok(hr_search(&hardware, model, workload, options, &result, &error), error);
   return result;
 }
 

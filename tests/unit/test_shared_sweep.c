@@ -35,7 +35,7 @@ static void *run_sweep(void *argument)
   if (s->status == HR_OK)
     s->status = hr_store_open(s->path, HR_STORE_WRITE, &store, &s->error);
   if (s->status == HR_OK)
-    s->status = hr_sweep_run(s->sweep, device, store, &options, NULL, NULL, &s->outcome, &s->error);
+    s->status = hr_sweep_run(s->sweep, device, store, &options, &s->outcome, &s->error);
   hr_store_close(store);
   hr_device_close(device);
   return NULL;
@@ -54,7 +54,9 @@ static void threads_share_the_points_of_a_sweep(void **state)
   sweeper sweepers[THREADS];
   int64_t measured = 0;
   close(mkstemp(path));
-  assert_ok(hr_sweep_from_json(text, sizeof text - 1, "sweep.json", NULL, false, &sweep, &error), error);
+  assert_ok(hr_sweep_from_json(&(hr_input){.text = text, .length = sizeof text - 1, .name = "sweep.json"}, NULL, false,
+                               &sweep, &error),
+            error);
   for (int i = 0; i < THREADS; i++) {
     sweepers[i] = (sweeper){.sweep = sweep, .path = path};
     assert_int_equal(pthread_create(&sweepers[i].thread, NULL, run_sweep, &sweepers[i]), 0);

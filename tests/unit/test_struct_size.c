@@ -82,7 +82,7 @@ static void options_with_another_size_are_refused(void **state)
   hr_search_options search = hr_search_options_default();
   hr_search_result *found = NULL;
   search.evaluations_max = 1;
-  REFUSED(hr_search_options, search, hr_search(&hardware, &model, &workload, &search, NULL, NULL, &found, &error));
+  REFUSED(hr_search_options, search, hr_search(&hardware, &model, &workload, &search, &found, &error));
   hr_search_result_free(found);
 
   hr_serve_options serving = hr_serve_options_default();
@@ -104,7 +104,9 @@ static void options_with_another_size_are_refused(void **state)
   hr_report_options report = hr_report_options_default();
   FILE *out = tmpfile();
   assert_non_null(out);
-  REFUSED(hr_report_options, report, hr_report_description(out, &report, &model, &workload, NULL, NULL, &error));
+  REFUSED(hr_report_options, report,
+          hr_report_description(out, &report, &(hr_subject){.model = &model, .workload = &workload, .hardware = NULL},
+                                NULL, &error));
   fclose(out);
 
   hr_result_filter filter = hr_result_filter_default();

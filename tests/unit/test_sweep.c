@@ -21,7 +21,9 @@ static hr_sweep *read_text(const char *text)
 {
   hr_sweep *sweep = NULL;
   hr_error error = {.status = HR_OK};
-  assert_ok(hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error), error);
+  assert_ok(hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "sweep.json"}, NULL, false,
+                               &sweep, &error),
+            error);
   return sweep;
 }
 
@@ -40,7 +42,8 @@ static void assert_refused(const char *axes, const char *problem, hr_status stat
   hr_sweep *sweep = NULL;
   hr_error error = {.message = ""};
   snprintf(text, sizeof text, "{\"name\":\"s\",\"x\":\"m\",\"axes\":{%s},\"problem\":{%s}}", axes, problem);
-  hr_status found = hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error);
+  hr_status found = hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "sweep.json"}, NULL,
+                                       false, &sweep, &error);
   assert_string_equal(error.message, message);
   assert_int_equal(found, status);
   assert_null(sweep);
@@ -60,7 +63,9 @@ static void a_gemm_has_the_memory_layout_of_the_file(void **state)
   hr_sweep *sweep = NULL;
   hr_sweep_point point;
   hr_error error = {.message = ""};
-  assert_ok(hr_sweep_from_json(text, strlen(text), "heads.json", NULL, false, &sweep, &error), error);
+  assert_ok(hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "heads.json"}, NULL, false,
+                               &sweep, &error),
+            error);
   assert_ok(hr_sweep_point_at(sweep, 0, HR_BF16, &point, &error), error);
   assert_string_equal(point.problem, "gemm m=64 n=64 k=80 batch=4 dtype=bf16 ta=0 tb=1 lda=320 stride_a=80 ldb=320 "
                                      "broadcast_b=1 ldc=65 stride_c=5000");
@@ -124,7 +129,8 @@ static void a_point_of_attention_names_its_kernels(void **state)
 #define ATTENTION                                                                                                     \
   "{\"name\":\"t\",\"x\":\"m\",\"axes\":{\"m\":[8]},\"problem\":{\"kind\":\"attention\",\"batch\":1,\"q_len\":\"m\"," \
   "\"kv_len\":\"m\",\"q_heads\":1,\"k_heads\":1,\"v_heads\":1,\"qk_dim\":8,\"v_dim\":8,\"implementation\":5}}"
-  assert_int_equal(hr_sweep_from_json(ATTENTION, strlen(ATTENTION), "t.json", NULL, false, &sweep, &error),
+  assert_int_equal(hr_sweep_from_json(&(hr_input){.text = ATTENTION, .length = strlen(ATTENTION), .name = "t.json"},
+                                      NULL, false, &sweep, &error),
                    HR_ERROR_INVALID);
   assert_non_null(strstr(error.message, "implementation: expected 0 to 4, found 5"));
 }
@@ -390,7 +396,8 @@ static void assert_file_refused(const char *text, const char *which, const char 
 {
   hr_sweep *sweep = NULL;
   hr_error error = {.message = ""};
-  assert_int_equal(hr_sweep_from_json(text, strlen(text), "sweep.json", which, false, &sweep, &error),
+  assert_int_equal(hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "sweep.json"}, which,
+                                      false, &sweep, &error),
                    HR_ERROR_INVALID);
   assert_string_equal(error.message, message);
   assert_null(sweep);
@@ -462,7 +469,9 @@ static void unknown_fields_are_refused(void **state)
   const char *text = "{\"name\":\"s\",\"x\":\"m\",\"axis\":{\"m\":1},\"problem\":{" GEMM "}}";
   hr_sweep *sweep = NULL;
   hr_error error;
-  assert_int_equal(hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "sweep.json"}, NULL,
+                                      false, &sweep, &error),
+                   HR_ERROR_INVALID);
   assert_string_equal(error.message, "sweep.json: axis: there is no such field");
 }
 
@@ -474,18 +483,26 @@ static void a_sweep_of_several_replaces_axes_of_the_template_and_the_cpu_those_o
                      "\"sweeps\":[{\"name\":\"one\"},{\"name\":\"two\",\"axes\":{\"n\":6}}]}";
   hr_sweep *sweep = NULL;
   hr_error error = {.status = HR_OK};
-  assert_ok(hr_sweep_from_json(text, strlen(text), "f", "two", false, &sweep, &error), error);
+  assert_ok(
+      hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "f"}, "two", false, &sweep, &error),
+      error);
   assert_string_equal(hr_sweep_describe(sweep).title, "n is 6");
   assert_int_equal(hr_sweep_describe(sweep).point_count, 3);
   assert_string_equal(point_of(sweep, 0).series, "n = 6");
   hr_sweep_free(sweep);
-  assert_ok(hr_sweep_from_json(text, strlen(text), "f", "one", true, &sweep, &error), error);
+  assert_ok(
+      hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "f"}, "one", true, &sweep, &error),
+      error);
   assert_int_equal(hr_sweep_describe(sweep).point_count, 1);
   assert_string_equal(point_of(sweep, 0).axes, "m=7 n=5");
   hr_sweep_free(sweep);
-  assert_int_equal(hr_sweep_from_json(text, strlen(text), "f", NULL, false, &sweep, &error), HR_ERROR_INVALID);
+  assert_int_equal(
+      hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "f"}, NULL, false, &sweep, &error),
+      HR_ERROR_INVALID);
   assert_string_equal(error.message, "f: has 2 sweeps; name one of them, as in f#one");
-  assert_int_equal(hr_sweep_from_json(text, strlen(text), "f", "tow", false, &sweep, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(
+      hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "f"}, "tow", false, &sweep, &error),
+      HR_ERROR_NOT_FOUND);
   assert_string_equal(error.message, "f: has no sweep \"tow\"; did you mean two?");
 }
 

@@ -47,7 +47,9 @@ static hr_sweep *read_text(const char *text)
 {
   hr_sweep *sweep = NULL;
   hr_error error = {.status = HR_OK};
-  assert_ok(hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error), error);
+  assert_ok(hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "sweep.json"}, NULL, false,
+                               &sweep, &error),
+            error);
   return sweep;
 }
 
@@ -78,11 +80,21 @@ static int watch(void *context, const hr_sweep_progress *now)
   return w->stop_after > 0 && now->measured >= w->stop_after;
 }
 
+static int64_t found_of(const hr_sweep *sweep, const hr_sweep_row *rows)
+{
+  int64_t found = 0;
+  for (size_t i = 0; i < hr_sweep_describe(sweep).point_count; i++)
+    found += rows[i].found;
+  return found;
+}
+
 static hr_sweep_progress run(fixture *f, const hr_sweep *sweep, const hr_sweep_options *options, watcher *w)
 {
   hr_sweep_progress outcome;
   hr_error error = {.status = HR_OK};
-  assert_ok(hr_sweep_run(sweep, f->device, f->store, options, w ? watch : NULL, w, &outcome, &error), error);
+  hr_sweep_options watched = *options;
+  watched.progress = w ? watch : NULL, watched.context = w;
+  assert_ok(hr_sweep_run(sweep, f->device, f->store, &watched, &outcome, &error), error);
   return outcome;
 }
 
@@ -123,15 +135,14 @@ static void autotuned_points_are_separate_points(void **state)
   assert_int_equal(row.measurement.choices, 1); /* the reference has one choice */
 
   hr_sweep_row *rows;
-  int64_t found = 0;
   hr_error error = {.status = HR_OK};
-  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &plain, &rows, &found, &error), error);
-  assert_int_equal(found, 12);
+  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &plain, &rows, &error), error);
+  assert_int_equal(found_of(sweep, rows), 12);
   for (int i = 0; i < 12; i++)
     assert_int_equal(rows[i].measurement.choices, 0);
   free(rows);
-  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &tuned, &rows, &found, &error), error);
-  assert_int_equal(found, 12);
+  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &tuned, &rows, &error), error);
+  assert_int_equal(found_of(sweep, rows), 12);
   for (int i = 0; i < 12; i++)
     assert_int_equal(rows[i].measurement.choices, 1);
   free(rows);
@@ -195,8 +206,9 @@ static void a_run_resumes_a_stopped_one_and_measures_nothing_twice(void **state)
   watcher w = {.stop_after = 5};
   hr_sweep_progress outcome;
   hr_error error = {.status = HR_OK};
-  assert_int_equal(hr_sweep_run(sweep, f->device, f->store, &options, watch, &w, &outcome, &error),
-                   HR_ERROR_INTERRUPTED);
+  hr_sweep_options watched = options;
+  watched.progress = watch, watched.context = &w;
+  assert_int_equal(hr_sweep_run(sweep, f->device, f->store, &watched, &outcome, &error), HR_ERROR_INTERRUPTED);
   assert_int_equal(outcome.done, 5);
   assert_int_equal(rows_in(f), 5);
   outcome = run(f, sweep, &options, NULL);
@@ -239,7 +251,7 @@ static int run_other(void *context, const hr_sweep_progress *now)
     return 0;
   hr_store *store;
   assert_ok(hr_store_open(o->f->path, HR_STORE_WRITE, &store, &error), error);
-  assert_ok(hr_sweep_run(o->sweep, o->f->device, store, o->options, NULL, NULL, &outcome, &error), error);
+  assert_ok(hr_sweep_run(o->sweep, o->f->device, store, o->options, &outcome, &error), error);
   assert_int_equal(outcome.measured, 12);
   hr_store_close(store);
   return 0;
@@ -254,7 +266,9 @@ static void a_point_stored_by_another_process_in_the_meantime_gets_no_second_row
     other_process o = {.f = f, .sweep = sweep, .options = &options, .at_call = at_call};
     hr_sweep_progress outcome;
     hr_error error = {.status = HR_OK};
-    assert_ok(hr_sweep_run(sweep, f->device, f->store, &options, run_other, &o, &outcome, &error), error);
+    hr_sweep_options watched = options;
+    watched.progress = run_other, watched.context = &o;
+    assert_ok(hr_sweep_run(sweep, f->device, f->store, &watched, &outcome, &error), error);
     assert_int_equal(rows_in(f), 12);
     assert_int_equal(outcome.measured, 0);
     assert_int_equal(outcome.skipped, 12);
@@ -293,10 +307,9 @@ static void a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_continu
   assert_int_equal(outcome.measured, 2);
   assert_int_equal(outcome.failed, 1);
   hr_sweep_row *rows;
-  int64_t found;
   hr_error error = {.status = HR_OK};
-  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &options, &rows, &found, &error), error);
-  assert_int_equal(found, 2);
+  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &options, &rows, &error), error);
+  assert_int_equal(found_of(sweep, rows), 2);
   assert_int_equal(rows[0].measurement.status, HR_ERROR_OUT_OF_MEMORY);
   assert_true(rows[0].measurement.reason[0] && isnan(rows[0].measurement.median_ns));
   assert_true(rows[1].measurement.median_ns > 0);
@@ -328,9 +341,8 @@ static void a_layer_is_recorded_as_unsupported_with_the_reason(void **state)
   assert_int_equal(outcome.measured, 3);
   assert_int_equal(outcome.failed, 3);
   hr_sweep_row *rows;
-  int64_t found;
-  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &options, &rows, &found, &error), error);
-  assert_int_equal(found, 3);
+  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &options, &rows, &error), error);
+  assert_int_equal(found_of(sweep, rows), 3);
   for (int i = 0; i < 3; i++) {
     assert_int_equal(rows[i].measurement.status, HR_ERROR_UNSUPPORTED);
     assert_true(rows[i].measurement.reason[0] != '\0');
@@ -384,7 +396,7 @@ static void an_unknown_kernel_is_refused_before_anything_is_measured(void **stat
   hr_sweep_options options = quick();
   hr_error error;
   options.kernel = "gemm_magic";
-  assert_int_equal(hr_sweep_run(sweep, f->device, f->store, &options, NULL, NULL, NULL, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_sweep_run(sweep, f->device, f->store, &options, NULL, &error), HR_ERROR_NOT_FOUND);
   assert_string_equal(error.message, "there is no kernel \"gemm_magic\"");
   assert_int_equal(rows_in(f), 0);
   hr_sweep_free(sweep);
@@ -403,7 +415,7 @@ static void a_store_that_cannot_be_written_ends_the_sweep_and_keeps_its_rows(voi
   hr_sweep_progress outcome;
   assert_ok(hr_store_open(f->path, HR_STORE_READ, &reader, &error), error);
   options.choice.points = 0;
-  assert_int_equal(hr_sweep_run(sweep, f->device, reader, &options, NULL, NULL, &outcome, &error), HR_ERROR_OUTPUT);
+  assert_int_equal(hr_sweep_run(sweep, f->device, reader, &options, &outcome, &error), HR_ERROR_OUTPUT);
   assert_true(error.message[0] != '\0');
   assert_int_equal(outcome.measured, 0);
   hr_store_close(reader);

@@ -11,7 +11,9 @@ static hr_validation *validate(const hr_hardware *hardware, const char *csv)
   hr_validation *v = NULL;
   hr_error error;
   const hr_validate_options options = hr_validate_options_default();
-  assert_ok(hr_validate_csv(hardware, csv, strlen(csv), "rows.csv", &options, &v, &error), error);
+  assert_ok(hr_validate_csv(hardware, &(hr_input){.text = csv, .length = strlen(csv), .name = "rows.csv"}, &options, &v,
+                            &error),
+            error);
   return v;
 }
 
@@ -21,7 +23,9 @@ static void fails_with(const char *csv, const char *message)
   const hr_validate_options options = hr_validate_options_default();
   hr_validation *v = NULL;
   hr_error error;
-  assert_int_not_equal(hr_validate_csv(&hardware, csv, strlen(csv), "rows.csv", &options, &v, &error), HR_OK);
+  assert_int_not_equal(hr_validate_csv(&hardware, &(hr_input){.text = csv, .length = strlen(csv), .name = "rows.csv"},
+                                       &options, &v, &error),
+                       HR_OK);
   assert_string_equal(error.message, message);
   assert_null(v);
 }

@@ -156,8 +156,7 @@ static hr_status run(hr_search_state *state, const hr_search_options *options, c
 }
 
 hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
-                    const hr_search_options *options, hr_progress_fn progress, void *context, hr_search_result **result,
-                    hr_error *error)
+                    const hr_search_options *options, hr_search_result **result, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, options, result);
   HR_TAKE(hr_hardware, hardware, error);
@@ -175,8 +174,8 @@ hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr
   if (state && step && picked && found && found->shapes) {
     state->predictor.hardware = hardware;
     state->predictor.workload = workload;
-    state->progress = progress;
-    state->context = context;
+    state->progress = options->progress;
+    state->context = options->context;
     status = run(state, options, model, workload, step, picked, found, error);
   } else {
     status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a search");

@@ -111,10 +111,12 @@ static hr_status take_row(void *context, const hr_csv_record *record)
   return predict_and_add(w, record, &row);
 }
 
-hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t length, const char *name,
-                          const hr_validate_options *options, hr_validation **validation, hr_error *error)
+hr_status hr_validate_csv(const hr_hardware *hardware, const hr_input *input, const hr_validate_options *options,
+                          hr_validation **validation, hr_error *error)
 {
-  HR_NEED(error, hardware, text, name, options, validation);
+  HR_NEED(error, hardware, input, options, validation);
+  const char *text = input->text, *name = input->name;
+  HR_NEED(error, text, name);
   HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_validate_options, options, error);
   HR_TRY(hr_hardware_check(hardware, error));
@@ -123,7 +125,7 @@ hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t 
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", name);
   validate_work work = {
       .hardware = *hardware, .cache = hardware->cache, .clock = hardware->clock, .options = options, .validation = v};
-  hr_status status = hr_csv_read(text, length, name, take_row, &work, error);
+  hr_status status = hr_csv_read(text, input->length, name, take_row, &work, error);
   if (status == HR_OK && v->row_count == 0)
     status = hr_fail(error, HR_ERROR_INVALID, "%s: no row of %s to compare; %" PRId64 " were left out%s%s", name,
                      hardware->name, v->skipped, v->skipped ? ", the first at " : "", v->skipped_why);

@@ -119,12 +119,13 @@ static hr_status compare_rows(hr_compare_result *result, hr_compare_rows *a, hr_
   return HR_OK;
 }
 
-hr_status hr_compare_stores(hr_store *store_a, const hr_compare_side *a, hr_store *store_b, const hr_compare_side *b,
-                            double tolerance, hr_compare_result **result, hr_error *error)
+hr_status hr_compare_stores(const hr_compare_side *a, const hr_compare_side *b, double tolerance,
+                            hr_compare_result **result, hr_error *error)
 {
-  HR_NEED(error, store_a, a, store_b, b, result);
+  HR_NEED(error, a, b, result);
   HR_TAKE(hr_compare_side, a, error);
   HR_TAKE(hr_compare_side, b, error);
+  HR_NEED(error, a->store, b->store);
   if (!(tolerance >= 0 && tolerance <= 1))
     return hr_fail(error, HR_ERROR_INVALID, "tolerance: expected 0 … 1, found %g", tolerance);
   hr_compare_result *made = calloc(1, sizeof *made);
@@ -136,9 +137,9 @@ hr_status hr_compare_stores(hr_store *store_a, const hr_compare_side *a, hr_stor
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a comparison");
   }
   *made = (hr_compare_result){.tolerance = tolerance, .rows_a = rows_a, .rows_b = rows_b};
-  hr_status status = hr_compare_read(store_a, a, rows_a, &made->a, error);
+  hr_status status = hr_compare_read(a->store, a, rows_a, &made->a, error);
   if (status == HR_OK)
-    status = hr_compare_read(store_b, b, rows_b, &made->b, error);
+    status = hr_compare_read(b->store, b, rows_b, &made->b, error);
   if (status == HR_OK)
     status = compare_rows(made, rows_a, rows_b, error);
   if (status != HR_OK) {

@@ -3,6 +3,7 @@
 #include "experiment/confirm/jobs.h"
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "experiment/budget.h"
 #include "experiment/operator_problem.h"
 #include "experiment/progress.h"
@@ -240,20 +241,26 @@ static hr_status confirm(hr_confirm_run *c, hr_progress *progress, hr_confirmati
   return HR_OK;
 }
 
-hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_progress_fn progress, void *context,
+hr_confirm_options hr_confirm_options_default(void)
+{
+  return (hr_confirm_options){.struct_size = sizeof(hr_confirm_options)};
+}
+
+hr_status hr_confirm(hr_device *device, hr_advice *advice, const hr_confirm_options *options,
                      hr_confirmation **confirmation, hr_error *error)
 {
-  HR_NEED(error, device, advice, confirmation);
-  if (!(budget_ns >= 0))
+  HR_NEED(error, device, advice, options, confirmation);
+  HR_TAKE(hr_confirm_options, options, error);
+  if (!(options->budget_ns >= 0))
     return hr_fail(error, HR_ERROR_INVALID, "budget_ns: expected at least 0");
   hr_confirm_run *c = calloc(1, sizeof *c);
   if (!c)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to confirm with");
   c->device = device;
   c->advice = advice;
-  c->budget_ns = budget_ns > 0 ? budget_ns : BUDGET_NS;
+  c->budget_ns = options->budget_ns > 0 ? options->budget_ns : BUDGET_NS;
   c->slowdown = 1;
-  hr_progress state = {.report = progress, .context = context};
+  hr_progress state = {.report = options->progress, .context = options->context};
   hr_status status = confirm(c, &state, confirmation, error);
   free(c->jobs);
   free(c);

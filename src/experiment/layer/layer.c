@@ -342,11 +342,14 @@ static hr_status measure_layer(layer_run *l, const hr_model *model, hr_error *er
   return HR_OK;
 }
 
-hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const hr_model *model,
-                           const hr_workload *workload, const hr_layer_options *options, hr_layer **layer,
-                           hr_error *error)
+hr_status hr_layer_measure(hr_device *device, const hr_subject *subject, const hr_layer_options *options,
+                           hr_layer **layer, hr_error *error)
 {
-  HR_NEED(error, device, hardware, model, workload, layer);
+  HR_NEED(error, device, subject, layer);
+  const hr_model *model = subject->model;
+  const hr_workload *workload = subject->workload;
+  const hr_hardware *hardware = subject->hardware;
+  HR_NEED(error, hardware, model, workload);
   HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);

@@ -16,8 +16,6 @@ typedef struct points_run {
   hr_device *device;
   hr_store *store;
   const hr_points_options *options;
-  hr_points_progress_fn report; /* may be NULL */
-  void *context;
   hr_points_progress now;
   hr_progress progress; /* reports `now` */
   char what[sizeof((hr_result *)NULL)->problem];
@@ -29,7 +27,7 @@ static int report(void *context, double done, const char *what)
   (void)done;
   (void)what;
   points_run *run = context;
-  return run->report ? run->report(run->context, &run->now) : 0;
+  return run->options->progress ? run->options->progress(run->options->context, &run->now) : 0;
 }
 
 static hr_status measure(points_run *run, hr_result *row, hr_measurement *measurement, hr_error *error)
@@ -107,17 +105,16 @@ static hr_status run_points(points_run *run, const hr_point *points, size_t coun
   return status;
 }
 
-hr_status hr_points_measure(hr_device *device, hr_store *store, const hr_point *points, size_t count,
-                            const hr_points_options *options, hr_points_progress_fn progress, void *context,
-                            hr_points_progress *outcome, hr_error *error)
+hr_status hr_points_measure(hr_device *device, hr_store *store, const hr_point_list *list,
+                            const hr_points_options *options, hr_points_progress *outcome, hr_error *error)
 {
-  HR_NEED(error, device, store, points, options);
+  HR_NEED(error, device, store, list, options);
   HR_TAKE(hr_points_options, options, error);
   HR_TRY(hr_points_check(options, error));
-  points_run run = {.device = device, .store = store, .options = options, .report = progress, .context = context};
-  run.now = (hr_points_progress){.total = (int64_t)count, .what = run.what};
+  points_run run = {.device = device, .store = store, .options = options};
+  run.now = (hr_points_progress){.total = (int64_t)list->count, .what = run.what};
   run.progress = (hr_progress){.report = report, .context = &run};
-  hr_status status = run_points(&run, points, count, error);
+  hr_status status = run_points(&run, list->points, list->count, error);
   run.now.what = "";
   if (outcome)
     *outcome = run.now;

@@ -116,10 +116,12 @@ hr_status hr_points_find(hr_store *store, const hr_result *base, const hr_point 
   return status;
 }
 
-hr_status hr_points_rows(const hr_device *device, hr_store *store, const hr_point *points, size_t count,
-                         const hr_points_options *options, hr_validated_row **rows, size_t *row_count, hr_error *error)
+hr_status hr_points_rows(const hr_device *device, hr_store *store, const hr_point_list *list,
+                         const hr_points_options *options, hr_validated_rows *rows, hr_error *error)
 {
-  HR_NEED(error, device, store, points, options, rows, row_count);
+  HR_NEED(error, device, store, list, options, rows);
+  const hr_point *points = list->points;
+  const size_t count = list->count;
   HR_TAKE(hr_points_options, options, error);
   HR_TRY(hr_points_check(options, error));
   hr_hardware hardware;
@@ -143,7 +145,6 @@ hr_status hr_points_rows(const hr_device *device, hr_store *store, const hr_poin
   free(stored);
   if (!found)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
-  *rows = found;
-  *row_count = used;
+  *rows = (hr_validated_rows){found, used};
   return HR_OK;
 }

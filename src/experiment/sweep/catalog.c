@@ -146,13 +146,14 @@ static hr_status read_named(const json_t *root, const char *input, const char *w
   return not_named(root, input, which, error);
 }
 
-hr_status hr_sweep_from_json(const char *text, size_t length, const char *input, const char *which, bool small,
-                             hr_sweep **sweep, hr_error *error)
+hr_status hr_sweep_from_json(const hr_input *input, const char *which, bool small, hr_sweep **sweep, hr_error *error)
 {
-  HR_NEED(error, text, input, sweep);
+  HR_NEED(error, input, sweep);
+  const char *text = input->text, *name = input->name;
+  HR_NEED(error, text, name);
   json_t *root;
-  HR_TRY(hr_json_parse(text, length, input, &root, error));
-  hr_status status = read_named(root, input, which, small, sweep, error);
+  HR_TRY(hr_json_parse(text, input->length, name, &root, error));
+  hr_status status = read_named(root, name, which, small, sweep, error);
   json_decref(root);
   return status;
 }
@@ -169,7 +170,7 @@ static hr_status load_file(const char *what, bool small, hr_sweep **sweep, hr_er
   size_t length;
   hr_status status = hr_read_file(path, path, &text, &length, error);
   if (status == HR_OK) {
-    status = hr_sweep_from_json(text, length, path, which, small, sweep, error);
+    status = hr_sweep_from_json(&(hr_input){.text = text, .length = length, .name = path}, which, small, sweep, error);
     free(text);
   }
   free(path);

@@ -139,7 +139,8 @@ static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point
                         "{\"h\":%" PRId64 ",\"a\":%" PRId64 ",\"b\":%" PRId64 ",\"s\":%" PRId64 ",\"t\":%" PRId64
                         ",\"L\":1,\"v\":50304}",
                         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]);
-  HR_TRY(hr_model_from_json(text, (size_t)length, "layer", NULL, NULL, &point->model, error));
+  HR_TRY(hr_model_from_json(&(hr_input){.text = text, .length = (size_t)length, .name = "layer"}, NULL, NULL,
+                            &point->model, error));
   point->workload = hr_workload_default(&point->model);
   point->workload.framework = HR_FRAMEWORK_HEADROOM; /* whose kernels a sweep measures */
   point->workload.attention = sizes[5] != 0 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;

@@ -62,8 +62,6 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
 /* One run of hr_sweep_run(). */
 typedef struct run_state {
   const hr_sweep_options *options;
-  hr_sweep_progress_fn report; /* may be NULL */
-  void *context;
   hr_sweep_progress now;
   hr_progress progress; /* reports `now` */
   char what[sizeof((hr_result *)NULL)->problem];
@@ -76,7 +74,8 @@ static int report(void *context, double done, const char *what)
   (void)done;
   (void)what;
   run_state *state = context;
-  return state->report ? state->report(state->context, &state->now) : 0;
+  const hr_sweep_options *options = state->options;
+  return options->progress ? options->progress(options->context, &state->now) : 0;
 }
 
 static hr_measure_options measure_options(run_state *state)
@@ -144,7 +143,9 @@ static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, c
   options.context = &state->progress;
   hr_layer *layer = NULL;
   hr_error reason = {.status = HR_OK};
-  hr_status status = hr_layer_measure(device, hardware, &point->model, &point->workload, &options, &layer, &reason);
+  hr_status status = hr_layer_measure(
+      device, &(hr_subject){.hardware = hardware, .model = &point->model, .workload = &point->workload}, &options,
+      &layer, &reason);
   if (status == HR_ERROR_UNSUPPORTED || status == HR_ERROR_INVALID) { /* unknown rates of the device or format */
     measurement->status = HR_ERROR_UNSUPPORTED;
     hr_copy_text(measurement->reason, sizeof measurement->reason, reason.message);
@@ -295,14 +296,14 @@ static hr_status run_tour(const hr_sweep *sweep, hr_device *device, hr_store *st
 }
 
 hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store, const hr_sweep_options *options,
-                       hr_sweep_progress_fn progress, void *context, hr_sweep_progress *outcome, hr_error *error)
+                       hr_sweep_progress *outcome, hr_error *error)
 {
   HR_NEED(error, sweep, device, store, options);
   HR_TAKE(hr_sweep_options, options, error);
   tour t = {.at = 0};
   HR_TRY(check_options(options, error));
   HR_TRY(hr_sweep_order(sweep, &options->choice, &t.indices, &t.count, error));
-  run_state state = {.options = options, .report = progress, .context = context, .now = {.total = (int64_t)t.count}};
+  run_state state = {.options = options, .now = {.total = (int64_t)t.count}};
   state.progress = (hr_progress){.report = report, .context = &state};
   state.now.what = state.what;
   t.visited = calloc(t.count + 1, sizeof *t.visited);

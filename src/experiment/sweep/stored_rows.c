@@ -97,9 +97,9 @@ static hr_status fill_places(finder *f, hr_error *error)
 }
 
 hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store *store,
-                        const hr_sweep_options *options, hr_sweep_row **rows, int64_t *found, hr_error *error)
+                        const hr_sweep_options *options, hr_sweep_row **rows, hr_error *error)
 {
-  HR_NEED(error, sweep, device, store, options, rows, found);
+  HR_NEED(error, sweep, device, store, options, rows);
   HR_TAKE(hr_sweep_options, options, error);
   hr_hardware hardware;
   hr_result base = hr_sweep_base_row(sweep, device, options, &hardware);
@@ -125,6 +125,5 @@ hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store
     return status;
   }
   *rows = f.rows;
-  *found = f.found;
   return HR_OK;
 }

@@ -288,12 +288,13 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   return status == HR_OK ? HR_OK : hr_fail(reader->error, status, "%s: %s", reader->input, problem.message);
 }
 
-hr_status hr_hardware_from_json(const char *text, size_t length, const char *name, hr_hardware *hardware,
-                                hr_error *error)
+hr_status hr_hardware_from_json(const hr_input *input, hr_hardware *hardware, hr_error *error)
 {
-  HR_NEED(error, text, name, hardware);
+  HR_NEED(error, input, hardware);
+  const char *text = input->text, *name = input->name;
+  HR_NEED(error, text, name);
   json_t *root = NULL;
-  HR_TRY(hr_json_parse(text, length, name, &root, error));
+  HR_TRY(hr_json_parse(text, input->length, name, &root, error));
   const hr_json_reader reader = {root, name, "", error};
   hr_hardware read = hr_hardware_default();
   hr_status status = hr_take_former_names(&reader, root);

@@ -144,12 +144,13 @@ static hr_status check_model(const hr_config *config, const hr_model *model)
   return HR_OK;
 }
 
-hr_status hr_model_from_json(const char *text, size_t length, const char *name, hr_note_fn note, void *context,
-                             hr_model *model, hr_error *error)
+hr_status hr_model_from_json(const hr_input *input, hr_note_fn note, void *context, hr_model *model, hr_error *error)
 {
-  HR_NEED(error, text, name, model);
+  HR_NEED(error, input, model);
+  const char *text = input->text, *name = input->name;
+  HR_NEED(error, text, name);
   json_t *root;
-  HR_TRY(hr_json_parse(text, length, name, &root, error));
+  HR_TRY(hr_json_parse(text, input->length, name, &root, error));
   hr_config config = {
       .json = {.object = root, .input = name, .path = "", .error = error}, .note = note, .note_context = context};
   hr_model read = hr_model_default();

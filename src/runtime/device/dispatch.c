@@ -180,14 +180,14 @@ MAKE(attention, hr_attention, attention)
 MAKE(rowwise, hr_rowwise, rows)
 MAKE(decode, hr_decode, decode)
 
-hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const char *kernel, int64_t choice,
-                              int64_t choices, hr_plan **plan, hr_error *error)
+hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const hr_plan_choice *choice, hr_plan **plan,
+                              hr_error *error)
 {
-  HR_NEED(error, device, gemm, plan);
+  HR_NEED(error, device, gemm, choice, plan);
   HR_TAKE(hr_gemm, gemm, error);
   hr_plan *created;
-  HR_TRY(hr_plan_gemm(device, gemm, kernel, &created, error));
-  hr_status status = hr_plan_choose(created, choice, choices, error);
+  HR_TRY(hr_plan_gemm(device, gemm, choice->kernel, &created, error));
+  hr_status status = hr_plan_choose(created, choice->choice, choice->choices, error);
   if (status == HR_OK)
     *plan = created;
   else

@@ -320,7 +320,8 @@ static int64_t check_choice(hr_device *device, const hr_gemm *g, int64_t choice)
   hr_error error;
   call c;
   const hr_problem problem = hr_gemm_problem(g);
-  assert_ok(hr_plan_gemm_choice(device, g, "gemm_cublaslt", choice, 32, &plan, &error), error);
+  const hr_plan_choice one = {.kernel = "gemm_cublaslt", .choice = choice, .choices = 32};
+  assert_ok(hr_plan_gemm_choice(device, g, &one, &plan, &error), error);
   int64_t choices = hr_plan_choices(plan);
   if (choice == 0)
     print_message("%s\n", hr_plan_configuration(plan));
