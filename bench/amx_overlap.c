@@ -10,8 +10,7 @@
 #include "runtime/cpu/simd/amx_tiles.h"
 #include "runtime/device/clock.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <math.h>
 #include <stdio.h>
 

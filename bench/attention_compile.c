@@ -13,7 +13,7 @@
 #include "runtime/measure/statistics.h"
 
 #include <dirent.h>
-#include <headroom/headroom.h>
+#include <headroom/experimental/headroom.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

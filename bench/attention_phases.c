@@ -17,8 +17,7 @@
 #include "runtime/cpu/host/host.h"
 #include "runtime/measure/statistics.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "runtime/cpu/host/host.h"
 #include "runtime/device/device.h"
 
-#include <headroom/headroom.h>
+#include <headroom/experimental/headroom.h>
 #include <stddef.h>
 
 #define ROUNDS 3 /* of a loop, 1.5 ms each; the best counts */

@@ -19,8 +19,7 @@
 #include "runtime/measure/settle.h"
 #include "runtime/measure/statistics.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

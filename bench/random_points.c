@@ -13,8 +13,7 @@
 #include "runtime/measure/settle.h"
 #include "runtime/measure/statistics.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 #include "runtime/measure/statistics.h"
 
 #include "runtime/device/plan.h"
-#include <headroom/headroom.h>
+#include <headroom/experimental/headroom.h>
 
 #include <stdio.h>
 #include <string.h>

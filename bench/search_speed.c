@@ -5,8 +5,7 @@
  *
  * Searches near shipped models with any layers and head sizes from 64 to 128, which takes a while, and prints the
  * shapes, seconds and shapes per second of each. Uses CPU time, so other programs on the machine have no effect. */
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <stdio.h>
 #include <time.h>
 

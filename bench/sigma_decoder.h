@@ -2,12 +2,10 @@
 /* The attention of a decoder of SIGMA (arXiv 2501.13629), all layers: Q, the KV cache, attention; for sigma_elapsed. */
 #ifndef HEADROOM_BENCH_SIGMA_DECODER_H
 #define HEADROOM_BENCH_SIGMA_DECODER_H
-
 #include "runtime/cuda/driver/context.h"
 #include "runtime/device/device.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,7 @@
 /* Shared by the files of the command, which uses only the public interface of the library. */
 #ifndef CLI_H
 #define CLI_H
-
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <stdio.h>
 #include <time.h>
 

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "picture.h"
 
+#include <headroom/experimental/parallel_layouts.h>
 #include <string.h>
 
 /* The inputs of an advice and, with --measure, the device that confirms it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 
+#include <headroom/experimental/resolve.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 
+#include <headroom/experimental/advise.h>
+#include <headroom/experimental/resolve.h>
 #include <inttypes.h>
 #include <string.h>
 

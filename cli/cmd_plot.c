@@ -5,6 +5,7 @@
 #include "picture.h"
 
 #include <fcntl.h>
+#include <headroom/experimental/hardware.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "picture.h"
 
+#include <headroom/experimental/device.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

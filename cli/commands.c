@@ -2,6 +2,7 @@
 /* The list of commands, without the functions that run them (main.c). */
 #include "groups.h"
 
+#include <headroom/experimental/resolve.h>
 #include <string.h>
 
 static const cli_command commands[] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drawings.h"
 
+#include <headroom/experimental/hardware.h>
 #include <string.h>
 
 int cli_resolve_predicted(const cli_run *run, hr_hardware *hardware)

@@ -4,6 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/memory.h>
+#include <headroom/experimental/resolve.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,6 +4,9 @@
 
 #include "groups.h"
 
+#include <headroom/experimental/advise.h>
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/resolve.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "clean.h"
 #include "cli.h"
 
+#include <headroom/experimental/resolve.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include "option_table.h"
 
 #include <ctype.h>
+#include <headroom/experimental/resolve.h>
 #include <string.h>
 
 #define NAME_LENGTH_MAX 48

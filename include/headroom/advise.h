@@ -98,15 +98,6 @@ HR_API void hr_advice_free(hr_advice *advice);
 /** "none", "low", "medium", "high". Static storage. */
 HR_API const char *hr_severity_name(hr_severity severity);
 
-/** One row of the rule table. Static storage throughout. */
-typedef struct hr_rule {
-  const char *name, *summary, *source;
-  hr_change_class change_class; /* of the costliest change that it suggests */
-} hr_rule;
-
-/** The rules in the order of application; *count is their number. Static storage. */
-HR_API const hr_rule *hr_rules(size_t *count);
-
 #ifdef __cplusplus
 }
 #endif

@@ -26,38 +26,6 @@ typedef enum hr_collective_kind {
       HR_COLLECTIVE_COUNT
 } hr_collective_kind;
 
-/** One call by every device of a group.
- *
- *  Devices are numbered through all nodes; neighbours in the group are `stride` numbers apart. Tensor-parallel groups
- *  have stride 1. A group whose neighbours differ in another degree (data-parallel replicas of t devices each, pipeline
- *  stages) has the number of devices between two of them, here t. So a node of d devices holds max(1, ⌊d / stride⌋) of
- *  the group. */
-typedef struct hr_collective {
-  size_t struct_size; /* sizeof(hr_collective), set by hr_collective_default() */
-  hr_collective_kind kind;
-  int64_t devices; /* that take part; 1: nothing is sent. Of HR_POINT_TO_POINT the sender and the receiver, 2 */
-  int64_t stride;  /* default 1 */
-  int64_t bytes;   /* see HR_COLLECTIVE_LIST */
-} hr_collective;
-
-/** An all-reduce of 0 bytes on one device. */
-HR_API hr_collective hr_collective_default(void);
-
-/** HR_OK if the kind exists, devices and stride are 1 … 2^40 (point to point: at most 2 devices) and bytes 0 … 2^62;
- *  otherwise HR_ERROR_INVALID naming the member. */
-HR_API hr_status hr_collective_check(const hr_collective *collective, hr_error *error);
-
-/** Bus bandwidth over algorithm bandwidth (bytes / time), as nccl-tests defines it: 2·(n − 1)/n for an all-reduce, 1
- *  point to point, (n − 1)/n otherwise; 0 for one device. It is the share of `bytes` that each device sends in a ring.
- *  Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md. */
-HR_API double hr_collective_bus_share(hr_collective_kind kind, int64_t devices);
-
-/** "all_reduce", …, "point_to_point". Static storage. */
-HR_API const char *hr_collective_name(hr_collective_kind kind);
-
-/** Reads such a name. HR_ERROR_NOT_FOUND for any other; *kind is then untouched. */
-HR_API hr_status hr_collective_parse(const char *name, hr_collective_kind *kind);
-
 #ifdef __cplusplus
 }
 #endif

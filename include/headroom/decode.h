@@ -156,28 +156,6 @@ HR_API hr_status hr_decode_from_attention(const hr_attention *attention, hr_deco
  *  hr_decode_from_attention(), and of hr_decode_check() for other heads. */
 HR_API hr_status hr_decode_from_latent(const hr_attention *attention, hr_decode *decode, hr_error *error);
 
-/** Strides with the defaults resolved. The problem has passed hr_decode_check(). */
-HR_API hr_strides hr_decode_q_strides(const hr_decode *decode);
-
-/** The same of O. */
-HR_API hr_strides hr_decode_o_strides(const hr_decode *decode);
-
-/** The same of K. */
-HR_API hr_kv_strides hr_decode_k_strides(const hr_decode *decode);
-
-/** The same of V; with `latent`, those of K. */
-HR_API hr_kv_strides hr_decode_v_strides(const hr_decode *decode);
-
-/** Bytes of an element of K and V in the cache. */
-HR_API size_t hr_decode_cache_bytes(const hr_decode *decode);
-
-/** Where the scales of a quantized cache are, as the strides of K say where K is, in floats. Of HR_KV_SCALE_HEAD, page
- *  and token are 0. The problem has passed hr_decode_check(). */
-HR_API hr_kv_strides hr_decode_k_scale_strides(const hr_decode *decode);
-
-/** The same of V; with `latent`, those of K. */
-HR_API hr_kv_strides hr_decode_v_scale_strides(const hr_decode *decode);
-
 /** Floating-point operations if all sequences have kv_len tokens: 2·qk_dim per query head and visible key, and 2·v_dim
  *  per query head and key whose V counts. HR_ERROR_OVERFLOW, also for sizes that are negative or above 2^40 and for
  *  more than HR_DECODE_Q_LEN_MAX queries. */

@@ -46,13 +46,6 @@ HR_API hr_device_options hr_device_options_default(void);
 HR_API hr_status hr_device_open_with(const char *name, const hr_device_options *options, hr_device **device,
                                      hr_error *error);
 
-/** Opens a device in process `part` of `parts` processes that measure on this machine at the same time. A CPU device
- *  gets cores / parts threads, at least one. If the process's affinity mask holds the whole machine, the calling thread
- *  and the threads that it starts afterwards are bound to cores of their own; processes share cores if there are more
- *  processes than cores. Other devices are opened as hr_device_open() does. HR_ERROR_INVALID unless 0 ≤ part < parts;
- *  errors of hr_device_open(). */
-HR_API hr_status hr_device_open_part(const char *name, int part, int parts, hr_device **device, hr_error *error);
-
 /** Closes a device; NULL is allowed. A child of fork() may close its copy of a CPU device, which frees its memory; it
  *  has none of the threads and runs plans only after opening the device itself. */
 HR_API void hr_device_close(hr_device *device);

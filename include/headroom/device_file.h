@@ -16,9 +16,6 @@ extern "C" {
  *  HR_OK. */
 HR_API hr_status hr_hardware_from_json(const hr_input *input, hr_hardware *hardware, hr_error *error);
 
-/** Whether a device file lists `name` among its "aliases", ignoring case. False if the text is not a device file. */
-HR_API bool hr_hardware_has_alias(const char *text, size_t length, const char *name);
-
 #ifdef __cplusplus
 }
 #endif

@@ -53,11 +53,6 @@ typedef struct hr_latent_cache {
   int64_t kv_heads; /* 8, or the next larger divisor of the query heads; 0: no layer has latent attention */
 } hr_latent_cache;
 
-/** Compares the KV cache of latent attention. Errors of hr_model_check() and hr_workload_check(), and
- *  HR_ERROR_OVERFLOW. */
-HR_API hr_status hr_memory_latent_cache(const hr_model *model, const hr_workload *workload, hr_latent_cache *cache,
-                                        hr_error *error);
-
 #ifdef __cplusplus
 }
 #endif

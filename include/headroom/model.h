@@ -96,9 +96,6 @@ typedef enum hr_recurrence {
   HR_RECURRENCE_CONVOLUTION  /* gated short convolution (LFM2): no state but the convolution's */
 } hr_recurrence;
 
-/** "none", "mamba", "mamba2", "gated_delta", "lightning", "rg_lru", "convolution". Static storage. */
-HR_API const char *hr_recurrence_name(hr_recurrence recurrence);
-
 /** A recurrent mixer, whose state does not grow with the sequence: a head keeps head_dim × state elements, in fp32, and
  *  the convolution before it its last `kernel` inputs. Absent if heads is 0. */
 typedef struct hr_mixer_scan {
@@ -198,17 +195,6 @@ typedef struct hr_model {
 /** A model without sizes and with one empty group of layers: two LayerNorms per layer and a final one, with weight and
  *  bias, everything else off. */
 HR_API hr_model hr_model_default(void);
-
-/** "design", "published", "files". Static storage. */
-HR_API const char *hr_origin_name(hr_origin origin);
-
-/** [L] Layers of all groups together. `model` has been checked. */
-HR_API int64_t hr_model_layers(const hr_model *model);
-
-/** The group that stands for the model where one has to: of those with attention (also latent attention) the one with
- *  the most layers, of a model without attention the largest one; the first of equals. Points into *model, which has
- *  been checked. */
-HR_API const hr_layer_group *hr_model_main_group(const hr_model *model);
 
 /** Reads a Hugging Face config.json, or Headroom's short form. The input's name becomes model->name. `note`, if not
  *  NULL, is called for every field that was ignored or assumed. Errors: HR_ERROR_UNREADABLE (not JSON, not UTF-8, too

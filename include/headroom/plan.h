@@ -73,21 +73,6 @@ HR_API bool hr_kernel_runs(const hr_device *device, const char *kernel, char *wh
 HR_API hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan,
                               hr_error *error);
 
-/** Number `choice`, from 0, of the `choices` configurations that a kernel estimates best. */
-typedef struct hr_plan_choice {
-  const char *kernel; /* as hr_plan_gemm()'s */
-  int64_t choice, choices;
-} hr_plan_choice;
-
-/** Prepares C = A B as hr_plan_gemm() does, but with the configuration of *choice. cuBLASLt's heuristic lists several;
- *  the first, which hr_plan_gemm() uses, is not always the fastest. HR_ERROR_INVALID unless 0 ≤ choice < choices,
- *  HR_ERROR_NOT_FOUND if the kernel has fewer. */
-HR_API hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const hr_plan_choice *choice,
-                                     hr_plan **plan, hr_error *error);
-
-/** How many configurations the kernel has: 1 to `choices` of hr_plan_gemm_choice(); 1 for other plans. */
-HR_API int64_t hr_plan_choices(const hr_plan *plan);
-
 /** Prepares O = attention(Q, K, V) as hr_plan_gemm() does; errors of hr_attention_check() instead of
  *  hr_gemm_check(). */
 HR_API hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,

@@ -108,64 +108,6 @@ HR_API hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode 
 HR_API hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *decode, hr_framework framework,
                                       hr_prediction *prediction, hr_error *error);
 
-/** The routed experts of one layer on one device. */
-typedef struct hr_expert_call {
-  size_t struct_size; /* sizeof(hr_expert_call), set by hr_expert_call_default() */
-  hr_dtype dtype;
-  int64_t tokens;        /* of this device */
-  int64_t rows;          /* tokens of all experts of this device together */
-  int64_t hidden, width; /* of an expert, on this device */
-  int64_t experts;       /* on this device; each has rows, or as many as there are rows */
-  bool gated;            /* gate, up and down matrices instead of up and down alone */
-} hr_expert_call;
-
-/** bf16, gated, all sizes 0. */
-HR_API hr_expert_call hr_expert_call_default(void);
-
-/** Time of choosing, copying to and computing the routed experts, and of adding up their results: the sum of the
- *  operators dispatch, expert_up, expert_gate, expert_activation, expert_down and combine of a step with equal loads;
- *  no router, no shared expert, no communication. With HR_FRAMEWORK_COMPILED and hr_hardware.experts these are an
- *  inference server's kernels. HR_ERROR_INVALID for a size below 1; errors of hr_predict_operator(). */
-HR_API hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *call, hr_framework framework,
-                                    hr_prediction *prediction, hr_error *error);
-
-/** A scan or a short convolution of a recurrent mixer, on one device: sizes as in hr_mixer_scan. */
-typedef struct hr_scan_call {
-  size_t struct_size; /* sizeof(hr_scan_call), set by hr_scan_call_default() */
-  hr_dtype dtype;
-  hr_recurrence recurrence; /* HR_RECURRENCE_CONVOLUTION: a convolution without gates, as before a scan */
-  bool updates;             /* a decode step: a token of each sequence, whose state is read and written */
-  int64_t batch, tokens;    /* sequences; tokens of each, 1 in decode */
-  int64_t heads, head_dim;  /* of values */
-  int64_t groups, state;    /* heads and size of keys; of a convolution `state` is the width of its kernel */
-  int64_t chunk;            /* tokens that are processed together; 0: token by token */
-} hr_scan_call;
-
-/** bf16, Mamba-2, one sequence, all other sizes 0. */
-HR_API hr_scan_call hr_scan_call_default(void);
-
-/** Time of a scan without its gate, if an operator of its own applies that: launch + memory + FLOPs, see hr_scan_cost.
- *  Without a cost the time is the longer of bytes at the rate of a copy and FLOPs at that of the best GEMM, a lower
- *  bound, and high_ns ten times that. HR_ERROR_INVALID for a size that the recurrence needs below 1,
- *  HR_ERROR_OVERFLOW; errors of hr_predict_operator(). */
-HR_API hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call *call, hr_prediction *prediction,
-                                 hr_error *error);
-
-/** Time of a collective: latency (launch_ns) + transfer (memory_ns).
- *
- *  Within a node it follows from the device's fitted rates (hr_collective_rate); without them each device sends bytes ×
- *  hr_collective_bus_share() at interconnect_bytes_per_s, as in a ring. Devices that do not fit into
- *  hr_hardware.devices_per_node are on several nodes: the devices of a node do the same collective, then the n-th
- *  devices of all nodes their share of it over the network; the latencies add up, and of the transfers, which libraries
- *  overlap piece by piece, the longer counts. The band is that of the fit. Errors: those of hr_collective_check();
- *  HR_ERROR_UNSUPPORTED if the device has no link. */
-HR_API hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective *collective,
-                                       hr_prediction *prediction, hr_error *error);
-
-/** Time of one execution of any operator. Errors as hr_predict_gemm() and hr_predict_collective(). */
-HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
-                                     hr_error *error);
-
 /** A step: its operators with their predictions, and the sum.
  *
  *  One microbatch passes all p stages in microbatch_time_ns = Σ executions · time; each stage takes as long as the one
@@ -209,9 +151,6 @@ typedef struct hr_subject {
 /** Predicts a step. Errors of hr_operators_list() and hr_predict_operator(). *step is undefined after an error. */
 HR_API hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                                  hr_step *step, hr_error *error);
-
-/** The kind whose interval a GEMM has, from its batch size and the alignment that its prediction has found. */
-HR_API hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction);
 
 /** The term that makes up most of the time: "matrix", "tile", "wave", "alignment", "memory", "launch", "pair", "split",
  *  "cache", "rounding" or "padding". Static storage. */

@@ -41,9 +41,6 @@ typedef enum hr_linear_id {
       HR_LINEAR_COUNT
 } hr_linear_id;
 
-/** The name of a linear layer ("experts.up_proj"); "unknown" outside the list. Static storage. */
-HR_API const char *hr_linear_name(hr_linear_id id);
-
 /** The format that a GEMM's other operand is rounded to before it is multiplied with quantized weights. */
 typedef enum hr_activations {
   HR_ACTIVATIONS_UNQUANTIZED, /* weights are widened to the workload's format instead */
@@ -51,9 +48,6 @@ typedef enum hr_activations {
   HR_ACTIVATIONS_INT8,
   HR_ACTIVATIONS_FP4 /* E2M1 with a scale for each block, as NVFP4 and MXFP4 */
 } hr_activations;
-
-/** "unquantized", "fp8", "int8", "fp4"; "unknown" for another value. Static storage. */
-HR_API const char *hr_activations_name(hr_activations activations);
 
 /** How the matrix of a linear layer, [outputs, inputs], is stored: values of a few bits, and for each block of them a
  *  scale and perhaps a zero point. docs/notes/models.md has the formats that are read, with their sources. */
@@ -68,11 +62,6 @@ typedef struct hr_weight_format {
   int64_t matrix_bytes;  /* for each matrix: its own scale, that of its inputs, tables */
   hr_activations activations;
 } hr_weight_format;
-
-/** Bytes of `count` matrices of this size. HR_ERROR_OVERFLOW leaves *bytes untouched; HR_ERROR_INVALID for negative
- *  sizes and members out of range. */
-HR_API hr_status hr_weight_format_bytes(const hr_weight_format *format, int64_t outputs, int64_t inputs, int64_t count,
-                                        int64_t *bytes);
 
 #define HR_WEIGHT_FORMATS_MAX 4
 

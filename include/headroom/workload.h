@@ -87,13 +87,6 @@ typedef struct hr_workload {
  *  the GPT-2 generation (learned positions, plain MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);
 
-/** Microbatches of a step: workload->microbatches; if that is 0, p in training with p stages, the fewest with which the
- *  1F1B schedule has work for all stages at once, and else 1. */
-HR_API int64_t hr_workload_microbatches(const hr_workload *workload);
-
-/** Whether the step drops elements: phase and `dropout` together. */
-HR_API bool hr_workload_drops(const hr_workload *workload);
-
 /** HR_OK if every size is positive and at most 2^40, p is at most the number of layers, the experts of every layer can
  *  be spread over e devices with the imbalance R, and the degrees suit phase, sequence and layers (see hr_workload);
  *  otherwise HR_ERROR_INVALID naming the member. Decode ignores `sequence`, the other phases `context`. A t that does

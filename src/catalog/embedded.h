@@ -3,7 +3,7 @@
 #ifndef HR_CATALOG_EMBEDDED_H
 #define HR_CATALOG_EMBEDDED_H
 
-#include <headroom/catalog.h>
+#include <headroom/experimental/catalog.h>
 
 extern const hr_catalog_entry hr_embedded_models[];
 extern const size_t hr_embedded_models_count;

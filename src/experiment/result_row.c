@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The row of a result in the store: its device, the device's rates, and a measurement. */
-#include <headroom/store.h>
+#include <headroom/experimental/store.h>
 
 #include "base/names.h"
 #include "runtime/device/device.h"
 
+#include <headroom/experimental/hardware.h>
 #include <math.h>
 #include <string.h>
 

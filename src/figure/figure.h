@@ -8,7 +8,7 @@
 
 #include "figure/name_index.h"
 
-#include <headroom/figure.h>
+#include <headroom/experimental/figure.h>
 #include <stdbool.h>
 #include <stdint.h>
 

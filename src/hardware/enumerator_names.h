@@ -3,6 +3,8 @@
 #ifndef HR_HARDWARE_ENUMERATOR_NAMES_H
 #define HR_HARDWARE_ENUMERATOR_NAMES_H
 
+#include <headroom/hardware.h>
+
 static const char *const hr_calibration_names[] = {"estimated", "datasheet", "published", "measured"};
 
 static const char *const hr_ceiling_names[] = {"gemm", "exp", "read", "copy"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/hardware.h>
+#include <headroom/experimental/hardware.h>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -8,6 +8,7 @@
 #include "hardware/enumerator_names.h"
 #include "hardware/figures.h"
 
+#include <headroom/experimental/collective.h>
 #include <inttypes.h>
 #include <math.h>
 

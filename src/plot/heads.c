@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heads of a model as MHA, GQA, MQA and DiffQKV, as SIGMA's figure 1 (arXiv 2501.13629) draws them, and the latents
  * of latent attention. Layers that differ in their heads are drawn as they are. */
-#include <headroom/plot.h>
+#include <headroom/experimental/plot.h>
 
 #include "base/error.h"
 #include "base/quantity.h"
@@ -11,7 +11,6 @@
 #include "model/layers/layer_kinds.h"
 
 #include <headroom/memory.h>
-
 #include <string.h>
 
 #define LANE 0.3 /* between the rows of Q, K and V heads of a kind, whose rows are 1 apart */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operators of a layer, and the kernels of an attention call. */
-#include <headroom/plot.h>
+#include <headroom/experimental/plot.h>
 
 #include "base/error.h"
 #include "base/struct_size.h"

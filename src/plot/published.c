@@ -5,9 +5,8 @@
 #include "base/error.h"
 #include "base/text.h"
 
-#include <headroom/catalog.h>
-
 #include <csv.h>
+#include <headroom/experimental/catalog.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The roofline of a device with the operators of a step, and the shapes of a search. */
-#include <headroom/plot.h>
+#include <headroom/experimental/plot.h>
 
 #include "base/error.h"
 #include "base/names.h"
@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "figure/figure.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/operators.h>
 #include <math.h>
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "experiment/sweep/sweep.h"
 
+#include <headroom/experimental/operators.h>
 #include <headroom/predict.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

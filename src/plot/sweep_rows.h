@@ -3,7 +3,7 @@
 #ifndef HR_PLOT_SWEEP_ROWS_H
 #define HR_PLOT_SWEEP_ROWS_H
 
-#include <headroom/plot.h>
+#include <headroom/experimental/plot.h>
 
 typedef struct hr_plot_row {
   size_t source; /* index */

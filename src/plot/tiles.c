@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tiles of a GEMM and the waves in which a GPU computes them, as figures 3 and 4 of Anthony et al. 2024 (arXiv
  * 2401.14489) draw them. */
-#include <headroom/plot.h>
+#include <headroom/experimental/plot.h>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -10,7 +10,6 @@
 #include "figure/figure.h"
 
 #include <headroom/predict.h>
-
 #include <string.h>
 
 #define TILES_MAX 10000 /* more are no picture */

@@ -9,6 +9,8 @@
 #include "report/operators.h"
 #include "report/parallel_layouts.h"
 
+#include <headroom/experimental/model.h>
+
 static const hr_column measurement_fields[] = {
     HR_FIELD(hr_confirmation, batch),         HR_FIELD(hr_confirmation, sequence), HR_FIELD(hr_confirmation, reduced),
     HR_OPTIONAL_FIELD(hr_confirmation, note), HR_FIELD(hr_confirmation, complete),

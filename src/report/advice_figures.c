@@ -7,7 +7,8 @@
 #include "report/findings.h"
 #include "report/page.h"
 
-#include <headroom/plot.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/plot.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

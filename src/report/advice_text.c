@@ -15,6 +15,7 @@
 #include "report/parallel_layouts.h"
 #include "report/width.h"
 
+#include <headroom/experimental/workload.h>
 #include <inttypes.h>
 #include <math.h>
 

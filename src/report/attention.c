@@ -9,6 +9,7 @@
 #include "report/kernel_runs.h"
 #include "report/measurement.h"
 
+#include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 #include <math.h>
 

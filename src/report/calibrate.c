@@ -7,8 +7,8 @@
 #include "report/json.h"
 #include "report/validated_rows.h"
 
-#include <headroom/calibrate.h>
-
+#include <headroom/experimental/calibrate.h>
+#include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 
 /* ---- kinds ---- */

@@ -5,6 +5,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 
+#include <headroom/experimental/hardware.h>
 #include <math.h>
 
 #define CAPPED 0.95 /* of the power limit: a loop that draws so much is held by it */

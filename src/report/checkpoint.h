@@ -6,7 +6,7 @@
 #include "report/document.h"
 #include "report/json.h"
 
-#include <headroom/checkpoint.h>
+#include <headroom/experimental/checkpoint.h>
 
 void hr_print_checkpoint(const hr_document *document, const hr_checkpoint *checkpoint,
                          const hr_checkpoint_comparison *comparison);

@@ -3,9 +3,10 @@
  * Markdown, CSV and JSON are all written from that one list. */
 #ifndef HR_REPORT_COLUMN_H
 #define HR_REPORT_COLUMN_H
-
 #include "report/style.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/operators.h>
 #include <stddef.h>
 
 /** How people see a number: 12400 ns as "12.4 µs". CSV and JSON have the number itself. */

@@ -9,6 +9,8 @@
 #include "report/kernel_runs.h"
 #include "report/measurement.h"
 
+#include <headroom/experimental/decode.h>
+#include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 #include <math.h>
 

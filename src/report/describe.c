@@ -14,6 +14,9 @@
 #include "report/lines.h"
 #include "report/operators.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/memory.h>
+#include <headroom/experimental/operators.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

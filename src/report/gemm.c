@@ -8,6 +8,7 @@
 #include "report/measurement.h"
 #include "shape/gemm_strides.h"
 
+#include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 #include <math.h>
 

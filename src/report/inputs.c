@@ -6,6 +6,9 @@
 #include "report/ceilings.h"
 #include "report/lines.h"
 
+#include <headroom/experimental/collective.h>
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/workload.h>
 #include <inttypes.h>
 #include <math.h>
 

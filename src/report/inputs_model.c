@@ -8,6 +8,7 @@
 #include "report/lines.h"
 #include "report/quantization.h"
 
+#include <headroom/experimental/model.h>
 #include <inttypes.h>
 #include <string.h>
 

@@ -11,8 +11,8 @@
 #include "report/operators.h"
 #include "report/page.h"
 
-#include <headroom/plot.h>
-
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/plot.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "report/lines.h"
 
+#include <headroom/experimental/model.h>
 #include <inttypes.h>
 
 #define NAME_OF(names, value) hr_name_of(names, HR_COUNT_OF(names), (int)(value))

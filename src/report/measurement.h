@@ -3,7 +3,7 @@
 #ifndef HR_REPORT_MEASUREMENT_H
 #define HR_REPORT_MEASUREMENT_H
 
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 
 /** Sets to NAN what follows from samples: statistics, rates and conditions. */
 void hr_clear_times(hr_measurement *measurement);

@@ -6,6 +6,9 @@
 #include "base/quantity.h"
 #include "model/layers/operator_builder.h"
 
+#include <headroom/experimental/collective.h>
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
 #include <inttypes.h>
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of reports, and the names of their formats. */
-#include <headroom/report.h>
+#include <headroom/experimental/report.h>
 
 #include "base/error.h"
 #include "base/names.h"

@@ -5,7 +5,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 
-#include <headroom/catalog.h>
+#include <headroom/experimental/catalog.h>
 #include <headroom/version.h>
 #include <inttypes.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "report/sweep_figures.h"
 #include "runtime/store/cancelled.h"
 
-#include <headroom/plot.h>
+#include <headroom/experimental/plot.h>
 #include <headroom/version.h>
 #include <inttypes.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "base/quantity.h"
 #include "report/lines.h"
 
+#include <headroom/experimental/workload.h>
 #include <inttypes.h>
 
 typedef struct layout_row {

@@ -4,6 +4,7 @@
 #include "model/layers/layer_weights.h"
 #include "report/lines.h"
 
+#include <headroom/experimental/quantization.h>
 #include <inttypes.h>
 
 /* Whether a linear layer of some group has the format with this number, and whether all of its groups have. */

@@ -9,8 +9,8 @@
 #include "report/inputs.h"
 #include "report/page.h"
 
-#include <headroom/plot.h>
-
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/plot.h>
 #include <inttypes.h>
 #include <string.h>
 

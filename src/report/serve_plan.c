@@ -10,6 +10,8 @@
 #include "report/lines.h"
 #include "report/serve_tables.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/quantization.h>
 #include <inttypes.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef HR_REPORT_STYLE_H
 #define HR_REPORT_STYLE_H
 
-#include <headroom/report.h>
+#include <headroom/experimental/report.h>
 
 typedef enum hr_style {
   HR_STYLE_PLAIN,

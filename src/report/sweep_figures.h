@@ -6,7 +6,7 @@
 #include "experiment/compare/rows.h"
 #include "figure/figure.h"
 
-#include <headroom/sweep.h>
+#include <headroom/experimental/sweep.h>
 
 /** The figure of `count` rows of one sweep: rate, or time where a row has no FLOPs, over the axis of the sweep of the
  *  catalogue (`about`, or NULL: the axis with the most values). A line for each series, with the device, number format,

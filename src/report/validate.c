@@ -8,8 +8,9 @@
 #include "report/json.h"
 #include "report/validated_rows.h"
 
-#include <headroom/validate.h>
-
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/validate.h>
 #include <inttypes.h>
 #include <math.h>
 

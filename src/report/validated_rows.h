@@ -4,7 +4,7 @@
 
 #include "report/table.h"
 
-#include <headroom/validate.h>
+#include <headroom/experimental/validate.h>
 
 /** Every row with its prediction, in columns that hr_validate_csv() reads. The caller owns the table. */
 hr_table *hr_validated_row_table(const hr_validation *validation);

@@ -6,11 +6,10 @@
 #include "base/struct_size.h"
 #include "resolve/read_file.h"
 
-#include <headroom/device_file.h>
-#include <headroom/resolve.h>
-
 #include <ctype.h>
 #include <errno.h>
+#include <headroom/device_file.h>
+#include <headroom/experimental/resolve.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The checkpoint beside a configuration: which files it has, and reading their headers. */
-#include <headroom/resolve.h>
+#include <headroom/experimental/resolve.h>
 
 #include "base/error.h"
 #include "base/names.h"

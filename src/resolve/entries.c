@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "resolve/entries.h"
 
-#include <headroom/resolve.h>
-
 #include "base/error.h"
 
+#include <headroom/experimental/resolve.h>
 #include <string.h>
 #include <strings.h>
 

@@ -3,7 +3,7 @@
 #ifndef HR_RESOLVE_ENTRIES_H
 #define HR_RESOLVE_ENTRIES_H
 
-#include <headroom/catalog.h>
+#include <headroom/experimental/catalog.h>
 #include <headroom/status.h>
 #include <stdbool.h>
 #include <stddef.h>

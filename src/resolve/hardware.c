@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device from a name or a file. */
-#include <headroom/device_file.h>
-#include <headroom/resolve.h>
-
-#include <headroom/device.h>
-
 #include "base/error.h"
 #include "base/names.h"
 #include "resolve/calibration.h"
 #include "resolve/entries.h"
 #include "resolve/read_file.h"
 
+#include <headroom/device.h>
+#include <headroom/experimental/device_file.h>
+#include <headroom/experimental/resolve.h>
 #include <stdlib.h>
 #include <string.h>
 

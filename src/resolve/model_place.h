@@ -3,7 +3,7 @@
 #ifndef HR_RESOLVE_MODEL_PLACE_H
 #define HR_RESOLVE_MODEL_PLACE_H
 
-#include <headroom/catalog.h>
+#include <headroom/experimental/catalog.h>
 #include <headroom/status.h>
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/validate.h>
+#include <headroom/experimental/validate.h>
 
 #include "base/error.h"
 #include "resolve/read_file.h"

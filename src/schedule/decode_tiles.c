@@ -4,6 +4,8 @@
 #include "base/checked.h"
 #include "schedule/split_keys.h"
 
+#include <headroom/experimental/decode.h>
+
 #define WARPS_OF_MULTIPROCESSOR 8
 #define WARPS_OF_SMALL_STAGES 12
 #define WARPS_OF_SMALL_HEADS 16

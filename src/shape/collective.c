@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/collective.h>
+#include <headroom/experimental/collective.h>
 
 #include "base/error.h"
 #include "base/names.h"

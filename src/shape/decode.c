@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/decode.h>
+#include <headroom/experimental/decode.h>
 
 #include "base/checked.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What hr_decode_check() refuses. */
-#include <headroom/decode.h>
+#include <headroom/experimental/decode.h>
 
 #include "base/checked.h"
 #include "base/error.h"

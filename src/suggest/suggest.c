@@ -4,6 +4,7 @@
 #include "base/names.h"
 
 #include <ctype.h>
+#include <headroom/experimental/resolve.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "unit/store.h"
 
-#include <headroom/sweep.h>
+#include <headroom/experimental/sweep.h>
 #include <sqlite3.h>
 
 #define ROW(m) ((uint64_t)1 << (m))

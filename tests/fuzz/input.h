@@ -6,7 +6,7 @@
 #ifndef HEADROOM_FUZZ_INPUT_H
 #define HEADROOM_FUZZ_INPUT_H
 
-#include <headroom/headroom.h>
+#include <headroom/experimental/headroom.h>
 
 typedef struct fuzz_input {
   hr_model model;

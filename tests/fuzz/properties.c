@@ -3,6 +3,8 @@
 
 #include "expect.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
 #include <jansson.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef HEADROOM_FUZZ_PROPERTIES_H
 #define HEADROOM_FUZZ_PROPERTIES_H
 
-#include <headroom/headroom.h>
+#include <headroom/experimental/headroom.h>
 
 /** One line of valid UTF-8 without control characters. */
 void expect_printable(const char *text);

@@ -5,6 +5,9 @@
 
 #include "properties.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
+
 static uint64_t seed;
 
 /* xorshift64: the same sequence everywhere. */

@@ -12,4 +12,4 @@ awk '
     open = 0
   }
   /[^ \t]/ { above = $0 }
-  END { print functions " public functions"; exit bad || !functions }' include/headroom/*.h
+  END { print functions " public functions"; exit bad || !functions }' include/headroom/*.h include/headroom/experimental/*.h

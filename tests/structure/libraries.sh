@@ -49,7 +49,8 @@ headers=$(awk '
     library[name] = library[name] == "none" || library[name] == found ? found : "several"
   }
   END { for (name in library) print name, library[name] }
-' tests/structure/exported-symbols.txt tests/structure/exported-symbols-advice.txt include/headroom/*.h | sort)
+' tests/structure/exported-symbols.txt tests/structure/exported-symbols-advice.txt include/headroom/*.h \
+  include/headroom/experimental/*.h | sort)
 mixed=$(awk '$2 !~ /^(kernels|advice|none)$/ { print $1 ": its functions are in " $2 " libraries" }' <<<"$headers")
 
 # Headers without functions that include one of libheadroom-advice are its own (headroom.h).

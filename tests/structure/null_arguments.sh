@@ -24,7 +24,7 @@ hr_calibrate_device_file.base hr_report_calibration.path hr_resolve_uncalibrated
 
 # Prints lines "name: parameter, parameter, …"
 declarations() {
-  cat include/headroom/*.h | sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' | tr '\n' ' ' | grep -o 'HR_API hr_status *hr_[a-z_0-9]*([^;]*);' |
+  cat include/headroom/*.h include/headroom/experimental/*.h | sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' | tr '\n' ' ' | grep -o 'HR_API hr_status *hr_[a-z_0-9]*([^;]*);' |
     sed -e 's/HR_API hr_status *//' -e 's/  */ /g' -e 's/(/: /' -e 's/);$//'
 }
 calls() {
@@ -52,7 +52,7 @@ calls() {
 }
 {
   cat <<'TEXT'
-#include <headroom/headroom.h>
+#include <headroom/experimental/headroom.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,9 +3,7 @@
  * memory ran out; 1 for any other error, and if a failed call has changed something. */
 #ifndef HEADROOM_TORTURE_CALLS_H
 #define HEADROOM_TORTURE_CALLS_H
-
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <stdio.h>
 
 /* Ends the function with the status of a failed call. */

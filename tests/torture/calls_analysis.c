@@ -2,6 +2,12 @@
 /* Readers and predictions of the public interface that no command calls directly, with the texts of the catalogue. */
 #include "calls.h"
 
+#include <headroom/experimental/collective.h>
+#include <headroom/experimental/device_file.h>
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/predict.h>
+#include <headroom/experimental/quantization.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

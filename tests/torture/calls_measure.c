@@ -3,6 +3,7 @@
  * measurement may have `out_of_memory` as its result, which ends the program as an error does. */
 #include "calls.h"
 
+#include <headroom/experimental/plan.h>
 #include <string.h>
 
 static hr_measure_options short_options(void)

@@ -3,8 +3,7 @@
  * has a row that says so, which ends the program as an error does. */
 #include "calls.h"
 
-#include <headroom/points.h>
-
+#include <headroom/experimental/points.h>
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."
 left_out='hr_device_probe' # measures for seconds; its allocations are those of other measurements
-headers=$(cat include/headroom/*.h | tr '\n' ' ')
+headers=$(cat include/headroom/*.h include/headroom/experimental/*.h | tr '\n' ' ')
 programs=$(cat cli/*.c tests/torture/calls_*.c)
 failed=0 functions=0 commands=0
 for name in $(grep -oE 'HR_API hr_status hr_[a-z0-9_]+' <<< "$headers" | cut -d ' ' -f 3 | sort -u); do

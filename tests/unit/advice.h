@@ -7,7 +7,8 @@
 
 #include "devices.h"
 
-#include <headroom/advise.h>
+#include <headroom/experimental/advise.h>
+#include <headroom/experimental/workload.h>
 #include <math.h>
 #include <string.h>
 

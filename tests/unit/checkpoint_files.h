@@ -2,11 +2,9 @@
 /* Makes a folder with a configuration and safetensors files, whose tensors are holes. */
 #ifndef TEST_CHECKPOINT_FILES_H
 #define TEST_CHECKPOINT_FILES_H
-
 #include "test.h"
 
-#include <headroom/resolve.h>
-
+#include <headroom/experimental/resolve.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

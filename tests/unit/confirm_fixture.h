@@ -2,16 +2,15 @@
 /* A small shape, findings about it, and times set by hand, for tests of the confirmation. */
 #ifndef HEADROOM_TEST_CONFIRM_FIXTURE_H
 #define HEADROOM_TEST_CONFIRM_FIXTURE_H
-
 #include "test.h"
 
 #include "models.h"
 
 #include "experiment/confirm/jobs.h"
 
-#include <headroom/catalog.h>
 #include <headroom/device_file.h>
-
+#include <headroom/experimental/catalog.h>
+#include <headroom/experimental/operators.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 
 #include "test.h"
 
-#include <headroom/catalog.h>
 #include <headroom/device_file.h>
+#include <headroom/experimental/catalog.h>
 #include <headroom/hardware.h>
 #include <headroom/model.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 /* A KV cache beside a list of the tokens that its slots should have, and the comparison of the two. */
 #ifndef HEADROOM_TEST_KV_MODEL_H
 #define HEADROOM_TEST_KV_MODEL_H
-
 #include "machine.h"
 
 #include "base/checked.h"
@@ -13,8 +12,8 @@
 #include "runtime/operation/operation.h"
 
 #include <headroom/buffer.h>
+#include <headroom/experimental/decode.h>
 #include <headroom/kv_cache.h>
-
 #include <inttypes.h>
 #include <math.h>
 

@@ -2,14 +2,12 @@
 /* Kernel doubles for tests of measuring: each behaves in its own way, and records what it was run with. */
 #ifndef HEADROOM_TEST_MEASURE_DOUBLES_H
 #define HEADROOM_TEST_MEASURE_DOUBLES_H
-
 #include "test.h"
 
 #include "runtime/device/number.h"
 #include "runtime/device/plan.h"
 
-#include <headroom/measure.h>
-
+#include <headroom/experimental/measure.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>

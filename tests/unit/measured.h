@@ -3,11 +3,9 @@
  * data/results, whose first lines say how they were measured; used by a test and by bench/. */
 #ifndef HEADROOM_TEST_MEASURED_H
 #define HEADROOM_TEST_MEASURED_H
-
-#include <headroom/catalog.h>
 #include <headroom/device_file.h>
-#include <headroom/predict.h>
-
+#include <headroom/experimental/catalog.h>
+#include <headroom/experimental/predict.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

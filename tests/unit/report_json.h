@@ -2,11 +2,9 @@
 /* What the tests of JSON documents have in common: the inputs, the document that a report wrote, keys of devices. */
 #ifndef HEADROOM_TEST_REPORT_JSON_H
 #define HEADROOM_TEST_REPORT_JSON_H
-
 #include "json_keys.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,12 +2,10 @@
 /* Shared by the tests of the store: a temporary folder, and rows. */
 #ifndef HEADROOM_TEST_STORE_H
 #define HEADROOM_TEST_STORE_H
-
 #include "test.h"
 
-#include <headroom/store.h>
-
 #include <dirent.h>
+#include <headroom/experimental/store.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

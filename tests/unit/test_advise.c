@@ -6,6 +6,7 @@
 #include "model/layers/split.h"
 #include "models.h"
 
+#include <headroom/experimental/model.h>
 #include <headroom/memory.h>
 #include <math.h>
 #include <string.h>

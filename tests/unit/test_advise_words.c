@@ -5,6 +5,7 @@
 #include "advice.h"
 #include "models.h"
 
+#include <headroom/experimental/model.h>
 #include <headroom/memory.h>
 
 static hr_advice *advise_at(const char *name, const hr_model *model, int64_t t, hr_dtype dtype)

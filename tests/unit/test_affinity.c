@@ -7,9 +7,8 @@
 #include "runtime/cpu/cpu.h"
 #include "runtime/device/plan.h"
 
-#include <headroom/headroom.h>
-
 #include <dirent.h>
+#include <headroom/experimental/headroom.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,7 @@
 /* Attention of fp8 operands with a scale per head, against numbers worked out by hand. */
 #include "test.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <math.h>
 #include <string.h>
 

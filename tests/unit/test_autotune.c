@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "runtime/device/plan.h"
 
-#include <headroom/measure.h>
-
+#include <headroom/experimental/measure.h>
+#include <headroom/experimental/plan.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -7,10 +7,12 @@
 #include "unit/measured.h"
 #include "unit/store.h"
 
-#include <headroom/calibrate.h>
-#include <headroom/device_file.h>
-#include <headroom/points.h>
-#include <headroom/resolve.h>
+#include <headroom/experimental/calibrate.h>
+#include <headroom/experimental/device_file.h>
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/points.h>
+#include <headroom/experimental/predict.h>
+#include <headroom/experimental/resolve.h>
 
 /* Every `step`-th of the designed points of a device as a row that takes what `truth` predicts, times 1 − spread …
  * 1 + spread. */

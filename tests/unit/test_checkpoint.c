@@ -2,6 +2,7 @@
 /* Checkpoints in a folder: which files are read, and which are refused. */
 #include "checkpoint_files.h"
 
+#include <headroom/experimental/resolve.h>
 #include <sys/stat.h>
 
 static void assert_refused(const char *what, hr_status status, const char *message)

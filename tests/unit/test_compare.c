@@ -5,7 +5,7 @@
 #include "experiment/compare/ratio.h"
 #include "runtime/measure/statistics.h"
 
-#include <headroom/compare.h>
+#include <headroom/experimental/compare.h>
 
 /* ---- synthetic measurements ---- */
 

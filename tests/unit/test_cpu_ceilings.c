@@ -7,7 +7,7 @@
 #include "runtime/cpu/host/isa.h"
 
 #include <headroom/device.h>
-
+#include <headroom/experimental/hardware.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "runtime/operation/operation.h"
 #include "schedule/split_keys.h"
 
-#include <headroom/measure.h>
-
+#include <headroom/experimental/decode.h>
+#include <headroom/experimental/measure.h>
 #include <math.h>
 #include <string.h>
 

@@ -7,8 +7,7 @@
 #include "runtime/device/number.h"
 #include "runtime/reference/reference.h"
 
-#include <headroom/measure.h>
-
+#include <headroom/experimental/measure.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -4,6 +4,8 @@
 
 #include "unit/measured.h"
 
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/predict.h>
 #include <headroom/resolve.h>
 
 #define assert_near(value, expected) assert_true(fabs((value) - (expected)) <= 1e-9 * (expected))

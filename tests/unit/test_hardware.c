@@ -3,10 +3,9 @@
 
 #include "hardware/figures.h"
 
-#include <headroom/catalog.h>
-#include <headroom/device_file.h>
-#include <headroom/hardware.h>
-
+#include <headroom/experimental/catalog.h>
+#include <headroom/experimental/device_file.h>
+#include <headroom/experimental/hardware.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -4,10 +4,9 @@
 
 #include "hardware/figures.h"
 
-#include <headroom/catalog.h>
 #include <headroom/device_file.h>
+#include <headroom/experimental/catalog.h>
 #include <headroom/hardware.h>
-
 #include <stdio.h>
 #include <string.h>
 

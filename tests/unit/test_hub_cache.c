@@ -4,9 +4,9 @@
 
 #include "resolve/hub_cache.h"
 
-#include <headroom/resolve.h>
-
 #include <errno.h>
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/resolve.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

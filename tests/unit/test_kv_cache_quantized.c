@@ -3,6 +3,8 @@
  * half a step of float64, scales, special numbers. */
 #include "kv_model.h"
 
+#include <headroom/experimental/decode.h>
+
 static const float k_head_scales[] = {0.01f, 0.002f}, v_head_scales[] = {0.004f, 0.02f, 0.0005f}; /* some saturate */
 
 /* Number 0 to 3: fp8 and int8, each with scales per head and per token. */

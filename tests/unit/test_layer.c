@@ -7,7 +7,8 @@
 #include "experiment/operator_problem.h"
 #include "runtime/measure/problem_list.h"
 
-#include <headroom/report.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/report.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-#include <headroom/headroom.h>
+#include <headroom/experimental/headroom.h>
 
 static char folder[64];
 

@@ -2,7 +2,7 @@
 /* Probing under load: a GEMM that other programs delay says nothing about the device. */
 #include "measure_doubles.h"
 
-#include <headroom/hardware.h>
+#include <headroom/experimental/hardware.h>
 
 #define FP32_FLOPS_PER_S 1e11
 

@@ -2,8 +2,7 @@
 /* Calls that break what a header asks for. The sanitizers report overflows and accesses that results do not show. */
 #include "test.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <inttypes.h>
 #include <sys/wait.h>
 #include <unistd.h>

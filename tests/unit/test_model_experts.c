@@ -5,10 +5,10 @@
 #include "experiment/operator_problem.h"
 
 #include <headroom/advise.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/predict.h>
 #include <headroom/hardware.h>
 #include <headroom/memory.h>
-#include <headroom/operators.h>
-#include <headroom/predict.h>
 #include <headroom/resolve.h>
 
 /* Hidden size 64, 2 of 8 experts of 32, shared experts of 48, all gated; two layers. */

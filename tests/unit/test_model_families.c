@@ -2,6 +2,8 @@
 /* The properties of each family, read from its fields. */
 #include "reading.h"
 
+#include <headroom/experimental/model.h>
+
 /* The fields that most families share: 12 layers, hidden size 64, 8 heads, an MLP of 256, 1000 tokens. */
 #define SIZES                                                                                                       \
   "\"num_hidden_layers\":12,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":" \

@@ -6,7 +6,10 @@
 
 #include "experiment/operator_problem.h"
 
-#include <headroom/memory.h>
+#include <headroom/experimental/memory.h>
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/predict.h>
 #include <headroom/search.h>
 #include <math.h>
 

@@ -2,10 +2,11 @@
 /* Bytes of quantized weights: one of each format by hand, and which layers have it. */
 #include "reading.h"
 
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/quantization.h>
 #include <headroom/memory.h>
 #include <headroom/predict.h>
 #include <headroom/resolve.h>
-
 #include <inttypes.h>
 #include <stdlib.h>
 

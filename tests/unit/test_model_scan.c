@@ -2,9 +2,10 @@
 /* Recurrent mixers: parameters, operators, states, prediction, by hand for each recurrence. */
 #include "reading.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/predict.h>
 #include <headroom/memory.h>
-#include <headroom/operators.h>
-#include <headroom/predict.h>
 #include <headroom/resolve.h>
 #include <math.h>
 

@@ -2,11 +2,10 @@
 /* Every model of data/models/, and its parameters to the last digit. */
 #include "test.h"
 
-#include <headroom/catalog.h>
-#include <headroom/model.h>
-
 #include "model/config/families.h"
 
+#include <headroom/experimental/catalog.h>
+#include <headroom/model.h>
 #include <stdio.h>
 #include <string.h>
 

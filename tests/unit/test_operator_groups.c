@@ -4,7 +4,7 @@
 
 #include "models.h"
 
-#include <headroom/operators.h>
+#include <headroom/experimental/operators.h>
 
 /* Until the next call. */
 static const hr_operators *listed(const hr_model *model, const hr_workload *workload)

@@ -3,7 +3,7 @@
 
 #include "models.h"
 
-#include <headroom/operators.h>
+#include <headroom/experimental/operators.h>
 #include <stdlib.h>
 
 /* Until the next call. */

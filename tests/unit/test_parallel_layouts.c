@@ -2,9 +2,9 @@
 /* Tensor-parallel degrees and pipeline stages side by side. */
 #include "advice.h"
 
+#include <headroom/experimental/parallel_layouts.h>
+#include <headroom/experimental/report.h>
 #include <headroom/memory.h>
-#include <headroom/parallel_layouts.h>
-#include <headroom/report.h>
 #include <stdlib.h>
 
 static void assert_near(double found_value, double expected)

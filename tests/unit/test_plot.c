@@ -4,11 +4,10 @@
 
 #include "figure/figure.h"
 
+#include <headroom/experimental/plot.h>
 #include <headroom/memory.h>
-#include <headroom/plot.h>
 #include <headroom/predict.h>
 #include <headroom/resolve.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

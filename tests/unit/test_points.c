@@ -6,7 +6,7 @@
 #include "unit/measured.h"
 #include "unit/store.h"
 
-#include <headroom/points.h>
+#include <headroom/experimental/points.h>
 
 static void shapes_of(const hr_point *points, size_t count, size_t *kinds, size_t *odd)
 {

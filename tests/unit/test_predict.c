@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include <headroom/predict.h>
-
+#include <headroom/experimental/collective.h>
+#include <headroom/experimental/predict.h>
 #include <math.h>
 
 /* 108 slots of 1 TFLOP/s, one tile shape, no overheads, so that times can be computed by hand. */

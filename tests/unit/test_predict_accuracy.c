@@ -5,6 +5,9 @@
 
 #include "unit/measured.h"
 
+#include <headroom/experimental/collective.h>
+#include <headroom/experimental/predict.h>
+
 static measured_errors errors;
 
 typedef bool (*row_fn)(const measured *row);

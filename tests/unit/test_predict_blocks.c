@@ -5,6 +5,7 @@
 #include "analysis/predict/flash_schedule.h"
 #include "analysis/predict/terms.h"
 
+#include <headroom/experimental/hardware.h>
 #include <math.h>
 
 #define assert_near(value, expected) assert_true(fabs((value) - (expected)) <= 1e-6 * fabs((double)(expected)) + 1e-9)

@@ -5,8 +5,7 @@
 
 #include "hardware/figures.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

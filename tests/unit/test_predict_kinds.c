@@ -5,7 +5,8 @@
 
 #include "unit/measured.h"
 
-#include <headroom/validate.h>
+#include <headroom/experimental/predict.h>
+#include <headroom/experimental/validate.h>
 
 #define TEXT_MAX (1 << 20)
 

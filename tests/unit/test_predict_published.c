@@ -5,6 +5,8 @@
 
 #include "unit/measured.h"
 
+#include <headroom/experimental/predict.h>
+
 typedef struct published {
   char device[24];
   bool decode;

@@ -3,6 +3,7 @@
 
 #include "runtime/device/device.h"
 
+#include <headroom/experimental/hardware.h>
 #include <string.h>
 
 static void a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected(void **state)

@@ -4,7 +4,7 @@
 
 #include "runtime/reference/reference.h"
 
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 
 #include <math.h>
 

@@ -5,7 +5,8 @@
 #include "advice.h"
 #include "models.h"
 
-#include <headroom/report.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/report.h>
 #include <math.h>
 #include <stdlib.h>
 

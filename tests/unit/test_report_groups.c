@@ -5,7 +5,7 @@
 
 #include "model/layers/layer_kinds.h"
 
-#include <headroom/report.h>
+#include <headroom/experimental/report.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

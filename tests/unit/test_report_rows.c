@@ -4,8 +4,7 @@
 
 #include "report/json_stream.h"
 
-#include <headroom/report.h>
-
+#include <headroom/experimental/report.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,6 +4,8 @@
 #include "model/reshape/reshape.h"
 #include "models.h"
 
+#include <headroom/experimental/model.h>
+
 static void fewer_heads_at_the_same_width_are_larger(void **state)
 {
   (void)state;

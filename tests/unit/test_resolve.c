@@ -3,9 +3,8 @@
 
 #include "suggest/suggest.h"
 
+#include <headroom/experimental/resolve.h>
 #include <headroom/model.h>
-#include <headroom/resolve.h>
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,8 @@
 /* A shipped model is also found under the name of its public repository. */
 #include "test.h"
 
-#include <headroom/catalog.h>
+#include <headroom/experimental/catalog.h>
 #include <headroom/resolve.h>
-
 #include <stdio.h>
 #include <string.h>
 

@@ -2,8 +2,7 @@
 /* Fields of a result that describe where it was measured. */
 #include "test.h"
 
-#include <headroom/store.h>
-
+#include <headroom/experimental/store.h>
 #include <math.h>
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #include "models.h"
 #include "searches.h"
 
+#include <headroom/experimental/model.h>
 #include <headroom/search.h>
 #include <math.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include "model/reshape/reshape.h"
 #include "models.h"
 
+#include <headroom/experimental/model.h>
 #include <headroom/search.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,8 @@
 /* A sweep runs in several threads into one store. Also built with the thread sanitizer (preset tsan). */
 #include "machine.h"
 
-#include <headroom/store.h>
-#include <headroom/sweep.h>
-
+#include <headroom/experimental/store.h>
+#include <headroom/experimental/sweep.h>
 #include <pthread.h>
 #include <unistd.h>
 

@@ -3,8 +3,7 @@
  * one of a later release as long as it uses nothing new, and a struct that was never initialised is refused. */
 #include "test.h"
 
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,8 @@
  * device; no measured time is compared. */
 #include "test.h"
 
-#include <headroom/store.h>
-#include <headroom/sweep.h>
-
+#include <headroom/experimental/store.h>
+#include <headroom/experimental/sweep.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

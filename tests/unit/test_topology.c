@@ -5,6 +5,7 @@
 
 #include "runtime/device/device.h"
 
+#include <headroom/experimental/device.h>
 #include <sched.h>
 
 #define PARTS 3

@@ -4,7 +4,8 @@
 
 #include "unit/measured.h"
 
-#include <headroom/validate.h>
+#include <headroom/experimental/predict.h>
+#include <headroom/experimental/validate.h>
 
 static hr_validation *validate(const hr_hardware *hardware, const char *csv)
 {

@@ -5,8 +5,9 @@
 
 #include "unit/measured.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/validate.h>
 #include <headroom/resolve.h>
-#include <headroom/validate.h>
 
 #define RESULTS HEADROOM_SOURCE_DIR "/data/results/"
 

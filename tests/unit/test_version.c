@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/headroom.h>
-
+#include <headroom/experimental/headroom.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

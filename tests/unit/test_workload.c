@@ -3,7 +3,8 @@
 
 #include "models.h"
 
-#include <headroom/change.h>
+#include <headroom/experimental/change.h>
+#include <headroom/experimental/workload.h>
 #include <string.h>
 
 static void defaults_come_from_the_model(void **state)

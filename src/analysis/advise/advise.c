@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/parallel_layouts.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,8 @@
 /* Merges findings into one suggestion for each class of change. */
 #include "analysis/advise/rules.h"
 
+#include <headroom/experimental/change.h>
+#include <headroom/experimental/hardware.h>
 #include <headroom/memory.h>
 #include <stddef.h>
 #include <stdio.h>

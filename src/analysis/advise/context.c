@@ -3,6 +3,8 @@
 
 #include "model/layers/split.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/workload.h>
 #include <math.h>
 
 int64_t hr_tokens_per_microbatch(const hr_workload *workload)

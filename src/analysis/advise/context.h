@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_ADVISE_CONTEXT_H
 #define HR_ANALYSIS_ADVISE_CONTEXT_H
 
-#include <headroom/advise.h>
+#include <headroom/experimental/advise.h>
 
 /** A suggestion has to gain at least this share of the step. */
 #define HR_GAIN_MIN 0.002

@@ -5,6 +5,9 @@
 #include "base/text.h"
 #include "model/reshape/reshape.h"
 
+#include <headroom/experimental/change.h>
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -7,6 +7,7 @@
 #include "model/layers/layer_kinds.h"
 #include "model/reshape/reshape.h"
 
+#include <headroom/experimental/model.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -5,6 +5,8 @@
 #include "base/checked.h"
 #include "base/text.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/workload.h>
 #include <headroom/memory.h>
 #include <inttypes.h>
 #include <stdarg.h>

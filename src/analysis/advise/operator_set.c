@@ -3,6 +3,8 @@
 
 #include "base/checked.h"
 
+#include <headroom/experimental/model.h>
+
 hr_operator_set hr_operators_present(const hr_step *step, hr_operator_set operators)
 {
   hr_operator_set present = 0;

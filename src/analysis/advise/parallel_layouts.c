@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor-parallel degrees and pipeline stages side by side. */
-#include <headroom/parallel_layouts.h>
+#include <headroom/experimental/parallel_layouts.h>
 
 #include "analysis/advise/context.h"
 #include "base/checked.h"
@@ -9,6 +9,9 @@
 #include "base/text.h"
 #include "model/layers/split.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/workload.h>
 #include <headroom/memory.h>
 #include <inttypes.h>
 #include <stdlib.h>

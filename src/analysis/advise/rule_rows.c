@@ -2,6 +2,7 @@
 /* The table of the rules. */
 #include "analysis/advise/rules.h"
 
+#include <headroom/experimental/advise.h>
 #include <string.h>
 
 static const hr_rule_row rows[] = {

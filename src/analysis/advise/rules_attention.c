@@ -3,6 +3,8 @@
 #include "analysis/advise/rules.h"
 #include "model/layers/layer_kinds.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/model.h>
 #include <inttypes.h>
 
 void hr_rule_fused_attention(hr_advice_context *context)

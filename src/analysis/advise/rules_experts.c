@@ -3,6 +3,7 @@
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 
+#include <headroom/experimental/model.h>
 #include <inttypes.h>
 
 #define EXPERT_GEMMS \

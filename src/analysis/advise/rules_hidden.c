@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "model/reshape/reshape.h"
 
+#include <headroom/experimental/model.h>
 #include <inttypes.h>
 
 /* No size of a model may be larger (hr_model_check()). */

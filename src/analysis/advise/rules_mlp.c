@@ -4,6 +4,8 @@
 #include "base/checked.h"
 #include "model/reshape/reshape.h"
 
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/predict.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -6,6 +6,8 @@
 #include "model/layers/split.h"
 #include "model/reshape/reshape.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/model.h>
 #include <headroom/memory.h>
 #include <inttypes.h>
 #include <math.h>

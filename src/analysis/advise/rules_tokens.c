@@ -4,6 +4,8 @@
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/workload.h>
 #include <headroom/memory.h>
 #include <inttypes.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which figures and rows are fitted, and the error on rows that were not. */
-#include <headroom/calibrate.h>
+#include <headroom/experimental/calibrate.h>
 
 #include "analysis/calibrate/fit.h"
 #include "analysis/calibrate/sum_up.h"
@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/predict.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

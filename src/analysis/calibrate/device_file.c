@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The device file of a fit. */
-#include <headroom/calibrate.h>
+#include <headroom/experimental/calibrate.h>
 
 #include "analysis/calibrate/device_json.h"
 
@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "json/json.h"
 
+#include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

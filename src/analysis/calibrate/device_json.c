@@ -3,6 +3,7 @@
 
 #include "hardware/figures.h"
 
+#include <headroom/experimental/hardware.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_CALIBRATE_INTERVALS_H
 #define HR_ANALYSIS_CALIBRATE_INTERVALS_H
 
-#include <headroom/validate.h>
+#include <headroom/experimental/validate.h>
 
 /** Which rows of a kind, by their order. */
 typedef enum hr_row_choice { HR_ROWS_EVEN, HR_ROWS_ODD, HR_ROWS_BOTH } hr_row_choice;

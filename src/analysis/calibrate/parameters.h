@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_CALIBRATE_PARAMETERS_H
 #define HR_ANALYSIS_CALIBRATE_PARAMETERS_H
 
-#include <headroom/calibrate.h>
+#include <headroom/experimental/calibrate.h>
 
 /** How a figure is varied. */
 typedef enum hr_parameter_scale {

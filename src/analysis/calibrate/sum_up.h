@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_CALIBRATE_SUM_UP_H
 #define HR_ANALYSIS_CALIBRATE_SUM_UP_H
 
-#include <headroom/calibrate.h>
+#include <headroom/experimental/calibrate.h>
 
 /** Rows that take less are mostly launch and the library's choice of a kernel. */
 #define HR_CALIBRATED_SHORT_NS 30e3

@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/collective.h>
+#include <headroom/experimental/predict.h>
 #include <math.h>
 
 #define NETWORK_BAND 1.0    /* networks differ in topology and load; an estimate */

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "schedule/decode_tiles.h"
 
+#include <headroom/experimental/decode.h>
 #include <math.h>
 
 #define BLOCK_BYTES 1024 /* of shared memory, that a block takes in addition */

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 
-#include <headroom/predict.h>
+#include <headroom/experimental/predict.h>
 #include <math.h>
 
 #define LARGEST_SIZE ((int64_t)1 << 24)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/predict/microbatches.h"
 
+#include <headroom/experimental/workload.h>
 #include <math.h>
 
 double *hr_part_of(hr_part_times *times, const hr_operator *op)

@@ -7,6 +7,9 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/collective.h>
+#include <headroom/experimental/predict.h>
+#include <headroom/experimental/quantization.h>
 #include <math.h>
 
 /* The format that the matrix units multiply: that of the activations, as quantized weights are widened to it. int8 is

@@ -5,7 +5,7 @@
 #include "base/struct_size.h"
 #include "model/layers/scan_counts.h"
 
-#include <headroom/predict.h>
+#include <headroom/experimental/predict.h>
 #include <inttypes.h>
 
 hr_scan_call hr_scan_call_default(void)

@@ -7,6 +7,10 @@
 #include "base/struct_size.h"
 #include "model/layers/operator_builder.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/predict.h>
+#include <headroom/experimental/workload.h>
 #include <math.h>
 
 /* Every pipeline stage waits for the one with the most layers. */

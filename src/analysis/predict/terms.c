@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "base/names.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/predict.h>
 #include <math.h>
 
 hr_status hr_predict_check_hardware(const hr_hardware *hardware, hr_error *error)

@@ -5,6 +5,8 @@
 #include "model/layers/layer_kinds.h"
 #include "model/reshape/reshape.h"
 
+#include <headroom/experimental/change.h>
+#include <headroom/experimental/model.h>
 #include <headroom/memory.h>
 #include <inttypes.h>
 #include <math.h>

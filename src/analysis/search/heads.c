@@ -5,6 +5,8 @@
 #include "model/layers/layer_kinds.h"
 #include "model/layers/split.h"
 
+#include <headroom/experimental/model.h>
+
 /* Heads and ranks of latent attention stay: which of them a smaller one could replace is not known. */
 bool hr_search_keeps_heads(const hr_model *model)
 {

@@ -7,6 +7,7 @@
 #include "model/layers/parameters.h"
 #include "model/reshape/reshape.h"
 
+#include <headroom/experimental/model.h>
 #include <math.h>
 #include <string.h>
 

@@ -11,6 +11,7 @@
 #include "model/layers/sizes.h"
 #include "model/reshape/reshape.h"
 
+#include <headroom/experimental/model.h>
 #include <inttypes.h>
 #include <math.h>
 

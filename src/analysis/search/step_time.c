@@ -4,6 +4,10 @@
 #include "analysis/predict/microbatches.h"
 #include "model/layers/operator_builder.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/predict.h>
+
 /* Operator ids are in execution order: from the second norm on, a layer's operators belong to the MLP, whatever their
  * group. */
 static hr_search_part part_of(const hr_operator *op)

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "model/layers/split.h"
 
+#include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -5,6 +5,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/predict.h>
 #include <inttypes.h>
 #include <string.h>
 

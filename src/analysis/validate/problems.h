@@ -5,7 +5,7 @@
 
 #include "analysis/validate/csv_table.h"
 
-#include <headroom/validate.h>
+#include <headroom/experimental/validate.h>
 
 #define HR_PROBLEM_KINDS "gemm, bmm, attention, decode, latent, latent_prefill, experts and scan"
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/predict.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_VALIDATE_ROWS_H
 #define HR_ANALYSIS_VALIDATE_ROWS_H
 
-#include <headroom/validate.h>
+#include <headroom/experimental/validate.h>
 
 /** The caller of a long loop over rows, who may want to stop. */
 typedef struct hr_row_poll {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measured rows to problems and predictions. */
-#include <headroom/validate.h>
+#include <headroom/experimental/validate.h>
 
 #include "analysis/validate/csv_table.h"
 #include "analysis/validate/errors.h"
@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/predict.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/compare.h>
+#include <headroom/experimental/compare.h>
 
 #include "base/error.h"
 #include "base/names.h"

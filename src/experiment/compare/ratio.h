@@ -3,7 +3,7 @@
 #ifndef HR_EXPERIMENT_COMPARE_RATIO_H
 #define HR_EXPERIMENT_COMPARE_RATIO_H
 
-#include <headroom/compare.h>
+#include <headroom/experimental/compare.h>
 
 /** The median's interval: the stored one, else of its standard deviation; NAN without either. */
 void hr_compared_interval(const hr_measurement *measurement, double *low, double *high);

@@ -3,7 +3,7 @@
 #ifndef HR_EXPERIMENT_COMPARE_ROWS_H
 #define HR_EXPERIMENT_COMPARE_ROWS_H
 
-#include <headroom/compare.h>
+#include <headroom/experimental/compare.h>
 
 /** What a comparison needs of a row. The texts are parts of one allocation. */
 typedef struct hr_compare_row {

@@ -10,6 +10,7 @@
 #include "runtime/device/clock.h"
 #include "runtime/measure/problem_list.h"
 
+#include <headroom/experimental/operators.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,9 @@
 #include "base/error.h"
 #include "base/names.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/workload.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "experiment/budget.h"
 
-#include <headroom/confirm.h>
+#include <headroom/experimental/confirm.h>
 
 /** The operators of the present step that an operator of a changed step replaces: one; or, if it is a fused attention
  *  and the present step has none, attention_score, softmax and attention_over_value, those of them that the step

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures one layer: chooses the size, times each operator within the budget, then the whole layer. */
-#include <headroom/layer.h>
+#include <headroom/experimental/layer.h>
 
 #include "base/error.h"
 #include "base/names.h"
@@ -11,6 +11,7 @@
 #include "runtime/device/clock.h"
 #include "runtime/measure/problem_list.h"
 
+#include <headroom/experimental/model.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The points of a calibration: a table of kinds, each with sizes spread evenly over the logarithms. */
-#include <headroom/points.h>
+#include <headroom/experimental/points.h>
 
 #include "base/checked.h"
 #include "base/error.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random points to hold predictions against. */
-#include <headroom/points.h>
+#include <headroom/experimental/points.h>
 
 #include "base/error.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef HR_EXPERIMENT_POINTS_STORED_H
 #define HR_EXPERIMENT_POINTS_STORED_H
 
-#include <headroom/points.h>
+#include <headroom/experimental/points.h>
 
 /** The latest row of a point. */
 typedef struct hr_stored_point {

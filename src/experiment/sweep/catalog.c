@@ -5,9 +5,8 @@
 #include "resolve/read_file.h"
 #include "json/json.h"
 
-#include <headroom/catalog.h>
-#include <headroom/resolve.h>
-
+#include <headroom/experimental/catalog.h>
+#include <headroom/experimental/resolve.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,9 +4,8 @@
 #include "base/struct_size.h"
 #include "experiment/sweep/sweep.h"
 
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 #include <headroom/predict.h>
-
 #include <math.h>
 #include <stdlib.h>
 

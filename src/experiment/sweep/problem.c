@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "experiment/sweep/sweep.h"
 
+#include <headroom/experimental/workload.h>
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #ifndef HR_EXPERIMENT_SWEEP_READ_H
 #define HR_EXPERIMENT_SWEEP_READ_H
 
-#include <headroom/sweep.h>
+#include <headroom/experimental/sweep.h>
 #include <jansson.h>
 
 /** How many sweeps a parsed file has, and the name of each, which lives as long as `root`; NULL where it has none. */

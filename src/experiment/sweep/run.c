@@ -11,8 +11,7 @@
 #include "runtime/device/clock.h"
 #include "runtime/device/plan.h"
 
-#include <headroom/layer.h>
-
+#include <headroom/experimental/layer.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef HR_EXPERIMENT_SWEEP_RUN_H
 #define HR_EXPERIMENT_SWEEP_RUN_H
 
-#include <headroom/sweep.h>
+#include <headroom/experimental/sweep.h>
 
 /** The fields that all rows of a run share; *hardware is the device as detected. */
 hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, const hr_sweep_options *options,

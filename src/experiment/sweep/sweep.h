@@ -5,7 +5,7 @@
 
 #include "experiment/sweep/expression.h"
 
-#include <headroom/sweep.h>
+#include <headroom/experimental/sweep.h>
 
 #define HR_AXIS_NAME_SIZE 32
 #define HR_SWEEP_SERIES_MAX 256

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/names.h"
 
-#include <headroom/sweep.h>
+#include <headroom/experimental/sweep.h>
 
 static const char *const view_names[] = {
 #define HR_VIEW_NAME(enumerator, name) name,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device files: data/hardware/<name>.json, described in docs/hardware.md. */
-#include <headroom/device_file.h>
+#include <headroom/experimental/device_file.h>
 
 #include "base/error.h"
 #include "base/names.h"
@@ -10,6 +10,7 @@
 #include "hardware/file/former_names.h"
 #include "json/json.h"
 
+#include <headroom/experimental/collective.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/checkpoint.h>
+#include <headroom/experimental/checkpoint.h>
 
 #include "base/error.h"
 #include "base/names.h"

@@ -10,7 +10,7 @@
 
 #include "json/json_members.h"
 
-#include <headroom/checkpoint.h>
+#include <headroom/experimental/checkpoint.h>
 
 #define HR_SAFETENSORS_HEADER_MAX 100000000 /* the format's own limit */
 

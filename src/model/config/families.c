@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 
+#include <headroom/experimental/model.h>
 #include <string.h>
 
 #define HR_GPT_NAMES                             \

@@ -8,6 +8,7 @@
 #include "model/layers/sizes.h"
 #include "suggest/suggest.h"
 
+#include <headroom/experimental/resolve.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "model/config/families.h"
 
-#include <headroom/change.h>
+#include <headroom/experimental/change.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

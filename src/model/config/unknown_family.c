@@ -4,6 +4,7 @@
 #include "model/config/short_form_offer.h"
 #include "suggest/suggest.h"
 
+#include <headroom/experimental/resolve.h>
 #include <string.h>
 
 /* Most families among which similar names are looked for. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/change.h>
+#include <headroom/experimental/change.h>
 
 #include "base/error.h"
 #include "base/names.h"
+
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/workload.h>
 
 #define DEVICES "another number of devices; latency and memory per device change"
 #define SHAPE "new weights; with equal parameters 6 layers of 4288 came within 3% of the loss of 48 layers of 1600"

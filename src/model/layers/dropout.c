@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which steps drop elements. */
-#include <headroom/workload.h>
+#include <headroom/experimental/workload.h>
 
 #include "base/error.h"
 #include "base/names.h"

@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "model/layers/sizes.h"
 
+#include <headroom/experimental/quantization.h>
 #include <inttypes.h>
 
 /* ---- names ---- */

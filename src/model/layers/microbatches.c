@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/workload.h>
+#include <headroom/experimental/workload.h>
 
 int64_t hr_workload_microbatches(const hr_workload *workload)
 {

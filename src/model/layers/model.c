@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/model.h>
+#include <headroom/experimental/model.h>
 
 #include "base/error.h"
 #include "base/names.h"

@@ -3,6 +3,7 @@
 
 #include "model/layers/linears.h"
 
+#include <headroom/experimental/workload.h>
 #include <string.h>
 
 static const bool in_layer[] = {

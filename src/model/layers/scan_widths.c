@@ -4,6 +4,7 @@
 #include "base/names.h"
 
 #include <headroom/dtype.h>
+#include <headroom/experimental/model.h>
 
 const char *hr_recurrence_name(hr_recurrence recurrence)
 {

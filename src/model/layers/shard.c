@@ -4,6 +4,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 
+#include <headroom/experimental/workload.h>
+
 hr_status hr_shard_sizes(const hr_model *model, const hr_workload *workload, hr_shard *shard, hr_error *error)
 {
   bool decode = workload->phase == HR_PHASE_DECODE;

@@ -6,6 +6,7 @@
 #include "model/layers/layer_kinds.h"
 #include "model/layers/split_rules.h"
 
+#include <headroom/experimental/quantization.h>
 #include <inttypes.h>
 
 /* ---- quantized weights ---- */

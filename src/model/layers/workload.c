@@ -7,6 +7,7 @@
 #include "base/struct_size.h"
 #include "model/layers/ffn_experts.h"
 
+#include <headroom/experimental/model.h>
 #include <inttypes.h>
 
 static const char *const phases[] = {"forward", "train", "prefill", "decode"};

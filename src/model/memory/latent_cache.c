@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The KV cache of latent attention beside those of the attention that it replaces. */
-#include <headroom/memory.h>
+#include <headroom/experimental/memory.h>
 
 #include "base/error.h"
 #include "base/struct_size.h"

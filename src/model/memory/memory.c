@@ -6,6 +6,8 @@
 #include "model/memory/activation_memory.h"
 #include "model/memory/weight_memory.h"
 
+#include <headroom/experimental/workload.h>
+
 /* 1F1B schedule: the first of p stages has min(p, m) microbatches in flight; the last has one, with the logits. The
  * working memory of a layer's backward pass is there once. */
 static hr_checked64 saved_activations(const hr_model *model, const hr_workload *workload, const hr_shard *shard)

@@ -7,6 +7,8 @@
 #include "model/layers/layer_weights.h"
 #include "model/layers/parameters.h"
 
+#include <headroom/experimental/model.h>
+
 hr_checked64 hr_sum_of_stage(const hr_model *model, const hr_checked64 *of_group, int64_t stages)
 {
   bool taken[HR_LAYER_GROUPS_MAX] = {false};

@@ -7,6 +7,8 @@
 
 #include "base/checked.h"
 
+#include <headroom/experimental/model.h>
+
 /* An operator as so many kernels that together move `traffic` times its bytes. */
 typedef struct kernel_cost {
   int64_t kernels;

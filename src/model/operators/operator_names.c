@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/operators.h>
+#include <headroom/experimental/operators.h>
 
 #include "base/names.h"
 

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/operators.h>
+
 static hr_checked64 rows_of(const hr_operator_builder *builder, int64_t columns)
 {
   return hr_times(hr_checked(builder->shard.rows), columns);

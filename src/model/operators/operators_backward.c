@@ -2,6 +2,8 @@
 /* Derives the backward operators from the forward ones. */
 #include "model/layers/operator_builder.h"
 
+#include <headroom/experimental/model.h>
+
 /* C = A B: dA = dC Bᵀ and dB = Aᵀ dC, each stored like its operand.
  *
  *   linear y = x Wᵀ, W stored [n, k]:   dX = dY W,    dW = dYᵀ X     (m, k, n) and (n, k, m)

@@ -8,6 +8,9 @@
 #include "model/layers/operator_builder.h"
 #include "model/memory/weight_memory.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/workload.h>
+
 /* Parameters that so many devices have alike. */
 typedef struct copied {
   hr_checked64 parameters;

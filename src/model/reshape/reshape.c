@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "model/config/families.h"
 
+#include <headroom/experimental/model.h>
 #include <math.h>
 
 /* value · numerator / denominator if that is a positive integer that fits, else 0. */

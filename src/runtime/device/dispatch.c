@@ -7,6 +7,7 @@
 #include "base/kernel_names.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/plan.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "base/struct_size.h"
 #include "runtime/device/kv_cache.h"
 
+#include <headroom/experimental/plan.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +178,6 @@ static hr_status run_checked(const hr_plan *plan, const hr_operation_row *row, c
     return hr_fail(error, HR_ERROR_INVALID, "a plan for %s is run as one for %s",
                    hr_operation_name(plan->problem.operation), row->name);
   HR_TRY(hr_check_stream(plan->device, stream, error));
-  const hr_operation_row *row = hr_operation_of(operation);
   hr_arguments taken;
   if (!(arguments = hr_take_struct(&taken, row->arguments_bytes, arguments, row->arguments_name, error)))
     return HR_ERROR_INVALID;

@@ -8,7 +8,7 @@
 #include "runtime/measure/statistics.h"
 
 #include <headroom/buffer.h>
-
+#include <headroom/experimental/plan.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
 #include "runtime/measure/checks.h"
 
 #include <headroom/buffer.h>
-
+#include <headroom/experimental/decode.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include "runtime/measure/error_bounds.h"
 #include "runtime/operation/decode_sequences.h"
 
+#include <headroom/experimental/decode.h>
 #include <math.h>
 
 #define SELECTED_ROWS_MIN 8 /* rows of a call with top_k, for its selection_error */

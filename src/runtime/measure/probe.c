@@ -4,7 +4,7 @@
 #include "runtime/device/clock.h"
 #include "runtime/measure/settle.h"
 
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 #include <headroom/plan.h>
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "runtime/device/device.h"
 #include "runtime/operation/operation.h"
 
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 
 /** A measurement without a result: every number is NAN, every count 0. */
 HR_PRIVATE hr_measurement hr_no_measurement(hr_status status, const char *reason);

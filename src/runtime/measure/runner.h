@@ -6,7 +6,7 @@
 #include "runtime/device/plan.h"
 
 #include <headroom/buffer.h>
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 
 #define HR_SHORT_RUN_NS 20e3 /* shorter runs are timed in groups on any device */
 

@@ -5,7 +5,7 @@
 
 #include "runtime/device/device.h"
 
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 
 /** Keeps the device busy for settle_ns, until its clock stays the same; at most once after it was opened, and only on
  *  devices that need it. HR_ERROR_INTERRUPTED as `options` say; other failures are left to the measurement that

@@ -3,7 +3,7 @@
 #ifndef HR_RUNTIME_STATISTICS_H
 #define HR_RUNTIME_STATISTICS_H
 
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 
 /** A median with its 95% interval. */
 typedef struct hr_median {

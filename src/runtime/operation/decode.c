@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "runtime/operation/decode_sequences.h"
 
+#include <headroom/experimental/decode.h>
 #include <inttypes.h>
 #include <stddef.h>
 

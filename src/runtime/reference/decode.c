@@ -6,6 +6,7 @@
 #include "runtime/operation/decode_sequences.h"
 #include "runtime/reference/reference.h"
 
+#include <headroom/experimental/decode.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

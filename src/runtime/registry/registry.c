@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 
+#include <headroom/experimental/device.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef HR_RUNTIME_STORE_CANCELLED_H
 #define HR_RUNTIME_STORE_CANCELLED_H
 
-#include <headroom/store.h>
+#include <headroom/experimental/store.h>
 #include <stdbool.h>
 
 /** Whether the caller of the store wants to stop. Long loops over its rows ask it. */

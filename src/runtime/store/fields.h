@@ -3,7 +3,7 @@
 #ifndef HR_RUNTIME_STORE_FIELDS_H
 #define HR_RUNTIME_STORE_FIELDS_H
 
-#include <headroom/store.h>
+#include <headroom/experimental/store.h>
 
 /** Version of the store's tables, written to the file. A file with a larger one is from a newer program. */
 #define HR_STORE_VERSION 13

@@ -3,7 +3,7 @@
 #ifndef HR_RUNTIME_STORE_FORMAT_H
 #define HR_RUNTIME_STORE_FORMAT_H
 
-#include <headroom/store.h>
+#include <headroom/experimental/store.h>
 #include <jansson.h>
 
 /** Write the head of a CSV file, and one row. */

@@ -3,7 +3,7 @@
 #ifndef HR_RUNTIME_STORE_RESULT_H
 #define HR_RUNTIME_STORE_RESULT_H
 
-#include <headroom/store.h>
+#include <headroom/experimental/store.h>
 
 /** Writes the canonical text of a GEMM, an attention call or a decode call to `problem`; leaves that of other rows. */
 void hr_result_name_problem(hr_result *result);

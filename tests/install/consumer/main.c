@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The smallest program that uses an installed Headroom; compiled as C and as C++. */
-#include <headroom/headroom.h>
+#include <headroom/experimental/headroom.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #include "runtime/measure/problem_list.h"
 #include "runtime/measure/runner.h"
 
+#include <headroom/experimental/hardware.h>
 #include <headroom/hardware.h>
 
 #include <math.h>

@@ -6,6 +6,8 @@
 #include "runtime/measure/error_bounds.h"
 #include "runtime/operation/decode_sequences.h"
 
+#include <headroom/buffer.h>
+#include <headroom/experimental/decode.h>
 #include <inttypes.h>
 #include <math.h>
 

@@ -4,6 +4,7 @@
 #include "runtime/device/kv_format.h"
 #include "runtime/device/number.h"
 
+#include <headroom/experimental/decode.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,8 @@
 #include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
 
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
+#include <headroom/experimental/plan.h>
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-#include <headroom/store.h>
+#include <headroom/experimental/store.h>
 
 #include <stdio.h>
 

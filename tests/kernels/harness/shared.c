@@ -7,6 +7,7 @@
 #include "runtime/measure/check.h"
 #include "runtime/measure/runner.h"
 
+#include <headroom/experimental/decode.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>

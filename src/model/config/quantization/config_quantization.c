@@ -6,6 +6,8 @@
 #include "model/layers/layer_kinds.h"
 #include "model/layers/layer_weights.h"
 
+#include <headroom/experimental/model.h>
+#include <headroom/experimental/quantization.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

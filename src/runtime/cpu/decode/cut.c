@@ -4,6 +4,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 
+#include <headroom/experimental/decode.h>
+
 #define TASKS_PER_THREAD 4             /* at least, so that a late thread gets less of the work */
 #define GROUPS_PER_THREAD 32           /* of which each may be of another length */
 #define GROUP_BYTES ((int64_t)1 << 20) /* Q and O of a group, which stay in a core's cache */

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 
+#include <headroom/experimental/decode.h>
 #include <math.h>
 #include <string.h>
 

@@ -14,6 +14,7 @@
 #include "runtime/cpu/host/host.h"
 #include "runtime/device/plan.h"
 
+#include <headroom/experimental/decode.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "runtime/cpu/decode/topk.h"
 #include "runtime/cpu/decode/topk_choose.h"
 
+#include <headroom/experimental/decode.h>
 #include <math.h>
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include "runtime/cuda/kernels/decode_latent_layout.h"
 #include "shape/alignment.h"
 
+#include <headroom/experimental/decode.h>
 #include <stdio.h>
 
 #define ALIGNMENT_BYTES 16

@@ -6,6 +6,7 @@
 #include "runtime/cuda/kernels/decode_rows_layout.h"
 #include "schedule/split_keys.h"
 
+#include <headroom/experimental/decode.h>
 #include <stdio.h>
 
 #define SHARED_MAX 49152 /* bytes of a block that need no attribute */

@@ -5,6 +5,7 @@
 #include "runtime/cuda/decode/decode.h"
 #include "shape/alignment.h"
 
+#include <headroom/experimental/decode.h>
 #include <stdio.h>
 
 #define DIM_MAX 256

@@ -5,6 +5,7 @@
 #include "runtime/cuda/decode/decode.h"
 #include "shape/alignment.h"
 
+#include <headroom/experimental/decode.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

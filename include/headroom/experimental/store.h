@@ -4,13 +4,13 @@
  * A row is on disk when hr_store_append() returns, also if the power is lost then; a process that is killed loses at
  * most the row that it was writing. Several processes may write to one file. docs/results.md describes the columns.
  * Thread safety: one thread at a time may use an hr_store; two handles on one file are independent. */
-#ifndef HEADROOM_STORE_H
-#define HEADROOM_STORE_H
+#ifndef HEADROOM_EXPERIMENTAL_STORE_H
+#define HEADROOM_EXPERIMENTAL_STORE_H
 
 #include <headroom/attention.h>
 #include <headroom/decode.h>
+#include <headroom/experimental/measure.h>
 #include <headroom/gemm.h>
-#include <headroom/measure.h>
 #include <headroom/rowwise.h>
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One layer of a model, operator by operator: predicted and measured. Thread safety: one layer at a time per device. */
-#ifndef HEADROOM_LAYER_H
-#define HEADROOM_LAYER_H
+#ifndef HEADROOM_EXPERIMENTAL_LAYER_H
+#define HEADROOM_EXPERIMENTAL_LAYER_H
 
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 #include <headroom/predict.h>
 
 #ifdef __cplusplus

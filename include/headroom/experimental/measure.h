@@ -2,8 +2,8 @@
 /* Timing kernels: fresh random data, cold caches, a check against the reference, medians with confidence intervals.
  *
  * docs/measuring.md specifies every number. Thread safety: one measurement at a time per device. */
-#ifndef HEADROOM_MEASURE_H
-#define HEADROOM_MEASURE_H
+#ifndef HEADROOM_EXPERIMENTAL_MEASURE_H
+#define HEADROOM_EXPERIMENTAL_MEASURE_H
 
 #include <headroom/attention.h>
 #include <headroom/decode.h>

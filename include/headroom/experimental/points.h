@@ -2,11 +2,11 @@
 /* Problems that are measured so that predictions can be fitted to them or held against them.
  *
  * Thread safety: as hr_measure_gemm() and hr_store_append(). */
-#ifndef HEADROOM_POINTS_H
-#define HEADROOM_POINTS_H
+#ifndef HEADROOM_EXPERIMENTAL_POINTS_H
+#define HEADROOM_EXPERIMENTAL_POINTS_H
 
-#include <headroom/store.h>
-#include <headroom/validate.h>
+#include <headroom/experimental/store.h>
+#include <headroom/experimental/validate.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,8 +2,8 @@
 /* The tensors of a checkpoint in safetensors files, and whether they are those of a model.
  *
  * hr_resolve_checkpoint() reads one. Thread safety: an hr_checkpoint is a value; the functions are pure. */
-#ifndef HEADROOM_CHECKPOINT_H
-#define HEADROOM_CHECKPOINT_H
+#ifndef HEADROOM_EXPERIMENTAL_CHECKPOINT_H
+#define HEADROOM_EXPERIMENTAL_CHECKPOINT_H
 
 #include <headroom/model.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares predicted gains with measured ones. Thread safety: one confirmation at a time per device. */
-#ifndef HEADROOM_CONFIRM_H
-#define HEADROOM_CONFIRM_H
+#ifndef HEADROOM_EXPERIMENTAL_CONFIRM_H
+#define HEADROOM_EXPERIMENTAL_CONFIRM_H
 
 #include <headroom/advise.h>
-#include <headroom/measure.h>
+#include <headroom/experimental/measure.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,22 +3,22 @@
  *
  * docs/json.md documents the JSON, which is stable; CSV has the same keys. Thread safety: a call writes to its own
  * stream only. */
-#ifndef HEADROOM_REPORT_H
-#define HEADROOM_REPORT_H
+#ifndef HEADROOM_EXPERIMENTAL_REPORT_H
+#define HEADROOM_EXPERIMENTAL_REPORT_H
 
 #include <headroom/advise.h>
-#include <headroom/calibrate.h>
-#include <headroom/checkpoint.h>
-#include <headroom/compare.h>
-#include <headroom/confirm.h>
-#include <headroom/layer.h>
-#include <headroom/measure.h>
+#include <headroom/experimental/calibrate.h>
+#include <headroom/experimental/checkpoint.h>
+#include <headroom/experimental/compare.h>
+#include <headroom/experimental/confirm.h>
+#include <headroom/experimental/layer.h>
+#include <headroom/experimental/measure.h>
+#include <headroom/experimental/store.h>
+#include <headroom/experimental/sweep.h>
+#include <headroom/experimental/validate.h>
 #include <headroom/memory.h>
 #include <headroom/search.h>
 #include <headroom/serve.h>
-#include <headroom/store.h>
-#include <headroom/sweep.h>
-#include <headroom/validate.h>
 #include <stdio.h>
 
 #ifdef __cplusplus

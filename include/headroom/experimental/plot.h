@@ -3,17 +3,17 @@
  *
  * Each function makes a figure that the caller frees with hr_figure_free(). Thread safety: a figure belongs to one
  * caller; a store is used by one thread at a time. */
-#ifndef HEADROOM_PLOT_H
-#define HEADROOM_PLOT_H
+#ifndef HEADROOM_EXPERIMENTAL_PLOT_H
+#define HEADROOM_EXPERIMENTAL_PLOT_H
 
 #include <headroom/attention.h>
-#include <headroom/figure.h>
+#include <headroom/experimental/figure.h>
+#include <headroom/experimental/layer.h>
+#include <headroom/experimental/report.h>
+#include <headroom/experimental/store.h>
+#include <headroom/experimental/sweep.h>
 #include <headroom/hardware.h>
-#include <headroom/layer.h>
-#include <headroom/report.h>
 #include <headroom/search.h>
-#include <headroom/store.h>
-#include <headroom/sweep.h>
 
 #ifdef __cplusplus
 extern "C" {

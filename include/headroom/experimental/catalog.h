@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The models, devices, sweeps and published measurements that are built into the library. Thread safety: constant
  * data. */
-#ifndef HEADROOM_CATALOG_H
-#define HEADROOM_CATALOG_H
+#ifndef HEADROOM_EXPERIMENTAL_CATALOG_H
+#define HEADROOM_EXPERIMENTAL_CATALOG_H
 
 #include <headroom/export.h>
 #include <stddef.h>

@@ -2,10 +2,10 @@
 /* Fitting a device's figures to measured times.
  *
  * Thread safety: hr_calibrate() is a pure function of its arguments; a result is read-only once made. */
-#ifndef HEADROOM_CALIBRATE_H
-#define HEADROOM_CALIBRATE_H
+#ifndef HEADROOM_EXPERIMENTAL_CALIBRATE_H
+#define HEADROOM_EXPERIMENTAL_CALIBRATE_H
 
-#include <headroom/validate.h>
+#include <headroom/experimental/validate.h>
 
 #ifdef __cplusplus
 extern "C" {

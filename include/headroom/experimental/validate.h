@@ -2,11 +2,11 @@
 /* Predictions beside measured times: their errors by kind and size, and the worst of them.
  *
  * Thread safety: pure functions of their arguments; a validation is read-only once made. */
-#ifndef HEADROOM_VALIDATE_H
-#define HEADROOM_VALIDATE_H
+#ifndef HEADROOM_EXPERIMENTAL_VALIDATE_H
+#define HEADROOM_EXPERIMENTAL_VALIDATE_H
 
+#include <headroom/experimental/predict.h>
 #include <headroom/input.h>
-#include <headroom/predict.h>
 
 #ifdef __cplusplus
 extern "C" {

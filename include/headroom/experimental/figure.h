@@ -3,8 +3,8 @@
  *
  * The hr_figure_of_…() functions of headroom/plot.h make figures. Thread safety: an hr_figure is immutable once
  * made. */
-#ifndef HEADROOM_FIGURE_H
-#define HEADROOM_FIGURE_H
+#ifndef HEADROOM_EXPERIMENTAL_FIGURE_H
+#define HEADROOM_EXPERIMENTAL_FIGURE_H
 
 #include <headroom/status.h>
 #include <stdbool.h>

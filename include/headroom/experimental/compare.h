@@ -2,10 +2,10 @@
 /* Two sets of stored measurements compared point by point: two stores, devices, library versions or dates.
  *
  * docs/notes/compare.md derives the intervals. Thread safety: a result is immutable. */
-#ifndef HEADROOM_COMPARE_H
-#define HEADROOM_COMPARE_H
+#ifndef HEADROOM_EXPERIMENTAL_COMPARE_H
+#define HEADROOM_EXPERIMENTAL_COMPARE_H
 
-#include <headroom/store.h>
+#include <headroom/experimental/store.h>
 
 #ifdef __cplusplus
 extern "C" {

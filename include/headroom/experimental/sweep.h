@@ -2,17 +2,17 @@
 /* Sweeps: figures as data, with axes, the problem of each point, and the series of the picture.
  *
  * docs/sweeps.md describes the file format. Thread safety: an hr_sweep is immutable; one run at a time per device. */
-#ifndef HEADROOM_SWEEP_H
-#define HEADROOM_SWEEP_H
+#ifndef HEADROOM_EXPERIMENTAL_SWEEP_H
+#define HEADROOM_EXPERIMENTAL_SWEEP_H
 
 #include <headroom/attention.h>
 #include <headroom/decode.h>
 #include <headroom/device.h>
+#include <headroom/experimental/store.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
 #include <headroom/input.h>
 #include <headroom/model.h>
-#include <headroom/store.h>
 #include <headroom/workload.h>
 
 #ifdef __cplusplus
