@@ -20,6 +20,7 @@ test  | g++          | c++                         | compiles the headers as C++
 test  | libcmocka-dev | pkg:cmocka                 | runs the unit tests
 test  | libmd4c-dev  | pkg:md4c                    | a Markdown parser, which reads reports back
 test  | libgumbo-dev | pkg:gumbo                   | an HTML parser, which reads reports back
+test  | abigail-tools | abidiff                    | compares the libraries with those of the last release
 test  | git          | git                         | lists the files to check
 test  | python3      | python3                     | runs the tests that parse pictures and rows, and those of scripts
 long  | clang        | clang                       | the second compiler, and the fuzzer
