@@ -186,7 +186,8 @@ typedef struct hr_decode_arguments {
 /** All NULL. */
 HR_API hr_decode_arguments hr_decode_arguments_default(void);
 
-/** Prepares a decode call as hr_plan_gemm() does; errors of hr_decode_check() instead of hr_gemm_check(). */
+/** Prepares a decode call as hr_plan_gemm() does; errors of hr_decode_check() instead of hr_gemm_check(). On a GPU a
+ *  plan for several sequences may have other programs for fewer, which are compiled with it. */
 HR_API hr_status hr_plan_decode(hr_device *device, const hr_decode *decode, const char *kernel, hr_plan **plan,
                                 hr_error *error);
 
