@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Compares the stable functions of both libraries with those of the last release, which abi.xml.gz and abi-advice.xml.gz
-# describe. A function that was removed or changed and is not in abi_intended.txt with a reason fails, and so does a row
-# there of a function that did not change. Structs may grow at their ends (src/base/struct_size.h).
+# describe. A function or type that was removed or changed and is not in abi_intended.txt with a reason fails, and so does
+# a row there of one that did not change. Structs may grow at their ends (src/base/struct_size.h).
 #   abi.sh LIBHEADROOM LIBHEADROOM_ADVICE
 #   abi.sh --dump LIBHEADROOM LIBHEADROOM_ADVICE [HEADERS]   of a release with debug information: writes the descriptions
 set -euo pipefail
@@ -26,28 +26,43 @@ if [ "$1" = --dump ]; then
   exit
 fi
 
-opaque=$(sed -nE 's/^typedef struct (hr_[a-z_]+) \1;$/\1/p' include/headroom/*.h | paste -sd '|')
-printf '[suppress_type]\ntype_kind = struct\nhas_data_member_inserted_at = end\n' >"$work/suppressed"
-printf '[suppress_type]\nname_regexp = ^(%s)$\n' "$opaque" >>"$work/suppressed"
-changed() { # LIST LIBRARY: names of functions that were removed or changed
+sed -nE 's/^\} (hr_[a-z0-9_]+);$/\1/p' include/headroom/*.h >"$work/public"
+# Names of functions that were removed or whose own types differ, and of public types that changed, unless they are
+# structs that got members behind all others.
+names() {
+  awk '
+    FNR == NR { public[$1] = 1; next }
+    function type_changed() { if (type in public) print type }
+    /^ *\[[CD]\] / { type = ""; name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name); print name; next }
+    match($0, /\047(struct|union|enum|class) hr_[a-z0-9_]+/) && / changed:$/ {
+      type = substr($0, RSTART, RLENGTH); struct = type ~ /struct/; sub(/.* /, "", type); bits = 0
+      if (!struct) type_changed()
+      next
+    }
+    /type size changed from/ { for (i = 1; i < NF; i++) if ($i == "from") bits = $(i + 1); next }
+    struct && /data member (changes?|deletions?):/ { type_changed() }
+    struct && /, at offset [0-9]+ \(in bits\)/ { at = $0; sub(/.*, at offset /, "", at); if (at + 0 < bits + 0) type_changed() }
+  ' "$work/public" "$1"
+}
+changed() { # LIST LIBRARY
   zcat "$here/abi$1.xml.gz" >"$work/before.xml"
   describe "$1" "$2" include/headroom >"$work/now.xml"
   [ "$(grep -c '<function-decl ' "$work/now.xml")" -ge 30 ] || { echo "skipped: $2 has no types" >&2; exit 77; }
   local status=0
-  abidiff --no-added-syms --suppressions "$work/suppressed" "$work/before.xml" "$work/now.xml" >"$work/report$1" || status=$?
+  abidiff --leaf-changes-only --no-added-syms "$work/before.xml" "$work/now.xml" >"$work/report$1" || status=$?
   [ $((status & 3)) = 0 ] || { echo "abidiff fails with $status" >&2; return 1; }
-  sed -nE "s/^ *\[[CD]\] ('function [^(]*[ *])?(hr_[a-z0-9_]+)(\(.*)?\$/\2/p" "$work/report$1"
+  names "$work/report$1"
 }
 changed "" "$1" >"$work/found"
 changed -advice "$2" >>"$work/found"
-sort -o "$work/found" "$work/found"
+sort -u -o "$work/found" "$work/found"
 sed '/^#/d; /^$/d' $here/abi_intended.txt | sort >"$work/rows"
 sed 's/ .*//' "$work/rows" >"$work/intended"
 
 failed=0
 for name in $(comm -23 "$work/found" "$work/intended"); do
-  echo "$name is stable and changed since the last release, for no reason of $here/abi_intended.txt:"
-  awk -v name=" $name" '/^ *\[[CD]\]/ { on = index($0, name) } on && ++lines <= 20' "$work"/report*
+  echo "$name is stable and differs from the last release's, for no reason of $here/abi_intended.txt:"
+  grep -hE -A 12 "[ *]$name(\(|'| |$)" "$work"/report* | head -16
   failed=1
 done
 for name in $(comm -13 "$work/found" "$work/intended"); do
