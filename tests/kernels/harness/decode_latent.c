@@ -39,7 +39,7 @@ static void check_calls(hr_device *device, const char *kernel, hr_dtype dtype)
       continue;
     decode_setup setup = latent_call(i, dtype);
     bool ran = decode_try(device, kernel, &setup, MULTIPLY_ADDS);
-    assert_true(ran || !strstr(kernel, "_latent_"));
+    assert_true(ran || setup.unaligned || !strstr(kernel, "_latent_")); /* TMA takes aligned addresses alone */
   }
 }
 

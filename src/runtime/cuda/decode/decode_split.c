@@ -24,8 +24,8 @@ typedef struct variant {
   hr_decode_call call;
 } variant;
 
-/* A run takes the variant with the fewest sequences that has as many as it. Each is a program of its own where the batch
- * chooses other tiles or clusters: with those of 64 sequences, one took 9 times as long on an H200. */
+/* A run takes the variant with the fewest sequences that has as many as it. Each is a program of its own where the
+ * batch chooses other tiles or clusters: with those of 64 sequences, one took 9 times as long on an H200. */
 typedef struct launch {
   const hr_cuda *cuda;
   int copy_bytes;      /* copy_bytes_of() */
@@ -230,7 +230,8 @@ static const variant *variant_for(const launch *l, int64_t batch)
   return &l->variants[0];
 }
 
-/* The variant for a run. Sequences that are missing are blocks that are, but equal shares are of those that are there. */
+/* The variant for a run. Sequences that are missing are blocks that are, but equal shares are of those that are there.
+ * */
 static const variant *variant_of(const launch *l, const hr_plan *plan, const hr_run *run)
 {
   return run->problem == &plan->problem ? &l->variants[0] : variant_for(l, run->problem->decode.batch);
