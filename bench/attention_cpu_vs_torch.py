@@ -34,61 +34,27 @@ import time
 import torch
 import torch.nn.functional as F
 
-FORMATS = {"fp32": (1, torch.float32, 2e-5), "bf16": (4, torch.bfloat16, 2e-2)}
+from libheadroom import address_64, bindings, call, load, open_device
+
+FORMATS = {"fp32": (bindings.HR_FP32, torch.float32, 2e-5), "bf16": (bindings.HR_BF16, torch.bfloat16, 2e-2)}
 PAUSE_S = 0.012
 COLUMNS = ["kernel", "dtype", "threads", "head_dim", "length", "causal", "q_heads", "k_heads", "v_heads", "headroom_ms",
            "torch_ms", "ratio", "pairs", "headroom_gflops", "torch_gflops", "of_sum_bound", "of_larger_bound",
            "torch_of_sum_bound", "gemm_gflops", "exponentials_g", "headroom_error", "torch_error"]
 
 
-class Strides(ctypes.Structure):
-    _fields_ = [("batch", ctypes.c_int64), ("row", ctypes.c_int64), ("head", ctypes.c_int64)]
-
-
-class Attention(ctypes.Structure):  # hr_attention
-    _fields_ = ([("struct_size", ctypes.c_size_t)]
-                + [(name, ctypes.c_int64) for name in ("batch", "q_len", "kv_len", "q_heads", "k_heads", "v_heads",
-                                                       "qk_dim", "v_dim")]
-                + [("dtype", ctypes.c_int), ("mask", ctypes.c_int), ("window", ctypes.c_int64),
-                   ("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("alibi", ctypes.c_bool),
-                   ("variable_lengths", ctypes.c_bool), ("q_total", ctypes.c_int64), ("kv_total", ctypes.c_int64)]
-                + [(name, Strides) for name in ("q_strides", "k_strides", "v_strides", "o_strides")]
-                + [("output", ctypes.c_int), ("head_scales", ctypes.c_bool), ("alignment", ctypes.c_int64)])
-
-
-class Arguments(ctypes.Structure):  # hr_attention_arguments
-    _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
-        "q", "k", "v", "o", "lse", "alibi_slopes", "q_offsets", "kv_offsets", "q_scales", "k_scales", "v_scales")] + \
-        [(name, ctypes.c_int64) for name in ("batch", "q_rows", "kv_rows")]
-
-
-class Error(ctypes.Structure):
-    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
-
-
 class Headroom:
     def __init__(self, path, threads):
-        self.library = library = ctypes.CDLL(path)
-        library.hr_attention_default.restype = Attention
-        library.hr_attention_arguments_default.restype = Arguments
-        library.hr_plan_kernel.restype = ctypes.c_char_p
-        library.hr_plan_workspace_bytes.restype = ctypes.c_size_t
-        library.hr_hardware_ceiling.restype = ctypes.c_double
-        if library.hr_attention_default().struct_size != ctypes.sizeof(Attention):
-            sys.exit("this libheadroom has another hr_attention than this script knows")
-        self.device, self.error = ctypes.c_void_p(), Error()
-        self.call("hr_device_open", b"cpu", threads, ctypes.byref(self.device))
-
-    def call(self, name, *arguments):
-        if getattr(self.library, name)(*arguments, ctypes.byref(self.error)) != 0:
-            sys.exit(f"{name}: {self.error.message.decode()}")
+        self.library = load(path)
+        self.device = open_device(self.library, "cpu", threads)
 
     def ceilings(self, dtype):
         """GEMM rate in FLOP/s and exponentials per second."""
-        hardware = ctypes.create_string_buffer(1 << 16)  # hr_hardware is smaller
-        self.call("hr_device_probe", self.device, None, None, hardware)
-        rates = {number: self.library.hr_hardware_ceiling(hardware, 0, number) for number in (dtype, FORMATS["fp32"][0])}
-        return [rates[dtype] or rates[FORMATS["fp32"][0]], self.library.hr_hardware_ceiling(hardware, 1, 1)]
+        hardware, ceiling = bindings.hr_hardware(), self.library.hr_hardware_ceiling
+        call(self.library.hr_device_probe, self.device, None, None, ctypes.byref(hardware))
+        gemms = [ceiling(ctypes.byref(hardware), bindings.HR_CEILING_GEMM, number) for number in (dtype, bindings.HR_FP32)]
+        exponentials = ceiling(ctypes.byref(hardware), bindings.HR_CEILING_EXP, bindings.HR_FP32)
+        return [gemms[0] or gemms[1], exponentials]
 
     def rates_beside(self, path, dtype, threads):
         """A function that measures both now."""
@@ -107,16 +73,15 @@ class Headroom:
         a.dtype, a.mask = dtype, int(causal)
         for name, tensor in (("q", q), ("k", k), ("v", v), ("o", o)):
             batch, head, row, _ = tensor.stride()
-            setattr(a, name + "_strides", Strides(batch, row, head))
+            setattr(a, name + "_strides", bindings.hr_strides(batch, row, head))
         plan = ctypes.c_void_p()
-        self.call("hr_plan_attention", self.device, ctypes.byref(a), kernel, ctypes.byref(plan))
+        call(self.library.hr_plan_attention, self.device, ctypes.byref(a), kernel, ctypes.byref(plan))
         work = torch.empty(self.library.hr_plan_workspace_bytes(plan) + 64, dtype=torch.uint8)
-        address = ctypes.c_void_p((work.data_ptr() + 63) // 64 * 64)
         arguments = self.library.hr_attention_arguments_default()
         arguments.q, arguments.k, arguments.v, arguments.o = (x.data_ptr() for x in (q, k, v, o))
 
         def run(keep=(work, q, k, v, o)):
-            self.call("hr_plan_run_attention", plan, ctypes.byref(arguments), address, None)
+            call(self.library.hr_plan_run_attention, plan, ctypes.byref(arguments), address_64(work), None)
         return plan, run
 
 

@@ -16,13 +16,13 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import gemm_vs_torch as common
+from libheadroom import bindings, call as call_library
 
 TOKENS, HIDDEN = 16384, 2048
 LENGTHS = (512, 2048, 8192, 16384)
 TURN_S = 4e-4
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
-FP8, OUTPUT_BF16 = 5, 1  # of hr_dtype, of hr_attention_output
-DTYPES = {"bf16": (4, torch.bfloat16, 2.0**-8), "fp16": (3, torch.float16, 2.0**-11)}
+DTYPES = {"bf16": (bindings.HR_BF16, torch.bfloat16, 2.0**-8), "fp16": (bindings.HR_FP16, torch.float16, 2.0**-11)}
 
 
 def call(tier, length, heads, dim, causal, batch=None, v_dim=None, dtype="bf16"):
@@ -79,49 +79,20 @@ def label(row):
 # ---- Headroom ----
 
 
-class Strides(ctypes.Structure):  # hr_strides
-    _fields_ = [(name, ctypes.c_int64) for name in ("batch", "row", "head")]
-
-
-class Attention(ctypes.Structure):  # hr_attention
-    _fields_ = [("struct_size", ctypes.c_size_t)] + \
-        [(name, ctypes.c_int64) for name in ("batch", "q_len", "kv_len", "q_heads", "k_heads", "v_heads", "qk_dim",
-                                             "v_dim")] + \
-        [("dtype", ctypes.c_int), ("mask", ctypes.c_int), ("window", ctypes.c_int64), ("scale", ctypes.c_float),
-         ("softcap", ctypes.c_float), ("alibi", ctypes.c_bool), ("variable_lengths", ctypes.c_bool),
-         ("q_total", ctypes.c_int64), ("kv_total", ctypes.c_int64)] + \
-        [(name, Strides) for name in ("q_strides", "k_strides", "v_strides", "o_strides")] + \
-        [("output", ctypes.c_int), ("head_scales", ctypes.c_bool), ("alignment", ctypes.c_int64)]
-
-
-class Arguments(ctypes.Structure):  # hr_attention_arguments
-    _fields_ = [("struct_size", ctypes.c_size_t)] + \
-        [(name, ctypes.c_void_p) for name in ("q", "k", "v", "o", "lse", "alibi_slopes", "q_offsets", "kv_offsets",
-                                              "q_scales", "k_scales", "v_scales")] + \
-        [(name, ctypes.c_int64) for name in ("batch", "q_rows", "kv_rows")]
-
-
 class Headroom(common.Headroom):
     def __init__(self, path, kernel):
         super().__init__(path)
-        library, address = self.library, ctypes.c_void_p
         self.kernel = kernel.encode() if kernel else None
-        library.hr_attention_default.restype = Attention
-        library.hr_attention_arguments_default.restype = Arguments
-        library.hr_plan_kernel.restype, library.hr_plan_kernel.argtypes = ctypes.c_char_p, [address]
-        library.hr_plan_attention.argtypes = [address, address, ctypes.c_char_p, address, address]
-        library.hr_plan_run_attention.argtypes = [address] * 5
-        library.hr_attention_flops.argtypes = [address, address]
 
     def plan(self, row):
         problem = self.library.hr_attention_default()
-        assert problem.struct_size == ctypes.sizeof(Attention)
         for name in ("batch", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim"):
             setattr(problem, name, row[name])
         problem.q_len = problem.kv_len = row["length"]
-        problem.dtype, problem.mask = FP8 if row["dtype"] == "fp8" else DTYPES[row["dtype"]][0], row["causal"]
+        problem.dtype = bindings.HR_FP8_E4M3 if row["dtype"] == "fp8" else DTYPES[row["dtype"]][0]
+        problem.mask = row["causal"]
         if row["dtype"] == "fp8":
-            problem.output, problem.head_scales = OUTPUT_BF16, True
+            problem.output, problem.head_scales = bindings.HR_OUTPUT_BF16, True
         return Plan(self, problem)
 
 
@@ -130,8 +101,8 @@ class Plan(common.Plan):
         self.headroom, self.handle, self.workspace = headroom, ctypes.c_void_p(), None
         library, flops = headroom.library, ctypes.c_int64()
         begin = time.monotonic()
-        headroom.check(library.hr_plan_attention(headroom.device, ctypes.byref(problem), headroom.kernel,
-                                                 ctypes.byref(self.handle), ctypes.byref(headroom.error)))
+        call_library(library.hr_plan_attention, headroom.device, ctypes.byref(problem), headroom.kernel,
+                     ctypes.byref(self.handle))
         self.seconds = time.monotonic() - begin
         library.hr_attention_flops(ctypes.byref(problem), ctypes.byref(flops))
         self.flops = flops.value
@@ -148,8 +119,8 @@ class Plan(common.Plan):
         if scales:
             arguments.q_scales, arguments.k_scales, arguments.v_scales = (t.data_ptr() for t in scales)
         workspace = self.workspace.data_ptr() if self.workspace is not None else None
-        self.headroom.check(self.headroom.library.hr_plan_run_attention(
-            self.handle, ctypes.byref(arguments), workspace, common.stream(), ctypes.byref(self.headroom.error)))
+        call_library(self.headroom.library.hr_plan_run_attention, self.handle, ctypes.byref(arguments), workspace,
+                     common.stream())
         return o
 
 

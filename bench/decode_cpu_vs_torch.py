@@ -28,7 +28,9 @@ import time
 import torch
 import torch.nn.functional as F
 
-FORMATS = {"fp32": (1, torch.float32, 2e-5), "bf16": (4, torch.bfloat16, 2e-2)}
+from libheadroom import address_64, bindings, call, load, open_device
+
+FORMATS = {"fp32": (bindings.HR_FP32, torch.float32, 2e-5), "bf16": (bindings.HR_BF16, torch.bfloat16, 2e-2)}
 PAUSE_S = 0.012
 LATENT_V = 512  # the first elements of a K head that are V
 SHAPES = [  # batch, tokens, query, K and V heads, dim; no V heads: latent attention, absorbed
@@ -39,51 +41,10 @@ COLUMNS = ["dtype", "threads", "layout", "batch", "tokens", "heads", "dim", "ker
            "pairs", "gb_per_s", "read_gb_per_s", "share", "error"]
 
 
-class Strides(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in ("batch", "row", "head")]
-
-
-class CacheStrides(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in ("page", "token", "head")]
-
-
-class Decode(ctypes.Structure):  # hr_decode
-    _fields_ = ([("struct_size", ctypes.c_size_t)]
-                + [(name, ctypes.c_int64) for name in ("batch", "q_len", "kv_len", "q_heads", "k_heads", "v_heads",
-                                                       "qk_dim", "v_dim")]
-                + [("dtype", ctypes.c_int)]
-                + [(name, ctypes.c_int64) for name in ("page_size", "page_count", "table_pitch", "window", "top_k")]
-                + [("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("sinks", ctypes.c_bool),
-                   ("latent", ctypes.c_bool), ("batch_invariant", ctypes.c_bool), ("q_strides", Strides),
-                   ("o_strides", Strides), ("k_strides", CacheStrides), ("v_strides", CacheStrides),
-                   ("cache_format", ctypes.c_int), ("cache_scales", ctypes.c_int),
-                   ("k_scale_strides", CacheStrides), ("v_scale_strides", CacheStrides), ("alignment", ctypes.c_int64)])
-
-
-class Arguments(ctypes.Structure):  # hr_decode_arguments
-    _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
-        "q", "k", "v", "o", "lse", "lengths", "pages", "sinks", "k_scales", "v_scales", "page_starts")] + [("batch", ctypes.c_int64)]
-
-
-class Error(ctypes.Structure):
-    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
-
-
 class Headroom:
     def __init__(self, path, threads):
-        self.library = library = ctypes.CDLL(path)
-        library.hr_decode_default.restype = Decode
-        library.hr_decode_arguments_default.restype = Arguments
-        library.hr_plan_kernel.restype = ctypes.c_char_p
-        library.hr_plan_workspace_bytes.restype = ctypes.c_size_t
-        if library.hr_decode_default().struct_size != ctypes.sizeof(Decode):
-            sys.exit("this libheadroom has another hr_decode than this script knows")
-        self.device, self.error = ctypes.c_void_p(), Error()
-        self.call("hr_device_open", b"cpu", threads, ctypes.byref(self.device))
-
-    def call(self, name, *arguments):
-        if getattr(self.library, name)(*arguments, ctypes.byref(self.error)) != 0:
-            sys.exit(f"{name}: {self.error.message.decode()}")
+        self.library = load(path)
+        self.device = open_device(self.library, "cpu", threads)
 
     def plan(self, x, dtype, kernel, page):
         """x: q [batch, heads, 1, dim], k and v [batch, heads, tokens, dim] or, with pages, [pages, page, heads, dim]."""
@@ -91,17 +52,16 @@ class Headroom:
         d.batch, d.q_heads, d.q_len, d.qk_dim = x["q"].shape
         d.k_heads, d.v_heads, d.kv_len, d.v_dim, d.dtype = x["k_heads"], x["v_heads"], x["tokens"], x["o"].shape[3], dtype
         d.latent = x["latent"]
-        self.call("hr_decode_set_pages", ctypes.byref(d), page)
+        call(self.library.hr_decode_set_pages, ctypes.byref(d), page)
         if not page:
-            d.k_strides = CacheStrides(d.k_heads * d.kv_len * d.qk_dim, d.qk_dim, d.kv_len * d.qk_dim)
+            d.k_strides = bindings.hr_kv_strides(d.k_heads * d.kv_len * d.qk_dim, d.qk_dim, d.kv_len * d.qk_dim)
             if not d.latent:
-                d.v_strides = CacheStrides(d.v_heads * d.kv_len * d.v_dim, d.v_dim, d.kv_len * d.v_dim)
+                d.v_strides = bindings.hr_kv_strides(d.v_heads * d.kv_len * d.v_dim, d.v_dim, d.kv_len * d.v_dim)
         plan = ctypes.c_void_p()
-        self.call("hr_plan_decode", self.device, ctypes.byref(d), kernel, ctypes.byref(plan))
+        call(self.library.hr_plan_decode, self.device, ctypes.byref(d), kernel, ctypes.byref(plan))
         work = torch.empty(self.library.hr_plan_workspace_bytes(plan) + 64, dtype=torch.uint8)
-        address = ctypes.c_void_p((work.data_ptr() + 63) // 64 * 64)
 
-        def run(y, keep=work):
+        def run(y):
             a = self.library.hr_decode_arguments_default()
             a.q, a.o = y["q"].data_ptr(), y["o"].data_ptr()
             a.k = y["k_pages" if page else "k"].data_ptr()
@@ -109,7 +69,7 @@ class Headroom:
                 a.v = y["v_pages" if page else "v"].data_ptr()
             if page:
                 a.pages = y["pages"].data_ptr()
-            self.call("hr_plan_run_decode", plan, ctypes.byref(a), address, None)
+            call(self.library.hr_plan_run_decode, plan, ctypes.byref(a), address_64(work), None)
         return plan, run
 
 

@@ -41,6 +41,7 @@ import torch.nn.functional as F
 import attention_gpu_peers as attention
 from attention_gpu_vs_torch import sample
 import gemm_vs_torch as common
+from libheadroom import call
 
 TURN_S, SETTLE_S, SAMPLE_S, TURNS_LEAST = 1e-3, 0.1, 0.3, 12
 PAGE = 16
@@ -96,50 +97,17 @@ def groups():
     return [call(32, 8192, h, dim) for dim in (64, 128) for h in heads]
 
 
-class KvStrides(ctypes.Structure):  # hr_kv_strides
-    _fields_ = [(name, ctypes.c_int64) for name in ("page", "token", "head")]
-
-
-class Decode(ctypes.Structure):  # hr_decode
-    _fields_ = [("struct_size", ctypes.c_size_t)] + \
-        [(name, ctypes.c_int64) for name in ("batch", "q_len", "kv_len", "q_heads", "k_heads", "v_heads", "qk_dim",
-                                             "v_dim")] + \
-        [("dtype", ctypes.c_int)] + \
-        [(name, ctypes.c_int64) for name in ("page_size", "page_count", "table_pitch", "window",
-                                             "top_k")] + \
-        [("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("sinks", ctypes.c_bool), ("latent", ctypes.c_bool),
-         ("batch_invariant", ctypes.c_bool), ("q_strides", attention.Strides), ("o_strides", attention.Strides),
-         ("k_strides", KvStrides), ("v_strides", KvStrides), ("cache_format", ctypes.c_int),
-         ("cache_scales", ctypes.c_int), ("k_scale_strides", KvStrides), ("v_scale_strides", KvStrides),
-         ("alignment", ctypes.c_int64)]
-
-
-class Arguments(ctypes.Structure):  # hr_decode_arguments
-    _fields_ = [("struct_size", ctypes.c_size_t)] + \
-        [(name, ctypes.c_void_p) for name in ("q", "k", "v", "o", "lse", "lengths", "pages", "sinks",
-                                              "k_scales", "v_scales", "page_starts")] + [("batch", ctypes.c_int64)]
-
-
 class Headroom(common.Headroom):
     def __init__(self, path, kernel):
         super().__init__(path)
-        library, address = self.library, ctypes.c_void_p
         self.kernel = kernel.encode() if kernel else None
-        library.hr_decode_default.restype = Decode
-        library.hr_decode_arguments_default.restype = Arguments
-        library.hr_decode_set_pages.argtypes = [address, ctypes.c_int64, address]
-        library.hr_plan_kernel.restype, library.hr_plan_kernel.argtypes = ctypes.c_char_p, [address]
-        library.hr_plan_decode.argtypes = [address, address, ctypes.c_char_p, address, address]
-        library.hr_plan_run_decode.argtypes = [address] * 5
-        library.hr_decode_bytes.argtypes = [address, address]
 
     def plan(self, row, page_size):
         problem = self.library.hr_decode_default()
-        assert problem.struct_size == ctypes.sizeof(Decode)
         for name in ("batch", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim"):
             setattr(problem, name, row[name])
         problem.kv_len, problem.latent = row["keys"], is_latent(row)
-        self.check(self.library.hr_decode_set_pages(ctypes.byref(problem), page_size, ctypes.byref(self.error)))
+        call(self.library.hr_decode_set_pages, ctypes.byref(problem), page_size)
         return Plan(self, problem)
 
 
@@ -152,8 +120,7 @@ class Plan(common.Plan):
     def __init__(self, headroom, problem):
         self.headroom, self.handle, self.workspace = headroom, ctypes.c_void_p(), None
         library, size = headroom.library, ctypes.c_int64()
-        headroom.check(library.hr_plan_decode(headroom.device, ctypes.byref(problem), headroom.kernel,
-                                              ctypes.byref(self.handle), ctypes.byref(headroom.error)))
+        call(library.hr_plan_decode, headroom.device, ctypes.byref(problem), headroom.kernel, ctypes.byref(self.handle))
         library.hr_decode_bytes(ctypes.byref(problem), ctypes.byref(size))
         self.bytes = size.value
         self.flops = 2 * row_pairs(problem) * (problem.qk_dim + problem.v_dim)
@@ -169,8 +136,7 @@ class Plan(common.Plan):
         if len(operands) > 3:
             arguments.pages = operands[3].data_ptr()
         workspace = self.workspace.data_ptr() if self.workspace is not None else None
-        self.headroom.check(self.headroom.library.hr_plan_run_decode(
-            self.handle, ctypes.byref(arguments), workspace, common.stream(), ctypes.byref(self.headroom.error)))
+        call(self.headroom.library.hr_plan_run_decode, self.handle, ctypes.byref(arguments), workspace, common.stream())
         return o
 
 

@@ -29,6 +29,8 @@ import time
 import torch
 import torch.nn.functional as F
 
+from libheadroom import bindings, call, load, open_device
+
 L2_BYTES = 2 * 64 * 2**20
 TURN_S, SETTLE_S, SAMPLE_S = 4e-4, 0.25, 0.4
 PAIRS_LEAST = 30
@@ -37,14 +39,14 @@ GEOMETRIC_MEAN_MOST, RATIO_MOST = 1.02, 1.10
 COLUMNS = ["kind", "m", "n", "k", "batch", "transpose_a", "transpose_b", "dtype", "headroom_ns", "torch_ns", "ratio",
            "ratio_low", "ratio_high", "pairs", "headroom_error", "torch_error", "identical", "configuration"]
 
-# Format: its number in hr_dtype, PyTorch's type, an estimated rate, and the allowed error of an element: `unit` times the
+# Format: hr_dtype, PyTorch's type, an estimated rate, and the allowed error of an element: `unit` times the
 # result, and `unit` times `spread` times the typical sum of k products of values in [-1, 1], √k / 3. In 16 bits the
 # library may round split-K partial results, which PyTorch allows by default.
 FORMATS = {
-    "fp32": (1, torch.float32, 40e12, 2.0**-24, lambda k: 8 * math.sqrt(k)),
-    "tf32": (2, torch.float32, 300e12, 2.0**-10, lambda k: 8),
-    "fp16": (3, torch.float16, 600e12, 2.0**-11, lambda k: 4),
-    "bf16": (4, torch.bfloat16, 600e12, 2.0**-8, lambda k: 4),
+    "fp32": (bindings.HR_FP32, torch.float32, 40e12, 2.0**-24, lambda k: 8 * math.sqrt(k)),
+    "tf32": (bindings.HR_TF32, torch.float32, 300e12, 2.0**-10, lambda k: 8),
+    "fp16": (bindings.HR_FP16, torch.float16, 600e12, 2.0**-11, lambda k: 4),
+    "bf16": (bindings.HR_BF16, torch.bfloat16, 600e12, 2.0**-8, lambda k: 4),
 }
 
 
@@ -104,23 +106,6 @@ SHAPES = [
 ]
 
 
-class Gemm(ctypes.Structure):  # hr_gemm
-    _fields_ = [("struct_size", ctypes.c_size_t), ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
-                ("batch", ctypes.c_int64), ("dtype", ctypes.c_int), ("transpose_a", ctypes.c_bool),
-                ("transpose_b", ctypes.c_bool), ("broadcast_a", ctypes.c_bool), ("broadcast_b", ctypes.c_bool),
-                ("lda", ctypes.c_int64), ("ldb", ctypes.c_int64), ("ldc", ctypes.c_int64),
-                ("stride_a", ctypes.c_int64), ("stride_b", ctypes.c_int64), ("stride_c", ctypes.c_int64),
-                ("alignment", ctypes.c_int64)]
-
-
-class Error(ctypes.Structure):  # hr_error
-    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
-
-
-class GemmArguments(ctypes.Structure):  # hr_gemm_arguments
-    _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in ("a", "b", "c")]
-
-
 def stream():
     """The stream on which PyTorch works now."""
     return torch.cuda.current_stream().cuda_stream
@@ -130,32 +115,12 @@ class Headroom:
     """The functions of libheadroom that are needed, on cuda:0."""
 
     def __init__(self, path):
-        library, address = ctypes.CDLL(path), ctypes.c_void_p
-        signatures = {
-            "hr_device_open": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, address, address]),
-            "hr_device_stream": (address, [address]),
-            "hr_gemm_default": (Gemm, []),
-            "hr_plan_gemm": (ctypes.c_int, [address, address, ctypes.c_char_p, address, address]),
-            "hr_plan_free": (None, [address]),
-            "hr_plan_configuration": (ctypes.c_char_p, [address]),
-            "hr_plan_workspace_bytes": (ctypes.c_size_t, [address]),
-            "hr_plan_run_gemm": (ctypes.c_int, [address] * 5),
-        }
-        for name, (result, arguments) in signatures.items():
-            function = getattr(library, name)
-            function.restype, function.argtypes = result, arguments
-        self.library, self.error, self.device = library, Error(), address()
-        self.check(library.hr_device_open(b"cuda:0", 0, ctypes.byref(self.device), ctypes.byref(self.error)))
-        self.stream = torch.cuda.ExternalStream(library.hr_device_stream(self.device))
-
-    def check(self, status):
-        if status != 0:
-            raise RuntimeError(self.error.message.decode())
+        self.library = load(path)
+        self.device = open_device(self.library, "cuda:0")
+        self.stream = torch.cuda.ExternalStream(self.library.hr_device_stream(self.device))
 
     def plan(self, row):
         gemm = self.library.hr_gemm_default()
-        if gemm.struct_size != ctypes.sizeof(Gemm):
-            raise RuntimeError("this libheadroom has another hr_gemm")
         for name in ("m", "n", "k", "batch", "transpose_a", "transpose_b"):
             setattr(gemm, name, row[name])
         gemm.dtype = FORMATS[row["dtype"]][0]
@@ -166,17 +131,16 @@ class Plan:
     def __init__(self, headroom, gemm):
         self.headroom, self.handle = headroom, ctypes.c_void_p()
         library = headroom.library
-        headroom.check(library.hr_plan_gemm(headroom.device, ctypes.byref(gemm), None, ctypes.byref(self.handle),
-                                            ctypes.byref(headroom.error)))
+        call(library.hr_plan_gemm, headroom.device, ctypes.byref(gemm), None, ctypes.byref(self.handle))
         self.configuration = library.hr_plan_configuration(self.handle).decode()
         bytes_needed = library.hr_plan_workspace_bytes(self.handle)
         self.workspace = torch.zeros(bytes_needed, dtype=torch.uint8, device="cuda") if bytes_needed else None
 
     def run(self, a, b, out):
         workspace = self.workspace.data_ptr() if self.workspace is not None else None
-        arguments = GemmArguments(ctypes.sizeof(GemmArguments), a.data_ptr(), b.data_ptr(), out.data_ptr())
-        self.headroom.check(self.headroom.library.hr_plan_run_gemm(
-            self.handle, ctypes.byref(arguments), workspace, stream(), ctypes.byref(self.headroom.error)))
+        arguments = self.headroom.library.hr_gemm_arguments_default()
+        arguments.a, arguments.b, arguments.c = a.data_ptr(), b.data_ptr(), out.data_ptr()
+        call(self.headroom.library.hr_plan_run_gemm, self.handle, ctypes.byref(arguments), workspace, stream())
 
     def free(self):
         self.headroom.library.hr_plan_free(self.handle)

@@ -22,8 +22,8 @@ test  | libmd4c-dev  | pkg:md4c                    | a Markdown parser, which re
 test  | libgumbo-dev | pkg:gumbo                   | an HTML parser, which reads reports back
 test  | abigail-tools | abidiff                    | compares the libraries with those of the last release
 test  | git          | git                         | lists the files to check
+test  | clang        | clang                       | reads the headers for the Python package; the second compiler
 test  | python3      | python3                     | runs the tests that parse pictures and rows, and those of scripts
-long  | clang        | clang                       | the second compiler, and the fuzzer
 long  | libclang-rt-14-dev | clang_runtime         | the fuzzer
 long  | clang-tidy   | clang-tidy                  | static analysis
 long  | clang-format-14 | clang-format-14          | formats the code
