@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Headroom: attention and decode kernels for CPUs and NVIDIA GPUs, and advice about transformer shapes."""
 from ._library import version as _version
+from .device import Device
 from .errors import (BackendError, Error, InterruptedByCallerError, InvalidError, NoisyError, NotFoundError,
                      OutOfMemoryError, OutputError, SizeOverflowError, TimeLimitError, UnavailableError, UnreadableError,
                      UnsupportedError, WrongResultError)
+from .host import attention, attention_varlen, decode
 
 __version__ = _version()
-__all__ = ["BackendError", "Error", "InterruptedByCallerError", "InvalidError", "NoisyError", "NotFoundError",
+__all__ = ["BackendError", "Device", "Error", "InterruptedByCallerError", "InvalidError", "NoisyError", "NotFoundError",
            "OutOfMemoryError", "OutputError", "SizeOverflowError", "TimeLimitError", "UnavailableError",
-           "UnreadableError", "UnsupportedError", "WrongResultError"]
+           "UnreadableError", "UnsupportedError", "WrongResultError", "attention", "attention_varlen", "decode"]
