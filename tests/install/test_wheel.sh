@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The wheel of a build folder is below 12 MB, is tagged as auditwheel reads it, and works in an empty virtual environment
+# with numpy: the command, and the package's tests. Skips where Python has no venv or pip brings no numpy.
+#   test_wheel.sh BUILD
+set -euo pipefail
+build=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+skip() { echo "skipped: $*"; exit 77; }
+
+wheel=$("$here/../scripts/wheel.sh" "$work" "$build" 2>"$work/log") || { cat "$work/log"; exit 1; }
+size=$(stat -c %s "$wheel")
+[ "$size" -lt 12000000 ] || { echo "$(basename "$wheel") has $size bytes"; exit 1; }
+
+python3 -m venv "$work/venv" >/dev/null 2>&1 || skip "this Python has no venv"
+"$work/venv/bin/pip" install --quiet numpy auditwheel >"$work/log" 2>&1 || skip "pip does not bring numpy: $(tail -1 "$work/log")"
+"$work/venv/bin/pip" install --quiet --no-index "$wheel"
+unset HEADROOM_LIBRARY_FOLDER PYTHONPATH
+cd /
+"$work/venv/bin/headroom" --version
+"$work/venv/bin/python" "$here/python/run.py" numpy
+
+tag=$(basename "$wheel" .whl | grep -oE 'manylinux_[0-9]+_[0-9]+')
+shown=$("$work/venv/bin/auditwheel" show "$wheel")
+grep -q "^the following platform tag: \"$tag" <<<"$shown" || { echo "auditwheel does not confirm $tag: $shown"; exit 1; }
+echo "$(basename "$wheel"): $size bytes"
