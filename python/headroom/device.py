@@ -11,7 +11,7 @@ from typing import Optional
 import numpy
 
 from . import _bindings as c
-from ._library import call, kernels
+from ._library import call, error_address, fail, kernels
 from .errors import InvalidError
 
 PLANS = 1024
@@ -31,13 +31,17 @@ class Device:
             kernels().hr_device_close(device)
             raise
         self._handles: Optional[tuple[int, int]] = (device.value or 0, plans.value or 0)
-        self._workspaces = threading.local()
+        self._workspaces = Workspace()
         self._close = weakref.finalize(self, _close, self._handles, os.getpid())
 
     def close(self) -> None:
         """Frees the plans and closes the device; again does nothing."""
         self._handles = None
         self._close()
+
+    def keep_open(self) -> None:
+        """Leaves the device open when the last reference to it goes, and at the end of the process."""
+        self._close.detach()
 
     def __enter__(self) -> Device:
         return self
@@ -70,22 +74,31 @@ class Device:
 
     def run(self, find, problem: bytes, run, arguments: bytes) -> None:
         """Runs the plan of a problem on operands in the host's memory. `find` is an hr_plans_…, `run` an hr_plan_run_…."""
-        plan = ctypes.c_void_p()
-        call(find, self.plans, problem, ctypes.byref(plan))
+        plan, library, error = ctypes.c_void_p(), kernels(), error_address()
+        status = find(self.plans, problem, ctypes.byref(plan), error)
+        if status:
+            fail(status)
         try:
-            workspace = self._workspace(kernels().hr_plan_workspace_bytes(plan))
-            call(run, plan, arguments, workspace, None)
+            size = library.hr_plan_workspace_bytes(plan)
+            status = run(plan, arguments, self._workspaces.at_least(size) if size else None, None, error)
         finally:
-            kernels().hr_plan_free(plan)
+            library.hr_plan_free(plan)
+        if status:
+            fail(status)
 
-    def _workspace(self, size: int) -> Optional[int]:
-        """The address of this thread's workspace, which grows to the largest need."""
-        if size == 0:
-            return None
-        memory = getattr(self._workspaces, "memory", None)
-        if memory is None or memory.size < size + 63:
-            memory = self._workspaces.memory = numpy.empty(size + 63, numpy.uint8)
-        return (memory.ctypes.data + 63) // 64 * 64
+
+class Workspace(threading.local):
+    """Memory of each thread, which grows to the largest need."""
+
+    def __init__(self) -> None:
+        self.size, self.address, self.memory = 0, 0, numpy.empty(0, numpy.uint8)
+
+    def at_least(self, size: int) -> int:
+        """Its address, a multiple of 64."""
+        if size > self.size:
+            self.memory, self.size = numpy.empty(size + 63, numpy.uint8), size
+            self.address = (self.memory.ctypes.data + 63) // 64 * 64
+        return self.address
 
 
 def _close(handles: tuple[int, int], process: int) -> None:

@@ -10,7 +10,7 @@ import numpy
 
 from . import _problem as problem
 from ._library import kernels
-from ._problem import Operand
+from ._problem import Layout
 from .device import Device, default_device
 from .errors import InvalidError
 
@@ -24,12 +24,12 @@ def attention(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, *, causal: b
     """softmax(scale · Q Kᵀ) V per query head. `causal` is aligned to the bottom right; `window`: the most keys that a
     query sees, with `causal`; `scale` None: 1 / sqrt(head dim). With return_lse also the log-sum-exp [batch, heads, length]."""
     device, operands = open_host(device, "attention"), operands_of("attention", q, k, v, 4)
-    expect_equal_batch("attention", operands)
     o = output("attention", out, q, (*q.shape[:3], v.shape[3]))
     lse = numpy.empty((q.shape[0], q.shape[2], q.shape[1]), numpy.float32) if return_lse else None
     slopes = vector("attention", "alibi_slopes", alibi_slopes, numpy.float32, q.shape[2])
-    found = problem.attention(dtype_of("attention", q), *operands, operand("attention", "out", o, 4), q.itemsize, causal,
-                              window, problem.scale_of("attention", scale), softcap, slopes is not None)
+    found = problem.attention("attention", dtype_of("attention", q), alignment_of(q, k, v, o), *operands,
+                              layout("attention", "out", o, 4),
+                              problem.Softmax(causal, scale, window, softcap, slopes is not None))
     arguments = problem.attention_arguments(*addresses(q, k, v, o, lse, slopes))
     device.run(kernels().hr_plans_attention, found, kernels().hr_plan_run_attention, arguments)
     return o if lse is None else (o, lse)
@@ -51,9 +51,10 @@ def attention_varlen(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, q_off
     lse = numpy.empty((q.shape[1], q.shape[0]), numpy.float32) if return_lse else None
     slopes = vector(what, "alibi_slopes", alibi_slopes, numpy.float32, q.shape[1])
     longest = [max(0, int(numpy.diff(offsets).max())) for offsets in (q_offsets, kv_offsets)]
-    found = problem.attention_varlen(dtype_of(what, q), *operands, operand(what, "out", o, 3), q.itemsize,
-                                     q_offsets.size - 1, *longest, causal, window, problem.scale_of(what, scale), softcap,
-                                     slopes is not None)
+    found = problem.attention_varlen(what, dtype_of(what, q), alignment_of(q, k, v, o), *operands,
+                                     layout(what, "out", o, 3),
+                                     problem.Softmax(causal, scale, window, softcap, slopes is not None),
+                                     q_offsets.size - 1, *longest)
     arguments = problem.attention_arguments(*addresses(q, k, v, o, lse, slopes, q_offsets, kv_offsets))
     device.run(kernels().hr_plans_attention, found, kernels().hr_plan_run_attention, arguments)
     return o if lse is None else (o, lse)
@@ -69,17 +70,14 @@ def decode(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, lengths: Option
     with the largest scores count (selective V); `sinks` [heads] (float32): a score per head without a V. With return_lse
     also the log-sum-exp [batch, length, heads]."""
     device, operands = open_host(device, "decode"), operands_of("decode", q, k, v, 4)
-    if pages is None:
-        expect_equal_batch("decode", operands)
     table = matrix("decode", "pages", pages, numpy.int32, q.shape[0])
     lengths = vector("decode", "lengths", lengths, numpy.int32, q.shape[0])
     sinks = vector("decode", "sinks", sinks, numpy.float32, q.shape[2])
     o = output("decode", out, q, (*q.shape[:3], v.shape[3]))
     lse = numpy.empty(q.shape[:3], numpy.float32) if return_lse else None
-    pitch = 1 if table is None else table.shape[1]
-    found = problem.decode(dtype_of("decode", q), *operands, operand("decode", "out", o, 4), q.itemsize,
-                           pitch * k.shape[1], k.shape[1], k.shape[0], pitch, window, top_k,
-                           problem.scale_of("decode", scale), softcap, sinks is not None)
+    found = problem.decode("decode", dtype_of("decode", q), alignment_of(q, k, v, o), *operands,
+                           layout("decode", "out", o, 4), problem.Softmax(True, scale, window, softcap, sinks is not None),
+                           None if table is None else table.shape[1], top_k)
     arguments = problem.decode_arguments(*addresses(q, k, v, o, lse, lengths, table, sinks))
     device.run(kernels().hr_plans_decode, found, kernels().hr_plan_run_decode, arguments)
     return o if lse is None else (o, lse)
@@ -101,16 +99,15 @@ def dtype_of(what: str, q: numpy.ndarray) -> int:
     return problem.DTYPES[q.dtype.name]
 
 
-def operands_of(what: str, q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, rank: int) -> list[Operand]:
-    operands = [operand(what, name, array, rank) for name, array in (("q", q), ("k", k), ("v", v))]
+def operands_of(what: str, q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, rank: int) -> list[Layout]:
+    operands = [layout(what, name, array, rank) for name, array in (("q", q), ("k", k), ("v", v))]
     for name, array in (("k", k), ("v", v)):
         if array.dtype != q.dtype:
             raise InvalidError(f"{what}: {name} is {array.dtype.name}, and q is {q.dtype.name}")
-    problem.expect_sizes(what, *operands)
     return operands
 
 
-def operand(what: str, name: str, array: numpy.ndarray, rank: int) -> Operand:
+def layout(what: str, name: str, array: numpy.ndarray, rank: int) -> Layout:
     """An array of heads, refused by name if the library could not read it where it is."""
     if not isinstance(array, numpy.ndarray):
         raise InvalidError(f"{what}: {name} is a {type(array).__name__}; expected a numpy array")
@@ -123,18 +120,12 @@ def operand(what: str, name: str, array: numpy.ndarray, rank: int) -> Operand:
         raise InvalidError(f"{what}: {name} has heads that are not contiguous (strides {strides}); pass a copy")
     if min(strides) < 0 or any(stride % array.itemsize for stride in array.strides) or repeats(array.shape, strides):
         raise InvalidError(f"{what}: {name} has strides {strides}, which no kernel takes; pass a copy")
-    return Operand(array.ctypes.data, array.shape, strides)
+    return Layout(array.shape, tuple(strides))
 
 
 def repeats(shape: tuple[int, ...], strides: list[int]) -> bool:
     """Whether all strides are 0, which means packed to the library, though there are several heads."""
     return not any(strides[:-1]) and max(shape[:-1]) > 1
-
-
-def expect_equal_batch(what: str, operands: list[Operand]) -> None:
-    q, k = operands[0].shape, operands[1].shape
-    if k[0] != q[0]:
-        raise InvalidError(f"{what}: k has a batch of {k[0]}, and q of {q[0]}")
 
 
 def output(what: str, out: Optional[numpy.ndarray], q: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray:
@@ -163,6 +154,10 @@ def matrix(what: str, name: str, array: Optional[numpy.ndarray], dtype: type, ro
         raise InvalidError(f"{what}: {name} is not an array of {rows} rows")
     vector(what, name, array.reshape(-1) if array.flags.c_contiguous else array, dtype)
     return array
+
+
+def alignment_of(*operands: numpy.ndarray) -> int:
+    return problem.alignment_of(operands[0].itemsize, *(array.ctypes.data for array in operands))
 
 
 def addresses(*arrays: Optional[numpy.ndarray]) -> list[Optional[int]]:

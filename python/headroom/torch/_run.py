@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls: plans of problems on the devices of tensors, the CPU or a GPU in PyTorch's current stream. A call is prepared once
+for tensors of the same sizes, strides and formats; what is left for each run is what a run costs."""
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from typing import Callable, Dict, Hashable, Optional, Tuple
+
+import torch
+
+from .. import _bindings as c
+from .._library import call, error_address, fail, kernels
+from ..device import Device, Workspace
+from ..errors import InvalidError
+
+Tensor = torch.Tensor
+DTYPES = {torch.float32: c.HR_FP32, torch.float16: c.HR_FP16, torch.bfloat16: c.HR_BF16}
+CALLS_MOST = 4096
+
+_devices: Dict[Tuple[str, int], Device] = {}
+_calls: Dict[Hashable, "Call"] = {}
+_stream_workspaces: Dict[Tuple[int, int], Tensor] = {}  # of a GPU and a stream: the counters at the beginning stay 0
+_host_workspace = Workspace()
+
+
+def facts(q: Tensor, k: Tensor, v: Tensor) -> tuple:
+    """All of three tensors that a plan depends on, or that makes them unfit for one; last their common alignment."""
+    bits = q.data_ptr() | k.data_ptr() | v.data_ptr() | 16
+    return (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype, q.get_device(),
+            k.get_device(), v.get_device(), torch.get_num_threads(), bits & -bits)
+
+
+class Call:
+    """The plan of a problem, a share of the cache's. `find` is an hr_plans_…, `start` an hr_plan_run_…; `shape` is O's, and
+    `copied` says which of Q, K and V have to be made contiguous first."""
+
+    def __init__(self, q: Tensor, find: Callable, start: Callable, problem: bytes, shape: Tuple[int, ...],
+                 copied: Tuple[bool, bool, bool]) -> None:
+        device, plan = device_of(q), ctypes.c_void_p()
+        call(find, device.plans, problem, ctypes.byref(plan))
+        self.plan, self.start, self.shape, self.copied, self.device = plan, start, shape, copied, device
+        self.copies = any(copied)
+        self.index = q.get_device()
+        self.workspace_bytes = kernels().hr_plan_workspace_bytes(plan)
+        self.forget = weakref.finalize(self, kernels().hr_plan_free, plan).detach
+
+    def run(self, arguments: bytes) -> None:
+        if self.index >= 0:
+            status = self._run_cuda(arguments)
+        else:
+            workspace = _host_workspace.at_least(self.workspace_bytes) if self.workspace_bytes else None
+            status = self.start(self.plan, arguments, workspace, None, error_address())
+        if status:
+            fail(status)
+
+    def _run_cuda(self, arguments: bytes) -> int:
+        stream = torch._C._cuda_getCurrentRawStream(self.index)
+        workspace = self._stream_workspace(stream) if self.workspace_bytes else None
+        address = workspace.data_ptr() if workspace is not None else None
+        return self.start(self.plan, arguments, address, stream, error_address())
+
+    def _stream_workspace(self, stream: int) -> Tensor:
+        """Memory of PyTorch's allocator. A graph that is being captured gets its own, since it may run in any stream."""
+        if torch.cuda.is_current_stream_capturing():
+            return self._cleared(stream)
+        workspace = _stream_workspaces.get((self.index, stream))
+        if workspace is None or workspace.numel() < self.workspace_bytes:
+            workspace = _stream_workspaces[self.index, stream] = self._cleared(stream)
+        return workspace
+
+    def _cleared(self, stream: int) -> Tensor:
+        size = max(self.workspace_bytes, c.HR_WORKSPACE_COUNTER_BYTES)
+        workspace = torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", self.index))
+        call(kernels().hr_workspace_clear, self.device.handle, workspace.data_ptr(), stream)
+        return workspace
+
+
+def prepared(key: Hashable, prepare: Callable[..., Call], *arguments) -> Call:
+    """The call of a key, which is prepared if it is new. With too many the cache begins anew."""
+    found = _calls.get(key)
+    if found is None:
+        if len(_calls) >= CALLS_MOST:
+            _calls.clear()
+        found = _calls[key] = prepare(*arguments)
+    return found
+
+
+def device_of(tensor: Tensor) -> Device:
+    """The CPU with as many threads as PyTorch uses, or a GPU in its primary context, which is PyTorch's. Never closed."""
+    number = tensor.device.index if tensor.is_cuda else torch.get_num_threads()
+    key = (tensor.device.type, number)
+    if key not in _devices:
+        device = Device(f"cuda:{number}") if tensor.is_cuda else Device("cpu", number)
+        device.keep_open()
+        _devices[key] = device
+    return _devices[key]
+
+
+def vector(what: str, name: str, tensor: Optional[Tensor], dtype: torch.dtype, q: Tensor,
+           sizes: Tuple[int, ...]) -> Optional[int]:
+    """The address of a contiguous tensor of these sizes (−1: any), or None."""
+    if tensor is None:
+        return None
+    if tensor.dtype != dtype or tensor.device != q.device:
+        raise InvalidError(f"{what}: {name} is {tensor.dtype} on {tensor.device}; expected {dtype} on {q.device}")
+    fits = tensor.dim() == len(sizes) and all(size in (-1, own) for size, own in zip(sizes, tensor.shape))
+    if not fits or not tensor.is_contiguous():
+        raise InvalidError(f"{what}: {name} has shape {list(tensor.shape)}; expected a contiguous tensor of {list(sizes)}")
+    return tensor.data_ptr()
+
+
+def _after_fork() -> None:
+    """A child has none of the threads: it opens devices itself, and leaves the parent's."""
+    _devices.clear()
+    for each in _calls.values():
+        each.forget()
+    _calls.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

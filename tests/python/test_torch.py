@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""headroom.torch on the CPU, and on a GPU where PyTorch has one."""
+import os
+import threading
+import unittest
+
+import numpy
+import torch
+import torch.nn.functional as F
+
+import formulas
+import headroom
+import headroom.torch as ht
+
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+ALLOWED = {torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 6e-2}
+
+
+def operands(device="cpu", dtype=torch.float32, batch=2, q_len=5, kv_len=7, heads=(4, 2, 1), dims=(16, 8)):
+    shapes = ((batch, q_len, heads[0], dims[0]), (batch, kv_len, heads[1], dims[0]), (batch, kv_len, heads[2], dims[1]))
+    return [torch.randn(*shape).to(device, dtype) for shape in shapes]
+
+
+def expected(q, k, v, **options):
+    return [torch.from_numpy(x).float() for x in formulas.attention(*(x.float().cpu().numpy() for x in (q, k, v)), **options)]
+
+
+def int32(values, device="cpu"):
+    return torch.tensor(values, dtype=torch.int32, device=device)
+
+
+class Operators(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+
+    def close(self, found, right, allowed=1e-5):
+        torch.testing.assert_close(found.float().cpu(), right, atol=allowed, rtol=0)
+
+    def test_attention_is_that_of_the_formula_in_each_format(self):
+        slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+        for device in DEVICES:
+            for dtype, allowed in ALLOWED.items():
+                for options in ({}, dict(causal=True), dict(causal=True, window=3, scale=0.3), dict(softcap=2.0)):
+                    with self.subTest(device=device, dtype=dtype, **options):
+                        x = operands(device, dtype)
+                        o, lse = ht.attention(*x, return_lse=True, **options)
+                        right = expected(*x, **options)
+                        self.close(o, right[0], allowed)
+                        self.close(lse, right[1], allowed)
+            x = operands(device)
+            self.close(ht.attention(*x, causal=True, alibi_slopes=slopes.to(device)),
+                       expected(*x, causal=True, slopes=slopes.numpy())[0])
+
+    def test_strides_are_read_in_place_and_other_heads_are_copied(self):
+        for device in DEVICES:
+            q, k, v = operands(device)
+            views = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+            self.close(ht.attention(*views), expected(q, k, v)[0])
+            turned = [x.transpose(1, 3).contiguous().transpose(1, 3) for x in (q, k, v)]
+            self.close(ht.attention(*turned), expected(q, k, v)[0])
+            same = k[:1, :1, :1].expand(2, 7, 2, 16)
+            self.close(ht.attention(q, same, v), expected(q, same, v)[0])
+            packed = torch.randn(2, 7, 4 * 16 + 2 * 16 + 8, device=device)
+            q, k, v = packed.split((64, 32, 8), 2)
+            q, k, v = q.unflatten(2, (4, 16)), k.unflatten(2, (2, 16)), v.unflatten(2, (1, 8))
+            self.close(ht.attention(q, k, v, causal=True), expected(q, k, v, causal=True)[0])
+            self.close(ht.attention(q[:, :, 1:3, 1:], k[..., 1:], v), expected(q[:, :, 1:3, 1:], k[..., 1:], v)[0])
+
+    def test_sequences_of_variable_lengths_are_those_alone(self):
+        for device in DEVICES:
+            q, k, v = (x[0] for x in operands(device, q_len=9, kv_len=11))
+            starts, ends = [0, 4, 4, 9], [0, 4, 5, 11]
+            o, lse = ht.attention_varlen(q, k, v, int32(starts, device), int32(ends, device), 5, 6, causal=True,
+                                         return_lse=True)
+            for b in (0, 2):
+                rows, keys = slice(*starts[b:b + 2]), slice(*ends[b:b + 2])
+                right = expected(q[None, rows], k[None, keys], v[None, keys], causal=True)
+                self.close(o[rows], right[0][0])
+                self.close(lse[:, rows], right[1][0])
+
+    def test_decode_finds_pages_through_a_block_table(self):
+        for device in DEVICES:
+            q, k, v = operands(device, q_len=1, kv_len=48)
+            table = int32([[5, 0, 3], [1, 4, 2]], device)
+            caches = [torch.empty(6, 16, *x.shape[2:], device=device) for x in (k, v)]
+            for cache, x in zip(caches, (k, v)):
+                cache[table.flatten().long()] = x.reshape(6, 16, *x.shape[2:])
+            o, lse = ht.decode(q, *caches, int32([40, 17], device), table, return_lse=True)
+            contiguous = ht.decode(q, k, v, int32([40, 17], device))
+            for b, length in enumerate((40, 17)):
+                right = expected(q[b:b + 1], k[b:b + 1, :length], v[b:b + 1, :length])
+                self.close(o[b:b + 1], right[0])
+                self.close(contiguous[b:b + 1], right[0])
+                self.close(lse[b:b + 1], right[1].transpose(1, 2))
+
+    def test_compiled_functions_have_no_break_and_the_same_result(self):
+        def layer(q, k, v):
+            return ht.attention(q * 2, k, v, causal=True) + ht.decode(q[:, -1:], k, v)
+
+        for device in DEVICES:
+            x = operands(device)
+            for dynamic in (False, True):
+                compiled = torch.compile(layer, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+                self.close(compiled(*x), layer(*x).cpu())
+                self.close(compiled(*operands(device, q_len=6)), torch.zeros(2, 6, 4, 8), 100)
+
+    def test_fake_kernels_give_the_shapes_and_strides_of_results(self):
+        q, k, v = operands()
+        rows = [x[0] for x in (q, k, v)]
+        for name, arguments in (("attention", (q, k, v)), ("attention_lse", (q, k, v)), ("decode", (q, k, v)),
+                                ("decode_lse", (q, k, v)),
+                                ("attention_varlen_lse", (*rows, int32([0, 5]), int32([0, 7]), 5, 7))):
+            with self.subTest(name):
+                torch.library.opcheck(getattr(torch.ops.headroom, name).default, arguments,
+                                      test_utils=("test_schema", "test_faketensor"))
+
+    def test_autocast_chooses_the_format(self):
+        for device in DEVICES:
+            with torch.autocast(device, dtype=torch.bfloat16):
+                self.assertEqual(ht.attention(*operands(device)).dtype, torch.bfloat16)
+
+    def test_a_tensor_that_requires_a_gradient_is_refused(self):
+        q, k, v = operands()
+        k.requires_grad_()
+        for call in (lambda: ht.attention(q, k, v), lambda: torch.ops.headroom.attention(q, k, v), lambda: ht.decode(q, k, v)):
+            with self.assertRaisesRegex(headroom.UnsupportedError, "requires a gradient"):
+                call()
+        with torch.no_grad():
+            ht.attention(q, k, v)
+        with torch.inference_mode():
+            ht.attention(q, k, v)
+
+    def test_a_tensor_that_does_not_fit_is_named(self):
+        q, k, v = operands()
+        for words, call in (
+                ("k is torch.float16, and q is torch.float32", lambda: ht.attention(q, k.half(), v)),
+                ("q is torch.float64", lambda: ht.attention(q.double(), k.double(), v.double())),
+                ("q has 3 dimensions", lambda: ht.attention(q[0], k[0], v[0])),
+                ("v has 3 dimensions", lambda: ht.attention(q, k, v[0])),
+                ("k has heads of 15", lambda: ht.attention(q, k[..., :15], v)),
+                ("k has a batch of 1", lambda: ht.attention(q, k[:1], v[:1])),
+                ("scale is 0", lambda: ht.attention(q, k, v, scale=0.0)),
+                ("softcap is nan", lambda: ht.attention(q, k, v, softcap=float("nan"))),
+                ("window", lambda: ht.attention(q, k, v, window=3)),
+                ("alibi_slopes has shape", lambda: ht.attention(q, k, v, alibi_slopes=torch.ones(3))),
+                ("lengths is torch.int64", lambda: ht.decode(q, k, v, torch.tensor([3, 7]))),
+                ("pages has shape", lambda: ht.decode(q, k, v, pages=int32([1, 2]))),
+                ("offsets", lambda: ht.attention_varlen(q[0], k[0], v[0], int32([0, 99]), int32([0, 7]), 99, 7))):
+            with self.subTest(words), self.assertRaisesRegex((headroom.Error, RuntimeError, NotImplementedError), words):
+                call()
+
+    def test_threads_get_their_own_results(self):
+        calls = [operands(kv_len=20 + i) for i in range(4)]
+        right, found = [expected(*x)[0] for x in calls], [0] * 4
+
+        def run(i):
+            for _ in range(50):
+                found[i] += torch.allclose(ht.attention(*calls[i]), right[i], atol=1e-5)
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(found, [50] * 4)
+
+    def test_a_child_of_fork_opens_the_device_itself(self):
+        x = operands()
+        before = ht.attention(*x)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if numpy.array_equal(ht.attention(*x).numpy(), before.numpy()) else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_results_are_those_of_pytorch(self):
+        for device in DEVICES:
+            q, k, v = operands(device, torch.bfloat16, q_len=64, kv_len=64, heads=(8, 8, 8), dims=(64, 64))
+            theirs = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=True)
+            self.close(ht.attention(q, k, v, causal=True), theirs.transpose(1, 2).float().cpu(), 3e-2)
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "PyTorch has no GPU here")
+class Gpu(unittest.TestCase):
+    def test_a_tensor_on_another_device_is_named(self):
+        q, k, v = operands("cuda")
+        with self.assertRaisesRegex(headroom.InvalidError, "v is on cpu, and q is on cuda:0"):
+            ht.attention(q, k, v.cpu())
+
+    def test_a_captured_graph_reads_new_operands_at_each_replay(self):
+        x = operands("cuda", torch.bfloat16, q_len=128, kv_len=128, heads=(8, 8, 8), dims=(64, 64))
+        ht.attention(*x)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            o, last = ht.attention(*x, causal=True), ht.decode(x[0][:, -1:], *x[1:])
+        for _ in range(3):
+            for tensor in x:
+                tensor.normal_()
+            graph.replay()
+            torch.testing.assert_close(o, ht.attention(*x, causal=True))
+            torch.testing.assert_close(last, ht.decode(x[0][:, -1:], *x[1:]))
+
+    def test_calls_on_two_streams_do_not_disturb_each_other(self):
+        calls = [operands("cuda", torch.bfloat16, batch=4, q_len=1, kv_len=4096, heads=(8, 2, 2), dims=(128, 128))
+                 for _ in range(2)]
+        right = [ht.decode(*x) for x in calls]
+        torch.cuda.synchronize()
+        streams = [torch.cuda.Stream() for _ in calls]
+        found = [[], []]
+        for _ in range(50):
+            for i, stream in enumerate(streams):
+                with torch.cuda.stream(stream):
+                    found[i].append(ht.decode(*calls[i]))
+        torch.cuda.synchronize()
+        for i in range(2):
+            for each in found[i]:
+                torch.testing.assert_close(each, right[i])
+
+
+if __name__ == "__main__":
+    unittest.main()

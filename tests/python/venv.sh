@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the tests of the Python package that need PyTorch and transformers, with those of PyPI in an environment that stays
+# in build/python-venv.
+#   venv.sh BUILD
+set -euo pipefail
+build=$(cd "$1" && pwd)
+top=$(cd "$(dirname "$0")/../.." && pwd)
+venv=$top/build/python-venv
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+if ! "$venv/bin/python" -c 'import numpy, torch, transformers' 2>/dev/null; then
+  "$venv/bin/pip" install --quiet numpy torch transformers
+fi
+for set in torch; do
+  HEADROOM_LIBRARY_FOLDER=$build "$venv/bin/python" "$top/tests/python/run.py" "$set"
+done
