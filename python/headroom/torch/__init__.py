@@ -12,8 +12,10 @@ from typing import Optional, Tuple, Union
 import torch
 
 from ._operators import expect_no_gradient
+from .drop_in import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache, scaled_dot_product_attention
 
-__all__ = ["attention", "attention_varlen", "decode"]
+__all__ = ["attention", "attention_varlen", "decode", "flash_attn_func", "flash_attn_varlen_func",
+           "flash_attn_with_kvcache", "scaled_dot_product_attention"]
 Tensor = torch.Tensor
 Result = Union[Tensor, Tuple[Tensor, Tensor]]
 
