@@ -11,6 +11,6 @@ venv=$top/build/python-venv
 if ! "$venv/bin/python" -c 'import numpy, torch, transformers' 2>/dev/null; then
   "$venv/bin/pip" install --quiet numpy torch transformers
 fi
-for set in torch; do
+for set in torch transformers; do
   HEADROOM_LIBRARY_FOLDER=$build "$venv/bin/python" "$top/tests/python/run.py" "$set"
 done

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""attn_implementation="headroom" beside eager, on small random models of several families on the CPU."""
+import copy
+import unittest
+import warnings
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+
+import headroom.transformers
+
+SIZES = dict(vocab_size=128, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=16, max_position_embeddings=256, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+             initializer_range=0.2)
+WINDOW = dict(sliding_window=8)
+LATENT = dict(n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=32, kv_lora_rank=16,
+              q_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, num_key_value_heads=4, head_dim=8,
+              first_k_dense_replace=1)
+FAMILIES = {
+    "cohere2": WINDOW, "deepseek_v3": LATENT, "exaone4": WINDOW, "gemma2": dict(query_pre_attn_scalar=16, **WINDOW),
+    "gemma3_text": dict(query_pre_attn_scalar=16, **WINDOW), "glm4": {}, "gpt2": dict(n_embd=64, n_head=4, n_layer=2),
+    "gpt_neox": {}, "gpt_oss": dict(num_local_experts=4, num_experts_per_tok=2, **WINDOW), "granite": {}, "llama": {},
+    "mistral": WINDOW, "mixtral": dict(num_local_experts=4), "nemotron": {}, "olmo2": {},
+    "opt": dict(ffn_dim=96, word_embed_proj_dim=64), "phi": {}, "phi3": {}, "qwen2": {}, "qwen3": {}, "smollm3": {},
+    "stablelm": {}, "starcoder2": WINDOW,
+}
+
+
+def models(family, kind=AutoModelForCausalLM):
+    """The same model with eager attention and with Headroom's."""
+    config = AutoConfig.for_model(family, **{**SIZES, **FAMILIES.get(family, {})})
+    torch.manual_seed(0)
+    eager = kind.from_config(copy.deepcopy(config), attn_implementation="eager").eval()
+    other = kind.from_config(copy.deepcopy(config), attn_implementation="headroom").eval()
+    other.load_state_dict(eager.state_dict())
+    return eager, other
+
+
+def generated(model, ids, tokens=64, **options):
+    return model.generate(ids, max_new_tokens=tokens, do_sample=False, eos_token_id=None, pad_token_id=0, **options)
+
+
+class Transformers(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+        self.ids = torch.randint(3, 128, (2, 24))
+        headroom.transformers._said.clear()
+        grad = torch.no_grad()
+        grad.__enter__()
+        self.addCleanup(grad.__exit__, None, None, None)
+
+    def close(self, found, right):
+        torch.testing.assert_close(found, right, atol=2e-4, rtol=2e-4)
+
+    def test_logits_and_greedy_tokens_are_those_of_eager_in_each_family(self):
+        for family in FAMILIES:
+            with self.subTest(family), warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                eager, other = models(family)
+                self.close(other(self.ids).logits, eager(self.ids).logits)
+                self.assertTrue(torch.equal(generated(eager, self.ids), generated(other, self.ids)))
+                self.assertEqual([str(each.message) for each in said if "passed on" in str(each.message)], [])
+
+    def test_static_caches_give_the_same_tokens(self):
+        for family in ("llama", "gemma2", "gpt_oss"):
+            with self.subTest(family):
+                eager, other = models(family)
+                options = dict(cache_implementation="static", disable_compile=True)
+                self.assertTrue(torch.equal(generated(eager, self.ids, 32), generated(other, self.ids, 32, **options)))
+
+    def test_padding_changes_no_result_of_tokens(self):
+        for family in ("llama", "gemma2", "gpt_oss", "mistral"):
+            eager, other = models(family)
+            for left in (True, False):
+                with self.subTest(family, left=left), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    mask = torch.ones_like(self.ids)
+                    mask[0, :5] = 0
+                    mask = mask if left else mask.flip(1)
+                    found, right = (model(self.ids, attention_mask=mask).logits[mask.bool()] for model in (other, eager))
+                    self.close(found, right)
+                    if left:
+                        self.assertTrue(torch.equal(generated(eager, self.ids, 16, attention_mask=mask),
+                                                    generated(other, self.ids, 16, attention_mask=mask)))
+
+    def test_a_prompt_in_chunks_is_that_in_one(self):
+        for family in ("llama", "gemma2", "gpt_oss"):
+            with self.subTest(family):
+                eager, other = models(family)
+                first = other(self.ids[:, :3], use_cache=True)
+                second = other(self.ids[:, 3:], past_key_values=first.past_key_values, use_cache=True)
+                self.close(torch.cat((first.logits, second.logits), 1), eager(self.ids).logits)
+
+    def test_packed_sequences_are_passed_on_and_right(self):
+        eager, other = models("llama")
+        positions = torch.cat((torch.arange(10), torch.arange(14)))[None]
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = other(self.ids[:1], position_ids=positions, use_cache=False).logits
+        self.close(found, eager(self.ids[:1], position_ids=positions, use_cache=False).logits)
+        self.assertIn("LlamaAttention: the mask", str(said[0].message))
+
+    def test_beams_and_assisted_generation_give_the_same_tokens(self):
+        eager, other = models("llama")
+        self.assertTrue(torch.equal(generated(eager, self.ids, 16, num_beams=3), generated(other, self.ids, 16, num_beams=3)))
+        ids = self.ids[:1]
+        self.assertTrue(torch.equal(generated(eager, ids, 16), generated(other, ids, 16, assistant_model=models("llama")[1])))
+
+    def test_an_encoder_sees_all_tokens(self):
+        eager, other = models("bert", AutoModel)
+        self.close(other(self.ids).last_hidden_state, eager(self.ids).last_hidden_state)
+
+    def test_compiled_models_have_no_break_and_the_same_logits(self):
+        for family in ("llama", "gemma2"):
+            with self.subTest(family):
+                eager, other = models(family)
+                compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
+                self.close(compiled(self.ids, use_cache=False).logits, eager(self.ids).logits)
+
+    def test_a_gradient_is_passed_on(self):
+        eager, other = models("gemma2")
+        with torch.enable_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for model in (eager, other):
+                model(self.ids, labels=self.ids).loss.backward()
+        for right, found in zip(eager.parameters(), other.parameters()):
+            self.close(found.grad, right.grad)
+
+    def test_a_models_attention_can_be_set_afterwards(self):
+        eager, _ = models("llama")
+        right = eager(self.ids).logits
+        self.assertEqual(headroom.transformers.use(eager).config._attn_implementation, "headroom")
+        self.close(eager(self.ids).logits, right)
+
+
+if __name__ == "__main__":
+    unittest.main()
