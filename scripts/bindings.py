@@ -5,7 +5,7 @@ signatures, as clang reads all headers below include/.
 
     bindings.py           writes the file
     bindings.py --check   fails if the file is another
-    bindings.py --layout  prints a C program that compiles if the file's layouts and enumerators are those of the headers
+    bindings.py --layout  prints a C program that compiles if layouts and enumerators are those of the headers
 
 Only --layout works without clang. Enums and bools are as wide as ctypes has them. A pointer is an address (c_void_p)
 but for strings, and for members and results that point to a struct whose members are known. A type that has no ctypes
@@ -91,7 +91,8 @@ class Types:
     def __init__(self, nodes):
         self.structs = set()
         self.enums = {node["name"] for node in nodes if node["kind"] == "EnumDecl" and "name" in node}
-        self.functions = {node["name"] for node in nodes if node["kind"] == "TypedefDecl" and "(*)" in node["type"]["qualType"]}
+        typedefs = [node for node in nodes if node["kind"] == "TypedefDecl"]
+        self.functions = {node["name"] for node in typedefs if "(*)" in node["type"]["qualType"]}
 
     def of(self, text, where, parameter=False):
         """The ctypes expression of a C type."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the wheel of a build folder whose target wheel_parts is built, and prints its path. The platform tag is that of
-the C library whose symbols the files need (PEP 600). The same parts give the same bytes.
+"""Writes the wheel of a build folder whose target wheel_parts is built, and prints its path. The platform tag is that
+of the C library whose symbols the files need (PEP 600). The same parts give the same bytes.
 
     wheel_contents.py BUILD FOLDER"""
 import base64
@@ -16,9 +16,9 @@ import zipfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 SUMMARY = "Attention kernels for CPUs and NVIDIA GPUs, and advice about transformer shapes"
-DESCRIPTION = """`import headroom` runs attention and decode attention of numpy arrays on the CPU; `headroom.torch` has them as
-operators of PyTorch, on CPUs and NVIDIA GPUs. The command `headroom` predicts how fast a transformer's shape runs on a
-device, why, and which nearby shape is faster.
+DESCRIPTION = """`import headroom` runs attention and decode attention of numpy arrays on the CPU; `headroom.torch` has
+them as operators of PyTorch, on CPUs and NVIDIA GPUs. The command `headroom` predicts how fast a transformer's shape
+runs on a device, why, and which nearby shape is faster.
 """
 TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -33,7 +33,8 @@ def metadata():
     fields = ["Metadata-Version: 2.1", "Name: headroom", f"Version: {version()}", f"Summary: {SUMMARY}",
               "License: Apache-2.0", "Requires-Python: >=3.9", "Requires-Dist: numpy", "Provides-Extra: torch",
               "Requires-Dist: torch>=2.4; extra == 'torch'", "Provides-Extra: transformers",
-              "Requires-Dist: torch>=2.4; extra == 'transformers'", "Requires-Dist: transformers; extra == 'transformers'",
+              "Requires-Dist: torch>=2.4; extra == 'transformers'",
+              "Requires-Dist: transformers; extra == 'transformers'",
               "Classifier: License :: OSI Approved :: Apache Software License",
               "Classifier: Operating System :: POSIX :: Linux", "Classifier: Programming Language :: Python :: 3",
               "Description-Content-Type: text/markdown"]

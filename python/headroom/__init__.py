@@ -3,8 +3,8 @@
 from ._library import version as _version
 from .device import Device
 from .errors import (BackendError, Error, InterruptedByCallerError, InvalidError, NoisyError, NotFoundError,
-                     OutOfMemoryError, OutputError, SizeOverflowError, TimeLimitError, UnavailableError, UnreadableError,
-                     UnsupportedError, WrongResultError)
+                     OutOfMemoryError, OutputError, SizeOverflowError, TimeLimitError, UnavailableError,
+                     UnreadableError, UnsupportedError, WrongResultError)
 from .host import attention, attention_varlen, decode
 
 __version__ = _version()

@@ -41,7 +41,8 @@ def load(path: str) -> ctypes.CDLL:
         if function is not None:
             function.restype, function.argtypes = result, parameters
     if library.hr_version_number() != c.HR_VERSION_NUMBER:
-        raise errors.UnavailableError(f"{path}: version {library.hr_version().decode()}, and the package's is {version()}")
+        own = library.hr_version().decode()
+        raise errors.UnavailableError(f"{path}: version {own}, and the package's is {version()}")
     return library
 
 

@@ -61,7 +61,8 @@ def alignment_of(element: int, *addresses: int) -> int:
 
 
 @functools.lru_cache(CACHED)
-def attention(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layout, o: Layout, softmax: Softmax) -> bytes:
+def attention(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layout, o: Layout,
+              softmax: Softmax) -> bytes:
     """An hr_attention of arrays [batch, length, heads, dim]."""
     expect_sizes(what, q, k, v)
     expect_numbers(what, softmax)
@@ -75,8 +76,8 @@ def attention(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: La
 
 
 @functools.lru_cache(CACHED)
-def attention_varlen(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layout, o: Layout, softmax: Softmax,
-                     batch: int, q_len: int, kv_len: int) -> bytes:
+def attention_varlen(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layout, o: Layout,
+                     softmax: Softmax, batch: int, q_len: int, kv_len: int) -> bytes:
     """An hr_attention of packed sequences, arrays [rows, heads, dim]; q_len and kv_len are the largest lengths."""
     expect_sizes(what, q, k, v)
     expect_numbers(what, softmax)
@@ -115,8 +116,8 @@ def attention_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], slop
 
 def decode_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], lengths: Optional[int], pages: Optional[int],
                      sinks: Optional[int], page_starts: Optional[int] = None) -> bytes:
-    return DECODE_ARGUMENTS.pack(DECODE_ARGUMENTS.size, q, k, v, o, lse or 0, lengths or 0, pages or 0, sinks or 0, 0, 0,
-                                 page_starts or 0, 0)
+    return DECODE_ARGUMENTS.pack(DECODE_ARGUMENTS.size, q, k, v, o, lse or 0, lengths or 0, pages or 0, sinks or 0,
+                                 0, 0, page_starts or 0, 0)
 
 
 def expect_numbers(what: str, softmax: Softmax) -> None:

@@ -73,7 +73,8 @@ class Device:
         return counts.found, counts.made
 
     def run(self, find, problem: bytes, run, arguments: bytes) -> None:
-        """Runs the plan of a problem on operands in the host's memory. `find` is an hr_plans_…, `run` an hr_plan_run_…."""
+        """Runs the plan of a problem on operands in the host's memory. `find` is an hr_plans_…, `run` an
+        hr_plan_run_…."""
         plan, library, error = ctypes.c_void_p(), kernels(), error_address()
         status = find(self.plans, problem, ctypes.byref(plan), error)
         if status:

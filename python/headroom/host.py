@@ -22,7 +22,8 @@ def attention(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, *, causal: b
               alibi_slopes: Optional[numpy.ndarray] = None, return_lse: bool = False,
               out: Optional[numpy.ndarray] = None, device: Optional[Device] = None) -> Result:
     """softmax(scale · Q Kᵀ) V per query head. `causal` is aligned to the bottom right; `window`: the most keys that a
-    query sees, with `causal`; `scale` None: 1 / sqrt(head dim). With return_lse also the log-sum-exp [batch, heads, length]."""
+    query sees, with `causal`; `scale` None: 1 / sqrt(head dim). With return_lse also the log-sum-exp [batch, heads,
+    length]."""
     device, operands = open_host(device, "attention"), operands_of("attention", q, k, v, 4)
     o = output("attention", out, q, (*q.shape[:3], v.shape[3]))
     lse = numpy.empty((q.shape[0], q.shape[2], q.shape[1]), numpy.float32) if return_lse else None
@@ -61,14 +62,14 @@ def attention_varlen(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, q_off
 
 
 def decode(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, lengths: Optional[numpy.ndarray] = None,
-           pages: Optional[numpy.ndarray] = None, *, scale: Optional[float] = None, window: int = 0, softcap: float = 0.0,
-           top_k: int = 0, sinks: Optional[numpy.ndarray] = None, return_lse: bool = False,
+           pages: Optional[numpy.ndarray] = None, *, scale: Optional[float] = None, window: int = 0,
+           softcap: float = 0.0, top_k: int = 0, sinks: Optional[numpy.ndarray] = None, return_lse: bool = False,
            out: Optional[numpy.ndarray] = None, device: Optional[Device] = None) -> Result:
-    """The queries of the last tokens, at most 16, against a cache that has their K and V. K and V are
-    [batch, tokens, heads, dim] or, with the page table `pages` [batch, n] (int32), [pages, page size, heads, dim];
-    `lengths` [batch] (int32) are the sequences' tokens, None: as many as there is room for. `top_k`: only these many keys
-    with the largest scores count (selective V); `sinks` [heads] (float32): a score per head without a V. With return_lse
-    also the log-sum-exp [batch, length, heads]."""
+    """The queries of the last tokens, at most 16, against a cache that has their K and V. K and V are [batch, tokens,
+    heads, dim] or, with the page table `pages` [batch, n] (int32), [pages, page size, heads, dim]; `lengths` [batch]
+    (int32) are the sequences' tokens, None: as many as there is room for. `top_k`: only these many keys with the
+    largest scores count (selective V); `sinks` [heads] (float32): a score per head without a V. With return_lse also
+    the log-sum-exp [batch, length, heads]."""
     device, operands = open_host(device, "decode"), operands_of("decode", q, k, v, 4)
     table = matrix("decode", "pages", pages, numpy.int32, q.shape[0])
     lengths = vector("decode", "lengths", lengths, numpy.int32, q.shape[0])
@@ -76,7 +77,8 @@ def decode(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, lengths: Option
     o = output("decode", out, q, (*q.shape[:3], v.shape[3]))
     lse = numpy.empty(q.shape[:3], numpy.float32) if return_lse else None
     found = problem.decode("decode", dtype_of("decode", q), alignment_of(q, k, v, o), *operands,
-                           layout("decode", "out", o, 4), problem.Softmax(True, scale, window, softcap, sinks is not None),
+                           layout("decode", "out", o, 4),
+                           problem.Softmax(True, scale, window, softcap, sinks is not None),
                            None if table is None else table.shape[1], top_k)
     arguments = problem.decode_arguments(*addresses(q, k, v, o, lse, lengths, table, sinks))
     device.run(kernels().hr_plans_decode, found, kernels().hr_plan_run_decode, arguments)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """attn_implementation="headroom" for transformers: importing this module registers the attention and the mask function.
 
-What Headroom does not compute is passed on to transformers' sdpa, and where that has no soft cap or sinks to the formula in
-PyTorch; the reason is said once. The mask function builds a mask for these calls alone. For others it returns None, which is
-causal or all by the layer, aligned to the bottom right; the lengths of the sequences in a static cache [batch, 1, 1, 1]
-(int32); or a tensor [0, 1, window, keys] without elements, whose sizes say how far a query sees and how many keys are there (0:
-no limit). generate() hands masks of four dimensions on as they are."""
+What Headroom does not compute is passed on to transformers' sdpa, and where that has no soft cap or sinks to the
+formula in PyTorch; the reason is said once. The mask function builds a mask for these calls alone. For others it
+returns None, which is causal or all by the layer, aligned to the bottom right; the lengths of the sequences in a static
+cache [batch, 1, 1, 1] (int32); or a tensor [0, 1, window, keys] without elements, whose sizes say how far a query sees
+and how many keys are there (0: no limit). generate() hands masks of four dimensions on as they are."""
 from __future__ import annotations
 
 import warnings
@@ -36,29 +36,30 @@ def use(model: torch.nn.Module) -> torch.nn.Module:
 # ---- masks ----
 
 
-def mask(batch_size: int, q_length: int, kv_length: int, q_offset=0, kv_offset=0, mask_function: Optional[Callable] = None,
-         attention_mask: Optional[Tensor] = None, allow_is_causal_skip: bool = True, device="cpu", **rest) -> Optional[Tensor]:
+def mask(batch_size: int, q_length: int, kv_length: int, q_offset=0, kv_offset=0,
+         mask_function: Optional[Callable] = None, attention_mask: Optional[Tensor] = None,
+         allow_is_causal_skip: bool = True, device="cpu", **rest) -> Optional[Tensor]:
     parts = parts_of(mask_function)
-    needed = parts is None or not (allow_is_causal_skip or q_length == 1) or hides(attention_mask, parts, q_length, kv_length)
-    short = None if needed else short_form(parts, batch_size, q_length, kv_length, q_offset, kv_offset, rest, device)
-    if short is not None:
-        return short[0]
-    return sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
-                     mask_function=mask_function, attention_mask=attention_mask, allow_is_causal_skip=False,
-                     allow_is_bidirectional_skip=False, device=device,
+    needed = parts is None or not (allow_is_causal_skip or q_length == 1)
+    if not needed and not hides(attention_mask, parts, q_length, kv_length):
+        short = short_form(parts, batch_size, q_length, kv_length, q_offset, kv_offset, rest, device)
+        if short is not None:
+            return short[0]
+    return sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
+                     kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask,
+                     allow_is_causal_skip=False, allow_is_bidirectional_skip=False, device=device,
                      **{name: value for name, value in rest.items() if name != "allow_is_bidirectional_skip"})
 
 
 def parts_of(function: Optional[Callable]) -> Optional[Set[str]]:
-    """The names of the functions that a mask function joins by `and`; None if there is one that Headroom does not know."""
+    """The names of the functions that a mask function joins by `and`; None if there is one that Headroom does not
+    know."""
     name = getattr(function, "__qualname__", "")
     if name in (CAUSAL, WINDOW, ALL):
         return {name}
     if name != "and_masks.<locals>.and_mask":
         return None
-    joined = [each for cell in function.__closure__ for each in (cell.cell_contents if isinstance(cell.cell_contents, tuple)
-                                                                 else (cell.cell_contents,))]
-    parts = [parts_of(each) for each in joined]
+    parts = [parts_of(each) for cell in function.__closure__ for each in cell.cell_contents]
     return None if None in parts else set().union(*parts)
 
 
@@ -87,7 +88,8 @@ def short_form(parts: Set[str], batch: int, q_length: int, kv_length: int, q_off
         keys = q_offset + q_length - kv_offset
         if keys > kv_length:
             return None
-        return (torch.empty(0, 1, window, keys if keys < kv_length else 0, device=device) if window or keys < kv_length else None,)
+        limit = keys if keys < kv_length else 0
+        return (torch.empty(0, 1, window, limit, device=device) if window or limit else None,)
     return static_form(batch, q_length, window, q_offset, kv_offset, device)
 
 
@@ -104,9 +106,9 @@ def static_form(batch: int, q_length: int, window: int, q_offset, kv_offset, dev
 # ---- attention ----
 
 
-def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor] = None,
-              dropout: float = 0.0, scaling: Optional[float] = None, is_causal: Optional[bool] = None,
-              sliding_window: Optional[int] = None, softcap: Optional[float] = None, s_aux: Optional[Tensor] = None,
+def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor,
+              attention_mask: Optional[Tensor] = None, dropout: float = 0.0,
+              scaling: Optional[float] = None, is_causal: Optional[bool] = None, sliding_window: Optional[int] = None, softcap: Optional[float] = None, s_aux: Optional[Tensor] = None,
               **rest) -> Tuple[Tensor, None]:
     """The attention of a layer; tensors [batch, heads, length, dim]."""
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
@@ -135,7 +137,8 @@ def is_mask(attention_mask: Optional[Tensor]) -> bool:
 
 def computed(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[float], window: int, softcap: float,
              sinks: Optional[Tensor], lengths: Optional[Tensor]) -> Tensor:
-    """Few queries as decode, where they see all keys up to their own; others as attention, with sinks by its log-sum-exp."""
+    """Few queries as decode, where they see all keys up to their own; others as attention, with sinks by its
+    log-sum-exp."""
     queries, keys = q.shape[1], k.shape[1]
     if lengths is not None or (queries == 1 and keys > 1) or (causal and queries <= DECODE_MOST and keys > queries):
         return ht.decode(q, k, v, lengths, scale=scale, window=window, softcap=softcap,
@@ -186,7 +189,8 @@ def explicit(attention_mask: Optional[Tensor], query: Tensor, key: Tensor, causa
 
 
 def pass_on(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, full: Optional[Tensor], dropout: float,
-            scaling: Optional[float], softcap: Optional[float], s_aux: Optional[Tensor], rest: dict) -> Tuple[Tensor, None]:
+            scaling: Optional[float], softcap: Optional[float], s_aux: Optional[Tensor],
+            rest: dict) -> Tuple[Tensor, None]:
     if softcap is None and s_aux is None:
         return sdpa_attention_forward(module, query, key, value, full, dropout, scaling, is_causal=False, **rest)
     groups = query.shape[1] // key.shape[1]

@@ -30,7 +30,8 @@ class Attention(unittest.TestCase):
     def check(self, q, k, v, allowed=1e-5, device=None, **options):
         o, lse = headroom.attention(q, k, v, return_lse=True, device=device, **options)
         expected = formulas.attention(q, k, v, options.get("causal", False), options.get("scale"),
-                                      options.get("window", 0), options.get("softcap", 0.0), options.get("alibi_slopes"))
+                                      options.get("window", 0), options.get("softcap", 0.0),
+                                      options.get("alibi_slopes"))
         numpy.testing.assert_allclose(o, expected[0], atol=allowed)
         numpy.testing.assert_allclose(lse, expected[1], atol=allowed)
 
@@ -179,7 +180,8 @@ class Refusals(unittest.TestCase):
         self.assertEqual(statuses, set(_library.ERRORS))
 
     def test_a_library_of_another_place_is_named(self):
-        self.refused("/nowhere/libheadroom.so", lambda: _library.load("/nowhere/libheadroom.so"), headroom.UnavailableError)
+        path = "/nowhere/libheadroom.so"
+        self.refused(path, lambda: _library.load(path), headroom.UnavailableError)
 
 
 class Process(unittest.TestCase):
@@ -206,7 +208,8 @@ class Process(unittest.TestCase):
     def test_importing_the_package_imports_no_framework(self):
         script = "import headroom, sys; print('torch' in sys.modules)"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(pathlib.Path(headroom.__file__).parents[1])])}
-        found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+        found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment,
+                               check=True)
         self.assertEqual(found.stdout, "False\n")
 
 

@@ -22,7 +22,8 @@ def operands(device="cpu", dtype=torch.float32, batch=2, q_len=5, kv_len=7, head
 
 
 def expected(q, k, v, **options):
-    return [torch.from_numpy(x).float() for x in formulas.attention(*(x.float().cpu().numpy() for x in (q, k, v)), **options)]
+    arrays = (x.float().cpu().numpy() for x in (q, k, v))
+    return [torch.from_numpy(x).float() for x in formulas.attention(*arrays, **options)]
 
 
 def int32(values, device="cpu"):
@@ -122,7 +123,8 @@ class Operators(unittest.TestCase):
     def test_a_tensor_that_requires_a_gradient_is_refused(self):
         q, k, v = operands()
         k.requires_grad_()
-        for call in (lambda: ht.attention(q, k, v), lambda: torch.ops.headroom.attention(q, k, v), lambda: ht.decode(q, k, v)):
+        for call in (lambda: ht.attention(q, k, v), lambda: torch.ops.headroom.attention(q, k, v),
+                     lambda: ht.decode(q, k, v)):
             with self.assertRaisesRegex(headroom.UnsupportedError, "requires a gradient"):
                 call()
         with torch.no_grad():
@@ -146,7 +148,7 @@ class Operators(unittest.TestCase):
                 ("lengths is torch.int64", lambda: ht.decode(q, k, v, torch.tensor([3, 7]))),
                 ("pages has shape", lambda: ht.decode(q, k, v, pages=int32([1, 2]))),
                 ("offsets", lambda: ht.attention_varlen(q[0], k[0], v[0], int32([0, 99]), int32([0, 7]), 99, 7))):
-            with self.subTest(words), self.assertRaisesRegex((headroom.Error, RuntimeError, NotImplementedError), words):
+            with self.subTest(words), self.assertRaisesRegex(headroom.Error, words):
                 call()
 
     def test_threads_get_their_own_results(self):

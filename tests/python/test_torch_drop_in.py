@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions under the names of FlashAttention and of PyTorch, by FlashAttention's documented meaning and PyTorch's results."""
+"""Functions under the names of FlashAttention and of PyTorch, by FlashAttention's documented meaning and PyTorch's
+results."""
 import unittest
 import warnings
 
@@ -23,7 +24,8 @@ def masked(q, k, v, hidden=None, bias=0.0, softcap=0.0, scale=None):
 def hidden(queries, keys, left=-1, right=-1):
     """Of a window around the query's position, aligned to the bottom right."""
     distance = torch.arange(keys) - (torch.arange(queries)[:, None] + keys - queries)
-    return ((distance > right) if right >= 0 else distance.new_zeros(1) > 0) | ((distance < -left) if left >= 0 else False)
+    behind = distance > right if right >= 0 else torch.zeros(1, dtype=torch.bool)
+    return behind | (distance < -left if left >= 0 else False)
 
 
 class FlashAttention(unittest.TestCase):
@@ -40,8 +42,8 @@ class FlashAttention(unittest.TestCase):
                                      (dict(causal=True, softcap=2.0, softmax_scale=0.5), -1, 0)):
             with self.subTest(**options):
                 o, lse, rest = ht.flash_attn_func(self.q, self.k, self.v, return_attn_probs=True, **options)
-                expected = masked(self.q, self.k, self.v, hidden(5, 9, left, right), softcap=options.get("softcap", 0.0),
-                                  scale=options.get("softmax_scale"))
+                expected = masked(self.q, self.k, self.v, hidden(5, 9, left, right),
+                                  softcap=options.get("softcap", 0.0), scale=options.get("softmax_scale"))
                 self.close(o, expected[0])
                 self.close(lse, expected[1])
                 self.assertIsNone(rest)

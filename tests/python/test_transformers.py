@@ -10,12 +10,12 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 import headroom.transformers
 
 SIZES = dict(vocab_size=128, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-             num_key_value_heads=2, head_dim=16, max_position_embeddings=256, pad_token_id=0, bos_token_id=1, eos_token_id=2,
-             initializer_range=0.2)
+             num_key_value_heads=2, head_dim=16, max_position_embeddings=256, pad_token_id=0, bos_token_id=1,
+             eos_token_id=2, initializer_range=0.2)
 WINDOW = dict(sliding_window=8)
-LATENT = dict(n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=32, kv_lora_rank=16,
-              q_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, num_key_value_heads=4, head_dim=8,
-              first_k_dense_replace=1)
+LATENT = dict(n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=32,
+              kv_lora_rank=16, q_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16,
+              num_key_value_heads=4, head_dim=8, first_k_dense_replace=1)
 FAMILIES = {
     "cohere2": WINDOW, "deepseek_v3": LATENT, "exaone4": WINDOW, "gemma2": dict(query_pre_attn_scalar=16, **WINDOW),
     "gemma3_text": dict(query_pre_attn_scalar=16, **WINDOW), "glm4": {}, "gpt2": dict(n_embd=64, n_head=4, n_layer=2),
@@ -77,8 +77,7 @@ class Transformers(unittest.TestCase):
                     mask = torch.ones_like(self.ids)
                     mask[0, :5] = 0
                     mask = mask if left else mask.flip(1)
-                    found, right = (model(self.ids, attention_mask=mask).logits[mask.bool()] for model in (other, eager))
-                    self.close(found, right)
+                    self.close(*(model(self.ids, attention_mask=mask).logits[mask.bool()] for model in (other, eager)))
                     if left:
                         self.assertTrue(torch.equal(generated(eager, self.ids, 16, attention_mask=mask),
                                                     generated(other, self.ids, 16, attention_mask=mask)))
@@ -102,9 +101,10 @@ class Transformers(unittest.TestCase):
 
     def test_beams_and_assisted_generation_give_the_same_tokens(self):
         eager, other = models("llama")
-        self.assertTrue(torch.equal(generated(eager, self.ids, 16, num_beams=3), generated(other, self.ids, 16, num_beams=3)))
-        ids = self.ids[:1]
-        self.assertTrue(torch.equal(generated(eager, ids, 16), generated(other, ids, 16, assistant_model=models("llama")[1])))
+        right, found = (generated(model, self.ids, 16, num_beams=3) for model in (eager, other))
+        self.assertTrue(torch.equal(found, right))
+        found = generated(other, self.ids[:1], 16, assistant_model=models("llama")[1])
+        self.assertTrue(torch.equal(found, generated(eager, self.ids[:1], 16)))
 
     def test_an_encoder_sees_all_tokens(self):
         eager, other = models("bert", AutoModel)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.ops.headroom: each operator's schema, its kernel for CPUs and GPUs, its fake kernel, and what autocast and tensors
-that require a gradient do. An operator NAME returns O; NAME_lse also the log-sum-exp."""
+"""torch.ops.headroom: each operator's schema, its kernel for CPUs and GPUs, its fake kernel, and what autocast and
+tensors that require a gradient do. An operator NAME returns O; NAME_lse also the log-sum-exp."""
 from __future__ import annotations
 
 import functools
@@ -21,8 +21,8 @@ SCHEMAS = {
     "attention": "(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes=None, bool causal=False, float? scale=None, "
                  "int window=0, float softcap=0.0)",
     "attention_varlen": "(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor kv_offsets, SymInt max_q_len, "
-                        "SymInt max_kv_len, Tensor? alibi_slopes=None, bool causal=False, float? scale=None, int window=0, "
-                        "float softcap=0.0)",
+                        "SymInt max_kv_len, Tensor? alibi_slopes=None, bool causal=False, float? scale=None, "
+                        "int window=0, float softcap=0.0)",
     "decode": "(Tensor q, Tensor k, Tensor v, Tensor? lengths=None, Tensor? pages=None, Tensor? sinks=None, "
               "float? scale=None, int window=0, float softcap=0.0, int top_k=0)",
 }
@@ -54,7 +54,8 @@ def attention_varlen(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, q_offset
                      scale: Optional[float] = None, window: int = 0, softcap: float = 0.0) -> Result:
     what = "attention_varlen"
     expect_no_gradient(what, q, k, v)
-    batch, softmax, known = q_offsets.numel() - 1, (causal, scale, window, softcap, alibi_slopes is not None), facts(q, k, v)
+    softmax, known = (causal, scale, window, softcap, alibi_slopes is not None), facts(q, k, v)
+    batch = q_offsets.numel() - 1
     call = prepared((what, softmax, batch, max_q_len, max_kv_len, known), plan_varlen, q, k, v, softmax,
                     known[-1], batch, max_q_len, max_kv_len)
     if call.copies:
@@ -75,13 +76,14 @@ def plan_varlen(q: Tensor, k: Tensor, v: Tensor, softmax: tuple, alignment: int,
     if batch < 1:
         raise InvalidError(f"{what}: q_offsets has {batch + 1} elements, and one sequence takes 2")
     layouts, shape, copied = operands(what, 3, q, k, v)
-    found = problem.attention_varlen(what, DTYPES[q.dtype], alignment, *layouts, Softmax(*softmax), batch, q_len, kv_len)
+    found = problem.attention_varlen(what, DTYPES[q.dtype], alignment, *layouts, Softmax(*softmax), batch, q_len,
+                                     kv_len)
     return Call(q, kernels().hr_plans_attention, kernels().hr_plan_run_attention, found, shape, copied)
 
 
 def decode(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, lengths: Optional[Tensor] = None,
-           pages: Optional[Tensor] = None, sinks: Optional[Tensor] = None, scale: Optional[float] = None, window: int = 0,
-           softcap: float = 0.0, top_k: int = 0) -> Result:
+           pages: Optional[Tensor] = None, sinks: Optional[Tensor] = None, scale: Optional[float] = None,
+           window: int = 0, softcap: float = 0.0, top_k: int = 0) -> Result:
     expect_no_gradient("decode", q, k, v)
     pitch, softmax = None if pages is None else pages.shape[-1], (True, scale, window, softcap, sinks is not None)
     known = facts(q, k, v)
@@ -154,7 +156,7 @@ def address(tensor: Optional[Tensor]) -> Optional[int]:
 
 def expect_no_gradient(what: str, q: Tensor, k: Tensor, v: Tensor) -> None:
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        raise UnsupportedError(f"{what}: a tensor requires a gradient, and there is no backward pass; use torch.no_grad()")
+        raise UnsupportedError(f"{what}: a tensor requires a gradient; there is no backward pass, use torch.no_grad()")
 
 
 # ---- registration ----

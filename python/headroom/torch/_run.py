@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls: plans of problems on the devices of tensors, the CPU or a GPU in PyTorch's current stream. A call is prepared once
-for tensors of the same sizes, strides and formats; what is left for each run is what a run costs."""
+"""Calls: plans of problems on the devices of tensors, the CPU or a GPU in PyTorch's current stream. A call is prepared
+once for tensors of the same sizes, strides and formats; what is left for each run is what a run costs."""
 from __future__ import annotations
 
 import ctypes
@@ -33,8 +33,8 @@ def facts(q: Tensor, k: Tensor, v: Tensor) -> tuple:
 
 
 class Call:
-    """The plan of a problem, a share of the cache's. `find` is an hr_plans_…, `start` an hr_plan_run_…; `shape` is O's, and
-    `copied` says which of Q, K and V have to be made contiguous first."""
+    """The plan of a problem, a share of the cache's. `find` is an hr_plans_…, `start` an hr_plan_run_…; `shape` is O's,
+    and `copied` says which of Q, K and V have to be made contiguous first."""
 
     def __init__(self, q: Tensor, find: Callable, start: Callable, problem: bytes, shape: Tuple[int, ...],
                  copied: Tuple[bool, bool, bool]) -> None:
@@ -62,7 +62,8 @@ class Call:
         return self.start(self.plan, arguments, address, stream, error_address())
 
     def _stream_workspace(self, stream: int) -> Tensor:
-        """Memory of PyTorch's allocator. A graph that is being captured gets its own, since it may run in any stream."""
+        """Memory of PyTorch's allocator. A graph that is being captured gets its own, since it may run in any
+        stream."""
         if torch.cuda.is_current_stream_capturing():
             return self._cleared(stream)
         workspace = _stream_workspaces.get((self.index, stream))
@@ -88,7 +89,8 @@ def prepared(key: Hashable, prepare: Callable[..., Call], *arguments) -> Call:
 
 
 def device_of(tensor: Tensor) -> Device:
-    """The CPU with as many threads as PyTorch uses, or a GPU in its primary context, which is PyTorch's. Never closed."""
+    """The CPU with as many threads as PyTorch uses, or a GPU in its primary context, which is PyTorch's. Never
+    closed."""
     number = tensor.device.index if tensor.is_cuda else torch.get_num_threads()
     key = (tensor.device.type, number)
     if key not in _devices:
@@ -107,7 +109,8 @@ def vector(what: str, name: str, tensor: Optional[Tensor], dtype: torch.dtype, q
         raise InvalidError(f"{what}: {name} is {tensor.dtype} on {tensor.device}; expected {dtype} on {q.device}")
     fits = tensor.dim() == len(sizes) and all(size in (-1, own) for size, own in zip(sizes, tensor.shape))
     if not fits or not tensor.is_contiguous():
-        raise InvalidError(f"{what}: {name} has shape {list(tensor.shape)}; expected a contiguous tensor of {list(sizes)}")
+        expected = f"expected a contiguous tensor of {list(sizes)}"
+        raise InvalidError(f"{what}: {name} has shape {list(tensor.shape)}; {expected}")
     return tensor.data_ptr()
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions under the names, with the arguments and the meaning of FlashAttention 2 and of PyTorch. An argument that asks for
-what Headroom does not compute is refused by its name; scaled_dot_product_attention() passes such calls on to PyTorch's and
-says so once for each reason."""
+"""Functions under the names, with the arguments and the meaning of FlashAttention 2 and of PyTorch. An argument that
+asks for what Headroom does not compute is refused by its name; scaled_dot_product_attention() passes such calls on to
+PyTorch's and says so once for each reason."""
 from __future__ import annotations
 
 import warnings
@@ -22,8 +22,8 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
                     causal: bool = False, window_size: Window = (-1, -1), softcap: float = 0.0,
                     alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
                     return_attn_probs: bool = False):
-    """Tensors [batch, length, heads, dim]. With return_attn_probs (O, log-sum-exp, None). Results repeat their bits, whatever
-    `deterministic` says."""
+    """Tensors [batch, length, heads, dim]. With return_attn_probs (O, log-sum-exp, None). Results repeat their bits,
+    whatever `deterministic` says."""
     what = "flash_attn_func"
     refuse(what, "dropout_p", dropout_p)
     causal, window = masked(what, causal, window_size, alibi_slopes)
@@ -31,9 +31,9 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
     return (*_ops.attention_lse(*arguments), None) if return_attn_probs else _ops.attention(*arguments)
 
 
-def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int,
-                           max_seqlen_k: int, dropout_p: float = 0.0, softmax_scale: Optional[float] = None,
-                           causal: bool = False, window_size: Window = (-1, -1), softcap: float = 0.0,
+def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
+                           max_seqlen_q: int, max_seqlen_k: int, dropout_p: float = 0.0,
+                           softmax_scale: Optional[float] = None, causal: bool = False, window_size: Window = (-1, -1), softcap: float = 0.0,
                            alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
                            return_attn_probs: bool = False, block_table: Optional[Tensor] = None):
     """Tensors [rows, heads, dim] of sequences one after another."""
@@ -54,8 +54,8 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
                             causal: bool = False, window_size: Window = (-1, -1), softcap: float = 0.0,
                             rotary_interleaved: bool = True, alibi_slopes: Optional[Tensor] = None, num_splits: int = 0,
                             return_softmax_lse: bool = False):
-    """At most 16 queries of the last tokens against a cache, contiguous or paged. New K and V are written into the cache
-    behind cache_seqlens tokens first. `num_splits` is Headroom's choice."""
+    """At most 16 queries of the last tokens against a cache, contiguous or paged. New K and V are written into the
+    cache behind cache_seqlens tokens first. `num_splits` is Headroom's choice."""
     what = "flash_attn_with_kvcache"
     for name, value in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin), ("cache_batch_idx", cache_batch_idx),
                         ("cache_leftpad", cache_leftpad), ("alibi_slopes", alibi_slopes)):
@@ -127,7 +127,7 @@ def masked(what: str, causal: bool, window_size: Window, alibi_slopes: Optional[
     left, right = window_size
     causal = causal or right == 0
     if not causal and (left >= 0 or right > 0):
-        raise UnsupportedError(f"{what}: window_size is {window_size}; a window that ends after a query is not supported")
+        raise UnsupportedError(f"{what}: window_size is {window_size}; it ends after a query")
     if alibi_slopes is not None and not causal:
         raise UnsupportedError(f"{what}: alibi_slopes is not supported without causal")
     return causal, left + 1 if left >= 0 else 0
