@@ -40,7 +40,8 @@ def mask(batch_size: int, q_length: int, kv_length: int, q_offset=0, kv_offset=0
          mask_function: Optional[Callable] = None, attention_mask: Optional[Tensor] = None,
          allow_is_causal_skip: bool = True, device="cpu", **rest) -> Optional[Tensor]:
     parts = parts_of(mask_function)
-    needed = parts is None or not (allow_is_causal_skip or q_length == 1)
+    may_skip = rest.get("allow_is_bidirectional_skip", False) if parts == {ALL} else allow_is_causal_skip
+    needed = parts is None or not (may_skip or q_length == 1)
     if not needed and not hides(attention_mask, parts, q_length, kv_length):
         short = short_form(parts, batch_size, q_length, kv_length, q_offset, kv_offset, rest, device)
         if short is not None:
@@ -108,7 +109,8 @@ def static_form(batch: int, q_length: int, window: int, q_offset, kv_offset, dev
 
 def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor,
               attention_mask: Optional[Tensor] = None, dropout: float = 0.0,
-              scaling: Optional[float] = None, is_causal: Optional[bool] = None, sliding_window: Optional[int] = None, softcap: Optional[float] = None, s_aux: Optional[Tensor] = None,
+              scaling: Optional[float] = None, is_causal: Optional[bool] = None, softcap: Optional[float] = None,
+              s_aux: Optional[Tensor] = None,
               **rest) -> Tuple[Tensor, None]:
     """The attention of a layer; tensors [batch, heads, length, dim]."""
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
