@@ -43,6 +43,15 @@ class Layout(NamedTuple):
     strides: Sizes
 
 
+def packed(shape: Sizes) -> Sizes:
+    """The strides of an array without gaps."""
+    strides, elements = [], 1
+    for size in reversed(shape):
+        strides.append(elements)
+        elements *= size
+    return tuple(reversed(strides))
+
+
 class Softmax(NamedTuple):
     """What becomes of the scores."""
     causal: bool
@@ -102,8 +111,8 @@ def decode(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layou
         expect_batch(what, batch, pages)
     pitch = 1 if table_pitch is None else table_pitch
     return DECODE.pack(
-        DECODE.size, batch, q_len, pitch * page_size, q_heads, k_heads, v_heads, qk_dim, v_dim, dtype, page_size, pages,
-        pitch, softmax.window, top_k, softmax.scale or 0, softmax.softcap, softmax.extra, False, False,
+        DECODE.size, batch, q_len, pitch * page_size, q_heads, k_heads, v_heads, qk_dim, v_dim, dtype,
+        max(page_size, 1), pages, pitch, softmax.window, top_k, softmax.scale or 0, softmax.softcap, softmax.extra, False, False,
         *q.strides[:3], *o.strides[:3], *k.strides[:3], *v.strides[:3], c.HR_KV_UNQUANTIZED, c.HR_KV_SCALE_HEAD,
         0, 0, 0, 0, 0, 0, alignment)
 

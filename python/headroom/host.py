@@ -117,6 +117,8 @@ def layout(what: str, name: str, array: numpy.ndarray, rank: int) -> Layout:
         raise InvalidError(f"{what}: {name} has {array.ndim} dimensions; expected {rank}")
     if not array.flags.aligned:
         raise InvalidError(f"{what}: {name} is not aligned to its elements of {array.itemsize} bytes")
+    if array.size == 0:
+        return Layout(array.shape, problem.packed(array.shape))
     strides = [stride // array.itemsize for stride in array.strides]
     if array.shape[-1] > 1 and strides[-1] != 1:
         raise InvalidError(f"{what}: {name} has heads that are not contiguous (strides {strides}); pass a copy")

@@ -55,6 +55,13 @@ class Attention(unittest.TestCase):
         self.check(q, k, v)
         self.check(normal(2, 5, 4, 32)[..., 3:19], normal(2, 14, 2, 16)[:, ::2], normal(2, 7, 3, 8)[:, :, 1:2])
 
+    def test_queries_without_keys_get_zeros(self):
+        q, k, v = operands(kv_len=0)
+        o, lse = headroom.attention(q, k, v, return_lse=True)
+        self.assertTrue((o == 0).all() and (lse == -numpy.inf).all())
+        self.assertTrue((headroom.decode(q, k, v) == 0).all())
+        self.assertEqual(headroom.attention(*operands(q_len=0)).shape, (2, 0, 4, 8))
+
     def test_an_output_of_the_callers_is_written_in_place(self):
         q, k, v = operands()
         out = numpy.full((2, 4, 5, 8), numpy.nan, numpy.float32).swapaxes(1, 2)

@@ -67,6 +67,12 @@ class Operators(unittest.TestCase):
             self.close(ht.attention(q, k, v, causal=True), expected(q, k, v, causal=True)[0])
             self.close(ht.attention(q[:, :, 1:3, 1:], k[..., 1:], v), expected(q[:, :, 1:3, 1:], k[..., 1:], v)[0])
 
+    def test_queries_without_keys_get_zeros(self):
+        for device in DEVICES:
+            x = operands(device, kv_len=0)
+            self.assertTrue((ht.attention(*x) == 0).all() and (ht.decode(*x) == 0).all())
+            self.assertEqual(ht.attention(*operands(device, q_len=0)).shape, (2, 0, 4, 8))
+
     def test_sequences_of_variable_lengths_are_those_alone(self):
         for device in DEVICES:
             q, k, v = (x[0] for x in operands(device, q_len=9, kv_len=11))

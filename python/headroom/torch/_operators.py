@@ -127,23 +127,15 @@ def operands(what: str, rank: int, q: Tensor, k: Tensor, v: Tensor):
             raise InvalidError(f"{what}: {name} is on {tensor.device}, and q is on {q.device}")
     layouts = [Layout(tuple(x.shape), x.stride()) for x in (q, k, v)]
     copied = tuple(not is_readable(each) for each in layouts)
-    layouts = [Layout(each.shape, packed(each.shape)) if copy else each for each, copy in zip(layouts, copied)]
+    layouts = [Layout(each.shape, problem.packed(each.shape)) if copy else each for each, copy in zip(layouts, copied)]
     shape = (*q.shape[:-1], v.shape[-1] if v.dim() else 0)
-    return (*layouts, Layout(shape, packed(shape))), shape, copied
+    return (*layouts, Layout(shape, problem.packed(shape))), shape, copied
 
 
 def is_readable(layout: Layout) -> bool:
     """Heads are contiguous. All strides 0 are not all heads in one, but packed, to the library."""
     heads = layout.strides[:-1]
     return layout.strides[-1:] == (1,) and (any(heads) or max(layout.shape[:-1], default=1) <= 1)
-
-
-def packed(shape: Tuple[int, ...]) -> Tuple[int, ...]:
-    strides, elements = [], 1
-    for size in reversed(shape):
-        strides.append(elements)
-        elements *= size
-    return tuple(reversed(strides))
 
 
 def copies(call: Call, *tensors: Tensor) -> Tuple[Tensor, ...]:
