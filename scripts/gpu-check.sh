@@ -141,6 +141,15 @@ wait_and_report
 # Bound by the GPU, and needs up to 50 GB of its memory.
 [ -x "$built/tests/harness" ] && run attention_large 120 env HEADROOM_TEST="thorough gpu" "$built/tests/harness" attention_large
 
+# The operators of PyTorch, in streams and captured graphs.
+libraries=$built
+[ ! -e "$built/lib/libheadroom.so" ] || libraries=$built/lib
+if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  run headroom.torch 300 env HEADROOM_LIBRARY_FOLDER="$libraries" python3 "$top/tests/python/run.py" torch
+else
+  report_skipped headroom.torch "Python has no PyTorch for a GPU here"
+fi
+
 # gemm_row NAME M N K OPTIONS…: measures one GEMM and prints a row.
 gemm_row() {
   local name=$1
