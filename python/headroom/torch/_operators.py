@@ -35,7 +35,7 @@ def attention(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, alibi_slopes: O
     call = prepared(("attention", softmax, known), plan_attention, q, k, v, softmax, known[-1])
     if call.copies:
         q, k, v = copies(call, q, k, v)
-    o, slopes = q.new_empty(call.shape), None
+    o, slopes = call.output(q), None
     if alibi_slopes is not None:
         slopes = vector("attention", "alibi_slopes", alibi_slopes, torch.float32, q, (q.shape[2],))
     lse = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32) if return_lse else None
@@ -63,7 +63,7 @@ def attention_varlen(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, q_offset
     q_starts = vector(what, "q_offsets", q_offsets, torch.int32, q, (-1,))
     kv_starts = vector(what, "kv_offsets", kv_offsets, torch.int32, q, (batch + 1,))
     slopes = vector(what, "alibi_slopes", alibi_slopes, torch.float32, q, (q.shape[1],))
-    o = q.new_empty(call.shape)
+    o = call.output(q)
     lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32) if return_lse else None
     call.run(problem.attention_arguments(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), address(lse), slopes,
                                          q_starts, kv_starts))
@@ -95,7 +95,7 @@ def decode(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, lengths: Optional[
     table = vector("decode", "pages", pages, torch.int32, q, (batch, -1))
     ends = vector("decode", "lengths", lengths, torch.int32, q, (batch,))
     scores = vector("decode", "sinks", sinks, torch.float32, q, (heads,))
-    o = q.new_empty(call.shape)
+    o = call.output(q)
     lse = q.new_empty((batch, q_len, heads), dtype=torch.float32) if return_lse else None
     call.run(problem.decode_arguments(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), address(lse), ends, table,
                                       scores))

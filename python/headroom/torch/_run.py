@@ -41,10 +41,14 @@ class Call:
         device, plan = device_of(q), ctypes.c_void_p()
         call(find, device.plans, problem, ctypes.byref(plan))
         self.plan, self.start, self.shape, self.copied, self.device = plan, start, shape, copied, device
-        self.copies = any(copied)
+        self.copies, self.like_q = any(copied), shape == tuple(q.shape) and q.is_contiguous()
         self.index = q.get_device()
         self.workspace_bytes = kernels().hr_plan_workspace_bytes(plan)
         self.forget = weakref.finalize(self, kernels().hr_plan_free, plan).detach
+
+    def output(self, q: Tensor) -> Tensor:
+        """Memory for O, packed; empty_like() takes half a microsecond less."""
+        return torch.empty_like(q) if self.like_q else q.new_empty(self.shape)
 
     def run(self, arguments: bytes) -> None:
         if self.index >= 0:
