@@ -342,8 +342,6 @@ HR_PICTURE_TEXT = 0
 HR_PICTURE_SVG = 1
 HR_PICTURE_PNG = 2
 HR_PICTURE_PDF = 3
-HR_ROTARY_HALF_SPLIT = 0
-HR_ROTARY_INTERLEAVED = 1
 HR_PART_LINEAR = 0
 HR_PART_ATTENTION = 1
 HR_PART_SOFTMAX = 2
@@ -356,12 +354,6 @@ HR_PART_RESIDUAL = 8
 HR_PART_ROUTING = 9
 HR_PART_COMMUNICATION = 10
 HR_PART_COUNT = 11
-HR_SEARCH_HIDDEN = 1
-HR_SEARCH_HEADS = 2
-HR_SEARCH_MLP = 4
-HR_SEARCH_VOCABULARY = 8
-HR_SEARCH_LAYERS = 16
-HR_SEARCH_KV_HEADS = 32
 HR_SWEEP_GEMM = 0
 HR_SWEEP_BMM = 1
 HR_SWEEP_ATTENTION = 2
@@ -376,6 +368,12 @@ HR_VIEW_GAIN = 4
 HR_VIEW_SHARES = 5
 HR_VIEW_GEMM_SHARES = 6
 HR_VIEW_COUNT = 7
+HR_SEARCH_HIDDEN = 1
+HR_SEARCH_HEADS = 2
+HR_SEARCH_MLP = 4
+HR_SEARCH_VOCABULARY = 8
+HR_SEARCH_LAYERS = 16
+HR_SEARCH_KV_HEADS = 32
 HR_FORMAT_TABLE = 0
 HR_FORMAT_JSON = 1
 HR_FORMAT_CSV = 2
@@ -385,14 +383,20 @@ HR_CSV_FINDINGS = 0
 HR_CSV_OPERATORS = 1
 HR_CSV_MEASUREMENTS = 2
 HR_CSV_LAYOUTS = 3
+HR_ROTARY_HALF_SPLIT = 0
+HR_ROTARY_INTERLEAVED = 1
 HR_FINDINGS_MAX = 48
 HR_COMBINED_MAX = 2
-HR_FITTED_FIGURES_MAX = 256
-HR_CALIBRATE_ROWS_MIN = 20
 HR_CHANGE_CLASS_COUNT = 3
-HR_CONFIRMATION_REPLACED_MAX = 3
 HR_DECODE_Q_LEN_MAX = 16
 HR_LIBRARIES_MAX = 8
+HR_FITTED_FIGURES_MAX = 256
+HR_CALIBRATE_ROWS_MIN = 20
+HR_CONFIRMATION_REPLACED_MAX = 3
+HR_POINTS_DRAWN_MAX = 100000
+HR_SWEEP_AXES_MAX = 24
+HR_SWEEP_POINTS_MAX = 100000
+HR_VALIDATED_WORST = 10
 HR_ALIGNMENTS_MAX = 10
 HR_TILES_MAX = 24
 HR_ATTENTION_SHARES_MAX = 10
@@ -406,7 +410,6 @@ HR_LAYER_GROUPS_MAX = 64
 HR_OPERATORS_MAX = 768
 HR_PARALLEL_LAYOUTS_MAX = 32
 HR_WORKSPACE_COUNTER_BYTES = 262144
-HR_POINTS_DRAWN_MAX = 100000
 HR_WEIGHT_FORMATS_MAX = 4
 HR_SEARCH_LIMIT_MAX = 4096
 HR_SEARCH_HEAD_SIZES_MAX = 16
@@ -416,9 +419,6 @@ HR_SERVE_DEVICES_MAX = 4096
 HR_SERVE_PREFILL_MAX = 1099511627776
 HR_SERVE_PAGE_MAX = 1048576
 HR_SERVE_RESERVE_MAX = 1125899906842624
-HR_SWEEP_AXES_MAX = 24
-HR_SWEEP_POINTS_MAX = 100000
-HR_VALIDATED_WORST = 10
 HR_VERSION_MAJOR = 0
 HR_VERSION_MINOR = 2
 HR_VERSION_PATCH = 0
@@ -468,16 +468,6 @@ class hr_attention(Structure):
         ("output", c_int),
         ("head_scales", c_bool),
         ("alignment", c_int64),
-    ]
-
-
-class hr_collective(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("kind", c_int),
-        ("devices", c_int64),
-        ("stride", c_int64),
-        ("bytes", c_int64),
     ]
 
 
@@ -941,6 +931,14 @@ class hr_decode_arguments(Structure):
     ]
 
 
+class hr_input(Structure):
+    _fields_ = [
+        ("text", c_char_p),
+        ("length", c_size_t),
+        ("name", c_char_p),
+    ]
+
+
 class hr_weight_format(Structure):
     _fields_ = [
         ("name", c_char * 16),
@@ -1137,15 +1135,6 @@ class hr_workload(Structure):
     ]
 
 
-class hr_change_cost(Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("change_class", c_int),
-        ("cost", c_char_p),
-        ("source", c_char_p),
-    ]
-
-
 class hr_operator(Structure):
     _fields_ = [
         ("id", c_int),
@@ -1222,35 +1211,6 @@ class hr_prediction(Structure):
     ]
 
 
-class hr_expert_call(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("dtype", c_int),
-        ("tokens", c_int64),
-        ("rows", c_int64),
-        ("hidden", c_int64),
-        ("width", c_int64),
-        ("experts", c_int64),
-        ("gated", c_bool),
-    ]
-
-
-class hr_scan_call(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("dtype", c_int),
-        ("recurrence", c_int),
-        ("updates", c_bool),
-        ("batch", c_int64),
-        ("tokens", c_int64),
-        ("heads", c_int64),
-        ("head_dim", c_int64),
-        ("groups", c_int64),
-        ("state", c_int64),
-        ("chunk", c_int64),
-    ]
-
-
 class hr_step(Structure):
     _fields_ = [
         ("operators", hr_operators),
@@ -1271,6 +1231,14 @@ class hr_step(Structure):
         ("communication_ns", c_double),
         ("kernels", c_int64),
         ("host_ns", c_double),
+    ]
+
+
+class hr_subject(Structure):
+    _fields_ = [
+        ("model", POINTER(hr_model)),
+        ("workload", POINTER(hr_workload)),
+        ("hardware", POINTER(hr_hardware)),
     ]
 
 
@@ -1373,6 +1341,45 @@ class hr_rule(Structure):
     ]
 
 
+class hr_collective(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kind", c_int),
+        ("devices", c_int64),
+        ("stride", c_int64),
+        ("bytes", c_int64),
+    ]
+
+
+class hr_expert_call(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dtype", c_int),
+        ("tokens", c_int64),
+        ("rows", c_int64),
+        ("hidden", c_int64),
+        ("width", c_int64),
+        ("experts", c_int64),
+        ("gated", c_bool),
+    ]
+
+
+class hr_scan_call(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dtype", c_int),
+        ("recurrence", c_int),
+        ("updates", c_bool),
+        ("batch", c_int64),
+        ("tokens", c_int64),
+        ("heads", c_int64),
+        ("head_dim", c_int64),
+        ("groups", c_int64),
+        ("state", c_int64),
+        ("chunk", c_int64),
+    ]
+
+
 class hr_validate_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -1398,6 +1405,13 @@ class hr_validated_row(Structure):
         ("prediction", hr_prediction),
         ("error", c_double),
         ("term", c_char_p),
+    ]
+
+
+class hr_validated_rows(Structure):
+    _fields_ = [
+        ("rows", POINTER(hr_validated_row)),
+        ("count", c_size_t),
     ]
 
 
@@ -1496,6 +1510,15 @@ class hr_catalog_entry(Structure):
         ("name", c_char_p),
         ("text", c_char_p),
         ("length", c_size_t),
+    ]
+
+
+class hr_change_cost(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("change_class", c_int),
+        ("cost", c_char_p),
+        ("source", c_char_p),
     ]
 
 
@@ -1672,6 +1695,7 @@ class hr_compare_side(Structure):
         ("kernel", c_char_p),
         ("since", c_char_p),
         ("until", c_char_p),
+        ("store", c_void_p),
     ]
 
 
@@ -1792,6 +1816,15 @@ class hr_confirmation(Structure):
     ]
 
 
+class hr_confirm_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("budget_ns", c_double),
+        ("progress", c_void_p),
+        ("context", c_void_p),
+    ]
+
+
 class hr_figure_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -1799,45 +1832,6 @@ class hr_figure_options(Structure):
         ("single", c_bool),
         ("columns", c_int),
         ("rows", c_int),
-    ]
-
-
-class hr_kv_cache_options(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("k_heads", c_int64),
-        ("v_heads", c_int64),
-        ("qk_dim", c_int64),
-        ("v_dim", c_int64),
-        ("dtype", c_int),
-        ("page_size", c_int64),
-        ("slots", c_int64),
-        ("tokens", c_int64),
-        ("pages", c_int64),
-        ("latent", c_bool),
-        ("cache_format", c_int),
-        ("cache_scales", c_int),
-        ("k_scales", c_void_p),
-        ("v_scales", c_void_p),
-    ]
-
-
-class hr_kv_append(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("count", c_int64),
-        ("slots", c_void_p),
-        ("tokens", c_void_p),
-        ("k", c_void_p),
-        ("v", c_void_p),
-        ("k_row", c_int64),
-        ("v_row", c_int64),
-        ("cos", c_void_p),
-        ("sin", c_void_p),
-        ("positions", c_int64),
-        ("rotary_first", c_int64),
-        ("rotary_dim", c_int64),
-        ("pairs", c_int),
     ]
 
 
@@ -1915,10 +1909,101 @@ class hr_latent_cache(Structure):
     ]
 
 
-class hr_plans_counts(Structure):
+class hr_plan_choice(Structure):
     _fields_ = [
-        ("found", c_int64),
-        ("made", c_int64),
+        ("kernel", c_char_p),
+        ("choice", c_int64),
+        ("choices", c_int64),
+    ]
+
+
+class hr_sweep_about(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("figure", c_char_p),
+        ("title", c_char_p),
+        ("source", c_char_p),
+        ("note", c_char_p),
+        ("x", c_char_p),
+        ("x_label", c_char_p),
+        ("y_label", c_char_p),
+        ("baseline", c_char_p),
+        ("view", c_int),
+        ("x_log2", c_bool),
+        ("kind", c_int),
+        ("point_count", c_size_t),
+        ("series_count", c_size_t),
+    ]
+
+
+class hr_sweep_point(Structure):
+    _fields_ = [
+        ("index", c_size_t),
+        ("kind", c_int),
+        ("gemm", hr_gemm),
+        ("attention", hr_attention),
+        ("decode", hr_decode),
+        ("model", hr_model),
+        ("workload", hr_workload),
+        ("decode_part", c_int),
+        ("kernel", c_char * 64),
+        ("x", c_int64),
+        ("x_name", c_char * 48),
+        ("series_index", c_size_t),
+        ("series", c_char * 128),
+        ("axes", c_char * 512),
+        ("problem", c_char * 512),
+    ]
+
+
+class hr_sweep_choice(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("points", c_int64),
+        ("shard", c_int64),
+        ("shards", c_int64),
+        ("seed", c_uint64),
+    ]
+
+
+class hr_sweep_progress(Structure):
+    _fields_ = [
+        ("total", c_int64),
+        ("done", c_int64),
+        ("skipped", c_int64),
+        ("measured", c_int64),
+        ("failed", c_int64),
+        ("noisy", c_int64),
+        ("what", c_char_p),
+        ("probing", c_bool),
+        ("storing", c_bool),
+    ]
+
+
+class hr_sweep_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("choice", hr_sweep_choice),
+        ("dtype", c_int),
+        ("again", c_bool),
+        ("warm", c_bool),
+        ("probe", c_bool),
+        ("rates", POINTER(hr_hardware)),
+        ("time_limit_ns", c_double),
+        ("kernel", c_char_p),
+        ("autotune", c_int64),
+        ("memory_limit_bytes", c_int64),
+        ("progress", c_void_p),
+        ("context", c_void_p),
+    ]
+
+
+class hr_sweep_row(Structure):
+    _fields_ = [
+        ("found", c_bool),
+        ("date", c_char * 25),
+        ("measurement", hr_measurement),
+        ("ceiling_share", c_double),
     ]
 
 
@@ -1949,6 +2034,8 @@ class hr_search_options(Structure):
         ("head_sizes", c_int64 * 16),
         ("serve_on_count", c_size_t),
         ("serve_on", c_int64 * 16),
+        ("progress", c_void_p),
+        ("context", c_void_p),
     ]
 
 
@@ -2074,94 +2161,6 @@ class hr_serve_result(Structure):
     ]
 
 
-class hr_sweep_about(Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("figure", c_char_p),
-        ("title", c_char_p),
-        ("source", c_char_p),
-        ("note", c_char_p),
-        ("x", c_char_p),
-        ("x_label", c_char_p),
-        ("y_label", c_char_p),
-        ("baseline", c_char_p),
-        ("view", c_int),
-        ("x_log2", c_bool),
-        ("kind", c_int),
-        ("point_count", c_size_t),
-        ("series_count", c_size_t),
-    ]
-
-
-class hr_sweep_point(Structure):
-    _fields_ = [
-        ("index", c_size_t),
-        ("kind", c_int),
-        ("gemm", hr_gemm),
-        ("attention", hr_attention),
-        ("decode", hr_decode),
-        ("model", hr_model),
-        ("workload", hr_workload),
-        ("decode_part", c_int),
-        ("kernel", c_char * 64),
-        ("x", c_int64),
-        ("x_name", c_char * 48),
-        ("series_index", c_size_t),
-        ("series", c_char * 128),
-        ("axes", c_char * 512),
-        ("problem", c_char * 512),
-    ]
-
-
-class hr_sweep_choice(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("points", c_int64),
-        ("shard", c_int64),
-        ("shards", c_int64),
-        ("seed", c_uint64),
-    ]
-
-
-class hr_sweep_options(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("choice", hr_sweep_choice),
-        ("dtype", c_int),
-        ("again", c_bool),
-        ("warm", c_bool),
-        ("probe", c_bool),
-        ("rates", POINTER(hr_hardware)),
-        ("time_limit_ns", c_double),
-        ("kernel", c_char_p),
-        ("autotune", c_int64),
-        ("memory_limit_bytes", c_int64),
-    ]
-
-
-class hr_sweep_progress(Structure):
-    _fields_ = [
-        ("total", c_int64),
-        ("done", c_int64),
-        ("skipped", c_int64),
-        ("measured", c_int64),
-        ("failed", c_int64),
-        ("noisy", c_int64),
-        ("what", c_char_p),
-        ("probing", c_bool),
-        ("storing", c_bool),
-    ]
-
-
-class hr_sweep_row(Structure):
-    _fields_ = [
-        ("found", c_bool),
-        ("date", c_char * 25),
-        ("measurement", hr_measurement),
-        ("ceiling_share", c_double),
-    ]
-
-
 class hr_report_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -2182,12 +2181,30 @@ class hr_kernel_measurement(Structure):
     ]
 
 
+class hr_measured_call(Structure):
+    _fields_ = [
+        ("hardware", POINTER(hr_hardware)),
+        ("prediction", POINTER(hr_prediction)),
+        ("runs", POINTER(hr_kernel_measurement)),
+        ("count", c_size_t),
+    ]
+
+
 class hr_device_report(Structure):
     _fields_ = [
         ("name", c_char_p),
         ("status", c_int),
         ("detail", c_char_p),
         ("hardware", POINTER(hr_hardware)),
+    ]
+
+
+class hr_devices_report(Structure):
+    _fields_ = [
+        ("devices", POINTER(hr_device_report)),
+        ("count", c_size_t),
+        ("libraries", POINTER(hr_library)),
+        ("library_count", c_size_t),
     ]
 
 
@@ -2202,10 +2219,36 @@ class hr_page(Structure):
     ]
 
 
+class hr_sweeps_report(Structure):
+    _fields_ = [
+        ("sweeps", c_void_p),
+        ("count", c_size_t),
+        ("choice", POINTER(hr_sweep_choice)),
+        ("hardware", POINTER(hr_hardware)),
+        ("dtype", c_int),
+    ]
+
+
+class hr_sweep_report(Structure):
+    _fields_ = [
+        ("sweep", c_void_p),
+        ("rows", POINTER(hr_sweep_row)),
+        ("device", c_char_p),
+        ("dtype", c_int),
+    ]
+
+
 class hr_plot_source(Structure):
     _fields_ = [
         ("store", c_void_p),
         ("label", c_char_p),
+    ]
+
+
+class hr_plot_sources(Structure):
+    _fields_ = [
+        ("list", POINTER(hr_plot_source)),
+        ("count", c_size_t),
     ]
 
 
@@ -2233,16 +2276,10 @@ class hr_point(Structure):
     ]
 
 
-class hr_points_options(Structure):
+class hr_point_list(Structure):
     _fields_ = [
-        ("struct_size", c_size_t),
-        ("sweep", c_char_p),
-        ("series", c_char_p),
-        ("budget_ns", c_double),
-        ("time_limit_ns", c_double),
-        ("again", c_bool),
-        ("warm", c_bool),
-        ("seed", c_uint64),
+        ("points", POINTER(hr_point)),
+        ("count", c_size_t),
     ]
 
 
@@ -2259,6 +2296,21 @@ class hr_points_progress(Structure):
     ]
 
 
+class hr_points_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("sweep", c_char_p),
+        ("series", c_char_p),
+        ("budget_ns", c_double),
+        ("time_limit_ns", c_double),
+        ("again", c_bool),
+        ("warm", c_bool),
+        ("seed", c_uint64),
+        ("progress", c_void_p),
+        ("context", c_void_p),
+    ]
+
+
 class hr_points_draw_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -2266,6 +2318,52 @@ class hr_points_draw_options(Structure):
         ("kinds", c_uint32),
         ("count", c_int64),
         ("dtype", c_int),
+    ]
+
+
+class hr_kv_cache_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("k_heads", c_int64),
+        ("v_heads", c_int64),
+        ("qk_dim", c_int64),
+        ("v_dim", c_int64),
+        ("dtype", c_int),
+        ("page_size", c_int64),
+        ("slots", c_int64),
+        ("tokens", c_int64),
+        ("pages", c_int64),
+        ("latent", c_bool),
+        ("cache_format", c_int),
+        ("cache_scales", c_int),
+        ("k_scales", c_void_p),
+        ("v_scales", c_void_p),
+    ]
+
+
+class hr_kv_append(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("count", c_int64),
+        ("slots", c_void_p),
+        ("tokens", c_void_p),
+        ("k", c_void_p),
+        ("v", c_void_p),
+        ("k_row", c_int64),
+        ("v_row", c_int64),
+        ("cos", c_void_p),
+        ("sin", c_void_p),
+        ("positions", c_int64),
+        ("rotary_first", c_int64),
+        ("rotary_dim", c_int64),
+        ("pairs", c_int),
+    ]
+
+
+class hr_plans_counts(Structure):
+    _fields_ = [
+        ("found", c_int64),
+        ("made", c_int64),
     ]
 
 
@@ -2333,8 +2431,9 @@ FUNCTIONS = {  # name: result, parameters
     "hr_compare_is_worse": (c_bool, [c_void_p, c_bool]),
     "hr_compare_parallel_layouts": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
     "hr_compare_side_default": (hr_compare_side, []),
-    "hr_compare_stores": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_double, c_void_p, c_void_p]),
-    "hr_confirm": (c_int, [c_void_p, c_void_p, c_double, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_compare_stores": (c_int, [c_void_p, c_void_p, c_double, c_void_p, c_void_p]),
+    "hr_confirm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_confirm_options_default": (hr_confirm_options, []),
     "hr_confirmation_free": (None, [c_void_p]),
     "hr_costliest_change": (c_int, [c_uint64]),
     "hr_csv_table_parse": (c_int, [c_char_p, c_void_p]),
@@ -2370,12 +2469,12 @@ FUNCTIONS = {  # name: result, parameters
     "hr_dtype_parse": (c_int, [c_char_p, c_void_p]),
     "hr_expert_call_default": (hr_expert_call, []),
     "hr_figure_free": (None, [c_void_p]),
-    "hr_figure_of_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "hr_figure_of_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_figure_of_heads": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_figure_of_layer": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_figure_of_roofline": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_figure_of_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_figure_of_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]),
+    "hr_figure_of_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_figure_of_tiles": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_figure_options_default": (hr_figure_options, []),
     "hr_figure_point_count": (c_size_t, [c_void_p]),
@@ -2397,7 +2496,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_hardware_check": (c_int, [c_void_p, c_void_p]),
     "hr_hardware_compute_dtype": (c_int, [c_void_p, c_int]),
     "hr_hardware_default": (hr_hardware, []),
-    "hr_hardware_from_json": (c_int, [c_char_p, c_size_t, c_char_p, c_void_p, c_void_p]),
+    "hr_hardware_from_json": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_hardware_has_alias": (c_bool, [c_char_p, c_size_t, c_char_p]),
     "hr_hardware_has_fused_attention": (c_bool, [c_void_p, c_int]),
     "hr_hardware_library_flops_per_s": (c_double, [c_void_p, c_int]),
@@ -2427,7 +2526,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_kv_scales_name": (c_char_p, [c_int]),
     "hr_kv_scales_parse": (c_int, [c_char_p, c_void_p]),
     "hr_layer_free": (None, [c_void_p]),
-    "hr_layer_measure": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_layer_measure": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_layer_options_default": (hr_layer_options, []),
     "hr_layer_part_name": (c_char_p, [c_int]),
     "hr_layer_part_of": (c_int, [c_void_p]),
@@ -2447,7 +2546,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_memory_latent_cache": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_model_check": (c_int, [c_void_p, c_void_p]),
     "hr_model_default": (hr_model, []),
-    "hr_model_from_json": (c_int, [c_char_p, c_size_t, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_model_from_json": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_model_layers": (c_int64, [c_void_p]),
     "hr_model_main_group": (POINTER(hr_layer_group), [c_void_p]),
     "hr_model_parameters": (c_int, [c_void_p, c_void_p, c_void_p]),
@@ -2470,7 +2569,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_plan_decode": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p]),
     "hr_plan_free": (None, [c_void_p]),
     "hr_plan_gemm": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p]),
-    "hr_plan_gemm_choice": (c_int, [c_void_p, c_void_p, c_char_p, c_int64, c_int64, c_void_p, c_void_p]),
+    "hr_plan_gemm_choice": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plan_kernel": (c_char_p, [c_void_p]),
     "hr_plan_passed_over": (c_char_p, [c_void_p]),
     "hr_plan_rowwise": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p]),
@@ -2490,10 +2589,9 @@ FUNCTIONS = {  # name: result, parameters
     "hr_points_design": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_points_draw": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_points_draw_options_default": (hr_points_draw_options, []),
-    "hr_points_measure": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, c_void_p,
-                                  c_void_p]),
+    "hr_points_measure": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_points_options_default": (hr_points_options, []),
-    "hr_points_rows": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_points_rows": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_attention_by": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_void_p]),
     "hr_predict_collective": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2509,24 +2607,24 @@ FUNCTIONS = {  # name: result, parameters
     "hr_recompute_parse": (c_int, [c_char_p, c_void_p]),
     "hr_recurrence_name": (c_char_p, [c_int]),
     "hr_report_advice": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_report_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
+    "hr_report_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_calibration": (c_int, [c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "hr_report_changes": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
     "hr_report_comparison": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_report_decode": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
-    "hr_report_description": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_report_devices": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
-    "hr_report_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_decode": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_description": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_devices": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_kernels": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_report_layer": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_options_default": (hr_report_options, []),
     "hr_report_page": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_result": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_results": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_report_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_report_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_report_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_char_p, c_int, c_void_p]),
-    "hr_report_sweeps": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_int, c_void_p]),
+    "hr_report_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_sweeps": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_validation": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_resolve_checkpoint": (c_int, [c_char_p, c_void_p, c_void_p]),
     "hr_resolve_hardware": (c_int, [c_char_p, c_void_p, c_void_p]),
@@ -2553,7 +2651,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_rowwise_operation_name": (c_char_p, [c_int]),
     "hr_rules": (POINTER(hr_rule), [c_void_p]),
     "hr_scan_call_default": (hr_scan_call, []),
-    "hr_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_search_options_default": (hr_search_options, []),
     "hr_search_result_free": (None, [c_void_p]),
     "hr_search_size_name": (c_char_p, [c_int]),
@@ -2590,17 +2688,17 @@ FUNCTIONS = {  # name: result, parameters
     "hr_sweep_describe": (hr_sweep_about, [c_void_p]),
     "hr_sweep_estimate": (c_int, [c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p]),
     "hr_sweep_free": (None, [c_void_p]),
-    "hr_sweep_from_json": (c_int, [c_char_p, c_size_t, c_char_p, c_char_p, c_bool, c_void_p, c_void_p]),
+    "hr_sweep_from_json": (c_int, [c_void_p, c_char_p, c_bool, c_void_p, c_void_p]),
     "hr_sweep_kind_name": (c_char_p, [c_int]),
     "hr_sweep_load": (c_int, [c_char_p, c_bool, c_void_p, c_void_p]),
     "hr_sweep_options_default": (hr_sweep_options, []),
     "hr_sweep_order": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_sweep_point_at": (c_int, [c_void_p, c_size_t, c_int, c_void_p, c_void_p]),
     "hr_sweep_predict": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_sweep_rows": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_sweep_run": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_sweep_rows": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_sweep_run": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_tensor_format_name": (c_char_p, [c_int]),
-    "hr_validate_csv": (c_int, [c_void_p, c_char_p, c_size_t, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "hr_validate_csv": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_validate_file": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
     "hr_validate_options_default": (hr_validate_options, []),
     "hr_validate_rows": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),

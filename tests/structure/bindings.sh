@@ -7,7 +7,7 @@ set -euo pipefail
 cc=${1:-cc}
 top=$(cd "$(dirname "$0")/../.." && pwd)
 "$top/scripts/bindings.py" --layout | "$cc" -std=gnu17 -I"$top/include" -fsyntax-only -x c -
-missing=$(cat "$top"/tests/structure/exported-symbols*.txt | grep '^hr_' | sort -u |
+missing=$(cat "$top"/tests/structure/exported-symbols*.txt | sed -n 's/^\(hr_[a-z0-9_]*\) .*/\1/p' | sort -u |
   grep -vFxf <(sed -n 's/^    "\(hr_[a-z0-9_]*\)": (.*/\1/p' "$top/python/headroom/_bindings.py") || true)
 [ -z "$missing" ] || { echo "python/headroom/_bindings.py lacks" $missing; exit 1; }
 if command -v clang-14 clang >/dev/null; then
