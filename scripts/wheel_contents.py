@@ -3,14 +3,18 @@
 """Writes the wheel of a build folder whose target wheel_parts is built, and prints its path. The platform tag is that
 of the C library whose symbols the files need (PEP 600). The same parts give the same bytes.
 
-    wheel_contents.py BUILD FOLDER"""
+    wheel_contents.py BUILD FOLDER
+
+pip builds by build_wheel() and build_sdist() (PEP 517, pyproject.toml)."""
 import base64
 import hashlib
+import io
 import pathlib
 import platform
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 
@@ -100,6 +104,28 @@ def write(build, output):
                 f"Root-Is-Purelib: false\nTag: {tag}\n".encode(), False, record)
             wheel.writestr(zipfile.ZipInfo(f"{about}/RECORD", TIME), "\n".join([*record, f"{about}/RECORD,,", ""]))
     return path
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """Compiles the source tree and packs it; the name of the file."""
+    build = TOP / "build" / "release"
+    settings = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF"]
+    subprocess.run(["cmake", "-S", TOP, "-B", build, *settings], check=True)
+    subprocess.run(["cmake", "--build", build, "--target", "wheel_parts"], check=True)
+    return write(build, pathlib.Path(wheel_directory)).name
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """Packs the files that git lists; the name of the archive."""
+    listed = subprocess.run(["git", "-C", TOP, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
+    about = tarfile.TarInfo(f"headroom-{version()}/PKG-INFO")
+    about.size = len(metadata().encode())
+    path = pathlib.Path(sdist_directory) / f"headroom-{version()}.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name in filter(None, listed.split("\0")):
+            archive.add(TOP / name, f"headroom-{version()}/{name}", recursive=False)
+        archive.addfile(about, io.BytesIO(metadata().encode()))
+    return path.name
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The wheel of a build folder is below 12 MB, is tagged as auditwheel reads it, and works in an empty virtual environment
-# with numpy: the command, and the package's tests. Skips where Python has no venv or pip brings no numpy.
+# with numpy: the command, and the package's tests. The source archive has what builds it. Skips where Python has no venv or
+# pip brings no numpy.
 #   test_wheel.sh BUILD
 set -euo pipefail
 build=$(cd "$1" && pwd)
@@ -13,6 +14,14 @@ skip() { echo "skipped: $*"; exit 77; }
 wheel=$("$here/../scripts/wheel.sh" "$work" "$build" 2>"$work/log") || { cat "$work/log"; exit 1; }
 size=$(stat -c %s "$wheel")
 [ "$size" -lt 12000000 ] || { echo "$(basename "$wheel") has $size bytes"; exit 1; }
+
+if git -C "$here" rev-parse >/dev/null 2>&1; then
+  source=$(cd "$here/../scripts" && python3 -c 'import sys, wheel_contents; print(wheel_contents.build_sdist(sys.argv[1]))' "$work")
+  tar -xzf "$work/$source" -C "$work"
+  for file in PKG-INFO pyproject.toml CMakeLists.txt python/headroom/_bindings.py src/base/kernel_names.c; do
+    [ -s "$work/${source%.tar.gz}/$file" ] || { echo "$source lacks $file"; exit 1; }
+  done
+fi
 
 python3 -m venv "$work/venv" >/dev/null 2>&1 || skip "this Python has no venv"
 "$work/venv/bin/pip" install --quiet numpy auditwheel >"$work/log" 2>&1 || skip "pip does not bring numpy: $(tail -1 "$work/log")"
