@@ -27,7 +27,7 @@ def packer(structure: type[ctypes.Structure]) -> struct.Struct:
 def codes(structure: type[ctypes.Structure]) -> str:
     """The members' codes, which ctypes and struct have in common."""
     types = [member[1] for member in structure._fields_]
-    return "".join(codes(each) if issubclass(each, ctypes.Structure) else each._type_ for each in types)
+    return "".join(codes(each) if issubclass(each, ctypes.Structure) else getattr(each, "_type_") for each in types)
 
 
 ATTENTION, ATTENTION_ARGUMENTS = packer(c.hr_attention), packer(c.hr_attention_arguments)
@@ -112,9 +112,9 @@ def decode(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layou
     pitch = 1 if table_pitch is None else table_pitch
     return DECODE.pack(
         DECODE.size, batch, q_len, pitch * page_size, q_heads, k_heads, v_heads, qk_dim, v_dim, dtype,
-        max(page_size, 1), pages, pitch, softmax.window, top_k, softmax.scale or 0, softmax.softcap, softmax.extra, False, False,
-        *q.strides[:3], *o.strides[:3], *k.strides[:3], *v.strides[:3], c.HR_KV_UNQUANTIZED, c.HR_KV_SCALE_HEAD,
-        0, 0, 0, 0, 0, 0, alignment)
+        max(page_size, 1), pages, pitch, softmax.window, top_k, softmax.scale or 0, softmax.softcap, softmax.extra,
+        False, False, *q.strides[:3], *o.strides[:3], *k.strides[:3], *v.strides[:3], c.HR_KV_UNQUANTIZED,
+        c.HR_KV_SCALE_HEAD, 0, 0, 0, 0, 0, 0, alignment)
 
 
 def attention_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], slopes: Optional[int],

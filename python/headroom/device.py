@@ -108,7 +108,8 @@ def _close(handles: tuple[int, int], process: int) -> None:
         kernels().hr_device_close(handles[0])
 
 
-_lock, _default = threading.Lock(), []
+_lock = threading.Lock()
+_default: list[Device] = []
 
 
 def default_device() -> Device:

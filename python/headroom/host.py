@@ -31,7 +31,7 @@ def attention(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, *, causal: b
     found = problem.attention("attention", dtype_of("attention", q), alignment_of(q, k, v, o), *operands,
                               layout("attention", "out", o, 4),
                               problem.Softmax(causal, scale, window, softcap, slopes is not None))
-    arguments = problem.attention_arguments(*addresses(q, k, v, o, lse, slopes))
+    arguments = problem.attention_arguments(*addresses(q, k, v, o), address(lse), address(slopes))
     device.run(kernels().hr_plans_attention, found, kernels().hr_plan_run_attention, arguments)
     return o if lse is None else (o, lse)
 
@@ -56,7 +56,8 @@ def attention_varlen(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, q_off
                                      layout(what, "out", o, 3),
                                      problem.Softmax(causal, scale, window, softcap, slopes is not None),
                                      q_offsets.size - 1, *longest)
-    arguments = problem.attention_arguments(*addresses(q, k, v, o, lse, slopes, q_offsets, kv_offsets))
+    arguments = problem.attention_arguments(*addresses(q, k, v, o), address(lse), address(slopes),
+                                            address(q_offsets), address(kv_offsets))
     device.run(kernels().hr_plans_attention, found, kernels().hr_plan_run_attention, arguments)
     return o if lse is None else (o, lse)
 
@@ -80,7 +81,8 @@ def decode(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, lengths: Option
                            layout("decode", "out", o, 4),
                            problem.Softmax(True, scale, window, softcap, sinks is not None),
                            None if table is None else table.shape[1], top_k)
-    arguments = problem.decode_arguments(*addresses(q, k, v, o, lse, lengths, table, sinks))
+    arguments = problem.decode_arguments(*addresses(q, k, v, o), address(lse), address(lengths), address(table),
+                                         address(sinks))
     device.run(kernels().hr_plans_decode, found, kernels().hr_plan_run_decode, arguments)
     return o if lse is None else (o, lse)
 
@@ -164,5 +166,9 @@ def alignment_of(*operands: numpy.ndarray) -> int:
     return problem.alignment_of(operands[0].itemsize, *(array.ctypes.data for array in operands))
 
 
-def addresses(*arrays: Optional[numpy.ndarray]) -> list[Optional[int]]:
-    return [None if array is None else array.ctypes.data for array in arrays]
+def addresses(*arrays: numpy.ndarray) -> list[int]:
+    return [array.ctypes.data for array in arrays]
+
+
+def address(array: Optional[numpy.ndarray]) -> Optional[int]:
+    return None if array is None else array.ctypes.data
