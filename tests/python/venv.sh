@@ -7,7 +7,7 @@ set -euo pipefail
 build=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../.." && pwd)
 venv=$top/build/python-venv
-[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv" >/dev/null || { echo 'skipped: this Python has no venv'; exit 0; }
 if ! "$venv/bin/python" -c 'import numpy, torch, transformers' 2>/dev/null; then
   "$venv/bin/pip" install --quiet numpy torch transformers || { echo 'skipped: pip does not bring PyTorch'; exit 0; }
 fi

@@ -56,7 +56,8 @@ static void each_small_problem(hr_device *device, const char *kernel, hr_dtype d
   visit v = {.device = device, .kernel = kernel, .check = check};
   cases_of(info)->small(dtype, try_problem, &v);
   print_message("%s %s: %d problems\n", kernel, hr_dtype_name(dtype), v.checked);
-  assert_true(v.checked > 0 || !test_takes(1) || strstr(kernel, "_topk_"));
+  /* Some kernels of GPUs take a format in none of these sizes. */
+  assert_true(v.checked > 0 || !test_takes(1) || strstr(kernel, "_topk_") || device->backend->own_memory);
 }
 
 /* ---- results ---- */
