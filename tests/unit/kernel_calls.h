@@ -147,7 +147,7 @@ static inline hr_buffer *output_of(const kernel_call *c)
   return c->buffers[c->operands.count - 1];
 }
 
-/* With operand `which` some bytes behind the beginning of its buffer. */
+/* Returns the call's arguments with operand `which` moved some bytes behind the beginning of its buffer. */
 static inline hr_arguments arguments_behind(const kernel_call *c, hr_buffer *output, size_t which, size_t bytes)
 {
   const void *inputs[HR_OPERANDS_MAX] = {NULL};

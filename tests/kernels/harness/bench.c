@@ -99,7 +99,7 @@ static hr_status time_shape(const bench_subject *s, const hr_problem *problem, h
   return c.before.status == HR_ERROR_WRONG_RESULT ? hr_fail(error, c.before.status, "%s", c.before.reason) : HR_OK;
 }
 
-/* With the library's check, on fresh operands and a poisoned output; a refusal is a line. */
+/* Uses the library's check, on fresh operands and a poisoned output; a refusal is a line. */
 static hr_status check_problem(const bench_subject *s, const hr_problem *problem, hr_error *error)
 {
   hr_measure_options o = options_of(s);

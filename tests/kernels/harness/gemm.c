@@ -48,7 +48,7 @@ static double element_of(const call *c, char operand, int64_t batch, int64_t row
   return call_element(c, (size_t)(operand - 'a'), element_index(&c->problem.gemm, operand, batch, row, column));
 }
 
-/* Which elements of an operand belong to the matrix; the others are gaps between strides. */
+/* Marks the elements of an operand that belong to the matrix; the others are gaps between strides. */
 static bool *used_elements(const call *c, char operand)
 {
   const hr_gemm *g = &c->problem.gemm;
