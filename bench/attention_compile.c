@@ -57,24 +57,24 @@ static void define_sm90(const hr_attention *a, char text[HR_DEFINES_SIZE])
 static void define_sm80(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
   hr_flash_sm80 tiles = hr_flash_sm80_choose(a, SHARED_MAX);
-  hr_flash_sm80_defines(&tiles, hr_cuda_attention_score_mod(a), true, text);
+  hr_flash_sm80_defines(&tiles, hr_cuda_attention_score_defines(a), true, text);
 }
 
 static void define_fp32(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
   hr_flash_fp32 tiles = hr_flash_fp32_choose(a, SHARED_MAX);
-  hr_flash_fp32_defines(&tiles, hr_cuda_attention_score_mod(a), true, text);
+  hr_flash_fp32_defines(&tiles, hr_cuda_attention_score_defines(a), true, text);
 }
 
 static void define_blocked(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
   hr_blocked tiles = hr_blocked_choose(a, SHARED_MAX);
-  hr_blocked_defines(&tiles, a->dtype, hr_cuda_attention_score_mod(a), true, text);
+  hr_blocked_defines(&tiles, a->dtype, hr_cuda_attention_score_defines(a), true, text);
 }
 
 static void define_materialized(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "%s", hr_cuda_attention_score_mod(a) ? "HR_SCORE_MOD" : "");
+  snprintf(text, HR_DEFINES_SIZE, "%s", hr_cuda_attention_score_defines(a));
 }
 
 typedef struct kernel {

@@ -36,7 +36,7 @@ typedef enum hr_attention_output {
  *    scale · Q[i] · K[j]
  *    soft cap, if not 0:  softcap · tanh(S / softcap)          (Gemma 2, arXiv 2408.00118, section 2)
  *    ALiBi, if set:       + slope[head] · (j − position of i)  (Press et al., arXiv 2108.12409, section 3)
- *    mask, window:        keys that the query does not see are excluded
+ *    mask, window, first keys: keys that the query does not see are excluded
  *
  *  Query i of q_len has position i + kv_len − q_len among the keys, so that the last query and the last key coincide.
  *
@@ -48,6 +48,9 @@ typedef enum hr_attention_output {
  *  Variable lengths: `batch` sequences of different lengths are concatenated, Q [q_total, q_heads, qk_dim],
  *  K [kv_total, k_heads, qk_dim] and so on. The run is passed the offsets (hr_attention_arguments in plan.h); q_len and
  *  kv_len are the largest lengths.
+ *
+ *  First keys: a query sees no key before its own first one, besides what mask and window exclude. They say where its
+ *  document, its chunk or, behind padding, its sequence begins.
  *
  *  fp8 (E4M3) operands may have a scale per head, passed to the run: element [b, i, h, d] of Q stands for q_scales[h]
  *  times its value, and K and V likewise with the scales of their own heads. O may be in a wider format. Kernels that
@@ -85,6 +88,7 @@ typedef struct hr_attention {
   hr_attention_output output; /* format of O */
   bool head_scales;           /* scales of fp8 operands, one per head, are passed to the run */
   int64_t alignment;          /* of Q, K, V and O: as in hr_gemm */
+  bool first_keys;            /* the first key that each query sees is passed to the run */
 } hr_attention;
 
 /** One head of dimension 64, one token, bf16, causal, packed. */

@@ -135,6 +135,10 @@ typedef struct hr_attention_arguments {
   /* Fewer than the plan's sequences and rows; 0: as many. With variable lengths Q and O have q_rows rows, at most
    * q_total, K and V kv_rows, and the log-sum-exp is [q_heads, q_rows]; otherwise these two are not read. */
   int64_t batch, q_rows, kv_rows;
+  /* [batch, q_len], with variable lengths [q_rows]: the first key of its sequence that a query sees. Read only with
+   * `first_keys`. It does not decrease from a query to the next of its sequence, which is checked if the host can read
+   * it: otherwise queries miss keys. */
+  const int32_t *first_keys;
 } hr_attention_arguments;
 
 /** All NULL. */

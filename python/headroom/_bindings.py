@@ -468,6 +468,7 @@ class hr_attention(Structure):
         ("output", c_int),
         ("head_scales", c_bool),
         ("alignment", c_int64),
+        ("first_keys", c_bool),
     ]
 
 
@@ -860,6 +861,7 @@ class hr_attention_arguments(Structure):
         ("batch", c_int64),
         ("q_rows", c_int64),
         ("kv_rows", c_int64),
+        ("first_keys", c_void_p),
     ]
 
 

@@ -59,6 +59,7 @@ class Softmax(NamedTuple):
     window: int
     softcap: float
     extra: bool  # with ALiBi's slopes, in decode with sinks
+    first_keys: bool = False  # of attention
 
 
 def alignment_of(element: int, *addresses: int) -> int:
@@ -81,7 +82,8 @@ def attention(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: La
     return ATTENTION.pack(
         ATTENTION.size, batch, q_len, kv_len, q_heads, k_heads, v_heads, qk_dim, v_dim, dtype, softmax.causal,
         softmax.window, softmax.scale or 0, softmax.softcap, softmax.extra, False, 0, 0, *q.strides[:3],
-        *k.strides[:3], *v.strides[:3], *o.strides[:3], c.HR_OUTPUT_AS_OPERANDS, False, alignment)
+        *k.strides[:3], *v.strides[:3], *o.strides[:3], c.HR_OUTPUT_AS_OPERANDS, False, alignment,
+        softmax.first_keys)
 
 
 @functools.lru_cache(CACHED)
@@ -95,7 +97,7 @@ def attention_varlen(what: str, dtype: int, alignment: int, q: Layout, k: Layout
         ATTENTION.size, batch, q_len, kv_len, q_heads, k_heads, v_heads, qk_dim, v_dim, dtype, softmax.causal,
         softmax.window, softmax.scale or 0, softmax.softcap, softmax.extra, True, q_rows, kv_rows,
         0, *q.strides[:2], 0, *k.strides[:2], 0, *v.strides[:2], 0, *o.strides[:2], c.HR_OUTPUT_AS_OPERANDS, False,
-        alignment)
+        alignment, softmax.first_keys)
 
 
 @functools.lru_cache(CACHED)
@@ -118,9 +120,10 @@ def decode(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layou
 
 
 def attention_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], slopes: Optional[int],
-                        q_offsets: Optional[int] = None, kv_offsets: Optional[int] = None) -> bytes:
+                        q_offsets: Optional[int] = None, kv_offsets: Optional[int] = None,
+                        first_keys: Optional[int] = None) -> bytes:
     return ATTENTION_ARGUMENTS.pack(ATTENTION_ARGUMENTS.size, q, k, v, o, lse or 0, slopes or 0, q_offsets or 0,
-                                    kv_offsets or 0, 0, 0, 0, 0, 0, 0)
+                                    kv_offsets or 0, 0, 0, 0, 0, 0, 0, first_keys or 0)
 
 
 def decode_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], lengths: Optional[int], pages: Optional[int],

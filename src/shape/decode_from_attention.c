@@ -14,6 +14,8 @@ static hr_status check_is_decode(const hr_attention *a, hr_error *error)
     reason = "decode kernels take several queries only with a causal mask";
   else if (a->alibi)
     reason = "decode kernels have no ALiBi";
+  else if (a->first_keys)
+    reason = "decode kernels begin with the first key";
   else if (a->variable_lengths)
     reason = "decode kernels take no concatenated sequences";
   else if (a->head_scales || a->output != HR_OUTPUT_AS_OPERANDS)

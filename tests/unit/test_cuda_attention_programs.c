@@ -28,6 +28,13 @@ static void build_for_turns(const hr_nvrtc *nvrtc, const char *source, hr_dtype 
   }
 }
 
+/* A soft cap or not, first keys or not. */
+static const char *scores(size_t turn)
+{
+  const hr_attention a = {.softcap = turn % 2 ? 30 : 0, .first_keys = turn / 2 % 2};
+  return hr_cuda_attention_score_defines(&a);
+}
+
 /* tf32, whose program is mostly the same, for one of the three. */
 static void build_tiled(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, size_t turn)
 {
@@ -37,7 +44,7 @@ static void build_tiled(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, s
   for (size_t i = 0; i < 3; i++) {
     hr_flash_sm80 tiles = hr_flash_sm80_choose(&a, shared[i]);
     assert_true(tiles.shared_bytes <= shared[i]);
-    hr_flash_sm80_defines(&tiles, turn % 4 == i, i > 0 && a.qk_dim % 8 == 0, defines);
+    hr_flash_sm80_defines(&tiles, scores(turn + i), i > 0 && a.qk_dim % 8 == 0, defines);
     if (dtype != HR_TF32 || turn % 3 == i || test_asks_for("thorough"))
       build_for_turns(nvrtc, "attention_flash_sm80", dtype, defines, turn + i);
   }
@@ -70,7 +77,7 @@ static void build_blocked(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype,
     a.dtype = i == turn % 2 || test_asks_for("thorough") ? dtype : HR_FP32;
     hr_blocked least = hr_blocked_choose(&a, SHARED_MIN), more = hr_blocked_choose(&a, SHARED_MORE);
     assert_true(least.shared_bytes <= SHARED_MIN && more.shared_bytes <= SHARED_MORE);
-    hr_blocked_defines(i == 0 ? &least : &more, a.dtype, turn % 3 == 1, i == 1 && a.v_dim % 8 == 0, defines);
+    hr_blocked_defines(i == 0 ? &least : &more, a.dtype, scores(turn), i == 1 && a.v_dim % 8 == 0, defines);
     build_for_turns(nvrtc, hr_blocked_source(a.dtype), a.dtype, defines, turn + i);
   }
 }
@@ -80,7 +87,7 @@ static void build_others(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, 
   char defines[HR_DEFINES_SIZE];
   hr_flash_fp32 exact = hr_flash_fp32_choose(&a, SHARED_MORE);
   assert_true(exact.shared_bytes <= SHARED_MORE);
-  hr_flash_fp32_defines(&exact, turn % 3 == 2, turn % 2 == 0 && a.qk_dim % 8 == 0, defines);
+  hr_flash_fp32_defines(&exact, scores(turn), turn % 2 == 0 && a.qk_dim % 8 == 0, defines);
   build_for_turns(nvrtc, "attention_flash_fp32", HR_FP32, defines, turn);
   hr_flash_sm90 hopper = hr_flash_sm90_choose(&a);
   assert_true(hopper.shared_bytes <= 227 << 10);
@@ -109,7 +116,7 @@ typedef struct hopper_call {
   int64_t qk_dim, v_dim, length, window;
   hr_mask mask;
   float softcap;
-  bool alibi, variable_lengths;
+  bool alibi, variable_lengths, first_keys;
 } hopper_call;
 
 static hr_attention attention_of(const hopper_call *c)
@@ -120,6 +127,7 @@ static hr_attention attention_of(const hopper_call *c)
   a.mask = c->mask, a.window = c->window;
   a.softcap = c->softcap, a.alibi = c->alibi;
   a.variable_lengths = c->variable_lengths;
+  a.first_keys = c->first_keys;
   return a;
 }
 
@@ -127,10 +135,15 @@ static void the_hopper_program_compiles_for_pairs_masks_caps_and_lengths(void **
 {
   (void)state;
   const hopper_call calls[] = {
-      {64, 64, 128, 0, HR_MASK_CAUSAL, 0, false, false},     {32, 64, 4096, 0, HR_MASK_CAUSAL, 0, false, false},
-      {64, 128, 512, 300, HR_MASK_CAUSAL, 0, false, false},  {96, 96, 512, 0, HR_MASK_NONE, 30, false, true},
-      {128, 256, 2048, 0, HR_MASK_CAUSAL, 0, true, false},   {256, 256, 4096, 0, HR_MASK_NONE, 0, false, false},
-      {256, 256, 2048, 700, HR_MASK_CAUSAL, 50, true, true},
+      {64, 64, 128, 0, HR_MASK_CAUSAL, 0, false, false, false},
+      {32, 64, 4096, 0, HR_MASK_CAUSAL, 0, false, false, false},
+      {64, 128, 512, 300, HR_MASK_CAUSAL, 0, false, false, false},
+      {96, 96, 512, 0, HR_MASK_NONE, 30, false, true, false},
+      {128, 256, 2048, 0, HR_MASK_CAUSAL, 0, true, false, false},
+      {256, 256, 4096, 0, HR_MASK_NONE, 0, false, false, false},
+      {256, 256, 2048, 700, HR_MASK_CAUSAL, 50, true, true, false},
+      {128, 128, 4096, 0, HR_MASK_CAUSAL, 0, false, false, true},
+      {64, 64, 512, 0, HR_MASK_NONE, 30, false, true, true},
   };
   hr_nvrtc nvrtc = open_nvrtc();
   char defines[HR_DEFINES_SIZE];
@@ -157,9 +170,11 @@ static void the_hopper_program_of_fp8_and_what_transposes_v_compile(void **state
 {
   (void)state;
   const hopper_call calls[] = {
-      {64, 64, 4096, 0, HR_MASK_NONE, 0, false, false},     {128, 128, 4096, 0, HR_MASK_NONE, 0, false, false},
-      {256, 256, 4096, 0, HR_MASK_NONE, 0, false, false},   {128, 128, 2048, 0, HR_MASK_CAUSAL, 0, false, true},
-      {48, 240, 512, 300, HR_MASK_CAUSAL, 30, true, false},
+      {64, 64, 4096, 0, HR_MASK_NONE, 0, false, false, false},
+      {128, 128, 4096, 0, HR_MASK_NONE, 0, false, false, false},
+      {256, 256, 4096, 0, HR_MASK_NONE, 0, false, false, false},
+      {128, 128, 2048, 0, HR_MASK_CAUSAL, 0, false, true, false},
+      {48, 240, 512, 300, HR_MASK_CAUSAL, 30, true, false, false},
   };
   hr_nvrtc nvrtc = open_nvrtc();
   char defines[HR_DEFINES_SIZE];
@@ -363,11 +378,12 @@ static void a_window_larger_than_all_keys_does_not_overflow(void **state)
   const int64_t windows[] = {INT32_MAX - 1, INT32_MAX, INT64_MAX};
   hr_attention a = hr_attention_default();
   a.q_len = 300, a.kv_len = 100;
+  const hr_sequence sequence = {.q_len = a.q_len, .kv_len = a.kv_len};
   for (int i = 0; i < 3; i++) {
     a.window = windows[i];
     assert_int_equal(hr_cuda_attention_call(&a, 64).window, 100);
     for (int64_t query = 0; query < a.q_len; query++) {
-      hr_key_range seen = hr_attention_visible(&a, a.q_len, a.kv_len, query);
+      hr_key_range seen = hr_attention_visible(&a, &sequence, query);
       assert_int_equal(seen.first, 0);
       assert_int_equal(seen.end, query < 200 ? 0 : query - 199);
     }

@@ -25,7 +25,8 @@ static bool same_attention(const hr_attention *a, const hr_attention *b)
   return a->batch == b->batch && a->q_len == b->q_len && a->kv_len == b->kv_len && a->q_heads == b->q_heads &&
          a->k_heads == b->k_heads && a->v_heads == b->v_heads && a->qk_dim == b->qk_dim && a->v_dim == b->v_dim &&
          a->dtype == b->dtype && a->mask == b->mask && a->window == b->window && a->scale == b->scale &&
-         a->softcap == b->softcap && a->alibi == b->alibi && a->output == b->output && a->head_scales == b->head_scales;
+         a->softcap == b->softcap && a->alibi == b->alibi && a->output == b->output &&
+         a->head_scales == b->head_scales && a->first_keys == b->first_keys;
 }
 
 /* GEMMs of equal sizes are the same wherever the step has them. No finding changes a softmax and keeps its bytes. */

@@ -1,14 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/checked.h"
 #include "base/error.h"
 #include "runtime/measure/checks.h"
 #include "runtime/measure/error_bounds.h"
 
 #include <inttypes.h>
 
+#define DOCUMENTS 4 /* of a sequence */
+
+/* Where the documents of a sequence begin. */
+static void make_first_keys(const hr_attention *a, int32_t *to)
+{
+  for (int64_t i = 0; i < a->batch * a->q_len; i++) {
+    int64_t own = hr_max64(0, i % a->q_len + a->kv_len - a->q_len), document = hr_ceil_div(a->kv_len, DOCUMENTS);
+    to[i] = (int32_t)(own / hr_max64(1, document) * document);
+  }
+}
+
 static void make_table(const hr_problem *problem, hr_operand_kind kind, uint64_t seed, size_t bytes, void *to)
 {
   if (kind == HR_OPERAND_SLOPES)
     hr_attention_alibi_slopes(problem->attention.q_heads, to);
+  else if (kind == HR_OPERAND_FIRST_KEYS)
+    make_first_keys(&problem->attention, to);
   else
     hr_make_scales(HR_KV_FP8, seed, bytes / sizeof(float), to);
 }

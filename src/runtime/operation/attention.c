@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/operation/operation.h"
 
+#include "base/checked.h"
 #include "base/error.h"
+#include "runtime/operation/attention_sequences.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -20,6 +22,12 @@ static size_t operand_bytes(const hr_attention *a, hr_attention_operand operand)
   return (size_t)elements * hr_dtype_bytes(operand == HR_OPERAND_O ? hr_attention_output_dtype(a) : a->dtype);
 }
 
+static size_t first_keys_bytes(const hr_attention *a)
+{
+  int64_t rows = a->variable_lengths ? a->q_total : a->batch * a->q_len;
+  return (size_t)hr_max64(rows, 1) * sizeof(int32_t);
+}
+
 #define MEMBER(name) offsetof(hr_attention_arguments, name)
 
 static hr_operands operands(const hr_problem *problem)
@@ -31,6 +39,8 @@ static hr_operands operands(const hr_problem *problem)
   hr_add_operand(&all, MEMBER(v), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_V));
   if (a->alibi)
     hr_add_operand(&all, MEMBER(alibi_slopes), HR_OPERAND_SLOPES, (size_t)a->q_heads * sizeof(float));
+  if (a->first_keys)
+    hr_add_operand(&all, MEMBER(first_keys), HR_OPERAND_FIRST_KEYS, first_keys_bytes(a));
   if (a->head_scales) {
     hr_add_operand(&all, MEMBER(q_scales), HR_OPERAND_Q_SCALES, (size_t)a->q_heads * sizeof(float));
     hr_add_operand(&all, MEMBER(k_scales), HR_OPERAND_K_SCALES, (size_t)a->k_heads * sizeof(float));
@@ -70,6 +80,7 @@ static hr_status check_addresses(const hr_problem *problem, const hr_arguments *
                    {"v", x->v, keys},
                    {"o", x->o, queries},
                    {"alibi_slopes", x->alibi_slopes, t->alibi},
+                   {"first_keys", x->first_keys, t->first_keys && queries},
                    {"q_scales", x->q_scales, t->head_scales},
                    {"k_scales", x->k_scales, t->head_scales},
                    {"v_scales", x->v_scales, t->head_scales},
@@ -96,14 +107,29 @@ static hr_status check_offsets(const char *name, const int32_t *offsets, int64_t
   return HR_OK;
 }
 
+static hr_status check_first_keys(const hr_attention *t, const hr_attention_arguments *x, int64_t b, hr_error *error)
+{
+  hr_sequence s = hr_attention_sequence(t, x, b);
+  for (int64_t i = 1; i < s.q_len; i++)
+    if (s.first_keys[i] < s.first_keys[i - 1])
+      return hr_fail(error, HR_ERROR_INVALID,
+                     "first_keys: query %" PRId64 " of sequence %" PRId64 " begins with key %" PRId32
+                     ", before %" PRId32 ", where the query before it begins",
+                     i, b, s.first_keys[i], s.first_keys[i - 1]);
+  return HR_OK;
+}
+
 static hr_status check_tables(const hr_problem *problem, const hr_arguments *arguments, hr_error *error)
 {
   const hr_attention *t = &problem->attention;
   const hr_attention_arguments *x = &arguments->attention;
-  if (!t->variable_lengths)
-    return HR_OK;
-  HR_TRY(check_offsets("q_offsets", x->q_offsets, t->batch, t->q_len, t->q_total, error));
-  return check_offsets("kv_offsets", x->kv_offsets, t->batch, t->kv_len, t->kv_total, error);
+  if (t->variable_lengths) {
+    HR_TRY(check_offsets("q_offsets", x->q_offsets, t->batch, t->q_len, t->q_total, error));
+    HR_TRY(check_offsets("kv_offsets", x->kv_offsets, t->batch, t->kv_len, t->kv_total, error));
+  }
+  for (int64_t b = 0; t->first_keys && b < t->batch; b++)
+    HR_TRY(check_first_keys(t, x, b, error));
+  return HR_OK;
 }
 
 static bool has_bounds(const hr_problem *problem, const hr_arguments *arguments)

@@ -10,14 +10,18 @@ double hr_attention_scale(const hr_attention *attention)
   return attention->scale != 0 ? (double)attention->scale : 1.0 / sqrt((double)attention->qk_dim);
 }
 
-hr_key_range hr_attention_visible(const hr_attention *attention, int64_t q_len, int64_t kv_len, int64_t query)
+hr_key_range hr_attention_visible(const hr_attention *attention, const hr_sequence *sequence, int64_t query)
 {
   const hr_attention *t = attention;
+  int64_t kv_len = sequence->kv_len, own = query + kv_len - sequence->q_len;
+  hr_key_range keys = {sequence->first_keys ? hr_max64(0, sequence->first_keys[query]) : 0, kv_len};
   if (t->mask == HR_MASK_NONE)
-    return (hr_key_range){0, kv_len};
-  int64_t own = query + kv_len - q_len;
+    return keys;
   int64_t window = hr_min64(t->window, kv_len); /* a larger window sees no more keys, and could overflow */
-  return (hr_key_range){t->window > 0 ? hr_max64(0, own - window + 1) : 0, hr_max64(0, own + 1)};
+  keys.end = hr_max64(0, own + 1);
+  if (t->window > 0)
+    keys.first = hr_max64(keys.first, own - window + 1);
+  return keys;
 }
 
 /* The address of row `rows` in sequence `batch`. NULL, the address of an operand without rows, stays NULL. */
@@ -48,5 +52,7 @@ hr_sequence hr_attention_sequence(const hr_attention *attention, const hr_attent
   s.o = (void *)(uintptr_t)step(t, x->o, HR_OPERAND_O, batch, q_row);
   if (x->lse)
     s.lse = x->lse + batch * t->q_heads * t->q_len + q_row;
+  if (t->first_keys)
+    s.first_keys = x->first_keys + batch * t->q_len + q_row;
   return s;
 }

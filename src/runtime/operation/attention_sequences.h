@@ -11,8 +11,9 @@ typedef struct hr_sequence {
   int64_t q_len, kv_len;
   const void *q, *k, *v;
   void *o;
-  float *lse;       /* of query 0, head 0; NULL if not requested */
-  int64_t lse_head; /* elements from one head to the next */
+  float *lse;                /* of query 0, head 0; NULL if not requested */
+  int64_t lse_head;          /* elements from one head to the next */
+  const int32_t *first_keys; /* of query 0; NULL: queries begin with any key */
 } hr_sequence;
 
 /** Sequence `index`, 0 … batch − 1. The arguments have been checked. */
@@ -25,7 +26,7 @@ typedef struct hr_key_range {
 } hr_key_range;
 
 /** The keys that query `query` of a sequence sees. Query i of q_len has position i + kv_len − q_len among the keys. */
-hr_key_range hr_attention_visible(const hr_attention *attention, int64_t q_len, int64_t kv_len, int64_t query);
+hr_key_range hr_attention_visible(const hr_attention *attention, const hr_sequence *sequence, int64_t query);
 
 /** The scale; 1 / √qk_dim if attention->scale is 0. */
 double hr_attention_scale(const hr_attention *attention);

@@ -27,7 +27,7 @@ static const hr_problem_member attention_members[] = {
     M(hr_attention, k_strides.row), M(hr_attention, k_strides.head), M(hr_attention, v_strides.batch),
     M(hr_attention, v_strides.row), M(hr_attention, v_strides.head), M(hr_attention, o_strides.batch),
     M(hr_attention, o_strides.row), M(hr_attention, o_strides.head), M(hr_attention, output),
-    M(hr_attention, head_scales),   M(hr_attention, alignment)};
+    M(hr_attention, head_scales),   M(hr_attention, alignment),      M(hr_attention, first_keys)};
 
 static const hr_problem_member rows_members[] = {
     M(hr_rowwise, operation), M(hr_rowwise, rows),   M(hr_rowwise, columns),

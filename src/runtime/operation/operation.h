@@ -46,7 +46,7 @@ typedef union hr_arguments {
   hr_decode_arguments decode;
 } hr_arguments;
 
-#define HR_OPERANDS_MAX 8
+#define HR_OPERANDS_MAX 9
 
 /** What an operand holds. */
 typedef enum hr_operand_kind {
@@ -57,7 +57,8 @@ typedef enum hr_operand_kind {
   HR_OPERAND_CACHE,    /* elements of a quantized cache */
   HR_OPERAND_Q_SCALES, /* fp32, as the next two */
   HR_OPERAND_K_SCALES,
-  HR_OPERAND_V_SCALES
+  HR_OPERAND_V_SCALES,
+  HR_OPERAND_FIRST_KEYS /* of queries, int32 */
 } hr_operand_kind;
 
 /** Inputs first, output last. `bytes` is from the first element to the end of the last, gaps between strides included,

@@ -82,7 +82,7 @@ void hr_reference_attention_row(const hr_attention *t, const hr_attention_argume
                                 int64_t q, int64_t head, double *scratch, hr_reference_query *row)
 {
   query_row x = {.t = t, .sequence = hr_attention_sequence(t, arguments, batch)};
-  x.keys = hr_attention_visible(t, x.sequence.q_len, x.sequence.kv_len, q);
+  x.keys = hr_attention_visible(t, &x.sequence, q);
   x.position = q + x.sequence.kv_len - x.sequence.q_len;
   x.slope = t->alibi ? (double)arguments->alibi_slopes[head] : 0;
   x.scale = hr_attention_scale(t), x.v_scale = 1;

@@ -115,6 +115,7 @@ static void pick_scores(hr_attention *a, uint64_t *random)
   if (pick(random, 4) == 0)
     a->softcap = pick(random, 2) ? 2 : 30;
   a->alibi = pick(random, 4) == 0;
+  a->first_keys = pick(random, 3) == 0;
 }
 
 #define SEQUENCES_MAX 6

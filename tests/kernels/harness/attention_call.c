@@ -29,6 +29,7 @@ static void point_at(attention_call *c)
   x->alibi_slopes = c->arrays[ARRAY_SLOPES].data;
   x->q_offsets = c->arrays[ARRAY_Q_OFFSETS].data;
   x->kv_offsets = c->arrays[ARRAY_KV_OFFSETS].data;
+  x->first_keys = c->arrays[ARRAY_FIRST_KEYS].data;
   x->q_scales = c->arrays[ARRAY_Q_SCALES].data;
   x->k_scales = c->arrays[ARRAY_K_SCALES].data;
   x->v_scales = c->arrays[ARRAY_V_SCALES].data;
@@ -168,6 +169,31 @@ static void make_offsets(attention_call *c)
   memcpy(c->arrays[ARRAY_KV_OFFSETS].host, c->setup.kv_offsets, bytes);
 }
 
+/* Documents of random lengths, some of one key; a sequence's first one may begin before its keys, the last behind
+ * them. */
+static void make_first_keys(attention_call *c)
+{
+  int64_t rows = attention_rows(c, ARRAY_Q);
+  uint64_t random = c->setup.seed + 17;
+  if (!c->a.first_keys)
+    return;
+  make_array(c, ARRAY_FIRST_KEYS, (size_t)rows * sizeof(int32_t), sizeof(int32_t));
+  int32_t *first = (int32_t *)(void *)c->arrays[ARRAY_FIRST_KEYS].host;
+  for (int64_t i = 0; i < rows; i++)
+    first[i] = INT32_MAX; /* of rows of no sequence */
+  for (int64_t b = 0; b < c->a.batch; b++) {
+    attention_place at = attention_place_of(c, b);
+    int32_t key = next_random(&random) % 2 ? 0 : -5;
+    for (int64_t i = 0; i < at.q_len; i++) {
+      int32_t own = (int32_t)(i + at.kv_len - at.q_len);
+      int32_t next = own + (int32_t)(next_random(&random) % 3);
+      if (next_random(&random) % 9 == 0 && next > key)
+        key = next;
+      first[at.q_row + i] = key;
+    }
+  }
+}
+
 void attention_open(hr_device *device, const attention_setup *setup, attention_call *c)
 {
   hr_error error;
@@ -192,6 +218,7 @@ void attention_open(hr_device *device, const attention_setup *setup, attention_c
   make_array(c, ARRAY_O, (size_t)elements * element, element);
   make_floats(c);
   make_offsets(c);
+  make_first_keys(c);
   point_at(c);
 }
 
@@ -332,13 +359,13 @@ const char *attention_words(const attention_call *c, char text[512])
   const hr_attention *a = &c->a;
   snprintf(text, 512,
            "%s batch %" PRId64 " heads %" PRId64 " %" PRId64 " %" PRId64 " dims %" PRId64 " %" PRId64 " q %" PRId64
-           " kv %" PRId64 "%s window %" PRId64 " scale %g softcap %g%s%s%s layout %s gap %" PRId64 " seed %" PRIu64
+           " kv %" PRId64 "%s window %" PRId64 " scale %g softcap %g%s%s%s%s layout %s gap %" PRId64 " seed %" PRIu64
            "%s%s",
            hr_dtype_name(a->dtype), a->batch, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim, a->q_len,
            a->kv_len, a->mask == HR_MASK_CAUSAL ? " causal" : "", a->window, (double)a->scale, (double)a->softcap,
-           a->alibi ? " alibi" : "", a->head_scales ? " scales" : "", a->variable_lengths ? " variable lengths" : "",
-           hr_layout_name(c->setup.layout), c->setup.gap, c->setup.seed, c->setup.part_of ? ", part of " : "",
-           c->setup.part_of ? c->setup.part_of : "");
+           a->alibi ? " alibi" : "", a->first_keys ? " first keys" : "", a->head_scales ? " scales" : "",
+           a->variable_lengths ? " variable lengths" : "", hr_layout_name(c->setup.layout), c->setup.gap, c->setup.seed,
+           c->setup.part_of ? ", part of " : "", c->setup.part_of ? c->setup.part_of : "");
   return text;
 }
 

@@ -25,6 +25,7 @@ static void small(hr_dtype dtype, problem_taker *take, void *context)
     a.mask = i % 2 || calls[i / 2].window ? HR_MASK_CAUSAL : HR_MASK_NONE;
     a.window = calls[i / 2].window;
     a.alibi = i % 4 == 3;
+    a.first_keys = i % 3 == 2;
     const hr_problem problem = hr_attention_problem(&a);
     take(&problem, context);
   }
@@ -62,7 +63,8 @@ static const shape_member members[] = {{"batch", COUNT_MEMBER, offsetof(hr_probl
                                        {"qk_dim", COUNT_MEMBER, offsetof(hr_problem, attention.qk_dim)},
                                        {"v_dim", COUNT_MEMBER, offsetof(hr_problem, attention.v_dim)},
                                        {"window", COUNT_MEMBER, offsetof(hr_problem, attention.window)},
-                                       {"alibi", FLAG_MEMBER, offsetof(hr_problem, attention.alibi)}};
+                                       {"alibi", FLAG_MEMBER, offsetof(hr_problem, attention.alibi)},
+                                       {"first_keys", FLAG_MEMBER, offsetof(hr_problem, attention.first_keys)}};
 static const char *const shapes[] = {"length=2048,heads=12,dim=64,batch=4,causal=0",
                                      "length=2048,heads=32,dim=128,causal=0",
                                      "length=2048,q_heads=32,k_heads=8,v_heads=8,dim=128,causal=0",

@@ -335,7 +335,7 @@ static void missing_and_invalid_arguments_are_named(void)
   hr_plan *plan = NULL;
   hr_error error;
   attention_setup setup = small_call(HR_FP32, 4, 4);
-  setup.a.alibi = setup.a.variable_lengths = true;
+  setup.a.alibi = setup.a.variable_lengths = setup.a.first_keys = true;
   setup.a.batch = 2, setup.a.q_total = 6, setup.a.kv_total = 6;
   const int32_t right[] = {0, 2, 6}, too_long[] = {0, 5, 6}, beyond[] = {1, 4, 7}, falling[] = {3, 2, 6};
   setup.q_offsets = setup.kv_offsets = right;
@@ -352,8 +352,9 @@ static void missing_and_invalid_arguments_are_named(void)
                                  (const void **)(void *)&c.arguments.o,
                                  (const void **)(void *)&c.arguments.alibi_slopes,
                                  (const void **)(void *)&c.arguments.q_offsets,
-                                 (const void **)(void *)&c.arguments.kv_offsets};
-  const char *const names[] = {"q", "k", "v", "o", "alibi_slopes", "q_offsets", "kv_offsets"};
+                                 (const void **)(void *)&c.arguments.kv_offsets,
+                                 (const void **)(void *)&c.arguments.first_keys};
+  const char *const names[] = {"q", "k", "v", "o", "alibi_slopes", "q_offsets", "kv_offsets", "first_keys"};
   for (size_t i = 0; i < (size_t)LENGTH(needed); i++) {
     const void *kept = *needed[i];
     char expected[64];
@@ -369,6 +370,12 @@ static void missing_and_invalid_arguments_are_named(void)
     assert_int_equal(hr_plan_run_attention(plan, &c.arguments, workspace, NULL, &error), HR_ERROR_INVALID);
     assert_non_null(strstr(error.message, "kv_offsets: sequence "));
   }
+  c.arguments.kv_offsets = right;
+  const int32_t falls[] = {2, 3, 0, 1, 1, 0}; /* from sequence to sequence it may */
+  c.arguments.first_keys = falls;
+  assert_int_equal(hr_plan_run_attention(plan, &c.arguments, workspace, NULL, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "first_keys: query 3 of sequence 1 begins with key 0, before 1, where the query "
+                                     "before it begins");
   assert_int_equal(hr_plan_run_attention(plan, &c.arguments, NULL, NULL, &error), HR_ERROR_INVALID);
   assert_int_equal(hr_plan_run_attention(plan, NULL, workspace, NULL, &error), HR_ERROR_INVALID);
   free(workspace);

@@ -33,6 +33,9 @@ static int64_t dealt(int64_t q_heads, int64_t heads, int64_t head)
 static bool sees(const lookup *l, int64_t key)
 {
   const hr_attention *a = &l->c->a;
+  const int32_t *first = (const int32_t *)(const void *)l->c->arrays[ARRAY_FIRST_KEYS].host;
+  if (a->first_keys && key < first[l->at.q_row + l->query])
+    return false;
   if (a->mask == HR_MASK_NONE)
     return true;
   int64_t from_the_end_query = l->at.q_len - 1 - l->query, from_the_end_key = l->at.kv_len - 1 - key;

@@ -54,6 +54,12 @@ static size_t offset(const hr_attention *t, hr_strides strides, int64_t batch, i
   return (size_t)at * hr_dtype_bytes(t->dtype);
 }
 
+static const int32_t *first_keys(const item *it)
+{
+  const hr_attention *t = it->run->problem;
+  return it->run->arguments->first_keys + (t->variable_lengths ? it->q_row : it->batch * t->q_len);
+}
+
 /* Query i of q_len has position i + kv_len − q_len among the keys. */
 static void set_visible(const item *it, int64_t query, int64_t row)
 {
@@ -63,6 +69,8 @@ static void set_visible(const item *it, int64_t query, int64_t row)
     end = hr_max64(own + 1, 0);
     first = t->window > 0 ? hr_max64(own - hr_min64(t->window, it->kv_len) + 1, 0) : 0;
   }
+  if (t->first_keys)
+    first = hr_max64(first, first_keys(it)[query]);
   it->first[row] = (int32_t)first;
   it->end[row] = (int32_t)end;
   it->position[row] = (int32_t)own;

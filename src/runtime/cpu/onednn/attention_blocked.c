@@ -246,7 +246,7 @@ static hr_status run_block(const work *w, const block *b, hr_error *error)
   const blocked *f = w->f;
   const hr_attention *a = &f->scores.attention;
   const hr_sequence *s = &b->sequence;
-  int64_t end = hr_attention_visible(a, s->q_len, s->kv_len, b->first + b->rows - 1).end, size = 0;
+  int64_t end = hr_attention_visible(a, s, b->first + b->rows - 1).end, size = 0;
   for (int64_t i = 0; end <= 0 && i < b->rows; i++)
     hr_scores_write_masked(&f->scores, s, b->head, b->first + i);
   if (end <= 0)

@@ -238,7 +238,7 @@ static void write_row(const pass *w, const hr_sequence *sequence, int64_t head, 
 {
   const materialized *m = w->m;
   const hr_attention *a = &m->scores.attention;
-  hr_key_range seen = hr_attention_visible(a, sequence->q_len, sequence->kv_len, query);
+  hr_key_range seen = hr_attention_visible(a, sequence, query);
   const float *from = (const float *)(const void *)(w->workspace + m->q) + row * a->v_dim;
   hr_scores_write(&m->scores, sequence, head, query, from, seen.first < seen.end ? 1 : 0);
 }
@@ -247,7 +247,7 @@ static void write_row(const pass *w, const hr_sequence *sequence, int64_t head, 
 static void clear_masked_row(const pass *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
 {
   (void)row;
-  hr_key_range seen = hr_attention_visible(&w->m->scores.attention, sequence->q_len, sequence->kv_len, query);
+  hr_key_range seen = hr_attention_visible(&w->m->scores.attention, sequence, query);
   if (seen.first >= seen.end)
     hr_scores_write_masked(&w->m->scores, sequence, head, query);
 }
@@ -309,7 +309,7 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   HR_TRY(hr_matmul_run(m->value, memory, v, o, memory + m->scratch, error));
   if (packed)
     run_pass(m, x, memory, write_rows);
-  else if (a->mask == HR_MASK_CAUSAL && a->q_len > a->kv_len) /* only then is a row fully masked */
+  else if (a->first_keys || (a->mask == HR_MASK_CAUSAL && a->q_len > a->kv_len)) /* a row may be fully masked */
     run_pass(m, x, memory, clear_masked_rows);
   return HR_OK;
 }

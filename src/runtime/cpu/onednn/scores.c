@@ -83,7 +83,7 @@ float hr_scores_softmax(const hr_scores *s, const hr_attention_arguments *argume
                         int64_t head, int64_t query, float *row, int64_t columns, bool normalise)
 {
   const hr_attention *a = &s->attention;
-  const hr_score_row how = {.seen = hr_attention_visible(a, sequence->q_len, sequence->kv_len, query),
+  const hr_score_row how = {.seen = hr_attention_visible(a, sequence, query),
                             .scale = s->scale,
                             .softcap = a->softcap,
                             .slope = a->alibi ? arguments->alibi_slopes[head] : 0,

@@ -21,6 +21,12 @@ bool hr_cuda_attention_score_mod(const hr_attention *a)
   return a->softcap > 0 || a->alibi || a->scale < 0;
 }
 
+const char *hr_cuda_attention_score_defines(const hr_attention *a)
+{
+  static const char *const defines[2][2] = {{"", " HR_FIRST_KEYS"}, {" HR_SCORE_MOD", " HR_SCORE_MOD HR_FIRST_KEYS"}};
+  return defines[hr_cuda_attention_score_mod(a)][a->first_keys];
+}
+
 hr_attention_call hr_cuda_attention_call(const hr_attention *a, int64_t q_rows)
 {
   int64_t lse_head = a->variable_lengths ? a->q_total : a->q_len;
@@ -60,6 +66,7 @@ void hr_cuda_attention_set_addresses(hr_attention_call *call, const hr_attention
   call->k_scales = a->head_scales ? (cu_address)(uintptr_t)x->k_scales : 0;
   call->v_scales = a->head_scales ? (cu_address)(uintptr_t)x->v_scales : 0;
   call->slopes = a->alibi ? (cu_address)(uintptr_t)x->alibi_slopes : 0;
+  call->first_keys = a->first_keys ? (cu_address)(uintptr_t)x->first_keys : 0;
   call->q_offsets = a->variable_lengths ? (cu_address)(uintptr_t)x->q_offsets : 0;
   call->kv_offsets = a->variable_lengths ? (cu_address)(uintptr_t)x->kv_offsets : 0;
 }

@@ -29,9 +29,11 @@ bool hr_cuda_attention_dims_fit(const hr_attention *attention, char *why, size_t
 /** Whether lengths fit 31 bits and Q tiles of `q_rows` fit a grid; if not, `why` says which does not. */
 bool hr_cuda_attention_fits(const hr_attention *attention, int64_t q_rows, char *why, size_t why_size);
 
-/** Whether scores need more than a positive scale before the softmax (soft cap, ALiBi, negative scale):
- *  HR_SCORE_MOD. */
+/** Whether scores need more than a positive scale before the softmax: soft cap, ALiBi, negative scale. */
 bool hr_cuda_attention_score_mod(const hr_attention *attention);
+
+/** What defines that for a program, and first keys: " HR_SCORE_MOD", " HR_FIRST_KEYS", both, or "". */
+const char *hr_cuda_attention_score_defines(const hr_attention *attention);
 
 /** What defines the format of O for a program: " HR_OUT_bf16", " HR_OUT_fp16"; "" if it is that of the operands. */
 const char *hr_cuda_attention_output_define(const hr_attention *attention);
@@ -86,18 +88,19 @@ void hr_cuda_attention_describe_config(const void *state, char *text, size_t siz
 
 /** Tiles of attention_flash_sm90.cu. */
 typedef struct hr_flash_sm90 {
-  int element_bytes;                      /* of Q, K and V */
-  int qk, v;                              /* head sizes, rounded up to 16; of Q and K of fp8 to 32 */
-  int teams;                              /* of consumer warpgroups, each with Q tiles of its own */
-  int consumers;                          /* warpgroups of a team, 64 rows of a Q tile each */
-  int cluster;                            /* blocks that share K/V tiles */
-  int kv_tile;                            /* keys of a K/V tile */
-  int stages, q_stages;                   /* of K and V; of Q */
-  bool stage_o;                           /* O is staged through its own shared memory buffer */
-  bool ping_pong;                         /* consumers issue their WGMMAs in turn */
-  bool left_to_right;                     /* the order of K/V tiles */
-  bool causal, window, varlen, score_mod; /* what the program has to support */
+  int element_bytes;           /* of Q, K and V */
+  int qk, v;                   /* head sizes, rounded up to 16; of Q and K of fp8 to 32 */
+  int teams;                   /* of consumer warpgroups, each with Q tiles of its own */
+  int consumers;               /* warpgroups of a team, 64 rows of a Q tile each */
+  int cluster;                 /* blocks that share K/V tiles */
+  int kv_tile;                 /* keys of a K/V tile */
+  int stages, q_stages;        /* of K and V; of Q */
+  bool stage_o;                /* O is staged through its own shared memory buffer */
+  bool ping_pong;              /* consumers issue their WGMMAs in turn */
+  bool left_to_right;          /* the order of K/V tiles */
+  bool causal, window, varlen; /* what the program has to support */
   bool head_scales;
+  const char *scores; /* hr_cuda_attention_score_defines() */
   const char *output; /* hr_cuda_attention_output_define() */
   size_t shared_bytes;
 } hr_flash_sm90;
@@ -120,7 +123,7 @@ typedef struct hr_flash_sm80 {
 
 /** For blocks of up to `shared_max` bytes of shared memory. Head sizes up to 256. */
 hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *attention, size_t shared_max);
-void hr_flash_sm80_defines(const hr_flash_sm80 *tiles, bool score_mod, bool aligned, char text[HR_DEFINES_SIZE]);
+void hr_flash_sm80_defines(const hr_flash_sm80 *tiles, const char *scores, bool aligned, char text[HR_DEFINES_SIZE]);
 
 /** Tiles of attention_flash_fp32.cu. */
 typedef struct hr_flash_fp32 {
@@ -130,7 +133,7 @@ typedef struct hr_flash_fp32 {
 } hr_flash_fp32;
 
 hr_flash_fp32 hr_flash_fp32_choose(const hr_attention *attention, size_t shared_max);
-void hr_flash_fp32_defines(const hr_flash_fp32 *tiles, bool score_mod, bool aligned, char text[HR_DEFINES_SIZE]);
+void hr_flash_fp32_defines(const hr_flash_fp32 *tiles, const char *scores, bool aligned, char text[HR_DEFINES_SIZE]);
 
 /** Tiles of attention_blocked.cu, or in exact fp32 of attention_blocked_fp32.cu. */
 typedef struct hr_blocked {
@@ -143,7 +146,7 @@ typedef struct hr_blocked {
 
 /** Head sizes of V up to 256. */
 hr_blocked hr_blocked_choose(const hr_attention *attention, size_t shared_max);
-void hr_blocked_defines(const hr_blocked *tiles, hr_dtype dtype, bool score_mod, bool aligned,
+void hr_blocked_defines(const hr_blocked *tiles, hr_dtype dtype, const char *scores, bool aligned,
                         char text[HR_DEFINES_SIZE]);
 const char *hr_blocked_source(hr_dtype dtype);
 

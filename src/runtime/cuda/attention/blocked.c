@@ -72,10 +72,11 @@ hr_blocked hr_blocked_choose(const hr_attention *a, size_t shared_max)
   return t;
 }
 
-void hr_blocked_defines(const hr_blocked *t, hr_dtype dtype, bool score_mod, bool aligned, char text[HR_DEFINES_SIZE])
+void hr_blocked_defines(const hr_blocked *t, hr_dtype dtype, const char *scores, bool aligned,
+                        char text[HR_DEFINES_SIZE])
 {
-  int used = snprintf(text, HR_DEFINES_SIZE, "HR_V=%d HR_KV_TILE=%d%s%s", t->v, t->kv_tile,
-                      score_mod ? " HR_SCORE_MOD" : "", aligned ? " HR_ALIGNED" : "");
+  int used = snprintf(text, HR_DEFINES_SIZE, "HR_V=%d HR_KV_TILE=%d%s%s", t->v, t->kv_tile, scores,
+                      aligned ? " HR_ALIGNED" : "");
   if (dtype != HR_FP32)
     snprintf(text + used, HR_DEFINES_SIZE - (size_t)used, " HR_WARPS=%d HR_M_TILES=%d HR_MIN_BLOCKS=%d",
              t->threads / 32, t->q_rows / (t->threads / 2), t->min_blocks);
@@ -150,7 +151,7 @@ static hr_status find_function(const blocked *f, const char *name, cu_function *
 {
   const hr_attention *a = &f->s.a;
   char defines[HR_DEFINES_SIZE];
-  hr_blocked_defines(&f->tiles, a->dtype, hr_cuda_attention_score_mod(a), hr_cuda_attention_aligned(a), defines);
+  hr_blocked_defines(&f->tiles, a->dtype, hr_cuda_attention_score_defines(a), hr_cuda_attention_aligned(a), defines);
   return hr_cuda_function_shared(f->s.cuda, hr_blocked_source(a->dtype), a->dtype, defines, name, f->tiles.shared_bytes,
                                  function, error);
 }

@@ -23,10 +23,10 @@ hr_flash_fp32 hr_flash_fp32_choose(const hr_attention *a, size_t shared_max)
   return t; /* too large; supports() says so */
 }
 
-void hr_flash_fp32_defines(const hr_flash_fp32 *t, bool score_mod, bool aligned, char text[HR_DEFINES_SIZE])
+void hr_flash_fp32_defines(const hr_flash_fp32 *t, const char *scores, bool aligned, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d HR_KV_TILE=%d%s%s", t->qk, t->v, t->kv_tile,
-           score_mod ? " HR_SCORE_MOD" : "", aligned ? " HR_ALIGNED" : "");
+  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d HR_KV_TILE=%d%s%s", t->qk, t->v, t->kv_tile, scores,
+           aligned ? " HR_ALIGNED" : "");
 }
 
 static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_max, bool aligned)
@@ -38,7 +38,7 @@ static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_m
                                 .threads = HR_FP32_THREADS,
                                 .shared_bytes = t.shared_bytes,
                                 .aligned = aligned};
-  hr_flash_fp32_defines(&t, hr_cuda_attention_score_mod(a), aligned, c.defines);
+  hr_flash_fp32_defines(&t, hr_cuda_attention_score_defines(a), aligned, c.defines);
   snprintf(c.text, sizeof c.text, "tile %dx%d, head sizes in steps of 16: %d and %d", HR_FP32_ROWS, t.kv_tile, t.qk,
            t.v);
   return c;

@@ -69,12 +69,12 @@ hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_max)
   return t;
 }
 
-void hr_flash_sm80_defines(const hr_flash_sm80 *t, bool score_mod, bool aligned, char text[HR_DEFINES_SIZE])
+void hr_flash_sm80_defines(const hr_flash_sm80 *t, const char *scores, bool aligned, char text[HR_DEFINES_SIZE])
 {
   snprintf(text, HR_DEFINES_SIZE,
            "HR_QK=%d HR_V=%d HR_WARPS=%d HR_M_TILES=%d HR_ROW_WARPS=%d HR_KV_TILE=%d HR_MIN_BLOCKS=%d HR_STAGES=%d%s%s",
-           t->qk, t->v, t->warps, t->m_tiles, t->row_warps, t->kv_tile, t->min_blocks, t->stages,
-           score_mod ? " HR_SCORE_MOD" : "", aligned ? " HR_ALIGNED" : "");
+           t->qk, t->v, t->warps, t->m_tiles, t->row_warps, t->kv_tile, t->min_blocks, t->stages, scores,
+           aligned ? " HR_ALIGNED" : "");
 }
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
@@ -94,7 +94,7 @@ static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_m
                                 .shared_bytes = t.shared_bytes,
                                 .min_blocks = t.min_blocks,
                                 .aligned = aligned};
-  hr_flash_sm80_defines(&t, hr_cuda_attention_score_mod(a), aligned, c.defines);
+  hr_flash_sm80_defines(&t, hr_cuda_attention_score_defines(a), aligned, c.defines);
   snprintf(c.text, sizeof c.text, "tile %dx%d, head sizes in steps of 16: %d and %d, %d warps%s, %d stage%s",
            (int)c.q_rows, t.kv_tile, t.qk, t.v, t.warps, t.row_warps > 1 ? " in pairs" : "", t.stages,
            t.stages == 1 ? "" : "s");

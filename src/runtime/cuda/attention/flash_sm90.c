@@ -75,9 +75,9 @@ hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
                      .qk = (int)hr_round_up(a->qk_dim, 32 / element_bytes),
                      .v = (int)hr_round_up(a->v_dim, 16)};
   t.causal = a->mask == HR_MASK_CAUSAL;
-  t.window = a->window > 0;
+  t.window = a->window > 0 || a->first_keys;
   t.varlen = a->variable_lengths;
-  t.score_mod = hr_cuda_attention_score_mod(a);
+  t.scores = hr_cuda_attention_score_defines(a);
   t.head_scales = a->head_scales;
   t.output = hr_cuda_attention_output_define(a);
   hr_flash_tiles tiles = hr_flash_sm90_tiles(a);
@@ -99,8 +99,7 @@ void hr_flash_sm90_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
            t->qk, t->v, t->teams, t->consumers, t->cluster, t->kv_tile, t->stages, t->q_stages,
            t->stage_o ? " HR_STAGE_O" : "", t->ping_pong ? " HR_PING_PONG" : "",
            t->left_to_right ? " HR_LEFT_TO_RIGHT" : "", t->causal ? " HR_CAUSAL" : "", t->window ? " HR_WINDOW" : "",
-           t->varlen ? " HR_VARLEN" : "", t->score_mod ? " HR_SCORE_MOD" : "", t->head_scales ? " HR_HEAD_SCALES" : "",
-           t->output);
+           t->varlen ? " HR_VARLEN" : "", t->scores, t->head_scales ? " HR_HEAD_SCALES" : "", t->output);
 }
 
 void hr_transpose_v_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])

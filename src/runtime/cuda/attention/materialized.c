@@ -53,7 +53,7 @@ static void release(void *state)
 static hr_status find_functions(materialized *m, hr_error *error)
 {
   const hr_cuda_scores *s = &m->s;
-  const char *source = "attention_materialized", *defines = hr_cuda_attention_score_mod(&s->a) ? "HR_SCORE_MOD" : NULL;
+  const char *source = "attention_materialized", *defines = hr_cuda_attention_score_defines(&s->a);
   hr_dtype dtype = s->a.dtype == HR_TF32 ? HR_FP32 : s->a.dtype;
   HR_TRY(hr_cuda_function(s->cuda, source, dtype, defines, "unpack", &m->unpack, error));
   return hr_cuda_function(s->cuda, source, dtype, defines, "softmax", &m->softmax, error);

@@ -9,8 +9,9 @@
 
 void hr_naive_cuda_defines(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "HR_V_PER_LANE=%d%s%s", (int)hr_ceil_div(a->v_dim, 32),
-           hr_cuda_attention_output_define(a), a->head_scales ? " HR_HEAD_SCALES" : "");
+  snprintf(text, HR_DEFINES_SIZE, "HR_V_PER_LANE=%d%s%s%s", (int)hr_ceil_div(a->v_dim, 32),
+           hr_cuda_attention_output_define(a), a->head_scales ? " HR_HEAD_SCALES" : "",
+           a->first_keys ? " HR_FIRST_KEYS" : "");
 }
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)

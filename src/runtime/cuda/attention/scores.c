@@ -84,7 +84,7 @@ hr_status hr_cuda_scores_prepare(hr_cuda_scores *s, hr_error *error)
 {
   const hr_attention *a = &s->a;
   size_t element = hr_dtype_bytes(a->dtype);
-  const char *defines = hr_cuda_attention_score_mod(a) ? "HR_SCORE_MOD" : NULL;
+  const char *defines = hr_cuda_attention_score_defines(a);
   s->q = 0;
   s->k = s->q + hr_cuda_scores_round(a->q_heads * a->batch * a->q_len * s->qk, element);
   s->scores = s->k + hr_cuda_scores_round(a->k_heads * a->batch * a->kv_len * s->qk, element);

@@ -2,6 +2,8 @@
 /* Parts that all attention kernels share: a head's operands, the keys that a row sees, and what happens to a score
  * between Q Kᵀ and the softmax.
  *
+ * HR_FIRST_KEYS: each query sees no key before one of its own, given in memory.
+ *
  * HR_SCORE_MOD: scores are capped or biased, or the scale is negative, so that they are scaled before the softmax and
  * not inside its exponent. */
 #include "runtime/cuda/kernels/attention_layout.h"
@@ -21,6 +23,7 @@ struct head_view {
   float slope;
   float score_scale, out_scale; /* of fp8: that of Q times that of K; that of V. Set with HR_HEAD_SCALES */
   int q_len, kv_len;
+  const int *first_keys; /* with HR_FIRST_KEYS */
 };
 
 /* Keys first … end − 1. */
@@ -35,6 +38,14 @@ __device__ inline float minus_infinity()
 __device__ inline float not_a_number()
 {
   return __uint_as_float(0x7FFFFFFFu);
+}
+
+/* `row` is the sequence's first in its batch entry. */
+__device__ inline void set_first_keys(const attention_call &call, head_view &view, int64 entry, int64 row)
+{
+#ifdef HR_FIRST_KEYS
+  view.first_keys = call.first_keys + entry * call.q_len + row;
+#endif
 }
 
 __device__ inline head_view view_head(const attention_call &call, int batch, int head)
@@ -58,6 +69,7 @@ __device__ inline head_view view_head(const attention_call &call, int batch, int
   if (call.lse)
     view.lse = call.lse + entry * call.lse_at.batch + q_first * call.lse_at.row + head * call.lse_at.head;
   view.slope = call.slopes ? call.slopes[head] : 0;
+  set_first_keys(call, view, entry, q_first);
 #ifdef HR_HEAD_SCALES
   view.score_scale = call.q_scales[head] * call.k_scales[k_head];
   view.out_scale = call.v_scales[v_head];
@@ -74,6 +86,9 @@ __device__ inline key_range keys_of_row(const attention_call &call, const head_v
     keys.end = max(0, min(own + 1, view.kv_len));
   if (call.window > 0)
     keys.first = max(0, own - call.window + 1);
+#ifdef HR_FIRST_KEYS
+  keys.first = max(keys.first, view.first_keys[max(0, min(row, view.q_len - 1))]);
+#endif
   return keys;
 }
 

@@ -25,9 +25,9 @@
  * fp8: V is that of attention_transpose_v.cu, O of the dtype of HR_OUT_…, and with HR_HEAD_SCALES heads of Q, K and V
  * have a scale (docs/notes/attention-fp8.md).
  *
- * HR_CAUSAL, HR_WINDOW: masks that may cut tiles. HR_STAGE_O: O is staged through its own shared memory buffer and
- * stored by TMA, otherwise stored from registers. HR_VARLEN: variable-length sequences, concatenated. HR_SCORE_MOD:
- * attention.cuh.
+ * HR_CAUSAL, HR_WINDOW: masks that may cut tiles, the second also where first keys do. HR_STAGE_O: O is staged through
+ * its own shared memory buffer and stored by TMA, otherwise stored from registers. HR_VARLEN: variable-length
+ * sequences, concatenated. HR_SCORE_MOD, HR_FIRST_KEYS: attention.cuh.
  *
  * Bound: WGMMA, 870 TFLOP/s under the power cap; one after the other with the exponentials 480 TFLOP/s at head size 64,
  * 619 at 128, 723 at 256. Measured speed and energy, versions, and what was tried and lost:

@@ -37,6 +37,7 @@ typedef struct hr_attention_call {
   HR_DEVICE_POINTER(const float) v_scales;
   HR_DEVICE_POINTER(const int) q_offsets; /* first row of each sequence, and the end; NULL: sequences of one length */
   HR_DEVICE_POINTER(const int) kv_offsets;
+  HR_DEVICE_POINTER(const int) first_keys; /* of each query, with HR_FIRST_KEYS */
   HR_DEVICE_POINTER(int) counters; /* of a persistent grid: work items fetched, blocks finished; 0 before and after */
   hr_layout_strides q_at, k_at, v_at, o_at, lse_at;
   int q_len, kv_len;             /* of the longest sequence */
@@ -50,7 +51,7 @@ typedef struct hr_attention_call {
   float top; /* whole, 0 or less: weights of the row maximum of at most 2^top add up to 1 at most over all keys */
 } hr_attention_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_attention_call) == 12 * 8 + 5 * 24 + 18 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_attention_call) == 13 * 8 + 5 * 24 + 18 * 4);
 
 /** A block of scores in memory and its split-KV results; the second parameter of attention_blocked. */
 typedef struct hr_score_block {

@@ -56,6 +56,7 @@ __device__ inline head_view view_lengths(const attention_call &call, int64 head)
   view.q_len = call.q_len;
   view.kv_len = call.kv_len;
   view.slope = call.slopes ? call.slopes[head % call.q_heads] : 0;
+  set_first_keys(call, view, head / call.q_heads, 0);
   return view;
 }
 
@@ -66,7 +67,7 @@ extern "C" __global__ void unpack(const attention_call call, const chunk *from, 
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
     int column;
     element *place = call.o + operand_offset(i, call.o_at, call.q_heads, call.q_len, width, column);
-    key_range keys = keys_of_row(call, view_lengths(call, 0), (int)(i / chunks % call.q_len));
+    key_range keys = keys_of_row(call, view_lengths(call, i / chunks / call.q_len), (int)(i / chunks % call.q_len));
     chunk taken = {};
     if (keys.first < keys.end)
       taken = from[i];

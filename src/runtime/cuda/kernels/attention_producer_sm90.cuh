@@ -53,8 +53,8 @@ __device__ inline void produce_q(const attention_call &call, const tensor_maps &
   int index = team * gridDim.x + blockIdx.x / HR_CLUSTER;
 #pragma unroll 1
   for (; index < call.work_items; index = next_item(call, index)) {
-#ifdef HR_VARLEN
-    wait_for_kernel_before(); /* which may write the offsets */
+#if defined(HR_VARLEN) || defined(HR_FIRST_KEYS)
+    wait_for_kernel_before(); /* which may write the offsets, or the first keys */
 #endif
     work_item item = find_item(call, index);
     wait_for_kernel_before();

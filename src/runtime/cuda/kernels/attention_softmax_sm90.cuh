@@ -48,8 +48,9 @@ __device__ inline row_span span_of(const attention_call &call, const consumer_st
   row_span sp;
   sp.first_row = item.first_row + block_row() + c.group * 64;
   tile_range tiles = kv_tiles_of_rows(call, item, sp.first_row, 64);
-  head_view view = lengths_of(item);
-  sp.first_tile = tiles.first;
+  head_view view = lengths_of(call, item);
+  sp.first_tile =
+      LARGER(tiles.first, item.first_tile); /* of first keys that decrease, too: others would wait forever */
   sp.end_tile = tiles.end;
   sp.first_unmasked = (keys_of_row(call, view, sp.first_row + 63).first + HR_KV_TILE - 1) / HR_KV_TILE;
   sp.end_unmasked = keys_of_row(call, view, sp.first_row).end / HR_KV_TILE;
@@ -92,7 +93,7 @@ __device__ inline void mask_scores(const attention_call &call, const work_item &
   int first_key = tile * HR_KV_TILE;
 #pragma unroll
   for (int half = 0; half < 2; half++) {
-    key_range keys = keys_of_row(call, lengths_of(item), row_of(sp, half));
+    key_range keys = keys_of_row(call, lengths_of(call, item), row_of(sp, half));
     int first = keys.first - first_key - threadIdx.x % 4 * 2, end = keys.end - first_key - threadIdx.x % 4 * 2;
 #pragma unroll
     for (int n = 0; n < HR_KV_TILE / 8; n++)

@@ -172,11 +172,12 @@ __device__ inline void find_sequence(const attention_call &call, work_item &item
 #endif
 
 /* The view that keys_of_row() needs. */
-__device__ inline head_view lengths_of(const work_item &item)
+__device__ inline head_view lengths_of(const attention_call &call, const work_item &item)
 {
   head_view view = {};
   view.q_len = item.q_len;
   view.kv_len = item.kv_len;
+  set_first_keys(call, view, entry_of(item), item.q_first);
   return view;
 }
 
@@ -192,7 +193,7 @@ __device__ inline tile_range kv_tiles_of_rows(const attention_call &call, const 
   int last_row = min(first_row + rows, item.q_len) - 1;
   if (last_row < first_row)
     return {0, 0};
-  head_view view = lengths_of(item);
+  head_view view = lengths_of(call, item);
   return {keys_of_row(call, view, first_row).first / HR_KV_TILE,
           (keys_of_row(call, view, last_row).end + HR_KV_TILE - 1) / HR_KV_TILE};
 }
