@@ -75,7 +75,7 @@ hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
                      .qk = (int)hr_round_up(a->qk_dim, 32 / element_bytes),
                      .v = (int)hr_round_up(a->v_dim, 16)};
   t.causal = a->mask == HR_MASK_CAUSAL;
-  t.window = a->window > 0 || a->first_keys;
+  t.window = a->window > 0;
   t.varlen = a->variable_lengths;
   t.scores = hr_cuda_attention_score_defines(a);
   t.head_scales = a->head_scales;

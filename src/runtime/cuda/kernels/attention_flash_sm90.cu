@@ -25,7 +25,7 @@
  * fp8: V is that of attention_transpose_v.cu, O of the dtype of HR_OUT_…, and with HR_HEAD_SCALES heads of Q, K and V
  * have a scale (docs/notes/attention-fp8.md).
  *
- * HR_CAUSAL, HR_WINDOW: masks that may cut tiles, the second also where first keys do. HR_STAGE_O: O is staged through
+ * HR_CAUSAL, HR_WINDOW: masks that may cut tiles, as may HR_FIRST_KEYS. HR_STAGE_O: O is staged through
  * its own shared memory buffer and stored by TMA, otherwise stored from registers. HR_VARLEN: variable-length
  * sequences, concatenated. HR_SCORE_MOD, HR_FIRST_KEYS: attention.cuh.
  *
@@ -216,6 +216,11 @@ __device__ inline void attend(const attention_call &call, const work_item &item,
   for (; IN_RANGE(tile, sp); tile += TILE_STEP)
     attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
 #elif defined(HR_LEFT_TO_RIGHT)
+#ifdef HR_FIRST_KEYS
+#pragma unroll 1
+  for (; tile < sp.end_tile && tile < sp.first_unmasked; tile++)
+    attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
+#endif
 #pragma unroll 1
   for (; tile < sp.end_tile && tile < sp.end_unmasked; tile++)
     attend_tile<false>(call, item, sp, c, q, q_empty, t, tile, factor);
@@ -228,9 +233,18 @@ __device__ inline void attend(const attention_call &call, const work_item &item,
   for (; tile >= sp.first_tile && tile >= sp.end_unmasked; tile--)
     attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
 #endif
+#ifdef HR_FIRST_KEYS
+#pragma unroll 1
+  for (; tile >= sp.first_tile && tile >= sp.first_unmasked; tile--)
+    attend_tile<false>(call, item, sp, c, q, q_empty, t, tile, factor);
+#pragma unroll 1
+  for (; tile >= sp.first_tile; tile--)
+    attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
+#else
 #pragma unroll 1
   for (; tile >= sp.first_tile; tile--)
     attend_tile<false>(call, item, sp, c, q, q_empty, t, tile, factor);
+#endif
 #endif
   mbarrier_wait_long(mbarrier_at(c.memory, V_FULL + t.stage), t.phase);
   wgmma_fence();
