@@ -4,12 +4,14 @@
 What Headroom does not compute is passed on to transformers' sdpa, and where that has no soft cap or sinks to the
 formula in PyTorch; the reason is said once. The mask function builds a mask for these calls alone. For others it
 returns None, which is causal or all by the layer, aligned to the bottom right; the lengths of the sequences in a static
-cache [batch, 1, 1, 1] (int32); or a tensor [0, 1, window, keys] without elements, whose sizes say how far a query sees
-and how many keys are there (0: no limit). generate() hands masks of four dimensions on as they are."""
+cache [batch, 1, 1, 1] (int32); the first key that each query sees [batch, 2, queries, keys] (int32, without memory for
+the second and the last dimension), where padding, packed sequences or chunks hide keys before; or a tensor [0, 1,
+window, keys] without elements, whose sizes say how far a query sees and how many keys are there (0: no limit).
+generate() hands masks of four dimensions on as they are."""
 from __future__ import annotations
 
 import warnings
-from typing import Callable, Optional, Set, Tuple
+from typing import Callable, List, NamedTuple, Optional, Set, Tuple, Union
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -22,8 +24,10 @@ from .torch._run import DTYPES
 Tensor = torch.Tensor
 NAME = "headroom"
 DECODE_MOST = 16  # queries
-CAUSAL, WINDOW = "causal_mask_function", "sliding_window_overlay.<locals>.inner_mask"
-ALL = "bidirectional_mask_function"
+KEY_BITS = 31  # of the number of keys
+CAUSAL, ALL = "causal_mask_function", "bidirectional_mask_function"
+JOINS_MASKS = ("falcon", "diffusion_gemma")  # models that add to their masks, or concatenate them
+Form = Optional[Tuple[Optional[Tensor]]]  # what stands for a mask, in a tuple; None if nothing does
 _said: Set[str] = set()
 
 
@@ -36,72 +40,144 @@ def use(model: torch.nn.Module) -> torch.nn.Module:
 # ---- masks ----
 
 
+class Sizes(NamedTuple):
+    """Of a mask. Offsets are numbers, or tensors for a static cache."""
+    batch: int
+    queries: int
+    places: int  # for keys
+    q_offset: Union[int, Tensor]
+    kv_offset: Union[int, Tensor]
+    device: Union[str, torch.device]
+
+    def keys(self) -> Union[int, Tensor]:
+        """Up to the last query's own."""
+        return self.q_offset + self.queries - self.kv_offset
+
+
 def mask(batch_size: int, q_length: int, kv_length: int, q_offset=0, kv_offset=0,
          mask_function: Optional[Callable] = None, attention_mask: Optional[Tensor] = None,
          allow_is_causal_skip: bool = True, device="cpu", **rest) -> Optional[Tensor]:
-    parts = parts_of(mask_function)
-    may_skip = rest.get("allow_is_bidirectional_skip", False) if parts == {ALL} else allow_is_causal_skip
-    needed = parts is None or not (may_skip or q_length == 1)
-    if not needed and not hides(attention_mask, parts, q_length, kv_length):
-        short = short_form(parts, batch_size, q_length, kv_length, q_offset, kv_offset, rest, device)
-        if short is not None:
-            return short[0]
+    sizes = Sizes(batch_size, q_length, kv_length, q_offset, kv_offset, device)
+    form = None
+    if kind_of(mask_function, rest) == ALL and (rest.get("allow_is_bidirectional_skip") or q_length == 1):
+        form = all_form(sizes, attention_mask)
+    elif kind_of(mask_function, rest) == CAUSAL:
+        form = causal_form(sizes, mask_function, allow_is_causal_skip or q_length == 1, attention_mask, rest)
+    if form is not None:
+        return form[0]
     return sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
                      kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask,
                      allow_is_causal_skip=False, allow_is_bidirectional_skip=False, device=device,
                      **{name: value for name, value in rest.items() if name != "allow_is_bidirectional_skip"})
 
 
-def parts_of(function: Optional[Callable]) -> Optional[Set[str]]:
-    """The names of the functions that a mask function joins by `and`; None if there is one that Headroom does not
-    know."""
-    name = getattr(function, "__qualname__", "")
-    if name in (CAUSAL, WINDOW, ALL):
-        return {name}
-    if name != "and_masks.<locals>.and_mask":
+def kind_of(function: Optional[Callable], rest: dict) -> Optional[str]:
+    """CAUSAL also where transformers joins a window, chunks or packed sequences to it: a query then sees the keys from
+    a first one to its own. Functions of the model's own come with use_vmap. torch.compile tells the name of a function
+    that it has made, not what it refers to."""
+    try:
+        name = function.__name__
+    except AttributeError:
         return None
-    parts = [parts_of(each) for cell in function.__closure__ for each in cell.cell_contents]
-    return None if None in parts else set().union(*parts)
+    if name == "and_mask":
+        return None if rest.get("use_vmap", True) or "allow_is_bidirectional_skip" in rest else CAUSAL
+    return name
 
 
-def hides(attention_mask: Optional[Tensor], parts: Set[str], q_length: int, kv_length: int) -> bool:
-    """Whether padding hides keys from queries that are no padding. Behind a causal prompt it does not."""
-    if attention_mask is None:
-        return False
-    if torch.compiler.is_compiling():
-        return True
-    seen = attention_mask[:, -kv_length:].bool()
-    if bool(seen.all()):
-        return False
-    behind = CAUSAL in parts and q_length == seen.shape[1] and bool((seen[:, 1:] <= seen[:, :-1]).all())
-    return not behind
+def tracing() -> bool:
+    """Whether no value of a tensor can be looked at."""
+    return torch.compiler.is_compiling() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 
 
-def short_form(parts: Set[str], batch: int, q_length: int, kv_length: int, q_offset, kv_offset, rest: dict,
-               device) -> Optional[Tuple[Optional[Tensor]]]:
-    """What stands for the mask, in a tuple, or None if nothing does."""
-    if parts == {ALL}:
-        return (None,)
-    window = int(rest.get("local_size") or 0) if WINDOW in parts else 0
-    if WINDOW in parts and (not window or CAUSAL not in parts):
+def all_form(sizes: Sizes, attention_mask: Optional[Tensor]) -> Form:
+    padding = padding_of(sizes, sizes.places, attention_mask)
+    if padding is None or (attention_mask is not None and not bool(attention_mask[:, -1].all())):
         return None
-    if all(isinstance(x, int) for x in (q_offset, kv_offset)):
-        keys = q_offset + q_length - kv_offset
-        if keys > kv_length:
-            return None
-        limit = keys if keys < kv_length else 0
-        return (torch.empty(0, 1, window, limit, device=device) if window or limit else None,)
-    return static_form(batch, q_length, window, q_offset, kv_offset, device)
+    return row_form(sizes, sizes.places, padding) if padding else (None,)
 
 
-def static_form(batch: int, q_length: int, window: int, q_offset, kv_offset, device) -> Optional[Tuple[Tensor]]:
+def causal_form(sizes: Sizes, function: Callable, plain: bool, attention_mask: Optional[Tensor], rest: dict) -> Form:
+    """`plain`: there are no packed sequences, and the model does not join its masks to others."""
+    config, local = rest.get("config"), int(rest.get("local_size") or 0)
+    packs = function.__name__ != CAUSAL and getattr(config, "model_type", None) not in JOINS_MASKS
+    if not plain and not packs:
+        return None
+    if not all(isinstance(x, int) for x in (sizes.q_offset, sizes.kv_offset)):
+        return static_form(sizes, function, plain, attention_mask, rest)
+    keys, chunks = sizes.keys(), getattr(config, "attention_chunk_size", None) == local
+    padding = padding_of(sizes, keys, attention_mask) if keys <= sizes.places else None
+    if padding is None:
+        return None
+    local = local if local < keys + (sizes.kv_offset if chunks else 0) else 0
+    if local and chunks and sizes.queries == 1 and not hides(attention_mask):
+        local, chunks = (sizes.kv_offset + keys - 1) % local + 1, False  # one query's chunk is a window
+    if not plain or (local and chunks):
+        return row_form(sizes, keys, padding + [first_keys(sizes, keys, function)])
+    return row_form(sizes, keys, padding, local) if padding else plain_form(sizes, keys, local)
+
+
+def plain_form(sizes: Sizes, keys: int, window: int) -> Form:
+    """A static cache that is not full gives a step lengths, so that all steps have masks of one shape."""
+    limit = keys if keys < sizes.places else 0
+    if limit and sizes.queries <= DECODE_MOST and not window:
+        return (torch.full((sizes.batch, 1, 1, 1), keys, dtype=torch.int32, device=sizes.device),)
+    return (torch.empty(0, 1, window, limit, device=sizes.device) if window or limit else None,)
+
+
+def static_form(sizes: Sizes, function: Callable, plain: bool, attention_mask: Optional[Tensor], rest: dict) -> Form:
     """Of a cache whose length is a tensor: lengths for a step, their number for a prompt."""
-    if window:
+    if sizes.queries <= DECODE_MOST:
+        if not plain or rest.get("local_size") or hides(attention_mask):
+            return None
+        keys = sizes.keys().to(device=sizes.device, dtype=torch.int32)
+        return (keys.reshape(1, 1, 1, 1).repeat(sizes.batch, 1, 1, 1),)
+    if tracing():
         return None
-    keys = q_offset + q_length - kv_offset
-    if q_length <= DECODE_MOST:
-        return (keys.to(device=device, dtype=torch.int32).reshape(1, 1, 1, 1).expand(batch, 1, 1, 1),)
-    return None if torch.compiler.is_compiling() else (torch.empty(0, 1, 0, int(keys), device=device),)
+    known = sizes._replace(q_offset=int(sizes.q_offset), kv_offset=int(sizes.kv_offset))
+    return causal_form(known, function, plain, attention_mask, rest)
+
+
+def hides(attention_mask: Optional[Tensor]) -> bool:
+    return attention_mask is not None and (tracing() or not bool(attention_mask.all()))
+
+
+def padding_of(sizes: Sizes, keys: int, attention_mask: Optional[Tensor]) -> Optional[List[Tensor]]:
+    """The first token of each sequence, in a list, an empty one without padding before tokens; None: tokens are not in
+    a row, or it is not known."""
+    if attention_mask is None:
+        return []
+    if tracing() or attention_mask.shape[1] < sizes.kv_offset + keys:
+        return None
+    seen = attention_mask[:, sizes.kv_offset:sizes.kv_offset + keys].int()
+    begins = torch.diff(seen, dim=1, prepend=seen.new_zeros((len(seen), 1))) > 0
+    if bool((begins.sum(1) > 1).any()):
+        return None
+    first = torch.where(seen.any(1), seen.argmax(1), seen.shape[1])
+    return [first[:, None].to(sizes.device)] if bool(first.any()) else []
+
+
+def first_keys(sizes: Sizes, keys: int, function: Callable) -> Tensor:
+    """The first key that each query sees [batch, queries], by bisection: it sees all from there to its own."""
+    batch = torch.arange(sizes.batch, device=sizes.device)[:, None]
+    own = torch.arange(sizes.queries, device=sizes.device)[None] + (keys - sizes.queries)
+    sees, hidden = own.expand(sizes.batch, -1), torch.full_like(own, -1).expand(sizes.batch, -1)
+    for _ in range(KEY_BITS if torch.compiler.is_compiling() else keys.bit_length()):
+        middle = torch.div(sees + hidden + 1, 2, rounding_mode="floor")
+        seen = function(batch, torch.zeros_like(batch), own + sizes.kv_offset, middle.clamp(min=0) + sizes.kv_offset)
+        sees, hidden = torch.where(seen, torch.minimum(middle, sees), sees), torch.where(seen, hidden, middle)
+    return sees.clamp(min=0)
+
+
+def row_form(sizes: Sizes, keys: int, firsts: List[Tensor], window: int = 0) -> Form:
+    """Decode kernels do not take first keys."""
+    if sizes.queries <= DECODE_MOST and keys > sizes.queries:
+        return None
+    own = torch.arange(sizes.queries, device=sizes.device)[None] + (keys - sizes.queries)
+    first = own - window + 1 if window else torch.zeros_like(own)
+    for each in firsts:
+        first = torch.maximum(first, each)
+    rows = first.to(torch.int32).expand(sizes.batch, -1).contiguous()
+    return (rows.reshape(sizes.batch, 1, sizes.queries, 1).expand(sizes.batch, 2, sizes.queries, keys),)
 
 
 # ---- attention ----
@@ -119,17 +195,28 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
         say_once(f"{type(module).__name__}: {reason}: passed on to sdpa")
         full = explicit(attention_mask, query, key, causal)
         return pass_on(module, query, key, value, full, dropout, scaling, softcap, s_aux, rest)
-    window, keys, lengths = limits(attention_mask)
-    key, value = (key[:, :, :keys], value[:, :, :keys]) if keys else (key, value)
+    seen = limits(attention_mask)
+    key, value = (key[:, :, :seen.keys], value[:, :, :seen.keys]) if seen.keys else (key, value)
     q, k, v = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-    return computed(q, k, v, causal, scaling, window, softcap or 0.0, s_aux, lengths), None
+    return computed(q, k, v, causal, scaling, softcap or 0.0, s_aux, seen), None
 
 
-def limits(short: Optional[Tensor]) -> Tuple[int, int, Optional[Tensor]]:
-    """What a short form says: window, keys (0: no limit), and the sequences' lengths."""
+class Limits(NamedTuple):
+    """What a short form says: window, keys (0: no limit), the sequences' lengths, the first key of each query."""
+    window: int = 0
+    keys: int = 0
+    lengths: Optional[Tensor] = None
+    first_keys: Optional[Tensor] = None
+
+
+def limits(short: Optional[Tensor]) -> Limits:
     if short is None:
-        return 0, 0, None
-    return (short.shape[2], short.shape[3], None) if short.shape[0] == 0 else (0, 0, short.reshape(-1))
+        return Limits()
+    if short.shape[0] == 0:
+        return Limits(short.shape[2], short.shape[3])
+    if short.shape[1] == 2:
+        return Limits(keys=short.shape[3], first_keys=short[:, 0, :, 0])
+    return Limits(lengths=short.reshape(-1))
 
 
 def is_mask(attention_mask: Optional[Tensor]) -> bool:
@@ -137,17 +224,19 @@ def is_mask(attention_mask: Optional[Tensor]) -> bool:
     return attention_mask is not None and attention_mask.shape[0] > 0 and attention_mask.dtype != torch.int32
 
 
-def computed(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[float], window: int, softcap: float,
-             sinks: Optional[Tensor], lengths: Optional[Tensor]) -> Tensor:
+def computed(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[float], softcap: float,
+             sinks: Optional[Tensor], seen: Limits) -> Tensor:
     """Few queries as decode, where they see all keys up to their own; others as attention, with sinks by its
     log-sum-exp."""
     queries, keys = q.shape[1], k.shape[1]
-    if lengths is not None or (queries == 1 and keys > 1) or (causal and queries <= DECODE_MOST and keys > queries):
-        return ht.decode(q, k, v, lengths, scale=scale, window=window, softcap=softcap,
+    few = (queries == 1 and keys > 1) or (causal and queries <= DECODE_MOST and keys > queries)
+    if seen.lengths is not None or (few and seen.first_keys is None):
+        return ht.decode(q, k, v, seen.lengths, scale=scale, window=seen.window, softcap=softcap,
                          sinks=None if sinks is None else sinks.float().contiguous())
+    options = dict(causal=causal, scale=scale, window=seen.window, softcap=softcap, first_keys=seen.first_keys)
     if sinks is None:
-        return ht.attention(q, k, v, causal=causal, scale=scale, window=window, softcap=softcap)
-    o, lse = ht.attention(q, k, v, causal=causal, scale=scale, window=window, softcap=softcap, return_lse=True)
+        return ht.attention(q, k, v, **options)
+    o, lse = ht.attention(q, k, v, return_lse=True, **options)
     share = torch.sigmoid(lse - sinks.float()[:, None]).transpose(1, 2).unsqueeze(3)
     return (o.float() * share).to(o.dtype)
 
@@ -156,7 +245,7 @@ def passed_on(query: Tensor, key: Tensor, value: Tensor, attention_mask: Optiona
               rest: dict) -> Optional[str]:
     """Why Headroom does not compute a call, or None."""
     if is_mask(attention_mask):
-        return "the mask is neither causal nor a window, or there is padding before tokens"
+        return "the mask is of another kind, or there is padding that is not known before the step"
     if dropout > 0:
         return "dropout"
     if rest.get("position_bias") is not None:
@@ -184,10 +273,12 @@ def explicit(attention_mask: Optional[Tensor], query: Tensor, key: Tensor, causa
     if attention_mask is None and not (causal and query.shape[2] > 1):
         return None
     queries, positions = query.shape[2], torch.arange(key.shape[2], device=key.device)
-    window, keys, lengths = limits(attention_mask)
-    ends = torch.full((1,), keys or key.shape[2], device=key.device) if lengths is None else lengths
+    seen = limits(attention_mask)
+    ends = torch.full((1,), seen.keys or key.shape[2], device=key.device) if seen.lengths is None else seen.lengths
     own = ends[:, None, None, None] - queries + torch.arange(queries, device=key.device)[:, None]
-    return (positions <= own) & ((positions > own - window) if window else True)
+    shown = (positions <= own) if causal else positions < ends[:, None, None, None]
+    shown = shown & (positions > own - seen.window) if seen.window else shown
+    return shown if seen.first_keys is None else shown & (positions >= seen.first_keys[:, None, :, None])
 
 
 def pass_on(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, full: Optional[Tensor], dropout: float,

@@ -52,6 +52,19 @@ class Operators(unittest.TestCase):
             self.close(ht.attention(*x, causal=True, alibi_slopes=slopes.to(device)),
                        expected(*x, causal=True, slopes=slopes.numpy())[0])
 
+    def test_documents_one_after_another_do_not_see_each_other(self):
+        for device in DEVICES:
+            q, k, v = operands(device, q_len=7)
+            first = int32([[0, 0, 2, 2, 2, 5, 6], [0, 0, 0, 0, 4, 4, 4]], device)
+            found = ht.attention(q, k, v, causal=True, first_keys=first)
+            for b, documents in enumerate(((0, 2, 5, 6, 7), (0, 4, 7))):
+                for start, end in zip(documents, documents[1:]):
+                    part = [x[b:b + 1, start:end] for x in (q, k, v)]
+                    self.close(found[b:b + 1, start:end], expected(*part, causal=True)[0])
+        q, k, v = operands(q_len=7)
+        with self.assertRaisesRegex(headroom.InvalidError, "first_keys: query 2 of sequence 1 begins with key 0"):
+            ht.attention(q, k, v, causal=True, first_keys=int32([[0] * 7, [0, 2, 0, 0, 0, 0, 0]]))
+
     def test_strides_are_read_in_place_and_other_heads_are_copied(self):
         for device in DEVICES:
             q, k, v = operands(device)
@@ -150,6 +163,7 @@ class Operators(unittest.TestCase):
                 ("scale is 0", lambda: ht.attention(q, k, v, scale=0.0)),
                 ("softcap is nan", lambda: ht.attention(q, k, v, softcap=float("nan"))),
                 ("window", lambda: ht.attention(q, k, v, window=3)),
+                ("first_keys has shape", lambda: ht.attention(q, k, v, first_keys=int32([0]))),
                 ("alibi_slopes has shape", lambda: ht.attention(q, k, v, alibi_slopes=torch.ones(3))),
                 ("lengths is torch.int64", lambda: ht.decode(q, k, v, torch.tensor([3, 7]))),
                 ("pages has shape", lambda: ht.decode(q, k, v, pages=int32([1, 2]))),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """attn_implementation="headroom" beside eager, on small random models of several families on the CPU."""
+import contextlib
 import copy
+import functools
 import unittest
 import warnings
 
@@ -16,9 +18,10 @@ WINDOW = dict(sliding_window=8)
 LATENT = dict(n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=32,
               kv_lora_rank=16, q_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16,
               num_key_value_heads=4, head_dim=8, first_k_dense_replace=1)
+CHUNKS = dict(num_local_experts=4, num_experts_per_tok=2, attention_chunk_size=8, intermediate_size_mlp=96)
 FAMILIES = {
     "cohere2": WINDOW, "deepseek_v3": LATENT, "exaone4": WINDOW, "gemma2": dict(query_pre_attn_scalar=16, **WINDOW),
-    "gemma3_text": dict(query_pre_attn_scalar=16, **WINDOW), "glm4": {}, "gpt2": dict(n_embd=64, n_head=4, n_layer=2),
+    "gemma3_text": dict(query_pre_attn_scalar=16, **WINDOW), "glm4": {}, "llama4_text": CHUNKS, "gpt2": dict(n_embd=64, n_head=4, n_layer=2),
     "gpt_neox": {}, "gpt_oss": dict(num_local_experts=4, num_experts_per_tok=2, **WINDOW), "granite": {}, "llama": {},
     "mistral": WINDOW, "mixtral": dict(num_local_experts=4), "nemotron": {}, "olmo2": {},
     "opt": dict(ffn_dim=96, word_embed_proj_dim=64), "phi": {}, "phi3": {}, "qwen2": {}, "qwen3": {}, "smollm3": {},
@@ -34,6 +37,20 @@ def models(family, kind=AutoModelForCausalLM):
     other = kind.from_config(copy.deepcopy(config), attn_implementation="headroom").eval()
     other.load_state_dict(eager.state_dict())
     return eager, other
+
+
+@contextlib.contextmanager
+def nothing_said():
+    """Fails if a call is passed on."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*passed on")
+        yield
+
+
+def note_targets(called, graph, inputs):
+    """A backend that runs a graph as it is, and notes what it calls."""
+    called.update(str(node.target) for node in graph.graph.nodes)
+    return graph.forward
 
 
 def generated(model, ids, tokens=64, **options):
@@ -68,19 +85,36 @@ class Transformers(unittest.TestCase):
                 options = dict(cache_implementation="static", disable_compile=True)
                 self.assertTrue(torch.equal(generated(eager, self.ids, 32), generated(other, self.ids, 32, **options)))
 
-    def test_padding_changes_no_result_of_tokens(self):
-        for family in ("llama", "gemma2", "gpt_oss", "mistral"):
+    def mask_of(self, left):
+        mask = torch.ones_like(self.ids)
+        mask[0, :5] = 0
+        return mask if left else mask.flip(1)
+
+    def test_padding_before_or_behind_a_prompt_is_computed(self):
+        for family in ("llama", "gemma2", "gpt_oss", "mistral", "llama4_text"):
             eager, other = models(family)
             for left in (True, False):
-                with self.subTest(family, left=left), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    mask = torch.ones_like(self.ids)
-                    mask[0, :5] = 0
-                    mask = mask if left else mask.flip(1)
+                mask = self.mask_of(left)
+                with self.subTest(family, left=left), nothing_said():
                     self.close(*(model(self.ids, attention_mask=mask).logits[mask.bool()] for model in (other, eager)))
-                    if left:
-                        self.assertTrue(torch.equal(generated(eager, self.ids, 16, attention_mask=mask),
-                                                    generated(other, self.ids, 16, attention_mask=mask)))
+
+    def test_padding_changes_no_generated_token(self):
+        for family in ("llama", "gemma2", "gpt_oss", "mistral", "llama4_text"):
+            eager, other = models(family)
+            with self.subTest(family), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.assertTrue(torch.equal(*(generated(model, self.ids, 16, attention_mask=self.mask_of(True))
+                                              for model in (eager, other))))
+
+    def test_a_mask_with_a_gap_is_passed_on_and_right(self):
+        eager, other = models("llama")
+        mask = torch.ones_like(self.ids)
+        mask[0, 5:8] = 0
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = other(self.ids, attention_mask=mask).logits
+        self.assertIn("LlamaAttention: the mask is of another kind", str(said[0].message))
+        self.close(found[mask.bool()], eager(self.ids, attention_mask=mask).logits[mask.bool()])
 
     def test_a_prompt_in_chunks_is_that_in_one(self):
         for family in ("llama", "gemma2", "gpt_oss"):
@@ -90,14 +124,13 @@ class Transformers(unittest.TestCase):
                 second = other(self.ids[:, 3:], past_key_values=first.past_key_values, use_cache=True)
                 self.close(torch.cat((first.logits, second.logits), 1), eager(self.ids).logits)
 
-    def test_packed_sequences_are_passed_on_and_right(self):
-        eager, other = models("llama")
-        positions = torch.cat((torch.arange(10), torch.arange(14)))[None]
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            found = other(self.ids[:1], position_ids=positions, use_cache=False).logits
-        self.close(found, eager(self.ids[:1], position_ids=positions, use_cache=False).logits)
-        self.assertIn("LlamaAttention: the mask", str(said[0].message))
+    def test_packed_sequences_are_computed(self):
+        positions = torch.cat((torch.arange(10), torch.arange(1), torch.arange(13)))[None]
+        for family in ("llama", "gemma2", "gpt_oss", "mistral", "llama4_text"):
+            with self.subTest(family), nothing_said():
+                eager, other = models(family)
+                self.close(*(model(self.ids[:1], position_ids=positions, use_cache=False).logits
+                             for model in (other, eager)))
 
     def test_beams_and_assisted_generation_give_the_same_tokens(self):
         eager, other = models("llama")
@@ -113,12 +146,25 @@ class Transformers(unittest.TestCase):
             found = other(self.ids).last_hidden_state
         self.close(found, eager(self.ids).last_hidden_state)
 
-    def test_compiled_models_have_no_break_and_the_same_logits(self):
-        for family in ("llama", "gemma2"):
+    def test_compiled_models_have_no_break_and_no_other_attention(self):
+        positions = torch.cat((torch.arange(10), torch.arange(14)))[None]
+        for family in ("llama", "gemma2", "mistral", "gpt2", "llama4_text"):
             with self.subTest(family):
                 eager, other = models(family)
-                compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
-                self.close(compiled(self.ids, use_cache=False).logits, eager(self.ids).logits)
+                torch.compiler.reset()
+                called = set()
+                compiled = torch.compile(other, fullgraph=True, backend=functools.partial(note_targets, called))
+                for options in ({}, dict(position_ids=positions)):
+                    self.close(*(model(self.ids[:1], use_cache=False, **options).logits for model in (compiled, eager)))
+                self.assertIn("headroom.attention.default", called)
+                self.assertFalse(any("scaled_dot_product" in each or "softmax" in each for each in called), called)
+
+    def test_a_mask_of_padding_is_right_in_compiled_models(self):
+        eager, other = models("llama")
+        mask = self.mask_of(True)
+        compiled = torch.compile(other, fullgraph=True, backend="eager")
+        self.close(*(model(self.ids, attention_mask=mask, use_cache=False).logits[mask.bool()]
+                     for model in (compiled, eager)))
 
     def test_a_gradient_is_passed_on(self):
         eager, other = models("gemma2")

@@ -27,12 +27,15 @@ _decode, _decode_lse = _ops.decode.default, _ops.decode_lse.default
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, window: int = 0,
-              softcap: float = 0.0, alibi_slopes: Optional[Tensor] = None, return_lse: bool = False) -> Result:
+              softcap: float = 0.0, alibi_slopes: Optional[Tensor] = None, first_keys: Optional[Tensor] = None,
+              return_lse: bool = False) -> Result:
     """softmax(scale · Q Kᵀ) V per query head. `causal` is aligned to the bottom right; `window`: the most keys that a
-    query sees, with `causal`; `scale` None: 1 / sqrt(head dim). With return_lse also the log-sum-exp [batch, heads,
-    length]."""
+    query sees, with `causal`; `first_keys` [batch, length] (int32, which does not decrease along a sequence): the first
+    key that a query sees, where its document or, behind padding, its sequence begins; `scale` None: 1 / sqrt(head
+    dim). With return_lse also the log-sum-exp [batch, heads, length]."""
     expect_no_gradient("attention", q, k, v)
-    return (_attention_lse if return_lse else _attention)(q, k, v, alibi_slopes, causal, scale, window, softcap)
+    operator = _attention_lse if return_lse else _attention
+    return operator(q, k, v, alibi_slopes, causal, scale, window, softcap, first_keys)
 
 
 def attention_varlen(q: Tensor, k: Tensor, v: Tensor, q_offsets: Tensor, kv_offsets: Tensor, max_q_len: int,

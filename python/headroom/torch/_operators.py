@@ -19,7 +19,7 @@ Result = Union[Tensor, Tuple[Tensor, Tensor]]
 
 SCHEMAS = {
     "attention": "(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes=None, bool causal=False, float? scale=None, "
-                 "int window=0, float softcap=0.0)",
+                 "int window=0, float softcap=0.0, Tensor? first_keys=None)",
     "attention_varlen": "(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor kv_offsets, SymInt max_q_len, "
                         "SymInt max_kv_len, Tensor? alibi_slopes=None, bool causal=False, float? scale=None, "
                         "int window=0, float softcap=0.0)",
@@ -29,17 +29,22 @@ SCHEMAS = {
 
 
 def attention(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, alibi_slopes: Optional[Tensor] = None,
-              causal: bool = False, scale: Optional[float] = None, window: int = 0, softcap: float = 0.0) -> Result:
+              causal: bool = False, scale: Optional[float] = None, window: int = 0, softcap: float = 0.0,
+              first_keys: Optional[Tensor] = None) -> Result:
     expect_no_gradient("attention", q, k, v)
-    softmax, known = (causal, scale, window, softcap, alibi_slopes is not None), facts(q, k, v)
+    softmax = (causal, scale, window, softcap, alibi_slopes is not None, first_keys is not None)
+    known = facts(q, k, v)
     call = prepared(("attention", softmax, known), plan_attention, q, k, v, softmax, known[-1])
     if call.copies:
         q, k, v = copies(call, q, k, v)
-    o, slopes = call.output(q), None
+    o, slopes, firsts = call.output(q), None, None
     if alibi_slopes is not None:
         slopes = vector("attention", "alibi_slopes", alibi_slopes, torch.float32, q, (q.shape[2],))
+    if first_keys is not None:
+        firsts = vector("attention", "first_keys", first_keys, torch.int32, q, tuple(q.shape[:2]))
     lse = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32) if return_lse else None
-    call.run(problem.attention_arguments(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), address(lse), slopes))
+    call.run(problem.attention_arguments(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), address(lse), slopes,
+                                         first_keys=firsts))
     return (o, lse) if return_lse else o
 
 
