@@ -18,8 +18,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from . import torch as ht
-from .torch._run import DTYPES
+from .. import torch as ht
+from ..torch._run import DTYPES
 
 Tensor = torch.Tensor
 NAME = "headroom"
