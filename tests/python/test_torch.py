@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """headroom.torch on the CPU, and on a GPU where PyTorch has one."""
+import importlib.util
 import os
+import sys
 import threading
 import unittest
 
@@ -193,6 +195,14 @@ class Operators(unittest.TestCase):
         if child == 0:
             os._exit(0 if numpy.array_equal(ht.attention(*x).numpy(), before.numpy()) else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_a_copy_of_the_package_has_operators_of_its_own(self):
+        spec = importlib.util.spec_from_file_location("another_headroom", headroom.__file__)
+        sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[spec.name])
+        another, x = importlib.import_module(f"{spec.name}.torch"), operands()
+        self.assertTrue(torch.equal(another.attention(*x), ht.attention(*x)))
+        self.assertTrue(torch.equal(torch.ops.another_headroom.attention(*x), torch.ops.headroom.attention(*x)))
 
     def test_results_are_those_of_pytorch(self):
         for device in DEVICES:

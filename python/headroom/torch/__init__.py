@@ -13,6 +13,7 @@ from typing import Optional, Tuple, Union
 import torch
 
 from ._operators import expect_no_gradient
+from ._run import OPS
 from .drop_in import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache, scaled_dot_product_attention
 
 __all__ = ["attention", "attention_varlen", "decode", "flash_attn_func", "flash_attn_varlen_func",
@@ -20,10 +21,9 @@ __all__ = ["attention", "attention_varlen", "decode", "flash_attn_func", "flash_
 Tensor = torch.Tensor
 Result = Union[Tensor, Tuple[Tensor, Tensor]]
 
-_ops = torch.ops.headroom
-_attention, _attention_lse = _ops.attention.default, _ops.attention_lse.default
-_attention_varlen, _attention_varlen_lse = _ops.attention_varlen.default, _ops.attention_varlen_lse.default
-_decode, _decode_lse = _ops.decode.default, _ops.decode_lse.default
+_attention, _attention_lse = OPS.attention.default, OPS.attention_lse.default
+_attention_varlen, _attention_varlen_lse = OPS.attention_varlen.default, OPS.attention_varlen_lse.default
+_decode, _decode_lse = OPS.decode.default, OPS.decode_lse.default
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, window: int = 0,

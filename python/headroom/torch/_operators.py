@@ -12,7 +12,7 @@ from .. import _problem as problem
 from .._library import kernels
 from .._problem import Layout, Softmax
 from ..errors import InvalidError, UnsupportedError
-from ._run import DTYPES, Call, facts, prepared, vector
+from ._run import DTYPES, OPS, Call, facts, prepared, vector
 
 Tensor = torch.Tensor
 Result = Union[Tensor, Tuple[Tensor, Tensor]]
@@ -187,14 +187,14 @@ def autocast(operator, device: str):
 
 def register(library: torch.library.Library, name: str, schema: str, kernel, fake) -> None:
     library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
-    operator = getattr(torch.ops.headroom, name).default
+    operator = getattr(OPS, name).default
     for device in ("cpu", "cuda"):
         library.impl(name, kernel, device.upper())
         library.impl(name, autocast(operator, device), f"Autocast{device.upper()}")
-    torch.library.register_fake(f"headroom::{name}", fake, lib=library)
+    torch.library.register_fake(f"{OPS.name}::{name}", fake, lib=library)
 
 
-LIBRARY = torch.library.Library("headroom", "DEF")
+LIBRARY = torch.library.Library(OPS.name, "DEF")
 for _kernel, _fake in ((attention, fake_attention), (attention_varlen, fake_attention_varlen), (decode, fake_decode)):
     for _suffix, _result in (("", " -> Tensor"), ("_lse", " -> (Tensor, Tensor)")):
         register(LIBRARY, _kernel.__name__ + _suffix, SCHEMAS[_kernel.__name__] + _result,

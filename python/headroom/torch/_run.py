@@ -16,6 +16,7 @@ from ..device import Device, Workspace
 from ..errors import InvalidError
 
 Tensor = torch.Tensor
+OPS = getattr(torch.ops, __name__.partition(".")[0])  # of the package: copies of it may be loaded beside each other
 DTYPES = {torch.float32: c.HR_FP32, torch.float16: c.HR_FP16, torch.bfloat16: c.HR_BF16}
 CALLS_MOST = 4096
 

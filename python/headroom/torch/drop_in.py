@@ -10,11 +10,10 @@ from typing import Optional, Tuple, Union
 import torch
 
 from ..errors import UnsupportedError
-from ._run import DTYPES
+from ._run import DTYPES, OPS
 
 Tensor = torch.Tensor
 Window = Tuple[int, int]
-_ops = torch.ops.headroom
 _said = set()
 
 
@@ -28,7 +27,7 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
     refuse(what, "dropout_p", dropout_p)
     causal, window = masked(what, causal, window_size, alibi_slopes)
     arguments = (q, k, v, alibi_slopes, causal, softmax_scale, window, softcap)
-    return (*_ops.attention_lse(*arguments), None) if return_attn_probs else _ops.attention(*arguments)
+    return (*OPS.attention_lse(*arguments), None) if return_attn_probs else OPS.attention(*arguments)
 
 
 def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
@@ -44,7 +43,7 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
     causal, window = masked(what, causal, window_size, alibi_slopes)
     arguments = (q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, alibi_slopes, causal, softmax_scale,
                  window, softcap)
-    return (*_ops.attention_varlen_lse(*arguments), None) if return_attn_probs else _ops.attention_varlen(*arguments)
+    return (*OPS.attention_varlen_lse(*arguments), None) if return_attn_probs else OPS.attention_varlen(*arguments)
 
 
 def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Optional[Tensor] = None,
@@ -71,8 +70,8 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
         lengths = append(lengths, k_cache, v_cache, k, v, block_table)
     arguments = (q, k_cache, v_cache, lengths, block_table, None, softmax_scale, window, softcap)
     if not return_softmax_lse:
-        return _ops.decode(*arguments)
-    o, lse = _ops.decode_lse(*arguments)
+        return OPS.decode(*arguments)
+    o, lse = OPS.decode_lse(*arguments)
     return o, lse.transpose(1, 2)
 
 
@@ -88,7 +87,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if is_causal and key.shape[2] > query.shape[2]:
         key, value = key[:, :, :query.shape[2]], value[:, :, :query.shape[2]]
     q, k, v = (x.transpose(1, 2) for x in (query, key, value))
-    return _ops.attention(q, k, v, None, is_causal, scale).transpose(1, 2)
+    return OPS.attention(q, k, v, None, is_causal, scale).transpose(1, 2)
 
 
 def passed_on(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], dropout_p: float, is_causal: bool,
