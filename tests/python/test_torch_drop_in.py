@@ -48,6 +48,32 @@ class FlashAttention(unittest.TestCase):
                 self.close(lse, expected[1])
                 self.assertIsNone(rest)
 
+    def test_few_queries_of_many_keys_are_those_of_all(self):
+        for options, left in ((dict(causal=True), -1), (dict(causal=True, window_size=(3, 0), softcap=2.0), 3)):
+            for queries in (1, 3, 5):
+                with self.subTest(queries=queries, **options):
+                    x = self.q[:, -queries:], self.k, self.v
+                    o, lse, _ = ht.flash_attn_func(*x, return_attn_probs=True, **options)
+                    expected = masked(*x, hidden(queries, 9, left, 0), softcap=options.get("softcap", 0.0))
+                    self.close(o, expected[0])
+                    self.close(lse, expected[1])
+
+    def test_sinks_take_their_share_of_each_row(self):
+        sinks, starts, ends = torch.randn(4), *(torch.tensor([0, x, 2 * x], dtype=torch.int32) for x in (5, 9))
+        packed = [x.flatten(0, 1) for x in (self.q, self.k, self.v)]
+        for causal in (False, True):
+            hides = hidden(5, 9, right=0 if causal else -1)
+            o, lse = masked(self.q, self.k, self.v, hides)
+            whole = torch.logaddexp(lse, sinks[:, None])
+            o = o * torch.exp(lse - whole).transpose(1, 2)[..., None]
+            found = ht.flash_attn_func(self.q, self.k, self.v, causal=causal, return_attn_probs=True, s_aux=sinks)
+            self.close(found[0], o)
+            self.close(found[1], whole)
+            found = ht.flash_attn_varlen_func(*packed, starts, ends, 5, 9, causal=causal, s_aux=sinks)
+            self.close(found.view_as(o), o)
+        with self.assertRaisesRegex(headroom.InvalidError, r"s_aux has shape \[3\]; expected \[4\]"):
+            ht.flash_attn_func(self.q, self.k, self.v, s_aux=sinks[:3])
+
     def test_alibi_is_a_slope_times_the_distance(self):
         slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
         distance = (torch.arange(5)[:, None] + 4 - torch.arange(9)).abs()

@@ -9,7 +9,8 @@ from typing import Optional, Tuple, Union
 
 import torch
 
-from ..errors import UnsupportedError
+from .._bindings import HR_DECODE_Q_LEN_MAX
+from ..errors import InvalidError, UnsupportedError
 from ._run import DTYPES, OPS
 
 Tensor = torch.Tensor
@@ -20,14 +21,17 @@ _said = set()
 def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, softmax_scale: Optional[float] = None,
                     causal: bool = False, window_size: Window = (-1, -1), softcap: float = 0.0,
                     alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
-                    return_attn_probs: bool = False):
-    """Tensors [batch, length, heads, dim]. With return_attn_probs (O, log-sum-exp, None). Results repeat their bits,
-    whatever `deterministic` says."""
+                    return_attn_probs: bool = False, s_aux: Optional[Tensor] = None):
+    """Tensors [batch, length, heads, dim]. With return_attn_probs (O, log-sum-exp, None). `s_aux` [heads]: scores
+    without a V (sinks, as in FlashAttention 3). Results repeat their bits, whatever `deterministic` says."""
     what = "flash_attn_func"
     refuse(what, "dropout_p", dropout_p)
     causal, window = masked(what, causal, window_size, alibi_slopes)
-    arguments = (q, k, v, alibi_slopes, causal, softmax_scale, window, softcap)
-    return (*OPS.attention_lse(*arguments), None) if return_attn_probs else OPS.attention(*arguments)
+    if alibi_slopes is None and q.shape[1] <= HR_DECODE_Q_LEN_MAX and q.shape[1] < k.shape[1] and (
+            causal or q.shape[1] == 1):
+        return results("decode", (q, k, v, None, None, None, softmax_scale, window, softcap), s_aux, return_attn_probs)
+    return results("attention", (q, k, v, alibi_slopes, causal, softmax_scale, window, softcap), s_aux,
+                   return_attn_probs)
 
 
 def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
@@ -35,7 +39,8 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
                            softmax_scale: Optional[float] = None, causal: bool = False,
                            window_size: Window = (-1, -1), softcap: float = 0.0,
                            alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
-                           return_attn_probs: bool = False, block_table: Optional[Tensor] = None):
+                           return_attn_probs: bool = False, block_table: Optional[Tensor] = None,
+                           s_aux: Optional[Tensor] = None):
     """Tensors [rows, heads, dim] of sequences one after another."""
     what = "flash_attn_varlen_func"
     refuse(what, "dropout_p", dropout_p)
@@ -43,7 +48,22 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
     causal, window = masked(what, causal, window_size, alibi_slopes)
     arguments = (q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, alibi_slopes, causal, softmax_scale,
                  window, softcap)
-    return (*OPS.attention_varlen_lse(*arguments), None) if return_attn_probs else OPS.attention_varlen(*arguments)
+    return results("attention_varlen", arguments, s_aux, return_attn_probs)
+
+
+def results(name: str, arguments: tuple, s_aux: Optional[Tensor], return_lse: bool):
+    """O of an operator, or (O, log-sum-exp [batch, heads, length] or [heads, rows], None)."""
+    heads = arguments[0].shape[-2]
+    if s_aux is not None and tuple(s_aux.shape) != (heads,):
+        raise InvalidError(f"s_aux has shape {list(s_aux.shape)}; expected {[heads]}")
+    if s_aux is None and not return_lse:
+        return getattr(OPS, name)(*arguments)
+    o, lse = getattr(OPS, name + "_lse")(*arguments)
+    lse = lse.transpose(1, 2) if name == "decode" else lse
+    if s_aux is not None:
+        whole = torch.logaddexp(lse, s_aux.float()[:, None])
+        o, lse = (o.float() * torch.exp(lse - whole).transpose(-1, -2)[..., None]).to(o.dtype), whole
+    return (o, lse, None) if return_lse else o
 
 
 def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Optional[Tensor] = None,
