@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import threading
 import weakref
 from typing import Optional
-
-import numpy
 
 from . import _bindings as c
 from ._library import call, error_address, fail, kernels
@@ -92,13 +91,14 @@ class Workspace(threading.local):
     """Memory of each thread, which grows to the largest need."""
 
     def __init__(self) -> None:
-        self.size, self.address, self.memory = 0, 0, numpy.empty(0, numpy.uint8)
+        self.size, self.address = 0, 0
+        self.memory: Optional[mmap.mmap] = None
 
     def at_least(self, size: int) -> int:
-        """Its address, a multiple of 64."""
+        """Its address, that of a page."""
         if size > self.size:
-            self.memory, self.size = numpy.empty(size + 63, numpy.uint8), size
-            self.address = (self.memory.ctypes.data + 63) // 64 * 64
+            self.memory, self.size = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), size
+            self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         return self.address
 
 

@@ -11,6 +11,12 @@ venv=$top/build/python-venv
 if ! "$venv/bin/python" -c 'import numpy, torch, transformers' 2>/dev/null; then
   "$venv/bin/pip" install --quiet numpy torch transformers || { echo 'skipped: pip does not bring PyTorch'; exit 0; }
 fi
+if ! "$venv/bin/python" -c 'import kernels' 2>/dev/null; then
+  version=$("$venv/bin/python" -c 'import transformers; print(transformers.__version__)')
+  "$venv/bin/pip" install --quiet "transformers[kernels]==$version" 2>/dev/null ||
+    "$venv/bin/pip" install --quiet kernels ||
+    echo 'skipped: pip does not bring kernels; the Hub kernel is not tested'
+fi
 for set in torch transformers; do
   HEADROOM_LIBRARY_FOLDER=$build "$venv/bin/python" "$top/tests/python/run.py" "$set"
 done
