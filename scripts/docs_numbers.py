@@ -29,6 +29,7 @@ import docs_kernels
 import docs_kernels_cpu
 import docs_papers
 import docs_picture
+import docs_python
 import docs_readme
 import docs_rows
 import docs_rowwise
@@ -39,7 +40,7 @@ TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
 MODULES = (docs_rows, docs_command, docs_accuracy, docs_advice, docs_findings, docs_gpu, docs_kernels, docs_kernels_cpu,
-           docs_papers, docs_picture, docs_readme, docs_rowwise, docs_serving, docs_sigma)
+           docs_papers, docs_picture, docs_python, docs_readme, docs_rowwise, docs_serving, docs_sigma)
 
 
 class Page:
