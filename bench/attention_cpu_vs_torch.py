@@ -34,7 +34,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-from libheadroom import address_64, bindings, call, load, open_device
+from libheadroom import address_64, bindings, call, default, load, open_device
 
 FORMATS = {"fp32": (bindings.HR_FP32, torch.float32, 2e-5), "bf16": (bindings.HR_BF16, torch.bfloat16, 2e-2)}
 PAUSE_S = 0.012
@@ -67,7 +67,7 @@ class Headroom:
         return both
 
     def plan(self, q, k, v, o, causal, dtype, kernel):
-        a = self.library.hr_attention_default()
+        a = default(self.library, bindings.hr_attention)
         a.batch, a.q_heads, a.q_len, a.qk_dim = q.shape
         a.kv_len, a.v_dim, a.k_heads, a.v_heads = k.shape[2], v.shape[3], k.shape[1], v.shape[1]
         a.dtype, a.mask = dtype, int(causal)
@@ -77,7 +77,7 @@ class Headroom:
         plan = ctypes.c_void_p()
         call(self.library.hr_plan_attention, self.device, ctypes.byref(a), kernel, ctypes.byref(plan))
         work = torch.empty(self.library.hr_plan_workspace_bytes(plan) + 64, dtype=torch.uint8)
-        arguments = self.library.hr_attention_arguments_default()
+        arguments = default(self.library, bindings.hr_attention_arguments)
         arguments.q, arguments.k, arguments.v, arguments.o = (x.data_ptr() for x in (q, k, v, o))
 
         def run(keep=(work, q, k, v, o)):

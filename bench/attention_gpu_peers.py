@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import gemm_vs_torch as common
-from libheadroom import bindings, call as call_library
+from libheadroom import bindings, call as call_library, default
 
 TOKENS, HIDDEN = 16384, 2048
 LENGTHS = (512, 2048, 8192, 16384)
@@ -85,7 +85,7 @@ class Headroom(common.Headroom):
         self.kernel = kernel.encode() if kernel else None
 
     def plan(self, row):
-        problem = self.library.hr_attention_default()
+        problem = default(self.library, bindings.hr_attention)
         for name in ("batch", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim"):
             setattr(problem, name, row[name])
         problem.q_len = problem.kv_len = row["length"]
@@ -114,7 +114,7 @@ class Plan(common.Plan):
 
     def run(self, q, k, v, o, scales=()):
         """`scales`: of the heads of Q, K and V, of fp8."""
-        arguments = self.headroom.library.hr_attention_arguments_default()
+        arguments = default(self.headroom.library, bindings.hr_attention_arguments)
         arguments.q, arguments.k, arguments.v, arguments.o = (t.data_ptr() for t in (q, k, v, o))
         if scales:
             arguments.q_scales, arguments.k_scales, arguments.v_scales = (t.data_ptr() for t in scales)

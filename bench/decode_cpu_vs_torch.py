@@ -28,7 +28,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-from libheadroom import address_64, bindings, call, load, open_device
+from libheadroom import address_64, bindings, call, default, load, open_device
 
 FORMATS = {"fp32": (bindings.HR_FP32, torch.float32, 2e-5), "bf16": (bindings.HR_BF16, torch.bfloat16, 2e-2)}
 PAUSE_S = 0.012
@@ -48,7 +48,7 @@ class Headroom:
 
     def plan(self, x, dtype, kernel, page):
         """x: q [batch, heads, 1, dim], k and v [batch, heads, tokens, dim] or, with pages, [pages, page, heads, dim]."""
-        d = self.library.hr_decode_default()
+        d = default(self.library, bindings.hr_decode)
         d.batch, d.q_heads, d.q_len, d.qk_dim = x["q"].shape
         d.k_heads, d.v_heads, d.kv_len, d.v_dim, d.dtype = x["k_heads"], x["v_heads"], x["tokens"], x["o"].shape[3], dtype
         d.latent = x["latent"]
@@ -62,7 +62,7 @@ class Headroom:
         work = torch.empty(self.library.hr_plan_workspace_bytes(plan) + 64, dtype=torch.uint8)
 
         def run(y):
-            a = self.library.hr_decode_arguments_default()
+            a = default(self.library, bindings.hr_decode_arguments)
             a.q, a.o = y["q"].data_ptr(), y["o"].data_ptr()
             a.k = y["k_pages" if page else "k"].data_ptr()
             if not y["latent"]:

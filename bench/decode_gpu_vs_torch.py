@@ -41,7 +41,7 @@ import torch.nn.functional as F
 import attention_gpu_peers as attention
 from attention_gpu_vs_torch import sample
 import gemm_vs_torch as common
-from libheadroom import call
+from libheadroom import bindings, call, default
 
 TURN_S, SETTLE_S, SAMPLE_S, TURNS_LEAST = 1e-3, 0.1, 0.3, 12
 PAGE = 16
@@ -103,7 +103,7 @@ class Headroom(common.Headroom):
         self.kernel = kernel.encode() if kernel else None
 
     def plan(self, row, page_size):
-        problem = self.library.hr_decode_default()
+        problem = default(self.library, bindings.hr_decode)
         for name in ("batch", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim"):
             setattr(problem, name, row[name])
         problem.kv_len, problem.latent = row["keys"], is_latent(row)
@@ -131,7 +131,7 @@ class Plan(common.Plan):
             self.workspace = torch.zeros(needed, dtype=torch.uint8, device="cuda")
 
     def run(self, operands, o):
-        arguments = self.headroom.library.hr_decode_arguments_default()
+        arguments = default(self.headroom.library, bindings.hr_decode_arguments)
         arguments.q, arguments.k, arguments.v, arguments.o = (t.data_ptr() for t in (*operands[:3], o))
         if len(operands) > 3:
             arguments.pages = operands[3].data_ptr()

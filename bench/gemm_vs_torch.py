@@ -29,7 +29,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-from libheadroom import bindings, call, load, open_device
+from libheadroom import bindings, call, default, load, open_device
 
 L2_BYTES = 2 * 64 * 2**20
 TURN_S, SETTLE_S, SAMPLE_S = 4e-4, 0.25, 0.4
@@ -120,7 +120,7 @@ class Headroom:
         self.stream = torch.cuda.ExternalStream(self.library.hr_device_stream(self.device))
 
     def plan(self, row):
-        gemm = self.library.hr_gemm_default()
+        gemm = default(self.library, bindings.hr_gemm)
         for name in ("m", "n", "k", "batch", "transpose_a", "transpose_b"):
             setattr(gemm, name, row[name])
         gemm.dtype = FORMATS[row["dtype"]][0]
@@ -138,7 +138,7 @@ class Plan:
 
     def run(self, a, b, out):
         workspace = self.workspace.data_ptr() if self.workspace is not None else None
-        arguments = self.headroom.library.hr_gemm_arguments_default()
+        arguments = default(self.headroom.library, bindings.hr_gemm_arguments)
         arguments.a, arguments.b, arguments.c = a.data_ptr(), b.data_ptr(), out.data_ptr()
         call(self.headroom.library.hr_plan_run_gemm, self.handle, ctypes.byref(arguments), workspace, stream())
 

@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
 from headroom import _bindings as bindings  # noqa: E402
-from headroom._library import call, load  # noqa: E402
+from headroom._library import call, default, load  # noqa: E402
 
 
 def open_device(library, name, threads=0):

@@ -159,7 +159,7 @@ def text_of(nodes):
         elif node["kind"] == "RecordDecl" and node.get("completeDefinition"):
             structs += struct_lines(node, types)
     for node in sorted(nodes, key=lambda node: node.get("name", "")):
-        if node["kind"] == "FunctionDecl":
+        if node["kind"] == "FunctionDecl" and node.get("storageClass") != "static":
             functions.append(signature(node, types))
     lines = [HEAD, "\n", *(f"{name} = {value}\n" for name, value in constants.items()), *structs]
     return "".join([*lines, "\n\nFUNCTIONS = {  # name: result, parameters\n", *functions, "}\n"])

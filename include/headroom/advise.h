@@ -62,7 +62,8 @@ typedef struct hr_advise_options {
 } hr_advise_options;
 
 /** Nothing is left out; changes that need new weights come last if trained weights exist. */
-HR_API hr_advise_options hr_advise_options_default(void);
+HR_API void hr_advise_options_init(hr_advise_options *options, size_t size);
+HR_DEFAULT(hr_advise_options)
 
 typedef struct hr_advice {
   hr_hardware hardware;

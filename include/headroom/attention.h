@@ -92,7 +92,8 @@ typedef struct hr_attention {
 } hr_attention;
 
 /** One head of dimension 64, one token, bf16, causal, packed. */
-HR_API hr_attention hr_attention_default(void);
+HR_API void hr_attention_init(hr_attention *attention, size_t size);
+HR_DEFAULT(hr_attention)
 
 /** HR_OK if heads, dims and batch are positive, lengths and strides not negative, K and V heads divide the query heads,
  *  the scale is finite, the soft cap is finite and not negative, only fp8 operands have scales or another format of O,

@@ -132,7 +132,8 @@ typedef struct hr_decode {
 } hr_decode;
 
 /** One sequence of one token, one head of 64, bf16, one page of one token. */
-HR_API hr_decode hr_decode_default(void);
+HR_API void hr_decode_init(hr_decode *decode, size_t size);
+HR_DEFAULT(hr_decode)
 
 /** Sets page_size, page_count and table_pitch from batch and kv_len: pages of `page_size` tokens, as many as all
  *  sequences fill at their longest; 0: contiguous, one page per sequence. HR_ERROR_INVALID for a negative size;
@@ -184,7 +185,8 @@ typedef struct hr_decode_arguments {
 } hr_decode_arguments;
 
 /** All NULL. */
-HR_API hr_decode_arguments hr_decode_arguments_default(void);
+HR_API void hr_decode_arguments_init(hr_decode_arguments *arguments, size_t size);
+HR_DEFAULT(hr_decode_arguments)
 
 /** Prepares a decode call as hr_plan_gemm() does; errors of hr_decode_check() instead of hr_gemm_check(). On a GPU a
  *  plan for several sequences may have other programs for fewer, which are compiled with it. */

@@ -28,7 +28,8 @@ typedef struct hr_device_options {
 } hr_device_options;
 
 /** All cores; a stream and the context of the device's own choice. */
-HR_API hr_device_options hr_device_options_default(void);
+HR_API void hr_device_options_init(hr_device_options *options, size_t size);
+HR_DEFAULT(hr_device_options)
 
 /** Opens a device as hr_device_open() does, in a context or with a stream that a program has already:
  *

@@ -34,7 +34,8 @@ typedef struct hr_gemm {
 } hr_gemm;
 
 /** 1 × 1 × 1, one batch, bf16, nothing transposed, packed. */
-HR_API hr_gemm hr_gemm_default(void);
+HR_API void hr_gemm_init(hr_gemm *gemm, size_t size);
+HR_DEFAULT(hr_gemm)
 
 /** HR_OK if every size is at least 1, the dtype is in its list, the strides are as hr_gemm demands and all counts of
  *  elements and operations fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */

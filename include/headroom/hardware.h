@@ -362,7 +362,8 @@ typedef struct hr_hardware {
 } hr_hardware;
 
 /** All zero except struct_size. */
-HR_API hr_hardware hr_hardware_default(void);
+HR_API void hr_hardware_init(hr_hardware *hardware, size_t size);
+HR_DEFAULT(hr_hardware)
 
 /** HR_OK if a prediction can use the numbers; otherwise HR_ERROR_INVALID naming the member. */
 HR_API hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error);

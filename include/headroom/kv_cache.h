@@ -43,7 +43,8 @@ typedef struct hr_kv_cache_options {
 } hr_kv_cache_options;
 
 /** One K and one V head of 64, bf16, unquantized, pages of 16 tokens, one slot of up to 4096 tokens. */
-HR_API hr_kv_cache_options hr_kv_cache_options_default(void);
+HR_API void hr_kv_cache_options_init(hr_kv_cache_options *options, size_t size);
+HR_DEFAULT(hr_kv_cache_options)
 
 typedef struct hr_kv_cache hr_kv_cache;
 
@@ -108,7 +109,8 @@ typedef struct hr_kv_append {
 } hr_kv_append;
 
 /** No slots, no rotary embedding; half-split pairs. */
-HR_API hr_kv_append hr_kv_append_default(void);
+HR_API void hr_kv_append_init(hr_kv_append *append, size_t size);
+HR_DEFAULT(hr_kv_append)
 
 /** Appends tokens to all of the slots or, after an error, to none. `stream`, here and below, as <headroom/plan.h> says
  *  of runs: on a GPU the work is put there, and the call returns. It must not be captured in a graph

@@ -194,7 +194,8 @@ typedef struct hr_model {
 
 /** A model without sizes and with one empty group of layers: two LayerNorms per layer and a final one, with weight and
  *  bias, everything else off. */
-HR_API hr_model hr_model_default(void);
+HR_API void hr_model_init(hr_model *model, size_t size);
+HR_DEFAULT(hr_model)
 
 /** Reads a Hugging Face config.json, or Headroom's short form. The input's name becomes model->name. `note`, if not
  *  NULL, is called for every field that was ignored or assumed. Errors: HR_ERROR_UNREADABLE (not JSON, not UTF-8, too

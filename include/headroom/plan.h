@@ -113,7 +113,8 @@ typedef struct hr_gemm_arguments {
 } hr_gemm_arguments;
 
 /** All NULL. */
-HR_API hr_gemm_arguments hr_gemm_arguments_default(void);
+HR_API void hr_gemm_arguments_init(hr_gemm_arguments *arguments, size_t size);
+HR_DEFAULT(hr_gemm_arguments)
 
 /** Runs a GEMM plan. */
 HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const hr_gemm_arguments *arguments, void *workspace,
@@ -142,7 +143,8 @@ typedef struct hr_attention_arguments {
 } hr_attention_arguments;
 
 /** All NULL. */
-HR_API hr_attention_arguments hr_attention_arguments_default(void);
+HR_API void hr_attention_arguments_init(hr_attention_arguments *arguments, size_t size);
+HR_DEFAULT(hr_attention_arguments)
 
 /** Runs an attention plan. The log-sum-exp is an output, too. */
 HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
@@ -156,7 +158,8 @@ typedef struct hr_rowwise_arguments {
 } hr_rowwise_arguments;
 
 /** All NULL. */
-HR_API hr_rowwise_arguments hr_rowwise_arguments_default(void);
+HR_API void hr_rowwise_arguments_init(hr_rowwise_arguments *arguments, size_t size);
+HR_DEFAULT(hr_rowwise_arguments)
 
 /** Runs a plan for a row-wise operation. */
 HR_API hr_status hr_plan_run_rowwise(const hr_plan *plan, const hr_rowwise_arguments *arguments, void *workspace,

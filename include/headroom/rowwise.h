@@ -45,7 +45,8 @@ typedef struct hr_rowwise {
 } hr_rowwise;
 
 /** Softmax of 1 × 1 in bf16. */
-HR_API hr_rowwise hr_rowwise_default(void);
+HR_API void hr_rowwise_init(hr_rowwise *rowwise, size_t size);
+HR_DEFAULT(hr_rowwise)
 
 /** HR_OK if sizes are positive, rotary has an even number of columns, rate is at least 0 and below 1, and all counts
  *  fit 63 bits; otherwise

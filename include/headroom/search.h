@@ -57,7 +57,8 @@ typedef struct hr_search_options {
 } hr_search_options;
 
 /** The defaults above. */
-HR_API hr_search_options hr_search_options_default(void);
+HR_API void hr_search_options_init(hr_search_options *options, size_t size);
+HR_DEFAULT(hr_search_options)
 
 typedef struct hr_search_shape {
   hr_model model;

@@ -40,7 +40,8 @@ typedef struct hr_serve_options {
 } hr_serve_options;
 
 /** The defaults above, without limits and price. */
-HR_API hr_serve_options hr_serve_options_default(void);
+HR_API void hr_serve_options_init(hr_serve_options *options, size_t size);
+HR_DEFAULT(hr_serve_options)
 
 /** A way to spread the model over devices. */
 typedef struct hr_serve_layout {

@@ -85,7 +85,14 @@ typedef struct hr_workload {
  *  max_positions, t = p = e = R = cp = dp = 1, context = s, whole overlap, nothing shared or recomputed, a KV cache as
  *  a quantized checkpoint has it; dropout in training steps for models of
  *  the GPT-2 generation (learned positions, plain MLP). */
-HR_API hr_workload hr_workload_default(const hr_model *model);
+HR_API void hr_workload_init(hr_workload *workload, size_t size, const hr_model *model);
+
+static inline hr_workload hr_workload_default(const hr_model *model)
+{
+  hr_workload workload;
+  hr_workload_init(&workload, sizeof workload, model);
+  return workload;
+}
 
 /** HR_OK if every size is positive and at most 2^40, p is at most the number of layers, the experts of every layer can
  *  be spread over e devices with the imbalance R, and the degrees suit phase, sequence and layers (see hr_workload);

@@ -76,6 +76,13 @@ def advice() -> ctypes.CDLL:
     return load(path_of("headroom-advice"))
 
 
+def default(library: ctypes.CDLL, struct: type):
+    """A struct of the headers with its defaults: what hr_gemm_default() returns in C."""
+    value = struct()
+    getattr(library, f"{struct.__name__}_init")(ctypes.byref(value), ctypes.sizeof(value))
+    return value
+
+
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.error = c.hr_error()

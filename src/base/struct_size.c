@@ -44,6 +44,13 @@ static bool is_zero(const char *bytes, size_t count)
   return true;
 }
 
+void hr_init_struct(void *to, size_t size, const void *value, size_t known)
+{
+  memset(to, 0, size);
+  memcpy(to, value, known < size ? known : size);
+  *(size_t *)to = size;
+}
+
 hr_status hr_check_struct(const void *from, size_t size, const char *name, hr_error *error)
 {
   const size_t found = *(const size_t *)from;

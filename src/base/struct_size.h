@@ -7,6 +7,13 @@
 #include <headroom/status.h>
 #include <stddef.h>
 
+/** Fills the first `size` bytes of a caller's struct with those of `value`, which has `known` bytes, and with 0 behind
+ *  them, and sets its struct_size to `size`. */
+void hr_init_struct(void *to, size_t size, const void *value, size_t known);
+
+/** The body of hr_gemm_init(gemm, size): HR_INIT(gemm, size, (hr_gemm){.m = 1}). */
+#define HR_INIT(to, size, ...) hr_init_struct(to, size, &(__VA_ARGS__), sizeof *(to))
+
 /** The caller's struct in the library's size: `from` itself if it has that, otherwise `to`, a copy, in which members
  *  that the caller does not know are 0, their default. NULL, with HR_ERROR_INVALID, for a size that no release had and
  *  for members that the library does not know and that are not 0. `name`: "hr_gemm". */

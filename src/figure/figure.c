@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -213,7 +214,7 @@ hr_status hr_picture_of_path(const char *path, hr_picture *picture)
   return HR_ERROR_NOT_FOUND;
 }
 
-hr_figure_options hr_figure_options_default(void)
+void hr_figure_options_init(hr_figure_options *options, size_t size)
 {
-  return (hr_figure_options){.struct_size = sizeof(hr_figure_options), .columns = 100, .rows = 30};
+  HR_INIT(options, size, (hr_figure_options){.columns = 100, .rows = 30});
 }

@@ -16,9 +16,9 @@
  * H100 and H200 (mamf-finder, ml-engineering book, 2024-2025, and data/results/published). */
 #define LIBRARY_SHARE_UNKNOWN 0.75
 
-hr_hardware hr_hardware_default(void)
+void hr_hardware_init(hr_hardware *hardware, size_t size)
 {
-  return (hr_hardware){.struct_size = sizeof(hr_hardware)};
+  HR_INIT(hardware, size, (hr_hardware){0});
 }
 
 hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware)

@@ -14,10 +14,9 @@
 
 #define WIDE 30 /* a factor between times that a linear axis does not show */
 
-hr_plot_options hr_plot_options_default(void)
+void hr_plot_options_init(hr_plot_options *options, size_t size)
 {
-  return (hr_plot_options){
-      .struct_size = sizeof(hr_plot_options), .view = HR_VIEW_COUNT, .published = true, .predicted_dtype = HR_BF16};
+  HR_INIT(options, size, (hr_plot_options){.view = HR_VIEW_COUNT, .published = true, .predicted_dtype = HR_BF16});
 }
 
 static bool is_of_cases(const hr_plot_sweep *plot)

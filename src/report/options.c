@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 
 static const char *const format_names[] = {[HR_FORMAT_TABLE] = "table",
                                            [HR_FORMAT_JSON] = "json",
@@ -36,12 +37,12 @@ hr_status hr_csv_table_parse(const char *name, hr_csv_table *table)
   return status;
 }
 
-hr_page hr_page_default(void)
+void hr_page_init(hr_page *page, size_t size)
 {
-  return (hr_page){.struct_size = sizeof(hr_page), .title = "Headroom report"};
+  HR_INIT(page, size, (hr_page){.title = "Headroom report"});
 }
 
-hr_report_options hr_report_options_default(void)
+void hr_report_options_init(hr_report_options *options, size_t size)
 {
-  return (hr_report_options){.struct_size = sizeof(hr_report_options), .format = HR_FORMAT_TABLE};
+  HR_INIT(options, size, (hr_report_options){.format = HR_FORMAT_TABLE});
 }

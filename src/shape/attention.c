@@ -12,19 +12,19 @@
 
 #define LARGEST_SIZE ((int64_t)1 << 40) /* leaves room for padding and tile sizes within 63 bits */
 
-hr_attention hr_attention_default(void)
+void hr_attention_init(hr_attention *attention, size_t size)
 {
-  return (hr_attention){.struct_size = sizeof(hr_attention),
-                        .batch = 1,
-                        .q_len = 1,
-                        .kv_len = 1,
-                        .q_heads = 1,
-                        .k_heads = 1,
-                        .v_heads = 1,
-                        .qk_dim = 64,
-                        .v_dim = 64,
-                        .dtype = HR_BF16,
-                        .mask = HR_MASK_CAUSAL};
+  HR_INIT(attention, size,
+          (hr_attention){.batch = 1,
+                         .q_len = 1,
+                         .kv_len = 1,
+                         .q_heads = 1,
+                         .k_heads = 1,
+                         .v_heads = 1,
+                         .qk_dim = 64,
+                         .v_dim = 64,
+                         .dtype = HR_BF16,
+                         .mask = HR_MASK_CAUSAL});
 }
 
 hr_dtype hr_attention_output_dtype(const hr_attention *attention)

@@ -16,9 +16,9 @@ static const char *const names[] = {
 #undef HR_COLLECTIVE_NAME
 };
 
-hr_collective hr_collective_default(void)
+void hr_collective_init(hr_collective *collective, size_t size)
 {
-  return (hr_collective){.struct_size = sizeof(hr_collective), .kind = HR_ALL_REDUCE, .devices = 1, .stride = 1};
+  HR_INIT(collective, size, (hr_collective){.kind = HR_ALL_REDUCE, .devices = 1, .stride = 1});
 }
 
 static hr_status check_size(const char *member, int64_t value, int64_t least, int64_t most, hr_error *error)

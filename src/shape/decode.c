@@ -3,26 +3,27 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 
 #define LARGEST_SIZE ((int64_t)1 << 40)
 
-hr_decode hr_decode_default(void)
+void hr_decode_init(hr_decode *decode, size_t size)
 {
-  return (hr_decode){.struct_size = sizeof(hr_decode),
-                     .batch = 1,
-                     .q_len = 1,
-                     .kv_len = 1,
-                     .q_heads = 1,
-                     .k_heads = 1,
-                     .v_heads = 1,
-                     .qk_dim = 64,
-                     .v_dim = 64,
-                     .dtype = HR_BF16,
-                     .page_size = 1,
-                     .page_count = 1,
-                     .table_pitch = 1};
+  HR_INIT(decode, size,
+          (hr_decode){.batch = 1,
+                      .q_len = 1,
+                      .kv_len = 1,
+                      .q_heads = 1,
+                      .k_heads = 1,
+                      .v_heads = 1,
+                      .qk_dim = 64,
+                      .v_dim = 64,
+                      .dtype = HR_BF16,
+                      .page_size = 1,
+                      .page_count = 1,
+                      .table_pitch = 1});
 }
 
 /* ---- quantized caches ---- */

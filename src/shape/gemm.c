@@ -8,9 +8,9 @@
 
 #include <inttypes.h>
 
-hr_gemm hr_gemm_default(void)
+void hr_gemm_init(hr_gemm *gemm, size_t size)
 {
-  return (hr_gemm){.struct_size = sizeof(hr_gemm), .m = 1, .n = 1, .k = 1, .batch = 1, .dtype = HR_BF16};
+  HR_INIT(gemm, size, (hr_gemm){.m = 1, .n = 1, .k = 1, .batch = 1, .dtype = HR_BF16});
 }
 
 /* An operand as hr_gemm describes it, with strides that may be 0. */

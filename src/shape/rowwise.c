@@ -19,14 +19,10 @@ static const int inputs_of[] = {
 #undef HR_ROWWISE_INPUTS
 };
 
-hr_rowwise hr_rowwise_default(void)
+void hr_rowwise_init(hr_rowwise *rowwise, size_t size)
 {
-  return (hr_rowwise){.struct_size = sizeof(hr_rowwise),
-                      .operation = HR_ROWWISE_SOFTMAX,
-                      .rows = 1,
-                      .columns = 1,
-                      .dtype = HR_BF16,
-                      .group = 1};
+  HR_INIT(rowwise, size,
+          (hr_rowwise){.operation = HR_ROWWISE_SOFTMAX, .rows = 1, .columns = 1, .dtype = HR_BF16, .group = 1});
 }
 
 const char *hr_rowwise_operation_name(hr_rowwise_operation operation)

@@ -193,9 +193,8 @@ class Refusals(unittest.TestCase):
 
 class Process(unittest.TestCase):
     def test_structs_have_the_librarys_sizes(self):
-        names = [name for name in _bindings.FUNCTIONS if name.endswith("_arguments_default")] + ["hr_attention_default"]
-        for name in names + ["hr_decode_default", "hr_kv_cache_options_default", "hr_device_options_default"]:
-            struct = getattr(_library.kernels(), name)()
+        for name in ("hr_attention_arguments", "hr_attention", "hr_decode", "hr_kv_cache_options", "hr_device_options"):
+            struct = _library.default(_library.kernels(), getattr(_bindings, name))
             self.assertEqual(struct.struct_size, ctypes.sizeof(struct), name)
 
     def test_the_advisor_is_loaded_on_demand(self):

@@ -360,6 +360,123 @@ static void sizes_of_no_release_are_refused(void **state)
   }
 }
 
+/* ---- structs that the library fills ---- */
+
+#define BEHIND 64 /* bytes behind a struct */
+#define FILL 0xa5
+
+/* hr_workload_init() takes a model, too. */
+static void init_workload(void *workload, size_t size)
+{
+  const hr_model model = hr_model_default();
+  hr_workload_init(workload, size, &model);
+}
+
+#define HR_STRUCT(type)                             \
+  static void init_##type(void *value, size_t size) \
+  {                                                 \
+    type##_init(value, size);                       \
+  }
+#include "unit/filled_structs.inc"
+#undef HR_STRUCT
+
+static const struct {
+  const char *name;
+  size_t size;
+  void (*init)(void *value, size_t size);
+} filled[] = {
+#define HR_STRUCT(type) {#type, sizeof(type), init_##type},
+#include "unit/filled_structs.inc"
+#undef HR_STRUCT
+    {"hr_workload", sizeof(hr_workload), init_workload},
+};
+
+#define FILLED_COUNT (sizeof filled / sizeof *filled)
+
+/* Memory of size + BEHIND bytes FILL, in which the first `size` are initialised as a struct of that size. */
+static unsigned char *initialised(size_t which, size_t size)
+{
+  unsigned char *memory = malloc(size + BEHIND);
+  assert_non_null(memory);
+  memset(memory, FILL, size + BEHIND);
+  filled[which].init(memory, size);
+  assert_int_equal(*(const size_t *)(const void *)memory, size);
+  return memory;
+}
+
+/* An older program's stack holds a smaller struct, and other variables behind it. */
+static void defaults_fill_no_byte_behind_an_older_programs_struct(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < FILLED_COUNT; i++) {
+    const size_t size = filled[i].size - sizeof(size_t);
+    unsigned char *memory = initialised(i, size);
+    for (size_t byte = size; byte < size + BEHIND; byte++)
+      assert_int_equal(memory[byte], FILL);
+    free(memory);
+  }
+}
+
+static void defaults_of_members_that_the_library_does_not_know_are_0(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < FILLED_COUNT; i++) {
+    const size_t size = filled[i].size + 2 * sizeof(size_t);
+    unsigned char *memory = initialised(i, size);
+    for (size_t byte = filled[i].size; byte < size; byte++)
+      assert_int_equal(memory[byte], 0);
+    free(memory);
+  }
+}
+
+static void an_older_struct_has_the_defaults_of_its_members(void **state)
+{
+  (void)state;
+  struct {
+    hr_gemm gemm;
+    size_t behind;
+  } stack = {.behind = 7};
+  hr_gemm_init(&stack.gemm, offsetof(hr_gemm, batch));
+  assert_int_equal(stack.gemm.struct_size, offsetof(hr_gemm, batch));
+  assert_int_equal(stack.gemm.k, hr_gemm_default().k);
+  assert_int_equal(stack.gemm.batch, 0);
+  assert_int_equal(stack.behind, 7);
+}
+
+static bool is_filled(const char *name, size_t length)
+{
+  for (size_t i = 0; i < FILLED_COUNT; i++) {
+    if (strlen(filled[i].name) == length && memcmp(filled[i].name, name, length) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Lines are "hr_gemm_init stable". */
+static size_t expect_filled(const char *path)
+{
+  char line[200];
+  size_t count = 0;
+  FILE *list = fopen(path, "r");
+  assert_non_null(list);
+  while (fgets(line, sizeof line, list)) {
+    const char *end = strstr(line, "_init ");
+    if (end && !is_filled(line, (size_t)(end - line)))
+      fail_msg("%.*s is not in the table", (int)(end - line), line);
+    count += end != NULL;
+  }
+  fclose(list);
+  return count;
+}
+
+static void every_struct_that_the_libraries_fill_is_in_the_table(void **state)
+{
+  (void)state;
+  const size_t found = expect_filled(HEADROOM_SOURCE_DIR "/tests/structure/exported-symbols.txt") +
+                       expect_filled(HEADROOM_SOURCE_DIR "/tests/structure/exported-symbols-advice.txt");
+  assert_int_equal(found, FILLED_COUNT);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -376,6 +493,10 @@ int main(void)
       cmocka_unit_test(an_old_program_decodes_from_a_cache),
       cmocka_unit_test(a_later_program_is_served_while_what_it_adds_is_0),
       cmocka_unit_test(sizes_of_no_release_are_refused),
+      cmocka_unit_test(defaults_fill_no_byte_behind_an_older_programs_struct),
+      cmocka_unit_test(defaults_of_members_that_the_library_does_not_know_are_0),
+      cmocka_unit_test(an_older_struct_has_the_defaults_of_its_members),
+      cmocka_unit_test(every_struct_that_the_libraries_fill_is_in_the_table),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

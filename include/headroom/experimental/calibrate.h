@@ -20,7 +20,8 @@ typedef struct hr_calibrate_options {
 } hr_calibrate_options;
 
 /** See the members. */
-HR_API hr_calibrate_options hr_calibrate_options_default(void);
+HR_API void hr_calibrate_options_init(hr_calibrate_options *options, size_t size);
+HR_DEFAULT(hr_calibrate_options)
 
 /** A figure of the device file that was fitted. */
 typedef struct hr_fitted_figure {
@@ -90,7 +91,8 @@ typedef struct hr_calibrate_facts {
 } hr_calibrate_facts;
 
 /** No texts. */
-HR_API hr_calibrate_facts hr_calibrate_facts_default(void);
+HR_API void hr_calibrate_facts_init(hr_calibrate_facts *facts, size_t size);
+HR_DEFAULT(hr_calibrate_facts)
 
 /** Writes the device file of a result (docs/hardware.md): the file `base` of `length` bytes, from which the fit
  *  started, with the fitted figures, their sources, the intervals, error_band, and a member "calibrated" with date,

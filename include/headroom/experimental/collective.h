@@ -24,7 +24,8 @@ typedef struct hr_collective {
 } hr_collective;
 
 /** An all-reduce of 0 bytes on one device. */
-HR_API hr_collective hr_collective_default(void);
+HR_API void hr_collective_init(hr_collective *collective, size_t size);
+HR_DEFAULT(hr_collective)
 
 /** HR_OK if the kind exists, devices and stride are 1 … 2^40 (point to point: at most 2 devices) and bytes 0 … 2^62;
  *  otherwise HR_ERROR_INVALID naming the member. */

@@ -40,7 +40,8 @@ typedef struct hr_compare_side {
 } hr_compare_side;
 
 /** Every row; no store. */
-HR_API hr_compare_side hr_compare_side_default(void);
+HR_API void hr_compare_side_init(hr_compare_side *side, size_t size);
+HR_DEFAULT(hr_compare_side)
 
 /** The measurement of a point in one side: its latest row. */
 typedef struct hr_compared_row {

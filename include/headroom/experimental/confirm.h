@@ -52,7 +52,8 @@ typedef struct hr_confirm_options {
 } hr_confirm_options;
 
 /** See the members. */
-HR_API hr_confirm_options hr_confirm_options_default(void);
+HR_API void hr_confirm_options_init(hr_confirm_options *options, size_t size);
+HR_DEFAULT(hr_confirm_options)
 
 /** Measures the operators that a finding changes on `device`, original and suggested shape interleaved, and sets
  *  measured_gain and measured_operator_gain of the findings.

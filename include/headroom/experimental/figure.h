@@ -43,7 +43,8 @@ typedef struct hr_figure_options {
 } hr_figure_options;
 
 /** Text of 100 columns and 30 rows; pictures two columns wide. */
-HR_API hr_figure_options hr_figure_options_default(void);
+HR_API void hr_figure_options_init(hr_figure_options *options, size_t size);
+HR_DEFAULT(hr_figure_options)
 
 /** Writes a script for gnuplot 5.2 or newer that draws the figure to gnuplot's standard output. The script reads no
  *  file and runs no command: every text in it is in single quotes, in which gnuplot substitutes nothing, and has no

@@ -56,7 +56,8 @@ typedef struct hr_layer_options {
 } hr_layer_options;
 
 /** The defaults above. */
-HR_API hr_layer_options hr_layer_options_default(void);
+HR_API void hr_layer_options_init(hr_layer_options *options, size_t size);
+HR_DEFAULT(hr_layer_options)
 
 /** One operator of the layer, which executes it once. */
 typedef struct hr_layer_row {

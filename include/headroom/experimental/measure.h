@@ -38,7 +38,8 @@ typedef struct hr_measure_options {
 } hr_measure_options;
 
 /** The defaults above. */
-HR_API hr_measure_options hr_measure_options_default(void);
+HR_API void hr_measure_options_init(hr_measure_options *options, size_t size);
+HR_DEFAULT(hr_measure_options)
 
 /** A measurement. Times are in ns; times, rates and errors are NAN where unknown. */
 typedef struct hr_measurement {

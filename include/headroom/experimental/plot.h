@@ -46,7 +46,8 @@ typedef struct hr_plot_options {
 } hr_plot_options;
 
 /** The original's view of all rows with the published points, and no predictions. */
-HR_API hr_plot_options hr_plot_options_default(void);
+HR_API void hr_plot_options_init(hr_plot_options *options, size_t size);
+HR_DEFAULT(hr_plot_options)
 
 /** The figure of a sweep: the latest row of every point from each source, with the 95% interval of its median. `small`
  *  is the same sweep with the sizes for a CPU, which rows of a CPU are drawn by. `sources` may be NULL if there are

@@ -55,7 +55,8 @@ typedef struct hr_points_options {
 } hr_points_options;
 
 /** See the members. */
-HR_API hr_points_options hr_points_options_default(void);
+HR_API void hr_points_options_init(hr_points_options *options, size_t size);
+HR_DEFAULT(hr_points_options)
 
 /** Measures the points that have no row on this device, or a noisy one, in their order, and appends a row for each: a
  *  process that is killed loses at most the point at hand, and the same call goes on. A point that cannot be measured
@@ -89,7 +90,8 @@ typedef struct hr_points_draw_options {
 } hr_points_draw_options;
 
 /** See the members. */
-HR_API hr_points_draw_options hr_points_draw_options_default(void);
+HR_API void hr_points_draw_options_init(hr_points_draw_options *options, size_t size);
+HR_DEFAULT(hr_points_draw_options)
 
 /** Random points, to hold predictions against. Half are GEMMs, a quarter batched ones, an eighth each attention and
  *  decode, or these shares among options->kinds. Sizes of GEMMs and lengths of attention are log-uniform from 16 to

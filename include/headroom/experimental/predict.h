@@ -22,7 +22,8 @@ typedef struct hr_expert_call {
 } hr_expert_call;
 
 /** bf16, gated, all sizes 0. */
-HR_API hr_expert_call hr_expert_call_default(void);
+HR_API void hr_expert_call_init(hr_expert_call *call, size_t size);
+HR_DEFAULT(hr_expert_call)
 
 /** Time of choosing, copying to and computing the routed experts, and of adding up their results: the sum of the
  *  operators dispatch, expert_up, expert_gate, expert_activation, expert_down and combine of a step with equal loads;
@@ -44,7 +45,8 @@ typedef struct hr_scan_call {
 } hr_scan_call;
 
 /** bf16, Mamba-2, one sequence, all other sizes 0. */
-HR_API hr_scan_call hr_scan_call_default(void);
+HR_API void hr_scan_call_init(hr_scan_call *call, size_t size);
+HR_DEFAULT(hr_scan_call)
 
 /** Time of a scan without its gate, if an operator of its own applies that: launch + memory + FLOPs, see hr_scan_cost.
  *  Without a cost the time is the longer of bytes at the rate of a copy and FLOPs at that of the best GEMM, a lower

@@ -51,7 +51,8 @@ typedef struct hr_report_options {
 } hr_report_options;
 
 /** A table without colours, of unlimited width. */
-HR_API hr_report_options hr_report_options_default(void);
+HR_API void hr_report_options_init(hr_report_options *options, size_t size);
+HR_DEFAULT(hr_report_options)
 
 /** A kernel and its measurement, whose status may say that the kernel cannot run. */
 typedef struct hr_kernel_measurement {
@@ -155,7 +156,8 @@ typedef struct hr_page {
 } hr_page;
 
 /** No sources, no findings. */
-HR_API hr_page hr_page_default(void);
+HR_API void hr_page_init(hr_page *page, size_t size);
+HR_DEFAULT(hr_page)
 
 /** `report`: one HTML page that loads nothing: a chart with its table for each sweep, a comparison of the devices,
  *  single measurements, findings, and what the rows were measured with. Of several rows of a point the latest is shown.

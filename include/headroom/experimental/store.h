@@ -68,7 +68,8 @@ typedef struct hr_result {
 } hr_result;
 
 /** A GEMM of 1 × 1 × 1 of which nothing is known: no times, numbers NAN. */
-HR_API hr_result hr_result_default(void);
+HR_API void hr_result_init(hr_result *result, size_t size);
+HR_DEFAULT(hr_result)
 
 /** Sets kind, gemm and problem. */
 HR_API void hr_result_set_gemm(hr_result *result, const hr_gemm *gemm);
@@ -112,7 +113,8 @@ typedef struct hr_store_options {
 } hr_store_options;
 
 /** The defaults above. */
-HR_API hr_store_options hr_store_options_default(void);
+HR_API void hr_store_options_init(hr_store_options *options, size_t size);
+HR_DEFAULT(hr_store_options)
 
 /** The default path: $XDG_DATA_HOME/headroom/results.db, or $HOME/.local/share/headroom/results.db. Creates nothing.
  *  HR_ERROR_INVALID if neither variable is an absolute path or the path does not fit `size`. */
@@ -171,7 +173,8 @@ typedef struct hr_result_filter {
 } hr_result_filter;
 
 /** All rows. */
-HR_API hr_result_filter hr_result_filter_default(void);
+HR_API void hr_result_filter_init(hr_result_filter *filter, size_t size);
+HR_DEFAULT(hr_result_filter)
 
 /** HR_OK, or HR_ERROR_INVALID for an invalid id, date or count. */
 HR_API hr_status hr_result_filter_check(const hr_result_filter *filter, hr_error *error);

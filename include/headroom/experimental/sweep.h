@@ -139,7 +139,8 @@ typedef struct hr_sweep_choice {
 } hr_sweep_choice;
 
 /** All points, one worker, seed 1. */
-HR_API hr_sweep_choice hr_sweep_choice_default(void);
+HR_API void hr_sweep_choice_init(hr_sweep_choice *choice, size_t size);
+HR_DEFAULT(hr_sweep_choice)
 
 /** The indices of the chosen points in the order in which they are to be measured; the same choice always gives the
  *  same. The caller frees *indices with free(). HR_ERROR_INVALID for a shard that is not 1 … shards. */
@@ -190,7 +191,8 @@ typedef struct hr_sweep_options {
 } hr_sweep_options;
 
 /** All points, one worker, bf16, cold caches, no probe. */
-HR_API hr_sweep_options hr_sweep_options_default(void);
+HR_API void hr_sweep_options_init(hr_sweep_options *options, size_t size);
+HR_DEFAULT(hr_sweep_options)
 
 /** Measures the chosen points without a row and appends a row for each. A point that cannot be measured (out of memory,
  *  unsupported, timeout, wrong result, noisy) gets a row with that status, and the run continues. `outcome` (may be

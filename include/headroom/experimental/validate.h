@@ -19,7 +19,8 @@ typedef struct hr_validate_options {
 } hr_validate_options;
 
 /** See the members. */
-HR_API hr_validate_options hr_validate_options_default(void);
+HR_API void hr_validate_options_init(hr_validate_options *options, size_t size);
+HR_DEFAULT(hr_validate_options)
 
 /** A measured row and its prediction. */
 typedef struct hr_validated_row {

@@ -89,9 +89,9 @@ static hr_status apply_rules(hr_advice_context *context, const hr_advise_options
   return HR_OK;
 }
 
-hr_advise_options hr_advise_options_default(void)
+void hr_advise_options_init(hr_advise_options *options, size_t size)
 {
-  return (hr_advise_options){.struct_size = sizeof(hr_advise_options)};
+  HR_INIT(options, size, (hr_advise_options){0});
 }
 
 hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_advice **advice,

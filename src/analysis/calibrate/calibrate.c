@@ -35,9 +35,9 @@ typedef struct calibration {
   hr_calibrate_result *result;
 } calibration;
 
-hr_calibrate_options hr_calibrate_options_default(void)
+void hr_calibrate_options_init(hr_calibrate_options *options, size_t size)
 {
-  return (hr_calibrate_options){.struct_size = sizeof(hr_calibrate_options)};
+  HR_INIT(options, size, (hr_calibrate_options){0});
 }
 
 /* ---- rows ---- */

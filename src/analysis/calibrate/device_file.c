@@ -19,9 +19,9 @@
 
 #define DIGITS 4 /* of a fitted figure: it is not known better */
 
-hr_calibrate_facts hr_calibrate_facts_default(void)
+void hr_calibrate_facts_init(hr_calibrate_facts *facts, size_t size)
 {
-  return (hr_calibrate_facts){.struct_size = sizeof(hr_calibrate_facts), .calibration = HR_CALIBRATION_MEASURED};
+  HR_INIT(facts, size, (hr_calibrate_facts){.calibration = HR_CALIBRATION_MEASURED});
 }
 
 static json_t *rounded(double value)

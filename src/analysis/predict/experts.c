@@ -11,9 +11,9 @@
 #define LARGEST_SIZE ((int64_t)1 << 24)
 #define ROWS_MAX ((int64_t)1 << 38)
 
-hr_expert_call hr_expert_call_default(void)
+void hr_expert_call_init(hr_expert_call *call, size_t size)
 {
-  return (hr_expert_call){.struct_size = sizeof(hr_expert_call), .dtype = HR_BF16, .gated = true};
+  HR_INIT(call, size, (hr_expert_call){.dtype = HR_BF16, .gated = true});
 }
 
 static hr_status check_call(const hr_expert_call *call, hr_error *error)

@@ -8,10 +8,9 @@
 #include <headroom/experimental/predict.h>
 #include <inttypes.h>
 
-hr_scan_call hr_scan_call_default(void)
+void hr_scan_call_init(hr_scan_call *call, size_t size)
 {
-  return (hr_scan_call){
-      .struct_size = sizeof(hr_scan_call), .dtype = HR_BF16, .recurrence = HR_RECURRENCE_SSD, .batch = 1};
+  HR_INIT(call, size, (hr_scan_call){.dtype = HR_BF16, .recurrence = HR_RECURRENCE_SSD, .batch = 1});
 }
 
 static hr_status check_call(const hr_scan_call *call, hr_error *error)

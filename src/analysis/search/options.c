@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,15 +18,15 @@
 
 /* Head sizes for which today's attention kernels are written: FlashAttention-3 compiles 64, 96, 128, 192 and 256
  * (hopper/setup.py, 2025). */
-hr_search_options hr_search_options_default(void)
+void hr_search_options_init(hr_search_options *options, size_t size)
 {
-  return (hr_search_options){.struct_size = sizeof(hr_search_options),
-                             .parameter_band = 0.02,
-                             .require_divisible = true,
-                             .limit = 20,
-                             .vary = USUAL_SIZES,
-                             .head_size_count = 5,
-                             .head_sizes = {64, 96, 128, 192, 256}};
+  HR_INIT(options, size,
+          (hr_search_options){.parameter_band = 0.02,
+                              .require_divisible = true,
+                              .limit = 20,
+                              .vary = USUAL_SIZES,
+                              .head_size_count = 5,
+                              .head_sizes = {64, 96, 128, 192, 256}});
 }
 
 const char *hr_search_size_name(hr_search_size size)

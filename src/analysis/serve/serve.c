@@ -18,18 +18,18 @@
  * request 30515, gpustack/runner pull request 251). */
 #define RESERVE_BYTES ((int64_t)1 << 30)
 
-hr_serve_options hr_serve_options_default(void)
+void hr_serve_options_init(hr_serve_options *options, size_t size)
 {
-  return (hr_serve_options){.struct_size = sizeof(hr_serve_options),
-                            .prompt_tokens = 2048,
-                            .output_tokens = 256,
-                            /* These are a vLLM 0.9 server's on a GPU of 70 GiB or more (engine/arg_utils.py):
+  HR_INIT(options, size,
+          (hr_serve_options){.prompt_tokens = 2048,
+                             .output_tokens = 256,
+                             /* These are a vLLM 0.9 server's on a GPU of 70 GiB or more (engine/arg_utils.py):
                              * gpu_memory_utilization, max_num_seqs, max_num_batched_tokens, block_size. */
-                            .memory_share = 0.9,
-                            .batch_max = 1024,
-                            .prefill_tokens = 8192,
-                            .page_tokens = 16,
-                            .reserve_bytes = RESERVE_BYTES};
+                             .memory_share = 0.9,
+                             .batch_max = 1024,
+                             .prefill_tokens = 8192,
+                             .page_tokens = 16,
+                             .reserve_bytes = RESERVE_BYTES});
 }
 
 static hr_status check_count(const char *member, int64_t value, int64_t least, int64_t most, hr_error *error)

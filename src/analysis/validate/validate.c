@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-hr_validate_options hr_validate_options_default(void)
+void hr_validate_options_init(hr_validate_options *options, size_t size)
 {
-  return (hr_validate_options){.struct_size = sizeof(hr_validate_options)};
+  HR_INIT(options, size, (hr_validate_options){0});
 }
 
 typedef struct validate_work {

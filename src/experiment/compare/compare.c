@@ -21,9 +21,9 @@ const char *hr_verdict_name(hr_verdict verdict)
   return hr_name_of(verdict_names, HR_VERDICT_COUNT, (int)verdict);
 }
 
-hr_compare_side hr_compare_side_default(void)
+void hr_compare_side_init(hr_compare_side *side, size_t size)
 {
-  return (hr_compare_side){.struct_size = sizeof(hr_compare_side)};
+  HR_INIT(side, size, (hr_compare_side){0});
 }
 
 static bool is_timed(const hr_compared_row *row)

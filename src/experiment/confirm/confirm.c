@@ -242,9 +242,9 @@ static hr_status confirm(hr_confirm_run *c, hr_progress *progress, hr_confirmati
   return HR_OK;
 }
 
-hr_confirm_options hr_confirm_options_default(void)
+void hr_confirm_options_init(hr_confirm_options *options, size_t size)
 {
-  return (hr_confirm_options){.struct_size = sizeof(hr_confirm_options)};
+  HR_INIT(options, size, (hr_confirm_options){0});
 }
 
 hr_status hr_confirm(hr_device *device, hr_advice *advice, const hr_confirm_options *options,

@@ -77,13 +77,10 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   }
 }
 
-hr_layer_options hr_layer_options_default(void)
+void hr_layer_options_init(hr_layer_options *options, size_t size)
 {
-  return (hr_layer_options){.struct_size = sizeof(hr_layer_options),
-                            .group = HR_LAYER_MAIN_GROUP,
-                            .budget_ns = BUDGET_NS,
-                            .check = true,
-                            .seed = 1};
+  HR_INIT(options, size,
+          (hr_layer_options){.group = HR_LAYER_MAIN_GROUP, .budget_ns = BUDGET_NS, .check = true, .seed = 1});
 }
 
 /* One run of hr_layer_measure(). */

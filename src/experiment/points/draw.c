@@ -30,10 +30,9 @@ static const hr_interval_kind turns[] = {HR_INTERVAL_GEMM, HR_INTERVAL_BMM,    H
 #define DRAWN_KINDS \
   (1u << HR_INTERVAL_GEMM | 1u << HR_INTERVAL_BMM | 1u << HR_INTERVAL_ATTENTION | 1u << HR_INTERVAL_DECODE)
 
-hr_points_draw_options hr_points_draw_options_default(void)
+void hr_points_draw_options_init(hr_points_draw_options *options, size_t size)
 {
-  return (hr_points_draw_options){
-      .struct_size = sizeof(hr_points_draw_options), .seed = 1, .kinds = DRAWN_KINDS, .count = 200, .dtype = HR_BF16};
+  HR_INIT(options, size, (hr_points_draw_options){.seed = 1, .kinds = DRAWN_KINDS, .count = 200, .dtype = HR_BF16});
 }
 
 /* Splitmix64. Source: Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014. */

@@ -12,10 +12,9 @@
 
 #define PAGE_TOKENS 16
 
-hr_points_options hr_points_options_default(void)
+void hr_points_options_init(hr_points_options *options, size_t size)
 {
-  return (hr_points_options){
-      .struct_size = sizeof(hr_points_options), .sweep = "points", .series = "", .time_limit_ns = 0.2e9, .seed = 1};
+  HR_INIT(options, size, (hr_points_options){.sweep = "points", .series = "", .time_limit_ns = 0.2e9, .seed = 1});
 }
 
 hr_status hr_points_check(const hr_points_options *options, hr_error *error)

@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-hr_sweep_choice hr_sweep_choice_default(void)
+void hr_sweep_choice_init(hr_sweep_choice *choice, size_t size)
 {
-  return (hr_sweep_choice){.struct_size = sizeof(hr_sweep_choice), .shard = 1, .shards = 1, .seed = 1};
+  HR_INIT(choice, size, (hr_sweep_choice){.shard = 1, .shards = 1, .seed = 1});
 }
 
 /* All indices, sorted by series, within a series in the order of the file. starts[i] is the place of series i. */

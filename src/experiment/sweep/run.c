@@ -16,10 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-hr_sweep_options hr_sweep_options_default(void)
+void hr_sweep_options_init(hr_sweep_options *options, size_t size)
 {
-  return (hr_sweep_options){
-      .struct_size = sizeof(hr_sweep_options), .choice = hr_sweep_choice_default(), .dtype = HR_BF16};
+  HR_INIT(options, size, (hr_sweep_options){.choice = hr_sweep_choice_default(), .dtype = HR_BF16});
 }
 
 hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, const hr_sweep_options *options,

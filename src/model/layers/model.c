@@ -9,15 +9,15 @@
 #include "model/layers/parameters.h"
 #include "model/layers/sizes.h"
 
-hr_model hr_model_default(void)
+void hr_model_init(hr_model *model, size_t size)
 {
-  return (hr_model){.struct_size = sizeof(hr_model),
-                    .norm = HR_NORM_LAYER,
-                    .norm_weight = true,
-                    .norm_bias = true,
-                    .final_norm = true,
-                    .group_count = 1,
-                    .groups = {{.norms = 2}}};
+  HR_INIT(model, size,
+          (hr_model){.norm = HR_NORM_LAYER,
+                     .norm_weight = true,
+                     .norm_bias = true,
+                     .final_norm = true,
+                     .group_count = 1,
+                     .groups = {{.norms = 2}}});
 }
 
 const char *hr_origin_name(hr_origin origin)

@@ -31,28 +31,28 @@ static bool usual_dropout(const hr_model *model)
   return model->positions == HR_POSITIONS_LEARNED && !hr_model_main_group(model)->dense.gated;
 }
 
-hr_workload hr_workload_default(const hr_model *model)
+void hr_workload_init(hr_workload *workload, size_t size, const hr_model *model)
 {
   int64_t longest = model->max_positions > 0 ? hr_min64(2048, model->max_positions) : 2048;
   int64_t sequence = positive_or(model->default_sequence, longest);
-  return (hr_workload){
-      .struct_size = sizeof(hr_workload),
-      .phase = HR_PHASE_FORWARD,
-      .attention = HR_ATTENTION_FUSED,
-      .dtype = HR_BF16,
-      .dropout = usual_dropout(model) ? HR_DROPOUT_TRAIN : HR_DROPOUT_NONE,
-      .batch = positive_or(model->default_batch, 4),
-      .sequence = sequence,
-      .context = sequence,
-      .tensor_parallel = positive_or(model->default_tensor_parallel, 1),
-      .pipeline_stages = positive_or(model->default_pipeline_stages, 1),
-      .expert_parallel = 1,
-      .expert_imbalance = 1,
-      .kv_cache = model->quantization.kv_cache,
-      .context_parallel = 1,
-      .data_parallel = 1,
-      .overlap = 1,
-  };
+  HR_INIT(workload, size,
+          (hr_workload){
+              .phase = HR_PHASE_FORWARD,
+              .attention = HR_ATTENTION_FUSED,
+              .dtype = HR_BF16,
+              .dropout = usual_dropout(model) ? HR_DROPOUT_TRAIN : HR_DROPOUT_NONE,
+              .batch = positive_or(model->default_batch, 4),
+              .sequence = sequence,
+              .context = sequence,
+              .tensor_parallel = positive_or(model->default_tensor_parallel, 1),
+              .pipeline_stages = positive_or(model->default_pipeline_stages, 1),
+              .expert_parallel = 1,
+              .expert_imbalance = 1,
+              .kv_cache = model->quantization.kv_cache,
+              .context_parallel = 1,
+              .data_parallel = 1,
+              .overlap = 1,
+          });
 }
 
 static hr_status check_size(const char *name, int64_t value, hr_error *error)

@@ -9,9 +9,9 @@
 
 #define ROW_MAX ((int64_t)1 << 40) /* elements between rows: the size of any operand fits 63 bits */
 
-hr_kv_append hr_kv_append_default(void)
+void hr_kv_append_init(hr_kv_append *append, size_t size)
 {
-  return (hr_kv_append){.struct_size = sizeof(hr_kv_append)};
+  HR_INIT(append, size, (hr_kv_append){0});
 }
 
 /* ---- checks ---- */

@@ -3,23 +3,24 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 #define DIM_MAX ((int64_t)1 << 20)
 
-hr_kv_cache_options hr_kv_cache_options_default(void)
+void hr_kv_cache_options_init(hr_kv_cache_options *options, size_t size)
 {
-  return (hr_kv_cache_options){.struct_size = sizeof(hr_kv_cache_options),
-                               .k_heads = 1,
-                               .v_heads = 1,
-                               .qk_dim = 64,
-                               .v_dim = 64,
-                               .dtype = HR_BF16,
-                               .page_size = 16,
-                               .slots = 1,
-                               .tokens = 4096};
+  HR_INIT(options, size,
+          (hr_kv_cache_options){.k_heads = 1,
+                                .v_heads = 1,
+                                .qk_dim = 64,
+                                .v_dim = 64,
+                                .dtype = HR_BF16,
+                                .page_size = 16,
+                                .slots = 1,
+                                .tokens = 4096});
 }
 
 static hr_status check_sizes(const hr_kv_cache_options *o, hr_error *error)

@@ -23,15 +23,12 @@
 #define WARM_UP_AGREES 0.02
 #define SAMPLES_LIMIT ((int64_t)1000000)
 
-hr_measure_options hr_measure_options_default(void)
+void hr_measure_options_init(hr_measure_options *options, size_t size)
 {
-  return (hr_measure_options){.struct_size = sizeof(hr_measure_options),
-                              .time_limit_ns = 2e9,
-                              .precision = 0.005,
-                              .samples_min = 10,
-                              .samples_max = 1000,
-                              .check = true,
-                              .seed = 1};
+  HR_INIT(
+      options, size,
+      (hr_measure_options){
+          .time_limit_ns = 2e9, .precision = 0.005, .samples_min = 10, .samples_max = 1000, .check = true, .seed = 1});
 }
 
 static hr_status check_options(const hr_measure_options *o, hr_error *error)

@@ -3,14 +3,15 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "runtime/operation/attention_sequences.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 
-hr_attention_arguments hr_attention_arguments_default(void)
+void hr_attention_arguments_init(hr_attention_arguments *arguments, size_t size)
 {
-  return (hr_attention_arguments){.struct_size = sizeof(hr_attention_arguments)};
+  HR_INIT(arguments, size, (hr_attention_arguments){0});
 }
 
 /* An empty operand counts one element: buffers are not empty. */

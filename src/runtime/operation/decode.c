@@ -2,15 +2,16 @@
 #include "runtime/operation/operation.h"
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "runtime/operation/decode_sequences.h"
 
 #include <headroom/experimental/decode.h>
 #include <inttypes.h>
 #include <stddef.h>
 
-hr_decode_arguments hr_decode_arguments_default(void)
+void hr_decode_arguments_init(hr_decode_arguments *arguments, size_t size)
 {
-  return (hr_decode_arguments){.struct_size = sizeof(hr_decode_arguments)};
+  HR_INIT(arguments, size, (hr_decode_arguments){0});
 }
 
 static int64_t query_elements(const hr_decode *d, hr_strides s, int64_t dim)

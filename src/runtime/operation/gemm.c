@@ -2,12 +2,13 @@
 #include "runtime/operation/operation.h"
 
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <stddef.h>
 
-hr_gemm_arguments hr_gemm_arguments_default(void)
+void hr_gemm_arguments_init(hr_gemm_arguments *arguments, size_t size)
 {
-  return (hr_gemm_arguments){.struct_size = sizeof(hr_gemm_arguments)};
+  HR_INIT(arguments, size, (hr_gemm_arguments){0});
 }
 
 static hr_operands operands(const hr_problem *problem)

@@ -2,12 +2,13 @@
 #include "runtime/operation/operation.h"
 
 #include "base/error.h"
+#include "base/struct_size.h"
 
 #include <stddef.h>
 
-hr_rowwise_arguments hr_rowwise_arguments_default(void)
+void hr_rowwise_arguments_init(hr_rowwise_arguments *arguments, size_t size)
 {
-  return (hr_rowwise_arguments){.struct_size = sizeof(hr_rowwise_arguments)};
+  HR_INIT(arguments, size, (hr_rowwise_arguments){0});
 }
 
 /* Bytes of the second input, weights or a table or a second x, and of the third; x has `tensor`. */

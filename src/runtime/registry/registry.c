@@ -106,9 +106,9 @@ static hr_status open_device(const char *name, const hr_device_options *options,
   return HR_OK;
 }
 
-hr_device_options hr_device_options_default(void)
+void hr_device_options_init(hr_device_options *options, size_t size)
 {
-  return (hr_device_options){.struct_size = sizeof(hr_device_options)};
+  HR_INIT(options, size, (hr_device_options){0});
 }
 
 hr_status hr_device_open_with(const char *name, const hr_device_options *options, hr_device **device, hr_error *error)

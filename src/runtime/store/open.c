@@ -137,9 +137,9 @@ static bool exists(const char *path)
   return lstat(path, &about) == 0 || errno != ENOENT;
 }
 
-hr_store_options hr_store_options_default(void)
+void hr_store_options_init(hr_store_options *options, size_t size)
 {
-  return (hr_store_options){.struct_size = sizeof(hr_store_options), .patience_ms = PATIENCE_MS};
+  HR_INIT(options, size, (hr_store_options){.patience_ms = PATIENCE_MS});
 }
 
 hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-hr_result_filter hr_result_filter_default(void)
+void hr_result_filter_init(hr_result_filter *filter, size_t size)
 {
-  return (hr_result_filter){.struct_size = sizeof(hr_result_filter)};
+  HR_INIT(filter, size, (hr_result_filter){0});
 }
 
 #define WHERE                                                                                               \

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "shape/gemm_strides.h"
 
@@ -19,14 +20,15 @@
 #include <time.h>
 #include <unistd.h>
 
-hr_result hr_result_default(void)
+void hr_result_init(hr_result *result, size_t size)
 {
-  hr_result result = {.struct_size = sizeof(hr_result), .kind = HR_RESULT_GEMM};
-  result.gemm = hr_gemm_default();
-  result.attention = hr_attention_default();
-  result.decode = hr_decode_default();
+  hr_result value = {.struct_size = sizeof(hr_result),
+                     .kind = HR_RESULT_GEMM,
+                     .gemm = hr_gemm_default(),
+                     .attention = hr_attention_default(),
+                     .decode = hr_decode_default()};
   const double unknown = (double)NAN;
-  hr_measurement *m = &result.measurement;
+  hr_measurement *m = &value.measurement;
   double *numbers[] = {&m->min_ns,
                        &m->p10_ns,
                        &m->median_ns,
@@ -48,16 +50,16 @@ hr_result hr_result_default(void)
                        &m->sustained_ns,
                        &m->sustained_power_w,
                        &m->sustained_clock_hz,
-                       &result.ceiling_share,
-                       &result.library_share,
+                       &value.ceiling_share,
+                       &value.library_share,
                        &m->conditions.clock_hz,
                        &m->conditions.memory_clock_hz,
                        &m->conditions.power_w,
                        &m->conditions.temperature_c};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     *numbers[i] = unknown;
-  hr_result_name_problem(&result);
-  return result;
+  hr_result_name_problem(&value);
+  HR_INIT(result, size, value);
 }
 
 static void name_gemm(const hr_gemm *g, char *to, size_t size)
