@@ -47,33 +47,42 @@ static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, c
   return HR_OK;
 }
 
-static hr_status measure_step(hr_device *device, const hr_hardware *hardware, const hr_model *model,
-                              const hr_workload *workload, measured_step *s, hr_error *error)
+/* The operators outside the layers: logits are measured. */
+static hr_status measure_rest(hr_device *device, const hr_step *step, measured_step *s, hr_error *error)
 {
-  hr_step step;
   hr_measurement m;
-  hr_status status = hr_predict_step(hardware, model, workload, &step, error);
-  if (status == HR_OK)
-    status = measure_layer(device, hardware, model, workload, s, error);
-  if (status != HR_OK)
-    return status;
-  s->step_predicted_ns = step.time_ns;
-  s->step_ns = (double)hr_model_layers(model) * s->layer_ns;
-  for (size_t i = 0; i < step.operators.count; i++) {
-    const hr_operator *op = &step.operators.items[i];
+  for (size_t i = 0; i < hr_step_describe(step)->operator_count; i++) {
+    const hr_operator *op = hr_step_operator(step, i);
+    const double predicted_ns = hr_step_prediction(step, i)->time_ns;
     if (op->in_layer)
       continue;
     if (op->id == HR_OP_LOGIT) {
-      status = hr_measure_gemm(device, &op->gemm, NULL, &m, error);
+      hr_status status = hr_measure_gemm(device, &op->gemm, NULL, &m, error);
       if (status != HR_OK)
         return status;
-      s->logits_ns = m.median_ns, s->logits_predicted_ns = step.predictions[i].time_ns;
+      s->logits_ns = m.median_ns, s->logits_predicted_ns = predicted_ns;
       s->step_ns += m.median_ns;
     } else {
-      s->step_ns += step.predictions[i].time_ns;
+      s->step_ns += predicted_ns;
     }
   }
   return HR_OK;
+}
+
+static hr_status measure_step(hr_device *device, const hr_hardware *hardware, const hr_model *model,
+                              const hr_workload *workload, measured_step *s, hr_error *error)
+{
+  hr_step *step;
+  hr_status status = hr_predict_step(hardware, model, workload, &step, error);
+  if (status != HR_OK)
+    return status;
+  s->step_predicted_ns = hr_step_describe(step)->time_ns;
+  status = measure_layer(device, hardware, model, workload, s, error);
+  s->step_ns = (double)hr_model_layers(model) * s->layer_ns;
+  if (status == HR_OK)
+    status = measure_rest(device, step, s, error);
+  hr_step_free(step);
+  return status;
 }
 
 static void print_row(const char *name, const hr_workload *workload, const measured_step *s)

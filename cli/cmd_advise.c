@@ -2,7 +2,6 @@
 #include "cli.h"
 #include "picture.h"
 
-#include <headroom/experimental/parallel_layouts.h>
 #include <string.h>
 
 /* The inputs of an advice and, with --measure, the device that confirms it. */
@@ -43,6 +42,7 @@ static hr_advise_options make_options(const cli_run *run)
   options.trained = run->options.trained;
   options.without_classes = run->given[CLI_OPTION_only] ? ~run->options.only : 0;
   options.without_rules = run->options.ignore;
+  options.nodes = run->given[CLI_OPTION_nodes] ? run->options.nodes : 0;
   return options;
 }
 
@@ -50,8 +50,8 @@ static hr_advise_options make_options(const cli_run *run)
 static void list_failed(const hr_advice *advice, char *text, size_t size)
 {
   text[0] = '\0';
-  for (size_t i = 0; i < advice->finding_count; i++) {
-    const hr_finding *finding = &advice->findings[i];
+  for (size_t i = 0; i < hr_advice_describe(advice)->finding_count; i++) {
+    const hr_finding *finding = hr_advice_finding(advice, i);
     size_t used = strlen(text);
     if (finding->own_severity != HR_SEVERITY_HIGH)
       continue;
@@ -82,9 +82,6 @@ static int advise(const cli_run *run, advise_work *work, cli_output *output)
   hr_confirmation *confirmation = NULL;
   hr_advise_options options = make_options(run);
   hr_status status = hr_advise_with(&work->hardware, &work->model, &work->workload, &options, &advice, &error);
-  if (status == HR_OK && run->given[CLI_OPTION_nodes])
-    status = hr_compare_parallel_layouts(&work->hardware, &work->model, &work->workload, run->options.nodes,
-                                         &advice->layouts, &error);
   if (status == HR_OK && work->device)
     status = confirm(run, work->device, advice, &confirmation, &error);
   if (status == HR_OK)
@@ -96,8 +93,8 @@ static int advise(const cli_run *run, advise_work *work, cli_output *output)
     code = check_strict(run, advice);
   hr_figure *figure = NULL;
   bool draws = run->options.plot && (code == EXIT_FINE || code == EXIT_FINDINGS);
-  status = draws ? hr_figure_of_roofline(&advice->hardware, &advice->model, &advice->workload, &advice->step, &figure,
-                                         &error)
+  const hr_advice_about *about = draws ? hr_advice_describe(advice) : NULL;
+  status = draws ? hr_figure_of_roofline(about->hardware, about->model, about->workload, about->step, &figure, &error)
                  : HR_OK;
   code = cli_plot_after(run, code, status, figure, &error);
   hr_confirmation_free(confirmation);

@@ -2,8 +2,6 @@
 #include "cli.h"
 #include "picture.h"
 
-#include <stdlib.h>
-
 static int list_models(void)
 {
   size_t count;
@@ -23,13 +21,11 @@ static int draw(const cli_run *run, int code, const hr_hardware *hardware, const
 {
   hr_error error = {.status = HR_OK};
   hr_figure *figure = NULL;
-  hr_step *step = malloc(sizeof *step);
-  if (!step)
-    return cli_fail(EXIT_OUTPUT, "out of memory for the operators of a step");
-  hr_status status = hr_predict_step(hardware, model, workload, step, &error);
+  hr_step *step = NULL;
+  hr_status status = hr_predict_step(hardware, model, workload, &step, &error);
   if (status == HR_OK)
     status = hr_figure_of_roofline(hardware, model, workload, step, &figure, &error);
-  free(step);
+  hr_step_free(step);
   return cli_plot_after(run, code, status, figure, &error);
 }
 

@@ -59,29 +59,28 @@ typedef struct hr_advise_options {
   bool trained;             /* trained weights exist although nothing says so; not with `design` */
   unsigned without_classes; /* bit i: leave out findings of class i */
   uint64_t without_rules;   /* bit i: leave out findings of rule i of hr_rules() */
+  int64_t nodes;            /* on which parallel layouts are compared; 0: those that the workload takes up */
 } hr_advise_options;
 
 /** Nothing is left out; changes that need new weights come last if trained weights exist. */
 HR_API void hr_advise_options_init(hr_advise_options *options, size_t size);
 HR_DEFAULT(hr_advise_options)
 
-typedef struct hr_advice {
-  hr_hardware hardware;
-  hr_model model;
-  hr_workload workload;
-  hr_step step;                /* the original one */
-  hr_parallel_layouts layouts; /* on the nodes that the workload takes up; hr_compare_parallel_layouts() has others */
-  size_t finding_count;
-  hr_finding findings[HR_FINDINGS_MAX]; /* most severe first, then highest gain; those of HR_CHANGE_RETRAIN after the
-                                           others if retrain_last; those of severity none at the end */
-  bool retrain_last;                    /* trained weights exist, and the caller did not ask for a design */
-  size_t combined_count;                /* suggestions merged: */
-  hr_finding combined[HR_COMBINED_MAX]; /* "combined_free": all free ones; "combined_retrain": these and all others
-                                           that keep devices, the kind of layer and about the parameters. Each if it
-                                           merges at least two and gains as much as each of its class by itself, the
-                                           second one if one of them needs new weights */
+typedef struct hr_advice hr_advice;
+
+/** What an advice is of, and how much it has. The library returns pointers to its own, which later releases may end
+ *  with further members; what it points to lives as long as the advice. */
+typedef struct hr_advice_about {
+  const hr_hardware *hardware;
+  const hr_model *model;
+  const hr_workload *workload;
+  const hr_step *step; /* the original one */
+  const hr_parallel_layouts *layouts;
+  size_t finding_count;           /* of hr_advice_finding(), without the merged ones */
+  size_t combined_count;          /* merged suggestions, behind them */
   size_t left_out, left_out_high; /* findings of any severity but none that the options leave out; of severity high */
-} hr_advice;
+  bool retrain_last;              /* trained weights exist, and the caller did not ask for a design */
+} hr_advice_about;
 
 /** Applies every rule to the shape. On HR_OK the caller owns *advice and frees it with hr_advice_free(). Errors of
  *  hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; *advice is then untouched. Deterministic. */
@@ -95,6 +94,16 @@ HR_API hr_status hr_advise_with(const hr_hardware *hardware, const hr_model *mod
 
 /** Frees an advice; NULL is allowed. */
 HR_API void hr_advice_free(hr_advice *advice);
+
+/** What an advice is of. Never NULL; valid as long as the advice. */
+HR_API const hr_advice_about *hr_advice_describe(const hr_advice *advice);
+
+/** A finding, valid as long as the advice. Below finding_count: most severe first, then highest gain; those of
+ *  HR_CHANGE_RETRAIN after the others if retrain_last; those of severity none at the end. From there on combined_count
+ *  merged suggestions: "combined_free" of all free ones; "combined_retrain" of these and all others that keep devices,
+ *  the kind of layer and about the parameters. Each if it merges at least two and gains as much as each of its class by
+ *  itself, the second one if one of them needs new weights. NULL beyond. */
+HR_API const hr_finding *hr_advice_finding(const hr_advice *advice, size_t index);
 
 /** "none", "low", "medium", "high". Static storage. */
 HR_API const char *hr_severity_name(hr_severity severity);

@@ -21,7 +21,7 @@ typedef struct hr_parallel_layout {
   double tokens_per_s; /* of all devices */
   double tokens_per_s_per_device;
   double communication_share; /* of time_ns */
-  double bubble;              /* as hr_step.bubble */
+  double bubble;              /* as hr_step_about.bubble */
   bool heads_split;           /* all heads split over t; false only with the t of the workload that was passed */
   bool splits;                /* and so do all widths, and blocks of quantized weights */
   char split[160];            /* why not, or what is padded so that they do; else "" */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predicted times and their terms. Thread safety: values; pure functions; nothing is allocated. */
+/* Predicted times and their terms. Thread safety: values, and steps, which are immutable; pure functions. */
 #ifndef HEADROOM_PREDICT_H
 #define HEADROOM_PREDICT_H
 
@@ -119,10 +119,12 @@ HR_API hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_deco
  *  Training sends weights and gradients between replicas while its passes compute. A pass hides at most `overlap` of
  *  its time on a device; the rest is exposed and adds to time_ns: once a step, or m + p − 1 times if the ZeRO stage
  *  sends with each microbatch. */
-typedef struct hr_step {
-  hr_operators operators;
-  hr_prediction predictions[HR_OPERATORS_MAX]; /* of one execution, same index as operators.items */
-  double time_ns;                              /* of all microbatches */
+typedef struct hr_step hr_step;
+
+/** The sums of a step. The library returns pointers to its own, which later releases may end with further members. */
+typedef struct hr_step_about {
+  size_t operator_count; /* of hr_step_operator() */
+  double time_ns;        /* of all microbatches */
   double low_ns, high_ns;
   double layer_time_ns; /* of one layer and microbatch */
   double logit_time_ns; /* of everything outside the layers, one microbatch */
@@ -139,7 +141,7 @@ typedef struct hr_step {
   double communication_ns;        /* of time_ns: in communication between devices */
   int64_t kernels;                /* launched for a microbatch on a device of the first pipeline stage; all layers */
   double host_ns; /* HR_FRAMEWORK_EAGER: the host's time to launch them all, which a step takes at least; else 0 */
-} hr_step;
+} hr_step_about;
 
 /** The step of a model on a device. */
 typedef struct hr_subject {
@@ -148,9 +150,22 @@ typedef struct hr_subject {
   const hr_hardware *hardware;
 } hr_subject;
 
-/** Predicts a step. Errors of hr_operators_list() and hr_predict_operator(). *step is undefined after an error. */
+/** Predicts a step. On HR_OK the caller owns *step, which is immutable, and frees it with hr_step_free(). Errors of
+ *  hr_operators_list() and hr_predict_operator(), and HR_ERROR_OUT_OF_MEMORY; *step is then untouched. */
 HR_API hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
-                                 hr_step *step, hr_error *error);
+                                 hr_step **step, hr_error *error);
+
+/** Frees a step; NULL is allowed. */
+HR_API void hr_step_free(hr_step *step);
+
+/** The sums of a step. Never NULL; valid as long as the step. */
+HR_API const hr_step_about *hr_step_describe(const hr_step *step);
+
+/** The operator of an index below operator_count; NULL for a larger one. Valid as long as the step. */
+HR_API const hr_operator *hr_step_operator(const hr_step *step, size_t index);
+
+/** The prediction of one execution of hr_step_operator(); NULL and validity as there. */
+HR_API const hr_prediction *hr_step_prediction(const hr_step *step, size_t index);
 
 /** The term that makes up most of the time: "matrix", "tile", "wave", "alignment", "memory", "launch", "pair", "split",
  *  "cache", "rounding" or "padding". Static storage. */

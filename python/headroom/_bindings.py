@@ -1213,10 +1213,9 @@ class hr_prediction(Structure):
     ]
 
 
-class hr_step(Structure):
+class hr_step_about(Structure):
     _fields_ = [
-        ("operators", hr_operators),
-        ("predictions", hr_prediction * 768),
+        ("operator_count", c_size_t),
         ("time_ns", c_double),
         ("low_ns", c_double),
         ("high_ns", c_double),
@@ -1314,23 +1313,22 @@ class hr_advise_options(Structure):
         ("trained", c_bool),
         ("without_classes", c_uint32),
         ("without_rules", c_uint64),
+        ("nodes", c_int64),
     ]
 
 
-class hr_advice(Structure):
+class hr_advice_about(Structure):
     _fields_ = [
-        ("hardware", hr_hardware),
-        ("model", hr_model),
-        ("workload", hr_workload),
-        ("step", hr_step),
-        ("layouts", hr_parallel_layouts),
+        ("hardware", POINTER(hr_hardware)),
+        ("model", POINTER(hr_model)),
+        ("workload", POINTER(hr_workload)),
+        ("step", c_void_p),
+        ("layouts", POINTER(hr_parallel_layouts)),
         ("finding_count", c_size_t),
-        ("findings", hr_finding * 48),
-        ("retrain_last", c_bool),
         ("combined_count", c_size_t),
-        ("combined", hr_finding * 2),
         ("left_out", c_size_t),
         ("left_out_high", c_size_t),
+        ("retrain_last", c_bool),
     ]
 
 
@@ -2371,6 +2369,8 @@ class hr_plans_counts(Structure):
 
 FUNCTIONS = {  # name: result, parameters
     "hr_activations_name": (c_char_p, [c_int]),
+    "hr_advice_describe": (POINTER(hr_advice_about), [c_void_p]),
+    "hr_advice_finding": (POINTER(hr_finding), [c_void_p, c_size_t]),
     "hr_advice_free": (None, [c_void_p]),
     "hr_advise": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_advise_options_init": (None, [c_void_p, c_size_t]),
@@ -2665,6 +2665,10 @@ FUNCTIONS = {  # name: result, parameters
     "hr_status_name": (c_char_p, [c_int]),
     "hr_status_parse": (c_int, [c_char_p, c_void_p]),
     "hr_status_sentence": (c_char_p, [c_int]),
+    "hr_step_describe": (POINTER(hr_step_about), [c_void_p]),
+    "hr_step_free": (None, [c_void_p]),
+    "hr_step_operator": (POINTER(hr_operator), [c_void_p, c_size_t]),
+    "hr_step_prediction": (POINTER(hr_prediction), [c_void_p, c_size_t]),
     "hr_store_abandon": (None, [c_void_p]),
     "hr_store_append": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_store_append_new": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),

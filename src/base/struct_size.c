@@ -12,6 +12,7 @@ static const struct {
   const char *name;
   size_t bytes;
 } grown[] = {
+    {"hr_advise_options", 24},      /* 0.2.0; then nodes */
     {"hr_attention", 224},          /* 0.2.0; then alignment */
     {"hr_attention_arguments", 96}, /* 0.2.0; then batch, q_rows, kv_rows */
     {"hr_decode", 288},             /* 0.2.0; then alignment */

@@ -2,6 +2,7 @@
 /* The roofline of a device with the operators of a step, and the shapes of a search. */
 #include <headroom/experimental/plot.h>
 
+#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"

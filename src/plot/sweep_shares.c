@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of layers' times as stacked bars. A part is named as in figures 2 and 11 of the co-design paper. */
+#include "analysis/predict/step.h"
 #include "plot/published.h"
 #include "plot/sweep.h"
 
@@ -253,7 +254,7 @@ static hr_status add_predicted(bars *all, hr_error *error)
     hr_sweep_point point;
     status = hr_sweep_point_at(sweep, i, plot->options->predicted_dtype, &point, error);
     if (status == HR_OK)
-      status = hr_predict_step(hardware, &point.model, &point.workload, step, error);
+      status = hr_fill_step(hardware, &point.model, &point.workload, step, error);
     if (status == HR_OK)
       add_step(all, &point, step);
   }

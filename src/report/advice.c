@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `advise`: the predicted step, the findings, and the measurements that confirm them. */
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "report/advice_text.h"
@@ -43,7 +45,7 @@ static void put_combined(hr_json document, const hr_advice *advice)
 {
   json_t *list = json_array();
   hr_json_put(document, "combined", list);
-  for (size_t i = 0; list && i < advice->combined_count; i++) {
+  for (size_t i = 0; list && i < advice->about.combined_count; i++) {
     const hr_finding *together = &advice->combined[i];
     hr_json json = hr_json_append_object(document, list);
     hr_json_put_fields(json, combined_fields, HR_COUNT_OF(combined_fields), together);
@@ -52,15 +54,14 @@ static void put_combined(hr_json document, const hr_advice *advice)
   }
 }
 
-#define STEP(member) HR_FIELD(hr_step, member)
+#define STEP(member) HR_FIELD(hr_step_about, member)
 static const hr_column step_fields[] = {
-    {"flops", NULL, HR_FLOPS, 0, HR_MEMBER(hr_step, operators.flops)},
-    {"step_time_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step, time_ns)},
-    {"step_time_low_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step, low_ns)},
-    {"step_time_high_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step, high_ns)},
+    {"step_time_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step_about, time_ns)},
+    {"step_time_low_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step_about, low_ns)},
+    {"step_time_high_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step_about, high_ns)},
     STEP(layer_time_ns),
     STEP(logit_time_ns),
-    {"communication_time_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step, communication_ns)},
+    {"communication_time_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step_about, communication_ns)},
     STEP(tokens_per_s),
     STEP(model_efficiency),
     STEP(microbatch_time_ns),
@@ -82,11 +83,12 @@ static hr_status write_json(const hr_advice *advice, const hr_confirmation *conf
   hr_json_put_model(json, &advice->model);
   hr_json_put_workload(json, &advice->workload);
   hr_json_put_count(json, "parameters", parameters);
-  hr_json_put_fields(json, step_fields, HR_COUNT_OF(step_fields), step);
+  hr_json_put_count(json, "flops", step->operators.flops);
+  hr_json_put_fields(json, step_fields, HR_COUNT_OF(step_fields), &step->about);
   hr_json_put_text(json, "origin", hr_origin_name(advice->model.origin));
-  hr_json_put_flag(json, "retrain_last", advice->retrain_last);
-  hr_json_put_count(json, "left_out", (int64_t)advice->left_out);
-  hr_json_put_count(json, "left_out_high", (int64_t)advice->left_out_high);
+  hr_json_put_flag(json, "retrain_last", advice->about.retrain_last);
+  hr_json_put_count(json, "left_out", (int64_t)advice->about.left_out);
+  hr_json_put_count(json, "left_out_high", (int64_t)advice->about.left_out_high);
   hr_json_put_table(json, "operators",
                     hr_operator_table(&step->operators, step, &advice->model, &advice->workload, false));
   hr_json_put_parallel_layouts(json, &advice->layouts);

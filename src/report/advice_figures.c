@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/advice_figures.h"
 
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/text.h"
@@ -65,7 +67,7 @@ static hr_status print_gains(const hr_document *document, const hr_advice *advic
   snprintf(figure->title, sizeof figure->title, "Gain of each finding: %.120s", advice->model.name);
   name_axes(figure, "rule", "gain of the step, %");
   size_t predicted = hr_figure_add_series(figure, "predicted", HR_FIGURE_MARK_POINTS, HR_FIGURE_PREDICTED);
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     const hr_finding *f = &advice->findings[i];
     if (!f->has_change || !hr_finding_is_shown(f, document->options))
       continue;
@@ -84,10 +86,10 @@ static hr_status print_gains(const hr_document *document, const hr_advice *advic
 static void note_replicas(hr_figure *figure, const hr_step *step)
 {
   size_t used = strlen(figure->note);
-  if (step->replica_ns > 0)
+  if (step->about.replica_ns > 0)
     hr_write_text(figure->note + used, sizeof figure->note - used,
                   " Left out: communication between replicas, %.3g ms of a step, which waits for %.3g ms of it.",
-                  step->replica_ns / 1e6, step->exposed_ns / 1e6);
+                  step->about.replica_ns / 1e6, step->about.exposed_ns / 1e6);
 }
 
 /* A bar for each operator that the step waits for, with all its executions in a microbatch; operators of one name are

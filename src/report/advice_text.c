@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/advice_text.h"
 
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/quantity.h"
@@ -33,9 +35,9 @@ static hr_style severity_style(hr_severity severity)
 static void write_tokens(char *to, size_t size, const hr_step *step)
 {
   char all[HR_NUMBER_SIZE], each[HR_NUMBER_SIZE];
-  hr_write_count(all, sizeof all, (int64_t)fmin(step->tokens_per_s, 9e18)); /* of 2^40 replicas more than 2^63 */
-  hr_write_count(each, sizeof each, (int64_t)step->tokens_per_s_per_device);
-  if (step->tokens_per_s == step->tokens_per_s_per_device)
+  hr_write_count(all, sizeof all, (int64_t)fmin(step->about.tokens_per_s, 9e18)); /* of 2^40 replicas more than 2^63 */
+  hr_write_count(each, sizeof each, (int64_t)step->about.tokens_per_s_per_device);
+  if (step->about.tokens_per_s == step->about.tokens_per_s_per_device)
     snprintf(to, size, "%s tokens/s", all);
   else
     snprintf(to, size, "%s tokens/s (%s per device)", all, each);
@@ -48,21 +50,21 @@ static void print_pipeline(const hr_document *document, const hr_advice *advice)
   int64_t m = hr_workload_microbatches(&advice->workload), p = advice->workload.pipeline_stages;
   if (p == 1)
     return;
-  hr_write_time(stage, sizeof stage, step->stage_time_ns);
+  hr_write_time(stage, sizeof stage, step->about.stage_time_ns);
   hr_print_field(document, "pipeline",
                  "%.0f%% bubble: %" PRId64 " microbatch%s through %" PRId64 " stages, the slowest takes %s",
-                 100 * step->bubble, m, m == 1 ? "" : "es", p, stage);
+                 100 * step->about.bubble, m, m == 1 ? "" : "es", p, stage);
 }
 
 static void print_replicas(const hr_document *document, const hr_step *step)
 {
   char sent[HR_NUMBER_SIZE], exposed[HR_NUMBER_SIZE];
-  if (step->replica_ns == 0)
+  if (step->about.replica_ns == 0)
     return;
-  hr_write_time(sent, sizeof sent, step->replica_ns);
-  hr_write_time(exposed, sizeof exposed, step->exposed_ns);
+  hr_write_time(sent, sizeof sent, step->about.replica_ns);
+  hr_write_time(exposed, sizeof exposed, step->about.exposed_ns);
   hr_print_field(document, "replicas", "%s of communication, of which the step waits for %s", sent,
-                 step->exposed_ns > 0 ? exposed : "none");
+                 step->about.exposed_ns > 0 ? exposed : "none");
 }
 
 static void print_step(const hr_document *document, const hr_advice *advice, int64_t parameters)
@@ -75,15 +77,15 @@ static void print_step(const hr_document *document, const hr_advice *advice, int
   hr_print_field(document, "parameters", "%s (%s)", count, brief);
   hr_print_hardware(document, &advice->hardware);
   hr_print_workload(document, &advice->workload);
-  hr_write_time(time, sizeof time, step->time_ns);
-  hr_write_time(low, sizeof low, step->low_ns);
-  hr_write_time(high, sizeof high, step->high_ns);
+  hr_write_time(time, sizeof time, step->about.time_ns);
+  hr_write_time(low, sizeof low, step->about.low_ns);
+  hr_write_time(high, sizeof high, step->about.high_ns);
   char tokens[3 * HR_NUMBER_SIZE], communication[64] = "";
-  double percent = 100 * step->model_efficiency;
+  double percent = 100 * step->about.model_efficiency;
   write_tokens(tokens, sizeof tokens, step);
-  if (step->communication_ns > 0)
+  if (step->about.communication_ns > 0)
     hr_write_text(communication, sizeof communication, ", %.0f%% in communication",
-                  100 * step->communication_ns / step->time_ns);
+                  100 * step->about.communication_ns / step->about.time_ns);
   hr_print_field(document, "step", "%s predicted (%s … %s), %s, %.*f%% of the peak rate%s", time, low, high, tokens,
                  percent < 0.95 ? 2 : 0, percent, communication);
   print_pipeline(document, advice);
@@ -98,9 +100,9 @@ static void print_assumption(const hr_document *document, const hr_advice *advic
                                          [HR_ORIGIN_FILES] = "weights are beside its configuration"};
   hr_origin origin = advice->model.origin;
   const char *known = (unsigned)origin < HR_COUNT_OF(evidence) ? evidence[origin] : "unknown";
-  if (advice->retrain_last && origin == HR_ORIGIN_DESIGN)
+  if (advice->about.retrain_last && origin == HR_ORIGIN_DESIGN)
     hr_print_field(document, "assumed", "trained weights (as asked): changes that need new ones come last");
-  else if (advice->retrain_last)
+  else if (advice->about.retrain_last)
     hr_print_field(document, "assumed",
                    "trained weights (%s): changes that need new ones come last (--design: by gain)", known);
   else
@@ -305,13 +307,13 @@ static void print_finding(const hr_document *document, const hr_advice *advice, 
 /* "3 findings are left out, 1 of them high." */
 static void print_left_out(const hr_document *document, const hr_advice *advice)
 {
-  if (advice->left_out == 0)
+  if (advice->about.left_out == 0)
     return;
   char text[160], high[64] = "";
-  if (advice->left_out_high > 0)
-    snprintf(high, sizeof high, ", %zu of them of severity high", advice->left_out_high);
-  snprintf(text, sizeof text, "%zu finding%s hidden by the filters%s.", advice->left_out,
-           advice->left_out == 1 ? " is" : "s are", high);
+  if (advice->about.left_out_high > 0)
+    snprintf(high, sizeof high, ", %zu of them of severity high", advice->about.left_out_high);
+  snprintf(text, sizeof text, "%zu finding%s hidden by the filters%s.", advice->about.left_out,
+           advice->about.left_out == 1 ? " is" : "s are", high);
   fprintf(document->out, "\n");
   hr_print_paragraph(document, text);
 }
@@ -320,17 +322,17 @@ static hr_status print_findings(const hr_document *document, const hr_advice *ad
                                 const hr_confirmation *confirmation, hr_error *error)
 {
   size_t shown = 0;
-  for (size_t i = 0; i < advice->finding_count; i++)
+  for (size_t i = 0; i < advice->about.finding_count; i++)
     shown += hr_finding_is_shown(&advice->findings[i], document->options);
   hr_print_heading(document, "Findings");
   if (shown == 0) {
-    hr_print_paragraph(document, advice->left_out > 0
+    hr_print_paragraph(document, advice->about.left_out > 0
                                      ? "Nothing to gain within the chosen classes and rules."
                                      : "Nothing to gain: no rule suggests a change. -v shows each rule.");
   } else if (document->options->format == HR_FORMAT_MARKDOWN) {
     HR_TRY(hr_print_table(document, hr_finding_table(advice, document->options), error));
   }
-  for (size_t i = 0; i < advice->finding_count && document->options->format != HR_FORMAT_MARKDOWN; i++) {
+  for (size_t i = 0; i < advice->about.finding_count && document->options->format != HR_FORMAT_MARKDOWN; i++) {
     if (hr_finding_is_shown(&advice->findings[i], document->options))
       print_finding(document, advice, confirmation, i);
   }
@@ -340,7 +342,7 @@ static hr_status print_findings(const hr_document *document, const hr_advice *ad
 
 static void print_combined(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation)
 {
-  for (size_t i = 0; i < advice->combined_count; i++) {
+  for (size_t i = 0; i < advice->about.combined_count; i++) {
     hr_finding together = advice->combined[i];
     bool free = together.change_class == HR_CHANGE_FREE;
     hr_print_heading(document,
@@ -349,7 +351,7 @@ static void print_combined(const hr_document *document, const hr_advice *advice,
     if (together.suggested[0])
       hr_print_paragraph(document, together.suggested);
     together.predicted_operator_gain = together.measured_operator_gain = NAN; /* of no one operator */
-    print_gains(document, &together, confirmation, advice->finding_count + i, 0);
+    print_gains(document, &together, confirmation, advice->about.finding_count + i, 0);
   }
 }
 

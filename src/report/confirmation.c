@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/confirmation.h"
 
+#include "analysis/advise/advice.h"
 #include "report/measurement.h"
 #include "report/operators.h"
 
@@ -18,8 +19,8 @@ const hr_measurement *hr_worse_measurement(const hr_comparison *comparison)
 
 static const char *rule_of(const hr_advice *advice, size_t finding)
 {
-  size_t combined = finding - advice->finding_count;
-  return finding < advice->finding_count ? advice->findings[finding].rule : advice->combined[combined].rule;
+  size_t combined = finding - advice->about.finding_count;
+  return finding < advice->about.finding_count ? advice->findings[finding].rule : advice->combined[combined].rule;
 }
 
 /* ---- operators, as they are and as suggested ---- */

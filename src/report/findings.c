@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/findings.h"
 
+#include "analysis/advise/advice.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -67,7 +69,7 @@ hr_table *hr_finding_table(const hr_advice *advice, const hr_report_options *opt
 {
   bool brief = options->format == HR_FORMAT_MARKDOWN;
   hr_table *table = brief ? HR_TABLE_OF(brief_columns, hr_finding) : HR_TABLE_OF(columns, hr_finding);
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     hr_finding f = advice->findings[i];
     if (!f.has_change)
       f.parameter_change = f.predicted_operator_gain = f.predicted_gain = f.predicted_time_ns = (double)NAN;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/operators.h"
 
+#include "analysis/predict/step.h"
 #include "base/checked.h"
 #include "base/names.h"
 #include "base/quantity.h"
@@ -321,13 +322,14 @@ hr_table *hr_term_table(const hr_step *step)
 static double share_of_step(const hr_operator *op, const hr_prediction *prediction, const hr_step *step,
                             const hr_model *model, const hr_workload *workload)
 {
-  double executions = (double)op->count, exposed = step->exposed_ns / step->time_ns;
+  double executions = (double)op->count, exposed = step->about.exposed_ns / step->about.time_ns;
   int64_t stages = workload->pipeline_stages, layers = hr_model_layers(model);
   if (hr_operator_between_replicas(op->id))
-    return exposed * executions * prediction->time_ns * (double)hr_replica_runs(op->id, workload) / step->replica_ns;
+    return exposed * executions * prediction->time_ns * (double)hr_replica_runs(op->id, workload) /
+           step->about.replica_ns;
   if (op->in_layer)
     executions *= (double)(stages * hr_ceil_div(layers, stages)) / (double)layers;
-  return (1 - exposed) * executions * prediction->time_ns / step->microbatch_time_ns;
+  return (1 - exposed) * executions * prediction->time_ns / step->about.microbatch_time_ns;
 }
 
 static double share_of_flops(const hr_operator *op, const hr_operators *operators)

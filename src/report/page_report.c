@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `report`: the page of a store. */
+#include "analysis/advise/advice.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"

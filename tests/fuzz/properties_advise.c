@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/advise/advice.h"
 #include "properties.h"
 
 #include "expect.h"
@@ -64,16 +65,16 @@ static void expect_advice(const hr_model *model, const hr_workload *workload, co
     EXPECT(!advice);
     return;
   }
-  EXPECT(advice->finding_count <= HR_FINDINGS_MAX);
+  EXPECT(advice->about.finding_count <= HR_FINDINGS_MAX);
   EXPECT(hr_advise(hardware, model, workload, &again, NULL) == HR_OK);
-  EXPECT(again->finding_count == advice->finding_count);
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  EXPECT(again->about.finding_count == advice->about.finding_count);
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     expect_finding(&advice->findings[i]);
     EXPECT(same_finding(&advice->findings[i], &again->findings[i]));
   }
   expect_layouts(&advice->layouts);
-  EXPECT(advice->combined_count <= HR_COMBINED_MAX);
-  for (size_t i = 0; i < advice->combined_count; i++)
+  EXPECT(advice->about.combined_count <= HR_COMBINED_MAX);
+  for (size_t i = 0; i < advice->about.combined_count; i++)
     expect_combined(&advice->combined[i]);
   hr_advice_free(advice);
   hr_advice_free(again);

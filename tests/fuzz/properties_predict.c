@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/predict/step.h"
 #include "properties.h"
 
 #include "expect.h"
@@ -56,16 +57,16 @@ void expect_predictable(const hr_hardware *hardware, const hr_model *model, cons
 {
   static hr_step step;
   hr_error error = {.status = HR_OK};
-  hr_status status = hr_predict_step(hardware, model, workload, &step, &error);
+  hr_status status = hr_fill_step(hardware, model, workload, &step, &error);
   if (status != HR_OK) {
     expect_clear_failure(status, &error);
     return;
   }
   for (size_t i = 0; i < step.operators.count; i++)
     expect_prediction(&step.predictions[i]);
-  EXPECT(is_time(step.time_ns) && step.time_ns > 0);
-  EXPECT(step.low_ns <= step.time_ns * (1 + 1e-9) && step.time_ns <= step.high_ns * (1 + 1e-9));
-  EXPECT(is_time(step.high_ns) && is_time(step.layer_time_ns) && is_time(step.logit_time_ns));
-  EXPECT(isfinite(step.tokens_per_s) && step.tokens_per_s > 0);
-  EXPECT(is_share(step.model_efficiency));
+  EXPECT(is_time(step.about.time_ns) && step.about.time_ns > 0);
+  EXPECT(step.about.low_ns <= step.about.time_ns * (1 + 1e-9) && step.about.time_ns <= step.about.high_ns * (1 + 1e-9));
+  EXPECT(is_time(step.about.high_ns) && is_time(step.about.layer_time_ns) && is_time(step.about.logit_time_ns));
+  EXPECT(isfinite(step.about.tokens_per_s) && step.about.tokens_per_s > 0);
+  EXPECT(is_share(step.about.model_efficiency));
 }

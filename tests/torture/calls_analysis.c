@@ -6,6 +6,7 @@
 #include <headroom/experimental/device_file.h>
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/operators.h>
+#include <headroom/experimental/parallel_layouts.h>
 #include <headroom/experimental/predict.h>
 #include <headroom/experimental/quantization.h>
 #include <inttypes.h>
@@ -98,6 +99,8 @@ static hr_status use_steps(const hr_hardware *hardware, const hr_model *model, h
   hr_workload workload = hr_workload_default(model);
   hr_operators *operators = malloc(sizeof *operators);
   hr_memory memory;
+  hr_step *step = NULL;
+  static hr_parallel_layouts layouts;
   hr_prediction prediction;
   hr_weight_format format = {.bits = 16};
   hr_status status = operators ? HR_OK : HR_ERROR_OUT_OF_MEMORY;
@@ -108,11 +111,15 @@ static hr_status use_steps(const hr_hardware *hardware, const hr_model *model, h
   TRY(hr_operators_list(model, &workload, operators, error));
   for (size_t i = 0; i < operators->count; i++)
     TRY(hr_predict_operator(hardware, &operators->items[i], &prediction, error));
+  TRY(hr_predict_step(hardware, model, &workload, &step, error));
+  TRY(hr_compare_parallel_layouts(hardware, model, &workload, 1, &layouts, error));
   TRY(hr_memory_estimate(model, &workload, &memory, error));
   TRY(hr_memory_largest_batch(model, &workload, (int64_t)64 << 30, &batch, error));
   TRY(hr_weight_format_bytes(&format, 64, 64, 2, &bytes));
-  printf("%zu operators, batch %" PRId64 ", %" PRId64 "\n", operators->count, batch, bytes);
+  printf("%zu operators in %g ns, %zu layouts, batch %" PRId64 ", %" PRId64 "\n", operators->count,
+         hr_step_describe(step)->time_ns, layouts.count, batch, bytes);
 end:
+  hr_step_free(step);
   free(operators);
   return status;
 }

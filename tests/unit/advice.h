@@ -5,6 +5,8 @@
 
 #include "test.h"
 
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 #include "devices.h"
 
 #include <headroom/experimental/advise.h>
@@ -48,7 +50,7 @@ static inline hr_advice *advise(const char *name, const hr_model *model)
 /* The first finding of a rule. */
 static inline const hr_finding *found(const hr_advice *advice, const char *rule)
 {
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     if (strcmp(advice->findings[i].rule, rule) == 0)
       return &advice->findings[i];
   }
@@ -60,8 +62,8 @@ static inline double step_ns(const hr_advice *advice, const hr_model *model, con
 {
   static hr_step step;
   hr_error error;
-  assert_ok(hr_predict_step(&advice->hardware, model, workload, &step, &error), error);
-  return step.microbatch_time_ns;
+  assert_ok(hr_fill_step(&advice->hardware, model, workload, &step, &error), error);
+  return step.about.microbatch_time_ns;
 }
 
 static inline hr_change_class class_of_rule(const char *name)
@@ -81,10 +83,10 @@ static inline double device_ns_per_token(const hr_advice *advice, const hr_model
   static hr_step step;
   hr_error error;
   workload.framework = framework;
-  assert_ok(hr_predict_step(&advice->hardware, model, &workload, &step, &error), error);
+  assert_ok(hr_fill_step(&advice->hardware, model, &workload, &step, &error), error);
   double sequence = workload.phase == HR_PHASE_DECODE ? 1 : (double)workload.sequence;
   double tokens = (double)workload.batch * (double)hr_workload_microbatches(&workload) * sequence;
-  return step.time_ns * (double)workload.tensor_parallel * (double)workload.pipeline_stages *
+  return step.about.time_ns * (double)workload.tensor_parallel * (double)workload.pipeline_stages *
          (double)workload.context_parallel / tokens;
 }
 
@@ -104,7 +106,7 @@ static inline void assert_findings_hold(const hr_advice *advice)
   const hr_rule *table = hr_rules(&rules);
   for (size_t i = 0; i < rules; i++)
     found(advice, table[i].name);
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     hr_error error;
     assert_true(strlen(finding->why) > 10 && strlen(finding->why) < sizeof finding->why - 1); /* not cut */
@@ -116,7 +118,7 @@ static inline void assert_findings_hold(const hr_advice *advice)
     const hr_finding *previous = &advice->findings[i > 0 ? i - 1 : 0];
     bool later = finding->change_class == HR_CHANGE_RETRAIN && previous->change_class != HR_CHANGE_RETRAIN &&
                  previous->severity > HR_SEVERITY_NONE;
-    assert_true(previous->severity >= finding->severity || (advice->retrain_last && later));
+    assert_true(previous->severity >= finding->severity || (advice->about.retrain_last && later));
     if (!finding->has_change)
       continue;
     assert_ok(hr_model_check(&finding->model, &error), error);

@@ -4,6 +4,8 @@
 #define HEADROOM_TEST_CONFIRM_FIXTURE_H
 #include "test.h"
 
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 #include "models.h"
 
 #include "experiment/confirm/jobs.h"
@@ -53,7 +55,7 @@ static inline hr_advice *make_advice(void)
 /* A finding whose main operators have these names. */
 static inline hr_finding *add_finding(hr_advice *advice, const char *operators)
 {
-  hr_finding *finding = &advice->findings[advice->finding_count++];
+  hr_finding *finding = &advice->findings[advice->about.finding_count++];
   *finding = (hr_finding){.rule = "a rule",
                           .has_change = true,
                           .model = advice->model,

@@ -2,7 +2,9 @@
 #include "test.h"
 
 #include "advice.h"
+#include "analysis/advise/advice.h"
 #include "analysis/advise/context.h"
+#include "analysis/predict/step.h"
 #include "model/layers/split.h"
 #include "models.h"
 
@@ -75,8 +77,8 @@ static void the_variants_of_figure_1_come_in_its_order(void **state)
   for (size_t i = 0; i < 4; i++) {
     hr_model model = paper_model(2560, heads[i], 32, 50257);
     hr_advice *advice = advise_unfused("a100-sxm4-40gb", &model);
-    assert_true(advice->step.time_ns < before);
-    before = advice->step.time_ns;
+    assert_true(advice->step.about.time_ns < before);
+    before = advice->step.about.time_ns;
     hr_advice_free(advice);
   }
 }
@@ -139,7 +141,7 @@ static void heads_that_are_suggested_split_over_the_given_t(void **state)
     heads->qk_dim = heads->v_dim = heads->rotary_dim = dims[i / 20];
     model.hidden = heads->q_heads * heads->qk_dim;
     hr_advice *advice = advise_over(&model, t);
-    for (size_t j = 0; j < advice->finding_count; j++) {
+    for (size_t j = 0; j < advice->about.finding_count; j++) {
       const hr_finding *finding = &advice->findings[j];
       const hr_mixer_attention *after = &finding->model.groups[0].attention;
       if (!finding->has_change || finding->workload.tensor_parallel != t || after->q_heads < 1 ||
@@ -166,7 +168,7 @@ static void a_degree_that_cuts_quantized_groups_is_not_suggested(void **state)
   for (int64_t t = 1; t <= 4; t *= 4) {
     workload.tensor_parallel = t;
     hr_advice *advice = advise_under(&hardware, &model, &workload);
-    for (size_t i = 0; i < advice->finding_count; i++) {
+    for (size_t i = 0; i < advice->about.finding_count; i++) {
       const hr_finding *finding = &advice->findings[i];
       if (finding->has_change && finding->workload.tensor_parallel != t)
         assert_true(hr_split_of_workload(&finding->model, &finding->workload).whole);
@@ -294,14 +296,14 @@ static void a_good_model_gets_no_suggestion_of_another_shape(void **state)
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     hr_model model = shipped_model(models[i]);
     hr_advice *advice = advise("h200", &model);
-    for (size_t j = 0; j < advice->finding_count; j++) {
+    for (size_t j = 0; j < advice->about.finding_count; j++) {
       const hr_finding *finding = &advice->findings[j];
       bool of_the_run = finding->workload.batch != advice->workload.batch ||
                         finding->workload.attention != advice->workload.attention;
       if (finding->severity >= HR_SEVERITY_MEDIUM && !of_the_run)
         fail_msg("%s gets: %s: %s", models[i], finding->rule, finding->why);
     }
-    assert_int_equal(advice->combined_count, 0);
+    assert_int_equal(advice->about.combined_count, 0);
     hr_advice_free(advice);
   }
 }
@@ -399,8 +401,8 @@ static void stages_are_filled_with_smaller_microbatches(void **state)
   assert_non_null(strstr(finding->why, "bubble"));
   static hr_step step;
   hr_error error;
-  assert_ok(hr_predict_step(&hardware, &model, &finding->workload, &step, &error), error);
-  assert_true(fabs(advice->step.time_ns / step.time_ns - 1 - finding->predicted_gain) < 1e-9);
+  assert_ok(hr_fill_step(&hardware, &model, &finding->workload, &step, &error), error);
+  assert_true(fabs(advice->step.about.time_ns / step.about.time_ns - 1 - finding->predicted_gain) < 1e-9);
   hr_advice_free(advice);
 }
 
@@ -535,7 +537,7 @@ static void strict_about_free_changes_fails_for_odd_vocabularies_alone(void **st
     hr_error error;
     size_t high = 0;
     assert_ok(hr_advise_with(&hardware, &model, &workload, &options, &advice, &error), error);
-    for (size_t j = 0; j < advice->finding_count; j++) {
+    for (size_t j = 0; j < advice->about.finding_count; j++) {
       high += advice->findings[j].severity == HR_SEVERITY_HIGH;
       assert_true(advice->findings[j].change_class == HR_CHANGE_FREE);
     }
@@ -556,14 +558,14 @@ static void the_combined_suggestion_holds_all_that_agree(void **state)
   (void)state;
   hr_model model = gpt3_2_7b();
   hr_advice *advice = advise("h200", &model);
-  assert_int_equal(advice->combined_count, 1); /* one of the two changes needs new weights */
+  assert_int_equal(advice->about.combined_count, 1); /* one of the two changes needs new weights */
   const hr_finding *combined = &advice->combined[0];
   assert_int_equal(combined->change_class, HR_CHANGE_RETRAIN);
   assert_int_equal(combined->model.groups[0].attention.q_heads, 20);
   assert_int_equal(combined->model.vocabulary, 50304);
   assert_int_equal(combined->workload.batch, 4);
   assert_true(combined->predicted_gain > found(advice, "head_size")->predicted_gain);
-  double gain = advice->step.time_ns / step_ns(advice, &combined->model, &combined->workload) - 1;
+  double gain = advice->step.about.time_ns / step_ns(advice, &combined->model, &combined->workload) - 1;
   assert_true(fabs(gain - combined->predicted_gain) < 1e-9);
   hr_advice_free(advice);
 }
@@ -579,7 +581,7 @@ static void free_changes_are_combined_by_themselves(void **state)
   workload.attention = HR_ATTENTION_UNFUSED;
   workload.batch = 1;
   hr_advice *advice = advise_under(&hardware, &model, &workload);
-  assert_int_equal(advice->combined_count, 2);
+  assert_int_equal(advice->about.combined_count, 2);
   const hr_finding *free = &advice->combined[0], *all = &advice->combined[1];
   assert_string_equal(free->rule, "combined_free");
   assert_int_equal(free->change_class, HR_CHANGE_FREE);
@@ -613,15 +615,15 @@ static void trained_weights_put_findings_that_need_new_ones_last(void **state)
   hr_model model = gpt3_2_7b();
   model.origin = HR_ORIGIN_FILES;
   hr_advice *trained = advise_as(&model, false, 0, 0), *design = advise_as(&model, true, 0, 0);
-  assert_true(trained->retrain_last && !design->retrain_last);
-  assert_int_equal(trained->finding_count, design->finding_count);
+  assert_true(trained->about.retrain_last && !design->about.retrain_last);
+  assert_int_equal(trained->about.finding_count, design->about.finding_count);
   bool retrain = false;
-  for (size_t i = 0; i < trained->finding_count && trained->findings[i].severity > HR_SEVERITY_NONE; i++) {
+  for (size_t i = 0; i < trained->about.finding_count && trained->findings[i].severity > HR_SEVERITY_NONE; i++) {
     assert_true(!retrain || trained->findings[i].change_class == HR_CHANGE_RETRAIN);
     retrain = trained->findings[i].change_class == HR_CHANGE_RETRAIN;
   }
   assert_true(retrain);
-  for (size_t i = 1; i < design->finding_count; i++)
+  for (size_t i = 1; i < design->about.finding_count; i++)
     assert_true(design->findings[i].severity <= design->findings[i - 1].severity);
   hr_advice_free(trained);
   hr_advice_free(design);
@@ -639,9 +641,29 @@ static void trained_weights_can_be_claimed_for_any_configuration(void **state)
   for (int trained = 0; trained < 2; trained++) {
     options.trained = trained;
     assert_ok(hr_advise_with(&hardware, &model, &workload, &options, &advice, &error), error);
-    assert_int_equal(advice->retrain_last, trained);
+    assert_int_equal(advice->about.retrain_last, trained);
     hr_advice_free(advice);
   }
+}
+
+static void an_advice_shows_its_findings_by_index_and_merged_ones_behind_them(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_advice *advice = advise("h200", &model);
+  const hr_advice_about *about = hr_advice_describe(advice);
+  assert_string_equal(about->hardware->name, "h200");
+  assert_int_equal(about->model->hidden, model.hidden);
+  assert_int_equal(about->workload->sequence, 2048);
+  assert_true(hr_step_describe(about->step)->time_ns > 0);
+  assert_true(about->finding_count > 0 && about->combined_count > 0);
+  for (size_t i = 0; i < about->finding_count; i++)
+    assert_ptr_equal(hr_advice_finding(advice, i), &advice->findings[i]);
+  for (size_t i = 0; i < about->combined_count; i++)
+    assert_non_null(strstr(hr_advice_finding(advice, about->finding_count + i)->rule, "combined_"));
+  assert_null(hr_advice_finding(advice, about->finding_count + about->combined_count));
+  assert_null(hr_advice_finding(advice, SIZE_MAX));
+  hr_advice_free(advice);
 }
 
 /* An odd vocabulary costs a fifth of a step in eager mode, and a compiled one, which pads it, next to nothing. */
@@ -668,18 +690,18 @@ static void findings_are_left_out_by_class_and_rule_and_counted(void **state)
   hr_model model = gpt3_2_7b();
   hr_advice *all = advise_as(&model, false, 0, 0);
   hr_advice *free = advise_as(&model, false, 1u << HR_CHANGE_DEPLOY | 1u << HR_CHANGE_RETRAIN, 1);
-  assert_int_equal(all->left_out, 0);
-  assert_int_equal(free->finding_count, 1); /* fused_attention */
+  assert_int_equal(all->about.left_out, 0);
+  assert_int_equal(free->about.finding_count, 1); /* fused_attention */
   assert_string_equal(free->findings[0].rule, "fused_attention");
   assert_true(free->findings[0].predicted_gain == found(all, "fused_attention")->predicted_gain);
-  assert_int_equal(free->combined_count, 0);
+  assert_int_equal(free->about.combined_count, 0);
   size_t some = 0, high = 0;
-  for (size_t i = 0; i < all->finding_count; i++) {
+  for (size_t i = 0; i < all->about.finding_count; i++) {
     some += all->findings[i].severity > HR_SEVERITY_NONE;
     high += all->findings[i].severity == HR_SEVERITY_HIGH;
   }
-  assert_int_equal(free->left_out, some - 1);
-  assert_int_equal(free->left_out_high, high - 1);
+  assert_int_equal(free->about.left_out, some - 1);
+  assert_int_equal(free->about.left_out_high, high - 1);
   hr_advice_free(all);
   hr_advice_free(free);
 }
@@ -689,8 +711,8 @@ static void the_same_question_gets_the_same_answer(void **state)
   (void)state;
   hr_model model = gpt3_2_7b();
   hr_advice *first = advise("h200", &model), *second = advise("h200", &model);
-  assert_int_equal(first->finding_count, second->finding_count);
-  for (size_t i = 0; i < first->finding_count; i++)
+  assert_int_equal(first->about.finding_count, second->about.finding_count);
+  for (size_t i = 0; i < first->about.finding_count; i++)
     assert_string_equal(first->findings[i].why, second->findings[i].why);
   hr_advice_free(first);
   hr_advice_free(second);
@@ -706,7 +728,7 @@ static void absurd_sizes_get_findings_too(void **state)
   workload.batch = 1;
   workload.pipeline_stages = (1 << 15) - 1;
   hr_advice *advice = advise_under(&hardware, &model, &workload);
-  assert_true(advice->finding_count > 0);
+  assert_true(advice->about.finding_count > 0);
   hr_advice_free(advice);
 }
 
@@ -726,6 +748,7 @@ static void a_device_without_the_format_is_an_error_and_writes_nothing(void **st
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_advice_shows_its_findings_by_index_and_merged_ones_behind_them),
       cmocka_unit_test(gpt3_2_7b_gets_findings_on_its_heads_and_vocabulary),
       cmocka_unit_test(the_gain_of_a_padded_matrix_is_told_for_eager_mode_too),
       cmocka_unit_test(the_variants_of_figure_1_come_in_its_order),

@@ -2,6 +2,8 @@
 /* What holds for the gains of any advice: random models, layouts and workloads on shipped devices. The seed is fixed
  * and printed; HEADROOM_SEED chooses another. */
 #include "advice.h"
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 #include "models.h"
 
 #include "analysis/advise/findings.h"
@@ -65,8 +67,8 @@ static void expect_gains_of(const hr_advice *advice, const hr_finding *finding)
     assert_gain_is_of_the_step(advice, finding, HR_FRAMEWORK_EAGER, finding->eager_gain);
   static hr_step step;
   hr_error error;
-  assert_ok(hr_predict_step(&advice->hardware, &finding->model, &finding->workload, &step, &error), error);
-  assert_true(step.time_ns == finding->predicted_time_ns);
+  assert_ok(hr_fill_step(&advice->hardware, &finding->model, &finding->workload, &step, &error), error);
+  assert_true(step.about.time_ns == finding->predicted_time_ns);
 }
 
 /* Whether the combination could have had the finding alone. */
@@ -84,7 +86,7 @@ static void expect_combined(const hr_advice *advice, const hr_finding *combined)
 {
   expect_gains_of(advice, combined);
   assert_true(combined->predicted_gain > 0 && !combined->gain_per_device);
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     assert_true(!is_of_class(advice, finding, combined->change_class) ||
                 combined->predicted_gain >= finding->predicted_gain - 1e-12);
@@ -96,11 +98,11 @@ static size_t expect_advice(const hr_hardware *hardware, const hr_model *model, 
   hr_advice *advice;
   if (hr_advise(hardware, model, workload, &advice, NULL) != HR_OK)
     return 0;
-  for (size_t i = 0; i < advice->finding_count; i++)
+  for (size_t i = 0; i < advice->about.finding_count; i++)
     expect_gains_of(advice, &advice->findings[i]);
-  for (size_t i = 0; i < advice->combined_count; i++)
+  for (size_t i = 0; i < advice->about.combined_count; i++)
     expect_combined(advice, &advice->combined[i]);
-  size_t combined = advice->combined_count;
+  size_t combined = advice->about.combined_count;
   hr_advice_free(advice);
   return combined;
 }

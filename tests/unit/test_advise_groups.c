@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "advice.h"
+#include "analysis/advise/advice.h"
 #include "models.h"
 
 /* The model with its last `others` layers as a second group, equal at first. */
@@ -93,7 +94,7 @@ static void heads_and_vocabulary_of_all_layers_are_combined(void **state)
   hr_model model = split_off(gpt3_2_7b(), 16);
   model.groups[1].attention.window = 256;
   hr_advice *advice = advise("h200", &model);
-  assert_int_equal(advice->combined_count, 1);
+  assert_int_equal(advice->about.combined_count, 1);
   const hr_model *combined = &advice->combined[0].model;
   assert_int_equal(combined->group_count, 2);
   assert_int_equal(combined->vocabulary, 50304);

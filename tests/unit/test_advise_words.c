@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "advice.h"
+#include "analysis/advise/advice.h"
 #include "models.h"
 
 #include <headroom/experimental/model.h>
@@ -142,7 +143,7 @@ static void a_smaller_t_is_no_gain_of_the_step(void **state)
   hr_advice *advice = advise_at("h200", &model, 8, HR_BF16);
   const hr_finding *finding = found(advice, "tensor_parallel_small");
   assert_true(finding->has_change && finding->gain_per_device);
-  assert_true(finding->predicted_gain > 0.1 && finding->predicted_time_ns > advice->step.time_ns);
+  assert_true(finding->predicted_gain > 0.1 && finding->predicted_time_ns > advice->step.about.time_ns);
   assert_int_equal(finding->severity, HR_SEVERITY_MEDIUM);
   assert_non_null(strstr(finding->why, "tokens/s per device +"));
   assert_non_null(strstr(finding->why, "but the step takes"));
@@ -217,7 +218,7 @@ static void a_slow_device_has_rates_that_are_not_zero(void **state)
   hardware.library_share[HR_BF16] = 0.05;
   hr_workload workload = workload_of(&model, 1);
   hr_advice *advice = advise_under(&hardware, &model, &workload);
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     assert_null(strstr(advice->findings[i].why, " 0.0"));
     assert_null(strstr(advice->findings[i].why, "-0.00%"));
     assert_null(strstr(advice->findings[i].why, "TFLOP/s"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Confirmation: how times of GEMMs become gains, with times set by hand; and the run itself, with a kernel double. No
  * measured time is compared. */
+#include "analysis/advise/advice.h"
 #include "confirm_fixture.h"
 
 #include "experiment/budget.h"
@@ -26,7 +27,7 @@ static void a_step_is_the_sum_of_its_gemms_with_the_ratio_of_the_changed_one(voi
   assert_near(confirmed.measured_gain_low, (19000 + rest) / (18000 + rest_after) - 1);
   assert_near(confirmed.measured_gain_high, (19000 + rest) / (16000 + rest_after) - 1);
   assert_near(confirmed.measured_operator_gain, 1.0);
-  assert_near(confirmed.predicted_gain, c->before.time_ns / c->after.time_ns - 1);
+  assert_near(confirmed.predicted_gain, c->before.about.time_ns / c->after.about.time_ns - 1);
   assert_int_equal(confirmed.status, HR_OK);
   free_all(c, advice, device);
 }
@@ -333,7 +334,7 @@ static void a_gemm_is_measured_once_for_all_findings(void **state)
   hr_advice *advice = make_advice();
   add_finding(advice, "logit")->model.vocabulary = 128;
   add_finding(advice, "logit")->model.vocabulary = 128;
-  advice->combined_count = 1;
+  advice->about.combined_count = 1;
   advice->combined[0] = advice->findings[0];
   hr_confirmation *confirmation = NULL;
   hr_error error;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Confirmation of findings that change fused attention: how measured calls become gains, with times set by hand; and
  * the run itself, with kernel doubles and with this machine's kernels. No measured time is compared. */
+#include "analysis/advise/advice.h"
 #include "confirm_fixture.h"
 #include "machine.h"
 

@@ -2,6 +2,7 @@
 /* Whose step is predicted: kernels and traffic of frameworks. */
 #include "test.h"
 
+#include "analysis/predict/step.h"
 #include "unit/measured.h"
 
 #include <headroom/experimental/operators.h>
@@ -28,11 +29,11 @@ static void predict(const hr_hardware *hardware, const char *name, hr_phase phas
   assert_int_equal(workload.framework, HR_FRAMEWORK_COMPILED);
   workload.phase = phase, workload.attention = form;
   workload.batch = phase == HR_PHASE_DECODE ? 1 : 4;
-  assert_ok(hr_predict_step(hardware, &model, &workload, &compiled, &error), error);
+  assert_ok(hr_fill_step(hardware, &model, &workload, &compiled, &error), error);
   workload.framework = HR_FRAMEWORK_EAGER;
-  assert_ok(hr_predict_step(hardware, &model, &workload, &eager, &error), error);
+  assert_ok(hr_fill_step(hardware, &model, &workload, &eager, &error), error);
   workload.framework = HR_FRAMEWORK_HEADROOM;
-  assert_ok(hr_predict_step(hardware, &model, &workload, &own, &error), error);
+  assert_ok(hr_fill_step(hardware, &model, &workload, &own, &error), error);
 }
 
 static const hr_operator *find(const hr_step *step, hr_operator_id id)
@@ -49,17 +50,17 @@ static void eager_mode_launches_the_kernels_of_each_elementwise_operation(void *
   (void)state;
   hr_hardware hardware = measured_hardware("h100-sxm");
   predict(&hardware, "llama-3.1-8b", HR_PHASE_DECODE, HR_ATTENTION_FUSED);
-  assert_int_equal(eager.kernels, 32 * 39 + 10);
-  assert_int_equal(compiled.kernels, 32 * 12 + 3);
-  assert_true(eager.time_ns > 8.3e6 && eager.time_ns < 8.5e6); /* published: 8.4 ms */
-  assert_true(eager.low_ns < eager.time_ns && eager.time_ns < eager.high_ns);
+  assert_int_equal(eager.about.kernels, 32 * 39 + 10);
+  assert_int_equal(compiled.about.kernels, 32 * 12 + 3);
+  assert_true(eager.about.time_ns > 8.3e6 && eager.about.time_ns < 8.5e6); /* published: 8.4 ms */
+  assert_true(eager.about.low_ns < eager.about.time_ns && eager.about.time_ns < eager.about.high_ns);
   /* The device computes the logits while the host launches the last of the 10 kernels outside of layers, or behind. */
   const hr_operator *logit = find(&eager, HR_OP_LOGIT);
   double logit_ns = eager.predictions[logit - eager.operators.items].time_ns;
-  double launch_ns = eager.host_ns / (double)eager.kernels;
-  assert_true(eager.time_ns > eager.host_ns + logit_ns - 9 * launch_ns);
-  assert_true(eager.time_ns < eager.host_ns + logit_ns);
-  assert_true(compiled.host_ns == 0 && compiled.time_ns < eager.time_ns);
+  double launch_ns = eager.about.host_ns / (double)eager.about.kernels;
+  assert_true(eager.about.time_ns > eager.about.host_ns + logit_ns - 9 * launch_ns);
+  assert_true(eager.about.time_ns < eager.about.host_ns + logit_ns);
+  assert_true(compiled.about.host_ns == 0 && compiled.about.time_ns < eager.about.time_ns);
 }
 
 static void eager_mode_moves_norms_and_rotary_in_fp32(void **state)
@@ -72,8 +73,9 @@ static void eager_mode_moves_norms_and_rotary_in_fp32(void **state)
   assert_int_equal(norm->moved_bytes, 9 * norm->bytes);
   assert_int_equal(gate->moved_bytes, gate->bytes / 6 * 10);
   assert_int_equal(find(&compiled, HR_OP_ATTENTION_NORM)->moved_bytes, norm->bytes);
-  assert_true(eager.time_ns > 1.08 * compiled.time_ns && eager.time_ns < 1.3 * compiled.time_ns);
-  assert_true(eager.host_ns < eager.time_ns);
+  assert_true(eager.about.time_ns > 1.08 * compiled.about.time_ns &&
+              eager.about.time_ns < 1.3 * compiled.about.time_ns);
+  assert_true(eager.about.host_ns < eager.about.time_ns);
   predict(&hardware, "gpt2", HR_PHASE_FORWARD, HR_ATTENTION_FUSED); /* LayerNorm is one kernel */
   norm = find(&eager, HR_OP_ATTENTION_NORM);
   assert_int_equal(norm->kernels, 1);

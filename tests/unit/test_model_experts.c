@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Routed and shared experts: parameters, operators, memory, prediction. */
+#include "analysis/advise/advice.h"
 #include "reading.h"
 
 #include "experiment/operator_problem.h"
@@ -373,7 +374,7 @@ static void advice_aligns_the_width_of_experts(void **state)
     workload.tensor_parallel = cases[i].t, workload.expert_parallel = cases[i].e;
     assert_ok(hr_advise(&h200, &model, &workload, &advice, &error), error);
     const hr_finding *finding = NULL;
-    for (size_t f = 0; f < advice->finding_count && !finding; f++)
+    for (size_t f = 0; f < advice->about.finding_count && !finding; f++)
       finding = strcmp(advice->findings[f].rule, "mlp_width") == 0 ? &advice->findings[f] : NULL;
     assert_non_null(finding);
     assert_string_equal(finding->current, cases[i].current);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-head latent attention: parameters, both forms' operators, memory, and what commands make of it. */
 #include "advice.h"
+#include "analysis/predict/step.h"
 #include "models.h"
 #include "reading.h"
 
@@ -556,8 +557,8 @@ static void a_search_keeps_heads_and_ranks(void **state)
     assert_ok(hr_model_parameters(&shape->model, &parameters, &error), error);
     assert_int_equal(parameters.total, shape->parameters);
     assert_true(fabs(shape->parameter_change) <= 0.02);
-    assert_ok(hr_predict_step(&hardware, &shape->model, &workload, &step, &error), error);
-    assert_true(step.time_ns == shape->step_time_ns);
+    assert_ok(hr_fill_step(&hardware, &shape->model, &workload, &step, &error), error);
+    assert_true(step.about.time_ns == shape->step_time_ns);
   }
   assert_true(other_hidden);
   hr_search_result_free(result);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of quantized weights: one of each format by hand, and which layers have it. */
+#include "analysis/predict/step.h"
 #include "reading.h"
 
 #include <headroom/experimental/operators.h>
@@ -261,22 +262,22 @@ static void rates_are_those_of_the_activations(void **state)
   assert_ok(hr_resolve_hardware("h100", &h100, &error), error);
   assert_ok(hr_resolve_hardware("a100", &a100, &error), error);
   assert_ok(hr_model_set_weights(&model, "int4", &error), error);
-  assert_ok(hr_predict_step(&a100, &model, &w, &step[0], &error), error);
+  assert_ok(hr_fill_step(&a100, &model, &w, &step[0], &error), error);
   assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
-  assert_int_equal(hr_predict_step(&a100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
+  assert_int_equal(hr_fill_step(&a100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
   assert_non_null(strstr(error.message, "has no matrix rate for fp8"));
   w.batch = 64;
-  assert_ok(hr_predict_step(&h100, &model, &w, &step[1], &error), error);
+  assert_ok(hr_fill_step(&h100, &model, &w, &step[1], &error), error);
   assert_ok(hr_model_set_weights(&model, "int4", &error), error);
-  assert_ok(hr_predict_step(&h100, &model, &w, &step[0], &error), error);
-  assert_true(step[1].time_ns < step[0].time_ns);
+  assert_ok(hr_fill_step(&h100, &model, &w, &step[0], &error), error);
+  assert_true(step[1].about.time_ns < step[0].about.time_ns);
   model.quantization.formats[0].activations = HR_ACTIVATIONS_INT8;
-  assert_ok(hr_predict_step(&h100, &model, &w, &step[1], &error), error);
-  assert_true(step[1].time_ns < step[0].time_ns);
+  assert_ok(hr_fill_step(&h100, &model, &w, &step[1], &error), error);
+  assert_true(step[1].about.time_ns < step[0].about.time_ns);
   h100.int8_ops_per_s = 0;
-  assert_int_equal(hr_predict_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
+  assert_int_equal(hr_fill_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
   model.quantization.formats[0].activations = HR_ACTIVATIONS_FP4;
-  assert_int_equal(hr_predict_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
+  assert_int_equal(hr_fill_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
 }
 
 static void a_wrapper_s_quantization_counts_beside_null_in_its_text_config(void **state)

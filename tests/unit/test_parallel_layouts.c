@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor-parallel degrees and pipeline stages side by side. */
 #include "advice.h"
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 
 #include <headroom/experimental/parallel_layouts.h>
 #include <headroom/experimental/report.h>
@@ -61,12 +63,12 @@ static void a_layout_has_the_prediction_and_memory_of_its_workload(void **state)
   workload.phase = HR_PHASE_DECODE;
   compare("h200", &model, &workload, 0);
   const hr_parallel_layout *layout = &layouts.items[2];
-  assert_ok(hr_predict_step(&hardware, &model, &layout->workload, &step, &error), error);
+  assert_ok(hr_fill_step(&hardware, &model, &layout->workload, &step, &error), error);
   assert_ok(hr_memory_estimate(&model, &layout->workload, &memory, &error), error);
-  assert_near(layout->time_ns, step.time_ns);
-  assert_near(layout->tokens_per_s, 4 / step.time_ns * 1e9); /* 4 sequences */
+  assert_near(layout->time_ns, step.about.time_ns);
+  assert_near(layout->tokens_per_s, 4 / step.about.time_ns * 1e9); /* 4 sequences */
   assert_near(layout->tokens_per_s_per_device, layout->tokens_per_s / 4);
-  assert_near(layout->communication_share, step.communication_ns / step.time_ns);
+  assert_near(layout->communication_share, step.about.communication_ns / step.about.time_ns);
   assert_true(layout->communication_share > 0);
   assert_int_equal(layout->memory_bytes, memory.total_bytes);
 }
@@ -191,9 +193,31 @@ static void describe_and_advise_agree_on_what_fits(void **state)
   }
 }
 
+/* One node takes 8 devices, two take 16. */
+static void an_advice_compares_layouts_on_as_many_nodes_as_it_is_asked_for(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-2-70b");
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 8);
+  hr_advise_options options = hr_advise_options_default();
+  hr_error error;
+  for (int64_t nodes = 0; nodes <= 2; nodes++) {
+    static hr_parallel_layouts expected;
+    hr_advice *advice;
+    options.nodes = nodes;
+    assert_ok(hr_advise_with(&hardware, &model, &workload, &options, &advice, &error), error);
+    assert_ok(hr_compare_parallel_layouts(&hardware, &model, &workload, nodes, &expected, &error), error);
+    assert_int_equal(hr_advice_describe(advice)->layouts->nodes, nodes > 0 ? nodes : 1);
+    assert_int_equal(hr_advice_describe(advice)->layouts->count, expected.count);
+    hr_advice_free(advice);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_advice_compares_layouts_on_as_many_nodes_as_it_is_asked_for),
       cmocka_unit_test(other_t_other_p_and_as_many_devices_are_listed),
       cmocka_unit_test(a_layout_has_the_prediction_and_memory_of_its_workload),
       cmocka_unit_test(stages_pay_with_the_bubble_of_the_microbatches),

@@ -2,6 +2,7 @@
 /* Figures of sweeps from rows of scratch stores. */
 #include "test.h"
 
+#include "analysis/predict/step.h"
 #include "figure/figure.h"
 
 #include <headroom/experimental/plot.h>
@@ -396,7 +397,7 @@ static void the_roofs_go_across_a_roofline(void **state)
   assert_int_equal(hr_resolve_hardware("h200", &hardware, &f.error), HR_OK);
   assert_int_equal(hr_resolve_model("gpt2", NULL, NULL, &model, &f.error), HR_OK);
   hr_workload workload = hr_workload_default(&model);
-  assert_int_equal(hr_predict_step(&hardware, &model, &workload, &step, &f.error), HR_OK);
+  assert_int_equal(hr_fill_step(&hardware, &model, &workload, &step, &f.error), HR_OK);
   assert_int_equal(hr_figure_of_roofline(&hardware, &model, &workload, &step, &f.figure, &f.error), HR_OK);
   const hr_figure_series *roof = series_named(&f, "datasheet");
   assert_int_equal(roof->count, 3);

@@ -3,6 +3,7 @@
  * sanitizers report overflows that results do not show. */
 #include "test.h"
 
+#include "analysis/predict/step.h"
 #include "hardware/figures.h"
 
 #include <headroom/experimental/headroom.h>
@@ -245,14 +246,15 @@ static void predict_steps(const hr_hardware *device, const char *figure, int rou
   workload.dtype = hr_hardware_usual_dtype(device);
   workload.attention = round & 2 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
   workload.tensor_parallel = device->interconnect_bytes_per_s > 0 ? 2 : 1;
-  hr_status status = hr_predict_step(device, &model, &workload, &step, NULL);
+  hr_status status = hr_fill_step(device, &model, &workload, &step, NULL);
   if (status != HR_OK) {
     assert_true(status == HR_ERROR_OVERFLOW || status == HR_ERROR_UNSUPPORTED);
     return;
   }
   for (size_t i = 0; i < step.operators.count; i++)
     assert_predicted(figure, round, HR_OK, &step.predictions[i]);
-  assert_true(step.time_ns > 0 && is_time(step.time_ns) && is_time(step.low_ns) && is_time(step.high_ns));
+  assert_true(step.about.time_ns > 0 && is_time(step.about.time_ns) && is_time(step.about.low_ns) &&
+              is_time(step.about.high_ns));
 }
 
 static void every_figure_at_either_end_of_its_bounds_predicts_positive_finite_times(void **state)

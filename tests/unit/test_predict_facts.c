@@ -2,6 +2,7 @@
 /* Predictions reproduce known facts about real devices, and never exceed physical limits. */
 #include "test.h"
 
+#include "analysis/predict/step.h"
 #include "unit/measured.h"
 #include "unit/models.h"
 
@@ -15,6 +16,43 @@ static double gemm_ns(const hr_hardware *hardware, int64_t m, int64_t n, int64_t
   return p.time_ns;
 }
 
+static void a_step_shows_its_sums_and_operators_by_index(void **state)
+{
+  (void)state;
+  static hr_step filled;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = paper_model(2560, 20, 32, 50257);
+  hr_workload workload = unfused_workload(&model);
+  hr_error error;
+  hr_step *step;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &filled, &error), error);
+  const hr_step_about *about = hr_step_describe(step);
+  assert_memory_equal(about, &filled.about, sizeof *about);
+  assert_int_equal(about->operator_count, filled.operators.count);
+  for (size_t i = 0; i < about->operator_count; i++) {
+    assert_int_equal(hr_step_operator(step, i)->id, filled.operators.items[i].id);
+    assert_true(hr_step_prediction(step, i)->time_ns == filled.predictions[i].time_ns);
+  }
+  assert_null(hr_step_operator(step, about->operator_count));
+  assert_null(hr_step_prediction(step, about->operator_count));
+  hr_step_free(step);
+  hr_step_free(NULL);
+}
+
+static void a_step_that_cannot_be_predicted_is_none(void **state)
+{
+  (void)state;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = paper_model(2560, 20, 32, 50257);
+  hr_workload workload = unfused_workload(&model);
+  hr_error error;
+  hr_step *step = NULL;
+  workload.batch = 0;
+  assert_int_equal(hr_predict_step(&h200, &model, &workload, &step, &error), HR_ERROR_INVALID);
+  assert_null(step);
+}
+
 /* FLOPs of a layer by the paper's closed form, 24bsh²(1 + s/6h) at b = 4 and s = 2048, over the layer's time. */
 static double layer_tflops(const hr_hardware *hardware, int64_t hidden, int64_t heads)
 {
@@ -24,9 +62,9 @@ static double layer_tflops(const hr_hardware *hardware, int64_t hidden, int64_t 
   assert_int_equal(workload.batch, 4);
   assert_int_equal(workload.sequence, 2048);
   hr_error error;
-  assert_ok(hr_predict_step(hardware, &model, &workload, &step, &error), error);
+  assert_ok(hr_fill_step(hardware, &model, &workload, &step, &error), error);
   double h = (double)hidden, s = 2048;
-  return 24 * 4 * s * h * h * (1 + s / (6 * h)) / step.layer_time_ns / 1e3;
+  return 24 * 4 * s * h * h * (1 + s / (6 * h)) / step.about.layer_time_ns / 1e3;
 }
 
 /* Anthony et al. 2024, figure 1: 83.4 (C1, a = 64), 108.5 (C2, a = 40), 119.4 (GPT-3 2.7B, a = 32) and 140.7 (a = 20)
@@ -233,10 +271,10 @@ static void training_takes_about_three_forward_passes(void **state)
   hr_model model = llama3_8b();
   hr_workload workload = hr_workload_default(&model);
   hr_error error;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &forward, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &forward, &error), error);
   workload.phase = HR_PHASE_TRAIN;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &train, &error), error);
-  assert_true(train.time_ns / forward.time_ns > 2.7 && train.time_ns / forward.time_ns < 3.4);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &train, &error), error);
+  assert_true(train.about.time_ns / forward.about.time_ns > 2.7 && train.about.time_ns / forward.about.time_ns < 3.4);
 }
 
 /* Time of all executions of an operator, all passes. */
@@ -258,13 +296,14 @@ static void stages_wait_for_the_one_with_the_most_layers(void **state)
   hr_model model = paper_model(2560, 20, 30, 50304);
   hr_workload workload = hr_workload_default(&model);
   hr_error error;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &alone, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &alone, &error), error);
   workload.pipeline_stages = 4; /* 8, 8, 7, 7: as long as 32 layers */
-  assert_ok(hr_predict_step(&h200, &model, &workload, &staged, &error), error);
-  double layers = alone.time_ns - alone.logit_time_ns, sent = time_of(&staged, HR_OP_PIPELINE_SEND);
-  assert_true(fabs(staged.time_ns - (layers * 32 / 30 + alone.logit_time_ns + sent)) < 1e-6 * alone.time_ns);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &staged, &error), error);
+  double layers = alone.about.time_ns - alone.about.logit_time_ns, sent = time_of(&staged, HR_OP_PIPELINE_SEND);
+  assert_true(fabs(staged.about.time_ns - (layers * 32 / 30 + alone.about.logit_time_ns + sent)) <
+              1e-6 * alone.about.time_ns);
   assert_true(sent > 0);
-  assert_true(fabs(alone.tokens_per_s - 8192 / (alone.time_ns / 1e9)) < 1);
+  assert_true(fabs(alone.about.tokens_per_s - 8192 / (alone.about.time_ns / 1e9)) < 1);
 }
 
 static void assert_near(double found, double expected)
@@ -284,26 +323,26 @@ static void microbatches_fill_the_pipeline(void **state)
   model.positions = HR_POSITIONS_ALIBI, model.position_rows = 0, model.final_norm = false;
   hr_workload workload = hr_workload_default(&model);
   hr_error error;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &one, &error), error);
-  double layers = 32 * one.layer_time_ns, ends = one.logit_time_ns; /* the embedding */
+  assert_ok(hr_fill_step(&h200, &model, &workload, &one, &error), error);
+  double layers = 32 * one.about.layer_time_ns, ends = one.about.logit_time_ns; /* the embedding */
   workload.pipeline_stages = 4, workload.microbatches = 6;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &many, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &many, &error), error);
   double sent = time_of(&many, HR_OP_PIPELINE_SEND), stage = layers / 4 + ends + sent / 3;
-  assert_near(many.stage_time_ns, stage);
-  assert_near(many.time_ns, layers + ends + sent + 5 * stage);
-  assert_true(fabs(many.bubble - 3.0 / 9) < 0.01);
-  assert_near(many.tokens_per_s, 6 * 8192 / (many.time_ns / 1e9));
-  assert_near(many.tokens_per_s_per_device, many.tokens_per_s / 4);
+  assert_near(many.about.stage_time_ns, stage);
+  assert_near(many.about.time_ns, layers + ends + sent + 5 * stage);
+  assert_true(fabs(many.about.bubble - 3.0 / 9) < 0.01);
+  assert_near(many.about.tokens_per_s, 6 * 8192 / (many.about.time_ns / 1e9));
+  assert_near(many.about.tokens_per_s_per_device, many.about.tokens_per_s / 4);
   workload.pipeline_stages = 1, workload.data_parallel = 2; /* accumulates over 6 microbatches, in two replicas */
-  assert_ok(hr_predict_step(&h200, &model, &workload, &many, &error), error);
-  assert_near(many.time_ns, 6 * one.time_ns);
-  assert_true(many.bubble == 0);
-  assert_near(many.tokens_per_s, 2 * one.tokens_per_s);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &many, &error), error);
+  assert_near(many.about.time_ns, 6 * one.about.time_ns);
+  assert_true(many.about.bubble == 0);
+  assert_near(many.about.tokens_per_s, 2 * one.about.tokens_per_s);
   workload.data_parallel = 1, workload.phase = HR_PHASE_DECODE, workload.microbatches = 0;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &one, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &one, &error), error);
   workload.pipeline_stages = 4, workload.microbatches = 4; /* every stage always has a token of another microbatch */
-  assert_ok(hr_predict_step(&h200, &model, &workload, &many, &error), error);
-  assert_near(many.time_ns, one.time_ns + time_of(&many, HR_OP_PIPELINE_SEND));
+  assert_ok(hr_fill_step(&h200, &model, &workload, &many, &error), error);
+  assert_near(many.about.time_ns, one.about.time_ns + time_of(&many, HR_OP_PIPELINE_SEND));
 }
 
 /* Without overlap a step waits for all that is sent. With it, the backward pass hides what it is long enough for. */
@@ -316,25 +355,26 @@ static void replicas_wait_for_what_their_passes_do_not_hide(void **state)
   hr_workload workload = hr_workload_default(&model);
   workload.phase = HR_PHASE_TRAIN;
   hr_error error;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &alone, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &alone, &error), error);
   workload.data_parallel = 8, workload.overlap = 0;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
   double reduced = time_of(&step, HR_OP_GRADIENT_ALL_REDUCE);
   assert_true(reduced > 0);
-  assert_near(step.replica_ns, reduced);
-  assert_near(step.time_ns, alone.time_ns + reduced);
-  assert_near(step.tokens_per_s, 8 * 8192 / (step.time_ns / 1e9));
+  assert_near(step.about.replica_ns, reduced);
+  assert_near(step.about.time_ns, alone.about.time_ns + reduced);
+  assert_near(step.about.tokens_per_s, 8 * 8192 / (step.about.time_ns / 1e9));
   workload.microbatches = 4; /* once a step */
-  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
-  assert_near(step.time_ns, 4 * alone.time_ns + reduced);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
+  assert_near(step.about.time_ns, 4 * alone.about.time_ns + reduced);
   workload.zero_stage = 3; /* with each microbatch */
-  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
   double sent = time_of(&step, HR_OP_WEIGHT_ALL_GATHER) + time_of(&step, HR_OP_GRADIENT_REDUCE_SCATTER);
-  assert_near(step.time_ns, 4 * (alone.time_ns + sent));
-  assert_near(step.exposed_ns, step.replica_ns);
+  assert_near(step.about.time_ns, 4 * (alone.about.time_ns + sent));
+  assert_near(step.about.exposed_ns, step.about.replica_ns);
   workload.zero_stage = 0, workload.microbatches = 1, workload.overlap = 1;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
-  assert_true(step.exposed_ns == 0 && step.time_ns == alone.time_ns); /* 5.3 GB against half a second */
+  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
+  assert_true(step.about.exposed_ns == 0 &&
+              step.about.time_ns == alone.about.time_ns); /* 5.3 GB against half a second */
 }
 
 /* Full recomputation runs the layers' forward pass once more; the model's own FLOPs stay. */
@@ -346,16 +386,16 @@ static void recomputation_takes_a_forward_pass_of_the_layers(void **state)
   hr_model model = llama3_8b();
   hr_workload workload = hr_workload_default(&model);
   hr_error error;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &forward, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &forward, &error), error);
   workload.phase = HR_PHASE_TRAIN;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &train, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &train, &error), error);
   workload.recompute = HR_RECOMPUTE_FULL;
-  assert_ok(hr_predict_step(&h200, &model, &workload, &again, &error), error);
-  assert_near(again.time_ns, train.time_ns + 32 * forward.layer_time_ns);
-  assert_near(again.model_efficiency / train.model_efficiency, train.time_ns / again.time_ns);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &again, &error), error);
+  assert_near(again.about.time_ns, train.about.time_ns + 32 * forward.about.layer_time_ns);
+  assert_near(again.about.model_efficiency / train.about.model_efficiency, train.about.time_ns / again.about.time_ns);
   workload.recompute = HR_RECOMPUTE_SELECTIVE; /* fused attention has kept no scores */
-  assert_ok(hr_predict_step(&h200, &model, &workload, &again, &error), error);
-  assert_true(again.time_ns == train.time_ns);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &again, &error), error);
+  assert_true(again.about.time_ns == train.about.time_ns);
 }
 
 /* A step whose linear layers are multiplied in fp8 is measured by the rate of fp8 there. */
@@ -368,7 +408,7 @@ static void the_peak_rate_is_that_of_the_formats_that_are_multiplied(void **stat
   hr_error error;
   assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
   hr_workload workload = hr_workload_default(&model);
-  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
+  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
   double fp8 = 0, rest = 0;
   for (size_t i = 0; i < step.operators.count; i++) {
     const hr_operator *op = &step.operators.items[i];
@@ -376,12 +416,14 @@ static void the_peak_rate_is_that_of_the_formats_that_are_multiplied(void **stat
   }
   assert_true(fp8 > 3 * rest);
   double at_peak = fp8 / h200.dense_flops_per_s[HR_FP8_E4M3] + rest / h200.dense_flops_per_s[HR_BF16];
-  assert_near(step.model_efficiency, at_peak / (step.time_ns / 1e9));
+  assert_near(step.about.model_efficiency, at_peak / (step.about.time_ns / 1e9));
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_step_shows_its_sums_and_operators_by_index),
+      cmocka_unit_test(a_step_that_cannot_be_predicted_is_none),
       cmocka_unit_test(the_peak_rate_is_that_of_the_formats_that_are_multiplied),
       cmocka_unit_test(the_shapes_of_figure_1_come_in_its_order_and_near_its_ratios),
       cmocka_unit_test(head_sizes_with_larger_powers_of_two_are_faster_on_an_a100),

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "advice.h"
+#include "analysis/advise/advice.h"
 #include "models.h"
 
 #include <headroom/experimental/operators.h>
@@ -151,7 +152,7 @@ static void a_small_share_of_the_peak_is_not_shown_as_zero(void **state)
   workload.batch = 1;
   workload.context = 100;
   hr_advice *advice = advise_under(&hardware, &model, &workload);
-  assert_true(advice->step.model_efficiency > 0.0001 && advice->step.model_efficiency < 0.01);
+  assert_true(advice->step.about.model_efficiency > 0.0001 && advice->step.about.model_efficiency < 0.01);
   char *text = told(advice, NULL);
   assert_null(strstr(text, " 0% of the peak rate"));
   free(text);

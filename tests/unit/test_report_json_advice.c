@@ -2,6 +2,7 @@
 /* The JSON output that scripts rely on: every key of docs/json.md exists and has its type. `advise` and `search`. */
 #include "test.h"
 
+#include "analysis/advise/advice.h"
 #include "report_json.h"
 
 static const key_row predicted_operator_keys[] = {{"name", "s"},
@@ -171,7 +172,7 @@ static const key_row confirmed_keys[] = {{"rule", "s"},
 /* A confirmation of the first finding's main operator, as a measurement fills it. */
 static hr_confirmation made_up(hr_confirmation_row *row, hr_confirmed *confirmed, const hr_advice *advice)
 {
-  *confirmed = (hr_confirmed){.finding = advice->finding_count,
+  *confirmed = (hr_confirmed){.finding = advice->about.finding_count,
                               .predicted_gain = 0.25,
                               .measured_gain = NAN,
                               .status = HR_ERROR_TIMEOUT,

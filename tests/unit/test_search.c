@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "analysis/predict/step.h"
 #include "analysis/search/candidates.h"
 #include "analysis/search/step_time.h"
 #include "devices.h"
@@ -32,8 +33,8 @@ static double step_ns(const hr_hardware *hardware, const hr_model *model, const 
 {
   static hr_step step;
   hr_error error;
-  assert_ok(hr_predict_step(hardware, model, workload, &step, &error), error);
-  return step.time_ns;
+  assert_ok(hr_fill_step(hardware, model, workload, &step, &error), error);
+  return step.about.time_ns;
 }
 
 static int64_t parameters_of(const hr_model *model)
@@ -113,8 +114,8 @@ static void three_parts_sum_to_the_step(void **state)
     double layers = hr_search_layer_runs(&workload) * (double)((hr_model_layers(&model) + p - 1) / p * p);
     double sum_ns = layers * layer_ns + hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_OUTSIDE);
     static hr_step step;
-    assert_int_equal(hr_predict_step(&hardware, &model, &workload, &step, NULL), HR_OK);
-    assert_true(fabs(sum_ns / step.time_ns - 1) < 1e-12);
+    assert_int_equal(hr_fill_step(&hardware, &model, &workload, &step, NULL), HR_OK);
+    assert_true(fabs(sum_ns / step.about.time_ns - 1) < 1e-12);
   }
 }
 

@@ -2,6 +2,7 @@
 /* Searches near models whose layers differ. */
 #include "test.h"
 
+#include "analysis/predict/step.h"
 #include "analysis/search/enumerate.h"
 #include "base/checked.h"
 #include "devices.h"
@@ -44,8 +45,8 @@ static double step_ns(const hr_hardware *hardware, const hr_model *model, const 
 {
   static hr_step step;
   hr_error error;
-  assert_ok(hr_predict_step(hardware, model, workload, &step, &error), error);
-  return step.time_ns;
+  assert_ok(hr_fill_step(hardware, model, workload, &step, &error), error);
+  return step.about.time_ns;
 }
 
 /* A small space, and all its shapes one by one. */

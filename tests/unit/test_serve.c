@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "analysis/predict/step.h"
 #include "analysis/serve/plan.h"
 #include "devices.h"
 #include "models.h"
@@ -37,8 +38,8 @@ static double step_ns(const char *name, const hr_model *model, hr_phase phase, i
   workload.batch = batch;
   workload.sequence = workload.context = tokens;
   workload.tensor_parallel = t;
-  assert_ok(hr_predict_step(&hardware, model, &workload, &step, &error), error);
-  return step.time_ns;
+  assert_ok(hr_fill_step(&hardware, model, &workload, &step, &error), error);
+  return step.about.time_ns;
 }
 
 static void a_slot_finishes_a_request_while_all_others_are_prefilled_once(void **state)
@@ -146,8 +147,8 @@ static void the_mean_decode_step_is_that_of_every_context(void **state)
     double sum = 0;
     for (int64_t k = 1; k < cases[i].output; k++) {
       decode.context = cases[i].prompt + k;
-      assert_ok(hr_predict_step(&hardware, planned.model, &decode, &step, &error), error);
-      sum += step.time_ns;
+      assert_ok(hr_fill_step(&hardware, planned.model, &decode, &step, &error), error);
+      sum += step.about.time_ns;
     }
     assert_near(mean.ns / (sum / (double)(cases[i].output - 1)), 1, 0.002);
   }

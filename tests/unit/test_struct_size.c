@@ -180,6 +180,7 @@ static const struct {
   const char *name;
   size_t then, now;
 } grown[] = {
+    {"hr_advise_options", 24, sizeof(hr_advise_options)},
     {"hr_attention", 224, sizeof(hr_attention)},
     {"hr_attention_arguments", 96, sizeof(hr_attention_arguments)},
     {"hr_decode", 288, sizeof(hr_decode)},
@@ -215,6 +216,7 @@ static size_t size_in_0_2(const char *name, size_t now)
 static void structs_have_grown_at_their_ends(void **state)
 {
   (void)state;
+  assert_int_equal(offsetof(hr_advise_options, nodes), size_in_0_2("hr_advise_options", sizeof(hr_advise_options)));
   assert_int_equal(offsetof(hr_attention, alignment), size_in_0_2("hr_attention", sizeof(hr_attention)));
   assert_int_equal(offsetof(hr_attention_arguments, batch),
                    size_in_0_2("hr_attention_arguments", sizeof(hr_attention_arguments)));
@@ -235,7 +237,8 @@ static void what_an_old_struct_lacks_has_its_default(void **state)
   const hr_decode_arguments of_decode = hr_decode_arguments_default();
   const hr_gemm gemm = hr_gemm_default();
   const hr_rowwise rows = hr_rowwise_default();
-  const void *const values[] = {&attention, &of_attention, &decode, &of_decode, &gemm, &rows};
+  const hr_advise_options advise = hr_advise_options_default();
+  const void *const values[] = {&advise, &attention, &of_attention, &decode, &of_decode, &gemm, &rows};
   for (size_t i = 0; i < sizeof grown / sizeof *grown; i++) {
     for (size_t byte = grown[i].then; byte < grown[i].now; byte++)
       assert_int_equal(((const char *)values[i])[byte], 0);

@@ -14,7 +14,7 @@ extern "C" {
 
 /** One operator before and after the suggested change. Times are of one execution. */
 typedef struct hr_confirmation_row {
-  size_t finding;      /* index into advice->findings; from finding_count on into advice->combined */
+  size_t finding;      /* of hr_advice_finding() */
   size_t before_count; /* 1; 3 where fused attention replaces score, softmax and attention over value, run as one */
   hr_operator before[HR_CONFIRMATION_REPLACED_MAX], after;
   double predicted_before_ns, predicted_after_ns; /* at the measured size */
@@ -25,7 +25,7 @@ typedef struct hr_confirmation_row {
 /** Predicted and measured gain of a finding at the measured size. (hr_finding.predicted_gain is at the requested size;
  *  if that was too large to measure, the two differ.) Gains as in hr_finding; NAN: none. */
 typedef struct hr_confirmed {
-  size_t finding; /* index into advice->findings; from finding_count on into advice->combined */
+  size_t finding; /* of hr_advice_finding() */
   double predicted_gain, predicted_operator_gain;
   double measured_gain, measured_operator_gain;
   double measured_gain_low, measured_gain_high; /* with every ratio at the worse or better end of its interval */
@@ -41,7 +41,7 @@ typedef struct hr_confirmation {
   size_t count;
   hr_confirmation_row *rows; /* owned by the confirmation */
   size_t finding_count;      /* findings that have a change, combined suggestions included */
-  hr_confirmed *findings;    /* owned by the confirmation; in the order of advice->findings, then combined */
+  hr_confirmed *findings;    /* owned by the confirmation; in the order of hr_advice_finding() */
 } hr_confirmation;
 
 typedef struct hr_confirm_options {
@@ -70,9 +70,9 @@ HR_DEFAULT(hr_confirm_options)
  *  kernel. A finding has no measured gain, but a reason, if it changes nothing that is measured, if it changes the
  *  backward pass of fused attention, or if a measurement fails.
  *
- *  `device` is the one that advice->hardware describes. If the requested size exceeds the budget or the free memory,
- *  batch and then sequence are halved. If `progress` stops the work, the function returns HR_OK with complete = false.
- *  The caller owns *confirmation and frees it with hr_confirmation_free(). Errors of hr_predict_step() and
+ *  `device` is the one that hr_advice_about.hardware describes. If the requested size exceeds the budget or the free
+ *  memory, batch and then sequence are halved. If `progress` stops the work, the function returns HR_OK with complete =
+ *  false. The caller owns *confirmation and frees it with hr_confirmation_free(). Errors of hr_predict_step() and
  *  HR_ERROR_OUT_OF_MEMORY; errors of one operator are in its row. */
 HR_API hr_status hr_confirm(hr_device *device, hr_advice *advice, const hr_confirm_options *options,
                             hr_confirmation **confirmation, hr_error *error);

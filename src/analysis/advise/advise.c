@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/advise.h>
 
+#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/error.h"
 #include "base/names.h"
@@ -23,7 +24,7 @@ static int64_t rank_of(const hr_advice *advice, const hr_finding *finding)
   if (finding->cannot_run)
     return INT64_MAX;
   bool found = finding->severity > HR_SEVERITY_NONE;
-  bool late = advice->retrain_last && finding->change_class == HR_CHANGE_RETRAIN;
+  bool late = advice->about.retrain_last && finding->change_class == HR_CHANGE_RETRAIN;
   return !found ? 0 : (int64_t)finding->severity + (late ? 0 : HR_SEVERITY_HIGH);
 }
 
@@ -35,7 +36,7 @@ static bool sorts_before(const hr_advice *advice, const hr_finding *a, const hr_
 
 static void sort_findings(hr_advice *advice)
 {
-  for (size_t i = 1; i < advice->finding_count; i++) {
+  for (size_t i = 1; i < advice->about.finding_count; i++) {
     hr_finding moved = advice->findings[i];
     size_t place = i;
     for (; place > 0 && sorts_before(advice, &moved, &advice->findings[place - 1]); place--)
@@ -54,35 +55,36 @@ static bool is_left_out(const hr_advise_options *options, const hr_finding *find
 static void leave_out(hr_advice *advice, const hr_advise_options *options)
 {
   size_t kept = 0;
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     if (!is_left_out(options, finding)) {
       advice->findings[kept++] = *finding;
       continue;
     }
-    advice->left_out += finding->severity > HR_SEVERITY_NONE;
-    advice->left_out_high += finding->severity == HR_SEVERITY_HIGH;
+    advice->about.left_out += finding->severity > HR_SEVERITY_NONE;
+    advice->about.left_out_high += finding->severity == HR_SEVERITY_HIGH;
   }
-  advice->finding_count = kept;
+  advice->about.finding_count = kept;
 }
 
 static hr_status apply_rules(hr_advice_context *context, const hr_advise_options *options, hr_error *error)
 {
   hr_advice *advice = context->advice;
   hr_parameters parameters;
-  HR_TRY(hr_predict_step(&advice->hardware, &advice->model, &advice->workload, &advice->step, error));
+  HR_TRY(hr_fill_step(&advice->hardware, &advice->model, &advice->workload, &advice->step, error));
   HR_TRY(hr_model_parameters(&advice->model, &parameters, error));
   context->parameters = parameters.total;
   size_t rule_count;
   const hr_rule_row *rows = hr_rule_rows(&rule_count);
   for (size_t i = 0; i < rule_count; i++) {
     context->rule = &rows[i];
-    size_t before = advice->finding_count;
+    size_t before = advice->about.finding_count;
     rows[i].apply(context);
-    if (advice->finding_count == before)
+    if (advice->about.finding_count == before)
       hr_add_satisfied(context, 0, "", "no shape near this one can be predicted");
   }
-  HR_TRY(hr_compare_parallel_layouts(&advice->hardware, &advice->model, &advice->workload, 0, &advice->layouts, error));
+  HR_TRY(hr_compare_parallel_layouts(&advice->hardware, &advice->model, &advice->workload, options->nodes,
+                                     &advice->layouts, error));
   sort_findings(advice);
   leave_out(advice, options);
   hr_combine_findings(context);
@@ -120,7 +122,12 @@ hr_status hr_advise_with(const hr_hardware *hardware, const hr_model *model, con
     result->hardware = *hardware;
     result->model = *model;
     result->workload = *workload;
-    result->retrain_last = (model->origin != HR_ORIGIN_DESIGN || options->trained) && !options->design;
+    result->about = (hr_advice_about){.hardware = &result->hardware,
+                                      .model = &result->model,
+                                      .workload = &result->workload,
+                                      .step = &result->step,
+                                      .layouts = &result->layouts};
+    result->about.retrain_last = (model->origin != HR_ORIGIN_DESIGN || options->trained) && !options->design;
     context->advice = result;
     status = apply_rules(context, options, error);
   } else {
@@ -137,4 +144,17 @@ hr_status hr_advise_with(const hr_hardware *hardware, const hr_model *model, con
 void hr_advice_free(hr_advice *advice)
 {
   free(advice);
+}
+
+const hr_advice_about *hr_advice_describe(const hr_advice *advice)
+{
+  return &advice->about;
+}
+
+const hr_finding *hr_advice_finding(const hr_advice *advice, size_t index)
+{
+  const size_t merged = index - advice->about.finding_count;
+  if (index < advice->about.finding_count)
+    return &advice->findings[index];
+  return merged < advice->about.combined_count ? &advice->combined[merged] : NULL;
 }

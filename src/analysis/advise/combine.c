@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Merges findings into one suggestion for each class of change. */
+#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
+#include "analysis/predict/step.h"
 
 #include <headroom/experimental/change.h>
 #include <headroom/experimental/hardware.h>
@@ -148,8 +150,8 @@ static bool merge_best(hr_advice_context *context, combination *all, hr_change_c
 {
   const hr_advice *advice = context->advice;
   hr_trial best = all->trial, trial;
-  size_t chosen = advice->finding_count;
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  size_t chosen = advice->about.finding_count;
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     if (all->taken[i] || !enters(advice, finding, most) || !improves(context, all, finding, &trial) ||
         trial.net_gain <= best.net_gain)
@@ -157,7 +159,7 @@ static bool merge_best(hr_advice_context *context, combination *all, hr_change_c
     best = trial;
     chosen = i;
   }
-  if (chosen == advice->finding_count)
+  if (chosen == advice->about.finding_count)
     return false;
   all->trial = best;
   all->taken[chosen] = true;
@@ -169,7 +171,7 @@ static bool merge_best(hr_advice_context *context, combination *all, hr_change_c
 /* Lists the changes in the order of the findings. */
 static void describe(const hr_advice *advice, combination *all)
 {
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     if (!all->taken[i])
       continue;
     append(all->current, sizeof all->current, advice->findings[i].current);
@@ -180,7 +182,7 @@ static void describe(const hr_advice *advice, combination *all)
 /* Net gains choose the members, so that one that removes parameters may gain more by itself. */
 static bool is_best(const hr_advice *advice, const combination *all, hr_change_class most)
 {
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     if (enters(advice, finding, most) && finding->predicted_gain > all->trial.gain)
       return false;
@@ -191,7 +193,7 @@ static bool is_best(const hr_advice *advice, const combination *all, hr_change_c
 /* "reduce the step from 97.6 ms to 78.7 ms"; with other tokens "reduce the time of a token from …". */
 static hr_text192 format_times(const hr_advice *advice, const hr_trial *trial)
 {
-  double before = advice->step.time_ns, after = trial->time_ns;
+  double before = advice->step.about.time_ns, after = trial->time_ns;
   if (hr_tokens_per_step(&trial->workload) == hr_tokens_per_step(&advice->workload))
     return hr_format_text("the step from %s to %s", hr_format_time(before).text, hr_format_time(after).text);
   return hr_format_text("the time of a token from %s to %s",
@@ -219,8 +221,8 @@ static void combine(hr_advice_context *context, const hr_rule_row *row)
                         all.merged, format_times(advice, &trial).text);
   if (!finding)
     return;
-  advice->combined[advice->combined_count++] = *finding;
-  advice->finding_count--; /* it is not part of the list */
+  advice->combined[advice->about.combined_count++] = *finding;
+  advice->about.finding_count--; /* it is not part of the list */
 }
 
 void hr_combine_findings(hr_advice_context *context)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/context.h"
 
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 #include "model/layers/split.h"
 
 #include <headroom/experimental/model.h>
@@ -51,7 +53,7 @@ double hr_padding_of(const hr_step *step)
 /* The gain is that of the whole step, with the bubble, what it waits for, and the host. */
 static double gain_between(const hr_step *before, const hr_step *after)
 {
-  return after->tokens_per_s_per_device / before->tokens_per_s_per_device - 1;
+  return after->about.tokens_per_s_per_device / before->about.tokens_per_s_per_device - 1;
 }
 
 static double net_of(double gain, const hr_trial *trial)
@@ -68,8 +70,8 @@ static double eager_gain(hr_advice_context *context, const hr_trial *trial)
     return NAN;
   hr_workload before = advice->workload, after = trial->workload;
   before.framework = after.framework = HR_FRAMEWORK_EAGER;
-  if (hr_predict_step(&advice->hardware, &advice->model, &before, &context->eager, NULL) != HR_OK ||
-      hr_predict_step(&advice->hardware, &trial->model, &after, &context->eager_after, NULL) != HR_OK)
+  if (hr_fill_step(&advice->hardware, &advice->model, &before, &context->eager, NULL) != HR_OK ||
+      hr_fill_step(&advice->hardware, &trial->model, &after, &context->eager_after, NULL) != HR_OK)
     return NAN;
   return gain_between(&context->eager, &context->eager_after);
 }
@@ -81,11 +83,11 @@ bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_wor
   hr_parameters parameters;
   if (hr_model_parameters(&result.model, &parameters, NULL) != HR_OK)
     return false;
-  if (hr_predict_step(&advice->hardware, &result.model, &result.workload, &context->after, NULL) != HR_OK)
+  if (hr_fill_step(&advice->hardware, &result.model, &result.workload, &context->after, NULL) != HR_OK)
     return false;
   result.parameters = parameters.total;
   result.parameter_change = (double)parameters.total / (double)context->parameters - 1;
-  result.time_ns = context->after.time_ns;
+  result.time_ns = context->after.about.time_ns;
   result.gain = gain_between(&advice->step, &context->after);
   result.net_gain = net_of(result.gain, &result);
   result.eager_gain = eager_gain(context, &result);

@@ -3,6 +3,8 @@
 #ifndef HR_ANALYSIS_ADVISE_CONTEXT_H
 #define HR_ANALYSIS_ADVISE_CONTEXT_H
 
+#include "analysis/predict/step.h"
+
 #include <headroom/experimental/advise.h>
 
 /** A suggestion has to gain at least this share of the step. */

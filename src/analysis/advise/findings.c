@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/findings.h"
 
+#include "analysis/advise/advice.h"
 #include "base/names.h"
 #include "base/text.h"
 #include "model/reshape/reshape.h"
@@ -39,9 +40,9 @@ static hr_finding *add_finding(hr_advice_context *context, hr_operator_set main,
                                const char *current, const char *suggested, const char *why, va_list arguments)
 {
   hr_advice *advice = context->advice;
-  if (advice->finding_count == HR_FINDINGS_MAX)
+  if (advice->about.finding_count == HR_FINDINGS_MAX)
     return NULL;
-  hr_finding *finding = &advice->findings[advice->finding_count++];
+  hr_finding *finding = &advice->findings[advice->about.finding_count++];
   *finding = (hr_finding){.rule = context->rule->rule.name,
                           .source = context->rule->rule.source,
                           .change_class = context->rule->rule.change_class,
@@ -207,7 +208,7 @@ bool hr_already_suggested(const hr_advice_context *context, const hr_trial *tria
   const hr_advice *advice = context->advice;
   const hr_model *own = &advice->model;
   int64_t own_width = hr_main_mlp_width(own);
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     bool vocabulary = finding->model.vocabulary != own->vocabulary && trial->model.vocabulary != own->vocabulary;
     bool width = hr_main_mlp_width(&finding->model) != own_width && hr_main_mlp_width(&trial->model) != own_width;

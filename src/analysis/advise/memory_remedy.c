@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/memory_remedy.h"
+#include "analysis/advise/advice.h"
 #include "model/layers/split.h"
 
 #include "base/checked.h"
@@ -34,7 +35,7 @@ static bool try_workload(remedy_search *search, const hr_workload *workload)
     return false;
   if (!hr_evaluate(search->context, NULL, workload, &trial))
     return true;
-  double rate = search->context->after.tokens_per_s_per_device;
+  double rate = search->context->after.about.tokens_per_s_per_device;
   if (search->best.trial.time_ns == 0 || rate > search->best_rate * CLEARLY_FASTER) {
     search->best.trial = trial;
     search->best.bytes = memory.total_bytes;

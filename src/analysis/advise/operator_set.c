@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/operator_set.h"
 
+#include "analysis/predict/step.h"
 #include "base/checked.h"
 
 #include <headroom/experimental/model.h>

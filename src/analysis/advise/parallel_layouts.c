@@ -3,6 +3,7 @@
 #include <headroom/experimental/parallel_layouts.h>
 
 #include "analysis/advise/context.h"
+#include "analysis/predict/step.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
@@ -42,20 +43,20 @@ static hr_status describe_layout(const comparison *c, const hr_workload *workloa
 {
   int64_t usable = hr_hardware_usable_memory_bytes(c->hardware);
   hr_memory memory;
-  HR_TRY(hr_predict_step(c->hardware, c->model, workload, c->step, error));
+  HR_TRY(hr_fill_step(c->hardware, c->model, workload, c->step, error));
   HR_TRY(hr_memory_estimate(c->model, workload, &memory, error));
-  *layout = (hr_parallel_layout){.workload = *workload,
-                                 .devices = devices_of(workload),
-                                 .memory_bytes = memory.total_bytes,
-                                 .fits = usable <= 0 || memory.total_bytes <= usable,
-                                 .time_ns = c->step->time_ns,
-                                 .low_ns = c->step->low_ns,
-                                 .high_ns = c->step->high_ns,
-                                 .tokens_per_s_per_device = c->step->tokens_per_s_per_device,
-                                 .communication_share =
-                                     c->step->time_ns > 0 ? c->step->communication_ns / c->step->time_ns : 0,
-                                 .bubble = c->step->bubble,
-                                 .heads_split = hr_heads_split(c->model, workload->tensor_parallel)};
+  *layout = (hr_parallel_layout){
+      .workload = *workload,
+      .devices = devices_of(workload),
+      .memory_bytes = memory.total_bytes,
+      .fits = usable <= 0 || memory.total_bytes <= usable,
+      .time_ns = c->step->about.time_ns,
+      .low_ns = c->step->about.low_ns,
+      .high_ns = c->step->about.high_ns,
+      .tokens_per_s_per_device = c->step->about.tokens_per_s_per_device,
+      .communication_share = c->step->about.time_ns > 0 ? c->step->about.communication_ns / c->step->about.time_ns : 0,
+      .bubble = c->step->about.bubble,
+      .heads_split = hr_heads_split(c->model, workload->tensor_parallel)};
   const hr_split split = hr_split_of_workload(c->model, workload);
   layout->splits = split.whole;
   hr_write_text(layout->split, sizeof layout->split, "%s", split.words);

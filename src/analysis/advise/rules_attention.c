@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the structure of a layer: fused attention, parallel layers. */
+#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "model/layers/layer_kinds.h"
 
@@ -18,7 +19,7 @@ void hr_rule_fused_attention(hr_advice_context *context)
     return;
   }
   double before_ns = hr_time_of(&advice->step, &advice->model, stages, parts | fused);
-  double share = 100 * before_ns / advice->step.microbatch_time_ns;
+  double share = 100 * before_ns / advice->step.about.microbatch_time_ns;
   if (advice->workload.attention == HR_ATTENTION_FUSED) {
     hr_add_satisfied(context, fused, "fused attention", "attention is fused and takes %.1f%% of the step", share);
     return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules that change the hidden size: its part per device, and nodes of six devices. */
+#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 #include "model/reshape/reshape.h"
@@ -85,7 +86,7 @@ void hr_rule_hidden_per_device(hr_advice_context *context)
   }
   hr_add_suggestion(context, &best, gemms, 0, current.text, format_shape(&best.model).text,
                     "h/t = %.2f is not a multiple of 64: the step takes %s, with h = %" PRId64 " %s",
-                    (double)h / (double)t, hr_format_time(advice->step.time_ns).text, best.model.hidden,
+                    (double)h / (double)t, hr_format_time(advice->step.about.time_ns).text, best.model.hidden,
                     hr_format_time(best.time_ns).text);
 }
 

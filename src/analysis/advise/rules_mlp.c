@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The width of the MLP: a brute-force search near the usual one. */
+#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 #include "model/reshape/reshape.h"
@@ -120,7 +121,7 @@ void hr_rule_mlp_width(hr_advice_context *context)
                           " by speed, among the widths within 3%% of %.0f, but the step "
                           "takes %s, and %s with %" PRId64,
                           width, search.faster + 1, search.tried, search.usual,
-                          hr_format_time(advice->step.time_ns).text, hr_format_time(trial.time_ns).text,
+                          hr_format_time(advice->step.about.time_ns).text, hr_format_time(trial.time_ns).text,
                           search.suggested);
     return;
   }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about splitting a model over devices: heads per device, the tensor-parallel degree, pipeline stages. */
+#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 #include "model/layers/layer_kinds.h"
@@ -135,7 +136,7 @@ static void suggest_smaller_degree(hr_advice_context *context, const hr_trial *t
                     " also fits (%s per device): tokens/s per device %s, since GEMMs are wider and less is "
                     "communicated, but the step takes %s instead of %s",
                     smaller, hr_format_bytes(needed).text, hr_format_gain(trial->gain).text,
-                    hr_format_time(trial->time_ns).text, hr_format_time(advice->step.time_ns).text);
+                    hr_format_time(trial->time_ns).text, hr_format_time(advice->step.about.time_ns).text);
 }
 
 void hr_rule_tensor_parallel_small(hr_advice_context *context)

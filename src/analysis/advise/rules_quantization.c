@@ -3,7 +3,9 @@
  *
  * Both take the operator that loses most and vary the one size that changes its tiles: the MLP's width, the vocabulary,
  * otherwise the microbatch (the rows of all other GEMMs). */
+#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
+#include "analysis/predict/step.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "model/reshape/reshape.h"
@@ -177,7 +179,7 @@ static void report_loss(hr_advice_context *context, const loss *worst, loss_part
 {
   const hr_advice *advice = context->advice;
   hr_operator_set main = HR_OPERATOR_BIT(worst->op->id);
-  double share = 100 * worst->time_ns / advice->step.microbatch_time_ns;
+  double share = 100 * worst->time_ns / advice->step.about.microbatch_time_ns;
   char name[48];
   hr_operator_name(worst->op, name, sizeof name);
   hr_text192 current = format_dimensions(worst->op, name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the number of tokens per step. */
+#include "analysis/advise/advice.h"
 #include "analysis/advise/memory_remedy.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
@@ -39,15 +40,15 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
     hr_add_not_applicable(context, matmuls, current.text,
                           "s = %" PRId64 " is not a multiple of 64, but %s: a token takes %s, and %s with s = %" PRId64,
                           s, hr_explain_no_loss(&advice->hardware, s, workload->dtype, true).text,
-                          hr_format_time(advice->step.time_ns / (double)hr_tokens_per_step(workload)).text,
+                          hr_format_time(advice->step.about.time_ns / (double)hr_tokens_per_step(workload)).text,
                           hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text, changed.sequence);
     return;
   }
   hr_add_suggestion(context, &trial, matmuls, 0, current.text, hr_format_text("s = %" PRId64, changed.sequence).text,
                     "s = %" PRId64 " is %s: a token takes %s, with s = %" PRId64 " %s", s,
                     workload->attention == HR_ATTENTION_FUSED ? "not a multiple of 64" : hr_format_divisibility(s).text,
-                    hr_format_time(advice->step.time_ns / (double)hr_tokens_per_step(workload)).text, changed.sequence,
-                    hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text);
+                    hr_format_time(advice->step.about.time_ns / (double)hr_tokens_per_step(workload)).text,
+                    changed.sequence, hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text);
 }
 
 /* Whether there are replicas that could share, and how many. */
@@ -139,7 +140,7 @@ static hr_trial best_split(hr_advice_context *context, double *bubble)
       continue;
     if (best.time_ns == 0 || trial.gain > best.gain) {
       best = trial;
-      *bubble = context->after.bubble;
+      *bubble = context->after.about.bubble;
     }
   }
   return best;
@@ -151,7 +152,7 @@ static void advise_split(hr_advice_context *context)
   const hr_operator_set gemms = hr_weight_gemms(&advice->step);
   int64_t b = advice->workload.batch, m = hr_workload_microbatches(&advice->workload);
   hr_text192 current = hr_format_text("b = %" PRId64 ", %" PRId64 " microbatches", b, m);
-  double own = 100 * advice->step.bubble, bubble = 0;
+  double own = 100 * advice->step.about.bubble, bubble = 0;
   hr_trial trial = best_split(context, &bubble);
   if (!hr_is_worthwhile(&trial)) {
     hr_add_satisfied(context, gemms, current.text,
@@ -166,8 +167,8 @@ static void advise_split(hr_advice_context *context)
                     "the %" PRId64 " sequences of a step take %s in %" PRId64
                     " microbatches, of which %.0f%% is bubble, "
                     "and %s in %" PRId64 ", of which %.0f%% is",
-                    b * m, hr_format_time(advice->step.time_ns).text, m, own, hr_format_time(trial.time_ns).text, count,
-                    100 * bubble);
+                    b * m, hr_format_time(advice->step.about.time_ns).text, m, own, hr_format_time(trial.time_ns).text,
+                    count, 100 * bubble);
 }
 
 void hr_rule_microbatch(hr_advice_context *context)
@@ -201,12 +202,12 @@ void hr_rule_microbatch(hr_advice_context *context)
   hr_text192 latency = hr_format_text("%s", "");
   if (workload->phase == HR_PHASE_DECODE)
     latency = hr_format_text("; a sequence then waits %s for its next token instead of %s",
-                             hr_format_time(trial.time_ns).text, hr_format_time(advice->step.time_ns).text);
+                             hr_format_time(trial.time_ns).text, hr_format_time(advice->step.about.time_ns).text);
   hr_add_suggestion(context, &trial, gemms, 0, current.text, hr_format_text("b = %" PRId64, trial.workload.batch).text,
                     "up to b = %" PRId64 " fits into %s; a token takes %s at b = %" PRId64 " and %s at b = %" PRId64
                     "%s",
                     largest, hr_format_bytes((double)capacity).text,
-                    hr_format_time(advice->step.time_ns / (double)hr_tokens_per_step(workload)).text, workload->batch,
-                    hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&trial.workload)).text,
+                    hr_format_time(advice->step.about.time_ns / (double)hr_tokens_per_step(workload)).text,
+                    workload->batch, hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&trial.workload)).text,
                     trial.workload.batch, latency.text);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A step: every operator times its executions. */
+#include "analysis/predict/step.h"
+
 #include "analysis/predict/microbatches.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
@@ -12,6 +14,7 @@
 #include <headroom/experimental/predict.h>
 #include <headroom/experimental/workload.h>
 #include <math.h>
+#include <stdlib.h>
 
 /* Every pipeline stage waits for the one with the most layers. */
 static double layer_stretch(int64_t layers, int64_t stages)
@@ -43,16 +46,16 @@ static void sum_step(hr_step *step, const hr_model *model, const hr_workload *wo
     if (op->kind == HR_KIND_COMMUNICATION)
       *hr_part_of(&communication, op) += (double)op->count * p->time_ns;
   }
-  step->layer_time_ns = times.layers / (double)layers;
-  step->logit_time_ns = times.before + times.behind;
+  step->about.layer_time_ns = times.layers / (double)layers;
+  step->about.logit_time_ns = times.before + times.behind;
   times = stretched(&times, stretch), communication = stretched(&communication, stretch);
   low = stretched(&low, stretch), high = stretched(&high, stretch);
-  step->microbatch_time_ns = hr_microbatch_ns(&times);
-  step->stage_time_ns = hr_slowest_stage_ns(&times, stages);
-  step->time_ns = hr_all_microbatches_ns(&times, workload);
-  step->communication_ns = hr_all_microbatches_ns(&communication, workload);
-  step->low_ns = hr_all_microbatches_ns(&low, workload);
-  step->high_ns = hr_all_microbatches_ns(&high, workload);
+  step->about.microbatch_time_ns = hr_microbatch_ns(&times);
+  step->about.stage_time_ns = hr_slowest_stage_ns(&times, stages);
+  step->about.time_ns = hr_all_microbatches_ns(&times, workload);
+  step->about.communication_ns = hr_all_microbatches_ns(&communication, workload);
+  step->about.low_ns = hr_all_microbatches_ns(&low, workload);
+  step->about.high_ns = hr_all_microbatches_ns(&high, workload);
 }
 
 /* A figure of a prediction: its time, or an end of its band. */
@@ -120,7 +123,7 @@ static double launched_ns(const hr_step *step, const hr_workload *workload, figu
 /* The stages of a pipeline wait for each other, too: only their whole is compared with the host's time. */
 static double bound_ns(const hr_step *step, const hr_workload *workload, figure_fn figure, double band)
 {
-  double host_ns = step->host_ns * band;
+  double host_ns = step->about.host_ns * band;
   return workload->pipeline_stages > 1 ? host_ns
                                        : fmax(host_ns, launched_ns(step, workload, figure, EAGER_LAUNCH_NS * band));
 }
@@ -131,16 +134,17 @@ static void wait_for_host(const hr_hardware *hardware, hr_step *step, const hr_w
   double stages = (double)workload->pipeline_stages;
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
-    step->kernels += op->count * op->kernels;
+    step->about.kernels += op->count * op->kernels;
   }
-  step->kernels = (int64_t)ceil((double)step->kernels / stages);
+  step->about.kernels = (int64_t)ceil((double)step->about.kernels / stages);
   if (!eager)
     return;
-  step->host_ns = (double)step->kernels * EAGER_LAUNCH_NS *
-                  ((double)hr_workload_microbatches(workload) + (workload->phase == HR_PHASE_DECODE ? 0 : stages - 1));
-  step->time_ns = fmax(step->time_ns, bound_ns(step, workload, expected, 1));
-  step->low_ns = fmax(step->low_ns, bound_ns(step, workload, lowest, 1 / EAGER_LAUNCH_BAND));
-  step->high_ns = fmax(step->high_ns, bound_ns(step, workload, highest, EAGER_LAUNCH_BAND));
+  step->about.host_ns =
+      (double)step->about.kernels * EAGER_LAUNCH_NS *
+      ((double)hr_workload_microbatches(workload) + (workload->phase == HR_PHASE_DECODE ? 0 : stages - 1));
+  step->about.time_ns = fmax(step->about.time_ns, bound_ns(step, workload, expected, 1));
+  step->about.low_ns = fmax(step->about.low_ns, bound_ns(step, workload, lowest, 1 / EAGER_LAUNCH_BAND));
+  step->about.high_ns = fmax(step->about.high_ns, bound_ns(step, workload, highest, EAGER_LAUNCH_BAND));
 }
 
 /* ---- communication between replicas ---- */
@@ -189,12 +193,12 @@ static void add_exposed(hr_step *step, const hr_workload *workload)
 {
   const pass_times t = passes_of(step, workload, expected), low = passes_of(step, workload, lowest),
                    high = passes_of(step, workload, highest);
-  step->replica_ns = t.sent;
-  step->exposed_ns = exposed_ns(&t, workload);
-  step->time_ns += step->exposed_ns;
-  step->communication_ns += step->exposed_ns;
-  step->low_ns += exposed_ns(&low, workload);
-  step->high_ns += exposed_ns(&high, workload);
+  step->about.replica_ns = t.sent;
+  step->about.exposed_ns = exposed_ns(&t, workload);
+  step->about.time_ns += step->about.exposed_ns;
+  step->about.communication_ns += step->about.exposed_ns;
+  step->about.low_ns += exposed_ns(&low, workload);
+  step->about.high_ns += exposed_ns(&high, workload);
 }
 
 /* The rate of the format that the operator multiplies. */
@@ -222,30 +226,64 @@ static void rate_step(hr_step *step, const hr_hardware *hardware, const hr_workl
 {
   double m = (double)hr_workload_microbatches(workload), p = (double)workload->pipeline_stages;
   double sequence = workload->phase == HR_PHASE_DECODE ? 1 : (double)workload->sequence;
-  double replicas = (double)workload->data_parallel, seconds = step->time_ns / 1e9;
+  double replicas = (double)workload->data_parallel, seconds = step->about.time_ns / 1e9;
   double devices = replicas * (double)workload->tensor_parallel * p * (double)workload->context_parallel;
-  step->tokens_per_s = seconds > 0 ? replicas * m * (double)workload->batch * sequence / seconds : 0;
-  step->tokens_per_s_per_device = step->tokens_per_s / devices;
-  step->model_efficiency = seconds > 0 ? m / p * peak_seconds(step, hardware, workload) / seconds : 0;
-  double idle_ns = step->time_ns - step->exposed_ns - m * step->stage_time_ns;
-  step->bubble = p > 1 && step->time_ns > 0 ? fmax(0, idle_ns / step->time_ns) : 0;
+  step->about.tokens_per_s = seconds > 0 ? replicas * m * (double)workload->batch * sequence / seconds : 0;
+  step->about.tokens_per_s_per_device = step->about.tokens_per_s / devices;
+  step->about.model_efficiency = seconds > 0 ? m / p * peak_seconds(step, hardware, workload) / seconds : 0;
+  double idle_ns = step->about.time_ns - step->about.exposed_ns - m * step->about.stage_time_ns;
+  step->about.bubble = p > 1 && step->about.time_ns > 0 ? fmax(0, idle_ns / step->about.time_ns) : 0;
 }
 
-hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
-                          hr_step *step, hr_error *error)
+hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
+                       hr_error *error)
 {
-  HR_NEED(error, hardware, model, workload, step);
-  HR_TAKE(hr_hardware, hardware, error);
-  HR_TAKE(hr_model, model, error);
-  HR_TAKE(hr_workload, workload, error);
   HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(hr_operators_list(model, workload, &step->operators, error));
   for (size_t i = 0; i < step->operators.count; i++)
     HR_TRY(hr_predict_operator(hardware, &step->operators.items[i], &step->predictions[i], error));
-  step->kernels = 0, step->host_ns = 0;
+  step->about = (hr_step_about){.operator_count = step->operators.count};
   sum_step(step, model, workload);
   wait_for_host(hardware, step, workload);
   add_exposed(step, workload);
   rate_step(step, hardware, workload);
   return HR_OK;
+}
+
+hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                          hr_step **step, hr_error *error)
+{
+  HR_NEED(error, hardware, model, workload, step);
+  HR_TAKE(hr_hardware, hardware, error);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  hr_step *filled = malloc(sizeof *filled);
+  if (!filled)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the operators of a step");
+  hr_status status = hr_fill_step(hardware, model, workload, filled, error);
+  if (status == HR_OK)
+    *step = filled;
+  else
+    hr_step_free(filled);
+  return status;
+}
+
+void hr_step_free(hr_step *step)
+{
+  free(step);
+}
+
+const hr_step_about *hr_step_describe(const hr_step *step)
+{
+  return &step->about;
+}
+
+const hr_operator *hr_step_operator(const hr_step *step, size_t index)
+{
+  return index < step->operators.count ? &step->operators.items[index] : NULL;
+}
+
+const hr_prediction *hr_step_prediction(const hr_step *step, size_t index)
+{
+  return index < step->operators.count ? &step->predictions[index] : NULL;
 }

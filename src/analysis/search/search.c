@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/search.h>
 
+#include "analysis/predict/step.h"
 #include "analysis/search/difference.h"
 #include "analysis/search/enumerate.h"
 #include "base/checked.h"
@@ -35,12 +36,12 @@ static hr_status predict_shape(const hr_search_state *state, double base_ns, hr_
                                hr_error *error)
 {
   hr_parameters parameters;
-  HR_TRY(hr_predict_step(state->predictor.hardware, &shape->model, state->space.workload, step, error));
+  HR_TRY(hr_fill_step(state->predictor.hardware, &shape->model, state->space.workload, step, error));
   HR_TRY(hr_model_parameters(&shape->model, &parameters, error));
   shape->parameters = parameters.total;
   shape->parameter_change = (double)parameters.total / (double)state->space.parameters - 1;
-  shape->step_time_ns = step->time_ns;
-  shape->predicted_gain = base_ns / step->time_ns - 1;
+  shape->step_time_ns = step->about.time_ns;
+  shape->predicted_gain = base_ns / step->about.time_ns - 1;
   hr_search_describe_difference(state->space.model, state->space.workload, shape);
   return HR_OK;
 }
@@ -80,8 +81,8 @@ static void find_free_shape(const hr_search_state *state, hr_step *step, hr_sear
 static double predicted_ns(const hr_search_state *state, const hr_search_point *point, hr_step *step)
 {
   hr_model model = hr_search_model(&state->space, point);
-  hr_status status = hr_predict_step(state->predictor.hardware, &model, state->space.workload, step, NULL);
-  return status == HR_OK ? step->time_ns : INFINITY;
+  hr_status status = hr_fill_step(state->predictor.hardware, &model, state->space.workload, step, NULL);
+  return status == HR_OK ? step->about.time_ns : INFINITY;
 }
 
 /* Gives the points that were kept the time that is reported, so that they are chosen by it. */
@@ -131,9 +132,9 @@ static hr_status fill_result(hr_search_state *state, size_t limit, hr_step *step
   memcpy(result->served, state->space.served, sizeof result->served);
   result->unserved_count = state->space.unserved_count;
   memcpy(result->unserved_on, state->space.unserved_on, sizeof result->unserved_on);
-  HR_TRY(hr_predict_step(state->predictor.hardware, state->space.model, state->space.workload, step, error));
-  result->base_time_ns = step->time_ns;
-  if (step->replica_ns > 0 || step->host_ns > 0)
+  HR_TRY(hr_fill_step(state->predictor.hardware, state->space.model, state->space.workload, step, error));
+  result->base_time_ns = step->about.time_ns;
+  if (step->about.replica_ns > 0 || step->about.host_ns > 0)
     HR_TRY(predict_points(state, step, error));
   find_free_shape(state, step, result);
   hr_search_sort(state->pool.points, state->pool.count);
@@ -147,8 +148,8 @@ static hr_status run(hr_search_state *state, const hr_search_options *options, c
                      const hr_workload *workload, hr_step *step, hr_search_point *picked, hr_search_result *result,
                      hr_error *error)
 {
-  HR_TRY(hr_predict_step(state->predictor.hardware, model, workload, step,
-                         error)); /* fails early if the model cannot be predicted */
+  HR_TRY(hr_fill_step(state->predictor.hardware, model, workload, step,
+                      error)); /* fails early if the model cannot be predicted */
   HR_TRY(hr_search_space_make(state->predictor.hardware, model, workload, options, &state->space, error));
   state->evaluations_max = options->evaluations_max ? options->evaluations_max : EVALUATIONS_DEFAULT;
   hr_search_enumerate(state);

@@ -4,6 +4,7 @@
  *
  *   cycle = b / g · T_p(g) + (O − 1) · T_d        TTFT = T_p(g)        TPOT = (cycle − TTFT) / (O − 1)
  */
+#include "analysis/predict/step.h"
 #include "analysis/serve/plan.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -19,8 +20,8 @@ static hr_status predict(hr_serve_state *state, const hr_serve_layout *layout, h
 {
   hr_workload workload = hr_serve_workload(state, layout, phase, batch);
   workload.sequence = workload.context = tokens;
-  HR_TRY(hr_predict_step(state->hardware, state->model, &workload, state->step, error));
-  *time = (hr_serve_time){state->step->time_ns, state->step->low_ns, state->step->high_ns};
+  HR_TRY(hr_fill_step(state->hardware, state->model, &workload, state->step, error));
+  *time = (hr_serve_time){state->step->about.time_ns, state->step->about.low_ns, state->step->about.high_ns};
   return HR_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/serve.h>
 
+#include "analysis/predict/step.h"
 #include "analysis/serve/plan.h"
 #include "base/checked.h"
 #include "base/error.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Computes the gains of operators and of the step from measured times. */
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 #include "experiment/confirm/jobs.h"
 
 #include "base/checked.h"
@@ -236,7 +238,7 @@ hr_status hr_confirm_gains(hr_confirm_run *c, const hr_confirm_subject *s, hr_co
                               .measured_operator_gain = none,
                               .measured_gain_low = none,
                               .measured_gain_high = none};
-  HR_TRY(hr_predict_step(&c->advice->hardware, &f->model, &s->workload, &c->after, error));
+  HR_TRY(hr_fill_step(&c->advice->hardware, &f->model, &s->workload, &c->after, error));
   double stretch_before = stretch_of(&c->advice->model, &c->size.workload),
          stretch_after = stretch_of(&f->model, &s->workload);
   step_time before = sum_step(c, &c->before, stretch_before, f, TIME_PREDICTED, RATIO_MEDIAN);

@@ -2,6 +2,8 @@
 /* Collects the jobs of a confirmation and chooses the size at which they are timed. */
 #include "experiment/confirm/jobs.h"
 
+#include "analysis/advise/advice.h"
+#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "experiment/budget.h"
 
@@ -141,11 +143,11 @@ static hr_status collect_jobs(void *context, const hr_workload *workload, hr_err
   const hr_advice *advice = c->advice;
   c->size.workload = *workload;
   c->job_count = 0;
-  HR_TRY(hr_predict_step(&advice->hardware, &advice->model, &c->size.workload, &c->before, error));
+  HR_TRY(hr_fill_step(&advice->hardware, &advice->model, &c->size.workload, &c->before, error));
   for (size_t i = 0; i < c->subject_count; i++) {
     hr_confirm_subject *subject = &c->subjects[i];
     subject->workload = hr_budget_scaled(&subject->source->workload, &advice->workload, &c->size.workload);
-    HR_TRY(hr_predict_step(&advice->hardware, &subject->source->model, &subject->workload, &c->after, error));
+    HR_TRY(hr_fill_step(&advice->hardware, &subject->source->model, &subject->workload, &c->after, error));
     HR_TRY(add_subject_jobs(c, subject, error));
   }
   if (c->job_count == 0)
@@ -209,10 +211,10 @@ static void add_finding(hr_confirm_run *c, size_t index, hr_finding *finding)
 void hr_confirm_list(hr_confirm_run *c)
 {
   hr_advice *advice = c->advice;
-  for (size_t i = 0; i < advice->finding_count; i++)
+  for (size_t i = 0; i < advice->about.finding_count; i++)
     add_finding(c, i, &advice->findings[i]);
-  for (size_t i = 0; i < advice->combined_count; i++)
-    add_finding(c, advice->finding_count + i, &advice->combined[i]);
+  for (size_t i = 0; i < advice->about.combined_count; i++)
+    add_finding(c, advice->about.finding_count + i, &advice->combined[i]);
 }
 
 hr_status hr_confirm_choose(hr_confirm_run *c, hr_error *error)

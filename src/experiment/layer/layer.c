@@ -2,6 +2,7 @@
 /* Measures one layer: chooses the size, times each operator within the budget, then the whole layer. */
 #include <headroom/experimental/layer.h>
 
+#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"
@@ -129,7 +130,7 @@ static hr_status list_rows(void *context, const hr_workload *workload, hr_error 
   layer->workload = *workload;
   layer->count = 0;
   layer->flops = 0;
-  HR_TRY(hr_predict_step(l->hardware, &l->model, &layer->workload, &l->step, error));
+  HR_TRY(hr_fill_step(l->hardware, &l->model, &layer->workload, &l->step, error));
   for (size_t i = 0; i < l->step.operators.count; i++) {
     const hr_operator *op = &l->step.operators.items[i];
     if (!op->in_layer)

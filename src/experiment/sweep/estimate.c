@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Estimates how long a sweep takes. */
+#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "experiment/sweep/sweep.h"
@@ -15,10 +16,11 @@ static hr_status predict_layer(const hr_hardware *hardware, const hr_sweep_point
   hr_step *step = malloc(sizeof *step);
   if (!step)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the operators of a layer");
-  hr_status status = hr_predict_step(hardware, &point->model, &point->workload, step, error);
+  hr_status status = hr_fill_step(hardware, &point->model, &point->workload, step, error);
   if (status == HR_OK) /* the step's interval, in proportion */
-    *time = (hr_sweep_time){step->layer_time_ns, step->layer_time_ns * step->low_ns / step->time_ns,
-                            step->layer_time_ns * step->high_ns / step->time_ns};
+    *time =
+        (hr_sweep_time){step->about.layer_time_ns, step->about.layer_time_ns * step->about.low_ns / step->about.time_ns,
+                        step->about.layer_time_ns * step->about.high_ns / step->about.time_ns};
   free(step);
   return status;
 }

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an hr_step has, for callers that bring their own memory. */
+#ifndef HR_ANALYSIS_PREDICT_STEP_H
+#define HR_ANALYSIS_PREDICT_STEP_H
+
+#include <headroom/predict.h>
+
+/* About half a megabyte: too large for a small stack. */
+struct hr_step {
+  hr_step_about about;
+  hr_operators operators;
+  hr_prediction predictions[HR_OPERATORS_MAX]; /* of one execution, same index as operators.items */
+};
+
+/** hr_predict_step() into a step of the caller, which is undefined after an error. */
+hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
+                       hr_error *error);
+
+#endif
