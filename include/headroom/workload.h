@@ -100,20 +100,37 @@ static inline hr_workload hr_workload_default(const hr_model *model)
  *  not divide the heads is allowed: figures are then those of the most loaded device. `model` has been checked. */
 HR_API hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error);
 
-/** Names as on the command line: "forward", "train", "prefill", "decode"; "unfused", "fused"; "none", "selective",
- *  "full"; "compiled", "eager", "headroom"; of dropout "none", "train", "forward". Static storage. */
-HR_API const char *hr_phase_name(hr_phase phase);
-HR_API const char *hr_attention_form_name(hr_attention_form form); /* see hr_phase_name() */
-HR_API const char *hr_recompute_name(hr_recompute recompute);      /* see hr_phase_name() */
-HR_API const char *hr_framework_name(hr_framework framework);      /* see hr_phase_name() */
-HR_API const char *hr_dropout_name(hr_dropout dropout);            /* see hr_phase_name() */
+/* Names are those of the command line. */
 
-/** Reads such a name. HR_ERROR_NOT_FOUND for any other; the output is then untouched. */
+/** "forward", "train", "prefill", "decode"; "unknown" for another value. Static storage. */
+HR_API const char *hr_phase_name(hr_phase phase);
+
+/** "unfused", "fused"; "unknown" for another value. Static storage. */
+HR_API const char *hr_attention_form_name(hr_attention_form form);
+
+/** What training recomputes: "none", "selective", "full"; "unknown" for another value. Static storage. */
+HR_API const char *hr_recompute_name(hr_recompute recompute);
+
+/** Whose step it is: "compiled", "eager", "headroom"; "unknown" for another value. Static storage. */
+HR_API const char *hr_framework_name(hr_framework framework);
+
+/** The steps that drop elements: "none", "train", "forward"; "unknown" for another value. Static storage. */
+HR_API const char *hr_dropout_name(hr_dropout dropout);
+
+/** Reads a name of hr_phase_name(). HR_ERROR_NOT_FOUND for any other; *phase is then untouched. */
 HR_API hr_status hr_phase_parse(const char *name, hr_phase *phase);
-HR_API hr_status hr_attention_form_parse(const char *name, hr_attention_form *form); /* see hr_phase_parse() */
-HR_API hr_status hr_recompute_parse(const char *name, hr_recompute *recompute);      /* see hr_phase_parse() */
-HR_API hr_status hr_framework_parse(const char *name, hr_framework *framework);      /* see hr_phase_parse() */
-HR_API hr_status hr_dropout_parse(const char *name, hr_dropout *dropout);            /* see hr_phase_parse() */
+
+/** Reads a name of hr_attention_form_name(). HR_ERROR_NOT_FOUND for any other; *form is then untouched. */
+HR_API hr_status hr_attention_form_parse(const char *name, hr_attention_form *form);
+
+/** Reads a name of hr_recompute_name(). HR_ERROR_NOT_FOUND for any other; *recompute is then untouched. */
+HR_API hr_status hr_recompute_parse(const char *name, hr_recompute *recompute);
+
+/** Reads a name of hr_framework_name(). HR_ERROR_NOT_FOUND for any other; *framework is then untouched. */
+HR_API hr_status hr_framework_parse(const char *name, hr_framework *framework);
+
+/** Reads a name of hr_dropout_name(). HR_ERROR_NOT_FOUND for any other; *dropout is then untouched. */
+HR_API hr_status hr_dropout_parse(const char *name, hr_dropout *dropout);
 
 #ifdef __cplusplus
 }

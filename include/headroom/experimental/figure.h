@@ -20,9 +20,11 @@ typedef struct hr_figure hr_figure;
 /** Frees a figure; NULL is allowed. */
 HR_API void hr_figure_free(hr_figure *figure);
 
-/** How many series and points it has. A figure without points has nothing to draw. */
+/** Series of a figure: lines, or parts of bars. */
 HR_API size_t hr_figure_series_count(const hr_figure *figure);
-HR_API size_t hr_figure_point_count(const hr_figure *figure); /* see hr_figure_series_count() */
+
+/** Points of all series of a figure together; without any there is nothing to draw. */
+HR_API size_t hr_figure_point_count(const hr_figure *figure);
 
 typedef enum hr_picture {
   HR_PICTURE_TEXT, /* characters for a terminal */

@@ -31,9 +31,11 @@ typedef enum hr_layer_part {
       HR_PART_COUNT
 } hr_layer_part;
 
-/** "linear", and "linear layers". Static storage. */
+/** The name of a part in JSON and CSV: "linear"; "unknown" for another value. Static storage. */
 HR_API const char *hr_layer_part_name(hr_layer_part part);
-HR_API const char *hr_layer_part_words(hr_layer_part part); /* see hr_layer_part_name() */
+
+/** The same for people: "linear layers"; "unknown" for another value. Static storage. */
+HR_API const char *hr_layer_part_words(hr_layer_part part);
 
 /** The part of an operator; fused attention is HR_PART_ATTENTION. */
 HR_API hr_layer_part hr_layer_part_of(const hr_operator *op);

@@ -28,10 +28,14 @@ HR_API const hr_operator *hr_operators_find(const hr_operators *operators, hr_op
 /** Whether the operator is communication between replicas, of which a step shows only what its passes do not hide. */
 HR_API bool hr_operator_between_replicas(hr_operator_id id);
 
-/** The name of an id alone ("mlp_up"), of a kind ("bmm") and of a pass ("wgrad"). Static storage. */
+/** The name of an id without its pass: "mlp_up"; "unknown" for another value. Static storage. */
 HR_API const char *hr_operator_id_name(hr_operator_id id);
-HR_API const char *hr_operator_kind_name(hr_operator_kind kind); /* see hr_operator_id_name() */
-HR_API const char *hr_pass_name(hr_pass pass);                   /* see hr_operator_id_name() */
+
+/** What an operator is computed as: "bmm"; "unknown" for another value. Static storage. */
+HR_API const char *hr_operator_kind_name(hr_operator_kind kind);
+
+/** The pass of a step that an operator belongs to: "wgrad"; "unknown" for another value. Static storage. */
+HR_API const char *hr_pass_name(hr_pass pass);
 
 #ifdef __cplusplus
 }
