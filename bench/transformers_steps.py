@@ -38,7 +38,7 @@ COLUMNS = ("model", "batch", "tokens", "mode", "dtype", "sdpa_ms", "headroom_ms"
 def config_of(name, options):
     fields = json.loads((TOP / "data/models" / f"{name}.json").read_text(encoding="utf-8"))
     config = AutoConfig.for_model(**{key: value for key, value in fields.items() if not key.startswith("_")})
-    config.use_cache = False
+    config.use_cache = getattr(options, "use_cache", False)
     if options.layers:
         config.num_hidden_layers = options.layers
         if getattr(config, "layer_types", None):
