@@ -3,7 +3,7 @@
 docs_kernels_cpu.py has those of CPUs."""
 import textwrap
 
-from docs_rows import cell, dashed, mean, one, rows, table
+from docs_rows import cell, dashed, mean, rows, table
 
 INTERLEAVED = "h200/attention_gpu_vs_torch.csv"
 SUSTAINED = "h200/attention_gpu_sustained.csv"
@@ -228,12 +228,6 @@ def ratio_range(found, name):
     return f"{cell(min(map(float, values)))} to {cell(max(map(float, values)))}"
 
 
-def selected_saves(batch, keys, top_k):
-    """Percent of the time that V of top_k keys saves."""
-    found = {row.top_k or 0: row.ms for row in rows(SELECTED, status="ok", batch=batch, kv_len=keys)}
-    return 100 * (1 - found[top_k] / found[0])
-
-
 # ---- attention on other GPUs ----
 
 AMPERE = "h200/attention_sm80_gpu_vs_torch.csv"
@@ -251,8 +245,8 @@ def ampere_table():
     return table(["head size", *lengths], lines)
 
 
-def ampere_ratios(dim=None):
-    return [row.flash_ratio for row in rows(AMPERE, dtype="bf16") if row.flash_ratio and dim in (None, row.qk_dim)]
+def ampere_ratios():
+    return [row.flash_ratio for row in rows(AMPERE, dtype="bf16") if row.flash_ratio]
 
 
 def memory(count):
@@ -291,12 +285,6 @@ def forward_ratios(dtype, *implementations, dims=(64, 128, 256)):
         call = (row.q_heads, row.k_heads, row.v_heads, row.qk_dim, row.batch, row.q_len)
         found.setdefault(call, {})[row.implementation] = row.ms
     return [by[i] / by[4] for by in found.values() for i in implementations if i in by and 4 in by]
-
-
-def forward_ms(dtype, *implementations):
-    """Times of 4 × 4096 tokens with 12 heads of 64, in ms."""
-    return [three(one(FORWARD, dtype=dtype, q_heads=12, k_heads=12, v_heads=12, qk_dim=64, batch=4, q_len=4096, implementation=i).ms)
-            for i in implementations]
 
 
 # ---- quantized caches on a GPU ----
