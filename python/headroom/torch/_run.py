@@ -6,17 +6,17 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import Callable, Dict, Hashable, Optional, Tuple
+from typing import Callable, Dict, Hashable, Tuple
 
 import torch
 
 from .. import _bindings as c
 from .._library import call, error_address, fail, kernels
 from ..device import Device, Workspace
-from ..errors import InvalidError
+from ..errors import UnavailableError
+from ._tensors import Operands
 
 Tensor = torch.Tensor
-DTYPES = {torch.float32: c.HR_FP32, torch.float16: c.HR_FP16, torch.bfloat16: c.HR_BF16}
 CALLS_MOST = 4096
 
 _devices: Dict[Tuple[str, int], Device] = {}
@@ -25,23 +25,15 @@ _stream_workspaces: Dict[Tuple[int, int], Tensor] = {}  # of a GPU and a stream:
 _host_workspace = Workspace()
 
 
-def facts(q: Tensor, k: Tensor, v: Tensor) -> tuple:
-    """All of three tensors that a plan depends on, or that makes them unfit for one; last their common alignment."""
-    bits = q.data_ptr() | k.data_ptr() | v.data_ptr() | 16
-    return (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype, q.get_device(),
-            k.get_device(), v.get_device(), torch.get_num_threads(), bits & -bits)
-
-
 class Call:
-    """The plan of a problem, a share of the cache's. `find` is an hr_plans_…, `start` an hr_plan_run_…; `shape` is O's,
-    and `copied` says which of Q, K and V have to be made contiguous first."""
+    """The plan of a problem, a share of the cache's. `find` is an hr_plans_…, `start` an hr_plan_run_…."""
 
-    def __init__(self, q: Tensor, find: Callable, start: Callable, problem: bytes, shape: Tuple[int, ...],
-                 copied: Tuple[bool, bool, bool]) -> None:
+    def __init__(self, q: Tensor, find: Callable, start: Callable, problem: bytes, operands: Operands) -> None:
         device, plan = device_of(q), ctypes.c_void_p()
         call(find, device.plans, problem, ctypes.byref(plan))
-        self.plan, self.start, self.shape, self.copied, self.device = plan, start, shape, copied, device
-        self.copies, self.like_q = any(copied), shape == tuple(q.shape) and q.is_contiguous()
+        self.plan, self.start, self.device = plan, start, device
+        self.shape, self.copied, self.copies = operands.shape, operands.copied, any(operands.copied)
+        self.like_q = self.shape == tuple(q.shape) and q.is_contiguous()
         self.index = q.get_device()
         self.workspace_bytes = kernels().hr_plan_workspace_bytes(plan)
         self.forget = weakref.finalize(self, kernels().hr_plan_free, plan).detach
@@ -98,24 +90,12 @@ def device_of(tensor: Tensor) -> Device:
     number = tensor.device.index if tensor.is_cuda else torch.get_num_threads()
     key = (tensor.device.type, number)
     if key not in _devices:
+        if tensor.is_cuda and torch.cuda._is_in_bad_fork():
+            raise UnavailableError(f"q is on {tensor.device}, which a child of fork() cannot use: start it by spawn")
         device = Device(f"cuda:{number}") if tensor.is_cuda else Device("cpu", number)
         device.keep_open()
         _devices[key] = device
     return _devices[key]
-
-
-def vector(what: str, name: str, tensor: Optional[Tensor], dtype: torch.dtype, q: Tensor,
-           sizes: Tuple[int, ...]) -> Optional[int]:
-    """The address of a contiguous tensor of these sizes (−1: any), or None."""
-    if tensor is None:
-        return None
-    if tensor.dtype != dtype or tensor.device != q.device:
-        raise InvalidError(f"{what}: {name} is {tensor.dtype} on {tensor.device}; expected {dtype} on {q.device}")
-    fits = tensor.dim() == len(sizes) and all(size in (-1, own) for size, own in zip(sizes, tensor.shape))
-    if not fits or not tensor.is_contiguous():
-        expected = f"expected a contiguous tensor of {list(sizes)}"
-        raise InvalidError(f"{what}: {name} has shape {list(tensor.shape)}; {expected}")
-    return tensor.data_ptr()
 
 
 def _after_fork() -> None:

@@ -10,7 +10,7 @@ from typing import Optional, Tuple, Union
 import torch
 
 from ..errors import UnsupportedError
-from ._run import DTYPES
+from ._tensors import DTYPES
 
 Tensor = torch.Tensor
 Window = Tuple[int, int]
