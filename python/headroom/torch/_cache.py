@@ -228,9 +228,9 @@ def quantized(what: str, name: str, cache: Tensor, new: Tensor, scales: Tensor, 
     if scales.dtype != torch.float32 or scales.device != cache.device:
         raise InvalidError(f"{what}: {name}_scales is {scales.dtype} on {scales.device}; expected torch.float32 on "
                            f"{cache.device}")
-    if scales.shape not in (cache.shape[2:3], cache.shape[:3]):
-        raise InvalidError(f"{what}: {name}_scales has shape {list(scales.shape)}; expected {list(cache.shape[2:3])} or "
-                           f"{list(cache.shape[:3])}")
+    sizes = [list(cache.shape[2:3]), list(cache.shape[:3])]
+    if list(scales.shape) not in sizes:
+        raise InvalidError(f"{what}: {name}_scales has shape {list(scales.shape)}; expected {sizes[0]} or {sizes[1]}")
     values, largest = new.float(), LARGEST[cache.dtype]
     if scales.dim() == 1:
         own = scales

@@ -21,8 +21,8 @@ SCHEMAS = {
     "attention_varlen": "(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor kv_offsets, SymInt max_q_len, "
                         f"SymInt max_kv_len, Tensor? alibi_slopes=None, bool causal=False, {SOFTMAX}, "
                         "Tensor? sinks=None)",
-    "decode": f"(Tensor q, Tensor k, Tensor v, Tensor? lengths=None, Tensor? pages=None, Tensor? sinks=None, {SOFTMAX}, "
-              "int top_k=0, Tensor? page_starts=None, Tensor? k_scales=None, Tensor? v_scales=None, "
+    "decode": "(Tensor q, Tensor k, Tensor v, Tensor? lengths=None, Tensor? pages=None, Tensor? sinks=None, "
+              f"{SOFTMAX}, int top_k=0, Tensor? page_starts=None, Tensor? k_scales=None, Tensor? v_scales=None, "
               "SymInt? max_kv_len=None)",
     "kv_append": "(Tensor(a!) k_cache, Tensor(b!)? v_cache, Tensor k, Tensor? v, Tensor lengths, Tensor? pages=None, "
                  "Tensor? page_starts=None, Tensor(c!)? k_scales=None, Tensor(d!)? v_scales=None) -> ()",
