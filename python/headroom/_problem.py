@@ -155,7 +155,7 @@ def expect_numbers(what: str, softmax: Softmax) -> None:
     for name, value in (("scale", softmax.scale or 0), ("softcap", softmax.softcap)):
         if not isinstance(value, numbers.Real) or not abs(value) < FP32_MAX:
             raise InvalidError(f"{what}: {name} is {value!r}; expected a finite number")
-    if not isinstance(softmax.causal, numbers.Integral):
+    if not isinstance(softmax.causal, numbers.Integral) or softmax.causal not in (0, 1):
         raise InvalidError(f"{what}: causal is {softmax.causal!r}; expected True or False")
     if not isinstance(softmax.window, numbers.Integral) or abs(softmax.window) >= 2**63:
         raise InvalidError(f"{what}: window is {softmax.window!r}; expected a whole number")

@@ -214,6 +214,7 @@ class Append(unittest.TestCase):
                 ("v is missing", lambda: ht.kv_append(k, v, new, None, lengths)),
                 ("v_cache is missing", lambda: ht.kv_append(k, None, new, new, lengths)),
                 ("k_cache has 3 dimensions", lambda: ht.kv_append(k[0], None, new, None, lengths)),
+                ("k_cache has strides", lambda: ht.kv_append(k[:1, :1].expand(2, 9, 2, 16), v, new, new, lengths)),
                 ("k has shape", lambda: ht.kv_append(k, v, new[..., :8], new, lengths)),
                 ("v has shape", lambda: ht.kv_append(k, v, new, new[:1], lengths)),
                 ("v_cache has shape", lambda: ht.kv_append(k, v[:, :8], new, new, lengths)),

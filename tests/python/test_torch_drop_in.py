@@ -256,6 +256,17 @@ class Sdpa(unittest.TestCase):
         self.assertEqual(self.check((2, 4, 5, 16), (2, 4, 9, 16), (2, 4, 9, 8), is_causal=True), [])
         self.assertEqual(self.check((2, 4, 5, 16), (2, 2, 9, 16), (2, 2, 9, 16), enable_gqa=True), [])
 
+    def test_views_are_read_as_they_are(self):
+        q = torch.randn(2, 5, 4, 16).transpose(1, 2)
+        packed = torch.randn(2, 9, 2, 4, 16)
+        k, v = packed[:, :, 0].transpose(1, 2), packed[:, :, 1].transpose(1, 2)
+        turned = torch.randn(2, 4, 16, 9).transpose(2, 3)
+        for values in (v, turned, v[..., :8]):
+            for causal in (False, True):
+                found = ht.scaled_dot_product_attention(q, k, values, is_causal=causal)
+                right = F.scaled_dot_product_attention(q, k, values, is_causal=causal)
+                torch.testing.assert_close(found, right, atol=1e-5, rtol=0)
+
     def test_what_is_passed_on_is_said_once(self):
         mask = torch.rand(5, 9) > 0.3
         mask[:, 0] = True

@@ -14,7 +14,7 @@ from .._problem import Cache, Layout, Softmax
 from ..errors import InvalidError
 from ._operators import Result
 from ._run import Call, prepared
-from ._tensors import DTYPES, QUANTIZED, Operands, address, copies, expect_no_gradient, facts, vector
+from ._tensors import DTYPES, QUANTIZED, Operands, address, copies, expect_no_gradient, facts, needed_vector, vector
 
 Tensor = torch.Tensor
 LARGEST = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
@@ -91,10 +91,10 @@ def page_numbers(what: str, q: Tensor, page_size: int, lengths: Optional[Tensor]
     for name, tensor in (("pages", pages), ("lengths", lengths)):
         if tensor is None:
             raise InvalidError(f"{what}: page_starts without {name}")
-    table = vector(what, "pages", pages, torch.int32, q, (-1,))
+    table = needed_vector(what, "pages", pages, torch.int32, q, (-1,))
     with_end = page_starts.dim() == 1 and page_starts.shape[0] == batch + 1
     starts = vector(what, "page_starts", page_starts, torch.int32, q, (batch + with_end,))
-    vector(what, "lengths", lengths, torch.int32, q, (batch,))
+    needed_vector(what, "lengths", lengths, torch.int32, q, (batch,))
     if q.is_cpu and batch:
         ends = page_starts[:batch].long() + (lengths.long() + max(page_size, 1) - 1) // max(page_size, 1)
         if int(ends.max()) > pages.shape[0]:
@@ -150,8 +150,9 @@ def kv_append(k_cache: Tensor, v_cache: Optional[Tensor], k: Tensor, v: Optional
               v_scales: Optional[Tensor] = None) -> None:
     """Writes token i of sequence b to place lengths[b] + i."""
     what = "kv_append"
-    if (v is None) != (v_cache is None):
-        raise InvalidError(f"{what}: {'v' if v is None else 'v_cache'} is missing")
+    for name, tensor, other in (("k_cache", k_cache, k), ("k", k, k_cache), ("v", v, v_cache), ("v_cache", v_cache, v)):
+        if tensor is None and (other is not None or name[0] == "k"):
+            raise InvalidError(f"{what}: {name} is missing")
     expect_no_gradient(what, k_cache, k, k if v is None else v)
     written = [("k", k_cache, k, k_scales)] + ([] if v_cache is None else [("v", v_cache, v, v_scales)])
     for name, cache, new, scales in written:
@@ -170,6 +171,8 @@ def expect_new(what: str, name: str, cache: Tensor, new: Tensor, k_cache: Tensor
                scales: Optional[Tensor]) -> None:
     if cache.dim() != 4:
         raise InvalidError(f"{what}: {name}_cache has {cache.dim()} dimensions; expected 4")
+    if any(stride == 0 and size > 1 for size, stride in zip(cache.shape, cache.stride())):
+        raise InvalidError(f"{what}: {name}_cache has strides {list(cache.stride())}; elements share their place")
     if new.dim() != 4 or new.shape[:2] != k.shape[:2] or new.shape[2:] != cache.shape[2:]:
         expected = [*k.shape[:2], *cache.shape[2:]]
         raise InvalidError(f"{what}: {name} has shape {list(new.shape)}; expected {expected}")
@@ -190,9 +193,7 @@ def places(what: str, cache: Tensor, k: Tensor, lengths: Tensor, pages: Optional
            page_starts: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
     """The page and the place in it of each new token, [batch, tokens] both. On a CPU all are in the cache."""
     batch, count = k.shape[:2]
-    if lengths is None:
-        raise InvalidError(f"{what}: lengths is missing")
-    vector(what, "lengths", lengths, torch.int32, cache, (batch,))
+    needed_vector(what, "lengths", lengths, torch.int32, cache, (batch,))
     tokens = lengths[:, None].long() + torch.arange(count, device=cache.device)
     if pages is None:
         if page_starts is not None:

@@ -11,7 +11,7 @@ from .._library import kernels
 from .._problem import Softmax
 from ..errors import InvalidError
 from ._run import Call, prepared
-from ._tensors import DTYPES, Operands, address, copies, expect_no_gradient, facts, vector
+from ._tensors import DTYPES, Operands, address, copies, expect_no_gradient, facts, needed_vector, vector
 
 Tensor = torch.Tensor
 Result = Union[Tensor, Tuple[Tensor, Tensor]]
@@ -53,9 +53,9 @@ def attention_varlen(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, q_offset
     what = "attention_varlen"
     expect_no_gradient(what, q, k, v)
     softmax, known = (causal, scale, window, softcap, alibi_slopes is not None), facts(what, q, k, v)
-    q_starts = vector(what, "q_offsets", q_offsets, torch.int32, q, (-1,))
+    q_starts = needed_vector(what, "q_offsets", q_offsets, torch.int32, q, (-1,))
     batch = q_offsets.shape[0] - 1
-    kv_starts = vector(what, "kv_offsets", kv_offsets, torch.int32, q, (batch + 1,))
+    kv_starts = needed_vector(what, "kv_offsets", kv_offsets, torch.int32, q, (batch + 1,))
     call = prepared((what, softmax, batch, max_q_len, max_kv_len, known), plan_varlen, q, k, v, softmax,
                     known[-1], batch, max_q_len, max_kv_len)
     if call.copies:

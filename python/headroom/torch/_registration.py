@@ -8,6 +8,7 @@ import functools
 from typing import Callable, Dict
 
 import torch
+from torch.compiler import is_compiling
 
 from ._cache import decode, kv_append
 from ._operators import Result, attention, attention_varlen
@@ -85,7 +86,7 @@ def register(name: str, schema: str, kernel: Callable, fake: Callable, cast: Cal
 
 def is_unseen(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether no compiler, mode, transform, trace, profiler or subclass of tensors has to see a call."""
-    return (not torch.compiler.is_compiling() and type(q) is type(k) is type(v) is Tensor
+    return (not is_compiling() and type(q) is type(k) is type(v) is Tensor
             and (q.is_cpu or q.is_cuda)
             and not _dispatch_modes() and not _function_mode() and _transform() is None and not _autocast()
             and _trace() is None and not _profiler() and not (q.is_neg() or k.is_neg() or v.is_neg()))

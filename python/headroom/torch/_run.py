@@ -21,6 +21,7 @@ CALLS_MOST = 4096
 
 _devices: Dict[Tuple[str, int], Device] = {}
 _calls: Dict[Hashable, "Call"] = {}
+_last: Dict[str, Tuple[tuple, "Call"]] = {}
 _stream_workspaces: Dict[Tuple[int, int], Tensor] = {}  # of a GPU and a stream: the counters at the beginning stay 0
 _host_workspace = Workspace()
 
@@ -74,13 +75,18 @@ class Call:
         return workspace
 
 
-def prepared(key: Hashable, prepare: Callable[..., Call], *arguments) -> Call:
-    """The call of a key, which is prepared if it is new. With too many the cache begins anew."""
+def prepared(key: tuple, prepare: Callable[..., Call], *arguments) -> Call:
+    """The call of a key, which is prepared if it is new; a key begins with a name. The layers of a model make the same
+    call after another, and to compare keys takes less time than to look one up."""
+    last = _last.get(key[0])
+    if last is not None and last[0] == key:
+        return last[1]
     found = _calls.get(key)
     if found is None:
         if len(_calls) >= CALLS_MOST:
             _calls.clear()
         found = _calls[key] = prepare(*arguments)
+    _last[key[0]] = key, found
     return found
 
 
@@ -102,8 +108,10 @@ def _after_fork() -> None:
     """A child has none of the threads: it opens devices itself, and leaves the parent's."""
     _devices.clear()
     for each in _calls.values():
-        each.forget()
+        if isinstance(each, Call):
+            each.forget()
     _calls.clear()
+    _last.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

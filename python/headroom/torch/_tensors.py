@@ -22,12 +22,15 @@ def facts(what: str, q: Tensor, k: Tensor, v: Tensor) -> tuple:
         bits = q.data_ptr() | k.data_ptr() | v.data_ptr() | 16
         return (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype, q.device,
                 k.device, v.device, torch.get_num_threads(), bits & -bits)
-    except RuntimeError:
+    except (RuntimeError, AttributeError):
         raise without_memory(what, q=q, k=k, v=v) from None
 
 
 def without_memory(what: str, **tensors: Tensor) -> InvalidError:
-    """The line about tensors one of which is not elements at strides."""
+    """The line about tensors one of which is not elements at strides, or missing."""
+    missing = [name for name, tensor in tensors.items() if tensor is None]
+    if missing:
+        return InvalidError(f"{what}: {missing[0]} is missing")
     layouts = (f"{name} is {tensor.layout} on {tensor.device}" for name, tensor in tensors.items()
                if tensor.layout != torch.strided or tensor.is_nested or tensor.device.type not in ("cpu", "cuda"))
     return InvalidError(f"{what}: {next(layouts, 'a tensor has no memory')}; expected elements at strides")
@@ -80,8 +83,12 @@ def copies(copied: Sequence[bool], *tensors: Tensor) -> Tuple[Tensor, ...]:
 def vector(what: str, name: str, tensor: Optional[Tensor], dtype: torch.dtype, q: Tensor,
            sizes: Tuple[int, ...]) -> Optional[int]:
     """The address of a contiguous tensor of these sizes (−1: any), or None."""
+    return None if tensor is None else needed_vector(what, name, tensor, dtype, q, sizes)
+
+
+def needed_vector(what: str, name: str, tensor: Tensor, dtype: torch.dtype, q: Tensor, sizes: Tuple[int, ...]) -> int:
     if tensor is None:
-        return None
+        raise InvalidError(f"{what}: {name} is missing")
     if not isinstance(tensor, Tensor):
         raise InvalidError(f"{what}: {name} is a {type(tensor).__name__}; expected a tensor")
     if tensor.dtype != dtype or tensor.device != q.device:

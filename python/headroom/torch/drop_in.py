@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions under the names, with the arguments and the meaning of FlashAttention 2; the arguments that
-FlashAttention 3 adds are taken by name. An argument that asks for what Headroom does not compute is refused by its name. Rows that see
-no key have a log-sum-exp of −inf."""
+FlashAttention 3 adds are taken by name. An argument that asks for what Headroom does not compute is refused by its
+name. Rows that see no key have a log-sum-exp of −inf."""
 from __future__ import annotations
 
 from typing import Any, Dict, Optional, Tuple, Union
@@ -26,6 +26,7 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
     """Tensors [batch, length, heads, dim]. With return_attn_probs (O, log-sum-exp, None). Results repeat their bits,
     whatever `deterministic` says."""
     what = "flash_attn_func"
+    expect_tensors(what, 4, q=q, k=k, v=v)
     refuse(what, dropout_p=dropout_p, **of_flash3(what, flash3))
     causal, window = masked(what, causal, window_size, q.shape[1], k.shape[1])
     slopes = one_per_head(what, alibi_slopes, causal)
@@ -41,6 +42,8 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
     """Tensors [rows, heads, dim] of sequences one after another. With a block table all have max_seqlen_q queries, at
     most 16, and K and V are [pages, page size, heads, dim]."""
     what = "flash_attn_varlen_func"
+    expect_tensors(what, 3, q=q)
+    expect_tensors(what, 3 if block_table is None else 4, k=k, v=v)
     refuse(what, dropout_p=dropout_p, **of_flash3(what, flash3))
     expect_int32(what, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, block_table=block_table)
     causal, window = masked(what, causal, window_size, max_seqlen_q, max_seqlen_k)
@@ -76,6 +79,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
     """Queries of the last tokens against a cache, contiguous or paged. New K and V are written into the cache behind
     cache_seqlens tokens first, with the rotary embedding if there is one. `num_splits` is Headroom's choice."""
     what = "flash_attn_with_kvcache"
+    expect_tensors(what, 4, q=q, k_cache=k_cache, v_cache=v_cache)
     block_table = of_flash3(what, flash3).pop("page_table", block_table)
     refuse(what, cache_leftpad=cache_leftpad, alibi_slopes=alibi_slopes,
            **{name: value for name, value in flash3.items() if name in FLASH3_REFUSED})
@@ -88,6 +92,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
         for name, value in (("k", k), ("v", v), ("cache_seqlens", lengths)):
             if value is None:
                 raise InvalidError(f"{what}: {name} is missing")
+        expect_tensors(what, 4, k=k, v=v)
         moving = causal or tuple(window_size) != (-1, -1)
         q, k = rotated(what, q, k, lengths, rotary_cos, rotary_sin, rotary_interleaved, moving)
         torch.ops.headroom.kv_append(k_cache, v_cache, k, v, lengths, pages)
@@ -206,6 +211,14 @@ def refuse(what: str, **values) -> None:
             raise UnsupportedError(f"{what}: {name} is not supported")
 
 
+def expect_tensors(what: str, rank: int, **tensors: Tensor) -> None:
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise InvalidError(f"{what}: {name} is a {type(tensor).__name__}; expected a tensor")
+        if tensor.dim() != rank:
+            raise InvalidError(f"{what}: {name} has {tensor.dim()} dimensions; expected {rank}")
+
+
 def expect_int32(what: str, **tensors: Optional[Tensor]) -> None:
     for name, tensor in tensors.items():
         found = None if tensor is None else getattr(tensor, "dtype", type(tensor).__name__)
@@ -224,6 +237,8 @@ def page_table(what: str, block_table: Optional[Tensor], cache_batch_idx: Option
 
 def masked(what: str, causal: bool, window_size: Window, queries: int, keys: int) -> Tuple[bool, int]:
     """Whether keys after a query are hidden, and the most keys that it sees (0: all)."""
+    if not isinstance(window_size, (tuple, list)) or [type(x) for x in window_size] != [int, int]:
+        raise InvalidError(f"{what}: window_size is {window_size!r}; expected two whole numbers")
     left, right = window_size
     left = -1 if left >= keys - 1 else left
     causal = causal or right == 0

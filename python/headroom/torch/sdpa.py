@@ -4,17 +4,21 @@ once for each reason."""
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple, Optional, Set, Union
+from typing import List, NamedTuple, Optional, Set, Union
 
 import torch
 from torch.nn.attention.bias import CausalBias, CausalVariant
 
-from ._registration import CALLS
-from ._tensors import DTYPES
+from .. import _problem as problem
+from .._library import kernels
+from ._registration import CALLS, is_unseen
+from ._run import Call, prepared
+from ._tensors import DTYPES, Operands, facts
 
 Tensor = torch.Tensor
 _attention = CALLS["attention"]
 _said: Set[str] = set()
+UNFIT = object()
 
 
 class Mask(NamedTuple):
@@ -29,21 +33,65 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
                                  enable_gqa: bool = False) -> Tensor:
     """Tensors [batch, heads, length, dim]. As PyTorch's, `is_causal` is aligned to the top left. A mask that is causal,
     with or without a window, is recognised: a CausalBias, and on a CPU the elements of a tensor."""
-    mask: Union[Mask, str, None] = reason_of(query, key, value, dropout_p, enable_gqa)
-    mask = mask or seen(query, key, attn_mask, is_causal)
+    if attn_mask is None and not dropout_p and is_unseen(query, key, value):
+        o = in_place(query, key, value, is_causal, scale, enable_gqa)
+        if o is not None:
+            return o
+    mask = reason_of(query, key, value, dropout_p, enable_gqa) or seen(query, key, attn_mask, is_causal)
     if isinstance(mask, str):
         say_once(f"scaled_dot_product_attention: {mask}: passed on to PyTorch's")
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal,
                                                                 scale=scale, enable_gqa=enable_gqa)
-    if mask.top_left and key.shape[2] > query.shape[2]:
-        key, value = key[:, :, :query.shape[2]], value[:, :, :query.shape[2]]
-    o = _attention(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), None, mask.causal, scale,
-                   mask.window)
+    o = _attention(*tokens_first(query, key, value, mask), None, mask.causal, scale, mask.window)
     return o.transpose(1, 2)
+
+
+def tokens_first(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> List[Tensor]:
+    """Views [batch, length, heads, dim]. Keys that no query sees are left out."""
+    if mask.top_left:
+        key, value = key[:, :, :query.shape[2]], value[:, :, :query.shape[2]]
+    return [x.transpose(1, 2) for x in (query, key, value)]
+
+
+# ---- without views, which cost as much as all the rest of a small call ----
+
+
+def in_place(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: Optional[float],
+             enable_gqa: bool) -> Optional[Tensor]:
+    """What a plan for these tensors as they are computes, or None if there is none."""
+    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+        return None
+    known = facts("scaled_dot_product_attention", query, key, value)
+    call = prepared(("scaled_dot_product_attention", is_causal, scale, enable_gqa, known), plan, query, key, value,
+                    is_causal, scale, enable_gqa, known[-1])
+    if call is UNFIT:
+        return None
+    o = call.output(query)
+    call.run(problem.attention_arguments(query.data_ptr(), key.data_ptr(), value.data_ptr(), o.data_ptr(), None, None))
+    return o
+
+
+def plan(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: Optional[float], enable_gqa: bool,
+         alignment: int) -> Union[Call, object]:
+    mask = reason_of(query, key, value, 0.0, enable_gqa) or seen(query, key, None, is_causal)
+    if isinstance(mask, str):
+        return UNFIT
+    what, (q, k, v) = "scaled_dot_product_attention", tokens_first(query, key, value, mask)
+    operands = Operands(what, 4, q, k, v)
+    if any(operands.copied):
+        return UNFIT
+    operands.shape = (*query.shape[:3], value.shape[3])
+    batch, heads, length, dim = problem.packed(operands.shape)
+    operands.layouts[3] = operands.layouts[3]._replace(strides=(batch, length, heads, dim))
+    found = problem.attention(what, DTYPES[q.dtype], alignment, *operands.layouts,
+                              problem.Softmax(mask.causal, scale, 0, 0.0, False))
+    return Call(query, kernels().hr_plans_attention, kernels().hr_plan_run_attention, found, operands)
 
 
 def reason_of(query: Tensor, key: Tensor, value: Tensor, dropout_p: float, enable_gqa: bool) -> Optional[str]:
     """Why PyTorch's function has to compute a call, but for the mask."""
+    if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
+        return "no tensors"
     if dropout_p > 0:
         return "dropout_p is above 0"
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
@@ -68,7 +116,7 @@ def seen(query: Tensor, key: Tensor, mask: Optional[Tensor], is_causal: bool) ->
         return "attn_mask with is_causal"
     if mask is None or isinstance(mask, CausalBias):
         return triangle(mask is None or mask.variant == CausalVariant.UPPER_LEFT, q_len, kv_len)
-    if not mask.is_cpu or torch.compiler.is_compiling() or type(mask) is not Tensor:
+    if not isinstance(mask, Tensor) or not mask.is_cpu or torch.compiler.is_compiling() or type(mask) is not Tensor:
         return "attn_mask is a tensor that is not read"
     hidden = hidden_by(mask)
     if hidden is None or hidden.dim() not in (2, 4) or not fits(hidden, (*query.shape[:2], q_len, kv_len)):
