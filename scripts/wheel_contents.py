@@ -40,7 +40,8 @@ def metadata():
               "License: Apache-2.0", "Requires-Python: >=3.9", "Requires-Dist: numpy", "Provides-Extra: torch",
               "Requires-Dist: torch>=2.4; extra == 'torch'", "Provides-Extra: transformers",
               "Requires-Dist: torch>=2.4; extra == 'transformers'",
-              "Requires-Dist: transformers; extra == 'transformers'", "Provides-Extra: pandas",
+              "Requires-Dist: transformers; extra == 'transformers'", "Provides-Extra: jax",
+              "Requires-Dist: jax>=0.5; extra == 'jax'", "Provides-Extra: pandas",
               "Requires-Dist: pandas; extra == 'pandas'",
               "Classifier: License :: OSI Approved :: Apache Software License",
               "Classifier: Operating System :: POSIX :: Linux", "Classifier: Programming Language :: Python :: 3",
@@ -123,6 +124,14 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     subprocess.run(["cmake", "-S", TOP, "-B", build, *settings], check=True)
     subprocess.run(["cmake", "--build", build, "--target", "wheel_parts"], check=True)
     return write(build, pathlib.Path(wheel_directory)).name
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Writes what pip asks for before it builds; the name of the folder."""
+    about = pathlib.Path(metadata_directory) / f"headroom-{version()}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(metadata(), encoding="utf-8")
+    return about.name
 
 
 def build_sdist(sdist_directory, config_settings=None):
