@@ -119,7 +119,7 @@ def decode(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layou
     page table."""
     expect_sizes(what, q, k, v)
     expect_numbers(what, softmax)
-    expect_counts(what, top_k=top_k, max_kv_len=cache.kv_len or 0)
+    expect_counts(what, top_k=top_k, max_kv_len=0 if cache.kv_len is None else cache.kv_len)
     (batch, q_len, q_heads, qk_dim), (pages, page_size, k_heads, _) = q.shape, k.shape
     _, _, v_heads, v_dim = v.shape
     if cache.table_pitch is None:

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import formulas
 import headroom
 import headroom.torch as ht
+from headroom.torch import _run
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 ALLOWED = {torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 6e-2}
@@ -190,8 +191,8 @@ class Operators(unittest.TestCase):
                 ("argument 'window'", lambda: ht.attention(q, k, v, window=[1])),
                 ("sinks has shape", lambda: ht.attention(q, k, v, sinks=torch.ones(3))),
                 ("k is torch.sparse_coo", lambda: ht.attention(q, k.to_sparse(), v)),
-                ("k is on meta", lambda: headroom.torch._operators.attention(False, q, k.to("meta"), v)),
-                ("q_offsets has shape", lambda: ht.attention_varlen(q[0], k[0], v[0], int32(3), int32(3), 5, 7)),
+                ("k is on meta", lambda: headroom.torch._operators.attention(None, False, q, k.to("meta"), v)),
+                ("q_offsets has 1 elements", lambda: ht.attention_varlen(q[0], k[0], v[0], int32(3), int32(3), 5, 7)),
                 ("max_q_len is -1",
                  lambda: ht.attention_varlen(q[0], k[0], v[0], int32([0, 5]), int32([0, 7]), -1, 7)),
                 ("lengths is torch.int64", lambda: ht.decode(q, k, v, torch.tensor([3, 7]))),
@@ -236,7 +237,9 @@ class Seen(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(1)
         self.x = operands()
-        self.right = ht.attention(*self.x)
+        for _ in range(3):  # so that the tensors are known
+            self.right = ht.attention(*self.x)
+        self.assertIsNotNone(_run.recent_like("attention", *self.x))
 
     def test_a_mode_sees_a_call(self):
         names = []
@@ -257,8 +260,28 @@ class Seen(unittest.TestCase):
                 torch.testing.assert_close(ht.attention(*self.x), self.right)
             self.assertIn("headroom.attention.default", names)
 
+    def test_tensors_that_differ_from_those_before_are_read_anew(self):
+        q, k, v = self.x
+        k_turned = k.transpose(1, 2).contiguous().transpose(1, 2)
+        memory = torch.zeros(k.numel() + 1)
+        shifted = memory[1:].view(k.shape).copy_(k)
+        for other in (k[:, :6], k[:, ::2], k_turned, shifted):
+            self.assertIsNone(None if other is shifted else _run.recent_like("attention", q, other, v))
+            values = v[:, :other.shape[1]]
+            for _ in range(3):
+                torch.testing.assert_close(ht.attention(q, other, values),
+                                           expected(q, other, values)[0], atol=1e-5, rtol=0)
+            torch.testing.assert_close(ht.attention(q, k, v, causal=True), expected(q, k, v, causal=True)[0], atol=1e-5,
+                                       rtol=0)
+        for other in (k.half(), k.to("meta"), k.clone().requires_grad_(), torch.nn.Parameter(k), torch._neg_view(k)):
+            ht.attention(q, k, v)
+            self.assertIsNone(_run.recent_like("attention", q, other, v))
+        with self.assertRaisesRegex(headroom.UnsupportedError, "gradient"):
+            ht.attention(q, k.clone().requires_grad_(), v)
+
     def test_fake_tensors_stay_fake(self):
         with FakeTensorMode() as mode:
+            self.assertIsNone(_run.recent_like("attention", *self.x))
             x = [mode.from_tensor(each) for each in self.x]
             self.assertIsInstance(ht.attention(*x), FakeTensor)
         self.assertIsInstance(ht.attention(*x), FakeTensor)

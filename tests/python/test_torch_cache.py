@@ -124,6 +124,7 @@ class Decode(unittest.TestCase):
                 ("v_scales are per head", lambda: ht.decode(q, k8, k8, k_scales=torch.ones(2, 9, 2), v_scales=ones)),
                 ("v is torch.float32, and k is", lambda: ht.decode(q, k8, v, k_scales=ones, v_scales=ones)),
                 ("k or v begins at", lambda: ht.decode(q[..., 1:], k8[..., 1:], k8, k_scales=ones, v_scales=ones)),
+                ("max_kv_len is -0.0", lambda: ht.decode(q, k, v, max_kv_len=-0.0)),
                 ("max_kv_len is -1", lambda: ht.decode(q, k, v, max_kv_len=-1)),
                 ("table_pitch", lambda: ht.decode(q, k, v, max_kv_len=10)),
                 ("top_k is -1", lambda: ht.decode(q, k, v, top_k=-1)),

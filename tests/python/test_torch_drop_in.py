@@ -137,6 +137,8 @@ class FlashAttention(Close):
                 ("k is missing", lambda: cache(q, k, v, rotary_cos=k)),
                 ("v is missing", lambda: cache(q, k, v, k=new)),
                 ("cache_seqlens is missing", lambda: cache(q, k, v, k=new, v=new)),
+                ("lengths: sequence 0 has -1", lambda: cache(q.expand(2, 5, 4, 16)[:, :1].expand(2, 20, 4, 16), k, v,
+                                                             cache_seqlens=some - 1, cache_batch_idx=some, causal=True)),
                 ("cache_seqlens is torch.int64", lambda: cache(q, k, v, cache_seqlens=some.long())),
                 ("cache_batch_idx is torch.int64", lambda: cache(q, k, v, cache_batch_idx=some.long())),
                 ("cache_batch_idx is not supported", lambda: cache(q, k, v, cache_batch_idx=some, block_table=some)),

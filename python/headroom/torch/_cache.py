@@ -13,8 +13,9 @@ from .._library import kernels
 from .._problem import Cache, Layout, Softmax
 from ..errors import InvalidError
 from ._operators import Result
-from ._run import Call, prepared
-from ._tensors import DTYPES, QUANTIZED, Operands, address, copies, expect_no_gradient, facts, needed_vector, vector
+from ._run import Call, Recent, call_of
+from ._tensors import (DTYPES, QUANTIZED, Operands, address, copies, expect_no_gradient, needed_vector, same_place,
+                       vector)
 
 Tensor = torch.Tensor
 LARGEST = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
@@ -30,18 +31,16 @@ class Stored(NamedTuple):
     scales: Optional[tuple]
 
 
-def decode(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, lengths: Optional[Tensor] = None,
+def decode(like: Optional[Recent], return_lse: bool, q: Tensor, k: Tensor, v: Tensor, lengths: Optional[Tensor] = None,
            pages: Optional[Tensor] = None, sinks: Optional[Tensor] = None, scale: Optional[float] = None,
            window: int = 0, softcap: float = 0.0, top_k: int = 0, page_starts: Optional[Tensor] = None,
            k_scales: Optional[Tensor] = None, v_scales: Optional[Tensor] = None,
            max_kv_len: Optional[int] = None) -> Result:
-    expect_no_gradient("decode", q, k, v)
-    known, softmax = facts("decode", q, k, v), (True, scale, window, softcap, sinks is not None)
+    softmax = True, scale, window, softcap, sinks is not None
     stored = (None if pages is None else table_shape(pages, page_starts), page_starts is not None, max_kv_len,
-              k.data_ptr() == v.data_ptr() and (v_scales is None or v_scales is k_scales),
+              same_place(k, v) and (v_scales is None or v_scales is k_scales),
               None if k_scales is None and v_scales is None else scale_facts(k_scales, v_scales))
-    call = prepared(("decode", softmax, stored, top_k, known), plan_decode, q, k, v, softmax, known[-1],
-                    stored, top_k)
+    call = call_of(like, "decode", (softmax, stored, top_k), q, k, v, plan_decode)
     if call.copies:
         q, k, v = copies(call.copied, q, k, v)
     batch, q_len, heads, _ = q.shape
@@ -55,7 +54,8 @@ def decode(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, lengths: Optional[
     return (o, lse) if return_lse else o
 
 
-def plan_decode(q: Tensor, k: Tensor, v: Tensor, softmax: tuple, alignment: int, stored: tuple, top_k: int) -> Call:
+def plan_decode(q: Tensor, k: Tensor, v: Tensor, options: tuple, alignment: int) -> Call:
+    softmax, stored, top_k = options
     known, operands = Stored(*stored), Operands("decode", 4, q, k, v, cache=True)
     if alignment < q.element_size():
         raise InvalidError(f"decode: k or v begins at an address that is no multiple of {q.element_size()}")

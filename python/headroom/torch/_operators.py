@@ -10,20 +10,19 @@ from .. import _problem as problem
 from .._library import kernels
 from .._problem import Softmax
 from ..errors import InvalidError
-from ._run import Call, prepared
-from ._tensors import DTYPES, Operands, address, copies, expect_no_gradient, facts, needed_vector, vector
+from ._run import Call, Recent, call_of
+from ._tensors import DTYPES, Operands, address, copies, needed_vector, vector
 
 Tensor = torch.Tensor
 Result = Union[Tensor, Tuple[Tensor, Tensor]]
 
 
-def attention(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, alibi_slopes: Optional[Tensor] = None,
-              causal: bool = False, scale: Optional[float] = None, window: int = 0, softcap: float = 0.0,
-              first_keys: Optional[Tensor] = None, sinks: Optional[Tensor] = None) -> Result:
-    expect_no_gradient("attention", q, k, v)
+def attention(like: Optional[Recent], return_lse: bool, q: Tensor, k: Tensor, v: Tensor,
+              alibi_slopes: Optional[Tensor] = None, causal: bool = False, scale: Optional[float] = None,
+              window: int = 0, softcap: float = 0.0, first_keys: Optional[Tensor] = None,
+              sinks: Optional[Tensor] = None) -> Result:
     softmax = (causal, scale, window, softcap, alibi_slopes is not None, first_keys is not None)
-    known = facts("attention", q, k, v)
-    call = prepared(("attention", softmax, known), plan_attention, q, k, v, softmax, known[-1])
+    call = call_of(like, "attention", softmax, q, k, v, plan_attention)
     if call.copies:
         q, k, v = copies(call.copied, q, k, v)
     batch, q_len, heads, _ = q.shape
@@ -46,18 +45,16 @@ def plan_attention(q: Tensor, k: Tensor, v: Tensor, softmax: tuple, alignment: i
     return Call(q, kernels().hr_plans_attention, kernels().hr_plan_run_attention, found, operands)
 
 
-def attention_varlen(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, q_offsets: Tensor, kv_offsets: Tensor,
-                     max_q_len: int, max_kv_len: int, alibi_slopes: Optional[Tensor] = None, causal: bool = False,
-                     scale: Optional[float] = None, window: int = 0, softcap: float = 0.0,
-                     sinks: Optional[Tensor] = None) -> Result:
+def attention_varlen(like: Optional[Recent], return_lse: bool, q: Tensor, k: Tensor, v: Tensor,
+                     q_offsets: Tensor, kv_offsets: Tensor, max_q_len: int, max_kv_len: int,
+                     alibi_slopes: Optional[Tensor] = None, causal: bool = False, scale: Optional[float] = None,
+                     window: int = 0, softcap: float = 0.0, sinks: Optional[Tensor] = None) -> Result:
     what = "attention_varlen"
-    expect_no_gradient(what, q, k, v)
-    softmax, known = (causal, scale, window, softcap, alibi_slopes is not None), facts(what, q, k, v)
+    batch = -1 if q_offsets is None else q_offsets.numel() - 1
+    options = ((causal, scale, window, softcap, alibi_slopes is not None), batch, max_q_len, max_kv_len)
+    call = call_of(like, what, options, q, k, v, plan_varlen)
     q_starts = needed_vector(what, "q_offsets", q_offsets, torch.int32, q, (-1,))
-    batch = q_offsets.shape[0] - 1
     kv_starts = needed_vector(what, "kv_offsets", kv_offsets, torch.int32, q, (batch + 1,))
-    call = prepared((what, softmax, batch, max_q_len, max_kv_len, known), plan_varlen, q, k, v, softmax,
-                    known[-1], batch, max_q_len, max_kv_len)
     if call.copies:
         q, k, v = copies(call.copied, q, k, v)
     heads = q.shape[1]
@@ -73,9 +70,8 @@ def attention_varlen(return_lse: bool, q: Tensor, k: Tensor, v: Tensor, q_offset
     return (o, lse) if return_lse else o
 
 
-def plan_varlen(q: Tensor, k: Tensor, v: Tensor, softmax: tuple, alignment: int, batch: int, q_len: int,
-                kv_len: int) -> Call:
-    what = "attention_varlen"
+def plan_varlen(q: Tensor, k: Tensor, v: Tensor, options: tuple, alignment: int) -> Call:
+    what, (softmax, batch, q_len, kv_len) = "attention_varlen", options
     if batch < 1:
         raise InvalidError(f"{what}: q_offsets has {batch + 1} elements, and one sequence takes 2")
     problem.expect_counts(what, max_q_len=q_len, max_kv_len=kv_len)

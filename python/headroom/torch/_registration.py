@@ -12,6 +12,7 @@ from torch.compiler import is_compiling
 
 from ._cache import decode, kv_append
 from ._operators import Result, attention, attention_varlen
+from ._run import recent_like
 from ._tensors import DTYPES, expect_no_gradient
 
 Tensor = torch.Tensor
@@ -85,8 +86,8 @@ def register(name: str, schema: str, kernel: Callable, fake: Callable, cast: Cal
 
 
 def is_unseen(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether no compiler, mode, transform, trace, profiler or subclass of tensors has to see a call."""
-    return (not is_compiling() and type(q) is type(k) is type(v) is Tensor
+    """Whether no mode, transform, trace, profiler or subclass of tensors has to see a call."""
+    return (type(q) is type(k) is type(v) is Tensor
             and (q.is_cpu or q.is_cuda)
             and not _dispatch_modes() and not _function_mode() and _transform() is None and not _autocast()
             and _trace() is None and not _profiler() and not (q.is_neg() or k.is_neg() or v.is_neg()))
@@ -97,16 +98,17 @@ _transform, _autocast = torch._C._functorch.peek_interpreter_stack, torch._C._is
 _trace, _profiler = torch._C._get_tracing_state, torch._C._autograd._profiler_enabled
 
 
-def direct(name: str, kernel: Callable, operator: Callable) -> Callable:
+def direct(what: str, return_lse: bool, kernel: Callable, operator: Callable) -> Callable:
     """The operator, by its kernel alone where that is enough. The dispatcher names an argument of another type."""
     def call(q: Tensor, k: Tensor, v: Tensor, *rest):
-        if is_unseen(q, k, v):
-            try:
-                return kernel(q, k, v, *rest)
-            except (TypeError, AttributeError):
-                pass
-        else:
-            expect_no_gradient(name, q, k, v)
+        if not is_compiling():
+            like = recent_like(what, q, k, v)
+            if like is not None or is_unseen(q, k, v):
+                try:
+                    return kernel(like, return_lse, q, k, v, *rest)
+                except (TypeError, AttributeError):
+                    return operator(q, k, v, *rest)
+        expect_no_gradient(what, q, k, v)
         return operator(q, k, v, *rest)
     return call
 
@@ -115,8 +117,8 @@ LIBRARY = torch.library.Library("headroom", "DEF")
 CALLS: Dict[str, Callable] = {}
 for _kernel, _fake in ((attention, fake_attention), (attention_varlen, fake_attention_varlen), (decode, fake_decode)):
     for _suffix, _result in (("", " -> Tensor"), ("_lse", " -> (Tensor, Tensor)")):
-        _name, _run = _kernel.__name__ + _suffix, functools.partial(_kernel, bool(_suffix))
-        register(_name, SCHEMAS[_kernel.__name__] + _result, _run, functools.partial(_fake, bool(_suffix)),
-                 cast_operands)
-        CALLS[_name] = direct(_name, _run, getattr(torch.ops.headroom, _name).default)
+        _what, _with_lse = _kernel.__name__, bool(_suffix)
+        register(_what + _suffix, SCHEMAS[_what] + _result, functools.partial(_kernel, None, _with_lse),
+                 functools.partial(_fake, _with_lse), cast_operands)
+        CALLS[_what + _suffix] = direct(_what, _with_lse, _kernel, getattr(torch.ops.headroom, _what + _suffix).default)
 register("kv_append", SCHEMAS["kv_append"], kv_append, lambda *_, **__: None, cast_tokens)

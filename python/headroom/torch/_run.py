@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import Callable, Dict, Hashable, Tuple
+from typing import Callable, Dict, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -14,14 +14,14 @@ from .. import _bindings as c
 from .._library import call, error_address, fail, kernels
 from ..device import Device, Workspace
 from ..errors import UnavailableError
-from ._tensors import Operands
+from ._tensors import Operands, expect_no_gradient, facts
 
 Tensor = torch.Tensor
 CALLS_MOST = 4096
 
 _devices: Dict[Tuple[str, int], Device] = {}
-_calls: Dict[Hashable, "Call"] = {}
-_last: Dict[str, Tuple[tuple, "Call"]] = {}
+_calls: Dict[tuple, "Call"] = {}
+_recent: Dict[str, "Recent"] = {}
 _stream_workspaces: Dict[Tuple[int, int], Tensor] = {}  # of a GPU and a stream: the counters at the beginning stay 0
 _host_workspace = Workspace()
 
@@ -75,19 +75,65 @@ class Call:
         return workspace
 
 
-def prepared(key: tuple, prepare: Callable[..., Call], *arguments) -> Call:
-    """The call of a key, which is prepared if it is new; a key begins with a name. The layers of a model make the same
-    call after another, and to compare keys takes less time than to look one up."""
-    last = _last.get(key[0])
-    if last is not None and last[0] == key:
-        return last[1]
+class Recent(NamedTuple):
+    """The last call of an operator: its name, its options, facts of its tensors; and, once it has come twice, a check
+    of whether tensors are like them."""
+    key: tuple
+    call: Call
+    same: Optional[Callable[..., bool]] = None
+
+
+def recent_like(what: str, q: Tensor, k: Tensor, v: Tensor) -> Optional[Recent]:
+    """An operator's last call if these tensors are like its own, and nothing of PyTorch's has to see a call. The layers
+    of a model make the same call one after another."""
+    recent = _recent.get(what)
+    if (recent is None or recent.same is None or not recent.same(q, k, v) or _dispatch_modes() or _function_mode()
+            or _profiler() or recent.key[2][-2] != torch.get_num_threads()):
+        return None
+    return recent
+
+
+_dispatch_modes, _function_mode = torch._C._len_torch_dispatch_stack, torch._C._is_torch_function_mode_enabled
+_profiler = torch._C._autograd._profiler_enabled
+
+
+def call_of(like: Optional[Recent], what: str, options: tuple, q: Tensor, k: Tensor, v: Tensor,
+            plan: Callable[[Tensor, Tensor, Tensor, tuple, int], Call]) -> Call:
+    """The call of an operator with these options, which is planned if it is new. With too many the cache begins anew.
+    `like`: what recent_like() says of the tensors."""
+    if like is not None and like.key[1] == options:
+        bits = q.data_ptr() | k.data_ptr() | v.data_ptr() | 16
+        if bits & -bits == like.key[2][-1]:
+            return like.call
+    expect_no_gradient(what, q, k, v)
+    key = what, options, facts(what, q, k, v)
+    recent = _recent.get(what)
+    if recent is not None and recent.key == key:
+        if recent.same is None:
+            _recent[what] = recent._replace(same=likeness(q, k, v))
+        return recent.call
     found = _calls.get(key)
     if found is None:
         if len(_calls) >= CALLS_MOST:
             _calls.clear()
-        found = _calls[key] = prepare(*arguments)
-    _last[key[0]] = key, found
+        found = _calls[key] = plan(q, k, v, options, key[2][-1])
+    _recent[what] = Recent(key, found)
     return found
+
+
+def likeness(*tensors: Tensor) -> Callable[..., bool]:
+    """The check by which torch.compile knows tensors again: kind, format, device, sizes, strides, gradient, and with
+    which modes and transforms they are met."""
+    try:
+        same = torch._C._dynamo.guards.TensorGuards(*tensors, dynamic_dims_sizes=[list(x.shape) for x in tensors],
+                                                    dynamic_dims_strides=[list(x.stride()) for x in tensors]).check
+        return same if same(*tensors) else _never
+    except (AttributeError, TypeError, SystemError):
+        return _never
+
+
+def _never(*_) -> bool:
+    return False
 
 
 def device_of(tensor: Tensor) -> Device:
@@ -111,7 +157,7 @@ def _after_fork() -> None:
         if isinstance(each, Call):
             each.forget()
     _calls.clear()
-    _last.clear()
+    _recent.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -36,6 +36,13 @@ def without_memory(what: str, **tensors: Tensor) -> InvalidError:
     return InvalidError(f"{what}: {next(layouts, 'a tensor has no memory')}; expected elements at strides")
 
 
+def same_place(a: Tensor, b: Tensor) -> bool:
+    try:
+        return a.data_ptr() == b.data_ptr()
+    except (RuntimeError, AttributeError):
+        return False
+
+
 class Operands:
     """The layouts of Q, K, V and O, the sizes of O, and which of Q, K and V have to be copied."""
 
@@ -105,6 +112,10 @@ def address(tensor: Optional[Tensor]) -> Optional[int]:
     return None if tensor is None else tensor.data_ptr()
 
 
+def requires_gradient(*tensors: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
+
+
 def expect_no_gradient(what: str, *tensors: Tensor) -> None:
-    if torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in tensors):
+    if requires_gradient(*tensors):
         raise UnsupportedError(f"{what}: a tensor requires a gradient; there is no backward pass, use torch.no_grad()")

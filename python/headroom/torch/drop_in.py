@@ -150,7 +150,8 @@ def by_parts(q: Tensor, k: Tensor, v: Tensor, lengths: Optional[Tensor], pages: 
         lengths = torch.full((q.shape[0],), room, dtype=torch.int32, device=q.device)
     for first in range(0, count, c.HR_DECODE_Q_LEN_MAX):
         part = q[:, first:first + c.HR_DECODE_Q_LEN_MAX]
-        ends = (lengths - (count - first - part.shape[1])).clamp(min=0)
+        behind = count - first - part.shape[1]
+        ends = (lengths - behind).clamp(min=0) if behind else lengths
         parts.append(CALLS["decode_lse"](part, k, v, ends, pages, None, *softmax))
     return torch.cat([o for o, _ in parts], 1), torch.cat([lse for _, lse in parts], 1).transpose(1, 2)
 

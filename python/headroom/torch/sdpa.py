@@ -7,17 +7,19 @@ import warnings
 from typing import List, NamedTuple, Optional, Set, Union
 
 import torch
+from torch.compiler import is_compiling
 from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .. import _problem as problem
 from .._library import kernels
 from ._registration import CALLS, is_unseen
-from ._run import Call, prepared
-from ._tensors import DTYPES, Operands, facts
+from ._run import Call, call_of, recent_like
+from ._tensors import DTYPES, Operands, requires_gradient
 
 Tensor = torch.Tensor
 _attention = CALLS["attention"]
 _said: Set[str] = set()
+NAME = "scaled_dot_product_attention"
 UNFIT = object()
 
 
@@ -33,13 +35,13 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
                                  enable_gqa: bool = False) -> Tensor:
     """Tensors [batch, heads, length, dim]. As PyTorch's, `is_causal` is aligned to the top left. A mask that is causal,
     with or without a window, is recognised: a CausalBias, and on a CPU the elements of a tensor."""
-    if attn_mask is None and not dropout_p and is_unseen(query, key, value):
-        o = in_place(query, key, value, is_causal, scale, enable_gqa)
+    if attn_mask is None and not dropout_p and not is_compiling():
+        o = in_place(query, key, value, (is_causal, scale, enable_gqa))
         if o is not None:
             return o
     mask = reason_of(query, key, value, dropout_p, enable_gqa) or seen(query, key, attn_mask, is_causal)
     if isinstance(mask, str):
-        say_once(f"scaled_dot_product_attention: {mask}: passed on to PyTorch's")
+        say_once(f"{NAME}: {mask}: passed on to PyTorch's")
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal,
                                                                 scale=scale, enable_gqa=enable_gqa)
     o = _attention(*tokens_first(query, key, value, mask), None, mask.causal, scale, mask.window)
@@ -56,14 +58,12 @@ def tokens_first(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> List[
 # ---- without views, which cost as much as all the rest of a small call ----
 
 
-def in_place(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: Optional[float],
-             enable_gqa: bool) -> Optional[Tensor]:
+def in_place(query: Tensor, key: Tensor, value: Tensor, options: tuple) -> Optional[Tensor]:
     """What a plan for these tensors as they are computes, or None if there is none."""
-    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+    like = recent_like(NAME, query, key, value)
+    if like is None and (not is_unseen(query, key, value) or requires_gradient(query, key, value)):
         return None
-    known = facts("scaled_dot_product_attention", query, key, value)
-    call = prepared(("scaled_dot_product_attention", is_causal, scale, enable_gqa, known), plan, query, key, value,
-                    is_causal, scale, enable_gqa, known[-1])
+    call = call_of(like, NAME, options, query, key, value, plan)
     if call is UNFIT:
         return None
     o = call.output(query)
@@ -71,19 +71,19 @@ def in_place(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: 
     return o
 
 
-def plan(query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: Optional[float], enable_gqa: bool,
-         alignment: int) -> Union[Call, object]:
+def plan(query: Tensor, key: Tensor, value: Tensor, options: tuple, alignment: int) -> Union[Call, object]:
+    is_causal, scale, enable_gqa = options
     mask = reason_of(query, key, value, 0.0, enable_gqa) or seen(query, key, None, is_causal)
     if isinstance(mask, str):
         return UNFIT
-    what, (q, k, v) = "scaled_dot_product_attention", tokens_first(query, key, value, mask)
-    operands = Operands(what, 4, q, k, v)
+    q, k, v = tokens_first(query, key, value, mask)
+    operands = Operands(NAME, 4, q, k, v)
     if any(operands.copied):
         return UNFIT
     operands.shape = (*query.shape[:3], value.shape[3])
     batch, heads, length, dim = problem.packed(operands.shape)
     operands.layouts[3] = operands.layouts[3]._replace(strides=(batch, length, heads, dim))
-    found = problem.attention(what, DTYPES[q.dtype], alignment, *operands.layouts,
+    found = problem.attention(NAME, DTYPES[q.dtype], alignment, *operands.layouts,
                               problem.Softmax(mask.causal, scale, 0, 0.0, False))
     return Call(query, kernels().hr_plans_attention, kernels().hr_plan_run_attention, found, operands)
 
@@ -98,7 +98,7 @@ def reason_of(query: Tensor, key: Tensor, value: Tensor, dropout_p: float, enabl
         return "tensors do not have 4 dimensions"
     if query.dtype not in DTYPES or not (query.is_cpu or query.is_cuda):
         return f"{query.dtype} on {query.device.type}"
-    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+    if requires_gradient(query, key, value):
         return "a gradient is required"
     if not query.shape[0] == key.shape[0] == value.shape[0] or 0 in query.shape or 0 in key.shape:
         return "a batch is broadcast or empty"
@@ -116,7 +116,7 @@ def seen(query: Tensor, key: Tensor, mask: Optional[Tensor], is_causal: bool) ->
         return "attn_mask with is_causal"
     if mask is None or isinstance(mask, CausalBias):
         return triangle(mask is None or mask.variant == CausalVariant.UPPER_LEFT, q_len, kv_len)
-    if not isinstance(mask, Tensor) or not mask.is_cpu or torch.compiler.is_compiling() or type(mask) is not Tensor:
+    if not isinstance(mask, Tensor) or not mask.is_cpu or is_compiling() or type(mask) is not Tensor:
         return "attn_mask is a tensor that is not read"
     hidden = hidden_by(mask)
     if hidden is None or hidden.dim() not in (2, 4) or not fits(hidden, (*query.shape[:2], q_len, kv_len)):
@@ -167,6 +167,6 @@ def same(hidden: Tensor, shift: int, window: int) -> bool:
 
 
 def say_once(line: str) -> None:
-    if line not in _said and not torch.compiler.is_compiling():
+    if line not in _said and not is_compiling():
         _said.add(line)
         warnings.warn(line, stacklevel=3)
