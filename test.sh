@@ -82,6 +82,7 @@ if [ -n "$long" ]; then
   if [ "$(uname -m)" = x86_64 ]; then
     check sysroots scripts/sysroot.sh build/sysroot-arm64 arm64
     suite aarch64
+    check wheel_aarch64 tests/install/test_wheel_aarch64.sh
     check sysroots scripts/sysroot.sh build/sysroot-debian11 amd64 bullseye
     suite portable-debian11
   fi

@@ -6,7 +6,10 @@ set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 
-get_filename_component(CMAKE_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/sysroot-arm64 ABSOLUTE)
+if(NOT arm64_sysroot)
+  set(arm64_sysroot sysroot-arm64)
+endif()
+get_filename_component(CMAKE_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/${arm64_sysroot} ABSOLUTE)
 set(CMAKE_C_FLAGS_INIT -B${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/) # not the compiler's own C library
 
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

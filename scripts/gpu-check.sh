@@ -149,6 +149,12 @@ if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/de
 else
   report_skipped headroom.torch "Python has no PyTorch for a GPU here"
 fi
+if python3 -c 'import jax, sys; sys.exit(jax.default_backend() != "gpu")' 2>/dev/null; then
+  run headroom.jax 300 env HEADROOM_LIBRARY_FOLDER="$libraries" XLA_PYTHON_CLIENT_PREALLOCATE=false \
+    python3 "$top/tests/python/run.py" jax
+else
+  report_skipped headroom.jax "Python has no JAX for a GPU here"
+fi
 
 # gemm_row NAME M N K OPTIONS…: measures one GEMM and prints a row.
 gemm_row() {

@@ -12,6 +12,7 @@ import io
 import pathlib
 import platform
 import re
+import struct
 import subprocess
 import sys
 import tarfile
@@ -25,6 +26,7 @@ them as operators of PyTorch, on CPUs and NVIDIA GPUs. The command `headroom` pr
 runs on a device, why, and which nearby shape is faster.
 """
 TIME = (1980, 1, 1, 0, 0, 0)
+MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine of an ELF file's header
 
 
 def version():
@@ -38,7 +40,9 @@ def metadata():
               "License: Apache-2.0", "Requires-Python: >=3.9", "Requires-Dist: numpy", "Provides-Extra: torch",
               "Requires-Dist: torch>=2.4; extra == 'torch'", "Provides-Extra: transformers",
               "Requires-Dist: torch>=2.4; extra == 'transformers'",
-              "Requires-Dist: transformers; extra == 'transformers'",
+              "Requires-Dist: transformers; extra == 'transformers'", "Provides-Extra: jax",
+              "Requires-Dist: jax>=0.5; extra == 'jax'", "Provides-Extra: pandas",
+              "Requires-Dist: pandas; extra == 'pandas'",
               "Classifier: License :: OSI Approved :: Apache Software License",
               "Classifier: Operating System :: POSIX :: Linux", "Classifier: Programming Language :: Python :: 3",
               "Description-Content-Type: text/markdown"]
@@ -59,10 +63,17 @@ def needed_glibc(paths):
     return max(found)
 
 
+def machine(path):
+    """What a file's code is for, as platforms are named."""
+    with open(path, "rb") as file:
+        return MACHINES[struct.unpack("<16xHH", file.read(20))[1]]
+
+
 def stripped(path, folder):
-    """A copy without debug information."""
-    copy = pathlib.Path(folder) / path.resolve().name
-    subprocess.run(["strip", "--strip-unneeded", "-o", copy, path.resolve()], check=True)
+    """A copy without debug information. A cross compiler has its own program for that."""
+    copy, own = pathlib.Path(folder) / path.resolve().name, machine(path)
+    strip = "strip" if own == platform.machine() else f"{own}-linux-gnu-strip"
+    subprocess.run([strip, "--strip-unneeded", "-o", copy, path.resolve()], check=True)
     return copy
 
 
@@ -93,7 +104,7 @@ def write(build, output):
     with tempfile.TemporaryDirectory() as folder:
         files = dict(package_files(build, folder))
         binaries = [path for path in files.values() if path.is_relative_to(folder)]
-        tag = "py3-none-manylinux_{}_{}_{}".format(*needed_glibc(binaries), platform.machine())
+        tag = "py3-none-manylinux_{}_{}_{}".format(*needed_glibc(binaries), machine(binaries[0]))
         about, record = f"headroom-{version()}.dist-info", []
         path = output / f"headroom-{version()}-{tag}.whl"
         with zipfile.ZipFile(path, "w") as wheel:
@@ -113,6 +124,14 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     subprocess.run(["cmake", "-S", TOP, "-B", build, *settings], check=True)
     subprocess.run(["cmake", "--build", build, "--target", "wheel_parts"], check=True)
     return write(build, pathlib.Path(wheel_directory)).name
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Writes what pip asks for before it builds; the name of the folder."""
+    about = pathlib.Path(metadata_directory) / f"headroom-{version()}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(metadata(), encoding="utf-8")
+    return about.name
 
 
 def build_sdist(sdist_directory, config_settings=None):

@@ -62,6 +62,18 @@ class Softmax(NamedTuple):
     first_keys: bool = False  # of attention
 
 
+class Cache(NamedTuple):
+    """How decode finds and reads K and V."""
+    table_pitch: Optional[int] = None  # None: one page a sequence
+    kv_len: Optional[int] = None  # the most tokens; None: as many as there is room for
+    latent: bool = False  # V is the first elements of K
+    format: int = c.HR_KV_UNQUANTIZED
+    token_scales: Optional[Sizes] = None  # strides of K's and of V's scales; None: a scale a head
+
+
+NO_STRIDES = (0,) * 6
+
+
 def alignment_of(element: int, *addresses: int) -> int:
     """What all addresses are multiples of: 16, or the largest power of two below that."""
     bits = 16
@@ -102,21 +114,24 @@ def attention_varlen(what: str, dtype: int, alignment: int, q: Layout, k: Layout
 
 @functools.lru_cache(CACHED)
 def decode(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layout, o: Layout, softmax: Softmax,
-           table_pitch: Optional[int], top_k: int) -> bytes:
+           cache: Cache, top_k: int) -> bytes:
     """An hr_decode of Q [batch, q_len, heads, dim] and a cache [pages, page size, heads, dim]; a contiguous one has no
     page table."""
     expect_sizes(what, q, k, v)
     expect_numbers(what, softmax)
+    expect_counts(what, top_k=top_k, max_kv_len=0 if cache.kv_len is None else cache.kv_len)
     (batch, q_len, q_heads, qk_dim), (pages, page_size, k_heads, _) = q.shape, k.shape
     _, _, v_heads, v_dim = v.shape
-    if table_pitch is None:
+    if cache.table_pitch is None:
         expect_batch(what, batch, pages)
-    pitch = 1 if table_pitch is None else table_pitch
+    pitch = 1 if cache.table_pitch is None else cache.table_pitch
+    kv_len = pitch * page_size if cache.kv_len is None else cache.kv_len
+    scales = c.HR_KV_SCALE_TOKEN if cache.token_scales else c.HR_KV_SCALE_HEAD
     return DECODE.pack(
-        DECODE.size, batch, q_len, pitch * page_size, q_heads, k_heads, v_heads, qk_dim, v_dim, dtype,
-        max(page_size, 1), pages, pitch, softmax.window, top_k, softmax.scale or 0, softmax.softcap, softmax.extra,
-        False, False, *q.strides[:3], *o.strides[:3], *k.strides[:3], *v.strides[:3], c.HR_KV_UNQUANTIZED,
-        c.HR_KV_SCALE_HEAD, 0, 0, 0, 0, 0, 0, alignment)
+        DECODE.size, batch, q_len, kv_len, q_heads, k_heads, v_heads, qk_dim, v_dim, dtype, max(page_size, 1), pages,
+        pitch, softmax.window, top_k, softmax.scale or 0, softmax.softcap, softmax.extra, cache.latent, False,
+        *q.strides[:3], *o.strides[:3], *k.strides[:3], *v.strides[:3], cache.format, scales,
+        *(cache.token_scales or NO_STRIDES), alignment)
 
 
 def attention_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], slopes: Optional[int],
@@ -127,9 +142,10 @@ def attention_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], slop
 
 
 def decode_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], lengths: Optional[int], pages: Optional[int],
-                     sinks: Optional[int], page_starts: Optional[int] = None) -> bytes:
+                     sinks: Optional[int], k_scales: Optional[int] = None, v_scales: Optional[int] = None,
+                     page_starts: Optional[int] = None) -> bytes:
     return DECODE_ARGUMENTS.pack(DECODE_ARGUMENTS.size, q, k, v, o, lse or 0, lengths or 0, pages or 0, sinks or 0,
-                                 0, 0, page_starts or 0, 0)
+                                 k_scales or 0, v_scales or 0, page_starts or 0, 0)
 
 
 def expect_numbers(what: str, softmax: Softmax) -> None:
@@ -139,8 +155,16 @@ def expect_numbers(what: str, softmax: Softmax) -> None:
     for name, value in (("scale", softmax.scale or 0), ("softcap", softmax.softcap)):
         if not isinstance(value, numbers.Real) or not abs(value) < FP32_MAX:
             raise InvalidError(f"{what}: {name} is {value!r}; expected a finite number")
+    if not isinstance(softmax.causal, numbers.Integral) or softmax.causal not in (0, 1):
+        raise InvalidError(f"{what}: causal is {softmax.causal!r}; expected True or False")
     if not isinstance(softmax.window, numbers.Integral) or abs(softmax.window) >= 2**63:
         raise InvalidError(f"{what}: window is {softmax.window!r}; expected a whole number")
+
+
+def expect_counts(what: str, **counts: int) -> None:
+    for name, count in counts.items():
+        if not isinstance(count, numbers.Integral) or not 0 <= count < 2**63:
+            raise InvalidError(f"{what}: {name} is {count!r}; expected a whole number of at least 0")
 
 
 def expect_sizes(what: str, q: Layout, k: Layout, v: Layout) -> None:

@@ -30,7 +30,7 @@ def attention(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, *, causal: b
     slopes = vector("attention", "alibi_slopes", alibi_slopes, numpy.float32, q.shape[2])
     found = problem.attention("attention", dtype_of("attention", q), alignment_of(q, k, v, o), *operands,
                               layout("attention", "out", o, 4),
-                              problem.Softmax(causal, scale, window, softcap, slopes is not None))
+                              problem.Softmax(bool(causal), scale, window, softcap, slopes is not None))
     arguments = problem.attention_arguments(*addresses(q, k, v, o), address(lse), address(slopes))
     device.run(kernels().hr_plans_attention, found, kernels().hr_plan_run_attention, arguments)
     return o if lse is None else (o, lse)
@@ -54,7 +54,7 @@ def attention_varlen(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, q_off
     longest = [max(0, int(numpy.diff(offsets).max())) for offsets in (q_offsets, kv_offsets)]
     found = problem.attention_varlen(what, dtype_of(what, q), alignment_of(q, k, v, o), *operands,
                                      layout(what, "out", o, 3),
-                                     problem.Softmax(causal, scale, window, softcap, slopes is not None),
+                                     problem.Softmax(bool(causal), scale, window, softcap, slopes is not None),
                                      q_offsets.size - 1, *longest)
     arguments = problem.attention_arguments(*addresses(q, k, v, o), address(lse), address(slopes),
                                             address(q_offsets), address(kv_offsets))
@@ -80,7 +80,7 @@ def decode(q: numpy.ndarray, k: numpy.ndarray, v: numpy.ndarray, lengths: Option
     found = problem.decode("decode", dtype_of("decode", q), alignment_of(q, k, v, o), *operands,
                            layout("decode", "out", o, 4),
                            problem.Softmax(True, scale, window, softcap, sinks is not None),
-                           None if table is None else table.shape[1], top_k)
+                           problem.Cache(None if table is None else table.shape[1]), top_k)
     arguments = problem.decode_arguments(*addresses(q, k, v, o), address(lse), address(lengths), address(table),
                                          address(sinks))
     device.run(kernels().hr_plans_decode, found, kernels().hr_plan_run_decode, arguments)

@@ -3,7 +3,7 @@
 """Runs the tests of the Python package in this folder. Without the packages that a set needs it says so and exits with
 77, which ctest counts as skipped.
 
-    run.py numpy|torch|transformers
+    run.py numpy|torch|transformers|jax
 
 The package is the installed one, or that of this source tree where HEADROOM_LIBRARY_FOLDER names a build's folder."""
 import importlib.util

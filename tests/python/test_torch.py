@@ -9,10 +9,15 @@ import unittest
 import numpy
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import formulas
 import headroom
 import headroom.torch as ht
+from headroom.torch import _run
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 ALLOWED = {torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 6e-2}
@@ -53,6 +58,22 @@ class Operators(unittest.TestCase):
             x = operands(device)
             self.close(ht.attention(*x, causal=True, alibi_slopes=slopes.to(device)),
                        expected(*x, causal=True, slopes=slopes.numpy())[0])
+
+    def test_a_sink_takes_its_share_of_the_softmax(self):
+        for device in DEVICES:
+            q, k, v = operands(device)
+            sinks, starts = torch.randn(4), int32([0, 5, 10], device)
+            o, lse = ht.attention(q, k, v, causal=True, sinks=sinks.to(device), return_lse=True)
+            alone = expected(q, k, v, causal=True)
+            lse_right = torch.logaddexp(alone[1], sinks[:, None])
+            right = alone[0] * torch.exp(alone[1] - lse_right).transpose(1, 2)[..., None]
+            self.close(o, right)
+            self.close(lse, lse_right)
+            rows = [x.flatten(0, 1) for x in (q, k, v)]
+            packed, lse = ht.attention_varlen(*rows, starts, int32([0, 7, 14], device), 5, 7, causal=True,
+                                              sinks=sinks.to(device), return_lse=True)
+            self.close(packed.view(o.shape), right)
+            self.close(lse.view(4, 2, 5).transpose(0, 1), lse_right)
 
     def test_documents_one_after_another_do_not_see_each_other(self):
         for device in DEVICES:
@@ -167,10 +188,19 @@ class Operators(unittest.TestCase):
                 ("window", lambda: ht.attention(q, k, v, window=3)),
                 ("first_keys has shape", lambda: ht.attention(q, k, v, first_keys=int32([0]))),
                 ("alibi_slopes has shape", lambda: ht.attention(q, k, v, alibi_slopes=torch.ones(3))),
+                ("causal is 'yes'|causal", lambda: ht.attention(q, k, v, causal="yes")),
+                ("argument 'k'", lambda: ht.attention(q, [1], v)),
+                ("argument 'window'", lambda: ht.attention(q, k, v, window=[1])),
+                ("sinks has shape", lambda: ht.attention(q, k, v, sinks=torch.ones(3))),
+                ("k is torch.sparse_coo", lambda: ht.attention(q, k.to_sparse(), v)),
+                ("k is on meta", lambda: headroom.torch._operators.attention(None, False, q, k.to("meta"), v)),
+                ("q_offsets has 1 elements", lambda: ht.attention_varlen(q[0], k[0], v[0], int32(3), int32(3), 5, 7)),
+                ("max_q_len is -1",
+                 lambda: ht.attention_varlen(q[0], k[0], v[0], int32([0, 5]), int32([0, 7]), -1, 7)),
                 ("lengths is torch.int64", lambda: ht.decode(q, k, v, torch.tensor([3, 7]))),
                 ("pages has shape", lambda: ht.decode(q, k, v, pages=int32([1, 2]))),
                 ("offsets", lambda: ht.attention_varlen(q[0], k[0], v[0], int32([0, 99]), int32([0, 7]), 99, 7))):
-            with self.subTest(words), self.assertRaisesRegex(headroom.Error, words):
+            with self.subTest(words), self.assertRaisesRegex((headroom.Error, RuntimeError), words):
                 call()
 
     def test_threads_get_their_own_results(self):
@@ -209,6 +239,90 @@ class Operators(unittest.TestCase):
             q, k, v = operands(device, torch.bfloat16, q_len=64, kv_len=64, heads=(8, 8, 8), dims=(64, 64))
             theirs = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=True)
             self.close(ht.attention(q, k, v, causal=True), theirs.transpose(1, 2).float().cpu(), 3e-2)
+
+
+class Seen(unittest.TestCase):
+    """Calls go past PyTorch's dispatcher only where nothing has to see them."""
+
+    def setUp(self):
+        torch.manual_seed(1)
+        self.x = operands()
+        for _ in range(3):  # so that the tensors are known
+            self.right = ht.attention(*self.x)
+        self.assertIsNotNone(_run.recent_like("attention", *self.x))
+
+    def test_a_mode_sees_a_call(self):
+        names = []
+
+        class Dispatch(TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, arguments=(), named=None):
+                names.append(str(function))
+                return function(*arguments, **(named or {}))
+
+        class Function(TorchFunctionMode):
+            def __torch_function__(self, function, types, arguments=(), named=None):
+                names.append(str(function))
+                return function(*arguments, **(named or {}))
+
+        for mode in (Dispatch, Function):
+            names.clear()
+            with mode():
+                torch.testing.assert_close(ht.attention(*self.x), self.right)
+            self.assertIn("headroom.attention.default", names)
+
+    def test_tensors_that_differ_from_those_before_are_read_anew(self):
+        q, k, v = self.x
+        k_turned = k.transpose(1, 2).contiguous().transpose(1, 2)
+        memory = torch.zeros(k.numel() + 1)
+        shifted = memory[1:].view(k.shape).copy_(k)
+        for other in (k[:, :6], k[:, ::2], k_turned, shifted):
+            self.assertIsNone(None if other is shifted else _run.recent_like("attention", q, other, v))
+            values = v[:, :other.shape[1]]
+            for _ in range(3):
+                torch.testing.assert_close(ht.attention(q, other, values),
+                                           expected(q, other, values)[0], atol=1e-5, rtol=0)
+            torch.testing.assert_close(ht.attention(q, k, v, causal=True), expected(q, k, v, causal=True)[0], atol=1e-5,
+                                       rtol=0)
+        for other in (k.half(), k.to("meta"), k.clone().requires_grad_(), torch.nn.Parameter(k), torch._neg_view(k)):
+            ht.attention(q, k, v)
+            self.assertIsNone(_run.recent_like("attention", q, other, v))
+        with self.assertRaisesRegex(headroom.UnsupportedError, "gradient"):
+            ht.attention(q, k.clone().requires_grad_(), v)
+
+    def test_fake_tensors_stay_fake(self):
+        with FakeTensorMode() as mode:
+            self.assertIsNone(_run.recent_like("attention", *self.x))
+            x = [mode.from_tensor(each) for each in self.x]
+            self.assertIsInstance(ht.attention(*x), FakeTensor)
+        self.assertIsInstance(ht.attention(*x), FakeTensor)
+        self.assertEqual(ht.attention(*(each.to("meta") for each in self.x)).device.type, "meta")
+
+    def test_a_subclass_sees_a_call(self):
+        class Named(torch.Tensor):
+            pass
+
+        self.assertIsInstance(ht.attention(self.x[0].as_subclass(Named), *self.x[1:]), Named)
+
+    def test_a_transform_is_never_passed_over(self):
+        batched = torch.vmap(ht.attention)(*(torch.stack((each, each * 2)) for each in self.x))
+        torch.testing.assert_close(batched[0], self.right)
+        torch.testing.assert_close(batched[1], ht.attention(*(each * 2 for each in self.x)))
+        torch.testing.assert_close(torch.func.functionalize(ht.attention)(*self.x), self.right)
+
+    def test_traces_and_profiles_have_the_operator(self):
+        traced = torch.jit.trace(lambda q, k, v: ht.attention(q, k, v), self.x)
+        self.assertIn("headroom::attention", str(traced.graph))
+        self.assertIn("headroom.attention", make_fx(lambda *x: ht.attention(*x))(*self.x).code)
+        with torch.profiler.profile() as profile:
+            ht.attention(*self.x)
+        self.assertIn("headroom::attention", [event.key for event in profile.key_averages()])
+
+    def test_a_view_with_the_sign_bit_is_read_with_its_sign(self):
+        q, k, v = self.x
+        turned = torch._neg_view(k.neg())
+        torch.testing.assert_close(ht.attention(q, turned, v), self.right)
+        with self.assertRaisesRegex(headroom.InvalidError, "sinks"):
+            ht.decode(q, k, v, sinks=torch._neg_view(torch.ones(4)))
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "PyTorch has no GPU here")

@@ -6,43 +6,35 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import Callable, Dict, Hashable, Optional, Tuple
+from typing import Callable, Dict, NamedTuple, Optional, Tuple
 
 import torch
 
 from .. import _bindings as c
 from .._library import call, error_address, fail, kernels
 from ..device import Device, Workspace
-from ..errors import InvalidError
+from ..errors import UnavailableError
+from ._tensors import Operands, expect_no_gradient, facts
 
 Tensor = torch.Tensor
-OPS = getattr(torch.ops, __name__.partition(".")[0])  # of the package: copies of it may be loaded beside each other
-DTYPES = {torch.float32: c.HR_FP32, torch.float16: c.HR_FP16, torch.bfloat16: c.HR_BF16}
 CALLS_MOST = 4096
 
 _devices: Dict[Tuple[str, int], Device] = {}
-_calls: Dict[Hashable, "Call"] = {}
+_calls: Dict[tuple, "Call"] = {}
+_recent: Dict[str, "Recent"] = {}
 _stream_workspaces: Dict[Tuple[int, int], Tensor] = {}  # of a GPU and a stream: the counters at the beginning stay 0
 _host_workspace = Workspace()
 
 
-def facts(q: Tensor, k: Tensor, v: Tensor) -> tuple:
-    """All of three tensors that a plan depends on, or that makes them unfit for one; last their common alignment."""
-    bits = q.data_ptr() | k.data_ptr() | v.data_ptr() | 16
-    return (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype, q.get_device(),
-            k.get_device(), v.get_device(), torch.get_num_threads(), bits & -bits)
-
-
 class Call:
-    """The plan of a problem, a share of the cache's. `find` is an hr_plans_…, `start` an hr_plan_run_…; `shape` is O's,
-    and `copied` says which of Q, K and V have to be made contiguous first."""
+    """The plan of a problem, a share of the cache's. `find` is an hr_plans_…, `start` an hr_plan_run_…."""
 
-    def __init__(self, q: Tensor, find: Callable, start: Callable, problem: bytes, shape: Tuple[int, ...],
-                 copied: Tuple[bool, bool, bool]) -> None:
+    def __init__(self, q: Tensor, find: Callable, start: Callable, problem: bytes, operands: Operands) -> None:
         device, plan = device_of(q), ctypes.c_void_p()
         call(find, device.plans, problem, ctypes.byref(plan))
-        self.plan, self.start, self.shape, self.copied, self.device = plan, start, shape, copied, device
-        self.copies, self.like_q = any(copied), shape == tuple(q.shape) and q.is_contiguous()
+        self.plan, self.start, self.device = plan, start, device
+        self.shape, self.copied, self.copies = operands.shape, operands.copied, any(operands.copied)
+        self.like_q = self.shape == tuple(q.shape) and q.is_contiguous()
         self.index = q.get_device()
         self.workspace_bytes = kernels().hr_plan_workspace_bytes(plan)
         self.forget = weakref.finalize(self, kernels().hr_plan_free, plan).detach
@@ -83,14 +75,65 @@ class Call:
         return workspace
 
 
-def prepared(key: Hashable, prepare: Callable[..., Call], *arguments) -> Call:
-    """The call of a key, which is prepared if it is new. With too many the cache begins anew."""
+class Recent(NamedTuple):
+    """The last call of an operator: its name, its options, facts of its tensors; and, once it has come twice, a check
+    of whether tensors are like them."""
+    key: tuple
+    call: Call
+    same: Optional[Callable[..., bool]] = None
+
+
+def recent_like(what: str, q: Tensor, k: Tensor, v: Tensor) -> Optional[Recent]:
+    """An operator's last call if these tensors are like its own, and nothing of PyTorch's has to see a call. The layers
+    of a model make the same call one after another."""
+    recent = _recent.get(what)
+    if (recent is None or recent.same is None or not recent.same(q, k, v) or _dispatch_modes() or _function_mode()
+            or _profiler() or recent.key[2][-2] != torch.get_num_threads()):
+        return None
+    return recent
+
+
+_dispatch_modes, _function_mode = torch._C._len_torch_dispatch_stack, torch._C._is_torch_function_mode_enabled
+_profiler = torch._C._autograd._profiler_enabled
+
+
+def call_of(like: Optional[Recent], what: str, options: tuple, q: Tensor, k: Tensor, v: Tensor,
+            plan: Callable[[Tensor, Tensor, Tensor, tuple, int], Call]) -> Call:
+    """The call of an operator with these options, which is planned if it is new. With too many the cache begins anew.
+    `like`: what recent_like() says of the tensors."""
+    if like is not None and like.key[1] == options:
+        bits = q.data_ptr() | k.data_ptr() | v.data_ptr() | 16
+        if bits & -bits == like.key[2][-1]:
+            return like.call
+    expect_no_gradient(what, q, k, v)
+    key = what, options, facts(what, q, k, v)
+    recent = _recent.get(what)
+    if recent is not None and recent.key == key:
+        if recent.same is None:
+            _recent[what] = recent._replace(same=likeness(q, k, v))
+        return recent.call
     found = _calls.get(key)
     if found is None:
         if len(_calls) >= CALLS_MOST:
             _calls.clear()
-        found = _calls[key] = prepare(*arguments)
+        found = _calls[key] = plan(q, k, v, options, key[2][-1])
+    _recent[what] = Recent(key, found)
     return found
+
+
+def likeness(*tensors: Tensor) -> Callable[..., bool]:
+    """The check by which torch.compile knows tensors again: kind, format, device, sizes, strides, gradient, and with
+    which modes and transforms they are met."""
+    try:
+        same = torch._C._dynamo.guards.TensorGuards(*tensors, dynamic_dims_sizes=[list(x.shape) for x in tensors],
+                                                    dynamic_dims_strides=[list(x.stride()) for x in tensors]).check
+        return same if same(*tensors) else _never
+    except (AttributeError, TypeError, SystemError):
+        return _never
+
+
+def _never(*_) -> bool:
+    return False
 
 
 def device_of(tensor: Tensor) -> Device:
@@ -99,32 +142,22 @@ def device_of(tensor: Tensor) -> Device:
     number = tensor.device.index if tensor.is_cuda else torch.get_num_threads()
     key = (tensor.device.type, number)
     if key not in _devices:
+        if tensor.is_cuda and torch.cuda._is_in_bad_fork():
+            raise UnavailableError(f"q is on {tensor.device}, which a child of fork() cannot use: start it by spawn")
         device = Device(f"cuda:{number}") if tensor.is_cuda else Device("cpu", number)
         device.keep_open()
         _devices[key] = device
     return _devices[key]
 
 
-def vector(what: str, name: str, tensor: Optional[Tensor], dtype: torch.dtype, q: Tensor,
-           sizes: Tuple[int, ...]) -> Optional[int]:
-    """The address of a contiguous tensor of these sizes (−1: any), or None."""
-    if tensor is None:
-        return None
-    if tensor.dtype != dtype or tensor.device != q.device:
-        raise InvalidError(f"{what}: {name} is {tensor.dtype} on {tensor.device}; expected {dtype} on {q.device}")
-    fits = tensor.dim() == len(sizes) and all(size in (-1, own) for size, own in zip(sizes, tensor.shape))
-    if not fits or not tensor.is_contiguous():
-        expected = f"expected a contiguous tensor of {list(sizes)}"
-        raise InvalidError(f"{what}: {name} has shape {list(tensor.shape)}; {expected}")
-    return tensor.data_ptr()
-
-
 def _after_fork() -> None:
     """A child has none of the threads: it opens devices itself, and leaves the parent's."""
     _devices.clear()
     for each in _calls.values():
-        each.forget()
+        if isinstance(each, Call):
+            each.forget()
     _calls.clear()
+    _recent.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

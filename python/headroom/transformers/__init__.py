@@ -19,7 +19,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from .. import torch as ht
-from ..torch._run import DTYPES
+from ..torch._tensors import DTYPES
 
 Tensor = torch.Tensor
 NAME = "headroom"
