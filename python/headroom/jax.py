@@ -89,6 +89,7 @@ class Attributes(Head):
                 ("arrays", ctypes.POINTER(ctypes.POINTER(Array)))]
 
 
+MOST_ALIGNMENT = 16  # that XLA allows; its memory on GPUs is aligned to more
 FUNCTIONS = ("error_create", "error_message", "error_destroy", "handler_register", "stream_get", "type_register",
              "context_get", "state_set", "state_get", "memory_allocate", "memory_free", "pool_schedule", "pool_threads",
              "future_create", "future_available", "future_error", "run_id_get", "device_ordinal_get")
@@ -227,7 +228,7 @@ def run_on_gpu(frame: CallFrame, found: bytes, arguments: bytes) -> None:
 
 def in_workspace(frame: CallFrame, device: Device, size: int, stream: Optional[int], plan: ctypes.c_void_p,
                  arguments: bytes) -> None:
-    wanted = AllocateArguments(context=frame.context, size=size, alignment=256)
+    wanted = AllocateArguments(context=frame.context, size=size, alignment=MOST_ALIGNMENT)
     memory = asked(frame, "memory_allocate", wanted).data
     try:
         call(kernels().hr_workspace_clear, device.handle, memory, stream)

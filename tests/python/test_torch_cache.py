@@ -95,9 +95,11 @@ class Decode(unittest.TestCase):
 
     def test_selective_v_keeps_the_keys_with_the_largest_scores(self):
         for device in DEVICES:
-            q, k, v = (torch.randn(1, n, 1, 16, device=device) for n in (1, 9, 9))
+            dtype = torch.float32 if device == "cpu" else torch.float16  # which GPUs' kernels take
+            q, k, v = (torch.randn(1, n, 1, 16, device=device).to(dtype) for n in (1, 9, 9))
             best = (k[0, :, 0] @ q[0, 0, 0]).topk(3).indices
-            self.close(ht.decode(q, k, v, top_k=3), expected(q, k[:, best], v[:, best])[0])
+            right = expected(q, k[:, best], v[:, best])[0]
+            self.close(ht.decode(q, k, v, top_k=3), right, 1e-5 if device == "cpu" else 2e-3)
 
     def test_autocast_leaves_a_quantized_cache_as_it_is(self):
         q, k = torch.randn(2, 1, 4, 16), torch.ones(2, 9, 2, 16, dtype=torch.int8)

@@ -22,7 +22,7 @@ CALLS_MOST = 4096
 _devices: Dict[Tuple[str, int], Device] = {}
 _calls: Dict[tuple, "Call"] = {}
 _recent: Dict[str, "Recent"] = {}
-_stream_workspaces: Dict[Tuple[int, int], Tensor] = {}  # of a GPU and a stream: the counters at the beginning stay 0
+_stream_workspaces: Dict[Tuple[int, int], "DeviceWorkspace"] = {}  # of a GPU and a stream
 _host_workspace = Workspace()
 
 
@@ -53,26 +53,40 @@ class Call:
             fail(status)
 
     def _run_cuda(self, arguments: bytes) -> int:
-        stream = torch._C._cuda_getCurrentRawStream(self.index)
-        workspace = self._stream_workspace(stream) if self.workspace_bytes else None
-        address = workspace.data_ptr() if workspace is not None else None
+        """A graph that is being captured gets its own workspace, since it may run in any stream."""
+        stream, address = torch._C._cuda_getCurrentRawStream(self.index), None
+        if self.workspace_bytes and torch.cuda.is_current_stream_capturing():
+            workspace = self._cleared(stream)
+            address = workspace.data_ptr()
+        elif self.workspace_bytes:
+            address = self._stream_workspace(stream)
         return self.start(self.plan, arguments, address, stream, error_address())
 
-    def _stream_workspace(self, stream: int) -> Tensor:
-        """Memory of PyTorch's allocator. A graph that is being captured gets its own, since it may run in any
-        stream."""
-        if torch.cuda.is_current_stream_capturing():
-            return self._cleared(stream)
+    def _stream_workspace(self, stream: int) -> int:
+        """Memory that stays, whose counters stay 0. Not PyTorch's: its pools for graphs allow none that they do not
+        know, in the runs before a capture either."""
         workspace = _stream_workspaces.get((self.index, stream))
-        if workspace is None or workspace.numel() < self.workspace_bytes:
-            workspace = _stream_workspaces[self.index, stream] = self._cleared(stream)
-        return workspace
+        if workspace is None or workspace.size < self.workspace_bytes:
+            size = max(self.workspace_bytes, c.HR_WORKSPACE_COUNTER_BYTES)
+            workspace = _stream_workspaces[self.index, stream] = DeviceWorkspace(self.device, size)
+        return workspace.address
 
     def _cleared(self, stream: int) -> Tensor:
         size = max(self.workspace_bytes, c.HR_WORKSPACE_COUNTER_BYTES)
         workspace = torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", self.index))
         call(kernels().hr_workspace_clear, self.device.handle, workspace.data_ptr(), stream)
         return workspace
+
+
+class DeviceWorkspace:
+    """An hr_buffer. Freeing one waits for the runs that use it."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        buffer = ctypes.c_void_p()
+        call(kernels().hr_buffer_create, device.handle, size, ctypes.byref(buffer))
+        self.size, self.address = size, kernels().hr_buffer_data(buffer)
+        ending = weakref.finalize(self, kernels().hr_buffer_free, buffer)
+        ending.atexit, self.forget = False, ending.detach
 
 
 class Recent(NamedTuple):
@@ -156,8 +170,11 @@ def _after_fork() -> None:
     for each in _calls.values():
         if isinstance(each, Call):
             each.forget()
+    for each in _stream_workspaces.values():
+        each.forget()
     _calls.clear()
     _recent.clear()
+    _stream_workspaces.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

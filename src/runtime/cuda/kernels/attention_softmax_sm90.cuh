@@ -49,11 +49,14 @@ __device__ inline row_span span_of(const attention_call &call, const consumer_st
   sp.first_row = item.first_row + block_row() + c.group * 64;
   tile_range tiles = kv_tiles_of_rows(call, item, sp.first_row, 64);
   head_view view = lengths_of(call, item);
-  sp.first_tile =
-      LARGER(tiles.first, item.first_tile); /* of first keys that decrease, too: others would wait forever */
+  sp.first_tile = tiles.first;
   sp.end_tile = tiles.end;
   sp.first_unmasked = (keys_of_row(call, view, sp.first_row + 63).first + HR_KV_TILE - 1) / HR_KV_TILE;
   sp.end_unmasked = keys_of_row(call, view, sp.first_row).end / HR_KV_TILE;
+#ifdef HR_FIRST_KEYS /* from memory; a warpgroup that skips more tiles than are loaded would wait forever */
+  sp.first_tile = uniform(LARGER(sp.first_tile, item.first_tile));
+  sp.first_unmasked = uniform(sp.first_unmasked);
+#endif
 #ifdef HR_SCORE_MOD
   sp.slope = call.slopes ? call.slopes[item.head] : 0;
 #endif
