@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests of the Python package that need PyTorch, transformers and JAX, with those of PyPI in an environment that
-# stays in build/python-venv.
+# stays in build/python-venv; random arguments also under the sanitizers, where build/asan has a library.
 #   venv.sh BUILD
 set -euo pipefail
 build=$(cd "$1" && pwd)
@@ -21,3 +21,10 @@ fi
 for set in torch transformers jax; do
   HEADROOM_LIBRARY_FOLDER=$build "$venv/bin/python" "$top/tests/python/run.py" "$set" || [ $? = 77 ]
 done
+
+asan=$top/build/asan
+if [ -e "$asan/libheadroom.so" ]; then # PyTorch's own leaks are not looked for
+  LD_PRELOAD="$(cc -print-file-name=libasan.so):$(cc -print-file-name=libubsan.so)" \
+    ASAN_OPTIONS=detect_leaks=0:intercept_tls_get_addr=0 HEADROOM_LIBRARY_FOLDER=$asan PYTHONPATH=$top/python \
+    "$venv/bin/python" "$top/tests/python/test_torch_fuzz.py"
+fi
