@@ -26,14 +26,17 @@ def attention(like: Optional[Recent], return_lse: bool, q: Tensor, k: Tensor, v:
     if call.copies:
         q, k, v = copies(call.copied, q, k, v)
     batch, q_len, heads, _ = q.shape
-    slopes = vector("attention", "alibi_slopes", alibi_slopes, torch.float32, q, (heads,))
-    firsts = vector("attention", "first_keys", first_keys, torch.int32, q, (batch, q_len))
-    vector("attention", "sinks", sinks, torch.float32, q, (heads,))
-    o, lse = call.output(q), None
+    o, lse, slopes, firsts = call.output(q), None, None, None
+    if alibi_slopes is not None:
+        slopes = vector("attention", "alibi_slopes", alibi_slopes, torch.float32, q, (heads,))
+    if first_keys is not None:
+        firsts = vector("attention", "first_keys", first_keys, torch.int32, q, (batch, q_len))
+    if sinks is not None:
+        vector("attention", "sinks", sinks, torch.float32, q, (heads,))
     if return_lse or sinks is not None:
         lse = q.new_empty((batch, heads, q_len), dtype=torch.float32)
     call.run(problem.attention_arguments(q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), address(lse), slopes,
-                                         first_keys=firsts))
+                                         None, None, firsts))
     if sinks is not None:
         lse = with_sinks(o, lse, sinks[:, None])
     return (o, lse) if return_lse else o

@@ -23,7 +23,17 @@ _devices: Dict[Tuple[str, int], Device] = {}
 _calls: Dict[tuple, "Call"] = {}
 _recent: Dict[str, "Recent"] = {}
 _stream_workspaces: Dict[Tuple[int, int], "DeviceWorkspace"] = {}  # of a GPU and a stream
-_host_workspace = Workspace()
+
+
+class Here(Workspace):
+    """What runs of this thread need: a workspace on the CPU, and where the library writes its line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error = error_address()
+
+
+_here = Here()
 
 
 class Call:
@@ -47,8 +57,9 @@ class Call:
         if self.index >= 0:
             status = self._run_cuda(arguments)
         else:
-            workspace = _host_workspace.at_least(self.workspace_bytes) if self.workspace_bytes else None
-            status = self.start(self.plan, arguments, workspace, None, error_address())
+            if self.workspace_bytes > _here.size:
+                _here.at_least(self.workspace_bytes)
+            status = self.start(self.plan, arguments, _here.address if self.workspace_bytes else None, None, _here.error)
         if status:
             fail(status)
 
@@ -94,6 +105,8 @@ class Recent(NamedTuple):
     of whether tensors are like them."""
     key: tuple
     call: Call
+    alignment: int
+    threads: int
     same: Optional[Callable[..., bool]] = None
 
 
@@ -102,11 +115,12 @@ def recent_like(what: str, q: Tensor, k: Tensor, v: Tensor) -> Optional[Recent]:
     of a model make the same call one after another."""
     recent = _recent.get(what)
     if (recent is None or recent.same is None or not recent.same(q, k, v) or _dispatch_modes() or _function_mode()
-            or _profiler() or recent.key[2][-2] != torch.get_num_threads()):
+            or _profiler() or recent.threads != _threads()):
         return None
     return recent
 
 
+_threads = torch.get_num_threads
 _dispatch_modes, _function_mode = torch._C._len_torch_dispatch_stack, torch._C._is_torch_function_mode_enabled
 _profiler = torch._C._autograd._profiler_enabled
 
@@ -117,10 +131,11 @@ def call_of(like: Optional[Recent], what: str, options: tuple, q: Tensor, k: Ten
     `like`: what recent_like() says of the tensors."""
     if like is not None and like.key[1] == options:
         bits = q.data_ptr() | k.data_ptr() | v.data_ptr() | 16
-        if bits & -bits == like.key[2][-1]:
+        if bits & -bits == like.alignment:
             return like.call
     expect_no_gradient(what, q, k, v)
-    key = what, options, facts(what, q, k, v)
+    known = facts(what, q, k, v)
+    key = what, options, known
     recent = _recent.get(what)
     if recent is not None and recent.key == key:
         if recent.same is None:
@@ -130,8 +145,8 @@ def call_of(like: Optional[Recent], what: str, options: tuple, q: Tensor, k: Ten
     if found is None:
         if len(_calls) >= CALLS_MOST:
             _calls.clear()
-        found = _calls[key] = plan(q, k, v, options, key[2][-1])
-    _recent[what] = Recent(key, found)
+        found = _calls[key] = plan(q, k, v, options, known[-1])
+    _recent[what] = Recent(key, found, known[-1], known[-2])
     return found
 
 
