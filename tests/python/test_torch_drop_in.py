@@ -125,13 +125,15 @@ class FlashAttention(Close):
 
     def test_packed_queries_of_one_length_find_pages(self):
         k, v, table = (*(torch.randn(6, 16, 2, 32) for _ in range(2)), int32([[5, 0], [1, 4]]))
-        for q_len, causal in ((1, False), (5, True), (16, True)):
+        for q_len, causal, sinks in ((1, False, None), (5, True, torch.randn(4)), (16, True, None)):
             q, starts = torch.randn(2 * q_len, 4, 32), int32([0, q_len, 2 * q_len])
             o = ht.flash_attn_varlen_func(q, k, v, starts, int32([0, 20, 51]), q_len, 31, causal=causal,
-                                          block_table=table)
+                                          block_table=table, s_aux=sinks)
             for b, length in enumerate((20, 31)):
                 keys, values = (x[table[b].long()].flatten(0, 1)[None, :length] for x in (k, v))
-                right = masked(q[None, b * q_len:(b + 1) * q_len], keys, values, hidden(q_len, length, right=0))[0]
+                right, lse = masked(q[None, b * q_len:(b + 1) * q_len], keys, values, hidden(q_len, length, right=0))
+                if sinks is not None:
+                    right = right * torch.sigmoid(lse - sinks[:, None]).transpose(1, 2)[..., None]
                 self.close(o[None, b * q_len:(b + 1) * q_len], right)
 
     def test_arguments_of_flash_attention_3_are_taken_where_they_mean_the_same(self):

@@ -59,7 +59,8 @@ class Call:
         else:
             if self.workspace_bytes > _here.size:
                 _here.at_least(self.workspace_bytes)
-            status = self.start(self.plan, arguments, _here.address if self.workspace_bytes else None, None, _here.error)
+            workspace = _here.address if self.workspace_bytes else None
+            status = self.start(self.plan, arguments, workspace, None, _here.error)
         if status:
             fail(status)
 

@@ -54,11 +54,12 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
     expect_int32(what, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, block_table=block_table)
     causal, window = masked(what, causal, window_size, max_seqlen_q, max_seqlen_k)
     if block_table is not None:
-        refuse(what, alibi_slopes=alibi_slopes, s_aux=s_aux)
+        refuse(what, alibi_slopes=alibi_slopes)
         if return_attn_probs:
             raise UnsupportedError(f"{what}: return_attn_probs is not supported with block_table")
         lengths = cu_seqlens_k[1:] - cu_seqlens_k[:-1]
-        return paged_rows(what, q, k, v, lengths, max_seqlen_q, block_table, causal, (softmax_scale, window, softcap))
+        return paged_rows(what, q, k, v, lengths, max_seqlen_q, block_table, causal,
+                          (as_sinks(what, s_aux, q), softmax_scale, window, softcap))
     slopes = one_per_head(what, alibi_slopes, causal)
     return results("attention_varlen", return_attn_probs, q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
                    max_seqlen_k, slopes, causal, softmax_scale, window, softcap, as_sinks(what, s_aux, q))
@@ -79,7 +80,7 @@ def paged_rows(what: str, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, q_le
     if not 0 < q_len <= c.HR_DECODE_Q_LEN_MAX or q.shape[0] != batch * q_len or not (causal or q_len == 1):
         raise UnsupportedError(f"{what}: block_table is not supported with sequences of different lengths, of more "
                                f"than {c.HR_DECODE_Q_LEN_MAX} queries, or of several without causal")
-    return CALLS["decode"](q.unflatten(0, (batch, q_len)), k, v, lengths, block_table, None, *softmax).flatten(0, 1)
+    return CALLS["decode"](q.unflatten(0, (batch, q_len)), k, v, lengths, block_table, *softmax).flatten(0, 1)
 
 
 def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Optional[Tensor] = None,
