@@ -50,10 +50,11 @@ class Headroom:
 
     def ceilings(self, dtype):
         """GEMM rate in FLOP/s and exponentials per second."""
-        hardware, ceiling = bindings.hr_hardware(), self.library.hr_hardware_ceiling
-        call(self.library.hr_device_probe, self.device, None, None, ctypes.byref(hardware))
-        gemms = [ceiling(ctypes.byref(hardware), bindings.HR_CEILING_GEMM, number) for number in (dtype, bindings.HR_FP32)]
-        exponentials = ceiling(ctypes.byref(hardware), bindings.HR_CEILING_EXP, bindings.HR_FP32)
+        hardware, ceiling = self.library.hr_hardware_create(), self.library.hr_hardware_ceiling
+        call(self.library.hr_device_probe, self.device, None, None, hardware)
+        gemms = [ceiling(hardware, bindings.HR_CEILING_GEMM, number) for number in (dtype, bindings.HR_FP32)]
+        exponentials = ceiling(hardware, bindings.HR_CEILING_EXP, bindings.HR_FP32)
+        self.library.hr_hardware_free(hardware)
         return [gemms[0] or gemms[1], exponentials]
 
     def rates_beside(self, path, dtype, threads):

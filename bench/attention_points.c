@@ -8,6 +8,8 @@
  * qk_dim, v_dim, causal, window, page (tokens; 0: contiguous), latent. The output adds the times, the kernel's
  * configuration and the clock. No point is begun after SECONDS. WORKERS processes compile kernels ahead.
  * Results are not compared with the reference: the tests do that. */
+#include "hardware/hardware.h"
+
 #include <headroom/experimental/headroom.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,6 +12,7 @@
  * id:tile:stages:splits:reduction:swizzle:option:inner:cluster, with the numbers of cublasLtMatmulAlgoConfigAttributes.
  * scripts/learn_choices.py reads the files. */
 #include "base/error.h"
+#include "hardware/hardware.h"
 #include "runtime/cuda/driver/context.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/device.h"
@@ -360,7 +361,7 @@ int main(int count, char **texts)
   char version[32];
   hr_cublaslt_version(&cuda->cublaslt, version, sizeof version);
   if (hr_device_detect(device, &hardware, &error) == HR_OK)
-    printf("# %s, cuBLASLt %s, seed %" PRIu64 "\n", hardware.product, version, options.seed);
+    printf("# %s, cuBLASLt %s, seed %" PRIu64 "\n", hardware.about.product, version, options.seed);
   if (times) {
     time_all(device, points, drawn, (size_t)strtoull(texts[6], NULL, 10), limit_ns);
   } else if (hr_cuda_enter(cuda, &error) == HR_OK) {

@@ -6,6 +6,8 @@
  * The first lines of the input are GEMMs, "dtype m n k batch transpose_a transpose_b clock cache"
  * with 1 for a burst and 1 for a warm cache; then an empty line; then
  * device files of one line each. For each device file it writes a line with the predicted times in ns. */
+#include "hardware/hardware.h"
+
 #include <headroom/device_file.h>
 #include <headroom/hardware.h>
 #include <headroom/predict.h>
@@ -44,8 +46,8 @@ static int predict_all(const char *text, const row *rows, size_t count)
       HR_OK)
     return fprintf(stderr, "gemm_times: %s\n", error.message), 1;
   for (size_t i = 0; i < count; i++) {
-    hardware.clock = rows[i].clock ? HR_CLOCK_BURST : HR_CLOCK_SETTLED;
-    hardware.cache = rows[i].cache ? HR_CACHE_WARM : HR_CACHE_COLD;
+    hardware.about.clock = rows[i].clock ? HR_CLOCK_BURST : HR_CLOCK_SETTLED;
+    hardware.about.cache = rows[i].cache ? HR_CACHE_WARM : HR_CACHE_COLD;
     if (hr_predict_gemm(&hardware, &rows[i].gemm, &p, &error) != HR_OK)
       return fprintf(stderr, "gemm_times: GEMM %zu: %s\n", i, error.message), 1;
     printf("%.0f ", p.time_ns);

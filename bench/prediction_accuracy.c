@@ -5,6 +5,7 @@
  *
  * For each file and kind of kernel: the geometric mean of the errors, their bias, the 90th percentile and the worst,
  * with rows that fitted the device's constants and held-out rows apart. */
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 
 typedef struct group {
@@ -88,7 +89,7 @@ static void print_file(const char *path, const hr_hardware *hardware, bool halve
 int main(int argc, char **argv)
 {
   hr_hardware hardware = measured_hardware(argc > 1 ? argv[1] : "h200");
-  if (!hardware.name[0]) {
+  if (!hardware.about.name[0]) {
     fprintf(stderr, "prediction_accuracy: %s is not shipped\n", argv[1]);
     return 2;
   }

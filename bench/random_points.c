@@ -6,6 +6,7 @@
  * Rows are those of `headroom validate --from`; time_ns is the settled time. No point is begun after SECONDS. Each
  * result is compared with the float64 reference first. */
 #include "base/error.h"
+#include "hardware/hardware.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/device.h"
 #include "runtime/measure/check.h"

@@ -51,15 +51,18 @@ int main(int argc, char **argv)
 {
   static const char *const models[] = {"gpt2", "gpt3-2.7b", "llama-3-8b", "llama-2-70b", "gemma-2-9b"};
   hr_error error;
-  hr_hardware hardware;
-  hr_status status = hr_resolve_hardware(argc > 1 ? argv[1] : "h200", &hardware, &error);
+  hr_hardware *hardware = hr_hardware_create();
+  if (!hardware)
+    return 1;
+  hr_status status = hr_resolve_hardware(argc > 1 ? argv[1] : "h200", hardware, &error);
   for (size_t i = 0; status == HR_OK && i < sizeof models / sizeof *models; i++) {
     for (int wide = 0; status == HR_OK && wide < 2; wide++)
-      status = measure(models[i], &hardware, HR_PHASE_FORWARD, wide, &error);
+      status = measure(models[i], hardware, HR_PHASE_FORWARD, wide, &error);
   }
   if (status == HR_OK)
-    status = measure("llama-3-8b", &hardware, HR_PHASE_TRAIN, true, &error);
+    status = measure("llama-3-8b", hardware, HR_PHASE_TRAIN, true, &error);
   if (status != HR_OK)
     fprintf(stderr, "search_speed: %s\n", error.message);
+  hr_hardware_free(hardware);
   return status != HR_OK;
 }

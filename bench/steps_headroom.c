@@ -7,6 +7,8 @@
  * The embedding and the final norm enter with their predicted time. In a layer that has operators without a kernel
  * (the residual of three terms of a parallel block) these do, too; `layer_measured` is then below the number of
  * operators. */
+#include "hardware/hardware.h"
+
 #include <headroom/experimental/headroom.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -101,7 +101,8 @@ struct cli_run {
   const cli_command *command;
   cli_options options;
   bool given[CLI_OPTION_COUNT];
-  bool probe; /* measure a device's rates before a measurement: not with HEADROOM_PROBE=0 */
+  hr_hardware *hardware; /* the device that the command is about; empty until one is loaded */
+  bool probe;            /* measure a device's rates before a measurement: not with HEADROOM_PROBE=0 */
   int argument_count;
   const char **arguments; /* NULL-terminated */
 };
@@ -182,15 +183,19 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
 /** --dtype, else hr_hardware_usual_dtype(). Prints a note if that is not bf16, or if the device computes in another
  *  format than the one asked for; --quiet omits it. */
 hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware);
+/** The same of a device that the notes call by another name. */
+hr_dtype cli_dtype_of(const cli_run *run, const hr_hardware *hardware, const char *name);
 /** Where Headroom's kernels are measured, the step of these kernels is predicted; an error for another --framework. */
 int cli_set_measured_framework(const cli_run *run, hr_workload *workload);
 
 /** The number format by cli_dtype(), and fused attention unless the device has no kernel for it in that format or
  *  --attention says otherwise. */
 void cli_set_formats(const cli_run *run, const hr_hardware *hardware, hr_workload *workload);
-int cli_check_measure(const cli_run *run);                       /* options that need --measure */
-int cli_check_table(const cli_run *run);                         /* --table needs CSV */
-int cli_check_kernel(const cli_run *run);                        /* --kernel is a kernel or a family */
+int cli_check_measure(const cli_run *run); /* options that need --measure */
+int cli_check_table(const cli_run *run);   /* --table needs CSV */
+int cli_check_kernel(const cli_run *run);  /* --kernel is a kernel or a family */
+/** Whether the name is that of a device that hr_resolve_hardware() finds, as HR_OK or why not. */
+hr_status cli_find_device(const char *name, hr_error *error);
 int cli_open_own_device(const cli_run *run, hr_device **device); /* for --measure */
 /** A device of this machine, else the rates of the one that --device names, *device being NULL. */
 int cli_open_or_load_device(const cli_run *run, hr_device **device, hr_hardware *hardware);

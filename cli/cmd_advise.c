@@ -8,7 +8,6 @@
 typedef struct advise_work {
   hr_model model;
   hr_workload workload;
-  hr_hardware hardware;
   hr_device *device; /* NULL unless measuring */
 } advise_work;
 
@@ -19,8 +18,8 @@ static int probe(const cli_run *run, advise_work *work)
   if (code != CLI_GO_ON)
     return code;
   hr_error error = {.status = HR_OK};
-  hr_status status = cli_rates(run, work->device, &work->hardware, &error);
-  return status == HR_OK ? cli_set_network(run, &work->hardware) : cli_fail_status(status, &error);
+  hr_status status = cli_rates(run, work->device, run->hardware, &error);
+  return status == HR_OK ? cli_set_network(run, run->hardware) : cli_fail_status(status, &error);
 }
 
 static hr_status confirm(const cli_run *run, hr_device *device, hr_advice *advice, hr_confirmation **confirmation,
@@ -81,7 +80,7 @@ static int advise(const cli_run *run, advise_work *work, cli_output *output)
   hr_advice *advice = NULL;
   hr_confirmation *confirmation = NULL;
   hr_advise_options options = make_options(run);
-  hr_status status = hr_advise_with(&work->hardware, &work->model, &work->workload, &options, &advice, &error);
+  hr_status status = hr_advise_with(run->hardware, &work->model, &work->workload, &options, &advice, &error);
   if (status == HR_OK && work->device)
     status = confirm(run, work->device, advice, &confirmation, &error);
   if (status == HR_OK)
@@ -119,7 +118,7 @@ int cli_advise(const cli_run *run)
   if (code == CLI_GO_ON && run->options.measure)
     code = cli_set_measured_framework(run, &work.workload);
   if (code == CLI_GO_ON && !run->options.measure)
-    code = cli_load_device(run, "cpu", &work.hardware);
+    code = cli_load_device(run, "cpu", run->hardware);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
@@ -128,7 +127,7 @@ int cli_advise(const cli_run *run)
   if (run->options.measure)
     code = probe(run, &work);
   if (code == CLI_GO_ON) {
-    cli_set_formats(run, &work.hardware, &work.workload);
+    cli_set_formats(run, run->hardware, &work.workload);
     code = advise(run, &work, &output);
   } else {
     cli_output_discard(&output);

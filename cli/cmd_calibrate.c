@@ -14,7 +14,7 @@
 #define POINTS_MIN 0.5 /* of the points: fewer do not have all sizes */
 
 typedef struct calibrate_job {
-  hr_hardware start;
+  hr_hardware *start;
   char *file; /* the device file that it is from; NULL */
   hr_device *device;
   hr_store *store;
@@ -37,7 +37,7 @@ static int report_points(void *context, const hr_points_progress *now)
 
 static hr_points_options make_options(const cli_run *run, const hr_hardware *hardware)
 {
-  bool gpu = hardware->kind == HR_HARDWARE_GPU;
+  bool gpu = hr_hardware_describe(hardware)->kind == HR_HARDWARE_GPU;
   hr_points_options options = hr_points_options_default();
   options.sweep = "calibrate";
   options.again = run->options.again;
@@ -81,8 +81,8 @@ static int measure_points(const cli_run *run, calibrate_job *job)
 {
   hr_error error = {.status = HR_OK};
   cli_progress progress = cli_progress_begin(run);
-  hr_status status = hr_points_design(&job->start, &job->points, &job->point_count, &error);
-  job->options = make_options(run, &job->start);
+  hr_status status = hr_points_design(job->start, &job->points, &job->point_count, &error);
+  job->options = make_options(run, job->start);
   job->options.progress = report_points, job->options.context = &progress;
   if (status == HR_OK)
     status = hr_points_measure(job->device, job->store, &(hr_point_list){job->points, job->point_count}, &job->options,
@@ -102,7 +102,7 @@ static int measure(const cli_run *run, calibrate_job *job)
 {
   int code = cli_open_own_device(run, &job->device);
   if (code == CLI_GO_ON)
-    code = cli_load_uncalibrated(run, "cpu", &job->start, &job->file);
+    code = cli_load_uncalibrated(run, "cpu", job->start, &job->file);
   if (code == CLI_GO_ON)
     code = cli_open_store(run, HR_STORE_WRITE, &job->store);
   return code == CLI_GO_ON ? measure_points(run, job) : code;
@@ -122,11 +122,11 @@ static int read_rows(const cli_run *run, calibrate_job *job)
   options.cache_writes = run->options.cache_writes;
   int code = cli_check_input(run, run->options.from);
   if (code == CLI_GO_ON)
-    code = cli_load_uncalibrated(run, "cpu", &job->start, &job->file);
+    code = cli_load_uncalibrated(run, "cpu", job->start, &job->file);
   if (code != CLI_GO_ON)
     return code;
   cli_blocking(true);
-  hr_status status = hr_validate_file(&job->start, run->options.from, &options, &validation, &error);
+  hr_status status = hr_validate_file(job->start, run->options.from, &options, &validation, &error);
   cli_blocking(false);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
@@ -148,7 +148,7 @@ static int choose_path(const cli_run *run, const calibrate_job *job, char *path,
     snprintf(path, size, "%s", run->options.write ? run->options.write : "");
     return CLI_GO_ON;
   }
-  hr_status status = hr_calibration_path(&job->start, path, size, &error);
+  hr_status status = hr_calibration_path(job->start, path, size, &error);
   if (status == HR_OK)
     status = hr_calibration_prepare(path, &error);
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
@@ -165,7 +165,7 @@ static hr_status make_file(const cli_run *run, const calibrate_job *job, const h
   const char *from = run->options.from, *slash = from ? strrchr(from, '/') : NULL;
   strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
   snprintf(source, sizeof source, "%s%.255s", from ? "" : "measured on ",
-           !from   ? job->start.product
+           !from   ? hr_hardware_describe(job->start)->product
            : slash ? slash + 1
                    : from);
   facts.date = date;
@@ -173,7 +173,7 @@ static hr_status make_file(const cli_run *run, const calibrate_job *job, const h
   if (from)
     facts.calibration = HR_CALIBRATION_PUBLISHED;
   if (job->device)
-    hr_result_set_device(&row, job->device, &job->start);
+    hr_result_set_device(&row, job->device, job->start);
   facts.driver = row.driver;
   facts.libraries = row.libraries;
   return hr_calibrate_device_file(result, job->file, job->file ? strlen(job->file) : 0, &facts, text, error);
@@ -212,7 +212,7 @@ static int fit_rows(const cli_run *run, const calibrate_job *job, hr_calibrate_r
   cli_progress progress = cli_progress_begin(run);
   options.progress = cli_progress_report;
   options.context = &progress;
-  hr_status status = hr_calibrate(&job->start, job->found.rows, job->found.count, &options, result, &error);
+  hr_status status = hr_calibrate(job->start, job->found.rows, job->found.count, &options, result, &error);
   cli_progress_end(&progress);
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
@@ -238,7 +238,7 @@ static int fit(const cli_run *run, const calibrate_job *job)
 
 int cli_calibrate(const cli_run *run)
 {
-  calibrate_job job = {.device = NULL};
+  calibrate_job job = {.start = run->hardware};
   if (run->argument_count > 0)
     return cli_fail(EXIT_USAGE, "calibrate: expected no argument, found \"%s\"", run->arguments[0]);
   int code = run->options.from ? read_rows(run, &job) : measure(run, &job);

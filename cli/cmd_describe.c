@@ -34,7 +34,6 @@ int cli_describe(const cli_run *run)
   if (run->options.list)
     return list_models();
   hr_model model;
-  hr_hardware hardware;
   hr_workload workload;
   hr_checkpoint checkpoint;
   int code = cli_check_plot(run);
@@ -43,11 +42,11 @@ int cli_describe(const cli_run *run)
   if (code == CLI_GO_ON)
     code = cli_load_model(run, &model, &checkpoint);
   if (code == CLI_GO_ON && run->options.device)
-    code = cli_load_device(run, NULL, &hardware);
+    code = cli_load_device(run, NULL, run->hardware);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &model, &workload);
   if (code == CLI_GO_ON && run->options.device)
-    cli_set_formats(run, &hardware, &workload);
+    cli_set_formats(run, run->hardware, &workload);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
@@ -56,8 +55,8 @@ int cli_describe(const cli_run *run)
   hr_error error = {.status = HR_OK};
   hr_status status = hr_report_description(
       output.stream, &output.options,
-      &(hr_subject){.model = &model, .workload = &workload, .hardware = run->options.device ? &hardware : NULL},
+      &(hr_subject){.model = &model, .workload = &workload, .hardware = run->options.device ? run->hardware : NULL},
       &checkpoint, &error);
   code = cli_output_close(&output, status, &error);
-  return code == EXIT_FINE && run->options.plot ? draw(run, code, &hardware, &model, &workload) : code;
+  return code == EXIT_FINE && run->options.plot ? draw(run, code, run->hardware, &model, &workload) : code;
 }

@@ -11,7 +11,7 @@ static const char *const own_devices[] = {"cpu", "cuda:0"};
 
 /* The storage that a row of the report points to. */
 typedef struct device_entry {
-  hr_hardware hardware;
+  hr_hardware *hardware; /* owned */
   hr_error error;
 } device_entry;
 
@@ -47,19 +47,29 @@ static hr_status probe(const cli_run *run, const char *name, hr_hardware *hardwa
   return status;
 }
 
+static hr_status find(const cli_run *run, const char *name, bool measured, device_entry *entry)
+{
+  if (!entry->hardware) {
+    snprintf(entry->error.message, sizeof entry->error.message, "out of memory for the figures of %.100s", name);
+    return entry->error.status = HR_ERROR_OUT_OF_MEMORY;
+  }
+  return measured ? probe(run, name, entry->hardware, &entry->error)
+                  : hr_resolve_hardware(name, entry->hardware, &entry->error);
+}
+
 /* Adds a device with its status; none if Ctrl-C came meanwhile. */
 static hr_status add(const cli_run *run, device_list *list, const char *name, bool measured)
 {
   device_entry *entry = &list->entries[list->count];
   entry->error = (hr_error){.status = HR_OK};
-  hr_status status = measured ? probe(run, name, &entry->hardware, &entry->error)
-                              : hr_resolve_hardware(name, &entry->hardware, &entry->error);
+  entry->hardware = hr_hardware_create();
+  hr_status status = find(run, name, measured, entry);
   if (status == HR_ERROR_INTERRUPTED)
     return status;
   list->reports[list->count++] = (hr_device_report){.name = name,
                                                     .status = status,
                                                     .detail = entry->error.message,
-                                                    .hardware = status == HR_OK ? &entry->hardware : NULL};
+                                                    .hardware = status == HR_OK ? entry->hardware : NULL};
   return status;
 }
 
@@ -140,6 +150,8 @@ int cli_devices(const cli_run *run)
     code = run->argument_count > 0 ? add_named(run, &list) : add_all(run, &list);
   if (code == CLI_GO_ON)
     code = report(run, &list);
+  for (size_t i = 0; list.entries && i < capacity; i++)
+    hr_hardware_free(list.entries[i].hardware);
   free(list.reports);
   free(list.entries);
   return code;

@@ -46,9 +46,8 @@ static int make_gemm(const cli_run *run, hr_gemm *gemm)
 }
 
 typedef struct gemm_job {
-  hr_device *device;    /* NULL without --measure */
-  hr_store *store;      /* NULL without --save */
-  hr_hardware hardware; /* without --measure */
+  hr_device *device; /* NULL without --measure */
+  hr_store *store;   /* NULL without --save */
 } gemm_job;
 
 static hr_status keep(const cli_run *run, const gemm_job *job, const hr_gemm *gemm, const hr_hardware *hardware,
@@ -91,11 +90,10 @@ static void set_library_choice(const cli_run *run, const hr_gemm *product, char 
 {
   const char *name = run->options.device ? run->options.device : "cpu";
   hr_error error = {.status = HR_OK}, unknown;
-  hr_hardware catalogued;
   hr_device *device = NULL;
   hr_plan *plan = NULL;
   hr_status status = hr_device_open(name, (int)run->options.threads, &device, &error);
-  bool elsewhere = status == HR_ERROR_NOT_FOUND && hr_resolve_hardware(name, &catalogued, &unknown) == HR_OK;
+  bool elsewhere = status == HR_ERROR_NOT_FOUND && cli_find_device(name, &unknown) == HR_OK;
   if (status == HR_OK)
     status = hr_plan_gemm(device, product, run->options.kernel, &plan, &error);
   if (elsewhere)
@@ -112,20 +110,20 @@ static void set_library_choice(const cli_run *run, const hr_gemm *product, char 
 static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
-  hr_hardware hardware = job->hardware; /* measuring sets it once the device was probed */
+  hr_hardware *hardware = run->hardware; /* measuring sets it once the device was probed */
   hr_kernel_measurement of_it = {.kernel = "", .measurement = {.status = HR_OK}};
   hr_status status = HR_OK, kept = HR_OK;
   bool measured = false;
   if (job->device) {
-    status = measure(run, job->device, product, &hardware, &of_it.measurement, &error);
+    status = measure(run, job->device, product, hardware, &of_it.measurement, &error);
     measured = status == HR_OK;
     if (measured && job->store)
-      kept = keep(run, job, product, &hardware, &of_it.measurement, &not_kept);
+      kept = keep(run, job, product, hardware, &of_it.measurement, &not_kept);
   } else {
-    product->dtype = cli_dtype(run, &hardware);
+    product->dtype = cli_dtype(run, hardware);
   }
   /* After an interruption the prediction is reported, if the device was probed. */
-  bool interrupted = status == HR_ERROR_INTERRUPTED && hardware.struct_size > 0;
+  bool interrupted = status == HR_ERROR_INTERRUPTED && hr_hardware_check(hardware, NULL) == HR_OK;
   hr_prediction prediction;
   char choice[480];
   if (run->options.explain) {
@@ -133,10 +131,10 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
     output->options.library_choice = choice;
   }
   if (status == HR_OK || interrupted)
-    status = hr_predict_gemm(&hardware, product, &prediction, &error);
+    status = hr_predict_gemm(hardware, product, &prediction, &error);
   if (status == HR_OK)
     status = hr_report_gemm(output->stream, &output->options, product,
-                            &(hr_measured_call){&hardware, &prediction, &of_it, measured}, &error);
+                            &(hr_measured_call){hardware, &prediction, &of_it, measured}, &error);
   int code = cli_output_close(output, status, &error);
   if (kept != HR_OK) {
     int failure = cli_fail_status(kept, &not_kept);
@@ -157,7 +155,7 @@ static int open_job(const cli_run *run, gemm_job *job)
   if (code == CLI_GO_ON)
     code = cli_check_kernel(run);
   if (code == CLI_GO_ON)
-    code = run->options.measure ? cli_open_own_device(run, &job->device) : cli_load_device(run, "cpu", &job->hardware);
+    code = run->options.measure ? cli_open_own_device(run, &job->device) : cli_load_device(run, "cpu", run->hardware);
   return code == CLI_GO_ON && save ? cli_open_store(run, HR_STORE_WRITE, &job->store) : code;
 }
 

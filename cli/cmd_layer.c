@@ -8,7 +8,7 @@
 typedef struct layer_job {
   hr_model model;
   hr_workload workload;
-  hr_hardware hardware;
+  hr_hardware *hardware;
   hr_device *device;
   hr_store *store;
 } layer_job;
@@ -38,7 +38,7 @@ static hr_layer_options make_options(const cli_run *run, cli_progress *progress)
 static hr_result blank_row(const layer_job *job)
 {
   hr_result result = hr_result_default();
-  hr_result_set_device(&result, job->device, &job->hardware);
+  hr_result_set_device(&result, job->device, job->hardware);
   snprintf(result.sweep, sizeof result.sweep, "layer");
   snprintf(result.series, sizeof result.series, "%s", job->model.name);
   result.seed = hr_layer_options_default().seed;
@@ -80,7 +80,7 @@ static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr
     hr_result_set_gemm(&result, &row->op.gemm);
   hr_operator_name(&row->op, name, sizeof name);
   name_point(&result, job, layer, name);
-  hr_result_set_measurement(&result, &row->measurement, &job->hardware);
+  hr_result_set_measurement(&result, &row->measurement, job->hardware);
   return hr_store_append(job->store, &result, error);
 }
 
@@ -93,7 +93,7 @@ static hr_status keep_whole(const layer_job *job, const hr_result *blank, const 
   write_group(group, sizeof group, job, layer);
   snprintf(result.problem, sizeof result.problem, "layer model=%s%s operators=%" PRId64 " dtype=%s", job->model.name,
            group, layer->measured_count, hr_dtype_name(layer->workload.dtype));
-  hr_result_set_measurement(&result, &layer->whole, &job->hardware);
+  hr_result_set_measurement(&result, &layer->whole, job->hardware);
   return hr_store_append(job->store, &result, error);
 }
 
@@ -119,13 +119,13 @@ static int measure(const cli_run *run, const layer_job *job, cli_output *output)
   cli_progress progress = cli_progress_begin(run);
   hr_layer_options options = make_options(run, &progress);
   hr_status status = hr_layer_measure(
-      job->device, &(hr_subject){.hardware = &job->hardware, .model = &job->model, .workload = &job->workload},
-      &options, &layer, &error);
+      job->device, &(hr_subject){.hardware = job->hardware, .model = &job->model, .workload = &job->workload}, &options,
+      &layer, &error);
   cli_measuring(false);
   cli_progress_end(&progress);
   hr_status kept = layer && job->store ? keep(job, layer, &not_kept) : HR_OK;
   if (status == HR_OK)
-    status = hr_report_layer(output->stream, &output->options, &job->model, &job->hardware, layer, &error);
+    status = hr_report_layer(output->stream, &output->options, &job->model, job->hardware, layer, &error);
   int code = cli_output_close(output, status, &error);
   if (kept != HR_OK) {
     int failure = cli_fail_status(kept, &not_kept);
@@ -137,7 +137,7 @@ static int measure(const cli_run *run, const layer_job *job, cli_output *output)
     code = EXIT_UNSUPPORTED;
   hr_figure *figure = NULL;
   status = run->options.plot && code == EXIT_FINE
-               ? hr_figure_of_layer(&job->model, &job->hardware, layer, &figure, &error)
+               ? hr_figure_of_layer(&job->model, job->hardware, layer, &figure, &error)
                : HR_OK;
   code = cli_plot_after(run, code, status, figure, &error);
   hr_layer_free(layer);
@@ -173,16 +173,16 @@ static int open_job(const cli_run *run, layer_job *job)
   if (code != CLI_GO_ON)
     return code;
   hr_error error = {.status = HR_OK};
-  hr_status status = cli_rates(run, job->device, &job->hardware, &error);
+  hr_status status = cli_rates(run, job->device, job->hardware, &error);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
-  cli_set_formats(run, &job->hardware, &job->workload);
-  return cli_set_network(run, &job->hardware);
+  cli_set_formats(run, job->hardware, &job->workload);
+  return cli_set_network(run, job->hardware);
 }
 
 int cli_layer(const cli_run *run)
 {
-  layer_job job = {.device = NULL};
+  layer_job job = {.hardware = run->hardware};
   cli_output output;
   int code = cli_check_plot(run);
   if (code == CLI_GO_ON)

@@ -15,7 +15,6 @@ typedef struct plot_job {
   hr_sweep *sweep, *small;
   hr_plot_source *sources;
   size_t source_count;
-  hr_hardware predicted;
   char *peers; /* text of the file */
   hr_plot_options options;
 } plot_job;
@@ -129,10 +128,10 @@ static int make_options(const cli_run *run, plot_job *job)
     options->predicted_dtype = run->options.dtype;
   if (!run->options.predict)
     return CLI_GO_ON;
-  int code = cli_resolve_predicted(run, &job->predicted);
-  options->predicted = &job->predicted;
+  int code = cli_resolve_predicted(run, run->hardware);
+  options->predicted = run->hardware;
   if (code == CLI_GO_ON && !run->given[CLI_OPTION_dtype])
-    options->predicted_dtype = hr_hardware_usual_dtype(&job->predicted);
+    options->predicted_dtype = hr_hardware_usual_dtype(run->hardware);
   return code;
 }
 

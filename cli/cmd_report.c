@@ -59,7 +59,6 @@ static int advise_one(const cli_run *run, const char *name, page_work *work)
   const char *arguments[] = {name, NULL};
   hr_model model;
   hr_workload workload;
-  hr_hardware hardware;
   hr_advice *advice;
   hr_error error = {.status = HR_OK};
   own.arguments = arguments;
@@ -68,11 +67,11 @@ static int advise_one(const cli_run *run, const char *name, page_work *work)
   if (code == CLI_GO_ON)
     code = cli_make_workload(&own, &model, &workload);
   if (code == CLI_GO_ON)
-    code = cli_load_device(&own, "cpu", &hardware);
+    code = cli_load_device(&own, "cpu", run->hardware);
   if (code != CLI_GO_ON)
     return code;
-  cli_set_formats(&own, &hardware, &workload);
-  hr_status status = hr_advise(&hardware, &model, &workload, &advice, &error);
+  cli_set_formats(&own, run->hardware, &workload);
+  hr_status status = hr_advise(run->hardware, &model, &workload, &advice, &error);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
   work->advice[work->advice_count++] = advice;

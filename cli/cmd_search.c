@@ -110,7 +110,6 @@ static int check_options(const cli_run *run)
 int cli_search(const cli_run *run)
 {
   hr_model model;
-  hr_hardware hardware;
   hr_workload workload;
   int code = check_options(run);
   if (code == CLI_GO_ON)
@@ -118,13 +117,13 @@ int cli_search(const cli_run *run)
   if (code == CLI_GO_ON)
     code = cli_load_model(run, &model, NULL);
   if (code == CLI_GO_ON)
-    code = cli_load_device(run, "cpu", &hardware);
+    code = cli_load_device(run, "cpu", run->hardware);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &model, &workload);
   if (code == CLI_GO_ON)
-    cli_set_formats(run, &hardware, &workload);
+    cli_set_formats(run, run->hardware, &workload);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
-  return code == CLI_GO_ON ? search(run, &model, &workload, &hardware, &output) : code;
+  return code == CLI_GO_ON ? search(run, &model, &workload, run->hardware, &output) : code;
 }

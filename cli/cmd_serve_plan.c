@@ -64,20 +64,19 @@ int cli_serve_plan(const cli_run *given)
   run->options.output = given->options.output_file;
   hr_serve_options options = make_options(run);
   hr_model model;
-  hr_hardware hardware;
   hr_workload workload;
   int code = cli_load_model(run, &model, NULL);
   if (code == CLI_GO_ON)
-    code = cli_load_device(run, "cpu", &hardware);
+    code = cli_load_device(run, "cpu", run->hardware);
   if (code == CLI_GO_ON) {
     fit_prompt(run, &model, &options);
     run->options.seq = options.prompt_tokens + options.output_tokens; /* compared with the model's positions */
     code = cli_make_workload(run, &model, &workload);
   }
   if (code == CLI_GO_ON)
-    cli_set_formats(run, &hardware, &workload);
+    cli_set_formats(run, run->hardware, &workload);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
-  return code == CLI_GO_ON ? plan(&model, &workload, &hardware, &options, &output) : code;
+  return code == CLI_GO_ON ? plan(&model, &workload, run->hardware, &options, &output) : code;
 }

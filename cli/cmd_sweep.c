@@ -45,9 +45,8 @@ static int list_names(void)
 
 static int list(const cli_run *run)
 {
-  hr_hardware hardware;
   cli_output output;
-  int code = cli_load_device(run, "cpu", &hardware);
+  int code = cli_load_device(run, "cpu", run->hardware);
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
   if (code != CLI_GO_ON)
@@ -57,14 +56,15 @@ static int list(const cli_run *run)
   hr_error error = {.status = HR_OK};
   const cli_ranks alone = {.size = 1};
   hr_sweep_choice choice = make_choice(run, &alone);
-  hr_status status = hr_sweep_catalog(hardware.kind == HR_HARDWARE_CPU, &sweeps, &count, &error);
+  hr_status status =
+      hr_sweep_catalog(hr_hardware_describe(run->hardware)->kind == HR_HARDWARE_CPU, &sweeps, &count, &error);
   if (status == HR_OK)
     status = hr_report_sweeps(output.stream, &output.options,
                               &(hr_sweeps_report){.sweeps = sweeps,
                                                   .count = count,
                                                   .choice = &choice,
-                                                  .hardware = &hardware,
-                                                  .dtype = cli_dtype(run, &hardware)},
+                                                  .hardware = run->hardware,
+                                                  .dtype = cli_dtype(run, run->hardware)},
                               &error);
   hr_sweep_catalog_free(sweeps, count);
   return cli_output_close(&output, status, &error);
@@ -77,7 +77,7 @@ typedef struct sweep_job {
   hr_sweep *sweep;
   hr_device *device;
   hr_store *store;
-  hr_hardware rates; /* of the device, probed once for all sweeps */
+  hr_hardware *rates; /* of the device, probed once for all sweeps; NULL: for each */
   hr_sweep_options options;
   cli_progress progress;
   bool timed; /* a point of the sweeps has a time */
@@ -145,12 +145,11 @@ static int open_device(const cli_run *run, sweep_job *job)
 /* One note for all processes of a launcher. */
 static void choose_dtype(const cli_run *run, sweep_job *job)
 {
-  hr_hardware hardware = hr_hardware_default();
   cli_run first = *run;
   first.options.quiet = first.options.quiet || job->ranks.rank > 0;
-  if (hr_device_detect(job->device, &hardware, NULL) != HR_OK) /* the reference device has no rates */
-    snprintf(hardware.name, sizeof hardware.name, "%s", hr_device_name(job->device));
-  job->options.dtype = cli_dtype(&first, &hardware);
+  bool known = hr_device_detect(job->device, run->hardware, NULL) == HR_OK; /* the reference device has no rates */
+  const char *name = known ? hr_hardware_describe(run->hardware)->name : hr_device_name(job->device);
+  job->options.dtype = cli_dtype_of(&first, run->hardware, name);
 }
 
 static hr_sweep_options make_options(const cli_run *run, sweep_job *job)
@@ -163,7 +162,7 @@ static hr_sweep_options make_options(const cli_run *run, sweep_job *job)
   options.autotune = run->options.autotune;
   options.memory_limit_bytes = run->options.memory_limit << 20;
   options.probe = run->probe;
-  options.rates = &job->rates;
+  options.rates = job->rates;
   options.time_limit_ns = run->options.time_limit * 1e9;
   return options;
 }
@@ -340,13 +339,12 @@ static int load(const cli_run *run, const hr_device *device, sweep_list *list)
 static int draw(const cli_run *run, const sweep_job *job, int code)
 {
   hr_error error = {.status = HR_OK};
-  hr_hardware hardware = hr_hardware_default();
   hr_sweep *sizes[2] = {NULL, NULL};
   hr_figure *figure = NULL;
   hr_plot_options options = hr_plot_options_default();
   const hr_plot_source source = {job->store, "results"};
-  if (hr_device_detect(job->device, &hardware, NULL) == HR_OK)
-    options.device = hardware.product;
+  if (hr_device_detect(job->device, run->hardware, NULL) == HR_OK)
+    options.device = hr_hardware_describe(run->hardware)->product;
   options.dtype = hr_dtype_name(job->options.dtype);
   cli_blocking(true); /* the rows are stored and printed */
   hr_status status = hr_sweep_load(run->arguments[0], false, &sizes[0], &error);
@@ -426,7 +424,7 @@ int cli_sweep(const cli_run *run)
     return code;
   if (strcmp(run->arguments[0], "list") == 0)
     return list(run);
-  sweep_job job = {.ranks = cli_find_ranks()};
+  sweep_job job = {.ranks = cli_find_ranks(), .rates = hr_hardware_create()};
   sweep_list sweeps = {.sweeps = NULL};
   job.options = make_options(run, &job);
   const cli_run plain = plain_output(run);
@@ -445,5 +443,6 @@ int cli_sweep(const cli_run *run)
   hr_store_abandon(job.store); /* removes a new file without rows */
   hr_sweep_catalog_free(sweeps.sweeps, sweeps.count);
   hr_device_close(job.device);
+  hr_hardware_free(job.rates);
   return code;
 }

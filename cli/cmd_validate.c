@@ -12,7 +12,6 @@
 static int compare_file(const cli_run *run)
 {
   const cli_options *given = &run->options;
-  hr_hardware hardware;
   hr_validate_options options = hr_validate_options_default();
   hr_validation *validation = NULL;
   hr_error error = {.status = HR_OK};
@@ -22,17 +21,17 @@ static int compare_file(const cli_run *run)
   options.cache_writes = given->cache_writes;
   int code = cli_check_input(run, given->from);
   if (code == CLI_GO_ON)
-    code = cli_load_device(run, "h200", &hardware);
+    code = cli_load_device(run, "h200", run->hardware);
   if (code != CLI_GO_ON)
     return code;
   cli_blocking(true);
-  hr_status status = hr_validate_file(&hardware, given->from, &options, &validation, &error);
+  hr_status status = hr_validate_file(run->hardware, given->from, &options, &validation, &error);
   cli_blocking(false);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
   code = cli_output_open(run, &output);
   if (code == CLI_GO_ON) {
-    status = hr_report_validation(output.stream, &output.options, &hardware, validation, &error);
+    status = hr_report_validation(output.stream, &output.options, run->hardware, validation, &error);
     code = cli_output_close(&output, status, &error);
   }
   hr_validation_free(validation);
@@ -42,7 +41,7 @@ static int compare_file(const cli_run *run)
 /* ---- random points ---- */
 
 typedef struct draw_job {
-  hr_hardware hardware;
+  hr_hardware *hardware;
   hr_device *device;
   hr_store *store;
   hr_point *points;
@@ -62,8 +61,8 @@ static int draw(const cli_run *run, draw_job *job)
     options.kinds = run->options.kinds;
   if (run->given[CLI_OPTION_points])
     options.count = run->options.points;
-  options.dtype = cli_dtype(run, &job->hardware);
-  hr_status status = hr_points_draw(&job->hardware, &options, &job->points, &job->point_count, &error);
+  options.dtype = cli_dtype(run, job->hardware);
+  hr_status status = hr_points_draw(job->hardware, &options, &job->points, &job->point_count, &error);
   if (status != HR_OK)
     return status == HR_ERROR_INVALID ? cli_fail(EXIT_USAGE, "%s", error.message) : cli_fail_status(status, &error);
   snprintf(job->series, sizeof job->series, "seed=%" PRIu64, options.seed);
@@ -71,9 +70,10 @@ static int draw(const cli_run *run, draw_job *job)
   job->options.sweep = "validate";
   job->options.series = job->series;
   job->options.budget_ns = run->options.budget * 1e9;
-  job->options.time_limit_ns = job->hardware.kind == HR_HARDWARE_GPU ? GPU_POINT_NS : CPU_POINT_NS;
+  job->options.time_limit_ns =
+      hr_hardware_describe(job->hardware)->kind == HR_HARDWARE_GPU ? GPU_POINT_NS : CPU_POINT_NS;
   job->options.again = run->options.again;
-  job->options.warm = job->hardware.cache == HR_CACHE_WARM;
+  job->options.warm = hr_hardware_describe(job->hardware)->cache == HR_CACHE_WARM;
   job->options.seed = options.seed;
   return CLI_GO_ON;
 }
@@ -109,7 +109,7 @@ static int measure(const cli_run *run, draw_job *job)
 static hr_status predict(draw_job *job, hr_validation **validation, hr_error *error)
 {
   cli_blocking(!cli_interrupted());
-  hr_status status = hr_validate_rows(&job->hardware, job->found.rows, job->found.count, validation, error);
+  hr_status status = hr_validate_rows(job->hardware, job->found.rows, job->found.count, validation, error);
   cli_blocking(false);
   if (status != HR_OK)
     return status;
@@ -126,7 +126,7 @@ static int show(const cli_run *run, draw_job *job)
   hr_status status = predict(job, &validation, &error);
   int code = status == HR_OK ? cli_output_open(run, &output) : cli_fail_status(status, &error);
   if (code == CLI_GO_ON) {
-    status = hr_report_validation(output.stream, &output.options, &job->hardware, validation, &error);
+    status = hr_report_validation(output.stream, &output.options, job->hardware, validation, &error);
     code = cli_output_close(&output, status, &error);
   }
   hr_validation_free(validation);
@@ -149,12 +149,12 @@ static int check_drawn(const cli_run *run)
 
 static int compare_drawn(const cli_run *run)
 {
-  draw_job job = {.device = NULL};
+  draw_job job = {.hardware = run->hardware};
   int code = check_drawn(run);
   if (code == CLI_GO_ON)
     code = cli_open_own_device(run, &job.device);
   if (code == CLI_GO_ON)
-    code = cli_load_device(run, "cpu", &job.hardware);
+    code = cli_load_device(run, "cpu", job.hardware);
   if (code == CLI_GO_ON)
     code = draw(run, &job);
   if (code == CLI_GO_ON)

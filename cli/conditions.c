@@ -3,6 +3,6 @@
 
 void cli_set_conditions(const cli_run *run, hr_hardware *hardware)
 {
-  hardware->clock = run->options.clock;
-  hardware->cache = run->options.warm && !run->given[CLI_OPTION_cache] ? HR_CACHE_WARM : run->options.cache;
+  bool warm = run->options.warm && !run->given[CLI_OPTION_cache];
+  hr_hardware_set_conditions(hardware, run->options.clock, warm ? HR_CACHE_WARM : run->options.cache);
 }

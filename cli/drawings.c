@@ -41,7 +41,6 @@ static int make_tiles(const cli_run *run, hr_figure **figure)
 {
   hr_error error = {.status = HR_OK};
   hr_gemm gemm = hr_gemm_default();
-  hr_hardware hardware;
   const struct {
     const char *name;
     int64_t *size;
@@ -54,11 +53,11 @@ static int make_tiles(const cli_run *run, hr_figure **figure)
   for (int i = 0; i < 3 && code == CLI_GO_ON; i++)
     code = cli_read_size(sizes[i].name, run->arguments[i + 1], sizes[i].size);
   if (code == CLI_GO_ON)
-    code = cli_resolve_predicted(run, &hardware);
+    code = cli_resolve_predicted(run, run->hardware);
   if (code != CLI_GO_ON)
     return code;
-  gemm.dtype = run->given[CLI_OPTION_dtype] ? run->options.dtype : hr_hardware_usual_dtype(&hardware);
-  return end(hr_figure_of_tiles(&hardware, &gemm, figure, &error), &error);
+  gemm.dtype = run->given[CLI_OPTION_dtype] ? run->options.dtype : hr_hardware_usual_dtype(run->hardware);
+  return end(hr_figure_of_tiles(run->hardware, &gemm, figure, &error), &error);
 }
 
 static const struct {

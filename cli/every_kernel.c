@@ -16,7 +16,7 @@ typedef struct kernel_job {
   void *call;
   hr_device *device; /* NULL: not opened */
   hr_store *store;   /* NULL without --save */
-  hr_hardware hardware;
+  hr_hardware *hardware;
   hr_kernel_measurement *runs;
   size_t count;
 } kernel_job;
@@ -49,8 +49,8 @@ static hr_status keep(const kernel_job *job, const hr_kernel_measurement *one, h
 {
   hr_result result = hr_result_default();
   job->kind->set_result(&result, job->call, one->kernel);
-  hr_result_set_device(&result, job->device, &job->hardware);
-  hr_result_set_measurement(&result, &one->measurement, &job->hardware);
+  hr_result_set_device(&result, job->device, job->hardware);
+  hr_result_set_measurement(&result, &one->measurement, job->hardware);
   snprintf(result.kernel_asked, sizeof result.kernel_asked, "%s", one->kernel);
   result.seed = hr_measure_options_default().seed;
   return hr_store_append(job->store, &result, error);
@@ -96,15 +96,15 @@ static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
   hr_prediction prediction;
-  hr_status status = cli_rates(run, job->device, &job->hardware, &error);
+  hr_status status = cli_rates(run, job->device, job->hardware, &error);
   if (status != HR_OK)
     return cli_output_close(output, status, &error);
-  job->kind->set_dtype(job->call, cli_dtype(run, &job->hardware));
+  job->kind->set_dtype(job->call, cli_dtype(run, job->hardware));
   status = measure(run, job, &not_kept, &error);
   bool interrupted = status == HR_ERROR_INTERRUPTED;
-  bool predicted = job->kind->predict(&job->hardware, job->call, &prediction, NULL) == HR_OK;
+  bool predicted = job->kind->predict(job->hardware, job->call, &prediction, NULL) == HR_OK;
   if (status == HR_OK || (interrupted && job->count > 0))
-    status = job->kind->report(output->stream, &output->options, job->call, &job->hardware,
+    status = job->kind->report(output->stream, &output->options, job->call, job->hardware,
                                predicted ? &prediction : NULL, job->runs, job->count, &error);
   int code = cli_output_close(output, status, &error);
   if (not_kept.status != HR_OK) {
@@ -117,8 +117,8 @@ static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
     return EXIT_UNSUPPORTED;
   hr_figure *figure = NULL;
   if (code == EXIT_FINE && run->options.plot && job->kind->figure)
-    status = job->kind->figure(job->call, &job->hardware, predicted ? &prediction : NULL, job->runs, job->count,
-                               &figure, &error);
+    status = job->kind->figure(job->call, job->hardware, predicted ? &prediction : NULL, job->runs, job->count, &figure,
+                               &error);
   return cli_plot_after(run, code, status, figure, &error);
 }
 
@@ -128,11 +128,11 @@ static int predict_job(const cli_run *run, kernel_job *job, cli_output *output)
   hr_error error = {.status = HR_OK};
   hr_prediction prediction;
   const hr_kernel_measurement none = {.kernel = ""};
-  job->kind->set_dtype(job->call, cli_dtype(run, &job->hardware));
-  hr_status status = job->kind->predict(&job->hardware, job->call, &prediction, &error);
+  job->kind->set_dtype(job->call, cli_dtype(run, job->hardware));
+  hr_status status = job->kind->predict(job->hardware, job->call, &prediction, &error);
   if (status == HR_OK)
     status =
-        job->kind->report(output->stream, &output->options, job->call, &job->hardware, &prediction, &none, 0, &error);
+        job->kind->report(output->stream, &output->options, job->call, job->hardware, &prediction, &none, 0, &error);
   return cli_output_close(output, status, &error);
 }
 
@@ -165,7 +165,7 @@ static int open_job(const cli_run *run, kernel_job *job)
 {
   int code = cli_check_kernel(run);
   if (code == CLI_GO_ON)
-    code = cli_open_or_load_device(run, &job->device, &job->hardware);
+    code = cli_open_or_load_device(run, &job->device, job->hardware);
   if (code == CLI_GO_ON && !job->device)
     return check_predicted(run);
   if (code == CLI_GO_ON)
@@ -177,7 +177,7 @@ static int open_job(const cli_run *run, kernel_job *job)
 
 int cli_measure_every_kernel(const cli_run *run, const cli_call_kind *kind, void *call)
 {
-  kernel_job job = {.kind = kind, .call = call};
+  kernel_job job = {.kind = kind, .call = call, .hardware = run->hardware};
   cli_output output;
   int code = cli_check_plot(run);
   if (code == CLI_GO_ON)

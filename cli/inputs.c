@@ -151,20 +151,34 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   return load_checkpoint(run, model, checkpoint ? checkpoint : &read);
 }
 
+static bool has_figure(const hr_hardware *hardware, const char *figure)
+{
+  double value = 0;
+  return hr_hardware_number(hardware, figure, &value, NULL) == HR_OK && value > 0;
+}
+
 int cli_set_network(const cli_run *run, hr_hardware *hardware)
 {
   const cli_options *options = &run->options;
+  const struct {
+    int option;
+    const char *figure;
+    double value;
+  } given[] = {{CLI_OPTION_devices_per_node, "devices_per_node", (double)options->devices_per_node},
+               {CLI_OPTION_network, "network_bytes_per_s", options->network * 1e9},
+               {CLI_OPTION_network_latency, "network_latency_ns", options->network_latency * 1e3}};
+  const char *name = hr_hardware_describe(hardware)->name;
   bool network = run->given[CLI_OPTION_network] || run->given[CLI_OPTION_network_latency];
-  if (run->given[CLI_OPTION_devices_per_node])
-    hardware->devices_per_node = options->devices_per_node;
-  if (run->given[CLI_OPTION_network])
-    hardware->network_bytes_per_s = options->network * 1e9;
-  if (run->given[CLI_OPTION_network_latency])
-    hardware->network_latency_ns = options->network_latency * 1e3;
-  if (network && hardware->devices_per_node < 1)
-    return cli_fail(EXIT_USAGE, "--network: needs --devices-per-node, which %s does not give", hardware->name);
-  if (network && !(hardware->network_bytes_per_s > 0))
-    return cli_fail(EXIT_USAGE, "--network-latency: needs --network, which %s does not give", hardware->name);
+  hr_error error = {.status = HR_OK};
+  for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+    if (run->given[given[i].option] &&
+        hr_hardware_set_number(hardware, given[i].figure, given[i].value, &error) != HR_OK)
+      return cli_fail_status(error.status, &error);
+  }
+  if (network && !has_figure(hardware, "devices_per_node"))
+    return cli_fail(EXIT_USAGE, "--network: needs --devices-per-node, which %s does not give", name);
+  if (network && !has_figure(hardware, "network_bytes_per_s"))
+    return cli_fail(EXIT_USAGE, "--network-latency: needs --network, which %s does not give", name);
   return CLI_GO_ON;
 }
 
@@ -178,7 +192,7 @@ static int check_resolved(const char *name, hr_status status, const hr_error *er
 /* Measuring takes time, so that it is offered, not done. */
 static void offer_calibration(const cli_run *run, const char *name, const hr_hardware *hardware)
 {
-  if (!run->options.quiet && strcmp(name, "cpu") == 0 && !hardware->calibrated[0])
+  if (!run->options.quiet && strcmp(name, "cpu") == 0 && !hr_hardware_describe(hardware)->calibrated[0])
     cli_fail(0, "note: the rates of this CPU are estimates; `headroom calibrate` measures it in about 20 s");
 }
 
@@ -299,14 +313,19 @@ int cli_set_measured_framework(const cli_run *run, hr_workload *workload)
 
 hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware)
 {
+  return cli_dtype_of(run, hardware, hr_hardware_describe(hardware)->name);
+}
+
+hr_dtype cli_dtype_of(const cli_run *run, const hr_hardware *hardware, const char *name)
+{
   bool given = run->given[CLI_OPTION_dtype];
   hr_dtype dtype = given ? run->options.dtype : hr_hardware_usual_dtype(hardware);
   hr_dtype computed = hr_hardware_compute_dtype(hardware, dtype);
   if (computed != dtype && !run->options.quiet)
-    cli_fail(0, "note: %s has no %s instructions: operands are stored in %s and computed in %s", hardware->name,
+    cli_fail(0, "note: %s has no %s instructions: operands are stored in %s and computed in %s", name,
              hr_dtype_name(dtype), hr_dtype_name(dtype), hr_dtype_name(computed));
   if (!given && dtype != HR_BF16 && !run->options.quiet)
-    cli_fail(0, "note: %s has no bf16 instructions: the number format is %s (--dtype chooses another)", hardware->name,
+    cli_fail(0, "note: %s has no bf16 instructions: the number format is %s (--dtype chooses another)", name,
              hr_dtype_name(dtype));
   return dtype;
 }
@@ -364,6 +383,17 @@ int cli_check_kernel(const cli_run *run)
                   near[0] ? near : "; see headroom kernels");
 }
 
+hr_status cli_find_device(const char *name, hr_error *error)
+{
+  hr_hardware *found = hr_hardware_create();
+  hr_status status = found ? hr_resolve_hardware(name, found, error) : HR_ERROR_OUT_OF_MEMORY;
+  if (!found)
+    snprintf(error->message, sizeof error->message, "out of memory for the figures of %.100s", name);
+  error->status = status;
+  hr_hardware_free(found);
+  return status;
+}
+
 int cli_open_own_device(const cli_run *run, hr_device **device)
 {
   hr_error error = {.status = HR_OK};
@@ -371,9 +401,8 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
   hr_status status = hr_device_open(name, (int)run->options.threads, device, &error);
   if (status == HR_OK)
     return CLI_GO_ON;
-  hr_hardware hardware;
   hr_error unknown = {.status = HR_OK};
-  if (status == HR_ERROR_NOT_FOUND && hr_resolve_hardware(name, &hardware, &unknown) == HR_OK)
+  if (status == HR_ERROR_NOT_FOUND && cli_find_device(name, &unknown) == HR_OK)
     return cli_fail(EXIT_UNSUPPORTED,
                     "--device: %s is a device of the catalogue; measuring needs one of this machine, such as cpu",
                     name);

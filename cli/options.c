@@ -132,5 +132,10 @@ int cli_run_command(const cli_command *command, cli_command_fn function, int arg
     return cli_print_help(command);
   if (code == CLI_GO_ON)
     code = cli_check_output(&run);
-  return code == CLI_GO_ON ? function(&run) : code;
+  if (code != CLI_GO_ON)
+    return code;
+  run.hardware = hr_hardware_create();
+  code = run.hardware ? function(&run) : cli_fail(EXIT_OUTPUT, "out of memory for the figures of a device");
+  hr_hardware_free(run.hardware);
+  return code;
 }

@@ -60,7 +60,7 @@ HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware
 
 /** Describes the device as hr_device_detect() does, and measures for about two seconds, on a GPU eight: instruction
  *  ceilings (`ceilings`), and the library's best GEMMs and a streaming copy, which replace the estimated rates. If
- *  other programs keep a rate from being precise, its estimate stays and hardware->calibration is
+ *  other programs keep a rate from being precise, its estimate stays and hr_hardware_about.calibration is
  *  HR_CALIBRATION_ESTIMATED. `progress` (may be NULL) is called every few milliseconds. HR_ERROR_UNSUPPORTED for a
  *  device without rates, HR_ERROR_UNAVAILABLE if it has neither a GEMM kernel nor ceilings, HR_ERROR_INTERRUPTED once
  *  `progress` asks to stop; *hardware is then untouched. */

@@ -25,7 +25,7 @@ typedef enum hr_bound {
 
 typedef struct hr_prediction {
   double time_ns;         /* of one execution */
-  double low_ns, high_ns; /* nine of ten measured times lie within (hr_hardware.intervals), or the error band */
+  double low_ns, high_ns; /* nine of ten measured times lie within (the device's intervals), or the error band */
   hr_bound bound_by;
   double efficiency; /* share of the datasheet rate (of the bandwidth, for memory operators); 0 … 1 */
 
@@ -65,7 +65,7 @@ typedef struct hr_prediction {
  *  that many full waves at the library's rate × the tile's share, plus the exposed stores, slowed down by the alignment
  *  class; the tile and the split of k with the least time are chosen. A higher clock when slots idle or wait recovers
  *  part of the loss. matrix, tile, wave, alignment, reduction and clock_ns sum to the compute time p; with the memory
- *  time m the result is (p³ + m³)^⅓ + launch. hr_hardware.clock and .cache say what the time is for. Source: roofline
+ *  time m the result is (p³ + m³)^⅓ + launch. hr_hardware_set_conditions() says what the time is for. Source: roofline
  *  with the quantizations of Anthony et al. 2024, section III-B. The contiguous dimensions select the
  *  alignment class (hr_gemm's transposes determine them). HR_ERROR_UNSUPPORTED if the device has no rate for the
  *  format; errors of hr_gemm_check(). */
@@ -79,7 +79,7 @@ HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gem
 HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention,
                                       hr_prediction *prediction, hr_error *error);
 
-/** The same by the kernels of `framework`; HR_FRAMEWORK_HEADROOM: of this library, with hr_hardware.prefill_headroom. A
+/** The same by the kernels of `framework`; HR_FRAMEWORK_HEADROOM: of this library, with its prefill_headroom. A
  *  GPU of architecture "hopper" with these costs is predicted by the kernel's own tiles and schedule: launch +
  *  (b^1.5 + memory^1.5)^⅔, b = (longest⁶ + useful⁶)^⅙. `longest` is the time of the multiprocessor that ends last: its
  *  K/V tiles at headroom_share or short_share of the library's rate, and block_ns + element_ns · head size for each of
@@ -89,7 +89,7 @@ HR_API hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_a
                                          hr_framework framework, hr_prediction *prediction, hr_error *error);
 
 /** Time of a decode call by this library's kernels, all of whose sequences have kv_len tokens: split-KV (Dao et al.
- *  2023, "Flash-Decoding for long-context inference"). With the costs of hr_hardware.decode_headroom it is launch +
+ *  2023, "Flash-Decoding for long-context inference"). With the costs of the device's decode_headroom it is launch +
  *  (compute³ + memory³ + pairs³)^⅓ + split, where memory is hr_decode_bytes(), pairs the K or V heads of all sequences
  *  over the multiprocessors times the cost of one, and split the doublings of the keys beyond 128 times the share of
  *  multiprocessors without a pair. With wave_ns the thread blocks of the GPU's kernel are counted instead: the time is

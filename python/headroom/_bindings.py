@@ -397,12 +397,6 @@ HR_POINTS_DRAWN_MAX = 100000
 HR_SWEEP_AXES_MAX = 24
 HR_SWEEP_POINTS_MAX = 100000
 HR_VALIDATED_WORST = 10
-HR_ALIGNMENTS_MAX = 10
-HR_TILES_MAX = 24
-HR_ATTENTION_SHARES_MAX = 10
-HR_CEILINGS_MAX = 16
-HR_COLLECTIVE_RATES_MAX = 24
-HR_INTERVALS_MAX = 192
 HR_KV_PAGE_MIN = 16
 HR_KV_PAGE_MAX = 256
 HR_KV_QUANTIZED_DIM_MAX = 4096
@@ -469,281 +463,6 @@ class hr_attention(Structure):
         ("head_scales", c_bool),
         ("alignment", c_int64),
         ("first_keys", c_bool),
-    ]
-
-
-class hr_alignment_class(Structure):
-    _fields_ = [
-        ("bytes", c_int64),
-        ("gemm_share", c_double),
-        ("bmm_share", c_double),
-        ("result_share", c_double),
-    ]
-
-
-class hr_tile(Structure):
-    _fields_ = [
-        ("m", c_int64),
-        ("n", c_int64),
-        ("share", c_double),
-    ]
-
-
-class hr_attention_share(Structure):
-    _fields_ = [
-        ("head_dim", c_int64),
-        ("forward_share", c_double),
-        ("backward_share", c_double),
-        ("headroom_share", c_double),
-        ("short_share", c_double),
-    ]
-
-
-class hr_decode_cost(Structure):
-    _fields_ = [
-        ("launch_ns", c_double),
-        ("bandwidth_share", c_double),
-        ("few_pairs_share", c_double),
-        ("few_long_pairs_share", c_double),
-        ("pair_ns", c_double),
-        ("element_ns", c_double),
-        ("split_ns", c_double),
-        ("compute_share", c_double),
-        ("key_ns", c_double),
-        ("wave_ns", c_double),
-        ("busy_ns", c_double),
-        ("combine_ns", c_double),
-        ("cluster_ns", c_double),
-        ("combine_element_ns", c_double),
-        ("read_latency_ns", c_double),
-        ("fill_share", c_double),
-        ("reach", c_double),
-    ]
-
-
-class hr_prefill_cost(Structure):
-    _fields_ = [
-        ("launch_ns", c_double),
-        ("block_ns", c_double),
-        ("share", c_double),
-        ("element_ns", c_double),
-        ("busy_ns", c_double),
-        ("load_share", c_double),
-    ]
-
-
-class hr_expert_cost(Structure):
-    _fields_ = [
-        ("routing_ns", c_double),
-        ("matrix_share", c_double),
-        ("load_share", c_double),
-        ("expert_ns", c_double),
-        ("moved_share", c_double),
-    ]
-
-
-class hr_gemm_kernel_cost(Structure):
-    _fields_ = [
-        ("launch_ns", c_double),
-        ("busy_ns", c_double),
-        ("wave_ns", c_double),
-        ("latency_ns", c_double),
-        ("tile_ns", c_double),
-        ("element_ns", c_double),
-        ("step_ns", c_double),
-        ("row_ns", c_double),
-        ("column_ns", c_double),
-        ("aligned", c_double),
-        ("load_8", c_double),
-        ("short_k", c_double),
-        ("store", c_double),
-        ("aligned_store", c_double),
-        ("split_ns", c_double),
-        ("part_ns", c_double),
-        ("fill_ns", c_double),
-        ("matrix_share", c_double),
-    ]
-
-
-class hr_tma_gemm_cost(Structure):
-    _fields_ = [
-        ("launch_ns", c_double),
-        ("busy_ns", c_double),
-        ("refill_ns", c_double),
-        ("step_ns", c_double),
-        ("latency_ns", c_double),
-        ("row_latency_ns", c_double),
-        ("cluster_idle", c_double),
-        ("matrix_share", c_double),
-        ("row_ns", c_double),
-        ("idle_share", c_double),
-        ("load_16", c_double),
-        ("load_32", c_double),
-        ("load_64", c_double),
-        ("store_bytes_per_ns", c_double),
-        ("sector_bytes_per_ns", c_double),
-        ("fill_ns", c_double),
-        ("split_ns", c_double),
-        ("part_ns", c_double),
-    ]
-
-
-class hr_rounding_cost(Structure):
-    _fields_ = [
-        ("launch_ns", c_double),
-        ("bandwidth_share", c_double),
-        ("element_ns", c_double),
-        ("matrix_share", c_double),
-    ]
-
-
-class hr_scan_cost(Structure):
-    _fields_ = [
-        ("launch_ns", c_double),
-        ("bandwidth_share", c_double),
-        ("matrix_share", c_double),
-        ("token_ns", c_double),
-        ("update_ns", c_double),
-        ("update_share", c_double),
-    ]
-
-
-class hr_ceiling(Structure):
-    _fields_ = [
-        ("kind", c_int),
-        ("dtype", c_int),
-        ("instruction", c_char * 32),
-        ("per_s", c_double),
-        ("core_per_s", c_double),
-        ("clock_hz", c_double),
-        ("power_w", c_double),
-    ]
-
-
-class hr_collective_rate(Structure):
-    _fields_ = [
-        ("kind", c_int),
-        ("devices", c_int64),
-        ("latency_ns", c_double),
-        ("bus_bytes_per_s", c_double),
-        ("ramp", c_double),
-        ("error_band", c_double),
-    ]
-
-
-class hr_interval(Structure):
-    _fields_ = [
-        ("kind", c_int),
-        ("dtype", c_int),
-        ("below_ns", c_double),
-        ("low", c_double),
-        ("high", c_double),
-    ]
-
-
-class hr_hardware(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("name", c_char * 48),
-        ("product", c_char * 96),
-        ("architecture", c_char * 32),
-        ("kind", c_int),
-        ("calibration", c_int),
-        ("error_band", c_double),
-        ("multiprocessors", c_int64),
-        ("blocks_per_multiprocessor", c_int64),
-        ("clock_hz", c_double),
-        ("dense_flops_per_s", c_double * 6),
-        ("library_share", c_double * 6),
-        ("int8_ops_per_s", c_double),
-        ("bandwidth_bytes_per_s", c_double),
-        ("bandwidth_share", c_double),
-        ("load_share", c_double),
-        ("store_share", c_double),
-        ("sector_store_share", c_double),
-        ("memory_bytes", c_int64),
-        ("l2_bytes", c_int64),
-        ("shared_bytes", c_int64),
-        ("softmax_share", c_double),
-        ("norm_share", c_double),
-        ("activation_share", c_double),
-        ("store_exposed", c_double),
-        ("boost", c_double),
-        ("launch_ns", c_double),
-        ("gemm_launch_ns", c_double),
-        ("gemm_busy_ns", c_double),
-        ("gemm_step_ns", c_double),
-        ("prefill_launch_ns", c_double),
-        ("attention_block_ns", c_double),
-        ("tile_k_bytes", c_int64),
-        ("alignment_count", c_size_t),
-        ("alignments", hr_alignment_class * 10),
-        ("tile_count", c_size_t),
-        ("tiles", hr_tile * 24),
-        ("attention_count", c_size_t),
-        ("attentions", hr_attention_share * 10),
-        ("devices_per_node", c_int64),
-        ("interconnect_bytes_per_s", c_double),
-        ("ceiling_count", c_size_t),
-        ("ceilings", hr_ceiling * 16),
-        ("numa_nodes", c_int64),
-        ("placement", c_char * 192),
-        ("interconnect_latency_ns", c_double),
-        ("network_bytes_per_s", c_double),
-        ("network_latency_ns", c_double),
-        ("collective_count", c_size_t),
-        ("collectives", hr_collective_rate * 24),
-        ("power_limit_w", c_double),
-        ("decode_framework", hr_decode_cost),
-        ("decode_headroom", hr_decode_cost),
-        ("prefill_headroom", hr_prefill_cost),
-        ("interval_count", c_size_t),
-        ("intervals", hr_interval * 192),
-        ("cache_bytes_per_s", c_double),
-        ("reach", c_double),
-        ("split_ns", c_double),
-        ("misaligned_k_bytes", c_int64),
-        ("split_k_bytes", c_int64),
-        ("split_gemm_size", c_int64),
-        ("misaligned_split_bytes", c_int64),
-        ("burst", c_double),
-        ("misaligned_store", c_double),
-        ("aligned_4", hr_gemm_kernel_cost),
-        ("aligned_2", hr_gemm_kernel_cost),
-        ("aligned_4_tile_count", c_size_t),
-        ("aligned_2_tile_count", c_size_t),
-        ("aligned_4_tiles", hr_tile * 24),
-        ("aligned_2_tiles", hr_tile * 24),
-        ("aligned_4_blocks", c_int64 * 24),
-        ("aligned_2_blocks", c_int64 * 24),
-        ("aligned_4_latency_ns", c_double * 24),
-        ("aligned_2_latency_ns", c_double * 24),
-        ("aligned_2_split_bytes", c_int64),
-        ("tma", hr_tma_gemm_cost),
-        ("simt_formats", c_bool * 6),
-        ("simt_tile_count", c_size_t),
-        ("simt_tiles", hr_tile * 24),
-        ("simt_batched_tiles", c_int64),
-        ("simt_blocks", c_int64 * 24),
-        ("simt_latency_ns", c_double * 24),
-        ("simt", hr_gemm_kernel_cost),
-        ("row_share", c_double),
-        ("small_tile_share", c_double),
-        ("long_row_bytes", c_int64),
-        ("decode_latent", hr_decode_cost),
-        ("decode_latent_headroom", hr_decode_cost),
-        ("prefill_latent", hr_prefill_cost),
-        ("experts", hr_expert_cost),
-        ("rounding", hr_rounding_cost),
-        ("scan_mamba", hr_scan_cost),
-        ("scan_mamba2", hr_scan_cost),
-        ("scan_gated_delta", hr_scan_cost),
-        ("scan_lightning", hr_scan_cost),
-        ("scan_rg_lru", hr_scan_cost),
-        ("scan_convolution", hr_scan_cost),
-        ("calibrated", c_char * 96),
-        ("clock", c_int),
-        ("cache", c_int),
     ]
 
 
@@ -1239,7 +958,7 @@ class hr_subject(Structure):
     _fields_ = [
         ("model", POINTER(hr_model)),
         ("workload", POINTER(hr_workload)),
-        ("hardware", POINTER(hr_hardware)),
+        ("hardware", c_void_p),
     ]
 
 
@@ -1319,7 +1038,7 @@ class hr_advise_options(Structure):
 
 class hr_advice_about(Structure):
     _fields_ = [
-        ("hardware", POINTER(hr_hardware)),
+        ("hardware", c_void_p),
         ("model", POINTER(hr_model)),
         ("workload", POINTER(hr_workload)),
         ("step", c_void_p),
@@ -1481,7 +1200,7 @@ class hr_calibrated_kind(Structure):
 
 class hr_calibrate_result(Structure):
     _fields_ = [
-        ("hardware", hr_hardware),
+        ("hardware", c_void_p),
         ("rows", c_int64),
         ("skipped", c_int64),
         ("folds", c_int64),
@@ -1835,6 +1554,19 @@ class hr_figure_options(Structure):
     ]
 
 
+class hr_hardware_about(Structure):
+    _fields_ = [
+        ("name", c_char * 48),
+        ("product", c_char * 96),
+        ("architecture", c_char * 32),
+        ("kind", c_int),
+        ("calibration", c_int),
+        ("calibrated", c_char * 96),
+        ("clock", c_int),
+        ("cache", c_int),
+    ]
+
+
 class hr_layer_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -1988,7 +1720,7 @@ class hr_sweep_options(Structure):
         ("again", c_bool),
         ("warm", c_bool),
         ("probe", c_bool),
-        ("rates", POINTER(hr_hardware)),
+        ("rates", c_void_p),
         ("time_limit_ns", c_double),
         ("kernel", c_char_p),
         ("autotune", c_int64),
@@ -2183,7 +1915,7 @@ class hr_kernel_measurement(Structure):
 
 class hr_measured_call(Structure):
     _fields_ = [
-        ("hardware", POINTER(hr_hardware)),
+        ("hardware", c_void_p),
         ("prediction", POINTER(hr_prediction)),
         ("runs", POINTER(hr_kernel_measurement)),
         ("count", c_size_t),
@@ -2195,7 +1927,7 @@ class hr_device_report(Structure):
         ("name", c_char_p),
         ("status", c_int),
         ("detail", c_char_p),
-        ("hardware", POINTER(hr_hardware)),
+        ("hardware", c_void_p),
     ]
 
 
@@ -2224,7 +1956,7 @@ class hr_sweeps_report(Structure):
         ("sweeps", c_void_p),
         ("count", c_size_t),
         ("choice", POINTER(hr_sweep_choice)),
-        ("hardware", POINTER(hr_hardware)),
+        ("hardware", c_void_p),
         ("dtype", c_int),
     ]
 
@@ -2263,7 +1995,7 @@ class hr_plot_options(Structure):
         ("no_rows", c_bool),
         ("peers", c_char_p),
         ("peers_name", c_char_p),
-        ("predicted", POINTER(hr_hardware)),
+        ("predicted", c_void_p),
         ("predicted_dtype", c_int),
     ]
 
@@ -2497,11 +2229,16 @@ FUNCTIONS = {  # name: result, parameters
     "hr_hardware_ceiling_share": (c_double, [c_void_p, c_int, c_double]),
     "hr_hardware_check": (c_int, [c_void_p, c_void_p]),
     "hr_hardware_compute_dtype": (c_int, [c_void_p, c_int]),
+    "hr_hardware_create": (c_void_p, []),
+    "hr_hardware_describe": (POINTER(hr_hardware_about), [c_void_p]),
+    "hr_hardware_free": (None, [c_void_p]),
     "hr_hardware_from_json": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_hardware_has_alias": (c_bool, [c_char_p, c_size_t, c_char_p]),
     "hr_hardware_has_fused_attention": (c_bool, [c_void_p, c_int]),
-    "hr_hardware_init": (None, [c_void_p, c_size_t]),
     "hr_hardware_library_flops_per_s": (c_double, [c_void_p, c_int]),
+    "hr_hardware_number": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "hr_hardware_set_conditions": (None, [c_void_p, c_int, c_int]),
+    "hr_hardware_set_number": (c_int, [c_void_p, c_char_p, c_double, c_void_p]),
     "hr_hardware_usable_memory_bytes": (c_int64, [c_void_p]),
     "hr_hardware_usual_dtype": (c_int, [c_void_p]),
     "hr_interval_kind_name": (c_char_p, [c_int]),

@@ -3,6 +3,7 @@
 #include <headroom/experimental/store.h>
 
 #include "base/names.h"
+#include "hardware/hardware.h"
 #include "runtime/device/device.h"
 
 #include <headroom/experimental/hardware.h>
@@ -44,9 +45,9 @@ static void name_libraries(hr_result *result, const char *device)
 
 void hr_result_set_device(hr_result *result, const hr_device *device, const hr_hardware *hardware)
 {
-  bool gpu = hardware->kind == HR_HARDWARE_GPU;
+  bool gpu = hardware->about.kind == HR_HARDWARE_GPU;
   hr_copy_text(result->device, sizeof result->device, hr_device_name(device));
-  hr_copy_text(result->product, sizeof result->product, hardware->product);
+  hr_copy_text(result->product, sizeof result->product, hardware->about.product);
   result->threads = gpu ? 0 : device->threads;
   name_libraries(result, device->backend->name);
 }
@@ -68,7 +69,7 @@ void hr_result_set_measurement(hr_result *result, const hr_measurement *measurem
     return;
   hr_dtype dtype = dtype_of(result);
   result->ceiling_share = hr_hardware_ceiling_share(hardware, dtype, measurement->flops_per_s);
-  if (hardware->calibration != HR_CALIBRATION_MEASURED)
+  if (hardware->about.calibration != HR_CALIBRATION_MEASURED)
     return;
   double best = hr_hardware_library_flops_per_s(hardware, dtype);
   if (best > 0)

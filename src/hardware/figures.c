@@ -135,3 +135,45 @@ hr_status hr_device_figures_check(const hr_hardware *hardware, hr_error *error)
   }
   return HR_OK;
 }
+
+/* A number of a device by its name. */
+typedef struct named_number {
+  const hr_device_figure *figure;
+  size_t index;
+} named_number;
+
+static hr_status find_number(const hr_hardware *hardware, const char *name, named_number *number, hr_error *error)
+{
+  char own[64];
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+    const hr_device_figure *figure = &figures[i];
+    for (size_t at = 0; at < hr_device_figure_numbers(hardware, figure) && !figure->former; at++) {
+      write_name(figure, at, own, sizeof own);
+      if (strcmp(own, name) != 0)
+        continue;
+      *number = (named_number){figure, at};
+      return HR_OK;
+    }
+  }
+  return hr_fail(error, HR_ERROR_NOT_FOUND, "%s has no figure \"%.60s\"",
+                 hardware->about.name[0] ? hardware->about.name : "the device", name);
+}
+
+hr_status hr_hardware_number(const hr_hardware *hardware, const char *figure, double *value, hr_error *error)
+{
+  HR_NEED(error, hardware, figure, value);
+  named_number found;
+  HR_TRY(find_number(hardware, figure, &found, error));
+  *value = hr_device_figure_get(hardware, found.figure, found.index);
+  return HR_OK;
+}
+
+hr_status hr_hardware_set_number(hr_hardware *hardware, const char *figure, double value, hr_error *error)
+{
+  HR_NEED(error, hardware, figure);
+  named_number found;
+  HR_TRY(find_number(hardware, figure, &found, error));
+  HR_TRY(check_number(found.figure, found.index, value, error));
+  hr_device_figure_set(hardware, found.figure, found.index, value);
+  return HR_OK;
+}

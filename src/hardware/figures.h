@@ -3,7 +3,7 @@
 #ifndef HR_HARDWARE_FIGURES_H
 #define HR_HARDWARE_FIGURES_H
 
-#include <headroom/hardware.h>
+#include "hardware/hardware.h"
 
 /** What figures of one meaning may be, so that every prediction is a positive finite time. */
 typedef struct hr_figure_bounds {

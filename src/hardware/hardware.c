@@ -1,24 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <headroom/experimental/hardware.h>
+#include "hardware/hardware.h"
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
-#include "base/struct_size.h"
 #include "hardware/enumerator_names.h"
 #include "hardware/figures.h"
 
 #include <headroom/experimental/collective.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 /* For a device whose library nobody has measured: large bf16 GEMMs reach 0.72 to 0.87 of the datasheet on A100,
  * H100 and H200 (mamf-finder, ml-engineering book, 2024-2025, and data/results/published). */
 #define LIBRARY_SHARE_UNKNOWN 0.75
 
-void hr_hardware_init(hr_hardware *hardware, size_t size)
+hr_hardware *hr_hardware_create(void)
 {
-  HR_INIT(hardware, size, (hr_hardware){0});
+  return calloc(1, sizeof(hr_hardware));
+}
+
+void hr_hardware_free(hr_hardware *hardware)
+{
+  free(hardware);
+}
+
+const hr_hardware_about *hr_hardware_describe(const hr_hardware *hardware)
+{
+  return &hardware->about;
+}
+
+void hr_hardware_set_conditions(hr_hardware *hardware, hr_clock clock, hr_cache cache)
+{
+  hardware->about.clock = clock;
+  hardware->about.cache = cache;
 }
 
 hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware)
@@ -30,13 +46,13 @@ hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware)
 
 bool hr_hardware_has_fused_attention(const hr_hardware *hardware, hr_dtype dtype)
 {
-  return dtype != HR_FP64 || hardware->kind == HR_HARDWARE_CPU;
+  return dtype != HR_FP64 || hardware->about.kind == HR_HARDWARE_CPU;
 }
 
 hr_dtype hr_hardware_compute_dtype(const hr_hardware *hardware, hr_dtype dtype)
 {
   bool short_float = dtype == HR_FP16 || dtype == HR_BF16;
-  bool widened = short_float && hardware->kind == HR_HARDWARE_CPU && !(hardware->dense_flops_per_s[dtype] > 0);
+  bool widened = short_float && hardware->about.kind == HR_HARDWARE_CPU && !(hardware->dense_flops_per_s[dtype] > 0);
   return widened ? HR_FP32 : dtype;
 }
 
@@ -73,7 +89,7 @@ double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, do
   double loop = hr_hardware_ceiling(hardware, HR_CEILING_GEMM, dtype);
   if (!(loop > 0))
     return (double)NAN;
-  bool known = hardware->library_share[dtype] > 0 && hardware->calibration >= HR_CALIBRATION_PUBLISHED;
+  bool known = hardware->library_share[dtype] > 0 && hardware->about.calibration >= HR_CALIBRATION_PUBLISHED;
   return flops_per_s / fmax(loop, known ? hr_hardware_library_flops_per_s(hardware, dtype) : 0);
 }
 
@@ -227,10 +243,10 @@ static hr_status check_counts(const hr_hardware *hardware, hr_error *error)
 
 static hr_status check_conditions(const hr_hardware *hardware, hr_error *error)
 {
-  if ((unsigned)hardware->clock > HR_CLOCK_BURST)
-    return hr_fail(error, HR_ERROR_INVALID, "clock (condition): %d is not in the list", (int)hardware->clock);
-  if ((unsigned)hardware->cache > HR_CACHE_WARM)
-    return hr_fail(error, HR_ERROR_INVALID, "cache (condition): %d is not in the list", (int)hardware->cache);
+  if ((unsigned)hardware->about.clock > HR_CLOCK_BURST)
+    return hr_fail(error, HR_ERROR_INVALID, "clock (condition): %d is not in the list", (int)hardware->about.clock);
+  if ((unsigned)hardware->about.cache > HR_CACHE_WARM)
+    return hr_fail(error, HR_ERROR_INVALID, "cache (condition): %d is not in the list", (int)hardware->about.cache);
   if (!(hardware->power_limit_w >= 0 && isfinite(hardware->power_limit_w)))
     return hr_fail(error, HR_ERROR_INVALID, "power_limit_w: %g is not a power", hardware->power_limit_w);
   return HR_OK;
@@ -239,7 +255,6 @@ static hr_status check_conditions(const hr_hardware *hardware, hr_error *error)
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
   HR_NEED(error, hardware);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TRY(check_counts(hardware, error));
   HR_TRY(hr_device_figures_check(hardware, error));
   HR_TRY(check_conditions(hardware, error));

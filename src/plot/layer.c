@@ -6,6 +6,7 @@
 #include "base/struct_size.h"
 #include "base/text.h"
 #include "figure/figure.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 #include <string.h>
@@ -62,7 +63,6 @@ hr_status hr_figure_of_layer(const hr_model *model, const hr_hardware *hardware,
 {
   HR_NEED(error, model, hardware, layer, figure);
   HR_TAKE(hr_model, model, error);
-  HR_TAKE(hr_hardware, hardware, error);
   hr_figure *f = hr_figure_new();
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");
@@ -74,7 +74,7 @@ hr_status hr_figure_of_layer(const hr_model *model, const hr_hardware *hardware,
   f->form = HR_FIGURE_BARS;
   f->x.scale = HR_FIGURE_SCALE_NAMES;
   name_axis(f, unit_name);
-  hr_write_text(f->title, sizeof f->title, "One layer of %s on %s", model->name, hardware->product);
+  hr_write_text(f->title, sizeof f->title, "One layer of %s on %s", model->name, hardware->about.product);
   const hr_workload *w = &layer->workload;
   char shared[64] = "";
   if (w->tensor_parallel > 1)
@@ -90,7 +90,7 @@ hr_status hr_figure_of_layer(const hr_model *model, const hr_hardware *hardware,
 
 static void describe_call(hr_figure *figure, const hr_attention *a, const hr_hardware *hardware)
 {
-  hr_write_text(figure->title, sizeof figure->title, "Attention on %s", hardware->product);
+  hr_write_text(figure->title, sizeof figure->title, "Attention on %s", hardware->about.product);
   hr_write_text(figure->note, sizeof figure->note,
                 "batch %lld, %lld queries, %lld keys, heads %lld/%lld/%lld, head sizes %lld and %lld, %s, %s",
                 (long long)a->batch, (long long)a->q_len, (long long)a->kv_len, (long long)a->q_heads,
@@ -124,7 +124,6 @@ hr_status hr_figure_of_attention(const hr_attention *attention, const hr_measure
   const size_t count = call->count;
   HR_NEED(error, hardware, runs);
   HR_TAKE(hr_attention, attention, error);
-  HR_TAKE(hr_hardware, hardware, error);
   hr_figure *f = hr_figure_new();
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");

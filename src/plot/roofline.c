@@ -8,6 +8,7 @@
 #include "base/struct_size.h"
 #include "base/text.h"
 #include "figure/figure.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/hardware.h>
 #include <headroom/experimental/operators.h>
@@ -65,14 +66,13 @@ hr_status hr_figure_of_roofline(const hr_hardware *hardware, const hr_model *mod
                                 const hr_step *step, hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, step, figure);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
   double library = hr_hardware_library_flops_per_s(hardware, workload->dtype), left, right;
   double peak = hardware->dense_flops_per_s[workload->dtype], bandwidth = hardware->bandwidth_bytes_per_s;
   if (!(peak > 0) || !(bandwidth > 0))
-    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no roofline without a rate in %s and a bandwidth", hardware->name,
-                   hr_dtype_name(workload->dtype));
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no roofline without a rate in %s and a bandwidth",
+                   hardware->about.name, hr_dtype_name(workload->dtype));
   hr_figure *f = hr_figure_new();
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");
@@ -81,7 +81,7 @@ hr_status hr_figure_of_roofline(const hr_hardware *hardware, const hr_model *mod
   f->labels_hidden = true;
   hr_write_text(f->x.label, sizeof f->x.label, "FLOPs per byte of memory traffic");
   hr_write_text(f->y.label, sizeof f->y.label, "Throughput (TFLOP/s)");
-  hr_write_text(f->title, sizeof f->title, "Roofline of %s: %s, %s", hardware->product, model->name,
+  hr_write_text(f->title, sizeof f->title, "Roofline of %s: %s, %s", hardware->about.product, model->name,
                 hr_phase_name(workload->phase));
   hr_write_text(f->note, sizeof f->note, "batch %lld, %lld tokens, %s; points are predictions with their error",
                 (long long)workload->batch, (long long)workload->sequence, hr_dtype_name(workload->dtype));
@@ -101,14 +101,13 @@ hr_status hr_figure_of_search(const hr_model *model, const hr_hardware *hardware
 {
   HR_NEED(error, model, hardware, result, figure);
   HR_TAKE(hr_model, model, error);
-  HR_TAKE(hr_hardware, hardware, error);
   hr_figure *f = hr_figure_new();
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");
   f->y.from_zero = false;
   hr_write_text(f->x.label, sizeof f->x.label, "Change of the parameters (%%)");
   hr_write_text(f->y.label, sizeof f->y.label, "Predicted gain (%%)");
-  hr_write_text(f->title, sizeof f->title, "Shapes near %s on %s", model->name, hardware->product);
+  hr_write_text(f->title, sizeof f->title, "Shapes near %s on %s", model->name, hardware->about.product);
   hr_write_text(f->note, sizeof f->note, "the %zu fastest of %llu shapes tried", result->count,
                 (unsigned long long)result->evaluated);
   size_t itself = hr_figure_add_series(f, model->name, HR_FIGURE_MARK_POINTS, HR_FIGURE_PREDICTED);

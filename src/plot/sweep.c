@@ -7,6 +7,7 @@
 #include "base/struct_size.h"
 #include "base/text.h"
 #include "experiment/sweep/sweep.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static void choose_units(hr_plot_sweep *plot)
   if (plot->rows.count == 0 && plot->options->predicted && plot->view == HR_VIEW_TIME)
     longest = hr_plot_longest_predicted(plot);
   plot->unit_ns = longest > 0 && longest < 1e6 ? 1e3 : longest < seconds ? 1e6 : 1e9;
-  bool predicted = plot->options->predicted && plot->options->predicted->kind != HR_HARDWARE_CPU;
+  bool predicted = plot->options->predicted && plot->options->predicted->about.kind != HR_HARDWARE_CPU;
   bool small = hr_plot_only_cpus(plot) && highest > 0 && highest < 1e12 && !predicted && !plot->options->peers;
   plot->unit_flops = small ? 1e9 : 1e12;
 }
@@ -162,7 +163,7 @@ static void note(const hr_plot_sweep *plot)
   }
   if (plot->options->predicted && plot->view <= HR_VIEW_TIME) {
     hr_write_text(text, sizeof text, "predictions for %s: nine of ten times lie in the band",
-                  plot->options->predicted->name);
+                  plot->options->predicted->about.name);
     add_to_note(plot->figure, text);
   }
   if (plot->options->published)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The predictions of a sweep's points for a device. */
+#include "hardware/hardware.h"
 #include "plot/sweep.h"
 
 #include "base/error.h"
@@ -54,7 +55,8 @@ static void add_point(hr_plot_sweep *plot, const hr_sweep_point *point, const hr
   hr_figure *figure = plot->figure;
   char name[HR_FIGURE_TEXT];
   bool bars = figure->form == HR_FIGURE_BARS;
-  hr_write_text(name, sizeof name, "%s%spredicted for %s", point->series, point->series[0] ? ", " : "", hardware->name);
+  hr_write_text(name, sizeof name, "%s%spredicted for %s", point->series, point->series[0] ? ", " : "",
+                hardware->about.name);
   size_t count = figure->series_count;
   size_t band =
       hr_figure_series_named(figure, name, bars ? HR_FIGURE_MARK_LINE : HR_FIGURE_MARK_BAND, HR_FIGURE_PREDICTED);
@@ -75,7 +77,7 @@ static void add_point(hr_plot_sweep *plot, const hr_sweep_point *point, const hr
 double hr_plot_longest_predicted(const hr_plot_sweep *plot)
 {
   const hr_hardware *hardware = plot->options->predicted;
-  const hr_sweep *sweep = hardware->kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
+  const hr_sweep *sweep = hardware->about.kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
   double longest = 0;
   for (size_t i = 0; i < hr_sweep_describe(sweep).point_count; i++) {
     hr_sweep_point point;
@@ -90,7 +92,7 @@ double hr_plot_longest_predicted(const hr_plot_sweep *plot)
 hr_status hr_plot_add_predicted(hr_plot_sweep *plot, hr_error *error)
 {
   const hr_hardware *hardware = plot->options->predicted;
-  const hr_sweep *sweep = hardware->kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
+  const hr_sweep *sweep = hardware->about.kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
   size_t count = hr_sweep_describe(sweep).point_count;
   for (size_t i = 0; i < count; i++) {
     hr_sweep_point point;

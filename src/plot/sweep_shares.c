@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of layers' times as stacked bars. A part is named as in figures 2 and 11 of the co-design paper. */
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 #include "plot/published.h"
 #include "plot/sweep.h"
 
@@ -239,7 +240,7 @@ static void add_step(bars *all, const hr_sweep_point *point, const hr_step *step
       add_part(plot, &one, part_of(plot, name), 100 * step->predictions[i].time_ns / sum);
   }
   char name[HR_FIGURE_TEXT];
-  hr_write_text(name, sizeof name, "%s, predicted for %s", point->x_name, plot->options->predicted->name);
+  hr_write_text(name, sizeof name, "%s, predicted for %s", point->x_name, plot->options->predicted->about.name);
   keep_bar(all, name, &one);
 }
 
@@ -247,7 +248,7 @@ static hr_status add_predicted(bars *all, hr_error *error)
 {
   const hr_plot_sweep *plot = all->plot;
   const hr_hardware *hardware = plot->options->predicted;
-  const hr_sweep *sweep = hardware->kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
+  const hr_sweep *sweep = hardware->about.kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
   hr_step *step = malloc(sizeof *step);
   hr_status status = step ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a layer's operators");
   for (size_t i = 0; i < sweep->point_count && status == HR_OK; i++) {

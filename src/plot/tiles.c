@@ -8,6 +8,7 @@
 #include "base/struct_size.h"
 #include "base/text.h"
 #include "figure/figure.h"
+#include "hardware/hardware.h"
 
 #include <headroom/predict.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static void describe(hr_figure *figure, const hr_hardware *hardware, const hr_ge
   hr_write_text(figure->x.label, sizeof figure->x.label, "Columns of C");
   hr_write_text(figure->y.label, sizeof figure->y.label, "Rows of C");
   hr_write_text(figure->title, sizeof figure->title, "Tiles and waves of a GEMM on %s: %lld×%lld×%lld, %s",
-                hardware->product, (long long)gemm->m, (long long)gemm->n, (long long)gemm->k,
+                hardware->about.product, (long long)gemm->m, (long long)gemm->n, (long long)gemm->k,
                 hr_dtype_name(gemm->dtype));
   if (p->splits > 1)
     hr_write_text(splits, sizeof splits, ", k split in %lld", (long long)p->splits);
@@ -95,12 +96,11 @@ static void describe(hr_figure *figure, const hr_hardware *hardware, const hr_ge
 hr_status hr_figure_of_tiles(const hr_hardware *hardware, const hr_gemm *gemm, hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, hardware, gemm, figure);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_gemm, gemm, error);
   hr_prediction p;
   HR_TRY(hr_predict_gemm(hardware, gemm, &p, error));
   if (p.tile_m < 1 || p.tile_n < 1 || p.waves < 1)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: its GEMMs are not predicted by tiles", hardware->name);
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: its GEMMs are not predicted by tiles", hardware->about.name);
   tiling t = tiling_of(hardware, gemm, &p);
   if (p.tiles / gemm->batch > TILES_MAX)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a GEMM of %lld×%lld has %lld tiles, and a picture at most %d",

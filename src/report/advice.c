@@ -78,7 +78,7 @@ static hr_status write_json(const hr_advice *advice, const hr_confirmation *conf
   const hr_step *step = &advice->step;
   bool failed;
   hr_json json = hr_json_document("advise/5", &failed);
-  hr_json_put_text(json, "device", advice->hardware.name);
+  hr_json_put_text(json, "device", advice->hardware.about.name);
   hr_json_put_hardware(json, &advice->hardware);
   hr_json_put_model(json, &advice->model);
   hr_json_put_workload(json, &advice->workload);
@@ -129,7 +129,7 @@ hr_status hr_report_advice(FILE *out, const hr_report_options *options, const hr
   } else if (options->format == HR_FORMAT_CSV) {
     status = write_csv(advice, confirmation, &document, error);
   } else {
-    hr_print_title(&document, "headroom advise: %s on %s", advice->model.name, advice->hardware.name);
+    hr_print_title(&document, "headroom advise: %s on %s", advice->model.name, advice->hardware.about.name);
     status = hr_print_advice(&document, advice, confirmation, parameters.total, error);
   }
   return hr_document_end(&document, status, error);

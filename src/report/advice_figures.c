@@ -101,7 +101,7 @@ static hr_status print_operators(const hr_document *document, const hr_advice *a
   if (!figure)
     return out_of_memory(error);
   snprintf(figure->title, sizeof figure->title, "Predicted time by operator: %.120s", advice->model.name);
-  snprintf(figure->note, sizeof figure->note, "One microbatch on %.200s.", advice->hardware.name);
+  snprintf(figure->note, sizeof figure->note, "One microbatch on %.200s.", advice->hardware.about.name);
   note_replicas(figure, &advice->step);
   name_axes(figure, "operator", "time, ms");
   size_t series = hr_figure_add_series(figure, "predicted", HR_FIGURE_MARK_POINTS, HR_FIGURE_PREDICTED);

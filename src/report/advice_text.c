@@ -378,7 +378,7 @@ static hr_status print_measured(const hr_document *document, const hr_advice *ad
 {
   if (!confirmation)
     return HR_OK;
-  hr_print_heading(document, "Measured on %s at %" PRId64 " × %" PRId64 " tokens%s", advice->hardware.name,
+  hr_print_heading(document, "Measured on %s at %" PRId64 " × %" PRId64 " tokens%s", advice->hardware.about.name,
                    confirmation->batch, confirmation->sequence, confirmation->complete ? "" : " (stopped early)");
   if (confirmation->note[0])
     hr_print_paragraph(document, confirmation->note);

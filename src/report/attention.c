@@ -4,6 +4,7 @@
 #include "base/quantity.h"
 #include "base/struct_size.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "report/attention_parts.h"
 #include "report/inputs.h"
 #include "report/kernel_runs.h"
@@ -123,7 +124,7 @@ static hr_status write_json(FILE *out, const attention_report *r, hr_error *erro
 {
   bool failed;
   hr_json json = hr_json_document("attention/1", &failed);
-  hr_json_put_text(json, "device", r->hardware->name);
+  hr_json_put_text(json, "device", r->hardware->about.name);
   hr_json_put_hardware(json, r->hardware);
   put_call(json, r);
   hr_json_put_number(json, "predicted_ns", r->prediction ? r->prediction->time_ns : NAN);
@@ -216,7 +217,6 @@ hr_status hr_report_attention(FILE *out, const hr_report_options *options, const
   HR_NEED(error, hardware);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_attention, attention, error);
-  HR_TAKE(hr_hardware, hardware, error);
   attention_report r = {.attention = attention,
                         .hardware = hardware,
                         .prediction = call->prediction,

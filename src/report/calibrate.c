@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "report/document.h"
 #include "report/json.h"
 #include "report/validated_rows.h"
@@ -78,13 +79,13 @@ static hr_status write_json(FILE *out, const hr_calibrate_result *result, const 
 {
   bool failed;
   hr_json json = hr_json_document("calibrate/1", &failed);
-  hr_json_put_text(json, "device", result->hardware.name);
+  hr_json_put_text(json, "device", result->hardware->about.name);
   hr_json_put_text(json, "file", path);
   hr_json_put_count(json, "rows", result->rows);
   hr_json_put_count(json, "skipped", result->skipped);
   hr_json_put_text(json, "skipped_why", result->skipped_why[0] ? result->skipped_why : NULL);
   hr_json_put_count(json, "parts", result->folds);
-  hr_json_put_number(json, "error_band", result->hardware.error_band);
+  hr_json_put_number(json, "error_band", result->hardware->error_band);
   hr_json_put_table(json, "kinds", kind_table(result));
   hr_json_put_table(json, "figures", figure_table(result));
   return hr_json_write(out, json, error);
@@ -92,8 +93,8 @@ static hr_status write_json(FILE *out, const hr_calibrate_result *result, const 
 
 static hr_status write_text(hr_document *document, const hr_calibrate_result *result, const char *path, hr_error *error)
 {
-  hr_print_title(document, "headroom calibrate: figures of %s fitted to measured times", result->hardware.name);
-  hr_print_field(document, "device", "%s: %s", result->hardware.name, result->hardware.product);
+  hr_print_title(document, "headroom calibrate: figures of %s fitted to measured times", result->hardware->about.name);
+  hr_print_field(document, "device", "%s: %s", result->hardware->about.name, result->hardware->about.product);
   hr_print_field(document, "rows", "%" PRId64 ", in %" PRId64 " parts for the cross-validation", result->rows,
                  result->folds);
   if (result->skipped > 0)

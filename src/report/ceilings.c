@@ -4,6 +4,7 @@
 
 #include "base/quantity.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/hardware.h>
 #include <math.h>
@@ -14,13 +15,13 @@ static double datasheet_of(const hr_hardware *hardware, const hr_ceiling *c)
 {
   if (c->kind == HR_CEILING_GEMM)
     return hardware->dense_flops_per_s[c->dtype];
-  return c->kind == HR_CEILING_EXP || hardware->kind != HR_HARDWARE_GPU ? 0 : hardware->bandwidth_bytes_per_s;
+  return c->kind == HR_CEILING_EXP || hardware->about.kind != HR_HARDWARE_GPU ? 0 : hardware->bandwidth_bytes_per_s;
 }
 
 /* 0 if the library's rate is only estimated. */
 static double library_of(const hr_hardware *hardware, const hr_ceiling *c)
 {
-  if (hardware->calibration < HR_CALIBRATION_PUBLISHED)
+  if (hardware->about.calibration < HR_CALIBRATION_PUBLISHED)
     return 0;
   if (c->kind == HR_CEILING_GEMM)
     return hardware->dense_flops_per_s[c->dtype] * hardware->library_share[c->dtype];
@@ -114,16 +115,18 @@ bool hr_ceiling_power_note(const hr_hardware *hardware, char line[HR_CEILING_NOT
       most = &hardware->ceilings[i];
   }
   if (!most || !(most->power_w > 0))
-    hr_write_text(line, HR_CEILING_NOTE_SIZE, "Power limit of %s: %.0f W", hardware->name, hardware->power_limit_w);
+    hr_write_text(line, HR_CEILING_NOTE_SIZE, "Power limit of %s: %.0f W", hardware->about.name,
+                  hardware->power_limit_w);
   else if (most->power_w < CAPPED * hardware->power_limit_w || !(hardware->clock_hz > most->clock_hz))
     hr_write_text(line, HR_CEILING_NOTE_SIZE, "Power limit of %s: %.0f W, which no loop reaches (%s: %.0f W)",
-                  hardware->name, hardware->power_limit_w, most->instruction, most->power_w);
+                  hardware->about.name, hardware->power_limit_w, most->instruction, most->power_w);
   else
     hr_write_text(
         line, HR_CEILING_NOTE_SIZE,
         "Power limit of %s: %.0f W. It holds %s at %.0f MHz of %.0f: work at the limit takes time in proportion to its "
         "energy",
-        hardware->name, hardware->power_limit_w, most->instruction, most->clock_hz * 1e-6, hardware->clock_hz * 1e-6);
+        hardware->about.name, hardware->power_limit_w, most->instruction, most->clock_hz * 1e-6,
+        hardware->clock_hz * 1e-6);
   return true;
 }
 
@@ -136,12 +139,12 @@ bool hr_ceiling_clock_note(const hr_hardware *hardware, char line[HR_CEILING_NOT
     if (datasheet > 0)
       most = fmax(most, fmax(c->per_s, library_of(hardware, c)) / datasheet);
   }
-  if (hardware->kind != HR_HARDWARE_CPU || most < 1.005)
+  if (hardware->about.kind != HR_HARDWARE_CPU || most < 1.005)
     return false;
   hr_write_text(
       line, HR_CEILING_NOTE_SIZE,
       "The data sheet rates of %s are computed from its instruction set and the %.2f GHz that the system reports. "
       "Rates above them show that the clock was higher: at least %.2f GHz",
-      hardware->name, hardware->clock_hz * 1e-9, hardware->clock_hz * most * 1e-9);
+      hardware->about.name, hardware->clock_hz * 1e-9, hardware->clock_hz * most * 1e-9);
   return true;
 }

@@ -4,6 +4,7 @@
 #include "base/quantity.h"
 #include "base/struct_size.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "report/attention_parts.h"
 #include "report/inputs.h"
 #include "report/kernel_runs.h"
@@ -133,7 +134,7 @@ static hr_status write_json(FILE *out, const decode_report *r, hr_error *error)
 {
   bool failed;
   hr_json json = hr_json_document("decode/1", &failed);
-  hr_json_put_text(json, "device", r->hardware->name);
+  hr_json_put_text(json, "device", r->hardware->about.name);
   hr_json_put_hardware(json, r->hardware);
   put_call(json, r);
   hr_json_put_number(json, "predicted_ns", r->prediction ? r->prediction->time_ns : (double)NAN);
@@ -238,7 +239,6 @@ hr_status hr_report_decode(FILE *out, const hr_report_options *options, const hr
   HR_NEED(error, hardware);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_decode, decode, error);
-  HR_TAKE(hr_hardware, hardware, error);
   decode_report r = {
       .decode = decode, .hardware = hardware, .prediction = call->prediction, .runs = call->runs, .count = call->count};
   HR_TRY(hr_decode_check(decode, error));

@@ -4,6 +4,7 @@
 #include "base/quantity.h"
 #include "base/struct_size.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "model/layers/ffn_experts.h"
 #include "model/layers/layer_kinds.h"
 #include "model/layers/split.h"
@@ -133,7 +134,7 @@ static hr_status write_json(const description *d, FILE *out, hr_error *error)
   const hr_split split = hr_split_of_workload(d->model, d->workload);
   hr_json_put(json, "splits", json_boolean(split.whole));
   hr_json_put_text(json, "split", split.words[0] ? split.words : NULL);
-  hr_json_put_text(json, "device", d->hardware ? d->hardware->name : NULL);
+  hr_json_put_text(json, "device", d->hardware ? d->hardware->about.name : NULL);
   hr_json_put(json, "largest_batch", d->hardware ? json_integer(d->largest_batch) : json_null());
   hr_json_put_table(json, "operators", hr_operator_table(&d->operators, NULL, d->model, d->workload, false));
   return hr_json_write(out, json, error);
@@ -220,10 +221,10 @@ static void print_memory(const hr_document *document, const description *d)
     return;
   hr_write_bytes(bytes, sizeof bytes, (double)hr_hardware_usable_memory_bytes(d->hardware));
   if (d->largest_batch == 0)
-    hr_print_field(document, "fits", "not even a batch of 1 on %s, %s usable", d->hardware->name, bytes);
+    hr_print_field(document, "fits", "not even a batch of 1 on %s, %s usable", d->hardware->about.name, bytes);
   else
     hr_print_field(document, "fits", "a batch of up to %" PRId64 " on %s, %s usable", d->largest_batch,
-                   d->hardware->name, bytes);
+                   d->hardware->about.name, bytes);
 }
 
 static void print_load(const hr_document *document, const description *d)
@@ -293,7 +294,6 @@ hr_status hr_report_description(FILE *out, const hr_report_options *options, con
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
-  HR_TAKE(hr_hardware, hardware, error);
   description *d = malloc(sizeof *d); /* too large for the stack of a small thread */
   if (!d)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the operators of a step");

@@ -2,6 +2,7 @@
 /* `devices`: the devices that are known, their ceilings, and the libraries found at run time. */
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 #include "report/ceilings.h"
 #include "report/inputs.h"
 
@@ -20,8 +21,8 @@ typedef struct device_row {
 #define RATE(member) HR_MEMBER(device_row, member)
 static const hr_column device_columns[] = {
     {"name", "name", HR_PLAIN, 0, DEVICE, HR_MEMBER(hr_device_report, name)},
-    {"product", "product", HR_PLAIN, 5, HARDWARE(product)},
-    {"architecture", "architecture", HR_PLAIN, 8, HARDWARE(architecture)},
+    {"product", "product", HR_PLAIN, 5, HARDWARE(about.product)},
+    {"architecture", "architecture", HR_PLAIN, 8, HARDWARE(about.architecture)},
     {NULL, "16 bit dense", HR_FLOPS_RATE, 0, RATE(bits16)},
     {"bf16_flops_per_s", NULL, HR_FLOPS_RATE, 0, RATE(bf16)},
     {"fp16_flops_per_s", NULL, HR_FLOPS_RATE, 0, RATE(fp16)},
@@ -29,7 +30,7 @@ static const hr_column device_columns[] = {
     {"bandwidth_bytes_per_s", "bandwidth", HR_BYTES_RATE, 0, HARDWARE(bandwidth_bytes_per_s)},
     {"memory_bytes", "memory", HR_BYTES, 0, HARDWARE(memory_bytes)},
     {"multiprocessors", "cores", HR_PLAIN, 6, HARDWARE(multiprocessors)},
-    {"calibration", "rates", HR_PLAIN, 3, HARDWARE(calibration)},
+    {"calibration", "rates", HR_PLAIN, 3, HARDWARE(about.calibration)},
     {"error_band", "error band", HR_SHARE, 4, HARDWARE(error_band)},
     {"status", NULL, HR_PLAIN, 0, DEVICE, HR_MEMBER(hr_device_report, status)},
     {"detail", NULL, HR_PLAIN, 0, DEVICE, HR_OPTIONAL(hr_device_report, detail)},

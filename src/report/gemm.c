@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 #include "report/inputs.h"
 #include "report/lines.h"
 #include "report/measurement.h"
@@ -33,7 +34,7 @@ typedef struct gemm_report {
 
 /* The fields are in the order of the JSON, whose objects are the sections. */
 static const hr_column fields[] = {
-    {"device", "device", HR_PLAIN, 0, HR_THROUGH(gemm_report, hardware), HR_MEMBER(hr_hardware, name)},
+    {"device", "device", HR_PLAIN, 0, HR_THROUGH(gemm_report, hardware), HR_MEMBER(hr_hardware, about.name)},
     {"m", "m", HR_PLAIN, 0, GEMM(m)},
     {"n", "n", HR_PLAIN, 0, GEMM(n)},
     {"k", "k", HR_PLAIN, 0, GEMM(k)},
@@ -194,7 +195,7 @@ static hr_status write_json(FILE *out, const gemm_report *r, const hr_report_opt
 {
   bool failed;
   hr_json json = hr_json_document("gemm/2", &failed);
-  hr_json_put_text(json, "device", r->hardware->name);
+  hr_json_put_text(json, "device", r->hardware->about.name);
   hr_json_put_hardware(json, r->hardware);
   put_section(hr_json_put_object(json, "gemm"), "gemm", r);
   put_section(hr_json_put_object(json, "prediction"), "prediction", r);
@@ -347,7 +348,6 @@ hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_g
   HR_NEED(error, hardware, prediction);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_gemm, gemm, error);
-  HR_TAKE(hr_hardware, hardware, error);
   gemm_report r = {.gemm = gemm,
                    .hardware = hardware,
                    .prediction = prediction,

@@ -3,6 +3,7 @@
 
 #include "base/names.h"
 #include "base/quantity.h"
+#include "hardware/hardware.h"
 #include "report/ceilings.h"
 #include "report/lines.h"
 
@@ -138,12 +139,16 @@ static void positive(const void *member, hr_cell *cell)
 }
 
 #define FIELD(member) HR_FIELD(hr_hardware, member)
+#define ABOUT(member)                                                \
+  {                                                                  \
+#member, NULL, HR_PLAIN, 0, HR_MEMBER(hr_hardware, about.member) \
+  }
 static const hr_column identity_fields[] = {
-    FIELD(name),
-    FIELD(product),
-    FIELD(architecture),
-    {"kind", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, hardware_kind, hr_hardware, kind)},
-    FIELD(calibration),
+    ABOUT(name),
+    ABOUT(product),
+    ABOUT(architecture),
+    {"kind", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, hardware_kind, hr_hardware, about.kind)},
+    ABOUT(calibration),
     FIELD(error_band),
     FIELD(multiprocessors),
     FIELD(clock_hz),
@@ -171,10 +176,11 @@ static const hr_column host_fields[] = {
     FIELD(numa_nodes),
     HR_OPTIONAL_FIELD(hr_hardware, placement),
     {"power_limit_w", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(NUMBER, positive, hr_hardware, power_limit_w)},
-    FIELD(clock),
-    FIELD(cache),
-    HR_OPTIONAL_FIELD(hr_hardware, calibrated),
+    ABOUT(clock),
+    ABOUT(cache),
+    {"calibrated", NULL, HR_PLAIN, 0, HR_OPTIONAL(hr_hardware, about.calibrated)},
 };
+#undef ABOUT
 #undef FIELD
 
 static void put_rates(hr_json json, const hr_hardware *hardware)
@@ -236,10 +242,10 @@ void hr_print_hardware(const hr_document *document, const hr_hardware *hardware)
                                       [HR_CALIBRATION_MEASURED] = "rates measured"};
   char memory[HR_NUMBER_SIZE], fitted[128] = "";
   hr_write_bytes(memory, sizeof memory, (double)hardware->memory_bytes);
-  if (hardware->calibrated[0])
-    snprintf(fitted, sizeof fitted, " (calibrated %s)", hardware->calibrated);
-  hr_print_field(document, "device", "%s: %s, %s, %s%s%s%s", hardware->name, hardware->product, memory,
-                 NAME_OF(rates, hardware->calibration), fitted,
-                 hardware->clock == HR_CLOCK_BURST ? ", burst clock" : "",
-                 hardware->cache == HR_CACHE_WARM ? ", warm caches" : "");
+  if (hardware->about.calibrated[0])
+    snprintf(fitted, sizeof fitted, " (calibrated %s)", hardware->about.calibrated);
+  hr_print_field(document, "device", "%s: %s, %s, %s%s%s%s", hardware->about.name, hardware->about.product, memory,
+                 NAME_OF(rates, hardware->about.calibration), fitted,
+                 hardware->about.clock == HR_CLOCK_BURST ? ", burst clock" : "",
+                 hardware->about.cache == HR_CACHE_WARM ? ", warm caches" : "");
 }

@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 #include "report/inputs.h"
 #include "report/layer_groups.h"
 #include "report/lines.h"
@@ -133,7 +134,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_hardware 
 {
   bool failed;
   hr_json json = hr_json_document("layer/2", &failed);
-  hr_json_put_text(json, "device", hardware->name);
+  hr_json_put_text(json, "device", hardware->about.name);
   hr_json_put_hardware(json, hardware);
   hr_json_put_model(json, model);
   hr_json_put_count(json, "group", (int64_t)layer->group);
@@ -198,7 +199,7 @@ static void print_sum(const hr_document *document, const hr_layer *layer)
 static void print_whole(const hr_document *document, const hr_hardware *hardware, const hr_layer *layer)
 {
   const hr_measurement *m = &layer->whole;
-  const char *how = hardware->kind == HR_HARDWARE_GPU ? "as one CUDA graph" : "run one after another";
+  const char *how = hardware->about.kind == HR_HARDWARE_GPU ? "as one CUDA graph" : "run one after another";
   char whole[HR_NUMBER_SIZE], sum[HR_NUMBER_SIZE];
   hr_write_time(whole, sizeof whole, m->median_ns);
   hr_write_time(sum, sizeof sum, layer->measured_ns);
@@ -251,7 +252,7 @@ static hr_status write_text(hr_document *document, const hr_model *model, const 
                             const hr_layer *layer, hr_error *error)
 {
   if (document->options->format != HR_FORMAT_CSV) {
-    hr_print_title(document, "headroom layer: %s on %s", model->name, hardware->name);
+    hr_print_title(document, "headroom layer: %s on %s", model->name, hardware->about.name);
     hr_print_model(document, model);
     if (model->group_count > 1)
       print_group(document, model, layer->group);
@@ -279,7 +280,6 @@ hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_
   HR_NEED(error, out, options, model, hardware, layer);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_model, model, error);
-  HR_TAKE(hr_hardware, hardware, error);
   hr_document document;
   hr_document_begin(&document, out, options);
   hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, model, hardware, layer, error)

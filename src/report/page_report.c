@@ -204,7 +204,7 @@ static hr_status print_advice(const page_content *c, size_t index, hr_error *err
   hr_parameters parameters;
   HR_TRY(hr_model_parameters(&advice->model, &parameters, error));
   fprintf(c->document.out, "<section id=\"findings-%zu\">\n", index);
-  hr_print_heading(&c->document, "Findings: %s on %s", advice->model.name, advice->hardware.name);
+  hr_print_heading(&c->document, "Findings: %s on %s", advice->model.name, advice->hardware.about.name);
   inner.depth = 1;
   hr_status status = hr_print_advice(&inner, advice, NULL, parameters.total, error);
   fputs("</section>\n", c->document.out);

@@ -4,6 +4,7 @@
 #include "base/quantity.h"
 #include "base/struct_size.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "model/layers/layer_kinds.h"
 #include "model/reshape/reshape.h"
 #include "report/inputs.h"
@@ -162,7 +163,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
 {
   bool failed;
   hr_json json = hr_json_document("search/2", &failed);
-  hr_json_put_text(json, "device", hardware->name);
+  hr_json_put_text(json, "device", hardware->about.name);
   hr_json_put_hardware(json, hardware);
   hr_json_put_model(json, model);
   hr_json_put_workload(json, workload);
@@ -246,7 +247,7 @@ static void explain_nothing(const hr_document *document, const hr_search_result 
 static hr_status write_text(hr_document *document, const hr_model *model, const hr_workload *workload,
                             const hr_hardware *hardware, const hr_search_result *result, hr_error *error)
 {
-  hr_print_title(document, "headroom search: %s on %s", model->name, hardware->name);
+  hr_print_title(document, "headroom search: %s on %s", model->name, hardware->about.name);
   char time[HR_NUMBER_SIZE], parameters[HR_NUMBER_SIZE];
   hr_print_model(document, model);
   hr_write_count(parameters, sizeof parameters, result->base_parameters);
@@ -285,7 +286,6 @@ hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
-  HR_TAKE(hr_hardware, hardware, error);
   hr_document document;
   hr_document_begin(&document, out, options);
   hr_status status;

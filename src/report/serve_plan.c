@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 #include "report/cache_growth.h"
 #include "report/inputs.h"
 #include "report/layer_groups.h"
@@ -95,7 +96,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
 {
   bool failed;
   hr_json json = hr_json_document("serve-plan/2", &failed);
-  hr_json_put_text(json, "device", hardware->name);
+  hr_json_put_text(json, "device", hardware->about.name);
   hr_json_put_hardware(json, hardware);
   hr_json_put_model(json, model);
   hr_json serving = hr_json_put_object(json, "serving");
@@ -345,7 +346,6 @@ hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, cons
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
-  HR_TAKE(hr_hardware, hardware, error);
   hr_document document;
   hr_document_begin(&document, out, options);
   hr_status status;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "report/document.h"
 #include "report/json.h"
 
@@ -51,7 +52,7 @@ static hr_status write_json(FILE *out, const sweep_list *list, const hr_hardware
 {
   bool failed;
   hr_json json = hr_json_document("sweeps/1", &failed);
-  hr_json_put_text(json, "device", hardware->name);
+  hr_json_put_text(json, "device", hardware->about.name);
   hr_json_put_text(json, "dtype", hr_dtype_name(dtype));
   hr_json_put_count(json, "points", (int64_t)list->points);
   hr_json_put_number(json, "estimate_ns", list->time_ns);
@@ -69,10 +70,10 @@ static hr_status write_text(const hr_document *document, const sweep_list *list,
   char text[256];
   if (isnan(list->time_ns))
     snprintf(text, sizeof text, "%zu points; no time is estimated, because %s has no matrix rate for %s.", list->points,
-             hardware->name, hr_dtype_name(dtype));
+             hardware->about.name, hr_dtype_name(dtype));
   else
     hr_write_text(text, sizeof text, "%zu points; about %.0f minutes in all on %s in %s, from predicted times.",
-                  list->points, ceil(list->time_ns / 60e9), hardware->name, hr_dtype_name(dtype));
+                  list->points, ceil(list->time_ns / 60e9), hardware->about.name, hr_dtype_name(dtype));
   hr_print_paragraph(document, text);
   return HR_OK;
 }
@@ -102,7 +103,6 @@ hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, const hr
   HR_NEED(error, choice, hardware);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_sweep_choice, choice, error);
-  HR_TAKE(hr_hardware, hardware, error);
   sweep_list filled = {.table = HR_TABLE_OF(columns, sweep_row)};
   const hr_sweeps_report asked = {list->sweeps, list->count, choice, hardware, list->dtype};
   hr_status status = fill_list(&filled, &asked, error);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 #include "report/document.h"
 #include "report/inputs.h"
 #include "report/json.h"
@@ -213,7 +214,7 @@ static hr_status write_json(FILE *out, const hr_hardware *hardware, const hr_val
 {
   bool failed;
   hr_json json = hr_json_document("validate/1", &failed);
-  hr_json_put_text(json, "device", hardware->name);
+  hr_json_put_text(json, "device", hardware->about.name);
   hr_json_put_count(json, "drawn", v->drawn);
   if (v->drawn > 0)
     hr_json_put_count(json, "seed", (int64_t)v->seed);
@@ -229,7 +230,7 @@ static hr_status write_json(FILE *out, const hr_hardware *hardware, const hr_val
 
 static hr_status write_text(hr_document *document, const hr_hardware *hardware, const hr_validation *v, hr_error *error)
 {
-  hr_print_title(document, "headroom validate: predictions for %s beside measured times", hardware->name);
+  hr_print_title(document, "headroom validate: predictions for %s beside measured times", hardware->about.name);
   hr_print_hardware(document, hardware);
   if (v->drawn > 0)
     hr_print_field(document, "points", "%" PRId64 " drawn with --seed %" PRIu64, v->drawn, v->seed);
@@ -250,7 +251,6 @@ hr_status hr_report_validation(FILE *out, const hr_report_options *options, cons
 {
   HR_NEED(error, out, options, hardware, validation);
   HR_TAKE(hr_report_options, options, error);
-  HR_TAKE(hr_hardware, hardware, error);
   hr_document document;
   hr_document_begin(&document, out, options);
   hr_status status;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 #include "resolve/read_file.h"
 
 #include <ctype.h>
@@ -34,11 +35,10 @@ static void write_slug(const char *product, char *to, size_t size)
 hr_status hr_calibration_path(const hr_hardware *hardware, char *path, size_t size, hr_error *error)
 {
   HR_NEED(error, hardware, path);
-  HR_TAKE(hr_hardware, hardware, error);
   const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-  char slug[sizeof hardware->product];
+  char slug[sizeof hardware->about.product];
   int length = -1;
-  write_slug(hardware->product, slug, sizeof slug);
+  write_slug(hardware->about.product, slug, sizeof slug);
   if (data && data[0] == '/') /* relative paths are ignored, as the specification demands */
     length = snprintf(path, size, "%s/headroom/calibrations/%s.json", data, slug);
   else if (home && home[0] == '/')
@@ -69,8 +69,8 @@ hr_status hr_calibration_prepare(const char *path, hr_error *error)
 /* What the machine says now about a device that was calibrated before. */
 static void keep_own(const hr_hardware *own, hr_hardware *calibrated)
 {
-  hr_copy_text(calibrated->name, sizeof calibrated->name, own->name);
-  hr_copy_text(calibrated->product, sizeof calibrated->product, own->product);
+  hr_copy_text(calibrated->about.name, sizeof calibrated->about.name, own->about.name);
+  hr_copy_text(calibrated->about.product, sizeof calibrated->about.product, own->about.product);
   hr_copy_text(calibrated->placement, sizeof calibrated->placement, own->placement);
   calibrated->memory_bytes = own->memory_bytes;
   calibrated->numa_nodes = own->numa_nodes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device from a name or a file. */
+#include "hardware/hardware.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "resolve/calibration.h"
@@ -26,12 +27,12 @@ static const hr_catalog_entry *know_product(hr_hardware *hardware)
   const hr_catalog_entry *files = hr_catalog_hardware(&count);
   hr_hardware known;
   for (size_t i = 0; i < count; i++) {
-    if (!hr_hardware_has_alias(files[i].text, files[i].length, hardware->product) ||
+    if (!hr_hardware_has_alias(files[i].text, files[i].length, hardware->about.product) ||
         hr_hardware_from_json(&(hr_input){.text = files[i].text, .length = files[i].length, .name = files[i].name},
                               &known, NULL) != HR_OK)
       continue;
-    hr_copy_text(known.name, sizeof known.name, hardware->name);
-    hr_copy_text(known.product, sizeof known.product, hardware->product);
+    hr_copy_text(known.about.name, sizeof known.about.name, hardware->about.name);
+    hr_copy_text(known.about.product, sizeof known.about.product, hardware->about.product);
     known.multiprocessors = hardware->multiprocessors;
     known.memory_bytes = hardware->memory_bytes;
     *hardware = known;
@@ -48,7 +49,7 @@ hr_status hr_resolve_probed(hr_device *device, hr_progress_fn progress, void *co
   HR_TRY(hr_device_probe(device, progress, context, &probed, error));
   hr_hardware known = probed;
   HR_TRY(hr_use_calibration(&known, error));
-  if (known.calibrated[0] || probed.kind != HR_HARDWARE_GPU) {
+  if (known.about.calibrated[0] || probed.about.kind != HR_HARDWARE_GPU) {
     *hardware = known;
     return HR_OK;
   }
@@ -63,7 +64,7 @@ hr_status hr_resolve_probed(hr_device *device, hr_progress_fn progress, void *co
     known.bandwidth_bytes_per_s = copy;
   known.bandwidth_share = copy / known.bandwidth_bytes_per_s;
   known.gemm_launch_ns = probed.launch_ns;
-  known.calibration = HR_CALIBRATION_MEASURED;
+  known.about.calibration = HR_CALIBRATION_MEASURED;
   known.ceiling_count = probed.ceiling_count; /* measured on this device */
   known.power_limit_w = probed.power_limit_w;
   memcpy(known.ceilings, probed.ceilings, sizeof known.ceilings);
@@ -78,7 +79,7 @@ static hr_status hardware_of_machine(const char *what, hr_hardware *hardware, co
   HR_TRY(hr_device_open(what, 0, &device, error));
   hr_status status = hr_device_detect(device, hardware, error);
   hr_device_close(device);
-  if (status == HR_OK && hardware->kind == HR_HARDWARE_GPU)
+  if (status == HR_OK && hardware->about.kind == HR_HARDWARE_GPU)
     *product = know_product(hardware);
   return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration and a workload (input.h) through description and prediction. */
 #include "fuzz.h"
+#include "hardware/hardware.h"
 #include "input.h"
 #include "properties.h"
 

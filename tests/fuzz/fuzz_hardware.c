@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a device file: a clear error, or a device that predictions can use. */
 #include "fuzz.h"
+#include "hardware/hardware.h"
 #include "properties.h"
 
 #include "expect.h"
@@ -32,9 +33,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
   }
   EXPECT(hr_hardware_check(&hardware, &error) == HR_OK);
-  expect_printable(hardware.name);
-  expect_printable(hardware.product);
-  expect_printable(hardware.architecture);
+  expect_printable(hardware.about.name);
+  expect_printable(hardware.about.product);
+  expect_printable(hardware.about.architecture);
 
   hr_model model = some_model();
   hr_workload workload = hr_workload_default(&model);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a sweep file: a clear error, or points with an order that can be predicted. */
 #include "fuzz.h"
+#include "hardware/hardware.h"
 #include "properties.h"
 
 #include "expect.h"

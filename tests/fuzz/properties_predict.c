@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 #include "properties.h"
 
 #include "expect.h"
@@ -23,7 +24,7 @@ const hr_hardware *fuzz_devices(void)
 {
   static hr_hardware devices[FUZZ_DEVICES];
   static const char *const names[FUZZ_DEVICES] = {"h200", "v100-sxm2-16gb", "mi300x", "xeon-sapphire-rapids"};
-  for (size_t i = 0; devices[FUZZ_DEVICES - 1].struct_size == 0 && i < FUZZ_DEVICES; i++)
+  for (size_t i = 0; devices[FUZZ_DEVICES - 1].multiprocessors == 0 && i < FUZZ_DEVICES; i++)
     read_shipped(names[i], &devices[i]);
   return devices;
 }

@@ -3,6 +3,7 @@
  * property; the seed is fixed, so that it can be reproduced. */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "properties.h"
 
 #include <headroom/experimental/model.h>

@@ -24,7 +24,7 @@ done
 grep -n '^#include <headroom/experimental/' include/headroom/*.h && { echo 'a stable header includes these'; failed=1; }
 grep -q '^#include <headroom/headroom.h>' include/headroom/experimental/headroom.h ||
   { echo 'headroom/experimental/headroom.h does not include the stable tier'; failed=1; }
-for name in hr_advice hr_step hr_sweep; do
+for name in hr_advice hr_hardware hr_step hr_sweep; do
   grep -rnE "^(typedef )?struct $name \{" include && { echo "$name is opaque"; failed=1; }
   grep -rq "^typedef struct $name $name;" include || { echo "no header declares $name"; failed=1; }
 done

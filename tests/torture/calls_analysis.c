@@ -35,11 +35,14 @@ static hr_status use_readers(hr_hardware *hardware, hr_model *model, hr_error *e
   hr_status status = HR_OK;
   TRY(hr_hardware_from_json(&(hr_input){.text = device->text, .length = device->length, .name = device->name}, hardware,
                             error));
+  double bandwidth = 0;
   TRY(hr_hardware_check(hardware, error));
+  TRY(hr_hardware_number(hardware, "bandwidth_bytes_per_s", &bandwidth, error));
+  TRY(hr_hardware_set_number(hardware, "bandwidth_bytes_per_s", bandwidth / 2, error));
   TRY(hr_model_from_json(&(hr_input){.text = shape->text, .length = shape->length, .name = shape->name}, ignore_note,
                          NULL, model, error));
   TRY(hr_model_check(model, error));
-  printf("%s: %" PRId64 " layers; alias %d\n", hardware->name, hr_model_layers(model),
+  printf("%s: %" PRId64 " layers; alias %d\n", hr_hardware_describe(hardware)->name, hr_model_layers(model),
          hr_hardware_has_alias(device->text, device->length, "h200"));
 end:
   return status;
@@ -178,15 +181,19 @@ end:
 
 static hr_status use_all(hr_error *error)
 {
-  static hr_hardware hardware;
+  hr_hardware *hardware = hr_hardware_create();
   static hr_model model;
-  hr_status status = HR_OK;
-  TRY(use_readers(&hardware, &model, error));
-  TRY(use_problems(&hardware, error));
-  TRY(use_steps(&hardware, &model, error));
-  TRY(use_sweep(&hardware, error));
-  TRY(use_rows(&hardware, error));
+  hr_status status = hardware ? HR_OK : HR_ERROR_OUT_OF_MEMORY;
+  if (!hardware)
+    fputs("out of memory\n", stderr);
+  TRY(status);
+  TRY(use_readers(hardware, &model, error));
+  TRY(use_problems(hardware, error));
+  TRY(use_steps(hardware, &model, error));
+  TRY(use_sweep(hardware, error));
+  TRY(use_rows(hardware, error));
 end:
+  hr_hardware_free(hardware);
   return status;
 }
 

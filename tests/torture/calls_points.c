@@ -67,14 +67,18 @@ end:
 
 static hr_status use_all(hr_error *error)
 {
-  static hr_hardware hardware;
+  hr_hardware *hardware = hr_hardware_create();
   hr_device *device = NULL;
-  hr_status status = HR_OK;
-  TRY(hr_resolve_hardware("h200", &hardware, error));
-  TRY(count_designed(&hardware, error));
+  hr_status status = hardware ? HR_OK : HR_ERROR_OUT_OF_MEMORY;
+  if (!hardware)
+    fputs("out of memory\n", stderr);
+  TRY(status);
+  TRY(hr_resolve_hardware("h200", hardware, error));
+  TRY(count_designed(hardware, error));
   TRY(hr_device_open("reference", 0, &device, error));
-  TRY(use_points(device, &hardware, error));
+  TRY(use_points(device, hardware, error));
 end:
+  hr_hardware_free(hardware);
   hr_device_close(device);
   return status;
 }

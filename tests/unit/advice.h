@@ -8,6 +8,7 @@
 #include "analysis/advise/advice.h"
 #include "analysis/predict/step.h"
 #include "devices.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/advise.h>
 #include <headroom/experimental/workload.h>

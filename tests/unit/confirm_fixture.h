@@ -6,6 +6,7 @@
 
 #include "analysis/advise/advice.h"
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 #include "models.h"
 
 #include "experiment/confirm/jobs.h"

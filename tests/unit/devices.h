@@ -5,6 +5,8 @@
 
 #include "test.h"
 
+#include "hardware/hardware.h"
+
 #include <headroom/device_file.h>
 #include <headroom/experimental/catalog.h>
 #include <headroom/hardware.h>

@@ -3,6 +3,8 @@
  * data/results, whose first lines say how they were measured; used by a test and by bench/. */
 #ifndef HEADROOM_TEST_MEASURED_H
 #define HEADROOM_TEST_MEASURED_H
+#include "hardware/hardware.h"
+
 #include <headroom/device_file.h>
 #include <headroom/experimental/catalog.h>
 #include <headroom/experimental/predict.h>

@@ -2,6 +2,7 @@
 /* What the tests of JSON documents have in common: the inputs, the document that a report wrote, keys of devices. */
 #ifndef HEADROOM_TEST_REPORT_JSON_H
 #define HEADROOM_TEST_REPORT_JSON_H
+#include "hardware/hardware.h"
 #include "json_keys.h"
 
 #include <headroom/experimental/headroom.h>

@@ -4,6 +4,7 @@
 #ifndef HEADROOM_TEST_SERVED_H
 #define HEADROOM_TEST_SERVED_H
 
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 
 #include <headroom/resolve.h>

@@ -5,6 +5,7 @@
 #include "analysis/advise/advice.h"
 #include "analysis/advise/context.h"
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 #include "model/layers/split.h"
 #include "models.h"
 
@@ -652,7 +653,7 @@ static void an_advice_shows_its_findings_by_index_and_merged_ones_behind_them(vo
   hr_model model = gpt3_2_7b();
   hr_advice *advice = advise("h200", &model);
   const hr_advice_about *about = hr_advice_describe(advice);
-  assert_string_equal(about->hardware->name, "h200");
+  assert_string_equal(about->hardware->about.name, "h200");
   assert_int_equal(about->model->hidden, model.hidden);
   assert_int_equal(about->workload->sequence, 2048);
   assert_true(hr_step_describe(about->step)->time_ns > 0);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "runtime/cpu/ceilings/rounds.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/device/plan.h"

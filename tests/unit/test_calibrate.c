@@ -4,6 +4,7 @@
 
 #include "analysis/calibrate/fit.h"
 #include "analysis/validate/rows.h"
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 #include "unit/store.h"
 
@@ -173,9 +174,9 @@ static void noise_stays_in_the_error_and_not_in_the_figures(void **state)
   assert_near(figure(result, "load_share"), truth.load_share, 0.06);
   assert_near(figure(result, "tma.launch_ns"), truth.tma.launch_ns, 0.06);
   assert_near(figure(result, "library_share.bf16"), truth.library_share[HR_BF16], 0.05);
-  assert_true(result->hardware.error_band > 0.05 && result->hardware.error_band < 0.2);
+  assert_true(result->hardware->error_band > 0.05 && result->hardware->error_band < 0.2);
   hr_error error;
-  assert_ok(hr_hardware_check(&result->hardware, &error), error);
+  assert_ok(hr_hardware_check(result->hardware, &error), error);
   hr_calibrate_result_free(result);
   free(rows);
 }
@@ -193,8 +194,8 @@ static void figures_without_rows_stay(void **state)
   }
   hr_calibrate_result *result = fit(&start, rows, decode);
   assert_true(result->kind_count == 3 && result->kinds[0].kind == HR_INTERVAL_DECODE);
-  assert_true(result->hardware.load_share == start.load_share && result->hardware.boost == start.boost);
-  assert_memory_equal(result->hardware.tiles, start.tiles, sizeof start.tiles);
+  assert_true(result->hardware->load_share == start.load_share && result->hardware->boost == start.boost);
+  assert_memory_equal(result->hardware->tiles, start.tiles, sizeof start.tiles);
   for (size_t i = 0; i < result->figure_count; i++)
     assert_true(strcmp(result->figures[i].field, "decode_headroom") == 0 ||
                 strcmp(result->figures[i].field, "library_share") == 0);
@@ -300,12 +301,12 @@ static void a_device_file_has_the_fit_and_what_it_started_from(void **state)
   assert_true(hr_hardware_has_alias(text, strlen(text), "NVIDIA H200"));
   assert_non_null(strstr(text, "fitted by headroom calibrate"));
   assert_non_null(strstr(text, "cuBLASLt 13.0"));
-  assert_non_null(strstr(read.calibrated, "2026-01-31, "));
-  assert_near(read.load_share, result->hardware.load_share, 1e-3);
-  assert_near(read.tiles[7].share, result->hardware.tiles[7].share, 1e-3);
-  assert_near(read.library_share[HR_BF16], result->hardware.library_share[HR_BF16], 1e-3);
+  assert_non_null(strstr(read.about.calibrated, "2026-01-31, "));
+  assert_near(read.load_share, result->hardware->load_share, 1e-3);
+  assert_near(read.tiles[7].share, result->hardware->tiles[7].share, 1e-3);
+  assert_near(read.library_share[HR_BF16], result->hardware->library_share[HR_BF16], 1e-3);
   assert_true(read.collective_count == start.collective_count && read.softmax_share == start.softmax_share);
-  assert_int_equal(read.interval_count, result->hardware.interval_count);
+  assert_int_equal(read.interval_count, result->hardware->interval_count);
   free(text);
   text = NULL;
   assert_int_equal(hr_calibrate_device_file(result, "[1]", 3, &facts, &text, &error), HR_ERROR_UNREADABLE);
@@ -335,7 +336,7 @@ static void a_figure_that_a_list_lacks_is_written_into_all_its_rows(void **state
   assert_ok(hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "fitted"}, &read, &error),
             error);
   for (size_t i = 0; i < read.alignment_count; i++)
-    assert_near(read.alignments[i].result_share, result->hardware.alignments[i].result_share, 1e-3);
+    assert_near(read.alignments[i].result_share, result->hardware->alignments[i].result_share, 1e-3);
   hr_calibrate_result_free(result);
   free(text);
   free(rows);
@@ -357,7 +358,7 @@ static void a_device_without_a_file_gets_one(void **state)
   assert_ok(hr_calibrate_device_file(result, NULL, 0, &facts, &text, &error), error);
   assert_ok(hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "fitted"}, &read, &error),
             error);
-  assert_ok(hr_validate_rows(&result->hardware, rows, count, &fitted, &error), error);
+  assert_ok(hr_validate_rows(result->hardware, rows, count, &fitted, &error), error);
   assert_ok(hr_validate_rows(&read, rows, count, &again, &error), error);
   for (size_t i = 0; i < count; i++)
     assert_near(again->rows[i].prediction.time_ns, fitted->rows[i].prediction.time_ns, 5e-3);
@@ -417,8 +418,8 @@ static void this_machines_calibration_is_found(void **state)
   assert_ok(hr_calibration_prepare(path, &error), error);
   write_text(path, text);
   assert_ok(hr_resolve_hardware("cpu", &found, &error), error);
-  assert_true(found.calibrated[0] && found.calibration == HR_CALIBRATION_MEASURED);
-  assert_string_equal(found.name, "cpu");
+  assert_true(found.about.calibrated[0] && found.about.calibration == HR_CALIBRATION_MEASURED);
+  assert_string_equal(found.about.name, "cpu");
   double rate = hr_hardware_library_flops_per_s(&found, HR_FP32);
   assert_near(rate, hr_hardware_library_flops_per_s(&truth, HR_FP32), 0.1);
   write_text(path, "{\"name\": ");
@@ -426,7 +427,7 @@ static void this_machines_calibration_is_found(void **state)
   assert_non_null(strstr(error.message, path));
   assert_int_equal(unlink(path), 0);
   assert_ok(hr_resolve_hardware("cpu", &found, &error), error);
-  assert_false(found.calibrated[0]);
+  assert_false(found.about.calibrated[0]);
   *strrchr(path, '/') = '\0';
   assert_int_equal(rmdir(path), 0);
   hr_calibrate_result_free(result);

@@ -3,6 +3,7 @@
  * the machine. */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "runtime/cpu/ceilings/loops.h"
 #include "runtime/cpu/host/isa.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "hardware/hardware.h"
 #include "machine.h"
 
 #include "runtime/device/host.h"
@@ -45,10 +46,10 @@ static void the_cpus_detected_hardware_is_valid_for_predictions(void **state)
   hr_error error;
   assert_ok(hr_device_detect(device, &hardware, &error), error);
   assert_ok(hr_hardware_check(&hardware, &error), error);
-  assert_string_equal(hardware.name, "cpu");
-  assert_int_equal(hardware.kind, HR_HARDWARE_CPU);
-  assert_int_equal(hardware.calibration, HR_CALIBRATION_ESTIMATED);
-  assert_true(hardware.product[0] && hardware.architecture[0]);
+  assert_string_equal(hardware.about.name, "cpu");
+  assert_int_equal(hardware.about.kind, HR_HARDWARE_CPU);
+  assert_int_equal(hardware.about.calibration, HR_CALIBRATION_ESTIMATED);
+  assert_true(hardware.about.product[0] && hardware.about.architecture[0]);
   assert_true(hardware.multiprocessors >= 1 && hardware.dense_flops_per_s[HR_FP32] > 0);
   assert_true(hardware.memory_bytes > 0 && hardware.error_band >= 1); /* an estimated clock is reported as such */
   hr_device_close(device);

@@ -2,6 +2,7 @@
 /* Devices on a stream and in a context of the caller's. Without a GPU only what is refused is tested. */
 #include "cuda_program.h"
 
+#include "hardware/hardware.h"
 #include "runtime/device/energy_meter.h"
 
 #include <time.h>

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 
 #include <headroom/experimental/operators.h>

@@ -37,10 +37,72 @@ static void every_shipped_device_reads_and_is_named_as_its_file(void **state)
   assert_true(count >= 19);
   for (size_t i = 0; i < count; i++) {
     hr_hardware hardware = shipped(entries[i].name);
-    assert_string_equal(hardware.name, entries[i].name);
+    assert_string_equal(hardware.about.name, entries[i].name);
     assert_true(hardware.error_band > 0);
     assert_true(hardware.alignments[hardware.alignment_count - 1].gemm_share == 1.0);
   }
+}
+
+static void figures_are_read_and_changed_by_their_place_in_the_file(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_hardware hardware = shipped("h200");
+  const struct {
+    const char *name;
+    double expected;
+  } figures[] = {{"bandwidth_bytes_per_s", hardware.bandwidth_bytes_per_s},
+                 {"memory_bytes", (double)hardware.memory_bytes},
+                 {"library_share.bf16", hardware.library_share[HR_BF16]},
+                 {"tma.row_ns", hardware.tma.row_ns},
+                 {"tiles[2].share", hardware.tiles[2].share}};
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+    double value = -1;
+    assert_ok(hr_hardware_number(&hardware, figures[i].name, &value, &error), error);
+    assert_true(value > 0 && value == figures[i].expected);
+  }
+  assert_ok(hr_hardware_set_number(&hardware, "tiles[2].share", 0.25, &error), error);
+  assert_ok(hr_hardware_set_number(&hardware, "devices_per_node", 4, &error), error);
+  assert_true(hardware.tiles[2].share == 0.25 && hardware.devices_per_node == 4);
+}
+
+static void figures_that_a_device_cannot_have_are_refused(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_hardware hardware = shipped("h200");
+  const hr_hardware before = hardware;
+  double value = 7;
+  assert_int_equal(hr_hardware_number(&hardware, "speed", &value, &error), HR_ERROR_NOT_FOUND);
+  assert_string_equal(error.message, "h200 has no figure \"speed\"");
+  assert_int_equal(hr_hardware_number(&hardware, "tiles[99].share", &value, &error), HR_ERROR_NOT_FOUND);
+  assert_true(value == 7);
+  assert_int_equal(hr_hardware_set_number(&hardware, "speed", 1, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_hardware_set_number(&hardware, "bandwidth_share", 1.5, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "bandwidth_share: expected 0.001 to 1, found 1.5");
+  assert_int_equal(hr_hardware_set_number(&hardware, "launch_ns", (double)NAN, &error), HR_ERROR_INVALID);
+  assert_memory_equal(&hardware, &before, sizeof before);
+}
+
+static void a_device_begins_empty_and_says_what_it_is_for(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_hardware *hardware = hr_hardware_create();
+  assert_non_null(hardware);
+  const hr_hardware_about *about = hr_hardware_describe(hardware);
+  assert_string_equal(about->name, "");
+  assert_int_equal(hr_hardware_check(hardware, &error), HR_ERROR_INVALID);
+  *hardware = shipped("h200");
+  assert_string_equal(about->name, "h200");
+  assert_int_equal(about->kind, HR_HARDWARE_GPU);
+  assert_int_equal(about->clock, HR_CLOCK_SETTLED);
+  hr_hardware_set_conditions(hardware, HR_CLOCK_BURST, HR_CACHE_WARM);
+  assert_int_equal(about->clock, HR_CLOCK_BURST);
+  assert_int_equal(about->cache, HR_CACHE_WARM);
+  assert_ok(hr_hardware_check(hardware, &error), error);
+  hr_hardware_free(hardware);
+  hr_hardware_free(NULL);
 }
 
 static bool is_figure(const char *key)
@@ -313,7 +375,7 @@ static void a_share_is_of_the_fastest_instruction_of_the_format(void **state)
   assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_READ, HR_FP32) == 0);
   assert_true(hr_hardware_ceiling_share(&hardware, HR_FP32, 100e9) == 0.5);
   assert_true(isnan(hr_hardware_ceiling_share(&hardware, HR_FP16, 100e9)));
-  hardware.calibration = HR_CALIBRATION_MEASURED; /* so the library's 300e9 is not an estimate */
+  hardware.about.calibration = HR_CALIBRATION_MEASURED; /* so the library's 300e9 is not an estimate */
   assert_true(fabs(hr_hardware_ceiling_share(&hardware, HR_FP32, 100e9) - 1.0 / 3) < 1e-12);
   assert_true(fabs(hr_hardware_ceiling_share(&hardware, HR_BF16, 400e9) - 0.5) < 1e-12);
 }
@@ -334,7 +396,7 @@ static void attention_is_fused_on_every_device_except_in_fp64_on_a_gpu(void **st
 {
   (void)state;
   hr_hardware gpu = hr_hardware_default(), cpu = hr_hardware_default();
-  gpu.kind = HR_HARDWARE_GPU, cpu.kind = HR_HARDWARE_CPU;
+  gpu.about.kind = HR_HARDWARE_GPU, cpu.about.kind = HR_HARDWARE_CPU;
   for (hr_dtype dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
     assert_int_equal(hr_hardware_has_fused_attention(&gpu, dtype), dtype != HR_FP64);
     assert_true(hr_hardware_has_fused_attention(&cpu, dtype));
@@ -346,7 +408,7 @@ static void a_cpu_without_16_bit_instructions_computes_in_fp32(void **state)
 {
   (void)state;
   hr_hardware cpu = hr_hardware_default();
-  cpu.kind = HR_HARDWARE_CPU;
+  cpu.about.kind = HR_HARDWARE_CPU;
   cpu.dense_flops_per_s[HR_FP32] = 400e9;
   cpu.library_share[HR_FP32] = 0.5;
   cpu.ceiling_count = 1;
@@ -359,7 +421,7 @@ static void a_cpu_without_16_bit_instructions_computes_in_fp32(void **state)
   assert_true(fabs(hr_hardware_ceiling_share(&cpu, HR_BF16, 150e9) - 0.5) < 1e-12);
   cpu.dense_flops_per_s[HR_BF16] = 800e9;
   assert_int_equal(hr_hardware_compute_dtype(&cpu, HR_BF16), HR_BF16);
-  cpu.kind = HR_HARDWARE_GPU;
+  cpu.about.kind = HR_HARDWARE_GPU;
   assert_int_equal(hr_hardware_compute_dtype(&cpu, HR_FP16), HR_FP16);
   assert_true(hr_hardware_library_flops_per_s(&cpu, HR_FP16) == 0);
 }
@@ -385,6 +447,9 @@ static void the_memory_of_a_gpu_is_what_a_program_sees(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(figures_are_read_and_changed_by_their_place_in_the_file),
+      cmocka_unit_test(figures_that_a_device_cannot_have_are_refused),
+      cmocka_unit_test(a_device_begins_empty_and_says_what_it_is_for),
       cmocka_unit_test(the_memory_of_a_gpu_is_what_a_program_sees),
       cmocka_unit_test(a_share_is_of_the_fastest_instruction_of_the_format),
       cmocka_unit_test(a_device_without_bf16_has_the_next_best_format_as_default),

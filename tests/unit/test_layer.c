@@ -2,6 +2,7 @@
 /* One layer, operator by operator: the problem of each operator, and the run of the measurement on the reference
  * device. No measured time is compared. */
 #include "devices.h"
+#include "hardware/hardware.h"
 #include "models.h"
 
 #include "experiment/operator_problem.h"

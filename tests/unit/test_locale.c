@@ -2,6 +2,7 @@
 /* A program that uses the library may have a locale with a decimal comma: nothing that the library reads, writes,
  * stores or says depends on it. */
 #include "comma_locale.h"
+#include "hardware/hardware.h"
 #include "store.h"
 
 #include "base/text.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probing under load: a GEMM that other programs delay says nothing about the device. */
+#include "hardware/hardware.h"
 #include "measure_doubles.h"
 
 #include <headroom/experimental/hardware.h>
@@ -10,7 +11,7 @@ static hr_status detect(const hr_device *device, hr_hardware *hardware, hr_error
 {
   (void)device, (void)error;
   *hardware = hr_hardware_default();
-  hardware->kind = HR_HARDWARE_CPU;
+  hardware->about.kind = HR_HARDWARE_CPU;
   hardware->dense_flops_per_s[HR_FP32] = hardware->dense_flops_per_s[HR_FP16] = FP32_FLOPS_PER_S;
   hardware->dense_flops_per_s[HR_BF16] = 2 * FP32_FLOPS_PER_S;
   hardware->library_share[HR_FP32] = hardware->library_share[HR_BF16] = 0.5;
@@ -63,7 +64,7 @@ static void a_format_whose_gemms_end_too_late_keeps_its_estimate(void **state)
   device->backend = own;
   assert_true(probed.dense_flops_per_s[HR_BF16] == 2 * FP32_FLOPS_PER_S);
   assert_true(probed.library_share[HR_BF16] == 0.5);
-  assert_int_equal(probed.calibration, hr_hardware_default().calibration); /* not every rate is measured */
+  assert_int_equal(probed.about.calibration, hr_hardware_default().about.calibration); /* not every rate is measured */
   assert_int_equal(hr_hardware_usual_dtype(&probed), HR_BF16);
   assert_true(probed.dense_flops_per_s[HR_FP32] == FP32_FLOPS_PER_S);
   assert_true(probed.library_share[HR_FP32] != 0.5);

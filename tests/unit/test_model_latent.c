@@ -2,6 +2,7 @@
 /* Multi-head latent attention: parameters, both forms' operators, memory, and what commands make of it. */
 #include "advice.h"
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 #include "models.h"
 #include "reading.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of quantized weights: one of each format by hand, and which layers have it. */
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 #include "reading.h"
 
 #include <headroom/experimental/operators.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recurrent mixers: parameters, operators, states, prediction, by hand for each recurrence. */
+#include "hardware/hardware.h"
 #include "reading.h"
 
 #include <headroom/experimental/model.h>

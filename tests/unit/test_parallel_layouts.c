@@ -3,6 +3,7 @@
 #include "advice.h"
 #include "analysis/advise/advice.h"
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/parallel_layouts.h>
 #include <headroom/experimental/report.h>

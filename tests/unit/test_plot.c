@@ -4,6 +4,7 @@
 
 #include "analysis/predict/step.h"
 #include "figure/figure.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/plot.h>
 #include <headroom/memory.h>

@@ -3,6 +3,7 @@
  * device; no measured time is compared. */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 #include "unit/store.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "hardware/hardware.h"
+
 #include <headroom/experimental/collective.h>
 #include <headroom/experimental/predict.h>
 #include <math.h>
@@ -177,7 +179,7 @@ static void few_tiles_of_a_long_gemm_are_split_along_k(void **state)
   assert_int_equal(p.splits, 108);
   assert_int_equal(p.waves, 1);
   assert_true(p.time_ns < 2 * p.matrix_ns);
-  hardware.kind = HR_HARDWARE_CPU; /* a CPU core computes the whole k loop */
+  hardware.about.kind = HR_HARDWARE_CPU; /* a CPU core computes the whole k loop */
   assert_int_equal(predict(&hardware, 128, 256, 54 * 1024, 1).splits, 1);
 }
 
@@ -575,7 +577,7 @@ static void a_cpu_pads_no_rows_of_a_decode_call(void **state)
   d.batch = 8, d.kv_len = 4096, d.q_heads = 32, d.k_heads = d.v_heads = 8;
   assert_ok(hr_decode_set_pages(&d, 16, &error), error);
   assert_ok(hr_predict_decode(&hardware, &d, &gpu, &error), error);
-  hardware.kind = HR_HARDWARE_CPU;
+  hardware.about.kind = HR_HARDWARE_CPU;
   assert_ok(hr_predict_decode(&hardware, &d, &cpu, &error), error);
   assert_int_equal(cpu.tile_m, 4);
   assert_near(cpu.tile_waste, 0);

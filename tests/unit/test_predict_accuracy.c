@@ -3,6 +3,7 @@
  * bounds are those of docs/notes/prediction.md. bench/prediction_accuracy prints the whole table. */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 
 #include <headroom/experimental/collective.h>
@@ -252,8 +253,8 @@ static bool add_published_gemm(const hr_hardware *devices, char **f, double *sum
         (time_ns < 30e3) != group->small)
       continue;
     hr_hardware hardware = devices[g];
-    hardware.clock = HR_CLOCK_BURST;
-    hardware.cache = strcmp(f[10], "warm") == 0 ? HR_CACHE_WARM : HR_CACHE_COLD;
+    hardware.about.clock = HR_CLOCK_BURST;
+    hardware.about.cache = strcmp(f[10], "warm") == 0 ? HR_CACHE_WARM : HR_CACHE_COLD;
     assert_int_equal(hr_dtype_parse(f[2], &gemm.dtype), HR_OK);
     gemm.m = strtoll(f[3], NULL, 10), gemm.n = strtoll(f[4], NULL, 10), gemm.k = strtoll(f[5], NULL, 10);
     gemm.batch = strtoll(f[6], NULL, 10), gemm.transpose_a = f[7][0] == '1', gemm.transpose_b = f[8][0] == '1';

@@ -4,6 +4,7 @@
 
 #include "analysis/predict/flash_schedule.h"
 #include "analysis/predict/terms.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/hardware.h>
 #include <math.h>
@@ -210,7 +211,7 @@ static void attention_on_hopper_takes_its_tiles_and_items(void **state)
   hr_error error;
   hr_prediction p;
   hr_attention a = prefill_of(2048, 2, 128, HR_MASK_NONE);
-  strcpy(hardware.architecture, "hopper");
+  strcpy(hardware.about.architecture, "hopper");
   hardware.attention_count = 1;
   hardware.attentions[0] = (hr_attention_share){.head_dim = 128, .forward_share = 0.5, .headroom_share = 0.8};
   hardware.prefill_headroom =
@@ -241,7 +242,7 @@ static void short_attention_on_hopper_has_its_own_share(void **state)
   hr_error error;
   hr_prediction p, slow, longer;
   hr_attention a = prefill_of(1024, 64, 64, HR_MASK_CAUSAL);
-  strcpy(hardware.architecture, "hopper");
+  strcpy(hardware.about.architecture, "hopper");
   hardware.prefill_headroom = (hr_prefill_cost){.launch_ns = 4000, .block_ns = 800};
   hardware.attention_count = 1;
   hardware.attentions[0] = (hr_attention_share){64, 0.5, 0.5, .headroom_share = 1, .short_share = 1};

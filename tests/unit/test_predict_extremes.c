@@ -205,8 +205,8 @@ static int predict_calls(const hr_hardware *device, uint64_t *random, int round)
 
 static void set_conditions(hr_hardware *device, int round)
 {
-  device->cache = round & 4 ? HR_CACHE_WARM : HR_CACHE_COLD;
-  device->clock = round & 8 ? HR_CLOCK_BURST : HR_CLOCK_SETTLED;
+  device->about.cache = round & 4 ? HR_CACHE_WARM : HR_CACHE_COLD;
+  device->about.clock = round & 8 ? HR_CLOCK_BURST : HR_CLOCK_SETTLED;
 }
 
 static void predictions_of_any_call_on_any_device_are_finite_times_or_errors(void **state)

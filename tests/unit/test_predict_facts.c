@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 #include "unit/models.h"
 
@@ -176,8 +177,8 @@ static void a_burst_or_a_warm_cache_is_never_predicted_slower(void **state)
   (void)state;
   for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
     hr_hardware settled = measured_hardware(devices[d]), burst = settled, warm = settled;
-    burst.clock = HR_CLOCK_BURST;
-    warm.cache = HR_CACHE_WARM;
+    burst.about.clock = HR_CLOCK_BURST;
+    warm.about.cache = HR_CACHE_WARM;
     for (int i = 0; i < 1000; i++) {
       hr_gemm gemm = random_gemm();
       hr_prediction cold, other;

@@ -3,6 +3,7 @@
  * that the device files were not fitted to. The bounds stand a little above docs/notes/prediction.md. */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 
 #include <headroom/experimental/predict.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Predicted GEMMs whose rows are aligned to a part of a sector, or whose operands are misaligned. */
 #include "analysis/predict/misaligned_choice.h"
+#include "hardware/hardware.h"
 #include "test.h"
 
 #include <headroom/predict.h>
@@ -13,7 +14,7 @@
 static hr_hardware toy(void)
 {
   hr_hardware hardware = hr_hardware_default();
-  hardware.kind = HR_HARDWARE_GPU;
+  hardware.about.kind = HR_HARDWARE_GPU;
   hardware.multiprocessors = 100;
   hardware.blocks_per_multiprocessor = 1;
   hardware.dense_flops_per_s[HR_BF16] = 100e12;

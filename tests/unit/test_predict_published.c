@@ -3,6 +3,7 @@
  * The bounds stand a little above docs/notes/prediction.md, so that a cost of a device file cannot go astray unseen. */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 
 #include <headroom/experimental/predict.h>

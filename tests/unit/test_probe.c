@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "hardware/hardware.h"
 #include "machine.h"
 
 #include "runtime/device/device.h"
@@ -23,7 +24,7 @@ static void a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected(void 
   }
   assert_ok(status, error);
   assert_ok(hr_hardware_check(&probed, &error), error);
-  assert_string_equal(probed.product, detected.product);
+  assert_string_equal(probed.about.product, detected.about.product);
   assert_int_equal(probed.multiprocessors, detected.multiprocessors);
   assert_int_equal(probed.l2_bytes, detected.l2_bytes);
   assert_true(probed.bandwidth_bytes_per_s > 0);
@@ -94,10 +95,10 @@ static void a_probe_stops_whenever_its_caller_asks(void **state)
   hr_status status = HR_ERROR_INTERRUPTED;
   for (int stop_at = 1, tries = 0; status == HR_ERROR_INTERRUPTED; stop_at *= 3, tries++) {
     stopper s = {.stop_at = stop_at};
-    hr_hardware probed = {.struct_size = 0};
+    hr_hardware probed = hr_hardware_default();
     status = hr_device_probe(device, stop_once, &s, &probed, &error);
     assert_true(tries < 20 && (status == HR_OK || status == HR_ERROR_INTERRUPTED));
-    assert_true((status == HR_OK) == (probed.struct_size > 0)); /* untouched on failure */
+    assert_true((status == HR_OK) == (probed.multiprocessors > 0)); /* untouched on failure */
     if (status != HR_OK)
       assert_string_equal(error.message, "stopped by the caller");
     assert_true(stop_at > 3 || status == HR_ERROR_INTERRUPTED);

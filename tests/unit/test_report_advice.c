@@ -4,6 +4,7 @@
 
 #include "advice.h"
 #include "analysis/advise/advice.h"
+#include "hardware/hardware.h"
 #include "models.h"
 
 #include <headroom/experimental/operators.h>

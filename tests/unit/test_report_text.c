@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
+#include "hardware/hardware.h"
 #include "report/ceilings.h"
 #include "report/kernel_runs.h"
 #include "report/lines.h"
@@ -69,9 +70,9 @@ static void rates_above_a_cpus_data_sheet_are_attributed_to_its_clock(void **sta
   (void)state;
   char line[HR_CEILING_NOTE_SIZE];
   hr_hardware hardware = hr_hardware_default();
-  hardware.kind = HR_HARDWARE_CPU;
-  hardware.calibration = HR_CALIBRATION_MEASURED;
-  snprintf(hardware.name, sizeof hardware.name, "cpu");
+  hardware.about.kind = HR_HARDWARE_CPU;
+  hardware.about.calibration = HR_CALIBRATION_MEASURED;
+  snprintf(hardware.about.name, sizeof hardware.about.name, "cpu");
   hardware.clock_hz = 2e9;
   hardware.dense_flops_per_s[HR_FP32] = 100e9;
   hardware.library_share[HR_FP32] = 0.9;
@@ -82,7 +83,7 @@ static void rates_above_a_cpus_data_sheet_are_attributed_to_its_clock(void **sta
   assert_true(hr_ceiling_clock_note(&hardware, line));
   assert_non_null(strstr(line, "computed from its instruction set and the 2.00 GHz"));
   assert_non_null(strstr(line, "at least 3.00 GHz"));
-  hardware.kind = HR_HARDWARE_GPU;
+  hardware.about.kind = HR_HARDWARE_GPU;
   assert_false(hr_ceiling_clock_note(&hardware, line));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "suggest/suggest.h"
 
 #include <headroom/experimental/resolve.h>
@@ -204,7 +205,7 @@ static void case_of_a_built_in_name_does_not_matter(void **state)
   assert_ok(hr_resolve_model("GPT2", NULL, NULL, &model, &error), error);
   assert_string_equal(model.name, "gpt2");
   assert_ok(hr_resolve_hardware("H200", &hardware, &error), error);
-  assert_string_equal(hardware.name, "h200");
+  assert_string_equal(hardware.about.name, "h200");
 }
 
 /* A list of `count` zeros in an object, which together are count + 2 values. */

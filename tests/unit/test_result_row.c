@@ -2,6 +2,8 @@
 /* Fields of a result that describe where it was measured. */
 #include "test.h"
 
+#include "hardware/hardware.h"
+
 #include <headroom/experimental/store.h>
 #include <math.h>
 #include <string.h>
@@ -19,7 +21,7 @@ static void a_row_of_the_cpu_names_its_product_threads_and_library(void **state)
   hr_result_set_device(&result, device, &hardware);
   hr_device_close(device);
   assert_string_equal(result.device, "cpu");
-  assert_string_equal(result.product, hardware.product);
+  assert_string_equal(result.product, hardware.about.product);
   assert_int_equal(result.threads, 1);
   assert_string_equal(result.driver, "");
   hr_library libraries[HR_LIBRARIES_MAX];
@@ -35,7 +37,7 @@ static void a_share_is_relative_to_a_probed_rate_and_never_to_an_estimate(void *
   hr_hardware hardware = hr_hardware_default();
   hardware.dense_flops_per_s[HR_BF16] = 100e12;
   hardware.library_share[HR_BF16] = 0.5;
-  hardware.calibration = HR_CALIBRATION_MEASURED;
+  hardware.about.calibration = HR_CALIBRATION_MEASURED;
   hr_result result = hr_result_default();
   hr_measurement measurement = result.measurement;
   measurement.samples = 10;
@@ -48,7 +50,7 @@ static void a_share_is_relative_to_a_probed_rate_and_never_to_an_estimate(void *
 
   hardware.ceiling_count = 1; /* measured even where the library's rate is not */
   hardware.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_GEMM, .dtype = HR_BF16, .per_s = 80e12};
-  hardware.calibration = HR_CALIBRATION_ESTIMATED;
+  hardware.about.calibration = HR_CALIBRATION_ESTIMATED;
   hr_result_set_measurement(&result, &measurement, &hardware);
   assert_true(isnan(result.library_share));
   assert_true(fabs(result.ceiling_share - 0.5) < 1e-12); /* 40 / 80 */
@@ -59,7 +61,7 @@ static void a_share_is_relative_to_a_probed_rate_and_never_to_an_estimate(void *
   hr_result_set_measurement(&result, &measurement, NULL);
   assert_true(isnan(result.library_share) && isnan(result.ceiling_share));
 
-  hardware.calibration = HR_CALIBRATION_MEASURED;
+  hardware.about.calibration = HR_CALIBRATION_MEASURED;
   measurement.samples = 0; /* out of memory, for instance */
   hr_result_set_measurement(&result, &measurement, &hardware);
   assert_true(isnan(result.library_share) && isnan(result.ceiling_share));

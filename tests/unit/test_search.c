@@ -5,6 +5,7 @@
 #include "analysis/search/candidates.h"
 #include "analysis/search/step_time.h"
 #include "devices.h"
+#include "hardware/hardware.h"
 #include "models.h"
 #include "searches.h"
 

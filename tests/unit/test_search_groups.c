@@ -6,6 +6,7 @@
 #include "analysis/search/enumerate.h"
 #include "base/checked.h"
 #include "devices.h"
+#include "hardware/hardware.h"
 #include "model/reshape/reshape.h"
 #include "models.h"
 #include "searches.h"

@@ -4,6 +4,7 @@
 
 #include "analysis/search/space.h"
 #include "devices.h"
+#include "hardware/hardware.h"
 #include "model/reshape/reshape.h"
 #include "models.h"
 

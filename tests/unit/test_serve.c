@@ -4,6 +4,7 @@
 #include "analysis/predict/step.h"
 #include "analysis/serve/plan.h"
 #include "devices.h"
+#include "hardware/hardware.h"
 #include "models.h"
 #include "unit/served.h"
 

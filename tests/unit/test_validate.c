@@ -2,6 +2,7 @@
 /* Predictions beside measured rows. */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 
 #include <headroom/experimental/predict.h>

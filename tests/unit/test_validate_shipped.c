@@ -3,6 +3,7 @@
  * deterministic, so bounds on their error are ordinary tests. */
 #include "test.h"
 
+#include "hardware/hardware.h"
 #include "unit/measured.h"
 
 #include <headroom/experimental/hardware.h>

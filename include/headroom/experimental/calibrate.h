@@ -58,7 +58,7 @@ HR_API const char *hr_calibrated_size_name(hr_calibrated_size size);
 #define HR_FITTED_FIGURES_MAX 256
 
 typedef struct hr_calibrate_result {
-  hr_hardware hardware; /* as at the start, with the fitted figures, intervals and error_band */
+  hr_hardware *hardware; /* as at the start, with the fitted figures, intervals and error_band; owned by the result */
   int64_t rows, skipped, folds;
   char skipped_why[160]; /* as hr_validation.skipped_why */
   size_t figure_count;

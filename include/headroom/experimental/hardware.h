@@ -9,6 +9,34 @@
 extern "C" {
 #endif
 
+/** What a device is. The library returns pointers to its own, which later releases may end with further members. */
+typedef struct hr_hardware_about {
+  char name[48];         /* as typed: "h200" */
+  char product[96];      /* "NVIDIA H200 SXM 141GB" */
+  char architecture[32]; /* "hopper", "cdna3", "sapphire-rapids" */
+  hr_hardware_kind kind;
+  hr_calibration calibration;
+  char calibrated[96]; /* what `headroom calibrate` fitted the figures to: "2026-01-31, 438 rows, 5.1% off"; "":
+                          nothing */
+  hr_clock clock;      /* what a prediction is for; no device file has these two */
+  hr_cache cache;
+} hr_hardware_about;
+
+/** What a device is. Never NULL; valid as long as the device, and changed by whatever fills or changes that. */
+HR_API const hr_hardware_about *hr_hardware_describe(const hr_hardware *hardware);
+
+/** What predictions for the device are for. By default the settled clock and a cold cache. */
+HR_API void hr_hardware_set_conditions(hr_hardware *hardware, hr_clock clock, hr_cache cache);
+
+/** A figure by its place in a device file (docs/hardware.md), in the file's unit: "bandwidth_bytes_per_s",
+ *  "library_share.bf16", "tma.row_ns", "tiles[2].share". 0 where the device has none. HR_ERROR_NOT_FOUND for another
+ *  name or a row beyond the list; *value is then untouched. */
+HR_API hr_status hr_hardware_number(const hr_hardware *hardware, const char *figure, double *value, hr_error *error);
+
+/** Changes a figure. HR_ERROR_NOT_FOUND as above, HR_ERROR_INVALID for a value outside its bounds, with figure, value
+ *  and bounds; the device is then untouched. */
+HR_API hr_status hr_hardware_set_number(hr_hardware *hardware, const char *figure, double value, hr_error *error);
+
 /** The default number format of a device: bf16 if it has a matrix rate for bf16, else fp16, else fp32. Use it wherever
  *  the user names no format; the headroom command does. */
 HR_API hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware);

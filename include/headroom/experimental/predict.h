@@ -27,7 +27,7 @@ HR_DEFAULT(hr_expert_call)
 
 /** Time of choosing, copying to and computing the routed experts, and of adding up their results: the sum of the
  *  operators dispatch, expert_up, expert_gate, expert_activation, expert_down and combine of a step with equal loads;
- *  no router, no shared expert, no communication. With HR_FRAMEWORK_COMPILED and hr_hardware.experts these are an
+ *  no router, no shared expert, no communication. With HR_FRAMEWORK_COMPILED and the device's `experts` these are an
  *  inference server's kernels. HR_ERROR_INVALID for a size below 1; errors of hr_predict_operator(). */
 HR_API hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *call, hr_framework framework,
                                     hr_prediction *prediction, hr_error *error);
@@ -48,18 +48,18 @@ typedef struct hr_scan_call {
 HR_API void hr_scan_call_init(hr_scan_call *call, size_t size);
 HR_DEFAULT(hr_scan_call)
 
-/** Time of a scan without its gate, if an operator of its own applies that: launch + memory + FLOPs, see hr_scan_cost.
- *  Without a cost the time is the longer of bytes at the rate of a copy and FLOPs at that of the best GEMM, a lower
- *  bound, and high_ns ten times that. HR_ERROR_INVALID for a size that the recurrence needs below 1,
+/** Time of a scan without its gate, if an operator of its own applies that: launch + memory + FLOPs by the device's
+ *  figures of scans. Without these the time is the longer of bytes at the rate of a copy and FLOPs at that of the best
+ *  GEMM, a lower bound, and high_ns ten times that. HR_ERROR_INVALID for a size that the recurrence needs below 1,
  *  HR_ERROR_OVERFLOW; errors of hr_predict_operator(). */
 HR_API hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call *call, hr_prediction *prediction,
                                  hr_error *error);
 
 /** Time of a collective: latency (launch_ns) + transfer (memory_ns).
  *
- *  Within a node it follows from the device's fitted rates (hr_collective_rate); without them each device sends bytes ×
+ *  Within a node it follows from the device's fitted rates (`collectives`); without them each device sends bytes ×
  *  hr_collective_bus_share() at interconnect_bytes_per_s, as in a ring. Devices that do not fit into
- *  hr_hardware.devices_per_node are on several nodes: the devices of a node do the same collective, then the n-th
+ *  devices_per_node are on several nodes: the devices of a node do the same collective, then the n-th
  *  devices of all nodes their share of it over the network; the latencies add up, and of the transfers, which libraries
  *  overlap piece by piece, the longer counts. The band is that of the fit. Errors: those of hr_collective_check();
  *  HR_ERROR_UNSUPPORTED if the device has no link. */

@@ -180,7 +180,7 @@ typedef struct hr_sweep_options {
   bool again;             /* also measure points that have a row; both rows are kept */
   bool warm;              /* warm caches: the same data in every run */
   bool probe;             /* measure the ceilings first, so that rows have their share of them */
-  hr_hardware *rates;     /* cache of the probe for several sweeps on one device, zeroed before the first; owned by the
+  hr_hardware *rates;     /* cache of the probe for several sweeps on one device, empty before the first; owned by the
                              caller. NULL: each run probes */
   double time_limit_ns;   /* of the sampling of one point; 0: 2 s */
   const char *kernel;     /* as hr_plan_gemm()'s, for points that name none; NULL: the best */

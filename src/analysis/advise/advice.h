@@ -4,6 +4,7 @@
 #define HR_ANALYSIS_ADVISE_ADVICE_H
 
 #include "analysis/predict/step.h"
+#include "hardware/hardware.h"
 
 #include <headroom/advise.h>
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/parallel_layouts.h>
 #include <stdlib.h>
@@ -100,7 +101,6 @@ hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr
                     hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, advice);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
   const hr_advise_options options = hr_advise_options_default();
@@ -111,7 +111,6 @@ hr_status hr_advise_with(const hr_hardware *hardware, const hr_model *model, con
                          const hr_advise_options *options, hr_advice **advice, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, options, advice);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
   HR_TAKE(hr_advise_options, options, error);

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "model/layers/layer_kinds.h"
 #include "model/reshape/reshape.h"
 

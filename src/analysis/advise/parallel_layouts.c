@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "model/layers/split.h"
 
 #include <headroom/experimental/hardware.h>
@@ -184,7 +185,6 @@ hr_status hr_compare_parallel_layouts(const hr_hardware *hardware, const hr_mode
                                       int64_t nodes, hr_parallel_layouts *layouts, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, layouts);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
   HR_TRY(hr_hardware_check(hardware, error));

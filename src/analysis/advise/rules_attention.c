@@ -34,7 +34,7 @@ void hr_rule_fused_attention(hr_advice_context *context)
   workload.attention = HR_ATTENTION_FUSED;
   if (!hr_evaluate(context, NULL, &workload, &trial)) {
     hr_add_satisfied(context, parts, "unfused attention", "the time of a fused kernel cannot be predicted on %s",
-                     advice->hardware.name);
+                     advice->hardware.about.name);
     return;
   }
   hr_text32 after = hr_format_time(hr_time_of(&context->after, &advice->model, stages, parts | fused));

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/predict.h>
 #include <inttypes.h>
@@ -165,9 +166,9 @@ static hr_status choose_figures(calibration *c, hr_error *error)
 static hr_status fit_all(calibration *c, hr_error *error)
 {
   const hr_fit_problem problem = problem_of(c, c->weights, 0);
-  HR_TRY(hr_fit(&problem, &c->result->hardware, error));
+  HR_TRY(hr_fit(&problem, c->result->hardware, error));
   for (size_t i = 0; i < c->parameter_count; i++)
-    c->result->figures[i].after = hr_parameter_get(&c->result->hardware, &c->parameters[i]);
+    c->result->figures[i].after = hr_parameter_get(c->result->hardware, &c->parameters[i]);
   return HR_OK;
 }
 
@@ -215,7 +216,7 @@ static hr_status run(calibration *c, hr_error *error)
   HR_TRY(begin_held_out(c, error));
   for (int64_t part = 0; part < c->result->folds; part++)
     HR_TRY(hold_out(c, part, error));
-  HR_TRY(hr_validate_rows_polled(&c->result->hardware, c->rows->rows, c->rows->row_count, &poll, &fitted, error));
+  HR_TRY(hr_validate_rows_polled(c->result->hardware, c->rows->rows, c->rows->row_count, &poll, &fitted, error));
   hr_status status = hr_validation_sum_up(c->result->held_out, error);
   if (status == HR_OK)
     status = hr_calibrate_sum_up(c->rows, fitted, c->result, error);
@@ -248,19 +249,21 @@ hr_status hr_calibrate(const hr_hardware *start, const hr_validated_row *rows, s
                        const hr_calibrate_options *options, hr_calibrate_result **result, hr_error *error)
 {
   HR_NEED(error, start, rows, options, result);
-  HR_TAKE(hr_hardware, start, error);
   HR_TAKE(hr_calibrate_options, options, error);
   if (options->folds != 0 && (options->folds < 2 || options->folds > FOLDS_MAX))
     return hr_fail(error, HR_ERROR_INVALID, "folds: expected 2 to %d, found %" PRId64, FOLDS_MAX, options->folds);
   hr_validation *before = NULL;
   hr_row_poll poll = poll_of(options, 0);
   hr_calibrate_result *found = calloc(1, sizeof *found);
-  hr_status status = found ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
+  if (found)
+    found->hardware = hr_hardware_create();
+  hr_status status =
+      found && found->hardware ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
   if (status == HR_OK)
     status = hr_validate_rows_polled(start, rows, count, &poll, &before, error);
   if (status == HR_OK && before->row_count < HR_CALIBRATE_ROWS_MIN)
     status = hr_fail(error, HR_ERROR_INVALID, "%zu rows of %s to fit to, at least %d are needed", before->row_count,
-                     start->name, HR_CALIBRATE_ROWS_MIN);
+                     start->about.name, HR_CALIBRATE_ROWS_MIN);
   if (status == HR_OK) {
     found->rows = (int64_t)before->row_count;
     found->skipped = before->skipped;
@@ -281,5 +284,6 @@ void hr_calibrate_result_free(hr_calibrate_result *result)
   if (!result)
     return;
   hr_validation_free(result->held_out);
+  hr_hardware_free(result->hardware);
   free(result);
 }

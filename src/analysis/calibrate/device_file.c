@@ -144,7 +144,7 @@ hr_status hr_calibrate_device_file(const hr_calibrate_result *result, const char
 {
   HR_NEED(error, result, facts, text);
   HR_TAKE(hr_calibrate_facts, facts, error);
-  json_t *all = hr_device_json(&result->hardware), *root = NULL;
+  json_t *all = hr_device_json(result->hardware), *root = NULL;
   hr_status status = HR_OK;
   if (base)
     status = hr_json_parse(base, length, "device file", &root, error);

@@ -174,10 +174,10 @@ static void put_costs(json_t *json, const hr_hardware *h)
 
 json_t *hr_device_json(const hr_hardware *h)
 {
-  json_t *json = json_pack("{sssssssssssoso}", "name", h->name, "product", h->product, "kind",
-                           h->kind == HR_HARDWARE_GPU ? "gpu" : "cpu", "architecture", h->architecture, "calibration",
-                           hr_calibration_name(h->calibration), "dense_flops_per_s", by_format(h->dense_flops_per_s),
-                           "library_share", by_format(h->library_share));
+  json_t *json = json_pack("{sssssssssssoso}", "name", h->about.name, "product", h->about.product, "kind",
+                           h->about.kind == HR_HARDWARE_GPU ? "gpu" : "cpu", "architecture", h->about.architecture,
+                           "calibration", hr_calibration_name(h->about.calibration), "dense_flops_per_s",
+                           by_format(h->dense_flops_per_s), "library_share", by_format(h->library_share));
   if (!json)
     return NULL;
   put_numbers(json, h);

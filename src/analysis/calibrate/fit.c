@@ -9,6 +9,7 @@
 
 #include "analysis/validate/rows.h"
 #include "base/error.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 #include <stdlib.h>

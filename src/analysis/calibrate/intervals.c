@@ -4,6 +4,7 @@
 #include "analysis/predict/terms.h"
 #include "analysis/validate/rows.h"
 #include "base/error.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 #include <stdlib.h>

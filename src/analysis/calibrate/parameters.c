@@ -73,7 +73,7 @@ static void set_missing(double *value, double otherwise)
 
 static void begin_gemms(hr_hardware *h)
 {
-  bool gpu = h->kind == HR_HARDWARE_GPU;
+  bool gpu = h->about.kind == HR_HARDWARE_GPU;
   set_missing(&h->load_share, h->bandwidth_share);
   set_missing(&h->store_share, h->bandwidth_share);
   set_missing(&h->sector_store_share, gpu ? 0.9 : 0);
@@ -97,7 +97,7 @@ static void begin_gemms(hr_hardware *h)
 static void begin_attention(hr_hardware *h, unsigned bits)
 {
   static const hr_attention_share unknown[] = {{64, 0.6, 0.5, 0, 0}, {128, 0.6, 0.5, 0, 0}, {256, 0.6, 0.5, 0, 0}};
-  const size_t all = sizeof unknown / sizeof *unknown, count = h->kind == HR_HARDWARE_GPU ? all : 1;
+  const size_t all = sizeof unknown / sizeof *unknown, count = h->about.kind == HR_HARDWARE_GPU ? all : 1;
   if (h->attention_count == 0) {
     memcpy(h->attentions, unknown + all - count, count * sizeof *unknown);
     h->attention_count = count;
@@ -115,7 +115,7 @@ static void begin_own_prefill(hr_hardware *h)
   set_missing(&cost->launch_ns, h->launch_ns);
   set_missing(&cost->block_ns, 1000);
   set_missing(&cost->element_ns, 10);
-  if (strcmp(h->architecture, "hopper") == 0) {
+  if (strcmp(h->about.architecture, "hopper") == 0) {
     set_missing(&cost->busy_ns, 1000);
     set_missing(&cost->load_share, 0.9);
     for (size_t i = 0; i < h->attention_count; i++)
@@ -126,7 +126,7 @@ static void begin_own_prefill(hr_hardware *h)
 static void begin_own_decode(hr_hardware *h)
 {
   hr_decode_cost *cost = &h->decode_headroom;
-  bool clusters = strcmp(h->architecture, "hopper") == 0 || strcmp(h->architecture, "blackwell") == 0;
+  bool clusters = strcmp(h->about.architecture, "hopper") == 0 || strcmp(h->about.architecture, "blackwell") == 0;
   set_missing(&cost->wave_ns, 3000);
   set_missing(&cost->combine_ns, 2000);
   set_missing(&cost->cluster_ns, clusters ? 500 : 0);
@@ -137,7 +137,7 @@ static void begin_own_decode(hr_hardware *h)
 
 static void begin_decode(hr_hardware *h, hr_decode_cost *cost)
 {
-  bool gpu = h->kind == HR_HARDWARE_GPU;
+  bool gpu = h->about.kind == HR_HARDWARE_GPU;
   set_missing(&cost->launch_ns, h->launch_ns);
   set_missing(&cost->bandwidth_share, h->bandwidth_share);
   set_missing(&cost->pair_ns, gpu ? 500 : 50);
@@ -153,9 +153,9 @@ void hr_parameters_begin(hr_hardware *hardware, unsigned bits)
     hr_scan_costs_assume(hardware);
   if (bits & HR_ROWS_ATTENTION)
     begin_attention(hardware, bits);
-  if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_ATTENTION && hardware->kind == HR_HARDWARE_GPU)
+  if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_ATTENTION && hardware->about.kind == HR_HARDWARE_GPU)
     begin_own_prefill(hardware);
-  if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_DECODE && hardware->kind == HR_HARDWARE_GPU)
+  if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_DECODE && hardware->about.kind == HR_HARDWARE_GPU)
     begin_own_decode(hardware);
   if (bits & HR_ROWS_DECODE)
     begin_decode(hardware, bits & HR_ROWS_HEADROOM ? &hardware->decode_headroom : &hardware->decode_framework);
@@ -168,7 +168,7 @@ size_t hr_parameters_list(const hr_hardware *hardware, hr_parameter parameters[H
     const parameter_row *row = &table[i];
     const hr_figure_bounds *bounds = hr_device_figure_at(row->first.offset)->bounds;
     size_t count = (size_t)row->fixed;
-    if (row->first.rows & HR_ROWS_ON_CPU && hardware->kind != HR_HARDWARE_CPU)
+    if (row->first.rows & HR_ROWS_ON_CPU && hardware->about.kind != HR_HARDWARE_CPU)
       continue;
     if (row->fixed == 0)
       memcpy(&count, (const char *)hardware + row->count_offset, sizeof count);

@@ -4,6 +4,7 @@
 #include "analysis/calibrate/intervals.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -94,12 +95,12 @@ hr_status hr_calibrate_sum_up(const hr_validation *before, const hr_validation *
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", held->row_count);
   for (size_t i = 0; i < held->row_count; i++)
     errors[i] = held->rows[i].error;
-  result->hardware.error_band = fmin(ceil(100 * ranked(errors, held->row_count, IN_BAND)) / 100, 100);
-  hr_hardware half = result->hardware;
+  result->hardware->error_band = fmin(ceil(100 * ranked(errors, held->row_count, IN_BAND)) / 100, 100);
+  hr_hardware half = *result->hardware;
   hr_status status = hr_fit_intervals(held->rows, held->row_count, HR_ROWS_EVEN, &half, error);
   if (status == HR_OK)
     fill_kinds(before, fitted, &half, errors, result);
   free(errors);
-  return status == HR_OK ? hr_fit_intervals(held->rows, held->row_count, HR_ROWS_BOTH, &result->hardware, error)
+  return status == HR_OK ? hr_fit_intervals(held->rows, held->row_count, HR_ROWS_BOTH, result->hardware, error)
                          : status;
 }

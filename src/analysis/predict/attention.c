@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -179,7 +180,6 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
                                hr_error *error)
 {
   HR_NEED(error, hardware, attention, prediction);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_attention, attention, error);
   return hr_predict_attention_by(hardware, attention, HR_FRAMEWORK_COMPILED, prediction, error);
 }
@@ -188,7 +188,6 @@ hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attentio
                                   hr_prediction *prediction, hr_error *error)
 {
   HR_NEED(error, hardware, attention, prediction);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_attention, attention, error);
   HR_TRY(check_predictable(attention, error));
   HR_TRY(hr_predict_check_hardware(hardware, error));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/predict/terms.h"
+#include "hardware/hardware.h"
 
 /* For a device without figures for fused attention: FlashAttention-2 reaches 0.5 to 0.73 of an A100's 312
  * TFLOP/s forward and 0.5 to 0.6 backward (Dao 2023, arXiv 2307.08691, section 4), where the library reaches 0.87. */

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/collective.h>
 #include <headroom/experimental/predict.h>
@@ -22,7 +23,7 @@ typedef struct path_time {
 /* Ranks on one CPU exchange through its memory: one writes every byte, another reads it. */
 static double link_bytes_per_s(const hr_hardware *hardware)
 {
-  if (hardware->interconnect_bytes_per_s > 0 || hardware->kind != HR_HARDWARE_CPU)
+  if (hardware->interconnect_bytes_per_s > 0 || hardware->about.kind != HR_HARDWARE_CPU)
     return hardware->interconnect_bytes_per_s;
   return hardware->bandwidth_bytes_per_s * hardware->bandwidth_share / 2;
 }
@@ -87,7 +88,7 @@ static hr_status time_in_node(const hr_hardware *hardware, const hr_collective *
   double rate = link_bytes_per_s(hardware), sent = hr_collective_bus_share(part->kind, part->devices);
   if (!(rate > 0))
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                   "%s has no interconnect rate, which communication between devices needs", hardware->name);
+                   "%s has no interconnect rate, which communication between devices needs", hardware->about.name);
   double latency_ns = hardware->interconnect_latency_ns > 0 ? hardware->interconnect_latency_ns : hardware->launch_ns;
   *time = (path_time){latency_ns, sent * (double)part->bytes / rate * 1e9, fmax(hardware->error_band, RING_BAND)};
   return HR_OK;
@@ -140,7 +141,6 @@ hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective
                                 hr_error *error)
 {
   HR_NEED(error, hardware, collective, prediction);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_collective, collective, error);
   HR_TRY(hr_collective_check(collective, error));
   HR_TRY(hr_predict_check_hardware(hardware, error));

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 #include "schedule/decode_tiles.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ static double busy_ns(const hr_hardware *hardware, const hr_decode *d, const hr_
 {
   double fp32_rate = 0, padded;
   int64_t granule = INSTRUCTION_ROWS, rows = d->q_heads / d->k_heads * d->q_len;
-  if (hardware->kind == HR_HARDWARE_CPU && hr_predict_rate(hardware, HR_FP32, &fp32_rate, NULL) == HR_OK) {
+  if (hardware->about.kind == HR_HARDWARE_CPU && hr_predict_rate(hardware, HR_FP32, &fp32_rate, NULL) == HR_OK) {
     rate = fp32_rate * CPU_SHARE;
     granule = 1;
   } else if (cost->compute_share > 0) {
@@ -48,7 +49,6 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
                                hr_prediction *prediction, hr_error *error)
 {
   HR_NEED(error, hardware, decode, prediction);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_decode, decode, error);
   HR_TRY(hr_decode_check(decode, error));
   HR_TRY(hr_predict_check_framework(framework, error));
@@ -86,7 +86,6 @@ hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode
                             hr_error *error)
 {
   HR_NEED(error, hardware, decode, prediction);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_decode, decode, error);
   return hr_predict_decode_by(hardware, decode, HR_FRAMEWORK_HEADROOM, prediction, error);
 }

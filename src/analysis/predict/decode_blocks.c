@@ -3,6 +3,7 @@
 #include "analysis/predict/terms.h"
 
 #include "base/checked.h"
+#include "hardware/hardware.h"
 #include "schedule/decode_tiles.h"
 
 #include <headroom/experimental/decode.h>

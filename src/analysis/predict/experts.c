@@ -76,7 +76,6 @@ hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *
                              hr_prediction *prediction, hr_error *error)
 {
   HR_NEED(error, hardware, call, prediction);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_expert_call, call, error);
   HR_TRY(check_call(call, error));
   HR_TRY(hr_predict_check_framework(framework, error));

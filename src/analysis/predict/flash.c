@@ -4,6 +4,7 @@
 #include "analysis/predict/terms.h"
 
 #include "base/checked.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 bool hr_predict_is_flash(const hr_hardware *hardware, const hr_attention *a, hr_framework framework)
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(a->dtype);
-  return framework == HR_FRAMEWORK_HEADROOM && strcmp(hardware->architecture, "hopper") == 0 &&
+  return framework == HR_FRAMEWORK_HEADROOM && strcmp(hardware->about.architecture, "hopper") == 0 &&
          hardware->prefill_headroom.launch_ns > 0 && bytes <= 2 && a->qk_dim <= DIM_MAX && a->v_dim <= DIM_MAX &&
          a->qk_dim * bytes % COPY_BYTES == 0 && a->v_dim * bytes % COPY_BYTES == 0;
 }

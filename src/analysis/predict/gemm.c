@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 
@@ -431,7 +432,6 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
 hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction, hr_error *error)
 {
   HR_NEED(error, hardware, gemm, prediction);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_gemm, gemm, error);
   HR_TRY(hr_gemm_check(gemm, error));
   int64_t bytes;

@@ -3,6 +3,7 @@
 #include "analysis/predict/gemm_tile_time.h"
 
 #include "base/checked.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 
@@ -69,7 +70,7 @@ static double clock_of(const hr_tiling_problem *problem, double slow_ns)
   const hr_hardware *hardware = problem->hardware;
   double clock = hardware->boost > 1 ? cbrt(fmax(slow_ns / problem->matrix_ns, 1)) : 1;
   double late = slow_ns / BURST_NS;
-  if (hardware->clock == HR_CLOCK_BURST && hardware->burst > 1)
+  if (hardware->about.clock == HR_CLOCK_BURST && hardware->burst > 1)
     clock *= 1 + (hardware->burst - 1) / (1 + late * late);
   return fmin(clock, fmax(hardware->boost, fmax(hardware->burst, 1)));
 }
@@ -228,7 +229,7 @@ static int64_t max_splits(const hr_tiling_problem *problem, const hr_tiling *til
 {
   const hr_hardware *hardware = problem->hardware;
   int64_t units = slots_of(problem, tiling) * problem->split_waves * hr_max64(1, tiling->blocks), tiles = tiling->tiles;
-  if (tiles * 2 > units || hardware->kind != HR_HARDWARE_GPU || stays_whole(problem))
+  if (tiles * 2 > units || hardware->about.kind != HR_HARDWARE_GPU || stays_whole(problem))
     return 1;
   int64_t bytes = problem->split_k_bytes > 0 ? problem->split_k_bytes : SPLIT_BYTES_MIN;
   int64_t least = hr_max64(1, bytes / problem->element_bytes);

@@ -4,6 +4,7 @@
 #define HR_ANALYSIS_PREDICT_GEMM_TILE_TIME_H
 
 #include "analysis/predict/gemm_tiling.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 

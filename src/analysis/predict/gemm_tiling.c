@@ -6,6 +6,7 @@
 #include "analysis/predict/misaligned_choice.h"
 
 #include "base/checked.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 

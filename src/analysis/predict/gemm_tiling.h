@@ -4,6 +4,7 @@
 #define HR_ANALYSIS_PREDICT_GEMM_TILING_H
 
 #include "analysis/predict/terms.h"
+#include "hardware/hardware.h"
 
 /** The terms that do not depend on the tile. */
 typedef struct hr_tiling_problem {

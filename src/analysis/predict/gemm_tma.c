@@ -48,7 +48,7 @@ static tma_bound bound_of(const hr_tiling_problem *problem)
   double depth = (double)problem->depth_step;
   double rate = problem->tma->matrix_share > 0 ? problem->tma->matrix_share : 1;
   double memory_ns = problem->memory_min_ns;
-  double burst = hardware->clock == HR_CLOCK_BURST ? fmax(hardware->burst, 1) : 1;
+  double burst = hardware->about.clock == HR_CLOCK_BURST ? fmax(hardware->burst, 1) : 1;
   return (tma_bound){.m = (double)gemm->m,
                      .n = (double)gemm->n,
                      .batch_part = (double)gemm->batch / (double)problem->slots,
@@ -116,6 +116,7 @@ static const tma_kernel tma_kernels[] = {
 #define WIDE(m, n, cluster_m, cluster_n) \
   {m, n, 1.0 / (m), 1.0 / (n), 1.0 / (cluster_m), 1.0 / (cluster_n), cluster_m, cluster_n},
 #include "analysis/predict/tma_kernels.inc"
+#include "hardware/hardware.h"
 #undef WIDE
 };
 

@@ -5,6 +5,7 @@
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 

@@ -6,6 +6,7 @@
 #include "analysis/predict/terms.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/collective.h>
 #include <headroom/experimental/predict.h>
@@ -23,7 +24,7 @@ static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator 
     gemm->dtype = HR_FP8_E4M3;
   else if (op->activations != HR_ACTIVATIONS_UNQUANTIZED)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s, which the activations are quantized to",
-                   (*hardware)->name, hr_activations_name(op->activations));
+                   (*hardware)->about.name, hr_activations_name(op->activations));
   if (is_int8) {
     *int8 = **hardware;
     int8->dense_flops_per_s[HR_FP8_E4M3] = int8->int8_ops_per_s;
@@ -100,7 +101,7 @@ static bool is_routing(hr_operator_id id)
  * kernels for one operator are elementwise for the most part. */
 static double memory_share(const hr_hardware *hardware, const hr_operator *op)
 {
-  if (op->framework == HR_FRAMEWORK_HEADROOM && hardware->kind == HR_HARDWARE_GPU)
+  if (op->framework == HR_FRAMEWORK_HEADROOM && hardware->about.kind == HR_HARDWARE_GPU)
     return hardware->bandwidth_share * HEADROOM_SHARE;
   if (op->kernels > 1)
     return hardware->bandwidth_share;
@@ -133,7 +134,7 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
 
 static double summed_ns(const hr_hardware *hardware, const hr_operator *op)
 {
-  if (op->summed_rows == 0 || hardware->kind != HR_HARDWARE_GPU)
+  if (op->summed_rows == 0 || hardware->about.kind != HR_HARDWARE_GPU)
     return 0;
   if (op->pass == HR_PASS_BGRAD)
     return BIAS_SUM_NS;
@@ -181,7 +182,6 @@ hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op
                               hr_error *error)
 {
   HR_NEED(error, hardware, op, prediction);
-  HR_TAKE(hr_hardware, hardware, error);
   if ((unsigned)op->kind >= sizeof by_kind / sizeof *by_kind)
     return hr_fail(error, HR_ERROR_INVALID, "kind: %d is not an operator kind", (int)op->kind);
   return by_kind[op->kind](hardware, op, prediction, error);

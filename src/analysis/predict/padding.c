@@ -7,6 +7,7 @@
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "hardware/hardware.h"
 
 #define ROW_BYTES 16    /* sizes become multiples of it */
 #define MIN_SPEEDUP 1.1 /* that the padded GEMM with its copies needs */
@@ -46,7 +47,7 @@ static bool may_pad(const hr_hardware *hardware, const hr_operator *op, const hr
   double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k;
   double intensity = m * n * k / (m * k + n * k + m * n);
   double balance = hr_predict_peak(hardware, gemm->dtype) / hardware->bandwidth_bytes_per_s;
-  return op->framework == HR_FRAMEWORK_COMPILED && hardware->kind == HR_HARDWARE_GPU && format &&
+  return op->framework == HR_FRAMEWORK_COMPILED && hardware->about.kind == HR_HARDWARE_GPU && format &&
          op->kind != HR_KIND_GROUPED_GEMM && !has_quantized_weights(op, gemm) && intensity > MIN_INTENSITY * balance;
 }
 

@@ -3,6 +3,7 @@
 #include "analysis/predict/rounding.h"
 
 #include "analysis/predict/terms.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 

@@ -3,6 +3,7 @@
 #include "analysis/predict/terms.h"
 
 #include "base/error.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -46,7 +47,7 @@ static bool is_known(const hr_scan_cost *cost, bool updates)
 
 void hr_scan_costs_assume(hr_hardware *hardware)
 {
-  for (size_t i = HR_RECURRENCE_NONE + 1; i < COST_COUNT && hardware->kind == HR_HARDWARE_GPU; i++) {
+  for (size_t i = HR_RECURRENCE_NONE + 1; i < COST_COUNT && hardware->about.kind == HR_HARDWARE_GPU; i++) {
     const hr_scan_cost own = *own_cost(hardware, (hr_recurrence)i);
     hr_scan_cost cost = costs[i].cost;
     if (is_known(&own, false))
@@ -77,7 +78,7 @@ static const hr_scan_cost *cost_of(const hr_hardware *hardware, const hr_operato
   if (*own)
     return cost;
   cost = &costs[op->recurrence].cost;
-  return hardware->kind == HR_HARDWARE_GPU && is_known(cost, op->updates) ? cost : NULL;
+  return hardware->about.kind == HR_HARDWARE_GPU && is_known(cost, op->updates) ? cost : NULL;
 }
 
 /* Sets the terms; returns the time without the launch. p->matrix_ns is that at the library's rate. */
@@ -109,7 +110,7 @@ hr_status hr_predict_scan_operator(const hr_hardware *hardware, const hr_operato
   const hr_scan_cost *cost = cost_of(hardware, op, &own);
   if (cost) {
     busy_ns = busy_ns_of(hardware, cost, op, &p);
-    band = own ? MEASURED_BAND : strcmp(hardware->architecture, "hopper") == 0 ? NEAR_BAND : OTHER_BAND;
+    band = own ? MEASURED_BAND : strcmp(hardware->about.architecture, "hopper") == 0 ? NEAR_BAND : OTHER_BAND;
     least = band;
   }
   hr_prediction_finish(hardware, busy_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);

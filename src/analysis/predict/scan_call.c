@@ -53,7 +53,6 @@ hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call *call,
                           hr_error *error)
 {
   HR_NEED(error, hardware, call, prediction);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_scan_call, call, error);
   HR_TRY(check_call(call, error));
   hr_operator op = {.id = HR_OP_SCAN, .kind = HR_KIND_SCAN, .count = 1, .gemm = hr_gemm_default()};

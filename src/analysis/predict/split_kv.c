@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of attention whose keys may be split: of one or a few queries per sequence. */
 #include "analysis/predict/terms.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 #include "model/layers/operator_builder.h"
 
 #include <headroom/experimental/model.h>
@@ -130,7 +131,7 @@ static double bound_ns(const hr_step *step, const hr_workload *workload, figure_
 
 static void wait_for_host(const hr_hardware *hardware, hr_step *step, const hr_workload *workload)
 {
-  bool eager = workload->framework == HR_FRAMEWORK_EAGER && hardware->kind == HR_HARDWARE_GPU;
+  bool eager = workload->framework == HR_FRAMEWORK_EAGER && hardware->about.kind == HR_HARDWARE_GPU;
   double stages = (double)workload->pipeline_stages;
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
@@ -254,7 +255,6 @@ hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, co
                           hr_step **step, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, step);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
   hr_step *filled = malloc(sizeof *filled);

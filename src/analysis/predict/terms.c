@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/hardware.h>
 #include <headroom/experimental/predict.h>
@@ -23,7 +24,7 @@ hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *f
   *flops_per_s = hr_hardware_library_flops_per_s(hardware, dtype);
   if (*flops_per_s > 0)
     return HR_OK;
-  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s; its default is %s", hardware->name,
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s; its default is %s", hardware->about.name,
                  hr_dtype_name(dtype), hr_dtype_name(hr_hardware_usual_dtype(hardware)));
 }
 
@@ -75,7 +76,7 @@ double hr_cache_rate(const hr_hardware *hardware)
 
 bool hr_is_cached(const hr_hardware *hardware, double bytes)
 {
-  return hardware->cache == HR_CACHE_WARM && bytes <= (double)hardware->l2_bytes;
+  return hardware->about.cache == HR_CACHE_WARM && bytes <= (double)hardware->l2_bytes;
 }
 
 /* The largest term of the time, or the loss that exceeds it. Misalignment binds only from a quarter of the useful time

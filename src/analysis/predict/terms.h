@@ -3,6 +3,8 @@
 #ifndef HR_ANALYSIS_PREDICT_TERMS_H
 #define HR_ANALYSIS_PREDICT_TERMS_H
 
+#include "hardware/hardware.h"
+
 #include <headroom/predict.h>
 
 /** Checks only the members that a prediction divides by; much cheaper than hr_hardware_check(), which a step runs

@@ -5,6 +5,7 @@
 #include "analysis/search/options.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "hardware/hardware.h"
 
 #include <inttypes.h>
 

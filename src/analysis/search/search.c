@@ -160,7 +160,6 @@ hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr
                     const hr_search_options *options, hr_search_result **result, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, options, result);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
   HR_TAKE(hr_search_options, options, error);

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -97,7 +98,7 @@ static hr_status fill_state(const hr_hardware *hardware, const hr_model *model, 
   HR_TRY(hr_model_check(model, error));
   if (hardware->memory_bytes == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: memory_bytes is not known, so what fits cannot be computed",
-                   hardware->name);
+                   hardware->about.name);
   state->hardware = hardware;
   state->model = model;
   state->workload = hr_workload_default(model);
@@ -216,7 +217,6 @@ hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, cons
                         const hr_serve_options *options, hr_serve_result **result, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, options, result);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
   HR_TAKE(hr_serve_options, options, error);

@@ -5,6 +5,7 @@
 #include "analysis/validate/errors.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/predict.h>
 #include <inttypes.h>
@@ -79,8 +80,8 @@ static hr_status predict_gemm(const hr_hardware *hardware, hr_validated_row *row
 
 hr_status hr_validated_row_predict(hr_hardware *hardware, hr_validated_row *row, hr_error *error)
 {
-  hardware->clock = row->clock;
-  hardware->cache = row->cache;
+  hardware->about.clock = row->clock;
+  hardware->about.cache = row->cache;
   HR_TRY(hr_validated_row_is_attention(row) ? predict_attention(hardware, row, error)
                                             : predict_gemm(hardware, row, error));
   double ratio = row->prediction.time_ns / row->measured_ns;
@@ -136,7 +137,7 @@ static hr_status predict_rows(const hr_hardware *hardware, const hr_validated_ro
                why.message);
   }
   if (validation->row_count == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "no row of %s to compare", hardware->name);
+    return hr_fail(error, HR_ERROR_INVALID, "no row of %s to compare", hardware->about.name);
   return hr_validation_sum_up(validation, error);
 }
 
@@ -159,7 +160,6 @@ hr_status hr_validate_rows(const hr_hardware *hardware, const hr_validated_row *
                            hr_validation **validation, hr_error *error)
 {
   HR_NEED(error, hardware, rows, validation);
-  HR_TAKE(hr_hardware, hardware, error);
   hr_row_poll nobody = {.progress = NULL};
   return hr_validate_rows_polled(hardware, rows, count, &nobody, validation, error);
 }

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/hardware.h>
 #include <headroom/experimental/predict.h>
@@ -98,7 +99,7 @@ static hr_status take_row(void *context, const hr_csv_record *record)
   if (!kind)
     return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": kind: is missing", record->name,
                    record->line);
-  if (device && strcmp(device, w->hardware.name) != 0)
+  if (device && strcmp(device, w->hardware.about.name) != 0)
     return skip(w->validation, record, "another device");
   hr_read_problem_fn read = hr_problem_reader(kind);
   if (!read)
@@ -119,18 +120,20 @@ hr_status hr_validate_csv(const hr_hardware *hardware, const hr_input *input, co
   HR_NEED(error, hardware, input, options, validation);
   const char *text = input->text, *name = input->name;
   HR_NEED(error, text, name);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_validate_options, options, error);
   HR_TRY(hr_hardware_check(hardware, error));
   hr_validation *v = calloc(1, sizeof *v);
   if (!v)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", name);
-  validate_work work = {
-      .hardware = *hardware, .cache = hardware->cache, .clock = hardware->clock, .options = options, .validation = v};
+  validate_work work = {.hardware = *hardware,
+                        .cache = hardware->about.cache,
+                        .clock = hardware->about.clock,
+                        .options = options,
+                        .validation = v};
   hr_status status = hr_csv_read(text, input->length, name, take_row, &work, error);
   if (status == HR_OK && v->row_count == 0)
     status = hr_fail(error, HR_ERROR_INVALID, "%s: no row of %s to compare; %" PRId64 " were left out%s%s", name,
-                     hardware->name, v->skipped, v->skipped ? ", the first at " : "", v->skipped_why);
+                     hardware->about.name, v->skipped, v->skipped ? ", the first at " : "", v->skipped_why);
   if (status == HR_OK)
     status = hr_validation_sum_up(v, error);
   if (status == HR_OK)

@@ -349,7 +349,6 @@ hr_status hr_layer_measure(hr_device *device, const hr_subject *subject, const h
   const hr_workload *workload = subject->workload;
   const hr_hardware *hardware = subject->hardware;
   HR_NEED(error, hardware, model, workload);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_workload, workload, error);
   HR_TAKE(hr_layer_options, options, error);

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ static hr_point point_at(const design_row *row, int64_t index)
 
 static bool fits(const hr_hardware *hardware, const design_row *row, const hr_point *point)
 {
-  bool gpu = hardware->kind == HR_HARDWARE_GPU;
+  bool gpu = hardware->about.kind == HR_HARDWARE_GPU;
   bool attention = row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
   int64_t flops, bytes;
   if (attention && (hr_attention_flops(&point->attention, &flops) != HR_OK ||
@@ -133,7 +134,7 @@ static bool fits(const hr_hardware *hardware, const design_row *row, const hr_po
 static design_row row_of(const hr_hardware *hardware, size_t i)
 {
   design_row row = design[i];
-  if (hardware->kind == HR_HARDWARE_GPU || hardware->dense_flops_per_s[HR_BF16] > 0)
+  if (hardware->about.kind == HR_HARDWARE_GPU || hardware->dense_flops_per_s[HR_BF16] > 0)
     return row;
   if (row.dtype == HR_FP32)
     row.cpu = 0;
@@ -146,7 +147,7 @@ static int count_of(const hr_hardware *hardware, const design_row *row)
 {
   if (!(hardware->dense_flops_per_s[row->dtype] > 0) && row->dtype != HR_FP32)
     return 0;
-  return hardware->kind == HR_HARDWARE_GPU ? row->gpu : row->cpu;
+  return hardware->about.kind == HR_HARDWARE_GPU ? row->gpu : row->cpu;
 }
 
 /* A point and its place: points of one kind follow each other at equal distances. */
@@ -181,7 +182,6 @@ static size_t fill_row(const hr_hardware *hardware, size_t row, placed *to)
 hr_status hr_points_design(const hr_hardware *hardware, hr_point **points, size_t *count, hr_error *error)
 {
   HR_NEED(error, hardware, points, count);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TRY(hr_hardware_check(hardware, error));
   size_t most = 1, used = 0;
   for (size_t i = 0; i < ROWS; i++) {

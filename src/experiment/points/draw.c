@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/hardware.h>
 #include <inttypes.h>
@@ -103,7 +104,7 @@ static bool is_gemm(hr_interval_kind kind)
 
 static bool keeps_limits(const hr_hardware *hardware, hr_dtype dtype, const hr_point *point)
 {
-  bool gpu = hardware->kind == HR_HARDWARE_GPU, gemm = is_gemm(point->kind);
+  bool gpu = hardware->about.kind == HR_HARDWARE_GPU, gemm = is_gemm(point->kind);
   int64_t flops, bytes;
   hr_status counted = gemm ? hr_gemm_flops(&point->gemm, &flops) : hr_attention_flops(&point->attention, &flops);
   if (counted == HR_OK)
@@ -133,8 +134,8 @@ static hr_status draw_point(const hr_hardware *hardware, const hr_points_draw_op
     if (keeps_limits(hardware, options->dtype, point))
       return HR_OK;
   }
-  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no %s of %d that were drawn in %s is small enough", hardware->name,
-                 hr_interval_kind_name(kind), TRIES_MAX, hr_dtype_name(options->dtype));
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no %s of %d that were drawn in %s is small enough",
+                 hardware->about.name, hr_interval_kind_name(kind), TRIES_MAX, hr_dtype_name(options->dtype));
 }
 
 static hr_status check_options(const hr_points_draw_options *options, hr_error *error)
@@ -153,7 +154,6 @@ hr_status hr_points_draw(const hr_hardware *hardware, const hr_points_draw_optio
                          size_t *count, hr_error *error)
 {
   HR_NEED(error, hardware, options, points, count);
-  HR_TAKE(hr_hardware, hardware, error);
   HR_TAKE(hr_points_draw_options, options, error);
   HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(check_options(options, error));

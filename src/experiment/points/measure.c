@@ -5,6 +5,7 @@
 #include "base/struct_size.h"
 #include "experiment/points/stored.h"
 #include "experiment/progress.h"
+#include "hardware/hardware.h"
 #include "runtime/device/clock.h"
 
 #include <stdlib.h>

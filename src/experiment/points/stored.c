@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 #include "experiment/operator_problem.h"
+#include "hardware/hardware.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "experiment/sweep/sweep.h"
+#include "hardware/hardware.h"
 
 #include <headroom/experimental/measure.h>
 #include <headroom/predict.h>
@@ -46,7 +47,6 @@ hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_poin
 hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *point, double *time_ns, hr_error *error)
 {
   HR_NEED(error, hardware, point, time_ns);
-  HR_TAKE(hr_hardware, hardware, error);
   hr_sweep_time time = {0, 0, 0};
   hr_status status = hr_sweep_predict_time(hardware, point, &time, error);
   if (status == HR_OK)
@@ -91,12 +91,11 @@ hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice
 {
   HR_NEED(error, sweep, choice, hardware, time_ns);
   HR_TAKE(hr_sweep_choice, choice, error);
-  HR_TAKE(hr_hardware, hardware, error);
   size_t *indices, count;
   hr_status status = hr_sweep_order(sweep, choice, &indices, &count, error);
   if (status != HR_OK)
     return status;
-  bool gpu = hardware->kind == HR_HARDWARE_GPU;
+  bool gpu = hardware->about.kind == HR_HARDWARE_GPU;
   double sum_ns = 0;
   for (size_t i = 0; i < count && status == HR_OK; i++) {
     hr_sweep_point point;

@@ -8,6 +8,7 @@
 #include "base/struct_size.h"
 #include "base/text.h"
 #include "experiment/progress.h"
+#include "hardware/hardware.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/plan.h"
 
@@ -178,11 +179,11 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
  * measure does not probe. */
 static hr_status probe_once(hr_device *device, run_state *state, hr_hardware *hardware, hr_error *error)
 {
-  hr_hardware own = {.struct_size = 0}, *rates = state->options->rates ? state->options->rates : &own;
+  hr_hardware own = hr_hardware_default(), *rates = state->options->rates ? state->options->rates : &own;
   if (state->probed || !state->options->probe)
     return HR_OK;
   state->probed = true;
-  state->now.probing = rates->struct_size == 0;
+  state->now.probing = rates->multiprocessors == 0;
   hr_status status =
       state->now.probing ? hr_device_probe(device, hr_progress_of_part, &state->progress, rates, NULL) : HR_OK;
   state->now.probing = false;

@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 #include "experiment/sweep/run.h"
+#include "hardware/hardware.h"
 
 #include <stdlib.h>
 #include <string.h>

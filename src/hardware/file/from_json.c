@@ -45,13 +45,13 @@ static hr_status read_names(const hr_json_reader *reader, hr_hardware *hardware)
 {
   static const char *const kinds[] = {"gpu", "cpu"};
   int kind = 0, calibration = 0;
-  HR_TRY(read_text(reader, "name", hardware->name, sizeof hardware->name));
-  HR_TRY(read_text(reader, "product", hardware->product, sizeof hardware->product));
-  HR_TRY(read_text(reader, "architecture", hardware->architecture, sizeof hardware->architecture));
+  HR_TRY(read_text(reader, "name", hardware->about.name, sizeof hardware->about.name));
+  HR_TRY(read_text(reader, "product", hardware->about.product, sizeof hardware->about.product));
+  HR_TRY(read_text(reader, "architecture", hardware->about.architecture, sizeof hardware->about.architecture));
   HR_TRY(read_choice(reader, "kind", kinds, 2, &kind));
   HR_TRY(read_choice(reader, "calibration", hr_calibration_names, HR_CALIBRATION_COUNT, &calibration));
-  hardware->kind = (hr_hardware_kind)kind;
-  hardware->calibration = (hr_calibration)calibration;
+  hardware->about.kind = (hr_hardware_kind)kind;
+  hardware->about.calibration = (hr_calibration)calibration;
   return HR_OK;
 }
 
@@ -249,8 +249,8 @@ static hr_status read_calibrated(const hr_json_reader *reader, hr_hardware *hard
   HR_TRY(hr_json_string_or(&inner, "date", "", &date));
   HR_TRY(hr_json_integer(&inner, "rows", 1, MAX_COUNT, &rows));
   HR_TRY(hr_json_number(&inner, "held_out", 0, 1e6, &held_out));
-  hr_write_text(hardware->calibrated, sizeof hardware->calibrated, "%.24s%s%" PRId64 " rows, %.1f%% off", date,
-                date[0] ? ", " : "", rows, 100 * held_out);
+  hr_write_text(hardware->about.calibrated, sizeof hardware->about.calibrated, "%.24s%s%" PRId64 " rows, %.1f%% off",
+                date, date[0] ? ", " : "", rows, 100 * held_out);
   return HR_OK;
 }
 

@@ -3,6 +3,7 @@
  * number of cores. hr_device_probe() replaces both by measurements. */
 #include "base/names.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/device/host.h"
 
@@ -83,11 +84,11 @@ hr_status hr_cpu_detect(const hr_device *device, hr_hardware *hardware, hr_error
   (void)error;
   const hr_cpu *cpu = hr_cpu_of(device);
   const hr_topology *topology = &cpu->topology;
-  hr_hardware h = {.struct_size = sizeof h, .kind = HR_HARDWARE_CPU, .calibration = HR_CALIBRATION_ESTIMATED};
-  hr_copy_text(h.name, sizeof h.name, device->name);
-  snprintf(h.product, sizeof h.product, "%.60s, %d core%s", cpu->isa.brand[0] ? cpu->isa.brand : "CPU", device->threads,
-           device->threads == 1 ? "" : "s");
-  hr_copy_text(h.architecture, sizeof h.architecture, cpu->isa.architecture);
+  hr_hardware h = {.about.kind = HR_HARDWARE_CPU, .about.calibration = HR_CALIBRATION_ESTIMATED};
+  hr_copy_text(h.about.name, sizeof h.about.name, device->name);
+  snprintf(h.about.product, sizeof h.about.product, "%.60s, %d core%s", cpu->isa.brand[0] ? cpu->isa.brand : "CPU",
+           device->threads, device->threads == 1 ? "" : "s");
+  hr_copy_text(h.about.architecture, sizeof h.about.architecture, cpu->isa.architecture);
   h.error_band = ERROR_BAND;
   h.multiprocessors = device->threads;
   h.blocks_per_multiprocessor = 1;

@@ -2,6 +2,7 @@
 /* hr_hardware of a GPU without measuring: the driver's attributes and the nominal rates of its architecture. */
 #include "base/error.h"
 #include "base/names.h"
+#include "hardware/hardware.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/context.h"
 
@@ -75,11 +76,11 @@ hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_erro
   const hr_cuda *cuda = device->state;
   const architecture *design = architecture_of(cuda->capability);
   size_t memory = 0;
-  hr_hardware h = {.struct_size = sizeof h, .kind = HR_HARDWARE_GPU, .calibration = HR_CALIBRATION_DATASHEET};
-  hr_copy_text(h.name, sizeof h.name, device->name);
-  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetName, (h.product, sizeof h.product, cuda->device), error));
+  hr_hardware h = {.about.kind = HR_HARDWARE_GPU, .about.calibration = HR_CALIBRATION_DATASHEET};
+  hr_copy_text(h.about.name, sizeof h.about.name, device->name);
+  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetName, (h.about.product, sizeof h.about.product, cuda->device), error));
   HR_TRY(HR_CU(&cuda->driver, cuDeviceTotalMem_v2, (&memory, cuda->device), error));
-  hr_copy_text(h.architecture, sizeof h.architecture, design->name);
+  hr_copy_text(h.about.architecture, sizeof h.about.architecture, design->name);
   h.error_band = ERROR_BAND;
   h.multiprocessors = attribute(cuda, CU_MULTIPROCESSORS);
   h.blocks_per_multiprocessor = 1;

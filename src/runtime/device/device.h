@@ -4,6 +4,7 @@
 #define HR_RUNTIME_DEVICE_DEVICE_H
 
 #include "base/private.h"
+#include "hardware/hardware.h"
 
 #include <headroom/device.h>
 

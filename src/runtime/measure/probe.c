@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probing a device for a few seconds: instruction ceilings, the library's GEMM rates, copy bandwidth, launch cost. */
 #include "base/error.h"
+#include "hardware/hardware.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/settle.h"
 
@@ -144,7 +145,7 @@ static hr_status set_launch(probing *p, hr_hardware *hardware, hr_error *error)
 /* A GPU's bandwidth stays that of the data sheet, on which GEMM predictions are based; a CPU's is only an estimate. */
 static void set_bandwidth(hr_hardware *hardware, double copy_rate)
 {
-  double known = hardware->kind == HR_HARDWARE_GPU ? hardware->bandwidth_bytes_per_s : 0;
+  double known = hardware->about.kind == HR_HARDWARE_GPU ? hardware->bandwidth_bytes_per_s : 0;
   hardware->bandwidth_bytes_per_s = fmax(known, copy_rate);
   hardware->bandwidth_share = copy_rate / hardware->bandwidth_bytes_per_s;
 }
@@ -252,7 +253,7 @@ hr_status hr_device_probe(hr_device *device, hr_progress_fn progress, void *cont
     measured = false;
   }
   if (measured) {
-    probed.calibration = HR_CALIBRATION_MEASURED;
+    probed.about.calibration = HR_CALIBRATION_MEASURED;
     probed.error_band = ERROR_BAND;
   }
   *hardware = probed;

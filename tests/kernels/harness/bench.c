@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times kernels by the library's own measuring, beside a peer with interleaved samples. */
+#include "hardware/hardware.h"
 #include "harness.h"
 
 #include "base/error.h"

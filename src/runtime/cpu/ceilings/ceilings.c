@@ -3,6 +3,7 @@
 #include "runtime/cpu/ceilings/ceilings.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "hardware/hardware.h"
 #include "runtime/cpu/ceilings/rounds.h"
 #include "runtime/device/clock.h"
 

@@ -3,6 +3,7 @@
 #ifndef HR_RUNTIME_CPU_CEILINGS_CEILINGS_H
 #define HR_RUNTIME_CPU_CEILINGS_CEILINGS_H
 
+#include "hardware/hardware.h"
 #include "runtime/cpu/ceilings/loops.h"
 #include "runtime/cpu/host/host.h"
 

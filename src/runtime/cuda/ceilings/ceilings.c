@@ -3,6 +3,7 @@
 #include "runtime/cuda/ceilings/ceilings.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "hardware/hardware.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
 #include "runtime/cuda/kernels/ceilings_layout.h"

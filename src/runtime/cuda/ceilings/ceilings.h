@@ -3,6 +3,7 @@
 #ifndef HR_RUNTIME_CUDA_CEILINGS_CEILINGS_H
 #define HR_RUNTIME_CUDA_CEILINGS_CEILINGS_H
 
+#include "hardware/hardware.h"
 #include "runtime/device/device.h"
 
 hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_progress_range *range, hr_ceiling *ceilings,
