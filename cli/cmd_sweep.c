@@ -38,7 +38,7 @@ static int list_names(void)
   cli_output output;
   int code = cli_text_open(&output);
   for (size_t i = 0; i < count && code == CLI_GO_ON; i++)
-    fprintf(output.stream, "%s\n", hr_sweep_describe(sweeps[i]).name);
+    fprintf(output.stream, "%s\n", hr_sweep_describe(sweeps[i])->name);
   hr_sweep_catalog_free(sweeps, count);
   return code == CLI_GO_ON ? cli_text_close(&output) : code;
 }
@@ -175,11 +175,11 @@ static void say_how_it_ended(const sweep_job *job, const hr_sweep_progress *now,
   if (ended)
     cli_fail(
         0, "note: %s%s: %" PRId64 " measured (%" PRId64 " failed, %" PRId64 " noisy), %" PRId64 " stored before, in %s",
-        hr_sweep_describe(job->sweep).name, who, now->measured, now->failed, now->noisy, now->skipped,
+        hr_sweep_describe(job->sweep)->name, who, now->measured, now->failed, now->noisy, now->skipped,
         hr_store_path(job->store));
   else
     cli_fail(0, "note: %s%s: stopped; %" PRId64 " of %" PRId64 " points are in %s; run the same command to continue",
-             hr_sweep_describe(job->sweep).name, who, now->done, now->total, hr_store_path(job->store));
+             hr_sweep_describe(job->sweep)->name, who, now->done, now->total, hr_store_path(job->store));
 }
 
 static bool any_time(const hr_sweep_row *rows, size_t count)
@@ -202,7 +202,7 @@ static hr_status write_rows(sweep_job *job, const cli_output *output, hr_error *
       &(hr_sweep_report){
           .sweep = job->sweep, .rows = rows, .device = hr_device_name(job->device), .dtype = job->options.dtype},
       error);
-  job->timed = job->timed || any_time(rows, hr_sweep_describe(job->sweep).point_count);
+  job->timed = job->timed || any_time(rows, hr_sweep_describe(job->sweep)->point_count);
   free(rows);
   return status;
 }
@@ -287,7 +287,7 @@ static int add_parts(const char *name, bool small, sweep_list *list)
   hr_status status = hr_sweep_catalog(small, &all, &count, &error);
   int code = status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
   for (size_t i = 0; i < count && code == CLI_GO_ON; i++) {
-    if (!is_part_of(hr_sweep_describe(all[i]).name, name))
+    if (!is_part_of(hr_sweep_describe(all[i])->name, name))
       continue;
     code = add(list, all[i]);
     all[i] = NULL;

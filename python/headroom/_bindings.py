@@ -2428,7 +2428,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_sweep_catalog": (c_int, [c_bool, c_void_p, c_void_p, c_void_p]),
     "hr_sweep_catalog_free": (None, [c_void_p, c_size_t]),
     "hr_sweep_choice_init": (None, [c_void_p, c_size_t]),
-    "hr_sweep_describe": (hr_sweep_about, [c_void_p]),
+    "hr_sweep_describe": (POINTER(hr_sweep_about), [c_void_p]),
     "hr_sweep_estimate": (c_int, [c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p]),
     "hr_sweep_free": (None, [c_void_p]),
     "hr_sweep_from_json": (c_int, [c_void_p, c_char_p, c_bool, c_void_p, c_void_p]),

@@ -261,7 +261,7 @@ hr_status hr_figure_of_sweep(const hr_sweep *sweep, const hr_sweep *small, const
 {
   HR_NEED(error, sweep, small, sources, options, figure);
   HR_TAKE(hr_plot_options, options, error);
-  hr_plot_sweep plot = {.sweep = sweep, .small = small, .options = options, .about = hr_sweep_describe(sweep)};
+  hr_plot_sweep plot = {.sweep = sweep, .small = small, .options = options, .about = *hr_sweep_describe(sweep)};
   plot.view = options->view < HR_VIEW_COUNT ? options->view : plot.about.view;
   HR_TRY(hr_plot_read_rows(sweep, sources->list, sources->count, options, &plot.rows, error));
   plot.figure = hr_figure_new();

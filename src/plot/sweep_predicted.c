@@ -79,7 +79,7 @@ double hr_plot_longest_predicted(const hr_plot_sweep *plot)
   const hr_hardware *hardware = plot->options->predicted;
   const hr_sweep *sweep = hardware->about.kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
   double longest = 0;
-  for (size_t i = 0; i < hr_sweep_describe(sweep).point_count; i++) {
+  for (size_t i = 0; i < hr_sweep_describe(sweep)->point_count; i++) {
     hr_sweep_point point;
     hr_sweep_time time = {0, 0, 0};
     if (hr_sweep_point_at(sweep, i, plot->options->predicted_dtype, &point, NULL) == HR_OK &&
@@ -93,7 +93,7 @@ hr_status hr_plot_add_predicted(hr_plot_sweep *plot, hr_error *error)
 {
   const hr_hardware *hardware = plot->options->predicted;
   const hr_sweep *sweep = hardware->about.kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
-  size_t count = hr_sweep_describe(sweep).point_count;
+  size_t count = hr_sweep_describe(sweep)->point_count;
   for (size_t i = 0; i < count; i++) {
     hr_sweep_point point;
     hr_sweep_time time = {0, 0, 0};

@@ -188,7 +188,7 @@ static void find_differences(hr_plot_rows *rows)
 hr_status hr_plot_read_rows(const hr_sweep *sweep, const hr_plot_source *sources, size_t source_count,
                             const hr_plot_options *options, hr_plot_rows *rows, hr_error *error)
 {
-  hr_sweep_about about = hr_sweep_describe(sweep);
+  hr_sweep_about about = *hr_sweep_describe(sweep);
   hr_result_filter filter = hr_result_filter_default();
   filter.sweep = about.name;
   filter.device = options->device;

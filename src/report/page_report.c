@@ -78,7 +78,7 @@ static void print_head(const page_content *c)
 static size_t find_sweep(const page_content *c, const char *name)
 {
   size_t i = 0;
-  while (i < c->catalog_count && strcmp(hr_sweep_describe(c->catalog[i]).name, name) != 0)
+  while (i < c->catalog_count && strcmp(hr_sweep_describe(c->catalog[i])->name, name) != 0)
     i++;
   return i;
 }
@@ -95,7 +95,7 @@ static hr_status figure_of(const page_content *c, size_t from, size_t end, hr_fi
                                         &(hr_plot_sources){.list = &source, .count = 1}, &options, figure, error);
   if (status != HR_ERROR_NOT_FOUND && status != HR_ERROR_INVALID)
     return status;
-  hr_sweep_about about = hr_sweep_describe(c->catalog[known]);
+  hr_sweep_about about = *hr_sweep_describe(c->catalog[known]);
   return hr_figure_of_rows(&c->rows.rows[from], end - from, &about, figure, error);
 }
 
@@ -113,7 +113,7 @@ static hr_status print_whole_layers(const page_content *c, size_t from, size_t e
   if (status == HR_OK)
     hr_copy_text(figure->title, sizeof figure->title, "Throughput of the whole layer");
   if (status == HR_ERROR_NOT_FOUND) { /* no row has the axes of the sweep */
-    hr_sweep_about about = hr_sweep_describe(c->catalog[known]);
+    hr_sweep_about about = *hr_sweep_describe(c->catalog[known]);
     status = hr_figure_of_rows(&c->rows.rows[from], end - from, &about, &figure, error);
   }
   HR_TRY(status);
@@ -148,7 +148,7 @@ static hr_status print_sweep(const page_content *c, size_t from, size_t end, hr_
   if (status == HR_OK && shares)
     status = print_whole_layers(c, from, end, error);
   size_t known = find_sweep(c, c->rows.rows[from].sweep);
-  if (status == HR_OK && known < c->catalog_count && hr_sweep_describe(c->catalog[known]).view == HR_VIEW_TIME)
+  if (status == HR_OK && known < c->catalog_count && hr_sweep_describe(c->catalog[known])->view == HR_VIEW_TIME)
     status = print_heatmap(c, known, error);
   fputs("</section>\n", c->document.out);
   hr_figure_free(figure);

@@ -235,7 +235,7 @@ static hr_status compare(const hr_sweep *sweep, const hr_sweep_row *rows, hr_dty
 static hr_status fill_table(hr_table *table, const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype,
                             hr_error *error)
 {
-  size_t count = hr_sweep_describe(sweep).point_count;
+  size_t count = hr_sweep_describe(sweep)->point_count;
   for (size_t i = 0; i < count; i++) {
     point_row row = {.measured = rows[i]};
     if (!rows[i].found)
@@ -256,7 +256,7 @@ static bool is_for_people(const hr_report_options *options)
 static bool compares_attention(const hr_sweep *sweep, const hr_report_options *options, hr_dtype dtype)
 {
   hr_sweep_point point;
-  hr_sweep_about about = hr_sweep_describe(sweep);
+  hr_sweep_about about = *hr_sweep_describe(sweep);
   bool people = is_for_people(options);
   for (size_t i = 0; people && i < about.point_count; i++) {
     if (hr_sweep_point_at(sweep, i, dtype, &point, NULL) != HR_OK || !point.kernel[0])
@@ -268,7 +268,7 @@ static bool compares_attention(const hr_sweep *sweep, const hr_report_options *o
 static int64_t count_found(const hr_sweep *sweep, const hr_sweep_row *rows)
 {
   int64_t found = 0;
-  for (size_t i = 0; i < hr_sweep_describe(sweep).point_count; i++)
+  for (size_t i = 0; i < hr_sweep_describe(sweep)->point_count; i++)
     found += rows[i].found;
   return found;
 }
@@ -283,7 +283,7 @@ static hr_status write_json(FILE *out, const hr_sweep *sweep, const hr_sweep_row
                             const char *device, hr_dtype dtype, hr_error *error)
 {
   bool failed;
-  hr_sweep_about about = hr_sweep_describe(sweep);
+  hr_sweep_about about = *hr_sweep_describe(sweep);
   hr_json json = hr_json_document("sweep/1", &failed);
   hr_json_put_fields(json, about_fields, HR_COUNT_OF(about_fields), &about);
   hr_json_put_text(json, "device", device[0] ? device : NULL);
@@ -298,7 +298,7 @@ static hr_status write_json(FILE *out, const hr_sweep *sweep, const hr_sweep_row
 /* For each status but ok: how many points have it, and the reason of the first. */
 static void print_reasons(const hr_document *document, const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype)
 {
-  size_t points = hr_sweep_describe(sweep).point_count;
+  size_t points = hr_sweep_describe(sweep)->point_count;
   for (int status = HR_OK + 1; status < HR_STATUS_COUNT; status++) {
     size_t count = 0, first = 0;
     for (size_t i = points; i-- > 0;) {
@@ -319,7 +319,7 @@ static void print_reasons(const hr_document *document, const hr_sweep *sweep, co
 static hr_status write_text(const hr_document *document, const hr_sweep *sweep, const hr_sweep_row *rows,
                             hr_table *table, const char *device, hr_dtype dtype, hr_error *error)
 {
-  hr_sweep_about about = hr_sweep_describe(sweep);
+  hr_sweep_about about = *hr_sweep_describe(sweep);
   if (document->options->format != HR_FORMAT_CSV) {
     hr_print_field(document, "sweep", "%s%s%s", about.name, about.title[0] ? ": " : "", about.title);
     if (about.source[0])
@@ -342,7 +342,7 @@ static hr_table *create_table(const hr_sweep *sweep, const hr_report_options *op
 {
   if (compares_attention(sweep, options, dtype))
     return HR_TABLE_OF(attention_columns, point_row);
-  if (hr_sweep_describe(sweep).kind == HR_SWEEP_DECODE && is_for_people(options))
+  if (hr_sweep_describe(sweep)->kind == HR_SWEEP_DECODE && is_for_people(options))
     return HR_TABLE_OF(decode_columns, point_row);
   return HR_TABLE_OF(point_columns, point_row);
 }

@@ -41,7 +41,7 @@ static hr_status estimate(const hr_sweep *sweep, const hr_sweep_choice *choice, 
                           hr_dtype dtype, sweep_row *row, hr_error *error)
 {
   size_t *indices;
-  row->about = hr_sweep_describe(sweep);
+  row->about = *hr_sweep_describe(sweep);
   HR_TRY(hr_sweep_order(sweep, choice, &indices, &row->points, error));
   free(indices);
   return hr_sweep_estimate(sweep, choice, hardware, dtype, &row->time_ns, error);

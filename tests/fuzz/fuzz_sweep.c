@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
       EXPECT(!sweep);
       continue;
     }
-    hr_sweep_about about = hr_sweep_describe(sweep);
+    hr_sweep_about about = *hr_sweep_describe(sweep);
     EXPECT(about.point_count >= 1 && about.point_count <= HR_SWEEP_POINTS_MAX && about.series_count >= 1);
     expect_printable(about.name);
     expect_printable(about.title);

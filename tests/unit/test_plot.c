@@ -56,7 +56,7 @@ static void add_row_of(fixture *f, const char *device, size_t index, const char 
   assert_int_equal(hr_sweep_point_at(f->sweep, index, HR_BF16, &point, &f->error), HR_OK);
   assert_int_equal(hr_result_stamp(&row, &f->error), HR_OK);
   strcpy(row.date, date);
-  strcpy(row.sweep, hr_sweep_describe(f->sweep).name);
+  strcpy(row.sweep, hr_sweep_describe(f->sweep)->name);
   strcpy(row.series, point.series);
   strcpy(row.axes, point.axes);
   strcpy(row.device, device);

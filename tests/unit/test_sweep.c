@@ -92,10 +92,10 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
     assert_int_equal(count, 5 + sizeof figures / sizeof *figures);
     /* Five sweeps are no figures of the paper. */
-    assert_string_equal(hr_sweep_describe(sweeps[0]).name, "attention-forward");
-    assert_string_equal(hr_sweep_describe(sweeps[count - 1]).name, "sigma-sel-v");
+    assert_string_equal(hr_sweep_describe(sweeps[0])->name, "attention-forward");
+    assert_string_equal(hr_sweep_describe(sweeps[count - 1])->name, "sigma-sel-v");
     for (size_t i = 0; i + 5 < count; i++) {
-      hr_sweep_about about = hr_sweep_describe(sweeps[i + 1]);
+      hr_sweep_about about = *hr_sweep_describe(sweeps[i + 1]);
       char name[16];
       snprintf(name, sizeof name, "fig%s", figures[i]);
       assert_string_equal(about.figure, figures[i]);
@@ -103,7 +103,7 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
       assert_true(about.title[0] && about.y_label[0]);
       assert_non_null(strstr(about.source, "arXiv 2401.14489"));
       hr_sweep *alone = load(name, small);
-      assert_int_equal(hr_sweep_describe(alone).point_count, about.point_count);
+      assert_int_equal(hr_sweep_describe(alone)->point_count, about.point_count);
       hr_sweep_free(alone);
     }
     hr_sweep_catalog_free(sweeps, count);
@@ -166,7 +166,7 @@ static void figures_have_the_points_counted_by_hand(void **state)
   };
   for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
     hr_sweep *sweep = load(counted[i].name, false);
-    hr_sweep_about about = hr_sweep_describe(sweep);
+    hr_sweep_about about = *hr_sweep_describe(sweep);
     if (about.point_count != counted[i].points || about.series_count != counted[i].series)
       fail_msg("%s: %zu points on %zu lines rather than %zu on %zu", counted[i].name, about.point_count,
                about.series_count, counted[i].points, counted[i].series);
@@ -179,7 +179,7 @@ static void figure_24_is_the_score_of_20_heads_and_figure_36_attention_over_valu
 {
   (void)state;
   hr_sweep *sweep = load("fig24", false);
-  assert_string_equal(hr_sweep_describe(sweep).title, "Attention Key Query Score, a=20");
+  assert_string_equal(hr_sweep_describe(sweep)->title, "Attention Key Query Score, a=20");
   hr_sweep_point point = point_of(sweep, 80); /* the lines have 26 points each: point 3 of the fourth line, 8 + 2·64 */
   assert_string_equal(point.series, "h/a = 8");
   assert_string_equal(point.axes, "a=20 b=4 s=2048 h_max=32768 power=8 head_dim=136 h=2720");
@@ -193,7 +193,7 @@ static void figure_24_is_the_score_of_20_heads_and_figure_36_attention_over_valu
   hr_sweep_free(sweep);
 
   sweep = load("fig36", false);
-  assert_string_equal(hr_sweep_describe(sweep).title, "Attention over Values, a=12");
+  assert_string_equal(hr_sweep_describe(sweep)->title, "Attention over Values, a=12");
   point = point_of(sweep, 0);
   assert_int_equal(point.gemm.batch, 48); /* 4 · 12 */
   assert_int_equal(point.gemm.m, 2048);
@@ -211,7 +211,7 @@ static void each_line_of_the_attention_figures_has_its_largest_power_of_two(void
   static const char *const names[] = {"fig7a", "fig24", "fig28", "fig33", "fig36", "fig47"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     hr_sweep *sweep = load(names[i], false);
-    for (size_t j = 0; j < hr_sweep_describe(sweep).point_count; j++) {
+    for (size_t j = 0; j < hr_sweep_describe(sweep)->point_count; j++) {
       hr_sweep_point point = point_of(sweep, j);
       int64_t head_dim = point.gemm.transpose_b ? point.gemm.k : point.gemm.n;
       int64_t power = head_dim & -head_dim;
@@ -264,7 +264,7 @@ static void points_are_compared_with_those_of_the_baseline_at_the_same_axes(void
 {
   (void)state;
   hr_sweep *sweep = load("sigma-ket", false); /* 32 points of each case: 2 batches, 4 parts, 4 prefixes */
-  assert_string_equal(hr_sweep_describe(sweep).baseline, "STD");
+  assert_string_equal(hr_sweep_describe(sweep)->baseline, "STD");
   for (size_t i = 0; i < 96; i++)
     assert_true(hr_sweep_baseline(sweep, i) == (i < 32 ? SIZE_MAX : i % 32));
   hr_sweep_free(sweep);
@@ -293,7 +293,7 @@ static bool has_line(const char *name, const char *series)
 {
   hr_sweep *sweep = load(name, false);
   bool found = false;
-  for (size_t i = 0; i < hr_sweep_describe(sweep).point_count && !found; i++)
+  for (size_t i = 0; i < hr_sweep_describe(sweep)->point_count && !found; i++)
     found = strcmp(point_of(sweep, i).series, series) == 0;
   hr_sweep_free(sweep);
   return found;
@@ -349,7 +349,7 @@ static void axes_may_be_in_any_order_and_refer_to_each_other(void **state)
                               "\"k\":\"d\"}}");
   /* a = 4: d = 4, 8, 12, 16, 20; a = 8: d = 8, 16 */
   static const int64_t h[] = {16, 32, 48, 64, 80, 64, 128};
-  assert_int_equal(hr_sweep_describe(sweep).point_count, 7);
+  assert_int_equal(hr_sweep_describe(sweep)->point_count, 7);
   for (size_t i = 0; i < 7; i++)
     assert_int_equal(point_of(sweep, i).x, h[i]);
   assert_string_equal(point_of(sweep, 6).axes, "h=128 d=16 a=8");
@@ -446,7 +446,7 @@ static void absurdly_many_points_are_refused_at_once(void **state)
   hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"e\",\"axes\":{\"e\":{\"from\":9223372036854775806,"
                               "\"to\":9223372036854775807,\"step\":1}},\"problem\":{\"kind\":\"gemm\",\"m\":1,\"n\":1,"
                               "\"k\":1}}");
-  assert_int_equal(hr_sweep_describe(sweep).point_count, 2);
+  assert_int_equal(hr_sweep_describe(sweep)->point_count, 2);
   hr_sweep_free(sweep);
 }
 
@@ -486,14 +486,14 @@ static void a_sweep_of_several_replaces_axes_of_the_template_and_the_cpu_those_o
   assert_ok(
       hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "f"}, "two", false, &sweep, &error),
       error);
-  assert_string_equal(hr_sweep_describe(sweep).title, "n is 6");
-  assert_int_equal(hr_sweep_describe(sweep).point_count, 3);
+  assert_string_equal(hr_sweep_describe(sweep)->title, "n is 6");
+  assert_int_equal(hr_sweep_describe(sweep)->point_count, 3);
   assert_string_equal(point_of(sweep, 0).series, "n = 6");
   hr_sweep_free(sweep);
   assert_ok(
       hr_sweep_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "f"}, "one", true, &sweep, &error),
       error);
-  assert_int_equal(hr_sweep_describe(sweep).point_count, 1);
+  assert_int_equal(hr_sweep_describe(sweep)->point_count, 1);
   assert_string_equal(point_of(sweep, 0).axes, "m=7 n=5");
   hr_sweep_free(sweep);
   assert_int_equal(

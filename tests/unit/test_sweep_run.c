@@ -82,7 +82,7 @@ static int watch(void *context, const hr_sweep_progress *now)
 static int64_t found_of(const hr_sweep *sweep, const hr_sweep_row *rows)
 {
   int64_t found = 0;
-  for (size_t i = 0; i < hr_sweep_describe(sweep).point_count; i++)
+  for (size_t i = 0; i < hr_sweep_describe(sweep)->point_count; i++)
     found += rows[i].found;
   return found;
 }

@@ -65,7 +65,8 @@ HR_API hr_status hr_view_parse(const char *name, hr_view *view);
 
 typedef struct hr_sweep hr_sweep;
 
-/** The description of a sweep. Texts live as long as the sweep and are "" if the file has none. */
+/** The description of a sweep. Texts live as long as the sweep and are "" if the file has none. The library returns
+ *  pointers to its own, which later releases may end with further members. */
 typedef struct hr_sweep_about {
   const char *name;   /* "fig24" */
   const char *figure; /* its number in the source: "24" */
@@ -97,8 +98,8 @@ HR_API hr_status hr_sweep_load(const char *what, bool small, hr_sweep **sweep, h
 /** Frees a sweep; NULL is allowed. */
 HR_API void hr_sweep_free(hr_sweep *sweep);
 
-/** The description of a sweep. */
-HR_API hr_sweep_about hr_sweep_describe(const hr_sweep *sweep);
+/** The description of a sweep. Never NULL; valid as long as the sweep. */
+HR_API const hr_sweep_about *hr_sweep_describe(const hr_sweep *sweep);
 
 /** All sweeps of the catalogue, in the order of their figures. The caller owns *sweeps and its elements and frees
  *  them with hr_sweep_catalog_free(). HR_ERROR_OUT_OF_MEMORY. */

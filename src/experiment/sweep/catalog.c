@@ -29,7 +29,7 @@ static int compare_names(const char *a, const char *b)
 
 static int compare_sweeps(const void *a, const void *b)
 {
-  return compare_names(hr_sweep_describe(*(hr_sweep *const *)a).name, hr_sweep_describe(*(hr_sweep *const *)b).name);
+  return compare_names(hr_sweep_describe(*(hr_sweep *const *)a)->name, hr_sweep_describe(*(hr_sweep *const *)b)->name);
 }
 
 /* Appends all sweeps of one built-in file to the `count` sweeps of the list. */

@@ -240,6 +240,24 @@ const char *hr_sweep_file_name(const json_t *root, size_t index)
   return json_string_value(json_object_get(sweep_of(root, index), "name"));
 }
 
+static hr_sweep_about about_of(const hr_sweep *sweep)
+{
+  return (hr_sweep_about){.name = sweep->name,
+                          .figure = sweep->figure,
+                          .title = sweep->title,
+                          .source = sweep->source,
+                          .note = sweep->note,
+                          .x = sweep->axes[sweep->x].name,
+                          .x_label = sweep->x_label,
+                          .y_label = sweep->y_label,
+                          .baseline = sweep->compared ? sweep->case_names[sweep->baseline] : "",
+                          .view = sweep->view,
+                          .x_log2 = sweep->x_log2,
+                          .kind = sweep->kind,
+                          .point_count = sweep->point_count,
+                          .series_count = sweep->series_count};
+}
+
 hr_status hr_sweep_read(const json_t *root, const char *input, size_t index, bool small, hr_sweep **sweep,
                         hr_error *error)
 {
@@ -261,11 +279,13 @@ hr_status hr_sweep_read(const json_t *root, const char *input, size_t index, boo
   if (!read)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", input);
   hr_status status = read_all(&from, small, read);
-  if (status == HR_OK)
-    *sweep = read;
-  else
+  if (status != HR_OK) {
     hr_sweep_free(read);
-  return status;
+    return status;
+  }
+  read->about = about_of(read);
+  *sweep = read;
+  return HR_OK;
 }
 
 void hr_sweep_free(hr_sweep *sweep)
@@ -281,20 +301,7 @@ void hr_sweep_free(hr_sweep *sweep)
   free(sweep);
 }
 
-hr_sweep_about hr_sweep_describe(const hr_sweep *sweep)
+const hr_sweep_about *hr_sweep_describe(const hr_sweep *sweep)
 {
-  return (hr_sweep_about){.name = sweep->name,
-                          .figure = sweep->figure,
-                          .title = sweep->title,
-                          .source = sweep->source,
-                          .note = sweep->note,
-                          .x = sweep->axes[sweep->x].name,
-                          .x_label = sweep->x_label,
-                          .y_label = sweep->y_label,
-                          .baseline = sweep->compared ? sweep->case_names[sweep->baseline] : "",
-                          .view = sweep->view,
-                          .x_log2 = sweep->x_log2,
-                          .kind = sweep->kind,
-                          .point_count = sweep->point_count,
-                          .series_count = sweep->series_count};
+  return &sweep->about;
 }

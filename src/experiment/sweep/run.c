@@ -29,7 +29,7 @@ hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, cons
   *hardware = hr_hardware_default(); /* stays so for the reference, which has no speed to describe */
   hr_device_detect(device, hardware, NULL);
   hr_result_set_device(&base, device, hardware);
-  hr_copy_text(base.sweep, sizeof base.sweep, hr_sweep_describe(sweep).name);
+  hr_copy_text(base.sweep, sizeof base.sweep, hr_sweep_describe(sweep)->name);
   hr_kernel_current_name(options->kernel ? options->kernel : "", base.kernel_asked);
   base.measurement.warm = options->warm;
   base.autotune = options->autotune;

@@ -104,7 +104,7 @@ hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store
   HR_TAKE(hr_sweep_options, options, error);
   hr_hardware hardware;
   hr_result base = hr_sweep_base_row(sweep, device, options, &hardware);
-  size_t count = hr_sweep_describe(sweep).point_count;
+  size_t count = hr_sweep_describe(sweep)->point_count;
   finder f = {.sweep = sweep,
               .options = options,
               .base = &base,

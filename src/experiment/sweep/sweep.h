@@ -39,6 +39,7 @@ typedef struct hr_problem_field {
 const hr_problem_field *hr_problem_fields(hr_sweep_kind kind);
 
 struct hr_sweep {
+  hr_sweep_about about; /* its texts are those below */
   char name[48], figure[16], title[160], source[160], note[512], x_label[64], y_label[64];
   char series_label[128]; /* with {axis} in it */
   bool x_log2;
