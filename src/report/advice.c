@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `advise`: the predicted step, the findings, and the measurements that confirm them. */
 #include "analysis/advise/advice.h"
-#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "report/advice_text.h"

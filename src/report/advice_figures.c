@@ -2,7 +2,6 @@
 #include "report/advice_figures.h"
 
 #include "analysis/advise/advice.h"
-#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/text.h"

@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "base/struct_size.h"
 #include "hardware/hardware.h"
 #include "resolve/read_file.h"
 

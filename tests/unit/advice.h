@@ -6,9 +6,7 @@
 #include "test.h"
 
 #include "analysis/advise/advice.h"
-#include "analysis/predict/step.h"
 #include "devices.h"
-#include "hardware/hardware.h"
 
 #include <headroom/experimental/advise.h>
 #include <headroom/experimental/workload.h>

@@ -5,8 +5,6 @@
 #include "test.h"
 
 #include "analysis/advise/advice.h"
-#include "analysis/predict/step.h"
-#include "hardware/hardware.h"
 #include "models.h"
 
 #include "experiment/confirm/jobs.h"

@@ -2,10 +2,7 @@
 #include "test.h"
 
 #include "advice.h"
-#include "analysis/advise/advice.h"
 #include "analysis/advise/context.h"
-#include "analysis/predict/step.h"
-#include "hardware/hardware.h"
 #include "model/layers/split.h"
 #include "models.h"
 

@@ -2,9 +2,6 @@
 /* What holds for the gains of any advice: random models, layouts and workloads on shipped devices. The seed is fixed
  * and printed; HEADROOM_SEED chooses another. */
 #include "advice.h"
-#include "analysis/advise/advice.h"
-#include "analysis/predict/step.h"
-#include "hardware/hardware.h"
 #include "models.h"
 
 #include "analysis/advise/findings.h"

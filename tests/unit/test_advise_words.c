@@ -3,8 +3,6 @@
 #include "test.h"
 
 #include "advice.h"
-#include "analysis/advise/advice.h"
-#include "hardware/hardware.h"
 #include "models.h"
 
 #include <headroom/experimental/model.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Routed and shared experts: parameters, operators, memory, prediction. */
 #include "analysis/advise/advice.h"
-#include "hardware/hardware.h"
 #include "reading.h"
 
 #include "experiment/operator_problem.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-head latent attention: parameters, both forms' operators, memory, and what commands make of it. */
 #include "advice.h"
-#include "analysis/predict/step.h"
-#include "hardware/hardware.h"
 #include "models.h"
 #include "reading.h"
 

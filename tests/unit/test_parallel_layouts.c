@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor-parallel degrees and pipeline stages side by side. */
 #include "advice.h"
-#include "analysis/advise/advice.h"
-#include "analysis/predict/step.h"
-#include "hardware/hardware.h"
 
 #include <headroom/experimental/parallel_layouts.h>
 #include <headroom/experimental/report.h>

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/advise.h>
 
-#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/struct_size.h"
-#include "hardware/hardware.h"
 
 #include <headroom/experimental/parallel_layouts.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Merges findings into one suggestion for each class of change. */
-#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
-#include "analysis/predict/step.h"
 
 #include <headroom/experimental/change.h>
 #include <headroom/experimental/hardware.h>

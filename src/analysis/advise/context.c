@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/context.h"
 
-#include "analysis/advise/advice.h"
-#include "analysis/predict/step.h"
 #include "model/layers/split.h"
 
 #include <headroom/experimental/model.h>

@@ -3,7 +3,7 @@
 #ifndef HR_ANALYSIS_ADVISE_CONTEXT_H
 #define HR_ANALYSIS_ADVISE_CONTEXT_H
 
-#include "analysis/predict/step.h"
+#include "analysis/advise/advice.h"
 
 #include <headroom/experimental/advise.h>
 

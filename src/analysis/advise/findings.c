@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/findings.h"
 
-#include "analysis/advise/advice.h"
 #include "base/names.h"
 #include "base/text.h"
 #include "model/reshape/reshape.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/memory_remedy.h"
-#include "analysis/advise/advice.h"
 #include "model/layers/split.h"
 
 #include "base/checked.h"

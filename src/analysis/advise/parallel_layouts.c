@@ -3,12 +3,10 @@
 #include <headroom/experimental/parallel_layouts.h>
 
 #include "analysis/advise/context.h"
-#include "analysis/predict/step.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "base/text.h"
-#include "hardware/hardware.h"
 #include "model/layers/split.h"
 
 #include <headroom/experimental/hardware.h>

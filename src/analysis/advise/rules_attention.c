@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the structure of a layer: fused attention, parallel layers. */
-#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "model/layers/layer_kinds.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The width of routed experts: its alignment on each device. */
-#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 

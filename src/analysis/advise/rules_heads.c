@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the attention heads: their size, their number, and the K and V heads that they share. */
-#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 #include "model/config/families.h"

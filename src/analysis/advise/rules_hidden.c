@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules that change the hidden size: its part per device, and nodes of six devices. */
-#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 #include "model/reshape/reshape.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The width of the MLP: a brute-force search near the usual one. */
-#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 #include "model/reshape/reshape.h"

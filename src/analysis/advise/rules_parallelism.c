@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about splitting a model over devices: heads per device, the tensor-parallel degree, pipeline stages. */
-#include "analysis/advise/advice.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 #include "model/layers/layer_kinds.h"

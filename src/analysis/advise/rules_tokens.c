@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the number of tokens per step. */
-#include "analysis/advise/advice.h"
 #include "analysis/advise/memory_remedy.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"

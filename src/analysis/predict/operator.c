@@ -5,7 +5,6 @@
 #include "analysis/predict/rounding.h"
 #include "analysis/predict/terms.h"
 #include "base/error.h"
-#include "base/struct_size.h"
 #include "hardware/hardware.h"
 
 #include <headroom/experimental/collective.h>

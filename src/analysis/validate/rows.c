@@ -4,7 +4,6 @@
 
 #include "analysis/validate/errors.h"
 #include "base/error.h"
-#include "base/struct_size.h"
 #include "hardware/hardware.h"
 
 #include <headroom/experimental/predict.h>

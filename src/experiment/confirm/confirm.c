@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Confirms findings: chooses what to time, times it within the budget, computes the gains. */
-#include "analysis/advise/advice.h"
 #include "experiment/confirm/jobs.h"
 
 #include "base/error.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Computes the gains of operators and of the step from measured times. */
-#include "analysis/advise/advice.h"
-#include "analysis/predict/step.h"
 #include "experiment/confirm/jobs.h"
 
 #include "base/checked.h"

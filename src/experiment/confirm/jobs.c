@@ -2,8 +2,6 @@
 /* Collects the jobs of a confirmation and chooses the size at which they are timed. */
 #include "experiment/confirm/jobs.h"
 
-#include "analysis/advise/advice.h"
-#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "experiment/budget.h"
 

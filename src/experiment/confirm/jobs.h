@@ -3,7 +3,7 @@
 #ifndef HR_EXPERIMENT_CONFIRM_JOBS_H
 #define HR_EXPERIMENT_CONFIRM_JOBS_H
 
-#include "analysis/predict/step.h"
+#include "analysis/advise/advice.h"
 #include "experiment/budget.h"
 
 #include <headroom/experimental/confirm.h>

@@ -4,7 +4,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/struct_size.h"
 #include "hardware/hardware.h"
 
 #include <math.h>
