@@ -41,7 +41,8 @@ import torch.nn.functional as F
 import attention_gpu_peers as attention
 from attention_gpu_vs_torch import sample
 import gemm_vs_torch as common
-from libheadroom import bindings, call, default
+from libheadroom import call as call_library
+from libheadroom import default
 
 TURN_S, SETTLE_S, SAMPLE_S, TURNS_LEAST = 1e-3, 0.1, 0.3, 12
 PAGE = 16
@@ -107,7 +108,7 @@ class Headroom(common.Headroom):
         for name in ("batch", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim"):
             setattr(problem, name, row[name])
         problem.kv_len, problem.latent = row["keys"], is_latent(row)
-        call(self.library.hr_decode_set_pages, ctypes.byref(problem), page_size)
+        call_library(self.library.hr_decode_set_pages, ctypes.byref(problem), page_size)
         return Plan(self, problem)
 
 
@@ -120,7 +121,7 @@ class Plan(common.Plan):
     def __init__(self, headroom, problem):
         self.headroom, self.handle, self.workspace = headroom, ctypes.c_void_p(), None
         library, size = headroom.library, ctypes.c_int64()
-        call(library.hr_plan_decode, headroom.device, ctypes.byref(problem), headroom.kernel, ctypes.byref(self.handle))
+        call_library(library.hr_plan_decode, headroom.device, ctypes.byref(problem), headroom.kernel, ctypes.byref(self.handle))
         library.hr_decode_bytes(ctypes.byref(problem), ctypes.byref(size))
         self.bytes = size.value
         self.flops = 2 * row_pairs(problem) * (problem.qk_dim + problem.v_dim)
@@ -136,7 +137,7 @@ class Plan(common.Plan):
         if len(operands) > 3:
             arguments.pages = operands[3].data_ptr()
         workspace = self.workspace.data_ptr() if self.workspace is not None else None
-        call(self.headroom.library.hr_plan_run_decode, self.handle, ctypes.byref(arguments), workspace, common.stream())
+        call_library(self.headroom.library.hr_plan_run_decode, self.handle, ctypes.byref(arguments), workspace, common.stream())
         return o
 
 
