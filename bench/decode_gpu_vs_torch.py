@@ -42,7 +42,7 @@ import attention_gpu_peers as attention
 from attention_gpu_vs_torch import sample
 import gemm_vs_torch as common
 from libheadroom import call as call_library
-from libheadroom import default
+from libheadroom import bindings, default
 
 TURN_S, SETTLE_S, SAMPLE_S, TURNS_LEAST = 1e-3, 0.1, 0.3, 12
 PAGE = 16

@@ -22,6 +22,13 @@
 /* These are the kernel's, for its shared memory (decode_layout.h). */
 #define ROWS 16
 #define GROUP_ROWS 128
+#define WGMMA_ROWS 64
+#define WGMMA_TIME 0.4 /* of the products of 64 rows, in that of reading; the more, the shorter the heads */
+#define WGMMA_ELEMENTS 64.0
+#define WGMMA_OF_TWO 1.7 /* times as long with 128 rows */
+/* Measured on an H200 (docs/notes/decode-gpu.md). */
+#define L2_TIME 0.8   /* of reading again from the L2 */
+#define LEFT_TIME 4.5 /* of adding what splits left */
 #define LINE_BYTES 128
 #define PADDING 8     /* floats of a row of O */
 #define WARP_SUMS 512 /* bytes */
@@ -51,15 +58,20 @@ static int64_t pitch_of(int64_t dim, int64_t element_bytes)
   return hr_round_up(dim * element_bytes, LINE_BYTES);
 }
 
+int hr_decode_team(const hr_decode_split *t)
+{
+  return t->wgmma ? WGMMA_ROWS / ROWS : t->tiles;
+}
+
 size_t hr_decode_split_shared_bytes(const hr_decode_split *t)
 {
-  int64_t padded = hr_round_up(t->rows, ROWS), row_stats = 2 * sizeof(float); /* base and sum */
+  int64_t padded = (int64_t)t->tiles * ROWS, row_stats = 2 * sizeof(float); /* base and sum */
   int64_t stage = HR_DECODE_WARP_KEYS *
                   (t->k_heads * pitch_of(t->qk, t->element_bytes) + t->v_heads * pitch_of(t->v, t->element_bytes));
   if (t->token_scales)
     stage += hr_round_up((t->k_heads + t->v_heads) * HR_DECODE_WARP_KEYS * (int64_t)sizeof(float), LINE_BYTES);
-  int64_t streams = t->warps * t->stages * stage;
-  int64_t combined = t->warps * ROWS * (row_stats + (t->v + PADDING) * (int64_t)sizeof(float));
+  int64_t streams = t->warps * t->stages * stage + (t->wgmma ? padded * pitch_of(t->qk, t->element_bytes) : 0);
+  int64_t combined = t->warps / hr_decode_team(t) * padded * (row_stats + (t->v + PADDING) * (int64_t)sizeof(float));
   int64_t factors = (HR_SPLITS_MAX * (int64_t)sizeof(float) + 8) * padded + t->warps * WARP_SUMS;
   int64_t bytes = hr_max64(hr_max64(streams, combined), factors);
   if (t->cluster > 1)
@@ -112,13 +124,21 @@ static bool choose_single_warps(hr_decode_split *t, const hr_decode *d, const hr
   return false;
 }
 
-/* Teams of a warp per Q tile with the most chunks under way, of those with enough registers. */
+/* Warps of a multiprocessor that have registers enough for a Q tile each. */
+static int most_warps(const hr_decode_split *t)
+{
+  int dim = t->qk > t->v ? t->qk : t->v;
+  if (t->wgmma)
+    return dim <= 64 && t->tiles == WGMMA_ROWS / ROWS ? WARPS_OF_SMALL_STAGES : WARPS_OF_MULTIPROCESSOR;
+  return dim <= 64 ? WARPS_OF_SMALL_HEADS : dim <= 128 ? WARPS_OF_SMALL_STAGES : WARPS_OF_MULTIPROCESSOR;
+}
+
+/* Teams of a warp per Q tile with the most chunks under way. */
 static bool choose_teams(hr_decode_split *t, const hr_decode_gpu *gpu)
 {
-  int dim = t->qk > t->v ? t->qk : t->v, registers_for = dim <= 64 ? WARPS_OF_SMALL_HEADS : dim <= 128 ? 12 : 8;
   hr_decode_split best = *t;
-  int most = 0;
-  for (t->warps = registers_for / t->min_blocks / t->tiles * t->tiles; t->warps >= 1; t->warps -= t->tiles)
+  int most = 0, team = hr_decode_team(t);
+  for (t->warps = most_warps(t) / t->min_blocks / team * team; t->warps >= 1; t->warps -= team)
     if (choose_stages(t, gpu, t->min_blocks) && t->warps * (t->stages - 1) > most) {
       best = *t;
       most = t->warps * (t->stages - 1);
@@ -139,13 +159,42 @@ static bool choose_buffers(hr_decode_split *t, const hr_decode *d, const hr_deco
   return false;
 }
 
-/* Rows of a group. Several Q tiles read K and V once, but their products take longer than reading, and combining their
- * splits takes longer where sequences have many: on an H100 two tiles, or tiles with several K or V heads, were slower
- * than groups of one tile that read them from the L2, and so were those of few sequences. */
-static int64_t rows_max(const hr_decode *d, const hr_decode_gpu *gpu, int64_t unit)
+static bool has_wgmma(const hr_decode_split *t, const hr_decode_gpu *gpu)
+{
+  return gpu->wgmma && t->element_bytes == 2;
+}
+
+/* Time of groups of up to `rows` rows, of which each reads the keys, all but one from the L2, in bytes that a
+ * multiprocessor reads. One block adds what a group's splits left, which are as many as multiprocessors. */
+static double time_of_groups(const hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu, int64_t unit,
+                             int64_t rows)
+{
+  int64_t passes = hr_ceil_div(unit * d->q_len, rows), units = d->batch * (d->q_heads / unit);
+  int64_t splits = gpu->multiprocessors / (units * passes), key_bytes = (d->qk_dim + d->v_dim) * t->element_bytes;
+  double keys = (double)(units * hr_decode_keys_read(d) * key_bytes) / (double)gpu->multiprocessors;
+  double left = splits > 1 ? (double)(splits * hr_ceil_div(unit * d->q_len, passes) * t->v) * sizeof(float) : 0;
+  return keys * (1 + L2_TIME * (double)(passes - 1)) + LEFT_TIME * left;
+}
+
+/* Rows of a group with WGMMA; ROWS: without. */
+static int64_t wgmma_rows(const hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu, int64_t unit)
+{
+  int64_t best = ROWS;
+  for (int64_t rows = t->qk > 128 || t->v > 128 ? WGMMA_ROWS : GROUP_ROWS; rows >= WGMMA_ROWS; rows /= 2)
+    if (time_of_groups(t, d, gpu, unit, rows) <= time_of_groups(t, d, gpu, unit, best))
+      best = rows;
+  return best;
+}
+
+/* Rows of a group. Without WGMMA several Q tiles read K and V once, but their products take longer than reading, and
+ * combining their splits takes longer where sequences have many: on an H100 two tiles, or tiles with several K or V
+ * heads, were slower than groups of one tile that read them from the L2, and so were those of few sequences. */
+static int64_t rows_max(const hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu, int64_t unit)
 {
   bool one_head = unit == d->q_heads / d->k_heads && unit == d->q_heads / d->v_heads;
   bool many = d->batch * (d->q_heads / unit) * SPLITS_OF_TILES >= gpu->multiprocessors;
+  if (one_head && has_wgmma(t, gpu) && unit * d->q_len > ROWS)
+    return wgmma_rows(t, d, gpu, unit);
   return one_head && many && unit * d->q_len > 2 * ROWS ? GROUP_ROWS : ROWS;
 }
 
@@ -153,13 +202,14 @@ static int64_t rows_max(const hr_decode *d, const hr_decode_gpu *gpu, int64_t un
 static bool choose_heads(hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu, int64_t unit, int64_t heads)
 {
   int64_t k_group = d->q_heads / d->k_heads, v_group = d->q_heads / d->v_heads, rows = heads * d->q_len;
-  if (rows > rows_max(d, gpu, unit) || !heads_fit(heads, k_group, unit) || !heads_fit(heads, v_group, unit))
+  if (rows > rows_max(t, d, gpu, unit) || !heads_fit(heads, k_group, unit) || !heads_fit(heads, v_group, unit))
     return false;
   t->unit_heads = (int)unit;
   t->parts = (int)hr_ceil_div(unit, heads);
   t->heads = (int)heads;
   t->rows = (int)rows;
-  t->tiles = (int)hr_ceil_div(rows, ROWS);
+  t->wgmma = rows > ROWS && has_wgmma(t, gpu);
+  t->tiles = (int)(t->wgmma ? hr_ceil_div(rows, WGMMA_ROWS) * WGMMA_ROWS / ROWS : hr_ceil_div(rows, ROWS));
   t->k_heads = (int)hr_max64(1, heads / k_group);
   t->v_heads = (int)hr_max64(1, heads / v_group);
   return choose_buffers(t, d, gpu);
@@ -206,7 +256,8 @@ int64_t hr_decode_split_blocks(const hr_decode_split *t, const hr_decode *d)
  * more than waves. */
 static bool may_share(const hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
 {
-  return gpu->shares && !d->batch_invariant && t->tiles == 1 && d->batch <= INT32_MAX / 2 / hr_decode_split_steps(t, d);
+  return gpu->shares && !d->batch_invariant && (t->tiles == 1 || t->wgmma) &&
+         d->batch <= INT32_MAX / 2 / hr_decode_split_steps(t, d);
 }
 
 /* The products of 16 rows and 16 keys, with their softmax, take as long as reading TILE_BYTES and HEAD_BYTES for each
@@ -215,6 +266,8 @@ static double pace_of(const hr_decode_split *t)
 {
   double bytes = (double)HR_DECODE_WARP_KEYS * (t->k_heads * t->qk + t->v_heads * t->v) * t->element_bytes;
   double products = t->tiles * (TILE_BYTES + (t->qk + t->v) * HEAD_BYTES);
+  if (t->wgmma)
+    return (WGMMA_TIME + WGMMA_ELEMENTS / (t->qk + t->v)) * (t->rows > WGMMA_ROWS ? WGMMA_OF_TWO : 1);
   if (t->tiles > 1)
     return products / bytes;
   return t->parts > 1 ? 1 : 0;
@@ -230,6 +283,7 @@ static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decod
       .tile = (int64_t)t->warps * HR_DECODE_WARP_KEYS,
       .blocks = t->min_blocks,
       .cluster_max = cluster_max(t, gpu),
+      .rows = t->wgmma ? t->rows : 0,
       .heads = may_share(t, d, gpu) ? hr_decode_split_groups(t, d) / d->batch : 0,
       .pace = pace_of(t)});
   t->splits = (int)choice.splits;

@@ -29,6 +29,7 @@ typedef struct hr_decode_gpu {
   int cluster_max; /* blocks of a cluster; 1: none */
   bool early;      /* hr_cuda_launch_grid_early(): from compute capability 9.0 on */
   bool shares;     /* blocks may have equal shares of all sequences' keys: the program combines by itself */
+  bool wgmma;      /* compute capability 9.0 */
 } hr_decode_gpu;
 
 /** Tiles and splits of decode_split.cu. */
@@ -36,11 +37,12 @@ typedef struct hr_decode_split {
   int qk, v;             /* head sizes, rounded up to 16 */
   int unit_heads, parts; /* query heads that share K and V heads; groups that they are divided into */
   int heads, rows;       /* query heads of a group, of the last part perhaps fewer; rows of Q that they use */
-  int tiles;             /* Q tiles of a group */
+  int tiles;             /* Q tiles of a group; with WGMMA four or eight */
+  bool wgmma;            /* the warps of a team multiply their tiles at once */
   int k_heads, v_heads;  /* that its heads read */
   int element_bytes;     /* of K and V */
   bool token_scales;     /* each key has its own */
-  int warps, stages;     /* a multiple of the tiles */
+  int warps, stages;     /* whole teams */
   int min_blocks;        /* resident per multiprocessor */
   int splits;
   int cluster;    /* splits if the blocks of a group are a cluster, otherwise 1 */
@@ -62,6 +64,9 @@ int64_t hr_decode_split_blocks(const hr_decode_split *tiles, const hr_decode *de
 
 /** Groups of all sequences. */
 int64_t hr_decode_split_groups(const hr_decode_split *tiles, const hr_decode *decode);
+
+/** Warps that process the same keys: one for each Q tile, with WGMMA four. */
+int hr_decode_team(const hr_decode_split *tiles);
 
 /** Bytes of shared memory of one of its blocks: hr_decode_layout of runtime/cuda/kernels/decode_layout.h. */
 size_t hr_decode_split_shared_bytes(const hr_decode_split *tiles);

@@ -17,6 +17,7 @@
 #define SHARES_COST_BYTES 163840
 #define SHARES_TIME 1.04
 #define SHARES_OF_SEQUENCE 6
+#define ROWS_OF_SHARES 32 /* with WGMMA these rows cost as much again, on an H200 */
 #define SHARE_BYTES_MIN 786432
 
 int64_t hr_decode_splits(int64_t groups, int64_t keys, int64_t slots, int64_t tile, int64_t cost, int64_t most)
@@ -63,8 +64,27 @@ static void choose_shares(const hr_split_problem *p, double least, hr_split_choi
   if (shares < 2 || shares > SHARES_OF_SEQUENCE * (p->groups / p->heads))
     return;
   double own = (double)(p->groups * p->keys) / (double)(shares * p->heads), bytes = own * (double)p->key_bytes;
-  if (bytes >= SHARE_BYTES_MIN && SHARES_TIME * own + SHARES_COST_BYTES / (double)p->key_bytes < least)
+  double cost = SHARES_COST_BYTES * (1 + (double)p->rows / ROWS_OF_SHARES);
+  if (bytes >= SHARE_BYTES_MIN && SHARES_TIME * own + cost / (double)p->key_bytes < least)
     *choice = (hr_split_choice){.splits = 1, .cluster = 1, .shares = shares};
+}
+
+/* Time of `n` splits: of whole waves, and of the blocks of a last one, which read faster as they are fewer. */
+static double time_of_splits(const hr_split_problem *p, int64_t n, double cost)
+{
+  double waves = (double)(p->groups * n) / (double)(p->blocks * p->multiprocessors), whole = floor(waves);
+  double last = waves > whole ? fmax(waves - whole, fmax(CLUSTER_TIME, p->pace)) : 0;
+  return (whole * fmax(1, p->pace) + last) * (double)hr_ceil_div(p->keys, n) + ceil(waves) * cost;
+}
+
+/* The splits that take the least time. */
+static int64_t fastest_splits(const hr_split_problem *p, double cost)
+{
+  int64_t best = 1;
+  for (int64_t n = 2; n <= hr_min64(HR_SPLITS_MAX, hr_ceil_div(p->keys, p->tile)); n++)
+    if (time_of_splits(p, n, cost) < time_of_splits(p, best, cost))
+      best = n;
+  return best;
 }
 
 hr_split_choice hr_divide_keys(const hr_split_problem *p)
@@ -72,9 +92,12 @@ hr_split_choice hr_divide_keys(const hr_split_problem *p)
   const double pace = fmax(1, p->pace);
   int64_t cost = (int64_t)(SPLIT_COST_BYTES / (double)p->key_bytes / pace), slots = p->blocks * p->multiprocessors;
   hr_split_choice choice = {.cluster = 1};
-  choice.splits = hr_decode_splits(p->groups, p->keys, slots, p->tile, cost, HR_SPLITS_MAX);
+  const bool wgmma = p->rows > 0;
+  choice.splits = wgmma ? fastest_splits(p, (double)cost)
+                        : hr_decode_splits(p->groups, p->keys, slots, p->tile, cost, HR_SPLITS_MAX);
   double keys = pace * (double)(hr_ceil_div(p->keys, choice.splits) + cost);
-  double time = keys * (double)hr_ceil_div(p->groups * choice.splits, slots);
+  double time = wgmma ? time_of_splits(p, choice.splits, (double)cost)
+                      : keys * (double)hr_ceil_div(p->groups * choice.splits, slots);
   if (choice.splits > 1 && p->blocks == 1) {
     double clustered = choose_cluster(p, keys, &choice);
     time = choice.cluster > 1 ? clustered : time;

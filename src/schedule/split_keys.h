@@ -20,6 +20,7 @@ typedef struct hr_split_problem {
   int blocks;      /* of a group's splits that run on a multiprocessor at a time */
   int cluster_max; /* blocks of a cluster; 1: none */
   int64_t heads;   /* groups of a sequence, of which a block each has the same equal share; 0: no equal shares */
+  int64_t rows;    /* of a group, with WGMMA; 0: up to a tile, or mma.sync */
   double pace;     /* time of products in that of reads while all multiprocessors read; 0: reading takes all of it */
 } hr_split_problem;
 

@@ -7,9 +7,9 @@
 #include "runtime/cuda/decode/decode.h"
 #include "runtime/cuda/kernels/decode_latent_layout.h"
 
-static const hr_decode_gpu gpus[] = {{108, 163 << 10, 164 << 10, 1, false, true},
-                                     {142, 99 << 10, 100 << 10, 1, false, true},
-                                     {132, 227 << 10, 228 << 10, 16, true, true}};
+static const hr_decode_gpu gpus[] = {{108, 163 << 10, 164 << 10, 1, false, true, false},
+                                     {142, 99 << 10, 100 << 10, 1, false, true, false},
+                                     {132, 227 << 10, 228 << 10, 16, true, true, true}};
 
 /* q_heads, k_heads, v_heads */
 static const int64_t heads[][3] = {{1, 1, 1},   {32, 32, 32},  {32, 8, 8}, {32, 4, 16}, {32, 16, 4},
@@ -30,15 +30,16 @@ static hr_decode call_of(const int64_t h[3], int64_t qk_dim, int64_t v_dim)
 static void check_tiles(const hr_decode *d, const hr_decode_gpu *gpu)
 {
   hr_decode_split t = hr_decode_split_choose(d, gpu);
-  assert_int_equal(t.shared_bytes, hr_decode_layout_of(t.qk, t.v, t.rows, t.k_heads, t.v_heads, t.warps, t.stages,
-                                                       t.cluster, t.element_bytes, t.token_scales)
-                                       .bytes);
+  const hr_decode_shape shape = {
+      t.qk,     t.v,       t.rows,          t.tiles,        t.k_heads, t.v_heads, t.warps, hr_decode_team(&t),
+      t.stages, t.cluster, t.element_bytes, t.token_scales, t.wgmma};
+  assert_int_equal(t.shared_bytes, hr_decode_layout_of(shape).bytes);
   assert_true(t.shared_bytes <= gpu->shared_max &&
               (size_t)t.min_blocks * (t.shared_bytes + 1024) <= gpu->shared_of_multiprocessor);
   assert_true(t.cluster == 1 || (t.cluster == t.splits && t.cluster <= gpu->cluster_max));
   assert_true(t.stages >= 2 && t.warps >= 1 && t.splits >= 1 && t.splits <= HR_DECODE_SPLITS_MAX);
-  assert_true(t.rows == t.heads * d->q_len && t.rows <= HR_DECODE_GROUP_ROWS && t.warps % t.tiles == 0);
-  assert_true(t.tiles * HR_DECODE_ROWS == hr_decode_padded_rows(t.rows));
+  assert_true(t.rows == t.heads * d->q_len && t.rows <= HR_DECODE_GROUP_ROWS && t.warps % hr_decode_team(&t) == 0);
+  assert_int_equal(t.tiles, t.wgmma ? (t.rows > 64 ? 8 : 4) : (t.rows + 15) / 16);
   assert_true(t.warps * t.min_blocks <= (t.qk <= 64 && t.v <= 64 ? 16 : t.qk <= 128 && t.v <= 128 ? 12 : 8));
   assert_true(d->q_heads % t.unit_heads == 0 && t.parts * t.heads >= t.unit_heads &&
               (t.parts - 1) * t.heads < t.unit_heads);
@@ -70,8 +71,9 @@ static void tiles_fit_every_gpu_and_hold_whole_heads(void **state)
           }
 }
 
-/* On an H200. Falcon-7B's 71 query heads over one K and V head are padded to 5 Q tiles, or where sequences are few to 5
- * groups of 15; with 3 queries to 2 parts of 36 and 35 heads. 48 are 3 tiles, 128 are 8, 129 are 2 parts of 65. */
+/* With an H200's multiprocessors but without WGMMA. Falcon-7B's 71 query heads over one K and V head are padded to 5 Q
+ * tiles, or where sequences are few to 5 groups of 15; with 3 queries to 2 parts of 36 and 35 heads. 48 are 3 tiles,
+ * 128 are 8, 129 are 2 parts of 65. */
 static void query_heads_of_a_k_head_are_padded_to_tiles(void **state)
 {
   (void)state;
@@ -80,13 +82,41 @@ static void query_heads_of_a_k_head_are_padded_to_tiles(void **state)
     int heads, tiles, parts;
   } calls[] = {{64, 71, 1, 71, 5, 1},   {8, 71, 1, 15, 1, 5},   {64, 71, 3, 36, 7, 2}, {64, 48, 1, 48, 3, 1},
                {64, 128, 1, 128, 8, 1}, {64, 129, 1, 65, 5, 2}, {64, 17, 1, 9, 1, 2},  {64, 32, 1, 16, 1, 2}};
+  hr_decode_gpu gpu = gpus[2];
+  gpu.wgmma = false;
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
     hr_decode d = call_of((const int64_t[]){calls[i].q_heads, 1, 1}, 64, 64);
     d.batch = calls[i].batch, d.q_len = calls[i].q_len;
-    hr_decode_split t = hr_decode_split_choose(&d, &gpus[2]);
+    hr_decode_split t = hr_decode_split_choose(&d, &gpu);
     assert_int_equal(t.heads, calls[i].heads);
     assert_int_equal(t.tiles, calls[i].tiles);
     assert_int_equal(t.parts, calls[i].parts);
+  }
+}
+
+/* On an H200. 17 to 128 query heads over one K and V head are one group of 64 or 128 rows. One block adds a group's
+ * splits, which with 8 sequences are 16 of 71 rows, and so they are two groups; with one sequence groups of a tile.
+ * Head sizes above 128 have no registers for 128 rows. Quantized caches and several V heads have mma.sync. */
+static void many_query_heads_of_a_k_head_are_multiplied_at_once(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t batch, heads[3], q_len, dim;
+    hr_kv_format format;
+    int group, tiles; /* 0: without WGMMA */
+  } calls[] = {{64, {16, 1, 1}, 1, 64, HR_KV_UNQUANTIZED, 16, 0},   {64, {17, 1, 1}, 1, 64, HR_KV_UNQUANTIZED, 17, 4},
+               {64, {64, 1, 1}, 1, 64, HR_KV_UNQUANTIZED, 64, 4},   {64, {65, 1, 1}, 1, 64, HR_KV_UNQUANTIZED, 65, 8},
+               {64, {128, 1, 1}, 1, 64, HR_KV_UNQUANTIZED, 128, 8}, {64, {71, 1, 1}, 3, 64, HR_KV_UNQUANTIZED, 36, 8},
+               {8, {71, 1, 1}, 1, 64, HR_KV_UNQUANTIZED, 36, 4},    {1, {71, 1, 1}, 1, 64, HR_KV_UNQUANTIZED, 15, 0},
+               {64, {128, 1, 1}, 1, 256, HR_KV_UNQUANTIZED, 64, 4}, {32, {80, 4, 4}, 1, 128, HR_KV_UNQUANTIZED, 20, 4},
+               {64, {71, 1, 1}, 1, 64, HR_KV_FP8, 71, 0},           {64, {64, 1, 8}, 1, 64, HR_KV_UNQUANTIZED, 16, 0}};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_decode d = call_of(calls[i].heads, calls[i].dim, calls[i].dim);
+    d.batch = calls[i].batch, d.q_len = calls[i].q_len, d.kv_len = 10000;
+    d.cache_format = calls[i].format;
+    hr_decode_split t = hr_decode_split_choose(&d, &gpus[2]);
+    assert_int_equal(t.heads, calls[i].group);
+    assert_int_equal(t.wgmma ? t.tiles : 0, calls[i].tiles);
   }
 }
 
@@ -209,7 +239,7 @@ static void long_calls_read_pieces_of_two_heads_where_one_is_short(void **state)
                {16, 8192, {32, 8, 8}, 128, HR_KV_FP8, 8, 2},
                {16, 8192, {32, 32, 32}, 128, HR_KV_UNQUANTIZED, 2, 2},
                {16, 32768, {32, 4, 16}, 64, HR_KV_UNQUANTIZED, 8, 1},
-               {16, 8192, {32, 1, 1}, 64, HR_KV_UNQUANTIZED, 16, 1},
+               {16, 8192, {32, 1, 1}, 128, HR_KV_UNQUANTIZED, 16, 1},
                {16, 8192, {33, 3, 3}, 64, HR_KV_UNQUANTIZED, 11, 1},
                {8, 4096, {32, 8, 8}, 128, HR_KV_FP8, 4, 1}};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -266,10 +296,36 @@ static void the_program_compiles_for_every_architecture(void **state)
       d.page_size = a == 0 ? 5 : 16;
       d.kv_len = i % 2 ? 4096 : 2048;
       set_cache_format(&d, a, i);
-      hr_decode_split t = hr_decode_split_choose(&d, &gpus[a]);
+      hr_decode_gpu gpu = gpus[a];
+      gpu.wgmma = false;
+      hr_decode_split t = hr_decode_split_choose(&d, &gpu);
       hr_decode_split_defines(&t, &d, (const int[]){16, 4, 16, 0, 16, 16}[i], defines);
       build(&nvrtc, "decode_split", architectures[a], i % 2 ? HR_FP16 : HR_BF16, defines);
     }
+  hr_nvrtc_close(&nvrtc);
+}
+
+static void the_program_compiles_with_wgmma(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t batch, q_heads, qk_dim, v_dim, page_size;
+    int copy_bytes;
+    float softcap;
+  } calls[] = {{64, 64, 64, 64, 16, 16, 0},
+               {32, 128, 128, 128, 16, 16, 1},
+               {20, 71, 40, 24, 5, 0, 0},
+               {68, 48, 256, 192, 64, 4, 0}};
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_decode d = call_of((const int64_t[]){calls[i].q_heads, 1, 1}, calls[i].qk_dim, calls[i].v_dim);
+    d.batch = calls[i].batch, d.page_size = calls[i].page_size, d.softcap = calls[i].softcap;
+    hr_decode_split t = hr_decode_split_choose(&d, &gpus[2]);
+    assert_true(t.wgmma);
+    hr_decode_split_defines(&t, &d, calls[i].copy_bytes, defines);
+    build(&nvrtc, "decode_split", "sm_90a", i % 2 ? HR_FP16 : HR_BF16, defines);
+  }
   hr_nvrtc_close(&nvrtc);
 }
 
@@ -336,6 +392,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tiles_fit_every_gpu_and_hold_whole_heads),
       cmocka_unit_test(query_heads_of_a_k_head_are_padded_to_tiles),
+      cmocka_unit_test(many_query_heads_of_a_k_head_are_multiplied_at_once),
       cmocka_unit_test(no_number_of_query_heads_reads_its_k_head_once_for_each),
       cmocka_unit_test(sequences_of_incomplete_waves_are_read_in_equal_shares),
       cmocka_unit_test(k_and_v_heads_are_read_once),
@@ -345,6 +402,7 @@ int main(void)
       cmocka_unit_test(long_calls_read_pieces_of_two_heads_where_one_is_short),
       cmocka_unit_test(the_next_call_starts_early_where_its_blocks_spread),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
+      cmocka_unit_test(the_program_compiles_with_wgmma),
       cmocka_unit_test(row_blocks_hold_all_heads_and_queries),
       cmocka_unit_test(teams_have_equal_shares_of_whole_sequences_if_that_costs_little),
       cmocka_unit_test(the_latent_program_compiles),

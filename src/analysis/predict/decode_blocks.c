@@ -30,7 +30,8 @@ static block_plan plan_blocks(const hr_hardware *hardware, const hr_decode_cost 
                              .shared_max = (size_t)hardware->shared_bytes - BLOCK_BYTES,
                              .shared_of_multiprocessor = (size_t)hardware->shared_bytes,
                              .cluster_max = cost->cluster_ns > 0 ? CLUSTER_MAX : 1,
-                             .shares = true};
+                             .shares = true,
+                             .wgmma = cost->cluster_ns > 0};
   block_plan plan = {.tiles = hr_decode_split_choose(d, &gpu)};
   const hr_decode_split *t = &plan.tiles;
   int64_t key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_decode_cache_bytes(d);

@@ -59,6 +59,31 @@ static void check_groups(hr_device *device, const char *kernel, hr_dtype dtype)
   }
 }
 
+/* More rows than a tile, of enough sequences that a kernel multiplies 64 or 128 at once: half and whole blocks, with
+ * everything that masks keys. None is left out, as they have a program of their own. */
+static void check_many_rows(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  int32_t lengths[40];
+  for (int64_t i = 0; i < LENGTH(lengths); i++)
+    lengths[i] = (int32_t)(150 - i * 37 % 151);
+  static const int64_t q_heads[] = {64, 128, 40, 22, 96};
+  for (int64_t i = 0; i < LENGTH(q_heads); i++) {
+    if (!decode_has_a_turn(i, dtype))
+      continue;
+    decode_setup setup = decode_call_of((const int64_t[]){q_heads[i], 1 + i / 3, 1 + i / 3}, dims[i], 150, dtype);
+    setup.d.batch = q_heads[i] == 128 ? LENGTH(lengths) : 12;
+    setup.d.q_len = 1 + i % 3 % 2;
+    setup.d.window = i == 2 ? 70 : 0;
+    setup.d.softcap = i == 4 ? 2 : 0;
+    setup.d.sinks = i % 2;
+    setup.lengths = i > 0 ? lengths : NULL;
+    setup.unaligned = i == 3;
+    setup.seed = (uint64_t)i + 1;
+    decode_set_pages(&setup, (const int64_t[]){0, 16, 5, 64, 0}[i]);
+    decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+  }
+}
+
 /* ---- lengths ---- */
 
 static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
@@ -225,6 +250,7 @@ static void check_combinations(hr_device *device, const char *kernel, hr_dtype d
 static const fact facts[] = {
     FACT(every_kernel_agrees_with_attention_for_all_heads_and_dims, check_heads_and_dims),
     FACT(every_kernel_agrees_with_attention_for_all_groups, check_groups),
+    FACT(every_kernel_agrees_with_attention_for_many_rows, check_many_rows),
     FACT(every_kernel_agrees_with_attention_in_ragged_batches, check_lengths),
     FACT(every_kernel_agrees_with_attention_over_long_contexts, check_splits),
     FACT(every_kernel_agrees_with_attention_for_all_numbers_of_splits, check_split_counts),

@@ -80,6 +80,7 @@ static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *err
   gpu->shared_of_multiprocessor = (size_t)all;
   gpu->early = cuda->capability >= 90;
   gpu->shares = true;
+  gpu->wgmma = cuda->capability / 10 == 9;
   gpu->cluster_max = cuda->capability >= 90 && cuda->capability < 120 ? HR_DECODE_CLUSTER_MAX : 1;
   return HR_OK;
 }
@@ -150,7 +151,7 @@ static bool through_memory(const variant *v)
 static int64_t partial_rows(const variant *v, const hr_decode *d)
 {
   const hr_decode_split *t = &v->tiles;
-  return hr_decode_split_blocks(t, d) * hr_decode_padded_rows(t->rows);
+  return hr_decode_split_blocks(t, d) * t->tiles * HR_DECODE_ROWS;
 }
 
 /* Raises *workspace_bytes to what the variant's splits need. */
@@ -290,8 +291,8 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 static void describe(const void *state, char *text, size_t size)
 {
   const hr_decode_split *t = &((const launch *)state)->variants[0].tiles;
-  int used = snprintf(text, size, "%d query heads with %d K and %d V heads, %d warps, %d stages, ", t->heads,
-                      t->k_heads, t->v_heads, t->warps, t->stages);
+  int used = snprintf(text, size, "%d query heads with %d K and %d V heads, %d warps%s, %d stages, ", t->heads,
+                      t->k_heads, t->v_heads, t->warps, t->wgmma ? " (WGMMA)" : "", t->stages);
   if (t->shares > 0)
     snprintf(text + used, size - (size_t)used, "%d equal shares of all keys", t->shares);
   else

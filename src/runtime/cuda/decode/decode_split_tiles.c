@@ -26,11 +26,11 @@ void hr_decode_split_defines(const hr_decode_split *t, const hr_decode *d, int c
   snprintf(text, HR_DEFINES_SIZE,
            "HR_Q_LEN=%d HR_HEADS=%d HR_UNIT_HEADS=%d HR_PARTS=%d HR_QK=%d HR_V=%d HR_K_HEADS=%d HR_V_HEADS=%d "
            "HR_K_GROUP=%d HR_V_GROUP=%d "
-           "HR_WARPS=%d HR_STAGES=%d HR_MIN_BLOCKS=%d HR_CLUSTER=%d HR_PAGE_SIZE=%" PRId64 "%s%s%s%s%s%s%s%s%s",
+           "HR_WARPS=%d HR_STAGES=%d HR_MIN_BLOCKS=%d HR_CLUSTER=%d HR_PAGE_SIZE=%" PRId64 "%s%s%s%s%s%s%s%s%s%s",
            (int)d->q_len, t->heads, t->unit_heads, t->parts, t->qk, t->v, t->k_heads, t->v_heads,
            (int)(d->q_heads / d->k_heads), (int)(d->q_heads / d->v_heads), t->warps, t->stages, t->min_blocks,
            t->cluster, d->table_pitch == 1 ? 0 : hr_min64(d->page_size, INT64_C(1) << 30), t->early ? " HR_EARLY" : "",
            t->lets_next ? " HR_LETS_NEXT" : "", d->softcap > 0 ? " HR_SOFTCAP" : "", aligned,
            in_page ? " HR_CHUNK_IN_PAGE" : "", t->apart ? " HR_APART" : "", hr_decode_cache_define(d),
-           t->token_scales ? " HR_TOKEN_SCALES" : "", t->shares > 0 ? " HR_SHARES" : "");
+           t->token_scales ? " HR_TOKEN_SCALES" : "", t->shares > 0 ? " HR_SHARES" : "", t->wgmma ? " HR_WGMMA" : "");
 }

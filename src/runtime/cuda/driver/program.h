@@ -18,7 +18,7 @@ typedef struct hr_program {
   char architecture[16];
 } hr_program;
 
-#define HR_DEFINES_SIZE 320 /* of the longest list of definitions, with its NUL */
+#define HR_DEFINES_SIZE 336 /* of the longest list of definitions, with its NUL */
 
 /** The sources that need no definitions, NULL at the end. Static storage. */
 const char *const *hr_program_sources(void);

@@ -40,15 +40,15 @@ __device__ inline void store_row(const warp_state &s, int half, float *to)
 }
 
 /* Every warp's O, bases and sums to shared memory. */
-__device__ inline void store_warp(const decode_call &call, const warp_state &s)
+__device__ inline void store_warp(const decode_call &call, const warp_state &s, int tile)
 {
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int lane = threadIdx.x % 32, team = threadIdx.x / 32 / TEAM;
 #pragma unroll
   for (int half = 0; half < HALVES; half++) {
-    int row = lane / 4 + 8 * half, at = warp * ROWS + row; /* [team][tile][row] */
+    int row = lane / 4 + 8 * half, at = (team * TILES + tile) * ROWS + row;
     float sum = s.sum[half] + __shfl_xor_sync(0xFFFFFFFFu, s.sum[half], 1);
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
-    if (warp_tile() * ROWS + row >= USED_ROWS)
+    if (tile * ROWS + row >= USED_ROWS)
       continue;
     if (lane % 4 == 0)
       warp_stats()[at] = make_float2(__fmul_rn(s.base[half], score_unit(call)), sum);

@@ -11,39 +11,45 @@ __device__ inline float *factors()
   return (float *)(totals() + GROUP_ROWS);
 } /* [split][row] */
 
-/* Totals and factors of the rows over the splits, a warp per row. */
+#define OF_LANE ((HR_DECODE_SPLITS_MAX + 31) / 32) /* splits of a lane, where a row has a warp */
+
+/* Totals and factors of a row over the splits, by its `lanes` lanes. */
+__device__ inline void total_row(const decode_call &call, const block_work &w, int row, int lanes)
+{
+  row_total t = {minus_infinity(), 0};
+  float2 own[OF_LANE];
+#pragma unroll
+  for (int i = 0; i < OF_LANE; i++) {
+    int split = threadIdx.x % lanes + lanes * i;
+    const float2 *stats = call.partial_stats + place_of_split(w, split) * GROUP_ROWS + row;
+    own[i] = split < w.splits && row < USED_ROWS ? __ldcg(stats) : make_float2(minus_infinity(), 0);
+  }
+#pragma unroll
+  for (int i = 0; i < OF_LANE; i++)
+    t.base = fmaxf(t.base, own[i].x);
+  for (int distance = lanes / 2; distance > 0; distance /= 2)
+    t.base = fmaxf(t.base, __shfl_xor_sync(0xFFFFFFFFu, t.base, distance));
+#pragma unroll
+  for (int i = 0; i < OF_LANE; i++) {
+    int split = threadIdx.x % lanes + lanes * i;
+    float factor = factor_of(own[i].x, t.base);
+    if (split < w.splits && row < USED_ROWS)
+      factors()[split * GROUP_ROWS + row] = factor;
+    t.sum += own[i].y * factor;
+  }
+  for (int distance = lanes / 2; distance > 0; distance /= 2)
+    t.sum += __shfl_xor_sync(0xFFFFFFFFu, t.sum, distance);
+  if (threadIdx.x % lanes == 0 && row < USED_ROWS)
+    totals()[row] = t;
+}
+
+/* Totals and factors of all rows: four lanes per row, so that many rows wait for their loads together, if these have
+ * all splits; otherwise a warp. */
 __device__ inline void total_splits(const decode_call &call, const block_work &w)
 {
-  constexpr int OF_LANE = (HR_DECODE_SPLITS_MAX + 31) / 32;
-  for (int row = threadIdx.x / 32; row < USED_ROWS; row += HR_WARPS) {
-    row_total t = {minus_infinity(), 0};
-    float2 own[OF_LANE];
-#pragma unroll
-    for (int i = 0; i < OF_LANE; i++) {
-      int split = threadIdx.x % 32 + 32 * i;
-      const float2 *stats = call.partial_stats + place_of_split(w, split) * GROUP_ROWS + row;
-      own[i] = split < w.splits ? __ldcg(stats) : make_float2(minus_infinity(), 0);
-    }
-#pragma unroll
-    for (int i = 0; i < OF_LANE; i++)
-      t.base = fmaxf(t.base, own[i].x);
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      t.base = fmaxf(t.base, __shfl_xor_sync(0xFFFFFFFFu, t.base, distance));
-#pragma unroll
-    for (int i = 0; i < OF_LANE; i++) {
-      int split = threadIdx.x % 32 + 32 * i;
-      float factor = factor_of(own[i].x, t.base);
-      if (split < w.splits)
-        factors()[split * GROUP_ROWS + row] = factor;
-      t.sum += own[i].y * factor;
-    }
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      t.sum += __shfl_xor_sync(0xFFFFFFFFu, t.sum, distance);
-    if (threadIdx.x % 32 == 0)
-      totals()[row] = t;
-  }
+  const int lanes = w.splits <= 4 * OF_LANE ? 4 : 32;
+  for (int first = 0; first < USED_ROWS; first += THREADS / lanes)
+    total_row(call, w, first + threadIdx.x / lanes, lanes);
 }
 
 #define SHARERS (THREADS / COLUMNS > 1 ? THREADS / COLUMNS : 1) /* threads that share a group's splits */
@@ -68,37 +74,76 @@ __device__ inline float4 part_of_split(const decode_call &call, const block_work
   return __ldcg((const float4 *)(call.partial_o + (place_of_split(w, split) * GROUP_ROWS + row) * HR_V + column));
 }
 
+#define COLUMNS_AT_ONCE (WGMMA && COLUMNS >= 2 * THREADS ? 4 : 1) /* of a thread, whose loads are under way together */
+#define AHEAD (COLUMNS_AT_ONCE > 1 ? 4 : 8)                       /* splits, the same */
+#define COLUMN_STEP (THREADS / SHARERS)
+
+/* What a thread adds at once: columns COLUMN_STEP apart, of which there are those below `end`. */
+struct column_sums {
+  int first, end, sharer;
+  float4 ahead[COLUMNS_AT_ONCE][AHEAD], out[COLUMNS_AT_ONCE];
+};
+
+/* Starts the loads of AHEAD splits from `from` on. */
+__device__ inline void load_splits(const decode_call &call, const block_work &w, column_sums &s, int from)
+{
+#pragma unroll
+  for (int k = 0; k < COLUMNS_AT_ONCE; k++) {
+    int i = s.first + k * COLUMN_STEP, end = i < s.end ? w.splits : 0;
+#pragma unroll
+    for (int n = 0; n < AHEAD; n++)
+      if (from + s.sharer + n * SHARERS < end)
+        s.ahead[k][n] = part_of_split(call, w, from + s.sharer + n * SHARERS, i / OF_ROW, i % OF_ROW * 4);
+  }
+}
+
+__device__ inline void add_loaded(const block_work &w, column_sums &s, int from)
+{
+#pragma unroll
+  for (int k = 0; k < COLUMNS_AT_ONCE; k++) {
+    int i = s.first + k * COLUMN_STEP, end = i < s.end ? w.splits : 0;
+#pragma unroll
+    for (int n = 0; n < AHEAD; n++) {
+      int split = from + s.sharer + n * SHARERS;
+      if (split < end)
+        add_scaled(s.out[k], s.ahead[k][n], factors()[split * GROUP_ROWS + i / OF_ROW]);
+    }
+  }
+}
+
+__device__ inline void finish_columns(const decode_call &call, const block_work &w, column_sums &s)
+{
+#pragma unroll
+  for (int k = 0; k < COLUMNS_AT_ONCE; k++) {
+    int i = s.first + k * COLUMN_STEP;
+    float4 out = add_sharers(s.out[k], s.sharer);
+    if (i < s.end && s.sharer == 0)
+      finish(call, w, i / OF_ROW, i % OF_ROW * 4, out, totals()[i / OF_ROW]);
+    s.out[k] = {};
+  }
+}
+
 /* Adds the splits' rows, which other blocks have written. The first loads do not wait for the factors. */
 __device__ inline void add_splits(const decode_call &call, const block_work &w)
 {
-  constexpr int AHEAD = 8;
+  const int own = threadIdx.x / SHARERS;
   bool totals_known = false;
+  column_sums s = {own, own < COLUMN_STEP ? COLUMNS : 0, (int)threadIdx.x % SHARERS};
 #pragma unroll 1
-  for (int first = 0; first < COLUMNS; first += THREADS / SHARERS) {
-    int sharer = threadIdx.x % SHARERS, i = first + threadIdx.x / SHARERS;
-    int row = i / OF_ROW, column = i % OF_ROW * 4;
-    bool there = i < COLUMNS && threadIdx.x / SHARERS < THREADS / SHARERS;
-    int end = there ? w.splits : 0;
-    float4 ahead[AHEAD], out = {};
-#pragma unroll
-    for (int n = 0; n < AHEAD; n++)
-      if (sharer + n * SHARERS < end)
-        ahead[n] = part_of_split(call, w, sharer + n * SHARERS, row, column);
+  for (; s.first - own < COLUMNS; s.first += COLUMNS_AT_ONCE * COLUMN_STEP) {
+    load_splits(call, w, s, 0);
     if (!totals_known) {
       total_splits(call, w);
       __syncthreads();
       totals_known = true;
     }
-#pragma unroll
-    for (int n = 0; n < AHEAD; n++)
-      if (sharer + n * SHARERS < end)
-        add_scaled(out, ahead[n], factors()[(sharer + n * SHARERS) * GROUP_ROWS + row]);
-#pragma unroll 8
-    for (int split = sharer + AHEAD * SHARERS; split < end; split += SHARERS)
-      add_scaled(out, part_of_split(call, w, split, row, column), factors()[split * GROUP_ROWS + row]);
-    out = add_sharers(out, sharer);
-    if (there && sharer == 0)
-      finish(call, w, row, column, out, totals()[row]);
+    add_loaded(w, s, 0);
+#pragma unroll 1
+    for (int from = AHEAD * SHARERS; from < w.splits; from += AHEAD * SHARERS) {
+      load_splits(call, w, s, from);
+      add_loaded(w, s, from);
+    }
+    finish_columns(call, w, s);
   }
 }
 

@@ -61,50 +61,56 @@ HR_LAYOUT_FUNCTION int hr_decode_pitch(int dim, int element_bytes)
   return (dim * element_bytes + 127) / 128 * 128;
 }
 
-/** Rows of a group's Q tiles. */
-HR_LAYOUT_FUNCTION int hr_decode_padded_rows(int rows)
-{
-  return (rows + HR_DECODE_ROWS - 1) / HR_DECODE_ROWS * HR_DECODE_ROWS;
-}
-
 /** Groups of four columns of O that each block of a cluster combines. */
 HR_LAYOUT_FUNCTION int hr_decode_own_columns(int rows, int v, int cluster)
 {
   return (rows * v / 4 + cluster - 1) / cluster;
 }
 
-/** Shared memory, in bytes: [warps][stages] of K and V of HR_DECODE_KEYS keys, with the keys' scales | in a cluster,
- *  what the blocks send: [splits][columns] of O | [splits][rows] base and sum | an mbarrier. After the last chunk, in
- *  the place of the stages: [warps][rows of a tile] base and sum | [warps][rows of a tile][v] of O. In the last block
- *  of a group [rows] totals | [splits][rows] factors | 4 floats of each thread. */
+/** A block's tiles. A team is a warp for each Q tile, or for WGMMA four warps with one or two each. */
+typedef struct hr_decode_shape {
+  int qk, v;       /* head sizes, rounded up to 16 */
+  int rows, tiles; /* of the group: rows, and Q tiles of HR_DECODE_ROWS that hold them */
+  int k_heads, v_heads;
+  int warps, team, stages; /* `team`: warps of one */
+  int cluster;
+  int element_bytes; /* of K and V */
+  int token_scales, wgmma;
+} hr_decode_shape;
+
+/** Shared memory, in bytes: [warps][stages] of K and V of HR_DECODE_KEYS keys, with the keys' scales, or for WGMMA
+ *  [teams][stages] of K and V of a chunk of each warp, and Q | in a cluster, what the blocks send: [splits][columns] of
+ *  O | [splits][rows] base and sum | an mbarrier. After the last chunk, in the place of the stages: [teams][rows] base
+ *  and sum | [teams][rows][v] of O. In the last block of a group [rows] totals | [splits][rows] factors | 4 floats of
+ *  each thread. */
 typedef struct hr_decode_layout {
   int k_size, v_size; /* of one K head, one V head of a stage */
   int scales_at;      /* in a stage: [k_heads][keys] of K, [v_heads][keys] of V */
   int stage_size;
   int o_pitch; /* floats between rows of O */
-  int o_at, received_at, received_stats_at, barrier_at;
+  int q_at, o_at, received_at, received_stats_at, barrier_at;
   int bytes;
 } hr_decode_layout;
 
-HR_LAYOUT_FUNCTION hr_decode_layout hr_decode_layout_of(int qk, int v, int rows, int k_heads, int v_heads, int warps,
-                                                        int stages, int cluster, int element_bytes, int token_scales)
+HR_LAYOUT_FUNCTION hr_decode_layout hr_decode_layout_of(hr_decode_shape s)
 {
   hr_decode_layout l = {0};
-  int padded = hr_decode_padded_rows(rows), streams = 0, combined = 0;
-  int splits = (HR_DECODE_SPLITS_MAX * 4 + 8) * padded + warps * 32 * 16;
-  l.k_size = HR_DECODE_KEYS * hr_decode_pitch(qk, element_bytes);
-  l.v_size = HR_DECODE_KEYS * hr_decode_pitch(v, element_bytes);
-  l.scales_at = k_heads * l.k_size + v_heads * l.v_size;
-  l.stage_size = l.scales_at + (token_scales ? ((k_heads + v_heads) * HR_DECODE_KEYS * 4 + 127) / 128 * 128 : 0);
-  l.o_pitch = v + 8; /* rows begin in other banks: a thread stores 8 bytes, eight rows at a time */
-  l.o_at = warps * HR_DECODE_ROWS * 8;
-  streams = warps * stages * l.stage_size;
-  combined = l.o_at + warps * HR_DECODE_ROWS * l.o_pitch * 4;
+  int padded = s.tiles * HR_DECODE_ROWS, all_rows = s.warps / s.team * padded, streams = 0, combined = 0;
+  int splits = (HR_DECODE_SPLITS_MAX * 4 + 8) * padded + s.warps * 32 * 16;
+  l.k_size = HR_DECODE_KEYS * hr_decode_pitch(s.qk, s.element_bytes);
+  l.v_size = HR_DECODE_KEYS * hr_decode_pitch(s.v, s.element_bytes);
+  l.scales_at = s.k_heads * l.k_size + s.v_heads * l.v_size;
+  l.stage_size = l.scales_at + (s.token_scales ? ((s.k_heads + s.v_heads) * HR_DECODE_KEYS * 4 + 127) / 128 * 128 : 0);
+  l.o_pitch = s.v + 8; /* rows begin in other banks: a thread stores 8 bytes, eight rows at a time */
+  l.o_at = all_rows * 8;
+  l.q_at = s.warps * s.stages * l.stage_size;
+  streams = l.q_at + (s.wgmma ? padded * hr_decode_pitch(s.qk, s.element_bytes) : 0);
+  combined = l.o_at + all_rows * l.o_pitch * 4;
   l.received_at = streams > combined ? streams : combined;
   l.received_at = l.received_at > splits ? l.received_at : splits;
-  l.received_stats_at = l.received_at + cluster * hr_decode_own_columns(rows, v, cluster) * 16;
-  l.barrier_at = l.received_stats_at + cluster * padded * 8;
-  l.bytes = cluster > 1 ? l.barrier_at + 8 : l.received_at;
+  l.received_stats_at = l.received_at + s.cluster * hr_decode_own_columns(s.rows, s.v, s.cluster) * 16;
+  l.barrier_at = l.received_stats_at + s.cluster * padded * 8;
+  l.bytes = s.cluster > 1 ? l.barrier_at + 8 : l.received_at;
   return l;
 }
 

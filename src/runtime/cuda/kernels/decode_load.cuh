@@ -1,24 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads of K and V for decode_split.cu: where a chunk of keys is, and its copies to the stages of a warp. */
 
-/* ---- tiles in shared memory: KEYS rows of 128 bytes or a multiple, in which 16-byte chunks are swizzled ---- */
+/* ---- tiles in shared memory: KEYS rows of 128 bytes or a multiple, in which 16-byte chunks are swizzled; for WGMMA
+ * panels of 64 columns, each with rows of 128 bytes of all chunks of a team ---- */
+
+#ifdef HR_WGMMA
+#define PANEL_BYTES (TEAM * KEYS * 128)
+#endif
+
+/* Where a row of a tile begins. */
+template <int WIDTH> __device__ inline int row_offset(int row)
+{
+#ifdef HR_WGMMA
+  return row * 128;
+#else
+  return row * hr_decode_pitch(WIDTH, CACHED_BYTES);
+#endif
+}
+
+/* Where in row `row` a chunk begins. */
+__device__ inline int chunk_offset(int row, int chunk)
+{
+#ifdef HR_WGMMA
+  return chunk / 8 * PANEL_BYTES + ((chunk % 8 ^ row % 8) << 4);
+#else
+  return (chunk ^ row % 8) << 4;
+#endif
+}
 
 /* The shared address of a row. */
 template <int WIDTH> __device__ inline unsigned tile_row(const char *tile, int row)
 {
-  return shared_address(tile) + row * hr_decode_pitch(WIDTH, CACHED_BYTES);
+  return shared_address(tile) + row_offset<WIDTH>(row);
 }
 
 /* The shared address of a chunk of row `row`, which begins at `begin`. */
 __device__ inline unsigned tile_chunk(unsigned begin, int row, int chunk)
 {
-  return begin + ((chunk ^ row % 8) << 4);
+  return begin + chunk_offset(row, chunk);
 }
 
-/* A warp's stage of its n-th chunk. */
+/* A warp's stage of its n-th chunk; with WGMMA where it begins in the team's. */
 __device__ inline char *stage_of(int warp, int n)
 {
+#ifdef HR_WGMMA
+  return (char *)shared + (warp / TEAM * HR_STAGES + n % HR_STAGES) * TEAM * STAGE_SIZE + warp % TEAM * KEYS * 128;
+#else
   return (char *)shared + (warp * HR_STAGES + n % HR_STAGES) * STAGE_SIZE;
+#endif
 }
 
 /* The scales of a stage: [head][key]. */
@@ -191,8 +220,7 @@ __device__ inline void load_keys(char *to, const cached *from, int64 offset, con
   for (int i = threadIdx.x % 32; i < KEYS * WIDTH; i += 32) {
     int key = i / WIDTH, column = i % WIDTH;
     int64 row = key_offset(offset, key, at.token);
-    int target = (column / CHUNK ^ key % 8) * CHUNK + column % CHUNK;
-    cached *tile = (cached *)(to + key * hr_decode_pitch(WIDTH, CACHED_BYTES)) + target;
+    cached *tile = (cached *)(to + row_offset<WIDTH>(key) + chunk_offset(key, column / CHUNK)) + column % CHUNK;
     for (int head = 0; head < HEADS; head++, tile += SIZE / CACHED_BYTES)
       *tile = key < keys && column < dim && head < heads ? from[row + head * at.head + column] : (cached)0;
   }
@@ -234,7 +262,7 @@ __device__ inline void load_chunk(const decode_call &call, const block_work &w, 
     int64 v_offset = place.page * call.v_at.page + place.token * call.v_at.token;
     load_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, (const cached *)call.k + w.first_head / HR_K_GROUP * call.k_at.head,
                                          k_offset, call.k_at, call.qk_dim, keys, k_heads);
-    load_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + HR_K_HEADS * K_SIZE,
+    load_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + V_AT,
                                         (const cached *)call.v + w.first_head / HR_V_GROUP * call.v_at.head, v_offset,
                                         call.v_at, call.v_dim, keys, v_heads);
 #ifdef HR_TOKEN_SCALES

@@ -129,7 +129,7 @@ __device__ inline void add_chunk(warp_state &s, int n, int head, const unsigned 
 __device__ inline void mma_pv(warp_state &s, const char *stage, const float (&weights)[2][4], unsigned (&p)[4])
 {
   int lane = threadIdx.x % 32;
-  unsigned from = tile_row<HR_V>(stage + HR_K_HEADS * K_SIZE, lane % 16), chunk = lane / 16;
+  unsigned from = tile_row<HR_V>(stage + V_AT, lane % 16), chunk = lane / 16;
 #pragma unroll
   for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE) {
     if (!of_tile(s, head))

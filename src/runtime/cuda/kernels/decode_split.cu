@@ -3,9 +3,9 @@
  *
  *   block: one group of query heads that share K and V heads × one split of the sequence's keys
  *   group: up to 8 Q tiles of 16 rows (query heads × queries); one, or as many as the heads of a K or V head have
- *   team:  a warp per Q tile; HR_WARPS / tiles of them. A warp copies every HR_WARPS-th chunk of 16 keys of the split
- *          to its own cp.async stages, and the team's warps process one another's: a barrier of the team per stage,
- *          none where a team is one warp
+ *   team:  a warp per Q tile, or with HR_WGMMA four warps with one or two each; HR_WARPS / TEAM of them. A warp copies
+ *          every HR_WARPS-th chunk of 16 keys of the split to cp.async stages, and the team's warps process one
+ *          another's: a barrier of the team per stage, none where a team is one warp
  *   warp:  its Q tile in registers; S = Q Kᵀ → mask → P in registers → O += P V
  *   the teams' O are combined in shared memory, and the splits' O by a cluster's blocks or by the last of a group's
  *
@@ -19,8 +19,8 @@
  * scores are capped. HR_CLUSTER > 1: the splits of a group are a cluster of blocks, compute capability 9.0. HR_EARLY:
  * programmatic dependent launch; HR_LETS_NEXT: the next kernel's blocks may start ahead of the combining. HR_PAGE_SIZE:
  * tokens of a page; 0: a sequence has one. HR_SHARES: blocks have equal shares of all sequences' keys
- * (decode_shares.cuh). decode_split_tiles.c chooses heads, warps, stages and splits; decode_layout.h has the shared
- * memory.
+ * (decode_shares.cuh). HR_WGMMA: products by WGMMA (decode_wgmma.cuh), compute capability 9.0. decode_split_tiles.c
+ * chooses heads, warps, stages and splits; decode_layout.h has the shared memory.
  *
  * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/notes/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -30,7 +30,7 @@ typedef unsigned char cached; /* an element of K and V */
 #else
 typedef element cached;
 #endif
-#if HR_CLUSTER > 1 || defined(HR_EARLY)
+#if HR_CLUSTER > 1 || defined(HR_EARLY) || defined(HR_WGMMA)
 #include "runtime/cuda/kernels/ptx_sm90.cuh"
 #else
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
@@ -46,9 +46,20 @@ typedef hr_layout_kv_strides strides;
 #define ROWS HR_DECODE_ROWS
 #define KEYS HR_DECODE_KEYS
 #define USED_ROWS (HR_HEADS * HR_Q_LEN) /* of the group */
-#define GROUP_ROWS hr_decode_padded_rows(USED_ROWS)
-#define TILES ((USED_ROWS + ROWS - 1) / ROWS) /* Q tiles, and warps of a team */
-#define TEAMS (HR_WARPS / TILES)
+#ifdef HR_WGMMA
+#define WGMMA 1
+#define TEAM 4                         /* warps of a team */
+#define BLOCKS ((USED_ROWS + 63) / 64) /* Q tiles of a warp */
+#define STAGE_ALIGNMENT 1024
+#else
+#define WGMMA 0
+#define TEAM ((USED_ROWS + ROWS - 1) / ROWS)
+#define BLOCKS 1
+#define STAGE_ALIGNMENT 128
+#endif
+#define TILES (TEAM * BLOCKS)
+#define GROUP_ROWS (TILES * ROWS)
+#define TEAMS (HR_WARPS / TEAM)
 #define HALVES (USED_ROWS > 8 ? 2 : 1) /* of a Q tile, 8 rows, that are used */
 #define CHUNKS_AT_ONCE (TILES == 1 || HR_QK + HR_V > 256 ? 1 : TILES % 4 == 0 && HR_WARPS * HR_MIN_BLOCKS <= 8 ? 4 : 2)
 #ifdef HR_SOFTCAP
@@ -69,14 +80,16 @@ typedef hr_layout_kv_strides strides;
 #define QK_STEPS (HR_QK / 16)
 #define O_TILES (HR_V / 8)
 #define LAYOUT                                                                                                       \
-  hr_decode_layout_of(HR_QK, HR_V, USED_ROWS, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, HR_CLUSTER, CACHED_BYTES, \
-                      TOKEN_SCALES)
+  hr_decode_layout_of({HR_QK, HR_V, USED_ROWS, TILES, HR_K_HEADS, HR_V_HEADS, HR_WARPS, TEAM, HR_STAGES, HR_CLUSTER, \
+                       CACHED_BYTES, TOKEN_SCALES, WGMMA})
 
 enum {
   K_SIZE = LAYOUT.k_size,
   V_SIZE = LAYOUT.v_size,
   SCALES_AT = LAYOUT.scales_at,
   STAGE_SIZE = LAYOUT.stage_size,
+  V_AT = (WGMMA ? TEAM : HR_K_HEADS) * K_SIZE, /* in a stage */
+  Q_AT = LAYOUT.q_at,
   O_PITCH = LAYOUT.o_pitch,
   O_AT = LAYOUT.o_at,
   RECEIVED_AT = LAYOUT.received_at,
@@ -84,17 +97,18 @@ enum {
   BARRIER_AT = LAYOUT.barrier_at
 };
 
-extern __shared__ __align__(128) element shared[];
+extern __shared__ __align__(STAGE_ALIGNMENT)
+element shared[];
 
 __device__ inline float minus_infinity()
 {
   return __uint_as_float(0xFF800000u);
 }
 
-/* This warp's Q tile. */
+/* This warp's number in its team, and its Q tile, the first of them with WGMMA. */
 __device__ inline int warp_tile()
 {
-  return threadIdx.x / 32 % TILES;
+  return threadIdx.x / 32 % TEAM;
 }
 
 #include "runtime/cuda/kernels/decode_work.cuh"
@@ -105,7 +119,8 @@ __device__ inline int warp_tile()
 /* A thread has rows t / 4 and t / 4 + 8 (half 0 and 1): accumulators of O, the base, which is the largest score, and
  * the sum of the weights. */
 struct warp_state {
-  unsigned q[QK_STEPS][4];
+  unsigned q[QK_STEPS][4]; /* with WGMMA until it is in shared memory: from registers that a loop keeps, NVRTC 13.0 made
+                            * WGMMAs of ones that it had reused */
   float out[O_TILES][4];
   float base[2], sum[2];    /* the base in units of score_unit() */
   int k_head[2], v_head[2]; /* of the rows, within the group */
@@ -166,7 +181,7 @@ __device__ inline float score_scale(const warp_state &, const char *, int, int)
 __device__ inline void mma_pv(warp_state &s, const char *stage, const float (&)[2][4], unsigned (&p)[4])
 {
   int lane = threadIdx.x % 32;
-  unsigned from = tile_row<HR_V>(stage + HR_K_HEADS * K_SIZE, lane % 16), chunk = lane / 16;
+  unsigned from = tile_row<HR_V>(stage + V_AT, lane % 16), chunk = lane / 16;
 #pragma unroll
   for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE) {
     if (!of_tile(s, head))
@@ -209,13 +224,14 @@ __device__ inline int column_of_pair(int i)
 #endif
 }
 
-__device__ inline warp_state start_warp(const decode_call &call, const block_work &w)
+/* `tile`: the Q tile. */
+__device__ inline warp_state start_warp(const decode_call &call, const block_work &w, int tile)
 {
   warp_state s = {};
   const unsigned sign = SCALED_LAST && call.scale < 0 ? 0x80008000u : 0;
 #pragma unroll
   for (int half = 0; half < HALVES; half++) {
-    int row = warp_tile() * ROWS + threadIdx.x % 32 / 4 + 8 * half;
+    int row = tile * ROWS + threadIdx.x % 32 / 4 + 8 * half;
     int64 at = row % HR_Q_LEN * call.q_at.row + row_head(w, row) * call.q_at.head;
     const element *q = call.q + w.sequence * call.q_at.batch + at;
     if (row < w.rows)
@@ -236,8 +252,8 @@ __device__ inline warp_state start_warp(const decode_call &call, const block_wor
   }
   s.plain.first = call.window > 0 ? max(0, w.length - call.window) : 0;
   s.plain.end = min(w.length - HR_Q_LEN + 1, w.chunk_end * KEYS);
-  s.first_v = warp_tile() * ROWS / (USED_ROWS / HR_V_HEADS);
-  s.last_v = (warp_tile() * ROWS + ROWS - 1) / (USED_ROWS / HR_V_HEADS);
+  s.first_v = tile * ROWS / (USED_ROWS / HR_V_HEADS);
+  s.last_v = (tile * ROWS + ROWS - 1) / (USED_ROWS / HR_V_HEADS);
   return s;
 }
 
@@ -273,15 +289,20 @@ __device__ inline float score_of(const decode_call &call, float product)
 #endif
 }
 
-/* Products to scores, −inf where a row does not see the key. By __fmul_rn(), which the compiler does not merge with the
- * subtraction of a base: the base itself has been rounded. */
-__device__ inline void scale_and_mask(const decode_call &call, const warp_state &s, int chunk, float (&scores)[2][4])
+/* Products to scores. By __fmul_rn(), which the compiler does not merge with the subtraction of a base: the base itself
+ * has been rounded. */
+__device__ inline void scale_scores(const decode_call &call, float (&scores)[2][4])
 {
-  int first = chunk * KEYS + threadIdx.x % 4 * 2;
 #pragma unroll
   for (int i = 0; i < 8; i++)
     if (i % 4 / 2 < HALVES)
       scores[i / 4][i % 4] = score_of(call, scores[i / 4][i % 4]);
+}
+
+/* −inf where a row does not see the key. */
+__device__ inline void mask_scores(const warp_state &s, int chunk, float (&scores)[2][4])
+{
+  int first = chunk * KEYS + threadIdx.x % 4 * 2;
   if (TILES > 1 && chunk * KEYS >= s.plain.first && chunk * KEYS + KEYS <= s.plain.end)
     return;
 #pragma unroll
@@ -318,49 +339,75 @@ template <int COUNT> __device__ inline float largest_of(const float (&scores)[CO
   return fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
 }
 
-/* Weights of COUNT chunks as mma operands; O and the row sums are rescaled to the new base. */
+/* A row's base with its scores of COUNT chunks. Returns what O and the sum so far are to be multiplied by. */
 template <int COUNT>
-__device__ inline void softmax(const decode_call &call, warp_state &s, float (&scores)[COUNT][2][4],
-                               unsigned (&p)[COUNT][4])
+__device__ inline float grow_base(warp_state &s, const float (&scores)[COUNT][2][4], int half, float to_log2)
 {
-  const float to_log2 = score_unit(call) * LOG2_E;
-#pragma unroll
-  for (int half = 0; half < HALVES; half++) {
-    float most = fmaxf(largest_of(scores, half), s.base[half]);
-    float rescale = weight_of(s.base[half], most, 0, to_log2), sum = 0;
-    s.base[half] = most;
-#pragma unroll
-    for (int c = 0; c < COUNT; c++) {
-      float *low = &scores[c][0][2 * half], *high = &scores[c][1][2 * half];
-      for (int e = 0; e < 2; e++) {
-        low[e] = weight_of(low[e], most, call.top, to_log2);
-        high[e] = weight_of(high[e], most, call.top, to_log2);
-      }
-      sum += low[0] + low[1] + high[0] + high[1];
-      p[c][half] = pack_pair(low[0], low[1]);
-      p[c][2 + half] = pack_pair(high[0], high[1]);
-    }
-    s.sum[half] = s.sum[half] * rescale + sum;
-    if (rescale != 1.0f)
-#pragma unroll
-      for (int n = 0; n < O_TILES; n++)
-        s.out[n][2 * half] *= rescale, s.out[n][2 * half + 1] *= rescale;
-  }
+  float most = fmaxf(largest_of(scores, half), s.base[half]);
+  float rescale = weight_of(s.base[half], most, 0, to_log2);
+  s.base[half] = most;
+  return rescale;
 }
+
+/* A row's scores of COUNT chunks to weights, and these to mma operands; the sum so far is multiplied by `rescale`. */
+template <int COUNT>
+__device__ inline void weigh(const decode_call &call, warp_state &s, float (&scores)[COUNT][2][4],
+                             unsigned (&p)[COUNT][4], int half, float rescale, float to_log2)
+{
+  float sum = 0;
+#pragma unroll
+  for (int c = 0; c < COUNT; c++) {
+    float *low = &scores[c][0][2 * half], *high = &scores[c][1][2 * half];
+    for (int e = 0; e < 2; e++) {
+      low[e] = weight_of(low[e], s.base[half], call.top, to_log2);
+      high[e] = weight_of(high[e], s.base[half], call.top, to_log2);
+    }
+    sum += low[0] + low[1] + high[0] + high[1];
+    p[c][half] = pack_pair(low[0], low[1]);
+    p[c][2 + half] = pack_pair(high[0], high[1]);
+  }
+  s.sum[half] = s.sum[half] * rescale + sum;
+}
+
+__device__ inline void rescale_out(warp_state &s, int half, float rescale)
+{
+#pragma unroll
+  for (int n = 0; n < O_TILES; n++)
+    s.out[n][2 * half] *= rescale, s.out[n][2 * half + 1] *= rescale;
+}
+
+/* Waits until every warp of the team has the chunk that it waited for and has left the one before. */
+__device__ inline void team_barrier()
+{
+  named_barrier_sync(1 + threadIdx.x / 32 / TEAM, 32 * TEAM);
+}
+
+#ifdef HR_WGMMA
+#include "runtime/cuda/kernels/decode_wgmma.cuh"
+#else
 
 /* COUNT chunks, the n-th of the warps from `warp` on, `chunk` and the next. */
 template <int COUNT>
 __device__ inline void attend_chunks(const decode_call &call, warp_state &s, int chunk, int warp, int n)
 {
+  const float to_log2 = score_unit(call) * LOG2_E;
   float scores[COUNT][2][4] = {};
   unsigned p[COUNT][4] = {};
 #pragma unroll
   for (int c = 0; c < COUNT; c++)
     mma_qk(s, stage_of(warp + c, n), scores[c]);
 #pragma unroll
-  for (int c = 0; c < COUNT; c++)
-    scale_and_mask(call, s, chunk + c, scores[c]);
-  softmax(call, s, scores, p);
+  for (int c = 0; c < COUNT; c++) {
+    scale_scores(call, scores[c]);
+    mask_scores(s, chunk + c, scores[c]);
+  }
+#pragma unroll
+  for (int half = 0; half < HALVES; half++) {
+    float rescale = grow_base(s, scores, half, to_log2);
+    weigh(call, s, scores, p, half, rescale, to_log2);
+    if (rescale != 1.0f)
+      rescale_out(s, half, rescale);
+  }
 #pragma unroll
   for (int c = 0; c < COUNT; c++)
     mma_pv(s, stage_of(warp + c, n), scores[c], p[c]);
@@ -369,8 +416,9 @@ __device__ inline void attend_chunks(const decode_call &call, warp_state &s, int
 #if USED_ROWS <= 16 /* one Q tile */
 
 /* All chunks of this warp, of which the first HR_STAGES - 1 are on their way. */
-__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, page_queue &pages)
+__device__ inline void attend(const decode_call &call, block_work &w, warp_state (&states)[1], page_queue &pages)
 {
+  warp_state &s = states[0];
   for (int n = 0; w.chunk < w.chunk_end; n++, w.chunk += HR_WARPS) {
     load_chunk(call, w, pages, n + HR_STAGES - 1, w.chunk + (HR_STAGES - 1) * HR_WARPS);
     cp_async_wait<HR_STAGES - 1>();
@@ -382,15 +430,10 @@ __device__ inline void attend(const decode_call &call, block_work &w, warp_state
 
 #else
 
-/* Waits until every warp of the team has the chunk that it waited for and has left the one before. */
-__device__ inline void team_barrier()
-{
-  named_barrier_sync(1 + threadIdx.x / 32 / TILES, 32 * TILES);
-}
-
 /* All chunks of this team, of which the first HR_STAGES - 1 of each warp are on their way. */
-__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, page_queue &pages)
+__device__ inline void attend(const decode_call &call, block_work &w, warp_state (&states)[1], page_queue &pages)
 {
+  warp_state &s = states[0];
   const int first_warp = threadIdx.x / 32 / TILES * TILES;
   for (int n = 0; w.chunk - warp_tile() < w.chunk_end; n++, w.chunk += HR_WARPS) {
     cp_async_wait<HR_STAGES - 2>();
@@ -407,6 +450,8 @@ __device__ inline void attend(const decode_call &call, block_work &w, warp_state
 
 #endif
 
+#endif
+
 #include "runtime/cuda/kernels/decode_combine.cuh"
 
 /* A group's query heads and a part of their keys. */
@@ -417,11 +462,16 @@ __device__ inline void attend_part(const decode_call &call, block_work &w)
   for (int i = 0; i < HR_STAGES - 1; i++)
     load_chunk(call, w, pages, i, w.chunk + i * HR_WARPS);
   begin_combine(w);
-  warp_state s = start_warp(call, w);
-  attend(call, w, s, pages);
+  warp_state states[BLOCKS];
+#pragma unroll
+  for (int block = 0; block < BLOCKS; block++)
+    states[block] = start_warp(call, w, warp_tile() + TEAM * block);
+  attend(call, w, states, pages);
   cp_async_wait<0>();
   __syncthreads(); /* O replaces the stages */
-  store_warp(call, s);
+#pragma unroll
+  for (int block = 0; block < BLOCKS; block++)
+    store_warp(call, states[block], warp_tile() + TEAM * block);
   wait_for_parts(call, w);
   __syncthreads();
   combine_warps(call, w);
