@@ -10,8 +10,9 @@
 typedef struct problem {
   hr_rowwise_operation operation; /* of a row-wise problem, where columns > 0 */
   int64_t rows, columns;
-  const char *kernel; /* of an attention problem */
+  const char *kernel; /* of an attention problem, or where q_heads > 0 of a decode problem */
   int64_t qk_dim, v_dim;
+  int64_t q_heads; /* over one K and V head */
   bool variable;
 } problem;
 
@@ -101,6 +102,32 @@ static hr_status run_attention(hr_device *device, const problem *p, hr_buffer *b
   return status;
 }
 
+/* A sequence for each multiprocessor, of several steps. */
+static hr_status run_decode(hr_device *device, const problem *p, hr_buffer *buffers[BUFFERS], hr_error *error)
+{
+  hr_decode d = hr_decode_default();
+  hr_decode_arguments x = hr_decode_arguments_default();
+  hr_plan *plan = NULL;
+  d.dtype = HR_BF16;
+  d.batch = 4, d.kv_len = 700;
+  d.q_heads = p->q_heads, d.k_heads = d.v_heads = 1;
+  d.qk_dim = p->qk_dim, d.v_dim = p->v_dim;
+  assert_ok(hr_decode_set_pages(&d, 0, error), *error);
+  for (int i = 0; i < 4; i++)
+    buffers[i] = make_buffer(device, d.dtype, d.batch * (i % 3 ? d.kv_len : d.q_heads) * (i < 2 ? d.qk_dim : d.v_dim));
+  x.q = hr_buffer_data(buffers[0]);
+  x.k = hr_buffer_data(buffers[1]);
+  x.v = hr_buffer_data(buffers[2]);
+  x.o = hr_buffer_data(buffers[3]);
+  hr_status status = hr_plan_decode(device, &d, p->kernel, &plan, error);
+  if (status == HR_OK) {
+    assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan) + 1, &buffers[4], error), *error);
+    status = hr_plan_run_decode(plan, &x, hr_buffer_data(buffers[4]), NULL, error);
+  }
+  hr_plan_free(plan);
+  return status;
+}
+
 /* On a new device, because a device caches its programs. */
 static hr_status run(const problem *p, const char *right, const char *wrong, hr_error *error)
 {
@@ -111,7 +138,9 @@ static hr_status run(const problem *p, const char *right, const char *wrong, hr_
   setenv("HEADROOM_EMULATED_FAULT", text, 1);
   assert_ok(hr_device_open("cuda:0", 0, &device, error), *error);
   *error = (hr_error){.message = ""};
-  hr_status status = p->columns > 0 ? run_rows(device, p, buffers, error) : run_attention(device, p, buffers, error);
+  hr_status status = p->columns > 0   ? run_rows(device, p, buffers, error)
+                     : p->q_heads > 0 ? run_decode(device, p, buffers, error)
+                                      : run_attention(device, p, buffers, error);
   for (int i = 0; i < BUFFERS; i++)
     hr_buffer_free(buffers[i]);
   hr_device_close(device);
@@ -205,6 +234,19 @@ static void wgmma_waits_and_fences(void **state)
        "with no wgmma.fence"},
   };
   problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64};
+  check(&p, faults, LENGTH(faults));
+}
+
+static void teams_that_multiply_by_wgmma(void **state)
+{
+  (void)state;
+  static const fault faults[] = {
+      {"    fence_proxy_async();\n    team_barrier();\n", "    team_barrier();\n", "with no fence.proxy.async between"},
+      {"    fence_proxy_async();\n    team_barrier();\n", "    fence_proxy_async();\n", "with no barrier between"},
+      {"  fence_proxy_async();\n  __syncthreads();\n", "  fence_proxy_async();\n", "with no barrier between"},
+      {"stage);\n  }\n  wgmma_wait<0>();\n", "stage);\n  }\n", "which a WGMMA of warp"},
+  };
+  problem p = {.kernel = "decode_split_sm80", .qk_dim = 64, .v_dim = 64, .q_heads = 80};
   check(&p, faults, LENGTH(faults));
 }
 
@@ -309,6 +351,7 @@ int main(void)
       cmocka_unit_test(warps_that_share_a_q_tile),
       cmocka_unit_test(o_is_staged_in_the_memory_of_q),
       cmocka_unit_test(wgmma_waits_and_fences),
+      cmocka_unit_test(teams_that_multiply_by_wgmma),
       cmocka_unit_test(tma_stores),
       cmocka_unit_test(launches_before_the_kernel_before_has_ended),
       cmocka_unit_test(values_that_threads_zero),

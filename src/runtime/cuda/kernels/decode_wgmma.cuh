@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of decode_split.cu by WGMMA, for groups with one K and one V head: each team, a warpgroup, multiplies all of
- * the group's Q tiles, 64 rows at once, by a chunk of each of its warps, 64 keys. Q, K and V are in panels of 64 columns
- * with the 128-byte swizzle; the weights come from registers, in the fragments of mma.sync.
+ * the group's Q tiles, 64 rows at once, by a chunk of each of its warps, 64 keys. Q, K and V are in panels of 64
+ * columns with the 128-byte swizzle; the weights come from registers, in the fragments of mma.sync.
  *
  *   64 rows:   S → softmax → O += P V; the other team's products run beside the softmax
  *   128 rows:  S of both halves │ softmax of the first │ its P V beside the softmax of the second │ its P V */

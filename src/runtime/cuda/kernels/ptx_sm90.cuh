@@ -333,18 +333,13 @@ template <int LEFT> __device__ inline void wgmma_wait()
   } while (0)
 
 /* d += a · b with a in registers (RS), four words, and b in shared memory: MN-major, K-major of 8-bit elements. */
-#define WGMMA_RS(n, d, a, b) WGMMA_RS_MAJOR(n, d, a, b, WGMMA_B_MN_MAJOR)
-
-/* The same with b K-major, of 16-bit elements. */
-#define WGMMA_RS_K(n, d, a, b) WGMMA_RS_MAJOR(n, d, a, b, ", 0")
-
-#define WGMMA_RS_MAJOR(n, d, a, b, major)                                            \
-  do {                                                                               \
-    unsigned long long b_ = (b);                                                     \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) WGMMA_KIND        \
-                 " {" WGMMA_NAMES(n) "}, {%1, %2, %3, %4}, %0, 1, 1, 1" major ";"    \
-                 : "+l"(b_), "+r"((a)[0]), "+r"((a)[1]), "+r"((a)[2]), "+r"((a)[3]), \
-                   WGMMA_ACCUMULATORS(n, d)::"memory");                              \
+#define WGMMA_RS(n, d, a, b)                                                                 \
+  do {                                                                                       \
+    unsigned long long b_ = (b);                                                             \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) WGMMA_KIND                \
+                 " {" WGMMA_NAMES(n) "}, {%1, %2, %3, %4}, %0, 1, 1, 1" WGMMA_B_MN_MAJOR ";" \
+                 : "+l"(b_), "+r"((a)[0]), "+r"((a)[1]), "+r"((a)[2]), "+r"((a)[3]),         \
+                   WGMMA_ACCUMULATORS(n, d)::"memory");                                      \
   } while (0)
 
 /* d += a · b, a K-major and b MN-major in shared memory (SS). */
