@@ -97,12 +97,12 @@ static bool stores_in_fp8(const cli_run *run)
   return run->given[CLI_OPTION_dtype] && run->options.dtype == HR_FP8_E4M3 && !measures(run);
 }
 
-static void store_in_fp8(const cli_run *run, hr_model *model)
+static int store_in_fp8(const cli_run *run, hr_model *model)
 {
-  if (!run->given[CLI_OPTION_kv_cache])
-    model->quantization.kv_cache = HR_KV_FP8;
-  if (!run->given[CLI_OPTION_weights] && model->quantization.format_count == 0)
-    hr_model_set_weights(model, "fp8", NULL);
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_model_store_in_fp8(model, run->options.phase, !run->given[CLI_OPTION_weights],
+                                           !run->given[CLI_OPTION_kv_cache], &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail(EXIT_UNSUPPORTED, "--dtype fp8: %s", error.message);
 }
 
 /* Says whose limit it is, which the exit code alone does not say to a reader. */
@@ -142,7 +142,9 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
     return cli_wrong_choice("--weights", "int4|int8|fp8|mxfp4|nvfp4|nf4|bf16", run->options.weights);
   if (stores_in_fp8(run))
-    store_in_fp8(run, model);
+    code = store_in_fp8(run, model);
+  if (code != CLI_GO_ON)
+    return code;
   if (model->quantization.format_count > 0 && measures(run)) {
     cli_fail(0, "note: quantized weights are not measured: GEMMs are measured and predicted with unquantized ones");
     hr_model_set_weights(model, "bf16", NULL);
@@ -151,35 +153,14 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   return load_checkpoint(run, model, checkpoint ? checkpoint : &read);
 }
 
-static bool has_figure(const hr_hardware *hardware, const char *figure)
-{
-  double value = 0;
-  return hr_hardware_number(hardware, figure, &value, NULL) == HR_OK && value > 0;
-}
-
 int cli_set_network(const cli_run *run, hr_hardware *hardware)
 {
   const cli_options *options = &run->options;
-  const struct {
-    int option;
-    const char *figure;
-    double value;
-  } given[] = {{CLI_OPTION_devices_per_node, "devices_per_node", (double)options->devices_per_node},
-               {CLI_OPTION_network, "network_bytes_per_s", options->network * 1e9},
-               {CLI_OPTION_network_latency, "network_latency_ns", options->network_latency * 1e3}};
-  const char *name = hr_hardware_describe(hardware)->name;
-  bool network = run->given[CLI_OPTION_network] || run->given[CLI_OPTION_network_latency];
   hr_error error = {.status = HR_OK};
-  for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
-    if (run->given[given[i].option] &&
-        hr_hardware_set_number(hardware, given[i].figure, given[i].value, &error) != HR_OK)
-      return cli_fail_status(error.status, &error);
-  }
-  if (network && !has_figure(hardware, "devices_per_node"))
-    return cli_fail(EXIT_USAGE, "--network: needs --devices-per-node, which %s does not give", name);
-  if (network && !has_figure(hardware, "network_bytes_per_s"))
-    return cli_fail(EXIT_USAGE, "--network-latency: needs --network, which %s does not give", name);
-  return CLI_GO_ON;
+  double latency_ns = run->given[CLI_OPTION_network_latency] ? options->network_latency * 1e3 : -1;
+  hr_status status =
+      hr_hardware_set_network(hardware, options->devices_per_node, options->network * 1e9, latency_ns, &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "--%s", error.message);
 }
 
 static int check_resolved(const char *name, hr_status status, const hr_error *error)
@@ -224,8 +205,10 @@ int cli_load_uncalibrated(const cli_run *run, const char *otherwise, hr_hardware
   cli_blocking(true);
   hr_status status = hr_resolve_uncalibrated(name, hardware, file, &error);
   cli_blocking(false);
-  cli_set_conditions(run, hardware);
-  return check_resolved(name, status, &error);
+  code = check_resolved(name, status, &error);
+  if (code == CLI_GO_ON)
+    cli_set_conditions(run, hardware);
+  return code;
 }
 
 /* Degrees that change nothing alone. */
@@ -276,10 +259,6 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     workload->framework = options->framework;
   if (run->given[CLI_OPTION_dtype] && !stores_in_fp8(run))
     workload->dtype = options->dtype; /* commands with a device call cli_set_formats() */
-  if (stores_in_fp8(run) && workload->phase == HR_PHASE_TRAIN)
-    return cli_fail(EXIT_UNSUPPORTED,
-                    "--dtype fp8: training in fp8 keeps weights in 16 bits and rounds the operands of "
-                    "each GEMM, which is not predicted");
   set_cache_format(run, workload);
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
     return cli_fail(EXIT_USAGE, "--context: needs --phase decode");

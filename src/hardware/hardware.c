@@ -252,6 +252,29 @@ static hr_status check_conditions(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
+hr_status hr_hardware_set_network(hr_hardware *hardware, int64_t devices_per_node, double bytes_per_s,
+                                  double latency_ns, hr_error *error)
+{
+  HR_NEED(error, hardware);
+  bool network = bytes_per_s > 0 || latency_ns >= 0;
+  hr_hardware changed = *hardware;
+  if (devices_per_node != 0)
+    changed.devices_per_node = devices_per_node;
+  if (bytes_per_s != 0)
+    changed.network_bytes_per_s = bytes_per_s;
+  if (latency_ns >= 0)
+    changed.network_latency_ns = latency_ns;
+  if (network && changed.devices_per_node < 1)
+    return hr_fail(error, HR_ERROR_INVALID, "network: needs devices per node, which %s does not give",
+                   hardware->about.name);
+  if (network && !(changed.network_bytes_per_s > 0))
+    return hr_fail(error, HR_ERROR_INVALID, "network: a latency needs a rate, which %s does not give",
+                   hardware->about.name);
+  HR_TRY(hr_device_figures_check(&changed, error));
+  *hardware = changed;
+  return HR_OK;
+}
+
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
   HR_NEED(error, hardware);

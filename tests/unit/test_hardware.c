@@ -444,6 +444,24 @@ static void the_memory_of_a_gpu_is_what_a_program_sees(void **state)
     assert_true(fabs((double)shipped(seen[i].name).memory_bytes / 0x1p30 - seen[i].gib) < 0.005);
 }
 
+/* rtx-4090's file has no link, so no devices of a node. */
+static void a_network_needs_the_devices_of_a_node_and_a_rate(void **state)
+{
+  (void)state;
+  hr_hardware gpu = shipped("rtx-4090");
+  hr_error error;
+  assert_int_equal(hr_hardware_set_network(&gpu, 0, 50e9, -1, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "network: needs devices per node, which rtx-4090 does not give");
+  assert_int_equal(hr_hardware_set_network(&gpu, 8, 0, 5e3, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "network: a latency needs a rate, which rtx-4090 does not give");
+  assert_int_equal(hr_hardware_set_network(&gpu, -1, 50e9, -1, &error), HR_ERROR_INVALID);
+  assert_int_equal(gpu.devices_per_node, 0);
+  assert_ok(hr_hardware_set_network(&gpu, 8, 50e9, 0, &error), error);
+  assert_ok(hr_hardware_set_network(&gpu, 0, 0, -1, &error), error);
+  assert_int_equal(gpu.devices_per_node, 8);
+  assert_true(gpu.network_bytes_per_s == 50e9 && gpu.network_latency_ns == 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -463,6 +481,7 @@ int main(void)
       cmocka_unit_test(an_unknown_library_share_is_assumed_to_be_three_quarters),
       cmocka_unit_test(an_invalid_device_file_is_refused_by_field),
       cmocka_unit_test(every_bound_is_documented),
+      cmocka_unit_test(a_network_needs_the_devices_of_a_node_and_a_rate),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

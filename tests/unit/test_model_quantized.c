@@ -6,6 +6,7 @@
 
 #include <headroom/experimental/operators.h>
 #include <headroom/experimental/quantization.h>
+#include <headroom/experimental/workload.h>
 #include <headroom/memory.h>
 #include <headroom/predict.h>
 #include <headroom/resolve.h>
@@ -222,6 +223,23 @@ static void a_preset_replaces_the_formats_of_a_checkpoint(void **state)
   assert_string_equal(error.message, "\"int5\" is none of bf16, int4, int8, fp8, mxfp4, nvfp4, nf4");
 }
 
+static void a_model_in_fp8_keeps_the_formats_that_it_has(void **state)
+{
+  (void)state;
+  hr_model quantized = read_quantized(LLAMA, AWQ), plain = read_quantized(LLAMA, AWQ);
+  hr_error error;
+  assert_ok(hr_model_set_weights(&plain, "bf16", &error), error);
+  assert_int_equal(hr_model_store_in_fp8(&plain, HR_PHASE_TRAIN, true, true, &error), HR_ERROR_UNSUPPORTED);
+  assert_ok(hr_model_store_in_fp8(&plain, HR_PHASE_DECODE, false, false, &error), error);
+  assert_int_equal(plain.quantization.format_count, 0);
+  assert_int_equal(plain.quantization.kv_cache, HR_KV_UNQUANTIZED);
+  assert_ok(hr_model_store_in_fp8(&plain, HR_PHASE_DECODE, true, true, &error), error);
+  assert_string_equal(plain.quantization.formats[0].name, "fp8");
+  assert_ok(hr_model_store_in_fp8(&quantized, HR_PHASE_DECODE, true, true, &error), error);
+  assert_string_equal(quantized.quantization.formats[0].name, "int4");
+  assert_int_equal(quantized.quantization.kv_cache, HR_KV_FP8);
+}
+
 static void operators_read_the_stored_weights_and_cache(void **state)
 {
   (void)state;
@@ -335,6 +353,7 @@ int main(void)
       cmocka_unit_test(parameters_count_weights_not_packed_integers),
       cmocka_unit_test(devices_share_quantized_weights),
       cmocka_unit_test(a_preset_replaces_the_formats_of_a_checkpoint),
+      cmocka_unit_test(a_model_in_fp8_keeps_the_formats_that_it_has),
       cmocka_unit_test(operators_read_the_stored_weights_and_cache),
       cmocka_unit_test(rates_are_those_of_the_activations),
       cmocka_unit_test(a_wrapper_s_quantization_counts_beside_null_in_its_text_config),

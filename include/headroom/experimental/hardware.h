@@ -91,6 +91,12 @@ HR_API hr_status hr_clock_parse(const char *name, hr_clock *clock);
 /** HR_ERROR_NOT_FOUND, with *cache untouched, for another name than those of hr_cache_name(). */
 HR_API hr_status hr_cache_parse(const char *name, hr_cache *cache);
 
+/** Sets the figures devices_per_node, network_bytes_per_s and network_latency_ns; devices and a rate of 0 and a
+ *  negative latency leave the device's own. HR_ERROR_INVALID for a rate or a latency without what it needs: devices of
+ *  a node, a rate; *hardware is then untouched. */
+HR_API hr_status hr_hardware_set_network(hr_hardware *hardware, int64_t devices_per_node, double bytes_per_s,
+                                         double latency_ns, hr_error *error);
+
 #ifdef __cplusplus
 }
 #endif

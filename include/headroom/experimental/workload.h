@@ -16,6 +16,11 @@ HR_API int64_t hr_workload_microbatches(const hr_workload *workload);
 /** Whether the step drops elements: phase and `dropout` together. */
 HR_API bool hr_workload_drops(const hr_workload *workload);
 
+/** Stores a model in fp8, as no framework does with a whole step: weights that no quantization has yet
+ *  (hr_model_set_weights()), unless they keep their format, and with `cache` K and V. HR_ERROR_UNSUPPORTED in training,
+ *  with *model untouched. */
+HR_API hr_status hr_model_store_in_fp8(hr_model *model, hr_phase phase, bool weights, bool cache, hr_error *error);
+
 #ifdef __cplusplus
 }
 #endif

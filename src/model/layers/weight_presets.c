@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "model/layers/layer_kinds.h"
 
+#include <headroom/experimental/workload.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,4 +44,16 @@ hr_status hr_model_set_weights(hr_model *model, const char *name, hr_error *erro
   model->quantization.format_count = 1;
   model->quantization.formats[0] = presets[found];
   return HR_OK;
+}
+
+hr_status hr_model_store_in_fp8(hr_model *model, hr_phase phase, bool weights, bool cache, hr_error *error)
+{
+  HR_NEED(error, model);
+  if (phase == HR_PHASE_TRAIN)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "training in fp8 keeps weights in 16 bits and rounds the operands of each GEMM, which is not "
+                   "predicted");
+  if (cache)
+    model->quantization.kv_cache = HR_KV_FP8;
+  return weights && model->quantization.format_count == 0 ? hr_model_set_weights(model, "fp8", error) : HR_OK;
 }
