@@ -76,10 +76,10 @@ def advice() -> ctypes.CDLL:
     return load(path_of("headroom-advice"))
 
 
-def default(library: ctypes.CDLL, struct: type):
+def default(library: ctypes.CDLL, struct: type, *arguments):
     """A struct of the headers with its defaults: what hr_gemm_default() returns in C."""
     value = struct()
-    getattr(library, f"{struct.__name__}_init")(ctypes.byref(value), ctypes.sizeof(value))
+    getattr(library, f"{struct.__name__}_init")(ctypes.byref(value), ctypes.sizeof(value), *arguments)
     return value
 
 

@@ -30,7 +30,9 @@ python3 -m venv "$work/venv" >/dev/null 2>&1 || skip "this Python has no venv"
 unset HEADROOM_LIBRARY_FOLDER PYTHONPATH
 cd /
 "$work/venv/bin/headroom" --version
-"$work/venv/bin/python" "$here/python/run.py" numpy
+for set in numpy advisor; do
+  "$work/venv/bin/python" "$here/python/run.py" "$set"
+done
 
 if "$work/venv/bin/pip" install --quiet auditwheel twine >"$work/log" 2>&1; then
   tag=$(basename "$wheel" .whl | grep -oE 'manylinux_[0-9]+_[0-9]+')

@@ -3,7 +3,7 @@
 """Runs the tests of the Python package in this folder. Without the packages that a set needs it says so and exits with
 77, which ctest counts as skipped.
 
-    run.py numpy|torch|transformers|jax
+    run.py numpy|advisor|torch|transformers|jax|notebook
 
 The package is the installed one, or that of this source tree where HEADROOM_LIBRARY_FOLDER names a build's folder."""
 import importlib.util
@@ -13,11 +13,13 @@ import sys
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+NEEDED = {"numpy": [], "advisor": [], "torch": ["torch"], "transformers": ["transformers"], "jax": ["jax"],
+          "notebook": ["pandas", "nbclient", "ipykernel"]}
 
 
 def main():
     names = sys.argv[1]
-    missing = [name for name in ("numpy", names) if importlib.util.find_spec(name) is None]
+    missing = [name for name in ["numpy", *NEEDED[names]] if importlib.util.find_spec(name) is None]
     if missing:
         print(f"skipped: Python has no {missing[0]} here")
         return 77

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands about models as functions: what a model is, how fast it runs, what to change, how to serve it.
+
+A model is a path, a name of a built-in model, a name in the local cache of the Hugging Face hub, the content of a
+config.json, a transformers.PretrainedConfig or a module with one. Options are the command's, with `_` for `-`."""
+from __future__ import annotations
+
+from ctypes import byref
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple
+
+from . import _advice_calls as calls
+from . import _bindings as c
+from . import _models, _options, documents
+from ._interrupt import Interruptible
+from ._library import advice as library
+from ._library import call
+from ._models import ModelLike
+from ._options import AdviseOptions, PredictOptions, SearchOptions, ServeOptions, StepOptions
+from ._text import document
+from .device import Device
+from .errors import InvalidError, NotFoundError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+SECOND_NS = 1e9
+NONE = c.HR_DTYPE_COUNT  # no number format
+
+
+def describe(model: ModelLike, **options: Unpack[StepOptions]) -> documents.Description:
+    """Parameters, memory and operators of a step; with a device also what fits on it."""
+    known = _options.given("describe", StepOptions, options)
+    read, name = read_model(model, known)
+    files = _models.checkpoint(name)
+    hardware = device_of(known, None)
+    workload = workload_of(known, read, hardware)
+    return document(documents.Description, calls.description(hardware, read, workload, files), verbose(known))
+
+
+def predict(model: ModelLike, **options: Unpack[PredictOptions]) -> documents.Advice:
+    """The predicted step alone: what advise() returns, without findings."""
+    known = _options.given("predict", PredictOptions, options)
+    return advised(model, {**known, "ignore": _options.rules()})
+
+
+def advise(model: ModelLike, **options: Unpack[AdviseOptions]) -> documents.Advice:
+    """What to change about a model's shape, and what that gains; with `measure` also as measured on this machine."""
+    return advised(model, _options.given("advise", AdviseOptions, options))
+
+
+def search(model: ModelLike, **options: Unpack[SearchOptions]) -> documents.SearchResult:
+    """Faster shapes with about as many parameters."""
+    known = _options.given("search", SearchOptions, options)
+    read, hardware, workload = subject(model, known)
+    bounds = calls.default(c.hr_search_options)
+    _options.fill_search(bounds, known)
+    with Interruptible() as interrupt:
+        bounds.progress = interrupt.progress
+        with calls.search(hardware, read, workload, bounds) as write:
+            return document(documents.SearchResult, write, verbose(known), page=True)
+
+
+def serve_plan(model: ModelLike, **options: Unpack[ServeOptions]) -> documents.ServePlan:
+    """Latency, throughput and cost of serving a model."""
+    known = _options.given("serve_plan", ServeOptions, options)
+    plan = calls.default(c.hr_serve_options)
+    _options.fill(plan, _options.SERVE, known)
+    read, hardware, workload = subject(model, {name: value for name, value in known.items() if name != "batch"})
+    left = read.max_positions - plan.output_tokens
+    if "prompt" not in known and 0 < left < plan.prompt_tokens:
+        plan.prompt_tokens = left
+    with calls.serve_plan(hardware, read, workload, plan) as write:
+        return document(documents.ServePlan, write, verbose(known))
+
+
+def advised(model: ModelLike, options: Mapping[str, Any]) -> documents.Advice:
+    choice = _options.advise_options(calls.default(c.hr_advise_options), options)
+    if _options.flag("measure", options.get("measure", False)):
+        return confirmed(model, options, choice)
+    for name in ("budget", "threads", "probe"):
+        if name in options:
+            raise InvalidError(f"{name}: needs measure")
+    read, hardware, workload = subject(model, options)
+    with calls.advice(hardware, read, workload, choice) as advice:
+        return advice_document(options, calls.advice_report(advice, None))
+
+
+def confirmed(model: ModelLike, options: Mapping[str, Any], choice: Any) -> documents.Advice:
+    """The advice about Headroom's own kernels on a device of this machine, measured there. Operands are not
+    quantized."""
+    if options.get("framework", "headroom") != "headroom":
+        raise InvalidError("framework: Headroom's own kernels are measured, so the prediction is of \"headroom\"")
+    options = {**options, "framework": "headroom", "weights": "bf16", "kv_cache": "bf16"}
+    read, _ = read_model(model, options)
+    with Device(_options.text("device", options.get("device", "cpu")), threads_of(options)) as device, \
+            Interruptible() as interrupt:
+        probe = _options.flag("probe", options.get("probe", True))
+        hardware = with_conditions(options, calls.measured_hardware(device, probe, interrupt.progress))
+        workload = workload_of(options, read, hardware)
+        limits = calls.default(c.hr_confirm_options)
+        limits.budget_ns = _options.number("budget", options.get("budget", 0)) * SECOND_NS
+        limits.progress = interrupt.progress
+        with calls.advice(hardware, read, workload, choice) as advice, \
+                calls.confirmation(device, advice, limits) as confirmation:
+            return advice_document(options, calls.advice_report(advice, confirmation))
+
+
+def advice_document(options: Mapping[str, Any], write: calls.Write) -> documents.Advice:
+    explain = _options.flag("explain", options.get("explain", False))
+    return document(documents.Advice, write, verbose(options), explain, page=True)
+
+
+def subject(model: ModelLike, options: Mapping[str, Any]) -> Tuple[Any, Any, Any]:
+    """Model, device and step."""
+    read, _ = read_model(model, options)
+    hardware = device_of(options, "cpu")
+    return read, hardware, workload_of(options, read, hardware)
+
+
+def verbose(options: Mapping[str, Any]) -> bool:
+    return _options.flag("verbose", options.get("verbose", False))
+
+
+def threads_of(options: Mapping[str, Any]) -> int:
+    return _options.whole("threads", options["threads"]) if "threads" in options else 0
+
+
+def stores_in_fp8(options: Mapping[str, Any]) -> bool:
+    """fp8 is then the format of weights, K and V; a measurement has operands of it."""
+    return dtype_of(options) == c.HR_FP8_E4M3 and not options.get("measure")
+
+
+def dtype_of(options: Mapping[str, Any]) -> int:
+    return _options.dtype_of(options["dtype"]) if "dtype" in options else NONE
+
+
+def read_model(model: ModelLike, options: Mapping[str, Any]) -> Tuple[Any, str]:
+    """An hr_model with the formats of the options, and the name of its checkpoint."""
+    read, name = _models.read(model)
+    if "weights" in options:
+        set_weights(read, _options.text("weights", options["weights"]))
+    if stores_in_fp8(options):
+        phase = _options.WORKLOAD["phase"][1]("phase", options.get("phase", "forward"))
+        call(library().hr_model_store_in_fp8, byref(read), phase, "weights" not in options, "kv_cache" not in options)
+    return read, name
+
+
+def set_weights(model: Any, weights: str) -> None:
+    try:
+        call(library().hr_model_set_weights, byref(model), weights.encode())
+    except NotFoundError as unknown:
+        raise InvalidError(f"weights: {unknown}") from None
+
+
+def device_of(options: Mapping[str, Any], otherwise: Optional[str]) -> Any:
+    """The device of the options; None if there is none."""
+    name = options.get("device", otherwise)
+    return None if name is None else with_conditions(options, calls.resolved_hardware(_options.text("device", name)))
+
+
+def with_conditions(options: Mapping[str, Any], hardware: Any) -> Any:
+    """The device with clock, cache and network of the options."""
+    clock, cache = (_options.one_of(name, options.get(name, first), _options.names_of(f"hr_{name}_name"))
+                    for name, first in (("clock", "settled"), ("cache", "cold")))
+    calls.set_conditions(hardware, clock, cache)
+    devices = _options.whole("devices_per_node", options["devices_per_node"]) if "devices_per_node" in options else 0
+    latency = _options.number("network_latency", options["network_latency"]) if "network_latency" in options else -1
+    calls.set_network(hardware, devices, _options.number("network", options.get("network", 0)) * 1e9, latency * 1e3)
+    return hardware
+
+
+def workload_of(options: Mapping[str, Any], model: Any, hardware: Optional[Any]) -> Any:
+    """The step of the options, whose number format is by default the device's."""
+    workload = calls.default(c.hr_workload, byref(model))
+    _options.fill(workload, _options.WORKLOAD, options)
+    if "context" not in options:
+        workload.context = workload.sequence
+    elif workload.phase != c.HR_PHASE_DECODE:
+        raise InvalidError("context: needs the phase decode")
+    dtype = NONE if stores_in_fp8(options) else dtype_of(options)
+    if dtype != NONE:
+        workload.dtype = dtype
+    elif hardware is not None:
+        workload.dtype = calls.usual_dtype(hardware)
+    if "attention" not in options and hardware is not None and not calls.has_fused_attention(hardware, workload.dtype):
+        workload.attention = c.HR_ATTENTION_UNFUSED
+    call(library().hr_workload_check, byref(workload), byref(model))
+    return workload
