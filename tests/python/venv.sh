@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the tests of the Python package that need PyTorch, transformers and JAX, with those of PyPI in an environment that
-# stays in build/python-venv; random arguments also under the sanitizers, where build/asan has a library.
+# Runs the tests of the Python package that need PyTorch, transformers, JAX, pandas or a notebook's kernel, with those of
+# PyPI in an environment that stays in build/python-venv; random arguments also under the sanitizers, where build/asan has
+# a library.
 #   venv.sh BUILD
 set -euo pipefail
 build=$(cd "$1" && pwd)
@@ -17,8 +18,10 @@ if ! "$venv/bin/python" -c 'import kernels' 2>/dev/null; then
     "$venv/bin/pip" install --quiet kernels ||
     echo 'skipped: pip does not bring kernels; the Hub kernel is not tested'
 fi
-"$venv/bin/python" -c 'import jax' 2>/dev/null || "$venv/bin/pip" install --quiet jax || true # run.py says if it is missing
-for set in torch transformers jax; do
+for names in jax pandas,nbclient,ipykernel; do # run.py says if one is missing
+  "$venv/bin/python" -c "import $names" 2>/dev/null || "$venv/bin/pip" install --quiet ${names//,/ } || true
+done
+for set in advisor notebook torch transformers jax; do
   HEADROOM_LIBRARY_FOLDER=$build "$venv/bin/python" "$top/tests/python/run.py" "$set" || [ $? = 77 ]
 done
 
