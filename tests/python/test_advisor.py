@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The advisor beside the command: the same documents, tables and options; inputs of every kind; what is refused."""
+import doctest
 import json
 import os
 import pathlib
@@ -292,6 +293,11 @@ class Refusals(Folder):
 
 
 class Pages(unittest.TestCase):
+    def test_the_example_of_the_documentation_prints_what_stands_there(self):
+        page = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "python.md"
+        result = doctest.testfile(str(page), module_relative=False)
+        self.assertEqual((result.failed, result.attempted >= 3), (0, True))
+
     def test_a_page_is_in_a_frame_of_its_own(self):
         for found in (headroom.advise("gpt2", device="h200"), headroom.search("gpt2", device="h200")):
             page = found._repr_html_()
