@@ -19,6 +19,14 @@ LATENT = dict(n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1
               kv_lora_rank=16, q_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16,
               num_key_value_heads=4, head_dim=8, first_k_dense_replace=1)
 CHUNKS = dict(num_local_experts=4, num_experts_per_tok=2, attention_chunk_size=8, intermediate_size_mlp=96)
+EAGER_ALONE = {"bigbird_pegasus": dict(d_model=64, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=96,
+                                       is_decoder=True), "bloom": dict(n_head=4, n_layer=2)}
+INDEX = dict(index_n_heads=4, index_head_dim=16, index_topk=4)
+INDEXED = {"deepseek_v32": dict(LATENT, **INDEX), "glm_moe_dsa": dict(LATENT, **INDEX),
+           "minimax_m3_vl_text": dict(num_local_experts=4, num_experts_per_tok=2, dense_intermediate_size=96,
+                                      shared_intermediate_size=96, rotary_dim=8, index_n_heads=2, index_head_dim=16,
+                                      index_block_size=4, index_topk_blocks=2,
+                                      layer_types=["full_attention", "minimax_m3_sparse"])}
 FAMILIES = {
     "cohere2": WINDOW, "deepseek_v3": LATENT, "exaone4": WINDOW, "gemma2": dict(query_pre_attn_scalar=16, **WINDOW),
     "gemma3_text": dict(query_pre_attn_scalar=16, **WINDOW), "glm4": {}, "llama4_text": CHUNKS, "gpt2": dict(n_embd=64, n_head=4, n_layer=2),
@@ -31,7 +39,7 @@ FAMILIES = {
 
 def models(family, kind=AutoModelForCausalLM):
     """The same model with eager attention and with Headroom's."""
-    config = AutoConfig.for_model(family, **{**SIZES, **FAMILIES.get(family, {})})
+    config = AutoConfig.for_model(family, **{**SIZES, **{**FAMILIES, **EAGER_ALONE, **INDEXED}.get(family, {})})
     torch.manual_seed(0)
     eager = kind.from_config(copy.deepcopy(config), attn_implementation="eager").eval()
     other = kind.from_config(copy.deepcopy(config), attn_implementation="headroom").eval()
@@ -115,6 +123,24 @@ class Transformers(unittest.TestCase):
             found = other(self.ids, attention_mask=mask).logits
         self.assertIn("LlamaAttention: the mask is of another kind", str(said[0].message))
         self.close(found[mask.bool()], eager(self.ids, attention_mask=mask).logits[mask.bool()])
+
+    def test_models_that_take_eager_attention_alone_get_its_masks(self):
+        for family in EAGER_ALONE:
+            with self.subTest(family), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                eager, other = models(family)
+                self.close(other(self.ids).logits, eager(self.ids).logits)
+                compiled = torch.compile(other, backend="eager")
+                self.close(compiled(self.ids, use_cache=False).logits, eager(self.ids).logits)
+
+    def test_keys_that_an_indexer_chooses_are_those_of_eager(self):
+        for family in INDEXED:
+            with self.subTest(family), warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                eager, other = models(family)
+                self.close(other(self.ids).logits, eager(self.ids).logits)
+                self.assertTrue(torch.equal(generated(eager, self.ids, 16), generated(other, self.ids, 16)))
+                self.assertTrue(any("an indexer chooses keys" in str(each.message) for each in said))
 
     def test_a_prompt_in_chunks_is_that_in_one(self):
         for family in ("llama", "gemma2", "gpt_oss"):

@@ -10,13 +10,14 @@ window, keys] without elements, whose sizes say how far a query sees and how man
 generate() hands masks of four dimensions on as they are."""
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Callable, List, NamedTuple, Optional, Set, Tuple, Union
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+from transformers.masking_utils import eager_mask, sdpa_mask
 
 from .. import torch as ht
 from ..torch._tensors import DTYPES
@@ -26,7 +27,7 @@ NAME = "headroom"
 DECODE_MOST = 16  # queries
 KEY_BITS = 31  # of the number of keys
 CAUSAL, ALL = "causal_mask_function", "bidirectional_mask_function"
-JOINS_MASKS = ("falcon", "diffusion_gemma")  # models that add to their masks, or concatenate them
+JOINS_MASKS = ("falcon", "diffusion_gemma", "doge")  # models that add to their masks, or concatenate them
 Form = Optional[Tuple[Optional[Tensor]]]  # what stands for a mask, in a tuple; None if nothing does
 _said: Set[str] = set()
 
@@ -57,6 +58,10 @@ class Sizes(NamedTuple):
 def mask(batch_size: int, q_length: int, kv_length: int, q_offset=0, kv_offset=0,
          mask_function: Optional[Callable] = None, attention_mask: Optional[Tensor] = None,
          allow_is_causal_skip: bool = True, device="cpu", **rest) -> Optional[Tensor]:
+    arguments = dict(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
+                     kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask, device=device)
+    if needs_masks(rest.get("config")):
+        return eager_mask(**arguments, **rest)
     sizes = Sizes(batch_size, q_length, kv_length, q_offset, kv_offset, device)
     form = None
     if kind_of(mask_function, rest) == ALL and (rest.get("allow_is_bidirectional_skip") or q_length == 1):
@@ -65,10 +70,24 @@ def mask(batch_size: int, q_length: int, kv_length: int, q_offset=0, kv_offset=0
         form = causal_form(sizes, mask_function, allow_is_causal_skip or q_length == 1, attention_mask, rest)
     if form is not None:
         return form[0]
-    return sdpa_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
-                     kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask,
-                     allow_is_causal_skip=False, allow_is_bidirectional_skip=False, device=device,
+    return sdpa_mask(**arguments, allow_is_causal_skip=False, allow_is_bidirectional_skip=False,
                      **{name: value for name, value in rest.items() if name != "allow_is_bidirectional_skip"})
+
+
+def needs_masks(config) -> bool:
+    """Whether the model adds to its masks itself, or is causal by them alone. An indexer adds them to its scores."""
+    if hasattr(config, "index_topk"):
+        return True
+    return config is not None and no_interface(type(config).__module__, type(config).__name__)
+
+
+@torch.compiler.assume_constant_result
+def no_interface(configuration: str, name: str) -> bool:
+    """Whether a model of a config says that it takes no other attention than eager."""
+    module = sys.modules.get(configuration.replace("configuration_", "modeling_"))
+    kinds = [each for each in vars(module).values() if isinstance(each, type)] if module else []
+    return any(not (each._supports_sdpa or each._supports_attention_backend) for each in kinds if issubclass(each, PreTrainedModel)
+               and getattr(each.config_class, "__name__", None) == name)
 
 
 def kind_of(function: Optional[Callable], rest: dict) -> Optional[str]:
@@ -190,10 +209,12 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
               **rest) -> Tuple[Tensor, None]:
     """The attention of a layer; tensors [batch, heads, length, dim]."""
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    chosen = chosen_keys(module, query, key, rest)
     reason = passed_on(query, key, value, attention_mask, dropout, rest)
+    reason = "an indexer chooses keys" if chosen is not None else reason
     if reason:
         say_once(f"{type(module).__name__}: {reason}: passed on to sdpa")
-        full = explicit(attention_mask, query, key, causal)
+        full = both(explicit(attention_mask, query, key, causal), chosen)
         return pass_on(module, query, key, value, full, dropout, scaling, softcap, s_aux, rest)
     seen = limits(attention_mask)
     key, value = (key[:, :, :seen.keys], value[:, :, :seen.keys]) if seen.keys else (key, value)
@@ -250,6 +271,8 @@ def passed_on(query: Tensor, key: Tensor, value: Tensor, attention_mask: Optiona
         return "dropout"
     if rest.get("position_bias") is not None:
         return "a bias by position"
+    if rest.get("sinks") is not None:
+        return "sinks of each query"
     if query.dtype not in DTYPES or key.dtype != query.dtype or query.device.type not in ("cpu", "cuda"):
         return f"{query.dtype} on {query.device.type}"
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
@@ -281,15 +304,40 @@ def explicit(attention_mask: Optional[Tensor], query: Tensor, key: Tensor, causa
     return shown if seen.first_keys is None else shown & (positions >= seen.first_keys[:, None, :, None])
 
 
+def chosen_keys(module: torch.nn.Module, query: Tensor, key: Tensor, rest: dict) -> Optional[Tensor]:
+    """The keys that an indexer has chosen [batch, 1 or heads, queries, keys], by key or by block; None: it may choose
+    all of them."""
+    size, picks = 1, rest.get("indices")
+    if rest.get("block_indices") is not None:
+        size, picks = module.config.index_block_size, rest["block_indices"]
+    blocks = -(-key.shape[2] // size)
+    if picks is None or picks.shape[-1] >= blocks:
+        return None
+    picks = (picks if picks.dim() == 4 else picks[:, None]).long()
+    seen = torch.zeros(*picks.shape[:3], blocks + 1, dtype=torch.bool, device=picks.device)
+    seen = seen.scatter(3, picks.masked_fill(picks < 0, blocks), True)[..., :blocks]
+    heads = 1 if seen.shape[1] == 1 else query.shape[1] // seen.shape[1]
+    return seen.repeat_interleave(size, 3)[..., :key.shape[2]].repeat_interleave(heads, 1)
+
+
+def both(full: Optional[Tensor], chosen: Optional[Tensor]) -> Optional[Tensor]:
+    """The mask of what two masks show; the first one may be added to scores."""
+    if full is None or chosen is None:
+        return chosen if full is None else full
+    return full & chosen if full.dtype == torch.bool else full.masked_fill(~chosen, torch.finfo(full.dtype).min)
+
+
 def pass_on(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, full: Optional[Tensor], dropout: float,
             scaling: Optional[float], softcap: Optional[float], s_aux: Optional[Tensor],
             rest: dict) -> Tuple[Tensor, None]:
+    s_aux, bias = rest.get("sinks") if s_aux is None else s_aux, rest.get("position_bias")
     if softcap is None and s_aux is None:
         return sdpa_attention_forward(module, query, key, value, full, dropout, scaling, is_causal=False, **rest)
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(query.shape[1] // value.shape[1], 1)
     scores = (query @ key.transpose(2, 3)).float() * (query.shape[3]**-0.5 if scaling is None else scaling)
     scores = softcap * torch.tanh(scores / softcap) if softcap else scores
+    scores = scores if bias is None else scores + bias
     if full is not None:
         scores = scores.masked_fill(~full, -torch.inf) if full.dtype == torch.bool else scores + full
     weights = torch.softmax(scores if s_aux is None else torch.cat((scores, sink_scores(scores, s_aux)), 3), 3)
@@ -298,7 +346,9 @@ def pass_on(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, 
 
 
 def sink_scores(scores: Tensor, s_aux: Tensor) -> Tensor:
-    return s_aux.to(scores.dtype).view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+    """Of each head, or of each query [batch, heads, queries, 1]."""
+    sinks = s_aux if s_aux.dim() == 4 else s_aux.view(1, -1, 1, 1)
+    return sinks.to(scores.dtype).expand(*scores.shape[:3], 1)
 
 
 AttentionInterface.register(NAME, attention)
