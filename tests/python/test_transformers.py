@@ -21,6 +21,8 @@ LATENT = dict(n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1
 CHUNKS = dict(num_local_experts=4, num_experts_per_tok=2, attention_chunk_size=8, intermediate_size_mlp=96)
 EAGER_ALONE = {"bigbird_pegasus": dict(d_model=64, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=96,
                                        is_decoder=True), "bloom": dict(n_head=4, n_layer=2)}
+SHARED = dict(num_hidden_layers=4, num_kv_shared_layers=2, hidden_size_per_layer_input=16, global_head_dim=16,
+              vocab_size_per_layer_input=128, layer_types=["sliding_attention", "full_attention"] * 2, **WINDOW)
 INDEX = dict(index_n_heads=4, index_head_dim=16, index_topk=4)
 INDEXED = {"deepseek_v32": dict(LATENT, **INDEX), "glm_moe_dsa": dict(LATENT, **INDEX),
            "minimax_m3_vl_text": dict(num_local_experts=4, num_experts_per_tok=2, dense_intermediate_size=96,
@@ -29,7 +31,8 @@ INDEXED = {"deepseek_v32": dict(LATENT, **INDEX), "glm_moe_dsa": dict(LATENT, **
                                       layer_types=["full_attention", "minimax_m3_sparse"])}
 FAMILIES = {
     "cohere2": WINDOW, "deepseek_v3": LATENT, "exaone4": WINDOW, "gemma2": dict(query_pre_attn_scalar=16, **WINDOW),
-    "gemma3_text": dict(query_pre_attn_scalar=16, **WINDOW), "glm4": {}, "llama4_text": CHUNKS, "gpt2": dict(n_embd=64, n_head=4, n_layer=2),
+    "gemma4_text": SHARED, "gemma3_text": dict(query_pre_attn_scalar=16, **WINDOW), "glm4": {},
+    "llama4_text": CHUNKS, "gpt2": dict(n_embd=64, n_head=4, n_layer=2),
     "gpt_neox": {}, "gpt_oss": dict(num_local_experts=4, num_experts_per_tok=2, **WINDOW), "granite": {}, "llama": {},
     "mistral": WINDOW, "mixtral": dict(num_local_experts=4), "nemotron": {}, "olmo2": {},
     "opt": dict(ffn_dim=96, word_embed_proj_dim=64), "phi": {}, "phi3": {}, "qwen2": {}, "qwen3": {}, "smollm3": {},
@@ -141,6 +144,13 @@ class Transformers(unittest.TestCase):
                 self.close(other(self.ids).logits, eager(self.ids).logits)
                 self.assertTrue(torch.equal(generated(eager, self.ids, 16), generated(other, self.ids, 16)))
                 self.assertTrue(any("an indexer chooses keys" in str(each.message) for each in said))
+
+    def test_layers_that_share_keys_for_the_last_query_alone_see_its_window(self):
+        eager, other = models("gemma4_text")
+        for options in ({}, dict(attention_mask=self.mask_of(True))):
+            with self.subTest(padded=bool(options)), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.close(*(model(self.ids, logits_to_keep=1, **options).logits for model in (other, eager)))
 
     def test_a_prompt_in_chunks_is_that_in_one(self):
         for family in ("llama", "gemma2", "gpt_oss"):

@@ -5,9 +5,9 @@ What Headroom does not compute is passed on to transformers' sdpa, and where tha
 formula in PyTorch; the reason is said once. The mask function builds a mask for these calls alone. For others it
 returns None, which is causal or all by the layer, aligned to the bottom right; the lengths of the sequences in a static
 cache [batch, 1, 1, 1] (int32); the first key that each query sees [batch, 2, queries, keys] (int32, without memory for
-the second and the last dimension), where padding, packed sequences or chunks hide keys before; or a tensor [0, 1,
-window, keys] without elements, whose sizes say how far a query sees and how many keys are there (0: no limit).
-generate() hands masks of four dimensions on as they are."""
+the second and the last dimension), where padding, packed sequences or chunks hide keys before; or a tensor [0, window,
+1, keys] without elements, whose sizes say how far a query sees and how many keys are there (0: no limit). generate()
+hands masks of four dimensions on as they are; a model may keep those of the last queries alone."""
 from __future__ import annotations
 
 import sys
@@ -86,8 +86,9 @@ def no_interface(configuration: str, name: str) -> bool:
     """Whether a model of a config says that it takes no other attention than eager."""
     module = sys.modules.get(configuration.replace("configuration_", "modeling_"))
     kinds = [each for each in vars(module).values() if isinstance(each, type)] if module else []
-    return any(not (each._supports_sdpa or each._supports_attention_backend) for each in kinds if issubclass(each, PreTrainedModel)
-               and getattr(each.config_class, "__name__", None) == name)
+    models = [each for each in kinds if issubclass(each, PreTrainedModel)
+              and getattr(each.config_class, "__name__", None) == name]
+    return any(not (each._supports_sdpa or each._supports_attention_backend) for each in models)
 
 
 def kind_of(function: Optional[Callable], rest: dict) -> Optional[str]:
@@ -140,7 +141,7 @@ def plain_form(sizes: Sizes, keys: int, window: int) -> Form:
     limit = keys if keys < sizes.places else 0
     if limit and sizes.queries <= DECODE_MOST and not window:
         return (torch.full((sizes.batch, 1, 1, 1), keys, dtype=torch.int32, device=sizes.device),)
-    return (torch.empty(0, 1, window, limit, device=sizes.device) if window or limit else None,)
+    return (torch.empty(0, window, 1, limit, device=sizes.device) if window or limit else None,)
 
 
 def static_form(sizes: Sizes, function: Callable, plain: bool, attention_mask: Optional[Tensor], rest: dict) -> Form:
@@ -234,9 +235,9 @@ def limits(short: Optional[Tensor]) -> Limits:
     if short is None:
         return Limits()
     if short.shape[0] == 0:
-        return Limits(short.shape[2], short.shape[3])
+        return Limits(short.shape[1], short.shape[3])
     if short.shape[1] == 2:
-        return Limits(keys=short.shape[3], first_keys=short[:, 0, :, 0])
+        return Limits(keys=short.shape[3], first_keys=short[:, 0, :, 0].contiguous())
     return Limits(lengths=short.reshape(-1))
 
 
