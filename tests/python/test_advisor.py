@@ -96,7 +96,7 @@ class Commands(Folder):
                 op = arguments.split()[0]
                 found = headroom.measure(op, **QUICK, **options).to_dict()
                 expected = json.loads(command(*arguments.split(), *"--budget 0.02 --threads 1 --format json".split()))
-                for key in (op, "prediction", "predicted_ns", "hardware"):
+                for key in (op, "device", "prediction", "predicted_ns"):
                     self.assertEqual(found.get(key), expected.get(key), key)
                 self.assertEqual([each["kernel"] for each in found.get("kernels", ())],
                                  [each["kernel"] for each in expected.get("kernels", ())])
