@@ -27,8 +27,8 @@ NAME = "headroom"
 DECODE_MOST = 16  # queries
 KEY_BITS = 31  # of the number of keys
 CAUSAL, ALL = "causal_mask_function", "bidirectional_mask_function"
-JOINS_MASKS = ("falcon", "diffusion_gemma", "doge")  # models that add to their masks, or concatenate them
-INDEXERS = ("index_topk", "indexer_budget")  # fields of configs whose models choose keys by a mask
+JOINS_MASKS = ("falcon", "diffusion_gemma")  # models that add to their masks, or concatenate them
+CHOOSERS = ("index_topk", "indexer_budget", "keep_window_size")  # fields of configs whose models choose keys by a mask
 Form = Optional[Tuple[Optional[Tensor]]]  # what stands for a mask, in a tuple; None if nothing does
 _said: Set[str] = set()
 
@@ -76,8 +76,8 @@ def mask(batch_size: int, q_length: int, kv_length: int, q_offset=0, kv_offset=0
 
 
 def needs_masks(config) -> bool:
-    """Whether the model adds to its masks itself, or is causal by them alone. An indexer adds them to its scores."""
-    if any(hasattr(config, each) for each in INDEXERS):
+    """Whether the model adds to its masks itself, or is causal by them alone. An indexer needs them."""
+    if any(hasattr(config, each) for each in CHOOSERS):
         return True
     return config is not None and no_interface(type(config).__module__, type(config).__name__)
 
