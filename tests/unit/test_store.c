@@ -336,6 +336,8 @@ static void every_member_of_a_row_has_a_column(void **state)
   cover(covered, offsetof(hr_result, gemm.alignment), sizeof(int64_t));
   cover(covered, offsetof(hr_result, attention.alignment), sizeof(int64_t));
   cover(covered, offsetof(hr_result, decode.alignment), sizeof(int64_t));
+  /* Commands and sweeps measure no call with first keys. */
+  cover(covered, offsetof(hr_result, attention.first_keys), sizeof(bool));
   for (size_t i = 0; i < HR_FIELDS; i++) {
     for (int kind = 0; kind < HR_RESULT_KIND_COUNT; kind++) {
       if (hr_fields[i].of[kind])
