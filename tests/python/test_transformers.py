@@ -196,11 +196,28 @@ class Transformers(unittest.TestCase):
                 self.assertFalse(any("scaled_dot_product" in each or "softmax" in each for each in called), called)
 
     def test_a_mask_of_padding_is_right_in_compiled_models(self):
+        gap = torch.ones_like(self.ids)
+        gap[0, 5:8], gap[1, 20:] = 0, 0
+        for family in ("llama", "gemma2"):
+            eager, other = models(family)
+            for mask in (self.mask_of(True), self.mask_of(False), gap, torch.ones_like(gap)):
+                with self.subTest(family, mask=mask):
+                    torch.compiler.reset()
+                    called = set()
+                    compiled = torch.compile(other, fullgraph=True, backend=functools.partial(note_targets, called))
+                    self.close(*(model(self.ids, attention_mask=mask, use_cache=False).logits[mask.bool()]
+                                 for model in (compiled, eager)))
+                    self.assertIn("headroom.attention.default" if family == "llama" else "", {*called, ""})
+
+    def test_a_gradient_of_a_compiled_model_with_padding_is_passed_on(self):
         eager, other = models("llama")
         mask = self.mask_of(True)
-        compiled = torch.compile(other, fullgraph=True, backend="eager")
-        self.close(*(model(self.ids, attention_mask=mask, use_cache=False).logits[mask.bool()]
-                     for model in (compiled, eager)))
+        compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
+        with torch.enable_grad():
+            for model in (eager, compiled):
+                model(self.ids, attention_mask=mask, use_cache=False).logits[mask.bool()].square().sum().backward()
+        for right, found in zip(eager.parameters(), other.parameters()):
+            torch.testing.assert_close(found.grad, right.grad, atol=1e-2, rtol=1e-3)
 
     def test_a_gradient_is_passed_on(self):
         eager, other = models("gemma2")

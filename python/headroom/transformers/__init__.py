@@ -5,9 +5,10 @@ What Headroom does not compute is passed on to transformers' sdpa, and where tha
 formula in PyTorch; the reason is said once. The mask function builds a mask for these calls alone. For others it
 returns None, which is causal or all by the layer, aligned to the bottom right; the lengths of the sequences in a static
 cache [batch, 1, 1, 1] (int32); the first key that each query sees [batch, 2, queries, keys] (int32, without memory for
-the second and the last dimension), where padding, packed sequences or chunks hide keys before; or a tensor [0, window,
-1, keys] without elements, whose sizes say how far a query sees and how many keys are there (0: no limit). generate()
-hands masks of four dimensions on as they are; a model may keep those of the last queries alone."""
+the second and the last dimension), where padding, packed sequences or chunks hide keys before; for padding that is not
+known before the step an order of tokens in which it comes first [batch, 3, queries, keys] (int32); or a tensor [0,
+window, 1, keys] without elements, whose sizes say how far a query sees and how many keys are there (0: no limit).
+generate() hands masks of four dimensions on as they are; a model may keep those of the last queries alone."""
 from __future__ import annotations
 
 import sys
@@ -126,6 +127,8 @@ def causal_form(sizes: Sizes, function: Callable, plain: bool, attention_mask: O
     if not all(isinstance(x, int) for x in (sizes.q_offset, sizes.kv_offset)):
         return static_form(sizes, function, plain, attention_mask, rest)
     keys, chunks = sizes.keys(), getattr(config, "attention_chunk_size", None) == local
+    if tracing() and attention_mask is not None and plain and (not local or local >= keys):
+        return order_form(sizes, keys, attention_mask, config)
     padding = padding_of(sizes, keys, attention_mask) if keys <= sizes.places else None
     if padding is None:
         return None
@@ -177,16 +180,35 @@ def padding_of(sizes: Sizes, keys: int, attention_mask: Optional[Tensor]) -> Opt
     return [first[:, None].to(sizes.device)] if bool(first.any()) else []
 
 
+def order_form(sizes: Sizes, keys: int, attention_mask: Tensor, config) -> Form:
+    """Of a prompt under torch.compile, or in a capture: the number of tokens that are padding, the tokens in an order
+    with these first, and the place of each token in it. Others keep their order, so that all masks are causal."""
+    if not sizes.queries == keys == sizes.places == attention_mask.shape[1] or getattr(config, "num_kv_shared_layers", 0):
+        return None
+    seen = attention_mask.to(sizes.device).bool()
+    before, hidden = seen.cumsum(1), (~seen).sum(1, keepdim=True)
+    tokens = torch.arange(keys, device=sizes.device).expand(sizes.batch, -1)
+    places = torch.where(seen, hidden + before - 1, tokens - before)
+    order = torch.zeros_like(places).scatter(1, places, tokens)
+    rows = torch.stack((hidden.expand(-1, keys), order, places), 1).to(torch.int32)
+    return (rows[..., None].expand(-1, -1, -1, keys),)
+
+
 def first_keys(sizes: Sizes, keys: int, function: Callable) -> Tensor:
     """The first key that each query sees [batch, queries], by bisection: it sees all from there to its own."""
     batch = torch.arange(sizes.batch, device=sizes.device)[:, None]
     own = torch.arange(sizes.queries, device=sizes.device)[None] + (keys - sizes.queries)
-    sees, hidden = own.expand(sizes.batch, -1), torch.full_like(own, -1).expand(sizes.batch, -1)
+
+    def sees(key: Tensor) -> Tensor:
+        return function(batch, torch.zeros_like(batch), own + sizes.kv_offset, key.clamp(min=0) + sizes.kv_offset)
+
+    first = torch.where(sees(own), own, own + 1)  # not `own`: Inductor 2.11 fails to compile indices without a load
+    hidden = torch.full_like(first, -1)
     for _ in range(KEY_BITS if torch.compiler.is_compiling() else keys.bit_length()):
-        middle = torch.div(sees + hidden + 1, 2, rounding_mode="floor")
-        seen = function(batch, torch.zeros_like(batch), own + sizes.kv_offset, middle.clamp(min=0) + sizes.kv_offset)
-        sees, hidden = torch.where(seen, torch.minimum(middle, sees), sees), torch.where(seen, hidden, middle)
-    return sees.clamp(min=0)
+        middle = torch.div(first + hidden + 1, 2, rounding_mode="floor")
+        seen = sees(middle)
+        first, hidden = torch.where(seen, torch.minimum(middle, first), first), torch.where(seen, hidden, middle)
+    return first.clamp(min=0)
 
 
 def row_form(sizes: Sizes, keys: int, firsts: List[Tensor], window: int = 0) -> Form:
@@ -221,15 +243,26 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
     seen = limits(attention_mask)
     key, value = (key[:, :, :seen.keys], value[:, :, :seen.keys]) if seen.keys else (key, value)
     q, k, v = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-    return computed(q, k, v, causal, scaling, softcap or 0.0, s_aux, seen), None
+    if seen.order is None:
+        return computed(q, k, v, causal, scaling, softcap or 0.0, s_aux, seen), None
+    q, k, v = (ordered(x, seen.order) for x in (q, k, v))
+    return ordered(computed(q, k, v, causal, scaling, softcap or 0.0, s_aux, seen), seen.places), None
+
+
+def ordered(x: Tensor, order: Tensor) -> Tensor:
+    """The rows of each sequence in another order."""
+    return x[torch.arange(len(order), device=x.device)[:, None], order]
 
 
 class Limits(NamedTuple):
-    """What a short form says: window, keys (0: no limit), the sequences' lengths, the first key of each query."""
+    """What a short form says: window, keys (0: no limit), the sequences' lengths, the first key of each query, an order
+    of tokens and the place of each in it."""
     window: int = 0
     keys: int = 0
     lengths: Optional[Tensor] = None
     first_keys: Optional[Tensor] = None
+    order: Optional[Tensor] = None
+    places: Optional[Tensor] = None
 
 
 def limits(short: Optional[Tensor]) -> Limits:
@@ -239,6 +272,9 @@ def limits(short: Optional[Tensor]) -> Limits:
         return Limits(short.shape[1], short.shape[3])
     if short.shape[1] == 2:
         return Limits(keys=short.shape[3], first_keys=short[:, 0, :, 0].contiguous())
+    if short.shape[1] == 3:
+        hidden, order, places = short[..., 0].unbind(1)
+        return Limits(first_keys=hidden.contiguous(), order=order, places=places)
     return Limits(lengths=short.reshape(-1))
 
 
@@ -303,6 +339,8 @@ def explicit(attention_mask: Optional[Tensor], query: Tensor, key: Tensor, causa
     own = ends[:, None, None, None] - queries + torch.arange(queries, device=key.device)[:, None]
     shown = (positions <= own) if causal else positions < ends[:, None, None, None]
     shown = shown & (positions > own - seen.window) if seen.window else shown
+    if seen.places is not None:
+        return shown & (seen.places >= seen.first_keys)[:, None, None]
     return shown if seen.first_keys is None else shown & (positions >= seen.first_keys[:, None, :, None])
 
 
