@@ -273,7 +273,8 @@ static void launches_before_the_kernel_before_has_ended(void **state)
   static const fault tiles[] = {{"    work_item item = find_item(call, index);\n    wait_for_kernel_before();\n",
                                  "    work_item item = find_item(call, index);\n", "before griddepcontrol.wait"}};
   static const fault offsets[] = {
-      {"    wait_for_kernel_before(); /* which may write the offsets */\n", "", "before griddepcontrol.wait"}};
+      {"    wait_for_kernel_before(); /* which may write the offsets, or the first keys */\n", "",
+       "before griddepcontrol.wait"}};
   problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64};
   check(&p, tiles, LENGTH(tiles));
   p.variable = true;
