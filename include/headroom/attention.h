@@ -145,7 +145,8 @@ HR_API hr_status hr_attention_lse_elements(const hr_attention *attention, int64_
 
 /** Unmasked score entries of one head of one sequence; with variable lengths of a sequence of the largest lengths.
  *  HR_ERROR_OVERFLOW if they do not fit, or a length is negative or above 2^40. Other sizes that hr_attention_check()
- *  refuses, here and below, have a meaningless count and do no harm. */
+ *  refuses, here and below, have a meaningless count and do no harm. First keys hide no entry here and below: only a
+ *  run knows them. */
 HR_API hr_status hr_attention_entries(const hr_attention *attention, int64_t *entries);
 
 /** Floating-point operations, counting only unmasked score entries: 2·entries·(qk_dim + v_dim)·q_heads·batch.

@@ -149,8 +149,8 @@ HR_API hr_status hr_decode_check(const hr_decode *decode, hr_error *error);
 /** The attention call as a decode call with the same operands in place: K and V are a contiguous cache. The log-sum-exp
  *  alone has another layout for more than one query. *decode has been initialised; all of it is written.
  *  HR_ERROR_UNSUPPORTED with the reason for more than HR_DECODE_Q_LEN_MAX queries or none, several queries without a
- *  causal mask, ALiBi, variable lengths, scales of fp8 heads and another format of O; errors of hr_attention_check()
- *  and hr_decode_check(). */
+ *  causal mask, ALiBi, first keys, variable lengths, scales of fp8 heads and another format of O; errors of
+ *  hr_attention_check() and hr_decode_check(). */
 HR_API hr_status hr_decode_from_attention(const hr_attention *attention, hr_decode *decode, hr_error *error);
 
 /** The same with `latent`: the call's one K head begins with its V head, whose strides are not used. Errors of

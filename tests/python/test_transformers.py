@@ -117,15 +117,16 @@ class Transformers(unittest.TestCase):
                 self.assertTrue(torch.equal(*(generated(model, self.ids, 16, attention_mask=self.mask_of(True))
                                               for model in (eager, other))))
 
-    def test_a_mask_with_a_gap_is_passed_on_and_right(self):
-        eager, other = models("llama")
+    def test_a_mask_with_a_gap_is_computed_and_with_a_window_passed_on(self):
         mask = torch.ones_like(self.ids)
         mask[0, 5:8] = 0
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            found = other(self.ids, attention_mask=mask).logits
-        self.assertIn("LlamaAttention: the mask is of another kind", str(said[0].message))
-        self.close(found[mask.bool()], eager(self.ids, attention_mask=mask).logits[mask.bool()])
+        for family, lines in (("llama", 0), ("mistral", 1)):
+            eager, other = models(family)
+            with self.subTest(family), warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                found = other(self.ids, attention_mask=mask).logits
+                self.assertEqual(sum("the mask is of another kind" in str(each.message) for each in said), lines)
+                self.close(found[mask.bool()], eager(self.ids, attention_mask=mask).logits[mask.bool()])
 
     def test_models_that_take_eager_attention_alone_get_its_masks(self):
         for family in EAGER_ALONE:

@@ -71,8 +71,8 @@ static void tiles_fit_every_gpu_and_hold_whole_heads(void **state)
           }
 }
 
-/* With an H200's multiprocessors but without WGMMA. Falcon-7B's 71 query heads over one K and V head are padded to 5 Q
- * tiles, or where sequences are few to 5 groups of 15; with 3 queries to 2 parts of 36 and 35 heads. 48 are 3 tiles,
+/* The GPU has an H200's multiprocessors, but no WGMMA. Falcon-7B's 71 query heads over one K and V head are padded to 5
+ * Q tiles, or where sequences are few to 5 groups of 15; with 3 queries to 2 parts of 36 and 35 heads. 48 are 3 tiles,
  * 128 are 8, 129 are 2 parts of 65. */
 static void query_heads_of_a_k_head_are_padded_to_tiles(void **state)
 {

@@ -3,12 +3,12 @@
 
 What Headroom does not compute is passed on to transformers' sdpa, and where that has no soft cap or sinks to the
 formula in PyTorch; the reason is said once. The mask function builds a mask for these calls alone. For others it
-returns None, which is causal or all by the layer, aligned to the bottom right; the lengths of the sequences in a static
-cache [batch, 1, 1, 1] (int32); the first key that each query sees [batch, 2, queries, keys] (int32, without memory for
-the second and the last dimension), where padding, packed sequences or chunks hide keys before; for padding that is not
-known before the step an order of tokens in which it comes first [batch, 3, queries, keys] (int32); or a tensor [0,
-window, 1, keys] without elements, whose sizes say how far a query sees and how many keys are there (0: no limit).
-generate() hands masks of four dimensions on as they are; a model may keep those of the last queries alone."""
+returns None, which is causal or all by the layer, aligned to the bottom right; the lengths of the sequences in a
+static cache [batch, 1, 1, 1] (int32); the first key that each query sees [batch, 2, queries, keys] (int32, without
+memory for the second and the last dimension), where padding, packed sequences or chunks hide keys before; for padding
+that is not known or lies between tokens an order of tokens in which it comes first [batch, 3, queries, keys] (int32);
+or a tensor [0, window, 1, keys] without elements, whose sizes say how far a query sees and how many keys are there (0:
+no limit). generate() hands masks of four dimensions on as they are; a model may keep those of the last queries alone."""
 from __future__ import annotations
 
 import sys
@@ -127,11 +127,9 @@ def causal_form(sizes: Sizes, function: Callable, plain: bool, attention_mask: O
     if not all(isinstance(x, int) for x in (sizes.q_offset, sizes.kv_offset)):
         return static_form(sizes, function, plain, attention_mask, rest)
     keys, chunks = sizes.keys(), getattr(config, "attention_chunk_size", None) == local
-    if tracing() and attention_mask is not None and plain and (not local or local >= keys):
-        return order_form(sizes, keys, attention_mask, config)
     padding = padding_of(sizes, keys, attention_mask) if keys <= sizes.places else None
     if padding is None:
-        return None
+        return order_form(sizes, keys, attention_mask, config) if plain and not 0 < local < keys else None
     local = local if local < keys + (sizes.kv_offset if chunks else 0) else 0
     if local and chunks and sizes.queries == 1 and not hides(attention_mask):
         local, chunks = (sizes.kv_offset + keys - 1) % local + 1, False  # one query's chunk is a window
@@ -180,10 +178,12 @@ def padding_of(sizes: Sizes, keys: int, attention_mask: Optional[Tensor]) -> Opt
     return [first[:, None].to(sizes.device)] if bool(first.any()) else []
 
 
-def order_form(sizes: Sizes, keys: int, attention_mask: Tensor, config) -> Form:
-    """Of a prompt under torch.compile, or in a capture: the number of tokens that are padding, the tokens in an order
-    with these first, and the place of each token in it. Others keep their order, so that all masks are causal."""
-    if not sizes.queries == keys == sizes.places == attention_mask.shape[1] or getattr(config, "num_kv_shared_layers", 0):
+def order_form(sizes: Sizes, keys: int, attention_mask: Optional[Tensor], config) -> Form:
+    """Of a prompt whose padding is not known or lies between tokens: the number of tokens that are padding, the tokens
+    in an order with these first, and the place of each token in it. Others keep their order, so that all masks are
+    causal, but not their distances."""
+    whole = attention_mask is not None and sizes.queries == keys == sizes.places == attention_mask.shape[1]
+    if not whole or getattr(config, "num_kv_shared_layers", 0):
         return None
     seen = attention_mask.to(sizes.device).bool()
     before, hidden = seen.cumsum(1), (~seen).sum(1, keepdim=True)
@@ -285,19 +285,14 @@ def is_mask(attention_mask: Optional[Tensor]) -> bool:
 
 def computed(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[float], softcap: float,
              sinks: Optional[Tensor], seen: Limits) -> Tensor:
-    """Few queries as decode, where they see all keys up to their own; others as attention, with sinks by its
-    log-sum-exp."""
+    """Few queries as decode, where they see all keys up to their own; others as attention."""
     queries, keys = q.shape[1], k.shape[1]
+    sinks = None if sinks is None else sinks.float().contiguous()
     few = (queries == 1 and keys > 1) or (causal and queries <= DECODE_MOST and keys > queries)
     if seen.lengths is not None or (few and seen.first_keys is None):
-        return ht.decode(q, k, v, seen.lengths, scale=scale, window=seen.window, softcap=softcap,
-                         sinks=None if sinks is None else sinks.float().contiguous())
-    options = dict(causal=causal, scale=scale, window=seen.window, softcap=softcap, first_keys=seen.first_keys)
-    if sinks is None:
-        return ht.attention(q, k, v, **options)
-    o, lse = ht.attention(q, k, v, return_lse=True, **options)
-    share = torch.sigmoid(lse - sinks.float()[:, None]).transpose(1, 2).unsqueeze(3)
-    return (o.float() * share).to(o.dtype)
+        return ht.decode(q, k, v, seen.lengths, scale=scale, window=seen.window, softcap=softcap, sinks=sinks)
+    return ht.attention(q, k, v, causal=causal, scale=scale, window=seen.window, softcap=softcap,
+                        first_keys=seen.first_keys, sinks=sinks)
 
 
 def passed_on(query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor], dropout: float,

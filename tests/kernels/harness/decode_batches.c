@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* With batch_invariant a sequence has the same bits whatever else is in the batch: batches of ragged sequences, and
+/* A sequence has the same bits whatever else is in the batch, with batch_invariant: batches of ragged sequences, and
  * each of the sequences alone. */
 #include "call.h"
 
