@@ -63,7 +63,8 @@ static call make_call(hr_device *device, const char *name, hr_problem problem)
     inputs[i] = hr_buffer_data(c.operands[i]);
   }
   must(hr_buffer_create(device, hr_plan_workspace_bytes(c.plan) + 1, &c.workspace, &error));
-  const hr_operand_addresses at = {inputs, hr_buffer_data(c.operands[operands.count - 1])};
+  void *output = hr_buffer_data(c.operands[operands.inputs]);
+  const hr_operand_addresses at = {inputs, &output};
   c.arguments = hr_problem_arguments(&problem, &operands, at);
   return c;
 }

@@ -18,7 +18,8 @@ typedef struct kernel_call {
   hr_problem problem;
   hr_operands operands;
   hr_plan *plan;
-  hr_buffer *buffers[HR_OPERANDS_MAX]; /* the output is the last of operands.count */
+  hr_buffer *buffers[HR_OPERANDS_MAX]; /* of the inputs */
+  hr_buffer *output;                   /* all outputs, one after the other */
   hr_buffer *workspace;
 } kernel_call;
 
@@ -112,10 +113,30 @@ static inline hr_buffer *make_workspace(const kernel_call *c)
 
 static inline void free_kernel_call(kernel_call *c)
 {
-  for (size_t i = 0; i < c->operands.count; i++)
+  for (size_t i = 0; i < c->operands.inputs; i++)
     hr_buffer_free(c->buffers[i]);
+  hr_buffer_free(c->output);
   hr_buffer_free(c->workspace);
   hr_plan_free(c->plan);
+}
+
+/* Where an output begins among all outputs; that of number `operands.count` where they end. */
+static inline size_t output_at(const kernel_call *c, size_t operand)
+{
+  size_t at = 0;
+  for (size_t i = c->operands.inputs; i < operand; i++)
+    at += (c->operands.bytes[i] + SLACK_BYTES - 1) / SLACK_BYTES * SLACK_BYTES;
+  return at;
+}
+
+static inline size_t output_bytes(const kernel_call *c)
+{
+  return output_at(c, c->operands.count);
+}
+
+static inline hr_buffer *output_of(const kernel_call *c)
+{
+  return c->output;
 }
 
 /* False where the kernel does not run on the device. */
@@ -130,32 +151,24 @@ static inline bool make_kernel_call(hr_device *device, const hr_kernel_info *ker
     return false;
   assert_ok(status, error);
   c->operands = hr_problem_operands(&c->problem);
-  assert_true(c->operands.bytes[c->operands.count - 1] <= CALL_BYTES_MAX);
-  for (size_t i = 0; i < c->operands.count; i++)
+  assert_true(output_bytes(c) <= CALL_BYTES_MAX);
+  for (size_t i = 0; i < c->operands.inputs; i++)
     c->buffers[i] = make_operand(device, c->operands.bytes[i], c->problem.dtype, i);
+  c->output = make_operand(device, output_bytes(c), c->problem.dtype, c->operands.inputs);
   c->workspace = make_workspace(c);
   return true;
-}
-
-static inline size_t output_bytes(const kernel_call *c)
-{
-  return c->operands.bytes[c->operands.count - 1];
-}
-
-static inline hr_buffer *output_of(const kernel_call *c)
-{
-  return c->buffers[c->operands.count - 1];
 }
 
 /* Returns the call's arguments with operand `which` moved some bytes behind the beginning of its buffer. */
 static inline hr_arguments arguments_behind(const kernel_call *c, hr_buffer *output, size_t which, size_t bytes)
 {
   const void *inputs[HR_OPERANDS_MAX] = {NULL};
-  size_t last = c->operands.count - 1;
-  for (size_t i = 0; i < last; i++)
+  void *outputs[HR_OPERANDS_MAX] = {NULL};
+  for (size_t i = 0; i < c->operands.inputs; i++)
     inputs[i] = (char *)hr_buffer_data(c->buffers[i]) + (i == which ? bytes : 0);
-  char *to = (char *)hr_buffer_data(output) + (which == last ? bytes : 0);
-  hr_arguments x = hr_problem_arguments(&c->problem, &c->operands, (hr_operand_addresses){inputs, to});
+  for (size_t i = c->operands.inputs; i < c->operands.count; i++)
+    outputs[i - c->operands.inputs] = (char *)hr_buffer_data(output) + output_at(c, i) + (i == which ? bytes : 0);
+  hr_arguments x = hr_problem_arguments(&c->problem, &c->operands, (hr_operand_addresses){inputs, outputs});
   if (c->problem.operation == HR_OPERATION_DECODE)
     x.decode.pages = NULL; /* pages one after the other */
   return x;

@@ -176,6 +176,5 @@ hr_status hr_runner_autotune(hr_runner *runner, const hr_measure_options *option
     status = hr_fail(error, t.candidates[0].failure.status, "%s", t.candidates[0].failure.message);
   }
   end_all(&t, best);
-  size_t result = runner->operands.count - 1;
-  return status == HR_OK ? hr_buffer_poison(runner->buffers[result], runner->problem.dtype, error) : status;
+  return status == HR_OK ? hr_runner_poison(runner, error) : status;
 }

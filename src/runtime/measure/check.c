@@ -64,11 +64,11 @@ static hr_status check_range(const hr_checked_range *range, hr_host_set *host, d
   check->reference(range, host, scratch, &query);
   if (selects(s))
     check->swaps(range, host, &query, scratch, swapped);
-  const void *result = host->operands[s->operands.count - 1];
-  const hr_dtype dtype = hr_problem_output_dtype(&s->problem);
-  int64_t start = check->row_start(&s->problem, range->row) + range->column;
+  const size_t output = s->operands.inputs + of->output;
+  const hr_dtype dtype = hr_operand_dtype(&s->problem, &s->operands, output);
+  int64_t start = check->row_start(&s->problem, of->output, range->row) + range->column;
   for (int64_t j = 0; j < of->width; j++) {
-    double found = hr_number_load(dtype, result, (size_t)(start + j));
+    double found = hr_number_load(dtype, host->operands[output], (size_t)(start + j));
     expected[j] = hr_dtype_saturate(dtype, expected[j]);
     double off = fabs(found - expected[j]), bound = check->bound(s->plan, &query, j) + swapped[j];
     if (!(off <= m->max_error))
@@ -127,22 +127,33 @@ static hr_status run_first(hr_runner *s, hr_measurement *m, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_output(hr_runner *s, hr_host_set *host, const hr_sample *of, hr_measurement *m, hr_error *error)
+{
+  double *scratch = calloc(of->scratch + 3 * (size_t)of->width, sizeof *scratch);
+  if (!scratch)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to check rows of %" PRId64 " elements",
+                   of->length);
+  hr_status status = HR_OK;
+  for (int64_t i = 0; i < of->count && status == HR_OK; i++)
+    status = check_row(s, host, of, i, scratch, m, error);
+  if (status == HR_OK && selects(s))
+    m->selection_error = selection_error(s, host, of, scratch);
+  free(scratch);
+  return status;
+}
+
 hr_status hr_runner_check(hr_runner *runner, uint64_t seed, hr_measurement *m, hr_error *error)
 {
-  hr_sample of = hr_check_of(runner->problem.operation)->sample(&runner->problem);
-  of.seed = seed;
   HR_TRY(run_first(runner, m, error));
-  double *scratch = calloc(of.scratch + 3 * (size_t)of.width, sizeof *scratch);
-  if (!scratch)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to check rows of %" PRId64 " elements", of.length);
   m->max_error = 0;
   hr_host_set host = {{NULL}, {NULL}, {{0, 0}}};
   hr_status status = hr_host_set_begin(runner, &host, error);
-  for (int64_t i = 0; i < of.count && status == HR_OK; i++)
-    status = check_row(runner, &host, &of, i, scratch, m, error);
-  if (status == HR_OK && selects(runner))
-    m->selection_error = selection_error(runner, &host, &of, scratch);
+  for (size_t i = 0; i < runner->operands.count - runner->operands.inputs && status == HR_OK; i++) {
+    hr_sample of = hr_check_of(runner->problem.operation)->sample(&runner->problem, i);
+    of.seed = seed;
+    of.output = i;
+    status = check_output(runner, &host, &of, m, error);
+  }
   hr_host_set_end(runner, &host);
-  free(scratch);
   return status;
 }

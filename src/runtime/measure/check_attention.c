@@ -38,22 +38,24 @@ static hr_status can_be_timed(const hr_problem *problem, hr_error *error)
   return HR_OK;
 }
 
-static hr_sample sample(const hr_problem *problem)
+static hr_sample sample(const hr_problem *problem, size_t output)
 {
+  (void)output;
   const hr_attention *a = &problem->attention;
   return hr_sample_of_rows(a->batch * a->q_len * a->q_heads, a->v_dim, a->kv_len * (a->qk_dim + a->v_dim),
                            hr_reference_attention_scratch(a));
 }
 
-static int64_t row_start(const hr_problem *problem, int64_t row)
+static int64_t row_start(const hr_problem *problem, size_t output, int64_t row)
 {
+  (void)output;
   const hr_attention *a = &problem->attention;
   return hr_query_start(hr_attention_strides(a, HR_OPERAND_O), a->q_len, a->q_heads, row);
 }
 
 static hr_status fetch(const hr_checked_range *range, hr_host_set *host, hr_error *error)
 {
-  int64_t start = row_start(&range->runner->problem, range->row);
+  int64_t start = row_start(&range->runner->problem, 0, range->row);
   return hr_host_set_fetch_row(range->runner, host, range->of, range->row, start, false, error);
 }
 

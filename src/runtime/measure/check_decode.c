@@ -65,8 +65,9 @@ static hr_status can_be_timed(const hr_problem *problem, hr_error *error)
   return problem->decode.kv_len > 0 ? HR_OK : hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 gives nothing to time");
 }
 
-static hr_sample sample(const hr_problem *problem)
+static hr_sample sample(const hr_problem *problem, size_t output)
 {
+  (void)output;
   const hr_decode *d = &problem->decode;
   int64_t products = d->kv_len * (d->qk_dim + d->v_dim);
   if (hr_decode_selects(d))
@@ -74,15 +75,16 @@ static hr_sample sample(const hr_problem *problem)
   return hr_sample_of_rows(d->batch * d->q_len * d->q_heads, d->v_dim, products, hr_reference_decode_scratch(d));
 }
 
-static int64_t row_start(const hr_problem *problem, int64_t row)
+static int64_t row_start(const hr_problem *problem, size_t output, int64_t row)
 {
+  (void)output;
   const hr_decode *d = &problem->decode;
   return hr_query_start(hr_decode_o_strides(d), d->q_len, d->q_heads, row);
 }
 
 static hr_status fetch(const hr_checked_range *range, hr_host_set *host, hr_error *error)
 {
-  int64_t start = row_start(&range->runner->problem, range->row);
+  int64_t start = row_start(&range->runner->problem, 0, range->row);
   return hr_host_set_fetch_row(range->runner, host, range->of, range->row, start, false, error);
 }
 

@@ -8,8 +8,9 @@
 #define COLUMNS 32    /* width of a range of columns */
 #define COLUMNS_MIN 8 /* per row */
 
-static hr_sample sample(const hr_problem *problem)
+static hr_sample sample(const hr_problem *problem, size_t output)
 {
+  (void)output;
   const hr_gemm *g = &problem->gemm;
   hr_sample result = {.rows = g->batch * g->m, .length = g->n, .scratch = hr_reference_gemm_scratch(g)};
   result.count = hr_min64(HR_CHECKED_ROWS_MAX, result.rows);
@@ -19,8 +20,9 @@ static hr_sample sample(const hr_problem *problem)
   return result;
 }
 
-static int64_t row_start(const hr_problem *problem, int64_t row)
+static int64_t row_start(const hr_problem *problem, size_t output, int64_t row)
 {
+  (void)output;
   const hr_gemm *g = &problem->gemm;
   hr_matrix c = hr_gemm_c(g);
   return row / g->m * c.batch_stride + row % g->m * c.leading_dimension;

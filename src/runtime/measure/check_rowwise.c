@@ -4,20 +4,22 @@
 
 #define PRODUCTS_OF_ELEMENT 16
 
-static hr_sample sample(const hr_problem *problem)
+static hr_sample sample(const hr_problem *problem, size_t output)
 {
+  (void)output;
   const hr_rowwise *r = &problem->rows;
   return hr_sample_of_rows(r->rows, r->columns, r->columns * PRODUCTS_OF_ELEMENT, hr_reference_rowwise_scratch(r));
 }
 
-static int64_t row_start(const hr_problem *problem, int64_t row)
+static int64_t row_start(const hr_problem *problem, size_t output, int64_t row)
 {
+  (void)output;
   return row * problem->rows.columns;
 }
 
 static hr_status fetch(const hr_checked_range *range, hr_host_set *host, hr_error *error)
 {
-  int64_t start = row_start(&range->runner->problem, range->row);
+  int64_t start = row_start(&range->runner->problem, 0, range->row);
   return hr_host_set_fetch_row(range->runner, host, range->of, range->row, start, true, error);
 }
 

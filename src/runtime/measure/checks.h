@@ -9,10 +9,11 @@
 #define HR_CHECKED_ROWS_MAX 16
 #define HR_CHECKED_PRODUCTS_MAX ((int64_t)1 << 23) /* multiply-adds of the reference: 10 ms, and as long to copy B */
 
-/** The sampled part of a result: `count` rows, and in each `ranges` ranges of `width` columns; one range is the whole
+/** The sampled part of one output: `count` rows, and in each `ranges` ranges of `width` columns; one range is the whole
  *  row unless that is too much. */
 typedef struct hr_sample {
-  int64_t rows;          /* of the result */
+  size_t output;         /* which, from 0; set by hr_runner_check() */
+  int64_t rows;          /* of the output */
   int64_t length;        /* of a row */
   int64_t count;         /* sampled rows */
   int64_t ranges, width; /* of a row */
@@ -41,11 +42,11 @@ hr_status hr_host_set_fetch(const hr_runner *runner, hr_host_set *host, size_t o
                             hr_error *error);
 
 /** Copies whole inputs, but of those that are as large as the output only row `row`, if `by_row`, and that row of the
- *  output, which begins at element `start`. */
+ *  output `of`, which begins at element `start`. */
 hr_status hr_host_set_fetch_row(const hr_runner *runner, hr_host_set *host, const hr_sample *of, int64_t row,
                                 int64_t start, bool by_row, hr_error *error);
 
-/** The columns from `column` on of a row of the result. */
+/** The columns from `column` on of a row of an output. */
 typedef struct hr_checked_range {
   const hr_runner *runner;
   const hr_sample *of;
@@ -59,10 +60,10 @@ typedef struct hr_check {
   void (*make_table)(const hr_problem *problem, hr_operand_kind kind, uint64_t seed, size_t bytes, void *to);
   /** The dtype whose random numbers fill HR_OPERAND_CACHE. NULL: has none. */
   hr_dtype (*cache_dtype)(const hr_problem *problem);
-  /** Without its seed. */
-  hr_sample (*sample)(const hr_problem *problem);
-  /** Index of the first element of a row of the result. */
-  int64_t (*row_start)(const hr_problem *problem, int64_t row);
+  /** Of output `output`, without its number and its seed. */
+  hr_sample (*sample)(const hr_problem *problem, size_t output);
+  /** Index of the first element of a row of that output. */
+  int64_t (*row_start)(const hr_problem *problem, size_t output, int64_t row);
   /** Copies what the reference reads for a range, and the range's row. */
   hr_status (*fetch)(const hr_checked_range *range, hr_host_set *host, hr_error *error);
   /** Writes the reference of a range to query->out and what its bound needs to `query`. */

@@ -96,20 +96,28 @@ static hr_status write_tables(hr_runner *s, size_t operand, uint64_t seed, hr_er
   return status;
 }
 
+hr_status hr_runner_poison(hr_runner *s, hr_error *error)
+{
+  for (size_t i = s->operands.inputs; i < s->operands.count; i++)
+    HR_TRY(hr_buffer_poison(s->buffers[i], hr_operand_dtype(&s->problem, &s->operands, i), error));
+  return HR_OK;
+}
+
 static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
 {
   for (size_t i = 0; i < s->operands.count; i++) {
     HR_TRY(hr_buffer_create(s->device, s->stride[i] * (size_t)s->sets, &s->buffers[i], error));
+    if (i >= s->operands.inputs)
+      continue;
     if (s->operands.kinds[i] == HR_OPERAND_CACHE)
       HR_TRY(hr_buffer_fill_uniform(s->buffers[i], hr_check_of(s->problem.operation)->cache_dtype(&s->problem),
                                     seed * HR_OPERANDS_MAX + i, error));
     else if (s->operands.kinds[i] != HR_OPERAND_NUMBERS)
       HR_TRY(write_tables(s, i, seed * HR_OPERANDS_MAX + i, error));
-    else if (i + 1 < s->operands.count)
-      HR_TRY(hr_buffer_fill_uniform(s->buffers[i], s->problem.dtype, seed * HR_OPERANDS_MAX + i, error));
     else
-      HR_TRY(hr_buffer_poison(s->buffers[i], hr_problem_output_dtype(&s->problem), error));
+      HR_TRY(hr_buffer_fill_uniform(s->buffers[i], s->problem.dtype, seed * HR_OPERANDS_MAX + i, error));
   }
+  HR_TRY(hr_runner_poison(s, error));
   size_t workspace = hr_plan_workspace_bytes(s->plan);
   s->free_before = s->device->backend->own_memory ? hr_device_memory_available(s->device) : 0;
   return workspace > 0 ? hr_buffer_create(s->device, workspace, &s->workspace, error) : HR_OK;
@@ -184,11 +192,10 @@ static hr_status run_one(hr_runner *s, hr_error *error)
   void *addresses[HR_OPERANDS_MAX] = {NULL};
   for (size_t i = 0; i < s->operands.count; i++)
     addresses[i] = (char *)hr_buffer_data(s->buffers[i]) + (size_t)s->next * s->stride[i];
-  const void *inputs[HR_OPERANDS_MAX] = {addresses[0], addresses[1], addresses[2], addresses[3],
-                                         addresses[4], addresses[5], addresses[6]};
   s->next = s->next + 1 < s->sets ? s->next + 1 : 0;
-  void *output = addresses[s->operands.count - 1], *workspace = s->workspace ? hr_buffer_data(s->workspace) : NULL;
-  return hr_plan_run(s->plan, (hr_operand_addresses){inputs, output}, workspace, s->part, error);
+  void *workspace = s->workspace ? hr_buffer_data(s->workspace) : NULL;
+  const hr_operand_addresses at = {(const void *const *)addresses, addresses + s->operands.inputs};
+  return hr_plan_run(s->plan, at, workspace, s->part, error);
 }
 
 hr_status hr_runner_run(hr_runner *runner, hr_error *error)

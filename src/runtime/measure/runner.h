@@ -43,6 +43,9 @@ hr_status hr_runner_open_sequence(hr_device *device, const hr_problem *problems,
                                   const hr_measure_options *options, hr_runner *runner, hr_error *error);
 void hr_runner_close(hr_runner *runner);
 
+/** Poisons the outputs of all sets. */
+hr_status hr_runner_poison(hr_runner *runner, hr_error *error);
+
 /** Starts one run with the next set. */
 hr_status hr_runner_run(hr_runner *runner, hr_error *error);
 

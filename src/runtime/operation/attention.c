@@ -35,19 +35,19 @@ static hr_operands operands(const hr_problem *problem)
 {
   const hr_attention *a = &problem->attention;
   hr_operands all = {.count = 0};
-  hr_add_operand(&all, MEMBER(q), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_Q));
-  hr_add_operand(&all, MEMBER(k), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_K));
-  hr_add_operand(&all, MEMBER(v), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_V));
+  hr_add_input(&all, MEMBER(q), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_Q));
+  hr_add_input(&all, MEMBER(k), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_K));
+  hr_add_input(&all, MEMBER(v), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_V));
   if (a->alibi)
-    hr_add_operand(&all, MEMBER(alibi_slopes), HR_OPERAND_SLOPES, (size_t)a->q_heads * sizeof(float));
+    hr_add_input(&all, MEMBER(alibi_slopes), HR_OPERAND_SLOPES, (size_t)a->q_heads * sizeof(float));
   if (a->first_keys)
-    hr_add_operand(&all, MEMBER(first_keys), HR_OPERAND_FIRST_KEYS, first_keys_bytes(a));
+    hr_add_input(&all, MEMBER(first_keys), HR_OPERAND_FIRST_KEYS, first_keys_bytes(a));
   if (a->head_scales) {
-    hr_add_operand(&all, MEMBER(q_scales), HR_OPERAND_Q_SCALES, (size_t)a->q_heads * sizeof(float));
-    hr_add_operand(&all, MEMBER(k_scales), HR_OPERAND_K_SCALES, (size_t)a->k_heads * sizeof(float));
-    hr_add_operand(&all, MEMBER(v_scales), HR_OPERAND_V_SCALES, (size_t)a->v_heads * sizeof(float));
+    hr_add_input(&all, MEMBER(q_scales), HR_OPERAND_Q_SCALES, (size_t)a->q_heads * sizeof(float));
+    hr_add_input(&all, MEMBER(k_scales), HR_OPERAND_K_SCALES, (size_t)a->k_heads * sizeof(float));
+    hr_add_input(&all, MEMBER(v_scales), HR_OPERAND_V_SCALES, (size_t)a->v_heads * sizeof(float));
   }
-  hr_add_operand(&all, MEMBER(o), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_O));
+  hr_add_output(&all, MEMBER(o), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_O));
   return all;
 }
 

@@ -30,9 +30,9 @@ static void add_scales(hr_operands *all, const hr_decode *d)
 {
   int64_t k = cache_elements(d, hr_decode_k_scale_strides(d), d->k_heads, 1);
   int64_t v = cache_elements(d, hr_decode_v_scale_strides(d), d->v_heads, 1);
-  hr_add_operand(all, MEMBER(k_scales), HR_OPERAND_K_SCALES, (size_t)k * sizeof(float));
+  hr_add_input(all, MEMBER(k_scales), HR_OPERAND_K_SCALES, (size_t)k * sizeof(float));
   if (!d->latent)
-    hr_add_operand(all, MEMBER(v_scales), HR_OPERAND_V_SCALES, (size_t)v * sizeof(float));
+    hr_add_input(all, MEMBER(v_scales), HR_OPERAND_V_SCALES, (size_t)v * sizeof(float));
 }
 
 static void add_cache(hr_operands *all, const hr_decode *d)
@@ -42,9 +42,9 @@ static void add_cache(hr_operands *all, const hr_decode *d)
   hr_operand_kind kind = quantized ? HR_OPERAND_CACHE : HR_OPERAND_NUMBERS;
   int64_t k = cache_elements(d, hr_decode_k_strides(d), d->k_heads, d->qk_dim);
   int64_t v = cache_elements(d, hr_decode_v_strides(d), d->v_heads, d->v_dim);
-  hr_add_operand(all, MEMBER(k), kind, (size_t)k * cached);
+  hr_add_input(all, MEMBER(k), kind, (size_t)k * cached);
   if (!d->latent)
-    hr_add_operand(all, MEMBER(v), kind, (size_t)v * cached);
+    hr_add_input(all, MEMBER(v), kind, (size_t)v * cached);
   if (quantized)
     add_scales(all, d);
 }
@@ -54,15 +54,15 @@ static hr_operands operands(const hr_problem *problem)
   const hr_decode *d = &problem->decode;
   const size_t element = hr_dtype_bytes(d->dtype);
   hr_operands all = {.count = 0};
-  hr_add_operand(&all, MEMBER(q), HR_OPERAND_NUMBERS,
-                 (size_t)query_elements(d, hr_decode_q_strides(d), d->qk_dim) * element);
+  hr_add_input(&all, MEMBER(q), HR_OPERAND_NUMBERS,
+               (size_t)query_elements(d, hr_decode_q_strides(d), d->qk_dim) * element);
   add_cache(&all, d);
   if (d->table_pitch > 1)
-    hr_add_operand(&all, MEMBER(pages), HR_OPERAND_PAGES, (size_t)(d->batch * d->table_pitch) * sizeof(int32_t));
+    hr_add_input(&all, MEMBER(pages), HR_OPERAND_PAGES, (size_t)(d->batch * d->table_pitch) * sizeof(int32_t));
   if (d->sinks)
-    hr_add_operand(&all, MEMBER(sinks), HR_OPERAND_SINKS, (size_t)d->q_heads * sizeof(float));
-  hr_add_operand(&all, MEMBER(o), HR_OPERAND_NUMBERS,
-                 (size_t)query_elements(d, hr_decode_o_strides(d), d->v_dim) * element);
+    hr_add_input(&all, MEMBER(sinks), HR_OPERAND_SINKS, (size_t)d->q_heads * sizeof(float));
+  hr_add_output(&all, MEMBER(o), HR_OPERAND_NUMBERS,
+                (size_t)query_elements(d, hr_decode_o_strides(d), d->v_dim) * element);
   return all;
 }
 

@@ -16,9 +16,9 @@ static hr_operands operands(const hr_problem *problem)
   const hr_gemm *g = &problem->gemm;
   const size_t element = hr_dtype_bytes(g->dtype);
   hr_operands all = {.count = 0};
-  hr_add_operand(&all, offsetof(hr_gemm_arguments, a), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_a(g).elements);
-  hr_add_operand(&all, offsetof(hr_gemm_arguments, b), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_b(g).elements);
-  hr_add_operand(&all, offsetof(hr_gemm_arguments, c), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_c(g).elements);
+  hr_add_input(&all, offsetof(hr_gemm_arguments, a), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_a(g).elements);
+  hr_add_input(&all, offsetof(hr_gemm_arguments, b), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_b(g).elements);
+  hr_add_output(&all, offsetof(hr_gemm_arguments, c), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_c(g).elements);
   return all;
 }
 

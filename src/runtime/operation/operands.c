@@ -5,12 +5,18 @@
 
 #include <inttypes.h>
 
-void hr_add_operand(hr_operands *operands, size_t member, hr_operand_kind kind, size_t bytes)
+void hr_add_output(hr_operands *operands, size_t member, hr_operand_kind kind, size_t bytes)
 {
   size_t i = operands->count++;
   operands->bytes[i] = bytes;
   operands->kinds[i] = kind;
   operands->members[i] = member;
+}
+
+void hr_add_input(hr_operands *operands, size_t member, hr_operand_kind kind, size_t bytes)
+{
+  hr_add_output(operands, member, kind, bytes);
+  operands->inputs = operands->count;
 }
 
 hr_status hr_take_bound(const char *name, int64_t asked, int64_t *size, hr_error *error)

@@ -46,7 +46,7 @@ typedef union hr_arguments {
   hr_decode_arguments decode;
 } hr_arguments;
 
-#define HR_OPERANDS_MAX 9
+#define HR_OPERANDS_MAX 13
 
 /** What an operand holds. */
 typedef enum hr_operand_kind {
@@ -61,11 +61,11 @@ typedef enum hr_operand_kind {
   HR_OPERAND_FIRST_KEYS /* of queries, int32 */
 } hr_operand_kind;
 
-/** Inputs first, output last. `bytes` is from the first element to the end of the last, gaps between strides included,
+/** Inputs first, then outputs, of which most operations have one. `bytes` is from the first element to the end of the last, gaps between strides included,
  *  of an operand without rows those of one element. Offsets of variable lengths and the lengths of a decode call are
  *  not among the operands. */
 typedef struct hr_operands {
-  size_t count;
+  size_t count, inputs;
   size_t bytes[HR_OPERANDS_MAX];
   hr_operand_kind kinds[HR_OPERANDS_MAX];
   size_t members[HR_OPERANDS_MAX]; /* where its address is in the operation's arguments, offsetof() */
@@ -104,19 +104,23 @@ const char *hr_operation_name(hr_operation operation);
 /** The format of the output. */
 hr_dtype hr_problem_output_dtype(const hr_problem *problem);
 
+/** The format of an operand: of numbers, and fp32 of all others. */
+hr_dtype hr_operand_dtype(const hr_problem *problem, const hr_operands *operands, size_t operand);
+
 /** The operands of a problem that has been checked, so that the sizes fit. */
 hr_operands hr_problem_operands(const hr_problem *problem);
 
 /** *size becomes what a run asks for, unless that is 0. HR_ERROR_INVALID if it is negative or more. */
 hr_status hr_take_bound(const char *name, int64_t asked, int64_t *size, hr_error *error);
 
-/** Adds an operand. */
-void hr_add_operand(hr_operands *operands, size_t member, hr_operand_kind kind, size_t bytes);
+/** Adds an input, or an output behind all inputs. */
+void hr_add_output(hr_operands *operands, size_t member, hr_operand_kind kind, size_t bytes);
+void hr_add_input(hr_operands *operands, size_t member, hr_operand_kind kind, size_t bytes);
 
 /** Addresses in the order of hr_problem_operands(). */
 typedef struct hr_operand_addresses {
   const void *const *inputs;
-  void *output;
+  void *const *outputs; /* NULL: none, as for the reference, which does not write */
 } hr_operand_addresses;
 
 /** Arguments with the operands at these addresses, and nothing else. `operands` are hr_problem_operands(). */
@@ -128,7 +132,7 @@ hr_arguments hr_problem_arguments(const hr_problem *problem, const hr_operands *
 hr_status hr_bound_problem(const hr_problem *problem, const void *arguments, hr_problem *bounded, bool *smaller,
                            hr_error *error);
 
-/** Checks arguments of a run: addresses and their alignment, that no input is the output, and where `readable`, because
+/** Checks arguments of a run: addresses and their alignment, that no operand is an output, and where `readable`, because
  *  the host can read them, offsets, lengths and pages. HR_ERROR_INVALID. */
 hr_status hr_check_arguments(const hr_problem *problem, const hr_operands *operands, const void *arguments,
                              bool readable, hr_error *error);

@@ -48,6 +48,13 @@ hr_dtype hr_problem_output_dtype(const hr_problem *problem)
   return row->output ? row->output(problem) : problem->dtype;
 }
 
+hr_dtype hr_operand_dtype(const hr_problem *problem, const hr_operands *operands, size_t operand)
+{
+  if (operands->kinds[operand] != HR_OPERAND_NUMBERS)
+    return HR_FP32;
+  return operand < operands->inputs ? problem->dtype : hr_problem_output_dtype(problem);
+}
+
 hr_operands hr_problem_operands(const hr_problem *problem)
 {
   return rows[problem->operation]->operands(problem);
@@ -65,8 +72,10 @@ hr_arguments hr_problem_arguments(const hr_problem *problem, const hr_operands *
   hr_arguments arguments;
   memset(&arguments, 0, sizeof arguments);
   arguments.gemm.struct_size = rows[problem->operation]->arguments_bytes;
-  for (size_t i = 0; i < operands->count; i++)
-    *address_at(&arguments, operands->members[i]) = i + 1 < operands->count ? addresses.inputs[i] : addresses.output;
+  for (size_t i = 0; i < operands->inputs; i++)
+    *address_at(&arguments, operands->members[i]) = addresses.inputs[i];
+  for (size_t i = operands->inputs; addresses.outputs && i < operands->count; i++)
+    *address_at(&arguments, operands->members[i]) = addresses.outputs[i - operands->inputs];
   return arguments;
 }
 
@@ -75,17 +84,26 @@ static bool has_alignment(hr_operand_kind kind)
   return kind == HR_OPERAND_NUMBERS || kind == HR_OPERAND_CACHE;
 }
 
-/* Kernels read inputs after they have written part of the output. */
+/* Whether another operand is at the address of an output. Kernels read inputs after they have written part of it. */
+static bool is_output_twice(const hr_operands *operands, const void *arguments, size_t operand)
+{
+  const void *address = *address_at(arguments, operands->members[operand]);
+  for (size_t i = operands->inputs; address && i < operands->count; i++)
+    if (i != operand && *address_at(arguments, operands->members[i]) == address)
+      return true;
+  return false;
+}
+
 static hr_status check_places(const hr_problem *problem, const hr_operands *operands, const void *arguments,
                               hr_error *error)
 {
   const hr_operation_row *row = rows[problem->operation];
   const int64_t alignment = hr_alignment(row->alignment(problem));
-  const void *output = *address_at(arguments, operands->members[operands->count - 1]);
   for (size_t i = 0; i < operands->count; i++) {
     const void *address = *address_at(arguments, operands->members[i]);
-    if (output && address == output && i + 1 < operands->count)
-      return hr_fail(error, HR_ERROR_INVALID, "%s: the output has the address of an input, %p", row->name, output);
+    if (is_output_twice(operands, arguments, i))
+      return hr_fail(error, HR_ERROR_INVALID, "%s: the output has the address of an%s, %p", row->name,
+                     i < operands->inputs ? " input" : "other", address);
     if (has_alignment(operands->kinds[i]) && (uintptr_t)address % (uintptr_t)alignment != 0)
       return hr_fail(error, HR_ERROR_INVALID,
                      "%s: the address %p is not a multiple of %" PRId64 ", the alignment of the problem", row->name,

@@ -28,8 +28,8 @@ static hr_operands operands(const hr_problem *problem)
   const size_t inputs = offsetof(hr_rowwise_arguments, inputs);
   hr_operands all = {.count = 0};
   for (int i = 0; i < hr_rowwise_inputs(r->operation); i++)
-    hr_add_operand(&all, inputs + (size_t)i * sizeof(void *), HR_OPERAND_NUMBERS, input_bytes(r, i, tensor));
-  hr_add_operand(&all, offsetof(hr_rowwise_arguments, output), HR_OPERAND_NUMBERS, tensor);
+    hr_add_input(&all, inputs + (size_t)i * sizeof(void *), HR_OPERAND_NUMBERS, input_bytes(r, i, tensor));
+  hr_add_output(&all, offsetof(hr_rowwise_arguments, output), HR_OPERAND_NUMBERS, tensor);
   return all;
 }
 

@@ -7,14 +7,14 @@ void call_open(hr_device *device, const char *kernel, const hr_problem *problem,
                call *c)
 {
   *c = (call){.device = device, .kernel = kernel, .problem = *problem, .operands = hr_problem_operands(problem)};
-  size_t element = hr_dtype_bytes(problem->dtype), last = c->operands.count - 1;
-  for (size_t i = 0; i <= last; i++) {
+  size_t element = hr_dtype_bytes(problem->dtype);
+  for (size_t i = 0; i < c->operands.count; i++) {
     placing at = {.alignment = element, .at_start = true, .shift = shifts ? shifts[i] * element : 0};
     c->places[i] = place_make(device, c->operands.bytes[i], at);
-    if (i < last)
+    if (i < c->operands.inputs)
       hr_numbers_uniform(problem->dtype, seed + i, 0, c->operands.bytes[i] / element, c->places[i].host);
   }
-  c->output = &c->places[last];
+  c->output = &c->places[c->operands.inputs];
 }
 
 void call_close(call *c)
@@ -26,9 +26,9 @@ void call_close(call *c)
 hr_arguments call_arguments(const call *c)
 {
   const void *inputs[HR_OPERANDS_MAX] = {NULL};
-  for (size_t i = 0; i + 1 < c->operands.count; i++)
+  for (size_t i = 0; i < c->operands.inputs; i++)
     inputs[i] = c->places[i].data;
-  return hr_problem_arguments(&c->problem, &c->operands, (hr_operand_addresses){inputs, c->output->data});
+  return hr_problem_arguments(&c->problem, &c->operands, (hr_operand_addresses){inputs, &c->output->data});
 }
 
 void call_run_with(call *c, const hr_plan *plan, const hr_arguments *arguments, const bool *written)

@@ -11,7 +11,7 @@ typedef struct call {
   hr_problem problem;
   hr_operands operands;
   place places[HR_OPERANDS_MAX];
-  place *output;
+  place *output; /* the first */
 } call;
 
 /** Makes the places: operand i begins `shifts[i]` elements behind an aligned address (NULL: 0), and has random values

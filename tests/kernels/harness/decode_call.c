@@ -52,7 +52,8 @@ static hr_decode_arguments make_arguments(decode_operands *c, hr_device *device,
     place_send(&c->places[i]);
     inputs[i] = c->places[i].data;
   }
-  const hr_operand_addresses at = {inputs, c->places[c->o].data};
+  void *output = c->places[c->o].data;
+  const hr_operand_addresses at = {inputs, &output};
   hr_decode_arguments x = hr_problem_arguments(&plan->problem, &plan->operands, at).decode;
   if (setup->inline_scales) {
     x.k_scales = (const float *)((const char *)x.k + d->qk_dim);

@@ -110,10 +110,10 @@ static decode_places add_to_decode(const hr_runner *r, bool at_start, hr_decode_
   return p;
 }
 
-static void assert_result(const hr_runner *r, const place *output, bool at_start)
+static void assert_result(const hr_runner *r, size_t operand, const place *output, bool at_start)
 {
   char text[512];
-  const char *expected = hr_buffer_data(r->buffers[r->operands.count - 1]);
+  const char *expected = hr_buffer_data(r->buffers[operand]);
   for (size_t i = 0; i < output->bytes; i++)
     if (output->host[i] != expected[i])
       fail_msg("%s, %s: byte %zu of %zu is another one where operands %s at a guard page", hr_plan_kernel(r->plan),
@@ -140,21 +140,26 @@ static void check_at(const hr_runner *r, bool at_start)
   place places[HR_OPERANDS_MAX];
   hr_error error = {.message = ""};
   char text[512];
-  size_t last = r->operands.count - 1;
-  for (size_t i = 0; i < last; i++) {
+  void *outputs[HR_OPERANDS_MAX] = {NULL};
+  size_t first = r->operands.inputs;
+  for (size_t i = 0; i < first; i++) {
     places[i] = make_input(r->device, hr_buffer_data(r->buffers[i]), r->operands.bytes[i], at_start);
     inputs[i] = places[i].data;
   }
-  places[last] = place_make(r->device, r->operands.bytes[last], (placing){.alignment = 1, .at_start = at_start});
-  hr_arguments x = hr_problem_arguments(&r->problem, &r->operands, (hr_operand_addresses){inputs, places[last].data});
+  for (size_t i = first; i < r->operands.count; i++) {
+    places[i] = place_make(r->device, r->operands.bytes[i], (placing){.alignment = 1, .at_start = at_start});
+    outputs[i - first] = places[i].data;
+  }
+  hr_arguments x = hr_problem_arguments(&r->problem, &r->operands, (hr_operand_addresses){inputs, outputs});
   decode_places more = {{.data = NULL}, {.data = NULL}};
   if (r->problem.operation == HR_OPERATION_DECODE)
     more = add_to_decode(r, at_start, &x.decode);
   allow_any_address(r->plan);
   if (run_arguments(r->plan, &x, at_start, &error) != HR_OK)
     fail_msg("%s, %s: %s", hr_plan_kernel(r->plan), problem_words(&r->problem, text), error.message);
-  assert_result(r, &places[last], at_start);
-  for (size_t i = 0; i <= last; i++)
+  for (size_t i = first; i < r->operands.count; i++)
+    assert_result(r, i, &places[i], at_start);
+  for (size_t i = 0; i < r->operands.count; i++)
     place_free(&places[i]);
   place_free(&more.lengths);
   place_free(&more.lse);
@@ -182,8 +187,8 @@ const fact_group guard_pages_facts = {.name = "guard_pages", .facts = guard_fact
 
 typedef struct sharer {
   const hr_runner *runner;
-  hr_buffer *output, *workspace;
-  char *found;
+  hr_buffer *outputs[HR_OPERANDS_MAX], *workspace; /* outputs from operands.inputs on */
+  char *found, *expected;                          /* of the largest output */
   int wrong;
   pthread_t thread;
 } sharer;
@@ -191,9 +196,12 @@ typedef struct sharer {
 static void compare_output(sharer *s)
 {
   const hr_runner *r = s->runner;
-  size_t bytes = r->operands.bytes[r->operands.count - 1];
-  s->wrong +=
-      hr_buffer_read(s->output, s->found, bytes, NULL) != HR_OK || memcmp(s->found, s->found + bytes, bytes) != 0;
+  for (size_t i = r->operands.inputs; i < r->operands.count; i++) {
+    size_t bytes = r->operands.bytes[i];
+    s->wrong += hr_buffer_read(s->outputs[i], s->found, bytes, NULL) != HR_OK ||
+                hr_buffer_read(r->buffers[i], s->expected, bytes, NULL) != HR_OK ||
+                memcmp(s->found, s->expected, bytes) != 0;
+  }
 }
 
 static void *run_beside_others(void *argument)
@@ -201,9 +209,12 @@ static void *run_beside_others(void *argument)
   sharer *s = argument;
   const hr_runner *r = s->runner;
   const void *inputs[HR_OPERANDS_MAX] = {NULL};
-  for (size_t i = 0; i + 1 < r->operands.count; i++)
+  void *outputs[HR_OPERANDS_MAX] = {NULL};
+  for (size_t i = 0; i < r->operands.inputs; i++)
     inputs[i] = hr_buffer_data(r->buffers[i]);
-  const hr_operand_addresses at = {inputs, hr_buffer_data(s->output)};
+  for (size_t i = r->operands.inputs; i < r->operands.count; i++)
+    outputs[i - r->operands.inputs] = hr_buffer_data(s->outputs[i]);
+  const hr_operand_addresses at = {inputs, outputs};
   for (int i = 0; i < RUNS; i++) {
     s->wrong += hr_plan_run(r->plan, at, s->workspace ? hr_buffer_data(s->workspace) : NULL, 0, NULL) != HR_OK;
     if (!r->device->backend->own_memory) /* else the last run's, after all */
@@ -216,12 +227,15 @@ static sharer make_sharer(const hr_runner *r)
 {
   sharer s = {.runner = r};
   hr_error error;
-  size_t last = r->operands.count - 1, bytes = r->operands.bytes[last], work = hr_plan_workspace_bytes(r->plan);
-  s.found = malloc(2 * bytes); /* and behind it what is expected */
-  assert_non_null(s.found);
-  assert_ok(hr_buffer_read(r->buffers[last], s.found + bytes, bytes, &error), error);
-  assert_ok(hr_buffer_create(r->device, bytes, &s.output, &error), error);
-  assert_ok(hr_buffer_poison(s.output, hr_problem_output_dtype(&r->problem), &error), error);
+  size_t most = 0, work = hr_plan_workspace_bytes(r->plan);
+  for (size_t i = r->operands.inputs; i < r->operands.count; i++) {
+    size_t bytes = r->operands.bytes[i];
+    most = bytes > most ? bytes : most;
+    assert_ok(hr_buffer_create(r->device, bytes, &s.outputs[i], &error), error);
+    assert_ok(hr_buffer_poison(s.outputs[i], hr_operand_dtype(&r->problem, &r->operands, i), &error), error);
+  }
+  s.found = malloc(most), s.expected = malloc(most);
+  assert_true(s.found && s.expected);
   if (work > 0)
     assert_ok(hr_buffer_create(r->device, work, &s.workspace, &error), error);
   return s;
@@ -242,9 +256,11 @@ static void check_sharing(hr_runner *r)
     if (sharers[i].wrong)
       fail_msg("%s, %s: %d of %d runs beside others differ", hr_plan_kernel(r->plan), problem_words(&r->problem, text),
                sharers[i].wrong, RUNS);
-    hr_buffer_free(sharers[i].output);
+    for (size_t k = 0; k < HR_OPERANDS_MAX; k++)
+      hr_buffer_free(sharers[i].outputs[k]);
     hr_buffer_free(sharers[i].workspace);
     free(sharers[i].found);
+    free(sharers[i].expected);
   }
 }
 
