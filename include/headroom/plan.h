@@ -47,7 +47,7 @@ typedef struct hr_plan hr_plan;
 /** A kernel of a device. All of it has static storage. */
 typedef struct hr_kernel_info {
   const char *name;      /* "gemm_onednn" */
-  const char *operation; /* "gemm", "attention", "decode" or "rowwise" */
+  const char *operation; /* "gemm", "attention", "attention_backward", "decode" or "rowwise" */
   const char *device;    /* "cpu", "reference", "cuda" */
   const char *dtypes;    /* "fp32 bf16" */
   const char *needs;     /* required features, separated by spaces: "avx512_bf16"; "" for none */

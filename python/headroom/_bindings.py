@@ -1060,6 +1060,49 @@ class hr_rule(Structure):
     ]
 
 
+class hr_plans_counts(Structure):
+    _fields_ = [
+        ("found", c_int64),
+        ("made", c_int64),
+    ]
+
+
+class hr_attention_backward(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("do_strides", hr_strides),
+        ("dq_strides", hr_strides),
+        ("dk_strides", hr_strides),
+        ("dv_strides", hr_strides),
+        ("sinks", c_bool),
+        ("deterministic", c_bool),
+    ]
+
+
+class hr_attention_backward_arguments(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("q", c_void_p),
+        ("k", c_void_p),
+        ("v", c_void_p),
+        ("o", c_void_p),
+        ("d_o", c_void_p),
+        ("lse", c_void_p),
+        ("dq", c_void_p),
+        ("dk", c_void_p),
+        ("dv", c_void_p),
+        ("alibi_slopes", c_void_p),
+        ("sinks", c_void_p),
+        ("d_sinks", c_void_p),
+        ("q_offsets", c_void_p),
+        ("kv_offsets", c_void_p),
+        ("first_keys", c_void_p),
+        ("batch", c_int64),
+        ("q_rows", c_int64),
+        ("kv_rows", c_int64),
+    ]
+
+
 class hr_collective(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -2092,13 +2135,6 @@ class hr_kv_append(Structure):
     ]
 
 
-class hr_plans_counts(Structure):
-    _fields_ = [
-        ("found", c_int64),
-        ("made", c_int64),
-    ]
-
-
 FUNCTIONS = {  # name: result, parameters
     "hr_activations_name": (c_char_p, [c_int]),
     "hr_advice_describe": (POINTER(hr_advice_about), [c_void_p]),
@@ -2109,6 +2145,11 @@ FUNCTIONS = {  # name: result, parameters
     "hr_advise_with": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_attention_alibi_slopes": (None, [c_int64, c_void_p]),
     "hr_attention_arguments_init": (None, [c_void_p, c_size_t]),
+    "hr_attention_backward_arguments_init": (None, [c_void_p, c_size_t]),
+    "hr_attention_backward_bytes": (c_int, [c_void_p, c_void_p]),
+    "hr_attention_backward_check": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "hr_attention_backward_flops": (c_int, [c_void_p, c_void_p]),
+    "hr_attention_backward_init": (None, [c_void_p, c_size_t]),
     "hr_attention_bytes": (c_int, [c_void_p, c_void_p]),
     "hr_attention_check": (c_int, [c_void_p, c_void_p]),
     "hr_attention_entries": (c_int, [c_void_p, c_void_p]),
@@ -2305,6 +2346,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_phase_parse": (c_int, [c_char_p, c_void_p]),
     "hr_picture_of_path": (c_int, [c_char_p, c_void_p]),
     "hr_plan_attention": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p]),
+    "hr_plan_attention_backward": (c_int, [c_void_p, c_void_p, c_void_p, c_char_p, c_void_p, c_void_p]),
     "hr_plan_choices": (c_int64, [c_void_p]),
     "hr_plan_configuration": (c_char_p, [c_void_p]),
     "hr_plan_decode": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p]),
@@ -2315,11 +2357,13 @@ FUNCTIONS = {  # name: result, parameters
     "hr_plan_passed_over": (c_char_p, [c_void_p]),
     "hr_plan_rowwise": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p]),
     "hr_plan_run_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_plan_run_attention_backward": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plan_run_decode": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plan_run_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plan_run_rowwise": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plan_workspace_bytes": (c_size_t, [c_void_p]),
     "hr_plans_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_plans_attention_backward": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plans_count": (hr_plans_counts, [c_void_p]),
     "hr_plans_create": (c_int, [c_void_p, c_size_t, c_void_p, c_void_p]),
     "hr_plans_decode": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),

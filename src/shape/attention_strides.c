@@ -73,21 +73,29 @@ static bool elements_are_disjoint(const hr_attention_sizes *o, const hr_strides 
   return true;
 }
 
+hr_status hr_attention_check_operand(const hr_attention *a, hr_attention_operand which, const char *name, bool written,
+                                     hr_error *error)
+{
+  hr_attention_sizes o = hr_attention_operand_sizes(a, which);
+  if (o.strides.batch < 0 || o.strides.row < 0 || o.strides.head < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "%s_strides: %" PRId64 ", %" PRId64 ", %" PRId64 " must not be negative",
+                   name, o.strides.batch, o.strides.row, o.strides.head);
+  hr_strides s = hr_attention_strides(a, which);
+  if (hr_times(span(a, which), (int64_t)hr_dtype_bytes(a->dtype)).overflow)
+    return hr_fail(error, HR_ERROR_OVERFLOW,
+                   "%s_strides: %" PRId64 ", %" PRId64 ", %" PRId64 ": the bytes do not fit 63 bits", name, s.batch,
+                   s.row, s.head);
+  if (written && o.rows > 0 && !elements_are_disjoint(&o, &s))
+    return hr_fail(error, HR_ERROR_INVALID, "%s_strides: %" PRId64 ", %" PRId64 ", %" PRId64 ": elements overlap", name,
+                   s.batch, s.row, s.head);
+  return HR_OK;
+}
+
 hr_status hr_attention_check_strides(const hr_attention *a, hr_error *error)
 {
   for (hr_attention_operand which = HR_OPERAND_Q; which <= HR_OPERAND_O; which++) {
     hr_attention_sizes o = hr_attention_operand_sizes(a, which);
-    if (o.strides.batch < 0 || o.strides.row < 0 || o.strides.head < 0)
-      return hr_fail(error, HR_ERROR_INVALID, "%s_strides: %" PRId64 ", %" PRId64 ", %" PRId64 " must not be negative",
-                     o.name, o.strides.batch, o.strides.row, o.strides.head);
-    hr_strides s = hr_attention_strides(a, which);
-    if (hr_times(span(a, which), (int64_t)hr_dtype_bytes(a->dtype)).overflow)
-      return hr_fail(error, HR_ERROR_OVERFLOW,
-                     "%s_strides: %" PRId64 ", %" PRId64 ", %" PRId64 ": the bytes do not fit 63 bits", o.name, s.batch,
-                     s.row, s.head);
-    if (which == HR_OPERAND_O && o.rows > 0 && !elements_are_disjoint(&o, &s))
-      return hr_fail(error, HR_ERROR_INVALID, "o_strides: %" PRId64 ", %" PRId64 ", %" PRId64 ": elements of O overlap",
-                     s.batch, s.row, s.head);
+    HR_TRY(hr_attention_check_operand(a, which, o.name, which == HR_OPERAND_O, error));
   }
   return HR_OK;
 }

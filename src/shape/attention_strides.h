@@ -14,6 +14,12 @@ typedef struct hr_attention_sizes {
 
 hr_attention_sizes hr_attention_operand_sizes(const hr_attention *attention, hr_attention_operand which);
 
+/** HR_OK if the strides of an operand, called `name` in messages, are not negative, its bytes fit 63 bits and, where it
+ *  is written, no two of its elements overlap; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW. The sizes have been
+ *  checked. */
+hr_status hr_attention_check_operand(const hr_attention *attention, hr_attention_operand which, const char *name,
+                                     bool written, hr_error *error);
+
 /** HR_OK if strides are not negative, the bytes of every operand fit 63 bits and no two elements of O overlap;
  *  otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW. The sizes have been checked. */
 hr_status hr_attention_check_strides(const hr_attention *attention, hr_error *error);

@@ -12,8 +12,9 @@ trap 'rm -rf "$folder"' EXIT
 
 # Pointers that may be NULL: in every function, and in one.
 optional='error note context progress stream
-hr_plan_gemm.kernel hr_plan_attention.kernel hr_plan_rowwise.kernel hr_plan_decode.kernel
-hr_plan_run_gemm.workspace hr_plan_run_attention.workspace hr_plan_run_rowwise.workspace hr_plan_run_decode.workspace
+hr_attention_backward_check.backward hr_plan_attention_backward.backward hr_plans_attention_backward.backward
+hr_plan_gemm.kernel hr_plan_attention.kernel hr_plan_attention_backward.kernel hr_plan_rowwise.kernel hr_plan_decode.kernel
+hr_plan_run_gemm.workspace hr_plan_run_attention.workspace hr_plan_run_attention_backward.workspace hr_plan_run_rowwise.workspace hr_plan_run_decode.workspace
 hr_layer_measure.options hr_measure_gemm.options hr_measure_attention.options hr_measure_rowwise.options hr_measure_decode.options
 hr_measure_gemm_pair.options
 hr_report_description.checkpoint hr_report_advice.confirmation hr_report_results.filter hr_report_changes.names hr_report_changes.changes

@@ -2,6 +2,8 @@
 /* What no command calls: a plan of each operation, a KV cache, a scratch store, device and buffers. */
 #include "calls.h"
 
+#include <headroom/experimental/attention_backward.h>
+
 #include <inttypes.h>
 
 static hr_status make_buffer(hr_device *device, size_t bytes, hr_buffer **buffer, hr_error *error)
@@ -48,6 +50,34 @@ static hr_status run_attention(const hr_plan *plan, const void *in, void *out, v
   return hr_plan_run_attention(plan, &arguments, workspace, NULL, error);
 }
 
+static hr_status run_backward(const hr_plan *plan, const void *in, void *out, void *workspace, hr_error *error)
+{
+  hr_attention_backward_arguments arguments = hr_attention_backward_arguments_default();
+  arguments.q = arguments.k = arguments.v = arguments.o = arguments.d_o = in;
+  arguments.lse = in;
+  arguments.dq = out, arguments.dk = (char *)out + 1024, arguments.dv = (char *)out + 2048;
+  return hr_plan_run_attention_backward(plan, &arguments, workspace, NULL, error);
+}
+
+/* dQ, dK and dV of 1 KiB each. */
+static hr_status use_gradients(hr_device *device, hr_buffer *in, hr_buffer *out, hr_error *error)
+{
+  hr_plan *plan = NULL;
+  hr_status status = HR_OK;
+  int64_t flops, bytes;
+  hr_attention attention = hr_attention_default();
+  const hr_attention_backward backward = hr_attention_backward_default();
+  attention.q_len = attention.kv_len = 4, attention.dtype = HR_FP32;
+  TRY(hr_attention_backward_check(&attention, &backward, error));
+  TRY(hr_attention_backward_flops(&attention, &flops));
+  TRY(hr_attention_backward_bytes(&attention, &bytes));
+  TRY(hr_plan_attention_backward(device, &attention, &backward, NULL, &plan, error));
+  TRY(run_plan(device, plan, "attention_backward", in, out, run_backward, error));
+end:
+  hr_plan_free(plan);
+  return status;
+}
+
 static hr_status run_rowwise(const hr_plan *plan, const void *in, void *out, void *workspace, hr_error *error)
 {
   const void *inputs[] = {in, in, in};
@@ -59,23 +89,24 @@ static hr_status run_rowwise(const hr_plan *plan, const void *in, void *out, voi
 static hr_status use_cached_plans(hr_device *device, hr_error *error)
 {
   hr_plans *cache = NULL;
-  hr_plan *plans[8] = {NULL};
+  hr_plan *plans[10] = {NULL};
   hr_status status = HR_OK;
   const hr_gemm gemm = hr_gemm_default();
   const hr_attention attention = hr_attention_default();
   const hr_decode decode = hr_decode_default();
   const hr_rowwise rows = hr_rowwise_default();
   TRY(hr_plans_create(device, 8, &cache, error));
-  for (int i = 0; i < 8; i += 4) {
+  for (int i = 0; i < 10; i += 5) {
     TRY(hr_plans_gemm(cache, &gemm, &plans[i], error));
     TRY(hr_plans_attention(cache, &attention, &plans[i + 1], error));
     TRY(hr_plans_decode(cache, &decode, &plans[i + 2], error));
     TRY(hr_plans_rowwise(cache, &rows, &plans[i + 3], error));
+    TRY(hr_plans_attention_backward(cache, &attention, NULL, &plans[i + 4], error));
   }
   hr_plans_counts counts = hr_plans_count(cache);
   printf("%d plans made, %d found\n", (int)counts.made, (int)counts.found);
 end:
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < 10; i++)
     hr_plan_free(plans[i]);
   hr_plans_free(cache);
   return status;
@@ -101,6 +132,7 @@ static hr_status use_plans(hr_device *device, hr_error *error)
   TRY(run_plan(device, plans[0], "gemm", in, out, run_gemm, error));
   TRY(run_plan(device, plans[1], "attention", in, out, run_attention, error));
   TRY(run_plan(device, plans[2], "rowwise", in, out, run_rowwise, error));
+  TRY(use_gradients(device, in, out, error));
   TRY(use_cached_plans(device, error));
 end:
   for (int i = 0; i < 3; i++)

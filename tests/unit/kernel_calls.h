@@ -36,6 +36,12 @@ static inline hr_problem small_attention(hr_dtype dtype)
   return hr_attention_problem(&a);
 }
 
+static inline hr_problem small_backward(hr_dtype dtype)
+{
+  const hr_backward b = {small_attention(dtype).attention, hr_attention_backward_default()};
+  return hr_attention_backward_problem(&b);
+}
+
 /* Two sequences, long enough that also the emulated GPU splits them. */
 static inline hr_problem small_decode(hr_dtype dtype, const char *kernel)
 {
@@ -75,16 +81,19 @@ static inline hr_problem problem_for(const hr_kernel_info *kernel)
   for (size_t i = sizeof dtypes / sizeof *dtypes; i > 0; i--)
     if (hr_has_word(kernel->dtypes, hr_dtype_name(dtypes[i - 1])))
       dtype = dtypes[i - 1];
-  return strcmp(kernel->operation, "attention") == 0 ? small_attention(dtype)
-         : strcmp(kernel->operation, "decode") == 0  ? small_decode(dtype, kernel->name)
-         : strcmp(kernel->operation, "gemm") == 0    ? small_gemm(dtype)
-                                                     : small_rows(dtype);
+  return strcmp(kernel->operation, "attention") == 0            ? small_attention(dtype)
+         : strcmp(kernel->operation, "attention_backward") == 0 ? small_backward(dtype)
+         : strcmp(kernel->operation, "decode") == 0             ? small_decode(dtype, kernel->name)
+         : strcmp(kernel->operation, "gemm") == 0               ? small_gemm(dtype)
+                                                                : small_rows(dtype);
 }
 
 static inline hr_status plan_problem(hr_device *device, const hr_problem *p, const char *kernel, hr_plan **plan,
                                      hr_error *error)
 {
   switch (p->operation) {
+  case HR_OPERATION_ATTENTION_BACKWARD:
+    return hr_plan_attention_backward(device, &p->backward.forward, &p->backward.options, kernel, plan, error);
   case HR_OPERATION_ATTENTION: return hr_plan_attention(device, &p->attention, kernel, plan, error);
   case HR_OPERATION_DECODE: return hr_plan_decode(device, &p->decode, kernel, plan, error);
   case HR_OPERATION_GEMM: return hr_plan_gemm(device, &p->gemm, kernel, plan, error);
@@ -153,7 +162,7 @@ static inline bool make_kernel_call(hr_device *device, const hr_kernel_info *ker
   c->operands = hr_problem_operands(&c->problem);
   assert_true(output_bytes(c) <= CALL_BYTES_MAX);
   for (size_t i = 0; i < c->operands.inputs; i++)
-    c->buffers[i] = make_operand(device, c->operands.bytes[i], c->problem.dtype, i);
+    c->buffers[i] = make_operand(device, c->operands.bytes[i], hr_operand_dtype(&c->problem, &c->operands, i), i);
   c->output = make_operand(device, output_bytes(c), c->problem.dtype, c->operands.inputs);
   c->workspace = make_workspace(c);
   return true;
@@ -184,6 +193,7 @@ static inline hr_status run_arguments(const hr_plan *plan, const hr_arguments *x
 {
   void *space = hr_buffer_data(workspace);
   switch (plan->problem.operation) {
+  case HR_OPERATION_ATTENTION_BACKWARD: return hr_plan_run_attention_backward(plan, &x->backward, space, stream, error);
   case HR_OPERATION_ATTENTION: return hr_plan_run_attention(plan, &x->attention, space, stream, error);
   case HR_OPERATION_DECODE: return hr_plan_run_decode(plan, &x->decode, space, stream, error);
   case HR_OPERATION_GEMM: return hr_plan_run_gemm(plan, &x->gemm, space, stream, error);

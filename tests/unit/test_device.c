@@ -129,7 +129,7 @@ static void rows_of_the_kernel_table_are_complete_and_have_unique_names(void **s
   for (size_t i = 0; i < count; i++) {
     for (size_t j = 0; j < i; j++)
       assert_string_not_equal(kernels[i].name, kernels[j].name);
-    assert_true(hr_has_word("gemm attention decode rowwise", kernels[i].operation));
+    assert_true(hr_has_word("gemm attention decode rowwise attention_backward", kernels[i].operation));
     assert_true(strlen(kernels[i].summary) > 0);
     int known = 0;
     for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++)

@@ -121,6 +121,7 @@ static int64_t *alignment_of(hr_problem *p)
 {
   switch (p->operation) {
   case HR_OPERATION_ATTENTION: return &p->attention.alignment;
+  case HR_OPERATION_ATTENTION_BACKWARD: return &p->backward.forward.alignment;
   case HR_OPERATION_DECODE: return &p->decode.alignment;
   case HR_OPERATION_GEMM: return &p->gemm.alignment;
   default: return &p->rows.alignment;
@@ -223,7 +224,9 @@ static void a_misaligned_address_is_refused_on_a_gpu(void **state)
 
 static int64_t *batch_of(hr_arguments *x, hr_operation operation)
 {
-  return operation == HR_OPERATION_DECODE ? &x->decode.batch : &x->attention.batch;
+  return operation == HR_OPERATION_DECODE               ? &x->decode.batch
+         : operation == HR_OPERATION_ATTENTION_BACKWARD ? &x->backward.batch
+                                                        : &x->attention.batch;
 }
 
 static void expect_batch_refused(const kernel_call *c, int64_t batch, hr_status expected)
@@ -235,27 +238,36 @@ static void expect_batch_refused(const kernel_call *c, int64_t batch, hr_status 
     fail_msg("%s, batch %d: %s", hr_plan_kernel(c->plan), (int)batch, error.message);
 }
 
-/* One of two sequences: the first half of the output is written, the second keeps its poison. */
+/* The first half of each output is written, the second keeps its poison. */
+static void expect_halves(const kernel_call *c, const char *poison, const char *found)
+{
+  for (size_t i = c->operands.inputs; i < c->operands.count; i++) {
+    const size_t at = output_at(c, i), half = c->operands.bytes[i] / 2;
+    for (size_t k = at; k < at + half; k += 8)
+      assert_true(memcmp(found + k, poison + k, 8) != 0);
+    if (memcmp(found + at + half, poison + at + half, half) != 0)
+      fail_msg("%s writes rows of a sequence that is not of the run", hr_plan_kernel(c->plan));
+  }
+}
+
+/* One of two sequences. */
 static void run_one_sequence(const kernel_call *c)
 {
   static char poison[CALL_BYTES_MAX], found[CALL_BYTES_MAX];
   hr_error error;
-  size_t bytes = output_bytes(c), half = bytes / 2;
+  size_t bytes = output_bytes(c);
   assert_ok(hr_buffer_poison(output_of(c), HR_BF16, &error), error);
   assert_ok(hr_buffer_read(output_of(c), poison, bytes, &error), error);
   hr_arguments x = arguments_to(c, output_of(c));
   *batch_of(&x, c->problem.operation) = 1;
   assert_ok(run_arguments(c->plan, &x, c->workspace, hr_device_stream(c->device), &error), error);
   assert_ok(hr_buffer_read(output_of(c), found, bytes, &error), error);
-  for (size_t i = 0; i < half; i += 8)
-    assert_true(memcmp(found + i, poison + i, 8) != 0);
-  if (memcmp(found + half, poison + half, half) != 0)
-    fail_msg("%s writes rows of a sequence that is not of the run", hr_plan_kernel(c->plan));
+  expect_halves(c, poison, found);
 }
 
 static void run_fewer(const kernel_call *c)
 {
-  if (c->problem.operation != HR_OPERATION_ATTENTION && c->problem.operation != HR_OPERATION_DECODE)
+  if (c->problem.operation == HR_OPERATION_GEMM || c->problem.operation == HR_OPERATION_ROWWISE)
     return;
   expect_batch_refused(c, 3, HR_ERROR_INVALID);
   expect_batch_refused(c, -1, HR_ERROR_INVALID);

@@ -85,13 +85,15 @@ static void every_member_of_a_problem_is_part_of_its_key(void **state)
   static const size_t sizes[HR_OPERATION_COUNT] = {[HR_OPERATION_GEMM] = sizeof(hr_gemm),
                                                    [HR_OPERATION_ATTENTION] = sizeof(hr_attention),
                                                    [HR_OPERATION_ROWWISE] = sizeof(hr_rowwise),
-                                                   [HR_OPERATION_DECODE] = sizeof(hr_decode)};
+                                                   [HR_OPERATION_DECODE] = sizeof(hr_decode),
+                                                   [HR_OPERATION_ATTENTION_BACKWARD] = sizeof(hr_backward)};
   for (int operation = 0; operation < HR_OPERATION_COUNT; operation++) {
     bool covered[sizeof(hr_problem)] = {false};
     size_t count, run = 0;
     const hr_problem_member *members = hr_problem_members((hr_operation)operation, &count);
     assert_true(count < HR_KEY_WORDS);
-    memset(covered, true, sizeof(size_t)); /* struct_size */
+    memset(covered, true, sizeof(size_t)); /* struct_size, and that of the options of gradients */
+    memset(covered + offsetof(hr_backward, options), operation == HR_OPERATION_ATTENTION_BACKWARD, sizeof(size_t));
     for (size_t i = 0; i < count; i++) {
       hr_problem_key before, after;
       hr_problem problem = {.operation = (hr_operation)operation};

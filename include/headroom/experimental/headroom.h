@@ -4,6 +4,7 @@
 #define HEADROOM_EXPERIMENTAL_HEADROOM_H
 
 #include <headroom/experimental/advise.h>
+#include <headroom/experimental/attention_backward.h>
 #include <headroom/experimental/calibrate.h>
 #include <headroom/experimental/catalog.h>
 #include <headroom/experimental/change.h>

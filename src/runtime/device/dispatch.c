@@ -181,6 +181,18 @@ MAKE(attention, hr_attention, attention)
 MAKE(rowwise, hr_rowwise, rows)
 MAKE(decode, hr_decode, decode)
 
+hr_status hr_plan_attention_backward(hr_device *device, const hr_attention *forward,
+                                     const hr_attention_backward *backward, const char *kernel, hr_plan **plan,
+                                     hr_error *error)
+{
+  hr_backward both;
+  HR_NEED(error, device, forward, plan);
+  HR_TRY(hr_backward_take(forward, backward, &both, error));
+  HR_TRY(hr_attention_backward_check(&both.forward, &both.options, error));
+  hr_problem of_any = hr_attention_backward_problem(&both);
+  return hr_plan_create(device, &of_any, kernel, plan, error);
+}
+
 hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const hr_plan_choice *choice, hr_plan **plan,
                               hr_error *error)
 {

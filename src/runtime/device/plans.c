@@ -189,6 +189,15 @@ ASK(attention, hr_attention, attention)
 ASK(decode, hr_decode, decode)
 ASK(rowwise, hr_rowwise, rows)
 
+hr_status hr_plans_attention_backward(hr_plans *plans, const hr_attention *forward,
+                                      const hr_attention_backward *backward, hr_plan **plan, hr_error *error)
+{
+  hr_backward both;
+  HR_NEED(error, plans, forward, plan);
+  HR_TRY(hr_backward_take(forward, backward, &both, error));
+  return find_or_make(plans, hr_attention_backward_problem(&both), plan, error);
+}
+
 hr_plans_counts hr_plans_count(const hr_plans *plans)
 {
   return (hr_plans_counts){.found = atomic_load(&plans->found), .made = atomic_load(&plans->made)};

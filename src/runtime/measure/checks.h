@@ -60,7 +60,7 @@ typedef struct hr_check {
   void (*make_table)(const hr_problem *problem, hr_operand_kind kind, uint64_t seed, size_t bytes, void *to);
   /** The dtype whose random numbers fill HR_OPERAND_CACHE. NULL: has none. */
   hr_dtype (*cache_dtype)(const hr_problem *problem);
-  /** Of output `output`, without its number and its seed. */
+  /** Returns the sample of output `output`, without its number and its seed. */
   hr_sample (*sample)(const hr_problem *problem, size_t output);
   /** Index of the first element of a row of that output. */
   int64_t (*row_start)(const hr_problem *problem, size_t output, int64_t row);
@@ -79,7 +79,7 @@ typedef struct hr_check {
                             double *scratch);
 } hr_check;
 
-extern const hr_check hr_check_gemm, hr_check_attention, hr_check_rowwise, hr_check_decode;
+extern const hr_check hr_check_gemm, hr_check_attention, hr_check_rowwise, hr_check_decode, hr_check_attention_backward;
 
 const hr_check *hr_check_of(hr_operation operation);
 

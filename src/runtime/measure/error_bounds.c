@@ -90,6 +90,20 @@ double hr_attention_lse_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_ref
   return 64 * rounding * (1 + fabs(query->lse)) + hr_attention_score_error_bound(dtype, qk_dim, query);
 }
 
+/* Weights and score gradients may be rounded to the dtype before they are multiplied, and the result once more. The
+ * exponential's errors are those of a score and a log-sum-exp; sums over keys or queries are in fp32, in any order. */
+double hr_gradient_error_bound(const hr_attention *forward, const hr_reference_query *query, int64_t column)
+{
+  const hr_dtype dtype = forward->dtype;
+  const double sums = sqrt((double)hr_max64(forward->q_len, forward->kv_len)) + sqrt((double)forward->v_dim);
+  double relative = 2 * hr_dtype_rounding(dtype) + (64 + DEVIATIONS * sums) * attention_sum_rounding(dtype) +
+                    2 * hr_attention_score_error_bound(dtype, forward->qk_dim, query);
+  if (dtype == HR_TF32)
+    relative += DEVIATIONS * 0x1p-10; /* all factors are cut to 10 bits */
+  const double bound = relative * query->norm[column];
+  return bound + hr_dtype_rounding_error(dtype, fabs(query->out[column]) + bound);
+}
+
 /* Functions in fp32 are assumed to be accurate to 64 roundings; sums over a row are as in a GEMM. */
 double hr_rowwise_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm)
 {

@@ -22,6 +22,10 @@ double hr_attention_score_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_r
 /** Returns the bound for the log-sum-exp, where that is finite. */
 double hr_attention_lse_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query);
 
+/** Returns the bound for one element of dQ, dK, dV or d_sinks; `query` is from hr_reference_backward_dq() and its
+ *  siblings. */
+double hr_gradient_error_bound(const hr_attention *forward, const hr_reference_query *query, int64_t column);
+
 /** Returns the bound for one element of a row-wise operation; `norm` is from hr_reference_rowwise_row(). */
 double hr_rowwise_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm);
 

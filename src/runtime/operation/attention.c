@@ -72,26 +72,18 @@ static hr_status check_addresses(const hr_problem *problem, const hr_arguments *
   const hr_attention_arguments *x = &arguments->attention;
   bool queries = (t->variable_lengths ? t->q_total : t->q_len) > 0;
   bool keys = (t->variable_lengths ? t->kv_total : t->kv_len) > 0;
-  const struct {
-    const char *name;
-    const void *address;
-    bool needed;
-  } addresses[] = {{"q", x->q, queries},
-                   {"k", x->k, keys},
-                   {"v", x->v, keys},
-                   {"o", x->o, queries},
-                   {"alibi_slopes", x->alibi_slopes, t->alibi},
-                   {"first_keys", x->first_keys, t->first_keys && queries},
-                   {"q_scales", x->q_scales, t->head_scales},
-                   {"k_scales", x->k_scales, t->head_scales},
-                   {"v_scales", x->v_scales, t->head_scales},
-                   {"q_offsets", x->q_offsets, t->variable_lengths},
-                   {"kv_offsets", x->kv_offsets, t->variable_lengths}};
-  for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
-    if (addresses[i].needed && !addresses[i].address)
-      return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", addresses[i].name);
-  }
-  return HR_OK;
+  const hr_needed_address addresses[] = {{"q", x->q, queries},
+                                         {"k", x->k, keys},
+                                         {"v", x->v, keys},
+                                         {"o", x->o, queries},
+                                         {"alibi_slopes", x->alibi_slopes, t->alibi},
+                                         {"first_keys", x->first_keys, t->first_keys && queries},
+                                         {"q_scales", x->q_scales, t->head_scales},
+                                         {"k_scales", x->k_scales, t->head_scales},
+                                         {"v_scales", x->v_scales, t->head_scales},
+                                         {"q_offsets", x->q_offsets, t->variable_lengths},
+                                         {"kv_offsets", x->kv_offsets, t->variable_lengths}};
+  return hr_check_needed(addresses, sizeof addresses / sizeof *addresses, error);
 }
 
 static hr_status check_offsets(const char *name, const int32_t *offsets, int64_t batch, int64_t longest, int64_t total,

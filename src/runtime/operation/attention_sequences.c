@@ -56,3 +56,28 @@ hr_sequence hr_attention_sequence(const hr_attention *attention, const hr_attent
     s.first_keys = x->first_keys + batch * t->q_len + q_row;
   return s;
 }
+
+/* Pointers to what only the gradients' kernels read: the forward call would write there. */
+#define WRITABLE(type, address) ((type *)(uintptr_t)(address))
+
+hr_attention_arguments hr_backward_operands(const hr_attention_backward_arguments *arguments)
+{
+  const hr_attention_backward_arguments *x = arguments;
+  hr_attention_arguments y = {.struct_size = sizeof y};
+  y.q = x->q, y.k = x->k, y.v = x->v;
+  y.o = WRITABLE(void, x->o);
+  y.lse = WRITABLE(float, x->lse);
+  y.alibi_slopes = x->alibi_slopes;
+  y.q_offsets = x->q_offsets, y.kv_offsets = x->kv_offsets;
+  y.batch = x->batch, y.q_rows = x->q_rows, y.kv_rows = x->kv_rows;
+  y.first_keys = x->first_keys;
+  return y;
+}
+
+hr_attention_arguments hr_backward_gradient_operands(const hr_attention_backward_arguments *arguments)
+{
+  hr_attention_arguments y = hr_backward_operands(arguments);
+  y.q = arguments->dq, y.k = arguments->dk, y.v = arguments->dv;
+  y.o = WRITABLE(void, arguments->d_o);
+  return y;
+}

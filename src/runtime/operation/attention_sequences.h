@@ -3,7 +3,7 @@
 #ifndef HR_RUNTIME_OPERATION_ATTENTION_SEQUENCES_H
 #define HR_RUNTIME_OPERATION_ATTENTION_SEQUENCES_H
 
-#include <headroom/plan.h>
+#include <headroom/experimental/attention_backward.h>
 
 /** One sequence of a call. Addresses are of row 0, head 0; hr_attention_strides() gives the strides of all
  *  sequences. */
@@ -27,6 +27,12 @@ typedef struct hr_key_range {
 
 /** The keys that query `query` of a sequence sees. Query i of q_len has position i + kv_len − q_len among the keys. */
 hr_key_range hr_attention_visible(const hr_attention *attention, const hr_sequence *sequence, int64_t query);
+
+/** The operands of the forward call among those of its gradients. */
+hr_attention_arguments hr_backward_operands(const hr_attention_backward_arguments *arguments);
+
+/** dQ, dK, dV and dO as Q, K, V and O of hr_backward_gradients(); dO is not written. */
+hr_attention_arguments hr_backward_gradient_operands(const hr_attention_backward_arguments *arguments);
 
 /** The scale; 1 / √qk_dim if attention->scale is 0. */
 double hr_attention_scale(const hr_attention *attention);

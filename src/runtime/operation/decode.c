@@ -81,23 +81,15 @@ static hr_status check_addresses(const hr_problem *problem, const hr_arguments *
   const hr_decode *d = &problem->decode;
   const hr_decode_arguments *x = &arguments->decode;
   bool quantized = d->cache_format != HR_KV_UNQUANTIZED;
-  const struct {
-    const char *name;
-    const void *address;
-    bool needed;
-  } addresses[] = {{"q", x->q, true},
-                   {"k", x->k, d->kv_len > 0},
-                   {"v", x->v, d->kv_len > 0 && !d->latent},
-                   {"o", x->o, true},
-                   {"k_scales", x->k_scales, quantized && d->kv_len > 0},
-                   {"v_scales", x->v_scales, quantized && d->kv_len > 0 && !d->latent},
-                   {"sinks", x->sinks, d->sinks},
-                   {"pages", x->pages, x->page_starts != NULL}};
-  for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
-    if (addresses[i].needed && !addresses[i].address)
-      return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", addresses[i].name);
-  }
-  return HR_OK;
+  const hr_needed_address addresses[] = {{"q", x->q, true},
+                                         {"k", x->k, d->kv_len > 0},
+                                         {"v", x->v, d->kv_len > 0 && !d->latent},
+                                         {"o", x->o, true},
+                                         {"k_scales", x->k_scales, quantized && d->kv_len > 0},
+                                         {"v_scales", x->v_scales, quantized && d->kv_len > 0 && !d->latent},
+                                         {"sinks", x->sinks, d->sinks},
+                                         {"pages", x->pages, x->page_starts != NULL}};
+  return hr_check_needed(addresses, sizeof addresses / sizeof *addresses, error);
 }
 
 static hr_status check_pages(const hr_decode *d, const hr_decode_arguments *x, int64_t sequence, hr_error *error)

@@ -16,18 +16,33 @@ static const hr_problem_member gemm_members[] = {
     M(hr_gemm, broadcast_b), M(hr_gemm, lda),         M(hr_gemm, ldb),         M(hr_gemm, ldc),
     M(hr_gemm, stride_a),    M(hr_gemm, stride_b),    M(hr_gemm, stride_c),    M(hr_gemm, alignment)};
 
-static const hr_problem_member attention_members[] = {
-    M(hr_attention, batch),         M(hr_attention, q_len),          M(hr_attention, kv_len),
-    M(hr_attention, q_heads),       M(hr_attention, k_heads),        M(hr_attention, v_heads),
-    M(hr_attention, qk_dim),        M(hr_attention, v_dim),          M(hr_attention, dtype),
-    M(hr_attention, mask),          M(hr_attention, window),         M(hr_attention, scale),
-    M(hr_attention, softcap),       M(hr_attention, alibi),          M(hr_attention, variable_lengths),
-    M(hr_attention, q_total),       M(hr_attention, kv_total),       M(hr_attention, q_strides.batch),
-    M(hr_attention, q_strides.row), M(hr_attention, q_strides.head), M(hr_attention, k_strides.batch),
-    M(hr_attention, k_strides.row), M(hr_attention, k_strides.head), M(hr_attention, v_strides.batch),
-    M(hr_attention, v_strides.row), M(hr_attention, v_strides.head), M(hr_attention, o_strides.batch),
-    M(hr_attention, o_strides.row), M(hr_attention, o_strides.head), M(hr_attention, output),
-    M(hr_attention, head_scales),   M(hr_attention, alignment),      M(hr_attention, first_keys)};
+/* hr_backward begins with them, too. */
+#define ATTENTION_MEMBERS(OF)                                                                                          \
+  OF(batch), OF(q_len), OF(kv_len), OF(q_heads), OF(k_heads), OF(v_heads), OF(qk_dim), OF(v_dim), OF(dtype), OF(mask), \
+      OF(window), OF(scale), OF(softcap), OF(alibi), OF(variable_lengths), OF(q_total), OF(kv_total),                  \
+      OF(q_strides.batch), OF(q_strides.row), OF(q_strides.head), OF(k_strides.batch), OF(k_strides.row),              \
+      OF(k_strides.head), OF(v_strides.batch), OF(v_strides.row), OF(v_strides.head), OF(o_strides.batch),             \
+      OF(o_strides.row), OF(o_strides.head), OF(output), OF(head_scales), OF(alignment), OF(first_keys)
+
+#define OF_ATTENTION(member) M(hr_attention, member)
+static const hr_problem_member attention_members[] = {ATTENTION_MEMBERS(OF_ATTENTION)};
+
+#define OF_FORWARD(member) M(hr_backward, forward.member)
+static const hr_problem_member backward_members[] = {ATTENTION_MEMBERS(OF_FORWARD),
+                                                     M(hr_backward, options.do_strides.batch),
+                                                     M(hr_backward, options.do_strides.row),
+                                                     M(hr_backward, options.do_strides.head),
+                                                     M(hr_backward, options.dq_strides.batch),
+                                                     M(hr_backward, options.dq_strides.row),
+                                                     M(hr_backward, options.dq_strides.head),
+                                                     M(hr_backward, options.dk_strides.batch),
+                                                     M(hr_backward, options.dk_strides.row),
+                                                     M(hr_backward, options.dk_strides.head),
+                                                     M(hr_backward, options.dv_strides.batch),
+                                                     M(hr_backward, options.dv_strides.row),
+                                                     M(hr_backward, options.dv_strides.head),
+                                                     M(hr_backward, options.sinks),
+                                                     M(hr_backward, options.deterministic)};
 
 static const hr_problem_member rows_members[] = {
     M(hr_rowwise, operation), M(hr_rowwise, rows),   M(hr_rowwise, columns),
@@ -86,7 +101,8 @@ static const struct {
 } lists[HR_OPERATION_COUNT] = {[HR_OPERATION_GEMM] = LIST(gemm_members),
                                [HR_OPERATION_ATTENTION] = LIST(attention_members),
                                [HR_OPERATION_ROWWISE] = LIST(rows_members),
-                               [HR_OPERATION_DECODE] = LIST(decode_members)};
+                               [HR_OPERATION_DECODE] = LIST(decode_members),
+                               [HR_OPERATION_ATTENTION_BACKWARD] = LIST(backward_members)};
 
 const hr_problem_member *hr_problem_members(hr_operation operation, size_t *count)
 {

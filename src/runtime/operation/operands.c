@@ -27,3 +27,12 @@ hr_status hr_take_bound(const char *name, int64_t asked, int64_t *size, hr_error
   *size = asked > 0 ? asked : *size;
   return HR_OK;
 }
+
+hr_status hr_check_needed(const hr_needed_address *addresses, size_t count, hr_error *error)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (addresses[i].needed && !addresses[i].address)
+      return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", addresses[i].name);
+  }
+  return HR_OK;
+}

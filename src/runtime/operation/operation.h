@@ -7,6 +7,8 @@
 
 #include "base/private.h"
 
+#include "shape/attention_backward.h"
+
 #include <headroom/attention.h>
 #include <headroom/decode.h>
 #include <headroom/gemm.h>
@@ -18,6 +20,7 @@ typedef enum hr_operation {
   HR_OPERATION_ATTENTION,
   HR_OPERATION_ROWWISE,
   HR_OPERATION_DECODE,
+  HR_OPERATION_ATTENTION_BACKWARD,
   HR_OPERATION_COUNT
 } hr_operation;
 
@@ -30,6 +33,7 @@ typedef struct hr_problem {
     hr_attention attention;
     hr_rowwise rows;
     hr_decode decode;
+    hr_backward backward;
   };
 } hr_problem;
 
@@ -37,6 +41,7 @@ HR_PRIVATE hr_problem hr_gemm_problem(const hr_gemm *gemm);
 HR_PRIVATE hr_problem hr_attention_problem(const hr_attention *attention);
 HR_PRIVATE hr_problem hr_rowwise_problem(const hr_rowwise *rows);
 HR_PRIVATE hr_problem hr_decode_problem(const hr_decode *decode);
+HR_PRIVATE hr_problem hr_attention_backward_problem(const hr_backward *backward);
 
 /** The arguments of a run of any operation. */
 typedef union hr_arguments {
@@ -44,6 +49,7 @@ typedef union hr_arguments {
   hr_attention_arguments attention;
   hr_rowwise_arguments rows;
   hr_decode_arguments decode;
+  hr_attention_backward_arguments backward;
 } hr_arguments;
 
 #define HR_OPERANDS_MAX 13
@@ -58,12 +64,14 @@ typedef enum hr_operand_kind {
   HR_OPERAND_Q_SCALES, /* fp32, as the next two */
   HR_OPERAND_K_SCALES,
   HR_OPERAND_V_SCALES,
-  HR_OPERAND_FIRST_KEYS /* of queries, int32 */
+  HR_OPERAND_FIRST_KEYS, /* of queries, int32 */
+  HR_OPERAND_LSE,        /* fp32, as the next */
+  HR_OPERAND_SINK_GRADIENTS
 } hr_operand_kind;
 
-/** Inputs first, then outputs, of which most operations have one. `bytes` is from the first element to the end of the last, gaps between strides included,
- *  of an operand without rows those of one element. Offsets of variable lengths and the lengths of a decode call are
- *  not among the operands. */
+/** Inputs first, then outputs, of which most operations have one. `bytes` is from the first element to the end of
+ *  the last, gaps between strides included, of an operand without rows those of one element. Offsets of variable
+ *  lengths and the lengths of a decode call are not among the operands. */
 typedef struct hr_operands {
   size_t count, inputs;
   size_t bytes[HR_OPERANDS_MAX];
@@ -93,12 +101,13 @@ typedef struct hr_operation_row {
   hr_status (*bytes)(const hr_problem *problem, int64_t *bytes);
 } hr_operation_row;
 
-extern const hr_operation_row hr_operation_gemm, hr_operation_attention, hr_operation_rowwise, hr_operation_decode;
+extern const hr_operation_row hr_operation_gemm, hr_operation_attention, hr_operation_rowwise, hr_operation_decode,
+    hr_operation_attention_backward;
 
 /** The row of an operation of the list. */
 const hr_operation_row *hr_operation_of(hr_operation operation);
 
-/** "gemm", "attention", "rowwise", "decode"; "unknown" outside the list. */
+/** "gemm", "attention", "attention_backward"; "unknown" outside the list. */
 const char *hr_operation_name(hr_operation operation);
 
 /** The format of the output. */
@@ -109,6 +118,16 @@ hr_dtype hr_operand_dtype(const hr_problem *problem, const hr_operands *operands
 
 /** The operands of a problem that has been checked, so that the sizes fit. */
 hr_operands hr_problem_operands(const hr_problem *problem);
+
+/** An address of arguments, called `name` in messages. */
+typedef struct hr_needed_address {
+  const char *name;
+  const void *address;
+  bool needed;
+} hr_needed_address;
+
+/** HR_ERROR_INVALID names the first address that is needed and NULL. */
+hr_status hr_check_needed(const hr_needed_address *addresses, size_t count, hr_error *error);
 
 /** *size becomes what a run asks for, unless that is 0. HR_ERROR_INVALID if it is negative or more. */
 hr_status hr_take_bound(const char *name, int64_t asked, int64_t *size, hr_error *error);
@@ -132,8 +151,8 @@ hr_arguments hr_problem_arguments(const hr_problem *problem, const hr_operands *
 hr_status hr_bound_problem(const hr_problem *problem, const void *arguments, hr_problem *bounded, bool *smaller,
                            hr_error *error);
 
-/** Checks arguments of a run: addresses and their alignment, that no operand is an output, and where `readable`, because
- *  the host can read them, offsets, lengths and pages. HR_ERROR_INVALID. */
+/** Checks arguments of a run: addresses and their alignment, that no operand is an output, too, and where `readable`,
+ *  because the host can read them, offsets, lengths and pages. HR_ERROR_INVALID. */
 hr_status hr_check_arguments(const hr_problem *problem, const hr_operands *operands, const void *arguments,
                              bool readable, hr_error *error);
 

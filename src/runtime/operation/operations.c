@@ -10,7 +10,9 @@
 static const hr_operation_row *const rows[HR_OPERATION_COUNT] = {[HR_OPERATION_GEMM] = &hr_operation_gemm,
                                                                  [HR_OPERATION_ATTENTION] = &hr_operation_attention,
                                                                  [HR_OPERATION_ROWWISE] = &hr_operation_rowwise,
-                                                                 [HR_OPERATION_DECODE] = &hr_operation_decode};
+                                                                 [HR_OPERATION_DECODE] = &hr_operation_decode,
+                                                                 [HR_OPERATION_ATTENTION_BACKWARD] =
+                                                                     &hr_operation_attention_backward};
 
 const hr_operation_row *hr_operation_of(hr_operation operation)
 {
@@ -40,6 +42,12 @@ hr_problem hr_rowwise_problem(const hr_rowwise *rowwise)
 hr_problem hr_decode_problem(const hr_decode *decode)
 {
   return (hr_problem){.operation = HR_OPERATION_DECODE, .dtype = decode->dtype, .decode = *decode};
+}
+
+hr_problem hr_attention_backward_problem(const hr_backward *backward)
+{
+  return (hr_problem){
+      .operation = HR_OPERATION_ATTENTION_BACKWARD, .dtype = backward->forward.dtype, .backward = *backward};
 }
 
 hr_dtype hr_problem_output_dtype(const hr_problem *problem)

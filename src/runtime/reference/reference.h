@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference that kernels are checked against: GEMM, attention and row-wise operations in float64, row by row.
+/* The reference that kernels are checked against: GEMM, attention, its gradients and row-wise
+ * operations in float64, row by row.
  *
  * It is simple rather than fast. No term is skipped: infinities and NaN propagate as IEEE 754 defines. */
 #ifndef HR_RUNTIME_REFERENCE_H
 #define HR_RUNTIME_REFERENCE_H
+
+#include "shape/attention_backward.h"
 
 #include <headroom/decode.h>
 #include <stddef.h>
@@ -17,6 +20,7 @@ size_t hr_reference_gemm_scratch(const hr_gemm *gemm);
 size_t hr_reference_attention_scratch(const hr_attention *attention);
 size_t hr_reference_rowwise_scratch(const hr_rowwise *rows);
 size_t hr_reference_decode_scratch(const hr_decode *decode);
+size_t hr_reference_backward_scratch(const hr_attention *forward);
 
 /** Row `row` of batch `batch` of a GEMM: out[n] and, unless `norm` is NULL, norm[j] = sqrt(Σ_p (A[row,p] · B[p,j])²),
  *  to which rounding errors are proportional. `a` and `b` point to batch 0. */
@@ -49,6 +53,24 @@ void hr_reference_decode_row(const hr_decode *d, const hr_decode_arguments *argu
 void hr_reference_decode_swaps(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence,
                                int64_t query, int64_t head, double score_error, double lse, double *scratch,
                                double *swapped);
+
+/** A row of a gradient of attention: of which sequence, query or key, and head. */
+typedef struct hr_gradient_row {
+  int64_t batch, token, head;
+} hr_gradient_row;
+
+/** Writes a row of dQ, of dK, of dV, out[qk_dim] or out[v_dim], or out[0], a head's d_sinks, for which `head` alone is
+ *  read. If norm is not NULL, its elements are the sums of P · (norms of dO · V and dO · O) · |K| and so on, to which
+ *  rounding errors are proportional; `largest` is of scores and log-sum-exps. Keys that a query does not see are not
+ *  read for it. */
+void hr_reference_backward_dq(const hr_backward *b, const hr_attention_backward_arguments *x, hr_gradient_row at,
+                              double *scratch, hr_reference_query *row);
+void hr_reference_backward_dk(const hr_backward *b, const hr_attention_backward_arguments *x, hr_gradient_row at,
+                              double *scratch, hr_reference_query *row);
+void hr_reference_backward_dv(const hr_backward *b, const hr_attention_backward_arguments *x, hr_gradient_row at,
+                              double *scratch, hr_reference_query *row);
+void hr_reference_backward_d_sinks(const hr_backward *b, const hr_attention_backward_arguments *x, hr_gradient_row at,
+                                   double *scratch, hr_reference_query *row);
 
 /** Row `row` of a row-wise operation: out[columns] and norm[columns], to which rounding errors are proportional. A
  *  softmax whose visible columns include NaN or +inf, or are all −inf, gives NaN, as the formula does. */

@@ -92,7 +92,7 @@ typedef struct operation_cases {
   void (*small)(hr_dtype dtype, problem_taker *take, void *context); /* awkward sizes, for checks of any kernel */
 } operation_cases;
 
-extern const operation_cases gemm_cases, attention_cases, rowwise_cases, decode_cases;
+extern const operation_cases gemm_cases, attention_cases, rowwise_cases, decode_cases, attention_backward_cases;
 
 const operation_cases *cases_of(const hr_kernel_info *kernel);
 

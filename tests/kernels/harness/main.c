@@ -15,26 +15,27 @@
 
 #include <stdio.h>
 
-#define GROUPS(GROUP)      \
-  GROUP(rowwise)           \
-  GROUP(gemm)              \
-  GROUP(gemm_gpu)          \
-  GROUP(decode)            \
-  GROUP(decode_topk)       \
-  GROUP(decode_latent)     \
-  GROUP(decode_batches)    \
-  GROUP(decode_scores)     \
-  GROUP(decode_tiles)      \
-  GROUP(attention)         \
-  GROUP(attention_edges)   \
-  GROUP(attention_lengths) \
-  GROUP(attention_large)   \
-  GROUP(attention_repeats) \
-  GROUP(attention_scores)  \
-  GROUP(attention_memory)  \
-  GROUP(attention_tiles)   \
-  GROUP(small)             \
-  GROUP(guard_pages)       \
+#define GROUPS(GROUP)       \
+  GROUP(rowwise)            \
+  GROUP(gemm)               \
+  GROUP(gemm_gpu)           \
+  GROUP(decode)             \
+  GROUP(decode_topk)        \
+  GROUP(decode_latent)      \
+  GROUP(decode_batches)     \
+  GROUP(decode_scores)      \
+  GROUP(decode_tiles)       \
+  GROUP(attention)          \
+  GROUP(attention_edges)    \
+  GROUP(attention_lengths)  \
+  GROUP(attention_large)    \
+  GROUP(attention_repeats)  \
+  GROUP(attention_scores)   \
+  GROUP(attention_memory)   \
+  GROUP(attention_tiles)    \
+  GROUP(attention_backward) \
+  GROUP(small)              \
+  GROUP(guard_pages)        \
   GROUP(shared_plans)
 
 #define DECLARE(name) extern const fact_group name##_facts;

@@ -117,6 +117,8 @@ static hr_status run_in(const hr_plan *plan, const hr_arguments *x, void *worksp
   switch (plan->problem.operation) {
   case HR_OPERATION_GEMM: return hr_plan_run_gemm(plan, &x->gemm, workspace, NULL, error);
   case HR_OPERATION_ATTENTION: return hr_plan_run_attention(plan, &x->attention, workspace, NULL, error);
+  case HR_OPERATION_ATTENTION_BACKWARD:
+    return hr_plan_run_attention_backward(plan, &x->backward, workspace, NULL, error);
   case HR_OPERATION_ROWWISE: return hr_plan_run_rowwise(plan, &x->rows, workspace, NULL, error);
   default: return hr_plan_run_decode(plan, &x->decode, workspace, NULL, error);
   }

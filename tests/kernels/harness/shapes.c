@@ -11,7 +11,9 @@
 static const operation_cases *const cases[HR_OPERATION_COUNT] = {[HR_OPERATION_GEMM] = &gemm_cases,
                                                                  [HR_OPERATION_ATTENTION] = &attention_cases,
                                                                  [HR_OPERATION_ROWWISE] = &rowwise_cases,
-                                                                 [HR_OPERATION_DECODE] = &decode_cases};
+                                                                 [HR_OPERATION_DECODE] = &decode_cases,
+                                                                 [HR_OPERATION_ATTENTION_BACKWARD] =
+                                                                     &attention_backward_cases};
 
 const operation_cases *cases_of(const hr_kernel_info *kernel)
 {
@@ -62,6 +64,8 @@ const char *problem_words(const hr_problem *p, char text[512])
     hr_result_set_gemm(&row, &p->gemm);
   else if (p->operation == HR_OPERATION_ATTENTION)
     hr_result_set_attention(&row, &p->attention);
+  else if (p->operation == HR_OPERATION_ATTENTION_BACKWARD)
+    hr_result_set_attention(&row, &p->backward.forward);
   else if (p->operation == HR_OPERATION_DECODE)
     hr_result_set_decode(&row, &p->decode);
   else

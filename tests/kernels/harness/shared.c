@@ -129,6 +129,7 @@ static void allow_any_address(hr_plan *plan)
   switch (p->operation) {
   case HR_OPERATION_GEMM: p->gemm.alignment = element; break;
   case HR_OPERATION_ATTENTION: p->attention.alignment = element; break;
+  case HR_OPERATION_ATTENTION_BACKWARD: p->backward.forward.alignment = element; break;
   case HR_OPERATION_ROWWISE: p->rows.alignment = element; break;
   default: p->decode.alignment = (int64_t)hr_decode_cache_bytes(&p->decode);
   }
