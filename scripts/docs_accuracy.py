@@ -8,7 +8,7 @@ import zlib
 
 from docs_advice import random_line
 from docs_command import rows_of
-from docs_rows import RESULTS, table
+from docs_rows import RESULTS, read, table
 
 KINDS = {"gemm": "GEMMs", "gemm_misaligned": "misaligned GEMMs", "bmm": "batched GEMMs", "bmm_misaligned": "misaligned batched GEMMs",
          "attention": "attention", "decode": "decode", "latent": "latent attention, decode", "latent_prefill": "latent attention, prefill",
@@ -52,6 +52,28 @@ def predicted_rows(device, name, options, wanted):
         writer.writerows(chosen)
         file.flush()
         return rows_of(f"validate --from {file.name} --device {device} {options}".strip())
+
+
+def decode_beside_torch():
+    """The calls of bench/decode_gpu_vs_torch.py with a contiguous cache, and their predictions: with WGMMA, and without."""
+    measured = read("h200/decode_gpu_vs_torch.csv")
+    lines = ["kind,m,n,batch,q_heads,kv_heads,v_heads,head_dim,v_dim,measured_ns,framework"]
+    lines += [f"decode,1,{row['keys']},{row.batch},{row.q_heads},{row.k_heads},{row.v_heads},{row.qk_dim},{row.v_dim},"
+              f"{row.contiguous_us * 1e3},headroom" for row in measured]
+    with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+        file.flush()
+        found = rows_of(f"validate --from {file.name} --device h200")
+    wide = [predicted for predicted, row in zip(found, measured) if "WGMMA" in row.configuration]
+    return wide, [predicted for predicted in found if predicted not in wide]
+
+
+def decode_errors():
+    """By how much calls with WGMMA are predicted too slow, and the errors of the others."""
+    wide, others = decode_beside_torch()
+    slow = sorted(100 * (float(row["ratio"]) - 1) for row in wide)
+    _, count, median, _, most, *_ = random_line("decode", others)
+    return f"{slow[0]:.0f} to {slow[-1]:.0f}% too slow", f"other {count} calls are {median} off in the median, nine of ten within {most}"
 
 
 def lines_of(found, source):

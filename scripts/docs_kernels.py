@@ -193,10 +193,23 @@ def peers_over_ours(named=None, paged=False):
     return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
+def peers_ahead():
+    """The calls in which a peer is faster, and its time over Headroom's."""
+    found = [f"{name} at {row.batch} × {row['keys']}, {row.q_heads}/{row.k_heads}/{row.v_heads}, {row.qk_dim} ({float(row[column]):.3f})"
+             for row in rows(DECODE) for name, column in (("cuDNN", "cudnn_ratio"), ("FlashAttention-2", "flash_ratio"))
+             if row[column] and float(row[column]) < 1]
+    return f"faster in {len(found)} of {len(rows(DECODE))} calls: {' and '.join(found)}"
+
+
 def within_bound():
     """Calls that take at most their bytes' time at 0.98 of the rate at which the GPU reads, and 3 µs."""
     found = rows(DECODE)
     return f"{sum(row.contiguous_us <= row.bound_us / 0.98 + 3 for row in found)} of {len(found)}"
+
+
+def near_bytes(most=1.05):
+    found = rows(DECODE)
+    return f"{sum(row.contiguous_us <= most * row.bound_us for row in found)} of {len(found)}"
 
 
 def latent_times():

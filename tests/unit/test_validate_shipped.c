@@ -74,7 +74,7 @@ static const bound bounds_of_seed_23[] = {
     {HR_INTERVAL_BMM, 340, 0.045, 0.138, 0.90, 0.99},
     {HR_INTERVAL_BMM_MISALIGNED, 169, 0.057, 0.162, 0.90, 0.99},
 };
-/* Decode was measured with a kernel without equal shares. */
+/* Decode was measured with a kernel without equal shares and WGMMA. */
 static const bound bounds_of_seed_27[] = {
     {HR_INTERVAL_ATTENTION, 120, 0.038, 0.123, 0.90, 0.99},
     {HR_INTERVAL_DECODE, 120, 0.042, 0.133, 0.90, 0.99},
@@ -113,7 +113,7 @@ static const bound bounds_of_fp32[] = {
 };
 
 /* Attention and decode; the figures of these are fitted to the rows. Decode was measured with a kernel without equal
- * shares. */
+ * shares and WGMMA. */
 static const bound bounds_of_points[] = {
     {HR_INTERVAL_ATTENTION, 270, 0.034, 0.130, 0.90, 0.99},
     {HR_INTERVAL_DECODE, 328, 0.046, 0.140, 0.90, 0.99},
@@ -126,7 +126,7 @@ static const bound bounds_of_choices[] = {
     {HR_INTERVAL_GEMM_MISALIGNED, 392, 0.049, 0.148, 0.90, 0.99},
 };
 
-/* Decode was measured with a kernel without equal shares. */
+/* Decode was measured with a kernel without equal shares and WGMMA. */
 static const bound bounds_of_seed_17[] = {
     {HR_INTERVAL_ATTENTION, 88, 0.040, 0.145, 0.90, 0.99},
     {HR_INTERVAL_DECODE, 88, 0.040, 0.170, 0.90, 0.99},
