@@ -33,3 +33,27 @@ def compiled_table(models):
               f"{row.ratio:.2f}"] for row in rows if row.model in models]
     lines.append([f"mean of {len(rows)} models", "", "", f"{mean([row.ratio for row in rows]):.2f}"])
     return table(["compiled", "sdpa", "Headroom", "gain"], lines)
+
+
+def generate_rows():
+    return read("h200/transformers_generate.csv")
+
+
+def generate_table():
+    """generate() with a static cache: the prompt, and a token after it."""
+    lines = [[f"{row.model}, {row.batch} × {row.tokens}", row.mode, f"{row.sdpa_ms:.2f}", f"{row.headroom_ms:.2f}",
+              f"{row.ratio:.3f}", f"{row.difference:.0%}"] for row in generate_rows()]
+    return table(["model, batch × tokens", "of", "sdpa, ms", "Headroom, ms", "ratio", "tokens that differ"], lines)
+
+
+def generate_ratios(mode):
+    """The least batch first."""
+    return " and ".join(f"{row.ratio:.2f}" for row in generate_rows() if row.mode == mode)
+
+
+def first_keys_table():
+    """Causal attention without first keys, with first keys of 0 and what those cost, of documents, with a window, and PyTorch's."""
+    lines = [[f"{row.batch} × {row.tokens}, {row.q_heads}/{row.kv_heads} of {row.head_dim}", f"{row.causal_us:.1f}",
+              f"{row.first_keys_0_us:.1f}", f"{100 * row.first_keys_0_us / row.causal_us - 100:.1f}%", f"{row.documents_us:.1f}",
+              f"{row.window_us:.1f}", f"{row.sdpa_us:.1f}"] for row in read("h200/attention_first_keys.csv")]
+    return table(["batch × tokens, heads", "causal, µs", "first keys of 0", "cost", "documents of 512", "window of 512", "sdpa"], lines)
