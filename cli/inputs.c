@@ -257,6 +257,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     workload->dropout = options->dropout;
   if (run->given[CLI_OPTION_framework])
     workload->framework = options->framework;
+  workload->flash = options->flash_attention;
   if (run->given[CLI_OPTION_dtype] && !stores_in_fp8(run))
     workload->dtype = options->dtype; /* commands with a device call cli_set_formats() */
   set_cache_format(run, workload);

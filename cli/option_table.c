@@ -7,6 +7,7 @@
 #include <headroom/experimental/advise.h>
 #include <headroom/experimental/hardware.h>
 #include <headroom/experimental/resolve.h>
+#include <headroom/experimental/workload.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +230,11 @@ static int read_RECOMPUTE(const cli_option_row *row, const char *text, void *val
 static int read_DROPOUT(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_dropout_parse(text, value));
+}
+
+static int read_FLASH_LIBRARY(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_flash_library_parse(text, value));
 }
 
 static int read_FRAMEWORK(const cli_option_row *row, const char *text, void *value)

@@ -149,7 +149,8 @@ typedef struct hr_operator {
   int64_t
       summed_rows;  /* HR_KIND_MEMORY: over which a kernel sums the gradients of a norm's weights or a bias; else 0 */
   int64_t sequence; /* HR_KIND_SCAN: tokens of a sequence; else 0 */
-  int64_t cached_bytes; /* HR_KIND_ATTENTION: K and V that prefill also copies into the KV cache; else 0 */
+  int64_t cached_bytes;   /* HR_KIND_ATTENTION: K and V that prefill also copies into the KV cache; else 0 */
+  hr_flash_library flash; /* the same: the framework's kernel */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 768

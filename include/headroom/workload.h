@@ -31,6 +31,14 @@ typedef enum hr_framework {
   HR_FRAMEWORK_HEADROOM  /* this library's own kernels, which `advise --measure` and `layer` run */
 } hr_framework;
 
+/** Whose fused attention a framework calls in forward, prefill and training. */
+typedef enum hr_flash_library {
+  HR_FLASH_NEWEST, /* the fastest on the device: cuDNN 9 and FlashAttention-3 on Hopper, -2 on Ampere */
+  HR_FLASH_2,      /* FlashAttention-2, since July 2023 */
+  HR_FLASH_1,      /* FlashAttention, 2022 */
+  HR_FLASH_TRITON  /* the same in Triton, 2022: what MPT's training called by default until 2023 */
+} hr_flash_library;
+
 /** Activations that training computes again in the backward pass instead of keeping them. Source: Korthikanti et al.
  *  2022 (arXiv 2205.05198), section 5. */
 typedef enum hr_recompute {
@@ -79,6 +87,7 @@ typedef struct hr_workload {
   double overlap;           /* train: share of the forward or backward pass that may hide communication between
                                replicas; 0 … 1 */
   hr_framework framework;   /* whose step it is; default compiled */
+  hr_flash_library flash;   /* of a framework's step with fused attention; default newest */
 } hr_workload;
 
 /** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and

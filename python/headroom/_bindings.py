@@ -148,6 +148,10 @@ HR_ATTENTION_FUSED = 1
 HR_FRAMEWORK_COMPILED = 0
 HR_FRAMEWORK_EAGER = 1
 HR_FRAMEWORK_HEADROOM = 2
+HR_FLASH_NEWEST = 0
+HR_FLASH_2 = 1
+HR_FLASH_1 = 2
+HR_FLASH_TRITON = 3
 HR_RECOMPUTE_NONE = 0
 HR_RECOMPUTE_SELECTIVE = 1
 HR_RECOMPUTE_FULL = 2
@@ -853,6 +857,7 @@ class hr_workload(Structure):
         ("microbatches", c_int64),
         ("overlap", c_double),
         ("framework", c_int),
+        ("flash", c_int),
     ]
 
 
@@ -883,6 +888,7 @@ class hr_operator(Structure):
         ("summed_rows", c_int64),
         ("sequence", c_int64),
         ("cached_bytes", c_int64),
+        ("flash", c_int),
     ]
 
 
@@ -2255,6 +2261,8 @@ FUNCTIONS = {  # name: result, parameters
     "hr_figure_point_count": (c_size_t, [c_void_p]),
     "hr_figure_series_count": (c_size_t, [c_void_p]),
     "hr_figure_write_gnuplot": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_flash_library_name": (c_char_p, [c_int]),
+    "hr_flash_library_parse": (c_int, [c_char_p, c_void_p]),
     "hr_format_parse": (c_int, [c_char_p, c_void_p]),
     "hr_framework_name": (c_char_p, [c_int]),
     "hr_framework_parse": (c_int, [c_char_p, c_void_p]),

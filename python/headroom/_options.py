@@ -49,6 +49,7 @@ class StepOptions(DeviceOptions, total=False):
     context: int
     attention: str
     framework: str
+    flash_attention: str
     dtype: str
     weights: str
     kv_cache: str
@@ -243,6 +244,7 @@ WORKLOAD: Table = {
     "context": ("context", whole),
     "attention": ("attention", choice("hr_attention_form_name")),
     "framework": ("framework", choice("hr_framework_name")),
+    "flash_attention": ("flash", choice("hr_flash_library_name")),
     "kv_cache": ("kv_cache", kv_format),
 }
 SERVE: Table = {

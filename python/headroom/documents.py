@@ -168,6 +168,7 @@ class Workload(Row):
     dropout: str
     microbatches: int
     framework: str
+    flash_attention: str
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,11 @@ static void framework_name(const void *member, hr_cell *cell)
   hr_cell_set_text(cell, hr_framework_name(*(const hr_framework *)member));
 }
 
+static void flash_name(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_flash_library_name(*(const hr_flash_library *)member));
+}
+
 #define FIELD(member) HR_FIELD(hr_workload, member)
 static const hr_column workload_fields[] = {
     FIELD(phase),
@@ -71,6 +76,7 @@ static const hr_column workload_fields[] = {
     {"dropout", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, dropout_name, hr_workload, dropout)},
     {"microbatches", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, microbatch_count)},
     {"framework", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, framework_name, hr_workload, framework)},
+    {"flash_attention", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, flash_name, hr_workload, flash)},
 };
 #undef FIELD
 
@@ -107,6 +113,8 @@ static void append_degrees(const hr_workload *w, char *to, size_t size)
     hr_append_item(to, size, "eager mode");
   if (w->framework == HR_FRAMEWORK_HEADROOM)
     hr_append_item(to, size, "Headroom's kernels");
+  if (w->flash != HR_FLASH_NEWEST)
+    hr_append_item(to, size, "FlashAttention %s", hr_flash_library_name(w->flash));
   if (w->kv_cache != HR_KV_UNQUANTIZED)
     hr_append_item(to, size, "KV cache in %s", hr_kv_format_name(w->kv_cache));
 }

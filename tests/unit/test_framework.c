@@ -8,6 +8,7 @@
 
 #include <headroom/experimental/operators.h>
 #include <headroom/experimental/predict.h>
+#include <headroom/experimental/workload.h>
 #include <headroom/resolve.h>
 
 #define assert_near(value, expected) assert_true(fabs((value) - (expected)) <= 1e-9 * (expected))
@@ -133,6 +134,37 @@ static void eager_training_sums_gradients_over_rows(void **state)
   assert_int_equal(find_pass(&eager, HR_OP_MLP_NORM, HR_PASS_DGRAD)->summed_rows, 0);
 }
 
+static double attention_ns(const char *device, hr_flash_library library, hr_pass pass)
+{
+  static hr_step step;
+  hr_hardware hardware = measured_hardware(device);
+  hr_model model = shipped("llama-2-7b");
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  workload.phase = HR_PHASE_TRAIN, workload.batch = 1, workload.sequence = 65536, workload.flash = library;
+  assert_ok(hr_fill_step(&hardware, &model, &workload, &step, &error), error);
+  return step.predictions[find_pass(&step, HR_OP_ATTENTION, pass) - step.operators.items].time_ns;
+}
+
+static void assert_about(double found, double expected)
+{
+  assert_true(fabs(found / expected - 1) < 0.02);
+}
+
+/* Dao 2023 (arXiv 2307.08691), section 4.1; on an H200 the newest kernels are others than FlashAttention-2. */
+static void earlier_attention_takes_as_much_longer_as_was_published(void **state)
+{
+  (void)state;
+  double newest = attention_ns("a100-sxm4-80gb", HR_FLASH_NEWEST, HR_PASS_FORWARD);
+  assert_true(attention_ns("a100-sxm4-80gb", HR_FLASH_2, HR_PASS_FORWARD) == newest);
+  assert_about(attention_ns("a100-sxm4-80gb", HR_FLASH_1, HR_PASS_FORWARD) / newest, 2);
+  assert_about(attention_ns("a100-sxm4-80gb", HR_FLASH_TRITON, HR_PASS_FORWARD) / newest, 1.4);
+  newest = attention_ns("a100-sxm4-80gb", HR_FLASH_NEWEST, HR_PASS_DGRAD);
+  assert_about(attention_ns("a100-sxm4-80gb", HR_FLASH_TRITON, HR_PASS_DGRAD) / newest, 2);
+  newest = attention_ns("h200", HR_FLASH_NEWEST, HR_PASS_FORWARD);
+  assert_about(attention_ns("h200", HR_FLASH_2, HR_PASS_FORWARD) / newest, 1 / 0.579);
+}
+
 /* Unfused attention with Headroom's softmax leaves less for the fused kernel to gain. */
 static void own_kernels_have_the_softmax_that_is_measured(void **state)
 {
@@ -216,6 +248,21 @@ static void torch_compile_pads_only_what_compute_binds_and_what_gets_faster(void
   assert_true(padding_ns(&hardware, op, 8192, 50257, 2560) == 0);
 }
 
+static void libraries_of_attention_are_called_by_their_names(void **state)
+{
+  (void)state;
+  const char *const names[] = {"newest", "2", "1", "triton"};
+  for (int i = 0; i < 4; i++) {
+    hr_flash_library library = HR_FLASH_NEWEST;
+    assert_string_equal(hr_flash_library_name((hr_flash_library)i), names[i]);
+    assert_int_equal(hr_flash_library_parse(names[i], &library), HR_OK);
+    assert_int_equal(library, i);
+  }
+  hr_flash_library untouched = HR_FLASH_1;
+  assert_int_equal(hr_flash_library_parse("3", &untouched), HR_ERROR_NOT_FOUND);
+  assert_int_equal(untouched, HR_FLASH_1);
+}
+
 static void frameworks_are_called_by_their_names(void **state)
 {
   (void)state;
@@ -243,9 +290,11 @@ int main(void)
       cmocka_unit_test(eager_mode_joins_heads_of_which_a_part_is_rotated),
       cmocka_unit_test(eager_training_sums_gradients_over_rows),
       cmocka_unit_test(own_kernels_have_the_softmax_that_is_measured),
+      cmocka_unit_test(earlier_attention_takes_as_much_longer_as_was_published),
       cmocka_unit_test(prefill_copies_keys_and_values_into_the_cache),
       cmocka_unit_test(torch_compile_pads_odd_logits_by_a_copy_of_their_weight),
       cmocka_unit_test(torch_compile_pads_only_what_compute_binds_and_what_gets_faster),
+      cmocka_unit_test(libraries_of_attention_are_called_by_their_names),
       cmocka_unit_test(frameworks_are_called_by_their_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,8 @@ static const key_row workload_keys[] = {{"phase", "s"},
                                         {"recompute", "s"},
                                         {"dropout", "s"},
                                         {"microbatches", "i"},
-                                        {"framework", "s"}};
+                                        {"framework", "s"},
+                                        {"flash_attention", "s"}};
 static const key_row operator_keys[] = {{"name", "s"},  {"kind", "s"},  {"pass", "s"},        {"m", "in"},
                                         {"n", "in"},    {"k", "in"},    {"batch", "in"},      {"count", "i"},
                                         {"flops", "i"}, {"bytes", "i"}, {"collective", "sn"}, {"devices", "in"}};

@@ -97,6 +97,10 @@ static void a_degree_that_does_not_suit_the_step_is_named(void **state)
   refused(&w, &model, "recompute: needs the phase train");
   w = training, w.overlap = 1.5;
   refused(&w, &model, "overlap: expected 0 to 1, found 1.5");
+  w = training, w.flash = (hr_flash_library)9;
+  refused(&w, &model, "flash: 9 is not in the list");
+  w = training, w.flash = HR_FLASH_1, w.framework = HR_FRAMEWORK_HEADROOM;
+  refused(&w, &model, "flash: 1: the framework headroom has attention kernels of its own");
   w = training, w.microbatches = -1;
   refused(&w, &model, "microbatches: expected at least 1, found -1");
   w = training, w.data_parallel = 0;

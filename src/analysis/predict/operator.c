@@ -81,6 +81,8 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
     decode.cache_format = op->kv_cache;
     return hr_predict_decode_by(hardware, &decode, op->framework, prediction, error);
   }
+  hr_hardware older;
+  hardware = hr_predict_flash_device(hardware, op, &older);
   if (!forward)
     return hr_predict_attention_backward(hardware, op, prediction, error);
   HR_TRY(hr_predict_attention_by(hardware, &op->attention, op->framework, prediction, error));

@@ -102,6 +102,9 @@ hr_interval_kind hr_predict_attention_kind(const hr_attention *attention, hr_fra
 /** Shares of fused attention for heads up to `head_dim`; estimates if the device has none. */
 hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64_t head_dim);
 
+/** The device with the rates of the operator's FlashAttention: `hardware` itself, or `older`, which is then filled. */
+const hr_hardware *hr_predict_flash_device(const hr_hardware *hardware, const hr_operator *op, hr_hardware *older);
+
 /** The backward pass of fused attention, with the FLOPs and bytes of `op`. */
 hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                         hr_error *error);

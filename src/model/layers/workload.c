@@ -8,17 +8,20 @@
 #include "model/layers/ffn_experts.h"
 
 #include <headroom/experimental/model.h>
+#include <headroom/experimental/workload.h>
 #include <inttypes.h>
 
 static const char *const phases[] = {"forward", "train", "prefill", "decode"};
 static const char *const forms[] = {"unfused", "fused"};
 static const char *const recomputes[] = {"none", "selective", "full"};
 static const char *const frameworks[] = {"compiled", "eager", "headroom"};
+static const char *const flash_libraries[] = {"newest", "2", "1", "triton"};
 
 #define PHASE_COUNT (sizeof phases / sizeof *phases)
 #define FORM_COUNT (sizeof forms / sizeof *forms)
 #define RECOMPUTE_COUNT (sizeof recomputes / sizeof *recomputes)
 #define FRAMEWORK_COUNT (sizeof frameworks / sizeof *frameworks)
+#define FLASH_LIBRARY_COUNT (sizeof flash_libraries / sizeof *flash_libraries)
 
 static int64_t positive_or(int64_t value, int64_t fallback)
 {
@@ -167,6 +170,11 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
     return hr_fail(error, HR_ERROR_INVALID, "kv_cache: %d is not a format", (int)workload->kv_cache);
   if ((unsigned)workload->framework >= FRAMEWORK_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "framework: %d is not in the list", (int)workload->framework);
+  if ((unsigned)workload->flash >= FLASH_LIBRARY_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "flash: %d is not in the list", (int)workload->flash);
+  if (workload->flash != HR_FLASH_NEWEST && workload->framework == HR_FRAMEWORK_HEADROOM)
+    return hr_fail(error, HR_ERROR_INVALID, "flash: %s: the framework headroom has attention kernels of its own",
+                   hr_flash_library_name(workload->flash));
   if ((unsigned)workload->dropout > HR_DROPOUT_FORWARD)
     return hr_fail(error, HR_ERROR_INVALID, "dropout: %d is not in the list", (int)workload->dropout);
   HR_TRY(check_size("batch", workload->batch, error));
@@ -204,6 +212,11 @@ const char *hr_framework_name(hr_framework framework)
   return hr_name_of(frameworks, FRAMEWORK_COUNT, (int)framework);
 }
 
+const char *hr_flash_library_name(hr_flash_library library)
+{
+  return hr_name_of(flash_libraries, FLASH_LIBRARY_COUNT, (int)library);
+}
+
 hr_status hr_phase_parse(const char *name, hr_phase *phase)
 {
   HR_NEED(NULL, name, phase);
@@ -237,5 +250,14 @@ hr_status hr_framework_parse(const char *name, hr_framework *framework)
   int value;
   HR_TRY(hr_name_find(frameworks, FRAMEWORK_COUNT, name, &value));
   *framework = (hr_framework)value;
+  return HR_OK;
+}
+
+hr_status hr_flash_library_parse(const char *name, hr_flash_library *library)
+{
+  HR_NEED(NULL, name, library);
+  int value;
+  HR_TRY(hr_name_find(flash_libraries, FLASH_LIBRARY_COUNT, name, &value));
+  *library = (hr_flash_library)value;
   return HR_OK;
 }

@@ -142,6 +142,7 @@ void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_o
   for (size_t i = 0; i < operators->count; i++) {
     hr_operator *op = &operators->items[i];
     op->framework = workload->framework;
+    op->flash = op->kind == HR_KIND_ATTENTION ? workload->flash : HR_FLASH_NEWEST;
     op->kernels = 1;
     op->cached_bytes = cached_bytes(model, workload, op);
     if (op->kind == HR_KIND_ATTENTION && workload->framework == HR_FRAMEWORK_EAGER)
