@@ -17,7 +17,9 @@ FRAMEWORKS = {"compiled": "torch.compile, one CUDA graph", "eager": "operator by
 
 
 def step_ns(model, attention="fused", framework="compiled", phase="forward", more=""):
-    return document(f"advise {model} --device h200 --attention {attention} --framework {framework} --phase {phase} {more}")["step_time_ns"]
+    """Without loss and optimizer, as the benches run a step."""
+    step = document(f"advise {model} --device h200 --attention {attention} --framework {framework} --phase {phase} {more}")
+    return step["step_time_ns"] - sum(row["predicted_ns"] for row in step["operators"] if row["name"] in ("loss", "loss_dgrad", "optimizer"))
 
 
 def short(change):

@@ -98,8 +98,7 @@ def training_sentence():
     bubble = document(LARGEST + training_options()[0])["bubble"]
     text = (f"The gain of the first over the second is {100 * first / second - 100:.0f}% published and "
             f"{100 * first_predicted / second_predicted - 100:.0f}% predicted. Two errors cancel in part: the paper's interleaved schedule has "
-            f"a smaller bubble than the one predicted here ({100 * bubble:.0f}%), and the optimizer's update and the time between kernels are "
-            "not predicted.")
+            f"a smaller bubble than the one predicted here ({100 * bubble:.0f}%), and the time between kernels is not predicted.")
     return "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False))
 
 

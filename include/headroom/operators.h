@@ -89,9 +89,11 @@ extern "C" {
   ROW(HR_OP_FINAL_NORM, "final_norm", false)                             \
   ROW(HR_OP_EMBEDDING_PROJECTION_OUT, "embedding_projection_out", false) \
   ROW(HR_OP_LOGIT, "logit", false)                                       \
+  ROW(HR_OP_LOSS, "loss", false)                                         \
   ROW(HR_OP_WEIGHT_ALL_GATHER, "weight_all_gather", false)               \
   ROW(HR_OP_GRADIENT_ALL_REDUCE, "gradient_all_reduce", false)           \
-  ROW(HR_OP_GRADIENT_REDUCE_SCATTER, "gradient_reduce_scatter", false)
+  ROW(HR_OP_GRADIENT_REDUCE_SCATTER, "gradient_reduce_scatter", false)   \
+  ROW(HR_OP_OPTIMIZER, "optimizer", false)
 
 typedef enum hr_operator_id {
 #define HR_OPERATOR_ENUM(enumerator, name, in_layer) enumerator,
@@ -104,7 +106,7 @@ typedef enum hr_operator_kind {
   HR_KIND_GEMM,          /* `gemm`, batch 1 */
   HR_KIND_BMM,           /* `gemm`, batched: one GEMM per head */
   HR_KIND_ATTENTION,     /* `attention` */
-  HR_KIND_MEMORY,        /* norms, softmax, rotary, activation, dropout, residual, embedding: bytes only */
+  HR_KIND_MEMORY,        /* norms, softmax, rotary, activation, dropout, residual, embedding, loss: bytes only */
   HR_KIND_COMMUNICATION, /* a collective between devices */
   HR_KIND_GROUPED_GEMM,  /* `gemm`, batched: one GEMM for each expert that a token goes to; their m differ */
   HR_KIND_SCAN           /* convolution and scan of a recurrent mixer: FLOPs and bytes */
@@ -126,7 +128,8 @@ typedef struct hr_operator {
   hr_operator_kind kind;
   hr_pass pass;
   bool in_layer; /* runs in layers: in all of them, or in those of some groups */
-  int64_t count; /* executions in a microbatch, all layers together; weight_* and gradient_*: on one device */
+  int64_t count; /* executions in a microbatch, all layers together; weight_* and gradient_*: on one device; optimizer:
+                    in a step */
   hr_gemm gemm;  /* HR_KIND_GEMM, _BMM and _GROUPED_GEMM; of the last with the mean m (wgrad: k), rounded up; of
                    _SCAN only the dtype */
   hr_attention attention; /* HR_KIND_ATTENTION */
@@ -155,16 +158,16 @@ typedef struct hr_operator {
 
 #define HR_OPERATORS_MAX 768
 
-/** The operators of a microbatch, in order; forward ones first, then recomputed ones, then the backward ones. Last
+/** The operators of a microbatch, in order; forward ones first, then recomputed ones, then the backward ones. Next
  *  comes the communication between replicas, weight_all_gather and gradient_*; the ZeRO stage decides whether a step
- *  has it once or with each microbatch (docs/parallelism.md). Equal operators of several groups of
- *  layers are one, with their counts added; operators of different sizes follow each other under one id. About 300 KB:
- *  for static or allocated memory rather than the stack of a small thread. */
+ *  has it once or with each microbatch (docs/parallelism.md). Last comes the optimizer, once a step. Equal operators of
+ *  several groups of layers are one, with their counts added; operators of different sizes follow each other under one
+ *  id. About 300 KB: for static or allocated memory rather than the stack of a small thread. */
 typedef struct hr_operators {
   size_t count;
   hr_operator items[HR_OPERATORS_MAX];
   int64_t flops; /* of a microbatch: Σ count · flops */
-  int64_t bytes; /* of a microbatch without communication: Σ count · bytes */
+  int64_t bytes; /* of a microbatch without communication and optimizer: Σ count · bytes */
 } hr_operators;
 
 /** The name with its pass: "mlp_up", "mlp_up_dgrad", "mlp_up_wgrad". Written to `name` (48 bytes always suffice). */

@@ -140,7 +140,8 @@ typedef struct hr_step_about {
   double exposed_ns;              /* the part of time_ns that waits for it */
   double communication_ns;        /* of time_ns: in communication between devices */
   int64_t kernels;                /* launched for a microbatch on a device of the first pipeline stage; all layers */
-  double host_ns; /* HR_FRAMEWORK_EAGER: the host's time to launch them all, which a step takes at least; else 0 */
+  double host_ns;      /* HR_FRAMEWORK_EAGER: the host's time to launch them all, which a step takes at least; else 0 */
+  double optimizer_ns; /* of time_ns: the update of the weights, once a step; 0 if the step does not train */
 } hr_step_about;
 
 /** The step of a model on a device. */

@@ -257,10 +257,12 @@ HR_OP_PIPELINE_SEND = 70
 HR_OP_FINAL_NORM = 71
 HR_OP_EMBEDDING_PROJECTION_OUT = 72
 HR_OP_LOGIT = 73
-HR_OP_WEIGHT_ALL_GATHER = 74
-HR_OP_GRADIENT_ALL_REDUCE = 75
-HR_OP_GRADIENT_REDUCE_SCATTER = 76
-HR_OPERATOR_ID_COUNT = 77
+HR_OP_LOSS = 74
+HR_OP_WEIGHT_ALL_GATHER = 75
+HR_OP_GRADIENT_ALL_REDUCE = 76
+HR_OP_GRADIENT_REDUCE_SCATTER = 77
+HR_OP_OPTIMIZER = 78
+HR_OPERATOR_ID_COUNT = 79
 HR_KIND_GEMM = 0
 HR_KIND_BMM = 1
 HR_KIND_ATTENTION = 2
@@ -957,6 +959,7 @@ class hr_step_about(Structure):
         ("communication_ns", c_double),
         ("kernels", c_int64),
         ("host_ns", c_double),
+        ("optimizer_ns", c_double),
     ]
 
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "model/layers/operator_builder.h"
 #include "report/findings.h"
 #include "report/page.h"
 
@@ -106,7 +107,7 @@ static hr_status print_operators(const hr_document *document, const hr_advice *a
   size_t series = hr_figure_add_series(figure, "predicted", HR_FIGURE_MARK_POINTS, HR_FIGURE_PREDICTED);
   for (size_t i = 0; i < operators->count && series != HR_FIGURE_NONE; i++) {
     char name[48];
-    if (hr_operator_between_replicas(operators->items[i].id))
+    if (!hr_runs_with_microbatches(operators->items[i].id))
       continue;
     hr_operator_name(&operators->items[i], name, sizeof name);
     size_t x = hr_figure_name(figure, &figure->x, name);

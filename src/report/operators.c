@@ -318,18 +318,21 @@ hr_table *hr_term_table(const hr_step *step)
 }
 
 /* Layers count as p·⌈layers / p⌉ in a microbatch's time: see hr_step. Of the communication between replicas only the
- * exposed part is in the step. */
+ * exposed part is in the step, and the optimizer is in it once. */
 static double share_of_step(const hr_operator *op, const hr_prediction *prediction, const hr_step *step,
                             const hr_model *model, const hr_workload *workload)
 {
   double executions = (double)op->count, exposed = step->about.exposed_ns / step->about.time_ns;
+  double updated = step->about.optimizer_ns / step->about.time_ns;
   int64_t stages = workload->pipeline_stages, layers = hr_model_layers(model);
   if (hr_operator_between_replicas(op->id))
     return exposed * executions * prediction->time_ns * (double)hr_replica_runs(op->id, workload) /
            step->about.replica_ns;
+  if (op->id == HR_OP_OPTIMIZER)
+    return executions * prediction->time_ns / step->about.time_ns;
   if (op->in_layer)
     executions *= (double)(stages * hr_ceil_div(layers, stages)) / (double)layers;
-  return (1 - exposed) * executions * prediction->time_ns / step->about.microbatch_time_ns;
+  return (1 - exposed - updated) * executions * prediction->time_ns / step->about.microbatch_time_ns;
 }
 
 static double share_of_flops(const hr_operator *op, const hr_operators *operators)

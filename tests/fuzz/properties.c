@@ -96,7 +96,7 @@ static void expect_operators(const hr_model *model, const hr_workload *workload)
            workload->pipeline_stages > 1 || workload->context_parallel > 1 || workload->data_parallel > 1);
     EXPECT(op->pass != HR_PASS_RECOMPUTE || workload->recompute != HR_RECOMPUTE_NONE);
     flops += op->count * op->flops;
-    bytes += op->kind == HR_KIND_COMMUNICATION ? 0 : op->count * op->bytes;
+    bytes += op->kind == HR_KIND_COMMUNICATION || op->id == HR_OP_OPTIMIZER ? 0 : op->count * op->bytes;
   }
   EXPECT(operators.flops == flops && operators.bytes == bytes);
   EXPECT((hr_operators_find(&operators, HR_OP_LOGIT, HR_PASS_FORWARD) != NULL) == (model->head != HR_HEAD_NONE));

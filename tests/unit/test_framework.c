@@ -134,6 +134,29 @@ static void eager_training_sums_gradients_over_rows(void **state)
   assert_int_equal(find_pass(&eager, HR_OP_MLP_NORM, HR_PASS_DGRAD)->summed_rows, 0);
 }
 
+/* llama-2-7b: 4 · 2048 rows of 32000 logits. PyTorch's loss moves 14 bytes of a logit forward and 22 backward, AdamW
+ * 104 of a parameter; compiled ones and Headroom's move the least: 2 and 4, and 30. */
+static void eager_training_takes_many_kernels_for_loss_and_optimizer(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  predict(&hardware, "llama-2-7b", HR_PHASE_TRAIN, HR_ATTENTION_FUSED);
+  const int64_t logits = (int64_t)4 * 2048 * 32000, parameters = 6738415616;
+  const hr_operator *loss = find(&eager, HR_OP_LOSS), *update = find(&eager, HR_OP_OPTIMIZER);
+  const hr_operator *backward = find_pass(&eager, HR_OP_LOSS, HR_PASS_DGRAD);
+  assert_int_equal(loss->moved_bytes, 14 * logits);
+  assert_int_equal(loss->kernels, 3);
+  assert_int_equal(backward->moved_bytes, 22 * logits);
+  assert_int_equal(backward->kernels, 4);
+  assert_int_equal(update->moved_bytes, 104 * parameters);
+  assert_int_equal(find(&compiled, HR_OP_LOSS)->moved_bytes, 2 * logits);
+  assert_int_equal(find_pass(&own, HR_OP_LOSS, HR_PASS_DGRAD)->moved_bytes, 4 * logits);
+  assert_int_equal(find(&compiled, HR_OP_OPTIMIZER)->moved_bytes, 30 * parameters);
+  const hr_prediction *p = &eager.predictions[loss - eager.operators.items];
+  assert_near(p->memory_ns, (double)loss->moved_bytes / (4800 * hardware.softmax_share));
+  assert_near(eager.about.optimizer_ns, eager.predictions[update - eager.operators.items].time_ns);
+}
+
 static double attention_ns(const char *device, hr_flash_library library, hr_pass pass)
 {
   static hr_step step;
@@ -290,6 +313,7 @@ int main(void)
       cmocka_unit_test(eager_mode_joins_heads_of_which_a_part_is_rotated),
       cmocka_unit_test(eager_training_sums_gradients_over_rows),
       cmocka_unit_test(own_kernels_have_the_softmax_that_is_measured),
+      cmocka_unit_test(eager_training_takes_many_kernels_for_loss_and_optimizer),
       cmocka_unit_test(earlier_attention_takes_as_much_longer_as_was_published),
       cmocka_unit_test(prefill_copies_keys_and_values_into_the_cache),
       cmocka_unit_test(torch_compile_pads_odd_logits_by_a_copy_of_their_weight),

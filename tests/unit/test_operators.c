@@ -229,7 +229,49 @@ static void the_backward_pass_runs_after_the_forward_one_in_reverse(void **state
     if (op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM)
       assert_int_equal(operators->items[next++].pass, HR_PASS_WGRAD);
   }
-  assert_int_equal(next, operators->count);
+  assert_int_equal(operators->items[next].id, HR_OP_OPTIMIZER);
+  assert_int_equal(next + 1, operators->count);
+}
+
+/* 8192 rows of ⌈50257 / 2⌉ logits, read forward, read and written backward, in 2 bytes. */
+static void training_computes_a_loss_of_the_logits(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = unfused_workload(&model);
+  workload.tensor_parallel = 2;
+  assert_null(hr_operators_find(listed(&model, &workload), HR_OP_LOSS, HR_PASS_FORWARD));
+  workload.phase = HR_PHASE_TRAIN;
+  const hr_operators *operators = listed(&model, &workload);
+  assert_int_equal(found(operators, HR_OP_LOSS, HR_PASS_FORWARD)->bytes, (int64_t)2 * 8192 * 25129);
+  assert_int_equal(found(operators, HR_OP_LOSS, HR_PASS_DGRAD)->bytes, (int64_t)2 * 2 * 8192 * 25129);
+  model.head = HR_HEAD_NONE;
+  assert_null(hr_operators_find(listed(&model, &workload), HR_OP_LOSS, HR_PASS_FORWARD));
+}
+
+/* A gradient of 2 bytes twice, three fp32 numbers read and written, a weight of 2 bytes; in fp32 no weight beside
+ * them. It is no part of a microbatch's bytes. */
+static void the_optimizer_updates_each_parameter_that_the_device_keeps(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = unfused_workload(&model);
+  const int64_t parameters = 2651553280; /* 12h²L + 13hL + (v + s)h + 2h: h = 2560, L = 32, v = 50257, s = 2048 */
+  workload.phase = HR_PHASE_TRAIN, workload.data_parallel = 8;
+  const hr_operators *operators = listed(&model, &workload);
+  const hr_operator *update = found(operators, HR_OP_OPTIMIZER, HR_PASS_FORWARD);
+  int64_t bytes = 0;
+  assert_int_equal(update->bytes, 30 * parameters);
+  assert_int_equal(update->count, 1);
+  for (size_t i = 0; i < operators->count; i++) {
+    const hr_operator *op = &operators->items[i];
+    bytes += op->kind == HR_KIND_COMMUNICATION || op->id == HR_OP_OPTIMIZER ? 0 : op->count * op->bytes;
+  }
+  assert_int_equal(operators->bytes, bytes);
+  workload.zero_stage = 1;
+  assert_int_equal(found(listed(&model, &workload), HR_OP_OPTIMIZER, HR_PASS_FORWARD)->bytes, 30 * parameters / 8);
+  workload.dtype = HR_FP32;
+  assert_int_equal(found(listed(&model, &workload), HR_OP_OPTIMIZER, HR_PASS_FORWARD)->bytes, 32 * parameters / 8);
 }
 
 static void prefill_makes_logits_for_the_last_token_alone(void **state)
@@ -644,6 +686,8 @@ int main(void)
       cmocka_unit_test(a_narrow_embedding_is_projected_in_and_out),
       cmocka_unit_test(counts_that_overflow_name_the_operator),
       cmocka_unit_test(an_operator_is_named_with_its_pass),
+      cmocka_unit_test(training_computes_a_loss_of_the_logits),
+      cmocka_unit_test(the_optimizer_updates_each_parameter_that_the_device_keeps),
       cmocka_unit_test(sequence_parallelism_scatters_and_gathers_instead_of_reducing),
       cmocka_unit_test(context_parallel_devices_have_equal_parts_of_the_causal_mask),
       cmocka_unit_test(stages_send_the_activations_of_a_microbatch),

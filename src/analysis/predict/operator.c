@@ -104,6 +104,8 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
 {
   if (op->framework == HR_FRAMEWORK_HEADROOM && hardware->about.kind == HR_HARDWARE_GPU)
     return hardware->bandwidth_share * HEADROOM_SHARE;
+  if (op->id == HR_OP_LOSS) /* its kernels are softmax's */
+    return hardware->softmax_share;
   if (op->kernels > 1)
     return hardware->bandwidth_share;
   if (is_routing(op->id) && hr_has_expert_cost(hardware, op) && hardware->experts.moved_share > 0)

@@ -39,7 +39,7 @@ static void sum_step(hr_step *step, const hr_model *model, const hr_workload *wo
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
     const hr_prediction *p = &step->predictions[i];
-    if (hr_operator_between_replicas(op->id))
+    if (!hr_runs_with_microbatches(op->id))
       continue;
     *hr_part_of(&times, op) += (double)op->count * p->time_ns;
     *hr_part_of(&low, op) += (double)op->count * p->low_ns;
@@ -107,7 +107,7 @@ static double launched_ns(const hr_step *step, const hr_workload *workload, figu
   double host_ns = 0, device_ns = 0, busy_ns = 0;
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
-    if (hr_operator_between_replicas(op->id))
+    if (!hr_runs_with_microbatches(op->id))
       continue;
     launched_region *region = &regions[region_of(op)];
     region->device_ns += (double)op->count * figure(&step->predictions[i]);
@@ -135,7 +135,7 @@ static void wait_for_host(const hr_hardware *hardware, hr_step *step, const hr_w
   double stages = (double)workload->pipeline_stages;
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
-    step->about.kernels += op->count * op->kernels;
+    step->about.kernels += op->id == HR_OP_OPTIMIZER ? 0 : op->count * op->kernels;
   }
   step->about.kernels = (int64_t)ceil((double)step->about.kernels / stages);
   if (!eager)
@@ -170,7 +170,7 @@ static pass_times passes_of(const hr_step *step, const hr_workload *workload, fi
       *(forward ? &sum.gathered_forward : &sum.gathered_backward) += time_ns;
     else if (between)
       sum.reduced += time_ns;
-    else
+    else if (op->id != HR_OP_OPTIMIZER)
       *(forward ? &sum.forward : &sum.backward) += time_ns / (double)workload->pipeline_stages;
     if (between)
       sum.sent += time_ns * (double)hr_replica_runs(op->id, workload);
@@ -200,6 +200,19 @@ static void add_exposed(hr_step *step, const hr_workload *workload)
   step->about.communication_ns += step->about.exposed_ns;
   step->about.low_ns += exposed_ns(&low, workload);
   step->about.high_ns += exposed_ns(&high, workload);
+}
+
+/* The optimizer updates the weights behind the last microbatch. */
+static void add_optimizer(hr_step *step)
+{
+  for (size_t i = 0; i < step->operators.count; i++) {
+    if (step->operators.items[i].id != HR_OP_OPTIMIZER)
+      continue;
+    step->about.optimizer_ns += step->predictions[i].time_ns;
+    step->about.low_ns += step->predictions[i].low_ns;
+    step->about.high_ns += step->predictions[i].high_ns;
+  }
+  step->about.time_ns += step->about.optimizer_ns;
 }
 
 /* The rate of the format that the operator multiplies. */
@@ -232,7 +245,8 @@ static void rate_step(hr_step *step, const hr_hardware *hardware, const hr_workl
   step->about.tokens_per_s = seconds > 0 ? replicas * m * (double)workload->batch * sequence / seconds : 0;
   step->about.tokens_per_s_per_device = step->about.tokens_per_s / devices;
   step->about.model_efficiency = seconds > 0 ? m / p * peak_seconds(step, hardware, workload) / seconds : 0;
-  double idle_ns = step->about.time_ns - step->about.exposed_ns - m * step->about.stage_time_ns;
+  double idle_ns =
+      step->about.time_ns - step->about.exposed_ns - step->about.optimizer_ns - m * step->about.stage_time_ns;
   step->about.bubble = p > 1 && step->about.time_ns > 0 ? fmax(0, idle_ns / step->about.time_ns) : 0;
 }
 
@@ -247,6 +261,7 @@ hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const
   sum_step(step, model, workload);
   wait_for_host(hardware, step, workload);
   add_exposed(step, workload);
+  add_optimizer(step);
   rate_step(step, hardware, workload);
   return HR_OK;
 }

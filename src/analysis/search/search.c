@@ -134,7 +134,7 @@ static hr_status fill_result(hr_search_state *state, size_t limit, hr_step *step
   memcpy(result->unserved_on, state->space.unserved_on, sizeof result->unserved_on);
   HR_TRY(hr_fill_step(state->predictor.hardware, state->space.model, state->space.workload, step, error));
   result->base_time_ns = step->about.time_ns;
-  if (step->about.replica_ns > 0 || step->about.host_ns > 0)
+  if (step->about.replica_ns > 0 || step->about.optimizer_ns > 0 || step->about.host_ns > 0)
     HR_TRY(predict_points(state, step, error));
   find_free_shape(state, step, result);
   hr_search_sort(state->pool.points, state->pool.count);

@@ -25,7 +25,7 @@ double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, 
   for (size_t i = 0; i < predictor->operators.count; i++) {
     const hr_operator *op = &predictor->operators.items[i];
     hr_prediction prediction;
-    if (part_of(op) != part || hr_operator_between_replicas(op->id))
+    if (part_of(op) != part || !hr_runs_with_microbatches(op->id))
       continue;
     if (hr_predict_operator(predictor->hardware, op, &prediction, NULL) != HR_OK)
       return -1;

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "model/layers/operator_builder.h"
 
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/operators.h>
@@ -93,7 +94,7 @@ static step_time sum_step(const hr_confirm_run *c, const hr_step *step, double s
   step_time sum = {0, 0};
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
-    if (hr_operator_between_replicas(op->id)) /* passes hide it; a step does not run it as an operator of its own */
+    if (!hr_runs_with_microbatches(op->id)) /* once a step, or beside its passes */
       continue;
     double time_ns = (double)op->count * (op->in_layer ? stretch : 1) * time_of(c, step, i, source, end);
     sum.whole_ns += time_ns;

@@ -101,6 +101,12 @@ void hr_append_backward(hr_operator_builder *builder);
  *  hr_parameters_on_device(). */
 hr_status hr_append_replica_communication(hr_operator_builder *builder, hr_error *error);
 
+/** Appends the update of a device's weights, once a step. Errors of hr_optimized_parameters(). */
+hr_status hr_append_optimizer(hr_operator_builder *builder, hr_error *error);
+
+/** False for what a step does once or beside its passes: communication between replicas and the optimizer. */
+bool hr_runs_with_microbatches(hr_operator_id id);
+
 /** Microbatches of a step with which communication between replicas runs: 1 if it is once a step. */
 int64_t hr_replica_runs(hr_operator_id id, const hr_workload *workload);
 

@@ -50,6 +50,26 @@ static kernel_cost dropout_cost(const hr_workload *workload)
   }
 }
 
+/* PyTorch's cross entropy in fp32. Bytes of a logit: forward to fp32 2 + 4, log_softmax 4 + 4; backward zeros for the
+ * gradient of log_softmax 4, log_softmax 4 + 4 + 4, to 16 bits 4 + 2. The loss itself and its gradient are kernels with
+ * a few bytes for each token. fp32 logits are not converted. Source: ForCausalLMLoss of Hugging Face transformers. */
+static kernel_cost eager_loss(hr_pass pass, double element)
+{
+  int64_t converts = element < 4 ? 1 : 0;
+  double converted = element < 4 ? element + 4 : 0;
+  return pass == HR_PASS_DGRAD ? (kernel_cost){3 + converts, (4 + 12 + converted) / (2 * element)}
+                               : (kernel_cost){2 + converts, (8 + converted) / element};
+}
+
+/* Bytes of a parameter: gradient to fp32 and weight from it 2 · (2 + 4); clipping reads the gradients for their norm 4
+ * and scales them 8; torch.optim.AdamW (foreach): decay 8, mean 12, variance 8 + 12, its root 8, bias correction 8,
+ * epsilon 8, update 16. Sources: torch/optim/adamw.py and torch/nn/utils/clip_grad.py of PyTorch 2.1. */
+static kernel_cost eager_optimizer(double element)
+{
+  double converted = element < 4 ? 2 * (element + 4) : 0, least = 2 * element + 24 + (element < 4 ? element : 0);
+  return (kernel_cost){12, (12 + 80 + converted) / least};
+}
+
 #define NORM_BACKWARD_MOVES 3 /* of each element: hr_append_norm() */
 
 #define EAGER_ATTENTION_KERNELS 4 /* K and V into the cache, the call, heads side by side again */
@@ -86,8 +106,9 @@ static kernel_cost eager_rotary_cost(const hr_mixer_attention *heads, hr_pass pa
   return cost;
 }
 
-static kernel_cost eager_cost(const hr_model *model, const hr_operator *op)
+static kernel_cost eager_cost(const hr_model *model, const hr_workload *workload, const hr_operator *op)
 {
+  double element = (double)hr_dtype_bytes(workload->dtype);
   const hr_layer_group *layer = hr_model_main_group(model);
   if (is_norm(op->id) && model->norm == HR_NORM_RMS)
     return eager_rms_norm;
@@ -99,6 +120,8 @@ static kernel_cost eager_cost(const hr_model *model, const hr_operator *op)
   case HR_OP_EXPERT_ACTIVATION:
   case HR_OP_SHARED_ACTIVATION: return layer->experts.gated ? eager_gate : one_kernel;
   case HR_OP_SOFTMAX: return eager_softmax;
+  case HR_OP_LOSS: return eager_loss(op->pass, element);
+  case HR_OP_OPTIMIZER: return eager_optimizer(element);
   default: return one_kernel;
   }
 }
@@ -109,7 +132,7 @@ static kernel_cost cost_of(const hr_model *model, const hr_workload *workload, c
   if (is_dropout(op->id))
     return dropout_cost(workload);
   if (workload->framework == HR_FRAMEWORK_EAGER)
-    return eager_cost(model, op);
+    return eager_cost(model, workload, op);
   return workload->framework == HR_FRAMEWORK_HEADROOM && square ? headroom_softmax : one_kernel;
 }
 

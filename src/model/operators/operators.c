@@ -183,13 +183,22 @@ static void head(hr_operator_builder *builder)
     hr_append_linear(builder, HR_OP_LOGIT, shard->logit_rows, shard->outputs, shard->embedding_dim);
 }
 
+/* Cross entropy reads the logits; backward it reads them again and writes their gradient. The few bytes that devices
+ * with parts of the vocabulary exchange for each token are negligible. */
+static void loss(hr_operator_builder *builder)
+{
+  const hr_shard *shard = &builder->shard;
+  if (builder->workload->phase == HR_PHASE_TRAIN && builder->model->head != HR_HEAD_NONE)
+    hr_append_rowwise(builder, HR_OP_LOSS, hr_checked(shard->logit_rows), shard->outputs, 1, 2);
+}
+
 static hr_status sum_up(hr_operators *operators, hr_error *error)
 {
   hr_checked64 flops = hr_checked(0), bytes = hr_checked(0);
   for (size_t i = 0; i < operators->count; i++) {
     const hr_operator *op = &operators->items[i];
     flops = hr_plus(flops, hr_times(hr_checked(op->flops), op->count));
-    if (op->kind != HR_KIND_COMMUNICATION)
+    if (op->kind != HR_KIND_COMMUNICATION && hr_runs_with_microbatches(op->id))
       bytes = hr_plus(bytes, hr_times(hr_checked(op->bytes), op->count));
   }
   if (flops.overflow || bytes.overflow)
@@ -216,9 +225,11 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
     layers(&builder, &model->groups[i]);
   send_to_next_stage(&builder);
   head(&builder);
+  loss(&builder);
   if (!builder.overflow && workload->phase == HR_PHASE_TRAIN) {
     hr_append_backward(&builder);
     HR_TRY(hr_append_replica_communication(&builder, error));
+    HR_TRY(hr_append_optimizer(&builder, error));
   }
   if (builder.overflow)
     return hr_fail(error, HR_ERROR_OVERFLOW, "%s: its FLOPs or bytes do not fit into 63 bits",

@@ -9,6 +9,7 @@
 #include "model/memory/weight_memory.h"
 
 #include <headroom/experimental/model.h>
+#include <headroom/experimental/operators.h>
 #include <headroom/experimental/workload.h>
 
 /* Parameters that so many devices have alike. */
@@ -62,6 +63,30 @@ hr_status hr_append_replica_communication(hr_operator_builder *builder, hr_error
     append_stage(builder, &experts, w->zero_stage);
   append_stage(builder, &dense, w->zero_stage);
   return HR_OK;
+}
+
+/* Adam with decoupled weight decay and clipped gradients, in mixed precision: reads the gradient for its norm and once
+ * more, reads and writes the fp32 copy, the mean and the variance, writes the weight. fp32 weights have no copy.
+ * Sources: Loshchilov & Hutter 2019 (arXiv 1711.05101); Micikevicius et al. 2018 (arXiv 1710.03740), section 3.1. */
+static int64_t bytes_of_update(hr_dtype dtype)
+{
+  int64_t element = (int64_t)hr_dtype_bytes(dtype);
+  return 2 * element + 2 * (4 + 4 + 4) + (element < 4 ? element : 0);
+}
+
+hr_status hr_append_optimizer(hr_operator_builder *builder, hr_error *error)
+{
+  hr_checked64 parameters;
+  HR_TRY(hr_optimized_parameters(builder->model, builder->workload, &builder->shard, &parameters, error));
+  hr_operator *op = hr_append_operator(builder, HR_OP_OPTIMIZER, HR_KIND_MEMORY, HR_PASS_FORWARD);
+  hr_set_figure(builder, op, parameters, &op->columns);
+  hr_set_figure(builder, op, hr_times(parameters, bytes_of_update(builder->workload->dtype)), &op->bytes);
+  return HR_OK;
+}
+
+bool hr_runs_with_microbatches(hr_operator_id id)
+{
+  return !hr_operator_between_replicas(id) && id != HR_OP_OPTIMIZER;
 }
 
 int64_t hr_replica_runs(hr_operator_id id, const hr_workload *workload)
