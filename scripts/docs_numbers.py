@@ -35,12 +35,13 @@ import docs_rows
 import docs_rowwise
 import docs_serving
 import docs_sigma
+import docs_training
 
 TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
 MODULES = (docs_rows, docs_command, docs_accuracy, docs_advice, docs_findings, docs_gpu, docs_kernels, docs_kernels_cpu,
-           docs_papers, docs_picture, docs_python, docs_readme, docs_rowwise, docs_serving, docs_sigma)
+           docs_papers, docs_picture, docs_python, docs_readme, docs_rowwise, docs_serving, docs_sigma, docs_training)
 
 
 class Page:

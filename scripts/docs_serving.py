@@ -3,9 +3,8 @@
 
 bench/serving_accuracy.c predicts every row of data/results/published/serving.csv in one run."""
 import functools
-import textwrap
 
-from docs_command import beside, document
+from docs_command import beside
 from docs_rows import rows, table
 
 LENGTHS = ("128/128", "128/2048", "128/4096", "500/2000", "1000/1000", "1000/2000", "2048/128", "2048/2048", "5000/500",
@@ -69,38 +68,3 @@ def gpus(row):
 
 
 NIM = "serve-plan llama-3.1-70b -d h100-sxm -t 2 --expert-parallel 1 --weights fp8 --kv-cache fp8 --prompt 5000 --output 500"
-
-
-# ---- docs/parallelism.md: a published training run ----
-
-
-LARGEST = ('advise {"h":20480,"a":128,"L":105,"v":51200,"s":2048,"b":1} --device a100-sxm4-80gb --phase train -t 8 -p 35 '
-           "--microbatches 280 --data-parallel 8 --attention unfused ")
-
-
-def training_runs():
-    """(options, published MFU, predicted MFU, predicted step in s)."""
-    found = []
-    for row in rows("published/training.csv"):
-        step = document(LARGEST + row.options)
-        found.append((row.options, row.mfu_percent / 100, step["model_efficiency"], step["step_time_ns"] / 1e9))
-    return found
-
-
-def training_table():
-    return table(["", "published MFU", "predicted", "predicted step"],
-                 [[f"`{options}`", f"{100 * published:.1f}%", f"{100 * predicted:.0f}%", f"{seconds:.1f} s"]
-                  for options, published, predicted, seconds in training_runs()])
-
-
-def training_sentence():
-    (_, first, first_predicted, _), (_, second, second_predicted, _) = training_runs()
-    bubble = document(LARGEST + training_options()[0])["bubble"]
-    text = (f"The gain of the first over the second is {100 * first / second - 100:.0f}% published and "
-            f"{100 * first_predicted / second_predicted - 100:.0f}% predicted. Two errors cancel in part: the paper's interleaved schedule has "
-            f"a smaller bubble than the one predicted here ({100 * bubble:.0f}%), and the time between kernels is not predicted.")
-    return "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False))
-
-
-def training_options():
-    return [row.options for row in rows("published/training.csv")]

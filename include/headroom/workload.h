@@ -85,13 +85,13 @@ typedef struct hr_workload {
   hr_recompute recompute;   /* train */
   int64_t microbatches;     /* [m] in a step of a replica; 0: hr_workload_microbatches() */
   double overlap;           /* train: share of the forward or backward pass that may hide communication between
-                               replicas; 0 … 1 */
+                               replicas; 0 … 1, default 0 */
   hr_framework framework;   /* whose step it is; default compiled */
   hr_flash_library flash;   /* of a framework's step with fused attention; default newest */
 } hr_workload;
 
 /** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
- *  max_positions, t = p = e = R = cp = dp = 1, context = s, whole overlap, nothing shared or recomputed, a KV cache as
+ *  max_positions, t = p = e = R = cp = dp = 1, context = s, no overlap, nothing shared or recomputed, a KV cache as
  *  a quantized checkpoint has it; dropout in training steps for models of
  *  the GPT-2 generation (learned positions, plain MLP). */
 HR_API void hr_workload_init(hr_workload *workload, size_t size, const hr_model *model);

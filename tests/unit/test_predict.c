@@ -423,6 +423,16 @@ static void devices_of_several_nodes_also_use_the_network(void **state)
   assert_near(collective_of(HR_POINT_TO_POINT, 2, 8, 800000).time_ns, 500 + 80000);
 }
 
+/* 16 devices on 2 nodes, a ring: within the nodes 3000 + 7/8 · bytes / 100 (no fit); 1 step between nodes and 14 within
+ * them. By Simple 2.8 · 500 + 14 · 3400, and 1/2 · bytes / 8 / 10; by LL 0.54 · 500 + 14 · 1080, and four times
+ * that. */
+static void a_ring_between_nodes_passes_every_device(void **state)
+{
+  (void)state;
+  assert_near(collective_of(HR_ALL_GATHER, 16, 1, 80000000).time_ns, 3000 + 1400 + 47600 + 700000);
+  assert_near(collective_of(HR_REDUCE_SCATTER, 16, 1, 80000).time_ns, 3000 + 270 + 15120 + 2000);
+}
+
 static void a_wrong_collective_is_refused_by_member(void **state)
 {
   (void)state;
@@ -633,6 +643,7 @@ int main(void)
       cmocka_unit_test(a_collective_takes_a_latency_a_transfer_and_its_ramp),
       cmocka_unit_test(more_devices_of_a_node_than_were_measured_take_more_steps),
       cmocka_unit_test(devices_of_several_nodes_also_use_the_network),
+      cmocka_unit_test(a_ring_between_nodes_passes_every_device),
       cmocka_unit_test(a_wrong_collective_is_refused_by_member),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

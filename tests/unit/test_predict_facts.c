@@ -346,7 +346,8 @@ static void microbatches_fill_the_pipeline(void **state)
   assert_near(many.about.time_ns, one.about.time_ns + time_of(&many, HR_OP_PIPELINE_SEND));
 }
 
-/* Without overlap a step waits for all that is sent. With it, the backward pass hides what it is long enough for. */
+/* Without overlap, the default, a step waits for all that is sent. With it, the backward pass hides what it is long
+ * enough for. */
 static void replicas_wait_for_what_their_passes_do_not_hide(void **state)
 {
   (void)state;
@@ -358,7 +359,7 @@ static void replicas_wait_for_what_their_passes_do_not_hide(void **state)
   hr_error error;
   assert_ok(hr_fill_step(&h200, &model, &workload, &alone, &error), error);
   double passes = alone.about.time_ns - alone.about.optimizer_ns;
-  workload.data_parallel = 8, workload.overlap = 0;
+  workload.data_parallel = 8;
   assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
   double reduced = time_of(&step, HR_OP_GRADIENT_ALL_REDUCE);
   assert_true(reduced > 0);

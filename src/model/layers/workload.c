@@ -54,7 +54,6 @@ void hr_workload_init(hr_workload *workload, size_t size, const hr_model *model)
               .kv_cache = model->quantization.kv_cache,
               .context_parallel = 1,
               .data_parallel = 1,
-              .overlap = 1,
           });
 }
 
