@@ -287,6 +287,9 @@ int cli_set_measured_framework(const cli_run *run, hr_workload *workload)
                     "--framework %s: Headroom's own kernels are measured, so the prediction beside them is of "
                     "--framework headroom",
                     hr_framework_name(run->options.framework));
+  if (workload->flash != HR_FLASH_NEWEST)
+    return cli_fail(EXIT_USAGE, "--flash-attention %s: Headroom's own kernels are measured",
+                    hr_flash_library_name(workload->flash));
   workload->framework = HR_FRAMEWORK_HEADROOM;
   return CLI_GO_ON;
 }

@@ -85,6 +85,10 @@ void hr_json_put_workload(hr_json document, const hr_workload *workload)
   hr_json_put_fields(hr_json_put_object(document, "workload"), workload_fields, HR_COUNT_OF(workload_fields), workload);
 }
 
+static const char *const flash_words[] = {[HR_FLASH_2] = "FlashAttention-2",
+                                          [HR_FLASH_1] = "FlashAttention of 2022",
+                                          [HR_FLASH_TRITON] = "FlashAttention of 2022 in Triton"};
+
 /* The degrees of parallelism and what goes with them, without those that are at their default. */
 static void append_degrees(const hr_workload *w, char *to, size_t size)
 {
@@ -114,7 +118,7 @@ static void append_degrees(const hr_workload *w, char *to, size_t size)
   if (w->framework == HR_FRAMEWORK_HEADROOM)
     hr_append_item(to, size, "Headroom's kernels");
   if (w->flash != HR_FLASH_NEWEST)
-    hr_append_item(to, size, "FlashAttention %s", hr_flash_library_name(w->flash));
+    hr_append_item(to, size, "%s", flash_words[w->flash]);
   if (w->kv_cache != HR_KV_UNQUANTIZED)
     hr_append_item(to, size, "KV cache in %s", hr_kv_format_name(w->kv_cache));
 }
