@@ -131,6 +131,14 @@ __device__ inline void named_barrier_arrive(int name, int threads)
 
 /* ---- TMA ---- */
 
+/* Copies `bytes`, a multiple of 16, from global to shared memory; they count for `barrier`. */
+__device__ inline void bulk_load(unsigned to, const void *from, unsigned bytes, unsigned barrier)
+{
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 /* Loads a box of a 4D tensor from element (x, y, z, w) on to shared memory; its bytes count for `barrier`. Elements
  * outside of the tensor become 0. */
 __device__ inline void tma_load(unsigned to, const tensor_map &map, unsigned barrier, int x, int y, int z, int w)
@@ -182,6 +190,21 @@ __device__ inline void stmatrix_x4(unsigned row, unsigned a, unsigned b, unsigne
 {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(a), "r"(b), "r"(c),
                "r"(d)
+               : "memory");
+}
+
+/* The same, each matrix transposed. */
+__device__ inline void stmatrix_x4_transposed(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d)
+{
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(a), "r"(b),
+               "r"(c), "r"(d)
+               : "memory");
+}
+
+/* Adds four floats to global memory, whose address is a multiple of 16. */
+__device__ inline void add_to_global(float *to, float a, float b, float c, float d)
+{
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d)
                : "memory");
 }
 
@@ -351,4 +374,15 @@ template <int LEFT> __device__ inline void wgmma_wait()
                                                                    " {" WGMMA_NAMES(n) "}, %0, %1, 1, 1, 1, 0, 1;" \
                  : "+l"(a_), "+l"(b_), "+r"(unused_), "+r"(unused_), "+r"(unused_),                                \
                    WGMMA_ACCUMULATORS(n, d)::"memory");                                                            \
+  } while (0)
+
+/* The same, or d = a · b. */
+#define WGMMA_SS_MN_TO(n, d, a, b, add)                                                                               \
+  do {                                                                                                                \
+    unsigned long long a_ = (a), b_ = (b);                                                                            \
+    int add_ = (add), unused_ = 0;                                                                                    \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                                          \
+                 "wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) "k16.f32." MMA_TYPE "." MMA_TYPE                   \
+                                                                   " {" WGMMA_NAMES(n) "}, %0, %1, p, 1, 1, 0, 1;\n}" \
+                 : "+l"(a_), "+l"(b_), "+r"(add_), "+r"(unused_), "+r"(unused_), WGMMA_ACCUMULATORS(n, d)::"memory"); \
   } while (0)

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The consumer warpgroups of attention_backward_sm90.cu, which keep dK and dV in registers. */
+
+/* ---- WGMMAs ---- */
+
+/* d = a · bᵀ: 64 rows of K or V, those of the tile at `a`, and a tile of Q or dO. */
+#define ISSUE_SCORES(dim, d, a_at, b_at)                                              \
+  do {                                                                                \
+    unsigned long long a0 = matrix_descriptor(a_at, 1024, 0);                         \
+    unsigned long long b0 = matrix_descriptor(b_at, 1024, 0);                         \
+    _Pragma("unroll") for (int step = 0; step < (dim) / 16; step++) {                 \
+      unsigned long long a = descriptor_behind(a0, step / 4 * K_PANEL + step % 4 * 32); \
+      unsigned long long b = descriptor_behind(b0, step / 4 * Q_PANEL + step % 4 * 32); \
+      WGMMA_SS(HR_Q_TILE, d, a, b, step > 0);                                         \
+    }                                                                                 \
+    wgmma_commit();                                                                   \
+  } while (0)
+
+/* d += a · b: P or dS in registers and a tile of dO or Q. */
+#define ISSUE_GRADIENT(columns, d, a, b_at)                                  \
+  do {                                                                       \
+    unsigned long long b0 = matrix_descriptor(b_at, 1024, Q_PANEL);          \
+    _Pragma("unroll") for (int step = 0; step < HR_Q_TILE / 16; step++) {    \
+      unsigned long long b = descriptor_behind(b0, step * 16 * PANEL_ROW);   \
+      WGMMA_RS(columns, d, a + 4 * step, b);                                 \
+    }                                                                        \
+    wgmma_commit();                                                          \
+  } while (0)
+
+__device__ inline unsigned q_at(unsigned stage)
+{
+  return memory_at(Q_AT + stage * Q_BYTES);
+}
+__device__ inline unsigned do_at(unsigned stage)
+{
+  return memory_at(DO_AT + stage * DO_BYTES);
+}
+__device__ inline unsigned terms_at(unsigned stage)
+{
+  return memory_at(TERMS_AT + stage * TERMS_BYTES);
+}
+
+template <int COUNT> __device__ inline void clear(float (&sums)[COUNT])
+{
+#pragma unroll
+  for (int i = 0; i < COUNT; i++)
+    sums[i] = 0;
+}
+
+/* ---- writing dK and dV ---- */
+
+/* Rows of 64 keys. Neighbouring lanes exchange words of two 8-column tiles, so that a row's four lanes write 32 bytes at
+ * once. */
+template <int COLUMNS>
+__device__ inline void store_rows(const float (&sums)[COLUMNS / 2], element *to, int64 pitch, int rows, int columns,
+                                  float factor)
+{
+  int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    element *at = to + (row + half * 8) * pitch + lane % 2 * 8 + lane / 2 * 4;
+#pragma unroll
+    for (int n = 0; n < COLUMNS / 8; n += 2) {
+      const float *from = sums + n * 4 + half * 2;
+      unsigned a = pack_pair(from[0] * factor, from[1] * factor), b = pack_pair(from[4] * factor, from[5] * factor);
+      unsigned got = __shfl_xor_sync(0xFFFFFFFFu, lane % 2 ? a : b, 1);
+      if (row + half * 8 < rows && n * 8 + lane % 2 * 8 < columns)
+        *(uint2 *)(at + n * 8) = lane % 2 ? make_uint2(got, b) : make_uint2(a, got);
+    }
+  }
+}
+
+/* The rows of keys from `first_key` on, of a K or V head. */
+template <int COLUMNS>
+__device__ inline void store_gradient(const float (&sums)[COLUMNS / 2], element *to, const strides &at,
+                                      const work_item &item, int head, int first_key, int columns, float factor)
+{
+  to += entry_of(item) * at.batch + (int64)(item.kv_first + first_key) * at.row + head * at.head;
+  store_rows<COLUMNS>(sums, to, at.row, item.kv_len - first_key, columns, factor);
+}
+
+/* ---- tiles ---- */
+
+__device__ inline tile_place place_of(const attention_call &call, const work_item &item, int head, int first_key,
+                                      int tile)
+{
+  tile_place at = {};
+  at.key = first_key + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
+  at.row = tile * HR_Q_TILE + threadIdx.x % 4 * 2;
+  at.ahead = item.kv_len - item.q_len;
+  at.kv_len = item.kv_len;
+  at.last_row = item.q_len - 1;
+#ifdef HR_FIRST_KEYS
+  at.first_keys = lengths_of(call, item).first_keys;
+#endif
+#ifdef HR_SCORE_MOD
+  at.slope = call.slopes ? call.slopes[head] : 0;
+#endif
+  return at;
+}
+
+/* Whether some query of the tile does not see some of 64 keys. Rows behind a sequence's last have an infinite lse. */
+__device__ inline bool is_masked(const attention_call &call, const work_item &item, int first_key, int tile)
+{
+#ifdef HR_FIRST_KEYS
+  return true;
+#else
+  int first = tile * HR_Q_TILE + item.kv_len - item.q_len, last = first + HR_Q_TILE - 1;
+  return first_key + 64 > item.kv_len || call.causal && first < first_key + 63 ||
+         call.window > 0 && last - call.window + 1 > first_key;
+#endif
+}
+
+struct consumer_pipelines {
+  q_pipeline q;
+  ds_pipeline ds;
+  unsigned k_phase, v_phase, p_phase;
+};
+
+__device__ inline void hand_over_ds(const unsigned (&ds)[TILE_WORDS], int group, const ds_pipeline &t)
+{
+  mbarrier_wait_long(mbarrier_at(DS_EMPTY + t.stage), t.phase ^ 1);
+  __syncwarp();
+  store_ds(ds, memory_at(DS_AT + t.stage * DS_BYTES + group * Q_PANEL));
+  fence_proxy_async();
+  __syncwarp();
+  arrive_of_warp(DS_FULL + t.stage);
+}
+
+struct gradients {
+  float dk[HR_QK / 2], dv[HR_V / 2];
+};
+
+/* Of a head and a warpgroup's 64 keys. */
+struct tile_context {
+  int head, group, first_key;
+  unsigned k, v; /* the keys' rows of K and V in shared memory */
+};
+
+template <bool MASKED>
+__device__ inline void backward_tile(const attention_call &call, const backward_call &backward, const work_item &item,
+                                     gradients &g, consumer_pipelines &t, const tile_context &c, int tile)
+{
+  float s[HR_Q_TILE / 2], dp[HR_Q_TILE / 2], dq[DQ_SUMS];
+  unsigned p[TILE_WORDS], ds[TILE_WORDS];
+  mbarrier_wait_long(mbarrier_at(Q_FULL + t.q.stage), t.q.phase);
+  wgmma_fence();
+  ISSUE_SCORES(HR_QK, s, c.k, q_at(t.q.stage));
+  mbarrier_wait_long(mbarrier_at(DO_FULL + t.q.stage), t.q.phase);
+  wgmma_fence();
+  ISSUE_SCORES(HR_V, dp, c.v, do_at(t.q.stage));
+  wgmma_wait<1>();
+  find_p<MASKED>(call, place_of(call, item, c.head, c.first_key, tile), s, p, terms_at(t.q.stage));
+  wgmma_wait<0>();
+  find_ds(s, dp, ds, terms_at(t.q.stage));
+  wgmma_fence();
+  ISSUE_GRADIENT(HR_V, g.dv, p, do_at(t.q.stage));
+  hand_over_ds(ds, c.group, t.ds);
+  ISSUE_GRADIENT(HR_QK, g.dk, ds, q_at(t.q.stage));
+  mbarrier_wait_long(mbarrier_at(DS_FULL + t.ds.stage), t.ds.phase);
+  ISSUE_DQ(dq, ds_half(t.ds.stage, c.group), k_half(c.group));
+  wgmma_wait<0>();
+  arrive_of_warp(DO_EMPTY + t.q.stage);
+  arrive_of_warp(Q_EMPTY + t.q.stage);
+  arrive_of_warp(DS_EMPTY + t.ds.stage);
+  add_dq(call, backward, item, dq, c.head, tile, c.group);
+  t.q.next();
+  t.ds.next();
+}
+
+__device__ inline void backward_head(const attention_call &call, const backward_call &backward, const work_item &item,
+                                     gradients &g, consumer_pipelines &t, const tile_context &c)
+{
+#pragma unroll 1
+  for (int tile = item.first_tile; tile < item.end_tile; tile++)
+    if (is_masked(call, item, c.first_key, tile))
+      backward_tile<true>(call, backward, item, g, t, c, tile);
+    else
+      backward_tile<false>(call, backward, item, g, t, c, tile);
+}
+
+__device__ inline void consume(const attention_call &call, const backward_call &backward, const work_item &item,
+                               int group)
+{
+  gradients g;
+  consumer_pipelines t = {};
+  int first_key = item.first_key + group * 64;
+  bool seen = item.first_tile < item.end_tile;
+#pragma unroll 1
+  for (int head = item.first_head; head < item.first_head + backward.group_heads; head++) {
+    if (head % call.k_group == 0) {
+      clear(g.dk);
+      if (seen)
+        mbarrier_wait_long(mbarrier_at(K_FULL), t.k_phase);
+      t.k_phase ^= 1;
+    }
+    if (head % call.v_group == 0) {
+      clear(g.dv);
+      if (seen)
+        mbarrier_wait_long(mbarrier_at(V_FULL), t.v_phase);
+      t.v_phase ^= 1;
+    }
+    if (seen) {
+      const tile_context c = {head, group, first_key, memory_at(group * 64 * PANEL_ROW),
+                              memory_at(V_AT + group * 64 * PANEL_ROW)};
+      backward_head(call, backward, item, g, t, c);
+    }
+    if ((head + 1) % call.k_group == 0) {
+      arrive_of_warp(K_EMPTY);
+      store_gradient<HR_QK>(g.dk, backward.dk, backward.dk_at, item, head / call.k_group, first_key, call.qk_dim,
+                            call.scale);
+    }
+    if ((head + 1) % call.v_group == 0) {
+      arrive_of_warp(V_EMPTY);
+      store_gradient<HR_V>(g.dv, backward.dv, backward.dv_at, item, head / call.v_group, first_key, call.v_dim, 1);
+    }
+  }
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What attention_backward_sm90.cu needs before and after it: a block has one Q tile of one head.
+ *
+ *   prepare     row terms: lse · log2 e, and delta = rowsum(dO ∘ O); zeroes the sums of dQ; its rows' part of d_sinks
+ *   finish      dQ = scale · sums, rounded
+ *   add_sinks   d_sinks of a head, a block each, in one order
+ *
+ * Bound: memory. */
+#include "runtime/cuda/kernels/dtype.cuh"
+#include "runtime/cuda/kernels/ptx_sm90.cuh"
+#include "runtime/cuda/kernels/attention.cuh"
+#include "runtime/cuda/kernels/attention_backward_layout.h"
+
+typedef hr_backward_call backward_call;
+
+#define THREADS HR_BACKWARD_ROWS_THREADS
+#define ROW_LANES (HR_V > 128 ? 32 : HR_V > 64 ? 16 : 8) /* 8 columns each */
+#define STEP_ROWS (THREADS / ROW_LANES)
+
+/* A Q tile of a head. */
+struct q_tile {
+  int batch, head, first_row, rows, q_first;
+  int64 index; /* among all */
+};
+
+__device__ inline q_tile find_tile(const attention_call &call, const backward_call &backward)
+{
+  int tiles = call.q_tiles, index = blockIdx.x, of_head = index / tiles;
+  q_tile t;
+  t.batch = of_head / call.q_heads;
+  t.head = of_head - t.batch * call.q_heads;
+  t.first_row = (index - of_head * tiles) * HR_Q_TILE;
+  t.q_first = 0;
+  int q_len = call.q_len;
+#ifdef HR_VARLEN
+  t.q_first = call.q_offsets[t.batch];
+  q_len = call.q_offsets[t.batch + 1] - t.q_first;
+  t.index = (int64)t.head * backward.q_tiles + hr_backward_first_tile(t.q_first, t.batch, HR_Q_TILE) +
+            t.first_row / HR_Q_TILE;
+#else
+  t.index = ((int64)t.batch * call.q_heads + t.head) * backward.q_tiles + t.first_row / HR_Q_TILE;
+#endif
+  t.rows = min(HR_Q_TILE, q_len - t.first_row);
+  return t;
+}
+
+/* Of the tile's first row in a tensor of query heads. */
+__device__ inline int64 row_offset(const strides &at, const q_tile &t)
+{
+#ifdef HR_VARLEN
+  int64 entry = 0;
+#else
+  int64 entry = t.batch;
+#endif
+  return entry * at.batch + ((int64)t.q_first + t.first_row) * at.row + t.head * at.head;
+}
+
+__device__ inline float dot_of_words(uint4 a, uint4 b)
+{
+  const unsigned x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    sum = fmaf(value_in(x[i], 0), value_in(y[i], 0), fmaf(value_in(x[i], 1), value_in(y[i], 1), sum));
+  return sum;
+}
+
+/* A row's delta, in each of its lanes. */
+__device__ inline float delta_of(const attention_call &call, const backward_call &backward, const q_tile &t, int row,
+                                 int lane)
+{
+  float sum = 0;
+  if (row < t.rows && lane * 8 < call.v_dim) {
+    const element *o = call.o + row_offset(call.o_at, t) + row * call.o_at.row;
+    const element *d_o = backward.d_o + row_offset(backward.do_at, t) + row * backward.do_at.row;
+    sum = dot_of_words(((const uint4 *)o)[lane], ((const uint4 *)d_o)[lane]);
+  }
+#pragma unroll
+  for (int step = ROW_LANES / 2; step > 0; step /= 2)
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
+  return sum;
+}
+
+/* Adds a value of each thread, in one order; of use in thread 0. */
+__device__ inline float sum_of_block(float value)
+{
+  __shared__ float sums[THREADS / 32];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, step);
+  if (threadIdx.x % 32 == 0)
+    sums[threadIdx.x / 32] = value;
+  __syncthreads();
+  float all = 0;
+  for (int i = 0; i < THREADS / 32; i++)
+    all += sums[i];
+  return all;
+}
+
+/* Rows without keys or behind the last have an infinite lse, so that P is 0. */
+__device__ inline float write_terms(const attention_call &call, const backward_call &backward, const q_tile &t, int row,
+                                    float delta)
+{
+  float lse = minus_infinity();
+  if (row < t.rows)
+    lse = call.lse[row_offset(call.lse_at, t) + row * call.lse_at.row];
+  bool empty = lse == minus_infinity();
+  float *to = backward.row_terms + t.index * (2 * HR_Q_TILE) + row / 2 * 4 + row % 2;
+  to[0] = empty ? -minus_infinity() : lse * LOG2_E;
+  to[2] = row < t.rows ? delta : 0;
+  if (!backward.sinks || empty)
+    return 0;
+  return -exp2f((backward.sinks[t.head] - lse) * LOG2_E) * delta;
+}
+
+__device__ inline void clear_sums(const backward_call &backward, const q_tile &t)
+{
+  float4 *sums = (float4 *)(backward.dq_sums + t.index * (HR_Q_TILE * HR_QK));
+  for (int i = threadIdx.x; i < HR_Q_TILE * HR_QK / 4; i += THREADS)
+    sums[i] = make_float4(0, 0, 0, 0);
+  if (backward.turns && threadIdx.x < 2)
+    backward.turns[2 * t.index + threadIdx.x] = 0;
+}
+
+extern "C" __global__ __launch_bounds__(THREADS) void prepare(const __grid_constant__ attention_call call,
+                                                              const __grid_constant__ backward_call backward)
+{
+  allow_next_kernel();
+  wait_for_kernel_before();
+  q_tile t = find_tile(call, backward);
+  if (t.rows <= 0)
+    return;
+  clear_sums(backward, t);
+  int lane = threadIdx.x % ROW_LANES;
+  float sink = 0;
+#pragma unroll
+  for (int row = threadIdx.x / ROW_LANES; row < HR_Q_TILE; row += STEP_ROWS) {
+    float delta = delta_of(call, backward, t, row, lane);
+    if (lane == 0)
+      sink += write_terms(call, backward, t, row, delta);
+  }
+  if (!backward.sinks)
+    return;
+  sink = sum_of_block(sink);
+  if (threadIdx.x == 0)
+    backward.sink_terms[t.index] = sink;
+}
+
+/* Four floats of a row: those of two lanes, which share two rows of two columns each. */
+extern "C" __global__ __launch_bounds__(THREADS) void finish(const __grid_constant__ attention_call call,
+                                                             const __grid_constant__ backward_call backward)
+{
+  allow_next_kernel();
+  wait_for_kernel_before();
+  q_tile t = find_tile(call, backward);
+  if (t.rows <= 0)
+    return;
+  const float4 *sums = (const float4 *)(backward.dq_sums + t.index * (HR_Q_TILE * HR_QK));
+  element *dq = backward.dq + row_offset(backward.dq_at, t);
+  int lane = threadIdx.x % 128, row = lane / 32 * 16 + lane % 32 / 4;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < HR_Q_TILE * HR_QK / 4; i += THREADS) {
+    int block = i / 128, rows = block / (HR_QK / 8) * 64 + row, column = block % (HR_QK / 8) * 8 + lane % 4 * 2;
+    float4 sum = sums[i];
+    if (column >= call.qk_dim)
+      continue;
+    element *to = dq + rows * backward.dq_at.row + column;
+    if (rows < t.rows)
+      *(unsigned *)to = pack_pair(sum.x * call.scale, sum.y * call.scale);
+    if (rows + 8 < t.rows)
+      *(unsigned *)(to + 8 * backward.dq_at.row) = pack_pair(sum.z * call.scale, sum.w * call.scale);
+  }
+}
+
+extern "C" __global__ __launch_bounds__(THREADS) void add_sinks(const __grid_constant__ attention_call call,
+                                                                const __grid_constant__ backward_call backward)
+{
+  wait_for_kernel_before();
+  int head = blockIdx.x, batches = call.heads / call.q_heads;
+  float sum = 0;
+  for (int batch = 0; batch < batches; batch++) {
+    int64 first = ((int64)batch * call.q_heads + head) * backward.q_tiles;
+    int tiles = backward.q_tiles;
+#ifdef HR_VARLEN
+    int row = call.q_offsets[batch], end = call.q_offsets[batch + 1];
+    first = (int64)head * backward.q_tiles + hr_backward_first_tile(row, batch, HR_Q_TILE);
+    tiles = (end - row + HR_Q_TILE - 1) / HR_Q_TILE;
+#endif
+    for (int i = threadIdx.x; i < tiles; i += THREADS)
+      sum += backward.sink_terms[first + i];
+  }
+  sum = sum_of_block(sum);
+  if (threadIdx.x == 0)
+    backward.d_sinks[head] = sum;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shared memory, mbarriers and work items of attention_backward_sm90.cu. */
+#include "runtime/cuda/kernels/attention_backward_layout.h"
+
+typedef hr_backward_call backward_call;
+
+#ifdef HR_SPLIT_PRODUCTS
+#define SPLIT_PRODUCTS 1
+#define KEYS 64
+#define KEY_GROUPS 1 /* warpgroups that store dS, 64 keys each */
+#else
+#define SPLIT_PRODUCTS 0
+#define KEYS 128
+#define KEY_GROUPS 2
+#endif
+#define LAYOUT hr_backward_layout_of(HR_QK, HR_V, KEYS, HR_Q_TILE, HR_STAGES, SPLIT_PRODUCTS)
+#define PANEL 64 /* columns */
+#define PANELS(dim) hr_sm90_panels(dim, 2)
+#define PANEL_ROW HR_SM90_PANEL_ROW
+#define DS_STAGES HR_BACKWARD_DS_STAGES
+
+enum { /* bytes */
+       Q_PANEL = LAYOUT.q_panel,
+       K_PANEL = LAYOUT.k_panel,
+       Q_BYTES = LAYOUT.q_bytes,
+       DO_BYTES = LAYOUT.do_bytes,
+       K_BYTES = LAYOUT.k_bytes,
+       V_BYTES = LAYOUT.v_bytes,
+       DS_BYTES = LAYOUT.ds_bytes,
+       TERMS_BYTES = LAYOUT.terms_bytes,
+       V_AT = LAYOUT.v_at,
+       Q_AT = LAYOUT.q_at,
+       DO_AT = LAYOUT.do_at,
+       DS_AT = LAYOUT.ds_at,
+       P_AT = LAYOUT.p_at,
+       TERMS_AT = LAYOUT.terms_at,
+       BARRIERS_AT = LAYOUT.barriers_at
+};
+
+extern __shared__ __align__(1024) unsigned char shared[];
+
+struct tensor_maps {
+  tensor_map q, k, v, d_o;
+};
+
+/* ---- mbarriers: FULL when a stage is written, EMPTY when its readers have released it ---- */
+
+enum mbarrier_name {
+  K_FULL,
+  K_EMPTY,
+  V_FULL,
+  V_EMPTY,
+  Q_FULL, /* with row terms */
+  Q_EMPTY = Q_FULL + HR_STAGES,
+  DO_FULL = Q_EMPTY + HR_STAGES,
+  DO_EMPTY = DO_FULL + HR_STAGES,
+  DS_FULL = DO_EMPTY + HR_STAGES,
+  DS_EMPTY = DS_FULL + DS_STAGES,
+  P_FULL = DS_EMPTY + DS_STAGES,
+  P_EMPTY,
+  LOADED, /* a tile that has to be cleared before it is FULL */
+  BARRIERS
+};
+static_assert(BARRIERS == LAYOUT.barriers, "mbarriers");
+
+__device__ inline unsigned memory_at(int bytes)
+{
+  return shared_address(shared) + bytes;
+}
+__device__ inline unsigned mbarrier_at(int name)
+{
+  return memory_at(BARRIERS_AT + 8 * name);
+}
+
+__device__ inline void init_mbarriers()
+{
+  for (int i = 0; i < BARRIERS; i++) {
+    int readers = i == K_EMPTY || i == V_EMPTY ? 8 : 1;
+    if (i >= Q_EMPTY && i < DO_FULL || i >= DO_EMPTY && i < DS_FULL)
+      readers = 8;
+    if (i >= DS_FULL && i < DS_EMPTY)
+      readers = 4 * KEY_GROUPS;
+    if (i >= DS_EMPTY && i < P_FULL)
+      readers = 8;
+    mbarrier_init(mbarrier_at(i), readers);
+  }
+}
+
+/* The stage of a tile and the parity of its mbarrier phase. */
+template <int STAGES> struct pipeline_state {
+  unsigned stage, phase;
+  __device__ inline void next()
+  {
+    stage++;
+    if (stage == STAGES) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+  __device__ inline void before()
+  {
+    phase ^= stage == 0;
+    stage = (stage == 0 ? STAGES : stage) - 1;
+  }
+};
+typedef pipeline_state<HR_STAGES> q_pipeline;
+typedef pipeline_state<DS_STAGES> ds_pipeline;
+
+/* Makes a value warp-uniform for the compiler. */
+__device__ inline int uniform(int value)
+{
+  return __shfl_sync(0xFFFFFFFFu, value, 0);
+}
+
+/* One lane of each warp arrives when its warp has read, or written, a stage. */
+__device__ inline void arrive_of_warp(int barrier)
+{
+  if (threadIdx.x % 32 == 0)
+    mbarrier_arrive(mbarrier_at(barrier));
+}
+
+/* ---- work items: a K/V tile of the K and V heads of a group of query heads, one to a block ---- */
+
+struct work_item {
+  int batch, first_head;
+  int first_key, first_tile, end_tile; /* Q tiles that see some of its keys */
+  int q_len, kv_len;                   /* of the sequence */
+  int q_first, kv_first;               /* first row of the sequence in its batch entry */
+};
+
+/* The batch index in the tensors; variable-length sequences are concatenated in one batch entry. */
+__device__ inline int entry_of(const work_item &item)
+{
+#ifdef HR_VARLEN
+  return 0;
+#else
+  return item.batch;
+#endif
+}
+
+__device__ inline void find_sequence(const attention_call &call, work_item &item)
+{
+  item.q_first = item.kv_first = 0;
+  item.q_len = call.q_len;
+  item.kv_len = call.kv_len;
+#ifdef HR_VARLEN
+  item.q_first = call.q_offsets[item.batch];
+  item.kv_first = call.kv_offsets[item.batch];
+  item.q_len = call.q_offsets[item.batch + 1] - item.q_first;
+  item.kv_len = call.kv_offsets[item.batch + 1] - item.kv_first;
+#endif
+}
+
+/* The Q tiles whose rows see keys of the tile. */
+__device__ inline void find_q_tiles(const attention_call &call, work_item &item)
+{
+  int ahead = item.kv_len - item.q_len, first = 0, end = item.q_len;
+  if (call.causal)
+    first = max(0, item.first_key - ahead);
+  if (call.window > 0)
+    end = min(end, min(item.first_key + KEYS, item.kv_len) - 1 - ahead + call.window);
+  item.first_tile = first / HR_Q_TILE;
+  item.end_tile = first < end ? (end + HR_Q_TILE - 1) / HR_Q_TILE : item.first_tile;
+}
+
+/* The tiles of a head are neighbours, so that blocks that run together read the same Q and dO. */
+__device__ inline work_item find_item(const attention_call &call, const backward_call &backward)
+{
+  int index = blockIdx.x, rest = index / backward.kv_tiles;
+  work_item item;
+  item.first_key = (index - rest * backward.kv_tiles) * KEYS;
+  item.batch = rest / backward.groups;
+  item.first_head = (rest - item.batch * backward.groups) * backward.group_heads;
+  find_sequence(call, item);
+  find_q_tiles(call, item);
+  return item;
+}
+
+/* The view that keys_of_row() needs. */
+__device__ inline head_view lengths_of(const attention_call &call, const work_item &item)
+{
+  head_view view = {};
+  view.q_len = item.q_len;
+  view.kv_len = item.kv_len;
+  set_first_keys(call, view, entry_of(item), item.q_first);
+  return view;
+}
+
+/* A Q tile among all. */
+__device__ inline int64 q_tile_of(const attention_call &call, const backward_call &backward, int batch, int q_first,
+                                  int head, int tile)
+{
+#ifdef HR_VARLEN
+  return (int64)head * backward.q_tiles + hr_backward_first_tile(q_first, batch, HR_Q_TILE) + tile;
+#else
+  return ((int64)batch * call.q_heads + head) * backward.q_tiles + tile;
+#endif
+}
