@@ -14,7 +14,7 @@ typedef struct hr_backward_call {
   HR_DEVICE_POINTER(element) dk;
   HR_DEVICE_POINTER(element) dv;
   HR_DEVICE_POINTER(float) row_terms;  /* [Q tile][pair of rows]: lse · log2 e of both, delta of both */
-  HR_DEVICE_POINTER(float) dq_sums;    /* [Q tile][64 rows][8 columns][thread of a warpgroup]: 4 floats */
+  HR_DEVICE_POINTER(float) dq_sums;    /* [Q tile][16 rows][8 columns][lane]: 4 floats */
   HR_DEVICE_POINTER(float) sink_terms; /* [Q tile], of d_sinks; NULL: none */
   HR_DEVICE_POINTER(const float) sinks;
   HR_DEVICE_POINTER(float) d_sinks;
@@ -47,6 +47,12 @@ typedef struct hr_backward_layout {
   int v_at, q_at, do_at, ds_at, p_at, terms_at, barriers_at, barriers, bytes;
 } hr_backward_layout;
 
+/** Tiles of 64 rows have dQ by 64 columns at least twice. */
+HR_LAYOUT_FUNCTION int hr_backward_k_panels(int qk, int rows)
+{
+  return qk <= 64 && rows == 64 ? 2 : hr_sm90_panels(qk, 2);
+}
+
 /** `keys` of a K/V tile, `rows` of a Q tile. */
 HR_LAYOUT_FUNCTION hr_backward_layout hr_backward_layout_of(int qk, int v, int keys, int rows, int stages,
                                                             int split_products)
@@ -56,7 +62,7 @@ HR_LAYOUT_FUNCTION hr_backward_layout hr_backward_layout_of(int qk, int v, int k
   l.k_panel = keys * HR_SM90_PANEL_ROW;
   l.q_bytes = hr_sm90_panels(qk, 2) * l.q_panel;
   l.do_bytes = hr_sm90_panels(v, 2) * l.q_panel;
-  l.k_bytes = hr_sm90_panels(qk, 2) * l.k_panel;
+  l.k_bytes = hr_backward_k_panels(qk, rows) * l.k_panel;
   l.v_bytes = hr_sm90_panels(v, 2) * l.k_panel;
   l.ds_bytes = keys / 64 * l.q_panel;
   l.p_bytes = split_products ? keys * rows * 4 : 0;

@@ -102,7 +102,7 @@ __device__ inline void produce(const attention_call &call, const backward_call &
     return;
 #pragma unroll 1
   for (int head = item.first_head; head < item.first_head + backward.group_heads; head++) {
-    load_kv(maps.k, item, 0, PANELS(HR_QK), head, call.k_group, K_FULL, K_EMPTY, p.k_phase, p.loaded_phase);
+    load_kv(maps.k, item, 0, K_PANELS, head, call.k_group, K_FULL, K_EMPTY, p.k_phase, p.loaded_phase);
     load_q(call, backward, maps, item, head, item.first_tile, p);
     load_kv(maps.v, item, V_AT, PANELS(HR_V), head, call.v_group, V_FULL, V_EMPTY, p.v_phase, p.loaded_phase);
 #pragma unroll 1

@@ -157,10 +157,10 @@ extern "C" __global__ __launch_bounds__(THREADS) void finish(const __grid_consta
     return;
   const float4 *sums = (const float4 *)(backward.dq_sums + t.index * (HR_Q_TILE * HR_QK));
   element *dq = backward.dq + row_offset(backward.dq_at, t);
-  int lane = threadIdx.x % 128, row = lane / 32 * 16 + lane % 32 / 4;
+  int lane = threadIdx.x % 32;
 #pragma unroll 4
   for (int i = threadIdx.x; i < HR_Q_TILE * HR_QK / 4; i += THREADS) {
-    int block = i / 128, rows = block / (HR_QK / 8) * 64 + row, column = block % (HR_QK / 8) * 8 + lane % 4 * 2;
+    int block = i / 32, rows = block / (HR_QK / 8) * 16 + lane / 4, column = block % (HR_QK / 8) * 8 + lane % 4 * 2;
     float4 sum = sums[i];
     if (column >= call.qk_dim)
       continue;

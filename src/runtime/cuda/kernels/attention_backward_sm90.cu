@@ -27,6 +27,11 @@
 #include "runtime/cuda/kernels/attention_backward_scores_sm90.cuh"
 #include "runtime/cuda/kernels/attention_backward_dq_sm90.cuh"
 #include "runtime/cuda/kernels/attention_backward_dkv_sm90.cuh"
+#ifdef HR_SPLIT_PRODUCTS
+#include "runtime/cuda/kernels/attention_backward_products_sm90.cuh"
+#else
+#include "runtime/cuda/kernels/attention_backward_keys_sm90.cuh"
+#endif
 
 extern "C" __global__ __launch_bounds__(HR_BACKWARD_THREADS, 1) void backward(
     const __grid_constant__ attention_call call, const __grid_constant__ backward_call backward,

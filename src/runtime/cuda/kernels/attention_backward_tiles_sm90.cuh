@@ -16,6 +16,7 @@ typedef hr_backward_call backward_call;
 #define LAYOUT hr_backward_layout_of(HR_QK, HR_V, KEYS, HR_Q_TILE, HR_STAGES, SPLIT_PRODUCTS)
 #define PANEL 64 /* columns */
 #define PANELS(dim) hr_sm90_panels(dim, 2)
+#define K_PANELS hr_backward_k_panels(HR_QK, HR_Q_TILE)
 #define PANEL_ROW HR_SM90_PANEL_ROW
 #define DS_STAGES HR_BACKWARD_DS_STAGES
 

@@ -201,6 +201,23 @@ __device__ inline void stmatrix_x4_transposed(unsigned row, unsigned a, unsigned
                : "memory");
 }
 
+__device__ inline void store_shared(unsigned to, float4 value)
+{
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(value.x), "f"(value.y), "f"(value.z),
+               "f"(value.w)
+               : "memory");
+}
+
+__device__ inline float4 load_shared(unsigned from)
+{
+  float4 value;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "r"(from)
+               : "memory");
+  return value;
+}
+
 /* Adds four floats to global memory, whose address is a multiple of 16. */
 __device__ inline void add_to_global(float *to, float a, float b, float c, float d)
 {

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Consumer warpgroups of attention_backward_sm90.cu that share a K/V tile by its keys: each does all products of its 64
+ * keys, and a part of dQ. */
+
+struct gradients {
+  float dk[HR_QK / 2], dv[HR_V / 2];
+};
+
+/* dQ is of the tile before, so that the warpgroups need not wait for each other; FIRST: there is none. */
+template <bool MASKED, bool FIRST>
+__device__ inline void backward_tile(const attention_call &call, const backward_call &backward, const work_item &item,
+                                     gradients &g, consumer_pipelines &t, const tile_context &c, int tile)
+{
+  float s[HR_Q_TILE / 2], dp[HR_Q_TILE / 2], dq[HR_DQ_FIRST / 2];
+  unsigned k = c.k + (tile >> 30), v = c.v + (tile >> 30); /* 0, so that descriptors are not kept in registers */
+  unsigned p[TILE_WORDS], ds[TILE_WORDS];
+  ds_pipeline before = t.ds;
+  before.before();
+  mbarrier_wait_long(mbarrier_at(Q_FULL + t.q.stage), t.q.phase);
+  wgmma_fence();
+  ISSUE_SCORES(HR_QK, s, k, q_at(t.q.stage));
+  mbarrier_wait_long(mbarrier_at(DO_FULL + t.q.stage), t.q.phase);
+  ISSUE_SCORES(HR_V, dp, v, do_at(t.q.stage));
+  wgmma_wait<1>();
+  find_p<MASKED>(call, place_of(call, item, c.head, c.first_key, tile), s, p, terms_at(t.q.stage));
+  wgmma_wait<0>();
+  find_ds(s, dp, ds, terms_at(t.q.stage));
+  wgmma_fence();
+  ISSUE_GRADIENT(HR_V, g.dv, p, do_at(t.q.stage));
+  hand_over_ds(ds, c.group, t.ds);
+  if (!FIRST) {
+    mbarrier_wait_long(mbarrier_at(DS_FULL + before.stage), before.phase);
+    wgmma_fence();
+    ISSUE_DQ(HR_DQ_FIRST, dq, ds_part(before.stage, c.group), k_part(c.group) + (tile >> 30));
+  }
+  ISSUE_GRADIENT(HR_QK, g.dk, ds, q_at(t.q.stage));
+  wgmma_wait<1>();
+  arrive_of_warp(DO_EMPTY + t.q.stage);
+  if (!FIRST) {
+    arrive_of_warp(DS_EMPTY + before.stage);
+    add_dq<HR_DQ_FIRST>(call, backward, item, dq, c.head, tile - 1, c.group);
+  }
+  wgmma_wait<0>();
+  arrive_of_warp(Q_EMPTY + t.q.stage);
+  t.q.next();
+  t.ds.next();
+}
+
+__device__ inline void end_head(const attention_call &call, const backward_call &backward, const work_item &item,
+                                gradients &g, consumer_pipelines &t, const tile_context &c)
+{
+  float dq[HR_DQ_FIRST / 2];
+  ds_pipeline last = t.ds;
+  last.before();
+  mbarrier_wait_long(mbarrier_at(DS_FULL + last.stage), last.phase);
+  wgmma_fence();
+  ISSUE_DQ(HR_DQ_FIRST, dq, ds_part(last.stage, c.group), k_part(c.group));
+  wgmma_wait<0>();
+  arrive_of_warp(DS_EMPTY + last.stage);
+  add_dq<HR_DQ_FIRST>(call, backward, item, dq, c.head, item.end_tile - 1, c.group);
+}
+
+__device__ inline void backward_head(const attention_call &call, const backward_call &backward, const work_item &item,
+                                     gradients &g, consumer_pipelines &t, const tile_context &c)
+{
+  backward_tile<true, true>(call, backward, item, g, t, c, item.first_tile);
+#pragma unroll 1
+  for (int tile = item.first_tile + 1; tile < item.end_tile; tile++)
+    if (is_masked(call, item, c.first_key, tile))
+      backward_tile<true, false>(call, backward, item, g, t, c, tile);
+    else
+      backward_tile<false, false>(call, backward, item, g, t, c, tile);
+  end_head(call, backward, item, g, t, c);
+}
+
+__device__ inline void consume(const attention_call &call, const backward_call &backward, const work_item &item,
+                               int group)
+{
+  gradients g;
+  consumer_pipelines t = {};
+  int first_key = item.first_key + group * 64;
+  bool seen = item.first_tile < item.end_tile;
+#pragma unroll 1
+  for (int head = item.first_head; head < item.first_head + backward.group_heads; head++) {
+    if (head % call.k_group == 0) {
+      clear(g.dk);
+      if (seen)
+        mbarrier_wait_long(mbarrier_at(K_FULL), t.k_phase);
+      t.k_phase ^= 1;
+    }
+    if (head % call.v_group == 0) {
+      clear(g.dv);
+      if (seen)
+        mbarrier_wait_long(mbarrier_at(V_FULL), t.v_phase);
+      t.v_phase ^= 1;
+    }
+    if (seen) {
+      const tile_context c = {head, group, first_key, memory_at(group * 64 * PANEL_ROW),
+                              memory_at(V_AT + group * 64 * PANEL_ROW)};
+      backward_head(call, backward, item, g, t, c);
+    }
+    if ((head + 1) % call.k_group == 0) {
+      arrive_of_warp(K_EMPTY);
+      store_gradient<HR_QK>(g.dk, backward.dk, backward.dk_at, item, head / call.k_group, first_key, call.qk_dim,
+                            call.scale);
+    }
+    if ((head + 1) % call.v_group == 0) {
+      arrive_of_warp(V_EMPTY);
+      store_gradient<HR_V>(g.dv, backward.dv, backward.dv_at, item, head / call.v_group, first_key, call.v_dim, 1);
+    }
+  }
+}
