@@ -117,6 +117,7 @@ bool mbarrier_try_wait(unsigned address, unsigned parity);
 
 /** A TMA load or store of a box of a 4-dimensional tensor, from element first[0 … 3] on. */
 void tma_load(unsigned to, const void *map, unsigned barrier, const int *first);
+void bulk_load(unsigned to, const void *from, unsigned bytes, unsigned barrier);
 
 /** The same into each block of the cluster that has its bit in `blocks`, for the mbarrier there. */
 void tma_load_multicast(unsigned to, const void *map, unsigned barrier, const int *first, unsigned blocks);

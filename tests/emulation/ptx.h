@@ -191,6 +191,37 @@ template <class T> inline void ld_shared_v4_f32(const registers<T, 4> &to, unsig
   load_shared(to, from, "ld.shared.v4");
 }
 
+template <class T> inline void ld_shared_v2_f32(const registers<T, 2> &to, unsigned from)
+{
+  load_shared(to, from, "ld.shared.v2");
+}
+
+template <class T> inline void st_shared_v4_f32(unsigned to, const registers<T, 4> &from)
+{
+  emulation::byte *at = emulation::shared_bytes(to, 16, 16, "st.shared.v4");
+  for (unsigned i = 0; i < 4; i++)
+    __builtin_memcpy(at + 4 * i, from.at[i], 4);
+}
+
+template <class A, class P> UNORDERED inline void ld_acquire_gpu_global_s32(A &to, P from)
+{
+  emulation::check_global((const void *)from, 4, 4, "ld.acquire");
+  put(to, *(const int *)from);
+}
+
+template <class P> UNORDERED inline void red_release_gpu_global_add_s32(P to, int value)
+{
+  emulation::check_global((const void *)to, 4, 4, "red.add");
+  *(int *)to += value;
+}
+
+template <class P, class T> UNORDERED inline void red_relaxed_gpu_global_add_v4_f32(P to, const registers<T, 4> &from)
+{
+  emulation::check_global((const void *)to, 16, 16, "red.add.v4");
+  for (unsigned i = 0; i < 4; i++)
+    ((float *)to)[i] += *from.at[i];
+}
+
 template <class P, class T> inline void st_global_v4_b32(P to, const registers<T, 4> &from)
 {
   emulation::check_global((const void *)to, 16, 16, "st.global.v4");
@@ -306,6 +337,14 @@ template <class T> inline void stmatrix_sync_aligned_m8n8_x4_shared_b16(unsigned
   emulation::stmatrix(row, words, 4, false);
 }
 
+template <class T> inline void stmatrix_sync_aligned_m8n8_x4_trans_shared_b16(unsigned row, const registers<T, 4> &from)
+{
+  unsigned words[4];
+  for (int i = 0; i < 4; i++)
+    words[i] = *from.at[i];
+  emulation::stmatrix(row, words, 4, true);
+}
+
 template <class D, class A, class B, class C>
 inline void mma(format type, const registers<D, 4> &d, const registers<A, 4> &a, const registers<B, 2> &b,
                 const registers<C, 4> &c)
@@ -402,6 +441,13 @@ inline void cp_async_bulk_tensor_4d_global_shared__cta_tile_bulk_group(const voi
 {
   int at[4] = {*first.at[0], *first.at[1], *first.at[2], *first.at[3]};
   emulation::tma_store(map, from, at);
+}
+
+template <class P>
+inline void cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes(unsigned to, P from, unsigned bytes,
+                                                                              unsigned barrier)
+{
+  emulation::bulk_load(to, (const void *)from, bytes, barrier);
 }
 
 inline void cp_async_bulk_commit_group()

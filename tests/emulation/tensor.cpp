@@ -230,6 +230,17 @@ static void load_box(block *b, unsigned to, const void *map, unsigned barrier, c
   });
 }
 
+void bulk_load(unsigned to, const void *from, unsigned bytes, unsigned barrier)
+{
+  const char *what = "a bulk load";
+  byte *at = shared_bytes(to, bytes, 16, what);
+  if (bytes % 16 != 0)
+    fail("%s of %u bytes", what, bytes);
+  check_global(from, bytes, 16, what);
+  mbarrier &m = load_barrier(own_block(), barrier, what);
+  send_load(m, at, bytes, true, [=] { memcpy(at, from, bytes); });
+}
+
 void tma_load(unsigned to, const void *map, unsigned barrier, const int *first)
 {
   load_box(&own_block(), to, map, barrier, first);

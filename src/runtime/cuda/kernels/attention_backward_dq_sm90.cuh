@@ -29,13 +29,15 @@ __device__ inline unsigned k_part(int group)
 }
 
 #ifdef HR_DETERMINISTIC
-/* How many K/V tiles add to a Q tile before this one does. */
+/* How many K/V tiles add to a Q tile before this one does: of causal calls those with later keys, as a tile's first
+ * queries are those that no later key is for; then none waits for long. */
 __device__ inline int turn_of(const attention_call &call, const work_item &item, int tile)
 {
-  int first = 0;
-  if (call.window > 0)
-    first = max(0, tile * HR_Q_TILE + item.kv_len - item.q_len - call.window + 1) / KEYS;
-  return item.first_key / KEYS - first;
+  int first_row = tile * HR_Q_TILE + item.kv_len - item.q_len,
+      last_row = min((tile + 1) * HR_Q_TILE, item.q_len) - 1 + item.kv_len - item.q_len;
+  if (call.causal)
+    return last_row / KEYS - item.first_key / KEYS;
+  return (item.first_key - (call.window > 0 ? max(0, first_row - call.window + 1) / KEYS * KEYS : 0)) / KEYS;
 }
 
 __device__ inline void wait_for_turn(const int *turns, int turn, int group)

@@ -7,7 +7,7 @@
 #include "runtime/cuda/kernels/attention_layout.h"
 
 /** What a backward call has besides hr_attention_call; the second parameter. Workspace: `row_terms`, `dq_sums`,
- *  `sink_terms` and, of deterministic calls, `turns`. */
+ *  `sink_terms`, `clears` and `turns`. */
 typedef struct hr_backward_call {
   HR_DEVICE_POINTER(const element) d_o;
   HR_DEVICE_POINTER(element) dq;
@@ -18,13 +18,15 @@ typedef struct hr_backward_call {
   HR_DEVICE_POINTER(float) sink_terms; /* [Q tile], of d_sinks; NULL: none */
   HR_DEVICE_POINTER(const float) sinks;
   HR_DEVICE_POINTER(float) d_sinks;
-  HR_DEVICE_POINTER(int) turns; /* [Q tile]: K/V tiles that have added to its dQ; NULL: in any order */
+  HR_DEVICE_POINTER(int) clears; /* [Q tile], with HR_CLEARS: whether it has rows without keys or of no query */
+  HR_DEVICE_POINTER(int) turns; /* [Q tile][2]: K/V tiles that have added to each part of dQ; NULL: in any order */
   hr_layout_strides do_at, dq_at, dk_at, dv_at;
   int group_heads, groups; /* query heads of a work item, the least whose K and V heads no other has; such groups */
   int kv_tiles, q_tiles;   /* of the longest sequence; q_tiles: of a head in row_terms and dq_sums */
+  int band_groups, bands;  /* groups whose K/V tiles are processed at the same time; such bands before the last one */
 } hr_backward_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_backward_call) == 10 * 8 + 4 * 24 + 4 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_backward_call) == 11 * 8 + 4 * 24 + 6 * 4);
 
 /** The Q tile of `rows` where a sequence begins among those of a head, whose first query is row `first` of all,
  *  concatenated. */

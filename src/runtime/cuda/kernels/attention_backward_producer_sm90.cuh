@@ -1,85 +1,115 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The producer warp of attention_backward_sm90.cu: it loads K and V, and Q, dO and row terms, by TMA. */
 
-/* Zeroes rows behind the end of a variable-length sequence, which belong to the next: 0 · NaN is NaN. */
-__device__ inline void clear_rows(unsigned at, int panels, int panel_bytes, int rows)
-{
-  unsigned char *tile = shared + (at - shared_address(shared));
-#pragma unroll 1
-  for (int panel = 0; panel < panels; panel++)
-#pragma unroll 1
-    for (int i = rows * (PANEL_ROW / 16) + threadIdx.x % 32; i < panel_bytes / 16; i += 32)
-      ((uint4 *)(tile + panel * panel_bytes))[i] = make_uint4(0, 0, 0, 0);
-  fence_proxy_async();
-  __syncwarp();
-}
-
 /* A tile of one head: where it goes, and from which row of the tensor on. */
 struct tile_load {
   unsigned to;
   int panels, panel_bytes, head, row, entry;
-  int rows; /* of the sequence, from the first of the tile on */
 };
 
-__device__ inline void start_load(const tensor_map &map, const tile_load &t, unsigned barrier)
+/* Starts to load a tile, and `bytes` from `beside`, when `empty` allows. Called by a warp. */
+__device__ inline void load_tile(const tensor_map &map, const tile_load &t, unsigned full, int empty, unsigned parity,
+                                 const float *beside = nullptr, unsigned beside_to = 0, int bytes = 0)
 {
-  for (int panel = 0; panel < t.panels; panel++)
-    tma_load(t.to + panel * t.panel_bytes, map, barrier, panel * PANEL, t.head, t.row, t.entry);
-}
-
-/* Loads a tile, and `bytes` from `beside`, when `empty` allows. Called by a warp. */
-__device__ inline void load_tile(const tensor_map &map, const tile_load &t, int full, int empty, unsigned parity,
-                                 unsigned &loaded_phase, const float *beside = nullptr, unsigned beside_to = 0,
-                                 int bytes = 0)
-{
-#ifdef HR_VARLEN
-  bool clears = t.rows * PANEL_ROW < t.panel_bytes;
-#else
-  const bool clears = false;
-#endif
-  unsigned barrier = mbarrier_at(clears ? LOADED : full);
   mbarrier_wait_long(mbarrier_at(empty), parity);
   __syncwarp();
   if (threadIdx.x % 32 == 0) {
-    mbarrier_arrive_expect_tx(barrier, t.panels * t.panel_bytes + bytes);
-    start_load(map, t, barrier);
+    mbarrier_arrive_expect_tx(full, t.panels * t.panel_bytes + bytes);
+    for (int panel = 0; panel < t.panels; panel++)
+      tma_load(t.to + panel * t.panel_bytes, map, full, panel * PANEL, t.head, t.row, t.entry);
     if (bytes > 0)
-      bulk_load(beside_to, beside, bytes, barrier);
+      bulk_load(beside_to, beside, bytes, full);
   }
   __syncwarp();
-#ifdef HR_VARLEN
-  if (clears) {
-    mbarrier_wait_long(barrier, loaded_phase);
-    loaded_phase ^= 1;
-    clear_rows(t.to, t.panels, t.panel_bytes, max(0, t.rows));
-    arrive_of_warp(full);
-  }
-#endif
+}
+
+/* ---- rows of NaN: 0 · NaN is NaN. Rows behind the end of a variable-length sequence belong to the next; dO of a query
+ * without keys may contain anything ---- */
+
+__device__ inline void clear_row(const tile_load &t, int row)
+{
+  unsigned char *tile = shared + (t.to - shared_address(shared));
+#pragma unroll 1
+  for (int i = 0; i < t.panels * (PANEL_ROW / 16); i++)
+    *(uint4 *)(tile + i / 8 * t.panel_bytes + row * PANEL_ROW + i % 8 * 16) = make_uint4(0, 0, 0, 0);
+}
+
+/* The tile has arrived at LOADED: waits, and after rows are cleared passes it on. */
+__device__ inline void wait_for_loaded(unsigned &phase)
+{
+  mbarrier_wait_long(mbarrier_at(LOADED), phase);
+  phase ^= 1;
+  __syncwarp();
+}
+
+__device__ inline void pass_on(int full)
+{
+  fence_proxy_async();
+  __syncwarp();
+  arrive_of_warp(full);
+}
+
+/* Clears the rows from `rows` on. */
+__device__ inline void clear_rows_behind(const tile_load &t, int rows, int full, unsigned &phase)
+{
+  wait_for_loaded(phase);
+#pragma unroll 1
+  for (int row = max(0, rows) + threadIdx.x % 32; row < KEYS; row += 32)
+    clear_row(t, row);
+  pass_on(full);
+}
+
+/* Clears the rows whose lse is infinite. */
+__device__ inline void clear_empty_rows(const tile_load &t, unsigned terms, int full, unsigned &phase)
+{
+  wait_for_loaded(phase);
+  const float *lse = (const float *)(shared + (terms - shared_address(shared)));
+#pragma unroll 1
+  for (int row = threadIdx.x % 32; row < HR_Q_TILE; row += 32)
+    if (lse[row / 2 * 4 + row % 2] == -minus_infinity())
+      clear_row(t, row);
+  pass_on(full);
 }
 
 struct producer_state {
   q_pipeline q;
   unsigned k_phase, v_phase, loaded_phase;
+  bool clears; /* rows of the Q tile under way */
 };
+
+/* Whether rows of a Q tile have to be cleared. */
+__device__ inline bool clears_rows(const backward_call &backward, int64 q_tile)
+{
+#ifdef HR_CLEARS
+  return backward.clears[q_tile] != 0;
+#else
+  return false;
+#endif
+}
 
 __device__ inline void load_q(const attention_call &call, const backward_call &backward, const tensor_maps &maps,
                               const work_item &item, int head, int tile, producer_state &p)
 {
-  int first = tile * HR_Q_TILE;
-  tile_load t = {memory_at(Q_AT + p.q.stage * Q_BYTES), PANELS(HR_QK),  Q_PANEL,
-                 head, item.q_first + first, entry_of(item), item.q_len - first};
-  const float *terms =
-      backward.row_terms + q_tile_of(call, backward, item.batch, item.q_first, head, tile) * (2 * HR_Q_TILE);
-  load_tile(maps.q, t, Q_FULL + p.q.stage, Q_EMPTY + p.q.stage, p.q.phase ^ 1, p.loaded_phase, terms,
-            memory_at(TERMS_AT + p.q.stage * TERMS_BYTES), TERMS_BYTES);
+  int64 q_tile = q_tile_of(call, backward, item.batch, item.q_first, head, tile);
+  unsigned stage = p.q.stage, terms = memory_at(TERMS_AT + stage * TERMS_BYTES);
+  const tile_load t = {
+      memory_at(Q_AT + stage * Q_BYTES), PANELS(HR_QK), Q_PANEL, head, item.q_first + tile * HR_Q_TILE, entry_of(item)};
+  p.clears = clears_rows(backward, q_tile);
+  load_tile(maps.q, t, mbarrier_at(p.clears ? LOADED : Q_FULL + stage), Q_EMPTY + stage, p.q.phase ^ 1,
+            backward.row_terms + q_tile * (2 * HR_Q_TILE), terms, TERMS_BYTES);
+  if (p.clears)
+    clear_empty_rows(t, terms, Q_FULL + stage, p.loaded_phase);
 }
 
+/* After load_q() of the same tile. */
 __device__ inline void load_do(const tensor_maps &maps, const work_item &item, int head, int tile, producer_state &p)
 {
-  int first = tile * HR_Q_TILE;
-  tile_load t = {memory_at(DO_AT + p.q.stage * DO_BYTES), PANELS(HR_V),  Q_PANEL,
-                 head, item.q_first + first, entry_of(item), item.q_len - first};
-  load_tile(maps.d_o, t, DO_FULL + p.q.stage, DO_EMPTY + p.q.stage, p.q.phase ^ 1, p.loaded_phase);
+  unsigned stage = p.q.stage;
+  const tile_load t = {
+      memory_at(DO_AT + stage * DO_BYTES), PANELS(HR_V), Q_PANEL, head, item.q_first + tile * HR_Q_TILE, entry_of(item)};
+  load_tile(maps.d_o, t, mbarrier_at(p.clears ? LOADED : DO_FULL + stage), DO_EMPTY + stage, p.q.phase ^ 1);
+  if (p.clears)
+    clear_empty_rows(t, memory_at(TERMS_AT + stage * TERMS_BYTES), DO_FULL + stage, p.loaded_phase);
 }
 
 /* K or V, when query head `head` is the first of its group. */
@@ -88,9 +118,16 @@ __device__ inline void load_kv(const tensor_map &map, const work_item &item, int
 {
   if (head % group != 0)
     return;
-  tile_load t = {memory_at(at), panels, K_PANEL, head / group, item.kv_first + item.first_key, entry_of(item),
-                 item.kv_len - item.first_key};
-  load_tile(map, t, full, empty, phase ^ 1, loaded_phase);
+  const tile_load t = {memory_at(at), panels, K_PANEL, head / group, item.kv_first + item.first_key, entry_of(item)};
+  int rows = item.kv_len - item.first_key;
+#ifdef HR_VARLEN
+  bool clears = rows < KEYS;
+#else
+  const bool clears = false;
+#endif
+  load_tile(map, t, mbarrier_at(clears ? LOADED : full), empty, phase ^ 1);
+  if (clears)
+    clear_rows_behind(t, rows, full, loaded_phase);
   phase ^= 1;
 }
 

@@ -17,6 +17,11 @@ typedef hr_backward_call backward_call;
 #define ROW_LANES (HR_V > 128 ? 32 : HR_V > 64 ? 16 : 8) /* 8 columns each */
 #define STEP_ROWS (THREADS / ROW_LANES)
 
+struct call_scale {
+  float scale;
+  bool odd; /* lane */
+};
+
 /* A Q tile of a head. */
 struct q_tile {
   int batch, head, first_row, rows, q_first;
@@ -85,6 +90,7 @@ __device__ inline float delta_of(const attention_call &call, const backward_call
 __device__ inline float sum_of_block(float value)
 {
   __shared__ float sums[THREADS / 32];
+  __syncthreads(); /* of the sum before */
 #pragma unroll
   for (int step = 16; step > 0; step /= 2)
     value += __shfl_xor_sync(0xFFFFFFFFu, value, step);
@@ -97,9 +103,9 @@ __device__ inline float sum_of_block(float value)
   return all;
 }
 
-/* Rows without keys or behind the last have an infinite lse, so that P is 0. */
+/* Rows without keys or behind the last have an infinite lse, so that P is 0; those are counted. */
 __device__ inline float write_terms(const attention_call &call, const backward_call &backward, const q_tile &t, int row,
-                                    float delta)
+                                    float delta, float &empty_rows)
 {
   float lse = minus_infinity();
   if (row < t.rows)
@@ -107,7 +113,8 @@ __device__ inline float write_terms(const attention_call &call, const backward_c
   bool empty = lse == minus_infinity();
   float *to = backward.row_terms + t.index * (2 * HR_Q_TILE) + row / 2 * 4 + row % 2;
   to[0] = empty ? -minus_infinity() : lse * LOG2_E;
-  to[2] = row < t.rows ? delta : 0;
+  to[2] = empty ? 0 : delta;
+  empty_rows += empty;
   if (!backward.sinks || empty)
     return 0;
   return -exp2f((backward.sinks[t.head] - lse) * LOG2_E) * delta;
@@ -132,13 +139,18 @@ extern "C" __global__ __launch_bounds__(THREADS) void prepare(const __grid_const
     return;
   clear_sums(backward, t);
   int lane = threadIdx.x % ROW_LANES;
-  float sink = 0;
+  float sink = 0, empty_rows = 0;
 #pragma unroll
   for (int row = threadIdx.x / ROW_LANES; row < HR_Q_TILE; row += STEP_ROWS) {
     float delta = delta_of(call, backward, t, row, lane);
     if (lane == 0)
-      sink += write_terms(call, backward, t, row, delta);
+      sink += write_terms(call, backward, t, row, delta, empty_rows);
   }
+#ifdef HR_CLEARS
+  empty_rows = sum_of_block(empty_rows);
+  if (threadIdx.x == 0)
+    backward.clears[t.index] = empty_rows > 0;
+#endif
   if (!backward.sinks)
     return;
   sink = sum_of_block(sink);
@@ -146,7 +158,15 @@ extern "C" __global__ __launch_bounds__(THREADS) void prepare(const __grid_const
     backward.sink_terms[t.index] = sink;
 }
 
-/* Four floats of a row: those of two lanes, which share two rows of two columns each. */
+/* A row of 16 columns of dQ: neighbouring lanes exchange words, so that a row's four lanes write 32 bytes at once. */
+__device__ inline void store_half(const call_scale &at, element *to, float2 left, float2 right, bool there)
+{
+  unsigned a = pack_pair(left.x * at.scale, left.y * at.scale), b = pack_pair(right.x * at.scale, right.y * at.scale);
+  unsigned got = __shfl_xor_sync(0xFFFFFFFFu, at.odd ? a : b, 1);
+  if (there)
+    *(uint2 *)to = at.odd ? make_uint2(got, b) : make_uint2(a, got);
+}
+
 extern "C" __global__ __launch_bounds__(THREADS) void finish(const __grid_constant__ attention_call call,
                                                              const __grid_constant__ backward_call backward)
 {
@@ -158,17 +178,16 @@ extern "C" __global__ __launch_bounds__(THREADS) void finish(const __grid_consta
   const float4 *sums = (const float4 *)(backward.dq_sums + t.index * (HR_Q_TILE * HR_QK));
   element *dq = backward.dq + row_offset(backward.dq_at, t);
   int lane = threadIdx.x % 32;
+  const call_scale at = {call.scale, lane % 2 == 1};
 #pragma unroll 4
-  for (int i = threadIdx.x; i < HR_Q_TILE * HR_QK / 4; i += THREADS) {
-    int block = i / 32, rows = block / (HR_QK / 8) * 16 + lane / 4, column = block % (HR_QK / 8) * 8 + lane % 4 * 2;
-    float4 sum = sums[i];
-    if (column >= call.qk_dim)
-      continue;
-    element *to = dq + rows * backward.dq_at.row + column;
-    if (rows < t.rows)
-      *(unsigned *)to = pack_pair(sum.x * call.scale, sum.y * call.scale);
-    if (rows + 8 < t.rows)
-      *(unsigned *)(to + 8 * backward.dq_at.row) = pack_pair(sum.z * call.scale, sum.w * call.scale);
+  for (int i = threadIdx.x / 32; i < HR_Q_TILE / 16 * (HR_QK / 16); i += THREADS / 32) {
+    int row = i / (HR_QK / 16) * 16 + lane / 4, column = i % (HR_QK / 16) * 16 + lane % 2 * 8;
+    float4 left = sums[i * 64 + lane], right = sums[i * 64 + 32 + lane];
+    element *to = dq + row * backward.dq_at.row + column + lane % 4 / 2 * 4;
+    store_half(at, to, make_float2(left.x, left.y), make_float2(right.x, right.y),
+               row < t.rows && column < call.qk_dim);
+    store_half(at, to + 8 * backward.dq_at.row, make_float2(left.z, left.w), make_float2(right.z, right.w),
+               row + 8 < t.rows && column < call.qk_dim);
   }
 }
 

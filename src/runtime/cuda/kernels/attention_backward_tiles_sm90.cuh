@@ -75,16 +75,24 @@ __device__ inline unsigned mbarrier_at(int name)
 
 __device__ inline void init_mbarriers()
 {
-  for (int i = 0; i < BARRIERS; i++) {
-    int readers = i == K_EMPTY || i == V_EMPTY ? 8 : 1;
-    if (i >= Q_EMPTY && i < DO_FULL || i >= DO_EMPTY && i < DS_FULL)
-      readers = 8;
-    if (i >= DS_FULL && i < DS_EMPTY)
-      readers = 4 * KEY_GROUPS;
-    if (i >= DS_EMPTY && i < P_FULL)
-      readers = 8;
-    mbarrier_init(mbarrier_at(i), readers);
+  const int both = 8; /* a lane of each consumer warp */
+  mbarrier_init(mbarrier_at(K_FULL), 1);
+  mbarrier_init(mbarrier_at(V_FULL), 1);
+  mbarrier_init(mbarrier_at(LOADED), 1);
+  mbarrier_init(mbarrier_at(K_EMPTY), both);
+  mbarrier_init(mbarrier_at(V_EMPTY), both);
+  for (int i = 0; i < HR_STAGES; i++) {
+    mbarrier_init(mbarrier_at(Q_FULL + i), 1);
+    mbarrier_init(mbarrier_at(DO_FULL + i), 1);
+    mbarrier_init(mbarrier_at(Q_EMPTY + i), both);
+    mbarrier_init(mbarrier_at(DO_EMPTY + i), both);
   }
+  for (int i = 0; i < DS_STAGES; i++) {
+    mbarrier_init(mbarrier_at(DS_FULL + i), 4 * KEY_GROUPS);
+    mbarrier_init(mbarrier_at(DS_EMPTY + i), both);
+  }
+  mbarrier_init(mbarrier_at(P_FULL), 4);
+  mbarrier_init(mbarrier_at(P_EMPTY), 4);
 }
 
 /* The stage of a tile and the parity of its mbarrier phase. */
@@ -164,14 +172,22 @@ __device__ inline void find_q_tiles(const attention_call &call, work_item &item)
   item.end_tile = first < end ? (end + HR_Q_TILE - 1) / HR_Q_TILE : item.first_tile;
 }
 
-/* The tiles of a head are neighbours, so that blocks that run together read the same Q and dO. */
+/* Groups of heads are processed in bands, so that blocks that run together read the same Q and dO; in a band the first
+ * tiles, the longest of a causal call, come first. The last band takes all groups that are left. HR_DETERMINISTIC: a
+ * group's tiles in the order in which they add to dQ. */
 __device__ inline work_item find_item(const attention_call &call, const backward_call &backward)
 {
-  int index = blockIdx.x, rest = index / backward.kv_tiles;
+  int band_items = backward.band_groups * backward.kv_tiles, band = min((int)blockIdx.x / band_items, backward.bands),
+      rest = blockIdx.x - band * band_items, all = call.heads / backward.group_heads;
+  int groups = band < backward.bands ? backward.band_groups : all - band * backward.band_groups;
+  int tile = rest / groups, group = band * backward.band_groups + rest % groups;
+#if defined(HR_DETERMINISTIC) && defined(HR_CAUSAL)
+  tile = backward.kv_tiles - 1 - tile;
+#endif
   work_item item;
-  item.first_key = (index - rest * backward.kv_tiles) * KEYS;
-  item.batch = rest / backward.groups;
-  item.first_head = (rest - item.batch * backward.groups) * backward.group_heads;
+  item.first_key = tile * KEYS;
+  item.batch = group / backward.groups;
+  item.first_head = (group - item.batch * backward.groups) * backward.group_heads;
   find_sequence(call, item);
   find_q_tiles(call, item);
   return item;

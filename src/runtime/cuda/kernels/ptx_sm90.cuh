@@ -218,6 +218,18 @@ __device__ inline float4 load_shared(unsigned from)
   return value;
 }
 
+/* Orders what follows behind what other blocks did before their add_release(). */
+__device__ inline int load_acquire(const int *from)
+{
+  int value;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ inline void add_release(int *to, int value)
+{
+  asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
 /* Adds four floats to global memory, whose address is a multiple of 16. */
 __device__ inline void add_to_global(float *to, float a, float b, float c, float d)
 {
