@@ -255,8 +255,6 @@ inline bool __all_sync(unsigned mask, bool vote)
   return emulation::ballot(mask, !vote) == 0;
 }
 
-#define UNORDERED __attribute__((no_sanitize("thread"))) /* not checked for races (races.h) */
-
 #define ATOMIC(NAME, EXPRESSION)                                   \
   template <class T, class U> UNORDERED inline T NAME(T *at, U by) \
   {                                                                \

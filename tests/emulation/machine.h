@@ -56,6 +56,8 @@ byte *shared_bytes(unsigned address, unsigned bytes, unsigned alignment, const c
 /** The same for the shared memory of all blocks of the cluster. */
 byte *cluster_bytes(unsigned address, unsigned bytes, unsigned alignment, const char *what);
 
+#define UNORDERED __attribute__((no_sanitize("thread"))) /* not checked for races (races.h) */
+
 /** Fails unless `bytes` of global memory are aligned and inside one buffer. */
 void check_global(const void *data, unsigned bytes, unsigned alignment, const char *what);
 

@@ -206,6 +206,7 @@ template <class T> inline void st_shared_v4_f32(unsigned to, const registers<T, 
 template <class A, class P> UNORDERED inline void ld_acquire_gpu_global_s32(A &to, P from)
 {
   emulation::check_global((const void *)from, 4, 4, "ld.acquire");
+  emulation::pause(); /* others may have to write first */
   put(to, *(const int *)from);
 }
 

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/attention/attention.h"
+#include "runtime/cuda/attention/tensor_map.h"
 
 #include <stdio.h>
 
@@ -10,7 +11,6 @@
 #define SHARED_MAX ((size_t)227 << 10) /* of a block */
 #define STAGES_KEYS 384                /* loaded ahead, if they fit */
 #define FP8_STAGES_KEYS 512
-#define TENSOR_BYTES_MAX ((int64_t)1 << 40) /* strides of a tensor map are smaller */
 
 _Static_assert(HR_FLASH_GROUP_ROWS == HR_SM90_GROUP_ROWS, "the rules' work items are those of the kernel");
 
@@ -107,28 +107,6 @@ void hr_transpose_v_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
   snprintf(text, HR_DEFINES_SIZE, "HR_V=%d%s", t->v, t->output);
 }
 
-/* Whether a tensor map can have a dimension of `size` with this stride in elements. */
-static bool stride_fits(const hr_attention *a, int64_t stride, int64_t size)
-{
-  return size == 1 || (stride > 0 && stride < TENSOR_BYTES_MAX / (int64_t)hr_dtype_bytes(a->dtype));
-}
-
-static bool strides_fit(const hr_attention *a)
-{
-  bool variable = a->variable_lengths;
-  int64_t rows = variable ? a->q_total : a->q_len, keys = variable ? a->kv_total : a->kv_len;
-  const int64_t lengths[] = {rows, keys, keys, rows}, heads[] = {a->q_heads, a->k_heads, a->v_heads, a->q_heads};
-  if (rows == 0 || keys == 0)
-    return false;
-  for (int i = HR_OPERAND_Q; i <= HR_OPERAND_O; i++) {
-    hr_strides s = hr_attention_strides(a, (hr_attention_operand)i);
-    if (!stride_fits(a, s.batch, variable ? 1 : a->batch) || !stride_fits(a, s.row, lengths[i]) ||
-        !stride_fits(a, s.head, heads[i]))
-      return false;
-  }
-  return true;
-}
-
 /* Tiles of keys in a row of transposed V. */
 static int64_t transposed_tiles(const hr_attention *a)
 {
@@ -155,7 +133,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     reason = "writes O of fp8 operands in fp16 or bf16";
   else if (!hr_cuda_attention_aligned(a))
     reason = "takes addresses, head sizes and strides that are multiples of 16 bytes";
-  else if (a->q_len == 0 || a->kv_len == 0 || !strides_fit(a))
+  else if (a->q_len == 0 || a->kv_len == 0 || !hr_tensor_strides_fit(a))
     reason = "takes lengths and strides above 0, and strides below 2^40 bytes";
   else if (a->dtype == HR_FP8_E4M3 && !transposed_fits(a))
     reason = "takes fewer than 2^31 keys and tiles of fp8";
@@ -221,37 +199,6 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return problem->dtype == HR_FP8_E4M3 ? prepare_transposed(l, &problem->attention, workspace_bytes, error) : HR_OK;
 }
 
-static int tensor_type(hr_dtype dtype)
-{
-  return dtype == HR_FP8_E4M3 ? CU_TENSOR_UINT8 : dtype == HR_FP16 ? CU_TENSOR_FP16 : CU_TENSOR_BF16;
-}
-
-/* A tensor map of sizes[0], innermost, to sizes[3], for boxes of a panel's columns, box_1 and box_2. `elements` are the
- * strides of the outer three; that of a dimension of size 1 is not used, but has to be valid. */
-static hr_status describe_boxes(const hr_driver *driver, hr_dtype dtype, const void *address, const int64_t elements[3],
-                                const int64_t sizes[4], int box_1, int box_2, cu_tensor_map *map, hr_error *error)
-{
-  uint64_t dims[4], strides[3];
-  uint32_t box[4] = {(uint32_t)hr_sm90_panel((int)hr_dtype_bytes(dtype)), (uint32_t)box_1, (uint32_t)box_2, 1};
-  uint32_t steps[4] = {1, 1, 1, 1};
-  for (int i = 0; i < 4; i++)
-    dims[i] = (uint64_t)sizes[i];
-  for (int i = 0; i < 3; i++)
-    strides[i] = sizes[i + 1] > 1 ? (uint64_t)elements[i] * hr_dtype_bytes(dtype) : 16;
-  return HR_CU(driver, cuTensorMapEncodeTiled,
-               (map, tensor_type(dtype), 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0, CU_SWIZZLE_128,
-                CU_PROMOTE_256, 0),
-               error);
-}
-
-/* A tensor map of [dim, heads, length, batch], innermost first, for boxes of `rows` rows of one head. */
-static hr_status describe_tensor(const hr_driver *driver, hr_dtype dtype, const void *address, hr_strides at,
-                                 const int64_t sizes[4], int rows, cu_tensor_map *map, hr_error *error)
-{
-  const int64_t elements[3] = {at.head, at.row, at.batch};
-  return describe_boxes(driver, dtype, address, elements, sizes, 1, rows, map, error);
-}
-
 /* The tensor map of transposed V is [column, row, head, batch entry]. A box has a panel's keys; a block of a cluster
  * loads a share of the rows. */
 static hr_status describe_transposed(const launch *l, const void *address, int64_t entries, cu_tensor_map *map,
@@ -260,8 +207,8 @@ static hr_status describe_transposed(const launch *l, const void *address, int64
   const hr_transposed_v *t = &l->transposed;
   const int64_t elements[3] = {t->row, t->head, t->entry};
   const int64_t sizes[4] = {l->transposed_columns, l->tiles.v, t->v_heads, entries};
-  return describe_boxes(&l->cuda->driver, HR_FP8_E4M3, address, elements, sizes, l->tiles.v / l->tiles.cluster, 1, map,
-                        error);
+  return hr_tensor_map_of_boxes(&l->cuda->driver, HR_FP8_E4M3, address, elements, sizes, l->tiles.v / l->tiles.cluster,
+                                1, map, error);
 }
 
 /* Variable-length sequences are one batch entry. */
@@ -274,16 +221,16 @@ static hr_status describe_tensors(const launch *l, const hr_attention *a, const 
   int64_t keys = variable ? a->kv_total : a->kv_len;
   const int64_t q[] = {a->qk_dim, a->q_heads, rows, batch}, k[] = {a->qk_dim, a->k_heads, keys, batch};
   const int64_t v[] = {a->v_dim, a->v_heads, keys, batch}, o[] = {a->v_dim, a->q_heads, rows, batch};
-  HR_TRY(describe_tensor(driver, a->dtype, x->q, l->call.q_at, q, HR_SM90_GROUP_ROWS, &maps->q, error));
-  HR_TRY(
-      describe_tensor(driver, a->dtype, x->k, l->call.k_at, k, l->tiles.kv_tile / l->tiles.cluster, &maps->k, error));
+  HR_TRY(hr_tensor_map_of_rows(driver, a->dtype, x->q, l->call.q_at, q, HR_SM90_GROUP_ROWS, &maps->q, error));
+  HR_TRY(hr_tensor_map_of_rows(driver, a->dtype, x->k, l->call.k_at, k, l->tiles.kv_tile / l->tiles.cluster, &maps->k,
+                               error));
   if (l->transpose)
     HR_TRY(describe_transposed(l, workspace, batch, &maps->v, error));
   else
-    HR_TRY(
-        describe_tensor(driver, a->dtype, x->v, l->call.v_at, v, l->tiles.kv_tile / l->tiles.cluster, &maps->v, error));
-  return describe_tensor(driver, hr_attention_output_dtype(a), x->o, l->call.o_at, o, HR_SM90_STORE_ROWS, &maps->o,
-                         error);
+    HR_TRY(hr_tensor_map_of_rows(driver, a->dtype, x->v, l->call.v_at, v, l->tiles.kv_tile / l->tiles.cluster, &maps->v,
+                                 error));
+  return hr_tensor_map_of_rows(driver, hr_attention_output_dtype(a), x->o, l->call.o_at, o, HR_SM90_STORE_ROWS,
+                               &maps->o, error);
 }
 
 /* Queues the kernel that transposes V into the workspace. In the device's context, as start(). */

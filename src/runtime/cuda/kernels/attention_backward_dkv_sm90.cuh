@@ -4,27 +4,29 @@
 /* ---- WGMMAs ---- */
 
 /* d = a · bᵀ: 64 rows of K or V, those of the tile at `a`, and a tile of Q or dO. */
-#define ISSUE_SCORES(dim, d, a_at, b_at)                                              \
-  do {                                                                                \
-    unsigned long long a0 = matrix_descriptor(a_at, 1024, 0);                         \
-    unsigned long long b0 = matrix_descriptor(b_at, 1024, 0);                         \
-    _Pragma("unroll") for (int step = 0; step < (dim) / 16; step++) {                 \
+#define ISSUE_SCORES(dim, d, a_at, b_at)                                                \
+  do {                                                                                  \
+    unsigned long long a0 = matrix_descriptor(a_at, 1024, 0);                           \
+    unsigned long long b0 = matrix_descriptor(b_at, 1024, 0);                           \
+    _Pragma("unroll") for (int step = 0; step < (dim) / 16; step++)                     \
+    {                                                                                   \
       unsigned long long a = descriptor_behind(a0, step / 4 * K_PANEL + step % 4 * 32); \
       unsigned long long b = descriptor_behind(b0, step / 4 * Q_PANEL + step % 4 * 32); \
-      WGMMA_SS(HR_Q_TILE, d, a, b, step > 0);                                         \
-    }                                                                                 \
-    wgmma_commit();                                                                   \
+      WGMMA_SS(HR_Q_TILE, d, a, b, step > 0);                                           \
+    }                                                                                   \
+    wgmma_commit();                                                                     \
   } while (0)
 
 /* d += a · b: P or dS in registers and a tile of dO or Q. */
-#define ISSUE_GRADIENT(columns, d, a, b_at)                                  \
-  do {                                                                       \
-    unsigned long long b0 = matrix_descriptor(b_at, 1024, Q_PANEL);          \
-    _Pragma("unroll") for (int step = 0; step < HR_Q_TILE / 16; step++) {    \
-      unsigned long long b = descriptor_behind(b0, step * 16 * PANEL_ROW);   \
-      WGMMA_RS(columns, d, a + 4 * step, b);                                 \
-    }                                                                        \
-    wgmma_commit();                                                          \
+#define ISSUE_GRADIENT(columns, d, a, b_at)                                \
+  do {                                                                     \
+    unsigned long long b0 = matrix_descriptor(b_at, 1024, Q_PANEL);        \
+    _Pragma("unroll") for (int step = 0; step < HR_Q_TILE / 16; step++)    \
+    {                                                                      \
+      unsigned long long b = descriptor_behind(b0, step * 16 * PANEL_ROW); \
+      WGMMA_RS(columns, d, a + 4 * step, b);                               \
+    }                                                                      \
+    wgmma_commit();                                                        \
   } while (0)
 
 __device__ inline unsigned q_at(unsigned stage)

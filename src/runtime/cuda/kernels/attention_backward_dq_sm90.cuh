@@ -10,7 +10,8 @@
   do {                                                                                  \
     unsigned long long a0 = matrix_descriptor(ds, 1024, 0);                             \
     unsigned long long b0 = matrix_descriptor(k, 1024, K_PANEL);                        \
-    _Pragma("unroll") for (int step = 0; step < KEYS / 16; step++) {                    \
+    _Pragma("unroll") for (int step = 0; step < KEYS / 16; step++)                      \
+    {                                                                                   \
       unsigned long long a = descriptor_behind(a0, step / 4 * Q_PANEL + step % 4 * 32); \
       unsigned long long b = descriptor_behind(b0, step * 16 * PANEL_ROW);              \
       WGMMA_SS_MN_TO(columns, d, a, b, step > 0);                                       \
@@ -63,7 +64,8 @@ __device__ inline void add_dq(const attention_call &call, const backward_call &b
 {
   int64 q_tile = q_tile_of(call, backward, item.batch, item.q_first, head, tile);
   int warp = threadIdx.x / 32 % 4 + (DQ_ROW_PARTS ? group * 4 : 0), first = DQ_ROW_PARTS ? 0 : group * HR_DQ_FIRST / 8;
-  float *to = backward.dq_sums + q_tile * (HR_Q_TILE * HR_QK) + (warp * (HR_QK / 8) + first) * 128 + threadIdx.x % 32 * 4;
+  float *to =
+      backward.dq_sums + q_tile * (HR_Q_TILE * HR_QK) + (warp * (HR_QK / 8) + first) * 128 + threadIdx.x % 32 * 4;
 #ifdef HR_DETERMINISTIC
   int *turns = backward.turns + 2 * q_tile + group;
   wait_for_turn(turns, turn_of(call, item, tile), group);

@@ -19,7 +19,7 @@ typedef struct hr_backward_call {
   HR_DEVICE_POINTER(const float) sinks;
   HR_DEVICE_POINTER(float) d_sinks;
   HR_DEVICE_POINTER(int) clears; /* [Q tile], with HR_CLEARS: whether it has rows without keys or of no query */
-  HR_DEVICE_POINTER(int) turns; /* [Q tile][2]: K/V tiles that have added to each part of dQ; NULL: in any order */
+  HR_DEVICE_POINTER(int) turns;  /* [Q tile][2]: K/V tiles that have added to each part of dQ; NULL: in any order */
   hr_layout_strides do_at, dq_at, dk_at, dv_at;
   int group_heads, groups; /* query heads of a work item, the least whose K and V heads no other has; such groups */
   int kv_tiles, q_tiles;   /* of the longest sequence; q_tiles: of a head in row_terms and dq_sums */

@@ -92,8 +92,8 @@ __device__ inline void load_q(const attention_call &call, const backward_call &b
 {
   int64 q_tile = q_tile_of(call, backward, item.batch, item.q_first, head, tile);
   unsigned stage = p.q.stage, terms = memory_at(TERMS_AT + stage * TERMS_BYTES);
-  const tile_load t = {
-      memory_at(Q_AT + stage * Q_BYTES), PANELS(HR_QK), Q_PANEL, head, item.q_first + tile * HR_Q_TILE, entry_of(item)};
+  const tile_load t = {memory_at(Q_AT + stage * Q_BYTES), PANELS(HR_QK), Q_PANEL, head,
+                       item.q_first + tile * HR_Q_TILE,   entry_of(item)};
   p.clears = clears_rows(backward, q_tile);
   load_tile(maps.q, t, mbarrier_at(p.clears ? LOADED : Q_FULL + stage), Q_EMPTY + stage, p.q.phase ^ 1,
             backward.row_terms + q_tile * (2 * HR_Q_TILE), terms, TERMS_BYTES);
@@ -105,8 +105,8 @@ __device__ inline void load_q(const attention_call &call, const backward_call &b
 __device__ inline void load_do(const tensor_maps &maps, const work_item &item, int head, int tile, producer_state &p)
 {
   unsigned stage = p.q.stage;
-  const tile_load t = {
-      memory_at(DO_AT + stage * DO_BYTES), PANELS(HR_V), Q_PANEL, head, item.q_first + tile * HR_Q_TILE, entry_of(item)};
+  const tile_load t = {memory_at(DO_AT + stage * DO_BYTES), PANELS(HR_V),  Q_PANEL, head,
+                       item.q_first + tile * HR_Q_TILE,     entry_of(item)};
   load_tile(maps.d_o, t, mbarrier_at(p.clears ? LOADED : DO_FULL + stage), DO_EMPTY + stage, p.q.phase ^ 1);
   if (p.clears)
     clear_empty_rows(t, memory_at(TERMS_AT + stage * TERMS_BYTES), DO_FULL + stage, p.loaded_phase);

@@ -18,9 +18,9 @@ __device__ inline float2 row_terms_at(unsigned terms, int n, int offset)
 
 /* A warpgroup's keys beside a Q tile: what mask and bias need of it. */
 struct tile_place {
-  int key, row;                /* of the thread's first element */
-  int ahead, kv_len;           /* query i is at position i + ahead of the keys */
-  const int *first_keys;       /* of the sequence, with HR_FIRST_KEYS */
+  int key, row;          /* of the thread's first element */
+  int ahead, kv_len;     /* query i is at position i + ahead of the keys */
+  const int *first_keys; /* of the sequence, with HR_FIRST_KEYS */
   int last_row;
   float slope;
 };

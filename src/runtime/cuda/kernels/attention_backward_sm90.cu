@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention backward on Hopper (sm_90a): WGMMA, TMA, warp specialization; fp16, bf16.
  *
- *   one block for each K/V tile of 128 keys and each group of query heads; it goes over the Q tiles of HR_Q_TILE rows
- *   ┌ consumer warpgroups 0, 1: 64 keys each
+ *   one block for each K/V tile and each group of query heads; it goes over the Q tiles of HR_Q_TILE rows
+ *   ┌ consumer warpgroups 0, 1: 64 keys each of a tile of 128
  *   │   Sᵀ = K Qᵀ, dPᵀ = V dOᵀ → P, dS in registers → dV += Pᵀ dO, dK += dSᵀ Q; dS to shared memory
- *   │ warpgroup 2: dQ = dS K, added to fp32 sums in the workspace
- *   └ warpgroup 3: one warp loads K, V, Q, dO and row terms by TMA
+ *   │   a part of dQ = dS K of the tile before, added to fp32 sums in the workspace
+ *   └ producer warpgroup: one warp loads K, V, Q, dO and row terms by TMA
  *
- * No warpgroup waits for another but through the stages of dS, so that one computes exponentials while WGMMAs of the
- * others run. A consumer has Sᵀ of the next tile in flight beside dV and dK of this one.
+ *   registers (setmaxnreg)   240 + 24 of the producer
+ *   shared memory            attention_backward_layout.h; up to 227 KiB
  *
- * HR_SPLIT_PRODUCTS, for large heads: 64 keys to a block. Warpgroup 0 does Sᵀ, P and dV, and hands P over in shared
- * memory; warpgroup 1 does dPᵀ, dS and dK.
+ * A group has the query heads of a K head or a V head, or the least that have both in common: dK and dV stay in registers
+ * from the first to the last query head of theirs. As dQ is a tile late, a warpgroup may be almost a tile ahead of the
+ * other, so that one computes exponentials while WGMMAs of the other run.
+ *
+ * HR_SPLIT_PRODUCTS, for large heads: tiles of 64 keys (attention_backward_products_sm90.cuh).
  *
  * attention_backward_rows.cu prepares row terms and zeroes the sums, and converts them to dQ.
  *
- * HR_CAUSAL, HR_WINDOW, HR_FIRST_KEYS: masks that may cut tiles. HR_VARLEN: variable-length sequences, concatenated.
- * HR_SCORE_MOD: soft cap, ALiBi. HR_DETERMINISTIC: blocks add to dQ in the order of their K/V tiles.
+ * HR_VARLEN: variable-length sequences, concatenated. HR_CLEARS: some queries may see no key, or be of another sequence.
+ * HR_SCORE_MOD, HR_FIRST_KEYS: attention.cuh. HR_DETERMINISTIC: blocks add to dQ in the order of their K/V tiles.
  *
  * Measured speed, what was tried and lost: docs/notes/attention-backward.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -33,9 +36,10 @@
 #include "runtime/cuda/kernels/attention_backward_keys_sm90.cuh"
 #endif
 
-extern "C" __global__ __launch_bounds__(HR_BACKWARD_THREADS, 1) void backward(
-    const __grid_constant__ attention_call call, const __grid_constant__ backward_call backward,
-    const __grid_constant__ tensor_maps tensor_maps)
+extern "C" __global__ __launch_bounds__(HR_BACKWARD_THREADS,
+                                        1) void backward(const __grid_constant__ attention_call call,
+                                                         const __grid_constant__ backward_call backward,
+                                                         const __grid_constant__ tensor_maps tensor_maps)
 {
   if (threadIdx.x == 0) {
     init_mbarriers();

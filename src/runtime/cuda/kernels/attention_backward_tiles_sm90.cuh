@@ -181,8 +181,9 @@ __device__ inline work_item find_item(const attention_call &call, const backward
       rest = blockIdx.x - band * band_items, all = call.heads / backward.group_heads;
   int groups = band < backward.bands ? backward.band_groups : all - band * backward.band_groups;
   int tile = rest / groups, group = band * backward.band_groups + rest % groups;
-#if defined(HR_DETERMINISTIC) && defined(HR_CAUSAL)
-  tile = backward.kv_tiles - 1 - tile;
+#ifdef HR_DETERMINISTIC
+  if (call.causal)
+    tile = backward.kv_tiles - 1 - tile;
 #endif
   work_item item;
   item.first_key = tile * KEYS;
