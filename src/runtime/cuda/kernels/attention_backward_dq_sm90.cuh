@@ -49,6 +49,7 @@ __device__ inline void wait_for_turn(const int *turns, int turn, int group)
   named_barrier_sync(1 + group, 128);
 }
 
+/* After what the warpgroup added a tile ago, as the fence waits for it. */
 __device__ inline void end_turn(int *turns, int group)
 {
   __threadfence();
@@ -57,6 +58,16 @@ __device__ inline void end_turn(int *turns, int group)
     add_release(turns, 1);
 }
 #endif
+
+/* After the last tile of a head. */
+__device__ inline void end_last_turn(const attention_call &call, const backward_call &backward, const work_item &item,
+                                     int head, int group)
+{
+#ifdef HR_DETERMINISTIC
+  end_turn(backward.turns + 2 * q_tile_of(call, backward, item.batch, item.q_first, head, item.end_tile - 1) + group,
+           group);
+#endif
+}
 
 template <int COLUMNS>
 __device__ inline void add_dq(const attention_call &call, const backward_call &backward, const work_item &item,
@@ -68,13 +79,12 @@ __device__ inline void add_dq(const attention_call &call, const backward_call &b
       backward.dq_sums + q_tile * (HR_Q_TILE * HR_QK) + (warp * (HR_QK / 8) + first) * 128 + threadIdx.x % 32 * 4;
 #ifdef HR_DETERMINISTIC
   int *turns = backward.turns + 2 * q_tile + group;
+  if (tile > item.first_tile)
+    end_turn(turns - 2, group); /* of the tile before */
   wait_for_turn(turns, turn_of(call, item, tile), group);
 #endif
 #pragma unroll
   for (int n = 0; n < COLUMNS / 8; n++)
     if (DQ_ROW_PARTS || HR_DQ_FIRST + COLUMNS <= HR_QK || first + n < HR_QK / 8)
       add_to_global(to + n * 128, dq[4 * n], dq[4 * n + 1], dq[4 * n + 2], dq[4 * n + 3]);
-#ifdef HR_DETERMINISTIC
-  end_turn(turns, group);
-#endif
 }

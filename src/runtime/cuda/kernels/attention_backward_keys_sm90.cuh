@@ -58,6 +58,7 @@ __device__ inline void end_head(const attention_call &call, const backward_call 
   wgmma_wait<0>();
   arrive_of_warp(DS_EMPTY + last.stage);
   add_dq<HR_DQ_FIRST>(call, backward, item, dq, c.head, item.end_tile - 1, c.group);
+  end_last_turn(call, backward, item, c.head, c.group);
 }
 
 __device__ inline void backward_head(const attention_call &call, const backward_call &backward, const work_item &item,

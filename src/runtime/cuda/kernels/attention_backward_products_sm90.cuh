@@ -124,6 +124,7 @@ __device__ inline void end_head(const attention_call &call, const backward_call 
     ISSUE_DQ(HR_DQ_FIRST, dq, ds_part(last.stage, 0), k_part(0));
     wgmma_wait<0>();
     add_dq<HR_DQ_FIRST>(call, backward, item, dq, c.head, item.end_tile - 1, 0);
+    end_last_turn(call, backward, item, c.head, 0);
   }
 #if HR_DQ_SECOND > 0
   if (GROUP == 1) {
@@ -132,6 +133,7 @@ __device__ inline void end_head(const attention_call &call, const backward_call 
     ISSUE_DQ(HR_DQ_SECOND, dq, ds_part(last.stage, 1), k_part(1));
     wgmma_wait<0>();
     add_dq<HR_DQ_SECOND>(call, backward, item, dq, c.head, item.end_tile - 1, 1);
+    end_last_turn(call, backward, item, c.head, 1);
   }
 #endif
   __syncwarp();
