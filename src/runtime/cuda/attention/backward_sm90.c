@@ -28,7 +28,7 @@ typedef struct tensor_maps {
 
 /* Where parts of the workspace begin, in bytes. */
 typedef struct workspace {
-  size_t dq_sums, row_terms, sink_terms, clears, turns, bytes;
+  size_t dq_sums, kv_sums, v_sums, row_terms, sink_terms, clears, turns, bytes;
 } workspace;
 
 /* What a call of this or a smaller problem needs. */
@@ -36,14 +36,15 @@ typedef struct division {
   hr_attention_call call;
   hr_backward_call backward;
   workspace space;
-  int64_t blocks, row_blocks;
+  int64_t blocks, q_blocks, k_blocks, v_blocks; /* of a tile each; k_blocks, v_blocks: 0 without sums */
 } division;
 
 typedef struct launch {
   const hr_cuda *cuda;
   int64_t multiprocessors;
+  size_t cache_bytes; /* the L2 */
   hr_backward_sm90 tiles;
-  cu_function prepare, backward, finish, add_sinks;
+  cu_function prepare, backward, finish, finish_k, finish_v, add_sinks;
   division of_plan;
 } launch;
 
@@ -100,18 +101,15 @@ void hr_backward_sm90_defines(const hr_backward_sm90 *t, char text[HR_DEFINES_SI
 
 void hr_backward_rows_defines(const hr_backward_sm90 *t, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d HR_Q_TILE=%d%s%s", t->qk, t->v, t->rows,
+  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d HR_Q_TILE=%d HR_KEYS=%d%s%s", t->qk, t->v, t->rows, t->keys,
            t->varlen ? " HR_VARLEN" : "", t->clears ? " HR_CLEARS" : "");
 }
 
 /* ---- what it supports ---- */
 
-static int64_t common_multiple(int64_t a, int64_t b)
+static int64_t common_divisor(int64_t a, int64_t b)
 {
-  int64_t multiple = a;
-  while (multiple % b != 0)
-    multiple += a;
-  return multiple;
+  return b == 0 ? a : common_divisor(b, a % b);
 }
 
 static bool blocks_fit(const hr_attention *a)
@@ -145,12 +143,35 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 
 /* ---- a call ---- */
 
-/* A causal call's K/V tiles are of unequal lengths, and long ones of several groups come first. */
-static void set_bands(const launch *l, hr_backward_call *b, int64_t all, bool causal)
+/* Query heads of a work item: those that share both a K and a V head, or half of them and so on to let every
+ * multiprocessor have one; several work items may add to dK and dV then. Where additions have an order, the least that all
+ * of a K and all of a V head's are in. */
+static int64_t heads_of_item(const launch *l, const hr_attention *a, const hr_attention_call *c)
 {
-  int64_t band = 1;
-  if (causal && !l->tiles.deterministic)
-    band = hr_max64(1, hr_min64(all, BAND_ITEMS * l->multiprocessors / b->kv_tiles));
+  int64_t heads = common_divisor(c->k_group, c->v_group);
+  if (l->tiles.deterministic)
+    return c->k_group / heads * c->v_group;
+  int64_t tiles = hr_ceil_div(a->kv_len, l->tiles.keys) * a->batch;
+  while (heads % 2 == 0 && tiles * (a->q_heads / heads) < l->multiprocessors)
+    heads /= 2;
+  return heads;
+}
+
+/* Bytes of Q, dO and sums of dQ of a work item's query heads. */
+static double item_bytes(const launch *l, const hr_attention *a, int64_t heads)
+{
+  double columns = 2.0 * (double)(l->tiles.qk + l->tiles.v) + 4.0 * l->tiles.qk;
+  return (double)a->q_len * columns * (double)heads;
+}
+
+/* A causal call's K/V tiles are of unequal lengths: long ones of several groups come first, as many as the L2 holds. */
+static void set_bands(const launch *l, const hr_attention *a, hr_backward_call *b)
+{
+  int64_t all = b->groups * a->batch, band = 1;
+  if (a->mask == HR_MASK_CAUSAL && !l->tiles.deterministic) {
+    int64_t held = (int64_t)((double)l->cache_bytes / item_bytes(l, a, b->group_heads));
+    band = hr_max64(1, hr_min64(hr_min64(all, held), BAND_ITEMS * l->multiprocessors / b->kv_tiles));
+  }
   b->band_groups = (int32_t)band;
   b->bands = (int32_t)hr_max64(0, all / band - 1);
 }
@@ -163,11 +184,14 @@ static size_t reserve(size_t *bytes, int64_t count, size_t element)
   return at;
 }
 
-static workspace lay_out(const launch *l, const hr_backward *both, int64_t tiles)
+/* Entries: of the batch, in the tensors. */
+static workspace lay_out(const launch *l, const hr_backward *both, const hr_backward_call *b, int64_t entries)
 {
   const hr_backward_sm90 *t = &l->tiles;
+  int64_t tiles = b->q_tiles * both->forward.q_heads * entries;
   workspace w = {0};
   w.dq_sums = reserve(&w.bytes, tiles * t->rows * t->qk, sizeof(float));
+  w.kv_sums = reserve(&w.bytes, b->cleared, sizeof(float));
   w.row_terms = reserve(&w.bytes, tiles * t->rows * 2, sizeof(float));
   w.sink_terms = reserve(&w.bytes, both->options.sinks ? tiles : 0, sizeof(float));
   w.clears = reserve(&w.bytes, t->clears ? tiles : 0, sizeof(int32_t));
@@ -175,28 +199,53 @@ static workspace lay_out(const launch *l, const hr_backward *both, int64_t tiles
   return w;
 }
 
+/* Floats of the sums of dK, or of dV: none if a work item has all query heads of its head. */
+static int64_t sums_of(const launch *l, const hr_backward_call *b, int64_t heads, int group, int columns,
+                       int64_t entries)
+{
+  return group <= b->group_heads ? 0 : heads * entries * b->k_tiles * l->tiles.keys * columns;
+}
+
+static void set_strides(const hr_attention *gradients, hr_backward_call *b)
+{
+  b->do_at = hr_attention_strides(gradients, HR_OPERAND_O);
+  b->dq_at = hr_attention_strides(gradients, HR_OPERAND_Q);
+  b->dk_at = hr_attention_strides(gradients, HR_OPERAND_K);
+  b->dv_at = hr_attention_strides(gradients, HR_OPERAND_V);
+}
+
+/* Tiles and groups of heads. */
+static void count_tiles(const launch *l, const hr_attention *a, const hr_attention_call *c, hr_backward_call *b)
+{
+  const hr_backward_sm90 *t = &l->tiles;
+  b->group_heads = (int32_t)heads_of_item(l, a, c);
+  b->groups = (int32_t)(a->q_heads / b->group_heads);
+  b->kv_tiles = b->k_tiles = (int32_t)hr_ceil_div(a->kv_len, t->keys);
+  b->q_tiles = c->q_tiles;
+  if (a->variable_lengths) {
+    b->q_tiles = (int32_t)hr_backward_first_tile(a->q_total, a->batch, t->rows);
+    b->k_tiles = (int32_t)hr_backward_first_tile(a->kv_total, a->batch, t->keys);
+  }
+}
+
 static division divide(const launch *l, const hr_backward *both)
 {
   const hr_attention *a = &both->forward, gradients = hr_backward_gradients(both);
+  const int64_t entries = a->variable_lengths ? 1 : a->batch;
   division d = {.call = hr_cuda_attention_call(a, l->tiles.rows)};
   hr_backward_call *b = &d.backward;
-  int64_t groups = a->q_heads / common_multiple(d.call.k_group, d.call.v_group), entries = a->batch;
-  b->do_at = hr_attention_strides(&gradients, HR_OPERAND_O);
-  b->dq_at = hr_attention_strides(&gradients, HR_OPERAND_Q);
-  b->dk_at = hr_attention_strides(&gradients, HR_OPERAND_K);
-  b->dv_at = hr_attention_strides(&gradients, HR_OPERAND_V);
-  b->group_heads = (int32_t)(a->q_heads / groups);
-  b->groups = (int32_t)groups;
-  b->kv_tiles = (int32_t)hr_ceil_div(a->kv_len, l->tiles.keys);
-  b->q_tiles = d.call.q_tiles;
-  if (a->variable_lengths) {
-    b->q_tiles = (int32_t)hr_backward_first_tile(a->q_total, a->batch, l->tiles.rows);
-    entries = 1;
-  }
-  set_bands(l, b, groups * a->batch, a->mask == HR_MASK_CAUSAL);
-  d.space = lay_out(l, both, b->q_tiles * a->q_heads * entries);
-  d.blocks = b->kv_tiles * groups * a->batch;
-  d.row_blocks = d.call.work_items;
+  set_strides(&gradients, b);
+  count_tiles(l, a, &d.call, b);
+  set_bands(l, a, b);
+  int64_t k_sums = sums_of(l, b, a->k_heads, d.call.k_group, l->tiles.qk, entries);
+  int64_t v_sums = sums_of(l, b, a->v_heads, d.call.v_group, l->tiles.v, entries);
+  b->cleared = k_sums + v_sums;
+  d.space = lay_out(l, both, b, entries);
+  d.space.v_sums = d.space.kv_sums + (size_t)k_sums * sizeof(float);
+  d.blocks = b->kv_tiles * b->groups * a->batch;
+  d.q_blocks = d.call.work_items;
+  d.k_blocks = k_sums > 0 ? b->kv_tiles * a->k_heads * a->batch : 0;
+  d.v_blocks = v_sums > 0 ? b->kv_tiles * a->v_heads * a->batch : 0;
   return d;
 }
 
@@ -215,11 +264,14 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   launch *l = state;
   l->cuda = device->state;
   HR_TRY(hr_cuda_attribute(l->cuda, CU_MULTIPROCESSORS, &l->multiprocessors, error));
+  l->cache_bytes = device->cache_bytes;
   l->tiles = hr_backward_sm90_choose(&problem->backward);
   l->of_plan = divide(l, &problem->backward);
   *workspace_bytes = l->of_plan.space.bytes;
   HR_TRY(take_function(l, problem->dtype, "prepare", &l->prepare, error));
   HR_TRY(take_function(l, problem->dtype, "finish", &l->finish, error));
+  HR_TRY(take_function(l, problem->dtype, "finish_k", &l->finish_k, error));
+  HR_TRY(take_function(l, problem->dtype, "finish_v", &l->finish_v, error));
   if (problem->backward.options.sinks)
     HR_TRY(take_function(l, problem->dtype, "add_sinks", &l->add_sinks, error));
   hr_backward_sm90_defines(&l->tiles, defines);
@@ -245,6 +297,8 @@ static void set_addresses(const launch *l, const hr_backward *both, const hr_att
   b->dk = hr_cuda_address(x->dk);
   b->dv = hr_cuda_address(x->dv);
   b->dq_sums = part(memory, d->space.dq_sums);
+  b->dk_sums = d->k_blocks > 0 ? part(memory, d->space.kv_sums) : 0;
+  b->dv_sums = d->v_blocks > 0 ? part(memory, d->space.v_sums) : 0;
   b->row_terms = part(memory, d->space.row_terms);
   b->clears = part(memory, d->space.clears);
   b->turns = l->tiles.deterministic ? part(memory, d->space.turns) : 0;
@@ -272,6 +326,7 @@ static hr_status describe_tensors(const launch *l, const hr_attention *a, const 
   return hr_tensor_map_of_rows(driver, a->dtype, x->d_o, d->backward.do_at, o, t->rows, &maps->d_o, error);
 }
 
+/* Queues a kernel of attention_backward_rows.cu; none without blocks. */
 static hr_status start_rows(const launch *l, const hr_run *run, cu_function function, int64_t blocks, division *d,
                             hr_error *error)
 {
@@ -279,7 +334,7 @@ static hr_status start_rows(const launch *l, const hr_run *run, cu_function func
   const hr_cuda_kernel kernel = {
       .function = function, .blocks = blocks, .threads = HR_BACKWARD_ROWS_THREADS, .early = true};
   void *parameters[] = {&d->call, &d->backward};
-  return hr_cuda_launch(&queue, &kernel, parameters, error);
+  return blocks > 0 ? hr_cuda_launch(&queue, &kernel, parameters, error) : HR_OK;
 }
 
 /* In the device's context, for which the driver encodes tensor maps, too. */
@@ -295,10 +350,12 @@ static hr_status start(const launch *l, const hr_backward *both, const hr_run *r
   void *parameters[] = {&d->call, &d->backward, &maps};
   set_addresses(l, both, run->arguments, run->workspace, d);
   HR_TRY(describe_tensors(l, &both->forward, d, run->arguments, &maps, error));
-  HR_TRY(start_rows(l, run, l->prepare, d->row_blocks, d, error));
+  HR_TRY(start_rows(l, run, l->prepare, d->q_blocks, d, error));
   HR_TRY(hr_cuda_launch(&queue, &kernel, parameters, error));
-  HR_TRY(start_rows(l, run, l->finish, d->row_blocks, d, error));
-  return both->options.sinks ? start_rows(l, run, l->add_sinks, d->call.q_heads, d, error) : HR_OK;
+  HR_TRY(start_rows(l, run, l->finish, d->q_blocks, d, error));
+  HR_TRY(start_rows(l, run, l->finish_k, d->k_blocks, d, error));
+  HR_TRY(start_rows(l, run, l->finish_v, d->v_blocks, d, error));
+  return start_rows(l, run, l->add_sinks, both->options.sinks ? d->call.q_heads : 0, d, error);
 }
 
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)

@@ -81,6 +81,45 @@ __device__ inline void store_gradient(const float (&sums)[COLUMNS / 2], element 
   store_rows<COLUMNS>(sums, to, at.row, item.kv_len - first_key, columns, factor);
 }
 
+/* Where several work items add to a head. */
+template <int COLUMNS> __device__ inline void add_gradient(const float (&sums)[COLUMNS / 2], float *to, int group)
+{
+  to += (group * 4 + threadIdx.x / 32 % 4) * (COLUMNS / 8) * 128 + threadIdx.x % 32 * 4;
+#pragma unroll
+  for (int n = 0; n < COLUMNS / 8; n++)
+    add_to_global(to + n * 128, sums[4 * n], sums[4 * n + 1], sums[4 * n + 2], sums[4 * n + 3]);
+}
+
+/* The K/V tile of a work item among those of all heads. */
+__device__ inline int64 k_tile_of(const attention_call &call, const backward_call &backward, const work_item &item,
+                                  int heads, int head)
+{
+  return tile_of(item.batch, item.kv_first, heads, head, backward.k_tiles, item.first_key / KEYS, KEYS);
+}
+
+__device__ inline void write_dk(const attention_call &call, const backward_call &backward, const work_item &item,
+                                const float (&dk)[HR_QK / 2], int head, int group)
+{
+  if (backward.dk_sums)
+    add_gradient<HR_QK>(
+        dk, backward.dk_sums + k_tile_of(call, backward, item, call.q_heads / call.k_group, head) * (KEYS * HR_QK),
+        group);
+  else
+    store_gradient<HR_QK>(dk, backward.dk, backward.dk_at, item, head, item.first_key + group * 64, call.qk_dim,
+                          call.scale);
+}
+
+__device__ inline void write_dv(const attention_call &call, const backward_call &backward, const work_item &item,
+                                const float (&dv)[HR_V / 2], int head, int group)
+{
+  if (backward.dv_sums)
+    add_gradient<HR_V>(
+        dv, backward.dv_sums + k_tile_of(call, backward, item, call.q_heads / call.v_group, head) * (KEYS * HR_V),
+        group);
+  else
+    store_gradient<HR_V>(dv, backward.dv, backward.dv_at, item, head, item.first_key + group * 64, call.v_dim, 1);
+}
+
 /* ---- tiles ---- */
 
 __device__ inline tile_place place_of(const attention_call &call, const work_item &item, int head, int first_key,

@@ -64,8 +64,7 @@ __device__ inline void end_last_turn(const attention_call &call, const backward_
                                      int head, int group)
 {
 #ifdef HR_DETERMINISTIC
-  end_turn(backward.turns + 2 * q_tile_of(call, backward, item.batch, item.q_first, head, item.end_tile - 1) + group,
-           group);
+  end_turn(backward.turns + 2 * q_tile_of(call, backward, item, head, item.end_tile - 1) + group, group);
 #endif
 }
 
@@ -73,7 +72,7 @@ template <int COLUMNS>
 __device__ inline void add_dq(const attention_call &call, const backward_call &backward, const work_item &item,
                               const float (&dq)[COLUMNS / 2], int head, int tile, int group)
 {
-  int64 q_tile = q_tile_of(call, backward, item.batch, item.q_first, head, tile);
+  int64 q_tile = q_tile_of(call, backward, item, head, tile);
   int warp = threadIdx.x / 32 % 4 + (DQ_ROW_PARTS ? group * 4 : 0), first = DQ_ROW_PARTS ? 0 : group * HR_DQ_FIRST / 8;
   float *to =
       backward.dq_sums + q_tile * (HR_Q_TILE * HR_QK) + (warp * (HR_QK / 8) + first) * 128 + threadIdx.x % 32 * 4;

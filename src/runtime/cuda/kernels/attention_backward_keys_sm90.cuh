@@ -83,13 +83,13 @@ __device__ inline void consume(const attention_call &call, const backward_call &
   bool seen = item.first_tile < item.end_tile;
 #pragma unroll 1
   for (int head = item.first_head; head < item.first_head + backward.group_heads; head++) {
-    if (head % call.k_group == 0) {
+    if (begins_group(item, head, call.k_group)) {
       clear(g.dk);
       if (seen)
         mbarrier_wait_long(mbarrier_at(K_FULL), t.k_phase);
       t.k_phase ^= 1;
     }
-    if (head % call.v_group == 0) {
+    if (begins_group(item, head, call.v_group)) {
       clear(g.dv);
       if (seen)
         mbarrier_wait_long(mbarrier_at(V_FULL), t.v_phase);
@@ -100,14 +100,13 @@ __device__ inline void consume(const attention_call &call, const backward_call &
                               memory_at(V_AT + group * 64 * PANEL_ROW)};
       backward_head(call, backward, item, g, t, c);
     }
-    if ((head + 1) % call.k_group == 0) {
+    if (ends_group(backward, item, head, call.k_group)) {
       arrive_of_warp(K_EMPTY);
-      store_gradient<HR_QK>(g.dk, backward.dk, backward.dk_at, item, head / call.k_group, first_key, call.qk_dim,
-                            call.scale);
+      write_dk(call, backward, item, g.dk, head / call.k_group, group);
     }
-    if ((head + 1) % call.v_group == 0) {
+    if (ends_group(backward, item, head, call.v_group)) {
       arrive_of_warp(V_EMPTY);
-      store_gradient<HR_V>(g.dv, backward.dv, backward.dv_at, item, head / call.v_group, first_key, call.v_dim, 1);
+      write_dv(call, backward, item, g.dv, head / call.v_group, group);
     }
   }
 }

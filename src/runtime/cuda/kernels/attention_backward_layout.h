@@ -6,7 +6,7 @@
 
 #include "runtime/cuda/kernels/attention_layout.h"
 
-/** What a backward call has besides hr_attention_call; the second parameter. Workspace: `row_terms`, `dq_sums`,
+/** What a backward call has besides hr_attention_call; the second parameter. Workspace: `row_terms`, all sums,
  *  `sink_terms`, `clears` and `turns`. */
 typedef struct hr_backward_call {
   HR_DEVICE_POINTER(const element) d_o;
@@ -15,20 +15,24 @@ typedef struct hr_backward_call {
   HR_DEVICE_POINTER(element) dv;
   HR_DEVICE_POINTER(float) row_terms;  /* [Q tile][pair of rows]: lse · log2 e of both, delta of both */
   HR_DEVICE_POINTER(float) dq_sums;    /* [Q tile][16 rows][8 columns][lane]: 4 floats */
+  HR_DEVICE_POINTER(float) dk_sums;    /* [K/V tile], as dq_sums, where several work items add to dK; otherwise NULL */
+  HR_DEVICE_POINTER(float) dv_sums;    /* the same of dV */
   HR_DEVICE_POINTER(float) sink_terms; /* [Q tile], of d_sinks; NULL: none */
   HR_DEVICE_POINTER(const float) sinks;
   HR_DEVICE_POINTER(float) d_sinks;
   HR_DEVICE_POINTER(int) clears; /* [Q tile], with HR_CLEARS: whether it has rows without keys or of no query */
   HR_DEVICE_POINTER(int) turns;  /* [Q tile][2]: K/V tiles that have added to each part of dQ; NULL: in any order */
   hr_layout_strides do_at, dq_at, dk_at, dv_at;
-  int group_heads, groups; /* query heads of a work item, the least whose K and V heads no other has; such groups */
-  int kv_tiles, q_tiles;   /* of the longest sequence; q_tiles: of a head in row_terms and dq_sums */
+  hr_layout_int64 cleared; /* floats of dk_sums and dv_sums, one behind the other */
+  int group_heads, groups; /* query heads of a work item; such groups */
+  int kv_tiles, q_tiles;   /* kv_tiles: of the longest sequence; q_tiles: of a head in row_terms and dq_sums */
+  int k_tiles;             /* of a head in dk_sums and dv_sums */
   int band_groups, bands;  /* groups whose K/V tiles are processed at the same time; such bands before the last one */
 } hr_backward_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_backward_call) == 11 * 8 + 4 * 24 + 6 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_backward_call) == 13 * 8 + 4 * 24 + 8 + 8 * 4);
 
-/** The Q tile of `rows` where a sequence begins among those of a head, whose first query is row `first` of all,
+/** The Q tile, or K/V tile, of `rows` where a sequence begins among those of a head, whose first query is row `first` of all,
  *  concatenated. */
 HR_LAYOUT_FUNCTION hr_layout_int64 hr_backward_first_tile(hr_layout_int64 first, hr_layout_int64 sequence, int rows)
 {

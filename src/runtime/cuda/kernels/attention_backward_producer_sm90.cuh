@@ -90,7 +90,7 @@ __device__ inline bool clears_rows(const backward_call &backward, int64 q_tile)
 __device__ inline void load_q(const attention_call &call, const backward_call &backward, const tensor_maps &maps,
                               const work_item &item, int head, int tile, producer_state &p)
 {
-  int64 q_tile = q_tile_of(call, backward, item.batch, item.q_first, head, tile);
+  int64 q_tile = q_tile_of(call, backward, item, head, tile);
   unsigned stage = p.q.stage, terms = memory_at(TERMS_AT + stage * TERMS_BYTES);
   const tile_load t = {memory_at(Q_AT + stage * Q_BYTES), PANELS(HR_QK), Q_PANEL, head,
                        item.q_first + tile * HR_Q_TILE,   entry_of(item)};
@@ -112,11 +112,11 @@ __device__ inline void load_do(const tensor_maps &maps, const work_item &item, i
     clear_empty_rows(t, memory_at(TERMS_AT + stage * TERMS_BYTES), DO_FULL + stage, p.loaded_phase);
 }
 
-/* K or V, when query head `head` is the first of its group. */
+/* K or V, when query head `head` is the first that reads it. */
 __device__ inline void load_kv(const tensor_map &map, const work_item &item, int at, int panels, int head, int group,
                                int full, int empty, unsigned &phase, unsigned &loaded_phase)
 {
-  if (head % group != 0)
+  if (!begins_group(item, head, group))
     return;
   const tile_load t = {memory_at(at), panels, K_PANEL, head / group, item.kv_first + item.first_key, entry_of(item)};
   int rows = item.kv_len - item.first_key;

@@ -167,12 +167,12 @@ __device__ inline void gradient_head(const attention_call &call, const backward_
 __device__ inline void begin_head(const attention_call &call, const work_item &item, consumer_pipelines &t, int head)
 {
   bool seen = item.first_tile < item.end_tile;
-  if (head % call.k_group == 0) {
+  if (begins_group(item, head, call.k_group)) {
     if (seen)
       mbarrier_wait_long(mbarrier_at(K_FULL), t.k_phase);
     t.k_phase ^= 1;
   }
-  if (head % call.v_group == 0) {
+  if (begins_group(item, head, call.v_group)) {
     if (seen)
       mbarrier_wait_long(mbarrier_at(V_FULL), t.v_phase);
     t.v_phase ^= 1;
@@ -180,11 +180,12 @@ __device__ inline void begin_head(const attention_call &call, const work_item &i
   __syncwarp();
 }
 
-__device__ inline void release_kv(const attention_call &call, int head)
+__device__ inline void release_kv(const attention_call &call, const backward_call &backward, const work_item &item,
+                                  int head)
 {
-  if ((head + 1) % call.k_group == 0)
+  if (ends_group(backward, item, head, call.k_group))
     arrive_of_warp(K_EMPTY);
-  if ((head + 1) % call.v_group == 0)
+  if (ends_group(backward, item, head, call.v_group))
     arrive_of_warp(V_EMPTY);
 }
 
@@ -195,14 +196,14 @@ __device__ inline void consume_scores(const attention_call &call, const backward
 #pragma unroll 1
   for (int head = item.first_head; head < item.first_head + backward.group_heads; head++) {
     const tile_context c = {head, 0, item.first_key, memory_at(0), memory_at(V_AT)};
-    if (head % call.v_group == 0)
+    if (begins_group(item, head, call.v_group))
       clear(dv);
     begin_head(call, item, t, head);
     if (item.first_tile < item.end_tile)
       score_head(call, backward, item, dv, t, c);
-    release_kv(call, head);
-    if ((head + 1) % call.v_group == 0)
-      store_gradient<HR_V>(dv, backward.dv, backward.dv_at, item, head / call.v_group, item.first_key, call.v_dim, 1);
+    release_kv(call, backward, item, head);
+    if (ends_group(backward, item, head, call.v_group))
+      write_dv(call, backward, item, dv, head / call.v_group, 0);
   }
 }
 
@@ -214,15 +215,14 @@ __device__ inline void consume_gradients(const attention_call &call, const backw
 #pragma unroll 1
   for (int head = item.first_head; head < item.first_head + backward.group_heads; head++) {
     const tile_context c = {head, 1, item.first_key, memory_at(0), memory_at(V_AT)};
-    if (head % call.k_group == 0)
+    if (begins_group(item, head, call.k_group))
       clear(dk);
     begin_head(call, item, t, head);
     if (item.first_tile < item.end_tile)
       gradient_head(call, backward, item, dk, t, c);
-    release_kv(call, head);
-    if ((head + 1) % call.k_group == 0)
-      store_gradient<HR_QK>(dk, backward.dk, backward.dk_at, item, head / call.k_group, item.first_key, call.qk_dim,
-                            call.scale);
+    release_kv(call, backward, item, head);
+    if (ends_group(backward, item, head, call.k_group))
+      write_dk(call, backward, item, dk, head / call.k_group, 0);
   }
 }
 

@@ -3,6 +3,7 @@
  *
  *   prepare     row terms: lse · log2 e, and delta = rowsum(dO ∘ O); zeroes the sums of dQ; its rows' part of d_sinks
  *   finish      dQ = scale · sums, rounded
+ *   finish_k    the same of dK, a block each for a K/V tile of one head, where work items add to it; finish_v: of dV
  *   add_sinks   d_sinks of a head, a block each, in one order
  *
  * Bound: memory. */
@@ -17,47 +18,51 @@ typedef hr_backward_call backward_call;
 #define ROW_LANES (HR_V > 128 ? 32 : HR_V > 64 ? 16 : 8) /* 8 columns each */
 #define STEP_ROWS (THREADS / ROW_LANES)
 
-struct call_scale {
-  float scale;
-  bool odd; /* lane */
+/* A tile of a head: of queries, or of keys. */
+struct head_tile {
+  int batch, head, first_row, rows, first; /* rows: that the sequence has; first: its own first row */
+  int64 index;                             /* among all */
 };
 
-/* A Q tile of a head. */
-struct q_tile {
-  int batch, head, first_row, rows, q_first;
-  int64 index; /* among all */
-};
-
-__device__ inline q_tile find_tile(const attention_call &call, const backward_call &backward)
+/* Of `heads` heads, each with `tiles` tiles of `size` rows, and `places` of them among all. */
+__device__ inline head_tile find_tile(const int *offsets, int length, int heads, int tiles, int places, int size)
 {
-  int tiles = call.q_tiles, index = blockIdx.x, of_head = index / tiles;
-  q_tile t;
-  t.batch = of_head / call.q_heads;
-  t.head = of_head - t.batch * call.q_heads;
-  t.first_row = (index - of_head * tiles) * HR_Q_TILE;
-  t.q_first = 0;
-  int q_len = call.q_len;
+  int index = blockIdx.x, of_head = index / tiles, tile = index - of_head * tiles;
+  head_tile t;
+  t.batch = of_head / heads;
+  t.head = of_head - t.batch * heads;
+  t.first_row = tile * size;
+  t.first = 0;
 #ifdef HR_VARLEN
-  t.q_first = call.q_offsets[t.batch];
-  q_len = call.q_offsets[t.batch + 1] - t.q_first;
-  t.index = (int64)t.head * backward.q_tiles + hr_backward_first_tile(t.q_first, t.batch, HR_Q_TILE) +
-            t.first_row / HR_Q_TILE;
+  t.first = offsets[t.batch];
+  length = offsets[t.batch + 1] - t.first;
+  t.index = (int64)t.head * places + hr_backward_first_tile(t.first, t.batch, size) + tile;
 #else
-  t.index = ((int64)t.batch * call.q_heads + t.head) * backward.q_tiles + t.first_row / HR_Q_TILE;
+  t.index = ((int64)t.batch * heads + t.head) * places + tile;
 #endif
-  t.rows = min(HR_Q_TILE, q_len - t.first_row);
+  t.rows = min(size, length - t.first_row);
   return t;
 }
 
-/* Of the tile's first row in a tensor of query heads. */
-__device__ inline int64 row_offset(const strides &at, const q_tile &t)
+__device__ inline head_tile find_q_tile(const attention_call &call, const backward_call &backward)
+{
+  return find_tile(call.q_offsets, call.q_len, call.q_heads, call.q_tiles, backward.q_tiles, HR_Q_TILE);
+}
+
+__device__ inline head_tile find_k_tile(const attention_call &call, const backward_call &backward, int group)
+{
+  return find_tile(call.kv_offsets, call.kv_len, call.q_heads / group, backward.kv_tiles, backward.k_tiles, HR_KEYS);
+}
+
+/* Of the tile's first row in a tensor. */
+__device__ inline int64 row_offset(const strides &at, const head_tile &t)
 {
 #ifdef HR_VARLEN
   int64 entry = 0;
 #else
   int64 entry = t.batch;
 #endif
-  return entry * at.batch + ((int64)t.q_first + t.first_row) * at.row + t.head * at.head;
+  return entry * at.batch + ((int64)t.first + t.first_row) * at.row + t.head * at.head;
 }
 
 __device__ inline float dot_of_words(uint4 a, uint4 b)
@@ -71,7 +76,7 @@ __device__ inline float dot_of_words(uint4 a, uint4 b)
 }
 
 /* A row's delta, in each of its lanes. */
-__device__ inline float delta_of(const attention_call &call, const backward_call &backward, const q_tile &t, int row,
+__device__ inline float delta_of(const attention_call &call, const backward_call &backward, const head_tile &t, int row,
                                  int lane)
 {
   float sum = 0;
@@ -104,8 +109,8 @@ __device__ inline float sum_of_block(float value)
 }
 
 /* Rows without keys or behind the last have an infinite lse, so that P is 0; those are counted. */
-__device__ inline float write_terms(const attention_call &call, const backward_call &backward, const q_tile &t, int row,
-                                    float delta, float &empty_rows)
+__device__ inline float write_terms(const attention_call &call, const backward_call &backward, const head_tile &t,
+                                    int row, float delta, float &empty_rows)
 {
   float lse = minus_infinity();
   if (row < t.rows)
@@ -120,7 +125,7 @@ __device__ inline float write_terms(const attention_call &call, const backward_c
   return -exp2f((backward.sinks[t.head] - lse) * LOG2_E) * delta;
 }
 
-__device__ inline void clear_sums(const backward_call &backward, const q_tile &t)
+__device__ inline void clear_sums(const backward_call &backward, const head_tile &t)
 {
   float4 *sums = (float4 *)(backward.dq_sums + t.index * (HR_Q_TILE * HR_QK));
   for (int i = threadIdx.x; i < HR_Q_TILE * HR_QK / 4; i += THREADS)
@@ -129,12 +134,21 @@ __device__ inline void clear_sums(const backward_call &backward, const q_tile &t
     backward.turns[2 * t.index + threadIdx.x] = 0;
 }
 
+/* All blocks together. */
+__device__ inline void clear_kv_sums(const backward_call &backward)
+{
+  float4 *sums = (float4 *)(backward.dk_sums ? backward.dk_sums : backward.dv_sums);
+  for (int64 i = (int64)blockIdx.x * THREADS + threadIdx.x; i < backward.cleared / 4; i += (int64)gridDim.x * THREADS)
+    sums[i] = make_float4(0, 0, 0, 0);
+}
+
 extern "C" __global__ __launch_bounds__(THREADS) void prepare(const __grid_constant__ attention_call call,
                                                               const __grid_constant__ backward_call backward)
 {
   allow_next_kernel();
   wait_for_kernel_before();
-  q_tile t = find_tile(call, backward);
+  head_tile t = find_q_tile(call, backward);
+  clear_kv_sums(backward);
   if (t.rows <= 0)
     return;
   clear_sums(backward, t);
@@ -158,13 +172,33 @@ extern "C" __global__ __launch_bounds__(THREADS) void prepare(const __grid_const
     backward.sink_terms[t.index] = sink;
 }
 
-/* A row of 16 columns of dQ: neighbouring lanes exchange words, so that a row's four lanes write 32 bytes at once. */
-__device__ inline void store_half(const call_scale &at, element *to, float2 left, float2 right, bool there)
+/* Four of 16 columns: neighbouring lanes exchange words, so that a row's four lanes write 32 bytes at once. */
+__device__ inline void store_half(element *to, float2 left, float2 right, float factor, bool there)
 {
-  unsigned a = pack_pair(left.x * at.scale, left.y * at.scale), b = pack_pair(right.x * at.scale, right.y * at.scale);
-  unsigned got = __shfl_xor_sync(0xFFFFFFFFu, at.odd ? a : b, 1);
+  bool odd = threadIdx.x % 2 == 1;
+  unsigned a = pack_pair(left.x * factor, left.y * factor), b = pack_pair(right.x * factor, right.y * factor);
+  unsigned got = __shfl_xor_sync(0xFFFFFFFFu, odd ? a : b, 1);
   if (there)
-    *(uint2 *)to = at.odd ? make_uint2(got, b) : make_uint2(a, got);
+    *(uint2 *)to = odd ? make_uint2(got, b) : make_uint2(a, got);
+}
+
+/* Rounds a tile of sums, SIZE rows of COLUMNS columns, of which `columns` are stored. */
+template <int SIZE, int COLUMNS>
+__device__ inline void convert(const float *tile, element *to, const head_tile &t, int64 pitch, int columns,
+                               float factor)
+{
+  const float4 *sums = (const float4 *)tile;
+  int lane = threadIdx.x % 32;
+#pragma unroll 4
+  for (int i = threadIdx.x / 32; i < SIZE / 16 * (COLUMNS / 16); i += THREADS / 32) {
+    int row = i / (COLUMNS / 16) * 16 + lane / 4, column = i % (COLUMNS / 16) * 16 + lane % 2 * 8;
+    float4 left = sums[i * 64 + lane], right = sums[i * 64 + 32 + lane];
+    element *at = to + row * pitch + column + lane % 4 / 2 * 4;
+    bool there = column < columns;
+    store_half(at, make_float2(left.x, left.y), make_float2(right.x, right.y), factor, there && row < t.rows);
+    store_half(at + 8 * pitch, make_float2(left.z, left.w), make_float2(right.z, right.w), factor,
+               there && row + 8 < t.rows);
+  }
 }
 
 extern "C" __global__ __launch_bounds__(THREADS) void finish(const __grid_constant__ attention_call call,
@@ -172,23 +206,33 @@ extern "C" __global__ __launch_bounds__(THREADS) void finish(const __grid_consta
 {
   allow_next_kernel();
   wait_for_kernel_before();
-  q_tile t = find_tile(call, backward);
-  if (t.rows <= 0)
-    return;
-  const float4 *sums = (const float4 *)(backward.dq_sums + t.index * (HR_Q_TILE * HR_QK));
-  element *dq = backward.dq + row_offset(backward.dq_at, t);
-  int lane = threadIdx.x % 32;
-  const call_scale at = {call.scale, lane % 2 == 1};
-#pragma unroll 4
-  for (int i = threadIdx.x / 32; i < HR_Q_TILE / 16 * (HR_QK / 16); i += THREADS / 32) {
-    int row = i / (HR_QK / 16) * 16 + lane / 4, column = i % (HR_QK / 16) * 16 + lane % 2 * 8;
-    float4 left = sums[i * 64 + lane], right = sums[i * 64 + 32 + lane];
-    element *to = dq + row * backward.dq_at.row + column + lane % 4 / 2 * 4;
-    store_half(at, to, make_float2(left.x, left.y), make_float2(right.x, right.y),
-               row < t.rows && column < call.qk_dim);
-    store_half(at, to + 8 * backward.dq_at.row, make_float2(left.z, left.w), make_float2(right.z, right.w),
-               row + 8 < t.rows && column < call.qk_dim);
-  }
+  head_tile t = find_q_tile(call, backward);
+  if (t.rows > 0)
+    convert<HR_Q_TILE, HR_QK>(backward.dq_sums + t.index * (HR_Q_TILE * HR_QK),
+                              backward.dq + row_offset(backward.dq_at, t), t, backward.dq_at.row, call.qk_dim,
+                              call.scale);
+}
+
+extern "C" __global__ __launch_bounds__(THREADS) void finish_k(const __grid_constant__ attention_call call,
+                                                               const __grid_constant__ backward_call backward)
+{
+  allow_next_kernel();
+  wait_for_kernel_before();
+  head_tile t = find_k_tile(call, backward, call.k_group);
+  if (t.rows > 0)
+    convert<HR_KEYS, HR_QK>(backward.dk_sums + t.index * (HR_KEYS * HR_QK), backward.dk + row_offset(backward.dk_at, t),
+                            t, backward.dk_at.row, call.qk_dim, call.scale);
+}
+
+extern "C" __global__ __launch_bounds__(THREADS) void finish_v(const __grid_constant__ attention_call call,
+                                                               const __grid_constant__ backward_call backward)
+{
+  allow_next_kernel();
+  wait_for_kernel_before();
+  head_tile t = find_k_tile(call, backward, call.v_group);
+  if (t.rows > 0)
+    convert<HR_KEYS, HR_V>(backward.dv_sums + t.index * (HR_KEYS * HR_V), backward.dv + row_offset(backward.dv_at, t),
+                           t, backward.dv_at.row, call.v_dim, 1);
 }
 
 extern "C" __global__ __launch_bounds__(THREADS) void add_sinks(const __grid_constant__ attention_call call,

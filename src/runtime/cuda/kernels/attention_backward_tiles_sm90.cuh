@@ -204,13 +204,28 @@ __device__ inline head_view lengths_of(const attention_call &call, const work_it
   return view;
 }
 
-/* A Q tile among all. */
-__device__ inline int64 q_tile_of(const attention_call &call, const backward_call &backward, int batch, int q_first,
-                                  int head, int tile)
+/* A tile of `rows` among those of all `heads`, of which each has `tiles`. */
+__device__ inline int64 tile_of(int batch, int first, int heads, int head, int tiles, int tile, int rows)
 {
 #ifdef HR_VARLEN
-  return (int64)head * backward.q_tiles + hr_backward_first_tile(q_first, batch, HR_Q_TILE) + tile;
+  return (int64)head * tiles + hr_backward_first_tile(first, batch, rows) + tile;
 #else
-  return ((int64)batch * call.q_heads + head) * backward.q_tiles + tile;
+  return ((int64)batch * heads + head) * tiles + tile;
 #endif
+}
+
+__device__ inline int64 q_tile_of(const attention_call &call, const backward_call &backward, const work_item &item,
+                                  int head, int tile)
+{
+  return tile_of(item.batch, item.q_first, call.q_heads, head, backward.q_tiles, tile, HR_Q_TILE);
+}
+
+/* Whether a work item's query head is the first, or the last, that reads a K head or a V head of `group` query heads. */
+__device__ inline bool begins_group(const work_item &item, int head, int group)
+{
+  return head == item.first_head || head % group == 0;
+}
+__device__ inline bool ends_group(const backward_call &backward, const work_item &item, int head, int group)
+{
+  return head + 1 == item.first_head + backward.group_heads || (head + 1) % group == 0;
 }
