@@ -22,11 +22,12 @@ typedef struct head_rows {
   double scale, slope, lse;
   double *q, *o, *d_o, *k, *v;
   double delta, delta_norm;
+  double least; /* whose rounding is that of any smaller number, of P and dS in the format */
 } head_rows;
 
-/* What query and key give: P, dS, and the norm that dS's errors are proportional to. */
+/* What query and key give: P, dS, and the norms that their errors are proportional to. */
 typedef struct weight {
-  double p, ds, ds_norm;
+  double p, ds, p_norm, ds_norm;
 } weight;
 
 static void open_head(const hr_backward *b, const hr_attention_backward_arguments *x, int64_t batch, int64_t head,
@@ -35,6 +36,7 @@ static void open_head(const hr_backward *b, const hr_attention_backward_argument
   const hr_attention *t = &b->forward;
   const hr_attention_arguments operands = hr_backward_operands(x), gradients = hr_backward_gradient_operands(x);
   *h = (head_rows){.t = t, .gradients = hr_backward_gradients(b), .head = head, .scale = hr_attention_scale(t)};
+  h->least = hr_dtype_rounding_error(t->dtype, 0) / hr_dtype_rounding(t->dtype);
   h->of = hr_attention_sequence(t, &operands, batch);
   h->to = hr_attention_sequence(&h->gradients, &gradients, batch);
   h->slope = t->alibi ? (double)x->alibi_slopes[head] : 0;
@@ -113,7 +115,8 @@ static weight weigh(const head_rows *h, int64_t key, hr_reference_query *row)
     return w;
   w.p = exp(score(h, key, &slope, row) - h->lse);
   w.ds = w.p * (dp - h->delta) * slope;
-  w.ds_norm = w.p * (norm + h->delta_norm + fabs(dp - h->delta));
+  w.ds_norm = w.p * (norm + h->delta_norm + fabs(dp - h->delta)) + h->least;
+  w.p_norm = w.p + h->least;
   return w;
 }
 
@@ -165,7 +168,7 @@ static void add_queries(const hr_backward *b, const hr_attention_backward_argume
     if (which == HR_OPERAND_K)
       add(row, h.scale * w.ds, fabs(h.scale) * w.ds_norm, h.q, h.t->qk_dim);
     else if (w.p != 0) /* 0 of a query that sees no key, whatever its dO contains */
-      add(row, w.p, w.p, h.d_o, h.t->v_dim);
+      add(row, w.p, w.p_norm, h.d_o, h.t->v_dim);
   }
 }
 

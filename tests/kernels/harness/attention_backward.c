@@ -331,6 +331,7 @@ static void differentiate(backward_call *c, const sequence *s, int64_t i, int64_
   int64_t row = s->q_row + i, k_head = head * a->k_heads / a->q_heads, v_head = head * a->v_heads / a->q_heads;
   const double *d_o = row_of(c, c->values, DO, row, head), lse = c->lse[row * a->q_heads + head];
   double delta_norm, delta = dot(d_o, row_of(c, c->values, O, row, head), a->v_dim, &delta_norm);
+  double least = hr_dtype_rounding_error(a->dtype, 0) / hr_dtype_rounding(a->dtype); /* normal number, of P and dS */
   for (int64_t j = 0; j < s->kv_len; j++) {
     pair x = {s, head, i, j, 0, 0};
     double norm;
@@ -339,10 +340,10 @@ static void differentiate(backward_call *c, const sequence *s, int64_t i, int64_
     score(c, &x);
     double p = exp(x.score - lse), dp = dot(d_o, row_of(c, c->values, V, s->kv_row + j, v_head), a->v_dim, &norm);
     double ds = p * (dp - delta) * x.slope, scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->qk_dim);
-    double ds_norm = p * (norm + delta_norm + fabs(dp - delta)) * fabs(scale);
+    double ds_norm = (p * (norm + delta_norm + fabs(dp - delta)) + least) * fabs(scale);
 #define ROW(which, at, h) row_of(c, c->values, which, at, h)
 #define NORM(which, at, h) row_of(c, c->norms, which, at, h)
-    add(ROW(DV, s->kv_row + j, v_head), NORM(DV, s->kv_row + j, v_head), p, p, d_o, a->v_dim);
+    add(ROW(DV, s->kv_row + j, v_head), NORM(DV, s->kv_row + j, v_head), p, p + least, d_o, a->v_dim);
     add(ROW(DQ, row, head), NORM(DQ, row, head), ds, ds_norm, ROW(K, s->kv_row + j, k_head), a->qk_dim);
     add(ROW(DK, s->kv_row + j, k_head), NORM(DK, s->kv_row + j, k_head), ds, ds_norm, ROW(Q, row, head), a->qk_dim);
   }
