@@ -549,10 +549,19 @@ static void compare(backward_call *c)
                     c->d_sink_norms[head], "");
 }
 
+/* Whether the kernel is plain C in float64 and the problem takes it too long. */
+static bool takes_long(const char *kernel, const hr_attention *a)
+{
+  int64_t multiply_adds = a->batch * a->q_heads * a->q_len * a->kv_len * (a->qk_dim + a->v_dim);
+  return (strstr(kernel, "_naive") || strstr(kernel, "_reference")) && multiply_adds > 1000000;
+}
+
 static bool try_call(hr_device *device, const char *kernel, const setup *s)
 {
   static backward_call c;
   setup placed = *s;
+  if (takes_long(kernel, &s->a))
+    return false;
   placed.at_start = placed.at_start || strstr(kernel, "_sm90"); /* TMA takes aligned addresses alone */
   open_call(device, kernel, &placed, &c);
   bool ran = run_call(&c);
