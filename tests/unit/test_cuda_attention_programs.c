@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "runtime/cuda/attention/attention.h"
+#include "runtime/cuda/attention/backward_sm90.h"
 
 /* qk_dim, v_dim */
 static const int64_t head_sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {192, 128}, {7, 19}};
@@ -155,6 +156,53 @@ static void the_hopper_program_compiles_for_pairs_masks_caps_and_lengths(void **
     build(&nvrtc, "attention_flash_sm90", "sm_90a", i % 2 ? HR_FP16 : HR_BF16, defines);
   }
   hr_nvrtc_close(&nvrtc);
+}
+
+static hr_backward backward_of(const hopper_call *c, bool deterministic)
+{
+  hr_backward both = {attention_of(c), hr_attention_backward_default()};
+  both.options.deterministic = deterministic;
+  return both;
+}
+
+static void the_hopper_program_of_gradients_compiles_for_masks_caps_and_lengths(void **state)
+{
+  (void)state;
+  const hopper_call calls[] = {
+      {128, 128, 4096, 0, HR_MASK_CAUSAL, 0, false, false, false},
+      {64, 64, 4096, 0, HR_MASK_NONE, 0, false, true, false},
+      {48, 80, 512, 300, HR_MASK_CAUSAL, 30, true, false, true},
+      {192, 128, 4096, 0, HR_MASK_CAUSAL, 0, false, false, false},
+      {64, 256, 512, 0, HR_MASK_NONE, 30, false, true, false},
+      {256, 256, 2048, 700, HR_MASK_CAUSAL, 0, true, true, true},
+  };
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_backward both = backward_of(&calls[i], i % 3 == 1);
+    hr_backward_sm90 tiles = hr_backward_sm90_choose(&both);
+    hr_backward_sm90_defines(&tiles, defines);
+    build(&nvrtc, "attention_backward_sm90", "sm_90a", i % 2 ? HR_FP16 : HR_BF16, defines);
+    hr_backward_rows_defines(&tiles, defines);
+    build(&nvrtc, "attention_backward_rows", "sm_90a", i % 2 ? HR_FP16 : HR_BF16, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
+/* The consumer warpgroups together compute every column of dQ: half of the rows each, or columns from a panel on. */
+static void tiles_of_gradients_for_hopper_fit_and_cover_dq(void **state)
+{
+  (void)state;
+  for (int64_t qk = 8; qk <= 256; qk += 8)
+    for (int64_t v = 8; v <= 256; v += 8) {
+      hopper_call call = {.qk_dim = qk, .v_dim = v, .length = 4096};
+      hr_backward both = backward_of(&call, false);
+      hr_backward_sm90 t = hr_backward_sm90_choose(&both);
+      assert_true(t.qk >= qk && t.qk < qk + 16 && t.v >= v && t.v < v + 16);
+      assert_true(t.shared_bytes <= SHARED_MAX && t.stages >= 2);
+      assert_true(t.rows == 128 ? t.dq_first == t.qk : t.dq_first + t.dq_second >= t.qk);
+      assert_true(t.rows == 128 || t.dq_second == 0 || t.dq_first % 64 == 0);
+    }
 }
 
 static hr_attention fp8_attention_of(const hopper_call *c)
@@ -395,6 +443,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(attention_compiles_for_every_head_size_and_architecture),
       cmocka_unit_test(the_hopper_program_compiles_for_pairs_masks_caps_and_lengths),
+      cmocka_unit_test(the_hopper_program_of_gradients_compiles_for_masks_caps_and_lengths),
+      cmocka_unit_test(tiles_of_gradients_for_hopper_fit_and_cover_dq),
       cmocka_unit_test(the_hopper_program_of_fp8_and_what_transposes_v_compile),
       cmocka_unit_test(tiles_of_fp8_for_hopper_fit_its_shared_memory),
       cmocka_unit_test(sequences_have_tiles_of_transposed_v_of_their_own),

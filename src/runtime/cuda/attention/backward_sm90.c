@@ -83,7 +83,7 @@ hr_backward_sm90 hr_backward_sm90_choose(const hr_backward *backward)
                         .clears = may_have_empty_rows(a),
                         .deterministic = backward->options.deterministic,
                         .scores = hr_cuda_attention_score_defines(a)};
-  t.split_products = t.qk + t.v > BY_KEYS_MAX;
+  t.split_products = t.qk + t.v > BY_KEYS_MAX || t.qk > 2 * hr_sm90_panel(2);
   t.keys = t.split_products ? 64 : 128;
   t.rows = t.qk + t.v <= LONG_Q_TILE_MAX && t.qk <= hr_sm90_panel(2) ? 128 : Q_ROWS_MIN;
   divide_dq(&t);
@@ -164,12 +164,13 @@ static double item_bytes(const launch *l, const hr_attention *a, int64_t heads)
   return (double)a->q_len * columns * (double)heads;
 }
 
-/* A causal call's K/V tiles are of unequal lengths: long ones of several groups come first, as many as the L2 holds. */
+/* A causal call's K/V tiles are of unequal lengths: long ones of several groups come first, of as many as one and a half
+ * times the L2 would hold. */
 static void set_bands(const launch *l, const hr_attention *a, hr_backward_call *b)
 {
   int64_t all = b->groups * a->batch, band = 1;
   if (a->mask == HR_MASK_CAUSAL && !l->tiles.deterministic) {
-    int64_t held = (int64_t)((double)l->cache_bytes / item_bytes(l, a, b->group_heads));
+    int64_t held = (int64_t)(1.5 * (double)l->cache_bytes / item_bytes(l, a, b->group_heads));
     band = hr_max64(1, hr_min64(hr_min64(all, held), BAND_ITEMS * l->multiprocessors / b->kv_tiles));
   }
   b->band_groups = (int32_t)band;
