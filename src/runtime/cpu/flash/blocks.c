@@ -11,8 +11,10 @@
 #define ITEM_BYTES_MAX ((int64_t)1 << 20)
 #define ITEM_ROWS 1024 /* packing costs a few percent from here on */
 
-static int64_t common_divisor(int64_t a, int64_t b)
+/* The greatest common divisor of K and V heads. */
+int64_t hr_flash_groups(const hr_attention *attention)
 {
+  int64_t a = attention->k_heads, b = attention->v_heads;
   while (b != 0) {
     int64_t rest = a % b;
     a = b;
@@ -102,7 +104,7 @@ hr_flash_blocks hr_flash_cut(const hr_attention *attention, const hr_flash_versi
                              int64_t cache_bytes)
 {
   const hr_attention *t = attention;
-  hr_flash_blocks b = {.groups = common_divisor(t->k_heads, t->v_heads)};
+  hr_flash_blocks b = {.groups = hr_flash_groups(t)};
   b.group_heads = t->q_heads / b.groups;
   b.depth = hr_round_up(hr_ceil_div(t->qk_dim, version->pair), version->depth_group);
   b.values = hr_round_up(t->v_dim, version->value_group);

@@ -354,14 +354,18 @@ hr_status hr_flash_run(const hr_plan *plan, const hr_run *run, hr_error *error)
   return HR_OK;
 }
 
-static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+bool hr_flash_takes_lengths(const hr_attention *t, char *why, size_t why_size)
 {
-  (void)device;
-  const hr_attention *t = &problem->attention;
   if (t->q_len < LENGTH_MAX && t->kv_len < LENGTH_MAX)
     return true;
   snprintf(why, why_size, "takes lengths below %" PRId64, LENGTH_MAX);
   return false;
+}
+
+static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  (void)device;
+  return hr_flash_takes_lengths(&problem->attention, why, why_size);
 }
 
 /* Beyond, scores are scaled before their differences are taken: to_log2 and `least` stay well within fp32. */

@@ -21,6 +21,9 @@ typedef struct hr_flash_plan {
 /** `scale` is positive. */
 hr_flash_scores hr_flash_score_rules(const hr_attention *attention, float scale);
 
+/** Whether lengths are as short as the common parts need; if not, `why` says so. */
+bool hr_flash_takes_lengths(const hr_attention *attention, char *why, size_t why_size);
+
 /** Implements hr_kernel_functions.prepare; `state` is an hr_flash_plan. */
 hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void *state,
                            size_t *workspace_bytes, hr_error *error);
