@@ -31,6 +31,7 @@ def codes(structure: type[ctypes.Structure]) -> str:
 
 
 ATTENTION, ATTENTION_ARGUMENTS = packer(c.hr_attention), packer(c.hr_attention_arguments)
+BACKWARD, BACKWARD_ARGUMENTS = packer(c.hr_attention_backward), packer(c.hr_attention_backward_arguments)
 DECODE, DECODE_ARGUMENTS = packer(c.hr_decode), packer(c.hr_decode_arguments)
 
 
@@ -139,6 +140,20 @@ def attention_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], slop
                         first_keys: Optional[int] = None) -> bytes:
     return ATTENTION_ARGUMENTS.pack(ATTENTION_ARGUMENTS.size, q, k, v, o, lse or 0, slopes or 0, q_offsets or 0,
                                     kv_offsets or 0, 0, 0, 0, 0, 0, 0, first_keys or 0)
+
+
+def attention_backward(d_o: Layout, sinks: bool, deterministic: bool) -> bytes:
+    """An hr_attention_backward of packed gradients, and of dO [batch, length, heads, dim] or [rows, heads, dim]."""
+    batch, row, head = d_o.strides[:3] if len(d_o.shape) == 4 else (0, *d_o.strides[:2])
+    return BACKWARD.pack(BACKWARD.size, batch, row, head, *(0,) * 9, sinks, deterministic)
+
+
+def attention_backward_arguments(operands: Tuple[int, ...], gradients: Tuple[int, ...], slopes: Optional[int],
+                                 sinks: Optional[int], d_sinks: Optional[int], q_offsets: Optional[int],
+                                 kv_offsets: Optional[int], first_keys: Optional[int]) -> bytes:
+    """`operands`: Q, K, V, O, dO and the log-sum-exp; `gradients`: dQ, dK and dV."""
+    return BACKWARD_ARGUMENTS.pack(BACKWARD_ARGUMENTS.size, *operands, *gradients, slopes or 0, sinks or 0,
+                                   d_sinks or 0, q_offsets or 0, kv_offsets or 0, first_keys or 0, 0, 0, 0)
 
 
 def decode_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], lengths: Optional[int], pages: Optional[int],

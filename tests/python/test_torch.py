@@ -162,23 +162,11 @@ class Operators(unittest.TestCase):
             with torch.autocast(device, dtype=torch.bfloat16):
                 self.assertEqual(ht.attention(*operands(device)).dtype, torch.bfloat16)
 
-    def test_a_tensor_that_requires_a_gradient_is_refused(self):
-        q, k, v = operands()
-        k.requires_grad_()
-        for call in (lambda: ht.attention(q, k, v), lambda: torch.ops.headroom.attention(q, k, v),
-                     lambda: ht.decode(q, k, v)):
-            with self.assertRaisesRegex(headroom.UnsupportedError, "requires a gradient"):
-                call()
-        with torch.no_grad():
-            ht.attention(q, k, v)
-        with torch.inference_mode():
-            ht.attention(q, k, v)
-
     def test_a_tensor_that_does_not_fit_is_named(self):
         q, k, v = operands()
         for words, call in (
                 ("k is torch.float16, and q is torch.float32", lambda: ht.attention(q, k.half(), v)),
-                ("q is torch.float64", lambda: ht.attention(q.double(), k.double(), v.double())),
+                ("q is torch.int32", lambda: ht.attention(q.int(), k.int(), v.int())),
                 ("q has 3 dimensions", lambda: ht.attention(q[0], k[0], v[0])),
                 ("v has 3 dimensions", lambda: ht.attention(q, k, v[0])),
                 ("k has heads of 15", lambda: ht.attention(q, k[..., :15], v)),
@@ -286,8 +274,6 @@ class Seen(unittest.TestCase):
         for other in (k.half(), k.to("meta"), k.clone().requires_grad_(), torch.nn.Parameter(k), torch._neg_view(k)):
             ht.attention(q, k, v)
             self.assertIsNone(_run.recent_like("attention", q, other, v))
-        with self.assertRaisesRegex(headroom.UnsupportedError, "gradient"):
-            ht.attention(q, k.clone().requires_grad_(), v)
 
     def test_fake_tensors_stay_fake(self):
         with FakeTensorMode() as mode:

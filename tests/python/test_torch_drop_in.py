@@ -342,11 +342,6 @@ class Sdpa(unittest.TestCase):
         self.check(q, k, k, attn_mask=torch.ones(1, 9, dtype=torch.bool))
         self.check(k, q, q, attn_mask=torch.ones(9, 5, dtype=torch.bool).tril())
 
-    def test_a_gradient_is_that_of_pytorch(self):
-        q, k, v = (torch.randn(1, 2, 4, 8, requires_grad=True) for _ in range(3))
-        ht.scaled_dot_product_attention(q, k, v).sum().backward()
-        self.assertIsNotNone(q.grad)
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,8 +4,9 @@
 Tensors are [batch, length, heads, dim] of float32, float16 or bfloat16. K and V may have fewer heads than Q, each a
 number of its own, and V another head size. Any strides are read in place, but heads that are not contiguous are copied.
 The operators are torch.ops.headroom.attention, attention_varlen, decode and kv_append; they work under
-torch.compile(fullgraph=True), in CUDA graphs, on any stream, under autocast. There is no backward pass: a tensor that
-requires a gradient is refused."""
+torch.compile(fullgraph=True), in CUDA graphs, on any stream, under autocast. attention and attention_varlen have
+gradients of Q, K, V and the sinks, once; the log-sum-exp, ALiBi's slopes, decode and kv_append have none, and refuse
+tensors that require one."""
 from __future__ import annotations
 
 from typing import Optional, Tuple, Union
@@ -29,26 +30,26 @@ _decode, _decode_lse = CALLS["decode"], CALLS["decode_lse"]
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, window: int = 0,
               softcap: float = 0.0, alibi_slopes: Optional[Tensor] = None, first_keys: Optional[Tensor] = None,
-              sinks: Optional[Tensor] = None, return_lse: bool = False) -> Result:
+              sinks: Optional[Tensor] = None, deterministic: bool = False, return_lse: bool = False) -> Result:
     """softmax(scale · Q Kᵀ) V per query head. `causal` is aligned to the bottom right; `window`: the most keys that a
     query sees, with `causal`; `first_keys` [batch, length] (int32, which does not decrease along a sequence): the first
     key that a query sees, where its document or, behind padding, its sequence begins; `scale` None: 1 / sqrt(head
-    dim); `sinks` [heads] (float32): a score per head without a V, which takes another pass over O. With return_lse also
-    the log-sum-exp [batch, heads, length]."""
+    dim); `sinks` [heads] (float32): a score per head without a V, which takes another pass over O; `deterministic`:
+    gradients that repeat their bits, as results do. With return_lse also the log-sum-exp [batch, heads, length]."""
     operator = _attention_lse if return_lse else _attention
-    return operator(q, k, v, alibi_slopes, causal, scale, window, softcap, first_keys, sinks)
+    return operator(q, k, v, alibi_slopes, causal, scale, window, softcap, first_keys, sinks, deterministic)
 
 
 def attention_varlen(q: Tensor, k: Tensor, v: Tensor, q_offsets: Tensor, kv_offsets: Tensor, max_q_len: int,
                      max_kv_len: int, *, causal: bool = False, scale: Optional[float] = None, window: int = 0,
                      softcap: float = 0.0, alibi_slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
-                     return_lse: bool = False) -> Result:
+                     deterministic: bool = False, return_lse: bool = False) -> Result:
     """attention() of sequences one after another, tensors [rows, heads, dim]: sequence b has rows offsets[b] to
     offsets[b + 1] − 1 (int32, on the same device), and none is longer than max_q_len and max_kv_len. With return_lse
     also the log-sum-exp [heads, rows]."""
     operator = _attention_varlen_lse if return_lse else _attention_varlen
     return operator(q, k, v, q_offsets, kv_offsets, max_q_len, max_kv_len, alibi_slopes, causal, scale, window, softcap,
-                    sinks)
+                    sinks, deterministic)
 
 
 def decode(q: Tensor, k: Tensor, v: Tensor, lengths: Optional[Tensor] = None, pages: Optional[Tensor] = None, *,

@@ -14,8 +14,8 @@ from .._problem import Cache, Layout, Softmax
 from ..errors import InvalidError
 from ._operators import Result
 from ._run import Call, Recent, call_of
-from ._tensors import (DTYPES, QUANTIZED, Operands, address, copies, expect_no_gradient, needed_vector, same_place,
-                       vector)
+from ._tensors import (DTYPES, QUANTIZED, READ, Operands, address, copies, expect_no_gradient, needed_vector,
+                       same_place, vector)
 
 Tensor = torch.Tensor
 LARGEST = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
@@ -63,7 +63,7 @@ def plan_decode(q: Tensor, k: Tensor, v: Tensor, options: tuple, alignment: int)
                   known.may_be_latent and top_k == 0 and begins_with(*operands.layouts[1:3]),
                   QUANTIZED.get(k.dtype, 0))
     cache = cache._replace(token_scales=token_scales(q, k, v, cache, known.scales))
-    found = problem.decode("decode", DTYPES[q.dtype], alignment, *operands.layouts, Softmax(*softmax), cache, top_k)
+    found = problem.decode("decode", READ[q.dtype], alignment, *operands.layouts, Softmax(*softmax), cache, top_k)
     return Call(q, kernels().hr_plans_decode, kernels().hr_plan_run_decode, found, operands)
 
 
@@ -106,8 +106,10 @@ def page_numbers(what: str, q: Tensor, page_size: int, lengths: Optional[Tensor]
 # ---- scales of a quantized cache ----
 
 
-def scale_facts(*scales: Optional[Tensor]) -> tuple:
-    return tuple(None if x is None else (tuple(x.shape), x.stride(), x.dtype, x.device, x.is_neg()) for x in scales)
+def scale_facts(k_scales: Optional[Tensor], v_scales: Optional[Tensor]) -> tuple:
+    expect_no_gradient("decode", k_scales=k_scales, v_scales=v_scales)
+    return tuple(None if x is None else (tuple(x.shape), x.stride(), x.dtype, x.device, x.is_neg())
+                 for x in (k_scales, v_scales))
 
 
 def token_scales(q: Tensor, k: Tensor, v: Tensor, cache: Cache, scales: Optional[tuple]) -> Optional[Tuple[int, ...]]:
@@ -153,7 +155,7 @@ def kv_append(k_cache: Tensor, v_cache: Optional[Tensor], k: Tensor, v: Optional
     for name, tensor, other in (("k_cache", k_cache, k), ("k", k, k_cache), ("v", v, v_cache), ("v_cache", v_cache, v)):
         if tensor is None and (other is not None or name[0] == "k"):
             raise InvalidError(f"{what}: {name} is missing")
-    expect_no_gradient(what, k_cache, k, k if v is None else v)
+    expect_no_gradient(what, k_cache=k_cache, k=k, v=v, k_scales=k_scales, v_scales=v_scales)
     written = [("k", k_cache, k, k_scales)] + ([] if v_cache is None else [("v", v_cache, v, v_scales)])
     for name, cache, new, scales in written:
         expect_new(what, name, cache, new, k_cache, k, scales)

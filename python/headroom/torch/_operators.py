@@ -11,7 +11,7 @@ from .._library import kernels
 from .._problem import Softmax
 from ..errors import InvalidError
 from ._run import Call, Recent, call_of
-from ._tensors import DTYPES, Operands, address, copies, needed_vector, vector
+from ._tensors import READ, Operands, address, copies, needed_vector, vector
 
 Tensor = torch.Tensor
 Result = Union[Tensor, Tuple[Tensor, Tensor]]
@@ -20,7 +20,8 @@ Result = Union[Tensor, Tuple[Tensor, Tensor]]
 def attention(like: Optional[Recent], return_lse: bool, q: Tensor, k: Tensor, v: Tensor,
               alibi_slopes: Optional[Tensor] = None, causal: bool = False, scale: Optional[float] = None,
               window: int = 0, softcap: float = 0.0, first_keys: Optional[Tensor] = None,
-              sinks: Optional[Tensor] = None) -> Result:
+              sinks: Optional[Tensor] = None, deterministic: bool = False) -> Result:
+    """`deterministic`: of the gradients; results are."""
     softmax = (causal, scale, window, softcap, alibi_slopes is not None, first_keys is not None)
     call = call_of(like, "attention", softmax, q, k, v, plan_attention)
     if call.copies:
@@ -44,14 +45,15 @@ def attention(like: Optional[Recent], return_lse: bool, q: Tensor, k: Tensor, v:
 
 def plan_attention(q: Tensor, k: Tensor, v: Tensor, softmax: tuple, alignment: int) -> Call:
     operands = Operands("attention", 4, q, k, v)
-    found = problem.attention("attention", DTYPES[q.dtype], alignment, *operands.layouts, Softmax(*softmax))
+    found = problem.attention("attention", READ[q.dtype], alignment, *operands.layouts, Softmax(*softmax))
     return Call(q, kernels().hr_plans_attention, kernels().hr_plan_run_attention, found, operands)
 
 
 def attention_varlen(like: Optional[Recent], return_lse: bool, q: Tensor, k: Tensor, v: Tensor,
                      q_offsets: Tensor, kv_offsets: Tensor, max_q_len: int, max_kv_len: int,
                      alibi_slopes: Optional[Tensor] = None, causal: bool = False, scale: Optional[float] = None,
-                     window: int = 0, softcap: float = 0.0, sinks: Optional[Tensor] = None) -> Result:
+                     window: int = 0, softcap: float = 0.0, sinks: Optional[Tensor] = None,
+                     deterministic: bool = False) -> Result:
     what = "attention_varlen"
     batch = -1 if q_offsets is None else q_offsets.numel() - 1
     options = ((causal, scale, window, softcap, alibi_slopes is not None), batch, max_q_len, max_kv_len)
@@ -79,7 +81,7 @@ def plan_varlen(q: Tensor, k: Tensor, v: Tensor, options: tuple, alignment: int)
         raise InvalidError(f"{what}: q_offsets has {batch + 1} elements, and one sequence takes 2")
     problem.expect_counts(what, max_q_len=q_len, max_kv_len=kv_len)
     operands = Operands(what, 3, q, k, v)
-    found = problem.attention_varlen(what, DTYPES[q.dtype], alignment, *operands.layouts, Softmax(*softmax), batch,
+    found = problem.attention_varlen(what, READ[q.dtype], alignment, *operands.layouts, Softmax(*softmax), batch,
                                      q_len, kv_len)
     return Call(q, kernels().hr_plans_attention, kernels().hr_plan_run_attention, found, operands)
 

@@ -10,19 +10,24 @@ from typing import Callable, Dict
 import torch
 from torch.compiler import is_compiling
 
+from . import _gradients
 from ._cache import decode, kv_append
 from ._operators import Result, attention, attention_varlen
 from ._run import recent_like
-from ._tensors import DTYPES, OPS, expect_no_gradient
+from ._tensors import DTYPES, OPS, expect_no_gradient, requires_gradient
 
 Tensor = torch.Tensor
 SOFTMAX = "float? scale=None, int window=0, float softcap=0.0"
 SCHEMAS = {
     "attention": f"(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes=None, bool causal=False, {SOFTMAX}, "
-                 "Tensor? first_keys=None, Tensor? sinks=None)",
+                 "Tensor? first_keys=None, Tensor? sinks=None, bool deterministic=False)",
     "attention_varlen": "(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor kv_offsets, SymInt max_q_len, "
                         f"SymInt max_kv_len, Tensor? alibi_slopes=None, bool causal=False, {SOFTMAX}, "
-                        "Tensor? sinks=None)",
+                        "Tensor? sinks=None, bool deterministic=False)",
+    "attention_backward": "(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? alibi_slopes=None, "
+                          f"bool causal=False, {SOFTMAX}, Tensor? first_keys=None, Tensor? sinks=None, "
+                          "bool deterministic=False, Tensor? q_offsets=None, Tensor? kv_offsets=None, "
+                          "SymInt max_q_len=0, SymInt max_kv_len=0) -> (Tensor, Tensor, Tensor, Tensor)",
     "decode": "(Tensor q, Tensor k, Tensor v, Tensor? lengths=None, Tensor? pages=None, Tensor? sinks=None, "
               f"{SOFTMAX}, int top_k=0, Tensor? page_starts=None, Tensor? k_scales=None, Tensor? v_scales=None, "
               "SymInt? max_kv_len=None)",
@@ -50,10 +55,10 @@ def faked(return_lse: bool, q: Tensor, shape, lse_shape) -> Result:
 # ---- autocast ----
 
 
-def cast_operands(device: str, q: Tensor, k: Tensor, v: Tensor, *rest) -> tuple:
-    """Q, K and V in autocast's number format, but for a quantized cache."""
+def cast_operands(device: str, *operands, count: int = 3) -> tuple:
+    """The first ones, Q, K and V, in autocast's number format, but for a quantized cache."""
     dtype = torch.get_autocast_dtype(device)
-    return (*(x.to(dtype) if x.dtype in DTYPES else x for x in (q, k, v)), *rest)
+    return (*(x.to(dtype) if x.dtype in DTYPES else x for x in operands[:count]), *operands[count:])
 
 
 def cast_tokens(_: str, k_cache: Tensor, v_cache, k: Tensor, v, *rest) -> tuple:
@@ -99,26 +104,37 @@ _trace, _profiler = torch._C._get_tracing_state, torch._C._autograd._profiler_en
 
 
 def direct(what: str, return_lse: bool, kernel: Callable, operator: Callable) -> Callable:
-    """The operator, by its kernel alone where that is enough. The dispatcher names an argument of another type."""
+    """The operator, by its kernel alone where that is enough: tensors like those of the last call require no gradient.
+    The dispatcher names an argument of another type."""
+    has_gradient, sinks = what in DIFFERENTIABLE, [each.name for each in operator._schema.arguments].index("sinks") - 3
+
     def call(q: Tensor, k: Tensor, v: Tensor, *rest):
         if not is_compiling():
             like = recent_like(what, q, k, v)
-            if like is not None or is_unseen(q, k, v):
+            if ((like is not None or (is_unseen(q, k, v) and not requires_gradient(q, k, v)))
+                    and not requires_gradient(*rest[sinks:sinks + 1])):
                 try:
                     return kernel(like, return_lse, q, k, v, *rest)
                 except (TypeError, AttributeError):
                     return operator(q, k, v, *rest)
-        expect_no_gradient(what, q, k, v)
+        if not has_gradient:
+            expect_no_gradient(what, q=q, k=k, v=v)
         return operator(q, k, v, *rest)
     return call
 
 
 LIBRARY = torch.library.Library(OPS.name, "DEF")
 CALLS: Dict[str, Callable] = {}
+DIFFERENTIABLE = ("attention", "attention_varlen")
 for _kernel, _fake in ((attention, fake_attention), (attention_varlen, fake_attention_varlen), (decode, fake_decode)):
     for _suffix, _result in (("", " -> Tensor"), ("_lse", " -> (Tensor, Tensor)")):
         _what, _with_lse = _kernel.__name__, bool(_suffix)
         register(_what + _suffix, SCHEMAS[_what] + _result, functools.partial(_kernel, None, _with_lse),
                  functools.partial(_fake, _with_lse), cast_operands)
         CALLS[_what + _suffix] = direct(_what, _with_lse, _kernel, getattr(OPS, _what + _suffix).default)
+for _what in DIFFERENTIABLE:
+    _gradients.register(LIBRARY, _what)
+register("attention_backward", SCHEMAS["attention_backward"], _gradients.attention_backward,
+         _gradients.fake_attention_backward, functools.partial(cast_operands, count=5))
+torch.library.register_autograd(f"{OPS.name}::attention_backward", _gradients.refuse_second, lib=LIBRARY)
 register("kv_append", SCHEMAS["kv_append"], kv_append, lambda *_, **__: None, cast_tokens)

@@ -37,11 +37,13 @@ _here = Here()
 
 
 class Call:
-    """The plan of a problem, a share of the cache's. `find` is an hr_plans_…, `start` an hr_plan_run_…."""
+    """The plan of a problem, a share of the cache's. `find` is an hr_plans_…, `start` an hr_plan_run_…; `options`: the
+    structs that it takes behind the problem's."""
 
-    def __init__(self, q: Tensor, find: Callable, start: Callable, problem: bytes, operands: Operands) -> None:
+    def __init__(self, q: Tensor, find: Callable, start: Callable, problem: bytes, operands: Operands,
+                 *options: bytes) -> None:
         device, plan = device_of(q), ctypes.c_void_p()
-        call(find, device.plans, problem, ctypes.byref(plan))
+        call(find, device.plans, problem, *options, ctypes.byref(plan))
         self.plan, self.start, self.device = plan, start, device
         self.shape, self.copied, self.copies = operands.shape, operands.copied, any(operands.copied)
         self.like_q = self.shape == tuple(q.shape) and q.is_contiguous()
@@ -103,12 +105,13 @@ class DeviceWorkspace:
 
 class Recent(NamedTuple):
     """The last call of an operator: its name, its options, facts of its tensors; and, once it has come twice, a check
-    of whether tensors are like them."""
+    of whether tensors are like them, and whether one of them requires a gradient where those are enabled."""
     key: tuple
     call: Call
     alignment: int
     threads: int
     same: Optional[Callable[..., bool]] = None
+    learned: bool = False
 
 
 def recent_like(what: str, q: Tensor, k: Tensor, v: Tensor) -> Optional[Recent]:
@@ -116,12 +119,12 @@ def recent_like(what: str, q: Tensor, k: Tensor, v: Tensor) -> Optional[Recent]:
     of a model make the same call one after another."""
     recent = _recent.get(what)
     if (recent is None or recent.same is None or not recent.same(q, k, v) or _dispatch_modes() or _function_mode()
-            or _profiler() or recent.threads != _threads()):
+            or _profiler() or recent.threads != _threads() or (recent.learned and _grad_enabled())):
         return None
     return recent
 
 
-_threads = torch.get_num_threads
+_threads, _grad_enabled = torch.get_num_threads, torch.is_grad_enabled
 _dispatch_modes, _function_mode = torch._C._len_torch_dispatch_stack, torch._C._is_torch_function_mode_enabled
 _profiler = torch._C._autograd._profiler_enabled
 
@@ -134,13 +137,14 @@ def call_of(like: Optional[Recent], what: str, options: tuple, q: Tensor, k: Ten
         bits = q.data_ptr() | k.data_ptr() | v.data_ptr() | 16
         if bits & -bits == like.alignment:
             return like.call
-    expect_no_gradient(what, q, k, v)
+    expect_no_gradient(what, q=q, k=k, v=v)
     known = facts(what, q, k, v)
     key = what, options, known
     recent = _recent.get(what)
     if recent is not None and recent.key == key:
         if recent.same is None:
-            _recent[what] = recent._replace(same=likeness(q, k, v))
+            learned = q.requires_grad or k.requires_grad or v.requires_grad
+            _recent[what] = recent._replace(same=likeness(q, k, v), learned=learned)
         return recent.call
     found = _calls.get(key)
     if found is None:
@@ -167,14 +171,15 @@ def _never(*_) -> bool:
 
 
 def device_of(tensor: Tensor) -> Device:
-    """The CPU with as many threads as PyTorch uses, or a GPU in its primary context, which is PyTorch's. Never
-    closed."""
+    """The CPU with as many threads as PyTorch uses, or a GPU in its primary context, which is PyTorch's; the reference
+    for float64. Never closed."""
+    kind = "cuda" if tensor.is_cuda else "reference" if tensor.dtype == torch.float64 else "cpu"
     number = tensor.device.index if tensor.is_cuda else torch.get_num_threads()
-    key = (tensor.device.type, number)
+    key = (kind, number)
     if key not in _devices:
         if tensor.is_cuda and torch.cuda._is_in_bad_fork():
             raise UnavailableError(f"q is on {tensor.device}, which a child of fork() cannot use: start it by spawn")
-        device = Device(f"cuda:{number}") if tensor.is_cuda else Device("cpu", number)
+        device = Device(f"cuda:{number}") if tensor.is_cuda else Device(kind, number)
         device.keep_open()
         _devices[key] = device
     return _devices[key]

@@ -14,6 +14,7 @@ from ..errors import InvalidError, UnsupportedError
 Tensor = torch.Tensor
 OPS = getattr(torch.ops, __name__.partition(".")[0])  # of the package: copies of it may be loaded beside each other
 DTYPES = {torch.float32: c.HR_FP32, torch.float16: c.HR_FP16, torch.bfloat16: c.HR_BF16}
+READ = {**DTYPES, torch.float64: c.HR_FP64}  # float64 on CPUs alone, by the reference
 QUANTIZED = {torch.int8: c.HR_KV_INT8, torch.float8_e4m3fn: c.HR_KV_FP8}
 
 
@@ -62,8 +63,8 @@ class Operands:
 
 
 def expect_query(what: str, rank: int, q: Tensor) -> None:
-    if q.dtype not in DTYPES:
-        raise InvalidError(f"{what}: q is {q.dtype}; expected {', '.join(map(str, DTYPES))}")
+    if q.dtype not in (DTYPES if q.is_cuda else READ):
+        raise InvalidError(f"{what}: q is {q.dtype}; expected {', '.join(map(str, DTYPES))}, on CPUs also float64")
     if q.device.type not in ("cpu", "cuda"):
         raise InvalidError(f"{what}: q is on {q.device}; expected a CPU or a CUDA GPU")
     if q.dim() != rank:
@@ -99,6 +100,8 @@ def needed_vector(what: str, name: str, tensor: Tensor, dtype: torch.dtype, q: T
         raise InvalidError(f"{what}: {name} is missing")
     if not isinstance(tensor, Tensor):
         raise InvalidError(f"{what}: {name} is a {type(tensor).__name__}; expected a tensor")
+    if requires_gradient(tensor):
+        raise without_gradient(what, name)
     if tensor.dtype != dtype or tensor.device != q.device:
         raise InvalidError(f"{what}: {name} is {tensor.dtype} on {tensor.device}; expected {dtype} on {q.device}")
     shape = tensor.shape
@@ -117,6 +120,11 @@ def requires_gradient(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
 
 
-def expect_no_gradient(what: str, *tensors: Tensor) -> None:
-    if requires_gradient(*tensors):
-        raise UnsupportedError(f"{what}: a tensor requires a gradient; there is no backward pass, use torch.no_grad()")
+def expect_no_gradient(what: str, **tensors: Optional[Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if requires_gradient(tensor):
+            raise without_gradient(what, name)
+
+
+def without_gradient(what: str, name: str) -> UnsupportedError:
+    return UnsupportedError(f"{what}: {name} requires a gradient, and {what} has none for it: use torch.no_grad()")

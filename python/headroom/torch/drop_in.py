@@ -11,7 +11,7 @@ import torch
 from .. import _bindings as c
 from ..errors import InvalidError, UnsupportedError
 from ._registration import CALLS
-from ._tensors import OPS
+from ._tensors import OPS, expect_no_gradient, requires_gradient
 
 Tensor = torch.Tensor
 Window = Tuple[int, int]
@@ -25,17 +25,18 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, sof
                     alibi_slopes: Optional[Tensor] = None, deterministic: bool = False,
                     return_attn_probs: bool = False, s_aux: Optional[Tensor] = None, **flash3):
     """Tensors [batch, length, heads, dim]. With return_attn_probs (O, log-sum-exp, None). `s_aux` [heads]: scores
-    without a V (sinks). Results repeat their bits, whatever `deterministic` says."""
+    without a V (sinks). Results repeat their bits, and with `deterministic` gradients do."""
     what = "flash_attn_func"
     expect_tensors(what, 4, q=q, k=k, v=v)
     refuse(what, dropout_p=dropout_p, **of_flash3(what, flash3))
     causal, window = masked(what, causal, window_size, q.shape[1], k.shape[1])
     slopes, sinks, softmax = one_per_head(what, alibi_slopes, causal), as_sinks(what, s_aux, q), (window, softcap)
     if slopes is None and q.shape[1] <= c.HR_DECODE_Q_LEN_MAX and q.shape[1] < k.shape[1] and (
-            causal or q.shape[1] == 1):
+            causal or q.shape[1] == 1) and not requires_gradient(q, k, v, sinks):
         o, lse = CALLS["decode_lse"](q, k, v, None, None, sinks, softmax_scale, *softmax)
         return (o, lse.transpose(1, 2), None) if return_attn_probs else o
-    return results("attention", return_attn_probs, q, k, v, slopes, causal, softmax_scale, *softmax, None, sinks)
+    return results("attention", return_attn_probs, q, k, v, slopes, causal, softmax_scale, *softmax, None, sinks,
+                   deterministic)
 
 
 def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor,
@@ -62,7 +63,8 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
                           (as_sinks(what, s_aux, q), softmax_scale, window, softcap))
     slopes = one_per_head(what, alibi_slopes, causal)
     return results("attention_varlen", return_attn_probs, q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
-                   max_seqlen_k, slopes, causal, softmax_scale, window, softcap, as_sinks(what, s_aux, q))
+                   max_seqlen_k, slopes, causal, softmax_scale, window, softcap, as_sinks(what, s_aux, q),
+                   deterministic)
 
 
 def as_sinks(what: str, s_aux: Optional[Tensor], q: Tensor) -> Optional[Tensor]:
@@ -95,6 +97,8 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
     cache_seqlens tokens first, with the rotary embedding if there is one. `num_splits` is Headroom's choice."""
     what = "flash_attn_with_kvcache"
     expect_tensors(what, 4, q=q, k_cache=k_cache, v_cache=v_cache)
+    if torch.is_grad_enabled():
+        expect_no_gradient(what, q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v)
     block_table = of_flash3(what, flash3).pop("page_table", block_table)
     refuse(what, cache_leftpad=cache_leftpad, alibi_slopes=alibi_slopes,
            **{name: value for name, value in flash3.items() if name in FLASH3_REFUSED})

@@ -12,6 +12,7 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .. import _problem as problem
 from .._library import kernels
+from ._gradients import missing
 from ._registration import CALLS, is_unseen
 from ._run import Call, call_of, recent_like
 from ._tensors import DTYPES, Operands, requires_gradient
@@ -98,13 +99,11 @@ def reason_of(query: Tensor, key: Tensor, value: Tensor, dropout_p: float, enabl
         return "tensors do not have 4 dimensions"
     if query.dtype not in DTYPES or not (query.is_cpu or query.is_cuda):
         return f"{query.dtype} on {query.device.type}"
-    if requires_gradient(query, key, value):
-        return "a gradient is required"
     if not query.shape[0] == key.shape[0] == value.shape[0] or 0 in query.shape or 0 in key.shape:
         return "a batch is broadcast or empty"
     if not enable_gqa and not query.shape[1] == key.shape[1] == value.shape[1]:
         return "heads differ without enable_gqa"
-    return None
+    return missing(*(x.transpose(1, 2) for x in (query, key, value))) if requires_gradient(query, key, value) else None
 
 
 def seen(query: Tensor, key: Tensor, mask: Optional[Tensor], is_causal: bool) -> Union[Mask, str]:
