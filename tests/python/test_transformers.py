@@ -210,25 +210,6 @@ class Transformers(unittest.TestCase):
                                  for model in (compiled, eager)))
                     self.assertIn("headroom.attention.default" if family == "llama" else "", {*called, ""})
 
-    def test_a_gradient_of_a_compiled_model_with_padding_is_passed_on(self):
-        eager, other = models("llama")
-        mask = self.mask_of(True)
-        compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
-        with torch.enable_grad():
-            for model in (eager, compiled):
-                model(self.ids, attention_mask=mask, use_cache=False).logits[mask.bool()].square().sum().backward()
-        for right, found in zip(eager.parameters(), other.parameters()):
-            torch.testing.assert_close(found.grad, right.grad, atol=1e-2, rtol=1e-3)
-
-    def test_a_gradient_is_passed_on(self):
-        eager, other = models("gemma2")
-        with torch.enable_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for model in (eager, other):
-                model(self.ids, labels=self.ids).loss.backward()
-        for right, found in zip(eager.parameters(), other.parameters()):
-            self.close(found.grad, right.grad)
-
     def test_a_models_attention_can_be_set_afterwards(self):
         eager, _ = models("llama")
         right = eager(self.ids).logits

@@ -21,7 +21,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import eager_mask, sdpa_mask
 
 from .. import torch as ht
-from ..torch._tensors import DTYPES
+from ..torch._gradients import missing
+from ..torch._tensors import DTYPES, requires_gradient
 
 Tensor = torch.Tensor
 NAME = "headroom"
@@ -234,7 +235,7 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
     """The attention of a layer; tensors [batch, heads, length, dim]."""
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     chosen = chosen_keys(module, query, key, rest)
-    reason = passed_on(query, key, value, attention_mask, dropout, rest)
+    reason = passed_on(query, key, value, attention_mask, dropout, {**rest, "s_aux": s_aux})
     reason = "an indexer chooses keys" if chosen is not None else reason
     if reason:
         say_once(f"{type(module).__name__}: {reason}: passed on to sdpa")
@@ -285,11 +286,13 @@ def is_mask(attention_mask: Optional[Tensor]) -> bool:
 
 def computed(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: Optional[float], softcap: float,
              sinks: Optional[Tensor], seen: Limits) -> Tensor:
-    """Few queries as decode, where they see all keys up to their own; others as attention."""
+    """Few queries as decode, where they see all keys up to their own; others, and those with gradients, as
+    attention."""
     queries, keys = q.shape[1], k.shape[1]
     sinks = None if sinks is None else sinks.float().contiguous()
     few = (queries == 1 and keys > 1) or (causal and queries <= DECODE_MOST and keys > queries)
-    if seen.lengths is not None or (few and seen.first_keys is None):
+    few = few and seen.first_keys is None and not requires_gradient(q, k, v, sinks)
+    if seen.lengths is not None or few:
         return ht.decode(q, k, v, seen.lengths, scale=scale, window=seen.window, softcap=softcap, sinks=sinks)
     return ht.attention(q, k, v, causal=causal, scale=scale, window=seen.window, softcap=softcap,
                         first_keys=seen.first_keys, sinks=sinks)
@@ -308,9 +311,11 @@ def passed_on(query: Tensor, key: Tensor, value: Tensor, attention_mask: Optiona
         return "sinks of each query"
     if query.dtype not in DTYPES or key.dtype != query.dtype or query.device.type not in ("cpu", "cuda"):
         return f"{query.dtype} on {query.device.type}"
-    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
-        return "a gradient is required"
-    return None
+    if not requires_gradient(query, key, value, rest.get("s_aux")):
+        return None
+    if limits(attention_mask).lengths is not None:
+        return "a gradient of a step with a static cache"
+    return missing(*(x.transpose(1, 2) for x in (query, key, value)))
 
 
 def say_once(line: str) -> None:
