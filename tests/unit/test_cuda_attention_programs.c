@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "runtime/cuda/attention/attention.h"
+#include "runtime/cuda/attention/backward.h"
 #include "runtime/cuda/attention/backward_sm90.h"
 
 /* qk_dim, v_dim */
@@ -110,6 +111,41 @@ static void attention_compiles_for_every_head_size_and_architecture(void **state
     build_others(&nvrtc, a, dtype, i);
   }
   hr_nvrtc_close(&nvrtc);
+}
+
+static void gradients_compile_for_every_head_size_and_architecture(void **state)
+{
+  (void)state;
+  static const size_t shared[] = {SHARED_MIN, SHARED_MORE, SHARED_MAX};
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  for (size_t i = 0; i < sizeof head_sizes / sizeof *head_sizes; i++) {
+    hr_attention a = hr_attention_default();
+    a.qk_dim = head_sizes[i][0], a.v_dim = head_sizes[i][1];
+    hr_backward_sm80 tiles = hr_backward_sm80_choose(&a, shared[i % 3]);
+    hr_backward_sm80_defines(&tiles, scores(i), a.qk_dim % 8 == 0, defines);
+    build_for_turns(&nvrtc, "attention_backward_sm80", i % 2 ? HR_FP16 : HR_BF16, defines, i);
+    hr_backward_naive_defines(&a, defines);
+    build_for_turns(&nvrtc, "attention_backward_naive", i % 2 ? HR_FP32 : HR_BF16, defines, i);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
+/* For all head sizes, tiles are whole mma tiles, and each thread that copies a row term is there. */
+static void tiles_of_gradients_fit_the_shared_memory_of_every_gpu(void **state)
+{
+  (void)state;
+  static const size_t shared[] = {SHARED_MIN, SHARED_MORE, SHARED_MAX};
+  for (int64_t qk = 1; qk <= 256; qk++)
+    for (int64_t v = 1; v <= 256; v++)
+      for (size_t i = 0; i < 3; i++) {
+        hr_attention a = hr_attention_default();
+        a.qk_dim = qk, a.v_dim = v;
+        hr_backward_sm80 t = hr_backward_sm80_choose(&a, shared[i]);
+        assert_true(t.qk >= qk && t.qk < qk + 16 && t.v >= v && t.v < v + 16 && t.shared_bytes <= shared[i]);
+        assert_true(t.others % 16 == 0 && t.others <= 32 * t.warps);
+        assert_true((size_t)hr_backward_naive_bytes((int)qk, (int)v) <= SHARED_MIN);
+      }
 }
 
 /* A problem of attention_flash_sm90. */
@@ -442,6 +478,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(attention_compiles_for_every_head_size_and_architecture),
+      cmocka_unit_test(gradients_compile_for_every_head_size_and_architecture),
+      cmocka_unit_test(tiles_of_gradients_fit_the_shared_memory_of_every_gpu),
       cmocka_unit_test(the_hopper_program_compiles_for_pairs_masks_caps_and_lengths),
       cmocka_unit_test(the_hopper_program_of_gradients_compiles_for_masks_caps_and_lengths),
       cmocka_unit_test(tiles_of_gradients_for_hopper_fit_and_cover_dq),
