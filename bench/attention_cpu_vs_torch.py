@@ -4,13 +4,16 @@
 
     attention_cpu_vs_torch.py LIBHEADROOM [--threads N] [--dtype bf16|fp32] [--dims 64,128] [--lengths 512,1024]
                               [--masks all,causal] [--minutes M] [--pairs N] [--rates libceiling_rates.so]
-                              [--output FILE.csv] [--markdown]
+                              [--backward] [--output FILE.csv] [--markdown]
 
 Needs PyTorch (from PyPI) and a shared libheadroom. Both work on the same tensors [batch, heads, length, dim] in one
 process with the same number of threads, interleaved (A B A B), each after a pause in which the other's threads stop spinning
 (OpenMP's spin for some milliseconds and would occupy the cores). The ratio, PyTorch's time over Headroom's, is
 computed per pair, and its median is reported. PyTorch gets K and V expanded to the query heads beforehand, untimed, or its
 own enable_gqa, whichever is faster. Before that, rows of both results are compared with float64.
+
+--backward times the gradients of Q, K and V instead: PyTorch's by autograd, of a forward call that is not timed. O and
+the log-sum-exp that ours reads come from our own forward call. Rows of dQ, dK and dV are compared with float64.
 
 The grid: head dim 64 and 128, lengths 512 to 4096, causal and not; heads 12 (dim 64) or 16 (dim 128), 32/8/8 and 32/4/16.
 
@@ -67,7 +70,7 @@ class Headroom:
             return list(rates)
         return both
 
-    def plan(self, q, k, v, o, causal, dtype, kernel):
+    def attention(self, q, k, v, o, causal, dtype):
         a = default(self.library, bindings.hr_attention)
         a.batch, a.q_heads, a.q_len, a.qk_dim = q.shape
         a.kv_len, a.v_dim, a.k_heads, a.v_heads = k.shape[2], v.shape[3], k.shape[1], v.shape[1]
@@ -75,14 +78,36 @@ class Headroom:
         for name, tensor in (("q", q), ("k", k), ("v", v), ("o", o)):
             batch, head, row, _ = tensor.stride()
             setattr(a, name + "_strides", bindings.hr_strides(batch, row, head))
-        plan = ctypes.c_void_p()
+        return a
+
+    def plan(self, q, k, v, o, causal, dtype, kernel, lse=None):
+        a, plan = self.attention(q, k, v, o, causal, dtype), ctypes.c_void_p()
         call(self.library.hr_plan_attention, self.device, ctypes.byref(a), kernel, ctypes.byref(plan))
         work = torch.empty(self.library.hr_plan_workspace_bytes(plan) + 64, dtype=torch.uint8)
         arguments = default(self.library, bindings.hr_attention_arguments)
         arguments.q, arguments.k, arguments.v, arguments.o = (x.data_ptr() for x in (q, k, v, o))
+        arguments.lse = lse.data_ptr() if lse is not None else None
 
-        def run(keep=(work, q, k, v, o)):
+        def run(keep=(work, q, k, v, o, lse)):
             call(self.library.hr_plan_run_attention, plan, ctypes.byref(arguments), address_64(work), None)
+        return plan, run
+
+    def backward_plan(self, q, k, v, o, lse, d_o, gradients, causal, dtype, kernel):
+        a, options = self.attention(q, k, v, o, causal, dtype), default(self.library, bindings.hr_attention_backward)
+        operands = dict(q=q, k=k, v=v, o=o, lse=lse, d_o=d_o, dq=gradients[0], dk=gradients[1], dv=gradients[2])
+        for name in ("dq", "dk", "dv", "d_o"):
+            batch, head, row, _ = operands[name].stride()
+            setattr(options, name.replace("_", "") + "_strides", bindings.hr_strides(batch, row, head))
+        plan = ctypes.c_void_p()
+        call(self.library.hr_plan_attention_backward, self.device, ctypes.byref(a), ctypes.byref(options), kernel,
+             ctypes.byref(plan))
+        work = torch.empty(self.library.hr_plan_workspace_bytes(plan) + 64, dtype=torch.uint8)
+        arguments = default(self.library, bindings.hr_attention_backward_arguments)
+        for name, tensor in operands.items():
+            setattr(arguments, name, tensor.data_ptr())
+
+        def run(keep=(work, operands)):
+            call(self.library.hr_plan_run_attention_backward, plan, ctypes.byref(arguments), address_64(work), None)
         return plan, run
 
 
@@ -98,6 +123,39 @@ def error_of(found, q, k, v, causal, rows):
         off = (found[0, head, query].double() - weights @ vv).abs().max() / (weights @ vv.abs()).max()
         worst = max(worst, float(off)) if math.isfinite(float(off)) else math.inf
     return worst
+
+
+def off_by(found, factors, rows):
+    """Largest difference from factors · rows in float64, over that sum of absolute values."""
+    return float((found.double() - factors @ rows).abs().max() / (factors.abs() @ rows.abs()).max())
+
+
+def gradient_errors(gradients, q, k, v, o, lse, d_o, causal, tokens):
+    """The largest error of some rows, each time of dQ, dK and dV (None: not looked at)."""
+    worst, length, scale = 0.0, q.shape[2], 1 / math.sqrt(q.shape[3])
+    q, k, v, o, d_o, lse = (x[0].double() for x in (q, k, v, o, d_o, lse))
+    delta, k_share, v_share = (o * d_o).sum(2), q.shape[0] // k.shape[0], q.shape[0] // v.shape[0]
+
+    def scores(heads, queries, keys):  # P and dS of a query or of a key
+        p, ds = [], []
+        for h in heads:
+            kk, vv, qq, dd = k[h // k_share, keys], v[h // v_share, keys], q[h, queries], d_o[h, queries]
+            p.append(torch.exp(scale * (kk * qq).sum(1) - lse[h, queries]))
+            ds.append(p[-1] * ((vv * dd).sum(1) - delta[h, queries]) * scale)
+        return torch.cat(p), torch.cat(ds)
+    for i in range(tokens):
+        token, head = (i * 7919 + length - 1) % length, (i * 31) % q.shape[0]
+        seen, seeing = slice(0, token + 1 if causal else length), slice(token if causal else 0, length)
+        _, ds = scores([head], slice(token, token + 1), seen)
+        worst = max(worst, off_by(gradients[0][0, head, token], ds, k[head // k_share, seen]))
+        if gradients[1] is None:
+            continue
+        for gradient, share, rows, which in ((gradients[1], k_share, q, 1), (gradients[2], v_share, d_o, 0)):
+            heads = range(head // share * share, (head // share + 1) * share)
+            factors = scores(heads, seeing, slice(token, token + 1))[which]
+            worst = max(worst, off_by(gradient[0, head // share, token], factors,
+                                      torch.cat([rows[h, seeing] for h in heads])))
+    return worst if math.isfinite(worst) else math.inf
 
 
 def seconds(run):
@@ -120,19 +178,55 @@ def torch_forms(q, k, v, causal, out):
     return [expanded] + ([grouped] if k.shape[1] == v.shape[1] != q.shape[1] else [])
 
 
+def backward_forms(q, k, v, d_o, causal, out):
+    """The same of its gradients. Those of expanded heads are not added up, which takes less time."""
+    made, shares = [], (q.shape[1] // k.shape[1], q.shape[1] // v.shape[1])
+    operands = [(q, k.repeat_interleave(shares[0], 1), v.repeat_interleave(shares[1], 1))]
+    if shares[0] == shares[1] != 1:
+        operands.append((q, k, v))
+    for number, tensors in enumerate(operands):
+        leaves = [x.detach().clone().requires_grad_() for x in tensors]
+        with torch.enable_grad():
+            o = F.scaled_dot_product_attention(*leaves, is_causal=causal, enable_gqa=number > 0)
+
+        def run(o=o, leaves=leaves):
+            out[0] = torch.autograd.grad(o, leaves, d_o, retain_graph=True)
+        made.append(run)
+    return made
+
+
+def forward_calls(headroom, options, q, k, v, causal):
+    """Our plan and its run, PyTorch's forms, and a function for the errors of both."""
+    o, out = torch.full_like(q, math.nan), [None]
+    plan, ours = headroom.plan(q, k, v, o, causal, FORMATS[options.dtype][0], options.kernel)
+    return plan, ours, torch_forms(q, k, v, causal, out), lambda: [
+        error_of(x, q, k, v, causal, 24) for x in (o, out[0])]
+
+
+def backward_calls(headroom, options, q, k, v, causal):
+    number, out, d_o, o = FORMATS[options.dtype][0], [None], torch.randn_like(q), torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32)
+    gradients = [torch.full_like(x, math.nan) for x in (q, k, v)]
+    forward, run_forward = headroom.plan(q, k, v, o, causal, number, None, lse)
+    run_forward()
+    headroom.library.hr_plan_free(forward)
+    plan, ours = headroom.backward_plan(q, k, v, o, lse, d_o, gradients, causal, number, options.kernel)
+    return plan, ours, backward_forms(q, k, v, d_o, causal, out), lambda: [
+        gradient_errors(x, q, k, v, o, lse, d_o, causal, 12) for x in (gradients, (out[0][0], None, None))]
+
+
 def compare(headroom, options, rates, dim, length, causal, heads, budget_s):
-    number, dtype, allowed = FORMATS[options.dtype]
+    _, dtype, allowed = FORMATS[options.dtype]
     q_heads, k_heads, v_heads = heads
     q, k, v = (torch.randn(1, n, length, dim).to(dtype) for n in heads)
-    o, out = torch.full_like(q, math.nan), [None]
-    plan, ours = headroom.plan(q, k, v, o, causal, number, options.kernel)
-    forms = torch_forms(q, k, v, causal, out)
+    calls = backward_calls if options.backward else forward_calls
+    plan, ours, forms, errors_of_both = calls(headroom, options, q, k, v, causal)
     ours()
     for form in forms:
         form()
     theirs = min(forms, key=lambda form: min(seconds(form) for _ in range(3))) if len(forms) > 1 else forms[0]
     theirs()
-    errors = [error_of(x, q, k, v, causal, 24) for x in (o, out[0])]
+    errors = errors_of_both()
     pairs, end, measured = [], time.perf_counter() + budget_s, [rates()]
     while len(pairs) < options.pairs or (time.perf_counter() < end and len(pairs) < 99):
         pairs.append((seconds(ours), seconds(theirs)))
@@ -141,8 +235,9 @@ def compare(headroom, options, rates, dim, length, causal, heads, budget_s):
     measured.append(rates())
     own, other = (statistics.median(times) for times in zip(*pairs))
     entries = q_heads * (length * (length + 1) // 2 if causal else length * length)
-    flops, (products, exponentials) = 4 * dim * entries, [statistics.median(rate) for rate in zip(*measured)]
-    times = (4 * dim * entries / products, entries / exponentials)
+    flops = (10 if options.backward else 4) * dim * entries  # of five products, or two
+    products, exponentials = [statistics.median(rate) for rate in zip(*measured)]
+    times = (flops / products, entries / exponentials)
     kernel = headroom.library.hr_plan_kernel(plan).decode()
     headroom.library.hr_plan_free(plan)
     row = dict(kernel=kernel, dtype=options.dtype, threads=options.threads, head_dim=dim, length=length, causal=int(causal),
@@ -193,6 +288,7 @@ def main():
     parser.add_argument("--dims", default="64,128")
     parser.add_argument("--lengths", default="512,1024,2048,4096")
     parser.add_argument("--masks", default="all,causal")
+    parser.add_argument("--backward", action="store_true", help="gradients instead of the forward call")
     parser.add_argument("--kernel", type=str.encode, help="a name of `headroom kernels`; default: the best")
     parser.add_argument("--minutes", type=float, default=5, help="for the whole grid, about")
     parser.add_argument("--pairs", type=int, default=5, help="at least, for each point")

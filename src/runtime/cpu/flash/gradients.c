@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of attention on the CPU: distributes items over the thread pool and iterates over the keys and queries of an
+/* Gradients of attention on the CPU: distributes items over the thread pool and iterates over keys and queries of an
  * item. The arithmetic is in the versions (gradients.h).
  *
  *   workspace: slots of the threads | delta [head][row] | dQ of each part of the keys [part][head][row], fp32
