@@ -144,8 +144,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 /* ---- a call ---- */
 
 /* Query heads of a work item: those that share both a K and a V head, or half of them and so on to let every
- * multiprocessor have one; several work items may add to dK and dV then. Where additions have an order, the least that all
- * of a K and all of a V head's are in. */
+ * multiprocessor have one; several work items may add to dK and dV then. Where additions have an order, the least
+ * that all of a K and all of a V head's are in. */
 static int64_t heads_of_item(const launch *l, const hr_attention *a, const hr_attention_call *c)
 {
   int64_t heads = common_divisor(c->k_group, c->v_group);
@@ -164,8 +164,8 @@ static double item_bytes(const launch *l, const hr_attention *a, int64_t heads)
   return (double)a->q_len * columns * (double)heads;
 }
 
-/* A causal call's K/V tiles are of unequal lengths: long ones of several groups come first, of as many as one and a half
- * times the L2 would hold. */
+/* A causal call's K/V tiles are of unequal lengths: long ones of several groups come first, of as many as one and a
+ * half times the L2 would hold. */
 static void set_bands(const launch *l, const hr_attention *a, hr_backward_call *b)
 {
   int64_t all = b->groups * a->batch, band = 1;

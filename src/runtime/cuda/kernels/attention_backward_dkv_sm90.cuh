@@ -51,8 +51,8 @@ template <int COUNT> __device__ inline void clear(float (&sums)[COUNT])
 
 /* ---- writing dK and dV ---- */
 
-/* Rows of 64 keys. Neighbouring lanes exchange words of two 8-column tiles, so that a row's four lanes write 32 bytes at
- * once. */
+/* Rows of 64 keys. Neighbouring lanes exchange words of two 8-column tiles, so that a row's four lanes write 32 bytes
+ * at once. */
 template <int COLUMNS>
 __device__ inline void store_rows(const float (&sums)[COLUMNS / 2], element *to, int64 pitch, int rows, int columns,
                                   float factor)
@@ -168,7 +168,7 @@ __device__ inline void hand_over_ds(const unsigned (&ds)[TILE_WORDS], int group,
   arrive_of_warp(DS_FULL + t.stage);
 }
 
-/* Of a head and a warpgroup's 64 keys. */
+/* What a tile takes from its head and the warpgroup's 64 keys. */
 struct tile_context {
   int head, group, first_key;
   unsigned k, v; /* the keys' rows of K and V in shared memory */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dQ = dS K of a Q tile and a K/V tile: each consumer warpgroup of attention_backward_sm90.cu computes a part, and adds
- * it to the sums in the workspace. Of tiles of 128 rows that is 64 rows, otherwise HR_DQ_FIRST columns, or
+/* dQ = dS K of a Q tile and a K/V tile: each consumer warpgroup of attention_backward_sm90.cu computes a part, and
+ * adds it to the sums in the workspace. Of tiles of 128 rows that is 64 rows, otherwise HR_DQ_FIRST columns, or
  * HR_DQ_SECOND. Columns behind the head's last are 0, as in K, and not added. */
 
 #define DQ_ROW_PARTS (HR_Q_TILE == 128)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Consumer warpgroups of attention_backward_sm90.cu that share a K/V tile by its keys: each does all products of its 64
- * keys, and a part of dQ. */
+/* Consumer warpgroups of attention_backward_sm90.cu that share a K/V tile by its keys: each does all products of its
+ * 64 keys, and a part of dQ. */
 
 struct gradients {
   float dk[HR_QK / 2], dv[HR_V / 2];

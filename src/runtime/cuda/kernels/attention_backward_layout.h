@@ -32,8 +32,8 @@ typedef struct hr_backward_call {
 
 HR_LAYOUT_ASSERT(sizeof(hr_backward_call) == 13 * 8 + 4 * 24 + 8 + 8 * 4);
 
-/** The Q tile, or K/V tile, of `rows` where a sequence begins among those of a head, whose first query is row `first` of all,
- *  concatenated. */
+/** The Q tile, or K/V tile, where a sequence begins among those of a head: its first row is row `first` of all
+ *  sequences, concatenated, and tiles have `rows`. */
 HR_LAYOUT_FUNCTION hr_layout_int64 hr_backward_first_tile(hr_layout_int64 first, hr_layout_int64 sequence, int rows)
 {
   return first / rows + sequence;

@@ -23,8 +23,8 @@ __device__ inline void load_tile(const tensor_map &map, const tile_load &t, unsi
   __syncwarp();
 }
 
-/* ---- rows of NaN: 0 · NaN is NaN. Rows behind the end of a variable-length sequence belong to the next; dO of a query
- * without keys may contain anything ---- */
+/* ---- rows of NaN: 0 · NaN is NaN. Rows behind the end of a variable-length sequence belong to the next; dO of a
+ * query without keys may contain anything ---- */
 
 __device__ inline void clear_row(const tile_load &t, int row)
 {

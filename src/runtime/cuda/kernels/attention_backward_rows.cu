@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What attention_backward_sm90.cu needs before and after it: a block has one Q tile of one head.
  *
- *   prepare     row terms: lse · log2 e, and delta = rowsum(dO ∘ O); zeroes the sums of dQ; its rows' part of d_sinks
+ *   prepare     row terms: lse · log2 e, and delta = rowsum(dO ∘ O); zeroes sums; its rows' part of d_sinks
  *   finish      dQ = scale · sums, rounded
  *   finish_k    the same of dK, a block each for a K/V tile of one head, where work items add to it; finish_v: of dV
  *   add_sinks   d_sinks of a head, a block each, in one order
@@ -24,7 +24,7 @@ struct head_tile {
   int64 index;                             /* among all */
 };
 
-/* Of `heads` heads, each with `tiles` tiles of `size` rows, and `places` of them among all. */
+/* The block has one tile of `heads` heads with `tiles` tiles of `size` rows each; a head has `places` among all. */
 __device__ inline head_tile find_tile(const int *offsets, int length, int heads, int tiles, int places, int size)
 {
   int index = blockIdx.x, of_head = index / tiles, tile = index - of_head * tiles;
@@ -54,7 +54,7 @@ __device__ inline head_tile find_k_tile(const attention_call &call, const backwa
   return find_tile(call.kv_offsets, call.kv_len, call.q_heads / group, backward.kv_tiles, backward.k_tiles, HR_KEYS);
 }
 
-/* Of the tile's first row in a tensor. */
+/* The offset of the first row of the tile in a tensor. */
 __device__ inline int64 row_offset(const strides &at, const head_tile &t)
 {
 #ifdef HR_VARLEN

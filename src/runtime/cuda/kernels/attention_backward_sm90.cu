@@ -10,15 +10,15 @@
  *   registers (setmaxnreg)   240 + 24 of the producer
  *   shared memory            attention_backward_layout.h; up to 227 KiB
  *
- * A group has the query heads of a K head or a V head, or the least that have both in common: dK and dV stay in registers
- * from the first to the last query head of theirs. As dQ is a tile late, a warpgroup may be almost a tile ahead of the
- * other, so that one computes exponentials while WGMMAs of the other run.
+ * A group's query heads share both a K and a V head: dK and dV stay in registers from its first head to its last, and
+ * where other groups have the same K or V head, they are added to sums in the workspace. As dQ is a tile late, a
+ * warpgroup may be almost a tile ahead of the other, so that one computes exponentials while WGMMAs of the other run.
  *
  * HR_SPLIT_PRODUCTS, for large heads: tiles of 64 keys (attention_backward_products_sm90.cuh).
  *
  * attention_backward_rows.cu prepares row terms and zeroes the sums, and converts them to dQ.
  *
- * HR_VARLEN: variable-length sequences, concatenated. HR_CLEARS: some queries may see no key, or be of another sequence.
+ * HR_VARLEN: variable-length sequences, concatenated. HR_CLEARS: some rows may see no key, or be of another sequence.
  * HR_SCORE_MOD, HR_FIRST_KEYS: attention.cuh. HR_DETERMINISTIC: blocks add to dQ in the order of their K/V tiles.
  *
  * Measured speed, what was tried and lost: docs/notes/attention-backward.md. */

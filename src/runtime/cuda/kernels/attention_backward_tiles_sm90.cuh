@@ -220,7 +220,7 @@ __device__ inline int64 q_tile_of(const attention_call &call, const backward_cal
   return tile_of(item.batch, item.q_first, call.q_heads, head, backward.q_tiles, tile, HR_Q_TILE);
 }
 
-/* Whether a work item's query head is the first, or the last, that reads a K head or a V head of `group` query heads. */
+/* Whether a query head is the first, or the last, of a work item that reads a K or V head of `group` query heads. */
 __device__ inline bool begins_group(const work_item &item, int head, int group)
 {
   return head == item.first_head || head % group == 0;
