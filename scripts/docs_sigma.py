@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-from docs_rows import RESULTS, TOP, one, rows, table
+from docs_rows import RESULTS, TOP, one, read, rows, table
 
 READ_RATE = 4.43e12  # bytes per second at which an H200 reads, docs/gpu.md
 CALLS = 260  # of the paper's kernel times: 10 tokens, 26 layers
@@ -168,3 +168,39 @@ def q_us(where, *series):
 
 def augmented_q(where="h200"):
     return q_us(where, "SIGMA up", "SIGMA to heads")
+
+
+# ---- quality: tables 1 to 6 ----
+
+
+QUALITY = "published/sigma-quality.csv"
+QUALITY_BASES = {"mha": "32", "gqa-2": "16", "gqa-8": "4"}  # K and V heads of 32 query heads
+QUALITY_CHANGES = (
+    ("half of the K heads; of 16 and 4: a quarter", ("half-k-heads", "quarter-k-heads")),
+    ("as many fewer V heads", ("half-v-heads", "quarter-v-heads")),
+    ("K heads of half the size", ("half-k-size",)),
+    ("V of 100 keys alone (selective V)", ("selected-v",)),
+    ("augmented Q, 5632 wide; of 16: 3072", ("augmented-q",)),
+    ("an FFN wider by 3072", ("wider-ffn",)),
+    ("augmented Q, K heads of half the size", ("augmented-q-half-k-size",)),
+    ("a quarter of the K heads, of half the size", ("quarter-k-heads-half-k-size",)),
+)
+SIGMA_CHANGES = (("augmented Q, a quarter of the K heads", "sigma"), ("all three", "sigma-half-k-size"))
+
+
+def quality(variant):
+    return one(QUALITY, variant=variant).mean
+
+
+def quality_change(base, variants):
+    """Percentage points by which the one of these variants that the paper has differs; None if it has none."""
+    found = [row for row in read(QUALITY) if row["variant"] in variants]
+    return f"{found[0].mean - quality(base):+.2f}".replace("-", "−") if found else None
+
+
+def quality_table():
+    lines = [[text, *(quality_change(base, [f"{base}-{name}" for name in names]) for base in QUALITY_BASES)]
+             for text, names in QUALITY_CHANGES]
+    lines += [[text, None, quality_change("gqa-2", [name]), None] for text, name in SIGMA_CHANGES]
+    heads = [f"{heads} K and V heads: {quality(base):.2f}" for base, heads in QUALITY_BASES.items()]
+    return table(["what changes", *heads], lines)
