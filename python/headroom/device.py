@@ -71,11 +71,11 @@ class Device:
         counts = kernels().hr_plans_count(self.plans)
         return counts.found, counts.made
 
-    def run(self, find, problem: bytes, run, arguments: bytes) -> None:
+    def run(self, find, problem: bytes, run, arguments: bytes, *options: bytes) -> None:
         """Runs the plan of a problem on operands in the host's memory. `find` is an hr_plans_…, `run` an
-        hr_plan_run_…."""
+        hr_plan_run_…; `options`: the structs that it takes behind the problem's."""
         plan, library, error = ctypes.c_void_p(), kernels(), error_address()
-        status = find(self.plans, problem, ctypes.byref(plan), error)
+        status = find(self.plans, problem, *options, ctypes.byref(plan), error)
         if status:
             fail(status)
         try:

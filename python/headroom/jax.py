@@ -6,19 +6,21 @@ The structs are those of xla/ffi/api/c_api.h, versions 0.3 and 0.4, in the packa
 from __future__ import annotations
 
 import ctypes
-from typing import Dict, List, Optional, Tuple, Union
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import jax
 import numpy
+from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 
 from . import _bindings as c
 from . import _problem as problem
 from ._library import call, error_address, fail, kernels
 from ._problem import Layout, Softmax
 from .device import Device, default_device
-from .errors import InvalidError, UnavailableError
+from .errors import InvalidError, UnavailableError, UnsupportedError
 
 Result = Union[jax.Array, Tuple[jax.Array, jax.Array]]
+Numbers = Tuple[bool, float, int, float]  # causal, scale (0: the usual one), window, soft cap
 NAME = "headroom_attention"
 DTYPES = {10: (c.HR_FP16, 2), 11: (c.HR_FP32, 4), 16: (c.HR_BF16, 2)}  # XLA_FFI_DataType: ours, bytes
 VERSION = (0, 4)
@@ -28,7 +30,8 @@ EXECUTE, METADATA, INVALID_ARGUMENT, ARRAY_F64 = 3, 1, 3, 12
 def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool = False, scale: Optional[float] = None,
               window: int = 0, softcap: float = 0.0, return_lse: bool = False) -> Result:
     """softmax(scale · Q Kᵀ) V per query head, as headroom.torch.attention(). Arrays are [batch, length, heads, dim] of
-    float32, float16 or bfloat16. With return_lse also the log-sum-exp [batch, heads, length]."""
+    float32, float16 or bfloat16. With return_lse also the log-sum-exp [batch, heads, length], which has no gradient of
+    its own."""
     layouts = [Layout(tuple(x.shape), problem.packed(tuple(x.shape))) for x in (q, k, v)]
     softmax = Softmax(causal, scale, window, softcap, False)
     if q.ndim != 4:
@@ -38,12 +41,43 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool = False,
             raise InvalidError(f"attention: {name} is {array.dtype}, and q is {q.dtype}")
     problem.expect_sizes("attention", *layouts)
     problem.expect_numbers("attention", softmax)
+    return differentiable((causal, scale or 0, window, softcap), bool(return_lse), q, k, v)
+
+
+def computed(softmax: Numbers, return_lse: bool, q: jax.Array, k: jax.Array, v: jax.Array) -> Result:
     batch, length, heads, _ = q.shape
     results = [jax.ShapeDtypeStruct((batch, length, heads, v.shape[3]), q.dtype)]
     results += [jax.ShapeDtypeStruct((batch, heads, length), numpy.float32)] * return_lse
-    function = jax.ffi.ffi_call(NAME, tuple(results), vmap_method="sequential")
-    found = function(q, k, v, softmax=numpy.array([causal, scale or 0, window, softcap], numpy.float64))
+    found = called(results, softmax, q, k, v)
     return tuple(found) if return_lse else found[0]
+
+
+def called(results: List[jax.ShapeDtypeStruct], softmax: Numbers, *operands: jax.Array) -> List[jax.Array]:
+    function = jax.ffi.ffi_call(NAME, tuple(results), vmap_method="sequential")
+    return list(function(*operands, softmax=numpy.array(softmax, numpy.float64)))
+
+
+# ---- gradients ----
+
+
+def forward(softmax: Numbers, return_lse: bool, *operands: CustomVJPPrimal) -> Tuple[Result, Tuple[jax.Array, ...]]:
+    """The result, and what its gradients are made of."""
+    q, k, v = (each.value for each in operands)
+    o, lse = computed(softmax, True, q, k, v)
+    return (o, lse) if return_lse else o, (q, k, v, o, lse)
+
+
+def backward(softmax: Numbers, return_lse: bool, kept: Tuple[jax.Array, ...], given) -> Tuple[jax.Array, ...]:
+    d_o, d_lse = given if return_lse else (given, None)
+    if return_lse and not isinstance(d_lse, SymbolicZero):
+        raise UnsupportedError("attention: the log-sum-exp has no gradient of its own; use jax.lax.stop_gradient()")
+    if isinstance(d_o, SymbolicZero):
+        return tuple(jax.numpy.zeros_like(x) for x in kept[:3])
+    return tuple(called([jax.ShapeDtypeStruct(x.shape, x.dtype) for x in kept[:3]], softmax, *kept, d_o))
+
+
+differentiable = jax.custom_vjp(computed, nondiff_argnums=(0, 1))
+differentiable.defvjp(forward, backward, symbolic_zeros=True)
 
 
 # ---- structs of the interface ----
@@ -156,7 +190,7 @@ def handler(on_gpu: bool):
         if frame.stage != EXECUTE:
             return None
         try:
-            (run_on_gpu if on_gpu else run_on_cpu)(frame, *described(frame))
+            (run_on_gpu if on_gpu else run_on_cpu)(frame, described(frame))
         except Exception as error:  # pylint: disable=broad-except
             made = ErrorArguments(message=str(error).encode(), code=INVALID_ARGUMENT)
             made.struct_size = ctypes.sizeof(made)
@@ -175,19 +209,34 @@ def describe(frame: CallFrame) -> None:
         extension.metadata.contents.traits = 0
 
 
-def described(frame: CallFrame) -> Tuple[bytes, bytes]:
-    """The problem and the arguments of a call."""
-    q, k, v = buffers(frame.arguments)
-    o, *lse = buffers(frame.results)
+class Run(NamedTuple):
+    """A call: the functions that find and run its plan, the structs that they take."""
+    find: Callable
+    start: Callable
+    problems: Tuple[bytes, ...]
+    arguments: bytes
+
+
+def described(frame: CallFrame) -> Run:
+    """A call of Q, K and V gives O, one of these, O, the log-sum-exp and dO their gradients."""
+    q, k, v, *kept = buffers(frame.arguments)
+    results = buffers(frame.results)
+    o = kept[0] if kept else results[0]
     causal, scale, window, softcap = softmax_of(frame.attributes)
     if q.dtype not in DTYPES:
         raise InvalidError("attention: expected float32, float16 or bfloat16")
     dtype, element = DTYPES[q.dtype]
     layouts = [layout(x) for x in (q, k, v, o)]
-    found = problem.attention("attention", dtype, problem.alignment_of(element, *(x.data or 0 for x in (q, k, v, o))),
+    places = [x.data or 0 for x in (q, k, v, *kept, *results)]
+    found = problem.attention("attention", dtype, problem.alignment_of(element, *places),
                               *layouts, Softmax(bool(causal), scale or None, int(window), softcap, False))
-    return found, problem.attention_arguments(q.data or 0, k.data or 0, v.data or 0, o.data or 0,
-                                              lse[0].data if lse else None, None)
+    if not kept:
+        return Run(kernels().hr_plans_attention, kernels().hr_plan_run_attention, (found,),
+                   problem.attention_arguments(*places[:4], places[4] if len(results) > 1 else None, None))
+    operands = (*places[:4], places[5], places[4])
+    return Run(kernels().hr_plans_attention_backward, kernels().hr_plan_run_attention_backward,
+               (found, problem.attention_backward(layout(kept[2]), False, False)),
+               problem.attention_backward_arguments(operands, tuple(places[6:]), *(None,) * 6))
 
 
 def buffers(values: Values) -> List[Buffer]:
@@ -206,39 +255,39 @@ def softmax_of(attributes: Attributes) -> List[float]:
     return array.data[:4]
 
 
-def run_on_cpu(_: CallFrame, found: bytes, arguments: bytes) -> None:
-    default_device().run(kernels().hr_plans_attention, found, kernels().hr_plan_run_attention, arguments)
+def run_on_cpu(_: CallFrame, run: Run) -> None:
+    default_device().run(run.find, run.problems[0], run.start, run.arguments, *run.problems[1:])
 
 
-def run_on_gpu(frame: CallFrame, found: bytes, arguments: bytes) -> None:
+def run_on_gpu(frame: CallFrame, run: Run) -> None:
     """Starts the call on XLA's stream, with a workspace of XLA's."""
     device = gpu(asked(frame, "device_ordinal_get", OrdinalArguments(context=frame.context)).ordinal)
     stream = asked(frame, "stream_get", StreamArguments(context=frame.context)).stream
     plan = ctypes.c_void_p()
-    call(kernels().hr_plans_attention, device.plans, found, ctypes.byref(plan))
+    call(run.find, device.plans, *run.problems, ctypes.byref(plan))
     try:
         size = kernels().hr_plan_workspace_bytes(plan)
         if not size:
-            start(plan, arguments, None, stream)
+            start(run, plan, None, stream)
             return
-        in_workspace(frame, device, max(size, c.HR_WORKSPACE_COUNTER_BYTES), stream, plan, arguments)
+        in_workspace(frame, device, max(size, c.HR_WORKSPACE_COUNTER_BYTES), stream, plan, run)
     finally:
         kernels().hr_plan_free(plan)
 
 
 def in_workspace(frame: CallFrame, device: Device, size: int, stream: Optional[int], plan: ctypes.c_void_p,
-                 arguments: bytes) -> None:
+                 run: Run) -> None:
     wanted = AllocateArguments(context=frame.context, size=size, alignment=MOST_ALIGNMENT)
     memory = asked(frame, "memory_allocate", wanted).data
     try:
         call(kernels().hr_workspace_clear, device.handle, memory, stream)
-        start(plan, arguments, memory, stream)
+        start(run, plan, memory, stream)
     finally:
         asked(frame, "memory_free", FreeArguments(context=frame.context, size=size, data=memory))
 
 
-def start(plan: ctypes.c_void_p, arguments: bytes, workspace: Optional[int], stream: Optional[int]) -> None:
-    status = kernels().hr_plan_run_attention(plan, arguments, workspace, stream, error_address())
+def start(run: Run, plan: ctypes.c_void_p, workspace: Optional[int], stream: Optional[int]) -> None:
+    status = run.start(plan, run.arguments, workspace, stream, error_address())
     if status:
         fail(status)
 

@@ -111,10 +111,33 @@ class Attention(unittest.TestCase):
             with self.subTest(words), self.assertRaisesRegex(Exception, words):
                 jax.block_until_ready(call(operands()))
 
-    def test_there_is_no_gradient(self):
+    def test_gradients_are_those_of_the_formula(self):
+        def formula(q, k, v, causal=False, softcap=0.0):
+            k, v = (jnp.repeat(x, q.shape[2] // x.shape[2], 2) for x in (k, v))
+            scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[3]**-0.5
+            scores = softcap * jnp.tanh(scores / softcap) if softcap else scores
+            own = jnp.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1]
+            scores = jnp.where(causal & (jnp.arange(k.shape[1]) > own), -jnp.inf, scores)
+            return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), v)
+
+        x = operands()
+
+        def gradients(function, **options):
+            return jax.grad(lambda *each: jnp.sin(function(*each, **options)).sum(), (0, 1, 2))(*x)
+
+        for options in ({}, dict(causal=True), dict(softcap=2.0)):
+            for function in (hj.attention, jax.jit(hj.attention, static_argnames=("causal", "softcap")),
+                             lambda *each, **named: hj.attention(*each, return_lse=True, **named)[0]):
+                for found, right in zip(gradients(function, **options), gradients(formula, **options)):
+                    numpy.testing.assert_allclose(found, right, atol=1e-5)
+
+    def test_what_has_no_gradient_is_refused(self):
         q, k, v = operands()
+        with self.assertRaisesRegex(headroom.UnsupportedError, "the log-sum-exp has no gradient"):
+            jax.grad(lambda q: hj.attention(q, k, v, return_lse=True)[1].sum())(q)
+        first = jax.grad(lambda q: jnp.square(hj.attention(q, k, v)).sum())
         with self.assertRaisesRegex(ValueError, "differentiat"):
-            jax.grad(lambda q: hj.attention(q, k, v).sum())(q)
+            jax.grad(lambda q: first(q).sum())(q)
 
 
 class Interface(unittest.TestCase):
