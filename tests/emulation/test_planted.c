@@ -14,6 +14,7 @@ typedef struct problem {
   int64_t qk_dim, v_dim;
   int64_t q_heads; /* over one K and V head */
   bool variable;
+  bool backward; /* the small problem of kernel_calls.h */
 } problem;
 
 typedef struct fault {
@@ -128,6 +129,25 @@ static hr_status run_decode(hr_device *device, const problem *p, hr_buffer *buff
   return status;
 }
 
+static const hr_kernel_info *row_of(const char *name)
+{
+  size_t count, i = 0;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  while (strcmp(kernels[i].name, name) != 0)
+    assert_true(++i < count);
+  return &kernels[i];
+}
+
+static hr_status run_backward(hr_device *device, const problem *p, hr_error *error)
+{
+  kernel_call c;
+  assert_true(make_kernel_call(device, row_of(p->kernel), &c));
+  hr_arguments x = arguments_to(&c, output_of(&c));
+  hr_status status = run_arguments(c.plan, &x, c.workspace, NULL, error);
+  free_kernel_call(&c);
+  return status;
+}
+
 /* On a new device, because a device caches its programs. */
 static hr_status run(const problem *p, const char *right, const char *wrong, hr_error *error)
 {
@@ -139,6 +159,7 @@ static hr_status run(const problem *p, const char *right, const char *wrong, hr_
   assert_ok(hr_device_open("cuda:0", 0, &device, error), *error);
   *error = (hr_error){.message = ""};
   hr_status status = p->columns > 0   ? run_rows(device, p, buffers, error)
+                     : p->backward    ? run_backward(device, p, error)
                      : p->q_heads > 0 ? run_decode(device, p, buffers, error)
                                       : run_attention(device, p, buffers, error);
   for (int i = 0; i < BUFFERS; i++)
@@ -290,16 +311,18 @@ static void values_that_threads_zero(void **state)
   check(&p, faults, LENGTH(faults));
 }
 
-/* ---- counters ---- */
-
-static const hr_kernel_info *row_of(const char *name)
+static void gradients_by_copies_and_barriers(void **state)
 {
-  size_t count, i = 0;
-  const hr_kernel_info *kernels = hr_kernels(&count);
-  while (strcmp(kernels[i].name, name) != 0)
-    assert_true(++i < count);
-  return &kernels[i];
+  (void)state;
+  static const fault faults[] = {
+      {"  cp_async_wait<0>();\n  bool empty", "  bool empty", "a copy to it is pending"},
+      {"if (__syncthreads_or(empty)) {", "if (__any_sync(0xFFFFFFFFu, empty)) {", "of shared memory"},
+  };
+  problem p = {.kernel = "attention_backward_sm80", .backward = true};
+  check(&p, faults, LENGTH(faults));
 }
+
+/* ---- counters ---- */
 
 /* Whether one run of the kernel leaves a counter of its workspace that is not 0. */
 static bool leaves_counters(const char *kernel, const char *right)
@@ -356,6 +379,7 @@ int main(void)
       cmocka_unit_test(tma_stores),
       cmocka_unit_test(launches_before_the_kernel_before_has_ended),
       cmocka_unit_test(values_that_threads_zero),
+      cmocka_unit_test(gradients_by_copies_and_barriers),
       cmocka_unit_test(counters_that_a_run_leaves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
