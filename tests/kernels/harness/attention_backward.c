@@ -266,6 +266,14 @@ static void score(backward_call *c, pair *x)
   c->worst.largest = fmax(c->worst.largest, fabs(x->score));
 }
 
+/* A query that sees no key adds to nothing, whatever it contains. */
+static void spoil_query(backward_call *c, int64_t row, int64_t head)
+{
+  for (int which = Q; which <= DO; which += DO - Q)
+    for (int64_t d = 0; d < dim_of(c, which); d++)
+      hr_number_store(c->s.a.dtype, c->places[which].host, element_at(c, which, row, head, d), (double)NAN);
+}
+
 /* Writes O and the log-sum-exp of a query, as the forward call does. */
 static void attend(backward_call *c, const sequence *s, int64_t i, int64_t head)
 {
@@ -288,6 +296,8 @@ static void attend(backward_call *c, const sequence *s, int64_t i, int64_t head)
   for (int64_t d = 0; d < a->v_dim; d++)
     o[d] = some ? o[d] / sum : 0;
   int64_t row = s->q_row + i, at = head * a->q_total + row;
+  if (!some)
+    spoil_query(c, row, head);
   if (!a->variable_lengths)
     at = (row / a->q_len * a->q_heads + head) * a->q_len + i;
   float stored = some ? (float)log(sum) : -INFINITY;
