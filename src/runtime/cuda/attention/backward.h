@@ -17,8 +17,8 @@ typedef struct hr_cuda_backward_config {
   char defines[HR_DEFINES_SIZE], text[128];
 } hr_cuda_backward_config;
 
-/** For blocks of up to `shared_max` bytes of shared memory; `aligned`: addresses, head sizes and strides of operands and
- *  gradients are multiples of 16 bytes. */
+/** For blocks of up to `shared_max` bytes of shared memory; `aligned`: addresses, head sizes and strides of operands
+ *  and gradients are multiples of 16 bytes. */
 typedef hr_cuda_backward_config hr_cuda_backward_configure(const hr_attention *forward, size_t shared_max,
                                                            bool aligned);
 

@@ -51,7 +51,7 @@ __device__ inline operand_rows keys_of(const attention_call &call, const head_vi
   return {view.k, view.v, call.k_at.row, call.v_at.row, view.kv_len};
 }
 
-/* Of query 0 of the head: lse · log2 e, +∞ of a query that sees no key, and delta. */
+/* The row terms from query 0 of the head on: lse · log2 e, +∞ if the query sees no key, and delta. */
 __device__ inline float2 *row_terms_of(const attention_call &call, const backward_call &backward, const head_view &view)
 {
   return (float2 *)backward.row_terms + (view.lse - call.lse);
