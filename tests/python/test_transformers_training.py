@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients of attn_implementation="headroom" in training, on small random models of several families on the CPU."""
-import contextlib
 import copy
 import functools
 import unittest
@@ -11,6 +10,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, StaticCache
 
 import headroom.transformers
+from test_torch_gradients import passed_on
 from test_transformers import FAMILIES, SIZES, models, note_targets, nothing_said
 
 PADDED = ("llama", "gemma2", "gpt_oss", "mistral", "llama4_text")
@@ -30,16 +30,6 @@ def gradients(model, ids, labels=None, **options):
     model.zero_grad()
     model(ids, labels=ids if labels is None else labels, use_cache=False, **options).loss.backward()
     return [each.grad for each in model.parameters()]
-
-
-@contextlib.contextmanager
-def passed_on():
-    """The lines about calls that are passed on."""
-    lines = []
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        yield lines
-    lines += [str(each.message) for each in said if "passed on" in str(each.message)]
 
 
 class Training(unittest.TestCase):

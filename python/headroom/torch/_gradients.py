@@ -91,26 +91,30 @@ def fake_attention_backward(d_o, q, k, v, o, lse, alibi_slopes=None, causal=Fals
 
 
 def missing(q: Tensor, k: Tensor, v: Tensor) -> Optional[str]:
-    """Why a call that requires a gradient has none here, or None."""
-    heads = tuple((x.shape[-2], x.shape[-1]) for x in (q, k, v))
-    found = has_kernel(q.device.type, q.device.index or 0, q.dtype, heads)
-    return None if found else f"there are no gradients of {q.dtype} on {q.device.type}"
+    """Why a call of tensors [batch, length, heads, dim] that requires a gradient has none here, or None. What is
+    compiled may run with other lengths."""
+    lengths = (1, 1, 1) if torch.compiler.is_compiling() else (q.shape[0], q.shape[1], k.shape[1])
+    heads = tuple((x.shape[2], x.shape[3]) for x in (q, k, v))
+    found = has_kernel(q.device.type, q.device.index or 0, q.dtype, heads, lengths)
+    return None if found else f"there are no gradients of {q.dtype} on {q.device.type} in these sizes"
 
 
 @torch.compiler.assume_constant_result
-def has_kernel(device: str, index: int, dtype: torch.dtype, heads: tuple) -> bool:
-    return plans(device, index, dtype, heads)  # torch.compile would look into a function with a cache
+def has_kernel(device: str, index: int, dtype: torch.dtype, heads: tuple, lengths: tuple = (1, 1, 1)) -> bool:
+    return plans(device, index, dtype, heads, lengths)  # torch.compile would look into a function with a cache
 
 
 @functools.lru_cache(maxsize=4096)
-def plans(device: str, index: int, dtype: torch.dtype, heads: tuple) -> bool:
-    """Whether a device has a kernel for gradients of heads, (number, size) of Q, K and V."""
-    place = torch.device(device, index) if device == "cuda" else torch.device(device)
-    tensors = [torch.empty(1, 1, *each, dtype=dtype, device=place) for each in heads]
-    shape = (1, 1, heads[0][0], heads[2][1])
+def plans(device: str, index: int, dtype: torch.dtype, heads: tuple, lengths: tuple) -> bool:
+    """Whether a device has a kernel for causal gradients of a batch and lengths of Q and of K, and of heads, (number,
+    size) of Q, K and V."""
+    batch, q_len, kv_len = lengths
+    memory = torch.empty((), dtype=dtype, device=torch.device(device, index) if device == "cuda" else device)
+    tensors = [memory.expand(batch, length, *each) for length, each in zip((q_len, kv_len, kv_len), heads)]
+    shape = (batch, q_len, heads[0][0], heads[2][1])
     own = Layout(shape, problem.packed(shape))
     try:
-        plan(*tensors, Given((False, None, 0, 0.0, False, False), None, own, own, 16, False, False), 16)
+        plan(*tensors, Given((True, None, 0, 0.0, False, False), None, own, own, 16, False, False), 16)
     except UnsupportedError:
         return False
     return True
