@@ -8,8 +8,8 @@
  *   tile:  up to TILE_ROWS queries of one head: S = Q Kᵀ and dP = dO Vᵀ, then P and dS,
  *          then dV += Pᵀ dO, dK += dSᵀ Q, dQ += dS K
  *
- * Each score is computed once. dQ is kept in fp32 by each item and added up in the end, in a fixed order; so results
- * have the same bits for any number of runs, though not of threads, on which the number of items depends. */
+ * Each score is computed once. dQ is kept in fp32 by each item and added up in the end, in a fixed order; so equal
+ * runs give the same bits with equally many threads, on which the number of parts depends. */
 #ifndef HR_RUNTIME_CPU_FLASH_GRADIENTS_H
 #define HR_RUNTIME_CPU_FLASH_GRADIENTS_H
 
