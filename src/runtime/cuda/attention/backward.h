@@ -30,8 +30,8 @@ typedef struct hr_cuda_backward_plan {
   cu_function prepare, add_sinks, gradients[HR_CUDA_GRADIENTS];
 } hr_cuda_backward_plan;
 
-/** Whether head sizes are at most HR_CUDA_ATTENTION_DIM_MAX, and lengths fit with tiles of `rows` of every gradient; if
- *  not, `why` says which does not. */
+/** Whether head sizes are at most HR_CUDA_ATTENTION_DIM_MAX, and lengths fit with tiles of `rows` of every gradient;
+ *  if not, `why` says which does not. */
 bool hr_cuda_backward_fits(const hr_attention *forward, int64_t rows, char *why, size_t why_size);
 
 /** Functions for hr_kernel_functions. */
