@@ -19,6 +19,7 @@
   256 /* sum of the head sizes whose dK and dV of 64 keys leave a warpgroup registers for Q tiles of 64 */
 #define LONG_Q_TILE_MAX 128 /* the same for 128 */
 #define BAND_ITEMS 2        /* of causal calls, for each multiprocessor */
+#define FEW_ITEMS 4         /* of causal calls, for each multiprocessor: in one band */
 #define ALIGNMENT 256       /* of parts of the workspace */
 
 /* The third parameter of the program: TMA tensor maps. */
@@ -165,13 +166,14 @@ static double item_bytes(const launch *l, const hr_attention *a, int64_t heads)
 }
 
 /* A causal call's K/V tiles are of unequal lengths: long ones of several groups come first, of as many as one and a
- * half times the L2 would hold. */
+ * half times the L2 would hold. Few work items are all in one band, so that no long one begins late. */
 static void set_bands(const launch *l, const hr_attention *a, hr_backward_call *b)
 {
   int64_t all = b->groups * a->batch, band = 1;
   if (a->mask == HR_MASK_CAUSAL && !l->tiles.deterministic) {
     int64_t held = (int64_t)(1.5 * (double)l->cache_bytes / item_bytes(l, a, b->group_heads));
     band = hr_max64(1, hr_min64(hr_min64(all, held), BAND_ITEMS * l->multiprocessors / b->kv_tiles));
+    band = all * b->kv_tiles < FEW_ITEMS * l->multiprocessors ? all : band;
   }
   b->band_groups = (int32_t)band;
   b->bands = (int32_t)hr_max64(0, all / band - 1);
