@@ -102,10 +102,65 @@ static hr_status draw(const void *call, const hr_hardware *hardware, const hr_pr
       error);
 }
 
+/* ---- --backward ---- */
+
+static hr_status measure_gradients(hr_device *device, const void *call, const hr_measure_options *options,
+                                   hr_measurement *measurement, hr_error *error)
+{
+  return hr_measure_attention_backward(device, call, NULL, options, measurement, error);
+}
+
+static void set_gradients_result(hr_result *result, const void *call, const char *kernel)
+{
+  (void)kernel;
+  hr_result_set_attention_backward(result, call);
+}
+
+static hr_status predict_gradients(const hr_hardware *hardware, const void *call, hr_prediction *prediction,
+                                   hr_error *error)
+{
+  hr_operator op = {.kind = HR_KIND_ATTENTION,
+                    .id = HR_OP_ATTENTION,
+                    .pass = HR_PASS_DGRAD,
+                    .framework = HR_FRAMEWORK_HEADROOM,
+                    .attention = *(const hr_attention *)call};
+  hr_status status = hr_attention_backward_flops(call, &op.flops);
+  if (status == HR_OK)
+    status = hr_attention_backward_bytes(call, &op.bytes);
+  return status == HR_OK ? hr_predict_operator(hardware, &op, prediction, error) : status;
+}
+
+static hr_status report_gradients(FILE *out, const hr_report_options *options, const void *call,
+                                  const hr_hardware *hardware, const hr_prediction *prediction,
+                                  const hr_kernel_measurement *runs, size_t count, hr_error *error)
+{
+  return hr_report_attention_backward(
+      out, options, call,
+      &(hr_measured_call){.hardware = hardware, .prediction = prediction, .runs = runs, .count = count}, error);
+}
+
+static int check_gradients(const cli_run *run, const hr_attention *attention)
+{
+  hr_error error = {.status = HR_OK};
+  if (run->given[CLI_OPTION_plot])
+    return cli_fail(EXIT_USAGE, "--plot: draws the forward call; --backward has no picture");
+  return hr_attention_backward_check(attention, NULL, &error) == HR_OK
+             ? CLI_GO_ON
+             : cli_fail(EXIT_USAGE, "attention --backward: %s", error.message);
+}
+
+static const cli_call_kind forward_kind = {"attention", also, set_dtype, measure, set_result, predict, report, draw};
+static const cli_call_kind backward_kind = {
+    "attention_backward", NULL, set_dtype, measure_gradients, set_gradients_result, predict_gradients,
+    report_gradients,     NULL};
+
 int cli_attention(const cli_run *run)
 {
-  static const cli_call_kind kind = {"attention", also, set_dtype, measure, set_result, predict, report, draw};
   hr_attention attention;
+  bool backward = run->options.backward;
   int code = make_attention(run, &attention);
-  return code == CLI_GO_ON ? cli_measure_every_kernel(run, &kind, &attention) : code;
+  if (code == CLI_GO_ON && backward)
+    code = check_gradients(run, &attention);
+  return code == CLI_GO_ON ? cli_measure_every_kernel(run, backward ? &backward_kind : &forward_kind, &attention)
+                           : code;
 }

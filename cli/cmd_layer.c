@@ -65,6 +65,11 @@ static void name_point(hr_result *result, const layer_job *job, const hr_layer *
            decode ? "context" : "s", decode ? w->context : w->sequence, w->tensor_parallel);
 }
 
+static bool is_gradients(const hr_operator *op)
+{
+  return op->kind == HR_KIND_ATTENTION && op->pass == HR_PASS_DGRAD;
+}
+
 static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr_layer *layer, const hr_layer_row *row,
                           hr_error *error)
 {
@@ -74,6 +79,8 @@ static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr
     hr_result_set_rowwise(&result, &row->rows);
   else if (row->decode.struct_size > 0)
     hr_result_set_decode(&result, &row->decode);
+  else if (is_gradients(&row->op))
+    hr_result_set_attention_backward(&result, &row->op.attention);
   else if (row->op.kind == HR_KIND_ATTENTION)
     hr_result_set_attention(&result, &row->op.attention);
   else

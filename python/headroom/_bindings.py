@@ -1412,6 +1412,7 @@ class hr_result(Structure):
         ("seed", c_uint64),
         ("host", c_char * 64),
         ("program", c_char * 32),
+        ("backward", c_bool),
     ]
 
 
@@ -2328,6 +2329,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_libraries": (None, [c_char_p, c_void_p, c_void_p]),
     "hr_linear_name": (c_char_p, [c_int]),
     "hr_measure_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_measure_attention_backward": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_measure_decode": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_measure_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_measure_gemm_pair": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2404,6 +2406,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_recurrence_name": (c_char_p, [c_int]),
     "hr_report_advice": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_attention_backward": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_calibration": (c_int, [c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "hr_report_changes": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
     "hr_report_comparison": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2432,6 +2435,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_result_init": (None, [c_void_p, c_size_t]),
     "hr_result_kind_name": (c_char_p, [c_int]),
     "hr_result_set_attention": (None, [c_void_p, c_void_p]),
+    "hr_result_set_attention_backward": (None, [c_void_p, c_void_p]),
     "hr_result_set_decode": (None, [c_void_p, c_void_p]),
     "hr_result_set_device": (None, [c_void_p, c_void_p, c_void_p]),
     "hr_result_set_gemm": (None, [c_void_p, c_void_p]),

@@ -889,6 +889,7 @@ class ResultRow(Row):
     parts: Optional[str]
     output: Optional[str]
     head_scales: Optional[bool]
+    backward: Optional[bool]
 
 
 @dataclass(frozen=True)
@@ -937,6 +938,7 @@ class Attention(Row):
     alibi: bool
     output: str
     head_scales: bool
+    backward: bool
     q_strides: RowStrides
     k_strides: RowStrides
     v_strides: RowStrides

@@ -82,6 +82,7 @@ class AttentionOptions(HeadOptions, total=False):
     seq: int
     causal: bool
     alibi: bool
+    backward: bool
     layout: str
 
 
@@ -133,6 +134,7 @@ HEADS: Table = {
     **{name: (name, number) for name in ("scale", "softcap")},
     "heads": ("q_heads", whole), "head_dim": ("qk_dim", whole), "v_head_dim": ("v_dim", whole),
 }
+GRADIENTS = "attention_backward"  # the operation of their kernels
 ATTENTION: Table = {**HEADS, "causal": ("mask", flag), "alibi": ("alibi", flag)}
 DECODE: Table = {
     **HEADS,
@@ -203,7 +205,7 @@ class Session:
     def autotune(self) -> int:
         return whole("autotune", self.options["autotune"]) if "autotune" in self.options else 0
 
-    def measurement(self, function: str, problem: Any, kernel: Optional[bytes], kernels: int) -> Any:
+    def measurement(self, function: str, problem: Any, kernel: Optional[bytes], kernels: int, *further: Any) -> Any:
         """The hr_measurement of a call by one of `kernels` kernels, which share the budget."""
         options, measured = calls.default(c.hr_measure_options), c.hr_measurement()
         options.kernel, options.cancelled = kernel, self.interrupt.cancelled
@@ -215,7 +217,8 @@ class Session:
         options.autotune = self.autotune()
         if "memory_limit" in self.options:
             options.memory_limit_bytes = whole("memory_limit", self.options["memory_limit"]) << 20
-        call(getattr(library(), function), self.device.handle, byref(problem), byref(options), byref(measured))
+        call(getattr(library(), function), self.device.handle, byref(problem), *further, byref(options),
+             byref(measured))
         return measured
 
     def save(self, kind: str, problem: Any, kernel: Optional[bytes], measured: Any) -> None:
@@ -331,6 +334,8 @@ def measured_attention(session: Session, attention: Any, kernel: Optional[bytes]
     attention.dtype = session.dtype()
     if attention.dtype == c.HR_FP8_E4M3:  # as it is used: a scale per head, and O in bf16
         attention.output, attention.head_scales = c.HR_OUTPUT_BF16, True
+    if flag("backward", session.options.get("backward", False)):
+        return measured_gradients(session, attention, kernel)
     decode, runs = as_decode(attention), []
     kernels = kernels_of(session.device.name, "attention", kernel, decode is not None)
     for each in kernels:
@@ -338,6 +343,28 @@ def measured_attention(session: Session, attention: Any, kernel: Optional[bytes]
         runs.append(kernel_run(session, kind, problem, each, len(kernels)))
     return document(documents.AttentionRun, calls.measured_call(
         "hr_report_attention", attention, session.hardware, predicted(session.hardware, attention, decode), runs))
+
+
+def measured_gradients(session: Session, attention: Any, kernel: Optional[bytes]) -> documents.AttentionRun:
+    kernels = kernels_of(session.device.name, GRADIENTS, kernel, False)
+    runs = [kernel_run(session, GRADIENTS, attention, each, len(kernels), None) for each in kernels]
+    return document(documents.AttentionRun, calls.measured_call(
+        "hr_report_attention_backward", attention, session.hardware, predicted_gradients(session.hardware, attention),
+        runs))
+
+
+def predicted_gradients(hardware: Any, attention: Any) -> Any:
+    """As predicted() of the call itself."""
+    flops, size = ctypes.c_int64(), ctypes.c_int64()
+    call(library().hr_attention_backward_flops, byref(attention), byref(flops))
+    call(library().hr_attention_backward_bytes, byref(attention), byref(size))
+    op = c.hr_operator(kind=c.HR_KIND_ATTENTION, id=c.HR_OP_ATTENTION, framework=c.HR_FRAMEWORK_HEADROOM,
+                       attention=attention, flops=flops.value, bytes=size.value)
+    setattr(op, "pass", c.HR_PASS_DGRAD)
+    try:
+        return calls.prediction("hr_predict_operator", hardware, op)
+    except UnsupportedError:
+        return None
 
 
 def as_decode(attention: Any) -> Any:
@@ -357,8 +384,8 @@ def predicted(hardware: Any, attention: Any, decode: Any) -> Any:
         return None
 
 
-def kernel_run(session: Session, kind: str, problem: Any, kernel: bytes, kernels: int) -> Any:
-    measured = session.measurement(f"hr_measure_{kind}", problem, kernel, kernels)
+def kernel_run(session: Session, kind: str, problem: Any, kernel: bytes, kernels: int, *further: Any) -> Any:
+    measured = session.measurement(f"hr_measure_{kind}", problem, kernel, kernels, *further)
     session.save(kind, problem, kernel, measured)
     return c.hr_kernel_measurement(kernel, measured)
 

@@ -87,10 +87,18 @@ static hr_status rowwise_problem(const hr_model *model, const hr_workload *workl
   return HR_OK;
 }
 
+static hr_status attention_gradients_problem(const hr_operator *op, hr_problem *problem, hr_error *error)
+{
+  const hr_backward backward = {.forward = op->attention, .options = hr_attention_backward_default()};
+  HR_TRY(hr_attention_backward_check(&backward.forward, &backward.options, error));
+  *problem = hr_attention_backward_problem(&backward);
+  return HR_OK;
+}
+
 static hr_status attention_problem(const hr_operator *op, hr_problem *problem, hr_error *error)
 {
   if (op->pass != HR_PASS_FORWARD && op->pass != HR_PASS_RECOMPUTE)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
+    return attention_gradients_problem(op, problem, error);
   HR_TRY(hr_attention_check(&op->attention, error));
   *problem = hr_attention_problem(&op->attention);
   if (op->latent) { /* only decode calls say that V is part of K */

@@ -10,6 +10,7 @@
 #include "report/kernel_runs.h"
 #include "report/measurement.h"
 
+#include <headroom/experimental/attention_backward.h>
 #include <headroom/experimental/hardware.h>
 #include <inttypes.h>
 #include <math.h>
@@ -21,6 +22,7 @@ typedef struct attention_report {
   const hr_prediction *prediction; /* may be NULL */
   const hr_kernel_measurement *runs;
   size_t count;
+  bool backward; /* the gradients of the call */
 } attention_report;
 
 typedef struct run_row {
@@ -102,6 +104,7 @@ static const hr_column call_fields[] = {
     CALL(alibi),
     {"output", NULL, HR_PLAIN, 0, ATTENTION, HR_COMPUTED_OF(TEXT, output_name, hr_attention, struct_size)},
     CALL(head_scales),
+    {"backward", NULL, HR_PLAIN, 0, REPORT(backward)},
 };
 
 static void put_strides(hr_json json, const char *key, const hr_attention *attention, hr_attention_operand operand)
@@ -164,7 +167,7 @@ static void print_problem(const hr_document *document, const attention_report *r
         (size_t)snprintf(extras + used, sizeof extras - used, ", O in %s", hr_dtype_name(hr_attention_output_dtype(a)));
   if (a->head_scales)
     snprintf(extras + used, sizeof extras - used, ", a scale per head");
-  hr_print_field(document, "attention",
+  hr_print_field(document, r->backward ? "gradients" : "attention",
                  "batch %" PRId64 ", q %" PRId64 ", kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64
                  ", head sizes %" PRId64 "/%" PRId64 ", %s, %s, %s%s%s",
                  a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim, layout_of(a),
@@ -173,7 +176,8 @@ static void print_problem(const hr_document *document, const attention_report *r
   hr_print_hardware(document, r->hardware);
   hr_write_rate(work, sizeof work, (double)r->flops, "FLOP");
   hr_write_bytes(bytes, sizeof bytes, (double)r->bytes);
-  hr_print_field(document, "work", "%s for unmasked scores, %s of Q, K, V and O", work, bytes);
+  hr_print_field(document, "work", "%s for unmasked scores, %s of Q, K, V and O%s", work, bytes,
+                 r->backward ? ", their gradients and the log-sum-exp" : "");
 }
 
 /* The prediction, or why there is none. */
@@ -209,6 +213,33 @@ static hr_status write_text(const hr_document *document, const attention_report 
   return HR_OK;
 }
 
+static hr_status count_work(attention_report *r, hr_error *error)
+{
+  const hr_attention *a = r->attention;
+  HR_TRY(r->backward ? hr_attention_backward_check(a, NULL, error) : hr_attention_check(a, error));
+  hr_status flops = r->backward ? hr_attention_backward_flops(a, &r->flops) : hr_attention_flops(a, &r->flops);
+  hr_status bytes = r->backward ? hr_attention_backward_bytes(a, &r->bytes) : hr_attention_bytes(a, &r->bytes);
+  if (flops != HR_OK || bytes != HR_OK)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "variable lengths are known only when the kernel runs");
+  return HR_OK;
+}
+
+static hr_status write_report(FILE *out, const hr_report_options *options, const hr_attention *attention, bool backward,
+                              const hr_measured_call *call, hr_error *error)
+{
+  attention_report r = {.attention = attention,
+                        .hardware = call->hardware,
+                        .prediction = call->prediction,
+                        .runs = call->runs,
+                        .count = call->count,
+                        .backward = backward};
+  HR_TRY(count_work(&r, error));
+  hr_document document;
+  hr_document_begin(&document, out, options);
+  hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, &r, error) : write_text(&document, &r, error);
+  return hr_document_end(&document, status, error);
+}
+
 hr_status hr_report_attention(FILE *out, const hr_report_options *options, const hr_attention *attention,
                               const hr_measured_call *call, hr_error *error)
 {
@@ -217,16 +248,16 @@ hr_status hr_report_attention(FILE *out, const hr_report_options *options, const
   HR_NEED(error, hardware);
   HR_TAKE(hr_report_options, options, error);
   HR_TAKE(hr_attention, attention, error);
-  attention_report r = {.attention = attention,
-                        .hardware = hardware,
-                        .prediction = call->prediction,
-                        .runs = call->runs,
-                        .count = call->count};
-  HR_TRY(hr_attention_check(attention, error));
-  hr_document document;
-  if (hr_attention_flops(attention, &r.flops) != HR_OK || hr_attention_bytes(attention, &r.bytes) != HR_OK)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "variable lengths are known only when the kernel runs");
-  hr_document_begin(&document, out, options);
-  hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, &r, error) : write_text(&document, &r, error);
-  return hr_document_end(&document, status, error);
+  return write_report(out, options, attention, false, call, error);
+}
+
+hr_status hr_report_attention_backward(FILE *out, const hr_report_options *options, const hr_attention *forward,
+                                       const hr_measured_call *call, hr_error *error)
+{
+  HR_NEED(error, out, options, forward, call);
+  const hr_hardware *hardware = call->hardware;
+  HR_NEED(error, hardware);
+  HR_TAKE(hr_report_options, options, error);
+  HR_TAKE(hr_attention, forward, error);
+  return write_report(out, options, forward, true, call, error);
 }

@@ -25,14 +25,14 @@ static void minute(const void *row, hr_cell *cell)
 }
 
 /* "4 × q 128 kv 2048, heads 32/4/16 of 128". */
-static void size_of_call(const hr_attention *a, hr_cell *cell)
+static void size_of_call(const hr_attention *a, const char *pass, hr_cell *cell)
 {
   char v_dim[32] = "";
   if (a->v_dim != a->qk_dim)
     snprintf(v_dim, sizeof v_dim, "/%" PRId64, a->v_dim);
   hr_cell_format(
-      cell, "%" PRId64 " × q %" PRId64 " kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64 " of %" PRId64 "%s",
-      a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, v_dim);
+      cell, "%" PRId64 " × q %" PRId64 " kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64 " of %" PRId64 "%s%s",
+      a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, v_dim, pass);
 }
 
 /* "1024×4096×2560 ×32", an attention or decode call as above, else the problem as it is stored. */
@@ -46,7 +46,7 @@ static void size(const void *row, hr_cell *cell)
     snprintf(batch, sizeof batch, " ×%" PRId64, g->batch);
   switch (result->kind) {
   case HR_RESULT_GEMM: hr_cell_format(cell, "%" PRId64 "×%" PRId64 "×%" PRId64 "%s", g->m, g->n, g->k, batch); break;
-  case HR_RESULT_ATTENTION: size_of_call(&result->attention, cell); break;
+  case HR_RESULT_ATTENTION: size_of_call(&result->attention, result->backward ? ", backward" : "", cell); break;
   case HR_RESULT_DECODE:
     size_of_call(&(hr_attention){.batch = d->batch,
                                  .q_len = d->q_len,
@@ -56,7 +56,7 @@ static void size(const void *row, hr_cell *cell)
                                  .v_heads = d->v_heads,
                                  .qk_dim = d->qk_dim,
                                  .v_dim = d->v_dim},
-                 cell);
+                 "", cell);
     break;
   default: hr_cell_set_text(cell, result->problem);
   }

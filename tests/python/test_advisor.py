@@ -84,6 +84,8 @@ class Commands(Folder):
         for options, arguments in (
                 (dict(heads=4, kv_heads=2, seq=16, layout="bhsd", alibi=True, causal=True, kernel="attention_naive"),
                  "attention --heads 4 --kv-heads 2 --seq 16 --layout bhsd --alibi --causal --kernel attention_naive"),
+                (dict(heads=4, kv_heads=2, seq=16, backward=True, dtype="fp32", kernel="attention_backward_naive"),
+                 "attention --heads 4 --kv-heads 2 --seq 16 --backward --dtype fp32 --kernel attention_backward_naive"),
                 (dict(heads=4, q_len=1, kv_len=16, v_head_dim=32, kernel="attention_naive"),
                  "attention --heads 4 --q-len 1 --kv-len 16 --v-head-dim 32 --kernel attention_naive"),
                 (dict(latent=True, heads=4, kv_len=16, batch=2, softcap=2, kernel="decode_split_portable"),

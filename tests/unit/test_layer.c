@@ -163,6 +163,24 @@ static void an_operator_without_a_kernel_says_so(void **state)
   assert_int_equal(problem_of(&model, &w, HR_OP_MLP_RESIDUAL, HR_PASS_FORWARD, &problem, &error), HR_ERROR_UNSUPPORTED);
 }
 
+static void the_backward_pass_of_fused_attention_is_its_gradients(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-2-70b"); /* 64 query heads, 8 K and V heads of 128 */
+  hr_workload w = small_workload(&model);
+  hr_problem problem;
+  hr_error error;
+  w.phase = HR_PHASE_TRAIN;
+  w.attention = HR_ATTENTION_FUSED;
+  assert_ok(problem_of(&model, &w, HR_OP_ATTENTION, HR_PASS_DGRAD, &problem, &error), error);
+  assert_int_equal(problem.operation, HR_OPERATION_ATTENTION_BACKWARD);
+  const hr_attention *a = &problem.backward.forward;
+  assert_true(a->batch == 2 && a->q_len == 128 && a->kv_len == 128 && a->mask == HR_MASK_CAUSAL);
+  assert_true(a->q_heads == 64 && a->k_heads == 8 && a->v_heads == 8 && a->qk_dim == 128 && a->v_dim == 128);
+  assert_int_equal(a->dtype, w.dtype);
+  assert_ok(hr_attention_backward_check(a, &problem.backward.options, &error), error);
+}
+
 /* ---- a run ---- */
 
 /* h = 64 with 4 heads of 16, MLP 256: small enough for the reference. */
@@ -176,7 +194,7 @@ typedef struct course {
   hr_layer *layer;
 } course;
 
-static course measure(const char *text, int64_t tensor_parallel, hr_progress_fn progress)
+static course measure_as(const char *text, int64_t tensor_parallel, hr_phase phase, hr_progress_fn progress)
 {
   course c = {.hardware = device("xeon-sapphire-rapids")};
   hr_error error;
@@ -187,6 +205,9 @@ static course measure(const char *text, int64_t tensor_parallel, hr_progress_fn 
   c.workload = unfused_workload(&c.model);
   c.workload.dtype = HR_FP32;
   c.workload.tensor_parallel = tensor_parallel;
+  c.workload.phase = phase;
+  if (phase == HR_PHASE_TRAIN)
+    c.workload.attention = HR_ATTENTION_FUSED;
   hr_layer_options options = hr_layer_options_default();
   options.budget_ns = 2e9;
   options.progress = progress;
@@ -195,6 +216,11 @@ static course measure(const char *text, int64_t tensor_parallel, hr_progress_fn 
                              &options, &c.layer, &error),
             error);
   return c;
+}
+
+static course measure(const char *text, int64_t tensor_parallel, hr_progress_fn progress)
+{
+  return measure_as(text, tensor_parallel, HR_PHASE_PREFILL, progress);
 }
 
 static void end(course *c)
@@ -240,6 +266,29 @@ static void shares_add_up_and_operators_without_a_kernel_keep_their_predicted_ti
   assert_int_equal(count, layer->count - 2); /* all but two all-reduces */
   assert_true(layer->whole.samples > 0 && layer->whole.median_ns > 0);
   assert_true(layer->complete && !layer->reduced);
+  end(&c);
+}
+
+/* The forward and backward passes are one sequence: whole.samples counts runs of all that has a kernel. */
+static void a_training_layer_runs_the_gradients_of_gemms_and_fused_attention(void **state)
+{
+  (void)state;
+  course c = measure_as(small_model, 1, HR_PHASE_TRAIN, NULL);
+  int64_t gradients = 0, unmeasured = 0;
+  for (size_t i = 0; i < c.layer->count; i++) {
+    const hr_layer_row *row = &c.layer->rows[i];
+    if (row->op.pass == HR_PASS_FORWARD)
+      continue;
+    bool has_kernel = row->op.kind != HR_KIND_MEMORY || row->part == HR_PART_DROPOUT;
+    assert_int_equal(row->measured, has_kernel);
+    assert_int_equal(row->measurement.rows_checked > 0, has_kernel);
+    gradients += row->op.kind == HR_KIND_ATTENTION;
+    unmeasured += !has_kernel;
+    assert_true(has_kernel || row->measurement.reason[0] != '\0');
+  }
+  assert_int_equal(gradients, 1);
+  assert_true(unmeasured > 0); /* norms, activation, residuals */
+  assert_true(c.layer->whole.samples > 0);
   end(&c);
 }
 
@@ -499,7 +548,9 @@ int main(void)
       cmocka_unit_test(every_operator_without_gemms_is_its_rowwise_operation),
       cmocka_unit_test(masks_and_angles_follow_the_positions),
       cmocka_unit_test(fused_attention_of_a_decode_step_is_a_decode_call_where_a_kernel_takes_it),
+      cmocka_unit_test(the_backward_pass_of_fused_attention_is_its_gradients),
       cmocka_unit_test(an_operator_without_a_kernel_says_so),
+      cmocka_unit_test(a_training_layer_runs_the_gradients_of_gemms_and_fused_attention),
       cmocka_unit_test(shares_add_up_and_operators_without_a_kernel_keep_their_predicted_time),
       cmocka_unit_test(a_stopped_layer_differs_from_a_measured_one),
       cmocka_unit_test(an_operator_that_failed_has_no_time),

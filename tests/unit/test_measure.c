@@ -213,6 +213,26 @@ static void an_error_of_a_library_is_reported_in_its_words(void **state)
   assert_string_equal(m.reason, "the library below gave up");
 }
 
+static void gradients_of_attention_are_checked_and_timed_by_their_own_flops(void **state)
+{
+  (void)state;
+  hr_device *device;
+  hr_measurement m;
+  hr_error error;
+  hr_attention a = hr_attention_default();
+  a.q_heads = 2, a.q_len = 3, a.kv_len = 5, a.qk_dim = 4, a.v_dim = 6, a.dtype = HR_FP32, a.mask = HR_MASK_NONE;
+  const hr_measure_options options = brief(NULL);
+  assert_ok(hr_device_open("reference", 0, &device, &error), error);
+  assert_ok(hr_measure_attention_backward(device, &a, NULL, &options, &m, &error), error);
+  assert_true(m.status == HR_OK || m.status == HR_ERROR_NOISY);
+  assert_true(m.rows_checked > 0 && m.max_error < 1e-5 && strstr(m.kernel, "attention_backward"));
+  /* 3 · 5 pairs of rows, 2 heads: 2 · 15 · (3 · 4 + 2 · 6) · 2 */
+  assert_true(fabs(m.flops_per_s * m.median_ns * 1e-9 - 1440) < 1e-6);
+  a.dtype = HR_FP8_E4M3;
+  assert_int_equal(hr_measure_attention_backward(device, &a, NULL, &options, &m, &error), HR_ERROR_INVALID);
+  hr_device_close(device);
+}
+
 static void an_operation_without_a_kernel_is_unsupported(void **state)
 {
   hr_attention attention = hr_attention_default();
@@ -424,6 +444,7 @@ int main(void)
       TEST(a_run_beyond_the_time_limit_is_a_timeout),
       TEST(a_slow_first_run_is_not_a_timeout),
       TEST(an_error_of_a_library_is_reported_in_its_words),
+      TEST(gradients_of_attention_are_checked_and_timed_by_their_own_flops),
       TEST(an_operation_without_a_kernel_is_unsupported),
       TEST(invalid_options_are_errors_of_the_call),
       TEST(samples_that_never_settle_are_noisy),

@@ -86,11 +86,11 @@ static void gemm_has_the_documented_keys(void **state)
 static const key_row attention_keys[] = {{"schema", "s"},    {"version", "s"},       {"device", "s"}, {"hardware", "o"},
                                          {"attention", "o"}, {"predicted_ns", "rn"}, {"kernels", "a"}};
 static const key_row attention_problem_keys[] = {
-    {"batch", "i"},   {"q_len", "i"},      {"kv_len", "i"},    {"q_heads", "i"},   {"k_heads", "i"},
-    {"v_heads", "i"}, {"qk_dim", "i"},     {"v_dim", "i"},     {"dtype", "s"},     {"causal", "b"},
-    {"window", "i"},  {"scale", "r"},      {"softcap", "r"},   {"alibi", "b"},     {"flops", "i"},
-    {"bytes", "i"},   {"q_strides", "o"},  {"k_strides", "o"}, {"v_strides", "o"}, {"o_strides", "o"},
-    {"output", "s"},  {"head_scales", "b"}};
+    {"batch", "i"},   {"q_len", "i"},       {"kv_len", "i"},    {"q_heads", "i"},   {"k_heads", "i"},
+    {"v_heads", "i"}, {"qk_dim", "i"},      {"v_dim", "i"},     {"dtype", "s"},     {"causal", "b"},
+    {"window", "i"},  {"scale", "r"},       {"softcap", "r"},   {"alibi", "b"},     {"flops", "i"},
+    {"bytes", "i"},   {"q_strides", "o"},   {"k_strides", "o"}, {"v_strides", "o"}, {"o_strides", "o"},
+    {"output", "s"},  {"head_scales", "b"}, {"backward", "b"}};
 static const key_row attention_kernel_keys[] = {{"kernel", "s"},
                                                 {"measured_ns", "rn"},
                                                 {"measured_low_ns", "rn"},
@@ -134,6 +134,27 @@ static void attention_has_the_documented_keys(void **state)
   for (size_t i = 0; i < 2; i++)
     CHECK_KEYS(json_array_get(kernels, i), "attention.kernels[]", attention_kernel_keys);
   assert_true(json_is_null(json_object_get(json_array_get(kernels, 1), "workspace_bytes")));
+  assert_true(json_is_false(json_object_get(json_object_get(document, "attention"), "backward")));
+  json_decref(document);
+}
+
+static void gradients_are_reported_as_an_attention_call_with_their_own_work(void **state)
+{
+  (void)state;
+  fixture f;
+  begin(&f, "gpt2");
+  hr_attention attention = hr_attention_default();
+  int64_t flops = 0, bytes = 0;
+  assert_ok(hr_attention_backward_flops(&attention, &flops), f.error);
+  assert_ok(hr_attention_backward_bytes(&attention, &bytes), f.error);
+  assert_ok(hr_report_attention_backward(f.out, &f.options, &attention, &(hr_measured_call){.hardware = &f.hardware},
+                                         &f.error),
+            f.error);
+  json_t *document = end(&f, "headroom.attention/1"), *call = json_object_get(document, "attention");
+  CHECK_KEYS(call, "attention.attention", attention_problem_keys);
+  assert_true(json_is_true(json_object_get(call, "backward")));
+  assert_int_equal(json_integer_value(json_object_get(call, "flops")), flops);
+  assert_int_equal(json_integer_value(json_object_get(call, "bytes")), bytes);
   json_decref(document);
 }
 
@@ -204,6 +225,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gemm_has_the_documented_keys),
       cmocka_unit_test(attention_has_the_documented_keys),
+      cmocka_unit_test(gradients_are_reported_as_an_attention_call_with_their_own_work),
       cmocka_unit_test(decode_has_the_documented_keys),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,18 @@ static void attention_and_other_rows_keep_their_problems(void **state)
   assert_int_equal(read.attention.mask, HR_MASK_CAUSAL);
 
   row = hr_result_default();
+  hr_result_set_attention_backward(&row, &attention);
+  bool found = true;
+  assert_ok(hr_store_has(store, &row, &found, &error), error);
+  assert_false(found); /* a row of its own, beside that of the forward call */
+  assert_ok(hr_store_append(store, &row, &error), error);
+  assert_ok(hr_store_query(store, &filter, keep_row, &read, &error), error);
+  assert_true(read.kind == HR_RESULT_ATTENTION && read.backward && read.attention.v_heads == 16);
+  assert_non_null(strstr(read.problem, " backward=1"));
+  hr_result_set_attention(&row, &attention);
+  assert_false(row.backward);
+
+  row = hr_result_default();
   row.kind = HR_RESULT_OTHER;
   strcpy(row.problem, "softmax rows=128 columns=2048 dtype=bf16");
   assert_ok(hr_store_append(store, &row, &error), error);

@@ -8,6 +8,7 @@
 #include <headroom/attention.h>
 #include <headroom/decode.h>
 #include <headroom/device.h>
+#include <headroom/experimental/attention_backward.h>
 #include <headroom/gemm.h>
 #include <headroom/rowwise.h>
 
@@ -84,6 +85,12 @@ HR_API hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const h
  *  keys, have the status HR_ERROR_UNSUPPORTED. */
 HR_API hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
                                       const hr_measure_options *options, hr_measurement *measurement, hr_error *error);
+
+/** Times the gradients of one attention call; `backward` NULL: its default. Returns as hr_measure_attention(), with the
+ *  same calls unsupported, and with the errors of hr_attention_backward_check(). */
+HR_API hr_status hr_measure_attention_backward(hr_device *device, const hr_attention *forward,
+                                               const hr_attention_backward *backward, const hr_measure_options *options,
+                                               hr_measurement *measurement, hr_error *error);
 
 /** Times one decode call, all of whose sequences have kv_len tokens, on pages in random order; returns as
  *  hr_measure_gemm() does. A call without keys has the status HR_ERROR_UNSUPPORTED. */

@@ -104,6 +104,11 @@ HR_API hr_status hr_report_layer(FILE *out, const hr_report_options *options, co
 HR_API hr_status hr_report_attention(FILE *out, const hr_report_options *options, const hr_attention *attention,
                                      const hr_measured_call *call, hr_error *error);
 
+/** `attention`: the gradients of one call, with the defaults of hr_attention_backward. Errors as above, and those of
+ *  hr_attention_backward_check(). */
+HR_API hr_status hr_report_attention_backward(FILE *out, const hr_report_options *options, const hr_attention *forward,
+                                              const hr_measured_call *call, hr_error *error);
+
 /** `decode`: one call. Also errors of hr_decode_check(). */
 HR_API hr_status hr_report_decode(FILE *out, const hr_report_options *options, const hr_decode *decode,
                                   const hr_measured_call *call, hr_error *error);

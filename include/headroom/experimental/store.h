@@ -65,6 +65,7 @@ typedef struct hr_result {
   uint64_t seed;       /* of the data */
   char host[64];
   char program[32]; /* Headroom's version */
+  bool backward;    /* of an attention call: its gradients were measured, with the defaults of hr_attention_backward */
 } hr_result;
 
 /** A GEMM of 1 × 1 × 1 of which nothing is known: no times, numbers NAN. */
@@ -76,6 +77,10 @@ HR_API void hr_result_set_gemm(hr_result *result, const hr_gemm *gemm);
 
 /** Sets kind, attention and problem. */
 HR_API void hr_result_set_attention(hr_result *result, const hr_attention *attention);
+
+/** Sets kind, attention and problem to the gradients of this call, as hr_measure_attention_backward() measures them by
+ *  default. */
+HR_API void hr_result_set_attention_backward(hr_result *result, const hr_attention *forward);
 
 /** Sets kind, decode and problem. */
 HR_API void hr_result_set_decode(hr_result *result, const hr_decode *decode);

@@ -247,7 +247,7 @@ hr_status hr_confirm_gains(hr_confirm_run *c, const hr_confirm_subject *s, hr_co
   if (!changes(c, hr_confirm_is_timed))
     refuse(confirmed, "changes no GEMM, softmax or fused attention at the measured size, and only these are measured");
   else if (changes(c, is_attention_backward))
-    refuse(confirmed, "changes the backward pass of fused attention, which no kernel here computes");
+    refuse(confirmed, "changes the backward pass of fused attention, which is not measured here");
   else
     measure_gains(c, s, stretch_before, stretch_after, confirmed);
   return HR_OK;

@@ -297,6 +297,18 @@ hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
   return measure_one(device, hr_attention_problem(attention), options, measurement, error);
 }
 
+hr_status hr_measure_attention_backward(hr_device *device, const hr_attention *forward,
+                                        const hr_attention_backward *backward, const hr_measure_options *options,
+                                        hr_measurement *measurement, hr_error *error)
+{
+  hr_backward both;
+  HR_NEED(error, device, forward, measurement);
+  HR_TRY(hr_backward_take(forward, backward, &both, error));
+  HR_TAKE(hr_measure_options, options, error);
+  HR_TRY(hr_attention_backward_check(&both.forward, &both.options, error));
+  return measure_one(device, hr_attention_backward_problem(&both), options, measurement, error);
+}
+
 hr_status hr_measure_decode(hr_device *device, const hr_decode *decode, const hr_measure_options *options,
                             hr_measurement *measurement, hr_error *error)
 {

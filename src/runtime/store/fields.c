@@ -49,6 +49,8 @@ const hr_field hr_fields[HR_FIELDS] = {
    {OF(ATTENTION), OF(DECODE)},                                  \
    {IN(ATTENTION, attention.member), IN(DECODE, decode.member)}, \
    SIZE_OF(attention.member)},
+#define HR_FIELD_PASS(since, kind, column, member) \
+  {since, HR_FIELD_##kind, #column, {OF(ATTENTION)}, {IN(ATTENTION, member)}, SIZE_OF(member)},
 #include "runtime/store/fields.inc"
 #undef HR_FIELD
 #undef HR_FIELD_PROBLEM
@@ -56,6 +58,7 @@ const hr_field hr_fields[HR_FIELDS] = {
 #undef HR_FIELD_ATTENTION
 #undef HR_FIELD_DECODE
 #undef HR_FIELD_BOTH
+#undef HR_FIELD_PASS
 };
 
 /* ---- from a row ---- */

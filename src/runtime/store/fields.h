@@ -6,7 +6,7 @@
 #include <headroom/experimental/store.h>
 
 /** Version of the store's tables, written to the file. A file with a larger one is from a newer program. */
-#define HR_STORE_VERSION 13
+#define HR_STORE_VERSION 14
 
 typedef enum hr_field_kind {
   HR_FIELD_TEXT,
@@ -41,6 +41,7 @@ enum {
 #define HR_FIELD_ATTENTION(since, kind, column, member) HR_FIELD_##column,
 #define HR_FIELD_DECODE(since, kind, column, member) HR_FIELD_##column,
 #define HR_FIELD_BOTH(since, kind, column, member) HR_FIELD_##column,
+#define HR_FIELD_PASS(since, kind, column, member) HR_FIELD_##column,
 #include "runtime/store/fields.inc"
 #undef HR_FIELD
 #undef HR_FIELD_PROBLEM
@@ -48,6 +49,7 @@ enum {
 #undef HR_FIELD_ATTENTION
 #undef HR_FIELD_DECODE
 #undef HR_FIELD_BOTH
+#undef HR_FIELD_PASS
   HR_FIELDS
 };
 

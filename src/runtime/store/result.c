@@ -88,7 +88,7 @@ static void add_strides(char *to, size_t size, const char *operand, int64_t oute
     add(to, size, " %s=%" PRId64 ",%" PRId64 ",%" PRId64, operand, outer, row, head);
 }
 
-static void name_attention(const hr_attention *a, char *to, size_t size)
+static void name_attention(const hr_attention *a, bool backward, char *to, size_t size)
 {
   snprintf(to, size,
            "attention batch=%" PRId64 " q_len=%" PRId64 " kv_len=%" PRId64 " q_heads=%" PRId64 " k_heads=%" PRId64
@@ -111,6 +111,8 @@ static void name_attention(const hr_attention *a, char *to, size_t size)
   for (size_t i = 0; i < 4; i++)
     add_strides(to, size, (const char *const[]){"q", "k", "v", "o"}[i], strides[i]->batch, strides[i]->row,
                 strides[i]->head);
+  if (backward)
+    add(to, size, " backward=1");
 }
 
 /* Pages in canonical form: "page_size=16", then the rest of the cache if it is not what all sequences fill. */
@@ -170,7 +172,7 @@ void hr_result_name_problem(hr_result *result)
   if (result->kind == HR_RESULT_GEMM)
     name_gemm(&result->gemm, result->problem, sizeof result->problem);
   else if (result->kind == HR_RESULT_ATTENTION)
-    name_attention(&result->attention, result->problem, sizeof result->problem);
+    name_attention(&result->attention, result->backward, result->problem, sizeof result->problem);
   else if (result->kind == HR_RESULT_DECODE)
     name_decode(&result->decode, result->decode_part, result->problem, sizeof result->problem);
 }
@@ -186,6 +188,15 @@ void hr_result_set_attention(hr_result *result, const hr_attention *attention)
 {
   result->kind = HR_RESULT_ATTENTION;
   result->attention = *attention;
+  result->backward = false;
+  hr_result_name_problem(result);
+}
+
+void hr_result_set_attention_backward(hr_result *result, const hr_attention *forward)
+{
+  result->kind = HR_RESULT_ATTENTION;
+  result->attention = *forward;
+  result->backward = true;
   hr_result_name_problem(result);
 }
 
