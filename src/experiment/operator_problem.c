@@ -64,13 +64,19 @@ static hr_status form_of(const hr_model *model, const hr_workload *workload, con
   }
 }
 
+/* Dropout drops gradients as it drops activations; the gradients of a residual's terms are summed as the terms were. */
+static bool is_its_own_gradient(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_DROPOUT || operation == HR_ROWWISE_RESIDUAL;
+}
+
 static hr_status rowwise_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
                                  hr_problem *problem, hr_error *error)
 {
   rowwise_form form = {HR_ROWWISE_COUNT, 0};
   HR_TRY(form_of(model, workload, op, &form, error));
   bool forward = op->pass == HR_PASS_FORWARD || op->pass == HR_PASS_RECOMPUTE;
-  if (!forward && form.operation != HR_ROWWISE_DROPOUT) /* drops gradients as it drops activations */
+  if (!forward && !is_its_own_gradient(form.operation))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   hr_rowwise rows = hr_rowwise_default();
   rows.operation = form.operation;
