@@ -119,15 +119,7 @@ static void set_gradients_result(hr_result *result, const void *call, const char
 static hr_status predict_gradients(const hr_hardware *hardware, const void *call, hr_prediction *prediction,
                                    hr_error *error)
 {
-  hr_operator op = {.kind = HR_KIND_ATTENTION,
-                    .id = HR_OP_ATTENTION,
-                    .pass = HR_PASS_DGRAD,
-                    .framework = HR_FRAMEWORK_HEADROOM,
-                    .attention = *(const hr_attention *)call};
-  hr_status status = hr_attention_backward_flops(call, &op.flops);
-  if (status == HR_OK)
-    status = hr_attention_backward_bytes(call, &op.bytes);
-  return status == HR_OK ? hr_predict_operator(hardware, &op, prediction, error) : status;
+  return hr_predict_attention_backward(hardware, call, prediction, error);
 }
 
 static hr_status report_gradients(FILE *out, const hr_report_options *options, const void *call,

@@ -1738,6 +1738,7 @@ class hr_sweep_point(Structure):
         ("series", c_char * 128),
         ("axes", c_char * 512),
         ("problem", c_char * 512),
+        ("backward", c_bool),
     ]
 
 
@@ -2391,6 +2392,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_points_options_init": (None, [c_void_p, c_size_t]),
     "hr_points_rows": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_predict_attention_backward": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_attention_by": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_void_p]),
     "hr_predict_collective": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_decode": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),

@@ -355,14 +355,8 @@ def measured_gradients(session: Session, attention: Any, kernel: Optional[bytes]
 
 def predicted_gradients(hardware: Any, attention: Any) -> Any:
     """As predicted() of the call itself."""
-    flops, size = ctypes.c_int64(), ctypes.c_int64()
-    call(library().hr_attention_backward_flops, byref(attention), byref(flops))
-    call(library().hr_attention_backward_bytes, byref(attention), byref(size))
-    op = c.hr_operator(kind=c.HR_KIND_ATTENTION, id=c.HR_OP_ATTENTION, framework=c.HR_FRAMEWORK_HEADROOM,
-                       attention=attention, flops=flops.value, bytes=size.value)
-    setattr(op, "pass", c.HR_PASS_DGRAD)
     try:
-        return calls.prediction("hr_predict_operator", hardware, op)
+        return calls.prediction("hr_predict_attention_backward", hardware, attention)
     except UnsupportedError:
         return None
 

@@ -351,6 +351,20 @@ static void a_layer_is_recorded_as_unsupported_with_the_reason(void **state)
   hr_sweep_free(sweep);
 }
 
+static void points_of_gradients_are_measured_and_stored_as_such(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"q\",\"axes\":{\"q\":[4]},\"problem\":{\"kind\":\"attention\","
+                              "\"batch\":1,\"q_len\":\"q\",\"kv_len\":8,\"q_heads\":4,\"k_heads\":2,\"v_heads\":1,"
+                              "\"qk_dim\":8,\"v_dim\":4,\"backward\":true}}");
+  hr_sweep_options options = quick();
+  run(f, sweep, &options, NULL);
+  hr_result row = last_row(f);
+  assert_true(row.kind == HR_RESULT_ATTENTION && row.backward && row.attention.v_heads == 1);
+  assert_non_null(strstr(row.measurement.kernel, "attention_backward"));
+  hr_sweep_free(sweep);
+}
+
 static void attention_points_are_measured_as_attention(void **state)
 {
   fixture *f = *state;
@@ -436,6 +450,7 @@ int main(void)
       IN_A_FOLDER(a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_continues),
       IN_A_FOLDER(a_point_that_takes_longer_than_the_limit_is_recorded_as_timeout),
       IN_A_FOLDER(a_layer_is_recorded_as_unsupported_with_the_reason),
+      IN_A_FOLDER(points_of_gradients_are_measured_and_stored_as_such),
       IN_A_FOLDER(attention_points_are_measured_as_attention),
       IN_A_FOLDER(decode_points_are_measured_as_decode),
       IN_A_FOLDER(an_unknown_kernel_is_refused_before_anything_is_measured),

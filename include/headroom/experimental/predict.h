@@ -66,6 +66,11 @@ HR_API hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call
 HR_API hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective *collective,
                                        hr_prediction *prediction, hr_error *error);
 
+/** Predicts the gradients of one attention call by a fused kernel, with the defaults of hr_attention_backward. Has the
+ *  errors of hr_predict_attention_by() and of hr_attention_backward_check(). */
+HR_API hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_attention *forward,
+                                               hr_prediction *prediction, hr_error *error);
+
 /** Time of one execution of any operator. Errors as hr_predict_gemm() and hr_predict_collective(). */
 HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                      hr_error *error);

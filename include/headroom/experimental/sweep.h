@@ -125,6 +125,7 @@ typedef struct hr_sweep_point {
   char series[128];  /* "h/a = 8"; "" if there is only one line */
   char axes[512];    /* every axis in canonical form: "a=20 b=4 power=8 head_dim=72 h=1440" */
   char problem[512]; /* as hr_result.problem; of a layer "layer h=2560 a=20 b=4 s=2048 t=1 …" */
+  bool backward;     /* attention: its gradients, as hr_measure_attention_backward() measures them by default */
 } hr_sweep_point;
 
 /** The point of an index below point_count, in a number format; HR_ERROR_INVALID for a larger index. */

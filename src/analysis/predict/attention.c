@@ -7,6 +7,8 @@
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 
+#include <headroom/experimental/attention_backward.h>
+#include <headroom/experimental/predict.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -229,8 +231,8 @@ static double around_backward_ns(const hr_hardware *hardware, const hr_attention
   return hr_transfer_ns(hardware, dot_bytes + dq_bytes + grouped_bytes(a), 0);
 }
 
-hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
-                                        hr_error *error)
+hr_status hr_predict_gradients(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                               hr_error *error)
 {
   const hr_attention *a = &op->attention;
   HR_TRY(check_predictable(a, error));
@@ -257,4 +259,16 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
                        hr_predict_peak(hardware, a->dtype), &p);
   *prediction = p;
   return HR_OK;
+}
+
+hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_attention *forward,
+                                        hr_prediction *prediction, hr_error *error)
+{
+  HR_NEED(error, hardware, forward, prediction);
+  HR_TAKE(hr_attention, forward, error);
+  HR_TRY(hr_attention_backward_check(forward, NULL, error));
+  hr_operator op = {.kind = HR_KIND_ATTENTION, .pass = HR_PASS_DGRAD, .attention = *forward};
+  HR_TRY(hr_attention_backward_flops(forward, &op.flops));
+  HR_TRY(hr_attention_backward_bytes(forward, &op.bytes));
+  return hr_predict_gradients(hardware, &op, prediction, error);
 }

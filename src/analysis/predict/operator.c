@@ -84,7 +84,7 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
   hr_hardware older;
   hardware = hr_predict_flash_device(hardware, op, &older);
   if (!forward)
-    return hr_predict_attention_backward(hardware, op, prediction, error);
+    return hr_predict_gradients(hardware, op, prediction, error);
   HR_TRY(hr_predict_attention_by(hardware, &op->attention, op->framework, prediction, error));
   if (op->cached_bytes > 0)
     add_cache_writes(hardware, op, prediction);

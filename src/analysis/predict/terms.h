@@ -106,7 +106,7 @@ hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64
 const hr_hardware *hr_predict_flash_device(const hr_hardware *hardware, const hr_operator *op, hr_hardware *older);
 
 /** The backward pass of fused attention, with the FLOPs and bytes of `op`. */
-hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
-                                        hr_error *error);
+hr_status hr_predict_gradients(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                               hr_error *error);
 
 #endif

@@ -3,10 +3,12 @@
 #include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "experiment/sweep/run.h"
 #include "experiment/sweep/sweep.h"
 #include "hardware/hardware.h"
 
 #include <headroom/experimental/measure.h>
+#include <headroom/experimental/predict.h>
 #include <headroom/predict.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,6 +28,15 @@ static hr_status predict_layer(const hr_hardware *hardware, const hr_sweep_point
   return status;
 }
 
+static hr_status predict_attention(const hr_hardware *hardware, const hr_sweep_point *point, hr_prediction *prediction,
+                                   hr_error *error)
+{
+  if (!point->backward)
+    return hr_predict_attention_by(hardware, &point->attention, HR_FRAMEWORK_HEADROOM, prediction, error);
+  HR_TRY(hr_sweep_check_gradients(point, error));
+  return hr_predict_attention_backward(hardware, &point->attention, prediction, error);
+}
+
 hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_point *point, hr_sweep_time *time,
                                 hr_error *error)
 {
@@ -33,9 +44,7 @@ hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_poin
   hr_status status;
   switch (point->kind) {
   case HR_SWEEP_LAYER: return predict_layer(hardware, point, time, error);
-  case HR_SWEEP_ATTENTION:
-    status = hr_predict_attention_by(hardware, &point->attention, HR_FRAMEWORK_HEADROOM, &prediction, error);
-    break;
+  case HR_SWEEP_ATTENTION: status = predict_attention(hardware, point, &prediction, error); break;
   case HR_SWEEP_DECODE: status = hr_predict_decode(hardware, &point->decode, &prediction, error); break;
   default: status = hr_predict_gemm(hardware, &point->gemm, &prediction, error);
   }

@@ -2,6 +2,7 @@
 /* The problem of a point: its kind and sizes. */
 #include "base/error.h"
 #include "base/names.h"
+#include "experiment/sweep/run.h"
 #include "experiment/sweep/sweep.h"
 
 #include <headroom/experimental/workload.h>
@@ -27,9 +28,19 @@ static const hr_problem_field bmm_fields[] = {GEMM_FIELDS,
                                               {"broadcast_b", false, 0},
                                               {0}};
 static const hr_problem_field attention_fields[] = {
-    {"batch", true, 0},   {"q_len", true, 0},   {"kv_len", true, 0},          {"q_heads", true, 0},
-    {"k_heads", true, 0}, {"v_heads", true, 0}, {"qk_dim", true, 0},          {"v_dim", true, 0},
-    {"causal", false, 1}, {"window", false, 0}, {"implementation", false, 0}, {0},
+    {"batch", true, 0},
+    {"q_len", true, 0},
+    {"kv_len", true, 0},
+    {"q_heads", true, 0},
+    {"k_heads", true, 0},
+    {"v_heads", true, 0},
+    {"qk_dim", true, 0},
+    {"v_dim", true, 0},
+    {"causal", false, 1},
+    {"window", false, 0},
+    {"implementation", false, 0},
+    {"backward", false, 0},
+    {0},
 };
 static const hr_problem_field decode_fields[] = {
     {"batch", true, 0},         {"q_len", false, 1},
@@ -101,6 +112,10 @@ static hr_status make_attention(const int64_t *sizes, hr_dtype dtype, hr_sweep_p
     return hr_fail(error, HR_ERROR_INVALID, "implementation: expected 0 to %" PRId64 ", found %" PRId64,
                    IMPLEMENTATIONS - 1, sizes[10]);
   hr_copy_text(point->kernel, sizeof point->kernel, implementations[sizes[10]]);
+  point->backward = sizes[11] != 0;
+  if (point->backward && point->kernel[0])
+    return hr_fail(error, HR_ERROR_INVALID, "implementation: expected 0, the best kernel, of gradients, found %" PRId64,
+                   sizes[10]);
   return hr_attention_check(attention, error);
 }
 
@@ -162,7 +177,7 @@ static void write_problem(hr_sweep_point *point)
              hr_attention_form_name(w->attention), hr_dtype_name(w->dtype),
              hr_workload_drops(w) ? " dropout=forward" : "");
   } else if (point->kind == HR_SWEEP_ATTENTION) {
-    hr_result_set_attention(&row, &point->attention);
+    hr_sweep_set_attention(&row, point);
   } else if (point->kind == HR_SWEEP_DECODE) {
     row.decode_part = point->decode_part;
     hr_result_set_decode(&row, &point->decode);

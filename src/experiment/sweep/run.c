@@ -37,6 +37,22 @@ hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, cons
   return base;
 }
 
+hr_status hr_sweep_check_gradients(const hr_sweep_point *point, hr_error *error)
+{
+  hr_error why = {.status = HR_OK};
+  return hr_attention_backward_check(&point->attention, NULL, &why) == HR_OK
+             ? HR_OK
+             : hr_fail(error, HR_ERROR_UNSUPPORTED, "%s", why.message);
+}
+
+void hr_sweep_set_attention(hr_result *result, const hr_sweep_point *point)
+{
+  if (point->backward)
+    hr_result_set_attention_backward(result, &point->attention);
+  else
+    hr_result_set_attention(result, &point->attention);
+}
+
 void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
 {
   hr_copy_text(result->series, sizeof result->series, point->series);
@@ -46,7 +62,7 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
   if (point->kernel[0])
     hr_copy_text(result->kernel_asked, sizeof result->kernel_asked, point->kernel);
   if (point->kind == HR_SWEEP_ATTENTION) {
-    hr_result_set_attention(result, &point->attention);
+    hr_sweep_set_attention(result, point);
   } else if (point->kind == HR_SWEEP_DECODE) {
     result->decode_part = point->decode_part;
     hr_result_set_decode(result, &point->decode);
@@ -159,6 +175,18 @@ static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, c
   return complete ? HR_OK : hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
 }
 
+/* A format without gradients is the reason of a row, as an unknown rate is. */
+static hr_status measure_gradients(hr_device *device, const hr_sweep_point *point, const hr_measure_options *options,
+                                   hr_measurement *measurement, hr_error *error)
+{
+  hr_error reason = {.status = HR_OK};
+  if (hr_sweep_check_gradients(point, &reason) == HR_OK)
+    return hr_measure_attention_backward(device, &point->attention, NULL, options, measurement, error);
+  measurement->status = HR_ERROR_UNSUPPORTED;
+  hr_copy_text(measurement->reason, sizeof measurement->reason, reason.message);
+  return HR_OK;
+}
+
 static hr_status measure(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point, run_state *state,
                          hr_measurement *measurement, hr_result *result, hr_error *error)
 {
@@ -167,6 +195,8 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
     return measure_layer(device, hardware, point, state, measurement, result->parts, sizeof result->parts, error);
   if (point->kernel[0])
     options.kernel = point->kernel;
+  if (point->kind == HR_SWEEP_ATTENTION && point->backward)
+    return measure_gradients(device, point, &options, measurement, error);
   if (point->kind == HR_SWEEP_ATTENTION)
     return hr_measure_attention(device, &point->attention, &options, measurement, error);
   options.decode_part = point->decode_part;
