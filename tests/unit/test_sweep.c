@@ -90,13 +90,15 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    assert_int_equal(count, 5 + sizeof figures / sizeof *figures);
-    /* Five sweeps are no figures of the paper. */
+    const size_t others = 6, figure_count = sizeof figures / sizeof *figures;
+    assert_int_equal(count, others + figure_count);
     assert_string_equal(hr_sweep_describe(sweeps[0])->name, "attention-forward");
     assert_string_equal(hr_sweep_describe(sweeps[count - 1])->name, "sigma-sel-v");
-    for (size_t i = 0; i + 5 < count; i++) {
-      hr_sweep_about about = *hr_sweep_describe(sweeps[i + 1]);
+    for (size_t i = 0, at = 1; i < figure_count; i++, at++) {
+      hr_sweep_about about = *hr_sweep_describe(sweeps[at]);
       char name[16];
+      if (strcmp(about.name, "fig12-train") == 0) /* no figure of the paper */
+        about = *hr_sweep_describe(sweeps[++at]);
       snprintf(name, sizeof name, "fig%s", figures[i]);
       assert_string_equal(about.figure, figures[i]);
       assert_string_equal(about.name, name);

@@ -3,7 +3,6 @@
 #include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/struct_size.h"
-#include "experiment/sweep/run.h"
 #include "experiment/sweep/sweep.h"
 #include "hardware/hardware.h"
 

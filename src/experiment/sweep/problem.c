@@ -2,7 +2,6 @@
 /* The problem of a point: its kind and sizes. */
 #include "base/error.h"
 #include "base/names.h"
-#include "experiment/sweep/run.h"
 #include "experiment/sweep/sweep.h"
 
 #include <headroom/experimental/workload.h>
@@ -163,6 +162,22 @@ static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point
   point->workload.dropout = sizes[6] != 0 ? HR_DROPOUT_FORWARD : HR_DROPOUT_NONE;
   point->workload.dtype = dtype;
   return hr_workload_check(&point->workload, &point->model, error);
+}
+
+hr_status hr_sweep_check_gradients(const hr_sweep_point *point, hr_error *error)
+{
+  hr_error why = {.status = HR_OK};
+  return hr_attention_backward_check(&point->attention, NULL, &why) == HR_OK
+             ? HR_OK
+             : hr_fail(error, HR_ERROR_UNSUPPORTED, "%s", why.message);
+}
+
+void hr_sweep_set_attention(hr_result *result, const hr_sweep_point *point)
+{
+  if (point->backward)
+    hr_result_set_attention_backward(result, &point->attention);
+  else
+    hr_result_set_attention(result, &point->attention);
 }
 
 /* Writes the problem as the store does. */

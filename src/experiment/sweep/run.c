@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a sweep: measures its points and appends a row to the store for each. */
 #include "experiment/sweep/run.h"
+#include "experiment/sweep/sweep.h"
 
 #include "base/error.h"
 #include "base/kernel_names.h"
@@ -35,22 +36,6 @@ hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, cons
   base.autotune = options->autotune;
   base.seed = options->choice.seed;
   return base;
-}
-
-hr_status hr_sweep_check_gradients(const hr_sweep_point *point, hr_error *error)
-{
-  hr_error why = {.status = HR_OK};
-  return hr_attention_backward_check(&point->attention, NULL, &why) == HR_OK
-             ? HR_OK
-             : hr_fail(error, HR_ERROR_UNSUPPORTED, "%s", why.message);
-}
-
-void hr_sweep_set_attention(hr_result *result, const hr_sweep_point *point)
-{
-  if (point->backward)
-    hr_result_set_attention_backward(result, &point->attention);
-  else
-    hr_result_set_attention(result, &point->attention);
 }
 
 void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)

@@ -12,10 +12,4 @@ hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, cons
 /** Sets series, axes, kind and problem. */
 void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point);
 
-/** HR_ERROR_UNSUPPORTED for gradients in a format that has none. */
-hr_status hr_sweep_check_gradients(const hr_sweep_point *point, hr_error *error);
-
-/** Kind and problem of a row of an attention point: the call, or its gradients. */
-void hr_sweep_set_attention(hr_result *result, const hr_sweep_point *point);
-
 #endif

@@ -82,4 +82,10 @@ size_t hr_sweep_baseline(const hr_sweep *sweep, size_t index);
 hr_status hr_sweep_fill_label(const hr_sweep *sweep, const char *label, const int64_t *values, char *to, size_t size,
                               char why[HR_EXPRESSION_WHY_SIZE]);
 
+/** HR_ERROR_UNSUPPORTED for gradients in a format that has none. */
+hr_status hr_sweep_check_gradients(const hr_sweep_point *point, hr_error *error);
+
+/** Kind and problem of a row of an attention point: the call, or its gradients. */
+void hr_sweep_set_attention(hr_result *result, const hr_sweep_point *point);
+
 #endif
