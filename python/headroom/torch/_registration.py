@@ -111,8 +111,8 @@ def direct(what: str, return_lse: bool, kernel: Callable, operator: Callable) ->
     def call(q: Tensor, k: Tensor, v: Tensor, *rest):
         if not is_compiling():
             like = recent_like(what, q, k, v)
-            if ((like is not None or (is_unseen(q, k, v) and not requires_gradient(q, k, v)))
-                    and not requires_gradient(*rest[sinks:sinks + 1])):
+            learns = len(rest) > sinks and rest[sinks] is not None and requires_gradient(rest[sinks])
+            if not learns and (like is not None or (is_unseen(q, k, v) and not requires_gradient(q, k, v))):
                 try:
                     return kernel(like, return_lse, q, k, v, *rest)
                 except (TypeError, AttributeError):

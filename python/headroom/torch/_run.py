@@ -14,7 +14,7 @@ from .. import _bindings as c
 from .._library import call, error_address, fail, kernels
 from ..device import Device, Workspace
 from ..errors import UnavailableError
-from ._tensors import Operands, expect_no_gradient, facts
+from ._tensors import Operands, expect_no_gradient, facts, requires_gradient
 
 Tensor = torch.Tensor
 CALLS_MOST = 4096
@@ -137,7 +137,8 @@ def call_of(like: Optional[Recent], what: str, options: tuple, q: Tensor, k: Ten
         bits = q.data_ptr() | k.data_ptr() | v.data_ptr() | 16
         if bits & -bits == like.alignment:
             return like.call
-    expect_no_gradient(what, q=q, k=k, v=v)
+    if requires_gradient(q, k, v):
+        expect_no_gradient(what, q=q, k=k, v=v)
     known = facts(what, q, k, v)
     key = what, options, known
     recent = _recent.get(what)
