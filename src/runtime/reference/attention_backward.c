@@ -172,22 +172,26 @@ static void add_queries(const hr_backward *b, const hr_attention_backward_argume
   }
 }
 
+/* The same of all `group` query heads that read the K head, or the V head, of `at`. */
+static void add_group(const hr_backward *b, const hr_attention_backward_arguments *x, hr_gradient_row at,
+                      hr_attention_operand which, int64_t group, double *scratch, hr_reference_query *row)
+{
+  const int64_t first = at.head * group;
+  clear(row, which == HR_OPERAND_K ? b->forward.qk_dim : b->forward.v_dim);
+  for (at.head = first; at.head < first + group; at.head++)
+    add_queries(b, x, at, which, scratch, row);
+}
+
 void hr_reference_backward_dk(const hr_backward *b, const hr_attention_backward_arguments *x, hr_gradient_row at,
                               double *scratch, hr_reference_query *row)
 {
-  int64_t group = b->forward.q_heads / b->forward.k_heads, first = at.head * group;
-  clear(row, b->forward.qk_dim);
-  for (at.head = first; at.head < first + group; at.head++)
-    add_queries(b, x, at, HR_OPERAND_K, scratch, row);
+  add_group(b, x, at, HR_OPERAND_K, b->forward.q_heads / b->forward.k_heads, scratch, row);
 }
 
 void hr_reference_backward_dv(const hr_backward *b, const hr_attention_backward_arguments *x, hr_gradient_row at,
                               double *scratch, hr_reference_query *row)
 {
-  int64_t group = b->forward.q_heads / b->forward.v_heads, first = at.head * group;
-  clear(row, b->forward.v_dim);
-  for (at.head = first; at.head < first + group; at.head++)
-    add_queries(b, x, at, HR_OPERAND_V, scratch, row);
+  add_group(b, x, at, HR_OPERAND_V, b->forward.q_heads / b->forward.v_heads, scratch, row);
 }
 
 void hr_reference_backward_d_sinks(const hr_backward *b, const hr_attention_backward_arguments *x, hr_gradient_row at,
