@@ -10,6 +10,7 @@ import importlib.util
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -27,7 +28,9 @@ def main():
         sys.path.insert(0, str(HERE.parent.parent / "python"))
     sys.path.insert(0, str(HERE))
     tests = unittest.defaultTestLoader.discover(str(HERE), pattern=f"test_{names}*.py")
-    result = unittest.TextTestRunner(buffer=True).run(tests)
+    with tempfile.TemporaryDirectory() as data:
+        os.environ["XDG_DATA_HOME"] = data  # not the user's store
+        result = unittest.TextTestRunner(buffer=True).run(tests)
     return 0 if result.wasSuccessful() and result.testsRun > 0 else 1
 
 
