@@ -38,6 +38,8 @@ static void problems_with_another_size_are_refused(void **state)
   REFUSED(hr_rowwise, rows, hr_rowwise_check(&rows, &error));
   hr_attention attention = hr_attention_default();
   REFUSED(hr_attention, attention, hr_attention_check(&attention, &error));
+  hr_attention_backward backward = hr_attention_backward_default();
+  REFUSED(hr_attention_backward, backward, hr_attention_backward_check(&attention, &backward, &error));
   hr_decode decode = hr_decode_default();
   REFUSED(hr_decode, decode, hr_decode_check(&decode, &error));
 }
