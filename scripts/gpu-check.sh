@@ -124,6 +124,7 @@ else
 fi
 each_kernel attention "harness attention"
 each_kernel decode "harness decode"
+each_kernel attention_backward "harness attention_backward"
 for formats in "fp32 tf32" fp16 bf16 fp8; do
   in_pool "harness attention_edges" "attention_edges-${formats// /-}" "thorough gpu $formats"
   in_pool "harness attention_lengths" "attention_lengths-${formats// /-}" "thorough gpu $formats"
