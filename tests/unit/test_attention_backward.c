@@ -57,7 +57,7 @@ static void run_forward(call *c)
   hr_plan_free(plan);
 }
 
-/* With sinks the softmax's sum has one more term. */
+/* Sinks add a term to the softmax's sum. */
 static void attend(call *c)
 {
   run_forward(c);

@@ -14,40 +14,25 @@ void hr_attention_arguments_init(hr_attention_arguments *arguments, size_t size)
   HR_INIT(arguments, size, (hr_attention_arguments){0});
 }
 
-/* An empty operand counts one element: buffers are not empty. */
-static size_t operand_bytes(const hr_attention *a, hr_attention_operand operand)
-{
-  int64_t elements = 0;
-  if (hr_attention_span(a, operand, &elements) != HR_OK || elements == 0)
-    elements = 1;
-  return (size_t)elements * hr_dtype_bytes(operand == HR_OPERAND_O ? hr_attention_output_dtype(a) : a->dtype);
-}
-
-static size_t first_keys_bytes(const hr_attention *a)
-{
-  int64_t rows = a->variable_lengths ? a->q_total : a->batch * a->q_len;
-  return (size_t)hr_max64(rows, 1) * sizeof(int32_t);
-}
-
 #define MEMBER(name) offsetof(hr_attention_arguments, name)
 
 static hr_operands operands(const hr_problem *problem)
 {
   const hr_attention *a = &problem->attention;
   hr_operands all = {.count = 0};
-  hr_add_input(&all, MEMBER(q), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_Q));
-  hr_add_input(&all, MEMBER(k), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_K));
-  hr_add_input(&all, MEMBER(v), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_V));
+  hr_add_input(&all, MEMBER(q), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(a, HR_OPERAND_Q));
+  hr_add_input(&all, MEMBER(k), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(a, HR_OPERAND_K));
+  hr_add_input(&all, MEMBER(v), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(a, HR_OPERAND_V));
   if (a->alibi)
     hr_add_input(&all, MEMBER(alibi_slopes), HR_OPERAND_SLOPES, (size_t)a->q_heads * sizeof(float));
   if (a->first_keys)
-    hr_add_input(&all, MEMBER(first_keys), HR_OPERAND_FIRST_KEYS, first_keys_bytes(a));
+    hr_add_input(&all, MEMBER(first_keys), HR_OPERAND_FIRST_KEYS, hr_attention_first_keys_bytes(a));
   if (a->head_scales) {
     hr_add_input(&all, MEMBER(q_scales), HR_OPERAND_Q_SCALES, (size_t)a->q_heads * sizeof(float));
     hr_add_input(&all, MEMBER(k_scales), HR_OPERAND_K_SCALES, (size_t)a->k_heads * sizeof(float));
     hr_add_input(&all, MEMBER(v_scales), HR_OPERAND_V_SCALES, (size_t)a->v_heads * sizeof(float));
   }
-  hr_add_output(&all, MEMBER(o), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_O));
+  hr_add_output(&all, MEMBER(o), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(a, HR_OPERAND_O));
   return all;
 }
 

@@ -24,27 +24,18 @@ static hr_arguments forward_arguments(const hr_arguments *arguments)
   return (hr_arguments){.attention = hr_backward_operands(&arguments->backward)};
 }
 
-/* An empty operand counts one element: buffers are not empty. */
-static size_t operand_bytes(const hr_attention *a, hr_attention_operand operand)
-{
-  int64_t elements = 0;
-  if (hr_attention_span(a, operand, &elements) != HR_OK || elements == 0)
-    elements = 1;
-  return (size_t)elements * hr_dtype_bytes(a->dtype);
-}
-
 #define MEMBER(name) offsetof(hr_attention_backward_arguments, name)
 
 static void add_tables(const hr_attention *a, bool sinks, hr_operands *all)
 {
   const size_t heads = (size_t)a->q_heads * sizeof(float);
-  int64_t lse = 0, rows = a->variable_lengths ? a->q_total : a->batch * a->q_len;
+  int64_t lse = 0;
   if (hr_attention_lse_elements(a, &lse) == HR_OK)
     hr_add_input(all, MEMBER(lse), HR_OPERAND_LSE, (size_t)hr_max64(lse, 1) * sizeof(float));
   if (a->alibi)
     hr_add_input(all, MEMBER(alibi_slopes), HR_OPERAND_SLOPES, heads);
   if (a->first_keys)
-    hr_add_input(all, MEMBER(first_keys), HR_OPERAND_FIRST_KEYS, (size_t)hr_max64(rows, 1) * sizeof(int32_t));
+    hr_add_input(all, MEMBER(first_keys), HR_OPERAND_FIRST_KEYS, hr_attention_first_keys_bytes(a));
   if (sinks)
     hr_add_input(all, MEMBER(sinks), HR_OPERAND_SINKS, heads);
 }
@@ -54,15 +45,15 @@ static hr_operands operands(const hr_problem *problem)
   const hr_attention *a = &problem->backward.forward, gradients = hr_backward_gradients(&problem->backward);
   const bool sinks = problem->backward.options.sinks;
   hr_operands all = {.count = 0};
-  hr_add_input(&all, MEMBER(q), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_Q));
-  hr_add_input(&all, MEMBER(k), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_K));
-  hr_add_input(&all, MEMBER(v), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_V));
-  hr_add_input(&all, MEMBER(o), HR_OPERAND_NUMBERS, operand_bytes(a, HR_OPERAND_O));
-  hr_add_input(&all, MEMBER(d_o), HR_OPERAND_NUMBERS, operand_bytes(&gradients, HR_OPERAND_O));
+  hr_add_input(&all, MEMBER(q), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(a, HR_OPERAND_Q));
+  hr_add_input(&all, MEMBER(k), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(a, HR_OPERAND_K));
+  hr_add_input(&all, MEMBER(v), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(a, HR_OPERAND_V));
+  hr_add_input(&all, MEMBER(o), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(a, HR_OPERAND_O));
+  hr_add_input(&all, MEMBER(d_o), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(&gradients, HR_OPERAND_O));
   add_tables(a, sinks, &all);
-  hr_add_output(&all, MEMBER(dq), HR_OPERAND_NUMBERS, operand_bytes(&gradients, HR_OPERAND_Q));
-  hr_add_output(&all, MEMBER(dk), HR_OPERAND_NUMBERS, operand_bytes(&gradients, HR_OPERAND_K));
-  hr_add_output(&all, MEMBER(dv), HR_OPERAND_NUMBERS, operand_bytes(&gradients, HR_OPERAND_V));
+  hr_add_output(&all, MEMBER(dq), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(&gradients, HR_OPERAND_Q));
+  hr_add_output(&all, MEMBER(dk), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(&gradients, HR_OPERAND_K));
+  hr_add_output(&all, MEMBER(dv), HR_OPERAND_NUMBERS, hr_attention_operand_bytes(&gradients, HR_OPERAND_V));
   if (sinks)
     hr_add_output(&all, MEMBER(d_sinks), HR_OPERAND_SINK_GRADIENTS, (size_t)a->q_heads * sizeof(float));
   return all;

@@ -81,3 +81,17 @@ hr_attention_arguments hr_backward_gradient_operands(const hr_attention_backward
   y.o = WRITABLE(void, arguments->d_o);
   return y;
 }
+
+size_t hr_attention_operand_bytes(const hr_attention *a, hr_attention_operand operand)
+{
+  int64_t elements = 0;
+  if (hr_attention_span(a, operand, &elements) != HR_OK || elements == 0)
+    elements = 1;
+  return (size_t)elements * hr_dtype_bytes(operand == HR_OPERAND_O ? hr_attention_output_dtype(a) : a->dtype);
+}
+
+size_t hr_attention_first_keys_bytes(const hr_attention *a)
+{
+  int64_t rows = a->variable_lengths ? a->q_total : a->batch * a->q_len;
+  return (size_t)hr_max64(rows, 1) * sizeof(int32_t);
+}

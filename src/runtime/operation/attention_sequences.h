@@ -34,6 +34,10 @@ hr_attention_arguments hr_backward_operands(const hr_attention_backward_argument
 /** dQ, dK, dV and dO as Q, K, V and O of hr_backward_gradients(); dO is not written. */
 hr_attention_arguments hr_backward_gradient_operands(const hr_attention_backward_arguments *arguments);
 
+/** Bytes of an operand, and of the first keys. Buffers are not empty: without rows those of one element. */
+size_t hr_attention_operand_bytes(const hr_attention *attention, hr_attention_operand operand);
+size_t hr_attention_first_keys_bytes(const hr_attention *attention);
+
 /** The scale; 1 / √qk_dim if attention->scale is 0. */
 double hr_attention_scale(const hr_attention *attention);
 

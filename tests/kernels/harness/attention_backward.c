@@ -27,17 +27,22 @@ static hr_problem plain(hr_dtype dtype)
   return problem_of(&a, false);
 }
 
+typedef struct taker {
+  problem_taker *take;
+  void *context;
+} taker;
+
 static void take_small(const hr_problem *problem, void *context)
 {
-  void **of = context;
+  const taker *of = context;
   hr_problem p = problem_of(&problem->attention, problem->attention.alibi);
-  ((problem_taker *)(uintptr_t)of[0])(&p, of[1]);
+  of->take(&p, of->context);
 }
 
 static void small(hr_dtype dtype, problem_taker *take, void *context)
 {
-  void *of[] = {(void *)(uintptr_t)take, context};
-  attention_cases.small(dtype, take_small, of);
+  taker of = {take, context};
+  attention_cases.small(dtype, take_small, &of);
 }
 
 static bool set_word(hr_problem *problem, const char *name, const char *value)

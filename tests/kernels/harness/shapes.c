@@ -65,7 +65,7 @@ const char *problem_words(const hr_problem *p, char text[512])
   else if (p->operation == HR_OPERATION_ATTENTION)
     hr_result_set_attention(&row, &p->attention);
   else if (p->operation == HR_OPERATION_ATTENTION_BACKWARD)
-    hr_result_set_attention(&row, &p->backward.forward);
+    hr_result_set_attention_backward(&row, &p->backward.forward);
   else if (p->operation == HR_OPERATION_DECODE)
     hr_result_set_decode(&row, &p->decode);
   else
