@@ -448,9 +448,16 @@ cu_result cuModuleUnload(cu_module module)
   return SUCCESS;
 }
 
+/* A name has one function, as with the driver. */
 cu_result cuModuleGetFunction(cu_function *function, cu_module module, const char *name)
 {
   turn mine;
+  for (cu_function known : module->functions) {
+    if (strcmp(known->program->name, name) == 0) {
+      *function = known;
+      return SUCCESS;
+    }
+  }
   const kernel *list = (const kernel *)dlsym(module->handle, "emulation_kernels");
   for (; list && list->name; list++) {
     if (strcmp(list->name, name) == 0) {
@@ -460,6 +467,15 @@ cu_result cuModuleGetFunction(cu_function *function, cu_module module, const cha
     }
   }
   return NOT_FOUND;
+}
+
+cu_result cuFuncGetAttribute(int *value, int attribute, cu_function function)
+{
+  turn mine;
+  if (attribute != CU_FUNCTION_SHARED_MAX)
+    return INVALID_VALUE;
+  *value = (int)function->shared_max;
+  return SUCCESS;
 }
 
 cu_result cuFuncSetAttribute(cu_function function, int attribute, int value)

@@ -114,11 +114,11 @@ class Attention(unittest.TestCase):
     def test_gradients_are_those_of_the_formula(self):
         def formula(q, k, v, causal=False, softcap=0.0):
             k, v = (jnp.repeat(x, q.shape[2] // x.shape[2], 2) for x in (k, v))
-            scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[3]**-0.5
+            scores = jnp.einsum("bqhd,bkhd->bhqk", q, k, precision="highest") * q.shape[3]**-0.5
             scores = softcap * jnp.tanh(scores / softcap) if softcap else scores
             own = jnp.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1]
             scores = jnp.where(causal & (jnp.arange(k.shape[1]) > own), -jnp.inf, scores)
-            return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), v)
+            return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), v, precision="highest")
 
         x = operands()
 

@@ -9,6 +9,8 @@ import sys
 import tempfile
 import unittest
 
+import torch
+
 from test_transformers_sigma import SIZES
 
 import headroom
@@ -37,7 +39,7 @@ class Examples(unittest.TestCase):
         self.assertIn("saved: 25.0% of the bytes", told)  # 1 + 2 heads instead of 2 + 2
         differences = re.findall(r"(\S+) from attention of the whole", told)
         self.assertEqual(len(differences), 2)
-        self.assertLess(max(map(float, differences)), 1e-5)
+        self.assertLess(max(map(float, differences)), 2**-6 if torch.cuda.is_available() else 1e-5)  # bf16 there
 
 
 if __name__ == "__main__":

@@ -481,30 +481,42 @@ static hr_status make_plan(const backward_call *c, hr_attention_backward_argumen
   return HR_OK;
 }
 
-/* False if a kernel of a GPU refuses the problem. */
-static bool run_call(backward_call *c)
+/* NULL if a kernel of a GPU refuses the problem. */
+static hr_plan *plan_call(const backward_call *c, hr_attention_backward_arguments *x)
 {
-  hr_arguments x = arguments_of(c);
   hr_plan *plan = NULL;
   hr_error error = {.message = ""};
   char text[512];
-  hr_status status = make_plan(c, &x.backward, &plan, &error);
-  if (status == HR_ERROR_UNSUPPORTED && c->device->backend->own_memory)
-    return false;
-  if (status != HR_OK)
+  hr_status status = make_plan(c, x, &plan, &error);
+  if (status != HR_OK && !(status == HR_ERROR_UNSUPPORTED && c->device->backend->own_memory))
     fail_msg("%s: %s", words(c, text), error.message);
+  return plan;
+}
+
+static void run_plan(backward_call *c, const hr_plan *plan, const hr_arguments *x)
+{
+  hr_error error = {.message = ""};
+  char text[512];
   for (int which = DQ; which <= DV; which++)
     memset(c->places[which].host, POISON, c->places[which].bytes);
   for (int i = 0; i < PLACES; i++)
     place_send(&c->places[i]);
-  if (run_arguments(plan, &x, c->s.at_start, &error) != HR_OK)
+  if (run_arguments(plan, x, c->s.at_start, &error) != HR_OK)
     fail_msg("%s: %s", words(c, text), error.message);
   for (int which = DQ; which <= DV; which++)
     place_bring(&c->places[which]);
   if (c->places[D_SINKS].data)
     place_bring(&c->places[D_SINKS]);
+}
+
+static bool run_call(backward_call *c)
+{
+  hr_arguments x = arguments_of(c);
+  hr_plan *plan = plan_call(c, &x.backward);
+  if (plan)
+    run_plan(c, plan, &x);
   hr_plan_free(plan);
-  return true;
+  return plan != NULL;
 }
 
 /* ---- results ---- */
@@ -688,8 +700,30 @@ static void check_combinations(hr_device *device, const char *kernel, hr_dtype d
   }
 }
 
+/* Plans of other head sizes may share a program, and need less shared memory. */
+static void check_plans_beside_each_other(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static backward_call first, second;
+  const int64_t large[] = {64, 64}, small[] = {40, 40}, length[] = {5, 7};
+  const setup of_first = plain_setup(heads[1], large, length, dtype);
+  const setup of_second = plain_setup(heads[1], small, length, dtype);
+  open_call(device, kernel, &of_first, &first);
+  open_call(device, kernel, &of_second, &second);
+  hr_arguments x = arguments_of(&first), of_other = arguments_of(&second);
+  hr_plan *plan = plan_call(&first, &x.backward), *other = plan_call(&second, &of_other.backward);
+  if (plan) {
+    run_plan(&first, plan, &x);
+    compare(&first);
+  }
+  hr_plan_free(other);
+  hr_plan_free(plan);
+  close_call(&second);
+  close_call(&first);
+}
+
 static const fact facts[] = {FACT(gradients_agree_with_the_formulas_for_all_heads_and_dims, check_heads_and_dims),
                              FACT(gradients_agree_with_the_formulas_for_lengths_that_break_tiles, check_lengths),
-                             FACT(gradients_agree_with_the_formulas_for_combinations, check_combinations)};
+                             FACT(gradients_agree_with_the_formulas_for_combinations, check_combinations),
+                             FACT(a_plan_keeps_its_shared_memory_when_others_are_made, check_plans_beside_each_other)};
 const fact_group attention_backward_facts = {
     .name = "attention_backward", .operation = "attention_backward", .facts = facts, .count = LENGTH(facts)};

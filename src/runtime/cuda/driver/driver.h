@@ -130,6 +130,7 @@ enum {
   ROW(cuModuleLoadData, (cu_module * module, const void *image))                                                    \
   ROW(cuModuleUnload, (cu_module module))                                                                           \
   ROW(cuModuleGetFunction, (cu_function * function, cu_module module, const char *name))                            \
+  ROW(cuFuncGetAttribute, (int *value, int attribute, cu_function function))                                        \
   ROW(cuFuncSetAttribute, (cu_function function, int attribute, int value))                                         \
   ROW(cuLaunchKernel,                                                                                               \
       (cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \

@@ -112,13 +112,26 @@ hr_status hr_cuda_function(const hr_cuda *cuda, const char *source, hr_dtype dty
   return status;
 }
 
+/* The driver has one function of this name, which other plans have taken, too: its limit only rises. */
+static hr_status allow_shared(const hr_cuda *cuda, cu_function function, size_t bytes, hr_error *error)
+{
+  int allowed = 0;
+  HR_TRY(HR_CU(&cuda->driver, cuFuncGetAttribute, (&allowed, CU_FUNCTION_SHARED_MAX, function), error));
+  if (bytes <= (size_t)allowed)
+    return HR_OK;
+  return HR_CU(&cuda->driver, cuFuncSetAttribute, (function, CU_FUNCTION_SHARED_MAX, (int)bytes), error);
+}
+
 hr_status hr_cuda_function_shared(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *defines,
                                   const char *name, size_t shared_bytes, cu_function *function, hr_error *error)
 {
   HR_TRY(hr_cuda_function(cuda, source, dtype, defines, name, function, error));
-  HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status =
-      HR_CU(&cuda->driver, cuFuncSetAttribute, (*function, CU_FUNCTION_SHARED_MAX, (int)shared_bytes), error);
-  hr_cuda_leave(cuda);
+  pthread_mutex_lock(&cuda->modules->mutex);
+  hr_status status = hr_cuda_enter(cuda, error);
+  if (status == HR_OK) {
+    status = allow_shared(cuda, *function, shared_bytes, error);
+    hr_cuda_leave(cuda);
+  }
+  pthread_mutex_unlock(&cuda->modules->mutex);
   return status;
 }
