@@ -10,9 +10,9 @@ A call is what autograd asks for: dQ, dK and dV from dO, with what the forward c
 torch.autograd.grad(). Everything else is as in attention_gpu_vs_torch.py: one stream of one process, calls recorded as
 graphs, interleaved turns and, sustained, each alone until clock and power have settled; but the operands are one set, so
 that those of short calls may be in the L2. --hold waits for a line on standard input before the first timing, so that
-several processes can compile at once. TFLOP/s are of the five
-products over the entries that are not masked. Errors are norms of the difference from float64 over the norm of the
-gradient, the largest of dQ, dK and dV, of one group of query heads.
+several processes can compile at once. TFLOP/s are of the five products over the entries that are not masked. Errors are
+norms of the difference from float64 over the norm of the gradient, the largest of dQ, dK and dV, of one group of query
+heads.
 
 Where a peer wants as many heads of K as of V, or of Q, it gets them repeated beforehand and its gradients have as many:
 the sum over a group, which Headroom's call includes, is then not part of its time.
@@ -28,8 +28,6 @@ import sys
 import time
 
 import torch
-import torch.nn.functional as F
-from torch.nn.attention import sdpa_kernel
 
 import attention_gpu_peers as common
 import attention_gpu_sustained as sustained
@@ -103,29 +101,6 @@ class Gradients:
     def run(self, x):
         call_library(self.library.hr_plan_run_attention_backward, self.handle, ctypes.byref(x), address_64(self.workspace),
                      stream())
-
-
-def torch_forward(backend, row, q, k, v):
-    with sdpa_kernel(backend):
-        return F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
-                                              is_causal=bool(row["causal"]), enable_gqa=k.shape[2] < q.shape[2]).transpose(1, 2)
-
-
-def peers(names):
-    """Forward calls that autograd can differentiate: (row, q, k, v) to O."""
-    found = {name: (lambda *call, b=backend: torch_forward(b, *call)) for name, backend in common.BACKENDS.items()
-             if name in names}
-    if "fa4" in names:
-        try:
-            from flash_attn.cute.interface import flash_attn_func
-
-            def fa4(row, q, k, v):
-                out = flash_attn_func(q, k, v, causal=bool(row["causal"]))
-                return out[0] if isinstance(out, tuple) else out
-            found["fa4"] = fa4
-        except Exception as missing:  # noqa: BLE001 its imports raise much
-            print(f"without fa4: {str(missing)[:200]}", flush=True)
-    return found
 
 
 def differentiable(forward, row, inputs, d_o):
@@ -305,7 +280,9 @@ def main():
         sys.exit("attention_gpu_backward.py: no CUDA GPU here")
     torch.cuda.init()
     headroom = common.Headroom(arguments.library, None)
-    sys.exit(0 if run([row for row in rows if row["tier"] in only], headroom, peers(arguments.peers.split(",")), arguments) else 1)
+    rows = [row for row in rows if row["tier"] in only]
+    found = {name: peer.run for name, peer in common.peers(arguments.peers.split(","), rows).items()}
+    sys.exit(0 if run(rows, headroom, found, arguments) else 1)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention calls on a CUDA GPU and who computes them: Headroom, PyTorch's backends, FlashInfer's FlashAttention-3.
+"""Attention calls on a CUDA GPU and who computes them: Headroom, PyTorch's backends, FlashInfer's FlashAttention-3,
+FlashAttention-4.
 
-Used by attention_gpu_vs_torch.py, attention_gpu_sustained.py and decode_gpu_vs_torch.py. All work on the same tensors,
+Used by attention_gpu_vs_torch.py, attention_gpu_backward.py, attention_gpu_sustained.py and decode_gpu_vs_torch.py. All work on the same tensors,
 [batch, length, heads, dim] in memory.
 """
 import concurrent.futures
 import ctypes
 import datetime
+import importlib.metadata
 import math
 import os
 import time
@@ -215,23 +217,42 @@ class FlashInfer:
             row["batch"], row["length"], row["q_heads"], row["v_dim"])
 
 
+class FlashAttention4:
+    """FlashAttention-4 (flash-attn-4), whose first call of a kind compiles for 10 to 20 s. Raises ImportError where it is
+    not installed."""
+
+    def __init__(self):
+        from flash_attn.cute.interface import flash_attn_func
+        self.function = flash_attn_func
+
+    def prepare(self, rows):
+        pass
+
+    def run(self, row, q, k, v):
+        out = self.function(q, k, v, causal=bool(row["causal"]))
+        return out[0] if isinstance(out, tuple) else out
+
+
+INSTALLED = {"fa3": FlashInfer, "fa4": FlashAttention4}
+PEERS = [*BACKENDS, *INSTALLED]
+
+
 def peers(names, rows):
     """The peers of these names that are installed, with the kernels that `rows` need."""
     found = {name: Torch(backend) for name, backend in BACKENDS.items() if name in names}
-    if "fa3" in names and torch.cuda.get_device_capability() == (9, 0):
+    for name, kind in INSTALLED.items():
+        if name not in names or torch.cuda.get_device_capability() != (9, 0):
+            continue
         try:
-            found["fa3"] = FlashInfer()
-        except ImportError as missing:
-            print(f"without fa3: {missing}", flush=True)
+            found[name] = kind()
+        except Exception as missing:  # noqa: BLE001 what their imports raise is of many kinds
+            print(f"without {name}: {str(missing)[:200]}", flush=True)
     for name, peer in list(found.items()):
         begin = time.monotonic()
         peer.prepare(rows)
         if time.monotonic() - begin > 1:
             print(f"{name}: {time.monotonic() - begin:.0f} s to compile", flush=True)
     return found
-
-
-PEERS = [*BACKENDS, "fa3"]
 
 
 def ways(row):
@@ -253,7 +274,7 @@ def quickest(peer, row, inputs):
                 peer.run(row, *tensors)
             events[1].record()
             torch.cuda.synchronize()
-        except RuntimeError:
+        except Exception:  # noqa: BLE001 compilers of kernels raise much
             continue
         if events[0].elapsed_time(events[1]) < best_ms:
             best, best_ms = heads, events[0].elapsed_time(events[1])
@@ -322,11 +343,11 @@ def check_graph(row, inputs, name, graph, results):
 def provenance(how):
     versions = [f"{torch.cuda.get_device_name()}, driver {common.driver()}, CUDA {torch.version.cuda}, PyTorch "
                 f"{torch.__version__}, cuDNN {torch.backends.cudnn.version()}"]
-    try:
-        import flashinfer
-        versions.append(f"FlashInfer {flashinfer.__version__} (fa3)")
-    except ImportError:
-        pass
+    for package, words in (("flashinfer-python", "FlashInfer {} (fa3)"), ("flash-attn-4", "FlashAttention-4 {} (fa4)")):
+        try:
+            versions.append(words.format(importlib.metadata.version(package)))
+        except importlib.metadata.PackageNotFoundError:
+            pass
     return f"# {', '.join(versions)}, {datetime.date.today()}; {how}\n"
 
 

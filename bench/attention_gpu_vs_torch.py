@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares Headroom's attention on a CUDA GPU with PyTorch's scaled_dot_product_attention, backends cudnn and flash, and
-with FlashAttention-3 (fa3) of FlashInfer where that is installed.
+with FlashAttention-3 (fa3) of FlashInfer and FlashAttention-4 (fa4) where they are installed.
 
     attention_gpu_vs_torch.py LIBHEADROOM [--sustained] [--output FILE.csv] [--quick] [--kernel NAME]
-                              [--grid peers|fig12|named|short] [--peers cudnn,flash,fa3] [--only NAME,…] [--rounds N] [--zeros]
+                              [--grid peers|fig12|named|short] [--peers cudnn,flash,fa3,fa4] [--only NAME,…] [--rounds N]
+                              [--zeros]
 
 Needs PyTorch and a shared libheadroom (docs/gpu.md says how to get one for a bare machine). All work on the same
 tensors, [batch, length, heads, dim] in memory, in one stream of one process. Rows of all results are compared with
