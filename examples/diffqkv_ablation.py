@@ -4,10 +4,11 @@
 augmented Q and selective V cost or gain in the loss of a decoder model on held-out text?
 
     diffqkv_text.py --out tokens.npz
-    diffqkv_ablation.py tokens.npz [VARIANT ...] [--size 30m] [--seeds 3] [--seconds 600 | --tokens N] [--csv ROWS.csv]
+    diffqkv_ablation.py tokens.npz [VARIANT ...] [--size 30m] [--seeds 3] [--first-seed 0] [--seconds 600 | --tokens N]
+                        [--csv ROWS.csv]
 
 Variants of one seed begin with the same values of the weights that they share, and see the same text in the same order.
-A process per variant compiles; then they train in turn, all with seed 0, then with seed 1, ... On a GPU a step is one
+A process per variant compiles; then they train in turn, all with the first seed, then with the next, ... On a GPU a step is one
 CUDA graph in bf16. Rows are written as soon as they are measured."""
 import argparse
 import csv
@@ -207,8 +208,8 @@ def work(process, a, begin, turns, step_seconds, steps, rows):
 
     turns.take(process, 0, lambda: None)  # all have compiled then
     turns.take(process, 1, lambda: attempt(measure))
-    for seed in range(a.seeds):
-        turns.take(process, 2 + seed, lambda: attempt(lambda: train(seed)))
+    for turn in range(a.seeds):
+        turns.take(process, 2 + turn, lambda: attempt(lambda: train(a.first_seed + turn)))
     rows.put(None)
     sys.exit(failed)
 
@@ -274,6 +275,7 @@ def options(arguments=None):
                         help="default auto: Headroom's where it has gradients, else PyTorch's")
     for name, default in (("seeds", 3), ("tokens", 0), ("length", 512), ("batch", 16), ("held", 512), ("selected", 32)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--first-seed", type=int, default=0, help="so that several GPUs share the seeds")
     parser.add_argument("--seconds", type=float, default=600, help="of the whole program; without --tokens")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--top-k", type=int, nargs="*", default=[16, 32, 64, 100], help="of selective V")
