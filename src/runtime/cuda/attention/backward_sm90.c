@@ -14,13 +14,17 @@
 
 #define SHARED_MAX ((size_t)227 << 10) /* of a block */
 #define STAGES 2
+#define STAGES_AHEAD 3 /* where products are issued a tile ahead: two Q tiles are in use */
 #define Q_ROWS_MIN 64
 #define BY_KEYS_MAX \
   256 /* sum of the head sizes whose dK and dV of 64 keys leave a warpgroup registers for Q tiles of 64 */
 #define LONG_Q_TILE_MAX 128 /* the same for 128 */
-#define BAND_ITEMS 2        /* of causal calls, for each multiprocessor */
-#define FEW_ITEMS 4         /* of causal calls, for each multiprocessor: in one band */
-#define ALIGNMENT 256       /* of parts of the workspace */
+#define AHEAD_QK_MAX 192    /* the largest heads of which products leave registers to issue them a tile ahead */
+#define AHEAD_V_MAX 128
+#define HEADS_MAX 4   /* query heads of a work item; of one K and V head for 32, 16 took 1.3 times as long */
+#define BAND_ITEMS 2  /* of causal calls, for each multiprocessor */
+#define FEW_ITEMS 4   /* of causal calls, for each multiprocessor: in one band */
+#define ALIGNMENT 256 /* of parts of the workspace */
 
 /* The third parameter of the program: TMA tensor maps. */
 typedef struct tensor_maps {
@@ -79,12 +83,13 @@ hr_backward_sm90 hr_backward_sm90_choose(const hr_backward *backward)
   const hr_attention *a = &backward->forward;
   hr_backward_sm90 t = {.qk = (int)hr_round_up(a->qk_dim, 16),
                         .v = (int)hr_round_up(a->v_dim, 16),
-                        .stages = STAGES,
                         .varlen = a->variable_lengths,
                         .clears = may_have_empty_rows(a),
                         .deterministic = backward->options.deterministic,
                         .scores = hr_cuda_attention_score_defines(a)};
   t.split_products = t.qk + t.v > BY_KEYS_MAX || t.qk > 2 * hr_sm90_panel(2);
+  t.ahead = t.split_products && t.qk <= AHEAD_QK_MAX && t.v <= AHEAD_V_MAX && !*t.scores;
+  t.stages = t.ahead ? STAGES_AHEAD : STAGES;
   t.keys = t.split_products ? 64 : 128;
   t.rows = t.qk + t.v <= LONG_Q_TILE_MAX && t.qk <= hr_sm90_panel(2) ? 128 : Q_ROWS_MIN;
   divide_dq(&t);
@@ -94,10 +99,11 @@ hr_backward_sm90 hr_backward_sm90_choose(const hr_backward *backward)
 
 void hr_backward_sm90_defines(const hr_backward_sm90 *t, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d HR_Q_TILE=%d HR_STAGES=%d HR_DQ_FIRST=%d HR_DQ_SECOND=%d%s%s%s%s%s",
-           t->qk, t->v, t->rows, t->stages, t->dq_first, t->dq_second, t->split_products ? " HR_SPLIT_PRODUCTS" : "",
-           t->varlen ? " HR_VARLEN" : "", t->clears ? " HR_CLEARS" : "", t->deterministic ? " HR_DETERMINISTIC" : "",
-           t->scores);
+  snprintf(text, HR_DEFINES_SIZE,
+           "HR_QK=%d HR_V=%d HR_Q_TILE=%d HR_STAGES=%d HR_DQ_FIRST=%d HR_DQ_SECOND=%d%s%s%s%s%s%s", t->qk, t->v,
+           t->rows, t->stages, t->dq_first, t->dq_second, t->split_products ? " HR_SPLIT_PRODUCTS" : "",
+           t->ahead ? " HR_AHEAD" : "", t->varlen ? " HR_VARLEN" : "", t->clears ? " HR_CLEARS" : "",
+           t->deterministic ? " HR_DETERMINISTIC" : "", t->scores);
 }
 
 void hr_backward_rows_defines(const hr_backward_sm90 *t, char text[HR_DEFINES_SIZE])
@@ -144,8 +150,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 
 /* ---- a call ---- */
 
-/* Query heads of a work item: those that share both a K and a V head, or half of them and so on to let every
- * multiprocessor have one; several work items may add to dK and dV then. Where additions have an order, the least
+/* Query heads of a work item: those that share both a K and a V head, or half of them and so on, so that they are few and
+ * every multiprocessor has one; several work items may add to dK and dV then. Where additions have an order, the least
  * that all of a K and all of a V head's are in. */
 static int64_t heads_of_item(const launch *l, const hr_attention *a, const hr_attention_call *c)
 {
@@ -153,7 +159,7 @@ static int64_t heads_of_item(const launch *l, const hr_attention *a, const hr_at
   if (l->tiles.deterministic)
     return c->k_group / heads * c->v_group;
   int64_t tiles = hr_ceil_div(a->kv_len, l->tiles.keys) * a->batch;
-  while (heads % 2 == 0 && tiles * (a->q_heads / heads) < l->multiprocessors)
+  while (heads % 2 == 0 && (heads > HEADS_MAX || tiles * (a->q_heads / heads) < l->multiprocessors))
     heads /= 2;
   return heads;
 }

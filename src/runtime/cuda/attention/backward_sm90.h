@@ -12,6 +12,7 @@ typedef struct hr_backward_sm90 {
   int stages;              /* of Q and dO */
   int dq_first, dq_second; /* columns of dQ that each consumer warpgroup computes; with Q tiles of 128 rows all */
   bool split_products;     /* consumer warpgroups share a K/V tile by its products, not by its keys */
+  bool ahead;              /* such products are issued a tile ahead */
   bool varlen, clears, deterministic;
   const char *scores; /* hr_cuda_attention_score_defines() */
   size_t shared_bytes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Consumer warpgroups of attention_backward_sm90.cu that share a K/V tile of 64 keys by its products, for large heads:
- * warpgroup 0 does Sᵀ, P and dV, warpgroup 1 dPᵀ, dS and dK, each a part of dQ. */
+ * warpgroup 0 does Sᵀ, P and dV, warpgroup 1 dPᵀ, dS and dK, each a part of dQ. The order of a tile's products is in
+ * attention_backward_products_ahead_sm90.cuh, or where registers allow none ahead _in_turn_sm90.cuh. */
 
 /* P of a thread of warpgroup 0 for the same thread of warpgroup 1, in fp32. */
 __device__ inline unsigned p_of_thread()
@@ -19,95 +20,30 @@ __device__ inline void hand_over_p(const float (&s)[HR_Q_TILE / 2], unsigned &ph
   phase ^= 1;
 }
 
-__device__ inline void receive_p(float (&s)[HR_Q_TILE / 2], unsigned &phase)
+/* dPᵀ becomes dS. */
+__device__ inline void receive_p(float (&dp)[HR_Q_TILE / 2], unsigned terms, unsigned &phase)
 {
   mbarrier_wait_long(mbarrier_at(P_FULL), phase);
 #pragma unroll
-  for (int i = 0; i < HR_Q_TILE / 8; i++) {
-    float4 four = load_shared(p_of_thread() + i * 2048);
-    s[4 * i] = four.x;
-    s[4 * i + 1] = four.y;
-    s[4 * i + 2] = four.z;
-    s[4 * i + 3] = four.w;
+  for (int n = 0; n < HR_Q_TILE / 8; n++) {
+    float4 p = load_shared(p_of_thread() + n * 2048);
+    float2 delta = row_terms_at(terms, n, 8);
+    dp[4 * n] = p.x * (dp[4 * n] - delta.x);
+    dp[4 * n + 1] = p.y * (dp[4 * n + 1] - delta.y);
+    dp[4 * n + 2] = p.z * (dp[4 * n + 2] - delta.x);
+    dp[4 * n + 3] = p.w * (dp[4 * n + 3] - delta.y);
   }
   phase ^= 1;
-}
-
-/* FIRST: there is no tile before, whose dQ is computed. */
-template <bool MASKED, bool FIRST>
-__device__ inline void score_tile(const attention_call &call, const backward_call &backward, const work_item &item,
-                                  float (&dv)[HR_V / 2], consumer_pipelines &t, const tile_context &c, int tile)
-{
-  float s[HR_Q_TILE / 2], dq[HR_DQ_FIRST / 2];
-  unsigned p[TILE_WORDS];
-  ds_pipeline before = t.ds;
-  before.before();
-  mbarrier_wait_long(mbarrier_at(Q_FULL + t.q.stage), t.q.phase);
-  wgmma_fence();
-  ISSUE_SCORES(HR_QK, s, c.k + (tile >> 30), q_at(t.q.stage));
-  wgmma_wait<0>();
-  find_p<MASKED>(call, place_of(call, item, c.head, c.first_key, tile), s, p, terms_at(t.q.stage));
-  hand_over_p(s, t.p_phase);
-  arrive_of_warp(Q_EMPTY + t.q.stage);
-  if (!FIRST) {
-    mbarrier_wait_long(mbarrier_at(DS_FULL + before.stage), before.phase);
-    wgmma_fence();
-    ISSUE_DQ(HR_DQ_FIRST, dq, ds_part(before.stage, 0), k_part(0) + (tile >> 30));
-  }
-  mbarrier_wait_long(mbarrier_at(DO_FULL + t.q.stage), t.q.phase);
-  wgmma_fence();
-  ISSUE_GRADIENT(HR_V, dv, p, do_at(t.q.stage));
-  if (!FIRST) {
-    wgmma_wait<1>();
-    arrive_of_warp(DS_EMPTY + before.stage);
-    add_dq<HR_DQ_FIRST>(call, backward, item, dq, c.head, tile - 1, 0);
-  }
-  wgmma_wait<0>();
-  arrive_of_warp(DO_EMPTY + t.q.stage);
-  t.q.next();
-  t.ds.next();
-}
-
-template <bool FIRST>
-__device__ inline void gradient_tile(const attention_call &call, const backward_call &backward, const work_item &item,
-                                     float (&dk)[HR_QK / 2], consumer_pipelines &t, const tile_context &c, int tile)
-{
-  float s[HR_Q_TILE / 2], dp[HR_Q_TILE / 2];
-  unsigned ds[TILE_WORDS];
-  ds_pipeline before = t.ds;
-  before.before();
-  mbarrier_wait_long(mbarrier_at(DO_FULL + t.q.stage), t.q.phase);
-  wgmma_fence();
-  ISSUE_SCORES(HR_V, dp, c.v + (tile >> 30), do_at(t.q.stage));
-  mbarrier_wait_long(mbarrier_at(Q_FULL + t.q.stage), t.q.phase);
-  wgmma_wait<0>();
-  arrive_of_warp(DO_EMPTY + t.q.stage);
-  receive_p(s, t.p_phase);
-  find_ds(s, dp, ds, terms_at(t.q.stage));
   __syncwarp();
   arrive_of_warp(P_EMPTY);
-  hand_over_ds(ds, 0, t.ds);
-#if HR_DQ_SECOND > 0
-  float dq[HR_DQ_SECOND / 2];
-  if (!FIRST) {
-    mbarrier_wait_long(mbarrier_at(DS_FULL + before.stage), before.phase);
-    wgmma_fence();
-    ISSUE_DQ(HR_DQ_SECOND, dq, ds_part(before.stage, 1), k_part(1) + (tile >> 30));
-  }
-#endif
-  wgmma_fence();
-  ISSUE_GRADIENT(HR_QK, dk, ds, q_at(t.q.stage));
-  if (!FIRST) {
-    wgmma_wait<1>();
-    arrive_of_warp(DS_EMPTY + before.stage);
-#if HR_DQ_SECOND > 0
-    add_dq<HR_DQ_SECOND>(call, backward, item, dq, c.head, tile - 1, 1);
-#endif
-  }
-  wgmma_wait<0>();
-  arrive_of_warp(Q_EMPTY + t.q.stage);
-  t.q.next();
-  t.ds.next();
+}
+
+/* The A operand of a thread. */
+__device__ inline void pack(const float (&values)[HR_Q_TILE / 2], unsigned (&words)[TILE_WORDS])
+{
+#pragma unroll
+  for (int i = 0; i < TILE_WORDS; i++)
+    words[i] = pack_pair(values[2 * i], values[2 * i + 1]);
 }
 
 /* dQ of a head's last tile. */
@@ -140,28 +76,11 @@ __device__ inline void end_head(const attention_call &call, const backward_call 
   arrive_of_warp(DS_EMPTY + last.stage);
 }
 
-__device__ inline void score_head(const attention_call &call, const backward_call &backward, const work_item &item,
-                                  float (&dv)[HR_V / 2], consumer_pipelines &t, const tile_context &c)
-{
-  score_tile<true, true>(call, backward, item, dv, t, c, item.first_tile);
-#pragma unroll 1
-  for (int tile = item.first_tile + 1; tile < item.end_tile; tile++)
-    if (is_masked(call, item, c.first_key, tile))
-      score_tile<true, false>(call, backward, item, dv, t, c, tile);
-    else
-      score_tile<false, false>(call, backward, item, dv, t, c, tile);
-  end_head<0>(call, backward, item, t, c);
-}
-
-__device__ inline void gradient_head(const attention_call &call, const backward_call &backward, const work_item &item,
-                                     float (&dk)[HR_QK / 2], consumer_pipelines &t, const tile_context &c)
-{
-  gradient_tile<true>(call, backward, item, dk, t, c, item.first_tile);
-#pragma unroll 1
-  for (int tile = item.first_tile + 1; tile < item.end_tile; tile++)
-    gradient_tile<false>(call, backward, item, dk, t, c, tile);
-  end_head<1>(call, backward, item, t, c);
-}
+#ifdef HR_AHEAD
+#include "runtime/cuda/kernels/attention_backward_products_ahead_sm90.cuh"
+#else
+#include "runtime/cuda/kernels/attention_backward_products_in_turn_sm90.cuh"
+#endif
 
 /* Waits for K and V where a head is the first of theirs. */
 __device__ inline void begin_head(const attention_call &call, const work_item &item, consumer_pipelines &t, int head)
