@@ -14,11 +14,13 @@
 #include "runtime/cuda/driver/context.h"
 #include "runtime/cuda/driver/timing.h"
 #include "runtime/measure/statistics.h"
+#include "shape/rowwise_operands.h"
 
 #include "runtime/device/plan.h"
 #include <headroom/experimental/headroom.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -35,8 +37,8 @@ typedef struct turns {
   hr_device *device;
   hr_plan *plan;
   bool gpu, csv;
-  hr_buffer *operands[5]; /* inputs, result, workspace */
-  hr_buffer *from, *to;   /* of the copy */
+  hr_buffer *inputs[HR_ROWWISE_INPUTS_MAX], *outputs[HR_ROWWISE_OUTPUTS_MAX], *workspace;
+  hr_buffer *from, *to; /* of the copy */
   size_t copied;
   void *recordings[2]; /* graphs of the operation and of the copy */
 } turns;
@@ -53,14 +55,21 @@ static int fail(const hr_error *error)
   return 1;
 }
 
+/* The address of a buffer that some operations do not have. */
+static void *data(hr_buffer *buffer)
+{
+  return buffer ? hr_buffer_data(buffer) : NULL;
+}
+
 static hr_status run_operation(void *context, hr_error *error)
 {
   const turns *t = context;
-  const void *inputs[3];
-  for (int i = 0; i < 3; i++)
-    inputs[i] = hr_buffer_data(t->operands[i]);
-  hr_rowwise_arguments x = {sizeof x, {inputs[0], inputs[1], inputs[2]}, hr_buffer_data(t->operands[3])};
-  return hr_plan_run_rowwise(t->plan, &x, hr_buffer_data(t->operands[4]), NULL, error);
+  const hr_rowwise_arguments x = {.struct_size = sizeof x,
+                                  .inputs = {data(t->inputs[0]), data(t->inputs[1]), data(t->inputs[2])},
+                                  .output = data(t->outputs[0]),
+                                  .more_inputs = {data(t->inputs[3])},
+                                  .more_outputs = {data(t->outputs[1]), data(t->outputs[2]), data(t->outputs[3])}};
+  return hr_plan_run_rowwise(t->plan, &x, data(t->workspace), NULL, error);
 }
 
 static hr_status run_copy(void *context, hr_error *error)
@@ -111,15 +120,30 @@ static hr_status take_turns(turns *t, double *times, double *ratios, hr_error *e
   return HR_OK;
 }
 
+static hr_status make_operand(const turns *t, const hr_rowwise *rows, const hr_rowwise_operand *of, hr_buffer **to,
+                              hr_error *error)
+{
+  const size_t bytes = (size_t)hr_rowwise_elements(rows, of).value * (size_t)hr_rowwise_element_bytes(rows, of);
+  const bool targets = of->content == HR_CONTENT_TARGETS;
+  HR_TRY(hr_buffer_create(t->device, bytes, to, error));
+  if (!targets)
+    return hr_buffer_fill_uniform(*to, of->content == HR_CONTENT_NUMBERS ? rows->dtype : HR_FP32, 1, error);
+  void *zeros = calloc(1, bytes);
+  hr_status status = zeros ? hr_buffer_write(*to, zeros, bytes, error)
+                           : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for targets");
+  free(zeros);
+  return status;
+}
+
 static hr_status make(turns *t, const hr_rowwise *rows, const char *kernel, hr_error *error)
 {
-  size_t tensor = (size_t)(rows->rows * rows->columns) * hr_dtype_bytes(rows->dtype);
+  const hr_rowwise_operands of = hr_rowwise_operands_of(rows);
   HR_TRY(hr_plan_rowwise(t->device, rows, kernel, &t->plan, error));
-  for (int i = 0; i < 4; i++) {
-    HR_TRY(hr_buffer_create(t->device, tensor, &t->operands[i], error));
-    HR_TRY(hr_buffer_fill_uniform(t->operands[i], rows->dtype, (uint64_t)i + 1, error));
-  }
-  HR_TRY(hr_buffer_create(t->device, hr_plan_workspace_bytes(t->plan) + 64, &t->operands[4], error));
+  for (int i = 0; i < of.inputs; i++)
+    HR_TRY(make_operand(t, rows, &of.input[i], &t->inputs[i], error));
+  for (int i = 0; i < of.outputs; i++)
+    HR_TRY(make_operand(t, rows, &of.output[i], &t->outputs[i], error));
+  HR_TRY(hr_buffer_create(t->device, hr_plan_workspace_bytes(t->plan) + 64, &t->workspace, error));
   HR_TRY(hr_buffer_create(t->device, t->copied, &t->from, error));
   HR_TRY(hr_buffer_fill_uniform(t->from, rows->dtype, 9, error));
   return hr_buffer_create(t->device, t->copied, &t->to, error);
@@ -129,8 +153,11 @@ static void release(turns *t)
 {
   for (int i = 0; i < 2 && t->gpu; i++)
     t->device->backend->forget(t->device, t->recordings[i]);
-  for (int i = 0; i < 5; i++)
-    hr_buffer_free(t->operands[i]);
+  for (int i = 0; i < HR_ROWWISE_INPUTS_MAX; i++)
+    hr_buffer_free(t->inputs[i]);
+  for (int i = 0; i < HR_ROWWISE_OUTPUTS_MAX; i++)
+    hr_buffer_free(t->outputs[i]);
+  hr_buffer_free(t->workspace);
   hr_buffer_free(t->from);
   hr_buffer_free(t->to);
   hr_plan_free(t->plan);
@@ -150,7 +177,7 @@ static void print(const turns *t, const hr_rowwise *rows, int64_t bytes, double 
   if (t->csv)
     print_csv(t, rows, bytes, ns, ratio, ratios[0], ratios[PAIRS - 1]);
   else
-    printf("%-10s %-4s %8lld x %-6lld %9.1f us %7.1f GB/s %5.1f%% of a copy (%.1f to %.1f)  %s %s\n",
+    printf("%-22s %-4s %8lld x %-6lld %9.1f us %7.1f GB/s %5.1f%% of a copy (%.1f to %.1f)  %s %s\n",
            hr_rowwise_operation_name(rows->operation), hr_dtype_name(rows->dtype), (long long)rows->rows,
            (long long)rows->columns, ns * 1e-3, (double)bytes / ns, 100 * ratio, 100 * ratios[0],
            100 * ratios[PAIRS - 1], hr_plan_kernel(t->plan), hr_plan_configuration(t->plan));
@@ -218,9 +245,10 @@ static int compare_lengths(hr_device *device, bool gpu, hr_dtype dtype, const as
       rows.dtype = dtype;
       rows.rows = elements / *length;
       rows.columns = *length;
-      rows.period = operation == HR_ROWWISE_ROTARY ? 2048 : 0;
+      rows.period = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_ROTARY_BACKWARD ? 2048 : 0;
       rows.group = 32;
       rows.rate = 0.1;
+      rows.beta1 = 0.9, rows.beta2 = 0.999, rows.max_norm = 1;
       if (asks_for(what->operations, hr_rowwise_operation_name(rows.operation)) && asks_for_length(what, *length) &&
           hr_rowwise_check(&rows, &error) == HR_OK) /* excludes rotary of an odd length */
         code = compare(device, gpu, &rows, what);

@@ -153,8 +153,10 @@ HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_a
 /** The operands of a plan for a row-wise operation. */
 typedef struct hr_rowwise_arguments {
   size_t struct_size;    /* sizeof(hr_rowwise_arguments), set by hr_rowwise_arguments_default() */
-  const void *inputs[3]; /* hr_rowwise_inputs() of them */
-  void *output;
+  const void *inputs[3]; /* the first of hr_rowwise_inputs() */
+  void *output;          /* the first */
+  const void *more_inputs[1];
+  void *more_outputs[3]; /* of operations that HR_ROWWISE_LIST gives several; the others are not read */
 } hr_rowwise_arguments;
 
 /** All NULL. */

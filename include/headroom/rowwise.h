@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row-wise operations: softmax, norms, rotary embedding, activations, residual. Thread safety: hr_rowwise is a value,
- * the functions are pure. */
+/* Row-wise operations: softmax, norms, rotary embedding, activations, residual, dropout; their gradients, the loss and
+ * the optimizer. Thread safety: hr_rowwise is a value, the functions are pure. */
 #ifndef HEADROOM_ROWWISE_H
 #define HEADROOM_ROWWISE_H
 
@@ -11,16 +11,50 @@
 extern "C" {
 #endif
 
-/* Enumerator, name, number of inputs, formula. x and y are [rows, columns], row-major, packed. */
-#define HR_ROWWISE_LIST(ROW)                                                                                          \
-  ROW(HR_ROWWISE_SOFTMAX, "softmax", 1, "y = exp(x) / sum of exp(x) over the row")                                    \
-  ROW(HR_ROWWISE_LAYER_NORM, "layer_norm", 3, "y = (x - mean) / sqrt(variance + 1e-5) weight + bias, [columns] each") \
-  ROW(HR_ROWWISE_RMS_NORM, "rms_norm", 2, "y = x / sqrt(mean of squares + 1e-5) weight, [columns]")                   \
-  ROW(HR_ROWWISE_ROTARY, "rotary", 2, "columns i and i + columns/2 rotated by an angle of a table [period, columns]") \
-  ROW(HR_ROWWISE_GELU, "gelu", 1, "y = x (1 + erf(x / sqrt(2))) / 2")                                                 \
-  ROW(HR_ROWWISE_SWIGLU, "swiglu", 2, "y = gate / (1 + exp(-gate)) up")                                               \
-  ROW(HR_ROWWISE_RESIDUAL, "residual", 2, "y = x + z")                                                                \
-  ROW(HR_ROWWISE_DROPOUT, "dropout", 1, "y = x / (1 - rate) where a random number is at least rate, 0 elsewhere")
+/* Enumerator, name, number of inputs, formula. x and y are [rows, columns], row-major, packed. Dropout and residual are
+ * their own gradients: of dy with the same seed, of the sum of two.
+ *
+ * Inputs and outputs of the gradients and the optimizer, in order; all are [rows, columns] of the dtype but where it
+ * says otherwise. Row weights and biases and their gradients are [columns]. fp8 is refused for them.
+ *
+ *   softmax_backward        dy, y                           dx; with `period` 0 in columns that the row does not see
+ *   layer_norm_backward     dy, x, weight                   dx, dweight, dbias
+ *   rms_norm_backward       dy, x, weight                   dx, dweight
+ *   rotary_backward         dy, the table                   dx
+ *   gelu_backward           dy, x                           dx
+ *   swiglu_backward         dy, gate, up                    dgate, dup
+ *   bias_backward           dy                              dbias
+ *   cross_entropy           logits, targets int32 [rows]    loss fp32 [rows]
+ *   cross_entropy_backward  the same                        dlogits, which may replace the logits; loss
+ *   adamw                   gradient, and in fp32 weight,   weight, mean and variance in fp32, each of which may
+ *                           mean and variance               replace its input; the weight in a dtype below 32 bits
+ *
+ * Sums over rows are added in an order that the problem and the device determine: the same bits in each run. NaN and
+ * infinities propagate as in the formulas. */
+#define HR_ROWWISE_LIST(ROW)                                                                                           \
+  ROW(HR_ROWWISE_SOFTMAX, "softmax", 1, "y = exp(x) / sum of exp(x) over the row")                                     \
+  ROW(HR_ROWWISE_LAYER_NORM, "layer_norm", 3, "y = (x - mean) / sqrt(variance + 1e-5) weight + bias, [columns] each")  \
+  ROW(HR_ROWWISE_RMS_NORM, "rms_norm", 2, "y = x / sqrt(mean of squares + 1e-5) weight, [columns]")                    \
+  ROW(HR_ROWWISE_ROTARY, "rotary", 2, "columns i and i + columns/2 rotated by an angle of a table [period, columns]")  \
+  ROW(HR_ROWWISE_GELU, "gelu", 1, "y = x (1 + erf(x / sqrt(2))) / 2")                                                  \
+  ROW(HR_ROWWISE_SWIGLU, "swiglu", 2, "y = gate / (1 + exp(-gate)) up")                                                \
+  ROW(HR_ROWWISE_RESIDUAL, "residual", 2, "y = x + z")                                                                 \
+  ROW(HR_ROWWISE_DROPOUT, "dropout", 1, "y = x / (1 - rate) where a random number is at least rate, 0 elsewhere")      \
+  ROW(HR_ROWWISE_SOFTMAX_BACKWARD, "softmax_backward", 2, "dx = y (dy - sum of y dy over the row)")                    \
+  ROW(HR_ROWWISE_LAYER_NORM_BACKWARD, "layer_norm_backward", 3,                                                        \
+      "dx = s (g - mean of g - h mean of g h), g = dy weight, h = (x - mean) s; dweight, dbias = sums of dy h, dy")    \
+  ROW(HR_ROWWISE_RMS_NORM_BACKWARD, "rms_norm_backward", 3,                                                            \
+      "dx = s (g - h mean of g h), g = dy weight, h = x s; dweight = sum of dy h over rows")                           \
+  ROW(HR_ROWWISE_ROTARY_BACKWARD, "rotary_backward", 2, "columns rotated by the opposite angle")                       \
+  ROW(HR_ROWWISE_GELU_BACKWARD, "gelu_backward", 2,                                                                    \
+      "dx = dy (P(x) + x exp(-x x / 2) / sqrt(2 pi)), P(x) = gelu(x) / x")                                             \
+  ROW(HR_ROWWISE_SWIGLU_BACKWARD, "swiglu_backward", 3,                                                                \
+      "dgate = dy up s (1 + gate (1 - s)), dup = dy gate s, s = 1 / (1 + exp(-gate))")                                 \
+  ROW(HR_ROWWISE_BIAS_BACKWARD, "bias_backward", 1, "dbias = sum of dy over rows")                                     \
+  ROW(HR_ROWWISE_CROSS_ENTROPY, "cross_entropy", 2, "loss = log of sum of exp(x) - x[target], 0 for a target outside") \
+  ROW(HR_ROWWISE_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", 2,                                                  \
+      "dx = scale (softmax(x) - 1 at the target), 0 for a target outside the row; loss as cross_entropy")              \
+  ROW(HR_ROWWISE_ADAMW, "adamw", 4, "weight = (1 - rate decay) weight - rate mean / (sqrt(variance) + epsilon)")
 
 typedef enum hr_rowwise_operation {
 #define HR_ROWWISE_ENUM(enumerator, name, inputs, sentence) enumerator,
@@ -29,7 +63,7 @@ typedef enum hr_rowwise_operation {
       HR_ROWWISE_COUNT
 } hr_rowwise_operation;
 
-/** One call. Arithmetic is in fp32; inputs and output have the same dtype. */
+/** One call. Arithmetic is in fp32; inputs and outputs have the same dtype, but where the list says otherwise. */
 typedef struct hr_rowwise {
   size_t struct_size; /* sizeof(hr_rowwise), set by hr_rowwise_default() */
   hr_rowwise_operation operation;
@@ -42,18 +76,26 @@ typedef struct hr_rowwise {
   double rate;    /* dropout: share of the elements that become x · 0; 0 … 1 without 1, see hr_rowwise_dropped() */
   uint64_t seed;  /* dropout: the same seed drops the same elements, on every device, so that no mask is stored */
   int64_t alignment; /* as in hr_gemm */
+  double scale;      /* cross_entropy_backward: of the gradient, 1 / rows for that of the mean loss; 0 as 1 */
+  /* adamw (Loshchilov & Hutter 2019, arXiv 1711.05101): the mean and the variance are divided by 1 − beta^step before
+     their use. Gradients are first scaled by max_norm / (norm + 1e-6) if that is below 1, where the norm is that of the
+     whole tensor, as torch.nn.utils.clip_grad_norm_ does; then a run reads them twice. max_norm 0: not. epsilon: 0 as
+     1e-8 */
+  double learning_rate, beta1, beta2, epsilon, weight_decay, max_norm;
+  int64_t step; /* adamw: from 1; 0 as 1 */
 } hr_rowwise;
 
 /** Softmax of 1 × 1 in bf16. */
 HR_API void hr_rowwise_init(hr_rowwise *rowwise, size_t size);
 HR_DEFAULT(hr_rowwise)
 
-/** HR_OK if sizes are positive, rotary has an even number of columns, rate is at least 0 and below 1, and all counts
- *  fit 63 bits; otherwise
- *  HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
+/** HR_OK if sizes are positive, rotary has an even number of columns, rate and betas are at least 0 and below 1,
+ *  epsilon, max_norm and step at least 0, other members finite, and all counts fit 63 bits; otherwise HR_ERROR_INVALID or
+ *  HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error);
 
-/** Least memory traffic in bytes: every input and the output once. HR_ERROR_OVERFLOW if it does not fit. */
+/** Least memory traffic in bytes: every input and output once, gradients that are clipped twice. HR_ERROR_OVERFLOW if
+ *  it does not fit. */
 HR_API hr_status hr_rowwise_bytes(const hr_rowwise *rows, int64_t *bytes);
 
 /** Dropout: of the 65536 values of an element's 16 random bits, those below this number drop it; the others are scaled
@@ -68,7 +110,7 @@ HR_API int64_t hr_rowwise_dropped(const hr_rowwise *rows);
 /** "softmax"; "unknown" outside the list. Static storage. */
 HR_API const char *hr_rowwise_operation_name(hr_rowwise_operation operation);
 
-/** Number of inputs, 1 to 3; 0 outside the list. */
+/** Number of inputs, 1 to 4; 0 outside the list. */
 HR_API int hr_rowwise_inputs(hr_rowwise_operation operation);
 
 #ifdef __cplusplus

@@ -82,7 +82,17 @@ HR_ROWWISE_GELU = 4
 HR_ROWWISE_SWIGLU = 5
 HR_ROWWISE_RESIDUAL = 6
 HR_ROWWISE_DROPOUT = 7
-HR_ROWWISE_COUNT = 8
+HR_ROWWISE_SOFTMAX_BACKWARD = 8
+HR_ROWWISE_LAYER_NORM_BACKWARD = 9
+HR_ROWWISE_RMS_NORM_BACKWARD = 10
+HR_ROWWISE_ROTARY_BACKWARD = 11
+HR_ROWWISE_GELU_BACKWARD = 12
+HR_ROWWISE_SWIGLU_BACKWARD = 13
+HR_ROWWISE_BIAS_BACKWARD = 14
+HR_ROWWISE_CROSS_ENTROPY = 15
+HR_ROWWISE_CROSS_ENTROPY_BACKWARD = 16
+HR_ROWWISE_ADAMW = 17
+HR_ROWWISE_COUNT = 18
 HR_KV_UNQUANTIZED = 0
 HR_KV_FP8 = 1
 HR_KV_INT8 = 2
@@ -546,6 +556,14 @@ class hr_rowwise(Structure):
         ("rate", c_double),
         ("seed", c_uint64),
         ("alignment", c_int64),
+        ("scale", c_double),
+        ("learning_rate", c_double),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("epsilon", c_double),
+        ("weight_decay", c_double),
+        ("max_norm", c_double),
+        ("step", c_int64),
     ]
 
 
@@ -595,6 +613,8 @@ class hr_rowwise_arguments(Structure):
         ("struct_size", c_size_t),
         ("inputs", c_void_p * 3),
         ("output", c_void_p),
+        ("more_inputs", c_void_p * 1),
+        ("more_outputs", c_void_p * 3),
     ]
 
 

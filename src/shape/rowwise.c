@@ -6,6 +6,9 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 #include "shape/alignment.h"
+#include "shape/rowwise_operands.h"
+
+#include <math.h>
 
 static const char *const names[] = {
 #define HR_ROWWISE_NAME(enumerator, name, inputs, sentence) name,
@@ -42,29 +45,66 @@ int64_t hr_rowwise_dropped(const hr_rowwise *rows)
   return rows->rate * 65536 + 0.5 < 65535 ? (int64_t)(rows->rate * 65536 + 0.5) : 65535;
 }
 
-/* Elements of all inputs and the output: tensors [rows, columns], weights [columns], a table [period, columns]. */
-static hr_checked64 elements(const hr_rowwise *r)
+static hr_checked64 bytes_of(const hr_rowwise *r, const hr_rowwise_operand *operand)
 {
-  hr_checked64 tensor = hr_times(hr_checked(r->rows), r->columns), row = hr_checked(r->columns);
-  hr_checked64 sum = hr_plus(tensor, tensor); /* x and y */
-  switch (r->operation) {
-  case HR_ROWWISE_LAYER_NORM: return hr_plus(sum, hr_times(row, 2));
-  case HR_ROWWISE_RMS_NORM: return hr_plus(sum, row);
-  case HR_ROWWISE_ROTARY: return hr_plus(sum, hr_times(row, r->period));
-  case HR_ROWWISE_SWIGLU:
-  case HR_ROWWISE_RESIDUAL: return hr_plus(sum, tensor);
-  case HR_ROWWISE_SOFTMAX:
-  case HR_ROWWISE_GELU:
-  case HR_ROWWISE_DROPOUT:
-  case HR_ROWWISE_COUNT: break;
-  }
-  return sum;
+  return hr_times(hr_rowwise_elements(r, operand), hr_rowwise_element_bytes(r, operand));
+}
+
+static bool clips(const hr_rowwise *r)
+{
+  return r->operation == HR_ROWWISE_ADAMW && r->max_norm > 0;
 }
 
 hr_status hr_rowwise_bytes(const hr_rowwise *rows, int64_t *bytes)
 {
   HR_NEED(NULL, rows, bytes);
-  return hr_checked_take(hr_times(elements(rows), (int64_t)hr_dtype_bytes(rows->dtype)), bytes);
+  const hr_rowwise_operands of = hr_rowwise_operands_of(rows);
+  hr_checked64 sum = clips(rows) ? bytes_of(rows, &of.input[0]) : hr_checked(0);
+  for (int i = 0; i < of.inputs; i++)
+    sum = hr_plus(sum, bytes_of(rows, &of.input[i]));
+  for (int i = 0; i < of.outputs; i++)
+    sum = hr_plus(sum, bytes_of(rows, &of.output[i]));
+  return hr_checked_take(sum, bytes);
+}
+
+static bool is_rotary(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_ROTARY_BACKWARD;
+}
+
+static bool is_share(double value)
+{
+  return value >= 0 && value < 1;
+}
+
+static hr_status check_adamw(const hr_rowwise *r, hr_error *error)
+{
+  if (!is_share(r->beta1) || !is_share(r->beta2))
+    return hr_fail(error, HR_ERROR_INVALID, "beta1, beta2: expected 0 to less than 1, found %g, %g", r->beta1,
+                   r->beta2);
+  if (!(r->epsilon >= 0) || !(r->max_norm >= 0))
+    return hr_fail(error, HR_ERROR_INVALID, "epsilon, max_norm: expected at least 0, found %g, %g", r->epsilon,
+                   r->max_norm);
+  if (!isfinite(r->learning_rate) || !isfinite(r->weight_decay))
+    return hr_fail(error, HR_ERROR_INVALID, "learning_rate, weight_decay: expected numbers, found %g, %g",
+                   r->learning_rate, r->weight_decay);
+  return r->step >= 0 ? HR_OK : hr_fail(error, HR_ERROR_INVALID, "step: expected at least 0");
+}
+
+static hr_status check_members(const hr_rowwise *r, hr_error *error)
+{
+  if (r->period < 0 || (is_rotary(r->operation) && (r->period < 1 || r->group < 1)))
+    return hr_fail(error, HR_ERROR_INVALID, "period, group: expected at least 1");
+  if (is_rotary(r->operation) && r->columns % 2 != 0)
+    return hr_fail(error, HR_ERROR_INVALID, "columns: rotary needs an even number");
+  if (r->operation == HR_ROWWISE_DROPOUT && !is_share(r->rate))
+    return hr_fail(error, HR_ERROR_INVALID, "rate: expected 0 to less than 1, found %g", r->rate);
+  if (hr_rowwise_trains(r->operation) && r->dtype == HR_FP8_E4M3)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %s is of a wider format than fp8",
+                   hr_rowwise_operation_name(r->operation));
+  if (r->operation == HR_ROWWISE_CROSS_ENTROPY_BACKWARD && !isfinite(r->scale))
+    return hr_fail(error, HR_ERROR_INVALID, "scale: expected a number, found %g", r->scale);
+  return r->operation == HR_ROWWISE_ADAMW ? check_adamw(r, error) : HR_OK;
 }
 
 hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error)
@@ -80,12 +120,7 @@ hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error)
   HR_TRY(hr_check_alignment(rows->alignment, rows->dtype, error));
   if (rows->rows < 1 || rows->columns < 1)
     return hr_fail(error, HR_ERROR_INVALID, "rows, columns: expected at least 1");
-  if (rows->period < 0 || (rows->operation == HR_ROWWISE_ROTARY && (rows->period < 1 || rows->group < 1)))
-    return hr_fail(error, HR_ERROR_INVALID, "period, group: expected at least 1");
-  if (rows->operation == HR_ROWWISE_ROTARY && rows->columns % 2 != 0)
-    return hr_fail(error, HR_ERROR_INVALID, "columns: rotary needs an even number");
-  if (rows->operation == HR_ROWWISE_DROPOUT && !(rows->rate >= 0 && rows->rate < 1))
-    return hr_fail(error, HR_ERROR_INVALID, "rate: expected 0 to less than 1, found %g", rows->rate);
+  HR_TRY(check_members(rows, error));
   if (hr_rowwise_bytes(rows, &bytes) != HR_OK || bytes > INT64_MAX / 8) /* the reference needs 8 bytes per element */
     return hr_fail(error, HR_ERROR_OVERFLOW, "rows × columns: the bytes do not fit 63 bits");
   return HR_OK;

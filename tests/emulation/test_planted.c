@@ -50,7 +50,8 @@ static hr_status run_rows(hr_device *device, const problem *p, hr_buffer *buffer
   hr_status status = hr_plan_rowwise(device, &r, NULL, &plan, error);
   if (status == HR_OK) {
     buffers[4] = make_buffer(device, r.dtype, (int64_t)hr_plan_workspace_bytes(plan) + 1);
-    hr_rowwise_arguments x = {sizeof x, {inputs[0], inputs[1], inputs[2]}, hr_buffer_data(buffers[3])};
+    hr_rowwise_arguments x = {
+        .struct_size = sizeof x, .inputs = {inputs[0], inputs[1], inputs[2]}, .output = hr_buffer_data(buffers[3])};
     status = hr_plan_run_rowwise(plan, &x, hr_buffer_data(buffers[4]), NULL, error);
   }
   hr_plan_free(plan);

@@ -81,7 +81,8 @@ end:
 static hr_status run_rowwise(const hr_plan *plan, const void *in, void *out, void *workspace, hr_error *error)
 {
   const void *inputs[] = {in, in, in};
-  hr_rowwise_arguments arguments = {sizeof arguments, {inputs[0], inputs[1], inputs[2]}, out};
+  hr_rowwise_arguments arguments = {
+      .struct_size = sizeof arguments, .inputs = {inputs[0], inputs[1], inputs[2]}, .output = out};
   return hr_plan_run_rowwise(plan, &arguments, workspace, NULL, error);
 }
 

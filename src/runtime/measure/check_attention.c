@@ -56,7 +56,7 @@ static int64_t row_start(const hr_problem *problem, size_t output, int64_t row)
 static hr_status fetch(const hr_checked_range *range, hr_host_set *host, hr_error *error)
 {
   int64_t start = row_start(&range->runner->problem, 0, range->row);
-  return hr_host_set_fetch_row(range->runner, host, range->of, range->row, start, false, error);
+  return hr_host_set_fetch_row(range->runner, host, range->of, start, error);
 }
 
 static void reference(const hr_checked_range *range, const hr_host_set *host, double *scratch,

@@ -1,39 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/device/number.h"
 #include "runtime/measure/checks.h"
 #include "runtime/measure/error_bounds.h"
+#include "shape/rowwise_operands.h"
+
+#include <math.h>
 
 #define PRODUCTS_OF_ELEMENT 16
 
+/* Some targets are outside of the row, as those of padding are. */
+static void make_targets(const hr_rowwise *r, uint64_t seed, size_t count, int32_t *to)
+{
+  for (size_t i = 0; i < count; i++) {
+    uint64_t bits = (seed + i) * 0x9E3779B97F4A7C15u >> 32;
+    to[i] = bits % 16 == 0 ? -100 : (int32_t)(bits / 16 % (uint64_t)hr_min64(r->columns, INT32_MAX));
+  }
+}
+
+static void make_table(const hr_problem *problem, hr_operand_kind kind, uint64_t seed, size_t bytes, void *to)
+{
+  const size_t count = bytes / sizeof(float);
+  float *numbers = to;
+  if (kind == HR_OPERAND_TARGETS) {
+    make_targets(&problem->rows, seed, count, to);
+    return;
+  }
+  hr_numbers_uniform(HR_FP32, seed, 0, count, to);
+  for (size_t i = 0; kind == HR_OPERAND_VARIANCES && i < count; i++)
+    numbers[i] = fabsf(numbers[i]);
+}
+
+/* The products of a row of the output, which may need all rows of the inputs. */
+static int64_t products_of(const hr_rowwise *r, int output)
+{
+  const bool all = hr_rowwise_output_rows(r, output) < r->rows || r->operation == HR_ROWWISE_ADAMW;
+  return PRODUCTS_OF_ELEMENT * r->columns * (all ? r->rows : 1);
+}
+
 static hr_sample sample(const hr_problem *problem, size_t output)
 {
-  (void)output;
   const hr_rowwise *r = &problem->rows;
-  return hr_sample_of_rows(r->rows, r->columns, r->columns * PRODUCTS_OF_ELEMENT, hr_reference_rowwise_scratch(r));
+  const int of = (int)output;
+  return hr_sample_of_rows(hr_rowwise_output_rows(r, of), hr_rowwise_output_length(r, of), products_of(r, of),
+                           hr_reference_rowwise_scratch(r));
 }
 
 static int64_t row_start(const hr_problem *problem, size_t output, int64_t row)
 {
-  (void)output;
-  return row * problem->rows.columns;
+  return row * hr_rowwise_output_length(&problem->rows, (int)output);
+}
+
+/* A row of a tensor, or its number of a column, unless all rows are needed: by sums over them, and by the norm of
+ * gradients that are clipped. */
+static hr_operand_part part_of(const hr_checked_range *range, const hr_rowwise_operand *operand, size_t bytes)
+{
+  const hr_rowwise *r = &range->runner->problem.rows;
+  const bool by_row = operand->extent == HR_EXTENT_TENSOR || operand->extent == HR_EXTENT_COLUMN;
+  if (!by_row || range->of->rows < r->rows || r->operation == HR_ROWWISE_ADAMW)
+    return (hr_operand_part){0, bytes};
+  const size_t one = bytes / (size_t)r->rows;
+  return (hr_operand_part){one * (size_t)range->row, one};
 }
 
 static hr_status fetch(const hr_checked_range *range, hr_host_set *host, hr_error *error)
 {
-  int64_t start = row_start(&range->runner->problem, 0, range->row);
-  return hr_host_set_fetch_row(range->runner, host, range->of, range->row, start, true, error);
+  const hr_runner *s = range->runner;
+  const hr_rowwise_operands of = hr_rowwise_operands_of(&s->problem.rows);
+  const size_t output = s->operands.inputs + range->of->output;
+  const size_t row = s->operands.bytes[output] / (size_t)range->of->rows;
+  HR_TRY(hr_host_set_fetch(s, host, output, (hr_operand_part){row * (size_t)range->row, row}, error));
+  for (size_t i = 0; i < s->operands.inputs; i++)
+    HR_TRY(hr_host_set_fetch(s, host, i, part_of(range, &of.input[i], s->operands.bytes[i]), error));
+  return HR_OK;
 }
 
 static void reference(const hr_checked_range *range, const hr_host_set *host, double *scratch,
                       hr_reference_query *query)
 {
-  hr_reference_rowwise_row(&range->runner->problem.rows, host->operands, range->row, scratch, query->out, query->norm);
+  const hr_rowwise_output_row at = {(int)range->of->output, range->row};
+  query->output = at.output;
+  hr_reference_rowwise(&range->runner->problem.rows, host->operands, at, scratch, query->out, query->norm);
 }
 
 static double bound(const hr_plan *plan, const hr_reference_query *query, int64_t column)
 {
-  const hr_problem *p = &plan->problem;
-  return hr_rowwise_error_bound(p->dtype, p->rows.columns, query->out[column], query->norm[column]);
+  return hr_rowwise_error_bound(&plan->problem.rows, query->output, query->out[column], query->norm[column]);
 }
 
-const hr_check hr_check_rowwise = {
-    .sample = sample, .row_start = row_start, .fetch = fetch, .reference = reference, .bound = bound};
+const hr_check hr_check_rowwise = {.make_table = make_table,
+                                   .sample = sample,
+                                   .row_start = row_start,
+                                   .fetch = fetch,
+                                   .reference = reference,
+                                   .bound = bound};

@@ -41,10 +41,9 @@ void hr_host_set_end(const hr_runner *runner, hr_host_set *host);
 hr_status hr_host_set_fetch(const hr_runner *runner, hr_host_set *host, size_t operand, hr_operand_part wanted,
                             hr_error *error);
 
-/** Copies whole inputs, but of those that are as large as the output only row `row`, if `by_row`, and that row of the
- *  output `of`, which begins at element `start`. */
-hr_status hr_host_set_fetch_row(const hr_runner *runner, hr_host_set *host, const hr_sample *of, int64_t row,
-                                int64_t start, bool by_row, hr_error *error);
+/** Copies whole inputs, and of the output `of` the row that begins at element `start`. */
+hr_status hr_host_set_fetch_row(const hr_runner *runner, hr_host_set *host, const hr_sample *of, int64_t start,
+                                hr_error *error);
 
 /** The columns from `column` on of a row of an output. */
 typedef struct hr_checked_range {

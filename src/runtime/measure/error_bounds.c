@@ -104,10 +104,13 @@ double hr_gradient_error_bound(const hr_attention *forward, const hr_reference_q
   return bound + hr_dtype_rounding_error(dtype, fabs(query->out[column]) + bound);
 }
 
-/* Functions in fp32 are assumed to be accurate to 64 roundings; sums over a row are as in a GEMM. */
-double hr_rowwise_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm)
+/* Functions in fp32 are assumed to be accurate to 64 roundings; sums over a row, or over all rows, are as in a GEMM. */
+double hr_rowwise_error_bound(const hr_rowwise *rows, int output, double reference, double norm)
 {
+  const hr_dtype dtype = hr_rowwise_output_dtype(rows, output);
+  const bool summed = hr_rowwise_output_rows(rows, output) < rows->rows;
+  const double terms = (double)(summed ? hr_max64(rows->rows, rows->columns) : rows->columns);
   double rounding = dtype == HR_FP64 ? hr_dtype_rounding(HR_FP64) : hr_dtype_rounding(HR_FP32);
-  double bound = (64 + 2 * sqrt((double)columns)) * rounding * norm;
+  double bound = (64 + 2 * sqrt(terms)) * rounding * norm;
   return bound + hr_dtype_rounding_error(dtype, fabs(reference) + bound);
 }

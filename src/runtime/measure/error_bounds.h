@@ -26,7 +26,7 @@ double hr_attention_lse_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_ref
  *  siblings. */
 double hr_gradient_error_bound(const hr_attention *forward, const hr_reference_query *query, int64_t column);
 
-/** Returns the bound for one element of a row-wise operation; `norm` is from hr_reference_rowwise_row(). */
-double hr_rowwise_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm);
+/** Returns the bound for one element of an output of a row-wise operation; `norm` is from hr_reference_rowwise(). */
+double hr_rowwise_error_bound(const hr_rowwise *rows, int output, double reference, double norm);
 
 #endif

@@ -52,20 +52,14 @@ hr_status hr_host_set_fetch(const hr_runner *s, hr_host_set *host, size_t i, hr_
   return HR_OK;
 }
 
-hr_status hr_host_set_fetch_row(const hr_runner *s, hr_host_set *host, const hr_sample *of, int64_t row, int64_t start,
-                                bool by_row, hr_error *error)
+hr_status hr_host_set_fetch_row(const hr_runner *s, hr_host_set *host, const hr_sample *of, int64_t start,
+                                hr_error *error)
 {
   const size_t output = s->operands.inputs + of->output;
   const size_t element = hr_dtype_bytes(hr_operand_dtype(&s->problem, &s->operands, output));
   const hr_operand_part result = {(size_t)start * element, (size_t)of->length * element};
   HR_TRY(hr_host_set_fetch(s, host, output, result, error));
-  for (size_t i = 0; i < s->operands.inputs; i++) {
-    hr_operand_part part = {0, s->operands.bytes[i]};
-    if (by_row && part.bytes == s->operands.bytes[output]) {
-      part.bytes /= (size_t)of->rows;
-      part.offset = part.bytes * (size_t)row;
-    }
-    HR_TRY(hr_host_set_fetch(s, host, i, part, error));
-  }
+  for (size_t i = 0; i < s->operands.inputs; i++)
+    HR_TRY(hr_host_set_fetch(s, host, i, (hr_operand_part){0, s->operands.bytes[i]}, error));
   return HR_OK;
 }

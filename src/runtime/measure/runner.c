@@ -112,10 +112,11 @@ static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
     if (s->operands.kinds[i] == HR_OPERAND_CACHE)
       HR_TRY(hr_buffer_fill_uniform(s->buffers[i], hr_check_of(s->problem.operation)->cache_dtype(&s->problem),
                                     seed * HR_OPERANDS_MAX + i, error));
-    else if (s->operands.kinds[i] != HR_OPERAND_NUMBERS)
+    else if (s->operands.kinds[i] != HR_OPERAND_NUMBERS && s->operands.kinds[i] != HR_OPERAND_FP32)
       HR_TRY(write_tables(s, i, seed * HR_OPERANDS_MAX + i, error));
     else
-      HR_TRY(hr_buffer_fill_uniform(s->buffers[i], s->problem.dtype, seed * HR_OPERANDS_MAX + i, error));
+      HR_TRY(hr_buffer_fill_uniform(s->buffers[i], hr_operand_dtype(&s->problem, &s->operands, i),
+                                    seed * HR_OPERANDS_MAX + i, error));
   }
   HR_TRY(hr_runner_poison(s, error));
   size_t workspace = hr_plan_workspace_bytes(s->plan);

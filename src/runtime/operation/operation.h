@@ -66,7 +66,10 @@ typedef enum hr_operand_kind {
   HR_OPERAND_V_SCALES,
   HR_OPERAND_FIRST_KEYS, /* of queries, int32 */
   HR_OPERAND_LSE,        /* fp32, as the next */
-  HR_OPERAND_SINK_GRADIENTS
+  HR_OPERAND_SINK_GRADIENTS,
+  HR_OPERAND_FP32,      /* numbers in fp32, whatever the problem's dtype */
+  HR_OPERAND_VARIANCES, /* the same, at least 0 */
+  HR_OPERAND_TARGETS    /* of a loss, int32 */
 } hr_operand_kind;
 
 /** Inputs first, then outputs, of which most operations have one. `bytes` is from the first element to the end of
@@ -76,7 +79,8 @@ typedef struct hr_operands {
   size_t count, inputs;
   size_t bytes[HR_OPERANDS_MAX];
   hr_operand_kind kinds[HR_OPERANDS_MAX];
-  size_t members[HR_OPERANDS_MAX]; /* where its address is in the operation's arguments, offsetof() */
+  size_t members[HR_OPERANDS_MAX];  /* where its address is in the operation's arguments, offsetof() */
+  size_t replaces[HR_OPERANDS_MAX]; /* of an output: 1 + the input whose address it may have; 0: none */
 } hr_operands;
 
 /** A row of the table. */
@@ -151,7 +155,8 @@ hr_arguments hr_problem_arguments(const hr_problem *problem, const hr_operands *
 hr_status hr_bound_problem(const hr_problem *problem, const void *arguments, hr_problem *bounded, bool *smaller,
                            hr_error *error);
 
-/** Checks arguments of a run: addresses and their alignment, that no operand is an output, too, and where `readable`,
+/** Checks arguments of a run: addresses and their alignment, that no operand is an output, too, unless that replaces
+ *  it, and where `readable`,
  *  because the host can read them, offsets, lengths and pages. HR_ERROR_INVALID. */
 hr_status hr_check_arguments(const hr_problem *problem, const hr_operands *operands, const void *arguments,
                              bool readable, hr_error *error);

@@ -92,12 +92,13 @@ static bool has_alignment(hr_operand_kind kind)
   return kind == HR_OPERAND_NUMBERS || kind == HR_OPERAND_CACHE;
 }
 
-/* Whether another operand is at the address of an output. Kernels read inputs after they have written part of it. */
+/* Whether another operand is at the address of an output that does not replace it: kernels read inputs after they have
+ * written part of it. */
 static bool is_output_twice(const hr_operands *operands, const void *arguments, size_t operand)
 {
   const void *address = *address_at(arguments, operands->members[operand]);
   for (size_t i = operands->inputs; address && i < operands->count; i++)
-    if (i != operand && *address_at(arguments, operands->members[i]) == address)
+    if (i != operand && operands->replaces[i] != operand + 1 && *address_at(arguments, operands->members[i]) == address)
       return true;
   return false;
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "shape/rowwise_operands.h"
 
 #include <stddef.h>
 
@@ -11,25 +12,39 @@ void hr_rowwise_arguments_init(hr_rowwise_arguments *arguments, size_t size)
   HR_INIT(arguments, size, (hr_rowwise_arguments){0});
 }
 
-/* Bytes of the second input, weights or a table or a second x, and of the third; x has `tensor`. */
-static size_t input_bytes(const hr_rowwise *r, int input, size_t tensor)
+static const hr_operand_kind kinds[] = {[HR_CONTENT_NUMBERS] = HR_OPERAND_NUMBERS,
+                                        [HR_CONTENT_FP32] = HR_OPERAND_FP32,
+                                        [HR_CONTENT_VARIANCES] = HR_OPERAND_VARIANCES,
+                                        [HR_CONTENT_TARGETS] = HR_OPERAND_TARGETS};
+
+static size_t input_member(int i)
 {
-  size_t row = (size_t)r->columns * hr_dtype_bytes(r->dtype);
-  bool weights = r->operation == HR_ROWWISE_LAYER_NORM || r->operation == HR_ROWWISE_RMS_NORM;
-  if (input == 0)
-    return tensor;
-  return weights ? row : r->operation == HR_ROWWISE_ROTARY ? (size_t)r->period * row : tensor;
+  return i < 3 ? offsetof(hr_rowwise_arguments, inputs) + (size_t)i * sizeof(void *)
+               : offsetof(hr_rowwise_arguments, more_inputs) + (size_t)(i - 3) * sizeof(void *);
+}
+
+static size_t output_member(int i)
+{
+  return i < 1 ? offsetof(hr_rowwise_arguments, output)
+               : offsetof(hr_rowwise_arguments, more_outputs) + (size_t)(i - 1) * sizeof(void *);
+}
+
+static size_t bytes_of(const hr_rowwise *r, const hr_rowwise_operand *operand)
+{
+  return (size_t)hr_rowwise_elements(r, operand).value * (size_t)hr_rowwise_element_bytes(r, operand);
 }
 
 static hr_operands operands(const hr_problem *problem)
 {
   const hr_rowwise *r = &problem->rows;
-  const size_t tensor = (size_t)r->rows * (size_t)r->columns * hr_dtype_bytes(r->dtype);
-  const size_t inputs = offsetof(hr_rowwise_arguments, inputs);
+  const hr_rowwise_operands of = hr_rowwise_operands_of(r);
   hr_operands all = {.count = 0};
-  for (int i = 0; i < hr_rowwise_inputs(r->operation); i++)
-    hr_add_input(&all, inputs + (size_t)i * sizeof(void *), HR_OPERAND_NUMBERS, input_bytes(r, i, tensor));
-  hr_add_output(&all, offsetof(hr_rowwise_arguments, output), HR_OPERAND_NUMBERS, tensor);
+  for (int i = 0; i < of.inputs; i++)
+    hr_add_input(&all, input_member(i), kinds[of.input[i].content], bytes_of(r, &of.input[i]));
+  for (int i = 0; i < of.outputs; i++) {
+    hr_add_output(&all, output_member(i), kinds[of.output[i].content], bytes_of(r, &of.output[i]));
+    all.replaces[all.count - 1] = (size_t)of.output[i].replaces;
+  }
   return all;
 }
 
@@ -46,11 +61,16 @@ static int64_t alignment(const hr_problem *problem)
 static hr_status check_addresses(const hr_problem *problem, const hr_arguments *arguments, hr_error *error)
 {
   const hr_rowwise_arguments *x = &arguments->rows;
-  for (int i = 0; i < hr_rowwise_inputs(problem->rows.operation); i++) {
-    if (!x->inputs[i])
-      return hr_fail(error, HR_ERROR_INVALID, "inputs[%d]: an address is needed, found NULL", i);
-  }
-  return x->output ? HR_OK : hr_fail(error, HR_ERROR_INVALID, "output: an address is needed, found NULL");
+  const hr_rowwise_operands of = hr_rowwise_operands_of(&problem->rows);
+  const hr_needed_address addresses[] = {{"inputs[0]", x->inputs[0], of.inputs > 0},
+                                         {"inputs[1]", x->inputs[1], of.inputs > 1},
+                                         {"inputs[2]", x->inputs[2], of.inputs > 2},
+                                         {"more_inputs[0]", x->more_inputs[0], of.inputs > 3},
+                                         {"output", x->output, true},
+                                         {"more_outputs[0]", x->more_outputs[0], of.outputs > 1},
+                                         {"more_outputs[1]", x->more_outputs[1], of.outputs > 2},
+                                         {"more_outputs[2]", x->more_outputs[2], of.outputs > 3}};
+  return hr_check_needed(addresses, sizeof addresses / sizeof *addresses, error);
 }
 
 static hr_status bytes(const hr_problem *problem, int64_t *count)

@@ -34,6 +34,7 @@ typedef struct hr_reference_query {
   double lse;        /* log-sum-exp; NaN if a visible score is NaN, +inf if one is +inf */
   double largest;    /* largest |score| of visible keys, −inf excluded; 0 if none */
   double score_norm; /* largest |scale| · sqrt(Σ_d (q[d] · k[d])²), to which errors of scores are proportional */
+  int output;        /* of a row-wise operation: which */
 } hr_reference_query;
 
 /** Query `query` of head `head` of sequence `batch`. Sets the members of *row; norm only if it is not NULL. Masked keys
@@ -72,9 +73,25 @@ void hr_reference_backward_dv(const hr_backward *b, const hr_attention_backward_
 void hr_reference_backward_d_sinks(const hr_backward *b, const hr_attention_backward_arguments *x, hr_gradient_row at,
                                    double *scratch, hr_reference_query *row);
 
-/** Row `row` of a row-wise operation: out[columns] and norm[columns], to which rounding errors are proportional. A
- *  softmax whose visible columns include NaN or +inf, or are all −inf, gives NaN, as the formula does. */
-void hr_reference_rowwise_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
-                              double *norm);
+/** Row `row` of an output of a row-wise operation. */
+typedef struct hr_rowwise_output_row {
+  int output;
+  int64_t row;
+} hr_rowwise_output_row;
+
+/** Elements of a row of an output, its rows, and its format: weights' gradients have one row, losses rows of one. */
+int64_t hr_rowwise_output_length(const hr_rowwise *r, int output);
+int64_t hr_rowwise_output_rows(const hr_rowwise *r, int output);
+hr_dtype hr_rowwise_output_dtype(const hr_rowwise *r, int output);
+
+/** Writes that row to out[hr_rowwise_output_length()], and to `norm` as many numbers, to which rounding errors are
+ *  proportional. A softmax whose visible columns include NaN or +inf, or are all −inf, gives NaN, as the formula
+ *  does. */
+void hr_reference_rowwise(const hr_rowwise *r, const void *const *inputs, hr_rowwise_output_row at, double *scratch,
+                          double *out, double *norm);
+
+/** The same of an operation that trains. */
+void hr_reference_rowwise_gradient(const hr_rowwise *r, const void *const *inputs, hr_rowwise_output_row at,
+                                   double *scratch, double *out, double *norm);
 
 #endif

@@ -2,6 +2,7 @@
 #include "runtime/device/number.h"
 #include "runtime/device/plan.h"
 #include "runtime/reference/reference.h"
+#include "shape/rowwise_operands.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 size_t hr_reference_rowwise_scratch(const hr_rowwise *r)
 {
-  return 3 * (size_t)r->columns;
+  return HR_ROWWISE_INPUTS_MAX * (size_t)r->columns;
 }
 
 /* Number of columns that row `row` of a softmax sees. */
@@ -109,8 +110,8 @@ static void by_element(const hr_rowwise *r, const double *x, const double *z, do
   }
 }
 
-void hr_reference_rowwise_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
-                              double *norm)
+static void forward_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
+                        double *norm)
 {
   size_t columns = (size_t)r->columns, at = (size_t)row * columns;
   double *x = scratch, *second = scratch + columns, *third = second + columns;
@@ -135,6 +136,30 @@ void hr_reference_rowwise_row(const hr_rowwise *r, const void *const *inputs, in
     by_element(r, x, second, out, norm);
 }
 
+int64_t hr_rowwise_output_length(const hr_rowwise *r, int output)
+{
+  return hr_rowwise_operands_of(r).output[output].extent == HR_EXTENT_COLUMN ? 1 : r->columns;
+}
+
+int64_t hr_rowwise_output_rows(const hr_rowwise *r, int output)
+{
+  return hr_rowwise_operands_of(r).output[output].extent == HR_EXTENT_ROW ? 1 : r->rows;
+}
+
+hr_dtype hr_rowwise_output_dtype(const hr_rowwise *r, int output)
+{
+  return hr_rowwise_operands_of(r).output[output].content == HR_CONTENT_NUMBERS ? r->dtype : HR_FP32;
+}
+
+void hr_reference_rowwise(const hr_rowwise *r, const void *const *inputs, hr_rowwise_output_row at, double *scratch,
+                          double *out, double *norm)
+{
+  if (hr_rowwise_trains(r->operation))
+    hr_reference_rowwise_gradient(r, inputs, at, scratch, out, norm);
+  else
+    forward_row(r, inputs, at.row, scratch, out, norm);
+}
+
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
@@ -146,17 +171,31 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return HR_OK;
 }
 
+static void run_output(const hr_rowwise *r, const void *const *inputs, int output, void *to, double *scratch)
+{
+  double *out = scratch + hr_reference_rowwise_scratch(r), *norm = out + r->columns;
+  const int64_t length = hr_rowwise_output_length(r, output);
+  const hr_dtype dtype = hr_rowwise_output_dtype(r, output);
+  for (int64_t row = 0; row < hr_rowwise_output_rows(r, output); row++) {
+    hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){output, row}, scratch, out, norm);
+    for (int64_t i = 0; i < length; i++)
+      hr_number_store(dtype, to, (size_t)(row * length + i), out[i]);
+  }
+}
+
+/* Outputs that replace an input come last, in the order of the list: no later one reads that input. */
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
   const hr_rowwise *r = &plan->problem.rows;
   const hr_rowwise_arguments *x = run->arguments;
-  double *scratch = run->workspace, *out = scratch + hr_reference_rowwise_scratch(r), *norm = out + r->columns;
-  for (int64_t row = 0; row < r->rows; row++) {
-    hr_reference_rowwise_row(r, x->inputs, row, scratch, out, norm);
-    for (int64_t i = 0; i < r->columns; i++)
-      hr_number_store(r->dtype, x->output, (size_t)(row * r->columns + i), out[i]);
-  }
+  const hr_rowwise_operands of = hr_rowwise_operands_of(r);
+  const void *inputs[] = {x->inputs[0], x->inputs[1], x->inputs[2], x->more_inputs[0]};
+  void *outputs[] = {x->output, x->more_outputs[0], x->more_outputs[1], x->more_outputs[2]};
+  for (int pass = 0; pass < 2; pass++)
+    for (int i = 0; i < of.outputs; i++)
+      if ((of.output[i].replaces > 0) == (pass == 1))
+        run_output(r, inputs, i, outputs[i], run->workspace);
   return HR_OK;
 }
 

@@ -2,17 +2,29 @@
 #include "call.h"
 
 #include "runtime/device/number.h"
+#include "runtime/measure/checks.h"
+
+static void fill(call *c, size_t i, hr_dtype dtype, uint64_t seed)
+{
+  const hr_operand_kind kind = c->operands.kinds[i];
+  const size_t bytes = c->operands.bytes[i];
+  if (kind == HR_OPERAND_NUMBERS || kind == HR_OPERAND_FP32)
+    hr_numbers_uniform(dtype, seed, 0, bytes / hr_dtype_bytes(dtype), c->places[i].host);
+  else
+    hr_check_of(c->problem.operation)->make_table(&c->problem, kind, seed, bytes, c->places[i].host);
+}
 
 void call_open(hr_device *device, const char *kernel, const hr_problem *problem, const size_t *shifts, uint64_t seed,
                call *c)
 {
   *c = (call){.device = device, .kernel = kernel, .problem = *problem, .operands = hr_problem_operands(problem)};
-  size_t element = hr_dtype_bytes(problem->dtype);
   for (size_t i = 0; i < c->operands.count; i++) {
+    const hr_dtype dtype = hr_operand_dtype(problem, &c->operands, i);
+    const size_t element = hr_dtype_bytes(dtype);
     placing at = {.alignment = element, .at_start = true, .shift = shifts ? shifts[i] * element : 0};
     c->places[i] = place_make(device, c->operands.bytes[i], at);
     if (i < c->operands.inputs)
-      hr_numbers_uniform(problem->dtype, seed + i, 0, c->operands.bytes[i] / element, c->places[i].host);
+      fill(c, i, dtype, seed + i);
   }
   c->output = &c->places[c->operands.inputs];
 }
@@ -26,9 +38,14 @@ void call_close(call *c)
 hr_arguments call_arguments(const call *c)
 {
   const void *inputs[HR_OPERANDS_MAX] = {NULL};
-  for (size_t i = 0; i < c->operands.inputs; i++)
-    inputs[i] = c->places[i].data;
-  return hr_problem_arguments(&c->problem, &c->operands, (hr_operand_addresses){inputs, &c->output->data});
+  void *outputs[HR_OPERANDS_MAX] = {NULL};
+  for (size_t i = 0; i < c->operands.count; i++) {
+    if (i < c->operands.inputs)
+      inputs[i] = c->places[i].data;
+    else
+      outputs[i - c->operands.inputs] = c->places[i].data;
+  }
+  return hr_problem_arguments(&c->problem, &c->operands, (hr_operand_addresses){inputs, outputs});
 }
 
 void call_run_with(call *c, const hr_plan *plan, const hr_arguments *arguments, const bool *written)
@@ -39,9 +56,11 @@ void call_run_with(call *c, const hr_plan *plan, const hr_arguments *arguments, 
     place_send(&c->places[i]);
   if (run_arguments(plan, arguments, true, &error) != HR_OK)
     fail_msg("%s %s: %s", c->kernel, problem_words(&c->problem, text), error.message);
-  place_bring(c->output);
-  place_assert_rest(c->output, written, hr_dtype_bytes(hr_problem_output_dtype(&c->problem)),
-                    problem_words(&c->problem, text));
+  for (size_t i = c->operands.inputs; i < c->operands.count; i++) {
+    place_bring(&c->places[i]);
+    place_assert_rest(&c->places[i], written, hr_dtype_bytes(hr_operand_dtype(&c->problem, &c->operands, i)),
+                      problem_words(&c->problem, text));
+  }
 }
 
 void call_run_plan(call *c, const hr_plan *plan, const bool *written)
@@ -68,5 +87,5 @@ bool call_run(call *c, const bool *written)
 
 double call_element(const call *c, size_t operand, size_t index)
 {
-  return hr_number_load(c->problem.dtype, c->places[operand].host, index);
+  return hr_number_load(hr_operand_dtype(&c->problem, &c->operands, operand), c->places[operand].host, index);
 }

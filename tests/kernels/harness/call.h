@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call whose operands are those of the table of operations: random inputs and a poisoned output, each in a place. */
+/* A call whose operands are those of the table of operations: random inputs and poisoned outputs, each in a place. */
 #ifndef HR_HARNESS_CALL_H
 #define HR_HARNESS_CALL_H
 
@@ -14,8 +14,8 @@ typedef struct call {
   place *output; /* the first */
 } call;
 
-/** Makes the places: operand i begins `shifts[i]` elements behind an aligned address (NULL: 0), and has random values
- *  of seed + i. Close in any case. */
+/** Makes the places: operand i begins `shifts[i]` of its elements behind an aligned address (NULL: 0), and an input has
+ *  random values of seed + i. Close in any case. */
 void call_open(hr_device *device, const char *kernel, const hr_problem *problem, const size_t *shifts, uint64_t seed,
                call *c);
 void call_close(call *c);
@@ -24,7 +24,7 @@ void call_close(call *c);
 hr_arguments call_arguments(const call *c);
 
 /** Plans and runs. False if the kernel refuses the problem; fails the test on any other error, and if a byte that is
- *  no result was written: `written` as in place_assert_rest(). */
+ *  no result was written: `written` as in place_assert_rest(), of every output. */
 bool call_run(call *c, const bool *written);
 
 /** Runs a plan of the problem, or with arguments that call_arguments() has begun. */

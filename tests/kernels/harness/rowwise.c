@@ -6,6 +6,7 @@
 #include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
 #include "runtime/reference/reference.h"
+#include "shape/rowwise_operands.h"
 
 #include <math.h>
 
@@ -16,6 +17,24 @@ static hr_problem plain(hr_dtype dtype)
   return hr_rowwise_problem(&r);
 }
 
+static bool is_rotary(int operation)
+{
+  return operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_ROTARY_BACKWARD;
+}
+
+static bool is_softmax(int operation)
+{
+  return operation == HR_ROWWISE_SOFTMAX || operation == HR_ROWWISE_SOFTMAX_BACKWARD;
+}
+
+static hr_rowwise with_adamw(hr_rowwise r, double max_norm)
+{
+  r.learning_rate = 0.01, r.beta1 = 0.9, r.beta2 = 0.999, r.weight_decay = 0.1;
+  r.max_norm = max_norm;
+  r.step = 3;
+  return r;
+}
+
 static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t columns)
 {
   hr_rowwise r = hr_rowwise_default();
@@ -24,42 +43,55 @@ static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t c
   r.rows = rows, r.columns = columns;
   if (operation == HR_ROWWISE_DROPOUT)
     r.rate = 0.3, r.seed = 0x123456789ABCDEFu;
-  if (operation == HR_ROWWISE_ROTARY)
+  if (operation == HR_ROWWISE_CROSS_ENTROPY_BACKWARD)
+    r.scale = 0.25;
+  if (operation == HR_ROWWISE_ADAMW)
+    r = with_adamw(r, rows % 2 ? 0 : 1.5);
+  if (is_rotary(operation))
     r.columns += columns % 2, r.period = 7, r.group = 3;
   return r;
 }
 
 /* ---- a case ---- */
 
-static void compare(const call *c)
+/* The row of an output at `scratch` behind the reference's own. */
+static void compare_row(const call *c, hr_rowwise_output_row at, const void *const *inputs, double *scratch)
 {
   const hr_rowwise *r = &c->problem.rows;
-  const void *inputs[3] = {NULL};
-  for (size_t i = 0; i + 1 < c->operands.count; i++)
-    inputs[i] = c->places[i].host;
-  size_t columns = (size_t)r->columns, scratch_size = hr_reference_rowwise_scratch(r);
-  double *scratch = calloc(scratch_size + 2 * columns, sizeof *scratch);
-  double *expected = scratch + scratch_size, *norm = expected + columns;
-  for (int64_t row = 0; row < r->rows; row++) {
-    hr_reference_rowwise_row(r, inputs, row, scratch, expected, norm);
-    for (size_t i = 0; i < columns; i++) {
-      double found = hr_number_load(r->dtype, c->output->host, (size_t)row * columns + i);
-      double bound = hr_rowwise_error_bound(r->dtype, r->columns, expected[i], norm[i]);
-      if (!is_near(found, expected[i], bound))
-        fail_msg("%s %s %s, %d rows of %d, period %d: [%d, %d] is %g, exactly %g, allowed ±%g", c->kernel,
-                 hr_rowwise_operation_name(r->operation), hr_dtype_name(r->dtype), (int)r->rows, (int)columns,
-                 (int)r->period, (int)row, (int)i, found, expected[i], bound);
-    }
+  const int64_t length = hr_rowwise_output_length(r, at.output);
+  double *expected = scratch + hr_reference_rowwise_scratch(r), *norm = expected + r->columns;
+  hr_reference_rowwise(r, inputs, at, scratch, expected, norm);
+  for (int64_t i = 0; i < length; i++) {
+    double found = call_element(c, c->operands.inputs + (size_t)at.output, (size_t)(at.row * length + i));
+    double bound = hr_rowwise_error_bound(r, at.output, expected[i], norm[i]);
+    if (!is_near(found, expected[i], bound))
+      fail_msg("%s %s %s, %d rows of %d, period %d, output %d: [%d, %d] is %g, exactly %g, allowed ±%g", c->kernel,
+               hr_rowwise_operation_name(r->operation), hr_dtype_name(r->dtype), (int)r->rows, (int)r->columns,
+               (int)r->period, at.output, (int)at.row, (int)i, found, expected[i], bound);
   }
+}
+
+/* `inputs`: copies of those that results have replaced, NULL for the others. */
+static void compare_with(const call *c, const void *const *copies)
+{
+  const hr_rowwise *r = &c->problem.rows;
+  const void *inputs[HR_OPERANDS_MAX] = {NULL};
+  for (size_t i = 0; i < c->operands.inputs; i++)
+    inputs[i] = copies && copies[i] ? copies[i] : c->places[i].host;
+  double *scratch = calloc(hr_reference_rowwise_scratch(r) + 2 * (size_t)r->columns, sizeof *scratch);
+  for (size_t output = 0; output < c->operands.count - c->operands.inputs; output++)
+    for (int64_t row = 0; row < hr_rowwise_output_rows(r, (int)output); row++)
+      compare_row(c, (hr_rowwise_output_row){(int)output, row}, inputs, scratch);
   free(scratch);
 }
 
-/* Puts a NaN, infinities and a row of −∞ among the values; needs at least four rows and two columns. */
-static void put_specials(const call *c)
+/* Puts a NaN, infinities and a row of −∞ among the values; needs at least four rows and two columns. The first input of
+ * a gradient is dy, of the others x. */
+static void put_specials(const call *c, size_t input)
 {
   const hr_rowwise *r = &c->problem.rows;
   size_t columns = (size_t)r->columns;
-  void *x = c->places[0].host;
+  void *x = c->places[input].host;
   hr_number_store(r->dtype, x, 1, (double)NAN);
   hr_number_store(r->dtype, x, columns + 1, (double)INFINITY);
   hr_number_store(r->dtype, x, 2 * columns + 1, -(double)INFINITY);
@@ -67,17 +99,29 @@ static void put_specials(const call *c)
     hr_number_store(r->dtype, x, 3 * columns + i, -(double)INFINITY);
 }
 
+/* The kernels of a GPU are two programs. */
+static bool is_refused(const char *kernel, const hr_rowwise *r)
+{
+  const bool trains = hr_rowwise_trains(r->operation);
+  return (trains && (r->dtype == HR_FP8_E4M3 || strcmp(kernel, "rowwise_cuda") == 0)) ||
+         (!trains && strcmp(kernel, "rowwise_backward_cuda") == 0);
+}
+
 static void check_one(hr_device *device, const char *kernel, const hr_rowwise *r, const size_t *shifts, bool special)
 {
   call c;
   hr_rowwise rows = *r;
   rows.alignment = shifts ? (int64_t)hr_dtype_bytes(r->dtype) : 0;
+  if (is_refused(kernel, r))
+    return;
   const hr_problem problem = hr_rowwise_problem(&rows);
   call_open(device, kernel, &problem, shifts, 7, &c);
   if (special)
-    put_specials(&c);
+    put_specials(&c, 0);
+  if (special && rows.rows == 6 && c.operands.inputs > 1 && c.operands.bytes[1] == c.operands.bytes[0])
+    put_specials(&c, 1);
   assert_true(call_run(&c, NULL));
-  compare(&c);
+  compare_with(&c, NULL);
   call_close(&c);
 }
 
@@ -122,7 +166,7 @@ static void try_sizes(subject *s, int operation)
   for (int64_t i = 0; i < LENGTH(sizes); i++) {
     hr_rowwise r = rows_of(operation, s->dtype, sizes[i][0], sizes[i][1]);
     check_case(s, &r, NULL, false);
-    if (operation != HR_ROWWISE_SOFTMAX)
+    if (!is_softmax(operation))
       continue;
     r.period = r.rows > r.columns ? r.rows : 2; /* the first rows may see no key */
     check_case(s, &r, NULL, false);
@@ -136,7 +180,7 @@ static void try_sizes(subject *s, int operation)
 static void try_addresses(subject *s, int operation)
 {
   static const size_t shifts[][HR_OPERANDS_MAX] = {
-      {1, 1, 1, 1}, {1, 2, 3, 7}, {5, 4, 6, 3}, {0, 0, 0, 1}, {3, 0, 0, 0}};
+      {1, 1, 1, 1, 1, 1, 1, 1}, {1, 2, 3, 7, 1, 5}, {5, 4, 6, 3, 0, 2, 1, 3}, {0, 0, 0, 1, 1}, {3, 0, 0, 0}};
   static const int64_t lengths[] = {24, 512, 1021, 4096, 33000};
   for (int64_t i = 0; i < LENGTH(shifts); i++)
     for (int64_t j = 0; j < LENGTH(lengths); j++) {
@@ -149,8 +193,10 @@ static void try_specials(subject *s, int operation)
 {
   static const int64_t lengths[] = {32, 100, 2049, 16400, 40001};
   for (int64_t i = 0; i < LENGTH(lengths) && s->dtype != HR_FP8_E4M3; i++) {
-    hr_rowwise r = rows_of(operation, s->dtype, 5, lengths[i]);
-    check_case(s, &r, NULL, true);
+    for (int64_t rows = 5; rows <= (hr_rowwise_trains((hr_rowwise_operation)operation) ? 6 : 5); rows++) {
+      hr_rowwise r = rows_of(operation, s->dtype, rows, lengths[i]);
+      check_case(s, &r, NULL, true);
+    }
   }
 }
 
@@ -182,6 +228,90 @@ static void check_addresses(hr_device *device, const char *kernel, hr_dtype dtyp
 static void check_specials(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   check_all(device, kernel, dtype, try_specials);
+}
+
+/* ---- sums and replaced inputs ---- */
+
+/* The bits of all results, one behind the other. */
+static char *results_of(const call *c, size_t *bytes)
+{
+  char *all = NULL;
+  *bytes = 0;
+  for (size_t i = c->operands.inputs; i < c->operands.count; i++) {
+    all = realloc(all, *bytes + c->operands.bytes[i]);
+    memcpy(all + *bytes, c->places[i].host, c->operands.bytes[i]);
+    *bytes += c->operands.bytes[i];
+  }
+  return all;
+}
+
+static void check_repeats(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const int64_t lengths[] = {96, 1000, 4104};
+  for (int operation = 0; operation < HR_ROWWISE_COUNT; operation++)
+    for (int64_t i = 0; i < LENGTH(lengths); i++) {
+      const hr_rowwise r = rows_of(operation, dtype, 150, lengths[i]);
+      const hr_problem problem = hr_rowwise_problem(&r);
+      call c;
+      size_t bytes, again_bytes;
+      if (is_refused(kernel, &r) || !hr_rowwise_trains(r.operation))
+        continue;
+      call_open(device, kernel, &problem, NULL, 11, &c);
+      assert_true(call_run(&c, NULL));
+      char *first = results_of(&c, &bytes);
+      assert_true(call_run(&c, NULL));
+      char *again = results_of(&c, &again_bytes);
+      if (memcmp(first, again, bytes) != 0)
+        fail_msg("%s %s: two runs differ", kernel, hr_rowwise_operation_name(r.operation));
+      free(first);
+      free(again);
+      call_close(&c);
+    }
+}
+
+/* Runs with the results at the addresses of the inputs that they replace; `copies` are of these inputs. */
+static void run_in_place(call *c, const void **copies)
+{
+  const size_t inputs = c->operands.inputs;
+  hr_plan *plan = NULL;
+  hr_error error = {.message = ""};
+  for (size_t i = inputs; i < c->operands.count; i++) {
+    if (c->operands.replaces[i] == 0)
+      continue;
+    place *input = &c->places[c->operands.replaces[i] - 1];
+    void *copy = malloc(input->bytes);
+    memcpy(copy, input->host, input->bytes);
+    memcpy(c->places[i].host, copy, input->bytes);
+    copies[c->operands.replaces[i] - 1] = copy;
+    place_free(input);
+    *input = c->places[i];
+  }
+  assert_ok(hr_plan_create(c->device, &c->problem, c->kernel, &plan, &error), error);
+  call_run_plan(c, plan, NULL);
+  hr_plan_free(plan);
+}
+
+static void check_in_place(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const int64_t lengths[] = {64, 99, 1000, 5000, 50257};
+  for (int operation = 0; operation < HR_ROWWISE_COUNT; operation++)
+    for (int64_t i = 0; i < LENGTH(lengths); i++) {
+      const hr_rowwise r = rows_of(operation, dtype, 4, lengths[i]);
+      const hr_problem problem = hr_rowwise_problem(&r);
+      const void *copies[HR_OPERANDS_MAX] = {NULL};
+      call c;
+      if (is_refused(kernel, &r) || (operation != HR_ROWWISE_CROSS_ENTROPY_BACKWARD && operation != HR_ROWWISE_ADAMW))
+        continue;
+      call_open(device, kernel, &problem, NULL, 13, &c);
+      run_in_place(&c, copies);
+      compare_with(&c, copies);
+      for (size_t j = 0; j < HR_OPERANDS_MAX; j++) {
+        free((void *)(uintptr_t)copies[j]);
+        if (j < c.operands.inputs && copies[j])
+          c.places[j] = (place){.data = NULL}; /* the place of a result */
+      }
+      call_close(&c);
+    }
 }
 
 /* ---- exponentials of CPUs ---- */
@@ -223,6 +353,8 @@ static const fact facts[] = {
     FACT(rows_of_any_length_are_those_of_the_reference, check_sizes),
     FACT(rows_may_begin_at_any_element, check_addresses),
     FACT(nan_and_infinities_reach_what_the_formula_says, check_specials),
+    FACT(sums_have_the_same_bits_in_each_run, check_repeats),
+    FACT(results_may_replace_the_inputs_that_the_list_names, check_in_place),
     FACT(exponentials_are_accurate_down_to_denormal_numbers, check_exponentials),
 };
 const fact_group rowwise_facts = {.name = "rowwise", .operation = "rowwise", .facts = facts, .count = LENGTH(facts)};
@@ -236,10 +368,12 @@ static void small(hr_dtype dtype, problem_taker *take, void *context)
     for (int64_t i = 0; i < LENGTH(columns); i++) {
       hr_rowwise r = hr_rowwise_default();
       r.operation = (hr_rowwise_operation)operation;
-      r.columns = columns[i] - (operation != HR_ROWWISE_ROTARY && i % 2); /* odd, too, where they may be */
+      r.columns = columns[i] - (!is_rotary(operation) && i % 2); /* odd, too, where they may be */
       r.rows = 1 + i % 4;
       r.dtype = dtype;
-      r.period = operation == HR_ROWWISE_ROTARY ? 2 : operation == HR_ROWWISE_SOFTMAX && i % 3 == 0 ? r.rows : 0;
+      r.period = is_rotary(operation) ? 2 : is_softmax(operation) && i % 3 == 0 ? r.rows : 0;
+      if (hr_rowwise_trains(r.operation) && dtype == HR_FP8_E4M3)
+        continue;
       const hr_problem problem = hr_rowwise_problem(&r);
       take(&problem, context);
     }
@@ -251,9 +385,10 @@ static bool set_word(hr_problem *problem, const char *name, const char *value)
   for (int i = 0; strcmp(name, "operation") == 0 && i < HR_ROWWISE_COUNT; i++)
     if (strcmp(value, hr_rowwise_operation_name((hr_rowwise_operation)i)) == 0) {
       r->operation = (hr_rowwise_operation)i;
-      r->period = i == HR_ROWWISE_ROTARY ? 2048 : 0;
-      r->group = i == HR_ROWWISE_ROTARY ? 32 : 1;
+      r->period = is_rotary(i) ? 2048 : 0;
+      r->group = is_rotary(i) ? 32 : 1;
       r->rate = i == HR_ROWWISE_DROPOUT ? 0.1 : 0;
+      *r = i == HR_ROWWISE_ADAMW ? with_adamw(*r, 1) : *r;
       return true;
     }
   return false;
@@ -268,12 +403,27 @@ static const shape_member members[] = {{"rows", COUNT_MEMBER, offsetof(hr_proble
                                        {"columns", COUNT_MEMBER, offsetof(hr_problem, rows.columns)},
                                        {"period", COUNT_MEMBER, offsetof(hr_problem, rows.period)},
                                        {"group", COUNT_MEMBER, offsetof(hr_problem, rows.group)}};
-static const char *const shapes[] = {
-    "operation=softmax,rows=8192,columns=4096",  "operation=layer_norm,rows=8192,columns=4096",
-    "operation=rms_norm,rows=8192,columns=4096", "operation=rotary,rows=262144,columns=128",
-    "operation=gelu,rows=8192,columns=4096",     "operation=swiglu,rows=8192,columns=4096",
-    "operation=residual,rows=8192,columns=4096", "operation=dropout,rows=8192,columns=4096",
-    "operation=softmax,rows=668,columns=50257",  NULL};
+static const char *const shapes[] = {"operation=softmax,rows=8192,columns=4096",
+                                     "operation=layer_norm,rows=8192,columns=4096",
+                                     "operation=rms_norm,rows=8192,columns=4096",
+                                     "operation=rotary,rows=262144,columns=128",
+                                     "operation=gelu,rows=8192,columns=4096",
+                                     "operation=swiglu,rows=8192,columns=4096",
+                                     "operation=residual,rows=8192,columns=4096",
+                                     "operation=dropout,rows=8192,columns=4096",
+                                     "operation=softmax,rows=668,columns=50257",
+                                     "operation=softmax_backward,rows=8192,columns=4096",
+                                     "operation=layer_norm_backward,rows=8192,columns=4096",
+                                     "operation=rms_norm_backward,rows=8192,columns=4096",
+                                     "operation=rotary_backward,rows=262144,columns=128",
+                                     "operation=gelu_backward,rows=8192,columns=4096",
+                                     "operation=swiglu_backward,rows=8192,columns=4096",
+                                     "operation=bias_backward,rows=8192,columns=4096",
+                                     "operation=cross_entropy,rows=668,columns=50257",
+                                     "operation=cross_entropy_backward,rows=668,columns=50257",
+                                     "operation=cross_entropy_backward,rows=512,columns=128256",
+                                     "operation=adamw,rows=4096,columns=4096",
+                                     NULL};
 const operation_cases rowwise_cases = {.plain = plain,
                                        .members = members,
                                        .member_count = LENGTH(members),

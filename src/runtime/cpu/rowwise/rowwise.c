@@ -7,19 +7,24 @@
 #include "runtime/cpu/host/host.h"
 #include "runtime/device/plan.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #define PART_BYTES ((int64_t)64 << 10) /* a smaller part is not worth waking a thread for */
 #define PARTS_PER_THREAD 8             /* so that a late or slow thread gets less of the work */
 #define LINE 64
+#define CLIP_EPSILON 1e-6f
 
 typedef struct rowwise_plan {
   hr_rowwise_fn work;
   hr_thread_pool *pool;
-  int threads;
+  int threads, pool_threads;
   int64_t parts, count, grain; /* rows or elements; a part is a multiple of `grain` of them */
   int64_t scratch_floats;      /* of a thread */
+  int vectors;                 /* that are summed over the rows */
+  int64_t sums_width;          /* floats of such a vector, or of adamw's squares of the gradient: 1 */
   bool stream;
 } rowwise_plan;
 
@@ -30,6 +35,29 @@ static int64_t bytes_of(const hr_problem *problem)
   for (size_t i = 0; i < operands.count; i++)
     bytes += operands.bytes[i];
   return (int64_t)bytes;
+}
+
+static int64_t part_length(const rowwise_plan *p)
+{
+  return hr_round_up(hr_ceil_div(p->count, p->parts), p->grain);
+}
+
+/* Vectors of the last outputs, which have one row. */
+static int count_vectors(const hr_rowwise_operands *of)
+{
+  int vectors = 0;
+  for (int i = 0; i < of->outputs; i++)
+    vectors += of->output[i].extent == HR_EXTENT_ROW;
+  return vectors;
+}
+
+/* Room for what each part adds up. */
+static void plan_sums(rowwise_plan *p, const hr_rowwise *r)
+{
+  const hr_rowwise_operands of = hr_rowwise_operands_of(r);
+  const bool clips = r->operation == HR_ROWWISE_ADAMW && r->max_norm > 0;
+  p->vectors = clips ? 1 : count_vectors(&of);
+  p->sums_width = clips ? 1 : p->vectors > 0 ? hr_round_up(r->columns, LINE) : 0;
 }
 
 static hr_status prepare(hr_rowwise_table *table, hr_device *device, const hr_problem *problem, void *state,
@@ -45,18 +73,23 @@ static hr_status prepare(hr_rowwise_table *table, hr_device *device, const hr_pr
   p->grain = by_element ? LINE : 1;
   int64_t most = hr_min64(p->count / p->grain, bytes / PART_BYTES);
   p->parts = hr_max64(1, hr_min64(PARTS_PER_THREAD * device->threads, most));
+  p->pool_threads = device->threads;
   p->threads = (int)hr_min64(device->threads, p->parts);
   p->scratch_floats = by_element ? 0 : hr_round_up(r->columns + HR_ROWWISE_SCRATCH_MORE, LINE / 4);
   p->stream = bytes > (int64_t)device->cache_bytes;
-  *workspace_bytes = (size_t)(device->threads * p->scratch_floats) * sizeof(float);
+  plan_sums(p, r);
+  *workspace_bytes =
+      (size_t)(device->threads * p->scratch_floats + p->parts * p->vectors * p->sums_width) * sizeof(float);
   return HR_OK;
 }
 
-/* Shared by the threads of a run. */
+/* Shared by the threads of a phase of a run. */
 typedef struct rowwise_run {
   const rowwise_plan *plan;
   hr_rowwise_job job;
   float *scratch;
+  int64_t count, each;      /* rows, elements or columns; of a part */
+  bool apart;               /* each part has its own sums */
   atomic_int_fast64_t next; /* part */
 } rowwise_run;
 
@@ -64,10 +97,64 @@ static void work(void *context, int member)
 {
   rowwise_run *run = context;
   const rowwise_plan *p = run->plan;
-  int64_t each = hr_round_up(hr_ceil_div(p->count, p->parts), p->grain);
+  hr_rowwise_job job = run->job;
+  const int64_t floats = p->vectors * p->sums_width;
   float *scratch = p->scratch_floats > 0 ? run->scratch + member * p->scratch_floats : NULL;
-  for (int64_t part = run->next++; part * each < p->count; part = run->next++)
-    p->work(&run->job, part * each, hr_min64((part + 1) * each, p->count), scratch);
+  for (int64_t part = run->next++; part * run->each < run->count; part = run->next++) {
+    if (run->apart) {
+      job.sums = run->job.sums + part * floats;
+      memset(job.sums, 0, (size_t)floats * sizeof(float));
+    }
+    p->work(&job, part * run->each, hr_min64((part + 1) * run->each, run->count), scratch);
+  }
+}
+
+static void run_phase(rowwise_run *run, hr_rowwise_phase phase, int64_t count, int64_t each)
+{
+  const rowwise_plan *p = run->plan;
+  run->job.phase = phase;
+  run->count = count;
+  run->each = each;
+  run->next = 0;
+  if (p->threads == 1)
+    work(run, 0);
+  else
+    hr_thread_pool_run(p->pool, work, run);
+}
+
+/* What AdamW scales gradients by, from the squares of the parts: a NaN stays one. */
+static float clip_of(const rowwise_run *run)
+{
+  float squares = 0;
+  for (int64_t i = 0; i < run->job.parts; i++)
+    squares += run->job.sums[i];
+  const float clip = (float)run->job.adamw.max_norm / (sqrtf(squares) + CLIP_EPSILON);
+  return clip > 1 ? 1 : clip;
+}
+
+static void run_adamw(rowwise_run *run)
+{
+  const rowwise_plan *p = run->plan;
+  run->job.adamw = hr_adamw_of(run->job.rows);
+  run->job.clip = 1;
+  run->apart = true;
+  if (p->vectors > 0) {
+    run_phase(run, HR_ROWWISE_SUMS, p->count, part_length(p));
+    run->job.clip = clip_of(run);
+  }
+  run->apart = false;
+  run_phase(run, HR_ROWWISE_MAIN, p->count, part_length(p));
+}
+
+static void run_rows(rowwise_run *run)
+{
+  const rowwise_plan *p = run->plan;
+  const int64_t columns = run->job.rows->columns;
+  run->apart = p->vectors > 0;
+  run_phase(run, HR_ROWWISE_MAIN, p->count, part_length(p));
+  run->apart = false;
+  if (p->vectors > 0)
+    run_phase(run, HR_ROWWISE_SUMS, columns, hr_round_up(hr_ceil_div(columns, p->threads), LINE));
 }
 
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
@@ -76,14 +163,23 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   const rowwise_plan *p = plan->state;
   const hr_rowwise *r = &plan->problem.rows;
   const hr_rowwise_arguments *x = run->arguments;
-  rowwise_run rows = {
-      .plan = p, .job = {.rows = r, .output = x->output, .stream = p->stream}, .scratch = run->workspace};
-  for (int i = 0; i < hr_rowwise_inputs(r->operation); i++)
-    rows.job.inputs[i] = x->inputs[i];
-  if (p->threads == 1)
-    work(&rows, 0);
+  const hr_rowwise_operands of = hr_rowwise_operands_of(r);
+  const void *inputs[] = {x->inputs[0], x->inputs[1], x->inputs[2], x->more_inputs[0]};
+  void *outputs[] = {x->output, x->more_outputs[0], x->more_outputs[1], x->more_outputs[2]};
+  rowwise_run rows = {.plan = p, .job = {.rows = r, .stream = p->stream}, .scratch = run->workspace};
+  for (int i = 0; i < of.inputs; i++)
+    rows.job.inputs[i] = inputs[i];
+  for (int i = 0; i < of.outputs; i++)
+    rows.job.outputs[i] = outputs[i];
+  rows.job.sums = rows.scratch ? rows.scratch + p->pool_threads * p->scratch_floats : NULL;
+  rows.job.parts = hr_ceil_div(p->count, part_length(p));
+  rows.job.sums_width = p->sums_width;
+  rows.job.vectors = p->vectors;
+  rows.job.first_vector = of.outputs - p->vectors;
+  if (r->operation == HR_ROWWISE_ADAMW)
+    run_adamw(&rows);
   else
-    hr_thread_pool_run(p->pool, work, &rows);
+    run_rows(&rows);
   return HR_OK;
 }
 

@@ -35,9 +35,9 @@ HR_INLINE int64_t lesser(int64_t a, int64_t b)
 
 /* ---- element by element ---- */
 
-/* x Φ(x). Φ(x) − 1/2 ≈ x P(x²) / Q(x²) within 5.7e-8 on [-5.2, 5.2], fitted for the least largest error; beyond, Φ is 1
+/* Φ(x). Φ(x) − 1/2 ≈ x P(x²) / Q(x²) within 5.7e-8 on [-5.2, 5.2], fitted for the least largest error; beyond, Φ is 1
  * and 0 within that error. */
-HR_INLINE simd_f32 gelu_of(simd_f32 x)
+HR_INLINE simd_f32 normal_distribution(simd_f32 x)
 {
   simd_f32 c = simd_min(simd_set1(5.2f), simd_max(simd_set1(-5.2f), x)), s = c * c;
   simd_f32 p = simd_fma(simd_set1(5.83048387e-6f), s, simd_set1(3.136874934e-4f));
@@ -49,7 +49,12 @@ HR_INLINE simd_f32 gelu_of(simd_f32 x)
   p = simd_fma(p, s, simd_set1(0.3989419238f));
   q = simd_fma(q, s, simd_set1(0.2908480799f));
   q = simd_fma(q, s, simd_set1(1.0f));
-  return x * simd_zero_where(simd_less(x, simd_set1(-5.2f)), simd_fma(c, p / q, simd_set1(0.5f)));
+  return simd_zero_where(simd_less(x, simd_set1(-5.2f)), simd_fma(c, p / q, simd_set1(0.5f)));
+}
+
+HR_INLINE simd_f32 gelu_of(simd_f32 x)
+{
+  return x * normal_distribution(x);
 }
 
 HR_INLINE simd_f32 element_of(hr_dtype dtype, hr_rowwise_operation operation, simd_f32 x, simd_f32 z)
@@ -64,14 +69,14 @@ HR_INLINE simd_f32 element_of(hr_dtype dtype, hr_rowwise_operation operation, si
 HR_INLINE void by_element(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t first,
                           int64_t last)
 {
-  int64_t end = first + first_span(dtype, j->output, first, j->stream);
+  int64_t end = first + first_span(dtype, j->outputs[0], first, j->stream);
   for (int64_t at = first; at < last; at = end, end += SIMD_PAIR) {
     int64_t count = lesser(end, last) - at;
     simd_pair x = simd_load_span(dtype, j->inputs[0], at, count), z = x;
     if (operation != HR_ROWWISE_GELU)
       z = simd_load_span(dtype, j->inputs[1], at, count);
     simd_pair y = {element_of(dtype, operation, x.a, z.a), element_of(dtype, operation, x.b, z.b)};
-    simd_store_span(dtype, j->output, at, y, count, j->stream);
+    simd_store_span(dtype, j->outputs[0], at, y, count, j->stream);
   }
 }
 
@@ -104,13 +109,13 @@ HR_INLINE void dropout(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, i
   for (int64_t block = first / HR_DROPOUT_BLOCK * HR_DROPOUT_BLOCK; block < last; block += HR_DROPOUT_BLOCK) {
     const int64_t begin = first > block ? first : block, stop = lesser(block + HR_DROPOUT_BLOCK, last);
     keep_mask(dtype, j, block, dropped, keep);
-    int64_t end = begin + first_span(dtype, j->output, begin, j->stream);
+    int64_t end = begin + first_span(dtype, j->outputs[0], begin, j->stream);
     for (int64_t at = begin; at < stop; at = end, end += SIMD_PAIR) {
       int64_t count = lesser(end, stop) - at;
       simd_pair x = simd_load_span(dtype, j->inputs[0], at, count), k = simd_load_span(dtype, keep, at - block, count);
       simd_pair y = {simd_zero_where(simd_less(k.a, half), x.a * scale),
                      simd_zero_where(simd_less(k.b, half), x.b * scale)};
-      simd_store_span(dtype, j->output, at, y, count, j->stream);
+      simd_store_span(dtype, j->outputs[0], at, y, count, j->stream);
     }
   }
 }
@@ -239,7 +244,7 @@ HR_INLINE void softmax_rows_pipelined(hr_dtype dtype, const hr_rowwise_job *j, i
 {
   const int64_t columns = j->rows->columns;
   const void *x = row_of(dtype, j->inputs[0], first, columns);
-  void *out = (void *)(uintptr_t)row_of(dtype, j->output, first, columns);
+  void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], first, columns);
   const int64_t head = first_span(dtype, out, 0, j->stream);
   softmax_row now = {largest_in(dtype, x, columns, head), 0};
   now.sum = exponentials(dtype, x, columns, head, now.most, 0, scratch);
@@ -249,7 +254,7 @@ HR_INLINE void softmax_rows_pipelined(hr_dtype dtype, const hr_rowwise_job *j, i
     x = row_of(dtype, j->inputs[0], row, columns);
     const void *next = row_of(dtype, j->inputs[0], lesser(row + 1, last - 1), columns);
     now = softmax_pipelined(dtype, next, x, now.most, scratch, 1 / now.sum, out, columns, head, j->stream);
-    out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
+    out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
   }
   write_exponentials(dtype, scratch, columns, 1 / now.sum, out, columns, head, j->stream);
 }
@@ -263,7 +268,7 @@ HR_INLINE void softmax(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, i
   }
   for (int64_t row = first; row < last; row++) {
     const void *x = row_of(dtype, j->inputs[0], row, columns);
-    void *out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
+    void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
     const int64_t seen = seen_by(j->rows, row), head = first_span(dtype, out, 0, j->stream);
     float most = largest_in(dtype, x, seen, head);
     float scale = 1 / exponentials(dtype, x, seen, head, most, columns, scratch);
@@ -343,7 +348,7 @@ HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rowwise_job *j, int64_t f
   const bool pipelined = can_pipeline(dtype, j);
   float sum = 0;
   for (int64_t i = first; i < last; i++) {
-    void *out = (void *)(uintptr_t)row_of(dtype, j->output, i, columns);
+    void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], i, columns);
     const int64_t head = first_span(dtype, out, 0, j->stream);
     const void *next = row_of(dtype, j->inputs[0], i + 1, columns);
     if (i == first || !pipelined)
@@ -356,22 +361,25 @@ HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rowwise_job *j, int64_t f
   }
 }
 
-HR_INLINE void rotary(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+/* `back`: by the opposite angle. */
+HR_INLINE void rotary(hr_dtype dtype, bool back, const hr_rowwise_job *j, int64_t first, int64_t last)
 {
   const hr_rowwise *r = j->rows;
   const int64_t columns = r->columns, half = columns / 2;
   const size_t element = dtype == HR_FP32 ? 4 : 2;
   const bool whole_lines =
-                 (size_t)half * element % sizeof(simd_f32) == 0 && (uintptr_t)j->output % sizeof(simd_f32) == 0,
+                 (size_t)half * element % sizeof(simd_f32) == 0 && (uintptr_t)j->outputs[0] % sizeof(simd_f32) == 0,
              stream = j->stream && whole_lines;
   for (int64_t row = first; row < last; row++) {
     const void *x = row_of(dtype, j->inputs[0], row, columns);
     const void *table = row_of(dtype, j->inputs[1], row / r->group % r->period, columns);
-    void *out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
+    void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
     for (int64_t at = 0; at < half; at += SIMD_PAIR) {
       int64_t count = lesser(SIMD_PAIR, half - at);
       simd_pair u = simd_load_span(dtype, x, at, count), v = simd_load_span(dtype, x, half + at, count);
       simd_pair c = simd_load_span(dtype, table, at, count), s = simd_load_span(dtype, table, half + at, count);
+      if (back)
+        s = (simd_pair){-s.a, -s.b};
       prefetch_span(dtype, x, at + AHEAD);
       prefetch_span(dtype, x, half + at + AHEAD);
       simd_pair left = {simd_fma(u.a, c.a, -(v.a * s.a)), simd_fma(u.b, c.b, -(v.b * s.b))};
@@ -382,21 +390,32 @@ HR_INLINE void rotary(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, in
   }
 }
 
+#include "runtime/cpu/rowwise/rowwise_backward_body.h"
+
 /* ---- the table ---- */
 
-HR_INLINE void run_rows(hr_rowwise_operation operation, hr_dtype dtype, const hr_rowwise_job *j, int64_t first,
-                        int64_t last, float *scratch)
+HR_INLINE void run_forward(hr_rowwise_operation operation, hr_dtype dtype, const hr_rowwise_job *j, int64_t first,
+                           int64_t last, float *scratch)
 {
   if (operation == HR_ROWWISE_SOFTMAX)
     softmax(dtype, j, first, last, scratch);
   else if (operation == HR_ROWWISE_LAYER_NORM || operation == HR_ROWWISE_RMS_NORM)
     norm(dtype, operation == HR_ROWWISE_RMS_NORM, j, first, last, scratch);
   else if (operation == HR_ROWWISE_ROTARY)
-    rotary(dtype, j, first, last);
+    rotary(dtype, false, j, first, last);
   else if (operation == HR_ROWWISE_DROPOUT)
     dropout(dtype, j, first, last);
   else
     by_element(dtype, operation, j, first, last);
+}
+
+HR_INLINE void run_rows(hr_rowwise_operation operation, hr_dtype dtype, const hr_rowwise_job *j, int64_t first,
+                        int64_t last, float *scratch)
+{
+  if (j->phase == HR_ROWWISE_SUMS)
+    run_sums(operation, dtype, j, first, last);
+  else if (!run_backward(operation, dtype, j, first, last, scratch))
+    run_forward(operation, dtype, j, first, last, scratch);
   if (j->stream)
     simd_stream_fence();
 }

@@ -27,6 +27,11 @@ HR_INLINE simd_f32 simd_floor(simd_f32 x)
   return _mm256_floor_ps(x);
 }
 
+HR_INLINE simd_f32 simd_sqrt(simd_f32 x)
+{
+  return _mm256_sqrt_ps(x);
+}
+
 HR_INLINE uint32_t simd_bits(simd_u32 mask)
 {
   return (uint32_t)_mm256_movemask_ps((simd_f32)mask);

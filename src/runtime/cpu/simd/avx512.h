@@ -30,6 +30,11 @@ HR_INLINE simd_f32 simd_floor(simd_f32 x)
   return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 }
 
+HR_INLINE simd_f32 simd_sqrt(simd_f32 x)
+{
+  return _mm512_sqrt_ps(x);
+}
+
 HR_INLINE simd_mask simd_less(simd_f32 a, simd_f32 b)
 {
   return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);

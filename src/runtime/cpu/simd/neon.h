@@ -48,6 +48,11 @@ HR_INLINE simd_f32 simd_floor(simd_f32 x)
   return vrndmq_f32(x);
 }
 
+HR_INLINE simd_f32 simd_sqrt(simd_f32 x)
+{
+  return vsqrtq_f32(x);
+}
+
 HR_INLINE float simd_reduce_add(simd_f32 x)
 {
   return vaddvq_f32(x);

@@ -42,6 +42,11 @@ HR_INLINE simd_f32 simd_floor(simd_f32 x)
   return __builtin_convertvector(__builtin_convertvector(x + 128.0f, simd_i32) - 128, simd_f32);
 }
 
+HR_INLINE simd_f32 simd_sqrt(simd_f32 x)
+{
+  return (simd_f32){sqrtf(x[0]), sqrtf(x[1]), sqrtf(x[2]), sqrtf(x[3])};
+}
+
 HR_INLINE float simd_reduce_add(simd_f32 x)
 {
   return (x[0] + x[2]) + (x[1] + x[3]);

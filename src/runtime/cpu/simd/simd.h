@@ -16,6 +16,7 @@
  *   simd_max, simd_min      of two values of which one is NaN, the second
  *   simd_round              to the nearest whole number, ties to even; at least for |x| < 2^22
  *   simd_floor              at least for −128 ≤ x < 128
+ *   simd_sqrt               correctly rounded
  *   simd_select(mask, a, b) a where the mask is set, elsewhere b
  *   simd_bits(mask)         bit i of lane i
  *   simd_reduce_add, simd_reduce_max          over the lanes
@@ -30,6 +31,7 @@
 #ifndef HR_RUNTIME_CPU_SIMD_SIMD_H
 #define HR_RUNTIME_CPU_SIMD_SIMD_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>

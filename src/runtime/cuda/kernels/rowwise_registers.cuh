@@ -66,6 +66,7 @@ static_assert(ROWS_ALIGNED || STEP >= LINE, "only a thread's first pack may begi
 struct row_group {
   const element *from; /* the first row */
   element *to;
+  int64 number;                  /* of the first row */
   int rows;                      /* of the row group, up to ROWS */
   column_index visible;          /* columns that are not masked */
   column_index readable_columns; /* columns from the last row's start to the tensor's end, or enough */
@@ -77,7 +78,7 @@ struct row_group {
   __device__ row_group(const task &t, uint4 *shared)
   {
     int64 group = (int64)(blockIdx.x / CLUSTER) * GROUPS + threadIdx.y;
-    int64 number = group / SPACING * (SPACING * ROWS) + group % SPACING;
+    number = group / SPACING * (SPACING * ROWS) + group % SPACING;
     int64 there = number < t.rows ? (t.rows - number + SPACING - 1) / SPACING : 0;
     rows = there < ROWS ? (int)there : ROWS;
     from = t.a + number * COLUMNS;

@@ -33,16 +33,21 @@ struct unit {
 };
 #define UNIT PER_WORD
 #define KEEPS_FLOATS 1
+#ifndef STORES_ROWS
+#define STORES_ROWS 1 /* 0: the operation has a result of its own */
+#endif
 
 struct row_group {
+  int64 number;
   element *words; /* the row's first word in shared memory */
   bool there;     /* false: the last block has no such row; the threads still take part in warp reductions */
   int lead;       /* elements of that word before the row */
   int visible;    /* columns that are not masked */
   unit in_registers[EACH];
 
-  __device__ row_group(const task &t, element *chunk, int row, int64 number, bool is_there)
+  __device__ row_group(const task &t, element *chunk, int row, int64 number_of_row, bool is_there)
   {
+    number = number_of_row;
     lead = SPLIT ? row * COLUMNS % PER_WORD : 0;
     words = chunk + row * COLUMNS - lead;
     there = is_there;
@@ -194,5 +199,6 @@ __device__ inline void store_staged_rows(element *to, const element *shared, int
       row_group x(t, chunk, row, first + row, row < there);                                                     \
       RUN(x, t);                                                                                                \
     }                                                                                                           \
-    store_staged_rows(t.out + first * COLUMNS, chunk, there * COLUMNS);                                         \
+    if (STORES_ROWS)                                                                                            \
+      store_staged_rows(t.out + first * COLUMNS, chunk, there * COLUMNS);                                       \
   }

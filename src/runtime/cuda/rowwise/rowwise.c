@@ -212,7 +212,7 @@ void hr_rowwise_tiling_defines(const hr_rowwise *rows, const hr_rowwise_tiling *
            rows->operation == HR_ROWWISE_LAYER_NORM, causal);
 }
 
-static int64_t count_blocks(const hr_rowwise *r, const hr_rowwise_tiling *tiling)
+int64_t hr_rowwise_blocks(const hr_rowwise *r, const hr_rowwise_tiling *tiling)
 {
   if (tiling->staged_rows > 0)
     return hr_ceil_div(r->rows, tiling->staged_rows);
@@ -226,7 +226,7 @@ static hr_status prepare_rows(const hr_cuda *cuda, const hr_rowwise *r, const hr
 {
   char defines[HR_DEFINES_SIZE];
   hr_rowwise_tiling_defines(r, tiling, defines);
-  l->blocks = count_blocks(r, tiling);
+  l->blocks = hr_rowwise_blocks(r, tiling);
   l->threads_x = (unsigned)tiling->threads;
   l->threads_y = (unsigned)tiling->groups;
   l->shared_bytes = (unsigned)tiling->shared_bytes;
@@ -266,8 +266,7 @@ static hr_status prepare_elements(const hr_cuda *cuda, const hr_rowwise *r, laun
 
 /* ---- plans ---- */
 
-/* Shared memory that a block may use; if the driver does not say, what every GPU gives. */
-static size_t shared_max(const hr_cuda *cuda)
+size_t hr_rowwise_shared_max(const hr_cuda *cuda)
 {
   int64_t bytes = 0;
   return hr_cuda_attribute(cuda, CU_MAX_SHARED_OPTIN, &bytes, NULL) == HR_OK && bytes > 0 ? (size_t)bytes
@@ -279,11 +278,15 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   const hr_cuda *cuda = device->state;
   const hr_rowwise *r = &problem->rows;
   launch l = {.blocks = 0};
+  if (!hr_rowwise_source(r->operation)) {
+    snprintf(why, why_size, "computes no gradients");
+    return false;
+  }
   if (r->operation == HR_ROWWISE_ROTARY)
     shape_rotary(r, &l);
   for (int aligned = 0; aligned < 2 && has_rows(r->operation); aligned++) {
-    hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, aligned, cuda->capability, shared_max(cuda));
-    l.blocks = hr_max64(l.blocks, count_blocks(r, &tiling));
+    hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, aligned, cuda->capability, hr_rowwise_shared_max(cuda));
+    l.blocks = hr_max64(l.blocks, hr_rowwise_blocks(r, &tiling));
   }
   if (l.blocks <= INT32_MAX)
     return true;
@@ -299,7 +302,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   rowwise_plan *p = state;
   p->cuda = cuda;
   bool aligned = hr_alignment(r->alignment) % HR_ROWWISE_PACK_BYTES == 0; /* elementwise kernels take any alignment */
-  hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, aligned, cuda->capability, shared_max(cuda));
+  hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, aligned, cuda->capability, hr_rowwise_shared_max(cuda));
   HR_TRY(has_rows(r->operation) ? prepare_rows(cuda, r, &tiling, &p->launch, error)
                                 : prepare_elements(cuda, r, &p->launch, error));
   *workspace_bytes = (size_t)p->launch.shifted_elements * hr_dtype_bytes(r->dtype);

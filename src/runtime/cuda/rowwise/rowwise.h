@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the programs softmax.cu and norm.cu are compiled for a problem. */
+/* How the programs of row-wise operations are compiled for a problem. */
 #ifndef HR_RUNTIME_CUDA_ROWWISE_ROWWISE_H
 #define HR_RUNTIME_CUDA_ROWWISE_ROWWISE_H
 
+#include "runtime/cuda/driver/context.h"
 #include "runtime/cuda/driver/program.h"
 #include "runtime/cuda/kernels/rowwise_layout.h"
 
@@ -33,7 +34,27 @@ hr_rowwise_tiling hr_rowwise_tiling_choose(const hr_rowwise *rows, bool aligned,
 /** Its definitions for hr_program. */
 void hr_rowwise_tiling_defines(const hr_rowwise *rows, const hr_rowwise_tiling *tiling, char text[HR_DEFINES_SIZE]);
 
-/** The program of kernels/ of an operation. Static storage. */
+/** Thread blocks of a launch with this tiling. */
+int64_t hr_rowwise_blocks(const hr_rowwise *rows, const hr_rowwise_tiling *tiling);
+
+/** Shared memory that a block may use; if the driver does not say, what every GPU gives. */
+size_t hr_rowwise_shared_max(const hr_cuda *cuda);
+
+/** The program of kernels/ of an operation; of another's kernels NULL. Static storage. */
 const char *hr_rowwise_source(hr_rowwise_operation operation);
+const char *hr_rowwise_backward_source(hr_rowwise_operation operation);
+
+/** How rowwise_backward_rows.cu, which defines the terms, is compiled. */
+typedef struct hr_rowwise_backward_tiling {
+  int64_t threads, groups, packs;
+} hr_rowwise_backward_tiling;
+
+hr_rowwise_backward_tiling hr_rowwise_backward_tiling_choose(const hr_rowwise *rows);
+void hr_rowwise_backward_defines(const hr_rowwise *rows, const hr_rowwise_backward_tiling *tiling,
+                                 char text[HR_DEFINES_SIZE]);
+
+/** The softmax whose tiling cross_entropy.cu has, and its definitions. */
+hr_rowwise hr_rowwise_loss_rows(const hr_rowwise *rows);
+void hr_rowwise_loss_defines(const hr_rowwise *rows, const hr_rowwise_tiling *tiling, char text[HR_DEFINES_SIZE]);
 
 #endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Template: gradients of row-wise operations, the loss and the optimizer, part of rowwise_body.h.
+ *
+ * Bound: memory bandwidth. Inputs are read from memory once: the passes over a row behind the first find it in L1 or L2.
+ * A part of the rows adds its sums over them in `sums`, pairs of vectors as they are loaded; a second phase adds those of
+ * the parts in order. So the bits do not depend on which thread took which part. */
+
+/* Rows and results that are whole vectors are streamed; spans begin at column 0. */
+HR_INLINE bool streams_rows(hr_dtype dtype, const hr_rowwise_job *j, const void *out)
+{
+  const size_t row = (size_t)j->rows->columns * (dtype == HR_FP32 ? 4 : 2);
+  return j->stream && row % sizeof(simd_f32) == 0 && (uintptr_t)out % sizeof(simd_f32) == 0;
+}
+
+HR_INLINE simd_pair times(simd_pair x, simd_pair y)
+{
+  return (simd_pair){x.a * y.a, x.b * y.b};
+}
+
+HR_INLINE void add_product(simd_pair *sum, simd_pair x, simd_pair y)
+{
+  sum->a = simd_fma(x.a, y.a, sum->a);
+  sum->b = simd_fma(x.b, y.b, sum->b);
+}
+
+HR_INLINE float total(simd_pair sum)
+{
+  return simd_reduce_add(sum.a + sum.b);
+}
+
+/* ---- element by element ---- */
+
+/* Φ(x) + x φ(x). */
+HR_INLINE simd_f32 gelu_slope(hr_dtype dtype, simd_f32 x)
+{
+  const simd_f32 exponent = x * x * -0.5f;
+  const simd_f32 e = dtype == HR_FP32 ? simd_exp_negative(exponent) : simd_exp_for_16_bits(exponent);
+  return normal_distribution(x) + x * e * 0.3989422804f;
+}
+
+HR_INLINE void gelu_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  int64_t end = first + first_span(dtype, j->outputs[0], first, j->stream);
+  for (int64_t at = first; at < last; at = end, end += SIMD_PAIR) {
+    const int64_t count = lesser(end, last) - at;
+    simd_pair dy = simd_load_span(dtype, j->inputs[0], at, count), x = simd_load_span(dtype, j->inputs[1], at, count);
+    simd_pair dx = {dy.a * gelu_slope(dtype, x.a), dy.b * gelu_slope(dtype, x.b)};
+    simd_store_span(dtype, j->outputs[0], at, dx, count, j->stream);
+  }
+}
+
+typedef struct swiglu_gradients {
+  simd_f32 gate, up;
+} swiglu_gradients;
+
+HR_INLINE swiglu_gradients swiglu_gradients_of(hr_dtype dtype, simd_f32 dy, simd_f32 gate, simd_f32 up)
+{
+  const simd_f32 s = 1.0f / (1.0f + (dtype == HR_FP32 ? simd_exp(-gate) : simd_exp_for_16_bits(-gate)));
+  return (swiglu_gradients){dy * up * s * (1.0f + gate * (1.0f - s)), dy * gate * s};
+}
+
+/* Both results are streamed if both begin at a vector. */
+HR_INLINE void swiglu_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const bool stream = j->stream && ((uintptr_t)j->outputs[0] | (uintptr_t)j->outputs[1]) % sizeof(simd_f32) == 0;
+  for (int64_t at = first; at < last; at += SIMD_PAIR) {
+    const int64_t count = lesser(SIMD_PAIR, last - at);
+    simd_pair dy = simd_load_span(dtype, j->inputs[0], at, count), x = simd_load_span(dtype, j->inputs[1], at, count);
+    simd_pair up = simd_load_span(dtype, j->inputs[2], at, count);
+    swiglu_gradients a = swiglu_gradients_of(dtype, dy.a, x.a, up.a), b = swiglu_gradients_of(dtype, dy.b, x.b, up.b);
+    simd_store_span(dtype, j->outputs[0], at, (simd_pair){a.gate, b.gate}, count, stream);
+    simd_store_span(dtype, j->outputs[1], at, (simd_pair){a.up, b.up}, count, stream);
+  }
+}
+
+/* ---- AdamW: vectors in the order of memory ---- */
+
+HR_INLINE simd_f32 load_in_order(hr_dtype dtype, const void *from, int64_t at)
+{
+  if (dtype == HR_FP32)
+    return simd_load((const float *)from + at);
+  const simd_u16 elements = simd_load_u16((const uint16_t *)from + at);
+  return dtype == HR_BF16 ? simd_f32_from_bf16(elements) : simd_f32_from_fp16(elements);
+}
+
+HR_INLINE void store_in_order(hr_dtype dtype, void *to, int64_t at, simd_f32 v, bool stream)
+{
+  simd_u16 elements = dtype == HR_BF16 ? simd_bf16_from_f32(v) : simd_fp16_from_f32(v);
+  simd_put_u16((uint16_t *)to + at, elements, stream);
+}
+
+/* Squares of the gradient in one order: the norm that clips it is of their sum. */
+HR_INLINE void gradient_squares(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  simd_pair sum = {simd_set1(0), simd_set1(0)};
+  for (int64_t at = first; at < last; at += SIMD_PAIR) {
+    simd_pair g = simd_load_span(dtype, j->inputs[0], at, lesser(SIMD_PAIR, last - at));
+    add_product(&sum, g, g);
+  }
+  j->sums[0] = total(sum);
+}
+
+typedef struct adamw_state {
+  simd_f32 weight, mean, variance;
+} adamw_state;
+
+HR_INLINE adamw_state adamw_step(const hr_adamw *w, simd_f32 gradient, adamw_state s)
+{
+  const simd_f32 mean = simd_fma(simd_set1((float)w->beta1), s.mean, (float)(1 - w->beta1) * gradient);
+  const simd_f32 square = (float)(1 - w->beta2) * gradient * gradient;
+  const simd_f32 variance = simd_fma(simd_set1((float)w->beta2), s.variance, square);
+  const simd_f32 root = simd_fma(simd_sqrt(variance), simd_set1((float)w->root), simd_set1((float)w->epsilon));
+  return (adamw_state){s.weight * (float)w->decay - (float)w->rate * mean / root, mean, variance};
+}
+
+HR_INLINE void adamw_vector(hr_dtype dtype, const hr_rowwise_job *j, const void *const *in, void *const *out,
+                            int64_t at, bool stream)
+{
+  adamw_state s = {simd_load((const float *)in[1] + at), simd_load((const float *)in[2] + at),
+                   simd_load((const float *)in[3] + at)};
+  s = adamw_step(&j->adamw, load_in_order(dtype, in[0], at) * j->clip, s);
+  simd_put((float *)out[0] + at, s.weight, stream);
+  simd_put((float *)out[1] + at, s.mean, stream);
+  simd_put((float *)out[2] + at, s.variance, stream);
+  if (dtype != HR_FP32)
+    store_in_order(dtype, out[3], at, s.weight, stream);
+}
+
+/* The elements that are no whole vector, by copies that are. */
+HR_INLINE void adamw_rest(hr_dtype dtype, const hr_rowwise_job *j, int64_t at, int64_t count)
+{
+  float in[4][SIMD_LANES] = {{0}}, out[4][SIMD_LANES];
+  const size_t element = dtype == HR_FP32 ? 4 : 2;
+  const void *from[] = {in[0], in[1], in[2], in[3]};
+  void *to[] = {out[0], out[1], out[2], out[3]};
+  for (int i = 0; i < 4; i++) {
+    const size_t size = i == 0 ? element : 4;
+    memcpy(in[i], (const char *)j->inputs[i] + (size_t)at * size, (size_t)count * size);
+  }
+  adamw_vector(dtype, j, from, to, 0, false);
+  for (int i = 0; i < (dtype == HR_FP32 ? 3 : 4); i++) {
+    const size_t size = i == 3 ? element : 4;
+    memcpy((char *)j->outputs[i] + (size_t)at * size, out[i], (size_t)count * size);
+  }
+}
+
+HR_INLINE void adamw(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  uintptr_t addresses = 0;
+  for (int i = 0; i < (dtype == HR_FP32 ? 3 : 4); i++)
+    addresses |= (uintptr_t)j->outputs[i];
+  const bool stream = j->stream && addresses % sizeof(simd_f32) == 0;
+  int64_t at = first;
+  for (; at + SIMD_LANES <= last; at += SIMD_LANES)
+    adamw_vector(dtype, j, j->inputs, j->outputs, at, stream);
+  if (at < last)
+    adamw_rest(dtype, j, at, last - at);
+}
+
+/* ---- row by row ---- */
+
+HR_INLINE void softmax_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const int64_t columns = j->rows->columns;
+  for (int64_t row = first; row < last; row++) {
+    const void *dy = row_of(dtype, j->inputs[0], row, columns), *y = row_of(dtype, j->inputs[1], row, columns);
+    void *dx = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    const int64_t seen = seen_by(j->rows, row);
+    const bool stream = streams_rows(dtype, j, dx);
+    simd_pair sum = {simd_set1(0), simd_set1(0)};
+    for (int64_t at = 0; at < seen; at += SIMD_PAIR) {
+      const int64_t count = lesser(SIMD_PAIR, seen - at);
+      add_product(&sum, simd_load_span(dtype, y, at, count), simd_load_span(dtype, dy, at, count));
+      prefetch_span(dtype, y, at + columns);
+      prefetch_span(dtype, dy, at + columns);
+    }
+    const float t = total(sum);
+    for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
+      simd_pair out = {simd_set1(0), simd_set1(0)};
+      const int64_t count = lesser(SIMD_PAIR, seen - at);
+      if (at < seen) {
+        simd_pair d = simd_load_span(dtype, dy, at, count);
+        out = times(simd_load_span(dtype, y, at, count), (simd_pair){d.a - t, d.b - t});
+      }
+      if (at < seen && count < SIMD_PAIR)
+        out = simd_fill_from(dtype, out, count, 0);
+      simd_store_span(dtype, dx, at, out, lesser(SIMD_PAIR, columns - at), stream);
+    }
+  }
+}
+
+/* A row of a norm: dy and x, and what its passes find. */
+typedef struct norm_gradient {
+  const void *dy, *x;
+  float mean, scale, along, level; /* means of x, 1 / deviation, of g h and, of a layer norm, of g */
+} norm_gradient;
+
+HR_INLINE float mean_of(hr_dtype dtype, const void *x, int64_t columns)
+{
+  simd_pair sum = {simd_set1(0), simd_set1(0)};
+  for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
+    simd_pair v = simd_load_span(dtype, x, at, lesser(SIMD_PAIR, columns - at));
+    sum = (simd_pair){sum.a + v.a, sum.b + v.b};
+  }
+  return total(sum) / (float)columns;
+}
+
+HR_INLINE void find_norm_sums(hr_dtype dtype, bool rms, const hr_rowwise_job *j, norm_gradient *n)
+{
+  const int64_t columns = j->rows->columns;
+  const simd_pair zero = {simd_set1(0), simd_set1(0)};
+  simd_pair squares = zero, along = zero, level = zero;
+  n->mean = rms ? 0 : mean_of(dtype, n->x, columns);
+  for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
+    const int64_t count = lesser(SIMD_PAIR, columns - at);
+    simd_pair x = simd_load_span(dtype, n->x, at, count), from = {x.a - n->mean, x.b - n->mean};
+    simd_pair g = times(simd_load_span(dtype, n->dy, at, count), simd_load_span(dtype, j->inputs[2], at, count));
+    if (!rms && count < SIMD_PAIR)
+      from = simd_fill_from(dtype, from, count, 0);
+    add_product(&squares, from, from);
+    add_product(&along, g, from);
+    if (!rms)
+      level = (simd_pair){level.a + g.a, level.b + g.b};
+  }
+  n->scale = 1 / sqrtf(total(squares) / (float)columns + EPSILON);
+  n->along = total(along) * n->scale / (float)columns;
+  n->level = rms ? 0 : total(level) / (float)columns;
+}
+
+HR_INLINE void add_to_sums(float *sums, int64_t at, simd_pair v)
+{
+  simd_pair sum = simd_load_pair(HR_FP32, sums, at);
+  simd_store_pair(HR_FP32, sums, at, (simd_pair){sum.a + v.a, sum.b + v.b}, false);
+}
+
+/* Writes dx and adds the row to the sums; prefetches the next row. */
+HR_INLINE void write_norm_gradient(hr_dtype dtype, bool rms, const hr_rowwise_job *j, const norm_gradient *n, void *dx)
+{
+  const int64_t columns = j->rows->columns;
+  const bool stream = streams_rows(dtype, j, dx);
+  float *dweight = j->sums, *dbias = j->sums + j->sums_width;
+  for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
+    const int64_t count = lesser(SIMD_PAIR, columns - at);
+    simd_pair x = simd_load_span(dtype, n->x, at, count), dy = simd_load_span(dtype, n->dy, at, count);
+    simd_pair g = times(dy, simd_load_span(dtype, j->inputs[2], at, count));
+    simd_pair h = {(x.a - n->mean) * n->scale, (x.b - n->mean) * n->scale};
+    simd_pair out = {(g.a - n->level - h.a * n->along) * n->scale, (g.b - n->level - h.b * n->along) * n->scale};
+    prefetch_span(dtype, n->x, at + columns);
+    prefetch_span(dtype, n->dy, at + columns);
+    add_to_sums(dweight, at, times(dy, h));
+    if (!rms)
+      add_to_sums(dbias, at, dy);
+    simd_store_span(dtype, dx, at, out, count, stream);
+  }
+}
+
+HR_INLINE void norm_backward(hr_dtype dtype, bool rms, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const int64_t columns = j->rows->columns;
+  for (int64_t row = first; row < last; row++) {
+    norm_gradient n = {.dy = row_of(dtype, j->inputs[0], row, columns), .x = row_of(dtype, j->inputs[1], row, columns)};
+    find_norm_sums(dtype, rms, j, &n);
+    write_norm_gradient(dtype, rms, j, &n, (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns));
+  }
+}
+
+HR_INLINE void bias_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const int64_t columns = j->rows->columns;
+  for (int64_t row = first; row < last; row++) {
+    const void *dy = row_of(dtype, j->inputs[0], row, columns);
+    for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
+      prefetch_span(dtype, dy, at + AHEAD);
+      add_to_sums(j->sums, at, simd_load_span(dtype, dy, at, lesser(SIMD_PAIR, columns - at)));
+    }
+  }
+}
+
+/* Adds the sums of the parts for columns first … last − 1; the last vectors of `outputs` are their results. */
+HR_INLINE void add_parts(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const int64_t part = j->vectors * j->sums_width;
+  for (int vector = 0; vector < j->vectors; vector++)
+    for (int64_t at = first; at < last; at += SIMD_PAIR) {
+      const float *sums = j->sums + vector * j->sums_width;
+      simd_pair sum = simd_load_pair(HR_FP32, sums, at);
+      for (int64_t i = 1; i < j->parts; i++) {
+        simd_pair v = simd_load_pair(HR_FP32, sums + i * part, at);
+        sum = (simd_pair){sum.a + v.a, sum.b + v.b};
+      }
+      simd_store_span(dtype, j->outputs[j->first_vector + vector], at, sum, lesser(SIMD_PAIR, last - at), false);
+    }
+}
+
+/* ---- the loss ---- */
+
+/* Where exponentials() leaves the exponential of a column. */
+HR_INLINE int64_t place_in_scratch(hr_dtype dtype, int64_t column, int64_t head)
+{
+  const int64_t span = column < head ? 0 : 1 + (column - head) / SIMD_PAIR;
+  const int64_t in = column < head ? column : (column - head) % SIMD_PAIR;
+  return span * SIMD_PAIR + (dtype == HR_BF16 ? in % 2 * SIMD_LANES + in / 2 : in);
+}
+
+HR_INLINE void cross_entropy(hr_dtype dtype, bool gradient, const hr_rowwise_job *j, int64_t first, int64_t last,
+                             float *scratch)
+{
+  const int64_t columns = j->rows->columns;
+  const float scale = j->rows->scale == 0 ? 1 : (float)j->rows->scale;
+  float *losses = j->outputs[gradient ? 1 : 0];
+  for (int64_t row = first; row < last; row++) {
+    const void *x = row_of(dtype, j->inputs[0], row, columns);
+    void *dx = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    const int64_t head = gradient ? first_span(dtype, dx, 0, j->stream) : SIMD_PAIR;
+    const int32_t target = ((const int32_t *)j->inputs[1])[row];
+    const bool counts = target >= 0 && target < columns;
+    float most = 0, sum = 1, logit = 0;
+    if (counts) {
+      logit = simd_load_partial(dtype, x, target, 1).a[0];
+      most = largest_in(dtype, x, columns, head);
+      sum = exponentials(dtype, x, columns, head, most, columns, scratch);
+      scratch[place_in_scratch(dtype, target, head)] -= sum;
+    }
+    losses[row] = counts ? most + logf(sum) - logit : 0;
+    if (gradient)
+      write_exponentials(dtype, scratch, counts ? columns : 0, scale / sum, dx, columns, head, j->stream);
+  }
+}
+
+/* ---- the phases ---- */
+
+/* Returns false for an operation of the forward pass. */
+HR_INLINE bool run_backward(hr_rowwise_operation operation, hr_dtype dtype, const hr_rowwise_job *j, int64_t first,
+                            int64_t last, float *scratch)
+{
+  switch (operation) {
+  case HR_ROWWISE_SOFTMAX_BACKWARD: softmax_backward(dtype, j, first, last); return true;
+  case HR_ROWWISE_LAYER_NORM_BACKWARD: norm_backward(dtype, false, j, first, last); return true;
+  case HR_ROWWISE_RMS_NORM_BACKWARD: norm_backward(dtype, true, j, first, last); return true;
+  case HR_ROWWISE_ROTARY_BACKWARD: rotary(dtype, true, j, first, last); return true;
+  case HR_ROWWISE_GELU_BACKWARD: gelu_backward(dtype, j, first, last); return true;
+  case HR_ROWWISE_SWIGLU_BACKWARD: swiglu_backward(dtype, j, first, last); return true;
+  case HR_ROWWISE_BIAS_BACKWARD: bias_backward(dtype, j, first, last); return true;
+  case HR_ROWWISE_CROSS_ENTROPY: cross_entropy(dtype, false, j, first, last, scratch); return true;
+  case HR_ROWWISE_CROSS_ENTROPY_BACKWARD: cross_entropy(dtype, true, j, first, last, scratch); return true;
+  case HR_ROWWISE_ADAMW: adamw(dtype, j, first, last); return true;
+  default: return false;
+  }
+}
+
+/* The phase before or after it, of operations that have one. */
+HR_INLINE void run_sums(hr_rowwise_operation operation, hr_dtype dtype, const hr_rowwise_job *j, int64_t first,
+                        int64_t last)
+{
+  if (operation == HR_ROWWISE_ADAMW)
+    gradient_squares(dtype, j, first, last);
+  else
+    add_parts(dtype, j, first, last);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients of activations and of the rotary embedding, and AdamW: element by element. Bound: memory.
+ *
+ *   gelu     dx = dy (Φ(x) + x φ(x))                          3 moves of each element
+ *   swiglu   dgate = dy up s (1 + gate (1 − s)), dup = dy gate s, s = 1 / (1 + e^−gate)      5
+ *   rotary   the forward rotation by the opposite angle       2
+ *   adamw    include/headroom/rowwise.h; the weights, means and variances in fp32 are read and written, the gradient is
+ *            read, before that for its norm once more, and the 16-bit weight is written: 30 bytes of a parameter */
+#include "runtime/cuda/kernels/rowwise_pack.cuh"
+
+#include "runtime/cuda/kernels/rowwise_backward_layout.h"
+#include "runtime/cuda/kernels/rowwise_store.cuh"
+
+#define CLIP_EPSILON 1e-6f
+#define STATES 4 /* elements of a thread in adamw: 16 bytes of each state */
+
+typedef hr_backward_rows_call backward_call;
+
+/* ---- activations ---- */
+
+/* Φ(x) + x φ(x). In 16 bits the error function is that of elementwise.cu: its exponential is φ's, too. Source: Abramowitz
+ * and Stegun, Handbook of Mathematical Functions, 7.1.26. */
+__device__ inline float gelu_slope(float x)
+{
+  float size = fabsf(x) * 0.70710678118654752f, e = exp2_approx(-size * size * LOG2_E), sum;
+  if (sizeof(element) == 4) {
+    sum = 1.0f - erff(size);
+  } else {
+    float t = __fdividef(1.0f, 1.0f + 0.3275911f * size);
+    sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f)))) * e;
+  }
+  return 0.5f + copysignf(0.5f - 0.5f * sum, x) + x * e * 0.3989422804014327f;
+}
+
+struct gelu_gradient {
+  static constexpr int inputs = 2, outputs = 1;
+  __device__ void operator()(float dy, float x, float, float &dx, float &) const
+  {
+    dx = dy * gelu_slope(x);
+  }
+};
+
+struct swiglu_gradient {
+  static constexpr int inputs = 3, outputs = 2;
+  __device__ void operator()(float dy, float gate, float up, float &dgate, float &dup) const
+  {
+    float s = 1.0f / (1.0f + exp2f(-gate * LOG2_E));
+    dgate = dy * up * s * (1.0f + gate * (1.0f - s));
+    dup = dy * gate * s;
+  }
+};
+
+/* Treats each tensor as one row, whose packs are those of the first output. */
+template <class GRADIENT> __device__ inline void each_gradient(const backward_call &t, GRADIENT gradient)
+{
+  const element *in[3] = {(const element *)t.inputs[0], (const element *)t.inputs[1], (const element *)t.inputs[2]};
+  element *out[2] = {(element *)t.outputs[0], (element *)t.outputs[1]};
+  int64 count = t.rows * t.columns, stride = (int64)gridDim.x * blockDim.x * PACK_ELEMENTS;
+  int64 at = ((int64)blockIdx.x * blockDim.x + threadIdx.x) * PACK_ELEMENTS - offset_of(out[0]);
+  for (; at < count; at += stride) {
+    pack p[3];
+#pragma unroll
+    for (int i = 0; i < 3; i++)
+      p[i] = i < GRADIENT::inputs ? load_unaligned(in[i], at, count) : pack(0, 0, 0, 0);
+    float v[2][PACK_ELEMENTS];
+#pragma unroll
+    for (int j = 0; j < PACK_ELEMENTS; j++)
+      gradient(p[0].at(j), p[1].at(j), p[2].at(j), v[0][j], v[1][j]);
+    store_pack(out[0], at, count, v[0]);
+    if (GRADIENT::outputs > 1)
+      store_unaligned(out[1], at, count, v[1]);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) gelu_backward(const backward_call t)
+{
+  each_gradient(t, gelu_gradient());
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) swiglu_backward(const backward_call t)
+{
+  each_gradient(t, swiglu_gradient());
+}
+
+/* ---- rotary ---- */
+
+template <int WIDTH> struct alignas(WIDTH * sizeof(element)) part {
+  element at[WIDTH];
+};
+
+template <int WIDTH> __device__ inline void rotate_back(const backward_call &t, int64 row)
+{
+  typedef part<WIDTH> some;
+  int64 half = t.columns / 2;
+  const element *dy = (const element *)t.inputs[0] + row * t.columns;
+  const element *table = (const element *)t.inputs[1] + row / t.group % t.period * t.columns;
+  element *dx = (element *)t.outputs[0] + row * t.columns;
+  for (int64 column = (int64)threadIdx.x * WIDTH; column < half; column += (int64)blockDim.x * WIDTH) {
+    some x = *(const some *)(dy + column), y = *(const some *)(dy + half + column);
+    some cosine = *(const some *)(table + column), sine = *(const some *)(table + half + column);
+#pragma unroll
+    for (int j = 0; j < WIDTH; j++) {
+      float u = to_float(x.at[j]), v = to_float(y.at[j]), c = to_float(cosine.at[j]), s = to_float(sine.at[j]);
+      x.at[j] = from_float(u * c + v * s);
+      y.at[j] = from_float(v * c - u * s);
+    }
+    *(some *)(dx + column) = x;
+    *(some *)(dx + half + column) = y;
+  }
+}
+
+/* Accesses of 16 or 4 bytes or one element, as half a row and the addresses allow. */
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 5) rotary_backward(const backward_call t)
+{
+  int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+  unsigned long long bits =
+      t.inputs[0] | t.inputs[1] | t.outputs[0] | (unsigned long long)(t.columns / 2 * (int64)sizeof(element));
+  if (row >= t.rows)
+    return;
+  if (bits % 16 == 0)
+    rotate_back<16 / sizeof(element)>(t, row);
+  else if (bits % 4 == 0)
+    rotate_back<4 / sizeof(element)>(t, row);
+  else
+    rotate_back<1>(t, row);
+}
+
+/* ---- AdamW ---- */
+
+/* Adds up over the threads of the block, in one order; every thread gets the sum. */
+__device__ inline float block_sum(float value)
+{
+  __shared__ float parts[HR_ELEMENT_THREADS / 32];
+  float sum = 0;
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
+  if (threadIdx.x % 32 == 0)
+    parts[threadIdx.x / 32] = value;
+  __syncthreads();
+#pragma unroll
+  for (int warp = 0; warp < HR_ELEMENT_THREADS / 32; warp++)
+    sum += parts[warp];
+  return sum;
+}
+
+/* The squares of the gradient that each block reads. */
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 8) gradient_squares(const backward_call t)
+{
+  const element *gradient = (const element *)t.inputs[0];
+  int64 count = t.rows * t.columns, stride = (int64)gridDim.x * blockDim.x * PACK_ELEMENTS;
+  int64 at = ((int64)blockIdx.x * blockDim.x + threadIdx.x) * PACK_ELEMENTS - offset_of(gradient);
+  float sum = 0;
+#pragma unroll 4
+  for (; at < count; at += stride) {
+    pack p = load_unaligned(gradient, at, count);
+#pragma unroll
+    for (int j = 0; j < PACK_ELEMENTS; j++)
+      sum += p.at(j) * p.at(j);
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0)
+    ((float *)t.sums)[blockIdx.x] = sum;
+}
+
+/* What gradients are scaled by: a NaN stays one. */
+__device__ inline float clip_of(const backward_call &t)
+{
+  float sum = 0;
+  if (t.max_norm <= 0)
+    return 1;
+  for (int64 block = threadIdx.x; block < t.blocks; block += blockDim.x)
+    sum += ((const float *)t.sums)[block];
+  float clip = t.max_norm / (sqrtf(block_sum(sum)) + CLIP_EPSILON);
+  return clip > 1 ? 1.0f : clip;
+}
+
+struct adamw_state {
+  float weight, mean, variance;
+};
+
+__device__ inline void take_step(const backward_call &t, float gradient, adamw_state &s)
+{
+  s.mean = t.beta1 * s.mean + t.rest1 * gradient;
+  s.variance = t.beta2 * s.variance + t.rest2 * gradient * gradient;
+  s.weight = s.weight * t.decay - t.rate * s.mean / (sqrtf(s.variance) * t.root + t.epsilon);
+}
+
+template <int WIDTH> struct alignas(WIDTH * sizeof(float)) floats {
+  float at[WIDTH];
+};
+
+template <int WIDTH> __device__ inline void step_elements(const backward_call &t, float clip)
+{
+  typedef floats<WIDTH> some;
+  int64 count = t.rows * t.columns, stride = (int64)gridDim.x * blockDim.x * WIDTH;
+  for (int64 at = ((int64)blockIdx.x * blockDim.x + threadIdx.x) * WIDTH; at < count; at += stride) {
+    part<WIDTH> gradient = *(const part<WIDTH> *)((const element *)t.inputs[0] + at), copy;
+    some weight = *(const some *)((const float *)t.inputs[1] + at),
+         mean = *(const some *)((const float *)t.inputs[2] + at),
+         variance = *(const some *)((const float *)t.inputs[3] + at);
+#pragma unroll
+    for (int j = 0; j < WIDTH; j++) {
+      adamw_state s = {weight.at[j], mean.at[j], variance.at[j]};
+      take_step(t, to_float(gradient.at[j]) * clip, s);
+      weight.at[j] = s.weight, mean.at[j] = s.mean, variance.at[j] = s.variance;
+      copy.at[j] = from_float(s.weight);
+    }
+    *(some *)((float *)t.outputs[0] + at) = weight;
+    *(some *)((float *)t.outputs[1] + at) = mean;
+    *(some *)((float *)t.outputs[2] + at) = variance;
+    if (sizeof(element) < 4)
+      *(part<WIDTH> *)((element *)t.outputs[3] + at) = copy;
+  }
+}
+
+/* 16 bytes of each state at a time where the addresses and the number of elements allow it. */
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) adamw(const backward_call t)
+{
+  unsigned long long states = t.inputs[1] | t.inputs[2] | t.inputs[3] | t.outputs[0] | t.outputs[1] | t.outputs[2];
+  unsigned long long numbers = t.inputs[0] | (sizeof(element) < 4 ? t.outputs[3] : 0);
+  float clip = clip_of(t);
+  if (states % 16 == 0 && numbers % (STATES * sizeof(element)) == 0 && t.rows * t.columns % STATES == 0)
+    step_elements<STATES>(t, clip);
+  else
+    step_elements<1>(t, clip);
+}

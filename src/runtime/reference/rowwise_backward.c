@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gradients of row-wise operations, the loss and the optimizer in float64, a row of one output at a time. */
+#include "runtime/device/number.h"
+#include "runtime/reference/reference.h"
+
+#include "base/checked.h"
+#include "shape/rowwise_operands.h"
+
+#include <math.h>
+#include <string.h>
+
+#define EPSILON 1e-5
+#define CLIP_EPSILON 1e-6
+
+/* A row of an output while it is computed. */
+typedef struct gradient {
+  const hr_rowwise *r;
+  const void *const *inputs;
+  int output;
+  int64_t row;
+  double *scratch, *out, *norm;
+} gradient;
+
+static double *load(const gradient *g, int input, int64_t row)
+{
+  const size_t columns = (size_t)g->r->columns;
+  double *to = g->scratch + (size_t)input * columns;
+  const hr_rowwise_operands of = hr_rowwise_operands_of(g->r);
+  const hr_dtype dtype = of.input[input].content == HR_CONTENT_NUMBERS ? g->r->dtype : HR_FP32;
+  hr_numbers_load(dtype, g->inputs[input], (size_t)row * columns, columns, to);
+  return to;
+}
+
+/* ---- softmax, rotary ---- */
+
+static void softmax_backward(const gradient *g)
+{
+  const hr_rowwise *r = g->r;
+  const double *dy = load(g, 0, g->row), *y = load(g, 1, g->row);
+  const int64_t seen = r->period > 0 ? g->row % r->period + r->columns - r->period + 1 : r->columns;
+  double sum = 0, size = 0;
+  for (int64_t i = 0; i < seen; i++) {
+    sum += y[i] * dy[i];
+    size += fabs(y[i] * dy[i]);
+  }
+  for (int64_t i = 0; i < r->columns; i++) {
+    g->out[i] = i < seen ? y[i] * (dy[i] - sum) : 0;
+    g->norm[i] = i < seen ? fabs(y[i]) * (fabs(dy[i]) + size) : 0;
+  }
+}
+
+static void rotary_backward(const gradient *g)
+{
+  const hr_rowwise *r = g->r;
+  const double *dy = load(g, 0, g->row), *table = load(g, 1, g->row / r->group % r->period);
+  const int64_t half = r->columns / 2;
+  for (int64_t i = 0; i < half; i++) {
+    const double u = dy[i], v = dy[half + i], c = table[i], s = table[half + i];
+    g->out[i] = u * c + v * s;
+    g->out[half + i] = v * c - u * s;
+    g->norm[i] = fabs(u * c) + fabs(v * s);
+    g->norm[half + i] = fabs(v * c) + fabs(u * s);
+  }
+}
+
+/* ---- norms ---- */
+
+typedef struct row_stats {
+  double mean, scale;
+} row_stats;
+
+static row_stats stats_of(const hr_rowwise *r, const double *x)
+{
+  const double columns = (double)r->columns;
+  double mean = 0, squares = 0;
+  for (int64_t i = 0; r->operation == HR_ROWWISE_LAYER_NORM_BACKWARD && i < r->columns; i++)
+    mean += x[i] / columns;
+  for (int64_t i = 0; i < r->columns; i++)
+    squares += (x[i] - mean) * (x[i] - mean);
+  return (row_stats){mean, 1 / sqrt(squares / columns + EPSILON)};
+}
+
+static void norm_backward_x(const gradient *g)
+{
+  const int64_t columns = g->r->columns;
+  const double *dy = load(g, 0, g->row), *x = load(g, 1, g->row), *weight = load(g, 2, 0);
+  const row_stats s = stats_of(g->r, x);
+  const bool centred = g->r->operation == HR_ROWWISE_LAYER_NORM_BACKWARD;
+  double mean = 0, along = 0, size = 0, along_size = 0;
+  for (int64_t i = 0; i < columns; i++) {
+    const double t = dy[i] * weight[i] / (double)columns, h = (x[i] - s.mean) * s.scale;
+    mean += centred ? t : 0;
+    size += centred ? fabs(t) : 0;
+    along += t * h;
+    along_size += fabs(t) * (fabs(x[i]) + fabs(s.mean)) * s.scale;
+  }
+  for (int64_t i = 0; i < columns; i++) {
+    const double t = dy[i] * weight[i], h = (x[i] - s.mean) * s.scale;
+    g->out[i] = s.scale * (t - mean - h * along);
+    g->norm[i] = s.scale * (fabs(t) + size + (fabs(x[i]) + fabs(s.mean)) * s.scale * along_size);
+  }
+}
+
+/* Sums over all rows: of dy h, the gradient of the weights, or of dy, that of a bias. */
+static void sum_rows(const gradient *g)
+{
+  const int64_t columns = g->r->columns;
+  const bool weights = g->r->operation != HR_ROWWISE_BIAS_BACKWARD && g->output == 1;
+  memset(g->out, 0, (size_t)columns * sizeof *g->out);
+  memset(g->norm, 0, (size_t)columns * sizeof *g->norm);
+  for (int64_t row = 0; row < g->r->rows; row++) {
+    const double *dy = load(g, 0, row), *x = weights ? load(g, 1, row) : dy;
+    const row_stats s = weights ? stats_of(g->r, x) : (row_stats){0, 1};
+    for (int64_t i = 0; i < columns; i++) {
+      g->out[i] += weights ? dy[i] * (x[i] - s.mean) * s.scale : dy[i];
+      g->norm[i] += weights ? fabs(dy[i]) * (fabs(x[i]) + fabs(s.mean)) * s.scale : fabs(dy[i]);
+    }
+  }
+}
+
+static void norm_backward(const gradient *g)
+{
+  if (g->output == 0)
+    norm_backward_x(g);
+  else
+    sum_rows(g);
+}
+
+/* ---- activations ---- */
+
+static void gelu_backward(const gradient *g)
+{
+  const double *dy = load(g, 0, g->row), *x = load(g, 1, g->row), density = 1 / sqrt(8 * atan(1));
+  for (int64_t i = 0; i < g->r->columns; i++) {
+    g->out[i] = dy[i] * ((1 + erf(x[i] / sqrt(2))) / 2 + x[i] * exp(-x[i] * x[i] / 2) * density);
+    g->norm[i] = fabs(dy[i]) * 1.2;
+  }
+}
+
+static void swiglu_backward(const gradient *g)
+{
+  const double *dy = load(g, 0, g->row), *gate = load(g, 1, g->row), *up = load(g, 2, g->row);
+  for (int64_t i = 0; i < g->r->columns; i++) {
+    const double s = 1 / (1 + exp(-gate[i]));
+    g->out[i] = g->output == 0 ? dy[i] * up[i] * s * (1 + gate[i] * (1 - s)) : dy[i] * gate[i] * s;
+    g->norm[i] = g->output == 0 ? fabs(dy[i] * up[i]) * s * (1 + fabs(gate[i])) : fabs(g->out[i]);
+  }
+}
+
+/* ---- the loss ---- */
+
+static bool target_of(const gradient *g, int64_t *target)
+{
+  *target = ((const int32_t *)g->inputs[1])[g->row];
+  return *target >= 0 && *target < g->r->columns;
+}
+
+/* The largest logit and the sum of the exponentials of the differences from it. */
+static double largest_of(const double *x, int64_t columns, double *sum)
+{
+  double most = -INFINITY;
+  *sum = 0;
+  for (int64_t i = 0; i < columns; i++)
+    most = x[i] > most ? x[i] : most;
+  for (int64_t i = 0; i < columns; i++)
+    *sum += exp(x[i] - most);
+  return most;
+}
+
+static void loss_of(const gradient *g)
+{
+  const double *x = load(g, 0, g->row);
+  int64_t target;
+  double sum, most = largest_of(x, g->r->columns, &sum);
+  const bool counts = target_of(g, &target);
+  g->out[0] = counts ? most + log(sum) - x[target] : 0;
+  g->norm[0] = counts ? fabs(most) + fabs(log(sum)) + fabs(x[target]) + 1 : 0;
+}
+
+static void cross_entropy_backward(const gradient *g)
+{
+  if (g->output == 1) {
+    loss_of(g);
+    return;
+  }
+  const double *x = load(g, 0, g->row), scale = g->r->scale == 0 ? 1 : g->r->scale;
+  int64_t target;
+  double sum, most = largest_of(x, g->r->columns, &sum);
+  const bool counts = target_of(g, &target);
+  for (int64_t i = 0; i < g->r->columns; i++) {
+    const double p = exp(x[i] - most) / sum;
+    g->out[i] = counts ? scale * (p - (i == target)) : 0;
+    g->norm[i] = counts ? fabs(scale) * (p + (i == target)) : 0;
+  }
+}
+
+/* ---- the optimizer ---- */
+
+/* What gradients are scaled by: a NaN stays one. */
+static double clip_of(const gradient *g)
+{
+  double squares = 0;
+  if (g->r->max_norm <= 0)
+    return 1;
+  for (int64_t row = 0; row < g->r->rows; row++) {
+    const double *dw = load(g, 0, row);
+    for (int64_t i = 0; i < g->r->columns; i++)
+      squares += dw[i] * dw[i];
+  }
+  const double clip = g->r->max_norm / (sqrt(squares) + CLIP_EPSILON);
+  return clip > 1 ? 1 : clip;
+}
+
+static void adamw(const gradient *g)
+{
+  const hr_rowwise *r = g->r;
+  const hr_adamw a = hr_adamw_of(r);
+  const double clip = clip_of(g), *dw = load(g, 0, g->row), *w = load(g, 1, g->row), *m = load(g, 2, g->row),
+               *v = load(g, 3, g->row);
+  for (int64_t i = 0; i < r->columns; i++) {
+    const double t = dw[i] * clip, mean = r->beta1 * m[i] + (1 - r->beta1) * t;
+    const double variance = r->beta2 * v[i] + (1 - r->beta2) * t * t;
+    const double step = a.rate / (sqrt(variance) * a.root + a.epsilon), weight = w[i] * a.decay - step * mean;
+    const double size = r->beta1 * fabs(m[i]) + (1 - r->beta1) * fabs(t);
+    const bool of_weight = g->output == 0 || g->output == 3;
+    g->out[i] = of_weight ? weight : g->output == 1 ? mean : variance;
+    g->norm[i] = of_weight ? fabs(w[i]) + fabs(step) * size : g->output == 1 ? size : variance;
+  }
+}
+
+static void (*const gradients[HR_ROWWISE_COUNT])(const gradient *g) = {
+    [HR_ROWWISE_SOFTMAX_BACKWARD] = softmax_backward,
+    [HR_ROWWISE_LAYER_NORM_BACKWARD] = norm_backward,
+    [HR_ROWWISE_RMS_NORM_BACKWARD] = norm_backward,
+    [HR_ROWWISE_ROTARY_BACKWARD] = rotary_backward,
+    [HR_ROWWISE_GELU_BACKWARD] = gelu_backward,
+    [HR_ROWWISE_SWIGLU_BACKWARD] = swiglu_backward,
+    [HR_ROWWISE_BIAS_BACKWARD] = sum_rows,
+    [HR_ROWWISE_CROSS_ENTROPY] = loss_of,
+    [HR_ROWWISE_CROSS_ENTROPY_BACKWARD] = cross_entropy_backward,
+    [HR_ROWWISE_ADAMW] = adamw,
+};
+
+void hr_reference_rowwise_gradient(const hr_rowwise *r, const void *const *inputs, hr_rowwise_output_row at,
+                                   double *scratch, double *out, double *norm)
+{
+  const gradient g = {
+      .r = r, .inputs = inputs, .output = at.output, .row = at.row, .scratch = scratch, .out = out, .norm = norm};
+  gradients[r->operation](&g);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shape/rowwise_operands.h"
+
+#include <math.h>
+
+#define USUAL_EPSILON 1e-8 /* of AdamW */
+
+#define TENSOR                              \
+  {                                         \
+    HR_EXTENT_TENSOR, HR_CONTENT_NUMBERS, 0 \
+  }
+#define ROW                              \
+  {                                      \
+    HR_EXTENT_ROW, HR_CONTENT_NUMBERS, 0 \
+  }
+#define TABLE                              \
+  {                                        \
+    HR_EXTENT_TABLE, HR_CONTENT_NUMBERS, 0 \
+  }
+#define TARGETS                             \
+  {                                         \
+    HR_EXTENT_COLUMN, HR_CONTENT_TARGETS, 0 \
+  }
+#define LOSSES                           \
+  {                                      \
+    HR_EXTENT_COLUMN, HR_CONTENT_FP32, 0 \
+  }
+#define STATE                            \
+  {                                      \
+    HR_EXTENT_TENSOR, HR_CONTENT_FP32, 0 \
+  }
+#define VARIANCES                             \
+  {                                           \
+    HR_EXTENT_TENSOR, HR_CONTENT_VARIANCES, 0 \
+  }
+#define REPLACES(input, content)           \
+  {                                        \
+    HR_EXTENT_TENSOR, content, 1 + (input) \
+  }
+
+static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
+    [HR_ROWWISE_SOFTMAX] = {1, 1, {TENSOR}, {TENSOR}},
+    [HR_ROWWISE_LAYER_NORM] = {3, 1, {TENSOR, ROW, ROW}, {TENSOR}},
+    [HR_ROWWISE_RMS_NORM] = {2, 1, {TENSOR, ROW}, {TENSOR}},
+    [HR_ROWWISE_ROTARY] = {2, 1, {TENSOR, TABLE}, {TENSOR}},
+    [HR_ROWWISE_GELU] = {1, 1, {TENSOR}, {TENSOR}},
+    [HR_ROWWISE_SWIGLU] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_RESIDUAL] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_DROPOUT] = {1, 1, {TENSOR}, {TENSOR}},
+    [HR_ROWWISE_SOFTMAX_BACKWARD] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_LAYER_NORM_BACKWARD] = {3, 3, {TENSOR, TENSOR, ROW}, {TENSOR, ROW, ROW}},
+    [HR_ROWWISE_RMS_NORM_BACKWARD] = {3, 2, {TENSOR, TENSOR, ROW}, {TENSOR, ROW}},
+    [HR_ROWWISE_ROTARY_BACKWARD] = {2, 1, {TENSOR, TABLE}, {TENSOR}},
+    [HR_ROWWISE_GELU_BACKWARD] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_SWIGLU_BACKWARD] = {3, 2, {TENSOR, TENSOR, TENSOR}, {TENSOR, TENSOR}},
+    [HR_ROWWISE_BIAS_BACKWARD] = {1, 1, {TENSOR}, {ROW}},
+    [HR_ROWWISE_CROSS_ENTROPY] = {2, 1, {TENSOR, TARGETS}, {LOSSES}},
+    [HR_ROWWISE_CROSS_ENTROPY_BACKWARD] = {2, 2, {TENSOR, TARGETS}, {REPLACES(0, HR_CONTENT_NUMBERS), LOSSES}},
+    [HR_ROWWISE_ADAMW] = {4,
+                          4,
+                          {TENSOR, STATE, STATE, VARIANCES},
+                          {REPLACES(1, HR_CONTENT_FP32), REPLACES(2, HR_CONTENT_FP32), REPLACES(3, HR_CONTENT_FP32),
+                           TENSOR}},
+};
+
+bool hr_rowwise_trains(hr_rowwise_operation operation)
+{
+  return operation >= HR_ROWWISE_SOFTMAX_BACKWARD && operation <= HR_ROWWISE_ADAMW;
+}
+
+/* Weights of 32 bits or more are their own fp32 copy. */
+hr_rowwise_operands hr_rowwise_operands_of(const hr_rowwise *rows)
+{
+  hr_rowwise_operands of = operands[rows->operation];
+  if (rows->operation == HR_ROWWISE_ADAMW && hr_dtype_bytes(rows->dtype) >= 4)
+    of.outputs--;
+  return of;
+}
+
+hr_checked64 hr_rowwise_elements(const hr_rowwise *rows, const hr_rowwise_operand *operand)
+{
+  const int64_t rows_of[] = {[HR_EXTENT_TENSOR] = rows->rows,
+                             [HR_EXTENT_ROW] = 1,
+                             [HR_EXTENT_TABLE] = rows->period,
+                             [HR_EXTENT_COLUMN] = rows->rows};
+  return hr_times(hr_checked(rows_of[operand->extent]), operand->extent == HR_EXTENT_COLUMN ? 1 : rows->columns);
+}
+
+int64_t hr_rowwise_element_bytes(const hr_rowwise *rows, const hr_rowwise_operand *operand)
+{
+  return operand->content == HR_CONTENT_NUMBERS ? (int64_t)hr_dtype_bytes(rows->dtype) : 4;
+}
+
+hr_adamw hr_adamw_of(const hr_rowwise *rows)
+{
+  const double step = rows->step > 0 ? (double)rows->step : 1;
+  return (hr_adamw){.decay = 1 - rows->learning_rate * rows->weight_decay,
+                    .beta1 = rows->beta1,
+                    .beta2 = rows->beta2,
+                    .rate = rows->learning_rate / (1 - pow(rows->beta1, step)),
+                    .root = 1 / sqrt(1 - pow(rows->beta2, step)),
+                    .epsilon = rows->epsilon > 0 ? rows->epsilon : USUAL_EPSILON,
+                    .max_norm = rows->max_norm};
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operands of row-wise operations: their shapes, what they hold, and which results may replace an input. */
+#ifndef HR_SHAPE_ROWWISE_OPERANDS_H
+#define HR_SHAPE_ROWWISE_OPERANDS_H
+
+#include "base/checked.h"
+
+#include <headroom/rowwise.h>
+#include <stdbool.h>
+
+typedef enum hr_rowwise_extent {
+  HR_EXTENT_TENSOR, /* [rows, columns] */
+  HR_EXTENT_ROW,    /* [columns] */
+  HR_EXTENT_TABLE,  /* [period, columns] */
+  HR_EXTENT_COLUMN  /* [rows] */
+} hr_rowwise_extent;
+
+typedef enum hr_rowwise_content {
+  HR_CONTENT_NUMBERS,   /* of the problem's dtype */
+  HR_CONTENT_FP32,      /* fp32, whatever the dtype */
+  HR_CONTENT_VARIANCES, /* fp32, at least 0 */
+  HR_CONTENT_TARGETS    /* int32 */
+} hr_rowwise_content;
+
+typedef struct hr_rowwise_operand {
+  hr_rowwise_extent extent;
+  hr_rowwise_content content;
+  int replaces; /* of an output: 1 + the input whose address it may have; 0: none */
+} hr_rowwise_operand;
+
+#define HR_ROWWISE_INPUTS_MAX 4
+#define HR_ROWWISE_OUTPUTS_MAX 4
+
+typedef struct hr_rowwise_operands {
+  int inputs, outputs;
+  hr_rowwise_operand input[HR_ROWWISE_INPUTS_MAX], output[HR_ROWWISE_OUTPUTS_MAX];
+} hr_rowwise_operands;
+
+/** The operands of a problem whose operation is in the list. */
+hr_rowwise_operands hr_rowwise_operands_of(const hr_rowwise *rows);
+
+/** Elements of an operand, and the bytes of one. */
+hr_checked64 hr_rowwise_elements(const hr_rowwise *rows, const hr_rowwise_operand *operand);
+int64_t hr_rowwise_element_bytes(const hr_rowwise *rows, const hr_rowwise_operand *operand);
+
+/** Whether only training has the operation: gradients, losses, the optimizer. */
+bool hr_rowwise_trains(hr_rowwise_operation operation);
+
+/** The constants of an AdamW step. */
+typedef struct hr_adamw {
+  double decay;        /* 1 − learning_rate · weight_decay */
+  double beta1, beta2; /* of the mean and the variance */
+  double rate;         /* learning_rate / (1 − beta1^step) */
+  double root;         /* 1 / sqrt(1 − beta2^step) */
+  double epsilon;
+  double max_norm; /* 0: gradients are not clipped */
+} hr_adamw;
+
+hr_adamw hr_adamw_of(const hr_rowwise *rows);
+
+#endif
