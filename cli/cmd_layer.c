@@ -104,15 +104,24 @@ static hr_status keep_whole(const layer_job *job, const hr_result *blank, const 
   return hr_store_append(job->store, &result, error);
 }
 
+static hr_status keep_rows(const layer_job *job, const hr_result *blank, const hr_layer *layer,
+                           const hr_layer_row *rows, size_t count, hr_error *error)
+{
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < count && status == HR_OK; i++) {
+    if (rows[i].tried)
+      status = keep_row(job, blank, layer, &rows[i], error);
+  }
+  return status;
+}
+
 /* Stores each operator that was tried, with its time or status, and the whole layer. */
 static hr_status keep(const layer_job *job, const hr_layer *layer, hr_error *error)
 {
   const hr_result blank = blank_row(job);
-  hr_status status = HR_OK;
-  for (size_t i = 0; i < layer->count && status == HR_OK; i++) {
-    if (layer->rows[i].tried)
-      status = keep_row(job, &blank, layer, &layer->rows[i], error);
-  }
+  hr_status status = keep_rows(job, &blank, layer, layer->rows, layer->count, error);
+  if (status == HR_OK)
+    status = keep_rows(job, &blank, layer, layer->beside, layer->beside_count, error);
   bool whole = layer->measured_count > 0 && layer->whole.status != HR_ERROR_INTERRUPTED;
   return status == HR_OK && whole ? keep_whole(job, &blank, layer, error) : status;
 }

@@ -90,8 +90,8 @@ HR_API void hr_rowwise_init(hr_rowwise *rowwise, size_t size);
 HR_DEFAULT(hr_rowwise)
 
 /** HR_OK if sizes are positive, rotary has an even number of columns, rate and betas are at least 0 and below 1,
- *  epsilon, max_norm and step at least 0, other members finite, and all counts fit 63 bits; otherwise HR_ERROR_INVALID or
- *  HR_ERROR_OVERFLOW with the field in `error`. */
+ *  epsilon, max_norm and step at least 0, other members finite, and all counts fit 63 bits; otherwise HR_ERROR_INVALID
+ *  or HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error);
 
 /** Least memory traffic in bytes: every input and output once, gradients that are clipped twice. HR_ERROR_OVERFLOW if

@@ -369,7 +369,9 @@ HR_PART_DROPOUT = 7
 HR_PART_RESIDUAL = 8
 HR_PART_ROUTING = 9
 HR_PART_COMMUNICATION = 10
-HR_PART_COUNT = 11
+HR_PART_LOSS = 11
+HR_PART_OPTIMIZER = 12
+HR_PART_COUNT = 13
 HR_SWEEP_GEMM = 0
 HR_SWEEP_BMM = 1
 HR_SWEEP_ATTENTION = 2
@@ -409,6 +411,7 @@ HR_LIBRARIES_MAX = 8
 HR_FITTED_FIGURES_MAX = 256
 HR_CALIBRATE_ROWS_MIN = 20
 HR_CONFIRMATION_REPLACED_MAX = 3
+HR_LAYER_BESIDE_MAX = 4
 HR_POINTS_DRAWN_MAX = 100000
 HR_SWEEP_AXES_MAX = 24
 HR_SWEEP_POINTS_MAX = 100000
@@ -1683,9 +1686,11 @@ class hr_layer(Structure):
         ("predicted_ns", c_double),
         ("measured_ns", c_double),
         ("measured_count", c_int64),
-        ("part_ns", c_double * 11),
+        ("part_ns", c_double * 13),
         ("whole", hr_measurement),
         ("flops", c_int64),
+        ("beside_count", c_size_t),
+        ("beside", hr_layer_row * 4),
     ]
 
 

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #define PAGE_TOKENS 16
+#define PARAMETER_COLUMNS 4096
 #define USUAL_RATE 0.1 /* of dropout in GPT-2 and GPT-3; the time does not depend on it */
 
 /* A memory operator as a row-wise operation; `moves`: reads and writes of each element, all together. */
@@ -15,6 +16,20 @@ typedef struct rowwise_form {
   hr_rowwise_operation operation;
   int64_t moves;
 } rowwise_form;
+
+/* The forward and the backward pass of an operation. Dropout drops gradients as it drops activations. */
+typedef struct rowwise_passes {
+  rowwise_form forward, backward;
+} rowwise_passes;
+
+static const rowwise_passes softmax = {{HR_ROWWISE_SOFTMAX, 2}, {HR_ROWWISE_SOFTMAX_BACKWARD, 3}};
+static const rowwise_passes layer_norm = {{HR_ROWWISE_LAYER_NORM, 2}, {HR_ROWWISE_LAYER_NORM_BACKWARD, 3}};
+static const rowwise_passes rms_norm = {{HR_ROWWISE_RMS_NORM, 2}, {HR_ROWWISE_RMS_NORM_BACKWARD, 3}};
+static const rowwise_passes rotary = {{HR_ROWWISE_ROTARY, 2}, {HR_ROWWISE_ROTARY_BACKWARD, 2}};
+static const rowwise_passes dropout = {{HR_ROWWISE_DROPOUT, 2}, {HR_ROWWISE_DROPOUT, 2}};
+static const rowwise_passes gelu = {{HR_ROWWISE_GELU, 2}, {HR_ROWWISE_GELU_BACKWARD, 3}};
+static const rowwise_passes swiglu = {{HR_ROWWISE_SWIGLU, 3}, {HR_ROWWISE_SWIGLU_BACKWARD, 5}};
+static const rowwise_passes loss = {{HR_ROWWISE_CROSS_ENTROPY, 1}, {HR_ROWWISE_CROSS_ENTROPY_BACKWARD, 2}};
 
 static int64_t queries_of(const hr_workload *workload)
 {
@@ -28,65 +43,120 @@ static int64_t period_of(const hr_workload *workload, const hr_operator *op)
   return all_keys ? op->columns : queries_of(workload);
 }
 
-static hr_status form_of(const hr_model *model, const hr_workload *workload, const hr_operator *op, rowwise_form *form,
-                         hr_error *error)
+static bool is_forward(const hr_operator *op)
 {
-  int64_t tokens = workload->batch * queries_of(workload), element = (int64_t)hr_dtype_bytes(workload->dtype);
-  int64_t rows = op->rows > 0 ? op->rows : tokens; /* if a token has one row */
-  int64_t moves = op->bytes / element / rows / op->columns;
+  return op->pass == HR_PASS_FORWARD || op->pass == HR_PASS_RECOMPUTE;
+}
+
+/* Reads and writes of each element, if a token has one row unless the operator says otherwise. */
+static int64_t moves_of(const hr_workload *workload, const hr_operator *op)
+{
+  const int64_t tokens = workload->batch * queries_of(workload), rows = op->rows > 0 ? op->rows : tokens;
+  return op->bytes / (int64_t)hr_dtype_bytes(workload->dtype) / rows / op->columns;
+}
+
+/* The gradients of a residual's terms are summed as the terms were: two and their sum. */
+static hr_status residual_form(int64_t moves, rowwise_form *form, hr_error *error)
+{
+  if (moves != 3)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel adds three terms");
+  *form = (rowwise_form){HR_ROWWISE_RESIDUAL, moves};
+  return HR_OK;
+}
+
+/* NULL: the operator is none of these. An activation reads a gate, too, if it has one. */
+static const rowwise_passes *passes_of(const hr_model *model, const hr_operator *op, int64_t moves)
+{
   switch (op->id) {
+  case HR_OP_EMBEDDING_NORM:
   case HR_OP_ATTENTION_NORM:
   case HR_OP_ATTENTION_POST_NORM:
   case HR_OP_MLP_NORM:
   case HR_OP_MLP_POST_NORM:
   case HR_OP_RANK_NORM:
   case HR_OP_QK_NORM:
-    *form = (rowwise_form){model->norm == HR_NORM_RMS ? HR_ROWWISE_RMS_NORM : HR_ROWWISE_LAYER_NORM, 2};
-    return HR_OK;
-  case HR_OP_SOFTMAX: *form = (rowwise_form){HR_ROWWISE_SOFTMAX, 2}; return HR_OK;
+  case HR_OP_FINAL_NORM: return model->norm == HR_NORM_RMS ? &rms_norm : &layer_norm;
+  case HR_OP_SOFTMAX: return &softmax;
   case HR_OP_EMBEDDING_DROPOUT:
   case HR_OP_SOFTMAX_DROPOUT:
   case HR_OP_ATTENTION_DROPOUT:
-  case HR_OP_MLP_DROPOUT: *form = (rowwise_form){HR_ROWWISE_DROPOUT, 2}; return HR_OK;
-  case HR_OP_ROTARY: *form = (rowwise_form){HR_ROWWISE_ROTARY, 2}; return HR_OK;
+  case HR_OP_MLP_DROPOUT: return &dropout;
+  case HR_OP_ROTARY: return &rotary;
   case HR_OP_EXPERT_ACTIVATION:
   case HR_OP_SHARED_ACTIVATION:
-  case HR_OP_ACTIVATION: /* reads the gate, too, if it has one */
-    *form = (rowwise_form){moves == 3 ? HR_ROWWISE_SWIGLU : HR_ROWWISE_GELU, moves};
-    return HR_OK;
-  case HR_OP_ATTENTION_RESIDUAL:
-  case HR_OP_MLP_RESIDUAL:
-    if (moves != 3) /* two terms and their sum */
-      return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel adds three terms");
-    *form = (rowwise_form){HR_ROWWISE_RESIDUAL, moves};
-    return HR_OK;
-  default: return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for this operator");
+  case HR_OP_ACTIVATION:
+    return moves == (is_forward(op) ? swiglu.forward.moves : swiglu.backward.moves) ? &swiglu : &gelu;
+  case HR_OP_LOSS: return &loss;
+  default: return NULL;
   }
 }
 
-/* Dropout drops gradients as it drops activations; the gradients of a residual's terms are summed as the terms were. */
-static bool is_its_own_gradient(hr_rowwise_operation operation)
+static hr_status form_of(const hr_model *model, const hr_workload *workload, const hr_operator *op, rowwise_form *form,
+                         hr_error *error)
 {
-  return operation == HR_ROWWISE_DROPOUT || operation == HR_ROWWISE_RESIDUAL;
+  const int64_t moves = moves_of(workload, op);
+  if (op->id == HR_OP_ATTENTION_RESIDUAL || op->id == HR_OP_MLP_RESIDUAL)
+    return residual_form(moves, form, error);
+  const rowwise_passes *passes = passes_of(model, op, moves);
+  if (op->pass == HR_PASS_BGRAD)
+    *form = (rowwise_form){HR_ROWWISE_BIAS_BACKWARD, 1};
+  else if (passes)
+    *form = is_forward(op) ? passes->forward : passes->backward;
+  else
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for this operator");
+  return HR_OK;
+}
+
+static bool has_positions(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_SOFTMAX || operation == HR_ROWWISE_SOFTMAX_BACKWARD ||
+         operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_ROTARY_BACKWARD;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+  while (b > 0) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* The parameters as a tensor, of whatever shape: their order does not matter. Constants are those of GPT-3 and Llama 2
+ * (arXiv 2005.14165, appendix B; arXiv 2307.09288, section 2.2), on which the time does not depend. */
+static hr_status optimizer_problem(const hr_workload *workload, const hr_operator *op, hr_problem *problem,
+                                   hr_error *error)
+{
+  hr_rowwise rows = hr_rowwise_default();
+  rows.operation = HR_ROWWISE_ADAMW;
+  rows.dtype = workload->dtype;
+  rows.columns = common_divisor(op->columns, PARAMETER_COLUMNS);
+  rows.rows = op->columns / rows.columns;
+  rows.learning_rate = 3e-4, rows.beta1 = 0.9, rows.beta2 = 0.95, rows.weight_decay = 0.1;
+  rows.max_norm = 1;
+  HR_TRY(hr_rowwise_check(&rows, error));
+  *problem = hr_rowwise_problem(&rows);
+  return HR_OK;
 }
 
 static hr_status rowwise_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
                                  hr_problem *problem, hr_error *error)
 {
   rowwise_form form = {HR_ROWWISE_COUNT, 0};
+  if (op->id == HR_OP_OPTIMIZER)
+    return optimizer_problem(workload, op, problem, error);
   HR_TRY(form_of(model, workload, op, &form, error));
-  bool forward = op->pass == HR_PASS_FORWARD || op->pass == HR_PASS_RECOMPUTE;
-  if (!forward && !is_its_own_gradient(form.operation))
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   hr_rowwise rows = hr_rowwise_default();
   rows.operation = form.operation;
   rows.dtype = workload->dtype;
   rows.columns = op->columns;
   rows.rate = form.operation == HR_ROWWISE_DROPOUT ? USUAL_RATE : 0;
   rows.rows = op->bytes / (int64_t)hr_dtype_bytes(rows.dtype) / form.moves / op->columns;
-  if (rows.operation == HR_ROWWISE_SOFTMAX || rows.operation == HR_ROWWISE_ROTARY)
+  rows.scale = form.operation == HR_ROWWISE_CROSS_ENTROPY_BACKWARD ? 1 / (double)rows.rows : 0;
+  if (has_positions(rows.operation))
     rows.period = period_of(workload, op);
-  if (rows.operation == HR_ROWWISE_ROTARY) /* all heads of a token have the same angles */
+  if (op->id == HR_OP_ROTARY) /* all heads of a token have the same angles */
     rows.group = rows.rows / (workload->batch * rows.period);
   HR_TRY(hr_rowwise_check(&rows, error));
   *problem = hr_rowwise_problem(&rows);

@@ -12,8 +12,8 @@
 #define HR_FUSED_ATTENTION_KERNELS "attention_flash"
 
 /** Translates an operator of the step of `workload`. HR_ERROR_UNSUPPORTED, with the reason, if no kernel computes it:
- *  the backward pass of row-wise operations and of attention, communication, a residual of three terms, a grouped
- *  GEMM of experts with unequal numbers of tokens. */
+ *  communication, scans, embeddings, routing of experts, a residual of three terms, a grouped GEMM of experts with
+ *  unequal numbers of tokens. */
 hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
                               hr_problem *problem, hr_error *error);
 

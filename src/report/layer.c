@@ -98,11 +98,11 @@ static layer_row row_of(const hr_layer_row *from, const hr_hardware *hardware)
   return to;
 }
 
-static hr_table *row_table(const hr_layer *layer, const hr_hardware *hardware)
+static hr_table *row_table(const hr_layer_row *rows, size_t count, const hr_hardware *hardware)
 {
   hr_table *table = HR_TABLE_OF(columns, layer_row);
-  for (size_t i = 0; i < layer->count; i++) {
-    layer_row row = row_of(&layer->rows[i], hardware);
+  for (size_t i = 0; i < count; i++) {
+    layer_row row = row_of(&rows[i], hardware);
     hr_table_add(table, &row);
   }
   return table;
@@ -150,7 +150,8 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_hardware 
   for (int part = 0; part < HR_PART_COUNT; part++)
     hr_json_put_number(shares, hr_layer_part_name((hr_layer_part)part), layer->part_ns[part] / layer->sum_ns);
   put_whole_json(json, layer);
-  hr_json_put_table(json, "operators", row_table(layer, hardware));
+  hr_json_put_table(json, "operators", row_table(layer->rows, layer->count, hardware));
+  hr_json_put_table(json, "beside", row_table(layer->beside, layer->beside_count, hardware));
   return hr_json_write(out, json, error);
 }
 
@@ -271,7 +272,11 @@ static hr_status write_text(hr_document *document, const hr_model *model, const 
     }
     hr_print_heading(document, "Operators of one layer");
   }
-  return hr_print_table(document, row_table(layer, hardware), error);
+  HR_TRY(hr_print_table(document, row_table(layer->rows, layer->count, hardware), error));
+  if (layer->beside_count == 0 || document->options->format == HR_FORMAT_CSV)
+    return HR_OK;
+  hr_print_heading(document, "Once a step: the loss, and the optimizer of this layer's parameters");
+  return hr_print_table(document, row_table(layer->beside, layer->beside_count, hardware), error);
 }
 
 hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,

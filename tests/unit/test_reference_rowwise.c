@@ -2,6 +2,7 @@
 /* The reference of row-wise operations against values computed by hand; sizes that are refused; a measurement. */
 #include "machine.h"
 
+#include "runtime/device/number.h"
 #include "runtime/reference/reference.h"
 #include "shape/rowwise_operands.h"
 
@@ -26,7 +27,7 @@ static void assert_row(const hr_rowwise *r, int64_t row, const double *a, const 
   const void *inputs[] = {a, b, c};
   double scratch[64], out[16], norm[16];
   assert_true(r->columns <= 16 && hr_reference_rowwise_scratch(r) <= 64);
-  hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){0, row}, scratch, out, norm);
+  hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){0, row, 0}, scratch, out, norm);
   for (int64_t i = 0; i < r->columns; i++) {
     if (!(fabs(out[i] - expected[i]) <= 1e-12))
       fail_msg("%s: column %d is %.15g, not %.15g", hr_rowwise_operation_name(r->operation), (int)i, out[i],
@@ -84,7 +85,8 @@ static void dropout_drops_the_share_that_was_asked_for(void **state)
   int64_t dropped = 0;
   for (int64_t i = 0; i < columns; i++)
     x[i] = 1;
-  hr_reference_rowwise(&r, (const void *[]){x, NULL, NULL}, (hr_rowwise_output_row){0, 0}, norm + columns, out, norm);
+  hr_reference_rowwise(&r, (const void *[]){x, NULL, NULL}, (hr_rowwise_output_row){0, 0, 0}, norm + columns, out,
+                       norm);
   for (int64_t i = 0; i < columns; i++)
     dropped += out[i] == 0;
   free(values);
@@ -138,6 +140,161 @@ static void impossible_sizes_are_refused_by_name(void **state)
   assert_int_equal(bytes, (40 + 4 + 4 + 40) * 8);
 }
 
+/* ---- gradients against finite differences ---- */
+
+enum { ROWS = 3, COLUMNS = 6, TENSOR = ROWS * COLUMNS };
+
+#define STEP 1e-5
+#define NEAR 1e-8 /* of central differences: STEP² times a third derivative, and 1e-16 / STEP of rounding */
+
+/* A gradient, its forward operation, and for each of its outputs the forward input whose gradient that is. */
+typedef struct differentiated {
+  hr_rowwise_operation backward, forward;
+  int inputs, of_output[3], of_input[4]; /* of_input: the forward input that a backward input behind dy is; −1: y */
+} differentiated;
+
+static const differentiated pairs[] = {
+    {HR_ROWWISE_SOFTMAX_BACKWARD, HR_ROWWISE_SOFTMAX, 1, {0}, {0, -1}},
+    {HR_ROWWISE_LAYER_NORM_BACKWARD, HR_ROWWISE_LAYER_NORM, 3, {0, 1, 2}, {0, 0, 1}},
+    {HR_ROWWISE_RMS_NORM_BACKWARD, HR_ROWWISE_RMS_NORM, 2, {0, 1}, {0, 0, 1}},
+    {HR_ROWWISE_ROTARY_BACKWARD, HR_ROWWISE_ROTARY, 2, {0}, {0, 1}},
+    {HR_ROWWISE_GELU_BACKWARD, HR_ROWWISE_GELU, 1, {0}, {0, 0}},
+    {HR_ROWWISE_SWIGLU_BACKWARD, HR_ROWWISE_SWIGLU, 2, {0, 1}, {0, 0, 1}},
+};
+
+static hr_rowwise small_rows(hr_rowwise_operation operation)
+{
+  hr_rowwise r = rows_of(operation, ROWS, COLUMNS);
+  const bool rotates = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_ROTARY_BACKWARD;
+  r.period = rotates ? 2 : operation == HR_ROWWISE_SOFTMAX || operation == HR_ROWWISE_SOFTMAX_BACKWARD ? 3 : 0;
+  return r;
+}
+
+static void run_all(const hr_rowwise *r, const void *const *inputs, int output, double *to)
+{
+  double scratch[4 * COLUMNS], norm[COLUMNS];
+  const int64_t length = hr_rowwise_output_length(r, output);
+  for (int64_t row = 0; row < hr_rowwise_output_rows(r, output); row++)
+    hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){output, row, 0}, scratch, to + row * length, norm);
+}
+
+/* Σ dy y over all elements: what a gradient is the derivative of. */
+static double loss_of(const hr_rowwise *r, const void *const *inputs, const double *dy)
+{
+  double y[TENSOR], sum = 0;
+  run_all(r, inputs, 0, y);
+  for (int i = 0; i < TENSOR; i++)
+    sum += dy[i] * y[i];
+  return sum;
+}
+
+static double difference(const hr_rowwise *r, const void *const *inputs, double *value, const double *dy)
+{
+  const double at = *value;
+  *value = at + STEP;
+  const double above = loss_of(r, inputs, dy);
+  *value = at - STEP;
+  const double below = loss_of(r, inputs, dy);
+  *value = at;
+  return (above - below) / (2 * STEP);
+}
+
+static void every_gradient_is_that_of_finite_differences(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+    const differentiated *d = &pairs[k];
+    const hr_rowwise forward = small_rows(d->forward), backward = small_rows(d->backward);
+    const hr_rowwise_operands of = hr_rowwise_operands_of(&backward);
+    double x[3][TENSOR], dy[TENSOR], y[TENSOR], found[TENSOR];
+    const void *inputs[] = {x[0], x[1], x[2]}, *given[4] = {dy};
+    for (int i = 0; i < 3; i++)
+      hr_numbers_uniform(HR_FP64, (uint64_t)(k * 7) + (uint64_t)i, 0, TENSOR, x[i]);
+    hr_numbers_uniform(HR_FP64, 99, 0, TENSOR, dy);
+    run_all(&forward, inputs, 0, y);
+    for (int i = 1; i < of.inputs; i++)
+      given[i] = d->of_input[i] < 0 ? (const void *)y : x[d->of_input[i]];
+    for (int output = 0; output < of.outputs; output++) {
+      run_all(&backward, given, output, found);
+      const int64_t count = hr_rowwise_elements(&backward, &of.output[output]).value;
+      for (int64_t i = 0; i < count; i++) {
+        const double expected = difference(&forward, inputs, &x[d->of_output[output]][i], dy);
+        if (!(fabs(found[i] - expected) <= NEAR))
+          fail_msg("%s: output %d, element %d is %.12g, the difference is %.12g",
+                   hr_rowwise_operation_name(d->backward), output, (int)i, found[i], expected);
+      }
+    }
+  }
+}
+
+/* Logits are differentiated by the sum of the losses; the second row's target is outside. */
+static void the_gradient_of_logits_is_that_of_the_loss(void **state)
+{
+  (void)state;
+  const int32_t targets[ROWS] = {4, -100, 0};
+  hr_rowwise loss = rows_of(HR_ROWWISE_CROSS_ENTROPY, ROWS, COLUMNS), gradient = loss;
+  double x[TENSOR], found[TENSOR], losses[ROWS];
+  const double ones[TENSOR] = {1, 1, 1};
+  const void *inputs[] = {x, targets};
+  gradient.operation = HR_ROWWISE_CROSS_ENTROPY_BACKWARD;
+  gradient.scale = 0.5;
+  hr_numbers_uniform(HR_FP64, 3, 0, TENSOR, x);
+  run_all(&gradient, inputs, 1, losses);
+  double expected = -x[4], sum = 0; /* −log of the softmax at column 4 */
+  for (int i = 0; i < COLUMNS; i++)
+    sum += exp(x[i]);
+  assert_true(fabs(losses[0] - (expected + log(sum))) < 1e-12 && losses[1] == 0);
+  run_all(&gradient, inputs, 0, found);
+  for (int i = 0; i < TENSOR; i++) {
+    double above[TENSOR] = {0}, below[TENSOR] = {0}, at = x[i], slope = 0;
+    x[i] = at + STEP;
+    run_all(&loss, inputs, 0, above);
+    x[i] = at - STEP;
+    run_all(&loss, inputs, 0, below);
+    x[i] = at;
+    for (int row = 0; row < ROWS; row++)
+      slope += ones[row] * (above[row] - below[row]) / (2 * STEP);
+    assert_true(fabs(found[i] - 0.5 * slope) <= NEAR);
+  }
+}
+
+/* One step by hand: gradient 3 and 4 of norm 5 are clipped to norm 1, 0.6 and 0.8. Mean 0.1 · 0.6, variance
+ * 0.05 · 0.36; both corrections cancel in the first step, so that the weight loses rate · (0.6 / 0.6) and rate · decay
+ * of itself. */
+static void a_first_step_of_adamw_moves_weights_by_the_learning_rate(void **state)
+{
+  (void)state;
+  hr_rowwise r = rows_of(HR_ROWWISE_ADAMW, 1, 2);
+  r.learning_rate = 0.5, r.beta1 = 0.9, r.beta2 = 0.95, r.weight_decay = 0.1, r.max_norm = 1, r.epsilon = 1e-12;
+  const double gradient[] = {3, 4};
+  const float weights[] = {10, -10}, zeros[] = {0, 0};
+  const void *inputs[] = {gradient, weights, zeros, zeros};
+  double out[COLUMNS];
+  run_all(&r, inputs, 0, out);
+  assert_true(fabs(out[0] - (10 - 0.5 - 0.5 * 0.1 * 10)) < 1e-5 && fabs(out[1] - (-10 - 0.5 + 0.5 * 0.1 * 10)) < 1e-5);
+  run_all(&r, inputs, 1, out);
+  assert_true(fabs(out[0] - 0.06) < 1e-6 && fabs(out[1] - 0.08) < 1e-6);
+  run_all(&r, inputs, 2, out);
+  assert_true(fabs(out[0] - 0.018) < 1e-6 && fabs(out[1] - 0.032) < 1e-6);
+  hr_error error;
+  r.beta1 = 1;
+  assert_int_equal(hr_rowwise_check(&r, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "beta1"));
+}
+
+static void sums_over_rows_have_one_row(void **state)
+{
+  (void)state;
+  const hr_rowwise r = rows_of(HR_ROWWISE_BIAS_BACKWARD, 2, 3);
+  const double dy[] = {1, 2, 3, 10, 20, 30};
+  double out[COLUMNS];
+  int64_t bytes = 0;
+  run_all(&r, (const void *[]){dy}, 0, out);
+  assert_true(out[0] == 11 && out[1] == 22 && out[2] == 33);
+  assert_int_equal(hr_rowwise_bytes(&r, &bytes), HR_OK);
+  assert_int_equal(bytes, (6 + 3) * 8);
+}
+
 static void a_measurement_checks_and_counts_bytes(void **state)
 {
   (void)state;
@@ -175,6 +332,10 @@ int main(void)
       cmocka_unit_test(a_causal_softmax_sees_up_to_its_own_query),
       cmocka_unit_test(heads_share_a_row_of_the_rotary_table),
       cmocka_unit_test(impossible_sizes_are_refused_by_name),
+      cmocka_unit_test(every_gradient_is_that_of_finite_differences),
+      cmocka_unit_test(the_gradient_of_logits_is_that_of_the_loss),
+      cmocka_unit_test(a_first_step_of_adamw_moves_weights_by_the_learning_rate),
+      cmocka_unit_test(sums_over_rows_have_one_row),
       cmocka_unit_test(a_measurement_checks_and_counts_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,18 +11,20 @@ extern "C" {
 #endif
 
 /* The parts of a layer that operators are grouped in: enumerator, name, words. */
-#define HR_LAYER_PART_LIST(ROW)                       \
-  ROW(HR_PART_LINEAR, "linear", "linear layers")      \
-  ROW(HR_PART_ATTENTION, "attention", "attention")    \
-  ROW(HR_PART_SOFTMAX, "softmax", "softmax")          \
-  ROW(HR_PART_SCAN, "scan", "scans")                  \
-  ROW(HR_PART_NORM, "norm", "norms")                  \
-  ROW(HR_PART_ROTARY, "rotary", "rotary")             \
-  ROW(HR_PART_ACTIVATION, "activation", "activation") \
-  ROW(HR_PART_DROPOUT, "dropout", "dropout")          \
-  ROW(HR_PART_RESIDUAL, "residual", "residuals")      \
-  ROW(HR_PART_ROUTING, "routing", "routing")          \
-  ROW(HR_PART_COMMUNICATION, "communication", "communication")
+#define HR_LAYER_PART_LIST(ROW)                                \
+  ROW(HR_PART_LINEAR, "linear", "linear layers")               \
+  ROW(HR_PART_ATTENTION, "attention", "attention")             \
+  ROW(HR_PART_SOFTMAX, "softmax", "softmax")                   \
+  ROW(HR_PART_SCAN, "scan", "scans")                           \
+  ROW(HR_PART_NORM, "norm", "norms")                           \
+  ROW(HR_PART_ROTARY, "rotary", "rotary")                      \
+  ROW(HR_PART_ACTIVATION, "activation", "activation")          \
+  ROW(HR_PART_DROPOUT, "dropout", "dropout")                   \
+  ROW(HR_PART_RESIDUAL, "residual", "residuals")               \
+  ROW(HR_PART_ROUTING, "routing", "routing")                   \
+  ROW(HR_PART_COMMUNICATION, "communication", "communication") \
+  ROW(HR_PART_LOSS, "loss", "loss")                            \
+  ROW(HR_PART_OPTIMIZER, "optimizer", "optimizer")
 
 typedef enum hr_layer_part {
 #define HR_PART_ENUM(enumerator, name, words) enumerator,
@@ -76,6 +78,9 @@ typedef struct hr_layer_row {
   double share; /* of sum_ns */
 } hr_layer_row;
 
+/* Most operators of hr_layer.beside. */
+#define HR_LAYER_BESIDE_MAX 4
+
 typedef struct hr_layer {
   size_t group;         /* index in model->groups */
   hr_workload workload; /* as measured */
@@ -91,6 +96,10 @@ typedef struct hr_layer {
   double part_ns[HR_PART_COUNT]; /* Σ time_ns of each part; their sum is sum_ns */
   hr_measurement whole;          /* all measured rows in sequence, timed as one: on a GPU a CUDA graph */
   int64_t flops;                 /* of the layer's GEMMs, attention and scans */
+  /* A training step has the loss and its backward pass once for each microbatch, and once the optimizer: the last row
+     is its update of this layer's parameters. These rows are in no sum above; their `share` is NaN. */
+  size_t beside_count;
+  hr_layer_row beside[HR_LAYER_BESIDE_MAX];
 } hr_layer;
 
 /** Times every operator of one layer alone, then all operators with a kernel in sequence as one.
@@ -98,11 +107,12 @@ typedef struct hr_layer {
  *  Each operator has its own buffers with fresh values; shapes are those of hr_operators_list() for a model all of
  *  whose layers are of options->group. An operator without a kernel enters the sum with its predicted time; its row
  *  says so. Fused attention of a decode step is a decode call against pages of 16 tokens where the device has such
- *  kernels. `hardware` is the result of hr_device_detect() or hr_device_probe() for `device`, the input of the
- *  predictions. `options` NULL: the defaults. If the requested size exceeds the budget or the free memory, batch and
- *  then sequence are halved. If `progress` stops the work, the function returns HR_OK with complete = false. The caller
- *  owns *layer and frees it with hr_layer_free(). HR_ERROR_INVALID for a group that the model lacks; errors of
- *  hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; errors of one operator are in its row. */
+ *  kernels. Last, loss and optimizer are measured alone. `hardware` is the result of hr_device_detect() or
+ *  hr_device_probe() for `device`, the input of the predictions. `options` NULL: the defaults. If the requested size
+ *  exceeds the budget or the free memory, batch and then sequence are halved. If `progress` stops the work, the
+ *  function returns HR_OK with complete = false. The caller owns *layer and frees it with hr_layer_free().
+ *  HR_ERROR_INVALID for a group that the model lacks; errors of hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; errors of
+ *  one operator are in its row. */
 HR_API hr_status hr_layer_measure(hr_device *device, const hr_subject *subject, const hr_layer_options *options,
                                   hr_layer **layer, hr_error *error);
 

@@ -9,10 +9,13 @@
 #include "experiment/budget.h"
 #include "experiment/operator_problem.h"
 #include "experiment/progress.h"
+#include "model/layers/layer_kinds.h"
+#include "model/layers/parameters.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/problem_list.h"
 
 #include <headroom/experimental/model.h>
+#include <headroom/experimental/predict.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +77,8 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   case HR_OP_MLP_DROPOUT: return HR_PART_DROPOUT;
   case HR_OP_ATTENTION_RESIDUAL:
   case HR_OP_MLP_RESIDUAL: return HR_PART_RESIDUAL;
+  case HR_OP_LOSS: return HR_PART_LOSS;
+  case HR_OP_OPTIMIZER: return HR_PART_OPTIMIZER;
   default: return HR_PART_NORM;
   }
 }
@@ -95,6 +100,7 @@ typedef struct layer_run {
   hr_layer *layer;
   hr_problem problems[HR_OPERATORS_MAX];
   hr_error refusals[HR_OPERATORS_MAX]; /* HR_OK, or why the operator is no problem that a kernel solves */
+  hr_problem beside[HR_LAYER_BESIDE_MAX];
   hr_progress progress;
 } layer_run;
 
@@ -123,6 +129,19 @@ static hr_status choose_group(layer_run *l, const hr_model *model, hr_error *err
   return HR_OK;
 }
 
+/* Makes a row, and its problem where a kernel can solve it. */
+static hr_status list_row(layer_run *l, const hr_operator *op, const hr_prediction *prediction, hr_layer_row *row,
+                          hr_problem *problem, hr_error *refusal)
+{
+  *row = (hr_layer_row){.op = *op, .part = hr_layer_part_of(op), .prediction = *prediction, .share = (double)NAN};
+  *refusal = (hr_error){.status = HR_OK};
+  hr_status status = hr_operator_problem(&l->model, &l->layer->workload, op, problem, refusal);
+  refusal->status = status;
+  if (status == HR_OK && problem->operation == HR_OPERATION_ROWWISE)
+    row->rows = problem->rows;
+  return status;
+}
+
 static hr_status list_rows(void *context, const hr_workload *workload, hr_error *error)
 {
   layer_run *l = context;
@@ -136,14 +155,8 @@ static hr_status list_rows(void *context, const hr_workload *workload, hr_error 
     if (!op->in_layer)
       continue;
     size_t at = layer->count++;
-    hr_layer_row *row = &layer->rows[at];
-    *row = (hr_layer_row){.op = *op, .part = hr_layer_part_of(op), .prediction = l->step.predictions[i]};
     layer->flops += op->flops; /* of a step with as many layers the sum fits */
-    l->refusals[at] = (hr_error){.status = HR_OK};
-    hr_status status = hr_operator_problem(&l->model, &layer->workload, op, &l->problems[at], &l->refusals[at]);
-    l->refusals[at].status = status;
-    if (status == HR_OK && l->problems[at].operation == HR_OPERATION_ROWWISE)
-      row->rows = l->problems[at].rows;
+    list_row(l, op, &l->step.predictions[i], &layer->rows[at], &l->problems[at], &l->refusals[at]);
   }
   return HR_OK;
 }
@@ -328,6 +341,67 @@ static hr_status measure_whole(layer_run *l, double start_ns, hr_error *error)
   return status;
 }
 
+/* ---- what a step has once ---- */
+
+/* The optimizer of this layer's parameters: a share of the operator of all. */
+static hr_status take_share(const layer_run *l, hr_operator *op, hr_prediction *prediction, hr_error *error)
+{
+  const hr_layer_group share = hr_shard_layer(&l->model, &l->model.groups[0], &l->layer->workload);
+  const hr_checked64 parameters = hr_count_layer(&l->model, &share);
+  if (op->id != HR_OP_OPTIMIZER || parameters.overflow || op->columns < 1)
+    return HR_OK;
+  op->bytes = op->bytes / op->columns * parameters.value;
+  op->moved_bytes = op->moved_bytes / op->columns * parameters.value;
+  op->columns = parameters.value;
+  return hr_predict_operator(l->hardware, op, prediction, error);
+}
+
+static hr_status measure_beside_row(layer_run *l, hr_layer_row *row, const hr_problem *problem, double limit_ns,
+                                    hr_error *error)
+{
+  hr_measure_options options = options_of(l, limit_ns);
+  hr_measurement measured;
+  const hr_problem_list alone = {.problems = problem, .count = 1};
+  row->measurement = hr_no_measurement(HR_ERROR_INTERRUPTED, "stopped before it");
+  hr_operator_name(&row->op, l->progress.what, sizeof l->progress.what);
+  if (hr_progress_cancelled(&l->progress))
+    return HR_OK;
+  hr_status status = hr_measure_list(l->device, &alone, &options, &measured, error);
+  if (status != HR_ERROR_INTERRUPTED)
+    HR_TRY(status);
+  row->tried = status == HR_OK;
+  if (row->tried)
+    row->measurement = measured;
+  row->measured = has_time(&row->measurement);
+  return HR_OK;
+}
+
+/* The loss and the optimizer, alone: a layer is repeated, and they are not. */
+static hr_status measure_beside(layer_run *l, double start_ns, hr_error *error)
+{
+  hr_layer *layer = l->layer;
+  for (size_t i = 0; i < l->step.operators.count && layer->beside_count < HR_LAYER_BESIDE_MAX; i++) {
+    hr_operator op = l->step.operators.items[i];
+    hr_prediction prediction = l->step.predictions[i];
+    hr_error refusal;
+    if (layer->workload.phase != HR_PHASE_TRAIN || (op.id != HR_OP_LOSS && op.id != HR_OP_OPTIMIZER))
+      continue;
+    HR_TRY(take_share(l, &op, &prediction, error));
+    hr_layer_row *row = &layer->beside[layer->beside_count];
+    hr_problem *problem = &l->beside[layer->beside_count++];
+    const double left_ns = l->options.budget_ns - (hr_clock_ns() - start_ns), run_ns = prediction.time_ns;
+    const double bytes = hr_budget_bytes(l->device, (double)op.bytes);
+    if (list_row(l, &op, &prediction, row, problem, &refusal) == HR_OK)
+      HR_TRY(measure_beside_row(l, row, problem,
+                                hr_budget_limit_ns(run_ns, hr_budget_cost_ns(l->device, run_ns, bytes, 1), 1, left_ns),
+                                error));
+    else
+      row->measurement = hr_no_measurement(refusal.status, refusal.message);
+    row->time_ns = row->measured ? row->measurement.median_ns : row->prediction.time_ns;
+  }
+  return HR_OK;
+}
+
 static hr_status measure_layer(layer_run *l, const hr_model *model, hr_error *error)
 {
   double start_ns = hr_clock_ns();
@@ -337,6 +411,8 @@ static hr_status measure_layer(layer_run *l, const hr_model *model, hr_error *er
   HR_TRY(measure_rows(l, start_ns, error));
   add_up(l->layer);
   HR_TRY(measure_whole(l, start_ns, error));
+  if (!l->options.whole_only)
+    HR_TRY(measure_beside(l, start_ns, error));
   l->layer->complete = !l->progress.stopped;
   return HR_OK;
 }

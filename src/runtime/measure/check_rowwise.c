@@ -79,7 +79,7 @@ static hr_status fetch(const hr_checked_range *range, hr_host_set *host, hr_erro
 static void reference(const hr_checked_range *range, const hr_host_set *host, double *scratch,
                       hr_reference_query *query)
 {
-  const hr_rowwise_output_row at = {(int)range->of->output, range->row};
+  const hr_rowwise_output_row at = {(int)range->of->output, range->row, 0};
   query->output = at.output;
   hr_reference_rowwise(&range->runner->problem.rows, host->operands, at, scratch, query->out, query->norm);
 }

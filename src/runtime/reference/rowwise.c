@@ -176,8 +176,9 @@ static void run_output(const hr_rowwise *r, const void *const *inputs, int outpu
   double *out = scratch + hr_reference_rowwise_scratch(r), *norm = out + r->columns;
   const int64_t length = hr_rowwise_output_length(r, output);
   const hr_dtype dtype = hr_rowwise_output_dtype(r, output);
+  const double clip = r->operation == HR_ROWWISE_ADAMW ? hr_reference_clip(r, inputs, scratch) : 0;
   for (int64_t row = 0; row < hr_rowwise_output_rows(r, output); row++) {
-    hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){output, row}, scratch, out, norm);
+    hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){output, row, clip}, scratch, out, norm);
     for (int64_t i = 0; i < length; i++)
       hr_number_store(dtype, to, (size_t)(row * length + i), out[i]);
   }

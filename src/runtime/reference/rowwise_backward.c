@@ -18,6 +18,7 @@ typedef struct gradient {
   const void *const *inputs;
   int output;
   int64_t row;
+  double clip;
   double *scratch, *out, *norm;
 } gradient;
 
@@ -196,18 +197,18 @@ static void cross_entropy_backward(const gradient *g)
 
 /* ---- the optimizer ---- */
 
-/* What gradients are scaled by: a NaN stays one. */
-static double clip_of(const gradient *g)
+double hr_reference_clip(const hr_rowwise *r, const void *const *inputs, double *scratch)
 {
+  const gradient g = {.r = r, .inputs = inputs, .scratch = scratch};
   double squares = 0;
-  if (g->r->max_norm <= 0)
+  if (r->max_norm <= 0)
     return 1;
-  for (int64_t row = 0; row < g->r->rows; row++) {
-    const double *dw = load(g, 0, row);
-    for (int64_t i = 0; i < g->r->columns; i++)
+  for (int64_t row = 0; row < r->rows; row++) {
+    const double *dw = load(&g, 0, row);
+    for (int64_t i = 0; i < r->columns; i++)
       squares += dw[i] * dw[i];
   }
-  const double clip = g->r->max_norm / (sqrt(squares) + CLIP_EPSILON);
+  const double clip = r->max_norm / (sqrt(squares) + CLIP_EPSILON);
   return clip > 1 ? 1 : clip;
 }
 
@@ -215,8 +216,8 @@ static void adamw(const gradient *g)
 {
   const hr_rowwise *r = g->r;
   const hr_adamw a = hr_adamw_of(r);
-  const double clip = clip_of(g), *dw = load(g, 0, g->row), *w = load(g, 1, g->row), *m = load(g, 2, g->row),
-               *v = load(g, 3, g->row);
+  const double clip = g->clip == 0 ? hr_reference_clip(r, g->inputs, g->scratch) : g->clip, *dw = load(g, 0, g->row),
+               *w = load(g, 1, g->row), *m = load(g, 2, g->row), *v = load(g, 3, g->row);
   for (int64_t i = 0; i < r->columns; i++) {
     const double t = dw[i] * clip, mean = r->beta1 * m[i] + (1 - r->beta1) * t;
     const double variance = r->beta2 * v[i] + (1 - r->beta2) * t * t;
@@ -244,7 +245,13 @@ static void (*const gradients[HR_ROWWISE_COUNT])(const gradient *g) = {
 void hr_reference_rowwise_gradient(const hr_rowwise *r, const void *const *inputs, hr_rowwise_output_row at,
                                    double *scratch, double *out, double *norm)
 {
-  const gradient g = {
-      .r = r, .inputs = inputs, .output = at.output, .row = at.row, .scratch = scratch, .out = out, .norm = norm};
+  const gradient g = {.r = r,
+                      .inputs = inputs,
+                      .output = at.output,
+                      .row = at.row,
+                      .clip = at.clip,
+                      .scratch = scratch,
+                      .out = out,
+                      .norm = norm};
   gradients[r->operation](&g);
 }

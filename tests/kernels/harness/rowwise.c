@@ -79,9 +79,10 @@ static void compare_with(const call *c, const void *const *copies)
   for (size_t i = 0; i < c->operands.inputs; i++)
     inputs[i] = copies && copies[i] ? copies[i] : c->places[i].host;
   double *scratch = calloc(hr_reference_rowwise_scratch(r) + 2 * (size_t)r->columns, sizeof *scratch);
+  const double clip = r->operation == HR_ROWWISE_ADAMW ? hr_reference_clip(r, inputs, scratch) : 0;
   for (size_t output = 0; output < c->operands.count - c->operands.inputs; output++)
     for (int64_t row = 0; row < hr_rowwise_output_rows(r, (int)output); row++)
-      compare_row(c, (hr_rowwise_output_row){(int)output, row}, inputs, scratch);
+      compare_row(c, (hr_rowwise_output_row){(int)output, row, clip}, inputs, scratch);
   free(scratch);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Template: gradients of row-wise operations, the loss and the optimizer, part of rowwise_body.h.
  *
- * Bound: memory bandwidth. Inputs are read from memory once: the passes over a row behind the first find it in L1 or L2.
- * A part of the rows adds its sums over them in `sums`, pairs of vectors as they are loaded; a second phase adds those of
- * the parts in order. So the bits do not depend on which thread took which part. */
+ * Bound: memory bandwidth. Inputs are read from memory once: the passes over a row behind the first find it in L1 or
+ * L2. A part of the rows adds its sums over them in `sums`, pairs of vectors as they are loaded; a second phase adds
+ * those of the parts in order. So the bits do not depend on which thread took which part. */
 
 /* Rows and results that are whole vectors are streamed; spans begin at column 0. */
 HR_INLINE bool streams_rows(hr_dtype dtype, const hr_rowwise_job *j, const void *out)

@@ -2,8 +2,8 @@
 /* Cross entropy of logits, and with HR_GRADIENT that of the logits, in one kernel that reads them once.
  *
  *   loss = max + log(sum) − x[target], sum of 2^((x − max) log2 e);  dx = scale (softmax − 1 at the target)
- *   A target outside of the row: loss and gradient are 0. The gradient may replace the logits: a thread writes the packs
- *   that it has read. Bound: memory; rows as those of a softmax (rowwise_registers.cuh, rowwise_staged.cuh). */
+ *   A target outside of the row: loss and gradient are 0. The gradient may replace the logits: a thread writes the
+ *   packs that it has read. Bound: memory; rows as those of a softmax (rowwise_registers.cuh, rowwise_staged.cuh). */
 #define STORES_ROWS HR_GRADIENT
 #if HR_STAGED_ROWS
 #include "runtime/cuda/kernels/rowwise_staged.cuh"

@@ -18,8 +18,8 @@ typedef hr_backward_rows_call backward_call;
 
 /* ---- activations ---- */
 
-/* Φ(x) + x φ(x). In 16 bits the error function is that of elementwise.cu: its exponential is φ's, too. Source: Abramowitz
- * and Stegun, Handbook of Mathematical Functions, 7.1.26. */
+/* Φ(x) + x φ(x). In 16 bits the error function is that of elementwise.cu: its exponential is φ's, too. Source:
+ * Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. */
 __device__ inline float gelu_slope(float x)
 {
   float size = fabsf(x) * 0.70710678118654752f, e = exp2_approx(-size * size * LOG2_E), sum;
