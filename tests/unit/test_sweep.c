@@ -90,14 +90,14 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    const size_t others = 6, figure_count = sizeof figures / sizeof *figures;
+    const size_t others = 8, figure_count = sizeof figures / sizeof *figures;
     assert_int_equal(count, others + figure_count);
     assert_string_equal(hr_sweep_describe(sweeps[0])->name, "attention-forward");
-    assert_string_equal(hr_sweep_describe(sweeps[count - 1])->name, "sigma-sel-v");
+    assert_string_equal(hr_sweep_describe(sweeps[count - 1])->name, "sigma-train");
     for (size_t i = 0, at = 1; i < figure_count; i++, at++) {
       hr_sweep_about about = *hr_sweep_describe(sweeps[at]);
       char name[16];
-      if (strcmp(about.name, "fig12-train") == 0) /* no figure of the paper */
+      if (strstr(about.name, "-train")) /* no figure of the paper */
         about = *hr_sweep_describe(sweeps[++at]);
       snprintf(name, sizeof name, "fig%s", figures[i]);
       assert_string_equal(about.figure, figures[i]);
@@ -165,6 +165,8 @@ static void figures_have_the_points_counted_by_hand(void **state)
       {"sigma-ceet", 48, 4},          /* 2 models, 2 batches, 12 contexts */
       {"sigma-ceet-q", 6, 3},         /* 3 layers, 2 batches */
       {"sigma-sel-v", 56, 8},         /* 7 choices of k, 2 batches, 4 prefixes */
+      {"fig1-train", 5, 1},           /* 5 models */
+      {"sigma-train", 9, 3},          /* 3 models, 3 lengths */
   };
   for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
     hr_sweep *sweep = load(counted[i].name, false);
@@ -288,6 +290,25 @@ static void figure_1_is_a_layer_of_each_named_model(void **state)
     assert_int_equal(point.workload.batch, 4);
     assert_int_equal(point.workload.sequence, 2048);
   }
+  hr_sweep_free(sweep);
+}
+
+static void layers_of_training_steps_have_their_heads_and_their_problem(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("sigma-train", false);
+  const hr_sweep_point sigma = point_of(sweep, 6); /* the third model at the first length */
+  const hr_mixer_attention *heads = &sigma.model.groups[0].attention;
+  assert_string_equal(sigma.problem, "layer h=2048 a=32 b=4 s=2048 t=1 attention=fused dtype=bf16 phase=train llama=1 "
+                                     "d_ff=6144 k_heads=4 v_heads=16 q_rank=3072");
+  assert_true(heads->k_heads == 4 && heads->v_heads == 16 && heads->qk_dim == 64);
+  assert_true(sigma.model.norm == HR_NORM_RMS && sigma.model.groups[0].dense.gated);
+  assert_int_equal(sigma.workload.phase, HR_PHASE_TRAIN);
+  hr_sweep_free(sweep);
+  sweep = load("fig1-train", false);
+  const hr_sweep_point plain = point_of(sweep, 0);
+  assert_string_equal(plain.problem, "layer h=2560 a=64 b=4 s=2048 t=1 attention=fused dtype=bf16 dropout=forward "
+                                     "phase=train");
   hr_sweep_free(sweep);
 }
 
@@ -644,6 +665,7 @@ int main(void)
       cmocka_unit_test(selective_v_is_measured_for_100_keys_and_shares_of_the_context),
       cmocka_unit_test(points_are_compared_with_those_of_the_baseline_at_the_same_axes),
       cmocka_unit_test(figure_1_is_a_layer_of_each_named_model),
+      cmocka_unit_test(layers_of_training_steps_have_their_heads_and_their_problem),
       cmocka_unit_test(published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are),
       cmocka_unit_test(axes_may_be_in_any_order_and_refer_to_each_other),
       cmocka_unit_test(circular_axes_are_refused_by_name),

@@ -78,14 +78,20 @@ static double measuring_ns(double run_ns, bool gpu)
   return prepare_ns + fmax(warm_up_ns, 2 * run_ns) + fmax(sampling_ns, (double)options.samples_min * run_ns);
 }
 
-#define LAYER_OPERATORS 13 /* about: four or five GEMMs, two batched GEMMs of attention, norms, softmax, … */
+/* About: four or five GEMMs, two batched GEMMs of attention, norms, softmax, …; in training with two gradients of each
+ * GEMM and one of the others. */
+int hr_sweep_layer_operators(const hr_sweep_point *point)
+{
+  return point->workload.phase == HR_PHASE_TRAIN ? 34 : 13;
+}
 
 /* A layer's operators are measured one by one, then all together. */
 static double point_ns(const hr_sweep_point *point, double run_ns, bool gpu)
 {
   if (point->kind != HR_SWEEP_LAYER)
     return measuring_ns(run_ns, gpu);
-  return LAYER_OPERATORS * measuring_ns(run_ns / LAYER_OPERATORS, gpu) + measuring_ns(run_ns, gpu);
+  const int operators = hr_sweep_layer_operators(point);
+  return operators * measuring_ns(run_ns / operators, gpu) + measuring_ns(run_ns, gpu);
 }
 
 /* The probe before the first point, and the time in which a GPU's clock settles. */

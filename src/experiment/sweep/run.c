@@ -126,7 +126,7 @@ static void write_parts(const hr_layer *layer, char *to, size_t size)
   }
 }
 
-#define LAYER_MEASUREMENTS 15 /* about: the operators, and all of them together */
+#define LAYER_SPARE 2 /* all operators together, and what the number of them is off */
 
 /* Measures the whole layer as `headroom layer` does: each operator, then all one after another. */
 static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point,
@@ -138,7 +138,7 @@ static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, c
   options.seed = state->options->choice.seed;
   options.whole_only = options.operator_times = true;
   if (state->options->time_limit_ns > 0)
-    options.budget_ns = LAYER_MEASUREMENTS * state->options->time_limit_ns;
+    options.budget_ns = (hr_sweep_layer_operators(point) + LAYER_SPARE) * state->options->time_limit_ns;
   options.progress = hr_progress_of_part;
   options.context = &state->progress;
   hr_layer *layer = NULL;

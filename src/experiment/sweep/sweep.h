@@ -83,6 +83,9 @@ hr_status hr_sweep_fill_label(const hr_sweep *sweep, const char *label, const in
                               char why[HR_EXPRESSION_WHY_SIZE]);
 
 /** HR_ERROR_UNSUPPORTED for gradients in a format that has none. */
+/** About how many operators the layer of a point has. */
+int hr_sweep_layer_operators(const hr_sweep_point *point);
+
 hr_status hr_sweep_check_gradients(const hr_sweep_point *point, hr_error *error);
 
 /** Kind and problem of a row of an attention point: the call, or its gradients. */
