@@ -3,6 +3,8 @@
  * barrier, fence or wait. Each problem needs the removed line, and runs without error in the unmodified program. */
 #include "unit/kernel_calls.h"
 
+#include "shape/rowwise_operands.h"
+
 #include <stdio.h>
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
@@ -43,8 +45,11 @@ static hr_status run_rows(hr_device *device, const problem *p, hr_buffer *buffer
   r.rows = p->rows, r.columns = p->columns;
   r.dtype = HR_BF16;
   const void *inputs[3];
+  const bool trains = hr_rowwise_trains(p->operation); /* a norm: dy, x, weight; dx, dweight, dbias */
   for (int i = 0; i < 4; i++)
-    buffers[i] = make_buffer(device, r.dtype, i == 1 || i == 2 ? r.columns : r.rows * r.columns);
+    buffers[i] = make_buffer(device, r.dtype, (i == 1 && !trains) || i == 2 ? r.columns : r.rows * r.columns);
+  for (int i = 5; i < BUFFERS; i++)
+    buffers[i] = make_buffer(device, r.dtype, r.columns);
   for (int i = 0; i < 3; i++)
     inputs[i] = hr_buffer_data(buffers[i]);
   hr_status status = hr_plan_rowwise(device, &r, NULL, &plan, error);
@@ -52,6 +57,7 @@ static hr_status run_rows(hr_device *device, const problem *p, hr_buffer *buffer
     buffers[4] = make_buffer(device, r.dtype, (int64_t)hr_plan_workspace_bytes(plan) + 1);
     hr_rowwise_arguments x = {
         .struct_size = sizeof x, .inputs = {inputs[0], inputs[1], inputs[2]}, .output = hr_buffer_data(buffers[3])};
+    x.more_outputs[0] = hr_buffer_data(buffers[5]), x.more_outputs[1] = hr_buffer_data(buffers[6]);
     status = hr_plan_run_rowwise(plan, &x, hr_buffer_data(buffers[4]), NULL, error);
   }
   hr_plan_free(plan);
@@ -220,6 +226,24 @@ static void a_row_over_a_block(void **state)
   check(&p, staged, LENGTH(staged));
 }
 
+/* Four rows of four warps each, then a row of a block. */
+static void gradients_of_rows_over_warps(void **state)
+{
+  (void)state;
+  static const fault faults[] = {
+      {"  asm volatile(\"bar.sync %0, %1;\" ::\"r\"(1 + (int)threadIdx.y), \"r\"(THREADS) : \"memory\");\n", "",
+       "with no barrier between"},
+      {"  turn ^= 1;\n", "", "with no barrier between"},
+      {"    if (GROUPS > 1)\n      __syncthreads();\n#pragma unroll\n    for (int k = 0; k < PACK_ELEMENTS; k++) {\n   "
+       "   float sum",
+       "#pragma unroll\n    for (int k = 0; k < PACK_ELEMENTS; k++) {\n      float sum", "with no barrier between"},
+      {"  shares[threadIdx.y][threadIdx.x] = sum;\n  __syncthreads();\n", "  shares[threadIdx.y][threadIdx.x] = sum;\n",
+       "with no barrier between"},
+  };
+  problem p = {.operation = HR_ROWWISE_LAYER_NORM_BACKWARD, .rows = 40, .columns = 2048};
+  check(&p, faults, LENGTH(faults));
+}
+
 /* ---- attention ---- */
 
 static void warps_that_share_a_q_tile(void **state)
@@ -373,6 +397,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_row_over_a_cluster),
       cmocka_unit_test(a_row_over_a_block),
+      cmocka_unit_test(gradients_of_rows_over_warps),
       cmocka_unit_test(warps_that_share_a_q_tile),
       cmocka_unit_test(o_is_staged_in_the_memory_of_q),
       cmocka_unit_test(wgmma_waits_and_fences),

@@ -87,6 +87,58 @@ static void rows_compile_with_every_tiling(void **state)
   hr_nvrtc_close(&nvrtc);
 }
 
+/* Each gradient of rows in one length and dtype; all with HEADROOM_TEST=thorough. */
+static void gradients_compile_with_every_tiling(void **state)
+{
+  (void)state;
+  static const hr_rowwise_operation operations[] = {HR_ROWWISE_LAYER_NORM_BACKWARD, HR_ROWWISE_SOFTMAX_BACKWARD,
+                                                    HR_ROWWISE_RMS_NORM_BACKWARD,   HR_ROWWISE_BIAS_BACKWARD,
+                                                    HR_ROWWISE_CROSS_ENTROPY,       HR_ROWWISE_CROSS_ENTROPY_BACKWARD};
+  static const int64_t columns[] = {40, 768, 4096, 50257, 128256};
+  static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  for (int i = 0; i < 6 * 5 * 3; i++) {
+    const int operation = i % 6, length = i / 6 % 5, format = i / 30;
+    if (!test_asks_for("thorough") && (format != (operation + length) % 3 || (operation + length) % 5 > 1))
+      continue;
+    const int architecture = (length + operation) % (int)count_architectures(&nvrtc);
+    hr_rowwise r = hr_rowwise_default();
+    r.operation = operations[operation];
+    r.columns = columns[length];
+    r.dtype = formats[format];
+    if (operation < 4) {
+      const hr_rowwise_backward_tiling tiling = hr_rowwise_backward_tiling_choose(&r);
+      hr_rowwise_backward_defines(&r, &tiling, defines);
+    } else {
+      const hr_rowwise softmax = hr_rowwise_loss_rows(&r);
+      const hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(&softmax, true, architecture == 0 ? 80 : 90,
+                                                                architecture == 0 ? 163 << 10 : 227 << 10);
+      hr_rowwise_loss_defines(&r, &tiling, defines);
+    }
+    build(&nvrtc, hr_rowwise_backward_source(r.operation), architectures[architecture], r.dtype, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
+/* A row's packs are in the registers of 32 to 512 threads, of 512 only if they do not fit. */
+static void tilings_of_gradients_cover_the_row(void **state)
+{
+  (void)state;
+  for (int64_t columns = 1; columns < 300000; columns += 1 + columns / 7) {
+    for (int i = 0; i < 4; i++) {
+      hr_rowwise r = hr_rowwise_default();
+      r.operation = i % 2 ? HR_ROWWISE_LAYER_NORM_BACKWARD : HR_ROWWISE_SOFTMAX_BACKWARD;
+      r.columns = columns;
+      r.dtype = i / 2 ? HR_FP32 : HR_BF16;
+      const hr_rowwise_backward_tiling t = hr_rowwise_backward_tiling_choose(&r);
+      const int64_t wide = 16 / (int64_t)hr_dtype_bytes(r.dtype), packs = (columns + wide - 1) / wide;
+      assert_true(t.threads >= 32 && t.threads * t.groups == 512 && t.packs >= 1 && t.packs <= 4);
+      assert_true(t.threads * t.packs >= packs || (t.threads == 512 && t.packs == 4 && t.groups == 1));
+    }
+  }
+}
+
 /* Packs in registers and shared memory cover the row, or fill both. */
 static void rowwise_tilings_fit_the_multiprocessor(void **state)
 {
@@ -347,6 +399,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_program_compiles_for_every_architecture_and_format),
       cmocka_unit_test(rows_compile_with_every_tiling),
+      cmocka_unit_test(gradients_compile_with_every_tiling),
+      cmocka_unit_test(tilings_of_gradients_cover_the_row),
       cmocka_unit_test(rowwise_tilings_fit_the_multiprocessor),
       cmocka_unit_test(a_list_of_definitions_that_is_too_long_is_refused),
       cmocka_unit_test(architectures_from_hopper_on_use_their_specific_instructions),
