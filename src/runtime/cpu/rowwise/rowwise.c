@@ -157,6 +157,12 @@ static void run_rows(rowwise_run *run)
     run_phase(run, HR_ROWWISE_SUMS, columns, hr_round_up(hr_ceil_div(columns, p->threads), LINE));
 }
 
+/* Whether the first result is where an input is: its lines are in the cache then, so that stores past it cost more. */
+static bool replaces_input(const hr_rowwise_operands *of, const void *const *inputs, void *const *outputs)
+{
+  return of->output[0].replaces > 0 && inputs[of->output[0].replaces - 1] == outputs[0];
+}
+
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   (void)error;
@@ -166,7 +172,9 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   const hr_rowwise_operands of = hr_rowwise_operands_of(r);
   const void *inputs[] = {x->inputs[0], x->inputs[1], x->inputs[2], x->more_inputs[0]};
   void *outputs[] = {x->output, x->more_outputs[0], x->more_outputs[1], x->more_outputs[2]};
-  rowwise_run rows = {.plan = p, .job = {.rows = r, .stream = p->stream}, .scratch = run->workspace};
+  rowwise_run rows = {.plan = p,
+                      .job = {.rows = r, .stream = p->stream && !replaces_input(&of, inputs, outputs)},
+                      .scratch = run->workspace};
   for (int i = 0; i < of.inputs; i++)
     rows.job.inputs[i] = inputs[i];
   for (int i = 0; i < of.outputs; i++)
