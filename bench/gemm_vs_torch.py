@@ -119,22 +119,28 @@ class Headroom:
         self.device = open_device(self.library, "cuda:0")
         self.stream = torch.cuda.ExternalStream(self.library.hr_device_stream(self.device))
 
-    def plan(self, row):
+    def gemm(self, row):
         gemm = default(self.library, bindings.hr_gemm)
         for name in ("m", "n", "k", "batch", "transpose_a", "transpose_b"):
             setattr(gemm, name, row[name])
         gemm.dtype = FORMATS[row["dtype"]][0]
-        return Plan(self, gemm)
+        return gemm
+
+    def plan(self, row):
+        return Plan(self, self.gemm(row))
 
 
 class Plan:
     def __init__(self, headroom, gemm):
         self.headroom, self.handle = headroom, ctypes.c_void_p()
         library = headroom.library
-        call(library.hr_plan_gemm, headroom.device, ctypes.byref(gemm), None, ctypes.byref(self.handle))
+        self.create(library, gemm)
         self.configuration = library.hr_plan_configuration(self.handle).decode()
         bytes_needed = library.hr_plan_workspace_bytes(self.handle)
         self.workspace = torch.zeros(bytes_needed, dtype=torch.uint8, device="cuda") if bytes_needed else None
+
+    def create(self, library, gemm):
+        call(library.hr_plan_gemm, self.headroom.device, ctypes.byref(gemm), None, ctypes.byref(self.handle))
 
     def run(self, a, b, out):
         workspace = self.workspace.data_ptr() if self.workspace is not None else None

@@ -203,6 +203,13 @@ template <class T> inline void st_shared_v4_f32(unsigned to, const registers<T, 
     __builtin_memcpy(at + 4 * i, from.at[i], 4);
 }
 
+template <class T> inline void ld_global_L1__no_allocate_v4_u32(const registers<T, 4> &to, const void *from)
+{
+  emulation::check_global(from, 4 * sizeof(T), 4 * sizeof(T), "ld.global.v4");
+  for (unsigned i = 0; i < 4; i++)
+    __builtin_memcpy(to.at[i], (const char *)from + i * sizeof(T), sizeof(T));
+}
+
 template <class A, class P> UNORDERED inline void ld_acquire_gpu_global_s32(A &to, P from)
 {
   emulation::check_global((const void *)from, 4, 4, "ld.acquire");
@@ -467,6 +474,10 @@ inline void fence_proxy_async_shared__cta()
 }
 
 inline void prefetch_tensormap(const void *)
+{
+}
+
+inline void prefetch_global_L2(const void *)
 {
 }
 

@@ -23,7 +23,7 @@ attention_*_sm[0-9]*) ;;
 attention*) [ "$share" = 1 ] || HEADROOM_TEST+=" few" ;; # these copy nothing ahead
 esac
 case ${3:-} in
-attention* | decode*) export HEADROOM_TEST_KERNEL=$3 ;;
+attention* | decode* | gemv*) export HEADROOM_TEST_KERNEL=$3 ;;
 *) HEADROOM_TEST+=" ${3:-}" ;;
 esac
 export HEADROOM_TEST_SHARE=$share HEADROOM_TEST_SAMPLES=${HEADROOM_TEST_SAMPLES:-$((share > 100 ? 1 : share > 1 ? 3 : 80))}

@@ -226,6 +226,23 @@ static void overlapping_inputs(hr_gemm *g, int64_t unit)
 static void (*const layouts[])(hr_gemm *g, int64_t unit) = {
     gaps_in_rows, gaps_everywhere, padded_rows, side_by_side, one_a_for_all, one_b_for_all, overlapping_inputs};
 
+/* Each number of rows that a GEMV takes, with fewer and more rows of B than its blocks have, and k around its steps; a
+ * layout each. */
+static void check_few_rows(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const int64_t few_sizes[][2] = {{1, 8},     {15, 32},  {16, 96},   {33, 1000},
+                                         {70, 2056}, {3, 4104}, {47, 1001}, {18, 250}};
+  int64_t tried = 0;
+  for (int64_t i = 0; i < LENGTH(few_sizes); i++)
+    for (int64_t m = 1; m <= 8; m++) {
+      hr_gemm g = gemm_of(dtype, (const int64_t[]){m, few_sizes[i][0], few_sizes[i][1]}, 2, 1 + (i + m) % 2);
+      if ((i + m) % 3 == 0)
+        layouts[tried % LENGTH(layouts)](&g, dtype == HR_FP8_E4M3 ? 16 : 1);
+      if (test_takes(tried++))
+        try_gemm(device, kernel, &g, 500 + 2 * (uint64_t)tried);
+    }
+}
+
 /* Returns how many GEMMs of the layout the kernel took. */
 static int try_layout(hr_device *device, const char *kernel, hr_dtype dtype, int64_t layout)
 {
@@ -284,16 +301,17 @@ static void check_measurements(void)
 
 /* ---- special values ---- */
 
-static void check_specials(hr_device *device, const char *kernel, hr_dtype dtype)
+static bool try_specials(hr_device *device, const char *kernel, const hr_gemm *of)
 {
-  const hr_gemm g = gemm_of(dtype, (const int64_t[]){5, 19, 33}, 0, 1);
+  const hr_gemm g = *of;
   const hr_problem problem = hr_gemm_problem(&g);
+  const hr_dtype dtype = g.dtype;
   const bool infinities = dtype != HR_FP8_E4M3;
   call c;
   call_open(device, kernel, &problem, NULL, 7, &c);
-  hr_number_store(dtype, c.places[0].host, 1 * 33 + 4, (double)NAN); /* row 1 */
+  hr_number_store(dtype, c.places[0].host, (size_t)(1 * g.k + 4), (double)NAN); /* row 1 */
   if (infinities)
-    hr_number_store(dtype, c.places[0].host, 3 * 33 + 30, (double)INFINITY); /* row 3 */
+    hr_number_store(dtype, c.places[0].host, (size_t)(3 * g.k + 30), (double)INFINITY); /* row 3 */
   bool ran = call_run(&c, NULL);
   for (int64_t column = 0; ran && column < g.n; column++) {
     double infinity = element_of(&c, 'c', 0, 3, column), factor = element_of(&c, 'b', 0, 30, column);
@@ -303,25 +321,35 @@ static void check_specials(hr_device *device, const char *kernel, hr_dtype dtype
       assert_true(isinf(infinity) && (infinity > 0) == (factor > 0));
   }
   call_close(&c);
+  return ran;
+}
+
+static void check_specials(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  int ran = 0;
+  for (int i = 0; i < 4; i++) { /* B plain and transposed, k odd and a multiple of vectors */
+    const hr_gemm g = gemm_of(dtype, (const int64_t[]){5, 19, i < 2 ? 33 : 96}, i % 2 * 2, 1);
+    ran += try_specials(device, kernel, &g);
+  }
+  assert_true(ran > 0 || dtype == HR_FP8_E4M3);
 }
 
 static const fact facts[] = {
     FACT(every_kernel_agrees_with_a_gemm_in_float64, check_sizes),
     FACT(strides_are_respected_and_gaps_neither_read_nor_written, check_layouts),
     FACT_OF_NO_KERNEL(strided_gemms_pass_the_check_of_a_measurement, check_measurements),
-    FACT(nan_and_infinity_reach_exactly_the_rows_that_they_are_in, check_specials),
 };
 const fact_group gemm_facts = {.name = "gemm", .operation = "gemm", .facts = facts, .count = LENGTH(facts)};
 
-/* ---- the algorithms of a GPU's library ---- */
+/* ---- configurations of a GPU's kernel ---- */
 
-static int64_t check_choice(hr_device *device, const hr_gemm *g, int64_t choice)
+static int64_t check_choice(hr_device *device, const char *kernel, const hr_gemm *g, int64_t choice)
 {
   hr_plan *plan = NULL;
   hr_error error;
   call c;
   const hr_problem problem = hr_gemm_problem(g);
-  const hr_plan_choice one = {.kernel = "gemm_cublaslt", .choice = choice, .choices = 32};
+  const hr_plan_choice one = {.kernel = kernel, .choice = choice, .choices = 32};
   assert_ok(hr_plan_gemm_choice(device, g, &one, &plan, &error), error);
   int64_t choices = hr_plan_choices(plan);
   if (choice == 0)
@@ -334,6 +362,29 @@ static int64_t check_choice(hr_device *device, const hr_gemm *g, int64_t choice)
   return choices;
 }
 
+/* More rows of B than the largest block has, and k that is no whole number of steps. */
+static void check_tilings(void)
+{
+  static const int64_t shapes[][3] = {{1, 70, 1032}, {8, 70, 1032}, {3, 45, 1033}, {7, 45, 1033}};
+  hr_device *device = open_gpu();
+  for (int64_t i = 0; i < LENGTH(shapes); i++) {
+    const hr_gemm g = gemm_of(HR_BF16, shapes[i], 2, 1);
+    for (int64_t choice = 0, choices = 1; choice < choices; choice++)
+      choices = check_choice(device, "gemv_cuda", &g, choice);
+  }
+  hr_device_close(device);
+}
+
+static const fact few_rows_facts[] = {
+    FACT(few_rows_agree_with_a_gemm_in_float64, check_few_rows),
+    FACT_OF_NO_KERNEL(every_tiling_of_few_rows_is_right, check_tilings),
+    FACT(nan_and_infinity_reach_exactly_the_rows_that_they_are_in, check_specials),
+};
+const fact_group gemm_few_rows_facts = {
+    .name = "gemm_few_rows", .operation = "gemm", .facts = few_rows_facts, .count = LENGTH(few_rows_facts)};
+
+/* ---- the algorithms of a GPU's library ---- */
+
 /* Every algorithm that cuBLASLt's heuristic returns for a GEMM, not only the first. */
 static void check_choices(void)
 {
@@ -343,7 +394,7 @@ static void check_choices(void)
   for (int64_t i = 0; i < LENGTH(shapes); i++) {
     const hr_gemm g = gemm_of(HR_BF16, shapes[i], 2, shapes[i][3]);
     for (int64_t choice = 0, choices = 1; choice < choices; choice++, checked++)
-      choices = check_choice(device, &g, choice);
+      choices = check_choice(device, "gemm_cublaslt", &g, choice);
   }
   print_message("%d algorithms\n", (int)checked);
   hr_device_close(device);

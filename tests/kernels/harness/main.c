@@ -18,6 +18,7 @@
 #define GROUPS(GROUP)       \
   GROUP(rowwise)            \
   GROUP(gemm)               \
+  GROUP(gemm_few_rows)      \
   GROUP(gemm_gpu)           \
   GROUP(decode)             \
   GROUP(decode_topk)        \

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layouts that the host code and gemv.cu share. C includes this header, and NVRTC compiles it into the program. */
+#ifndef HR_RUNTIME_CUDA_KERNELS_GEMV_LAYOUT_H
+#define HR_RUNTIME_CUDA_KERNELS_GEMV_LAYOUT_H
+
+#include "runtime/cuda/kernels/attention_layout.h"
+
+enum {
+  HR_GEMV_TOKENS_MAX = 8, /* the columns of an mma.sync */
+  HR_GEMV_MMA_ROWS = 16,  /* of W, of an mma.sync */
+  HR_GEMV_LOAD_MAX = 16   /* bytes */
+};
+
+/** y = x Wᵀ for x [tokens, k], W [n, k], y [tokens, n]; the parameter of gemv. Strides in elements. */
+typedef struct hr_gemv_call {
+  HR_DEVICE_POINTER(const element) x;
+  HR_DEVICE_POINTER(const element) w;
+  HR_DEVICE_POINTER(element) y;
+  hr_layout_int64 x_row, w_row, y_row;
+  hr_layout_int64 x_batch, w_batch, y_batch;
+  hr_layout_int64 n, k;
+  int tokens;
+} hr_gemv_call;
+
+HR_LAYOUT_ASSERT(sizeof(hr_gemv_call) == 12 * 8);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gemv.cu's products by mma.sync: a tile of 16 rows of W and 16 of k times 8 tokens.
+ *
+ * A lane loads 16 bytes of each of its rows, 8 elements, which are its shares of two products: the order of k within
+ * 32 elements differs from the instruction's, but in W and in x alike. Lane 4 r + q has elements 8 q … 8 q + 7 of rows
+ * r and r + 8 of W, and of token r. */
+
+#define TOKENS 8
+#define TILES (ROWS / HR_GEMV_MMA_ROWS)
+#define SLAB 32 /* elements of k of two products */
+#define CHUNK 8 /* of a lane */
+
+__device__ inline uint4 load_chunk(const element *row, int64 at, int64 k)
+{
+  return at < k ? *(const uint4 *)(row + at) : make_uint4(0, 0, 0, 0);
+}
+
+/* W is read once: it takes no room of the L1, which keeps x. */
+__device__ inline uint4 load_chunk_once(const element *row, int64 at, int64 k)
+{
+  uint4 v = make_uint4(0, 0, 0, 0);
+  if (at < k)
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(row + at)
+                 : "memory");
+  return v;
+}
+
+struct accumulators {
+  const element *w[TILES][2], *x;
+  float sum[TILES][4];
+
+  __device__ accumulators(const gemv_call &call, const warp_operands &mine)
+  {
+    const int lane = threadIdx.x % WARP;
+    x = x_at(call, mine, lane / 4) + lane % 4 * CHUNK;
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++) {
+#pragma unroll
+      for (int half = 0; half < 2; half++)
+        w[tile][half] = w_at(call, mine, HR_GEMV_MMA_ROWS * tile + 8 * half + lane / 4) + lane % 4 * CHUNK;
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        sum[tile][i] = 0;
+    }
+  }
+
+  __device__ void prefetch(const gemv_call &call, const warp_operands &mine) const
+  {
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+      for (int half = 0; half < 2; half++)
+#pragma unroll
+        for (int i = 0; i < HR_UNROLL; i++) {
+          int64 at = (int64)(mine.k_warp * HR_UNROLL + i) * SLAB;
+          if (at + threadIdx.x % 4 * CHUNK < call.k)
+            prefetch_to_l2(w[tile][half] + at);
+        }
+  }
+
+  __device__ void multiply_slab(int tile, const uint4 (&rows)[2], uint4 tokens)
+  {
+    const unsigned first[4] = {rows[0].x, rows[1].x, rows[0].y, rows[1].y};
+    const unsigned second[4] = {rows[0].z, rows[1].z, rows[0].w, rows[1].w};
+    mma_sync(sum[tile], first, tokens.x, tokens.y);
+    mma_sync(sum[tile], second, tokens.z, tokens.w);
+  }
+
+  __device__ void multiply(const gemv_call &call, const warp_operands &mine)
+  {
+    const int64 left = call.k - threadIdx.x % 4 * CHUNK; /* elements from the lane's first on */
+#pragma unroll 1                                         /* more steps at once take the registers of other warps */
+    for (int64 first = (int64)mine.k_warp * HR_UNROLL * SLAB; first < call.k; first += HR_K_WARPS * HR_UNROLL * SLAB) {
+      uint4 rows[TILES][HR_UNROLL][2], tokens[HR_UNROLL];
+#pragma unroll
+      for (int i = 0; i < HR_UNROLL; i++)
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+          for (int half = 0; half < 2; half++)
+            rows[tile][i][half] = load_chunk_once(w[tile][half], first + i * SLAB, left);
+#pragma unroll
+      for (int i = 0; i < HR_UNROLL; i++)
+        tokens[i] = load_chunk(x, first + i * SLAB, left);
+#pragma unroll
+      for (int i = 0; i < HR_UNROLL; i++)
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+          multiply_slab(tile, rows[tile][i], tokens[i]);
+    }
+  }
+
+  __device__ void put(float (&partial)[TOKENS][BLOCK_ROWS], int row) const
+  {
+    const int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        partial[lane % 4 * 2 + i % 2][row + HR_GEMV_MMA_ROWS * tile + lane / 4 + i / 2 * 8] = sum[tile][i];
+  }
+};
