@@ -3,8 +3,24 @@
 
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "runtime/operation/few_rows.h"
 
 #include <stddef.h>
+#include <stdio.h>
+
+#define TEXT(of) #of
+#define TEXT_OF(macro) TEXT(macro)
+
+bool hr_gemm_has_few_rows(const hr_gemm *g, char *why, size_t why_size)
+{
+  const bool layout = !g->transpose_a && g->transpose_b;
+  const char *reason =
+      layout ? "takes up to " TEXT_OF(HR_GEMM_FEW_ROWS) " rows of A" : "takes A plain and B transposed only";
+  if (layout && g->m <= HR_GEMM_FEW_ROWS)
+    return true;
+  snprintf(why, why_size, "%s", reason);
+  return false;
+}
 
 void hr_gemm_arguments_init(hr_gemm_arguments *arguments, size_t size)
 {

@@ -8,6 +8,7 @@
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/kernels/gemv_layout.h"
 #include "runtime/device/plan.h"
+#include "runtime/operation/few_rows.h"
 #include "shape/alignment.h"
 
 #include <inttypes.h>
@@ -97,6 +98,8 @@ void hr_gemv_defines(const hr_gemm *g, const hr_gemv_tiling *t, int load, bool e
 
 /* ---- plans ---- */
 
+_Static_assert(HR_GEMM_FEW_ROWS == HR_GEMV_TOKENS_MAX, "the program takes each number of rows");
+
 typedef struct gemv_plan {
   const hr_cuda *cuda;
   hr_gemm gemm;
@@ -111,11 +114,9 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   (void)device;
   const hr_gemm *g = &problem->gemm;
   const char *reason = NULL;
-  if (g->transpose_a || !g->transpose_b)
-    reason = "takes A plain and B transposed only";
-  else if (g->m > HR_GEMV_TOKENS_MAX)
-    reason = "takes up to 8 rows of A";
-  else if (g->batch > GRID_Y_MAX)
+  if (!hr_gemm_has_few_rows(g, why, why_size))
+    return false;
+  if (g->batch > GRID_Y_MAX)
     reason = "takes batches of up to 65535";
   else if (g->n > INT32_MAX)
     reason = "takes fewer than 2^31 rows of B";
@@ -198,8 +199,8 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   return status;
 }
 
-/* As in gemm.c, Tensor Cores truncate their accumulator: an mma.sync adds 16 products of 16 bits at a time from Hopper
- * on, 8 before. */
+/* Tensor Cores truncate their accumulator, as gemm.c says: an mma.sync adds 16 products of 16 bits at a time from
+ * Hopper on, 8 before. */
 static hr_summation summation(const void *state)
 {
   const gemv_plan *p = state;

@@ -17,8 +17,8 @@ typedef struct hr_gemv_tiling {
   int resident;    /* threads of a multiprocessor */
 } hr_gemv_tiling;
 
-/** Tiling number `choice`, of which 0 is the best by estimate, of a GEMM whose rows are aligned to `load` bytes, on a GPU of so many
- *  multiprocessors; false if there are fewer. */
+/** Tiling number `choice` of a GEMM whose rows are aligned to `load` bytes, on a GPU of so many multiprocessors; 0 is
+ *  the best by estimate. False if there are fewer. */
 bool hr_gemv_tiling_choose(const hr_gemm *gemm, int load, int64_t multiprocessors, int64_t choice,
                            hr_gemv_tiling *tiling);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gemv.cu's products by fused multiply-adds in fp32. A lane loads HR_LOAD bytes of each of its warp's rows, as many as
- * all rows are aligned to; the lanes of a warp have consecutive chunks. Program for HR_TOKENS tokens, a power of two. */
+ * all rows are aligned to; the lanes of a warp have consecutive chunks. A program is for HR_TOKENS tokens, a power of
+ * two. */
 
 #define TOKENS HR_TOKENS
 #define CHUNK (HR_LOAD / (int)sizeof(element)) /* elements of a lane */
