@@ -29,6 +29,11 @@ extern "C" {
  *   adamw                   gradient, and in fp32 weight,   weight, mean and variance in fp32, each of which may
  *                           mean and variance               replace its input; the weight in a dtype below 32 bits
  *
+ * A residual and the norm of its sum in one operation move each element 4 times, apart they move it 5 times:
+ *
+ *   residual_layer_norm     x, z, weight, bias              y; the sum, which may replace x
+ *   residual_rms_norm       x, z, weight                    y; the sum, which may replace x
+ *
  * Sums over rows are added in an order that the problem and the device determine: the same bits in each run. NaN and
  * infinities propagate as in the formulas. */
 #define HR_ROWWISE_LIST(ROW)                                                                                           \
@@ -54,7 +59,9 @@ extern "C" {
   ROW(HR_ROWWISE_CROSS_ENTROPY, "cross_entropy", 2, "loss = log of sum of exp(x) - x[target], 0 for a target outside") \
   ROW(HR_ROWWISE_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", 2,                                                  \
       "dx = scale (softmax(x) - 1 at the target), 0 for a target outside the row; loss as cross_entropy")              \
-  ROW(HR_ROWWISE_ADAMW, "adamw", 4, "weight = (1 - rate decay) weight - rate mean / (sqrt(variance) + epsilon)")
+  ROW(HR_ROWWISE_ADAMW, "adamw", 4, "weight = (1 - rate decay) weight - rate mean / (sqrt(variance) + epsilon)")       \
+  ROW(HR_ROWWISE_RESIDUAL_LAYER_NORM, "residual_layer_norm", 4, "y = layer_norm(x + z) before the sum is rounded")     \
+  ROW(HR_ROWWISE_RESIDUAL_RMS_NORM, "residual_rms_norm", 3, "y = rms_norm(x + z) before the sum is rounded")
 
 typedef enum hr_rowwise_operation {
 #define HR_ROWWISE_ENUM(enumerator, name, inputs, sentence) enumerator,

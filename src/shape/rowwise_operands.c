@@ -61,7 +61,14 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
                           {TENSOR, STATE, STATE, VARIANCES},
                           {REPLACES(1, HR_CONTENT_FP32), REPLACES(2, HR_CONTENT_FP32), REPLACES(3, HR_CONTENT_FP32),
                            TENSOR}},
+    [HR_ROWWISE_RESIDUAL_LAYER_NORM] = {4, 2, {TENSOR, TENSOR, ROW, ROW}, {TENSOR, REPLACES(0, HR_CONTENT_NUMBERS)}},
+    [HR_ROWWISE_RESIDUAL_RMS_NORM] = {3, 2, {TENSOR, TENSOR, ROW}, {TENSOR, REPLACES(0, HR_CONTENT_NUMBERS)}},
 };
+
+bool hr_rowwise_adds_before_norm(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_RESIDUAL_LAYER_NORM || operation == HR_ROWWISE_RESIDUAL_RMS_NORM;
+}
 
 bool hr_rowwise_trains(hr_rowwise_operation operation)
 {

@@ -46,6 +46,9 @@ int64_t hr_rowwise_element_bytes(const hr_rowwise *rows, const hr_rowwise_operan
 /** Whether only training has the operation: gradients, losses, the optimizer. */
 bool hr_rowwise_trains(hr_rowwise_operation operation);
 
+/** Whether the operation is a residual and the norm of its sum. */
+bool hr_rowwise_adds_before_norm(hr_rowwise_operation operation);
+
 /** The constants of an AdamW step. */
 typedef struct hr_adamw {
   double decay;        /* 1 − learning_rate · weight_decay */

@@ -173,6 +173,26 @@ static void rowwise_tilings_fit_the_multiprocessor(void **state)
   }
 }
 
+/* A thread has 16 floats of a row, and a block up to 1024 threads: 16384 columns. */
+static void a_residual_with_its_norm_compiles_for_rows_of_any_length(void **state)
+{
+  (void)state;
+  static const int64_t columns[] = {1, 768, 4099, 16384};
+  static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3};
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  for (int i = 0; i < 16; i++) {
+    hr_rowwise r = rows_for(0, columns[i / 4], formats[i % 4]);
+    r.operation = i % 3 ? HR_ROWWISE_RESIDUAL_RMS_NORM : HR_ROWWISE_RESIDUAL_LAYER_NORM;
+    const hr_residual_norm_tiling t = hr_residual_norm_tiling_choose(&r);
+    const int64_t elements = t.packs * HR_ROWWISE_PACK_BYTES / (int64_t)hr_dtype_bytes(r.dtype);
+    assert_true(t.threads % 32 == 0 && t.threads <= 1024 && elements <= 16 && t.threads * elements >= r.columns);
+    hr_residual_norm_defines(&r, &t, defines);
+    build(&nvrtc, "residual_norm", architectures[i % (int)count_architectures(&nvrtc)], r.dtype, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
 static void a_list_of_definitions_that_is_too_long_is_refused(void **state)
 {
   (void)state;
@@ -402,6 +422,7 @@ int main(void)
       cmocka_unit_test(gradients_compile_with_every_tiling),
       cmocka_unit_test(tilings_of_gradients_cover_the_row),
       cmocka_unit_test(rowwise_tilings_fit_the_multiprocessor),
+      cmocka_unit_test(a_residual_with_its_norm_compiles_for_rows_of_any_length),
       cmocka_unit_test(a_list_of_definitions_that_is_too_long_is_refused),
       cmocka_unit_test(architectures_from_hopper_on_use_their_specific_instructions),
       cmocka_unit_test_setup_teardown(an_image_is_found_again_by_its_key_and_by_no_other, make_cache, remove_cache),

@@ -55,6 +55,33 @@ static void the_reference_agrees_with_values_computed_by_hand(void **state)
   assert_row(&r, 0, (double[]){1, 2}, (double[]){10, 20}, NULL, (double[]){11, 22});
 }
 
+/* x + z = 3, 4: the mean of squares is 12.5. x + z = 1, 3: the mean is 2, the variance 1. */
+static void the_norm_of_a_residual_is_that_of_its_sum(void **state)
+{
+  (void)state;
+  const double z[] = {2, 2}, weight[] = {1, 2}, root = sqrt(12.5 + 1e-5), scale = 1 / sqrt(1 + 1e-5);
+  double scratch[16], out[2], norm[2];
+  hr_rowwise r = rows_of(HR_ROWWISE_RESIDUAL_RMS_NORM, 1, 2);
+  assert_row(&r, 0, (double[]){1, 2}, z, weight, (double[]){3 / root, 8 / root});
+  const void *inputs[] = {(double[]){-1, 1}, z, weight, (double[]){5, 6}};
+  r.operation = HR_ROWWISE_RESIDUAL_LAYER_NORM;
+  hr_reference_rowwise(&r, inputs, (hr_rowwise_output_row){0, 0}, scratch, out, norm);
+  assert_true(fabs(out[0] - (5 - scale)) < 1e-12 && fabs(out[1] - (6 + 2 * scale)) < 1e-12);
+  hr_reference_rowwise(&r, inputs, (hr_rowwise_output_row){1, 0}, scratch, out, norm);
+  assert_true(out[0] == 1 && out[1] == 3);
+}
+
+/* 2 rows of 8 columns in bf16: 4 tensors of 32 bytes and the weight's 16; a residual and a norm move 5. */
+static void a_residual_with_its_norm_moves_each_element_four_times(void **state)
+{
+  (void)state;
+  hr_rowwise r = rows_of(HR_ROWWISE_RESIDUAL_RMS_NORM, 2, 8);
+  int64_t bytes = 0;
+  r.dtype = HR_BF16;
+  assert_int_equal(hr_rowwise_bytes(&r, &bytes), HR_OK);
+  assert_int_equal(bytes, 4 * 32 + 16);
+}
+
 /* Philox4x32-7 of counter and key 0: 5f6fb709 0d893f64 4f121f81 4f730a48, among the known answers of its authors
  * (Random123, kat_vectors). Rate 0.3 drops bits below 19661 = 0x4ccd: of b709 5f6f 3f64 0d89 1f81 4f12 0a48 4f73 the
  * third, the fourth, the fifth and the seventh. */
@@ -327,6 +354,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_reference_agrees_with_values_computed_by_hand),
+      cmocka_unit_test(the_norm_of_a_residual_is_that_of_its_sum),
+      cmocka_unit_test(a_residual_with_its_norm_moves_each_element_four_times),
       cmocka_unit_test(dropout_drops_by_the_known_random_numbers),
       cmocka_unit_test(dropout_drops_the_share_that_was_asked_for),
       cmocka_unit_test(a_causal_softmax_sees_up_to_its_own_query),

@@ -33,8 +33,9 @@ static void softmax(const hr_rowwise *r, int64_t row, const double *x, double *o
   memcpy(norm, out, (size_t)r->columns * sizeof *norm);
 }
 
-static void norm_row(const hr_rowwise *r, const double *x, const double *weight, const double *bias, double *out,
-                     double *norm)
+/* `size`: of the terms of x; NULL: |x|. */
+static void norm_row(const hr_rowwise *r, const double *x, const double *size, const double *weight, const double *bias,
+                     double *out, double *norm)
 {
   double columns = (double)r->columns, mean = 0, squares = 0;
   for (int64_t i = 0; bias && i < r->columns; i++)
@@ -44,7 +45,7 @@ static void norm_row(const hr_rowwise *r, const double *x, const double *weight,
   double scale = 1 / sqrt(squares / columns + EPSILON);
   for (int64_t i = 0; i < r->columns; i++) {
     out[i] = (x[i] - mean) * scale * weight[i] + (bias ? bias[i] : 0);
-    norm[i] = (fabs(x[i]) + fabs(mean)) * scale * fabs(weight[i]) + (bias ? fabs(bias[i]) : 0);
+    norm[i] = ((size ? size[i] : fabs(x[i])) + fabs(mean)) * scale * fabs(weight[i]) + (bias ? fabs(bias[i]) : 0);
   }
 }
 
@@ -127,13 +128,38 @@ static void forward_row(const hr_rowwise *r, const void *const *inputs, int64_t 
   if (r->operation == HR_ROWWISE_SOFTMAX)
     softmax(r, row, x, out, norm);
   else if (weights)
-    norm_row(r, x, second, r->operation == HR_ROWWISE_LAYER_NORM ? third : NULL, out, norm);
+    norm_row(r, x, NULL, second, r->operation == HR_ROWWISE_LAYER_NORM ? third : NULL, out, norm);
   else if (r->operation == HR_ROWWISE_ROTARY)
     rotary(r, x, second, out, norm);
   else if (r->operation == HR_ROWWISE_DROPOUT)
     dropout(r, row, x, out, norm);
   else
     by_element(r, x, second, out, norm);
+}
+
+/* A residual, output 1, and the norm of it, output 0. */
+static void residual_norm(const hr_rowwise *r, const void *const *inputs, hr_rowwise_output_row at, double *scratch,
+                          double *out, double *norm)
+{
+  const size_t columns = (size_t)r->columns, first = (size_t)at.row * columns;
+  const bool biased = r->operation == HR_ROWWISE_RESIDUAL_LAYER_NORM;
+  double *sum = scratch, *size = sum + columns, *weight = size + columns, *bias = weight + columns;
+  hr_numbers_load(r->dtype, inputs[0], first, columns, sum);
+  hr_numbers_load(r->dtype, inputs[1], first, columns, size);
+  for (size_t i = 0; i < columns; i++) {
+    const double x = sum[i], z = size[i];
+    sum[i] = x + z;
+    size[i] = fabs(x) + fabs(z);
+  }
+  if (at.output == 1) {
+    memcpy(out, sum, columns * sizeof *out);
+    memcpy(norm, size, columns * sizeof *norm);
+    return;
+  }
+  hr_numbers_load(r->dtype, inputs[2], 0, columns, weight);
+  if (biased)
+    hr_numbers_load(r->dtype, inputs[3], 0, columns, bias);
+  norm_row(r, sum, size, weight, biased ? bias : NULL, out, norm);
 }
 
 int64_t hr_rowwise_output_length(const hr_rowwise *r, int output)
@@ -156,6 +182,8 @@ void hr_reference_rowwise(const hr_rowwise *r, const void *const *inputs, hr_row
 {
   if (hr_rowwise_trains(r->operation))
     hr_reference_rowwise_gradient(r, inputs, at, scratch, out, norm);
+  else if (hr_rowwise_adds_before_norm(r->operation))
+    residual_norm(r, inputs, at, scratch, out, norm);
   else
     forward_row(r, inputs, at.row, scratch, out, norm);
 }

@@ -52,6 +52,8 @@ static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t c
   return r;
 }
 
+#define FUSED_COLUMNS_MAX 16384 /* on a GPU */
+
 /* ---- a case ---- */
 
 /* The row of an output at `scratch` behind the reference's own. */
@@ -100,11 +102,14 @@ static void put_specials(const call *c, size_t input)
     hr_number_store(r->dtype, x, 3 * columns + i, -(double)INFINITY);
 }
 
-/* The kernels of a GPU are two programs. */
+/* The kernels of a GPU are three programs. */
 static bool is_refused(const char *kernel, const hr_rowwise *r)
 {
-  const bool trains = hr_rowwise_trains(r->operation);
-  return (trains && (r->dtype == HR_FP8_E4M3 || strcmp(kernel, "rowwise_cuda") == 0)) ||
+  const bool trains = hr_rowwise_trains(r->operation), fused = hr_rowwise_adds_before_norm(r->operation);
+  if (strcmp(kernel, "rowwise_fused_cuda") == 0)
+    return !fused || r->columns > FUSED_COLUMNS_MAX;
+  return (fused && strcmp(kernel, "rowwise_cuda") == 0) ||
+         (trains && (r->dtype == HR_FP8_E4M3 || strcmp(kernel, "rowwise_cuda") == 0)) ||
          (!trains && strcmp(kernel, "rowwise_backward_cuda") == 0);
 }
 
@@ -292,6 +297,15 @@ static void run_in_place(call *c, const void **copies)
   hr_plan_free(plan);
 }
 
+static bool replaces_any(const hr_problem *problem)
+{
+  const hr_operands of = hr_problem_operands(problem);
+  bool any = false;
+  for (size_t i = of.inputs; i < of.count; i++)
+    any = any || of.replaces[i] > 0;
+  return any;
+}
+
 static void check_in_place(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   static const int64_t lengths[] = {64, 99, 1000, 5000, 50257};
@@ -301,7 +315,7 @@ static void check_in_place(hr_device *device, const char *kernel, hr_dtype dtype
       const hr_problem problem = hr_rowwise_problem(&r);
       const void *copies[HR_OPERANDS_MAX] = {NULL};
       call c;
-      if (is_refused(kernel, &r) || (operation != HR_ROWWISE_CROSS_ENTROPY_BACKWARD && operation != HR_ROWWISE_ADAMW))
+      if (is_refused(kernel, &r) || !replaces_any(&problem))
         continue;
       call_open(device, kernel, &problem, NULL, 13, &c);
       run_in_place(&c, copies);

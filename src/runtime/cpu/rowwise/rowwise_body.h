@@ -391,6 +391,7 @@ HR_INLINE void rotary(hr_dtype dtype, bool back, const hr_rowwise_job *j, int64_
 }
 
 #include "runtime/cpu/rowwise/rowwise_backward_body.h"
+#include "runtime/cpu/rowwise/rowwise_fused_body.h"
 
 /* ---- the table ---- */
 
@@ -414,7 +415,8 @@ HR_INLINE void run_rows(hr_rowwise_operation operation, hr_dtype dtype, const hr
 {
   if (j->phase == HR_ROWWISE_SUMS)
     run_sums(operation, dtype, j, first, last);
-  else if (!run_backward(operation, dtype, j, first, last, scratch))
+  else if (!run_backward(operation, dtype, j, first, last, scratch) &&
+           !run_fused(operation, dtype, j, first, last, scratch))
     run_forward(operation, dtype, j, first, last, scratch);
   if (j->stream)
     simd_stream_fence();

@@ -279,7 +279,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   const hr_rowwise *r = &problem->rows;
   launch l = {.blocks = 0};
   if (!hr_rowwise_source(r->operation)) {
-    snprintf(why, why_size, "computes no gradients");
+    snprintf(why, why_size, "computes no gradients, and no residual with its norm");
     return false;
   }
   if (r->operation == HR_ROWWISE_ROTARY)

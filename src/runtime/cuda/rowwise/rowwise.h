@@ -53,6 +53,15 @@ hr_rowwise_backward_tiling hr_rowwise_backward_tiling_choose(const hr_rowwise *r
 void hr_rowwise_backward_defines(const hr_rowwise *rows, const hr_rowwise_backward_tiling *tiling,
                                  char text[HR_DEFINES_SIZE]);
 
+/** How residual_norm.cu, which defines the terms, is compiled. */
+typedef struct hr_residual_norm_tiling {
+  int64_t threads, packs;
+} hr_residual_norm_tiling;
+
+hr_residual_norm_tiling hr_residual_norm_tiling_choose(const hr_rowwise *rows);
+void hr_residual_norm_defines(const hr_rowwise *rows, const hr_residual_norm_tiling *tiling,
+                              char text[HR_DEFINES_SIZE]);
+
 /** The softmax whose tiling cross_entropy.cu has, and its definitions. */
 hr_rowwise hr_rowwise_loss_rows(const hr_rowwise *rows);
 void hr_rowwise_loss_defines(const hr_rowwise *rows, const hr_rowwise_tiling *tiling, char text[HR_DEFINES_SIZE]);
