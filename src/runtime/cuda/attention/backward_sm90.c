@@ -33,7 +33,7 @@ typedef struct tensor_maps {
 
 /* Where parts of the workspace begin, in bytes. */
 typedef struct workspace {
-  size_t dq_sums, kv_sums, v_sums, row_terms, sink_terms, clears, turns, bytes;
+  size_t dq_sums, kv_sums, v_sums, row_terms, sink_terms, clears, turns, taken, bytes;
 } workspace;
 
 /* What a call of this or a smaller problem needs. */
@@ -41,7 +41,8 @@ typedef struct division {
   hr_attention_call call;
   hr_backward_call backward;
   workspace space;
-  int64_t blocks, q_blocks, k_blocks, v_blocks; /* of a tile each; k_blocks, v_blocks: 0 without sums */
+  int64_t blocks;                       /* persistent, of one work item after the other */
+  int64_t q_blocks, k_blocks, v_blocks; /* of a tile each; k_blocks, v_blocks: 0 without sums */
 } division;
 
 typedef struct launch {
@@ -205,6 +206,7 @@ static workspace lay_out(const launch *l, const hr_backward *both, const hr_back
   w.sink_terms = reserve(&w.bytes, both->options.sinks ? tiles : 0, sizeof(float));
   w.clears = reserve(&w.bytes, t->clears ? tiles : 0, sizeof(int32_t));
   w.turns = reserve(&w.bytes, t->deterministic ? 2 * tiles : 0, sizeof(int32_t));
+  w.taken = reserve(&w.bytes, 1, sizeof(int32_t));
   return w;
 }
 
@@ -251,7 +253,7 @@ static division divide(const launch *l, const hr_backward *both)
   b->cleared = k_sums + v_sums;
   d.space = lay_out(l, both, b, entries);
   d.space.v_sums = d.space.kv_sums + (size_t)k_sums * sizeof(float);
-  d.blocks = b->kv_tiles * b->groups * a->batch;
+  d.blocks = hr_min64(b->kv_tiles * b->groups * a->batch, l->multiprocessors);
   d.q_blocks = d.call.work_items;
   d.k_blocks = k_sums > 0 ? b->kv_tiles * a->k_heads * a->batch : 0;
   d.v_blocks = v_sums > 0 ? b->kv_tiles * a->v_heads * a->batch : 0;
@@ -311,6 +313,7 @@ static void set_addresses(const launch *l, const hr_backward *both, const hr_att
   b->row_terms = part(memory, d->space.row_terms);
   b->clears = part(memory, d->space.clears);
   b->turns = l->tiles.deterministic ? part(memory, d->space.turns) : 0;
+  b->taken = part(memory, d->space.taken);
   if (both->options.sinks) {
     b->sinks = hr_cuda_address(x->sinks);
     b->d_sinks = hr_cuda_address(x->d_sinks);

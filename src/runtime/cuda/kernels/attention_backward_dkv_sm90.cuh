@@ -153,10 +153,30 @@ __device__ inline bool is_masked(const attention_call &call, const work_item &it
 }
 
 struct consumer_pipelines {
+  item_pipeline items;
   q_pipeline q;
   ds_pipeline ds;
   unsigned k_phase, v_phase, p_phase;
 };
+
+/* The next work item with keys: a sequence may be shorter than the longest. False behind the last. */
+__device__ inline bool next_item(const attention_call &call, const backward_call &backward, consumer_pipelines &t,
+                                 work_item &item)
+{
+  do {
+    int index = receive_item(t.items);
+    if (!is_item(call, backward, index))
+      return false;
+    item = find_item(call, backward, index);
+  } while (item.first_key >= item.kv_len);
+  return true;
+}
+
+__device__ inline void wait_for_kv(int full, unsigned &phase)
+{
+  mbarrier_wait_long(mbarrier_at(full), phase);
+  phase ^= 1;
+}
 
 __device__ inline void hand_over_ds(const unsigned (&ds)[TILE_WORDS], int group, const ds_pipeline &t)
 {

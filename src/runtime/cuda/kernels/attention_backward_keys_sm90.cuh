@@ -74,11 +74,10 @@ __device__ inline void backward_head(const attention_call &call, const backward_
   end_head(call, backward, item, g, t, c);
 }
 
-__device__ inline void consume(const attention_call &call, const backward_call &backward, const work_item &item,
-                               int group)
+__device__ inline void consume_item(const attention_call &call, const backward_call &backward, const work_item &item,
+                                    consumer_pipelines &t, int group)
 {
   gradients g;
-  consumer_pipelines t = {};
   int first_key = item.first_key + group * 64;
   bool seen = item.first_tile < item.end_tile;
 #pragma unroll 1
@@ -86,14 +85,12 @@ __device__ inline void consume(const attention_call &call, const backward_call &
     if (begins_group(item, head, call.k_group)) {
       clear(g.dk);
       if (seen)
-        mbarrier_wait_long(mbarrier_at(K_FULL), t.k_phase);
-      t.k_phase ^= 1;
+        wait_for_kv(K_FULL, t.k_phase);
     }
     if (begins_group(item, head, call.v_group)) {
       clear(g.dv);
       if (seen)
-        mbarrier_wait_long(mbarrier_at(V_FULL), t.v_phase);
-      t.v_phase ^= 1;
+        wait_for_kv(V_FULL, t.v_phase);
     }
     if (seen) {
       const tile_context c = {head, group, first_key, memory_at(group * 64 * PANEL_ROW),
@@ -101,12 +98,22 @@ __device__ inline void consume(const attention_call &call, const backward_call &
       backward_head(call, backward, item, g, t, c);
     }
     if (ends_group(backward, item, head, call.k_group)) {
-      arrive_of_warp(K_EMPTY);
+      if (seen)
+        arrive_of_warp(K_EMPTY);
       write_dk(call, backward, item, g.dk, head / call.k_group, group);
     }
     if (ends_group(backward, item, head, call.v_group)) {
-      arrive_of_warp(V_EMPTY);
+      if (seen)
+        arrive_of_warp(V_EMPTY);
       write_dv(call, backward, item, g.dv, head / call.v_group, group);
     }
   }
+}
+
+__device__ inline void consume(const attention_call &call, const backward_call &backward, int group)
+{
+  consumer_pipelines t = {};
+#pragma unroll 1
+  for (work_item item; next_item(call, backward, t, item);)
+    consume_item(call, backward, item, t, group);
 }

@@ -7,7 +7,7 @@
 #include "runtime/cuda/kernels/attention_layout.h"
 
 /** What a backward call has besides hr_attention_call; the second parameter. Workspace: `row_terms`, all sums,
- *  `sink_terms`, `clears` and `turns`. */
+ *  `sink_terms`, `clears`, `turns` and `taken`. */
 typedef struct hr_backward_call {
   HR_DEVICE_POINTER(const element) d_o;
   HR_DEVICE_POINTER(element) dq;
@@ -22,6 +22,7 @@ typedef struct hr_backward_call {
   HR_DEVICE_POINTER(float) d_sinks;
   HR_DEVICE_POINTER(int) clears; /* [Q tile], with HR_CLEARS: whether it has rows without keys or of no query */
   HR_DEVICE_POINTER(int) turns;  /* [Q tile][2]: K/V tiles that have added to each part of dQ; NULL: in any order */
+  HR_DEVICE_POINTER(int) taken;  /* work items that blocks have taken, beside the first of each */
   hr_layout_strides do_at, dq_at, dk_at, dv_at;
   hr_layout_int64 cleared; /* floats of dk_sums and dv_sums, one behind the other */
   int group_heads, groups; /* query heads of a work item; such groups */
@@ -30,7 +31,7 @@ typedef struct hr_backward_call {
   int band_groups, bands;  /* groups whose K/V tiles are processed at the same time; such bands before the last one */
 } hr_backward_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_backward_call) == 13 * 8 + 4 * 24 + 8 + 8 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_backward_call) == 14 * 8 + 4 * 24 + 8 + 8 * 4);
 
 /** The Q tile, or K/V tile, where a sequence begins among those of a head: its first row is row `first` of all
  *  sequences, concatenated, and tiles have `rows`. */
@@ -41,16 +42,21 @@ HR_LAYOUT_FUNCTION hr_layout_int64 hr_backward_first_tile(hr_layout_int64 first,
 
 /* ---- shared memory ----
  *
- *   K | V | Q [stages] | dO [stages] | dS [2] | P, with split_products | row terms [stages] | mbarriers
+ *   K | V | Q [stages] | dO [stages] | dS [2] | P, with split_products | row terms [stages] | mbarriers | items [2]
  *
  * Tiles consist of panels as in attention_flash_sm90. */
 
-enum { HR_BACKWARD_DS_STAGES = 2, HR_BACKWARD_THREADS = 384, HR_BACKWARD_ROWS_THREADS = 256 };
+enum {
+  HR_BACKWARD_DS_STAGES = 2,
+  HR_BACKWARD_ITEM_STAGES = 2,
+  HR_BACKWARD_THREADS = 384,
+  HR_BACKWARD_ROWS_THREADS = 256
+};
 
 typedef struct hr_backward_layout {
   int q_panel, k_panel; /* bytes; q_panel: of Q, dO and dS; k_panel: of K and V */
   int q_bytes, do_bytes, k_bytes, v_bytes, ds_bytes, p_bytes, terms_bytes;
-  int v_at, q_at, do_at, ds_at, p_at, terms_at, barriers_at, barriers, bytes;
+  int v_at, q_at, do_at, ds_at, p_at, terms_at, barriers_at, barriers, items_at, bytes;
 } hr_backward_layout;
 
 /** Tiles of 64 rows have dQ by 64 columns at least twice. */
@@ -80,8 +86,9 @@ HR_LAYOUT_FUNCTION hr_backward_layout hr_backward_layout_of(int qk, int v, int k
   l.p_at = l.ds_at + HR_BACKWARD_DS_STAGES * l.ds_bytes;
   l.terms_at = l.p_at + l.p_bytes;
   l.barriers_at = l.terms_at + stages * l.terms_bytes;
-  l.barriers = 4 + 4 * stages + 2 * HR_BACKWARD_DS_STAGES + 3;
-  l.bytes = l.barriers_at + 8 * l.barriers;
+  l.barriers = 4 + 4 * stages + 2 * HR_BACKWARD_DS_STAGES + 3 + 2 * HR_BACKWARD_ITEM_STAGES;
+  l.items_at = l.barriers_at + 8 * l.barriers;
+  l.bytes = l.items_at + 4 * HR_BACKWARD_ITEM_STAGES;
   return l;
 }
 

@@ -131,23 +131,35 @@ __device__ inline void load_kv(const tensor_map &map, const work_item &item, int
   phase ^= 1;
 }
 
-__device__ inline void produce(const attention_call &call, const backward_call &backward, const tensor_maps &maps,
-                               const work_item &item)
+/* Q and dO of the first tile before K and V, which the item before may still read. */
+__device__ inline void load_item(const attention_call &call, const backward_call &backward, const tensor_maps &maps,
+                                 const work_item &item, producer_state &p)
 {
-  producer_state p = {};
   if (item.first_tile >= item.end_tile)
     return;
 #pragma unroll 1
   for (int head = item.first_head; head < item.first_head + backward.group_heads; head++) {
-    load_kv(maps.k, item, 0, K_PANELS, head, call.k_group, K_FULL, K_EMPTY, p.k_phase, p.loaded_phase);
-    load_q(call, backward, maps, item, head, item.first_tile, p);
-    load_kv(maps.v, item, V_AT, PANELS(HR_V), head, call.v_group, V_FULL, V_EMPTY, p.v_phase, p.loaded_phase);
 #pragma unroll 1
     for (int tile = item.first_tile; tile < item.end_tile; tile++) {
-      if (tile > item.first_tile)
-        load_q(call, backward, maps, item, head, tile, p);
+      load_q(call, backward, maps, item, head, tile, p);
       load_do(maps, item, head, tile, p);
       p.q.next();
+      if (tile > item.first_tile)
+        continue;
+      load_kv(maps.k, item, 0, K_PANELS, head, call.k_group, K_FULL, K_EMPTY, p.k_phase, p.loaded_phase);
+      load_kv(maps.v, item, V_AT, PANELS(HR_V), head, call.v_group, V_FULL, V_EMPTY, p.v_phase, p.loaded_phase);
     }
+  }
+}
+
+__device__ inline void produce(const attention_call &call, const backward_call &backward, const tensor_maps &maps)
+{
+  producer_state p = {};
+  item_pipeline items = {};
+  for (int index = blockIdx.x;; index = take_item(backward)) {
+    pass_item_on(index, items);
+    if (!is_item(call, backward, index))
+      break;
+    load_item(call, backward, maps, find_item(call, backward, index), p);
   }
 }

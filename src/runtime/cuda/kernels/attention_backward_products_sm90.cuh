@@ -85,17 +85,10 @@ __device__ inline void end_head(const attention_call &call, const backward_call 
 /* Waits for K and V where a head is the first of theirs. */
 __device__ inline void begin_head(const attention_call &call, const work_item &item, consumer_pipelines &t, int head)
 {
-  bool seen = item.first_tile < item.end_tile;
-  if (begins_group(item, head, call.k_group)) {
-    if (seen)
-      mbarrier_wait_long(mbarrier_at(K_FULL), t.k_phase);
-    t.k_phase ^= 1;
-  }
-  if (begins_group(item, head, call.v_group)) {
-    if (seen)
-      mbarrier_wait_long(mbarrier_at(V_FULL), t.v_phase);
-    t.v_phase ^= 1;
-  }
+  if (begins_group(item, head, call.k_group))
+    wait_for_kv(K_FULL, t.k_phase);
+  if (begins_group(item, head, call.v_group))
+    wait_for_kv(V_FULL, t.v_phase);
   __syncwarp();
 }
 
@@ -108,48 +101,56 @@ __device__ inline void release_kv(const attention_call &call, const backward_cal
     arrive_of_warp(V_EMPTY);
 }
 
-__device__ inline void consume_scores(const attention_call &call, const backward_call &backward, const work_item &item)
+__device__ inline void consume_scores(const attention_call &call, const backward_call &backward, const work_item &item,
+                                      consumer_pipelines &t)
 {
   float dv[HR_V / 2];
-  consumer_pipelines t = {};
 #pragma unroll 1
   for (int head = item.first_head; head < item.first_head + backward.group_heads; head++) {
     const tile_context c = {head, 0, item.first_key, memory_at(0), memory_at(V_AT)};
     if (begins_group(item, head, call.v_group))
       clear(dv);
-    begin_head(call, item, t, head);
-    if (item.first_tile < item.end_tile)
+    if (item.first_tile < item.end_tile) {
+      begin_head(call, item, t, head);
       score_head(call, backward, item, dv, t, c);
-    release_kv(call, backward, item, head);
+      release_kv(call, backward, item, head);
+    }
     if (ends_group(backward, item, head, call.v_group))
       write_dv(call, backward, item, dv, head / call.v_group, 0);
   }
 }
 
 __device__ inline void consume_gradients(const attention_call &call, const backward_call &backward,
-                                         const work_item &item)
+                                         const work_item &item, consumer_pipelines &t)
 {
   float dk[HR_QK / 2];
-  consumer_pipelines t = {};
 #pragma unroll 1
   for (int head = item.first_head; head < item.first_head + backward.group_heads; head++) {
     const tile_context c = {head, 1, item.first_key, memory_at(0), memory_at(V_AT)};
     if (begins_group(item, head, call.k_group))
       clear(dk);
-    begin_head(call, item, t, head);
-    if (item.first_tile < item.end_tile)
+    if (item.first_tile < item.end_tile) {
+      begin_head(call, item, t, head);
       gradient_head(call, backward, item, dk, t, c);
-    release_kv(call, backward, item, head);
+      release_kv(call, backward, item, head);
+    }
     if (ends_group(backward, item, head, call.k_group))
       write_dk(call, backward, item, dk, head / call.k_group, 0);
   }
 }
 
-__device__ inline void consume(const attention_call &call, const backward_call &backward, const work_item &item,
-                               int group)
+/* A loop for each warpgroup, so that neither keeps the other's sums. */
+__device__ inline void consume(const attention_call &call, const backward_call &backward, int group)
 {
-  if (group == 0)
-    consume_scores(call, backward, item);
-  else
-    consume_gradients(call, backward, item);
+  consumer_pipelines t = {};
+  work_item item;
+  if (group == 0) {
+#pragma unroll 1
+    while (next_item(call, backward, t, item))
+      consume_scores(call, backward, item, t);
+  } else {
+#pragma unroll 1
+    while (next_item(call, backward, t, item))
+      consume_gradients(call, backward, item, t);
+  }
 }

@@ -149,6 +149,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void prepare(const __grid_const
   wait_for_kernel_before();
   head_tile t = find_q_tile(call, backward);
   clear_kv_sums(backward);
+  if (blockIdx.x == 0 && threadIdx.x == 0)
+    *backward.taken = 0;
   if (t.rows <= 0)
     return;
   clear_sums(backward, t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention backward on Hopper (sm_90a): WGMMA, TMA, warp specialization; fp16, bf16.
  *
- *   one block for each K/V tile and each group of query heads; it goes over the Q tiles of HR_Q_TILE rows
+ *   persistent blocks; a work item is a K/V tile of a group of query heads, over its Q tiles of HR_Q_TILE rows
  *   ┌ consumer warpgroups 0, 1: 64 keys each of a tile of 128
  *   │   Sᵀ = K Qᵀ, dPᵀ = V dOᵀ → P, dS in registers → dV += Pᵀ dO, dK += dSᵀ Q; dS to shared memory
  *   │   a part of dQ = dS K of the tile before, added to fp32 sums in the workspace
@@ -48,16 +48,13 @@ extern "C" __global__ __launch_bounds__(HR_BACKWARD_THREADS,
   __syncthreads();
   allow_next_kernel();
   wait_for_kernel_before();
-  work_item item = find_item(call, backward);
-  if (item.first_key >= item.kv_len) /* a sequence shorter than the longest */
-    return;
   int warpgroup = uniform(threadIdx.x / 128);
   if (warpgroup == 2) {
     warpgroup_reg_dealloc<24>();
     if (threadIdx.x < 2 * 128 + 32)
-      produce(call, backward, tensor_maps, item);
+      produce(call, backward, tensor_maps);
   } else {
     warpgroup_reg_alloc<240>();
-    consume(call, backward, item, warpgroup);
+    consume(call, backward, warpgroup);
   }
 }

@@ -19,6 +19,7 @@ typedef hr_backward_call backward_call;
 #define K_PANELS hr_backward_k_panels(HR_QK, HR_Q_TILE)
 #define PANEL_ROW HR_SM90_PANEL_ROW
 #define DS_STAGES HR_BACKWARD_DS_STAGES
+#define ITEM_STAGES HR_BACKWARD_ITEM_STAGES
 
 enum { /* bytes */
        Q_PANEL = LAYOUT.q_panel,
@@ -35,7 +36,8 @@ enum { /* bytes */
        DS_AT = LAYOUT.ds_at,
        P_AT = LAYOUT.p_at,
        TERMS_AT = LAYOUT.terms_at,
-       BARRIERS_AT = LAYOUT.barriers_at
+       BARRIERS_AT = LAYOUT.barriers_at,
+       ITEMS_AT = LAYOUT.items_at
 };
 
 extern __shared__ __align__(1024) unsigned char shared[];
@@ -60,7 +62,9 @@ enum mbarrier_name {
   P_FULL = DS_EMPTY + DS_STAGES,
   P_EMPTY,
   LOADED, /* a tile that has to be cleared before it is FULL */
-  BARRIERS
+  ITEM_FULL,
+  ITEM_EMPTY = ITEM_FULL + ITEM_STAGES,
+  BARRIERS = ITEM_EMPTY + ITEM_STAGES
 };
 static_assert(BARRIERS == LAYOUT.barriers, "mbarriers");
 
@@ -91,6 +95,10 @@ __device__ inline void init_mbarriers()
     mbarrier_init(mbarrier_at(DS_FULL + i), 4 * KEY_GROUPS);
     mbarrier_init(mbarrier_at(DS_EMPTY + i), both);
   }
+  for (int i = 0; i < ITEM_STAGES; i++) {
+    mbarrier_init(mbarrier_at(ITEM_FULL + i), 1);
+    mbarrier_init(mbarrier_at(ITEM_EMPTY + i), both);
+  }
   mbarrier_init(mbarrier_at(P_FULL), 4);
   mbarrier_init(mbarrier_at(P_EMPTY), 4);
 }
@@ -114,6 +122,7 @@ template <int STAGES> struct pipeline_state {
 };
 typedef pipeline_state<HR_STAGES> q_pipeline;
 typedef pipeline_state<DS_STAGES> ds_pipeline;
+typedef pipeline_state<ITEM_STAGES> item_pipeline;
 
 /* Makes a value warp-uniform for the compiler. */
 __device__ inline int uniform(int value)
@@ -128,7 +137,7 @@ __device__ inline void arrive_of_warp(int barrier)
     mbarrier_arrive(mbarrier_at(barrier));
 }
 
-/* ---- work items: a K/V tile of the K and V heads of a group of query heads, one to a block ---- */
+/* ---- work items: a K/V tile of the K and V heads of a group of query heads ---- */
 
 struct work_item {
   int batch, first_head;
@@ -169,16 +178,17 @@ __device__ inline void find_q_tiles(const attention_call &call, work_item &item)
   if (call.window > 0)
     end = min(end, min(item.first_key + KEYS, item.kv_len) - 1 - ahead + call.window);
   item.first_tile = first / HR_Q_TILE;
-  item.end_tile = first < end ? (end + HR_Q_TILE - 1) / HR_Q_TILE : item.first_tile;
+  bool seen = first < end && item.first_key < item.kv_len;
+  item.end_tile = seen ? (end + HR_Q_TILE - 1) / HR_Q_TILE : item.first_tile;
 }
 
 /* Groups of heads are processed in bands, so that blocks that run together read the same Q and dO; in a band the first
  * tiles, the longest of a causal call, come first. The last band takes all groups that are left. HR_DETERMINISTIC: a
  * group's tiles in the order in which they add to dQ. */
-__device__ inline work_item find_item(const attention_call &call, const backward_call &backward)
+__device__ inline work_item find_item(const attention_call &call, const backward_call &backward, int index)
 {
-  int band_items = backward.band_groups * backward.kv_tiles, band = min((int)blockIdx.x / band_items, backward.bands),
-      rest = blockIdx.x - band * band_items, all = call.heads / backward.group_heads;
+  int band_items = backward.band_groups * backward.kv_tiles, band = min(index / band_items, backward.bands),
+      rest = index - band * band_items, all = call.heads / backward.group_heads;
   int groups = band < backward.bands ? backward.band_groups : all - band * backward.band_groups;
   int tile = rest / groups, group = band * backward.band_groups + rest % groups;
 #ifdef HR_DETERMINISTIC
@@ -192,6 +202,48 @@ __device__ inline work_item find_item(const attention_call &call, const backward
   find_sequence(call, item);
   find_q_tiles(call, item);
   return item;
+}
+
+/* Blocks take one item after another, in their order: the producer the next one when the last loads of an item are under
+ * way, so that no item waits while a block is free. */
+__device__ inline bool is_item(const attention_call &call, const backward_call &backward, int index)
+{
+  return index < call.heads / backward.group_heads * backward.kv_tiles;
+}
+
+/* Called by the producer's warp. */
+__device__ inline int take_item(const backward_call &backward)
+{
+  int taken = 0;
+  if (threadIdx.x % 32 == 0)
+    taken = atomicAdd(backward.taken, 1);
+  return gridDim.x + uniform(taken);
+}
+
+__device__ inline int *item_at(unsigned stage)
+{
+  return (int *)(shared + ITEMS_AT) + stage;
+}
+
+/* From the producer to the consumers. */
+__device__ inline void pass_item_on(int index, item_pipeline &t)
+{
+  mbarrier_wait_long(mbarrier_at(ITEM_EMPTY + t.stage), t.phase ^ 1);
+  if (threadIdx.x % 32 == 0)
+    *item_at(t.stage) = index;
+  __syncwarp();
+  arrive_of_warp(ITEM_FULL + t.stage);
+  t.next();
+}
+
+__device__ inline int receive_item(item_pipeline &t)
+{
+  mbarrier_wait_long(mbarrier_at(ITEM_FULL + t.stage), t.phase);
+  int index = *item_at(t.stage);
+  __syncwarp();
+  arrive_of_warp(ITEM_EMPTY + t.stage);
+  t.next();
+  return index;
 }
 
 /* The view that keys_of_row() needs. */
