@@ -9,7 +9,7 @@
 /* docs/cli.md documents them. */
 enum {
   EXIT_FINE = 0,
-  EXIT_FINDINGS = 1,    /* --strict and a finding of severity high; serve-plan: nothing fits or meets the limits;
+  EXIT_FINDINGS = 1,    /* --strict and a finding of severity high; serve-plan, plan: nothing fits or meets the limits;
                            compare: slower */
   EXIT_USAGE = 2,       /* the command line, also a device that does not exist */
   EXIT_INPUT = 3,       /* a model or a file that cannot be read or is wrong */
@@ -41,7 +41,8 @@ typedef enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER } cli
 typedef bool cli_FLAG;
 typedef int64_t cli_INTEGER;
 typedef double cli_NUMBER;
-typedef double cli_DURATION;  /* ns */
+typedef double cli_DURATION; /* ns */
+typedef double cli_QUANTITY;
 typedef const char *cli_TEXT; /* of argv */
 typedef cli_range cli_RANGE;
 typedef cli_shard cli_SHARD;

@@ -26,6 +26,7 @@
   ROW(GROUP_ROWS, 15, "Choice of rows:")   \
   ROW(GROUP_STORE, 16, "Store:")           \
   ROW(GROUP_SERVE, 17, "Serving:")         \
+  ROW(GROUP_PLAN, 27, "Training:")         \
   ROW(GROUP_COMPARE, 18, "Comparison:")    \
   ROW(GROUP_REPORT, 19, "Report:")         \
   ROW(GROUP_PLOT, 20, "Picture:")          \
@@ -41,6 +42,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 27
+#define CLI_GROUP_COUNT 28
 
 #endif

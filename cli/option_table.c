@@ -112,6 +112,28 @@ static int read_DURATION(const cli_option_row *row, const char *text, void *valu
   return wrong(row, "a time with its unit, such as 500ms, 0.5s or 800us, of up to a day", text);
 }
 
+/* A number, or one with K, M, B or T: 300B. */
+static int read_QUANTITY(const cli_option_row *row, const char *text, void *value)
+{
+  static const struct {
+    const char *suffix;
+    double factor;
+  } suffixes[] = {{"", 1}, {"K", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}};
+  char *end;
+  bool plain = strspn(text, "0123456789.eE+KMBT") == strlen(text) && text[0] != '\0' && strchr("0123456789.", text[0]);
+  double number = plain ? strtod(text, &end) : 0;
+  for (size_t i = 0; plain && i < sizeof suffixes / sizeof *suffixes; i++) {
+    double given = number * suffixes[i].factor;
+    if (end > text && strcmp(end, suffixes[i].suffix) == 0 && given >= row->least && given <= row->most) {
+      *(double *)value = given;
+      return CLI_GO_ON;
+    }
+  }
+  char expected[80];
+  snprintf(expected, sizeof expected, "a number from %g to %g, such as 300B or 1T", row->least, row->most);
+  return wrong(row, expected, text);
+}
+
 /* MIN:MAX, or MIN:MAX:STEP if the option's argument has STEP, or one value. */
 static int read_RANGE(const cli_option_row *row, const char *text, void *value)
 {

@@ -388,6 +388,8 @@ HR_VIEW_GAIN = 4
 HR_VIEW_SHARES = 5
 HR_VIEW_GEMM_SHARES = 6
 HR_VIEW_COUNT = 7
+HR_TRAINING_MEGATRON = 1
+HR_TRAINING_TORCHTITAN = 2
 HR_SEARCH_HIDDEN = 1
 HR_SEARCH_HEADS = 2
 HR_SEARCH_MLP = 4
@@ -417,6 +419,10 @@ HR_LAYER_BESIDE_MAX = 4
 HR_POINTS_DRAWN_MAX = 100000
 HR_SWEEP_AXES_MAX = 24
 HR_SWEEP_POINTS_MAX = 100000
+HR_TRAINING_COUNTS_MAX = 16
+HR_TRAINING_DEVICES_MAX = 1048576
+HR_TRAINING_GLOBAL_BATCH_MAX = 16777216
+HR_TRAINING_MICROBATCH_MAX = 1024
 HR_VALIDATED_WORST = 10
 HR_KV_PAGE_MIN = 16
 HR_KV_PAGE_MAX = 256
@@ -1820,6 +1826,70 @@ class hr_sweep_row(Structure):
     ]
 
 
+class hr_training_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("device_counts", c_size_t),
+        ("devices", c_int64 * 16),
+        ("global_batch", c_int64),
+        ("tokens", c_double),
+        ("price_per_device_hour", c_double),
+        ("power_w", c_double),
+        ("tensor_parallel", c_int64),
+        ("pipeline_stages", c_int64),
+        ("context_parallel", c_int64),
+        ("expert_parallel", c_int64),
+        ("batch", c_int64),
+        ("zero_stages", c_uint32),
+        ("recomputes", c_uint32),
+    ]
+
+
+class hr_training_layout(Structure):
+    _fields_ = [
+        ("workload", hr_workload),
+        ("devices", c_int64),
+        ("accepted_by", c_uint32),
+        ("memory_bytes", c_int64),
+        ("time_ns", c_double),
+        ("low_ns", c_double),
+        ("high_ns", c_double),
+        ("tokens_per_s", c_double),
+        ("tokens_per_s_low", c_double),
+        ("tokens_per_s_high", c_double),
+        ("communication_share", c_double),
+        ("bubble", c_double),
+        ("model_efficiency", c_double),
+        ("days", c_double),
+        ("device_hours", c_double),
+        ("cost", c_double),
+        ("energy_joules", c_double),
+        ("best_of_degrees", c_bool),
+        ("pareto", c_bool),
+    ]
+
+
+class hr_training_count(Structure):
+    _fields_ = [
+        ("devices", c_int64),
+        ("tried", c_size_t),
+        ("first", c_size_t),
+        ("fitting", c_size_t),
+        ("least_memory_bytes", c_int64),
+    ]
+
+
+class hr_training_plan(Structure):
+    _fields_ = [
+        ("options", hr_training_options),
+        ("capacity_bytes", c_int64),
+        ("count_of_devices", c_size_t),
+        ("counts", hr_training_count * 16),
+        ("layout_count", c_size_t),
+        ("layouts", POINTER(hr_training_layout)),
+    ]
+
+
 class hr_search_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -2000,6 +2070,14 @@ class hr_measured_call(Structure):
         ("prediction", POINTER(hr_prediction)),
         ("runs", POINTER(hr_kernel_measurement)),
         ("count", c_size_t),
+    ]
+
+
+class hr_training_report(Structure):
+    _fields_ = [
+        ("plan", POINTER(hr_training_plan)),
+        ("advice", c_void_p),
+        ("limit", c_size_t),
     ]
 
 
@@ -2402,6 +2480,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_plan_run_decode": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plan_run_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plan_run_rowwise": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_plan_training": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plan_workspace_bytes": (c_size_t, [c_void_p]),
     "hr_plans_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_plans_attention_backward": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2453,6 +2532,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_report_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweeps": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_training": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_validation": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_resolve_checkpoint": (c_int, [c_char_p, c_void_p, c_void_p]),
     "hr_resolve_hardware": (c_int, [c_char_p, c_void_p, c_void_p]),
@@ -2531,6 +2611,9 @@ FUNCTIONS = {  # name: result, parameters
     "hr_sweep_rows": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_sweep_run": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_tensor_format_name": (c_char_p, [c_int]),
+    "hr_training_options_init": (None, [c_void_p, c_size_t]),
+    "hr_training_plan_best": (POINTER(hr_training_layout), [c_void_p]),
+    "hr_training_plan_free": (None, [c_void_p]),
     "hr_validate_csv": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_validate_file": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
     "hr_validate_options_init": (None, [c_void_p, c_size_t]),

@@ -3,6 +3,7 @@
 
 #include "analysis/advise/advice.h"
 
+#include <headroom/experimental/change.h>
 #include <math.h>
 #include <string.h>
 
@@ -59,6 +60,31 @@ static const hr_column brief_columns[] = {
     {NULL, "what it takes", HR_PLAIN, 0, OPTIONAL(cost)},
 };
 
+static const hr_column change_columns[] = {
+    {"predicted_gain", "gain", HR_GAIN, 0, FINDING(predicted_gain)},
+    {NULL, "change", HR_PLAIN, 0, HR_COMPUTED(TEXT, change)},
+    {"current", NULL, HR_PLAIN, 0, OPTIONAL(current)},
+    {"suggested", NULL, HR_PLAIN, 0, OPTIONAL(suggested)},
+    {"class", "class", HR_PLAIN, 0, FINDING(change_class)},
+    {"parameter_change", "parameters", HR_GAIN, 0, FINDING(parameter_change)},
+    {"rule", "rule", HR_PLAIN, 1, FINDING(rule)},
+    {"why", NULL, HR_PLAIN, 0, FINDING(why)},
+};
+
+/* Whether the model alone changes, not how it is run. */
+static bool is_of_model(const hr_advice *advice, const hr_finding *finding)
+{
+  uint64_t changes = hr_changes_between(&advice->model, &advice->workload, &finding->model, &finding->workload),
+           of_run = 0;
+  static const hr_changed run[] = {HR_CHANGED_ATTENTION,       HR_CHANGED_RECOMPUTE,        HR_CHANGED_SHARING,
+                                   HR_CHANGED_MICROBATCH,      HR_CHANGED_SEQUENCE,         HR_CHANGED_MICROBATCHES,
+                                   HR_CHANGED_DATA_PARALLEL,   HR_CHANGED_CONTEXT_PARALLEL, HR_CHANGED_EXPERT_PARALLEL,
+                                   HR_CHANGED_PIPELINE_STAGES, HR_CHANGED_TENSOR_PARALLEL};
+  for (size_t i = 0; i < HR_COUNT_OF(run); i++)
+    of_run |= (uint64_t)1 << run[i];
+  return (changes & of_run) == 0;
+}
+
 bool hr_finding_is_shown(const hr_finding *finding, const hr_report_options *options)
 {
   bool for_people = options->format != HR_FORMAT_JSON && options->format != HR_FORMAT_CSV;
@@ -75,6 +101,18 @@ hr_table *hr_finding_table(const hr_advice *advice, const hr_report_options *opt
       f.parameter_change = f.predicted_operator_gain = f.predicted_gain = f.predicted_time_ns = (double)NAN;
     if (hr_finding_is_shown(&f, options))
       hr_table_add(table, &f);
+  }
+  return table;
+}
+
+hr_table *hr_change_table(const hr_advice *advice)
+{
+  hr_table *table = HR_TABLE_OF(change_columns, hr_finding);
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
+    const hr_finding *finding = &advice->findings[i];
+    if (finding->has_change && finding->severity > HR_SEVERITY_NONE && finding->predicted_gain > 0 &&
+        is_of_model(advice, finding))
+      hr_table_add(table, finding);
   }
   return table;
 }

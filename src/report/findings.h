@@ -11,4 +11,7 @@ bool hr_finding_is_shown(const hr_finding *finding, const hr_report_options *opt
 /** The findings that are shown. `advice` must outlive the table. */
 hr_table *hr_finding_table(const hr_advice *advice, const hr_report_options *options);
 
+/** The changes of the model that gain something in its workload, briefly. `advice` must outlive the table. */
+hr_table *hr_change_table(const hr_advice *advice);
+
 #endif

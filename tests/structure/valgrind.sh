@@ -15,6 +15,7 @@ run describe llama-2-7b --phase decode --context 4096
 run advise gpt2 --device h200 --verbose
 run advise pythia-410m --device a100-sxm4-80gb --format json
 run serve-plan gpt2 --device h200 --price 2
+run plan gpt2 --device h200 --devices 2,4 --global-batch 8
 run search gpt2 --device h200
 run gemm 4096 4096 4096 --device h200
 run kernels

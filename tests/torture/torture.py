@@ -50,6 +50,7 @@ COMMANDS = [
     ("advise -d h200 llama-2-7b -f json", "none", "all", "reads"),
     ("search -d h200 -n 3 --hidden 768 --heads 12 gpt2", "none", "all", "reads"),
     ("serve-plan -d h200 -t 2 -f json gpt2", "none", "all", "reads"),
+    ("plan -d h200 --devices 2 --global-batch 4 -f json gpt2", "none", "all", "reads"),
     ("sweep list -d h200", "none", "all", "reads"),
     ("help models", "none", "all", "reads"),
     ("kernels", "none", "all", ""),

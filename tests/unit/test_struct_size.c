@@ -95,6 +95,14 @@ static void options_with_another_size_are_refused(void **state)
       (hr_serve_result_free(plan), plan = NULL, hr_serve_plan(&hardware, &model, &workload, &serving, &plan, &error)));
   hr_serve_result_free(plan);
 
+  hr_training_options training = hr_training_options_default();
+  hr_training_plan *layouts = NULL;
+  training.device_counts = 1, training.devices[0] = 1;
+  REFUSED(hr_training_options, training,
+          (hr_training_plan_free(layouts), layouts = NULL,
+           hr_plan_training(&(hr_subject){&model, &workload, &hardware}, &training, &layouts, &error)));
+  hr_training_plan_free(layouts);
+
   hr_sweep *sweep = NULL;
   size_t *order = NULL, count;
   assert_ok(hr_sweep_load("fig24", true, &sweep, &error), error);

@@ -32,6 +32,7 @@
 #include <headroom/experimental/resolve.h>
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
+#include <headroom/experimental/training.h>
 #include <headroom/experimental/validate.h>
 #include <headroom/experimental/workload.h>
 #include <headroom/headroom.h>

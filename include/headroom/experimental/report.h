@@ -15,6 +15,7 @@
 #include <headroom/experimental/measure.h>
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
+#include <headroom/experimental/training.h>
 #include <headroom/experimental/validate.h>
 #include <headroom/memory.h>
 #include <headroom/search.h>
@@ -90,6 +91,18 @@ HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, c
  *  options->verbose, and in CSV and JSON, every point. */
 HR_API hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                       const hr_serve_result *plan, hr_error *error);
+
+/** What `plan` shows. */
+typedef struct hr_training_report {
+  const hr_training_plan *plan;
+  const hr_advice *advice; /* of the model in the plan's best layout; NULL: none */
+  size_t limit;            /* layouts of each number of devices in a table for people */
+} hr_training_report;
+
+/** `plan`: the fastest layout of each set of degrees, the Pareto front of time and devices, and what the advice finds;
+ *  with options->verbose, and in CSV and JSON, every layout. The plan was made for the subject. */
+HR_API hr_status hr_report_training(FILE *out, const hr_report_options *options, const hr_subject *subject,
+                                    const hr_training_report *report, hr_error *error);
 
 /** `gemm`: one GEMM, predicted and, if it has a run, measured. */
 HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm,

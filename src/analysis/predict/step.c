@@ -250,13 +250,37 @@ static void rate_step(hr_step *step, const hr_hardware *hardware, const hr_workl
   step->about.bubble = p > 1 && step->about.time_ns > 0 ? fmax(0, idle_ns / step->about.time_ns) : 0;
 }
 
-hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
-                       hr_error *error)
+/* What the numbers of stages and replicas change. */
+static bool is_of_microbatch(const hr_operator *op)
 {
+  return hr_runs_with_microbatches(op->id) && op->id != HR_OP_PIPELINE_SEND;
+}
+
+static hr_status predict_operators(const hr_hardware *hardware, hr_microbatch *known, hr_step *step, hr_error *error)
+{
+  size_t next = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    bool shared = known && is_of_microbatch(op);
+    if (shared && next < known->count) {
+      step->predictions[i] = known->predictions[next++];
+      continue;
+    }
+    HR_TRY(hr_predict_operator(hardware, op, &step->predictions[i], error));
+    if (shared)
+      known->predictions[known->count++] = step->predictions[i], next++;
+  }
+  return HR_OK;
+}
+
+hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error)
+{
+  const hr_hardware *hardware = subject->hardware;
+  const hr_model *model = subject->model;
+  const hr_workload *workload = subject->workload;
   HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(hr_operators_list(model, workload, &step->operators, error));
-  for (size_t i = 0; i < step->operators.count; i++)
-    HR_TRY(hr_predict_operator(hardware, &step->operators.items[i], &step->predictions[i], error));
+  HR_TRY(predict_operators(hardware, microbatch, step, error));
   step->about = (hr_step_about){.operator_count = step->operators.count};
   sum_step(step, model, workload);
   wait_for_host(hardware, step, workload);
@@ -264,6 +288,13 @@ hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const
   add_optimizer(step);
   rate_step(step, hardware, workload);
   return HR_OK;
+}
+
+hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
+                       hr_error *error)
+{
+  return hr_fill_step_with(&(hr_subject){.model = model, .workload = workload, .hardware = hardware}, NULL, step,
+                           error);
 }
 
 hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,

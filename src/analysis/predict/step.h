@@ -12,8 +12,19 @@ struct hr_step {
   hr_prediction predictions[HR_OPERATORS_MAX]; /* of one execution, same index as operators.items */
 };
 
+/** Predictions of a microbatch's operators, in their order, without those between pipeline stages. Workloads that
+ *  differ in stages, microbatches, replicas, ZeRO stage and overlap alone have them in common. Count 0: none is
+ *  predicted. */
+typedef struct hr_microbatch {
+  size_t count;
+  hr_prediction predictions[HR_OPERATORS_MAX];
+} hr_microbatch;
+
 /** hr_predict_step() into a step of the caller, which is undefined after an error. */
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
                        hr_error *error);
+
+/** The same; what `microbatch` has is not predicted anew, and what it has not is added. */
+hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error);
 
 #endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/plan/plan.h"
+#include "base/error.h"
+#include "base/struct_size.h"
+#include "hardware/hardware.h"
+
+#include <headroom/experimental/hardware.h>
+#include <headroom/experimental/model.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+void hr_training_options_init(hr_training_options *options, size_t size)
+{
+  HR_INIT(options, size, (hr_training_options){.global_batch = 256});
+}
+
+/* ---- options ---- */
+
+static hr_status check_count(const char *member, int64_t value, int64_t least, int64_t most, hr_error *error)
+{
+  if (value >= least && value <= most)
+    return HR_OK;
+  return hr_fail(error, HR_ERROR_INVALID, "%s: expected %" PRId64 " to %" PRId64 ", found %" PRId64, member, least,
+                 most, value);
+}
+
+static hr_status check_number(const char *member, double value, hr_error *error)
+{
+  if (value >= 0 && isfinite(value))
+    return HR_OK;
+  return hr_fail(error, HR_ERROR_INVALID, "%s: expected 0 or more, found %g", member, value);
+}
+
+static hr_status check_options(const hr_training_options *o, hr_error *error)
+{
+  const struct {
+    const char *member;
+    int64_t value, least, most;
+  } counts[] = {{"device_counts", (int64_t)o->device_counts, 1, HR_TRAINING_COUNTS_MAX},
+                {"global_batch", o->global_batch, 1, HR_TRAINING_GLOBAL_BATCH_MAX},
+                {"tensor_parallel", o->tensor_parallel, 0, HR_TRAINING_DEVICES_MAX},
+                {"pipeline_stages", o->pipeline_stages, 0, HR_TRAINING_DEVICES_MAX},
+                {"context_parallel", o->context_parallel, 0, HR_TRAINING_DEVICES_MAX},
+                {"expert_parallel", o->expert_parallel, 0, HR_TRAINING_DEVICES_MAX},
+                {"batch", o->batch, 0, HR_TRAINING_GLOBAL_BATCH_MAX},
+                {"zero_stages", o->zero_stages, 0, 15},
+                {"recomputes", o->recomputes, 0, 7}};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    HR_TRY(check_count(counts[i].member, counts[i].value, counts[i].least, counts[i].most, error));
+  for (size_t i = 0; i < o->device_counts; i++)
+    HR_TRY(check_count("devices", o->devices[i], 1, HR_TRAINING_DEVICES_MAX, error));
+  HR_TRY(check_number("tokens", o->tokens, error));
+  HR_TRY(check_number("price_per_device_hour", o->price_per_device_hour, error));
+  return check_number("power_w", o->power_w, error);
+}
+
+static int by_number(const void *a, const void *b)
+{
+  const int64_t *left = a, *right = b;
+  return (*left > *right) - (*left < *right);
+}
+
+/* Ascending, each once. */
+static void sort_devices(hr_training_options *options)
+{
+  size_t kept = 0;
+  qsort(options->devices, options->device_counts, sizeof *options->devices, by_number);
+  for (size_t i = 0; i < options->device_counts; i++) {
+    if (kept == 0 || options->devices[kept - 1] != options->devices[i])
+      options->devices[kept++] = options->devices[i];
+  }
+  options->device_counts = kept;
+}
+
+/* ---- ranking ---- */
+
+/* -1 where the left comes first. */
+static int order_of(double left, double right)
+{
+  return (left > right) - (left < right);
+}
+
+/* Layouts that are equally fast in as much memory are put in the order of their degrees, so that the order does not
+ * depend on that of the enumeration. */
+static int by_rank(const void *a, const void *b)
+{
+  const hr_training_layout *left = a, *right = b;
+  const hr_workload *l = &left->workload, *r = &right->workload;
+  const int orders[] = {
+      order_of((double)left->devices, (double)right->devices),
+      order_of(right->tokens_per_s, left->tokens_per_s),
+      order_of((double)left->memory_bytes, (double)right->memory_bytes),
+      by_number(&l->tensor_parallel, &r->tensor_parallel),
+      by_number(&l->pipeline_stages, &r->pipeline_stages),
+      by_number(&l->context_parallel, &r->context_parallel),
+      by_number(&l->expert_parallel, &r->expert_parallel),
+      by_number(&l->zero_stage, &r->zero_stage),
+      by_number(&l->batch, &r->batch),
+      (int)l->recompute - (int)r->recompute,
+      l->sequence_parallel - r->sequence_parallel,
+  };
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+    if (orders[i] != 0)
+      return orders[i];
+  }
+  return 0;
+}
+
+static bool same_degrees(const hr_workload *a, const hr_workload *b)
+{
+  return a->tensor_parallel == b->tensor_parallel && a->pipeline_stages == b->pipeline_stages &&
+         a->context_parallel == b->context_parallel && a->expert_parallel == b->expert_parallel;
+}
+
+/* The layouts of a number of devices are ranked. */
+static void mark_best_of_degrees(hr_training_layout *layouts, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    bool first = true;
+    for (size_t j = 0; j < i && first; j++)
+      first = !layouts[j].best_of_degrees || !same_degrees(&layouts[i].workload, &layouts[j].workload);
+    layouts[i].best_of_degrees = first;
+  }
+}
+
+static void rank(hr_training_plan *plan)
+{
+  double fastest = 0;
+  if (plan->layout_count > 0)
+    qsort(plan->layouts, plan->layout_count, sizeof *plan->layouts, by_rank);
+  for (size_t i = 0; i < plan->count_of_devices; i++) {
+    const hr_training_count *count = &plan->counts[i];
+    hr_training_layout *layouts = plan->layouts + count->first;
+    mark_best_of_degrees(layouts, count->fitting);
+    if (count->fitting > 0 && layouts->tokens_per_s > fastest)
+      layouts->pareto = true, fastest = layouts->tokens_per_s;
+  }
+}
+
+/* ---- the plan ---- */
+
+static hr_status fill_state(const hr_subject *subject, const hr_workload *workload, hr_training_state *state,
+                            hr_error *error)
+{
+  state->workload = *workload;
+  state->workload.phase = HR_PHASE_TRAIN;
+  state->workload.tensor_parallel = state->workload.pipeline_stages = state->workload.context_parallel = 1;
+  state->workload.expert_parallel = state->workload.data_parallel = state->workload.batch = 1;
+  state->workload.zero_stage = state->workload.microbatches = 0;
+  state->workload.recompute = HR_RECOMPUTE_NONE;
+  state->workload.sequence_parallel = false;
+  HR_TRY(hr_hardware_check(subject->hardware, error));
+  HR_TRY(hr_model_check(state->model, error));
+  HR_TRY(hr_workload_check(&state->workload, state->model, error));
+  state->plan->capacity_bytes = hr_hardware_usable_memory_bytes(subject->hardware);
+  if (state->plan->capacity_bytes <= 0)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: memory_bytes is not known, so what fits cannot be computed",
+                   subject->hardware->about.name);
+  return HR_OK;
+}
+
+static hr_status fill_plan(hr_training_state *state, hr_error *error)
+{
+  hr_training_plan *plan = state->plan;
+  sort_devices(&plan->options);
+  for (size_t i = 0; i < plan->options.device_counts; i++) {
+    plan->counts[i] = (hr_training_count){.devices = plan->options.devices[i], .first = plan->layout_count};
+    plan->count_of_devices++;
+    HR_TRY(hr_training_list_layouts(state, i, error));
+  }
+  rank(plan);
+  return HR_OK;
+}
+
+static hr_status plan_for(const hr_subject *subject, const hr_workload *workload, hr_training_state *state,
+                          hr_error *error)
+{
+  hr_model split = *state->model;
+  HR_TRY(hr_model_set_weights(&split, "bf16", error));
+  HR_TRY(fill_state(subject, workload, state, error));
+  state->split = &split;
+  state->hardware = subject->hardware;
+  state->scratch = malloc(sizeof *state->scratch);
+  hr_status status = state->scratch ? fill_plan(state, error)
+                                    : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the layouts");
+  free(state->scratch);
+  return status;
+}
+
+hr_status hr_plan_training(const hr_subject *subject, const hr_training_options *options, hr_training_plan **plan,
+                           hr_error *error)
+{
+  HR_NEED(error, subject, options, plan);
+  const hr_model *model = subject->model;
+  const hr_workload *workload = subject->workload;
+  HR_NEED(error, model, workload, subject->hardware);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_training_options, options, error);
+  HR_TRY(check_options(options, error));
+  hr_training_plan *made = calloc(1, sizeof *made);
+  if (!made)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a plan");
+  made->options = *options;
+  hr_training_state state = {.model = model, .plan = made};
+  hr_status status = plan_for(subject, workload, &state, error);
+  if (status == HR_OK)
+    *plan = made;
+  else
+    hr_training_plan_free(made);
+  return status;
+}
+
+const hr_training_layout *hr_training_plan_best(const hr_training_plan *plan)
+{
+  const hr_training_layout *best = NULL;
+  for (size_t i = 0; i < plan->layout_count; i++) {
+    if (!best || plan->layouts[i].tokens_per_s > best->tokens_per_s)
+      best = &plan->layouts[i];
+  }
+  return best;
+}
+
+void hr_training_plan_free(hr_training_plan *plan)
+{
+  if (plan)
+    free(plan->layouts);
+  free(plan);
+}
