@@ -9,6 +9,7 @@ static hr_training_options make_options(const cli_run *run)
   const cli_options *given = &run->options;
   hr_training_options plan = hr_training_options_default();
   plan.tensor_parallel = given->tensor_parallel, plan.pipeline_stages = given->pipeline_stages;
+  plan.virtual_stages = given->virtual_stages;
   plan.context_parallel = given->context_parallel, plan.expert_parallel = given->expert_parallel;
   plan.batch = given->batch;
   if (given->global_batch > 0)
@@ -43,7 +44,8 @@ static int make_workload(const cli_run *given, const hr_model *model, hr_workloa
 {
   cli_run own = *given, *run = &own;
   cli_options *o = &run->options;
-  o->tensor_parallel = o->pipeline_stages = o->context_parallel = o->expert_parallel = o->batch = o->zero = 0;
+  o->tensor_parallel = o->pipeline_stages = o->virtual_stages = o->context_parallel = o->expert_parallel = 0;
+  o->batch = o->zero = 0;
   o->recompute = HR_RECOMPUTE_NONE;
   o->phase = HR_PHASE_TRAIN, run->given[CLI_OPTION_phase] = true;
   int code = cli_make_workload(run, model, workload);

@@ -233,6 +233,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
                {options->seq, &workload->sequence},
                {options->tensor_parallel, &workload->tensor_parallel},
                {options->pipeline_stages, &workload->pipeline_stages},
+               {options->virtual_stages, &workload->virtual_stages},
                {options->expert_parallel, &workload->expert_parallel},
                {options->context_parallel, &workload->context_parallel},
                {options->data_parallel, &workload->data_parallel},

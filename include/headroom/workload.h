@@ -88,6 +88,8 @@ typedef struct hr_workload {
                                replicas; 0 … 1, default 0 */
   hr_framework framework;   /* whose step it is; default compiled */
   hr_flash_library flash;   /* of a framework's step with fused attention; default newest */
+  int64_t virtual_stages; /* [v] train: parts of the layers of each stage, which it runs in turn (interleaved 1F1B): p·v
+                             divides the layers and p the microbatches; 0: as 1 */
 } hr_workload;
 
 /** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and

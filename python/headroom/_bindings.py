@@ -891,6 +891,7 @@ class hr_workload(Structure):
         ("overlap", c_double),
         ("framework", c_int),
         ("flash", c_int),
+        ("virtual_stages", c_int64),
     ]
 
 
@@ -1837,6 +1838,7 @@ class hr_training_options(Structure):
         ("power_w", c_double),
         ("tensor_parallel", c_int64),
         ("pipeline_stages", c_int64),
+        ("virtual_stages", c_int64),
         ("context_parallel", c_int64),
         ("expert_parallel", c_int64),
         ("batch", c_int64),

@@ -35,6 +35,7 @@ class StepOptions(DeviceOptions, total=False):
     seq: int
     tensor_parallel: int
     pipeline_stages: int
+    virtual_stages: int
     expert_parallel: int
     expert_imbalance: float
     sequence_parallel: bool
@@ -230,6 +231,7 @@ WORKLOAD: Table = {
     "seq": ("sequence", whole),
     "tensor_parallel": ("tensor_parallel", whole),
     "pipeline_stages": ("pipeline_stages", whole),
+    "virtual_stages": ("virtual_stages", whole),
     "expert_parallel": ("expert_parallel", whole),
     "expert_imbalance": ("expert_imbalance", number),
     "sequence_parallel": ("sequence_parallel", flag),

@@ -169,6 +169,7 @@ class Workload(Row):
     microbatches: int
     framework: str
     flash_attention: str
+    virtual_stages: int
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "hardware/hardware.h"
+#include "model/layers/shard.h"
 #include "report/ceilings.h"
 #include "report/lines.h"
 
@@ -32,6 +33,11 @@ static void cache_format(const void *member, hr_cell *cell)
 static void microbatch_count(const void *row, hr_cell *cell)
 {
   hr_cell_set_count(cell, hr_workload_microbatches(row));
+}
+
+static void virtual_stages(const void *row, hr_cell *cell)
+{
+  hr_cell_set_count(cell, hr_virtual_stages(row));
 }
 
 static void recompute_name(const void *member, hr_cell *cell)
@@ -77,6 +83,7 @@ static const hr_column workload_fields[] = {
     {"microbatches", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, microbatch_count)},
     {"framework", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, framework_name, hr_workload, framework)},
     {"flash_attention", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, flash_name, hr_workload, flash)},
+    {"virtual_stages", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, virtual_stages)},
 };
 #undef FIELD
 
@@ -95,6 +102,8 @@ static void append_degrees(const hr_workload *w, char *to, size_t size)
   if (w->tensor_parallel != 1 || w->pipeline_stages != 1)
     hr_append_item(to, size, "tensor parallel %" PRId64 ", pipeline stages %" PRId64, w->tensor_parallel,
                    w->pipeline_stages);
+  if (hr_virtual_stages(w) != 1)
+    hr_append_item(to, size, "%" PRId64 " parts a stage", hr_virtual_stages(w));
   if (w->sequence_parallel)
     hr_append_item(to, size, "sequence parallel");
   if (w->context_parallel != 1)

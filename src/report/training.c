@@ -88,6 +88,8 @@ static const hr_column columns[] = {
     {"devices", "devices", HR_PLAIN, 1, LAYOUT(devices)},
     {"tensor_parallel", "t", HR_PLAIN, 0, LAYOUT(workload.tensor_parallel)},
     {"pipeline_stages", "p", HR_PLAIN, 0, LAYOUT(workload.pipeline_stages)},
+    {"virtual_stages", NULL, HR_PLAIN, 0, LAYOUT(workload.virtual_stages)},
+    {NULL, "v", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, more_than_one, workload.virtual_stages)},
     {"context_parallel", NULL, HR_PLAIN, 0, LAYOUT(workload.context_parallel)},
     {NULL, "cp", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, more_than_one, workload.context_parallel)},
     {"expert_parallel", NULL, HR_PLAIN, 0, LAYOUT(workload.expert_parallel)},
@@ -217,11 +219,8 @@ static void write_degrees(char *to, const hr_workload *w)
   const struct {
     const char *name;
     int64_t value;
-  } degrees[] = {{"t", w->tensor_parallel},
-                 {"p", w->pipeline_stages},
-                 {"cp", w->context_parallel},
-                 {"e", w->expert_parallel},
-                 {"dp", w->data_parallel}};
+  } degrees[] = {{"t", w->tensor_parallel},   {"p", w->pipeline_stages}, {"v", w->virtual_stages},
+                 {"cp", w->context_parallel}, {"e", w->expert_parallel}, {"dp", w->data_parallel}};
   to[0] = '\0';
   for (size_t i = 0; i < HR_COUNT_OF(degrees); i++) {
     if (degrees[i].value > 1)

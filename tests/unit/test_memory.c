@@ -225,6 +225,21 @@ static void tensor_parallelism_splits_matrices_but_not_norms(void **state)
   assert_int_equal(estimated(&model, &workload).weight_bytes, 2 * (32 * layer + 25152 * h + 2048 * h + 2 * h));
 }
 
+/* 4 stages of 8 layers in 2 parts: 4 · 2 + 3 parts are in flight, 11/2 of a stage (Korthikanti et al. 2022, section
+ * 4.2.3: L (1 + (p − 1) / (p v)) = 32 · 11/8 = 8 · 11/2 layers). */
+static void the_first_of_stages_with_parts_saves_more_microbatches(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+  const int64_t s = 2048, b = 4, h = 2560, a = 32;
+  workload.pipeline_stages = 4, workload.microbatches = 64, workload.virtual_stages = 2;
+  int64_t layer = s * b * h * 34 + 5 * a * s * s * b;
+  assert_int_equal(estimated(&model, &workload).activation_bytes, (8 * layer + s * b * h) * 11 / 2);
+  workload.microbatches = 4; /* 8 parts are all there are */
+  assert_int_equal(estimated(&model, &workload).activation_bytes, 4 * (8 * layer + s * b * h));
+}
+
 static void the_first_of_p_stages_saves_p_microbatches(void **state)
 {
   (void)state;
@@ -374,6 +389,7 @@ int main(void)
       cmocka_unit_test(the_most_loaded_stage_has_its_layers_and_the_larger_end),
       cmocka_unit_test(tensor_parallelism_splits_matrices_but_not_norms),
       cmocka_unit_test(the_first_of_p_stages_saves_p_microbatches),
+      cmocka_unit_test(the_first_of_stages_with_parts_saves_more_microbatches),
       cmocka_unit_test(a_last_stage_that_overflows_is_an_error_even_if_the_first_does_not),
       cmocka_unit_test(a_token_of_llama_3_8b_takes_131072_bytes_of_cache),
       cmocka_unit_test(a_token_behind_a_full_window_adds_nothing_in_its_layers),

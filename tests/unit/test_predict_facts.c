@@ -346,6 +346,29 @@ static void microbatches_fill_the_pipeline(void **state)
   assert_near(many.about.time_ns, one.about.time_ns + time_of(&many, HR_OP_PIPELINE_SEND));
 }
 
+/* Narayanan et al. 2021, section 2.2: v parts of each stage leave a v-th of the bubble, (p − 1) / v stage times, and
+ * send v times as often. */
+static void parts_of_stages_divide_the_bubble(void **state)
+{
+  (void)state;
+  static hr_step one, many;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = paper_model(2560, 20, 32, 1);
+  model.head = HR_HEAD_NONE;
+  model.positions = HR_POSITIONS_ALIBI, model.position_rows = 0, model.final_norm = false;
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  workload.phase = HR_PHASE_TRAIN;
+  assert_ok(hr_fill_step(&h200, &model, &workload, &one, &error), error);
+  double layers = 32 * one.about.layer_time_ns, ends = one.about.logit_time_ns;
+  workload.pipeline_stages = 4, workload.microbatches = 8, workload.virtual_stages = 2;
+  assert_ok(hr_fill_step(&h200, &model, &workload, &many, &error), error);
+  double sent = time_of(&many, HR_OP_PIPELINE_SEND), stage = layers / 4 + ends + 2 * sent / 7;
+  assert_near(many.about.stage_time_ns, stage);
+  assert_near(many.about.time_ns - many.about.optimizer_ns, 8 * stage + (layers + ends + sent - stage) / 2);
+  assert_true(fabs(many.about.bubble - 1.5 / 9.5) < 0.01);
+}
+
 /* Without overlap, the default, a step waits for all that is sent. With it, the backward pass hides what it is long
  * enough for. */
 static void replicas_wait_for_what_their_passes_do_not_hide(void **state)
@@ -442,6 +465,7 @@ int main(void)
       cmocka_unit_test(training_takes_about_three_forward_passes),
       cmocka_unit_test(stages_wait_for_the_one_with_the_most_layers),
       cmocka_unit_test(microbatches_fill_the_pipeline),
+      cmocka_unit_test(parts_of_stages_divide_the_bubble),
       cmocka_unit_test(replicas_wait_for_what_their_passes_do_not_hide),
       cmocka_unit_test(recomputation_takes_a_forward_pass_of_the_layers),
   };

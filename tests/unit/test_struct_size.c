@@ -198,6 +198,7 @@ static const struct {
     {"hr_decode_arguments", 96, sizeof(hr_decode_arguments)},
     {"hr_gemm", 96, sizeof(hr_gemm)},
     {"hr_rowwise", 72, sizeof(hr_rowwise)},
+    {"hr_workload", 152, sizeof(hr_workload)},
 };
 
 /* A struct as a program of another release has it: so large, and nothing behind it. */
@@ -236,6 +237,7 @@ static void structs_have_grown_at_their_ends(void **state)
                    size_in_0_2("hr_decode_arguments", sizeof(hr_decode_arguments)));
   assert_int_equal(offsetof(hr_gemm, alignment), size_in_0_2("hr_gemm", sizeof(hr_gemm)));
   assert_int_equal(offsetof(hr_rowwise, alignment), size_in_0_2("hr_rowwise", sizeof(hr_rowwise)));
+  assert_int_equal(offsetof(hr_workload, virtual_stages), size_in_0_2("hr_workload", sizeof(hr_workload)));
 }
 
 /* Members that 0.2.0 did not have are 0 by default. */
@@ -249,7 +251,9 @@ static void what_an_old_struct_lacks_has_its_default(void **state)
   const hr_gemm gemm = hr_gemm_default();
   const hr_rowwise rows = hr_rowwise_default();
   const hr_advise_options advise = hr_advise_options_default();
-  const void *const values[] = {&advise, &attention, &of_attention, &decode, &of_decode, &gemm, &rows};
+  const hr_model model = hr_model_default();
+  const hr_workload workload = hr_workload_default(&model);
+  const void *const values[] = {&advise, &attention, &of_attention, &decode, &of_decode, &gemm, &rows, &workload};
   for (size_t i = 0; i < sizeof grown / sizeof *grown; i++) {
     for (size_t byte = grown[i].then; byte < grown[i].now; byte++)
       assert_int_equal(((const char *)values[i])[byte], 0);

@@ -78,6 +78,22 @@ static void degrees_multiply_to_the_devices_and_microbatches_to_the_global_batch
   hr_training_plan_free(plan);
 }
 
+static void stages_have_parts_where_microbatches_come_in_rounds(void **state)
+{
+  (void)state;
+  hr_training_options options = on_devices(16);
+  options.tensor_parallel = 2, options.pipeline_stages = 4, options.context_parallel = 1;
+  hr_training_plan *plan = plan_of("llama-3.1-8b", "h200", &options);
+  bool eight = false;
+  for (size_t i = 0; i < plan->layout_count; i++) {
+    const hr_workload *w = &plan->layouts[i].workload;
+    assert_true(w->virtual_stages == 1 || (w->microbatches % 4 == 0 && 8 % w->virtual_stages == 0));
+    eight = eight || w->virtual_stages == 8;
+  }
+  assert_true(eight && plan->layouts->workload.virtual_stages > 1);
+  hr_training_plan_free(plan);
+}
+
 static const hr_training_layout *first_with(const hr_training_plan *plan, int64_t t, int64_t p)
 {
   for (size_t i = 0; i < plan->layout_count; i++) {
@@ -202,6 +218,7 @@ static void named_degrees_narrow_the_plan(void **state)
   (void)state;
   hr_training_options options = on_devices(64);
   options.tensor_parallel = 8, options.pipeline_stages = 4, options.context_parallel = 1, options.batch = 2;
+  options.virtual_stages = 1;
   options.zero_stages = 1u << 1, options.recomputes = 1u << HR_RECOMPUTE_FULL;
   hr_training_plan *plan = plan_of("llama-3.1-8b", "h100-sxm", &options);
   assert_int_equal(plan->layout_count, 2); /* with and without sequence parallelism */
@@ -254,6 +271,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_layout_has_the_prediction_and_memory_of_its_workload_to_the_last_bit),
       cmocka_unit_test(degrees_multiply_to_the_devices_and_microbatches_to_the_global_batch),
+      cmocka_unit_test(stages_have_parts_where_microbatches_come_in_rounds),
       cmocka_unit_test(replicas_that_share_the_optimizer_come_before_slow_tensor_and_pipeline_parallelism),
       cmocka_unit_test(degrees_that_heads_or_layers_do_not_allow_are_not_listed),
       cmocka_unit_test(experts_over_several_devices_have_sequence_parallelism),

@@ -103,6 +103,14 @@ static void a_degree_that_does_not_suit_the_step_is_named(void **state)
   refused(&w, &model, "flash: 1: the framework headroom has attention kernels of its own");
   w = training, w.microbatches = -1;
   refused(&w, &model, "microbatches: expected at least 1, found -1");
+  w = hr_workload_default(&model), w.virtual_stages = 2;
+  refused(&w, &model, "virtual_stages: 2 need the phase train and several pipeline stages");
+  w.phase = HR_PHASE_TRAIN, w.pipeline_stages = 2, w.virtual_stages = -1;
+  refused(&w, &model, "virtual_stages: expected at least 1, found -1");
+  w.virtual_stages = 5;
+  refused(&w, &model, "virtual_stages: 32 layers do not divide by 2 stages of 5 parts");
+  w.virtual_stages = 2, w.microbatches = 3;
+  refused(&w, &model, "virtual_stages: 3 microbatches are not a multiple of 2 stages");
   w = training, w.data_parallel = 0;
   refused(&w, &model, "data_parallel: expected at least 1, found 0");
   model.groups[0].dense.width = 0;

@@ -27,7 +27,7 @@ typedef struct hr_training_options {
   double tokens;                           /* of the run; 0: not given */
   double price_per_device_hour;            /* in any currency; 0: not given */
   double power_w;                          /* mean of a device; 0: not given */
-  int64_t tensor_parallel, pipeline_stages, context_parallel, expert_parallel;
+  int64_t tensor_parallel, pipeline_stages, virtual_stages, context_parallel, expert_parallel;
   int64_t batch; /* sequences in a microbatch; 0: divisors of the global batch up to HR_TRAINING_MICROBATCH_MAX */
   unsigned zero_stages; /* bit i: stage i; 0: all */
   unsigned recomputes;  /* bit i: hr_recompute i; 0: all */
@@ -73,10 +73,10 @@ typedef struct hr_training_plan {
 } hr_training_plan;
 
 /** Predicts every layout: t, p, cp and dp whose product is the number of devices, e, ZeRO stage, sequence parallelism,
- *  microbatch and recomputation. `workload` gives sequence, dtype, attention, dropout, framework, flash, overlap and
- *  expert_imbalance. That nothing fits is a result, not an error. On HR_OK the caller owns *plan and frees it with
- *  hr_training_plan_free(). Errors: HR_ERROR_INVALID naming the member of the options, HR_ERROR_UNSUPPORTED for a
- *  device whose memory is not known, those of hr_predict_step(), HR_ERROR_OUT_OF_MEMORY. */
+ *  microbatch, recomputation and virtual stages. `workload` gives sequence, dtype, attention, dropout, framework,
+ *  flash, overlap and expert_imbalance. That nothing fits is a result, not an error. On HR_OK the caller owns *plan and
+ *  frees it with hr_training_plan_free(). Errors: HR_ERROR_INVALID naming the member of the options,
+ *  HR_ERROR_UNSUPPORTED for a device whose memory is not known, those of hr_predict_step(), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_plan_training(const hr_subject *subject, const hr_training_options *options,
                                   hr_training_plan **plan, hr_error *error);
 

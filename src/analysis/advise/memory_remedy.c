@@ -128,6 +128,8 @@ static void try_more_devices(remedy_search *search)
         break;
       hr_workload changed = *asked;
       changed.tensor_parallel = t, changed.pipeline_stages = p;
+      if (p != asked->pipeline_stages)
+        changed.virtual_stages = 1;
       remedy_search here = *search;
       if (devices == here_devices)
         here = fewest;

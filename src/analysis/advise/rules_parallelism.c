@@ -176,7 +176,7 @@ static bool try_stages(hr_advice_context *context, int64_t stages, hr_trial *tri
   const hr_advice *advice = context->advice;
   int64_t layers = hr_model_layers(&advice->model);
   hr_workload changed = advice->workload;
-  changed.pipeline_stages = stages;
+  changed.pipeline_stages = stages, changed.virtual_stages = 1;
   return stages > 1 && stages <= layers && layers % stages == 0 && keeps_fitting(advice, &changed) &&
          hr_evaluate(context, NULL, &changed, trial) && hr_is_worthwhile(trial);
 }

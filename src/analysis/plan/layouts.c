@@ -131,6 +131,15 @@ static void stages(const enumeration *e, values *to)
   }
 }
 
+/* hr_workload has equal parts, which run in rounds of p microbatches. */
+static void parts(const enumeration *e, values *to)
+{
+  const hr_workload *w = &e->workload;
+  int64_t given = options_of(e)->virtual_stages, layers = hr_model_layers(e->state->model);
+  bool in_rounds = w->pipeline_stages > 1 && w->microbatches % w->pipeline_stages == 0;
+  add_divisors(to, in_rounds ? layers / w->pipeline_stages : 1, layers, given);
+}
+
 /* One device shares with nobody. */
 static void zero(const enumeration *e, values *to)
 {
@@ -150,6 +159,7 @@ SETTER(tensor, tensor_parallel)
 SETTER(context, context_parallel)
 SETTER(experts, expert_parallel)
 SETTER(batch, batch)
+SETTER(parts, virtual_stages)
 SETTER(zero, zero_stage)
 
 static void set_sequence(const enumeration *e, hr_workload *w, int64_t value)
@@ -175,10 +185,15 @@ static const struct {
   void (*list)(const enumeration *e, values *to);
   void (*set)(const enumeration *e, hr_workload *workload, int64_t value);
 } dimensions[HR_TRAINING_DIMENSION_COUNT] = {
-    [HR_TRAINING_TENSOR] = {tensor, set_tensor},          [HR_TRAINING_CONTEXT] = {context, set_context},
-    [HR_TRAINING_EXPERTS] = {experts, set_experts},       [HR_TRAINING_SEQUENCE] = {sequence, set_sequence},
-    [HR_TRAINING_RECOMPUTE] = {recompute, set_recompute}, [HR_TRAINING_BATCH] = {batch, set_batch},
-    [HR_TRAINING_STAGES] = {stages, set_stages},          [HR_TRAINING_ZERO] = {zero, set_zero},
+    [HR_TRAINING_TENSOR] = {tensor, set_tensor},
+    [HR_TRAINING_CONTEXT] = {context, set_context},
+    [HR_TRAINING_EXPERTS] = {experts, set_experts},
+    [HR_TRAINING_SEQUENCE] = {sequence, set_sequence},
+    [HR_TRAINING_RECOMPUTE] = {recompute, set_recompute},
+    [HR_TRAINING_BATCH] = {batch, set_batch},
+    [HR_TRAINING_STAGES] = {stages, set_stages},
+    [HR_TRAINING_PARTS] = {parts, set_parts},
+    [HR_TRAINING_ZERO] = {zero, set_zero},
 };
 
 /* The depth is the number of dimensions. */

@@ -41,6 +41,7 @@ static hr_status check_options(const hr_training_options *o, hr_error *error)
                 {"global_batch", o->global_batch, 1, HR_TRAINING_GLOBAL_BATCH_MAX},
                 {"tensor_parallel", o->tensor_parallel, 0, HR_TRAINING_DEVICES_MAX},
                 {"pipeline_stages", o->pipeline_stages, 0, HR_TRAINING_DEVICES_MAX},
+                {"virtual_stages", o->virtual_stages, 0, HR_TRAINING_DEVICES_MAX},
                 {"context_parallel", o->context_parallel, 0, HR_TRAINING_DEVICES_MAX},
                 {"expert_parallel", o->expert_parallel, 0, HR_TRAINING_DEVICES_MAX},
                 {"batch", o->batch, 0, HR_TRAINING_GLOBAL_BATCH_MAX},
@@ -95,6 +96,7 @@ static int by_rank(const void *a, const void *b)
       by_number(&l->pipeline_stages, &r->pipeline_stages),
       by_number(&l->context_parallel, &r->context_parallel),
       by_number(&l->expert_parallel, &r->expert_parallel),
+      by_number(&l->virtual_stages, &r->virtual_stages),
       by_number(&l->zero_stage, &r->zero_stage),
       by_number(&l->batch, &r->batch),
       (int)l->recompute - (int)r->recompute,
@@ -147,7 +149,7 @@ static hr_status fill_state(const hr_subject *subject, const hr_workload *worklo
   state->workload.phase = HR_PHASE_TRAIN;
   state->workload.tensor_parallel = state->workload.pipeline_stages = state->workload.context_parallel = 1;
   state->workload.expert_parallel = state->workload.data_parallel = state->workload.batch = 1;
-  state->workload.zero_stage = state->workload.microbatches = 0;
+  state->workload.zero_stage = state->workload.microbatches = state->workload.virtual_stages = 0;
   state->workload.recompute = HR_RECOMPUTE_NONE;
   state->workload.sequence_parallel = false;
   HR_TRY(hr_hardware_check(subject->hardware, error));

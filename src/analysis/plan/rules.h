@@ -14,6 +14,7 @@ typedef enum hr_training_dimension {
   HR_TRAINING_RECOMPUTE,
   HR_TRAINING_BATCH,
   HR_TRAINING_STAGES,
+  HR_TRAINING_PARTS,
   HR_TRAINING_ZERO,
   HR_TRAINING_DIMENSION_COUNT
 } hr_training_dimension;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/predict/microbatches.h"
 
+#include "model/layers/shard.h"
+
 #include <headroom/experimental/workload.h>
 #include <math.h>
 
@@ -18,11 +20,18 @@ double hr_microbatch_ns(const hr_part_times *times)
   return times->layers + (times->before + times->behind) + times->between;
 }
 
-double hr_slowest_stage_ns(const hr_part_times *times, int64_t stages)
+double hr_slowest_stage_ns(const hr_part_times *times, const hr_workload *workload)
 {
+  int64_t stages = workload->pipeline_stages, parts = hr_virtual_stages(workload);
   if (stages == 1)
     return hr_microbatch_ns(times);
-  return times->layers / (double)stages + fmax(times->before, times->behind) + times->between / (double)(stages - 1);
+  return times->layers / (double)stages + fmax(times->before, times->behind) +
+         times->between / (double)(stages * parts - 1) * (double)parts;
+}
+
+double hr_first_microbatch_rounds(const hr_workload *workload)
+{
+  return ((double)workload->pipeline_stages - 1) / (double)hr_virtual_stages(workload);
 }
 
 /* Microbatches that add the time of a stage to that of the first one. */
@@ -32,8 +41,11 @@ static double further_microbatches(const hr_workload *workload)
   return workload->phase == HR_PHASE_DECODE ? fmax(0, m - p) : m - 1;
 }
 
+/* The other stages wait until the first of v parts of a microbatch has reached them: a v-th of what a whole one takes.
+ * Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2. */
 double hr_all_microbatches_ns(const hr_part_times *times, const hr_workload *workload)
 {
-  return hr_microbatch_ns(times) +
-         further_microbatches(workload) * hr_slowest_stage_ns(times, workload->pipeline_stages);
+  double microbatch_ns = hr_microbatch_ns(times), stage_ns = hr_slowest_stage_ns(times, workload);
+  double saved_ns = (1 - 1 / (double)hr_virtual_stages(workload)) * (microbatch_ns - stage_ns);
+  return microbatch_ns - saved_ns + further_microbatches(workload) * stage_ns;
 }

@@ -52,7 +52,7 @@ static void sum_step(hr_step *step, const hr_model *model, const hr_workload *wo
   times = stretched(&times, stretch), communication = stretched(&communication, stretch);
   low = stretched(&low, stretch), high = stretched(&high, stretch);
   step->about.microbatch_time_ns = hr_microbatch_ns(&times);
-  step->about.stage_time_ns = hr_slowest_stage_ns(&times, stages);
+  step->about.stage_time_ns = hr_slowest_stage_ns(&times, workload);
   step->about.time_ns = hr_all_microbatches_ns(&times, workload);
   step->about.communication_ns = hr_all_microbatches_ns(&communication, workload);
   step->about.low_ns = hr_all_microbatches_ns(&low, workload);
@@ -140,9 +140,9 @@ static void wait_for_host(const hr_hardware *hardware, hr_step *step, const hr_w
   step->about.kernels = (int64_t)ceil((double)step->about.kernels / stages);
   if (!eager)
     return;
-  step->about.host_ns =
-      (double)step->about.kernels * EAGER_LAUNCH_NS *
-      ((double)hr_workload_microbatches(workload) + (workload->phase == HR_PHASE_DECODE ? 0 : stages - 1));
+  step->about.host_ns = (double)step->about.kernels * EAGER_LAUNCH_NS *
+                        ((double)hr_workload_microbatches(workload) +
+                         (workload->phase == HR_PHASE_DECODE ? 0 : hr_first_microbatch_rounds(workload)));
   step->about.time_ns = fmax(step->about.time_ns, bound_ns(step, workload, expected, 1));
   step->about.low_ns = fmax(step->about.low_ns, bound_ns(step, workload, lowest, 1 / EAGER_LAUNCH_BAND));
   step->about.high_ns = fmax(step->about.high_ns, bound_ns(step, workload, highest, EAGER_LAUNCH_BAND));
@@ -183,7 +183,7 @@ static pass_times passes_of(const hr_step *step, const hr_workload *workload, fi
  * 2006.15704), section 3.2.3, for gradients; Zhao et al. 2023 (arXiv 2304.11277), section 3.3, for weights. */
 static double exposed_ns(const pass_times *t, const hr_workload *workload)
 {
-  double rounds = (double)hr_workload_microbatches(workload) + (double)workload->pipeline_stages - 1;
+  double rounds = (double)hr_workload_microbatches(workload) + hr_first_microbatch_rounds(workload);
   int64_t stage = workload->zero_stage;
   double forward = fmax(0, t->gathered_forward - workload->overlap * t->forward);
   double backward = fmax(0, t->gathered_backward + t->reduced - workload->overlap * t->backward);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/config/families.h"
 #include "model/layers/layer_kinds.h"
+#include "model/layers/shard.h"
 #include "model/layers/sizes.h"
 #include "model/reshape/reshape.h"
 
@@ -151,7 +152,8 @@ hr_status hr_search_space_make(const hr_hardware *hardware, const hr_model *mode
   hr_search_bounds_near(hr_search_varies(options, HR_SEARCH_LAYERS, options->layers_min, options->layers_max),
                         hr_model_layers(model), options->layers_min, options->layers_max, &space->layers_min,
                         &space->layers_max);
-  space->layers_step = options->require_divisible ? workload->pipeline_stages : 1;
+  int64_t parts = hr_virtual_stages(workload);
+  space->layers_step = options->require_divisible || parts > 1 ? workload->pipeline_stages * parts : 1;
   set_mlp(options, space);
   return HR_OK;
 }

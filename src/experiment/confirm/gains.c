@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "model/layers/operator_builder.h"
+#include "model/layers/shard.h"
 
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/operators.h>
@@ -115,7 +116,7 @@ static double per_token(double time_ns, const hr_workload *workload)
 static double rounds_of(const hr_workload *workload)
 {
   double microbatches = (double)hr_workload_microbatches(workload);
-  return (microbatches + (double)workload->pipeline_stages - 1) / microbatches;
+  return (microbatches + ((double)workload->pipeline_stages - 1) / (double)hr_virtual_stages(workload)) / microbatches;
 }
 
 double hr_confirm_token_ratio(const hr_workload *before, const hr_workload *after)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "model/layers/shard.h"
 
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/workload.h>
@@ -101,7 +102,8 @@ static uint64_t workload_changes(const hr_workload *a, const hr_workload *b)
       {a->data_parallel != b->data_parallel, HR_CHANGED_DATA_PARALLEL},
       {a->context_parallel != b->context_parallel, HR_CHANGED_CONTEXT_PARALLEL},
       {a->expert_parallel != b->expert_parallel, HR_CHANGED_EXPERT_PARALLEL},
-      {a->pipeline_stages != b->pipeline_stages, HR_CHANGED_PIPELINE_STAGES},
+      {a->pipeline_stages != b->pipeline_stages || hr_virtual_stages(a) != hr_virtual_stages(b),
+       HR_CHANGED_PIPELINE_STAGES},
       {a->tensor_parallel != b->tensor_parallel, HR_CHANGED_TENSOR_PARALLEL},
   };
   uint64_t changes = 0;

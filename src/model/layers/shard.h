@@ -24,6 +24,12 @@ typedef struct hr_shard {
 /** Fills *shard. The model and the workload have been checked. HR_ERROR_OVERFLOW if b·s does not fit. */
 hr_status hr_shard_sizes(const hr_model *model, const hr_workload *workload, hr_shard *shard, hr_error *error);
 
+/** Parts of a stage's layers: at least 1. */
+static inline int64_t hr_virtual_stages(const hr_workload *workload)
+{
+  return workload->virtual_stages > 1 ? workload->virtual_stages : 1;
+}
+
 /** Devices with the same part of the weights. */
 typedef struct hr_replicas {
   int64_t devices; /* dp · cp: context-parallel devices differ in their tokens, not in their weights */

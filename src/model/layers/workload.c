@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 #include "model/layers/ffn_experts.h"
+#include "model/layers/shard.h"
 
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/workload.h>
@@ -130,6 +131,29 @@ static hr_status check_replicas(const hr_workload *workload, hr_error *error)
   return HR_OK;
 }
 
+/* The parts are equal, and run in rounds of p microbatches. Sources: Narayanan et al. 2021 (arXiv 2104.04473), section
+ * 2.2; Megatron-LM's forward_backward_pipelining_with_interleaving(). */
+static hr_status check_virtual_stages(const hr_workload *w, const hr_model *model, hr_error *error)
+{
+  int64_t p = w->pipeline_stages, v = hr_virtual_stages(w), layers = hr_model_layers(model),
+          m = hr_workload_microbatches(w);
+  if (w->virtual_stages != 0)
+    HR_TRY(check_size("virtual_stages", w->virtual_stages, error));
+  if (v == 1)
+    return HR_OK;
+  if (w->phase != HR_PHASE_TRAIN || p == 1)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "virtual_stages: %" PRId64 " need the phase train and several pipeline stages", v);
+  if (layers % p != 0 || layers / p % v != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "virtual_stages: %" PRId64 " layers do not divide by %" PRId64 " stages of %" PRId64 " parts",
+                   layers, p, v);
+  if (m % p != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "virtual_stages: %" PRId64 " microbatches are not a multiple of %" PRId64 " stages", m, p);
+  return HR_OK;
+}
+
 /* What only a training step has: optimizer state, gradients, activations to compute again. */
 static hr_status check_training(const hr_workload *workload, hr_error *error)
 {
@@ -151,7 +175,7 @@ static hr_status check_parallelism(const hr_workload *workload, const hr_model *
   HR_TRY(check_training(workload, error));
   if (workload->microbatches != 0)
     HR_TRY(check_size("microbatches", workload->microbatches, error));
-  return HR_OK;
+  return check_virtual_stages(workload, model, error);
 }
 
 hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error)

@@ -8,8 +8,24 @@
 
 #include <headroom/experimental/workload.h>
 
-/* 1F1B schedule: the first of p stages has min(p, m) microbatches in flight; the last has one, with the logits. The
- * working memory of a layer's backward pass is there once. */
+/* Bytes of so many of a stage's v parts. */
+static hr_checked64 of_parts(hr_checked64 stage, int64_t parts, const hr_workload *workload)
+{
+  hr_checked64 all = hr_times(stage, parts);
+  return all.overflow ? all : hr_checked(hr_ceil_div(all.value, hr_virtual_stages(workload)));
+}
+
+/* Parts of microbatches that the first stage has in flight: no more than there are. */
+static int64_t parts_in_flight(const hr_workload *workload)
+{
+  int64_t p = workload->pipeline_stages, v = hr_virtual_stages(workload), m = hr_workload_microbatches(workload);
+  return v == 1 ? hr_min64(p, m) : p * v + (m > p ? p - 1 : 0);
+}
+
+/* 1F1B schedule: the first of p stages has min(p, m) microbatches in flight; the last has one, with the logits. Of
+ * stages with v parts the first has p·v + p − 1 parts of microbatches in flight, the last p·v − p + 1. The working
+ * memory of a layer's backward pass is there once. Source: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.3.
+ */
 static hr_checked64 saved_activations(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   int64_t stages = workload->pipeline_stages;
@@ -25,9 +41,9 @@ static hr_checked64 saved_activations(const hr_model *model, const hr_workload *
   hr_checked64 head = hr_saved_by_head(model, workload, shard);
   if (stages == 1)
     return hr_plus(hr_plus(hr_plus(layers, embedding), head), working);
-  int64_t in_flight = hr_min64(stages, hr_workload_microbatches(workload));
-  hr_checked64 first = hr_times(hr_plus(layers, embedding), in_flight);
-  hr_checked64 last = hr_plus(layers, head);
+  int64_t in_last = stages * (hr_virtual_stages(workload) - 1) + 1;
+  hr_checked64 first = of_parts(hr_plus(layers, embedding), parts_in_flight(workload), workload);
+  hr_checked64 last = hr_plus(of_parts(layers, in_last, workload), head);
   return hr_plus(hr_larger(first, last), working);
 }
 

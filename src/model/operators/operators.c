@@ -159,7 +159,7 @@ static void layers(hr_operator_builder *builder, const hr_layer_group *group)
     hr_merge_operators(builder, first);
 }
 
-/* The activations of a microbatch go from each stage to the next, their gradients back. */
+/* The activations of a microbatch go from each stage to the next, with v parts v times around, their gradients back. */
 static void send_to_next_stage(hr_operator_builder *builder)
 {
   const hr_workload *w = builder->workload;
@@ -167,7 +167,7 @@ static void send_to_next_stage(hr_operator_builder *builder)
   if (w->pipeline_stages == 1)
     return;
   hr_append_communication(builder, HR_OP_PIPELINE_SEND, HR_POINT_TO_POINT, 2, message, message);
-  builder->to->items[builder->to->count - 1].count = w->pipeline_stages - 1;
+  builder->to->items[builder->to->count - 1].count = w->pipeline_stages * hr_virtual_stages(w) - 1;
   hr_set_stride(builder, hr_times(hr_times(hr_checked(w->tensor_parallel), w->context_parallel), w->data_parallel));
 }
 
