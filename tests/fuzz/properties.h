@@ -26,6 +26,9 @@ void expect_advisable(const hr_model *model, const hr_workload *workload, const 
 /** Plans serving: a clear error, or finite rates of plans that fit. */
 void expect_servable(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware);
 
+/** Plans training on up to four devices: a clear error, or ranked layouts that fit. */
+void expect_trainable(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware);
+
 /** Shipped devices of four kinds, read once: Hopper, Volta, AMD and a CPU. */
 #define FUZZ_DEVICES 4
 const hr_hardware *fuzz_devices(void);

@@ -179,6 +179,7 @@ static void likely_models_are_described(void **state)
     if (i % 200 == 0) {
       expect_advisable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
       expect_servable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
+      expect_trainable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
     }
   }
 }
@@ -238,7 +239,26 @@ static void absurd_models_are_refused_or_described(void **state)
     if (i % 200 == 0) {
       expect_advisable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
       expect_servable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
+      expect_trainable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
     }
+  }
+}
+
+static void any_parts_of_stages_are_refused_or_predicted(void **state)
+{
+  (void)state;
+  seed = 20261128;
+  for (int i = 0; i < share_of(5000); i++) {
+    hr_model model = likely_model();
+    hr_workload workload = likely_workload(&model);
+    int64_t *const sizes[] = {&workload.virtual_stages, &workload.pipeline_stages, &workload.microbatches};
+    workload.phase = coin() ? HR_PHASE_TRAIN : workload.phase;
+    workload.microbatches = workload.pipeline_stages * between(1, 3);
+    workload.virtual_stages = between(0, 4);
+    if (i % 4 == 0)
+      *sizes[next_random() % 3] = absurd_size();
+    expect_describable(&model, &workload);
+    expect_predictable(&fuzz_devices()[i % FUZZ_DEVICES], &model, &workload);
   }
 }
 
@@ -266,6 +286,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(likely_models_are_described),
       cmocka_unit_test(absurd_models_are_refused_or_described),
+      cmocka_unit_test(any_parts_of_stages_are_refused_or_predicted),
       cmocka_unit_test(enumerators_outside_their_lists_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
