@@ -82,6 +82,16 @@ static int order_of(double left, double right)
   return (left > right) - (left < right);
 }
 
+/* The first order that is not equal. */
+static int first_of(const int *orders, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (orders[i] != 0)
+      return orders[i];
+  }
+  return 0;
+}
+
 /* Layouts that are equally fast in as much memory are put in the order of their degrees, so that the order does not
  * depend on that of the enumeration. */
 static int by_rank(const void *a, const void *b)
@@ -102,39 +112,43 @@ static int by_rank(const void *a, const void *b)
       (int)l->recompute - (int)r->recompute,
       l->sequence_parallel - r->sequence_parallel,
   };
-  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
-    if (orders[i] != 0)
-      return orders[i];
-  }
-  return 0;
+  return first_of(orders, sizeof orders / sizeof *orders);
 }
 
-static bool same_degrees(const hr_workload *a, const hr_workload *b)
+static int by_degrees(const hr_training_layout *left, const hr_training_layout *right)
 {
-  return a->tensor_parallel == b->tensor_parallel && a->pipeline_stages == b->pipeline_stages &&
-         a->context_parallel == b->context_parallel && a->expert_parallel == b->expert_parallel;
+  const hr_workload *l = &left->workload, *r = &right->workload;
+  const int orders[] = {
+      order_of((double)left->devices, (double)right->devices), by_number(&l->tensor_parallel, &r->tensor_parallel),
+      by_number(&l->pipeline_stages, &r->pipeline_stages), by_number(&l->context_parallel, &r->context_parallel),
+      by_number(&l->expert_parallel, &r->expert_parallel)};
+  return first_of(orders, sizeof orders / sizeof *orders);
 }
 
-/* The layouts of a number of devices are ranked. */
+static int by_degrees_and_rank(const void *a, const void *b)
+{
+  int order = by_degrees(a, b);
+  return order != 0 ? order : by_rank(a, b);
+}
+
+/* The first of those with the same degrees. */
 static void mark_best_of_degrees(hr_training_layout *layouts, size_t count)
 {
-  for (size_t i = 0; i < count; i++) {
-    bool first = true;
-    for (size_t j = 0; j < i && first; j++)
-      first = !layouts[j].best_of_degrees || !same_degrees(&layouts[i].workload, &layouts[j].workload);
-    layouts[i].best_of_degrees = first;
-  }
+  qsort(layouts, count, sizeof *layouts, by_degrees_and_rank);
+  for (size_t i = 0; i < count; i++)
+    layouts[i].best_of_degrees = i == 0 || by_degrees(&layouts[i - 1], &layouts[i]) != 0;
 }
 
 static void rank(hr_training_plan *plan)
 {
   double fastest = 0;
-  if (plan->layout_count > 0)
-    qsort(plan->layouts, plan->layout_count, sizeof *plan->layouts, by_rank);
+  if (plan->layout_count == 0)
+    return;
+  mark_best_of_degrees(plan->layouts, plan->layout_count);
+  qsort(plan->layouts, plan->layout_count, sizeof *plan->layouts, by_rank);
   for (size_t i = 0; i < plan->count_of_devices; i++) {
     const hr_training_count *count = &plan->counts[i];
     hr_training_layout *layouts = plan->layouts + count->first;
-    mark_best_of_degrees(layouts, count->fitting);
     if (count->fitting > 0 && layouts->tokens_per_s > fastest)
       layouts->pareto = true, fastest = layouts->tokens_per_s;
   }
@@ -179,8 +193,8 @@ static hr_status plan_for(const hr_subject *subject, const hr_workload *workload
                           hr_error *error)
 {
   hr_model split = *state->model;
-  HR_TRY(hr_model_set_weights(&split, "bf16", error));
   HR_TRY(fill_state(subject, workload, state, error));
+  HR_TRY(hr_model_set_weights(&split, "bf16", error));
   state->split = &split;
   state->hardware = subject->hardware;
   state->scratch = malloc(sizeof *state->scratch);

@@ -278,7 +278,6 @@ hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch
   const hr_hardware *hardware = subject->hardware;
   const hr_model *model = subject->model;
   const hr_workload *workload = subject->workload;
-  HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(hr_operators_list(model, workload, &step->operators, error));
   HR_TRY(predict_operators(hardware, microbatch, step, error));
   step->about = (hr_step_about){.operator_count = step->operators.count};
@@ -293,6 +292,7 @@ hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
                        hr_error *error)
 {
+  HR_TRY(hr_hardware_check(hardware, error));
   return hr_fill_step_with(&(hr_subject){.model = model, .workload = workload, .hardware = hardware}, NULL, step,
                            error);
 }

@@ -24,7 +24,7 @@ typedef struct hr_microbatch {
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
                        hr_error *error);
 
-/** The same; what `microbatch` has is not predicted anew, and what it has not is added. */
+/** The same on a device that has been checked. What `microbatch` has is not predicted anew; what it lacks is added. */
 hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error);
 
 #endif
