@@ -65,6 +65,7 @@ typedef hr_csv_table cli_CSV;
 typedef hr_view cli_VIEW;
 typedef cli_color cli_COLOR;
 typedef unsigned cli_CLASSES;     /* bit i: hr_change_class i */
+typedef unsigned cli_TRAINERS;    /* of hr_training_framework */
 typedef unsigned cli_POINT_KINDS; /* bit i: hr_interval_kind i */
 typedef uint64_t cli_RULES;       /* bit i: rule i of hr_rules() */
 

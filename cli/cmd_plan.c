@@ -18,6 +18,7 @@ static hr_training_options make_options(const cli_run *run)
     plan.zero_stages = 1u << given->zero;
   if (run->given[CLI_OPTION_recompute])
     plan.recomputes = 1u << given->recompute;
+  plan.accepted_by = given->accepted_by;
   plan.tokens = given->tokens;
   plan.price_per_device_hour = given->price;
   plan.power_w = given->power;

@@ -381,6 +381,18 @@ static int read_POINT_KINDS(const cli_option_row *row, const char *text, void *v
   return read_list(row, text, value, read_point_kind);
 }
 
+static int read_trainer(const cli_option_row *row, const char *text, void *value)
+{
+  bool megatron = strcmp(text, "megatron") == 0, torchtitan = strcmp(text, "torchtitan") == 0;
+  *(unsigned *)value |= megatron ? HR_TRAINING_MEGATRON : torchtitan ? HR_TRAINING_TORCHTITAN : 0;
+  return read_choice(row, text, megatron || torchtitan ? HR_OK : HR_ERROR_NOT_FOUND);
+}
+
+static int read_TRAINERS(const cli_option_row *row, const char *text, void *value)
+{
+  return read_list(row, text, value, read_trainer);
+}
+
 #define RULES_MAX 64
 
 static int read_rule(const cli_option_row *row, const char *text, void *value)
@@ -409,7 +421,8 @@ static int read_RULES(const cli_option_row *row, const char *text, void *value)
 
 bool cli_adds_values(const cli_option_row *row)
 {
-  static const cli_value_reader adding[] = {read_SHAPE_SIZES, read_CLASSES, read_POINT_KINDS, read_RULES};
+  static const cli_value_reader adding[] = {read_SHAPE_SIZES, read_CLASSES, read_TRAINERS, read_POINT_KINDS,
+                                            read_RULES};
   for (size_t i = 0; i < sizeof adding / sizeof *adding; i++) {
     if (row->read == adding[i])
       return true;

@@ -1844,6 +1844,7 @@ class hr_training_options(Structure):
         ("batch", c_int64),
         ("zero_stages", c_uint32),
         ("recomputes", c_uint32),
+        ("accepted_by", c_uint32),
     ]
 
 

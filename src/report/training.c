@@ -269,6 +269,13 @@ static void print_best(const hr_document *document, const hr_training_layout *be
                  hr_plural(best->devices), degrees, rate, low, high, run[0] ? ", " : "", run);
 }
 
+static const char *acceptance_of(unsigned asked)
+{
+  static const char *const words[] = {"Megatron-LM or torchtitan accepts", "Megatron-LM accepts", "torchtitan accepts",
+                                      "Megatron-LM and torchtitan accept"};
+  return words[asked % HR_COUNT_OF(words)];
+}
+
 static void print_count(const hr_document *document, const hr_training_plan *plan, const hr_training_count *count)
 {
   char tried[HR_NUMBER_SIZE], fitting[HR_NUMBER_SIZE], least[HR_NUMBER_SIZE], capacity[HR_NUMBER_SIZE];
@@ -277,8 +284,8 @@ static void print_count(const hr_document *document, const hr_training_plan *pla
   hr_write_bytes(least, sizeof least, (double)count->least_memory_bytes);
   hr_write_bytes(capacity, sizeof capacity, (double)plan->capacity_bytes);
   if (count->fitting > 0)
-    hr_print_field(document, "layouts", "%" PRId64 " device%s: %s of %s that Megatron-LM or torchtitan accepts fit",
-                   count->devices, hr_plural(count->devices), fitting, tried);
+    hr_print_field(document, "layouts", "%" PRId64 " device%s: %s of %s that %s fit", count->devices,
+                   hr_plural(count->devices), fitting, tried, acceptance_of(plan->options.accepted_by));
   else if (count->tried > 0)
     hr_print_field(document, "no layout", "fits %" PRId64 " device%s: %s are needed, %s usable", count->devices,
                    hr_plural(count->devices), least, capacity);

@@ -175,6 +175,24 @@ static void torchtitan_accepts_ddp_alone_or_fsdp(void **state)
   hr_training_plan_free(plan);
 }
 
+static void both_frameworks_accept_where_both_are_asked(void **state)
+{
+  (void)state;
+  hr_training_options options = on_devices(8);
+  hr_training_plan *either = plan_of("gpt3-2.7b", "h200", &options);
+  options.accepted_by = HR_TRAINING_MEGATRON | HR_TRAINING_TORCHTITAN;
+  hr_training_plan *both = plan_of("gpt3-2.7b", "h200", &options);
+  size_t expected = 0;
+  for (size_t i = 0; i < either->layout_count; i++)
+    expected += either->layouts[i].accepted_by == options.accepted_by;
+  assert_int_equal(both->layout_count, expected);
+  assert_true(expected > 0 && expected < either->layout_count);
+  for (size_t i = 0; i < both->layout_count; i++)
+    assert_int_equal(both->layouts[i].accepted_by, options.accepted_by);
+  hr_training_plan_free(either);
+  hr_training_plan_free(both);
+}
+
 /* 1e12 tokens at r tokens/s: 1e12 / r s; 64 devices, 2.5 an hour, 700 W each. */
 static void days_cost_and_energy_follow_from_tokens(void **state)
 {
@@ -276,6 +294,7 @@ int main(void)
       cmocka_unit_test(degrees_that_heads_or_layers_do_not_allow_are_not_listed),
       cmocka_unit_test(experts_over_several_devices_have_sequence_parallelism),
       cmocka_unit_test(torchtitan_accepts_ddp_alone_or_fsdp),
+      cmocka_unit_test(both_frameworks_accept_where_both_are_asked),
       cmocka_unit_test(days_cost_and_energy_follow_from_tokens),
       cmocka_unit_test(more_devices_are_on_the_front_only_if_they_are_faster),
       cmocka_unit_test(named_degrees_narrow_the_plan),

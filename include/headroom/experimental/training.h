@@ -31,6 +31,7 @@ typedef struct hr_training_options {
   int64_t batch; /* sequences in a microbatch; 0: divisors of the global batch up to HR_TRAINING_MICROBATCH_MAX */
   unsigned zero_stages; /* bit i: stage i; 0: all */
   unsigned recomputes;  /* bit i: hr_recompute i; 0: all */
+  unsigned accepted_by; /* mask of hr_training_framework: all of them accept a layout; 0: at least one does */
 } hr_training_options;
 
 /** A global batch of 256 and no devices. */

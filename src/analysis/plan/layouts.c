@@ -196,6 +196,12 @@ static const struct {
     [HR_TRAINING_ZERO] = {zero, set_zero},
 };
 
+static bool is_accepted(const enumeration *e, unsigned frameworks)
+{
+  unsigned asked = options_of(e)->accepted_by;
+  return frameworks != 0 && (frameworks & asked) == asked;
+}
+
 /* The depth is the number of dimensions. */
 static hr_status choose(enumeration *e, hr_training_dimension dimension, unsigned frameworks, hr_error *error)
 {
@@ -209,7 +215,7 @@ static hr_status choose(enumeration *e, hr_training_dimension dimension, unsigne
     if (dimension < HR_TRAINING_STAGES)
       e->state->scratch->microbatch.count = 0;
     unsigned accepting = hr_training_accepting(frameworks, dimension, e->state->split, &e->workload);
-    if (accepting != 0)
+    if (is_accepted(e, accepting))
       HR_TRY(choose(e, dimension + 1, accepting, error));
   }
   return HR_OK;

@@ -46,7 +46,8 @@ static hr_status check_options(const hr_training_options *o, hr_error *error)
                 {"expert_parallel", o->expert_parallel, 0, HR_TRAINING_DEVICES_MAX},
                 {"batch", o->batch, 0, HR_TRAINING_GLOBAL_BATCH_MAX},
                 {"zero_stages", o->zero_stages, 0, 15},
-                {"recomputes", o->recomputes, 0, 7}};
+                {"recomputes", o->recomputes, 0, 7},
+                {"accepted_by", o->accepted_by, 0, HR_TRAINING_MEGATRON | HR_TRAINING_TORCHTITAN}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     HR_TRY(check_count(counts[i].member, counts[i].value, counts[i].least, counts[i].most, error));
   for (size_t i = 0; i < o->device_counts; i++)
