@@ -48,7 +48,6 @@ static int make_workload(const cli_run *given, const hr_model *model, hr_workloa
   o->tensor_parallel = o->pipeline_stages = o->virtual_stages = o->context_parallel = o->expert_parallel = 0;
   o->batch = o->zero = 0;
   o->recompute = HR_RECOMPUTE_NONE;
-  o->phase = HR_PHASE_TRAIN, run->given[CLI_OPTION_phase] = true;
   int code = cli_make_workload(run, model, workload);
   if (code == CLI_GO_ON)
     cli_set_formats(run, run->hardware, workload);
@@ -86,9 +85,11 @@ static int plan_for(const cli_run *run, const hr_subject *subject, const hr_trai
   return code;
 }
 
-int cli_plan(const cli_run *run)
+int cli_plan(const cli_run *given)
 {
+  cli_run own = *given, *run = &own;
   hr_training_options options = make_options(run);
+  run->options.phase = HR_PHASE_TRAIN, run->given[CLI_OPTION_phase] = true;
   hr_model model;
   hr_workload workload;
   if ((options.price_per_device_hour > 0 || options.power_w > 0) && !(options.tokens > 0))
