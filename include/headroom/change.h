@@ -38,7 +38,9 @@ typedef enum hr_changed {
   HR_CHANGED_TENSOR_PARALLEL,
   HR_CHANGED_MLP_WIDTH, /* a narrower one */
   HR_CHANGED_HEADS,     /* number or size of query heads */
-  HR_CHANGED_KV_HEADS,  /* K and V heads for the same query heads */
+  HR_CHANGED_KV_HEADS,  /* V heads, alone or with K heads, for the same query heads */
+  HR_CHANGED_K_HEADS,   /* K heads for the same query and V heads (DiffQKV) */
+  HR_CHANGED_K_SIZE,    /* size of K heads, and of Q with it, for the same heads and the same V (DiffQKV) */
   HR_CHANGED_PARALLEL_LAYERS,
   HR_CHANGED_LAYERS,
   HR_CHANGED_HIDDEN,

@@ -368,6 +368,59 @@ static void fewer_kv_heads_shrink_the_cache_and_pay_in_decode(void **state)
   hr_advice_free(advice);
 }
 
+/* Lists the findings of the rule kv_heads, at most four, and returns their number. */
+static size_t kv_heads_findings(const hr_advice *advice, const hr_finding *of_rule[4])
+{
+  size_t count = 0;
+  for (size_t i = 0; i < advice->about.finding_count; i++) {
+    if (strcmp(advice->findings[i].rule, "kv_heads") == 0 && count < 4)
+      of_rule[count++] = &advice->findings[i];
+  }
+  return count;
+}
+
+static void diffqkv_is_fewer_or_smaller_k_heads_with_sigmas_evidence(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-3-8b"); /* 8 K and V heads of 128 in 32 layers */
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 1);
+  workload.phase = HR_PHASE_DECODE;
+  workload.context = 8192;
+  workload.batch = 32;
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *of_rule[4];
+  assert_int_equal(kv_heads_findings(advice, of_rule), 2);
+  for (size_t i = 0; i < 2; i++) {
+    const hr_mixer_attention *heads = &of_rule[i]->model.groups[0].attention;
+    bool smaller = heads->qk_dim == 64;
+    assert_int_equal(heads->v_heads, 8);
+    assert_int_equal(heads->v_dim, 128);
+    assert_int_equal(heads->k_heads * heads->qk_dim, 512); /* half of 8 · 128, one way or the other */
+    assert_int_equal(heads->rotary_dim, heads->qk_dim);
+    assert_non_null(strstr(of_rule[i]->why, "from 131072 to 98304 bytes")); /* 32 · 2 · (1024 + 1024), then 512 */
+    assert_non_null(strstr(of_rule[i]->cost_source, smaller ? "2501.13629, tables 2" : "2501.13629, table 1"));
+  }
+  assert_int_not_equal(of_rule[0]->model.groups[0].attention.qk_dim, of_rule[1]->model.groups[0].attention.qk_dim);
+  hr_advice_free(advice);
+}
+
+static void k_heads_of_32_are_not_halved(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-3-8b");
+  model.groups[0].attention.qk_dim = model.groups[0].attention.v_dim = model.groups[0].attention.rotary_dim = 32;
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 1);
+  workload.phase = HR_PHASE_DECODE;
+  workload.context = 8192;
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *of_rule[4];
+  assert_int_equal(kv_heads_findings(advice, of_rule), 1);
+  assert_int_equal(of_rule[0]->model.groups[0].attention.qk_dim, 32);
+  hr_advice_free(advice);
+}
+
 static void a_step_that_does_not_fit_is_reported(void **state)
 {
   (void)state;
@@ -766,6 +819,8 @@ int main(void)
       cmocka_unit_test(fused_attention_is_suggested_only_to_a_step_without_it),
       cmocka_unit_test(fused_attention_is_not_suggested_in_a_format_without_a_kernel),
       cmocka_unit_test(fewer_kv_heads_shrink_the_cache_and_pay_in_decode),
+      cmocka_unit_test(diffqkv_is_fewer_or_smaller_k_heads_with_sigmas_evidence),
+      cmocka_unit_test(k_heads_of_32_are_not_halved),
       cmocka_unit_test(a_step_that_does_not_fit_is_reported),
       cmocka_unit_test(stages_are_filled_with_smaller_microbatches),
       cmocka_unit_test(a_training_step_that_does_not_fit_names_what_makes_it_fit),

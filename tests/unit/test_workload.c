@@ -188,14 +188,29 @@ static void what_differs_has_the_class_of_its_costliest_part(void **state)
   model.groups[0].dense.width -= 128;
   assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_MLP_WIDTH);
   assert_int_equal(hr_change_cost_of(HR_CHANGED_MLP_WIDTH)->change_class, HR_CHANGE_RETRAIN);
-  model.groups[0].attention.k_heads = 4;
+  model.groups[0].attention.k_heads = model.groups[0].attention.v_heads = 4;
   assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_KV_HEADS);
   assert_int_equal(hr_change_cost_of(HR_CHANGED_KV_HEADS)->change_class, HR_CHANGE_RETRAIN);
   assert_non_null(strstr(hr_change_cost_of(HR_CHANGED_KV_HEADS)->source, "2305.13245"));
-  model.groups[0].attention.qk_dim = 64;
+  model.groups[0].attention.qk_dim = model.groups[0].attention.v_dim = 64;
   assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_HEADS);
   model.vocabulary = 32000; /* of 128256: tokens are lost */
   assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_OTHER);
+}
+
+static void k_apart_from_v_has_the_evidence_of_diffqkv(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  model.groups[0].attention.k_heads = 4;
+  assert_true(changes_of(&model, &workload) == 1u << HR_CHANGED_K_HEADS);
+  assert_non_null(strstr(hr_change_cost_of(HR_CHANGED_K_HEADS)->source, "2501.13629, table 1"));
+  model.groups[0].attention.qk_dim = model.groups[0].attention.rotary_dim = 64; /* of 128, as V keeps */
+  assert_true(changes_of(&model, &workload) == (1u << HR_CHANGED_K_HEADS | 1u << HR_CHANGED_K_SIZE));
+  assert_non_null(strstr(hr_change_cost_of(HR_CHANGED_K_SIZE)->source, "2501.13629, tables 2 and 6"));
+  model.groups[0].attention.v_heads = 4;
+  assert_true(changes_of(&model, &workload) == (1u << HR_CHANGED_KV_HEADS | 1u << HR_CHANGED_K_SIZE));
 }
 
 /* Gradient accumulation keeps the global batch; a server has to wait for more requests. */
@@ -236,6 +251,7 @@ int main(void)
       cmocka_unit_test(training_fills_its_pipeline_unless_told_otherwise),
       cmocka_unit_test(every_name_is_parsed),
       cmocka_unit_test(what_differs_has_the_class_of_its_costliest_part),
+      cmocka_unit_test(k_apart_from_v_has_the_evidence_of_diffqkv),
       cmocka_unit_test(a_larger_batch_is_free_in_training_alone),
       cmocka_unit_test(fewer_larger_microbatches_of_the_same_global_batch_are_free),
   };

@@ -12,6 +12,9 @@
  * 7% of that at 128), which few models have; such a model may keep them. */
 #define HEAD_DIM_LARGEST 128
 
+/* SIGMA's smallest K heads (arXiv 2501.13629, tables 2 and 6: half of 64). */
+#define HEAD_DIM_LEAST 32
+
 /* Head sizes that every library has kernels for, the most usual first: they win among sizes that are equally fast. */
 static const int64_t usual_head_dims[] = {128, 64, 256};
 
@@ -213,6 +216,17 @@ static double decode_gain(hr_advice_context *context, const hr_model *changed)
   return before.time_ns / after.time_ns - 1;
 }
 
+/* "4 K and 8 V heads for 32 query heads", with their sizes where K has another one. */
+static hr_text192 format_kv_heads(const hr_mixer_attention *heads)
+{
+  if (heads->qk_dim == heads->v_dim)
+    return hr_format_text("%" PRId64 " K and %" PRId64 " V heads for %" PRId64 " query heads", heads->k_heads,
+                          heads->v_heads, heads->q_heads);
+  return hr_format_text("%" PRId64 " K heads of %" PRId64 " and %" PRId64 " V heads of %" PRId64 " for %" PRId64
+                        " query heads",
+                        heads->k_heads, heads->qk_dim, heads->v_heads, heads->v_dim, heads->q_heads);
+}
+
 static void suggest_kv_heads(hr_advice_context *context, const hr_model *changed, const char *reason)
 {
   const hr_advice *advice = context->advice;
@@ -224,19 +238,18 @@ static void suggest_kv_heads(hr_advice_context *context, const hr_model *changed
                                    HR_OPERATOR_BIT(HR_OP_V_TRANSFORM);
   hr_text192 current = hr_format_text("%" PRId64 " K and %" PRId64 " V heads%s", old->k_heads, old->v_heads,
                                       hr_format_layers_with_heads(model, old).text);
-  hr_text192 suggested = hr_format_text("%" PRId64 " K and %" PRId64 " V heads for %" PRId64 " query heads",
-                                        new->k_heads, new->v_heads, new->q_heads);
+  hr_text192 suggested = format_kv_heads(new);
   double gain = decode_gain(context, changed);
   int64_t before = cache_bytes_per_token(advice, model), after = cache_bytes_per_token(advice, changed);
   hr_trial trial;
   if (hr_evaluate(context, changed, NULL, &trial) && trial.gain >= HR_GAIN_MIN)
     hr_add_suggestion(context, &trial, main, hr_attention_matmuls(&advice->step), current.text, suggested.text,
-                      "%s: with fewer, the KV cache shrinks from %" PRId64 " to %" PRId64
+                      "%s: the KV cache shrinks from %" PRId64 " to %" PRId64
                       " bytes per token and a decode step gains %.1f%%",
                       reason, before, after, 100 * gain);
   else
     hr_add_not_applicable(context, main, current.text,
-                          "%s; with fewer, the KV cache would shrink from %" PRId64 " to %" PRId64
+                          "%s: the KV cache would shrink from %" PRId64 " to %" PRId64
                           " bytes per token (a decode step gains %.1f%%), but this step gains nothing",
                           reason, before, after, 100 * gain);
 }
@@ -269,11 +282,29 @@ static bool share_kv_heads(hr_advice_context *context)
   for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
     int64_t kv_heads = q_heads / ratios[i];
     if (q_heads % ratios[i] == 0 && with_kv_heads(context->advice, kv_heads, kv_heads, &changed)) {
-      suggest_kv_heads(context, &changed, "each query head has its own K and V head");
+      suggest_kv_heads(context, &changed, "each query head has its own K and V head; with fewer");
       return true;
     }
   }
   return false;
+}
+
+/* DiffQKV: half as many K heads, and K heads of half the size, as SIGMA compared them. A cache of equal K and V is
+ * where both are known. False if neither is possible. */
+static bool differ_k_and_v(hr_advice_context *context)
+{
+  const hr_advice *advice = context->advice;
+  const hr_mixer_attention *heads = hr_main_attention(&advice->model);
+  hr_model fewer, smaller = advice->model;
+  if (advice->workload.phase != HR_PHASE_DECODE || heads->k_heads != heads->v_heads)
+    return false;
+  bool halves = heads->k_heads % 2 == 0 && with_kv_heads(advice, heads->k_heads / 2, heads->v_heads, &fewer);
+  bool shrinks = heads->qk_dim == heads->v_dim && heads->qk_dim / 2 >= HEAD_DIM_LEAST && hr_halve_k_heads(&smaller);
+  if (halves)
+    suggest_kv_heads(context, &fewer, "K can have fewer heads than V (DiffQKV); with half as many");
+  if (shrinks)
+    suggest_kv_heads(context, &smaller, "K heads can be smaller than V heads (DiffQKV); with half the size");
+  return halves || shrinks;
 }
 
 void hr_rule_kv_heads(hr_advice_context *context)
@@ -294,13 +325,9 @@ void hr_rule_kv_heads(hr_advice_context *context)
         cache_bytes_per_token(advice, model));
     return;
   }
-  if (k == q && v == q && q > 1 && share_kv_heads(context))
+  bool shared = k == q && v == q && q > 1 && share_kv_heads(context);
+  if (shared || differ_k_and_v(context))
     return;
-  hr_model changed;
-  if (advice->workload.phase == HR_PHASE_DECODE && k == v && k % 2 == 0 && with_kv_heads(advice, k / 2, v, &changed)) {
-    suggest_kv_heads(context, &changed, "K can have fewer heads than V (DiffQKV)");
-    return;
-  }
   hr_add_satisfied(context, hr_attention_matmuls(&advice->step), current.text,
                    "%" PRId64 " query heads use %" PRId64 " K and %" PRId64 " V heads: the KV cache takes %" PRId64
                    " bytes per token",

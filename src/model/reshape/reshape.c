@@ -39,6 +39,13 @@ static int64_t scaled_dim(const hr_mixer_attention *own, int64_t dim, hr_width_r
   return exact_ratio(new_width, 1, q_heads);
 }
 
+/* The rotary part of heads of another size, an even number. */
+static int64_t scaled_rotary(const hr_mixer_attention *own, int64_t qk_dim)
+{
+  double rotary = (double)own->rotary_dim * (double)qk_dim / (double)own->qk_dim;
+  return own->rotary_dim == 0 ? 0 : hr_min64(hr_max64((int64_t)rotary / 2 * 2, 2), qk_dim);
+}
+
 static bool reshape_attention(const hr_mixer_attention *own, hr_width_ratio width, int64_t q_heads, hr_kv_follow follow,
                               hr_mixer_attention *changed)
 {
@@ -54,10 +61,7 @@ static bool reshape_attention(const hr_mixer_attention *own, hr_width_ratio widt
     return false;
   if (q_heads % shape.k_heads != 0 || q_heads % shape.v_heads != 0)
     return false;
-  if (own->rotary_dim > 0) {
-    double rotary = (double)own->rotary_dim * (double)shape.qk_dim / (double)own->qk_dim;
-    shape.rotary_dim = hr_min64(hr_max64((int64_t)rotary / 2 * 2, 2), shape.qk_dim);
-  }
+  shape.rotary_dim = scaled_rotary(own, shape.qk_dim);
   if (own->q_rank > 0 && width.after != width.before) {
     double rank = (double)own->q_rank * (double)width.after / (double)width.before;
     shape.q_rank = hr_max64((int64_t)(rank / 64 + 0.5), 1) * 64;
@@ -145,6 +149,22 @@ bool hr_set_kv_heads(hr_model *model, int64_t k_heads, int64_t v_heads)
     if (attention->k_heads < 1 || attention->v_heads < 1 || attention->q_heads % attention->k_heads != 0 ||
         attention->q_heads % attention->v_heads != 0)
       return false;
+  }
+  *model = changed;
+  return true;
+}
+
+bool hr_halve_k_heads(hr_model *model)
+{
+  hr_model changed = *model;
+  for (size_t i = 0; i < changed.group_count; i++) {
+    hr_mixer_attention *attention = &changed.groups[i].attention;
+    if (attention->qk_dim % 2 != 0)
+      return false;
+    if (attention->q_heads == 0)
+      continue;
+    attention->rotary_dim = scaled_rotary(attention, attention->qk_dim / 2);
+    attention->qk_dim /= 2;
   }
   *model = changed;
   return true;

@@ -50,6 +50,10 @@ bool hr_reshape_scans(const hr_model *own, hr_model *model);
  *  query heads. */
 bool hr_set_kv_heads(hr_model *model, int64_t k_heads, int64_t v_heads);
 
+/** Halves the size of Q and K heads in every group with attention, and their rotary part with it; V keeps its size.
+ *  Returns false and leaves *model untouched if a size is odd. */
+bool hr_halve_k_heads(hr_model *model);
+
 /** The parts of a layer's feed-forward network that have a width of their own. */
 typedef enum hr_ffn_part {
   HR_FFN_DENSE,
