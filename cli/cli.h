@@ -59,6 +59,7 @@ typedef hr_clock cli_CLOCK;
 typedef hr_cache cli_CACHE;
 typedef hr_layout cli_LAYOUT;
 typedef hr_kv_format cli_CACHE_FORMAT;
+typedef hr_kv_format cli_READABLE_CACHE;
 typedef hr_kv_scales cli_SCALES;
 typedef hr_format cli_FORMAT;
 typedef hr_csv_table cli_CSV;

@@ -285,6 +285,14 @@ static int read_CACHE_FORMAT(const cli_option_row *row, const char *text, void *
   return read_choice(row, text, hr_kv_format_parse(strcmp(text, "bf16") == 0 ? "unquantized" : text, value));
 }
 
+/* Reads a format that kernels read. */
+static int read_READABLE_CACHE(const cli_option_row *row, const char *text, void *value)
+{
+  int code = read_CACHE_FORMAT(row, text, value);
+  bool other = code == CLI_GO_ON && *(hr_kv_format *)value >= HR_KV_READABLE_COUNT;
+  return other ? read_choice(row, text, HR_ERROR_NOT_FOUND) : code;
+}
+
 static int read_SCALES(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_kv_scales_parse(text, value));

@@ -14,18 +14,32 @@ extern "C" {
 
 #define HR_DECODE_Q_LEN_MAX 16
 
-/** Elements of K and V in a cache. Enumerator, name. */
-#define HR_KV_FORMAT_LIST(ROW)                                                                                   \
-  ROW(HR_KV_UNQUANTIZED, "unquantized") /* hr_decode.dtype */                                                    \
-  ROW(HR_KV_FP8, "fp8")                 /* E4M3, as HR_FP8_E4M3: up to ±448, NaN, no infinity; times a scale */ \
-  ROW(HR_KV_INT8, "int8")               /* two's complement, times a scale */
+/** Elements of K and V in a cache. Enumerator, name, values of a block, bytes of a block with its scales.
+ *
+ *  This library's kernels and caches read the first HR_KV_READABLE_COUNT. The others are of other programs, and are
+ *  counted and predicted alone: their scales stand in the cache, of blocks along each head. Sources: llama.cpp's
+ *  --cache-type-k and the block structs of ggml-common.h; NVFP4, 16 values of E2M1 with a scale of E4M3, is
+ *  TensorRT-LLM's and ModelOpt's. */
+#define HR_KV_FORMAT_LIST(ROW)                                                                                         \
+  ROW(HR_KV_UNQUANTIZED, "unquantized", 1, 0) /* hr_decode.dtype */                                                    \
+  ROW(HR_KV_FP8, "fp8", 1, 1)                 /* E4M3, as HR_FP8_E4M3: up to ±448, NaN, no infinity; times a scale */ \
+  ROW(HR_KV_INT8, "int8", 1, 1)               /* two's complement, times a scale */                                    \
+  ROW(HR_KV_Q8_0, "q8_0", 32, 34)                                                                                      \
+  ROW(HR_KV_Q5_1, "q5_1", 32, 24)                                                                                      \
+  ROW(HR_KV_Q5_0, "q5_0", 32, 22)                                                                                      \
+  ROW(HR_KV_Q4_1, "q4_1", 32, 20)                                                                                      \
+  ROW(HR_KV_Q4_0, "q4_0", 32, 18)                                                                                      \
+  ROW(HR_KV_IQ4_NL, "iq4_nl", 32, 18)                                                                                  \
+  ROW(HR_KV_NVFP4, "nvfp4", 16, 9)
 
 typedef enum hr_kv_format {
-#define HR_KV_FORMAT_ENUM(enumerator, name) enumerator,
+#define HR_KV_FORMAT_ENUM(enumerator, name, values, bytes) enumerator,
   HR_KV_FORMAT_LIST(HR_KV_FORMAT_ENUM)
 #undef HR_KV_FORMAT_ENUM
       HR_KV_FORMAT_COUNT
 } hr_kv_format;
+
+#define HR_KV_READABLE_COUNT (HR_KV_INT8 + 1)
 
 /** What a scale of a quantized cache belongs to. Enumerator, name. */
 #define HR_KV_SCALES_LIST(ROW)                                                \

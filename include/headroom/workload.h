@@ -73,7 +73,7 @@ typedef struct hr_workload {
   int64_t expert_parallel; /* [e] devices that the routed experts of a layer are spread over, each whole on one device.
                               1: every expert is split over the t devices. Otherwise a multiple of t that divides the
                               experts: e / t tensor-parallel groups, each with a batch of its own, share the experts */
-  hr_kv_format kv_cache;   /* of K and V in the cache of prefill and decode; quantized: one byte each, with a scale for
+  hr_kv_format kv_cache; /* of K and V in the cache of prefill and decode. fp8 and int8: one byte each, with a scale for
                             each head, which is not counted */
   double expert_imbalance; /* [R] tokens of the most loaded device, with e = 1 expert, over the mean; 1: balanced */
   bool sequence_parallel;  /* norms, residuals and dropout are split by tokens over the t devices; else all t do them */

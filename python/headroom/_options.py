@@ -9,6 +9,7 @@ import operator
 import os
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple, TypedDict, Union
 
+from . import _bindings as c
 from ._library import advice as library
 from .errors import InvalidError
 
@@ -197,6 +198,11 @@ def choice(function: str) -> Reader:
 
 def kv_format(name: str, value: Any) -> int:
     return one_of(name, value, ["bf16", *names_of("hr_kv_format_name")[1:]])  # bf16: as the other operands
+
+
+def readable_kv_format(name: str, value: Any) -> int:
+    """Of the formats of a cache, those that kernels read."""
+    return one_of(name, value, ["bf16", *names_of("hr_kv_format_name")[1 : c.HR_KV_READABLE_COUNT]])
 
 
 def bits(name: str, value: Names, names: Sequence[str]) -> int:

@@ -140,7 +140,7 @@ DECODE: Table = {
     **HEADS,
     **{name: (name, flag) for name in ("sinks", "latent", "batch_invariant")},
     "top_k": ("top_k", whole),
-    "kv_cache": ("cache_format", _options.kv_format),
+    "kv_cache": ("cache_format", _options.readable_kv_format),
     "scales": ("cache_scales", _options.choice("hr_kv_scales_name")),
 }
 SWEEP: Table = {

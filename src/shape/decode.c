@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "shape/kv_format.h"
 
 #include <inttypes.h>
 
@@ -28,14 +29,9 @@ void hr_decode_init(hr_decode *decode, size_t size)
 
 /* ---- quantized caches ---- */
 
-static bool is_quantized(const hr_decode *d)
-{
-  return d->cache_format != HR_KV_UNQUANTIZED;
-}
-
 size_t hr_decode_cache_bytes(const hr_decode *decode)
 {
-  return is_quantized(decode) ? 1 : hr_dtype_bytes(decode->dtype);
+  return (size_t)hr_kv_bytes(decode->cache_format, decode->dtype, hr_checked(1)).value;
 }
 
 /* ---- strides ---- */
@@ -162,10 +158,10 @@ static int64_t v_rows(const hr_decode *d, const visible_keys *v)
 static hr_checked64 decode_bytes(const hr_decode *d)
 {
   visible_keys v = count_visible(d);
-  int64_t element = (int64_t)hr_decode_cache_bytes(d), v_heads = d->latent ? 0 : d->v_heads;
-  hr_checked64 k = hr_times(hr_times(hr_checked(d->k_heads), d->qk_dim), element);
-  hr_checked64 values = hr_times(hr_times(hr_checked(v_heads), d->v_dim), element);
-  int64_t scale = is_quantized(d) ? (int64_t)sizeof(float) : 0;
+  int64_t v_heads = d->latent ? 0 : d->v_heads;
+  hr_checked64 k = hr_kv_bytes(d->cache_format, d->dtype, hr_times(hr_checked(d->k_heads), d->qk_dim));
+  hr_checked64 values = hr_kv_bytes(d->cache_format, d->dtype, hr_times(hr_checked(v_heads), d->v_dim));
+  int64_t scale = hr_kv_has_scales_apart(d->cache_format) ? (int64_t)sizeof(float) : 0;
   if (d->cache_scales == HR_KV_SCALE_TOKEN) {
     k = hr_plus(k, hr_checked(scale * d->k_heads));
     values = hr_plus(values, hr_checked(scale * v_heads));

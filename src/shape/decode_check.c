@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "shape/alignment.h"
+#include "shape/kv_format.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -65,8 +66,9 @@ static hr_status check_numbers(const hr_decode *d, hr_error *error)
 {
   if (hr_dtype_bytes(d->dtype) == 0)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)d->dtype);
-  if ((unsigned)d->cache_format >= HR_KV_FORMAT_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "cache_format: %d is not a format", (int)d->cache_format);
+  HR_TRY(hr_kv_format_check("cache_format", d->cache_format, error));
+  HR_TRY(hr_kv_dim_check("cache_format", d->cache_format, d->qk_dim, error));
+  HR_TRY(hr_kv_dim_check("cache_format", d->cache_format, d->v_dim, error));
   if ((unsigned)d->cache_scales >= HR_KV_SCALES_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "cache_scales: %d is not a kind of scales", (int)d->cache_scales);
   if (!isfinite(d->scale))
@@ -111,7 +113,7 @@ static hr_status check_all_cache_strides(const hr_decode *d, hr_error *error)
   size_t element = hr_decode_cache_bytes(d);
   HR_TRY(check_cache_strides(d, "k_strides", hr_decode_k_strides(d), d->k_heads, d->qk_dim, element, error));
   HR_TRY(check_cache_strides(d, "v_strides", hr_decode_v_strides(d), d->v_heads, d->v_dim, element, error));
-  if (d->cache_format == HR_KV_UNQUANTIZED)
+  if (!hr_kv_has_scales_apart(d->cache_format))
     return HR_OK;
   hr_kv_strides k = hr_decode_k_scale_strides(d), v = hr_decode_v_scale_strides(d);
   HR_TRY(check_cache_strides(d, "k_scale_strides", k, d->k_heads, 1, sizeof(float), error));

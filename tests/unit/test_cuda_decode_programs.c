@@ -65,7 +65,7 @@ static void tiles_fit_every_gpu_and_hold_whole_heads(void **state)
             hr_decode d = call_of(heads[h], qk, v);
             d.q_len = q_len;
             d.batch = i % 2 ? 1 : 100;
-            d.cache_format = (hr_kv_format)((qk + v) % HR_KV_FORMAT_COUNT);
+            d.cache_format = (hr_kv_format)((qk + v) % HR_KV_READABLE_COUNT);
             d.cache_scales = (hr_kv_scales)(qk % HR_KV_SCALES_COUNT);
             check_tiles(&d, &gpus[i]);
           }
@@ -275,7 +275,7 @@ static void the_next_call_starts_early_where_its_blocks_spread(void **state)
 /* fp8 needs instructions of compute capability 8.9, the second architecture. */
 static void set_cache_format(hr_decode *d, size_t architecture, size_t number)
 {
-  d->cache_format = (hr_kv_format)((number + architecture) % HR_KV_FORMAT_COUNT);
+  d->cache_format = (hr_kv_format)((number + architecture) % HR_KV_READABLE_COUNT);
   d->cache_scales = (hr_kv_scales)(number % HR_KV_SCALES_COUNT);
   if (d->cache_format == HR_KV_FP8 && architecture == 0)
     d->cache_format = HR_KV_INT8;

@@ -120,6 +120,39 @@ static void a_quantized_cache_has_bytes_and_scales(void **state)
   assert_int_equal(bytes, 2 * (1000 * (64 + 4) + 2 * 32 * 128));
 }
 
+/* ggml-common.h: 32 values with an fp16 scale, and of _1 an fp16 minimum, too. NVFP4: 16 with a scale of 8 bits. */
+static void a_block_of_a_cache_counts_its_scale(void **state)
+{
+  (void)state;
+  static const struct {
+    hr_kv_format format;
+    int64_t of_64; /* bytes of a head of 64 */
+  } rows[] = {{HR_KV_Q8_0, 2 * (32 + 2)}, {HR_KV_Q5_1, 2 * (20 + 4)}, {HR_KV_Q5_0, 2 * (20 + 2)},
+              {HR_KV_Q4_1, 2 * (16 + 4)}, {HR_KV_Q4_0, 2 * (16 + 2)}, {HR_KV_IQ4_NL, 2 * (16 + 2)},
+              {HR_KV_NVFP4, 4 * (8 + 1)}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    hr_decode d = sigma(1000);
+    int64_t bytes;
+    hr_error error;
+    d.cache_format = rows[i].format;
+    assert_ok(hr_decode_check(&d, &error), error);
+    assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+    assert_int_equal(bytes, 2 * (1000 * (4 + 16) * rows[i].of_64 + 2 * 32 * 128));
+  }
+}
+
+static void heads_are_whole_blocks_of_a_cache(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(1000);
+  hr_error error;
+  d.cache_format = HR_KV_Q8_0, d.v_dim = 80;
+  assert_int_equal(hr_decode_check(&d, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "cache_format: q8_0 has blocks of 32 values, which do not divide a head of 80");
+  d.cache_format = HR_KV_NVFP4;
+  assert_ok(hr_decode_check(&d, &error), error);
+}
+
 static void strides_of_scales_say_what_has_one(void **state)
 {
   (void)state;
@@ -205,8 +238,8 @@ static void impossible_calls_are_refused_by_name(void **state)
   d.o_strides = (hr_strides){.batch = 1, .row = 1, .head = 1};
   assert_refused(d, HR_ERROR_INVALID, "o_strides");
   d = sigma(100);
-  d.cache_format = (hr_kv_format)3;
-  assert_refused(d, HR_ERROR_INVALID, "cache_format: 3 is not a format");
+  d.cache_format = HR_KV_FORMAT_COUNT;
+  assert_refused(d, HR_ERROR_INVALID, "cache_format: 10 is not a format");
   d = sigma(100);
   d.cache_scales = (hr_kv_scales)-1;
   assert_refused(d, HR_ERROR_INVALID, "cache_scales: -1 is not a kind of scales");
@@ -472,6 +505,8 @@ int main(void)
       cmocka_unit_test(a_call_that_sees_no_more_than_top_k_selects_nothing),
       cmocka_unit_test(a_latent_cache_has_no_v),
       cmocka_unit_test(a_quantized_cache_has_bytes_and_scales),
+      cmocka_unit_test(a_block_of_a_cache_counts_its_scale),
+      cmocka_unit_test(heads_are_whole_blocks_of_a_cache),
       cmocka_unit_test(strides_of_scales_say_what_has_one),
       cmocka_unit_test(formats_have_names),
       cmocka_unit_test(pages_hold_all_sequences),

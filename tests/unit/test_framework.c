@@ -218,6 +218,44 @@ static void prefill_copies_keys_and_values_into_the_cache(void **state)
   assert_true(compiled.predictions[op - compiled.operators.items].cache_ns == 0);
 }
 
+/* K and V are read in 2 bytes and written in the format of the cache: 1 byte, or 34 for 32 values. */
+static void prefill_writes_the_cache_in_its_format(void **state)
+{
+  (void)state;
+  static const struct {
+    hr_kv_format format;
+    int64_t of_32; /* bytes written */
+  } rows[] = {{HR_KV_UNQUANTIZED, 64}, {HR_KV_FP8, 32}, {HR_KV_Q8_0, 34}};
+  hr_model model = shipped("llama-2-7b");
+  hr_hardware hardware = measured_hardware("h200");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    hr_workload workload = hr_workload_default(&model);
+    hr_error error;
+    workload.phase = HR_PHASE_PREFILL, workload.kv_cache = rows[i].format;
+    assert_ok(hr_fill_step(&hardware, &model, &workload, &compiled, &error), error);
+    int64_t blocks = (int64_t)4 * 2048 * 2 * 32 * 128 / 32;
+    assert_int_equal(find(&compiled, HR_OP_ATTENTION)->cached_bytes, blocks * (64 + rows[i].of_32));
+  }
+}
+
+/* This library's kernels read no cache in blocks; frameworks are predicted as if theirs did. */
+static void a_cache_in_blocks_is_predicted_of_frameworks_alone(void **state)
+{
+  (void)state;
+  hr_model model = shipped("llama-2-7b");
+  hr_hardware hardware = measured_hardware("h200");
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  workload.phase = HR_PHASE_DECODE, workload.batch = 64;
+  assert_ok(hr_fill_step(&hardware, &model, &workload, &eager, &error), error);
+  workload.kv_cache = HR_KV_Q8_0;
+  assert_ok(hr_fill_step(&hardware, &model, &workload, &compiled, &error), error);
+  assert_true(compiled.about.time_ns < eager.about.time_ns);
+  workload.framework = HR_FRAMEWORK_HEADROOM;
+  assert_int_equal(hr_fill_step(&hardware, &model, &workload, &own, &error), HR_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "no kernel of Headroom reads q8_0"));
+}
+
 /* GPT-3 2.7B's logits are 8192 × 50257 × 2560: the weight of 2560 · 50257 elements in 2 bytes becomes one of 2560 ·
  * 50264, 6283 · 8, and nothing else is misaligned. */
 static void torch_compile_pads_odd_logits_by_a_copy_of_their_weight(void **state)
@@ -316,6 +354,8 @@ int main(void)
       cmocka_unit_test(eager_training_takes_many_kernels_for_loss_and_optimizer),
       cmocka_unit_test(earlier_attention_takes_as_much_longer_as_was_published),
       cmocka_unit_test(prefill_copies_keys_and_values_into_the_cache),
+      cmocka_unit_test(prefill_writes_the_cache_in_its_format),
+      cmocka_unit_test(a_cache_in_blocks_is_predicted_of_frameworks_alone),
       cmocka_unit_test(torch_compile_pads_odd_logits_by_a_copy_of_their_weight),
       cmocka_unit_test(torch_compile_pads_only_what_compute_binds_and_what_gets_faster),
       cmocka_unit_test(libraries_of_attention_are_called_by_their_names),

@@ -240,7 +240,9 @@ static void options_out_of_range_are_refused(void **state)
     assert_string_equal(error.message, text);                                              \
     assert_null(cache);                                                                    \
   } while (0)
-  REFUSED(INVALID, "cache_format: 3 is not a format", o.cache_format = HR_KV_FORMAT_COUNT);
+  REFUSED(INVALID, "cache_format: 10 is not a format", o.cache_format = HR_KV_FORMAT_COUNT);
+  REFUSED(UNSUPPORTED, "cache_format: no kernel of Headroom reads q8_0, which is counted and predicted alone",
+          o.cache_format = HR_KV_Q8_0);
   REFUSED(INVALID, "cache_scales: 2 is not a kind of scales", o.cache_scales = HR_KV_SCALES_COUNT);
   REFUSED(INVALID, "k_scales: expected positive normal numbers, found 0 for head 1", o.k_scales = zero);
   REFUSED(INVALID, "v_scales: expected positive normal numbers, found inf for head 0", o.v_scales = infinite);

@@ -293,6 +293,22 @@ static void a_token_of_llama_3_8b_takes_131072_bytes_of_cache(void **state)
 }
 
 /* Gemma 3 1B: 22 of 26 layers have windows of 512; a token keeps (1 + 1) heads · 256 · 2 B = 1 KiB in a layer. */
+static void a_cache_in_q8_0_takes_34_bytes_for_32_values(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = in_phase(&model, HR_PHASE_DECODE);
+  hr_memory memory;
+  hr_error error;
+  workload.batch = 8, workload.context = 4096, workload.kv_cache = HR_KV_Q8_0;
+  memory = estimated(&model, &workload);
+  assert_int_equal(memory.kv_cache_bytes_per_token, 65536 / 32 * 34); /* 32 layers · (8 + 8) heads · 128 values */
+  assert_int_equal(memory.kv_cache_bytes, 69632LL * 8 * 4096);
+  model.groups[0].attention.v_dim = 80;
+  assert_int_equal(hr_memory_estimate(&model, &workload, &memory, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "kv_cache: q8_0 has blocks of 32 values, which do not divide a head of 80");
+}
+
 static void a_token_behind_a_full_window_adds_nothing_in_its_layers(void **state)
 {
   (void)state;
@@ -392,6 +408,7 @@ int main(void)
       cmocka_unit_test(the_first_of_stages_with_parts_saves_more_microbatches),
       cmocka_unit_test(a_last_stage_that_overflows_is_an_error_even_if_the_first_does_not),
       cmocka_unit_test(a_token_of_llama_3_8b_takes_131072_bytes_of_cache),
+      cmocka_unit_test(a_cache_in_q8_0_takes_34_bytes_for_32_values),
       cmocka_unit_test(a_token_behind_a_full_window_adds_nothing_in_its_layers),
       cmocka_unit_test(a_window_bounds_the_cache_of_its_layers),
       cmocka_unit_test(without_a_backward_pass_only_the_largest_operator_is_live),

@@ -264,6 +264,11 @@ static void operators_read_the_stored_weights_and_cache(void **state)
   assert_ok(hr_operators_list(&model, &w, &operators, &error), error);
   const hr_operator *attention = hr_operators_find(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD);
   assert_int_equal(attention->bytes, 24 * (64 + 64) * 2 + 2 * 6 * 100 * 64);
+  w.kv_cache = HR_KV_Q8_0;
+  assert_ok(hr_operators_list(&model, &w, &operators, &error), error);
+  attention = hr_operators_find(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD);
+  assert_int_equal(attention->bytes, 24 * (64 + 64) * 2 + 2 * 6 * 100 * 2 * 34);
+  w.kv_cache = HR_KV_FP8;
   hr_memory memory;
   assert_ok(hr_memory_estimate(&model, &w, &memory, &error), error);
   assert_int_equal(memory.kv_cache_bytes, 3 * 100 * 2 * 2 * 2 * 64);

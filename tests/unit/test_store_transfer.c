@@ -126,7 +126,7 @@ static void randomise(const hr_field *field, hr_result *row, uint64_t *state)
   case HR_FIELD_SINGLE: *(float *)member = (float)(next_random(state) % 1000) / 7.0f; break;
   case HR_FIELD_FLAG: *(bool *)member = next_random(state) % 2; break;
   case HR_FIELD_SEED: *(uint64_t *)member = next_random(state); break;
-  case HR_FIELD_KV_FORMAT: *(hr_kv_format *)member = (hr_kv_format)(next_random(state) % HR_KV_FORMAT_COUNT); break;
+  case HR_FIELD_KV_FORMAT: *(hr_kv_format *)member = (hr_kv_format)(next_random(state) % HR_KV_READABLE_COUNT); break;
   case HR_FIELD_KV_SCALES: *(hr_kv_scales *)member = (hr_kv_scales)(next_random(state) % HR_KV_SCALES_COUNT); break;
   case HR_FIELD_DTYPE: *(hr_dtype *)member = (hr_dtype)(next_random(state) % HR_DTYPE_COUNT); break;
   case HR_FIELD_MASK: *(hr_mask *)member = (hr_mask)(next_random(state) % 2); break;

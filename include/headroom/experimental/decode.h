@@ -21,7 +21,7 @@ HR_API hr_kv_strides hr_decode_k_strides(const hr_decode *decode);
 /** The same of V; with `latent`, those of K. */
 HR_API hr_kv_strides hr_decode_v_strides(const hr_decode *decode);
 
-/** Bytes of an element of K and V in the cache. */
+/** Bytes of an element of K and V in the cache, rounded up where a block of them has scales of its own. */
 HR_API size_t hr_decode_cache_bytes(const hr_decode *decode);
 
 /** Where the scales of a quantized cache are, as the strides of K say where K is, in floats. Of HR_KV_SCALE_HEAD, page

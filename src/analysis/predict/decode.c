@@ -7,6 +7,7 @@
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
 #include "schedule/decode_tiles.h"
+#include "shape/kv_format.h"
 
 #include <math.h>
 
@@ -52,6 +53,8 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
   HR_TAKE(hr_decode, decode, error);
   HR_TRY(hr_decode_check(decode, error));
   HR_TRY(hr_predict_check_framework(framework, error));
+  if (framework == HR_FRAMEWORK_HEADROOM)
+    HR_TRY(hr_kv_readable_check("cache_format", decode->cache_format, error));
   if (decode->kv_len == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 gives nothing to predict");
   HR_TRY(hr_predict_check_hardware(hardware, error));

@@ -139,10 +139,10 @@ static hr_status make_decode(const int64_t *sizes, hr_dtype dtype, hr_sweep_poin
   d->sinks = sizes[10] != 0;
   d->latent = sizes[11] != 0;
   d->top_k = sizes[12];
-  if (sizes[13] < 0 || sizes[13] >= HR_KV_FORMAT_COUNT || sizes[14] < 0 || sizes[14] >= HR_KV_SCALES_COUNT)
+  if (sizes[13] < 0 || sizes[13] >= HR_KV_READABLE_COUNT || sizes[14] < 0 || sizes[14] >= HR_KV_SCALES_COUNT)
     return hr_fail(error, HR_ERROR_INVALID,
                    "cache_format, cache_scales: expected 0 to %d and 0 to %d, found %" PRId64 " and %" PRId64,
-                   HR_KV_FORMAT_COUNT - 1, HR_KV_SCALES_COUNT - 1, sizes[13], sizes[14]);
+                   HR_KV_READABLE_COUNT - 1, HR_KV_SCALES_COUNT - 1, sizes[13], sizes[14]);
   d->cache_format = (hr_kv_format)sizes[13];
   d->cache_scales = (hr_kv_scales)sizes[14];
   d->batch_invariant = sizes[15] != 0;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "model/layers/layer_kinds.h"
+#include "shape/kv_format.h"
 
 void hr_list_linears(const hr_model *model, const hr_layer_group *layer, hr_linears *linears)
 {
@@ -61,8 +62,7 @@ hr_status hr_check_quantization(const hr_model *model, hr_error *error)
   }
   if (q->logit > q->format_count)
     return hr_fail(error, HR_ERROR_INVALID, "quantization.logit: there is no format %d", q->logit);
-  if ((unsigned)q->kv_cache >= HR_KV_FORMAT_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "quantization.kv_cache: %d is not a format", (int)q->kv_cache);
+  HR_TRY(hr_kv_format_check("quantization.kv_cache", q->kv_cache, error));
   for (size_t i = 0; i < model->group_count; i++) {
     for (size_t k = 0; k < HR_LINEAR_COUNT; k++) {
       if (model->groups[i].formats[k] > q->format_count)

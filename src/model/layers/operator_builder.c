@@ -2,6 +2,7 @@
 #include "model/layers/operator_builder.h"
 
 #include "model/layers/linears.h"
+#include "shape/kv_format.h"
 
 #include <headroom/experimental/workload.h>
 #include <string.h>
@@ -186,8 +187,9 @@ void hr_read_cache(hr_operator_builder *builder, hr_checked64 cached)
   if (workload->phase != HR_PHASE_DECODE || workload->kv_cache == HR_KV_UNQUANTIZED)
     return;
   op->kv_cache = workload->kv_cache;
-  hr_checked64 less = hr_times(cached, 1 - (int64_t)hr_dtype_bytes(workload->dtype));
-  hr_set_figure(builder, op, hr_plus(hr_checked(op->bytes), less), &op->bytes);
+  hr_checked64 before = hr_times(cached, -(int64_t)hr_dtype_bytes(workload->dtype));
+  hr_checked64 change = hr_plus(before, hr_kv_bytes(workload->kv_cache, workload->dtype, cached));
+  hr_set_figure(builder, op, hr_plus(hr_checked(op->bytes), change), &op->bytes);
 }
 
 void hr_append_grouped_gradients(hr_operator_builder *builder, const hr_operator *forward)

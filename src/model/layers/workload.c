@@ -7,6 +7,7 @@
 #include "base/struct_size.h"
 #include "model/layers/ffn_experts.h"
 #include "model/layers/shard.h"
+#include "shape/kv_format.h"
 
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/workload.h>
@@ -178,6 +179,19 @@ static hr_status check_parallelism(const hr_workload *workload, const hr_model *
   return check_virtual_stages(workload, model, error);
 }
 
+/* Heads are whole blocks of a cache in blocks: llama.cpp refuses others. */
+static hr_status check_cache(const hr_workload *workload, const hr_model *model, hr_error *error)
+{
+  HR_TRY(hr_kv_format_check("kv_cache", workload->kv_cache, error));
+  for (size_t i = 0; i < model->group_count; i++) {
+    const hr_layer_group *layer = &model->groups[i];
+    HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->attention.qk_dim, error));
+    HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->attention.v_dim, error));
+    HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->latent.kv_rank + layer->latent.rope_dim, error));
+  }
+  return HR_OK;
+}
+
 hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error)
 {
   HR_NEED(error, workload, model);
@@ -189,8 +203,7 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
     return hr_fail(error, HR_ERROR_INVALID, "attention: %d is neither unfused nor fused", (int)workload->attention);
   if (hr_dtype_bytes(workload->dtype) == 0)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)workload->dtype);
-  if ((unsigned)workload->kv_cache >= HR_KV_FORMAT_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "kv_cache: %d is not a format", (int)workload->kv_cache);
+  HR_TRY(check_cache(workload, model, error));
   if ((unsigned)workload->framework >= FRAMEWORK_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "framework: %d is not in the list", (int)workload->framework);
   if ((unsigned)workload->flash >= FLASH_LIBRARY_COUNT)

@@ -5,6 +5,7 @@
 #include "base/struct_size.h"
 #include "model/memory/activation_memory.h"
 #include "model/memory/weight_memory.h"
+#include "shape/kv_format.h"
 
 #include <headroom/experimental/workload.h>
 
@@ -53,11 +54,6 @@ static hr_checked64 of_all_sequences(const hr_workload *workload, hr_checked64 o
   return hr_times(hr_times(of_one, workload->batch), hr_workload_microbatches(workload));
 }
 
-static int64_t cached_element_bytes(const hr_workload *workload)
-{
-  return workload->kv_cache == HR_KV_UNQUANTIZED ? (int64_t)hr_dtype_bytes(workload->dtype) : 1;
-}
-
 static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)
@@ -68,7 +64,7 @@ static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload,
     of_group[i] = hr_layer_cache_elements(&share, shard->kv_len / workload->context_parallel);
   }
   hr_checked64 elements = hr_sum_of_stage(model, of_group, workload->pipeline_stages);
-  return hr_times(of_all_sequences(workload, elements), cached_element_bytes(workload));
+  return hr_kv_bytes(workload->kv_cache, workload->dtype, of_all_sequences(workload, elements));
 }
 
 /* Counts the states of all sequences on the device. */
@@ -101,7 +97,7 @@ static hr_checked64 cache_growth(const hr_model *model, const hr_workload *workl
     hr_checked64 before = hr_layer_cache_elements(layer, tokens), after = hr_layer_cache_elements(layer, tokens + 1);
     sum = hr_plus(sum, hr_times(hr_plus(after, hr_times(before, -1)), layer->count));
   }
-  return hr_times(sum, cached_element_bytes(workload));
+  return hr_kv_bytes(workload->kv_cache, workload->dtype, sum);
 }
 
 hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *workload)

@@ -6,6 +6,7 @@
 #include "model/operators/framework.h"
 
 #include "base/checked.h"
+#include "shape/kv_format.h"
 
 #include <headroom/experimental/model.h>
 
@@ -144,12 +145,13 @@ static int64_t cached_bytes(const hr_model *model, const hr_workload *workload, 
   const hr_attention *a = &op->attention;
   if (workload->phase != HR_PHASE_PREFILL || op->kind != HR_KIND_ATTENTION || op->latent)
     return 0;
-  double token = (double)a->k_heads * (double)a->qk_dim + (double)a->v_heads * (double)a->v_dim;
+  hr_checked64 token = hr_plus(hr_times(hr_checked(a->k_heads), a->qk_dim), hr_times(hr_checked(a->v_heads), a->v_dim));
   if (latent->q_heads > 0) /* the cache has the latents */
-    token = (double)(latent->kv_rank + latent->rope_dim);
-  double elements = (double)a->batch * (double)a->kv_len * token;
-  double bytes = elements * 2 * (double)hr_dtype_bytes(a->dtype);
-  return bytes < (double)INT64_MAX / 2 ? (int64_t)bytes : INT64_MAX / 2;
+    token = hr_checked(latent->kv_rank + latent->rope_dim);
+  hr_checked64 elements = hr_times(hr_times(token, a->batch), a->kv_len);
+  hr_checked64 read = hr_times(elements, (int64_t)hr_dtype_bytes(a->dtype));
+  hr_checked64 moved = hr_plus(read, hr_kv_bytes(workload->kv_cache, a->dtype, elements));
+  return moved.overflow ? INT64_MAX / 2 : hr_min64(moved.value, INT64_MAX / 2);
 }
 
 /* Rows over which eager mode sums the gradients of a LayerNorm's weights. */

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "shape/kv_format.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -57,8 +58,8 @@ static hr_status check_scales(const char *name, const float *scales, int64_t hea
 
 static hr_status check_format(const hr_kv_cache_options *o, hr_error *error)
 {
-  if ((unsigned)o->cache_format >= HR_KV_FORMAT_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "cache_format: %d is not a format", (int)o->cache_format);
+  HR_TRY(hr_kv_format_check("cache_format", o->cache_format, error));
+  HR_TRY(hr_kv_readable_check("cache_format", o->cache_format, error));
   if ((unsigned)o->cache_scales >= HR_KV_SCALES_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "cache_scales: %d is not a kind of scales", (int)o->cache_scales);
   if (o->cache_format == HR_KV_UNQUANTIZED)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "runtime/operation/decode_sequences.h"
+#include "shape/kv_format.h"
 
 #include <headroom/experimental/decode.h>
 #include <inttypes.h>
@@ -68,7 +69,8 @@ static hr_operands operands(const hr_problem *problem)
 
 static hr_status check(const hr_problem *problem, hr_error *error)
 {
-  return hr_decode_check(&problem->decode, error);
+  HR_TRY(hr_decode_check(&problem->decode, error));
+  return hr_kv_readable_check("cache_format", problem->decode.cache_format, error);
 }
 
 static int64_t alignment(const hr_problem *problem)

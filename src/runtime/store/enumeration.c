@@ -55,7 +55,7 @@ static const hr_enumeration enumerations[] = {
     [HR_FIELD_MASK] = {mask_name, MASK_COUNT, "none or causal"},
     [HR_FIELD_OUTPUT] = {output_name, OUTPUT_COUNT, "operands, bf16 or fp16"},
     [HR_FIELD_STATUS] = {status_name, HR_STATUS_COUNT, "a status"},
-    [HR_FIELD_KV_FORMAT] = {kv_format_name, HR_KV_FORMAT_COUNT, "unquantized, fp8 or int8"},
+    [HR_FIELD_KV_FORMAT] = {kv_format_name, HR_KV_READABLE_COUNT, "unquantized, fp8 or int8"},
     [HR_FIELD_KV_SCALES] = {kv_scales_name, HR_KV_SCALES_COUNT, "head or token"},
     [HR_FIELD_KIND] = {kind_name, HR_RESULT_KIND_COUNT, "gemm, attention, decode or other"},
 };

@@ -13,8 +13,8 @@ static const int64_t dims[][2] = {{64, 64},   {128, 128}, {32, 64},   {128, 64},
 /* Unquantized in two of six cases. */
 static void set_format(decode_setup *setup, int64_t number)
 {
-  setup->d.cache_format = (hr_kv_format)(number % HR_KV_FORMAT_COUNT);
-  setup->d.cache_scales = (hr_kv_scales)(number / HR_KV_FORMAT_COUNT % HR_KV_SCALES_COUNT);
+  setup->d.cache_format = (hr_kv_format)(number % HR_KV_READABLE_COUNT);
+  setup->d.cache_scales = (hr_kv_scales)(number / HR_KV_READABLE_COUNT % HR_KV_SCALES_COUNT);
 }
 
 /* ---- shapes ---- */

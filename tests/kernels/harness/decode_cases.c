@@ -28,11 +28,11 @@ static void make_small(hr_dtype dtype, int64_t i, hr_decode *d)
 
 static void small(hr_dtype dtype, problem_taker *take, void *context)
 {
-  for (int64_t i = 0; i < 6 * HR_KV_FORMAT_COUNT; i++) {
+  for (int64_t i = 0; i < 6 * HR_KV_READABLE_COUNT; i++) {
     hr_decode d;
-    make_small(dtype, i / HR_KV_FORMAT_COUNT, &d);
-    d.cache_format = (hr_kv_format)(i % HR_KV_FORMAT_COUNT);
-    d.cache_scales = i / HR_KV_FORMAT_COUNT % 2 ? HR_KV_SCALE_TOKEN : HR_KV_SCALE_HEAD;
+    make_small(dtype, i / HR_KV_READABLE_COUNT, &d);
+    d.cache_format = (hr_kv_format)(i % HR_KV_READABLE_COUNT);
+    d.cache_scales = i / HR_KV_READABLE_COUNT % 2 ? HR_KV_SCALE_TOKEN : HR_KV_SCALE_HEAD;
     const hr_problem problem = hr_decode_problem(&d);
     take(&problem, context);
   }

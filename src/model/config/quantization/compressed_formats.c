@@ -159,8 +159,11 @@ static hr_status read_cache(const hr_json_reader *q, const char *field, hr_store
     stored->quantization.kv_cache = HR_KV_FP8;
   else if (eight && type && strcmp(type, "int") == 0)
     stored->quantization.kv_cache = HR_KV_INT8;
+  else if (name && strcmp(name, "NVFP4") == 0)
+    stored->quantization.kv_cache = HR_KV_NVFP4;
   else
-    return hr_json_fail(q, field, HR_ERROR_UNSUPPORTED, "is not supported; only 8 bits of type float or int are");
+    return hr_json_fail(q, field, HR_ERROR_UNSUPPORTED,
+                        "is not supported; only 8 bits of type float or int, and NVFP4, are");
   return HR_OK;
 }
 

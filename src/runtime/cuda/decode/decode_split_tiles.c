@@ -13,7 +13,7 @@ _Static_assert(HR_DECODE_WARP_KEYS == HR_DECODE_KEYS, "the rules' tiles are thos
 
 const char *hr_decode_cache_define(const hr_decode *d)
 {
-  static const char *const defines[HR_KV_FORMAT_COUNT] = {"", " HR_CACHE_FP8", " HR_CACHE_INT8"};
+  static const char *const defines[HR_KV_READABLE_COUNT] = {"", " HR_CACHE_FP8", " HR_CACHE_INT8"};
   return defines[d->cache_format];
 }
 
