@@ -124,6 +124,29 @@ static void what_does_not_divide_is_named(void **state)
   assert_split(&model, 1, 16, false, "8 experts do not divide by e = 16");
 }
 
+/* Mamba-2: 128 heads and 8 groups of B and C. vLLM's mamba_mixer2.py refuses a t that cuts groups, but copies one. */
+static void groups_of_recurrent_layers_are_whole_or_single(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("mamba-codestral-7b-v0.1");
+  assert_split(&model, 8, 1, true, "");
+  assert_split(&model, 16, 1, false, "8 groups of recurrent layers do not divide by t = 16");
+  model.groups[0].scan.groups = 1;
+  assert_split(&model, 16, 1, true, "");
+}
+
+static void a_padded_vocabulary_is_said(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("gpt2");
+  assert_split(&model, 1, 1, true, "");
+  assert_split(&model, 2, 1, true, "vocabulary padded from 50257 to 50258");
+  assert_split(&model, 8, 1, false, "12 query heads do not divide by t = 8");
+  model = quantized("qwen3-30b-a3b", "mxfp4", &groups_of_32);
+  model.groups[0].experts.width = 2880, model.vocabulary = 201089;
+  assert_split(&model, 8, 1, true, "experts padded from 360 to 384 columns, vocabulary padded from 201089 to 201096");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -133,6 +156,8 @@ int main(void)
       cmocka_unit_test(experts_in_mxfp4_are_padded_and_predicted_so),
       cmocka_unit_test(blocks_of_a_flattened_matrix_split_anywhere),
       cmocka_unit_test(what_does_not_divide_is_named),
+      cmocka_unit_test(groups_of_recurrent_layers_are_whole_or_single),
+      cmocka_unit_test(a_padded_vocabulary_is_said),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

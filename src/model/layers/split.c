@@ -8,6 +8,7 @@
 
 #include <headroom/experimental/quantization.h>
 #include <inttypes.h>
+#include <string.h>
 
 /* ---- quantized weights ---- */
 
@@ -120,9 +121,13 @@ bool hr_layer_heads_split(const hr_layer_group *layer, int64_t tensor_parallel)
   return heads_split(layer, tensor_parallel, &split);
 }
 
+/* Groups share keys and queries, and a single one is copied. Source: vLLM's mamba_mixer2.py. */
 static bool scans_split(const hr_layer_group *layer, int64_t t, hr_split *split)
 {
-  return all_divide(&(divided){"heads of recurrent layers", layer->scan.heads, t, 't', false}, 1, split);
+  int64_t groups = layer->scan.groups > 1 ? layer->scan.groups : 0;
+  const divided items[] = {{"heads of recurrent layers", layer->scan.heads, t, 't', false},
+                           {"groups of recurrent layers", groups, t, 't', false}};
+  return all_divide(items, sizeof items / sizeof *items, split);
 }
 
 static bool networks_split(const hr_model *model, const hr_layer_group *layer, const hr_workload *w, hr_split *split)
@@ -138,13 +143,30 @@ static bool networks_split(const hr_model *model, const hr_layer_group *layer, c
 
 /* ---- layers ---- */
 
+/* Adds what is padded, once for layers that are alike. */
+static void say_padded(hr_split *split, const char *what, int64_t from, int64_t to, const char *unit)
+{
+  char words[64];
+  size_t used = strlen(split->words);
+  hr_write_text(words, sizeof words, "%s padded from %" PRId64 " to %" PRId64 "%s", what, from, to, unit);
+  if (!strstr(split->words, words))
+    hr_write_text(split->words + used, sizeof split->words - used, "%s%s", used ? ", " : "", words);
+}
+
 static void say_padding(const hr_model *model, const hr_layer_group *layer, const hr_workload *w, hr_split *split)
 {
   int64_t part = w->expert_parallel > 1 ? layer->experts.width : hr_ceil_div(layer->experts.width, w->tensor_parallel);
   int64_t padded = hr_padded_expert_width(model, layer, part);
   if (layer->experts.experts > 0 && padded != part)
-    hr_write_text(split->words, sizeof split->words, "experts padded from %" PRId64 " to %" PRId64 " columns", part,
-                  padded);
+    say_padded(split, "experts", part, padded, " columns");
+}
+
+/* Devices hold equal rows of the embedding. TensorRT-LLM pads to a multiple of t (pad_vocab_size()), vLLM and SGLang to
+ * one of 64 (vocab_parallel_embedding.py). */
+static void say_padded_vocabulary(const hr_model *model, int64_t t, hr_split *split)
+{
+  if (model->vocabulary % t != 0)
+    say_padded(split, "vocabulary", model->vocabulary, hr_round_up(model->vocabulary, t), "");
 }
 
 hr_split hr_split_of(const hr_model *model, int64_t tensor_parallel, int64_t expert_parallel, unsigned parts)
@@ -161,6 +183,8 @@ hr_split hr_split_of(const hr_model *model, int64_t tensor_parallel, int64_t exp
     else if (parts & HR_SPLIT_FFN)
       say_padding(model, layer, &w, &split);
   }
+  if ((parts & HR_SPLIT_VOCABULARY) && split.whole)
+    say_padded_vocabulary(model, tensor_parallel, &split);
   return split;
 }
 
