@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 
-static hr_serve_options make_options(const cli_run *run)
+/* The engine's defaults on this device. */
+static int choose_engine(const cli_run *run, hr_serve_options *serve)
+{
+  hr_error error = {.status = HR_OK};
+  hr_serve_engine engine = run->given[CLI_OPTION_engine] ? run->options.engine : HR_SERVE_VLLM;
+  *serve = hr_serve_options_default();
+  hr_status status = hr_serve_options_set_engine(serve, engine, run->hardware, &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+static hr_serve_options make_options(const cli_run *run, hr_serve_options serve)
 {
   const cli_options *given = &run->options;
-  hr_serve_options serve = hr_serve_options_default();
   const struct {
     int64_t given;
     int64_t *member;
@@ -15,7 +24,8 @@ static hr_serve_options make_options(const cli_run *run)
                 {given->devices, &serve.devices_max},
                 {given->tensor_parallel, &serve.tensor_parallel},
                 {given->expert_parallel, &serve.expert_parallel},
-                {given->prefill_tokens, &serve.prefill_tokens}};
+                {given->prefill_tokens, &serve.prefill_tokens},
+                {given->page_tokens, &serve.page_tokens}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     if (counts[i].given > 0)
       *counts[i].member = counts[i].given;
@@ -62,13 +72,16 @@ int cli_serve_plan(const cli_run *given)
 {
   cli_run own = *given, *run = &own;
   run->options.output = given->options.output_file;
-  hr_serve_options options = make_options(run);
+  hr_serve_options options;
   hr_model model;
   hr_workload workload;
   int code = cli_load_model(run, &model, NULL);
   if (code == CLI_GO_ON)
     code = cli_load_device(run, "cpu", run->hardware);
+  if (code == CLI_GO_ON)
+    code = choose_engine(run, &options);
   if (code == CLI_GO_ON) {
+    options = make_options(run, options);
     fit_prompt(run, &model, &options);
     run->options.seq = options.prompt_tokens + options.output_tokens; /* compared with the model's positions */
     code = cli_make_workload(run, &model, &workload);

@@ -259,6 +259,11 @@ static int read_FLASH_LIBRARY(const cli_option_row *row, const char *text, void 
   return read_choice(row, text, hr_flash_library_parse(text, value));
 }
 
+static int read_ENGINE(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_serve_engine_parse(text, value));
+}
+
 static int read_FRAMEWORK(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_framework_parse(text, value));

@@ -17,6 +17,20 @@ extern "C" {
 #define HR_SERVE_PAGE_MAX ((int64_t)1 << 20)    /* tokens of a page */
 #define HR_SERVE_RESERVE_MAX ((int64_t)1 << 50) /* bytes of a device that are kept free */
 
+/** Servers whose rules say what K and V may take of a device's memory. Enumerator, name. */
+#define HR_SERVE_ENGINE_LIST(ROW)                                                                                 \
+  ROW(HR_SERVE_VLLM, "vllm")     /* memory_share of the device holds all: weights, step, reserve, K and V */      \
+  ROW(HR_SERVE_SGLANG, "sglang") /* memory_share of the device holds weights, reserve, K and V; steps the rest */ \
+  ROW(HR_SERVE_TRTLLM, "trtllm") /* K and V have memory_share of what weights, largest step and reserve leave */  \
+  ROW(HR_SERVE_TURBOMIND, "turbomind") /* K and V have memory_share of what weights and reserve leave */
+
+typedef enum hr_serve_engine {
+#define HR_SERVE_ENGINE_ENUM(enumerator, name) enumerator,
+  HR_SERVE_ENGINE_LIST(HR_SERVE_ENGINE_ENUM)
+#undef HR_SERVE_ENGINE_ENUM
+      HR_SERVE_ENGINE_COUNT
+} hr_serve_engine;
+
 /** Requests, limits, and what may be tried. All requests have the same lengths. */
 typedef struct hr_serve_options {
   size_t struct_size;           /* sizeof(hr_serve_options), set by hr_serve_options_default() */
@@ -37,6 +51,7 @@ typedef struct hr_serve_options {
   bool disaggregated;           /* prompts are prefilled on devices of their own */
   int64_t reserve_bytes;        /* of a device, for the driver's context, libraries' workspaces and CUDA graphs. Default
                                    1 GiB (docs/serving.md) */
+  hr_serve_engine engine;       /* what memory_share is a share of. Default vllm */
 } hr_serve_options;
 
 /** The defaults above, without limits and price. */
@@ -87,7 +102,7 @@ typedef struct hr_serve_point {
 
 typedef struct hr_serve_result {
   hr_serve_options options; /* with devices_max filled in */
-  int64_t capacity_bytes;   /* of a device, memory_share applied */
+  int64_t capacity_bytes;   /* of a device, memory_share applied where it is a share of the device */
   int64_t cached_tokens;    /* of a sequence at its end, in whole pages */
   size_t layout_count;
   hr_serve_layout *layouts; /* ascending devices, then t, then e; owned by the result */

@@ -127,6 +127,11 @@ def search(hardware: Hardware, model: Any, workload: Any, options: Any) -> Itera
         yield lambda out, how: call(library().hr_report_search, out, how, byref(subject), pointer)
 
 
+def set_engine(options: Any, engine: int, hardware: Hardware) -> None:
+    """The defaults of a server in an hr_serve_options."""
+    call(library().hr_serve_options_set_engine, byref(options), engine, hardware)
+
+
 @contextlib.contextmanager
 def serve_plan(hardware: Hardware, model: Any, workload: Any, options: Any) -> Iterator[Write]:
     """The report of an hr_serve_result."""

@@ -405,6 +405,11 @@ HR_SEARCH_MLP = 4
 HR_SEARCH_VOCABULARY = 8
 HR_SEARCH_LAYERS = 16
 HR_SEARCH_KV_HEADS = 32
+HR_SERVE_VLLM = 0
+HR_SERVE_SGLANG = 1
+HR_SERVE_TRTLLM = 2
+HR_SERVE_TURBOMIND = 3
+HR_SERVE_ENGINE_COUNT = 4
 HR_FORMAT_TABLE = 0
 HR_FORMAT_JSON = 1
 HR_FORMAT_CSV = 2
@@ -1986,6 +1991,7 @@ class hr_serve_options(Structure):
         ("page_tokens", c_int64),
         ("disaggregated", c_bool),
         ("reserve_bytes", c_int64),
+        ("engine", c_int),
     ]
 
 
@@ -2577,7 +2583,10 @@ FUNCTIONS = {  # name: result, parameters
     "hr_search_options_init": (None, [c_void_p, c_size_t]),
     "hr_search_result_free": (None, [c_void_p]),
     "hr_search_size_name": (c_char_p, [c_int]),
+    "hr_serve_engine_name": (c_char_p, [c_int]),
+    "hr_serve_engine_parse": (c_int, [c_char_p, c_void_p]),
     "hr_serve_options_init": (None, [c_void_p, c_size_t]),
+    "hr_serve_options_set_engine": (c_int, [c_void_p, c_int, c_void_p, c_void_p]),
     "hr_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_serve_result_free": (None, [c_void_p]),
     "hr_severity_name": (c_char_p, [c_int]),

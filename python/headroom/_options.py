@@ -113,7 +113,9 @@ class ServeOptions(DeviceOptions, total=False):
     batch: int
     max_batch: int
     prefill_tokens: int
+    engine: str
     memory_share: float
+    page_size: int
     reserve: float
     disaggregated: bool
 
@@ -268,6 +270,7 @@ SERVE: Table = {
     "expert_parallel": ("expert_parallel", whole),
     "prefill_tokens": ("prefill_tokens", whole),
     "memory_share": ("memory_share", number),
+    "page_size": ("page_tokens", whole),
     "reserve": ("reserve_bytes", lambda name, value: int(number(name, value) * 2**30)),
     "disaggregated": ("disaggregated", flag),
 }

@@ -64,8 +64,10 @@ def serve_plan(model: ModelLike, **options: Unpack[ServeOptions]) -> documents.S
     """Latency, throughput and cost of serving a model."""
     known = _options.given("serve_plan", ServeOptions, options)
     plan = calls.default(c.hr_serve_options)
-    _options.fill(plan, _options.SERVE, known)
     read, hardware, workload = subject(model, {name: value for name, value in known.items() if name != "batch"})
+    engine = _options.choice("hr_serve_engine_name")("engine", known.get("engine", "vllm"))
+    calls.set_engine(plan, engine, hardware)
+    _options.fill(plan, _options.SERVE, known)
     left = read.max_positions - plan.output_tokens
     if "prompt" not in known and 0 < left < plan.prompt_tokens:
         plan.prompt_tokens = left

@@ -13,6 +13,7 @@
 
 #include <headroom/experimental/hardware.h>
 #include <headroom/experimental/quantization.h>
+#include <headroom/experimental/serve.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -105,6 +106,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
   put_formats(serving, model, workload, hardware);
   hr_json_put_number(serving, "expert_imbalance", workload->expert_imbalance);
   hr_json_put_fields(serving, option_fields, HR_COUNT_OF(option_fields), &plan->options);
+  hr_json_put_text(serving, "engine", hr_serve_engine_name(plan->options.engine));
   hr_json_put_count(serving, "capacity_bytes", plan->capacity_bytes);
   hr_json_put_count(serving, "cached_tokens", plan->cached_tokens);
   hr_json_put_cache_growth(serving, model, workload);
@@ -283,17 +285,36 @@ static void print_needs(const hr_document *document, const hr_serve_result *plan
                  more[0] && narrower[0] ? ", or with " : "", narrower);
 }
 
+/* What a device gives to whom, by the engine's rule. */
+static void print_server(const hr_document *document, const hr_serve_result *plan)
+{
+  static const char *const taken_before[HR_SERVE_ENGINE_COUNT] = {
+      [HR_SERVE_TRTLLM] = "weights, the largest step", [HR_SERVE_TURBOMIND] = "weights"};
+  const hr_serve_options *options = &plan->options;
+  char cached[HR_NUMBER_SIZE], capacity[HR_NUMBER_SIZE], reserve[HR_NUMBER_SIZE];
+  const char *before = taken_before[options->engine], *name = hr_serve_engine_name(options->engine);
+  hr_write_count(cached, sizeof cached, plan->cached_tokens);
+  hr_write_bytes(capacity, sizeof capacity, (double)plan->capacity_bytes);
+  hr_write_bytes(reserve, sizeof reserve, (double)options->reserve_bytes);
+  const char *apart = options->disaggregated ? "; prompts are prefilled on separate devices" : "";
+  if (before)
+    hr_print_field(document, "server",
+                   "%s: %s tokens of a sequence; K and V have %.3g of what %s and %s (--reserve) leave of %s%s", name,
+                   cached, options->memory_share, before, reserve, capacity, apart);
+  else
+    hr_print_field(document, "server",
+                   "%s%s%s tokens of a sequence, %s of each device's memory, %s of it reserved (--reserve)%s%s",
+                   options->engine == HR_SERVE_VLLM ? "" : name, options->engine == HR_SERVE_VLLM ? "" : ": ", cached,
+                   capacity, reserve, options->engine == HR_SERVE_SGLANG ? ", steps beside it" : "", apart);
+}
+
 static void print_head(const hr_document *document, const hr_model *model, const hr_workload *workload,
                        const hr_hardware *hardware, const hr_serve_result *plan)
 {
   const hr_serve_options *options = &plan->options;
-  char prompt[HR_NUMBER_SIZE], output[HR_NUMBER_SIZE], cached[HR_NUMBER_SIZE], capacity[HR_NUMBER_SIZE];
-  char limits[PHRASE_SIZE], reserve[HR_NUMBER_SIZE];
-  hr_write_bytes(reserve, sizeof reserve, (double)options->reserve_bytes);
+  char prompt[HR_NUMBER_SIZE], output[HR_NUMBER_SIZE], limits[PHRASE_SIZE];
   hr_write_count(prompt, sizeof prompt, options->prompt_tokens);
   hr_write_count(output, sizeof output, options->output_tokens);
-  hr_write_count(cached, sizeof cached, plan->cached_tokens);
-  hr_write_bytes(capacity, sizeof capacity, (double)plan->capacity_bytes);
   write_limits(limits, options);
   hr_print_model(document, model);
   hr_print_hardware(document, hardware);
@@ -301,9 +322,7 @@ static void print_head(const hr_document *document, const hr_model *model, const
                  limits);
   print_formats(document, model, workload, hardware);
   hr_print_cache_growth(document, model, workload, plan->cached_tokens);
-  hr_print_field(document, "server",
-                 "%s tokens of a sequence, %s of each device's memory, %s of it reserved (--reserve)%s", cached,
-                 capacity, reserve, options->disaggregated ? "; prompts are prefilled on separate devices" : "");
+  print_server(document, plan);
   hr_print_field(document, "predicted", "steady load, without queueing and without the server's own overhead");
 }
 

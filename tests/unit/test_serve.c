@@ -8,7 +8,7 @@
 #include "models.h"
 #include "unit/served.h"
 
-#include <headroom/serve.h>
+#include <headroom/experimental/serve.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -207,6 +207,79 @@ static void the_tokens_that_fit_are_near_those_that_a_server_reports(void **stat
   /* 85,017,493,504 B: cuDeviceTotalMem() of an H100 80GB HBM3 (driver 580.159.04, 2026-11-28). */
   assert_int_equal(result->capacity_bytes, (int64_t)(0.9 * 85017493504));
   hr_serve_result_free(result);
+}
+
+/* Llama 3 8B on an H100 of M = 85,017,493,504 B: W = 16,060,522,496 B of weights, R = 1 GiB, A for the largest step.
+ * SGLang keeps 1.5 · 8192 + 2 · 256 = 12,800 MiB out of its share. */
+static void each_engine_gives_k_and_v_what_its_rule_leaves(void **state)
+{
+  (void)state;
+  const double m = 85017493504, w = 16060522496, r = 0x1p30, kept_out = 12800 * 0x1p20;
+  hr_model model = llama3_8b();
+  hr_hardware hardware = device("h100-sxm");
+  for (int engine = 0; engine < HR_SERVE_ENGINE_COUNT; engine++) {
+    hr_serve_options options = hr_serve_options_default();
+    hr_error error;
+    assert_ok(hr_serve_options_set_engine(&options, (hr_serve_engine)engine, &hardware, &error), error);
+    options.tensor_parallel = 1;
+    hr_serve_result *result = plan("h100-sxm", &model, &options);
+    const hr_serve_layout *layout = &result->layouts[0];
+    const double largest = (double)layout->step_bytes;
+    const double rooms[HR_SERVE_ENGINE_COUNT] = {[HR_SERVE_VLLM] = 0.9 * m - w - r - largest,
+                                                 [HR_SERVE_SGLANG] = m - kept_out - w - r,
+                                                 [HR_SERVE_TRTLLM] = 0.9 * (m - w - r - largest),
+                                                 [HR_SERVE_TURBOMIND] = 0.8 * (m - w - r)};
+    assert_near((double)layout->cache_tokens / (rooms[engine] / 131072), 1, 1e-5);
+    assert_int_equal(layout->largest_batch, (int64_t)(rooms[engine] / (131072.0 * (double)result->cached_tokens)));
+    hr_serve_result_free(result);
+  }
+}
+
+/* An A100 has the defaults of small devices in vLLM, and its own in SGLang. */
+static void defaults_of_an_engine_are_those_of_the_device(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *device;
+    hr_serve_engine engine;
+    int64_t prefill_tokens, batch_max, page_tokens;
+  } rows[] = {{"h100-sxm", HR_SERVE_VLLM, 8192, 1024, 16},      {"l40s", HR_SERVE_VLLM, 2048, 256, 16},
+              {"a100-sxm4-80gb", HR_SERVE_VLLM, 2048, 256, 16}, {"b200", HR_SERVE_SGLANG, 16384, 2048, 1},
+              {"l40s", HR_SERVE_SGLANG, 4096, 2048, 1},         {"h200", HR_SERVE_TRTLLM, 8192, 2048, 32},
+              {"h200", HR_SERVE_TURBOMIND, 8192, 1024, 64}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    hr_serve_options options = hr_serve_options_default();
+    hr_hardware hardware = device(rows[i].device);
+    hr_error error;
+    assert_ok(hr_serve_options_set_engine(&options, rows[i].engine, &hardware, &error), error);
+    assert_int_equal(options.prefill_tokens, rows[i].prefill_tokens);
+    assert_int_equal(options.batch_max, rows[i].batch_max);
+    assert_int_equal(options.page_tokens, rows[i].page_tokens);
+    hr_serve_engine read;
+    assert_int_equal(hr_serve_engine_parse(hr_serve_engine_name(rows[i].engine), &read), HR_OK);
+    assert_int_equal(read, rows[i].engine);
+  }
+  hr_serve_options options = hr_serve_options_default();
+  hr_hardware hardware = device("h100-sxm");
+  hr_error error;
+  assert_int_equal(hr_serve_options_set_engine(&options, HR_SERVE_ENGINE_COUNT, &hardware, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "engine: 4 is not in the list");
+}
+
+/* 2048 + 256 − 1 = 2303 tokens. */
+static void a_sequence_takes_whole_pages(void **state)
+{
+  (void)state;
+  static const int64_t rows[][2] = {{1, 2303}, {16, 2304}, {64, 2304}, {256, 2304}, {1000, 3000}};
+  hr_model model = llama3_8b();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    hr_serve_options options = hr_serve_options_default();
+    options.page_tokens = rows[i][0], options.tensor_parallel = 1;
+    hr_serve_result *result = plan("h100-sxm", &model, &options);
+    assert_int_equal(result->cached_tokens, rows[i][1]);
+    assert_int_equal(result->layouts[0].sequence_bytes, rows[i][1] * 131072);
+    hr_serve_result_free(result);
+  }
 }
 
 static void the_reserve_and_the_largest_step_take_the_place_of_tokens(void **state)
@@ -532,6 +605,9 @@ int main(void)
       cmocka_unit_test(the_mean_decode_step_is_that_of_every_context),
       cmocka_unit_test(a_device_holds_weights_and_whole_pages_of_every_sequence),
       cmocka_unit_test(the_tokens_that_fit_are_near_those_that_a_server_reports),
+      cmocka_unit_test(each_engine_gives_k_and_v_what_its_rule_leaves),
+      cmocka_unit_test(defaults_of_an_engine_are_those_of_the_device),
+      cmocka_unit_test(a_sequence_takes_whole_pages),
       cmocka_unit_test(the_reserve_and_the_largest_step_take_the_place_of_tokens),
       cmocka_unit_test(a_band_beyond_the_limit_is_told_from_a_time_within_it),
       cmocka_unit_test(weights_that_would_fit_fit_in_the_given_layout),

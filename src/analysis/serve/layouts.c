@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "hardware/hardware.h"
 #include "model/layers/split.h"
 
 #include <headroom/experimental/hardware.h>
@@ -64,9 +65,12 @@ static size_t list_degrees(int64_t most, int64_t named, int64_t degrees[HR_SERVE
 
 static bool fits(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch)
 {
+  hr_memory memory;
   return batch <= HR_SERVE_BATCH_MAX &&
          hr_split_of(state->model, layout->tensor_parallel, layout->expert_parallel, HR_SPLIT_ALL).whole &&
-         hr_serve_memory_bytes(state, layout, batch) <= state->capacity_bytes;
+         hr_serve_memory(state, layout, batch, &memory, NULL) == HR_OK &&
+         memory.kv_cache_bytes + memory.state_bytes <= hr_serve_room(state, &memory) &&
+         memory.total_bytes <= state->hardware->memory_bytes;
 }
 
 static int64_t largest_batch(const hr_serve_state *state, const hr_serve_layout *layout)
@@ -89,7 +93,7 @@ static int64_t largest_batch(const hr_serve_state *state, const hr_serve_layout 
 /* Tokens of sequences that fit into what `one` sequence with its step leaves. */
 static int64_t cache_tokens(const hr_serve_state *state, const hr_memory *one, int64_t sequence_bytes)
 {
-  int64_t free_bytes = state->capacity_bytes - (one->total_bytes - sequence_bytes);
+  int64_t free_bytes = hr_serve_room(state, one);
   if (free_bytes <= 0 || one->kv_cache_bytes == 0)
     return 0;
   return (int64_t)((double)free_bytes / (double)sequence_bytes * (double)state->cached_tokens);

@@ -38,6 +38,14 @@ hr_status hr_serve_memory(const hr_serve_state *state, const hr_serve_layout *la
 /** Its total. An overflow is INT64_MAX. */
 int64_t hr_serve_memory_bytes(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch);
 
+/* ---- engine.c ---- */
+
+/** The part of a device's memory that the server may use. */
+int64_t hr_serve_capacity(const hr_serve_state *state);
+
+/** What K, V and states may take of it beside the rest of `memory`, which has the largest step; may be negative. */
+int64_t hr_serve_room(const hr_serve_state *state, const hr_memory *memory);
+
 /* ---- layouts.c ---- */
 
 /** Most layouts of a plan: powers of two up to HR_SERVE_DEVICES_MAX for t, and e of 1 or such a power. */

@@ -68,6 +68,8 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
   };
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     HR_TRY(check_count(counts[i].member, counts[i].value, counts[i].least, counts[i].most, error));
+  if ((unsigned)options->engine >= HR_SERVE_ENGINE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "engine: %d is not in the list", (int)options->engine);
   HR_TRY(check_number("ttft_limit_ns", options->ttft_limit_ns, 1e18, error));
   HR_TRY(check_number("tpot_limit_ns", options->tpot_limit_ns, 1e18, error));
   HR_TRY(check_number("price_per_device_hour", options->price_per_device_hour, 1e12, error));
@@ -113,7 +115,7 @@ static hr_status fill_state(const hr_hardware *hardware, const hr_model *model, 
   HR_TRY(hr_workload_check(&state->workload, model, error));
   state->options = *options;
   HR_TRY(fill_devices(hardware, &state->options, error));
-  state->capacity_bytes = (int64_t)((double)hardware->memory_bytes * options->memory_share);
+  state->capacity_bytes = hr_serve_capacity(state);
   /* The last token of the output is never an input. */
   state->cached_tokens = hr_round_up(options->prompt_tokens + options->output_tokens - 1, options->page_tokens);
   return HR_OK;

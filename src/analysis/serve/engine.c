@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a server's memory rules and defaults are.
+ *
+ * Sources, 2025 and 2026:
+ *   vllm       engine/arg_utils.py: gpu_memory_utilization 0.9, block_size 16; max_num_batched_tokens and max_num_seqs
+ *              by device; worker/gpu_worker.py: what a profiled step leaves is the cache's
+ *   sglang     server_args.py, the heuristics of mem_fraction_static: chunked_prefill_size and cuda_graph_max_bs by
+ *              memory, of which 1.5 and 2 MiB each are kept out of it; page_size 1; at least 2048 running requests
+ *   trtllm     llm_args.py: free_gpu_memory_fraction 0.9 of what weights and the largest step leave, tokens_per_block
+ *              32, max_num_tokens 8192, max_batch_size 2048
+ *   turbomind  messages.py of LMDeploy: cache_max_entry_count 0.8 of what the weights leave, cache_block_seq_len 64,
+ *              max_prefill_token_num 8192; utils.py: batches of 1024 on an H100 or H200 */
+#include "analysis/serve/plan.h"
+#include "base/error.h"
+#include "base/names.h"
+#include "base/struct_size.h"
+#include "hardware/hardware.h"
+
+#include <headroom/experimental/serve.h>
+#include <string.h>
+
+#define GIB ((int64_t)1 << 30)
+
+/* ---- names ---- */
+
+static const char *const names[] = {
+#define ROW(enumerator, name) name,
+    HR_SERVE_ENGINE_LIST(ROW)
+#undef ROW
+};
+
+const char *hr_serve_engine_name(hr_serve_engine engine)
+{
+  return hr_name_of(names, HR_SERVE_ENGINE_COUNT, (int)engine);
+}
+
+hr_status hr_serve_engine_parse(const char *name, hr_serve_engine *engine)
+{
+  HR_NEED(NULL, name, engine);
+  int value;
+  HR_TRY(hr_name_find(names, HR_SERVE_ENGINE_COUNT, name, &value));
+  *engine = (hr_serve_engine)value;
+  return HR_OK;
+}
+
+/* ---- defaults ---- */
+
+/* Defaults of devices with less than `below` bytes of memory. */
+typedef struct class_row {
+  int64_t below, prefill_tokens, batch_max, graph_batch;
+} class_row;
+
+static const class_row vllm_classes[] = {{70 * GIB, 2048, 256, 0}, {INT64_MAX, 8192, 1024, 0}};
+static const class_row sglang_classes[] = {{20 * GIB, 2048, 2048, 8},
+                                           {35 * GIB, 2048, 2048, 24},
+                                           {60 * GIB, 4096, 2048, 32},
+                                           {160 * GIB, 8192, 2048, 256},
+                                           {INT64_MAX, 16384, 2048, 512}};
+static const class_row trtllm_classes[] = {{INT64_MAX, 8192, 2048, 0}};
+static const class_row turbomind_classes[] = {{INT64_MAX, 8192, 1024, 0}};
+
+static const struct engine_row {
+  const class_row *classes; /* ascending */
+  double share;             /* 0: sglang_share() */
+  int64_t page_tokens;
+  const char *small; /* devices of this name have the defaults of the first class; NULL: none */
+  bool of_free;      /* the share is of what weights, reserve and maybe the step leave, not of all */
+  bool counts_step;  /* the largest step is taken off before K and V are allocated */
+} engines[] = {
+    [HR_SERVE_VLLM] = {vllm_classes, 0.9, 16, "a100", false, true},
+    [HR_SERVE_SGLANG] = {sglang_classes, 0, 1, NULL, false, false},
+    [HR_SERVE_TRTLLM] = {trtllm_classes, 0.9, 32, NULL, true, true},
+    [HR_SERVE_TURBOMIND] = {turbomind_classes, 0.8, 64, NULL, true, false},
+};
+
+static const class_row *class_of(const struct engine_row *engine, const hr_hardware *hardware)
+{
+  const class_row *row = engine->classes;
+  if (engine->small && strncmp(hardware->about.name, engine->small, strlen(engine->small)) == 0)
+    return row;
+  while (hardware->memory_bytes >= row->below)
+    row++;
+  return row;
+}
+
+/* A step's activations and its graphs stay out of it. */
+static double sglang_share(const hr_hardware *hardware, const class_row *row)
+{
+  double kept_out = (1.5 * (double)row->prefill_tokens + 2 * (double)row->graph_batch) * 0x1p20;
+  double share = 1 - kept_out / (double)hardware->memory_bytes;
+  return share > 0 ? share : 0;
+}
+
+hr_status hr_serve_options_set_engine(hr_serve_options *options, hr_serve_engine engine, const hr_hardware *hardware,
+                                      hr_error *error)
+{
+  HR_NEED(error, options, hardware);
+  const hr_serve_options *given = options;
+  HR_TAKE(hr_serve_options, given, error);
+  if ((unsigned)engine >= HR_SERVE_ENGINE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "engine: %d is not in the list", (int)engine);
+  const struct engine_row *row = &engines[engine];
+  const class_row *class = class_of(row, hardware);
+  hr_serve_options changed = *given;
+  changed.engine = engine;
+  changed.memory_share = row->share > 0 ? row->share : sglang_share(hardware, class);
+  changed.prefill_tokens = class->prefill_tokens;
+  changed.batch_max = class->batch_max;
+  changed.page_tokens = row->page_tokens;
+  return hr_give_struct(options, &changed, sizeof changed, "hr_serve_options", error);
+}
+
+/* ---- memory ---- */
+
+int64_t hr_serve_capacity(const hr_serve_state *state)
+{
+  double share = engines[state->options.engine].of_free ? 1 : state->options.memory_share;
+  return (int64_t)((double)state->hardware->memory_bytes * share);
+}
+
+int64_t hr_serve_room(const hr_serve_state *state, const hr_memory *memory)
+{
+  const struct engine_row *engine = &engines[state->options.engine];
+  int64_t step = engine->counts_step ? memory->activation_bytes : 0;
+  int64_t free_bytes = hr_serve_capacity(state) - memory->weight_bytes - state->options.reserve_bytes - step;
+  return engine->of_free ? (int64_t)((double)free_bytes * state->options.memory_share) : free_bytes;
+}
