@@ -38,6 +38,7 @@ static hr_serve_options make_options(const cli_run *run, hr_serve_options serve)
   if (run->given[CLI_OPTION_reserve])
     serve.reserve_bytes = (int64_t)(given->reserve * 0x1p30);
   serve.disaggregated = given->disaggregated;
+  serve.uniform_pages = given->uniform_pages;
   return serve;
 }
 

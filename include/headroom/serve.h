@@ -52,6 +52,8 @@ typedef struct hr_serve_options {
   int64_t reserve_bytes;        /* of a device, for the driver's context, libraries' workspaces and CUDA graphs. Default
                                    1 GiB (docs/serving.md) */
   hr_serve_engine engine;       /* what memory_share is a share of. Default vllm */
+  bool uniform_pages; /* a page has all layers: those with a window keep all tokens. Default false: they release
+                                   pages behind it */
 } hr_serve_options;
 
 /** The defaults above, without limits and price. */

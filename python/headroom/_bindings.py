@@ -1992,6 +1992,7 @@ class hr_serve_options(Structure):
         ("disaggregated", c_bool),
         ("reserve_bytes", c_int64),
         ("engine", c_int),
+        ("uniform_pages", c_bool),
     ]
 
 

@@ -116,6 +116,7 @@ class ServeOptions(DeviceOptions, total=False):
     engine: str
     memory_share: float
     page_size: int
+    uniform_pages: bool
     reserve: float
     disaggregated: bool
 
@@ -271,6 +272,7 @@ SERVE: Table = {
     "prefill_tokens": ("prefill_tokens", whole),
     "memory_share": ("memory_share", number),
     "page_size": ("page_tokens", whole),
+    "uniform_pages": ("uniform_pages", flag),
     "reserve": ("reserve_bytes", lambda name, value: int(number(name, value) * 2**30)),
     "disaggregated": ("disaggregated", flag),
 }

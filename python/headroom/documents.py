@@ -701,6 +701,7 @@ class Serving(Row):
     page_tokens: int
     disaggregated: bool
     reserve_bytes: int
+    uniform_pages: bool
     engine: str
     capacity_bytes: int
     cached_tokens: int

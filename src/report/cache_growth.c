@@ -55,7 +55,7 @@ void hr_print_cache_growth(const hr_document *document, const hr_model *model, c
 {
   growth_step steps[STEPS_MAX];
   size_t count = list_steps(model, workload, steps);
-  char line[512] = "", bytes[HR_NUMBER_SIZE], length[HR_NUMBER_SIZE];
+  char line[512] = "", bytes[HR_NUMBER_SIZE], length[HR_NUMBER_SIZE], most[HR_NUMBER_SIZE];
   for (size_t i = 0; i < count && count > 1; i++) {
     hr_write_bytes(bytes, sizeof bytes, (double)steps[i].bytes_per_token);
     hr_write_count(length, sizeof length, i + 1 < count ? steps[i + 1].from_tokens : 0);
@@ -66,8 +66,10 @@ void hr_print_cache_growth(const hr_document *document, const hr_model *model, c
   }
   hr_write_count(length, sizeof length, tokens);
   hr_write_bytes(bytes, sizeof bytes, (double)added_behind(model, workload, tokens));
+  hr_write_bytes(most, sizeof most, (double)steps[0].bytes_per_token);
   if (count > 1)
-    hr_print_field(document, "KV cache", "%s per token at %s tokens: %s", bytes, length, line);
+    hr_print_field(document, "KV cache", "%s per token at %s tokens: %s (%s in uniform pages)", bytes, length, line,
+                   most);
   else
     hr_print_field(document, "KV cache", "%s per token", bytes);
 }

@@ -90,6 +90,7 @@ static const hr_column option_fields[] = {
     OPTION(prompt_tokens),         OPTION(output_tokens), OPTION(ttft_limit_ns), OPTION(tpot_limit_ns),
     OPTION(price_per_device_hour), OPTION(memory_share),  OPTION(batch_max),     OPTION(devices_max),
     OPTION(prefill_tokens),        OPTION(page_tokens),   OPTION(disaggregated), OPTION(reserve_bytes),
+    OPTION(uniform_pages),
 };
 
 static hr_status write_json(FILE *out, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
@@ -285,26 +286,34 @@ static void print_needs(const hr_document *document, const hr_serve_result *plan
                  more[0] && narrower[0] ? ", or with " : "", narrower);
 }
 
-/* What a device gives to whom, by the engine's rule. */
+/* "sglang: 2,303 tokens of a sequence", which vLLM's rule begins without a name. */
+static void write_kept(char *to, size_t size, const hr_serve_result *plan)
+{
+  const hr_serve_options *options = &plan->options;
+  bool named = options->engine != HR_SERVE_VLLM;
+  char cached[HR_NUMBER_SIZE];
+  hr_write_count(cached, sizeof cached, plan->cached_tokens);
+  snprintf(to, size, "%s%s%s tokens of a sequence%s", named ? hr_serve_engine_name(options->engine) : "",
+           named ? ": " : "", cached, options->uniform_pages ? " in all layers" : "");
+}
+
+/* Who may take what of a device's memory, by the engine's rule. */
 static void print_server(const hr_document *document, const hr_serve_result *plan)
 {
   static const char *const taken_before[HR_SERVE_ENGINE_COUNT] = {
       [HR_SERVE_TRTLLM] = "weights, the largest step", [HR_SERVE_TURBOMIND] = "weights"};
   const hr_serve_options *options = &plan->options;
-  char cached[HR_NUMBER_SIZE], capacity[HR_NUMBER_SIZE], reserve[HR_NUMBER_SIZE];
-  const char *before = taken_before[options->engine], *name = hr_serve_engine_name(options->engine);
-  hr_write_count(cached, sizeof cached, plan->cached_tokens);
+  const char *before = taken_before[options->engine];
+  char kept[PHRASE_SIZE], capacity[HR_NUMBER_SIZE], reserve[HR_NUMBER_SIZE];
+  write_kept(kept, sizeof kept, plan);
   hr_write_bytes(capacity, sizeof capacity, (double)plan->capacity_bytes);
   hr_write_bytes(reserve, sizeof reserve, (double)options->reserve_bytes);
   const char *apart = options->disaggregated ? "; prompts are prefilled on separate devices" : "";
   if (before)
-    hr_print_field(document, "server",
-                   "%s: %s tokens of a sequence; K and V have %.3g of what %s and %s (--reserve) leave of %s%s", name,
-                   cached, options->memory_share, before, reserve, capacity, apart);
+    hr_print_field(document, "server", "%s; K and V have %.3g of what %s and %s (--reserve) leave of %s%s", kept,
+                   options->memory_share, before, reserve, capacity, apart);
   else
-    hr_print_field(document, "server",
-                   "%s%s%s tokens of a sequence, %s of each device's memory, %s of it reserved (--reserve)%s%s",
-                   options->engine == HR_SERVE_VLLM ? "" : name, options->engine == HR_SERVE_VLLM ? "" : ": ", cached,
+    hr_print_field(document, "server", "%s, %s of each device's memory, %s of it reserved (--reserve)%s%s", kept,
                    capacity, reserve, options->engine == HR_SERVE_SGLANG ? ", steps beside it" : "", apart);
 }
 

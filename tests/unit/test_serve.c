@@ -282,6 +282,23 @@ static void a_sequence_takes_whole_pages(void **state)
   }
 }
 
+/* Gemma 3 1B: 4 of 26 layers see all tokens, the others 512; a token of a layer is 2 · 256 · 2 B. */
+static void uniform_pages_keep_all_tokens_of_layers_with_a_window(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("gemma-3-1b");
+  for (int uniform = 0; uniform < 2; uniform++) {
+    hr_serve_options options = hr_serve_options_default();
+    options.prompt_tokens = 7937, options.tensor_parallel = 1, options.uniform_pages = uniform;
+    hr_serve_result *result = plan("h100-sxm", &model, &options);
+    assert_int_equal(result->cached_tokens, 8192);
+    const int64_t rows = uniform ? 26 * 8192 : 4 * 8192 + 22 * 512;
+    assert_int_equal(result->layouts[0].sequence_bytes, rows * 1024);
+    assert_true(result->points[0].memory_bytes > result->layouts[0].weight_bytes + rows * 1024);
+    hr_serve_result_free(result);
+  }
+}
+
 static void the_reserve_and_the_largest_step_take_the_place_of_tokens(void **state)
 {
   (void)state;
@@ -608,6 +625,7 @@ int main(void)
       cmocka_unit_test(each_engine_gives_k_and_v_what_its_rule_leaves),
       cmocka_unit_test(defaults_of_an_engine_are_those_of_the_device),
       cmocka_unit_test(a_sequence_takes_whole_pages),
+      cmocka_unit_test(uniform_pages_keep_all_tokens_of_layers_with_a_window),
       cmocka_unit_test(the_reserve_and_the_largest_step_take_the_place_of_tokens),
       cmocka_unit_test(a_band_beyond_the_limit_is_told_from_a_time_within_it),
       cmocka_unit_test(weights_that_would_fit_fit_in_the_given_layout),

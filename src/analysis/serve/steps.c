@@ -32,6 +32,20 @@ static hr_workload largest_prefill(const hr_serve_state *state, const hr_serve_l
   return prefill;
 }
 
+/* K and V of a decode step where layers keep tokens behind their windows, too. */
+static hr_status uniform_cache(const hr_serve_state *state, const hr_workload *decode, hr_memory *memory,
+                               hr_error *error)
+{
+  hr_model model = *state->model;
+  hr_memory kept;
+  for (size_t i = 0; i < model.group_count; i++)
+    model.groups[i].attention.window = 0;
+  HR_TRY(hr_memory_estimate(&model, decode, &kept, error));
+  hr_checked64 more = hr_plus(hr_checked(kept.kv_cache_bytes), hr_checked(-memory->kv_cache_bytes));
+  memory->kv_cache_bytes = kept.kv_cache_bytes;
+  return hr_checked_take(hr_plus(hr_checked(memory->total_bytes), more), &memory->total_bytes);
+}
+
 hr_status hr_serve_memory(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_memory *memory,
                           hr_error *error)
 {
@@ -39,6 +53,8 @@ hr_status hr_serve_memory(const hr_serve_state *state, const hr_serve_layout *la
   hr_memory prefill = {0};
   decode.context = state->cached_tokens;
   HR_TRY(hr_memory_estimate(state->model, &decode, memory, error));
+  if (state->options.uniform_pages)
+    HR_TRY(uniform_cache(state, &decode, memory, error));
   if (!state->options.disaggregated) {
     hr_workload step = largest_prefill(state, layout);
     HR_TRY(hr_memory_estimate(state->model, &step, &prefill, error));
