@@ -25,7 +25,8 @@ static void print_note(void *context, hr_note_kind kind, const char *message)
 
 const char *cli_hint(const hr_error *error, const char *name, const char *where)
 {
-  bool helped = strstr(error->message, "did you mean") || strchr(name, '/') || strchr(name, '.');
+  bool named = strstr(error->message, "did you mean") || strstr(error->message, "has the same shape");
+  bool helped = named || strchr(name, '/') || strchr(name, '.');
   return !helped ? where : "";
 }
 

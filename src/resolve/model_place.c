@@ -119,10 +119,15 @@ static hr_status place_beside(const char *what, hr_model_place *place, hr_error 
   return HR_OK;
 }
 
+/* ---- models of the same shape ---- */
+
 /* Published models that have the shape of a shipped one. Sources: the configuration of
  * perplexity-ai/r1-1776-distill-llama-70b for Llama 3.3 70B (80 layers, 8192, 64 and 8 heads, 28672, vocabulary
  * 128256), DeepSeek-R1's list of distilled models and their bases (github.com/deepseek-ai/DeepSeek-R1), and Meta's card
- * of Llama Guard 3, which is Llama 3.1 8B fine-tuned. */
+ * of Llama Guard 3, which is Llama 3.1 8B fine-tuned. Llama 1 and 2 differ in context alone at 7B and 13B (arXiv
+ * 2307.09288, section 2.2), and Vicuna's weights are sums with Llama's (FastChat, vicuna_weights_version.md).
+ * Qwen2.5-Coder's configurations have the sizes of Qwen2.5's. Fine-tuned: Zephyr from Mistral 7B (arXiv 2310.16944),
+ * BLOOMZ from BLOOM (arXiv 2211.01786), StarCoder from StarCoderBase (arXiv 2305.06161). */
 static const struct same_shape_row {
   const char *name, *shipped;
 } same_shapes[] = {
@@ -130,18 +135,61 @@ static const struct same_shape_row {
     {"llama-guard-3-8b", "llama-3.1-8b"},
     {"deepseek-r1-distill-llama-8b", "llama-3.1-8b"},
     {"deepseek-r1-distill-llama-70b", "llama-3.1-70b"},
+    {"llama-7b", "llama-2-7b"},
+    {"llama-13b", "llama-2-13b"},
+    {"vicuna-7b", "llama-2-7b"},
+    {"vicuna-7b-v1.3", "llama-2-7b"},
+    {"vicuna-7b-v1.5", "llama-2-7b"},
+    {"vicuna-13b", "llama-2-13b"},
+    {"vicuna-13b-v1.3", "llama-2-13b"},
+    {"vicuna-13b-v1.5", "llama-2-13b"},
+    {"qwen2.5-coder-1.5b", "qwen2.5-1.5b"},
+    {"qwen2.5-coder-7b", "qwen2.5-7b"},
+    {"zephyr-7b-alpha", "mistral-7b-v0.1"},
+    {"zephyr-7b-beta", "mistral-7b-v0.1"},
+    {"bloomz-560m", "bloom-560m"},
+    {"bloomz-1b1", "bloom-1b1"},
+    {"bloomz-7b1", "bloom-7b1"},
+    {"bloomz", "bloom"},
+    {"starcoderbase", "starcoder"},
 };
 
-/* The name of a shipped model that has the shape of `name`, which may end with "-instruct"; NULL if none is known. */
+/* Words of a name that say how a model was trained on, or who publishes it, but not its shape. */
+static const char *const tuning_words[] = {"instruct", "chat", "it", "hf", "base", "meta", "deduped"};
+
+static bool is_tuning_word(const char *word, size_t length)
+{
+  for (size_t i = 0; i < sizeof tuning_words / sizeof *tuning_words; i++) {
+    if (strlen(tuning_words[i]) == length && strncasecmp(word, tuning_words[i], length) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* The name without these words: "Meta-Llama-3-8B-Instruct" is "Llama-3-8B". */
+static void drop_tuning_words(const char *name, char *to, size_t size)
+{
+  size_t used = 0;
+  to[0] = '\0';
+  while (*name) {
+    size_t length = strcspn(name, "-");
+    if (!is_tuning_word(name, length) && used + length + 2 < size)
+      used += (size_t)snprintf(to + used, size - used, "%s%.*s", used ? "-" : "", (int)length, name);
+    name += length + (name[length] == '-');
+  }
+}
+
+/* The name of a shipped model that has the shape of `name`; NULL if none is known. */
 static const char *find_same_shape(const char *name)
 {
+  char plain[200];
+  drop_tuning_words(name, plain, sizeof plain);
   for (size_t i = 0; i < sizeof same_shapes / sizeof *same_shapes; i++) {
-    size_t length = strlen(same_shapes[i].name);
-    if (strncasecmp(name, same_shapes[i].name, length) == 0 &&
-        (!name[length] || strcasecmp(name + length, "-instruct") == 0))
+    if (strcasecmp(plain, same_shapes[i].name) == 0)
       return same_shapes[i].shipped;
   }
-  return NULL;
+  const hr_catalog_entry *base = find_shipped(plain);
+  return base ? base->name : NULL;
 }
 
 static hr_status fail_not_found(const char *what, const hr_error *cached, hr_error *error)
