@@ -3,11 +3,11 @@
 #include "experiment/operator_problem.h"
 
 #include "base/error.h"
+#include "shape/kv_format.h"
 
 #include <headroom/decode.h>
 #include <inttypes.h>
 
-#define PAGE_TOKENS 16
 #define PARAMETER_COLUMNS 4096
 #define USUAL_RATE 0.1 /* of dropout in GPT-2 and GPT-3; the time does not depend on it */
 
@@ -209,7 +209,7 @@ bool hr_operator_take_decode(hr_device *device, const hr_workload *workload, hr_
     return false;
   const char *kernels = decode.latent ? NULL : HR_DECODE_KERNELS;
   decode.k_strides = decode.v_strides = (hr_kv_strides){0}; /* those of pages */
-  bool taken = hr_decode_set_pages(&decode, PAGE_TOKENS, NULL) == HR_OK &&
+  bool taken = hr_decode_set_pages(&decode, HR_KV_PAGE_USUAL, NULL) == HR_OK &&
                hr_plan_decode(device, &decode, kernels, &plan, NULL) == HR_OK;
   hr_plan_free(plan);
   if (taken)

@@ -7,6 +7,9 @@
 
 #include <headroom/decode.h>
 
+/** Tokens of a page where nothing else is said: in most servers, and where a layer is measured. */
+#define HR_KV_PAGE_USUAL 16
+
 /** Whether elements are bytes whose scales stand beside the cache: those of HR_KV_FP8 and HR_KV_INT8. */
 bool hr_kv_has_scales_apart(hr_kv_format format);
 

@@ -257,10 +257,32 @@ static void short_attention_on_hopper_has_its_own_share(void **state)
   assert_near(slow.time_ns, longer.time_ns);
 }
 
+/* Reading takes 1 / 1.021 of the time in pages of 16 without pages, and (1 + 0.021 / 4) / 1.021 in pages of 64. */
+static void larger_pages_and_none_take_less_time_to_read(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t page;
+    double share;
+  } rows[] = {{16, 1}, {0, 1 / 1.021}, {64, (1 + 0.021 / 4) / 1.021}, {1, 1}};
+  hr_hardware hardware = toy(64, 1e12);
+  hardware.decode_headroom = (hr_decode_cost){.launch_ns = 3000, .bandwidth_share = 0.9, .wave_ns = 2500};
+  hr_decode d = call_of(20, 256);
+  hr_prediction usual, p;
+  hr_error error;
+  assert_ok(hr_predict_decode(&hardware, &d, &usual, &error), error);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    assert_ok(hr_decode_set_pages(&d, rows[i].page, &error), error);
+    assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
+    assert_near(p.memory_ns, usual.memory_ns * rows[i].share);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decode_blocks_run_in_waves),
+      cmocka_unit_test(larger_pages_and_none_take_less_time_to_read),
       cmocka_unit_test(splits_of_decode_are_combined),
       cmocka_unit_test(workers_of_attention_claim_items_when_they_end),
       cmocka_unit_test(long_schedules_are_even),

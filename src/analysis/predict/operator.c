@@ -6,6 +6,7 @@
 #include "analysis/predict/terms.h"
 #include "base/error.h"
 #include "hardware/hardware.h"
+#include "shape/kv_format.h"
 
 #include <headroom/experimental/collective.h>
 #include <headroom/experimental/predict.h>
@@ -79,6 +80,7 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
   if (op->latent ||
       (forward && op->attention.q_len == 1 && hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK)) {
     decode.cache_format = op->kv_cache;
+    HR_TRY(hr_decode_set_pages(&decode, HR_KV_PAGE_USUAL, error));
     return hr_predict_decode_by(hardware, &decode, op->framework, prediction, error);
   }
   hr_hardware older;

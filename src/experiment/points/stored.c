@@ -6,12 +6,11 @@
 #include "base/struct_size.h"
 #include "experiment/operator_problem.h"
 #include "hardware/hardware.h"
+#include "shape/kv_format.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PAGE_TOKENS 16
 
 void hr_points_options_init(hr_points_options *options, size_t size)
 {
@@ -54,7 +53,7 @@ hr_status hr_points_set_problem(hr_result *result, const hr_point *point, hr_err
   case HR_INTERVAL_DECODE:
     HR_TRY(hr_decode_from_attention(&point->attention, &decode, error));
     decode.k_strides = decode.v_strides = (hr_kv_strides){0}; /* those of pages */
-    HR_TRY(hr_decode_set_pages(&decode, PAGE_TOKENS, error));
+    HR_TRY(hr_decode_set_pages(&decode, HR_KV_PAGE_USUAL, error));
     hr_copy_text(result->kernel_asked, sizeof result->kernel_asked, HR_DECODE_KERNELS);
     hr_result_set_decode(result, &decode);
     return HR_OK;
