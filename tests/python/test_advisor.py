@@ -75,6 +75,10 @@ class Commands(Folder):
                   "--reserve 2 --disaggregated --output 100".split())
         self.same(headroom.serve_plan("gpt2", device="h200", tensor_parallel=2, batch=7),
                   *"serve-plan gpt2 -d h200 -t 2 -b 7".split())
+        self.same(headroom.serve_plan("gemma-3-1b", device="l40s", engine="trtllm", page_size=64, uniform_pages=True,
+                                      kv_cache="q8_0"),
+                  *"serve-plan gemma-3-1b -d l40s --engine trtllm --page-size 64 --uniform-pages "
+                  "--kv-cache q8_0".split())
 
     def test_a_prediction_is_an_advice_that_ignores_every_rule(self):
         self.same(headroom.predict("gpt2", device="h200", batch=2), *"advise gpt2 -d h200 -b 2 --ignore".split(),
