@@ -9,6 +9,7 @@
 #include "unit/served.h"
 
 #include <headroom/experimental/serve.h>
+#include <headroom/experimental/workload.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -233,6 +234,42 @@ static void each_engine_gives_k_and_v_what_its_rule_leaves(void **state)
     assert_int_equal(layout->largest_batch, (int64_t)(rooms[engine] / (131072.0 * (double)result->cached_tokens)));
     hr_serve_result_free(result);
   }
+}
+
+/* vLLM 0.26 reports 37.42 GiB, 306,528 tokens, for Qwen3-32B with weights and cache in fp8 on an H100
+ * (cogentica-ai/kvlm, profiling-notes.md, 2026-08-08). */
+static void the_tokens_that_fit_are_near_those_of_a_quantized_model(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("qwen3-32b");
+  hr_serve_options options = hr_serve_options_default();
+  hr_error error;
+  assert_ok(hr_model_store_in_fp8(&model, HR_PHASE_DECODE, true, true, &error), error);
+  options.tensor_parallel = 1;
+  hr_serve_result *result = plan("h100-sxm", &model, &options);
+  assert_int_equal(result->layouts[0].sequence_bytes, 2304 * 131072);
+  assert_near((double)result->layouts[0].cache_tokens / 306528, 1, 0.02);
+  hr_serve_result_free(result);
+}
+
+/* SGLang reports 367,404 tokens for Qwen3-235B-A22B-FP8 on four H100 at a share of 0.93 (vllm-project/vllm issue 21348,
+ * 2025-07-22). It has the layers of Qwen3-30B-A3B, 94 of them with 64 heads, 4 K and V heads and experts of 1536. */
+static void the_tokens_that_fit_are_near_those_that_sglang_reports(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("qwen3-30b-a3b");
+  hr_layer_group *layer = &model.groups[0];
+  hr_hardware hardware = device("h100-sxm");
+  hr_serve_options options = hr_serve_options_default();
+  hr_error error;
+  model.hidden = 4096, layer->count = 94, layer->attention.q_heads = 64, layer->experts.width = 1536;
+  assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
+  assert_ok(hr_serve_options_set_engine(&options, HR_SERVE_SGLANG, &hardware, &error), error);
+  options.memory_share = 0.93, options.tensor_parallel = 4, options.expert_parallel = 1;
+  hr_serve_result *result = plan("h100-sxm", &model, &options);
+  assert_int_equal(result->layout_count, 1);
+  assert_near((double)result->layouts[0].cache_tokens / 367404, 1, 0.07);
+  hr_serve_result_free(result);
 }
 
 /* An A100 has the defaults of small devices in vLLM, and its own in SGLang. */
@@ -623,6 +660,8 @@ int main(void)
       cmocka_unit_test(a_device_holds_weights_and_whole_pages_of_every_sequence),
       cmocka_unit_test(the_tokens_that_fit_are_near_those_that_a_server_reports),
       cmocka_unit_test(each_engine_gives_k_and_v_what_its_rule_leaves),
+      cmocka_unit_test(the_tokens_that_fit_are_near_those_of_a_quantized_model),
+      cmocka_unit_test(the_tokens_that_fit_are_near_those_that_sglang_reports),
       cmocka_unit_test(defaults_of_an_engine_are_those_of_the_device),
       cmocka_unit_test(a_sequence_takes_whole_pages),
       cmocka_unit_test(uniform_pages_keep_all_tokens_of_layers_with_a_window),
