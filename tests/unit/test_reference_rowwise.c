@@ -65,9 +65,9 @@ static void the_norm_of_a_residual_is_that_of_its_sum(void **state)
   assert_row(&r, 0, (double[]){1, 2}, z, weight, (double[]){3 / root, 8 / root});
   const void *inputs[] = {(double[]){-1, 1}, z, weight, (double[]){5, 6}};
   r.operation = HR_ROWWISE_RESIDUAL_LAYER_NORM;
-  hr_reference_rowwise(&r, inputs, (hr_rowwise_output_row){0, 0}, scratch, out, norm);
+  hr_reference_rowwise(&r, inputs, (hr_rowwise_output_row){.output = 0}, scratch, out, norm);
   assert_true(fabs(out[0] - (5 - scale)) < 1e-12 && fabs(out[1] - (6 + 2 * scale)) < 1e-12);
-  hr_reference_rowwise(&r, inputs, (hr_rowwise_output_row){1, 0}, scratch, out, norm);
+  hr_reference_rowwise(&r, inputs, (hr_rowwise_output_row){.output = 1}, scratch, out, norm);
   assert_true(out[0] == 1 && out[1] == 3);
 }
 

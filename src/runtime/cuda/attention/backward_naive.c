@@ -13,7 +13,7 @@ void hr_backward_naive_defines(const hr_attention *a, char text[HR_DEFINES_SIZE]
            a->first_keys ? " HR_FIRST_KEYS" : "");
 }
 
-/* Of all five products; of variable lengths at most. */
+/* Counts all five products; of variable lengths the most. */
 static bool is_quick(const hr_attention *a)
 {
   int64_t entries = 0;

@@ -151,9 +151,9 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 
 /* ---- a call ---- */
 
-/* Query heads of a work item: those that share both a K and a V head, or half of them and so on, so that they are few and
- * every multiprocessor has one; several work items may add to dK and dV then. Where additions have an order, the least
- * that all of a K and all of a V head's are in. */
+/* Query heads of a work item: those that share both a K and a V head, or half of them and so on, so that they are
+ * few and every multiprocessor has one; several work items may add to dK and dV then. Where additions have an order,
+ * the least that all of a K and all of a V head's are in. */
 static int64_t heads_of_item(const launch *l, const hr_attention *a, const hr_attention_call *c)
 {
   int64_t heads = common_divisor(c->k_group, c->v_group);

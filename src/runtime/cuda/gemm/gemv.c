@@ -18,6 +18,7 @@
 #define GRID_Y_MAX 65535
 #define UNROLL_MAX 4
 #define TOKENS_FEW 4
+#define QUICKER_16_BITS 16777216.0 /* weights below which it is quicker than cuBLASLt: H200, 2026-11-28, docs/gpu.md */
 
 enum { MMA_FEW_ROWS, MMA_FEW_TOKENS, MMA_OTHERS }; /* of `mma`: see best_of() */
 enum { SIMT_FEW_TOKENS, SIMT_OTHERS };             /* of `simt` */
@@ -120,6 +121,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     reason = "takes batches of up to 65535";
   else if (g->n > INT32_MAX)
     reason = "takes fewer than 2^31 rows of B";
+  else if (hr_dtype_bytes(g->dtype) == 2 && (double)g->n * (double)g->k >= QUICKER_16_BITS)
+    reason = "is behind cuBLASLt in 16 bits from 2^24 weights on";
   if (reason)
     snprintf(why, why_size, "%s", reason);
   return !reason;

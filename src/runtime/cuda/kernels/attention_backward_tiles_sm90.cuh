@@ -204,8 +204,8 @@ __device__ inline work_item find_item(const attention_call &call, const backward
   return item;
 }
 
-/* Blocks take one item after another, in their order: the producer the next one when the last loads of an item are under
- * way, so that no item waits while a block is free. */
+/* Blocks take one item after another, in their order: the producer the next one when the last loads of an item are
+ * under way, so that no item waits while a block is free. */
 __device__ inline bool is_item(const attention_call &call, const backward_call &backward, int index)
 {
   return index < call.heads / backward.group_heads * backward.kv_tiles;
