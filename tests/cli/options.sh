@@ -74,7 +74,7 @@ synonyms=$("$H" help names | sed -n 's/^--\([a-z-]*\) *--\([a-z-]*\) .*/\1/p' | 
 for synonym in $synonyms; do
   all="$all$synonym "
   echo "$man" | grep -q -e "--$synonym\b" || say "the manual page lacks --$synonym"
-  grep -q -e "--$synonym\b" "$root/docs/cli.md" || say "docs/cli.md lacks --$synonym"
+  grep -q -e "--$synonym\b" "$root/docs/notes/option-names.md" || say "docs/notes/option-names.md lacks --$synonym"
 done
 for option in $(echo "$man" | grep -o -e '--[a-z][a-z-]*' | sort -u); do
   case "$all version licenses " in *" ${option#--} "*) ;; *) say "the manual page has $option, which no command has" ;; esac
