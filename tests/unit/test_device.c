@@ -266,6 +266,40 @@ static void dispatch_takes_the_first_kernel_that_can_run_and_reports_why_better_
   hr_device_close(device);
 }
 
+static bool behind_with_large_m(const hr_problem *problem, char *why, size_t why_size)
+{
+  snprintf(why, why_size, "is behind from m = 8 on");
+  return problem->gemm.m >= 8;
+}
+
+static void assert_kernel(hr_device *device, int64_t m, const char *asked, const char *taken)
+{
+  hr_gemm gemm = hr_gemm_default();
+  hr_plan *plan = NULL;
+  hr_error error;
+  gemm.dtype = HR_FP32, gemm.m = m;
+  assert_ok(hr_plan_gemm(device, &gemm, asked, &plan, &error), error);
+  assert_string_equal(hr_plan_kernel(plan), taken);
+  hr_plan_free(plan);
+}
+
+static void a_kernel_that_is_behind_others_comes_last_but_by_name(void **state)
+{
+  (void)state;
+  static const hr_kernel_functions small = {.behind = behind_with_large_m, .run = run_nothing};
+  static const hr_kernel_info names[] = {{"small", "gemm", "reference", "fp32", "", "for small m"},
+                                         {"even", "gemm", "reference", "fp32", "", "for even m"}};
+  static const hr_kernel kernels[] = {{&names[0], &small}, {&names[1], &even}};
+  hr_device *device = open_device("reference");
+  device->kernels = kernels;
+  device->kernel_count = 2;
+  assert_kernel(device, 2, NULL, "small");
+  assert_kernel(device, 8, NULL, "even");
+  assert_kernel(device, 9, NULL, "small"); /* no other takes it */
+  assert_kernel(device, 8, "small", "small");
+  hr_device_close(device);
+}
+
 static void a_prefix_of_a_kernel_name_selects_its_family(void **state)
 {
   (void)state;
@@ -369,6 +403,7 @@ int main(void)
       cmocka_unit_test(a_kernel_reports_whether_it_runs_and_why_not),
       cmocka_unit_test(a_problem_without_a_kernel_lists_the_reason_of_each),
       cmocka_unit_test(dispatch_takes_the_first_kernel_that_can_run_and_reports_why_better_ones_cannot),
+      cmocka_unit_test(a_kernel_that_is_behind_others_comes_last_but_by_name),
       cmocka_unit_test(a_prefix_of_a_kernel_name_selects_its_family),
       cmocka_unit_test(a_kernel_name_of_another_device_may_be_a_family_of_this_one),
       cmocka_unit_test(a_synchronous_device_has_no_stream),

@@ -115,29 +115,56 @@ static bool is_family(const hr_device *device, const char *name)
   return false;
 }
 
-/* Prepares the first kernel of the device (and of `family`, if not NULL) that supports the problem. A kernel whose
- * preparation fails as "unsupported" is passed over, too: some libraries report it only then. */
-static hr_status prepare_best(hr_device *device, const hr_problem *problem, const char *family, hr_plan *plan,
-                              hr_error *error)
+static bool is_candidate(const hr_device *device, const hr_kernel *kernel, const hr_problem *problem,
+                         const char *family)
+{
+  return strcmp(kernel->info->device, device->backend->name) == 0 &&
+         strcmp(kernel->info->operation, hr_operation_name(problem->operation)) == 0 &&
+         (!family || hr_kernel_is(kernel->info, family));
+}
+
+/* Whether the kernel's turn is this round: the second is of those behind others. If not, `why` says why. */
+static bool has_turn(const hr_device *device, const hr_kernel *kernel, const hr_problem *problem, bool second,
+                     char *why, size_t why_size)
+{
+  if (!can_run(device, kernel, problem, why, why_size))
+    return false;
+  return second == (kernel->functions->behind && kernel->functions->behind(problem, why, why_size));
+}
+
+/* HR_ERROR_UNSUPPORTED: no kernel of this round. A kernel whose preparation fails so is passed over: some libraries
+ * report it only then. */
+static hr_status prepare_round(hr_device *device, const hr_problem *problem, const char *family, bool second,
+                               hr_plan *plan, hr_error *error)
 {
   for (size_t i = 0; i < device->kernel_count; i++) {
     const hr_kernel *kernel = &device->kernels[i];
-    char why[160] = "";
-    if (strcmp(kernel->info->device, device->backend->name) != 0 ||
-        strcmp(kernel->info->operation, hr_operation_name(problem->operation)) != 0 ||
-        (family && !hr_kernel_is(kernel->info, family)))
-      continue;
-    if (!can_run(device, kernel, problem, why, sizeof why)) {
-      add_reason(plan->passed_over, sizeof plan->passed_over, kernel->info->name, why);
-      continue;
-    }
     hr_error reason = {.message = ""};
-    hr_status status = hr_plan_prepare(plan, device, kernel, problem, &reason);
-    if (status == HR_OK)
-      return HR_OK;
-    if (status != HR_ERROR_UNSUPPORTED)
-      return hr_fail(error, status, "%s", reason.message);
+    if (!is_candidate(device, kernel, problem, family))
+      continue;
+    if (has_turn(device, kernel, problem, second, reason.message, sizeof reason.message)) {
+      hr_status status = hr_plan_prepare(plan, device, kernel, problem, &reason);
+      if (status == HR_OK)
+        return HR_OK;
+      if (status != HR_ERROR_UNSUPPORTED)
+        return hr_fail(error, status, "%s", reason.message);
+    } else if (second) {
+      continue; /* for a reason of the first round */
+    }
     add_reason(plan->passed_over, sizeof plan->passed_over, kernel->info->name, reason.message);
+  }
+  return HR_ERROR_UNSUPPORTED;
+}
+
+/* Prepares the first kernel of the device (and of `family`, if not NULL) that supports the problem; those behind others
+ * come last. */
+static hr_status prepare_best(hr_device *device, const hr_problem *problem, const char *family, hr_plan *plan,
+                              hr_error *error)
+{
+  for (int round = 0; round < 2; round++) {
+    hr_status status = prepare_round(device, problem, family, round == 1, plan, error);
+    if (status != HR_ERROR_UNSUPPORTED)
+      return status;
   }
   const char *reasons = plan->passed_over[0] ? plan->passed_over : "it has none for this operation";
   return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no %s kernel for this problem: %.400s", device->name,

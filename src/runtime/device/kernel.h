@@ -38,6 +38,9 @@ typedef struct hr_kernel_functions {
   /** Whether the kernel can run this problem, whose dtype its row lists; if not, `why` gives the reason. NULL:
    *  always. */
   bool (*supports)(const hr_device *device, const hr_problem *problem, char *why, size_t why_size);
+  /** Whether others are known to run a supported problem faster, so that this one takes it only where none does, or by
+   *  name; `why` says how that is known. NULL: never. */
+  bool (*behind)(const hr_problem *problem, char *why, size_t why_size);
   /** Fills the state and *workspace_bytes, which is 0 before: scratch memory, without counters. May be NULL. */
   hr_status (*prepare)(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                        hr_error *error);

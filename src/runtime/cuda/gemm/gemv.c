@@ -18,7 +18,7 @@
 #define GRID_Y_MAX 65535
 #define UNROLL_MAX 4
 #define TOKENS_FEW 4
-#define QUICKER_16_BITS 16777216.0 /* weights below which it is quicker than cuBLASLt: H200, 2026-11-28, docs/gpu.md */
+#define WEIGHTS_BEHIND 16777216.0 /* in 16 bits: docs/notes/gpu.md has the measurements, of an H200 */
 
 enum { MMA_FEW_ROWS, MMA_FEW_TOKENS, MMA_OTHERS }; /* of `mma`: see best_of() */
 enum { SIMT_FEW_TOKENS, SIMT_OTHERS };             /* of `simt` */
@@ -121,11 +121,18 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     reason = "takes batches of up to 65535";
   else if (g->n > INT32_MAX)
     reason = "takes fewer than 2^31 rows of B";
-  else if (hr_dtype_bytes(g->dtype) == 2 && (double)g->n * (double)g->k >= QUICKER_16_BITS)
-    reason = "is behind cuBLASLt in 16 bits from 2^24 weights on";
   if (reason)
     snprintf(why, why_size, "%s", reason);
   return !reason;
+}
+
+static bool behind(const hr_problem *problem, char *why, size_t why_size)
+{
+  const hr_gemm *g = &problem->gemm;
+  if (hr_dtype_bytes(g->dtype) != 2 || (double)g->n * (double)g->k < WEIGHTS_BEHIND)
+    return false;
+  snprintf(why, why_size, "is behind cuBLASLt in 16 bits from 2^24 weights on");
+  return true;
 }
 
 /* Programs of fp32 serve tf32, which is a format of Tensor Cores alone. */
@@ -221,6 +228,7 @@ static void describe(const void *state, char *text, size_t size)
 
 const hr_kernel_functions hr_kernel_gemv_cuda = {.state_bytes = sizeof(gemv_plan),
                                                  .supports = supports,
+                                                 .behind = behind,
                                                  .prepare = prepare,
                                                  .run = run,
                                                  .choose = choose,
