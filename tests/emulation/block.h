@@ -131,6 +131,7 @@ struct block {
   uint32_t full_barriers; /* that ended, of all its threads */
   race_log *log;
   std::map<unsigned, mbarrier> mbarriers; /* by shared address */
+  std::map<unsigned, unsigned> registers; /* of a thread, by warpgroup: of setmaxnreg */
 };
 
 /* The current launch. */

@@ -347,6 +347,16 @@ static void gradients_by_copies_and_barriers(void **state)
   check(&p, faults, LENGTH(faults));
 }
 
+/* A GPU waits for ever. */
+static void registers_that_no_warpgroup_gives_back(void **state)
+{
+  (void)state;
+  static const fault faults[] = {
+      {"warpgroup_reg_dealloc<24>", "warpgroup_reg_dealloc<32>", "setmaxnreg: 512 registers for the threads of 3"}};
+  problem p = {.kernel = "attention_backward_sm90", .backward = true};
+  check(&p, faults, LENGTH(faults));
+}
+
 /* ---- counters ---- */
 
 /* Whether one run of the kernel leaves a counter of its workspace that is not 0. */
@@ -406,6 +416,7 @@ int main(void)
       cmocka_unit_test(launches_before_the_kernel_before_has_ended),
       cmocka_unit_test(values_that_threads_zero),
       cmocka_unit_test(gradients_by_copies_and_barriers),
+      cmocka_unit_test(registers_that_no_warpgroup_gives_back),
       cmocka_unit_test(counters_that_a_run_leaves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

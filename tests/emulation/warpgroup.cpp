@@ -4,6 +4,7 @@
 #include "block.h"
 #include "tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -231,11 +232,28 @@ void wgmma_wait(unsigned groups_left)
   }
 }
 
+/* What warpgroups give back is all that others can take, and one that wants more waits for ever. A block is launched
+ * with as many registers a thread, a multiple of 8, as all its threads can have. */
+static void check_registers(unsigned count)
+{
+  const unsigned threads = (unsigned)the.running->owner->threads.size();
+  const unsigned launched = std::min(65536 / threads, 255u) / 8 * 8;
+  std::map<unsigned, unsigned> &registers = the.running->owner->registers;
+  registers[the.running->number / 128] = count;
+  unsigned all = 0;
+  for (const auto &of_warpgroup : registers)
+    all += of_warpgroup.second;
+  if (registers.size() == threads / 128 && all > launched * (threads / 128))
+    fail("setmaxnreg: %u registers for the threads of %u warpgroups, of %u each at the launch", all, threads / 128,
+         launched);
+}
+
 void setmaxnreg(unsigned count)
 {
   if (count % 8 != 0 || count < 24 || count > 256)
     fail("setmaxnreg %u: a multiple of 8 from 24 to 256", count);
   meet_lanes(~0u, "setmaxnreg");
+  check_registers(count);
 }
 
 } // namespace emulation
