@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which training frameworks accept a layout. Thread safety: pure functions. */
+/* The rules by which training frameworks accept a layout. Thread safety: pure functions. */
 #ifndef HR_ANALYSIS_PLAN_RULES_H
 #define HR_ANALYSIS_PLAN_RULES_H
 
