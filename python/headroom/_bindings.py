@@ -275,6 +275,41 @@ HR_PASS_DGRAD = 1
 HR_PASS_WGRAD = 2
 HR_PASS_RECOMPUTE = 3
 HR_PASS_BGRAD = 4
+HR_TENSOR_NONE = 0
+HR_TENSOR_TOKENS = 1
+HR_TENSOR_POSITIONS = 2
+HR_TENSOR_HIDDEN = 3
+HR_TENSOR_NORMED = 4
+HR_TENSOR_Q_LOW = 5
+HR_TENSOR_KV_LOW = 6
+HR_TENSOR_Q = 7
+HR_TENSOR_K = 8
+HR_TENSOR_V = 9
+HR_TENSOR_SCORES = 10
+HR_TENSOR_HEADS = 11
+HR_TENSOR_GATE = 12
+HR_TENSOR_ATTENTION = 13
+HR_TENSOR_SCAN_INPUT = 14
+HR_TENSOR_SCAN_STEPS = 15
+HR_TENSOR_SCAN_HEADS = 16
+HR_TENSOR_SCAN = 17
+HR_TENSOR_ROUTER_LOGITS = 18
+HR_TENSOR_ROUTES = 19
+HR_TENSOR_DISPATCHED = 20
+HR_TENSOR_EXPERT_UP = 21
+HR_TENSOR_EXPERT_GATE = 22
+HR_TENSOR_EXPERT_ACTIVATED = 23
+HR_TENSOR_EXPERTS = 24
+HR_TENSOR_SHARED_UP = 25
+HR_TENSOR_SHARED_GATE = 26
+HR_TENSOR_SHARED_ACTIVATED = 27
+HR_TENSOR_SHARED = 28
+HR_TENSOR_MLP_UP = 29
+HR_TENSOR_MLP_GATE = 30
+HR_TENSOR_MLP_ACTIVATED = 31
+HR_TENSOR_MLP = 32
+HR_TENSOR_LOGITS = 33
+HR_TENSOR_COUNT = 34
 HR_BOUND_MATRIX = 0
 HR_BOUND_MEMORY = 1
 HR_BOUND_LAUNCH = 2
@@ -407,6 +442,9 @@ HR_KV_PAGE_MIN = 16
 HR_KV_PAGE_MAX = 256
 HR_KV_QUANTIZED_DIM_MAX = 4096
 HR_LAYER_GROUPS_MAX = 64
+HR_OPERATOR_READS_MAX = 4
+HR_OPERATOR_WRITES_MAX = 4
+HR_OPERATOR_WEIGHTS_MAX = 8
 HR_OPERATORS_MAX = 768
 HR_PARALLEL_LAYOUTS_MAX = 32
 HR_WORKSPACE_COUNTER_BYTES = 262144
@@ -891,6 +929,10 @@ class hr_operator(Structure):
         ("sequence", c_int64),
         ("cached_bytes", c_int64),
         ("flash", c_int),
+        ("reads", c_uint8 * 4),
+        ("writes", c_uint8 * 4),
+        ("weights", c_uint8 * 8),
+        ("groups", c_uint64),
     ]
 
 
@@ -2504,6 +2546,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_sweep_rows": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_sweep_run": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_tensor_format_name": (c_char_p, [c_int]),
+    "hr_tensor_name": (c_char_p, [c_int]),
     "hr_validate_csv": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_validate_file": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
     "hr_validate_options_init": (None, [c_void_p, c_size_t]),
@@ -2516,6 +2559,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_view_name": (c_char_p, [c_int]),
     "hr_view_parse": (c_int, [c_char_p, c_void_p]),
     "hr_weight_format_bytes": (c_int, [c_void_p, c_int64, c_int64, c_int64, c_void_p]),
+    "hr_weight_role_name": (c_char_p, [c_int]),
     "hr_workload_check": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_workload_drops": (c_bool, [c_void_p]),
     "hr_workload_init": (None, [c_void_p, c_size_t, c_void_p]),

@@ -55,9 +55,15 @@
   ROW(HR_WEIGHT_EXPERT_DOWN, "expert_down", true) /* [experts, hidden, width] */                          \
   ROW(HR_WEIGHT_EXPERT_DOWN_BIAS, "expert_down_bias", true)                                               \
   ROW(HR_WEIGHT_SHARED_UP, "shared_up", true)                                                             \
+  ROW(HR_WEIGHT_SHARED_UP_BIAS, "shared_up_bias", true)                                                   \
   ROW(HR_WEIGHT_SHARED_GATE, "shared_gate", true)                                                         \
+  ROW(HR_WEIGHT_SHARED_GATE_BIAS, "shared_gate_bias", true)                                               \
   ROW(HR_WEIGHT_SHARED_DOWN, "shared_down", true)                                                         \
+  ROW(HR_WEIGHT_SHARED_DOWN_BIAS, "shared_down_bias", true)                                               \
+  ROW(HR_WEIGHT_EXPERTS_NORM, "experts_norm", true) /* of the sum of all experts' results */              \
+  ROW(HR_WEIGHT_EXPERTS_NORM_BIAS, "experts_norm_bias", true)                                             \
   ROW(HR_WEIGHT_SHARED_OUTPUT_GATE, "shared_output_gate", true) /* [1, hidden] */                         \
+  ROW(HR_WEIGHT_ACTIVATION, "activation", true)                 /* learned numbers of the activation */   \
   ROW(HR_WEIGHT_MLP_POST_NORM, "mlp_post_norm", true)                                                     \
   ROW(HR_WEIGHT_MLP_POST_NORM_BIAS, "mlp_post_norm_bias", true)                                           \
   ROW(HR_WEIGHT_FINAL_NORM, "final_norm", false)                                                          \
