@@ -82,7 +82,15 @@ HR_ROWWISE_GELU = 4
 HR_ROWWISE_SWIGLU = 5
 HR_ROWWISE_RESIDUAL = 6
 HR_ROWWISE_DROPOUT = 7
-HR_ROWWISE_COUNT = 8
+HR_ROWWISE_GELU_TANH = 8
+HR_ROWWISE_RELU = 9
+HR_ROWWISE_RELU2 = 10
+HR_ROWWISE_GEGLU_TANH = 11
+HR_ROWWISE_SCALE = 12
+HR_ROWWISE_COPY = 13
+HR_ROWWISE_BIAS = 14
+HR_ROWWISE_GATHER = 15
+HR_ROWWISE_COUNT = 16
 HR_KV_UNQUANTIZED = 0
 HR_KV_FP8 = 1
 HR_KV_INT8 = 2
@@ -584,6 +592,11 @@ class hr_rowwise(Structure):
         ("rate", c_double),
         ("seed", c_uint64),
         ("alignment", c_int64),
+        ("epsilon", c_double),
+        ("factor", c_double),
+        ("x_stride", c_int64),
+        ("rotated", c_int64),
+        ("interleaved", c_bool),
     ]
 
 

@@ -15,7 +15,7 @@ static hr_rowwise rows_of(hr_rowwise_operation operation, int64_t rows, int64_t 
   r.rows = rows;
   r.columns = columns;
   r.dtype = HR_FP64;
-  r.period = operation == HR_ROWWISE_ROTARY ? 1 : 0;
+  r.period = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_GATHER ? 1 : 0;
   return r;
 }
 

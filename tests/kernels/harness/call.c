@@ -2,16 +2,21 @@
 #include "call.h"
 
 #include "runtime/device/number.h"
+#include "runtime/measure/checks.h"
 
 void call_open(hr_device *device, const char *kernel, const hr_problem *problem, const size_t *shifts, uint64_t seed,
                call *c)
 {
   *c = (call){.device = device, .kernel = kernel, .problem = *problem, .operands = hr_problem_operands(problem)};
-  size_t element = hr_dtype_bytes(problem->dtype);
   for (size_t i = 0; i < c->operands.count; i++) {
+    const bool numbers = c->operands.kinds[i] == HR_OPERAND_NUMBERS;
+    const size_t element = hr_dtype_bytes(numbers ? problem->dtype : HR_FP32);
     placing at = {.alignment = element, .at_start = true, .shift = shifts ? shifts[i] * element : 0};
     c->places[i] = place_make(device, c->operands.bytes[i], at);
-    if (i < c->operands.inputs)
+    if (!numbers)
+      hr_check_of(problem->operation)
+          ->make_table(problem, c->operands.kinds[i], seed + i, c->operands.bytes[i], c->places[i].host);
+    else if (i < c->operands.inputs)
       hr_numbers_uniform(problem->dtype, seed + i, 0, c->operands.bytes[i] / element, c->places[i].host);
   }
   c->output = &c->places[c->operands.inputs];

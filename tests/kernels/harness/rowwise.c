@@ -26,6 +26,13 @@ static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t c
     r.rate = 0.3, r.seed = 0x123456789ABCDEFu;
   if (operation == HR_ROWWISE_ROTARY)
     r.columns += columns % 2, r.period = 7, r.group = 3;
+  if (operation == HR_ROWWISE_GATHER)
+    r.period = 11;
+  if (operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS)
+    r.x_stride = columns + 5;
+  if (operation == HR_ROWWISE_LAYER_NORM || operation == HR_ROWWISE_RMS_NORM)
+    r.epsilon = 0.125;
+  r.factor = 0.7;
   return r;
 }
 
@@ -59,7 +66,7 @@ static void put_specials(const call *c)
 {
   const hr_rowwise *r = &c->problem.rows;
   size_t columns = (size_t)r->columns;
-  void *x = c->places[0].host;
+  void *x = c->places[r->operation == HR_ROWWISE_GATHER ? 1 : 0].host;
   hr_number_store(r->dtype, x, 1, (double)NAN);
   hr_number_store(r->dtype, x, columns + 1, (double)INFINITY);
   hr_number_store(r->dtype, x, 2 * columns + 1, -(double)INFINITY);
@@ -184,6 +191,24 @@ static void check_specials(hr_device *device, const char *kernel, hr_dtype dtype
   check_all(device, kernel, dtype, try_specials);
 }
 
+/* Heads of which a part is rotated, in both orders of pairs, side by side with other heads. */
+static void try_rotary(subject *s, int operation)
+{
+  static const int64_t parts[][2] = {{8, 4}, {64, 16}, {80, 32}, {96, 96}, {128, 0}, {100, 30}};
+  for (int64_t i = 0; i < 4 * LENGTH(parts) && operation == HR_ROWWISE_ROTARY; i++) {
+    hr_rowwise r = rows_of(operation, s->dtype, 15, parts[i / 4][0]);
+    r.rotated = parts[i / 4][1];
+    r.interleaved = i % 2 != 0;
+    r.x_stride = i % 4 < 2 ? 0 : 5 * r.columns + i / 4 % 2;
+    check_case(s, &r, NULL, false);
+  }
+}
+
+static void check_rotary(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  check_all(device, kernel, dtype, try_rotary);
+}
+
 /* ---- exponentials of CPUs ---- */
 
 /* The second softmax value of two columns 0 and −x is e^-x / (1 + e^-x), from 1/2 down to the denormal numbers, so
@@ -223,6 +248,7 @@ static const fact facts[] = {
     FACT(rows_of_any_length_are_those_of_the_reference, check_sizes),
     FACT(rows_may_begin_at_any_element, check_addresses),
     FACT(nan_and_infinities_reach_what_the_formula_says, check_specials),
+    FACT(a_part_of_a_head_is_rotated_in_either_order_of_pairs, check_rotary),
     FACT(exponentials_are_accurate_down_to_denormal_numbers, check_exponentials),
 };
 const fact_group rowwise_facts = {.name = "rowwise", .operation = "rowwise", .facts = facts, .count = LENGTH(facts)};
@@ -239,7 +265,9 @@ static void small(hr_dtype dtype, problem_taker *take, void *context)
       r.columns = columns[i] - (operation != HR_ROWWISE_ROTARY && i % 2); /* odd, too, where they may be */
       r.rows = 1 + i % 4;
       r.dtype = dtype;
-      r.period = operation == HR_ROWWISE_ROTARY ? 2 : operation == HR_ROWWISE_SOFTMAX && i % 3 == 0 ? r.rows : 0;
+      r.period = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_GATHER ? 2
+                 : operation == HR_ROWWISE_SOFTMAX && i % 3 == 0                  ? r.rows
+                                                                                  : 0;
       const hr_problem problem = hr_rowwise_problem(&r);
       take(&problem, context);
     }
@@ -251,7 +279,7 @@ static bool set_word(hr_problem *problem, const char *name, const char *value)
   for (int i = 0; strcmp(name, "operation") == 0 && i < HR_ROWWISE_COUNT; i++)
     if (strcmp(value, hr_rowwise_operation_name((hr_rowwise_operation)i)) == 0) {
       r->operation = (hr_rowwise_operation)i;
-      r->period = i == HR_ROWWISE_ROTARY ? 2048 : 0;
+      r->period = i == HR_ROWWISE_ROTARY || i == HR_ROWWISE_GATHER ? 2048 : 0;
       r->group = i == HR_ROWWISE_ROTARY ? 32 : 1;
       r->rate = i == HR_ROWWISE_DROPOUT ? 0.1 : 0;
       return true;

@@ -3,7 +3,7 @@
 #ifndef HR_RUNTIME_CPU_ROWWISE_ROWWISE_H
 #define HR_RUNTIME_CPU_ROWWISE_ROWWISE_H
 
-#include <headroom/rowwise.h>
+#include "shape/rowwise.h"
 #include <stdbool.h>
 
 /** One run. */
@@ -24,12 +24,5 @@ typedef const hr_rowwise_fn hr_rowwise_table[HR_ROWWISE_COUNT][HR_DTYPE_COUNT]; 
 
 /** One for each instruction set; the processor must have it. */
 extern hr_rowwise_table hr_rowwise_avx512, hr_rowwise_avx2, hr_rowwise_neon, hr_rowwise_portable;
-
-/** Whether the operation is element by element, so that rows do not matter. */
-static inline bool hr_rowwise_by_element(hr_rowwise_operation operation)
-{
-  return operation == HR_ROWWISE_GELU || operation == HR_ROWWISE_SWIGLU || operation == HR_ROWWISE_RESIDUAL ||
-         operation == HR_ROWWISE_DROPOUT;
-}
 
 #endif
