@@ -147,6 +147,10 @@ HR_RECURRENCE_GATED_DELTA = 3
 HR_RECURRENCE_LIGHTNING = 4
 HR_RECURRENCE_RG_LRU = 5
 HR_RECURRENCE_CONVOLUTION = 6
+HR_ROTARY_UNSCALED = 0
+HR_ROTARY_LINEAR = 1
+HR_ROTARY_LLAMA3 = 2
+HR_ROTARY_OTHER = 3
 HR_PHASE_FORWARD = 0
 HR_PHASE_TRAIN = 1
 HR_PHASE_PREFILL = 2
@@ -449,6 +453,7 @@ HR_VALIDATED_WORST = 10
 HR_KV_PAGE_MIN = 16
 HR_KV_PAGE_MAX = 256
 HR_KV_QUANTIZED_DIM_MAX = 4096
+HR_LAYER_ORDER_MAX = 256
 HR_LAYER_GROUPS_MAX = 64
 HR_OPERATOR_READS_MAX = 4
 HR_OPERATOR_WRITES_MAX = 4
@@ -839,6 +844,26 @@ class hr_layer_group(Structure):
     ]
 
 
+class hr_numerics(Structure):
+    _fields_ = [
+        ("known", c_bool),
+        ("norm_epsilon", c_double),
+        ("norm_offset", c_bool),
+        ("rotary_base", c_double),
+        ("rotary_interleaved", c_bool),
+        ("rotary_scaling", c_int),
+        ("rotary_factor", c_double),
+        ("rotary_low", c_double),
+        ("rotary_high", c_double),
+        ("rotary_positions", c_double),
+        ("attention_scale", c_double),
+        ("embedding_scale", c_double),
+        ("residual_scale", c_double),
+        ("logit_scale", c_double),
+        ("refusal", c_char * 96),
+    ]
+
+
 class hr_model(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -868,6 +893,8 @@ class hr_model(Structure):
         ("origin", c_int),
         ("group_count", c_size_t),
         ("groups", hr_layer_group * 64),
+        ("numerics", hr_numerics),
+        ("order", c_uint8 * 256),
     ]
 
 
