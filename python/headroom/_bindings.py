@@ -450,6 +450,7 @@ HR_POINTS_DRAWN_MAX = 100000
 HR_SWEEP_AXES_MAX = 24
 HR_SWEEP_POINTS_MAX = 100000
 HR_VALIDATED_WORST = 10
+HR_TENSOR_DIMS_MAX = 8
 HR_KV_PAGE_MIN = 16
 HR_KV_PAGE_MAX = 256
 HR_KV_QUANTIZED_DIM_MAX = 4096
@@ -2189,6 +2190,17 @@ class hr_points_draw_options(Structure):
     ]
 
 
+class hr_weights_tensor(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("format", c_int),
+        ("rank", c_int64),
+        ("dims", c_int64 * 8),
+        ("data", c_void_p),
+        ("bytes", c_int64),
+    ]
+
+
 class hr_kv_cache_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -2600,6 +2612,9 @@ FUNCTIONS = {  # name: result, parameters
     "hr_view_parse": (c_int, [c_char_p, c_void_p]),
     "hr_weight_format_bytes": (c_int, [c_void_p, c_int64, c_int64, c_int64, c_void_p]),
     "hr_weight_role_name": (c_char_p, [c_int]),
+    "hr_weights_close": (None, [c_void_p]),
+    "hr_weights_find": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "hr_weights_open": (c_int, [c_char_p, c_void_p, c_void_p]),
     "hr_workload_check": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_workload_drops": (c_bool, [c_void_p]),
     "hr_workload_init": (None, [c_void_p, c_size_t, c_void_p]),

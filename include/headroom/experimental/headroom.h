@@ -33,6 +33,7 @@
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
 #include <headroom/experimental/validate.h>
+#include <headroom/experimental/weights.h>
 #include <headroom/experimental/workload.h>
 #include <headroom/headroom.h>
 

@@ -141,7 +141,8 @@ static hr_status take_tensor(void *context, const hr_tensor_entry *tensor, hr_er
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %.100s: is also %s %s", reader->input, tensor->name,
                    entry->found ? "in" : "listed by the index in", reader->files[entry->file]);
   entry->found = true;
-  return hr_tally_add(&reader->tally, tensor, reader->input, error);
+  HR_TRY(hr_tally_add(&reader->tally, tensor, reader->input, error));
+  return reader->take ? reader->take(reader->context, tensor, error) : HR_OK;
 }
 
 void hr_checkpoint_header_begin(hr_checkpoint_reader *reader, int32_t file, const char *input, int64_t file_bytes)
