@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "call.h"
 
-#include "runtime/device/number.h"
 #include "runtime/measure/checks.h"
+#include "shape/number.h"
 
 void call_open(hr_device *device, const char *kernel, const hr_problem *problem, const size_t *shifts, uint64_t seed,
                call *c)

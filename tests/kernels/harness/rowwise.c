@@ -3,9 +3,9 @@
  * special values, exponentials. */
 #include "call.h"
 
-#include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 
 #include <math.h>
 
