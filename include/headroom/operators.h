@@ -160,12 +160,12 @@ typedef enum hr_pass {
   ROW(HR_TENSOR_MLP, "mlp")                                                                                  \
   ROW(HR_TENSOR_LOGITS, "logits")
 
-typedef enum hr_tensor {
+typedef enum hr_step_tensor {
 #define HR_TENSOR_ENUM(enumerator, name) enumerator,
   HR_TENSOR_LIST(HR_TENSOR_ENUM)
 #undef HR_TENSOR_ENUM
       HR_TENSOR_COUNT
-} hr_tensor;
+} hr_step_tensor;
 
 #define HR_OPERATOR_READS_MAX 4
 #define HR_OPERATOR_WRITES_MAX 4
@@ -205,7 +205,7 @@ typedef struct hr_operator {
   hr_flash_library flash; /* the same: the framework's kernel */
   /* What a forward operator works on, in order; 0 behind the last. The backward pass, communication and what runs once
    * a step name nothing. */
-  uint8_t reads[HR_OPERATOR_READS_MAX], writes[HR_OPERATOR_WRITES_MAX]; /* hr_tensor */
+  uint8_t reads[HR_OPERATOR_READS_MAX], writes[HR_OPERATOR_WRITES_MAX]; /* hr_step_tensor */
   uint8_t weights[HR_OPERATOR_WEIGHTS_MAX]; /* see hr_weight_role_name(); biases behind the matrices */
   uint64_t groups; /* in_layer: bit i for the layers of groups[i] of the model, which run it; else 0 */
 } hr_operator;

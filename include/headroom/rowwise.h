@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row-wise operations: softmax, norms, rotary embedding, activations, residual, biases, copies, table rows. Thread safety: hr_rowwise is a value,
- * the functions are pure. */
+/* Row-wise operations: softmax, norms, rotary embedding, activations, residual, biases, copies, rows of tables.
+ *
+ * Thread safety: hr_rowwise is a value, the functions are pure. */
 #ifndef HEADROOM_ROWWISE_H
 #define HEADROOM_ROWWISE_H
 
@@ -45,9 +46,9 @@ typedef struct hr_rowwise {
   hr_rowwise_operation operation;
   int64_t rows, columns;
   hr_dtype dtype;
-  int64_t
-      period; /* gather, rotary: rows of the table, at least 1. softmax: row r sees the first r % period + columns - period + 1 columns, the others become 0 (a
-                     causal mask over `period` queries); 0: all columns */
+  /* softmax: row r sees the first r % period + columns - period + 1 columns, the others become 0 (a causal mask over
+   * `period` queries); 0: all columns. rotary, gather: rows of the table, at least 1 */
+  int64_t period;
   int64_t group; /* rotary: row r uses row (r / group) % period of the table, which heads share; at least 1. The first
                      half of a row of the table are cosines, the second sines */
   double rate;   /* dropout: share of the elements that become x · 0; 0 … 1 without 1, see hr_rowwise_dropped() */
@@ -67,9 +68,9 @@ typedef struct hr_rowwise {
 HR_API void hr_rowwise_init(hr_rowwise *rowwise, size_t size);
 HR_DEFAULT(hr_rowwise)
 
-/** HR_OK if sizes are positive, rotary rotates an even number of columns, rate is at least 0 and below 1, epsilon is not
- *  negative, only the operations that may have strides have one, which is not below the group's columns, and all counts
- *  fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
+/** HR_OK if sizes are positive, rotary rotates an even number of columns, rate is at least 0 and below 1, epsilon is
+ *  not negative, only operations that may have a stride have one, which covers a group's columns, and all counts fit 63
+ *  bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error);
 
 /** Least memory traffic in bytes: every input and the output once. HR_ERROR_OVERFLOW if it does not fit. */

@@ -2190,6 +2190,26 @@ class hr_points_draw_options(Structure):
     ]
 
 
+class hr_executor_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dtype", c_int),
+        ("slots", c_int64),
+        ("tokens", c_int64),
+    ]
+
+
+class hr_executor_input(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("phase", c_int),
+        ("batch", c_int64),
+        ("tokens", c_int64),
+        ("slots", c_void_p),
+        ("ids", c_void_p),
+    ]
+
+
 class hr_weights_tensor(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -2347,6 +2367,16 @@ FUNCTIONS = {  # name: result, parameters
     "hr_dtype_bytes": (c_size_t, [c_int]),
     "hr_dtype_name": (c_char_p, [c_int]),
     "hr_dtype_parse": (c_int, [c_char_p, c_void_p]),
+    "hr_executor_close": (None, [c_void_p]),
+    "hr_executor_input_init": (None, [c_void_p, c_size_t]),
+    "hr_executor_length": (c_int64, [c_void_p, c_int64]),
+    "hr_executor_load": (c_int, [c_void_p, c_char_p, c_uint64, c_void_p, c_void_p, c_void_p]),
+    "hr_executor_open": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_executor_operators": (POINTER(hr_operators), [c_void_p]),
+    "hr_executor_options_init": (None, [c_void_p, c_size_t]),
+    "hr_executor_outputs": (c_int64, [c_void_p]),
+    "hr_executor_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_executor_time_operators": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_expert_call_init": (None, [c_void_p, c_size_t]),
     "hr_figure_free": (None, [c_void_p]),
     "hr_figure_of_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2563,6 +2593,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_step_free": (None, [c_void_p]),
     "hr_step_operator": (POINTER(hr_operator), [c_void_p, c_size_t]),
     "hr_step_prediction": (POINTER(hr_prediction), [c_void_p, c_size_t]),
+    "hr_step_tensor_name": (c_char_p, [c_int]),
     "hr_store_abandon": (None, [c_void_p]),
     "hr_store_append": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_store_append_new": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2598,7 +2629,6 @@ FUNCTIONS = {  # name: result, parameters
     "hr_sweep_rows": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_sweep_run": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_tensor_format_name": (c_char_p, [c_int]),
-    "hr_tensor_name": (c_char_p, [c_int]),
     "hr_validate_csv": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_validate_file": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
     "hr_validate_options_init": (None, [c_void_p, c_size_t]),

@@ -242,7 +242,7 @@ static void list_names(hr_cell *cell, const uint8_t *numbers, size_t most, const
 
 static const char *tensor_name(int tensor)
 {
-  return hr_tensor_name((hr_tensor)tensor);
+  return hr_step_tensor_name((hr_step_tensor)tensor);
 }
 
 static void reads(const void *member, hr_cell *cell)

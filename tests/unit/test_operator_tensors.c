@@ -103,7 +103,7 @@ static void check_flow(const hr_model *model, int group, const char *phase)
     for (size_t r = 0; r < HR_OPERATOR_READS_MAX && op->reads[r]; r++)
       if (!(written >> op->reads[r] & 1))
         fail_msg("%s, %s, group %d: %s reads %s, which nothing has written", model->name, phase, group, name,
-                 hr_tensor_name(op->reads[r]));
+                 hr_step_tensor_name(op->reads[r]));
     for (size_t w = 0; w < HR_OPERATOR_WRITES_MAX && op->writes[w]; w++)
       written |= (uint64_t)1 << op->writes[w];
   }

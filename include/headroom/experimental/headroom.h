@@ -30,6 +30,7 @@
 #include <headroom/experimental/quantization.h>
 #include <headroom/experimental/report.h>
 #include <headroom/experimental/resolve.h>
+#include <headroom/experimental/run.h>
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
 #include <headroom/experimental/validate.h>

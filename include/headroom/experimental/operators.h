@@ -29,7 +29,7 @@ HR_API const hr_operator *hr_operators_find(const hr_operators *operators, hr_op
 HR_API bool hr_operator_between_replicas(hr_operator_id id);
 
 /** The name of a tensor of hr_operator.reads and writes: "hidden"; "unknown" outside the list. Static storage. */
-HR_API const char *hr_tensor_name(hr_tensor tensor);
+HR_API const char *hr_step_tensor_name(hr_step_tensor tensor);
 
 /** What a weight of hr_operator.weights is for, whatever checkpoints call it: "mlp_norm", "q_bias", "none" for 0;
  *  "unknown" outside the list. Static storage. */

@@ -6,7 +6,6 @@
 #include "model/layers/sizes.h"
 #include "model/layers/split_rules.h"
 
-#include <headroom/experimental/model.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -179,7 +178,9 @@ static void set_order(hr_model *model, int64_t first, int64_t count, size_t grou
 
 bool hr_add_layers(hr_model *model, const hr_layer_group *layer)
 {
-  const int64_t first = hr_model_layers(model);
+  int64_t first = 0;
+  for (size_t i = 0; i < model->group_count; i++)
+    first += model->groups[i].count;
   for (size_t i = 0; i < model->group_count; i++) {
     if (hr_same_layer(&model->groups[i], layer)) {
       set_order(model, first, layer->count, i);

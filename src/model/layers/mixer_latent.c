@@ -91,7 +91,7 @@ static hr_mixer_attention absorbed_attention(const hr_mixer_latent *m)
       .q_heads = m->q_heads, .k_heads = 1, .v_heads = 1, .qk_dim = m->kv_rank + m->rope_dim, .v_dim = m->kv_rank};
 }
 
-static void rank_norm(hr_operator_builder *builder, int64_t rank, hr_tensor tensor, hr_weight_role role)
+static void rank_norm(hr_operator_builder *builder, int64_t rank, hr_step_tensor tensor, hr_weight_role role)
 {
   hr_append_norm(builder, HR_OP_RANK_NORM, hr_checked(builder->shard.rows), rank);
   hr_name_norm(builder, tensor, (int)role, HR_WEIGHT_NONE);

@@ -196,7 +196,7 @@ void hr_name_tensors(hr_operator_builder *builder, hr_operator *op)
   name(builder, op, &rows[op->id]);
 }
 
-void hr_name_norm(hr_operator_builder *builder, hr_tensor tensor, int role, int bias)
+void hr_name_norm(hr_operator_builder *builder, hr_step_tensor tensor, int role, int bias)
 {
   const operator_tensors row = {{(uint8_t)tensor}, {(uint8_t)tensor}, {(uint8_t)role, (uint8_t)bias}, false};
   hr_operator *op = &builder->to->items[builder->to->count - 1];

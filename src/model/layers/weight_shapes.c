@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/layers/weight_shapes.h"
 
-#include "model/layers/ffn_experts.h"
-
 #include <string.h>
 
 /* A weight that is there if `present`. */
@@ -106,7 +104,7 @@ static void experts(const hr_model *model, const hr_ffn_experts *m, hr_weight_sh
     add_linear(to, HR_WEIGHT_EXPERT_GATE, m->width, hidden, m->bias);
   add_linear(to, HR_WEIGHT_EXPERT_DOWN, hidden, m->width, m->bias);
   for (int role = HR_WEIGHT_EXPERT_UP; role <= HR_WEIGHT_EXPERT_DOWN_BIAS; role++)
-    to->of[role].count = hr_experts_held(m);
+    to->of[role].count = m->held > 0 ? m->held : m->experts;
   add_norm(model, to, HR_WEIGHT_EXPERTS_NORM, m->output_norm, hidden);
   if (m->shared_width == 0)
     return;

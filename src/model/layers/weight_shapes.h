@@ -17,8 +17,7 @@ typedef struct hr_weight_shapes {
   hr_weight_shape of[HR_WEIGHT_ROLE_COUNT]; /* by role */
 } hr_weight_shapes;
 
-/** All weights of the model outside of its layers, and if `layer` is not NULL those of this layer instead. The model has
- *  been checked. */
+/** The weights of a layer, or with `layer` NULL those outside of layers. The model has been checked. */
 void hr_list_weights(const hr_model *model, const hr_layer_group *layer, hr_weight_shapes *shapes);
 
 /** Whether the weight is there. */

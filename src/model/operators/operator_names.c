@@ -34,7 +34,7 @@ const char *hr_operator_id_name(hr_operator_id id)
   return hr_name_of(ids, sizeof ids / sizeof *ids, (int)id);
 }
 
-const char *hr_tensor_name(hr_tensor tensor)
+const char *hr_step_tensor_name(hr_step_tensor tensor)
 {
   return hr_name_of(tensors, sizeof tensors / sizeof *tensors, (int)tensor);
 }
