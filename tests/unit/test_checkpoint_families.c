@@ -51,7 +51,7 @@ static int64_t read_group(hr_weight_reader *reader, const hr_operators *operator
   return elements;
 }
 
-/* Of two layers each is the first of its group, or both are of one. */
+/* The checkpoints have two layers, each the first of its group, or both in one. */
 static void read_all(const char *folder)
 {
   hr_model model;

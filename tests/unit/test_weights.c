@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights of a checkpoint in a folder: tensors by their names with the bytes of the files, and files that are refused. */
+/* Weights of a checkpoint in a folder: tensors by their names, with the files' bytes; files that are refused. */
 #include "checkpoint_files.h"
 
 #include <headroom/experimental/weights.h>

@@ -45,7 +45,7 @@ static const hr_weights_tensor *find(const hr_weight_reader *reader, const hr_te
                                      int64_t item, char name[HR_TENSOR_NAME_SIZE])
 {
   char prefix[HR_TENSOR_PREFIX_SIZE];
-  strcpy(prefix, reader->prefix);
+  memcpy(prefix, reader->prefix, sizeof prefix);
   for (;;) {
     hr_write_tensor_name(row, prefix, layer, item, name);
     const hr_weights_tensor *tensor = hr_weights_lookup(reader->weights, name);

@@ -18,8 +18,8 @@ typedef struct hr_weight_reader {
   bool *used;                         /* of each tensor */
 } hr_weight_reader;
 
-/** A weight that is wanted: `count` matrices of [rows, columns] (experts; else 1), a bias or norm as one row. `group` is
- *  that of the layer; NULL outside of layers. */
+/** A weight that is wanted: `count` matrices (of experts; else 1) of [rows, columns], a bias or norm as one row. The
+ *  layer has `group`, which is NULL outside of layers. */
 typedef struct hr_weight_request {
   hr_weight_role role;
   int64_t layer;
@@ -34,8 +34,8 @@ typedef struct hr_weight_request {
 hr_status hr_weight_reader_begin(hr_weight_reader *reader, const hr_weights *weights, const hr_model *model,
                                  hr_error *error);
 
-/** Writes count × rows × columns elements to `to`, row-major. The weight of a norm is its factor, also where 1 is added to
- *  what is stored. fp8 (E4M3) is multiplied by its scales: of the tensor, of each row, or of blocks of 128 × 128.
+/** Writes count × rows × columns elements to `to`, row-major. The weight of a norm is its factor, also where 1 is added
+ *  to what is stored. fp8 (E4M3) is multiplied by its scales: of the tensor, of each row, or of blocks of 128 × 128.
  *  HR_ERROR_NOT_FOUND, HR_ERROR_INVALID for a tensor that is missing or misshapen, HR_ERROR_UNSUPPORTED for one in a
  *  format that is not read, each naming it with what was expected and found. */
 hr_status hr_weight_read(hr_weight_reader *reader, const hr_weight_request *request, void *to, hr_error *error);
