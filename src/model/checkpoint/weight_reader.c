@@ -156,14 +156,10 @@ static hr_status read_scale(const hr_weights *weights, const weight_part *part, 
 }
 
 /* The elements that begin at an address of any alignment. */
-static void load(hr_dtype dtype, const char *from, int64_t stride, size_t count, double *to)
+static void load(hr_dtype dtype, const char *from, size_t count, double *to)
 {
   double aligned[CHUNK];
-  size_t bytes = hr_dtype_bytes(dtype);
-  if (stride == 1)
-    memcpy(aligned, from, count * bytes);
-  for (size_t i = 0; stride != 1 && i < count; i++)
-    memcpy((char *)aligned + i * bytes, from + (int64_t)(i * bytes) * stride, bytes);
+  memcpy(aligned, from, count * hr_dtype_bytes(dtype));
   hr_numbers_load(dtype, aligned, 0, count, to);
 }
 
@@ -174,7 +170,7 @@ static float scale_at(const weight_scale *scale, int64_t row, int64_t column)
   hr_dtype dtype = formats[scale->tensor->format].dtype;
   int64_t index = row / scale->block_rows * scale->blocks + column / scale->block_columns;
   double value;
-  load(dtype, (const char *)scale->tensor->data + index * (int64_t)hr_dtype_bytes(dtype), 1, 1, &value);
+  load(dtype, (const char *)scale->tensor->data + index * (int64_t)hr_dtype_bytes(dtype), 1, &value);
   return (float)value;
 }
 
@@ -183,7 +179,6 @@ static float scale_at(const weight_scale *scale, int64_t row, int64_t column)
 typedef struct element_run {
   const char *from;
   hr_dtype from_dtype;
-  int64_t stride; /* in elements */
   float scale, added;
 } element_run;
 
@@ -191,7 +186,7 @@ static void convert(const element_run *run, int64_t count, hr_dtype dtype, void 
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(run->from_dtype);
   bool same = run->from_dtype == dtype || (run->from_dtype == HR_FP32 && dtype == HR_TF32);
-  if (same && run->stride == 1 && run->scale == 1 && run->added == 0) {
+  if (same && run->scale == 1 && run->added == 0) {
     memcpy((char *)to + first * bytes, run->from, (size_t)(count * bytes));
     return;
   }
@@ -199,53 +194,92 @@ static void convert(const element_run *run, int64_t count, hr_dtype dtype, void 
     double values[CHUNK];
     float floats[CHUNK];
     size_t some = (size_t)(count - i < CHUNK ? count - i : CHUNK);
-    load(run->from_dtype, run->from + i * run->stride * bytes, run->stride, some, values);
+    load(run->from_dtype, run->from + i * bytes, some, values);
     for (size_t j = 0; j < some; j++)
       floats[j] = (float)values[j] * run->scale + (run->added != 0 ? run->added : -0.0F); /* which leaves −0 */
     hr_floats_store(dtype, to, (size_t)(first + i), some, floats);
   }
 }
 
-/* The first element of row `row` of matrix `matrix`, and the distance between its elements. */
-static element_run row_run(const weight_part *part, int64_t matrix, int64_t row)
+/* The elements from `index` on of a matrix of the tensor. */
+static element_run run_from(const weight_part *part, int64_t matrix, int64_t index)
 {
   hr_dtype dtype = formats[part->tensor->format].dtype;
-  int64_t start = matrix * part->joined_rows * part->columns + row * (part->transposed ? 1 : part->columns);
+  int64_t start = matrix * part->joined_rows * part->columns + index;
   return (element_run){
       .from = (const char *)part->tensor->data + start * (int64_t)hr_dtype_bytes(dtype),
       .from_dtype = dtype,
-      .stride = part->transposed ? part->joined_rows : 1,
       .scale = 1,
       .added = part->row.form.added,
   };
 }
 
-static void convert_row(const weight_part *part, const weight_scale *scale, element_run run, int64_t row,
+static int64_t joined_row(const weight_part *part, const hr_weight_request *request, int64_t row)
+{
+  return hr_joined_row(part->row.form.join, request->role, request->group, part->rows, row);
+}
+
+/* A row, each block of it with its scale. */
+static void convert_row(const weight_part *part, const weight_scale *scale, int64_t matrix, int64_t row,
                         const hr_weight_request *request, void *to, int64_t first)
 {
-  const char *start = run.from;
-  int64_t bytes = (int64_t)hr_dtype_bytes(run.from_dtype) * run.stride;
   for (int64_t column = 0; column < part->columns; column += scale->block_columns) {
     int64_t left = part->columns - column, some = left < scale->block_columns ? left : scale->block_columns;
-    run.from = start + column * bytes;
+    element_run run = run_from(part, matrix, row * part->columns + column);
     run.scale = scale_at(scale, row, column);
     convert(&run, some, request->dtype, to, first + column);
+  }
+}
+
+#define TILE_ROWS 32 /* elements next to each other in a transposed tensor; the tile is 64 KiB of fp64 at most */
+#define TILE_COLUMNS 256
+
+/* Some rows and columns of a transposed matrix, by way of a tile that takes elements as they stand next to each other:
+ * row by row, each would cost a line of the cache. */
+static void convert_tile(const weight_part *part, int64_t matrix, int64_t row, int64_t column,
+                         const hr_weight_request *request, void *to, int64_t first)
+{
+  char tile[TILE_ROWS][TILE_COLUMNS * sizeof(double)];
+  const char *from[TILE_ROWS];
+  int64_t rows = part->rows - row < TILE_ROWS ? part->rows - row : TILE_ROWS;
+  int64_t columns = part->columns - column < TILE_COLUMNS ? part->columns - column : TILE_COLUMNS;
+  element_run run = run_from(part, 0, 0);
+  size_t bytes = hr_dtype_bytes(run.from_dtype), step = (size_t)part->joined_rows * bytes;
+  for (int64_t i = 0; i < rows; i++)
+    from[i] = run_from(part, matrix, column * part->joined_rows + joined_row(part, request, row + i)).from;
+  for (int64_t j = 0; j < columns; j++) {
+    for (int64_t i = 0; i < rows; i++)
+      memcpy(tile[i] + (size_t)j * bytes, from[i] + (size_t)j * step, bytes);
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    run.from = tile[i];
+    convert(&run, columns, request->dtype, to, first + (row + i) * part->columns + column);
+  }
+}
+
+static void convert_transposed(const weight_part *part, int64_t matrix, const hr_weight_request *request, void *to,
+                               int64_t first)
+{
+  for (int64_t row = 0; row < part->rows; row += TILE_ROWS) {
+    for (int64_t column = 0; column < part->columns; column += TILE_COLUMNS)
+      convert_tile(part, matrix, row, column, request, to, first);
   }
 }
 
 static void convert_part(const weight_part *part, const weight_scale *scale, const hr_weight_request *request, void *to,
                          int64_t first)
 {
-  bool whole = part->row.form.join == HR_JOIN_NONE && !part->transposed && !scale->tensor;
-  if (whole) {
-    element_run run = row_run(part, 0, 0);
-    convert(&run, part->matrices * part->rows * part->columns, request->dtype, to, first);
+  int64_t size = part->rows * part->columns;
+  if (part->row.form.join == HR_JOIN_NONE && !part->transposed && !scale->tensor) {
+    element_run run = run_from(part, 0, 0);
+    convert(&run, part->matrices * size, request->dtype, to, first);
     return;
   }
-  for (int64_t i = 0; i < part->matrices * part->rows; i++) {
-    int64_t row = hr_joined_row(part->row.form.join, request->role, request->group, part->rows, i % part->rows);
-    convert_row(part, scale, row_run(part, i / part->rows, row), row, request, to, first + i * part->columns);
-  }
+  for (int64_t i = 0; part->transposed && i < part->matrices; i++)
+    convert_transposed(part, i, request, to, first + i * size);
+  for (int64_t i = 0; !part->transposed && i < part->matrices * part->rows; i++)
+    convert_row(part, scale, i / part->rows, joined_row(part, request, i % part->rows), request, to,
+                first + i * part->columns);
 }
 
 /* ---- a role ---- */
