@@ -14,7 +14,7 @@ static hr_weight_request matrix(hr_weight_role role, int64_t layer)
   return (hr_weight_request){role, layer, NULL, 1, ROWS, COLUMNS, HR_FP32};
 }
 
-/* 19,200 uniform numbers: their mean is within 5/√(19200 · 300) = 0.0021 of 0, and the variance within 4.5% of 1/300. */
+/* 19,200 numbers: their mean is within 5/√(19200 · 300) = 0.0021 of 0, their variance within 4.5% of 1/300. */
 static void matrices_have_the_variance_of_an_initialisation_by_fan_in(void **state)
 {
   (void)state;

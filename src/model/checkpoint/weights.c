@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,23 @@ const hr_weights_tensor *hr_weights_lookup(const hr_weights *weights, const char
   const hr_stored_tensor *found =
       weights->count ? bsearch(&key, weights->tensors, weights->count, sizeof key, by_name) : NULL;
   return found ? &found->tensor : NULL;
+}
+
+void hr_write_dims(char text[HR_DIMS_TEXT_SIZE], const int64_t *dims, int64_t rank)
+{
+  size_t used = (size_t)snprintf(text, HR_DIMS_TEXT_SIZE, "[");
+  for (int64_t i = 0; i < rank && used < HR_DIMS_TEXT_SIZE; i++)
+    used += (size_t)snprintf(text + used, HR_DIMS_TEXT_SIZE - used, "%s%" PRId64, i ? ", " : "", dims[i]);
+  if (used < HR_DIMS_TEXT_SIZE)
+    snprintf(text + used, HR_DIMS_TEXT_SIZE - used, "]");
+}
+
+int64_t hr_tensor_elements(const hr_weights_tensor *tensor)
+{
+  int64_t elements = 1; /* of which the reader of the header knows that they fit */
+  for (int64_t i = 0; i < tensor->rank; i++)
+    elements *= tensor->dims[i];
+  return elements;
 }
 
 hr_status hr_weights_find(const hr_weights *weights, const char *name, hr_weights_tensor *tensor, hr_error *error)

@@ -37,6 +37,14 @@ void hr_weights_sort(hr_weights *weights);
 /** The tensor of this name; NULL if there is none. */
 const hr_weights_tensor *hr_weights_lookup(const hr_weights *weights, const char *name);
 
+#define HR_DIMS_TEXT_SIZE 128
+
+/** Writes "[4, 32]". */
+void hr_write_dims(char text[HR_DIMS_TEXT_SIZE], const int64_t *dims, int64_t rank);
+
+/** The product of the sizes. */
+int64_t hr_tensor_elements(const hr_weights_tensor *tensor);
+
 /** Frees the lists of tensors. */
 void hr_weights_clear(hr_weights *weights);
 
