@@ -163,7 +163,6 @@ typedef enum hr_rotary_scaling {
 typedef struct hr_numerics {
   bool known;              /* the family's computation is; else the other members are 0 */
   double norm_epsilon;     /* added to the mean of squares */
-  bool norm_offset;        /* norms multiply by 1 + weight (Gemma) */
   double rotary_base;      /* angle of pair i of r at position p: p / base^(2i/r) */
   bool rotary_interleaved; /* pairs are elements 2i and 2i + 1; else i and i + r/2 */
   hr_rotary_scaling rotary_scaling;

@@ -849,7 +849,6 @@ class hr_numerics(Structure):
     _fields_ = [
         ("known", c_bool),
         ("norm_epsilon", c_double),
-        ("norm_offset", c_bool),
         ("rotary_base", c_double),
         ("rotary_interleaved", c_bool),
         ("rotary_scaling", c_int),

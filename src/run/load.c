@@ -3,17 +3,14 @@
 #include "run/weights.h"
 
 #include "base/error.h"
-#include "shape/number.h"
+#include "model/checkpoint/random_weights.h"
 
-#include <headroom/experimental/operators.h>
-#include <math.h>
+#include <headroom/experimental/weights.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define INITIAL_DEVIATION 0.02 /* of weights, as GPT-2 and most models since begin with */
-#define PART 4096              /* elements that are scaled at a time */
-
 typedef struct loading {
+  hr_weight_reader *reader; /* NULL: random numbers */
   uint64_t seed;
   void *host; /* room for the largest block */
   size_t room;
@@ -22,48 +19,31 @@ typedef struct loading {
   void *context;
 } loading;
 
-/* ---- random weights ---- */
-
-static bool is_factor(int role)
+static hr_weight_request request_of(const hr_executor *x, const hr_weight_block *block, size_t index)
 {
-  const char *name = hr_weight_role_name(role);
-  const size_t length = strlen(name);
-  return length >= 5 && strcmp(name + length - 5, "_norm") == 0;
+  const hr_weight_shape *shape = &block->shapes[index];
+  return (hr_weight_request){.role = (hr_weight_role)block->roles[index],
+                             .layer = block->layer,
+                             .group = block->group,
+                             .count = shape->count,
+                             .rows = shape->rows,
+                             .columns = shape->columns,
+                             .dtype = x->options.dtype};
 }
 
-static void fill_with(hr_dtype dtype, double value, int64_t count, void *to)
-{
-  for (int64_t i = 0; i < count; i++)
-    hr_number_store(dtype, to, (size_t)i, value);
-}
-
-/* Uniform numbers with the deviation of an initialisation. Each weight has a seed of its own. */
-static void fill_random(hr_dtype dtype, uint64_t seed, int64_t count, void *to)
-{
-  float part[PART];
-  for (int64_t first = 0; first < count; first += PART) {
-    const int64_t some = count - first < PART ? count - first : PART;
-    hr_numbers_uniform(HR_FP32, seed, (size_t)first, (size_t)some, part);
-    for (int64_t i = 0; i < some; i++)
-      part[i] *= (float)(INITIAL_DEVIATION * sqrt(3));
-    hr_floats_store(dtype, to, (size_t)first, (size_t)some, part);
-  }
-}
-
+/* A bias that the layer does not have is 0 among those of the others. */
 static hr_status fill_weight(const hr_executor *x, const hr_weight_block *block, size_t index, const loading *l,
-                             void *to)
+                             void *to, hr_error *error)
 {
-  const int role = block->roles[index];
-  const hr_dtype dtype = x->options.dtype;
-  if (hr_run_is_bias(role) || is_factor(role))
-    fill_with(dtype, is_factor(role) ? 1 : 0, block->elements[index], to);
+  const hr_weight_request request = request_of(x, block, index);
+  if (request.rows == 0)
+    memset(to, 0, (size_t)block->elements[index] * hr_dtype_bytes(x->options.dtype));
+  else if (l->reader)
+    return hr_weight_read(l->reader, &request, to, error);
   else
-    fill_random(dtype, l->seed + (uint64_t)(block->layer + 1) * HR_WEIGHT_ROLE_COUNT + (uint64_t)role,
-                block->elements[index], to);
+    hr_weight_randomize(&request, l->seed, 0, block->elements[index], to);
   return HR_OK;
 }
-
-/* ---- blocks ---- */
 
 static hr_status make_room(loading *l, size_t bytes, hr_error *error)
 {
@@ -86,27 +66,42 @@ static hr_status load_block(hr_executor *x, const hr_weight_block *block, void *
     return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");
   HR_TRY(make_room(l, bytes, error));
   for (size_t i = 0; i < block->count; i++) {
-    char *to = (char *)l->host + at * element;
-    if (block->shapes[i].rows == 0)
-      fill_with(x->options.dtype, 0, block->elements[i], to);
-    else
-      HR_TRY(fill_weight(x, block, i, l, to));
+    HR_TRY(fill_weight(x, block, i, l, (char *)l->host + at * element, error));
     at += (size_t)block->elements[i];
   }
   l->done += (int64_t)bytes;
   return hr_buffer_write(*hr_weight_buffer(x, block->layer, block->key), l->host, bytes, error);
 }
 
+static hr_status load_blocks(hr_executor *x, loading *l, hr_error *error)
+{
+  HR_TRY(hr_run_bytes_needed(x, &l->total, error));
+  hr_status status = hr_each_weight_block(x, load_block, l, error);
+  free(l->host);
+  return status;
+}
+
+static hr_status load_checkpoint(hr_executor *x, const char *what, loading *l, hr_error *error)
+{
+  hr_weights *weights;
+  hr_weight_reader reader;
+  HR_TRY(hr_weights_open(what, &weights, error));
+  hr_status status = hr_weight_reader_begin(&reader, weights, &x->model, error);
+  if (status == HR_OK) {
+    l->reader = &reader;
+    status = load_blocks(x, l, error);
+    if (status == HR_OK)
+      status = hr_weight_reader_end(&reader, error);
+    hr_weight_reader_free(&reader);
+  }
+  hr_weights_close(weights);
+  return status;
+}
+
 hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t seed, hr_progress_fn progress,
                            void *context, hr_error *error)
 {
   HR_NEED(error, executor);
-  hr_executor *x = executor;
   loading l = {.seed = seed, .progress = progress, .context = context};
-  if (what)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: checkpoints cannot be loaded yet", what);
-  HR_TRY(hr_run_bytes_needed(x, &l.total, error));
-  hr_status status = hr_each_weight_block(x, load_block, &l, error);
-  free(l.host);
-  return status;
+  return what ? load_checkpoint(executor, what, &l, error) : load_blocks(executor, &l, error);
 }

@@ -22,7 +22,7 @@ typedef struct flag_field {
 typedef struct numerics_row {
   const char *family;
   number_field epsilon, theta; /* no field and 0: see numerics.inc */
-  bool interleaved, offset;
+  bool interleaved;
   bool root_embedding_scale; /* the embedding times sqrt(hidden) */
   bool unit_attention_scale; /* scores are not scaled */
   number_field embedding_scale, attention_scale, residual_scale, logit_scale, logit_divisor;
@@ -147,7 +147,6 @@ hr_status hr_read_numerics(hr_config *config, hr_model *model)
   if (row) {
     const number_field usual = {"rms_norm_eps", 1e-6}, *epsilon = row->epsilon.value > 0 ? &row->epsilon : &usual;
     HR_TRY(read_number(&config->json, epsilon, &read.norm_epsilon));
-    read.norm_offset = row->offset;
     HR_TRY(read_rotary(config, row, &read));
     HR_TRY(read_scales(config, row, model, &read));
     HR_TRY(read_flags(config, row, &read));
