@@ -33,6 +33,9 @@
   ROW(GROUP_VALIDATE, 22, "Validation:")   \
   ROW(GROUP_DRAW, 25, "Measuring:")        \
   ROW(GROUP_CALIBRATE, 26, "Calibration:") \
+  ROW(GROUP_STEP, 27, "Step:")             \
+  ROW(GROUP_RUN, 28, "Model:")             \
+  ROW(GROUP_GENERATE, 29, "Tokens:")       \
   ROW(GROUP_COMMON, 23, "Output:")
 
 enum {
@@ -41,6 +44,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 27
+#define CLI_GROUP_COUNT 30
 
 #endif

@@ -165,6 +165,7 @@ typedef struct hr_numerics {
   double norm_epsilon;     /* added to the mean of squares */
   double rotary_base;      /* angle of pair i of r at position p: p / base^(2i/r) */
   bool rotary_interleaved; /* pairs are elements 2i and 2i + 1; else i and i + r/2 */
+  bool gelu_tanh;          /* "gelu" is its approximation by tanh (BLOOM) */
   hr_rotary_scaling rotary_scaling;
   double rotary_factor, rotary_low, rotary_high;       /* of the scaling; the latter two of Llama 3.1's alone */
   double rotary_positions;                             /* the same: of the model before it was stretched */

@@ -851,6 +851,7 @@ class hr_numerics(Structure):
         ("norm_epsilon", c_double),
         ("rotary_base", c_double),
         ("rotary_interleaved", c_bool),
+        ("gelu_tanh", c_bool),
         ("rotary_scaling", c_int),
         ("rotary_factor", c_double),
         ("rotary_low", c_double),
@@ -1784,6 +1785,71 @@ class hr_plan_choice(Structure):
     ]
 
 
+class hr_executor_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dtype", c_int),
+        ("slots", c_int64),
+        ("tokens", c_int64),
+    ]
+
+
+class hr_executor_input(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("phase", c_int),
+        ("batch", c_int64),
+        ("tokens", c_int64),
+        ("slots", c_void_p),
+        ("ids", c_void_p),
+    ]
+
+
+class hr_step_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("weights", c_char_p),
+        ("seed", c_uint64),
+        ("budget_ns", c_double),
+        ("progress", c_void_p),
+        ("context", c_void_p),
+    ]
+
+
+class hr_step_row(Structure):
+    _fields_ = [
+        ("op", hr_operator),
+        ("predicted_ns", c_double),
+        ("measured_ns", c_double),
+        ("share", c_double),
+    ]
+
+
+class hr_step_times(Structure):
+    _fields_ = [
+        ("workload", hr_workload),
+        ("measurement", hr_measurement),
+        ("predicted_ns", c_double),
+        ("operators_ns", c_double),
+        ("between_share", c_double),
+        ("tokens_per_s", c_double),
+        ("load_ns", c_double),
+        ("weight_bytes", c_int64),
+        ("count", c_size_t),
+        ("rows", hr_step_row * 768),
+    ]
+
+
+class hr_generated(Structure):
+    _fields_ = [
+        ("prompt_count", c_int64),
+        ("count", c_int64),
+        ("ids", c_void_p),
+        ("first_ns", c_double),
+        ("others_ns", c_double),
+    ]
+
+
 class hr_sweep_about(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -2189,26 +2255,6 @@ class hr_points_draw_options(Structure):
     ]
 
 
-class hr_executor_options(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("dtype", c_int),
-        ("slots", c_int64),
-        ("tokens", c_int64),
-    ]
-
-
-class hr_executor_input(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("phase", c_int),
-        ("batch", c_int64),
-        ("tokens", c_int64),
-        ("slots", c_void_p),
-        ("ids", c_void_p),
-    ]
-
-
 class hr_weights_tensor(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -2366,6 +2412,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_dtype_bytes": (c_size_t, [c_int]),
     "hr_dtype_name": (c_char_p, [c_int]),
     "hr_dtype_parse": (c_int, [c_char_p, c_void_p]),
+    "hr_executor_bytes": (c_int64, [c_void_p]),
     "hr_executor_close": (None, [c_void_p]),
     "hr_executor_input_init": (None, [c_void_p, c_size_t]),
     "hr_executor_length": (c_int64, [c_void_p, c_int64]),
@@ -2376,6 +2423,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_executor_outputs": (c_int64, [c_void_p]),
     "hr_executor_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_executor_time_operators": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "hr_executor_truncate": (c_int, [c_void_p, c_int64, c_int64, c_void_p]),
     "hr_expert_call_init": (None, [c_void_p, c_size_t]),
     "hr_figure_free": (None, [c_void_p]),
     "hr_figure_of_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2402,6 +2450,8 @@ FUNCTIONS = {  # name: result, parameters
     "hr_gemm_check": (c_int, [c_void_p, c_void_p]),
     "hr_gemm_flops": (c_int, [c_void_p, c_void_p]),
     "hr_gemm_init": (None, [c_void_p, c_size_t]),
+    "hr_generate": (c_int, [c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
+    "hr_generated_free": (None, [c_void_p]),
     "hr_hardware_ceiling": (c_double, [c_void_p, c_int, c_int]),
     "hr_hardware_ceiling_share": (c_double, [c_void_p, c_int, c_double]),
     "hr_hardware_check": (c_int, [c_void_p, c_void_p]),
@@ -2539,6 +2589,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_report_description": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_devices": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_generated": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_kernels": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_report_layer": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_options_init": (None, [c_void_p, c_size_t]),
@@ -2547,6 +2598,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_report_results": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweeps": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_validation": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2590,9 +2642,12 @@ FUNCTIONS = {  # name: result, parameters
     "hr_status_sentence": (c_char_p, [c_int]),
     "hr_step_describe": (POINTER(hr_step_about), [c_void_p]),
     "hr_step_free": (None, [c_void_p]),
+    "hr_step_measure": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_step_operator": (POINTER(hr_operator), [c_void_p, c_size_t]),
+    "hr_step_options_init": (None, [c_void_p, c_size_t]),
     "hr_step_prediction": (POINTER(hr_prediction), [c_void_p, c_size_t]),
     "hr_step_tensor_name": (c_char_p, [c_int]),
+    "hr_step_times_free": (None, [c_void_p]),
     "hr_store_abandon": (None, [c_void_p]),
     "hr_store_append": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_store_append_new": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),

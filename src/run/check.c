@@ -24,8 +24,9 @@ static const struct {
     {"relu2", HR_ROWWISE_RELU2, HR_ROWWISE_COUNT},
 };
 
-bool hr_run_activation(const char *name, bool gated, hr_rowwise_operation *operation)
+bool hr_run_activation(const hr_model *model, bool gated, hr_rowwise_operation *operation)
 {
+  const char *name = model->numerics.gelu_tanh ? "gelu_new" : model->activation;
   for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
     if (strcmp(activations[i].name, name) == 0)
       *operation = gated ? activations[i].gated : activations[i].plain;
@@ -64,7 +65,7 @@ static hr_status check_layer(const hr_model *model, const hr_layer_group *layer,
       {m->sinks, "attention with sinks"},
   };
   HR_TRY(first_of(refusals, sizeof refusals / sizeof *refusals, error));
-  if (!hr_run_activation(model->activation, layer->dense.gated, &operation))
+  if (!hr_run_activation(model, layer->dense.gated, &operation))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "the activation %s%s cannot be run yet", model->activation,
                    layer->dense.gated ? " with a gate" : "");
   return HR_OK;

@@ -53,6 +53,7 @@ static hr_status check_memory(hr_executor *x, hr_error *error)
   int64_t bytes;
   HR_TRY(hr_run_bytes_needed(x, &bytes, error));
   const size_t available = hr_device_memory_available(x->device);
+  x->bytes = bytes;
   if ((size_t)bytes > available)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: weights and KV cache need %.2f GiB, of which %s has %.2f",
                    x->model.name, (double)bytes * 0x1p-30, hr_device_name(x->device), (double)available * 0x1p-30);
@@ -199,6 +200,11 @@ void hr_executor_close(hr_executor *x)
 int64_t hr_executor_outputs(const hr_executor *x)
 {
   return x->model.vocabulary;
+}
+
+int64_t hr_executor_bytes(const hr_executor *x)
+{
+  return x->bytes;
 }
 
 int64_t hr_executor_length(const hr_executor *x, int64_t slot)

@@ -20,6 +20,7 @@ struct hr_executor {
   hr_model model;
   hr_executor_options options;
   int64_t layers;
+  int64_t bytes;           /* of weights and caches */
   hr_buffer **weights;     /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
   hr_buffer *ones, *zeros; /* a norm's weight and bias where the model has none */
   hr_buffer *angles;       /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none */
@@ -59,7 +60,7 @@ const hr_layer_group *hr_run_group(const hr_executor *x, int64_t layer);
 /** HR_ERROR_UNSUPPORTED, saying what it is, if the model cannot be run. */
 hr_status hr_run_check_model(const hr_model *model, hr_error *error);
 
-/** The operation of an activation by its name in configurations; false if it has none. */
-bool hr_run_activation(const char *name, bool gated, hr_rowwise_operation *operation);
+/** The operation of the model's activation; false if there is none. */
+bool hr_run_activation(const hr_model *model, bool gated, hr_rowwise_operation *operation);
 
 #endif

@@ -30,7 +30,7 @@ static bool grow(hr_lowering *l, void **items, int count, int *room, size_t size
   return l->status == HR_OK;
 }
 
-hr_launch *hr_add_launch(hr_lowering *l, hr_operation operation)
+hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run)
 {
   hr_run_program *p = l->program;
   void *items = p->launches;
@@ -41,7 +41,7 @@ hr_launch *hr_add_launch(hr_lowering *l, hr_operation operation)
   hr_launch *launch = &p->launches[p->launch_count++];
   memset(launch, 0, sizeof *launch);
   launch->op = l->op_index;
-  launch->operation = operation;
+  launch->run = run;
   return launch;
 }
 
@@ -111,7 +111,7 @@ hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_opera
   if (rows.x_stride > 0)
     rows.alignment = (int64_t)hr_element_bytes(l);
   hr_run_view out = hr_new_view(l, rows.rows * rows.columns / columns, columns);
-  hr_launch *launch = hr_add_launch(l, HR_OPERATION_ROWWISE);
+  hr_launch *launch = hr_add_launch(l, hr_launch_rowwise);
   if (!launch)
     return out;
   launch->arguments.rows = hr_rowwise_arguments_default();

@@ -65,7 +65,7 @@ static hr_run_view add_gemm(hr_lowering *l, hr_run_view x)
   g.lda = a.stride;
   g.alignment = hr_view_alignment(l, a);
   hr_run_view out = hr_new_view(l, g.m, g.n);
-  hr_launch *launch = hr_add_launch(l, HR_OPERATION_GEMM);
+  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
   if (!launch)
     return out;
   launch->arguments.gemm = hr_gemm_arguments_default();
@@ -108,7 +108,7 @@ static void lower_logits(hr_lowering *l)
 static hr_rowwise_operation activation_of(const hr_model *model, bool gated)
 {
   hr_rowwise_operation operation = HR_ROWWISE_COUNT;
-  hr_run_activation(model->activation, gated, &operation);
+  hr_run_activation(model, gated, &operation);
   return operation;
 }
 

@@ -55,7 +55,7 @@ static inline hr_input_operand hr_of_address(const void *address)
 }
 
 /** Appends a launch with what the caller sets behind it; NULL after a failure. */
-hr_launch *hr_add_launch(hr_lowering *l, hr_operation operation);
+hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run);
 
 /** The operand whose address is at `member` of the last launch's arguments. */
 void hr_bind(hr_lowering *l, size_t member, hr_run_view view);
@@ -82,7 +82,7 @@ hr_run_view hr_angles_of(hr_lowering *l);
 /** Bytes of which the view's address is a multiple, as hr_gemm.alignment. */
 int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view);
 
-/** Keeps the failure. */
+/** Keeps the failure; HR_OK is none. */
 void hr_lowering_fail(hr_lowering *l, hr_status status);
 
 /** The lowering of attention, with rotary positions and norms of heads before it. */

@@ -72,7 +72,7 @@ static int64_t alignment_of(const hr_lowering *l, const attention_views *a)
 /* The new tokens' K and V; the room for them is taken before the step. */
 static void append_to_cache(hr_lowering *l, const attention_views *a)
 {
-  hr_launch *launch = hr_add_launch(l, HR_OPERATION_COUNT);
+  hr_launch *launch = hr_add_launch(l, NULL);
   if (!launch)
     return;
   launch->cache = l->x->caches[l->layer];
@@ -94,7 +94,7 @@ static void attend(hr_lowering *l, const attention_views *a)
   call.v_strides = strides_of(l, a->v, call.v_dim);
   call.o_strides = strides_of(l, a->o, call.v_dim);
   call.alignment = alignment_of(l, a);
-  hr_launch *launch = hr_add_launch(l, HR_OPERATION_ATTENTION);
+  hr_launch *launch = hr_add_launch(l, hr_launch_attention);
   if (!launch)
     return;
   launch->arguments.attention = hr_attention_arguments_default();
@@ -113,6 +113,8 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   const hr_mixer_attention *m = &l->group->attention;
   hr_decode call = hr_decode_default();
   hr_decode_arguments arguments = hr_decode_arguments_default();
+  if (l->x->model.positions == HR_POSITIONS_ALIBI)
+    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "ALiBi cannot be run in decode yet"));
   hr_lowering_fail(l, hr_kv_cache_decode(l->x->caches[l->layer], l->program->shape.batch, &call, &arguments, l->error));
   call.q_len = l->program->shape.tokens;
   call.q_heads = m->q_heads;
@@ -121,7 +123,7 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   call.q_strides = strides_of(l, a->q, m->qk_dim);
   call.o_strides = strides_of(l, a->o, m->v_dim);
   call.alignment = hr_view_alignment(l, a->q);
-  hr_launch *launch = hr_add_launch(l, HR_OPERATION_DECODE);
+  hr_launch *launch = hr_add_launch(l, hr_launch_decode);
   if (!launch)
     return;
   launch->arguments.decode = arguments;

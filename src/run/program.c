@@ -101,28 +101,11 @@ void hr_program_free(hr_run_program *p)
 
 /* ---- running ---- */
 
-typedef hr_status (*run_fn)(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
-
-#define RUN(name, member)                                                                                           \
-  static hr_status run_##name(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error) \
-  {                                                                                                                 \
-    return hr_plan_run_##name(plan, &arguments->member, workspace, NULL, error);                                    \
-  }
-RUN(gemm, gemm)
-RUN(attention, attention)
-RUN(rowwise, rows)
-RUN(decode, decode)
-
-static const run_fn run_functions[HR_OPERATION_COUNT] = {[HR_OPERATION_GEMM] = run_gemm,
-                                                         [HR_OPERATION_ATTENTION] = run_attention,
-                                                         [HR_OPERATION_ROWWISE] = run_rowwise,
-                                                         [HR_OPERATION_DECODE] = run_decode};
-
 static hr_status run_launch(const hr_launch *launch, void *workspace, hr_error *error)
 {
   if (launch->cache)
     return hr_kv_cache_write(launch->cache, &launch->append, NULL, error);
-  return run_functions[launch->operation](launch->plan, &launch->arguments, workspace, error);
+  return launch->run(launch->plan, &launch->arguments, workspace, error);
 }
 
 hr_status hr_program_run(const hr_executor *x, hr_run_program *p, double *times_ns, hr_error *error)

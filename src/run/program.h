@@ -22,11 +22,14 @@ typedef struct hr_run_operand {
   size_t offset; /* bytes from the value's beginning */
 } hr_run_operand;
 
+/** Runs a plan with arguments of its operation. */
+typedef hr_status (*hr_launch_fn)(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+
 /** One kernel, or the writing of new tokens to a layer's KV cache. */
 typedef struct hr_launch {
   size_t op; /* of the program's list */
   hr_plan *plan;
-  hr_operation operation;
+  hr_launch_fn run;
   hr_kv_cache *cache; /* NULL: a plan */
   union {
     hr_arguments arguments;
@@ -53,6 +56,12 @@ struct hr_run_program {
   hr_buffer *ids, *positions, *logits;
   size_t arena_bytes, workspace_bytes;
 };
+
+/* The functions of the operations that a step has. */
+hr_status hr_launch_gemm(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+hr_status hr_launch_attention(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+hr_status hr_launch_rowwise(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+hr_status hr_launch_decode(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
 
 /** The operators of a shape, as `describe` lists them. Errors of hr_operators_list(). */
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error);

@@ -166,13 +166,20 @@ static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *log
   return HR_OK;
 }
 
+/* Reading waits for what was started before. */
+static hr_status wait_for(const hr_run_program *p, hr_error *error)
+{
+  uint16_t some;
+  return hr_buffer_read(p->logits, &some, sizeof some, error);
+}
+
 static hr_status run_step(hr_executor *x, const hr_executor_input *input, float *logits, hr_error *error)
 {
   hr_run_program *p = x->programs[0];
   HR_TRY(send_tokens(x, p, input, error));
   HR_TRY(grow_caches(x, input, error));
   HR_TRY(hr_program_run(x, p, NULL, error));
-  return logits ? read_logits(x, p, logits, error) : HR_OK;
+  return logits ? read_logits(x, p, logits, error) : wait_for(p, error);
 }
 
 hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits, hr_error *error)
@@ -191,4 +198,17 @@ hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input
   else
     take_back(x, input);
   return status;
+}
+
+hr_status hr_executor_truncate(hr_executor *executor, int64_t slot, int64_t length, hr_error *error)
+{
+  HR_NEED(error, executor);
+  const bool exists = slot >= 0 && slot < executor->options.slots;
+  if (!exists || length < 0 || length > executor->lengths[slot])
+    return hr_fail(error, HR_ERROR_INVALID, "slot %" PRId64 ": cannot keep %" PRId64 " of %" PRId64 " tokens", slot,
+                   length, exists ? executor->lengths[slot] : 0);
+  for (int64_t layer = 0; layer < executor->layers; layer++)
+    HR_TRY(hr_kv_cache_truncate(executor->caches[layer], slot, length, error));
+  executor->lengths[slot] = length;
+  return HR_OK;
 }

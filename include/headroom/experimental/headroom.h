@@ -31,6 +31,7 @@
 #include <headroom/experimental/report.h>
 #include <headroom/experimental/resolve.h>
 #include <headroom/experimental/run.h>
+#include <headroom/experimental/step.h>
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
 #include <headroom/experimental/validate.h>

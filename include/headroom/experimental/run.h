@@ -54,18 +54,25 @@ typedef struct hr_executor_input {
 HR_API void hr_executor_input_init(hr_executor_input *input, size_t size);
 HR_DEFAULT(hr_executor_input)
 
-/** Runs a step. `logits` gets those of the last token of each sequence in prefill, [batch, outputs], and of all tokens
- *  otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the device. The first step of a shape makes its
- *  plans; later ones allocate nothing. HR_ERROR_INVALID for an id or slot out of range, a slot that the step would make
- *  longer than `tokens`, decode of a slot without tokens; HR_ERROR_UNSUPPORTED where no kernel runs an operator. */
+/** Runs a step, which is over when the call returns. `logits` gets those of the last token of each sequence in prefill,
+ *  [batch, outputs], and of all tokens otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the device. The
+ *  first step of a shape makes its plans; later ones allocate nothing. HR_ERROR_INVALID for an id or slot out of range,
+ *  a slot that the step would make longer than `tokens`, decode of a slot without tokens; HR_ERROR_UNSUPPORTED where no
+ *  kernel runs an operator. */
 HR_API hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits,
                                   hr_error *error);
+
+/** Keeps the first `length` tokens of a slot. HR_ERROR_INVALID for a slot out of range or with fewer tokens. */
+HR_API hr_status hr_executor_truncate(hr_executor *executor, int64_t slot, int64_t length, hr_error *error);
 
 /** Frees all that the executor has. NULL is ignored. */
 HR_API void hr_executor_close(hr_executor *executor);
 
 /** Elements of a row of logits. */
 HR_API int64_t hr_executor_outputs(const hr_executor *executor);
+
+/** Bytes of weights and KV caches. */
+HR_API int64_t hr_executor_bytes(const hr_executor *executor);
 
 /** Tokens of a slot. 0 for one out of range. */
 HR_API int64_t hr_executor_length(const hr_executor *executor, int64_t slot);

@@ -22,7 +22,7 @@ typedef struct flag_field {
 typedef struct numerics_row {
   const char *family;
   number_field epsilon, theta; /* no field and 0: see numerics.inc */
-  bool interleaved;
+  bool interleaved, gelu_tanh;
   bool root_embedding_scale; /* the embedding times sqrt(hidden) */
   bool unit_attention_scale; /* scores are not scaled */
   number_field embedding_scale, attention_scale, residual_scale, logit_scale, logit_divisor;
@@ -105,6 +105,7 @@ static hr_status read_rotary(const hr_config *config, const numerics_row *row, h
   HR_TRY(hr_json_number_or(&config->json, field, 1e-6, 1e12, usual, &usual));
   HR_TRY(hr_json_number_or(&parameters, "rope_theta", 1e-6, 1e12, usual, &to->rotary_base));
   to->rotary_interleaved = row->interleaved;
+  to->gelu_tanh = row->gelu_tanh;
   return read_scaling(json_is_object(parameters.object) ? &parameters : &scaling, to);
 }
 
