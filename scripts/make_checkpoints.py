@@ -14,14 +14,17 @@ import pathlib
 import shutil
 import sys
 
-PROMPT, GREEDY = 14, 64
+PROMPT = {"tiny": 14, "small": 100}
+GREEDY = 64
+SPREAD = {"tiny": 0.25, "small": 0.09}  # of matrices: some 1.4 / sqrt(hidden)
 
 # Sizes by the names that configurations give them; a family takes those that its configuration has.
 SIZES = {
     "tiny": {
         "vocab_size": 48, "hidden_size": 32, "n_embd": 32, "d_model": 32, "num_hidden_layers": 2, "n_layer": 2,
         "n_layers": 2, "num_layers": 2, "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4,
-        "attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 32, "n_inner": 32,
+        "attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "wide_head_dim": 16, "intermediate_size": 32,
+        "n_inner": 32,
         "ffn_dim": 32, "dff": 32, "ffn_hidden_size": 32, "rotary_dim": 4, "sliding_window": 8,
         "window_size": 8, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
         "v_head_dim": 8, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "moe_num_experts": 4,
@@ -31,7 +34,8 @@ SIZES = {
     "small": {
         "vocab_size": 512, "hidden_size": 256, "n_embd": 256, "d_model": 256, "num_hidden_layers": 4, "n_layer": 4,
         "n_layers": 4, "num_layers": 4, "num_attention_heads": 8, "n_head": 8, "n_heads": 8, "num_heads": 8,
-        "attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32, "intermediate_size": 384, "n_inner": 384,
+        "attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32, "wide_head_dim": 64, "intermediate_size": 384,
+        "n_inner": 384,
         "ffn_dim": 384, "dff": 384, "ffn_hidden_size": 384, "rotary_dim": 16,
         "sliding_window": 24, "window_size": 24, "q_lora_rank": 64, "kv_lora_rank": 64, "qk_nope_head_dim": 32,
         "qk_rope_head_dim": 16, "v_head_dim": 32, "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8,
@@ -39,17 +43,18 @@ SIZES = {
         "shared_expert_intermediate_size": 96, "shared_intermediate_size": 96,
     },
 }
-POSITIONS = {"max_position_embeddings": 80, "n_positions": 80, "n_ctx": 80, "max_seq_len": 80,
-             "original_max_position_embeddings": 80}
+POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "original_max_position_embeddings")
 PLAIN = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": None, "use_cache": False}
 
-WIDER = {"head_dim": 16}               # heads together wider than hidden
+WIDER = {"head_dim": "wide_head_dim"}  # heads together wider than hidden
+LATENT = {"num_key_value_heads": "num_attention_heads", "head_dim": "qk_rope_head_dim"}
 
-# Families in the repository, and what differs from the sizes above. "type" is the model_type where it is not the key.
+# Families in the repository, and what differs from the sizes above: a value, the name of a size that is taken, or a
+# function of the sizes. A list of two is repeated for all layers. "type" is the model_type where it is not the key.
 KEPT = {
     "gpt2": {},
     "gpt_bigcode": {},
-    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "gpt_neo": {"attention_types": lambda size: [[["global", "local"], size["num_layers"] // 2]]},
     "gptj": {},
     "gpt_neox": {},
     "codegen": {"bos_token_id": 0},
@@ -63,11 +68,11 @@ KEPT = {
     "mistral": {},
     "qwen2": {},
     "qwen3": WIDER,
-    "phi": {"num_key_value_heads": 4},
+    "phi": {"num_key_value_heads": "num_attention_heads"},
     "phi3": {"pad_token_id": 0},
     "gemma": WIDER,
-    "gemma2": {"query_pre_attn_scalar": 8},
-    "gemma3_text": {"query_pre_attn_scalar": 8, "layer_types": ["sliding_attention", "full_attention"]},
+    "gemma2": {"query_pre_attn_scalar": "head_dim"},
+    "gemma3_text": {"query_pre_attn_scalar": "head_dim", "layer_types": ["sliding_attention", "full_attention"]},
     "stablelm": {"use_qkv_bias": True},
     "stablelm_per_head": {"type": "stablelm", "qk_layernorm": True, "use_parallel_residual": True},
     "starcoder2": {},
@@ -80,16 +85,16 @@ KEPT = {
     "nemotron": {},
     "olmo": {},
     "olmo2": {},
-    "mixtral": {"intermediate_size": 8},
+    "mixtral": {"intermediate_size": "moe_intermediate_size"},
     "qwen2_moe": {},
     "qwen3_moe": {},
-    "gpt_oss": {"intermediate_size": 8, "layer_types": ["sliding_attention", "full_attention"]},
-    "granitemoe": {"intermediate_size": 8},
-    "deepseek_v2": {"num_key_value_heads": 4, "head_dim": 4, "first_k_dense_replace": 1, "n_shared_experts": 1},
-    "deepseek_v3": {"num_key_value_heads": 4, "head_dim": 4, "first_k_dense_replace": 1, "n_group": 2,
-                    "topk_group": 1},
-    "llama4_text": {"intermediate_size_mlp": 32, "intermediate_size": 8, "num_experts_per_tok": 1,
-                    "interleave_moe_layer_step": 2, "attention_chunk_size": 8, "no_rope_layers": [1, 0],
+    "gpt_oss": {"intermediate_size": "moe_intermediate_size", "layer_types": ["sliding_attention", "full_attention"]},
+    "granitemoe": {"intermediate_size": "moe_intermediate_size"},
+    "deepseek_v2": {**LATENT, "first_k_dense_replace": 1, "n_shared_experts": 1},
+    "deepseek_v3": {**LATENT, "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1},
+    "llama4_text": {"intermediate_size_mlp": "intermediate_size", "intermediate_size": "moe_intermediate_size",
+                    "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "attention_chunk_size": "sliding_window",
+                    "no_rope_layers": [1, 0],
                     "layer_types": ["chunked_attention", "full_attention"]},
 }
 MORE = {
@@ -97,30 +102,31 @@ MORE = {
     "arcee": {},
     "exaone4": {"layer_types": ["sliding_attention", "full_attention"]},
     "cohere2": {"layer_types": ["sliding_attention", "full_attention"]},
-    "olmoe": {"intermediate_size": 8},
-    "minicpm3": {"num_key_value_heads": 4, "head_dim": 4, "dim_model_base": 16},
+    "olmoe": {"intermediate_size": "moe_intermediate_size"},
+    "minicpm3": {**LATENT, "dim_model_base": 16},
     "gpt-sw3": {},
     "openai-gpt": {},
     "gpt_neox_japanese": {"intermediate_multiple_size": 2},
     "ctrl": {},
     "xglm": {"pad_token_id": 1},
     "biogpt": {"pad_token_id": 1},
-    "youtu": {"num_key_value_heads": 4, "head_dim": 4},
-    "glm4_moe_lite": {"num_key_value_heads": 4, "mlp_layer_types": None},
-    "axk1": {"num_key_value_heads": 4, "head_dim": 4, "n_group": 2, "topk_group": 1},
+    "youtu": LATENT,
+    "glm4_moe_lite": {"num_key_value_heads": "num_attention_heads", "mlp_layer_types": None},
+    "axk1": {**LATENT, "n_group": 2, "topk_group": 1},
     "flex_olmo": {},
     "phimoe": {},
     "glm4_moe": {"n_group": 1, "topk_group": 1},
     "dots1": {"first_k_dense_replace": 1, "n_shared_experts": 1, "n_routed_experts": 4},
     "solar_open": {},
     "exaone_moe": {},
-    "minimax_m2": {"rotary_dim": 4},
+    "minimax_m2": {"rotary_dim": "rotary_dim"},
     "ernie4_5_moe": {},
     "hunyuan_v1_moe": {},
-    "dbrx": {"attn_config": {"rope_theta": 1e4, "kv_n_heads": 2}, "ffn_config": {"ffn_hidden_size": 8, "moe_num_experts": 4, "moe_top_k": 2}},
+    "dbrx": {"attn_config": {"rope_theta": 1e4, "kv_n_heads": 2},
+             "ffn_config": {"ffn_hidden_size": 8, "moe_num_experts": 4, "moe_top_k": 2}},
     "cohere2_moe": {},
     "granitemoeshared": {},
-    "aria_text": {"intermediate_size": 8},
+    "aria_text": {"intermediate_size": "moe_intermediate_size"},
     "ernie4_5": {},
     "seed_oss": {},
     "apertus": {},
@@ -130,10 +136,18 @@ MORE = {
     "ministral": {},
     "cwm": {},
     "hyperclovax": {},
-    "vaultgemma": {"query_pre_attn_scalar": 8},
+    "vaultgemma": {"query_pre_attn_scalar": "head_dim"},
     "nanochat": {},
     "olmo3": {"layer_types": ["sliding_attention", "full_attention"]},
 }
+
+
+def value_of(value, sizes):
+    if callable(value):
+        return value(sizes)
+    if isinstance(value, list) and len(value) == 2:
+        return value * (sizes["num_layers"] // 2)
+    return sizes.get(value, value) if isinstance(value, str) else value
 
 
 def config_of(name, changes, size):
@@ -142,13 +156,14 @@ def config_of(name, changes, size):
     model_type = changes.pop("type", name)
     fields = AutoConfig.for_model(model_type)
     known = set(fields.to_dict()) | set(getattr(fields, "attribute_map", {}))
-    values = {field: value for field, value in {**SIZES[size], **POSITIONS, **PLAIN}.items()
+    positions = PROMPT[size] + GREEDY + 2
+    values = {field: value for field, value in {**SIZES[size], **dict.fromkeys(POSITIONS, positions), **PLAIN}.items()
               if field in known and field not in getattr(fields, "attribute_map", {})}
-    values.update(changes)
-    return AutoConfig.for_model(model_type, **{field: value for field, value in values.items()})
+    values.update({field: value_of(value, SIZES[size]) for field, value in changes.items()})
+    return AutoConfig.for_model(model_type, **values)
 
 
-def fill(model, seed):
+def fill(model, seed, spread):
     """Weights whose logits discriminate: matrices keep the size of what they multiply, norms differ from one.
     Embeddings are small beside what the layers add, so that a tied head does not just repeat its input."""
     import torch
@@ -162,9 +177,9 @@ def fill(model, seed):
                 continue
             values = torch.randn(tensor.shape, generator=generator)
             if tensor is embedding:
-                tensor.copy_(values * 0.1)
+                tensor.copy_(values * spread * 0.4)
             elif tensor.dim() > 1:
-                tensor.copy_(values * 0.25)
+                tensor.copy_(values * spread)
             elif name.endswith("bias") or "sinks" in name:
                 tensor.copy_(values * 0.2)
             else:
@@ -189,10 +204,10 @@ def greedy(model, prompt):
     return ids[len(prompt):], gap
 
 
-def expected(model, config):
+def expected(model, config, count):
     """Prompt, logits and greedy ids; how far the logits are from those of fp64, and the smallest gap."""
     import torch
-    prompt = [int(i) for i in torch.randint(3, config.vocab_size, (PROMPT,), generator=torch.Generator().manual_seed(7))]
+    prompt = [int(i) for i in torch.randint(3, config.vocab_size, (count,), generator=torch.Generator().manual_seed(7))]
     logits = logits_of(model, prompt).float()
     ids, gap = greedy(model, prompt)
     exact = logits_of(model.double(), prompt).double()
@@ -210,21 +225,21 @@ def make(folder, name, changes, size):
     config = config_of(name, changes, size)
     experts = {"experts_implementation": "eager"} if "expert" in str(config) else {}
     for seed in range(1, 20):
-        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", **experts).float().eval()
-        fill(model, seed)
-        prompt, logits, ids, error, gap = expected(model, config)
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", **experts)
+        model.float().eval()
+        fill(model, seed, SPREAD[size])
+        prompt, logits, ids, error, gap = expected(model, config, PROMPT[size])
         if error < 1e-5 and gap > 1e-3 and len(set(ids)) > 4:
             break
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
-    for path in [folder / "generation_config.json"]:
-        path.unlink(missing_ok=True)
+    (folder / "generation_config.json").unlink(missing_ok=True)
     tensors = {"prompt": torch.tensor(prompt, dtype=torch.int32), "greedy": torch.tensor(ids, dtype=torch.int32),
                "logits": logits.contiguous()}
     save_file(tensors, folder / "expected.safetensors",
               metadata={"transformers": transformers.__version__, "torch": torch.__version__, "seed": str(seed)})
-    return f"{name}: seed {seed}, fp64 {error:.1e}, gap {gap:.1e}, {len(set(ids))} ids, largest {logits.abs().max():.3g}, " \
-           f"{sum(p.stat().st_size for p in folder.iterdir())} bytes"
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return f"{name}: seed {seed}, {error:.1e} from fp64, smallest gap {gap:.1e}, {len(set(ids))} ids, {size} bytes"
 
 
 def main():
