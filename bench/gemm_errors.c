@@ -12,10 +12,10 @@
  *   bound      the largest share of the bound over all elements: above 1 the check would report wrong_result */
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/device/number.h"
 #include "runtime/device/plan.h"
 #include "runtime/measure/error_bounds.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 

@@ -34,6 +34,9 @@
   ROW(GROUP_VALIDATE, 22, "Validation:")   \
   ROW(GROUP_DRAW, 25, "Measuring:")        \
   ROW(GROUP_CALIBRATE, 26, "Calibration:") \
+  ROW(GROUP_STEP, 28, "Step:")             \
+  ROW(GROUP_RUN, 29, "Model:")             \
+  ROW(GROUP_GENERATE, 30, "Tokens:")       \
   ROW(GROUP_COMMON, 23, "Output:")
 
 enum {
@@ -42,6 +45,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 28
+#define CLI_GROUP_COUNT 31
 
 #endif

@@ -32,7 +32,7 @@ function(headroom_instruction_sets sources)
                                   "${optimisation};$<$<CONFIG:Debug>:-g1>;${${set}_options};${headroom_kernel_hardening}")
     elseif(file MATCHES "src/runtime/cpu/ceilings/loops\\.c$") # what the processor reaches is not a matter of the build
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -O3)
-    elseif(file MATCHES "src/runtime/device/number\\.c$") # conversions of every element that a test fills or compares
+    elseif(file MATCHES "src/shape/number\\.c$") # conversions of every element that a test fills or compares
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -O3)
     endif()
     list(APPEND kept ${file})

@@ -7,6 +7,7 @@
  *   HEADROOM_TEST_KERNEL          one kernel, or a family of them
  *   HEADROOM_TEST_SAMPLES, _SEED  number and choice of random calls
  *   HEADROOM_TEST_PROGRAMS        a folder that keeps what NVRTC compiled for the next run
+ *   HEADROOM_TEST_CHECKPOINTS     a folder of checkpoints in place of tests/data/checkpoints
  *   HEADROOM_CPU_TOPOLOGY         a folder in place of /sys/devices/system (topology.sh)
  *   HEADROOM_EMULATED_CAPABILITY  compute capability of the emulated GPU, such as 80
  *   HEADROOM_EMULATED_FAULT       a mistake planted in programs for the emulated GPU (emulation/nvrtc.cpp) */

@@ -150,6 +150,34 @@ typedef struct hr_layer_group {
   uint8_t formats[HR_LINEAR_COUNT]; /* of the weights of each linear layer: see hr_quantization */
 } hr_layer_group;
 
+/** How a longer context stretches the angles of rotary positions. */
+typedef enum hr_rotary_scaling {
+  HR_ROTARY_UNSCALED,
+  HR_ROTARY_LINEAR, /* positions divided by `factor` */
+  HR_ROTARY_LLAMA3, /* low frequencies divided by `factor` (Llama 3.1) */
+  HR_ROTARY_OTHER   /* one that cannot be run yet */
+} hr_rotary_scaling;
+
+/** Constants of the computation, on which no size and no time depends. They are read with the configuration, for a step
+ *  that runs. */
+typedef struct hr_numerics {
+  bool known;              /* the family's computation is; else the other members are 0 */
+  double norm_epsilon;     /* added to the mean of squares */
+  double rotary_base;      /* angle of pair i of r at position p: p / base^(2i/r) */
+  bool rotary_interleaved; /* pairs are elements 2i and 2i + 1; else i and i + r/2 */
+  bool gelu_tanh;          /* "gelu" is its approximation by tanh (BLOOM) */
+  hr_rotary_scaling rotary_scaling;
+  double rotary_factor, rotary_low, rotary_high;       /* of the scaling; the latter two of Llama 3.1's alone */
+  double rotary_positions;                             /* the same: of the model before it was stretched */
+  double attention_scale;                              /* of the scores; 0: 1 / sqrt(qk_dim) */
+  double embedding_scale, residual_scale, logit_scale; /* factors of the embedding, of what is added to the stream, and
+                                                          of the logits; 0: 1 */
+  char refusal[96];                                    /* what of the configuration cannot be run yet; "" if all can */
+} hr_numerics;
+
+/** Most layers whose order a model has. */
+#define HR_LAYER_ORDER_MAX 256
+
 /** Most groups of a model. A group is about 350 bytes, and a model a value that is copied. */
 #define HR_LAYER_GROUPS_MAX 64
 
@@ -190,6 +218,10 @@ typedef struct hr_model {
 
   size_t group_count; /* 1 to HR_LAYER_GROUPS_MAX, in the order of each group's first layer */
   hr_layer_group groups[HR_LAYER_GROUPS_MAX];
+
+  hr_numerics numerics;
+  uint8_t
+      order[HR_LAYER_ORDER_MAX]; /* the group of each layer, as the configuration has them; counts may have changed */
 } hr_model;
 
 /** A model without sizes and with one empty group of layers: two LayerNorms per layer and a final one, with weight and

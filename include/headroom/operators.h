@@ -122,6 +122,55 @@ typedef enum hr_pass {
   HR_PASS_BGRAD      /* the gradient of a linear layer's bias, where a framework has a kernel for it */
 } hr_pass;
 
+/* What operators hand to each other: enumerator, name. Each is [tokens, …] on one device; a layer's are those of the
+ * layer that runs, but `hidden` goes from layer to layer. */
+#define HR_TENSOR_LIST(ROW)                                                                                  \
+  ROW(HR_TENSOR_NONE, "none")                                                                                \
+  ROW(HR_TENSOR_TOKENS, "tokens")       /* numbers of rows of the token embedding */                         \
+  ROW(HR_TENSOR_POSITIONS, "positions") /* of each token in its sequence */                                  \
+  ROW(HR_TENSOR_HIDDEN, "hidden")       /* the residual stream */                                            \
+  ROW(HR_TENSOR_NORMED, "normed")                                                                            \
+  ROW(HR_TENSOR_Q_LOW, "q_low")   /* between the two linear layers of an augmented Q, and of a latent one */ \
+  ROW(HR_TENSOR_KV_LOW, "kv_low") /* latents */                                                              \
+  ROW(HR_TENSOR_Q, "q")                                                                                      \
+  ROW(HR_TENSOR_K, "k")                                                                                      \
+  ROW(HR_TENSOR_V, "v")                                                                                      \
+  ROW(HR_TENSOR_SCORES, "scores")                                                                            \
+  ROW(HR_TENSOR_HEADS, "heads") /* attention's result, head by head */                                       \
+  ROW(HR_TENSOR_GATE, "gate")   /* of attention's result */                                                  \
+  ROW(HR_TENSOR_ATTENTION, "attention")                                                                      \
+  ROW(HR_TENSOR_SCAN_INPUT, "scan_input")                                                                    \
+  ROW(HR_TENSOR_SCAN_STEPS, "scan_steps") /* what the scan's steps depend on */                              \
+  ROW(HR_TENSOR_SCAN_HEADS, "scan_heads") /* the scan's result, head by head */                              \
+  ROW(HR_TENSOR_SCAN, "scan")                                                                                \
+  ROW(HR_TENSOR_ROUTER_LOGITS, "router_logits")                                                              \
+  ROW(HR_TENSOR_ROUTES, "routes") /* experts of each token, and their weights */                             \
+  ROW(HR_TENSOR_DISPATCHED, "dispatched")                                                                    \
+  ROW(HR_TENSOR_EXPERT_UP, "expert_up")                                                                      \
+  ROW(HR_TENSOR_EXPERT_GATE, "expert_gate")                                                                  \
+  ROW(HR_TENSOR_EXPERT_ACTIVATED, "expert_activated")                                                        \
+  ROW(HR_TENSOR_EXPERTS, "experts") /* results of routed experts */                                          \
+  ROW(HR_TENSOR_SHARED_UP, "shared_up")                                                                      \
+  ROW(HR_TENSOR_SHARED_GATE, "shared_gate")                                                                  \
+  ROW(HR_TENSOR_SHARED_ACTIVATED, "shared_activated")                                                        \
+  ROW(HR_TENSOR_SHARED, "shared") /* results of shared experts */                                            \
+  ROW(HR_TENSOR_MLP_UP, "mlp_up")                                                                            \
+  ROW(HR_TENSOR_MLP_GATE, "mlp_gate")                                                                        \
+  ROW(HR_TENSOR_MLP_ACTIVATED, "mlp_activated")                                                              \
+  ROW(HR_TENSOR_MLP, "mlp")                                                                                  \
+  ROW(HR_TENSOR_LOGITS, "logits")
+
+typedef enum hr_step_tensor {
+#define HR_TENSOR_ENUM(enumerator, name) enumerator,
+  HR_TENSOR_LIST(HR_TENSOR_ENUM)
+#undef HR_TENSOR_ENUM
+      HR_TENSOR_COUNT
+} hr_step_tensor;
+
+#define HR_OPERATOR_READS_MAX 4
+#define HR_OPERATOR_WRITES_MAX 4
+#define HR_OPERATOR_WEIGHTS_MAX 8
+
 /** One operator on one device. Figures are per execution; a step executes it `count` times. */
 typedef struct hr_operator {
   hr_operator_id id;
@@ -154,6 +203,11 @@ typedef struct hr_operator {
   int64_t sequence; /* HR_KIND_SCAN: tokens of a sequence; else 0 */
   int64_t cached_bytes;   /* HR_KIND_ATTENTION: K and V that prefill also copies into the KV cache; else 0 */
   hr_flash_library flash; /* the same: the framework's kernel */
+  /* What a forward operator works on, in order; 0 behind the last. The backward pass, communication and what runs once
+   * a step name nothing. */
+  uint8_t reads[HR_OPERATOR_READS_MAX], writes[HR_OPERATOR_WRITES_MAX]; /* hr_step_tensor */
+  uint8_t weights[HR_OPERATOR_WEIGHTS_MAX]; /* see hr_weight_role_name(); biases behind the matrices */
+  uint64_t groups; /* in_layer: bit i for the layers of groups[i] of the model, which run it; else 0 */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 768

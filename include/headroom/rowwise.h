@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row-wise operations: softmax, norms, rotary embedding, activations, residual, dropout; their gradients, the loss and
- * the optimizer. Thread safety: hr_rowwise is a value, the functions are pure. */
+/* Row-wise operations: softmax, norms, rotary embedding, activations, residual, dropout, biases, copies, rows of
+ * tables; gradients, the loss and the optimizer. Thread safety: hr_rowwise is a value, the functions are pure. */
 #ifndef HEADROOM_ROWWISE_H
 #define HEADROOM_ROWWISE_H
 
 #include <headroom/dtype.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -61,7 +62,16 @@ extern "C" {
       "dx = scale (softmax(x) - 1 at the target), 0 for a target outside the row; loss as cross_entropy")              \
   ROW(HR_ROWWISE_ADAMW, "adamw", 4, "weight = (1 - rate decay) weight - rate mean / (sqrt(variance) + epsilon)")       \
   ROW(HR_ROWWISE_RESIDUAL_LAYER_NORM, "residual_layer_norm", 4, "y = layer_norm(x + z) before the sum is rounded")     \
-  ROW(HR_ROWWISE_RESIDUAL_RMS_NORM, "residual_rms_norm", 3, "y = rms_norm(x + z) before the sum is rounded")
+  ROW(HR_ROWWISE_RESIDUAL_RMS_NORM, "residual_rms_norm", 3, "y = rms_norm(x + z) before the sum is rounded")           \
+  ROW(HR_ROWWISE_GELU_TANH, "gelu_tanh", 1, "y = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2")                     \
+  ROW(HR_ROWWISE_RELU, "relu", 1, "y = max(x, 0)")                                                                     \
+  ROW(HR_ROWWISE_RELU2, "relu2", 1, "y = max(x, 0)^2")                                                                 \
+  ROW(HR_ROWWISE_GEGLU_TANH, "geglu_tanh", 2, "y = gelu_tanh(gate) up")                                                \
+  ROW(HR_ROWWISE_SCALE, "scale", 1, "y = x factor")                                                                    \
+  ROW(HR_ROWWISE_COPY, "copy", 1, "y = x")                                                                             \
+  ROW(HR_ROWWISE_BIAS, "bias", 2, "y = x + bias, [columns]")                                                           \
+  ROW(HR_ROWWISE_GATHER, "gather", 2,                                                                                  \
+      "row r is row i of a table [period, columns], i of [rows] in int32, the first input")
 
 typedef enum hr_rowwise_operation {
 #define HR_ROWWISE_ENUM(enumerator, name, inputs, sentence) enumerator,
@@ -76,29 +86,38 @@ typedef struct hr_rowwise {
   hr_rowwise_operation operation;
   int64_t rows, columns;
   hr_dtype dtype;
-  int64_t period; /* softmax: row r sees the first r % period + columns - period + 1 columns, the others become 0 (a
-                     causal mask over `period` queries); 0: all columns. rotary: rows of the table, at least 1 */
-  int64_t group;  /* rotary: row r uses row (r / group) % period of the table, which heads share; at least 1. The first
+  /* softmax: row r sees the first r % period + columns - period + 1 columns, the others become 0 (a causal mask over
+   * `period` queries); 0: all columns. rotary, gather: rows of the table, at least 1 */
+  int64_t period;
+  int64_t group; /* rotary: row r uses row (r / group) % period of the table, which heads share; at least 1. The first
                      half of a row of the table are cosines, the second sines */
-  double rate;    /* dropout: share of the elements that become x · 0; 0 … 1 without 1, see hr_rowwise_dropped() */
-  uint64_t seed;  /* dropout: the same seed drops the same elements, on every device, so that no mask is stored */
+  double rate;   /* dropout: share of the elements that become x · 0; 0 … 1 without 1, see hr_rowwise_dropped() */
+  uint64_t seed; /* dropout: the same seed drops the same elements, on every device, so that no mask is stored */
   int64_t alignment; /* as in hr_gemm */
   double scale;      /* cross_entropy_backward: of the gradient, 1 / rows for that of the mean loss; 0 as 1 */
   /* adamw (Loshchilov & Hutter 2019, arXiv 1711.05101): the mean and the variance are divided by 1 − beta^step before
      their use. Gradients are first scaled by max_norm / (norm + 1e-6) if that is below 1, where the norm is that of the
      whole tensor, as torch.nn.utils.clip_grad_norm_ does; then a run reads them twice. max_norm 0: not. epsilon: 0 as
-     1e-8 */
+     1e-8; of norms and their gradients: added to the mean of squares, 0 as 1e-5 */
   double learning_rate, beta1, beta2, epsilon, weight_decay, max_norm;
-  int64_t step; /* adamw: from 1; 0 as 1 */
+  int64_t step;  /* adamw: from 1; 0 as 1 */
+  double factor; /* scale */
+  /* copy, bias and rotary: elements from the beginning of `group` rows of x to that of the next group, whose rows are
+   * side by side; 0: packed. y is packed. */
+  int64_t x_stride;
+  int64_t rotated;  /* rotary: the first columns of a row, which are rotated, and the columns of the table; the others
+                       are copied. Even; 0: all */
+  bool interleaved; /* rotary: columns 2i and 2i + 1 are rotated together, not i and i + rotated/2 */
 } hr_rowwise;
 
 /** Softmax of 1 × 1 in bf16. */
 HR_API void hr_rowwise_init(hr_rowwise *rowwise, size_t size);
 HR_DEFAULT(hr_rowwise)
 
-/** HR_OK if sizes are positive, rotary has an even number of columns, rate and betas are at least 0 and below 1,
- *  epsilon, max_norm and step at least 0, other members finite, and all counts fit 63 bits; otherwise HR_ERROR_INVALID
- *  or HR_ERROR_OVERFLOW with the field in `error`. */
+/** HR_OK if sizes are positive, rotary rotates an even number of columns, rate and betas are at least 0 and below 1,
+ *  epsilon, max_norm and step at least 0, other members finite, only operations that may have a stride have one, which
+ *  covers a group's columns, and all counts fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field
+ *  in `error`. */
 HR_API hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error);
 
 /** Least memory traffic in bytes: every input and output once, gradients that are clipped twice. HR_ERROR_OVERFLOW if

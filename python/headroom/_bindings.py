@@ -94,7 +94,15 @@ HR_ROWWISE_CROSS_ENTROPY_BACKWARD = 16
 HR_ROWWISE_ADAMW = 17
 HR_ROWWISE_RESIDUAL_LAYER_NORM = 18
 HR_ROWWISE_RESIDUAL_RMS_NORM = 19
-HR_ROWWISE_COUNT = 20
+HR_ROWWISE_GELU_TANH = 20
+HR_ROWWISE_RELU = 21
+HR_ROWWISE_RELU2 = 22
+HR_ROWWISE_GEGLU_TANH = 23
+HR_ROWWISE_SCALE = 24
+HR_ROWWISE_COPY = 25
+HR_ROWWISE_BIAS = 26
+HR_ROWWISE_GATHER = 27
+HR_ROWWISE_COUNT = 28
 HR_KV_UNQUANTIZED = 0
 HR_KV_FP8 = 1
 HR_KV_INT8 = 2
@@ -158,6 +166,10 @@ HR_RECURRENCE_GATED_DELTA = 3
 HR_RECURRENCE_LIGHTNING = 4
 HR_RECURRENCE_RG_LRU = 5
 HR_RECURRENCE_CONVOLUTION = 6
+HR_ROTARY_UNSCALED = 0
+HR_ROTARY_LINEAR = 1
+HR_ROTARY_LLAMA3 = 2
+HR_ROTARY_OTHER = 3
 HR_PHASE_FORWARD = 0
 HR_PHASE_TRAIN = 1
 HR_PHASE_PREFILL = 2
@@ -296,6 +308,41 @@ HR_PASS_DGRAD = 1
 HR_PASS_WGRAD = 2
 HR_PASS_RECOMPUTE = 3
 HR_PASS_BGRAD = 4
+HR_TENSOR_NONE = 0
+HR_TENSOR_TOKENS = 1
+HR_TENSOR_POSITIONS = 2
+HR_TENSOR_HIDDEN = 3
+HR_TENSOR_NORMED = 4
+HR_TENSOR_Q_LOW = 5
+HR_TENSOR_KV_LOW = 6
+HR_TENSOR_Q = 7
+HR_TENSOR_K = 8
+HR_TENSOR_V = 9
+HR_TENSOR_SCORES = 10
+HR_TENSOR_HEADS = 11
+HR_TENSOR_GATE = 12
+HR_TENSOR_ATTENTION = 13
+HR_TENSOR_SCAN_INPUT = 14
+HR_TENSOR_SCAN_STEPS = 15
+HR_TENSOR_SCAN_HEADS = 16
+HR_TENSOR_SCAN = 17
+HR_TENSOR_ROUTER_LOGITS = 18
+HR_TENSOR_ROUTES = 19
+HR_TENSOR_DISPATCHED = 20
+HR_TENSOR_EXPERT_UP = 21
+HR_TENSOR_EXPERT_GATE = 22
+HR_TENSOR_EXPERT_ACTIVATED = 23
+HR_TENSOR_EXPERTS = 24
+HR_TENSOR_SHARED_UP = 25
+HR_TENSOR_SHARED_GATE = 26
+HR_TENSOR_SHARED_ACTIVATED = 27
+HR_TENSOR_SHARED = 28
+HR_TENSOR_MLP_UP = 29
+HR_TENSOR_MLP_GATE = 30
+HR_TENSOR_MLP_ACTIVATED = 31
+HR_TENSOR_MLP = 32
+HR_TENSOR_LOGITS = 33
+HR_TENSOR_COUNT = 34
 HR_BOUND_MATRIX = 0
 HR_BOUND_MEMORY = 1
 HR_BOUND_LAUNCH = 2
@@ -439,10 +486,15 @@ HR_TRAINING_DEVICES_MAX = 1048576
 HR_TRAINING_GLOBAL_BATCH_MAX = 16777216
 HR_TRAINING_MICROBATCH_MAX = 1024
 HR_VALIDATED_WORST = 10
+HR_TENSOR_DIMS_MAX = 8
 HR_KV_PAGE_MIN = 16
 HR_KV_PAGE_MAX = 256
 HR_KV_QUANTIZED_DIM_MAX = 4096
+HR_LAYER_ORDER_MAX = 256
 HR_LAYER_GROUPS_MAX = 64
+HR_OPERATOR_READS_MAX = 4
+HR_OPERATOR_WRITES_MAX = 4
+HR_OPERATOR_WEIGHTS_MAX = 8
 HR_OPERATORS_MAX = 768
 HR_PARALLEL_LAYOUTS_MAX = 32
 HR_WORKSPACE_COUNTER_BYTES = 262144
@@ -590,6 +642,10 @@ class hr_rowwise(Structure):
         ("weight_decay", c_double),
         ("max_norm", c_double),
         ("step", c_int64),
+        ("factor", c_double),
+        ("x_stride", c_int64),
+        ("rotated", c_int64),
+        ("interleaved", c_bool),
     ]
 
 
@@ -834,6 +890,26 @@ class hr_layer_group(Structure):
     ]
 
 
+class hr_numerics(Structure):
+    _fields_ = [
+        ("known", c_bool),
+        ("norm_epsilon", c_double),
+        ("rotary_base", c_double),
+        ("rotary_interleaved", c_bool),
+        ("gelu_tanh", c_bool),
+        ("rotary_scaling", c_int),
+        ("rotary_factor", c_double),
+        ("rotary_low", c_double),
+        ("rotary_high", c_double),
+        ("rotary_positions", c_double),
+        ("attention_scale", c_double),
+        ("embedding_scale", c_double),
+        ("residual_scale", c_double),
+        ("logit_scale", c_double),
+        ("refusal", c_char * 96),
+    ]
+
+
 class hr_model(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -863,6 +939,8 @@ class hr_model(Structure):
         ("origin", c_int),
         ("group_count", c_size_t),
         ("groups", hr_layer_group * 64),
+        ("numerics", hr_numerics),
+        ("order", c_uint8 * 256),
     ]
 
 
@@ -938,6 +1016,10 @@ class hr_operator(Structure):
         ("sequence", c_int64),
         ("cached_bytes", c_int64),
         ("flash", c_int),
+        ("reads", c_uint8 * 4),
+        ("writes", c_uint8 * 4),
+        ("weights", c_uint8 * 8),
+        ("groups", c_uint64),
     ]
 
 
@@ -1751,6 +1833,71 @@ class hr_plan_choice(Structure):
     ]
 
 
+class hr_executor_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dtype", c_int),
+        ("slots", c_int64),
+        ("tokens", c_int64),
+    ]
+
+
+class hr_executor_input(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("phase", c_int),
+        ("batch", c_int64),
+        ("tokens", c_int64),
+        ("slots", c_void_p),
+        ("ids", c_void_p),
+    ]
+
+
+class hr_step_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("weights", c_char_p),
+        ("seed", c_uint64),
+        ("budget_ns", c_double),
+        ("progress", c_void_p),
+        ("context", c_void_p),
+    ]
+
+
+class hr_step_row(Structure):
+    _fields_ = [
+        ("op", hr_operator),
+        ("predicted_ns", c_double),
+        ("measured_ns", c_double),
+        ("share", c_double),
+    ]
+
+
+class hr_step_times(Structure):
+    _fields_ = [
+        ("workload", hr_workload),
+        ("measurement", hr_measurement),
+        ("predicted_ns", c_double),
+        ("operators_ns", c_double),
+        ("between_share", c_double),
+        ("tokens_per_s", c_double),
+        ("load_ns", c_double),
+        ("weight_bytes", c_int64),
+        ("count", c_size_t),
+        ("rows", hr_step_row * 768),
+    ]
+
+
+class hr_generated(Structure):
+    _fields_ = [
+        ("prompt_count", c_int64),
+        ("count", c_int64),
+        ("ids", c_void_p),
+        ("first_ns", c_double),
+        ("others_ns", c_double),
+    ]
+
+
 class hr_sweep_about(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -2232,6 +2379,17 @@ class hr_points_draw_options(Structure):
     ]
 
 
+class hr_weights_tensor(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("format", c_int),
+        ("rank", c_int64),
+        ("dims", c_int64 * 8),
+        ("data", c_void_p),
+        ("bytes", c_int64),
+    ]
+
+
 class hr_kv_cache_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -2378,6 +2536,18 @@ FUNCTIONS = {  # name: result, parameters
     "hr_dtype_bytes": (c_size_t, [c_int]),
     "hr_dtype_name": (c_char_p, [c_int]),
     "hr_dtype_parse": (c_int, [c_char_p, c_void_p]),
+    "hr_executor_bytes": (c_int64, [c_void_p]),
+    "hr_executor_close": (None, [c_void_p]),
+    "hr_executor_input_init": (None, [c_void_p, c_size_t]),
+    "hr_executor_length": (c_int64, [c_void_p, c_int64]),
+    "hr_executor_load": (c_int, [c_void_p, c_char_p, c_uint64, c_void_p, c_void_p, c_void_p]),
+    "hr_executor_open": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_executor_operators": (POINTER(hr_operators), [c_void_p]),
+    "hr_executor_options_init": (None, [c_void_p, c_size_t]),
+    "hr_executor_outputs": (c_int64, [c_void_p]),
+    "hr_executor_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_executor_time_operators": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "hr_executor_truncate": (c_int, [c_void_p, c_int64, c_int64, c_void_p]),
     "hr_expert_call_init": (None, [c_void_p, c_size_t]),
     "hr_figure_free": (None, [c_void_p]),
     "hr_figure_of_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2404,6 +2574,8 @@ FUNCTIONS = {  # name: result, parameters
     "hr_gemm_check": (c_int, [c_void_p, c_void_p]),
     "hr_gemm_flops": (c_int, [c_void_p, c_void_p]),
     "hr_gemm_init": (None, [c_void_p, c_size_t]),
+    "hr_generate": (c_int, [c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
+    "hr_generated_free": (None, [c_void_p]),
     "hr_hardware_ceiling": (c_double, [c_void_p, c_int, c_int]),
     "hr_hardware_ceiling_share": (c_double, [c_void_p, c_int, c_double]),
     "hr_hardware_check": (c_int, [c_void_p, c_void_p]),
@@ -2542,6 +2714,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_report_description": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_devices": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_generated": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_kernels": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_report_layer": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_options_init": (None, [c_void_p, c_size_t]),
@@ -2550,6 +2723,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_report_results": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweeps": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_training": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2597,8 +2771,12 @@ FUNCTIONS = {  # name: result, parameters
     "hr_status_sentence": (c_char_p, [c_int]),
     "hr_step_describe": (POINTER(hr_step_about), [c_void_p]),
     "hr_step_free": (None, [c_void_p]),
+    "hr_step_measure": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_step_operator": (POINTER(hr_operator), [c_void_p, c_size_t]),
+    "hr_step_options_init": (None, [c_void_p, c_size_t]),
     "hr_step_prediction": (POINTER(hr_prediction), [c_void_p, c_size_t]),
+    "hr_step_tensor_name": (c_char_p, [c_int]),
+    "hr_step_times_free": (None, [c_void_p]),
     "hr_store_abandon": (None, [c_void_p]),
     "hr_store_append": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_store_append_new": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2649,6 +2827,10 @@ FUNCTIONS = {  # name: result, parameters
     "hr_view_name": (c_char_p, [c_int]),
     "hr_view_parse": (c_int, [c_char_p, c_void_p]),
     "hr_weight_format_bytes": (c_int, [c_void_p, c_int64, c_int64, c_int64, c_void_p]),
+    "hr_weight_role_name": (c_char_p, [c_int]),
+    "hr_weights_close": (None, [c_void_p]),
+    "hr_weights_find": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "hr_weights_open": (c_int, [c_char_p, c_void_p, c_void_p]),
     "hr_workload_check": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_workload_drops": (c_bool, [c_void_p]),
     "hr_workload_init": (None, [c_void_p, c_size_t, c_void_p]),

@@ -421,6 +421,9 @@ class Operator(Row):
     bytes: int
     collective: Optional[str]
     devices: Optional[int]
+    reads: Optional[str]
+    writes: Optional[str]
+    weights: Optional[str]
 
 
 @dataclass(frozen=True)

@@ -230,6 +230,36 @@ static void bus_rate(const void *row, hr_cell *cell)
     "devices", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, devices)       \
   }
 
+/* "hidden attention" */
+static void list_names(hr_cell *cell, const uint8_t *numbers, size_t most, const char *(*name)(int))
+{
+  char names[160] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < most && numbers[i] && used < sizeof names; i++)
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? " " : "", name(numbers[i]));
+  hr_cell_set_text(cell, names[0] ? names : NULL);
+}
+
+static const char *tensor_name(int tensor)
+{
+  return hr_step_tensor_name((hr_step_tensor)tensor);
+}
+
+static void reads(const void *member, hr_cell *cell)
+{
+  list_names(cell, ((const hr_operator *)member)->reads, HR_OPERATOR_READS_MAX, tensor_name);
+}
+
+static void writes(const void *member, hr_cell *cell)
+{
+  list_names(cell, ((const hr_operator *)member)->writes, HR_OPERATOR_WRITES_MAX, tensor_name);
+}
+
+static void weights(const void *member, hr_cell *cell)
+{
+  list_names(cell, ((const hr_operator *)member)->weights, HR_OPERATOR_WEIGHTS_MAX, hr_weight_role_name);
+}
+
 static const hr_column operator_columns[] = {
     IDENTITY_COLUMNS(gemm_size, 0),
     {"count", "runs", HR_PLAIN, 5, OP, HR_MEMBER(hr_operator, count)},
@@ -237,6 +267,9 @@ static const hr_column operator_columns[] = {
     {"bytes", "bytes", HR_BYTES, 4, OP, HR_MEMBER(hr_operator, bytes)},
     {NULL, "of all work", HR_SHARE, 6, HR_MEMBER(operator_row, share)},
     COLLECTIVE_COLUMNS,
+    {"reads", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(TEXT, reads)},
+    {"writes", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(TEXT, writes)},
+    {"weights", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(TEXT, weights)},
 };
 
 /* The terms that GEMMs lack: pairs and splits of decode, copies of K, V and padded operands, rounding. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The checkpoint beside a configuration: which files it has, and reading their headers. */
+#include "resolve/checkpoint_files.h"
+
 #include <headroom/experimental/resolve.h>
 
 #include "base/error.h"
@@ -26,6 +28,7 @@ typedef struct checkpoint_files {
   int folder; /* length of the folder's path, with the slash */
   char path[HR_PATH_SIZE];
   hr_checkpoint_reader *reader;
+  const hr_checkpoint_visitor *visitor; /* may be NULL */
 } checkpoint_files;
 
 /* ---- reading ---- */
@@ -78,7 +81,9 @@ static hr_status read_header(checkpoint_files *files, const open_file *opened, i
       break;
     HR_TRY(hr_checkpoint_header_feed(reader, chunk, got, error));
   }
-  return hr_checkpoint_header_end(reader, error);
+  HR_TRY(hr_checkpoint_header_end(reader, error));
+  return files->visitor ? files->visitor->file(files->visitor->context, opened->file, files->path, opened->bytes, error)
+                        : HR_OK;
 }
 
 static hr_status read_index_text(checkpoint_files *files, const open_file *opened, hr_error *error)
@@ -252,25 +257,41 @@ static hr_status read_checkpoint(checkpoint_files *files, const char *named, hr_
   return read_index(files, error); /* for the message */
 }
 
-hr_status hr_resolve_checkpoint(const char *what, hr_checkpoint *checkpoint, hr_error *error)
+static hr_status begin_reading(checkpoint_files *files, hr_error *error)
 {
-  HR_NEED(error, what, checkpoint);
+  files->reader = hr_checkpoint_reader_new();
+  if (!files->reader)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", files->path);
+  if (files->visitor) {
+    files->reader->take = files->visitor->tensor;
+    files->reader->context = files->visitor->context;
+  }
+  return HR_OK;
+}
+
+hr_status hr_checkpoint_visit(const char *what, const hr_checkpoint_visitor *visitor, hr_checkpoint *checkpoint,
+                              hr_error *error)
+{
   hr_model_place place;
   HR_TRY(hr_model_place_find(what, &place, error));
   const char *from = place.named_weights ? what : place.file, *slash = strrchr(from, '/');
-  checkpoint_files files = {.folder = slash ? (int)(slash - from) + 1 : 0};
+  checkpoint_files files = {.folder = slash ? (int)(slash - from) + 1 : 0, .visitor = visitor};
   const char *name = from + files.folder;
   if (place.kind != HR_PLACE_FILE || (!place.named_weights && strcmp(name, "config.json") != 0)) {
     *checkpoint = (hr_checkpoint){0};
     return HR_OK;
   }
   snprintf(files.path, sizeof files.path, "%s", from);
-  files.reader = hr_checkpoint_reader_new();
-  if (!files.reader)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", from);
+  HR_TRY(begin_reading(&files, error));
   hr_status status = read_checkpoint(&files, place.named_weights ? name : NULL, error);
   if (status == HR_OK)
     *checkpoint = hr_checkpoint_sums(files.reader);
   hr_checkpoint_reader_free(files.reader);
   return status;
+}
+
+hr_status hr_resolve_checkpoint(const char *what, hr_checkpoint *checkpoint, hr_error *error)
+{
+  HR_NEED(error, what, checkpoint);
+  return hr_checkpoint_visit(what, NULL, checkpoint, error);
 }

@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 #include "shape/alignment.h"
+#include "shape/rowwise.h"
 #include "shape/rowwise_operands.h"
 
 #include <math.h>
@@ -72,6 +73,12 @@ static bool is_rotary(hr_rowwise_operation operation)
   return operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_ROTARY_BACKWARD;
 }
 
+/* Operations that read a table of `period` rows. */
+static bool has_table(hr_rowwise_operation operation)
+{
+  return is_rotary(operation) || operation == HR_ROWWISE_GATHER;
+}
+
 static bool is_share(double value)
 {
   return value >= 0 && value < 1;
@@ -82,21 +89,53 @@ static hr_status check_adamw(const hr_rowwise *r, hr_error *error)
   if (!is_share(r->beta1) || !is_share(r->beta2))
     return hr_fail(error, HR_ERROR_INVALID, "beta1, beta2: expected 0 to less than 1, found %g, %g", r->beta1,
                    r->beta2);
-  if (!(r->epsilon >= 0) || !(r->max_norm >= 0))
-    return hr_fail(error, HR_ERROR_INVALID, "epsilon, max_norm: expected at least 0, found %g, %g", r->epsilon,
-                   r->max_norm);
+  if (!(r->max_norm >= 0))
+    return hr_fail(error, HR_ERROR_INVALID, "max_norm: expected at least 0, found %g", r->max_norm);
   if (!isfinite(r->learning_rate) || !isfinite(r->weight_decay))
     return hr_fail(error, HR_ERROR_INVALID, "learning_rate, weight_decay: expected numbers, found %g, %g",
                    r->learning_rate, r->weight_decay);
   return r->step >= 0 ? HR_OK : hr_fail(error, HR_ERROR_INVALID, "step: expected at least 0");
 }
 
+static hr_status check_rotated(const hr_rowwise *r, hr_error *error)
+{
+  if (hr_rowwise_rotated(r) % 2 != 0 || r->rotated < 0 || r->rotated > r->columns)
+    return hr_fail(error, HR_ERROR_INVALID, "columns, rotated: rotary needs an even number of columns, at most all");
+  if (r->operation == HR_ROWWISE_ROTARY_BACKWARD && (r->interleaved || hr_rowwise_rotated(r) < r->columns))
+    return hr_fail(error, HR_ERROR_INVALID, "rotated, interleaved: rotary_backward rotates whole rows by halves");
+  return HR_OK;
+}
+
+static bool may_have_stride(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS;
+}
+
+static hr_status check_places(const hr_rowwise *rows, hr_error *error)
+{
+  int64_t group, span;
+  if (rows->x_stride == 0)
+    return HR_OK;
+  if (!may_have_stride(rows->operation))
+    return hr_fail(error, HR_ERROR_INVALID, "x_stride: %s has rows side by side",
+                   hr_rowwise_operation_name(rows->operation));
+  if (rows->group < 1 || rows->rows % rows->group != 0)
+    return hr_fail(error, HR_ERROR_INVALID, "group: does not divide the rows");
+  if (hr_checked_take(hr_times(hr_checked(rows->group), rows->columns), &group) != HR_OK || rows->x_stride < group)
+    return hr_fail(error, HR_ERROR_INVALID, "x_stride: is less than the columns of a group");
+  if (hr_checked_take(hr_times(hr_times(hr_checked(rows->rows), rows->x_stride), 64), &span) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "rows × x_stride: the bytes do not fit 63 bits");
+  return HR_OK;
+}
+
 static hr_status check_members(const hr_rowwise *r, hr_error *error)
 {
-  if (r->period < 0 || (is_rotary(r->operation) && (r->period < 1 || r->group < 1)))
+  if (r->period < 0 || (has_table(r->operation) && (r->period < 1 || r->group < 1)))
     return hr_fail(error, HR_ERROR_INVALID, "period, group: expected at least 1");
-  if (is_rotary(r->operation) && r->columns % 2 != 0)
-    return hr_fail(error, HR_ERROR_INVALID, "columns: rotary needs an even number");
+  if (is_rotary(r->operation))
+    HR_TRY(check_rotated(r, error));
+  if (!(r->epsilon >= 0))
+    return hr_fail(error, HR_ERROR_INVALID, "epsilon: expected at least 0, found %g", r->epsilon);
   if (r->operation == HR_ROWWISE_DROPOUT && !is_share(r->rate))
     return hr_fail(error, HR_ERROR_INVALID, "rate: expected 0 to less than 1, found %g", r->rate);
   if (hr_rowwise_trains(r->operation) && r->dtype == HR_FP8_E4M3)
@@ -123,5 +162,5 @@ hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error)
   HR_TRY(check_members(rows, error));
   if (hr_rowwise_bytes(rows, &bytes) != HR_OK || bytes > INT64_MAX / 8) /* the reference needs 8 bytes per element */
     return hr_fail(error, HR_ERROR_OVERFLOW, "rows × columns: the bytes do not fit 63 bits");
-  return HR_OK;
+  return check_places(rows, error);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shape/rowwise_operands.h"
 
+#include "shape/rowwise.h"
+
 #include <math.h>
 
 #define USUAL_EPSILON 1e-8 /* of AdamW */
@@ -12,6 +14,18 @@
 #define ROW                              \
   {                                      \
     HR_EXTENT_ROW, HR_CONTENT_NUMBERS, 0 \
+  }
+#define STRIDED                              \
+  {                                          \
+    HR_EXTENT_STRIDED, HR_CONTENT_NUMBERS, 0 \
+  }
+#define ANGLES                              \
+  {                                         \
+    HR_EXTENT_ANGLES, HR_CONTENT_NUMBERS, 0 \
+  }
+#define NUMBERS_OF_ROWS                  \
+  {                                      \
+    HR_EXTENT_COLUMN, HR_CONTENT_ROWS, 0 \
   }
 #define TABLE                              \
   {                                        \
@@ -42,7 +56,7 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
     [HR_ROWWISE_SOFTMAX] = {1, 1, {TENSOR}, {TENSOR}},
     [HR_ROWWISE_LAYER_NORM] = {3, 1, {TENSOR, ROW, ROW}, {TENSOR}},
     [HR_ROWWISE_RMS_NORM] = {2, 1, {TENSOR, ROW}, {TENSOR}},
-    [HR_ROWWISE_ROTARY] = {2, 1, {TENSOR, TABLE}, {TENSOR}},
+    [HR_ROWWISE_ROTARY] = {2, 1, {STRIDED, ANGLES}, {TENSOR}},
     [HR_ROWWISE_GELU] = {1, 1, {TENSOR}, {TENSOR}},
     [HR_ROWWISE_SWIGLU] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_RESIDUAL] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
@@ -50,7 +64,7 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
     [HR_ROWWISE_SOFTMAX_BACKWARD] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_LAYER_NORM_BACKWARD] = {3, 3, {TENSOR, TENSOR, ROW}, {TENSOR, ROW, ROW}},
     [HR_ROWWISE_RMS_NORM_BACKWARD] = {3, 2, {TENSOR, TENSOR, ROW}, {TENSOR, ROW}},
-    [HR_ROWWISE_ROTARY_BACKWARD] = {2, 1, {TENSOR, TABLE}, {TENSOR}},
+    [HR_ROWWISE_ROTARY_BACKWARD] = {2, 1, {TENSOR, ANGLES}, {TENSOR}},
     [HR_ROWWISE_GELU_BACKWARD] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_SWIGLU_BACKWARD] = {3, 2, {TENSOR, TENSOR, TENSOR}, {TENSOR, TENSOR}},
     [HR_ROWWISE_BIAS_BACKWARD] = {1, 1, {TENSOR}, {ROW}},
@@ -63,6 +77,14 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
                            TENSOR}},
     [HR_ROWWISE_RESIDUAL_LAYER_NORM] = {4, 2, {TENSOR, TENSOR, ROW, ROW}, {TENSOR, REPLACES(0, HR_CONTENT_NUMBERS)}},
     [HR_ROWWISE_RESIDUAL_RMS_NORM] = {3, 2, {TENSOR, TENSOR, ROW}, {TENSOR, REPLACES(0, HR_CONTENT_NUMBERS)}},
+    [HR_ROWWISE_GELU_TANH] = {1, 1, {TENSOR}, {TENSOR}},
+    [HR_ROWWISE_RELU] = {1, 1, {TENSOR}, {TENSOR}},
+    [HR_ROWWISE_RELU2] = {1, 1, {TENSOR}, {TENSOR}},
+    [HR_ROWWISE_GEGLU_TANH] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_SCALE] = {1, 1, {TENSOR}, {TENSOR}},
+    [HR_ROWWISE_COPY] = {1, 1, {STRIDED}, {TENSOR}},
+    [HR_ROWWISE_BIAS] = {2, 1, {STRIDED, ROW}, {TENSOR}},
+    [HR_ROWWISE_GATHER] = {2, 1, {NUMBERS_OF_ROWS, TABLE}, {TENSOR}},
 };
 
 bool hr_rowwise_adds_before_norm(hr_rowwise_operation operation)
@@ -86,11 +108,21 @@ hr_rowwise_operands hr_rowwise_operands_of(const hr_rowwise *rows)
 
 hr_checked64 hr_rowwise_elements(const hr_rowwise *rows, const hr_rowwise_operand *operand)
 {
-  const int64_t rows_of[] = {[HR_EXTENT_TENSOR] = rows->rows,
-                             [HR_EXTENT_ROW] = 1,
-                             [HR_EXTENT_TABLE] = rows->period,
-                             [HR_EXTENT_COLUMN] = rows->rows};
-  return hr_times(hr_checked(rows_of[operand->extent]), operand->extent == HR_EXTENT_COLUMN ? 1 : rows->columns);
+  switch (operand->extent) {
+  case HR_EXTENT_ROW: return hr_checked(rows->columns);
+  case HR_EXTENT_COLUMN: return hr_checked(rows->rows);
+  case HR_EXTENT_ANGLES: return hr_times(hr_checked(rows->period), hr_rowwise_rotated(rows));
+  default: return hr_times(hr_checked(rows->rows), rows->columns);
+  }
+}
+
+hr_checked64 hr_rowwise_span(const hr_rowwise *rows, const hr_rowwise_operand *operand)
+{
+  switch (operand->extent) {
+  case HR_EXTENT_STRIDED: return hr_checked(hr_rowwise_x_span(rows));
+  case HR_EXTENT_TABLE: return hr_times(hr_checked(rows->period), rows->columns);
+  default: return hr_rowwise_elements(rows, operand);
+  }
 }
 
 int64_t hr_rowwise_element_bytes(const hr_rowwise *rows, const hr_rowwise_operand *operand)

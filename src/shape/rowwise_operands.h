@@ -9,17 +9,20 @@
 #include <stdbool.h>
 
 typedef enum hr_rowwise_extent {
-  HR_EXTENT_TENSOR, /* [rows, columns] */
-  HR_EXTENT_ROW,    /* [columns] */
-  HR_EXTENT_TABLE,  /* [period, columns] */
-  HR_EXTENT_COLUMN  /* [rows] */
+  HR_EXTENT_TENSOR,  /* [rows, columns] */
+  HR_EXTENT_STRIDED, /* [rows, columns], groups of rows x_stride apart */
+  HR_EXTENT_ROW,     /* [columns] */
+  HR_EXTENT_ANGLES,  /* [period, rotated columns] */
+  HR_EXTENT_TABLE,   /* [period, columns], of which `rows` rows are read */
+  HR_EXTENT_COLUMN   /* [rows] */
 } hr_rowwise_extent;
 
 typedef enum hr_rowwise_content {
   HR_CONTENT_NUMBERS,   /* of the problem's dtype */
   HR_CONTENT_FP32,      /* fp32, whatever the dtype */
   HR_CONTENT_VARIANCES, /* fp32, at least 0 */
-  HR_CONTENT_TARGETS    /* int32 */
+  HR_CONTENT_TARGETS,   /* int32 */
+  HR_CONTENT_ROWS       /* int32, rows of a table */
 } hr_rowwise_content;
 
 typedef struct hr_rowwise_operand {
@@ -39,8 +42,9 @@ typedef struct hr_rowwise_operands {
 /** The operands of a problem whose operation is in the list. */
 hr_rowwise_operands hr_rowwise_operands_of(const hr_rowwise *rows);
 
-/** Elements of an operand, and the bytes of one. */
+/** Elements of an operand that a run reads or writes; those from its first to its last; and the bytes of one. */
 hr_checked64 hr_rowwise_elements(const hr_rowwise *rows, const hr_rowwise_operand *operand);
+hr_checked64 hr_rowwise_span(const hr_rowwise *rows, const hr_rowwise_operand *operand);
 int64_t hr_rowwise_element_bytes(const hr_rowwise *rows, const hr_rowwise_operand *operand);
 
 /** Whether only training has the operation: gradients, losses, the optimizer. */

@@ -42,6 +42,9 @@ small() {
     "headroom attention"*) echo "-d cpu --seq 16 --dtype fp32 --budget 0.01 --warm" ;;
     "headroom decode"*) echo "-d cpu --kv-len 32 -b 1 --dtype fp32 --budget 0.01 --warm" ;;
     "headroom layer"*) echo "-d cpu -b 1 --seq 8 --dtype fp32 --budget 0.01 --warm" ;;
+    "headroom step"*--context*) echo "-d cpu --context 8 --dtype fp32 --budget 0.01" ;;
+    "headroom step"*) echo "-d cpu --seq 8 --dtype fp32 --budget 0.01" ;;
+    "headroom generate"*) echo "--tokens 2" ;;
     "headroom validate"*--points*) echo "-d cpu --points 1 --dtype fp32 -q" ;;
     "headroom calibrate"*cuda*) echo "-d cpu" ;;
     "headroom sweep list"*) echo "-d cpu" ;;

@@ -7,8 +7,9 @@
 #include "fuzz.h"
 #include "properties.h"
 
-#include "model/checkpoint/reader.h"
+#include "model/checkpoint/weights.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SHARD "model-00001-of-00001.safetensors"
@@ -32,12 +33,34 @@ static hr_status feed(hr_checkpoint_reader *reader, const uint8_t *data, size_t 
   return status;
 }
 
+static hr_status take_tensor(void *context, const hr_tensor_entry *entry, hr_error *error)
+{
+  return hr_weights_add(context, entry, error);
+}
+
+/* Each tensor lies in the file behind the header, and is found by its name. The file's bytes are not touched. */
+static void expect_tensors(hr_weights *weights, const uint8_t *at, int64_t file_bytes)
+{
+  weights->files[0] = (hr_mapped_file){(const char *)at, (size_t)file_bytes};
+  hr_weights_sort(weights);
+  for (size_t i = 0; i < weights->count; i++) {
+    const hr_stored_tensor *stored = &weights->tensors[i];
+    EXPECT(stored->offset >= 8 && stored->tensor.bytes <= file_bytes - stored->offset);
+    EXPECT(stored->tensor.rank <= HR_TENSOR_DIMS_MAX);
+    EXPECT(hr_weights_lookup(weights, stored->tensor.name) == &stored->tensor);
+  }
+}
+
 /* `start`: the file's first 8 bytes, or NULL if they are in `data`. */
 static outcome read_file(const uint8_t *start, const uint8_t *data, size_t size, int64_t file_bytes, size_t piece)
 {
   outcome result = {.status = HR_OK};
   hr_checkpoint_reader *reader = hr_checkpoint_reader_new();
-  EXPECT(reader && hr_checkpoint_add_file(reader, SHARD, &result.error) == HR_OK);
+  hr_weights *weights = calloc(1, sizeof *weights);
+  EXPECT(reader && weights);
+  reader->take = take_tensor;
+  reader->context = weights;
+  EXPECT(hr_checkpoint_add_file(reader, SHARD, &result.error) == HR_OK);
   hr_checkpoint_header_begin(reader, 0, SHARD, file_bytes);
   if (start)
     result.status = feed(reader, start, 8, 8, false, &result.error);
@@ -47,6 +70,10 @@ static outcome read_file(const uint8_t *start, const uint8_t *data, size_t size,
     result.status = hr_checkpoint_header_end(reader, &result.error);
   if (result.status == HR_OK)
     result.sums = hr_checkpoint_sums(reader);
+  if (result.status == HR_OK)
+    expect_tensors(weights, data, file_bytes);
+  hr_weights_clear(weights);
+  free(weights);
   hr_checkpoint_reader_free(reader);
   return result;
 }

@@ -21,7 +21,8 @@ hr_report_description.checkpoint hr_report_advice.confirmation hr_report_results
 hr_store_open.path hr_store_open_with.path hr_store_query.filter hr_store_count.filter hr_store_delete.filter hr_store_delete.deleted
 hr_store_copy.change hr_store_merge.change hr_store_export.filter hr_store_import.change
 hr_sweep_from_json.which hr_sweep_run.outcome hr_points_measure.outcome
-hr_calibrate_device_file.base hr_report_calibration.path hr_resolve_uncalibrated.file'
+hr_calibrate_device_file.base hr_report_calibration.path hr_resolve_uncalibrated.file
+hr_executor_open.options hr_executor_load.what hr_executor_step.logits hr_step_measure.options'
 
 # Prints lines "name: parameter, parameter, …"
 declarations() {

@@ -9,6 +9,7 @@
 #include <headroom/experimental/parallel_layouts.h>
 #include <headroom/experimental/predict.h>
 #include <headroom/experimental/quantization.h>
+#include <headroom/experimental/weights.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,22 @@ end:
   return status;
 }
 
+/* torture.py's INPUTS has hub/ and the checkpoint. */
+static hr_status use_weights(hr_error *error)
+{
+  hr_weights *weights = NULL;
+  hr_weights_tensor tensor;
+  char path[1024];
+  hr_status status = HR_OK;
+  snprintf(path, sizeof path, "%s/../checkpoint_sharded", getenv("HF_HUB_CACHE"));
+  TRY(hr_weights_open(path, &weights, error));
+  TRY(hr_weights_find(weights, "lm_head.weight", &tensor, error));
+  printf("%s: %" PRId64 " bytes\n", tensor.name, tensor.bytes);
+end:
+  hr_weights_close(weights);
+  return status;
+}
+
 static hr_status use_all(hr_error *error)
 {
   hr_hardware *hardware = hr_hardware_create();
@@ -192,6 +209,7 @@ static hr_status use_all(hr_error *error)
   TRY(use_steps(hardware, &model, error));
   TRY(use_sweep(hardware, error));
   TRY(use_rows(hardware, error));
+  TRY(use_weights(error));
 end:
   hr_hardware_free(hardware);
   return status;

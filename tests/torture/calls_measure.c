@@ -4,6 +4,7 @@
 #include "calls.h"
 
 #include <headroom/experimental/plan.h>
+#include <headroom/experimental/run.h>
 #include <string.h>
 
 static hr_measure_options short_options(void)
@@ -95,6 +96,30 @@ end:
   return status;
 }
 
+/* A small model runs, and its operators are timed. */
+static hr_status use_executor(hr_device *device, hr_error *error)
+{
+  static const char config[] = "{\"model_type\":\"llama\",\"hidden_size\":16,\"num_hidden_layers\":1,"
+                               "\"num_attention_heads\":2,\"intermediate_size\":16,\"vocab_size\":20}";
+  const hr_input input = {.name = "tiny", .text = config, .length = sizeof config - 1};
+  const hr_executor_options options = {.struct_size = sizeof options, .dtype = HR_FP32, .slots = 1, .tokens = 8};
+  static hr_model model;
+  static double times_ns[HR_OPERATORS_MAX];
+  hr_executor *executor = NULL;
+  hr_executor_input step = hr_executor_input_default();
+  hr_status status = HR_OK;
+  step.tokens = 3;
+  step.ids = (const int32_t[]){1, 2, 3};
+  TRY(hr_model_from_json(&input, NULL, NULL, &model, error));
+  TRY(hr_executor_open(device, &model, &options, &executor, error));
+  TRY(hr_executor_step(executor, &step, NULL, error));
+  TRY(hr_executor_time_operators(executor, times_ns, error));
+  TRY(hr_executor_truncate(executor, 0, 2, error));
+end:
+  hr_executor_close(executor);
+  return status;
+}
+
 static hr_status use_all(hr_error *error)
 {
   hr_device *device = NULL;
@@ -105,6 +130,7 @@ static hr_status use_all(hr_error *error)
   TRY(use_buffers(device, error));
   TRY(use_growth(device, error));
   TRY(use_measurements(device, error));
+  TRY(use_executor(device, error));
 end:
   hr_device_close(device);
   return status;

@@ -6,7 +6,7 @@
 #include "machine.h"
 
 #include "runtime/cuda/driver/driver.h"
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 #include <headroom/decode.h>

@@ -7,9 +7,9 @@
 #include "base/checked.h"
 #include "runtime/device/kv_cache.h"
 #include "runtime/device/kv_format.h"
-#include "runtime/device/number.h"
 #include "runtime/operation/decode_sequences.h"
 #include "runtime/operation/operation.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 #include <headroom/experimental/decode.h>

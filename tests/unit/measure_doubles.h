@@ -4,8 +4,8 @@
 #define HEADROOM_TEST_MEASURE_DOUBLES_H
 #include "test.h"
 
-#include "runtime/device/number.h"
 #include "runtime/device/plan.h"
+#include "shape/number.h"
 
 #include <headroom/experimental/measure.h>
 #include <math.h>

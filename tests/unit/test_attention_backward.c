@@ -2,7 +2,7 @@
 /* Gradients of attention: the problem, and the reference against finite differences of the forward reference. */
 #include "test.h"
 
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 #include <headroom/experimental/attention_backward.h>

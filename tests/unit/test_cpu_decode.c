@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "runtime/cpu/decode/cut.h"
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 #include <headroom/device.h>

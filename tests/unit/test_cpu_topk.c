@@ -6,8 +6,8 @@
 #include "base/checked.h"
 #include "runtime/cpu/decode/topk.h"
 #include "runtime/cpu/decode/topk_choose.h"
-#include "runtime/device/number.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 #include <headroom/device.h>

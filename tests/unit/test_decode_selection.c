@@ -4,8 +4,8 @@
 #include "machine.h"
 
 #include "base/checked.h"
-#include "runtime/device/number.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 
 #include <headroom/experimental/measure.h>
 #include <math.h>

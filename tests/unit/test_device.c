@@ -3,8 +3,8 @@
 #include "machine.h"
 
 #include "runtime/device/host.h"
-#include "runtime/device/number.h"
 #include "runtime/device/plan.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 

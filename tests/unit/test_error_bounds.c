@@ -3,8 +3,8 @@
  * step. */
 #include "test.h"
 
-#include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
+#include "shape/number.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Gradients of attention by the CPU's blocked kernels: what the harness does not compare. */
 #include "test.h"
 
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 #include <headroom/experimental/attention_backward.h>

@@ -159,7 +159,7 @@ static void an_unknown_family_with_a_field_of_its_own_gets_no_short_form(void **
 static void numbers_that_only_python_writes_count_where_they_matter(void **state)
 {
   (void)state;
-  hr_model model = read_model("{\"model_type\":\"llama\",\"rope_theta\":Infinity,\"initializer_range\" : NaN,"
+  hr_model model = read_model("{\"model_type\":\"llama\",\"router_jitter_noise\":Infinity,\"initializer_range\" : NaN,"
                               "\"other\":[-Infinity,\"a \\\" NaN,Infinity\",Infinity ],\"last\":NaN," SIZES "}");
   assert_int_equal(model.hidden, 64);
   assert_refused("{\"model_type\":\"llama\",\"sliding_window\":1,\"num_key_value_heads\":-Infinity," SIZES "}",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
 /* The reference of row-wise operations against values computed by hand; sizes that are refused; a measurement. */
 #include "machine.h"
 
-#include "runtime/device/number.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 #include "shape/rowwise_operands.h"
 
 #include <headroom/experimental/measure.h>
@@ -17,7 +17,7 @@ static hr_rowwise rows_of(hr_rowwise_operation operation, int64_t rows, int64_t 
   r.rows = rows;
   r.columns = columns;
   r.dtype = HR_FP64;
-  r.period = operation == HR_ROWWISE_ROTARY ? 1 : 0;
+  r.period = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_GATHER ? 1 : 0;
   return r;
 }
 

@@ -33,9 +33,10 @@ static const key_row workload_keys[] = {{"phase", "s"},
                                         {"framework", "s"},
                                         {"flash_attention", "s"},
                                         {"virtual_stages", "i"}};
-static const key_row operator_keys[] = {{"name", "s"},  {"kind", "s"},  {"pass", "s"},        {"m", "in"},
-                                        {"n", "in"},    {"k", "in"},    {"batch", "in"},      {"count", "i"},
-                                        {"flops", "i"}, {"bytes", "i"}, {"collective", "sn"}, {"devices", "in"}};
+static const key_row operator_keys[] = {{"name", "s"},   {"kind", "s"},    {"pass", "s"},        {"m", "in"},
+                                        {"n", "in"},     {"k", "in"},      {"batch", "in"},      {"count", "i"},
+                                        {"flops", "i"},  {"bytes", "i"},   {"collective", "sn"}, {"devices", "in"},
+                                        {"reads", "sn"}, {"writes", "sn"}, {"weights", "sn"}};
 
 static void describe_has_the_documented_keys(void **state)
 {

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "runtime/cpu/onednn/scores.h"
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <math.h>
 #include <string.h>

@@ -30,11 +30,14 @@
 #include <headroom/experimental/quantization.h>
 #include <headroom/experimental/report.h>
 #include <headroom/experimental/resolve.h>
+#include <headroom/experimental/run.h>
 #include <headroom/experimental/serve.h>
+#include <headroom/experimental/step.h>
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
 #include <headroom/experimental/training.h>
 #include <headroom/experimental/validate.h>
+#include <headroom/experimental/weights.h>
 #include <headroom/experimental/workload.h>
 #include <headroom/headroom.h>
 

@@ -28,6 +28,13 @@ HR_API const hr_operator *hr_operators_find(const hr_operators *operators, hr_op
 /** Whether the operator is communication between replicas, of which a step shows only what its passes do not hide. */
 HR_API bool hr_operator_between_replicas(hr_operator_id id);
 
+/** The name of a tensor of hr_operator.reads and writes: "hidden"; "unknown" outside the list. Static storage. */
+HR_API const char *hr_step_tensor_name(hr_step_tensor tensor);
+
+/** What a weight of hr_operator.weights is for, whatever checkpoints call it: "mlp_norm", "q_bias", "none" for 0;
+ *  "unknown" outside the list. Static storage. */
+HR_API const char *hr_weight_role_name(int role);
+
 /** The name of an id without its pass: "mlp_up"; "unknown" for another value. Static storage. */
 HR_API const char *hr_operator_id_name(hr_operator_id id);
 

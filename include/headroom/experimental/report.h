@@ -13,6 +13,7 @@
 #include <headroom/experimental/confirm.h>
 #include <headroom/experimental/layer.h>
 #include <headroom/experimental/measure.h>
+#include <headroom/experimental/step.h>
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
 #include <headroom/experimental/training.h>
@@ -112,6 +113,14 @@ HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, con
  *  measured time of the whole layer. */
 HR_API hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,
                                  const hr_hardware *hardware, const hr_layer *layer, hr_error *error);
+
+/** `step`: a whole step as measured, its operators predicted and measured. */
+HR_API hr_status hr_report_step(FILE *out, const hr_report_options *options, const hr_model *model,
+                                const hr_hardware *hardware, const hr_step_times *times, hr_error *error);
+
+/** `generate`: the ids on one line, separated by commas; a row for each in CSV and Markdown. */
+HR_API hr_status hr_report_generated(FILE *out, const hr_report_options *options, const hr_model *model,
+                                     const hr_generated *generated, hr_error *error);
 
 /** `attention`: one call. HR_ERROR_UNSUPPORTED for variable lengths. */
 HR_API hr_status hr_report_attention(FILE *out, const hr_report_options *options, const hr_attention *attention,

@@ -66,7 +66,7 @@ static bool is_file_name(const char *name)
 static hr_status file_number(hr_checkpoint_reader *reader, const char *name, int32_t *number, hr_error *error)
 {
   bool added;
-  hr_tensor_name *entry = hr_tensor_names_add(&reader->file_names, name, reader->file_count, &added);
+  hr_named_tensor *entry = hr_tensor_names_add(&reader->file_names, name, reader->file_count, &added);
   if (!entry)
     return no_memory(reader, error);
   *number = entry->file;
@@ -78,7 +78,7 @@ static hr_status take_place(hr_checkpoint_reader *reader, const char *tensor, co
   int32_t file = 0;
   bool added;
   HR_TRY(file_number(reader, name, &file, error));
-  hr_tensor_name *entry = hr_tensor_names_add(&reader->names, tensor, file, &added);
+  hr_named_tensor *entry = hr_tensor_names_add(&reader->names, tensor, file, &added);
   if (!entry)
     return no_memory(reader, error);
   if (reader->searching && !entry->found)
@@ -132,7 +132,7 @@ static hr_status take_tensor(void *context, const hr_tensor_entry *tensor, hr_er
 {
   hr_checkpoint_reader *reader = context;
   bool added;
-  hr_tensor_name *entry = hr_tensor_names_add(&reader->names, tensor->name, reader->file, &added);
+  hr_named_tensor *entry = hr_tensor_names_add(&reader->names, tensor->name, reader->file, &added);
   if (!entry)
     return no_memory(reader, error);
   if (entry->found && entry->file == reader->file)
@@ -141,7 +141,8 @@ static hr_status take_tensor(void *context, const hr_tensor_entry *tensor, hr_er
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %.100s: is also %s %s", reader->input, tensor->name,
                    entry->found ? "in" : "listed by the index in", reader->files[entry->file]);
   entry->found = true;
-  return hr_tally_add(&reader->tally, tensor, reader->input, error);
+  HR_TRY(hr_tally_add(&reader->tally, tensor, reader->input, error));
+  return reader->take ? reader->take(reader->context, tensor, error) : HR_OK;
 }
 
 void hr_checkpoint_header_begin(hr_checkpoint_reader *reader, int32_t file, const char *input, int64_t file_bytes)

@@ -14,9 +14,11 @@
 typedef struct hr_checkpoint_reader {
   char (*files)[HR_SHARD_NAME_SIZE]; /* without their folder */
   int32_t file_count, file_capacity;
-  int32_t file;      /* the one whose header is being read */
-  bool searching;    /* the index is read again, for a tensor that no file has */
-  const char *input; /* the file being read, in messages */
+  int32_t file;            /* the one whose header is being read */
+  bool searching;          /* the index is read again, for a tensor that no file has */
+  const char *input;       /* the file being read, in messages */
+  hr_tensor_entry_fn take; /* set by the caller: receives each tensor, too; NULL: nothing does */
+  void *context;
   hr_tensor_names names, file_names;
   hr_tally tally;
   hr_json_members index;

@@ -68,6 +68,8 @@ static hr_status read_shape(const hr_json_reader *entry, hr_tensor_entry *tensor
     int64_t size = 0;
     HR_TRY(integer_at(entry, "shape", list, i, &size));
     elements = hr_times(elements, size);
+    if (i < HR_TENSOR_DIMS_MAX)
+      tensor->dims[i] = size;
   }
   hr_checked64 bits = hr_times(elements, formats[tensor->format].bits);
   if (bits.overflow)
@@ -146,6 +148,7 @@ static hr_status take_member(void *context, bool inner, const char *name, const 
   HR_TRY(read_shape(&entry, &tensor));
   HR_TRY(read_extent(&entry, &tensor, file->data_bytes, &extent));
   HR_TRY(keep_extent(file, extent, error));
+  tensor.offset = 8 + file->header_bytes + extent.begin;
   return file->take(file->context, &tensor, error);
 }
 

@@ -10,7 +10,7 @@
 
 #include "json/json_members.h"
 
-#include <headroom/experimental/checkpoint.h>
+#include <headroom/experimental/weights.h>
 
 #define HR_SAFETENSORS_HEADER_MAX 100000000 /* the format's own limit */
 
@@ -18,7 +18,9 @@ typedef struct hr_tensor_entry {
   const char *name;
   hr_tensor_format format;
   int64_t elements, bytes;
-  int64_t rank; /* number of dimensions */
+  int64_t rank;                     /* number of dimensions */
+  int64_t dims[HR_TENSOR_DIMS_MAX]; /* the first of them */
+  int64_t offset;                   /* of its bytes in the file */
 } hr_tensor_entry;
 
 /** Receives a tensor, which is valid during the call. A failure ends the reading. */

@@ -12,21 +12,21 @@
 /* Ten times the tensors of the largest public checkpoints (some 200,000, int4 with scales for each expert). */
 #define HR_TENSORS_MAX ((size_t)1 << 21)
 
-typedef struct hr_tensor_name {
+typedef struct hr_named_tensor {
   XXH128_hash_t hash;
   int32_t file;     /* in the caller's list */
   bool used, found; /* found: a header has it */
-} hr_tensor_name;
+} hr_named_tensor;
 
 /** All zero is the empty set. */
 typedef struct hr_tensor_names {
-  hr_tensor_name *slots;
+  hr_named_tensor *slots;
   size_t count, capacity;
 } hr_tensor_names;
 
 /** The entry of a name, which is added with `file` if it is not there (*added). NULL if memory ran out or there
  *  would be more than HR_TENSORS_MAX. Valid until the next call. */
-hr_tensor_name *hr_tensor_names_add(hr_tensor_names *names, const char *name, int32_t file, bool *added);
+hr_named_tensor *hr_tensor_names_add(hr_tensor_names *names, const char *name, int32_t file, bool *added);
 
 void hr_tensor_names_free(hr_tensor_names *names);
 

@@ -3,6 +3,7 @@
 #include "base/names.h"
 #include "model/config/config_layers.h"
 #include "model/config/families.h"
+#include "model/config/numerics.h"
 #include "model/config/quantization/config_quantization.h"
 #include "model/layers/parameters.h"
 
@@ -100,6 +101,7 @@ static hr_status read_model(hr_config *config, hr_model *model)
   HR_TRY(hr_note_prediction_layers(config));
   HR_TRY(check_marks(config));
   HR_TRY(hr_refuse_by_field(config));
+  HR_TRY(hr_read_numerics(config, model));
   return hr_read_head(config, family, architecture_of(config), model);
 }
 

@@ -3,7 +3,9 @@
 #include "model/layers/ffn_experts.h"
 #include "base/error.h"
 #include "model/layers/layer_kinds.h"
+#include "model/layers/operator_tensors.h"
 #include "model/layers/sizes.h"
+#include "model/layers/weight_roles.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -226,8 +228,10 @@ static void operators(hr_operator_builder *builder)
   if (m->shared_width > 0)
     shared_experts(builder, m);
   combine(builder, m, &load);
-  if (m->output_norm)
+  if (m->output_norm) {
     hr_append_norm(builder, HR_OP_MLP_POST_NORM, hr_checked(builder->shard.stream_rows), builder->model->hidden);
+    hr_name_norm(builder, HR_TENSOR_MLP, HR_WEIGHT_EXPERTS_NORM, HR_WEIGHT_EXPERTS_NORM_BIAS);
+  }
 }
 
 /* ---- memory ---- */

@@ -170,16 +170,27 @@ bool hr_same_layer(const hr_layer_group *a, const hr_layer_group *b)
   return true;
 }
 
+static void set_order(hr_model *model, int64_t first, int64_t count, size_t group)
+{
+  for (int64_t i = first; i < first + count && i < HR_LAYER_ORDER_MAX; i++)
+    model->order[i] = (uint8_t)group;
+}
+
 bool hr_add_layers(hr_model *model, const hr_layer_group *layer)
 {
+  int64_t first = 0;
+  for (size_t i = 0; i < model->group_count; i++)
+    first += model->groups[i].count;
   for (size_t i = 0; i < model->group_count; i++) {
     if (hr_same_layer(&model->groups[i], layer)) {
+      set_order(model, first, layer->count, i);
       model->groups[i].count += layer->count;
       return true;
     }
   }
   if (model->group_count == HR_LAYER_GROUPS_MAX)
     return false;
+  set_order(model, first, layer->count, model->group_count);
   model->groups[model->group_count++] = *layer;
   return true;
 }

@@ -9,7 +9,9 @@
  * Sizes: docs/operators.md. */
 #include "base/error.h"
 #include "model/layers/attention_calls.h"
+#include "model/layers/operator_tensors.h"
 #include "model/layers/sizes.h"
+#include "model/layers/weight_roles.h"
 
 #include <headroom/decode.h>
 #include <math.h>
@@ -89,6 +91,12 @@ static hr_mixer_attention absorbed_attention(const hr_mixer_latent *m)
       .q_heads = m->q_heads, .k_heads = 1, .v_heads = 1, .qk_dim = m->kv_rank + m->rope_dim, .v_dim = m->kv_rank};
 }
 
+static void rank_norm(hr_operator_builder *builder, int64_t rank, hr_step_tensor tensor, hr_weight_role role)
+{
+  hr_append_norm(builder, HR_OP_RANK_NORM, hr_checked(builder->shard.rows), rank);
+  hr_name_norm(builder, tensor, (int)role, HR_WEIGHT_NONE);
+}
+
 /* The ranks are computed by every device, because all of a rank belongs to each head. */
 static void projections(hr_operator_builder *builder, const hr_mixer_latent *m)
 {
@@ -99,8 +107,8 @@ static void projections(hr_operator_builder *builder, const hr_mixer_latent *m)
     hr_append_linear(builder, HR_OP_Q_TRANSFORM, rows, width, hidden);
   hr_append_linear(builder, HR_OP_KV_DOWN, rows, m->kv_rank + m->rope_dim, hidden);
   if (m->q_rank > 0)
-    hr_append_norm(builder, HR_OP_RANK_NORM, hr_checked(rows), m->q_rank);
-  hr_append_norm(builder, HR_OP_RANK_NORM, hr_checked(rows), m->kv_rank);
+    rank_norm(builder, m->q_rank, HR_TENSOR_Q_LOW, HR_WEIGHT_Q_RANK_NORM);
+  rank_norm(builder, m->kv_rank, HR_TENSOR_KV_LOW, HR_WEIGHT_KV_RANK_NORM);
   if (m->q_rank > 0)
     hr_append_linear(builder, HR_OP_Q_UP, rows, width, m->q_rank);
 }

@@ -2,6 +2,7 @@
 #include "model/layers/operator_builder.h"
 
 #include "model/layers/linears.h"
+#include "model/layers/operator_tensors.h"
 #include "shape/kv_format.h"
 
 #include <headroom/experimental/workload.h>
@@ -25,7 +26,10 @@ hr_operator *hr_append_operator(hr_operator_builder *builder, hr_operator_id id,
                       .kind = kind,
                       .pass = pass,
                       .in_layer = in_layer[id],
-                      .count = builder->layer ? builder->layer->count : 1};
+                      .count = builder->layer ? builder->layer->count : 1,
+                      .groups = builder->layer ? (uint64_t)1 << builder->group : 0};
+  if (pass == HR_PASS_FORWARD)
+    hr_name_tensors(builder, op);
   builder->backward[at] = (hr_backward_facts){0, 1};
   return op;
 }
@@ -272,7 +276,7 @@ static bool same_operator(const hr_operator *a, const hr_operator *b)
   return a->id == b->id && a->kind == b->kind && a->latent == b->latent && a->flops == b->flops &&
          a->bytes == b->bytes && a->activations == b->activations && a->columns == b->columns &&
          a->collective == b->collective && a->devices == b->devices && a->stride == b->stride &&
-         same_gemm(&a->gemm, &b->gemm) && same_attention(&a->attention, &b->attention);
+         same_gemm(&a->gemm, &b->gemm) && same_attention(&a->attention, &b->attention) && hr_same_tensors(a, b);
 }
 
 /* Compares the backward passes, too: there the all-reduce of a parallel block moves more. */
@@ -319,6 +323,7 @@ void hr_merge_operators(hr_operator_builder *builder, size_t first)
       equal--;
     if (equal > 0 && builder->to->items[equal - 1].id == op->id) {
       builder->to->items[equal - 1].count += op->count;
+      builder->to->items[equal - 1].groups |= op->groups;
       remove_at(builder, at);
     } else {
       if (place < at)

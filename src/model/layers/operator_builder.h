@@ -22,6 +22,9 @@ typedef struct hr_operator_builder {
   const hr_model *model;
   const hr_workload *workload;
   const hr_layer_group *layer; /* the group whose operators are appended: the device's share of a layer; NULL outside */
+  size_t group;                /* its number; undefined outside */
+  uint64_t written;            /* bit i: hr_step_tensor i has been written and may be read */
+  uint64_t weights[2];         /* bit i: there is a weight of the role i, in the group or outside */
   hr_shard shard;
   hr_operators *to;
   hr_backward_facts backward[HR_OPERATORS_MAX]; /* same index as to->items */

@@ -2,12 +2,23 @@
 #include <headroom/experimental/operators.h>
 
 #include "base/names.h"
+#include "model/layers/weight_roles.h"
 
 #include <stdio.h>
 
 static const char *const ids[] = {
 #define ROW(enumerator, name, in_layer) name,
     HR_OPERATOR_LIST(ROW)
+#undef ROW
+};
+static const char *const tensors[] = {
+#define ROW(enumerator, name) name,
+    HR_TENSOR_LIST(ROW)
+#undef ROW
+};
+static const char *const roles[] = {
+#define ROW(enumerator, name, in_layer) name,
+    HR_WEIGHT_ROLE_LIST(ROW)
 #undef ROW
 };
 static const char *const kinds[] = {"gemm", "bmm", "attention", "memory", "communication", "grouped_gemm", "scan"};
@@ -21,6 +32,16 @@ bool hr_operator_between_replicas(hr_operator_id id)
 const char *hr_operator_id_name(hr_operator_id id)
 {
   return hr_name_of(ids, sizeof ids / sizeof *ids, (int)id);
+}
+
+const char *hr_step_tensor_name(hr_step_tensor tensor)
+{
+  return hr_name_of(tensors, sizeof tensors / sizeof *tensors, (int)tensor);
+}
+
+const char *hr_weight_role_name(int role)
+{
+  return hr_name_of(roles, sizeof roles / sizeof *roles, role);
 }
 
 const char *hr_operator_kind_name(hr_operator_kind kind)

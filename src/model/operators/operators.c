@@ -3,6 +3,7 @@
  *
  * Sizes: Anthony et al. 2024 (arXiv 2401.14489), Table II, for unequal K and V heads: docs/operators.md. */
 #include "model/layers/layer_kinds.h"
+#include "model/layers/operator_tensors.h"
 #include "model/operators/framework.h"
 
 #include "base/error.h"
@@ -150,6 +151,8 @@ static void layers(hr_operator_builder *builder, const hr_layer_group *group)
   bool mixer = hr_has_mixer(group), ffn = hr_has_ffn(group), parallel = group->parallel_block && mixer && ffn;
   size_t first = builder->to->count;
   builder->layer = &share;
+  builder->group = (size_t)(group - builder->model->groups);
+  hr_begin_tensors(builder);
   if (mixer)
     mixer_block(builder, &norms, parallel);
   if (ffn)
@@ -217,6 +220,7 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
   builder.to = operators;
   builder.layer = NULL;
   builder.overflow = builder.full = false;
+  hr_begin_tensors(&builder);
   operators->count = 0;
   HR_TRY(hr_shard_sizes(model, workload, &builder.shard, error));
 
@@ -224,6 +228,7 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
   for (size_t i = 0; i < model->group_count; i++)
     layers(&builder, &model->groups[i]);
   send_to_next_stage(&builder);
+  hr_begin_tensors(&builder);
   head(&builder);
   loss(&builder);
   if (!builder.overflow && workload->phase == HR_PHASE_TRAIN) {

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/module.h"
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #define THREADS 256
 #define BLOCKS_MAX 65535

@@ -3,7 +3,7 @@
 #include "runtime/device/device.h"
 
 #include "base/error.h"
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 

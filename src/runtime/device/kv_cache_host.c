@@ -2,7 +2,7 @@
 /* Writes new tokens to a KV cache in host memory. */
 #include "runtime/device/kv_cache.h"
 #include "runtime/device/kv_format.h"
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <string.h>
 

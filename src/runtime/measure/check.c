@@ -6,9 +6,9 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/device/host.h"
-#include "runtime/device/number.h"
 #include "runtime/device/plan.h"
 #include "runtime/measure/checks.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 #include <headroom/experimental/decode.h>

@@ -2,10 +2,10 @@
 /* The gradients of attention: rows of dQ, dK, dV and d_sinks. */
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/device/number.h"
 #include "runtime/measure/checks.h"
 #include "runtime/measure/error_bounds.h"
 #include "runtime/operation/attention_sequences.h"
+#include "shape/number.h"
 
 #include <math.h>
 

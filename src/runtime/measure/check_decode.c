@@ -3,10 +3,10 @@
  * chosen. */
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/device/number.h"
 #include "runtime/measure/checks.h"
 #include "runtime/measure/error_bounds.h"
 #include "runtime/operation/decode_sequences.h"
+#include "shape/number.h"
 
 #include <headroom/experimental/decode.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What checks of several operations share. */
 #include "base/checked.h"
-#include "runtime/device/number.h"
 #include "runtime/measure/checks.h"
+#include "shape/number.h"
 
 hr_sample hr_sample_of_rows(int64_t rows, int64_t length, int64_t products, size_t scratch)
 {

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/device/number.h"
 #include "runtime/measure/checks.h"
 #include "runtime/measure/error_bounds.h"
+#include "shape/number.h"
 #include "shape/rowwise_operands.h"
 
 #include <math.h>
 
 #define PRODUCTS_OF_ELEMENT 16
+
+/* Rows of the table in no order. */
+static void make_rows(const hr_rowwise *r, uint64_t seed, size_t count, int32_t *to)
+{
+  for (size_t i = 0; i < count; i++)
+    to[i] = (int32_t)((i * 2654435761u + seed) % (uint64_t)r->period);
+}
 
 /* Some targets are outside of the row, as those of padding are. */
 static void make_targets(const hr_rowwise *r, uint64_t seed, size_t count, int32_t *to)
@@ -23,8 +30,8 @@ static void make_table(const hr_problem *problem, hr_operand_kind kind, uint64_t
 {
   const size_t count = bytes / sizeof(float);
   float *numbers = to;
-  if (kind == HR_OPERAND_TARGETS) {
-    make_targets(&problem->rows, seed, count, to);
+  if (kind == HR_OPERAND_TARGETS || kind == HR_OPERAND_ROWS) {
+    (kind == HR_OPERAND_ROWS ? make_rows : make_targets)(&problem->rows, seed, count, to);
     return;
   }
   hr_numbers_uniform(HR_FP32, seed, 0, count, to);
@@ -57,7 +64,8 @@ static int64_t row_start(const hr_problem *problem, size_t output, int64_t row)
 static hr_operand_part part_of(const hr_checked_range *range, const hr_rowwise_operand *operand, size_t bytes)
 {
   const hr_rowwise *r = &range->runner->problem.rows;
-  const bool by_row = operand->extent == HR_EXTENT_TENSOR || operand->extent == HR_EXTENT_COLUMN;
+  const bool packed = operand->extent == HR_EXTENT_TENSOR || (operand->extent == HR_EXTENT_STRIDED && r->x_stride == 0);
+  const bool by_row = packed || operand->extent == HR_EXTENT_COLUMN;
   if (!by_row || range->of->rows < r->rows || r->operation == HR_ROWWISE_ADAMW)
     return (hr_operand_part){0, bytes};
   const size_t one = bytes / (size_t)r->rows;

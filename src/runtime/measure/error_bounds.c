@@ -2,7 +2,7 @@
 #include "runtime/measure/error_bounds.h"
 
 #include "base/checked.h"
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <math.h>
 

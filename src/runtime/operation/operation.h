@@ -65,6 +65,7 @@ typedef enum hr_operand_kind {
   HR_OPERAND_K_SCALES,
   HR_OPERAND_V_SCALES,
   HR_OPERAND_FIRST_KEYS, /* of queries, int32 */
+  HR_OPERAND_ROWS,       /* numbers of rows of a table, int32 */
   HR_OPERAND_LSE,        /* fp32, as the next */
   HR_OPERAND_SINK_GRADIENTS,
   HR_OPERAND_FP32,      /* numbers in fp32, whatever the problem's dtype */

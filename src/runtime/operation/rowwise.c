@@ -5,6 +5,7 @@
 #include "base/struct_size.h"
 #include "shape/rowwise_operands.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 
 void hr_rowwise_arguments_init(hr_rowwise_arguments *arguments, size_t size)
@@ -15,7 +16,8 @@ void hr_rowwise_arguments_init(hr_rowwise_arguments *arguments, size_t size)
 static const hr_operand_kind kinds[] = {[HR_CONTENT_NUMBERS] = HR_OPERAND_NUMBERS,
                                         [HR_CONTENT_FP32] = HR_OPERAND_FP32,
                                         [HR_CONTENT_VARIANCES] = HR_OPERAND_VARIANCES,
-                                        [HR_CONTENT_TARGETS] = HR_OPERAND_TARGETS};
+                                        [HR_CONTENT_TARGETS] = HR_OPERAND_TARGETS,
+                                        [HR_CONTENT_ROWS] = HR_OPERAND_ROWS};
 
 static size_t input_member(int i)
 {
@@ -31,7 +33,7 @@ static size_t output_member(int i)
 
 static size_t bytes_of(const hr_rowwise *r, const hr_rowwise_operand *operand)
 {
-  return (size_t)hr_rowwise_elements(r, operand).value * (size_t)hr_rowwise_element_bytes(r, operand);
+  return (size_t)hr_rowwise_span(r, operand).value * (size_t)hr_rowwise_element_bytes(r, operand);
 }
 
 static hr_operands operands(const hr_problem *problem)
@@ -73,6 +75,18 @@ static hr_status check_addresses(const hr_problem *problem, const hr_arguments *
   return hr_check_needed(addresses, sizeof addresses / sizeof *addresses, error);
 }
 
+static hr_status check_tables(const hr_problem *problem, const hr_arguments *arguments, hr_error *error)
+{
+  const hr_rowwise *r = &problem->rows;
+  const int32_t *numbers = arguments->rows.inputs[0];
+  for (int64_t i = 0; r->operation == HR_ROWWISE_GATHER && i < r->rows; i++) {
+    if (numbers[i] < 0 || numbers[i] >= r->period)
+      return hr_fail(error, HR_ERROR_INVALID, "inputs[0][%" PRId64 "]: %d is no row of a table of %" PRId64, i,
+                     (int)numbers[i], r->period);
+  }
+  return HR_OK;
+}
+
 static hr_status bytes(const hr_problem *problem, int64_t *count)
 {
   return hr_rowwise_bytes(&problem->rows, count);
@@ -85,4 +99,5 @@ const hr_operation_row hr_operation_rowwise = {.name = "rowwise",
                                                .operands = operands,
                                                .alignment = alignment,
                                                .check_addresses = check_addresses,
+                                               .check_tables = check_tables,
                                                .bytes = bytes};

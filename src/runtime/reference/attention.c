@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/checked.h"
-#include "runtime/device/number.h"
 #include "runtime/device/plan.h"
 #include "runtime/operation/attention_sequences.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 
 #include <math.h>
 #include <stdio.h>

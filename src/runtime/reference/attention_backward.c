@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/device/number.h"
 #include "runtime/device/plan.h"
 #include "runtime/operation/attention_sequences.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/checked.h"
 #include "runtime/device/kv_format.h"
-#include "runtime/device/number.h"
 #include "runtime/device/plan.h"
 #include "runtime/operation/decode_sequences.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 
 #include <headroom/experimental/decode.h>
 #include <math.h>

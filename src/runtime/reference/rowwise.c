@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/device/number.h"
+#include "shape/rowwise.h"
 #include "runtime/device/plan.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 #include "shape/rowwise_operands.h"
 
 #include <math.h>
 #include <string.h>
-
-#define EPSILON 1e-5
 
 size_t hr_reference_rowwise_scratch(const hr_rowwise *r)
 {
@@ -42,7 +41,7 @@ static void norm_row(const hr_rowwise *r, const double *x, const double *size, c
     mean += x[i] / columns;
   for (int64_t i = 0; i < r->columns; i++)
     squares += (x[i] - mean) * (x[i] - mean);
-  double scale = 1 / sqrt(squares / columns + EPSILON);
+  double scale = 1 / sqrt(squares / columns + hr_rowwise_epsilon(r));
   for (int64_t i = 0; i < r->columns; i++) {
     out[i] = (x[i] - mean) * scale * weight[i] + (bias ? bias[i] : 0);
     norm[i] = ((size ? size[i] : fabs(x[i])) + fabs(mean)) * scale * fabs(weight[i]) + (bias ? fabs(bias[i]) : 0);
@@ -51,13 +50,18 @@ static void norm_row(const hr_rowwise *r, const double *x, const double *size, c
 
 static void rotary(const hr_rowwise *r, const double *x, const double *table, double *out, double *norm)
 {
-  int64_t half = r->columns / 2;
+  int64_t rotated = hr_rowwise_rotated(r), half = rotated / 2;
   for (int64_t i = 0; i < half; i++) {
-    double u = x[i], v = x[half + i], c = table[i], s = table[half + i];
-    out[i] = u * c - v * s;
-    out[half + i] = v * c + u * s;
-    norm[i] = fabs(u * c) + fabs(v * s);
-    norm[half + i] = fabs(v * c) + fabs(u * s);
+    int64_t first = r->interleaved ? 2 * i : i, second = r->interleaved ? 2 * i + 1 : half + i;
+    double u = x[first], v = x[second], c = table[i], s = table[half + i];
+    out[first] = u * c - v * s;
+    out[second] = v * c + u * s;
+    norm[first] = fabs(u * c) + fabs(v * s);
+    norm[second] = fabs(v * c) + fabs(u * s);
+  }
+  for (int64_t i = rotated; i < r->columns; i++) {
+    out[i] = x[i];
+    norm[i] = 0;
   }
 }
 
@@ -95,46 +99,85 @@ static void dropout(const hr_rowwise *r, int64_t row, const double *x, double *o
   }
 }
 
+/* A value and the size of the terms that it is made of. */
+typedef struct value {
+  double out, norm;
+} value;
+
+static double gelu_tanh(double x)
+{
+  return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+static value element_of(const hr_rowwise *r, double x, double z)
+{
+  switch (r->operation) {
+  case HR_ROWWISE_GELU: return (value){x * (1 + erf(x / sqrt(2))) / 2, fabs(x)};
+  case HR_ROWWISE_GELU_TANH: return (value){gelu_tanh(x), fabs(x)};
+  case HR_ROWWISE_RELU: return (value){x > 0 || isnan(x) ? x : 0, 0};
+  case HR_ROWWISE_RELU2: return (value){x > 0 || isnan(x) ? x * x : 0, x * x};
+  case HR_ROWWISE_SWIGLU: return (value){x / (1 + exp(-x)) * z, fabs(x * z)};
+  case HR_ROWWISE_GEGLU_TANH: return (value){gelu_tanh(x) * z, fabs(x * z)};
+  case HR_ROWWISE_SCALE: return (value){x * r->factor, fabs(x * r->factor)};
+  case HR_ROWWISE_COPY:
+  case HR_ROWWISE_GATHER: return (value){x, 0};
+  default: return (value){x + z, fabs(x) + fabs(z)}; /* residual, bias */
+  }
+}
+
 static void by_element(const hr_rowwise *r, const double *x, const double *z, double *out, double *norm)
 {
   for (int64_t i = 0; i < r->columns; i++) {
-    if (r->operation == HR_ROWWISE_GELU) {
-      out[i] = x[i] * (1 + erf(x[i] / sqrt(2))) / 2;
-      norm[i] = fabs(x[i]);
-    } else if (r->operation == HR_ROWWISE_SWIGLU) {
-      out[i] = x[i] / (1 + exp(-x[i])) * z[i];
-      norm[i] = fabs(x[i] * z[i]);
-    } else {
-      out[i] = x[i] + z[i];
-      norm[i] = fabs(x[i]) + fabs(z[i]);
-    }
+    value v = element_of(r, x[i], z ? z[i] : 0);
+    out[i] = v.out;
+    norm[i] = v.norm;
   }
+}
+
+static bool has_weights(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_LAYER_NORM || operation == HR_ROWWISE_RMS_NORM;
+}
+
+/* The second input's row, with its columns. */
+static size_t second_at(const hr_rowwise *r, int64_t row, size_t columns)
+{
+  if (r->operation == HR_ROWWISE_ROTARY)
+    return (size_t)(row / r->group % r->period) * columns;
+  return has_weights(r->operation) || r->operation == HR_ROWWISE_BIAS ? 0 : (size_t)row * columns;
+}
+
+static void load_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *x)
+{
+  if (r->operation == HR_ROWWISE_GATHER)
+    hr_numbers_load(r->dtype, inputs[1], (size_t)(((const int32_t *)inputs[0])[row] * r->columns), (size_t)r->columns,
+                    x);
+  else
+    hr_numbers_load(r->dtype, inputs[0], (size_t)hr_rowwise_x_at(r, row), (size_t)r->columns, x);
 }
 
 static void forward_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
                         double *norm)
 {
-  size_t columns = (size_t)r->columns, at = (size_t)row * columns;
+  const int inputs_count = hr_rowwise_inputs(r->operation);
+  size_t columns = (size_t)r->columns;
+  size_t other = r->operation == HR_ROWWISE_ROTARY ? (size_t)hr_rowwise_rotated(r) : columns;
   double *x = scratch, *second = scratch + columns, *third = second + columns;
-  bool weights = r->operation == HR_ROWWISE_LAYER_NORM || r->operation == HR_ROWWISE_RMS_NORM;
-  size_t second_at = r->operation == HR_ROWWISE_ROTARY ? (size_t)(row / r->group % r->period) * columns
-                     : weights                         ? 0
-                                                       : at;
-  hr_numbers_load(r->dtype, inputs[0], at, columns, x);
-  if (hr_rowwise_inputs(r->operation) > 1)
-    hr_numbers_load(r->dtype, inputs[1], second_at, columns, second);
-  if (hr_rowwise_inputs(r->operation) > 2)
+  load_row(r, inputs, row, x);
+  if (inputs_count > 1 && r->operation != HR_ROWWISE_GATHER)
+    hr_numbers_load(r->dtype, inputs[1], second_at(r, row, other), other, second);
+  if (inputs_count > 2)
     hr_numbers_load(r->dtype, inputs[2], 0, columns, third);
   if (r->operation == HR_ROWWISE_SOFTMAX)
     softmax(r, row, x, out, norm);
-  else if (weights)
+  else if (has_weights(r->operation))
     norm_row(r, x, NULL, second, r->operation == HR_ROWWISE_LAYER_NORM ? third : NULL, out, norm);
   else if (r->operation == HR_ROWWISE_ROTARY)
     rotary(r, x, second, out, norm);
   else if (r->operation == HR_ROWWISE_DROPOUT)
     dropout(r, row, x, out, norm);
   else
-    by_element(r, x, second, out, norm);
+    by_element(r, x, inputs_count > 1 ? second : NULL, out, norm);
 }
 
 /* A residual, output 1, and the norm of it, output 0. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gradients of row-wise operations, the loss and the optimizer in float64, a row of one output at a time. */
-#include "runtime/device/number.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 
 #include "base/checked.h"
+#include "shape/rowwise.h"
 #include "shape/rowwise_operands.h"
 
 #include <math.h>
 #include <string.h>
 
-#define EPSILON 1e-5
 #define CLIP_EPSILON 1e-6
 
 /* A row of an output while it is computed. */
@@ -78,7 +78,7 @@ static row_stats stats_of(const hr_rowwise *r, const double *x)
     mean += x[i] / columns;
   for (int64_t i = 0; i < r->columns; i++)
     squares += (x[i] - mean) * (x[i] - mean);
-  return (row_stats){mean, 1 / sqrt(squares / columns + EPSILON)};
+  return (row_stats){mean, 1 / sqrt(squares / columns + hr_rowwise_epsilon(r))};
 }
 
 static void norm_backward_x(const gradient *g)

@@ -2,8 +2,8 @@
 /* Gradients of attention against the formulas, computed here from the operands as stored, in float64. */
 #include "place.h"
 
-#include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
+#include "shape/number.h"
 
 #include <inttypes.h>
 #include <math.h>

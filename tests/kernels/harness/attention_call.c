@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attention_call.h"
 
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>

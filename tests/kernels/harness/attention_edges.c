@@ -2,7 +2,7 @@
 /* Guarantees of every attention kernel other than accuracy: NaN and infinities, fully masked rows, determinism. */
 #include "attention_truth.h"
 
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Attention over long sequences, and tensors of more than 2^31 elements: operands that are too large for a second copy
  * are filled on the device and compared in parts. */
 #include "attention_truth.h"
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attention_truth.h"
 
-#include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
+#include "shape/number.h"
 
 #include <math.h>
 

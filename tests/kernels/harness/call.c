@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "call.h"
 
-#include "runtime/device/number.h"
 #include "runtime/measure/checks.h"
+#include "shape/number.h"
 
 static void fill(call *c, size_t i, hr_dtype dtype, uint64_t seed)
 {

@@ -2,9 +2,9 @@
 #include "decode_operands.h"
 
 #include "base/checked.h"
-#include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
 #include "runtime/operation/decode_sequences.h"
+#include "shape/number.h"
 
 #include <headroom/buffer.h>
 #include <headroom/experimental/decode.h>

@@ -2,7 +2,7 @@
 #include "decode_operands.h"
 
 #include "runtime/device/kv_format.h"
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <headroom/experimental/decode.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "call.h"
 #include "emulated_tiles_kernels.h"
 
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
  * algorithms of a GPU's library. */
 #include "call.h"
 
-#include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
+#include "shape/number.h"
 
 #include <headroom/experimental/measure.h>
 #include <headroom/experimental/plan.h>

@@ -3,9 +3,9 @@
  * special values, exponentials. */
 #include "call.h"
 
-#include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
 #include "runtime/reference/reference.h"
+#include "shape/number.h"
 #include "shape/rowwise_operands.h"
 
 #include <math.h>
@@ -35,6 +35,13 @@ static hr_rowwise with_adamw(hr_rowwise r, double max_norm)
   return r;
 }
 
+static bool is_norm(int operation)
+{
+  return operation == HR_ROWWISE_LAYER_NORM || operation == HR_ROWWISE_RMS_NORM ||
+         operation == HR_ROWWISE_LAYER_NORM_BACKWARD || operation == HR_ROWWISE_RMS_NORM_BACKWARD ||
+         hr_rowwise_adds_before_norm((hr_rowwise_operation)operation);
+}
+
 static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t columns)
 {
   hr_rowwise r = hr_rowwise_default();
@@ -49,6 +56,13 @@ static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t c
     r = with_adamw(r, rows % 2 ? 0 : 1.5);
   if (is_rotary(operation))
     r.columns += columns % 2, r.period = 7, r.group = 3;
+  if (operation == HR_ROWWISE_GATHER)
+    r.period = 11;
+  if (operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS)
+    r.x_stride = columns + 5;
+  if (is_norm(operation))
+    r.epsilon = 0.125;
+  r.factor = 0.7;
   return r;
 }
 
@@ -123,7 +137,7 @@ static void check_one(hr_device *device, const char *kernel, const hr_rowwise *r
   const hr_problem problem = hr_rowwise_problem(&rows);
   call_open(device, kernel, &problem, shifts, 7, &c);
   if (special)
-    put_specials(&c, 0);
+    put_specials(&c, rows.operation == HR_ROWWISE_GATHER ? 1 : 0);
   if (special && rows.rows == 6 && c.operands.inputs > 1 && c.operands.bytes[1] == c.operands.bytes[0])
     put_specials(&c, 1);
   assert_true(call_run(&c, NULL));
@@ -329,6 +343,24 @@ static void check_in_place(hr_device *device, const char *kernel, hr_dtype dtype
     }
 }
 
+/* Heads of which a part is rotated, in both orders of pairs, side by side with other heads. */
+static void try_rotary(subject *s, int operation)
+{
+  static const int64_t parts[][2] = {{8, 4}, {64, 16}, {80, 32}, {96, 96}, {128, 0}, {100, 30}};
+  for (int64_t i = 0; i < 4 * LENGTH(parts) && operation == HR_ROWWISE_ROTARY; i++) {
+    hr_rowwise r = rows_of(operation, s->dtype, 15, parts[i / 4][0]);
+    r.rotated = parts[i / 4][1];
+    r.interleaved = i % 2 != 0;
+    r.x_stride = i % 4 < 2 ? 0 : 5 * r.columns + i / 4 % 2;
+    check_case(s, &r, NULL, false);
+  }
+}
+
+static void check_rotary(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  check_all(device, kernel, dtype, try_rotary);
+}
+
 /* ---- exponentials of CPUs ---- */
 
 /* The second softmax value of two columns 0 and −x is e^-x / (1 + e^-x), from 1/2 down to the denormal numbers, so
@@ -370,6 +402,7 @@ static const fact facts[] = {
     FACT(nan_and_infinities_reach_what_the_formula_says, check_specials),
     FACT(sums_have_the_same_bits_in_each_run, check_repeats),
     FACT(results_may_replace_the_inputs_that_the_list_names, check_in_place),
+    FACT(a_part_of_a_head_is_rotated_in_either_order_of_pairs, check_rotary),
     FACT(exponentials_are_accurate_down_to_denormal_numbers, check_exponentials),
 };
 const fact_group rowwise_facts = {.name = "rowwise", .operation = "rowwise", .facts = facts, .count = LENGTH(facts)};
@@ -386,7 +419,9 @@ static void small(hr_dtype dtype, problem_taker *take, void *context)
       r.columns = columns[i] - (!is_rotary(operation) && i % 2); /* odd, too, where they may be */
       r.rows = 1 + i % 4;
       r.dtype = dtype;
-      r.period = is_rotary(operation) ? 2 : is_softmax(operation) && i % 3 == 0 ? r.rows : 0;
+      r.period = is_rotary(operation) || operation == HR_ROWWISE_GATHER ? 2
+                 : is_softmax(operation) && i % 3 == 0                  ? r.rows
+                                                                        : 0;
       if (hr_rowwise_trains(r.operation) && dtype == HR_FP8_E4M3)
         continue;
       const hr_problem problem = hr_rowwise_problem(&r);
@@ -400,7 +435,7 @@ static bool set_word(hr_problem *problem, const char *name, const char *value)
   for (int i = 0; strcmp(name, "operation") == 0 && i < HR_ROWWISE_COUNT; i++)
     if (strcmp(value, hr_rowwise_operation_name((hr_rowwise_operation)i)) == 0) {
       r->operation = (hr_rowwise_operation)i;
-      r->period = is_rotary(i) ? 2048 : 0;
+      r->period = is_rotary(i) || i == HR_ROWWISE_GATHER ? 2048 : 0;
       r->group = is_rotary(i) ? 32 : 1;
       r->rate = i == HR_ROWWISE_DROPOUT ? 0.1 : 0;
       *r = i == HR_ROWWISE_ADAMW ? with_adamw(*r, 1) : *r;

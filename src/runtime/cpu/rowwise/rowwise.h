@@ -3,9 +3,9 @@
 #ifndef HR_RUNTIME_CPU_ROWWISE_ROWWISE_H
 #define HR_RUNTIME_CPU_ROWWISE_ROWWISE_H
 
+#include "shape/rowwise.h"
 #include "shape/rowwise_operands.h"
 
-#include <headroom/rowwise.h>
 #include <stdbool.h>
 
 typedef enum hr_rowwise_phase {
@@ -38,20 +38,5 @@ typedef const hr_rowwise_fn hr_rowwise_table[HR_ROWWISE_COUNT][HR_DTYPE_COUNT]; 
 
 /** One for each instruction set; the processor must have it. */
 extern hr_rowwise_table hr_rowwise_avx512, hr_rowwise_avx2, hr_rowwise_neon, hr_rowwise_portable;
-
-/** Whether the operation is element by element, so that rows do not matter. */
-static inline bool hr_rowwise_by_element(hr_rowwise_operation operation)
-{
-  switch (operation) {
-  case HR_ROWWISE_GELU:
-  case HR_ROWWISE_SWIGLU:
-  case HR_ROWWISE_RESIDUAL:
-  case HR_ROWWISE_DROPOUT:
-  case HR_ROWWISE_GELU_BACKWARD:
-  case HR_ROWWISE_SWIGLU_BACKWARD:
-  case HR_ROWWISE_ADAMW: return true;
-  default: return false;
-  }
-}
 
 #endif

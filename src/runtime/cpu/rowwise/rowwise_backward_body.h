@@ -222,7 +222,7 @@ HR_INLINE void find_norm_sums(hr_dtype dtype, bool rms, const hr_rowwise_job *j,
     if (!rms)
       level = (simd_pair){level.a + g.a, level.b + g.b};
   }
-  n->scale = 1 / sqrtf(total(squares) / (float)columns + EPSILON);
+  n->scale = 1 / sqrtf(total(squares) / (float)columns + (float)hr_rowwise_epsilon(j->rows));
   n->along = total(along) * n->scale / (float)columns;
   n->level = rms ? 0 : total(level) / (float)columns;
 }

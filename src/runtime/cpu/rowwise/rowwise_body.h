@@ -16,7 +16,6 @@
 
 #include <math.h>
 
-#define EPSILON 1e-5f
 #define AHEAD 1024 /* elements: far enough for memory, and near enough to stay in the first cache until then */
 
 /* Loops go over spans of a pair of vectors. The first span is shorter where that aligns the result for streaming
@@ -57,25 +56,49 @@ HR_INLINE simd_f32 gelu_of(simd_f32 x)
   return x * normal_distribution(x);
 }
 
-HR_INLINE simd_f32 element_of(hr_dtype dtype, hr_rowwise_operation operation, simd_f32 x, simd_f32 z)
+HR_INLINE simd_f32 exp_for(hr_dtype dtype, simd_f32 x)
 {
-  if (operation == HR_ROWWISE_GELU)
-    return gelu_of(x);
-  if (operation == HR_ROWWISE_SWIGLU)
-    return x / (1.0f + (dtype == HR_FP32 ? simd_exp(-x) : simd_exp_for_16_bits(-x))) * z;
-  return x + z;
+  return dtype == HR_FP32 ? simd_exp(x) : simd_exp_for_16_bits(x);
+}
+
+/* x (1 + tanh(u)) / 2 = x / (1 + e^(−2u)), u = sqrt(2/π) (x + 0.044715 x³). */
+HR_INLINE simd_f32 gelu_tanh_of(hr_dtype dtype, simd_f32 x)
+{
+  simd_f32 twice = x * simd_fma(simd_set1(-2 * 0.7978845608f * 0.044715f), x * x, simd_set1(-2 * 0.7978845608f));
+  return x / (1.0f + exp_for(dtype, twice));
+}
+
+/* x, or 0 below 0; NaN stays. */
+HR_INLINE simd_f32 relu_of(simd_f32 x)
+{
+  return simd_zero_where(simd_less(x, simd_set1(0)), x);
+}
+
+HR_INLINE simd_f32 element_of(hr_dtype dtype, hr_rowwise_operation operation, simd_f32 factor, simd_f32 x, simd_f32 z)
+{
+  switch (operation) {
+  case HR_ROWWISE_GELU: return gelu_of(x);
+  case HR_ROWWISE_GELU_TANH: return gelu_tanh_of(dtype, x);
+  case HR_ROWWISE_RELU: return relu_of(x);
+  case HR_ROWWISE_RELU2: return relu_of(x) * relu_of(x);
+  case HR_ROWWISE_SWIGLU: return x / (1.0f + exp_for(dtype, -x)) * z;
+  case HR_ROWWISE_GEGLU_TANH: return gelu_tanh_of(dtype, x) * z;
+  case HR_ROWWISE_SCALE: return x * factor;
+  default: return x + z; /* residual */
+  }
 }
 
 HR_INLINE void by_element(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t first,
                           int64_t last)
 {
+  const simd_f32 factor = simd_set1((float)j->rows->factor);
   int64_t end = first + first_span(dtype, j->outputs[0], first, j->stream);
   for (int64_t at = first; at < last; at = end, end += SIMD_PAIR) {
     int64_t count = lesser(end, last) - at;
     simd_pair x = simd_load_span(dtype, j->inputs[0], at, count), z = x;
-    if (operation != HR_ROWWISE_GELU)
+    if (hr_rowwise_inputs(operation) > 1)
       z = simd_load_span(dtype, j->inputs[1], at, count);
-    simd_pair y = {element_of(dtype, operation, x.a, z.a), element_of(dtype, operation, x.b, z.b)};
+    simd_pair y = {element_of(dtype, operation, factor, x.a, z.a), element_of(dtype, operation, factor, x.b, z.b)};
     simd_store_span(dtype, j->outputs[0], at, y, count, j->stream);
   }
 }
@@ -309,11 +332,12 @@ typedef struct norm_row {
 } norm_row;
 
 /* `sum` is the sum of the row in scratch, with `rms` the sum of its squares. */
-HR_INLINE norm_row norm_of(hr_dtype dtype, bool rms, const float *scratch, float sum, int64_t columns, int64_t head)
+HR_INLINE norm_row norm_of(hr_dtype dtype, bool rms, float epsilon, const float *scratch, float sum, int64_t columns,
+                           int64_t head)
 {
   float mean = rms ? 0 : sum / (float)columns;
   float squares = rms ? sum : squares_around(dtype, scratch, columns, head, mean);
-  return (norm_row){mean, 1 / sqrtf(squares / (float)columns + EPSILON)};
+  return (norm_row){mean, 1 / sqrtf(squares / (float)columns + epsilon)};
 }
 
 /* Writes the row in scratch. With `take`, replaces it there by `next` in the same loop, so that memory is read and
@@ -346,6 +370,7 @@ HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rowwise_job *j, int64_t f
 {
   const int64_t columns = j->rows->columns;
   const bool pipelined = can_pipeline(dtype, j);
+  const float epsilon = (float)hr_rowwise_epsilon(j->rows);
   float sum = 0;
   for (int64_t i = first; i < last; i++) {
     void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], i, columns);
@@ -353,7 +378,7 @@ HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rowwise_job *j, int64_t f
     const void *next = row_of(dtype, j->inputs[0], i + 1, columns);
     if (i == first || !pipelined)
       sum = widen_and_sum(dtype, row_of(dtype, j->inputs[0], i, columns), columns, head, rms, scratch);
-    norm_row how = norm_of(dtype, rms, scratch, sum, columns, head);
+    norm_row how = norm_of(dtype, rms, epsilon, scratch, sum, columns, head);
     if (pipelined && i + 1 < last)
       sum = norm_pipelined(dtype, rms, j, how, true, next, out, head, scratch);
     else
@@ -361,19 +386,77 @@ HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rowwise_job *j, int64_t f
   }
 }
 
+/* Row `row` of x, which may have strides. */
+HR_INLINE const void *x_of(hr_dtype dtype, const hr_rowwise_job *j, int64_t row)
+{
+  return (const char *)j->inputs[0] + (size_t)hr_rowwise_x_at(j->rows, row) * (dtype == HR_FP32 ? 4 : 2);
+}
+
+HR_INLINE void copy_span(hr_dtype dtype, const void *x, int64_t first, int64_t last, void *out)
+{
+  for (int64_t at = first; at < last; at += SIMD_PAIR) {
+    int64_t count = lesser(SIMD_PAIR, last - at);
+    simd_store_span(dtype, out, at, simd_load_span(dtype, x, at, count), count, false);
+  }
+}
+
+/* Rows of x, of x plus a bias, or of a table. */
+HR_INLINE void move_rows(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t first,
+                         int64_t last)
+{
+  const int64_t columns = j->rows->columns;
+  const int32_t *numbers = j->inputs[0];
+  for (int64_t row = first; row < last; row++) {
+    void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    const void *x =
+        operation == HR_ROWWISE_GATHER ? row_of(dtype, j->inputs[1], numbers[row], columns) : x_of(dtype, j, row);
+    if (operation != HR_ROWWISE_BIAS) {
+      copy_span(dtype, x, 0, columns, out);
+      continue;
+    }
+    for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
+      int64_t count = lesser(SIMD_PAIR, columns - at);
+      simd_pair v = simd_load_span(dtype, x, at, count), b = simd_load_span(dtype, j->inputs[1], at, count);
+      simd_store_span(dtype, out, at, (simd_pair){v.a + b.a, v.b + b.b}, count, false);
+    }
+  }
+}
+
+HR_INLINE float number_at(hr_dtype dtype, const void *x, int64_t at)
+{
+  return simd_load_span(dtype, x, at, 1).a[0];
+}
+
+/* Columns 2i and 2i + 1, one pair after another. */
+HR_INLINE void rotate_neighbours(hr_dtype dtype, const void *x, const void *table, int64_t half, void *out)
+{
+  for (int64_t i = 0; i < half; i++) {
+    float u = number_at(dtype, x, 2 * i), v = number_at(dtype, x, 2 * i + 1);
+    float c = number_at(dtype, table, i), s = number_at(dtype, table, half + i);
+    simd_pair left = {simd_set1(u * c - v * s), simd_set1(0)}, right = {simd_set1(v * c + u * s), simd_set1(0)};
+    simd_store_span(dtype, out, 2 * i, left, 1, false);
+    simd_store_span(dtype, out, 2 * i + 1, right, 1, false);
+  }
+}
+
 /* `back`: by the opposite angle. */
 HR_INLINE void rotary(hr_dtype dtype, bool back, const hr_rowwise_job *j, int64_t first, int64_t last)
 {
   const hr_rowwise *r = j->rows;
-  const int64_t columns = r->columns, half = columns / 2;
+  const int64_t columns = r->columns, rotated = hr_rowwise_rotated(r), half = rotated / 2;
   const size_t element = dtype == HR_FP32 ? 4 : 2;
   const bool whole_lines =
                  (size_t)half * element % sizeof(simd_f32) == 0 && (uintptr_t)j->outputs[0] % sizeof(simd_f32) == 0,
-             stream = j->stream && whole_lines;
+             stream = j->stream && whole_lines && rotated == columns;
   for (int64_t row = first; row < last; row++) {
-    const void *x = row_of(dtype, j->inputs[0], row, columns);
-    const void *table = row_of(dtype, j->inputs[1], row / r->group % r->period, columns);
+    const void *x = x_of(dtype, j, row);
+    const void *table = row_of(dtype, j->inputs[1], row / r->group % r->period, rotated);
     void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    copy_span(dtype, x, rotated, columns, out);
+    if (r->interleaved) {
+      rotate_neighbours(dtype, x, table, half, out);
+      continue;
+    }
     for (int64_t at = 0; at < half; at += SIMD_PAIR) {
       int64_t count = lesser(SIMD_PAIR, half - at);
       simd_pair u = simd_load_span(dtype, x, at, count), v = simd_load_span(dtype, x, half + at, count);
@@ -406,6 +489,8 @@ HR_INLINE void run_forward(hr_rowwise_operation operation, hr_dtype dtype, const
     rotary(dtype, false, j, first, last);
   else if (operation == HR_ROWWISE_DROPOUT)
     dropout(dtype, j, first, last);
+  else if (operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS || operation == HR_ROWWISE_GATHER)
+    move_rows(dtype, operation, j, first, last);
   else
     by_element(dtype, operation, j, first, last);
 }

@@ -42,7 +42,7 @@ HR_INLINE void residual_norm(hr_dtype dtype, bool rms, const hr_rowwise_job *j, 
     const float sum =
         add_rows(dtype, row_of(dtype, j->inputs[0], i, columns), row_of(dtype, j->inputs[1], i, columns), columns, rms,
                  of_norm.stream, (void *)(uintptr_t)row_of(dtype, j->outputs[1], i, columns), scratch);
-    const norm_row how = norm_of(dtype, rms, scratch, sum, columns, SIMD_PAIR);
+    const norm_row how = norm_of(dtype, rms, (float)hr_rowwise_epsilon(j->rows), scratch, sum, columns, SIMD_PAIR);
     const void *next = row_of(dtype, j->inputs[0], i + 1, columns);
     norm_pipelined(dtype, rms, &of_norm, how, false, next, out, SIMD_PAIR, scratch);
   }

@@ -66,13 +66,13 @@ __device__ inline row_stats find_stats(row_group &x, float &from)
                               [&](const row_stats &f) { return f.sum * exp2_approx((f.most - largest) * LOG2_E); })};
 }
 
-__device__ inline void cross_entropy(row_group &x, const task &t, float scale)
+__device__ inline void cross_entropy(row_group &x, const task &t)
 {
   row_target target(t, x.number);
   float from;
   row_stats stats = find_stats(x, from);
   target.write_loss(t, stats.most, stats.sum);
-  float share = scale / stats.sum;
+  float scale = t.number, share = scale / stats.sum;
   if (!HR_GRADIENT)
     return;
   x.for_each_unit(COLUMNS, [&](const unit(&p)[ROWS], int i) {
@@ -86,10 +86,4 @@ __device__ inline void cross_entropy(row_group &x, const task &t, float scale)
   });
 }
 
-#undef PARAMETERS
-#define PARAMETERS                                                                                              \
-  (const element *a, const element *b, const element *c, element *out, int64 rows, int64 columns, int64 period, \
-   int64 group, unsigned long long seed, unsigned dropped, float scale)
-#define WITH_SCALE(x, t) cross_entropy(x, t, scale)
-
-ROWWISE_KERNEL(cross_entropy_rows, WITH_SCALE)
+ROWWISE_KERNEL(cross_entropy_rows, cross_entropy)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row-wise operations without a reduction: GELU, SwiGLU, residual, dropout, rotary embedding. Bound: memory, but for
+/* Row-wise operations without a reduction: activations, residual, dropout, rotary embedding, biases, copies, rows of a
+ * table. Bound: memory, but for
  * GELU in 16 bits, which arithmetic bounds (88% of a copy; docs/notes/rowwise.md). */
 #include "runtime/cuda/kernels/rowwise_pack.cuh"
 
@@ -37,6 +38,50 @@ struct sum_of {
   }
 };
 
+/* x (1 + tanh(u)) / 2 = x / (1 + e^(−2u)). */
+__device__ inline float gelu_tanh_value(float x)
+{
+  float u = 0.7978845608f * (x + 0.044715f * x * x * x);
+  return x / (1.0f + exp2f(-2.0f * LOG2_E * u));
+}
+
+struct gelu_tanh_of {
+  __device__ float operator()(float x, float) const
+  {
+    return gelu_tanh_value(x);
+  }
+};
+
+struct geglu_tanh_of {
+  __device__ float operator()(float gate, float up) const
+  {
+    return gelu_tanh_value(gate) * up;
+  }
+};
+
+struct relu_of {
+  __device__ float operator()(float x, float) const
+  {
+    return x < 0 ? 0.0f : x;
+  }
+};
+
+struct relu2_of {
+  __device__ float operator()(float x, float) const
+  {
+    return x < 0 ? 0.0f : x * x;
+  }
+};
+
+struct product_with {
+  float factor;
+
+  __device__ float operator()(float x, float) const
+  {
+    return x * factor;
+  }
+};
+
 /* Treats each tensor as one row. */
 template <bool TWO, class VALUE> __device__ inline void each_element(const task &t, VALUE value)
 {
@@ -58,13 +103,36 @@ template <int WIDTH> struct alignas(WIDTH * sizeof(element)) part {
   element at[WIDTH];
 };
 
-/* Rotates columns i and i + columns/2 by the angle whose cosine and sine are columns i and i + columns/2 of row
+/* Copies the columns behind those that are rotated. */
+__device__ inline void copy_unrotated(const task &t, int64 row)
+{
+  const element *from = t.row_of_x(row);
+  element *to = t.out + row * t.columns;
+  for (int64 column = t.rotated + threadIdx.x; column < t.columns; column += blockDim.x)
+    to[column] = from[column];
+}
+
+/* Rotates columns 2i and 2i + 1 by the angle of columns i and i + rotated/2 of the table's row. */
+__device__ inline void rotate_neighbours(const task &t, int64 row)
+{
+  int64 half = t.rotated / 2;
+  const element *from = t.row_of_x(row), *table = t.b + row / t.group % t.period * t.rotated;
+  element *to = t.out + row * t.columns;
+  for (int64 i = threadIdx.x; i < half; i += blockDim.x) {
+    float u = to_float(from[2 * i]), v = to_float(from[2 * i + 1]);
+    float c = to_float(table[i]), s = to_float(table[half + i]);
+    to[2 * i] = from_float(u * c - v * s);
+    to[2 * i + 1] = from_float(v * c + u * s);
+  }
+}
+
+/* Rotates columns i and i + rotated/2 by the angle whose cosine and sine are columns i and i + rotated/2 of row
  * (row / group) % period of the table b. */
 template <int WIDTH> __device__ inline void rotary_row(const task &t, int64 row)
 {
   typedef part<WIDTH> some;
-  int64 half = t.columns / 2;
-  const element *from = t.a + row * t.columns, *table = t.b + row / t.group % t.period * t.columns;
+  int64 half = t.rotated / 2;
+  const element *from = t.row_of_x(row), *table = t.b + row / t.group % t.period * t.rotated;
   element *to = t.out + row * t.columns;
   for (int64 column = (int64)threadIdx.x * WIDTH; column < half; column += (int64)blockDim.x * WIDTH) {
     some x = *(const some *)(from + column), y = *(const some *)(from + half + column);
@@ -84,15 +152,36 @@ template <int WIDTH> __device__ inline void rotary_row(const task &t, int64 row)
 __device__ inline void rotary_rows(const task &t)
 {
   int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y;
-  size_t bits = (size_t)t.a | (size_t)t.b | (size_t)t.out | (size_t)(t.columns / 2 * (int64)sizeof(element));
+  size_t bits = (size_t)t.a | (size_t)t.b | (size_t)t.out |
+                (size_t)((t.rotated / 2 | t.columns | t.x_stride) * (int64)sizeof(element));
   if (row >= t.rows)
     return;
-  if (bits % 16 == 0)
+  copy_unrotated(t, row);
+  if (t.interleaved)
+    rotate_neighbours(t, row);
+  else if (bits % 16 == 0)
     rotary_row<16 / sizeof(element)>(t, row);
   else if (bits % 4 == 0)
     rotary_row<4 / sizeof(element)>(t, row);
   else
     rotary_row<1>(t, row);
+}
+
+/* A row of the result for each row of threads. */
+template <class ROW_OF> __device__ inline void move_rows(const task &t, const element *bias, ROW_OF row_of)
+{
+  for (int64 row = blockIdx.x; row < t.rows; row += gridDim.x) {
+    const element *from = row_of(row);
+    element *to = t.out + row * t.columns;
+    for (int64 column = threadIdx.x; column < t.columns; column += blockDim.x)
+      to[column] = bias ? from_float(to_float(from[column]) + to_float(bias[column])) : from[column];
+  }
+}
+
+/* The numbers of a gather are in the place of x. */
+__device__ inline const element *row_of_table(const task &t, int64 row)
+{
+  return t.b + (int64)((const int *)(const void *)t.a)[row] * t.columns;
 }
 
 #define ENTRY(name, call, ...)                                              \
@@ -107,3 +196,11 @@ ENTRY(swiglu, (each_element<true>(t, swiglu_of())), 256, 8)
 ENTRY(residual, (each_element<true>(t, sum_of())), 256, 8)
 ENTRY(dropout, drop_elements(t), 256, 6)
 ENTRY(rotary, rotary_rows(t), 256, 5)
+ENTRY(gelu_tanh, (each_element<false>(t, gelu_tanh_of())), 256, 8)
+ENTRY(relu, (each_element<false>(t, relu_of())), 256, 8)
+ENTRY(relu2, (each_element<false>(t, relu2_of())), 256, 8)
+ENTRY(geglu_tanh, (each_element<true>(t, geglu_tanh_of())), 256, 8)
+ENTRY(scale, (each_element<false>(t, product_with{t.number})), 256, 8)
+ENTRY(copy, move_rows(t, nullptr, [&](int64 row) { return t.row_of_x(row); }), 256, 8)
+ENTRY(bias, move_rows(t, t.b, [&](int64 row) { return t.row_of_x(row); }), 256, 8)
+ENTRY(gather, move_rows(t, nullptr, [&](int64 row) { return row_of_table(t, row); }), 256, 8)

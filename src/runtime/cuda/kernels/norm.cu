@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layer norm (HR_CENTRED = 1) and RMS norm (0) over rows.
  *
- *   y = (x − mean) / sqrt(mean of (x − mean)² + 1e-5) weight + bias; the mean is 0 in RMS norm, which has no bias.
+ *   y = (x − mean) / sqrt(mean of (x − mean)² + epsilon) weight + bias; the mean is 0 in RMS norm, which has no bias.
  *   Bound: memory; rowwise_registers.cuh has the tiles and figures. */
 #if HR_STAGED_ROWS
 #include "runtime/cuda/kernels/rowwise_staged.cuh"
@@ -9,7 +9,6 @@
 #include "runtime/cuda/kernels/rowwise_registers.cuh"
 #endif
 
-#define EPSILON 1e-5f
 /* Weights are loaded one step ahead of their use: in long rows they come from the L2 (+2 to 4% of a copy). Not where
  * they have to be shifted, which needs the registers (−3%). */
 #define PREFETCH (HR_ALIGNMENT == HR_ROWS_ALIGNED || HR_SHIFTED)
@@ -85,7 +84,7 @@ __device__ inline void norm(row_group &x, const task &t)
     if (HR_CENTRED)
       mean[j] = all.reduce(j, sum_op(), [](const row_stats &f) { return f.count * f.mean; }) * (1.0f / COLUMNS);
     float squares = all.reduce(j, sum_op(), [&](const row_stats &f) { return squares_from(mean[j], f); });
-    scale[j] = rsqrtf(squares * (1.0f / COLUMNS) + EPSILON);
+    scale[j] = rsqrtf(squares * (1.0f / COLUMNS) + t.number);
   }
   x.for_each_unit(COLUMNS, [&](const unit(&p)[ROWS], int i) {
     if (!PREFETCH)

@@ -15,7 +15,6 @@
 #define THREADS HR_THREADS
 #define PACKS HR_PACKS
 #define WARPS (THREADS / 32)
-#define EPSILON 1e-5f
 
 /* The sum over the threads of the block, in one order; `parts` is used once. */
 __device__ inline float reduce(float value, float (&parts)[WARPS])
@@ -128,5 +127,5 @@ extern "C" __global__ __launch_bounds__(THREADS) void residual_norm(const hr_res
   if (HR_CENTRED)
     mean = reduce(row.total(), parts[0]) / (float)t.columns;
   const float squares = reduce(row.squares_around(mean), parts[1]);
-  store_norm(t, row, mean, rsqrtf(squares / (float)t.columns + EPSILON), (element *)t.y + first);
+  store_norm(t, row, mean, rsqrtf(squares / (float)t.columns + t.epsilon), (element *)t.y + first);
 }

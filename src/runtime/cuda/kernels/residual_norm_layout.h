@@ -10,6 +10,7 @@ typedef struct hr_residual_norm_call {
   unsigned long long x, z, weight, bias; /* bias: of a layer norm */
   unsigned long long y, sum;
   long long columns;
+  float epsilon, padding;
 } hr_residual_norm_call;
 
 #endif

@@ -21,7 +21,7 @@ typedef struct hr_backward_rows_call {
   unsigned long long sums; /* workspace: [block][vector][columns] floats, or squares of a gradient [block] */
   long long rows, columns, period, group;
   long long blocks;                                                       /* that wrote the sums */
-  float decay, beta1, beta2, rest1, rest2, rate, root, epsilon, max_norm; /* hr_adamw */
+  float decay, beta1, beta2, rest1, rest2, rate, root, epsilon, max_norm; /* hr_adamw; epsilon of a norm */
   float padding;
 } hr_backward_rows_call;
 

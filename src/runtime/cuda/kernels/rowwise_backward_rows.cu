@@ -28,7 +28,6 @@
 #define OPERATION HR_OPERATION
 #define REDUCED (OPERATION == HR_ROWS_LAYER_NORM ? 3 : OPERATION == HR_ROWS_RMS_NORM ? 2 : 1)
 #define VECTORS (OPERATION == HR_ROWS_LAYER_NORM ? 2 : OPERATION == HR_ROWS_SOFTMAX ? 0 : 1)
-#define EPSILON 1e-5f
 
 typedef hr_backward_rows_call backward_call;
 
@@ -225,7 +224,7 @@ __device__ inline void norm_row(const backward_call &t, row_pair &row, element *
   const element *weight = (const element *)t.inputs[2];
   const float share = 1.0f / (float)t.columns;
   norm_sums s = add_up_norm(t, row, turn);
-  float scale = rsqrtf(s.squares * share + EPSILON), along = s.along * scale * share, level = s.g * share;
+  float scale = rsqrtf(s.squares * share + t.epsilon), along = s.along * scale * share, level = s.g * share;
   row.for_each(t.columns, [&](bool kept, int i, const pack &dy, const pack &x) {
     pack w = load_unaligned(weight, row_pair::column(i), t.columns);
     float values[PACK_ELEMENTS];

@@ -11,10 +11,11 @@ typedef long long int64;
 
 #define PARAMETERS                                                                                              \
   (const element *a, const element *b, const element *c, element *out, int64 rows, int64 columns, int64 period, \
-   int64 group, unsigned long long seed, unsigned dropped)
-#define TASK                                                  \
-  {                                                           \
-    a, b, c, out, rows, columns, period, group, seed, dropped \
+   int64 group, unsigned long long seed, unsigned dropped, float number, int64 x_stride, int64 rotated,         \
+   int interleaved)
+#define TASK                                                                                          \
+  {                                                                                                   \
+    a, b, c, out, rows, columns, period, group, seed, dropped, number, x_stride, rotated, interleaved \
   }
 
 struct task {
@@ -23,6 +24,14 @@ struct task {
   int64 rows, columns, period, group;
   unsigned long long seed;
   unsigned dropped; /* dropout: of 65536 values of 16 random bits */
+  float number;     /* norms: epsilon; scale: the factor */
+  int64 x_stride, rotated;
+  int interleaved;
+
+  __device__ const element *row_of_x(int64 row) const
+  {
+    return a + (x_stride > 0 ? row / group * x_stride + row % group * columns : row * columns);
+  }
 };
 
 __device__ inline float minus_infinity()

@@ -7,6 +7,7 @@
 #include "runtime/cuda/driver/module.h"
 #include "runtime/device/plan.h"
 #include "shape/alignment.h"
+#include "shape/rowwise.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,10 +20,14 @@
 
 /* Source and entry point, by operation. */
 static const char *const sources[HR_ROWWISE_COUNT][2] = {
-    [HR_ROWWISE_SOFTMAX] = {"softmax", "softmax_rows"},  [HR_ROWWISE_LAYER_NORM] = {"norm", "norm_rows"},
-    [HR_ROWWISE_RMS_NORM] = {"norm", "norm_rows"},       [HR_ROWWISE_ROTARY] = {"elementwise", "rotary"},
-    [HR_ROWWISE_GELU] = {"elementwise", "gelu"},         [HR_ROWWISE_SWIGLU] = {"elementwise", "swiglu"},
-    [HR_ROWWISE_RESIDUAL] = {"elementwise", "residual"}, [HR_ROWWISE_DROPOUT] = {"elementwise", "dropout"},
+    [HR_ROWWISE_SOFTMAX] = {"softmax", "softmax_rows"},    [HR_ROWWISE_LAYER_NORM] = {"norm", "norm_rows"},
+    [HR_ROWWISE_RMS_NORM] = {"norm", "norm_rows"},         [HR_ROWWISE_ROTARY] = {"elementwise", "rotary"},
+    [HR_ROWWISE_GELU] = {"elementwise", "gelu"},           [HR_ROWWISE_SWIGLU] = {"elementwise", "swiglu"},
+    [HR_ROWWISE_RESIDUAL] = {"elementwise", "residual"},   [HR_ROWWISE_DROPOUT] = {"elementwise", "dropout"},
+    [HR_ROWWISE_GELU_TANH] = {"elementwise", "gelu_tanh"}, [HR_ROWWISE_RELU] = {"elementwise", "relu"},
+    [HR_ROWWISE_RELU2] = {"elementwise", "relu2"},         [HR_ROWWISE_GEGLU_TANH] = {"elementwise", "geglu_tanh"},
+    [HR_ROWWISE_SCALE] = {"elementwise", "scale"},         [HR_ROWWISE_COPY] = {"elementwise", "copy"},
+    [HR_ROWWISE_BIAS] = {"elementwise", "bias"},           [HR_ROWWISE_GATHER] = {"elementwise", "gather"},
 };
 
 const char *hr_rowwise_source(hr_rowwise_operation operation)
@@ -243,7 +248,7 @@ static hr_status prepare_rows(const hr_cuda *cuda, const hr_rowwise *r, const hr
 
 static void shape_rotary(const hr_rowwise *r, launch *l)
 {
-  int64_t half = r->columns / 2, bytes = (int64_t)hr_dtype_bytes(r->dtype);
+  int64_t half = hr_rowwise_rotated(r) / 2, bytes = (int64_t)hr_dtype_bytes(r->dtype);
   int64_t width = half * bytes % HR_ROWWISE_PACK_BYTES == 0 ? HR_ROWWISE_PACK_BYTES / bytes
                   : half * bytes % 4 == 0                   ? 4 / bytes
                                                             : 1;
@@ -259,6 +264,8 @@ static hr_status prepare_elements(const hr_cuda *cuda, const hr_rowwise *r, laun
   l->blocks = hr_min64(r->rows * r->columns / pack_elements(r->dtype) / BLOCK + 1, ELEMENTWISE_BLOCKS);
   if (r->operation == HR_ROWWISE_ROTARY)
     shape_rotary(r, l);
+  else if (!hr_rowwise_by_element(r->operation))
+    l->blocks = hr_min64(r->rows, ELEMENTWISE_BLOCKS);
   hr_dtype dtype = r->dtype == HR_TF32 ? HR_FP32 : r->dtype;
   return hr_cuda_function(cuda, hr_rowwise_source(r->operation), dtype, NULL, entry_point(r->operation), &l->function,
                           error);
@@ -318,14 +325,17 @@ static hr_status launch_rows(const rowwise_plan *p, const hr_rowwise *r, uint64_
   long long rows = r->rows, columns = r->columns, period = r->period, group = r->group;
   unsigned long long seed = r->seed;
   unsigned dropped = (unsigned)hr_rowwise_dropped(r);
+  float number = (float)(r->operation == HR_ROWWISE_SCALE ? r->factor : hr_rowwise_epsilon(r));
+  long long x_stride = r->x_stride, rotated = hr_rowwise_rotated(r);
+  int interleaved = r->interleaved;
   uint64_t workspace = hr_cuda_address(run->workspace);
-  void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &rows,
-                       &columns,      &period,       &group,        &seed,         &dropped};
+  void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &rows,     &columns, &period,
+                       &group,        &seed,         &dropped,      &number,       &x_stride, &rotated, &interleaved};
   if (l->shift) {
     const hr_cuda_kernel kernel = {
         .function = l->shift, .blocks = hr_ceil_div(l->shifted_elements, BLOCK), .threads = BLOCK};
-    void *shift[] = {&addresses[0], &addresses[1], &addresses[2], &workspace, &rows,
-                     &columns,      &period,       &group,        &seed,      &dropped};
+    void *shift[] = {&addresses[0], &addresses[1], &addresses[2], &workspace, &rows,     &columns, &period,
+                     &group,        &seed,         &dropped,      &number,    &x_stride, &rotated, &interleaved};
     HR_TRY(hr_cuda_launch(&queue, &kernel, shift, error));
     addresses[1] = workspace;
     addresses[2] = workspace + (uint64_t)l->shifted_elements / 2 * hr_dtype_bytes(r->dtype);

@@ -9,6 +9,7 @@
 #include "runtime/cuda/kernels/rowwise_backward_layout.h"
 #include "runtime/device/plan.h"
 #include "shape/alignment.h"
+#include "shape/rowwise.h"
 #include "shape/rowwise_operands.h"
 
 #include <inttypes.h>
@@ -229,6 +230,11 @@ static void set_addresses(const hr_rowwise *r, const hr_run *run, hr_backward_ro
   call->sums = run->workspace ? hr_cuda_address(run->workspace) : 0;
 }
 
+static double epsilon_of(const hr_rowwise *r)
+{
+  return r->operation == HR_ROWWISE_ADAMW ? hr_adamw_of(r).epsilon : hr_rowwise_epsilon(r);
+}
+
 static hr_backward_rows_call call_of(const backward_plan *p, const hr_rowwise *r, const hr_run *run)
 {
   const hr_adamw a = hr_adamw_of(r);
@@ -244,7 +250,7 @@ static hr_backward_rows_call call_of(const backward_plan *p, const hr_rowwise *r
                                 .rest2 = (float)(1 - a.beta2),
                                 .rate = (float)a.rate,
                                 .root = (float)a.root,
-                                .epsilon = (float)a.epsilon,
+                                .epsilon = (float)epsilon_of(r),
                                 .max_norm = (float)a.max_norm};
   set_addresses(r, run, &call);
   return call;
@@ -259,11 +265,13 @@ static hr_status launch_loss(const backward_plan *p, const hr_rowwise *r, const 
   set_addresses(r, run, &call);
   uint64_t logits = call.inputs[0], targets = call.inputs[1], losses = call.outputs[gradient ? 1 : 0];
   uint64_t out = gradient ? call.outputs[0] : logits;
-  long long rows = r->rows, columns = r->columns, period = 0, group = 1;
+  long long rows = r->rows, columns = r->columns, period = 0, group = 1, x_stride = 0, rotated = 0;
   unsigned long long seed = 0;
   unsigned dropped = 0;
+  int interleaved = 0;
   float scale = r->scale == 0 ? 1 : (float)r->scale;
-  void *arguments[] = {&logits, &targets, &losses, &out, &rows, &columns, &period, &group, &seed, &dropped, &scale};
+  void *arguments[] = {&logits, &targets, &losses,  &out,   &rows,     &columns, &period,
+                       &group,  &seed,    &dropped, &scale, &x_stride, &rotated, &interleaved};
   return hr_cuda_launch(&queue, &p->main, arguments, error);
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/kernels/residual_norm_layout.h"
 #include "runtime/device/plan.h"
+#include "shape/rowwise.h"
 #include "shape/rowwise_operands.h"
 
 #include <inttypes.h>
@@ -77,7 +78,8 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
                                 .weight = hr_cuda_address(x->inputs[2]),
                                 .y = hr_cuda_address(x->output),
                                 .sum = hr_cuda_address(x->more_outputs[0]),
-                                .columns = r->columns};
+                                .columns = r->columns,
+                                .epsilon = (float)hr_rowwise_epsilon(r)};
   if (r->operation == HR_ROWWISE_RESIDUAL_LAYER_NORM)
     call.bias = hr_cuda_address(x->more_inputs[0]);
   void *arguments[] = {&call};

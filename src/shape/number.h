@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conversion of elements between double and the bits of a dtype, and generated values. */
-#ifndef HR_RUNTIME_NUMBER_H
-#define HR_RUNTIME_NUMBER_H
+#ifndef HR_SHAPE_NUMBER_H
+#define HR_SHAPE_NUMBER_H
 
 #include <headroom/dtype.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/device/number.h"
+#include "shape/number.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define USUAL_SEQUENCE 512
+
+typedef struct step_job {
+  hr_model model;
+  hr_workload workload;
+  hr_hardware *hardware;
+  hr_device *device;
+  hr_store *store; /* NULL without --save */
+} step_job;
+
+/* --weights, else the checkpoint of a model that has one; NULL: random weights. */
+const char *cli_weights(const cli_run *run, const hr_model *model)
+{
+  const char *asked = run->options.run_weights;
+  if (asked)
+    return strcmp(asked, "random") == 0 ? NULL : asked;
+  return model->origin == HR_ORIGIN_FILES ? run->arguments[0] : NULL;
+}
+
+/* The command's own defaults: one sequence, of 512 tokens at most. */
+static void set_defaults(const cli_run *run, const hr_model *model, hr_workload *workload)
+{
+  const bool bounded = model->max_positions > 0 && model->max_positions < USUAL_SEQUENCE;
+  if (!run->given[CLI_OPTION_batch])
+    workload->batch = 1;
+  if (!run->given[CLI_OPTION_seq])
+    workload->sequence = bounded ? model->max_positions : USUAL_SEQUENCE;
+  if (!run->given[CLI_OPTION_context])
+    workload->context = workload->sequence;
+}
+
+/* ---- --save ---- */
+
+static hr_status keep(const step_job *job, const hr_step_times *times, hr_error *error)
+{
+  const hr_workload *w = &times->workload;
+  const bool decode = w->phase == HR_PHASE_DECODE;
+  hr_result result = hr_result_default();
+  hr_result_set_device(&result, job->device, job->hardware);
+  result.kind = HR_RESULT_OTHER;
+  snprintf(result.sweep, sizeof result.sweep, "step");
+  snprintf(result.series, sizeof result.series, "%s", job->model.name);
+  snprintf(result.axes, sizeof result.axes, "b=%" PRId64 " phase=%s %s=%" PRId64, w->batch, hr_phase_name(w->phase),
+           decode ? "context" : "s", decode ? w->context : w->sequence);
+  snprintf(result.problem, sizeof result.problem, "step model=%s dtype=%s", job->model.name, hr_dtype_name(w->dtype));
+  hr_result_set_measurement(&result, &times->measurement, job->hardware);
+  return hr_store_append(job->store, &result, error);
+}
+
+/* ---- the command ---- */
+
+static int measure(const cli_run *run, const step_job *job, cli_output *output)
+{
+  hr_error error = {.status = HR_OK};
+  hr_step_times *times = NULL;
+  cli_progress progress = cli_progress_begin(run);
+  hr_step_options options = hr_step_options_default();
+  options.weights = cli_weights(run, &job->model);
+  options.progress = cli_progress_report;
+  options.context = &progress;
+  if (run->options.budget > 0)
+    options.budget_ns = run->options.budget * 1e9;
+  const hr_subject subject = {.hardware = job->hardware, .model = &job->model, .workload = &job->workload};
+  hr_status status = hr_step_measure(job->device, &subject, &options, &times, &error);
+  cli_progress_end(&progress);
+  if (status == HR_OK && job->store)
+    status = keep(job, times, &error);
+  if (status == HR_OK)
+    status = hr_report_step(output->stream, &output->options, &job->model, job->hardware, times, &error);
+  hr_step_times_free(times);
+  return cli_output_close(output, status, &error);
+}
+
+static int open_job(const cli_run *run, step_job *job)
+{
+  int code = cli_load_model(run, &job->model, NULL);
+  if (code == CLI_GO_ON)
+    code = cli_make_workload(run, &job->model, &job->workload);
+  if (code == CLI_GO_ON)
+    code = cli_open_own_device(run, &job->device);
+  if (code == CLI_GO_ON && (run->options.save || run->options.db))
+    code = cli_open_store(run, HR_STORE_WRITE, &job->store);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_error error = {.status = HR_OK};
+  hr_status status = cli_rates(run, job->device, job->hardware, &error);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  set_defaults(run, &job->model, &job->workload);
+  job->workload.dtype = cli_dtype(run, job->hardware);
+  return CLI_GO_ON;
+}
+
+int cli_step(const cli_run *run)
+{
+  step_job job = {.hardware = run->hardware};
+  cli_output output;
+  int code = open_job(run, &job);
+  if (code == CLI_GO_ON)
+    code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON)
+    code = measure(run, &job, &output);
+  hr_store_abandon(job.store);
+  hr_device_close(job.device);
+  return code;
+}

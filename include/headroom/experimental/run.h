@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole models that run: the operators that `describe` lists, with a checkpoint's weights or random ones.
+ *
+ * Thread safety: one thread at a time may use an executor. */
+#ifndef HEADROOM_EXPERIMENTAL_RUN_H
+#define HEADROOM_EXPERIMENTAL_RUN_H
+
+#include <headroom/device.h>
+#include <headroom/operators.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hr_executor hr_executor;
+
+typedef struct hr_executor_options {
+  size_t struct_size; /* sizeof(hr_executor_options), set by hr_executor_options_default() */
+  hr_dtype dtype;     /* of weights, activations and the KV cache */
+  int64_t slots;      /* sequences that the KV cache has room for */
+  int64_t tokens;     /* most tokens of a sequence; 0: the smaller of 4096 and max_positions */
+} hr_executor_options;
+
+/** fp32, one sequence. */
+HR_API void hr_executor_options_init(hr_executor_options *options, size_t size);
+HR_DEFAULT(hr_executor_options)
+
+/** Allocates weights and KV caches of a model on a device. The weights are random (hr_executor_load()). The caller owns
+ *  *executor and closes it before the device. HR_ERROR_UNSUPPORTED, saying what it is, for a model that cannot be run
+ *  yet; HR_ERROR_OUT_OF_MEMORY before anything is allocated, with what is needed and what there is; errors of
+ *  hr_model_check(). `options` NULL: the default. */
+HR_API hr_status hr_executor_open(hr_device *device, const hr_model *model, const hr_executor_options *options,
+                                  hr_executor **executor, hr_error *error);
+
+/** Fills the weights: from the checkpoint of hr_weights_open() for `what`, or with `what` NULL with random numbers from
+ *  `seed`, as large as those of an initialisation. A checkpoint has every weight, in the shape that the model says, and
+ *  no other: HR_ERROR_NOT_FOUND, HR_ERROR_INVALID with name, expected and found; errors of hr_weights_open(). The
+ *  weights are undefined after an error. `progress` may be NULL; HR_ERROR_INTERRUPTED once it asks to stop. */
+HR_API hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t seed, hr_progress_fn progress,
+                                  void *context, hr_error *error);
+
+/** The new tokens of a step. */
+typedef struct hr_executor_input {
+  size_t struct_size; /* sizeof(hr_executor_input), set by hr_executor_input_default() */
+  hr_phase phase;     /* forward: sequences of their own, of which nothing is kept. prefill: the first tokens of slots,
+                           whose former tokens are dropped. decode: further tokens of slots */
+  int64_t batch;      /* sequences */
+  int64_t tokens;     /* new ones of each sequence; decode: at most HR_DECODE_Q_LEN_MAX */
+  const int64_t *slots; /* [batch], each at most once; NULL: 0 to batch − 1 */
+  const int32_t *ids;   /* [batch, tokens]: rows of the token embedding */
+} hr_executor_input;
+
+/** A prefill of one sequence without tokens. */
+HR_API void hr_executor_input_init(hr_executor_input *input, size_t size);
+HR_DEFAULT(hr_executor_input)
+
+/** Runs a step, which is over when the call returns. `logits` gets those of the last token of each sequence in prefill,
+ *  [batch, outputs], and of all tokens otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the device. The
+ *  first step of a shape makes its plans; later ones allocate nothing. HR_ERROR_INVALID for an id or slot out of range,
+ *  a slot that the step would make longer than `tokens`, decode of a slot without tokens; HR_ERROR_UNSUPPORTED where no
+ *  kernel runs an operator. */
+HR_API hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits,
+                                  hr_error *error);
+
+/** Keeps the first `length` tokens of a slot. HR_ERROR_INVALID for a slot out of range or with fewer tokens. */
+HR_API hr_status hr_executor_truncate(hr_executor *executor, int64_t slot, int64_t length, hr_error *error);
+
+/** Frees all that the executor has. NULL is ignored. */
+HR_API void hr_executor_close(hr_executor *executor);
+
+/** Elements of a row of logits. */
+HR_API int64_t hr_executor_outputs(const hr_executor *executor);
+
+/** Bytes of weights and KV caches. */
+HR_API int64_t hr_executor_bytes(const hr_executor *executor);
+
+/** Tokens of a slot. 0 for one out of range. */
+HR_API int64_t hr_executor_length(const hr_executor *executor, int64_t slot);
+
+/** The operators of the last step, as hr_operators_list() gives them; NULL before the first. Valid until the next. */
+HR_API const hr_operators *hr_executor_operators(const hr_executor *executor);
+
+/** Runs the last step's operators once more, on the same tokens, and adds the time of each to times_ns, by its index in
+ *  hr_executor_operators(). HR_ERROR_UNSUPPORTED on a device that runs behind its caller (a GPU); HR_ERROR_INVALID
+ *  before the first step. */
+HR_API hr_status hr_executor_time_operators(hr_executor *executor, double *times_ns, hr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A whole step of a model, measured and beside its prediction: what `headroom step` shows.
+ *
+ * Thread safety: one measurement at a time for each device. */
+#ifndef HEADROOM_EXPERIMENTAL_STEP_H
+#define HEADROOM_EXPERIMENTAL_STEP_H
+
+#include <headroom/experimental/measure.h>
+#include <headroom/experimental/run.h>
+#include <headroom/predict.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hr_step_options {
+  size_t struct_size;      /* sizeof(hr_step_options), set by hr_step_options_default() */
+  const char *weights;     /* as hr_executor_load() takes them; NULL: random ones */
+  uint64_t seed;           /* of random weights and of the tokens */
+  double budget_ns;        /* approximate time for the runs, without loading */
+  hr_progress_fn progress; /* may be NULL */
+  void *context;
+} hr_step_options;
+
+/** Random weights from seed 1, ten seconds. */
+HR_API void hr_step_options_init(hr_step_options *options, size_t size);
+HR_DEFAULT(hr_step_options)
+
+/** An operator of the step with all its executions. */
+typedef struct hr_step_row {
+  hr_operator op;
+  double predicted_ns, measured_ns;
+  double share; /* of the sum of all operators as measured */
+} hr_step_row;
+
+typedef struct hr_step_times {
+  hr_workload workload;       /* that ran: one device, fused attention, Headroom's kernels */
+  hr_measurement measurement; /* runs of the whole step; of operands, energy and kernels it has nothing */
+  double predicted_ns;        /* the sum of all operators as predicted */
+  double operators_ns;        /* the sum of all operators as measured; 0: the device does not time them one by one */
+  double between_share;       /* of the median: what passes between operators; 0 if they were not timed */
+  double tokens_per_s;        /* new tokens of all sequences */
+  double load_ns;             /* filling the weights */
+  int64_t weight_bytes;       /* and the KV cache */
+  size_t count;
+  hr_step_row rows[HR_OPERATORS_MAX];
+} hr_step_times;
+
+/** Runs the step of subject->workload, of which phase, dtype, batch, sequence and context count: forward, prefill, or
+ *  decode of one token behind context − 1 others. The caller frees *times. HR_ERROR_UNSUPPORTED for a workload of
+ *  several devices; errors of hr_executor_open(), hr_executor_load() and hr_executor_step(). `options` NULL: the
+ *  default. */
+HR_API hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr_step_options *options,
+                                 hr_step_times **times, hr_error *error);
+
+/** Tokens that follow a prompt. */
+typedef struct hr_generated {
+  int64_t prompt_count, count;
+  int32_t *ids;     /* [count] */
+  double first_ns;  /* from the prompt to the first one */
+  double others_ns; /* all others together */
+} hr_generated;
+
+/** Runs `prompt`, a prefill of one sequence, and appends `count` times the id with the largest logit, of equal ones the
+ *  first. The slot has room for all. The caller frees *generated. HR_ERROR_OUT_OF_MEMORY; errors of
+ *  hr_executor_step(). */
+HR_API hr_status hr_generate(hr_executor *executor, const hr_executor_input *prompt, int64_t count,
+                             hr_generated **generated, hr_error *error);
+
+/** Frees it; NULL is ignored. */
+HR_API void hr_generated_free(hr_generated *generated);
+
+/** Frees it; NULL is ignored. */
+HR_API void hr_step_times_free(hr_step_times *times);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/config/numerics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A number of the configuration: its field (NULL: it has none), and its value if it is missing. */
+typedef struct number_field {
+  const char *field;
+  double value;
+} number_field;
+
+/* A flag that can be run with one value only, that of a missing field. */
+typedef struct flag_field {
+  const char *field;
+  bool value;
+} flag_field;
+
+#define EXPECTS_MAX 2
+
+typedef struct numerics_row {
+  const char *family;
+  number_field epsilon, theta; /* no field and 0: see numerics.inc */
+  bool interleaved, gelu_tanh;
+  bool root_embedding_scale; /* the embedding times sqrt(hidden) */
+  bool unit_attention_scale; /* scores are not scaled */
+  number_field embedding_scale, attention_scale, residual_scale, logit_scale, logit_divisor;
+  flag_field expects[EXPECTS_MAX];
+} numerics_row;
+
+static const numerics_row rows[] = {
+#define HR_NUMERICS(name, ...) {.family = name, ##__VA_ARGS__},
+#include "model/config/numerics.inc"
+#undef HR_NUMERICS
+};
+
+static const numerics_row *row_of(const char *family)
+{
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (strcmp(rows[i].family, family) == 0)
+      return &rows[i];
+  }
+  return NULL;
+}
+
+static void refuse(hr_numerics *to, const char *field)
+{
+  if (to->refusal[0] == '\0')
+    snprintf(to->refusal, sizeof to->refusal, "%s", field);
+}
+
+static hr_status read_number(const hr_json_reader *json, const number_field *field, double *value)
+{
+  *value = field->value;
+  return field->field ? hr_json_number_or(json, field->field, -1e30, 1e30, field->value, value) : HR_OK;
+}
+
+/* ---- rotary positions ---- */
+
+static hr_json_reader inner_object(const hr_config *config, const char *field)
+{
+  hr_json_reader inner = config->json;
+  inner.object = json_object_get(config->json.object, field);
+  inner.path = field;
+  return inner;
+}
+
+static hr_status read_llama3(const hr_json_reader *scaling, hr_numerics *to)
+{
+  HR_TRY(hr_json_number_or(scaling, "low_freq_factor", 1e-6, 1e9, 1, &to->rotary_low));
+  HR_TRY(hr_json_number_or(scaling, "high_freq_factor", 1e-6, 1e9, 4, &to->rotary_high));
+  return hr_json_number_or(scaling, "original_max_position_embeddings", 1, 1e12, 8192, &to->rotary_positions);
+}
+
+static hr_status read_scaling(const hr_json_reader *scaling, hr_numerics *to)
+{
+  const char *kind = json_string_value(json_object_get(scaling->object, "rope_type"));
+  if (!kind)
+    kind = json_string_value(json_object_get(scaling->object, "type"));
+  if (!kind || strcmp(kind, "default") == 0)
+    return HR_OK;
+  to->rotary_scaling = strcmp(kind, "linear") == 0   ? HR_ROTARY_LINEAR
+                       : strcmp(kind, "llama3") == 0 ? HR_ROTARY_LLAMA3
+                                                     : HR_ROTARY_OTHER;
+  if (to->rotary_scaling == HR_ROTARY_OTHER) {
+    char text[sizeof to->refusal];
+    snprintf(text, sizeof text, "rotary scaling %.60s", kind);
+    refuse(to, text);
+    return HR_OK;
+  }
+  HR_TRY(hr_json_number_or(scaling, "factor", 1e-6, 1e9, 1, &to->rotary_factor));
+  return to->rotary_scaling == HR_ROTARY_LLAMA3 ? read_llama3(scaling, to) : HR_OK;
+}
+
+/* Older configurations have "rope_theta" and "rope_scaling", newer ones both in "rope_parameters". */
+static hr_status read_rotary(const hr_config *config, const numerics_row *row, hr_numerics *to)
+{
+  const hr_json_reader parameters = inner_object(config, "rope_parameters");
+  const hr_json_reader scaling = inner_object(config, "rope_scaling");
+  const char *field = row->theta.field ? row->theta.field : "rope_theta";
+  double usual = row->theta.value > 0 ? row->theta.value : 10000;
+  if (json_is_object(json_object_get(parameters.object, "full_attention")))
+    refuse(to, "rope_parameters of several kinds of layers");
+  HR_TRY(hr_json_number_or(&config->json, field, 1e-6, 1e12, usual, &usual));
+  HR_TRY(hr_json_number_or(&parameters, "rope_theta", 1e-6, 1e12, usual, &to->rotary_base));
+  to->rotary_interleaved = row->interleaved;
+  to->gelu_tanh = row->gelu_tanh;
+  return read_scaling(json_is_object(parameters.object) ? &parameters : &scaling, to);
+}
+
+/* ---- the rest ---- */
+
+static hr_status read_scales(const hr_config *config, const numerics_row *row, const hr_model *model, hr_numerics *to)
+{
+  double divisor = 0;
+  HR_TRY(read_number(&config->json, &row->embedding_scale, &to->embedding_scale));
+  HR_TRY(read_number(&config->json, &row->attention_scale, &to->attention_scale));
+  HR_TRY(read_number(&config->json, &row->residual_scale, &to->residual_scale));
+  HR_TRY(read_number(&config->json, &row->logit_scale, &to->logit_scale));
+  HR_TRY(read_number(&config->json, &row->logit_divisor, &divisor));
+  if (divisor != 0)
+    to->logit_scale = 1 / divisor;
+  if (row->root_embedding_scale)
+    to->embedding_scale = sqrt((double)model->hidden);
+  if (row->unit_attention_scale)
+    to->attention_scale = 1;
+  return HR_OK;
+}
+
+static hr_status read_flags(const hr_config *config, const numerics_row *row, hr_numerics *to)
+{
+  for (size_t i = 0; i < EXPECTS_MAX && row->expects[i].field; i++) {
+    bool value;
+    HR_TRY(hr_json_boolean_or(&config->json, row->expects[i].field, row->expects[i].value, &value));
+    if (value != row->expects[i].value)
+      refuse(to, row->expects[i].field);
+  }
+  if (hr_json_has(&config->json, "clip_qkv"))
+    refuse(to, "clip_qkv");
+  return HR_OK;
+}
+
+hr_status hr_read_numerics(hr_config *config, hr_model *model)
+{
+  const numerics_row *row = row_of(model->family);
+  hr_numerics read = {.known = row != NULL};
+  if (row) {
+    const number_field usual = {"rms_norm_eps", 1e-6}, *epsilon = row->epsilon.value > 0 ? &row->epsilon : &usual;
+    HR_TRY(read_number(&config->json, epsilon, &read.norm_epsilon));
+    HR_TRY(read_rotary(config, row, &read));
+    HR_TRY(read_scales(config, row, model, &read));
+    HR_TRY(read_flags(config, row, &read));
+  }
+  model->numerics = read;
+  return HR_OK;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/layers/weight_shapes.h"
+
+#include <string.h>
+
+/* A weight that is there if `present`. */
+static void add(hr_weight_shapes *to, hr_weight_role role, bool present, int64_t rows, int64_t columns)
+{
+  to->of[role] = (hr_weight_shape){1, present ? rows : 0, columns};
+}
+
+static void add_linear(hr_weight_shapes *to, hr_weight_role role, int64_t outputs, int64_t inputs, bool bias)
+{
+  add(to, role, true, outputs, inputs);
+  add(to, role + 1, bias, 1, outputs);
+}
+
+/* Norms have their bias behind their weight, too. */
+static void add_norm(const hr_model *model, hr_weight_shapes *to, hr_weight_role role, bool present, int64_t columns)
+{
+  add(to, role, present && model->norm_weight, 1, columns);
+  add(to, role + 1, present && model->norm_weight && model->norm_bias, 1, columns);
+}
+
+static void outside_layers(const hr_model *m, hr_weight_shapes *to)
+{
+  int64_t width = m->embedding_dim > 0 ? m->embedding_dim : m->hidden;
+  const int64_t outputs[] = {[HR_HEAD_LANGUAGE] = m->vocabulary, [HR_HEAD_CLASSES] = m->classes, [HR_HEAD_NONE] = 0};
+  bool tied = m->head == HR_HEAD_LANGUAGE && m->tied_embeddings;
+  add(to, HR_WEIGHT_TOKEN_EMBEDDING, true, m->vocabulary, width);
+  add(to, HR_WEIGHT_POSITION_EMBEDDING, true, m->position_rows, m->hidden);
+  add_norm(m, to, HR_WEIGHT_EMBEDDING_NORM, m->embedding_norm, width);
+  add(to, HR_WEIGHT_EMBEDDING_PROJECTION_IN, width != m->hidden, m->hidden, width);
+  add(to, HR_WEIGHT_EMBEDDING_PROJECTION_OUT, width != m->hidden, width, m->hidden);
+  add_norm(m, to, HR_WEIGHT_FINAL_NORM, m->final_norm, m->hidden);
+  add(to, HR_WEIGHT_LOGIT, !tied, outputs[m->head], width);
+  add(to, HR_WEIGHT_LOGIT_BIAS, m->logit_bias && outputs[m->head] > 0, 1, outputs[m->head]);
+}
+
+/* ---- layers ---- */
+
+static int64_t gate_width(const hr_mixer_attention *m)
+{
+  return !m->output_gate ? 0 : m->q_heads * (m->gate_per_head ? 1 : m->v_dim);
+}
+
+static void norms_of_heads(const hr_model *model, const hr_mixer_attention *m, hr_weight_shapes *to)
+{
+  const bool all = m->qk_norm == HR_QK_NORM_PER_HEAD || m->qk_norm == HR_QK_NORM_FULL, keys = !m->shared_kv;
+  const bool present = m->qk_norm != HR_QK_NORM_NONE && model->norm_weight;
+  const int64_t q = (all ? m->q_heads : 1) * m->qk_dim, k = (all ? m->k_heads : 1) * m->qk_dim;
+  add(to, HR_WEIGHT_Q_NORM, present, 1, q);
+  add(to, HR_WEIGHT_Q_NORM_BIAS, present && m->qk_norm_bias, 1, q);
+  add(to, HR_WEIGHT_K_NORM, present && keys, 1, k);
+  add(to, HR_WEIGHT_K_NORM_BIAS, present && keys && m->qk_norm_bias, 1, k);
+}
+
+static void attention(const hr_model *model, const hr_mixer_attention *m, hr_weight_shapes *to)
+{
+  const int64_t hidden = model->hidden, q = m->q_heads * m->qk_dim, k = m->k_heads * m->qk_dim,
+                v = m->v_heads * m->v_dim, gate = gate_width(m);
+  const bool keys = !m->shared_kv, values = keys && !m->v_is_k;
+  add(to, HR_WEIGHT_Q_DOWN, m->q_rank > 0, m->q_rank, hidden);
+  add(to, HR_WEIGHT_Q, true, q + gate, m->q_rank > 0 ? m->q_rank : hidden);
+  add(to, HR_WEIGHT_Q_BIAS, m->q_bias, 1, m->gate_unbiased ? q : q + gate);
+  add(to, HR_WEIGHT_K, keys, k, hidden);
+  add(to, HR_WEIGHT_K_BIAS, keys && m->k_bias, 1, k);
+  add(to, HR_WEIGHT_V, values, v, hidden);
+  add(to, HR_WEIGHT_V_BIAS, values && m->v_bias, 1, v);
+  add(to, HR_WEIGHT_SINKS, m->sinks, 1, m->q_heads);
+  add_linear(to, HR_WEIGHT_O, hidden, m->q_heads * m->v_dim, m->output_bias);
+  norms_of_heads(model, m, to);
+}
+
+static void latent_attention(const hr_model *model, const hr_mixer_latent *m, hr_weight_shapes *to)
+{
+  const int64_t hidden = model->hidden, q = m->q_heads * (m->nope_dim + m->rope_dim), kv = m->kv_rank + m->rope_dim;
+  add(to, HR_WEIGHT_Q_DOWN, m->q_rank > 0, m->q_rank, hidden);
+  add(to, HR_WEIGHT_Q_DOWN_BIAS, m->q_rank > 0 && m->down_bias, 1, m->q_rank);
+  add(to, HR_WEIGHT_Q_RANK_NORM, m->q_rank > 0, 1, m->q_rank);
+  add(to, HR_WEIGHT_Q, true, q, m->q_rank > 0 ? m->q_rank : hidden);
+  add_linear(to, HR_WEIGHT_KV_DOWN, kv, hidden, m->down_bias);
+  add(to, HR_WEIGHT_KV_RANK_NORM, true, 1, m->kv_rank);
+  add(to, HR_WEIGHT_KV_UP, true, m->q_heads * (m->nope_dim + m->v_dim), m->kv_rank);
+  add_linear(to, HR_WEIGHT_O, hidden, m->q_heads * m->v_dim, m->output_bias);
+}
+
+static void dense(const hr_model *model, const hr_ffn_dense *m, hr_weight_shapes *to)
+{
+  add_linear(to, HR_WEIGHT_UP, m->width, model->hidden, m->bias);
+  if (m->gated)
+    add_linear(to, HR_WEIGHT_GATE, m->width, model->hidden, m->bias);
+  add_linear(to, HR_WEIGHT_DOWN, model->hidden, m->width, m->bias);
+  add(to, HR_WEIGHT_ACTIVATION, m->activation_parameters > 0, 1, m->activation_parameters);
+}
+
+/* Shared experts are one network. */
+static void experts(const hr_model *model, const hr_ffn_experts *m, hr_weight_shapes *to)
+{
+  const int64_t hidden = model->hidden;
+  add_linear(to, HR_WEIGHT_ROUTER, m->experts, hidden, m->router_bias);
+  add_linear(to, HR_WEIGHT_EXPERT_UP, m->width, hidden, m->bias);
+  if (m->gated)
+    add_linear(to, HR_WEIGHT_EXPERT_GATE, m->width, hidden, m->bias);
+  add_linear(to, HR_WEIGHT_EXPERT_DOWN, hidden, m->width, m->bias);
+  for (int role = HR_WEIGHT_EXPERT_UP; role <= HR_WEIGHT_EXPERT_DOWN_BIAS; role++)
+    to->of[role].count = m->held > 0 ? m->held : m->experts;
+  add_norm(model, to, HR_WEIGHT_EXPERTS_NORM, m->output_norm, hidden);
+  if (m->shared_width == 0)
+    return;
+  add_linear(to, HR_WEIGHT_SHARED_UP, m->shared_width, hidden, m->shared_bias);
+  if (m->gated)
+    add_linear(to, HR_WEIGHT_SHARED_GATE, m->shared_width, hidden, m->shared_bias);
+  add_linear(to, HR_WEIGHT_SHARED_DOWN, hidden, m->shared_width, m->shared_bias);
+  add(to, HR_WEIGHT_SHARED_OUTPUT_GATE, m->shared_gate, 1, hidden);
+}
+
+/* Which norms a layer has is the operators' knowledge; any of them has the width of the stream. */
+static void norms(const hr_model *model, hr_weight_shapes *to)
+{
+  add_norm(model, to, HR_WEIGHT_ATTENTION_NORM, true, model->hidden);
+  add_norm(model, to, HR_WEIGHT_ATTENTION_POST_NORM, true, model->hidden);
+  add_norm(model, to, HR_WEIGHT_MLP_NORM, true, model->hidden);
+  add_norm(model, to, HR_WEIGHT_MLP_POST_NORM, true, model->hidden);
+}
+
+void hr_list_weights(const hr_model *model, const hr_layer_group *layer, hr_weight_shapes *shapes)
+{
+  memset(shapes, 0, sizeof *shapes);
+  if (!layer) {
+    outside_layers(model, shapes);
+    return;
+  }
+  norms(model, shapes);
+  if (layer->attention.q_heads > 0)
+    attention(model, &layer->attention, shapes);
+  if (layer->latent.q_heads > 0)
+    latent_attention(model, &layer->latent, shapes);
+  if (layer->dense.width > 0)
+    dense(model, &layer->dense, shapes);
+  if (layer->experts.experts > 0)
+    experts(model, &layer->experts, shapes);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of rotary positions: a row for each, cosines first. */
+#include "run/executor.h"
+
+#include "base/error.h"
+#include "shape/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Llama 3.1 divides frequencies whose wave is longer than positions / low by the factor, leaves those whose wave is
+ * shorter than positions / high, and goes over smoothly between them. Source: its config.json and transformers'
+ * modeling_rope_utils.py. */
+static double stretch_llama3(const hr_numerics *n, double frequency)
+{
+  const double turns = n->rotary_positions * frequency / (2 * M_PI);
+  const double share = (turns - n->rotary_low) / (n->rotary_high - n->rotary_low);
+  const double kept = fmin(1, fmax(0, share));
+  return kept * frequency + (1 - kept) * frequency / n->rotary_factor;
+}
+
+static double frequency_of(const hr_numerics *n, int64_t pair, int64_t dim)
+{
+  const double frequency = pow(n->rotary_base, -2.0 * (double)pair / (double)dim);
+  switch (n->rotary_scaling) {
+  case HR_ROTARY_LINEAR: return frequency / n->rotary_factor;
+  case HR_ROTARY_LLAMA3: return stretch_llama3(n, frequency);
+  default: return frequency;
+  }
+}
+
+static void write_row(const hr_executor *x, int64_t position, void *table)
+{
+  const int64_t half = x->rotary_dim / 2;
+  const size_t row = (size_t)(position * x->rotary_dim);
+  for (int64_t i = 0; i < half; i++) {
+    const double angle = (double)position * frequency_of(&x->model.numerics, i, x->rotary_dim);
+    hr_number_store(x->options.dtype, table, row + (size_t)i, cos(angle));
+    hr_number_store(x->options.dtype, table, row + (size_t)(half + i), sin(angle));
+  }
+}
+
+hr_status hr_run_make_angles(hr_executor *x, hr_error *error)
+{
+  for (size_t i = 0; i < x->model.group_count && x->model.positions == HR_POSITIONS_ROTARY; i++) {
+    const int64_t dim = x->model.groups[i].attention.rotary_dim;
+    if (dim > 0 && x->rotary_dim > 0 && dim != x->rotary_dim)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "layers that rotate parts of several sizes cannot be run yet");
+    x->rotary_dim = dim > 0 ? dim : x->rotary_dim;
+  }
+  if (x->rotary_dim == 0)
+    return HR_OK;
+  const size_t bytes = (size_t)(x->options.tokens * x->rotary_dim) * hr_dtype_bytes(x->options.dtype);
+  void *table = malloc(bytes);
+  if (!table)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a table of positions");
+  for (int64_t position = 0; position < x->options.tokens; position++)
+    write_row(x, position, table);
+  hr_status status = hr_buffer_create(x->device, bytes, &x->angles, error);
+  if (status == HR_OK)
+    status = hr_buffer_write(x->angles, table, bytes, error);
+  free(table);
+  return status;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What cannot be run yet, by name. */
+#include "run/executor.h"
+
+#include "base/error.h"
+#include "model/layers/layer_kinds.h"
+
+#include <headroom/experimental/model.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* Activations by the names that configurations give them. */
+static const struct {
+  const char *name;
+  hr_rowwise_operation plain, gated; /* HR_ROWWISE_COUNT: no kernel */
+} activations[] = {
+    {"silu", HR_ROWWISE_COUNT, HR_ROWWISE_SWIGLU},
+    {"swish", HR_ROWWISE_COUNT, HR_ROWWISE_SWIGLU},
+    {"gelu", HR_ROWWISE_GELU, HR_ROWWISE_COUNT},
+    {"gelu_new", HR_ROWWISE_GELU_TANH, HR_ROWWISE_GEGLU_TANH},
+    {"gelu_fast", HR_ROWWISE_GELU_TANH, HR_ROWWISE_GEGLU_TANH},
+    {"gelu_pytorch_tanh", HR_ROWWISE_GELU_TANH, HR_ROWWISE_GEGLU_TANH},
+    {"relu", HR_ROWWISE_RELU, HR_ROWWISE_COUNT},
+    {"relu2", HR_ROWWISE_RELU2, HR_ROWWISE_COUNT},
+};
+
+bool hr_run_activation(const hr_model *model, bool gated, hr_rowwise_operation *operation)
+{
+  const char *name = model->numerics.gelu_tanh ? "gelu_new" : model->activation;
+  for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+    if (strcmp(activations[i].name, name) == 0)
+      *operation = gated ? activations[i].gated : activations[i].plain;
+  }
+  return *operation != HR_ROWWISE_COUNT;
+}
+
+typedef struct refusal {
+  bool applies;
+  const char *what;
+} refusal;
+
+static hr_status first_of(const refusal *refusals, size_t count, hr_error *error)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (refusals[i].applies)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s cannot be run yet", refusals[i].what);
+  }
+  return HR_OK;
+}
+
+static hr_status check_layer(const hr_model *model, const hr_layer_group *layer, hr_error *error)
+{
+  const hr_mixer_attention *m = &layer->attention;
+  hr_rowwise_operation operation = HR_ROWWISE_COUNT;
+  const refusal refusals[] = {
+      {layer->latent.q_heads > 0, "latent attention"},
+      {layer->scan.heads > 0, "a recurrent mixer"},
+      {m->q_heads == 0, "a layer without attention"},
+      {layer->experts.experts > 0, "a layer of experts"},
+      {layer->dense.width == 0, "a layer without a feed-forward network"},
+      {m->window > 0 && m->window_kind == HR_WINDOW_CHUNKED, "chunked attention"},
+      {m->qk_norm == HR_QK_NORM_PER_HEAD, "a norm of Q and K with weights for each head"},
+      {m->output_gate, "a gate of attention's result"},
+      {m->shared_kv || m->v_is_k, "attention with K and V of others"},
+      {m->sinks, "attention with sinks"},
+  };
+  HR_TRY(first_of(refusals, sizeof refusals / sizeof *refusals, error));
+  if (!hr_run_activation(model, layer->dense.gated, &operation))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "the activation %s%s cannot be run yet", model->activation,
+                   layer->dense.gated ? " with a gate" : "");
+  return HR_OK;
+}
+
+/* The order of layers is that of the configuration, from which a changed model may have gone. */
+static hr_status check_order(const hr_model *model, hr_error *error)
+{
+  int64_t counts[HR_LAYER_GROUPS_MAX] = {0}, layers = hr_model_layers(model);
+  if (model->group_count == 1)
+    return HR_OK;
+  for (int64_t i = 0; i < layers && i < HR_LAYER_ORDER_MAX; i++)
+    counts[model->order[i] % HR_LAYER_GROUPS_MAX]++;
+  for (size_t g = 0; g < model->group_count; g++) {
+    if (counts[g] != model->groups[g].count)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "the order of %" PRId64 " layers of %zu kinds is not known", layers,
+                     model->group_count);
+  }
+  return HR_OK;
+}
+
+static hr_status check_whole(const hr_model *model, hr_error *error)
+{
+  const refusal refusals[] = {
+      {model->quantization.format_count > 0, "quantized weights"},
+      {model->head != HR_HEAD_LANGUAGE, "a model without logits"},
+      {model->positions == HR_POSITIONS_NONE, "a model without positions"},
+  };
+  if (!model->numerics.known)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "models of the family %s cannot be run yet", model->family);
+  if (model->numerics.refusal[0])
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: cannot be run yet", model->numerics.refusal);
+  return first_of(refusals, sizeof refusals / sizeof *refusals, error);
+}
+
+hr_status hr_run_check_model(const hr_model *model, hr_error *error)
+{
+  HR_TRY(check_whole(model, error));
+  for (size_t i = 0; i < model->group_count; i++)
+    HR_TRY(check_layer(model, &model->groups[i], error));
+  return check_order(model, error);
+}
+
+const hr_layer_group *hr_run_group(const hr_executor *x, int64_t layer)
+{
+  return &x->model.groups[x->model.group_count > 1 ? x->model.order[layer] : 0];
+}

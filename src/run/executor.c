@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/executor.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/struct_size.h"
+#include "run/program.h"
+#include "runtime/device/device.h"
+#include "shape/number.h"
+
+#include <headroom/experimental/model.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define USUAL_TOKENS 4096
+#define PAGE_TOKENS 16
+#define PLANS 512 /* that are kept; a layer has about twenty */
+
+void hr_executor_options_init(hr_executor_options *options, size_t size)
+{
+  HR_INIT(options, size, (hr_executor_options){.dtype = HR_FP32, .slots = 1});
+}
+
+void hr_executor_input_init(hr_executor_input *input, size_t size)
+{
+  HR_INIT(input, size, (hr_executor_input){.phase = HR_PHASE_PREFILL, .batch = 1});
+}
+
+/* ---- opening ---- */
+
+static hr_status check_options(hr_executor *x, hr_error *error)
+{
+  hr_executor_options *o = &x->options;
+  const int64_t positions = x->model.max_positions;
+  const bool learned = x->model.positions == HR_POSITIONS_LEARNED;
+  if (o->tokens == 0)
+    o->tokens = positions > 0 ? hr_min64(positions, USUAL_TOKENS) : USUAL_TOKENS;
+  if (o->slots < 1 || o->slots > 1 << 20)
+    return hr_fail(error, HR_ERROR_INVALID, "slots: expected 1 to 2^20, found %" PRId64, o->slots);
+  if (o->tokens < 1 || o->tokens > 1 << 24)
+    return hr_fail(error, HR_ERROR_INVALID, "tokens: expected 1 to 2^24, found %" PRId64, o->tokens);
+  if (learned && o->tokens > positions)
+    return hr_fail(error, HR_ERROR_INVALID, "tokens: %" PRId64 " are more than the model's %" PRId64 " positions",
+                   o->tokens, positions);
+  if (o->dtype != HR_FP32 && o->dtype != HR_BF16 && o->dtype != HR_FP16)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "dtype: a step runs in fp32, bf16 or fp16");
+  return HR_OK;
+}
+
+static hr_status check_memory(hr_executor *x, hr_error *error)
+{
+  int64_t bytes;
+  HR_TRY(hr_run_bytes_needed(x, &bytes, error));
+  const size_t available = hr_device_memory_available(x->device);
+  x->bytes = bytes;
+  if ((size_t)bytes > available)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: weights and KV cache need %.2f GiB, of which %s has %.2f",
+                   x->model.name, (double)bytes * 0x1p-30, hr_device_name(x->device), (double)available * 0x1p-30);
+  return HR_OK;
+}
+
+static hr_status make_cache(hr_executor *x, int64_t layer, hr_error *error)
+{
+  const hr_mixer_attention *m = &hr_run_group(x, layer)->attention;
+  hr_kv_cache_options options = hr_kv_cache_options_default();
+  options.k_heads = m->k_heads, options.v_heads = m->v_heads;
+  options.qk_dim = m->qk_dim, options.v_dim = m->v_dim;
+  options.dtype = x->options.dtype;
+  options.page_size = PAGE_TOKENS;
+  options.slots = x->options.slots, options.tokens = x->options.tokens;
+  HR_TRY(hr_kv_cache_create(x->device, &options, &x->caches[layer], error));
+  for (int64_t i = 0; i < x->options.slots; i++) {
+    int64_t slot;
+    HR_TRY(hr_kv_cache_add(x->caches[layer], &slot, error));
+  }
+  return HR_OK;
+}
+
+/* A vector of the same number, as wide as any norm. */
+static hr_status make_vector(hr_executor *x, double value, hr_buffer **buffer, hr_error *error)
+{
+  const hr_model *m = &x->model;
+  int64_t widest = hr_max64(m->hidden, m->embedding_dim);
+  for (size_t i = 0; i < m->group_count; i++)
+    widest = hr_max64(widest, m->groups[i].attention.q_heads * m->groups[i].attention.qk_dim);
+  const size_t bytes = (size_t)widest * hr_dtype_bytes(x->options.dtype);
+  void *numbers = malloc(bytes);
+  if (!numbers)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a vector of %" PRId64, widest);
+  for (int64_t i = 0; i < widest; i++)
+    hr_number_store(x->options.dtype, numbers, (size_t)i, value);
+  hr_status status = hr_buffer_create(x->device, bytes, buffer, error);
+  if (status == HR_OK)
+    status = hr_buffer_write(*buffer, numbers, bytes, error);
+  free(numbers);
+  return status;
+}
+
+static hr_status make_slopes(hr_executor *x, hr_error *error)
+{
+  const int64_t heads = x->model.groups[0].attention.q_heads;
+  const size_t bytes = (size_t)heads * sizeof(float);
+  float *slopes = x->model.positions == HR_POSITIONS_ALIBI ? malloc(bytes) : NULL;
+  if (x->model.positions != HR_POSITIONS_ALIBI)
+    return HR_OK;
+  if (!slopes)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the slopes of ALiBi");
+  hr_attention_alibi_slopes(heads, slopes);
+  hr_status status = hr_buffer_create(x->device, bytes, &x->slopes, error);
+  if (status == HR_OK)
+    status = hr_buffer_write(x->slopes, slopes, bytes, error);
+  free(slopes);
+  return status;
+}
+
+static hr_status allocate_tables(hr_executor *x, hr_error *error)
+{
+  const size_t slots = (size_t)x->options.slots;
+  x->layers = hr_model_layers(&x->model);
+  x->weights = calloc((size_t)(x->layers + 1) * HR_WEIGHT_ROLE_COUNT, sizeof *x->weights);
+  x->caches = calloc((size_t)x->layers, sizeof *x->caches);
+  x->lengths = calloc(slots, sizeof *x->lengths);
+  x->slot_numbers = calloc(slots, sizeof *x->slot_numbers);
+  x->new_tokens = calloc(slots, sizeof *x->new_tokens);
+  x->listed = calloc(1, sizeof *x->listed);
+  if (!x->weights || !x->caches || !x->lengths || !x->slot_numbers || !x->new_tokens || !x->listed)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for an executor");
+  return HR_OK;
+}
+
+static hr_status open_all(hr_executor *x, hr_error *error)
+{
+  HR_TRY(hr_model_check(&x->model, error));
+  HR_TRY(hr_run_check_model(&x->model, error));
+  HR_TRY(check_options(x, error));
+  HR_TRY(allocate_tables(x, error));
+  HR_TRY(check_memory(x, error));
+  HR_TRY(hr_plans_create(x->device, PLANS, &x->plans, error));
+  HR_TRY(hr_run_allocate_weights(x, error));
+  HR_TRY(make_vector(x, 1, &x->ones, error));
+  HR_TRY(make_vector(x, 0, &x->zeros, error));
+  HR_TRY(hr_run_make_angles(x, error));
+  HR_TRY(make_slopes(x, error));
+  for (int64_t layer = 0; layer < x->layers; layer++)
+    HR_TRY(make_cache(x, layer, error));
+  return hr_executor_load(x, NULL, 1, NULL, NULL, error);
+}
+
+hr_status hr_executor_open(hr_device *device, const hr_model *model, const hr_executor_options *options,
+                           hr_executor **executor, hr_error *error)
+{
+  HR_NEED(error, device, model, executor);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_executor_options, options, error);
+  hr_executor *x = calloc(1, sizeof *x);
+  if (!x)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for an executor");
+  x->device = device;
+  x->model = *model;
+  x->options = options ? *options : hr_executor_options_default();
+  hr_status status = open_all(x, error);
+  if (status != HR_OK) {
+    hr_executor_close(x);
+    return status;
+  }
+  *executor = x;
+  return HR_OK;
+}
+
+static void free_buffers(hr_executor *x)
+{
+  const int64_t count = x->weights ? (x->layers + 1) * HR_WEIGHT_ROLE_COUNT : 0;
+  for (int64_t i = 0; i < count; i++)
+    hr_buffer_free(x->weights[i]);
+  hr_buffer *const others[] = {x->ones, x->zeros, x->angles, x->slopes, x->workspace, x->arena};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    hr_buffer_free(others[i]);
+}
+
+void hr_executor_close(hr_executor *x)
+{
+  if (!x)
+    return;
+  for (int i = 0; i < HR_RUN_PROGRAMS; i++)
+    hr_program_free(x->programs[i]);
+  for (int64_t layer = 0; x->caches && layer < x->layers; layer++)
+    hr_kv_cache_free(x->caches[layer]);
+  hr_plans_free(x->plans);
+  free_buffers(x);
+  void *const tables[] = {x->weights,    x->caches,    x->lengths, x->slot_numbers,
+                          x->new_tokens, x->positions, x->listed,  x->staging};
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    free(tables[i]);
+  free(x);
+}
+
+/* ---- what others ask ---- */
+
+int64_t hr_executor_outputs(const hr_executor *x)
+{
+  return x->model.vocabulary;
+}
+
+int64_t hr_executor_bytes(const hr_executor *x)
+{
+  return x->bytes;
+}
+
+int64_t hr_executor_length(const hr_executor *x, int64_t slot)
+{
+  return slot >= 0 && slot < x->options.slots ? x->lengths[slot] : 0;
+}
+
+const hr_operators *hr_executor_operators(const hr_executor *x)
+{
+  return x->programs[0] ? &x->programs[0]->operators : NULL;
+}
+
+hr_status hr_executor_time_operators(hr_executor *executor, double *times_ns, hr_error *error)
+{
+  HR_NEED(error, executor, times_ns);
+  const hr_executor *x = executor;
+  if (!x->programs[0])
+    return hr_fail(error, HR_ERROR_INVALID, "no step has run whose operators could be timed");
+  if (x->device->backend->stream)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s runs behind its caller: its operators are not timed one by one yet",
+                   hr_device_name(x->device));
+  return hr_program_run(x, x->programs[0], times_ns, error);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an executor has. */
+#ifndef HR_RUN_EXECUTOR_H
+#define HR_RUN_EXECUTOR_H
+
+#include "model/layers/weight_roles.h"
+
+#include <headroom/buffer.h>
+#include <headroom/experimental/run.h>
+#include <headroom/kv_cache.h>
+#include <headroom/plans.h>
+#include <headroom/rowwise.h>
+
+#define HR_RUN_PROGRAMS 8 /* shapes of steps that are kept */
+
+typedef struct hr_run_program hr_run_program;
+
+struct hr_executor {
+  hr_device *device;
+  hr_model model;
+  hr_executor_options options;
+  int64_t layers;
+  int64_t bytes;           /* of weights and caches */
+  hr_buffer **weights;     /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
+  hr_buffer *ones, *zeros; /* a norm's weight and bias where the model has none */
+  hr_buffer *angles;       /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none */
+  int64_t rotary_dim;
+  hr_kv_cache **caches;                         /* [layers] */
+  int64_t *lengths, *slot_numbers, *new_tokens; /* [slots] */
+  int32_t *positions;                           /* of the tokens of a step */
+  void *staging;                                /* logits that are converted */
+  size_t position_room, staging_room;           /* bytes */
+  hr_plans *plans;
+  hr_buffer *slopes;            /* of ALiBi; NULL: none */
+  hr_buffer *workspace, *arena; /* as large as the programs need */
+  size_t workspace_bytes, arena_bytes;
+  hr_run_program *programs[HR_RUN_PROGRAMS]; /* the last used first */
+  hr_operators *listed;                      /* room for a list */
+};
+
+/** The address of the weights that begin with `role`: those of an operator that is one GEMM are side by side. NULL if
+ *  there are none. `layer` −1: outside of layers. */
+void *hr_run_weight(const hr_executor *x, int64_t layer, int role);
+
+/** Allocates the weights of all operators. Errors of hr_buffer_create(). */
+hr_status hr_run_allocate_weights(hr_executor *x, hr_error *error);
+
+/** The bytes that hr_run_allocate_weights() and the caches take. */
+hr_status hr_run_bytes_needed(hr_executor *x, int64_t *bytes, hr_error *error);
+
+/** Fills x->angles. */
+hr_status hr_run_make_angles(hr_executor *x, hr_error *error);
+
+/** Whether the role is a bias, which stands behind its matrix. */
+bool hr_run_is_bias(int role);
+
+/** The group of a layer. */
+const hr_layer_group *hr_run_group(const hr_executor *x, int64_t layer);
+
+/** HR_ERROR_UNSUPPORTED, saying what it is, if the model cannot be run. */
+hr_status hr_run_check_model(const hr_model *model, hr_error *error);
+
+/** The operation of the model's activation; false if there is none. */
+bool hr_run_activation(const hr_model *model, bool gated, hr_rowwise_operation *operation);
+
+#endif

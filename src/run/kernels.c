@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/program.h"
+
+#define LAUNCH(name, member)                                                                                       \
+  hr_status hr_launch_##name(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error) \
+  {                                                                                                                \
+    return hr_plan_run_##name(plan, &arguments->member, workspace, NULL, error);                                   \
+  }
+LAUNCH(gemm, gemm)
+LAUNCH(attention, attention)
+LAUNCH(rowwise, rows)
+LAUNCH(decode, decode)

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the lowering of all operators shares. */
+#include "run/lower.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- launches and values ---- */
+
+void hr_lowering_fail(hr_lowering *l, hr_status status)
+{
+  if (l->status == HR_OK)
+    l->status = status;
+}
+
+/* Makes room for one more element; *items is NULL at first. */
+static bool grow(hr_lowering *l, void **items, int count, int *room, size_t size)
+{
+  if (l->status == HR_OK && count == *room) {
+    int more = *room > 0 ? 2 * *room : 64;
+    void *larger = realloc(*items, (size_t)more * size);
+    if (!larger)
+      hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a step's launches"));
+    else
+      *items = larger, *room = more;
+  }
+  return l->status == HR_OK;
+}
+
+hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run)
+{
+  hr_run_program *p = l->program;
+  void *items = p->launches;
+  bool room = grow(l, &items, p->launch_count, &p->launch_room, sizeof *p->launches);
+  p->launches = items;
+  if (!room)
+    return NULL;
+  hr_launch *launch = &p->launches[p->launch_count++];
+  memset(launch, 0, sizeof *launch);
+  launch->op = l->op_index;
+  launch->run = run;
+  return launch;
+}
+
+static int add_value(hr_lowering *l, size_t bytes, void *address)
+{
+  hr_run_program *p = l->program;
+  void *items = p->values;
+  bool room = grow(l, &items, p->value_count, &p->value_room, sizeof *p->values);
+  p->values = items;
+  if (!room)
+    return -1;
+  p->values[p->value_count] =
+      (hr_run_value){.bytes = bytes, .first = p->launch_count, .last = p->launch_count, .address = address};
+  return p->value_count++;
+}
+
+size_t hr_element_bytes(const hr_lowering *l)
+{
+  return hr_dtype_bytes(l->x->options.dtype);
+}
+
+hr_run_view hr_new_view(hr_lowering *l, int64_t rows, int64_t columns)
+{
+  int value = add_value(l, (size_t)(rows * columns) * hr_element_bytes(l), NULL);
+  return (hr_run_view){.value = value, .rows = rows, .stride = columns, .columns = columns};
+}
+
+void hr_bind(hr_lowering *l, size_t member, hr_run_view view)
+{
+  if (l->status != HR_OK)
+    return;
+  hr_launch *launch = &l->program->launches[l->program->launch_count - 1];
+  launch->operands[launch->operand_count++] =
+      (hr_run_operand){member, view.value, (size_t)view.offset * hr_element_bytes(l)};
+  l->program->values[view.value].last = l->program->launch_count - 1;
+}
+
+int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view)
+{
+  const int64_t element = (int64_t)hr_element_bytes(l), bytes = view.offset * element;
+  int64_t alignment = 16;
+  while (bytes % alignment != 0)
+    alignment /= 2;
+  return hr_max64(alignment, element);
+}
+
+hr_run_view hr_read_view(const hr_lowering *l, int index)
+{
+  return l->tensors[l->op->reads[index]];
+}
+
+void hr_write_view(hr_lowering *l, int index, hr_run_view view)
+{
+  l->tensors[l->op->writes[index]] = view;
+}
+
+const void *hr_own_weight(const hr_lowering *l, int index)
+{
+  return hr_run_weight(l->x, l->layer, l->op->weights[index]);
+}
+
+/* ---- row-wise operations ---- */
+
+hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns)
+{
+  rows.dtype = l->x->options.dtype;
+  if (rows.x_stride > 0)
+    rows.alignment = (int64_t)hr_element_bytes(l);
+  hr_run_view out = hr_new_view(l, rows.rows * rows.columns / columns, columns);
+  hr_launch *launch = hr_add_launch(l, hr_launch_rowwise);
+  if (!launch)
+    return out;
+  launch->arguments.rows = hr_rowwise_arguments_default();
+  hr_lowering_fail(l, hr_plans_rowwise(l->x->plans, &rows, &launch->plan, l->error));
+  for (int i = 0; i < hr_rowwise_inputs(rows.operation); i++) {
+    launch->arguments.rows.inputs[i] = inputs[i].address;
+    if (!inputs[i].address)
+      hr_bind(l, offsetof(hr_rowwise_arguments, inputs) + (size_t)i * sizeof(void *), inputs[i].view);
+  }
+  hr_bind(l, offsetof(hr_rowwise_arguments, output), out);
+  return out;
+}
+
+hr_rowwise hr_rows_of(hr_rowwise_operation operation, int64_t rows, int64_t columns)
+{
+  hr_rowwise r = hr_rowwise_default();
+  r.operation = operation;
+  r.rows = rows, r.columns = columns;
+  return r;
+}
+
+hr_run_view hr_packed(hr_lowering *l, hr_run_view view)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_COPY, view.rows, view.columns);
+  r.x_stride = view.stride;
+  return hr_is_packed(view) ? view : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(view)}, view.columns);
+}
+
+hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_view a, hr_run_view b)
+{
+  const hr_input_operand inputs[] = {hr_of_view(a), hr_of_view(b)};
+  return hr_add_rowwise(l, hr_rows_of(operation, a.rows, a.columns), inputs, a.columns);
+}
+
+hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_SCALE, x.rows, x.columns);
+  r.factor = factor;
+  return factor == 0 || factor == 1 ? x : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x)}, x.columns);
+}
+
+hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *table, int64_t table_rows,
+                          int64_t columns)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_GATHER, l->rows, columns);
+  r.period = table_rows;
+  return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_address(hr_buffer_data(numbers)), hr_of_address(table)},
+                        columns);
+}
+
+hr_run_view hr_angles_of(hr_lowering *l)
+{
+  if (l->angles.value < 0)
+    l->angles =
+        hr_add_gather(l, l->program->positions, hr_buffer_data(l->x->angles), l->x->options.tokens, l->x->rotary_dim);
+  return l->angles;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/program.h"
+
+#include <headroom/experimental/operators.h>
+#include <headroom/experimental/workload.h>
+
+/* The workload whose list the shape runs: in decode a sequence's new tokens are rows as sequences are. */
+static hr_workload workload_of(const hr_executor *x, const hr_run_shape *shape)
+{
+  hr_workload w = hr_workload_default(&x->model);
+  const bool decode = shape->phase == HR_PHASE_DECODE;
+  w.phase = shape->phase;
+  w.attention = HR_ATTENTION_FUSED;
+  w.framework = HR_FRAMEWORK_HEADROOM;
+  w.dtype = x->options.dtype;
+  w.dropout = HR_DROPOUT_NONE;
+  w.batch = decode ? shape->batch * shape->tokens : shape->batch;
+  w.sequence = shape->tokens;
+  w.context = x->options.tokens;
+  w.tensor_parallel = w.pipeline_stages = 1;
+  return w;
+}
+
+hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error)
+{
+  const hr_workload workload = workload_of(x, shape);
+  return hr_operators_list(&x->model, &workload, operators, error);
+}

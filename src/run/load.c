@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fills the weights, block by block through memory of the host. */
+#include "run/weights.h"
+
+#include "base/error.h"
+#include "model/checkpoint/random_weights.h"
+
+#include <headroom/experimental/weights.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct loading {
+  hr_weight_reader *reader; /* NULL: random numbers */
+  uint64_t seed;
+  void *host; /* room for the largest block */
+  size_t room;
+  int64_t done, total; /* bytes */
+  hr_progress_fn progress;
+  void *context;
+} loading;
+
+static hr_weight_request request_of(const hr_executor *x, const hr_weight_block *block, size_t index)
+{
+  const hr_weight_shape *shape = &block->shapes[index];
+  return (hr_weight_request){.role = (hr_weight_role)block->roles[index],
+                             .layer = block->layer,
+                             .group = block->group,
+                             .count = shape->count,
+                             .rows = shape->rows,
+                             .columns = shape->columns,
+                             .dtype = x->options.dtype};
+}
+
+/* A bias that the layer does not have is 0 among those of the others. */
+static hr_status fill_weight(const hr_executor *x, const hr_weight_block *block, size_t index, const loading *l,
+                             void *to, hr_error *error)
+{
+  const hr_weight_request request = request_of(x, block, index);
+  if (request.rows == 0)
+    memset(to, 0, (size_t)block->elements[index] * hr_dtype_bytes(x->options.dtype));
+  else if (l->reader)
+    return hr_weight_read(l->reader, &request, to, error);
+  else
+    hr_weight_randomize(&request, l->seed, 0, block->elements[index], to);
+  return HR_OK;
+}
+
+static hr_status make_room(loading *l, size_t bytes, hr_error *error)
+{
+  if (bytes <= l->room)
+    return HR_OK;
+  void *larger = realloc(l->host, bytes);
+  if (!larger)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a weight of %zu bytes", bytes);
+  l->host = larger;
+  l->room = bytes;
+  return HR_OK;
+}
+
+static hr_status load_block(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+{
+  loading *l = context;
+  const size_t element = hr_dtype_bytes(x->options.dtype), bytes = (size_t)block->total * element;
+  size_t at = 0;
+  if (l->progress && l->progress(l->context, (double)l->done / (double)l->total, "loading weights"))
+    return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");
+  HR_TRY(make_room(l, bytes, error));
+  for (size_t i = 0; i < block->count; i++) {
+    HR_TRY(fill_weight(x, block, i, l, (char *)l->host + at * element, error));
+    at += (size_t)block->elements[i];
+  }
+  l->done += (int64_t)bytes;
+  return hr_buffer_write(*hr_weight_buffer(x, block->layer, block->key), l->host, bytes, error);
+}
+
+static hr_status load_blocks(hr_executor *x, loading *l, hr_error *error)
+{
+  HR_TRY(hr_run_bytes_needed(x, &l->total, error));
+  hr_status status = hr_each_weight_block(x, load_block, l, error);
+  free(l->host);
+  return status;
+}
+
+static hr_status load_checkpoint(hr_executor *x, const char *what, loading *l, hr_error *error)
+{
+  hr_weights *weights;
+  hr_weight_reader reader;
+  HR_TRY(hr_weights_open(what, &weights, error));
+  hr_status status = hr_weight_reader_begin(&reader, weights, &x->model, error);
+  if (status == HR_OK) {
+    l->reader = &reader;
+    status = load_blocks(x, l, error);
+    if (status == HR_OK)
+      status = hr_weight_reader_end(&reader, error);
+    hr_weight_reader_free(&reader);
+  }
+  hr_weights_close(weights);
+  return status;
+}
+
+hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t seed, hr_progress_fn progress,
+                           void *context, hr_error *error)
+{
+  HR_NEED(error, executor);
+  loading l = {.seed = seed, .progress = progress, .context = context};
+  return what ? load_checkpoint(executor, what, &l, error) : load_blocks(executor, &l, error);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the list of operators to launches: one function for each way in which an operator is computed. */
+#include "run/lower.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "model/layers/weight_shapes.h"
+
+#include <headroom/experimental/operators.h>
+
+/* ---- operators ---- */
+
+/* A table of learned positions may have rows before that of position 0 (OPT: two). */
+static void lower_embedding(hr_lowering *l)
+{
+  const hr_model *m = &l->x->model;
+  int64_t width = m->embedding_dim > 0 ? m->embedding_dim : m->hidden;
+  hr_run_view hidden = hr_add_gather(l, l->program->ids, hr_own_weight(l, 0), m->vocabulary, width);
+  if (l->op->weights[1] == HR_WEIGHT_POSITION_EMBEDDING) {
+    int64_t before = m->position_rows - m->max_positions;
+    const char *table = (const char *)hr_own_weight(l, 1) + (size_t)(before * m->hidden) * hr_element_bytes(l);
+    hr_run_view positions = hr_add_gather(l, l->program->positions, table, m->max_positions, m->hidden);
+    hidden = hr_add_pair(l, HR_ROWWISE_RESIDUAL, hidden, positions);
+  }
+  hr_write_view(l, 0, hr_add_scaled(l, hidden, m->numerics.embedding_scale));
+}
+
+static void lower_norm(hr_lowering *l)
+{
+  const hr_model *m = &l->x->model;
+  const hr_run_view x = hr_read_view(l, 0);
+  hr_rowwise r = hr_rows_of(m->norm == HR_NORM_RMS ? HR_ROWWISE_RMS_NORM : HR_ROWWISE_LAYER_NORM, x.rows, x.columns);
+  r.epsilon = m->numerics.norm_epsilon;
+  const void *weight = l->op->weights[0] ? hr_own_weight(l, 0) : hr_buffer_data(l->x->ones);
+  const void *bias = l->op->weights[1] ? hr_own_weight(l, 1) : hr_buffer_data(l->x->zeros);
+  const hr_input_operand inputs[] = {hr_of_view(x), hr_of_address(weight), hr_of_address(bias)};
+  hr_write_view(l, 0, hr_add_rowwise(l, r, inputs, x.columns));
+}
+
+/* Columns of each of the operator's matrices, whose results are side by side; returns their number. */
+static int columns_of(const hr_lowering *l, int64_t *columns)
+{
+  hr_weight_shapes shapes;
+  int count = 0;
+  hr_list_weights(&l->x->model, l->group, &shapes);
+  for (int i = 0; i < HR_OPERATOR_WEIGHTS_MAX && l->op->weights[i] && !hr_run_is_bias(l->op->weights[i]); i++)
+    columns[count++] = shapes.of[l->op->weights[i]].rows;
+  return count;
+}
+
+/* The rows that the operator multiplies: of more rows than it has, the last one of each sequence. */
+static hr_run_view rows_multiplied(const hr_lowering *l, hr_run_view x)
+{
+  int64_t tokens = x.rows / l->op->gemm.m;
+  x.offset += (tokens - 1) * x.stride;
+  x.stride *= tokens;
+  x.rows = l->op->gemm.m;
+  return x;
+}
+
+static hr_run_view add_gemm(hr_lowering *l, hr_run_view x)
+{
+  hr_gemm g = l->op->gemm;
+  const hr_run_view a = rows_multiplied(l, x);
+  g.lda = a.stride;
+  g.alignment = hr_view_alignment(l, a);
+  hr_run_view out = hr_new_view(l, g.m, g.n);
+  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
+  if (!launch)
+    return out;
+  launch->arguments.gemm = hr_gemm_arguments_default();
+  launch->arguments.gemm.b = hr_own_weight(l, 0);
+  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
+  hr_bind(l, offsetof(hr_gemm_arguments, a), a);
+  hr_bind(l, offsetof(hr_gemm_arguments, c), out);
+  return out;
+}
+
+static hr_run_view add_bias(hr_lowering *l, hr_run_view x, const void *bias)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_BIAS, l->op->gemm.m, x.columns);
+  r.x_stride = x.stride;
+  return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x), hr_of_address(bias)}, x.columns);
+}
+
+static void lower_linear(hr_lowering *l)
+{
+  int64_t columns[HR_OPERATOR_WEIGHTS_MAX];
+  const int count = columns_of(l, columns);
+  const int bias_role = l->op->weights[count]; /* 0: none */
+  const char *bias = bias_role ? hr_own_weight(l, count) : NULL;
+  hr_run_view all = add_gemm(l, hr_read_view(l, 0)), part = all;
+  for (int i = 0; i < count; i++) {
+    part.columns = columns[i];
+    hr_write_view(l, i, bias ? add_bias(l, part, bias + (size_t)part.offset * hr_element_bytes(l)) : part);
+    part.offset += columns[i];
+  }
+}
+
+static void lower_logits(hr_lowering *l)
+{
+  lower_linear(l);
+  const hr_run_view scaled = hr_add_scaled(l, l->tensors[HR_TENSOR_LOGITS], l->x->model.numerics.logit_scale);
+  if (l->status == HR_OK) /* the result outlives the step */
+    l->program->values[scaled.value].address = hr_buffer_data(l->program->logits);
+}
+
+static hr_rowwise_operation activation_of(const hr_model *model, bool gated)
+{
+  hr_rowwise_operation operation = HR_ROWWISE_COUNT;
+  hr_run_activation(model, gated, &operation);
+  return operation;
+}
+
+static void lower_activation(hr_lowering *l)
+{
+  const hr_run_view first = hr_read_view(l, 0);
+  const bool gated = l->op->reads[1] != HR_TENSOR_NONE;
+  const hr_rowwise_operation operation = activation_of(&l->x->model, gated);
+  hr_write_view(l, 0, hr_add_pair(l, operation, first, gated ? hr_read_view(l, 1) : first));
+}
+
+static void lower_residual(hr_lowering *l)
+{
+  hr_run_view sum = hr_read_view(l, 0);
+  for (int i = 1; i < HR_OPERATOR_READS_MAX && l->op->reads[i]; i++)
+    sum = hr_add_pair(l, HR_ROWWISE_RESIDUAL, sum,
+                      hr_add_scaled(l, hr_read_view(l, i), l->x->model.numerics.residual_scale));
+  hr_write_view(l, 0, sum);
+}
+
+/* ---- the list ---- */
+
+typedef void (*lower_fn)(hr_lowering *l);
+
+static const lower_fn functions[HR_OPERATOR_ID_COUNT] = {
+    [HR_OP_EMBEDDING] = lower_embedding,
+    [HR_OP_EMBEDDING_NORM] = lower_norm,
+    [HR_OP_EMBEDDING_PROJECTION_IN] = lower_linear,
+    [HR_OP_ATTENTION_NORM] = lower_norm,
+    [HR_OP_QKV_TRANSFORM] = lower_linear,
+    [HR_OP_Q_DOWN] = lower_linear,
+    [HR_OP_Q_UP] = lower_linear,
+    [HR_OP_K_TRANSFORM] = lower_linear,
+    [HR_OP_V_TRANSFORM] = lower_linear,
+    [HR_OP_QK_NORM] = hr_lower_qk_norm,
+    [HR_OP_ROTARY] = hr_lower_rotary,
+    [HR_OP_ATTENTION] = hr_lower_attention,
+    [HR_OP_LINEAR_PROJECTION] = lower_linear,
+    [HR_OP_ATTENTION_POST_NORM] = lower_norm,
+    [HR_OP_ATTENTION_RESIDUAL] = lower_residual,
+    [HR_OP_MLP_NORM] = lower_norm,
+    [HR_OP_MLP_UP] = lower_linear,
+    [HR_OP_MLP_GATE] = lower_linear,
+    [HR_OP_ACTIVATION] = lower_activation,
+    [HR_OP_MLP_DOWN] = lower_linear,
+    [HR_OP_MLP_POST_NORM] = lower_norm,
+    [HR_OP_MLP_RESIDUAL] = lower_residual,
+    [HR_OP_FINAL_NORM] = lower_norm,
+    [HR_OP_EMBEDDING_PROJECTION_OUT] = lower_linear,
+    [HR_OP_LOGIT] = lower_logits,
+};
+
+static void lower_operator(hr_lowering *l, size_t index)
+{
+  l->op = &l->program->operators.items[index];
+  l->op_index = index;
+  if (!functions[l->op->id])
+    hr_lowering_fail(l,
+                     hr_fail(l->error, HR_ERROR_UNSUPPORTED, "%s cannot be run yet", hr_operator_id_name(l->op->id)));
+  if (l->status == HR_OK)
+    functions[l->op->id](l);
+}
+
+/* A layer's operators are those of its group, in the order of the list. */
+static void lower_layer(hr_lowering *l, int64_t layer)
+{
+  const hr_operators *list = &l->program->operators;
+  l->layer = layer;
+  l->group = hr_run_group(l->x, layer);
+  for (size_t i = 0; i < list->count; i++) {
+    if (list->items[i].groups >> (l->group - l->x->model.groups) & 1)
+      lower_operator(l, i);
+  }
+  l->layer = -1;
+  l->group = NULL;
+}
+
+hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error)
+{
+  hr_lowering l = {.x = x, .program = program, .layer = -1, .angles = {.value = -1}, .error = error};
+  const hr_operators *list = &program->operators;
+  l.rows = program->shape.batch * program->shape.tokens;
+  size_t i = 0;
+  for (; i < list->count && !list->items[i].in_layer; i++)
+    lower_operator(&l, i);
+  for (int64_t layer = 0; layer < x->layers; layer++)
+    lower_layer(&l, layer);
+  for (; i < list->count; i++) {
+    if (!list->items[i].in_layer)
+      lower_operator(&l, i);
+  }
+  return l.status;
+}

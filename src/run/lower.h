@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the lowering of all operators shares: views of values, and launches. A failure is kept in `status`, and nothing
+ * is appended from then on. */
+#ifndef HR_RUN_LOWER_H
+#define HR_RUN_LOWER_H
+
+#include "run/program.h"
+
+/** Rows of a tensor: of a value of their own, or of columns of a wider one. In elements. */
+typedef struct hr_run_view {
+  int value; /* −1: no tensor */
+  int64_t offset, rows, stride, columns;
+} hr_run_view;
+
+/** An input: a view, or with `address` something outside of the arena. */
+typedef struct hr_input_operand {
+  hr_run_view view;
+  const void *address;
+} hr_input_operand;
+
+typedef struct hr_lowering {
+  hr_executor *x;
+  hr_run_program *program;
+  const hr_operator *op;
+  size_t op_index;
+  int64_t layer;               /* −1: outside of layers */
+  const hr_layer_group *group; /* NULL: outside of layers */
+  int64_t rows;                /* tokens of the step, of all sequences */
+  hr_run_view tensors[HR_TENSOR_COUNT];
+  hr_run_view angles; /* of each token, once an operator has asked for them */
+  hr_status status;
+  hr_error *error;
+} hr_lowering;
+
+hr_run_view hr_read_view(const hr_lowering *l, int index);              /* of the tensor that the operator reads */
+void hr_write_view(hr_lowering *l, int index, hr_run_view view);        /* it is what the operator writes */
+hr_run_view hr_new_view(hr_lowering *l, int64_t rows, int64_t columns); /* packed, of a new value */
+hr_run_view hr_packed(hr_lowering *l, hr_run_view view);                /* the same, copied if it is not packed */
+const void *hr_own_weight(const hr_lowering *l, int index);             /* of the operator's weight */
+size_t hr_element_bytes(const hr_lowering *l);
+
+static inline bool hr_is_packed(hr_run_view view)
+{
+  return view.stride == view.columns;
+}
+
+static inline hr_input_operand hr_of_view(hr_run_view view)
+{
+  return (hr_input_operand){.view = view};
+}
+
+static inline hr_input_operand hr_of_address(const void *address)
+{
+  return (hr_input_operand){.address = address};
+}
+
+/** Appends a launch with what the caller sets behind it; NULL after a failure. */
+hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run);
+
+/** The operand whose address is at `member` of the last launch's arguments. */
+void hr_bind(hr_lowering *l, size_t member, hr_run_view view);
+
+/** Appends a row-wise operation into a new value, several of whose rows become one of `columns`. */
+hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns);
+
+/** Rows of an operation, packed. */
+hr_rowwise hr_rows_of(hr_rowwise_operation operation, int64_t rows, int64_t columns);
+
+/** Appends a gather of the rows of a table, one for each token. */
+hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *table, int64_t table_rows,
+                          int64_t columns);
+
+/** Appends y = x + bias or another operation of two equal tensors. */
+hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_view a, hr_run_view b);
+
+/** Appends y = factor · x; x itself for a factor of 0 or 1. */
+hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor);
+
+/** Cosines and sines of each token's angles. */
+hr_run_view hr_angles_of(hr_lowering *l);
+
+/** Bytes of which the view's address is a multiple, as hr_gemm.alignment. */
+int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view);
+
+/** Keeps the failure; HR_OK is none. */
+void hr_lowering_fail(hr_lowering *l, hr_status status);
+
+/** The lowering of attention, with rotary positions and norms of heads before it. */
+void hr_lower_qk_norm(hr_lowering *l);
+void hr_lower_rotary(hr_lowering *l);
+void hr_lower_attention(hr_lowering *l);
+
+#endif

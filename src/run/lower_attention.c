@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Norms and positions of heads, the writing of new tokens to the KV cache, and attention. */
+#include "run/lower.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+/* ---- heads ---- */
+
+/* Norms have rows of a head or of all heads. */
+static hr_run_view norm_of_heads(hr_lowering *l, hr_run_view heads, const void *weight, const void *bias)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  const hr_run_view x = hr_packed(l, heads);
+  hr_rowwise r = hr_rowwise_default();
+  r.operation = l->x->model.norm == HR_NORM_RMS ? HR_ROWWISE_RMS_NORM : HR_ROWWISE_LAYER_NORM;
+  r.columns = m->qk_norm == HR_QK_NORM_FULL ? x.columns : m->qk_dim;
+  r.rows = x.rows * x.columns / r.columns;
+  r.epsilon = l->x->model.numerics.norm_epsilon;
+  const hr_input_operand inputs[] = {hr_of_view(x), hr_of_address(weight ? weight : hr_buffer_data(l->x->ones)),
+                                     hr_of_address(bias ? bias : hr_buffer_data(l->x->zeros))};
+  return hr_add_rowwise(l, r, inputs, x.columns);
+}
+
+void hr_lower_qk_norm(hr_lowering *l)
+{
+  static const int weights[] = {HR_WEIGHT_Q_NORM, HR_WEIGHT_K_NORM};
+  static const int biases[] = {HR_WEIGHT_Q_NORM_BIAS, HR_WEIGHT_K_NORM_BIAS};
+  for (int i = 0; i < 2; i++)
+    hr_write_view(l, i,
+                  norm_of_heads(l, hr_read_view(l, i), hr_run_weight(l->x, l->layer, weights[i]),
+                                hr_run_weight(l->x, l->layer, biases[i])));
+}
+
+static hr_run_view rotated(hr_lowering *l, hr_run_view x)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  hr_rowwise r = hr_rowwise_default();
+  r.operation = HR_ROWWISE_ROTARY;
+  r.columns = m->qk_dim;
+  r.group = x.columns / m->qk_dim;
+  r.rows = x.rows * r.group;
+  r.period = x.rows;
+  r.rotated = m->rotary_dim;
+  r.interleaved = l->x->model.numerics.rotary_interleaved;
+  r.x_stride = x.stride;
+  return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x), hr_of_view(hr_angles_of(l))}, x.columns);
+}
+
+void hr_lower_rotary(hr_lowering *l)
+{
+  for (int i = 0; i < 2; i++)
+    hr_write_view(l, i, rotated(l, hr_read_view(l, i)));
+}
+
+/* ---- attention ---- */
+
+typedef struct attention_views {
+  hr_run_view q, k, v, o;
+} attention_views;
+
+static hr_strides strides_of(const hr_lowering *l, hr_run_view view, int64_t dim)
+{
+  return (hr_strides){.batch = l->program->shape.tokens * view.stride, .row = view.stride, .head = dim};
+}
+
+static int64_t alignment_of(const hr_lowering *l, const attention_views *a)
+{
+  return hr_min64(hr_view_alignment(l, a->q), hr_min64(hr_view_alignment(l, a->k), hr_view_alignment(l, a->v)));
+}
+
+/* The new tokens' K and V; the room for them is taken before the step. */
+static void append_to_cache(hr_lowering *l, const attention_views *a)
+{
+  hr_launch *launch = hr_add_launch(l, NULL);
+  if (!launch)
+    return;
+  launch->cache = l->x->caches[l->layer];
+  launch->append = hr_kv_append_default();
+  launch->append.k_row = a->k.stride, launch->append.v_row = a->v.stride;
+  hr_bind(l, offsetof(hr_kv_append, k), a->k);
+  hr_bind(l, offsetof(hr_kv_append, v), a->v);
+}
+
+/* New tokens attend to each other. */
+static void attend(hr_lowering *l, const attention_views *a)
+{
+  hr_attention call = l->op->attention;
+  call.mask = HR_MASK_CAUSAL;
+  call.scale = (float)l->x->model.numerics.attention_scale;
+  call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
+  call.q_strides = strides_of(l, a->q, call.qk_dim);
+  call.k_strides = strides_of(l, a->k, call.qk_dim);
+  call.v_strides = strides_of(l, a->v, call.v_dim);
+  call.o_strides = strides_of(l, a->o, call.v_dim);
+  call.alignment = alignment_of(l, a);
+  hr_launch *launch = hr_add_launch(l, hr_launch_attention);
+  if (!launch)
+    return;
+  launch->arguments.attention = hr_attention_arguments_default();
+  if (call.alibi)
+    launch->arguments.attention.alibi_slopes = hr_buffer_data(l->x->slopes);
+  hr_lowering_fail(l, hr_plans_attention(l->x->plans, &call, &launch->plan, l->error));
+  hr_bind(l, offsetof(hr_attention_arguments, q), a->q);
+  hr_bind(l, offsetof(hr_attention_arguments, k), a->k);
+  hr_bind(l, offsetof(hr_attention_arguments, v), a->v);
+  hr_bind(l, offsetof(hr_attention_arguments, o), a->o);
+}
+
+/* They attend to all tokens of their slots. */
+static void attend_to_cache(hr_lowering *l, const attention_views *a)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  hr_decode call = hr_decode_default();
+  hr_decode_arguments arguments = hr_decode_arguments_default();
+  if (l->x->model.positions == HR_POSITIONS_ALIBI)
+    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "ALiBi cannot be run in decode yet"));
+  hr_lowering_fail(l, hr_kv_cache_decode(l->x->caches[l->layer], l->program->shape.batch, &call, &arguments, l->error));
+  call.q_len = l->program->shape.tokens;
+  call.q_heads = m->q_heads;
+  call.window = m->window;
+  call.scale = (float)l->x->model.numerics.attention_scale;
+  call.q_strides = strides_of(l, a->q, m->qk_dim);
+  call.o_strides = strides_of(l, a->o, m->v_dim);
+  call.alignment = hr_view_alignment(l, a->q);
+  hr_launch *launch = hr_add_launch(l, hr_launch_decode);
+  if (!launch)
+    return;
+  launch->arguments.decode = arguments;
+  hr_lowering_fail(l, hr_plans_decode(l->x->plans, &call, &launch->plan, l->error));
+  hr_bind(l, offsetof(hr_decode_arguments, q), a->q);
+  hr_bind(l, offsetof(hr_decode_arguments, o), a->o);
+}
+
+void hr_lower_attention(hr_lowering *l)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  attention_views a = {.q = hr_read_view(l, 0), .k = hr_read_view(l, 1), .v = hr_read_view(l, 2)};
+  if (l->program->shape.phase != HR_PHASE_FORWARD)
+    append_to_cache(l, &a);
+  a.o = hr_new_view(l, l->rows, m->q_heads * m->v_dim);
+  if (l->program->shape.phase == HR_PHASE_DECODE)
+    attend_to_cache(l, &a);
+  else
+    attend(l, &a);
+  hr_write_view(l, 0, a.o);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step of one shape, ready to run: a launch for each kernel of each operator, in order, whose operands have places in
+ * an arena. */
+#ifndef HR_RUN_PROGRAM_H
+#define HR_RUN_PROGRAM_H
+
+#include "run/executor.h"
+#include "runtime/operation/operation.h"
+
+/** What a step computes: `tokens` new tokens of each of `batch` sequences. */
+typedef struct hr_run_shape {
+  hr_phase phase;
+  int64_t batch, tokens;
+} hr_run_shape;
+
+#define HR_RUN_OPERANDS 8
+
+/** An operand that gets its address when the arena has been planned. */
+typedef struct hr_run_operand {
+  size_t member; /* where its address is in the launch's arguments, offsetof() */
+  int value;
+  size_t offset; /* bytes from the value's beginning */
+} hr_run_operand;
+
+/** Runs a plan with arguments of its operation. */
+typedef hr_status (*hr_launch_fn)(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+
+/** One kernel, or the writing of new tokens to a layer's KV cache. */
+typedef struct hr_launch {
+  size_t op; /* of the program's list */
+  hr_plan *plan;
+  hr_launch_fn run;
+  hr_kv_cache *cache; /* NULL: a plan */
+  union {
+    hr_arguments arguments;
+    hr_kv_append append;
+  };
+  hr_run_operand operands[HR_RUN_OPERANDS];
+  int operand_count;
+} hr_launch;
+
+/** Memory of a result, from the launch that writes it to the last one that uses it. */
+typedef struct hr_run_value {
+  size_t bytes, offset;
+  int first, last;
+  void *address; /* of its own, outside of the arena; NULL: in the arena */
+} hr_run_value;
+
+struct hr_run_program {
+  hr_run_shape shape;
+  hr_operators operators;
+  hr_launch *launches;
+  int launch_count, launch_room;
+  hr_run_value *values;
+  int value_count, value_room;
+  hr_buffer *ids, *positions, *logits;
+  size_t arena_bytes, workspace_bytes;
+};
+
+/* The functions of the operations that a step has. */
+hr_status hr_launch_gemm(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+hr_status hr_launch_attention(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+hr_status hr_launch_rowwise(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+hr_status hr_launch_decode(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+
+/** The operators of a shape, as `describe` lists them. Errors of hr_operators_list(). */
+hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error);
+
+/** Makes the program of a shape. HR_ERROR_UNSUPPORTED if an operator has no kernel; HR_ERROR_OUT_OF_MEMORY. */
+hr_status hr_program_make(hr_executor *x, const hr_run_shape *shape, hr_run_program **program, hr_error *error);
+
+/** Frees it; NULL is allowed. */
+void hr_program_free(hr_run_program *program);
+
+/** Runs all launches; with `times_ns`, by operator, adds the time of each. Buffers of ids and positions are filled, the
+ *  caches have grown. */
+hr_status hr_program_run(const hr_executor *x, hr_run_program *program, double *times_ns, hr_error *error);
+
+/** Gives the values places in an arena, apart from each other where they live at the same time. Returns its bytes. */
+size_t hr_plan_arena(hr_run_value *values, int count);
+
+/** Appends the launches of all operators of program->operators. */
+hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One step: the tokens are checked, the caches grow, the program runs, the logits are read. */
+#include "base/error.h"
+#include "base/struct_size.h"
+#include "run/program.h"
+#include "shape/number.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- checks ---- */
+
+static hr_status check_ids(const hr_executor *x, const hr_executor_input *input, hr_error *error)
+{
+  for (int64_t i = 0; i < input->batch * input->tokens; i++) {
+    if (input->ids[i] < 0 || input->ids[i] >= x->model.vocabulary)
+      return hr_fail(error, HR_ERROR_INVALID, "ids[%" PRId64 "]: %d is not below the vocabulary, %" PRId64, i,
+                     (int)input->ids[i], x->model.vocabulary);
+  }
+  return HR_OK;
+}
+
+static hr_status check_slot(const hr_executor *x, const hr_executor_input *input, int64_t slot, hr_error *error)
+{
+  const bool decode = input->phase == HR_PHASE_DECODE;
+  if (slot < 0 || slot >= x->options.slots)
+    return hr_fail(error, HR_ERROR_INVALID, "slots: %" PRId64 " is not below %" PRId64, slot, x->options.slots);
+  if (decode && x->lengths[slot] == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "slot %" PRId64 ": has no tokens yet, which prefill gives it", slot);
+  if ((decode ? x->lengths[slot] : 0) + input->tokens > x->options.tokens)
+    return hr_fail(error, HR_ERROR_INVALID, "slot %" PRId64 ": would have more than %" PRId64 " tokens", slot,
+                   x->options.tokens);
+  return HR_OK;
+}
+
+static hr_status check_input(hr_executor *x, const hr_executor_input *input, hr_error *error)
+{
+  const int64_t most = input->phase == HR_PHASE_DECODE ? HR_DECODE_Q_LEN_MAX : x->options.tokens;
+  if ((unsigned)input->phase > HR_PHASE_DECODE || input->phase == HR_PHASE_TRAIN)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "phase: a step runs forward, prefill or decode");
+  if (input->batch < 1 || (input->phase != HR_PHASE_FORWARD && input->batch > x->options.slots))
+    return hr_fail(error, HR_ERROR_INVALID, "batch: expected 1 to %" PRId64 ", found %" PRId64, x->options.slots,
+                   input->batch);
+  if (input->tokens < 1 || input->tokens > most)
+    return hr_fail(error, HR_ERROR_INVALID, "tokens: expected 1 to %" PRId64 ", found %" PRId64, most, input->tokens);
+  for (int64_t i = 0; i < input->batch && input->phase != HR_PHASE_FORWARD; i++) {
+    x->slot_numbers[i] = input->slots ? input->slots[i] : i;
+    x->new_tokens[i] = input->tokens;
+    HR_TRY(check_slot(x, input, x->slot_numbers[i], error));
+  }
+  return check_ids(x, input, error);
+}
+
+/* ---- programs ---- */
+
+static bool has_shape(const hr_run_program *p, const hr_run_shape *shape)
+{
+  return p && p->shape.phase == shape->phase && p->shape.batch == shape->batch && p->shape.tokens == shape->tokens;
+}
+
+/* Moves the program of the shape to the front, or makes it there in the place of the one used longest ago. */
+static hr_status find_program(hr_executor *x, const hr_run_shape *shape, hr_error *error)
+{
+  hr_run_program *found = NULL;
+  int at = 0;
+  while (at < HR_RUN_PROGRAMS - 1 && x->programs[at] && !has_shape(x->programs[at], shape))
+    at++;
+  if (has_shape(x->programs[at], shape))
+    found = x->programs[at];
+  else
+    HR_TRY(hr_program_make(x, shape, &found, error));
+  if (found != x->programs[at])
+    hr_program_free(x->programs[at]);
+  memmove(&x->programs[1], &x->programs[0], (size_t)at * sizeof *x->programs);
+  x->programs[0] = found;
+  return HR_OK;
+}
+
+/* ---- tokens ---- */
+
+static hr_status room_for(void **memory, size_t *room, size_t bytes, hr_error *error)
+{
+  if (bytes <= *room)
+    return HR_OK;
+  void *larger = realloc(*memory, bytes);
+  if (!larger)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a step");
+  *memory = larger;
+  *room = bytes;
+  return HR_OK;
+}
+
+static int64_t first_position(const hr_executor *x, const hr_executor_input *input, int64_t sequence)
+{
+  return input->phase == HR_PHASE_DECODE ? x->lengths[x->slot_numbers[sequence]] : 0;
+}
+
+static hr_status send_tokens(hr_executor *x, const hr_run_program *p, const hr_executor_input *input, hr_error *error)
+{
+  const size_t bytes = (size_t)(input->batch * input->tokens) * sizeof(int32_t);
+  void *positions = x->positions;
+  hr_status status = room_for(&positions, &x->position_room, bytes, error);
+  x->positions = positions;
+  HR_TRY(status);
+  for (int64_t b = 0; b < input->batch; b++) {
+    for (int64_t i = 0; i < input->tokens; i++)
+      x->positions[b * input->tokens + i] = (int32_t)(first_position(x, input, b) + i);
+  }
+  HR_TRY(hr_buffer_write(p->ids, input->ids, bytes, error));
+  return hr_buffer_write(p->positions, x->positions, bytes, error);
+}
+
+/* ---- caches ---- */
+
+static hr_status grow_cache(const hr_executor *x, hr_kv_cache *cache, const hr_executor_input *input, hr_error *error)
+{
+  hr_kv_append append = hr_kv_append_default();
+  append.count = input->batch;
+  append.slots = x->slot_numbers;
+  append.tokens = x->new_tokens;
+  for (int64_t i = 0; i < input->batch && input->phase == HR_PHASE_PREFILL; i++)
+    HR_TRY(hr_kv_cache_truncate(cache, x->slot_numbers[i], 0, error));
+  HR_TRY(hr_kv_cache_grow(cache, &append, NULL, error));
+  return hr_kv_cache_select(cache, input->batch, x->slot_numbers, NULL, error);
+}
+
+static hr_status grow_caches(const hr_executor *x, const hr_executor_input *input, hr_error *error)
+{
+  for (int64_t layer = 0; layer < x->layers && input->phase != HR_PHASE_FORWARD; layer++)
+    HR_TRY(grow_cache(x, x->caches[layer], input, error));
+  return HR_OK;
+}
+
+/* After a failure slots have what they had before, or nothing where a prefill had begun. */
+static void take_back(hr_executor *x, const hr_executor_input *input)
+{
+  for (int64_t i = 0; i < input->batch && input->phase != HR_PHASE_FORWARD; i++) {
+    const int64_t slot = x->slot_numbers[i];
+    if (input->phase == HR_PHASE_PREFILL)
+      x->lengths[slot] = 0;
+    for (int64_t layer = 0; layer < x->layers; layer++)
+      hr_kv_cache_truncate(x->caches[layer], slot, x->lengths[slot], NULL);
+  }
+}
+
+static void keep_lengths(hr_executor *x, const hr_executor_input *input)
+{
+  for (int64_t i = 0; i < input->batch && input->phase != HR_PHASE_FORWARD; i++)
+    x->lengths[x->slot_numbers[i]] = first_position(x, input, i) + input->tokens;
+}
+
+/* ---- logits ---- */
+
+static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *logits, hr_error *error)
+{
+  const int64_t rows = p->shape.batch * (p->shape.phase == HR_PHASE_PREFILL ? 1 : p->shape.tokens);
+  const size_t count = (size_t)(rows * hr_executor_outputs(x));
+  const size_t bytes = count * hr_dtype_bytes(x->options.dtype);
+  if (x->options.dtype == HR_FP32)
+    return hr_buffer_read(p->logits, logits, bytes, error);
+  HR_TRY(room_for(&x->staging, &x->staging_room, bytes, error));
+  HR_TRY(hr_buffer_read(p->logits, x->staging, bytes, error));
+  for (size_t i = 0; i < count; i++)
+    logits[i] = (float)hr_number_load(x->options.dtype, x->staging, i);
+  return HR_OK;
+}
+
+/* Reading waits for what was started before. */
+static hr_status wait_for(const hr_run_program *p, hr_error *error)
+{
+  uint16_t some;
+  return hr_buffer_read(p->logits, &some, sizeof some, error);
+}
+
+static hr_status run_step(hr_executor *x, const hr_executor_input *input, float *logits, hr_error *error)
+{
+  hr_run_program *p = x->programs[0];
+  HR_TRY(send_tokens(x, p, input, error));
+  HR_TRY(grow_caches(x, input, error));
+  HR_TRY(hr_program_run(x, p, NULL, error));
+  return logits ? read_logits(x, p, logits, error) : wait_for(p, error);
+}
+
+hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits, hr_error *error)
+{
+  HR_NEED(error, executor, input);
+  hr_executor *x = executor;
+  HR_TAKE(hr_executor_input, input, error);
+  const int32_t *ids = input->ids;
+  HR_NEED(error, ids);
+  HR_TRY(check_input(x, input, error));
+  const hr_run_shape shape = {input->phase, input->batch, input->tokens};
+  HR_TRY(find_program(x, &shape, error));
+  hr_status status = run_step(x, input, logits, error);
+  if (status == HR_OK)
+    keep_lengths(x, input);
+  else
+    take_back(x, input);
+  return status;
+}
+
+hr_status hr_executor_truncate(hr_executor *executor, int64_t slot, int64_t length, hr_error *error)
+{
+  HR_NEED(error, executor);
+  const bool exists = slot >= 0 && slot < executor->options.slots;
+  if (!exists || length < 0 || length > executor->lengths[slot])
+    return hr_fail(error, HR_ERROR_INVALID, "slot %" PRId64 ": cannot keep %" PRId64 " of %" PRId64 " tokens", slot,
+                   length, exists ? executor->lengths[slot] : 0);
+  for (int64_t layer = 0; layer < executor->layers; layer++)
+    HR_TRY(hr_kv_cache_truncate(executor->caches[layer], slot, length, error));
+  executor->lengths[slot] = length;
+  return HR_OK;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/weights.h"
+
+#include "base/error.h"
+#include "run/program.h"
+
+#include <headroom/experimental/operators.h>
+#include <string.h>
+
+hr_buffer **hr_weight_buffer(const hr_executor *x, int64_t layer, int role)
+{
+  return &x->weights[(layer + 1) * HR_WEIGHT_ROLE_COUNT + role];
+}
+
+void *hr_run_weight(const hr_executor *x, int64_t layer, int role)
+{
+  const hr_buffer *buffer = *hr_weight_buffer(x, layer, role);
+  return buffer ? hr_buffer_data(buffer) : NULL;
+}
+
+bool hr_run_is_bias(int role)
+{
+  static const char ending[] = "_bias";
+  const char *name = hr_weight_role_name(role);
+  const size_t length = strlen(name), end = sizeof ending - 1;
+  return length > end && strcmp(name + length - end, ending) == 0;
+}
+
+/* ---- blocks ---- */
+
+static void add_to_block(hr_weight_block *block, const hr_weight_shapes *shapes, int role, int64_t elements)
+{
+  const size_t at = block->count++;
+  block->roles[at] = (uint8_t)role;
+  block->shapes[at] = shapes->of[role];
+  block->elements[at] = elements;
+  block->total += elements;
+}
+
+static int64_t elements_of(const hr_weight_shape *shape)
+{
+  return shape->count * shape->rows * shape->columns;
+}
+
+static bool joins(const hr_operator *op)
+{
+  return op->kind == HR_KIND_GEMM;
+}
+
+/* Matrices of one GEMM one after another, or the weight at `first`. Returns the index behind them. */
+static size_t take_matrices(const hr_operator *op, size_t first, const hr_weight_shapes *shapes, hr_weight_block *block)
+{
+  size_t i = first;
+  do
+    add_to_block(block, shapes, op->weights[i], elements_of(&shapes->of[op->weights[i]])), i++;
+  while (joins(op) && i < HR_OPERATOR_WEIGHTS_MAX && op->weights[i] && !hr_run_is_bias(op->weights[i]));
+  return i;
+}
+
+/* The biases of one GEMM as its results are, with zeros for those that are not there. */
+static void take_biases(const hr_operator *op, const hr_weight_shapes *shapes, hr_weight_block *block)
+{
+  for (size_t i = 0; op->weights[i] && !hr_run_is_bias(op->weights[i]); i++)
+    add_to_block(block, shapes, op->weights[i] + 1, shapes->of[op->weights[i]].rows);
+}
+
+typedef struct block_walk {
+  hr_executor *x;
+  int64_t layer;
+  const hr_layer_group *group;
+  hr_weight_shapes shapes;
+  hr_weight_block_fn take;
+  void *context;
+} block_walk;
+
+static hr_status walk_operator(const block_walk *w, const hr_operator *op, hr_error *error)
+{
+  const bool tied = op->id == HR_OP_LOGIT && op->weights[0] == HR_WEIGHT_TOKEN_EMBEDDING;
+  for (size_t i = tied ? 1 : 0; i < HR_OPERATOR_WEIGHTS_MAX && op->weights[i];) {
+    hr_weight_block block = {.layer = w->layer, .group = w->group, .key = op->weights[i]};
+    if (joins(op) && hr_run_is_bias(op->weights[i])) {
+      if (tied)
+        add_to_block(&block, &w->shapes, op->weights[i], elements_of(&w->shapes.of[op->weights[i]]));
+      else
+        take_biases(op, &w->shapes, &block);
+      return w->take(w->x, &block, w->context, error);
+    }
+    i = take_matrices(op, i, &w->shapes, &block);
+    HR_TRY(w->take(w->x, &block, w->context, error));
+  }
+  return HR_OK;
+}
+
+static hr_status walk_layer(block_walk *w, const hr_operators *list, hr_error *error)
+{
+  hr_list_weights(&w->x->model, w->group, &w->shapes);
+  for (size_t i = 0; i < list->count; i++) {
+    const hr_operator *op = &list->items[i];
+    bool runs = w->group ? op->groups >> (w->group - w->x->model.groups) & 1 : !op->in_layer;
+    if (runs)
+      HR_TRY(walk_operator(w, op, error));
+  }
+  return HR_OK;
+}
+
+hr_status hr_each_weight_block(hr_executor *x, hr_weight_block_fn take, void *context, hr_error *error)
+{
+  const hr_run_shape one = {HR_PHASE_FORWARD, 1, 1};
+  block_walk walk = {.x = x, .layer = -1, .take = take, .context = context};
+  HR_TRY(hr_run_list(x, &one, x->listed, error));
+  HR_TRY(walk_layer(&walk, x->listed, error));
+  for (int64_t layer = 0; layer < x->layers; layer++) {
+    walk.layer = layer;
+    walk.group = hr_run_group(x, layer);
+    HR_TRY(walk_layer(&walk, x->listed, error));
+  }
+  return HR_OK;
+}
+
+/* ---- allocation ---- */
+
+static hr_status allocate(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+{
+  hr_buffer **buffer = hr_weight_buffer(x, block->layer, block->key);
+  int64_t *sum = context;
+  const int64_t bytes = block->total * (int64_t)hr_dtype_bytes(x->options.dtype);
+  if (sum) {
+    *sum += bytes;
+    return HR_OK;
+  }
+  return hr_buffer_create(x->device, (size_t)bytes, buffer, error);
+}
+
+hr_status hr_run_allocate_weights(hr_executor *x, hr_error *error)
+{
+  return hr_each_weight_block(x, allocate, NULL, error);
+}
+
+static int64_t cache_bytes(const hr_executor *x)
+{
+  int64_t elements = 0;
+  for (size_t i = 0; i < x->model.group_count; i++) {
+    const hr_mixer_attention *m = &x->model.groups[i].attention;
+    elements += x->model.groups[i].count * (m->k_heads * m->qk_dim + m->v_heads * m->v_dim);
+  }
+  return elements * x->options.slots * x->options.tokens * (int64_t)hr_dtype_bytes(x->options.dtype);
+}
+
+hr_status hr_run_bytes_needed(hr_executor *x, int64_t *bytes, hr_error *error)
+{
+  *bytes = cache_bytes(x);
+  return hr_each_weight_block(x, allocate, bytes, error);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the rows of a row-wise operation are. Thread safety: pure functions of a problem that has been checked. */
+#ifndef HR_SHAPE_ROWWISE_H
+#define HR_SHAPE_ROWWISE_H
+
+#include <headroom/rowwise.h>
+
+/** The first element of a row of x. */
+static inline int64_t hr_rowwise_x_at(const hr_rowwise *r, int64_t row)
+{
+  return r->x_stride > 0 ? row / r->group * r->x_stride + row % r->group * r->columns : row * r->columns;
+}
+
+/** Elements from the first of x to the end of the last. */
+static inline int64_t hr_rowwise_x_span(const hr_rowwise *r)
+{
+  return hr_rowwise_x_at(r, r->rows - 1) + r->columns;
+}
+
+/** Columns that rotary rotates, which its table has. */
+static inline int64_t hr_rowwise_rotated(const hr_rowwise *r)
+{
+  return r->rotated > 0 ? r->rotated : r->columns;
+}
+
+/** What a norm adds to the mean of squares. */
+static inline double hr_rowwise_epsilon(const hr_rowwise *r)
+{
+  return r->epsilon > 0 ? r->epsilon : 1e-5;
+}
+
+/** Whether the operation is element by element, so that rows do not matter. */
+static inline bool hr_rowwise_by_element(hr_rowwise_operation operation)
+{
+  switch (operation) {
+  case HR_ROWWISE_GELU:
+  case HR_ROWWISE_GELU_TANH:
+  case HR_ROWWISE_RELU:
+  case HR_ROWWISE_RELU2:
+  case HR_ROWWISE_SWIGLU:
+  case HR_ROWWISE_GEGLU_TANH:
+  case HR_ROWWISE_SCALE:
+  case HR_ROWWISE_RESIDUAL:
+  case HR_ROWWISE_DROPOUT:
+  case HR_ROWWISE_GELU_BACKWARD:
+  case HR_ROWWISE_SWIGLU_BACKWARD:
+  case HR_ROWWISE_ADAMW: return true;
+  default: return false;
+  }
+}
+
+#endif

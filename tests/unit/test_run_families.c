@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The checkpoints of tests/data/checkpoints run: their logits and greedy ids are those of transformers. */
+#include "test.h"
+
+#include <headroom/experimental/resolve.h>
+#include <headroom/experimental/run.h>
+#include <headroom/experimental/weights.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What transformers computed: scripts/make_checkpoints.py. */
+typedef struct expectation {
+  hr_weights *file;
+  hr_weights_tensor prompt, greedy, logits;
+} expectation;
+
+static hr_device *device;
+
+static void path_of(const char *family, const char *file, char path[512])
+{
+  snprintf(path, 512, "%s/tests/data/checkpoints/%s%s", HEADROOM_SOURCE_DIR, family, file);
+}
+
+static expectation expected_of(const char *family)
+{
+  expectation e;
+  char path[512];
+  hr_error error;
+  path_of(family, "/expected.safetensors", path);
+  assert_ok(hr_weights_open(path, &e.file, &error), error);
+  assert_ok(hr_weights_find(e.file, "prompt", &e.prompt, &error), error);
+  assert_ok(hr_weights_find(e.file, "greedy", &e.greedy, &error), error);
+  assert_ok(hr_weights_find(e.file, "logits", &e.logits, &error), error);
+  return e;
+}
+
+static int32_t *ids_of(const hr_weights_tensor *tensor)
+{
+  int32_t *ids = malloc((size_t)tensor->bytes);
+  assert_non_null(ids);
+  memcpy(ids, tensor->data, (size_t)tensor->bytes);
+  return ids;
+}
+
+static void step(hr_executor *x, hr_phase phase, int64_t tokens, const int32_t *ids, float *logits)
+{
+  hr_executor_input input = hr_executor_input_default();
+  hr_error error;
+  input.phase = phase;
+  input.tokens = tokens;
+  input.ids = ids;
+  assert_ok(hr_executor_step(x, &input, logits, &error), error);
+}
+
+static void check_logits(const char *family, hr_executor *x, const expectation *e)
+{
+  const int64_t tokens = e->prompt.dims[0], count = tokens * hr_executor_outputs(x);
+  float *found = malloc((size_t)count * sizeof *found), *expected = malloc((size_t)e->logits.bytes), most = 0, far = 0;
+  int32_t *prompt = ids_of(&e->prompt);
+  assert_int_equal(e->logits.bytes, count * 4);
+  memcpy(expected, e->logits.data, (size_t)e->logits.bytes);
+  step(x, HR_PHASE_FORWARD, tokens, prompt, found);
+  for (int64_t i = 0; i < count; i++) {
+    most = fmaxf(most, fabsf(expected[i]));
+    far = fmaxf(far, fabsf(expected[i] - found[i]));
+  }
+  if (!(far <= 1e-4f * most))
+    fail_msg("%s: a logit is %g away, the largest is %g", family, (double)far, (double)most);
+  free(prompt);
+  free(found);
+  free(expected);
+}
+
+static int32_t largest_of(const float *logits, int64_t count)
+{
+  int64_t best = 0;
+  for (int64_t i = 1; i < count; i++)
+    best = logits[i] > logits[best] ? i : best;
+  return (int32_t)best;
+}
+
+static void check_greedy(const char *family, hr_executor *x, const expectation *e)
+{
+  const int64_t outputs = hr_executor_outputs(x), wanted = e->greedy.bytes / 4;
+  float *logits = malloc((size_t)outputs * sizeof *logits);
+  int32_t *prompt = ids_of(&e->prompt), *greedy = ids_of(&e->greedy);
+  step(x, HR_PHASE_PREFILL, e->prompt.dims[0], prompt, logits);
+  for (int64_t i = 0; i < wanted; i++) {
+    const int32_t id = largest_of(logits, outputs);
+    if (id != greedy[i])
+      fail_msg("%s: token %d is %d, expected %d", family, (int)i, (int)id, (int)greedy[i]);
+    if (i + 1 < wanted)
+      step(x, HR_PHASE_DECODE, 1, &id, logits);
+  }
+  free(logits);
+  free(prompt);
+  free(greedy);
+}
+
+/* Returns HR_OK or why the family does not run. `decodes`: it does so beyond its prompt. */
+static hr_status check_family(const char *family, bool decodes, hr_error *error)
+{
+  char path[512];
+  hr_model model;
+  hr_executor *x = NULL;
+  path_of(family, "", path);
+  assert_ok(hr_resolve_model(path, NULL, NULL, &model, error), *error);
+  hr_status status = hr_executor_open(device, &model, NULL, &x, error);
+  if (status != HR_OK)
+    return status;
+  expectation e = expected_of(family);
+  assert_ok(hr_executor_load(x, path, 0, NULL, NULL, error), *error);
+  check_logits(family, x, &e);
+  if (decodes)
+    check_greedy(family, x, &e);
+  hr_weights_close(e.file);
+  hr_executor_close(x);
+  return HR_OK;
+}
+
+static void logits_and_greedy_ids_are_those_of_transformers(void **state)
+{
+  (void)state;
+  static const char *const families[] = {
+      "llama",   "mistral", "qwen2",    "qwen3", "phi3",     "gpt2",       "gpt_bigcode", "gpt_neo", "gpt_neox",
+      "gptj",    "codegen", "opt",      "phi",   "stablelm", "starcoder2", "gemma",       "cohere",  "glm",
+      "granite", "smollm3", "nemotron", "olmo",  "falcon",   "falcon_new", "glm4"};
+  for (int i = 0; i < (int)(sizeof families / sizeof *families); i++) {
+    hr_error error;
+    if (check_family(families[i], true, &error) != HR_OK)
+      fail_msg("%s: %s", families[i], error.message);
+  }
+}
+
+/* No decode kernel has ALiBi. */
+static void alibi_has_the_logits_of_transformers_in_one_pass(void **state)
+{
+  (void)state;
+  static const char *const families[] = {"bloom", "mpt"};
+  for (int i = 0; i < (int)(sizeof families / sizeof *families); i++) {
+    hr_error error;
+    if (check_family(families[i], false, &error) != HR_OK)
+      fail_msg("%s: %s", families[i], error.message);
+  }
+}
+
+static int open_device(void **state)
+{
+  (void)state;
+  return hr_device_open("cpu", 0, &device, NULL) == HR_OK ? 0 : -1;
+}
+
+static int close_device(void **state)
+{
+  (void)state;
+  hr_device_close(device);
+  return 0;
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(logits_and_greedy_ids_are_those_of_transformers),
+                                     cmocka_unit_test(alibi_has_the_logits_of_transformers_in_one_pass)};
+  return cmocka_run_group_tests(tests, open_device, close_device);
+}
