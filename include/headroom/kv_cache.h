@@ -38,8 +38,12 @@ typedef struct hr_kv_cache_options {
   bool latent;               /* V is the first v_dim elements of K and takes no memory; see hr_decode.latent */
   hr_kv_format cache_format; /* with fp8 and int8, head sizes are at most HR_KV_QUANTIZED_DIM_MAX */
   hr_kv_scales cache_scales;
-  const float *k_scales, *v_scales; /* with HR_KV_SCALE_HEAD: [k_heads], [v_heads] in the host's memory, normal and
+  const float *k_scales, *v_scales;   /* with HR_KV_SCALE_HEAD: [k_heads], [v_heads] in the host's memory, normal and
                                        positive, which are copied; NULL: all 1. With `latent`, v_scales is not read */
+  const struct hr_kv_cache *slots_of; /* NULL: the cache has slots of its own. Otherwise a cache of another layer, which
+                                         outlives this one, on the same device, with the same page_size, slots, tokens
+                                         and pages: its slots, their lengths and pages are this cache's, too, and only
+                                         it adds, grows, selects, truncates and removes them, for all layers at once */
 } hr_kv_cache_options;
 
 /** One K and one V head of 64, bf16, unquantized, pages of 16 tokens, one slot of up to 4096 tokens. */
@@ -48,9 +52,10 @@ HR_DEFAULT(hr_kv_cache_options)
 
 typedef struct hr_kv_cache hr_kv_cache;
 
-/** Allocates a cache without sequences. The caller owns *cache and frees it before closing the device.
- *  HR_ERROR_INVALID with the field for options out of range; HR_ERROR_OVERFLOW if the sizes do not fit 63 bits, the
- *  pages not 31; HR_ERROR_OUT_OF_MEMORY; HR_ERROR_UNSUPPORTED for another number format, or on a GPU without NVRTC. */
+/** Allocates a cache without sequences, or with those of `slots_of`. The caller owns *cache and frees it before closing
+ *  the device. HR_ERROR_INVALID with the field for options out of range; HR_ERROR_OVERFLOW if the sizes do not fit 63
+ *  bits, the pages not 31; HR_ERROR_OUT_OF_MEMORY; HR_ERROR_UNSUPPORTED for another number format, or on a GPU without
+ *  NVRTC. */
 HR_API hr_status hr_kv_cache_create(hr_device *device, const hr_kv_cache_options *options, hr_kv_cache **cache,
                                     hr_error *error);
 
@@ -63,7 +68,7 @@ HR_API int64_t hr_kv_cache_pages_free(const hr_kv_cache *cache);
 /* ---- slots ----
  *
  * After an error nothing has changed. A slot that is not in use is HR_ERROR_INVALID: out of range, never added, or
- * removed before. */
+ * removed before; and so is a change of a cache with the slots of another. */
 
 /** Adds a sequence without tokens. *slot is its number, 0 to slots − 1. HR_ERROR_OUT_OF_MEMORY if all are in use. */
 HR_API hr_status hr_kv_cache_add(hr_kv_cache *cache, int64_t *slot, hr_error *error);

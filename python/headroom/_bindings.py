@@ -2407,6 +2407,7 @@ class hr_kv_cache_options(Structure):
         ("cache_scales", c_int),
         ("k_scales", c_void_p),
         ("v_scales", c_void_p),
+        ("slots_of", c_void_p),
     ]
 
 

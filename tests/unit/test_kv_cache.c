@@ -389,6 +389,84 @@ static void options_out_of_range_are_refused(void **state)
   hr_device_close(device);
 }
 
+/* ---- caches of several layers ---- */
+
+/* What a decode call of the second layer reads: its own elements by the first layer's lengths and pages. */
+static void expect_second_layer(kv_model *m, hr_kv_cache *second, const float *row)
+{
+  hr_error error;
+  hr_decode d = hr_decode_default();
+  hr_decode_arguments x = hr_decode_arguments_default(), first = hr_decode_arguments_default();
+  assert_ok(hr_kv_cache_decode(second, 1, &d, &x, &error), error);
+  assert_ok(hr_kv_cache_decode(m->cache, 1, &d, &first, &error), error);
+  assert_ptr_equal(x.lengths, first.lengths);
+  assert_ptr_equal(x.pages, first.pages);
+  assert_ptr_not_equal(x.k, first.k);
+  int32_t page;
+  float found[24];
+  const hr_backend *backend = m->device->backend;
+  assert_ok(backend->read(m->device, &page, x.pages, sizeof page, &error), error);
+  assert_ok(backend->read(m->device, found, (const float *)x.k + page * d.page_size * 24, sizeof found, &error), error);
+  assert_memory_equal(found, row, sizeof found);
+}
+
+static void refuse_changes_of(hr_kv_cache *second, const hr_kv_append *append, const int64_t *slot)
+{
+  int64_t added = 7;
+  hr_error error;
+  const char *message = "slots_of: only that cache changes its slots";
+  assert_int_equal(hr_kv_cache_add(second, &added, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, message);
+  assert_int_equal(hr_kv_cache_remove(second, *slot, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_kv_cache_truncate(second, *slot, 0, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_kv_cache_grow(second, append, NULL, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_kv_cache_append(second, append, NULL, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_kv_cache_select(second, 1, slot, NULL, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, message);
+}
+
+static void share_slots(hr_device *device)
+{
+  kv_model m = three_slots(HR_FP32, 16);
+  m.o.k_heads = m.o.v_heads = 1;
+  kv_create(&m, device);
+  hr_error error;
+  hr_kv_cache *second = NULL, *third = NULL;
+  hr_kv_cache_options o = m.o;
+  int64_t slot = kv_add(&m), length = 0;
+  float row[24];
+  for (int i = 0; i < 24; i++)
+    row[i] = (float)i;
+  hr_buffer *rows = kv_upload(device, row, sizeof row);
+  hr_kv_append append = hr_kv_append_default();
+  append.count = 1, append.slots = &slot;
+  append.k = append.v = hr_buffer_data(rows);
+  o.slots_of = m.cache;
+  assert_ok(hr_kv_cache_create(device, &o, &second, &error), error);
+  assert_ok(hr_kv_cache_grow(m.cache, &append, NULL, &error), error);
+  assert_ok(hr_kv_cache_select(m.cache, 1, &slot, NULL, &error), error);
+  assert_ok(hr_kv_cache_write(second, &append, NULL, &error), error);
+  expect_second_layer(&m, second, row);
+  assert_ok(hr_kv_cache_length(second, slot, &length, &error), error);
+  assert_int_equal(length, 1);
+  assert_int_equal(hr_kv_cache_pages_free(second), hr_kv_cache_pages_free(m.cache));
+  refuse_changes_of(second, &append, &slot);
+  o.slots_of = second;
+  assert_int_equal(hr_kv_cache_create(device, &o, &third, &error), HR_ERROR_INVALID);
+  o.slots_of = m.cache, o.tokens++;
+  assert_int_equal(hr_kv_cache_create(device, &o, &third, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "slots_of: has other page_size, slots, tokens or pages");
+  hr_kv_cache_free(second);
+  hr_buffer_free(rows);
+  kv_free(&m);
+}
+
+static void layers_may_share_the_slots_of_one(void **state)
+{
+  (void)state;
+  each_device(share_slots);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -398,6 +476,7 @@ int main(void)
       cmocka_unit_test(slots_come_and_go_for_a_thousand_steps),
       cmocka_unit_test(an_error_changes_nothing),
       cmocka_unit_test(options_out_of_range_are_refused),
+      cmocka_unit_test(layers_may_share_the_slots_of_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

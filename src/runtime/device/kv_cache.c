@@ -111,17 +111,22 @@ static hr_status create_buffers(hr_kv_cache *cache, hr_error *error)
 {
   const hr_kv_cache_options *o = &cache->options;
   size_t element = o->cache_format == HR_KV_UNQUANTIZED ? hr_dtype_bytes(o->dtype) : 1;
-  size_t slot_bytes = (size_t)o->slots * sizeof(int32_t), row_bytes = (size_t)cache->pitch * sizeof(int32_t);
   HR_TRY(create_rows(cache, "K", o->k_heads, o->qk_dim, element, &cache->k, error));
   HR_TRY(create_scales(cache, "scales of K", o->k_heads, o->k_scales, &cache->k_scales, error));
   if (!o->latent) {
     HR_TRY(create_rows(cache, "V", o->v_heads, o->v_dim, element, &cache->v, error));
     HR_TRY(create_scales(cache, "scales of V", o->v_heads, o->v_scales, &cache->v_scales, error));
   }
+  return HR_OK;
+}
+
+static hr_status create_lists(hr_kv_cache *cache, hr_error *error)
+{
+  const size_t slots = (size_t)cache->options.slots, row_bytes = (size_t)cache->pitch * sizeof(int32_t);
   HR_TRY(hr_buffer_create(cache->device, (size_t)list_size(cache) * sizeof(int32_t), &cache->device_list, error));
-  HR_TRY(hr_buffer_create(cache->device, (size_t)o->slots * row_bytes, &cache->device_table, error));
-  HR_TRY(hr_buffer_create(cache->device, slot_bytes, &cache->device_lengths, error));
-  return hr_buffer_write(cache->device_table, cache->uploaded, (size_t)o->slots * row_bytes, error);
+  HR_TRY(hr_buffer_create(cache->device, slots * row_bytes, &cache->device_table, error));
+  HR_TRY(hr_buffer_create(cache->device, slots * sizeof(int32_t), &cache->device_lengths, error));
+  return hr_buffer_write(cache->device_table, cache->uploaded, slots * row_bytes, error);
 }
 
 static hr_status prepare(hr_kv_cache *cache, hr_error *error)
@@ -132,12 +137,30 @@ static hr_status prepare(hr_kv_cache *cache, hr_error *error)
   return backend->prepare_cache ? backend->prepare_cache(cache->device, cache, error) : HR_OK;
 }
 
+static hr_status check_shared(const hr_kv_cache *cache, hr_error *error)
+{
+  const hr_kv_cache *of = cache->slots_of;
+  const hr_kv_cache_options *a = &cache->options, *b = &of->options;
+  if (of->slots_of != of)
+    return hr_fail(error, HR_ERROR_INVALID, "slots_of: has the slots of another cache itself");
+  if (of->device != cache->device)
+    return hr_fail(error, HR_ERROR_INVALID, "slots_of: is a cache of another device");
+  if (a->page_size != b->page_size || a->slots != b->slots || a->tokens != b->tokens || a->pages != b->pages)
+    return hr_fail(error, HR_ERROR_INVALID, "slots_of: has other page_size, slots, tokens or pages");
+  return HR_OK;
+}
+
 static hr_status create(hr_kv_cache *cache, hr_error *error)
 {
   HR_TRY(set_pages(cache, error));
   HR_TRY(prepare(cache, error));
+  if (cache->slots_of != cache) {
+    HR_TRY(check_shared(cache, error));
+    return create_buffers(cache, error);
+  }
   HR_TRY(create_numbers(cache, error));
-  return create_buffers(cache, error);
+  HR_TRY(create_buffers(cache, error));
+  return create_lists(cache, error);
 }
 
 hr_status hr_kv_cache_create(hr_device *device, const hr_kv_cache_options *options, hr_kv_cache **cache,
@@ -151,6 +174,7 @@ hr_status hr_kv_cache_create(hr_device *device, const hr_kv_cache_options *optio
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a KV cache's description");
   created->device = device;
   created->options = *options;
+  created->slots_of = options->slots_of ? options->slots_of : created;
   hr_status status = create(created, error);
   created->options.k_scales = created->options.v_scales = NULL; /* the caller's */
   if (status != HR_OK) {
@@ -182,12 +206,18 @@ void hr_kv_cache_free(hr_kv_cache *cache)
 
 int64_t hr_kv_cache_pages_free(const hr_kv_cache *cache)
 {
-  return cache->free_page_count;
+  return cache->slots_of->free_page_count;
 }
 
 int64_t hr_kv_cache_pages_of(const hr_kv_cache *cache, int64_t tokens)
 {
   return hr_ceil_div(tokens, cache->options.page_size);
+}
+
+hr_status hr_kv_cache_check_owner(const hr_kv_cache *cache, hr_error *error)
+{
+  return cache->slots_of == cache ? HR_OK
+                                  : hr_fail(error, HR_ERROR_INVALID, "slots_of: only that cache changes its slots");
 }
 
 static hr_status check_slot(const hr_kv_cache *cache, int64_t slot, hr_error *error)
@@ -225,6 +255,7 @@ void hr_kv_cache_resize(hr_kv_cache *cache, int64_t slot, int64_t length)
 hr_status hr_kv_cache_add(hr_kv_cache *cache, int64_t *slot, hr_error *error)
 {
   HR_NEED(error, cache, slot);
+  HR_TRY(hr_kv_cache_check_owner(cache, error));
   if (cache->free_slot_count == 0)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "all %" PRId64 " slots are in use", cache->options.slots);
   *slot = cache->free_slots[--cache->free_slot_count];
@@ -235,6 +266,7 @@ hr_status hr_kv_cache_add(hr_kv_cache *cache, int64_t *slot, hr_error *error)
 hr_status hr_kv_cache_remove(hr_kv_cache *cache, int64_t slot, hr_error *error)
 {
   HR_NEED(error, cache);
+  HR_TRY(hr_kv_cache_check_owner(cache, error));
   HR_TRY(check_slot(cache, slot, error));
   hr_kv_cache_resize(cache, slot, 0);
   cache->grown = false;
@@ -246,14 +278,15 @@ hr_status hr_kv_cache_remove(hr_kv_cache *cache, int64_t slot, hr_error *error)
 hr_status hr_kv_cache_length(const hr_kv_cache *cache, int64_t slot, int64_t *length, hr_error *error)
 {
   HR_NEED(error, cache, length);
-  HR_TRY(check_slot(cache, slot, error));
-  *length = cache->lengths[slot];
+  HR_TRY(check_slot(cache->slots_of, slot, error));
+  *length = cache->slots_of->lengths[slot];
   return HR_OK;
 }
 
 hr_status hr_kv_cache_truncate(hr_kv_cache *cache, int64_t slot, int64_t length, hr_error *error)
 {
   HR_NEED(error, cache);
+  HR_TRY(hr_kv_cache_check_owner(cache, error));
   HR_TRY(check_slot(cache, slot, error));
   if (length < 0 || length > cache->lengths[slot])
     return hr_fail(error, HR_ERROR_INVALID, "length: slot %" PRId64 " has %d tokens, found %" PRId64, slot,

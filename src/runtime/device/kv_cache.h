@@ -39,6 +39,8 @@ hr_status hr_host_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *wr
 
 struct hr_kv_cache {
   hr_device *device;
+  const hr_kv_cache *slots_of;      /* the cache itself, or the one whose slots it shares: this has the numbers, the
+                                       lists and what has grown */
   hr_kv_cache_options options;      /* page_size and pages are set in a contiguous cache, too */
   int64_t pitch;                    /* pages of a slot at its longest */
   int32_t *numbers;                 /* owns the arrays below */
@@ -64,6 +66,9 @@ hr_status hr_kv_cache_check_options(const hr_kv_cache_options *options, hr_error
 /** Pages that `tokens` tokens fill. */
 int64_t hr_kv_cache_pages_of(const hr_kv_cache *cache, int64_t tokens);
 
+/** HR_ERROR_INVALID for a cache with the slots of another. */
+hr_status hr_kv_cache_check_owner(const hr_kv_cache *cache, hr_error *error);
+
 /** HR_ERROR_INVALID unless slots[0] … slots[count − 1] are in use and differ. */
 hr_status hr_kv_cache_check_slots(const hr_kv_cache *cache, int64_t count, const int64_t *slots, hr_error *error);
 
@@ -71,7 +76,8 @@ hr_status hr_kv_cache_check_slots(const hr_kv_cache *cache, int64_t count, const
 void hr_kv_cache_resize(hr_kv_cache *cache, int64_t slot, int64_t length);
 
 /** Copies numbers to the device as part of `stream`; see hr_backend.queue_numbers. */
-hr_status hr_kv_cache_upload(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
+HR_PRIVATE hr_status hr_kv_cache_upload(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream,
+                                        hr_error *error);
 
 /** The address of number `first` of a buffer. */
 int32_t *hr_kv_cache_numbers(const hr_buffer *buffer, int64_t first);

@@ -136,15 +136,15 @@ static int64_t make_list(const hr_kv_cache *cache, const hr_kv_append *a)
 static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, void *stream, hr_error *error)
 {
   hr_kv_append listed = *a;
-  listed.count = cache->grown_count;
+  listed.count = cache->slots_of->grown_count;
   hr_kv_writes writes = {.options = &cache->options,
                          .append = &listed,
-                         .tokens = cache->grown_tokens,
+                         .tokens = cache->slots_of->grown_tokens,
                          .k = hr_buffer_data(cache->k),
                          .v = cache->v ? hr_buffer_data(cache->v) : NULL,
                          .k_scales = cache->k_scales ? hr_buffer_data(cache->k_scales) : NULL,
                          .v_scales = cache->v_scales ? hr_buffer_data(cache->v_scales) : NULL,
-                         .list = hr_buffer_data(cache->device_list)};
+                         .list = hr_buffer_data(cache->slots_of->device_list)};
   return cache->device->backend->append_tokens(cache, &writes, stream, error);
 }
 
@@ -179,6 +179,7 @@ hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, void 
 {
   HR_NEED(error, cache, append);
   HR_TAKE(hr_kv_append, append, error);
+  HR_TRY(hr_kv_cache_check_owner(cache, error));
   HR_TRY(hr_check_stream(cache->device, stream, error));
   int64_t tokens = 0;
   HR_TRY(check_slots(cache, append, &tokens, error));
@@ -190,15 +191,16 @@ hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append
   HR_NEED(error, cache, append);
   HR_TAKE(hr_kv_append, append, error);
   HR_TRY(hr_check_stream(cache->device, stream, error));
-  if (!cache->grown)
+  const hr_kv_cache *of = cache->slots_of;
+  if (!of->grown)
     return hr_fail(error, HR_ERROR_INVALID, "slots: nothing to write before hr_kv_cache_grow()");
-  if (cache->grown_tokens == 0)
+  if (of->grown_tokens == 0)
     return HR_OK;
   hr_kv_append a = *append;
   HR_TRY(check_operands(&cache->options, &a, error));
-  if (a.rotary_dim > 0 && a.positions < cache->grown_length)
+  if (a.rotary_dim > 0 && a.positions < of->grown_length)
     return hr_fail(error, HR_ERROR_INVALID, "positions: expected at least %" PRId64 ", found %" PRId64,
-                   cache->grown_length, a.positions);
+                   of->grown_length, a.positions);
   return write_tokens(cache, &a, stream, error);
 }
 
@@ -206,6 +208,7 @@ hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, voi
 {
   HR_NEED(error, cache, append);
   HR_TAKE(hr_kv_append, append, error);
+  HR_TRY(hr_kv_cache_check_owner(cache, error));
   HR_TRY(hr_check_stream(cache->device, stream, error));
   hr_kv_append a = *append;
   int64_t tokens = 0;

@@ -99,6 +99,7 @@ static hr_status check_count(const hr_kv_cache *cache, const char *name, int64_t
 hr_status hr_kv_cache_select(hr_kv_cache *cache, int64_t count, const int64_t *slots, void *stream, hr_error *error)
 {
   HR_NEED(error, cache, slots);
+  HR_TRY(hr_kv_cache_check_owner(cache, error));
   HR_TRY(hr_check_stream(cache->device, stream, error));
   HR_TRY(check_count(cache, "count", count, error));
   HR_TRY(hr_kv_cache_check_slots(cache, count, slots, error));
@@ -117,8 +118,8 @@ hr_status hr_kv_cache_decode(const hr_kv_cache *cache, int64_t batch, hr_decode 
   arguments->v = cache->v ? hr_buffer_data(cache->v) : NULL;
   arguments->k_scales = cache->k_scales ? hr_buffer_data(cache->k_scales) : NULL;
   arguments->v_scales = cache->v_scales ? hr_buffer_data(cache->v_scales) : NULL;
-  arguments->lengths = hr_buffer_data(cache->device_lengths);
-  arguments->pages = hr_buffer_data(cache->device_table);
+  arguments->lengths = hr_buffer_data(cache->slots_of->device_lengths);
+  arguments->pages = hr_buffer_data(cache->slots_of->device_table);
   arguments->page_starts = NULL;
   return HR_OK;
 }
