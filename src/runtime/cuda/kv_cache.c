@@ -60,7 +60,8 @@ hr_status hr_cuda_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *wr
   const hr_cuda_queue queue = {cache->device->state, stream};
   const hr_cuda_kernel kernel = {.function = cache->append_program,
                                  .blocks = hr_min64(writes->tokens * (writes->v ? 2 : 1), BLOCKS_MAX),
-                                 .threads = THREADS};
+                                 .threads = THREADS,
+                                 .early = queue.cuda->capability >= 90};
   hr_kv_append_call call = call_of(writes);
   void *parameters[] = {&call};
   HR_TRY(hr_cuda_enter(queue.cuda, error));

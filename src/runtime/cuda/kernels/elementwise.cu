@@ -188,6 +188,7 @@ __device__ inline const element *row_of_table(const task &t, int64 row)
   extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name PARAMETERS \
   {                                                                         \
     task t = TASK;                                                          \
+    follow_kernel_before();                                                 \
     call;                                                                   \
   }
 

@@ -5,6 +5,7 @@
  *
  * Bound: memory, each new element is read and written once; below some hundred tokens the launch. */
 #include "runtime/cuda/kernels/dtype.cuh"
+#include "runtime/cuda/kernels/early_launch.cuh"
 #include "runtime/cuda/kernels/kv_cache_place.cuh"
 
 template <int COUNT, int BYTES> struct alignas(BYTES) part {
@@ -102,6 +103,7 @@ __device__ inline void rotate_row(const hr_kv_append_call &call, const element *
 extern "C" __global__ void __launch_bounds__(128) append_tokens(hr_kv_append_call call)
 {
   int tensors = call.v ? 2 : 1;
+  follow_kernel_before();
   for (int64 item = blockIdx.x; item < (int64)call.tokens * tensors; item += gridDim.x) {
     int row = (int)(item / tensors), position;
     int64 place = place_of(call, row, &position);

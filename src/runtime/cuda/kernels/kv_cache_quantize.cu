@@ -7,6 +7,7 @@
  *
  * Bound: as kv_cache_append.cu. hr_kv_row_scale() and hr_kv_quantize() are the same in C. */
 #include "runtime/cuda/kernels/dtype.cuh"
+#include "runtime/cuda/kernels/early_launch.cuh"
 #ifndef HR_DTYPE_fp8
 #include "runtime/cuda/kernels/fp8.cuh"
 #endif
@@ -96,6 +97,7 @@ __device__ inline void write_heads(const hr_kv_append_call &call, head_row row, 
 extern "C" __global__ void __launch_bounds__(128) append_tokens(hr_kv_append_call call)
 {
   int tensors = call.v ? 2 : 1, k_heads = call.k_width / call.qk_dim, v_heads = call.v_width / call.v_dim;
+  follow_kernel_before();
   for (int64 item = blockIdx.x; item < (int64)call.tokens * tensors; item += gridDim.x) {
     int row = (int)(item / tensors), position;
     int64 place = place_of(call, row, &position), scales = call.token_scales ? place : 0;

@@ -2,6 +2,7 @@
 /* PTX instructions of compute capability 9.0 (sm_90a): mbarriers, named barriers, TMA (cp.async.bulk.tensor), stmatrix,
  * register reallocation (setmaxnreg) and WGMMA (wgmma.mma_async), the matrix multiply of a warpgroup (4 warps). */
 
+#include "runtime/cuda/kernels/early_launch.cuh"
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
 
 struct alignas(64) tensor_map {
@@ -108,19 +109,6 @@ __device__ inline void send_to_block(int block, unsigned to, float2 value, unsig
                    address_in_block(to, block)),
                "r"(address_in_block(barrier, block)), "f"(value.x), "f"(value.y)
                : "memory");
-}
-
-/* ---- programmatic dependent launch: the next kernel's blocks may start when all of this one's have allowed it or
- * ended;
- * before they touch global memory they wait until this kernel has ended ---- */
-
-__device__ inline void wait_for_kernel_before()
-{
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-__device__ inline void allow_next_kernel()
-{
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 /* Arrives at a named barrier without waiting. */

@@ -121,6 +121,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void residual_norm(const hr_res
 {
   __shared__ float parts[2][WARPS];
   const int64 first = (int64)blockIdx.x * t.columns;
+  follow_kernel_before();
   const sum_row row((const element *)t.x + first, (const element *)t.z + first, t.columns);
   row.store((element *)t.sum + first);
   float mean = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packs (16 bytes of a tensor in registers, one load or store) and the kernel parameters of row-wise operations. */
 #include "runtime/cuda/kernels/dtype.cuh"
+#include "runtime/cuda/kernels/early_launch.cuh"
 #include "runtime/cuda/kernels/rowwise_layout.h"
 
 typedef long long int64;

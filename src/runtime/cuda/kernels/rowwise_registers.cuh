@@ -315,6 +315,7 @@ struct row_group {
   {                                                                                        \
     extern __shared__ uint4 shared[];                                                      \
     task t = TASK;                                                                         \
+    follow_kernel_before();                                                                \
     if (CLUSTER > 1)                                                                       \
       cluster_arrive();                                                                    \
     row_group x(t, shared);                                                                \

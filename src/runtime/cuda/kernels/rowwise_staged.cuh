@@ -189,6 +189,7 @@ __device__ inline void store_staged_rows(element *to, const element *shared, int
   {                                                                                                             \
     extern __shared__ uint4 shared[];                                                                           \
     task t = TASK;                                                                                              \
+    follow_kernel_before();                                                                                     \
     int64 first = (int64)blockIdx.x * STAGED_ROWS;                                                              \
     int there = t.rows - first < STAGED_ROWS ? (int)(t.rows - first) : STAGED_ROWS;                             \
     element *chunk = (element *)shared;                                                                         \

@@ -344,7 +344,8 @@ static hr_status launch_rows(const rowwise_plan *p, const hr_rowwise *r, uint64_
                                  .blocks = l->blocks,
                                  .threads = l->threads_x,
                                  .threads_y = l->threads_y,
-                                 .shared_bytes = l->shared_bytes};
+                                 .shared_bytes = l->shared_bytes,
+                                 .early = p->cuda->capability >= 90};
   return hr_cuda_launch(&queue, &kernel, arguments, error);
 }
 

@@ -62,7 +62,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   fused_plan *p = state;
   (void)workspace_bytes;
   p->cuda = device->state;
-  p->kernel = (hr_cuda_kernel){.blocks = r->rows, .threads = (unsigned)t.threads};
+  p->kernel = (hr_cuda_kernel){.blocks = r->rows, .threads = (unsigned)t.threads, .early = p->cuda->capability >= 90};
   hr_residual_norm_defines(r, &t, defines);
   return hr_cuda_function(p->cuda, "residual_norm", dtype, defines, "residual_norm", &p->kernel.function, error);
 }
