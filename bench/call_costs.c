@@ -7,6 +7,7 @@
  *   bounds   a plan for 64 sequences that runs fewer, over a plan made for them
  * call_costs [DEVICE]; run it twice for `plan`: the first time fills the disk cache. */
 #include "base/error.h"
+#include "runtime/cuda/driver/graph.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
 #include "runtime/device/clock.h"

@@ -132,7 +132,7 @@ for formats in "fp32 tf32" fp16 bf16 fp8; do
   in_pool "harness rowwise" "rowwise-${formats// /-}" "thorough gpu $formats"
 done
 for test in "harness gemm" "harness gemm_gpu" test_decode "harness decode_batches" \
-  "harness decode_latent" "harness decode_topk" test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_device_stream test_device_graph; do
+  "harness decode_latent" "harness decode_topk" test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_device_stream test_device_graph test_run test_run_families; do
   in_pool "$test" "${test// /-}" "thorough gpu"
 done
 for group in small shared_plans; do

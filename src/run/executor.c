@@ -69,8 +69,9 @@ static hr_status make_cache(hr_executor *x, int64_t layer, hr_error *error)
   options.dtype = x->options.dtype;
   options.page_size = PAGE_TOKENS;
   options.slots = x->options.slots, options.tokens = x->options.tokens;
+  options.slots_of = layer > 0 ? x->caches[0] : NULL;
   HR_TRY(hr_kv_cache_create(x->device, &options, &x->caches[layer], error));
-  for (int64_t i = 0; i < x->options.slots; i++) {
+  for (int64_t i = 0; i < x->options.slots && layer == 0; i++) {
     int64_t slot;
     HR_TRY(hr_kv_cache_add(x->caches[layer], &slot, error));
   }
@@ -144,7 +145,7 @@ static hr_status open_all(hr_executor *x, hr_error *error)
   HR_TRY(make_slopes(x, error));
   for (int64_t layer = 0; layer < x->layers; layer++)
     HR_TRY(make_cache(x, layer, error));
-  return hr_executor_load(x, NULL, 1, NULL, NULL, error);
+  return HR_OK;
 }
 
 hr_status hr_executor_open(hr_device *device, const hr_model *model, const hr_executor_options *options,
@@ -183,8 +184,8 @@ void hr_executor_close(hr_executor *x)
   if (!x)
     return;
   for (int i = 0; i < HR_RUN_PROGRAMS; i++)
-    hr_program_free(x->programs[i]);
-  for (int64_t layer = 0; x->caches && layer < x->layers; layer++)
+    hr_program_free(x, x->programs[i]);
+  for (int64_t layer = x->layers - 1; x->caches && layer >= 0; layer--)
     hr_kv_cache_free(x->caches[layer]);
   hr_plans_free(x->plans);
   free_buffers(x);
@@ -223,8 +224,5 @@ hr_status hr_executor_time_operators(hr_executor *executor, double *times_ns, hr
   const hr_executor *x = executor;
   if (!x->programs[0])
     return hr_fail(error, HR_ERROR_INVALID, "no step has run whose operators could be timed");
-  if (x->device->backend->stream)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s runs behind its caller: its operators are not timed one by one yet",
-                   hr_device_name(x->device));
-  return hr_program_run(x, x->programs[0], times_ns, error);
+  return hr_program_time(x, x->programs[0], times_ns, error);
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FUSED_COLUMNS_MAX 16384 /* of a sum and its norm in one launch, on a GPU */
+
 /* ---- launches and values ---- */
 
 void hr_lowering_fail(hr_lowering *l, hr_status status)
@@ -40,7 +42,7 @@ hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run)
     return NULL;
   hr_launch *launch = &p->launches[p->launch_count++];
   memset(launch, 0, sizeof *launch);
-  launch->op = l->op_index;
+  launch->op = launch->norm = l->op_index;
   launch->run = run;
   return launch;
 }
@@ -105,6 +107,21 @@ const void *hr_own_weight(const hr_lowering *l, int index)
 
 /* ---- row-wise operations ---- */
 
+static size_t input_member(int i)
+{
+  return i < 3 ? offsetof(hr_rowwise_arguments, inputs) + (size_t)i * sizeof(void *)
+               : offsetof(hr_rowwise_arguments, more_inputs) + (size_t)(i - 3) * sizeof(void *);
+}
+
+static void bind_input(hr_lowering *l, int i, const hr_input_operand *input)
+{
+  if (!input->address)
+    hr_bind(l, input_member(i), input->view);
+  else if (l->status == HR_OK)
+    *(const void **)(uintptr_t)((char *)&l->program->launches[l->program->launch_count - 1].arguments +
+                                input_member(i)) = input->address;
+}
+
 hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns)
 {
   rows.dtype = l->x->options.dtype;
@@ -116,11 +133,8 @@ hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_opera
     return out;
   launch->arguments.rows = hr_rowwise_arguments_default();
   hr_lowering_fail(l, hr_plans_rowwise(l->x->plans, &rows, &launch->plan, l->error));
-  for (int i = 0; i < hr_rowwise_inputs(rows.operation); i++) {
-    launch->arguments.rows.inputs[i] = inputs[i].address;
-    if (!inputs[i].address)
-      hr_bind(l, offsetof(hr_rowwise_arguments, inputs) + (size_t)i * sizeof(void *), inputs[i].view);
-  }
+  for (int i = 0; i < hr_rowwise_inputs(rows.operation); i++)
+    bind_input(l, i, &inputs[i]);
   hr_bind(l, offsetof(hr_rowwise_arguments, output), out);
   return out;
 }
@@ -143,7 +157,43 @@ hr_run_view hr_packed(hr_lowering *l, hr_run_view view)
 hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_view a, hr_run_view b)
 {
   const hr_input_operand inputs[] = {hr_of_view(a), hr_of_view(b)};
-  return hr_add_rowwise(l, hr_rows_of(operation, a.rows, a.columns), inputs, a.columns);
+  const hr_run_view result = hr_add_rowwise(l, hr_rows_of(operation, a.rows, a.columns), inputs, a.columns);
+  if (operation == HR_ROWWISE_RESIDUAL)
+    l->sum = (hr_run_sum){l->program->launch_count - 1, {a, b}, result};
+  return result;
+}
+
+/* ---- norms ---- */
+
+static bool was_added_last(const hr_lowering *l, hr_run_view x)
+{
+  const hr_run_sum *sum = &l->sum;
+  return l->status == HR_OK && sum->launch == l->program->launch_count - 1 && sum->launch > 0 &&
+         sum->result.value == x.value && sum->result.rows == x.rows && sum->result.columns == x.columns &&
+         x.columns <= FUSED_COLUMNS_MAX;
+}
+
+/* The operator of the sum keeps the launch. */
+static hr_run_view add_both(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3])
+{
+  const hr_input_operand all[] = {hr_of_view(l->sum.of[0]), hr_of_view(l->sum.of[1]), inputs[1], inputs[2]};
+  const size_t op = l->op_index;
+  hr_launch *last = &l->program->launches[--l->program->launch_count];
+  l->op_index = last->op;
+  hr_plan_free(last->plan);
+  rows.operation =
+      rows.operation == HR_ROWWISE_RMS_NORM ? HR_ROWWISE_RESIDUAL_RMS_NORM : HR_ROWWISE_RESIDUAL_LAYER_NORM;
+  const hr_run_view y = hr_add_rowwise(l, rows, all, rows.columns);
+  hr_bind(l, offsetof(hr_rowwise_arguments, more_outputs), l->sum.result);
+  l->op_index = op;
+  if (l->status == HR_OK)
+    l->program->launches[l->program->launch_count - 1].norm = op;
+  return y;
+}
+
+hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3])
+{
+  return was_added_last(l, inputs[0].view) ? add_both(l, rows, inputs) : hr_add_rowwise(l, rows, inputs, rows.columns);
 }
 
 hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor)

@@ -34,7 +34,7 @@ static void lower_norm(hr_lowering *l)
   const void *weight = l->op->weights[0] ? hr_own_weight(l, 0) : hr_buffer_data(l->x->ones);
   const void *bias = l->op->weights[1] ? hr_own_weight(l, 1) : hr_buffer_data(l->x->zeros);
   const hr_input_operand inputs[] = {hr_of_view(x), hr_of_address(weight), hr_of_address(bias)};
-  hr_write_view(l, 0, hr_add_rowwise(l, r, inputs, x.columns));
+  hr_write_view(l, 0, hr_add_norm(l, r, inputs));
 }
 
 /* Columns of each of the operator's matrices, whose results are side by side; returns their number. */

@@ -18,6 +18,12 @@ typedef struct hr_input_operand {
   const void *address;
 } hr_input_operand;
 
+/** A sum of two tensors, and the launch that computes it. */
+typedef struct hr_run_sum {
+  int launch;
+  hr_run_view of[2], result;
+} hr_run_sum;
+
 typedef struct hr_lowering {
   hr_executor *x;
   hr_run_program *program;
@@ -28,6 +34,7 @@ typedef struct hr_lowering {
   int64_t rows;                /* tokens of the step, of all sequences */
   hr_run_view tensors[HR_TENSOR_COUNT];
   hr_run_view angles; /* of each token, once an operator has asked for them */
+  hr_run_sum sum;     /* the last one */
   hr_status status;
   hr_error *error;
 } hr_lowering;
@@ -72,6 +79,10 @@ hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *
 
 /** Appends y = x + bias or another operation of two equal tensors. */
 hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_view a, hr_run_view b);
+
+/** Appends the norm `rows` of x, with the weights and the bias of `inputs` behind x. If the last launch has added x up,
+ *  one that does both takes its place. */
+hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3]);
 
 /** Appends y = factor · x; x itself for a factor of 0 or 1. */
 hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "runtime/device/clock.h"
+#include "runtime/device/device.h"
 
 #include <stdlib.h>
 
@@ -25,6 +26,8 @@ static hr_status make_room(hr_executor *x, hr_buffer **buffer, size_t *has, size
   if (bytes <= *has)
     return HR_OK;
   hr_buffer *larger;
+  for (int i = 0; i < HR_RUN_PROGRAMS; i++)
+    hr_program_forget(x, x->programs[i]);
   HR_TRY(hr_buffer_create(x->device, bytes, &larger, error));
   hr_buffer_free(*buffer);
   *buffer = larger;
@@ -78,17 +81,28 @@ hr_status hr_program_make(hr_executor *x, const hr_run_shape *shape, hr_run_prog
   p->shape = *shape;
   hr_status status = fill(x, p, error);
   if (status != HR_OK) {
-    hr_program_free(p);
+    hr_program_free(x, p);
     return status;
   }
   *program = p;
   return HR_OK;
 }
 
-void hr_program_free(hr_run_program *p)
+void hr_program_forget(const hr_executor *x, hr_run_program *p)
 {
   if (!p)
     return;
+  if (p->recording)
+    x->device->backend->forget(x->device, p->recording);
+  p->recording = NULL;
+  p->runs = 0;
+}
+
+void hr_program_free(const hr_executor *x, hr_run_program *p)
+{
+  if (!p)
+    return;
+  hr_program_forget(x, p);
   for (int i = 0; i < p->launch_count; i++)
     hr_plan_free(p->launches[i].plan);
   hr_buffer_free(p->ids);
@@ -101,25 +115,109 @@ void hr_program_free(hr_run_program *p)
 
 /* ---- running ---- */
 
-static hr_status run_launch(const hr_launch *launch, void *workspace, hr_error *error)
+/* Some of a program's launches. */
+typedef struct launch_range {
+  const hr_executor *x;
+  const hr_run_program *program;
+  int first, end;
+} launch_range;
+
+static hr_status run_launch(const hr_launch *launch, const hr_launch_place *at, hr_error *error)
 {
   if (launch->cache)
-    return hr_kv_cache_write(launch->cache, &launch->append, NULL, error);
-  return launch->run(launch->plan, &launch->arguments, workspace, error);
+    return hr_kv_cache_write(launch->cache, &launch->append, at->stream, error);
+  return launch->run(launch->plan, &launch->arguments, at, error);
 }
 
-hr_status hr_program_run(const hr_executor *x, hr_run_program *p, double *times_ns, hr_error *error)
+static hr_status run_range(void *context, hr_error *error)
 {
-  void *workspace = x->workspace ? hr_buffer_data(x->workspace) : NULL;
-  resolve(x, p);
-  double before_ns = times_ns ? hr_clock_ns() : 0;
-  for (int i = 0; i < p->launch_count; i++) {
-    HR_TRY(run_launch(&p->launches[i], workspace, error));
-    if (!times_ns)
-      continue;
-    double now_ns = hr_clock_ns();
-    times_ns[p->launches[i].op] += now_ns - before_ns;
-    before_ns = now_ns;
+  const launch_range *r = context;
+  const hr_launch_place at = {.workspace = r->x->workspace ? hr_buffer_data(r->x->workspace) : NULL,
+                              .stream = hr_device_stream(r->x->device)};
+  for (int i = r->first; i < r->end; i++)
+    HR_TRY(run_launch(&r->program->launches[i], &at, error));
+  return HR_OK;
+}
+
+/* The first run, whose launches may still load programs, is not recorded. */
+hr_status hr_program_run(const hr_executor *x, hr_run_program *p, hr_error *error)
+{
+  const hr_backend *backend = x->device->backend;
+  launch_range all = {x, p, 0, p->launch_count};
+  if (p->runs == 0)
+    resolve(x, p);
+  if (p->runs == 1 && backend->record)
+    HR_TRY(backend->record(x->device, run_range, &all, &p->recording, error));
+  HR_TRY(p->recording ? backend->replay(x->device, p->recording, error) : run_range(&all, error));
+  p->runs++;
+  return HR_OK;
+}
+
+/* ---- times of operators ---- */
+
+#define SHARE_OF_NORM 0.4
+
+/* Consecutive launches of one operator. */
+static int end_of_part(const hr_run_program *p, int first)
+{
+  int end = first + 1;
+  while (end < p->launch_count && p->launches[end].op == p->launches[first].op &&
+         p->launches[end].norm == p->launches[first].norm)
+    end++;
+  return end;
+}
+
+typedef struct program_parts {
+  const hr_executor *x;
+  const hr_run_program *program;
+  int *firsts; /* [count + 1] launches */
+  size_t count;
+} program_parts;
+
+static hr_status run_part(void *context, size_t part, hr_error *error)
+{
+  const program_parts *p = context;
+  launch_range range = {p->x, p->program, p->firsts[part], p->firsts[part + 1]};
+  return run_range(&range, error);
+}
+
+static hr_status time_on_host(program_parts *p, double *times_ns, hr_error *error)
+{
+  for (size_t i = 0; i < p->count; i++) {
+    const double before_ns = hr_clock_ns();
+    HR_TRY(run_part(p, i, error));
+    times_ns[i] = hr_clock_ns() - before_ns;
   }
   return HR_OK;
+}
+
+static hr_status time_parts(program_parts *p, double *times_ns, double *of_operators_ns, hr_error *error)
+{
+  const hr_run_program *program = p->program;
+  const hr_backend *backend = p->x->device->backend;
+  for (int at = 0; at < program->launch_count; at = p->firsts[p->count])
+    p->firsts[++p->count] = end_of_part(program, at);
+  HR_TRY(backend->time_parts ? backend->time_parts(p->x->device, run_part, p, p->count, times_ns, error)
+                             : time_on_host(p, times_ns, error));
+  for (size_t i = 0; i < p->count; i++) {
+    const hr_launch *launch = &program->launches[p->firsts[i]];
+    const double of_norm = launch->norm != launch->op ? SHARE_OF_NORM : 0;
+    of_operators_ns[launch->op] += times_ns[i] * (1 - of_norm);
+    of_operators_ns[launch->norm] += times_ns[i] * of_norm;
+  }
+  return HR_OK;
+}
+
+hr_status hr_program_time(const hr_executor *x, hr_run_program *program, double *times_ns, hr_error *error)
+{
+  const size_t launches = (size_t)program->launch_count;
+  program_parts parts = {x, program, calloc(launches + 1, sizeof *parts.firsts), 0};
+  double *part_ns = calloc(launches + 1, sizeof *part_ns);
+  resolve(x, program);
+  hr_status status = parts.firsts && part_ns
+                         ? time_parts(&parts, part_ns, times_ns, error)
+                         : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to time %zu launches", launches);
+  free(parts.firsts);
+  free(part_ns);
+  return status;
 }

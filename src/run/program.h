@@ -22,12 +22,19 @@ typedef struct hr_run_operand {
   size_t offset; /* bytes from the value's beginning */
 } hr_run_operand;
 
+/** What a launch needs beside its plan and arguments. */
+typedef struct hr_launch_place {
+  void *workspace, *stream;
+} hr_launch_place;
+
 /** Runs a plan with arguments of its operation. */
-typedef hr_status (*hr_launch_fn)(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+typedef hr_status (*hr_launch_fn)(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                                  hr_error *error);
 
 /** One kernel, or the writing of new tokens to a layer's KV cache. */
 typedef struct hr_launch {
-  size_t op; /* of the program's list */
+  size_t op;   /* of the program's list */
+  size_t norm; /* the operator of the norm that it computes, too, of the sum; else `op` */
   hr_plan *plan;
   hr_launch_fn run;
   hr_kv_cache *cache; /* NULL: a plan */
@@ -55,13 +62,19 @@ struct hr_run_program {
   int value_count, value_room;
   hr_buffer *ids, *positions, *logits;
   size_t arena_bytes, workspace_bytes;
+  int64_t runs;    /* since the arena moved */
+  void *recording; /* of all launches, of hr_backend.record; NULL: none */
 };
 
 /* The functions of the operations that a step has. */
-hr_status hr_launch_gemm(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
-hr_status hr_launch_attention(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
-hr_status hr_launch_rowwise(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
-hr_status hr_launch_decode(const hr_plan *plan, const hr_arguments *arguments, void *workspace, hr_error *error);
+hr_status hr_launch_gemm(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                         hr_error *error);
+hr_status hr_launch_attention(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                              hr_error *error);
+hr_status hr_launch_rowwise(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                            hr_error *error);
+hr_status hr_launch_decode(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                           hr_error *error);
 
 /** The operators of a shape, as `describe` lists them. Errors of hr_operators_list(). */
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error);
@@ -70,11 +83,18 @@ hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operat
 hr_status hr_program_make(hr_executor *x, const hr_run_shape *shape, hr_run_program **program, hr_error *error);
 
 /** Frees it; NULL is allowed. */
-void hr_program_free(hr_run_program *program);
+void hr_program_free(const hr_executor *x, hr_run_program *program);
 
-/** Runs all launches; with `times_ns`, by operator, adds the time of each. Buffers of ids and positions are filled, the
- *  caches have grown. */
-hr_status hr_program_run(const hr_executor *x, hr_run_program *program, double *times_ns, hr_error *error);
+/** Runs all launches. Buffers of ids and positions are filled, the caches have grown. From the second run on a device
+ *  that records replays them. */
+hr_status hr_program_run(const hr_executor *x, hr_run_program *program, hr_error *error);
+
+/** Runs them once more and adds the time of each operator to times_ns. That of a sum and its norm in one launch is
+ *  divided by what they move: 3 and 2 tensors. */
+hr_status hr_program_time(const hr_executor *x, hr_run_program *program, double *times_ns, hr_error *error);
+
+/** Forgets what was recorded: addresses have changed. */
+void hr_program_forget(const hr_executor *x, hr_run_program *program);
 
 /** Gives the values places in an arena, apart from each other where they live at the same time. Returns its bytes. */
 size_t hr_plan_arena(hr_run_value *values, int count);

@@ -3,11 +3,15 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "run/program.h"
+#include "runtime/device/kv_cache.h"
 #include "shape/number.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FEW_NUMBERS 1024
+#define USUAL_SEED 1 /* of random weights */
 
 /* ---- checks ---- */
 
@@ -71,7 +75,7 @@ static hr_status find_program(hr_executor *x, const hr_run_shape *shape, hr_erro
   else
     HR_TRY(hr_program_make(x, shape, &found, error));
   if (found != x->programs[at])
-    hr_program_free(x->programs[at]);
+    hr_program_free(x, x->programs[at]);
   memmove(&x->programs[1], &x->programs[0], (size_t)at * sizeof *x->programs);
   x->programs[0] = found;
   return HR_OK;
@@ -96,6 +100,16 @@ static int64_t first_position(const hr_executor *x, const hr_executor_input *inp
   return input->phase == HR_PHASE_DECODE ? x->lengths[x->slot_numbers[sequence]] : 0;
 }
 
+/* Few numbers are put on the stream, which does not wait for them as it would for a copy. */
+static hr_status send_numbers(const hr_executor *x, hr_buffer *buffer, const int32_t *from, size_t bytes,
+                              hr_error *error)
+{
+  const hr_kv_numbers numbers = {hr_buffer_data(buffer), from, bytes / sizeof *from};
+  if (numbers.count > FEW_NUMBERS)
+    return hr_buffer_write(buffer, from, bytes, error);
+  return hr_kv_cache_upload(x->caches[0], &numbers, hr_device_stream(x->device), error);
+}
+
 static hr_status send_tokens(hr_executor *x, const hr_run_program *p, const hr_executor_input *input, hr_error *error)
 {
   const size_t bytes = (size_t)(input->batch * input->tokens) * sizeof(int32_t);
@@ -107,29 +121,26 @@ static hr_status send_tokens(hr_executor *x, const hr_run_program *p, const hr_e
     for (int64_t i = 0; i < input->tokens; i++)
       x->positions[b * input->tokens + i] = (int32_t)(first_position(x, input, b) + i);
   }
-  HR_TRY(hr_buffer_write(p->ids, input->ids, bytes, error));
-  return hr_buffer_write(p->positions, x->positions, bytes, error);
+  HR_TRY(send_numbers(x, p->ids, input->ids, bytes, error));
+  return send_numbers(x, p->positions, x->positions, bytes, error);
 }
 
 /* ---- caches ---- */
 
-static hr_status grow_cache(const hr_executor *x, hr_kv_cache *cache, const hr_executor_input *input, hr_error *error)
+/* The first layer's cache has the slots of all. */
+static hr_status grow_caches(const hr_executor *x, const hr_executor_input *input, hr_error *error)
 {
+  hr_kv_cache *cache = x->caches[0];
   hr_kv_append append = hr_kv_append_default();
   append.count = input->batch;
   append.slots = x->slot_numbers;
   append.tokens = x->new_tokens;
+  if (input->phase == HR_PHASE_FORWARD)
+    return HR_OK;
   for (int64_t i = 0; i < input->batch && input->phase == HR_PHASE_PREFILL; i++)
     HR_TRY(hr_kv_cache_truncate(cache, x->slot_numbers[i], 0, error));
-  HR_TRY(hr_kv_cache_grow(cache, &append, NULL, error));
-  return hr_kv_cache_select(cache, input->batch, x->slot_numbers, NULL, error);
-}
-
-static hr_status grow_caches(const hr_executor *x, const hr_executor_input *input, hr_error *error)
-{
-  for (int64_t layer = 0; layer < x->layers && input->phase != HR_PHASE_FORWARD; layer++)
-    HR_TRY(grow_cache(x, x->caches[layer], input, error));
-  return HR_OK;
+  HR_TRY(hr_kv_cache_grow(cache, &append, hr_device_stream(x->device), error));
+  return hr_kv_cache_select(cache, input->batch, x->slot_numbers, hr_device_stream(x->device), error);
 }
 
 /* After a failure slots have what they had before, or nothing where a prefill had begun. */
@@ -139,8 +150,7 @@ static void take_back(hr_executor *x, const hr_executor_input *input)
     const int64_t slot = x->slot_numbers[i];
     if (input->phase == HR_PHASE_PREFILL)
       x->lengths[slot] = 0;
-    for (int64_t layer = 0; layer < x->layers; layer++)
-      hr_kv_cache_truncate(x->caches[layer], slot, x->lengths[slot], NULL);
+    hr_kv_cache_truncate(x->caches[0], slot, x->lengths[slot], NULL);
   }
 }
 
@@ -178,7 +188,7 @@ static hr_status run_step(hr_executor *x, const hr_executor_input *input, float 
   hr_run_program *p = x->programs[0];
   HR_TRY(send_tokens(x, p, input, error));
   HR_TRY(grow_caches(x, input, error));
-  HR_TRY(hr_program_run(x, p, NULL, error));
+  HR_TRY(hr_program_run(x, p, error));
   return logits ? read_logits(x, p, logits, error) : wait_for(p, error);
 }
 
@@ -190,6 +200,8 @@ hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input
   const int32_t *ids = input->ids;
   HR_NEED(error, ids);
   HR_TRY(check_input(x, input, error));
+  if (!x->loaded)
+    HR_TRY(hr_executor_load(x, NULL, USUAL_SEED, NULL, NULL, error));
   const hr_run_shape shape = {input->phase, input->batch, input->tokens};
   HR_TRY(find_program(x, &shape, error));
   hr_status status = run_step(x, input, logits, error);
@@ -207,8 +219,7 @@ hr_status hr_executor_truncate(hr_executor *executor, int64_t slot, int64_t leng
   if (!exists || length < 0 || length > executor->lengths[slot])
     return hr_fail(error, HR_ERROR_INVALID, "slot %" PRId64 ": cannot keep %" PRId64 " of %" PRId64 " tokens", slot,
                    length, exists ? executor->lengths[slot] : 0);
-  for (int64_t layer = 0; layer < executor->layers; layer++)
-    HR_TRY(hr_kv_cache_truncate(executor->caches[layer], slot, length, error));
+  HR_TRY(hr_kv_cache_truncate(executor->caches[0], slot, length, error));
   executor->lengths[slot] = length;
   return HR_OK;
 }

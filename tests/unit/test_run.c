@@ -260,7 +260,7 @@ static void what_cannot_be_run_is_refused_by_name(void **state)
 static int open_device(void **state)
 {
   (void)state;
-  return hr_device_open("cpu", 0, &device, NULL) == HR_OK ? 0 : -1;
+  return hr_device_open(test_asks_for("gpu") ? "cuda:0" : "cpu", 0, &device, NULL) == HR_OK ? 0 : -1;
 }
 
 static int close_device(void **state)

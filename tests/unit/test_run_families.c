@@ -149,7 +149,7 @@ static void alibi_has_the_logits_of_transformers_in_one_pass(void **state)
 static int open_device(void **state)
 {
   (void)state;
-  return hr_device_open("cpu", 0, &device, NULL) == HR_OK ? 0 : -1;
+  return hr_device_open(test_asks_for("gpu") ? "cuda:0" : "cpu", 0, &device, NULL) == HR_OK ? 0 : -1;
 }
 
 static int close_device(void **state)

@@ -25,7 +25,8 @@ typedef struct hr_executor_options {
 HR_API void hr_executor_options_init(hr_executor_options *options, size_t size);
 HR_DEFAULT(hr_executor_options)
 
-/** Allocates weights and KV caches of a model on a device. The weights are random (hr_executor_load()). The caller owns
+/** Allocates weights and KV caches of a model on a device. The weights are random until hr_executor_load()
+ *  fills them. The caller owns
  *  *executor and closes it before the device. HR_ERROR_UNSUPPORTED, saying what it is, for a model that cannot be run
  *  yet; HR_ERROR_OUT_OF_MEMORY before anything is allocated, with what is needed and what there is; errors of
  *  hr_model_check(). `options` NULL: the default. */
@@ -34,8 +35,8 @@ HR_API hr_status hr_executor_open(hr_device *device, const hr_model *model, cons
 
 /** Fills the weights: from the checkpoint of hr_weights_open() for `what`, or with `what` NULL with random numbers from
  *  `seed`, as large as those of an initialisation. A checkpoint has every weight, in the shape that the model says, and
- *  no other: HR_ERROR_NOT_FOUND, HR_ERROR_INVALID with name, expected and found; errors of hr_weights_open(). The
- *  weights are undefined after an error. `progress` may be NULL; HR_ERROR_INTERRUPTED once it asks to stop. */
+ *  no other: HR_ERROR_NOT_FOUND, HR_ERROR_INVALID with name, expected and found; errors of hr_weights_open(). After
+ *  an error they are random again. `progress` may be NULL; HR_ERROR_INTERRUPTED once it asks to stop. */
 HR_API hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t seed, hr_progress_fn progress,
                                   void *context, hr_error *error);
 
@@ -81,8 +82,8 @@ HR_API int64_t hr_executor_length(const hr_executor *executor, int64_t slot);
 HR_API const hr_operators *hr_executor_operators(const hr_executor *executor);
 
 /** Runs the last step's operators once more, on the same tokens, and adds the time of each to times_ns, by its index in
- *  hr_executor_operators(). HR_ERROR_UNSUPPORTED on a device that runs behind its caller (a GPU); HR_ERROR_INVALID
- *  before the first step. */
+ *  hr_executor_operators(). On a GPU each stands between two events of a graph, which take a microsecond or two.
+ *  HR_ERROR_UNSUPPORTED on a GPU whose device has the default stream; HR_ERROR_INVALID before the first step. */
 HR_API hr_status hr_executor_time_operators(hr_executor *executor, double *times_ns, hr_error *error);
 
 #ifdef __cplusplus

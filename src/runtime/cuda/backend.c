@@ -5,6 +5,7 @@
 #include "runtime/cuda/ceilings/ceilings.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/context.h"
+#include "runtime/cuda/driver/graph.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
 
@@ -165,6 +166,9 @@ const hr_backend hr_backend_cuda = {
     .time_runs = hr_cuda_time_runs,
     .group_below_ns = hr_cuda_group_below_ns,
     .wait = wait_for_runs,
+    .record = hr_cuda_record,
+    .replay = hr_cuda_replay,
+    .time_parts = hr_cuda_time_parts,
     .forget = hr_cuda_forget,
     .stream = stream_of,
     .conditions = hr_cuda_conditions,

@@ -17,6 +17,9 @@ typedef struct hr_kv_numbers hr_kv_numbers;
 /** Starts one run of something. */
 typedef hr_status (*hr_run_fn)(void *context, hr_error *error);
 
+/** Starts one run of part `part` of something. */
+typedef hr_status (*hr_part_fn)(void *context, size_t part, hr_error *error);
+
 /** Progress of one part of a long task: the part covers `first` to `first` + `share` of the whole, 0 … 1. */
 typedef struct hr_progress_range {
   hr_progress_fn progress; /* may be NULL */
@@ -75,6 +78,14 @@ typedef struct hr_backend {
   double (*group_below_ns)(const hr_device *device);
   /** Waits until all started runs are over. NULL: runs are over when they return. */
   hr_status (*wait)(hr_device *device, hr_error *error);
+  /** Records what `run` puts on the device's stream, without running it, for replay(), which starts it there.
+   *  *recording stays NULL on a stream that cannot be recorded. NULL: every run is started anew. */
+  hr_status (*record)(hr_device *device, hr_run_fn run, void *context, void **recording, hr_error *error);
+  hr_status (*replay)(hr_device *device, void *recording, hr_error *error);
+  /** Times of parts that run one after another on the device's stream, each between two events of a recording, which
+   *  take a microsecond or two themselves. NULL: runs are over when they return. */
+  hr_status (*time_parts)(hr_device *device, hr_part_fn run, void *context, size_t count, double *times_ns,
+                          hr_error *error);
   /** Frees a recording; NULL is allowed. */
   void (*forget)(hr_device *device, void *recording);
   /** Returns what hr_device_stream() returns. */

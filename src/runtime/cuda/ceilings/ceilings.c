@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "hardware/hardware.h"
+#include "runtime/cuda/driver/graph.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
 #include "runtime/cuda/kernels/ceilings_layout.h"

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "runtime/cuda/ceilings/ceilings.h"
 #include "runtime/cuda/driver/context.h"
+#include "runtime/cuda/driver/graph.h"
 #include "runtime/cuda/driver/timing.h"
 
 #include <headroom/buffer.h>

@@ -2,7 +2,7 @@
 #include "runtime/cuda/driver/timing.h"
 
 #include "base/error.h"
-#include "runtime/cuda/driver/context.h"
+#include "runtime/cuda/driver/graph.h"
 
 #include <stdlib.h>
 
@@ -14,12 +14,6 @@
  * (split along k) 13%; of 60 to 120 µs 1 and 3%. */
 #define GROUP_BELOW_NS 200e3
 
-/* State kept from one sample of a subject to the next. */
-typedef struct recording {
-  cu_graph_exec graph; /* the captured runs of a group between the two event records; NULL until captured */
-  double last_ns;
-} recording;
-
 static hr_status elapsed_ns(const hr_cuda *cuda, double *time_ns, hr_error *error)
 {
   float ms = 0;
@@ -29,7 +23,7 @@ static hr_status elapsed_ns(const hr_cuda *cuda, double *time_ns, hr_error *erro
   return HR_OK;
 }
 
-static hr_status time_one(const hr_cuda *cuda, hr_run_fn run, void *context, recording *kept, double *time_ns,
+static hr_status time_one(const hr_cuda *cuda, hr_run_fn run, void *context, hr_cuda_recording *kept, double *time_ns,
                           hr_error *error)
 {
   if (kept->last_ns < LEAD_NS)
@@ -42,44 +36,41 @@ static hr_status time_one(const hr_cuda *cuda, hr_run_fn run, void *context, rec
   return HR_OK;
 }
 
-static hr_status record_runs(const hr_cuda *cuda, hr_run_fn run, void *context, int64_t count, hr_error *error)
+typedef struct run_group {
+  const hr_cuda *cuda;
+  hr_run_fn run;
+  void *context;
+  int64_t count;
+} run_group;
+
+/* The runs of a group between the two event records. */
+static hr_status run_all(void *context, hr_error *error)
 {
-  const hr_driver *driver = &cuda->driver;
-  HR_TRY(HR_CU(driver, cuEventRecordWithFlags, (cuda->start, cuda->stream, CU_EVENT_RECORD_EXTERNAL), error));
-  for (int64_t i = 0; i < count; i++)
-    HR_TRY(run(context, error));
-  return HR_CU(driver, cuEventRecordWithFlags, (cuda->end, cuda->stream, CU_EVENT_RECORD_EXTERNAL), error);
+  const run_group *group = context;
+  const hr_cuda *cuda = group->cuda;
+  HR_TRY(HR_CU(&cuda->driver, cuEventRecordWithFlags, (cuda->start, cuda->stream, CU_EVENT_RECORD_EXTERNAL), error));
+  for (int64_t i = 0; i < group->count; i++)
+    HR_TRY(group->run(group->context, error));
+  return HR_CU(&cuda->driver, cuEventRecordWithFlags, (cuda->end, cuda->stream, CU_EVENT_RECORD_EXTERNAL), error);
 }
 
-/* Captures `count` runs as a graph, and launches it once, which uploads it to the device. */
-static hr_status make_graph(const hr_cuda *cuda, hr_run_fn run, void *context, int64_t count, recording *kept,
-                            hr_error *error)
+/* Captures the runs, and launches them once, which uploads the graph to the device. */
+static hr_status make_graph(run_group *group, hr_cuda_recording *kept, hr_error *error)
 {
-  const hr_driver *driver = &cuda->driver;
-  cu_graph graph = NULL;
-  HR_TRY(HR_CU(driver, cuStreamBeginCapture_v2, (cuda->stream, CU_CAPTURE_THREAD_LOCAL), error));
-  hr_status status = record_runs(cuda, run, context, count, error);
-  cu_result ended =
-      driver->cuStreamEndCapture(cuda->stream, &graph); /* also after an error: the stream is used again */
-  if (status == HR_OK)
-    status = hr_driver_check(driver, ended, "cuStreamEndCapture", error);
-  if (status == HR_OK)
-    status = HR_CU(driver, cuGraphInstantiateWithFlags, (&kept->graph, graph, 0), error);
-  if (graph)
-    driver->cuGraphDestroy(graph);
-  HR_TRY(status);
-  HR_TRY(HR_CU(driver, cuGraphLaunch, (kept->graph, cuda->stream), error));
-  return HR_CU(driver, cuStreamSynchronize, (cuda->stream), error);
+  const hr_cuda *cuda = group->cuda;
+  HR_TRY(hr_cuda_capture(cuda, run_all, group, &kept->graph, error));
+  HR_TRY(HR_CU(&cuda->driver, cuGraphLaunch, (kept->graph, cuda->stream), error));
+  return HR_CU(&cuda->driver, cuStreamSynchronize, (cuda->stream), error);
 }
 
-static hr_status time_group(const hr_cuda *cuda, hr_run_fn run, void *context, int64_t count, recording *kept,
-                            double *time_ns, hr_error *error)
+static hr_status time_group(run_group *group, hr_cuda_recording *kept, double *time_ns, hr_error *error)
 {
+  const hr_cuda *cuda = group->cuda;
   if (!kept->graph)
-    HR_TRY(make_graph(cuda, run, context, count, kept, error));
+    HR_TRY(make_graph(group, kept, error));
   HR_TRY(HR_CU(&cuda->driver, cuGraphLaunch, (kept->graph, cuda->stream), error));
   HR_TRY(elapsed_ns(cuda, time_ns, error));
-  *time_ns /= (double)count;
+  *time_ns /= (double)group->count;
   return HR_OK;
 }
 
@@ -91,11 +82,12 @@ hr_status hr_cuda_time_runs(hr_device *device, hr_run_fn run, void *context, int
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
                    "%s: short runs are measured as a captured graph, and the default stream cannot be captured",
                    device->name);
-  if (!*kept && !(*kept = calloc(1, sizeof(recording))))
+  if (!*kept && !(*kept = calloc(1, sizeof(hr_cuda_recording))))
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory to time runs", device->name);
+  run_group group = {cuda, run, context, count};
   HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status = count == 1 ? time_one(cuda, run, context, *kept, time_ns, error)
-                                : time_group(cuda, run, context, count, *kept, time_ns, error);
+  hr_status status =
+      count == 1 ? time_one(cuda, run, context, *kept, time_ns, error) : time_group(&group, *kept, time_ns, error);
   hr_cuda_leave(cuda);
   return status;
 }
@@ -104,15 +96,4 @@ double hr_cuda_group_below_ns(const hr_device *device)
 {
   const hr_cuda *cuda = device->state;
   return cuda->stream == CU_STREAM_LEGACY ? 0 : GROUP_BELOW_NS;
-}
-
-void hr_cuda_forget(hr_device *device, void *recorded)
-{
-  const hr_cuda *cuda = device->state;
-  recording *kept = recorded;
-  if (kept && kept->graph && hr_cuda_enter(cuda, NULL) == HR_OK) {
-    cuda->driver.cuGraphExecDestroy(kept->graph);
-    hr_cuda_leave(cuda);
-  }
-  free(kept);
 }

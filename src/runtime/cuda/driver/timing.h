@@ -12,7 +12,4 @@ hr_status hr_cuda_time_runs(hr_device *device, hr_run_fn run, void *context, int
 /** hr_backend.group_below_ns: 200 µs; 0 on the default stream, which cannot be captured. */
 double hr_cuda_group_below_ns(const hr_device *device);
 
-/** hr_backend.forget. */
-void hr_cuda_forget(hr_device *device, void *recorded);
-
 #endif
