@@ -69,6 +69,7 @@ class Graph(Compiled):
     def __init__(self, model, ids, phase):
         super().__init__(model, ids, phase)
         side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
                 self.before()
