@@ -47,10 +47,28 @@ static hr_run_view rotated(hr_lowering *l, hr_run_view x)
   return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x), hr_of_view(hr_angles_of(l))}, x.columns);
 }
 
+static bool side_by_side(hr_run_view q, hr_run_view k)
+{
+  return q.value == k.value && q.stride == k.stride && q.rows == k.rows && k.offset == q.offset + q.columns;
+}
+
+/* Heads of Q and of K that are results of one GEMM are rotated together. */
 void hr_lower_rotary(hr_lowering *l)
 {
-  for (int i = 0; i < 2; i++)
-    hr_write_view(l, i, rotated(l, hr_read_view(l, i)));
+  const hr_run_view q = hr_read_view(l, 0), k = hr_read_view(l, 1);
+  if (!side_by_side(q, k)) {
+    hr_write_view(l, 0, rotated(l, q));
+    hr_write_view(l, 1, rotated(l, k));
+    return;
+  }
+  hr_run_view both = q;
+  both.columns += k.columns;
+  hr_run_view part = rotated(l, both);
+  part.columns = q.columns;
+  hr_write_view(l, 0, part);
+  part.offset += q.columns;
+  part.columns = k.columns;
+  hr_write_view(l, 1, part);
 }
 
 /* ---- attention ---- */

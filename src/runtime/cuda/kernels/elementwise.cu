@@ -104,12 +104,13 @@ template <int WIDTH> struct alignas(WIDTH * sizeof(element)) part {
 };
 
 /* Copies the columns behind those that are rotated. */
-__device__ inline void copy_unrotated(const task &t, int64 row)
+template <int WIDTH> __device__ inline void copy_unrotated(const task &t, int64 row)
 {
+  typedef part<WIDTH> some;
   const element *from = t.row_of_x(row);
   element *to = t.out + row * t.columns;
-  for (int64 column = t.rotated + threadIdx.x; column < t.columns; column += blockDim.x)
-    to[column] = from[column];
+  for (int64 column = t.rotated + (int64)threadIdx.x * WIDTH; column < t.columns; column += (int64)blockDim.x * WIDTH)
+    *(some *)(to + column) = *(const some *)(from + column);
 }
 
 /* Rotates columns 2i and 2i + 1 by the angle of columns i and i + rotated/2 of the table's row. */
@@ -124,6 +125,7 @@ __device__ inline void rotate_neighbours(const task &t, int64 row)
     to[2 * i] = from_float(u * c - v * s);
     to[2 * i + 1] = from_float(v * c + u * s);
   }
+  copy_unrotated<1>(t, row);
 }
 
 /* Rotates columns i and i + rotated/2 by the angle whose cosine and sine are columns i and i + rotated/2 of row
@@ -146,6 +148,7 @@ template <int WIDTH> __device__ inline void rotary_row(const task &t, int64 row)
     *(some *)(to + column) = x;
     *(some *)(to + half + column) = y;
   }
+  copy_unrotated<WIDTH>(t, row);
 }
 
 /* Accesses of 16 or 4 bytes or one element, as half a row and the addresses allow. */
@@ -156,7 +159,6 @@ __device__ inline void rotary_rows(const task &t)
                 (size_t)((t.rotated / 2 | t.columns | t.x_stride) * (int64)sizeof(element));
   if (row >= t.rows)
     return;
-  copy_unrotated(t, row);
   if (t.interleaved)
     rotate_neighbours(t, row);
   else if (bits % 16 == 0)

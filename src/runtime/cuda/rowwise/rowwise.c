@@ -252,7 +252,8 @@ static void shape_rotary(const hr_rowwise *r, launch *l)
   int64_t width = half * bytes % HR_ROWWISE_PACK_BYTES == 0 ? HR_ROWWISE_PACK_BYTES / bytes
                   : half * bytes % 4 == 0                   ? 4 / bytes
                                                             : 1;
-  l->threads_x = (unsigned)hr_min64(power_of_two(hr_ceil_div(half, width)), BLOCK);
+  const int64_t copied = r->columns - hr_rowwise_rotated(r);
+  l->threads_x = (unsigned)hr_min64(power_of_two(hr_ceil_div(hr_max64(half, copied), width)), BLOCK);
   l->threads_y = BLOCK / l->threads_x;
   l->blocks = hr_ceil_div(r->rows, l->threads_y);
 }
