@@ -64,10 +64,10 @@ static hr_status make_gemm(gemm_run *p, hr_error *error)
   workspace = hr_plan_workspace_bytes(p->plan);
   if (workspace > 0)
     HR_TRY(hr_buffer_create(device, workspace, &p->workspace, error));
-  return hr_plan_run_gemm(
-      p->plan,
-      &(hr_gemm_arguments){sizeof(hr_gemm_arguments), hr_buffer_data(p->a), hr_buffer_data(p->b), hr_buffer_data(p->c)},
-      p->workspace ? hr_buffer_data(p->workspace) : NULL, NULL, error);
+  return hr_plan_run_gemm(p->plan,
+                          &(hr_gemm_arguments){sizeof(hr_gemm_arguments), hr_buffer_data(p->a), hr_buffer_data(p->b),
+                                               hr_buffer_data(p->c), NULL},
+                          p->workspace ? hr_buffer_data(p->workspace) : NULL, NULL, error);
 }
 
 static void free_gemm(gemm_run *p)

@@ -179,9 +179,9 @@ static inline void make_q(const decoder *d, const layer *l)
   hr_error error;
   void *workspace = hr_buffer_data(d->workspace), *q = hr_buffer_data(d->q), *middle = hr_buffer_data(d->augmented);
   const void *hidden = hr_buffer_data(d->hidden), *weights = hr_buffer_data(l->weights[0]);
-  hr_gemm_arguments x = {sizeof x, hidden, weights, d->gemms[1] ? middle : q};
+  hr_gemm_arguments x = {sizeof x, hidden, weights, d->gemms[1] ? middle : q, NULL};
   must(hr_plan_run_gemm(d->gemms[0], &x, workspace, NULL, &error), &error);
-  x = (hr_gemm_arguments){sizeof x, middle, hr_buffer_data(l->weights[1]), q};
+  x = (hr_gemm_arguments){sizeof x, middle, hr_buffer_data(l->weights[1]), q, NULL};
   if (d->gemms[1])
     must(hr_plan_run_gemm(d->gemms[1], &x, workspace, NULL, &error), &error);
 }

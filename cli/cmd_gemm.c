@@ -39,6 +39,7 @@ static int make_gemm(const cli_run *run, hr_gemm *gemm)
   gemm->transpose_b = o->transpose_b;
   gemm->broadcast_a = o->broadcast_a;
   gemm->broadcast_b = o->broadcast_b;
+  gemm->bias = o->bias;
   gemm->lda = o->lda, gemm->ldb = o->ldb, gemm->ldc = o->ldc;
   gemm->stride_a = o->stride_a, gemm->stride_b = o->stride_b, gemm->stride_c = o->stride_c;
   hr_error error = {.status = HR_OK};

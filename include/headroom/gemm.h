@@ -31,6 +31,9 @@ typedef struct hr_gemm {
   int64_t stride_a, stride_b, stride_c; /* from one batch to the next */
   int64_t alignment; /* bytes of which the addresses of a run are multiples: a power of two from the size of an element
                         to 4096; 0: 16 */
+  bool
+      bias; /* C = A B + bias, which is [n], of the dtype, the same for every row and batch. gemm_cublaslt may round A B
+                to the dtype before; the others add in fp32 (fp64 for fp64) */
 } hr_gemm;
 
 /** 1 × 1 × 1, one batch, bf16, nothing transposed, packed. */
@@ -45,8 +48,8 @@ HR_API hr_status hr_gemm_check(const hr_gemm *gemm, hr_error *error);
  *  hr_gemm_check() refuses, here and below, have a meaningless count and do no harm. */
 HR_API hr_status hr_gemm_flops(const hr_gemm *gemm, int64_t *flops);
 
-/** Least memory traffic in bytes: A, B and C of every batch without gaps, a broadcast operand once. HR_ERROR_OVERFLOW
- *  as above. */
+/** Least memory traffic in bytes: A, B and C of every batch without gaps, a broadcast operand and the bias once.
+ *  HR_ERROR_OVERFLOW as above. */
 HR_API hr_status hr_gemm_bytes(const hr_gemm *gemm, int64_t *bytes);
 
 /** Memory layout of an operand with all defaults resolved. In elements. */

@@ -109,7 +109,8 @@ HR_API hr_status hr_workspace_clear(hr_device *device, void *workspace, void *st
 typedef struct hr_gemm_arguments {
   size_t struct_size; /* sizeof(hr_gemm_arguments), set by hr_gemm_arguments_default() */
   const void *a, *b;
-  void *c; /* every element is written, gaps between strides are not */
+  void *c;          /* every element is written, gaps between strides are not */
+  const void *bias; /* [n]; read only with hr_gemm.bias */
 } hr_gemm_arguments;
 
 /** All NULL. */

@@ -609,6 +609,7 @@ class hr_gemm(Structure):
         ("stride_b", c_int64),
         ("stride_c", c_int64),
         ("alignment", c_int64),
+        ("bias", c_bool),
     ]
 
 
@@ -666,6 +667,7 @@ class hr_gemm_arguments(Structure):
         ("a", c_void_p),
         ("b", c_void_p),
         ("c", c_void_p),
+        ("bias", c_void_p),
     ]
 
 

@@ -896,6 +896,7 @@ class ResultRow(Row):
     output: Optional[str]
     head_scales: Optional[bool]
     backward: Optional[bool]
+    bias: Optional[bool]
 
 
 @dataclass(frozen=True)

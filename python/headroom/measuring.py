@@ -59,6 +59,7 @@ class GemmOptions(MeasureOptions, total=False):
     stride_c: int
     broadcast_a: bool
     broadcast_b: bool
+    bias: bool
     autotune: int
 
 
@@ -127,7 +128,7 @@ class ResultOptions(TypedDict, total=False):
 GEMM: Table = {
     **{name: (name, whole) for name in ("m", "n", "k", "batch", "lda", "ldb", "ldc", "stride_a", "stride_b",
                                         "stride_c")},
-    **{name: (name, flag) for name in ("transpose_a", "transpose_b", "broadcast_a", "broadcast_b")},
+    **{name: (name, flag) for name in ("transpose_a", "transpose_b", "broadcast_a", "broadcast_b", "bias")},
 }
 HEADS: Table = {
     **{name: (name, whole) for name in ("batch", "k_heads", "v_heads", "q_len", "kv_len", "window")},

@@ -58,29 +58,24 @@ static hr_run_view rows_multiplied(const hr_lowering *l, hr_run_view x)
   return x;
 }
 
-static hr_run_view add_gemm(hr_lowering *l, hr_run_view x)
+static hr_run_view add_gemm(hr_lowering *l, hr_run_view x, const void *bias)
 {
   hr_gemm g = l->op->gemm;
   const hr_run_view a = rows_multiplied(l, x);
   g.lda = a.stride;
   g.alignment = hr_view_alignment(l, a);
+  g.bias = bias != NULL;
   hr_run_view out = hr_new_view(l, g.m, g.n);
   hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
   if (!launch)
     return out;
   launch->arguments.gemm = hr_gemm_arguments_default();
   launch->arguments.gemm.b = hr_own_weight(l, 0);
+  launch->arguments.gemm.bias = bias;
   hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
   hr_bind(l, offsetof(hr_gemm_arguments, a), a);
   hr_bind(l, offsetof(hr_gemm_arguments, c), out);
   return out;
-}
-
-static hr_run_view add_bias(hr_lowering *l, hr_run_view x, const void *bias)
-{
-  hr_rowwise r = hr_rows_of(HR_ROWWISE_BIAS, l->op->gemm.m, x.columns);
-  r.x_stride = x.stride;
-  return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x), hr_of_address(bias)}, x.columns);
 }
 
 static void lower_linear(hr_lowering *l)
@@ -88,11 +83,10 @@ static void lower_linear(hr_lowering *l)
   int64_t columns[HR_OPERATOR_WEIGHTS_MAX];
   const int count = columns_of(l, columns);
   const int bias_role = l->op->weights[count]; /* 0: none */
-  const char *bias = bias_role ? hr_own_weight(l, count) : NULL;
-  hr_run_view all = add_gemm(l, hr_read_view(l, 0)), part = all;
+  hr_run_view part = add_gemm(l, hr_read_view(l, 0), bias_role ? hr_own_weight(l, count) : NULL);
   for (int i = 0; i < count; i++) {
     part.columns = columns[i];
-    hr_write_view(l, i, bias ? add_bias(l, part, bias + (size_t)part.offset * hr_element_bytes(l)) : part);
+    hr_write_view(l, i, part);
     part.offset += columns[i];
   }
 }

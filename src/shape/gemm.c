@@ -104,7 +104,8 @@ static hr_checked64 gemm_bytes(const hr_gemm *gemm)
   hr_checked64 a = distinct(operand_a(gemm), gemm->batch);
   hr_checked64 b = distinct(operand_b(gemm), gemm->batch);
   hr_checked64 c = distinct(operand_c(gemm), gemm->batch);
-  return hr_times(hr_plus(hr_plus(a, b), c), (int64_t)hr_dtype_bytes(gemm->dtype));
+  hr_checked64 bias = hr_checked(gemm->bias ? gemm->n : 0);
+  return hr_times(hr_plus(hr_plus(hr_plus(a, b), c), bias), (int64_t)hr_dtype_bytes(gemm->dtype));
 }
 
 static hr_checked64 stored_bytes(const hr_gemm *gemm)

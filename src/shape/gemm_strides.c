@@ -38,4 +38,6 @@ void hr_gemm_format_strides(const hr_gemm *gemm, char *to, size_t size)
   add_operand(&t, 'a', hr_gemm_a(gemm), gemm->batch, gemm->broadcast_a);
   add_operand(&t, 'b', hr_gemm_b(gemm), gemm->batch, gemm->broadcast_b);
   add_operand(&t, 'c', hr_gemm_c(gemm), gemm->batch, false);
+  if (gemm->bias)
+    snprintf(t.to, t.size, " bias=1");
 }

@@ -39,7 +39,8 @@ end:
 
 static hr_status run_gemm(const hr_plan *plan, const void *in, void *out, void *workspace, hr_error *error)
 {
-  return hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), in, in, out}, workspace, NULL, error);
+  return hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), in, in, out, NULL}, workspace, NULL,
+                          error);
 }
 
 static hr_status run_attention(const hr_plan *plan, const void *in, void *out, void *workspace, hr_error *error)

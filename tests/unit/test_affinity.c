@@ -171,7 +171,7 @@ static void run_product(hr_device *device)
     assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
   assert_ok(hr_plan_run_gemm(plan,
                              &(hr_gemm_arguments){sizeof(hr_gemm_arguments), hr_buffer_data(buffers[0]),
-                                                  hr_buffer_data(buffers[1]), hr_buffer_data(buffers[2])},
+                                                  hr_buffer_data(buffers[1]), hr_buffer_data(buffers[2]), NULL},
                              workspace ? hr_buffer_data(workspace) : NULL, NULL, &error),
             error);
   hr_buffer_free(workspace);

@@ -253,9 +253,9 @@ static void dispatch_takes_the_first_kernel_that_can_run_and_reports_why_better_
   assert_ptr_equal(released, device);
   assert_int_equal(hr_plan_workspace_bytes(plan), 0); /* not that of the kernel that failed late */
   const void *address = &gemm;
-  assert_int_equal(
-      hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), address, NULL, &gemm}, NULL, NULL, &error),
-      HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), address, NULL, &gemm, NULL},
+                                    NULL, NULL, &error),
+                   HR_ERROR_INVALID);
   hr_attention_arguments arguments = hr_attention_arguments_default();
   assert_int_equal(hr_plan_run_attention(plan, &arguments, NULL, NULL, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "a plan for gemm is run as one for attention");

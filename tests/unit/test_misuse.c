@@ -196,11 +196,12 @@ static void an_output_at_the_address_of_an_input_is_refused(void **state)
   assert_ok(hr_plan_gemm(device, &g, NULL, &plan, &error), error);
   assert_true(hr_plan_workspace_bytes(plan) <= sizeof workspace);
   assert_int_equal(
-      hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), x, y, y}, workspace, NULL, &error),
+      hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), x, y, y, NULL}, workspace, NULL, &error),
       HR_ERROR_INVALID);
   assert_non_null(strstr(error.message, "the output has the address of an input"));
-  assert_ok(hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), x, x, y}, workspace, NULL, &error),
-            error);
+  assert_ok(
+      hr_plan_run_gemm(plan, &(hr_gemm_arguments){sizeof(hr_gemm_arguments), x, x, y, NULL}, workspace, NULL, &error),
+      error);
   hr_plan_free(plan);
   hr_device_close(device);
 

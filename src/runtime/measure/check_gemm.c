@@ -57,7 +57,9 @@ static hr_status fetch(const hr_checked_range *range, hr_host_set *host, hr_erro
   hr_operand_part of_a = g->transpose_a ? rows_of(g, a, batch, 0, a.rows) : rows_of(g, a, batch, row % g->m, 1);
   HR_TRY(hr_host_set_fetch(s, host, 0, of_a, error));
   HR_TRY(hr_host_set_fetch(s, host, 1, columns_of_b(g, range->of, batch, range->column), error));
-  return hr_host_set_fetch(s, host, 2, rows_of(g, hr_gemm_c(g), batch, row % g->m, 1), error);
+  if (g->bias)
+    HR_TRY(hr_host_set_fetch(s, host, 2, (hr_operand_part){0, s->operands.bytes[2]}, error));
+  return hr_host_set_fetch(s, host, s->operands.inputs, rows_of(g, hr_gemm_c(g), batch, row % g->m, 1), error);
 }
 
 /* A range of columns is computed as a row of the GEMM with only these columns of B. */
@@ -74,6 +76,8 @@ static void reference(const hr_checked_range *range, const hr_host_set *host, do
   some.stride_b = b.batch_stride;
   hr_reference_gemm_row(&some, host->operands[0], (const char *)host->operands[1] + skipped, row / g->m, row % g->m,
                         scratch, query->out, query->norm);
+  if (g->bias)
+    hr_reference_gemm_bias(&some, host->operands[2], column, query->out, query->norm);
 }
 
 static double bound(const hr_plan *plan, const hr_reference_query *query, int64_t column)

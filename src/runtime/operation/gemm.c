@@ -34,6 +34,8 @@ static hr_operands operands(const hr_problem *problem)
   hr_operands all = {.count = 0};
   hr_add_input(&all, offsetof(hr_gemm_arguments, a), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_a(g).elements);
   hr_add_input(&all, offsetof(hr_gemm_arguments, b), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_b(g).elements);
+  if (g->bias)
+    hr_add_input(&all, offsetof(hr_gemm_arguments, bias), HR_OPERAND_NUMBERS, element * (size_t)g->n);
   hr_add_output(&all, offsetof(hr_gemm_arguments, c), HR_OPERAND_NUMBERS, element * (size_t)hr_gemm_c(g).elements);
   return all;
 }
@@ -50,11 +52,10 @@ static int64_t alignment(const hr_problem *problem)
 
 static hr_status check_addresses(const hr_problem *problem, const hr_arguments *arguments, hr_error *error)
 {
-  (void)problem;
   const hr_gemm_arguments *x = &arguments->gemm;
-  if (!x->a || !x->b || !x->c)
-    return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", !x->a ? "a" : !x->b ? "b" : "c");
-  return HR_OK;
+  const hr_needed_address addresses[] = {
+      {"a", x->a, true}, {"b", x->b, true}, {"bias", x->bias, problem->gemm.bias}, {"c", x->c, true}};
+  return hr_check_needed(addresses, sizeof addresses / sizeof *addresses, error);
 }
 
 static hr_status flops(const hr_problem *problem, int64_t *count)

@@ -14,7 +14,8 @@ static const hr_problem_member gemm_members[] = {
     M(hr_gemm, m),           M(hr_gemm, n),           M(hr_gemm, k),           M(hr_gemm, batch),
     M(hr_gemm, dtype),       M(hr_gemm, transpose_a), M(hr_gemm, transpose_b), M(hr_gemm, broadcast_a),
     M(hr_gemm, broadcast_b), M(hr_gemm, lda),         M(hr_gemm, ldb),         M(hr_gemm, ldc),
-    M(hr_gemm, stride_a),    M(hr_gemm, stride_b),    M(hr_gemm, stride_c),    M(hr_gemm, alignment)};
+    M(hr_gemm, stride_a),    M(hr_gemm, stride_b),    M(hr_gemm, stride_c),    M(hr_gemm, alignment),
+    M(hr_gemm, bias)};
 
 /* hr_backward begins with them, too. */
 #define ATTENTION_MEMBERS(OF)                                                                                          \

@@ -94,6 +94,16 @@ void hr_reference_gemm_row(const hr_gemm *g, const void *a, const void *b, int64
     row_times_plain(g, a_row, b, batch, b_row, out, norm);
 }
 
+void hr_reference_gemm_bias(const hr_gemm *g, const void *bias, int64_t first, double *out, double *norm)
+{
+  for (int64_t j = 0; j < g->n; j++) {
+    const double b = hr_number_load(g->dtype, bias, (size_t)(first + j));
+    out[j] += b;
+    if (norm)
+      norm[j] = hypot(norm[j], b);
+  }
+}
+
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
@@ -114,6 +124,8 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   for (int64_t batch = 0; batch < g->batch; batch++) {
     for (int64_t row = 0; row < g->m; row++) {
       hr_reference_gemm_row(g, x->a, x->b, batch, row, scratch, row_out, NULL);
+      if (g->bias)
+        hr_reference_gemm_bias(g, x->bias, 0, row_out, NULL);
       int64_t start = batch * c.batch_stride + row * c.leading_dimension;
       for (int64_t j = 0; j < g->n; j++)
         hr_number_store(g->dtype, x->c, (size_t)(start + j), row_out[j]);

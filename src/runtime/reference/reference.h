@@ -27,6 +27,9 @@ size_t hr_reference_backward_scratch(const hr_attention *forward);
 void hr_reference_gemm_row(const hr_gemm *gemm, const void *a, const void *b, int64_t batch, int64_t row,
                            double *scratch, double *out, double *norm);
 
+/** Adds elements first … first + n − 1 of a bias to a row of n, and to the size of its terms; norm may be NULL. */
+void hr_reference_gemm_bias(const hr_gemm *gemm, const void *bias, int64_t first, double *out, double *norm);
+
 /** The reference for one query of one head. */
 typedef struct hr_reference_query {
   double *out;       /* [v_dim] */

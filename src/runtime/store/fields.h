@@ -6,7 +6,7 @@
 #include <headroom/experimental/store.h>
 
 /** Version of the store's tables, written to the file. A file with a larger one is from a newer program. */
-#define HR_STORE_VERSION 14
+#define HR_STORE_VERSION 15
 
 typedef enum hr_field_kind {
   HR_FIELD_TEXT,

@@ -25,6 +25,7 @@ static hr_gemm gemm_of(hr_dtype dtype, const int64_t size[3], int transposes, in
   g.m = size[0], g.n = size[1], g.k = size[2];
   g.batch = batch;
   g.transpose_a = transposes & 1, g.transpose_b = transposes >> 1;
+  g.bias = dtype != HR_FP8_E4M3 && (size[0] + size[1] + transposes + batch) % 3 == 0;
   return g;
 }
 
@@ -43,9 +44,15 @@ static size_t element_index(const hr_gemm *g, char operand, int64_t batch, int64
   return (size_t)(batch * stride + (transposed ? column * leading + row : row * leading + column));
 }
 
+/* C comes behind the inputs, of which the third is the bias. */
+static size_t index_of(const call *c, char operand)
+{
+  return operand == 'c' ? c->operands.inputs : (size_t)(operand - 'a');
+}
+
 static double element_of(const call *c, char operand, int64_t batch, int64_t row, int64_t column)
 {
-  return call_element(c, (size_t)(operand - 'a'), element_index(&c->problem.gemm, operand, batch, row, column));
+  return call_element(c, index_of(c, operand), element_index(&c->problem.gemm, operand, batch, row, column));
 }
 
 /* Marks the elements of an operand that belong to the matrix; the others are gaps between strides. */
@@ -53,7 +60,7 @@ static bool *used_elements(const call *c, char operand)
 {
   const hr_gemm *g = &c->problem.gemm;
   int64_t rows = operand == 'b' ? g->k : g->m, columns = operand == 'a' ? g->k : g->n;
-  size_t elements = c->operands.bytes[operand - 'a'] / hr_dtype_bytes(g->dtype);
+  size_t elements = c->operands.bytes[index_of(c, operand)] / hr_dtype_bytes(g->dtype);
   bool *used = calloc(elements, sizeof *used);
   assert_non_null(used);
   for (int64_t batch = 0; batch < g->batch; batch++)
@@ -104,9 +111,15 @@ static void compare_element(const call *c, const hr_summation *summation, const 
     magnitude += fabs(term);
     squares += term * term;
   }
+  const double bias = g->bias ? call_element(c, 2, (size_t)at[2]) : 0;
+  exact += bias;
+  magnitude += fabs(bias);
+  squares += bias * bias;
   double found = element_of(c, 'c', at[0], at[1], at[2]);
   double bound = summation ? hr_gemm_error_bound(g->dtype, g->k, summation, exact, sqrt(squares))
                            : worst_case_bound(g->dtype, g->k, exact, magnitude);
+  if (g->bias) /* which may be added to a rounded sum */
+    bound += hr_dtype_rounding_error(g->dtype, fabs(exact - bias) + bound);
   if (!(fabs(found - exact) <= bound))
     fail_msg("%s %s ld %d %d %d strides %d %d %d: [%d, %d, %d] is %g, exactly %g, allowed ±%g", c->kernel,
              problem_words(&c->problem, text), (int)g->lda, (int)g->ldb, (int)g->ldc, (int)g->stride_a,

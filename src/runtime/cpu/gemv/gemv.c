@@ -59,6 +59,7 @@ static hr_gemv_job job_of(const gemv_run *run, int64_t batch)
   const int64_t bytes = (int64_t)hr_dtype_bytes(g->dtype);
   return (hr_gemv_job){.x = (const char *)x->a + batch * run->a.batch_stride * bytes,
                        .w = (const char *)x->b + batch * run->b.batch_stride * bytes,
+                       .bias = g->bias ? x->bias : NULL,
                        .y = (char *)x->c + batch * run->c.batch_stride * bytes,
                        .x_row = run->a.leading_dimension,
                        .w_row = run->b.leading_dimension,

@@ -7,9 +7,9 @@
 
 #define HR_GEMV_GROUP 32 /* rows of W of a call, at most */
 
-/** y = x Wᵀ for x [tokens, k], W [n, k], y [tokens, n]. Strides in elements. */
+/** y = x Wᵀ + bias for x [tokens, k], W [n, k], y [tokens, n]. Strides in elements. */
 typedef struct hr_gemv_job {
-  const void *x, *w;
+  const void *x, *w, *bias; /* bias: NULL: none */
   void *y;
   int64_t x_row, w_row, y_row;
   int64_t k;

@@ -154,19 +154,38 @@ HR_INLINE int lane_of(hr_dtype dtype, int i)
   return dtype == HR_BF16 ? i % 2 * SIMD_LANES + i / 2 : i;
 }
 
-HR_INLINE void store_sums(hr_dtype dtype, const float *sums, void *to, int64_t count)
+/* `bias`: of the first sum; NULL: none. */
+HR_INLINE void store_sums(hr_dtype dtype, const float *sums, const void *bias, void *to, int64_t count)
 {
   for (int64_t at = 0; at < count; at += SIMD_PAIR) {
     float lanes[SIMD_PAIR] = {0};
     int64_t here = count - at < SIMD_PAIR ? count - at : SIMD_PAIR;
     for (int i = 0; i < (int)here; i++)
       lanes[lane_of(dtype, i)] = sums[at + i];
-    const simd_pair pair = {simd_load(lanes), simd_load(lanes + SIMD_LANES)};
+    simd_pair pair = {simd_load(lanes), simd_load(lanes + SIMD_LANES)};
+    if (bias) {
+      const simd_pair added = simd_load_span(dtype, bias, at, here);
+      pair = (simd_pair){pair.a + added.a, pair.b + added.b};
+    }
     simd_store_span(dtype, to, at, pair, here, false);
   }
 }
 
-HR_INLINE void multiply(hr_dtype dtype, int tokens, const hr_gemv_job *job, int64_t first, int64_t last)
+/* Once a group of rows: one function for all numbers of tokens. */
+#define STORE(dtype)                                                                                                \
+  static __attribute__((noinline)) void store_##dtype(const float *sums, const void *bias, void *to, int64_t count) \
+  {                                                                                                                 \
+    store_sums(HR_##dtype, sums, bias, to, count);                                                                  \
+  }
+STORE(BF16)
+#ifndef __AVX512BF16__
+STORE(FP32)
+STORE(FP16)
+#endif
+
+typedef void (*store_fn)(const float *sums, const void *bias, void *to, int64_t count);
+
+HR_INLINE void multiply(hr_dtype dtype, store_fn store, int tokens, const hr_gemv_job *job, int64_t first, int64_t last)
 {
   const int most = (REGISTERS - 2 * SPAN_REGISTERS) / ((tokens < PASS ? tokens : PASS) + SPAN_REGISTERS);
   const int rows = most < ROWS_MAX ? most : ROWS_MAX;
@@ -183,14 +202,14 @@ HR_INLINE void multiply(hr_dtype dtype, int tokens, const hr_gemv_job *job, int6
     row += whole ? rows : 1;
   }
   for (int token = 0; token < tokens; token++)
-    store_sums(dtype, sums[token], (char *)(uintptr_t)element_at(dtype, job->y, token * job->y_row + first),
-               last - first);
+    store(sums[token], job->bias ? element_at(dtype, job->bias, first) : NULL,
+          (char *)(uintptr_t)element_at(dtype, job->y, token * job->y_row + first), last - first);
 }
 
 #define GEMV(dtype, tokens)                                                                \
   static void gemv_##dtype##_##tokens(const hr_gemv_job *job, int64_t first, int64_t last) \
   {                                                                                        \
-    multiply(HR_##dtype, tokens, job, first, last);                                        \
+    multiply(HR_##dtype, store_##dtype, tokens, job, first, last);                         \
   }
 #define EACH(dtype) \
   GEMV(dtype, 1)    \

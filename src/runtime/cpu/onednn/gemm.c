@@ -21,15 +21,18 @@
 
 #define CODE_BYTES ((size_t)16 << 20)
 
-/* Operands: A, B, C. */
+#define BIAS 3
+
+/* Operands: A, B, C, and with `biased` a bias. */
 struct hr_matmul {
   hr_onednn *onednn;
   int threads;
   dnnl_primitive_t primitive;
   dnnl_primitive_desc_t description; /* keeps that of the scratchpad alive */
-  void *operands[3];                 /* in API 2 each points into `held` */
+  bool biased;
+  void *operands[4]; /* in API 2 each points into `held` */
   const void *scratch;
-  _Alignas(16) char held[3][HR_ONEDNN_OPERAND_BYTES];
+  _Alignas(16) char held[4][HR_ONEDNN_OPERAND_BYTES];
 };
 
 /* Arrays as long as oneDNN says that they are. */
@@ -67,11 +70,12 @@ static dnnl_status_t create_matmul(hr_matmul *m, dnnl_primitive_attr_t attribute
 {
   const hr_onednn_api *api = &m->onednn->api;
   dnnl_engine_t engine = m->onednn->engine;
+  const void *bias = m->biased ? m->operands[BIAS] : NULL;
   if (api->dnnl_matmul_primitive_desc_create)
-    return api->dnnl_matmul_primitive_desc_create(&m->description, engine, m->operands[0], m->operands[1], NULL,
+    return api->dnnl_matmul_primitive_desc_create(&m->description, engine, m->operands[0], m->operands[1], bias,
                                                   m->operands[2], attributes);
   _Alignas(16) char matmul[HR_ONEDNN_MATMUL_BYTES];
-  dnnl_status_t status = api->dnnl_matmul_desc_init(matmul, m->operands[0], m->operands[1], NULL, m->operands[2]);
+  dnnl_status_t status = api->dnnl_matmul_desc_init(matmul, m->operands[0], m->operands[1], bias, m->operands[2]);
   return status == DNNL_SUCCESS ? api->dnnl_primitive_desc_create(&m->description, matmul, attributes, engine, NULL)
                                 : status;
 }
@@ -84,15 +88,15 @@ void hr_matmul_free(hr_matmul *m)
     m->onednn->api.dnnl_primitive_destroy(m->primitive);
   if (m->description)
     m->onednn->api.dnnl_primitive_desc_destroy(m->description);
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 4; i++)
     forget(m, i);
   free(m);
 }
 
 /* oneDNN counts in 32 bits within, and divides by what is left of a larger size. */
-static hr_status check_sizes(const hr_tensor tensors[3], hr_error *error)
+static hr_status check_sizes(const hr_tensor *tensors, int count, hr_error *error)
 {
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < count; i++) {
     for (int at = 0; at < tensors[i].rank; at++) {
       if (tensors[i].sizes[at] > INT32_MAX)
         return hr_fail(error, HR_ERROR_UNSUPPORTED, "oneDNN takes sizes below 2^31, not %" PRId64,
@@ -102,9 +106,9 @@ static hr_status check_sizes(const hr_tensor tensors[3], hr_error *error)
   return HR_OK;
 }
 
-static hr_status describe_operands(hr_matmul *m, const hr_tensor tensors[3], hr_error *error)
+static hr_status describe_operands(hr_matmul *m, const hr_tensor *tensors, int count, hr_error *error)
 {
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < count; i++) {
     dnnl_status_t status = describe(m, i, &tensors[i]);
     if (status == DNNL_INVALID_ARGUMENTS) /* the sizes have been checked: it is the strides */
       return hr_fail(error, HR_ERROR_UNSUPPORTED,
@@ -139,11 +143,12 @@ static hr_status check_room_for_code(hr_error *error)
   return HR_OK;
 }
 
-static hr_status build(hr_matmul *m, const hr_tensor tensors[3], hr_error *error)
+static hr_status build(hr_matmul *m, const hr_tensor *tensors, hr_error *error)
 {
   const hr_onednn_api *api = &m->onednn->api;
-  HR_TRY(check_sizes(tensors, error));
-  HR_TRY(describe_operands(m, tensors, error));
+  const int count = m->biased ? 4 : 3;
+  HR_TRY(check_sizes(tensors, count, error));
+  HR_TRY(describe_operands(m, tensors, count, error));
   dnnl_primitive_attr_t attributes;
   HR_TRY(hr_onednn_check(api->dnnl_primitive_attr_create(&attributes), "attribute", error));
   api->dnnl_primitive_attr_set_scratchpad_mode(attributes, DNNL_SCRATCHPAD_USER);
@@ -157,14 +162,15 @@ static hr_status build(hr_matmul *m, const hr_tensor tensors[3], hr_error *error
   return HR_OK;
 }
 
-hr_status hr_matmul_create(hr_onednn *onednn, int threads, const hr_tensor tensors[3], hr_matmul **matmul,
-                           hr_error *error)
+static hr_status create(hr_onednn *onednn, int threads, const hr_tensor *tensors, bool biased, hr_matmul **matmul,
+                        hr_error *error)
 {
   hr_matmul *m = calloc(1, sizeof *m);
   if (!m)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory for a plan");
   m->onednn = onednn;
   m->threads = threads;
+  m->biased = biased;
   int before = hr_openmp_set_threads(&onednn->api.openmp, threads);
   hr_status status = build(m, tensors, error);
   hr_openmp_set_threads(&onednn->api.openmp, before);
@@ -180,46 +186,68 @@ hr_status hr_matmul_create(hr_onednn *onednn, int threads, const hr_tensor tenso
   return HR_OK;
 }
 
+hr_status hr_matmul_create(hr_onednn *onednn, int threads, const hr_tensor tensors[3], hr_matmul **matmul,
+                           hr_error *error)
+{
+  return create(onednn, threads, tensors, false, matmul, error);
+}
+
 size_t hr_matmul_workspace_bytes(const hr_matmul *m)
 {
   return m->scratch ? m->onednn->api.dnnl_memory_desc_get_size(m->scratch) : 0;
 }
 
+/* A, B, C, the scratchpad, and the bias; the last two may be NULL. */
+#define MEMORIES 5
+
 /* oneDNN needs a memory object for each address; creating it is a small allocation within oneDNN. */
 static dnnl_status_t wrap_addresses(const hr_matmul *m, void *const *addresses, dnnl_memory_t *memories)
 {
+  const void *const descriptions[MEMORIES] = {m->operands[0], m->operands[1], m->operands[2], m->scratch,
+                                              m->operands[BIAS]};
   dnnl_status_t status = DNNL_SUCCESS;
-  for (int i = 0; i < 3 && status == DNNL_SUCCESS; i++)
-    status = m->onednn->api.dnnl_memory_create(&memories[i], m->operands[i], m->onednn->engine, addresses[i]);
-  if (status == DNNL_SUCCESS && addresses[3])
-    status = m->onednn->api.dnnl_memory_create(&memories[3], m->scratch, m->onednn->engine, addresses[3]);
+  for (int i = 0; i < MEMORIES && status == DNNL_SUCCESS; i++)
+    if (addresses[i])
+      status = m->onednn->api.dnnl_memory_create(&memories[i], descriptions[i], m->onednn->engine, addresses[i]);
   return status;
 }
 
-hr_status hr_matmul_run(const hr_matmul *m, const void *a, const void *b, void *c, void *workspace, hr_error *error)
+static dnnl_status_t execute(const hr_matmul *m, const dnnl_memory_t *memories)
 {
-  void *addresses[4] = {(void *)(uintptr_t)a, (void *)(uintptr_t)b, c,
-                        hr_matmul_workspace_bytes(m) > 0 ? workspace : NULL};
-  dnnl_memory_t memories[4] = {NULL};
+  static const int names[MEMORIES] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD, DNNL_ARG_BIAS};
+  dnnl_exec_arg_t arguments[MEMORIES];
+  int count = 0;
+  for (int i = 0; i < MEMORIES; i++)
+    if (memories[i])
+      arguments[count++] = (dnnl_exec_arg_t){names[i], memories[i]};
+  if (m->threads > 1)
+    hr_affinity_move_caller(m->onednn->affinity);
+  int before = hr_openmp_set_threads(&m->onednn->api.openmp, m->threads);
+  dnnl_status_t status = m->onednn->api.dnnl_primitive_execute(m->primitive, m->onednn->stream, count, arguments);
+  if (status == DNNL_SUCCESS)
+    status = m->onednn->api.dnnl_stream_wait(m->onednn->stream);
+  hr_openmp_set_threads(&m->onednn->api.openmp, before);
+  return status;
+}
+
+static hr_status run_at(const hr_matmul *m, void *const addresses[MEMORIES], hr_error *error)
+{
+  dnnl_memory_t memories[MEMORIES] = {NULL};
   dnnl_status_t status = wrap_addresses(m, addresses, memories);
-  if (status == DNNL_SUCCESS) {
-    const dnnl_exec_arg_t arguments[4] = {{DNNL_ARG_SRC, memories[0]},
-                                          {DNNL_ARG_WEIGHTS, memories[1]},
-                                          {DNNL_ARG_DST, memories[2]},
-                                          {DNNL_ARG_SCRATCHPAD, memories[3]}};
-    if (m->threads > 1)
-      hr_affinity_move_caller(m->onednn->affinity);
-    int before = hr_openmp_set_threads(&m->onednn->api.openmp, m->threads);
-    status = m->onednn->api.dnnl_primitive_execute(m->primitive, m->onednn->stream, memories[3] ? 4 : 3, arguments);
-    if (status == DNNL_SUCCESS)
-      status = m->onednn->api.dnnl_stream_wait(m->onednn->stream);
-    hr_openmp_set_threads(&m->onednn->api.openmp, before);
-  }
-  for (int i = 0; i < 4; i++) {
+  if (status == DNNL_SUCCESS)
+    status = execute(m, memories);
+  for (int i = 0; i < MEMORIES; i++) {
     if (memories[i])
       m->onednn->api.dnnl_memory_destroy(memories[i]);
   }
   return hr_onednn_check(status, "run of a matmul", error);
+}
+
+hr_status hr_matmul_run(const hr_matmul *m, const void *a, const void *b, void *c, void *workspace, hr_error *error)
+{
+  void *const addresses[MEMORIES] = {(void *)(uintptr_t)a, (void *)(uintptr_t)b, c,
+                                     hr_matmul_workspace_bytes(m) > 0 ? workspace : NULL, NULL};
+  return run_at(m, addresses, error);
 }
 
 /* ---- GEMM kernels ---- */
@@ -244,16 +272,27 @@ static hr_tensor make_operand(const hr_gemm *g, hr_matrix matrix, bool transpose
   return result;
 }
 
+/* A row that is broadcast to those of all batches. */
+static hr_tensor make_bias(const hr_gemm *g)
+{
+  hr_tensor result = {.dtype = g->dtype, .rank = g->batch > 1 ? 3 : 2};
+  for (int at = 0; at < result.rank; at++)
+    result.sizes[at] = 1, result.strides[at] = g->n;
+  result.sizes[result.rank - 1] = g->n, result.strides[result.rank - 1] = 1;
+  return result;
+}
+
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   const hr_gemm *g = &problem->gemm;
-  const hr_tensor tensors[3] = {make_operand(g, hr_gemm_a(g), g->transpose_a),
-                                make_operand(g, hr_gemm_b(g), g->transpose_b), make_operand(g, hr_gemm_c(g), false)};
+  const hr_tensor tensors[4] = {make_operand(g, hr_gemm_a(g), g->transpose_a),
+                                make_operand(g, hr_gemm_b(g), g->transpose_b), make_operand(g, hr_gemm_c(g), false),
+                                make_bias(g)};
   gemm_plan *p = state;
   hr_onednn *onednn;
   HR_TRY(hr_onednn_of(device, &onednn, error));
-  HR_TRY(hr_matmul_create(onednn, device->threads, tensors, &p->matmul, error));
+  HR_TRY(create(onednn, device->threads, tensors, g->bias, &p->matmul, error));
   *workspace_bytes = hr_matmul_workspace_bytes(p->matmul);
   return HR_OK;
 }
@@ -262,7 +301,10 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const gemm_plan *p = plan->state;
   const hr_gemm_arguments *x = run->arguments;
-  return hr_matmul_run(p->matmul, x->a, x->b, x->c, run->workspace, error);
+  void *const addresses[MEMORIES] = {(void *)(uintptr_t)x->a, (void *)(uintptr_t)x->b, x->c,
+                                     hr_matmul_workspace_bytes(p->matmul) > 0 ? run->workspace : NULL,
+                                     plan->problem.gemm.bias ? (void *)(uintptr_t)x->bias : NULL};
+  return run_at(p->matmul, addresses, error);
 }
 
 static void release(void *state)

@@ -31,6 +31,9 @@ enum {
   LT_OP_T = 1,
   LT_DESCRIPTION_TRANSA = 3,
   LT_DESCRIPTION_TRANSB = 4,
+  LT_DESCRIPTION_EPILOGUE = 7,
+  LT_DESCRIPTION_BIAS_POINTER = 8,
+  LT_EPILOGUE_BIAS = 4, /* of the rows of a column-major result */
   LT_LAYOUT_BATCH_COUNT = 5,
   LT_LAYOUT_BATCH_STRIDE = 6,
   LT_PREFERENCE_WORKSPACE_BYTES = 1,
@@ -63,6 +66,7 @@ typedef struct lt_heuristic {
   ROW(cublasLtCreate, (lt_handle * handle))                                                                         \
   ROW(cublasLtDestroy, (lt_handle handle))                                                                          \
   ROW(cublasLtMatmulDescCreate, (lt_description * description, int compute, int scale))                             \
+  ROW(cublasLtMatmulDescInit_internal, (lt_description description, size_t bytes, int compute, int scale))          \
   ROW(cublasLtMatmulDescDestroy, (lt_description description))                                                      \
   ROW(cublasLtMatmulDescSetAttribute, (lt_description description, int attribute, const void *value, size_t bytes)) \
   ROW(cublasLtMatrixLayoutCreate, (lt_layout * layout, int type, uint64_t rows, uint64_t columns, int64_t leading)) \

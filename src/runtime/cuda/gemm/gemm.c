@@ -18,6 +18,7 @@
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* cuBLAS's documentation recommends it for Hopper; PyTorch's default */
 #define HOPPER_NARROW 128                  /* fp8 terms that are added up before their sum is added in fp32 */
 #define ADDRESS_ALIGNMENT 16               /* bytes; algorithms assume no more by default */
+#define DESCRIPTION_BYTES 512              /* cublasLtMatmulDescOpaque_t has 256 in CUDA 12 and 13 */
 #define CHOICES_MAX 1000                   /* algorithms to ask for; cuBLASLt has some tens for a GEMM */
 #define ALIGNMENT_MAX 256                  /* bytes; cuBLASLt does not use more */
 
@@ -62,6 +63,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
              cuda->capability % 10);
   else if (g->batch > INT32_MAX)
     reason = "takes batches of fewer than 2^31";
+  else if (problem->dtype == HR_FP8_E4M3 && g->bias)
+    reason = "adds no bias in fp8";
   else if (problem->dtype == HR_FP8_E4M3 && cuda->capability < 100 && (g->transpose_a || !g->transpose_b))
     reason = "multiplies fp8 with A plain and B transposed only";
   else if (problem->dtype == HR_FP8_E4M3 && (g->m % 16 || g->n % 16 || g->k % 16))
@@ -91,17 +94,26 @@ static hr_status make_layout(const hr_cublaslt *lt, int type, const hr_matrix *m
   return HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_STRIDE, &stride, sizeof stride), error);
 }
 
+static hr_status set_description(const hr_cublaslt *lt, const hr_gemm *g, const void *bias, lt_description to,
+                                 hr_error *error)
+{
+  const int32_t first = g->transpose_b ? LT_OP_T : LT_OP_N, second = g->transpose_a ? LT_OP_T : LT_OP_N,
+                epilogue = LT_EPILOGUE_BIAS;
+  HR_TRY(HR_LT(lt, cublasLtMatmulDescSetAttribute, (to, LT_DESCRIPTION_TRANSA, &first, sizeof first), error));
+  HR_TRY(HR_LT(lt, cublasLtMatmulDescSetAttribute, (to, LT_DESCRIPTION_TRANSB, &second, sizeof second), error));
+  if (!g->bias)
+    return HR_OK;
+  HR_TRY(HR_LT(lt, cublasLtMatmulDescSetAttribute, (to, LT_DESCRIPTION_EPILOGUE, &epilogue, sizeof epilogue), error));
+  return HR_LT(lt, cublasLtMatmulDescSetAttribute, (to, LT_DESCRIPTION_BIAS_POINTER, &bias, sizeof bias), error);
+}
+
 static hr_status describe_matmul(gemm_plan *p, const hr_gemm *g, hr_error *error)
 {
   const hr_cublaslt *lt = &p->cuda->cublaslt;
   const lt_types *f = &types_of[g->dtype];
   const hr_matrix a = hr_gemm_a(g), b = hr_gemm_b(g), c = hr_gemm_c(g);
-  int32_t first = g->transpose_b ? LT_OP_T : LT_OP_N, second = g->transpose_a ? LT_OP_T : LT_OP_N;
   HR_TRY(HR_LT(lt, cublasLtMatmulDescCreate, (&p->description, f->compute, LT_R_32F), error));
-  HR_TRY(
-      HR_LT(lt, cublasLtMatmulDescSetAttribute, (p->description, LT_DESCRIPTION_TRANSA, &first, sizeof first), error));
-  HR_TRY(HR_LT(lt, cublasLtMatmulDescSetAttribute, (p->description, LT_DESCRIPTION_TRANSB, &second, sizeof second),
-               error));
+  HR_TRY(set_description(lt, g, NULL, p->description, error));
   HR_TRY(make_layout(lt, f->type, &b, g->batch, &p->first, error));
   HR_TRY(make_layout(lt, f->type, &a, g->batch, &p->second, error));
   /* cuBLASLt wants a 16-bit C beside an fp8 D; beta is 0. */
@@ -145,7 +157,7 @@ static hr_summation summation_of(const gemm_plan *p, hr_dtype dtype)
   int bytes = p->cuda->capability >= 90 ? 32 : p->cuda->capability >= 80 ? 16 : 8;
   hr_summation summation = {.parts = hr_algorithm_split_k(lt, &p->chosen)};
   if (types_of[dtype].type != LT_R_32F)
-    summation.rounded_parts = hr_algorithm_rounded_split_k(lt, &p->chosen);
+    summation.rounded_parts = hr_max64(hr_algorithm_rounded_split_k(lt, &p->chosen), p->gemm.bias ? 1 : 0);
   if (dtype == HR_FP8_E4M3)
     summation.narrow = p->cuda->capability == 90 ? HOPPER_NARROW : 0;
   else if (dtype != HR_FP32)
@@ -245,17 +257,30 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return HR_OK;
 }
 
+/* The bias's address is part of the description, which a plan's runs share: a run with one has its own. */
+static hr_status describe_run(const gemm_plan *p, const void *bias, lt_description to, hr_error *error)
+{
+  const hr_cublaslt *lt = &p->cuda->cublaslt;
+  HR_TRY(HR_LT(lt, cublasLtMatmulDescInit_internal, (to, DESCRIPTION_BYTES, types_of[p->gemm.dtype].compute, LT_R_32F),
+               error));
+  return set_description(lt, &p->gemm, bias, to, error);
+}
+
 static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
 {
   const gemm_plan *p = plan->state;
   const hr_gemm_arguments *x = run->arguments;
   const float one = 1, zero = 0;
   const void *added = plan->problem.dtype == HR_FP8_E4M3 ? NULL : x->c;
+  _Alignas(16) char held[DESCRIPTION_BYTES];
+  const lt_description own = (lt_description)(void *)held;
+  if (p->gemm.bias)
+    HR_TRY(describe_run(p, x->bias, own, error));
   HR_TRY(hr_cuda_enter(p->cuda, error));
   hr_status status =
       HR_LT(&p->cuda->cublaslt, cublasLtMatmul,
-            (p->cuda->lt, p->description, &one, x->b, p->first, x->a, p->second, &zero, added, p->added, x->c,
-             p->result, &p->chosen.algorithm, run->workspace, p->chosen.workspace_bytes, run->stream),
+            (p->cuda->lt, p->gemm.bias ? own : p->description, &one, x->b, p->first, x->a, p->second, &zero, added,
+             p->added, x->c, p->result, &p->chosen.algorithm, run->workspace, p->chosen.workspace_bytes, run->stream),
             error);
   hr_cuda_leave(p->cuda);
   return status;
@@ -270,7 +295,7 @@ static hr_summation summation(const void *state)
 static void describe(const void *state, char *text, size_t size)
 {
   const gemm_plan *p = state;
-  hr_algorithm_describe(&p->cuda->cublaslt, &p->chosen, p->summation.rounded_parts > 0, text, size);
+  hr_algorithm_describe(&p->cuda->cublaslt, &p->chosen, p->summation.rounded_parts > 1, text, size);
 }
 
 const hr_kernel_functions hr_kernel_gemm_cublaslt = {.state_bytes = sizeof(gemm_plan),

@@ -180,6 +180,7 @@ static hr_gemv_call call_of(const hr_gemm *g, const hr_gemm_arguments *x)
   return (hr_gemv_call){.x = hr_cuda_address(x->a),
                         .w = hr_cuda_address(x->b),
                         .y = hr_cuda_address(x->c),
+                        .bias = g->bias ? hr_cuda_address(x->bias) : 0,
                         .x_row = a.leading_dimension,
                         .w_row = b.leading_dimension,
                         .y_row = c.leading_dimension,

@@ -70,8 +70,11 @@ __device__ inline void store_rows(const gemv_call &call, const partial_rows &par
     float sum = partial[0][token][row];
     for (int warp = 1; warp < HR_K_WARPS; warp++)
       sum += partial[warp][token][row];
-    if (first + row < call.n)
-      y[token * call.y_row + first + row] = from_float(sum);
+    if (first + row >= call.n)
+      continue;
+    if (call.bias)
+      sum += to_float(call.bias[first + row]);
+    y[token * call.y_row + first + row] = from_float(sum);
   }
 }
 

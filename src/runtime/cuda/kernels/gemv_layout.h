@@ -11,17 +11,18 @@ enum {
   HR_GEMV_LOAD_MAX = 16   /* bytes */
 };
 
-/** y = x Wᵀ for x [tokens, k], W [n, k], y [tokens, n]; the parameter of gemv. Strides in elements. */
+/** y = x Wᵀ + bias for x [tokens, k], W [n, k], y [tokens, n]; the parameter of gemv. Strides in elements. */
 typedef struct hr_gemv_call {
   HR_DEVICE_POINTER(const element) x;
   HR_DEVICE_POINTER(const element) w;
   HR_DEVICE_POINTER(element) y;
+  HR_DEVICE_POINTER(const element) bias; /* NULL: none */
   hr_layout_int64 x_row, w_row, y_row;
   hr_layout_int64 x_batch, w_batch, y_batch;
   hr_layout_int64 n, k;
   int tokens;
 } hr_gemv_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_gemv_call) == 12 * 8);
+HR_LAYOUT_ASSERT(sizeof(hr_gemv_call) == 13 * 8);
 
 #endif
