@@ -25,7 +25,8 @@ static hr_serve_options make_options(const cli_run *run, hr_serve_options serve)
                 {given->tensor_parallel, &serve.tensor_parallel},
                 {given->expert_parallel, &serve.expert_parallel},
                 {given->prefill_tokens, &serve.prefill_tokens},
-                {given->page_tokens, &serve.page_tokens}};
+                {given->page_tokens, &serve.page_tokens},
+                {given->sure, &serve.sure}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     if (counts[i].given > 0)
       *counts[i].member = counts[i].given;

@@ -54,6 +54,8 @@ typedef struct hr_serve_options {
   hr_serve_engine engine;       /* what memory_share is a share of. Default vllm */
   bool uniform_pages; /* a page has all layers: those with a window keep all tokens. Default false: they release
                                    pages behind it */
+  int64_t sure; /* 90: the limits hold at the high ends of the bands, in which nine of ten times lie. Default 0: the
+                         predicted times alone count */
 } hr_serve_options;
 
 /** The defaults above, without limits and price. */
@@ -100,6 +102,7 @@ typedef struct hr_serve_point {
   bool pareto; /* no other point has both a shorter TPOT (with one output token: TTFT) and more output tokens/s per
                   device, or one of them and the other equal. Among the points that meet both limits, or if none does
                   among all */
+  bool meets_limits; /* both, as options.sure asks */
 } hr_serve_point;
 
 typedef struct hr_serve_result {

@@ -1993,6 +1993,7 @@ class hr_serve_options(Structure):
         ("reserve_bytes", c_int64),
         ("engine", c_int),
         ("uniform_pages", c_bool),
+        ("sure", c_int64),
     ]
 
 
@@ -2043,6 +2044,7 @@ class hr_serve_point(Structure):
         ("band_meets_ttft", c_bool),
         ("band_meets_tpot", c_bool),
         ("pareto", c_bool),
+        ("meets_limits", c_bool),
     ]
 
 

@@ -702,6 +702,7 @@ class Serving(Row):
     disaggregated: bool
     reserve_bytes: int
     uniform_pages: bool
+    sure: int
     engine: str
     capacity_bytes: int
     cached_tokens: int

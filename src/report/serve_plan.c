@@ -90,7 +90,7 @@ static const hr_column option_fields[] = {
     OPTION(prompt_tokens),         OPTION(output_tokens), OPTION(ttft_limit_ns), OPTION(tpot_limit_ns),
     OPTION(price_per_device_hour), OPTION(memory_share),  OPTION(batch_max),     OPTION(devices_max),
     OPTION(prefill_tokens),        OPTION(page_tokens),   OPTION(disaggregated), OPTION(reserve_bytes),
-    OPTION(uniform_pages),
+    OPTION(uniform_pages),         OPTION(sure),
 };
 
 static hr_status write_json(FILE *out, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
@@ -227,18 +227,29 @@ static void write_limits(char *to, const hr_serve_options *options)
     hr_write_time(time, sizeof time, options->tpot_limit_ns);
     hr_append_item(to, PHRASE_SIZE, "TPOT at most %s", time);
   }
+  if (to[0] && options->sure > 0)
+    hr_append_item(to, PHRASE_SIZE, "at the high ends of bands of %" PRId64 "%%", options->sure);
 }
 
 static void print_nearest(const hr_document *document, const hr_serve_result *plan)
 {
   const hr_serve_point *nearest = plan->nearest;
+  const hr_serve_options *options = &plan->options;
+  bool sure = options->sure > 0;
   char missed[PHRASE_SIZE] = "";
-  if (!nearest->meets_ttft)
-    hr_append_item(missed, sizeof missed, "TTFT is %.3g times its limit",
-                   nearest->ttft_ns / plan->options.ttft_limit_ns);
-  if (!nearest->meets_tpot)
-    hr_append_item(missed, sizeof missed, "TPOT is %.3g times its limit",
-                   nearest->tpot_ns / plan->options.tpot_limit_ns);
+  const struct {
+    const char *name;
+    bool met;
+    double ns, limit_ns;
+  } limits[] = {{"TTFT", sure ? nearest->band_meets_ttft : nearest->meets_ttft,
+                 sure ? nearest->ttft_high_ns : nearest->ttft_ns, options->ttft_limit_ns},
+                {"TPOT", sure ? nearest->band_meets_tpot : nearest->meets_tpot,
+                 sure ? nearest->tpot_high_ns : nearest->tpot_ns, options->tpot_limit_ns}};
+  for (size_t i = 0; i < HR_COUNT_OF(limits); i++) {
+    if (!limits[i].met)
+      hr_append_item(missed, sizeof missed, "%s%s is %.3g times its limit", sure ? "the high end of " : "",
+                     limits[i].name, limits[i].ns / limits[i].limit_ns);
+  }
   hr_print_field(document, "no plan", "meets the limits");
   print_point(document, "nearest", nearest, missed);
 }

@@ -83,12 +83,6 @@ static void may_miss(const void *row, hr_cell *cell)
     hr_cell_set_text(cell, limits);
 }
 
-static void meets_limits(const void *row, hr_cell *cell)
-{
-  const hr_serve_point *point = row;
-  hr_cell_set_flag(cell, point->meets_ttft && point->meets_tpot);
-}
-
 #define POINT(member) HR_MEMBER(hr_serve_point, member)
 #define COMPUTED(value, function, member) HR_COMPUTED_OF(value, function, hr_serve_point, member)
 #define DATA(member)                          \
@@ -134,7 +128,7 @@ static const hr_column point_columns[] = {
     DATA(meets_tpot),
     DATA(band_meets_ttft),
     DATA(band_meets_tpot),
-    {"meets_limits", NULL, HR_PLAIN, 0, HR_COMPUTED(FLAG, meets_limits)},
+    DATA(meets_limits),
     {NULL, "misses", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, missed_limit)},
     {NULL, "may miss", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, may_miss)},
     DATA(pareto),

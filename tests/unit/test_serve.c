@@ -378,6 +378,31 @@ static void a_band_beyond_the_limit_is_told_from_a_time_within_it(void **state)
   hr_serve_result_free(result);
 }
 
+static void plans_that_are_sure_meet_the_limits_at_the_high_end_of_the_band(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.tensor_parallel = 1;
+  options.tpot_limit_ns = 12e6;
+  hr_serve_result *likely = plan("h100-sxm", &model, &options);
+  options.sure = 90;
+  hr_serve_result *certain = plan("h100-sxm", &model, &options);
+  assert_true(likely->cheapest->tpot_high_ns > 12e6 && certain->cheapest->tpot_high_ns <= 12e6);
+  /* It is the largest such batch. */
+  options.batch = certain->cheapest->batch + 1;
+  hr_serve_result *larger = plan("h100-sxm", &model, &options);
+  assert_true(larger->points[0].tpot_high_ns > 12e6 && larger->points[0].meets_tpot);
+  assert_false(larger->points[0].meets_limits);
+  assert_null(larger->cheapest);
+  assert_ptr_equal(larger->nearest, larger->points);
+  for (size_t i = 0; i < certain->count; i++)
+    assert_true(!certain->points[i].pareto || certain->points[i].tpot_high_ns <= 12e6);
+  hr_serve_result_free(likely);
+  hr_serve_result_free(certain);
+  hr_serve_result_free(larger);
+}
+
 /* 70 billion weights in 4 bits are 35 GB, an L4 has 24. */
 static void weights_that_would_fit_fit_in_the_given_layout(void **state)
 {
@@ -513,7 +538,7 @@ static void what_would_fit_is_named(void **state)
   {                                                                                                                 \
     .tensor_parallel = t, .devices = t, .batch = batch_, .ttft_ns = ttft, .tpot_ns = tpot,                          \
     .request_ns = (ttft) + 9 * (tpot), .output_tokens_per_s = (rate) * (t), .output_tokens_per_s_per_device = rate, \
-    .meets_ttft = (ttft) <= 50, .meets_tpot = (tpot) <= 20                                                          \
+    .meets_ttft = (ttft) <= 50, .meets_tpot = (tpot) <= 20, .meets_limits = (ttft) <= 50 && (tpot) <= 20            \
   }
 
 static void no_point_of_the_front_is_beaten_in_both(void **state)
@@ -605,10 +630,10 @@ static void impossible_options_are_refused_by_name(void **state)
     const char *member;
     size_t offset;
     int64_t value;
-  } cases[] = {WRONG(prompt_tokens, 0),    WRONG(output_tokens, 0),  WRONG(output_tokens, INT64_MAX),
-               WRONG(batch, -1),           WRONG(batch_max, 0),      WRONG(devices_max, HR_SERVE_DEVICES_MAX + 1),
-               WRONG(tensor_parallel, -1), WRONG(prefill_tokens, 0), WRONG(page_tokens, 0),
-               WRONG(reserve_bytes, -1),   WRONG(expert_parallel, 2)};
+  } cases[] = {WRONG(prompt_tokens, 0),    WRONG(output_tokens, 0),   WRONG(output_tokens, INT64_MAX),
+               WRONG(batch, -1),           WRONG(batch_max, 0),       WRONG(devices_max, HR_SERVE_DEVICES_MAX + 1),
+               WRONG(tensor_parallel, -1), WRONG(prefill_tokens, 0),  WRONG(page_tokens, 0),
+               WRONG(reserve_bytes, -1),   WRONG(expert_parallel, 2), WRONG(sure, 95)};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_serve_options options = hr_serve_options_default();
     hr_serve_result *result = NULL;
@@ -667,6 +692,7 @@ int main(void)
       cmocka_unit_test(uniform_pages_keep_all_tokens_of_layers_with_a_window),
       cmocka_unit_test(the_reserve_and_the_largest_step_take_the_place_of_tokens),
       cmocka_unit_test(a_band_beyond_the_limit_is_told_from_a_time_within_it),
+      cmocka_unit_test(plans_that_are_sure_meet_the_limits_at_the_high_end_of_the_band),
       cmocka_unit_test(weights_that_would_fit_fit_in_the_given_layout),
       cmocka_unit_test(larger_batches_give_more_tokens_and_longer_waits),
       cmocka_unit_test(the_largest_batch_within_the_limits_is_found),
