@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "side_by_side.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 /* The engine's defaults on this device. */
-static int choose_engine(const cli_run *run, hr_serve_options *serve)
+static hr_status choose_engine(const cli_run *run, hr_serve_options *serve, hr_error *error)
 {
-  hr_error error = {.status = HR_OK};
   hr_serve_engine engine = run->given[CLI_OPTION_engine] ? run->options.engine : HR_SERVE_VLLM;
   *serve = hr_serve_options_default();
-  hr_status status = hr_serve_options_set_engine(serve, engine, run->hardware, &error);
-  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+  return hr_serve_options_set_engine(serve, engine, run->hardware, error);
 }
 
 static hr_serve_options make_options(const cli_run *run, hr_serve_options serve)
@@ -33,7 +36,7 @@ static hr_serve_options make_options(const cli_run *run, hr_serve_options serve)
   }
   serve.ttft_limit_ns = given->ttft;
   serve.tpot_limit_ns = given->tpot;
-  serve.price_per_device_hour = given->price;
+  serve.price_per_device_hour = cli_only(&given->price);
   if (run->given[CLI_OPTION_memory_share])
     serve.memory_share = given->memory_share;
   if (run->given[CLI_OPTION_reserve])
@@ -70,28 +73,116 @@ static int plan(const hr_model *model, const hr_workload *workload, const hr_har
   return code;
 }
 
+/* ---- several devices ---- */
+
+static const hr_offer_figure offer_figures[] = {
+    {"tensor_parallel", "t", HR_OFFER_COUNT},  {"expert_parallel", "e", HR_OFFER_COUNT},
+    {"batch", "batch", HR_OFFER_COUNT},        {"ttft_ns", "TTFT", HR_OFFER_TIME},
+    {"tpot_ns", "TPOT", HR_OFFER_TIME},        {"request_ns", "request", HR_OFFER_TIME},
+    {"memory_bytes", "memory", HR_OFFER_BYTES}};
+
+/* What is planned for each device. */
+typedef struct serve_work {
+  hr_model model;
+  hr_workload workload;
+} serve_work;
+
+static hr_offer_value exactly(double value)
+{
+  return (hr_offer_value){value, NAN, NAN};
+}
+
+static void fill_offer(const hr_serve_result *plan, const hr_serve_point *point, hr_offer *offer)
+{
+  double tokens = (double)plan->options.output_tokens;
+  const hr_offer_value values[] = {exactly((double)point->tensor_parallel),
+                                   exactly(point->expert_parallel > 1 ? (double)point->expert_parallel : (double)NAN),
+                                   exactly((double)point->batch),
+                                   {point->ttft_ns, point->ttft_low_ns, point->ttft_high_ns},
+                                   {point->tpot_ns, point->tpot_low_ns, point->tpot_high_ns},
+                                   exactly(point->request_ns),
+                                   exactly((double)point->memory_bytes)};
+  memcpy(offer->figures, values, sizeof values);
+  offer->devices = (double)point->devices + point->prefill_devices;
+  offer->work_per_s = (hr_offer_value){point->output_tokens_per_s, point->requests_per_s_low * tokens,
+                                       point->requests_per_s_high * tokens};
+}
+
+/* The cheapest plan on a device. */
+static hr_status offer_plan(const cli_run *run, const void *context, hr_offer *offer, hr_error *error)
+{
+  const serve_work *work = context;
+  hr_workload workload = work->workload;
+  hr_serve_options options;
+  hr_serve_result *plan = NULL;
+  cli_set_formats(run, run->hardware, &workload);
+  hr_status status = choose_engine(run, &options, error);
+  if (status == HR_OK) {
+    options = make_options(run, options);
+    fit_prompt(run, &work->model, &options);
+    status = hr_serve_plan(run->hardware, &work->model, &workload, &options, &plan, error);
+  }
+  if (status != HR_OK)
+    return status;
+  offer->dtype = workload.dtype;
+  if (plan->cheapest)
+    fill_offer(plan, plan->cheapest, offer);
+  else
+    snprintf(offer->why, sizeof offer->why, plan->count > 0 ? "no plan meets the limits" : "no plan fits");
+  hr_serve_result_free(plan);
+  return HR_OK;
+}
+
+static int plan_each(const cli_run *run, const hr_serve_options *options, const serve_work *work)
+{
+  char about[128];
+  snprintf(about, sizeof about,
+           "output tokens of the cheapest plan, prompts of %" PRId64 " tokens, outputs of %" PRId64,
+           options->prompt_tokens, options->output_tokens);
+  return cli_side_by_side(run, &(cli_side){.about = about,
+                                           .model = &work->model,
+                                           .tokens = true,
+                                           .figures = offer_figures,
+                                           .figure_count = sizeof offer_figures / sizeof *offer_figures,
+                                           .fill = offer_plan,
+                                           .context = work});
+}
+
+/* ---- the command ---- */
+
+/* Model, requests and workload, which no device changes. */
+static int make_work(cli_run *run, serve_work *work, hr_serve_options *options)
+{
+  int code = cli_load_model(run, &work->model, NULL);
+  if (code != CLI_GO_ON)
+    return code;
+  *options = make_options(run, hr_serve_options_default());
+  fit_prompt(run, &work->model, options);
+  run->options.seq = options->prompt_tokens + options->output_tokens; /* compared with the model's positions */
+  return cli_make_workload(run, &work->model, &work->workload);
+}
+
 int cli_serve_plan(const cli_run *given)
 {
   cli_run own = *given, *run = &own;
   run->options.output = given->options.output_file;
+  hr_error error = {.status = HR_OK};
   hr_serve_options options;
-  hr_model model;
-  hr_workload workload;
-  int code = cli_load_model(run, &model, NULL);
+  serve_work work;
+  int code = make_work(run, &work, &options);
+  if (code == CLI_GO_ON && cli_has_several_devices(run))
+    return plan_each(run, &options, &work);
   if (code == CLI_GO_ON)
     code = cli_load_device(run, "cpu", run->hardware);
-  if (code == CLI_GO_ON)
-    code = choose_engine(run, &options);
+  if (code == CLI_GO_ON && choose_engine(run, &options, &error) != HR_OK)
+    code = cli_fail_status(error.status, &error);
   if (code == CLI_GO_ON) {
     options = make_options(run, options);
-    fit_prompt(run, &model, &options);
-    run->options.seq = options.prompt_tokens + options.output_tokens; /* compared with the model's positions */
-    code = cli_make_workload(run, &model, &workload);
+    fit_prompt(run, &work.model, &options);
+    cli_set_formats(run, run->hardware, &work.workload);
   }
-  if (code == CLI_GO_ON)
-    cli_set_formats(run, run->hardware, &workload);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
-  return code == CLI_GO_ON ? plan(&model, &workload, run->hardware, &options, &output) : code;
+  return code == CLI_GO_ON ? plan(&work.model, &work.workload, run->hardware, &options, &output) : code;
 }

@@ -193,6 +193,24 @@ static int read_SIZES(const cli_option_row *row, const char *text, void *value)
   return CLI_GO_ON;
 }
 
+/* X,X,… */
+static int read_NUMBERS(const cli_option_row *row, const char *text, void *value)
+{
+  cli_numbers numbers = {.count = 0};
+  for (const char *part = text, *next; part; part = next) {
+    char number[40];
+    size_t length = take_value(part, &next);
+    snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : 0), part);
+    if (numbers.count == CLI_SIZES_MAX)
+      return cli_fail(EXIT_USAGE, "--%s: expected at most %d values", row->name, CLI_SIZES_MAX);
+    int code = read_NUMBER(row, number, &numbers.values[numbers.count++]);
+    if (code != CLI_GO_ON)
+      return code;
+  }
+  *(cli_numbers *)value = numbers;
+  return CLI_GO_ON;
+}
+
 /* Names of sizes that a search may vary, with commas between: those that the option's argument has. */
 static int read_SHAPE_SIZES(const cli_option_row *row, const char *text, void *value)
 {

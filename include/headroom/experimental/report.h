@@ -13,6 +13,7 @@
 #include <headroom/experimental/confirm.h>
 #include <headroom/experimental/layer.h>
 #include <headroom/experimental/measure.h>
+#include <headroom/experimental/offer.h>
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
 #include <headroom/experimental/training.h>
@@ -103,6 +104,10 @@ typedef struct hr_training_report {
  *  with options->verbose, and in CSV and JSON, every layout. The plan was made for the subject. */
 HR_API hr_status hr_report_training(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                     const hr_training_report *report, hr_error *error);
+
+/** The same work on several devices, after hr_offers_compare(): for people a column a device, in CSV and JSON a row. */
+HR_API hr_status hr_report_offers(FILE *out, const hr_report_options *options, const hr_offers *offers,
+                                  hr_error *error);
 
 /** `gemm`: one GEMM, predicted and, if it has a run, measured. */
 HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm,
