@@ -37,6 +37,7 @@ static hr_serve_options make_options(const cli_run *run, hr_serve_options serve)
   serve.ttft_limit_ns = given->ttft;
   serve.tpot_limit_ns = given->tpot;
   serve.price_per_device_hour = cli_only(&given->price);
+  serve.recommend = given->recommend;
   if (run->given[CLI_OPTION_memory_share])
     serve.memory_share = given->memory_share;
   if (run->given[CLI_OPTION_reserve])
@@ -76,10 +77,10 @@ static int plan(const hr_model *model, const hr_workload *workload, const hr_har
 /* ---- several devices ---- */
 
 static const hr_offer_figure offer_figures[] = {
-    {"tensor_parallel", "t", HR_OFFER_COUNT},  {"expert_parallel", "e", HR_OFFER_COUNT},
-    {"batch", "batch", HR_OFFER_COUNT},        {"ttft_ns", "TTFT", HR_OFFER_TIME},
-    {"tpot_ns", "TPOT", HR_OFFER_TIME},        {"request_ns", "request", HR_OFFER_TIME},
-    {"memory_bytes", "memory", HR_OFFER_BYTES}};
+    {"instances", "instances", HR_OFFER_COUNT}, {"tensor_parallel", "t", HR_OFFER_COUNT},
+    {"expert_parallel", "e", HR_OFFER_COUNT},   {"batch", "batch", HR_OFFER_COUNT},
+    {"ttft_ns", "TTFT", HR_OFFER_TIME},         {"tpot_ns", "TPOT", HR_OFFER_TIME},
+    {"request_ns", "request", HR_OFFER_TIME},   {"memory_bytes", "memory", HR_OFFER_BYTES}};
 
 /* What is planned for each device. */
 typedef struct serve_work {
@@ -95,7 +96,8 @@ static hr_offer_value exactly(double value)
 static void fill_offer(const hr_serve_result *plan, const hr_serve_point *point, hr_offer *offer)
 {
   double tokens = (double)plan->options.output_tokens;
-  const hr_offer_value values[] = {exactly((double)point->tensor_parallel),
+  const hr_offer_value values[] = {exactly(NAN),
+                                   exactly((double)point->tensor_parallel),
                                    exactly(point->expert_parallel > 1 ? (double)point->expert_parallel : (double)NAN),
                                    exactly((double)point->batch),
                                    {point->ttft_ns, point->ttft_low_ns, point->ttft_high_ns},
@@ -108,7 +110,17 @@ static void fill_offer(const hr_serve_result *plan, const hr_serve_point *point,
                                        point->requests_per_s_high * tokens};
 }
 
-/* The cheapest plan on a device. */
+/* The copies that carry the load of --recommend, which is all that they do. */
+static void fill_fleet(const hr_serve_result *plan, hr_offer *offer)
+{
+  const hr_serve_fleet *fleet = &plan->fleets[0];
+  fill_offer(plan, fleet->point, offer);
+  offer->figures[0] = exactly((double)fleet->instances);
+  offer->devices = (double)fleet->devices;
+  offer->work_per_s = exactly(plan->options.recommend * (double)plan->options.output_tokens);
+}
+
+/* The cheapest plan on a device, or the fewest devices for a load. */
 static hr_status offer_plan(const cli_run *run, const void *context, hr_offer *offer, hr_error *error)
 {
   const serve_work *work = context;
@@ -125,7 +137,9 @@ static hr_status offer_plan(const cli_run *run, const void *context, hr_offer *o
   if (status != HR_OK)
     return status;
   offer->dtype = workload.dtype;
-  if (plan->cheapest)
+  if (plan->fleet_count > 0)
+    fill_fleet(plan, offer);
+  else if (plan->cheapest)
     fill_offer(plan, plan->cheapest, offer);
   else
     snprintf(offer->why, sizeof offer->why, plan->count > 0 ? "no plan meets the limits" : "no plan fits");
@@ -136,9 +150,9 @@ static hr_status offer_plan(const cli_run *run, const void *context, hr_offer *o
 static int plan_each(const cli_run *run, const hr_serve_options *options, const serve_work *work)
 {
   char about[128];
-  snprintf(about, sizeof about,
-           "output tokens of the cheapest plan, prompts of %" PRId64 " tokens, outputs of %" PRId64,
-           options->prompt_tokens, options->output_tokens);
+  snprintf(about, sizeof about, "output tokens of the %s, prompts of %" PRId64 " tokens, outputs of %" PRId64,
+           options->recommend > 0 ? "fewest devices for the load" : "cheapest plan", options->prompt_tokens,
+           options->output_tokens);
   return cli_side_by_side(run, &(cli_side){.about = about,
                                            .model = &work->model,
                                            .tokens = true,

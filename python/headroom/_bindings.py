@@ -461,6 +461,7 @@ HR_SERVE_TOKENS_MAX = 274877906944
 HR_SERVE_DEVICES_MAX = 4096
 HR_SERVE_PREFILL_MAX = 1099511627776
 HR_SERVE_PAGE_MAX = 1048576
+HR_SERVE_RATE_MAX = 1000000000
 HR_SERVE_RESERVE_MAX = 1125899906842624
 HR_VERSION_MAJOR = 0
 HR_VERSION_MINOR = 2
@@ -2049,6 +2050,7 @@ class hr_serve_options(Structure):
         ("engine", c_int),
         ("uniform_pages", c_bool),
         ("sure", c_int64),
+        ("recommend", c_double),
     ]
 
 
@@ -2103,6 +2105,18 @@ class hr_serve_point(Structure):
     ]
 
 
+class hr_serve_fleet(Structure):
+    _fields_ = [
+        ("point", POINTER(hr_serve_point)),
+        ("instances", c_int64),
+        ("prefill_instances", c_int64),
+        ("devices", c_int64),
+        ("load_share", c_double),
+        ("cost_per_hour", c_double),
+        ("cost_per_million_output_tokens", c_double),
+    ]
+
+
 class hr_serve_result(Structure):
     _fields_ = [
         ("options", hr_serve_options),
@@ -2118,6 +2132,8 @@ class hr_serve_result(Structure):
         ("nearest", POINTER(hr_serve_point)),
         ("devices_needed", c_int64),
         ("weights_needed", c_char * 16),
+        ("fleet_count", c_size_t),
+        ("fleets", POINTER(hr_serve_fleet)),
     ]
 
 

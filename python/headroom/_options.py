@@ -120,6 +120,7 @@ class ServeOptions(DeviceOptions, total=False):
     reserve: float
     disaggregated: bool
     sure: int
+    recommend: float
 
 
 def given(what: str, known: Any, options: Mapping[str, Any]) -> Dict[str, Any]:
@@ -277,6 +278,7 @@ SERVE: Table = {
     "reserve": ("reserve_bytes", lambda name, value: int(number(name, value) * 2**30)),
     "disaggregated": ("disaggregated", flag),
     "sure": ("sure", whole),
+    "recommend": ("recommend", number),
 }
 SEARCH: Table = {
     "param_band": ("parameter_band", number),

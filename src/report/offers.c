@@ -257,6 +257,13 @@ static const hr_offer *most(const hr_offers *offers, size_t member, const hr_off
   return best;
 }
 
+static const char *bands_of(const hr_offer_value *best, const hr_offer_value *next)
+{
+  if (!isfinite(best->low) || !isfinite(next->high))
+    return "";
+  return best->low < next->high ? "; their bands overlap" : "; all of its band is above";
+}
+
 static void print_most(const hr_document *document, const hr_offers *offers, const char *label, size_t member)
 {
   const hr_offer *best = most(offers, member, NULL), *next = most(offers, member, best);
@@ -265,7 +272,7 @@ static void print_most(const hr_document *document, const hr_offers *offers, con
   const hr_offer_value *a = (const hr_offer_value *)(const void *)((const char *)best + member);
   const hr_offer_value *b = (const hr_offer_value *)(const void *)((const char *)next + member);
   hr_print_field(document, label, "%s: %.3g times the work of %s%s", best->hardware->about.name, a->value / b->value,
-                 next->hardware->about.name, a->low < b->high ? "; their bands overlap" : "; all of its band is above");
+                 next->hardware->about.name, bands_of(a, b));
 }
 
 static void print_rule(const hr_document *document, const hr_offers *offers)

@@ -90,7 +90,7 @@ static const hr_column option_fields[] = {
     OPTION(prompt_tokens),         OPTION(output_tokens), OPTION(ttft_limit_ns), OPTION(tpot_limit_ns),
     OPTION(price_per_device_hour), OPTION(memory_share),  OPTION(batch_max),     OPTION(devices_max),
     OPTION(prefill_tokens),        OPTION(page_tokens),   OPTION(disaggregated), OPTION(reserve_bytes),
-    OPTION(uniform_pages),         OPTION(sure),
+    OPTION(uniform_pages),         OPTION(sure),          OPTION(recommend),
 };
 
 static hr_status write_json(FILE *out, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
@@ -117,6 +117,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
   hr_json_put_serve_point(json, "nearest", plan->nearest);
   hr_json_put_count(json, "devices_needed", plan->devices_needed);
   hr_json_put_text(json, "weights_needed", plan->weights_needed[0] ? plan->weights_needed : NULL);
+  hr_json_put_table(json, "fleets", hr_serve_fleet_table(plan));
   hr_json_put_table(json, "layouts", hr_serve_layout_table(plan));
   hr_json_put_table(json, "points", hr_serve_point_table(plan, false));
   return hr_json_write(out, json, error);
@@ -351,6 +352,14 @@ static bool fits(const hr_serve_result *plan)
   return plan->count > 0;
 }
 
+static hr_status print_fleets(const hr_document *document, const hr_serve_result *plan, hr_error *error)
+{
+  char rate[HR_NUMBER_SIZE];
+  write_rate(rate, plan->options.recommend);
+  hr_print_heading(document, "Copies that carry %s requests/s, fewest devices first", rate);
+  return hr_print_table(document, hr_serve_fleet_table(plan), error);
+}
+
 static hr_status write_text(const hr_document *document, const hr_model *model, const hr_workload *workload,
                             const hr_hardware *hardware, const hr_serve_result *plan, hr_error *error)
 {
@@ -361,6 +370,8 @@ static hr_status write_text(const hr_document *document, const hr_model *model, 
     print_nearest(document, plan);
   else
     print_needs(document, plan);
+  if (plan->fleet_count > 0)
+    HR_TRY(print_fleets(document, plan, error));
   if (fits(plan)) {
     hr_print_heading(document, "Pareto front: no other plan has a shorter %s and more output tokens/s per device",
                      plan->options.output_tokens > 1 ? "TPOT" : "TTFT");

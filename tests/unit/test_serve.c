@@ -616,6 +616,68 @@ static void throughput_is_near_that_of_published_servers(void **state)
 
 /* ---- bad input ---- */
 
+/* Rates are those of the points; a copy's devices, and those that prefill for it, are t = 2. */
+static void a_fleet_has_the_fewest_copies_that_carry_the_load(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.tensor_parallel = 2, options.price_per_device_hour = 3;
+  hr_serve_result *alone = plan("h200", &model, &options);
+  double most = alone->throughput->requests_per_s;
+  assert_int_equal(alone->fleet_count, 0);
+  options.recommend = 2.5 * most;
+  hr_serve_result *result = plan("h200", &model, &options);
+  assert_int_equal(result->fleet_count, 1);
+  const hr_serve_fleet *fleet = &result->fleets[0];
+  assert_int_equal(fleet->instances, 3);
+  assert_int_equal(fleet->devices, 6);
+  assert_near(fleet->cost_per_hour, 18, 1e-9);
+  assert_near(fleet->load_share, options.recommend / (3 * fleet->point->requests_per_s), 1e-12);
+  assert_near(fleet->cost_per_million_output_tokens, 18 / (3600 * options.recommend * 256) * 1e6, 1e-9);
+  /* The shortest request of the batches of which three copies suffice. */
+  for (size_t i = 0; i < result->count; i++) {
+    const hr_serve_point *point = &result->points[i];
+    assert_true(3 * point->requests_per_s < options.recommend || point->request_ns >= fleet->point->request_ns);
+  }
+  assert_true(fleet->point->batch < result->throughput->batch);
+  hr_serve_result_free(result);
+  options.sure = 90; /* the low end of the band */
+  result = plan("h200", &model, &options);
+  assert_true(result->fleets[0].instances > 3);
+  assert_true((double)result->fleets[0].instances * result->fleets[0].point->requests_per_s_low >= options.recommend);
+  hr_serve_result_free(result);
+  options.sure = 0, options.disaggregated = true, options.batch = 16;
+  result = plan("h200", &model, &options);
+  fleet = &result->fleets[0];
+  double decoding = ceil(options.recommend / fleet->point->requests_per_s);
+  double prefilling = ceil(options.recommend / fleet->point->requests_per_s * fleet->point->prefill_devices / 2);
+  assert_near((double)fleet->instances, decoding, 0);
+  assert_near((double)fleet->prefill_instances, prefilling, 0);
+  assert_near((double)fleet->devices, 2 * (decoding + prefilling), 0);
+  hr_serve_result_free(result);
+  hr_serve_result_free(alone);
+}
+
+static void fleets_are_listed_by_their_devices_and_keep_the_limits(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.recommend = 30, options.tpot_limit_ns = 8e6;
+  hr_serve_result *result = plan("h200", &model, &options);
+  assert_true(result->fleet_count > 1 && result->fleet_count <= result->layout_count);
+  for (size_t i = 0; i < result->fleet_count; i++) {
+    assert_true(result->fleets[i].point->tpot_ns <= 8e6);
+    assert_true(i == 0 || result->fleets[i - 1].devices <= result->fleets[i].devices);
+  }
+  hr_serve_result_free(result);
+  options.tpot_limit_ns = 1;
+  result = plan("h200", &model, &options);
+  assert_int_equal(result->fleet_count, 0);
+  hr_serve_result_free(result);
+}
+
 static void impossible_options_are_refused_by_name(void **state)
 {
   (void)state;
@@ -702,6 +764,8 @@ int main(void)
       cmocka_unit_test(no_point_of_the_front_is_beaten_in_both),
       cmocka_unit_test(the_nearest_point_exceeds_its_worst_limit_least),
       cmocka_unit_test(throughput_is_near_that_of_published_servers),
+      cmocka_unit_test(a_fleet_has_the_fewest_copies_that_carry_the_load),
+      cmocka_unit_test(fleets_are_listed_by_their_devices_and_keep_the_limits),
       cmocka_unit_test(impossible_options_are_refused_by_name),
       cmocka_unit_test(one_output_token_takes_no_decode_step),
   };

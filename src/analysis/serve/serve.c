@@ -73,6 +73,7 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
   HR_TRY(check_number("ttft_limit_ns", options->ttft_limit_ns, 1e18, error));
   HR_TRY(check_number("tpot_limit_ns", options->tpot_limit_ns, 1e18, error));
   HR_TRY(check_number("price_per_device_hour", options->price_per_device_hour, 1e12, error));
+  HR_TRY(check_number("recommend", options->recommend, (double)HR_SERVE_RATE_MAX, error));
   HR_TRY(check_number("memory_share", options->memory_share, 1, error));
   if (options->sure != 0 && options->sure != 90)
     return hr_fail(error, HR_ERROR_INVALID, "sure: expected 90, the percentage of times in a band, found %" PRId64,
@@ -210,7 +211,7 @@ static hr_status run(hr_serve_state *state, hr_serve_result *result, hr_error *e
   if (!fits)
     hr_serve_find_fit(state, result);
   hr_serve_choose(result);
-  return HR_OK;
+  return hr_serve_recommend(result, error);
 }
 
 hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
@@ -245,5 +246,6 @@ void hr_serve_result_free(hr_serve_result *result)
     return;
   free(result->layouts);
   free(result->points);
+  free(result->fleets);
   free(result);
 }
