@@ -61,6 +61,7 @@ typedef hr_recompute cli_RECOMPUTE;
 typedef hr_dropout cli_DROPOUT;
 typedef hr_framework cli_FRAMEWORK;
 typedef hr_serve_engine cli_ENGINE;
+typedef hr_serve_engine cli_EMITTED;
 typedef hr_flash_library cli_FLASH_LIBRARY;
 typedef hr_dtype cli_DTYPE;
 typedef hr_clock cli_CLOCK;

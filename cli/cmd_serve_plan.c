@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The engine's defaults on this device. */
 static hr_status choose_engine(const cli_run *run, hr_serve_options *serve, hr_error *error)
@@ -55,16 +56,78 @@ static void fit_prompt(const cli_run *run, const hr_model *model, hr_serve_optio
     options->prompt_tokens = left;
 }
 
-static int plan(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
-                const hr_serve_options *options, cli_output *output)
+/* What is planned, on whatever device. */
+typedef struct serve_work {
+  hr_model model;
+  hr_workload workload;
+} serve_work;
+
+/* ---- --emit ---- */
+
+static int check_emit(cli_run *run)
+{
+  if (!run->given[CLI_OPTION_emit])
+    return CLI_GO_ON;
+  if (run->given[CLI_OPTION_format] && run->options.format != HR_FORMAT_TABLE)
+    return cli_fail(EXIT_USAGE, "--emit: prints a command line, which has no --format");
+  if (run->given[CLI_OPTION_engine] && run->options.engine != run->options.emit)
+    return cli_fail(EXIT_USAGE, "--emit %s: the plan is by the rules of --engine %s",
+                    hr_serve_engine_name(run->options.emit), hr_serve_engine_name(run->options.engine));
+  run->options.engine = run->options.emit, run->given[CLI_OPTION_engine] = true;
+  return CLI_GO_ON;
+}
+
+/* org/name in the address of a built-in model's configuration; false if it is from elsewhere. */
+static bool repository_of(const char *text, char *name, size_t size)
+{
+  static const char begin[] = "https://huggingface.co/", end[] = "/blob/";
+  const char *from = strstr(text, begin), *to = from ? strstr(from, end) : NULL;
+  if (!to)
+    return false;
+  from += strlen(begin);
+  snprintf(name, size, "%.*s", (int)(to - from), from);
+  return true;
+}
+
+/* The model as a server loads it: a repository or a folder. */
+static int name_model(const cli_run *run, const hr_model *model, char *name, size_t size)
+{
+  const char *typed = run->arguments[0], config[] = "config.json";
+  size_t count, length = strlen(typed), end = sizeof config - 1;
+  const hr_catalog_entry *models = hr_catalog_models(&count);
+  for (size_t i = 0; i < count && !strchr(typed, '/'); i++) {
+    if (strcmp(models[i].name, model->name) == 0 && repository_of(models[i].text, name, size))
+      return CLI_GO_ON;
+  }
+  bool file = length >= end && strcmp(typed + length - end, config) == 0;
+  if (typed[0] == '{' || strcmp(typed, "-") == 0 || (!file && !strchr(typed, '/') && access(typed, F_OK) != 0))
+    return cli_fail(EXIT_USAGE, "--emit: a server needs a repository, org/name, or a folder, not %.80s", typed);
+  snprintf(name, size, "%.*s", (int)(file ? length - end : length), typed);
+  if (name[0] == '\0')
+    snprintf(name, size, ".");
+  return CLI_GO_ON;
+}
+
+static hr_status write_plan(const cli_run *run, const serve_work *work, const hr_serve_result *plan, cli_output *output,
+                            const char *name, hr_error *error)
+{
+  const hr_subject subject = {.model = &work->model, .workload = &work->workload, .hardware = run->hardware};
+  if (!name[0])
+    return hr_report_serve_plan(output->stream, &output->options, &subject, plan, error);
+  const hr_serve_point *point = plan->fleet_count > 0 ? plan->fleets[0].point : plan->cheapest;
+  if (!point)
+    cli_fail(0, "--emit: no plan %s", plan->count > 0 ? "meets the limits" : "fits");
+  return point ? hr_report_serve_command(output->stream, &subject, plan, point, name, error) : HR_OK;
+}
+
+static int plan(const cli_run *run, const serve_work *work, const hr_serve_options *options, const char *name,
+                cli_output *output)
 {
   hr_error error = {.status = HR_OK};
   hr_serve_result *result = NULL;
-  hr_status status = hr_serve_plan(hardware, model, workload, options, &result, &error);
+  hr_status status = hr_serve_plan(run->hardware, &work->model, &work->workload, options, &result, &error);
   if (status == HR_OK)
-    status =
-        hr_report_serve_plan(output->stream, &output->options,
-                             &(hr_subject){.model = model, .workload = workload, .hardware = hardware}, result, &error);
+    status = write_plan(run, work, result, output, name, &error);
   int code = cli_output_close(output, status, &error);
   if (code == EXIT_INPUT && status == HR_ERROR_INVALID)
     code = EXIT_USAGE; /* impossible parallelism; the model was checked before */
@@ -81,12 +144,6 @@ static const hr_offer_figure offer_figures[] = {
     {"expert_parallel", "e", HR_OFFER_COUNT},   {"batch", "batch", HR_OFFER_COUNT},
     {"ttft_ns", "TTFT", HR_OFFER_TIME},         {"tpot_ns", "TPOT", HR_OFFER_TIME},
     {"request_ns", "request", HR_OFFER_TIME},   {"memory_bytes", "memory", HR_OFFER_BYTES}};
-
-/* What is planned for each device. */
-typedef struct serve_work {
-  hr_model model;
-  hr_workload workload;
-} serve_work;
 
 static hr_offer_value exactly(double value)
 {
@@ -183,7 +240,12 @@ int cli_serve_plan(const cli_run *given)
   hr_error error = {.status = HR_OK};
   hr_serve_options options;
   serve_work work;
-  int code = make_work(run, &work, &options);
+  char name[4096] = ""; /* of the model for --emit; "": a plan is reported */
+  int code = check_emit(run);
+  if (code == CLI_GO_ON)
+    code = make_work(run, &work, &options);
+  if (code == CLI_GO_ON && run->given[CLI_OPTION_emit])
+    code = name_model(run, &work.model, name, sizeof name);
   if (code == CLI_GO_ON && cli_has_several_devices(run))
     return plan_each(run, &options, &work);
   if (code == CLI_GO_ON)
@@ -198,5 +260,5 @@ int cli_serve_plan(const cli_run *given)
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
-  return code == CLI_GO_ON ? plan(&work.model, &work.workload, run->hardware, &options, &output) : code;
+  return code == CLI_GO_ON ? plan(run, &work, &options, name, &output) : code;
 }

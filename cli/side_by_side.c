@@ -70,7 +70,7 @@ static int check_alone(const cli_run *run)
       {CLI_OPTION_kernel, "kernel"},   {CLI_OPTION_warm, "warm"},         {CLI_OPTION_budget, "budget"},
       {CLI_OPTION_threads, "threads"}, {CLI_OPTION_autotune, "autotune"}, {CLI_OPTION_memory_limit, "memory-limit"},
       {CLI_OPTION_plot, "plot"},       {CLI_OPTION_explain, "explain"},   {CLI_OPTION_csv, "table"},
-      {CLI_OPTION_strict, "strict"}};
+      {CLI_OPTION_strict, "strict"},   {CLI_OPTION_emit, "emit"}};
   for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
     if (run->given[alone[i].option])
       return cli_fail(EXIT_USAGE, "--%s: needs a single device, not %s", alone[i].name, run->options.device);

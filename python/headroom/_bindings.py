@@ -2625,6 +2625,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_report_result": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_results": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_serve_command": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "hr_report_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweeps": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),

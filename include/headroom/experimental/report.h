@@ -93,6 +93,12 @@ HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, c
 HR_API hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                       const hr_serve_result *plan, hr_error *error);
 
+/** `serve-plan --emit`: the command line that starts a server of options.engine with a point of the plan, behind
+ *  comments for a shell. The plan was made for the subject; `name` is the model as the server loads it.
+ *  HR_ERROR_UNSUPPORTED, with nothing written, for what the server's command line cannot express. */
+HR_API hr_status hr_report_serve_command(FILE *out, const hr_subject *subject, const hr_serve_result *plan,
+                                         const hr_serve_point *point, const char *name, hr_error *error);
+
 /** What `plan` shows. */
 typedef struct hr_training_report {
   const hr_training_plan *plan;
