@@ -325,6 +325,9 @@ hr_status hr_report_offers(FILE *out, const hr_report_options *options, const hr
 {
   HR_NEED(error, out, options, offers);
   HR_NEED(error, offers->offers);
+  if (offers->count > HR_OFFERS_MAX || offers->figure_count > HR_OFFER_FIGURES_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "offers: at most %d with %d figures, found %zu with %zu", HR_OFFERS_MAX,
+                   HR_OFFER_FIGURES_MAX, offers->count, offers->figure_count);
   HR_TAKE(hr_report_options, options, error);
   offer_columns columns;
   hr_document document;

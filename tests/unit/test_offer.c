@@ -118,12 +118,26 @@ static void work_is_divided_by_what_all_devices_cost_and_draw(void **state)
   assert_true(isnan(offer.work_per_money.value));
 }
 
+static void more_offers_than_a_table_has_columns_are_refused(void **state)
+{
+  (void)state;
+  hr_hardware h200 = device("h200");
+  hr_offer offer = hr_offer_of(&h200);
+  hr_offers offers = {.offers = &offer, .count = HR_OFFERS_MAX + 1};
+  hr_error error;
+  assert_int_equal(hr_offers_compare(&offers, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "offers: at most 16 with 16 figures, found 17 with 0");
+  offers.count = 1, offers.figure_count = HR_OFFER_FIGURES_MAX + 1;
+  assert_int_equal(hr_offers_compare(&offers, &error), HR_ERROR_INVALID);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_of_gemm_rates_and_of_work_are_correlated),
       cmocka_unit_test(a_device_without_a_plan_has_no_rank),
       cmocka_unit_test(the_gemm_set_is_a_layers_gemms_of_three_sizes),
+      cmocka_unit_test(more_offers_than_a_table_has_columns_are_refused),
       cmocka_unit_test(work_is_divided_by_what_all_devices_cost_and_draw),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ HR_API hr_offer hr_offer_of(const hr_hardware *hardware);
  *  with the work of a device (NAN with less than two plans, or if all are equal). The GEMMs are those of a
  *  transformer's layer, forward, of hidden sizes 2048, 4096 and 8192 and of 8192 tokens: QKV, projection, MLP up and
  *  down (Anthony et al. 2024, table II), FLOPs over their time. Section VIII there takes such GEMMs as the indicator of
- *  whole steps. HR_ERROR_INVALID for a NULL argument. */
+ *  whole steps. HR_ERROR_INVALID for more offers or figures than fit. */
 HR_API hr_status hr_offers_compare(hr_offers *offers, hr_error *error);
 
 #ifdef __cplusplus

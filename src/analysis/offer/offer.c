@@ -90,7 +90,7 @@ static double correlate(const hr_offers *offers)
 {
   double gemms[HR_OFFERS_MAX], work[HR_OFFERS_MAX];
   size_t count = 0;
-  for (size_t i = 0; i < offers->count && i < HR_OFFERS_MAX; i++) {
+  for (size_t i = 0; i < offers->count; i++) {
     const hr_offer *offer = &offers->offers[i];
     double per_device = offer->work_per_s.value / offer->devices;
     if (!(offer->devices > 0) || !isfinite(per_device) || !isfinite(offer->gemm_flops_per_s))
@@ -113,6 +113,9 @@ hr_status hr_offers_compare(hr_offers *offers, hr_error *error)
 {
   HR_NEED(error, offers);
   HR_NEED(error, offers->offers);
+  if (offers->count > HR_OFFERS_MAX || offers->figure_count > HR_OFFER_FIGURES_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "offers: at most %d with %d figures, found %zu with %zu", HR_OFFERS_MAX,
+                   HR_OFFER_FIGURES_MAX, offers->count, offers->figure_count);
   for (size_t i = 0; i < offers->count; i++) {
     hr_offer *offer = &offers->offers[i];
     offer->work_per_money = over(offer->work_per_s, offer->price_per_hour * offer->devices / SECONDS_PER_HOUR);
