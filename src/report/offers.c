@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+#define FROM_TO "from … to"
+
 /* ---- a row a device ---- */
 
 static void whole(const void *member, hr_cell *cell)
@@ -92,19 +94,19 @@ static const hr_column begin[] = {
 /* What is shown of the work, by its unit; programs have one set of keys. */
 static const hr_column of_tokens[] = {
     {NULL, "tokens/s", HR_PLAIN, 0, COMPUTED(COUNT, whole, work_per_s)},
-    {NULL, "from … to", HR_PLAIN, 0, COMPUTED(COUNT, count_band, work_per_s)},
+    {NULL, FROM_TO, HR_PLAIN, 0, COMPUTED(COUNT, count_band, work_per_s)},
     {NULL, "tokens per unit of money", HR_PLAIN, 0, COMPUTED(COUNT, short_number, work_per_money)},
-    {NULL, "from … to", HR_PLAIN, 0, COMPUTED(COUNT, short_band, work_per_money)},
+    {NULL, FROM_TO, HR_PLAIN, 0, COMPUTED(COUNT, short_band, work_per_money)},
     {NULL, "tokens per joule", HR_PLAIN, 0, COMPUTED(COUNT, three_digits, work_per_joule)},
-    {NULL, "from … to", HR_PLAIN, 0, COMPUTED(COUNT, number_band, work_per_joule)},
+    {NULL, FROM_TO, HR_PLAIN, 0, COMPUTED(COUNT, number_band, work_per_joule)},
 };
 static const hr_column of_flops[] = {
     {NULL, "rate", HR_FLOPS_RATE, 0, .rare = true, OFFER(work_per_s.value)},
-    {NULL, "from … to", HR_PLAIN, 0, COMPUTED(COUNT, rate_band, work_per_s)},
+    {NULL, FROM_TO, HR_PLAIN, 0, COMPUTED(COUNT, rate_band, work_per_s)},
     {NULL, "work per unit of money", HR_FLOPS, 0, .rare = true, OFFER(work_per_money.value)},
-    {NULL, "from … to", HR_PLAIN, 0, COMPUTED(COUNT, flops_band, work_per_money)},
+    {NULL, FROM_TO, HR_PLAIN, 0, COMPUTED(COUNT, flops_band, work_per_money)},
     {NULL, "work per joule", HR_FLOPS, 0, .rare = true, OFFER(work_per_joule.value)},
-    {NULL, "from … to", HR_PLAIN, 0, COMPUTED(COUNT, flops_band, work_per_joule)},
+    {NULL, FROM_TO, HR_PLAIN, 0, COMPUTED(COUNT, flops_band, work_per_joule)},
 };
 #define WITH_BAND(name, member)                                                                        \
   {name, NULL, HR_PLAIN, 0, OFFER(member.value)}, {name "_low", NULL, HR_PLAIN, 0, OFFER(member.low)}, \
@@ -162,8 +164,8 @@ static void add_figure(offer_columns *columns, const hr_offer_figure *figure, si
   bool counted = figure->unit == HR_OFFER_COUNT || figure->unit == HR_OFFER_BYTES;
   hr_column shown = {NULL,         figure->title,          unit->unit,   0,
                      .rare = true, .type = HR_TYPE_NUMBER, .offset = at, .compute = unit->show};
-  hr_column of_band = {NULL,         "from … to",           HR_PLAIN,     0,
-                       .rare = true, .type = HR_TYPE_COUNT, .offset = at, .compute = unit->band};
+  hr_column of_band = {
+      NULL, FROM_TO, HR_PLAIN, 0, .rare = true, .type = HR_TYPE_COUNT, .offset = at, .compute = unit->band};
   hr_column data = {
       figure->key, NULL, HR_PLAIN, 0, .type = HR_TYPE_NUMBER, .offset = at, .compute = counted ? whole : NULL};
   add(columns, &shown, 1);
@@ -202,6 +204,7 @@ static hr_table *offer_table(const offer_columns *columns, const hr_offers *offe
 /* ---- a column a device ---- */
 
 #define CELL_SIZE 96
+#define GAP 2 /* between columns of a terminal */
 
 typedef struct line {
   char title[40];
@@ -213,8 +216,9 @@ static void text(const void *member, hr_cell *cell)
   hr_cell_set_text(cell, member);
 }
 
-/* Each shown column of `table` becomes a line. `columns` outlives what is returned. */
-static hr_table *transpose(const hr_table *table, const hr_offers *offers, hr_column columns[HR_OFFERS_MAX + 1])
+/* Each shown column of `table` becomes a line, bands if they are asked for. `columns` outlives what is returned. */
+static hr_table *transpose(const hr_table *table, const hr_offers *offers, bool bands,
+                           hr_column columns[HR_OFFERS_MAX + 1])
 {
   columns[0] = (hr_column){NULL, "", HR_PLAIN, 0, HR_MEMBER(line, title)};
   for (size_t i = 0; i < offers->count; i++)
@@ -228,7 +232,7 @@ static hr_table *transpose(const hr_table *table, const hr_offers *offers, hr_co
   hr_table *lines = hr_table_create(columns, offers->count + 1, sizeof(line));
   for (size_t i = 0; i < hr_table_width(table); i++) {
     line row;
-    if (!hr_table_shows_column(table, i))
+    if (!hr_table_shows_column(table, i) || (!bands && strcmp(hr_table_column(table, i)->title, FROM_TO) == 0))
       continue;
     snprintf(row.title, sizeof row.title, "%s", hr_table_column(table, i)->title);
     for (size_t k = 0; k < offers->count; k++) {
@@ -239,6 +243,28 @@ static hr_table *transpose(const hr_table *table, const hr_offers *offers, hr_co
     hr_table_add(lines, &row);
   }
   return lines;
+}
+
+static bool is_too_wide(const hr_table *lines, const hr_report_options *options)
+{
+  int width = 0;
+  for (size_t i = 0; i < hr_table_width(lines); i++)
+    width += hr_table_natural_width(lines, i) + (i > 0 ? GAP : 0);
+  return options->format == HR_FORMAT_TABLE && options->width > 0 && width > options->width;
+}
+
+/* A terminal that is too narrow for the bands has the predictions alone. */
+static hr_status print_lines(const hr_document *document, const hr_offers *offers, const hr_table *table,
+                             hr_error *error)
+{
+  hr_column columns[HR_OFFERS_MAX + 1];
+  hr_table *lines = transpose(table, offers, true, columns);
+  if (!hr_table_is_complete(lines) || !is_too_wide(lines, document->options))
+    return hr_print_table(document, lines, error);
+  hr_table_free(lines);
+  HR_TRY(hr_print_table(document, transpose(table, offers, false, columns), error));
+  hr_print_paragraph(document, "left out at this width: " FROM_TO);
+  return HR_OK;
 }
 
 /* ---- what is best ---- */
@@ -288,7 +314,6 @@ static void print_rule(const hr_document *document, const hr_offers *offers)
 
 static hr_status write_text(hr_document *document, const hr_offers *offers, const hr_table *table, hr_error *error)
 {
-  hr_column columns[HR_OFFERS_MAX + 1];
   hr_print_title(document, "Headroom: %s on %zu devices", offers->about, offers->count);
   if (offers->model)
     hr_print_model(document, offers->model);
@@ -296,7 +321,7 @@ static hr_status write_text(hr_document *document, const hr_offers *offers, cons
   for (size_t i = 0; i < offers->count; i++)
     hr_print_hardware(document, offers->offers[i].hardware);
   hr_print_heading(document, "Side by side");
-  HR_TRY(hr_print_table(document, transpose(table, offers, columns), error));
+  HR_TRY(print_lines(document, offers, table, error));
   hr_print_heading(document, "What is best");
   print_most(document, offers, "per money", offsetof(hr_offer, work_per_money));
   print_most(document, offers, "per joule", offsetof(hr_offer, work_per_joule));
