@@ -35,6 +35,12 @@ typedef struct cli_sizes {
   int64_t values[CLI_SIZES_MAX];
 } cli_sizes;
 
+/** X,X,… of an option; count 0 if not given. */
+typedef struct cli_numbers {
+  size_t count;
+  double values[CLI_SIZES_MAX];
+} cli_numbers;
+
 typedef enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER } cli_color;
 
 /* The type of the member that each kind of option fills. */
@@ -47,6 +53,7 @@ typedef const char *cli_TEXT; /* of argv */
 typedef cli_range cli_RANGE;
 typedef cli_shard cli_SHARD;
 typedef cli_sizes cli_SIZES;
+typedef cli_numbers cli_NUMBERS;
 typedef uint32_t cli_SHAPE_SIZES; /* bits of hr_search_size */
 typedef hr_phase cli_PHASE;
 typedef hr_attention_form cli_ATTENTION;
@@ -54,6 +61,7 @@ typedef hr_recompute cli_RECOMPUTE;
 typedef hr_dropout cli_DROPOUT;
 typedef hr_framework cli_FRAMEWORK;
 typedef hr_serve_engine cli_ENGINE;
+typedef hr_serve_engine cli_EMITTED;
 typedef hr_flash_library cli_FLASH_LIBRARY;
 typedef hr_dtype cli_DTYPE;
 typedef hr_clock cli_CLOCK;
@@ -94,7 +102,7 @@ typedef struct cli_run cli_run;
 typedef struct cli_command {
   const char *name;
   const char *arguments;
-  unsigned groups;
+  uint64_t groups;
   const char *summary;
 } cli_command;
 

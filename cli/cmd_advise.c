@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 #include "picture.h"
+#include "side_by_side.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* The inputs of an advice and, with --measure, the device that confirms it. */
@@ -101,6 +103,83 @@ static int advise(const cli_run *run, advise_work *work, cli_output *output)
   return code;
 }
 
+/* ---- several devices ---- */
+
+static const hr_offer_figure offer_figures[] = {{"step_time_ns", "step", HR_OFFER_TIME},
+                                                {"model_efficiency", "of peak", HR_OFFER_SHARE},
+                                                {"memory_bytes", "memory", HR_OFFER_BYTES}};
+
+/* "vocabulary_alignment +28.5%", the finding that gains most. */
+static void write_first(const hr_advice *advice, char *text, size_t size)
+{
+  const hr_finding *first = NULL;
+  for (size_t i = 0; i < hr_advice_describe(advice)->finding_count; i++) {
+    const hr_finding *finding = hr_advice_finding(advice, i);
+    if (finding->has_change && (!first || finding->predicted_gain > first->predicted_gain))
+      first = finding;
+  }
+  if (first)
+    snprintf(text, size, "%.70s %+.1f%%", first->rule, 100 * first->predicted_gain);
+}
+
+/* A step that does not fit is predicted all the same. */
+static void note_memory(const cli_run *run, int64_t bytes, hr_offer *offer)
+{
+  int64_t usable = hr_hardware_usable_memory_bytes(run->hardware);
+  offer->figures[2].value = (double)bytes;
+  if (usable > 0 && bytes > usable)
+    snprintf(offer->why, sizeof offer->why, "the step does not fit: it needs %.1f GiB of a device, %.1f are usable",
+             (double)bytes / 0x1p30, (double)usable / 0x1p30);
+}
+
+static void fill_offer(const hr_workload *w, const hr_step_about *step, hr_offer *offer)
+{
+  double tokens = step->tokens_per_s * step->time_ns;
+  offer->devices = (double)(w->tensor_parallel * w->pipeline_stages * w->context_parallel * w->data_parallel);
+  offer->figures[0] = (hr_offer_value){step->time_ns, step->low_ns, step->high_ns};
+  offer->figures[1].value = step->model_efficiency;
+  offer->work_per_s = (hr_offer_value){step->tokens_per_s, tokens / step->high_ns, tokens / step->low_ns};
+}
+
+static hr_status offer_step(const cli_run *run, const void *context, hr_offer *offer, hr_error *error)
+{
+  const advise_work *work = context;
+  hr_workload workload = work->workload;
+  hr_advise_options options = make_options(run);
+  hr_advice *advice = NULL;
+  hr_memory memory;
+  cli_set_formats(run, run->hardware, &workload);
+  hr_status status = hr_advise_with(run->hardware, &work->model, &workload, &options, &advice, error);
+  if (status == HR_OK)
+    status = hr_memory_estimate(&work->model, &workload, &memory, error);
+  if (status == HR_OK) {
+    offer->dtype = workload.dtype;
+    fill_offer(&workload, hr_step_describe(hr_advice_describe(advice)->step), offer);
+    note_memory(run, memory.total_bytes, offer);
+    write_first(advice, offer->words, sizeof offer->words);
+  }
+  hr_advice_free(advice);
+  return status;
+}
+
+static int advise_each(const cli_run *run, const advise_work *work)
+{
+  const hr_workload *w = &work->workload;
+  char about[128];
+  snprintf(about, sizeof about, "%s, %" PRId64 " × %" PRId64 " tokens", hr_phase_name(w->phase), w->batch,
+           w->phase == HR_PHASE_DECODE ? w->context : w->sequence);
+  return cli_side_by_side(run, &(cli_side){.about = about,
+                                           .model = &work->model,
+                                           .tokens = true,
+                                           .words_title = "first change",
+                                           .figures = offer_figures,
+                                           .figure_count = sizeof offer_figures / sizeof *offer_figures,
+                                           .fill = offer_step,
+                                           .context = work});
+}
+
+/* ---- the command ---- */
+
 int cli_advise(const cli_run *run)
 {
   advise_work work = {.device = NULL};
@@ -115,6 +194,8 @@ int cli_advise(const cli_run *run)
     code = cli_load_model(run, &work.model, NULL);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &work.model, &work.workload);
+  if (code == CLI_GO_ON && cli_has_several_devices(run))
+    return advise_each(run, &work);
   if (code == CLI_GO_ON && run->options.measure)
     code = cli_set_measured_framework(run, &work.workload);
   if (code == CLI_GO_ON && !run->options.measure)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "every_kernel.h"
+#include "side_by_side.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define HEAD_DIM 64
@@ -146,6 +148,46 @@ static const cli_call_kind backward_kind = {
     "attention_backward", NULL, set_dtype, measure_gradients, set_gradients_result, predict_gradients,
     report_gradients,     NULL};
 
+/* ---- several devices ---- */
+
+/* A call as it is predicted for each device. */
+typedef struct attention_work {
+  const hr_attention *call;
+  const cli_call_kind *kind;
+  hr_status (*flops)(const hr_attention *call, int64_t *flops);
+} attention_work;
+
+static hr_status offer_attention(const cli_run *run, const void *context, hr_offer *offer, hr_error *error)
+{
+  const attention_work *work = context;
+  hr_attention call = *work->call;
+  hr_prediction prediction;
+  int64_t flops = 0;
+  offer->dtype = cli_dtype(run, run->hardware);
+  set_dtype(&call, offer->dtype);
+  hr_status status = work->kind->predict(run->hardware, &call, &prediction, error);
+  if (status == HR_OK)
+    status = work->flops(&call, &flops);
+  if (status == HR_OK)
+    cli_offer_call(offer, &prediction, (double)flops);
+  return status;
+}
+
+static int attention_each(const cli_run *run, const hr_attention *a, bool backward)
+{
+  char about[160];
+  const attention_work work = {a, backward ? &backward_kind : &forward_kind,
+                               backward ? hr_attention_backward_flops : hr_attention_flops};
+  snprintf(about, sizeof about,
+           "%sbatch %" PRId64 ", q %" PRId64 ", kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64
+           ", head sizes %" PRId64 "/%" PRId64 "%s",
+           backward ? "gradients, " : "", a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim,
+           a->v_dim, a->mask == HR_MASK_CAUSAL ? ", causal" : "");
+  return cli_calls_side_by_side(run, about, offer_attention, &work);
+}
+
+/* ---- the command ---- */
+
 int cli_attention(const cli_run *run)
 {
   hr_attention attention;
@@ -153,6 +195,8 @@ int cli_attention(const cli_run *run)
   int code = make_attention(run, &attention);
   if (code == CLI_GO_ON && backward)
     code = check_gradients(run, &attention);
+  if (code == CLI_GO_ON && cli_has_several_devices(run))
+    return attention_each(run, &attention, backward);
   return code == CLI_GO_ON ? cli_measure_every_kernel(run, backward ? &backward_kind : &forward_kind, &attention)
                            : code;
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "side_by_side.h"
+
+#include <inttypes.h>
+#include <math.h>
 
 /* M N K as arguments or as --m --n --k, each size once. */
 static int read_sizes(const cli_run *run, hr_gemm *gemm)
@@ -160,12 +164,40 @@ static int open_job(const cli_run *run, gemm_job *job)
   return code == CLI_GO_ON && save ? cli_open_store(run, HR_STORE_WRITE, &job->store) : code;
 }
 
+/* ---- several devices ---- */
+
+static hr_status offer_gemm(const cli_run *run, const void *context, hr_offer *offer, hr_error *error)
+{
+  hr_gemm product = *(const hr_gemm *)context;
+  int64_t flops;
+  product.dtype = offer->dtype = cli_dtype(run, run->hardware);
+  hr_prediction prediction;
+  hr_status status = hr_predict_gemm(run->hardware, &product, &prediction, error);
+  if (status == HR_OK)
+    status = hr_gemm_flops(&product, &flops);
+  if (status == HR_OK)
+    cli_offer_call(offer, &prediction, (double)flops);
+  return status;
+}
+
+static int gemm_each(const cli_run *run, const hr_gemm *product)
+{
+  char about[160];
+  snprintf(about, sizeof about, "m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64, product->m, product->n,
+           product->k, product->batch);
+  return cli_calls_side_by_side(run, about, offer_gemm, product);
+}
+
+/* ---- the command ---- */
+
 int cli_gemm(const cli_run *run)
 {
   hr_gemm product;
   gemm_job job = {.device = NULL};
   cli_output output;
   int code = make_gemm(run, &product);
+  if (code == CLI_GO_ON && cli_has_several_devices(run))
+    return gemm_each(run, &product);
   if (code == CLI_GO_ON)
     code = open_job(run, &job);
   if (code == CLI_GO_ON)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "side_by_side.h"
 
 #include <headroom/experimental/training.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 /* Degrees that the command line names narrow the plan; all others are tried. */
 static hr_training_options make_options(const cli_run *run)
@@ -20,8 +24,8 @@ static hr_training_options make_options(const cli_run *run)
     plan.recomputes = 1u << given->recompute;
   plan.accepted_by = given->accepted_by;
   plan.tokens = given->tokens;
-  plan.price_per_device_hour = given->price;
-  plan.power_w = given->power;
+  plan.price_per_device_hour = cli_only(&given->price);
+  plan.power_w = cli_only(&given->power);
   return plan;
 }
 
@@ -85,6 +89,102 @@ static int plan_for(const cli_run *run, const hr_subject *subject, const hr_trai
   return code;
 }
 
+/* ---- several devices ---- */
+
+static const hr_offer_figure offer_figures[] = {{"tensor_parallel", "t", HR_OFFER_COUNT},
+                                                {"pipeline_stages", "p", HR_OFFER_COUNT},
+                                                {"context_parallel", "cp", HR_OFFER_COUNT},
+                                                {"expert_parallel", "e", HR_OFFER_COUNT},
+                                                {"data_parallel", "dp", HR_OFFER_COUNT},
+                                                {"zero_stage", "ZeRO", HR_OFFER_COUNT},
+                                                {"batch", "b", HR_OFFER_COUNT},
+                                                {"microbatches", "m", HR_OFFER_COUNT},
+                                                {"step_time_ns", "step", HR_OFFER_TIME},
+                                                {"memory_bytes", "memory", HR_OFFER_BYTES},
+                                                {"model_efficiency", "MFU", HR_OFFER_SHARE},
+                                                {"days", "days", HR_OFFER_NUMBER},
+                                                {"cost", "cost", HR_OFFER_COUNT}};
+
+/* What is planned for each device. */
+typedef struct training_work {
+  hr_model model;
+  const hr_training_options *options;
+} training_work;
+
+static hr_offer_value exactly(double value)
+{
+  return (hr_offer_value){value, NAN, NAN};
+}
+
+static hr_offer_value degree(int64_t value)
+{
+  return exactly(value > 1 ? (double)value : (double)NAN);
+}
+
+static void fill_offer(const hr_training_layout *layout, hr_offer *offer)
+{
+  const hr_workload *w = &layout->workload;
+  const hr_offer_value values[] = {exactly((double)w->tensor_parallel),
+                                   exactly((double)w->pipeline_stages),
+                                   degree(w->context_parallel),
+                                   degree(w->expert_parallel),
+                                   exactly((double)w->data_parallel),
+                                   exactly((double)w->zero_stage),
+                                   exactly((double)w->batch),
+                                   exactly((double)w->microbatches),
+                                   {layout->time_ns, layout->low_ns, layout->high_ns},
+                                   exactly((double)layout->memory_bytes),
+                                   exactly(layout->model_efficiency),
+                                   exactly(layout->days),
+                                   exactly(layout->cost)};
+  memcpy(offer->figures, values, sizeof values);
+  offer->dtype = w->dtype;
+  offer->devices = (double)layout->devices;
+  offer->work_per_s = (hr_offer_value){layout->tokens_per_s, layout->tokens_per_s_low, layout->tokens_per_s_high};
+}
+
+/* The fastest layout on a device. */
+static hr_status offer_layout(const cli_run *run, const void *context, hr_offer *offer, hr_error *error)
+{
+  const training_work *work = context;
+  hr_training_options options = *work->options;
+  hr_training_plan *plan = NULL;
+  hr_workload workload;
+  if (isfinite(offer->price_per_hour))
+    options.price_per_device_hour = offer->price_per_hour;
+  if (make_workload(run, &work->model, &workload) != CLI_GO_ON)
+    return error->status = HR_ERROR_INVALID;
+  set_devices(run, &options);
+  const hr_subject subject = {.model = &work->model, .workload = &workload, .hardware = run->hardware};
+  hr_status status = hr_plan_training(&subject, &options, &plan, error);
+  const hr_training_layout *best = status == HR_OK ? hr_training_plan_best(plan) : NULL;
+  if (best)
+    fill_offer(best, offer);
+  else if (status == HR_OK)
+    snprintf(offer->why, sizeof offer->why, "no layout fits");
+  hr_training_plan_free(plan);
+  return status;
+}
+
+static int plan_each(const cli_run *run, const hr_training_options *options)
+{
+  char about[128];
+  training_work work = {.options = options};
+  int code = cli_load_model(run, &work.model, NULL);
+  snprintf(about, sizeof about, "tokens of the fastest layout, global batch of %" PRId64, options->global_batch);
+  return code == CLI_GO_ON
+             ? cli_side_by_side(run, &(cli_side){.about = about,
+                                                 .model = &work.model,
+                                                 .tokens = true,
+                                                 .figures = offer_figures,
+                                                 .figure_count = sizeof offer_figures / sizeof *offer_figures,
+                                                 .fill = offer_layout,
+                                                 .context = &work})
+             : code;
+}
+
+/* ---- the command ---- */
+
 int cli_plan(const cli_run *given)
 {
   cli_run own = *given, *run = &own;
@@ -92,6 +192,8 @@ int cli_plan(const cli_run *given)
   run->options.phase = HR_PHASE_TRAIN, run->given[CLI_OPTION_phase] = true;
   hr_model model;
   hr_workload workload;
+  if (cli_has_several_devices(run))
+    return plan_each(run, &options);
   if ((options.price_per_device_hour > 0 || options.power_w > 0) && !(options.tokens > 0))
     return cli_fail(EXIT_USAGE, "--%s: needs --tokens", options.price_per_device_hour > 0 ? "price" : "power");
   int code = cli_load_model(run, &model, NULL);

@@ -193,6 +193,24 @@ static int read_SIZES(const cli_option_row *row, const char *text, void *value)
   return CLI_GO_ON;
 }
 
+/* X,X,… */
+static int read_NUMBERS(const cli_option_row *row, const char *text, void *value)
+{
+  cli_numbers numbers = {.count = 0};
+  for (const char *part = text, *next; part; part = next) {
+    char number[40];
+    size_t length = take_value(part, &next);
+    snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : 0), part);
+    if (numbers.count == CLI_SIZES_MAX)
+      return cli_fail(EXIT_USAGE, "--%s: expected at most %d values", row->name, CLI_SIZES_MAX);
+    int code = read_NUMBER(row, number, &numbers.values[numbers.count++]);
+    if (code != CLI_GO_ON)
+      return code;
+  }
+  *(cli_numbers *)value = numbers;
+  return CLI_GO_ON;
+}
+
 /* Names of sizes that a search may vary, with commas between: those that the option's argument has. */
 static int read_SHAPE_SIZES(const cli_option_row *row, const char *text, void *value)
 {
@@ -262,6 +280,13 @@ static int read_FLASH_LIBRARY(const cli_option_row *row, const char *text, void 
 static int read_ENGINE(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_serve_engine_parse(text, value));
+}
+
+/* Reads a server whose command line is known. */
+static int read_EMITTED(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text,
+                     strcmp(text, "turbomind") == 0 ? HR_ERROR_NOT_FOUND : hr_serve_engine_parse(text, value));
 }
 
 static int read_FRAMEWORK(const cli_option_row *row, const char *text, void *value)
@@ -469,22 +494,22 @@ const cli_synonym cli_synonyms[CLI_SYNONYM_COUNT] = {
 };
 
 /* Whether a command with these groups has another option of the same name. */
-static bool is_hidden(const cli_option_row *row, unsigned groups)
+static bool is_hidden(const cli_option_row *row, uint64_t groups)
 {
   for (int i = 0; i < CLI_OPTION_COUNT; i++) {
     const cli_option_row *other = &cli_option_rows[i];
-    if (other != row && strcmp(other->name, row->name) == 0 && (other->groups & groups & ~(unsigned)GROUP_COMMON) != 0)
+    if (other != row && strcmp(other->name, row->name) == 0 && (other->groups & groups & ~(uint64_t)GROUP_COMMON) != 0)
       return true;
   }
   return false;
 }
 
-int cli_group_of(const cli_option_row *row, unsigned groups)
+int cli_group_of(const cli_option_row *row, uint64_t groups)
 {
   int group = 0;
-  while (group < CLI_GROUP_COUNT && (row->groups & groups & (1u << group)) == 0)
+  while (group < CLI_GROUP_COUNT && (row->groups & groups & (UINT64_C(1) << group)) == 0)
     group++;
-  if (group < CLI_GROUP_COUNT && 1u << group == GROUP_COMMON && is_hidden(row, groups))
+  if (group < CLI_GROUP_COUNT && UINT64_C(1) << group == GROUP_COMMON && is_hidden(row, groups))
     return CLI_GROUP_COUNT;
   return group;
 }

@@ -11,7 +11,7 @@ typedef struct cli_option_row cli_option_row;
 typedef int (*cli_value_reader)(const cli_option_row *row, const char *text, void *value);
 
 struct cli_option_row {
-  unsigned groups;
+  uint64_t groups;
   const char *name;
   char letter; /* 0: none */
   cli_value_reader read;
@@ -50,7 +50,7 @@ bool cli_has_synonym(const cli_command *command, const cli_synonym *synonym);
 
 /** The first of `groups` (of a command) that has the option; CLI_GROUP_COUNT if none, or if it is of GROUP_COMMON and
  *  another option of the command has its name. */
-int cli_group_of(const cli_option_row *row, unsigned groups);
+int cli_group_of(const cli_option_row *row, uint64_t groups);
 
 /** Prints that a command has no such option (as typed, with or without "=VALUE"), and the nearest, or the commands that
  *  have it. Returns EXIT_USAGE. */

@@ -2,6 +2,7 @@
 /* Reads the command line with the C library's getopt_long(), which allocates nothing. */
 #include "groups.h"
 #include "option_table.h"
+#include "side_by_side.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -130,6 +131,8 @@ int cli_run_command(const cli_command *command, cli_command_fn function, int arg
     code = read_all(&run, argc, argv);
   if (code == CLI_GO_ON && run.options.help)
     return cli_print_help(command);
+  if (code == CLI_GO_ON)
+    code = cli_check_devices(&run);
   if (code == CLI_GO_ON)
     code = cli_check_output(&run);
   if (code != CLI_GO_ON)

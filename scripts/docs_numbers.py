@@ -22,6 +22,7 @@ import sys
 
 import docs_accuracy
 import docs_advice
+import docs_buying
 import docs_command
 import docs_findings
 import docs_gpu
@@ -40,7 +41,7 @@ import docs_training
 TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
-MODULES = (docs_rows, docs_command, docs_accuracy, docs_advice, docs_findings, docs_gpu, docs_kernels, docs_kernels_cpu,
+MODULES = (docs_rows, docs_command, docs_accuracy, docs_advice, docs_buying, docs_findings, docs_gpu, docs_kernels, docs_kernels_cpu,
            docs_papers, docs_picture, docs_python, docs_readme, docs_rowwise, docs_serving, docs_sigma, docs_training)
 
 

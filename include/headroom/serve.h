@@ -15,6 +15,7 @@ extern "C" {
 #define HR_SERVE_DEVICES_MAX ((int64_t)4096)    /* devices of a plan */
 #define HR_SERVE_PREFILL_MAX ((int64_t)1 << 40) /* tokens of a prefill step */
 #define HR_SERVE_PAGE_MAX ((int64_t)1 << 20)    /* tokens of a page */
+#define HR_SERVE_RATE_MAX ((int64_t)1000000000) /* requests per second */
 #define HR_SERVE_RESERVE_MAX ((int64_t)1 << 50) /* bytes of a device that are kept free */
 
 /** Servers whose rules say what K and V may take of a device's memory. Enumerator, name. */
@@ -54,6 +55,9 @@ typedef struct hr_serve_options {
   hr_serve_engine engine;       /* what memory_share is a share of. Default vllm */
   bool uniform_pages; /* a page has all layers: those with a window keep all tokens. Default false: they release
                                    pages behind it */
+  int64_t sure;     /* 90: the limits hold at the high ends of the bands, in which nine of ten times lie. Default 0: the
+                         predicted times alone count */
+  double recommend; /* requests per second for which fleets are recommended; 0: none */
 } hr_serve_options;
 
 /** The defaults above, without limits and price. */
@@ -100,7 +104,19 @@ typedef struct hr_serve_point {
   bool pareto; /* no other point has both a shorter TPOT (with one output token: TTFT) and more output tokens/s per
                   device, or one of them and the other equal. Among the points that meet both limits, or if none does
                   among all */
+  bool meets_limits; /* both, as options.sure asks */
 } hr_serve_point;
+
+/** Copies of the model that together carry a load, all alike. */
+typedef struct hr_serve_fleet {
+  const hr_serve_point *point; /* of a copy; one of the result's */
+  int64_t instances;
+  int64_t prefill_instances; /* disaggregated: further copies, which prefill; else 0 */
+  int64_t devices;           /* of all */
+  double load_share;         /* the load over what the copies carry at most; 0 … 1. Near 1 requests queue */
+  double cost_per_hour;      /* NAN without a price */
+  double cost_per_million_output_tokens; /* under the load; NAN without a price */
+} hr_serve_fleet;
 
 typedef struct hr_serve_result {
   hr_serve_options options; /* with devices_max filled in */
@@ -120,6 +136,9 @@ typedef struct hr_serve_result {
   /* No layout fits. */
   int64_t devices_needed;  /* fewest devices beyond devices_max that do; 0: none found, or layouts fit */
   char weights_needed[16]; /* widest format of weights with which one fits within devices_max; "": none */
+
+  size_t fleet_count;     /* 0 without options.recommend, or if no point meets the limits */
+  hr_serve_fleet *fleets; /* the best of each layout: fewest devices, then the shortest request; owned by the result */
 } hr_serve_result;
 
 /** Predicts all plans. `workload` gives dtype, kv_cache, attention, expert_imbalance and framework; there is one

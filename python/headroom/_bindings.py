@@ -430,6 +430,11 @@ HR_PART_COMMUNICATION = 10
 HR_PART_LOSS = 11
 HR_PART_OPTIMIZER = 12
 HR_PART_COUNT = 13
+HR_OFFER_COUNT = 0
+HR_OFFER_TIME = 1
+HR_OFFER_BYTES = 2
+HR_OFFER_SHARE = 3
+HR_OFFER_NUMBER = 4
 HR_SWEEP_GEMM = 0
 HR_SWEEP_BMM = 1
 HR_SWEEP_ATTENTION = 2
@@ -478,6 +483,8 @@ HR_FITTED_FIGURES_MAX = 256
 HR_CALIBRATE_ROWS_MIN = 20
 HR_CONFIRMATION_REPLACED_MAX = 3
 HR_LAYER_BESIDE_MAX = 4
+HR_OFFERS_MAX = 16
+HR_OFFER_FIGURES_MAX = 16
 HR_POINTS_DRAWN_MAX = 100000
 HR_SWEEP_AXES_MAX = 24
 HR_SWEEP_POINTS_MAX = 100000
@@ -506,6 +513,7 @@ HR_SERVE_TOKENS_MAX = 274877906944
 HR_SERVE_DEVICES_MAX = 4096
 HR_SERVE_PREFILL_MAX = 1099511627776
 HR_SERVE_PAGE_MAX = 1048576
+HR_SERVE_RATE_MAX = 1000000000
 HR_SERVE_RESERVE_MAX = 1125899906842624
 HR_VERSION_MAJOR = 0
 HR_VERSION_MINOR = 2
@@ -1827,6 +1835,54 @@ class hr_latent_cache(Structure):
     ]
 
 
+class hr_offer_figure(Structure):
+    _fields_ = [
+        ("key", c_char_p),
+        ("title", c_char_p),
+        ("unit", c_int),
+    ]
+
+
+class hr_offer_value(Structure):
+    _fields_ = [
+        ("value", c_double),
+        ("low", c_double),
+        ("high", c_double),
+    ]
+
+
+class hr_offer(Structure):
+    _fields_ = [
+        ("hardware", c_void_p),
+        ("price_per_hour", c_double),
+        ("power_w", c_double),
+        ("dtype", c_int),
+        ("devices", c_double),
+        ("work_per_s", hr_offer_value),
+        ("figures", hr_offer_value * 16),
+        ("words", c_char * 96),
+        ("why", c_char * 256),
+        ("work_per_money", hr_offer_value),
+        ("work_per_joule", hr_offer_value),
+        ("gemm_flops_per_s", c_double),
+    ]
+
+
+class hr_offers(Structure):
+    _fields_ = [
+        ("command", c_char_p),
+        ("about", c_char_p),
+        ("model", POINTER(hr_model)),
+        ("tokens", c_bool),
+        ("words_title", c_char_p),
+        ("figures", POINTER(hr_offer_figure)),
+        ("figure_count", c_size_t),
+        ("offers", POINTER(hr_offer)),
+        ("count", c_size_t),
+        ("rank_correlation", c_double),
+    ]
+
+
 class hr_plan_choice(Structure):
     _fields_ = [
         ("kernel", c_char_p),
@@ -2142,6 +2198,8 @@ class hr_serve_options(Structure):
         ("reserve_bytes", c_int64),
         ("engine", c_int),
         ("uniform_pages", c_bool),
+        ("sure", c_int64),
+        ("recommend", c_double),
     ]
 
 
@@ -2192,6 +2250,19 @@ class hr_serve_point(Structure):
         ("band_meets_ttft", c_bool),
         ("band_meets_tpot", c_bool),
         ("pareto", c_bool),
+        ("meets_limits", c_bool),
+    ]
+
+
+class hr_serve_fleet(Structure):
+    _fields_ = [
+        ("point", POINTER(hr_serve_point)),
+        ("instances", c_int64),
+        ("prefill_instances", c_int64),
+        ("devices", c_int64),
+        ("load_share", c_double),
+        ("cost_per_hour", c_double),
+        ("cost_per_million_output_tokens", c_double),
     ]
 
 
@@ -2210,6 +2281,8 @@ class hr_serve_result(Structure):
         ("nearest", POINTER(hr_serve_point)),
         ("devices_needed", c_int64),
         ("weights_needed", c_char * 16),
+        ("fleet_count", c_size_t),
+        ("fleets", POINTER(hr_serve_fleet)),
     ]
 
 
@@ -2647,6 +2720,8 @@ FUNCTIONS = {  # name: result, parameters
     "hr_model_parameters": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_model_set_weights": (c_int, [c_void_p, c_char_p, c_void_p]),
     "hr_model_store_in_fp8": (c_int, [c_void_p, c_int, c_bool, c_bool, c_void_p]),
+    "hr_offer_of": (hr_offer, [c_void_p]),
+    "hr_offers_compare": (c_int, [c_void_p, c_void_p]),
     "hr_operator_between_replicas": (c_bool, [c_int]),
     "hr_operator_id_name": (c_char_p, [c_int]),
     "hr_operator_kind_name": (c_char_p, [c_int]),
@@ -2720,11 +2795,13 @@ FUNCTIONS = {  # name: result, parameters
     "hr_report_generated": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_kernels": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_report_layer": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_offers": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_options_init": (None, [c_void_p, c_size_t]),
     "hr_report_page": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_result": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_results": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_report_serve_command": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
     "hr_report_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),

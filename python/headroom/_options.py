@@ -119,6 +119,8 @@ class ServeOptions(DeviceOptions, total=False):
     uniform_pages: bool
     reserve: float
     disaggregated: bool
+    sure: int
+    recommend: float
 
 
 def given(what: str, known: Any, options: Mapping[str, Any]) -> Dict[str, Any]:
@@ -275,6 +277,8 @@ SERVE: Table = {
     "uniform_pages": ("uniform_pages", flag),
     "reserve": ("reserve_bytes", lambda name, value: int(number(name, value) * 2**30)),
     "disaggregated": ("disaggregated", flag),
+    "sure": ("sure", whole),
+    "recommend": ("recommend", number),
 }
 SEARCH: Table = {
     "param_band": ("parameter_band", number),

@@ -705,6 +705,8 @@ class Serving(Row):
     disaggregated: bool
     reserve_bytes: int
     uniform_pages: bool
+    sure: int
+    recommend: float
     engine: str
     capacity_bytes: int
     cached_tokens: int
@@ -754,6 +756,23 @@ class ServePoint(Row):
     band_meets_tpot: bool
     meets_limits: bool
     pareto: bool
+
+
+@dataclass(frozen=True)
+class ServeFleet(Row):
+    """Copies of a model that together carry a load."""
+    instances: int
+    prefill_instances: int
+    tensor_parallel: int
+    expert_parallel: int
+    batch: int
+    devices: int
+    load_share: float
+    ttft_ns: float
+    tpot_ns: Optional[float]
+    request_ns: float
+    cost_per_hour: Optional[float]
+    cost_per_million_output_tokens: Optional[float]
 
 
 @dataclass(frozen=True)
@@ -1102,6 +1121,7 @@ class ServePlan(Document):
     nearest: Optional[ServePoint]
     devices_needed: int
     weights_needed: Optional[str]
+    fleets: List[ServeFleet]
     layouts: List[ServeLayout]
     points: List[ServePoint]
 

@@ -83,7 +83,7 @@ void hr_write_bytes(char *to, size_t size, double bytes)
 
 void hr_write_rate(char *to, size_t size, double per_s, const char *unit)
 {
-  static const scale scales[] = {{1e15, 1e15, "P"}, {1e12, 1e12, "T"}, {1e9, 1e9, "G"},
+  static const scale scales[] = {{1e18, 1e18, "E"}, {1e15, 1e15, "P"}, {1e12, 1e12, "T"}, {1e9, 1e9, "G"},
                                  {1e6, 1e6, "M"},   {1e3, 1e3, "k"},   {0, 1, ""}};
   WRITE_WITH(to, size, per_s, scales, unit);
 }

@@ -247,8 +247,6 @@ static hr_status check_conditions(const hr_hardware *hardware, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "clock (condition): %d is not in the list", (int)hardware->about.clock);
   if ((unsigned)hardware->about.cache > HR_CACHE_WARM)
     return hr_fail(error, HR_ERROR_INVALID, "cache (condition): %d is not in the list", (int)hardware->about.cache);
-  if (!(hardware->power_limit_w >= 0 && isfinite(hardware->power_limit_w)))
-    return hr_fail(error, HR_ERROR_INVALID, "power_limit_w: %g is not a power", hardware->power_limit_w);
   return HR_OK;
 }
 

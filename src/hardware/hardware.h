@@ -234,7 +234,7 @@ struct hr_hardware {
   size_t collective_count;        /* 0: not measured; times follow from interconnect_bytes_per_s as of a ring */
   hr_collective_rate collectives[HR_COLLECTIVE_RATES_MAX]; /* by kind, then ascending devices */
 
-  double power_limit_w; /* of this machine's GPU, as its driver enforces it; 0: unknown */
+  double power_limit_w; /* of this machine's GPU, as its driver enforces it; else what the maker states; 0: unknown */
 
   hr_decode_cost decode_framework;  /* kernels of PyTorch, vLLM, SGLang, TensorRT-LLM */
   hr_decode_cost decode_headroom;   /* Headroom's own; launch_ns 0: as decode_framework */

@@ -90,7 +90,7 @@ static const hr_column option_fields[] = {
     OPTION(prompt_tokens),         OPTION(output_tokens), OPTION(ttft_limit_ns), OPTION(tpot_limit_ns),
     OPTION(price_per_device_hour), OPTION(memory_share),  OPTION(batch_max),     OPTION(devices_max),
     OPTION(prefill_tokens),        OPTION(page_tokens),   OPTION(disaggregated), OPTION(reserve_bytes),
-    OPTION(uniform_pages),
+    OPTION(uniform_pages),         OPTION(sure),          OPTION(recommend),
 };
 
 static hr_status write_json(FILE *out, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
@@ -117,6 +117,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
   hr_json_put_serve_point(json, "nearest", plan->nearest);
   hr_json_put_count(json, "devices_needed", plan->devices_needed);
   hr_json_put_text(json, "weights_needed", plan->weights_needed[0] ? plan->weights_needed : NULL);
+  hr_json_put_table(json, "fleets", hr_serve_fleet_table(plan));
   hr_json_put_table(json, "layouts", hr_serve_layout_table(plan));
   hr_json_put_table(json, "points", hr_serve_point_table(plan, false));
   return hr_json_write(out, json, error);
@@ -227,18 +228,29 @@ static void write_limits(char *to, const hr_serve_options *options)
     hr_write_time(time, sizeof time, options->tpot_limit_ns);
     hr_append_item(to, PHRASE_SIZE, "TPOT at most %s", time);
   }
+  if (to[0] && options->sure > 0)
+    hr_append_item(to, PHRASE_SIZE, "at the high ends of bands of %" PRId64 "%%", options->sure);
 }
 
 static void print_nearest(const hr_document *document, const hr_serve_result *plan)
 {
   const hr_serve_point *nearest = plan->nearest;
+  const hr_serve_options *options = &plan->options;
+  bool sure = options->sure > 0;
   char missed[PHRASE_SIZE] = "";
-  if (!nearest->meets_ttft)
-    hr_append_item(missed, sizeof missed, "TTFT is %.3g times its limit",
-                   nearest->ttft_ns / plan->options.ttft_limit_ns);
-  if (!nearest->meets_tpot)
-    hr_append_item(missed, sizeof missed, "TPOT is %.3g times its limit",
-                   nearest->tpot_ns / plan->options.tpot_limit_ns);
+  const struct {
+    const char *name;
+    bool met;
+    double ns, limit_ns;
+  } limits[] = {{"TTFT", sure ? nearest->band_meets_ttft : nearest->meets_ttft,
+                 sure ? nearest->ttft_high_ns : nearest->ttft_ns, options->ttft_limit_ns},
+                {"TPOT", sure ? nearest->band_meets_tpot : nearest->meets_tpot,
+                 sure ? nearest->tpot_high_ns : nearest->tpot_ns, options->tpot_limit_ns}};
+  for (size_t i = 0; i < HR_COUNT_OF(limits); i++) {
+    if (!limits[i].met)
+      hr_append_item(missed, sizeof missed, "%s%s is %.3g times its limit", sure ? "the high end of " : "",
+                     limits[i].name, limits[i].ns / limits[i].limit_ns);
+  }
   hr_print_field(document, "no plan", "meets the limits");
   print_point(document, "nearest", nearest, missed);
 }
@@ -340,6 +352,14 @@ static bool fits(const hr_serve_result *plan)
   return plan->count > 0;
 }
 
+static hr_status print_fleets(const hr_document *document, const hr_serve_result *plan, hr_error *error)
+{
+  char rate[HR_NUMBER_SIZE];
+  write_rate(rate, plan->options.recommend);
+  hr_print_heading(document, "Copies that carry %s requests/s, fewest devices first", rate);
+  return hr_print_table(document, hr_serve_fleet_table(plan), error);
+}
+
 static hr_status write_text(const hr_document *document, const hr_model *model, const hr_workload *workload,
                             const hr_hardware *hardware, const hr_serve_result *plan, hr_error *error)
 {
@@ -350,6 +370,8 @@ static hr_status write_text(const hr_document *document, const hr_model *model, 
     print_nearest(document, plan);
   else
     print_needs(document, plan);
+  if (plan->fleet_count > 0)
+    HR_TRY(print_fleets(document, plan, error));
   if (fits(plan)) {
     hr_print_heading(document, "Pareto front: no other plan has a shorter %s and more output tokens/s per device",
                      plan->options.output_tokens > 1 ? "TPOT" : "TTFT");

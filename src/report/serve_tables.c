@@ -14,6 +14,13 @@ static void more_than_one(const void *member, hr_cell *cell)
     hr_cell_set_count(cell, *value);
 }
 
+static void not_zero(const void *member, hr_cell *cell)
+{
+  const int64_t *value = member;
+  if (*value > 0)
+    hr_cell_set_count(cell, *value);
+}
+
 static void all_sequences(const void *row, hr_cell *cell)
 {
   const hr_serve_point *point = row;
@@ -83,12 +90,6 @@ static void may_miss(const void *row, hr_cell *cell)
     hr_cell_set_text(cell, limits);
 }
 
-static void meets_limits(const void *row, hr_cell *cell)
-{
-  const hr_serve_point *point = row;
-  hr_cell_set_flag(cell, point->meets_ttft && point->meets_tpot);
-}
-
 #define POINT(member) HR_MEMBER(hr_serve_point, member)
 #define COMPUTED(value, function, member) HR_COMPUTED_OF(value, function, hr_serve_point, member)
 #define DATA(member)                          \
@@ -134,7 +135,7 @@ static const hr_column point_columns[] = {
     DATA(meets_tpot),
     DATA(band_meets_ttft),
     DATA(band_meets_tpot),
-    {"meets_limits", NULL, HR_PLAIN, 0, HR_COMPUTED(FLAG, meets_limits)},
+    DATA(meets_limits),
     {NULL, "misses", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, missed_limit)},
     {NULL, "may miss", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, may_miss)},
     DATA(pareto),
@@ -215,6 +216,40 @@ hr_table *hr_serve_layout_table(const hr_serve_result *plan)
   hr_table *table = HR_TABLE_OF(layout_columns, hr_serve_layout);
   for (size_t i = 0; i < plan->layout_count; i++)
     hr_table_add(table, &plan->layouts[i]);
+  return table;
+}
+
+/* ---- fleets ---- */
+
+#define FLEET(member) HR_MEMBER(hr_serve_fleet, member)
+#define OF_POINT(member) HR_THROUGH(hr_serve_fleet, point), POINT(member)
+#define OF_POINT_BY(value, function, member) HR_THROUGH(hr_serve_fleet, point), COMPUTED(value, function, member)
+static const hr_column fleet_columns[] = {
+    {"instances", "instances", HR_PLAIN, 0, FLEET(instances)},
+    {"prefill_instances", NULL, HR_PLAIN, 0, FLEET(prefill_instances)},
+    {NULL, "prefill instances", HR_PLAIN, 0, .rare = true,
+     HR_COMPUTED_OF(COUNT, not_zero, hr_serve_fleet, prefill_instances)},
+    {"tensor_parallel", "t", HR_PLAIN, 0, OF_POINT(tensor_parallel)},
+    {"expert_parallel", NULL, HR_PLAIN, 0, OF_POINT(expert_parallel)},
+    {NULL, "e", HR_PLAIN, 0, .rare = true, OF_POINT_BY(COUNT, more_than_one, expert_parallel)},
+    {"batch", "batch", HR_PLAIN, 0, OF_POINT(batch)},
+    {"devices", "devices", HR_PLAIN, 0, FLEET(devices)},
+    {"load_share", "load", HR_SHARE, 0, FLEET(load_share)},
+    {"ttft_ns", "TTFT", HR_TIME, 1, OF_POINT(ttft_ns)},
+    {"tpot_ns", "TPOT", HR_TIME, 1, OF_POINT_BY(NUMBER, after_the_first, tpot_ns)},
+    {"request_ns", "request", HR_TIME, 2, OF_POINT(request_ns)},
+    {"cost_per_hour", NULL, HR_PLAIN, 0, FLEET(cost_per_hour)},
+    {NULL, "cost per hour", HR_PLAIN, 0, .rare = true, HR_COMPUTED_OF(COUNT, money, hr_serve_fleet, cost_per_hour)},
+    {"cost_per_million_output_tokens", NULL, HR_PLAIN, 0, FLEET(cost_per_million_output_tokens)},
+    {NULL, "cost/M out", HR_PLAIN, 0, .rare = true,
+     HR_COMPUTED_OF(COUNT, money, hr_serve_fleet, cost_per_million_output_tokens)},
+};
+
+hr_table *hr_serve_fleet_table(const hr_serve_result *plan)
+{
+  hr_table *table = HR_TABLE_OF(fleet_columns, hr_serve_fleet);
+  for (size_t i = 0; i < plan->fleet_count; i++)
+    hr_table_add(table, &plan->fleets[i]);
   return table;
 }
 

@@ -11,6 +11,9 @@ hr_table *hr_serve_point_table(const hr_serve_result *plan, bool front);
 /** Every layout, with the largest batch that fits. */
 hr_table *hr_serve_layout_table(const hr_serve_result *plan);
 
+/** The fleets of a plan, as rows. */
+hr_table *hr_serve_fleet_table(const hr_serve_result *plan);
+
 /** Adds a point as a member, or null if it is NULL. */
 void hr_json_put_serve_point(hr_json json, const char *key, const hr_serve_point *point);
 

@@ -41,6 +41,9 @@ bool hr_table_is_empty(const hr_table *table);
  *  complete. */
 hr_status hr_table_write(const hr_table *table, FILE *out, const hr_report_options *options, hr_error *error);
 
+/** Columns of a terminal that a shown column takes, without the gap beside it. */
+int hr_table_natural_width(const hr_table *table, size_t column);
+
 /** Writes the table aligned for a terminal of options->width columns. */
 void hr_table_write_aligned(const hr_table *table, FILE *out, const hr_report_options *options);
 

@@ -23,7 +23,7 @@ typedef struct table_layout {
   int pending; /* spaces to be written before the next text, so that no line ends with spaces */
 } table_layout;
 
-static int natural_width(const hr_table *table, size_t column)
+int hr_table_natural_width(const hr_table *table, size_t column)
 {
   int width = hr_display_width(hr_table_column(table, column)->title);
   for (size_t row = 0; row < hr_table_rows(table); row++) {
@@ -86,7 +86,7 @@ static table_layout fit(const hr_table *table, int width)
 {
   table_layout layout = {.count = hr_table_width(table) < COLUMNS_MAX ? hr_table_width(table) : COLUMNS_MAX};
   for (size_t i = 0; i < layout.count; i++) {
-    layout.widths[i] = hr_table_shows_column(table, i) ? natural_width(table, i) : 0;
+    layout.widths[i] = hr_table_shows_column(table, i) ? hr_table_natural_width(table, i) : 0;
     layout.kept[i] = layout.widths[i] > 0;
   }
   int excess = total_width(&layout) - width;

@@ -73,7 +73,8 @@ static void keep_own(const hr_hardware *own, hr_hardware *calibrated)
   hr_copy_text(calibrated->placement, sizeof calibrated->placement, own->placement);
   calibrated->memory_bytes = own->memory_bytes;
   calibrated->numa_nodes = own->numa_nodes;
-  calibrated->power_limit_w = own->power_limit_w;
+  if (own->power_limit_w > 0)
+    calibrated->power_limit_w = own->power_limit_w;
   if (own->ceiling_count > 0) {
     calibrated->ceiling_count = own->ceiling_count;
     memcpy(calibrated->ceilings, own->ceilings, sizeof own->ceilings);

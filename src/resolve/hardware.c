@@ -35,6 +35,8 @@ static const hr_catalog_entry *know_product(hr_hardware *hardware)
     hr_copy_text(known.about.product, sizeof known.about.product, hardware->about.product);
     known.multiprocessors = hardware->multiprocessors;
     known.memory_bytes = hardware->memory_bytes;
+    if (hardware->power_limit_w > 0)
+      known.power_limit_w = hardware->power_limit_w;
     *hardware = known;
     return &files[i];
   }
@@ -66,7 +68,6 @@ hr_status hr_resolve_probed(hr_device *device, hr_progress_fn progress, void *co
   known.gemm_launch_ns = probed.launch_ns;
   known.about.calibration = HR_CALIBRATION_MEASURED;
   known.ceiling_count = probed.ceiling_count; /* measured on this device */
-  known.power_limit_w = probed.power_limit_w;
   memcpy(known.ceilings, probed.ceilings, sizeof known.ceilings);
   *hardware = known;
   return HR_OK;

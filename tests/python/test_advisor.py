@@ -121,7 +121,7 @@ class Commands(Folder):
                                      ("results", measuring.ResultOptions, {"id"})):
             with self.subTest(name):
                 found = re.findall(r"^  (?:-\w, |    )--([a-z-]+)", command("help", name), re.MULTILINE)
-                mine = {"measure", "explain", "clock", "cache", "verbose"} - set(known.__annotations__)
+                mine = {"measure", "explain", "clock", "cache", "verbose", "price", "power", "emit"} - set(known.__annotations__)
                 theirs = {option.replace("-", "_") for option in found} - output - mine
                 self.assertEqual(theirs | further, set(known.__annotations__) - {"yes"} | (theirs & {"yes"}))
 

@@ -378,6 +378,31 @@ static void a_band_beyond_the_limit_is_told_from_a_time_within_it(void **state)
   hr_serve_result_free(result);
 }
 
+static void plans_that_are_sure_meet_the_limits_at_the_high_end_of_the_band(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.tensor_parallel = 1;
+  options.tpot_limit_ns = 12e6;
+  hr_serve_result *likely = plan("h100-sxm", &model, &options);
+  options.sure = 90;
+  hr_serve_result *certain = plan("h100-sxm", &model, &options);
+  assert_true(likely->cheapest->tpot_high_ns > 12e6 && certain->cheapest->tpot_high_ns <= 12e6);
+  /* It is the largest such batch. */
+  options.batch = certain->cheapest->batch + 1;
+  hr_serve_result *larger = plan("h100-sxm", &model, &options);
+  assert_true(larger->points[0].tpot_high_ns > 12e6 && larger->points[0].meets_tpot);
+  assert_false(larger->points[0].meets_limits);
+  assert_null(larger->cheapest);
+  assert_ptr_equal(larger->nearest, larger->points);
+  for (size_t i = 0; i < certain->count; i++)
+    assert_true(!certain->points[i].pareto || certain->points[i].tpot_high_ns <= 12e6);
+  hr_serve_result_free(likely);
+  hr_serve_result_free(certain);
+  hr_serve_result_free(larger);
+}
+
 /* 70 billion weights in 4 bits are 35 GB, an L4 has 24. */
 static void weights_that_would_fit_fit_in_the_given_layout(void **state)
 {
@@ -513,7 +538,7 @@ static void what_would_fit_is_named(void **state)
   {                                                                                                                 \
     .tensor_parallel = t, .devices = t, .batch = batch_, .ttft_ns = ttft, .tpot_ns = tpot,                          \
     .request_ns = (ttft) + 9 * (tpot), .output_tokens_per_s = (rate) * (t), .output_tokens_per_s_per_device = rate, \
-    .meets_ttft = (ttft) <= 50, .meets_tpot = (tpot) <= 20                                                          \
+    .meets_ttft = (ttft) <= 50, .meets_tpot = (tpot) <= 20, .meets_limits = (ttft) <= 50 && (tpot) <= 20            \
   }
 
 static void no_point_of_the_front_is_beaten_in_both(void **state)
@@ -591,6 +616,68 @@ static void throughput_is_near_that_of_published_servers(void **state)
 
 /* ---- bad input ---- */
 
+/* Rates are those of the points; a copy's devices, and those that prefill for it, are t = 2. */
+static void a_fleet_has_the_fewest_copies_that_carry_the_load(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.tensor_parallel = 2, options.price_per_device_hour = 3;
+  hr_serve_result *alone = plan("h200", &model, &options);
+  double most = alone->throughput->requests_per_s;
+  assert_int_equal(alone->fleet_count, 0);
+  options.recommend = 2.5 * most;
+  hr_serve_result *result = plan("h200", &model, &options);
+  assert_int_equal(result->fleet_count, 1);
+  const hr_serve_fleet *fleet = &result->fleets[0];
+  assert_int_equal(fleet->instances, 3);
+  assert_int_equal(fleet->devices, 6);
+  assert_near(fleet->cost_per_hour, 18, 1e-9);
+  assert_near(fleet->load_share, options.recommend / (3 * fleet->point->requests_per_s), 1e-12);
+  assert_near(fleet->cost_per_million_output_tokens, 18 / (3600 * options.recommend * 256) * 1e6, 1e-9);
+  /* The shortest request of the batches of which three copies suffice. */
+  for (size_t i = 0; i < result->count; i++) {
+    const hr_serve_point *point = &result->points[i];
+    assert_true(3 * point->requests_per_s < options.recommend || point->request_ns >= fleet->point->request_ns);
+  }
+  assert_true(fleet->point->batch < result->throughput->batch);
+  hr_serve_result_free(result);
+  options.sure = 90; /* the low end of the band */
+  result = plan("h200", &model, &options);
+  assert_true(result->fleets[0].instances > 3);
+  assert_true((double)result->fleets[0].instances * result->fleets[0].point->requests_per_s_low >= options.recommend);
+  hr_serve_result_free(result);
+  options.sure = 0, options.disaggregated = true, options.batch = 16;
+  result = plan("h200", &model, &options);
+  fleet = &result->fleets[0];
+  double decoding = ceil(options.recommend / fleet->point->requests_per_s);
+  double prefilling = ceil(options.recommend / fleet->point->requests_per_s * fleet->point->prefill_devices / 2);
+  assert_near((double)fleet->instances, decoding, 0);
+  assert_near((double)fleet->prefill_instances, prefilling, 0);
+  assert_near((double)fleet->devices, 2 * (decoding + prefilling), 0);
+  hr_serve_result_free(result);
+  hr_serve_result_free(alone);
+}
+
+static void fleets_are_listed_by_their_devices_and_keep_the_limits(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.recommend = 30, options.tpot_limit_ns = 8e6;
+  hr_serve_result *result = plan("h200", &model, &options);
+  assert_true(result->fleet_count > 1 && result->fleet_count <= result->layout_count);
+  for (size_t i = 0; i < result->fleet_count; i++) {
+    assert_true(result->fleets[i].point->tpot_ns <= 8e6);
+    assert_true(i == 0 || result->fleets[i - 1].devices <= result->fleets[i].devices);
+  }
+  hr_serve_result_free(result);
+  options.tpot_limit_ns = 1;
+  result = plan("h200", &model, &options);
+  assert_int_equal(result->fleet_count, 0);
+  hr_serve_result_free(result);
+}
+
 static void impossible_options_are_refused_by_name(void **state)
 {
   (void)state;
@@ -605,10 +692,10 @@ static void impossible_options_are_refused_by_name(void **state)
     const char *member;
     size_t offset;
     int64_t value;
-  } cases[] = {WRONG(prompt_tokens, 0),    WRONG(output_tokens, 0),  WRONG(output_tokens, INT64_MAX),
-               WRONG(batch, -1),           WRONG(batch_max, 0),      WRONG(devices_max, HR_SERVE_DEVICES_MAX + 1),
-               WRONG(tensor_parallel, -1), WRONG(prefill_tokens, 0), WRONG(page_tokens, 0),
-               WRONG(reserve_bytes, -1),   WRONG(expert_parallel, 2)};
+  } cases[] = {WRONG(prompt_tokens, 0),    WRONG(output_tokens, 0),   WRONG(output_tokens, INT64_MAX),
+               WRONG(batch, -1),           WRONG(batch_max, 0),       WRONG(devices_max, HR_SERVE_DEVICES_MAX + 1),
+               WRONG(tensor_parallel, -1), WRONG(prefill_tokens, 0),  WRONG(page_tokens, 0),
+               WRONG(reserve_bytes, -1),   WRONG(expert_parallel, 2), WRONG(sure, 95)};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_serve_options options = hr_serve_options_default();
     hr_serve_result *result = NULL;
@@ -667,6 +754,7 @@ int main(void)
       cmocka_unit_test(uniform_pages_keep_all_tokens_of_layers_with_a_window),
       cmocka_unit_test(the_reserve_and_the_largest_step_take_the_place_of_tokens),
       cmocka_unit_test(a_band_beyond_the_limit_is_told_from_a_time_within_it),
+      cmocka_unit_test(plans_that_are_sure_meet_the_limits_at_the_high_end_of_the_band),
       cmocka_unit_test(weights_that_would_fit_fit_in_the_given_layout),
       cmocka_unit_test(larger_batches_give_more_tokens_and_longer_waits),
       cmocka_unit_test(the_largest_batch_within_the_limits_is_found),
@@ -676,6 +764,8 @@ int main(void)
       cmocka_unit_test(no_point_of_the_front_is_beaten_in_both),
       cmocka_unit_test(the_nearest_point_exceeds_its_worst_limit_least),
       cmocka_unit_test(throughput_is_near_that_of_published_servers),
+      cmocka_unit_test(a_fleet_has_the_fewest_copies_that_carry_the_load),
+      cmocka_unit_test(fleets_are_listed_by_their_devices_and_keep_the_limits),
       cmocka_unit_test(impossible_options_are_refused_by_name),
       cmocka_unit_test(one_output_token_takes_no_decode_step),
   };

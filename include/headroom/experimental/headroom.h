@@ -21,6 +21,7 @@
 #include <headroom/experimental/measure.h>
 #include <headroom/experimental/memory.h>
 #include <headroom/experimental/model.h>
+#include <headroom/experimental/offer.h>
 #include <headroom/experimental/operators.h>
 #include <headroom/experimental/parallel_layouts.h>
 #include <headroom/experimental/plan.h>

@@ -13,6 +13,7 @@
 #include <headroom/experimental/confirm.h>
 #include <headroom/experimental/layer.h>
 #include <headroom/experimental/measure.h>
+#include <headroom/experimental/offer.h>
 #include <headroom/experimental/step.h>
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
@@ -93,6 +94,12 @@ HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, c
 HR_API hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                       const hr_serve_result *plan, hr_error *error);
 
+/** `serve-plan --emit`: the command line that starts a server of options.engine with a point of the plan, behind
+ *  comments for a shell. The plan was made for the subject; `name` is the model as the server loads it.
+ *  HR_ERROR_UNSUPPORTED, with nothing written, for what the server's command line cannot express. */
+HR_API hr_status hr_report_serve_command(FILE *out, const hr_subject *subject, const hr_serve_result *plan,
+                                         const hr_serve_point *point, const char *name, hr_error *error);
+
 /** What `plan` shows. */
 typedef struct hr_training_report {
   const hr_training_plan *plan;
@@ -104,6 +111,10 @@ typedef struct hr_training_report {
  *  with options->verbose, and in CSV and JSON, every layout. The plan was made for the subject. */
 HR_API hr_status hr_report_training(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                     const hr_training_report *report, hr_error *error);
+
+/** The same work on several devices, after hr_offers_compare(): for people a column a device, in CSV and JSON a row. */
+HR_API hr_status hr_report_offers(FILE *out, const hr_report_options *options, const hr_offers *offers,
+                                  hr_error *error);
 
 /** `gemm`: one GEMM, predicted and, if it has a run, measured. */
 HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm,

@@ -4,11 +4,6 @@
 
 #include <math.h>
 
-static bool meets(const hr_serve_point *point)
-{
-  return point->meets_ttft && point->meets_tpot;
-}
-
 /* The latency that the front weighs against throughput; less is better. */
 static double latency(const hr_serve_result *result, const hr_serve_point *point)
 {
@@ -26,10 +21,10 @@ static void mark_front(hr_serve_result *result, bool any_meets)
 {
   for (size_t i = 0; i < result->count; i++) {
     hr_serve_point *point = &result->points[i];
-    point->pareto = !any_meets || meets(point);
+    point->pareto = !any_meets || point->meets_limits;
     for (size_t k = 0; k < result->count && point->pareto; k++) {
       const hr_serve_point *other = &result->points[k];
-      point->pareto = (any_meets && !meets(other)) || !dominates(result, other, point);
+      point->pareto = (any_meets && !other->meets_limits) || !dominates(result, other, point);
     }
   }
 }
@@ -56,8 +51,10 @@ static double less_per_device(const hr_serve_options *options, const hr_serve_po
 /* Time over limit, of the limit that is exceeded more. */
 static double excess(const hr_serve_options *options, const hr_serve_point *point)
 {
-  double ttft = options->ttft_limit_ns > 0 ? point->ttft_ns / options->ttft_limit_ns : 0;
-  double tpot = options->tpot_limit_ns > 0 ? point->tpot_ns / options->tpot_limit_ns : 0;
+  double ttft_ns = options->sure > 0 ? point->ttft_high_ns : point->ttft_ns;
+  double tpot_ns = options->sure > 0 ? point->tpot_high_ns : point->tpot_ns;
+  double ttft = options->ttft_limit_ns > 0 ? ttft_ns / options->ttft_limit_ns : 0;
+  double tpot = options->tpot_limit_ns > 0 ? tpot_ns / options->tpot_limit_ns : 0;
   return fmax(ttft, tpot);
 }
 
@@ -68,7 +65,7 @@ static const hr_serve_point *least(const hr_serve_result *result, bool met,
   const hr_serve_point *best = NULL;
   for (size_t i = 0; i < result->count; i++) {
     const hr_serve_point *point = &result->points[i];
-    if (meets(point) == met && (!best || figure(&result->options, point) < figure(&result->options, best)))
+    if (point->meets_limits == met && (!best || figure(&result->options, point) < figure(&result->options, best)))
       best = point;
   }
   return best;

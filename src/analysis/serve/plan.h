@@ -68,6 +68,11 @@ hr_status hr_serve_mean_decode(hr_serve_state *state, const hr_serve_layout *lay
 hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch,
                                  hr_serve_point *point, hr_error *error);
 
+/* ---- fleets.c ---- */
+
+/** Sets result->fleets for options.recommend. */
+hr_status hr_serve_recommend(hr_serve_result *result, hr_error *error);
+
 /* ---- choice.c ---- */
 
 /** Marks the Pareto front of result->points and sets latency, throughput, cheapest and nearest. */

@@ -123,6 +123,8 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
   point->meets_tpot = within(point->tpot_ns, options->tpot_limit_ns);
   point->band_meets_ttft = within(point->ttft_high_ns, options->ttft_limit_ns);
   point->band_meets_tpot = within(point->tpot_high_ns, options->tpot_limit_ns);
+  point->meets_limits =
+      options->sure > 0 ? point->band_meets_ttft && point->band_meets_tpot : point->meets_ttft && point->meets_tpot;
   set_rates(options, &terms, prefill.ns, point);
   return HR_OK;
 }

@@ -73,7 +73,11 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
   HR_TRY(check_number("ttft_limit_ns", options->ttft_limit_ns, 1e18, error));
   HR_TRY(check_number("tpot_limit_ns", options->tpot_limit_ns, 1e18, error));
   HR_TRY(check_number("price_per_device_hour", options->price_per_device_hour, 1e12, error));
+  HR_TRY(check_number("recommend", options->recommend, (double)HR_SERVE_RATE_MAX, error));
   HR_TRY(check_number("memory_share", options->memory_share, 1, error));
+  if (options->sure != 0 && options->sure != 90)
+    return hr_fail(error, HR_ERROR_INVALID, "sure: expected 90, the percentage of times in a band, found %" PRId64,
+                   options->sure);
   if (options->disaggregated && options->output_tokens == 1)
     return hr_fail(error, HR_ERROR_INVALID, "disaggregated: output_tokens is 1, so no device would decode");
   return HR_OK;
@@ -137,11 +141,6 @@ static size_t list_batches(const hr_serve_options *options, int64_t largest, int
   return count;
 }
 
-static bool meets(const hr_serve_point *point)
-{
-  return point->meets_ttft && point->meets_tpot;
-}
-
 /* The largest batch between two others, of which only the smaller one meets the limits, that meets them, too: a larger
  * one takes longer. False if there is none. */
 static hr_status largest_within_limits(hr_serve_state *state, const hr_serve_layout *layout, int64_t low, int64_t high,
@@ -152,7 +151,7 @@ static hr_status largest_within_limits(hr_serve_state *state, const hr_serve_lay
     hr_serve_point point;
     int64_t middle = low + (high - low) / 2;
     HR_TRY(hr_serve_predict_point(state, layout, middle, &point, error));
-    if (meets(&point)) {
+    if (point.meets_limits) {
       low = middle;
       *best = point;
       *found = true;
@@ -172,7 +171,7 @@ static hr_status predict_layout(hr_serve_state *state, const hr_serve_layout *la
     HR_TRY(hr_serve_predict_point(state, layout, batches[*count], &points[*count], error));
   size_t met = 0; /* points up to the last one that meets the limits */
   for (size_t i = 0; i < last; i++)
-    met = meets(&points[i]) ? i + 1 : met;
+    met = points[i].meets_limits ? i + 1 : met;
   if (met == 0 || met == last)
     return HR_OK;
   bool found;
@@ -212,7 +211,7 @@ static hr_status run(hr_serve_state *state, hr_serve_result *result, hr_error *e
   if (!fits)
     hr_serve_find_fit(state, result);
   hr_serve_choose(result);
-  return HR_OK;
+  return hr_serve_recommend(result, error);
 }
 
 hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
@@ -247,5 +246,6 @@ void hr_serve_result_free(hr_serve_result *result)
     return;
   free(result->layouts);
   free(result->points);
+  free(result->fleets);
   free(result);
 }
