@@ -5,11 +5,6 @@ bench/serving_accuracy.c predicts every row of data/results/published/serving.cs
 import functools
 
 from docs_command import beside
-from docs_rows import rows, table
-
-LENGTHS = ("128/128", "128/2048", "128/4096", "500/2000", "1000/1000", "1000/2000", "2048/128", "2048/2048", "5000/500",
-           "20000/2000")
-GPUS = {"h200": "H200", "h100-sxm": "H100", "a100-sxm4-80gb": "A100", "l40s": "L40S"}
 
 
 def _pair(cells):
@@ -46,25 +41,3 @@ def mean_error(*some):
     """Of the ratios of several lists, in percent."""
     ratios = [ratio for one_of in some for ratio in one_of]
     return 100 * sum(abs(ratio - 1) for ratio in ratios) / len(ratios)
-
-
-def requests_at_once_table():
-    systems = [("llama-3.1-70b", "h200", 1), ("llama-3.1-70b", "h100-sxm", 2), ("llama-3.1-8b", "h200", 1), ("llama-3.1-8b", "h100-sxm", 1)]
-    head, lines = ["prompt/output"], []
-    for model, device, t in systems:
-        name = f"{model.rpartition('-')[2].upper()}, {'two' if t > 1 else 'one'} {GPUS[device]}"
-        head += [name, "predicted", ""]
-    for lengths in LENGTHS:
-        line = [lengths]
-        for model, device, t in systems:
-            measured, predicted = served_rows("trtllm-1.0", model=model, device=device, t=t, lengths=lengths)[0]["rate"]
-            line += [f"{measured:,.0f}", f"{predicted:,.0f}", f"{predicted / measured:.2f}"]
-        lines.append(line)
-    return table(head, lines)
-
-
-def gpus(row):
-    return f"{row['t']} × {row['device']}"
-
-
-NIM = "serve-plan llama-3.1-70b -d h100-sxm -t 2 --expert-parallel 1 --weights fp8 --kv-cache fp8 --prompt 5000 --output 500"

@@ -12,6 +12,7 @@
 #include <headroom/experimental/compare.h>
 #include <headroom/experimental/confirm.h>
 #include <headroom/experimental/layer.h>
+#include <headroom/experimental/load.h>
 #include <headroom/experimental/measure.h>
 #include <headroom/experimental/store.h>
 #include <headroom/experimental/sweep.h>
@@ -91,6 +92,10 @@ HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, c
  *  options->verbose, and in CSV and JSON, every point. */
 HR_API hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_subject *subject,
                                       const hr_serve_result *plan, hr_error *error);
+
+/** `serve-plan` under a load: every layout, and the timeline of the one that is shown. */
+HR_API hr_status hr_report_serve_load(FILE *out, const hr_report_options *options, const hr_subject *subject,
+                                      const hr_load_result *load, hr_error *error);
 
 /** What `plan` shows. */
 typedef struct hr_training_report {
