@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of docs/serving.md: published rates of servers beside serve-plan's predictions (docs_numbers.py).
 
-bench/serving_accuracy.c predicts every row of data/results/published/serving.csv in one run."""
+bench/serving_accuracy.c predicts every row of data/results/published/serving.csv in one run, bench/serving_load_accuracy.c simulates
+those of serving_load.csv."""
 import functools
+import statistics
 
 from docs_command import beside
-from docs_rows import rows, table
-
-LENGTHS = ("128/128", "128/2048", "128/4096", "500/2000", "1000/1000", "1000/2000", "2048/128", "2048/2048", "5000/500",
-           "20000/2000")
-GPUS = {"h200": "H200", "h100-sxm": "H100", "a100-sxm4-80gb": "A100", "l40s": "L40S"}
+from docs_rows import table
 
 
 def _pair(cells):
@@ -48,23 +46,27 @@ def mean_error(*some):
     return 100 * sum(abs(ratio - 1) for ratio in ratios) / len(ratios)
 
 
-def requests_at_once_table():
-    systems = [("llama-3.1-70b", "h200", 1), ("llama-3.1-70b", "h100-sxm", 2), ("llama-3.1-8b", "h200", 1), ("llama-3.1-8b", "h100-sxm", 1)]
-    head, lines = ["prompt/output"], []
-    for model, device, t in systems:
-        name = f"{model.rpartition('-')[2].upper()}, {'two' if t > 1 else 'one'} {GPUS[device]}"
-        head += [name, "predicted", ""]
-    for lengths in LENGTHS:
-        line = [lengths]
-        for model, device, t in systems:
-            measured, predicted = served_rows("trtllm-1.0", model=model, device=device, t=t, lengths=lengths)[0]["rate"]
-            line += [f"{measured:,.0f}", f"{predicted:,.0f}", f"{predicted / measured:.2f}"]
-        lines.append(line)
-    return table(head, lines)
+@functools.lru_cache(maxsize=None)
+def loads():
+    """Rows of data/results/published/serving_load.csv beside the simulation of each: (part, engine, ratios of TTFT and TPOT)."""
+    lines = [line.split(",") for line in beside("bench/serving_load_accuracy").strip().split("\n")[1:]]
+    return [(line[0], line[1], float(line[11]), float(line[14])) for line in lines]
 
 
-def gpus(row):
-    return f"{row['t']} × {row['device']}"
+def load_errors(engine, place):
+    """Of the rows that nothing was fitted to: median and 90th percentile of the error of TTFT (place 2) or TPOT (3), in percent."""
+    errors = sorted(100 * abs(row[place] - 1) for row in loads() if row[0] == "check" and engine in (row[1], ""))
+    return statistics.median(errors), errors[int(0.9 * (len(errors) - 1))]
 
 
-NIM = "serve-plan llama-3.1-70b -d h100-sxm -t 2 --expert-parallel 1 --weights fp8 --kv-cache fp8 --prompt 5000 --output 500"
+def load_ratio(engine):
+    """The median of simulated over measured TTFT, of all rows."""
+    return statistics.median(row[2] for row in loads() if row[1] == engine)
+
+
+def load_table():
+    lines = []
+    for engine, name in (("trtllm", "TensorRT-LLM"), ("vllm", "vLLM"), ("sglang", "SGLang"), ("", "all")):
+        count = sum(row[0] == "check" and engine in (row[1], "") for row in loads())
+        lines.append([name, count, *("{:.0f}%, {:.0f}%".format(*load_errors(engine, place)) for place in (2, 3))])
+    return table(["engine", "rows", "TTFT", "TPOT"], lines)

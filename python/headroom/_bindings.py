@@ -430,6 +430,11 @@ HR_PART_COMMUNICATION = 10
 HR_PART_LOSS = 11
 HR_PART_OPTIMIZER = 12
 HR_PART_COUNT = 13
+HR_SERVE_VLLM = 0
+HR_SERVE_SGLANG = 1
+HR_SERVE_TRTLLM = 2
+HR_SERVE_TURBOMIND = 3
+HR_SERVE_ENGINE_COUNT = 4
 HR_OFFER_COUNT = 0
 HR_OFFER_TIME = 1
 HR_OFFER_BYTES = 2
@@ -457,11 +462,6 @@ HR_SEARCH_MLP = 4
 HR_SEARCH_VOCABULARY = 8
 HR_SEARCH_LAYERS = 16
 HR_SEARCH_KV_HEADS = 32
-HR_SERVE_VLLM = 0
-HR_SERVE_SGLANG = 1
-HR_SERVE_TRTLLM = 2
-HR_SERVE_TURBOMIND = 3
-HR_SERVE_ENGINE_COUNT = 4
 HR_FORMAT_TABLE = 0
 HR_FORMAT_JSON = 1
 HR_FORMAT_CSV = 2
@@ -483,6 +483,11 @@ HR_FITTED_FIGURES_MAX = 256
 HR_CALIBRATE_ROWS_MIN = 20
 HR_CONFIRMATION_REPLACED_MAX = 3
 HR_LAYER_BESIDE_MAX = 4
+HR_LOAD_REQUESTS_MAX = 1000000
+HR_LOAD_TOKENS_MAX = 16777216
+HR_LOAD_SEQUENCES_MAX = 65536
+HR_LOAD_DRAFT_MAX = 64
+HR_LOAD_INTERVALS = 10
 HR_OFFERS_MAX = 16
 HR_OFFER_FIGURES_MAX = 16
 HR_POINTS_DRAWN_MAX = 100000
@@ -1810,6 +1815,198 @@ class hr_layer(Structure):
     ]
 
 
+class hr_serve_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("prompt_tokens", c_int64),
+        ("output_tokens", c_int64),
+        ("ttft_limit_ns", c_double),
+        ("tpot_limit_ns", c_double),
+        ("price_per_device_hour", c_double),
+        ("memory_share", c_double),
+        ("batch", c_int64),
+        ("batch_max", c_int64),
+        ("devices_max", c_int64),
+        ("tensor_parallel", c_int64),
+        ("expert_parallel", c_int64),
+        ("prefill_tokens", c_int64),
+        ("page_tokens", c_int64),
+        ("disaggregated", c_bool),
+        ("reserve_bytes", c_int64),
+        ("engine", c_int),
+        ("uniform_pages", c_bool),
+        ("sure", c_int64),
+        ("recommend", c_double),
+    ]
+
+
+class hr_serve_layout(Structure):
+    _fields_ = [
+        ("tensor_parallel", c_int64),
+        ("expert_parallel", c_int64),
+        ("devices", c_int64),
+        ("weight_bytes", c_int64),
+        ("sequence_bytes", c_int64),
+        ("largest_batch", c_int64),
+        ("step_bytes", c_int64),
+        ("cache_tokens", c_int64),
+        ("splits", c_bool),
+        ("split", c_char * 160),
+    ]
+
+
+class hr_serve_point(Structure):
+    _fields_ = [
+        ("tensor_parallel", c_int64),
+        ("expert_parallel", c_int64),
+        ("devices", c_int64),
+        ("batch", c_int64),
+        ("sequences", c_int64),
+        ("prefill_batch", c_int64),
+        ("ttft_ns", c_double),
+        ("ttft_low_ns", c_double),
+        ("ttft_high_ns", c_double),
+        ("tpot_ns", c_double),
+        ("tpot_low_ns", c_double),
+        ("tpot_high_ns", c_double),
+        ("decode_step_ns", c_double),
+        ("request_ns", c_double),
+        ("requests_per_s", c_double),
+        ("requests_per_s_low", c_double),
+        ("requests_per_s_high", c_double),
+        ("output_tokens_per_s", c_double),
+        ("tokens_per_s", c_double),
+        ("prefill_devices", c_double),
+        ("prefill_share", c_double),
+        ("output_tokens_per_s_per_device", c_double),
+        ("memory_bytes", c_int64),
+        ("cost_per_million_output_tokens", c_double),
+        ("cost_per_million_tokens", c_double),
+        ("meets_ttft", c_bool),
+        ("meets_tpot", c_bool),
+        ("band_meets_ttft", c_bool),
+        ("band_meets_tpot", c_bool),
+        ("pareto", c_bool),
+        ("meets_limits", c_bool),
+    ]
+
+
+class hr_serve_fleet(Structure):
+    _fields_ = [
+        ("point", POINTER(hr_serve_point)),
+        ("instances", c_int64),
+        ("prefill_instances", c_int64),
+        ("devices", c_int64),
+        ("load_share", c_double),
+        ("cost_per_hour", c_double),
+        ("cost_per_million_output_tokens", c_double),
+    ]
+
+
+class hr_serve_result(Structure):
+    _fields_ = [
+        ("options", hr_serve_options),
+        ("capacity_bytes", c_int64),
+        ("cached_tokens", c_int64),
+        ("layout_count", c_size_t),
+        ("layouts", POINTER(hr_serve_layout)),
+        ("count", c_size_t),
+        ("points", POINTER(hr_serve_point)),
+        ("latency", POINTER(hr_serve_point)),
+        ("throughput", POINTER(hr_serve_point)),
+        ("cheapest", POINTER(hr_serve_point)),
+        ("nearest", POINTER(hr_serve_point)),
+        ("devices_needed", c_int64),
+        ("weights_needed", c_char * 16),
+        ("fleet_count", c_size_t),
+        ("fleets", POINTER(hr_serve_fleet)),
+    ]
+
+
+class hr_load_request(Structure):
+    _fields_ = [
+        ("arrival_ns", c_double),
+        ("prompt", c_int64),
+        ("output", c_int64),
+    ]
+
+
+class hr_load_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rate_per_s", c_double),
+        ("clients", c_int64),
+        ("trace", POINTER(hr_load_request)),
+        ("trace_count", c_size_t),
+        ("requests", c_int64),
+        ("prompt_min", c_int64),
+        ("prompt_max", c_int64),
+        ("output_min", c_int64),
+        ("output_max", c_int64),
+        ("cached", c_double),
+        ("accept", c_double),
+        ("draft", c_int64),
+        ("wait_steps", c_int64),
+        ("seed", c_uint64),
+    ]
+
+
+class hr_load_quantiles(Structure):
+    _fields_ = [
+        ("mean", c_double),
+        ("p50", c_double),
+        ("p90", c_double),
+        ("p99", c_double),
+    ]
+
+
+class hr_load_interval(Structure):
+    _fields_ = [
+        ("begin_ns", c_double),
+        ("end_ns", c_double),
+        ("arrivals", c_int64),
+        ("waiting", c_double),
+        ("resident", c_double),
+        ("output_tokens_per_s", c_double),
+    ]
+
+
+class hr_load_point(Structure):
+    _fields_ = [
+        ("tensor_parallel", c_int64),
+        ("expert_parallel", c_int64),
+        ("devices", c_int64),
+        ("ttft_ns", hr_load_quantiles),
+        ("tpot_ns", hr_load_quantiles),
+        ("queue_ns", hr_load_quantiles),
+        ("request_ns", hr_load_quantiles),
+        ("resident_mean", c_double),
+        ("resident_max", c_int64),
+        ("slots", c_int64),
+        ("preempted", c_int64),
+        ("requests_per_s", c_double),
+        ("output_tokens_per_s", c_double),
+        ("cost_per_million_output_tokens", c_double),
+        ("busy_share", c_double),
+        ("duration_ns", c_double),
+        ("keeps_up", c_bool),
+        ("meets_ttft", c_bool),
+        ("meets_tpot", c_bool),
+        ("timeline", hr_load_interval * 10),
+    ]
+
+
+class hr_load_result(Structure):
+    _fields_ = [
+        ("serve", hr_serve_options),
+        ("load", hr_load_options),
+        ("count", c_size_t),
+        ("points", POINTER(hr_load_point)),
+        ("best", POINTER(hr_load_point)),
+        ("shown", POINTER(hr_load_point)),
+    ]
+
+
 class hr_memory(Structure):
     _fields_ = [
         ("weight_bytes", c_int64),
@@ -2175,114 +2372,6 @@ class hr_search_result(Structure):
         ("has_free", c_bool),
         ("free", hr_search_shape),
         ("unserved", c_uint64),
-    ]
-
-
-class hr_serve_options(Structure):
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("prompt_tokens", c_int64),
-        ("output_tokens", c_int64),
-        ("ttft_limit_ns", c_double),
-        ("tpot_limit_ns", c_double),
-        ("price_per_device_hour", c_double),
-        ("memory_share", c_double),
-        ("batch", c_int64),
-        ("batch_max", c_int64),
-        ("devices_max", c_int64),
-        ("tensor_parallel", c_int64),
-        ("expert_parallel", c_int64),
-        ("prefill_tokens", c_int64),
-        ("page_tokens", c_int64),
-        ("disaggregated", c_bool),
-        ("reserve_bytes", c_int64),
-        ("engine", c_int),
-        ("uniform_pages", c_bool),
-        ("sure", c_int64),
-        ("recommend", c_double),
-    ]
-
-
-class hr_serve_layout(Structure):
-    _fields_ = [
-        ("tensor_parallel", c_int64),
-        ("expert_parallel", c_int64),
-        ("devices", c_int64),
-        ("weight_bytes", c_int64),
-        ("sequence_bytes", c_int64),
-        ("largest_batch", c_int64),
-        ("step_bytes", c_int64),
-        ("cache_tokens", c_int64),
-        ("splits", c_bool),
-        ("split", c_char * 160),
-    ]
-
-
-class hr_serve_point(Structure):
-    _fields_ = [
-        ("tensor_parallel", c_int64),
-        ("expert_parallel", c_int64),
-        ("devices", c_int64),
-        ("batch", c_int64),
-        ("sequences", c_int64),
-        ("prefill_batch", c_int64),
-        ("ttft_ns", c_double),
-        ("ttft_low_ns", c_double),
-        ("ttft_high_ns", c_double),
-        ("tpot_ns", c_double),
-        ("tpot_low_ns", c_double),
-        ("tpot_high_ns", c_double),
-        ("decode_step_ns", c_double),
-        ("request_ns", c_double),
-        ("requests_per_s", c_double),
-        ("requests_per_s_low", c_double),
-        ("requests_per_s_high", c_double),
-        ("output_tokens_per_s", c_double),
-        ("tokens_per_s", c_double),
-        ("prefill_devices", c_double),
-        ("prefill_share", c_double),
-        ("output_tokens_per_s_per_device", c_double),
-        ("memory_bytes", c_int64),
-        ("cost_per_million_output_tokens", c_double),
-        ("cost_per_million_tokens", c_double),
-        ("meets_ttft", c_bool),
-        ("meets_tpot", c_bool),
-        ("band_meets_ttft", c_bool),
-        ("band_meets_tpot", c_bool),
-        ("pareto", c_bool),
-        ("meets_limits", c_bool),
-    ]
-
-
-class hr_serve_fleet(Structure):
-    _fields_ = [
-        ("point", POINTER(hr_serve_point)),
-        ("instances", c_int64),
-        ("prefill_instances", c_int64),
-        ("devices", c_int64),
-        ("load_share", c_double),
-        ("cost_per_hour", c_double),
-        ("cost_per_million_output_tokens", c_double),
-    ]
-
-
-class hr_serve_result(Structure):
-    _fields_ = [
-        ("options", hr_serve_options),
-        ("capacity_bytes", c_int64),
-        ("cached_tokens", c_int64),
-        ("layout_count", c_size_t),
-        ("layouts", POINTER(hr_serve_layout)),
-        ("count", c_size_t),
-        ("points", POINTER(hr_serve_point)),
-        ("latency", POINTER(hr_serve_point)),
-        ("throughput", POINTER(hr_serve_point)),
-        ("cheapest", POINTER(hr_serve_point)),
-        ("nearest", POINTER(hr_serve_point)),
-        ("devices_needed", c_int64),
-        ("weights_needed", c_char * 16),
-        ("fleet_count", c_size_t),
-        ("fleets", POINTER(hr_serve_fleet)),
     ]
 
 
@@ -2702,6 +2791,11 @@ FUNCTIONS = {  # name: result, parameters
     "hr_layout_parse": (c_int, [c_char_p, c_void_p]),
     "hr_libraries": (None, [c_char_p, c_void_p, c_void_p]),
     "hr_linear_name": (c_char_p, [c_int]),
+    "hr_load_options_init": (None, [c_void_p, c_size_t]),
+    "hr_load_result_free": (None, [c_void_p]),
+    "hr_load_trace_file": (c_int, [c_char_p, c_void_p, c_void_p, c_void_p]),
+    "hr_load_trace_free": (None, [c_void_p]),
+    "hr_load_trace_parse": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_measure_attention": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_measure_attention_backward": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_measure_decode": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2802,6 +2896,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_report_results": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_search": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_serve_command": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
+    "hr_report_serve_load": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_report_sweep": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -2840,6 +2935,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_search_size_name": (c_char_p, [c_int]),
     "hr_serve_engine_name": (c_char_p, [c_int]),
     "hr_serve_engine_parse": (c_int, [c_char_p, c_void_p]),
+    "hr_serve_load": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_serve_options_init": (None, [c_void_p, c_size_t]),
     "hr_serve_options_set_engine": (c_int, [c_void_p, c_int, c_void_p, c_void_p]),
     "hr_serve_plan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

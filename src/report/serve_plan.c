@@ -62,7 +62,8 @@ static formats formats_of(const hr_model *model, const hr_workload *workload, co
   return found;
 }
 
-static void put_formats(hr_json json, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware)
+void hr_json_put_serve_formats(hr_json json, const hr_model *model, const hr_workload *workload,
+                               const hr_hardware *hardware)
 {
   formats found = formats_of(model, workload, hardware);
   hr_json to = hr_json_put_object(json, "formats");
@@ -72,8 +73,8 @@ static void put_formats(hr_json json, const hr_model *model, const hr_workload *
   hr_json_put_text(to, "gemm", found.gemm);
 }
 
-static void print_formats(const hr_document *document, const hr_model *model, const hr_workload *workload,
-                          const hr_hardware *hardware)
+void hr_print_serve_formats(const hr_document *document, const hr_model *model, const hr_workload *workload,
+                            const hr_hardware *hardware)
 {
   formats found = formats_of(model, workload, hardware);
   hr_print_field(document, "formats", "weights of linear layers %s, activations %s, KV cache %s, GEMMs %s",
@@ -104,7 +105,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
   hr_json serving = hr_json_put_object(json, "serving");
   hr_json_put_text(serving, "dtype", hr_dtype_name(workload->dtype));
   hr_json_put_text(serving, "kv_cache", hr_kv_format_name(workload->kv_cache));
-  put_formats(serving, model, workload, hardware);
+  hr_json_put_serve_formats(serving, model, workload, hardware);
   hr_json_put_number(serving, "expert_imbalance", workload->expert_imbalance);
   hr_json_put_fields(serving, option_fields, HR_COUNT_OF(option_fields), &plan->options);
   hr_json_put_text(serving, "engine", hr_serve_engine_name(plan->options.engine));
@@ -341,7 +342,7 @@ static void print_head(const hr_document *document, const hr_model *model, const
   hr_print_hardware(document, hardware);
   hr_print_field(document, "requests", "prompts of %s tokens, outputs of %s%s%s", prompt, output, limits[0] ? "; " : "",
                  limits);
-  print_formats(document, model, workload, hardware);
+  hr_print_serve_formats(document, model, workload, hardware);
   hr_print_cache_growth(document, model, workload, plan->cached_tokens);
   print_server(document, plan);
   hr_print_field(document, "predicted", "steady load, without queueing and without the server's own overhead");

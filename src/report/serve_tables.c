@@ -37,7 +37,7 @@ void hr_serve_rate(const void *member, hr_cell *cell)
     hr_cell_format(cell, "%.*f", value < 10 ? 2 : 1, value);
 }
 
-static void money(const void *member, hr_cell *cell)
+void hr_serve_money(const void *member, hr_cell *cell)
 {
   double value = *(const double *)member;
   if (isfinite(value))
@@ -128,9 +128,9 @@ static const hr_column point_columns[] = {
     {NULL, "per device", HR_PLAIN, 0, COMPUTED(COUNT, hr_serve_rate, output_tokens_per_s_per_device)},
     {"memory_bytes", "memory", HR_BYTES, 5, POINT(memory_bytes)},
     DATA(cost_per_million_output_tokens),
-    {NULL, "cost/M out", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, money, cost_per_million_output_tokens)},
+    {NULL, "cost/M out", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, hr_serve_money, cost_per_million_output_tokens)},
     DATA(cost_per_million_tokens),
-    {NULL, "cost/M all", HR_PLAIN, 3, .rare = true, COMPUTED(COUNT, money, cost_per_million_tokens)},
+    {NULL, "cost/M all", HR_PLAIN, 3, .rare = true, COMPUTED(COUNT, hr_serve_money, cost_per_million_tokens)},
     DATA(meets_ttft),
     DATA(meets_tpot),
     DATA(band_meets_ttft),
@@ -239,10 +239,11 @@ static const hr_column fleet_columns[] = {
     {"tpot_ns", "TPOT", HR_TIME, 1, OF_POINT_BY(NUMBER, after_the_first, tpot_ns)},
     {"request_ns", "request", HR_TIME, 2, OF_POINT(request_ns)},
     {"cost_per_hour", NULL, HR_PLAIN, 0, FLEET(cost_per_hour)},
-    {NULL, "cost per hour", HR_PLAIN, 0, .rare = true, HR_COMPUTED_OF(COUNT, money, hr_serve_fleet, cost_per_hour)},
+    {NULL, "cost per hour", HR_PLAIN, 0, .rare = true,
+     HR_COMPUTED_OF(COUNT, hr_serve_money, hr_serve_fleet, cost_per_hour)},
     {"cost_per_million_output_tokens", NULL, HR_PLAIN, 0, FLEET(cost_per_million_output_tokens)},
     {NULL, "cost/M out", HR_PLAIN, 0, .rare = true,
-     HR_COMPUTED_OF(COUNT, money, hr_serve_fleet, cost_per_million_output_tokens)},
+     HR_COMPUTED_OF(COUNT, hr_serve_money, hr_serve_fleet, cost_per_million_output_tokens)},
 };
 
 hr_table *hr_serve_fleet_table(const hr_serve_result *plan)

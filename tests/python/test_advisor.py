@@ -110,6 +110,7 @@ class Commands(Folder):
     def test_the_options_are_those_of_the_command(self):
         output = {"format", "output", "output_file", "color", "quiet", "help", "plot", "width", "list", "strict",
                   "table"}
+        output |= {"rate", "clients", "trace", "requests", "cached", "draft", "accept", "prefill_wait"}  # a load
         for name, known, further in (("describe", _options.StepOptions, set()),
                                      ("advise", _options.AdviseOptions, {"probe"}),
                                      ("search", _options.SearchOptions, set()),
@@ -121,7 +122,7 @@ class Commands(Folder):
                                      ("results", measuring.ResultOptions, {"id"})):
             with self.subTest(name):
                 found = re.findall(r"^  (?:-\w, |    )--([a-z-]+)", command("help", name), re.MULTILINE)
-                mine = {"measure", "explain", "clock", "cache", "verbose", "price", "power", "emit"} - set(known.__annotations__)
+                mine = {"measure", "explain", "clock", "cache", "verbose", "price", "power", "emit", "seed"} - set(known.__annotations__)
                 theirs = {option.replace("-", "_") for option in found} - output - mine
                 self.assertEqual(theirs | further, set(known.__annotations__) - {"yes"} | (theirs & {"yes"}))
 

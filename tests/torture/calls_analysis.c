@@ -4,6 +4,7 @@
 
 #include <headroom/experimental/collective.h>
 #include <headroom/experimental/device_file.h>
+#include <headroom/experimental/load.h>
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/operators.h>
 #include <headroom/experimental/parallel_layouts.h>
@@ -155,6 +156,20 @@ end:
   return status;
 }
 
+static hr_status use_trace(hr_error *error)
+{
+  static const char csv[] = "arrival_s,prompt,output\n0,100,20\n0.5,50,3\n";
+  hr_load_request *requests = NULL;
+  size_t count = 0;
+  hr_status status = HR_OK;
+  TRY(hr_load_trace_parse(&(hr_input){.text = csv, .length = sizeof csv - 1, .name = "trace.csv"}, &requests, &count,
+                          error));
+  printf("%zu requests\n", count);
+end:
+  hr_load_trace_free(requests);
+  return status;
+}
+
 static hr_status use_rows(const hr_hardware *hardware, hr_error *error)
 {
   static const char csv[] = "kind,dtype,m,n,k,time_ns\ngemm,bf16,4096,4096,4096,250000\n";
@@ -208,6 +223,7 @@ static hr_status use_all(hr_error *error)
   TRY(use_problems(hardware, error));
   TRY(use_steps(hardware, &model, error));
   TRY(use_sweep(hardware, error));
+  TRY(use_trace(error));
   TRY(use_rows(hardware, error));
   TRY(use_weights(error));
 end:

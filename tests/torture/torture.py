@@ -50,6 +50,7 @@ COMMANDS = [
     ("advise -d h200 llama-2-7b -f json", "none", "all", "reads"),
     ("search -d h200 -n 3 --hidden 768 --heads 12 gpt2", "none", "all", "reads"),
     ("serve-plan -d h200 -t 2 -f json gpt2", "none", "all", "reads"),
+    ("serve-plan -d h200 -t 2 --trace trace.csv -f json gpt2", "none", "all", "reads"),
     ("plan -d h200 --devices 2 --global-batch 4 -f json gpt2", "none", "all", "reads"),
     ("sweep list -d h200", "none", "all", "reads"),
     ("help models", "none", "all", "reads"),
@@ -93,6 +94,7 @@ kind,dtype,m,n,k,time_ns
 gemm,bf16,4096,4096,4096,250000
 gemm,bf16,8192,8192,8192,1700000
 """
+TRACE = "arrival_s,prompt,output\n0,100,20\n0.5,50,3\n"
 BEFORE = b"before\n"
 POINTS = "sweep,series,axes,operation,problem,dtype"  # columns that do not depend on what became of a measurement
 
@@ -118,6 +120,7 @@ def make_inputs(command):
     write_file("config.json", CONFIG)
     write_file("sweep.json", SWEEP)
     write_file("measured.csv", MEASURED)
+    write_file("trace.csv", TRACE)
     write_file("fitted.csv", "kind,m,n,k,time_ns\n" + "".join(f"gemm,{n * 128},4096,4096,{n * 9000 + 20000}\n"
                                                               for n in range(1, 25)))
     # CUDA's libraries crash where memory runs out in them. A file that is none of them hides them.

@@ -95,6 +95,14 @@ static void options_with_another_size_are_refused(void **state)
       (hr_serve_result_free(plan), plan = NULL, hr_serve_plan(&hardware, &model, &workload, &serving, &plan, &error)));
   hr_serve_result_free(plan);
 
+  hr_load_options load = hr_load_options_default();
+  hr_load_result *simulated = NULL;
+  load.clients = 1;
+  REFUSED(hr_load_options, load,
+          (hr_load_result_free(simulated), simulated = NULL,
+           hr_serve_load(&(hr_subject){&model, &workload, &hardware}, &serving, &load, &simulated, &error)));
+  hr_load_result_free(simulated);
+
   hr_training_options training = hr_training_options_default();
   hr_training_plan *layouts = NULL;
   training.device_counts = 1, training.devices[0] = 1;

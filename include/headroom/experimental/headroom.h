@@ -18,6 +18,7 @@
 #include <headroom/experimental/figure.h>
 #include <headroom/experimental/hardware.h>
 #include <headroom/experimental/layer.h>
+#include <headroom/experimental/load.h>
 #include <headroom/experimental/measure.h>
 #include <headroom/experimental/memory.h>
 #include <headroom/experimental/model.h>

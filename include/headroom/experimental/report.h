@@ -12,6 +12,7 @@
 #include <headroom/experimental/compare.h>
 #include <headroom/experimental/confirm.h>
 #include <headroom/experimental/layer.h>
+#include <headroom/experimental/load.h>
 #include <headroom/experimental/measure.h>
 #include <headroom/experimental/offer.h>
 #include <headroom/experimental/step.h>
@@ -99,6 +100,9 @@ HR_API hr_status hr_report_serve_plan(FILE *out, const hr_report_options *option
  *  HR_ERROR_UNSUPPORTED, with nothing written, for what the server's command line cannot express. */
 HR_API hr_status hr_report_serve_command(FILE *out, const hr_subject *subject, const hr_serve_result *plan,
                                          const hr_serve_point *point, const char *name, hr_error *error);
+/** `serve-plan` under a load: every layout, and the timeline of the one that is shown. */
+HR_API hr_status hr_report_serve_load(FILE *out, const hr_report_options *options, const hr_subject *subject,
+                                      const hr_load_result *load, hr_error *error);
 
 /** What `plan` shows. */
 typedef struct hr_training_report {

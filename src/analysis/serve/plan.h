@@ -21,6 +21,12 @@ typedef struct hr_serve_time {
   double ns, low_ns, high_ns;
 } hr_serve_time;
 
+/* ---- serve.c ---- */
+
+/** Checks what is given and fills all but `step`. */
+hr_status hr_serve_fill_state(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                              const hr_serve_options *options, hr_serve_state *state, hr_error *error);
+
 /* ---- steps.c ---- */
 
 /** Prompts that are prefilled together in a group of `batch` sequences. */
@@ -59,6 +65,10 @@ hr_status hr_serve_list_layouts(hr_serve_state *state, hr_serve_layout layouts[H
 void hr_serve_find_fit(const hr_serve_state *state, hr_serve_result *result);
 
 /* ---- point.c ---- */
+
+/** A step of `batch` sequences: prompts of `tokens`, or decoding with `tokens` in the cache of each. */
+hr_status hr_serve_predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
+                           int64_t tokens, hr_serve_time *time, hr_error *error);
 
 /** Mean time of a decode step over the contexts of a request's output; 0 if it has but one token. */
 hr_status hr_serve_mean_decode(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_serve_time *mean,

@@ -15,8 +15,8 @@
  * the context; tests compare the mean with that of all contexts. */
 #define CONTEXTS_PREDICTED 8
 
-static hr_status predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
-                         int64_t tokens, hr_serve_time *time, hr_error *error)
+hr_status hr_serve_predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
+                           int64_t tokens, hr_serve_time *time, hr_error *error)
 {
   hr_workload workload = hr_serve_workload(state, layout, phase, batch);
   workload.sequence = workload.context = tokens;
@@ -35,7 +35,7 @@ hr_status hr_serve_mean_decode(hr_serve_state *state, const hr_serve_layout *lay
     int64_t begin = steps / parts * i + steps % parts * i / parts;
     int64_t end = steps / parts * (i + 1) + steps % parts * (i + 1) / parts;
     hr_serve_time at;
-    HR_TRY(predict(state, layout, HR_PHASE_DECODE, batch, first + begin + (end - begin - 1) / 2, &at, error));
+    HR_TRY(hr_serve_predict(state, layout, HR_PHASE_DECODE, batch, first + begin + (end - begin - 1) / 2, &at, error));
     double weight = (double)(end - begin) / (double)steps;
     mean->ns += weight * at.ns;
     mean->low_ns += weight * at.low_ns;
@@ -92,7 +92,7 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
   const hr_serve_options *options = &state->options;
   hr_serve_time prefill, decode;
   int64_t together = hr_serve_prefill_batch(options, batch);
-  HR_TRY(predict(state, layout, HR_PHASE_PREFILL, together, options->prompt_tokens, &prefill, error));
+  HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, together, options->prompt_tokens, &prefill, error));
   HR_TRY(hr_serve_mean_decode(state, layout, batch, &decode, error));
   const point_terms terms = {.steps = (double)(options->output_tokens - 1),
                              .prefills = (double)batch / (double)together,

@@ -96,8 +96,8 @@ static hr_status fill_devices(const hr_hardware *hardware, hr_serve_options *opt
   return HR_OK;
 }
 
-static hr_status fill_state(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
-                            const hr_serve_options *options, hr_serve_state *state, hr_error *error)
+hr_status hr_serve_fill_state(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                              const hr_serve_options *options, hr_serve_state *state, hr_error *error)
 {
   HR_TRY(check_options(options, error));
   HR_TRY(hr_hardware_check(hardware, error));
@@ -222,7 +222,7 @@ hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, cons
   HR_TAKE(hr_workload, workload, error);
   HR_TAKE(hr_serve_options, options, error);
   hr_serve_state state;
-  HR_TRY(fill_state(hardware, model, workload, options, &state, error));
+  HR_TRY(hr_serve_fill_state(hardware, model, workload, options, &state, error));
   hr_serve_result *made = calloc(1, sizeof *made);
   state.step = malloc(sizeof *state.step);
   if (made)

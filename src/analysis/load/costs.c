@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The times of steps as a table, so that a simulation of many steps predicts few.
+ *
+ *   step = linear layers of all rows + attention of prompts + attention of sequences that decode
+ *
+ * A step that only decodes is decode(rows, least context) + what decode(sequences, context) takes beyond its least
+ * context. Prompts in the same step share the linear layers: prefill(tokens + rows) in place of the first term. */
+#include "analysis/load/simulation.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <math.h>
+
+/* ---- interpolation ---- */
+
+/* The segment of ascending `x` in which `at` is; the first or the last one outside. */
+static size_t segment_of(const double *x, size_t count, double at)
+{
+  size_t i = 0;
+  while (i + 2 < count && at >= x[i + 1])
+    i++;
+  return i;
+}
+
+/* Constant before the first point, and beyond the last one as between the last two. */
+static double interpolate(const double *x, const double *y, size_t count, double at)
+{
+  if (count == 1 || at <= x[0])
+    return y[0];
+  size_t i = segment_of(x, count, at);
+  return y[i] + (y[i + 1] - y[i]) * (at - x[i]) / (x[i + 1] - x[i]);
+}
+
+static double decode_ns(const hr_load_costs *costs, double sequences, double context)
+{
+  double at[HR_LOAD_CONTEXTS];
+  for (size_t i = 0; i < costs->contexts; i++)
+    at[i] = interpolate(costs->batch, costs->decode_ns[i], costs->batches, sequences);
+  return interpolate(costs->context, at, costs->contexts, context);
+}
+
+double hr_load_step_ns(const hr_load_costs *costs, const hr_load_step *step)
+{
+  double ns = step->pairs * costs->pair_ns;
+  if (step->sequences > 0)
+    ns += decode_ns(costs, step->sequences, step->context) - decode_ns(costs, step->sequences, costs->context[0]);
+  if (step->prefill_tokens > 0)
+    return ns + interpolate(costs->tokens, costs->prefill_ns, costs->prefills, step->prefill_tokens + step->rows);
+  return ns + decode_ns(costs, step->rows, costs->context[0]);
+}
+
+/* ---- predictions ---- */
+
+/* Appends ascending points from `first` by factors of about 1.5 up to `most`. */
+static void extend_grid(double *grid, size_t *count, int64_t first, int64_t most)
+{
+  for (int64_t value = first; value < most && *count + 1 < HR_LOAD_GRID; value = hr_max64(value + 1, value * 3 / 2))
+    grid[(*count)++] = (double)value;
+  if (first <= most)
+    grid[(*count)++] = (double)most;
+}
+
+static hr_status fill_decode(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t context,
+                             hr_load_costs *costs, hr_error *error)
+{
+  costs->batches = costs->contexts = 0;
+  extend_grid(costs->batch, &costs->batches, 1, rows);
+  const int64_t contexts[HR_LOAD_CONTEXTS] = {1, hr_ceil_div(context, 2), context};
+  for (size_t i = 0; i < HR_LOAD_CONTEXTS; i++) {
+    if (i > 0 && contexts[i] <= contexts[i - 1])
+      continue;
+    costs->context[costs->contexts] = (double)contexts[i];
+    for (size_t j = 0; j < costs->batches; j++) {
+      hr_serve_time time;
+      HR_TRY(hr_serve_predict(state, layout, HR_PHASE_DECODE, (int64_t)costs->batch[j], contexts[i], &time, error));
+      costs->decode_ns[costs->contexts][j] = time.ns;
+    }
+    costs->contexts++;
+  }
+  return HR_OK;
+}
+
+/* Prompts whose attention is measured against that of their parts. */
+#define PAIR_PARTS 8
+#define PAIR_PROMPT_MIN 1024
+
+/* One long prompt, and as many tokens as short prompts: they differ in their attention alone. */
+static hr_status fill_pair(hr_serve_state *state, const hr_serve_layout *layout, int64_t prompt, hr_load_costs *costs,
+                           hr_error *error)
+{
+  hr_serve_time whole, parts;
+  int64_t part = hr_ceil_div(hr_max64(prompt, PAIR_PROMPT_MIN), PAIR_PARTS);
+  HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, 1, part * PAIR_PARTS, &whole, error));
+  HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, PAIR_PARTS, part, &parts, error));
+  double pairs = 0.5 * (double)part * (double)part * PAIR_PARTS * (PAIR_PARTS - 1);
+  costs->pair_ns = fmax(whole.ns - parts.ns, 0) / pairs;
+  return HR_OK;
+}
+
+/* Prompts of equal length, or a part of one, without the attention to what is before them. */
+static hr_status fill_prefill(hr_serve_state *state, const hr_serve_layout *layout, int64_t tokens, int64_t prompt,
+                              hr_load_costs *costs, hr_error *error)
+{
+  double wanted[HR_LOAD_GRID], last_tokens = 0, last_ns = 0;
+  size_t points = 0;
+  extend_grid(wanted, &points, 1, hr_min64(prompt, tokens));
+  extend_grid(wanted, &points, prompt + 1, tokens);
+  costs->prefills = 0;
+  for (size_t i = 0; i < points; i++) {
+    hr_serve_time time;
+    int64_t prompts = hr_ceil_div((int64_t)wanted[i], prompt), length = hr_ceil_div((int64_t)wanted[i], prompts);
+    double pairs = 0.5 * (double)prompts * (double)length * (double)length;
+    if ((double)(prompts * length) <= last_tokens)
+      continue;
+    HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, prompts, length, &time, error));
+    last_tokens = costs->tokens[costs->prefills] = (double)(prompts * length);
+    /* More tokens never take less time. */
+    last_ns = costs->prefill_ns[costs->prefills++] = fmax(time.ns - pairs * costs->pair_ns, last_ns);
+  }
+  return HR_OK;
+}
+
+hr_status hr_load_fill_costs(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t prompt,
+                             int64_t context, hr_load_costs *costs, hr_error *error)
+{
+  HR_TRY(fill_decode(state, layout, rows, context, costs, error));
+  HR_TRY(fill_pair(state, layout, prompt, costs, error));
+  return fill_prefill(state, layout, hr_max64(state->options.prefill_tokens, prompt) + rows, prompt, costs, error);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hr_serve_load(): checks, the layouts that fit, a simulation of each. */
+#include "analysis/load/simulation.h"
+#include "analysis/predict/step.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/struct_size.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define REQUESTS_MIN 1000
+#define REQUESTS_PER_CLIENT 10 /* as servers' benchmarks have it */
+
+void hr_load_options_init(hr_load_options *options, size_t size)
+{
+  HR_INIT(options, size, (hr_load_options){.seed = 1});
+}
+
+/* ---- options ---- */
+
+static hr_status check_sources(const hr_load_options *load, hr_error *error)
+{
+  int sources = (load->rate_per_s > 0) + (load->clients > 0) + (load->trace != NULL);
+  if (sources != 1)
+    return hr_fail(error, HR_ERROR_INVALID, "load: %s of rate_per_s, clients and trace are given",
+                   sources ? "several" : "none");
+  if (load->trace && (load->trace_count == 0 || load->trace_count > (size_t)HR_LOAD_REQUESTS_MAX))
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "trace: it has %zu requests, at least 1 and at most %" PRId64 " can be simulated", load->trace_count,
+                   HR_LOAD_REQUESTS_MAX);
+  return HR_OK;
+}
+
+static hr_status check_number(const char *member, double value, double least, double most, hr_error *error)
+{
+  if (value >= least && value <= most)
+    return HR_OK;
+  return hr_fail(error, HR_ERROR_INVALID, "%s: expected a number from %.9g to %.9g, found %.9g", member, least, most,
+                 value);
+}
+
+static hr_status check_options(const hr_load_options *load, hr_error *error)
+{
+  const struct {
+    const char *member;
+    double value, least, most;
+  } numbers[] = {
+      {"rate_per_s", load->rate_per_s, 0, 1e9},
+      {"clients", (double)load->clients, 0, (double)HR_LOAD_REQUESTS_MAX},
+      {"requests", (double)load->requests, 1, (double)HR_LOAD_REQUESTS_MAX},
+      {"prompt_min", (double)load->prompt_min, 1, (double)load->prompt_max},
+      {"prompt_max", (double)load->prompt_max, 1, (double)HR_LOAD_TOKENS_MAX},
+      {"output_min", (double)load->output_min, 1, (double)load->output_max},
+      {"output_max", (double)load->output_max, 1, (double)HR_LOAD_TOKENS_MAX},
+      {"cached", load->cached, 0, 0.999999},
+      {"accept", load->accept, 0, 1},
+      {"draft", (double)load->draft, 0, (double)HR_LOAD_DRAFT_MAX},
+      {"wait_steps", (double)load->wait_steps, 0, 1e6},
+  };
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    HR_TRY(check_number(numbers[i].member, numbers[i].value, numbers[i].least, numbers[i].most, error));
+  return HR_OK;
+}
+
+static hr_status check_trace(const hr_load_options *load, hr_error *error)
+{
+  for (size_t i = 0; load->trace && i < load->trace_count; i++) {
+    const hr_load_request *request = &load->trace[i];
+    bool ordered = request->arrival_ns >= (i > 0 ? request[-1].arrival_ns : 0) && request->arrival_ns <= 1e18;
+    bool sized = request->prompt >= 1 && request->prompt <= HR_LOAD_TOKENS_MAX && request->output >= 1 &&
+                 request->output <= HR_LOAD_TOKENS_MAX;
+    if (!ordered || !sized)
+      return hr_fail(error, HR_ERROR_INVALID, "trace: request %zu %s", i + 1,
+                     ordered ? "has a number of tokens that cannot be simulated" : "arrives before the one before it");
+  }
+  return HR_OK;
+}
+
+static void span_of_trace(hr_load_options *load)
+{
+  load->requests = (int64_t)load->trace_count;
+  load->prompt_min = load->output_min = HR_LOAD_TOKENS_MAX;
+  load->prompt_max = load->output_max = 1;
+  for (size_t i = 0; i < load->trace_count; i++) {
+    const hr_load_request *request = &load->trace[i];
+    load->prompt_min = hr_min64(load->prompt_min, request->prompt);
+    load->prompt_max = hr_max64(load->prompt_max, request->prompt);
+    load->output_min = hr_min64(load->output_min, request->output);
+    load->output_max = hr_max64(load->output_max, request->output);
+  }
+}
+
+static int64_t or_default(int64_t given, int64_t otherwise)
+{
+  return given != 0 ? given : otherwise;
+}
+
+static void fill_load(const hr_serve_options *serve, hr_load_options *load)
+{
+  int64_t requests = hr_max64(hr_min64(REQUESTS_PER_CLIENT * load->clients, HR_LOAD_REQUESTS_MAX), REQUESTS_MIN);
+  load->requests = or_default(load->requests, requests);
+  load->prompt_min = or_default(load->prompt_min, serve->prompt_tokens);
+  load->prompt_max = or_default(load->prompt_max, load->prompt_min);
+  load->output_min = or_default(load->output_min, serve->output_tokens);
+  load->output_max = or_default(load->output_max, load->output_min);
+}
+
+/* ---- a layout ---- */
+
+/* Tokens of a step with `draft` tokens of which each is accepted with probability `accept` if those before it are, and
+ * one that the model adds. Source: Leviathan et al. 2022 (arXiv 2211.17192), equation 1. */
+static double tokens_per_step(double accept, int64_t draft)
+{
+  return accept < 1 ? (1 - pow(accept, (double)(draft + 1))) / (1 - accept) : (double)(draft + 1);
+}
+
+static int64_t slots_of(const hr_serve_options *serve, const hr_serve_layout *layout)
+{
+  int64_t slots = serve->batch > 0 ? serve->batch : serve->batch_max;
+  bool counted = layout->cache_tokens == 0; /* states alone: so many sequences fit, however long they are */
+  return hr_min64(hr_min64(slots, counted ? layout->largest_batch : slots), HR_LOAD_SEQUENCES_MAX);
+}
+
+static void set_cost(const hr_serve_options *serve, hr_load_point *point)
+{
+  double price_per_s = serve->price_per_device_hour / 3600 * (double)point->devices;
+  point->cost_per_million_output_tokens = price_per_s > 0 ? price_per_s / point->output_tokens_per_s * 1e6 : NAN;
+}
+
+static void mark_limits(const hr_serve_options *serve, hr_load_point *point)
+{
+  point->meets_ttft = serve->ttft_limit_ns <= 0 || point->ttft_ns.p90 <= serve->ttft_limit_ns;
+  point->meets_tpot = serve->tpot_limit_ns <= 0 || !(point->tpot_ns.p90 > serve->tpot_limit_ns);
+}
+
+static hr_status fill_point(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
+                            hr_load_record *records, hr_load_point *point, hr_error *error)
+{
+  hr_load_costs costs;
+  hr_load_counts counts;
+  int64_t slots = slots_of(&state->options, layout), rows = load->draft + 1;
+  HR_TRY(hr_load_fill_costs(state, layout, slots * rows, (load->prompt_min + load->prompt_max) / 2,
+                            load->prompt_max + load->output_max, &costs, error));
+  const hr_load_server server = {.costs = &costs,
+                                 .engine = hr_load_engine_of(state->options.engine, layout->tensor_parallel),
+                                 .slots = slots,
+                                 .cache_tokens = layout->cache_tokens,
+                                 .prefill_tokens = state->options.prefill_tokens,
+                                 .wait_steps = load->wait_steps,
+                                 .cached = load->cached,
+                                 .rows = rows,
+                                 .tokens_per_step = tokens_per_step(load->accept, load->draft)};
+  *point = (hr_load_point){.tensor_parallel = layout->tensor_parallel,
+                           .expert_parallel = layout->expert_parallel,
+                           .devices = layout->devices,
+                           .slots = slots};
+  hr_load_fill_requests(load, records);
+  HR_TRY(hr_load_simulate(&server, records, (size_t)load->requests, load->clients, &counts, error));
+  HR_TRY(hr_load_summarize(records, (size_t)load->requests, &counts, point, error));
+  set_cost(&state->options, point);
+  mark_limits(&state->options, point);
+  return HR_OK;
+}
+
+/* ---- all of them ---- */
+
+static bool is_better(const hr_load_point *a, const hr_load_point *b, bool by_devices)
+{
+  if (!b)
+    return true;
+  if (by_devices && a->devices != b->devices)
+    return a->devices < b->devices;
+  return a->output_tokens_per_s > b->output_tokens_per_s;
+}
+
+static void choose(hr_load_result *result)
+{
+  for (size_t i = 0; i < result->count; i++) {
+    const hr_load_point *point = &result->points[i];
+    if (point->keeps_up && point->meets_ttft && point->meets_tpot && is_better(point, result->best, true))
+      result->best = point;
+    if (is_better(point, result->shown, false))
+      result->shown = point;
+  }
+  if (result->best)
+    result->shown = result->best;
+}
+
+static hr_status simulate_layouts(hr_serve_state *state, const hr_load_options *load, hr_load_record *records,
+                                  hr_load_result *result, hr_error *error)
+{
+  hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX];
+  size_t count, with_groups = 0;
+  HR_TRY(hr_serve_list_layouts(state, layouts, &count, error));
+  for (size_t i = 0; i < count; i++) {
+    bool groups = layouts[i].expert_parallel > layouts[i].tensor_parallel;
+    with_groups += groups;
+    if (layouts[i].largest_batch == 0 || groups)
+      continue;
+    HR_TRY(fill_point(state, &layouts[i], load, records, &result->points[result->count], error));
+    result->count++;
+  }
+  if (with_groups == count)
+    return hr_fail(error, HR_ERROR_INVALID, "expert_parallel: a load is simulated on layouts with e of at most t");
+  choose(result);
+  return HR_OK;
+}
+
+static hr_status run(hr_serve_state *state, const hr_load_options *load, hr_load_result *result, hr_error *error)
+{
+  hr_load_record *records = calloc((size_t)load->requests, sizeof *records);
+  result->points = calloc(HR_SERVE_LAYOUTS_MAX, sizeof *result->points);
+  state->step = malloc(sizeof *state->step);
+  hr_status status;
+  if (records && result->points && state->step)
+    status = simulate_layouts(state, load, records, result, error);
+  else
+    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");
+  free(records);
+  free(state->step);
+  state->step = NULL;
+  return status;
+}
+
+hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve, const hr_load_options *load,
+                        hr_load_result **result, hr_error *error)
+{
+  HR_NEED(error, subject, serve, load, result);
+  const hr_model *model = subject->model;
+  const hr_workload *workload = subject->workload;
+  HR_NEED(error, subject->hardware, model, workload);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_serve_options, serve, error);
+  HR_TAKE(hr_load_options, load, error);
+  hr_load_options filled = *load;
+  hr_serve_options largest = *serve;
+  hr_serve_state state = {0};
+  if (serve->disaggregated)
+    return hr_fail(error, HR_ERROR_INVALID, "disaggregated: a load is simulated on devices that prefill and decode");
+  HR_TRY(check_sources(load, error));
+  HR_TRY(check_trace(load, error));
+  if (load->trace)
+    span_of_trace(&filled);
+  fill_load(serve, &filled);
+  HR_TRY(check_options(&filled, error));
+  largest.prompt_tokens = filled.prompt_max, largest.output_tokens = filled.output_max;
+  HR_TRY(hr_serve_fill_state(subject->hardware, model, workload, &largest, &state, error));
+  hr_load_result *made = calloc(1, sizeof *made);
+  if (!made)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");
+  hr_status status = run(&state, &filled, made, error);
+  if (status != HR_OK) {
+    hr_load_result_free(made);
+    return status;
+  }
+  made->serve = state.options;
+  made->load = filled;
+  made->load.trace = NULL, made->load.trace_count = 0;
+  *result = made;
+  return HR_OK;
+}
+
+void hr_load_result_free(hr_load_result *result)
+{
+  if (!result)
+    return;
+  free(result->points);
+  free(result);
+}

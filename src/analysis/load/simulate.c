@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A server's life from event to event. Requests that the scheduler has seen wait in a queue, are taken into the batch
+ * as slots and the cache allow, are prefilled in that order, and decode until their outputs are whole. Between two
+ * events (the end of an output, an arrival that can be taken, a full cache) all decode steps are taken as one. */
+#include "analysis/load/simulation.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define NONE SIZE_MAX
+
+/* Requests in order, linked by their `next`. */
+typedef struct queue {
+  size_t head, tail, count;
+} queue;
+
+typedef struct simulation {
+  const hr_load_server *server;
+  hr_load_record *records;
+  size_t count, issued, seen, finished; /* requests; of these sent, seen by the scheduler, ended */
+  bool closed;                          /* clients send when a request ends */
+  double clock;
+  int64_t step; /* decode steps so far */
+  queue waiting, prefilling;
+  size_t *running, running_count; /* that decode: a heap by last_step */
+  double cache_used;              /* tokens of the batch in the cache */
+  double cache_due;               /* for which there has to be room, by the engine's rule */
+  double contexts;                /* tokens in the cache of those that decode */
+  size_t admissions;
+  int64_t held_steps; /* decode steps that waiting prompts have waited for others */
+  hr_load_counts counts;
+} simulation;
+
+/* ---- queues ---- */
+
+static void push_back(simulation *s, queue *to, size_t index)
+{
+  s->records[index].next = NONE;
+  if (to->count++ == 0)
+    to->head = index;
+  else
+    s->records[to->tail].next = index;
+  to->tail = index;
+}
+
+static void push_front(simulation *s, queue *to, size_t index)
+{
+  s->records[index].next = to->head;
+  if (to->count++ == 0)
+    to->tail = index;
+  to->head = index;
+}
+
+static hr_load_record *pop_front(simulation *s, queue *from)
+{
+  hr_load_record *record = &s->records[from->head];
+  from->head = record->next;
+  from->count--;
+  return record;
+}
+
+/* ---- the heap of those that decode ---- */
+
+static int64_t last_step_at(const simulation *s, size_t place)
+{
+  return s->records[s->running[place]].last_step;
+}
+
+static void swap(simulation *s, size_t a, size_t b)
+{
+  size_t kept = s->running[a];
+  s->running[a] = s->running[b];
+  s->running[b] = kept;
+}
+
+static void sift_up(simulation *s, size_t place)
+{
+  for (size_t parent; place > 0 && last_step_at(s, place) < last_step_at(s, parent = (place - 1) / 2); place = parent)
+    swap(s, place, parent);
+}
+
+static void sift_down(simulation *s, size_t place)
+{
+  for (size_t child; (child = 2 * place + 1) < s->running_count; place = child) {
+    if (child + 1 < s->running_count && last_step_at(s, child + 1) < last_step_at(s, child))
+      child++;
+    if (last_step_at(s, place) <= last_step_at(s, child))
+      return;
+    swap(s, place, child);
+  }
+}
+
+static hr_load_record *remove_running(simulation *s, size_t place)
+{
+  size_t index = s->running[place];
+  s->running[place] = s->running[--s->running_count];
+  if (place < s->running_count) {
+    sift_down(s, place);
+    sift_up(s, place);
+  }
+  return &s->records[index];
+}
+
+/* ---- the batch ---- */
+
+static size_t resident(const simulation *s)
+{
+  return s->prefilling.count + s->running_count;
+}
+
+/* Tokens in the cache of a request that decodes. */
+static double context_of(const simulation *s, const hr_load_record *record)
+{
+  return (double)(record->prompt + record->made) + s->server->tokens_per_step * (double)(s->step - record->first_step);
+}
+
+static double room_due(const simulation *s, const hr_load_record *record)
+{
+  return (double)record->prompt + (double)record->made +
+         s->server->engine.output_reserved * (double)(record->output - record->made);
+}
+
+static void leave_batch(simulation *s, hr_load_record *record, double context)
+{
+  s->cache_used -= context;
+  s->cache_due -= room_due(s, record);
+}
+
+/* A client whose request has ended sends the next one. */
+static void send_next(simulation *s)
+{
+  if (s->closed && s->issued < s->count)
+    s->records[s->issued++].arrival_ns = s->clock;
+}
+
+/* When the scheduler sees the next request. */
+static double next_seen_ns(const simulation *s)
+{
+  return s->records[s->seen].arrival_ns + s->server->engine.arrival_ns;
+}
+
+static void finish(simulation *s, hr_load_record *record)
+{
+  record->finish_ns = s->clock;
+  record->made = record->output;
+  s->finished++;
+  send_next(s);
+}
+
+static void finish_decoded(simulation *s)
+{
+  while (s->running_count > 0 && last_step_at(s, 0) <= s->step) {
+    hr_load_record *record = remove_running(s, 0);
+    double context = context_of(s, record);
+    s->contexts -= context;
+    leave_batch(s, record, context);
+    finish(s, record);
+  }
+}
+
+/* ---- admission ---- */
+
+static void take_arrivals(simulation *s)
+{
+  while (s->seen < s->issued && next_seen_ns(s) <= s->clock)
+    push_back(s, &s->waiting, s->seen++);
+}
+
+static bool can_take(const simulation *s)
+{
+  if (s->waiting.count == 0 || resident(s) >= (size_t)s->server->slots)
+    return false;
+  double next_step = s->cache_used + (double)s->running_count * s->server->tokens_per_step;
+  double due = fmax(s->cache_due, next_step) + room_due(s, &s->records[s->waiting.head]);
+  return resident(s) == 0 || s->server->cache_tokens == 0 || due <= (double)s->server->cache_tokens;
+}
+
+/* Tokens to prefill of a request that is taken, and whether it was computed before. */
+static int64_t tokens_to_prefill(const simulation *s, const hr_load_record *record)
+{
+  int64_t found = (int64_t)(s->server->cached * (double)record->prompt);
+  return hr_max64(record->prompt + record->made - found, 1);
+}
+
+/* Whether prompts wait for more of them: of those that could be taken there are few, and others decode. */
+static bool hold(simulation *s)
+{
+  const hr_load_server *server = s->server;
+  double tokens = 0;
+  size_t free_slots = (size_t)server->slots - resident(s);
+  if (server->wait_steps == 0 || s->running_count == 0 || s->held_steps >= server->wait_steps)
+    return false;
+  for (size_t i = s->waiting.head; i != NONE && free_slots > 0; i = s->records[i].next, free_slots--)
+    tokens += (double)tokens_to_prefill(s, &s->records[i]);
+  return tokens < 0.9 * (double)server->prefill_tokens;
+}
+
+static void admit(simulation *s)
+{
+  if (!can_take(s) || hold(s))
+    return;
+  s->held_steps = 0;
+  while (can_take(s)) {
+    size_t index = s->waiting.head;
+    hr_load_record *record = pop_front(s, &s->waiting);
+    if (record->made == 0)
+      record->admitted_ns = s->clock;
+    record->admission = s->admissions++;
+    record->left = tokens_to_prefill(s, record);
+    s->cache_used += (double)(record->prompt + record->made);
+    s->cache_due += room_due(s, record);
+    push_back(s, &s->prefilling, index);
+  }
+  s->counts.resident_max = hr_max64(s->counts.resident_max, (int64_t)resident(s));
+}
+
+/* The request that was taken last gives its cache back and is computed again when there is room. */
+static void preempt(simulation *s)
+{
+  size_t place = 0;
+  for (size_t i = 1; i < s->running_count; i++)
+    place = s->records[s->running[i]].admission > s->records[s->running[place]].admission ? i : place;
+  size_t index = s->running[place];
+  hr_load_record *record = remove_running(s, place);
+  double context = context_of(s, record);
+  s->contexts -= context;
+  leave_batch(s, record, context);
+  record->made = hr_min64((int64_t)context - record->prompt, record->output - 1);
+  push_front(s, &s->waiting, index);
+  s->counts.preempted++;
+}
+
+/* ---- steps ---- */
+
+static hr_load_step decode_of(const simulation *s)
+{
+  double sequences = (double)s->running_count;
+  return (hr_load_step){.sequences = sequences,
+                        .context = sequences > 0 ? s->contexts / sequences : 0,
+                        .rows = sequences * (double)s->server->rows};
+}
+
+/* `steps` decode steps of all that decode, whose contexts grow on the way. */
+static void advance_decode(simulation *s, int64_t steps)
+{
+  double grown = (double)steps * s->server->tokens_per_step * (double)s->running_count;
+  s->step += steps;
+  s->contexts += grown;
+  s->cache_used += grown;
+}
+
+static void spend(simulation *s, double ns)
+{
+  s->clock += ns;
+  s->counts.busy_ns += ns;
+}
+
+static double step_ns(const simulation *s, const hr_load_step *step)
+{
+  const hr_load_engine *engine = &s->server->engine;
+  return hr_load_step_ns(s->server->costs, step) + engine->step_ns + engine->sequence_ns * step->sequences;
+}
+
+/* Adds the part of a prompt that fits into the step. False if nothing of it does. */
+static bool add_prompt(const simulation *s, hr_load_record *record, int64_t budget, hr_load_step *step)
+{
+  bool alone = step->prefill_tokens == 0, splits = s->server->engine.splits;
+  if (budget <= 0 || (!splits && !alone && record->left > budget))
+    return false;
+  int64_t taken = splits || record->left > s->server->prefill_tokens ? hr_min64(record->left, budget) : record->left;
+  double before = (double)(record->prompt + record->made - record->left);
+  step->pairs += (double)taken * (before + 0.5 * (double)taken);
+  step->prefill_tokens += (double)taken;
+  record->left -= taken;
+  return true;
+}
+
+/* The prompt is whole: the step has given the first token, or the next one of a request computed again. */
+static void begin_decode(simulation *s)
+{
+  size_t index = s->prefilling.head;
+  hr_load_record *record = pop_front(s, &s->prefilling);
+  double context = (double)(record->prompt + record->made);
+  if (record->made == 0)
+    record->first_ns = s->clock;
+  s->cache_due -= room_due(s, record);
+  record->made++;
+  s->cache_due += room_due(s, record);
+  s->cache_used++;
+  if (record->made >= record->output) {
+    leave_batch(s, record, context + 1);
+    finish(s, record);
+    return;
+  }
+  record->first_step = s->step;
+  record->last_step = s->step + (int64_t)ceil((double)(record->output - record->made) / s->server->tokens_per_step);
+  s->contexts += context + 1;
+  s->running[s->running_count++] = index;
+  sift_up(s, s->running_count - 1);
+}
+
+static void prefill(simulation *s)
+{
+  const hr_load_server *server = s->server;
+  bool mixes = server->engine.mixes;
+  hr_load_step step = mixes ? decode_of(s) : (hr_load_step){0};
+  int64_t budget = hr_max64(server->prefill_tokens - (int64_t)step.rows, 1);
+  for (size_t i = s->prefilling.head; i != NONE; i = s->records[i].next) {
+    if (!add_prompt(s, &s->records[i], budget - (int64_t)step.prefill_tokens, &step))
+      break;
+  }
+  spend(s, step_ns(s, &step));
+  if (mixes)
+    advance_decode(s, 1);
+  finish_decoded(s);
+  while (s->prefilling.count > 0 && s->records[s->prefilling.head].left == 0)
+    begin_decode(s);
+}
+
+/* Decode steps until an output ends, the cache is full, or an arrival may be taken. 0: the cache is full. */
+static int64_t steps_to_event(const simulation *s, double ns)
+{
+  const hr_load_server *server = s->server;
+  int64_t steps = last_step_at(s, 0) - s->step;
+  double free_tokens = (double)server->cache_tokens - s->cache_used;
+  double tokens = (double)s->running_count * server->tokens_per_step;
+  if (server->cache_tokens > 0 && s->running_count > 1 && free_tokens < tokens * (double)steps)
+    steps = (int64_t)(fmax(free_tokens, 0) / tokens);
+  if (resident(s) >= (size_t)server->slots || steps == 0)
+    return steps;
+  if (s->seen < s->issued)
+    steps = (int64_t)fmin((double)steps, fmax(ceil((next_seen_ns(s) - s->clock) / ns), 1));
+  if (s->waiting.count > 0 && s->held_steps < server->wait_steps)
+    steps = hr_min64(steps, server->wait_steps - s->held_steps);
+  return steps;
+}
+
+static void decode(simulation *s)
+{
+  hr_load_step step = decode_of(s);
+  int64_t steps = steps_to_event(s, step_ns(s, &step));
+  if (steps == 0) {
+    preempt(s);
+    return;
+  }
+  step.context += s->server->tokens_per_step * 0.5 * (double)(steps - 1);
+  spend(s, (double)steps * step_ns(s, &step));
+  if (s->waiting.count > 0)
+    s->held_steps += steps;
+  advance_decode(s, steps);
+  finish_decoded(s);
+}
+
+/* The simulation of these takes some seconds. */
+#define EVENTS_MAX 20000000
+
+static hr_status run(simulation *s, hr_error *error)
+{
+  for (int64_t events = 0; s->finished < s->count; events++) {
+    if (events + s->counts.preempted * s->server->slots / 64 > EVENTS_MAX)
+      return hr_fail(
+          error, HR_ERROR_INVALID,
+          "requests: they would take more than %d steps; simulate fewer, or with more prefill_tokens in a step",
+          EVENTS_MAX);
+    take_arrivals(s);
+    admit(s);
+    if (s->prefilling.count > 0)
+      prefill(s);
+    else if (s->running_count > 0)
+      decode(s);
+    else
+      s->clock = next_seen_ns(s); /* the batch is empty, so nobody waits */
+  }
+  return HR_OK;
+}
+
+hr_status hr_load_simulate(const hr_load_server *server, hr_load_record *records, size_t count, int64_t clients,
+                           hr_load_counts *counts, hr_error *error)
+{
+  simulation s = {.server = server, .records = records, .count = count, .closed = clients > 0};
+  s.waiting.head = s.prefilling.head = NONE;
+  s.running = calloc((size_t)server->slots, sizeof *s.running);
+  if (!s.running)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");
+  s.issued = s.closed && (size_t)clients < count ? (size_t)clients : count;
+  hr_status status = run(&s, error);
+  *counts = s.counts;
+  free(s.running);
+  return status;
+}

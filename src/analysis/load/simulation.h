@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the module: costs of steps, a server, the requests that it gets. */
+#ifndef HR_ANALYSIS_LOAD_SIMULATION_H
+#define HR_ANALYSIS_LOAD_SIMULATION_H
+
+#include "analysis/serve/plan.h"
+
+#include <headroom/experimental/load.h>
+
+/* ---- costs.c ---- */
+
+#define HR_LOAD_GRID 64
+#define HR_LOAD_CONTEXTS 3
+
+/** Times of steps at points of a grid, between which they are interpolated. */
+typedef struct hr_load_costs {
+  size_t batches, contexts, prefills;
+  double batch[HR_LOAD_GRID], context[HR_LOAD_CONTEXTS], decode_ns[HR_LOAD_CONTEXTS][HR_LOAD_GRID];
+  double tokens[HR_LOAD_GRID], prefill_ns[HR_LOAD_GRID]; /* of a prefill step without the attention of its prompts */
+  double pair_ns;                                        /* attention of a token of a prompt to one before it */
+} hr_load_costs;
+
+/** What a step has to do. Rows are tokens that go through the model's linear layers. */
+typedef struct hr_load_step {
+  double sequences, context; /* that decode, and their mean tokens in the cache */
+  double rows;               /* of those that decode: one each without speculation */
+  double prefill_tokens;     /* of prompts */
+  double pairs;              /* of such tokens and the tokens before them */
+} hr_load_step;
+
+/** Predicts the grid for up to `rows` that decode, and for prompts of `prompt` tokens that come to `context` tokens. */
+hr_status hr_load_fill_costs(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t prompt,
+                             int64_t context, hr_load_costs *costs, hr_error *error);
+
+/** The time of a step, without the server's own. */
+double hr_load_step_ns(const hr_load_costs *costs, const hr_load_step *step);
+
+/* ---- engines.c ---- */
+
+/** How an engine orders its steps, and the time that it takes itself. */
+typedef struct hr_load_engine {
+  bool mixes;             /* a step has prompts and sequences that decode; else prompts go first and the others wait */
+  bool splits;            /* prompts are split to fill a step (chunked prefill); else only those beyond a whole step */
+  double output_reserved; /* share of an output for which there has to be room in the cache before a request is taken */
+  double step_ns;         /* of the server for each step */
+  double sequence_ns;     /* of the server for each sequence of a step */
+  double arrival_ns;      /* from a request's arrival until the scheduler sees it */
+} hr_load_engine;
+
+/** What is known of this engine on t devices. */
+hr_load_engine hr_load_engine_of(hr_serve_engine engine, int64_t tensor_parallel);
+
+/* ---- requests.c ---- */
+
+/** A request, its times, and how far the simulation is with it. */
+typedef struct hr_load_record {
+  double arrival_ns, admitted_ns, first_ns, finish_ns;
+  int64_t prompt, output;
+  int64_t made;                  /* tokens of the output that there are */
+  int64_t left;                  /* tokens to prefill */
+  int64_t first_step, last_step; /* decode steps before its first, and with its last */
+  size_t admission, next;        /* order of admissions; next of its queue */
+} hr_load_record;
+
+/** Draws lengths and, but for clients, arrivals. `records` has load->requests. */
+void hr_load_fill_requests(const hr_load_options *load, hr_load_record *records);
+
+/* ---- simulate.c ---- */
+
+typedef struct hr_load_server {
+  const hr_load_costs *costs;
+  hr_load_engine engine;
+  int64_t slots, cache_tokens, prefill_tokens; /* cache_tokens 0: no limit */
+  int64_t wait_steps;                          /* as in hr_load_options */
+  double cached;                               /* share of a prompt that is not prefilled */
+  int64_t rows;                                /* of a sequence that decodes, in a step */
+  double tokens_per_step;                      /* that it gets */
+} hr_load_server;
+
+/** What a simulation counts beside the times of its records. */
+typedef struct hr_load_counts {
+  double busy_ns;
+  int64_t resident_max, preempted;
+} hr_load_counts;
+
+/** Serves all requests; `clients` 0: they arrive by themselves. */
+hr_status hr_load_simulate(const hr_load_server *server, hr_load_record *records, size_t count, int64_t clients,
+                           hr_load_counts *counts, hr_error *error);
+
+/* ---- summary.c ---- */
+
+/** Sets the point's figures from the records of a simulation. */
+hr_status hr_load_summarize(const hr_load_record *records, size_t count, const hr_load_counts *counts,
+                            hr_load_point *point, hr_error *error);
+
+#endif

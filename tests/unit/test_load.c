@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include "analysis/load/simulation.h"
+#include "analysis/predict/step.h"
+#include "devices.h"
+#include "models.h"
+
+#include <headroom/experimental/serve.h>
+#include <math.h>
+#include <string.h>
+
+#define RECORDS_MAX 200000
+static hr_load_record records[RECORDS_MAX];
+
+static void assert_near(double value, double expected, double share)
+{
+  if (!(fabs(value - expected) <= share * fabs(expected)))
+    fail_msg("%.17g instead of %.17g", value, expected);
+}
+
+/* Each step with a prompt takes 100 ns, each other one 10 ns. */
+static const hr_load_costs plain_costs = {.batches = 1,
+                                          .contexts = 1,
+                                          .prefills = 1,
+                                          .batch = {1},
+                                          .context = {1},
+                                          .decode_ns = {{10}},
+                                          .tokens = {1},
+                                          .prefill_ns = {100}};
+
+static hr_load_server plain_server(void)
+{
+  return (hr_load_server){.costs = &plain_costs,
+                          .engine = {.mixes = true, .splits = true},
+                          .slots = 8,
+                          .prefill_tokens = 1000,
+                          .rows = 1,
+                          .tokens_per_step = 1};
+}
+
+static hr_load_counts simulate(const hr_load_server *server, size_t count, int64_t clients)
+{
+  hr_load_counts counts;
+  hr_error error;
+  assert_ok(hr_load_simulate(server, records, count, clients, &counts, &error), error);
+  return counts;
+}
+
+/* ---- one server against closed forms ---- */
+
+/* Mean wait of prompts that are served one by one, each in 100 ns, at a load of `busy`. */
+static double mean_wait_ns(double busy)
+{
+  hr_load_server server = plain_server();
+  server.slots = 1;
+  hr_load_options load = {.rate_per_s = busy / 100e-9,
+                          .requests = RECORDS_MAX,
+                          .prompt_min = 1,
+                          .prompt_max = 1,
+                          .output_min = 1,
+                          .output_max = 1,
+                          .seed = 1};
+  hr_load_fill_requests(&load, records);
+  simulate(&server, RECORDS_MAX, 0);
+  double sum = 0;
+  for (size_t i = 0; i < RECORDS_MAX; i++)
+    sum += records[i].admitted_ns - records[i].arrival_ns;
+  return sum / RECORDS_MAX;
+}
+
+static void prompts_served_one_by_one_wait_as_in_an_m_d_1_queue(void **state)
+{
+  (void)state;
+  /* Pollaczek and Khinchine: busy · service / (2 (1 - busy)). */
+  assert_near(mean_wait_ns(0.1), 0.1 * 100 / (2 * 0.9), 0.03);
+  assert_near(mean_wait_ns(0.5), 0.5 * 100 / (2 * 0.5), 0.03);
+  assert_near(mean_wait_ns(0.8), 0.8 * 100 / (2 * 0.2), 0.05);
+}
+
+static void a_queue_never_gets_shorter_with_more_load(void **state)
+{
+  (void)state;
+  double last = 0;
+  for (int percent = 5; percent <= 150; percent += 5) {
+    double wait = mean_wait_ns(percent / 100.0);
+    if (!(wait >= last))
+      fail_msg("at %d%% the wait is %g, at 5%% less %g", percent, wait, last);
+    last = wait;
+  }
+}
+
+static void one_client_sees_a_prefill_and_steps_without_waiting(void **state)
+{
+  (void)state;
+  hr_hardware hardware = device("h200");
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &hardware};
+  hr_serve_options serve = hr_serve_options_default();
+  hr_load_options load = hr_load_options_default();
+  hr_serve_result *plan;
+  hr_load_result *result;
+  hr_error error;
+  serve.prompt_tokens = 1024, serve.output_tokens = 65, serve.tensor_parallel = 1, serve.batch = 1;
+  serve.engine = HR_SERVE_TURBOMIND; /* whose own time is not known */
+  load.clients = 1, load.requests = 5;
+  assert_ok(hr_serve_plan(&hardware, &model, &workload, &serve, &plan, &error), error);
+  assert_ok(hr_serve_load(&subject, &serve, &load, &result, &error), error);
+  assert_int_equal(result->count, 1);
+  const hr_load_point *point = &result->points[0];
+  assert_near(point->ttft_ns.p50, plan->points[0].ttft_ns, 0.01);
+  assert_near(point->ttft_ns.p99, point->ttft_ns.p50, 1e-9);
+  assert_near(point->tpot_ns.p50, plan->points[0].tpot_ns, 0.01);
+  assert_near(point->output_tokens_per_s, plan->points[0].output_tokens_per_s, 0.01);
+  assert_near(point->resident_mean, 1, 1e-9);
+  assert_true(point->queue_ns.p99 == 0);
+  hr_load_result_free(result);
+  hr_serve_result_free(plan);
+}
+
+static hr_step step;
+
+static void interpolated_steps_are_near_predicted_ones(void **state)
+{
+  (void)state;
+  static const struct {
+    hr_phase phase;
+    int64_t batch, tokens;
+  } steps[] = {{HR_PHASE_DECODE, 1, 1000},  {HR_PHASE_DECODE, 7, 300},  {HR_PHASE_DECODE, 50, 1500},
+               {HR_PHASE_DECODE, 120, 700}, {HR_PHASE_PREFILL, 1, 700}, {HR_PHASE_PREFILL, 5, 1000},
+               {HR_PHASE_PREFILL, 1, 2000}, {HR_PHASE_PREFILL, 3, 500}};
+  hr_hardware hardware = device("h200");
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  hr_serve_options serve = hr_serve_options_default();
+  hr_serve_layout layout = {.tensor_parallel = 2, .expert_parallel = 1, .devices = 2};
+  hr_serve_state serving = {0};
+  static hr_load_costs costs;
+  hr_error error;
+  assert_ok(hr_serve_fill_state(&hardware, &model, &workload, &serve, &serving, &error), error);
+  serving.step = &step;
+  assert_ok(hr_load_fill_costs(&serving, &layout, 128, 1000, 2048, &costs, &error), error);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    double batch = (double)steps[i].batch, tokens = (double)steps[i].tokens;
+    hr_load_step work = {.sequences = batch, .context = tokens, .rows = batch};
+    if (steps[i].phase == HR_PHASE_PREFILL)
+      work = (hr_load_step){.prefill_tokens = batch * tokens, .pairs = 0.5 * batch * tokens * tokens};
+    hr_serve_time time;
+    assert_ok(hr_serve_predict(&serving, &layout, steps[i].phase, steps[i].batch, steps[i].tokens, &time, &error),
+              error);
+    assert_near(hr_load_step_ns(&costs, &work), time.ns, 0.06);
+  }
+}
+
+/* ---- the order of steps, by hand ---- */
+
+/* A, then B 5 ns after A's first token. */
+static void fill_two(int64_t output)
+{
+  records[0] = (hr_load_record){.arrival_ns = 0, .prompt = 4, .output = output};
+  records[1] = (hr_load_record){.arrival_ns = 105, .prompt = 4, .output = 2};
+}
+
+static void an_engine_that_mixes_decodes_in_the_step_of_a_prompt(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  fill_two(3);
+  simulate(&server, 2, 0);
+  /* A: prefill to 100, a step to 110, its last token in B's step to 210. */
+  assert_near(records[0].first_ns, 100, 1e-12);
+  assert_near(records[0].finish_ns, 210, 1e-12);
+  assert_near(records[1].admitted_ns, 110, 1e-12);
+  assert_near(records[1].first_ns, 210, 1e-12);
+  assert_near(records[1].finish_ns, 220, 1e-12);
+}
+
+static void an_engine_that_does_not_mix_lets_the_others_wait(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  server.engine.mixes = false;
+  fill_two(3);
+  hr_load_counts counts = simulate(&server, 2, 0);
+  assert_near(records[0].finish_ns, 220, 1e-12);
+  assert_near(records[1].first_ns, 210, 1e-12);
+  assert_near(counts.busy_ns, 220, 1e-12);
+  assert_int_equal(counts.resident_max, 2);
+}
+
+static void prompts_wait_for_others_as_many_steps_as_told(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  server.wait_steps = 20;
+  fill_two(100);
+  simulate(&server, 2, 0);
+  assert_near(records[1].admitted_ns, 110 + 20 * 10, 1e-12);
+  server.prefill_tokens = 4; /* B alone fills a step */
+  fill_two(100);
+  simulate(&server, 2, 0);
+  assert_near(records[1].admitted_ns, 110, 1e-12);
+}
+
+static void the_scheduler_sees_a_request_after_the_engine_s_own_time(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  server.engine.arrival_ns = 30, server.engine.step_ns = 1, server.engine.sequence_ns = 2;
+  records[0] = (hr_load_record){.prompt = 1, .output = 3};
+  simulate(&server, 1, 0);
+  assert_near(records[0].first_ns, 30 + 101, 1e-12);
+  assert_near(records[0].finish_ns, 30 + 101 + 2 * (10 + 1 + 2), 1e-12);
+}
+
+static void a_long_prompt_takes_several_steps(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  server.prefill_tokens = 4;
+  records[0] = (hr_load_record){.prompt = 10, .output = 1};
+  simulate(&server, 1, 0);
+  assert_near(records[0].finish_ns, 300, 1e-12);
+  server.cached = 0.6; /* 4 tokens are left */
+  records[0] = (hr_load_record){.prompt = 10, .output = 1};
+  simulate(&server, 1, 0);
+  assert_near(records[0].finish_ns, 100, 1e-12);
+}
+
+static void an_engine_that_does_not_split_takes_whole_prompts(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  server.prefill_tokens = 10;
+  for (int splits = 0; splits < 2; splits++) {
+    server.engine.splits = splits;
+    for (size_t i = 0; i < 5; i++)
+      records[i] = (hr_load_record){.prompt = 6, .output = 1};
+    simulate(&server, 5, 0);
+    /* 30 tokens: 3 steps of 10, or 5 of one prompt. */
+    assert_near(records[4].finish_ns, splits ? 300 : 500, 1e-12);
+  }
+}
+
+static void accepted_drafts_save_steps(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  server.rows = 4, server.tokens_per_step = 4;
+  records[0] = (hr_load_record){.prompt = 1, .output = 9};
+  simulate(&server, 1, 0);
+  assert_near(records[0].finish_ns, 100 + 2 * 10, 1e-12); /* 8 tokens after the first, 4 in a step */
+}
+
+static void clients_send_when_their_last_request_has_ended(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  server.slots = 1;
+  for (size_t i = 0; i < 3; i++)
+    records[i] = (hr_load_record){.prompt = 1, .output = 2};
+  simulate(&server, 3, 2);
+  /* One slot: 110 ns each. The third is sent as the first ends, and waits for the second. */
+  assert_near(records[1].admitted_ns, 110, 1e-12);
+  assert_near(records[2].arrival_ns, 110, 1e-12);
+  assert_near(records[2].finish_ns, 330, 1e-12);
+}
+
+static void a_simulation_that_would_not_end_is_refused(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  hr_load_counts counts;
+  hr_error error;
+  server.prefill_tokens = 1;
+  for (size_t i = 0; i < 2; i++)
+    records[i] = (hr_load_record){.prompt = HR_LOAD_TOKENS_MAX, .output = 1};
+  assert_int_equal(hr_load_simulate(&server, records, 2, 0, &counts, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "requests: they would take more than 20000000 steps"));
+}
+
+/* ---- the cache ---- */
+
+static void fill_many(size_t count, uint64_t seed)
+{
+  hr_load_options load = {.rate_per_s = 20e6,
+                          .requests = (int64_t)count,
+                          .prompt_min = 1,
+                          .prompt_max = 40,
+                          .output_min = 1,
+                          .output_max = 60,
+                          .seed = seed};
+  hr_load_fill_requests(&load, records);
+}
+
+static void every_request_ends_once_however_small_the_cache(void **state)
+{
+  (void)state;
+  static const int64_t caches[] = {0, 100, 130, 200, 400};
+  static const double reserved[] = {0, 0.7, 1};
+  for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+    for (size_t j = 0; j < sizeof reserved / sizeof *reserved; j++) {
+      hr_load_server server = plain_server();
+      server.cache_tokens = caches[i], server.engine.output_reserved = reserved[j];
+      fill_many(2000, i + 1);
+      hr_load_counts counts = simulate(&server, 2000, 0);
+      for (size_t k = 0; k < 2000; k++) {
+        const hr_load_record *record = &records[k];
+        assert_true(record->arrival_ns <= record->admitted_ns && record->admitted_ns < record->first_ns);
+        assert_true(record->output == 1 ? record->finish_ns == record->first_ns : record->finish_ns > record->first_ns);
+        assert_int_equal(record->made, record->output);
+      }
+      assert_true(counts.resident_max <= 8);
+      if (reserved[j] == 1)
+        assert_int_equal(counts.preempted, 0);
+      if (reserved[j] == 0 && caches[i] > 0 && caches[i] < 400)
+        assert_true(counts.preempted > 0);
+    }
+  }
+}
+
+static void a_full_cache_sends_the_last_request_back(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  server.cache_tokens = 20;
+  for (size_t i = 0; i < 2; i++)
+    records[i] = (hr_load_record){.prompt = 5, .output = 10};
+  hr_load_counts counts = simulate(&server, 2, 0);
+  /* Both have 6 tokens at 100, and grow to 10 by 4 steps. A then decodes 5 more to 190. B's 5 prompt and 5 output
+   * tokens are prefilled again, which gives its sixth; 4 steps are left. */
+  assert_int_equal(counts.preempted, 1);
+  assert_near(records[0].finish_ns, 190, 1e-12);
+  assert_near(records[1].first_ns, 100, 1e-12);
+  assert_near(records[1].finish_ns, 190 + 100 + 4 * 10, 1e-12);
+}
+
+/* ---- options ---- */
+
+static hr_load_result *load_of(const hr_load_options *load, double ttft_limit_ns)
+{
+  hr_hardware hardware = device("h200");
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &hardware};
+  hr_serve_options serve = hr_serve_options_default();
+  hr_load_result *result;
+  hr_error error;
+  serve.prompt_tokens = 512, serve.output_tokens = 64, serve.devices_max = 2, serve.ttft_limit_ns = ttft_limit_ns;
+  serve.price_per_device_hour = 3.6;
+  assert_ok(hr_serve_load(&subject, &serve, load, &result, &error), error);
+  return result;
+}
+
+static void the_same_seed_gives_the_same_result(void **state)
+{
+  (void)state;
+  hr_load_options load = hr_load_options_default();
+  load.rate_per_s = 10, load.prompt_min = 100, load.prompt_max = 1000;
+  hr_load_result *first = load_of(&load, 0), *second = load_of(&load, 0);
+  assert_int_equal(first->count, 2);
+  assert_int_equal(first->load.requests, 1000);
+  for (size_t i = 0; i < first->count; i++)
+    assert_memory_equal(&first->points[i], &second->points[i], sizeof first->points[i]);
+  load.seed = 2;
+  hr_load_result *other = load_of(&load, 0);
+  assert_true(first->points[0].ttft_ns.mean != other->points[0].ttft_ns.mean);
+  hr_load_result_free(first);
+  hr_load_result_free(second);
+  hr_load_result_free(other);
+}
+
+static void the_best_layout_has_the_fewest_devices_that_keep_up_within_the_limits(void **state)
+{
+  (void)state;
+  hr_load_options load = hr_load_options_default();
+  load.rate_per_s = 10;
+  hr_load_result *loose = load_of(&load, 0);
+  assert_ptr_equal(loose->best, &loose->points[0]);
+  double between = (loose->points[0].ttft_ns.p90 + loose->points[1].ttft_ns.p90) / 2;
+  hr_load_result *tight = load_of(&load, between), *none = load_of(&load, 1);
+  assert_ptr_equal(tight->best, &tight->points[1]);
+  assert_null(none->best);
+  assert_non_null(none->shown);
+  hr_load_result_free(loose);
+  hr_load_result_free(tight);
+  hr_load_result_free(none);
+  load.rate_per_s = 500; /* beyond what either does */
+  hr_load_result *beyond = load_of(&load, 0);
+  assert_null(beyond->best);
+  assert_false(beyond->points[1].keeps_up);
+  hr_load_result_free(beyond);
+}
+
+static void outputs_of_one_token_have_no_time_between_tokens(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  hr_load_counts counts;
+  hr_load_point point = {0};
+  hr_error error;
+  for (size_t i = 0; i < 3; i++)
+    records[i] = (hr_load_record){.arrival_ns = 10, .prompt = 1, .output = 1};
+  counts = simulate(&server, 3, 0);
+  assert_ok(hr_load_summarize(records, 3, &counts, &point, &error), error);
+  assert_true(isnan(point.tpot_ns.mean) && isnan(point.tpot_ns.p90));
+  assert_near(point.ttft_ns.p50, 100, 1e-12);
+  assert_true(point.keeps_up);
+}
+
+static void the_timeline_has_all_requests_and_all_tokens(void **state)
+{
+  (void)state;
+  hr_load_options load = hr_load_options_default();
+  load.rate_per_s = 40, load.requests = 300;
+  hr_load_result *result = load_of(&load, 0);
+  const hr_load_point *point = &result->points[0];
+  int64_t arrivals = 0;
+  double tokens = 0, resident = 0;
+  for (size_t i = 0; i < HR_LOAD_INTERVALS; i++) {
+    const hr_load_interval *interval = &point->timeline[i];
+    arrivals += interval->arrivals;
+    tokens += interval->output_tokens_per_s * (interval->end_ns - interval->begin_ns) * 1e-9;
+    resident += interval->resident / HR_LOAD_INTERVALS;
+  }
+  assert_int_equal(arrivals, 300);
+  assert_near(tokens, 300 * 64, 1e-9);
+  assert_near(point->cost_per_million_output_tokens, 1e-3 / point->output_tokens_per_s * 1e6, 1e-9);
+  assert_near(resident, point->resident_mean, 1e-9);
+  hr_load_result_free(result);
+}
+
+static void a_load_that_cannot_be_is_named(void **state)
+{
+  (void)state;
+  static const hr_load_request backwards[] = {{5, 1, 1}, {4, 1, 1}};
+  const struct {
+    hr_load_options load;
+    const char *message;
+  } cases[] = {
+      {{.seed = 1}, "load: none of rate_per_s, clients and trace are given"},
+      {{.rate_per_s = 1, .clients = 1}, "load: several of rate_per_s, clients and trace are given"},
+      {{.clients = 1, .cached = 1}, "cached: expected a number from 0 to 0.999999, found 1"},
+      {{.clients = 1, .prompt_min = 9, .prompt_max = 8}, "prompt_min: expected a number from 1 to 8, found 9"},
+      {{.clients = -1, .rate_per_s = 1}, "clients: expected a number from 0 to 1000000, found -1"},
+      {{.trace = backwards, .trace_count = 2}, "trace: request 2 arrives before the one before it"},
+  };
+  hr_hardware hardware = device("h200");
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &hardware};
+  hr_serve_options serve = hr_serve_options_default();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_load_options load = cases[i].load;
+    hr_load_result *result;
+    hr_error error;
+    load.struct_size = sizeof load;
+    assert_int_equal(hr_serve_load(&subject, &serve, &load, &result, &error), HR_ERROR_INVALID);
+    assert_string_equal(error.message, cases[i].message);
+  }
+}
+
+static void a_trace_is_read_or_its_line_is_named(void **state)
+{
+  (void)state;
+  const struct {
+    const char *text, *message; /* NULL: it is read */
+  } cases[] = {
+      {"arrival_s,prompt,output\n0,5,6\n0.5,7,8\n", NULL},
+      {"arrival_s,prompt,output\n1,5,6\n0.5,7,8\n",
+       "t: line 3: arrival_s: expected an arrival that is not before the one above it, found \"0.5\""},
+      {"arrival_s,prompt,output\n-1,5,6\n", "t: line 2: arrival_s: expected seconds from 0 on, found \"-1\""},
+      {"arrival_s,prompt,output\nnan,5,6\n", "t: line 2: arrival_s: expected seconds from 0 on, found \"nan\""},
+      {"arrival_s,prompt,output\n1,0,6\n", "t: line 2: prompt: expected an integer from 1 on, found \"0\""},
+      {"arrival_s,prompt,output\n1,5,99999999\n",
+       "t: line 2: output: expected at most 16777216 tokens, found \"99999999\""},
+      {"arrival_s,prompt\n1,5\n", "t: line 2: output: is missing"},
+      {"arrival_s,prompt,output\n", "t: has no request"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_load_request *requests = NULL;
+    size_t count = 0;
+    hr_error error;
+    hr_input input = {.text = cases[i].text, .length = strlen(cases[i].text), .name = "t"};
+    hr_status status = hr_load_trace_parse(&input, &requests, &count, &error);
+    assert_int_equal(status, cases[i].message ? HR_ERROR_INVALID : HR_OK);
+    if (cases[i].message)
+      assert_string_equal(error.message, cases[i].message);
+    else
+      assert_true(count == 2 && requests[1].arrival_ns == 5e8 && requests[1].prompt == 7 && requests[1].output == 8);
+    hr_load_trace_free(requests);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(prompts_served_one_by_one_wait_as_in_an_m_d_1_queue),
+      cmocka_unit_test(a_queue_never_gets_shorter_with_more_load),
+      cmocka_unit_test(one_client_sees_a_prefill_and_steps_without_waiting),
+      cmocka_unit_test(interpolated_steps_are_near_predicted_ones),
+      cmocka_unit_test(an_engine_that_mixes_decodes_in_the_step_of_a_prompt),
+      cmocka_unit_test(an_engine_that_does_not_mix_lets_the_others_wait),
+      cmocka_unit_test(prompts_wait_for_others_as_many_steps_as_told),
+      cmocka_unit_test(the_scheduler_sees_a_request_after_the_engine_s_own_time),
+      cmocka_unit_test(a_long_prompt_takes_several_steps),
+      cmocka_unit_test(an_engine_that_does_not_split_takes_whole_prompts),
+      cmocka_unit_test(accepted_drafts_save_steps),
+      cmocka_unit_test(clients_send_when_their_last_request_has_ended),
+      cmocka_unit_test(a_simulation_that_would_not_end_is_refused),
+      cmocka_unit_test(every_request_ends_once_however_small_the_cache),
+      cmocka_unit_test(a_full_cache_sends_the_last_request_back),
+      cmocka_unit_test(the_same_seed_gives_the_same_result),
+      cmocka_unit_test(the_best_layout_has_the_fewest_devices_that_keep_up_within_the_limits),
+      cmocka_unit_test(outputs_of_one_token_have_no_time_between_tokens),
+      cmocka_unit_test(the_timeline_has_all_requests_and_all_tokens),
+      cmocka_unit_test(a_load_that_cannot_be_is_named),
+      cmocka_unit_test(a_trace_is_read_or_its_line_is_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
