@@ -142,6 +142,7 @@ typedef struct hr_layer_group {
   int64_t count;       /* number of such layers, wherever they are in the model */
   int64_t norms;       /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2 or 4 (Gemma 2) */
   bool parallel_block; /* mixer and feed-forward network read the same input, and their sum is added */
+  bool norms_behind;   /* its two norms are behind mixer and network, not before them (OLMo 2) */
   hr_mixer_attention attention;
   hr_mixer_latent latent;
   hr_mixer_scan scan;
@@ -161,15 +162,17 @@ typedef enum hr_rotary_scaling {
 /** Constants of the computation, on which no size and no time depends. They are read with the configuration, for a step
  *  that runs. */
 typedef struct hr_numerics {
-  bool known;              /* the family's computation is; else the other members are 0 */
-  double norm_epsilon;     /* added to the mean of squares */
-  double rotary_base;      /* angle of pair i of r at position p: p / base^(2i/r) */
-  bool rotary_interleaved; /* pairs are elements 2i and 2i + 1; else i and i + r/2 */
-  bool gelu_tanh;          /* "gelu" is its approximation by tanh (BLOOM) */
+  bool known;                /* the family's computation is; else the other members are 0 */
+  double norm_epsilon;       /* added to the mean of squares */
+  double rotary_base;        /* angle of pair i of r at position p: p / base^(2i/r) */
+  double rotary_window_base; /* the same of layers with a window, which no scaling stretches; 0: as the others */
+  bool rotary_interleaved;   /* pairs are elements 2i and 2i + 1; else i and i + r/2 */
+  bool gelu_tanh;            /* "gelu" is its approximation by tanh (BLOOM) */
   hr_rotary_scaling rotary_scaling;
   double rotary_factor, rotary_low, rotary_high;       /* of the scaling; the latter two of Llama 3.1's alone */
   double rotary_positions;                             /* the same: of the model before it was stretched */
   double attention_scale;                              /* of the scores; 0: 1 / sqrt(qk_dim) */
+  double attention_softcap, logit_softcap;             /* c of c tanh(x / c), of scores and of logits; 0: none */
   double embedding_scale, residual_scale, logit_scale; /* factors of the embedding, of what is added to the stream, and
                                                           of the logits; 0: 1 */
   char refusal[96];                                    /* what of the configuration cannot be run yet; "" if all can */

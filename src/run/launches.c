@@ -162,10 +162,18 @@ hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *
                         columns);
 }
 
+hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_SOFTCAP, x.rows, x.columns);
+  r.factor = c;
+  return c == 0 ? x : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x)}, x.columns);
+}
+
 hr_run_view hr_angles_of(hr_lowering *l)
 {
-  if (l->angles.value < 0)
-    l->angles =
-        hr_add_gather(l, l->program->positions, hr_buffer_data(l->x->angles), l->x->options.tokens, l->x->rotary_dim);
-  return l->angles;
+  const int which = l->group->attention.window > 0 && l->x->angles[1];
+  if (l->angles[which].value < 0)
+    l->angles[which] = hr_add_gather(l, l->program->positions, hr_buffer_data(l->x->angles[which]),
+                                     l->x->options.tokens, l->x->rotary_dim);
+  return l->angles[which];
 }

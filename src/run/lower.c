@@ -100,9 +100,11 @@ static void lower_linear(hr_lowering *l)
 static void lower_logits(hr_lowering *l)
 {
   lower_linear(l);
-  const hr_run_view scaled = hr_add_scaled(l, l->tensors[HR_TENSOR_LOGITS], l->x->model.numerics.logit_scale);
+  const hr_numerics *n = &l->x->model.numerics;
+  const hr_run_view scaled = hr_add_scaled(l, l->tensors[HR_TENSOR_LOGITS], n->logit_scale);
+  const hr_run_view capped = hr_add_softcap(l, scaled, n->logit_softcap);
   if (l->status == HR_OK) /* the result outlives the step */
-    l->program->values[scaled.value].address = hr_buffer_data(l->program->logits);
+    l->program->values[capped.value].address = hr_buffer_data(l->program->logits);
 }
 
 static hr_rowwise_operation activation_of(const hr_model *model, bool gated)
@@ -188,7 +190,7 @@ static void lower_layer(hr_lowering *l, int64_t layer)
 
 hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error)
 {
-  hr_lowering l = {.x = x, .program = program, .layer = -1, .angles = {.value = -1}, .error = error};
+  hr_lowering l = {.x = x, .program = program, .layer = -1, .angles = {{.value = -1}, {.value = -1}}, .error = error};
   const hr_operators *list = &program->operators;
   l.rows = program->shape.batch * program->shape.tokens;
   size_t i = 0;

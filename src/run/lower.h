@@ -27,7 +27,7 @@ typedef struct hr_lowering {
   const hr_layer_group *group; /* NULL: outside of layers */
   int64_t rows;                /* tokens of the step, of all sequences */
   hr_run_view tensors[HR_TENSOR_COUNT];
-  hr_run_view angles; /* of each token, once an operator has asked for them */
+  hr_run_view angles[2]; /* of each token, once an operator has asked for them; as hr_executor.angles */
   hr_status status;
   hr_error *error;
 } hr_lowering;
@@ -76,7 +76,10 @@ hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_v
 /** Appends y = factor · x; x itself for a factor of 0 or 1. */
 hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor);
 
-/** Cosines and sines of each token's angles. */
+/** Appends y = c tanh(x / c); x itself for a c of 0. */
+hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c);
+
+/** Cosines and sines of each token's angles in the layer. */
 hr_run_view hr_angles_of(hr_lowering *l);
 
 /** Bytes of which the view's address is a multiple, as hr_gemm.alignment. */

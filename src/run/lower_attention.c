@@ -7,6 +7,18 @@
 
 /* ---- heads ---- */
 
+/* y = x · weight + bias, of columns; NULL: 1 and 0. */
+static hr_run_view weighted(hr_lowering *l, hr_run_view x, const void *weight, const void *bias)
+{
+  const hr_rowwise_operation operations[] = {HR_ROWWISE_WEIGHT, HR_ROWWISE_BIAS};
+  const void *const rows[] = {weight, bias};
+  for (int i = 0; i < 2; i++) {
+    const hr_input_operand inputs[] = {hr_of_view(x), hr_of_address(rows[i])};
+    x = rows[i] ? hr_add_rowwise(l, hr_rows_of(operations[i], x.rows, x.columns), inputs, x.columns) : x;
+  }
+  return x;
+}
+
 /* Norms have rows of a head or of all heads. */
 static hr_run_view norm_of_heads(hr_lowering *l, hr_run_view heads, const void *weight, const void *bias)
 {
@@ -17,9 +29,12 @@ static hr_run_view norm_of_heads(hr_lowering *l, hr_run_view heads, const void *
   r.columns = m->qk_norm == HR_QK_NORM_FULL ? x.columns : m->qk_dim;
   r.rows = x.rows * x.columns / r.columns;
   r.epsilon = l->x->model.numerics.norm_epsilon;
-  const hr_input_operand inputs[] = {hr_of_view(x), hr_of_address(weight ? weight : hr_buffer_data(l->x->ones)),
-                                     hr_of_address(bias ? bias : hr_buffer_data(l->x->zeros))};
-  return hr_add_rowwise(l, r, inputs, x.columns);
+  const bool behind = m->qk_norm == HR_QK_NORM_PER_HEAD; /* each head has its own weight */
+  const hr_input_operand inputs[] = {hr_of_view(x),
+                                     hr_of_address(weight && !behind ? weight : hr_buffer_data(l->x->ones)),
+                                     hr_of_address(bias && !behind ? bias : hr_buffer_data(l->x->zeros))};
+  const hr_run_view y = hr_add_rowwise(l, r, inputs, x.columns);
+  return behind ? weighted(l, y, weight, bias) : y;
 }
 
 void hr_lower_qk_norm(hr_lowering *l)
@@ -88,6 +103,7 @@ static void attend(hr_lowering *l, const attention_views *a)
   hr_attention call = l->op->attention;
   call.mask = HR_MASK_CAUSAL;
   call.scale = (float)l->x->model.numerics.attention_scale;
+  call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
   call.q_strides = strides_of(l, a->q, call.qk_dim);
   call.k_strides = strides_of(l, a->k, call.qk_dim);
@@ -120,6 +136,7 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   call.q_heads = m->q_heads;
   call.window = m->window;
   call.scale = (float)l->x->model.numerics.attention_scale;
+  call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.q_strides = strides_of(l, a->q, m->qk_dim);
   call.o_strides = strides_of(l, a->o, m->v_dim);
   call.alignment = hr_view_alignment(l, a->q);

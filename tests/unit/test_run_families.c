@@ -123,10 +123,35 @@ static hr_status check_family(const char *family, bool decodes, hr_error *error)
 static void logits_and_greedy_ids_are_those_of_transformers(void **state)
 {
   (void)state;
-  static const char *const families[] = {
-      "llama",   "mistral", "qwen2",    "qwen3", "phi3",     "gpt2",       "gpt_bigcode", "gpt_neo", "gpt_neox",
-      "gptj",    "codegen", "opt",      "phi",   "stablelm", "starcoder2", "gemma",       "cohere",  "glm",
-      "granite", "smollm3", "nemotron", "olmo",  "falcon",   "falcon_new", "glm4"};
+  static const char *const families[] = {"llama",
+                                         "mistral",
+                                         "qwen2",
+                                         "qwen3",
+                                         "phi3",
+                                         "gpt2",
+                                         "gpt_bigcode",
+                                         "gpt_neo",
+                                         "gpt_neox",
+                                         "gptj",
+                                         "codegen",
+                                         "opt",
+                                         "phi",
+                                         "stablelm",
+                                         "starcoder2",
+                                         "gemma",
+                                         "cohere",
+                                         "glm",
+                                         "granite",
+                                         "smollm3",
+                                         "nemotron",
+                                         "olmo",
+                                         "falcon",
+                                         "falcon_new",
+                                         "glm4",
+                                         "olmo2",
+                                         "gemma2",
+                                         "gemma3_text",
+                                         "stablelm_per_head"};
   for (int i = 0; i < (int)(sizeof families / sizeof *families); i++) {
     hr_error error;
     if (check_family(families[i], true, &error) != HR_OK)

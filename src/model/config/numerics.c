@@ -26,6 +26,9 @@ typedef struct numerics_row {
   bool root_embedding_scale; /* the embedding times sqrt(hidden) */
   bool unit_attention_scale; /* scores are not scaled */
   number_field embedding_scale, attention_scale, residual_scale, logit_scale, logit_divisor;
+  number_field score_scalar; /* scores are divided by its root */
+  number_field attention_softcap, logit_softcap;
+  number_field window_theta; /* of layers with a window, if it is another */
   flag_field expects[EXPECTS_MAX];
 } numerics_row;
 
@@ -93,13 +96,31 @@ static hr_status read_scaling(const hr_json_reader *scaling, hr_numerics *to)
   return to->rotary_scaling == HR_ROTARY_LLAMA3 ? read_llama3(scaling, to) : HR_OK;
 }
 
+/* Newer configurations have an object for each kind of layers, older ones a field for those with a window. */
+static hr_status read_window_theta(const hr_config *config, const numerics_row *row, hr_json_reader *parameters,
+                                   hr_numerics *to)
+{
+  static const char window[] = "sliding_attention", full[] = "full_attention";
+  if (!row->window_theta.field)
+    return HR_OK;
+  HR_TRY(read_number(&config->json, &row->window_theta, &to->rotary_window_base));
+  hr_json_reader inner = *parameters;
+  inner.object = json_object_get(parameters->object, window);
+  inner.path = "rope_parameters.sliding_attention";
+  HR_TRY(hr_json_number_or(&inner, "rope_theta", 1e-6, 1e12, to->rotary_window_base, &to->rotary_window_base));
+  if (json_is_object(json_object_get(parameters->object, full)))
+    parameters->object = json_object_get(parameters->object, full);
+  return HR_OK;
+}
+
 /* Older configurations have "rope_theta" and "rope_scaling", newer ones both in "rope_parameters". */
 static hr_status read_rotary(const hr_config *config, const numerics_row *row, hr_numerics *to)
 {
-  const hr_json_reader parameters = inner_object(config, "rope_parameters");
+  hr_json_reader parameters = inner_object(config, "rope_parameters");
   const hr_json_reader scaling = inner_object(config, "rope_scaling");
   const char *field = row->theta.field ? row->theta.field : "rope_theta";
   double usual = row->theta.value > 0 ? row->theta.value : 10000;
+  HR_TRY(read_window_theta(config, row, &parameters, to));
   if (json_is_object(json_object_get(parameters.object, "full_attention")))
     refuse(to, "rope_parameters of several kinds of layers");
   HR_TRY(hr_json_number_or(&config->json, field, 1e-6, 1e12, usual, &usual));
@@ -113,12 +134,17 @@ static hr_status read_rotary(const hr_config *config, const numerics_row *row, h
 
 static hr_status read_scales(const hr_config *config, const numerics_row *row, const hr_model *model, hr_numerics *to)
 {
-  double divisor = 0;
+  double divisor = 0, scalar = 0;
   HR_TRY(read_number(&config->json, &row->embedding_scale, &to->embedding_scale));
   HR_TRY(read_number(&config->json, &row->attention_scale, &to->attention_scale));
   HR_TRY(read_number(&config->json, &row->residual_scale, &to->residual_scale));
   HR_TRY(read_number(&config->json, &row->logit_scale, &to->logit_scale));
+  HR_TRY(read_number(&config->json, &row->attention_softcap, &to->attention_softcap));
+  HR_TRY(read_number(&config->json, &row->logit_softcap, &to->logit_softcap));
   HR_TRY(read_number(&config->json, &row->logit_divisor, &divisor));
+  HR_TRY(read_number(&config->json, &row->score_scalar, &scalar));
+  if (scalar > 0)
+    to->attention_scale = 1 / sqrt(scalar);
   if (divisor != 0)
     to->logit_scale = 1 / divisor;
   if (row->root_embedding_scale)
