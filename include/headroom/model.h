@@ -159,6 +159,15 @@ typedef enum hr_rotary_scaling {
   HR_ROTARY_OTHER   /* one that cannot be run yet */
 } hr_rotary_scaling;
 
+/** How a router's logits become a token's experts and their weights. */
+typedef struct hr_router {
+  bool sigmoid;      /* scores are sigmoids of the logits; else their softmax */
+  bool normalized;   /* the weights of a token's experts are divided by their sum */
+  bool bias_chooses; /* the router's bias is added to scores for the choice alone; else to the logits */
+  bool group_pairs;  /* the best groups have the largest sums of two scores; else the largest score */
+  double scale;      /* of the weights; 0: 1 */
+} hr_router;
+
 /** Constants of the computation, on which no size and no time depends. They are read with the configuration, for a step
  *  that runs. */
 typedef struct hr_numerics {
@@ -175,6 +184,8 @@ typedef struct hr_numerics {
   double attention_softcap, logit_softcap;             /* c of c tanh(x / c), of scores and of logits; 0: none */
   double embedding_scale, residual_scale, logit_scale; /* factors of the embedding, of what is added to the stream, and
                                                           of the logits; 0: 1 */
+  double swiglu_limit;                                 /* SwiGLU's inputs are clamped to it (gpt-oss); 0: not */
+  hr_router router;                                    /* of experts */
   char refusal[96];                                    /* what of the configuration cannot be run yet; "" if all can */
 } hr_numerics;
 

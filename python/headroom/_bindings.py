@@ -898,6 +898,16 @@ class hr_layer_group(Structure):
     ]
 
 
+class hr_router(Structure):
+    _fields_ = [
+        ("sigmoid", c_bool),
+        ("normalized", c_bool),
+        ("bias_chooses", c_bool),
+        ("group_pairs", c_bool),
+        ("scale", c_double),
+    ]
+
+
 class hr_numerics(Structure):
     _fields_ = [
         ("known", c_bool),
@@ -917,6 +927,8 @@ class hr_numerics(Structure):
         ("embedding_scale", c_double),
         ("residual_scale", c_double),
         ("logit_scale", c_double),
+        ("swiglu_limit", c_double),
+        ("router", hr_router),
         ("refusal", c_char * 96),
     ]
 

@@ -69,6 +69,12 @@ hr_run_view hr_new_view(hr_lowering *l, int64_t rows, int64_t columns)
   return (hr_run_view){.value = value, .rows = rows, .stride = columns, .columns = columns};
 }
 
+hr_run_view hr_new_words(hr_lowering *l, int64_t count)
+{
+  int value = add_value(l, (size_t)count * sizeof(int32_t), NULL);
+  return (hr_run_view){.value = value, .rows = 1, .stride = count, .columns = count};
+}
+
 void hr_bind(hr_lowering *l, size_t member, hr_run_view view)
 {
   if (l->status != HR_OK)
@@ -151,6 +157,41 @@ hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor)
   hr_rowwise r = hr_rows_of(HR_ROWWISE_SCALE, x.rows, x.columns);
   r.factor = factor;
   return factor == 0 || factor == 1 ? x : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x)}, x.columns);
+}
+
+/* The rows that the operator multiplies: of more rows than it has, the last one of each sequence. */
+static hr_run_view rows_multiplied(const hr_lowering *l, hr_run_view x)
+{
+  int64_t tokens = x.rows / l->op->gemm.m;
+  x.offset += (tokens - 1) * x.stride;
+  x.stride *= tokens;
+  x.rows = l->op->gemm.m;
+  return x;
+}
+
+hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x)
+{
+  hr_gemm g = l->op->gemm;
+  const hr_run_view a = rows_multiplied(l, x);
+  g.lda = a.stride;
+  g.alignment = hr_view_alignment(l, a);
+  hr_run_view out = hr_new_view(l, g.m, g.n);
+  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
+  if (!launch)
+    return out;
+  launch->arguments.gemm = hr_gemm_arguments_default();
+  launch->arguments.gemm.b = hr_own_weight(l, 0);
+  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
+  hr_bind(l, offsetof(hr_gemm_arguments, a), a);
+  hr_bind(l, offsetof(hr_gemm_arguments, c), out);
+  return out;
+}
+
+hr_run_view hr_add_bias(hr_lowering *l, hr_run_view x, const void *bias)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_BIAS, x.rows, x.columns);
+  r.x_stride = x.stride;
+  return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x), hr_of_address(bias)}, x.columns);
 }
 
 hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *table, int64_t table_rows,

@@ -18,6 +18,16 @@ typedef struct hr_input_operand {
   const void *address;
 } hr_input_operand;
 
+/** What a router has chosen, as hr_route_arguments says. */
+typedef enum hr_route_part {
+  HR_ROUTE_WEIGHTS,
+  HR_ROUTE_PLACES,
+  HR_ROUTE_COPIED,
+  HR_ROUTE_EXPERTS,
+  HR_ROUTE_OFFSETS,
+  HR_ROUTE_COUNT
+} hr_route_part;
+
 typedef struct hr_lowering {
   hr_executor *x;
   hr_run_program *program;
@@ -28,6 +38,7 @@ typedef struct hr_lowering {
   int64_t rows;                /* tokens of the step, of all sequences */
   hr_run_view tensors[HR_TENSOR_COUNT];
   hr_run_view angles[2]; /* of each token, once an operator has asked for them; as hr_executor.angles */
+  hr_run_view routes[HR_ROUTE_COUNT];
   hr_status status;
   hr_error *error;
 } hr_lowering;
@@ -35,6 +46,7 @@ typedef struct hr_lowering {
 hr_run_view hr_read_view(const hr_lowering *l, int index);              /* of the tensor that the operator reads */
 void hr_write_view(hr_lowering *l, int index, hr_run_view view);        /* it is what the operator writes */
 hr_run_view hr_new_view(hr_lowering *l, int64_t rows, int64_t columns); /* packed, of a new value */
+hr_run_view hr_new_words(hr_lowering *l, int64_t count);                /* of 32 bits each, whatever the dtype */
 hr_run_view hr_packed(hr_lowering *l, hr_run_view view);                /* the same, copied if it is not packed */
 const void *hr_own_weight(const hr_lowering *l, int index);             /* of the operator's weight */
 size_t hr_element_bytes(const hr_lowering *l);
@@ -73,6 +85,12 @@ hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *
 /** Appends y = x + bias or another operation of two equal tensors. */
 hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_view a, hr_run_view b);
 
+/** Appends the operator's GEMM, of the last rows of each sequence where it has fewer than x. */
+hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x);
+
+/** Appends y = x + bias, [columns]. */
+hr_run_view hr_add_bias(hr_lowering *l, hr_run_view x, const void *bias);
+
 /** Appends y = factor · x; x itself for a factor of 0 or 1. */
 hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor);
 
@@ -92,5 +110,13 @@ void hr_lowering_fail(hr_lowering *l, hr_status status);
 void hr_lower_qk_norm(hr_lowering *l);
 void hr_lower_rotary(hr_lowering *l);
 void hr_lower_attention(hr_lowering *l);
+
+/** The lowering of experts. */
+void hr_lower_router(hr_lowering *l);
+void hr_lower_routes(hr_lowering *l);
+void hr_lower_dispatch(hr_lowering *l);
+void hr_lower_grouped(hr_lowering *l);
+void hr_lower_shared_gate(hr_lowering *l);
+void hr_lower_combine(hr_lowering *l);
 
 #endif

@@ -151,7 +151,11 @@ static void logits_and_greedy_ids_are_those_of_transformers(void **state)
                                          "olmo2",
                                          "gemma2",
                                          "gemma3_text",
-                                         "stablelm_per_head"};
+                                         "stablelm_per_head",
+                                         "mixtral",
+                                         "qwen2_moe",
+                                         "qwen3_moe",
+                                         "granitemoe"};
   for (int i = 0; i < (int)(sizeof families / sizeof *families); i++) {
     hr_error error;
     if (check_family(families[i], true, &error) != HR_OK)

@@ -29,6 +29,10 @@ typedef struct numerics_row {
   number_field score_scalar; /* scores are divided by its root */
   number_field attention_softcap, logit_softcap;
   number_field window_theta; /* of layers with a window, if it is another */
+  hr_router router;          /* but for what the next two say */
+  flag_field router_normalized;
+  number_field router_scale;
+  number_field swiglu_limit;
   flag_field expects[EXPECTS_MAX];
 } numerics_row;
 
@@ -154,6 +158,17 @@ static hr_status read_scales(const hr_config *config, const numerics_row *row, c
   return HR_OK;
 }
 
+static hr_status read_router(const hr_config *config, const numerics_row *row, hr_numerics *to)
+{
+  const flag_field *normalized = &row->router_normalized;
+  to->router = row->router;
+  HR_TRY(read_number(&config->json, &row->swiglu_limit, &to->swiglu_limit));
+  HR_TRY(read_number(&config->json, &row->router_scale, &to->router.scale));
+  if (!normalized->field)
+    return HR_OK;
+  return hr_json_boolean_or(&config->json, normalized->field, normalized->value, &to->router.normalized);
+}
+
 static hr_status read_flags(const hr_config *config, const numerics_row *row, hr_numerics *to)
 {
   for (size_t i = 0; i < EXPECTS_MAX && row->expects[i].field; i++) {
@@ -176,6 +191,7 @@ hr_status hr_read_numerics(hr_config *config, hr_model *model)
     HR_TRY(read_number(&config->json, epsilon, &read.norm_epsilon));
     HR_TRY(read_rotary(config, row, &read));
     HR_TRY(read_scales(config, row, model, &read));
+    HR_TRY(read_router(config, row, &read));
     HR_TRY(read_flags(config, row, &read));
   }
   model->numerics = read;
