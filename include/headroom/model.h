@@ -156,6 +156,7 @@ typedef enum hr_rotary_scaling {
   HR_ROTARY_UNSCALED,
   HR_ROTARY_LINEAR, /* positions divided by `factor` */
   HR_ROTARY_LLAMA3, /* low frequencies divided by `factor` (Llama 3.1) */
+  HR_ROTARY_YARN,   /* the same by pairs, and larger cosines and sines (Peng et al., arXiv 2309.00071) */
   HR_ROTARY_OTHER   /* one that cannot be run yet */
 } hr_rotary_scaling;
 
@@ -178,10 +179,13 @@ typedef struct hr_numerics {
   bool rotary_interleaved;   /* pairs are elements 2i and 2i + 1; else i and i + r/2 */
   bool gelu_tanh;            /* "gelu" is its approximation by tanh (BLOOM) */
   hr_rotary_scaling rotary_scaling;
-  double rotary_factor, rotary_low, rotary_high;       /* of the scaling; the latter two of Llama 3.1's alone */
-  double rotary_positions;                             /* the same: of the model before it was stretched */
-  double attention_scale;                              /* of the scores; 0: 1 / sqrt(qk_dim) */
-  double attention_softcap, logit_softcap;             /* c of c tanh(x / c), of scores and of logits; 0: none */
+  double rotary_factor, rotary_low, rotary_high; /* of the scaling; the latter two of Llama 3.1's and YaRN's: turns
+                                                          within rotary_positions that bound it */
+  double rotary_positions;                       /* the same: of the model before it was stretched */
+  double rotary_amplitude;                       /* of YaRN: by which cosines and sines are multiplied */
+  bool rotary_truncated;                         /* the same: its bounds are whole pairs */
+  double attention_scale;                        /* of the scores; 0: 1 / sqrt(qk_dim) */
+  double attention_softcap, logit_softcap;       /* c of c tanh(x / c), of scores and of logits; 0: none */
   double embedding_scale, residual_scale, logit_scale; /* factors of the embedding, of what is added to the stream, and
                                                           of the logits; 0: 1 */
   double swiglu_limit;                                 /* SwiGLU's inputs are clamped to it (gpt-oss); 0: not */

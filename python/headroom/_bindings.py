@@ -175,7 +175,8 @@ HR_RECURRENCE_CONVOLUTION = 6
 HR_ROTARY_UNSCALED = 0
 HR_ROTARY_LINEAR = 1
 HR_ROTARY_LLAMA3 = 2
-HR_ROTARY_OTHER = 3
+HR_ROTARY_YARN = 3
+HR_ROTARY_OTHER = 4
 HR_PHASE_FORWARD = 0
 HR_PHASE_TRAIN = 1
 HR_PHASE_PREFILL = 2
@@ -921,6 +922,8 @@ class hr_numerics(Structure):
         ("rotary_low", c_double),
         ("rotary_high", c_double),
         ("rotary_positions", c_double),
+        ("rotary_amplitude", c_double),
+        ("rotary_truncated", c_bool),
         ("attention_scale", c_double),
         ("attention_softcap", c_double),
         ("logit_softcap", c_double),

@@ -66,7 +66,6 @@ static hr_status check_layer(const hr_model *model, const hr_layer_group *layer,
       {m->window > 0 && m->window_kind == HR_WINDOW_CHUNKED, "chunked attention"},
       {m->output_gate, "a gate of attention's result"},
       {m->shared_kv || m->v_is_k, "attention with K and V of others"},
-      {m->sinks, "attention with sinks"},
   };
   HR_TRY(first_of(refusals, sizeof refusals / sizeof *refusals, error));
   const bool gated = layer->experts.experts > 0 ? layer->experts.gated : layer->dense.gated;

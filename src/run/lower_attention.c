@@ -97,9 +97,27 @@ static void append_to_cache(hr_lowering *l, const attention_views *a)
   hr_bind(l, offsetof(hr_kv_append, v), a->v);
 }
 
-/* New tokens attend to each other. */
-static void attend(hr_lowering *l, const attention_views *a)
+static const float *sinks_of(const hr_lowering *l)
 {
+  return hr_run_weight(l->x, l->layer, HR_WEIGHT_SINKS);
+}
+
+/* What sinks leave of each head: kernels of a whole sequence have none, but the sum that they take part in. */
+static hr_run_view beside_sinks(hr_lowering *l, hr_run_view o, hr_run_view lse)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_SINK, l->rows * m->q_heads, m->v_dim);
+  r.period = l->program->shape.tokens;
+  r.group = m->q_heads;
+  const hr_input_operand inputs[] = {hr_of_view(o), hr_of_view(lse), hr_of_address(sinks_of(l))};
+  return hr_add_rowwise(l, r, inputs, o.columns);
+}
+
+/* New tokens attend to each other. */
+static void attend(hr_lowering *l, attention_views *a)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  const hr_run_view lse = m->sinks ? hr_new_words(l, l->rows * m->q_heads) : (hr_run_view){.value = -1};
   hr_attention call = l->op->attention;
   call.mask = HR_MASK_CAUSAL;
   call.scale = (float)l->x->model.numerics.attention_scale;
@@ -114,6 +132,8 @@ static void attend(hr_lowering *l, const attention_views *a)
   if (!launch)
     return;
   launch->arguments.attention = hr_attention_arguments_default();
+  if (m->sinks)
+    hr_bind(l, offsetof(hr_attention_arguments, lse), lse);
   if (call.alibi)
     launch->arguments.attention.alibi_slopes = hr_buffer_data(l->x->slopes);
   hr_lowering_fail(l, hr_plans_attention(l->x->plans, &call, &launch->plan, l->error));
@@ -121,6 +141,7 @@ static void attend(hr_lowering *l, const attention_views *a)
   hr_bind(l, offsetof(hr_attention_arguments, k), a->k);
   hr_bind(l, offsetof(hr_attention_arguments, v), a->v);
   hr_bind(l, offsetof(hr_attention_arguments, o), a->o);
+  a->o = m->sinks ? beside_sinks(l, a->o, lse) : a->o;
 }
 
 /* They attend to all tokens of their slots. */
@@ -135,6 +156,7 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   call.q_len = l->program->shape.tokens;
   call.q_heads = m->q_heads;
   call.window = m->window;
+  call.sinks = m->sinks;
   call.scale = (float)l->x->model.numerics.attention_scale;
   call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.q_strides = strides_of(l, a->q, m->qk_dim);
@@ -144,6 +166,7 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   if (!launch)
     return;
   launch->arguments.decode = arguments;
+  launch->arguments.decode.sinks = sinks_of(l);
   hr_lowering_fail(l, hr_plans_decode(l->x->plans, &call, &launch->plan, l->error));
   hr_bind(l, offsetof(hr_decode_arguments, q), a->q);
   hr_bind(l, offsetof(hr_decode_arguments, o), a->o);

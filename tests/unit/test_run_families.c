@@ -155,7 +155,8 @@ static void logits_and_greedy_ids_are_those_of_transformers(void **state)
                                          "mixtral",
                                          "qwen2_moe",
                                          "qwen3_moe",
-                                         "granitemoe"};
+                                         "granitemoe",
+                                         "gpt_oss"};
   for (int i = 0; i < (int)(sizeof families / sizeof *families); i++) {
     hr_error error;
     if (check_family(families[i], true, &error) != HR_OK)

@@ -80,6 +80,36 @@ static hr_status read_llama3(const hr_json_reader *scaling, hr_numerics *to)
   return hr_json_number_or(scaling, "original_max_position_embeddings", 1, 1e12, 8192, &to->rotary_positions);
 }
 
+/* By which scores grow with a context that is `factor` times as long: Peng et al., section 3.4. */
+static double yarn_growth(double factor, double weight)
+{
+  return factor <= 1 ? 1 : 0.1 * weight * log(factor) + 1;
+}
+
+static hr_status read_yarn(const hr_json_reader *scaling, hr_numerics *to)
+{
+  double over, under, amplitude;
+  HR_TRY(hr_json_number_or(scaling, "beta_slow", 1e-6, 1e9, 1, &to->rotary_low));
+  HR_TRY(hr_json_number_or(scaling, "beta_fast", 1e-6, 1e9, 32, &to->rotary_high));
+  HR_TRY(hr_json_number_or(scaling, "original_max_position_embeddings", 1, 1e12, 4096, &to->rotary_positions));
+  HR_TRY(hr_json_number_or(scaling, "mscale", 0, 1e6, 0, &over));
+  HR_TRY(hr_json_number_or(scaling, "mscale_all_dim", 0, 1e6, 0, &under));
+  HR_TRY(hr_json_boolean_or(scaling, "truncate", true, &to->rotary_truncated));
+  amplitude = over > 0 && under > 0 ? yarn_growth(to->rotary_factor, over) / yarn_growth(to->rotary_factor, under)
+                                    : yarn_growth(to->rotary_factor, 1);
+  return hr_json_number_or(scaling, "attention_factor", 1e-6, 1e6, amplitude, &to->rotary_amplitude);
+}
+
+static hr_rotary_scaling scaling_named(const char *kind)
+{
+  static const char *const names[] = {
+      [HR_ROTARY_LINEAR] = "linear", [HR_ROTARY_LLAMA3] = "llama3", [HR_ROTARY_YARN] = "yarn"};
+  int found = HR_ROTARY_LINEAR;
+  while (found < HR_ROTARY_OTHER && strcmp(kind, names[found]) != 0)
+    found++;
+  return (hr_rotary_scaling)found;
+}
+
 static hr_status read_scaling(const hr_json_reader *scaling, hr_numerics *to)
 {
   const char *kind = json_string_value(json_object_get(scaling->object, "rope_type"));
@@ -87,9 +117,7 @@ static hr_status read_scaling(const hr_json_reader *scaling, hr_numerics *to)
     kind = json_string_value(json_object_get(scaling->object, "type"));
   if (!kind || strcmp(kind, "default") == 0)
     return HR_OK;
-  to->rotary_scaling = strcmp(kind, "linear") == 0   ? HR_ROTARY_LINEAR
-                       : strcmp(kind, "llama3") == 0 ? HR_ROTARY_LLAMA3
-                                                     : HR_ROTARY_OTHER;
+  to->rotary_scaling = scaling_named(kind);
   if (to->rotary_scaling == HR_ROTARY_OTHER) {
     char text[sizeof to->refusal];
     snprintf(text, sizeof text, "rotary scaling %.60s", kind);
@@ -97,6 +125,8 @@ static hr_status read_scaling(const hr_json_reader *scaling, hr_numerics *to)
     return HR_OK;
   }
   HR_TRY(hr_json_number_or(scaling, "factor", 1e-6, 1e9, 1, &to->rotary_factor));
+  if (to->rotary_scaling == HR_ROTARY_YARN)
+    return read_yarn(scaling, to);
   return to->rotary_scaling == HR_ROTARY_LLAMA3 ? read_llama3(scaling, to) : HR_OK;
 }
 
