@@ -188,6 +188,7 @@ typedef struct hr_numerics {
   double attention_softcap, logit_softcap;       /* c of c tanh(x / c), of scores and of logits; 0: none */
   double embedding_scale, residual_scale, logit_scale; /* factors of the embedding, of what is added to the stream, and
                                                           of the logits; 0: 1 */
+  bool alibi_scaled;                                   /* ALiBi is scaled as scores are (Falcon) */
   double swiglu_limit;                                 /* SwiGLU's inputs are clamped to it (gpt-oss); 0: not */
   hr_router router;                                    /* of experts */
   char refusal[96];                                    /* what of the configuration cannot be run yet; "" if all can */

@@ -747,6 +747,7 @@ class hr_decode(Structure):
         ("k_scale_strides", hr_kv_strides),
         ("v_scale_strides", hr_kv_strides),
         ("alignment", c_int64),
+        ("alibi", c_bool),
     ]
 
 
@@ -765,6 +766,7 @@ class hr_decode_arguments(Structure):
         ("v_scales", c_void_p),
         ("page_starts", c_void_p),
         ("batch", c_int64),
+        ("alibi_slopes", c_void_p),
     ]
 
 
@@ -930,6 +932,7 @@ class hr_numerics(Structure):
         ("embedding_scale", c_double),
         ("residual_scale", c_double),
         ("logit_scale", c_double),
+        ("alibi_scaled", c_bool),
         ("swiglu_limit", c_double),
         ("router", hr_router),
         ("refusal", c_char * 96),

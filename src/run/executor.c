@@ -10,6 +10,7 @@
 
 #include <headroom/experimental/model.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,8 @@ static hr_status make_slopes(hr_executor *x, hr_error *error)
   if (!slopes)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the slopes of ALiBi");
   hr_attention_alibi_slopes(heads, slopes);
+  for (int64_t i = 0; i < heads && x->model.numerics.alibi_scaled; i++)
+    slopes[i] /= sqrtf((float)x->model.groups[0].attention.qk_dim);
   hr_status status = hr_buffer_create(x->device, bytes, &x->slopes, error);
   if (status == HR_OK)
     status = hr_buffer_write(x->slopes, slopes, bytes, error);

@@ -150,13 +150,12 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   const hr_mixer_attention *m = &l->group->attention;
   hr_decode call = hr_decode_default();
   hr_decode_arguments arguments = hr_decode_arguments_default();
-  if (l->x->model.positions == HR_POSITIONS_ALIBI)
-    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "ALiBi cannot be run in decode yet"));
   hr_lowering_fail(l, hr_kv_cache_decode(l->x->caches[l->layer], l->program->shape.batch, &call, &arguments, l->error));
   call.q_len = l->program->shape.tokens;
   call.q_heads = m->q_heads;
   call.window = m->window;
   call.sinks = m->sinks;
+  call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
   call.scale = (float)l->x->model.numerics.attention_scale;
   call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.q_strides = strides_of(l, a->q, m->qk_dim);
@@ -167,6 +166,7 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
     return;
   launch->arguments.decode = arguments;
   launch->arguments.decode.sinks = sinks_of(l);
+  launch->arguments.decode.alibi_slopes = call.alibi ? hr_buffer_data(l->x->slopes) : NULL;
   hr_lowering_fail(l, hr_plans_decode(l->x->plans, &call, &launch->plan, l->error));
   hr_bind(l, offsetof(hr_decode_arguments, q), a->q);
   hr_bind(l, offsetof(hr_decode_arguments, o), a->o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routed experts, and shared ones: the router's choice, copies of tokens in the order of their experts, their GEMMs, and
- * the sum of the results. */
+/* Routed experts, and shared ones: the router's choice, copies of tokens in the order of their experts, their GEMMs,
+ * and the sum of the results. */
 #include "run/lower.h"
 
 #include "base/checked.h"

@@ -25,6 +25,7 @@ typedef struct numerics_row {
   bool interleaved, gelu_tanh;
   bool root_embedding_scale; /* the embedding times sqrt(hidden) */
   bool unit_attention_scale; /* scores are not scaled */
+  bool alibi_scaled;
   number_field embedding_scale, attention_scale, residual_scale, logit_scale, logit_divisor;
   number_field score_scalar; /* scores are divided by its root */
   number_field attention_softcap, logit_softcap;
@@ -80,7 +81,7 @@ static hr_status read_llama3(const hr_json_reader *scaling, hr_numerics *to)
   return hr_json_number_or(scaling, "original_max_position_embeddings", 1, 1e12, 8192, &to->rotary_positions);
 }
 
-/* By which scores grow with a context that is `factor` times as long: Peng et al., section 3.4. */
+/* YaRN lets scores grow with a context that is `factor` times as long: Peng et al., section 3.4. */
 static double yarn_growth(double factor, double weight)
 {
   return factor <= 1 ? 1 : 0.1 * weight * log(factor) + 1;
@@ -183,6 +184,7 @@ static hr_status read_scales(const hr_config *config, const numerics_row *row, c
     to->logit_scale = 1 / divisor;
   if (row->root_embedding_scale)
     to->embedding_scale = sqrt((double)model->hidden);
+  to->alibi_scaled = row->alibi_scaled;
   if (row->unit_attention_scale)
     to->attention_scale = 1;
   return HR_OK;
