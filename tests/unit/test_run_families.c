@@ -155,6 +155,7 @@ static void logits_and_greedy_ids_are_those_of_transformers(void **state)
                                          "qwen2_moe",
                                          "qwen3_moe",
                                          "granitemoe",
+                                         "glm4_moe",
                                          "gpt_oss",
                                          "bloom",
                                          "mpt",
