@@ -50,7 +50,8 @@ WIDER = {"head_dim": "wide_head_dim"}  # heads together wider than hidden
 LATENT = {"num_key_value_heads": "num_attention_heads", "head_dim": "qk_rope_head_dim"}
 
 # Families in the repository, and what differs from the sizes above: a value, the name of a size that is taken, or a
-# function of the sizes. A list of two is repeated for all layers. "type" is the model_type where it is not the key.
+# function of the sizes. A list of two is repeated for all layers. "type" is the model_type where it is not the key,
+# "attention" the implementation where it is not the eager one.
 KEPT = {
     "gpt2": {},
     "gpt_bigcode": {},
@@ -62,7 +63,8 @@ KEPT = {
     "bloom": {"hidden_size": 24, "n_head": 3},
     "falcon": {"num_kv_heads": 1},
     "falcon_new": {"type": "falcon", "new_decoder_architecture": True, "num_kv_heads": 2},
-    "falcon_alibi": {"type": "falcon", "alibi": True, "multi_query": False, "parallel_attn": False, "bias": True},
+    "falcon_alibi": {"type": "falcon", "alibi": True, "multi_query": False, "parallel_attn": False, "bias": True,
+                     "attention": "sdpa"},  # eager attention of 5.17 adds ALiBi twice
     "mpt": {"d_model": 16, "n_heads": 2},
     "llama": {},
     "mistral": {},
@@ -89,6 +91,7 @@ KEPT = {
     "qwen2_moe": {},
     "qwen3_moe": {},
     "gpt_oss": {"intermediate_size": "moe_intermediate_size", "layer_types": ["sliding_attention", "full_attention"]},
+    "glm4_moe": {"n_group": 2, "topk_group": 1},
     "granitemoe": {"intermediate_size": "moe_intermediate_size"},
     "deepseek_v2": {**LATENT, "first_k_dense_replace": 1, "n_shared_experts": 1},
     "deepseek_v3": {**LATENT, "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1},
@@ -115,7 +118,6 @@ MORE = {
     "axk1": {**LATENT, "n_group": 2, "topk_group": 1},
     "flex_olmo": {},
     "phimoe": {},
-    "glm4_moe": {"n_group": 1, "topk_group": 1},
     "dots1": {"first_k_dense_replace": 1, "n_shared_experts": 1, "n_routed_experts": 4},
     "solar_open": {},
     "exaone_moe": {},
@@ -154,6 +156,7 @@ def config_of(name, changes, size):
     from transformers import AutoConfig
     changes = dict(changes)
     model_type = changes.pop("type", name)
+    changes.pop("attention", None)
     fields = AutoConfig.for_model(model_type)
     known = set(fields.to_dict()) | set(getattr(fields, "attribute_map", {}))
     positions = PROMPT[size] + GREEDY + 2
@@ -223,9 +226,10 @@ def make(folder, name, changes, size):
     transformers.utils.logging.disable_progress_bar()
     from safetensors.torch import save_file
     config = config_of(name, changes, size)
+    attention = changes.get("attention", "eager")
     experts = {"experts_implementation": "eager"} if "expert" in str(config) else {}
     for seed in range(1, 20):
-        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", **experts)
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention, **experts)
         model.float().eval()
         fill(model, seed, SPREAD[size])
         prompt, logits, ids, error, gap = expected(model, config, PROMPT[size])

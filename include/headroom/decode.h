@@ -77,6 +77,7 @@ typedef struct hr_kv_strides {
  *  L[b] − q_len + i, whose K and V are in the cache already:
  *
  *    S[j] = scale · Q[i] · K[j];  with a soft cap: softcap · tanh(S[j] / softcap)
+ *    with ALiBi (Press et al., arXiv 2108.12409, section 3):  + slope[head] · (j − L[b] + q_len − i)
  *    visible: j ≤ L[b] − q_len + i, and with a window the last `window` of these keys
  *    O[i] = Σ_j exp(S[j]) V[j] / (Σ_j exp(S[j]) + exp(sink[head]))         the sum over visible j; sinks only if set
  *
@@ -143,6 +144,7 @@ typedef struct hr_decode {
   hr_kv_scales cache_scales;                      /* of a quantized cache; default HR_KV_SCALE_HEAD */
   hr_kv_strides k_scale_strides, v_scale_strides; /* with HR_KV_SCALE_TOKEN, in floats; all 0: [page, token, head] */
   int64_t alignment;                              /* of Q, K, V and O: as in hr_gemm */
+  bool alibi; /* slopes are passed to the run; not with a soft cap, top_k or latent attention */
 } hr_decode;
 
 /** One sequence of one token, one head of 64, bf16, one page of one token. */
@@ -196,6 +198,7 @@ typedef struct hr_decode_arguments {
   const int32_t *page_starts; /* [batch]: where in `pages` a sequence's page numbers begin, if they are one list for all
                                  sequences, as FlashInfer's indices with indptr. NULL: at b·table_pitch */
   int64_t batch;              /* sequences, at most the plan's; 0: as many */
+  const float *alibi_slopes;  /* [q_heads]; read only with `alibi` */
 } hr_decode_arguments;
 
 /** All NULL. */

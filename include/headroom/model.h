@@ -142,6 +142,7 @@ typedef struct hr_layer_group {
   int64_t count;       /* number of such layers, wherever they are in the model */
   int64_t norms;       /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2 or 4 (Gemma 2) */
   bool parallel_block; /* mixer and feed-forward network read the same input, and their sum is added */
+  bool norms_behind;   /* its two norms are behind mixer and network, not before them (OLMo 2) */
   hr_mixer_attention attention;
   hr_mixer_latent latent;
   hr_mixer_scan scan;
@@ -155,23 +156,41 @@ typedef enum hr_rotary_scaling {
   HR_ROTARY_UNSCALED,
   HR_ROTARY_LINEAR, /* positions divided by `factor` */
   HR_ROTARY_LLAMA3, /* low frequencies divided by `factor` (Llama 3.1) */
+  HR_ROTARY_YARN,   /* the same by pairs, and larger cosines and sines (Peng et al., arXiv 2309.00071) */
   HR_ROTARY_OTHER   /* one that cannot be run yet */
 } hr_rotary_scaling;
+
+/** How a router's logits become a token's experts and their weights. */
+typedef struct hr_router {
+  bool sigmoid;      /* scores are sigmoids of the logits; else their softmax */
+  bool normalized;   /* the weights of a token's experts are divided by their sum */
+  bool bias_chooses; /* the router's bias is added to scores for the choice alone; else to the logits */
+  bool group_pairs;  /* the best groups have the largest sums of two scores; else the largest score */
+  double scale;      /* of the weights; 0: 1 */
+} hr_router;
 
 /** Constants of the computation, on which no size and no time depends. They are read with the configuration, for a step
  *  that runs. */
 typedef struct hr_numerics {
-  bool known;              /* the family's computation is; else the other members are 0 */
-  double norm_epsilon;     /* added to the mean of squares */
-  double rotary_base;      /* angle of pair i of r at position p: p / base^(2i/r) */
-  bool rotary_interleaved; /* pairs are elements 2i and 2i + 1; else i and i + r/2 */
-  bool gelu_tanh;          /* "gelu" is its approximation by tanh (BLOOM) */
+  bool known;                /* the family's computation is; else the other members are 0 */
+  double norm_epsilon;       /* added to the mean of squares */
+  double rotary_base;        /* angle of pair i of r at position p: p / base^(2i/r) */
+  double rotary_window_base; /* the same of layers with a window, which no scaling stretches; 0: as the others */
+  bool rotary_interleaved;   /* pairs are elements 2i and 2i + 1; else i and i + r/2 */
+  bool gelu_tanh;            /* "gelu" is its approximation by tanh (BLOOM) */
   hr_rotary_scaling rotary_scaling;
-  double rotary_factor, rotary_low, rotary_high;       /* of the scaling; the latter two of Llama 3.1's alone */
-  double rotary_positions;                             /* the same: of the model before it was stretched */
-  double attention_scale;                              /* of the scores; 0: 1 / sqrt(qk_dim) */
+  double rotary_factor, rotary_low, rotary_high; /* of the scaling; the latter two of Llama 3.1's and YaRN's: turns
+                                                          within rotary_positions that bound it */
+  double rotary_positions;                       /* the same: of the model before it was stretched */
+  double rotary_amplitude;                       /* of YaRN: by which cosines and sines are multiplied */
+  bool rotary_truncated;                         /* the same: its bounds are whole pairs */
+  double attention_scale;                        /* of the scores; 0: 1 / sqrt(qk_dim) */
+  double attention_softcap, logit_softcap;       /* c of c tanh(x / c), of scores and of logits; 0: none */
   double embedding_scale, residual_scale, logit_scale; /* factors of the embedding, of what is added to the stream, and
                                                           of the logits; 0: 1 */
+  bool alibi_scaled;                                   /* ALiBi is scaled as scores are (Falcon) */
+  double swiglu_limit;                                 /* SwiGLU's inputs are clamped to it (gpt-oss); 0: not */
+  hr_router router;                                    /* of experts */
   char refusal[96];                                    /* what of the configuration cannot be run yet; "" if all can */
 } hr_numerics;
 

@@ -12,6 +12,8 @@
 extern "C" {
 #endif
 
+#define HR_ROWWISE_TERMS_MAX 64
+
 /* Enumerator, name, number of inputs, formula. x and y are [rows, columns], row-major, packed. Dropout and residual are
  * their own gradients: of dy with the same seed, of the sum of two.
  *
@@ -71,7 +73,16 @@ extern "C" {
   ROW(HR_ROWWISE_COPY, "copy", 1, "y = x")                                                                             \
   ROW(HR_ROWWISE_BIAS, "bias", 2, "y = x + bias, [columns]")                                                           \
   ROW(HR_ROWWISE_GATHER, "gather", 2,                                                                                  \
-      "row r is row i of a table [period, columns], i of [rows] in int32, the first input")
+      "row r is row i of a table [period, columns], i of [rows] in int32, the first input")                            \
+  ROW(HR_ROWWISE_SOFTCAP, "softcap", 1, "y = factor tanh(x / factor)")                                                 \
+  ROW(HR_ROWWISE_WEIGHT, "weight", 2, "y = x weight, [columns]")                                                       \
+  ROW(HR_ROWWISE_GATE, "gate", 2, "y = x / (1 + exp(-gate)), [rows]")                                                  \
+  ROW(HR_ROWWISE_SINK, "sink", 3,                                                                                      \
+      "y = x / (1 + exp(sink - lse)), heads of attention with its lse, fp32 [rows], and sinks, fp32 [group]")          \
+  ROW(HR_ROWWISE_SWIGLU_CLAMPED, "swiglu_clamped", 2,                                                                  \
+      "y = g / (1 + exp(-1.702 g)) (u + 1), g = min(gate, factor), u = up within factor")                              \
+  ROW(HR_ROWWISE_COMBINE, "combine", 3,                                                                                \
+      "row r is the sum of w times row i of a table [period, columns], i in int32 and w in fp32 of [rows, group]")
 
 typedef enum hr_rowwise_operation {
 #define HR_ROWWISE_ENUM(enumerator, name, inputs, sentence) enumerator,
@@ -87,10 +98,13 @@ typedef struct hr_rowwise {
   int64_t rows, columns;
   hr_dtype dtype;
   /* softmax: row r sees the first r % period + columns - period + 1 columns, the others become 0 (a causal mask over
-   * `period` queries); 0: all columns. rotary, gather: rows of the table, at least 1 */
+   * `period` queries); 0: all columns. rotary, gather, combine: rows of the table, at least 1. sink: queries of a
+   * sequence */
   int64_t period;
   int64_t group; /* rotary: row r uses row (r / group) % period of the table, which heads share; at least 1. The first
-                     half of a row of the table are cosines, the second sines */
+                     half of a row of the table are cosines, the second sines. sink: heads; row r is head r % group of
+                     query r / group % period, whose lse is where attention writes it, [batch, group, period].
+                     combine: rows of the table in each sum, at most HR_ROWWISE_TERMS_MAX */
   double rate;   /* dropout: share of the elements that become x · 0; 0 … 1 without 1, see hr_rowwise_dropped() */
   uint64_t seed; /* dropout: the same seed drops the same elements, on every device, so that no mask is stored */
   int64_t alignment; /* as in hr_gemm */
@@ -101,7 +115,7 @@ typedef struct hr_rowwise {
      1e-8; of norms and their gradients: added to the mean of squares, 0 as 1e-5 */
   double learning_rate, beta1, beta2, epsilon, weight_decay, max_norm;
   int64_t step;  /* adamw: from 1; 0 as 1 */
-  double factor; /* scale */
+  double factor; /* scale; softcap and swiglu_clamped: 0 as 1 */
   /* copy, bias and rotary: elements from the beginning of `group` rows of x to that of the next group, whose rows are
    * side by side; 0: packed. y is packed. */
   int64_t x_stride;

@@ -102,7 +102,13 @@ HR_ROWWISE_SCALE = 24
 HR_ROWWISE_COPY = 25
 HR_ROWWISE_BIAS = 26
 HR_ROWWISE_GATHER = 27
-HR_ROWWISE_COUNT = 28
+HR_ROWWISE_SOFTCAP = 28
+HR_ROWWISE_WEIGHT = 29
+HR_ROWWISE_GATE = 30
+HR_ROWWISE_SINK = 31
+HR_ROWWISE_SWIGLU_CLAMPED = 32
+HR_ROWWISE_COMBINE = 33
+HR_ROWWISE_COUNT = 34
 HR_KV_UNQUANTIZED = 0
 HR_KV_FP8 = 1
 HR_KV_INT8 = 2
@@ -169,7 +175,8 @@ HR_RECURRENCE_CONVOLUTION = 6
 HR_ROTARY_UNSCALED = 0
 HR_ROTARY_LINEAR = 1
 HR_ROTARY_LLAMA3 = 2
-HR_ROTARY_OTHER = 3
+HR_ROTARY_YARN = 3
+HR_ROTARY_OTHER = 4
 HR_PHASE_FORWARD = 0
 HR_PHASE_TRAIN = 1
 HR_PHASE_PREFILL = 2
@@ -511,6 +518,7 @@ HR_OPERATORS_MAX = 768
 HR_PARALLEL_LAYOUTS_MAX = 32
 HR_WORKSPACE_COUNTER_BYTES = 262144
 HR_WEIGHT_FORMATS_MAX = 4
+HR_ROWWISE_TERMS_MAX = 64
 HR_SEARCH_LIMIT_MAX = 4096
 HR_SEARCH_HEAD_SIZES_MAX = 16
 HR_SEARCH_SERVE_ON_MAX = 16
@@ -754,6 +762,7 @@ class hr_decode(Structure):
         ("k_scale_strides", hr_kv_strides),
         ("v_scale_strides", hr_kv_strides),
         ("alignment", c_int64),
+        ("alibi", c_bool),
     ]
 
 
@@ -772,6 +781,7 @@ class hr_decode_arguments(Structure):
         ("v_scales", c_void_p),
         ("page_starts", c_void_p),
         ("batch", c_int64),
+        ("alibi_slopes", c_void_p),
     ]
 
 
@@ -896,6 +906,7 @@ class hr_layer_group(Structure):
         ("count", c_int64),
         ("norms", c_int64),
         ("parallel_block", c_bool),
+        ("norms_behind", c_bool),
         ("attention", hr_mixer_attention),
         ("latent", hr_mixer_latent),
         ("scan", hr_mixer_scan),
@@ -905,11 +916,22 @@ class hr_layer_group(Structure):
     ]
 
 
+class hr_router(Structure):
+    _fields_ = [
+        ("sigmoid", c_bool),
+        ("normalized", c_bool),
+        ("bias_chooses", c_bool),
+        ("group_pairs", c_bool),
+        ("scale", c_double),
+    ]
+
+
 class hr_numerics(Structure):
     _fields_ = [
         ("known", c_bool),
         ("norm_epsilon", c_double),
         ("rotary_base", c_double),
+        ("rotary_window_base", c_double),
         ("rotary_interleaved", c_bool),
         ("gelu_tanh", c_bool),
         ("rotary_scaling", c_int),
@@ -917,10 +939,17 @@ class hr_numerics(Structure):
         ("rotary_low", c_double),
         ("rotary_high", c_double),
         ("rotary_positions", c_double),
+        ("rotary_amplitude", c_double),
+        ("rotary_truncated", c_bool),
         ("attention_scale", c_double),
+        ("attention_softcap", c_double),
+        ("logit_softcap", c_double),
         ("embedding_scale", c_double),
         ("residual_scale", c_double),
         ("logit_scale", c_double),
+        ("alibi_scaled", c_bool),
+        ("swiglu_limit", c_double),
+        ("router", hr_router),
         ("refusal", c_char * 96),
     ]
 

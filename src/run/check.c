@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What cannot be run yet, by name. */
 #include "run/executor.h"
+#include "run/experts.h"
 
 #include "base/error.h"
 #include "model/layers/layer_kinds.h"
@@ -31,6 +32,8 @@ bool hr_run_activation(const hr_model *model, bool gated, hr_rowwise_operation *
     if (strcmp(activations[i].name, name) == 0)
       *operation = gated ? activations[i].gated : activations[i].plain;
   }
+  if (gated && model->numerics.swiglu_limit > 0)
+    *operation = HR_ROWWISE_SWIGLU_CLAMPED;
   return *operation != HR_ROWWISE_COUNT;
 }
 
@@ -56,18 +59,19 @@ static hr_status check_layer(const hr_model *model, const hr_layer_group *layer,
       {layer->latent.q_heads > 0, "latent attention"},
       {layer->scan.heads > 0, "a recurrent mixer"},
       {m->q_heads == 0, "a layer without attention"},
-      {layer->experts.experts > 0, "a layer of experts"},
-      {layer->dense.width == 0, "a layer without a feed-forward network"},
+      {layer->experts.experts > HR_RUN_EXPERTS_MAX, "a layer of more than 1024 experts"},
+      {layer->experts.active > HR_ROWWISE_TERMS_MAX, "a layer of more than 64 experts of a token"},
+      {layer->experts.experts > 0 && layer->dense.width > 0, "a layer of experts beside another network"},
+      {layer->experts.experts == 0 && layer->dense.width == 0, "a layer without a feed-forward network"},
       {m->window > 0 && m->window_kind == HR_WINDOW_CHUNKED, "chunked attention"},
-      {m->qk_norm == HR_QK_NORM_PER_HEAD, "a norm of Q and K with weights for each head"},
       {m->output_gate, "a gate of attention's result"},
       {m->shared_kv || m->v_is_k, "attention with K and V of others"},
-      {m->sinks, "attention with sinks"},
   };
   HR_TRY(first_of(refusals, sizeof refusals / sizeof *refusals, error));
-  if (!hr_run_activation(model, layer->dense.gated, &operation))
+  const bool gated = layer->experts.experts > 0 ? layer->experts.gated : layer->dense.gated;
+  if (!hr_run_activation(model, gated, &operation))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "the activation %s%s cannot be run yet", model->activation,
-                   layer->dense.gated ? " with a gate" : "");
+                   gated ? " with a gate" : "");
   return HR_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include <headroom/experimental/model.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,8 @@ static hr_status make_slopes(hr_executor *x, hr_error *error)
   if (!slopes)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the slopes of ALiBi");
   hr_attention_alibi_slopes(heads, slopes);
+  for (int64_t i = 0; i < heads && x->model.numerics.alibi_scaled; i++)
+    slopes[i] /= sqrtf((float)x->model.groups[0].attention.qk_dim);
   hr_status status = hr_buffer_create(x->device, bytes, &x->slopes, error);
   if (status == HR_OK)
     status = hr_buffer_write(x->slopes, slopes, bytes, error);
@@ -174,7 +177,7 @@ static void free_buffers(hr_executor *x)
   const int64_t count = x->weights ? (x->layers + 1) * HR_WEIGHT_ROLE_COUNT : 0;
   for (int64_t i = 0; i < count; i++)
     hr_buffer_free(x->weights[i]);
-  hr_buffer *const others[] = {x->ones, x->zeros, x->angles, x->slopes, x->workspace, x->arena};
+  hr_buffer *const others[] = {x->ones, x->zeros, x->angles[0], x->angles[1], x->slopes, x->workspace, x->arena};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     hr_buffer_free(others[i]);
 }

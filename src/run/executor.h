@@ -24,7 +24,8 @@ struct hr_executor {
   bool loaded;             /* the weights are filled */
   hr_buffer **weights;     /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
   hr_buffer *ones, *zeros; /* a norm's weight and bias where the model has none */
-  hr_buffer *angles;       /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none */
+  hr_buffer *angles[2];    /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none; the second of
+                              layers with a window, where they have others */
   int64_t rotary_dim;
   hr_kv_cache **caches;                         /* [layers] */
   int64_t *lengths, *slot_numbers, *new_tokens; /* [slots] */

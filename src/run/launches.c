@@ -71,6 +71,12 @@ hr_run_view hr_new_view(hr_lowering *l, int64_t rows, int64_t columns)
   return (hr_run_view){.value = value, .rows = rows, .stride = columns, .columns = columns};
 }
 
+hr_run_view hr_new_words(hr_lowering *l, int64_t count)
+{
+  int value = add_value(l, (size_t)count * sizeof(int32_t), NULL);
+  return (hr_run_view){.value = value, .rows = 1, .stride = count, .columns = count};
+}
+
 void hr_bind(hr_lowering *l, size_t member, hr_run_view view)
 {
   if (l->status != HR_OK)
@@ -203,6 +209,36 @@ hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor)
   return factor == 0 || factor == 1 ? x : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x)}, x.columns);
 }
 
+/* The rows that the operator multiplies: of more rows than it has, the last one of each sequence. */
+static hr_run_view rows_multiplied(const hr_lowering *l, hr_run_view x)
+{
+  int64_t tokens = x.rows / l->op->gemm.m;
+  x.offset += (tokens - 1) * x.stride;
+  x.stride *= tokens;
+  x.rows = l->op->gemm.m;
+  return x;
+}
+
+hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x, const void *bias)
+{
+  hr_gemm g = l->op->gemm;
+  const hr_run_view a = rows_multiplied(l, x);
+  g.lda = a.stride;
+  g.alignment = hr_view_alignment(l, a);
+  g.bias = bias != NULL;
+  hr_run_view out = hr_new_view(l, g.m, g.n);
+  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
+  if (!launch)
+    return out;
+  launch->arguments.gemm = hr_gemm_arguments_default();
+  launch->arguments.gemm.b = hr_own_weight(l, 0);
+  launch->arguments.gemm.bias = bias;
+  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
+  hr_bind(l, offsetof(hr_gemm_arguments, a), a);
+  hr_bind(l, offsetof(hr_gemm_arguments, c), out);
+  return out;
+}
+
 hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *table, int64_t table_rows,
                           int64_t columns)
 {
@@ -212,10 +248,18 @@ hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *
                         columns);
 }
 
+hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_SOFTCAP, x.rows, x.columns);
+  r.factor = c;
+  return c == 0 ? x : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x)}, x.columns);
+}
+
 hr_run_view hr_angles_of(hr_lowering *l)
 {
-  if (l->angles.value < 0)
-    l->angles =
-        hr_add_gather(l, l->program->positions, hr_buffer_data(l->x->angles), l->x->options.tokens, l->x->rotary_dim);
-  return l->angles;
+  const int which = l->group->attention.window > 0 && l->x->angles[1];
+  if (l->angles[which].value < 0)
+    l->angles[which] = hr_add_gather(l, l->program->positions, hr_buffer_data(l->x->angles[which]),
+                                     l->x->options.tokens, l->x->rotary_dim);
+  return l->angles[which];
 }

@@ -19,7 +19,7 @@ typedef struct loading {
   void *context;
 } loading;
 
-static hr_weight_request request_of(const hr_executor *x, const hr_weight_block *block, size_t index)
+static hr_weight_request request_of(const hr_weight_block *block, size_t index)
 {
   const hr_weight_shape *shape = &block->shapes[index];
   return (hr_weight_request){.role = (hr_weight_role)block->roles[index],
@@ -28,16 +28,15 @@ static hr_weight_request request_of(const hr_executor *x, const hr_weight_block 
                              .count = shape->count,
                              .rows = shape->rows,
                              .columns = shape->columns,
-                             .dtype = x->options.dtype};
+                             .dtype = block->dtype};
 }
 
 /* A bias that the layer does not have is 0 among those of the others. */
-static hr_status fill_weight(const hr_executor *x, const hr_weight_block *block, size_t index, const loading *l,
-                             void *to, hr_error *error)
+static hr_status fill_weight(const hr_weight_block *block, size_t index, const loading *l, void *to, hr_error *error)
 {
-  const hr_weight_request request = request_of(x, block, index);
+  const hr_weight_request request = request_of(block, index);
   if (request.rows == 0)
-    memset(to, 0, (size_t)block->elements[index] * hr_dtype_bytes(x->options.dtype));
+    memset(to, 0, (size_t)block->elements[index] * hr_dtype_bytes(block->dtype));
   else if (l->reader)
     return hr_weight_read(l->reader, &request, to, error);
   else
@@ -60,13 +59,13 @@ static hr_status make_room(loading *l, size_t bytes, hr_error *error)
 static hr_status load_block(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
 {
   loading *l = context;
-  const size_t element = hr_dtype_bytes(x->options.dtype), bytes = (size_t)block->total * element;
+  const size_t element = hr_dtype_bytes(block->dtype), bytes = (size_t)block->total * element;
   size_t at = 0;
   if (l->progress && l->progress(l->context, (double)l->done / (double)l->total, "loading weights"))
     return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");
   HR_TRY(make_room(l, bytes, error));
   for (size_t i = 0; i < block->count; i++) {
-    HR_TRY(fill_weight(x, block, i, l, (char *)l->host + at * element, error));
+    HR_TRY(fill_weight(block, i, l, (char *)l->host + at * element, error));
     at += (size_t)block->elements[i];
   }
   l->done += (int64_t)bytes;

@@ -48,42 +48,12 @@ static int columns_of(const hr_lowering *l, int64_t *columns)
   return count;
 }
 
-/* The rows that the operator multiplies: of more rows than it has, the last one of each sequence. */
-static hr_run_view rows_multiplied(const hr_lowering *l, hr_run_view x)
-{
-  int64_t tokens = x.rows / l->op->gemm.m;
-  x.offset += (tokens - 1) * x.stride;
-  x.stride *= tokens;
-  x.rows = l->op->gemm.m;
-  return x;
-}
-
-static hr_run_view add_gemm(hr_lowering *l, hr_run_view x, const void *bias)
-{
-  hr_gemm g = l->op->gemm;
-  const hr_run_view a = rows_multiplied(l, x);
-  g.lda = a.stride;
-  g.alignment = hr_view_alignment(l, a);
-  g.bias = bias != NULL;
-  hr_run_view out = hr_new_view(l, g.m, g.n);
-  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
-  if (!launch)
-    return out;
-  launch->arguments.gemm = hr_gemm_arguments_default();
-  launch->arguments.gemm.b = hr_own_weight(l, 0);
-  launch->arguments.gemm.bias = bias;
-  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
-  hr_bind(l, offsetof(hr_gemm_arguments, a), a);
-  hr_bind(l, offsetof(hr_gemm_arguments, c), out);
-  return out;
-}
-
 static void lower_linear(hr_lowering *l)
 {
   int64_t columns[HR_OPERATOR_WEIGHTS_MAX];
   const int count = columns_of(l, columns);
   const int bias_role = l->op->weights[count]; /* 0: none */
-  hr_run_view part = add_gemm(l, hr_read_view(l, 0), bias_role ? hr_own_weight(l, count) : NULL);
+  hr_run_view part = hr_add_gemm(l, hr_read_view(l, 0), bias_role ? hr_own_weight(l, count) : NULL);
   for (int i = 0; i < count; i++) {
     part.columns = columns[i];
     hr_write_view(l, i, part);
@@ -94,9 +64,11 @@ static void lower_linear(hr_lowering *l)
 static void lower_logits(hr_lowering *l)
 {
   lower_linear(l);
-  const hr_run_view scaled = hr_add_scaled(l, l->tensors[HR_TENSOR_LOGITS], l->x->model.numerics.logit_scale);
+  const hr_numerics *n = &l->x->model.numerics;
+  const hr_run_view scaled = hr_add_scaled(l, l->tensors[HR_TENSOR_LOGITS], n->logit_scale);
+  const hr_run_view capped = hr_add_softcap(l, scaled, n->logit_softcap);
   if (l->status == HR_OK) /* the result outlives the step */
-    l->program->values[scaled.value].address = hr_buffer_data(l->program->logits);
+    l->program->values[capped.value].address = hr_buffer_data(l->program->logits);
 }
 
 static hr_rowwise_operation activation_of(const hr_model *model, bool gated)
@@ -110,8 +82,10 @@ static void lower_activation(hr_lowering *l)
 {
   const hr_run_view first = hr_read_view(l, 0);
   const bool gated = l->op->reads[1] != HR_TENSOR_NONE;
-  const hr_rowwise_operation operation = activation_of(&l->x->model, gated);
-  hr_write_view(l, 0, hr_add_pair(l, operation, first, gated ? hr_read_view(l, 1) : first));
+  hr_rowwise r = hr_rows_of(activation_of(&l->x->model, gated), first.rows, first.columns);
+  r.factor = l->x->model.numerics.swiglu_limit;
+  const hr_input_operand inputs[] = {hr_of_view(first), hr_of_view(gated ? hr_read_view(l, 1) : first)};
+  hr_write_view(l, 0, hr_add_rowwise(l, r, inputs, first.columns));
 }
 
 static void lower_residual(hr_lowering *l)
@@ -144,6 +118,19 @@ static const lower_fn functions[HR_OPERATOR_ID_COUNT] = {
     [HR_OP_ATTENTION_POST_NORM] = lower_norm,
     [HR_OP_ATTENTION_RESIDUAL] = lower_residual,
     [HR_OP_MLP_NORM] = lower_norm,
+    [HR_OP_ROUTER] = hr_lower_router,
+    [HR_OP_ROUTER_TOP_K] = hr_lower_routes,
+    [HR_OP_DISPATCH] = hr_lower_dispatch,
+    [HR_OP_EXPERT_UP] = hr_lower_grouped,
+    [HR_OP_EXPERT_GATE] = hr_lower_grouped,
+    [HR_OP_EXPERT_ACTIVATION] = lower_activation,
+    [HR_OP_EXPERT_DOWN] = hr_lower_grouped,
+    [HR_OP_SHARED_UP] = lower_linear,
+    [HR_OP_SHARED_GATE] = lower_linear,
+    [HR_OP_SHARED_ACTIVATION] = lower_activation,
+    [HR_OP_SHARED_DOWN] = lower_linear,
+    [HR_OP_SHARED_OUTPUT_GATE] = hr_lower_shared_gate,
+    [HR_OP_COMBINE] = hr_lower_combine,
     [HR_OP_MLP_UP] = lower_linear,
     [HR_OP_MLP_GATE] = lower_linear,
     [HR_OP_ACTIVATION] = lower_activation,
@@ -182,7 +169,7 @@ static void lower_layer(hr_lowering *l, int64_t layer)
 
 hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error)
 {
-  hr_lowering l = {.x = x, .program = program, .layer = -1, .angles = {.value = -1}, .error = error};
+  hr_lowering l = {.x = x, .program = program, .layer = -1, .angles = {{.value = -1}, {.value = -1}}, .error = error};
   const hr_operators *list = &program->operators;
   l.rows = program->shape.batch * program->shape.tokens;
   size_t i = 0;

@@ -24,6 +24,16 @@ typedef struct hr_run_sum {
   hr_run_view of[2], result;
 } hr_run_sum;
 
+/** What a router has chosen, as hr_route_arguments says. */
+typedef enum hr_route_part {
+  HR_ROUTE_WEIGHTS,
+  HR_ROUTE_PLACES,
+  HR_ROUTE_COPIED,
+  HR_ROUTE_EXPERTS,
+  HR_ROUTE_OFFSETS,
+  HR_ROUTE_COUNT
+} hr_route_part;
+
 typedef struct hr_lowering {
   hr_executor *x;
   hr_run_program *program;
@@ -33,8 +43,9 @@ typedef struct hr_lowering {
   const hr_layer_group *group; /* NULL: outside of layers */
   int64_t rows;                /* tokens of the step, of all sequences */
   hr_run_view tensors[HR_TENSOR_COUNT];
-  hr_run_view angles; /* of each token, once an operator has asked for them */
-  hr_run_sum sum;     /* the last one */
+  hr_run_view angles[2]; /* of each token, once an operator has asked for them; as hr_executor.angles */
+  hr_run_sum sum;        /* the last one */
+  hr_run_view routes[HR_ROUTE_COUNT];
   hr_status status;
   hr_error *error;
 } hr_lowering;
@@ -42,6 +53,7 @@ typedef struct hr_lowering {
 hr_run_view hr_read_view(const hr_lowering *l, int index);              /* of the tensor that the operator reads */
 void hr_write_view(hr_lowering *l, int index, hr_run_view view);        /* it is what the operator writes */
 hr_run_view hr_new_view(hr_lowering *l, int64_t rows, int64_t columns); /* packed, of a new value */
+hr_run_view hr_new_words(hr_lowering *l, int64_t count);                /* of 32 bits each, whatever the dtype */
 hr_run_view hr_packed(hr_lowering *l, hr_run_view view);                /* the same, copied if it is not packed */
 const void *hr_own_weight(const hr_lowering *l, int index);             /* of the operator's weight */
 size_t hr_element_bytes(const hr_lowering *l);
@@ -84,10 +96,16 @@ hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_v
  *  one that does both takes its place. */
 hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3]);
 
+/** Appends the operator's GEMM with its bias (NULL: none), of the last rows of each sequence where it has fewer than x. */
+hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x, const void *bias);
+
 /** Appends y = factor · x; x itself for a factor of 0 or 1. */
 hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor);
 
-/** Cosines and sines of each token's angles. */
+/** Appends y = c tanh(x / c); x itself for a c of 0. */
+hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c);
+
+/** Cosines and sines of each token's angles in the layer. */
 hr_run_view hr_angles_of(hr_lowering *l);
 
 /** Bytes of which the view's address is a multiple, as hr_gemm.alignment. */
@@ -100,5 +118,13 @@ void hr_lowering_fail(hr_lowering *l, hr_status status);
 void hr_lower_qk_norm(hr_lowering *l);
 void hr_lower_rotary(hr_lowering *l);
 void hr_lower_attention(hr_lowering *l);
+
+/** The lowering of experts. */
+void hr_lower_router(hr_lowering *l);
+void hr_lower_routes(hr_lowering *l);
+void hr_lower_dispatch(hr_lowering *l);
+void hr_lower_grouped(hr_lowering *l);
+void hr_lower_shared_gate(hr_lowering *l);
+void hr_lower_combine(hr_lowering *l);
 
 #endif

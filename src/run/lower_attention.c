@@ -7,6 +7,18 @@
 
 /* ---- heads ---- */
 
+/* y = x · weight + bias, of columns; NULL: 1 and 0. */
+static hr_run_view weighted(hr_lowering *l, hr_run_view x, const void *weight, const void *bias)
+{
+  const hr_rowwise_operation operations[] = {HR_ROWWISE_WEIGHT, HR_ROWWISE_BIAS};
+  const void *const rows[] = {weight, bias};
+  for (int i = 0; i < 2; i++) {
+    const hr_input_operand inputs[] = {hr_of_view(x), hr_of_address(rows[i])};
+    x = rows[i] ? hr_add_rowwise(l, hr_rows_of(operations[i], x.rows, x.columns), inputs, x.columns) : x;
+  }
+  return x;
+}
+
 /* Norms have rows of a head or of all heads. */
 static hr_run_view norm_of_heads(hr_lowering *l, hr_run_view heads, const void *weight, const void *bias)
 {
@@ -17,9 +29,12 @@ static hr_run_view norm_of_heads(hr_lowering *l, hr_run_view heads, const void *
   r.columns = m->qk_norm == HR_QK_NORM_FULL ? x.columns : m->qk_dim;
   r.rows = x.rows * x.columns / r.columns;
   r.epsilon = l->x->model.numerics.norm_epsilon;
-  const hr_input_operand inputs[] = {hr_of_view(x), hr_of_address(weight ? weight : hr_buffer_data(l->x->ones)),
-                                     hr_of_address(bias ? bias : hr_buffer_data(l->x->zeros))};
-  return hr_add_rowwise(l, r, inputs, x.columns);
+  const bool behind = m->qk_norm == HR_QK_NORM_PER_HEAD; /* each head has its own weight */
+  const hr_input_operand inputs[] = {hr_of_view(x),
+                                     hr_of_address(weight && !behind ? weight : hr_buffer_data(l->x->ones)),
+                                     hr_of_address(bias && !behind ? bias : hr_buffer_data(l->x->zeros))};
+  const hr_run_view y = hr_add_rowwise(l, r, inputs, x.columns);
+  return behind ? weighted(l, y, weight, bias) : y;
 }
 
 void hr_lower_qk_norm(hr_lowering *l)
@@ -100,12 +115,31 @@ static void append_to_cache(hr_lowering *l, const attention_views *a)
   hr_bind(l, offsetof(hr_kv_append, v), a->v);
 }
 
-/* New tokens attend to each other. */
-static void attend(hr_lowering *l, const attention_views *a)
+static const float *sinks_of(const hr_lowering *l)
 {
+  return hr_run_weight(l->x, l->layer, HR_WEIGHT_SINKS);
+}
+
+/* What sinks leave of each head: kernels of a whole sequence have none, but the sum that they take part in. */
+static hr_run_view beside_sinks(hr_lowering *l, hr_run_view o, hr_run_view lse)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_SINK, l->rows * m->q_heads, m->v_dim);
+  r.period = l->program->shape.tokens;
+  r.group = m->q_heads;
+  const hr_input_operand inputs[] = {hr_of_view(o), hr_of_view(lse), hr_of_address(sinks_of(l))};
+  return hr_add_rowwise(l, r, inputs, o.columns);
+}
+
+/* New tokens attend to each other. */
+static void attend(hr_lowering *l, attention_views *a)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  const hr_run_view lse = m->sinks ? hr_new_words(l, l->rows * m->q_heads) : (hr_run_view){.value = -1};
   hr_attention call = l->op->attention;
   call.mask = HR_MASK_CAUSAL;
   call.scale = (float)l->x->model.numerics.attention_scale;
+  call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
   call.q_strides = strides_of(l, a->q, call.qk_dim);
   call.k_strides = strides_of(l, a->k, call.qk_dim);
@@ -116,6 +150,8 @@ static void attend(hr_lowering *l, const attention_views *a)
   if (!launch)
     return;
   launch->arguments.attention = hr_attention_arguments_default();
+  if (m->sinks)
+    hr_bind(l, offsetof(hr_attention_arguments, lse), lse);
   if (call.alibi)
     launch->arguments.attention.alibi_slopes = hr_buffer_data(l->x->slopes);
   hr_lowering_fail(l, hr_plans_attention(l->x->plans, &call, &launch->plan, l->error));
@@ -123,6 +159,7 @@ static void attend(hr_lowering *l, const attention_views *a)
   hr_bind(l, offsetof(hr_attention_arguments, k), a->k);
   hr_bind(l, offsetof(hr_attention_arguments, v), a->v);
   hr_bind(l, offsetof(hr_attention_arguments, o), a->o);
+  a->o = m->sinks ? beside_sinks(l, a->o, lse) : a->o;
 }
 
 /* They attend to all tokens of their slots. */
@@ -131,13 +168,14 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   const hr_mixer_attention *m = &l->group->attention;
   hr_decode call = hr_decode_default();
   hr_decode_arguments arguments = hr_decode_arguments_default();
-  if (l->x->model.positions == HR_POSITIONS_ALIBI)
-    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "ALiBi cannot be run in decode yet"));
   hr_lowering_fail(l, hr_kv_cache_decode(l->x->caches[l->layer], l->program->shape.batch, &call, &arguments, l->error));
   call.q_len = l->program->shape.tokens;
   call.q_heads = m->q_heads;
   call.window = m->window;
+  call.sinks = m->sinks;
+  call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
   call.scale = (float)l->x->model.numerics.attention_scale;
+  call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.q_strides = strides_of(l, a->q, m->qk_dim);
   call.o_strides = strides_of(l, a->o, m->v_dim);
   call.alignment = hr_view_alignment(l, a->q);
@@ -145,6 +183,8 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   if (!launch)
     return;
   launch->arguments.decode = arguments;
+  launch->arguments.decode.sinks = sinks_of(l);
+  launch->arguments.decode.alibi_slopes = call.alibi ? hr_buffer_data(l->x->slopes) : NULL;
   hr_lowering_fail(l, hr_plans_decode(l->x->plans, &call, &launch->plan, l->error));
   hr_bind(l, offsetof(hr_decode_arguments, q), a->q);
   hr_bind(l, offsetof(hr_decode_arguments, o), a->o);

@@ -5,6 +5,7 @@
 #define HR_RUN_PROGRAM_H
 
 #include "run/executor.h"
+#include "run/experts.h"
 #include "runtime/operation/operation.h"
 
 /** What a step computes: `tokens` new tokens of each of `batch` sequences. */
@@ -41,6 +42,8 @@ typedef struct hr_launch {
   union {
     hr_arguments arguments;
     hr_kv_append append;
+    hr_route_arguments route;
+    hr_grouped_arguments grouped;
   };
   hr_run_operand operands[HR_RUN_OPERANDS];
   int operand_count;

@@ -42,6 +42,13 @@ static int64_t elements_of(const hr_weight_shape *shape)
   return shape->count * shape->rows * shape->columns;
 }
 
+/* Sinks are in fp32 for decode kernels, a router's bias that chooses for the choice. */
+static hr_dtype dtype_of(const hr_executor *x, int role)
+{
+  const bool chooses = role == HR_WEIGHT_ROUTER_BIAS && x->model.numerics.router.bias_chooses;
+  return role == HR_WEIGHT_SINKS || chooses ? HR_FP32 : x->options.dtype;
+}
+
 static bool joins(const hr_operator *op)
 {
   return op->kind == HR_KIND_GEMM;
@@ -78,6 +85,7 @@ static hr_status walk_operator(const block_walk *w, const hr_operator *op, hr_er
   const bool tied = op->id == HR_OP_LOGIT && op->weights[0] == HR_WEIGHT_TOKEN_EMBEDDING;
   for (size_t i = tied ? 1 : 0; i < HR_OPERATOR_WEIGHTS_MAX && op->weights[i];) {
     hr_weight_block block = {.layer = w->layer, .group = w->group, .key = op->weights[i]};
+    block.dtype = dtype_of(w->x, block.key);
     if (joins(op) && hr_run_is_bias(op->weights[i])) {
       if (tied)
         add_to_block(&block, &w->shapes, op->weights[i], elements_of(&w->shapes.of[op->weights[i]]));
@@ -123,7 +131,7 @@ static hr_status allocate(hr_executor *x, const hr_weight_block *block, void *co
 {
   hr_buffer **buffer = hr_weight_buffer(x, block->layer, block->key);
   int64_t *sum = context;
-  const int64_t bytes = block->total * (int64_t)hr_dtype_bytes(x->options.dtype);
+  const int64_t bytes = block->total * (int64_t)hr_dtype_bytes(block->dtype);
   if (sum) {
     *sum += bytes;
     return HR_OK;

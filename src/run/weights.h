@@ -16,6 +16,7 @@ typedef struct hr_weight_block {
   hr_weight_shape shapes[HR_OPERATOR_WEIGHTS_MAX]; /* 0 rows: zeros in the place of a bias that the layer lacks */
   int64_t elements[HR_OPERATOR_WEIGHTS_MAX];
   int64_t total;
+  hr_dtype dtype;
 } hr_weight_block;
 
 typedef hr_status (*hr_weight_block_fn)(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error);

@@ -76,6 +76,8 @@ static hr_status check_numbers(const hr_decode *d, hr_error *error)
   if (!isfinite(d->softcap) || d->softcap < 0)
     return hr_fail(error, HR_ERROR_INVALID, "softcap: expected a finite number of at least 0, found %g",
                    (double)d->softcap);
+  if (d->alibi && (d->softcap > 0 || d->top_k > 0 || d->latent))
+    return hr_fail(error, HR_ERROR_INVALID, "alibi: not with a soft cap, top_k or latent attention");
   return HR_OK;
 }
 

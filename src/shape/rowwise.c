@@ -76,7 +76,7 @@ static bool is_rotary(hr_rowwise_operation operation)
 /* Operations that read a table of `period` rows. */
 static bool has_table(hr_rowwise_operation operation)
 {
-  return is_rotary(operation) || operation == HR_ROWWISE_GATHER;
+  return is_rotary(operation) || operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE;
 }
 
 static bool is_share(double value)
@@ -128,12 +128,25 @@ static hr_status check_places(const hr_rowwise *rows, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_heads(const hr_rowwise *r, hr_error *error)
+{
+  int64_t rows;
+  if (r->period < 1 || r->group < 1 || hr_checked_take(hr_times(hr_checked(r->period), r->group), &rows) != HR_OK ||
+      r->rows % rows != 0)
+    return hr_fail(error, HR_ERROR_INVALID, "period, group: sink needs whole sequences of queries and heads");
+  return HR_OK;
+}
+
 static hr_status check_members(const hr_rowwise *r, hr_error *error)
 {
   if (r->period < 0 || (has_table(r->operation) && (r->period < 1 || r->group < 1)))
     return hr_fail(error, HR_ERROR_INVALID, "period, group: expected at least 1");
   if (is_rotary(r->operation))
     HR_TRY(check_rotated(r, error));
+  if (r->operation == HR_ROWWISE_SINK)
+    HR_TRY(check_heads(r, error));
+  if (r->operation == HR_ROWWISE_COMBINE && r->group > HR_ROWWISE_TERMS_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "group: combine adds at most %d rows", HR_ROWWISE_TERMS_MAX);
   if (!(r->epsilon >= 0))
     return hr_fail(error, HR_ERROR_INVALID, "epsilon: expected at least 0, found %g", r->epsilon);
   if (r->operation == HR_ROWWISE_DROPOUT && !is_share(r->rate))

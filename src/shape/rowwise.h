@@ -23,6 +23,19 @@ static inline int64_t hr_rowwise_rotated(const hr_rowwise *r)
   return r->rotated > 0 ? r->rotated : r->columns;
 }
 
+/** Where attention has written the log-sum-exp of a row, which is a head of a query. */
+static inline int64_t hr_rowwise_lse_at(const hr_rowwise *r, int64_t row)
+{
+  const int64_t head = row % r->group, query = row / r->group % r->period, sequence = row / r->group / r->period;
+  return (sequence * r->group + head) * r->period + query;
+}
+
+/** The factor of a soft cap or a clamp. */
+static inline double hr_rowwise_cap(const hr_rowwise *r)
+{
+  return r->factor == 0 ? 1 : r->factor;
+}
+
 /** What a norm adds to the mean of squares. */
 static inline double hr_rowwise_epsilon(const hr_rowwise *r)
 {
@@ -39,7 +52,9 @@ static inline bool hr_rowwise_by_element(hr_rowwise_operation operation)
   case HR_ROWWISE_RELU2:
   case HR_ROWWISE_SWIGLU:
   case HR_ROWWISE_GEGLU_TANH:
+  case HR_ROWWISE_SWIGLU_CLAMPED:
   case HR_ROWWISE_SCALE:
+  case HR_ROWWISE_SOFTCAP:
   case HR_ROWWISE_RESIDUAL:
   case HR_ROWWISE_DROPOUT:
   case HR_ROWWISE_GELU_BACKWARD:

@@ -39,6 +39,22 @@
   {                                      \
     HR_EXTENT_COLUMN, HR_CONTENT_FP32, 0 \
   }
+#define GATES                               \
+  {                                         \
+    HR_EXTENT_COLUMN, HR_CONTENT_NUMBERS, 0 \
+  }
+#define SINKS                           \
+  {                                     \
+    HR_EXTENT_HEADS, HR_CONTENT_FP32, 0 \
+  }
+#define NUMBERS_OF_TERMS                \
+  {                                     \
+    HR_EXTENT_TERMS, HR_CONTENT_ROWS, 0 \
+  }
+#define WEIGHTS_OF_TERMS                \
+  {                                     \
+    HR_EXTENT_TERMS, HR_CONTENT_FP32, 0 \
+  }
 #define STATE                            \
   {                                      \
     HR_EXTENT_TENSOR, HR_CONTENT_FP32, 0 \
@@ -85,6 +101,12 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
     [HR_ROWWISE_COPY] = {1, 1, {STRIDED}, {TENSOR}},
     [HR_ROWWISE_BIAS] = {2, 1, {STRIDED, ROW}, {TENSOR}},
     [HR_ROWWISE_GATHER] = {2, 1, {NUMBERS_OF_ROWS, TABLE}, {TENSOR}},
+    [HR_ROWWISE_SOFTCAP] = {1, 1, {TENSOR}, {TENSOR}},
+    [HR_ROWWISE_WEIGHT] = {2, 1, {TENSOR, ROW}, {TENSOR}},
+    [HR_ROWWISE_GATE] = {2, 1, {TENSOR, GATES}, {TENSOR}},
+    [HR_ROWWISE_SINK] = {3, 1, {TENSOR, LOSSES, SINKS}, {TENSOR}},
+    [HR_ROWWISE_SWIGLU_CLAMPED] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_COMBINE] = {3, 1, {NUMBERS_OF_TERMS, TABLE, WEIGHTS_OF_TERMS}, {TENSOR}},
 };
 
 bool hr_rowwise_adds_before_norm(hr_rowwise_operation operation)
@@ -106,12 +128,21 @@ hr_rowwise_operands hr_rowwise_operands_of(const hr_rowwise *rows)
   return of;
 }
 
+/* Rows of a table that a row of the result is made of. */
+static int64_t terms_of(const hr_rowwise *rows)
+{
+  return rows->operation == HR_ROWWISE_COMBINE ? rows->group : 1;
+}
+
 hr_checked64 hr_rowwise_elements(const hr_rowwise *rows, const hr_rowwise_operand *operand)
 {
   switch (operand->extent) {
   case HR_EXTENT_ROW: return hr_checked(rows->columns);
   case HR_EXTENT_COLUMN: return hr_checked(rows->rows);
+  case HR_EXTENT_TERMS: return hr_times(hr_checked(rows->rows), rows->group);
+  case HR_EXTENT_HEADS: return hr_checked(rows->group);
   case HR_EXTENT_ANGLES: return hr_times(hr_checked(rows->period), hr_rowwise_rotated(rows));
+  case HR_EXTENT_TABLE: return hr_times(hr_times(hr_checked(rows->rows), rows->columns), terms_of(rows));
   default: return hr_times(hr_checked(rows->rows), rows->columns);
   }
 }

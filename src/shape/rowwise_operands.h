@@ -14,7 +14,9 @@ typedef enum hr_rowwise_extent {
   HR_EXTENT_ROW,     /* [columns] */
   HR_EXTENT_ANGLES,  /* [period, rotated columns] */
   HR_EXTENT_TABLE,   /* [period, columns], of which `rows` rows are read */
-  HR_EXTENT_COLUMN   /* [rows] */
+  HR_EXTENT_COLUMN,  /* [rows] */
+  HR_EXTENT_TERMS,   /* [rows, group] */
+  HR_EXTENT_HEADS    /* [group] */
 } hr_rowwise_extent;
 
 typedef enum hr_rowwise_content {

@@ -30,6 +30,12 @@ static int64_t read_role(hr_weight_reader *reader, const hr_weight_shape *shape,
   return elements;
 }
 
+/* A bias that only chooses experts is no parameter where checkpoints keep it as a buffer. */
+static bool is_buffer(int role, const hr_layer_group *layer)
+{
+  return role == HR_WEIGHT_ROUTER_BIAS && !layer->experts.router_bias;
+}
+
 /* Each role that operators name, once. `layer` is -1 outside of layers. */
 static int64_t read_group(hr_weight_reader *reader, const hr_operators *operators, int64_t layer, size_t group)
 {
@@ -44,7 +50,8 @@ static int64_t read_group(hr_weight_reader *reader, const hr_operators *operator
       continue;
     for (size_t w = 0; w < HR_OPERATOR_WEIGHTS_MAX && op->weights[w]; w++) {
       int role = op->weights[w];
-      elements += done[role] ? 0 : read_role(reader, &shapes.of[role], role, layer, of);
+      const int64_t found = done[role] ? 0 : read_role(reader, &shapes.of[role], role, layer, of);
+      elements += is_buffer(role, of) ? 0 : found;
       done[role] = true;
     }
   }

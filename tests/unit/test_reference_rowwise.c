@@ -17,7 +17,8 @@ static hr_rowwise rows_of(hr_rowwise_operation operation, int64_t rows, int64_t 
   r.rows = rows;
   r.columns = columns;
   r.dtype = HR_FP64;
-  r.period = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_GATHER ? 1 : 0;
+  bool table = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE;
+  r.period = table ? 1 : 0;
   return r;
 }
 
@@ -53,6 +54,46 @@ static void the_reference_agrees_with_values_computed_by_hand(void **state)
   assert_row(&r, 0, (double[]){0, log(3)}, (double[]){5, 2}, NULL, (double[]){0, 2 * log(3) * 0.75});
   r = rows_of(HR_ROWWISE_RESIDUAL, 1, 2);
   assert_row(&r, 0, (double[]){1, 2}, (double[]){10, 20}, NULL, (double[]){11, 22});
+  r = rows_of(HR_ROWWISE_SOFTCAP, 1, 2); /* tanh(log 2) = (4 − 1) / (4 + 1) */
+  r.factor = 10;
+  assert_row(&r, 0, (double[]){0, 10 * log(2)}, NULL, NULL, (double[]){0, 6});
+  r = rows_of(HR_ROWWISE_WEIGHT, 1, 2);
+  assert_row(&r, 0, (double[]){1, 2}, (double[]){10, 20}, NULL, (double[]){10, 40});
+  r = rows_of(HR_ROWWISE_GATE, 1, 2); /* 1 / (1 + 1/3) = 0.75 */
+  assert_row(&r, 0, (double[]){4, 8}, (double[]){log(3)}, NULL, (double[]){3, 6});
+  r = rows_of(HR_ROWWISE_SWIGLU_CLAMPED, 1, 2); /* 1.702 · 2 = 3.404; 7 and −7 at most */
+  r.factor = 7;
+  assert_row(&r, 0, (double[]){2, 9}, (double[]){3, -9}, NULL,
+             (double[]){2 / (1 + exp(-3.404)) * 4, 7 / (1 + exp(-11.914)) * -6});
+}
+
+/* 2 sequences of 2 queries and 2 heads: row 6 is head 0 of query 1 of sequence 1, whose lse is the sixth; e^(log 3) = 3
+ * parts of 4 are not the sink's. */
+static void a_sink_takes_its_share_of_each_head(void **state)
+{
+  (void)state;
+  const float lse[] = {0, 0, 0, 0, 0, logf(6), 0, 0}, sinks[] = {logf(2), 0};
+  const double x[8] = {[6] = 8};
+  double scratch[16], out[1], norm[1];
+  hr_rowwise r = rows_of(HR_ROWWISE_SINK, 8, 1);
+  r.period = 2, r.group = 2;
+  hr_reference_rowwise(&r, (const void *[]){x, lse, sinks}, (hr_rowwise_output_row){0, 6, 0}, scratch, out, norm);
+  assert_true(fabs(out[0] - 6) < 1e-6);
+}
+
+/* 0.5 · row 2 + 2 · row 0. */
+static void combine_adds_rows_of_a_table_by_their_weights(void **state)
+{
+  (void)state;
+  const int32_t numbers[] = {1, 1, 2, 0};
+  const float weights[] = {0, 0, 0.5F, 2};
+  const double table[] = {1, 2, 30, 40, 100, 200};
+  double scratch[16], out[2], norm[2];
+  hr_rowwise r = rows_of(HR_ROWWISE_COMBINE, 2, 2);
+  r.period = 3, r.group = 2;
+  hr_reference_rowwise(&r, (const void *[]){numbers, table, weights}, (hr_rowwise_output_row){0, 1, 0}, scratch, out,
+                       norm);
+  assert_true(out[0] == 52 && out[1] == 104);
 }
 
 /* x + z = 3, 4: the mean of squares is 12.5. x + z = 1, 3: the mean is 2, the variance 1. */
@@ -331,7 +372,7 @@ static void a_measurement_checks_and_counts_bytes(void **state)
   for (int operation = 0; operation < HR_ROWWISE_COUNT; operation++) {
     hr_rowwise r = rows_of((hr_rowwise_operation)operation, 20, 64);
     r.dtype = HR_BF16;
-    r.period = operation == HR_ROWWISE_ROTARY_BACKWARD ? 2 : r.period;
+    r.period = operation == HR_ROWWISE_ROTARY_BACKWARD || operation == HR_ROWWISE_SINK ? 2 : r.period;
     hr_measure_options options = hr_measure_options_default();
     options.time_limit_ns = 20e6;
     hr_measurement m;
@@ -354,6 +395,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_reference_agrees_with_values_computed_by_hand),
+      cmocka_unit_test(a_sink_takes_its_share_of_each_head),
+      cmocka_unit_test(combine_adds_rows_of_a_table_by_their_weights),
       cmocka_unit_test(the_norm_of_a_residual_is_that_of_its_sum),
       cmocka_unit_test(a_residual_with_its_norm_moves_each_element_four_times),
       cmocka_unit_test(dropout_drops_by_the_known_random_numbers),

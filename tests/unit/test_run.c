@@ -241,8 +241,8 @@ static void what_cannot_be_run_is_refused_by_name(void **state)
   } rows[] = {
       {"{\"h\":64,\"a\":4,\"L\":2,\"v\":100}", "short"},
       {"{\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
-       "\"intermediate_size\":48,\"vocab_size\":61,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0}}",
-       "rotary scaling yarn"},
+       "\"intermediate_size\":48,\"vocab_size\":61,\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":4.0}}",
+       "rotary scaling dynamic"},
       {"{\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
        "\"intermediate_size\":48,\"vocab_size\":61,\"hidden_act\":\"mish\"}",
        "the activation mish with a gate"},

@@ -66,6 +66,7 @@ static hr_status read_block(hr_config *config, const hr_family *family, hr_model
   hr_layer_group *layer = &model->groups[0];
   HR_TRY(read_choice(config, &family->parallel, &layer->parallel_block));
   layer->norms = family->norms > 0 ? family->norms : 2;
+  layer->norms_behind = family->norms_behind;
   if (layer->parallel_block && family->parallel_norms > 0)
     layer->norms = family->parallel_norms;
   if (!family->layer_norm)

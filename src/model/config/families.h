@@ -114,6 +114,7 @@ struct hr_family {
 
   hr_choice_field parallel; /* attention and MLP in parallel */
   int64_t norms;            /* norms of a layer; 0: 2 */
+  bool norms_behind;        /* see hr_layer_group */
   int64_t parallel_norms;   /* those of a parallel layer; 0: as `norms` */
   bool layer_norm;          /* LayerNorm instead of RMS norms */
   bool norm_without_bias;   /* of LayerNorm */

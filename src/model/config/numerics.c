@@ -25,7 +25,15 @@ typedef struct numerics_row {
   bool interleaved, gelu_tanh;
   bool root_embedding_scale; /* the embedding times sqrt(hidden) */
   bool unit_attention_scale; /* scores are not scaled */
+  bool alibi_scaled;
   number_field embedding_scale, attention_scale, residual_scale, logit_scale, logit_divisor;
+  number_field score_scalar; /* scores are divided by its root */
+  number_field attention_softcap, logit_softcap;
+  number_field window_theta; /* of layers with a window, if it is another */
+  hr_router router;          /* but for what the next two say */
+  flag_field router_normalized;
+  number_field router_scale;
+  number_field swiglu_limit;
   flag_field expects[EXPECTS_MAX];
 } numerics_row;
 
@@ -73,6 +81,36 @@ static hr_status read_llama3(const hr_json_reader *scaling, hr_numerics *to)
   return hr_json_number_or(scaling, "original_max_position_embeddings", 1, 1e12, 8192, &to->rotary_positions);
 }
 
+/* YaRN lets scores grow with a context that is `factor` times as long: Peng et al., section 3.4. */
+static double yarn_growth(double factor, double weight)
+{
+  return factor <= 1 ? 1 : 0.1 * weight * log(factor) + 1;
+}
+
+static hr_status read_yarn(const hr_json_reader *scaling, hr_numerics *to)
+{
+  double over, under, amplitude;
+  HR_TRY(hr_json_number_or(scaling, "beta_slow", 1e-6, 1e9, 1, &to->rotary_low));
+  HR_TRY(hr_json_number_or(scaling, "beta_fast", 1e-6, 1e9, 32, &to->rotary_high));
+  HR_TRY(hr_json_number_or(scaling, "original_max_position_embeddings", 1, 1e12, 4096, &to->rotary_positions));
+  HR_TRY(hr_json_number_or(scaling, "mscale", 0, 1e6, 0, &over));
+  HR_TRY(hr_json_number_or(scaling, "mscale_all_dim", 0, 1e6, 0, &under));
+  HR_TRY(hr_json_boolean_or(scaling, "truncate", true, &to->rotary_truncated));
+  amplitude = over > 0 && under > 0 ? yarn_growth(to->rotary_factor, over) / yarn_growth(to->rotary_factor, under)
+                                    : yarn_growth(to->rotary_factor, 1);
+  return hr_json_number_or(scaling, "attention_factor", 1e-6, 1e6, amplitude, &to->rotary_amplitude);
+}
+
+static hr_rotary_scaling scaling_named(const char *kind)
+{
+  static const char *const names[] = {
+      [HR_ROTARY_LINEAR] = "linear", [HR_ROTARY_LLAMA3] = "llama3", [HR_ROTARY_YARN] = "yarn"};
+  int found = HR_ROTARY_LINEAR;
+  while (found < HR_ROTARY_OTHER && strcmp(kind, names[found]) != 0)
+    found++;
+  return (hr_rotary_scaling)found;
+}
+
 static hr_status read_scaling(const hr_json_reader *scaling, hr_numerics *to)
 {
   const char *kind = json_string_value(json_object_get(scaling->object, "rope_type"));
@@ -80,9 +118,7 @@ static hr_status read_scaling(const hr_json_reader *scaling, hr_numerics *to)
     kind = json_string_value(json_object_get(scaling->object, "type"));
   if (!kind || strcmp(kind, "default") == 0)
     return HR_OK;
-  to->rotary_scaling = strcmp(kind, "linear") == 0   ? HR_ROTARY_LINEAR
-                       : strcmp(kind, "llama3") == 0 ? HR_ROTARY_LLAMA3
-                                                     : HR_ROTARY_OTHER;
+  to->rotary_scaling = scaling_named(kind);
   if (to->rotary_scaling == HR_ROTARY_OTHER) {
     char text[sizeof to->refusal];
     snprintf(text, sizeof text, "rotary scaling %.60s", kind);
@@ -90,16 +126,36 @@ static hr_status read_scaling(const hr_json_reader *scaling, hr_numerics *to)
     return HR_OK;
   }
   HR_TRY(hr_json_number_or(scaling, "factor", 1e-6, 1e9, 1, &to->rotary_factor));
+  if (to->rotary_scaling == HR_ROTARY_YARN)
+    return read_yarn(scaling, to);
   return to->rotary_scaling == HR_ROTARY_LLAMA3 ? read_llama3(scaling, to) : HR_OK;
+}
+
+/* Newer configurations have an object for each kind of layers, older ones a field for those with a window. */
+static hr_status read_window_theta(const hr_config *config, const numerics_row *row, hr_json_reader *parameters,
+                                   hr_numerics *to)
+{
+  static const char window[] = "sliding_attention", full[] = "full_attention";
+  if (!row->window_theta.field)
+    return HR_OK;
+  HR_TRY(read_number(&config->json, &row->window_theta, &to->rotary_window_base));
+  hr_json_reader inner = *parameters;
+  inner.object = json_object_get(parameters->object, window);
+  inner.path = "rope_parameters.sliding_attention";
+  HR_TRY(hr_json_number_or(&inner, "rope_theta", 1e-6, 1e12, to->rotary_window_base, &to->rotary_window_base));
+  if (json_is_object(json_object_get(parameters->object, full)))
+    parameters->object = json_object_get(parameters->object, full);
+  return HR_OK;
 }
 
 /* Older configurations have "rope_theta" and "rope_scaling", newer ones both in "rope_parameters". */
 static hr_status read_rotary(const hr_config *config, const numerics_row *row, hr_numerics *to)
 {
-  const hr_json_reader parameters = inner_object(config, "rope_parameters");
+  hr_json_reader parameters = inner_object(config, "rope_parameters");
   const hr_json_reader scaling = inner_object(config, "rope_scaling");
   const char *field = row->theta.field ? row->theta.field : "rope_theta";
   double usual = row->theta.value > 0 ? row->theta.value : 10000;
+  HR_TRY(read_window_theta(config, row, &parameters, to));
   if (json_is_object(json_object_get(parameters.object, "full_attention")))
     refuse(to, "rope_parameters of several kinds of layers");
   HR_TRY(hr_json_number_or(&config->json, field, 1e-6, 1e12, usual, &usual));
@@ -113,19 +169,36 @@ static hr_status read_rotary(const hr_config *config, const numerics_row *row, h
 
 static hr_status read_scales(const hr_config *config, const numerics_row *row, const hr_model *model, hr_numerics *to)
 {
-  double divisor = 0;
+  double divisor = 0, scalar = 0;
   HR_TRY(read_number(&config->json, &row->embedding_scale, &to->embedding_scale));
   HR_TRY(read_number(&config->json, &row->attention_scale, &to->attention_scale));
   HR_TRY(read_number(&config->json, &row->residual_scale, &to->residual_scale));
   HR_TRY(read_number(&config->json, &row->logit_scale, &to->logit_scale));
+  HR_TRY(read_number(&config->json, &row->attention_softcap, &to->attention_softcap));
+  HR_TRY(read_number(&config->json, &row->logit_softcap, &to->logit_softcap));
   HR_TRY(read_number(&config->json, &row->logit_divisor, &divisor));
+  HR_TRY(read_number(&config->json, &row->score_scalar, &scalar));
+  if (scalar > 0)
+    to->attention_scale = 1 / sqrt(scalar);
   if (divisor != 0)
     to->logit_scale = 1 / divisor;
   if (row->root_embedding_scale)
     to->embedding_scale = sqrt((double)model->hidden);
+  to->alibi_scaled = row->alibi_scaled;
   if (row->unit_attention_scale)
     to->attention_scale = 1;
   return HR_OK;
+}
+
+static hr_status read_router(const hr_config *config, const numerics_row *row, hr_numerics *to)
+{
+  const flag_field *normalized = &row->router_normalized;
+  to->router = row->router;
+  HR_TRY(read_number(&config->json, &row->swiglu_limit, &to->swiglu_limit));
+  HR_TRY(read_number(&config->json, &row->router_scale, &to->router.scale));
+  if (!normalized->field)
+    return HR_OK;
+  return hr_json_boolean_or(&config->json, normalized->field, normalized->value, &to->router.normalized);
 }
 
 static hr_status read_flags(const hr_config *config, const numerics_row *row, hr_numerics *to)
@@ -150,6 +223,7 @@ hr_status hr_read_numerics(hr_config *config, hr_model *model)
     HR_TRY(read_number(&config->json, epsilon, &read.norm_epsilon));
     HR_TRY(read_rotary(config, row, &read));
     HR_TRY(read_scales(config, row, model, &read));
+    HR_TRY(read_router(config, row, &read));
     HR_TRY(read_flags(config, row, &read));
   }
   model->numerics = read;

@@ -117,6 +117,7 @@ static const struct {
   size_t offset, size;
 } choices[] = {
     CHOICE(parallel_block),
+    CHOICE(norms_behind),
     CHOICE(attention.window_kind),
     CHOICE(attention.qk_norm),
     CHOICE(attention.qk_norm_bias),

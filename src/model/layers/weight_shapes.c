@@ -94,11 +94,11 @@ static void dense(const hr_model *model, const hr_ffn_dense *m, hr_weight_shapes
   add(to, HR_WEIGHT_ACTIVATION, m->activation_parameters > 0, 1, m->activation_parameters);
 }
 
-/* Shared experts are one network. */
+/* Shared experts are one network. A bias that only chooses may be a buffer, which is no parameter. */
 static void experts(const hr_model *model, const hr_ffn_experts *m, hr_weight_shapes *to)
 {
   const int64_t hidden = model->hidden;
-  add_linear(to, HR_WEIGHT_ROUTER, m->experts, hidden, m->router_bias);
+  add_linear(to, HR_WEIGHT_ROUTER, m->experts, hidden, m->router_bias || model->numerics.router.bias_chooses);
   add_linear(to, HR_WEIGHT_EXPERT_UP, m->width, hidden, m->bias);
   if (m->gated)
     add_linear(to, HR_WEIGHT_EXPERT_GATE, m->width, hidden, m->bias);

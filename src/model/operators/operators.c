@@ -101,6 +101,8 @@ static layer_norms norms_of(const hr_layer_group *layer)
 {
   bool mixer = hr_has_mixer(layer), ffn = hr_has_ffn(layer);
   int64_t n = layer->norms;
+  if (mixer && ffn && layer->norms_behind)
+    return (layer_norms){false, n >= 1, false, n >= 2};
   if (mixer && ffn)
     return (layer_norms){n >= 1, n >= 3, n >= 2, n >= 4};
   return (layer_norms){mixer && n >= 1, mixer && n >= 2, ffn && n >= 1, ffn && n >= 2};

@@ -48,6 +48,8 @@ static void make_table(const hr_problem *problem, hr_operand_kind kind, uint64_t
   const hr_decode *d = &problem->decode;
   if (kind == HR_OPERAND_SINKS)
     hr_numbers_uniform(HR_FP32, seed, 0, (size_t)d->q_heads, to);
+  else if (kind == HR_OPERAND_SLOPES)
+    hr_attention_alibi_slopes(d->q_heads, to);
   else if (kind == HR_OPERAND_PAGES)
     make_pages(d, seed, to);
   else

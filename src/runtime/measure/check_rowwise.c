@@ -65,7 +65,8 @@ static hr_operand_part part_of(const hr_checked_range *range, const hr_rowwise_o
 {
   const hr_rowwise *r = &range->runner->problem.rows;
   const bool packed = operand->extent == HR_EXTENT_TENSOR || (operand->extent == HR_EXTENT_STRIDED && r->x_stride == 0);
-  const bool by_row = packed || operand->extent == HR_EXTENT_COLUMN;
+  const bool column = operand->extent == HR_EXTENT_COLUMN && r->operation != HR_ROWWISE_SINK; /* in another order */
+  const bool by_row = packed || column || operand->extent == HR_EXTENT_TERMS;
   if (!by_row || range->of->rows < r->rows || r->operation == HR_ROWWISE_ADAMW)
     return (hr_operand_part){0, bytes};
   const size_t one = bytes / (size_t)r->rows;

@@ -62,6 +62,8 @@ static hr_operands operands(const hr_problem *problem)
     hr_add_input(&all, MEMBER(pages), HR_OPERAND_PAGES, (size_t)(d->batch * d->table_pitch) * sizeof(int32_t));
   if (d->sinks)
     hr_add_input(&all, MEMBER(sinks), HR_OPERAND_SINKS, (size_t)d->q_heads * sizeof(float));
+  if (d->alibi)
+    hr_add_input(&all, MEMBER(alibi_slopes), HR_OPERAND_SLOPES, (size_t)d->q_heads * sizeof(float));
   hr_add_output(&all, MEMBER(o), HR_OPERAND_NUMBERS,
                 (size_t)query_elements(d, hr_decode_o_strides(d), d->v_dim) * element);
   return all;
@@ -90,6 +92,7 @@ static hr_status check_addresses(const hr_problem *problem, const hr_arguments *
                                          {"k_scales", x->k_scales, quantized && d->kv_len > 0},
                                          {"v_scales", x->v_scales, quantized && d->kv_len > 0 && !d->latent},
                                          {"sinks", x->sinks, d->sinks},
+                                         {"alibi_slopes", x->alibi_slopes, d->alibi},
                                          {"pages", x->pages, x->page_starts != NULL}};
   return hr_check_needed(addresses, sizeof addresses / sizeof *addresses, error);
 }

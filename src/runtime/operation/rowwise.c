@@ -78,8 +78,10 @@ static hr_status check_addresses(const hr_problem *problem, const hr_arguments *
 static hr_status check_tables(const hr_problem *problem, const hr_arguments *arguments, hr_error *error)
 {
   const hr_rowwise *r = &problem->rows;
+  const hr_rowwise_operand first = hr_rowwise_operands_of(r).input[0];
+  const int64_t count = first.content == HR_CONTENT_ROWS ? hr_rowwise_elements(r, &first).value : 0;
   const int32_t *numbers = arguments->rows.inputs[0];
-  for (int64_t i = 0; r->operation == HR_ROWWISE_GATHER && i < r->rows; i++) {
+  for (int64_t i = 0; i < count; i++) {
     if (numbers[i] < 0 || numbers[i] >= r->period)
       return hr_fail(error, HR_ERROR_INVALID, "inputs[0][%" PRId64 "]: %d is no row of a table of %" PRId64, i,
                      (int)numbers[i], r->period);

@@ -22,7 +22,7 @@ size_t hr_reference_decode_scratch(const hr_decode *decode)
 typedef struct query_row {
   const hr_decode *d;
   const hr_decode_arguments *arguments;
-  int64_t sequence, head;
+  int64_t sequence, head, position; /* of the query among the keys */
   hr_key_range keys;
   double *scores, *q_row, *kv_row;
   int64_t chosen; /* keys whose V counts */
@@ -83,11 +83,11 @@ static double score_row(const query_row *x, hr_reference_query *row)
 {
   const hr_decode *d = x->d;
   int64_t k_head = x->head / (d->q_heads / d->k_heads);
-  double largest = -(double)INFINITY;
+  double largest = -(double)INFINITY, slope = d->alibi ? (double)x->arguments->alibi_slopes[x->head] : 0;
   const cached_rows k = k_rows(x);
   for (int64_t j = x->keys.first; j < x->keys.end; j++) {
     load_token(x, &k, k_head, j);
-    double s = score(x, &row->score_norm);
+    double s = score(x, &row->score_norm) + slope * (double)(j - x->position);
     x->scores[j - x->keys.first] = s;
     largest = fmax(largest, s);
     if (s != -(double)INFINITY)
@@ -142,7 +142,9 @@ static query_row row_of(const hr_decode *d, const hr_decode_arguments *arguments
                         int64_t head, double *scratch)
 {
   query_row x = {.d = d, .arguments = arguments, .sequence = sequence, .head = head};
-  x.keys = hr_decode_visible(d, hr_decode_length(d, arguments, sequence), query);
+  const int64_t length = hr_decode_length(d, arguments, sequence);
+  x.position = length - d->q_len + query;
+  x.keys = hr_decode_visible(d, length, query);
   x.scores = scratch, x.q_row = x.scores + d->kv_len, x.kv_row = x.q_row + d->qk_dim;
   return x;
 }

@@ -109,6 +109,22 @@ static double gelu_tanh(double x)
   return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
+static value swiglu_clamped(const hr_rowwise *r, double gate, double up)
+{
+  const double limit = hr_rowwise_cap(r), g = gate > limit ? limit : gate,
+               u = up > limit    ? limit
+                   : up < -limit ? -limit
+                                 : up;
+  const double y = g / (1 + exp(-1.702 * g)) * (u + 1);
+  return (value){y, fabs(g) * (fabs(u) + 1)};
+}
+
+static value softcap(const hr_rowwise *r, double x)
+{
+  const double y = hr_rowwise_cap(r) * tanh(x / hr_rowwise_cap(r));
+  return (value){y, fabs(y)};
+}
+
 static value element_of(const hr_rowwise *r, double x, double z)
 {
   switch (r->operation) {
@@ -119,6 +135,9 @@ static value element_of(const hr_rowwise *r, double x, double z)
   case HR_ROWWISE_SWIGLU: return (value){x / (1 + exp(-x)) * z, fabs(x * z)};
   case HR_ROWWISE_GEGLU_TANH: return (value){gelu_tanh(x) * z, fabs(x * z)};
   case HR_ROWWISE_SCALE: return (value){x * r->factor, fabs(x * r->factor)};
+  case HR_ROWWISE_SOFTCAP: return softcap(r, x);
+  case HR_ROWWISE_SWIGLU_CLAMPED: return swiglu_clamped(r, x, z);
+  case HR_ROWWISE_WEIGHT: return (value){x * z, fabs(x * z)};
   case HR_ROWWISE_COPY:
   case HR_ROWWISE_GATHER: return (value){x, 0};
   default: return (value){x + z, fabs(x) + fabs(z)}; /* residual, bias */
@@ -144,7 +163,43 @@ static size_t second_at(const hr_rowwise *r, int64_t row, size_t columns)
 {
   if (r->operation == HR_ROWWISE_ROTARY)
     return (size_t)(row / r->group % r->period) * columns;
-  return has_weights(r->operation) || r->operation == HR_ROWWISE_BIAS ? 0 : (size_t)row * columns;
+  const bool of_columns = r->operation == HR_ROWWISE_BIAS || r->operation == HR_ROWWISE_WEIGHT;
+  return has_weights(r->operation) || of_columns ? 0 : (size_t)row * columns;
+}
+
+/* A row is multiplied by the sigmoid of its gate, or by the share of its softmax that is not the sink's. */
+static double share_of(const hr_rowwise *r, const void *const *inputs, int64_t row)
+{
+  const float *lse = inputs[1], *sinks = inputs[2];
+  if (r->operation == HR_ROWWISE_GATE)
+    return 1 / (1 + exp(-hr_number_load(r->dtype, inputs[1], (size_t)row)));
+  return 1 / (1 + exp((double)sinks[row % r->group] - (double)lse[hr_rowwise_lse_at(r, row)]));
+}
+
+static void shared_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *out, double *norm)
+{
+  const double share = share_of(r, inputs, row);
+  hr_numbers_load(r->dtype, inputs[0], (size_t)(row * r->columns), (size_t)r->columns, out);
+  for (int64_t i = 0; i < r->columns; i++) {
+    out[i] *= share;
+    norm[i] = fabs(out[i]);
+  }
+}
+
+static void combined_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *x, double *out,
+                         double *norm)
+{
+  const int32_t *numbers = (const int32_t *)inputs[0] + row * r->group;
+  const float *weights = (const float *)inputs[2] + row * r->group;
+  memset(out, 0, (size_t)r->columns * sizeof *out);
+  memset(norm, 0, (size_t)r->columns * sizeof *norm);
+  for (int64_t term = 0; term < r->group; term++) {
+    hr_numbers_load(r->dtype, inputs[1], (size_t)(numbers[term] * r->columns), (size_t)r->columns, x);
+    for (int64_t i = 0; i < r->columns; i++) {
+      out[i] += (double)weights[term] * x[i];
+      norm[i] += fabs((double)weights[term] * x[i]);
+    }
+  }
 }
 
 static void load_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *x)
@@ -156,8 +211,8 @@ static void load_row(const hr_rowwise *r, const void *const *inputs, int64_t row
     hr_numbers_load(r->dtype, inputs[0], (size_t)hr_rowwise_x_at(r, row), (size_t)r->columns, x);
 }
 
-static void forward_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
-                        double *norm)
+static void simple_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
+                       double *norm)
 {
   const int inputs_count = hr_rowwise_inputs(r->operation);
   size_t columns = (size_t)r->columns;
@@ -178,6 +233,17 @@ static void forward_row(const hr_rowwise *r, const void *const *inputs, int64_t 
     dropout(r, row, x, out, norm);
   else
     by_element(r, x, inputs_count > 1 ? second : NULL, out, norm);
+}
+
+static void forward_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
+                        double *norm)
+{
+  switch (r->operation) {
+  case HR_ROWWISE_GATE:
+  case HR_ROWWISE_SINK: shared_row(r, inputs, row, out, norm); return;
+  case HR_ROWWISE_COMBINE: combined_row(r, inputs, row, scratch, out, norm); return;
+  default: simple_row(r, inputs, row, scratch, out, norm);
+  }
 }
 
 /* A residual, output 1, and the norm of it, output 0. */

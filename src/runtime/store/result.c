@@ -155,6 +155,8 @@ static void name_decode(const hr_decode *d, int64_t part, char *to, size_t size)
     add(to, size, " softcap=%a", (double)d->softcap);
   if (d->sinks)
     add(to, size, " sinks=1");
+  if (d->alibi)
+    add(to, size, " alibi=1");
   if (d->latent)
     add(to, size, " latent=1");
   if (d->batch_invariant)

@@ -123,10 +123,12 @@ static void reference_row(const decode_operands *c, row_place at, double *scratc
   a.dtype = HR_FP64;
   a.window = d->window;
   a.scale = d->scale, a.softcap = d->softcap;
+  a.alibi = d->alibi;
   if (d->latent)
     a.v_strides = (hr_strides){.batch = 1, .row = d->qk_dim, .head = d->qk_dim};
   int64_t before = at.sequence * d->kv_len;
   hr_attention_arguments x = hr_attention_arguments_default();
+  x.alibi_slopes = c->slopes;
   x.q = c->queries + at.sequence * d->q_len * d->q_heads * d->qk_dim;
   x.k = c->k_tokens + before * d->k_heads * d->qk_dim;
   x.v = d->latent ? x.k : c->v_tokens + before * d->v_heads * d->v_dim;
@@ -183,11 +185,11 @@ static void compare_row(const decode_operands *c, const char *kernel, row_place 
     if (!either && !near(found, row->out[i], bound + swapped[i]) && !(isnan(found) && may_be_nan(c, at, i)))
       fail_msg("%s %s: q %" PRId64 " heads %" PRId64 "/%" PRId64 "/%" PRId64 " dims %" PRId64 "/%" PRId64
                " pages of %" PRId64 ", window %" PRId64 ", top_k %" PRId64
-               ", sinks %d, soft cap %g, scale %g: sequence "
+               ", sinks %d, ALiBi %d, soft cap %g, scale %g: sequence "
                "%" PRId64 " of %" PRId64 " tokens, query %" PRId64 ", head %" PRId64 ", column %" PRId64
                ": %g, expected %g ± %g",
                kernel, hr_dtype_name(d->dtype), d->q_len, d->q_heads, d->k_heads, d->v_heads, d->qk_dim, d->v_dim,
-               d->page_size, d->window, d->top_k, d->sinks, (double)d->softcap, (double)d->scale, at.sequence,
+               d->page_size, d->window, d->top_k, d->sinks, d->alibi, (double)d->softcap, (double)d->scale, at.sequence,
                decode_length_of(c->setup, at.sequence), at.query, at.head, i, found, row->out[i], bound);
   }
   int64_t number = (at.sequence * d->q_len + at.query) * d->q_heads + at.head;
@@ -299,6 +301,7 @@ void decode_draw_scores(decode_setup *setup, uint64_t *state)
   d->softcap = decode_drawn(state, 0, 2) ? 0 : 0.5f;
   d->scale = decode_drawn(state, 0, 2) ? 0 : decode_drawn(state, 0, 1) ? 0.7f : -0.1f;
   d->sinks = decode_drawn(state, 0, 2) == 0;
+  d->alibi = d->softcap == 0 && d->top_k == 0 && !d->latent && decode_drawn(state, 0, 2) == 0;
   bool finite = decode_drawn(state, 0, 3) > 0;
   setup->special = finite ? DECODE_FINITE : (decode_special)decode_drawn(state, 0, DECODE_SPECIALS - 1);
   bool int8_elements = d->cache_format == HR_KV_INT8 && d->cache_scales == HR_KV_SCALE_HEAD;

@@ -77,6 +77,7 @@ static const shape_member members[] = {{"batch", COUNT_MEMBER, offsetof(hr_probl
                                        {"window", COUNT_MEMBER, offsetof(hr_problem, decode.window)},
                                        {"top_k", COUNT_MEMBER, offsetof(hr_problem, decode.top_k)},
                                        {"sinks", FLAG_MEMBER, offsetof(hr_problem, decode.sinks)},
+                                       {"alibi", FLAG_MEMBER, offsetof(hr_problem, decode.alibi)},
                                        {"latent", FLAG_MEMBER, offsetof(hr_problem, decode.latent)}};
 static const char *const shapes[] = {"batch=8,kv_len=4096,q_heads=32,kv_heads=8,dim=128,page=16",
                                      "batch=1,kv_len=32768,q_heads=32,kv_heads=8,dim=128,page=16",

@@ -211,6 +211,10 @@ void decode_make_operands(hr_device *device, decode_operands *c)
   if (sinks)
     hr_numbers_uniform(HR_FP32, c->setup->seed + 4, 0, (size_t)d->q_heads, sinks);
   c->sinks = sinks;
+  float *slopes = floats_of(c, HR_OPERAND_SLOPES);
+  if (slopes)
+    hr_attention_alibi_slopes(d->q_heads, slopes);
+  c->slopes = slopes;
 }
 
 void decode_free_operands(decode_operands *c)

@@ -16,7 +16,7 @@ typedef struct decode_operands {
   double *queries;             /* [batch][q_len][q_heads][qk_dim] */
   double *k_tokens, *v_tokens; /* [batch][kv_len][heads][dim] */
   int32_t *pages;
-  const float *sinks;
+  const float *sinks, *slopes;
   place lse, lengths, page_table, page_starts;
 } decode_operands;
 

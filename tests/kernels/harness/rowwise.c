@@ -27,6 +27,11 @@ static bool is_softmax(int operation)
   return operation == HR_ROWWISE_SOFTMAX || operation == HR_ROWWISE_SOFTMAX_BACKWARD;
 }
 
+static bool has_table(int operation)
+{
+  return operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE;
+}
+
 static hr_rowwise with_adamw(hr_rowwise r, double max_norm)
 {
   r.learning_rate = 0.01, r.beta1 = 0.9, r.beta2 = 0.999, r.weight_decay = 0.1;
@@ -56,8 +61,10 @@ static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t c
     r = with_adamw(r, rows % 2 ? 0 : 1.5);
   if (is_rotary(operation))
     r.columns += columns % 2, r.period = 7, r.group = 3;
-  if (operation == HR_ROWWISE_GATHER)
-    r.period = 11;
+  if (has_table(operation))
+    r.period = 11, r.group = 1 + columns % 4;
+  if (operation == HR_ROWWISE_SINK)
+    r.group = rows % 2 ? 1 : 2, r.period = rows % 4 ? rows / r.group : rows / 4;
   if (operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS)
     r.x_stride = columns + 5;
   if (is_norm(operation))
@@ -137,7 +144,7 @@ static void check_one(hr_device *device, const char *kernel, const hr_rowwise *r
   const hr_problem problem = hr_rowwise_problem(&rows);
   call_open(device, kernel, &problem, shifts, 7, &c);
   if (special)
-    put_specials(&c, rows.operation == HR_ROWWISE_GATHER ? 1 : 0);
+    put_specials(&c, has_table(rows.operation) ? 1 : 0);
   if (special && rows.rows == 6 && c.operands.inputs > 1 && c.operands.bytes[1] == c.operands.bytes[0])
     put_specials(&c, 1);
   assert_true(call_run(&c, NULL));
@@ -419,9 +426,9 @@ static void small(hr_dtype dtype, problem_taker *take, void *context)
       r.columns = columns[i] - (!is_rotary(operation) && i % 2); /* odd, too, where they may be */
       r.rows = 1 + i % 4;
       r.dtype = dtype;
-      r.period = is_rotary(operation) || operation == HR_ROWWISE_GATHER ? 2
-                 : is_softmax(operation) && i % 3 == 0                  ? r.rows
-                                                                        : 0;
+      r.period = is_rotary(operation) || has_table(operation)                            ? 2
+                 : operation == HR_ROWWISE_SINK || (is_softmax(operation) && i % 3 == 0) ? r.rows
+                                                                                         : 0;
       if (hr_rowwise_trains(r.operation) && dtype == HR_FP8_E4M3)
         continue;
       const hr_problem problem = hr_rowwise_problem(&r);
@@ -435,7 +442,7 @@ static bool set_word(hr_problem *problem, const char *name, const char *value)
   for (int i = 0; strcmp(name, "operation") == 0 && i < HR_ROWWISE_COUNT; i++)
     if (strcmp(value, hr_rowwise_operation_name((hr_rowwise_operation)i)) == 0) {
       r->operation = (hr_rowwise_operation)i;
-      r->period = is_rotary(i) || i == HR_ROWWISE_GATHER ? 2048 : 0;
+      r->period = is_rotary(i) || has_table(i) ? 2048 : i == HR_ROWWISE_SINK ? 1 : 0;
       r->group = is_rotary(i) ? 32 : 1;
       r->rate = i == HR_ROWWISE_DROPOUT ? 0.1 : 0;
       *r = i == HR_ROWWISE_ADAMW ? with_adamw(*r, 1) : *r;

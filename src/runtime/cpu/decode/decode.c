@@ -34,6 +34,10 @@ static bool supports_tiles(const hr_device *device, const hr_problem *problem, c
     snprintf(why, why_size, "the cache is quantized");
     return false;
   }
+  if (d->alibi) {
+    snprintf(why, why_size, "has no ALiBi");
+    return false;
+  }
   int64_t rows = d->q_heads / d->k_heads * d->q_len;
   if (rows < TILE_ROWS_MIN) {
     snprintf(why, why_size, "%" PRId64 " query rows share a K head; it takes %d", rows, TILE_ROWS_MIN);

@@ -22,6 +22,7 @@ typedef struct key_block {
   const char *k_scales[HR_SPLIT_BLOCK], *v_scales[HR_SPLIT_BLOCK]; /* of a quantized cache */
   int64_t k_pitch[HR_SPLIT_BLOCK_MAX / HR_SPLIT_TILE];             /* as hr_split_rows.pitch */
   int64_t v_pitch[HR_SPLIT_BLOCK_MAX / HR_SPLIT_TILE];
+  int64_t position; /* of the first key */
   int keys, first[HR_DECODE_Q_LEN_MAX], end[HR_DECODE_Q_LEN_MAX];
 } key_block;
 
@@ -104,6 +105,7 @@ static void find_keys(const task *t, int64_t first, int64_t end, key_block *bloc
   const hr_decode_arguments *x = t->run->arguments;
   size_t element = hr_decode_cache_bytes(d);
   block->keys = (int)(end - first);
+  block->position = first;
   find_tokens(t, x->k, element, &t->run->plan->k, first, block->keys, block->k);
   find_tokens(t, d->latent ? x->k : x->v, element, &t->run->plan->v, first, block->keys, block->v);
   if (t->run->plan->quantized)
@@ -210,6 +212,21 @@ static void scale_head(const task *t, const key_block *block, const char *const 
   t->run->plan->version->scale_keys(step, scales);
 }
 
+/* Adds ALiBi to the products of a K head, which are scaled later. */
+static void add_positions(const task *t, const key_block *block, int64_t k_head, const hr_split_step *step)
+{
+  const hr_decode *d = t->run->problem;
+  const float scale = t->run->plan->scores.scale;
+  for (int64_t row = 0; row < step->rows; row++) {
+    const int64_t q_head = k_head * (d->q_heads / d->k_heads) + row / d->q_len, query = row % d->q_len;
+    const float slope = t->run->arguments->alibi_slopes[q_head] / scale;
+    const float before = (float)(block->position - (t->length - d->q_len + query)); /* of the block's first key */
+    float *s = step->s + row * step->block;
+    for (int key = 0; key < block->keys; key++)
+      s[key] += slope * (before + (float)key);
+  }
+}
+
 /* With tiles the softmax takes as long as the products, so that the second half of the next rows is prefetched during
  * it. */
 static void leave_half(hr_split_rows *ahead, hr_split_rows *rest)
@@ -242,6 +259,8 @@ static void multiply_heads(const task *t, int64_t unit, const key_block *block, 
     t->run->plan->version->multiply(&step);
     if (t->run->plan->quantized)
       scale_head(t, block, block->k_scales, t->run->plan->k_scales.head, head + i, &step);
+    if (d->alibi)
+      add_positions(t, block, head + i, &step);
     step.q += c->k_rows * c->q_pitch, step.s += c->k_rows * c->block;
   }
 }

@@ -74,6 +74,18 @@ HR_INLINE simd_f32 relu_of(simd_f32 x)
   return simd_zero_where(simd_less(x, simd_set1(0)), x);
 }
 
+/* Comparisons with a NaN are false, so that it stays. */
+HR_INLINE simd_f32 at_most(simd_f32 x, simd_f32 limit)
+{
+  return simd_select(simd_less(limit, x), limit, x);
+}
+
+HR_INLINE simd_f32 swiglu_clamped_of(hr_dtype dtype, simd_f32 limit, simd_f32 gate, simd_f32 up)
+{
+  const simd_f32 g = at_most(gate, limit), u = -at_most(-at_most(up, limit), limit);
+  return g / (1.0f + exp_for(dtype, g * -1.702f)) * (u + 1.0f);
+}
+
 HR_INLINE simd_f32 element_of(hr_dtype dtype, hr_rowwise_operation operation, simd_f32 factor, simd_f32 x, simd_f32 z)
 {
   switch (operation) {
@@ -84,6 +96,8 @@ HR_INLINE simd_f32 element_of(hr_dtype dtype, hr_rowwise_operation operation, si
   case HR_ROWWISE_SWIGLU: return x / (1.0f + exp_for(dtype, -x)) * z;
   case HR_ROWWISE_GEGLU_TANH: return gelu_tanh_of(dtype, x) * z;
   case HR_ROWWISE_SCALE: return x * factor;
+  case HR_ROWWISE_SOFTCAP: return factor * simd_tanh(x / factor);
+  case HR_ROWWISE_SWIGLU_CLAMPED: return swiglu_clamped_of(dtype, factor, x, z);
   default: return x + z; /* residual */
   }
 }
@@ -91,7 +105,7 @@ HR_INLINE simd_f32 element_of(hr_dtype dtype, hr_rowwise_operation operation, si
 HR_INLINE void by_element(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t first,
                           int64_t last)
 {
-  const simd_f32 factor = simd_set1((float)j->rows->factor);
+  const simd_f32 factor = simd_set1((float)(operation == HR_ROWWISE_SCALE ? j->rows->factor : hr_rowwise_cap(j->rows)));
   int64_t end = first + first_span(dtype, j->outputs[0], first, j->stream);
   for (int64_t at = first; at < last; at = end, end += SIMD_PAIR) {
     int64_t count = lesser(end, last) - at;
@@ -400,7 +414,68 @@ HR_INLINE void copy_span(hr_dtype dtype, const void *x, int64_t first, int64_t l
   }
 }
 
-/* Rows of x, of x plus a bias, or of a table. */
+HR_INLINE float number_at(hr_dtype dtype, const void *x, int64_t at)
+{
+  return simd_load_span(dtype, x, at, 1).a[0];
+}
+
+/* A row is multiplied by the sigmoid of its gate, or by the share of its softmax that is not the sink's. */
+HR_INLINE float share_of(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t row)
+{
+  const hr_rowwise *r = j->rows;
+  const float *lse = j->inputs[1], *sinks = j->inputs[2];
+  const float exponent = operation == HR_ROWWISE_GATE ? -number_at(dtype, j->inputs[1], row)
+                                                      : sinks[row % r->group] - lse[hr_rowwise_lse_at(r, row)];
+  return 1 / (1 + expf(exponent));
+}
+
+HR_INLINE void share_rows(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t first,
+                          int64_t last)
+{
+  const int64_t columns = j->rows->columns;
+  for (int64_t row = first; row < last; row++) {
+    const void *x = row_of(dtype, j->inputs[0], row, columns);
+    void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    const simd_f32 share = simd_set1(share_of(dtype, operation, j, row));
+    for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
+      const int64_t count = lesser(SIMD_PAIR, columns - at);
+      simd_pair v = simd_load_span(dtype, x, at, count);
+      simd_store_span(dtype, out, at, (simd_pair){v.a * share, v.b * share}, count, false);
+    }
+  }
+}
+
+/* Sums of rows of a table, each with its weight. */
+HR_INLINE void combine(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const int64_t columns = j->rows->columns, terms = j->rows->group;
+  for (int64_t row = first; row < last; row++) {
+    const int32_t *numbers = (const int32_t *)j->inputs[0] + row * terms;
+    const float *weights = (const float *)j->inputs[2] + row * terms;
+    void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
+      const int64_t count = lesser(SIMD_PAIR, columns - at);
+      simd_pair sum = {simd_set1(0), simd_set1(0)};
+      for (int64_t term = 0; term < terms; term++) {
+        const void *x = row_of(dtype, j->inputs[1], numbers[term], columns);
+        simd_pair v = simd_load_span(dtype, x, at, count);
+        sum.a = simd_fma(v.a, simd_set1(weights[term]), sum.a);
+        sum.b = simd_fma(v.b, simd_set1(weights[term]), sum.b);
+      }
+      simd_store_span(dtype, out, at, sum, count, false);
+    }
+  }
+}
+
+/* x plus a bias, or times a weight. */
+HR_INLINE simd_pair with_row(hr_rowwise_operation operation, simd_pair x, simd_pair z)
+{
+  if (operation == HR_ROWWISE_WEIGHT)
+    return (simd_pair){x.a * z.a, x.b * z.b};
+  return (simd_pair){x.a + z.a, x.b + z.b};
+}
+
+/* Rows of x, of x with a bias or a weight, or of a table. */
 HR_INLINE void move_rows(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t first,
                          int64_t last)
 {
@@ -410,21 +485,16 @@ HR_INLINE void move_rows(hr_dtype dtype, hr_rowwise_operation operation, const h
     void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
     const void *x =
         operation == HR_ROWWISE_GATHER ? row_of(dtype, j->inputs[1], numbers[row], columns) : x_of(dtype, j, row);
-    if (operation != HR_ROWWISE_BIAS) {
+    if (operation != HR_ROWWISE_BIAS && operation != HR_ROWWISE_WEIGHT) {
       copy_span(dtype, x, 0, columns, out);
       continue;
     }
     for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
       int64_t count = lesser(SIMD_PAIR, columns - at);
       simd_pair v = simd_load_span(dtype, x, at, count), b = simd_load_span(dtype, j->inputs[1], at, count);
-      simd_store_span(dtype, out, at, (simd_pair){v.a + b.a, v.b + b.b}, count, false);
+      simd_store_span(dtype, out, at, with_row(operation, v, b), count, false);
     }
   }
-}
-
-HR_INLINE float number_at(hr_dtype dtype, const void *x, int64_t at)
-{
-  return simd_load_span(dtype, x, at, 1).a[0];
 }
 
 /* Columns 2i and 2i + 1, one pair after another. */
@@ -489,8 +559,13 @@ HR_INLINE void run_forward(hr_rowwise_operation operation, hr_dtype dtype, const
     rotary(dtype, false, j, first, last);
   else if (operation == HR_ROWWISE_DROPOUT)
     dropout(dtype, j, first, last);
-  else if (operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS || operation == HR_ROWWISE_GATHER)
+  else if (operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS || operation == HR_ROWWISE_GATHER ||
+           operation == HR_ROWWISE_WEIGHT)
     move_rows(dtype, operation, j, first, last);
+  else if (operation == HR_ROWWISE_GATE || operation == HR_ROWWISE_SINK)
+    share_rows(dtype, operation, j, first, last);
+  else if (operation == HR_ROWWISE_COMBINE)
+    combine(dtype, j, first, last);
   else
     by_element(dtype, operation, j, first, last);
 }

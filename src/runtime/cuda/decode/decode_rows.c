@@ -147,6 +147,7 @@ static hr_decode_rows_call call_of(const launch *l, const hr_decode *d, const hr
   call.pages = hr_cuda_address(x->pages);
   call.page_starts = hr_cuda_address(x->page_starts);
   call.sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
+  call.slopes = d->alibi ? hr_cuda_address(x->alibi_slopes) : 0;
   call.k_scales = hr_cuda_address(x->k_scales);
   call.v_scales = hr_cuda_address(d->latent ? x->k_scales : x->v_scales);
   call.partial_stats = hr_cuda_address(run->workspace);

@@ -42,6 +42,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     return false;
   if (d->latent)
     reason = "does not take latent attention";
+  else if (d->alibi)
+    reason = "has no ALiBi";
   else if (d->cache_format == HR_KV_FP8 && ((const hr_cuda *)device->state)->capability < 89)
     reason = "takes fp8 caches from compute capability 8.9 on";
   else if (d->qk_dim > DIM_MAX || d->v_dim > DIM_MAX)

@@ -186,7 +186,15 @@ __device__ inline float value_scale(int)
 }
 #endif
 
-__device__ inline void compute_scores(const rows_call &call, int count)
+/* What ALiBi adds to the score of a key. */
+__device__ inline float position_term(const rows_call &call, const block_work &w, int head, int key)
+{
+  int length = call.lengths ? call.lengths[w.sequence] : call.kv_len;
+  return call.slopes ? call.slopes[w.first_head + head] * (float)(key - (length - call.q_len + w.query)) : 0.0f;
+}
+
+/* `count` keys from `first` on. */
+__device__ inline void compute_scores(const rows_call &call, const block_work &w, int first, int count)
 {
   int lane = threadIdx.x % 32;
 #pragma unroll 1
@@ -206,7 +214,8 @@ __device__ inline void compute_scores(const rows_call &call, int count)
       for (int distance = 16; distance > 0; distance /= 2)
         sums[head] += __shfl_xor_sync(0xFFFFFFFFu, sums[head], distance);
       if (lane == 0)
-        scores(call)[key * HR_HEADS + head] = finished_score(call, sums[head] * score_scale(key));
+        scores(call)[key * HR_HEADS + head] =
+            finished_score(call, sums[head] * score_scale(key)) + position_term(call, w, head, first + key);
     }
   }
 }
@@ -337,7 +346,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void decode(const rows_call cal
     __syncthreads();
     find_keys(call, w, first, count);
     __syncthreads();
-    compute_scores(call, count);
+    compute_scores(call, w, first, count);
     __syncthreads();
     softmax(call, row, count);
     __syncthreads();

@@ -23,6 +23,7 @@ typedef struct hr_decode_rows_call {
   HR_DEVICE_POINTER(const int) pages;       /* NULL: in order */
   HR_DEVICE_POINTER(const int) page_starts; /* in pages; NULL: at sequence · table_pitch */
   HR_DEVICE_POINTER(const float) sinks;     /* NULL: none */
+  HR_DEVICE_POINTER(const float) slopes;    /* of ALiBi; NULL: none */
   HR_DEVICE_POINTER(const float) k_scales;  /* of a quantized cache */
   HR_DEVICE_POINTER(const float) v_scales;
   HR_DEVICE_POINTER(float) partial_o;      /* [row][split][v_dim], not normalized */
@@ -40,7 +41,7 @@ typedef struct hr_decode_rows_call {
   float top; /* whole, 0 or less: the largest weight is 2^top, so that those of all keys add up to 1 at most */
 } hr_decode_rows_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_rows_call) == 13 * 8 + 6 * 24 + 14 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_rows_call) == 14 * 8 + 6 * 24 + 14 * 4);
 
 /** Bytes of shared memory: offsets of the chunk's keys in K and V | their scales | Q | O | scores [key][head] | factors
  *  [head]. */

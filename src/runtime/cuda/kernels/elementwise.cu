@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row-wise operations without a reduction: activations, residual, dropout, rotary embedding, biases, copies, rows of a
- * table. Bound: memory, but for
- * GELU in 16 bits, which arithmetic bounds (88% of a copy; docs/notes/rowwise.md). */
+/* Row-wise operations without a reduction: activations, residual, dropout, rotary embedding, biases, copies, gates,
+ * rows of a table and their sums. Bound: memory, but for GELU in 16 bits, which arithmetic bounds (88% of a copy;
+ * docs/notes/rowwise.md). */
 #include "runtime/cuda/kernels/rowwise_pack.cuh"
 
 #include "runtime/cuda/kernels/dropout.cuh"
@@ -79,6 +79,26 @@ struct product_with {
   __device__ float operator()(float x, float) const
   {
     return x * factor;
+  }
+};
+
+struct softcap_by {
+  float factor;
+
+  __device__ float operator()(float x, float) const
+  {
+    return factor * tanhf(x / factor);
+  }
+};
+
+/* Comparisons with a NaN are false, so that it stays. */
+struct swiglu_clamped_by {
+  float limit;
+
+  __device__ float operator()(float gate, float up) const
+  {
+    float g = gate > limit ? limit : gate, u = up > limit ? limit : up < -limit ? -limit : up;
+    return g / (1.0f + exp2f(-1.702f * LOG2_E * g)) * (u + 1.0f);
   }
 };
 
@@ -169,15 +189,61 @@ __device__ inline void rotary_rows(const task &t)
     rotary_row<1>(t, row);
 }
 
-/* A row of the result for each row of threads. */
-template <class ROW_OF> __device__ inline void move_rows(const task &t, const element *bias, ROW_OF row_of)
+/* Rows of the result, one after another; value(row, column) is an element of it. */
+template <class VALUE> __device__ inline void each_of_rows(const task &t, VALUE value)
 {
   for (int64 row = blockIdx.x; row < t.rows; row += gridDim.x) {
-    const element *from = row_of(row);
     element *to = t.out + row * t.columns;
     for (int64 column = threadIdx.x; column < t.columns; column += blockDim.x)
-      to[column] = bias ? from_float(to_float(from[column]) + to_float(bias[column])) : from[column];
+      to[column] = value(row, column);
   }
+}
+
+template <class ROW_OF> __device__ inline void move_rows(const task &t, const element *bias, ROW_OF row_of)
+{
+  each_of_rows(t, [&](int64 row, int64 column) {
+    const element *from = row_of(row);
+    return bias ? from_float(to_float(from[column]) + to_float(bias[column])) : from[column];
+  });
+}
+
+__device__ inline float sigmoid(float x)
+{
+  return 1.0f / (1.0f + exp2f(-x * LOG2_E));
+}
+
+/* The share of a head's softmax that is not the sink's; as hr_rowwise_lse_at(). */
+__device__ inline float share_beside_sink(const task &t, int64 row)
+{
+  const float *lse = (const float *)(const void *)t.b, *sinks = (const float *)(const void *)t.c;
+  int64 head = row % t.group, query = row / t.group % t.period, sequence = row / t.group / t.period;
+  return sigmoid(lse[(sequence * t.group + head) * t.period + query] - sinks[head]);
+}
+
+template <class SHARE> __device__ inline void share_rows(const task &t, SHARE share)
+{
+  each_of_rows(
+      t, [&](int64 row, int64 column) { return from_float(to_float(t.a[row * t.columns + column]) * share(row)); });
+}
+
+/* Sums of rows of the table b: their numbers are in the place of x, their weights in that of the bias. */
+__device__ inline void combine_rows(const task &t)
+{
+  each_of_rows(t, [&](int64 row, int64 column) {
+    const int *numbers = (const int *)(const void *)t.a + row * t.group;
+    const float *weights = (const float *)(const void *)t.c + row * t.group;
+    float sum = 0;
+    for (int64 term = 0; term < t.group; term++)
+      sum += weights[term] * to_float(t.b[(int64)numbers[term] * t.columns + column]);
+    return from_float(sum);
+  });
+}
+
+__device__ inline void weight_rows(const task &t)
+{
+  each_of_rows(t, [&](int64 row, int64 column) {
+    return from_float(to_float(t.a[row * t.columns + column]) * to_float(t.b[column]));
+  });
 }
 
 /* The numbers of a gather are in the place of x. */
@@ -207,3 +273,9 @@ ENTRY(scale, (each_element<false>(t, product_with{t.number})), 256, 8)
 ENTRY(copy, move_rows(t, nullptr, [&](int64 row) { return t.row_of_x(row); }), 256, 8)
 ENTRY(bias, move_rows(t, t.b, [&](int64 row) { return t.row_of_x(row); }), 256, 8)
 ENTRY(gather, move_rows(t, nullptr, [&](int64 row) { return row_of_table(t, row); }), 256, 8)
+ENTRY(softcap, (each_element<false>(t, softcap_by{t.number})), 256, 8)
+ENTRY(swiglu_clamped, (each_element<true>(t, swiglu_clamped_by{t.number})), 256, 8)
+ENTRY(weight, weight_rows(t), 256, 8)
+ENTRY(gate, share_rows(t, [&](int64 row) { return sigmoid(to_float(t.b[row])); }), 256, 8)
+ENTRY(sink, share_rows(t, [&](int64 row) { return share_beside_sink(t, row); }), 256, 8)
+ENTRY(combine, combine_rows(t), 256, 8)

@@ -20,14 +20,28 @@
 
 /* Source and entry point, by operation. */
 static const char *const sources[HR_ROWWISE_COUNT][2] = {
-    [HR_ROWWISE_SOFTMAX] = {"softmax", "softmax_rows"},    [HR_ROWWISE_LAYER_NORM] = {"norm", "norm_rows"},
-    [HR_ROWWISE_RMS_NORM] = {"norm", "norm_rows"},         [HR_ROWWISE_ROTARY] = {"elementwise", "rotary"},
-    [HR_ROWWISE_GELU] = {"elementwise", "gelu"},           [HR_ROWWISE_SWIGLU] = {"elementwise", "swiglu"},
-    [HR_ROWWISE_RESIDUAL] = {"elementwise", "residual"},   [HR_ROWWISE_DROPOUT] = {"elementwise", "dropout"},
-    [HR_ROWWISE_GELU_TANH] = {"elementwise", "gelu_tanh"}, [HR_ROWWISE_RELU] = {"elementwise", "relu"},
-    [HR_ROWWISE_RELU2] = {"elementwise", "relu2"},         [HR_ROWWISE_GEGLU_TANH] = {"elementwise", "geglu_tanh"},
-    [HR_ROWWISE_SCALE] = {"elementwise", "scale"},         [HR_ROWWISE_COPY] = {"elementwise", "copy"},
-    [HR_ROWWISE_BIAS] = {"elementwise", "bias"},           [HR_ROWWISE_GATHER] = {"elementwise", "gather"},
+    [HR_ROWWISE_SOFTMAX] = {"softmax", "softmax_rows"},
+    [HR_ROWWISE_LAYER_NORM] = {"norm", "norm_rows"},
+    [HR_ROWWISE_RMS_NORM] = {"norm", "norm_rows"},
+    [HR_ROWWISE_ROTARY] = {"elementwise", "rotary"},
+    [HR_ROWWISE_GELU] = {"elementwise", "gelu"},
+    [HR_ROWWISE_SWIGLU] = {"elementwise", "swiglu"},
+    [HR_ROWWISE_RESIDUAL] = {"elementwise", "residual"},
+    [HR_ROWWISE_DROPOUT] = {"elementwise", "dropout"},
+    [HR_ROWWISE_GELU_TANH] = {"elementwise", "gelu_tanh"},
+    [HR_ROWWISE_RELU] = {"elementwise", "relu"},
+    [HR_ROWWISE_RELU2] = {"elementwise", "relu2"},
+    [HR_ROWWISE_GEGLU_TANH] = {"elementwise", "geglu_tanh"},
+    [HR_ROWWISE_SCALE] = {"elementwise", "scale"},
+    [HR_ROWWISE_COPY] = {"elementwise", "copy"},
+    [HR_ROWWISE_BIAS] = {"elementwise", "bias"},
+    [HR_ROWWISE_GATHER] = {"elementwise", "gather"},
+    [HR_ROWWISE_SOFTCAP] = {"elementwise", "softcap"},
+    [HR_ROWWISE_WEIGHT] = {"elementwise", "weight"},
+    [HR_ROWWISE_GATE] = {"elementwise", "gate"},
+    [HR_ROWWISE_SINK] = {"elementwise", "sink"},
+    [HR_ROWWISE_COMBINE] = {"elementwise", "combine"},
+    [HR_ROWWISE_SWIGLU_CLAMPED] = {"elementwise", "swiglu_clamped"},
 };
 
 const char *hr_rowwise_source(hr_rowwise_operation operation)
@@ -317,6 +331,17 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return HR_OK;
 }
 
+/* The number that the kernel takes. */
+static double number_of(const hr_rowwise *r)
+{
+  switch (r->operation) {
+  case HR_ROWWISE_SCALE: return r->factor;
+  case HR_ROWWISE_SOFTCAP:
+  case HR_ROWWISE_SWIGLU_CLAMPED: return hr_rowwise_cap(r);
+  default: return hr_rowwise_epsilon(r);
+  }
+}
+
 /* In the device's context. The kernel reads the shifted weights from the workspace. */
 static hr_status launch_rows(const rowwise_plan *p, const hr_rowwise *r, uint64_t addresses[4], const hr_run *run,
                              hr_error *error)
@@ -326,7 +351,7 @@ static hr_status launch_rows(const rowwise_plan *p, const hr_rowwise *r, uint64_
   long long rows = r->rows, columns = r->columns, period = r->period, group = r->group;
   unsigned long long seed = r->seed;
   unsigned dropped = (unsigned)hr_rowwise_dropped(r);
-  float number = (float)(r->operation == HR_ROWWISE_SCALE ? r->factor : hr_rowwise_epsilon(r));
+  float number = (float)number_of(r);
   long long x_stride = r->x_stride, rotated = hr_rowwise_rotated(r);
   int interleaved = r->interleaved;
   uint64_t workspace = hr_cuda_address(run->workspace);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routed experts, and shared ones: the router's choice, copies of tokens in the order of their experts, their GEMMs,
+ * and the sum of the results. */
+#include "run/lower.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "model/layers/weight_shapes.h"
+#include "runtime/device/device.h"
+
+/* ---- the router ---- */
+
+/* A bias that only chooses is none of the logits. */
+void hr_lower_router(hr_lowering *l)
+{
+  const bool adds = l->op->weights[1] && !l->x->model.numerics.router.bias_chooses;
+  hr_write_view(l, 0, hr_add_gemm(l, hr_read_view(l, 0), adds ? hr_own_weight(l, 1) : NULL));
+}
+
+static hr_route_arguments route_of(const hr_lowering *l)
+{
+  const hr_ffn_experts *m = &l->group->experts;
+  const bool chooses = l->x->model.numerics.router.bias_chooses;
+  return (hr_route_arguments){.how = l->x->model.numerics.router,
+                              .tokens = l->rows,
+                              .experts = m->experts,
+                              .active = m->active,
+                              .groups = m->groups,
+                              .active_groups = m->active_groups,
+                              .dtype = l->x->options.dtype,
+                              .bias = chooses ? hr_run_weight(l->x, l->layer, HR_WEIGHT_ROUTER_BIAS) : NULL};
+}
+
+void hr_lower_routes(hr_lowering *l)
+{
+  static const size_t members[HR_ROUTE_COUNT] = {[HR_ROUTE_WEIGHTS] = offsetof(hr_route_arguments, weights),
+                                                 [HR_ROUTE_PLACES] = offsetof(hr_route_arguments, places),
+                                                 [HR_ROUTE_COPIED] = offsetof(hr_route_arguments, copied),
+                                                 [HR_ROUTE_EXPERTS] = offsetof(hr_route_arguments, experts_of),
+                                                 [HR_ROUTE_OFFSETS] = offsetof(hr_route_arguments, offsets)};
+  const hr_ffn_experts *m = &l->group->experts;
+  if (l->x->device->backend->stream)
+    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "experts on a GPU cannot be run yet"));
+  for (int i = 0; i < HR_ROUTE_COUNT; i++)
+    l->routes[i] = hr_new_words(l, i == HR_ROUTE_OFFSETS ? m->experts + 1 : l->rows * m->active);
+  hr_launch *launch = hr_add_launch(l, hr_run_route);
+  if (!launch)
+    return;
+  launch->route = route_of(l);
+  hr_bind(l, offsetof(hr_route_arguments, logits), hr_read_view(l, 0));
+  for (int i = 0; i < HR_ROUTE_COUNT; i++)
+    hr_bind(l, members[i], l->routes[i]);
+}
+
+void hr_lower_dispatch(hr_lowering *l)
+{
+  const hr_run_view x = hr_packed(l, hr_read_view(l, 0));
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_GATHER, l->rows * l->group->experts.active, x.columns);
+  r.period = x.rows;
+  const hr_input_operand inputs[] = {hr_of_view(l->routes[HR_ROUTE_COPIED]), hr_of_view(x)};
+  hr_write_view(l, 0, hr_add_rowwise(l, r, inputs, x.columns));
+}
+
+/* ---- experts ---- */
+
+static void add_grouped(hr_lowering *l, hr_gemm g, const hr_grouped_arguments *arguments, hr_run_view a, hr_run_view c)
+{
+  hr_launch *launch = hr_add_launch(l, hr_run_grouped);
+  if (!launch)
+    return;
+  launch->grouped = *arguments;
+  launch->grouped.rows = g.m = arguments->rows;
+  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
+  hr_bind(l, offsetof(hr_grouped_arguments, a), a);
+  hr_bind(l, offsetof(hr_grouped_arguments, c), c);
+  hr_bind(l, offsetof(hr_grouped_arguments, offsets), l->routes[HR_ROUTE_OFFSETS]);
+}
+
+/* An expert's bias for each of its copies. */
+static hr_run_view with_biases(hr_lowering *l, hr_run_view x, const void *biases)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_GATHER, x.rows, x.columns);
+  r.period = l->group->experts.experts;
+  const hr_input_operand inputs[] = {hr_of_view(l->routes[HR_ROUTE_EXPERTS]), hr_of_address(biases)};
+  return hr_add_pair(l, HR_ROWWISE_RESIDUAL, x, hr_add_rowwise(l, r, inputs, x.columns));
+}
+
+/* An expert has at most as many copies as there are tokens. */
+void hr_lower_grouped(hr_lowering *l)
+{
+  hr_weight_shapes shapes;
+  hr_list_weights(&l->x->model, l->group, &shapes);
+  const hr_weight_shape *shape = &shapes.of[l->op->weights[0]];
+  const hr_run_view a = hr_read_view(l, 0), c = hr_new_view(l, a.rows, shape->rows);
+  hr_grouped_arguments arguments = {.experts = shape->count,
+                                    .n = shape->rows,
+                                    .k = shape->columns,
+                                    .element_bytes = hr_element_bytes(l),
+                                    .b = hr_own_weight(l, 0)};
+  hr_gemm g = l->op->gemm;
+  g.batch = 1, g.n = shape->rows, g.k = shape->columns;
+  g.alignment =
+      hr_min64(hr_view_alignment(l, (hr_run_view){.offset = g.n}), hr_view_alignment(l, (hr_run_view){.offset = g.k}));
+  for (arguments.rows = 1; arguments.rows <= l->rows; arguments.rows *= 2)
+    add_grouped(l, g, &arguments, a, c);
+  hr_write_view(l, 0, l->op->weights[1] ? with_biases(l, c, hr_own_weight(l, 1)) : c);
+}
+
+/* ---- the sum ---- */
+
+void hr_lower_shared_gate(hr_lowering *l)
+{
+  const hr_run_view x = hr_read_view(l, 0), gate = hr_add_gemm(l, hr_read_view(l, 1), NULL);
+  hr_write_view(l, 0, hr_add_pair(l, HR_ROWWISE_GATE, x, gate));
+}
+
+void hr_lower_combine(hr_lowering *l)
+{
+  const hr_run_view x = hr_read_view(l, 0);
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_COMBINE, l->rows, x.columns);
+  r.period = x.rows;
+  r.group = l->group->experts.active;
+  const hr_input_operand inputs[] = {hr_of_view(l->routes[HR_ROUTE_PLACES]), hr_of_view(x),
+                                     hr_of_view(l->routes[HR_ROUTE_WEIGHTS])};
+  const hr_run_view sum = hr_add_rowwise(l, r, inputs, x.columns);
+  hr_write_view(l, 0, l->op->reads[2] ? hr_add_pair(l, HR_ROWWISE_RESIDUAL, sum, hr_read_view(l, 2)) : sum);
+}
