@@ -8,9 +8,10 @@ from .errors import (BackendError, Error, InterruptedByCallerError, InvalidError
                      UnreadableError, UnsupportedError, WrongResultError)
 from .host import attention, attention_varlen, decode
 from .measuring import measure, results, sweep
+from .model import Model
 
 __version__ = _version()
-__all__ = ["BackendError", "Device", "Error", "InterruptedByCallerError", "InvalidError", "NoisyError", "NotFoundError",
-           "OutOfMemoryError", "OutputError", "SizeOverflowError", "TimeLimitError", "UnavailableError",
+__all__ = ["BackendError", "Device", "Error", "InterruptedByCallerError", "InvalidError", "Model", "NoisyError",
+           "NotFoundError", "OutOfMemoryError", "OutputError", "SizeOverflowError", "TimeLimitError", "UnavailableError",
            "UnreadableError", "UnsupportedError", "WrongResultError", "advise", "attention", "attention_varlen",
            "decode", "describe", "measure", "predict", "results", "search", "serve_plan", "sweep"]
