@@ -22,6 +22,7 @@ struct hr_executor {
   int64_t layers;
   int64_t bytes;           /* of weights and caches */
   hr_buffer **weights;     /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
+  hr_buffer *memory;       /* of which the weights are parts */
   hr_buffer *ones, *zeros; /* a norm's weight and bias where the model has none */
   hr_buffer *angles;       /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none */
   int64_t rotary_dim;
