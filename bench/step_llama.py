@@ -10,6 +10,8 @@ import numpy
 FILE_TYPES = {"bf16": gguf.GGMLQuantizationType.BF16, "fp32": gguf.GGMLQuantizationType.F32}
 ARCHITECTURES = {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "gpt_neox": gguf.MODEL_ARCH.GPTNEOX}
 SUFFIXES = (".weight", ".bias")
+SILENT = llama_cpp.llama_log_callback(lambda level, text, context: None)
+llama_cpp.llama_log_set(SILENT, None)
 
 
 def pairs_side_by_side(array, heads):

@@ -166,7 +166,7 @@ def report(row, options):
 
 
 def conditions(options):
-    name, driver = f"{cpu_name()}, {options.threads} threads", ""
+    name, driver = cpu_name(), ""
     if options.device.startswith("cuda"):
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "--id=0"]
         name, driver = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip().split(", ")
@@ -186,9 +186,9 @@ def compare_model(name, options):
                  for kind in step_transformers.contenders(options.device)}
         peers["llama.cpp"] = llama_of(model, folder, options) if asked("llama.cpp", options) else None
         makers = [make for peer, make in peers.items() if make and asked(peer, options)]
+        makers = [lambda ids, phase: Headroom(folder, ids, phase, options), *makers]
         for phase in options.phases.split(","):
-            compare(pathlib.Path(name).stem, phase, [lambda ids, phase: Headroom(folder, ids, phase, options), *makers], ids,
-                    options)
+            compare(pathlib.Path(name).name.removesuffix(".json"), phase, makers, ids, options)
 
 
 def asked(peer, options):

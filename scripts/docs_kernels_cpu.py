@@ -79,6 +79,27 @@ def cores_forward_times(*names):
     return table(["heads, head size", "materialized", "blocked", "flash"], lines)
 
 
+# ---- whole models on a CPU ----
+
+STEPS = "epyc-zen5/step_vs_peers.csv"
+STEP_PEERS = ("transformers eager", "transformers compiled", "llama.cpp")
+
+
+def step_groups():
+    """The rows of each step, by contender."""
+    found = {}
+    for row in rows(STEPS):
+        found.setdefault((row.model, row.phase, row.dtype), {})[row.contender] = row
+    return found
+
+
+def step_peers_table():
+    """Headroom's time, and how many times as long the others take."""
+    lines = [[model, phase, dtype, f"{three(group['headroom'].ms)} ms",
+              *(f"{group[peer].ratio:.2f}" for peer in STEP_PEERS)] for (model, phase, dtype), group in step_groups().items()]
+    return table(["model", "phase", "format", "Headroom", *STEP_PEERS], lines)
+
+
 # ---- quantized caches on a CPU ----
 
 QUANTIZED = "epyc-zen5/decode-quantized.csv"

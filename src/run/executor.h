@@ -23,6 +23,7 @@ struct hr_executor {
   int64_t bytes;           /* of weights and caches */
   bool loaded;             /* the weights are filled */
   hr_buffer **weights;     /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
+  hr_buffer *memory;       /* of which the weights are parts */
   hr_buffer *ones, *zeros; /* a norm's weight and bias where the model has none */
   hr_buffer *angles[2];    /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none; the second of
                               layers with a window, where they have others */

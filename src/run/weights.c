@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/weights.h"
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "run/program.h"
+#include "runtime/device/buffer.h"
 
 #include <headroom/experimental/operators.h>
 #include <string.h>
+
+#define BLOCK_ALIGNMENT 256 /* bytes */
 
 hr_buffer **hr_weight_buffer(const hr_executor *x, int64_t layer, int role)
 {
@@ -127,21 +131,40 @@ hr_status hr_each_weight_block(hr_executor *x, hr_weight_block_fn take, void *co
 
 /* ---- allocation ---- */
 
-static hr_status allocate(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+static int64_t bytes_of(const hr_weight_block *block)
 {
+  return block->total * (int64_t)hr_dtype_bytes(block->dtype);
+}
+
+static hr_status add_bytes(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+{
+  (void)x, (void)error;
+  *(int64_t *)context += bytes_of(block);
+  return HR_OK;
+}
+
+static hr_status add_room(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+{
+  (void)x, (void)error;
+  *(int64_t *)context += hr_ceil_div(bytes_of(block), BLOCK_ALIGNMENT) * BLOCK_ALIGNMENT;
+  return HR_OK;
+}
+
+/* `context`: where the block begins. */
+static hr_status place(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+{
+  const size_t offset = (size_t) * (int64_t *)context;
   hr_buffer **buffer = hr_weight_buffer(x, block->layer, block->key);
-  int64_t *sum = context;
-  const int64_t bytes = block->total * (int64_t)hr_dtype_bytes(block->dtype);
-  if (sum) {
-    *sum += bytes;
-    return HR_OK;
-  }
-  return hr_buffer_create(x->device, (size_t)bytes, buffer, error);
+  HR_TRY(hr_buffer_part(x->memory, offset, (size_t)bytes_of(block), buffer, error));
+  return add_room(x, block, context, error);
 }
 
 hr_status hr_run_allocate_weights(hr_executor *x, hr_error *error)
 {
-  return hr_each_weight_block(x, allocate, NULL, error);
+  int64_t bytes = 0, at = 0;
+  HR_TRY(hr_each_weight_block(x, add_room, &bytes, error));
+  HR_TRY(hr_buffer_create(x->device, (size_t)bytes, &x->memory, error));
+  return hr_each_weight_block(x, place, &at, error);
 }
 
 static int64_t cache_bytes(const hr_executor *x)
@@ -157,5 +180,5 @@ static int64_t cache_bytes(const hr_executor *x)
 hr_status hr_run_bytes_needed(hr_executor *x, int64_t *bytes, hr_error *error)
 {
   *bytes = cache_bytes(x);
-  return hr_each_weight_block(x, allocate, bytes, error);
+  return hr_each_weight_block(x, add_bytes, bytes, error);
 }

@@ -2,6 +2,7 @@
 #include "hardware/hardware.h"
 #include "machine.h"
 
+#include "runtime/device/buffer.h"
 #include "runtime/device/host.h"
 #include "runtime/device/plan.h"
 #include "shape/number.h"
@@ -103,6 +104,30 @@ static void buffers_are_aligned_filled_and_bounded(void **state)
   free(values);
   hr_buffer_free(buffer);
   hr_buffer_free(NULL);
+  hr_device_close(device);
+}
+
+static void a_part_of_a_buffer_is_within_its_bytes_and_leaves_them_to_it(void **state)
+{
+  (void)state;
+  hr_device *device = open_device("cpu");
+  hr_buffer *whole, *part, *none = NULL;
+  hr_error error;
+  char found[3] = "";
+  assert_ok(hr_buffer_create(device, 8, &whole, &error), error);
+  assert_ok(hr_buffer_write(whole, "abcdefgh", 8, &error), error);
+  assert_ok(hr_buffer_part(whole, 5, 3, &part, &error), error);
+  assert_ptr_equal(hr_buffer_data(part), (char *)hr_buffer_data(whole) + 5);
+  assert_int_equal(hr_buffer_write(part, "wxyz", 4, &error), HR_ERROR_INVALID);
+  assert_ok(hr_buffer_write(part, "xyz", 3, &error), error);
+  hr_buffer_free(part);
+  assert_memory_equal(hr_buffer_data(whole), "abcdexyz", 8);
+  assert_ok(hr_buffer_read(whole, found, 3, &error), error);
+  assert_memory_equal(found, "abc", 3);
+  assert_int_equal(hr_buffer_part(whole, 6, 3, &none, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_buffer_part(whole, SIZE_MAX, 2, &none, &error), HR_ERROR_INVALID);
+  assert_null(none);
+  hr_buffer_free(whole);
   hr_device_close(device);
 }
 
@@ -398,6 +423,7 @@ int main(void)
       cmocka_unit_test(fewer_threads_are_fewer_multiprocessors),
       cmocka_unit_test(the_reference_has_no_rates),
       cmocka_unit_test(buffers_are_aligned_filled_and_bounded),
+      cmocka_unit_test(a_part_of_a_buffer_is_within_its_bytes_and_leaves_them_to_it),
       cmocka_unit_test(more_memory_than_there_is_is_refused),
       cmocka_unit_test(rows_of_the_kernel_table_are_complete_and_have_unique_names),
       cmocka_unit_test(a_kernel_reports_whether_it_runs_and_why_not),

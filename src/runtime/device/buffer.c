@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory on a device. Values are generated on the host, so that every device gets the same ones. */
-#include "runtime/device/device.h"
+#include "runtime/device/buffer.h"
 
 #include "base/error.h"
+#include "runtime/device/device.h"
 #include "shape/number.h"
-
-#include <headroom/buffer.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@ struct hr_buffer {
   hr_device *device;
   size_t bytes;
   void *data;
+  bool part; /* of another one, which frees the memory */
 };
 
 /* For a buffer that becomes a workspace. */
@@ -47,11 +47,25 @@ hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, 
   return HR_OK;
 }
 
+hr_status hr_buffer_part(const hr_buffer *whole, size_t offset, size_t bytes, hr_buffer **part, hr_error *error)
+{
+  if (offset > whole->bytes || bytes > whole->bytes - offset)
+    return hr_fail(error, HR_ERROR_INVALID, "%zu bytes from %zu on do not fit a buffer of %zu", bytes, offset,
+                   whole->bytes);
+  hr_buffer *created = malloc(sizeof *created);
+  if (!created)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a buffer's description");
+  *created = (hr_buffer){.device = whole->device, .bytes = bytes, .data = (char *)whole->data + offset, .part = true};
+  *part = created;
+  return HR_OK;
+}
+
 void hr_buffer_free(hr_buffer *buffer)
 {
   if (!buffer)
     return;
-  buffer->device->backend->release(buffer->device, buffer->data, buffer->bytes);
+  if (!buffer->part)
+    buffer->device->backend->release(buffer->device, buffer->data, buffer->bytes);
   free(buffer);
 }
 

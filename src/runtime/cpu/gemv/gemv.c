@@ -10,8 +10,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define PART_BYTES ((int64_t)64 << 10) /* of W; a smaller part is not worth waking a thread for */
-#define PARTS_PER_THREAD 16            /* so that a late or slow thread gets less of the work */
+#define THREAD_BYTES ((int64_t)64 << 10) /* of W; less is not worth waking a thread for */
+#define PART_BYTES ((int64_t)128 << 10)  /* of W; with each part memory begins to stream anew */
+#define PARTS_PER_THREAD 16              /* at most, so that a late or slow thread gets less of the work */
 
 typedef struct gemv_plan {
   hr_gemv_fn work;
@@ -37,10 +38,10 @@ static hr_status prepare(hr_gemv_table *table, hr_device *device, const hr_probl
   p->gemm = *g;
   p->work = (*table)[g->dtype][g->m - 1];
   p->groups = hr_ceil_div(g->n, HR_GEMV_GROUP);
-  const int64_t all = p->groups * g->batch, group_bytes = HR_GEMV_GROUP * g->k * (int64_t)hr_dtype_bytes(g->dtype);
-  const int64_t parts = hr_min64(PARTS_PER_THREAD * device->threads, all);
-  p->each = hr_max64(hr_ceil_div(all, parts), hr_min64(all, hr_ceil_div(PART_BYTES, group_bytes)));
-  p->threads = (int)hr_min64(device->threads, hr_ceil_div(all, p->each));
+  const int64_t all = p->groups * g->batch, bytes = g->batch * g->n * g->k * (int64_t)hr_dtype_bytes(g->dtype);
+  p->threads = (int)hr_min64(hr_min64(device->threads, all), hr_ceil_div(bytes, THREAD_BYTES));
+  const int64_t parts = hr_max64(1, hr_min64(bytes / p->threads / PART_BYTES, PARTS_PER_THREAD));
+  p->each = hr_ceil_div(all, parts * p->threads);
   return HR_OK;
 }
 

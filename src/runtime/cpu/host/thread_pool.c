@@ -20,7 +20,7 @@ struct hr_thread_pool {
   atomic_uint run; /* counts runs; written under the lock, polled without */
   bool open;       /* members may still join this run */
   bool leaving;
-  int active; /* threads at work, without the caller */
+  atomic_int active; /* threads at work, without the caller; as `run` */
   hr_thread_pool_fn work;
   void *context;
   const hr_affinity *affinity;
@@ -45,6 +45,13 @@ static void pause_briefly(void)
 static void poll_for_run(hr_thread_pool *pool, unsigned seen)
 {
   for (int i = 0; i < POLLS && atomic_load_explicit(&pool->run, memory_order_relaxed) == seen; i++)
+    pause_briefly();
+}
+
+/* The others finish about when the caller does, mostly sooner than it would fall asleep. */
+static void poll_for_end(hr_thread_pool *pool)
+{
+  for (int i = 0; i < POLLS && atomic_load_explicit(&pool->active, memory_order_relaxed) > 0; i++)
     pause_briefly();
 }
 
@@ -151,6 +158,9 @@ void hr_thread_pool_run(hr_thread_pool *pool, hr_thread_pool_fn work, void *cont
   work(context, 0);
   pthread_mutex_lock(&pool->lock);
   pool->open = false; /* threads that have not joined by now find no work left */
+  pthread_mutex_unlock(&pool->lock);
+  poll_for_end(pool);
+  pthread_mutex_lock(&pool->lock);
   while (pool->active > 0)
     pthread_cond_wait(&pool->finished, &pool->lock);
   pthread_mutex_unlock(&pool->lock);
