@@ -79,24 +79,30 @@ def cores_forward_times(*names):
     return table(["heads, head size", "materialized", "blocked", "flash"], lines)
 
 
-# ---- whole models on a CPU ----
+# ---- whole models ----
 
-STEPS = "epyc-zen5/step_vs_peers.csv"
-STEP_PEERS = ("transformers eager", "transformers compiled", "llama.cpp")
+STEPS, GPU_STEPS = "epyc-zen5/step_vs_peers.csv", "h200/step_vs_peers.csv"
+STEP_PEERS, GRAPH = ("transformers eager", "transformers compiled", "llama.cpp"), "transformers graph"
 
 
-def step_groups():
+def step_groups(file):
     """The rows of each step, by contender."""
     found = {}
-    for row in rows(STEPS):
-        found.setdefault((row.model, row.phase, row.dtype), {})[row.contender] = row
+    for row in rows(file):
+        found.setdefault((row.model, row.phase, row.dtype, row.tokens), {})[row.contender] = row
     return found
+
+
+def gpu_steps_table():
+    lines = [[model, phase, tokens, f"{three(group['headroom'].ms)} ms", f"{group[GRAPH].ratio:.2f}"]
+             for (model, phase, _, tokens), group in step_groups(GPU_STEPS).items()]
+    return table(["model", "phase", "tokens", "Headroom", "transformers, one graph"], lines)
 
 
 def step_peers_table():
     """Headroom's time, and how many times as long the others take."""
     lines = [[model, phase, dtype, f"{three(group['headroom'].ms)} ms",
-              *(f"{group[peer].ratio:.2f}" for peer in STEP_PEERS)] for (model, phase, dtype), group in step_groups().items()]
+              *(f"{group[peer].ratio:.2f}" for peer in STEP_PEERS)] for (model, phase, dtype, _), group in step_groups(STEPS).items()]
     return table(["model", "phase", "format", "Headroom", *STEP_PEERS], lines)
 
 

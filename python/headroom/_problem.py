@@ -132,7 +132,7 @@ def decode(what: str, dtype: int, alignment: int, q: Layout, k: Layout, v: Layou
         DECODE.size, batch, q_len, kv_len, q_heads, k_heads, v_heads, qk_dim, v_dim, dtype, max(page_size, 1), pages,
         pitch, softmax.window, top_k, softmax.scale or 0, softmax.softcap, softmax.extra, cache.latent, False,
         *q.strides[:3], *o.strides[:3], *k.strides[:3], *v.strides[:3], cache.format, scales,
-        *(cache.token_scales or NO_STRIDES), alignment)
+        *(cache.token_scales or NO_STRIDES), alignment, False)
 
 
 def attention_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], slopes: Optional[int],
@@ -160,7 +160,7 @@ def decode_arguments(q: int, k: int, v: int, o: int, lse: Optional[int], lengths
                      sinks: Optional[int], k_scales: Optional[int] = None, v_scales: Optional[int] = None,
                      page_starts: Optional[int] = None) -> bytes:
     return DECODE_ARGUMENTS.pack(DECODE_ARGUMENTS.size, q, k, v, o, lse or 0, lengths or 0, pages or 0, sinks or 0,
-                                 k_scales or 0, v_scales or 0, page_starts or 0, 0)
+                                 k_scales or 0, v_scales or 0, page_starts or 0, 0, 0)
 
 
 def expect_numbers(what: str, softmax: Softmax) -> None:

@@ -177,7 +177,8 @@ static void free_buffers(hr_executor *x)
   const int64_t count = x->weights ? (x->layers + 1) * HR_WEIGHT_ROLE_COUNT : 0;
   for (int64_t i = 0; i < count; i++)
     hr_buffer_free(x->weights[i]);
-  hr_buffer *const others[] = {x->memory, x->ones, x->zeros, x->angles[0], x->angles[1], x->slopes, x->workspace, x->arena};
+  hr_buffer *const others[] = {x->memory,    x->ones,   x->zeros,     x->angles[0],
+                               x->angles[1], x->slopes, x->workspace, x->arena};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     hr_buffer_free(others[i]);
 }

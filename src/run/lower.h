@@ -96,7 +96,8 @@ hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_v
  *  one that does both takes its place. */
 hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3]);
 
-/** Appends the operator's GEMM with its bias (NULL: none), of the last rows of each sequence where it has fewer than x. */
+/** Appends the operator's GEMM with its bias (NULL: none), of the last rows of each sequence where it has fewer than
+ *  x. */
 hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x, const void *bias);
 
 /** Appends y = factor · x; x itself for a factor of 0 or 1. */

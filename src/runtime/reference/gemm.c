@@ -100,7 +100,7 @@ void hr_reference_gemm_bias(const hr_gemm *g, const void *bias, int64_t first, d
     const double b = hr_number_load(g->dtype, bias, (size_t)(first + j));
     out[j] += b;
     if (norm)
-      norm[j] = hypot(norm[j], b);
+      norm[j] = sqrt(norm[j] * norm[j] + b * b);
   }
 }
 
