@@ -33,6 +33,7 @@ typedef struct hr_attention_share {
   double forward_share, backward_share; /* of the library's best GEMM, long sequences without a mask */
   double headroom_share;                /* forward_share of Headroom's own kernel; 0: as forward_share */
   double short_share; /* the same with tiles of up to 64 keys for up to 1024, on Hopper; 0: as headroom_share */
+  double headroom_backward_share; /* backward_share of Headroom's own kernel; 0: as backward_share */
 } hr_attention_share;
 
 /** Cost of attention with one or a few queries per sequence (split-KV). "A pair" is a K or V head of one sequence. */

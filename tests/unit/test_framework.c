@@ -343,6 +343,32 @@ static void frameworks_are_called_by_their_names(void **state)
   assert_string_equal(error.message, "framework: 3 is not in the list");
 }
 
+/* Time of the gradients of attention in a training step. */
+static double gradients_ns(const hr_step *step)
+{
+  double sum_ns = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    sum_ns += op->id == HR_OP_ATTENTION && op->pass != HR_PASS_FORWARD ? step->predictions[i].time_ns : 0;
+  }
+  return sum_ns;
+}
+
+static void own_gradients_have_a_rate_of_their_own(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  for (size_t i = 0; i < hardware.attention_count; i++)
+    hardware.attentions[i].headroom_backward_share = 0;
+  predict(&hardware, "llama-3.1-8b", HR_PHASE_TRAIN, HR_ATTENTION_FUSED);
+  const double before_ns = gradients_ns(&own), compiled_ns = gradients_ns(&compiled);
+  for (size_t i = 0; i < hardware.attention_count; i++)
+    hardware.attentions[i].headroom_backward_share = 1.5 * hardware.attentions[i].backward_share;
+  predict(&hardware, "llama-3.1-8b", HR_PHASE_TRAIN, HR_ATTENTION_FUSED);
+  assert_true(gradients_ns(&own) < 0.8 * before_ns);
+  assert_near(gradients_ns(&compiled), compiled_ns);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -358,6 +384,7 @@ int main(void)
       cmocka_unit_test(a_cache_in_blocks_is_predicted_of_frameworks_alone),
       cmocka_unit_test(torch_compile_pads_odd_logits_by_a_copy_of_their_weight),
       cmocka_unit_test(torch_compile_pads_only_what_compute_binds_and_what_gets_faster),
+      cmocka_unit_test(own_gradients_have_a_rate_of_their_own),
       cmocka_unit_test(libraries_of_attention_are_called_by_their_names),
       cmocka_unit_test(frameworks_are_called_by_their_names),
   };

@@ -68,6 +68,8 @@ static json_t *attentions_of(const hr_hardware *h)
     put_number(row, "headroom_share", share->headroom_share);
     if (share->short_share > 0)
       put_number(row, "short_share", share->short_share);
+    if (share->headroom_backward_share > 0)
+      put_number(row, "headroom_backward_share", share->headroom_backward_share);
     json_array_append_new(list, row);
   }
   return list;

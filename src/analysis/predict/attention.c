@@ -231,6 +231,14 @@ static double around_backward_ns(const hr_hardware *hardware, const hr_attention
   return hr_transfer_ns(hardware, dot_bytes + dq_bytes + grouped_bytes(a), 0);
 }
 
+static double gradients_share(const hr_hardware *hardware, const hr_operator *op)
+{
+  const hr_attention_share share =
+      hr_predict_attention_share(hardware, hr_max64(op->attention.qk_dim, op->attention.v_dim));
+  const bool own = op->framework == HR_FRAMEWORK_HEADROOM && share.headroom_backward_share > 0;
+  return own ? share.headroom_backward_share : share.backward_share;
+}
+
 hr_status hr_predict_gradients(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                hr_error *error)
 {
@@ -241,7 +249,7 @@ hr_status hr_predict_gradients(const hr_hardware *hardware, const hr_operator *o
   HR_TRY(hr_predict_rate(hardware, a->dtype, &rate, error));
   int64_t entries = 0;
   HR_TRY(hr_attention_entries(a, &entries));
-  double share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim)).backward_share;
+  const double share = gradients_share(hardware, op);
   double blocks = (double)hr_ceil_div(a->kv_len, KV_TILE) * (double)a->q_heads * (double)a->batch;
   double padding = entry_flops(a) / (2.0 * (double)(a->qk_dim + a->v_dim));
 
@@ -267,7 +275,8 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_at
   HR_NEED(error, hardware, forward, prediction);
   HR_TAKE(hr_attention, forward, error);
   HR_TRY(hr_attention_backward_check(forward, NULL, error));
-  hr_operator op = {.kind = HR_KIND_ATTENTION, .pass = HR_PASS_DGRAD, .attention = *forward};
+  hr_operator op = {
+      .kind = HR_KIND_ATTENTION, .pass = HR_PASS_DGRAD, .framework = HR_FRAMEWORK_HEADROOM, .attention = *forward};
   HR_TRY(hr_attention_backward_flops(forward, &op.flops));
   HR_TRY(hr_attention_backward_bytes(forward, &op.bytes));
   return hr_predict_gradients(hardware, &op, prediction, error);
