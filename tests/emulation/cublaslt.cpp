@@ -30,6 +30,8 @@ struct lt_handle_st {
 struct lt_description_st {
   int compute;
   bool transposed[2];
+  bool biased;
+  const void *bias; /* a number for each row of the result */
 };
 
 struct lt_layout_st {
@@ -125,7 +127,17 @@ lt_result cublasLtMatmulDescCreate(lt_description *description, int compute, int
 {
   if (scale != LT_R_32F)
     return NOT_SUPPORTED;
-  return make(description, lt_description_st{compute, {false, false}});
+  return make(description, lt_description_st{compute, {false, false}, false, nullptr});
+}
+
+lt_result cublasLtMatmulDescInit_internal(lt_description description, size_t bytes, int compute, int scale)
+{
+  if (scale != LT_R_32F)
+    return NOT_SUPPORTED;
+  if (bytes < sizeof *description)
+    return INVALID_VALUE;
+  *description = lt_description_st{compute, {false, false}, false, nullptr};
+  return SUCCESS;
 }
 
 lt_result cublasLtMatmulDescDestroy(lt_description description)
@@ -136,9 +148,17 @@ lt_result cublasLtMatmulDescDestroy(lt_description description)
 
 lt_result cublasLtMatmulDescSetAttribute(lt_description description, int attribute, const void *value, size_t bytes)
 {
-  if (attribute != LT_DESCRIPTION_TRANSA && attribute != LT_DESCRIPTION_TRANSB)
-    return INVALID_VALUE;
+  if (attribute == LT_DESCRIPTION_BIAS_POINTER && bytes == sizeof(void *)) {
+    description->bias = load<const void *>(value, 0);
+    return SUCCESS;
+  }
   if (bytes != sizeof(int32_t))
+    return INVALID_VALUE;
+  if (attribute == LT_DESCRIPTION_EPILOGUE && load<int32_t>(value, 0) == LT_EPILOGUE_BIAS) {
+    description->biased = true;
+    return SUCCESS;
+  }
+  if (attribute != LT_DESCRIPTION_TRANSA && attribute != LT_DESCRIPTION_TRANSB)
     return INVALID_VALUE;
   description->transposed[attribute == LT_DESCRIPTION_TRANSB] = load<int32_t>(value, 0) == LT_OP_T;
   return SUCCESS;
@@ -253,12 +273,14 @@ static void multiply_one(const sizes &s, lt_description d, const void *a, lt_lay
   std::vector<float> left = take(a, a_layout, d->transposed[0], tf32, s.m, s.k);
   std::vector<float> right = take(b, b_layout, d->transposed[1], tf32, s.k, s.n), accumulators(s.n);
   for (uint64_t row = 0; row < s.m; row++) {
+    const float bias = d->biased ? number_at(result_layout->type, false, d->bias, row) : 0;
     accumulators.assign(s.n, 0);
     for (uint64_t i = 0; i < s.k; i++)
       for (uint64_t column = 0; column < s.n; column++)
         accumulators[column] += left[row * s.k + i] * right[i * s.n + column];
     for (uint64_t column = 0; column < s.n; column++)
-      put_number(result_layout->type, result, column * (uint64_t)result_layout->leading + row, accumulators[column]);
+      put_number(result_layout->type, result, column * (uint64_t)result_layout->leading + row,
+                 accumulators[column] + bias);
   }
 }
 
@@ -302,6 +324,8 @@ lt_result cublasLtMatmul(lt_handle, lt_description description, const void *alph
     return INVALID_VALUE;
   if (!is_usable(a, a_layout, algorithm->data[0]) || !is_usable(b, b_layout, algorithm->data[1]) ||
       !is_usable(d, d_layout, algorithm->data[3]))
+    return EXECUTION_FAILED;
+  if (description->biased && !memory_holds(description->bias, s.m * size_of(d_layout->type)))
     return EXECUTION_FAILED;
   const product all = {s, *description, *a_layout, *b_layout, *d_layout, a, b, d};
   return order(stream, [all] { return multiply(all), 0; }) == 0 ? SUCCESS : EXECUTION_FAILED;
