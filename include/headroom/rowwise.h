@@ -41,9 +41,9 @@ extern "C" {
  * infinities propagate as in the formulas. */
 #define HR_ROWWISE_LIST(ROW)                                                                                           \
   ROW(HR_ROWWISE_SOFTMAX, "softmax", 1, "y = exp(x) / sum of exp(x) over the row")                                     \
-  ROW(HR_ROWWISE_LAYER_NORM, "layer_norm", 3, "y = (x - mean) / sqrt(variance + 1e-5) weight + bias, [columns] each")  \
-  ROW(HR_ROWWISE_RMS_NORM, "rms_norm", 2, "y = x / sqrt(mean of squares + 1e-5) weight, [columns]")                    \
-  ROW(HR_ROWWISE_ROTARY, "rotary", 2, "columns i and i + columns/2 rotated by an angle of a table [period, columns]")  \
+  ROW(HR_ROWWISE_LAYER_NORM, "layer_norm", 3, "y = (x - mean) / sqrt(variance + epsilon) weight + bias, [columns]")    \
+  ROW(HR_ROWWISE_RMS_NORM, "rms_norm", 2, "y = x / sqrt(mean of squares + epsilon) weight, [columns]")                 \
+  ROW(HR_ROWWISE_ROTARY, "rotary", 2, "columns i and i + rotated/2 rotated by an angle of a table [period, rotated]")  \
   ROW(HR_ROWWISE_GELU, "gelu", 1, "y = x (1 + erf(x / sqrt(2))) / 2")                                                  \
   ROW(HR_ROWWISE_SWIGLU, "swiglu", 2, "y = gate / (1 + exp(-gate)) up")                                                \
   ROW(HR_ROWWISE_RESIDUAL, "residual", 2, "y = x + z")                                                                 \

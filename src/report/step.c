@@ -96,7 +96,9 @@ static void print_between(const hr_document *document, const hr_step_times *t)
   hr_write_share(share, sizeof share, t->between_share);
   hr_write_time(load, sizeof load, t->load_ns);
   hr_write_bytes(memory, sizeof memory, (double)t->weight_bytes);
-  if (t->operators_ns > 0)
+  if (t->operators_ns > 0 && t->between_share < 0) /* timed one by one: on a GPU between events, which take time, too */
+    hr_print_field(document, "operators", "%s one by one, more than together", sum);
+  else if (t->operators_ns > 0)
     hr_print_field(document, "operators", "%s in all; %s of the step passes between them", sum, share);
   hr_print_field(document, "weights", "%s with the KV cache, filled in %s", memory, load);
 }

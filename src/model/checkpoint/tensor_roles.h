@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tensor of a checkpoint has the weight of a role, and in what form: the rows of tensor_roles.inc. Thread safety:
- * pure functions. */
+/* The rows of tensor_roles.inc say which tensor of a checkpoint has the weight of a role, and in what form. Thread
+ * safety: pure functions. */
 #ifndef HR_MODEL_CHECKPOINT_TENSOR_ROLES_H
 #define HR_MODEL_CHECKPOINT_TENSOR_ROLES_H
 

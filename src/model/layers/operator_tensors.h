@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tensors and weights an operator works on. Thread safety: pure functions of the builder. */
+/* Each operator names the tensors and weights that it works on. Thread safety: pure functions of the builder. */
 #ifndef HR_MODEL_LAYERS_OPERATOR_TENSORS_H
 #define HR_MODEL_LAYERS_OPERATOR_TENSORS_H
 

@@ -115,7 +115,7 @@ static void experts(const hr_model *model, const hr_ffn_experts *m, hr_weight_sh
   add(to, HR_WEIGHT_SHARED_OUTPUT_GATE, m->shared_gate, 1, hidden);
 }
 
-/* Which norms a layer has is the operators' knowledge; any of them has the width of the stream. */
+/* The operators know which norms a layer has; each has the width of the stream. */
 static void norms(const hr_model *model, hr_weight_shapes *to)
 {
   add_norm(model, to, HR_WEIGHT_ATTENTION_NORM, true, model->hidden);
