@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FUSED_COLUMNS_MAX 16384 /* of a sum and its norm in one launch, on a GPU */
-
 /* ---- launches and values ---- */
 
 void hr_lowering_fail(hr_lowering *l, hr_status status)
@@ -175,8 +173,24 @@ static bool was_added_last(const hr_lowering *l, hr_run_view x)
 {
   const hr_run_sum *sum = &l->sum;
   return l->status == HR_OK && sum->launch == l->program->launch_count - 1 && sum->launch > 0 &&
-         sum->result.value == x.value && sum->result.rows == x.rows && sum->result.columns == x.columns &&
-         x.columns <= FUSED_COLUMNS_MAX;
+         sum->result.value == x.value && sum->result.rows == x.rows && sum->result.columns == x.columns;
+}
+
+static hr_rowwise with_sum(const hr_lowering *l, hr_rowwise norm)
+{
+  norm.operation =
+      norm.operation == HR_ROWWISE_RMS_NORM ? HR_ROWWISE_RESIDUAL_RMS_NORM : HR_ROWWISE_RESIDUAL_LAYER_NORM;
+  norm.dtype = l->x->options.dtype;
+  return norm;
+}
+
+/* The plan is kept for the launch. */
+static bool has_kernel(const hr_lowering *l, const hr_rowwise *rows)
+{
+  hr_plan *plan = NULL;
+  const hr_status status = hr_plans_rowwise(l->x->plans, rows, &plan, NULL);
+  hr_plan_free(plan);
+  return status == HR_OK;
 }
 
 /* The operator of the sum keeps the launch. */
@@ -187,8 +201,6 @@ static hr_run_view add_both(hr_lowering *l, hr_rowwise rows, const hr_input_oper
   hr_launch *last = &l->program->launches[--l->program->launch_count];
   l->op_index = last->op;
   hr_plan_free(last->plan);
-  rows.operation =
-      rows.operation == HR_ROWWISE_RMS_NORM ? HR_ROWWISE_RESIDUAL_RMS_NORM : HR_ROWWISE_RESIDUAL_LAYER_NORM;
   const hr_run_view y = hr_add_rowwise(l, rows, all, rows.columns);
   hr_bind(l, offsetof(hr_rowwise_arguments, more_outputs), l->sum.result);
   l->op_index = op;
@@ -199,7 +211,9 @@ static hr_run_view add_both(hr_lowering *l, hr_rowwise rows, const hr_input_oper
 
 hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3])
 {
-  return was_added_last(l, inputs[0].view) ? add_both(l, rows, inputs) : hr_add_rowwise(l, rows, inputs, rows.columns);
+  const hr_rowwise both = with_sum(l, rows);
+  return was_added_last(l, inputs[0].view) && has_kernel(l, &both) ? add_both(l, both, inputs)
+                                                                   : hr_add_rowwise(l, rows, inputs, rows.columns);
 }
 
 hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor)
