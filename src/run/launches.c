@@ -185,11 +185,13 @@ static hr_rowwise with_sum(const hr_lowering *l, hr_rowwise norm)
 }
 
 /* The plan is kept for the launch. */
-static bool has_kernel(const hr_lowering *l, const hr_rowwise *rows)
+static bool has_kernel(hr_lowering *l, const hr_rowwise *rows)
 {
   hr_plan *plan = NULL;
   const hr_status status = hr_plans_rowwise(l->x->plans, rows, &plan, NULL);
   hr_plan_free(plan);
+  if (status == HR_ERROR_OUT_OF_MEMORY)
+    hr_lowering_fail(l, hr_fail(l->error, status, "not enough memory for a step's launches"));
   return status == HR_OK;
 }
 
