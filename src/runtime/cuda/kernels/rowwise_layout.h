@@ -16,6 +16,16 @@ typedef enum hr_rowwise_alignment {
   HR_UNALIGNED     /* addresses are multiples of an element only */
 } hr_rowwise_alignment;
 
+/** What a run takes beside addresses; the members of hr_rowwise. */
+typedef struct hr_rowwise_call {
+  long long rows, columns, period, group;
+  unsigned long long seed;
+  unsigned dropped; /* dropout: of 65536 values of 16 random bits */
+  float number;     /* norms: epsilon; scale, soft cap, clamp: factor; gradients of the loss: scale */
+  long long x_stride, rotated;
+  int interleaved;
+} hr_rowwise_call;
+
 /** Rows between two rows that a row group processes at a time, so that they have the same offset within a cache
  *  line. */
 #define HR_ROWWISE_SPACING(alignment, element_bytes) \

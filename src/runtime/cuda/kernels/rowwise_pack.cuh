@@ -10,24 +10,15 @@ typedef long long int64;
 #define PACK_ELEMENTS (PACK_BYTES / (int)sizeof(element))
 #define LOG2_E 1.4426950408889634f
 
-#define PARAMETERS                                                                                              \
-  (const element *a, const element *b, const element *c, element *out, int64 rows, int64 columns, int64 period, \
-   int64 group, unsigned long long seed, unsigned dropped, float number, int64 x_stride, int64 rotated,         \
-   int interleaved)
-#define TASK                                                                                          \
-  {                                                                                                   \
-    a, b, c, out, rows, columns, period, group, seed, dropped, number, x_stride, rotated, interleaved \
+#define PARAMETERS (const element *a, const element *b, const element *c, element *out, hr_rowwise_call call)
+#define TASK           \
+  {                    \
+    call, a, b, c, out \
   }
 
-struct task {
+struct task : hr_rowwise_call {
   const element *a, *b, *c;
   element *out;
-  int64 rows, columns, period, group;
-  unsigned long long seed;
-  unsigned dropped; /* dropout: of 65536 values of 16 random bits */
-  float number;     /* norms: epsilon; scale: the factor */
-  int64 x_stride, rotated;
-  int interleaved;
 
   __device__ const element *row_of_x(int64 row) const
   {

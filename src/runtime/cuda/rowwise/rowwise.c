@@ -342,26 +342,33 @@ static double number_of(const hr_rowwise *r)
   }
 }
 
+static hr_rowwise_call call_of(const hr_rowwise *r)
+{
+  return (hr_rowwise_call){.rows = r->rows,
+                           .columns = r->columns,
+                           .period = r->period,
+                           .group = r->group,
+                           .seed = r->seed,
+                           .dropped = (unsigned)hr_rowwise_dropped(r),
+                           .number = (float)number_of(r),
+                           .x_stride = r->x_stride,
+                           .rotated = hr_rowwise_rotated(r),
+                           .interleaved = r->interleaved};
+}
+
 /* In the device's context. The kernel reads the shifted weights from the workspace. */
 static hr_status launch_rows(const rowwise_plan *p, const hr_rowwise *r, uint64_t addresses[4], const hr_run *run,
                              hr_error *error)
 {
   const launch *l = &p->launch;
   const hr_cuda_queue queue = {p->cuda, run->stream};
-  long long rows = r->rows, columns = r->columns, period = r->period, group = r->group;
-  unsigned long long seed = r->seed;
-  unsigned dropped = (unsigned)hr_rowwise_dropped(r);
-  float number = (float)number_of(r);
-  long long x_stride = r->x_stride, rotated = hr_rowwise_rotated(r);
-  int interleaved = r->interleaved;
+  hr_rowwise_call call = call_of(r);
   uint64_t workspace = hr_cuda_address(run->workspace);
-  void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &rows,     &columns, &period,
-                       &group,        &seed,         &dropped,      &number,       &x_stride, &rotated, &interleaved};
+  void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &call};
   if (l->shift) {
     const hr_cuda_kernel kernel = {
         .function = l->shift, .blocks = hr_ceil_div(l->shifted_elements, BLOCK), .threads = BLOCK};
-    void *shift[] = {&addresses[0], &addresses[1], &addresses[2], &workspace, &rows,     &columns, &period,
-                     &group,        &seed,         &dropped,      &number,    &x_stride, &rotated, &interleaved};
+    void *shift[] = {&addresses[0], &addresses[1], &addresses[2], &workspace, &call};
     HR_TRY(hr_cuda_launch(&queue, &kernel, shift, error));
     addresses[1] = workspace;
     addresses[2] = workspace + (uint64_t)l->shifted_elements / 2 * hr_dtype_bytes(r->dtype);

@@ -265,13 +265,9 @@ static hr_status launch_loss(const backward_plan *p, const hr_rowwise *r, const 
   set_addresses(r, run, &call);
   uint64_t logits = call.inputs[0], targets = call.inputs[1], losses = call.outputs[gradient ? 1 : 0];
   uint64_t out = gradient ? call.outputs[0] : logits;
-  long long rows = r->rows, columns = r->columns, period = 0, group = 1, x_stride = 0, rotated = 0;
-  unsigned long long seed = 0;
-  unsigned dropped = 0;
-  int interleaved = 0;
-  float scale = r->scale == 0 ? 1 : (float)r->scale;
-  void *arguments[] = {&logits, &targets, &losses,  &out,   &rows,     &columns, &period,
-                       &group,  &seed,    &dropped, &scale, &x_stride, &rotated, &interleaved};
+  hr_rowwise_call sizes = {
+      .rows = r->rows, .columns = r->columns, .group = 1, .number = r->scale == 0 ? 1 : (float)r->scale};
+  void *arguments[] = {&logits, &targets, &losses, &out, &sizes};
   return hr_cuda_launch(&queue, &p->main, arguments, error);
 }
 
