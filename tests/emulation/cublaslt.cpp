@@ -6,6 +6,7 @@
 #include "order.h"
 #include "turns.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -306,11 +307,12 @@ static void multiply(product all)
                  &all.d_layout);
 }
 
+/* Algorithms assume no more than 16 bytes of an address, also where 256 are the default. */
 static bool is_usable(const void *data, lt_layout layout, uint64_t alignment)
 {
   uint64_t last = (uint64_t)(layout->batch_count - 1) * (uint64_t)layout->batch_stride +
                   (layout->columns - 1) * (uint64_t)layout->leading + layout->rows;
-  return (uintptr_t)data % alignment == 0 && memory_holds(data, last * size_of(layout->type));
+  return (uintptr_t)data % std::min(alignment, (uint64_t)16) == 0 && memory_holds(data, last * size_of(layout->type));
 }
 
 lt_result cublasLtMatmul(lt_handle, lt_description description, const void *alpha, const void *a, lt_layout a_layout,
