@@ -82,7 +82,9 @@ extern "C" {
   ROW(HR_ROWWISE_SWIGLU_CLAMPED, "swiglu_clamped", 2,                                                                  \
       "y = g / (1 + exp(-1.702 g)) (u + 1), g = min(gate, factor), u = up within factor")                              \
   ROW(HR_ROWWISE_COMBINE, "combine", 3,                                                                                \
-      "row r is the sum of w times row i of a table [period, columns], i in int32 and w in fp32 of [rows, group]")
+      "row r is the sum of w times row i of a table [period, columns], i in int32 and w in fp32 of [rows, group]")     \
+  ROW(HR_ROWWISE_ROTARY_JOIN, "rotary_join", 3,                                                                        \
+      "columns of x before `rotated` of z, which are rotated as rotary does; the table is the third input")
 
 typedef enum hr_rowwise_operation {
 #define HR_ROWWISE_ENUM(enumerator, name, inputs, sentence) enumerator,
@@ -116,12 +118,16 @@ typedef struct hr_rowwise {
   double learning_rate, beta1, beta2, epsilon, weight_decay, max_norm;
   int64_t step;  /* adamw: from 1; 0 as 1 */
   double factor; /* scale; softcap and swiglu_clamped: 0 as 1 */
-  /* copy, bias and rotary: elements from the beginning of `group` rows of x to that of the next group, whose rows are
-   * side by side; 0: packed. y is packed. */
+  /* copy, bias, rotary and rotary_join: elements from the beginning of `group` rows of x to that of the next group,
+   * whose rows are side by side; 0: packed. y is packed. */
   int64_t x_stride;
   int64_t rotated;  /* rotary: the first columns of a row, which are rotated, and the columns of the table; the others
                        are copied. Even; 0: all */
   bool interleaved; /* rotary: columns 2i and 2i + 1 are rotated together, not i and i + rotated/2 */
+  /* rotary_join, the last columns − rotated … columns of y: x has the columns before. From one row of x to the next in
+   * its group; 0: side by side. The same of z, and from one group of z to the next; z_row 0: the rows of a group share
+   * one of z */
+  int64_t x_row, z_row, z_stride;
 } hr_rowwise;
 
 /** Softmax of 1 × 1 in bf16. */

@@ -108,7 +108,8 @@ HR_ROWWISE_GATE = 30
 HR_ROWWISE_SINK = 31
 HR_ROWWISE_SWIGLU_CLAMPED = 32
 HR_ROWWISE_COMBINE = 33
-HR_ROWWISE_COUNT = 34
+HR_ROWWISE_ROTARY_JOIN = 34
+HR_ROWWISE_COUNT = 35
 HR_KV_UNQUANTIZED = 0
 HR_KV_FP8 = 1
 HR_KV_INT8 = 2
@@ -668,6 +669,9 @@ class hr_rowwise(Structure):
         ("x_stride", c_int64),
         ("rotated", c_int64),
         ("interleaved", c_bool),
+        ("x_row", c_int64),
+        ("z_row", c_int64),
+        ("z_stride", c_int64),
     ]
 
 

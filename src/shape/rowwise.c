@@ -76,7 +76,8 @@ static bool is_rotary(hr_rowwise_operation operation)
 /* Operations that read a table of `period` rows. */
 static bool has_table(hr_rowwise_operation operation)
 {
-  return is_rotary(operation) || operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE;
+  return is_rotary(operation) || operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE ||
+         operation == HR_ROWWISE_ROTARY_JOIN;
 }
 
 static bool is_share(double value)
@@ -106,9 +107,34 @@ static hr_status check_rotated(const hr_rowwise *r, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_join(const hr_rowwise *r, hr_error *error)
+{
+  const int64_t most = (int64_t)1 << 40;
+  if (r->rotated < 2 || r->rotated % 2 != 0 || r->rotated >= r->columns)
+    return hr_fail(error, HR_ERROR_INVALID, "rotated: rotary_join needs an even number below the columns");
+  if (r->rows % r->group != 0)
+    return hr_fail(error, HR_ERROR_INVALID, "group: does not divide the rows");
+  if (r->columns > most || r->x_row > most || r->z_row > most || r->z_stride > most || r->group > most / r->columns)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "columns, x_row, z_row, z_stride, group: expected at most 2^40 elements");
+  if (r->x_row < 0 || hr_rowwise_x_row(r) < hr_rowwise_x_columns(r))
+    return hr_fail(error, HR_ERROR_INVALID, "x_row: is less than the columns of x");
+  if (r->z_row < 0 || (r->z_row > 0 && r->z_row < r->rotated))
+    return hr_fail(error, HR_ERROR_INVALID, "z_row: is less than the columns of z");
+  if (hr_rowwise_z_stride(r) < (r->group - 1) * r->z_row + r->rotated)
+    return hr_fail(error, HR_ERROR_INVALID, "z_stride: is less than the columns of a group");
+  return HR_OK;
+}
+
 static bool may_have_stride(hr_rowwise_operation operation)
 {
-  return operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS;
+  return operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS ||
+         operation == HR_ROWWISE_ROTARY_JOIN;
+}
+
+/* Elements from the first to the last of a group of x. */
+static hr_checked64 group_of_x(const hr_rowwise *r)
+{
+  return hr_plus(hr_times(hr_checked(r->group - 1), hr_rowwise_x_row(r)), hr_checked(hr_rowwise_x_columns(r)));
 }
 
 static hr_status check_places(const hr_rowwise *rows, hr_error *error)
@@ -121,7 +147,7 @@ static hr_status check_places(const hr_rowwise *rows, hr_error *error)
                    hr_rowwise_operation_name(rows->operation));
   if (rows->group < 1 || rows->rows % rows->group != 0)
     return hr_fail(error, HR_ERROR_INVALID, "group: does not divide the rows");
-  if (hr_checked_take(hr_times(hr_checked(rows->group), rows->columns), &group) != HR_OK || rows->x_stride < group)
+  if (hr_checked_take(group_of_x(rows), &group) != HR_OK || rows->x_stride < group)
     return hr_fail(error, HR_ERROR_INVALID, "x_stride: is less than the columns of a group");
   if (hr_checked_take(hr_times(hr_times(hr_checked(rows->rows), rows->x_stride), 64), &span) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "rows × x_stride: the bytes do not fit 63 bits");
@@ -143,6 +169,8 @@ static hr_status check_members(const hr_rowwise *r, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "period, group: expected at least 1");
   if (is_rotary(r->operation))
     HR_TRY(check_rotated(r, error));
+  if (r->operation == HR_ROWWISE_ROTARY_JOIN)
+    HR_TRY(check_join(r, error));
   if (r->operation == HR_ROWWISE_SINK)
     HR_TRY(check_heads(r, error));
   if (r->operation == HR_ROWWISE_COMBINE && r->group > HR_ROWWISE_TERMS_MAX)

@@ -5,22 +5,47 @@
 
 #include <headroom/rowwise.h>
 
+/** Columns that rotary rotates, which its table has. */
+static inline int64_t hr_rowwise_rotated(const hr_rowwise *r)
+{
+  return r->rotated > 0 ? r->rotated : r->columns;
+}
+
+/** Columns of x. */
+static inline int64_t hr_rowwise_x_columns(const hr_rowwise *r)
+{
+  return r->operation == HR_ROWWISE_ROTARY_JOIN ? r->columns - r->rotated : r->columns;
+}
+
+/** Elements from a row of x to the next in its group. */
+static inline int64_t hr_rowwise_x_row(const hr_rowwise *r)
+{
+  return r->x_row > 0 ? r->x_row : hr_rowwise_x_columns(r);
+}
+
 /** The first element of a row of x. */
 static inline int64_t hr_rowwise_x_at(const hr_rowwise *r, int64_t row)
 {
-  return r->x_stride > 0 ? row / r->group * r->x_stride + row % r->group * r->columns : row * r->columns;
+  const int64_t each = hr_rowwise_x_row(r);
+  return r->x_stride > 0 ? row / r->group * r->x_stride + row % r->group * each : row * each;
 }
 
 /** Elements from the first of x to the end of the last. */
 static inline int64_t hr_rowwise_x_span(const hr_rowwise *r)
 {
-  return hr_rowwise_x_at(r, r->rows - 1) + r->columns;
+  return hr_rowwise_x_at(r, r->rows - 1) + hr_rowwise_x_columns(r);
 }
 
-/** Columns that rotary rotates, which its table has. */
-static inline int64_t hr_rowwise_rotated(const hr_rowwise *r)
+/** Elements from a group of z to the next. */
+static inline int64_t hr_rowwise_z_stride(const hr_rowwise *r)
 {
-  return r->rotated > 0 ? r->rotated : r->columns;
+  return r->z_stride > 0 ? r->z_stride : r->z_row > 0 ? r->group * r->z_row : r->rotated;
+}
+
+/** The first element of z of a row. */
+static inline int64_t hr_rowwise_z_at(const hr_rowwise *r, int64_t row)
+{
+  return row / r->group * hr_rowwise_z_stride(r) + row % r->group * r->z_row;
 }
 
 /** Where attention has written the log-sum-exp of a row, which is a head of a query. */

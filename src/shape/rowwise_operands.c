@@ -19,6 +19,10 @@
   {                                          \
     HR_EXTENT_STRIDED, HR_CONTENT_NUMBERS, 0 \
   }
+#define PART                              \
+  {                                       \
+    HR_EXTENT_PART, HR_CONTENT_NUMBERS, 0 \
+  }
 #define ANGLES                              \
   {                                         \
     HR_EXTENT_ANGLES, HR_CONTENT_NUMBERS, 0 \
@@ -107,6 +111,7 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
     [HR_ROWWISE_SINK] = {3, 1, {TENSOR, LOSSES, SINKS}, {TENSOR}},
     [HR_ROWWISE_SWIGLU_CLAMPED] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_COMBINE] = {3, 1, {NUMBERS_OF_TERMS, TABLE, WEIGHTS_OF_TERMS}, {TENSOR}},
+    [HR_ROWWISE_ROTARY_JOIN] = {3, 1, {STRIDED, PART, ANGLES}, {TENSOR}},
 };
 
 bool hr_rowwise_adds_before_norm(hr_rowwise_operation operation)
@@ -134,9 +139,17 @@ static int64_t terms_of(const hr_rowwise *rows)
   return rows->operation == HR_ROWWISE_COMBINE ? rows->group : 1;
 }
 
+/* Rows of a group may share one of z. */
+static hr_checked64 part_elements(const hr_rowwise *rows)
+{
+  return hr_times(hr_checked(rows->z_row > 0 ? rows->rows : rows->rows / rows->group), rows->rotated);
+}
+
 hr_checked64 hr_rowwise_elements(const hr_rowwise *rows, const hr_rowwise_operand *operand)
 {
   switch (operand->extent) {
+  case HR_EXTENT_STRIDED: return hr_times(hr_checked(rows->rows), hr_rowwise_x_columns(rows));
+  case HR_EXTENT_PART: return part_elements(rows);
   case HR_EXTENT_ROW: return hr_checked(rows->columns);
   case HR_EXTENT_COLUMN: return hr_checked(rows->rows);
   case HR_EXTENT_TERMS: return hr_times(hr_checked(rows->rows), rows->group);
@@ -151,6 +164,7 @@ hr_checked64 hr_rowwise_span(const hr_rowwise *rows, const hr_rowwise_operand *o
 {
   switch (operand->extent) {
   case HR_EXTENT_STRIDED: return hr_checked(hr_rowwise_x_span(rows));
+  case HR_EXTENT_PART: return hr_checked(hr_rowwise_z_at(rows, rows->rows - 1) + rows->rotated);
   case HR_EXTENT_TABLE: return hr_times(hr_checked(rows->period), rows->columns);
   default: return hr_rowwise_elements(rows, operand);
   }

@@ -11,6 +11,7 @@
 typedef enum hr_rowwise_extent {
   HR_EXTENT_TENSOR,  /* [rows, columns] */
   HR_EXTENT_STRIDED, /* [rows, columns], groups of rows x_stride apart */
+  HR_EXTENT_PART,    /* [rows, rotated columns], as z_row and z_stride say */
   HR_EXTENT_ROW,     /* [columns] */
   HR_EXTENT_ANGLES,  /* [period, rotated columns] */
   HR_EXTENT_TABLE,   /* [period, columns], of which `rows` rows are read */

@@ -17,8 +17,10 @@ static hr_rowwise rows_of(hr_rowwise_operation operation, int64_t rows, int64_t 
   r.rows = rows;
   r.columns = columns;
   r.dtype = HR_FP64;
-  bool table = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE;
+  bool table = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE ||
+               operation == HR_ROWWISE_ROTARY_JOIN;
   r.period = table ? 1 : 0;
+  r.rotated = operation == HR_ROWWISE_ROTARY_JOIN ? 2 : 0;
   return r;
 }
 
@@ -94,6 +96,43 @@ static void combine_adds_rows_of_a_table_by_their_weights(void **state)
   hr_reference_rowwise(&r, (const void *[]){numbers, table, weights}, (hr_rowwise_output_row){0, 1, 0}, scratch, out,
                        norm);
   assert_true(out[0] == 52 && out[1] == 104);
+}
+
+/* Two tokens of two heads, whose x is the first of 3 columns. A right angle turns (u, v) into (-v, u). */
+static void a_rotated_part_stands_behind_each_head(void **state)
+{
+  (void)state;
+  const double x[] = {1, 0, 0, 2, 0, 0, 3, 0, 0, 4, 0, 0}, z[] = {10, 20, 9, 30, 40, 9}, table[] = {1, 0, 0, 1};
+  const double own[] = {10, 20, 11, 21, 30, 40, 31, 41};
+  hr_rowwise r = rows_of(HR_ROWWISE_ROTARY_JOIN, 4, 3);
+  r.group = 2, r.period = 2, r.x_row = 3, r.z_stride = 3;
+  assert_row(&r, 1, x, z, table, (double[]){2, 10, 20});
+  assert_row(&r, 2, x, z, table, (double[]){3, -40, 30});
+  r.z_row = 2, r.z_stride = 0;
+  assert_row(&r, 1, x, own, table, (double[]){2, 11, 21});
+  assert_row(&r, 3, x, own, table, (double[]){4, -41, 31});
+  int64_t bytes = 0;
+  assert_int_equal(hr_rowwise_bytes(&r, &bytes), HR_OK);
+  assert_int_equal(bytes, (4 + 8 + 4 + 12) * 8);
+}
+
+static void rows_that_cannot_be_joined_are_refused_by_name(void **state)
+{
+  (void)state;
+  const struct {
+    int64_t rotated, group, x_row, z_row, z_stride;
+    const char *word;
+  } cases[] = {{3, 1, 0, 0, 0, "rotated"},  {8, 1, 0, 0, 0, "rotated"}, {0, 1, 0, 0, 0, "rotated"},
+               {2, 3, 0, 0, 0, "group"},    {2, 2, 5, 0, 0, "x_row"},   {2, 2, 0, 1, 0, "z_row"},
+               {2, 2, 0, 2, 3, "z_stride"}, {2, 2, 0, 0, 1, "z_stride"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_error error = {.message = ""};
+    hr_rowwise r = rows_of(HR_ROWWISE_ROTARY_JOIN, 4, 8);
+    r.rotated = cases[i].rotated, r.group = cases[i].group, r.x_row = cases[i].x_row;
+    r.z_row = cases[i].z_row, r.z_stride = cases[i].z_stride;
+    assert_int_equal(hr_rowwise_check(&r, &error), HR_ERROR_INVALID);
+    assert_non_null(strstr(error.message, cases[i].word));
+  }
 }
 
 /* x + z = 3, 4: the mean of squares is 12.5. x + z = 1, 3: the mean is 2, the variance 1. */
@@ -397,6 +436,8 @@ int main(void)
       cmocka_unit_test(the_reference_agrees_with_values_computed_by_hand),
       cmocka_unit_test(a_sink_takes_its_share_of_each_head),
       cmocka_unit_test(combine_adds_rows_of_a_table_by_their_weights),
+      cmocka_unit_test(a_rotated_part_stands_behind_each_head),
+      cmocka_unit_test(rows_that_cannot_be_joined_are_refused_by_name),
       cmocka_unit_test(the_norm_of_a_residual_is_that_of_its_sum),
       cmocka_unit_test(a_residual_with_its_norm_moves_each_element_four_times),
       cmocka_unit_test(dropout_drops_by_the_known_random_numbers),

@@ -237,7 +237,7 @@ hr_status hr_host_allocate(hr_device *device, size_t bytes, void **data, hr_erro
   const bool huge = whole >= HUGE_PAGE_BYTES;
   void *memory = NULL;
   if (posix_memalign(&memory, huge ? HUGE_PAGE_BYTES : page, whole) != 0)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a buffer of %s", device->name, wanted);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory for a buffer of %s", device->name, wanted);
   madvise(memory, whole, MADV_DONTNEED); /* recycled pages count as resident only once written to */
   if (huge)
     madvise(memory, whole, MADV_HUGEPAGE); /* a system without them goes on as before */

@@ -64,7 +64,8 @@ static int64_t row_start(const hr_problem *problem, size_t output, int64_t row)
 static hr_operand_part part_of(const hr_checked_range *range, const hr_rowwise_operand *operand, size_t bytes)
 {
   const hr_rowwise *r = &range->runner->problem.rows;
-  const bool packed = operand->extent == HR_EXTENT_TENSOR || (operand->extent == HR_EXTENT_STRIDED && r->x_stride == 0);
+  const bool packed = operand->extent == HR_EXTENT_TENSOR ||
+                      (operand->extent == HR_EXTENT_STRIDED && r->x_stride == 0 && r->x_row == 0);
   const bool column = operand->extent == HR_EXTENT_COLUMN && r->operation != HR_ROWWISE_SINK; /* in another order */
   const bool by_row = packed || column || operand->extent == HR_EXTENT_TERMS;
   if (!by_row || range->of->rows < r->rows || r->operation == HR_ROWWISE_ADAMW)

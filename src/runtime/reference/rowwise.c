@@ -202,6 +202,22 @@ static void combined_row(const hr_rowwise *r, const void *const *inputs, int64_t
   }
 }
 
+/* Columns of x, and a part that is rotated as a row of its own. */
+static void joined_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
+                       double *norm)
+{
+  const int64_t first = hr_rowwise_x_columns(r);
+  const size_t rotated = (size_t)r->rotated, table_row = (size_t)(row / r->group % r->period);
+  double *part = scratch, *table = scratch + rotated;
+  hr_rowwise whole = *r;
+  whole.columns = r->rotated;
+  hr_numbers_load(r->dtype, inputs[0], (size_t)hr_rowwise_x_at(r, row), (size_t)first, out);
+  hr_numbers_load(r->dtype, inputs[1], (size_t)hr_rowwise_z_at(r, row), rotated, part);
+  hr_numbers_load(r->dtype, inputs[2], table_row * rotated, rotated, table);
+  memset(norm, 0, (size_t)first * sizeof *norm);
+  rotary(&whole, part, table, out + first, norm + first);
+}
+
 static void load_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *x)
 {
   if (r->operation == HR_ROWWISE_GATHER)
@@ -241,6 +257,7 @@ static void forward_row(const hr_rowwise *r, const void *const *inputs, int64_t 
   switch (r->operation) {
   case HR_ROWWISE_GATE:
   case HR_ROWWISE_SINK: shared_row(r, inputs, row, out, norm); return;
+  case HR_ROWWISE_ROTARY_JOIN: joined_row(r, inputs, row, scratch, out, norm); return;
   case HR_ROWWISE_COMBINE: combined_row(r, inputs, row, scratch, out, norm); return;
   default: simple_row(r, inputs, row, scratch, out, norm);
   }

@@ -47,6 +47,17 @@ static bool is_norm(int operation)
          hr_rowwise_adds_before_norm((hr_rowwise_operation)operation);
 }
 
+/* Columns that are an odd number apart. */
+static hr_rowwise with_join(hr_rowwise r)
+{
+  r.rotated = hr_max64(2, r.columns / 4 * 2);
+  r.columns = hr_max64(r.columns, r.rotated + 1);
+  r.group = r.rows % 2 ? 1 : 2, r.period = 7;
+  r.x_row = r.columns + 3;
+  r.z_row = r.columns + 2;
+  return r;
+}
+
 static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t columns)
 {
   hr_rowwise r = hr_rowwise_default();
@@ -65,6 +76,8 @@ static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t c
     r.period = 11, r.group = 1 + columns % 4;
   if (operation == HR_ROWWISE_SINK)
     r.group = rows % 2 ? 1 : 2, r.period = rows % 4 ? rows / r.group : rows / 4;
+  if (operation == HR_ROWWISE_ROTARY_JOIN)
+    r = with_join(r);
   if (operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS)
     r.x_stride = columns + 5;
   if (is_norm(operation))
@@ -363,6 +376,27 @@ static void try_rotary(subject *s, int operation)
   }
 }
 
+/* Heads behind columns of their own, and one vector that all heads of a token share or one for each. */
+static void try_join(subject *s, int operation)
+{
+  static const int64_t parts[][4] = {{24, 8, 4, 0},     {192, 64, 16, 0}, {576, 64, 1, 0},  {192, 64, 3, 192},
+                                     {576, 64, 5, 192}, {100, 30, 7, 30}, {130, 66, 2, 67}, {96, 32, 4, 160}};
+  for (int64_t i = 0; i < 2 * LENGTH(parts) && operation == HR_ROWWISE_ROTARY_JOIN; i++) {
+    const int64_t *size = parts[i / 2];
+    hr_rowwise r = rows_of(operation, s->dtype, 3 * size[2], size[0]);
+    r.rotated = size[1], r.group = size[2], r.z_row = size[3];
+    r.x_row = i / 2 % 2 ? size[0] : 0;
+    r.z_stride = size[3] == 0 ? size[0] : 0;
+    r.interleaved = i % 2 != 0;
+    check_case(s, &r, NULL, false);
+  }
+}
+
+static void check_join(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  check_all(device, kernel, dtype, try_join);
+}
+
 static void check_rotary(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   check_all(device, kernel, dtype, try_rotary);
@@ -410,6 +444,7 @@ static const fact facts[] = {
     FACT(sums_have_the_same_bits_in_each_run, check_repeats),
     FACT(results_may_replace_the_inputs_that_the_list_names, check_in_place),
     FACT(a_part_of_a_head_is_rotated_in_either_order_of_pairs, check_rotary),
+    FACT(a_rotated_part_joins_columns_of_its_own_or_shared, check_join),
     FACT(exponentials_are_accurate_down_to_denormal_numbers, check_exponentials),
 };
 const fact_group rowwise_facts = {.name = "rowwise", .operation = "rowwise", .facts = facts, .count = LENGTH(facts)};
@@ -426,9 +461,11 @@ static void small(hr_dtype dtype, problem_taker *take, void *context)
       r.columns = columns[i] - (!is_rotary(operation) && i % 2); /* odd, too, where they may be */
       r.rows = 1 + i % 4;
       r.dtype = dtype;
-      r.period = is_rotary(operation) || has_table(operation)                            ? 2
-                 : operation == HR_ROWWISE_SINK || (is_softmax(operation) && i % 3 == 0) ? r.rows
-                                                                                         : 0;
+      if (operation == HR_ROWWISE_ROTARY_JOIN)
+        r.rotated = 2, r.columns += r.columns < 3 ? 1 : 0;
+      r.period = is_rotary(operation) || has_table(operation) || operation == HR_ROWWISE_ROTARY_JOIN ? 2
+                 : operation == HR_ROWWISE_SINK || (is_softmax(operation) && i % 3 == 0)             ? r.rows
+                                                                                                     : 0;
       if (hr_rowwise_trains(r.operation) && dtype == HR_FP8_E4M3)
         continue;
       const hr_problem problem = hr_rowwise_problem(&r);
@@ -442,7 +479,8 @@ static bool set_word(hr_problem *problem, const char *name, const char *value)
   for (int i = 0; strcmp(name, "operation") == 0 && i < HR_ROWWISE_COUNT; i++)
     if (strcmp(value, hr_rowwise_operation_name((hr_rowwise_operation)i)) == 0) {
       r->operation = (hr_rowwise_operation)i;
-      r->period = is_rotary(i) || has_table(i) ? 2048 : i == HR_ROWWISE_SINK ? 1 : 0;
+      r->rotated = i == HR_ROWWISE_ROTARY_JOIN ? 64 : 0;
+      r->period = is_rotary(i) || has_table(i) || i == HR_ROWWISE_ROTARY_JOIN ? 2048 : i == HR_ROWWISE_SINK ? 1 : 0;
       r->group = is_rotary(i) ? 32 : 1;
       r->rate = i == HR_ROWWISE_DROPOUT ? 0.1 : 0;
       *r = i == HR_ROWWISE_ADAMW ? with_adamw(*r, 1) : *r;

@@ -509,6 +509,25 @@ HR_INLINE void rotate_neighbours(hr_dtype dtype, const void *x, const void *tabl
   }
 }
 
+/* Columns i and half + i. `back`: by the opposite angle. */
+HR_INLINE void rotate_halves(hr_dtype dtype, bool back, const void *x, const void *table, int64_t half, void *out,
+                             bool stream)
+{
+  for (int64_t at = 0; at < half; at += SIMD_PAIR) {
+    int64_t count = lesser(SIMD_PAIR, half - at);
+    simd_pair u = simd_load_span(dtype, x, at, count), v = simd_load_span(dtype, x, half + at, count);
+    simd_pair c = simd_load_span(dtype, table, at, count), s = simd_load_span(dtype, table, half + at, count);
+    if (back)
+      s = (simd_pair){-s.a, -s.b};
+    prefetch_span(dtype, x, at + AHEAD);
+    prefetch_span(dtype, x, half + at + AHEAD);
+    simd_pair left = {simd_fma(u.a, c.a, -(v.a * s.a)), simd_fma(u.b, c.b, -(v.b * s.b))};
+    simd_pair right = {simd_fma(v.a, c.a, u.a * s.a), simd_fma(v.b, c.b, u.b * s.b)};
+    simd_store_span(dtype, out, at, left, count, stream);
+    simd_store_span(dtype, out, half + at, right, count, stream);
+  }
+}
+
 /* `back`: by the opposite angle. */
 HR_INLINE void rotary(hr_dtype dtype, bool back, const hr_rowwise_job *j, int64_t first, int64_t last)
 {
@@ -523,23 +542,28 @@ HR_INLINE void rotary(hr_dtype dtype, bool back, const hr_rowwise_job *j, int64_
     const void *table = row_of(dtype, j->inputs[1], row / r->group % r->period, rotated);
     void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
     copy_span(dtype, x, rotated, columns, out);
-    if (r->interleaved) {
+    if (r->interleaved)
       rotate_neighbours(dtype, x, table, half, out);
-      continue;
-    }
-    for (int64_t at = 0; at < half; at += SIMD_PAIR) {
-      int64_t count = lesser(SIMD_PAIR, half - at);
-      simd_pair u = simd_load_span(dtype, x, at, count), v = simd_load_span(dtype, x, half + at, count);
-      simd_pair c = simd_load_span(dtype, table, at, count), s = simd_load_span(dtype, table, half + at, count);
-      if (back)
-        s = (simd_pair){-s.a, -s.b};
-      prefetch_span(dtype, x, at + AHEAD);
-      prefetch_span(dtype, x, half + at + AHEAD);
-      simd_pair left = {simd_fma(u.a, c.a, -(v.a * s.a)), simd_fma(u.b, c.b, -(v.b * s.b))};
-      simd_pair right = {simd_fma(v.a, c.a, u.a * s.a), simd_fma(v.b, c.b, u.b * s.b)};
-      simd_store_span(dtype, out, at, left, count, stream);
-      simd_store_span(dtype, out, half + at, right, count, stream);
-    }
+    else
+      rotate_halves(dtype, back, x, table, half, out, stream);
+  }
+}
+
+/* Columns of x before a part that is rotated. */
+HR_INLINE void join_rotated(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const hr_rowwise *r = j->rows;
+  const size_t element = dtype == HR_FP32 ? 4 : 2;
+  const int64_t before = hr_rowwise_x_columns(r);
+  for (int64_t row = first; row < last; row++) {
+    const void *part = (const char *)j->inputs[1] + (size_t)hr_rowwise_z_at(r, row) * element;
+    const void *table = row_of(dtype, j->inputs[2], row / r->group % r->period, r->rotated);
+    char *out = (char *)(uintptr_t)row_of(dtype, j->outputs[0], row, r->columns);
+    copy_span(dtype, x_of(dtype, j, row), 0, before, out);
+    if (r->interleaved)
+      rotate_neighbours(dtype, part, table, r->rotated / 2, out + (size_t)before * element);
+    else
+      rotate_halves(dtype, false, part, table, r->rotated / 2, out + (size_t)before * element, false);
   }
 }
 
@@ -557,6 +581,8 @@ HR_INLINE void run_forward(hr_rowwise_operation operation, hr_dtype dtype, const
     norm(dtype, operation == HR_ROWWISE_RMS_NORM, j, first, last, scratch);
   else if (operation == HR_ROWWISE_ROTARY)
     rotary(dtype, false, j, first, last);
+  else if (operation == HR_ROWWISE_ROTARY_JOIN)
+    join_rotated(dtype, j, first, last);
   else if (operation == HR_ROWWISE_DROPOUT)
     dropout(dtype, j, first, last);
   else if (operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS || operation == HR_ROWWISE_GATHER ||

@@ -123,42 +123,59 @@ template <int WIDTH> struct alignas(WIDTH * sizeof(element)) part {
   element at[WIDTH];
 };
 
-/* Copies the columns behind those that are rotated. */
-template <int WIDTH> __device__ inline void copy_unrotated(const task &t, int64 row)
+/* A row of rotary: of its result the columns first … first + rotated are rotated, the others are copied. */
+struct rotary_row {
+  const element *from; /* of the rotated columns */
+  const element *rest; /* of the others; column 0 of the row */
+  const element *table;
+  element *to;             /* column 0 */
+  int64 first, begin, end; /* the copied columns are begin … end */
+};
+
+__device__ inline rotary_row row_of_rotary(const task &t, int64 row)
+{
+  const element *x = t.row_of_x(row), *table = t.b + row / t.group % t.period * t.rotated;
+  return {x, x, table, t.out + row * t.columns, 0, t.rotated, t.columns};
+}
+
+/* The rotated columns come from b, and the table is c. */
+__device__ inline rotary_row row_of_join(const task &t, int64 row)
+{
+  const element *z = t.b + row / t.group * t.z_stride + row % t.group * t.z_row;
+  const element *table = t.c + row / t.group % t.period * t.rotated;
+  int64 before = t.columns - t.rotated;
+  return {z, t.row_of_x(row), table, t.out + row * t.columns, before, 0, before};
+}
+
+template <int WIDTH> __device__ inline void copy_unrotated(const rotary_row &r)
 {
   typedef part<WIDTH> some;
-  const element *from = t.row_of_x(row);
-  element *to = t.out + row * t.columns;
-  for (int64 column = t.rotated + (int64)threadIdx.x * WIDTH; column < t.columns; column += (int64)blockDim.x * WIDTH)
-    *(some *)(to + column) = *(const some *)(from + column);
+  for (int64 column = r.begin + (int64)threadIdx.x * WIDTH; column < r.end; column += (int64)blockDim.x * WIDTH)
+    *(some *)(r.to + column) = *(const some *)(r.rest + column);
 }
 
 /* Rotates columns 2i and 2i + 1 by the angle of columns i and i + rotated/2 of the table's row. */
-__device__ inline void rotate_neighbours(const task &t, int64 row)
+__device__ inline void rotate_neighbours(const rotary_row &r, int64 half)
 {
-  int64 half = t.rotated / 2;
-  const element *from = t.row_of_x(row), *table = t.b + row / t.group % t.period * t.rotated;
-  element *to = t.out + row * t.columns;
+  element *to = r.to + r.first;
   for (int64 i = threadIdx.x; i < half; i += blockDim.x) {
-    float u = to_float(from[2 * i]), v = to_float(from[2 * i + 1]);
-    float c = to_float(table[i]), s = to_float(table[half + i]);
+    float u = to_float(r.from[2 * i]), v = to_float(r.from[2 * i + 1]);
+    float c = to_float(r.table[i]), s = to_float(r.table[half + i]);
     to[2 * i] = from_float(u * c - v * s);
     to[2 * i + 1] = from_float(v * c + u * s);
   }
-  copy_unrotated<1>(t, row);
+  copy_unrotated<1>(r);
 }
 
-/* Rotates columns i and i + rotated/2 by the angle whose cosine and sine are columns i and i + rotated/2 of row
- * (row / group) % period of the table b. */
-template <int WIDTH> __device__ inline void rotary_row(const task &t, int64 row)
+/* Rotates columns i and i + rotated/2 by the angle whose cosine and sine are columns i and i + rotated/2 of the table's
+ * row. */
+template <int WIDTH> __device__ inline void rotate_halves(const rotary_row &r, int64 half)
 {
   typedef part<WIDTH> some;
-  int64 half = t.rotated / 2;
-  const element *from = t.row_of_x(row), *table = t.b + row / t.group % t.period * t.rotated;
-  element *to = t.out + row * t.columns;
+  element *to = r.to + r.first;
   for (int64 column = (int64)threadIdx.x * WIDTH; column < half; column += (int64)blockDim.x * WIDTH) {
-    some x = *(const some *)(from + column), y = *(const some *)(from + half + column);
-    some cosine = *(const some *)(table + column), sine = *(const some *)(table + half + column);
+    some x = *(const some *)(r.from + column), y = *(const some *)(r.from + half + column);
+    some cosine = *(const some *)(r.table + column), sine = *(const some *)(r.table + half + column);
 #pragma unroll
     for (int j = 0; j < WIDTH; j++) {
       float u = to_float(x.at[j]), v = to_float(y.at[j]), c = to_float(cosine.at[j]), s = to_float(sine.at[j]);
@@ -168,25 +185,26 @@ template <int WIDTH> __device__ inline void rotary_row(const task &t, int64 row)
     *(some *)(to + column) = x;
     *(some *)(to + half + column) = y;
   }
-  copy_unrotated<WIDTH>(t, row);
+  copy_unrotated<WIDTH>(r);
 }
 
-/* Accesses of 16 or 4 bytes or one element, as half a row and the addresses allow. */
-__device__ inline void rotary_rows(const task &t)
+/* Accesses of 16 or 4 bytes or one element, as half a row, distances and the addresses allow. */
+template <class ROW_OF> __device__ inline void rotary_rows(const task &t, int64 distances, ROW_OF row_of)
 {
-  int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y;
-  size_t bits = (size_t)t.a | (size_t)t.b | (size_t)t.out |
-                (size_t)((t.rotated / 2 | t.columns | t.x_stride) * (int64)sizeof(element));
+  int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y, half = t.rotated / 2;
+  size_t bits = (size_t)t.a | (size_t)t.b | (size_t)t.c | (size_t)t.out |
+                (size_t)((half | t.columns | t.x_stride | distances) * (int64)sizeof(element));
   if (row >= t.rows)
     return;
+  rotary_row r = row_of(t, row);
   if (t.interleaved)
-    rotate_neighbours(t, row);
+    rotate_neighbours(r, half);
   else if (bits % 16 == 0)
-    rotary_row<16 / sizeof(element)>(t, row);
+    rotate_halves<16 / sizeof(element)>(r, half);
   else if (bits % 4 == 0)
-    rotary_row<4 / sizeof(element)>(t, row);
+    rotate_halves<4 / sizeof(element)>(r, half);
   else
-    rotary_row<1>(t, row);
+    rotate_halves<1>(r, half);
 }
 
 /* Rows of the result, one after another; value(row, column) is an element of it. */
@@ -264,7 +282,8 @@ ENTRY(gelu, (each_element<false>(t, gelu_of())), 256, 8)
 ENTRY(swiglu, (each_element<true>(t, swiglu_of())), 256, 8)
 ENTRY(residual, (each_element<true>(t, sum_of())), 256, 8)
 ENTRY(dropout, drop_elements(t), 256, 6)
-ENTRY(rotary, rotary_rows(t), 256, 5)
+ENTRY(rotary, rotary_rows(t, 0, row_of_rotary), 256, 5)
+ENTRY(rotary_join, rotary_rows(t, t.x_row | t.z_row | t.z_stride, row_of_join), 256, 5)
 ENTRY(gelu_tanh, (each_element<false>(t, gelu_tanh_of())), 256, 8)
 ENTRY(relu, (each_element<false>(t, relu_of())), 256, 8)
 ENTRY(relu2, (each_element<false>(t, relu2_of())), 256, 8)

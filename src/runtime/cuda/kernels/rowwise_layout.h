@@ -23,6 +23,7 @@ typedef struct hr_rowwise_call {
   unsigned dropped; /* dropout: of 65536 values of 16 random bits */
   float number;     /* norms: epsilon; scale, soft cap, clamp: factor; gradients of the loss: scale */
   long long x_stride, rotated;
+  long long x_row, z_row, z_stride; /* rotary_join: all but z_row resolved */
   int interleaved;
 } hr_rowwise_call;
 

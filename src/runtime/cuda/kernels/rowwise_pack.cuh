@@ -22,7 +22,7 @@ struct task : hr_rowwise_call {
 
   __device__ const element *row_of_x(int64 row) const
   {
-    return a + (x_stride > 0 ? row / group * x_stride + row % group * columns : row * columns);
+    return a + (x_stride > 0 ? row / group * x_stride + row % group * x_row : row * x_row);
   }
 };
 

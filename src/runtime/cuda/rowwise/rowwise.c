@@ -42,6 +42,7 @@ static const char *const sources[HR_ROWWISE_COUNT][2] = {
     [HR_ROWWISE_SINK] = {"elementwise", "sink"},
     [HR_ROWWISE_COMBINE] = {"elementwise", "combine"},
     [HR_ROWWISE_SWIGLU_CLAMPED] = {"elementwise", "swiglu_clamped"},
+    [HR_ROWWISE_ROTARY_JOIN] = {"elementwise", "rotary_join"},
 };
 
 const char *hr_rowwise_source(hr_rowwise_operation operation)
@@ -272,12 +273,17 @@ static void shape_rotary(const hr_rowwise *r, launch *l)
   l->blocks = hr_ceil_div(r->rows, l->threads_y);
 }
 
+static bool is_rotary(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_ROTARY_JOIN;
+}
+
 static hr_status prepare_elements(const hr_cuda *cuda, const hr_rowwise *r, launch *l, hr_error *error)
 {
   l->threads_x = BLOCK;
   l->threads_y = 1;
   l->blocks = hr_min64(r->rows * r->columns / pack_elements(r->dtype) / BLOCK + 1, ELEMENTWISE_BLOCKS);
-  if (r->operation == HR_ROWWISE_ROTARY)
+  if (is_rotary(r->operation))
     shape_rotary(r, l);
   else if (!hr_rowwise_by_element(r->operation))
     l->blocks = hr_min64(r->rows, ELEMENTWISE_BLOCKS);
@@ -304,7 +310,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     snprintf(why, why_size, "computes no gradients, and no residual with its norm");
     return false;
   }
-  if (r->operation == HR_ROWWISE_ROTARY)
+  if (is_rotary(r->operation))
     shape_rotary(r, &l);
   for (int aligned = 0; aligned < 2 && has_rows(r->operation); aligned++) {
     hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(r, aligned, cuda->capability, hr_rowwise_shared_max(cuda));
@@ -353,6 +359,9 @@ static hr_rowwise_call call_of(const hr_rowwise *r)
                            .number = (float)number_of(r),
                            .x_stride = r->x_stride,
                            .rotated = hr_rowwise_rotated(r),
+                           .x_row = hr_rowwise_x_row(r),
+                           .z_row = r->z_row,
+                           .z_stride = hr_rowwise_z_stride(r),
                            .interleaved = r->interleaved};
 }
 
