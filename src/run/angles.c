@@ -80,7 +80,7 @@ static hr_status make_table(hr_executor *x, bool window, hr_error *error)
 hr_status hr_run_make_angles(hr_executor *x, hr_error *error)
 {
   for (size_t i = 0; i < x->model.group_count && x->model.positions == HR_POSITIONS_ROTARY; i++) {
-    const int64_t dim = x->model.groups[i].attention.rotary_dim;
+    const int64_t dim = x->model.groups[i].attention.rotary_dim + x->model.groups[i].latent.rope_dim;
     if (dim > 0 && x->rotary_dim > 0 && dim != x->rotary_dim)
       return hr_fail(error, HR_ERROR_UNSUPPORTED, "layers that rotate parts of several sizes cannot be run yet");
     x->rotary_dim = dim > 0 ? dim : x->rotary_dim;

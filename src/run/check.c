@@ -56,9 +56,9 @@ static hr_status check_layer(const hr_model *model, const hr_layer_group *layer,
   const hr_mixer_attention *m = &layer->attention;
   hr_rowwise_operation operation = HR_ROWWISE_COUNT;
   const refusal refusals[] = {
-      {layer->latent.q_heads > 0, "latent attention"},
+      {layer->latent.q_heads > 0 && layer->latent.rope_dim == 0, "latent attention without rotary positions"},
       {layer->scan.heads > 0, "a recurrent mixer"},
-      {m->q_heads == 0, "a layer without attention"},
+      {m->q_heads == 0 && layer->latent.q_heads == 0, "a layer without attention"},
       {layer->experts.experts > HR_RUN_EXPERTS_MAX, "a layer of more than 1024 experts"},
       {layer->experts.active > HR_ROWWISE_TERMS_MAX, "a layer of more than 64 experts of a token"},
       {layer->experts.experts > 0 && layer->dense.width > 0, "a layer of experts beside another network"},

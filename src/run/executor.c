@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "model/layers/layer_kinds.h"
 #include "run/program.h"
 #include "runtime/device/device.h"
 #include "shape/number.h"
@@ -63,10 +64,13 @@ static hr_status check_memory(hr_executor *x, hr_error *error)
 
 static hr_status make_cache(hr_executor *x, int64_t layer, hr_error *error)
 {
-  const hr_mixer_attention *m = &hr_run_group(x, layer)->attention;
+  const hr_layer_group *group = hr_run_group(x, layer);
+  const bool latent = group->latent.q_heads > 0;
+  const hr_mixer_attention m = latent ? hr_absorbed_attention(&group->latent) : group->attention;
   hr_kv_cache_options options = hr_kv_cache_options_default();
-  options.k_heads = m->k_heads, options.v_heads = m->v_heads;
-  options.qk_dim = m->qk_dim, options.v_dim = m->v_dim;
+  options.latent = latent;
+  options.k_heads = m.k_heads, options.v_heads = m.v_heads;
+  options.qk_dim = m.qk_dim, options.v_dim = m.v_dim;
   options.dtype = x->options.dtype;
   options.page_size = PAGE_TOKENS;
   options.slots = x->options.slots, options.tokens = x->options.tokens;

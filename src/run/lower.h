@@ -46,6 +46,8 @@ typedef struct hr_lowering {
   hr_run_view angles[2]; /* of each token, once an operator has asked for them; as hr_executor.angles */
   hr_run_sum sum;        /* the last one */
   hr_run_view routes[HR_ROUTE_COUNT];
+  hr_run_view unrotated; /* of latent attention: what all heads of K share */
+  hr_run_view cached;    /* the same: what its cache keeps of each token */
   hr_status status;
   hr_error *error;
 } hr_lowering;
@@ -119,6 +121,15 @@ void hr_lowering_fail(hr_lowering *l, hr_status status);
 void hr_lower_qk_norm(hr_lowering *l);
 void hr_lower_rotary(hr_lowering *l);
 void hr_lower_attention(hr_lowering *l);
+
+/** The lowering of latent attention but for attention itself. */
+void hr_lower_kv_down(hr_lowering *l);
+void hr_lower_rank_norm(hr_lowering *l);
+void hr_lower_kv_up(hr_lowering *l);
+void hr_lower_latent_rotary(hr_lowering *l);
+void hr_lower_k_rotary_copy(hr_lowering *l);
+void hr_lower_q_absorb(hr_lowering *l);
+void hr_lower_o_absorb(hr_lowering *l);
 
 /** The lowering of experts. */
 void hr_lower_router(hr_lowering *l);

@@ -4,6 +4,9 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "model/layers/layer_kinds.h"
+
+#include <math.h>
 
 /* ---- heads ---- */
 
@@ -71,6 +74,10 @@ static bool side_by_side(hr_run_view q, hr_run_view k)
 void hr_lower_rotary(hr_lowering *l)
 {
   const hr_run_view q = hr_read_view(l, 0), k = hr_read_view(l, 1);
+  if (l->group->latent.q_heads > 0) {
+    hr_lower_latent_rotary(l);
+    return;
+  }
   if (!side_by_side(q, k)) {
     hr_write_view(l, 0, rotated(l, q));
     hr_write_view(l, 1, rotated(l, k));
@@ -89,7 +96,9 @@ void hr_lower_rotary(hr_lowering *l)
 /* ---- attention ---- */
 
 typedef struct attention_views {
+  hr_mixer_attention sizes; /* of latent attention: of the form in which it is computed */
   hr_run_view q, k, v, o;
+  int64_t v_head; /* elements from a head of V to the next */
 } attention_views;
 
 static hr_strides strides_of(const hr_lowering *l, hr_run_view view, int64_t dim)
@@ -102,17 +111,25 @@ static int64_t alignment_of(const hr_lowering *l, const attention_views *a)
   return hr_min64(hr_view_alignment(l, a->q), hr_min64(hr_view_alignment(l, a->k), hr_view_alignment(l, a->v)));
 }
 
-/* The new tokens' K and V; the room for them is taken before the step. */
-static void append_to_cache(hr_lowering *l, const attention_views *a)
+/* The new tokens' K and V, of a latent cache the same; the room for them is taken before the step. */
+static void append_to_cache(hr_lowering *l, hr_run_view k, hr_run_view v)
 {
   hr_launch *launch = hr_add_launch(l, NULL);
   if (!launch)
     return;
   launch->cache = l->x->caches[l->layer];
   launch->append = hr_kv_append_default();
-  launch->append.k_row = a->k.stride, launch->append.v_row = a->v.stride;
-  hr_bind(l, offsetof(hr_kv_append, k), a->k);
-  hr_bind(l, offsetof(hr_kv_append, v), a->v);
+  launch->append.k_row = k.stride, launch->append.v_row = v.stride;
+  hr_bind(l, offsetof(hr_kv_append, k), k);
+  hr_bind(l, offsetof(hr_kv_append, v), v);
+}
+
+/* 0: that of K's size. Both forms of latent attention have that of the expanded heads. */
+static double scale_of(const hr_lowering *l)
+{
+  const hr_mixer_latent *m = &l->group->latent;
+  const double scale = l->x->model.numerics.attention_scale;
+  return scale == 0 && m->q_heads > 0 ? 1 / sqrt((double)(m->nope_dim + m->rope_dim)) : scale;
 }
 
 static const float *sinks_of(const hr_lowering *l)
@@ -134,16 +151,16 @@ static hr_run_view beside_sinks(hr_lowering *l, hr_run_view o, hr_run_view lse)
 /* New tokens attend to each other. */
 static void attend(hr_lowering *l, attention_views *a)
 {
-  const hr_mixer_attention *m = &l->group->attention;
+  const hr_mixer_attention *m = &a->sizes;
   const hr_run_view lse = m->sinks ? hr_new_words(l, l->rows * m->q_heads) : (hr_run_view){.value = -1};
   hr_attention call = l->op->attention;
   call.mask = HR_MASK_CAUSAL;
-  call.scale = (float)l->x->model.numerics.attention_scale;
+  call.scale = (float)scale_of(l);
   call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
   call.q_strides = strides_of(l, a->q, call.qk_dim);
   call.k_strides = strides_of(l, a->k, call.qk_dim);
-  call.v_strides = strides_of(l, a->v, call.v_dim);
+  call.v_strides = strides_of(l, a->v, a->v_head);
   call.o_strides = strides_of(l, a->o, call.v_dim);
   call.alignment = alignment_of(l, a);
   hr_launch *launch = hr_add_launch(l, hr_launch_attention);
@@ -165,7 +182,7 @@ static void attend(hr_lowering *l, attention_views *a)
 /* They attend to all tokens of their slots. */
 static void attend_to_cache(hr_lowering *l, const attention_views *a)
 {
-  const hr_mixer_attention *m = &l->group->attention;
+  const hr_mixer_attention *m = &a->sizes;
   hr_decode call = hr_decode_default();
   hr_decode_arguments arguments = hr_decode_arguments_default();
   hr_lowering_fail(l, hr_kv_cache_decode(l->x->caches[l->layer], l->program->shape.batch, &call, &arguments, l->error));
@@ -174,7 +191,7 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   call.window = m->window;
   call.sinks = m->sinks;
   call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
-  call.scale = (float)l->x->model.numerics.attention_scale;
+  call.scale = (float)scale_of(l);
   call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.q_strides = strides_of(l, a->q, m->qk_dim);
   call.o_strides = strides_of(l, a->o, m->v_dim);
@@ -190,13 +207,34 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   hr_bind(l, offsetof(hr_decode_arguments, o), a->o);
 }
 
+static attention_views plain_attention(const hr_lowering *l)
+{
+  return (attention_views){.sizes = l->group->attention,
+                           .q = hr_read_view(l, 0),
+                           .k = hr_read_view(l, 1),
+                           .v = hr_read_view(l, 2),
+                           .v_head = l->group->attention.v_dim};
+}
+
+/* V of the expanded form stands behind K of its head. */
+static attention_views latent_attention(const hr_lowering *l)
+{
+  const hr_mixer_latent *m = &l->group->latent;
+  const bool decode = l->program->shape.phase == HR_PHASE_DECODE;
+  return (attention_views){.sizes = decode ? hr_absorbed_attention(m) : hr_expanded_attention(m),
+                           .q = l->tensors[HR_TENSOR_Q],
+                           .k = l->tensors[HR_TENSOR_K],
+                           .v = l->tensors[HR_TENSOR_V],
+                           .v_head = m->nope_dim + m->v_dim};
+}
+
 void hr_lower_attention(hr_lowering *l)
 {
-  const hr_mixer_attention *m = &l->group->attention;
-  attention_views a = {.q = hr_read_view(l, 0), .k = hr_read_view(l, 1), .v = hr_read_view(l, 2)};
+  const bool latent = l->group->latent.q_heads > 0;
+  attention_views a = latent ? latent_attention(l) : plain_attention(l);
   if (l->program->shape.phase != HR_PHASE_FORWARD)
-    append_to_cache(l, &a);
-  a.o = hr_new_view(l, l->rows, m->q_heads * m->v_dim);
+    append_to_cache(l, latent ? l->cached : a.k, latent ? l->cached : a.v);
+  a.o = hr_new_view(l, l->rows, a.sizes.q_heads * a.sizes.v_dim);
   if (l->program->shape.phase == HR_PHASE_DECODE)
     attend_to_cache(l, &a);
   else

@@ -170,9 +170,11 @@ hr_status hr_run_allocate_weights(hr_executor *x, hr_error *error)
 static int64_t cache_bytes(const hr_executor *x)
 {
   int64_t elements = 0;
-  for (size_t i = 0; i < x->model.group_count; i++) {
-    const hr_mixer_attention *m = &x->model.groups[i].attention;
-    elements += x->model.groups[i].count * (m->k_heads * m->qk_dim + m->v_heads * m->v_dim);
+  for (int64_t layer = 0; layer < x->layers; layer++) {
+    const hr_layer_group *group = hr_run_group(x, layer);
+    const hr_mixer_latent *l = &group->latent;
+    const hr_mixer_attention *m = &group->attention;
+    elements += l->q_heads > 0 ? l->kv_rank + l->rope_dim : m->k_heads * m->qk_dim + m->v_heads * m->v_dim;
   }
   return elements * x->options.slots * x->options.tokens * (int64_t)hr_dtype_bytes(x->options.dtype);
 }

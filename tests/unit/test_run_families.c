@@ -164,6 +164,8 @@ static void logits_and_greedy_ids_are_those_of_transformers(void **state)
                                          "qwen3_moe",
                                          "granitemoe",
                                          "glm4_moe",
+                                         "deepseek_v2",
+                                         "deepseek_v3",
                                          "gpt_oss",
                                          "bloom",
                                          "mpt",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/config/numerics.h"
 
+#include "model/layers/layer_kinds.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +28,7 @@ typedef struct numerics_row {
   bool root_embedding_scale; /* the embedding times sqrt(hidden) */
   bool unit_attention_scale; /* scores are not scaled */
   bool alibi_scaled;
+  bool yarn_scales_scores; /* by the square of what mscale_all_dim says (DeepSeek-V2 and later) */
   number_field embedding_scale, attention_scale, residual_scale, logit_scale, logit_divisor;
   number_field score_scalar; /* scores are divided by its root */
   number_field attention_softcap, logit_softcap;
@@ -165,6 +168,23 @@ static hr_status read_rotary(const hr_config *config, const numerics_row *row, h
   return read_scaling(json_is_object(parameters.object) ? &parameters : &scaling, to);
 }
 
+/* DeepSeek-V2 and later multiply scores by the square of YaRN's growth instead: modeling_deepseek.py,
+ * softmax_scale. */
+static hr_status read_growth(const hr_config *config, const numerics_row *row, const hr_model *model, hr_numerics *to)
+{
+  const hr_json_reader parameters = inner_object(config, "rope_parameters"),
+                       scaling = inner_object(config, "rope_scaling");
+  const double dim = (double)hr_heads_of(&model->groups[0]).qk_dim;
+  double weight;
+  if (!row->yarn_scales_scores || to->rotary_scaling != HR_ROTARY_YARN)
+    return HR_OK;
+  HR_TRY(hr_json_number_or(json_is_object(parameters.object) ? &parameters : &scaling, "mscale_all_dim", 0, 1e6, 0,
+                           &weight));
+  const double growth = yarn_growth(to->rotary_factor, weight);
+  to->attention_scale = growth * growth / sqrt(dim);
+  return HR_OK;
+}
+
 /* ---- the rest ---- */
 
 static hr_status read_scales(const hr_config *config, const numerics_row *row, const hr_model *model, hr_numerics *to)
@@ -223,6 +243,7 @@ hr_status hr_read_numerics(hr_config *config, hr_model *model)
     HR_TRY(read_number(&config->json, epsilon, &read.norm_epsilon));
     HR_TRY(read_rotary(config, row, &read));
     HR_TRY(read_scales(config, row, model, &read));
+    HR_TRY(read_growth(config, row, model, &read));
     HR_TRY(read_router(config, row, &read));
     HR_TRY(read_flags(config, row, &read));
   }

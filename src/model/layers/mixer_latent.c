@@ -84,8 +84,7 @@ hr_mixer_attention hr_expanded_attention(const hr_mixer_latent *m)
                               .rotary_dim = m->rope_dim};
 }
 
-/* One K head, which begins with the V head. */
-static hr_mixer_attention absorbed_attention(const hr_mixer_latent *m)
+hr_mixer_attention hr_absorbed_attention(const hr_mixer_latent *m)
 {
   return (hr_mixer_attention){
       .q_heads = m->q_heads, .k_heads = 1, .v_heads = 1, .qk_dim = m->kv_rank + m->rope_dim, .v_dim = m->kv_rank};
@@ -150,7 +149,7 @@ static void absorb(hr_operator_builder *builder, hr_operator_id id, const hr_mix
 /* The scale is that of the expanded heads. A fused kernel reads the one K head, V with it, once. */
 static void attend_to_latents(hr_operator_builder *builder, const hr_mixer_latent *m)
 {
-  const hr_mixer_attention attention = absorbed_attention(m);
+  const hr_mixer_attention attention = hr_absorbed_attention(m);
   hr_append_attention(builder, &attention);
   hr_operator *op = &builder->to->items[builder->to->count - 1];
   if (op->kind != HR_KIND_ATTENTION)
@@ -208,7 +207,7 @@ static hr_checked64 live_elements(const hr_layer_context *c)
 {
   const hr_mixer_latent *m = &c->layer->latent;
   bool decode = c->workload->phase == HR_PHASE_DECODE;
-  const hr_mixer_attention attention = decode ? absorbed_attention(m) : hr_expanded_attention(m);
+  const hr_mixer_attention attention = decode ? hr_absorbed_attention(m) : hr_expanded_attention(m);
   hr_checked64 columns = decode ? width_of(m, 2 * m->kv_rank + m->rope_dim)
                                 : hr_plus(expanded_columns(m), hr_checked(m->kv_rank + m->rope_dim));
   return hr_plus(hr_times(columns, c->shard->rows), hr_live_scores(c, &attention));
