@@ -166,6 +166,7 @@ static void logits_and_greedy_ids_are_those_of_transformers(void **state)
                                          "glm4_moe",
                                          "deepseek_v2",
                                          "deepseek_v3",
+                                         "deepseek_v3_yarn",
                                          "gpt_oss",
                                          "bloom",
                                          "mpt",
