@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What cannot be run yet, by name. */
 #include "run/executor.h"
-#include "run/experts.h"
+#include "runtime/device/experts.h"
 
 #include "base/error.h"
 #include "model/layers/layer_kinds.h"
@@ -59,7 +59,7 @@ static hr_status check_layer(const hr_model *model, const hr_layer_group *layer,
       {layer->latent.q_heads > 0 && layer->latent.rope_dim == 0, "latent attention without rotary positions"},
       {layer->scan.heads > 0, "a recurrent mixer"},
       {m->q_heads == 0 && layer->latent.q_heads == 0, "a layer without attention"},
-      {layer->experts.experts > HR_RUN_EXPERTS_MAX, "a layer of more than 1024 experts"},
+      {layer->experts.experts > HR_EXPERTS_MAX, "a layer of more than 1024 experts"},
       {layer->experts.active > HR_ROWWISE_TERMS_MAX, "a layer of more than 64 experts of a token"},
       {layer->experts.experts > 0 && layer->dense.width > 0, "a layer of experts beside another network"},
       {layer->experts.experts == 0 && layer->dense.width == 0, "a layer without a feed-forward network"},

@@ -27,6 +27,7 @@ typedef struct hr_run_sum {
 /** What a router has chosen, as hr_route_arguments says. */
 typedef enum hr_route_part {
   HR_ROUTE_WEIGHTS,
+  HR_ROUTE_CHOSEN,
   HR_ROUTE_PLACES,
   HR_ROUTE_COPIED,
   HR_ROUTE_EXPERTS,

@@ -34,16 +34,15 @@ static hr_route_arguments route_of(const hr_lowering *l)
 void hr_lower_routes(hr_lowering *l)
 {
   static const size_t members[HR_ROUTE_COUNT] = {[HR_ROUTE_WEIGHTS] = offsetof(hr_route_arguments, weights),
+                                                 [HR_ROUTE_CHOSEN] = offsetof(hr_route_arguments, chosen),
                                                  [HR_ROUTE_PLACES] = offsetof(hr_route_arguments, places),
                                                  [HR_ROUTE_COPIED] = offsetof(hr_route_arguments, copied),
                                                  [HR_ROUTE_EXPERTS] = offsetof(hr_route_arguments, experts_of),
                                                  [HR_ROUTE_OFFSETS] = offsetof(hr_route_arguments, offsets)};
   const hr_ffn_experts *m = &l->group->experts;
-  if (l->x->device->backend->stream)
-    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "experts on a GPU cannot be run yet"));
   for (int i = 0; i < HR_ROUTE_COUNT; i++)
     l->routes[i] = hr_new_words(l, i == HR_ROUTE_OFFSETS ? m->experts + 1 : l->rows * m->active);
-  hr_launch *launch = hr_add_launch(l, hr_run_route);
+  hr_launch *launch = hr_add_launch(l, hr_launch_route);
   if (!launch)
     return;
   launch->route = route_of(l);
@@ -63,17 +62,31 @@ void hr_lower_dispatch(hr_lowering *l)
 
 /* ---- experts ---- */
 
-static void add_grouped(hr_lowering *l, hr_gemm g, const hr_grouped_arguments *arguments, hr_run_view a, hr_run_view c)
+static hr_launch *add_grouped(hr_lowering *l, const hr_grouped_arguments *arguments, hr_run_view a, hr_run_view c)
 {
-  hr_launch *launch = hr_add_launch(l, hr_run_grouped);
+  hr_launch *launch = hr_add_launch(l, hr_launch_grouped);
   if (!launch)
-    return;
+    return NULL;
   launch->grouped = *arguments;
-  launch->grouped.rows = g.m = arguments->rows;
-  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
   hr_bind(l, offsetof(hr_grouped_arguments, a), a);
   hr_bind(l, offsetof(hr_grouped_arguments, c), c);
   hr_bind(l, offsetof(hr_grouped_arguments, offsets), l->routes[HR_ROUTE_OFFSETS]);
+  return launch;
+}
+
+/* A launch for each power of two of rows, of which an expert's copies are made up. */
+static void add_by_plans(hr_lowering *l, hr_grouped_arguments arguments, hr_run_view a, hr_run_view c)
+{
+  hr_gemm g = l->op->gemm;
+  g.batch = 1, g.n = arguments.n, g.k = arguments.k;
+  g.alignment =
+      hr_min64(hr_view_alignment(l, (hr_run_view){.offset = g.n}), hr_view_alignment(l, (hr_run_view){.offset = g.k}));
+  for (g.m = 1; g.m <= arguments.most; g.m *= 2) {
+    arguments.rows = g.m;
+    hr_launch *launch = add_grouped(l, &arguments, a, c);
+    if (launch)
+      hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
+  }
 }
 
 /* An expert's bias for each of its copies. */
@@ -92,17 +105,17 @@ void hr_lower_grouped(hr_lowering *l)
   hr_list_weights(&l->x->model, l->group, &shapes);
   const hr_weight_shape *shape = &shapes.of[l->op->weights[0]];
   const hr_run_view a = hr_read_view(l, 0), c = hr_new_view(l, a.rows, shape->rows);
-  hr_grouped_arguments arguments = {.experts = shape->count,
-                                    .n = shape->rows,
-                                    .k = shape->columns,
-                                    .element_bytes = hr_element_bytes(l),
-                                    .b = hr_own_weight(l, 0)};
-  hr_gemm g = l->op->gemm;
-  g.batch = 1, g.n = shape->rows, g.k = shape->columns;
-  g.alignment =
-      hr_min64(hr_view_alignment(l, (hr_run_view){.offset = g.n}), hr_view_alignment(l, (hr_run_view){.offset = g.k}));
-  for (arguments.rows = 1; arguments.rows <= l->rows; arguments.rows *= 2)
-    add_grouped(l, g, &arguments, a, c);
+  const hr_grouped_arguments arguments = {.experts = shape->count,
+                                          .copies = a.rows,
+                                          .most = l->rows,
+                                          .n = shape->rows,
+                                          .k = shape->columns,
+                                          .dtype = l->x->options.dtype,
+                                          .b = hr_own_weight(l, 0)};
+  if (l->x->device->backend->multiply_groups)
+    add_grouped(l, &arguments, a, c);
+  else
+    add_by_plans(l, arguments, a, c);
   hr_write_view(l, 0, l->op->weights[1] ? with_biases(l, c, hr_own_weight(l, 1)) : c);
 }
 

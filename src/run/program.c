@@ -132,7 +132,8 @@ static hr_status run_launch(const hr_launch *launch, const hr_launch_place *at, 
 static hr_status run_range(void *context, hr_error *error)
 {
   const launch_range *r = context;
-  const hr_launch_place at = {.workspace = r->x->workspace ? hr_buffer_data(r->x->workspace) : NULL,
+  const hr_launch_place at = {.device = r->x->device,
+                              .workspace = r->x->workspace ? hr_buffer_data(r->x->workspace) : NULL,
                               .stream = hr_device_stream(r->x->device)};
   for (int i = r->first; i < r->end; i++)
     HR_TRY(run_launch(&r->program->launches[i], &at, error));

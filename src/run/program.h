@@ -5,7 +5,7 @@
 #define HR_RUN_PROGRAM_H
 
 #include "run/executor.h"
-#include "run/experts.h"
+#include "runtime/device/experts.h"
 #include "runtime/operation/operation.h"
 
 /** What a step computes: `tokens` new tokens of each of `batch` sequences. */
@@ -25,6 +25,7 @@ typedef struct hr_run_operand {
 
 /** What a launch needs beside its plan and arguments. */
 typedef struct hr_launch_place {
+  hr_device *device;
   void *workspace, *stream;
 } hr_launch_place;
 
@@ -78,6 +79,12 @@ hr_status hr_launch_rowwise(const hr_plan *plan, const hr_arguments *arguments, 
                             hr_error *error);
 hr_status hr_launch_decode(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                            hr_error *error);
+
+hr_status hr_launch_route(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                          hr_error *error);
+/** Without a plan the device multiplies all experts' copies at once. */
+hr_status hr_launch_grouped(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                            hr_error *error);
 
 /** The operators of a shape, as `describe` lists them. Errors of hr_operators_list(). */
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error);

@@ -80,6 +80,7 @@ static void the_program_compiles_for_every_architecture(void **state)
   (void)state;
   static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
   static const int64_t sizes[] = {4096, 4100, 4102, 4103};
+  static const char *const hows[] = {"", "HR_EARLY", "HR_GROUPED"};
   hr_nvrtc nvrtc = open_nvrtc();
   char defines[HR_DEFINES_SIZE];
   hr_gemv_tiling t;
@@ -89,7 +90,7 @@ static void the_program_compiles_for_every_architecture(void **state)
     int load = hr_gemv_load_bytes(&g);
     if (!hr_gemv_tiling_choose(&g, load, MULTIPROCESSORS, i / 4, &t))
       continue;
-    hr_gemv_defines(&g, &t, load, architecture > 0, defines);
+    hr_gemv_defines(&g, &t, load, hows[i % 3 == 0 ? 2 : architecture > 0], defines);
     build(&nvrtc, "gemv", architectures[architecture], g.dtype, defines);
   }
   hr_nvrtc_close(&nvrtc);

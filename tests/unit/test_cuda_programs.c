@@ -3,6 +3,7 @@
  * cache on disk does harm. Some tests need NVRTC; none needs a GPU. */
 #include "programs.h"
 
+#include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/cache.h"
 #include "runtime/cuda/rowwise/rowwise.h"
 
@@ -46,6 +47,18 @@ static void every_program_compiles_for_every_architecture_and_format(void **stat
   size_t bytes = 0;
   assert_int_equal(hr_program_build(&nvrtc, &wrong, "", &image, &bytes, &error), HR_ERROR_BACKEND);
   assert_non_null(strstr(error.message, "nvrtcCompileProgram"));
+  hr_nvrtc_close(&nvrtc);
+}
+
+static void copies_of_experts_multiply_with_every_tiling(void **state)
+{
+  (void)state;
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  for (int64_t mean = 1; mean <= 1024; mean *= 2) {
+    hr_grouped_defines(mean, defines);
+    build(&nvrtc, "grouped_gemm_sm90", "sm_90a", mean < 64 ? HR_FP16 : HR_BF16, defines);
+  }
   hr_nvrtc_close(&nvrtc);
 }
 
@@ -418,6 +431,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_program_compiles_for_every_architecture_and_format),
+      cmocka_unit_test(copies_of_experts_multiply_with_every_tiling),
       cmocka_unit_test(rows_compile_with_every_tiling),
       cmocka_unit_test(gradients_compile_with_every_tiling),
       cmocka_unit_test(tilings_of_gradients_cover_the_row),

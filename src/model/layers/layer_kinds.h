@@ -69,7 +69,7 @@ extern const hr_layer_kind hr_ffn_experts_kind;
 /** The attention of latent attention's expanded form: a K and V head for each query head. */
 hr_mixer_attention hr_expanded_attention(const hr_mixer_latent *m);
 
-/** That of its absorbed form: one K head, which begins with the V head. */
+/** The attention of its absorbed form: one K head, which begins with the V head. */
 hr_mixer_attention hr_absorbed_attention(const hr_mixer_latent *m);
 
 /** The heads of a layer: of its attention, or of the expanded form of its latent attention; zeros if it has neither. */

@@ -13,6 +13,9 @@ typedef struct hr_kernel hr_kernel; /* runtime/device/kernel.h */
 typedef struct hr_kv_cache hr_kv_cache;
 typedef struct hr_kv_writes hr_kv_writes;
 typedef struct hr_kv_numbers hr_kv_numbers;
+/* runtime/device/experts.h */
+typedef struct hr_route_arguments hr_route_arguments;
+typedef struct hr_grouped_arguments hr_grouped_arguments;
 
 /** Starts one run of something. */
 typedef hr_status (*hr_run_fn)(void *context, hr_error *error);
@@ -62,6 +65,10 @@ typedef struct hr_backend {
   hr_status (*queue_numbers)(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
   /** Writes new tokens to a KV cache, as a run. NULL: no caches. */
   hr_status (*append_tokens)(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
+  /** Chooses the experts of tokens, as a run. NULL: hr_host_route(). */
+  hr_status (*route)(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error);
+  /** Multiplies the copies of each expert, as a run. NULL: a GEMM for each of them. */
+  hr_status (*multiply_groups)(hr_device *device, const hr_grouped_arguments *grouped, void *stream, hr_error *error);
   /** Queues zeros on a stream of the context. NULL where counter_bytes is 0. */
   hr_status (*queue_zeros)(hr_device *device, void *to, size_t bytes, void *stream, hr_error *error);
   /** Sets every byte. NULL: the host writes them. */

@@ -88,13 +88,12 @@ static int64_t power_of_two(int64_t least)
   return power;
 }
 
-void hr_gemv_defines(const hr_gemm *g, const hr_gemv_tiling *t, int load, bool early, char text[HR_DEFINES_SIZE])
+void hr_gemv_defines(const hr_gemm *g, const hr_gemv_tiling *t, int load, const char *how, char text[HR_DEFINES_SIZE])
 {
   int tokens = t->mma ? HR_GEMV_TOKENS_MAX : (int)power_of_two(g->m);
   snprintf(text, HR_DEFINES_SIZE,
-           "HR_ROWS=%d HR_ROW_WARPS=%d HR_K_WARPS=%d HR_UNROLL=%d HR_RESIDENT=%d HR_LOAD=%d HR_TOKENS=%d%s%s", t->rows,
-           t->row_warps, t->k_warps, unroll_of(t, load), t->resident, load, tokens, t->mma ? " HR_MMA" : "",
-           early ? " HR_EARLY" : "");
+           "HR_ROWS=%d HR_ROW_WARPS=%d HR_K_WARPS=%d HR_UNROLL=%d HR_RESIDENT=%d HR_LOAD=%d HR_TOKENS=%d%s %s", t->rows,
+           t->row_warps, t->k_warps, unroll_of(t, load), t->resident, load, tokens, t->mma ? " HR_MMA" : "", how);
 }
 
 /* ---- plans ---- */
@@ -139,7 +138,7 @@ static bool behind(const hr_problem *problem, char *why, size_t why_size)
 static hr_status load_program(gemv_plan *p, hr_error *error)
 {
   char defines[HR_DEFINES_SIZE];
-  hr_gemv_defines(&p->gemm, &p->tiling, p->load, p->cuda->capability >= 90, defines);
+  hr_gemv_defines(&p->gemm, &p->tiling, p->load, p->cuda->capability >= 90 ? "HR_EARLY" : "", defines);
   hr_dtype dtype = p->gemm.dtype == HR_TF32 ? HR_FP32 : p->gemm.dtype;
   return hr_cuda_function(p->cuda, "gemv", dtype, defines, "gemv", &p->function, error);
 }

@@ -9,15 +9,13 @@
  *
  * HR_MMA: 16 × k pieces of W times k × 8 of x by mma.sync, for 16-bit elements (gemv_mma.cuh); otherwise fused
  * multiply-adds in fp32, for any format and alignment (gemv_simt.cuh). HR_EARLY: the program starts while the kernel
- * before ends, and meanwhile W's first step is on its way to the L2.
+ * before ends, and meanwhile W's first step is on its way to the L2. HR_GROUPED: a batch are up to 8 tokens of one
+ * expert, by experts_tile.cuh.
  *
  * Bound: memory bandwidth; 2 KiB and more are in flight for each warp. */
 #include "runtime/cuda/kernels/dtype.cuh"
-#ifdef HR_EARLY
-#include "runtime/cuda/kernels/ptx_sm90.cuh"
-#else
+#include "runtime/cuda/kernels/early_launch.cuh"
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
-#endif
 #include "runtime/cuda/kernels/gemv_layout.h"
 
 typedef long long int64;
@@ -59,11 +57,33 @@ __device__ inline void prefetch_to_l2(const element *at)
 #include "runtime/cuda/kernels/gemv_simt.cuh"
 #endif
 
+#ifdef HR_GROUPED
+#include "runtime/cuda/kernels/experts_tile.cuh"
+
+/* The call of the block's tokens; 0 tokens: there are none. */
+__device__ inline gemv_call call_of_block(gemv_call call)
+{
+  const expert_tile tile = tile_of_experts<HR_GEMV_TOKENS_MAX>(call.offsets, call.experts, (int)blockIdx.y);
+  call.x += tile.first * call.x_row;
+  call.y += tile.first * call.y_row;
+  call.w += tile.expert * call.w_batch;
+  call.tokens = tile.count;
+  return call;
+}
+#else
+__device__ inline gemv_call call_of_block(gemv_call call)
+{
+  call.x += blockIdx.y * call.x_batch;
+  call.y += blockIdx.y * call.y_batch;
+  call.w += blockIdx.y * call.w_batch;
+  return call;
+}
+#endif
+
 typedef float partial_rows[HR_K_WARPS][TOKENS][BLOCK_ROWS];
 
 __device__ inline void store_rows(const gemv_call &call, const partial_rows &partial)
 {
-  element *y = call.y + blockIdx.y * call.y_batch;
   const int64 first = (int64)blockIdx.x * BLOCK_ROWS;
   for (int i = threadIdx.x; i < call.tokens * BLOCK_ROWS; i += THREADS) {
     int token = i / BLOCK_ROWS, row = i % BLOCK_ROWS;
@@ -74,18 +94,23 @@ __device__ inline void store_rows(const gemv_call &call, const partial_rows &par
       continue;
     if (call.bias)
       sum += to_float(call.bias[first + row]);
-    y[token * call.y_row + first + row] = from_float(sum);
+    call.y[token * call.y_row + first + row] = from_float(sum);
   }
 }
 
-extern "C" __global__ __launch_bounds__(THREADS, HR_RESIDENT / THREADS) void gemv(const gemv_call call)
+extern "C" __global__ __launch_bounds__(THREADS, HR_RESIDENT / THREADS) void gemv(const gemv_call all)
 {
   __shared__ partial_rows partial;
   const int warp = threadIdx.x / WARP, row_warp = warp / HR_K_WARPS;
-  warp_operands mine = {call.x + blockIdx.y * call.x_batch, call.w + blockIdx.y * call.w_batch,
-                        (int64)blockIdx.x * BLOCK_ROWS + row_warp * ROWS, warp % HR_K_WARPS};
+#ifdef HR_GROUPED
+  follow_kernel_before();
+#endif
+  const gemv_call call = call_of_block(all);
+  if (call.tokens == 0)
+    return;
+  warp_operands mine = {call.x, call.w, (int64)blockIdx.x * BLOCK_ROWS + row_warp * ROWS, warp % HR_K_WARPS};
   accumulators sums(call, mine);
-#ifdef HR_EARLY
+#if defined(HR_EARLY) && !defined(HR_GROUPED)
   sums.prefetch(call, mine);
   wait_for_kernel_before();
   allow_next_kernel();

@@ -20,9 +20,11 @@ typedef struct hr_gemv_call {
   hr_layout_int64 x_row, w_row, y_row;
   hr_layout_int64 x_batch, w_batch, y_batch;
   hr_layout_int64 n, k;
+  HR_DEVICE_POINTER(const int) offsets; /* with HR_GROUPED: of the experts' tokens, which are x and y of all batches */
   int tokens;
+  int experts; /* the same */
 } hr_gemv_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_gemv_call) == 13 * 8);
+HR_LAYOUT_ASSERT(sizeof(hr_gemv_call) == 14 * 8);
 
 #endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routed experts by kernels/experts_route.cu, grouped_gemm_sm90.cu and gemv.cu. */
+#include "runtime/device/experts.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/cuda/attention/tensor_map.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/module.h"
+#include "runtime/cuda/gemm/gemv.h"
+#include "runtime/cuda/kernels/experts_layout.h"
+#include "runtime/cuda/kernels/gemv_layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define WARP 32
+#define GRID_Y_MAX 65535
+
+/* ---- the experts of each token ---- */
+
+static hr_route_call call_of(const hr_route_arguments *r)
+{
+  return (hr_route_call){.logits = hr_cuda_address(r->logits),
+                         .bias = hr_cuda_address(r->bias),
+                         .weights = hr_cuda_address(r->weights),
+                         .chosen = hr_cuda_address(r->chosen),
+                         .places = hr_cuda_address(r->places),
+                         .copied = hr_cuda_address(r->copied),
+                         .experts_of = hr_cuda_address(r->experts_of),
+                         .offsets = hr_cuda_address(r->offsets),
+                         .tokens = r->tokens,
+                         .experts = (int)r->experts,
+                         .active = (int)r->active,
+                         .groups = (int)r->groups,
+                         .active_groups = (int)r->active_groups,
+                         .sigmoid = r->how.sigmoid,
+                         .normalized = r->how.normalized,
+                         .group_pairs = r->how.group_pairs,
+                         .scale = r->how.scale == 0 ? 1 : (float)r->how.scale};
+}
+
+/* In the device's context. */
+static hr_status launch_route(const hr_cuda_queue *queue, const hr_route_arguments *r, hr_error *error)
+{
+  cu_function choose, place;
+  hr_route_call call = call_of(r);
+  void *parameters[] = {&call};
+  const bool early = queue->cuda->capability >= 90;
+  HR_TRY(hr_cuda_function(queue->cuda, "experts_route", r->dtype, NULL, "choose_experts", &choose, error));
+  HR_TRY(hr_cuda_function(queue->cuda, "experts_route", r->dtype, NULL, "place_copies", &place, error));
+  const hr_cuda_kernel first = {.function = choose,
+                                .blocks = hr_ceil_div(r->tokens, HR_ROUTE_WARPS),
+                                .threads = WARP * HR_ROUTE_WARPS,
+                                .early = early};
+  const hr_cuda_kernel second = {.function = place, .blocks = r->experts, .threads = HR_PLACE_THREADS, .early = early};
+  HR_TRY(hr_cuda_launch(queue, &first, parameters, error));
+  return hr_cuda_launch(queue, &second, parameters, error);
+}
+
+hr_status hr_cuda_route(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error)
+{
+  const hr_cuda_queue queue = {device->state, stream};
+  HR_TRY(hr_cuda_enter(queue.cuda, error));
+  hr_status status = launch_route(&queue, route, error);
+  hr_cuda_leave(queue.cuda);
+  return status;
+}
+
+/* ---- their GEMMs ---- */
+
+/* The most tiles of up to `tile` copies of one expert; each expert with copies has at least one. */
+static int64_t tiles_at_most(const hr_grouped_arguments *x, int64_t tile)
+{
+  const int64_t experts = hr_min64(x->experts, x->copies);
+  return hr_min64(x->copies, hr_ceil_div(x->copies, tile) + experts);
+}
+
+/* ---- few copies, or any: up to 8 of an expert at a time ---- */
+
+static hr_gemm few_rows(const hr_grouped_arguments *x)
+{
+  hr_gemm g = hr_gemm_default();
+  g.m = hr_min64(HR_GEMV_TOKENS_MAX, x->most), g.n = x->n, g.k = x->k;
+  g.batch = hr_min64(x->experts, x->copies);
+  g.dtype = x->dtype;
+  g.transpose_b = true;
+  return g;
+}
+
+/* In the device's context. */
+static hr_status launch_few(const hr_cuda_queue *queue, const hr_grouped_arguments *x, hr_error *error)
+{
+  const hr_gemm g = few_rows(x);
+  const int load = hr_gemv_load_bytes(&g);
+  const int64_t tiles = tiles_at_most(x, HR_GEMV_TOKENS_MAX);
+  char defines[HR_DEFINES_SIZE];
+  hr_gemv_tiling t;
+  int64_t multiprocessors;
+  cu_function function;
+  if (tiles > GRID_Y_MAX)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "experts of %s: %" PRId64 " copies of tokens at once are too many",
+                   hr_dtype_name(x->dtype), x->copies);
+  HR_TRY(hr_cuda_attribute(queue->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
+  hr_gemv_tiling_choose(&g, load, multiprocessors, 0, &t);
+  hr_gemv_defines(&g, &t, load, "HR_GROUPED", defines);
+  HR_TRY(hr_cuda_function(queue->cuda, "gemv", x->dtype, defines, "gemv", &function, error));
+  hr_gemv_call call = {.x = hr_cuda_address(x->a),
+                       .w = hr_cuda_address(x->b),
+                       .y = hr_cuda_address(x->c),
+                       .x_row = x->k,
+                       .w_row = x->k,
+                       .y_row = x->n,
+                       .w_batch = x->n * x->k,
+                       .n = x->n,
+                       .k = x->k,
+                       .offsets = hr_cuda_address(x->offsets),
+                       .experts = (int)x->experts};
+  void *parameters[] = {&call};
+  const hr_cuda_kernel kernel = {.function = function,
+                                 .blocks = hr_ceil_div(x->n, t.rows * t.row_warps),
+                                 .grid_y = (unsigned)tiles,
+                                 .threads = (unsigned)(WARP * t.row_warps * t.k_warps),
+                                 .early = queue->cuda->capability >= 90};
+  return hr_cuda_launch(queue, &kernel, parameters, error);
+}
+
+/* ---- many, by WGMMA ---- */
+
+/* Tiles of copies by how many an expert has in the mean; the stages fill a multiprocessor's shared memory, shared by
+ * `resident` blocks. */
+static const struct many_tiling {
+  int64_t copies; /* in the mean, at least */
+  int tile, stages, resident;
+} tilings[] = {{384, 256, 4, 1}, {96, 128, 6, 1}, {48, 64, 4, 2}, {24, 32, 5, 2}, {0, 16, 5, 2}};
+
+#define STAGE_ALIGNMENT 1024
+
+static struct many_tiling tiling_for(int64_t mean)
+{
+  int i = 0;
+  while (mean < tilings[i].copies)
+    i++;
+  return tilings[i];
+}
+
+void hr_grouped_defines(int64_t mean, char text[HR_DEFINES_SIZE])
+{
+  const struct many_tiling t = tiling_for(mean);
+  snprintf(text, HR_DEFINES_SIZE, "HR_TILE=%d HR_STAGES=%d HR_RESIDENT=%d", t.tile, t.stages, t.resident);
+}
+
+/* By WGMMA, which only this generation has. */
+static bool takes_many(const hr_cuda *cuda, const hr_grouped_arguments *x)
+{
+  const uint64_t addresses = hr_cuda_address(x->a) | hr_cuda_address(x->b) | hr_cuda_address(x->c);
+  return cuda->capability / 10 == 9 && hr_dtype_bytes(x->dtype) == 2 && x->k % 8 == 0 && addresses % 16 == 0 &&
+         x->most > HR_GEMV_TOKENS_MAX;
+}
+
+static hr_status describe_tensors(const hr_cuda *cuda, const hr_grouped_arguments *x, int tile, cu_tensor_map maps[2],
+                                  hr_error *error)
+{
+  const int64_t w_strides[] = {x->k, x->n * x->k, 0}, w_sizes[] = {x->k, x->n, x->experts, 1};
+  const int64_t x_strides[] = {x->k, 0, 0}, x_sizes[] = {x->k, x->copies, 1, 1};
+  HR_TRY(
+      hr_tensor_map_of_boxes(&cuda->driver, x->dtype, x->b, w_strides, w_sizes, HR_GROUPED_ROWS, 1, &maps[0], error));
+  return hr_tensor_map_of_boxes(&cuda->driver, x->dtype, x->a, x_strides, x_sizes, tile, 1, &maps[1], error);
+}
+
+/* In the device's context. */
+static hr_status launch_many(const hr_cuda_queue *queue, const hr_grouped_arguments *x, hr_error *error)
+{
+  const int64_t mean = x->copies / hr_min64(x->experts, x->copies);
+  const struct many_tiling t = tiling_for(mean);
+  const size_t shared = (size_t)(t.stages * (HR_GROUPED_ROWS + t.tile) * HR_GROUPED_STAGE_ROW) + STAGE_ALIGNMENT;
+  char defines[HR_DEFINES_SIZE];
+  cu_function function;
+  cu_tensor_map maps[2];
+  hr_grouped_defines(mean, defines);
+  HR_TRY(hr_cuda_function_shared(queue->cuda, "grouped_gemm_sm90", x->dtype, defines, "grouped_gemm", shared, &function,
+                                 error));
+  HR_TRY(describe_tensors(queue->cuda, x, t.tile, maps, error));
+  hr_grouped_call call = {.y = hr_cuda_address(x->c),
+                          .offsets = hr_cuda_address(x->offsets),
+                          .n = x->n,
+                          .k = x->k,
+                          .experts = (int)x->experts,
+                          .row_tiles = (int)hr_ceil_div(x->n, HR_GROUPED_ROWS)};
+  void *parameters[] = {&call, &maps[0], &maps[1]};
+  const hr_cuda_kernel kernel = {.function = function,
+                                 .blocks = hr_ceil_div(tiles_at_most(x, t.tile), HR_GROUPED_BAND) * HR_GROUPED_BAND *
+                                           call.row_tiles,
+                                 .threads = HR_GROUPED_THREADS,
+                                 .shared_bytes = shared,
+                                 .early = true};
+  return hr_cuda_launch(queue, &kernel, parameters, error);
+}
+
+hr_status hr_cuda_multiply_groups(hr_device *device, const hr_grouped_arguments *grouped, void *stream, hr_error *error)
+{
+  const hr_cuda_queue queue = {device->state, stream};
+  HR_TRY(hr_cuda_enter(queue.cuda, error));
+  hr_status status =
+      takes_many(queue.cuda, grouped) ? launch_many(&queue, grouped, error) : launch_few(&queue, grouped, error);
+  hr_cuda_leave(queue.cuda);
+  return status;
+}

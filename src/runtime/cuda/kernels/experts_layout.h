@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layouts that the host code and the programs of routed experts share. C includes this header, and NVRTC compiles it
+ * into the programs. */
+#ifndef HR_RUNTIME_CUDA_KERNELS_EXPERTS_LAYOUT_H
+#define HR_RUNTIME_CUDA_KERNELS_EXPERTS_LAYOUT_H
+
+#include "runtime/cuda/kernels/attention_layout.h"
+
+enum {
+  HR_ROUTE_WARPS = 4,           /* tokens of a block */
+  HR_PLACE_THREADS = 1024,      /* of the block of an expert */
+  HR_GROUPED_ROWS = 128,        /* of W, of a tile */
+  HR_GROUPED_STAGE_ROW = 128,   /* bytes of a row in a stage: 64 elements of k */
+  HR_GROUPED_BAND = 8,          /* tiles of copies whose blocks run together, and share rows of W in the L2 */
+  HR_GROUPED_THREADS = 256 + 32 /* two warpgroups that multiply, a warp that loads */
+};
+
+/** The parameter of choose_experts and place_copies; the members of hr_route_arguments. */
+typedef struct hr_route_call {
+  HR_DEVICE_POINTER(const element) logits;
+  HR_DEVICE_POINTER(const float) bias; /* NULL: none */
+  HR_DEVICE_POINTER(float) weights;
+  HR_DEVICE_POINTER(int) chosen;
+  HR_DEVICE_POINTER(int) places;
+  HR_DEVICE_POINTER(int) copied;
+  HR_DEVICE_POINTER(int) experts_of;
+  HR_DEVICE_POINTER(int) offsets;
+  hr_layout_int64 tokens;
+  int experts, active, groups, active_groups;
+  int sigmoid, normalized, group_pairs;
+  float scale;
+} hr_route_call;
+
+/** The parameter of grouped_gemm: y of each expert's copies, of tiles of its copies and of rows of W. */
+typedef struct hr_grouped_call {
+  HR_DEVICE_POINTER(element) y; /* [copies, n] */
+  HR_DEVICE_POINTER(const int) offsets;
+  hr_layout_int64 n, k;
+  int experts;
+  int row_tiles; /* of W */
+} hr_grouped_call;
+
+#endif

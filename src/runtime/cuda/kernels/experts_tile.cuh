@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which copies a block has, of experts whose copies only the device counts: those of all experts are cut into tiles of
+ * up to TILE copies of one expert, in order. */
+
+struct expert_tile {
+  int expert;
+  int first, count; /* copies; 0: there is no such tile */
+};
+
+/* Tile `index`. All lanes of a warp ask for the same. */
+template <int TILE> __device__ inline expert_tile tile_of_experts(const int *offsets, int experts, int index)
+{
+  const int lane = threadIdx.x % 32;
+  for (int first = 0; first < experts; first += 32) {
+    const int expert = first + lane;
+    const int begin = expert < experts ? offsets[expert] : 0, end = expert < experts ? offsets[expert + 1] : 0;
+    const int tiles = (end - begin + TILE - 1) / TILE;
+    int before = tiles;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      int other = __shfl_up_sync(0xFFFFFFFFu, before, step);
+      before += lane >= step ? other : 0;
+    }
+    const int all = __shfl_sync(0xFFFFFFFFu, before, 31);
+    if (index < all) {
+      const int owner = __ffs((int)__ballot_sync(0xFFFFFFFFu, index < before)) - 1;
+      const int within = index - __shfl_sync(0xFFFFFFFFu, before - tiles, owner);
+      const int from = __shfl_sync(0xFFFFFFFFu, begin, owner) + within * TILE;
+      const int left = __shfl_sync(0xFFFFFFFFu, end, owner) - from;
+      return {first + owner, from, left < TILE ? left : TILE};
+    }
+    index -= all;
+  }
+  return {0, 0, 0};
+}

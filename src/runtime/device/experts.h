@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routed experts: each token's experts and their weights, the copies of tokens in the order of their experts, and a
+ * GEMM for each expert. All sizes are known before; how many copies an expert has is known on the device alone, so that
+ * nothing waits for it. Thread safety: as runs of plans. */
+#ifndef HR_RUNTIME_DEVICE_EXPERTS_H
+#define HR_RUNTIME_DEVICE_EXPERTS_H
+
+#include "base/private.h"
+
+#include <headroom/dtype.h>
+#include <headroom/model.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HR_EXPERTS_MAX 1024
+
+/** Chooses the experts of each token. A copy of a token has a place among those of all, sorted by expert and token. */
+typedef struct hr_route_arguments {
+  hr_router how;
+  int64_t tokens, experts, active, groups, active_groups; /* groups 0: none */
+  hr_dtype dtype;                                         /* of logits */
+  const void *logits;                                     /* [tokens, experts] */
+  const float *bias;                                      /* [experts], for the choice alone; NULL: none */
+  float *weights;                                         /* [tokens, active], as the next two */
+  int32_t *chosen;                                        /* experts */
+  int32_t *places;
+  int32_t *copied;     /* [tokens · active]: the token in each place, as the next */
+  int32_t *experts_of; /* its expert */
+  int32_t *offsets;    /* [experts + 1]: each expert's first place */
+} hr_route_arguments;
+
+/** C = A Bᵀ of each expert's copies. */
+typedef struct hr_grouped_arguments {
+  int64_t experts, copies, n, k;
+  int64_t most;           /* copies of one expert */
+  int64_t rows;           /* where a plan multiplies: of that plan, a power of two. An expert's copies are cut into such
+                             numbers, each of which has a launch */
+  hr_dtype dtype;         /* fp32, fp16 or bf16 */
+  const void *a, *b;      /* [copies, k], [experts, n, k] */
+  void *c;                /* [copies, n] */
+  const int32_t *offsets; /* as hr_route_arguments */
+} hr_grouped_arguments;
+
+/** hr_backend.route in the memory of the host, in float64. */
+HR_PRIVATE void hr_host_route(const hr_route_arguments *route);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device/experts.h"
+
+#include "shape/number.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the experts of a token ---- */
+
+/* What the choice of a token goes by. */
+typedef struct choice {
+  double score[HR_EXPERTS_MAX]; /* of which its weights are made */
+  double worth[HR_EXPERTS_MAX]; /* by which it chooses; -inf: not at all */
+  bool taken[HR_EXPERTS_MAX];
+} choice;
+
+static void softmax(double *x, int64_t count)
+{
+  double most = -(double)INFINITY, sum = 0;
+  for (int64_t i = 0; i < count; i++)
+    most = fmax(most, x[i]);
+  for (int64_t i = 0; i < count; i++)
+    sum += x[i] = exp(x[i] - most);
+  for (int64_t i = 0; i < count; i++)
+    x[i] /= sum;
+}
+
+static void score_experts(const hr_route_arguments *r, int64_t token, choice *c)
+{
+  hr_numbers_load(r->dtype, r->logits, (size_t)(token * r->experts), (size_t)r->experts, c->score);
+  for (int64_t i = 0; r->how.sigmoid && i < r->experts; i++)
+    c->score[i] = 1 / (1 + exp(-c->score[i]));
+  if (!r->how.sigmoid)
+    softmax(c->score, r->experts);
+  for (int64_t i = 0; i < r->experts; i++)
+    c->worth[i] = c->score[i] + (r->bias ? (double)r->bias[i] : 0);
+}
+
+/* The index of the largest that is not taken, the first of equal ones, also where all are NaN. */
+static int64_t largest_of(const double *x, const bool *taken, int64_t count)
+{
+  int64_t best = -1;
+  for (int64_t i = 0; i < count; i++)
+    if (!taken[i] && (best < 0 || x[i] > x[best]))
+      best = i;
+  return best;
+}
+
+static double worth_of_group(const hr_route_arguments *r, const choice *c, int64_t group)
+{
+  const int64_t size = r->experts / r->groups;
+  const double *x = c->worth + group * size;
+  double first = -(double)INFINITY, second = first;
+  for (int64_t i = 0; i < size; i++) {
+    second = fmax(second, fmin(first, x[i]));
+    first = fmax(first, x[i]);
+  }
+  return r->how.group_pairs && size > 1 ? first + second : first;
+}
+
+/* Leaves the experts of the best groups. */
+static void choose_groups(const hr_route_arguments *r, choice *c)
+{
+  const int64_t size = r->groups > 0 ? r->experts / r->groups : 0;
+  double worth[HR_EXPERTS_MAX];
+  bool kept[HR_EXPERTS_MAX] = {false};
+  for (int64_t i = 0; i < r->groups; i++)
+    worth[i] = worth_of_group(r, c, i);
+  for (int64_t i = 0; r->groups > 0 && i < r->active_groups; i++)
+    kept[largest_of(worth, kept, r->groups)] = true;
+  for (int64_t i = 0; r->groups > 0 && i < r->experts; i++)
+    c->worth[i] = kept[i / size] ? c->worth[i] : -(double)INFINITY;
+}
+
+static void choose_experts(const hr_route_arguments *r, int64_t token, choice *c)
+{
+  float *weights = r->weights + token * r->active;
+  double sum = 0, scale = r->how.scale == 0 ? 1 : r->how.scale;
+  memset(c->taken, 0, (size_t)r->experts);
+  for (int64_t i = 0; i < r->active; i++) {
+    const int64_t expert = largest_of(c->worth, c->taken, r->experts);
+    c->taken[expert] = true;
+    r->chosen[token * r->active + i] = (int32_t)expert;
+    weights[i] = (float)c->score[expert];
+    sum += c->score[expert];
+  }
+  for (int64_t i = 0; i < r->active; i++)
+    weights[i] = (float)(weights[i] / (r->how.normalized ? sum : 1) * scale);
+}
+
+/* ---- the places of all copies ---- */
+
+static void count_copies(const hr_route_arguments *r)
+{
+  memset(r->offsets, 0, (size_t)(r->experts + 1) * sizeof *r->offsets);
+  for (int64_t i = 0; i < r->tokens * r->active; i++)
+    r->offsets[r->chosen[i] + 1]++;
+  for (int64_t i = 0; i < r->experts; i++)
+    r->offsets[i + 1] += r->offsets[i];
+}
+
+static void place_copies(const hr_route_arguments *r)
+{
+  int32_t next[HR_EXPERTS_MAX];
+  memcpy(next, r->offsets, (size_t)r->experts * sizeof *next);
+  for (int64_t i = 0; i < r->tokens * r->active; i++) {
+    const int32_t expert = r->chosen[i], place = next[expert]++;
+    r->copied[place] = (int32_t)(i / r->active);
+    r->experts_of[place] = expert;
+    r->places[i] = place;
+  }
+}
+
+void hr_host_route(const hr_route_arguments *r)
+{
+  choice c;
+  for (int64_t token = 0; token < r->tokens; token++) {
+    score_experts(r, token, &c);
+    choose_groups(r, &c);
+    choose_experts(r, token, &c);
+  }
+  count_copies(r);
+  place_copies(r);
+}
