@@ -35,6 +35,10 @@ static const struct {
     {"sigma", "{\"model_type\":\"sigma\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
               "\"num_key_heads\":1,\"num_value_heads\":2,\"key_head_dim\":4,\"value_head_dim\":8,"
               "\"augmented_q_dim\":20,\"intermediate_size\":48,\"vocab_size\":61,\"max_position_embeddings\":64}"},
+    {"short form", "{\"h\":32,\"a\":4,\"L\":2,\"v\":61,\"s\":64}"},
+    {"short form, Llama's layer", "{\"h\":32,\"a\":4,\"kv_heads\":2,\"L\":2,\"v\":61,\"s\":64,\"mlp\":\"swiglu\","
+                                  "\"norm\":\"rms\",\"final_norm\":true,\"positions\":\"rotary\",\"bias\":false}"},
+    {"short form, ALiBi", "{\"h\":32,\"a\":4,\"L\":2,\"v\":61,\"s\":64,\"positions\":\"alibi\",\"parallel\":true}"},
 };
 
 static hr_device *device;
@@ -239,7 +243,9 @@ static void what_cannot_be_run_is_refused_by_name(void **state)
   static const struct {
     const char *config, *words;
   } rows[] = {
-      {"{\"h\":64,\"a\":4,\"L\":2,\"v\":100}", "short"},
+      {"{\"model_type\":\"xglm\",\"d_model\":64,\"attention_heads\":4,\"num_layers\":2,\"ffn_dim\":96,"
+       "\"vocab_size\":61}",
+       "xglm"},
       {"{\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
        "\"intermediate_size\":48,\"vocab_size\":61,\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":4.0}}",
        "rotary scaling dynamic"},

@@ -84,7 +84,8 @@ static hr_status read_model(hr_config *config, hr_model *model)
 {
   if (!hr_json_has(&config->json, "model_type") && hr_is_short_form(config)) {
     hr_copy_text(model->family, sizeof model->family, "short");
-    return hr_read_short_form(config, model);
+    HR_TRY(hr_read_short_form(config, model));
+    return hr_read_numerics(config, model);
   }
   const hr_family *family = NULL;
   const char *wrapper;
