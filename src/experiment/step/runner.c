@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "experiment/step/runner.h"
+
+#include "base/error.h"
+#include "run/executor.h"
+#include "runtime/device/clock.h"
+#include "runtime/measure/problem_list.h"
+
+#include <headroom/experimental/workload.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define SAMPLES_MIN 3
+#define SAMPLES_MAX 1000
+#define OPERATOR_RUNS 3
+#define SAMPLES_OF_INTERVAL 6 /* fewer have no 95% interval */
+
+/* ---- what runs ---- */
+
+static hr_status check_workload(const hr_workload *w, hr_error *error)
+{
+  const int64_t devices[] = {w->tensor_parallel, w->pipeline_stages, w->expert_parallel, w->context_parallel,
+                             w->data_parallel};
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    if (devices[i] > 1)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step runs on one device, found %" PRId64, devices[i]);
+  }
+  if (w->phase == HR_PHASE_TRAIN)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a training step cannot be run yet");
+  if (w->phase == HR_PHASE_DECODE && w->context < 2)
+    return hr_fail(error, HR_ERROR_INVALID, "context: decode needs 2 tokens, the new one included");
+  return HR_OK;
+}
+
+hr_status hr_step_check(const hr_model *model, const hr_workload *workload, hr_error *error)
+{
+  HR_TRY(check_workload(workload, error));
+  return hr_run_check_model(model, error);
+}
+
+static hr_workload workload_that_runs(const hr_workload *asked)
+{
+  hr_workload w = *asked;
+  w.framework = HR_FRAMEWORK_HEADROOM;
+  w.attention = HR_ATTENTION_FUSED;
+  w.dropout = HR_DROPOUT_NONE;
+  return w;
+}
+
+/* ---- preparation ---- */
+
+static bool decodes(const hr_step_runner *r)
+{
+  return r->workload.phase == HR_PHASE_DECODE;
+}
+
+/* Ids that depend on the seed: the high bits of a linear congruential generator (Knuth, MMIX). */
+static hr_status make_ids(hr_step_runner *r, int64_t vocabulary, uint64_t seed, hr_error *error)
+{
+  const int64_t batch = r->workload.batch;
+  const bool fits = r->longest < 1 << 24 && batch < 1 << 24;
+  uint64_t state = seed;
+  r->ids = fits ? calloc((size_t)(batch * r->longest), sizeof *r->ids) : NULL;
+  if (!r->ids)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the tokens of a step");
+  for (int64_t i = 0; i < batch * r->longest; i++) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    r->ids[i] = (int32_t)((state >> 33) % (uint64_t)vocabulary);
+  }
+  return HR_OK;
+}
+
+static hr_status open_executor(hr_step_runner *r, hr_device *device, const hr_model *model,
+                               const hr_step_options *asked, hr_error *error)
+{
+  hr_executor_options options = hr_executor_options_default();
+  options.dtype = r->workload.dtype;
+  options.slots = r->workload.phase == HR_PHASE_FORWARD ? 1 : r->workload.batch;
+  options.tokens = r->longest;
+  HR_TRY(hr_executor_open(device, model, &options, &r->executor, error));
+  const double start_ns = hr_clock_ns();
+  HR_TRY(hr_executor_load(r->executor, asked->weights, asked->seed, asked->progress, asked->context, error));
+  r->load_ns = hr_clock_ns() - start_ns;
+  return HR_OK;
+}
+
+/* Fills the caches for a decode step. */
+static hr_status prefill(hr_step_runner *r, hr_error *error)
+{
+  hr_executor_input input = hr_executor_input_default();
+  input.batch = r->workload.batch;
+  input.tokens = r->longest - 1;
+  input.ids = r->ids;
+  return decodes(r) ? hr_executor_step(r->executor, &input, NULL, error) : HR_OK;
+}
+
+static void set_input(hr_step_runner *r)
+{
+  r->input = hr_executor_input_default();
+  r->input.phase = r->workload.phase;
+  r->input.batch = r->workload.batch;
+  r->input.tokens = decodes(r) ? 1 : r->longest;
+  r->input.ids = r->ids;
+}
+
+hr_status hr_step_runner_open(hr_step_runner *r, hr_device *device, const hr_model *model, const hr_workload *workload,
+                              const hr_step_options *options, hr_error *error)
+{
+  *r = (hr_step_runner){.workload = workload_that_runs(workload)};
+  r->longest = decodes(r) ? workload->context : workload->sequence;
+  HR_TRY(hr_step_check(model, workload, error));
+  HR_TRY(make_ids(r, model->vocabulary, options->seed, error));
+  set_input(r);
+  HR_TRY(open_executor(r, device, model, options, error));
+  return prefill(r, error);
+}
+
+void hr_step_runner_close(hr_step_runner *r)
+{
+  hr_executor_close(r->executor);
+  free(r->ids);
+  *r = (hr_step_runner){.executor = NULL};
+}
+
+hr_status hr_step_runner_run(hr_step_runner *r, double *time_ns, hr_error *error)
+{
+  for (int64_t i = 0; decodes(r) && i < r->workload.batch; i++)
+    HR_TRY(hr_executor_truncate(r->executor, i, r->longest - 1, error));
+  const double start_ns = hr_clock_ns();
+  HR_TRY(hr_executor_step(r->executor, &r->input, NULL, error));
+  *time_ns = hr_clock_ns() - start_ns;
+  return HR_OK;
+}
+
+hr_status hr_step_runner_time(const hr_step_runner *r, size_t count, double *times_ns, bool *timed, hr_error *error)
+{
+  double sums_ns[HR_OPERATORS_MAX] = {0};
+  hr_status status = HR_OK;
+  *timed = hr_executor_operators(r->executor)->count == count;
+  for (int i = 0; i < OPERATOR_RUNS && *timed && status == HR_OK; i++)
+    status = hr_executor_time_operators(r->executor, sums_ns, error);
+  *timed = *timed && status == HR_OK;
+  for (size_t i = 0; i < count && *timed; i++)
+    times_ns[i] = sums_ns[i] / OPERATOR_RUNS;
+  return status == HR_ERROR_UNSUPPORTED ? HR_OK : status;
+}
+
+/* ---- samples ---- */
+
+typedef struct step_samples {
+  double times_ns[2][SAMPLES_MAX], ratios[SAMPLES_MAX];
+  int64_t count;
+} step_samples;
+
+static hr_status run_round(hr_step_runner *const *runners, int count, step_samples *s, hr_error *error)
+{
+  for (int i = 0; i < count; i++)
+    HR_TRY(hr_step_runner_run(runners[i], &s->times_ns[i][s->count], error));
+  s->ratios[s->count] = count > 1 ? s->times_ns[0][s->count] / s->times_ns[1][s->count] : 1;
+  s->count++;
+  return HR_OK;
+}
+
+/* Statistics of a copy, as sorting would part the samples of a round. */
+static hr_measurement statistics_of(const double *samples, int64_t count)
+{
+  double sorted[SAMPLES_MAX];
+  hr_measurement m = hr_no_measurement(HR_OK, "");
+  for (int64_t i = 0; i < count; i++)
+    sorted[i] = samples[i];
+  hr_statistics(sorted, count, &m);
+  return m;
+}
+
+static bool is_precise(const step_samples *s, double precision)
+{
+  if (precision == 0 || s->count < SAMPLES_OF_INTERVAL)
+    return false;
+  const hr_measurement m = statistics_of(s->ratios, s->count);
+  return fmax(m.median_high_ns - m.median_ns, m.median_ns - m.median_low_ns) <= precision * m.median_ns;
+}
+
+static hr_status sample(hr_step_runner *const *runners, int count, const hr_step_sampling *limits, step_samples *s,
+                        hr_error *error)
+{
+  HR_TRY(run_round(runners, count, s, error));
+  s->count = 0;
+  const double start_ns = hr_clock_ns();
+  while (s->count < SAMPLES_MAX) {
+    const double spent_ns = hr_clock_ns() - start_ns;
+    if (s->count >= SAMPLES_MIN && (spent_ns > limits->limit_ns || is_precise(s, limits->precision)))
+      break;
+    if (limits->progress && limits->progress(limits->context, spent_ns / limits->limit_ns, "steps"))
+      return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");
+    HR_TRY(run_round(runners, count, s, error));
+  }
+  return HR_OK;
+}
+
+static void compare(const step_samples *s, int count, hr_comparison *c)
+{
+  const hr_measurement ratio = statistics_of(s->ratios, s->count);
+  c->before = statistics_of(s->times_ns[0], s->count);
+  c->after = count > 1 ? statistics_of(s->times_ns[1], s->count) : hr_no_measurement(HR_OK, "");
+  c->ratio = ratio.median_ns, c->ratio_low = ratio.median_low_ns, c->ratio_high = ratio.median_high_ns;
+}
+
+hr_status hr_step_sample(hr_step_runner *const *runners, int count, const hr_step_sampling *sampling,
+                         hr_comparison *comparison, hr_error *error)
+{
+  step_samples *s = calloc(1, sizeof *s);
+  if (!s)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the samples of a step");
+  hr_status status = sample(runners, count, sampling, s, error);
+  if (status == HR_OK)
+    compare(s, count, comparison);
+  free(s);
+  return status;
+}
