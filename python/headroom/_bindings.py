@@ -1748,6 +1748,7 @@ class hr_confirmed(Structure):
         ("measured_gain_high", c_double),
         ("status", c_int),
         ("reason", c_char * 224),
+        ("by_steps", c_bool),
     ]
 
 

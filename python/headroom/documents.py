@@ -308,6 +308,7 @@ class ConfirmedFinding(Row):
     measured_gain: Optional[float]
     measured_gain_low: Optional[float]
     measured_gain_high: Optional[float]
+    measured_as: Optional[str]
     status: str
     reason: Optional[str]
 

@@ -45,6 +45,12 @@ bool hr_budget_fits_memory(const hr_device *device, double bytes);
 /** Time to measure `count` operators that take `run_ns` for one run and `bytes` of hr_budget_bytes(), all together. */
 double hr_budget_cost_ns(const hr_device *device, double run_ns, double bytes, int count);
 
+/** Time of the runs of a measurement alone, of `run_ns` each. */
+double hr_budget_runs_ns(double run_ns);
+
+/** Time to fill `bytes` bytes with values that the host makes. */
+double hr_budget_fill_ns(double bytes);
+
 /** How long a measurement may sample: the time that its runs are predicted to take and an equal part of the spare time.
  *  If less than the reserved time is left, the machine is slower than predicted, and every measurement gets less.
  *  `reserved_ns`: Σ hr_budget_cost_ns() of the `count` measurements still to come, this one included. */

@@ -372,6 +372,14 @@ static void print_doubts(const hr_document *document, const hr_confirmation *con
   hr_print_paragraph(document, text);
 }
 
+static bool has_gains(const hr_confirmation *confirmation)
+{
+  bool found = false;
+  for (size_t i = 0; i < confirmation->finding_count; i++)
+    found = found || isfinite(confirmation->findings[i].measured_gain);
+  return found;
+}
+
 static hr_status print_measured(const hr_document *document, const hr_advice *advice,
                                 const hr_confirmation *confirmation, hr_error *error)
 {
@@ -381,12 +389,13 @@ static hr_status print_measured(const hr_document *document, const hr_advice *ad
                    confirmation->batch, confirmation->sequence, confirmation->complete ? "" : " (stopped early)");
   if (confirmation->note[0])
     hr_print_paragraph(document, confirmation->note);
-  if (confirmation->count == 0) {
+  if (confirmation->count == 0 && !has_gains(confirmation)) {
     hr_print_paragraph(document, confirmation->complete ? "No finding changes a GEMM, a softmax or fused attention."
                                                         : "Nothing was measured before it stopped.");
     return HR_OK;
   }
-  HR_TRY(hr_print_table(document, hr_comparison_table(advice, confirmation), error));
+  if (confirmation->count > 0)
+    HR_TRY(hr_print_table(document, hr_comparison_table(advice, confirmation), error));
   print_doubts(document, confirmation);
   hr_print_heading(document, "Gains at this size");
   return hr_print_table(document, hr_confirmed_table(advice, confirmation), error);

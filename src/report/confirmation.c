@@ -175,6 +175,13 @@ typedef struct confirmed_row {
   const hr_confirmed *confirmed;
 } confirmed_row;
 
+static void measured_as(const void *confirmed, hr_cell *cell)
+{
+  const hr_confirmed *c = confirmed;
+  if (isfinite(c->measured_gain))
+    hr_cell_set_text(cell, c->by_steps ? "steps" : "operators");
+}
+
 #define CONFIRMED(member) HR_THROUGH(confirmed_row, confirmed), HR_MEMBER(hr_confirmed, member)
 static const hr_column confirmed_columns[] = {
     {"rule", "finding", HR_PLAIN, 0, HR_MEMBER(confirmed_row, rule)},
@@ -184,6 +191,8 @@ static const hr_column confirmed_columns[] = {
     {"measured_gain", "measured", HR_GAIN, 0, CONFIRMED(measured_gain)},
     {"measured_gain_low", "from", HR_GAIN, 6, CONFIRMED(measured_gain_low)},
     {"measured_gain_high", "to", HR_GAIN, 6, CONFIRMED(measured_gain_high)},
+    {"measured_as", "by", HR_PLAIN, 4, HR_THROUGH(confirmed_row, confirmed), HR_COMPUTED(TEXT, measured_as),
+     .optional = true},
     {"status", NULL, HR_PLAIN, 0, CONFIRMED(status)},
     {"reason", NULL, HR_PLAIN, 0, CONFIRMED(reason), .optional = true},
     {NULL, "", HR_PLAIN, 0, CONFIRMED(reason)},

@@ -166,6 +166,7 @@ static const key_row confirmed_keys[] = {{"rule", "s"},
                                          {"measured_gain", "rn"},
                                          {"measured_gain_low", "rn"},
                                          {"measured_gain_high", "rn"},
+                                         {"measured_as", "sn"},
                                          {"status", "s"},
                                          {"reason", "sn"}};
 

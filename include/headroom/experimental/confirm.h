@@ -30,7 +30,8 @@ typedef struct hr_confirmed {
   double measured_gain, measured_operator_gain;
   double measured_gain_low, measured_gain_high; /* with every ratio at the worse or better end of its interval */
   hr_status status;                             /* HR_OK, or why there is no measured gain */
-  char reason[224]; /* the detail if status is not HR_OK; otherwise what the gain omits, usually "" */
+  char reason[224]; /* the detail if status is not HR_OK; otherwise what the gain omits, or why it is not of steps */
+  bool by_steps;    /* the gain is that of whole steps; else a sum of operators */
 } hr_confirmed;
 
 typedef struct hr_confirmation {
@@ -55,15 +56,18 @@ typedef struct hr_confirm_options {
 HR_API void hr_confirm_options_init(hr_confirm_options *options, size_t size);
 HR_DEFAULT(hr_confirm_options)
 
-/** Measures the operators that a finding changes on `device`, original and suggested shape interleaved, and sets
- *  measured_gain and measured_operator_gain of the findings.
+/** Measures on `device` what a finding changes, original and suggested shape interleaved, and sets measured_gain and
+ *  measured_operator_gain of the findings.
  *
- *  Measured are GEMMs, softmax and the forward pass of fused attention: as a pair if a finding changes them, alone
- *  otherwise. A pair that several findings share is measured once. The suggested time is the original time over the
- *  ratio of the pair, so that drift of the machine cancels out. Fused attention runs in the best kernel that keeps the
- *  scores on the chip ("attention_flash"; in a decode step "decode_split", against pages of 16 tokens, where the device
- *  has it); if it replaces score, softmax and attention over value, these three run as
- *  one.
+ *  Whole steps are measured, with random weights, where hr_executor_open() takes both models, the workload is one that
+ *  it runs (one device, no training, fused attention, HR_FRAMEWORK_HEADROOM), both fit half of the free memory and
+ *  filling the weights takes no more than half of the budget; operators then have their times within the step.
+ *
+ *  Otherwise operators are: GEMMs, softmax and the forward pass of fused attention: as a pair if a finding changes
+ *  them, alone otherwise. A pair that several findings share is measured once. The suggested time is the original time
+ *  over the ratio of the pair, so that drift of the machine cancels out. Fused attention runs in the best kernel that
+ *  keeps the scores on the chip ("attention_flash"; in a decode step "decode_split", against pages of 16 tokens, where
+ *  the device has it); if it replaces score, softmax and attention over value, these three run as one.
  *
  *  Enter with their predicted time: other memory-bound operators (norms, residuals), all-reduces, the backward passes
  *  of softmax and fused attention, which no kernel computes, and an unchanged softmax or fused attention without a

@@ -3,6 +3,7 @@
 #include "experiment/confirm/jobs.h"
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/struct_size.h"
 #include "experiment/budget.h"
 #include "experiment/operator_problem.h"
@@ -12,6 +13,7 @@
 
 #include <headroom/experimental/operators.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,6 +24,10 @@
 
 static void name_job(const hr_confirm_job *job, char *what, size_t size)
 {
+  if (job->steps) {
+    snprintf(what, size, "steps: %s", job->steps->source->rule);
+    return;
+  }
   const hr_operator *op = job->pair ? &job->after : &job->before[0];
   const hr_attention *a = &op->attention;
   const hr_gemm *g = &op->gemm;
@@ -40,20 +46,21 @@ static double limit_of(const hr_confirm_run *c, size_t index, double left_ns)
   double reserved = 0;
   for (size_t i = index; i < c->job_count; i++)
     reserved += hr_confirm_cost_ns(c, &c->jobs[i]);
-  return hr_budget_limit_ns(hr_confirm_run_ns(c, job), reserved, c->job_count - index, left_ns) / (job->pair ? 2 : 1);
+  return hr_budget_limit_ns(hr_confirm_run_ns(c, job), reserved, c->job_count - index, left_ns) /
+         (job->pair && !job->steps ? 2 : 1);
 }
 
-/* The job of a GEMM whose run is the longest below TRIAL_NS; the shortest, if all are longer. */
-static const hr_confirm_job *trial_job(const hr_confirm_run *c)
+/* The GEMM of the present step whose run is the longest below TRIAL_NS; the shortest, if all are longer. */
+static const hr_operator *trial_operator(const hr_step *step)
 {
-  const hr_confirm_job *best = NULL;
-  for (size_t i = 0; i < c->job_count; i++) {
-    const hr_confirm_job *job = &c->jobs[i];
-    double now = job->estimate_ns, found = best ? best->estimate_ns : 0;
-    if (!hr_confirm_is_gemm(&job->before[0]))
+  const hr_operator *best = NULL;
+  double found = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const double now = step->predictions[i].time_ns;
+    if (!hr_confirm_is_gemm(&step->operators.items[i]))
       continue;
     if (!best || (found > TRIAL_NS ? now < found : now > found && now <= TRIAL_NS))
-      best = job;
+      best = &step->operators.items[i], found = now;
   }
   return best;
 }
@@ -61,8 +68,8 @@ static const hr_confirm_job *trial_job(const hr_confirm_run *c)
 /* Times one GEMM to learn by how much this machine is slower than predicted: other programs may use half of it. */
 static hr_status measure_slowdown(hr_confirm_run *c, hr_progress *progress, hr_error *error)
 {
-  const hr_confirm_job *job = trial_job(c);
-  if (!job)
+  const hr_operator *op = trial_operator(&c->before);
+  if (!op || c->job_count == 0)
     return HR_OK;
   hr_measure_options options = hr_measure_options_default();
   options.time_limit_ns = TRIAL_LIMIT_NS;
@@ -75,8 +82,8 @@ static hr_status measure_slowdown(hr_confirm_run *c, hr_progress *progress, hr_e
   options.context = progress;
   hr_prediction predicted;
   hr_measurement measured;
-  HR_TRY(hr_predict_gemm(&c->advice->hardware, &job->before[0].gemm, &predicted, error));
-  hr_status status = hr_measure_gemm(c->device, &job->before[0].gemm, &options, &measured, error);
+  HR_TRY(hr_predict_gemm(&c->advice->hardware, &op->gemm, &predicted, error));
+  hr_status status = hr_measure_gemm(c->device, &op->gemm, &options, &measured, error);
   if (status == HR_OK && measured.median_ns > 0)
     c->slowdown = measured.median_ns / predicted.time_ns;
   else if (status == HR_OK && measured.status == HR_ERROR_TIMEOUT)
@@ -103,8 +110,28 @@ static hr_status make_side(side *s, hr_device *device, const hr_confirm_shape *s
   return HR_OK;
 }
 
-static hr_status run_job(hr_confirm_run *c, hr_confirm_job *job, double limit_ns, hr_progress *progress,
-                         hr_error *error)
+/* Whether the subject is measured by operators instead. */
+static bool may_fall_back(hr_status status)
+{
+  return status == HR_ERROR_UNSUPPORTED || status == HR_ERROR_OUT_OF_MEMORY || status == HR_ERROR_INVALID ||
+         status == HR_ERROR_BACKEND;
+}
+
+static hr_status run_steps(hr_confirm_run *c, hr_confirm_subject *subject, double limit_ns, hr_progress *progress,
+                           hr_error *error)
+{
+  hr_error reason = {.status = HR_OK};
+  hr_status status = hr_confirm_run_steps(c, subject, limit_ns, progress, &reason);
+  if (may_fall_back(status)) {
+    subject->by_steps = subject->done = false;
+    hr_copy_text(subject->why, sizeof subject->why, reason.message);
+    return hr_confirm_add_operators(c, subject, error);
+  }
+  return status == HR_OK ? HR_OK : hr_fail(error, status, "%s", reason.message);
+}
+
+static hr_status run_operators(hr_confirm_run *c, hr_confirm_job *job, double limit_ns, hr_progress *progress,
+                               hr_error *error)
 {
   hr_measure_options options = hr_measure_options_default();
   options.time_limit_ns = limit_ns;
@@ -121,24 +148,37 @@ static hr_status run_job(hr_confirm_run *c, hr_confirm_job *job, double limit_ns
   return HR_OK;
 }
 
-/* Times the jobs; *complete is false when the caller stopped them. */
+static double whole_cost_ns(const hr_confirm_run *c)
+{
+  double sum_ns = 0;
+  for (size_t i = 0; i < c->job_count; i++)
+    sum_ns += hr_confirm_cost_ns(c, &c->jobs[i]);
+  return sum_ns;
+}
+
+static hr_status run_job(hr_confirm_run *c, size_t index, double limit_ns, hr_progress *progress, hr_error *error)
+{
+  hr_confirm_subject *subject = c->jobs[index].steps;
+  return subject ? run_steps(c, subject, limit_ns, progress, error)
+                 : run_operators(c, &c->jobs[index], limit_ns, progress, error);
+}
+
+/* Times the jobs, which may become more; *complete is false when the caller stopped them. */
 static hr_status run_jobs(hr_confirm_run *c, hr_progress *progress, bool *complete, hr_error *error)
 {
-  double start = hr_clock_ns(), whole = 0, done = 0;
-  for (size_t i = 0; i < c->job_count; i++)
-    whole += hr_confirm_cost_ns(c, &c->jobs[i]);
+  const double start = hr_clock_ns(), whole = whole_cost_ns(c);
+  double done = 0;
   *complete = false;
   for (size_t i = 0; i < c->job_count; i++) {
-    progress->done = done / whole;
+    progress->done = fmin(1, done / whole);
     name_job(&c->jobs[i], progress->what, sizeof progress->what);
     if (hr_progress_cancelled(progress))
       return HR_OK;
-    double limit_ns = limit_of(c, i, c->budget_ns - (hr_clock_ns() - start));
-    hr_status status = run_job(c, &c->jobs[i], limit_ns, progress, error);
+    done += hr_confirm_cost_ns(c, &c->jobs[i]);
+    hr_status status = run_job(c, i, limit_of(c, i, c->budget_ns - (hr_clock_ns() - start)), progress, error);
     if (status == HR_ERROR_INTERRUPTED)
       return HR_OK;
     HR_TRY(status);
-    done += hr_confirm_cost_ns(c, &c->jobs[i]);
   }
   *complete = true;
   return HR_OK;
@@ -161,6 +201,41 @@ static hr_status reserve_rows(hr_confirmation *confirmation, size_t count, hr_er
   return HR_OK;
 }
 
+/* The time of one execution of each, between others of the step. */
+static hr_comparison operators_of_steps(const hr_confirm_subject *subject, const hr_operators *const lists[2],
+                                        const size_t indices[2])
+{
+  hr_comparison c;
+  hr_measurement *sides[2] = {&c.before, &c.after};
+  for (int i = 0; i < 2; i++) {
+    *sides[i] = hr_no_measurement(HR_OK, "");
+    sides[i]->samples = 1;
+    sides[i]->median_ns = subject->operators_ns[i][indices[i]] / (double)lists[i]->items[indices[i]].count;
+  }
+  c.ratio = c.before.median_ns / c.after.median_ns;
+  c.ratio_low = c.ratio_high = (double)NAN;
+  return c;
+}
+
+/* Whether the operators of c->after at `index` and before it were measured as a pair. */
+static bool compare_operators(const hr_confirm_run *c, const hr_confirm_subject *subject,
+                              const hr_confirm_replaced *before, size_t index, hr_comparison *comparison)
+{
+  const hr_operator *after = &c->after.operators.items[index];
+  if (subject->by_steps) {
+    const hr_operators *const lists[] = {&c->before.operators, &c->after.operators};
+    if (!subject->timed || before->count != 1 || hr_confirm_unchanged(before, after))
+      return false;
+    const size_t indices[] = {(size_t)(before->items[0] - c->before.operators.items), index};
+    *comparison = operators_of_steps(subject, lists, indices);
+    return true;
+  }
+  const hr_confirm_job *job = hr_confirm_pair(c, before, after);
+  if (job && job->done)
+    *comparison = job->result;
+  return job && job->done;
+}
+
 /* Adds a row for each timed operator that the subject changes. c->after is the subject's step. */
 static hr_status add_rows(const hr_confirm_run *c, const hr_confirm_subject *subject, hr_confirmation *confirmation,
                           hr_error *error)
@@ -169,8 +244,8 @@ static hr_status add_rows(const hr_confirm_run *c, const hr_confirm_subject *sub
   for (size_t i = 0; i < c->after.operators.count; i++) {
     const hr_operator *after = &c->after.operators.items[i];
     const hr_confirm_replaced before = hr_confirm_replaces(c, after);
-    const hr_confirm_job *job = hr_confirm_is_timed(after) ? hr_confirm_pair(c, &before, after) : NULL;
-    if (!job || !job->done)
+    hr_comparison comparison;
+    if (!hr_confirm_is_timed(after) || !compare_operators(c, subject, &before, i, &comparison))
       continue;
     hr_confirmation_row *row = &confirmation->rows[confirmation->count++];
     *row = (hr_confirmation_row){.finding = subject->finding,
@@ -178,7 +253,7 @@ static hr_status add_rows(const hr_confirm_run *c, const hr_confirm_subject *sub
                                  .after = *after,
                                  .predicted_after_ns = c->after.predictions[i].time_ns,
                                  .token_ratio = hr_confirm_token_ratio(&c->size.workload, &subject->workload),
-                                 .comparison = job->result};
+                                 .comparison = comparison};
     for (size_t at = 0; at < before.count; at++) {
       row->before[at] = *before.items[at];
       row->predicted_before_ns += c->before.predictions[before.items[at] - c->before.operators.items].time_ns;
@@ -263,6 +338,7 @@ hr_status hr_confirm(hr_device *device, hr_advice *advice, const hr_confirm_opti
   c->slowdown = 1;
   hr_progress state = {.report = options->progress, .context = options->context};
   hr_status status = confirm(c, &state, confirmation, error);
+  hr_step_runner_close(&c->present);
   free(c->jobs);
   free(c);
   return status;

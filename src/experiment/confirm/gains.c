@@ -229,11 +229,37 @@ static void measure_gains(const hr_confirm_run *c, const hr_confirm_subject *s, 
                  "without the gain of attention's GEMMs: each is measured with its own K and V, not with shared ones");
 }
 
+/* ---- whole steps ---- */
+
+static double main_ns(const hr_operators *list, const hr_finding *finding, const double *times_ns)
+{
+  double sum_ns = 0;
+  for (size_t i = 0; i < list->count; i++)
+    sum_ns += is_main(finding, list->items[i].id) ? times_ns[i] : 0;
+  return sum_ns;
+}
+
+static void take_steps(const hr_confirm_run *c, const hr_confirm_subject *s, hr_confirmed *confirmed)
+{
+  const hr_workload *before = &c->size.workload, *after = &s->workload;
+  if (!s->done) {
+    blame(confirmed, NULL, NULL);
+    return;
+  }
+  confirmed->measured_gain = gain(s->steps.ratio, before, 1, after);
+  confirmed->measured_gain_low = gain(s->steps.ratio_low, before, 1, after);
+  confirmed->measured_gain_high = gain(s->steps.ratio_high, before, 1, after);
+  if (s->timed)
+    confirmed->measured_operator_gain = gain(main_ns(&c->before.operators, s->source, s->operators_ns[0]), before,
+                                             main_ns(&c->after.operators, s->source, s->operators_ns[1]), after);
+}
+
 hr_status hr_confirm_gains(hr_confirm_run *c, const hr_confirm_subject *s, hr_confirmed *confirmed, hr_error *error)
 {
   const hr_finding *f = s->source;
   double none = (double)NAN;
   *confirmed = (hr_confirmed){.finding = s->finding,
+                              .by_steps = s->by_steps,
                               .measured_gain = none,
                               .measured_operator_gain = none,
                               .measured_gain_low = none,
@@ -245,11 +271,15 @@ hr_status hr_confirm_gains(hr_confirm_run *c, const hr_confirm_subject *s, hr_co
   step_time after = sum_step(c, &c->after, stretch_after, f, TIME_PREDICTED, RATIO_MEDIAN);
   confirmed->predicted_gain = gain(before.whole_ns, &c->size.workload, after.whole_ns, &s->workload);
   confirmed->predicted_operator_gain = gain(before.main_ns, &c->size.workload, after.main_ns, &s->workload);
-  if (!changes(c, hr_confirm_is_timed))
+  if (s->by_steps)
+    take_steps(c, s, confirmed);
+  else if (!changes(c, hr_confirm_is_timed))
     refuse(confirmed, "changes no GEMM, softmax or fused attention at the measured size, and only these are measured");
   else if (changes(c, is_attention_backward))
     refuse(confirmed, "changes the backward pass of fused attention, which is not measured here");
   else
     measure_gains(c, s, stretch_before, stretch_after, confirmed);
+  if (!s->by_steps && !confirmed->reason[0])
+    snprintf(confirmed->reason, sizeof confirmed->reason, "by operators: %s", s->why);
   return HR_OK;
 }

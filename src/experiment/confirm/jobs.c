@@ -3,7 +3,7 @@
 #include "experiment/confirm/jobs.h"
 
 #include "base/error.h"
-#include "experiment/budget.h"
+#include "base/names.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 static bool is_pair_of(const hr_confirm_job *job, const hr_confirm_replaced *before, const hr_operator *after)
 {
-  if (!job->pair || job->before_count != before->count || !hr_confirm_same(&job->after, after))
+  if (job->steps || !job->pair || job->before_count != before->count || !hr_confirm_same(&job->after, after))
     return false;
   for (size_t i = 0; i < before->count; i++) {
     if (!hr_confirm_same(&job->before[i], before->items[i]))
@@ -133,24 +133,70 @@ static void move_alone_first(hr_confirm_run *c)
   }
 }
 
-/* Operators alone come first: every gain needs them, so that a confirmation that is stopped early has the gains of the
- * first findings. */
+static hr_status add_operators(hr_confirm_run *c, hr_confirm_subject *subject, hr_error *error)
+{
+  HR_TRY(hr_fill_step(&c->advice->hardware, &subject->source->model, &subject->workload, &c->after, error));
+  return add_subject_jobs(c, subject, error);
+}
+
+/* Nothing else is needed where no finding changes an operator that is timed. */
+static hr_status add_unpaired_since(hr_confirm_run *c, size_t count, hr_error *error)
+{
+  return c->job_count > count ? add_unpaired_jobs(c, error) : HR_OK;
+}
+
+hr_status hr_confirm_add_operators(hr_confirm_run *c, hr_confirm_subject *subject, hr_error *error)
+{
+  const size_t count = c->job_count;
+  HR_TRY(add_operators(c, subject, error));
+  return add_unpaired_since(c, count, error);
+}
+
+/* Whole steps where both models fit the memory, and where filling them leaves half of the budget. */
+static hr_status add_steps(hr_confirm_run *c, hr_confirm_subject *subject, double *filling_ns, hr_error *error)
+{
+  hr_confirm_job job;
+  HR_TRY(hr_fill_step(&c->advice->hardware, &subject->source->model, &subject->workload, &c->after, error));
+  HR_TRY(hr_confirm_steps_job(c, subject, &job, error));
+  const char *why = NULL;
+  if (!hr_budget_fits_memory(c->device, job.bytes))
+    why = "both models need more than half of the free memory";
+  else if (*filling_ns + job.prepare_ns > c->budget_ns / 2)
+    why = "filling weights and caches would take more than half of the budget";
+  subject->by_steps = !why;
+  if (why) {
+    hr_copy_text(subject->why, sizeof subject->why, why);
+    return HR_OK;
+  }
+  *filling_ns += job.prepare_ns;
+  return add_job(c, &job, error);
+}
+
+/* Operators alone come first: every gain of operators needs them, so that a confirmation that is stopped early has the
+ * gains of the first findings. */
 static hr_status collect_jobs(void *context, const hr_workload *workload, hr_error *error)
 {
   hr_confirm_run *c = context;
   const hr_advice *advice = c->advice;
+  char why[sizeof c->subjects[0].why];
+  double filling_ns = 0;
+  size_t whole = 0;
   c->size.workload = *workload;
   c->job_count = 0;
   HR_TRY(hr_fill_step(&advice->hardware, &advice->model, &c->size.workload, &c->before, error));
+  const bool runs = hr_confirm_runs(&advice->model, workload, why, sizeof why);
   for (size_t i = 0; i < c->subject_count; i++) {
     hr_confirm_subject *subject = &c->subjects[i];
     subject->workload = hr_budget_scaled(&subject->source->workload, &advice->workload, &c->size.workload);
-    HR_TRY(hr_fill_step(&advice->hardware, &subject->source->model, &subject->workload, &c->after, error));
-    HR_TRY(add_subject_jobs(c, subject, error));
+    subject->by_steps = false;
+    hr_copy_text(subject->why, sizeof subject->why, why);
+    if (runs && hr_confirm_runs(&subject->source->model, &subject->workload, subject->why, sizeof subject->why))
+      HR_TRY(add_steps(c, subject, &filling_ns, error));
+    whole += subject->by_steps;
+    if (!subject->by_steps)
+      HR_TRY(add_operators(c, subject, error));
   }
-  if (c->job_count == 0)
-    return HR_OK; /* no finding changes an operator that is timed */
-  HR_TRY(add_unpaired_jobs(c, error));
+  HR_TRY(add_unpaired_since(c, whole, error));
   move_alone_first(c);
   return HR_OK;
 }
@@ -167,6 +213,8 @@ static double operand_bytes(const hr_operator *op)
 static double job_bytes(const hr_confirm_run *c, const hr_confirm_job *job)
 {
   double before = 0;
+  if (job->steps)
+    return job->bytes;
   for (size_t i = 0; i < job->before_count; i++)
     before += operand_bytes(&job->before[i]);
   return hr_budget_bytes(c->device, before) + (job->pair ? hr_budget_bytes(c->device, operand_bytes(&job->after)) : 0);
@@ -179,7 +227,9 @@ double hr_confirm_run_ns(const hr_confirm_run *c, const hr_confirm_job *job)
 
 double hr_confirm_cost_ns(const hr_confirm_run *c, const hr_confirm_job *job)
 {
-  return hr_budget_cost_ns(c->device, hr_confirm_run_ns(c, job), job_bytes(c, job), job->pair ? 2 : 1);
+  const double run_ns = hr_confirm_run_ns(c, job);
+  return job->steps ? hr_budget_runs_ns(run_ns) + job->prepare_ns
+                    : hr_budget_cost_ns(c->device, run_ns, job_bytes(c, job), job->pair ? 2 : 1);
 }
 
 static double whole_cost_ns(const void *context)

@@ -5,6 +5,8 @@
 
 #include "analysis/advise/advice.h"
 #include "experiment/budget.h"
+#include "experiment/progress.h"
+#include "experiment/step/runner.h"
 
 #include <headroom/experimental/confirm.h>
 
@@ -22,23 +24,31 @@ typedef struct hr_confirm_shape {
   const hr_workload *workload;
 } hr_confirm_shape;
 
-/** One job: an operator alone, or a pair whose first half is of the present shape. */
-typedef struct hr_confirm_job {
-  size_t before_count;
-  hr_operator before[HR_CONFIRMATION_REPLACED_MAX];
-  hr_operator after; /* pairs only */
-  hr_confirm_shape before_shape, after_shape;
-  bool pair, done;
-  double estimate_ns;   /* predicted: one execution of each */
-  hr_comparison result; /* of an operator alone: result.before */
-} hr_confirm_job;
-
 /** A finding with a change, at the measured size. */
 typedef struct hr_confirm_subject {
   size_t finding;
   hr_finding *source;
   hr_workload workload;
+  bool by_steps; /* its gain is of whole steps, which the executor runs */
+  char why[160]; /* it is not */
+  bool done;     /* the steps are measured: */
+  hr_comparison steps;
+  bool timed; /* their operators, too, by their index in both lists */
+  double operators_ns[2][HR_OPERATORS_MAX];
 } hr_confirm_subject;
+
+/** One job: an operator alone, a pair whose first half is of the present shape, or a subject's steps. */
+typedef struct hr_confirm_job {
+  hr_confirm_subject *steps; /* NULL: of operators */
+  size_t before_count;
+  hr_operator before[HR_CONFIRMATION_REPLACED_MAX];
+  hr_operator after; /* pairs only */
+  hr_confirm_shape before_shape, after_shape;
+  bool pair, done;
+  double bytes, prepare_ns; /* of steps: of both models; estimate of filling them */
+  double estimate_ns;       /* predicted: one execution of each */
+  hr_comparison result;     /* of an operator alone: result.before */
+} hr_confirm_job;
 
 /** One run of hr_confirm(). */
 typedef struct hr_confirm_run {
@@ -50,8 +60,9 @@ typedef struct hr_confirm_run {
   size_t subject_count;
   hr_confirm_subject subjects[HR_FINDINGS_MAX + HR_COMBINED_MAX];
   size_t job_count, job_capacity;
-  hr_confirm_job *jobs;  /* owned; operators alone first */
-  hr_step before, after; /* steps at the measured size; `after` is that of the current subject */
+  hr_confirm_job *jobs;   /* owned; operators alone first */
+  hr_step_runner present; /* the model as it is; without an executor until steps are run */
+  hr_step before, after;  /* steps at the measured size; `after` is that of the current subject */
 } hr_confirm_run;
 
 /** Lists the findings that have a change. (jobs.c) */
@@ -59,6 +70,21 @@ void hr_confirm_list(hr_confirm_run *c);
 
 /** Chooses the largest size at which all jobs fit the budget and the memory; fills size, jobs and before. (jobs.c) */
 hr_status hr_confirm_choose(hr_confirm_run *c, hr_error *error);
+
+/** Appends the jobs of a subject by operators; overwrites c->after. (jobs.c) */
+hr_status hr_confirm_add_operators(hr_confirm_run *c, hr_confirm_subject *subject, hr_error *error);
+
+/** Whether the executor runs the steps of a workload as they are asked for; else the reason in `why`. (steps.c) */
+bool hr_confirm_runs(const hr_model *model, const hr_workload *workload, char *why, size_t size);
+
+/** The job of a subject's steps, whose step is c->after. Errors of hr_memory_estimate() and hr_predict_step().
+ *  (steps.c) */
+hr_status hr_confirm_steps_job(const hr_confirm_run *c, hr_confirm_subject *subject, hr_confirm_job *job,
+                               hr_error *error);
+
+/** Runs both models interleaved and fills subject->steps; then their operators, one by one. (steps.c) */
+hr_status hr_confirm_run_steps(hr_confirm_run *c, hr_confirm_subject *subject, double limit_ns, hr_progress *progress,
+                               hr_error *error);
 
 /** Estimates in ns: one execution of each operator of a job, and measuring the whole job. (jobs.c) */
 double hr_confirm_run_ns(const hr_confirm_run *c, const hr_confirm_job *job);
