@@ -453,7 +453,8 @@ HR_SWEEP_BMM = 1
 HR_SWEEP_ATTENTION = 2
 HR_SWEEP_DECODE = 3
 HR_SWEEP_LAYER = 4
-HR_SWEEP_KIND_COUNT = 5
+HR_SWEEP_STEP = 5
+HR_SWEEP_KIND_COUNT = 6
 HR_VIEW_RATE = 0
 HR_VIEW_TIME = 1
 HR_VIEW_HEATMAP = 2
@@ -2128,6 +2129,7 @@ class hr_executor_options(Structure):
         ("dtype", c_int),
         ("slots", c_int64),
         ("tokens", c_int64),
+        ("no_graph", c_bool),
     ]
 
 
@@ -2150,6 +2152,8 @@ class hr_step_options(Structure):
         ("budget_ns", c_double),
         ("progress", c_void_p),
         ("context", c_void_p),
+        ("no_graph", c_bool),
+        ("output", c_int64),
     ]
 
 
@@ -2223,6 +2227,8 @@ class hr_sweep_point(Structure):
         ("series", c_char * 128),
         ("axes", c_char * 512),
         ("problem", c_char * 512),
+        ("output", c_int64),
+        ("no_graph", c_bool),
         ("backward", c_bool),
     ]
 

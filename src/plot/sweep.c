@@ -179,9 +179,10 @@ static void note(const hr_plot_sweep *plot)
 static hr_status check_view(const hr_plot_sweep *plot, hr_error *error)
 {
   bool shares = plot->view == HR_VIEW_SHARES || plot->view == HR_VIEW_GEMM_SHARES;
-  if (shares && plot->about.kind != HR_SWEEP_LAYER)
-    return hr_fail(error, HR_ERROR_INVALID, "%s: the view %s is of sweeps of layers, and this one is of kind %s",
-                   plot->about.name, hr_view_name(plot->view), hr_sweep_kind_name(plot->about.kind));
+  if (shares && plot->about.kind != HR_SWEEP_LAYER && plot->about.kind != HR_SWEEP_STEP)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "%s: the view %s is of sweeps of layers and steps, and this one is of kind %s", plot->about.name,
+                   hr_view_name(plot->view), hr_sweep_kind_name(plot->about.kind));
   if (plot->view == HR_VIEW_GAIN && !plot->about.baseline[0])
     return hr_fail(error, HR_ERROR_INVALID, "%s: the view gain needs a sweep with a baseline, and this one has none",
                    plot->about.name);

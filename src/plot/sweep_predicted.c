@@ -13,6 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* FLOPs of one execution of each operator of a layer, of all of a step; NAN: unknown. */
+static double flops_of_operators(const hr_sweep_point *point)
+{
+  hr_operators *operators = malloc(sizeof *operators);
+  double flops = 0;
+  hr_status status =
+      operators ? hr_operators_list(&point->model, &point->workload, operators, NULL) : HR_ERROR_OUT_OF_MEMORY;
+  for (size_t i = 0; status == HR_OK && i < operators->count; i++) {
+    const hr_operator *op = &operators->items[i];
+    flops += (double)op->flops * (double)(point->kind == HR_SWEEP_STEP ? op->count : op->in_layer);
+  }
+  free(operators);
+  return status == HR_OK ? flops : (double)NAN;
+}
+
 /* FLOPs of one run, as the rate of a measurement counts them; NAN: unknown. */
 static double flops_of(const hr_sweep_point *point)
 {
@@ -21,14 +36,8 @@ static double flops_of(const hr_sweep_point *point)
   switch (point->kind) {
   case HR_SWEEP_ATTENTION: status = hr_attention_flops(&point->attention, &flops); break;
   case HR_SWEEP_DECODE: status = hr_decode_flops(&point->decode, &flops); break;
-  case HR_SWEEP_LAYER: {
-    hr_operators *operators = malloc(sizeof *operators);
-    status = operators ? hr_operators_list(&point->model, &point->workload, operators, NULL) : HR_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; status == HR_OK && i < operators->count; i++)
-      flops += operators->items[i].in_layer ? operators->items[i].flops : 0;
-    free(operators);
-    break;
-  }
+  case HR_SWEEP_LAYER:
+  case HR_SWEEP_STEP: return flops_of_operators(point);
   default: status = hr_gemm_flops(&point->gemm, &flops); break;
   }
   return status == HR_OK ? (double)flops : (double)NAN;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "experiment/sweep/sweep.h"
 
 #include <math.h>
 #include <string.h>
@@ -156,6 +157,31 @@ static void take_level(void *context, const hr_published_row *row)
   hr_figure_add_rule(plot->figure, false, hr_published_number(row, "value"), label);
 }
 
+/* ---- figure 13: seconds of an inference of a model ---- */
+
+static void take_latency(void *context, const hr_published_row *row)
+{
+  hr_plot_sweep *plot = context;
+  hr_figure *figure = plot->figure;
+  bool read_off;
+  const char *accuracy = hr_published_accuracy(row, &read_off);
+  if (strcmp(hr_published_text(row, "place"), plot->about.name) != 0 ||
+      strcmp(hr_published_text(row, "unit"), "s") != 0)
+    return;
+  const double x = (double)hr_figure_name(figure, &figure->x, hr_published_text(row, "what"));
+  const double time_ns = hr_published_number(row, "value") * 1e9;
+  hr_figure_add_point(figure, series_for(figure, "paper", "", accuracy, read_off),
+                      hr_figure_value(x, hr_plot_shown(plot, time_ns, 0)));
+}
+
+/* Models that nobody published keep their places. */
+static hr_status add_latencies(hr_plot_sweep *plot, hr_error *error)
+{
+  for (size_t i = 0; i < plot->sweep->case_count; i++)
+    hr_figure_name(plot->figure, &plot->figure->x, plot->sweep->case_names[i]);
+  return hr_published_read("codesign-values", take_latency, plot, error);
+}
+
 hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error)
 {
   const char *name = plot->about.name;
@@ -163,6 +189,8 @@ hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error)
     return hr_published_read("attention-forward", take_attention, plot, error);
   if (strcmp(name, "sigma-ket") == 0 && plot->view == HR_VIEW_TIME)
     return hr_published_read("sigma-kernel-times", take_sigma, plot, error);
+  if (plot->view == HR_VIEW_TIME && plot->figure->x.scale == HR_FIGURE_SCALE_NAMES)
+    return add_latencies(plot, error);
   if (plot->view != HR_VIEW_RATE || hr_plot_only_cpus(plot))
     return HR_OK;
   HR_TRY(hr_published_read("codesign-figures", take_codesign, plot, error));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of layers' times as stacked bars. A part is named as in figures 2 and 11 of the co-design paper. */
+/* The parts of layers' and steps' times as stacked bars. A part is named as in figures 2 and 11 of the co-design
+ * paper. */
 #include "analysis/predict/step.h"
 #include "hardware/hardware.h"
 #include "plot/published.h"
@@ -28,9 +29,11 @@ static const struct {
                    {"mlp_up", "GEMMs", "MLP h to 4h"},
                    {"mlp_gate", "GEMMs", "MLP h to 4h"},
                    {"mlp_down", "GEMMs", "MLP 4h to h"},
+                   {"logit", "GEMMs", "Logits"},
                    {"softmax", "Softmax", "Non-GEMM"},
                    {"attention_norm", "Norms", "Non-GEMM"},
                    {"mlp_norm", "Norms", "Non-GEMM"},
+                   {"final_norm", "Norms", "Non-GEMM"},
                    {"softmax_dropout", "Dropout, residuals", "Non-GEMM"},
                    {"attention_dropout", "Dropout, residuals", "Non-GEMM"},
                    {"mlp_dropout", "Dropout, residuals", "Non-GEMM"},
@@ -44,8 +47,8 @@ static const struct {
 
 /* The order of the stacks, from below. */
 static const char *const part_order[] = {"GEMMs", "Flash", "Softmax", "Dropout, residuals", "Norms", "Other", NULL};
-static const char *const gemm_part_order[] = {"QKV",         "Flash",       "Score",    "AOV", "Linproj",
-                                              "MLP h to 4h", "MLP 4h to h", "Non-GEMM", NULL};
+static const char *const gemm_part_order[] = {"QKV",         "Flash",       "Score",  "AOV",      "Linproj",
+                                              "MLP h to 4h", "MLP 4h to h", "Logits", "Non-GEMM", NULL};
 
 static const char *part_of(const hr_plot_sweep *plot, const char *name)
 {
@@ -226,18 +229,26 @@ static void add_row(bars *all, const hr_plot_row *row)
 
 /* ---- predicted ---- */
 
+/* All executions of an operator of a step, one of a layer's. */
+static double part_ns(const hr_sweep_point *point, const hr_step *step, size_t index)
+{
+  const hr_operator *op = &step->operators.items[index];
+  if (point->kind == HR_SWEEP_STEP)
+    return step->predictions[index].time_ns * (double)op->count;
+  return op->in_layer ? step->predictions[index].time_ns : 0;
+}
+
 static void add_step(bars *all, const hr_sweep_point *point, const hr_step *step)
 {
   const hr_plot_sweep *plot = all->plot;
   bar one = {.percent = {0}};
   double sum = 0;
   for (size_t i = 0; i < step->operators.count; i++)
-    sum += step->operators.items[i].in_layer ? step->predictions[i].time_ns : 0;
+    sum += part_ns(point, step, i);
   for (size_t i = 0; i < step->operators.count && sum > 0; i++) {
     char name[48];
     hr_operator_name(&step->operators.items[i], name, sizeof name);
-    if (step->operators.items[i].in_layer)
-      add_part(plot, &one, part_of(plot, name), 100 * step->predictions[i].time_ns / sum);
+    add_part(plot, &one, part_of(plot, name), 100 * part_ns(point, step, i) / sum);
   }
   char name[HR_FIGURE_TEXT];
   hr_write_text(name, sizeof name, "%s, predicted for %s", point->x_name, plot->options->predicted->about.name);

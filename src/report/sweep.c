@@ -32,6 +32,9 @@ static void size(const void *row, hr_cell *cell)
   if (point->kind == HR_SWEEP_DECODE)
     hr_cell_format(cell, "q %" PRId64 " kv %" PRId64 " d %" PRId64 " ×%" PRId64, d->q_len, d->kv_len, d->qk_dim,
                    d->batch * d->q_heads);
+  else if (point->kind == HR_SWEEP_STEP)
+    hr_cell_format(cell, "h %" PRId64 ", a %" PRId64 ", L %" PRId64, point->model.hidden,
+                   point->model.groups[0].attention.q_heads, point->model.groups[0].count);
   else if (point->kind == HR_SWEEP_LAYER)
     hr_cell_format(cell, "h %" PRId64 ", a %" PRId64, point->model.hidden, point->model.groups[0].attention.q_heads);
   else

@@ -147,7 +147,7 @@ hr_status hr_program_run(const hr_executor *x, hr_run_program *p, hr_error *erro
   launch_range all = {x, p, 0, p->launch_count};
   if (p->runs == 0)
     resolve(x, p);
-  if (p->runs == 1 && backend->record)
+  if (p->runs == 1 && backend->record && !x->options.no_graph)
     HR_TRY(backend->record(x->device, run_range, &all, &p->recording, error));
   HR_TRY(p->recording ? backend->replay(x->device, p->recording, error) : run_range(&all, error));
   p->runs++;

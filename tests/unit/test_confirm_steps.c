@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Confirmation by whole steps on this machine's CPU: which findings it takes, and what their gains are. No measured time
- * is compared. */
+/* Confirmation by whole steps on this machine's CPU: which findings it takes, and what their gains are. No
+ * measured time is compared. */
 #include "confirm_fixture.h"
 
 #include "runtime/device/plan.h"

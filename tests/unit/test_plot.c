@@ -303,6 +303,31 @@ static void the_shares_of_a_layer_are_those_of_its_operators(void **state)
   tear_down(&f);
 }
 
+/* The logits are a GEMM, the final norm is a norm: 60 + 20 of GEMMs, 10 + 5 of norms, 5 of others. */
+static void the_shares_of_a_step_are_those_of_all_its_operators(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_result row = hr_result_default();
+  hr_plot_options options = hr_plot_options_default();
+  options.published = false;
+  assert_int_equal(hr_sweep_load("fig2-steps", false, &f.sweep, &f.error), HR_OK);
+  assert_int_equal(hr_store_open("scratch", HR_STORE_SCRATCH, &f.store, &f.error), HR_OK);
+  row.kind = HR_RESULT_OTHER;
+  strcpy(row.problem, "step h=2560 dtype=bf16");
+  strcpy(row.sweep, "fig2-steps");
+  strcpy(row.axes, "case=0 b=4");
+  strcpy(row.device, "cuda:0");
+  strcpy(row.product, "GPU");
+  strcpy(row.parts, "embedding=5 mlp_up=60 mlp_norm=10 final_norm=5 logit=20");
+  assert_int_equal(hr_store_append(f.store, &row, &f.error), HR_OK);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_true(fabs(series_named(&f, "GEMMs")->points[0].y - 80) < 1e-9);
+  assert_true(fabs(series_named(&f, "Norms")->points[0].y - 15) < 1e-9);
+  assert_true(fabs(series_named(&f, "Other")->points[0].y - 5) < 1e-9);
+  tear_down(&f);
+}
+
 /* The words of a CPU's sizes are those of a GPU's: "Small" would say neither. */
 static void sizes_stay_in_names_that_stand_for_two(void **state)
 {
@@ -614,6 +639,7 @@ int main(void)
       cmocka_unit_test(a_slope_is_the_exponent_of_a_line),
       cmocka_unit_test(a_band_is_the_interval_of_each_prediction),
       cmocka_unit_test(the_shares_of_a_layer_are_those_of_its_operators),
+      cmocka_unit_test(the_shares_of_a_step_are_those_of_all_its_operators),
       cmocka_unit_test(sizes_stay_in_names_that_stand_for_two),
       cmocka_unit_test(the_bars_of_a_case_stand_beside_each_other),
       cmocka_unit_test(levels_of_figure_20_are_rules),

@@ -2,8 +2,11 @@
 /* Sweeps: the catalogue's files, what a file may contain, its points and their order. */
 #include "test.h"
 
+#include "devices.h"
 #include "experiment/sweep/sweep.h"
 
+#include <headroom/predict.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,11 +79,11 @@ static void a_gemm_has_the_memory_layout_of_the_file(void **state)
 
 /* ---- the catalogue ---- */
 
-/* Every figure of the paper that measures shapes: 3 and 4 are drawings, 13 needs a serving framework. */
-static const char *const figures[] = {"1",   "2",   "5a", "5b", "5c", "6a", "6b", "6c", "6d", "7a", "7b",  "8",   "9",
-                                      "10a", "10b", "11", "12", "14", "15", "16", "17", "18", "19", "20a", "20b", "21",
-                                      "22",  "23",  "24", "25", "26", "27", "28", "29", "30", "31", "32",  "33",  "34",
-                                      "35",  "36",  "37", "38", "39", "40", "41", "42", "43", "44", "45",  "46",  "47"};
+/* Every figure of the paper that measures shapes: 3 and 4 are drawings. */
+static const char *const figures[] = {
+    "1",  "2",  "5a", "5b", "5c", "6a", "6b",  "6c",  "6d", "7a", "7b", "8",  "9",  "10a", "10b", "11", "12", "13",
+    "14", "15", "16", "17", "18", "19", "20a", "20b", "21", "22", "23", "24", "25", "26",  "27",  "28", "29", "30",
+    "31", "32", "33", "34", "35", "36", "37",  "38",  "39", "40", "41", "42", "43", "44",  "45",  "46", "47"};
 
 static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(void **state)
 {
@@ -90,14 +93,14 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    const size_t others = 8, figure_count = sizeof figures / sizeof *figures;
+    const size_t others = 13, figure_count = sizeof figures / sizeof *figures;
     assert_int_equal(count, others + figure_count);
     assert_string_equal(hr_sweep_describe(sweeps[0])->name, "attention-forward");
     assert_string_equal(hr_sweep_describe(sweeps[count - 1])->name, "sigma-train");
     for (size_t i = 0, at = 1; i < figure_count; i++, at++) {
       hr_sweep_about about = *hr_sweep_describe(sweeps[at]);
       char name[16];
-      if (strstr(about.name, "-train")) /* no figure of the paper */
+      while (!about.figure[0]) /* no figure of the paper: of its models training, and whole steps */
         about = *hr_sweep_describe(sweeps[++at]);
       snprintf(name, sizeof name, "fig%s", figures[i]);
       assert_string_equal(about.figure, figures[i]);
@@ -144,13 +147,19 @@ static void figures_have_the_points_counted_by_hand(void **state)
     const char *name;
     size_t points, series;
   } counted[] = {
-      {"fig1", 5, 1},     /* C1, C2, GPT-3 2.7B, two improved ones */
-      {"fig5a", 64, 1},   /* 128 … 8192 by 128 */
-      {"fig6a", 24, 4},   /* 4 sizes, b = 1, 2, … 32 */
-      {"fig6d", 21, 3},   /* 3 batches, m = 2^6 … 2^12 */
-      {"fig16", 84, 4},   /* 4 degrees, h = 2048 … 22528 by 1024: 21 */
-      {"fig20a", 129, 1}, /* two steps of 64 and both ends */
-      {"fig21", 448, 7},  /* a = 8: head sizes to 4096, 64 of them on each of 7 lines */
+      {"fig1", 5, 1},   /* C1, C2, GPT-3 2.7B, two improved ones */
+      {"fig13", 20, 2}, /* 10 models, with and without a graph */
+      {"fig1-steps", 5, 1},
+      {"fig2-steps", 2, 1},
+      {"fig11-steps", 2, 1},
+      {"positions", 36, 12},  /* 3 positions, 2 orders, 3 lengths, 2 phases */
+      {"sigma-steps", 12, 4}, /* 2 models, 2 heads, 3 prefixes */
+      {"fig5a", 64, 1},       /* 128 … 8192 by 128 */
+      {"fig6a", 24, 4},       /* 4 sizes, b = 1, 2, … 32 */
+      {"fig6d", 21, 3},       /* 3 batches, m = 2^6 … 2^12 */
+      {"fig16", 84, 4},       /* 4 degrees, h = 2048 … 22528 by 1024: 21 */
+      {"fig20a", 129, 1},     /* two steps of 64 and both ends */
+      {"fig21", 448, 7},      /* a = 8: head sizes to 4096, 64 of them on each of 7 lines */
       /* a = 20: head sizes p + 64i to 1638: 26 for p up to 32 (p = 32: 32 + 25·64 = 1632), 25 for 64 (64·25 = 1600) */
       {"fig24", 181, 7},
       /* a = 12: to 2730: 43 for p up to 32 (32 + 42·64 = 2720), 42 for 64 (64·42 = 2688) */
@@ -309,6 +318,82 @@ static void layers_of_training_steps_have_their_heads_and_their_problem(void **s
   const hr_sweep_point plain = point_of(sweep, 0);
   assert_string_equal(plain.problem, "layer h=2560 a=64 b=4 s=2048 t=1 attention=fused dtype=bf16 dropout=forward "
                                      "phase=train");
+  hr_sweep_free(sweep);
+}
+
+static void figure_13_is_the_pythia_suite_as_the_short_form_has_it(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("fig13", false);
+  const hr_sweep_point point = point_of(sweep, 8); /* the fifth model, with a graph */
+  hr_parameters parameters;
+  hr_error error;
+  assert_int_equal(point.kind, HR_SWEEP_STEP);
+  assert_string_equal(point.x_name, "pythia-410m");
+  assert_ok(hr_model_parameters(&point.model, &parameters, &error), error);
+  assert_int_equal(parameters.total, 405334016); /* as published: tests/unit/test_model_shipped.c */
+  assert_string_equal(point.problem, "step h=1024 a=16 L=24 v=50304 b=1 s=512 phase=prefill dtype=bf16 output=128 "
+                                     "positions=1 parallel=1 tied=0 rotary=16");
+  assert_true(point.output == 128 && !point.no_graph && point_of(sweep, 9).no_graph);
+  hr_sweep_free(sweep);
+}
+
+static void steps_of_sigma_differ_in_k_heads_and_q(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("sigma-steps", false);
+  const hr_sweep_point standard = point_of(sweep, 0), sigma = point_of(sweep, 3);
+  const hr_mixer_attention *a = &standard.model.groups[0].attention, *b = &sigma.model.groups[0].attention;
+  assert_true(a->k_heads == 16 && a->v_heads == 16 && a->q_rank == 0);
+  assert_true(b->k_heads == 4 && b->v_heads == 16 && b->q_rank == 3072);
+  assert_true(sigma.model.norm == HR_NORM_RMS && sigma.model.groups[0].dense.width == 6144 && sigma.output == 256);
+  hr_sweep_free(sweep);
+}
+
+#define STEP(rest)                                                                                                  \
+  "{\"name\":\"t\",\"x\":\"s\",\"axes\":{\"s\":[8]},\"problem\":{\"kind\":\"step\",\"h\":64,\"a\":4,\"L\":2,\"v\":" \
+  "100,"                                                                                                            \
+  "\"s\":\"s\"," rest "}}"
+
+static void steps_that_cannot_be_are_refused_by_field(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text, *words;
+  } rows[] = {{STEP("\"phase\":3"), "phase: expected 0 to 2, found 3"},
+              {STEP("\"positions\":-1"), "positions: expected 0 to 2, found -1"},
+              {STEP("\"graph\":2"), "graph: expected 0 to 1, found 2"},
+              {STEP("\"output\":4"), "output: needs phase 1, prefill"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    hr_sweep *sweep;
+    hr_error error;
+    const hr_input input = {.text = rows[i].text, .length = strlen(rows[i].text), .name = "t.json"};
+    assert_int_equal(hr_sweep_from_json(&input, NULL, false, &sweep, &error), HR_ERROR_INVALID);
+    if (!strstr(error.message, rows[i].words))
+      fail_msg("\"%s\" does not say \"%s\"", error.message, rows[i].words);
+  }
+}
+
+/* The prefill of 2048 tokens and 255 decode steps, predicted as the one behind 2048 + 128. */
+static void an_output_is_predicted_as_its_steps(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("sigma-steps", false);
+  hr_sweep_point point = point_of(sweep, 0);
+  const hr_hardware hardware = device("h200");
+  hr_error error;
+  double whole_ns, prefill_ns;
+  hr_step *step;
+  assert_ok(hr_sweep_predict(&hardware, &point, &whole_ns, &error), error);
+  point.output = 0;
+  assert_ok(hr_sweep_predict(&hardware, &point, &prefill_ns, &error), error);
+  hr_workload decode = point.workload;
+  decode.phase = HR_PHASE_DECODE, decode.context = 2048 + 128;
+  assert_ok(hr_predict_step(&hardware, &point.model, &decode, &step, &error), error);
+  assert_true(fabs(whole_ns - prefill_ns - 255 * hr_step_describe(step)->time_ns) < 1e-6 * whole_ns);
+  hr_step_free(step);
+  point.no_graph = true;
+  assert_int_equal(hr_sweep_predict(&hardware, &point, &whole_ns, &error), HR_ERROR_UNSUPPORTED);
   hr_sweep_free(sweep);
 }
 
@@ -476,9 +561,9 @@ static void absurdly_many_points_are_refused_at_once(void **state)
 static void invalid_problems_are_refused_by_their_field_or_point(void **state)
 {
   (void)state;
-  assert_refused(
-      "\"m\":1", "\"kind\":\"conv\"", HR_ERROR_INVALID,
-      "sweep.json: problem.kind: expected \"gemm\", \"bmm\", \"attention\", \"decode\" or \"layer\", found \"conv\"");
+  assert_refused("\"m\":1", "\"kind\":\"conv\"", HR_ERROR_INVALID,
+                 "sweep.json: problem.kind: expected \"gemm\", \"bmm\", \"attention\", \"decode\", \"layer\" or "
+                 "\"step\", found \"conv\"");
   assert_refused("\"m\":1", "\"kind\":\"gemm\",\"m\":\"m\",\"n\":1", HR_ERROR_INVALID,
                  "sweep.json: problem.k: is missing");
   assert_refused("\"m\":1", GEMM ",\"batch\":2", HR_ERROR_INVALID, "sweep.json: problem.batch: there is no such field");
@@ -666,6 +751,10 @@ int main(void)
       cmocka_unit_test(points_are_compared_with_those_of_the_baseline_at_the_same_axes),
       cmocka_unit_test(figure_1_is_a_layer_of_each_named_model),
       cmocka_unit_test(layers_of_training_steps_have_their_heads_and_their_problem),
+      cmocka_unit_test(figure_13_is_the_pythia_suite_as_the_short_form_has_it),
+      cmocka_unit_test(steps_of_sigma_differ_in_k_heads_and_q),
+      cmocka_unit_test(steps_that_cannot_be_are_refused_by_field),
+      cmocka_unit_test(an_output_is_predicted_as_its_steps),
       cmocka_unit_test(published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are),
       cmocka_unit_test(axes_may_be_in_any_order_and_refer_to_each_other),
       cmocka_unit_test(circular_axes_are_refused_by_name),

@@ -329,6 +329,50 @@ static void a_point_that_takes_longer_than_the_limit_is_recorded_as_timeout(void
   hr_sweep_free(sweep);
 }
 
+/* Two models run on this machine's CPU: a step alone has parts and a rate, an output of tokens has neither. */
+#define STEPS                                                                                              \
+  "{\"name\":\"steps\",\"x\":\"a\",\"axes\":{\"a\":[2,4],\"output\":[0,3],\"phase\":1,\"s\":16},"          \
+  "\"problem\":{\"kind\":\"step\",\"h\":64,\"a\":\"a\",\"L\":2,\"v\":100,\"s\":\"s\",\"phase\":\"phase\"," \
+  "\"output\":\"output\",\"positions\":2}}"
+
+static void a_whole_model_has_its_operators_as_parts(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(STEPS);
+  hr_sweep_options options = quick();
+  hr_error error = {.status = HR_OK};
+  hr_sweep_row *rows;
+  hr_device_close(f->device);
+  assert_ok(hr_device_open("cpu", 1, &f->device, &error), error);
+  options.probe = true;
+  assert_int_equal(run(f, sweep, &options, NULL).failed, 0);
+  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &options, &rows, &error), error);
+  for (int i = 0; i < 4; i++) {
+    assert_true(rows[i].found && rows[i].measurement.samples >= 3 && rows[i].measurement.median_ns > 0);
+    assert_true(isnan(rows[i].measurement.flops_per_s) == (i % 2 == 1));
+  }
+  free(rows);
+  options.choice.points = 1;
+  options.again = true;
+  run(f, sweep, &options, NULL);
+  const hr_result last = last_row(f);
+  assert_string_equal(last.problem, "step h=64 a=4 L=2 v=100 b=1 s=16 phase=prefill dtype=fp32 positions=2");
+  assert_non_null(strstr(last.parts, "mlp_down="));
+  assert_non_null(strstr(last.parts, "logit="));
+  hr_sweep_free(sweep);
+}
+
+static void a_model_that_cannot_run_is_a_row_with_the_reason(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(STEPS);
+  hr_sweep_options options = quick();
+  assert_int_equal(run(f, sweep, &options, NULL).failed, 4); /* the reference device has no rates to predict with */
+  assert_int_equal(last_row(f).measurement.status, HR_ERROR_UNSUPPORTED);
+  assert_true(last_row(f).measurement.reason[0] != '\0');
+  hr_sweep_free(sweep);
+}
+
 static void a_layer_is_recorded_as_unsupported_with_the_reason(void **state)
 {
   fixture *f = *state;
@@ -450,6 +494,8 @@ int main(void)
       IN_A_FOLDER(a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_continues),
       IN_A_FOLDER(a_point_that_takes_longer_than_the_limit_is_recorded_as_timeout),
       IN_A_FOLDER(a_layer_is_recorded_as_unsupported_with_the_reason),
+      IN_A_FOLDER(a_whole_model_has_its_operators_as_parts),
+      IN_A_FOLDER(a_model_that_cannot_run_is_a_row_with_the_reason),
       IN_A_FOLDER(points_of_gradients_are_measured_and_stored_as_such),
       IN_A_FOLDER(attention_points_are_measured_as_attention),
       IN_A_FOLDER(decode_points_are_measured_as_decode),

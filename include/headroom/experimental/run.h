@@ -19,6 +19,7 @@ typedef struct hr_executor_options {
   hr_dtype dtype;     /* of weights, activations and the KV cache */
   int64_t slots;      /* sequences that the KV cache has room for */
   int64_t tokens;     /* most tokens of a sequence; 0: the smaller of 4096 and max_positions */
+  bool no_graph;      /* launch each kernel of every step, instead of recording a step as one graph */
 } hr_executor_options;
 
 /** fp32, one sequence. */

@@ -20,6 +20,9 @@ typedef struct hr_step_options {
   double budget_ns;        /* approximate time for the runs, without loading */
   hr_progress_fn progress; /* may be NULL */
   void *context;
+  bool no_graph;  /* as hr_executor_options.no_graph */
+  int64_t output; /* of a prefill: tokens of each sequence, the first from the prefill, each other from a decode step of
+                     the same run; 0, the default, is 1 */
 } hr_step_options;
 
 /** Random weights from seed 1, ten seconds. */

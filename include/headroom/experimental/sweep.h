@@ -23,12 +23,13 @@ extern "C" {
 #define HR_SWEEP_POINTS_MAX 100000
 
 /** The kinds of points: enumerator, name in a sweep file. */
-#define HR_SWEEP_KIND_LIST(ROW)        \
-  ROW(HR_SWEEP_GEMM, "gemm")           \
-  ROW(HR_SWEEP_BMM, "bmm")             \
-  ROW(HR_SWEEP_ATTENTION, "attention") \
-  ROW(HR_SWEEP_DECODE, "decode")       \
-  ROW(HR_SWEEP_LAYER, "layer") /* a whole transformer layer, forward */
+#define HR_SWEEP_KIND_LIST(ROW)                                         \
+  ROW(HR_SWEEP_GEMM, "gemm")                                            \
+  ROW(HR_SWEEP_BMM, "bmm")                                              \
+  ROW(HR_SWEEP_ATTENTION, "attention")                                  \
+  ROW(HR_SWEEP_DECODE, "decode")                                        \
+  ROW(HR_SWEEP_LAYER, "layer") /* a whole transformer layer, forward */ \
+  ROW(HR_SWEEP_STEP, "step")   /* a whole model that runs */
 
 typedef enum hr_sweep_kind {
 #define HR_SWEEP_KIND_ENUM(enumerator, name) enumerator,
@@ -37,7 +38,7 @@ typedef enum hr_sweep_kind {
       HR_SWEEP_KIND_COUNT
 } hr_sweep_kind;
 
-/** "gemm", "bmm", "attention", "decode", "layer". Static storage. */
+/** "gemm", "bmm", "attention", "decode", "layer", "step". Static storage. */
 HR_API const char *hr_sweep_kind_name(hr_sweep_kind kind);
 
 /** What a picture of a sweep shows over its x axis. Enumerator, name in a sweep file. */
@@ -115,7 +116,7 @@ typedef struct hr_sweep_point {
   hr_gemm gemm;           /* gemm and bmm */
   hr_attention attention; /* attention */
   hr_decode decode;       /* decode */
-  hr_model model;         /* layer: one layer of the short form's model, under `workload` */
+  hr_model model;         /* layer, step: the short form's, under `workload`; a layer's has one */
   hr_workload workload;
   int decode_part; /* decode: hr_measure_options.decode_part */
   char kernel[64]; /* attention, decode: a family of kernels ("attention_flash"); "": the best */
@@ -125,7 +126,9 @@ typedef struct hr_sweep_point {
   char series[128];  /* "h/a = 8"; "" if there is only one line */
   char axes[512];    /* every axis in canonical form: "a=20 b=4 power=8 head_dim=72 h=1440" */
   char problem[512]; /* as hr_result.problem; of a layer "layer h=2560 a=20 b=4 s=2048 t=1 …" */
-  bool backward;     /* attention: its gradients, as hr_measure_attention_backward() measures them by default */
+  int64_t output;    /* step: hr_step_options.output, and no_graph */
+  bool no_graph;
+  bool backward; /* attention: its gradients, as hr_measure_attention_backward() measures them by default */
 } hr_sweep_point;
 
 /** The point of an index below point_count, in a number format; HR_ERROR_INVALID for a larger index. */

@@ -77,7 +77,8 @@ static hr_status open_executor(hr_step_runner *r, hr_device *device, const hr_mo
   hr_executor_options options = hr_executor_options_default();
   options.dtype = r->workload.dtype;
   options.slots = r->workload.phase == HR_PHASE_FORWARD ? 1 : r->workload.batch;
-  options.tokens = r->longest;
+  options.tokens = r->longest + r->decodes;
+  options.no_graph = asked->no_graph;
   HR_TRY(hr_executor_open(device, model, &options, &r->executor, error));
   const double start_ns = hr_clock_ns();
   HR_TRY(hr_executor_load(r->executor, asked->weights, asked->seed, asked->progress, asked->context, error));
@@ -95,6 +96,14 @@ static hr_status prefill(hr_step_runner *r, hr_error *error)
   return decodes(r) ? hr_executor_step(r->executor, &input, NULL, error) : HR_OK;
 }
 
+static hr_status take_output(hr_step_runner *r, int64_t output, hr_error *error)
+{
+  if (output < 0 || output > 1 << 24 || (output > 0 && r->workload.phase != HR_PHASE_PREFILL))
+    return hr_fail(error, HR_ERROR_INVALID, "output: expected tokens behind a prefill, found %" PRId64, output);
+  r->decodes = output > 0 ? output - 1 : 0;
+  return HR_OK;
+}
+
 static void set_input(hr_step_runner *r)
 {
   r->input = hr_executor_input_default();
@@ -110,6 +119,7 @@ hr_status hr_step_runner_open(hr_step_runner *r, hr_device *device, const hr_mod
   *r = (hr_step_runner){.workload = workload_that_runs(workload)};
   r->longest = decodes(r) ? workload->context : workload->sequence;
   HR_TRY(hr_step_check(model, workload, error));
+  HR_TRY(take_output(r, options->output, error));
   HR_TRY(make_ids(r, model->vocabulary, options->seed, error));
   set_input(r);
   HR_TRY(open_executor(r, device, model, options, error));
@@ -129,6 +139,10 @@ hr_status hr_step_runner_run(hr_step_runner *r, double *time_ns, hr_error *error
     HR_TRY(hr_executor_truncate(r->executor, i, r->longest - 1, error));
   const double start_ns = hr_clock_ns();
   HR_TRY(hr_executor_step(r->executor, &r->input, NULL, error));
+  hr_executor_input next = r->input;
+  next.phase = HR_PHASE_DECODE, next.tokens = 1;
+  for (int64_t i = 0; i < r->decodes; i++)
+    HR_TRY(hr_executor_step(r->executor, &next, NULL, error));
   *time_ns = hr_clock_ns() - start_ns;
   return HR_OK;
 }

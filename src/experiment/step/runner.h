@@ -11,7 +11,8 @@ typedef struct hr_step_runner {
   hr_executor_input input; /* of the step */
   int32_t *ids;            /* owned; of every sequence, `longest` each */
   int64_t longest;
-  double load_ns; /* filling the weights */
+  int64_t decodes; /* steps behind the first, as hr_step_options.output says */
+  double load_ns;  /* filling the weights */
 } hr_step_runner;
 
 /** HR_OK if the executor runs the model in the phase of the workload. HR_ERROR_UNSUPPORTED, saying what it is, for a

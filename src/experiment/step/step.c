@@ -58,7 +58,7 @@ static void sum_up(step_run *s)
 {
   hr_step_times *t = s->times;
   const double median_ns = t->measurement.median_ns;
-  t->tokens_per_s = (double)(s->runner.input.batch * s->runner.input.tokens) / median_ns * 1e9;
+  t->tokens_per_s = (double)(s->runner.input.batch * (s->runner.input.tokens + s->runner.decodes)) / median_ns * 1e9;
   if (t->operators_ns > 0)
     t->between_share = (median_ns - t->operators_ns) / median_ns;
   for (size_t i = 0; i < t->count && t->operators_ns > 0; i++)

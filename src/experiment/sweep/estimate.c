@@ -3,14 +3,22 @@
 #include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "experiment/budget.h"
 #include "experiment/sweep/sweep.h"
 #include "hardware/hardware.h"
 
 #include <headroom/experimental/measure.h>
 #include <headroom/experimental/predict.h>
+#include <headroom/memory.h>
 #include <headroom/predict.h>
 #include <math.h>
 #include <stdlib.h>
+
+/* The interval of a step, in proportion. */
+static hr_sweep_time scaled(const hr_step_about *about, double time_ns)
+{
+  return (hr_sweep_time){time_ns, time_ns * about->low_ns / about->time_ns, time_ns * about->high_ns / about->time_ns};
+}
 
 static hr_status predict_layer(const hr_hardware *hardware, const hr_sweep_point *point, hr_sweep_time *time,
                                hr_error *error)
@@ -19,10 +27,42 @@ static hr_status predict_layer(const hr_hardware *hardware, const hr_sweep_point
   if (!step)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the operators of a layer");
   hr_status status = hr_fill_step(hardware, &point->model, &point->workload, step, error);
-  if (status == HR_OK) /* the step's interval, in proportion */
-    *time =
-        (hr_sweep_time){step->about.layer_time_ns, step->about.layer_time_ns * step->about.low_ns / step->about.time_ns,
-                        step->about.layer_time_ns * step->about.high_ns / step->about.time_ns};
+  if (status == HR_OK)
+    *time = scaled(&step->about, step->about.layer_time_ns);
+  free(step);
+  return status;
+}
+
+/* The steps behind a prefill as many times the one in the middle: attention's time grows linearly with the context. */
+static hr_status add_decodes(const hr_hardware *hardware, const hr_sweep_point *point, hr_step *step,
+                             hr_sweep_time *time, hr_error *error)
+{
+  hr_workload decode = point->workload;
+  const double count = (double)(point->output - 1);
+  decode.phase = HR_PHASE_DECODE;
+  decode.context += (point->output + 1) / 2;
+  if (point->output < 2)
+    return HR_OK;
+  HR_TRY(hr_fill_step(hardware, &point->model, &decode, step, error));
+  time->ns += count * step->about.time_ns;
+  time->low_ns += count * step->about.low_ns;
+  time->high_ns += count * step->about.high_ns;
+  return HR_OK;
+}
+
+static hr_status predict_model(const hr_hardware *hardware, const hr_sweep_point *point, hr_sweep_time *time,
+                               hr_error *error)
+{
+  if (point->no_graph && hardware->about.kind == HR_HARDWARE_GPU)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "launches one by one are not predicted");
+  hr_step *step = malloc(sizeof *step);
+  if (!step)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the operators of a step");
+  hr_status status = hr_fill_step(hardware, &point->model, &point->workload, step, error);
+  if (status == HR_OK) {
+    *time = scaled(&step->about, step->about.time_ns);
+    status = add_decodes(hardware, point, step, time, error);
+  }
   free(step);
   return status;
 }
@@ -43,6 +83,7 @@ hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_poin
   hr_status status;
   switch (point->kind) {
   case HR_SWEEP_LAYER: return predict_layer(hardware, point, time, error);
+  case HR_SWEEP_STEP: return predict_model(hardware, point, time, error);
   case HR_SWEEP_ATTENTION: status = predict_attention(hardware, point, &prediction, error); break;
   case HR_SWEEP_DECODE: status = hr_predict_decode(hardware, &point->decode, &prediction, error); break;
   default: status = hr_predict_gemm(hardware, &point->gemm, &prediction, error);
@@ -85,9 +126,19 @@ int hr_sweep_layer_operators(const hr_sweep_point *point)
   return point->workload.phase == HR_PHASE_TRAIN ? 34 : 13;
 }
 
+/* Filling the weights, then the runs. */
+static double step_ns(const hr_sweep_point *point, double run_ns, bool gpu)
+{
+  hr_memory memory;
+  const bool known = hr_memory_estimate(&point->model, &point->workload, &memory, NULL) == HR_OK;
+  return (known ? hr_budget_fill_ns((double)memory.total_bytes) : 0) + measuring_ns(run_ns, gpu);
+}
+
 /* A layer's operators are measured one by one, then all together. */
 static double point_ns(const hr_sweep_point *point, double run_ns, bool gpu)
 {
+  if (point->kind == HR_SWEEP_STEP)
+    return step_ns(point, run_ns, gpu);
   if (point->kind != HR_SWEEP_LAYER)
     return measuring_ns(run_ns, gpu);
   const int operators = hr_sweep_layer_operators(point);

@@ -53,25 +53,16 @@ static const hr_problem_field decode_fields[] = {
     {"cache_scales", false, 0}, {"batch_invariant", false, 0},
     {"part", false, 0},         {0},
 };
-/* The letters of the short form without v, which no operator of a layer depends on; behind them what is 0 where it is
- * not given. */
-static const hr_problem_field layer_fields[] = {
-    {"h", true, 0},        {"a", true, 0},
-    {"b", true, 0},        {"s", true, 0},
-    {"t", false, 1},       {"fused", false, 0},
-    {"dropout", false, 0}, {"train", false, 0},
-    {"llama", false, 0},   {"d_ff", false, 0},
-    {"k_heads", false, 0}, {"v_heads", false, 0},
-    {"q_rank", false, 0},  {0},
-};
-enum { LAYER_FUSED = 5, LAYER_DROPOUT, LAYER_TRAIN, LAYER_LLAMA, LAYER_D_FF };
-
 const hr_problem_field *hr_problem_fields(hr_sweep_kind kind)
 {
   static const hr_problem_field *const fields[HR_SWEEP_KIND_COUNT] = {
-      [HR_SWEEP_GEMM] = gemm_fields,     [HR_SWEEP_BMM] = bmm_fields,     [HR_SWEEP_ATTENTION] = attention_fields,
-      [HR_SWEEP_DECODE] = decode_fields, [HR_SWEEP_LAYER] = layer_fields,
+      [HR_SWEEP_GEMM] = gemm_fields,
+      [HR_SWEEP_BMM] = bmm_fields,
+      [HR_SWEEP_ATTENTION] = attention_fields,
+      [HR_SWEEP_DECODE] = decode_fields,
   };
+  if (kind == HR_SWEEP_LAYER || kind == HR_SWEEP_STEP)
+    return kind == HR_SWEEP_STEP ? hr_step_fields() : hr_layer_fields();
   return fields[kind];
 }
 
@@ -154,52 +145,6 @@ static hr_status make_decode(const int64_t *sizes, hr_dtype dtype, hr_sweep_poin
   return hr_decode_check(d, error);
 }
 
-static const char llama_fields[] = ",\"mlp\":\"swiglu\",\"norm\":\"rms\",\"positions\":\"rotary\",\"bias\":false";
-
-/* The sizes from d_ff on that are given, in the form of `format`, which has their names and values. */
-static void add_sizes(const char *format, const int64_t *sizes, char *text, size_t size)
-{
-  for (int i = LAYER_D_FF; layer_fields[i].name; i++) {
-    const size_t length = strlen(text);
-    if (sizes[i] != 0)
-      snprintf(text + length, size - length, format, layer_fields[i].name, sizes[i]);
-  }
-}
-
-/* Writes the problem as the store does: what is 0 is left out, but the letters. */
-static void write_layer(hr_sweep_point *point, const int64_t *sizes)
-{
-  const hr_workload *w = &point->workload;
-  snprintf(point->problem, sizeof point->problem,
-           "layer h=%" PRId64 " a=%" PRId64 " b=%" PRId64 " s=%" PRId64 " t=%" PRId64 " attention=%s dtype=%s%s%s%s",
-           sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], hr_attention_form_name(w->attention),
-           hr_dtype_name(w->dtype), hr_workload_drops(w) ? " dropout=forward" : "",
-           w->phase == HR_PHASE_TRAIN ? " phase=train" : "", sizes[LAYER_LLAMA] != 0 ? " llama=1" : "");
-  add_sizes(" %s=%" PRId64, sizes, point->problem, sizeof point->problem);
-}
-
-/* Goes through the short form, so that the layer is that of `headroom describe '{"h":…}'`. */
-static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
-{
-  char text[512], given[256] = "";
-  add_sizes(",\"%s\":%" PRId64, sizes, given, sizeof given);
-  int length =
-      snprintf(text, sizeof text,
-               "{\"h\":%" PRId64 ",\"a\":%" PRId64 ",\"b\":%" PRId64 ",\"s\":%" PRId64 ",\"t\":%" PRId64
-               ",\"L\":1,\"v\":50304%s%s}",
-               sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[LAYER_LLAMA] ? llama_fields : "", given);
-  HR_TRY(hr_model_from_json(&(hr_input){.text = text, .length = (size_t)length, .name = "layer"}, NULL, NULL,
-                            &point->model, error));
-  point->workload = hr_workload_default(&point->model);
-  point->workload.framework = HR_FRAMEWORK_HEADROOM; /* whose kernels a sweep measures */
-  point->workload.attention = sizes[LAYER_FUSED] != 0 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
-  point->workload.dropout = sizes[LAYER_DROPOUT] != 0 ? HR_DROPOUT_FORWARD : HR_DROPOUT_NONE;
-  point->workload.phase = sizes[LAYER_TRAIN] != 0 ? HR_PHASE_TRAIN : point->workload.phase;
-  point->workload.dtype = dtype;
-  write_layer(point, sizes);
-  return hr_workload_check(&point->workload, &point->model, error);
-}
-
 hr_status hr_sweep_check_gradients(const hr_sweep_point *point, hr_error *error)
 {
   hr_error why = {.status = HR_OK};
@@ -220,8 +165,8 @@ void hr_sweep_set_attention(hr_result *result, const hr_sweep_point *point)
 static void write_problem(hr_sweep_point *point)
 {
   hr_result row = hr_result_default();
-  if (point->kind == HR_SWEEP_LAYER)
-    return; /* make_layer() has */
+  if (point->kind == HR_SWEEP_LAYER || point->kind == HR_SWEEP_STEP)
+    return; /* its own functions have */
   if (point->kind == HR_SWEEP_ATTENTION) {
     hr_sweep_set_attention(&row, point);
   } else if (point->kind == HR_SWEEP_DECODE) {
@@ -249,7 +194,9 @@ static hr_status make_problem(const hr_sweep *sweep, const int64_t *values, hr_d
   if (sweep->kind == HR_SWEEP_DECODE)
     return make_decode(sizes, dtype, point, error);
   if (sweep->kind == HR_SWEEP_LAYER)
-    return make_layer(sizes, dtype, point, error);
+    return hr_make_layer_point(sizes, dtype, point, error);
+  if (sweep->kind == HR_SWEEP_STEP)
+    return hr_make_step_point(sizes, dtype, point, error);
   return make_gemm(sizes, dtype, point, error);
 }
 

@@ -98,7 +98,7 @@ static hr_status read_kind(const layers *from, const json_t *problem, hr_sweep_k
       return HR_OK;
     }
   }
-  return fail_at(from, "problem.kind", "\"gemm\", \"bmm\", \"attention\", \"decode\" or \"layer\"", value);
+  return fail_at(from, "problem.kind", "\"gemm\", \"bmm\", \"attention\", \"decode\", \"layer\" or \"step\"", value);
 }
 
 static hr_status read_problem(const layers *from, hr_sweep *sweep)

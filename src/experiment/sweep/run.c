@@ -51,7 +51,7 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
   } else if (point->kind == HR_SWEEP_DECODE) {
     result->decode_part = point->decode_part;
     hr_result_set_decode(result, &point->decode);
-  } else if (point->kind == HR_SWEEP_LAYER) {
+  } else if (point->kind == HR_SWEEP_LAYER || point->kind == HR_SWEEP_STEP) {
     result->kind = HR_RESULT_OTHER;
     hr_copy_text(result->problem, sizeof result->problem, point->problem);
   } else {
@@ -178,6 +178,9 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
   hr_measure_options options = measure_options(state);
   if (point->kind == HR_SWEEP_LAYER)
     return measure_layer(device, hardware, point, state, measurement, result->parts, sizeof result->parts, error);
+  if (point->kind == HR_SWEEP_STEP)
+    return hr_sweep_measure_step(device, hardware, point, state->options, &state->progress, measurement, result->parts,
+                                 sizeof result->parts, error);
   if (point->kernel[0])
     options.kernel = point->kernel;
   if (point->kind == HR_SWEEP_ATTENTION && point->backward)

@@ -9,7 +9,7 @@
 
 #define HR_AXIS_NAME_SIZE 32
 #define HR_SWEEP_SERIES_MAX 256
-#define HR_SWEEP_FIELDS_MAX 18
+#define HR_SWEEP_FIELDS_MAX 20
 
 typedef enum hr_axis_kind {
   HR_AXIS_LIST,  /* these values, one after the other */
@@ -82,10 +82,16 @@ size_t hr_sweep_baseline(const hr_sweep *sweep, size_t index);
 hr_status hr_sweep_fill_label(const hr_sweep *sweep, const char *label, const int64_t *values, char *to, size_t size,
                               char why[HR_EXPRESSION_WHY_SIZE]);
 
-/** HR_ERROR_UNSUPPORTED for gradients in a format that has none. */
+/** The fields of layers and steps, and what they make of a point: model, workload and problem. */
+const hr_problem_field *hr_layer_fields(void);
+const hr_problem_field *hr_step_fields(void);
+hr_status hr_make_layer_point(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error);
+hr_status hr_make_step_point(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error);
+
 /** About how many operators the layer of a point has. */
 int hr_sweep_layer_operators(const hr_sweep_point *point);
 
+/** HR_ERROR_UNSUPPORTED for gradients in a format that has none. */
 hr_status hr_sweep_check_gradients(const hr_sweep_point *point, hr_error *error);
 
 /** Kind and problem of a row of an attention point: the call, or its gradients. */
