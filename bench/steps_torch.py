@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times steps of public models, and the gains of what `headroom advise` finds in them, in PyTorch on a CUDA GPU.
+"""Times steps of public models, and the gains of what `headroom advise` finds in them, in layers written by hand
+in PyTorch, on a CUDA GPU.
 
     steps_torch.py --headroom build/release/headroom --output steps.csv
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of docs/python.md and README.md, for the expressions in them (docs_numbers.py)."""
+from docs_command import document
 from docs_rows import mean, read, table
 
 
@@ -24,6 +25,40 @@ def transformers_table(models=()):
     lines.append([f"geometric mean of {count} models", "", "", *(f"{each:.2f}" for each in means)])
     return table(["model, batch × tokens", "sdpa compiled, ms", "Headroom compiled, ms", "ratio", "as a CUDA graph",
                   "as launched"], lines)
+
+
+FITTED = ("gpt2-xl", "pythia-1b", "smollm-135m", "pythia-6.9b", "qwen3-8b")
+FRAMEWORKS = {"compiled": "transformers-compiled", "eager": "transformers"}
+
+
+def predicted_error(row, device="h200"):
+    """Of what --framework transformers predicts."""
+    step = document(f"advise {row.model} -d {device} --phase forward --dtype bf16 -b {row.batch} --seq {row.tokens} "
+                    f"--framework {FRAMEWORKS[row.mode]}")
+    return step["step_time_ns"] / 1e6 / row.sdpa_ms - 1
+
+
+def held_out(mode):
+    return [predicted_error(row) for row in transformers_rows(mode) if row.model not in FITTED]
+
+
+def on_the_h100():
+    return [predicted_error(row, "h100-sxm") for row in read("h100/transformers_steps.csv") if row.mode == "compiled"]
+
+
+def size_of(errors):
+    return f"{100 * sum(map(abs, errors)) / len(errors):.1f}%"
+
+
+def transformers_errors_table():
+    """Predicted over measured, of the models that were fitted and of the others."""
+    lines = [[f"{row.model}, {row.batch} × {row.tokens}", *(f"{100 * predicted_error(each):+.1f}%" for mode in FRAMEWORKS
+              for each in transformers_rows(mode) if each.model == row.model), "fitted" if row.model in FITTED else "held out"]
+             for row in transformers_rows("compiled")]
+    lines += [[f"{row.model}, {row.batch} × {row.tokens}, H100", f"{100 * predicted_error(row, 'h100-sxm'):+.1f}%", "",
+               "on the H200" if row.model in FITTED else "held out"]
+              for row in read("h100/transformers_steps.csv") if row.mode == "compiled"]
+    return table(["model, batch × tokens", "compiled", "launched by Python", "of the fit"], lines)
 
 
 def compiled_table(models):

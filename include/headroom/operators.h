@@ -195,14 +195,17 @@ typedef struct hr_operator {
   hr_kv_format kv_cache;         /* of the cache that attention reads in decode */
   int64_t bytes; /* minimum traffic: operands and results once, quantized weights and KV caches as they are stored; of
                     HR_KIND_COMMUNICATION see HR_COLLECTIVE_LIST */
-  hr_framework framework; /* whose kernels compute it */
+  hr_framework framework; /* whose kernels compute it; transformers' are those of eager or compiled */
   int64_t kernels;        /* that the framework launches for it; 0 counts as 1 */
   int64_t moved_bytes;    /* HR_KIND_MEMORY and _SCAN: what these kernels move; 0: `bytes` */
   int64_t
       summed_rows;  /* HR_KIND_MEMORY: over which a kernel sums the gradients of a norm's weights or a bias; else 0 */
   int64_t sequence; /* HR_KIND_SCAN: tokens of a sequence; else 0 */
-  int64_t cached_bytes;   /* HR_KIND_ATTENTION: K and V that prefill also copies into the KV cache; else 0 */
+  int64_t
+      cached_bytes; /* HR_KIND_ATTENTION: K and V that prefill also copies into the KV cache, and copies of them that
+                           transformers makes; else 0 */
   hr_flash_library flash; /* the same: the framework's kernel */
+  bool masked;            /* the same: the kernel is passed a mask and computes what it hides, too */
   /* What a forward operator works on, in order; 0 behind the last. The backward pass, communication and what runs once
    * a step name nothing. */
   uint8_t reads[HR_OPERATOR_READS_MAX], writes[HR_OPERATOR_WRITES_MAX]; /* hr_step_tensor */

@@ -26,9 +26,11 @@ typedef enum hr_attention_form {
 
 /** Whose kernels compute a step, and how they are launched (docs/prediction-model.md). */
 typedef enum hr_framework {
-  HR_FRAMEWORK_COMPILED, /* FlashAttention and fused row-wise kernels in CUDA graphs */
-  HR_FRAMEWORK_EAGER,    /* FlashAttention, the rest operator by operator, launched by the host */
-  HR_FRAMEWORK_HEADROOM  /* this library's own kernels, which `advise --measure` and `layer` run */
+  HR_FRAMEWORK_COMPILED,             /* FlashAttention and fused row-wise kernels in CUDA graphs */
+  HR_FRAMEWORK_EAGER,                /* FlashAttention, the rest operator by operator, launched by the host */
+  HR_FRAMEWORK_HEADROOM,             /* this library's own kernels, which `advise --measure` and `layer` run */
+  HR_FRAMEWORK_TRANSFORMERS,         /* Hugging Face transformers 5.17 with sdpa, launched by Python */
+  HR_FRAMEWORK_TRANSFORMERS_COMPILED /* the same by torch.compile, captured as a CUDA graph */
 } hr_framework;
 
 /** Whose fused attention a framework calls in forward, prefill and training. */
@@ -122,7 +124,8 @@ HR_API const char *hr_attention_form_name(hr_attention_form form);
 /** What training recomputes: "none", "selective", "full"; "unknown" for another value. Static storage. */
 HR_API const char *hr_recompute_name(hr_recompute recompute);
 
-/** Whose step it is: "compiled", "eager", "headroom"; "unknown" for another value. Static storage. */
+/** Whose step it is: "compiled", "eager", "headroom", "transformers", "transformers-compiled"; "unknown" for another
+ *  value. Static storage. */
 HR_API const char *hr_framework_name(hr_framework framework);
 
 /** The steps that drop elements: "none", "train", "forward"; "unknown" for another value. Static storage. */

@@ -187,6 +187,8 @@ HR_ATTENTION_FUSED = 1
 HR_FRAMEWORK_COMPILED = 0
 HR_FRAMEWORK_EAGER = 1
 HR_FRAMEWORK_HEADROOM = 2
+HR_FRAMEWORK_TRANSFORMERS = 3
+HR_FRAMEWORK_TRANSFORMERS_COMPILED = 4
 HR_FLASH_NEWEST = 0
 HR_FLASH_2 = 1
 HR_FLASH_1 = 2
@@ -1065,6 +1067,7 @@ class hr_operator(Structure):
         ("sequence", c_int64),
         ("cached_bytes", c_int64),
         ("flash", c_int),
+        ("masked", c_bool),
         ("reads", c_uint8 * 4),
         ("writes", c_uint8 * 4),
         ("weights", c_uint8 * 8),

@@ -112,15 +112,21 @@ static void print_assumption(const hr_document *document, const hr_advice *advic
 /* Names whose kernels the times are of: a framework runs others where it passes attention a mask, or fuses less. */
 static void print_kernels(const hr_document *document, const hr_workload *workload)
 {
-  static const char *const rest[] = {
-      [HR_FRAMEWORK_COMPILED] =
-          "fused norms, rotary embedding, activations; transformers runs a slower, masked attention",
-      [HR_FRAMEWORK_EAGER] = "everything else operator by operator, launched by the host",
-      [HR_FRAMEWORK_HEADROOM] = "norms, rotary embedding and activations by Headroom's kernels"};
-  bool fused = workload->attention == HR_ATTENTION_FUSED, own = workload->framework == HR_FRAMEWORK_HEADROOM;
-  const char *attention = !fused ? "unfused attention" : own ? "Headroom's attention" : "FlashAttention";
-  if ((unsigned)workload->framework < HR_COUNT_OF(rest))
-    hr_print_field(document, "assumed", "%s, %s", attention, rest[workload->framework]);
+  static const char launched[] = "everything else operator by operator, launched by the host";
+  static const struct {
+    const char *attention, *rest;
+  } words[] = {[HR_FRAMEWORK_COMPILED] = {"FlashAttention", "fused norms, rotary embedding, activations; transformers "
+                                                            "runs a slower, masked attention"},
+               [HR_FRAMEWORK_EAGER] = {"FlashAttention", launched},
+               [HR_FRAMEWORK_HEADROOM] = {"Headroom's attention",
+                                          "norms, rotary embedding and activations by Headroom's kernels"},
+               [HR_FRAMEWORK_TRANSFORMERS] = {"FlashAttention (masked for windows)", launched},
+               [HR_FRAMEWORK_TRANSFORMERS_COMPILED] = {"attention that computes masked scores, too",
+                                                       "fused norms, rotary embedding, activations"}};
+  bool fused = workload->attention == HR_ATTENTION_FUSED;
+  const size_t at = (size_t)workload->framework;
+  if (at < HR_COUNT_OF(words))
+    hr_print_field(document, "assumed", "%s, %s", fused ? words[at].attention : "unfused attention", words[at].rest);
 }
 
 /* "parameters +0.1%,  operator +540%,  step +12.3%", continued on the next line if the terminal is too narrow. */

@@ -92,6 +92,14 @@ void hr_json_put_workload(hr_json document, const hr_workload *workload)
   hr_json_put_fields(hr_json_put_object(document, "workload"), workload_fields, HR_COUNT_OF(workload_fields), workload);
 }
 
+static const char *const framework_words[] = {
+    [HR_FRAMEWORK_COMPILED] = "",
+    [HR_FRAMEWORK_EAGER] = "eager mode",
+    [HR_FRAMEWORK_HEADROOM] = "Headroom's kernels",
+    [HR_FRAMEWORK_TRANSFORMERS] = "transformers 5.17",
+    [HR_FRAMEWORK_TRANSFORMERS_COMPILED] = "transformers 5.17, compiled",
+};
+
 static const char *const flash_words[] = {[HR_FLASH_2] = "FlashAttention-2",
                                           [HR_FLASH_1] = "FlashAttention of 2022",
                                           [HR_FLASH_TRITON] = "FlashAttention of 2022 in Triton"};
@@ -122,10 +130,8 @@ static void append_degrees(const hr_workload *w, char *to, size_t size)
     hr_append_item(to, size, "%s recomputation", hr_recompute_name(w->recompute));
   if (hr_workload_drops(w))
     hr_append_item(to, size, "dropout");
-  if (w->framework == HR_FRAMEWORK_EAGER)
-    hr_append_item(to, size, "eager mode");
-  if (w->framework == HR_FRAMEWORK_HEADROOM)
-    hr_append_item(to, size, "Headroom's kernels");
+  if ((unsigned)w->framework < HR_COUNT_OF(framework_words) && framework_words[w->framework][0])
+    hr_append_item(to, size, "%s", framework_words[w->framework]);
   if (w->flash != HR_FLASH_NEWEST)
     hr_append_item(to, size, "%s", flash_words[w->flash]);
   if (w->kv_cache != HR_KV_UNQUANTIZED)

@@ -41,9 +41,13 @@ static const flash_speed over_version_2[] = {
     [HR_FLASH_TRITON] = {1 / 1.4, 1 / 2.0},
 };
 
+/* The kernel for a mask over FlashAttention-2, on Hopper: fitted to the compiled steps of five models
+ * (docs/notes/transformers.md#predicted). It computes hidden scores, too. */
+#define MASKED_OVER_VERSION_2 0.94
+
 const hr_hardware *hr_predict_flash_device(const hr_hardware *hardware, const hr_operator *op, hr_hardware *older)
 {
-  if (op->flash == HR_FLASH_NEWEST || op->framework == HR_FRAMEWORK_HEADROOM)
+  if ((op->flash == HR_FLASH_NEWEST && !op->masked) || op->framework == HR_FRAMEWORK_HEADROOM)
     return hardware;
   bool hopper = strcmp(hardware->about.architecture, "hopper") == 0;
   flash_speed speed = over_version_2[op->flash], second = hopper ? hopper_version_2 : over_version_2[0];
@@ -52,7 +56,8 @@ const hr_hardware *hr_predict_flash_device(const hr_hardware *hardware, const hr
   *older = *hardware;
   older->attention_count = 1;
   older->attentions[0] = share;
-  older->attentions[0].forward_share *= speed.forward * second.forward;
-  older->attentions[0].backward_share *= speed.backward * second.backward;
+  const double masked = op->masked ? MASKED_OVER_VERSION_2 : 1;
+  older->attentions[0].forward_share *= speed.forward * second.forward * masked;
+  older->attentions[0].backward_share *= speed.backward * second.backward * masked;
   return older;
 }

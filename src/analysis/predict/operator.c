@@ -70,6 +70,19 @@ static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op,
   hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention, op->framework), p);
 }
 
+/* The call that computes all scores; the efficiency stays that of the scores that are seen. */
+static hr_status predict_masked(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p, hr_error *error)
+{
+  hr_attention whole = op->attention;
+  whole.mask = HR_MASK_NONE;
+  whole.window = 0;
+  HR_TRY(hr_predict_attention_by(hardware, &whole, op->framework, p, error));
+  const double peak = hr_predict_peak(hardware, whole.dtype);
+  hr_prediction_finish(hardware, p->time_ns - p->launch_ns, (double)op->flops, peak, p);
+  hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention, op->framework), p);
+  return HR_OK;
+}
+
 static hr_status predict_attention(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                    hr_error *error)
 {
@@ -81,13 +94,17 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
       (forward && op->attention.q_len == 1 && hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK)) {
     decode.cache_format = op->kv_cache;
     HR_TRY(hr_decode_set_pages(&decode, HR_KV_PAGE_USUAL, error));
-    return hr_predict_decode_by(hardware, &decode, op->framework, prediction, error);
+    HR_TRY(hr_predict_decode_by(hardware, &decode, op->framework, prediction, error));
+    if (op->cached_bytes > 0)
+      add_cache_writes(hardware, op, prediction);
+    return HR_OK;
   }
   hr_hardware older;
   hardware = hr_predict_flash_device(hardware, op, &older);
   if (!forward)
     return hr_predict_gradients(hardware, op, prediction, error);
-  HR_TRY(hr_predict_attention_by(hardware, &op->attention, op->framework, prediction, error));
+  HR_TRY(op->masked ? predict_masked(hardware, op, prediction, error)
+                    : hr_predict_attention_by(hardware, &op->attention, op->framework, prediction, error));
   if (op->cached_bytes > 0)
     add_cache_writes(hardware, op, prediction);
   return HR_OK;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "hardware/hardware.h"
+#include "model/layers/frameworks.h"
 #include "model/layers/operator_builder.h"
 
 #include <headroom/experimental/model.h>
@@ -79,7 +80,7 @@ static double highest(const hr_prediction *prediction)
 
 /* ---- the host ---- */
 
-/* Time to launch a kernel of eager PyTorch: a decode step of Llama 3.1 8B on an H100 takes 8.4 ms in eager mode and 5.1
+/* Time to launch a kernel in eager mode: a decode step of Llama 3.1 8B on an H100 takes 8.4 ms in eager mode and 5.1
  * in a CUDA graph (cloudai.pt, "CUDA Graphs + torch.compile"), and has 1,258 kernels as they are counted here. The
  * device computes the logits when all are launched. */
 #define EAGER_LAUNCH_NS 6400.0
@@ -131,7 +132,8 @@ static double bound_ns(const hr_step *step, const hr_workload *workload, figure_
 
 static void wait_for_host(const hr_hardware *hardware, hr_step *step, const hr_workload *workload)
 {
-  bool eager = workload->framework == HR_FRAMEWORK_EAGER && hardware->about.kind == HR_HARDWARE_GPU;
+  bool eager =
+      hr_framework_kernels(workload->framework) == HR_FRAMEWORK_EAGER && hardware->about.kind == HR_HARDWARE_GPU;
   double stages = (double)workload->pipeline_stages;
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];

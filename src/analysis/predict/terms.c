@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/predict/terms.h"
+#include "model/layers/frameworks.h"
 
 #include "base/error.h"
 #include "base/names.h"
@@ -30,8 +31,11 @@ hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *f
 
 hr_status hr_predict_check_framework(hr_framework framework, hr_error *error)
 {
-  if ((unsigned)framework > HR_FRAMEWORK_HEADROOM)
+  if ((unsigned)framework > HR_FRAMEWORK_TRANSFORMERS_COMPILED)
     return hr_fail(error, HR_ERROR_INVALID, "framework: %d is not in the list", (int)framework);
+  if (hr_is_transformers(framework))
+    return hr_fail(error, HR_ERROR_INVALID, "framework: %s is of whole steps; a call is of compiled, eager or headroom",
+                   hr_framework_name(framework));
   return HR_OK;
 }
 

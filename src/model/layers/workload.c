@@ -16,7 +16,7 @@
 static const char *const phases[] = {"forward", "train", "prefill", "decode"};
 static const char *const forms[] = {"unfused", "fused"};
 static const char *const recomputes[] = {"none", "selective", "full"};
-static const char *const frameworks[] = {"compiled", "eager", "headroom"};
+static const char *const frameworks[] = {"compiled", "eager", "headroom", "transformers", "transformers-compiled"};
 static const char *const flash_libraries[] = {"newest", "2", "1", "triton"};
 
 #define PHASE_COUNT (sizeof phases / sizeof *phases)

@@ -6,9 +6,11 @@
 #include "model/operators/framework.h"
 
 #include "base/checked.h"
+#include "model/layers/frameworks.h"
 #include "shape/kv_format.h"
 
 #include <headroom/experimental/model.h>
+#include <string.h>
 
 /* An operator as so many kernels that together move `traffic` times its bytes. */
 typedef struct kernel_cost {
@@ -33,6 +35,14 @@ static const kernel_cost eager_layer_norm_backward = {2, 1};
  * are apart reads and writes whole heads at a tenth of the bandwidth (H200, PyTorch 2.11, 2026-11-24, fitted to the
  * steps of pythia-6.9b and gpt-j-6b in data/results/h200/steps_torch.csv). */
 #define JOINED_HEADS_TRAFFIC 10
+/* transformers' Q and K are transposed views, so that torch.cat of their halves has rows apart: bytes are those of the
+ * others, its time is that of as many. Where only a part of a head is rotated, the join costs `JOINED` of whole heads.
+ * Both fitted to the eager steps of five models (docs/notes/transformers.md#predicted). */
+static const kernel_cost transformers_rotary = {10, 23.5};
+#define TRANSFORMERS_JOINED_TRAFFIC 5.75
+/* NewGELUActivation and BloomGelu in Python: power 4, factor 4, sum 6, factor 4, tanh 4, sum 4, half of x 4, product 6:
+ * 36 bytes instead of 4. */
+static const kernel_cost transformers_gelu = {8, 9};
 /* silu 4 and the multiplication 6 instead of 6 together. */
 static const kernel_cost eager_gate = {2, 10.0 / 6};
 /* Scale 4, mask 4, to fp32 and softmax 6, to 16 bits 6: 20 instead of 4. */
@@ -44,7 +54,7 @@ static const kernel_cost headroom_softmax = {1, 0.75};
 static kernel_cost dropout_cost(const hr_workload *workload)
 {
   double element = (double)hr_dtype_bytes(workload->dtype);
-  switch (workload->framework) {
+  switch (hr_framework_kernels(workload->framework)) {
   case HR_FRAMEWORK_EAGER: return (kernel_cost){1, (2 * element + 1) / (2 * element)};
   case HR_FRAMEWORK_COMPILED: return (kernel_cost){1, 1 / (2 * element)};
   default: return one_kernel;
@@ -97,13 +107,32 @@ static bool is_dropout(hr_operator_id id)
          id == HR_OP_MLP_DROPOUT;
 }
 
-static kernel_cost eager_rotary_cost(const hr_mixer_attention *heads, hr_pass pass)
+static kernel_cost eager_rotary_cost(const hr_mixer_attention *heads, hr_framework framework, hr_pass pass)
 {
-  kernel_cost cost = pass == HR_PASS_DGRAD ? eager_rotary_backward : eager_rotary;
+  bool transformers = hr_is_transformers(framework);
+  kernel_cost cost = transformers ? transformers_rotary : eager_rotary;
+  if (pass == HR_PASS_DGRAD)
+    cost = eager_rotary_backward;
   if (heads->rotary_dim > 0 && heads->rotary_dim < heads->qk_dim) {
     cost.kernels += 2;
-    cost.traffic += JOINED_HEADS_TRAFFIC * (double)heads->qk_dim / (double)heads->rotary_dim;
+    cost.traffic += (transformers ? TRANSFORMERS_JOINED_TRAFFIC : JOINED_HEADS_TRAFFIC) * (double)heads->qk_dim /
+                    (double)heads->rotary_dim;
   }
+  return cost;
+}
+
+/* Whether transformers computes the activation in Python, operation by operation. */
+static bool is_python_gelu(const hr_model *model, hr_framework framework)
+{
+  bool named = strcmp(model->activation, "gelu_new") == 0 || strcmp(model->activation, "gelu_fast") == 0;
+  return hr_is_transformers(framework) && (named || model->numerics.gelu_tanh);
+}
+
+static kernel_cost eager_activation_cost(const hr_model *model, hr_framework framework, bool gated)
+{
+  kernel_cost cost = gated ? eager_gate : one_kernel;
+  if (is_python_gelu(model, framework) && !gated)
+    cost = transformers_gelu;
   return cost;
 }
 
@@ -116,8 +145,8 @@ static kernel_cost eager_cost(const hr_model *model, const hr_workload *workload
   if (is_norm(op->id))
     return op->pass == HR_PASS_DGRAD ? eager_layer_norm_backward : one_kernel;
   switch (op->id) {
-  case HR_OP_ROTARY: return eager_rotary_cost(&layer->attention, op->pass);
-  case HR_OP_ACTIVATION: return layer->dense.gated ? eager_gate : one_kernel;
+  case HR_OP_ROTARY: return eager_rotary_cost(&layer->attention, workload->framework, op->pass);
+  case HR_OP_ACTIVATION: return eager_activation_cost(model, workload->framework, layer->dense.gated);
   case HR_OP_EXPERT_ACTIVATION:
   case HR_OP_SHARED_ACTIVATION: return layer->experts.gated ? eager_gate : one_kernel;
   case HR_OP_SOFTMAX: return eager_softmax;
@@ -132,7 +161,7 @@ static kernel_cost cost_of(const hr_model *model, const hr_workload *workload, c
   bool square = op->id == HR_OP_SOFTMAX && workload->phase != HR_PHASE_DECODE;
   if (is_dropout(op->id))
     return dropout_cost(workload);
-  if (workload->framework == HR_FRAMEWORK_EAGER)
+  if (hr_framework_kernels(workload->framework) == HR_FRAMEWORK_EAGER)
     return eager_cost(model, workload, op);
   return workload->framework == HR_FRAMEWORK_HEADROOM && square ? headroom_softmax : one_kernel;
 }
@@ -154,11 +183,33 @@ static int64_t cached_bytes(const hr_model *model, const hr_workload *workload, 
   return moved.overflow ? INT64_MAX / 2 : hr_min64(moved.value, INT64_MAX / 2);
 }
 
+static int64_t bytes_of_kv(const hr_attention *a, double times)
+{
+  double token = (double)a->k_heads * (double)a->qk_dim + (double)a->v_heads * (double)a->v_dim;
+  double bytes = token * (double)a->batch * (double)a->kv_len * (double)hr_dtype_bytes(a->dtype) * times;
+  return bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX / 2;
+}
+
+/* While it is compiled transformers passes sdpa a mask, launched by Python only where a window or a bias needs one; for
+ * a mask it repeats K and V for each query head first, which sdpa then reads. A DynamicCache joins K and V anew in each
+ * decode step. Sources: sdpa_attention_forward, use_gqa_in_sdpa and DynamicLayer of transformers 5.17. */
+static void take_transformers_attention(const hr_workload *workload, hr_operator *op)
+{
+  const hr_attention *a = &op->attention;
+  bool compiled = op->framework == HR_FRAMEWORK_COMPILED, decode = workload->phase == HR_PHASE_DECODE;
+  int64_t groups = a->q_heads / hr_max64(1, hr_max64(a->k_heads, a->v_heads));
+  op->masked = compiled || a->window > 0 || a->alibi;
+  if (op->masked && groups > 1)
+    op->cached_bytes += bytes_of_kv(a, 2.0 * (double)groups);
+  if (decode && !compiled)
+    op->cached_bytes += bytes_of_kv(a, 2);
+}
+
 /* Rows over which eager mode sums the gradients of a LayerNorm's weights. */
 static int64_t summed_rows(const hr_model *model, const hr_workload *workload, const hr_operator *op)
 {
   bool summed = is_norm(op->id) && op->pass == HR_PASS_DGRAD && model->norm != HR_NORM_RMS &&
-                workload->framework == HR_FRAMEWORK_EAGER && op->columns > 0;
+                hr_framework_kernels(workload->framework) == HR_FRAMEWORK_EAGER && op->columns > 0;
   return summed ? op->bytes / (NORM_BACKWARD_MOVES * (int64_t)hr_dtype_bytes(workload->dtype) * op->columns) : 0;
 }
 
@@ -166,12 +217,14 @@ void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_o
 {
   for (size_t i = 0; i < operators->count; i++) {
     hr_operator *op = &operators->items[i];
-    op->framework = workload->framework;
+    op->framework = hr_framework_kernels(workload->framework);
     op->flash = op->kind == HR_KIND_ATTENTION ? workload->flash : HR_FLASH_NEWEST;
     op->kernels = 1;
     op->cached_bytes = cached_bytes(model, workload, op);
-    if (op->kind == HR_KIND_ATTENTION && workload->framework == HR_FRAMEWORK_EAGER)
+    if (op->kind == HR_KIND_ATTENTION && op->framework == HR_FRAMEWORK_EAGER)
       op->kernels = EAGER_ATTENTION_KERNELS;
+    if (op->kind == HR_KIND_ATTENTION && hr_is_transformers(workload->framework))
+      take_transformers_attention(workload, op);
     if (op->kind != HR_KIND_MEMORY)
       continue;
     kernel_cost cost = cost_of(model, workload, op);

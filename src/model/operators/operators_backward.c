@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Derives the backward operators from the forward ones. */
+#include "model/layers/frameworks.h"
 #include "model/layers/operator_builder.h"
 
 #include <headroom/experimental/model.h>
@@ -94,7 +95,7 @@ static void append_memory(hr_operator_builder *builder, hr_operator_id id, hr_pa
 static void append_eager(hr_operator_builder *builder, const hr_operator *forward)
 {
   hr_gemm g = forward->gemm;
-  if (builder->workload->framework != HR_FRAMEWORK_EAGER || forward->kind != HR_KIND_GEMM)
+  if (hr_framework_kernels(builder->workload->framework) != HR_FRAMEWORK_EAGER || forward->kind != HR_KIND_GEMM)
     return;
   if (forward->id == HR_OP_QKV_TRANSFORM)
     append_memory(builder, HR_OP_QKV_SPLIT, HR_PASS_DGRAD, &g, 2);
