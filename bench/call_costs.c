@@ -126,7 +126,8 @@ static hr_status launch_bare(const hr_cuda *cuda, cu_function function, void *st
 {
   cu_address to = 0;
   unsigned long long elements = 0, key = 0;
-  void *parameters[] = {&to, &elements, &key};
+  float bound = 1;
+  void *parameters[] = {&to, &elements, &key, &bound};
   return HR_CU(&cuda->driver, cuLaunchKernel, (function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL), &error);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/checkpoint/random_weights.h"
+#include "runtime/device/device.h"
 
 #include <headroom/experimental/weights.h>
 #include <stdlib.h>
@@ -56,20 +57,44 @@ static hr_status make_room(loading *l, size_t bytes, hr_error *error)
   return HR_OK;
 }
 
-static hr_status load_block(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+/* Random matrices are made on the device, which takes milliseconds where the host takes seconds.
+ * HR_ERROR_UNSUPPORTED: the host has to fill the block. */
+static hr_status fill_on_device(const hr_executor *x, const hr_weight_block *block, const loading *l, hr_error *error)
 {
-  loading *l = context;
+  const size_t element = hr_dtype_bytes(block->dtype);
+  char *to = hr_buffer_data(*hr_weight_buffer(x, block->layer, block->key));
+  for (size_t i = 0; i < block->count; i++) {
+    const hr_weight_request request = request_of(block, i);
+    const hr_weight_filling how = hr_weight_filling_of(&request, l->seed);
+    if (l->reader || !x->device->backend->fill_uniform || how.bound == 0 || request.rows == 0)
+      return HR_ERROR_UNSUPPORTED;
+    HR_TRY(x->device->backend->fill_uniform(x->device, to, block->dtype, how.key, how.bound, (size_t)block->elements[i],
+                                            error));
+    to += (size_t)block->elements[i] * element;
+  }
+  return HR_OK;
+}
+
+static hr_status fill_on_host(hr_executor *x, const hr_weight_block *block, loading *l, hr_error *error)
+{
   const size_t element = hr_dtype_bytes(block->dtype), bytes = (size_t)block->total * element;
   size_t at = 0;
-  if (l->progress && l->progress(l->context, (double)l->done / (double)l->total, "loading weights"))
-    return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");
   HR_TRY(make_room(l, bytes, error));
   for (size_t i = 0; i < block->count; i++) {
     HR_TRY(fill_weight(block, i, l, (char *)l->host + at * element, error));
     at += (size_t)block->elements[i];
   }
-  l->done += (int64_t)bytes;
   return hr_buffer_write(*hr_weight_buffer(x, block->layer, block->key), l->host, bytes, error);
+}
+
+static hr_status load_block(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+{
+  loading *l = context;
+  if (l->progress && l->progress(l->context, (double)l->done / (double)l->total, "loading weights"))
+    return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");
+  l->done += block->total * (int64_t)hr_dtype_bytes(block->dtype);
+  const hr_status status = fill_on_device(x, block, l, error);
+  return status == HR_ERROR_UNSUPPORTED ? fill_on_host(x, block, l, error) : status;
 }
 
 static hr_status load_blocks(hr_executor *x, loading *l, hr_error *error)

@@ -2,6 +2,9 @@
 /* Whole models that run: one pass, prefill and decode, slots, refusals. */
 #include "test.h"
 
+#include "run/executor.h"
+#include "runtime/device/buffer.h"
+
 #include <headroom/experimental/run.h>
 #include <math.h>
 #include <stdio.h>
@@ -205,6 +208,47 @@ static void the_seed_makes_the_weights(void **state)
   hr_executor_close(x);
 }
 
+static hr_executor *open_random(hr_device *on, const hr_model *model)
+{
+  hr_executor_options options = hr_executor_options_default();
+  hr_executor *x;
+  hr_error error;
+  options.dtype = HR_BF16;
+  options.tokens = 16;
+  assert_ok(hr_executor_open(on, model, &options, &x, &error), error);
+  assert_ok(hr_executor_load(x, NULL, 3, NULL, NULL, &error), error);
+  return x;
+}
+
+static void compare_buffers(const hr_buffer *a, const hr_buffer *b)
+{
+  hr_error error;
+  const size_t bytes = hr_buffer_bytes(a);
+  char *found = malloc(bytes), *expected = malloc(bytes);
+  assert_true(found && expected && hr_buffer_bytes(b) == bytes);
+  assert_ok(hr_buffer_read(a, found, bytes, &error), error);
+  assert_ok(hr_buffer_read(b, expected, bytes, &error), error);
+  assert_memory_equal(found, expected, bytes);
+  free(found);
+  free(expected);
+}
+
+static void a_seed_makes_the_same_weights_on_every_device(void **state)
+{
+  (void)state;
+  const hr_model model = model_of(families[0].name, families[0].config);
+  hr_device *host;
+  hr_error error;
+  assert_ok(hr_device_open("cpu", 1, &host, &error), error);
+  hr_executor *x = open_random(device, &model), *y = open_random(host, &model);
+  for (int64_t i = 0; i < (x->layers + 1) * HR_WEIGHT_ROLE_COUNT; i++)
+    if (x->weights[i])
+      compare_buffers(x->weights[i], y->weights[i]);
+  hr_executor_close(x);
+  hr_executor_close(y);
+  hr_device_close(host);
+}
+
 /* ---- refusals ---- */
 
 static void assert_step_fails(hr_executor *x, const hr_executor_input *input, const char *words)
@@ -285,6 +329,7 @@ int main(void)
       cmocka_unit_test(sixteen_bits_come_near_to_fp32),
       cmocka_unit_test(the_operators_that_ran_are_those_of_the_list),
       cmocka_unit_test(the_seed_makes_the_weights),
+      cmocka_unit_test(a_seed_makes_the_same_weights_on_every_device),
       cmocka_unit_test(impossible_tokens_are_refused_and_nothing_is_lost),
       cmocka_unit_test(what_cannot_be_run_is_refused_by_name),
   };

@@ -11,12 +11,6 @@
 
 #define CHUNK 512 /* elements made at a time */
 
-typedef struct weight_filling {
-  uint64_t key; /* of the uniform numbers */
-  float bound;  /* by which they are multiplied */
-  float added;
-} weight_filling;
-
 static uint64_t key_of(const hr_weight_request *request, uint64_t seed)
 {
   char text[96];
@@ -24,21 +18,21 @@ static uint64_t key_of(const hr_weight_request *request, uint64_t seed)
   return XXH3_64bits_withSeed(text, (size_t)length, seed);
 }
 
-static weight_filling filling_of(const hr_weight_request *request, uint64_t seed)
+hr_weight_filling hr_weight_filling_of(const hr_weight_request *request, uint64_t seed)
 {
   const char *name = hr_role_name(request->role);
   bool constant = request->role == HR_WEIGHT_SINKS || request->role == HR_WEIGHT_ACTIVATION;
   if (constant || strstr(name, "_bias"))
-    return (weight_filling){0};
+    return (hr_weight_filling){0};
   if (strstr(name, "_norm"))
-    return (weight_filling){.added = 1};
+    return (hr_weight_filling){.added = 1};
   /* Uniform numbers up to ±b have the variance b² / 3. */
-  return (weight_filling){.key = key_of(request, seed), .bound = sqrtf(3.0F / (float)request->columns)};
+  return (hr_weight_filling){.key = key_of(request, seed), .bound = sqrtf(3.0F / (float)request->columns)};
 }
 
 void hr_weight_randomize(const hr_weight_request *request, uint64_t seed, int64_t first, int64_t count, void *to)
 {
-  weight_filling filling = filling_of(request, seed);
+  hr_weight_filling filling = hr_weight_filling_of(request, seed);
   for (int64_t i = 0; i < count; i += CHUNK) {
     float values[CHUNK];
     size_t some = (size_t)(count - i < CHUNK ? count - i : CHUNK);

@@ -9,7 +9,7 @@
 #define THREADS 256
 #define BLOCKS_MAX 65535
 
-hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count,
+hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, float bound, size_t count,
                                hr_error *error)
 {
   const hr_cuda *cuda = device->state;
@@ -19,7 +19,7 @@ hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: fill.cu cannot be compiled", device->name);
   cu_address address = (cu_address)(uintptr_t)to;
   unsigned long long elements = count, key = hr_numbers_key(seed);
-  void *arguments[] = {&address, &elements, &key};
+  void *arguments[] = {&address, &elements, &key, &bound};
   int64_t blocks = hr_min64(hr_ceil_div(hr_ceil_div((int64_t)count, 2), THREADS), BLOCKS_MAX);
   const hr_cuda_queue queue = {cuda, cuda->stream};
   const hr_cuda_kernel kernel = {.function = function, .blocks = blocks, .threads = THREADS};

@@ -102,6 +102,11 @@ static hr_status check_dtype(hr_dtype dtype, hr_error *error)
   return HR_OK;
 }
 
+size_t hr_buffer_bytes(const hr_buffer *buffer)
+{
+  return buffer->bytes;
+}
+
 hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t seed, hr_error *error)
 {
   HR_NEED(error, buffer);
@@ -109,7 +114,7 @@ hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t see
   size_t element = hr_dtype_bytes(dtype), total = buffer->bytes / element;
   const hr_backend *backend = buffer->device->backend;
   if (backend->fill_uniform) {
-    hr_status filled = backend->fill_uniform(buffer->device, buffer->data, dtype, seed, total, error);
+    hr_status filled = backend->fill_uniform(buffer->device, buffer->data, dtype, seed, 1, total, error);
     if (filled != HR_ERROR_UNSUPPORTED)
       return filled;
   }

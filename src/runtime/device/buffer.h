@@ -12,4 +12,7 @@
 HR_PRIVATE hr_status hr_buffer_part(const hr_buffer *whole, size_t offset, size_t bytes, hr_buffer **part,
                                     hr_error *error);
 
+/** The bytes of a buffer. */
+HR_PRIVATE size_t hr_buffer_bytes(const hr_buffer *buffer);
+
 #endif

@@ -73,8 +73,10 @@ typedef struct hr_backend {
   hr_status (*queue_zeros)(hr_device *device, void *to, size_t bytes, void *stream, hr_error *error);
   /** Sets every byte. NULL: the host writes them. */
   hr_status (*set_bytes)(hr_device *device, void *to, unsigned char value, size_t bytes, hr_error *error);
-  /** Writes `count` elements as hr_numbers_uniform() does. HR_ERROR_UNSUPPORTED or NULL: the host makes them. */
-  hr_status (*fill_uniform)(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count, hr_error *error);
+  /** Writes `count` elements as hr_numbers_uniform() makes them in fp32, times `bound`. HR_ERROR_UNSUPPORTED or NULL:
+   *  the host makes them. */
+  hr_status (*fill_uniform)(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, float bound, size_t count,
+                            hr_error *error);
   /** Time of one of `count` consecutive runs by the device's clock. NULL: runs are over when they return, and the
    *  host's clock is used. *recording, NULL at first, belongs to the backend and is passed again with the same runs;
    *  once `count` exceeds 1 it stays the same, and the runs of the first such call are repeated. */

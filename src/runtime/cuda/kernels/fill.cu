@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uniform random values in [-1, 1], bit-identical to hr_numbers_uniform() on the host.
+/* Uniform random values in [-bound, bound], bit-identical to those of the host.
  *
  *   thread t: elements 2t and 2t + 1, from the two halves of one SplitMix64 number
  *
@@ -14,19 +14,19 @@ __device__ inline unsigned long long mix(unsigned long long counter)
   return z ^ (z >> 31);
 }
 
-__device__ inline element uniform(int half)
+__device__ inline element uniform(int half, float bound)
 {
-  return from_float((float)(half >> 7) * 0x1p-24f);
+  return from_float((float)(half >> 7) * 0x1p-24f * bound);
 }
 
-extern "C" __global__ void fill_uniform(element *to, unsigned long long count, unsigned long long key)
+extern "C" __global__ void fill_uniform(element *to, unsigned long long count, unsigned long long key, float bound)
 {
   unsigned long long pair = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
   unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
   for (; 2 * pair < count; pair += stride) {
     unsigned long long bits = mix(key + pair);
-    to[2 * pair] = uniform((int)(unsigned)bits);
+    to[2 * pair] = uniform((int)(unsigned)bits, bound);
     if (2 * pair + 1 < count)
-      to[2 * pair + 1] = uniform((int)(unsigned)(bits >> 32));
+      to[2 * pair + 1] = uniform((int)(unsigned)(bits >> 32), bound);
   }
 }
