@@ -91,10 +91,18 @@ static hr_status check_order(const hr_model *model, hr_error *error)
   return HR_OK;
 }
 
+bool hr_run_widens(const hr_model *model)
+{
+  bool all = true;
+  for (size_t i = 0; i < model->quantization.format_count; i++)
+    all = all && strcmp(model->quantization.formats[i].name, "fp8") == 0;
+  return all;
+}
+
 static hr_status check_whole(const hr_model *model, hr_error *error)
 {
   const refusal refusals[] = {
-      {model->quantization.format_count > 0, "quantized weights"},
+      {!hr_run_widens(model), "weights in formats other than fp8"},
       {model->head != HR_HEAD_LANGUAGE, "a model without logits"},
       {model->positions == HR_POSITIONS_NONE, "a model without positions"},
   };

@@ -141,6 +141,8 @@ static hr_status open_all(hr_executor *x, hr_error *error)
 {
   HR_TRY(hr_model_check(&x->model, error));
   HR_TRY(hr_run_check_model(&x->model, error));
+  if (x->model.quantization.format_count > 0)
+    HR_TRY(hr_model_set_weights(&x->model, "bf16", error));
   HR_TRY(check_options(x, error));
   HR_TRY(allocate_tables(x, error));
   HR_TRY(check_memory(x, error));

@@ -63,6 +63,9 @@ const hr_layer_group *hr_run_group(const hr_executor *x, int64_t layer);
 /** HR_ERROR_UNSUPPORTED, saying what it is, if the model cannot be run. */
 hr_status hr_run_check_model(const hr_model *model, hr_error *error);
 
+/** Whether all weights are of the step's format or in fp8, which is widened as it is read. */
+bool hr_run_widens(const hr_model *model);
+
 /** The operation of the model's activation; false if there is none. */
 bool hr_run_activation(const hr_model *model, bool gated, hr_rowwise_operation *operation);
 
