@@ -74,6 +74,7 @@ KEPT = {
     "phi": {"num_key_value_heads": "num_attention_heads"},
     "phi3": {"pad_token_id": 0},
     "gemma": WIDER,
+    "gemma_erf": {"type": "gemma", **WIDER, "hidden_act": "gelu"},
     "gemma2": {"query_pre_attn_scalar": "head_dim"},
     "gemma3_text": {"query_pre_attn_scalar": "head_dim", "layer_types": ["sliding_attention", "full_attention"]},
     "stablelm": {"use_qkv_bias": True},

@@ -84,7 +84,8 @@ extern "C" {
   ROW(HR_ROWWISE_COMBINE, "combine", 3,                                                                                \
       "row r is the sum of w times row i of a table [period, columns], i in int32 and w in fp32 of [rows, group]")     \
   ROW(HR_ROWWISE_ROTARY_JOIN, "rotary_join", 3,                                                                        \
-      "columns of x before `rotated` of z, which are rotated as rotary does; the table is the third input")
+      "columns of x before `rotated` of z, which are rotated as rotary does; the table is the third input")            \
+  ROW(HR_ROWWISE_GEGLU, "geglu", 2, "y = gelu(gate) up")
 
 typedef enum hr_rowwise_operation {
 #define HR_ROWWISE_ENUM(enumerator, name, inputs, sentence) enumerator,

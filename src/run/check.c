@@ -17,7 +17,7 @@ static const struct {
 } activations[] = {
     {"silu", HR_ROWWISE_COUNT, HR_ROWWISE_SWIGLU},
     {"swish", HR_ROWWISE_COUNT, HR_ROWWISE_SWIGLU},
-    {"gelu", HR_ROWWISE_GELU, HR_ROWWISE_COUNT},
+    {"gelu", HR_ROWWISE_GELU, HR_ROWWISE_GEGLU},
     {"gelu_new", HR_ROWWISE_GELU_TANH, HR_ROWWISE_GEGLU_TANH},
     {"gelu_fast", HR_ROWWISE_GELU_TANH, HR_ROWWISE_GEGLU_TANH},
     {"gelu_pytorch_tanh", HR_ROWWISE_GELU_TANH, HR_ROWWISE_GEGLU_TANH},

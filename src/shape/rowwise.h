@@ -76,6 +76,7 @@ static inline bool hr_rowwise_by_element(hr_rowwise_operation operation)
   case HR_ROWWISE_RELU:
   case HR_ROWWISE_RELU2:
   case HR_ROWWISE_SWIGLU:
+  case HR_ROWWISE_GEGLU:
   case HR_ROWWISE_GEGLU_TANH:
   case HR_ROWWISE_SWIGLU_CLAMPED:
   case HR_ROWWISE_SCALE:

@@ -100,6 +100,7 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
     [HR_ROWWISE_GELU_TANH] = {1, 1, {TENSOR}, {TENSOR}},
     [HR_ROWWISE_RELU] = {1, 1, {TENSOR}, {TENSOR}},
     [HR_ROWWISE_RELU2] = {1, 1, {TENSOR}, {TENSOR}},
+    [HR_ROWWISE_GEGLU] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_GEGLU_TANH] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_SCALE] = {1, 1, {TENSOR}, {TENSOR}},
     [HR_ROWWISE_COPY] = {1, 1, {STRIDED}, {TENSOR}},

@@ -130,7 +130,7 @@ static void logits_and_greedy_ids_are_those_of_transformers(void **state)
                                          "gptj",        "codegen",
                                          "opt",         "phi",
                                          "stablelm",    "starcoder2",
-                                         "gemma",       "cohere",
+                                         "gemma",       "gemma_erf",       "cohere",
                                          "glm",         "granite",
                                          "smollm3",     "nemotron",
                                          "olmo",        "falcon",

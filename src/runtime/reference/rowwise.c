@@ -133,6 +133,7 @@ static value element_of(const hr_rowwise *r, double x, double z)
   case HR_ROWWISE_RELU: return (value){x > 0 || isnan(x) ? x : 0, 0};
   case HR_ROWWISE_RELU2: return (value){x > 0 || isnan(x) ? x * x : 0, x * x};
   case HR_ROWWISE_SWIGLU: return (value){x / (1 + exp(-x)) * z, fabs(x * z)};
+  case HR_ROWWISE_GEGLU: return (value){x * (1 + erf(x / sqrt(2))) / 2 * z, fabs(x * z)};
   case HR_ROWWISE_GEGLU_TANH: return (value){gelu_tanh(x) * z, fabs(x * z)};
   case HR_ROWWISE_SCALE: return (value){x * r->factor, fabs(x * r->factor)};
   case HR_ROWWISE_SOFTCAP: return softcap(r, x);

@@ -94,6 +94,7 @@ HR_INLINE simd_f32 element_of(hr_dtype dtype, hr_rowwise_operation operation, si
   case HR_ROWWISE_RELU: return relu_of(x);
   case HR_ROWWISE_RELU2: return relu_of(x) * relu_of(x);
   case HR_ROWWISE_SWIGLU: return x / (1.0f + exp_for(dtype, -x)) * z;
+  case HR_ROWWISE_GEGLU: return gelu_of(x) * z;
   case HR_ROWWISE_GEGLU_TANH: return gelu_tanh_of(dtype, x) * z;
   case HR_ROWWISE_SCALE: return x * factor;
   case HR_ROWWISE_SOFTCAP: return factor * simd_tanh(x / factor);

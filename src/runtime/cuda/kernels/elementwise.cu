@@ -52,6 +52,13 @@ struct gelu_tanh_of {
   }
 };
 
+struct geglu_of {
+  __device__ float operator()(float gate, float up) const
+  {
+    return gelu_of()(gate, 0) * up;
+  }
+};
+
 struct geglu_tanh_of {
   __device__ float operator()(float gate, float up) const
   {
@@ -287,6 +294,7 @@ ENTRY(rotary_join, rotary_rows(t, t.x_row | t.z_row | t.z_stride, row_of_join), 
 ENTRY(gelu_tanh, (each_element<false>(t, gelu_tanh_of())), 256, 8)
 ENTRY(relu, (each_element<false>(t, relu_of())), 256, 8)
 ENTRY(relu2, (each_element<false>(t, relu2_of())), 256, 8)
+ENTRY(geglu, (each_element<true>(t, geglu_of())), 256, 8)
 ENTRY(geglu_tanh, (each_element<true>(t, geglu_tanh_of())), 256, 8)
 ENTRY(scale, (each_element<false>(t, product_with{t.number})), 256, 8)
 ENTRY(copy, move_rows(t, nullptr, [&](int64 row) { return t.row_of_x(row); }), 256, 8)

@@ -31,6 +31,7 @@ static const char *const sources[HR_ROWWISE_COUNT][2] = {
     [HR_ROWWISE_GELU_TANH] = {"elementwise", "gelu_tanh"},
     [HR_ROWWISE_RELU] = {"elementwise", "relu"},
     [HR_ROWWISE_RELU2] = {"elementwise", "relu2"},
+    [HR_ROWWISE_GEGLU] = {"elementwise", "geglu"},
     [HR_ROWWISE_GEGLU_TANH] = {"elementwise", "geglu_tanh"},
     [HR_ROWWISE_SCALE] = {"elementwise", "scale"},
     [HR_ROWWISE_COPY] = {"elementwise", "copy"},
