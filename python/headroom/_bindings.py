@@ -2180,6 +2180,8 @@ class hr_step_times(Structure):
         ("tokens_per_s", c_double),
         ("load_ns", c_double),
         ("weight_bytes", c_int64),
+        ("allocated_bytes", c_int64),
+        ("estimated_bytes", c_int64),
         ("count", c_size_t),
         ("rows", hr_step_row * 768),
     ]

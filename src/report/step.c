@@ -72,6 +72,8 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_hardware 
   hr_json_put_number(json, "between_share", or_nan(t->between_share, timed));
   hr_json_put_number(json, "load_ns", t->load_ns);
   hr_json_put_count(json, "memory_bytes", t->weight_bytes);
+  hr_json_put_count(json, "allocated_bytes", t->allocated_bytes);
+  hr_json_put_count(json, "estimated_bytes", t->estimated_bytes);
   hr_json_put_table(json, "operators", row_table(t));
   return hr_json_write(out, json, error);
 }
@@ -101,6 +103,9 @@ static void print_between(const hr_document *document, const hr_step_times *t)
   else if (t->operators_ns > 0)
     hr_print_field(document, "operators", "%s in all; %s of the step passes between them", sum, share);
   hr_print_field(document, "weights", "%s with the KV cache, filled in %s", memory, load);
+  hr_write_bytes(memory, sizeof memory, (double)t->allocated_bytes);
+  hr_write_bytes(sum, sizeof sum, (double)t->estimated_bytes);
+  hr_print_field(document, "memory", "%s allocated; %s estimated", memory, sum);
 }
 
 static hr_status write_text(hr_document *document, const hr_model *model, const hr_hardware *hardware,

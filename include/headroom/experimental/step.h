@@ -41,11 +41,13 @@ typedef struct hr_step_times {
   hr_measurement measurement; /* runs of the whole step; of operands, energy and kernels it has nothing */
   double predicted_ns;        /* the sum of all operators as predicted */
   double operators_ns;        /* the sum of all operators as measured; 0: the device does not time them one by one */
-  double between_share; /* of the median: what passes between operators; below 0 where they take longer one by one,
+  double between_share;    /* of the median: what passes between operators; below 0 where they take longer one by one,
                                  as between the events of a GPU; 0 if they were not timed */
-  double tokens_per_s;  /* new tokens of all sequences */
-  double load_ns;       /* filling the weights */
-  int64_t weight_bytes; /* and the KV cache */
+  double tokens_per_s;     /* new tokens of all sequences */
+  double load_ns;          /* filling the weights */
+  int64_t weight_bytes;    /* and the KV cache */
+  int64_t allocated_bytes; /* of all buffers: with activations, logits, tables, and in decode what the prefill took */
+  int64_t estimated_bytes; /* of the same by hr_memory_estimate() */
   size_t count;
   hr_step_row rows[HR_OPERATORS_MAX];
 } hr_step_times;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "run/executor.h"
 #include "runtime/device/clock.h"
+#include "runtime/device/device.h"
 #include "runtime/measure/problem_list.h"
 
 #include <headroom/experimental/workload.h>
@@ -116,7 +117,8 @@ static void set_input(hr_step_runner *r)
 hr_status hr_step_runner_open(hr_step_runner *r, hr_device *device, const hr_model *model, const hr_workload *workload,
                               const hr_step_options *options, hr_error *error)
 {
-  *r = (hr_step_runner){.workload = workload_that_runs(workload)};
+  *r = (hr_step_runner){
+      .device = device, .workload = workload_that_runs(workload), .others_bytes = device->buffer_bytes};
   r->longest = decodes(r) ? workload->context : workload->sequence;
   HR_TRY(hr_step_check(model, workload, error));
   HR_TRY(take_output(r, options->output, error));
@@ -124,6 +126,11 @@ hr_status hr_step_runner_open(hr_step_runner *r, hr_device *device, const hr_mod
   set_input(r);
   HR_TRY(open_executor(r, device, model, options, error));
   return prefill(r, error);
+}
+
+int64_t hr_step_runner_bytes(const hr_step_runner *r)
+{
+  return (int64_t)(r->device->buffer_bytes - r->others_bytes);
 }
 
 void hr_step_runner_close(hr_step_runner *r)

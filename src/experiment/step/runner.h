@@ -6,13 +6,15 @@
 #include <headroom/experimental/step.h>
 
 typedef struct hr_step_runner {
+  hr_device *device;
   hr_executor *executor;
   hr_workload workload;    /* that runs: fused attention, Headroom's kernels */
   hr_executor_input input; /* of the step */
   int32_t *ids;            /* owned; of every sequence, `longest` each */
   int64_t longest;
-  int64_t decodes; /* steps behind the first, as hr_step_options.output says */
-  double load_ns;  /* filling the weights */
+  int64_t decodes;     /* steps behind the first, as hr_step_options.output says */
+  double load_ns;      /* filling the weights */
+  size_t others_bytes; /* of buffers of the device that were there before */
 } hr_step_runner;
 
 /** HR_OK if the executor runs the model in the phase of the workload. HR_ERROR_UNSUPPORTED, saying what it is, for a
@@ -24,6 +26,9 @@ hr_status hr_step_check(const hr_model *model, const hr_workload *workload, hr_e
  *  hr_executor_open(), hr_executor_load() and hr_executor_step(). Close it in any case. */
 hr_status hr_step_runner_open(hr_step_runner *runner, hr_device *device, const hr_model *model,
                               const hr_workload *workload, const hr_step_options *options, hr_error *error);
+
+/** Bytes of all buffers that the runner has made: weights, caches, activations and tables. */
+int64_t hr_step_runner_bytes(const hr_step_runner *runner);
 
 /** Runs the step once. A decode step runs again behind the same tokens. */
 hr_status hr_step_runner_run(hr_step_runner *runner, double *time_ns, hr_error *error);

@@ -6,6 +6,7 @@
 
 #include <headroom/experimental/predict.h>
 #include <headroom/experimental/workload.h>
+#include <headroom/memory.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -65,6 +66,22 @@ static void sum_up(step_run *s)
     t->rows[i].share = t->rows[i].measured_ns / t->operators_ns;
   t->workload = s->runner.workload;
   t->weight_bytes = hr_executor_bytes(s->runner.executor);
+  t->allocated_bytes = hr_step_runner_bytes(&s->runner);
+}
+
+/* What `describe` says of what the executor has: room for K and V in every phase, and in decode for the prefill before
+ * it. */
+static hr_status estimate_memory(step_run *s, const hr_model *model, hr_error *error)
+{
+  hr_workload filling = s->runner.workload;
+  hr_memory ran, filled;
+  filling.phase = HR_PHASE_PREFILL;
+  filling.sequence = s->runner.longest;
+  HR_TRY(hr_memory_estimate(model, &s->runner.workload, &ran, error));
+  HR_TRY(hr_memory_estimate(model, &filling, &filled, error));
+  const bool forward = s->runner.workload.phase == HR_PHASE_FORWARD;
+  s->times->estimated_bytes = forward ? ran.total_bytes + filled.kv_cache_bytes : filled.total_bytes;
+  return HR_OK;
 }
 
 static hr_status run_steps(step_run *s, hr_error *error)
@@ -78,13 +95,13 @@ static hr_status run_steps(step_run *s, hr_error *error)
   return HR_OK;
 }
 
-static hr_status measure(step_run *s, hr_error *error)
+static hr_status measure(step_run *s, const hr_model *model, hr_error *error)
 {
   HR_TRY(run_steps(s, error));
   HR_TRY(predict_operators(s, error));
   HR_TRY(time_operators(s, error));
   sum_up(s);
-  return HR_OK;
+  return estimate_memory(s, model, error);
 }
 
 hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr_step_options *options,
@@ -107,7 +124,7 @@ hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr
   hr_status status = hr_step_runner_open(&s.runner, device, model, workload, &s.options, error);
   s.times->load_ns = s.runner.load_ns;
   if (status == HR_OK)
-    status = measure(&s, error);
+    status = measure(&s, model, error);
   hr_step_runner_close(&s.runner);
   if (status == HR_OK)
     *times = s.times;

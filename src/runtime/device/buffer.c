@@ -37,6 +37,8 @@ hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, 
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a buffer's description");
   *created = (hr_buffer){.device = device, .bytes = bytes};
   hr_status status = device->backend->allocate(device, bytes, &created->data, error);
+  if (created->data)
+    device->buffer_bytes += bytes;
   if (status == HR_OK)
     status = clear_counters(created, error);
   if (status != HR_OK) {
@@ -64,6 +66,8 @@ void hr_buffer_free(hr_buffer *buffer)
 {
   if (!buffer)
     return;
+  if (!buffer->part && buffer->data)
+    buffer->device->buffer_bytes -= buffer->bytes;
   if (!buffer->part)
     buffer->device->backend->release(buffer->device, buffer->data, buffer->bytes);
   free(buffer);

@@ -128,9 +128,10 @@ struct hr_device {
   size_t cache_bytes;       /* last-level cache, set by open(); cold measurements exceed it */
   const hr_kernel *kernels; /* of all backends; those of other backends are skipped. Tests replace them */
   size_t kernel_count;
-  void *state;             /* the backend's own */
-  bool settled;            /* has worked for settle_ns; set when measuring */
-  double settled_clock_hz; /* the clock after that; NAN: unknown */
+  _Atomic size_t buffer_bytes; /* of all buffers that are allocated */
+  void *state;                 /* the backend's own */
+  bool settled;                /* has worked for settle_ns; set when measuring */
+  double settled_clock_hz;     /* the clock after that; NAN: unknown */
 };
 
 /** Bytes that buffers on the device may still take. For the host: free memory within the limits of control groups. */

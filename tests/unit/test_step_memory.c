@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What whole models allocate beside what `describe` counts. */
+#include "test.h"
+
+#include "hardware/hardware.h"
+
+#include <dirent.h>
+#include <headroom/experimental/resolve.h>
+#include <headroom/experimental/step.h>
+#include <headroom/memory.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLDER HEADROOM_SOURCE_DIR "/tests/data/checkpoints"
+#define TOKENS 64 /* whole pages of the caches */
+
+static hr_device *open_cpu(void)
+{
+  hr_device *device = NULL;
+  hr_error error;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  return device;
+}
+
+static hr_memory memory_of(const hr_model *model, hr_phase phase, int64_t tokens)
+{
+  hr_workload workload = hr_workload_default(model);
+  hr_memory memory;
+  hr_error error;
+  workload.phase = phase;
+  workload.batch = 1;
+  workload.sequence = workload.context = tokens;
+  workload.dtype = HR_FP32;
+  assert_ok(hr_memory_estimate(model, &workload, &memory, &error), error);
+  return memory;
+}
+
+/* Caches keep all tokens of layers with a window. */
+static hr_model without_windows(const hr_model *model)
+{
+  hr_model whole = *model;
+  for (size_t i = 0; i < whole.group_count; i++)
+    whole.groups[i].attention.window = 0;
+  return whole;
+}
+
+static bool check_weights(hr_device *device, const char *family)
+{
+  char path[512];
+  hr_model model;
+  hr_error error;
+  hr_executor *x = NULL;
+  hr_executor_options options = hr_executor_options_default();
+  snprintf(path, sizeof path, FOLDER "/%s", family);
+  assert_ok(hr_resolve_model(path, NULL, NULL, &model, &error), error);
+  options.tokens = TOKENS;
+  const hr_status status = hr_executor_open(device, &model, &options, &x, &error);
+  if (status == HR_ERROR_UNSUPPORTED)
+    return false;
+  assert_ok(status, error);
+  const hr_model whole = without_windows(&model);
+  const hr_memory m = memory_of(&whole, HR_PHASE_PREFILL, TOKENS);
+  const double said = (double)(m.weight_bytes + m.kv_cache_bytes), has = (double)hr_executor_bytes(x);
+  if (fabs(has / said - 1) > 0.03)
+    fail_msg("%s: weights and caches are %.0f bytes, described are %.0f", family, has, said);
+  hr_executor_close(x);
+  return true;
+}
+
+static void weights_and_caches_of_every_family_are_what_describe_says(void **state)
+{
+  (void)state;
+  hr_device *device = open_cpu();
+  DIR *folder = opendir(FOLDER);
+  int checked = 0;
+  assert_non_null(folder);
+  for (const struct dirent *entry; (entry = readdir(folder));)
+    checked += entry->d_name[0] != '.' && check_weights(device, entry->d_name);
+  closedir(folder);
+  hr_device_close(device);
+  assert_true(checked >= 35);
+}
+
+/* 4 layers of h = 512 and 16000 words have 113 MiB of weights, beside which tables are small. Logits are apart from
+ * other activations, which describe counts as the larger of both. */
+static void a_step_allocates_what_describe_says(void **state)
+{
+  (void)state;
+  static const char text[] = "{\"h\":512,\"a\":8,\"L\":4,\"v\":16000,\"s\":128,\"tied\":false,\"final_norm\":true}";
+  const hr_input input = {.text = text, .length = sizeof text - 1, .name = "test"};
+  const hr_phase phases[] = {HR_PHASE_FORWARD, HR_PHASE_PREFILL, HR_PHASE_DECODE};
+  hr_device *device = open_cpu();
+  hr_model model;
+  hr_hardware hardware;
+  hr_error error;
+  assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
+  assert_ok(hr_resolve_hardware("xeon-sapphire-rapids", &hardware, &error), error);
+  for (int i = 0; i < 3; i++) {
+    hr_workload workload = hr_workload_default(&model);
+    hr_step_options options = hr_step_options_default();
+    hr_step_times *times = NULL;
+    const hr_subject subject = {.hardware = &hardware, .model = &model, .workload = &workload};
+    workload.phase = phases[i];
+    workload.batch = 1, workload.context = 128;
+    workload.dtype = HR_FP32;
+    options.budget_ns = 1;
+    assert_ok(hr_step_measure(device, &subject, &options, &times, &error), error);
+    const double has = (double)times->allocated_bytes, said = (double)times->estimated_bytes;
+    if (fabs(has / said - 1) > 0.03)
+      fail_msg("%s: %.0f bytes are allocated, %.0f estimated", hr_phase_name(phases[i]), has, said);
+    assert_true(times->allocated_bytes > times->weight_bytes);
+    hr_step_times_free(times);
+  }
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(weights_and_caches_of_every_family_are_what_describe_says),
+      cmocka_unit_test(a_step_allocates_what_describe_says),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
