@@ -4,6 +4,7 @@
 
 #include "run/executor.h"
 #include "runtime/device/buffer.h"
+#include "runtime/device/device.h"
 
 #include <headroom/experimental/run.h>
 #include <math.h>
@@ -307,6 +308,46 @@ static void what_cannot_be_run_is_refused_by_name(void **state)
   }
 }
 
+static int recordings;
+
+static hr_status count_recording(hr_device *recording_device, hr_status (*run)(void *context, hr_error *error),
+                                 void *context, void **recording, hr_error *error)
+{
+  (void)recording_device, (void)run, (void)context, (void)error;
+  *recording = NULL; /* the step is launched */
+  recordings++;
+  return HR_OK;
+}
+
+static int recordings_of(bool no_graph)
+{
+  const hr_model model = model_of(families[0].name, families[0].config);
+  hr_executor_options options = hr_executor_options_default();
+  hr_executor *x = NULL;
+  hr_error error;
+  float logits[VOCABULARY];
+  options.no_graph = no_graph;
+  recordings = 0;
+  assert_ok(hr_executor_open(device, &model, &options, &x, &error), error);
+  for (int i = 0; i < 3; i++)
+    step(x, HR_PHASE_PREFILL, 1, 4, NULL, ids, logits);
+  hr_executor_close(x);
+  return recordings;
+}
+
+static void a_step_is_recorded_once_and_never_without_a_graph(void **state)
+{
+  (void)state;
+  const hr_backend *own = device->backend;
+  hr_backend recording = *own;
+  recording.record = count_recording;
+  device->backend = &recording;
+  const int with = recordings_of(false), without = recordings_of(true);
+  device->backend = own;
+  assert_int_equal(with, 1);
+  assert_int_equal(without, 0);
+}
+
 static int open_device(void **state)
 {
   (void)state;
@@ -332,6 +373,7 @@ int main(void)
       cmocka_unit_test(a_seed_makes_the_same_weights_on_every_device),
       cmocka_unit_test(impossible_tokens_are_refused_and_nothing_is_lost),
       cmocka_unit_test(what_cannot_be_run_is_refused_by_name),
+      cmocka_unit_test(a_step_is_recorded_once_and_never_without_a_graph),
   };
   return cmocka_run_group_tests(tests, open_device, close_device);
 }
