@@ -20,15 +20,18 @@ void hr_lower_router(hr_lowering *l)
 static hr_route_arguments route_of(const hr_lowering *l)
 {
   const hr_ffn_experts *m = &l->group->experts;
-  const bool chooses = l->x->model.numerics.router.bias_chooses;
-  return (hr_route_arguments){.how = l->x->model.numerics.router,
+  const hr_router *how = &l->x->model.numerics.router;
+  return (hr_route_arguments){.sigmoid = how->sigmoid,
+                              .normalized = how->normalized,
+                              .group_pairs = how->group_pairs,
+                              .scale = how->scale,
                               .tokens = l->rows,
                               .experts = m->experts,
                               .active = m->active,
                               .groups = m->groups,
                               .active_groups = m->active_groups,
                               .dtype = l->x->options.dtype,
-                              .bias = chooses ? hr_run_weight(l->x, l->layer, HR_WEIGHT_ROUTER_BIAS) : NULL};
+                              .bias = how->bias_chooses ? hr_run_weight(l->x, l->layer, HR_WEIGHT_ROUTER_BIAS) : NULL};
 }
 
 void hr_lower_routes(hr_lowering *l)

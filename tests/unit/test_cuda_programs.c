@@ -3,8 +3,8 @@
  * cache on disk does harm. Some tests need NVRTC; none needs a GPU. */
 #include "programs.h"
 
-#include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/cache.h"
+#include "runtime/cuda/experts/experts.h"
 #include "runtime/cuda/rowwise/rowwise.h"
 
 #include <fcntl.h>

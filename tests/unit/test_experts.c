@@ -60,7 +60,7 @@ static void experts_are_of_the_best_groups_with_the_bias_for_the_choice_alone(vo
 {
   (void)state;
   const float bias[EXPERTS] = {0, 0, 0, 0.5F};
-  hr_route_arguments r = {.logits = logits, .groups = 2, .active_groups = 1, .how = {.group_pairs = true}};
+  hr_route_arguments r = {.logits = logits, .groups = 2, .active_groups = 1, .group_pairs = true};
   routes to = route(r);
   assert_weights(&to, (double[]){0.4, 0.3, 0.4, 0.3, 0.5, 0.1});
   r.bias = bias;
@@ -73,8 +73,7 @@ static void weights_are_divided_by_their_sum_and_scaled(void **state)
 {
   (void)state;
   const float equal[TOKENS][EXPERTS] = {{0}};
-  const hr_router how = {.sigmoid = true, .normalized = true, .scale = 2.5};
-  const routes r = route((hr_route_arguments){.logits = equal, .how = how});
+  const routes r = route((hr_route_arguments){.logits = equal, .sigmoid = true, .normalized = true, .scale = 2.5});
   assert_weights(&r, (double[]){1.25, 1.25, 1.25, 1.25, 1.25, 1.25});
   assert_int_equal(r.offsets[1], TOKENS);
   assert_int_equal(r.offsets[2], 2 * TOKENS);
@@ -215,8 +214,10 @@ static void a_gpu_chooses_the_experts_of_the_host(void **state)
     const int64_t *size = sizes[i / 3];
     if (!test_takes(i))
       continue;
-    const hr_router how = {.sigmoid = i % 2, .normalized = i % 3 == 0, .group_pairs = i % 4 < 2, .scale = i % 5};
-    route_on_device((hr_route_arguments){.how = how,
+    route_on_device((hr_route_arguments){.sigmoid = i % 2,
+                                         .normalized = i % 3 == 0,
+                                         .group_pairs = i % 4 < 2,
+                                         .scale = i % 5,
                                          .tokens = size[0],
                                          .experts = size[1],
                                          .active = size[2],

@@ -8,6 +8,7 @@
 #include "runtime/cuda/driver/graph.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
+#include "runtime/cuda/experts/experts.h"
 
 #include <headroom/plan.h>
 

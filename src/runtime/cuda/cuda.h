@@ -3,7 +3,6 @@
 #ifndef HR_RUNTIME_CUDA_CUDA_H
 #define HR_RUNTIME_CUDA_CUDA_H
 
-#include "runtime/cuda/driver/program.h"
 #include "runtime/device/device.h"
 
 /** hr_backend.fill_uniform (fill.c). */
@@ -14,14 +13,6 @@ hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint
 hr_status hr_cuda_prepare_cache(hr_device *device, hr_kv_cache *cache, hr_error *error);
 hr_status hr_cuda_queue_numbers(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
 hr_status hr_cuda_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
-
-/** hr_backend.route and multiply_groups (experts.c). */
-hr_status hr_cuda_route(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error);
-hr_status hr_cuda_multiply_groups(hr_device *device, const hr_grouped_arguments *grouped, void *stream,
-                                  hr_error *error);
-
-/** The definitions of kernels/grouped_gemm_sm90.cu where experts have so many copies in the mean. */
-void hr_grouped_defines(int64_t mean, char text[HR_DEFINES_SIZE]);
 
 /** hr_backend.detect (detect.c). */
 hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);

@@ -8,15 +8,17 @@
 #include "base/private.h"
 
 #include <headroom/dtype.h>
-#include <headroom/model.h>
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HR_EXPERTS_MAX 1024
 
 /** Chooses the experts of each token. A copy of a token has a place among those of all, sorted by expert and token. */
 typedef struct hr_route_arguments {
-  hr_router how;
+  bool sigmoid;     /* scores are sigmoids of the logits; else their softmax */
+  bool normalized;  /* the weights of a token are divided by their sum */
+  bool group_pairs; /* the best groups have the largest sums of two scores; else the largest score */
+  double scale;     /* of the weights; 0: 1 */
   int64_t tokens, experts, active, groups, active_groups; /* groups 0: none */
   hr_dtype dtype;                                         /* of logits */
   const void *logits;                                     /* [tokens, experts] */

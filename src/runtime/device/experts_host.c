@@ -29,9 +29,9 @@ static void softmax(double *x, int64_t count)
 static void score_experts(const hr_route_arguments *r, int64_t token, choice *c)
 {
   hr_numbers_load(r->dtype, r->logits, (size_t)(token * r->experts), (size_t)r->experts, c->score);
-  for (int64_t i = 0; r->how.sigmoid && i < r->experts; i++)
+  for (int64_t i = 0; r->sigmoid && i < r->experts; i++)
     c->score[i] = 1 / (1 + exp(-c->score[i]));
-  if (!r->how.sigmoid)
+  if (!r->sigmoid)
     softmax(c->score, r->experts);
   for (int64_t i = 0; i < r->experts; i++)
     c->worth[i] = c->score[i] + (r->bias ? (double)r->bias[i] : 0);
@@ -56,7 +56,7 @@ static double worth_of_group(const hr_route_arguments *r, const choice *c, int64
     second = fmax(second, fmin(first, x[i]));
     first = fmax(first, x[i]);
   }
-  return r->how.group_pairs && size > 1 ? first + second : first;
+  return r->group_pairs && size > 1 ? first + second : first;
 }
 
 /* Leaves the experts of the best groups. */
@@ -76,7 +76,7 @@ static void choose_groups(const hr_route_arguments *r, choice *c)
 static void choose_experts(const hr_route_arguments *r, int64_t token, choice *c)
 {
   float *weights = r->weights + token * r->active;
-  double sum = 0, scale = r->how.scale == 0 ? 1 : r->how.scale;
+  double sum = 0, scale = r->scale == 0 ? 1 : r->scale;
   memset(c->taken, 0, (size_t)r->experts);
   for (int64_t i = 0; i < r->active; i++) {
     const int64_t expert = largest_of(c->worth, c->taken, r->experts);
@@ -86,7 +86,7 @@ static void choose_experts(const hr_route_arguments *r, int64_t token, choice *c
     sum += c->score[expert];
   }
   for (int64_t i = 0; i < r->active; i++)
-    weights[i] = (float)(weights[i] / (r->how.normalized ? sum : 1) * scale);
+    weights[i] = (float)(weights[i] / (r->normalized ? sum : 1) * scale);
 }
 
 /* ---- the places of all copies ---- */

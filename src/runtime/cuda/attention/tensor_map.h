@@ -3,18 +3,12 @@
 #ifndef HR_RUNTIME_CUDA_ATTENTION_TENSOR_MAP_H
 #define HR_RUNTIME_CUDA_ATTENTION_TENSOR_MAP_H
 
-#include "runtime/cuda/driver/driver.h"
+#include "runtime/cuda/driver/tensor_boxes.h"
 
 #include <headroom/attention.h>
 
 /** Whether tensor maps can have the lengths and strides of Q, K, V and O. */
 bool hr_tensor_strides_fit(const hr_attention *attention);
-
-/** A tensor map of sizes[0], innermost, to sizes[3], for boxes of a panel's columns, box_1 and box_2. `elements` are
- *  the strides of the outer three; that of a dimension of size 1 is not used, but has to be valid. */
-hr_status hr_tensor_map_of_boxes(const hr_driver *driver, hr_dtype dtype, const void *address,
-                                 const int64_t elements[3], const int64_t sizes[4], int box_1, int box_2,
-                                 cu_tensor_map *map, hr_error *error);
 
 /** A tensor map of [dim, heads, length, batch], innermost first, for boxes of `rows` rows of one head. */
 hr_status hr_tensor_map_of_rows(const hr_driver *driver, hr_dtype dtype, const void *address, hr_strides at,

@@ -78,7 +78,7 @@ __device__ inline unsigned word_of_two(float a, float b)
   return word_of(both);
 }
 
-/* Results to shared memory, a row for each copy. Lane 4 r + q has of 8 copies 2 q and 2 q + 1, rows r and r + 8 of W. */
+/* Stores a row for each copy in shared memory. Lane 4 r + q has of 8 copies 2 q and 2 q + 1, rows r and r + 8 of W. */
 __device__ inline void put_results(const float (&sums)[HR_TILE / 2])
 {
   const int lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Routed experts by kernels/experts_route.cu, grouped_gemm_sm90.cu and gemv.cu. */
-#include "runtime/device/experts.h"
+#include "runtime/cuda/experts/experts.h"
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/cuda/attention/tensor_map.h"
-#include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/module.h"
+#include "runtime/cuda/driver/tensor_boxes.h"
 #include "runtime/cuda/gemm/gemv.h"
 #include "runtime/cuda/kernels/experts_layout.h"
 #include "runtime/cuda/kernels/gemv_layout.h"
@@ -34,10 +33,10 @@ static hr_route_call call_of(const hr_route_arguments *r)
                          .active = (int)r->active,
                          .groups = (int)r->groups,
                          .active_groups = (int)r->active_groups,
-                         .sigmoid = r->how.sigmoid,
-                         .normalized = r->how.normalized,
-                         .group_pairs = r->how.group_pairs,
-                         .scale = r->how.scale == 0 ? 1 : (float)r->how.scale};
+                         .sigmoid = r->sigmoid,
+                         .normalized = r->normalized,
+                         .group_pairs = r->group_pairs,
+                         .scale = r->scale == 0 ? 1 : (float)r->scale};
 }
 
 /* In the device's context. */
@@ -150,7 +149,7 @@ void hr_grouped_defines(int64_t mean, char text[HR_DEFINES_SIZE])
   snprintf(text, HR_DEFINES_SIZE, "HR_TILE=%d HR_STAGES=%d HR_RESIDENT=%d", t.tile, t.stages, t.resident);
 }
 
-/* By WGMMA, which only this generation has. */
+/* Only this generation has WGMMA. */
 static bool takes_many(const hr_cuda *cuda, const hr_grouped_arguments *x)
 {
   const uint64_t addresses = hr_cuda_address(x->a) | hr_cuda_address(x->b) | hr_cuda_address(x->c);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routed experts on a GPU. */
+#ifndef HR_RUNTIME_CUDA_EXPERTS_EXPERTS_H
+#define HR_RUNTIME_CUDA_EXPERTS_EXPERTS_H
+
+#include "runtime/cuda/driver/program.h"
+#include "runtime/device/device.h"
+#include "runtime/device/experts.h"
+
+/** hr_backend.route and multiply_groups. */
+hr_status hr_cuda_route(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error);
+hr_status hr_cuda_multiply_groups(hr_device *device, const hr_grouped_arguments *grouped, void *stream,
+                                  hr_error *error);
+
+/** The definitions of kernels/grouped_gemm_sm90.cu where experts have so many copies in the mean. */
+void hr_grouped_defines(int64_t mean, char text[HR_DEFINES_SIZE]);
+
+#endif
