@@ -3,14 +3,13 @@
 """Fits the figures of GEMMs in device files to measured times, with bench/gemm_times as the model.
 
     scripts/fit_gemms.py [--program FILE] [--csv FILE] [--write] [DEVICE …]     fit, and print errors; --write: into data/hardware
-    scripts/fit_gemms.py --kernels wide|narrow [--write] h200 h100-sxm          fit the cost of aligned or misaligned kernels alone
-    scripts/fit_gemms.py --kernels fp32 [--write] h100-sxm                      the same of kernels without matrix units
+    scripts/fit_gemms.py --family tma|aligned_4|aligned_2|simt [--write]        fit the cost of a family to an H200 and an H100 together
     scripts/fit_gemms.py --errors [DEVICE …]                                    errors of the device files as they are
     scripts/fit_gemms.py --terms [DEVICE …]                                     held-out errors of fits without one term
 
 FILE has the columns of data/results/published/gemms.csv; only rows whose part is "fit" are fitted to. Those of the H200 are joined
 by data/results/h200: products.csv (even rows), the GEMMs of the figures (the same hash), and random ones. Public rows are short bursts, the
-H200's own settled; the cost of kernels is not fitted to rows in which the launch shows (shows_launch()). The mean of
+H200's own settled; the cost of a family is not fitted to rows in which the launch shows (shows_launch()). The mean of
 |log(predicted / measured)|, rounded off below EDGE, is minimized by pattern search along the axes; GEMMs below 30 us that are not random
 weigh half.
 """
@@ -39,15 +38,18 @@ BOUNDS = {
     "gemm_step_ns": (0.1, 500), "boost": (1, 1.6), "cache_bytes_per_s": (1e11, 3e13), "reach": (1, 64),
     "split_ns": (1, 5000), "split_k_bytes": (128, 16384), "row_share": (0.1, 1), "small_tile_share": (0.1, 1), "burst": (1, 1.4), "tiles": (0.05, 1), "simt_tiles": (0.05, 1),
     "gemm_share": (0.01, 1), "bmm_share": (0.01, 1), "result_share": (0.01, 1),
-    "tma": (1e-3, 1e4), "aligned_4": (1e-3, 3e4), "aligned_2": (1e-3, 3e4), "aligned_4_tiles": (5e-3, 1), "aligned_2_tiles": (5e-3, 1), "idle_share": (1e-2, 1),
-    "latency_ns": (1e-3, 1e4), "simt": (1e-3, 2e4),
 }
-COSTS = ("tma", "aligned_4", "aligned_2", "simt")  # objects of figures: all are fitted
+# Bounds of the figures of a family; those of every device, and those that each has of its own.
+FAMILY_BOUNDS = {"launch_ns": (1200, 4000), "busy_ns": (1, 2000), "matrix_share": (0.5, 2), "row_ns": (0.01, 50), "column_ns": (0.01, 50),
+                 "short_k": (1, 1000), "load_16": (0.25, 4), "load_32": (0.25, 4), "latency_ns": (1, 3000), "row_latency_ns": (0.01, 20),
+                 "step_ns": (0.1, 500), "store_bytes_per_ns": (1, 500), "wave_ns": (1, 3000), "refill_ns": (1, 8000), "split_ns": (100, 6000),
+                 "part_ns": (0.1, 300), "sector_bytes_per_ns": (100, 10000)}
+FAMILIES = ("tma", "aligned_4", "aligned_2", "simt")
+FAMILY_DEVICES = ("h200", "h100-sxm")  # the first has the cost, the second what is its own
+OWN = ("matrix_share",)
 START = {"gemm_busy_ns": 200, "gemm_step_ns": 4, "boost": 1.1, "reach": 6.0, "split_ns": 500, "split_k_bytes": 512, "row_share": 0.8, "small_tile_share": 0.8, "burst": 1.08}
 NEW = ["gemm_busy_ns", "gemm_step_ns", "cache_bytes_per_s", "reach", "split_ns", "split_k_bytes", "burst"]
 OLD = ["load_share", "store_share", "store_exposed", "gemm_launch_ns", "boost"]
-KERNELS = {"tma": [("tma",), ("burst",)], "aligned_4": [("aligned_4",), ("aligned_2",), ("aligned_4_tiles",), ("aligned_2_tiles",)],
-           "fp32": [("simt",), ("simt_tiles",)]}
 # The figures that are fitted for each device; ("library_share", FORMAT); ("tiles",) stands for all but the first.
 ALL = [("library_share", "bf16")] + [(name,) for name in OLD + NEW] + [("tiles",)]
 FITTED = {
@@ -55,8 +57,8 @@ FITTED = {
     "b200": ALL,
     "l40s": ALL,
     "h100-sxm": [("library_share", "bf16"), ("load_share",), ("gemm_launch_ns",)] + [(name,) for name in NEW],
-    # Settled, its rates are those of its own measurements; these alone have misaligned sizes. Its kernels are those of cuBLASLt.
-    "h200": KERNELS["tma"] + KERNELS["aligned_4"],
+    # Settled, its rates are those of its own measurements; these alone have misaligned sizes. Its families: --family.
+    "h200": [("burst",)],
     "v100-sxm2-32gb": [("library_share", "fp16"), ("library_share", "fp32"), ("load_share",), ("store_share",), ("store_exposed",),
                        ("gemm_launch_ns",), ("cache_bytes_per_s",), ("reach",), ("split_ns",), ("split_k_bytes",), ("row_share",), ("tiles",)],
     # NeuSight's rows, which are fp32 alone.
@@ -137,16 +139,18 @@ def rows_of(path, device, fitting=False):
     return published_rows(path, device) + own_rows() + (random_rows(device) if fitting else [])
 
 
-VECTOR = {"h100-sxm": ("h100/random-seed-21-fp32", "h100/random-seed-21-fp32-held")}
+def family_of(row):
+    alignment = alignment_of(row)
+    return "simt" if row["dtype"] == "fp32" else "tma" if alignment >= 16 else "aligned_4" if alignment >= 4 else "aligned_2"
 
 
-def rows_of_kernels(path, device, kernels):
-    """Rows of the kernels for aligned or for misaligned GEMMs of 16 bits, or of fp32."""
-    if kernels == "fp32":
-        return [a_row(row, row["measured_ns"], part_of(row["n"], row["k"]), 0, 0, "random")
-                for name in VECTOR[device] for row in read_csv(ROOT / f"data/results/{name}.csv")]
-    rows = rows_of(path, device, True) if device == "h200" else published_rows(path, device) + random_rows(device)
-    return [row for row in rows if (alignment_of(row) >= 16) == (kernels == "tma") and row["dtype"] == "bf16" and not shows_launch(row)]
+def family_rows(family, device):
+    """To fit to, of bf16 and fp32."""
+    if family == "simt":
+        return [a_row(row, row["measured_ns"], "fit", 0, 0, "random") for row in read_csv(ROOT / "data/results/h100/random-seed-21-fp32.csv")
+                if device == "h100-sxm"]
+    rows = rows_of(ROWS, device, True) if device == "h200" else published_rows(ROWS, device) + random_rows(device)
+    return [row for row in rows if row["part"] == "fit" and family_of(row) == family and row["dtype"] == "bf16" and not shows_launch(row)]
 
 
 def shows_launch(row):
@@ -197,11 +201,7 @@ class Model:
 def expand(figures, device):
     """("tiles",) and ("alignments",) as one figure for each of their numbers; the first tile and the last class are 1."""
     for figure in figures:
-        if figure[0] in COSTS:
-            yield from ((figure[0], name) for name in device[figure[0]] if name != "cluster_idle")  # a count
-        elif figure[0] in ("aligned_4_tiles", "aligned_2_tiles"):
-            yield from ((figure[0], i, name) for i, tile in enumerate(device[figure[0]]) for name in ("share", "latency_ns") if name in tile)
-        elif figure[0] in ("tiles", "simt_tiles"):
+        if figure[0] in ("tiles", "simt_tiles"):
             yield from ((figure[0], i, "share") for i in range(1, len(device[figure[0]])))
         elif figure[0] == "alignments":
             count = len(device["alignments"]) - 1
@@ -218,7 +218,7 @@ def get(device, figure):
 
 
 def put(device, figure, value):
-    low, high = BOUNDS[figure[-1] if figure[-1] in ("idle_share", "latency_ns") or figure[0] not in BOUNDS else figure[0]]
+    low, high = FAMILY_BOUNDS[figure[-1]] if figure[0] in FAMILIES else BOUNDS[figure[-1] if figure[0] not in BOUNDS else figure[0]]
     if figure[0] == "alignments":  # shares never fall as bytes grow
         classes, i, name = device["alignments"], figure[1], figure[2]
         low, high = (classes[i - 1][name] if i else low), classes[i + 1][name]
@@ -255,34 +255,69 @@ def weights_of(rows):
             / math.sqrt(counts[group_of(row)]) for row in rows]
 
 
-def descend(device, figures, rows, program):
-    model, weights = Model(program, rows), weights_of(rows)
-    best = mean_log(model.times(device), rows, weights)
+def descend(devices, figures, rows, program):
+    """Moves figures that all `devices` share; rows: a list for each of them."""
+    models, weights = [Model(program, some) for some in rows], [weights_of(some) for some in rows]
+
+    def loss():
+        return sum(mean_log(model.times(device), some, weight) for model, device, some, weight in zip(models, devices, rows, weights))
+
+    def put_all(figure, value):
+        for device in devices:
+            put(device, figure, value)
+    best = loss()
     steps = {figure: 0.1 for figure in figures}
     while max(steps.values()) > 3e-3:
         for figure in figures:
             if steps[figure] <= 3e-3:
                 continue
-            before, better = get(device, figure), False
+            before, better = get(devices[0], figure), False
             for value in tries(figure, before, steps[figure]):
-                put(device, figure, value)
-                found = mean_log(model.times(device), rows, weights) if get(device, figure) != before else best
+                put_all(figure, value)
+                found = loss() if get(devices[0], figure) != before else best
                 if found < best - 1e-6:
                     best, better = found, True
                     break
-                put(device, figure, before)
+                put_all(figure, before)
             steps[figure] *= 1.4 if better else 0.5
-    model.close()
+    for model in models:
+        model.close()
+
+
+def fit_family(family, program):
+    """The cost of a family for each of its devices."""
+    devices = [load(name) for name in FAMILY_DEVICES]
+    for device in devices[1:]:
+        device[family] = {**devices[0][family], **device.get(family, {})}
+    used = [(device, rows) for device, rows in zip(devices, (family_rows(family, name) for name in FAMILY_DEVICES)) if rows]
+    shared = [(family, name) for name in devices[0][family] if name not in OWN]
+    for _ in range(2):
+        for device, rows in used:
+            if OWN[0] in device[family]:
+                descend([device], [(family, OWN[0])], [rows], program)
+        descend([device for device, _ in used], shared, [rows for _, rows in used], program)
+    for device in devices:
+        device[family].update({name: get(used[0][0], (family, name)) for _, name in shared})
+    return devices
+
+
+def write_family(family, devices):
+    for name, device in zip(FAMILY_DEVICES, devices):
+        path = ROOT / f"data/hardware/{name}.json"
+        text = path.read_text(encoding="utf-8")
+        had = json.loads(text).get(family)
+        if had:
+            path.write_text(set_field(text, family, as_text(family, {family: {key: device[family][key] for key in had}})), encoding="utf-8")
 
 
 def load(name):
     return json.loads((ROOT / f"data/hardware/{name}.json").read_text(encoding="utf-8"))
 
 
-def fit(name, rows, program, without=(), fitted=None):
+def fit(name, rows, program, without=()):
     device = load(name)
     device["_launch_ns"] = device["launch_ns"]
-    figures = [figure for figure in fitted or FITTED[name] if figure[0] not in without]
+    figures = [figure for figure in FITTED[name] if figure[0] not in without]
     memory = device["bandwidth_bytes_per_s"] * device["bandwidth_share"]
     for field, value in {**START, "cache_bytes_per_s": 2 * memory}.items():
         if any(figure[0] == field for figure in figures):
@@ -290,7 +325,7 @@ def fit(name, rows, program, without=(), fitted=None):
     for field in without:
         device.pop(field, None)
     figures = list(expand(figures, device))
-    descend(device, figures, [row for row in rows if row["part"] == "fit"], program)
+    descend([device], figures, [[row for row in rows if row["part"] == "fit"]], program)
     return device
 
 
@@ -352,20 +387,13 @@ def set_source(text, field, source):
     return text.replace('  "sources": {\n', f'  "sources": {{\n{line},\n', 1)
 
 
-def write(name, device, fitted=None):
+def write(name, device):
     path = ROOT / f"data/hardware/{name}.json"
     text = path.read_text(encoding="utf-8")
     source = "fitted by scripts/fit_gemms.py to half of the rows of data/results/published/gemms.csv"
     if name == "h200":
         source += " and of data/results/h200"
-    if fitted in (KERNELS["tma"], KERNELS["aligned_4"]):
-        kernels = "tma" if fitted == KERNELS["tma"] else "aligned_4"
-        own = ", ".join(f"{one}.csv" for one in RANDOM[name]) + (", half of products.csv and of figures-*.csv" if name == "h200" else "")
-        source = f"scripts/fit_gemms.py --kernels {kernels}: {own} of data/results (driver 580.159.04, cuBLASLt 13.1)"
-        source += ", half of the device's rows of data/results/published/gemms.csv" if kernels == "tma" else ""
-    if fitted == KERNELS["fp32"]:
-        source = "fitted by scripts/fit_gemms.py --kernels fp32 to half of the rows of " + " and ".join(f"{one}.csv" for one in VECTOR[name])
-    fields = list(dict.fromkeys(figure[0] for figure in fitted or FITTED[name]))
+    fields = list(dict.fromkeys(figure[0] for figure in FITTED[name]))
     fields += ["launch_ns"] if device["launch_ns"] != device["_launch_ns"] else []
     for field in fields:
         text = set_field(text, field, as_text(field, device))
@@ -381,15 +409,13 @@ def write(name, device, fitted=None):
     path.write_text(text, encoding="utf-8")
 
 
-def write_same(name, other, fitted=None):
+def write_same(name, other):
     path = ROOT / f"data/hardware/{name}.json"
     text, device, model = path.read_text(encoding="utf-8"), load(name), load(other)
     rate = [one["multiprocessors"] * one["clock_hz"] for one in (device, model)]
     if model.get("cache_bytes_per_s"):
         model["cache_bytes_per_s"] *= rate[0] / rate[1]
-    fields = dict.fromkeys([figure[0] for figure in fitted or FITTED[other]] + ["launch_ns"])
-    if fitted:  # kernels that a device does not have stay unknown
-        fields = [field for field in fields if field in device]
+    fields = dict.fromkeys([figure[0] for figure in FITTED[other]] + ["launch_ns"])
     for field in fields:
         if (field in POWER and name not in SAME_POWER) or device.get(field) == model[field]:
             continue
@@ -420,27 +446,33 @@ def main():
     parser.add_argument("--program", help="gemm_times; default build/*/bench/gemm_times")
     parser.add_argument("--csv", type=pathlib.Path, default=ROWS)
     parser.add_argument("--write", action="store_true", help="put the figures into data/hardware")
-    parser.add_argument("--kernels", choices=KERNELS, help="fit the cost of aligned (wide) or misaligned (narrow) kernels alone")
+    parser.add_argument("--family", choices=FAMILIES, help="fit the cost of a family of kernels, to an H200 and an H100 together")
     parser.add_argument("--errors", action="store_true", help="do not fit")
     parser.add_argument("--terms", action="store_true", help="fit without one term at a time")
     parser.add_argument("devices", nargs="*", metavar="DEVICE")
     options = parser.parse_args()
     program = options.program or find_program()
+    if options.family:
+        devices = fit_family(options.family, program)
+        for name, device in zip(FAMILY_DEVICES, devices):
+            print(name, json.dumps(device[options.family]))
+        if options.write:
+            write_family(options.family, devices)
+        return
     print("| device | GEMMs | part | rows | mean error | bias | median | 90% within | in the band |\n|---|---|---|---|---|---|---|---|---|")
     for name in options.devices or list(FITTED) + (["a100-pcie-80gb"] if options.errors else []):
-        rows = rows_of_kernels(options.csv, name, options.kernels) if options.kernels else rows_of(options.csv, name, not options.errors)
+        rows = rows_of(options.csv, name, not options.errors)
         if not rows or (name not in FITTED and not options.errors):
             sys.exit(f"fit_gemms.py: {options.csv} has no rows of {name} to fit to")
         if options.terms:
             print_terms(name, rows, program)
             continue
-        fitted = KERNELS.get(options.kernels)
-        device = load(name) if options.errors else fit(name, rows, program, (), fitted)
+        device = load(name) if options.errors else fit(name, rows, program)
         print_errors(name, errors_of(device, rows, program), device["error_band"])
         if options.write:
-            write(name, device, fitted)
+            write(name, device)
             for other in (other for other in SAME if SAME[other] == name):
-                write_same(other, name, fitted)
+                write_same(other, name)
 
 
 if __name__ == "__main__":

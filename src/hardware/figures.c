@@ -43,16 +43,6 @@ static const hr_figure_bounds bounds[] = {
    .count_offset = offsetof(hr_hardware, count),          \
    .integer = IS_INTEGER_##type,                          \
    .bounds = &bounds[BOUNDS_##name]},
-#define HR_BESIDE(list, field, count, array, type, presence, name) \
-  {#list,                                                          \
-   #field,                                                         \
-   HR_PLACE_LIST,                                                  \
-   AT(array[0]),                                                   \
-   presence,                                                       \
-   .stride = sizeof(type),                                         \
-   .count_offset = offsetof(hr_hardware, count),                   \
-   .integer = IS_INTEGER_##type,                                   \
-   .bounds = &bounds[BOUNDS_##name]},
 #define HR_FORMER(field, member) {NULL, #field, AT(member), OPTIONAL, .former = true, .bounds = &bounds[BOUNDS_TIME]},
 static const hr_device_figure figures[] = {
 #include "hardware/figures.inc"

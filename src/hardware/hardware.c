@@ -225,8 +225,6 @@ static hr_status check_counts(const hr_hardware *hardware, hr_error *error)
   } counts[] = {
       {"alignments", hardware->alignment_count, 0, HR_ALIGNMENTS_MAX},
       {"tiles", hardware->tile_count, 1, HR_TILES_MAX},
-      {"aligned_4_tiles", hardware->aligned_4_tile_count, 0, HR_TILES_MAX},
-      {"aligned_2_tiles", hardware->aligned_2_tile_count, 0, HR_TILES_MAX},
       {"simt_tiles", hardware->simt_tile_count, 0, HR_TILES_MAX},
       {"attentions", hardware->attention_count, 0, HR_ATTENTION_SHARES_MAX},
       {"intervals", hardware->interval_count, 0, HR_INTERVALS_MAX},

@@ -83,48 +83,26 @@ typedef struct hr_expert_cost {
   double moved_share;  /* of the bandwidth, at which tokens are copied to their experts and back */
 } hr_expert_cost;
 
-/** Cost of the kernels that compute misaligned GEMMs, which have tiles of their own, several on a multiprocessor. The
- *  clock is at its limit. */
+/** Cost of one family of a library's GEMM kernels, which share their cost and differ in their tiles. In ns at the clock
+ *  of large GEMMs (tma, simt) or at its limit (aligned_4, aligned_2). A step is one along k; a multiprocessor runs the
+ *  blocks of a wave together. src/analysis/predict/gemm_tile_time.c adds the terms up. */
 typedef struct hr_gemm_kernel_cost {
-  double launch_ns;  /* the shortest such GEMM; 0: as gemm_launch_ns */
-  double busy_ns;    /* added where every multiprocessor has a tile, else the busy share of it */
-  double wave_ns;    /* of the tiles that a multiprocessor computes together: pipelines fill and drain */
-  double latency_ns; /* the same for each step along k, of tiles without a latency of their own */
-  double tile_ns;    /* of a tile; of SIMT formats, as store, aligned_store and matrix_share */
-  double element_ns; /* of a misaligned tile, for each of its elements: its epilogue */
-  double step_ns;    /* of a tile, for each step along k */
-  double row_ns; /* the same for each row or column of an operand that is contiguous along k, over the tile's share */
-  double column_ns; /* the same of an operand that is contiguous along m or n */
-  double aligned;   /* times as long for operands aligned to 16 bytes; 0: 1 */
-  double load_8;    /* the same of operands aligned to 8 bytes; 0: 1 */
-  double short_k; /* of misaligned ones: 1 − exp(−k / short_k) of row_ns, since short rows share cache lines; 0: all */
-  double store;         /* the exposed store of a tile takes so many times as long; 0: 1 */
-  double aligned_store; /* the same of a result aligned to 16 bytes; 0: as store */
-  double split_ns;      /* of splitting k; 0: as hr_hardware.split_ns */
-  double part_ns;       /* of each split of k */
-  double fill_ns;       /* that memory takes more until a GEMM's bytes have filled the last-level cache */
-  double matrix_share;  /* times the library's rate that the arithmetic of a tile reaches; 0: 1 */
+  double launch_ns;        /* the shortest such GEMM; 0: this cost is not known */
+  double busy_ns;          /* launch: added where every multiprocessor has a tile, else the busy share of it */
+  double matrix_share;     /* arithmetic: times the library's rate that a tile reaches; 0: 1 */
+  double row_ns;           /* loads: of each row that is contiguous along k, in a step */
+  double column_ns;        /* loads: of each row that is contiguous along m or n, in a step; 0: as row_ns */
+  double short_k;          /* loads: 1 − exp(−k / short_k) of row_ns, since short rows share cache lines; 0: all */
+  double load_16, load_32; /* loads: times as long for rows aligned to 16 and 32 bytes; 0: 1 */
+  double latency_ns;       /* latency: that a step takes at least */
+  double row_latency_ns;   /* latency: the same for each row and column of the tile, of which fewer are under way */
+  double step_ns;          /* of a block, for each step, besides */
+  double store_bytes_per_ns;  /* stores: at which a multiprocessor writes a tile; compute does not hide it */
+  double wave_ns;             /* waves: pipelines of the blocks of a multiprocessor fill and drain */
+  double refill_ns;           /* waves: added once where tiles fill more than two */
+  double split_ns, part_ns;   /* split: of splitting k, and of each part */
+  double sector_bytes_per_ns; /* memory: of all, where rows of the result are multiples of 16 bytes, not of 32 */
 } hr_gemm_kernel_cost;
-
-/** Cost of a library's kernels for aligned GEMMs of 16 bits, which have many tiles, load them by TMA, and load each row
- *  once for a cluster. In ns at the clock of large GEMMs. */
-typedef struct hr_tma_gemm_cost {
-  double launch_ns;      /* the shortest such GEMM; 0: this cost is not known, hr_hardware.tiles are used */
-  double busy_ns;        /* added where every multiprocessor has a tile, else the busy share of it */
-  double refill_ns;      /* added once where tiles fill more than two waves */
-  double step_ns;        /* of a tile, for each step along k */
-  double latency_ns;     /* that a step takes at least: a load's latency over the steps that are under way */
-  double row_latency_ns; /* the same for each row and column of the tile: of larger ones fewer are under way */
-  double cluster_idle;   /* multiprocessors that clusters of four tiles and more leave idle */
-  double matrix_share;   /* times the library's rate that the arithmetic of a tile reaches; 0: 1 */
-  double row_ns;         /* of each row that a step loads: of the tile, or of k if that is not contiguous */
-  double idle_share;     /* of row_ns that one multiprocessor saves where all others idle; 0 … 1 */
-  double load_16, load_32, load_64; /* times as long that rows aligned to 16, 32 and 64 bytes take; 0: 1 */
-  double store_bytes_per_ns;        /* at which a multiprocessor writes a tile; compute does not hide it */
-  double sector_bytes_per_ns;       /* of all, where rows of the result are whole multiples of 16 bytes, not of 32 */
-  double fill_ns;                   /* that memory takes more until a GEMM's bytes have filled the last-level cache */
-  double split_ns, part_ns;         /* of splitting k, and of each split */
-} hr_tma_gemm_cost;
 
 /** Cost of 8 bit GEMMs whose activations are rounded by a kernel of its own, as in eager mode. */
 typedef struct hr_rounding_cost {
@@ -248,32 +226,17 @@ struct hr_hardware {
   double cache_bytes_per_s; /* a GEMM reading operands from the last-level cache; 0: twice main memory's rate */
   double reach;             /* of one multiprocessor that loads alone: times its share of the bandwidth; 0: no limit */
   double split_ns;          /* of a GEMM that splits k: the second kernel, or waiting for the other splits */
-  int64_t misaligned_k_bytes; /* step along k of kernels for operands aligned to less than 16 bytes; 0: tile_k_bytes */
-  int64_t split_k_bytes;      /* least bytes of k that a split gets; 0: 2048 */
-  int64_t split_gemm_size;    /* m × n × k up to which the library does not split k; 0: it splits any */
-  int64_t misaligned_split_bytes; /* split_k_bytes of operands aligned to less than 16 bytes; 0: the same */
-  double burst;                   /* the clock of HR_CLOCK_BURST over the settled one, in large GEMMs; 0: 1 */
-  double misaligned_store; /* misaligned batched GEMMs: the exposed store takes so many times as long; 0: as the rest of
-                              a tile */
-  /* Kernels for GEMMs whose operands or result are aligned to less than 16 bytes, and to less than 4. Without tiles
-   * these run in `tiles`, slowed down by their alignment class. */
-  hr_gemm_kernel_cost aligned_4, aligned_2;
-  size_t aligned_4_tile_count, aligned_2_tile_count;
-  hr_tile aligned_4_tiles[HR_TILES_MAX]; /* shares of the speed of the fastest, for its edge */
-  hr_tile aligned_2_tiles[HR_TILES_MAX];
-  int64_t aligned_4_blocks[HR_TILES_MAX]; /* of each tile, that a multiprocessor runs at once; 0: 1 */
-  int64_t aligned_2_blocks[HR_TILES_MAX];
-  double aligned_4_latency_ns[HR_TILES_MAX]; /* of each tile; 0: hr_gemm_kernel_cost.latency_ns */
-  double aligned_2_latency_ns[HR_TILES_MAX];
-  int64_t aligned_2_split_bytes;        /* as misaligned_split_bytes, of alignments of less than 4 bytes; 0: the same */
-  hr_tma_gemm_cost tma;                 /* kernels for aligned GEMMs of 16 bits; launch_ns 0: as other formats */
-  bool simt_formats[HR_DTYPE_COUNT];    /* kernels load single elements: alignment costs nothing */
-  size_t simt_tile_count;               /* 0: as tiles */
-  hr_tile simt_tiles[HR_TILES_MAX];     /* of the SIMT formats */
-  int64_t simt_batched_tiles;           /* of them, the first so many are those of batched GEMMs; 0: all */
-  int64_t simt_blocks[HR_TILES_MAX];    /* of each of them, that a multiprocessor runs at once; 0: 1 */
-  double simt_latency_ns[HR_TILES_MAX]; /* of each; 0: hr_gemm_kernel_cost.latency_ns */
-  hr_gemm_kernel_cost simt; /* their kernels; shares of tiles are then of the fastest; launch_ns 0: as other formats */
+  int64_t split_k_bytes;    /* least bytes of k that a split gets; 0: 2048 */
+  int64_t split_gemm_size;  /* m × n × k up to which the library does not split k; 0: it splits any */
+  double burst;             /* the clock of HR_CLOCK_BURST over the settled one, in large GEMMs; 0: 1 */
+  /* Kernels for GEMMs whose operands and result are aligned to 16 bytes, to 4 or 8 bytes, and to 2 bytes; launch_ns 0:
+   * such GEMMs run in `tiles`, slowed down by their alignment class. */
+  hr_gemm_kernel_cost tma, aligned_4, aligned_2;
+  bool simt_formats[HR_DTYPE_COUNT]; /* kernels load single elements: alignment costs nothing */
+  size_t simt_tile_count;            /* 0: as tiles */
+  hr_tile simt_tiles[HR_TILES_MAX];  /* of the SIMT formats */
+  int64_t simt_batched_tiles;        /* of them, the first so many are those of batched GEMMs; 0: all */
+  hr_gemm_kernel_cost simt;          /* of the same formats, in tiles of their own; launch_ns 0: in `simt_tiles` */
   double row_share; /* of load_share: B of [n, k] whose rows do not lie a power of two apart; not of batched GEMMs
                           * and SIMT formats; 0: 1 */
   double small_tile_share; /* of the rate, in batched GEMMs for which the library takes small tiles: SIMT formats, k

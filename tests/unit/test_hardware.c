@@ -294,7 +294,7 @@ static void an_invalid_device_file_is_refused_by_field(void **state)
   refused("small_tile_share", "1e-9", "toy.json: small_tile_share: expected 0 or 0.001 to 1, found 1e-09");
   refused("softmax_share", "1e-9", "toy.json: softmax_share: expected 0 or 0.001 to 1, found 1e-09");
   refused("tma", "{\"launch_ns\": 1000, \"load_16\": 1e-5}",
-          "toy.json: tma.load_16: expected 0 or 0.01 to 100, found 1e-05");
+          "toy.json: tma.load_16: expected 0 or 0.25 to 4, found 1e-05");
   refused("tma", "{\"busy_ns\": 1000}", "toy.json: tma.launch_ns: is missing");
 }
 

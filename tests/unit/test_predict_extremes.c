@@ -57,8 +57,7 @@ static void change_figures(hr_hardware *h, uint64_t *random)
 
 static void change_counts(hr_hardware *h, uint64_t *random)
 {
-  int64_t *const counts[] = {&h->multiprocessors, &h->l2_bytes,      &h->shared_bytes,
-                             &h->tile_k_bytes,    &h->split_k_bytes, &h->misaligned_k_bytes};
+  int64_t *const counts[] = {&h->multiprocessors, &h->l2_bytes, &h->shared_bytes, &h->tile_k_bytes, &h->split_k_bytes};
   static const int64_t values[] = {0, 1, 2, 63, 300, 100000, 1000000};
   uint64_t draw = next(random);
   if (draw % 3 == 0)

@@ -56,7 +56,7 @@ static const struct {
     {"latent.csv", "b200", "latent_prefill,bf16,", 180, 0.12, 0.15},
     {"latent.csv", "l40s", "latent_prefill,bf16,", 180, 0.15, 0.26},
     {"experts.csv", "a100-sxm4-80gb", "experts,bf16,", 110, 0.185, 0.225},
-    {"experts.csv", "h100-sxm", "experts,bf16,", 35, 0.082, 0.24},
+    {"experts.csv", "h100-sxm", "experts,bf16,", 35, 0.086, 0.24},
     {"experts.csv", "h200", "experts,bf16,", 35, 0.095, 0.14},
     {"experts.csv", "b200", "experts,bf16,", 60, 0.095, 0.145},
     {"experts.csv", "l40s", "experts,bf16,", 70, 0.065, 0.19},

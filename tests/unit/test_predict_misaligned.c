@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Predicted GEMMs whose rows are aligned to a part of a sector, or whose operands are misaligned. */
-#include "analysis/predict/misaligned_choice.h"
 #include "hardware/hardware.h"
 #include "test.h"
 
@@ -89,25 +88,6 @@ static void small_tiles_of_batched_gemms_lose_the_root_of_their_edge(void **stat
   assert_near(p.alignment_loss, 1 - 1 / (1 + sqrt(8.0 / 3)));
 }
 
-/* Half of an aligned tile's time is its store: 2·64·64·500 operations of a slot of 1 TFLOP/s, and 64·64 elements. */
-static void stores_of_misaligned_batched_gemms_have_a_factor_of_their_own(void **state)
-{
-  (void)state;
-  hr_hardware hardware = toy();
-  hardware.tile_count = 1;
-  hardware.tiles[0] = (hr_tile){64, 64, 1};
-  hardware.store_exposed = 1;
-  hardware.bandwidth_bytes_per_s = 2e14 / 1000; /* an element's store is 100 · 2 bytes over it: 1 ns */
-  hr_prediction p = predict(&hardware, 640, 640, 499, 2);
-  assert_near(p.alignment_loss, 1 - 1 / (1 + sqrt(8.0 / 3)));
-  hardware.misaligned_store = 3;
-  p = predict(&hardware, 640, 640, 499, 2);
-  double compute_ns = 2 * 499e-3, slowed_ns = compute_ns * (1 + sqrt(8.0 / 3)) + 3;
-  assert_near(p.alignment_loss, 1 - (compute_ns + 1) / slowed_ns);
-  p = predict(&hardware, 640, 640, 499, 1); /* not of a plain one */
-  assert_near(p.alignment_loss, 0.5);
-}
-
 /* B and C of n = 1 are vectors, whose elements are neighbours, although a row of them is a single element. */
 static void columns_of_vectors_are_read_at_the_full_rate(void **state)
 {
@@ -119,155 +99,60 @@ static void columns_of_vectors_are_read_at_the_full_rate(void **state)
   assert_true(odd.memory_ns > 2 * aligned.memory_ns);
 }
 
-/* Kernels for operands aligned to 2 bytes: tiles of 128 × 128, two on a multiprocessor, 32 elements of k a step. */
+/* Kernels for operands aligned to 2 bytes: 32 elements of k a step; a tile of 64 × 64 multiplies 262144 of them at a
+ * slot's 1 TFLOP/s. */
 static hr_hardware with_aligned_2_kernels(void)
 {
   hr_hardware hardware = toy();
-  hardware.misaligned_k_bytes = 64;
-  hardware.aligned_2_tile_count = 1;
-  hardware.aligned_2_tiles[0] = (hr_tile){128, 128, 0.5};
-  hardware.aligned_2_blocks[0] = 2;
   hardware.aligned_2 = (hr_gemm_kernel_cost){.launch_ns = 5000,
                                              .busy_ns = 1000,
                                              .wave_ns = 100,
                                              .latency_ns = 3000,
-                                             .element_ns = 0.125,
+                                             .store_bytes_per_ns = 16,
                                              .step_ns = 20,
                                              .row_ns = 0.5,
-                                             .column_ns = 0.25,
-                                             .aligned = 2,
-                                             .load_8 = 3};
+                                             .column_ns = 0.25};
   return hardware;
 }
 
-/* Blocks of a multiprocessor wait for the same latencies, in which it loads for one after the other. */
-static double blocks_ns(double steps, double loads_ns, double blocks)
+/* Blocks of 64 × 64 on a multiprocessor share its loads and wait together; k of less than a step takes half of one and
+ * its share of the other half. */
+static double blocks_ns(int64_t k, double loads_ns, double latency_ns, double blocks)
 {
-  return hypot(steps * 3000, blocks * steps * (loads_ns + 20)) + 100 + blocks * 128 * 128 * 0.125;
+  double arithmetic_ns = 2 * 64 * 64 * 32e-3, steps = 0.5 + 0.5 * (double)k / 32;
+  double step_ns = pow(pow(blocks * arithmetic_ns, 4) + pow(blocks * loads_ns, 4) + pow(latency_ns, 4), 0.25);
+  return steps * (step_ns + blocks * 20) + 100 + blocks * 64 * 64 * 2 / 16;
 }
 
-/* A is contiguous along k, B along n and aligned: 128 · 0.5 + 2 · 128 · 0.25 = 128 ns at half of the speed for each of
- * 15 steps, and 20; the last step, 19 of 32 elements, takes half of one and 19/64. A step waits 3000 ns, and blocks 100
- * for their pipelines. */
+static double computed_ns(const hr_prediction *p)
+{
+  return p->matrix_ns + p->tile_ns + p->wave_ns + p->alignment_ns + p->clock_ns;
+}
+
+/* A is contiguous along k, B along n: 64 rows of 0.5 ns and two steps of 32 rows of 0.25 ns. */
 static void operands_aligned_to_2_bytes_have_kernels_of_their_own(void **state)
 {
   (void)state;
   hr_hardware hardware = with_aligned_2_kernels();
-  hr_prediction p = predict(&hardware, 1280, 1280, 499, 1); /* 100 tiles for 100 multiprocessors */
-  double full_ns = 2 * 128 * 128 * 512e-3, steps = 15 + 0.5 + 0.5 * 19 / 32;
-  assert_true(p.tile_m == 128 && p.tile_n == 128 && p.waves == 1);
-  assert_near(p.alignment_loss, 1 - full_ns / blocks_ns(steps, 256, 1));
-  assert_near(p.launch_ns, 6000);
-  p = predict(&hardware, 2560, 1280, 499, 1); /* two tiles on each */
-  assert_near(p.alignment_loss, 1 - 2 * full_ns / blocks_ns(steps, 256, 2));
-  p = predict(&hardware, 3840, 1280, 499, 1); /* two, then one */
-  assert_near(p.alignment_loss, 1 - 3 * full_ns / (blocks_ns(steps, 256, 2) + blocks_ns(steps, 256, 1)));
-  assert_near(predict(&hardware, 640, 1280, 499, 1).launch_ns, 5500); /* half of the slots have a tile */
-  assert_true(predict(&hardware, 1280, 1280, 512, 1).launch_ns == 0);
-  p = predict(&hardware, 1280, 1280, 498, 1); /* of 4 bytes: another kernel, of which nothing is known */
-  assert_true(p.tile_n == 256 && p.launch_ns == 0);
-  hardware.aligned_4_tile_count = 1;
-  hardware.aligned_4_tiles[0] = (hr_tile){64, 256, 0.5};
+  hr_prediction p = predict(&hardware, 64, 64, 15, 1);
+  assert_true(p.tile_m == 64 && p.tile_n == 64 && p.splits == 1);
+  assert_near(computed_ns(&p), blocks_ns(15, 64 * 0.5 + 64 * 0.25, 3000, 1));
+  assert_near(p.launch_ns, 5010); /* one of 100 slots has a tile */
+  assert_true(predict(&hardware, 64, 64, 16, 1).launch_ns == 0);
+  p = predict(&hardware, 64, 64, 14, 1); /* of 4 bytes: another family, whose cost is not known */
+  assert_true(p.tile_m == 128 && p.launch_ns == 0);
   hardware.aligned_4.launch_ns = 3000;
-  p = predict(&hardware, 1280, 1280, 498, 1);
-  assert_true(p.tile_m == 64 && p.launch_ns == 3000);
+  assert_true(predict(&hardware, 64, 64, 14, 1).launch_ns == 3000);
 }
 
-static hr_prediction predict_linear(const hr_hardware *hardware, int64_t n, int64_t k)
-{
-  hr_gemm gemm = hr_gemm_default();
-  hr_prediction p;
-  hr_error error;
-  gemm.m = 1280, gemm.n = n, gemm.k = k, gemm.transpose_b = true;
-  assert_ok(hr_predict_gemm(hardware, &gemm, &p, &error), error);
-  return p;
-}
-
-/* Both operands are contiguous along k, and the result is odd: rows of 512 elements are aligned, of 516 to 8 bytes. */
-static void loads_of_a_misaligned_gemm_depend_on_the_alignment_of_each_operand(void **state)
+static void blocks_of_a_multiprocessor_share_its_loads_and_wait_together(void **state)
 {
   (void)state;
   hr_hardware hardware = with_aligned_2_kernels();
-  double full_ns = 2 * 128 * 128 * 32e-3, edge_ns = (128 + 127.9) / 0.5;
-  hr_prediction p = predict_linear(&hardware, 1279, 512);
-  assert_near(p.alignment_loss, 1 - 16 * full_ns / blocks_ns(16, edge_ns, 1));
-  p = predict_linear(&hardware, 1279, 516);
-  assert_near(p.alignment_loss, 1 - 17 * full_ns / blocks_ns(16 + 0.5 + 0.5 * 4 / 32, 1.5 * edge_ns, 1));
-}
-
-static void short_rows_share_cache_lines(void **state)
-{
-  (void)state;
-  hr_hardware hardware = with_aligned_2_kernels();
-  hardware.aligned_2.short_k = 64;
-  double full_ns = 2 * 128 * 128 * 32e-3, edge_ns = (128 + 127.9) / 0.5;
-  hr_prediction p = predict_linear(&hardware, 1279, 32);
-  assert_near(p.alignment_loss, 1 - full_ns / blocks_ns(1, edge_ns * (1 - exp(-0.5)), 1));
-}
-
-/* A multiprocessor runs two fp32 blocks at once, which wait together; arithmetic and loads of a step overlap; a batched
- * GEMM is not split along k. */
-static void simt_formats_have_kernels_of_their_own(void **state)
-{
-  (void)state;
-  hr_hardware hardware = toy();
-  hr_gemm gemm = hr_gemm_default();
-  hr_prediction p;
-  hr_error error;
-  hardware.library_share[HR_FP32] = 1;
-  hardware.simt_formats[HR_FP32] = true;
-  hardware.simt_tile_count = 1;
-  hardware.simt_tiles[0] = (hr_tile){128, 128, 0.5};
-  hardware.simt_blocks[0] = 2;
-  hardware.split_ns = 1;
-  hardware.simt = (hr_gemm_kernel_cost){
-      .launch_ns = 5000, .busy_ns = 1000, .wave_ns = 100, .latency_ns = 3000, .tile_ns = 10, .matrix_share = 2};
-  gemm.dtype = HR_FP32, gemm.m = 2560, gemm.n = 1280, gemm.k = 512;
-  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
-  double arithmetic_ns = 2 * 128 * 128 * 8e-3, steps = 64;
-  assert_near(p.matrix_ns + p.tile_ns + p.wave_ns, 2 * (steps * arithmetic_ns + 10) + steps * 3000 + 100);
-  assert_near(p.launch_ns, 6000);
-  hardware.simt.row_ns = hardware.simt.column_ns = arithmetic_ns / 256; /* as long as the arithmetic */
-  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
-  assert_near(p.alignment_ns, 2 * steps * arithmetic_ns * (pow(2, 0.25) - 1));
-  gemm.m = gemm.n = 128, gemm.k = 8192;
-  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
-  assert_true(p.splits > 1);
-  gemm.batch = 2;
-  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
-  assert_true(p.splits == 1);
-}
-
-/* Each tile may have a latency of its own, and a GEMM whose bytes fill the cache takes fill_ns more. */
-static void a_misaligned_tile_has_a_latency_of_its_own(void **state)
-{
-  (void)state;
-  hr_hardware hardware = with_aligned_2_kernels();
-  hr_prediction p = predict(&hardware, 1280, 1280, 511, 1), slow;
-  hardware.aligned_2_latency_ns[0] = 5000;
-  slow = predict(&hardware, 1280, 1280, 511, 1);
-  assert_true(slow.alignment_ns - p.alignment_ns > 15 * 1999 && slow.alignment_ns - p.alignment_ns < 16 * 2001);
-  hardware.aligned_2.fill_ns = 7000;
-  hardware.l2_bytes = 1000;
-  assert_near(predict(&hardware, 1280, 1280, 511, 1).memory_ns - slow.memory_ns, 7000);
-}
-
-/* Hopper's TMA kernels: 132 multiprocessors. */
-static hr_hardware with_tma_kernels(void)
-{
-  hr_hardware hardware = toy();
-  hardware.multiprocessors = 132;
-  hardware.tile_k_bytes = 128;
-  hardware.split_ns = 100;
-  hardware.tma = (hr_tma_gemm_cost){.launch_ns = 2000,
-                                    .busy_ns = 500,
-                                    .refill_ns = 300,
-                                    .step_ns = 40,
-                                    .row_ns = 1.5,
-                                    .idle_share = 0.5,
-                                    .load_16 = 3,
-                                    .store_bytes_per_ns = 30};
-  return hardware;
+  hr_prediction p = predict(&hardware, 64, 64, 15, 500), more = predict(&hardware, 64, 64, 15, 700);
+  assert_true(p.tile_m == 64 && p.waves == 5 && more.waves == 7); /* 100 slots run 5 blocks each at once */
+  assert_near(computed_ns(&p), blocks_ns(15, 48, 3000, 5));
+  assert_near(computed_ns(&more), blocks_ns(15, 48, 3000, 5) + blocks_ns(15, 48, 3000, 2));
 }
 
 static hr_prediction predict_transposed(const hr_hardware *hardware, int64_t m, int64_t n, int64_t k, bool a, bool b)
@@ -278,6 +163,95 @@ static hr_prediction predict_transposed(const hr_hardware *hardware, int64_t m, 
   gemm.m = m, gemm.n = n, gemm.k = k, gemm.transpose_a = a, gemm.transpose_b = b;
   assert_ok(hr_predict_gemm(hardware, &gemm, &p, &error), error);
   return p;
+}
+
+static void loads_of_a_step_depend_on_the_layout_of_each_operand(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_aligned_2_kernels();
+  hardware.aligned_2.row_ns = 50, hardware.aligned_2.column_ns = 25;
+  hr_prediction p = predict_transposed(&hardware, 63, 63, 15, false, true);
+  assert_near(computed_ns(&p), blocks_ns(15, 2 * 63 * 50.0, 3000, 1));
+  p = predict_transposed(&hardware, 63, 63, 15, true, true); /* columns in whole steps */
+  assert_near(computed_ns(&p), blocks_ns(15, 64 * 25.0 + 63 * 50.0, 3000, 1));
+  hardware.aligned_2.column_ns = 0; /* as row_ns */
+  p = predict_transposed(&hardware, 63, 63, 15, true, true);
+  assert_near(computed_ns(&p), blocks_ns(15, 64 * 50.0 + 63 * 50.0, 3000, 1));
+}
+
+static void short_rows_share_cache_lines(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_aligned_2_kernels();
+  hardware.aligned_2.row_ns = 50, hardware.aligned_2.short_k = 30;
+  hr_prediction p = predict_transposed(&hardware, 63, 63, 15, false, true);
+  assert_near(computed_ns(&p), blocks_ns(15, 2 * 63 * 50.0 * (1 - exp(-0.5)), 3000, 1));
+}
+
+static void the_latency_of_a_step_grows_with_the_tile(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_aligned_2_kernels();
+  hardware.aligned_2.row_latency_ns = 10;
+  hr_prediction p = predict(&hardware, 64, 64, 15, 1);
+  assert_near(computed_ns(&p), blocks_ns(15, 48, 3000 + 128 * 10, 1));
+}
+
+/* The 100 slots are filled by whole waves of parts of 64 elements and more; GEMMs of up to 2^21 products are cut into
+ * 16 parts however short. */
+static void misaligned_gemms_are_split_until_they_fill_whole_waves(void **state)
+{
+  (void)state;
+  hr_hardware hardware = with_aligned_2_kernels();
+  assert_int_equal(predict(&hardware, 64, 64, 101, 1).splits, 16);
+  assert_int_equal(predict(&hardware, 64, 64, 3201, 1).splits, 50);
+  int64_t splits = predict(&hardware, 64, 64, 64001, 1).splits;
+  assert_true(splits >= 100 && splits % 100 == 0);
+  assert_int_equal(predict(&hardware, 64, 64, 64001, 2).splits, 1);
+  assert_int_equal(predict(&hardware, 64, 64, 15, 1).splits, 1);
+}
+
+/* Fp32: 8 elements of k a step. A batched GEMM is not split along k. */
+static void simt_formats_have_kernels_of_their_own(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  hardware.library_share[HR_FP32] = 1;
+  hardware.simt_formats[HR_FP32] = true;
+  hardware.simt =
+      (hr_gemm_kernel_cost){.launch_ns = 5000, .busy_ns = 1000, .wave_ns = 100, .latency_ns = 3000, .row_ns = 4};
+  gemm.dtype = HR_FP32, gemm.m = 32, gemm.n = 32, gemm.k = 8, gemm.transpose_b = true;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  double arithmetic_ns = 2 * 32 * 32 * 8e-3, loads_ns = 2 * 32 * 4;
+  assert_true(p.tile_m == 32 && p.tile_n == 32);
+  assert_near(computed_ns(&p), 100 + pow(pow(arithmetic_ns, 4) + pow(loads_ns, 4) + pow(3000, 4), 0.25));
+  assert_near(p.launch_ns, 5010);
+  gemm.k = 8192;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.splits > 1);
+  gemm.batch = 2;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.splits == 1);
+}
+
+/* Hopper's TMA kernels: 132 multiprocessors. */
+static hr_hardware with_tma_kernels(void)
+{
+  hr_hardware hardware = toy();
+  hardware.multiprocessors = 132;
+  hardware.tile_k_bytes = 128;
+  hardware.split_ns = 100;
+  hardware.tma = (hr_gemm_kernel_cost){.launch_ns = 2000,
+                                       .busy_ns = 500,
+                                       .refill_ns = 300,
+                                       .step_ns = 40,
+                                       .row_ns = 1.5,
+                                       .load_16 = 3,
+                                       .store_bytes_per_ns = 30};
+  return hardware;
 }
 
 static void tiles_of_tma_kernels_are_fine_only_along_operands_that_are_contiguous_along_k(void **state)
@@ -339,49 +313,6 @@ static void parts_of_sectors_are_stored_at_a_rate_of_their_own(void **state)
   assert_near(predict(&hardware, 4096, 4112, 64, 1).time_ns, whole.time_ns);
 }
 
-/* fill · (1 − exp(−bytes / cache)): 2 · (64² · 3) bytes and a cache of as many: 1 − 1/e of it. */
-static void memory_takes_longer_until_a_gemm_has_filled_the_cache(void **state)
-{
-  (void)state;
-  hr_hardware hardware = with_tma_kernels();
-  hardware.l2_bytes = 2 * 64 * 64 * 3;
-  double memory_ns = predict(&hardware, 64, 64, 64, 1).memory_ns;
-  hardware.tma.fill_ns = 1000;
-  assert_near(predict(&hardware, 64, 64, 64, 1).memory_ns - memory_ns, 1000 * (1 - exp(-1)));
-}
-
-/* The trees were learned from such answers: 4096 × 4096 × 4095 takes large tiles, one tile of much k is split. */
-static void misaligned_gemms_take_the_tiles_that_the_library_was_seen_to_take(void **state)
-{
-  (void)state;
-  hr_gemm gemm = hr_gemm_default();
-  gemm.m = 4096, gemm.n = 4096, gemm.k = 4095;
-  hr_misaligned_choice large = hr_choose_misaligned(&gemm, true);
-  assert_true(large.m * large.n >= 128 * 128);
-  gemm.m = 64, gemm.n = 64, gemm.k = 20001;
-  hr_misaligned_choice split = hr_choose_misaligned(&gemm, true);
-  assert_true(split.m == 64 && split.n == 64 && split.splits > 16);
-  gemm.batch = 2;
-  assert_true(hr_choose_misaligned(&gemm, true).splits == 1);
-  gemm.batch = 1, gemm.k = 1;
-  assert_true(hr_choose_misaligned(&gemm, true).splits == 1 && hr_choose_misaligned(&gemm, false).splits == 1);
-}
-
-static void devices_with_tma_kernels_split_misaligned_gemms_as_the_library_does(void **state)
-{
-  (void)state;
-  hr_hardware hardware = with_tma_kernels();
-  hardware.misaligned_k_bytes = 64;
-  hardware.aligned_2 = with_aligned_2_kernels().aligned_2;
-  hardware.aligned_2_tile_count = 2;
-  hardware.aligned_2_tiles[0] = (hr_tile){64, 64, 1}, hardware.aligned_2_tiles[1] = (hr_tile){128, 128, 0.5};
-  hr_gemm gemm = hr_gemm_default();
-  gemm.m = 64, gemm.n = 64, gemm.k = 20001;
-  hr_prediction p = predict(&hardware, 64, 64, 20001, 1);
-  assert_true(p.tile_m == 64 && p.splits == hr_choose_misaligned(&gemm, true).splits);
-  assert_true(predict(&hardware, 64, 64, 33, 1).splits <= 2); /* no more than steps along k */
-}
-
 /* 50 tiles for 100 slots, each of 4 steps of 64 elements. */
 static void a_launch_grows_with_the_busy_multiprocessors_and_a_tile_with_its_steps(void **state)
 {
@@ -403,20 +334,18 @@ int main(void)
       cmocka_unit_test(misaligned_operands_have_no_small_tiles),
       cmocka_unit_test(misaligned_operands_have_the_largest_tile_where_all_are_small),
       cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),
-      cmocka_unit_test(stores_of_misaligned_batched_gemms_have_a_factor_of_their_own),
       cmocka_unit_test(operands_aligned_to_2_bytes_have_kernels_of_their_own),
       cmocka_unit_test(simt_formats_have_kernels_of_their_own),
-      cmocka_unit_test(a_misaligned_tile_has_a_latency_of_its_own),
-      cmocka_unit_test(loads_of_a_misaligned_gemm_depend_on_the_alignment_of_each_operand),
+      cmocka_unit_test(blocks_of_a_multiprocessor_share_its_loads_and_wait_together),
+      cmocka_unit_test(loads_of_a_step_depend_on_the_layout_of_each_operand),
       cmocka_unit_test(short_rows_share_cache_lines),
+      cmocka_unit_test(the_latency_of_a_step_grows_with_the_tile),
+      cmocka_unit_test(misaligned_gemms_are_split_until_they_fill_whole_waves),
       cmocka_unit_test(tiles_of_tma_kernels_are_fine_only_along_operands_that_are_contiguous_along_k),
       cmocka_unit_test(tma_kernels_split_plain_gemms_into_parts_of_1280_or_more),
       cmocka_unit_test(loads_of_rows_aligned_to_16_bytes_take_longer),
       cmocka_unit_test(tiles_beyond_two_waves_wait_for_a_refill),
       cmocka_unit_test(parts_of_sectors_are_stored_at_a_rate_of_their_own),
-      cmocka_unit_test(memory_takes_longer_until_a_gemm_has_filled_the_cache),
-      cmocka_unit_test(misaligned_gemms_take_the_tiles_that_the_library_was_seen_to_take),
-      cmocka_unit_test(devices_with_tma_kernels_split_misaligned_gemms_as_the_library_does),
       cmocka_unit_test(a_launch_grows_with_the_busy_multiprocessors_and_a_tile_with_its_steps),
       cmocka_unit_test(columns_of_vectors_are_read_at_the_full_rate),
   };

@@ -30,18 +30,12 @@ static json_t *by_format(const double *values)
   return json;
 }
 
-static json_t *tiles_of(const hr_tile *tiles, const int64_t *blocks, const double *latencies_ns, size_t count)
+static json_t *tiles_of(const hr_tile *tiles, size_t count)
 {
   json_t *list = json_array();
-  for (size_t i = 0; i < count; i++) {
-    json_t *tile =
-        json_pack("{sIsIsf}", "m", (json_int_t)tiles[i].m, "n", (json_int_t)tiles[i].n, "share", tiles[i].share);
-    if (blocks && blocks[i] > 0)
-      json_object_set_new(tile, "blocks", json_integer(blocks[i]));
-    if (latencies_ns && latencies_ns[i] > 0)
-      json_object_set_new(tile, "latency_ns", json_real(latencies_ns[i]));
-    json_array_append_new(list, tile);
-  }
+  for (size_t i = 0; i < count; i++)
+    json_array_append_new(
+        list, json_pack("{sIsIsf}", "m", (json_int_t)tiles[i].m, "n", (json_int_t)tiles[i].n, "share", tiles[i].share));
   return list;
 }
 
@@ -117,7 +111,6 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                  {"gemm_launch_ns", h->gemm_launch_ns},
                  {"gemm_busy_ns", h->gemm_busy_ns},
                  {"gemm_step_ns", h->gemm_step_ns},
-                 {"misaligned_store", h->misaligned_store},
                  {"prefill_launch_ns", h->prefill_launch_ns},
                  {"attention_block_ns", h->attention_block_ns}};
   const struct {
@@ -129,11 +122,8 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                 {"l2_bytes", h->l2_bytes},
                 {"shared_bytes", h->shared_bytes},
                 {"tile_k_bytes", h->tile_k_bytes},
-                {"misaligned_k_bytes", h->misaligned_k_bytes},
                 {"split_k_bytes", h->split_k_bytes},
                 {"split_gemm_size", h->split_gemm_size},
-                {"misaligned_split_bytes", h->misaligned_split_bytes},
-                {"aligned_2_split_bytes", h->aligned_2_split_bytes},
                 {"simt_batched_tiles", h->simt_batched_tiles},
                 {"long_row_bytes", h->long_row_bytes}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -184,18 +174,9 @@ json_t *hr_device_json(const hr_hardware *h)
     return NULL;
   put_numbers(json, h);
   put_simt_formats(json, h);
-  json_object_set_new(json, "tiles", tiles_of(h->tiles, NULL, NULL, h->tile_count));
-  if (h->aligned_4_tile_count > 0)
-    json_object_set_new(
-        json, "aligned_4_tiles",
-        tiles_of(h->aligned_4_tiles, h->aligned_4_blocks, h->aligned_4_latency_ns, h->aligned_4_tile_count));
-  if (h->aligned_2_tile_count > 0)
-    json_object_set_new(
-        json, "aligned_2_tiles",
-        tiles_of(h->aligned_2_tiles, h->aligned_2_blocks, h->aligned_2_latency_ns, h->aligned_2_tile_count));
+  json_object_set_new(json, "tiles", tiles_of(h->tiles, h->tile_count));
   if (h->simt_tile_count > 0)
-    json_object_set_new(json, "simt_tiles",
-                        tiles_of(h->simt_tiles, h->simt_blocks, h->simt_latency_ns, h->simt_tile_count));
+    json_object_set_new(json, "simt_tiles", tiles_of(h->simt_tiles, h->simt_tile_count));
   json_object_set_new(json, "alignments", alignments_of(h));
   json_object_set_new(json, "attentions", attentions_of(h));
   put_costs(json, h);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a GEMM: tile and wave quantization, split-K, alignment, clock, memory, launch.
  * docs/prediction-model.md has the model. */
+#include "analysis/predict/gemm_family.h"
 #include "analysis/predict/gemm_tiling.h"
 
 #include "base/checked.h"
@@ -26,12 +27,6 @@
 /* GEMMs of 8 bit operands store elements of 16 bits. */
 #define RESULT_BYTES_MIN 2
 
-/* Plain GEMMs of these kernels split k until the splits fill so many waves. */
-#define MISALIGNED_SPLIT_WAVES 2
-
-/* Operands aligned to fewer bytes have other kernels again. */
-#define ALIGNED_4_BYTES 4
-
 /* Memory writes whole sectors. */
 #define SECTOR_BYTES 32
 
@@ -40,15 +35,6 @@
 
 /* Misaligned batched GEMMs lie between a loss by a tile's edge and the same loss for all tiles. */
 #define BATCHED_EDGE_EXPONENT 0.5
-
-/* TMA kernels multiply elements of so many bytes. */
-#define TMA_ELEMENT_BYTES 2
-/* Least k of a split of theirs: none of 31,000 that cuBLASLt 13.1's heuristic chose on an H200 has less, and no batched
- * GEMM is split. */
-#define WIDE_SPLIT_K 1280
-
-/* Least k of a split of kernels for SIMT formats. */
-#define VECTOR_SPLIT_K 128
 
 /* Batched GEMMs that a library may compute in small tiles: least n, and largest k. */
 #define SMALL_TILE_MIN 128
@@ -171,13 +157,11 @@ static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr
 }
 
 /* Elements of k that a kernel advances at a time. */
-static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment)
+static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm)
 {
   if (hardware->simt_formats[gemm->dtype])
     return SIMT_DEPTH;
-  bool misaligned = alignment < TMA_BYTES && hardware->misaligned_k_bytes > 0;
-  int64_t bytes = misaligned ? hardware->misaligned_k_bytes : hardware->tile_k_bytes;
-  return hr_max64(1, bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
+  return hr_max64(1, hardware->tile_k_bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
 }
 
 /* Returns the share of the bandwidth that whole stores reach. */
@@ -201,126 +185,45 @@ static double store_share(const hr_hardware *hardware, const hr_gemm *gemm, int6
              : share;
 }
 
-/* Returns the time to load a row or column of a tile in a step along k. */
-static double misaligned_load(const hr_gemm_kernel_cost *kernels, const hr_gemm *gemm, bool along_k, int64_t alignment)
+/* Times as long that a family's loads of an operand take. Rows of an operand that is aligned although others are not
+ * fall onto the same banks of shared memory. */
+static double load_times(const hr_tiling_problem *problem, int64_t alignment)
 {
-  double times = alignment >= TMA_BYTES ? kernels->aligned : alignment == TMA_BYTES / 2 ? kernels->load_8 : 1;
-  double shared = along_k && kernels->short_k > 0 ? 1 - exp(-(double)gemm->k / kernels->short_k) : 1;
-  return (times > 0 ? times : 1) * shared * (along_k ? kernels->row_ns : kernels->column_ns);
+  const hr_gemm_kernel_cost *cost = problem->cost;
+  bool misaligned = problem->family->misaligned;
+  double times = alignment < TMA_BYTES ? 1 : alignment < 32 || misaligned ? cost->load_16 : cost->load_32;
+  return times > 0 && (alignment < 64 || misaligned) ? times : 1;
 }
 
-static double misaligned_store(const hr_gemm_kernel_cost *kernels, int64_t alignment)
+/* Sets the family of kernels, where the device's file has its cost. */
+static void set_family(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_problem *problem)
 {
-  double times = alignment >= TMA_BYTES && kernels->aligned_store > 0 ? kernels->aligned_store : kernels->store;
-  return times > 0 ? times : 1;
-}
-
-/* Sets the costs of kernels for misaligned or SIMT GEMMs, by the alignment and layout of their operands, and how they
- * split k. */
-static void set_kernels(const hr_gemm_kernel_cost *kernels, bool batched, hr_tiling_problem *problem)
-{
-  const hr_gemm *gemm = problem->gemm;
-  int64_t bytes = problem->element_bytes;
-  problem->kernels = kernels;
-  problem->min_area = 0;
-  if (kernels->split_ns > 0)
-    problem->split_ns = kernels->split_ns;
-  problem->part_ns = kernels->part_ns;
-  int64_t a = operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes);
-  int64_t b = operand_alignment(hr_gemm_b(gemm), false, bytes);
-  problem->load_a = misaligned_load(kernels, gemm, !gemm->transpose_a, a);
-  problem->load_b = misaligned_load(kernels, gemm, gemm->transpose_b, b);
-  problem->misaligned_store = misaligned_store(kernels, operand_alignment(hr_gemm_c(gemm), false, bytes));
-  problem->split_waves = batched ? 0 : MISALIGNED_SPLIT_WAVES;
-}
-
-/* Sets the kernels for misaligned GEMMs, where the device's file has their tiles. */
-static void set_misaligned_kernels(const hr_gemm *gemm, bool batched, const hr_prediction *p,
-                                   hr_tiling_problem *problem)
-{
-  const hr_hardware *hardware = problem->hardware;
-  bool aligned_2 = p->alignment < ALIGNED_4_BYTES && hardware->aligned_2_tile_count > 0;
-  size_t count = aligned_2 ? hardware->aligned_2_tile_count : hardware->aligned_4_tile_count;
-  if (p->alignment >= TMA_BYTES || hardware->simt_formats[gemm->dtype] || count == 0)
+  const hr_gemm_family *family = hr_gemm_family_of(problem->hardware, gemm, p->alignment);
+  if (!family)
     return;
-  set_kernels(aligned_2 ? &hardware->aligned_2 : &hardware->aligned_4, batched, problem);
-  problem->shapes = aligned_2 ? hardware->aligned_2_tiles : hardware->aligned_4_tiles;
-  problem->blocks = aligned_2 ? hardware->aligned_2_blocks : hardware->aligned_4_blocks;
-  problem->latencies_ns = aligned_2 ? hardware->aligned_2_latency_ns : hardware->aligned_4_latency_ns;
-  problem->shape_count = count;
-  if (aligned_2 && hardware->aligned_2_split_bytes > 0)
-    problem->split_k_bytes = hardware->aligned_2_split_bytes;
-}
-
-/* Sets the kernels for SIMT formats, where the device's file has their cost. */
-static void set_simt_kernels(const hr_gemm *gemm, bool batched, hr_tiling_problem *problem)
-{
-  const hr_hardware *hardware = problem->hardware;
-  if (!hardware->simt_formats[gemm->dtype] || !(hardware->simt.launch_ns > 0) || hardware->simt_tile_count == 0)
-    return;
-  set_kernels(&hardware->simt, batched, problem);
-  problem->simt = true;
-  problem->blocks = hardware->simt_blocks;
-  problem->latencies_ns = hardware->simt_latency_ns;
-  problem->split_k_bytes = VECTOR_SPLIT_K * problem->element_bytes;
-}
-
-/* Times as long that a TMA kernel's loads of an operand take. */
-static double tma_load(const hr_tma_gemm_cost *tma, int64_t alignment)
-{
-  double times = alignment < 32 ? tma->load_16 : alignment < 64 ? tma->load_32 : alignment < 128 ? tma->load_64 : 1;
-  return times > 0 ? times : 1;
-}
-
-/* Sets the kernels for aligned GEMMs of 16 bits, where the device's file has their cost. */
-static void set_tma_kernels(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_problem *problem)
-{
-  const hr_tma_gemm_cost *tma = &problem->hardware->tma;
-  bool known = tma->launch_ns > 0 && tma->row_ns > 0 && tma->store_bytes_per_ns > 0;
-  if (p->alignment < TMA_BYTES || problem->element_bytes != TMA_ELEMENT_BYTES || !known)
-    return;
-  problem->tma = tma;
-  problem->load_a = tma_load(tma, operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, TMA_ELEMENT_BYTES));
-  problem->load_b = tma_load(tma, operand_alignment(hr_gemm_b(gemm), false, TMA_ELEMENT_BYTES));
-  if (tma->split_ns > 0)
-    problem->split_ns = tma->split_ns;
-  problem->part_ns = tma->part_ns;
-  if (tma->sector_bytes_per_ns > 0) {
+  const hr_gemm_kernel_cost *cost = hr_gemm_family_cost(problem->hardware, family);
+  problem->family = family;
+  problem->cost = cost;
+  problem->load_a = load_times(problem, operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, problem->element_bytes));
+  problem->load_b = load_times(problem, operand_alignment(hr_gemm_b(gemm), false, problem->element_bytes));
+  problem->split_ns = cost->split_ns;
+  if (family->k_bytes > 0)
+    problem->depth_step = hr_max64(1, family->k_bytes / problem->element_bytes);
+  if (cost->sector_bytes_per_ns > 0) {
     bool parts = writes_parts_of_sectors(gemm, problem->result_bytes);
     problem->store_share = whole_store_share(problem->hardware);
-    problem->sector_ns_per_byte = parts ? 1 / tma->sector_bytes_per_ns : 0;
+    problem->sector_ns_per_byte = parts ? 1 / cost->sector_bytes_per_ns : 0;
   }
-  problem->split_k_bytes = WIDE_SPLIT_K * TMA_ELEMENT_BYTES;
-  problem->split_waves = gemm->batch > 1 ? 0 : 1;
 }
 
 /* The shortest GEMM, which takes longer the more multiprocessors have a tile. */
 static double launch_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   const hr_hardware *hardware = problem->hardware;
-  const hr_gemm_kernel_cost *kernels = problem->kernels;
-  double shortest = fmax(hardware->launch_ns, hardware->gemm_launch_ns), busy = hardware->gemm_busy_ns;
-  if (kernels) {
-    shortest = kernels->launch_ns > 0 ? fmax(hardware->launch_ns, kernels->launch_ns) : shortest;
-    busy = kernels->busy_ns;
-  }
-  if (problem->tma) {
-    shortest = fmax(hardware->launch_ns, problem->tma->launch_ns);
-    busy = problem->tma->busy_ns;
-  }
+  const hr_gemm_kernel_cost *cost = problem->cost;
+  double shortest = fmax(hardware->launch_ns, cost ? cost->launch_ns : hardware->gemm_launch_ns);
+  double busy = cost ? cost->busy_ns : hardware->gemm_busy_ns;
   return shortest + busy * fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
-}
-
-/* The first bytes of a GEMM evict other data from the last-level cache, which takes time until they have filled it. */
-static double fill_ns(const hr_tiling_problem *problem)
-{
-  const hr_gemm *gemm = problem->gemm;
-  double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->result_bytes;
-  double cache = (double)problem->hardware->l2_bytes;
-  double max_ns = problem->tma ? problem->tma->fill_ns : problem->kernels ? problem->kernels->fill_ns : 0;
-  if (!(max_ns > 0 && cache > 0))
-    return 0;
-  return max_ns * (1 - exp(-(problem->loaded_bytes + stored) / cache));
 }
 
 /* Each row of a tile lies in memory of its own, which takes an address of its own. */
@@ -371,10 +274,9 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_MIN);
-  problem.depth_step = depth_step(hardware, gemm, p->alignment);
+  problem.depth_step = depth_step(hardware, gemm);
   bool misaligned = p->alignment < TMA_BYTES && !hardware->simt_formats[gemm->dtype];
-  problem.split_k_bytes =
-      misaligned && hardware->misaligned_split_bytes > 0 ? hardware->misaligned_split_bytes : hardware->split_k_bytes;
+  problem.split_k_bytes = hardware->split_k_bytes;
   problem.min_area = misaligned ? MISALIGNED_TILE_MIN : 0;
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
   problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
@@ -404,15 +306,10 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   hr_tiling_problem problem = make_problem(hardware, gemm, batched, rate, &p);
   problem.alignment_share = share;
   problem.edge_exponent = edge_exponent;
-  if (batched && p.alignment < TMA_BYTES)
-    problem.misaligned_store = hardware->misaligned_store;
-  set_misaligned_kernels(gemm, batched, &p, &problem);
-  set_simt_kernels(gemm, batched, &problem);
-  set_tma_kernels(gemm, &p, &problem);
+  set_family(gemm, &p, &problem);
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
   problem.row_loads = row_loads(hardware, gemm, (double)problem.element_bytes, loaded_bytes);
-  problem.fill_ns = fill_ns(&problem);
   hr_tiling tiling = hr_best_tiling(&problem);
   set_tiling(&problem, &tiling, &p);
   p.launch_ns = launch_ns(&problem, &tiling);

@@ -2,6 +2,7 @@
 /* The time of a tiling: of a tile on its slot by each kind of kernel, waves, splits of k, memory, and the clock. */
 #include "analysis/predict/gemm_tile_time.h"
 
+#include "analysis/predict/gemm_family.h"
 #include "base/checked.h"
 #include "hardware/hardware.h"
 
@@ -12,8 +13,6 @@
 /* The tile that alignment shares refer to. */
 #define REFERENCE_TILE_M 128.0
 #define REFERENCE_TILE_N 256.0
-/* Tiles of a cluster that leaves multiprocessors idle. */
-#define LARGE_CLUSTER 4
 /* A burst: the clock falls to the settled one as calls approach this time. */
 #define BURST_NS 1e6
 
@@ -46,7 +45,7 @@ static double traffic_bytes(const hr_tiling_problem *problem, const hr_tiling *t
   return fmax(problem->loaded_bytes, m * n / (rows * columns) * (rows + columns) * row_bytes);
 }
 
-/* Few multiprocessors cannot draw the whole bandwidth. A TMA kernel's tile has the rate of its loads already. */
+/* Few multiprocessors cannot draw the whole bandwidth. A family's tile has the rate of its loads already. */
 static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   const hr_hardware *hardware = problem->hardware;
@@ -54,13 +53,14 @@ static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *tilin
   double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->result_bytes;
   double loaded = traffic_bytes(problem, tiling);
   double active = fmin((double)(tiling->tiles * tiling->splits), (double)problem->slots);
-  double drawn = hardware->reach > 0 && !problem->tma ? fmin(1, active / (double)problem->slots * hardware->reach) : 1;
+  bool by_reach = hardware->reach > 0 && !problem->family;
+  double drawn = by_reach ? fmin(1, active / (double)problem->slots * hardware->reach) : 1;
   double store_ns = hr_transfer_ns(hardware, stored, problem->store_share);
   if (hr_is_cached(hardware, loaded + stored))
     return loaded / drawn * 1e9 / hr_cache_rate(hardware) + fmin(stored * 1e9 / hr_cache_rate(hardware), store_ns);
   double sector_ns = stored * problem->sector_ns_per_byte;
   double whole_ns = hr_transfer_ns(hardware, loaded * problem->row_loads, hardware->load_share) / drawn + store_ns;
-  return sqrt(whole_ns * whole_ns + sector_ns * sector_ns) + problem->fill_ns;
+  return sqrt(whole_ns * whole_ns + sector_ns * sector_ns);
 }
 
 /* Multiprocessors share the power: if some idle or wait for narrow loads, the others clock higher. Power grows with the
@@ -75,137 +75,137 @@ static double clock_of(const hr_tiling_problem *problem, double slow_ns)
   return fmin(clock, fmax(hardware->boost, fmax(hardware->burst, 1)));
 }
 
+static bool is_misaligned(const hr_tiling_problem *problem)
+{
+  return problem->family && problem->family->misaligned;
+}
+
+/* The parts of misaligned GEMMs are in the format of the result. */
 static double reduction_ns(const hr_tiling_problem *problem, int64_t splits)
 {
   const hr_gemm *gemm = problem->gemm;
-  bool rounded = problem->kernels && !problem->simt; /* parts of misaligned GEMMs are in the format of the result */
-  double part_bytes = rounded ? (double)problem->result_bytes : 4;
+  double part_bytes = is_misaligned(problem) ? (double)problem->result_bytes : 4;
   double bytes = 2.0 * part_bytes * (double)splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
-  double parts_ns = problem->split_ns + (double)splits * problem->part_ns;
+  double parts_ns = problem->split_ns + (problem->cost ? (double)splits * problem->cost->part_ns : 0);
   return splits > 1 ? bytes * 1e9 / hr_cache_rate(problem->hardware) + parts_ns : 0;
 }
 
 /* A tile of a split on its slot. */
-static void set_slot(const hr_tiling_problem *problem, double steps, hr_tiling *tiling)
+static void set_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
 {
+  double steps = (double)hr_ceil_div(hr_ceil_div(problem->gemm->k, tiling->splits), problem->depth_step);
   double area = (double)tiling->tile.m * (double)tiling->tile.n, stored_ns = area * problem->slot_ns_per_stored;
   double arithmetic_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
   tiling->slot_ns = arithmetic_ns * problem->rate_slowdown / tiling->tile.share + steps * problem->step_ns + stored_ns;
   tiling->slowdown = slowdown_of(problem, tiling->tile);
-  if (problem->misaligned_store > 0) { /* a batched GEMM */
-    double misaligned_ns = (tiling->slot_ns - stored_ns) * tiling->slowdown + stored_ns * problem->misaligned_store;
-    tiling->slowdown = fmax(misaligned_ns / tiling->slot_ns, 1);
-  }
+}
+
+/* ---- kernels of a family ---- */
+
+/* Terms of a block's step along k, and of its end. */
+typedef struct block_terms {
+  double arithmetic_ns, loads_ns, aligned_ns, latency_ns; /* aligned: loads of operands that are aligned */
+  double stores_ns;
+} block_terms;
+
+/* Part of row_ns that is left where rows along k are so short that several share a cache line. */
+static double short_rows(const hr_gemm_kernel_cost *cost, const hr_gemm *gemm)
+{
+  return cost->short_k > 0 ? 1 - exp(-(double)gemm->k / cost->short_k) : 1;
+}
+
+/* The load of an operand in a step: `size` rows along k, or the step's elements of k in rows of whole steps. */
+static double load_ns(const hr_tiling_problem *problem, double size, bool along_k)
+{
+  const hr_gemm_kernel_cost *cost = problem->cost;
+  double depth = (double)problem->depth_step;
+  if (along_k)
+    return size * cost->row_ns * short_rows(cost, problem->gemm);
+  return depth * ceil(size / depth) * (cost->column_ns > 0 ? cost->column_ns : cost->row_ns);
+}
+
+static block_terms terms_of(const hr_tiling_problem *problem, const hr_tiling *tiling)
+{
+  const hr_gemm_kernel_cost *cost = problem->cost;
+  const hr_gemm *gemm = problem->gemm;
+  double m = (double)tiling->tile.m, n = (double)tiling->tile.n;
+  double a_ns = load_ns(problem, fmin(m, (double)gemm->m), !gemm->transpose_a) / (double)tiling->cluster_n;
+  double b_ns = load_ns(problem, fmin(n, (double)gemm->n), gemm->transpose_b) / (double)tiling->cluster_m;
+  double rate = cost->matrix_share > 0 ? cost->matrix_share : 1;
+  double stored = m * n * (double)problem->result_bytes;
+  return (block_terms){
+      .arithmetic_ns = 2.0 * m * n * (double)problem->depth_step * problem->slot_ns_per_flop / rate,
+      .loads_ns = a_ns * problem->load_a + b_ns * problem->load_b,
+      .aligned_ns = problem->family->simt ? 0 : a_ns + b_ns,
+      .latency_ns = cost->latency_ns + (m + n) * cost->row_latency_ns,
+      .stores_ns = cost->store_bytes_per_ns > 0 ? stored / cost->store_bytes_per_ns : 0,
+  };
+}
+
+/* Blocks of a multiprocessor share its arithmetic and loads, and wait for the same latencies. */
+static double together_ns(const hr_gemm_kernel_cost *cost, const block_terms *t, double loads_ns, double steps,
+                          double blocks)
+{
+  double step_ns =
+      hr_overlap_step(blocks * t->arithmetic_ns, blocks * loads_ns, t->latency_ns) + blocks * cost->step_ns;
+  return steps * step_ns + cost->wave_ns + blocks * t->stores_ns;
+}
+
+/* All tiles of a multiprocessor, of which it runs `blocks` at once. */
+static double waves_ns(const hr_gemm_kernel_cost *cost, const block_terms *t, double loads_ns, double steps,
+                       const hr_tiling *tiling)
+{
+  int64_t rest = tiling->waves % tiling->blocks;
+  double full = (double)(tiling->waves / tiling->blocks);
+  return full * together_ns(cost, t, loads_ns, steps, (double)tiling->blocks) +
+         (rest > 0 ? together_ns(cost, t, loads_ns, steps, (double)rest) : 0);
+}
+
+/* The loss of misaligned kernels counts against aligned tiles at the full rate. */
+static double aligned_slot_ns(const hr_tiling_problem *problem, const block_terms *t, double steps,
+                              const hr_tiling *tiling)
+{
+  const hr_gemm_kernel_cost *cost = problem->cost;
+  if (!problem->family->misaligned)
+    return waves_ns(cost, t, t->aligned_ns, steps, tiling) / (double)tiling->waves;
+  double rate = cost->matrix_share > 0 ? cost->matrix_share : 1;
+  double area = (double)tiling->tile.m * (double)tiling->tile.n;
+  return steps * t->arithmetic_ns * rate + area * problem->slot_ns_per_stored;
 }
 
 /* A step of only a few elements takes this share of a whole one. */
 #define PARTIAL_STEP 0.5
 
 /* Counts the steps of a split of k: a last step that is not a whole one loads less. */
-static double misaligned_steps(const hr_tiling_problem *problem, int64_t splits)
+static double steps_of(const hr_tiling_problem *problem, int64_t splits)
 {
   int64_t depth = problem->depth_step, k = hr_ceil_div(problem->gemm->k, splits);
   double rest = (double)(k % depth) / (double)depth;
   return (double)(k / depth) + (rest > 0 ? PARTIAL_STEP + (1 - PARTIAL_STEP) * rest : 0);
 }
 
-/* The blocks that a multiprocessor runs at once wait for the same latencies, in which it loads for each of them. */
-static double together_ns(double latency_ns, double loads_ns, double blocks)
+static void set_family_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
 {
-  return sqrt(latency_ns * latency_ns + blocks * loads_ns * blocks * loads_ns);
-}
-
-/* Tiles at the edge of a misaligned GEMM load the part that is within the matrix. The loss is counted against aligned
- * tiles at the full rate. */
-static void set_misaligned_slot(const hr_tiling_problem *problem, double steps, hr_tiling *tiling)
-{
-  const hr_gemm_kernel_cost *kernels = problem->kernels;
-  const hr_gemm *gemm = problem->gemm;
-  double m = (double)tiling->tile.m, n = (double)tiling->tile.n, waves = (double)tiling->waves;
-  double full_ns = 2.0 * m * n * steps * (double)problem->depth_step * problem->slot_ns_per_flop;
-  double stored_ns = fmin(m, (double)gemm->m) * fmin(n, (double)gemm->n) * problem->slot_ns_per_stored;
-  double rows = (double)gemm->m / (double)hr_ceil_div(gemm->m, tiling->tile.m);
-  double columns = (double)gemm->n / (double)hr_ceil_div(gemm->n, tiling->tile.n);
-  double loaded = misaligned_steps(problem, tiling->splits), latency_ns = loaded * tiling->latency_ns;
-  double edge_ns = (rows * problem->load_a + columns * problem->load_b) / tiling->tile.share;
-  double loads_ns = loaded * (edge_ns + kernels->step_ns);
-  int64_t blocks = hr_max64(1, tiling->blocks), rest = tiling->waves % blocks;
-  double waves_ns =
-      (double)(tiling->waves / blocks) * (together_ns(latency_ns, loads_ns, (double)blocks) + kernels->wave_ns);
-  waves_ns += rest > 0 ? together_ns(latency_ns, loads_ns, (double)rest) + kernels->wave_ns : 0;
-  tiling->slot_ns = full_ns + stored_ns;
-  tiling->slowdown = fmax((waves_ns / waves + m * n * kernels->element_ns) / tiling->slot_ns, 1);
-}
-
-/* SIMT kernels wait once a step for each wave of blocks. The steps of a multiprocessor's blocks share its arithmetic
- * and its loads, which overlap. */
-static void set_simt_slot(const hr_tiling_problem *problem, double steps, hr_tiling *tiling)
-{
-  const hr_gemm_kernel_cost *kernels = problem->kernels;
-  const hr_gemm *gemm = problem->gemm;
-  double m = (double)tiling->tile.m, n = (double)tiling->tile.n;
-  double arithmetic_ns = 2.0 * m * n * (double)problem->depth_step * problem->slot_ns_per_flop / tiling->tile.share;
-  if (kernels->matrix_share > 0)
-    arithmetic_ns /= kernels->matrix_share;
-  double used_m = fmin(m, (double)gemm->m), used_n = fmin(n, (double)gemm->n);
-  double stored_ns = used_m * used_n * problem->slot_ns_per_stored;
-  double loads_ns = used_m * problem->load_a + used_n * problem->load_b;
-  double together = (double)hr_ceil_div(tiling->waves, hr_max64(1, tiling->blocks)) / (double)tiling->waves;
-  double wave_ns = together * (steps * tiling->latency_ns + kernels->wave_ns) + kernels->tile_ns;
-  double rest_ns = wave_ns + steps * kernels->step_ns;
-  tiling->slot_ns = steps * arithmetic_ns + rest_ns + stored_ns;
-  double loaded_ns = steps * hr_tma_step(arithmetic_ns, loads_ns, 0) + rest_ns + stored_ns * problem->misaligned_store;
-  tiling->slowdown = fmax(loaded_ns / tiling->slot_ns, 1);
-}
-
-/* A tile of a TMA kernel. Tiles of a cluster load each row once. */
-static void set_tma_slot(const hr_tiling_problem *problem, double steps, hr_tiling *tiling)
-{
-  const hr_tma_gemm_cost *tma = problem->tma;
-  const hr_gemm *gemm = problem->gemm;
-  double m = (double)tiling->tile.m, n = (double)tiling->tile.n, depth = (double)problem->depth_step;
-  double used_m = fmin(m, (double)gemm->m), used_n = fmin(n, (double)gemm->n);
-  double busy = fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
-  double row_ns = tma->row_ns * hr_tma_crowding(tma, busy);
-  double a_ns = row_ns * hr_tma_rows(used_m, depth, !gemm->transpose_a) / (double)tiling->cluster_n;
-  double b_ns = row_ns * hr_tma_rows(used_n, depth, gemm->transpose_b) / (double)tiling->cluster_m;
-  double arithmetic_ns = 2.0 * m * n * depth * problem->slot_ns_per_flop;
-  if (tma->matrix_share > 0)
-    arithmetic_ns /= tma->matrix_share;
-  double stored_ns = used_m * used_n * (double)problem->result_bytes / tma->store_bytes_per_ns;
-  double rest_ns = steps * tma->step_ns + stored_ns;
-  double latency_ns = fmax(tma->latency_ns, (m + n) * tma->row_latency_ns);
-  double slow_ns = a_ns * problem->load_a + b_ns * problem->load_b;
-  slow_ns = steps * hr_tma_step(arithmetic_ns, slow_ns, latency_ns) + rest_ns;
-  tiling->slot_ns = steps * hr_tma_step(arithmetic_ns, a_ns + b_ns, latency_ns) + rest_ns;
+  double steps = steps_of(problem, tiling->splits);
+  block_terms t = terms_of(problem, tiling);
+  double slow_ns = waves_ns(problem->cost, &t, t.loads_ns, steps, tiling) / (double)tiling->waves;
+  tiling->slot_ns = aligned_slot_ns(problem, &t, steps, tiling);
   tiling->slowdown = fmax(slow_ns / tiling->slot_ns, 1);
-  tiling->refill_ns = tiling->waves > HR_TMA_WAVES ? tma->refill_ns : 0;
-}
-
-/* A cluster lies within a group of multiprocessors, whose number large ones do not divide. */
-static int64_t slots_of(const hr_tiling_problem *problem, const hr_tiling *tiling)
-{
-  bool large = problem->tma && tiling->cluster_m * tiling->cluster_n >= LARGE_CLUSTER;
-  return large ? hr_max64(1, problem->slots - (int64_t)problem->tma->cluster_idle) : problem->slots;
+  tiling->refill_ns = tiling->waves > HR_REFILL_WAVES ? problem->cost->refill_ns : 0;
 }
 
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling)
 {
   const hr_hardware *hardware = problem->hardware;
-  double steps = (double)hr_ceil_div(hr_ceil_div(problem->gemm->k, tiling->splits), problem->depth_step);
-  tiling->waves = hr_ceil_div(tiling->tiles * tiling->splits, slots_of(problem, tiling));
+  tiling->waves = hr_ceil_div(tiling->tiles * tiling->splits, problem->slots);
   tiling->refill_ns = 0;
-  if (problem->tma)
-    set_tma_slot(problem, steps, tiling);
-  else if (problem->simt)
-    set_simt_slot(problem, steps, tiling);
-  else if (problem->kernels)
-    set_misaligned_slot(problem, steps, tiling);
+  if (problem->family)
+    set_family_slot(problem, tiling);
   else
-    set_slot(problem, steps, tiling);
+    set_slot(problem, tiling);
   tiling->reduction_ns = reduction_ns(problem, tiling->splits);
   double slow_ns = (double)tiling->waves * tiling->slot_ns * tiling->slowdown + tiling->refill_ns;
-  bool fixed_clock = problem->kernels && !problem->simt; /* theirs is measured at its limit */
+  bool fixed_clock = is_misaligned(problem); /* theirs is measured at its limit */
   double fastest = fixed_clock ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
   double min_ns = slow_ns / fastest + tiling->reduction_ns, memory_min_ns = problem->memory_min_ns;
   if (min_ns * min_ns * min_ns + memory_min_ns * memory_min_ns * memory_min_ns > max_ns * max_ns * max_ns)
@@ -224,11 +224,11 @@ static bool stays_whole(const hr_tiling_problem *problem)
   return (double)gemm->m * (double)gemm->n * (double)gemm->k <= (double)problem->hardware->split_gemm_size;
 }
 
-/* A GPU with at least twice as many slots as tiles may split k among them; some kernels fill several waves so. */
+/* A GPU with at least twice as many slots as tiles may split k among them. */
 static int64_t max_splits(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   const hr_hardware *hardware = problem->hardware;
-  int64_t units = slots_of(problem, tiling) * problem->split_waves * hr_max64(1, tiling->blocks), tiles = tiling->tiles;
+  int64_t units = problem->slots * problem->split_waves, tiles = tiling->tiles;
   if (tiles * 2 > units || hardware->about.kind != HR_HARDWARE_GPU || stays_whole(problem))
     return 1;
   int64_t bytes = problem->split_k_bytes > 0 ? problem->split_k_bytes : SPLIT_BYTES_MIN;
@@ -236,21 +236,65 @@ static int64_t max_splits(const hr_tiling_problem *problem, const hr_tiling *til
   return hr_max64(1, hr_min64(units / tiles, problem->gemm->k / least));
 }
 
-double hr_tma_started_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
+double hr_started_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   double busy = fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
-  return problem->tma ? problem->tma->busy_ns * busy : 0;
+  return problem->family ? problem->cost->busy_ns * busy : 0;
+}
+
+static void keep_faster(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
+{
+  double max_ns = best->busy_ns + hr_started_ns(problem, best) - hr_started_ns(problem, tiling);
+  if (hr_set_tiling_time(problem, max_ns, tiling) && tiling->busy_ns < max_ns)
+    *best = *tiling;
+}
+
+/* Doubles the splits up to the most. */
+static void keep_faster_doubled(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
+{
+  int64_t most = max_splits(problem, tiling);
+  for (tiling->splits = problem->split_ns > 0 ? 1 : most; tiling->splits <= most;
+       tiling->splits = tiling->splits < most ? hr_min64(tiling->splits * 2, most) : most + 1)
+    keep_faster(problem, tiling, best);
+}
+
+/* Parts of k of which the library makes so many in its smallest GEMMs, however short they are. */
+#define SMALL_GEMM 2097152.0 /* m · n · k */
+#define SMALL_SPLITS 16
+
+/* The most parts of k. */
+static int64_t parts_of(const hr_tiling_problem *problem)
+{
+  const hr_gemm_family *family = problem->family;
+  const hr_gemm *gemm = problem->gemm;
+  if (gemm->batch > 1 || gemm->k < family->split_from)
+    return 1;
+  bool small = (double)gemm->m * (double)gemm->n * (double)gemm->k <= SMALL_GEMM;
+  int64_t least = family->splits_always && small ? hr_min64(SMALL_SPLITS, gemm->k / 2) : 1;
+  return hr_max64(least, gemm->k / family->split_part);
+}
+
+/* The library splits k until the tiles fill a number of whole waves. */
+static void keep_faster_waves(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
+{
+  const hr_gemm_family *family = problem->family;
+  int64_t slots = problem->slots, most = parts_of(problem);
+  bool whole = !family->splits_always || tiling->tiles * 2 > slots || most < 2;
+  tiling->splits = 1;
+  if (whole)
+    keep_faster(problem, tiling, best);
+  for (int64_t waves = 1, last = 1; waves <= family->split_waves && last < most; waves++) {
+    tiling->splits = hr_min64(slots * waves / tiling->tiles, most);
+    if (tiling->splits > last)
+      keep_faster(problem, tiling, best);
+    last = hr_max64(last, tiling->splits);
+  }
 }
 
 void hr_keep_faster_tiling(const hr_tiling_problem *problem, hr_tiling tiling, hr_tiling *best)
 {
-  int64_t most = max_splits(problem, &tiling);
-  /* cuBLASLt 13.1's heuristic left 61 of 32,900 aligned GEMMs that it could have split whole; 89% have the most
-   * splits, and most others one fewer. */
-  for (tiling.splits = problem->split_ns > 0 && !problem->tma ? 1 : most; tiling.splits <= most;
-       tiling.splits = tiling.splits < most ? hr_min64(tiling.splits * 2, most) : most + 1) {
-    double max_ns = best->busy_ns + hr_tma_started_ns(problem, best) - hr_tma_started_ns(problem, &tiling);
-    if (hr_set_tiling_time(problem, max_ns, &tiling) && tiling.busy_ns < max_ns)
-      *best = tiling;
-  }
+  if (problem->family)
+    keep_faster_waves(problem, &tiling, best);
+  else
+    keep_faster_doubled(problem, &tiling, best);
 }

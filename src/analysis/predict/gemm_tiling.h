@@ -12,7 +12,6 @@ typedef struct hr_tiling_problem {
   const hr_gemm *gemm;
   const hr_tile *shapes; /* tiles of the format */
   size_t shape_count;
-  const int64_t *blocks; /* of each tile that a multiprocessor runs at once; NULL: 1 */
   int64_t slots, element_bytes;
   int64_t result_bytes;      /* of an element of the result: 2 for operands of 8 bits */
   int64_t split_k_bytes;     /* least of a split; 0: not given */
@@ -23,31 +22,25 @@ typedef struct hr_tiling_problem {
   double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */
   double alignment_share;    /* of the reference tile; 1: aligned */
   double edge_exponent;      /* of a tile's edge for its area, by which smaller tiles lose more; 0: all lose the same */
-  double misaligned_store;   /* times as long that the exposed store of a misaligned tile takes; 0: as the rest of it */
-  const hr_gemm_kernel_cost *kernels; /* for misaligned GEMMs or SIMT formats, in tiles of their own; NULL: as above */
-  bool simt;                          /* kernels: for SIMT formats, whose tiles compute while they load */
-  const double *latencies_ns;         /* of the tiles of `kernels`; 0: as hr_gemm_kernel_cost.latency_ns */
-  const hr_tma_gemm_cost *tma;        /* for aligned GEMMs of 16 bits; NULL: as above */
-  double load_a, load_b;     /* TMA: times as long that rows of A and B take by their alignment; kernels: ns of a
-                                  * row or column of the tile */
-  double sector_ns_per_byte; /* of a result whose rows are parts of sectors; 0: no limit of its own */
-  double fill_ns;            /* of a last-level cache that other data fills at first */
-  double split_ns, part_ns;  /* of splitting k, and of each split */
-  int64_t split_waves;       /* that the splits fill at most */
-  double step_ns;            /* of an aligned tile, for each step along k */
-  double row_loads;          /* times as long that reading from memory takes by the rows of B, at least 1 */
-  double rate_slowdown;      /* of arithmetic, by rows along k that lie far apart or by small tiles, at least 1 */
-  double matrix_ns;          /* useful FLOPs at the library's rate */
-  double loaded_bytes;       /* of the operands, each as often as it must be read */
-  double memory_min_ns;      /* that every tiling takes at least; 0: not known */
+  const struct hr_gemm_family *family; /* whose tiles and cost are taken; NULL: `shapes` */
+  const hr_gemm_kernel_cost *cost;     /* of the family */
+  double load_a, load_b;               /* times as long that loads of A and B take by their alignment; of a family */
+  double sector_ns_per_byte;           /* of a result whose rows are parts of sectors; 0: no limit of its own */
+  double split_ns;                     /* of splitting k */
+  int64_t split_waves;                 /* that the splits fill at most */
+  double step_ns;                      /* of an aligned tile, for each step along k */
+  double row_loads;                    /* times as long that reading from memory takes by the rows of B, at least 1 */
+  double rate_slowdown; /* of arithmetic, by rows along k that lie far apart or by small tiles, at least 1 */
+  double matrix_ns;     /* useful FLOPs at the library's rate */
+  double loaded_bytes;  /* of the operands, each as often as it must be read */
+  double memory_min_ns; /* that every tiling takes at least; 0: not known */
 } hr_tiling_problem;
 
 /** The result cut into tiles of one shape, and its time. */
 typedef struct hr_tiling {
   hr_tile tile;
-  int64_t cluster_m, cluster_n; /* tiles that share loads; of hr_tiling_problem.tma */
-  int64_t blocks;               /* that a multiprocessor runs at once; of hr_tiling_problem.kernels */
-  double latency_ns;            /* of a wave, for each step along k; of hr_tiling_problem.kernels */
+  int64_t cluster_m, cluster_n; /* tiles that share loads */
+  int64_t blocks;               /* that a multiprocessor runs at once */
   int64_t tiles, splits, waves;
   double refill_ns;    /* added once, whatever the number of waves */
   double slot_ns;      /* one tile of one split on one slot, aligned */

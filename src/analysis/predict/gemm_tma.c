@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Aligned GEMMs of 16 bits on Hopper: tiles and clusters of cuBLASLt's kernels, and which of them is the fastest. */
 #include "analysis/predict/gemm_tma.h"
+#include "analysis/predict/gemm_family.h"
 #include "analysis/predict/gemm_tile_time.h"
 
 #include "base/checked.h"
@@ -21,12 +22,11 @@ typedef struct tma_kernel {
 
 /* What the lower bound of a kernel's time needs of a problem. */
 typedef struct tma_bound {
-  double m, n, batch_part;              /* batch over slots */
-  double steps, split_steps;            /* of a tile, and of one of the most splits at least */
-  double arithmetic_ns;                 /* of a step: of an element of the tile */
-  double a_ns, b_ns, depth, depth_part; /* of a step: of a row that it loads, and elements along k */
-  bool a_along_k, b_along_k;            /* contiguous along k */
-  double stored_ns;                     /* of an element of the result */
+  double m, n, batch_part;   /* batch over slots */
+  double steps, split_steps; /* of a tile, and of one of the most splits at least */
+  double arithmetic_ns;      /* of a step: of an element of the tile */
+  double a_ns, b_ns;         /* of a step: of a row that it loads */
+  double stored_ns;          /* of an element of the result */
   double memory_cubed;
   double fastest_part, matrix_ns; /* the clock is at most 1 over the first, and the root of the time over the second */
   double burst_part;              /* 1 over the burst to the third power */
@@ -46,28 +46,24 @@ static tma_bound bound_of(const hr_tiling_problem *problem)
   const hr_gemm *gemm = problem->gemm;
   const hr_hardware *hardware = problem->hardware;
   double depth = (double)problem->depth_step;
-  double rate = problem->tma->matrix_share > 0 ? problem->tma->matrix_share : 1;
+  double rate = problem->cost->matrix_share > 0 ? problem->cost->matrix_share : 1;
   double memory_ns = problem->memory_min_ns;
   double burst = hardware->about.clock == HR_CLOCK_BURST ? fmax(hardware->burst, 1) : 1;
   return (tma_bound){.m = (double)gemm->m,
                      .n = (double)gemm->n,
                      .batch_part = (double)gemm->batch / (double)problem->slots,
-                     .steps = (double)hr_ceil_div(gemm->k, problem->depth_step),
-                     .split_steps = floor_of((double)problem->split_k_bytes / (double)problem->element_bytes / depth),
+                     .steps = ((double)gemm->k / depth),
+                     .split_steps = floor_of((double)problem->family->split_part / depth),
                      .arithmetic_ns = 2 * depth * problem->slot_ns_per_flop / rate,
-                     .a_ns = problem->load_a * problem->tma->row_ns,
-                     .b_ns = problem->load_b * problem->tma->row_ns,
-                     .depth = depth,
-                     .depth_part = 1 / depth,
-                     .a_along_k = !gemm->transpose_a,
-                     .b_along_k = gemm->transpose_b,
-                     .stored_ns = (double)problem->result_bytes / problem->tma->store_bytes_per_ns,
+                     .a_ns = problem->load_a * problem->cost->row_ns,
+                     .b_ns = problem->load_b * problem->cost->row_ns,
+                     .stored_ns = (double)problem->result_bytes / problem->cost->store_bytes_per_ns,
                      .memory_cubed = memory_ns * memory_ns * memory_ns,
                      .fastest_part = 1 / fmax(hardware->boost, fmax(hardware->burst, 1)),
                      .matrix_ns = problem->matrix_ns,
                      .burst_part = 1 / (burst * burst * burst),
-                     .may_cluster = gemm->batch<BATCH_MAX, .may_split = problem->split_waves> 0 &&
-                                    gemm->k / 2 >= problem->split_k_bytes / problem->element_bytes};
+                     .may_cluster = gemm->batch < BATCH_MAX,
+                     .may_split = gemm->batch == 1 && gemm->k >= problem->family->split_from};
 }
 
 /* The least that a kernel computes, to the third power, and the part of its time that is its launch's. */
@@ -75,12 +71,7 @@ typedef struct tma_min {
   double compute_cubed, started_ns;
 } tma_min;
 
-static double rows_of(const tma_bound *b, double size, bool along_k)
-{
-  return along_k ? size : b->depth * floor_of(size * b->depth_part + NEARLY_ONE);
-}
-
-/* A lower bound of hr_tma_step() without its latency. It is exact where one of the times is 0 and where both are equal:
+/* A lower bound of hr_overlap_step() without its latency. It is exact where one of the times is 0 and where both are equal:
  * 2^(-3/4) of their sum. */
 static double min_step(double arithmetic_ns, double loads_ns)
 {
@@ -90,7 +81,7 @@ static double min_step(double arithmetic_ns, double loads_ns)
 
 /* Bounds a kernel's time by arithmetic, loads and stores alone. It makes no calls and few divisions, because it runs
  * for a hundred kernels, of which few need a closer look. */
-static tma_min min_of(const hr_tma_gemm_cost *tma, const tma_bound *b, const tma_kernel *kernel)
+static tma_min min_of(const hr_gemm_kernel_cost *tma, const tma_bound *b, const tma_kernel *kernel)
 {
   double rows = floor_of(b->m * kernel->part_m + NEARLY_ONE), columns = floor_of(b->n * kernel->part_n + NEARLY_ONE);
   if (b->may_cluster) {
@@ -100,10 +91,9 @@ static tma_min min_of(const hr_tma_gemm_cost *tma, const tma_bound *b, const tma
   double full = rows * columns * b->batch_part;
   double steps = b->may_split && full * 2 <= 2 - NEARLY_ONE ? b->split_steps : b->steps;
   double used_m = kernel->m < b->m ? kernel->m : b->m, used_n = kernel->n < b->n ? kernel->n : b->n;
-  double a_ns = rows_of(b, used_m, b->a_along_k) * b->a_ns;
-  double b_ns = rows_of(b, used_n, b->b_along_k) * b->b_ns;
-  double crowding = hr_tma_crowding(tma, full < 1 ? full : 1);
-  double loads_ns = crowding * (a_ns * kernel->cluster_part_n + b_ns * kernel->cluster_part_m);
+  double a_ns = used_m * b->a_ns;
+  double b_ns = used_n * b->b_ns;
+  double loads_ns = a_ns * kernel->cluster_part_n + b_ns * kernel->cluster_part_m;
   double arithmetic_ns = kernel->m * kernel->n * b->arithmetic_ns;
   double slot_ns = steps * (min_step(arithmetic_ns, loads_ns) + tma->step_ns) + used_m * used_n * b->stored_ns;
   double slow_ns = floor_of(full + NEARLY_ONE) * slot_ns, at_most = slow_ns * b->fastest_part;
@@ -113,19 +103,20 @@ static tma_min min_of(const hr_tma_gemm_cost *tma, const tma_bound *b, const tma
 }
 
 static const tma_kernel tma_kernels[] = {
-#define WIDE(m, n, cluster_m, cluster_n) \
+#define TILE(m, n, cluster_m, cluster_n) \
   {m, n, 1.0 / (m), 1.0 / (n), 1.0 / (cluster_m), 1.0 / (cluster_n), cluster_m, cluster_n},
 #include "analysis/predict/tma_kernels.inc"
 #include "hardware/hardware.h"
-#undef WIDE
+#undef TILE
 };
 
-#define WIDE_KERNELS (sizeof tma_kernels / sizeof *tma_kernels)
+#define TMA_KERNELS (sizeof tma_kernels / sizeof *tma_kernels)
 
 static void try_tma(const hr_tiling_problem *problem, const tma_kernel *kernel, hr_tiling *best)
 {
   const hr_gemm *gemm = problem->gemm;
   hr_tiling tiling = {.tile = {.m = (int64_t)kernel->m, .n = (int64_t)kernel->n, .share = 1},
+                      .blocks = 1,
                       .cluster_m = gemm->batch < BATCH_MAX ? kernel->cluster_m : 1,
                       .cluster_n = gemm->batch < BATCH_MAX ? kernel->cluster_n : 1};
   tiling.tiles = hr_round_up(hr_ceil_div(gemm->m, tiling.tile.m), tiling.cluster_m) *
@@ -148,28 +139,28 @@ hr_tiling hr_best_tma_tiling(const hr_tiling_problem *all)
   const double result = (double)all->gemm->m * (double)all->gemm->n * (double)all->gemm->batch;
   const double stored = result * (double)all->result_bytes;
   hr_tiling_problem problem = *all;
-  hr_tma_gemm_cost known = *all->tma;
+  hr_gemm_kernel_cost known = *all->cost;
   known.refill_ns = 0;
-  problem.tma = &known;
+  problem.cost = &known;
   if (!hr_is_cached(all->hardware, all->loaded_bytes + stored)) {
     double whole_ns = hr_transfer_ns(all->hardware, all->loaded_bytes, all->hardware->load_share) +
                       hr_transfer_ns(all->hardware, stored, all->store_share);
     double sector_ns = stored * all->sector_ns_per_byte;
-    problem.memory_min_ns = sqrt(whole_ns * whole_ns + sector_ns * sector_ns) + all->fill_ns;
+    problem.memory_min_ns = sqrt(whole_ns * whole_ns + sector_ns * sector_ns);
   }
   const tma_bound bound = bound_of(&problem);
-  tma_min least[WIDE_KERNELS];
-  size_t first = WIDE_KERNELS;
-  for (size_t i = 0; i < WIDE_KERNELS; i++) {
+  tma_min least[TMA_KERNELS];
+  size_t first = TMA_KERNELS;
+  for (size_t i = 0; i < TMA_KERNELS; i++) {
     least[i] =
-        has_layout(all->gemm, &tma_kernels[i]) ? min_of(all->tma, &bound, &tma_kernels[i]) : (tma_min){INFINITY, 0};
-    if (first == WIDE_KERNELS || least[i].compute_cubed < least[first].compute_cubed)
+        has_layout(all->gemm, &tma_kernels[i]) ? min_of(all->cost, &bound, &tma_kernels[i]) : (tma_min){INFINITY, 0};
+    if (first == TMA_KERNELS || least[i].compute_cubed < least[first].compute_cubed)
       first = i;
   }
   hr_tiling best = {.busy_ns = INFINITY};
   try_tma(&problem, &tma_kernels[first], &best);
-  for (size_t i = 0; i < WIDE_KERNELS; i++) {
-    double max_ns = best.busy_ns + hr_tma_started_ns(&problem, &best) - least[i].started_ns;
+  for (size_t i = 0; i < TMA_KERNELS; i++) {
+    double max_ns = best.busy_ns + hr_started_ns(&problem, &best) - least[i].started_ns;
     if (i != first && least[i].compute_cubed + bound.memory_cubed <= max_ns * max_ns * max_ns)
       try_tma(&problem, &tma_kernels[i], &best);
   }

@@ -10,8 +10,11 @@
 #include "hardware/file/former_names.h"
 #include "json/json.h"
 
+#include <headroom/experimental/catalog.h>
 #include <headroom/experimental/collective.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -264,8 +267,6 @@ static hr_status read_lists(const hr_json_reader *reader, hr_hardware *hardware)
   } lists[] = {
       {"alignments", HR_ALIGNMENTS_MAX, NULL, &hardware->alignment_count},
       {"tiles", HR_TILES_MAX, NULL, &hardware->tile_count},
-      {"aligned_4_tiles", HR_TILES_MAX, NULL, &hardware->aligned_4_tile_count},
-      {"aligned_2_tiles", HR_TILES_MAX, NULL, &hardware->aligned_2_tile_count},
       {"simt_tiles", HR_TILES_MAX, NULL, &hardware->simt_tile_count},
       {"attentions", HR_ATTENTION_SHARES_MAX, NULL, &hardware->attention_count},
       {"intervals", HR_INTERVALS_MAX, read_interval, &hardware->interval_count},
@@ -284,9 +285,77 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_calibrated(reader, hardware));
   HR_TRY(read_simt_formats(reader, hardware));
   HR_TRY(read_lists(reader, hardware));
-  hr_error problem;
-  hr_status status = hr_hardware_check(hardware, &problem);
-  return status == HR_OK ? HR_OK : hr_fail(reader->error, status, "%s: %s", reader->input, problem.message);
+  return HR_OK;
+}
+
+static hr_status read_file(const hr_input *input, hr_hardware *hardware, hr_error *error)
+{
+  json_t *root = NULL;
+  HR_TRY(hr_json_parse(input->text, input->length, input->name, &root, error));
+  const hr_json_reader reader = {root, input->name, "", error};
+  hr_status status = hr_take_former_names(&reader, root);
+  if (status == HR_OK)
+    status = read_hardware(&reader, hardware);
+  json_decref(root);
+  return status;
+}
+
+/* ---- the architecture ---- */
+
+/* The device whose costs of GEMM kernels those of its architecture have that lack their own, and a band for these. */
+static const struct {
+  const char *architecture, *device;
+  double error_band;
+} references[] = {{"hopper", "h200", 0.3}};
+
+static const size_t kernel_costs[] = {offsetof(hr_hardware, tma), offsetof(hr_hardware, aligned_4),
+                                      offsetof(hr_hardware, aligned_2), offsetof(hr_hardware, simt)};
+#define KERNEL_COSTS (sizeof kernel_costs / sizeof *kernel_costs)
+
+#define COST_NUMBERS (sizeof(hr_gemm_kernel_cost) / sizeof(double))
+
+static double *cost_numbers(hr_hardware *hardware, size_t i)
+{
+  return (double *)(void *)((char *)hardware + kernel_costs[i]);
+}
+
+static bool has_gemm_intervals(const hr_hardware *hardware)
+{
+  for (size_t i = 0; i < hardware->interval_count; i++) {
+    if (hardware->intervals[i].kind == HR_INTERVAL_GEMM)
+      return true;
+  }
+  return false;
+}
+
+static hr_status take_kernel_costs(const char *device, double error_band, hr_hardware *hardware, hr_error *error)
+{
+  size_t count;
+  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  hr_hardware reference = hr_hardware_default();
+  for (size_t i = 0; i < count; i++) {
+    const hr_input input = {.text = entries[i].text, .length = entries[i].length, .name = entries[i].name};
+    if (strcmp(entries[i].name, device) == 0)
+      HR_TRY(read_file(&input, &reference, error));
+  }
+  for (size_t i = 0; i < KERNEL_COSTS; i++) {
+    double *own = cost_numbers(hardware, i), *known = cost_numbers(&reference, i);
+    for (size_t at = 0; at < COST_NUMBERS; at++)
+      own[at] = own[at] > 0 ? own[at] : known[at];
+  }
+  if (!has_gemm_intervals(hardware))
+    hardware->error_band = fmax(hardware->error_band, error_band);
+  return HR_OK;
+}
+
+/* Numbers of GEMM kernels' costs that a file lacks are those of its architecture. */
+static hr_status assume_kernel_costs(hr_hardware *hardware, hr_error *error)
+{
+  for (size_t i = 0; i < sizeof references / sizeof *references; i++) {
+    if (strcmp(hardware->about.architecture, references[i].architecture) == 0)
+      return take_kernel_costs(references[i].device, references[i].error_band, hardware, error);
+  }
+  return HR_OK;
 }
 
 hr_status hr_hardware_from_json(const hr_input *input, hr_hardware *hardware, hr_error *error)
@@ -294,17 +363,15 @@ hr_status hr_hardware_from_json(const hr_input *input, hr_hardware *hardware, hr
   HR_NEED(error, input, hardware);
   const char *text = input->text, *name = input->name;
   HR_NEED(error, text, name);
-  json_t *root = NULL;
-  HR_TRY(hr_json_parse(text, input->length, name, &root, error));
-  const hr_json_reader reader = {root, name, "", error};
   hr_hardware read = hr_hardware_default();
-  hr_status status = hr_take_former_names(&reader, root);
-  if (status == HR_OK)
-    status = read_hardware(&reader, &read);
-  if (status == HR_OK)
-    *hardware = read;
-  json_decref(root);
-  return status;
+  HR_TRY(read_file(input, &read, error));
+  HR_TRY(assume_kernel_costs(&read, error));
+  hr_error problem;
+  hr_status status = hr_hardware_check(&read, &problem);
+  if (status != HR_OK)
+    return hr_fail(error, status, "%s: %s", name, problem.message);
+  *hardware = read;
+  return HR_OK;
 }
 
 bool hr_hardware_has_alias(const char *text, size_t length, const char *name)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of families: kernels of cuBLAS 13.1 on Hopper. Tiles are those that its heuristic was seen to choose; the
+ * blocks of a multiprocessor follow from their registers and shared memory. */
+#include "analysis/predict/gemm_family.h"
+
+#include <stddef.h>
+
+#define BY_4_BYTES 4 /* alignments from which there are faster kernels */
+#define BY_16_BYTES 16
+#define ANY_MORE INT64_MAX
+
+static const hr_family_tile tma_tiles[] = {
+#define TILE(m, n, cluster_m, cluster_n) {m, n, cluster_m, cluster_n, 1, false},
+#include "analysis/predict/tma_kernels.inc"
+#undef TILE
+};
+
+static const hr_family_tile aligned_4_tiles[] = {
+    {128, 256, 1, 1, 1, false}, {256, 128, 1, 1, 1, false}, {256, 64, 1, 1, 1, false}, {64, 256, 1, 1, 1, false},
+    {128, 128, 1, 1, 2, false}, {64, 128, 1, 1, 3, false},  {128, 64, 1, 1, 3, false}, {64, 64, 1, 1, 5, false},
+    {32, 32, 1, 1, 7, false},   {16, 16, 1, 1, 16, false}};
+
+static const hr_family_tile aligned_2_tiles[] = {{128, 256, 1, 1, 1, false},
+                                                 {256, 128, 1, 1, 1, false},
+                                                 {128, 128, 1, 1, 2, false},
+                                                 {64, 64, 1, 1, 5, false},
+                                                 {32, 32, 1, 1, 9, true}};
+
+static const hr_family_tile simt_tiles[] = {
+    {256, 128, 1, 1, 1, false}, {128, 256, 1, 1, 1, false}, {128, 128, 1, 1, 2, false}, {64, 256, 1, 1, 2, false},
+    {256, 64, 1, 1, 2, false},  {64, 128, 1, 1, 3, false},  {128, 64, 1, 1, 3, false},  {64, 64, 1, 1, 5, false},
+    {32, 128, 1, 1, 4, false},  {128, 32, 1, 1, 4, false},  {32, 64, 1, 1, 6, false},   {64, 32, 1, 1, 6, false},
+    {32, 32, 1, 1, 8, false}};
+
+#define BLOCK(member) .name = #member, .cost = offsetof(hr_hardware, member)
+#define TILES(list) .tiles = list, .tile_count = sizeof list / sizeof *list
+
+/* How k is split: of 32,900 aligned GEMMs that could be split 61 were left whole, 89% had the most parts that fit. */
+static const hr_gemm_family families[] = {
+    {BLOCK(simt), .simt = true, TILES(simt_tiles), .k_bytes = 32, .split_from = 256, .split_part = 128,
+     .split_waves = 8},
+    {BLOCK(tma), .element_bytes = 2, .align_least = BY_16_BYTES, .align_below = ANY_MORE, TILES(tma_tiles),
+     .split_from = 2560, .split_part = 1280, .split_waves = 1, .splits_always = true},
+    {BLOCK(aligned_4), .align_least = BY_4_BYTES, .align_below = BY_16_BYTES, .misaligned = true,
+     TILES(aligned_4_tiles), .k_bytes = 64, .split_from = 440, .split_part = 64, .split_waves = 8},
+    {BLOCK(aligned_2), .align_least = 1, .align_below = BY_4_BYTES, .misaligned = true, TILES(aligned_2_tiles),
+     .k_bytes = 64, .split_from = 17, .split_part = 64, .split_waves = 8, .splits_always = true},
+};
+
+const hr_gemm_kernel_cost *hr_gemm_family_cost(const hr_hardware *hardware, const hr_gemm_family *family)
+{
+  return (const hr_gemm_kernel_cost *)(const void *)((const char *)hardware + family->cost);
+}
+
+static bool computes(const hr_gemm_family *family, const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment)
+{
+  if (family->simt != hardware->simt_formats[gemm->dtype])
+    return false;
+  if (family->element_bytes > 0 && family->element_bytes != (int64_t)hr_dtype_bytes(gemm->dtype))
+    return false;
+  return family->simt || (alignment >= family->align_least && alignment < family->align_below);
+}
+
+const hr_gemm_family *hr_gemm_family_of(const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment)
+{
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+    const hr_gemm_family *family = &families[i];
+    if (computes(family, hardware, gemm, alignment))
+      return hr_gemm_family_cost(hardware, family)->launch_ns > 0 ? family : NULL;
+  }
+  return NULL;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Families of a library's GEMM kernels: which GEMMs they compute, in which tiles, and how they split k. */
+#ifndef HR_ANALYSIS_PREDICT_GEMM_FAMILY_H
+#define HR_ANALYSIS_PREDICT_GEMM_FAMILY_H
+
+#include "hardware/hardware.h"
+
+#include <headroom/gemm.h>
+
+/** A tile of a family's kernels. */
+typedef struct hr_family_tile {
+  int16_t m, n;
+  int8_t cluster_m, cluster_n; /* tiles that share loads */
+  int8_t blocks;               /* that a multiprocessor runs at once */
+  bool batched;                /* of batched GEMMs alone */
+} hr_family_tile;
+
+/** A row of the table of families. All have the terms of hr_gemm_kernel_cost, which the device's file has by name. */
+typedef struct hr_gemm_family {
+  const char *name;      /* of the block in a device file */
+  size_t cost;           /* offset of the block in hr_hardware */
+  int64_t element_bytes; /* of its operands; 0: any */
+  int64_t align_least;   /* bytes to which operands and result are aligned: at least, */
+  int64_t align_below;   /* and below */
+  bool simt;             /* of SIMT formats, whatever the alignment */
+  bool misaligned;       /* its loss counts against aligned tiles; the clock is at its limit */
+  const hr_family_tile *tiles;
+  size_t tile_count;
+  int64_t k_bytes;     /* a step along k; 0: hr_hardware.tile_k_bytes */
+  int64_t split_from;  /* elements of k from which k is split, */
+  int64_t split_part;  /* into parts of at least so many elements, */
+  int64_t split_waves; /* that fill at most so many waves of tiles */
+  bool splits_always;  /* where two parts fit into one wave */
+} hr_gemm_family;
+
+/** The family that computes a GEMM of operands and result aligned to `alignment` bytes; NULL: the device's file has no
+ *  cost of it. */
+const hr_gemm_family *hr_gemm_family_of(const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment);
+
+/** The cost that the device's file has of a family. */
+const hr_gemm_kernel_cost *hr_gemm_family_cost(const hr_hardware *hardware, const hr_gemm_family *family);
+
+#endif
