@@ -217,11 +217,14 @@ bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tili
   return true;
 }
 
-/* Some libraries leave k of the smallest GEMMs whole, however long it is. */
+/* Some libraries leave k of the smallest GEMMs whole: up to this k it was measured (an L40S). */
+#define WHOLE_K_MAX 65536
+
 static bool stays_whole(const hr_tiling_problem *problem)
 {
   const hr_gemm *gemm = problem->gemm;
-  return (double)gemm->m * (double)gemm->n * (double)gemm->k <= (double)problem->hardware->split_gemm_size;
+  double size = (double)gemm->m * (double)gemm->n * (double)gemm->k;
+  return gemm->k <= WHOLE_K_MAX && size <= (double)problem->hardware->split_gemm_size;
 }
 
 /* A GPU with at least twice as many slots as tiles may split k among them. */

@@ -71,7 +71,7 @@ typedef struct tma_min {
   double compute_cubed, started_ns;
 } tma_min;
 
-/* A lower bound of hr_overlap_step() without its latency. It is exact where one of the times is 0 and where both are equal:
+/* A lower bound of hr_overlap_step() without its latency, exact where one of the times is 0 and where both are equal:
  * 2^(-3/4) of their sum. */
 static double min_step(double arithmetic_ns, double loads_ns)
 {
