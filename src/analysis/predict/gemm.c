@@ -229,7 +229,7 @@ static double launch_ns(const hr_tiling_problem *problem, const hr_tiling *tilin
   return shortest + busy * fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
 }
 
-/* Of rows 256 KiB apart, the furthest that were measured (fp32 on an MI210). */
+/* Rows 256 KiB apart are the furthest that were measured (fp32 on an MI210). */
 #define ROW_SLOWDOWN_MAX 2.0
 
 /* Each row of a tile lies in memory of its own, which takes an address of its own. */
