@@ -175,7 +175,6 @@ struct hr_hardware {
   double bandwidth_share;       /* a streaming copy reaches this share of it */
   double load_share;            /* of the bandwidth: a GEMM reading its operands; 0: as bandwidth_share */
   double store_share;           /* of the bandwidth: a GEMM writing its result; 0: as bandwidth_share */
-  double sector_store_share;    /* of that, where rows of the result are multiples of 16 bytes, but not of 32; 0: 1 */
   int64_t memory_bytes;
   int64_t l2_bytes;                                   /* last-level cache */
   int64_t shared_bytes;                               /* shared memory (LDS) of a multiprocessor; CPU: L2 of a core */

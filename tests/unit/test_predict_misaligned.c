@@ -41,20 +41,6 @@ static hr_prediction predict(const hr_hardware *hardware, int64_t m, int64_t n, 
   return p;
 }
 
-static void parts_of_sectors_are_written_slower(void **state)
-{
-  (void)state;
-  hr_hardware hardware = toy();
-  hardware.sector_store_share = 0.5;
-  hr_prediction parts = predict(&hardware, 8192, 8200, 32, 1), whole = predict(&hardware, 8192, 8208, 32, 1);
-  double loaded = 2 * 32 * (8192.0 + 8200), stored = 2 * 8192.0 * 8200;
-  assert_near(parts.memory_ns, (loaded + 2 * stored) / 1e3);
-  assert_near(whole.memory_ns, 2 * (32 * (8192.0 + 8208) + 8192.0 * 8208) / 1e3);
-  hardware.sector_store_share = 0; /* unknown: no loss */
-  parts = predict(&hardware, 8192, 8200, 32, 1);
-  assert_near(parts.memory_ns, (loaded + stored) / 1e3);
-}
-
 static void misaligned_operands_have_no_small_tiles(void **state)
 {
   (void)state;
@@ -330,7 +316,6 @@ static void a_launch_grows_with_the_busy_multiprocessors_and_a_tile_with_its_ste
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(parts_of_sectors_are_written_slower),
       cmocka_unit_test(misaligned_operands_have_no_small_tiles),
       cmocka_unit_test(misaligned_operands_have_the_largest_tile_where_all_are_small),
       cmocka_unit_test(small_tiles_of_batched_gemms_lose_the_root_of_their_edge),

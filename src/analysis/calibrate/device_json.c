@@ -96,7 +96,6 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                  {"bandwidth_share", h->bandwidth_share},
                  {"load_share", h->load_share},
                  {"store_share", h->store_share},
-                 {"sector_store_share", h->sector_store_share},
                  {"softmax_share", h->softmax_share},
                  {"norm_share", h->norm_share},
                  {"activation_share", h->activation_share},

@@ -76,7 +76,6 @@ static void begin_gemms(hr_hardware *h)
   bool gpu = h->about.kind == HR_HARDWARE_GPU;
   set_missing(&h->load_share, h->bandwidth_share);
   set_missing(&h->store_share, h->bandwidth_share);
-  set_missing(&h->sector_store_share, gpu ? 0.9 : 0);
   set_missing(&h->gemm_launch_ns, h->launch_ns);
   set_missing(&h->gemm_busy_ns, gpu ? 100 : 0);
   set_missing(&h->gemm_step_ns, gpu ? 1 : 0);

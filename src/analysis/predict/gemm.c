@@ -180,14 +180,6 @@ static bool writes_parts_of_sectors(const hr_gemm *gemm, int64_t result_bytes)
   return operand_alignment(hr_gemm_c(gemm), false, result_bytes) == SECTOR_BYTES / 2;
 }
 
-static double store_share(const hr_hardware *hardware, const hr_gemm *gemm, int64_t result_bytes)
-{
-  double share = whole_store_share(hardware);
-  return writes_parts_of_sectors(gemm, result_bytes) && hardware->sector_store_share > 0
-             ? share * hardware->sector_store_share
-             : share;
-}
-
 /* Times as long that a family's loads of an operand take. Rows of an operand that is aligned although others are not
  * fall onto the same banks of shared memory. */
 static double load_times(const hr_tiling_problem *problem, int64_t alignment)
@@ -214,7 +206,6 @@ static void set_family(const hr_gemm *gemm, const hr_prediction *p, hr_tiling_pr
     problem->depth_step = hr_max64(1, family->k_bytes / problem->element_bytes);
   if (cost->sector_bytes_per_ns > 0) {
     bool parts = writes_parts_of_sectors(gemm, problem->result_bytes);
-    problem->store_share = whole_store_share(problem->hardware);
     problem->sector_ns_per_byte = parts ? 1 / cost->sector_bytes_per_ns : 0;
   }
 }
@@ -287,7 +278,7 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
   problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
                                hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
-  problem.store_share = store_share(hardware, gemm, problem.result_bytes);
+  problem.store_share = whole_store_share(hardware);
   problem.split_ns = hardware->split_ns;
   /* None of 10,000 batched tf32 GEMMs that cuBLASLt 13.1's heuristic was asked about on an H200 is split. */
   bool whole = gemm->batch > 1 && gemm->dtype == HR_TF32 && hardware->tma.launch_ns > 0;
