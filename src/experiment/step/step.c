@@ -69,11 +69,14 @@ static void sum_up(step_run *s)
   t->allocated_bytes = hr_step_runner_bytes(&s->runner);
 }
 
-/* What `describe` says of what the executor has: room for K and V in every phase, and in decode for the prefill before
- * it. */
-static hr_status estimate_memory(step_run *s, const hr_model *model, hr_error *error)
+/* What `describe` says of what the executor has: no weights in fp8, room for K and V in every phase, and in decode for
+ * the prefill before it. */
+static hr_status estimate_memory(step_run *s, const hr_model *described, hr_error *error)
 {
   hr_workload filling = s->runner.workload;
+  hr_model widened = *described;
+  const hr_model *model = &widened;
+  HR_TRY(hr_model_set_weights(&widened, "bf16", error));
   hr_memory ran, filled;
   filling.phase = HR_PHASE_PREFILL;
   filling.sequence = s->runner.longest;
