@@ -246,7 +246,7 @@ static void rate_step(hr_step *step, const hr_hardware *hardware, const hr_workl
   double devices = replicas * (double)workload->tensor_parallel * p * (double)workload->context_parallel;
   step->about.tokens_per_s = seconds > 0 ? replicas * m * (double)workload->batch * sequence / seconds : 0;
   step->about.tokens_per_s_per_device = step->about.tokens_per_s / devices;
-  step->about.model_efficiency = seconds > 0 ? m / p * peak_seconds(step, hardware, workload) / seconds : 0;
+  step->about.model_efficiency = seconds > 0 ? fmin(m / p * peak_seconds(step, hardware, workload) / seconds, 1) : 0;
   double idle_ns =
       step->about.time_ns - step->about.exposed_ns - step->about.optimizer_ns - m * step->about.stage_time_ns;
   step->about.bubble = p > 1 && step->about.time_ns > 0 ? fmax(0, idle_ns / step->about.time_ns) : 0;
