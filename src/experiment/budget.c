@@ -89,8 +89,8 @@ bool hr_budget_fits_memory(const hr_device *device, double bytes)
 
 double hr_budget_cost_ns(const hr_device *device, double run_ns, double bytes, int count)
 {
-  double fill = device->backend->fill_uniform ? DEVICE_FILL_NS_PER_BYTE : FILL_NS_PER_BYTE;
-  return hr_budget_runs_ns(run_ns) + fill * bytes + CHECK_NS * count;
+  const bool on_device = device->backend->fill_uniform != NULL;
+  return hr_budget_runs_ns(run_ns) + hr_budget_fill_ns(on_device, bytes) + CHECK_NS * count;
 }
 
 double hr_budget_runs_ns(double run_ns)
@@ -98,9 +98,9 @@ double hr_budget_runs_ns(double run_ns)
   return RUNS_MAX * SLOWER * run_ns;
 }
 
-double hr_budget_fill_ns(double bytes)
+double hr_budget_fill_ns(bool on_device, double bytes)
 {
-  return FILL_NS_PER_BYTE * bytes;
+  return (on_device ? DEVICE_FILL_NS_PER_BYTE : FILL_NS_PER_BYTE) * bytes;
 }
 
 double hr_budget_limit_ns(double run_ns, double reserved_ns, size_t count, double left_ns)

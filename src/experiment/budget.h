@@ -48,8 +48,8 @@ double hr_budget_cost_ns(const hr_device *device, double run_ns, double bytes, i
 /** Time of the runs of a measurement alone, of `run_ns` each. */
 double hr_budget_runs_ns(double run_ns);
 
-/** Time to fill `bytes` bytes with values that the host makes. */
-double hr_budget_fill_ns(double bytes);
+/** Time to fill `bytes` bytes with random values, which the device makes itself or the host. */
+double hr_budget_fill_ns(bool on_device, double bytes);
 
 /** How long a measurement may sample: the time that its runs are predicted to take and an equal part of the spare time.
  *  If less than the reserved time is left, the machine is slower than predicted, and every measurement gets less.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "runtime/device/device.h"
 
 #include <headroom/experimental/workload.h>
 #include <headroom/memory.h>
@@ -62,6 +63,7 @@ static hr_status prefill_ns(const hr_confirm_run *c, const hr_model *model, cons
 
 hr_status hr_confirm_steps_job(const hr_confirm_run *c, hr_confirm_subject *s, hr_confirm_job *job, hr_error *error)
 {
+  const bool on_device = c->device->backend->fill_uniform != NULL;
   double before, after, filling_ns;
   HR_TRY(bytes_of(&c->advice->model, &c->size.workload, &before, error));
   HR_TRY(bytes_of(&s->source->model, &s->workload, &after, error));
@@ -69,7 +71,7 @@ hr_status hr_confirm_steps_job(const hr_confirm_run *c, hr_confirm_subject *s, h
   *job = (hr_confirm_job){.steps = s,
                           .pair = true,
                           .bytes = before + after,
-                          .prepare_ns = hr_budget_fill_ns(after) + filling_ns * c->slowdown,
+                          .prepare_ns = hr_budget_fill_ns(on_device, after) + filling_ns * c->slowdown,
                           .estimate_ns = c->before.about.time_ns + c->after.about.time_ns};
   return HR_OK;
 }

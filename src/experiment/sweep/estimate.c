@@ -131,7 +131,7 @@ static double step_ns(const hr_sweep_point *point, double run_ns, bool gpu)
 {
   hr_memory memory;
   const bool known = hr_memory_estimate(&point->model, &point->workload, &memory, NULL) == HR_OK;
-  return (known ? hr_budget_fill_ns((double)memory.total_bytes) : 0) + measuring_ns(run_ns, gpu);
+  return (known ? hr_budget_fill_ns(gpu, (double)memory.total_bytes) : 0) + measuring_ns(run_ns, gpu);
 }
 
 /* A layer's operators are measured one by one, then all together. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which copies a block has, of experts whose copies only the device counts: those of all experts are cut into tiles of
- * up to TILE copies of one expert, in order. */
+/* A block finds its copies where only the device knows how many each expert has: those of all experts are cut into
+ * tiles of up to TILE copies of one expert, in order. */
 
 struct expert_tile {
   int expert;
