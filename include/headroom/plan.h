@@ -158,6 +158,7 @@ typedef struct hr_rowwise_arguments {
   void *output;          /* the first */
   const void *more_inputs[1];
   void *more_outputs[3]; /* of operations that HR_ROWWISE_LIST gives several; the others are not read */
+  int64_t step;          /* adamw: from 1, instead of that of the plan; 0: the plan's */
 } hr_rowwise_arguments;
 
 /** All NULL. */

@@ -27,6 +27,10 @@ extern "C" {
  *   gelu_backward           dy, x                           dx
  *   swiglu_backward         dy, gate, up                    dgate, dup
  *   bias_backward           dy                              dbias
+ *   gelu_tanh_, relu_,
+ *   relu2_, softcap_backward  dy, x                         dx
+ *   geglu_, geglu_tanh_backward  dy, gate, up               dgate, dup
+ *   gather_backward         int32 [rows], dy, the table     the table [period, columns], which may replace its input
  *   cross_entropy           logits, targets int32 [rows]    loss fp32 [rows]
  *   cross_entropy_backward  the same                        dlogits, which may replace the logits; loss
  *   adamw                   gradient, and in fp32 weight,   weight, mean and variance in fp32, each of which may
@@ -85,7 +89,17 @@ extern "C" {
       "row r is the sum of w times row i of a table [period, columns], i in int32 and w in fp32 of [rows, group]")     \
   ROW(HR_ROWWISE_ROTARY_JOIN, "rotary_join", 3,                                                                        \
       "columns of x before `rotated` of z, which are rotated as rotary does; the table is the third input")            \
-  ROW(HR_ROWWISE_GEGLU, "geglu", 2, "y = gelu(gate) up")
+  ROW(HR_ROWWISE_GEGLU, "geglu", 2, "y = gelu(gate) up")                                                               \
+  ROW(HR_ROWWISE_GELU_TANH_BACKWARD, "gelu_tanh_backward", 2,                                                          \
+      "dx = dy (s + 2 x s (1 - s) u'), s = gelu_tanh(x) / x, u' = sqrt(2/pi) (1 + 0.134145 x^2)")                      \
+  ROW(HR_ROWWISE_RELU_BACKWARD, "relu_backward", 2, "dx = dy, 0 for x <= 0")                                           \
+  ROW(HR_ROWWISE_RELU2_BACKWARD, "relu2_backward", 2, "dx = 2 dy x, 0 for x <= 0")                                     \
+  ROW(HR_ROWWISE_SOFTCAP_BACKWARD, "softcap_backward", 2, "dx = dy (1 - tanh(x / factor)^2)")                          \
+  ROW(HR_ROWWISE_GEGLU_BACKWARD, "geglu_backward", 3, "dgate = up gelu_backward(dy, gate), dup = dy gelu(gate)")       \
+  ROW(HR_ROWWISE_GEGLU_TANH_BACKWARD, "geglu_tanh_backward", 3,                                                        \
+      "dgate = up gelu_tanh_backward(dy, gate), dup = dy gelu_tanh(gate)")                                             \
+  ROW(HR_ROWWISE_GATHER_BACKWARD, "gather_backward", 3,                                                                \
+      "row p of the table gets the sum of the rows of dy whose number, of [rows] in int32, is p")
 
 typedef enum hr_rowwise_operation {
 #define HR_ROWWISE_ENUM(enumerator, name, inputs, sentence) enumerator,
@@ -118,7 +132,8 @@ typedef struct hr_rowwise {
      1e-8; of norms and their gradients: added to the mean of squares, 0 as 1e-5 */
   double learning_rate, beta1, beta2, epsilon, weight_decay, max_norm;
   int64_t step;  /* adamw: from 1; 0 as 1 */
-  double factor; /* scale; softcap and swiglu_clamped: 0 as 1 */
+  double factor; /* scale; softcap and swiglu_clamped: 0 as 1. gather_backward: 1 adds to what the table has, 0 to
+                    zeros, and the input is not read then */
   /* copy, bias, rotary and rotary_join: elements from the beginning of `group` rows of x to that of the next group,
    * whose rows are side by side; 0: packed. y is packed. */
   int64_t x_stride;
@@ -129,6 +144,7 @@ typedef struct hr_rowwise {
    * its group; 0: side by side. The same of z, and from one group of z to the next; z_row 0: the rows of a group share
    * one of z */
   int64_t x_row, z_row, z_stride;
+  int64_t y_stride; /* copy and rotary: as x_stride, of the result, whose gaps are not written; 0: packed */
 } hr_rowwise;
 
 /** Softmax of 1 × 1 in bf16. */

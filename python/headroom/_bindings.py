@@ -110,7 +110,14 @@ HR_ROWWISE_SWIGLU_CLAMPED = 32
 HR_ROWWISE_COMBINE = 33
 HR_ROWWISE_ROTARY_JOIN = 34
 HR_ROWWISE_GEGLU = 35
-HR_ROWWISE_COUNT = 36
+HR_ROWWISE_GELU_TANH_BACKWARD = 36
+HR_ROWWISE_RELU_BACKWARD = 37
+HR_ROWWISE_RELU2_BACKWARD = 38
+HR_ROWWISE_SOFTCAP_BACKWARD = 39
+HR_ROWWISE_GEGLU_BACKWARD = 40
+HR_ROWWISE_GEGLU_TANH_BACKWARD = 41
+HR_ROWWISE_GATHER_BACKWARD = 42
+HR_ROWWISE_COUNT = 43
 HR_KV_UNQUANTIZED = 0
 HR_KV_FP8 = 1
 HR_KV_INT8 = 2
@@ -676,6 +683,7 @@ class hr_rowwise(Structure):
         ("x_row", c_int64),
         ("z_row", c_int64),
         ("z_stride", c_int64),
+        ("y_stride", c_int64),
     ]
 
 
@@ -728,6 +736,7 @@ class hr_rowwise_arguments(Structure):
         ("output", c_void_p),
         ("more_inputs", c_void_p * 1),
         ("more_outputs", c_void_p * 3),
+        ("step", c_int64),
     ]
 
 

@@ -77,7 +77,7 @@ static bool is_rotary(hr_rowwise_operation operation)
 static bool has_table(hr_rowwise_operation operation)
 {
   return is_rotary(operation) || operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE ||
-         operation == HR_ROWWISE_ROTARY_JOIN;
+         operation == HR_ROWWISE_ROTARY_JOIN || operation == HR_ROWWISE_GATHER_BACKWARD;
 }
 
 static bool is_share(double value)
@@ -137,21 +137,38 @@ static hr_checked64 group_of_x(const hr_rowwise *r)
   return hr_plus(hr_times(hr_checked(r->group - 1), hr_rowwise_x_row(r)), hr_checked(hr_rowwise_x_columns(r)));
 }
 
-static hr_status check_places(const hr_rowwise *rows, hr_error *error)
+/* Groups of rows that are a stride apart. */
+typedef struct stride_rule {
+  const char *name;
+  int64_t stride;
+  hr_checked64 group; /* elements from the first to the last of a group */
+  bool allowed;
+} stride_rule;
+
+static hr_status check_stride(const hr_rowwise *rows, const stride_rule *rule, hr_error *error)
 {
   int64_t group, span;
-  if (rows->x_stride == 0)
+  if (rule->stride == 0)
     return HR_OK;
-  if (!may_have_stride(rows->operation))
-    return hr_fail(error, HR_ERROR_INVALID, "x_stride: %s has rows side by side",
+  if (!rule->allowed)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: %s has rows side by side", rule->name,
                    hr_rowwise_operation_name(rows->operation));
   if (rows->group < 1 || rows->rows % rows->group != 0)
     return hr_fail(error, HR_ERROR_INVALID, "group: does not divide the rows");
-  if (hr_checked_take(group_of_x(rows), &group) != HR_OK || rows->x_stride < group)
-    return hr_fail(error, HR_ERROR_INVALID, "x_stride: is less than the columns of a group");
-  if (hr_checked_take(hr_times(hr_times(hr_checked(rows->rows), rows->x_stride), 64), &span) != HR_OK)
-    return hr_fail(error, HR_ERROR_OVERFLOW, "rows × x_stride: the bytes do not fit 63 bits");
+  if (hr_checked_take(rule->group, &group) != HR_OK || rule->stride < group)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: is less than the columns of a group", rule->name);
+  if (hr_checked_take(hr_times(hr_times(hr_checked(rows->rows), rule->stride), 64), &span) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "rows × %s: the bytes do not fit 63 bits", rule->name);
   return HR_OK;
+}
+
+static hr_status check_places(const hr_rowwise *rows, hr_error *error)
+{
+  const bool to_stride = rows->operation == HR_ROWWISE_ROTARY || rows->operation == HR_ROWWISE_COPY;
+  const stride_rule x = {"x_stride", rows->x_stride, group_of_x(rows), may_have_stride(rows->operation)};
+  const stride_rule y = {"y_stride", rows->y_stride, hr_times(hr_checked(rows->group), rows->columns), to_stride};
+  HR_TRY(check_stride(rows, &x, error));
+  return check_stride(rows, &y, error);
 }
 
 static hr_status check_heads(const hr_rowwise *r, hr_error *error)
@@ -173,6 +190,8 @@ static hr_status check_members(const hr_rowwise *r, hr_error *error)
     HR_TRY(check_join(r, error));
   if (r->operation == HR_ROWWISE_SINK)
     HR_TRY(check_heads(r, error));
+  if (r->operation == HR_ROWWISE_GATHER_BACKWARD && r->factor != 0 && r->factor != 1)
+    return hr_fail(error, HR_ERROR_INVALID, "factor: gather_backward takes 0 or 1, found %g", r->factor);
   if (r->operation == HR_ROWWISE_COMBINE && r->group > HR_ROWWISE_TERMS_MAX)
     return hr_fail(error, HR_ERROR_INVALID, "group: combine adds at most %d rows", HR_ROWWISE_TERMS_MAX);
   if (!(r->epsilon >= 0))

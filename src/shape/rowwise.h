@@ -36,6 +36,12 @@ static inline int64_t hr_rowwise_x_span(const hr_rowwise *r)
   return hr_rowwise_x_at(r, r->rows - 1) + hr_rowwise_x_columns(r);
 }
 
+/** The first element of a row of y. */
+static inline int64_t hr_rowwise_y_at(const hr_rowwise *r, int64_t row)
+{
+  return r->y_stride > 0 ? row / r->group * r->y_stride + row % r->group * r->columns : row * r->columns;
+}
+
 /** Elements from a group of z to the next. */
 static inline int64_t hr_rowwise_z_stride(const hr_rowwise *r)
 {
@@ -85,6 +91,12 @@ static inline bool hr_rowwise_by_element(hr_rowwise_operation operation)
   case HR_ROWWISE_DROPOUT:
   case HR_ROWWISE_GELU_BACKWARD:
   case HR_ROWWISE_SWIGLU_BACKWARD:
+  case HR_ROWWISE_GELU_TANH_BACKWARD:
+  case HR_ROWWISE_RELU_BACKWARD:
+  case HR_ROWWISE_RELU2_BACKWARD:
+  case HR_ROWWISE_SOFTCAP_BACKWARD:
+  case HR_ROWWISE_GEGLU_BACKWARD:
+  case HR_ROWWISE_GEGLU_TANH_BACKWARD:
   case HR_ROWWISE_ADAMW: return true;
   default: return false;
   }

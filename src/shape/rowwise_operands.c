@@ -35,6 +35,14 @@
   {                                        \
     HR_EXTENT_TABLE, HR_CONTENT_NUMBERS, 0 \
   }
+#define SUMS                              \
+  {                                       \
+    HR_EXTENT_SUMS, HR_CONTENT_NUMBERS, 0 \
+  }
+#define RESULT                              \
+  {                                         \
+    HR_EXTENT_RESULT, HR_CONTENT_NUMBERS, 0 \
+  }
 #define TARGETS                             \
   {                                         \
     HR_EXTENT_COLUMN, HR_CONTENT_TARGETS, 0 \
@@ -76,7 +84,7 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
     [HR_ROWWISE_SOFTMAX] = {1, 1, {TENSOR}, {TENSOR}},
     [HR_ROWWISE_LAYER_NORM] = {3, 1, {TENSOR, ROW, ROW}, {TENSOR}},
     [HR_ROWWISE_RMS_NORM] = {2, 1, {TENSOR, ROW}, {TENSOR}},
-    [HR_ROWWISE_ROTARY] = {2, 1, {STRIDED, ANGLES}, {TENSOR}},
+    [HR_ROWWISE_ROTARY] = {2, 1, {STRIDED, ANGLES}, {RESULT}},
     [HR_ROWWISE_GELU] = {1, 1, {TENSOR}, {TENSOR}},
     [HR_ROWWISE_SWIGLU] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_RESIDUAL] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
@@ -103,7 +111,7 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
     [HR_ROWWISE_GEGLU] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_GEGLU_TANH] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_SCALE] = {1, 1, {TENSOR}, {TENSOR}},
-    [HR_ROWWISE_COPY] = {1, 1, {STRIDED}, {TENSOR}},
+    [HR_ROWWISE_COPY] = {1, 1, {STRIDED}, {RESULT}},
     [HR_ROWWISE_BIAS] = {2, 1, {STRIDED, ROW}, {TENSOR}},
     [HR_ROWWISE_GATHER] = {2, 1, {NUMBERS_OF_ROWS, TABLE}, {TENSOR}},
     [HR_ROWWISE_SOFTCAP] = {1, 1, {TENSOR}, {TENSOR}},
@@ -113,6 +121,16 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
     [HR_ROWWISE_SWIGLU_CLAMPED] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
     [HR_ROWWISE_COMBINE] = {3, 1, {NUMBERS_OF_TERMS, TABLE, WEIGHTS_OF_TERMS}, {TENSOR}},
     [HR_ROWWISE_ROTARY_JOIN] = {3, 1, {STRIDED, PART, ANGLES}, {TENSOR}},
+    [HR_ROWWISE_GELU_TANH_BACKWARD] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_RELU_BACKWARD] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_RELU2_BACKWARD] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_SOFTCAP_BACKWARD] = {2, 1, {TENSOR, TENSOR}, {TENSOR}},
+    [HR_ROWWISE_GEGLU_BACKWARD] = {3, 2, {TENSOR, TENSOR, TENSOR}, {TENSOR, TENSOR}},
+    [HR_ROWWISE_GEGLU_TANH_BACKWARD] = {3, 2, {TENSOR, TENSOR, TENSOR}, {TENSOR, TENSOR}},
+    [HR_ROWWISE_GATHER_BACKWARD] = {3,
+                                    1,
+                                    {NUMBERS_OF_ROWS, TENSOR, SUMS},
+                                    {{HR_EXTENT_SUMS, HR_CONTENT_NUMBERS, 1 + 2}}},
 };
 
 bool hr_rowwise_adds_before_norm(hr_rowwise_operation operation)
@@ -122,7 +140,8 @@ bool hr_rowwise_adds_before_norm(hr_rowwise_operation operation)
 
 bool hr_rowwise_trains(hr_rowwise_operation operation)
 {
-  return operation >= HR_ROWWISE_SOFTMAX_BACKWARD && operation <= HR_ROWWISE_ADAMW;
+  return (operation >= HR_ROWWISE_SOFTMAX_BACKWARD && operation <= HR_ROWWISE_ADAMW) ||
+         operation >= HR_ROWWISE_GELU_TANH_BACKWARD;
 }
 
 /* Weights of 32 bits or more are their own fp32 copy. */
@@ -157,6 +176,7 @@ hr_checked64 hr_rowwise_elements(const hr_rowwise *rows, const hr_rowwise_operan
   case HR_EXTENT_HEADS: return hr_checked(rows->group);
   case HR_EXTENT_ANGLES: return hr_times(hr_checked(rows->period), hr_rowwise_rotated(rows));
   case HR_EXTENT_TABLE: return hr_times(hr_times(hr_checked(rows->rows), rows->columns), terms_of(rows));
+  case HR_EXTENT_SUMS: return hr_times(hr_checked(rows->period), rows->columns);
   default: return hr_times(hr_checked(rows->rows), rows->columns);
   }
 }
@@ -165,6 +185,7 @@ hr_checked64 hr_rowwise_span(const hr_rowwise *rows, const hr_rowwise_operand *o
 {
   switch (operand->extent) {
   case HR_EXTENT_STRIDED: return hr_checked(hr_rowwise_x_span(rows));
+  case HR_EXTENT_RESULT: return hr_checked(hr_rowwise_y_at(rows, rows->rows - 1) + rows->columns);
   case HR_EXTENT_PART: return hr_checked(hr_rowwise_z_at(rows, rows->rows - 1) + rows->rotated);
   case HR_EXTENT_TABLE: return hr_times(hr_checked(rows->period), rows->columns);
   default: return hr_rowwise_elements(rows, operand);
@@ -176,9 +197,9 @@ int64_t hr_rowwise_element_bytes(const hr_rowwise *rows, const hr_rowwise_operan
   return operand->content == HR_CONTENT_NUMBERS ? (int64_t)hr_dtype_bytes(rows->dtype) : 4;
 }
 
-hr_adamw hr_adamw_of(const hr_rowwise *rows)
+hr_adamw hr_adamw_of(const hr_rowwise *rows, int64_t at_step)
 {
-  const double step = rows->step > 0 ? (double)rows->step : 1;
+  const double step = (double)(at_step > 0 ? at_step : rows->step > 0 ? rows->step : 1);
   return (hr_adamw){.decay = 1 - rows->learning_rate * rows->weight_decay,
                     .beta1 = rows->beta1,
                     .beta2 = rows->beta2,

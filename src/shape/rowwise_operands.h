@@ -14,7 +14,9 @@ typedef enum hr_rowwise_extent {
   HR_EXTENT_PART,    /* [rows, rotated columns], as z_row and z_stride say */
   HR_EXTENT_ROW,     /* [columns] */
   HR_EXTENT_ANGLES,  /* [period, rotated columns] */
+  HR_EXTENT_RESULT,  /* [rows, columns], groups of rows y_stride apart */
   HR_EXTENT_TABLE,   /* [period, columns], of which `rows` rows are read */
+  HR_EXTENT_SUMS,    /* [period, columns] */
   HR_EXTENT_COLUMN,  /* [rows] */
   HR_EXTENT_TERMS,   /* [rows, group] */
   HR_EXTENT_HEADS    /* [group] */
@@ -66,6 +68,7 @@ typedef struct hr_adamw {
   double max_norm; /* 0: gradients are not clipped */
 } hr_adamw;
 
-hr_adamw hr_adamw_of(const hr_rowwise *rows);
+/** `step`: 0 for that of the problem. */
+hr_adamw hr_adamw_of(const hr_rowwise *rows, int64_t step);
 
 #endif

@@ -30,7 +30,7 @@ static void assert_row(const hr_rowwise *r, int64_t row, const double *a, const 
   const void *inputs[] = {a, b, c};
   double scratch[64], out[16], norm[16];
   assert_true(r->columns <= 16 && hr_reference_rowwise_scratch(r) <= 64);
-  hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){0, row, 0}, scratch, out, norm);
+  hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){0, row, 0, 0}, scratch, out, norm);
   for (int64_t i = 0; i < r->columns; i++) {
     if (!(fabs(out[i] - expected[i]) <= 1e-12))
       fail_msg("%s: column %d is %.15g, not %.15g", hr_rowwise_operation_name(r->operation), (int)i, out[i],
@@ -79,7 +79,7 @@ static void a_sink_takes_its_share_of_each_head(void **state)
   double scratch[16], out[1], norm[1];
   hr_rowwise r = rows_of(HR_ROWWISE_SINK, 8, 1);
   r.period = 2, r.group = 2;
-  hr_reference_rowwise(&r, (const void *[]){x, lse, sinks}, (hr_rowwise_output_row){0, 6, 0}, scratch, out, norm);
+  hr_reference_rowwise(&r, (const void *[]){x, lse, sinks}, (hr_rowwise_output_row){0, 6, 0, 0}, scratch, out, norm);
   assert_true(fabs(out[0] - 6) < 1e-6);
 }
 
@@ -93,7 +93,7 @@ static void combine_adds_rows_of_a_table_by_their_weights(void **state)
   double scratch[16], out[2], norm[2];
   hr_rowwise r = rows_of(HR_ROWWISE_COMBINE, 2, 2);
   r.period = 3, r.group = 2;
-  hr_reference_rowwise(&r, (const void *[]){numbers, table, weights}, (hr_rowwise_output_row){0, 1, 0}, scratch, out,
+  hr_reference_rowwise(&r, (const void *[]){numbers, table, weights}, (hr_rowwise_output_row){0, 1, 0, 0}, scratch, out,
                        norm);
   assert_true(out[0] == 52 && out[1] == 104);
 }
@@ -192,7 +192,7 @@ static void dropout_drops_the_share_that_was_asked_for(void **state)
   int64_t dropped = 0;
   for (int64_t i = 0; i < columns; i++)
     x[i] = 1;
-  hr_reference_rowwise(&r, (const void *[]){x, NULL, NULL}, (hr_rowwise_output_row){0, 0, 0}, norm + columns, out,
+  hr_reference_rowwise(&r, (const void *[]){x, NULL, NULL}, (hr_rowwise_output_row){0, 0, 0, 0}, norm + columns, out,
                        norm);
   for (int64_t i = 0; i < columns; i++)
     dropped += out[i] == 0;
@@ -267,6 +267,12 @@ static const differentiated pairs[] = {
     {HR_ROWWISE_ROTARY_BACKWARD, HR_ROWWISE_ROTARY, 2, {0}, {0, 1}},
     {HR_ROWWISE_GELU_BACKWARD, HR_ROWWISE_GELU, 1, {0}, {0, 0}},
     {HR_ROWWISE_SWIGLU_BACKWARD, HR_ROWWISE_SWIGLU, 2, {0, 1}, {0, 0, 1}},
+    {HR_ROWWISE_GELU_TANH_BACKWARD, HR_ROWWISE_GELU_TANH, 1, {0}, {0, 0}},
+    {HR_ROWWISE_RELU_BACKWARD, HR_ROWWISE_RELU, 1, {0}, {0, 0}},
+    {HR_ROWWISE_RELU2_BACKWARD, HR_ROWWISE_RELU2, 1, {0}, {0, 0}},
+    {HR_ROWWISE_SOFTCAP_BACKWARD, HR_ROWWISE_SOFTCAP, 1, {0}, {0, 0}},
+    {HR_ROWWISE_GEGLU_BACKWARD, HR_ROWWISE_GEGLU, 2, {0, 1}, {0, 0, 1}},
+    {HR_ROWWISE_GEGLU_TANH_BACKWARD, HR_ROWWISE_GEGLU_TANH, 2, {0, 1}, {0, 0, 1}},
 };
 
 static hr_rowwise small_rows(hr_rowwise_operation operation)
@@ -282,7 +288,7 @@ static void run_all(const hr_rowwise *r, const void *const *inputs, int output, 
   double scratch[4 * COLUMNS], norm[COLUMNS];
   const int64_t length = hr_rowwise_output_length(r, output);
   for (int64_t row = 0; row < hr_rowwise_output_rows(r, output); row++)
-    hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){output, row, 0}, scratch, to + row * length, norm);
+    hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){output, row, 0, 0}, scratch, to + row * length, norm);
 }
 
 /* Σ dy y over all elements: what a gradient is the derivative of. */
@@ -402,6 +408,90 @@ static void sums_over_rows_have_one_row(void **state)
   assert_int_equal(bytes, (6 + 3) * 8);
 }
 
+/* Tokens 2, 0, 2: row 2 gets the first and the last. */
+static void rows_of_a_table_get_the_sums_of_their_tokens(void **state)
+{
+  (void)state;
+  hr_rowwise r = rows_of(HR_ROWWISE_GATHER_BACKWARD, 3, 2);
+  r.period = 3;
+  const int32_t numbers[] = {2, 0, 2};
+  const double dy[] = {1, 2, 10, 20, 100, 200}, table[] = {0.5, 0.5, 7, 8, 0.25, 0.25};
+  const double fresh[] = {10, 20, 0, 0, 101, 202}, added[] = {10.5, 20.5, 7, 8, 101.25, 202.25};
+  double out[6];
+  hr_error error;
+  int64_t bytes = 0;
+  run_all(&r, (const void *[]){numbers, dy, NULL}, 0, out);
+  assert_memory_equal(out, fresh, sizeof out);
+  r.factor = 1;
+  run_all(&r, (const void *[]){numbers, dy, table}, 0, out);
+  assert_memory_equal(out, added, sizeof out);
+  assert_int_equal(hr_rowwise_bytes(&r, &bytes), HR_OK);
+  assert_int_equal(bytes, 3 * 4 + 3 * 6 * 8);
+  r.factor = 0.5;
+  assert_int_equal(hr_rowwise_check(&r, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "factor"));
+}
+
+/* The two gaps between groups of two columns keep what they had. */
+static void results_may_be_apart(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_plan *plan = NULL;
+  hr_error error;
+  float x[] = {1, 2, 3, 4}, y[] = {-1, -1, -1, -1, -1, -1};
+  hr_rowwise r = rows_of(HR_ROWWISE_COPY, 2, 2);
+  hr_rowwise_arguments arguments = hr_rowwise_arguments_default();
+  r.dtype = HR_FP32, r.y_stride = 4;
+  arguments.inputs[0] = x, arguments.output = y;
+  assert_ok(hr_device_open("reference", 0, &device, &error), error);
+  assert_ok(hr_plan_rowwise(device, &r, NULL, &plan, &error), error);
+  _Alignas(64) double workspace[64];
+  assert_true(hr_plan_workspace_bytes(plan) <= sizeof workspace);
+  assert_ok(hr_plan_run_rowwise(plan, &arguments, workspace, NULL, &error), error);
+  assert_true(y[0] == 1 && y[1] == 2 && y[2] == -1 && y[3] == -1 && y[4] == 3 && y[5] == 4);
+  hr_plan_free(plan);
+  hr_device_close(device);
+  r.y_stride = 1;
+  assert_int_equal(hr_rowwise_check(&r, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "y_stride"));
+  r = rows_of(HR_ROWWISE_GELU, 2, 2);
+  r.y_stride = 4;
+  assert_int_equal(hr_rowwise_check(&r, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "y_stride"));
+}
+
+/* A plan of the first step and arguments of the third move weights as a plan of the third does. */
+static void arguments_may_say_the_step_of_adamw(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_error error;
+  const float gradient[] = {1, -2}, from[] = {0.5f, 0.25f};
+  float weights[2][2];
+  assert_ok(hr_device_open("cpu", 0, &device, &error), error);
+  for (int i = 0; i < 2; i++) {
+    hr_plan *plan = NULL;
+    float mean[2], variance[2];
+    hr_rowwise r = rows_of(HR_ROWWISE_ADAMW, 1, 2);
+    hr_rowwise_arguments a = hr_rowwise_arguments_default();
+    r.dtype = HR_FP32;
+    r.learning_rate = 0.01, r.beta1 = 0.9, r.beta2 = 0.99, r.step = i == 0 ? 3 : 1;
+    r.alignment = sizeof(float);
+    a.step = i == 0 ? 0 : 3;
+    a.inputs[0] = gradient, a.inputs[1] = from, a.inputs[2] = from, a.more_inputs[0] = from;
+    a.output = weights[i], a.more_outputs[0] = mean, a.more_outputs[1] = variance;
+    assert_ok(hr_plan_rowwise(device, &r, NULL, &plan, &error), error);
+    void *workspace = aligned_alloc(64, (hr_plan_workspace_bytes(plan) / 64 + 1) * 64);
+    assert_ok(hr_plan_run_rowwise(plan, &a, workspace, NULL, &error), error);
+    free(workspace);
+    hr_plan_free(plan);
+  }
+  assert_memory_equal(weights[0], weights[1], sizeof weights[0]);
+  assert_true(weights[0][0] != from[0]);
+  hr_device_close(device);
+}
+
 static void a_measurement_checks_and_counts_bytes(void **state)
 {
   (void)state;
@@ -411,7 +501,8 @@ static void a_measurement_checks_and_counts_bytes(void **state)
   for (int operation = 0; operation < HR_ROWWISE_COUNT; operation++) {
     hr_rowwise r = rows_of((hr_rowwise_operation)operation, 20, 64);
     r.dtype = HR_BF16;
-    r.period = operation == HR_ROWWISE_ROTARY_BACKWARD || operation == HR_ROWWISE_SINK ? 2 : r.period;
+    const bool has_rows = operation == HR_ROWWISE_ROTARY_BACKWARD || operation == HR_ROWWISE_GATHER_BACKWARD;
+    r.period = has_rows || operation == HR_ROWWISE_SINK ? 2 : r.period;
     hr_measure_options options = hr_measure_options_default();
     options.time_limit_ns = 20e6;
     hr_measurement m;
@@ -420,9 +511,9 @@ static void a_measurement_checks_and_counts_bytes(void **state)
       fail_msg("%s: %s", hr_rowwise_operation_name(r.operation), m.reason);
     int64_t bytes;
     assert_int_equal(hr_rowwise_bytes(&r, &bytes), HR_OK);
-    int64_t checked = 0; /* 16 of each output, or the one row of a weight's gradient */
+    int64_t checked = 0; /* 16 of each output, or the one row of a weight's gradient, or the table's two */
     for (int output = 0; output < hr_rowwise_operands_of(&r).outputs; output++)
-      checked += hr_rowwise_output_rows(&r, output) == 1 ? 1 : 16;
+      checked += hr_rowwise_output_rows(&r, output) < 16 ? hr_rowwise_output_rows(&r, output) : 16;
     assert_true(m.rows_checked == checked && m.median_ns > 0);
     assert_true(fabs(m.bytes_per_s * m.median_ns * 1e-9 - (double)bytes) < 1);
     assert_true(isnan(m.flops_per_s));
@@ -449,6 +540,9 @@ int main(void)
       cmocka_unit_test(the_gradient_of_logits_is_that_of_the_loss),
       cmocka_unit_test(a_first_step_of_adamw_moves_weights_by_the_learning_rate),
       cmocka_unit_test(sums_over_rows_have_one_row),
+      cmocka_unit_test(rows_of_a_table_get_the_sums_of_their_tokens),
+      cmocka_unit_test(results_may_be_apart),
+      cmocka_unit_test(arguments_may_say_the_step_of_adamw),
       cmocka_unit_test(a_measurement_checks_and_counts_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

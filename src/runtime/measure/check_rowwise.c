@@ -39,10 +39,15 @@ static void make_table(const hr_problem *problem, hr_operand_kind kind, uint64_t
     numbers[i] = fabsf(numbers[i]);
 }
 
+static bool needs_all(const hr_rowwise *r)
+{
+  return r->operation == HR_ROWWISE_ADAMW || r->operation == HR_ROWWISE_GATHER_BACKWARD;
+}
+
 /* The products of a row of the output, which may need all rows of the inputs. */
 static int64_t products_of(const hr_rowwise *r, int output)
 {
-  const bool all = hr_rowwise_output_rows(r, output) < r->rows || r->operation == HR_ROWWISE_ADAMW;
+  const bool all = hr_rowwise_output_rows(r, output) < r->rows || needs_all(r);
   return PRODUCTS_OF_ELEMENT * r->columns * (all ? r->rows : 1);
 }
 
@@ -56,7 +61,7 @@ static hr_sample sample(const hr_problem *problem, size_t output)
 
 static int64_t row_start(const hr_problem *problem, size_t output, int64_t row)
 {
-  return row * hr_rowwise_output_length(&problem->rows, (int)output);
+  return hr_rowwise_output_at(&problem->rows, (int)output, row);
 }
 
 /* A row of a tensor, or its number of a column, unless all rows are needed: by sums over them, and by the norm of
@@ -68,7 +73,7 @@ static hr_operand_part part_of(const hr_checked_range *range, const hr_rowwise_o
                       (operand->extent == HR_EXTENT_STRIDED && r->x_stride == 0 && r->x_row == 0);
   const bool column = operand->extent == HR_EXTENT_COLUMN && r->operation != HR_ROWWISE_SINK; /* in another order */
   const bool by_row = packed || column || operand->extent == HR_EXTENT_TERMS;
-  if (!by_row || range->of->rows < r->rows || r->operation == HR_ROWWISE_ADAMW)
+  if (!by_row || range->of->rows < r->rows || needs_all(r))
     return (hr_operand_part){0, bytes};
   const size_t one = bytes / (size_t)r->rows;
   return (hr_operand_part){one * (size_t)range->row, one};
@@ -89,7 +94,7 @@ static hr_status fetch(const hr_checked_range *range, hr_host_set *host, hr_erro
 static void reference(const hr_checked_range *range, const hr_host_set *host, double *scratch,
                       hr_reference_query *query)
 {
-  const hr_rowwise_output_row at = {(int)range->of->output, range->row, 0};
+  const hr_rowwise_output_row at = {(int)range->of->output, range->row, 0, 0};
   query->output = at.output;
   hr_reference_rowwise(&range->runner->problem.rows, host->operands, at, scratch, query->out, query->norm);
 }

@@ -51,7 +51,8 @@ static const hr_problem_member rows_members[] = {
     M(hr_rowwise, alignment),   M(hr_rowwise, scale),   M(hr_rowwise, learning_rate), M(hr_rowwise, beta1),
     M(hr_rowwise, beta2),       M(hr_rowwise, epsilon), M(hr_rowwise, weight_decay),  M(hr_rowwise, max_norm),
     M(hr_rowwise, step),        M(hr_rowwise, factor),  M(hr_rowwise, x_stride),      M(hr_rowwise, rotated),
-    M(hr_rowwise, interleaved), M(hr_rowwise, x_row),   M(hr_rowwise, z_row),         M(hr_rowwise, z_stride)};
+    M(hr_rowwise, interleaved), M(hr_rowwise, x_row),   M(hr_rowwise, z_row),         M(hr_rowwise, z_stride),
+    M(hr_rowwise, y_stride)};
 
 static const hr_problem_member decode_members[] = {M(hr_decode, batch),
                                                    M(hr_decode, q_len),

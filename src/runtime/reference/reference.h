@@ -80,15 +80,18 @@ void hr_reference_backward_d_sinks(const hr_backward *b, const hr_attention_back
 typedef struct hr_rowwise_output_row {
   int output;
   int64_t row;
-  double clip; /* hr_reference_clip(), if the caller has it for all rows; 0: it is computed */
+  double clip;  /* hr_reference_clip(), if the caller has it for all rows; 0: it is computed */
+  int64_t step; /* of AdamW; 0: that of the problem */
 } hr_rowwise_output_row;
 
 /** What AdamW scales the gradient by. A NaN stays one. */
 double hr_reference_clip(const hr_rowwise *r, const void *const *inputs, double *scratch);
 
-/** Elements of a row of an output, its rows, and its format: weights' gradients have one row, losses rows of one. */
+/** Elements of a row of an output, its rows, the first element of one, and its format: weights' gradients have one row,
+ *  losses rows of one. */
 int64_t hr_rowwise_output_length(const hr_rowwise *r, int output);
 int64_t hr_rowwise_output_rows(const hr_rowwise *r, int output);
+int64_t hr_rowwise_output_at(const hr_rowwise *r, int output, int64_t row);
 hr_dtype hr_rowwise_output_dtype(const hr_rowwise *r, int output);
 
 /** Writes that row to out[hr_rowwise_output_length()], and to `norm` as many numbers, to which rounding errors are

@@ -294,9 +294,16 @@ int64_t hr_rowwise_output_length(const hr_rowwise *r, int output)
   return hr_rowwise_operands_of(r).output[output].extent == HR_EXTENT_COLUMN ? 1 : r->columns;
 }
 
+int64_t hr_rowwise_output_at(const hr_rowwise *r, int output, int64_t row)
+{
+  const bool strided = hr_rowwise_operands_of(r).output[output].extent == HR_EXTENT_RESULT;
+  return strided ? hr_rowwise_y_at(r, row) : row * hr_rowwise_output_length(r, output);
+}
+
 int64_t hr_rowwise_output_rows(const hr_rowwise *r, int output)
 {
-  return hr_rowwise_operands_of(r).output[output].extent == HR_EXTENT_ROW ? 1 : r->rows;
+  const hr_rowwise_extent extent = hr_rowwise_operands_of(r).output[output].extent;
+  return extent == HR_EXTENT_ROW ? 1 : extent == HR_EXTENT_SUMS ? r->period : r->rows;
 }
 
 hr_dtype hr_rowwise_output_dtype(const hr_rowwise *r, int output)
@@ -326,16 +333,17 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return HR_OK;
 }
 
-static void run_output(const hr_rowwise *r, const void *const *inputs, int output, void *to, double *scratch)
+static void run_output(const hr_rowwise *r, const hr_rowwise_arguments *x, int output, void *to, double *scratch)
 {
+  const void *inputs[] = {x->inputs[0], x->inputs[1], x->inputs[2], x->more_inputs[0]};
   double *out = scratch + hr_reference_rowwise_scratch(r), *norm = out + r->columns;
   const int64_t length = hr_rowwise_output_length(r, output);
   const hr_dtype dtype = hr_rowwise_output_dtype(r, output);
   const double clip = r->operation == HR_ROWWISE_ADAMW ? hr_reference_clip(r, inputs, scratch) : 0;
   for (int64_t row = 0; row < hr_rowwise_output_rows(r, output); row++) {
-    hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){output, row, clip}, scratch, out, norm);
+    hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){output, row, clip, x->step}, scratch, out, norm);
     for (int64_t i = 0; i < length; i++)
-      hr_number_store(dtype, to, (size_t)(row * length + i), out[i]);
+      hr_number_store(dtype, to, (size_t)(hr_rowwise_output_at(r, output, row) + i), out[i]);
   }
 }
 
@@ -346,12 +354,11 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   const hr_rowwise *r = &plan->problem.rows;
   const hr_rowwise_arguments *x = run->arguments;
   const hr_rowwise_operands of = hr_rowwise_operands_of(r);
-  const void *inputs[] = {x->inputs[0], x->inputs[1], x->inputs[2], x->more_inputs[0]};
   void *outputs[] = {x->output, x->more_outputs[0], x->more_outputs[1], x->more_outputs[2]};
   for (int pass = 0; pass < 2; pass++)
     for (int i = 0; i < of.outputs; i++)
       if ((of.output[i].replaces > 0) == (pass == 1))
-        run_output(r, inputs, i, outputs[i], run->workspace);
+        run_output(r, x, i, outputs[i], run->workspace);
   return HR_OK;
 }
 

@@ -19,6 +19,7 @@ typedef struct gradient {
   int output;
   int64_t row;
   double clip;
+  int64_t step;
   double *scratch, *out, *norm;
 } gradient;
 
@@ -129,12 +130,73 @@ static void norm_backward(const gradient *g)
 
 /* ---- activations ---- */
 
-static void gelu_backward(const gradient *g)
+static double gelu_slope(double x)
 {
-  const double *dy = load(g, 0, g->row), *x = load(g, 1, g->row), density = 1 / sqrt(8 * atan(1));
+  return (1 + erf(x / sqrt(2))) / 2 + x * exp(-x * x / 2) / sqrt(8 * atan(1));
+}
+
+/* x s, s = 1 / (1 + e^(−2u)). */
+static double gelu_tanh_slope(double x)
+{
+  const double root = sqrt(2 / (4 * atan(1))), u = root * (x + 0.044715 * x * x * x), s = 1 / (1 + exp(-2 * u));
+  return s + 2 * x * s * (1 - s) * root * (1 + 3 * 0.044715 * x * x);
+}
+
+/* What dy is multiplied by. */
+static double slope_of(const hr_rowwise *r, double x)
+{
+  const double t = tanh(x / hr_rowwise_cap(r));
+  switch (r->operation) {
+  case HR_ROWWISE_GELU_BACKWARD:
+  case HR_ROWWISE_GEGLU_BACKWARD: return gelu_slope(x);
+  case HR_ROWWISE_RELU_BACKWARD: return x <= 0 ? 0 : 1;
+  case HR_ROWWISE_RELU2_BACKWARD: return x <= 0 ? 0 : 2 * x;
+  case HR_ROWWISE_SOFTCAP_BACKWARD: return 1 - t * t;
+  default: return gelu_tanh_slope(x);
+  }
+}
+
+static void activation_backward(const gradient *g)
+{
+  const double *dy = load(g, 0, g->row), *x = load(g, 1, g->row);
+  const bool cuts = g->r->operation == HR_ROWWISE_RELU_BACKWARD || g->r->operation == HR_ROWWISE_RELU2_BACKWARD;
   for (int64_t i = 0; i < g->r->columns; i++) {
-    g->out[i] = dy[i] * ((1 + erf(x[i] / sqrt(2))) / 2 + x[i] * exp(-x[i] * x[i] / 2) * density);
-    g->norm[i] = fabs(dy[i]) * 1.2;
+    const double slope = slope_of(g->r, x[i]);
+    g->out[i] = cuts && x[i] <= 0 ? 0 : dy[i] * slope;
+    g->norm[i] = fabs(dy[i]) * (1.2 + fabs(slope));
+  }
+}
+
+static void geglu_backward(const gradient *g)
+{
+  const double *dy = load(g, 0, g->row), *gate = load(g, 1, g->row), *up = load(g, 2, g->row);
+  const bool exact = g->r->operation == HR_ROWWISE_GEGLU_BACKWARD;
+  for (int64_t i = 0; i < g->r->columns; i++) {
+    const double x = gate[i], u = sqrt(2 / (4 * atan(1))) * (x + 0.044715 * x * x * x);
+    const double value = exact ? x * (1 + erf(x / sqrt(2))) / 2 : x / (1 + exp(-2 * u));
+    g->out[i] = g->output == 0 ? dy[i] * up[i] * slope_of(g->r, x) : dy[i] * value;
+    g->norm[i] = g->output == 0 ? fabs(dy[i] * up[i]) * 2 : fabs(dy[i] * x);
+  }
+}
+
+/* ---- rows of a table ---- */
+
+static void gather_backward(const gradient *g)
+{
+  const hr_rowwise *r = g->r;
+  const int32_t *numbers = g->inputs[0];
+  for (int64_t i = 0; i < r->columns; i++)
+    g->out[i] = g->norm[i] = 0;
+  if (r->factor != 0)
+    memcpy(g->out, load(g, 2, g->row), (size_t)r->columns * sizeof *g->out);
+  for (int64_t i = 0; i < r->columns; i++)
+    g->norm[i] = fabs(g->out[i]);
+  for (int64_t row = 0; row < r->rows; row++) {
+    const double *dy = numbers[row] == g->row ? load(g, 1, row) : NULL;
+    for (int64_t i = 0; dy && i < r->columns; i++) {
+      g->out[i] += dy[i];
+      g->norm[i] += fabs(dy[i]);
+    }
   }
 }
 
@@ -215,7 +277,7 @@ double hr_reference_clip(const hr_rowwise *r, const void *const *inputs, double 
 static void adamw(const gradient *g)
 {
   const hr_rowwise *r = g->r;
-  const hr_adamw a = hr_adamw_of(r);
+  const hr_adamw a = hr_adamw_of(r, g->step);
   const double clip = g->clip == 0 ? hr_reference_clip(r, g->inputs, g->scratch) : g->clip, *dw = load(g, 0, g->row),
                *w = load(g, 1, g->row), *m = load(g, 2, g->row), *v = load(g, 3, g->row);
   for (int64_t i = 0; i < r->columns; i++) {
@@ -234,12 +296,19 @@ static void (*const gradients[HR_ROWWISE_COUNT])(const gradient *g) = {
     [HR_ROWWISE_LAYER_NORM_BACKWARD] = norm_backward,
     [HR_ROWWISE_RMS_NORM_BACKWARD] = norm_backward,
     [HR_ROWWISE_ROTARY_BACKWARD] = rotary_backward,
-    [HR_ROWWISE_GELU_BACKWARD] = gelu_backward,
+    [HR_ROWWISE_GELU_BACKWARD] = activation_backward,
     [HR_ROWWISE_SWIGLU_BACKWARD] = swiglu_backward,
     [HR_ROWWISE_BIAS_BACKWARD] = sum_rows,
     [HR_ROWWISE_CROSS_ENTROPY] = loss_of,
     [HR_ROWWISE_CROSS_ENTROPY_BACKWARD] = cross_entropy_backward,
     [HR_ROWWISE_ADAMW] = adamw,
+    [HR_ROWWISE_GELU_TANH_BACKWARD] = activation_backward,
+    [HR_ROWWISE_RELU_BACKWARD] = activation_backward,
+    [HR_ROWWISE_RELU2_BACKWARD] = activation_backward,
+    [HR_ROWWISE_SOFTCAP_BACKWARD] = activation_backward,
+    [HR_ROWWISE_GEGLU_BACKWARD] = geglu_backward,
+    [HR_ROWWISE_GEGLU_TANH_BACKWARD] = geglu_backward,
+    [HR_ROWWISE_GATHER_BACKWARD] = gather_backward,
 };
 
 void hr_reference_rowwise_gradient(const hr_rowwise *r, const void *const *inputs, hr_rowwise_output_row at,
@@ -250,6 +319,7 @@ void hr_reference_rowwise_gradient(const hr_rowwise *r, const void *const *input
                       .output = at.output,
                       .row = at.row,
                       .clip = at.clip,
+                      .step = at.step,
                       .scratch = scratch,
                       .out = out,
                       .norm = norm};

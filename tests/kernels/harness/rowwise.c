@@ -29,7 +29,7 @@ static bool is_softmax(int operation)
 
 static bool has_table(int operation)
 {
-  return operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE;
+  return operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE || operation == HR_ROWWISE_GATHER_BACKWARD;
 }
 
 static hr_rowwise with_adamw(hr_rowwise r, double max_norm)
@@ -73,16 +73,18 @@ static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t c
   if (is_rotary(operation))
     r.columns += columns % 2, r.period = 7, r.group = 3;
   if (has_table(operation))
-    r.period = 11, r.group = 1 + columns % 4;
+    r.period = 11, r.group = operation == HR_ROWWISE_COMBINE ? 1 + columns % 4 : 1;
   if (operation == HR_ROWWISE_SINK)
     r.group = rows % 2 ? 1 : 2, r.period = rows % 4 ? rows / r.group : rows / 4;
   if (operation == HR_ROWWISE_ROTARY_JOIN)
     r = with_join(r);
   if (operation == HR_ROWWISE_COPY || operation == HR_ROWWISE_BIAS)
     r.x_stride = columns + 5;
+  if (operation == HR_ROWWISE_COPY && columns % 3)
+    r.y_stride = columns + 2;
   if (is_norm(operation))
     r.epsilon = 0.125;
-  r.factor = 0.7;
+  r.factor = operation == HR_ROWWISE_GATHER_BACKWARD ? (double)(columns / 2 % 2) : 0.7;
   return r;
 }
 
@@ -98,7 +100,8 @@ static void compare_row(const call *c, hr_rowwise_output_row at, const void *con
   double *expected = scratch + hr_reference_rowwise_scratch(r), *norm = expected + r->columns;
   hr_reference_rowwise(r, inputs, at, scratch, expected, norm);
   for (int64_t i = 0; i < length; i++) {
-    double found = call_element(c, c->operands.inputs + (size_t)at.output, (size_t)(at.row * length + i));
+    double found = call_element(c, c->operands.inputs + (size_t)at.output,
+                                (size_t)(hr_rowwise_output_at(r, at.output, at.row) + i));
     double bound = hr_rowwise_error_bound(r, at.output, expected[i], norm[i]);
     if (!is_near(found, expected[i], bound))
       fail_msg("%s %s %s, %d rows of %d, period %d, output %d: [%d, %d] is %g, exactly %g, allowed ±%g", c->kernel,
@@ -118,7 +121,7 @@ static void compare_with(const call *c, const void *const *copies)
   const double clip = r->operation == HR_ROWWISE_ADAMW ? hr_reference_clip(r, inputs, scratch) : 0;
   for (size_t output = 0; output < c->operands.count - c->operands.inputs; output++)
     for (int64_t row = 0; row < hr_rowwise_output_rows(r, (int)output); row++)
-      compare_row(c, (hr_rowwise_output_row){(int)output, row, clip}, inputs, scratch);
+      compare_row(c, (hr_rowwise_output_row){(int)output, row, clip, 0}, inputs, scratch);
   free(scratch);
 }
 
@@ -372,6 +375,7 @@ static void try_rotary(subject *s, int operation)
     r.rotated = parts[i / 4][1];
     r.interleaved = i % 2 != 0;
     r.x_stride = i % 4 < 2 ? 0 : 5 * r.columns + i / 4 % 2;
+    r.y_stride = i % 8 < 6 ? 0 : 4 * r.columns + i / 8 % 2;
     check_case(s, &r, NULL, false);
   }
 }

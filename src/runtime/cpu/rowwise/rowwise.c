@@ -132,10 +132,10 @@ static float clip_of(const rowwise_run *run)
   return clip > 1 ? 1 : clip;
 }
 
-static void run_adamw(rowwise_run *run)
+static void run_adamw(rowwise_run *run, int64_t step)
 {
   const rowwise_plan *p = run->plan;
-  run->job.adamw = hr_adamw_of(run->job.rows);
+  run->job.adamw = hr_adamw_of(run->job.rows, step);
   run->job.clip = 1;
   run->apart = true;
   if (p->vectors > 0) {
@@ -155,6 +155,14 @@ static void run_rows(rowwise_run *run)
   run->apart = false;
   if (p->vectors > 0)
     run_phase(run, HR_ROWWISE_SUMS, columns, hr_round_up(hr_ceil_div(columns, p->threads), LINE));
+}
+
+static void run_table(rowwise_run *run)
+{
+  const int64_t table_rows = run->job.rows->period;
+  run->apart = false;
+  run_phase(run, HR_ROWWISE_SUMS, table_rows, hr_ceil_div(table_rows, run->plan->threads));
+  run_phase(run, HR_ROWWISE_MAIN, run->plan->count, part_length(run->plan));
 }
 
 /* Whether the first result is where an input is: its lines are in the cache then, so that stores past it cost more. */
@@ -185,7 +193,9 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   rows.job.vectors = p->vectors;
   rows.job.first_vector = of.outputs - p->vectors;
   if (r->operation == HR_ROWWISE_ADAMW)
-    run_adamw(&rows);
+    run_adamw(&rows, x->step);
+  else if (r->operation == HR_ROWWISE_GATHER_BACKWARD)
+    run_table(&rows);
   else
     run_rows(&rows);
   return HR_OK;

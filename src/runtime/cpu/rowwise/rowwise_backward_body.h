@@ -38,36 +38,73 @@ HR_INLINE simd_f32 gelu_slope(hr_dtype dtype, simd_f32 x)
   return normal_distribution(x) + x * e * 0.3989422804f;
 }
 
-HR_INLINE void gelu_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+/* The activation is x s, where s is 1 / (1 + e^(−2u)). */
+HR_INLINE simd_f32 gelu_tanh_slope(hr_dtype dtype, simd_f32 x)
 {
+  const float root = 0.7978845608f, cubic = 0.044715f;
+  const simd_f32 twice = x * simd_fma(simd_set1(-2 * root * cubic), x * x, simd_set1(-2 * root));
+  const simd_f32 s = 1.0f / (1.0f + exp_for(dtype, twice));
+  return simd_fma(x * s * (1.0f - s), simd_fma(simd_set1(6 * root * cubic), x * x, simd_set1(2 * root)), s);
+}
+
+HR_INLINE simd_f32 zero_below(simd_f32 x, simd_f32 value)
+{
+  return simd_zero_where(simd_less(x, simd_set1(0x1p-149f)), value);
+}
+
+/* The gradient of an activation of x whose own is dy. */
+HR_INLINE simd_f32 gradient_of(hr_dtype dtype, hr_rowwise_operation operation, simd_f32 factor, simd_f32 dy, simd_f32 x)
+{
+  simd_f32 t;
+  switch (operation) {
+  case HR_ROWWISE_RELU_BACKWARD: return zero_below(x, dy);
+  case HR_ROWWISE_RELU2_BACKWARD: return zero_below(x, 2.0f * dy * x);
+  case HR_ROWWISE_SOFTCAP_BACKWARD: t = simd_tanh(x / factor); return dy * (1.0f - t * t);
+  case HR_ROWWISE_GELU_TANH_BACKWARD:
+  case HR_ROWWISE_GEGLU_TANH_BACKWARD: return dy * gelu_tanh_slope(dtype, x);
+  default: return dy * gelu_slope(dtype, x);
+  }
+}
+
+HR_INLINE void activation_backward(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j,
+                                   int64_t first, int64_t last)
+{
+  const simd_f32 factor = simd_set1((float)hr_rowwise_cap(j->rows));
   int64_t end = first + first_span(dtype, j->outputs[0], first, j->stream);
   for (int64_t at = first; at < last; at = end, end += SIMD_PAIR) {
     const int64_t count = lesser(end, last) - at;
     simd_pair dy = simd_load_span(dtype, j->inputs[0], at, count), x = simd_load_span(dtype, j->inputs[1], at, count);
-    simd_pair dx = {dy.a * gelu_slope(dtype, x.a), dy.b * gelu_slope(dtype, x.b)};
+    simd_pair dx = {gradient_of(dtype, operation, factor, dy.a, x.a), gradient_of(dtype, operation, factor, dy.b, x.b)};
     simd_store_span(dtype, j->outputs[0], at, dx, count, j->stream);
   }
 }
 
-typedef struct swiglu_gradients {
+typedef struct gated_gradients {
   simd_f32 gate, up;
-} swiglu_gradients;
+} gated_gradients;
 
-HR_INLINE swiglu_gradients swiglu_gradients_of(hr_dtype dtype, simd_f32 dy, simd_f32 gate, simd_f32 up)
+HR_INLINE gated_gradients gated_gradients_of(hr_dtype dtype, hr_rowwise_operation operation, simd_f32 dy, simd_f32 gate,
+                                             simd_f32 up)
 {
+  if (operation == HR_ROWWISE_GEGLU_BACKWARD)
+    return (gated_gradients){up * dy * gelu_slope(dtype, gate), dy * gelu_of(gate)};
+  if (operation == HR_ROWWISE_GEGLU_TANH_BACKWARD)
+    return (gated_gradients){up * dy * gelu_tanh_slope(dtype, gate), dy * gelu_tanh_of(dtype, gate)};
   const simd_f32 s = 1.0f / (1.0f + (dtype == HR_FP32 ? simd_exp(-gate) : simd_exp_for_16_bits(-gate)));
-  return (swiglu_gradients){dy * up * s * (1.0f + gate * (1.0f - s)), dy * gate * s};
+  return (gated_gradients){dy * up * s * (1.0f + gate * (1.0f - s)), dy * gate * s};
 }
 
 /* Both results are streamed if both begin at a vector. */
-HR_INLINE void swiglu_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+HR_INLINE void gated_backward(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t first,
+                              int64_t last)
 {
   const bool stream = j->stream && ((uintptr_t)j->outputs[0] | (uintptr_t)j->outputs[1]) % sizeof(simd_f32) == 0;
   for (int64_t at = first; at < last; at += SIMD_PAIR) {
     const int64_t count = lesser(SIMD_PAIR, last - at);
     simd_pair dy = simd_load_span(dtype, j->inputs[0], at, count), x = simd_load_span(dtype, j->inputs[1], at, count);
     simd_pair up = simd_load_span(dtype, j->inputs[2], at, count);
-    swiglu_gradients a = swiglu_gradients_of(dtype, dy.a, x.a, up.a), b = swiglu_gradients_of(dtype, dy.b, x.b, up.b);
+    gated_gradients a = gated_gradients_of(dtype, operation, dy.a, x.a, up.a),
+                    b = gated_gradients_of(dtype, operation, dy.b, x.b, up.b);
     simd_store_span(dtype, j->outputs[0], at, (simd_pair){a.gate, b.gate}, count, stream);
     simd_store_span(dtype, j->outputs[1], at, (simd_pair){a.up, b.up}, count, stream);
   }
@@ -327,6 +364,51 @@ HR_INLINE void cross_entropy(hr_dtype dtype, bool gradient, const hr_rowwise_job
   }
 }
 
+/* ---- rows of a table ---- */
+
+/* What sums are added to, in all rows of the table, unless it is there already. */
+HR_INLINE void begin_table(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const size_t row = (size_t)j->rows->columns * (dtype == HR_FP32 ? 4 : 2);
+  const size_t from = (size_t)first * row, bytes = (size_t)(last - first) * row;
+  if (j->rows->factor == 0)
+    memset((char *)j->outputs[0] + from, 0, bytes);
+  else if (j->outputs[0] != j->inputs[2])
+    memcpy((char *)j->outputs[0] + from, (const char *)j->inputs[2] + from, bytes);
+}
+
+HR_INLINE bool occurs_before(const int32_t *numbers, int64_t row)
+{
+  bool found = false;
+  for (int64_t i = 0; i < row && !found; i++)
+    found = numbers[i] == numbers[row];
+  return found;
+}
+
+/* The first row of each number adds all of them up, in order. */
+HR_INLINE void gather_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last, float *sums)
+{
+  const int64_t columns = j->rows->columns;
+  const int32_t *numbers = j->inputs[0];
+  for (int64_t row = first; row < last; row++) {
+    void *to = (void *)(uintptr_t)row_of(dtype, j->outputs[0], numbers[row], columns);
+    if (occurs_before(numbers, row))
+      continue;
+    for (int64_t at = 0; at < columns; at += SIMD_PAIR)
+      simd_store_pair(HR_FP32, sums, at, simd_load_span(dtype, to, at, lesser(SIMD_PAIR, columns - at)), false);
+    for (int64_t i = row; i < j->rows->rows; i++) {
+      if (numbers[i] != numbers[row])
+        continue;
+      for (int64_t at = 0; at < columns; at += SIMD_PAIR)
+        add_to_sums(
+            sums, at,
+            simd_load_span(dtype, row_of(dtype, j->inputs[1], i, columns), at, lesser(SIMD_PAIR, columns - at)));
+    }
+    for (int64_t at = 0; at < columns; at += SIMD_PAIR)
+      simd_store_span(dtype, to, at, simd_load_pair(HR_FP32, sums, at), lesser(SIMD_PAIR, columns - at), false);
+  }
+}
+
 /* ---- the phases ---- */
 
 /* Returns false for an operation of the forward pass. */
@@ -337,9 +419,16 @@ HR_INLINE bool run_backward(hr_rowwise_operation operation, hr_dtype dtype, cons
   case HR_ROWWISE_SOFTMAX_BACKWARD: softmax_backward(dtype, j, first, last); return true;
   case HR_ROWWISE_LAYER_NORM_BACKWARD: norm_backward(dtype, false, j, first, last); return true;
   case HR_ROWWISE_RMS_NORM_BACKWARD: norm_backward(dtype, true, j, first, last); return true;
-  case HR_ROWWISE_ROTARY_BACKWARD: rotary(dtype, true, j, first, last); return true;
-  case HR_ROWWISE_GELU_BACKWARD: gelu_backward(dtype, j, first, last); return true;
-  case HR_ROWWISE_SWIGLU_BACKWARD: swiglu_backward(dtype, j, first, last); return true;
+  case HR_ROWWISE_ROTARY_BACKWARD: rotary(dtype, j, first, last); return true;
+  case HR_ROWWISE_GELU_BACKWARD:
+  case HR_ROWWISE_GELU_TANH_BACKWARD:
+  case HR_ROWWISE_RELU_BACKWARD:
+  case HR_ROWWISE_RELU2_BACKWARD:
+  case HR_ROWWISE_SOFTCAP_BACKWARD: activation_backward(dtype, operation, j, first, last); return true;
+  case HR_ROWWISE_SWIGLU_BACKWARD:
+  case HR_ROWWISE_GEGLU_BACKWARD:
+  case HR_ROWWISE_GEGLU_TANH_BACKWARD: gated_backward(dtype, operation, j, first, last); return true;
+  case HR_ROWWISE_GATHER_BACKWARD: gather_backward(dtype, j, first, last, scratch); return true;
   case HR_ROWWISE_BIAS_BACKWARD: bias_backward(dtype, j, first, last); return true;
   case HR_ROWWISE_CROSS_ENTROPY: cross_entropy(dtype, false, j, first, last, scratch); return true;
   case HR_ROWWISE_CROSS_ENTROPY_BACKWARD: cross_entropy(dtype, true, j, first, last, scratch); return true;
@@ -354,6 +443,8 @@ HR_INLINE void run_sums(hr_rowwise_operation operation, hr_dtype dtype, const hr
 {
   if (operation == HR_ROWWISE_ADAMW)
     gradient_squares(dtype, j, first, last);
+  else if (operation == HR_ROWWISE_GATHER_BACKWARD)
+    begin_table(dtype, j, first, last);
   else
     add_parts(dtype, j, first, last);
 }

@@ -407,6 +407,11 @@ HR_INLINE const void *x_of(hr_dtype dtype, const hr_rowwise_job *j, int64_t row)
   return (const char *)j->inputs[0] + (size_t)hr_rowwise_x_at(j->rows, row) * (dtype == HR_FP32 ? 4 : 2);
 }
 
+HR_INLINE void *y_of(hr_dtype dtype, const hr_rowwise_job *j, int64_t row)
+{
+  return (char *)j->outputs[0] + (size_t)hr_rowwise_y_at(j->rows, row) * (dtype == HR_FP32 ? 4 : 2);
+}
+
 HR_INLINE void copy_span(hr_dtype dtype, const void *x, int64_t first, int64_t last, void *out)
 {
   for (int64_t at = first; at < last; at += SIMD_PAIR) {
@@ -483,7 +488,7 @@ HR_INLINE void move_rows(hr_dtype dtype, hr_rowwise_operation operation, const h
   const int64_t columns = j->rows->columns;
   const int32_t *numbers = j->inputs[0];
   for (int64_t row = first; row < last; row++) {
-    void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    void *out = y_of(dtype, j, row);
     const void *x =
         operation == HR_ROWWISE_GATHER ? row_of(dtype, j->inputs[1], numbers[row], columns) : x_of(dtype, j, row);
     if (operation != HR_ROWWISE_BIAS && operation != HR_ROWWISE_WEIGHT) {
@@ -529,19 +534,20 @@ HR_INLINE void rotate_halves(hr_dtype dtype, bool back, const void *x, const voi
   }
 }
 
-/* `back`: by the opposite angle. */
-HR_INLINE void rotary(hr_dtype dtype, bool back, const hr_rowwise_job *j, int64_t first, int64_t last)
+/* One function of a dtype for both directions: 30 KB less. */
+static __attribute__((noinline)) void rotary(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
 {
   const hr_rowwise *r = j->rows;
+  const bool back = r->operation == HR_ROWWISE_ROTARY_BACKWARD;
   const int64_t columns = r->columns, rotated = hr_rowwise_rotated(r), half = rotated / 2;
   const size_t element = dtype == HR_FP32 ? 4 : 2;
   const bool whole_lines =
                  (size_t)half * element % sizeof(simd_f32) == 0 && (uintptr_t)j->outputs[0] % sizeof(simd_f32) == 0,
-             stream = j->stream && whole_lines && rotated == columns;
+             stream = j->stream && whole_lines && rotated == columns && r->y_stride == 0;
   for (int64_t row = first; row < last; row++) {
     const void *x = x_of(dtype, j, row);
     const void *table = row_of(dtype, j->inputs[1], row / r->group % r->period, rotated);
-    void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    void *out = y_of(dtype, j, row);
     copy_span(dtype, x, rotated, columns, out);
     if (r->interleaved)
       rotate_neighbours(dtype, x, table, half, out);
@@ -581,7 +587,7 @@ HR_INLINE void run_forward(hr_rowwise_operation operation, hr_dtype dtype, const
   else if (operation == HR_ROWWISE_LAYER_NORM || operation == HR_ROWWISE_RMS_NORM)
     norm(dtype, operation == HR_ROWWISE_RMS_NORM, j, first, last, scratch);
   else if (operation == HR_ROWWISE_ROTARY)
-    rotary(dtype, false, j, first, last);
+    rotary(dtype, j, first, last);
   else if (operation == HR_ROWWISE_ROTARY_JOIN)
     join_rotated(dtype, j, first, last);
   else if (operation == HR_ROWWISE_DROPOUT)

@@ -142,7 +142,7 @@ struct rotary_row {
 __device__ inline rotary_row row_of_rotary(const task &t, int64 row)
 {
   const element *x = t.row_of_x(row), *table = t.b + row / t.group % t.period * t.rotated;
-  return {x, x, table, t.out + row * t.columns, 0, t.rotated, t.columns};
+  return {x, x, table, t.row_of_y(row), 0, t.rotated, t.columns};
 }
 
 /* The rotated columns come from b, and the table is c. */
@@ -200,7 +200,7 @@ template <class ROW_OF> __device__ inline void rotary_rows(const task &t, int64 
 {
   int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y, half = t.rotated / 2;
   size_t bits = (size_t)t.a | (size_t)t.b | (size_t)t.c | (size_t)t.out |
-                (size_t)((half | t.columns | t.x_stride | distances) * (int64)sizeof(element));
+                (size_t)((half | t.columns | t.x_stride | t.y_stride | distances) * (int64)sizeof(element));
   if (row >= t.rows)
     return;
   rotary_row r = row_of(t, row);
@@ -218,7 +218,7 @@ template <class ROW_OF> __device__ inline void rotary_rows(const task &t, int64 
 template <class VALUE> __device__ inline void each_of_rows(const task &t, VALUE value)
 {
   for (int64 row = blockIdx.x; row < t.rows; row += gridDim.x) {
-    element *to = t.out + row * t.columns;
+    element *to = t.row_of_y(row);
     for (int64 column = threadIdx.x; column < t.columns; column += blockDim.x)
       to[column] = value(row, column);
   }

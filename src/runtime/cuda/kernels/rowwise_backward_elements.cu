@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of activations and of the rotary embedding, and AdamW: element by element. Bound: memory.
  *
- *   gelu     dx = dy (Φ(x) + x φ(x))                          3 moves of each element
+ *   gelu     dx = dy (Φ(x) + x φ(x))                          3 moves of each element; so the other activations
  *   swiglu   dgate = dy up s (1 + gate (1 − s)), dup = dy gate s, s = 1 / (1 + e^−gate)      5
  *   rotary   the forward rotation by the opposite angle       2
  *   adamw    include/headroom/rowwise.h; the weights, means and variances in fp32 are read and written, the gradient is
@@ -32,11 +32,45 @@ __device__ inline float gelu_slope(float x)
   return 0.5f + copysignf(0.5f - 0.5f * sum, x) + x * e * 0.3989422804014327f;
 }
 
-struct gelu_gradient {
+/* s of gelu_tanh, x s. */
+__device__ inline float tanh_share(float x)
+{
+  return 1.0f / (1.0f + exp2f(-2.0f * LOG2_E * 0.7978845608f * (x + 0.044715f * x * x * x)));
+}
+
+__device__ inline float gelu_tanh_slope(float x)
+{
+  float s = tanh_share(x);
+  return s + x * s * (1.0f - s) * (2.0f * 0.7978845608f * (1.0f + 3 * 0.044715f * x * x));
+}
+
+/* The gradient of an activation of x whose own is dy: slope(dy, x). */
+template <class SLOPE> struct gradient_by {
   static constexpr int inputs = 2, outputs = 1;
+  SLOPE slope;
   __device__ void operator()(float dy, float x, float, float &dx, float &) const
   {
-    dx = dy * gelu_slope(x);
+    dx = slope(dy, x);
+  }
+};
+
+template <class SLOPE> __device__ inline gradient_by<SLOPE> of_slope(SLOPE slope)
+{
+  return {slope};
+}
+
+/* Φ(x), from the slope without x φ(x). */
+__device__ inline float gelu_share(float x)
+{
+  return gelu_slope(x) - x * exp2_approx(-x * x * 0.5f * LOG2_E) * 0.3989422804014327f;
+}
+
+template <bool EXACT> struct geglu_gradient {
+  static constexpr int inputs = 3, outputs = 2;
+  __device__ void operator()(float dy, float gate, float up, float &dgate, float &dup) const
+  {
+    dgate = dy * up * (EXACT ? gelu_slope(gate) : gelu_tanh_slope(gate));
+    dup = dy * gate * (EXACT ? gelu_share(gate) : tanh_share(gate));
   }
 };
 
@@ -74,12 +108,103 @@ template <class GRADIENT> __device__ inline void each_gradient(const backward_ca
 
 extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) gelu_backward(const backward_call t)
 {
-  each_gradient(t, gelu_gradient());
+  each_gradient(t, of_slope([](float dy, float x) { return dy * gelu_slope(x); }));
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) gelu_tanh_backward(const backward_call t)
+{
+  each_gradient(t, of_slope([](float dy, float x) { return dy * gelu_tanh_slope(x); }));
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) relu_backward(const backward_call t)
+{
+  each_gradient(t, of_slope([](float dy, float x) { return x <= 0 ? 0.0f : dy; }));
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) relu2_backward(const backward_call t)
+{
+  each_gradient(t, of_slope([](float dy, float x) { return x <= 0 ? 0.0f : 2.0f * dy * x; }));
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) softcap_backward(const backward_call t)
+{
+  each_gradient(t, of_slope([&](float dy, float x) {
+                  float share = tanhf(x / t.factor);
+                  return dy * (1.0f - share * share);
+                }));
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) geglu_backward(const backward_call t)
+{
+  each_gradient(t, geglu_gradient<true>());
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) geglu_tanh_backward(const backward_call t)
+{
+  each_gradient(t, geglu_gradient<false>());
 }
 
 extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) swiglu_backward(const backward_call t)
 {
   each_gradient(t, swiglu_gradient());
+}
+
+/* ---- rows of a table ---- */
+
+/* The next row of the same number behind `row`, or −1; a warp, which looks at 32 rows at a time. */
+__device__ inline int next_of(const int *numbers, int64 row, int64 rows)
+{
+  for (int64 from = row + 1; from < rows; from += 32) {
+    int64 at = from + threadIdx.x % 32;
+    unsigned same = __ballot_sync(0xFFFFFFFFu, at < rows && numbers[at < rows ? at : row] == numbers[row]);
+    if (same)
+      return (int)(from + __ffs((int)same) - 1);
+  }
+  return -1;
+}
+
+__device__ inline bool occurs_before(const int *numbers, int64 row)
+{
+  for (int64 from = 0; from < row; from += 32) {
+    int64 at = from + threadIdx.x % 32;
+    if (__ballot_sync(0xFFFFFFFFu, at < row && numbers[at] == numbers[row]))
+      return true;
+  }
+  return false;
+}
+
+/* Links the rows of each number, a warp to a row, and puts what the sums are added to into the table. */
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) gather_links(const backward_call t)
+{
+  const int *numbers = (const int *)t.inputs[0];
+  int *links = (int *)t.sums, *firsts = links + t.rows;
+  const element *from = (const element *)t.inputs[2];
+  element *to = (element *)t.outputs[0];
+  int64 thread = (int64)blockIdx.x * blockDim.x + threadIdx.x, threads = (int64)gridDim.x * blockDim.x;
+  for (int64 row = thread / 32; row < t.rows; row += threads / 32) {
+    int next = next_of(numbers, row, t.rows);
+    bool first = !occurs_before(numbers, row);
+    if (threadIdx.x % 32 == 0)
+      links[row] = next, firsts[row] = first;
+  }
+  for (int64 at = thread; at < t.period * t.columns && (t.factor == 0 || from != to); at += threads)
+    to[at] = t.factor == 0 ? from_float(0.0f) : from[at];
+}
+
+/* The block of a number's first row adds all of them up, in order. */
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) gather_backward(const backward_call t)
+{
+  const int *numbers = (const int *)t.inputs[0], *links = (const int *)t.sums, *firsts = links + t.rows;
+  const element *dy = (const element *)t.inputs[1];
+  for (int64 row = blockIdx.x; row < t.rows; row += gridDim.x) {
+    element *to = (element *)t.outputs[0] + numbers[row] * t.columns;
+    for (int64 column = threadIdx.x; firsts[row] && column < t.columns; column += blockDim.x) {
+      float sum = to_float(to[column]);
+      for (int64 from = row; from >= 0; from = links[from])
+        sum += to_float(dy[from * t.columns + column]);
+      to[column] = from_float(sum);
+    }
+  }
 }
 
 /* ---- rotary ---- */

@@ -18,11 +18,12 @@ enum {
 /** The only parameter of every kernel: addresses in the order of HR_ROWWISE_LIST. */
 typedef struct hr_backward_rows_call {
   unsigned long long inputs[4], outputs[4];
-  unsigned long long sums; /* workspace: [block][vector][columns] floats, or squares of a gradient [block] */
+  unsigned long long sums; /* workspace: [block][vector][columns] floats, squares of a gradient [block], or links of
+                              rows [rows] and whether they are the first of their number [rows] */
   long long rows, columns, period, group;
   long long blocks;                                                       /* that wrote the sums */
   float decay, beta1, beta2, rest1, rest2, rate, root, epsilon, max_norm; /* hr_adamw; epsilon of a norm */
-  float padding;
+  float factor;
 } hr_backward_rows_call;
 
 #endif

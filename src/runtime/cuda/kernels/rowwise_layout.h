@@ -24,6 +24,7 @@ typedef struct hr_rowwise_call {
   float number;     /* norms: epsilon; scale, soft cap, clamp: factor; gradients of the loss: scale */
   long long x_stride, rotated;
   long long x_row, z_row, z_stride; /* rotary_join: all but z_row resolved */
+  long long y_stride;
   int interleaved;
 } hr_rowwise_call;
 

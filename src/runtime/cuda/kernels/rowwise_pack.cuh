@@ -24,6 +24,11 @@ struct task : hr_rowwise_call {
   {
     return a + (x_stride > 0 ? row / group * x_stride + row % group * x_row : row * x_row);
   }
+
+  __device__ element *row_of_y(int64 row) const
+  {
+    return out + (y_stride > 0 ? row / group * y_stride + row % group * columns : row * columns);
+  }
 };
 
 __device__ inline float minus_infinity()

@@ -363,6 +363,7 @@ static hr_rowwise_call call_of(const hr_rowwise *r)
                            .x_row = hr_rowwise_x_row(r),
                            .z_row = r->z_row,
                            .z_stride = hr_rowwise_z_stride(r),
+                           .y_stride = r->y_stride,
                            .interleaved = r->interleaved};
 }
 

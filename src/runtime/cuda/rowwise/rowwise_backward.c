@@ -41,6 +41,13 @@ static const struct {
     [HR_ROWWISE_GELU_BACKWARD] = {ELEMENTS, "gelu_backward", 0, 0},
     [HR_ROWWISE_SWIGLU_BACKWARD] = {ELEMENTS, "swiglu_backward", 0, 0},
     [HR_ROWWISE_ADAMW] = {ELEMENTS, "adamw", 0, 0},
+    [HR_ROWWISE_GELU_TANH_BACKWARD] = {ELEMENTS, "gelu_tanh_backward", 0, 0},
+    [HR_ROWWISE_RELU_BACKWARD] = {ELEMENTS, "relu_backward", 0, 0},
+    [HR_ROWWISE_RELU2_BACKWARD] = {ELEMENTS, "relu2_backward", 0, 0},
+    [HR_ROWWISE_SOFTCAP_BACKWARD] = {ELEMENTS, "softcap_backward", 0, 0},
+    [HR_ROWWISE_GEGLU_BACKWARD] = {ELEMENTS, "geglu_backward", 0, 0},
+    [HR_ROWWISE_GEGLU_TANH_BACKWARD] = {ELEMENTS, "geglu_tanh_backward", 0, 0},
+    [HR_ROWWISE_GATHER_BACKWARD] = {ELEMENTS, "gather_backward", 0, 0},
     [HR_ROWWISE_CROSS_ENTROPY] = {LOSS, "cross_entropy_rows", 0, 0},
     [HR_ROWWISE_CROSS_ENTROPY_BACKWARD] = {LOSS, "cross_entropy_rows", 0, 0},
 };
@@ -140,6 +147,17 @@ static hr_status prepare_clip(backward_plan *p, const hr_rowwise *r, size_t *wor
   return hr_cuda_function(p->cuda, ELEMENTS, dtype_of(r), NULL, "gradient_squares", &p->before.function, error);
 }
 
+/* The kernel that links rows also begins the table. */
+static hr_status prepare_links(backward_plan *p, const hr_rowwise *r, size_t *workspace_bytes, hr_error *error)
+{
+  p->main.blocks = r->rows;
+  p->before = p->main;
+  p->before.blocks =
+      hr_min64(hr_ceil_div(hr_max64(r->rows * WARP, r->period * r->columns), HR_ELEMENT_THREADS), INT32_MAX);
+  *workspace_bytes = 2 * (size_t)r->rows * sizeof(int32_t);
+  return hr_cuda_function(p->cuda, ELEMENTS, dtype_of(r), NULL, "gather_links", &p->before.function, error);
+}
+
 static hr_status prepare_elements(backward_plan *p, const hr_rowwise *r, size_t *workspace_bytes, hr_error *error)
 {
   int64_t multiprocessors = 0, packs = r->rows * r->columns / pack_elements(r->dtype);
@@ -150,6 +168,8 @@ static hr_status prepare_elements(backward_plan *p, const hr_rowwise *r, size_t 
     shape_rotary(r, &p->main);
   if (r->operation == HR_ROWWISE_ADAMW && r->max_norm > 0)
     HR_TRY(prepare_clip(p, r, workspace_bytes, error));
+  if (r->operation == HR_ROWWISE_GATHER_BACKWARD)
+    HR_TRY(prepare_links(p, r, workspace_bytes, error));
   return hr_cuda_function(p->cuda, ELEMENTS, dtype_of(r), NULL, forms[r->operation].entry, &p->main.function, error);
 }
 
@@ -232,12 +252,17 @@ static void set_addresses(const hr_rowwise *r, const hr_run *run, hr_backward_ro
 
 static double epsilon_of(const hr_rowwise *r)
 {
-  return r->operation == HR_ROWWISE_ADAMW ? hr_adamw_of(r).epsilon : hr_rowwise_epsilon(r);
+  return r->operation == HR_ROWWISE_ADAMW ? hr_adamw_of(r, 0).epsilon : hr_rowwise_epsilon(r);
+}
+
+static double factor_of(const hr_rowwise *r)
+{
+  return r->operation == HR_ROWWISE_GATHER_BACKWARD ? r->factor : hr_rowwise_cap(r);
 }
 
 static hr_backward_rows_call call_of(const backward_plan *p, const hr_rowwise *r, const hr_run *run)
 {
-  const hr_adamw a = hr_adamw_of(r);
+  const hr_adamw a = hr_adamw_of(r, ((const hr_rowwise_arguments *)run->arguments)->step);
   hr_backward_rows_call call = {.rows = r->rows,
                                 .columns = r->columns,
                                 .period = r->period,
@@ -251,7 +276,8 @@ static hr_backward_rows_call call_of(const backward_plan *p, const hr_rowwise *r
                                 .rate = (float)a.rate,
                                 .root = (float)a.root,
                                 .epsilon = (float)epsilon_of(r),
-                                .max_norm = (float)a.max_norm};
+                                .max_norm = (float)a.max_norm,
+                                .factor = (float)factor_of(r)};
   set_addresses(r, run, &call);
   return call;
 }
