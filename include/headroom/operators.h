@@ -206,8 +206,8 @@ typedef struct hr_operator {
                            transformers makes; else 0 */
   hr_flash_library flash; /* the same: the framework's kernel */
   bool masked;            /* the same: the kernel is passed a mask and computes what it hides, too */
-  /* What a forward operator works on, in order; 0 behind the last. The backward pass, communication and what runs once
-   * a step name nothing. */
+  /* What a forward operator works on, in order; 0 behind the last. Its gradients name the same. Communication and what
+   * runs once a step name nothing. */
   uint8_t reads[HR_OPERATOR_READS_MAX], writes[HR_OPERATOR_WRITES_MAX]; /* hr_step_tensor */
   uint8_t weights[HR_OPERATOR_WEIGHTS_MAX]; /* see hr_weight_role_name(); biases behind the matrices */
   uint64_t groups; /* in_layer: bit i for the layers of groups[i] of the model, which run it; else 0 */

@@ -4,6 +4,7 @@
 #include "model/layers/operator_builder.h"
 
 #include <headroom/experimental/model.h>
+#include <string.h>
 
 /* C = A B: dA = dC Bᵀ and dB = Aᵀ dC, each stored like its operand.
  *
@@ -159,6 +160,16 @@ static void append_recomputed(hr_operator_builder *builder, size_t forward_count
   }
 }
 
+/* The gradients of an operator run where it does, and work on what it names. */
+static void name_tensors(hr_operator *gradient, const hr_operator *forward)
+{
+  gradient->count = forward->count;
+  gradient->groups = forward->groups;
+  memcpy(gradient->reads, forward->reads, sizeof gradient->reads);
+  memcpy(gradient->writes, forward->writes, sizeof gradient->writes);
+  memcpy(gradient->weights, forward->weights, sizeof gradient->weights);
+}
+
 void hr_append_backward(hr_operator_builder *builder)
 {
   size_t forward_count = builder->to->count;
@@ -168,6 +179,6 @@ void hr_append_backward(hr_operator_builder *builder)
     append_eager(builder, &builder->to->items[i]);
     append_gradients(builder, &builder->to->items[i], &builder->backward[i]);
     for (size_t j = first; j < builder->to->count; j++)
-      builder->to->items[j].count = builder->to->items[i].count;
+      name_tensors(&builder->to->items[j], &builder->to->items[i]);
   }
 }
