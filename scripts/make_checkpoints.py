@@ -6,8 +6,9 @@ from it: logits of a prompt and the ids of greedy decoding.
     make_checkpoints.py tests/data/checkpoints            the families below, as they are in the repository
     make_checkpoints.py FOLDER --all --size small llama   larger ones; --all: also families beside those kept
 
-A folder per family has config.json, model.safetensors and expected.safetensors: "prompt" and "greedy" (int32), and
-"logits" (fp32, a row for each token of the prompt). Needs torch and transformers; the versions are in the metadata of
+A folder per family has config.json, model.safetensors and expected.safetensors: "prompt" and "greedy" (int32),
+"logits" (fp32, a row for each token of the prompt), and of dense ones "losses" (fp32): the mean before each of eight
+steps of AdamW on the prompt and as many greedy ids. Needs torch and transformers; the versions are in the metadata of
 expected.safetensors."""
 import argparse
 import pathlib
@@ -16,6 +17,7 @@ import sys
 
 PROMPT = {"tiny": 14, "small": 100}
 GREEDY = 64
+STEPS, RATE = 8, 3e-3  # of AdamW
 SPREAD = {"tiny": 0.25, "small": 0.09}  # of matrices: some 1.4 / sqrt(hidden)
 
 # Sizes by the names that configurations give them; a family takes those that its configuration has.
@@ -60,6 +62,7 @@ KEPT = {
     "gpt_neox": {},
     "codegen": {"bos_token_id": 0},
     "opt": {"pad_token_id": 1},
+    "opt_projected": {"type": "opt", "pad_token_id": 1, "word_embed_proj_dim": 16},
     "bloom": {"hidden_size": 24, "n_head": 3},
     "falcon": {"num_kv_heads": 1},
     "falcon_new": {"type": "falcon", "new_decoder_architecture": True, "num_kv_heads": 2},
@@ -260,6 +263,21 @@ def expected(model, config, count):
     return prompt, logits, ids, error, gap
 
 
+def losses_of(model, sequences):
+    """The model is left trained."""
+    import torch
+    ids = torch.tensor(sequences)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss))
+    return losses
+
+
 def make(folder, name, changes, size):
     """Tries seeds until fp32 and fp64 agree and no greedy choice is close."""
     import torch
@@ -284,6 +302,9 @@ def make(folder, name, changes, size):
         store_narrow(folder, stored)
     tensors = {"prompt": torch.tensor(prompt, dtype=torch.int32), "greedy": torch.tensor(ids, dtype=torch.int32),
                "logits": logits.contiguous()}
+    if not any(word in str(config) for word in ("expert", "kv_lora_rank")) and not stored:
+        losses = losses_of(model, [prompt, ids[:len(prompt)]])
+        tensors["losses"] = torch.tensor(losses)
     save_file(tensors, folder / "expected.safetensors",
               metadata={"transformers": transformers.__version__, "torch": torch.__version__, "seed": str(seed)})
     size = sum(path.stat().st_size for path in folder.iterdir())

@@ -2143,6 +2143,12 @@ class hr_executor_options(Structure):
         ("slots", c_int64),
         ("tokens", c_int64),
         ("no_graph", c_bool),
+        ("trains", c_bool),
+        ("learning_rate", c_double),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("weight_decay", c_double),
+        ("max_norm", c_double),
     ]
 
 

@@ -31,16 +31,25 @@ class Model:
     reference to it. Threads that share it wait for each other.
 
     Ids are rows of the token embedding, [tokens] of one sequence or [batch, tokens]; `slots` [batch] says where the
-    sequences are kept, by default in the first ones. Logits are float32."""
+    sequences are kept, by default in the first ones. Logits are float32.
+
+    With `trains` it has gradients and the states of AdamW in the place of slots: forward() and train() run, in fp32 or
+    bf16. The five numbers behind it are AdamW's, of all weights alike; gradients are scaled to a norm of at most
+    `max_norm`, 0: not."""
 
     def __init__(self, model: _models.ModelLike, *, device: str = "cpu", dtype: str = "fp32",
                  weights: Optional[_options.Path] = None, slots: int = 1, tokens: Optional[int] = None, seed: int = 1,
-                 threads: int = 0) -> None:
+                 threads: int = 0, trains: bool = False, learning_rate: float = 1e-3, beta1: float = 0.9,
+                 beta2: float = 0.999, weight_decay: float = 0.0, max_norm: float = 0.0) -> None:
         if hasattr(model, "state_dict"):
             raise InvalidError("model: the weights of a module are not read; pass its checkpoint's folder or its config")
         read, found = _models.read(model)
         options = default(c.hr_executor_options)
         options.dtype, options.slots = _options.dtype_of(dtype), _options.whole("slots", slots)
+        options.trains = _options.flag("trains", trains)
+        for name, value in (("learning_rate", learning_rate), ("beta1", beta1), ("beta2", beta2),
+                            ("weight_decay", weight_decay), ("max_norm", max_norm)):
+            setattr(options, name, _options.number(name, value))
         options.tokens = 0 if tokens is None else _options.whole("tokens", tokens)
         seed, threads = _options.count("seed", seed), _options.count("threads", threads)
         checkpoint = checkpoint_of(read, found, weights)
@@ -85,7 +94,7 @@ class Model:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of weights and KV caches."""
+        """Bytes of weights and KV caches, or of what trains them."""
         return int(library().hr_executor_bytes(self.handle))
 
     def length(self, slot: int = 0) -> int:
@@ -102,6 +111,12 @@ class Model:
         """The logits of all tokens, [tokens, outputs] or [batch, tokens, outputs], of sequences that are not kept."""
         array = ids_of("forward", ids)
         return self._step(c.HR_PHASE_FORWARD, array, None).reshape(*array.shape, -1)
+
+    def train(self, ids: Ids) -> numpy.ndarray:
+        """A step of AdamW on the mean loss of sequences, two tokens or more of each. Returns the loss of each token
+        before it, [tokens] or [batch, tokens], 0 behind the last of a sequence."""
+        array = ids_of("train", ids)
+        return self._step(c.HR_PHASE_TRAIN, array, None).reshape(array.shape)
 
     def prefill(self, ids: Ids, slots: Optional[Sequence[int]] = None) -> numpy.ndarray:
         """The logits of the last token, [outputs] or [batch, outputs]. The tokens are the first of their slots."""
@@ -141,7 +156,8 @@ class Model:
         places = None if slots is None else slots_of(slots, ids.shape[0])
         with self._lock:
             rows = ids.shape[0] if phase == c.HR_PHASE_PREFILL else ids.size
-            logits = numpy.empty((rows, self.outputs), numpy.float32)
+            columns = 1 if phase == c.HR_PHASE_TRAIN else self.outputs
+            logits = numpy.empty((rows, columns), numpy.float32)
             call(library().hr_executor_step, self.handle, byref(input_of(phase, ids, places)), logits.ctypes.data)
         return logits
 

@@ -102,7 +102,8 @@ static void print_between(const hr_document *document, const hr_step_times *t)
     hr_print_field(document, "operators", "%s one by one, more than together", sum);
   else if (t->operators_ns > 0)
     hr_print_field(document, "operators", "%s in all; %s of the step passes between them", sum, share);
-  hr_print_field(document, "weights", "%s with the KV cache, filled in %s", memory, load);
+  hr_print_field(document, "weights", "%s with %s, filled in %s", memory,
+                 t->workload.phase == HR_PHASE_TRAIN ? "gradients and AdamW's states" : "the KV cache", load);
   hr_write_bytes(memory, sizeof memory, (double)t->allocated_bytes);
   hr_write_bytes(sum, sizeof sum, (double)t->estimated_bytes);
   hr_print_field(document, "memory", "%s allocated; %s estimated", memory, sum);

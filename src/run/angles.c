@@ -50,7 +50,8 @@ static double frequency_of(const hr_numerics *n, bool window, int64_t pair, int6
   }
 }
 
-static void write_row(const hr_executor *x, bool window, int64_t position, void *table)
+/* `turn`: 1, or −1 for the opposite angles. */
+static void write_row(const hr_executor *x, bool window, int64_t position, double turn, void *table)
 {
   const int64_t half = x->rotary_dim / 2;
   const size_t row = (size_t)(position * x->rotary_dim);
@@ -58,21 +59,22 @@ static void write_row(const hr_executor *x, bool window, int64_t position, void 
   for (int64_t i = 0; i < half; i++) {
     const double angle = (double)position * frequency_of(&x->model.numerics, window, i, x->rotary_dim);
     hr_number_store(x->options.dtype, table, row + (size_t)i, amplitude * cos(angle));
-    hr_number_store(x->options.dtype, table, row + (size_t)(half + i), amplitude * sin(angle));
+    hr_number_store(x->options.dtype, table, row + (size_t)(half + i), turn * amplitude * sin(angle));
   }
 }
 
-static hr_status make_table(hr_executor *x, bool window, hr_error *error)
+static hr_status make_table(hr_executor *x, bool window, double turn, hr_error *error)
 {
+  hr_buffer **buffer = turn > 0 ? &x->angles[window] : &x->angles_back[window];
   const size_t bytes = (size_t)(x->options.tokens * x->rotary_dim) * hr_dtype_bytes(x->options.dtype);
   void *table = malloc(bytes);
   if (!table)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a table of positions");
   for (int64_t position = 0; position < x->options.tokens; position++)
-    write_row(x, window, position, table);
-  hr_status status = hr_buffer_create(x->device, bytes, &x->angles[window], error);
+    write_row(x, window, position, turn, table);
+  hr_status status = hr_buffer_create(x->device, bytes, buffer, error);
   if (status == HR_OK)
-    status = hr_buffer_write(x->angles[window], table, bytes, error);
+    status = hr_buffer_write(*buffer, table, bytes, error);
   free(table);
   return status;
 }
@@ -87,6 +89,10 @@ hr_status hr_run_make_angles(hr_executor *x, hr_error *error)
   }
   if (x->rotary_dim == 0)
     return HR_OK;
-  HR_TRY(make_table(x, false, error));
-  return x->model.numerics.rotary_window_base > 0 ? make_table(x, true, error) : HR_OK;
+  for (int window = 0; window < (x->model.numerics.rotary_window_base > 0 ? 2 : 1); window++) {
+    HR_TRY(make_table(x, window, 1, error));
+    if (x->options.trains)
+      HR_TRY(make_table(x, window, -1, error));
+  }
+  return HR_OK;
 }

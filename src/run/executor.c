@@ -6,6 +6,7 @@
 #include "base/struct_size.h"
 #include "model/layers/layer_kinds.h"
 #include "run/program.h"
+#include "run/training.h"
 #include "runtime/device/device.h"
 #include "shape/number.h"
 
@@ -17,11 +18,14 @@
 
 #define USUAL_TOKENS 4096
 #define PAGE_TOKENS 16
+#define LEARNING_RATE 1e-3
 #define PLANS 512 /* that are kept; a layer has about twenty */
 
 void hr_executor_options_init(hr_executor_options *options, size_t size)
 {
-  HR_INIT(options, size, (hr_executor_options){.dtype = HR_FP32, .slots = 1});
+  HR_INIT(options, size,
+          (hr_executor_options){
+              .dtype = HR_FP32, .slots = 1, .learning_rate = LEARNING_RATE, .beta1 = 0.9, .beta2 = 0.999});
 }
 
 void hr_executor_input_init(hr_executor_input *input, size_t size)
@@ -30,6 +34,16 @@ void hr_executor_input_init(hr_executor_input *input, size_t size)
 }
 
 /* ---- opening ---- */
+
+/* Gradients of fp16 would have to be scaled to stay above its smallest numbers. */
+static hr_status check_training(const hr_executor *x, hr_error *error)
+{
+  if (x->options.dtype == HR_FP16)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "dtype: a model trains in fp32 or bf16");
+  const hr_rowwise optimizer = hr_run_optimizer(x);
+  HR_TRY(hr_run_check_training(&x->model, error));
+  return hr_rowwise_check(&optimizer, error);
+}
 
 static hr_status check_options(hr_executor *x, hr_error *error)
 {
@@ -47,7 +61,7 @@ static hr_status check_options(hr_executor *x, hr_error *error)
                    o->tokens, positions);
   if (o->dtype != HR_FP32 && o->dtype != HR_BF16 && o->dtype != HR_FP16)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "dtype: a step runs in fp32, bf16 or fp16");
-  return HR_OK;
+  return o->trains ? check_training(x, error) : HR_OK;
 }
 
 static hr_status check_memory(hr_executor *x, hr_error *error)
@@ -57,8 +71,9 @@ static hr_status check_memory(hr_executor *x, hr_error *error)
   const size_t available = hr_device_memory_available(x->device);
   x->bytes = bytes;
   if ((size_t)bytes > available)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: weights and KV cache need %.2f GiB, of which %s has %.2f",
-                   x->model.name, (double)bytes * 0x1p-30, hr_device_name(x->device), (double)available * 0x1p-30);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: weights and %s need %.2f GiB, of which %s has %.2f",
+                   x->model.name, x->options.trains ? "what trains them" : "KV cache", (double)bytes * 0x1p-30,
+                   hr_device_name(x->device), (double)available * 0x1p-30);
   return HR_OK;
 }
 
@@ -152,6 +167,8 @@ static hr_status open_all(hr_executor *x, hr_error *error)
   HR_TRY(make_vector(x, 0, &x->zeros, error));
   HR_TRY(hr_run_make_angles(x, error));
   HR_TRY(make_slopes(x, error));
+  if (x->options.trains)
+    return hr_run_allocate_training(x, error);
   for (int64_t layer = 0; layer < x->layers; layer++)
     HR_TRY(make_cache(x, layer, error));
   return HR_OK;
@@ -183,8 +200,9 @@ static void free_buffers(hr_executor *x)
   const int64_t count = x->weights ? (x->layers + 1) * HR_WEIGHT_ROLE_COUNT : 0;
   for (int64_t i = 0; i < count; i++)
     hr_buffer_free(x->weights[i]);
-  hr_buffer *const others[] = {x->memory,    x->ones,   x->zeros,     x->angles[0],
-                               x->angles[1], x->slopes, x->workspace, x->arena};
+  hr_buffer *const others[] = {x->memory,    x->ones,           x->zeros,          x->angles[0], x->angles[1],
+                               x->slopes,    x->angles_back[0], x->angles_back[1], x->gradients, x->means,
+                               x->variances, x->copy,           x->workspace,      x->arena};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     hr_buffer_free(others[i]);
 }
@@ -199,8 +217,8 @@ void hr_executor_close(hr_executor *x)
     hr_kv_cache_free(x->caches[layer]);
   hr_plans_free(x->plans);
   free_buffers(x);
-  void *const tables[] = {x->weights,    x->caches,    x->lengths, x->slot_numbers,
-                          x->new_tokens, x->positions, x->listed,  x->staging};
+  void *const tables[] = {x->weights,   x->caches,  x->lengths, x->slot_numbers, x->new_tokens,
+                          x->positions, x->targets, x->listed,  x->staging};
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     free(tables[i]);
   free(x);

@@ -20,19 +20,24 @@ struct hr_executor {
   hr_model model;
   hr_executor_options options;
   int64_t layers;
-  int64_t bytes;           /* of weights and caches */
-  bool loaded;             /* the weights are filled */
-  hr_buffer **weights;     /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
-  hr_buffer *memory;       /* of which the weights are parts */
-  hr_buffer *ones, *zeros; /* a norm's weight and bias where the model has none */
-  hr_buffer *angles[2];    /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none; the second of
+  int64_t bytes;             /* of weights and caches */
+  bool loaded;               /* the weights are filled */
+  hr_buffer **weights;       /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
+  hr_buffer *memory;         /* of which the weights are parts */
+  hr_buffer *ones, *zeros;   /* a norm's weight and bias where the model has none */
+  hr_buffer *angles_back[2]; /* of an executor that trains: the same of the opposite angles */
+  hr_buffer *angles[2];      /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none; the second of
                               layers with a window, where they have others */
   int64_t rotary_dim;
-  hr_kv_cache **caches;                         /* [layers] */
-  int64_t *lengths, *slot_numbers, *new_tokens; /* [slots] */
-  int32_t *positions;                           /* of the tokens of a step */
-  void *staging;                                /* logits that are converted */
-  size_t position_room, staging_room;           /* bytes */
+  hr_buffer *gradients, *means, *variances;        /* of an executor that trains: run/training.h */
+  hr_buffer *copy;                                 /* the same: of weights of 16 bits in fp32 */
+  int64_t steps;                                   /* the same: that were taken */
+  bool began;                                      /* the same: the buffers are filled */
+  hr_kv_cache **caches;                            /* [layers]; of NULL in an executor that trains */
+  int64_t *lengths, *slot_numbers, *new_tokens;    /* [slots] */
+  int32_t *positions, *targets;                    /* of the tokens of a step */
+  void *staging;                                   /* logits that are converted */
+  size_t position_room, target_room, staging_room; /* bytes */
   hr_plans *plans;
   hr_buffer *slopes;            /* of ALiBi; NULL: none */
   hr_buffer *workspace, *arena; /* as large as the programs need */
@@ -48,7 +53,7 @@ void *hr_run_weight(const hr_executor *x, int64_t layer, int role);
 /** Allocates the weights of all operators. Errors of hr_buffer_create(). */
 hr_status hr_run_allocate_weights(hr_executor *x, hr_error *error);
 
-/** The bytes that hr_run_allocate_weights() and the caches take. */
+/** The bytes that hr_run_allocate_weights() takes, and the caches or hr_run_allocate_training(). */
 hr_status hr_run_bytes_needed(hr_executor *x, int64_t *bytes, hr_error *error);
 
 /** Fills x->angles. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the lowering of all operators shares. */
-#include "run/lower.h"
+#include "run/tape.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -40,12 +40,12 @@ hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run)
     return NULL;
   hr_launch *launch = &p->launches[p->launch_count++];
   memset(launch, 0, sizeof *launch);
-  launch->op = launch->norm = l->op_index;
+  launch->op = launch->also = l->op_index;
   launch->run = run;
   return launch;
 }
 
-static int add_value(hr_lowering *l, size_t bytes, void *address)
+static int add_value(hr_lowering *l, size_t bytes, int64_t columns)
 {
   hr_run_program *p = l->program;
   void *items = p->values;
@@ -54,7 +54,7 @@ static int add_value(hr_lowering *l, size_t bytes, void *address)
   if (!room)
     return -1;
   p->values[p->value_count] =
-      (hr_run_value){.bytes = bytes, .first = p->launch_count, .last = p->launch_count, .address = address};
+      (hr_run_value){.bytes = bytes, .columns = columns, .first = p->launch_count, .last = p->launch_count};
   return p->value_count++;
 }
 
@@ -65,13 +65,13 @@ size_t hr_element_bytes(const hr_lowering *l)
 
 hr_run_view hr_new_view(hr_lowering *l, int64_t rows, int64_t columns)
 {
-  int value = add_value(l, (size_t)(rows * columns) * hr_element_bytes(l), NULL);
+  int value = add_value(l, (size_t)(rows * columns) * hr_element_bytes(l), columns);
   return (hr_run_view){.value = value, .rows = rows, .stride = columns, .columns = columns};
 }
 
 hr_run_view hr_new_words(hr_lowering *l, int64_t count)
 {
-  int value = add_value(l, (size_t)count * sizeof(int32_t), NULL);
+  int value = add_value(l, (size_t)count * sizeof(int32_t), count);
   return (hr_run_view){.value = value, .rows = 1, .stride = count, .columns = count};
 }
 
@@ -126,20 +126,45 @@ static void bind_input(hr_lowering *l, int i, const hr_input_operand *input)
                                 input_member(i)) = input->address;
 }
 
-hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns)
+static void bind_output(hr_lowering *l, int i, const hr_output_operand *output)
+{
+  const size_t member = i < 1 ? offsetof(hr_rowwise_arguments, output)
+                              : offsetof(hr_rowwise_arguments, more_outputs) + (size_t)(i - 1) * sizeof(void *);
+  if (!output->address)
+    hr_bind(l, member, output->view);
+  else if (l->status == HR_OK)
+    *(void **)(uintptr_t)((char *)&l->program->launches[l->program->launch_count - 1].arguments + member) =
+        output->address;
+}
+
+void hr_add_rowwise_into(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs,
+                         const hr_output_operand *outputs, int output_count)
 {
   rows.dtype = l->x->options.dtype;
-  if (rows.x_stride > 0)
+  if (rows.x_stride > 0 || rows.y_stride > 0)
     rows.alignment = (int64_t)hr_element_bytes(l);
-  hr_run_view out = hr_new_view(l, rows.rows * rows.columns / columns, columns);
   hr_launch *launch = hr_add_launch(l, hr_launch_rowwise);
   if (!launch)
-    return out;
+    return;
   launch->arguments.rows = hr_rowwise_arguments_default();
   hr_lowering_fail(l, hr_plans_rowwise(l->x->plans, &rows, &launch->plan, l->error));
   for (int i = 0; i < hr_rowwise_inputs(rows.operation); i++)
     bind_input(l, i, &inputs[i]);
-  hr_bind(l, offsetof(hr_rowwise_arguments, output), out);
+  for (int i = 0; i < output_count; i++)
+    bind_output(l, i, &outputs[i]);
+}
+
+static hr_run_view add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns)
+{
+  const hr_run_view out = hr_new_view(l, rows.rows * rows.columns / columns, columns);
+  hr_add_rowwise_into(l, rows, inputs, (hr_output_operand[]){{out, NULL}}, 1);
+  return out;
+}
+
+hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns)
+{
+  const hr_run_view out = add_rowwise(l, rows, inputs, columns);
+  hr_keep_rowwise(l, &rows, inputs, out);
   return out;
 }
 
@@ -195,26 +220,36 @@ static bool has_kernel(hr_lowering *l, const hr_rowwise *rows)
   return status == HR_OK;
 }
 
-/* The operator of the sum keeps the launch. */
-static hr_run_view add_both(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3])
+#define SHARE_OF_NORM 0.4 /* of what both move: 3 and 2 tensors */
+
+static void take_part(hr_launch *launch, size_t op)
 {
+  launch->also = op;
+  launch->also_share = SHARE_OF_NORM;
+}
+
+/* The operator of the sum keeps the launch. */
+static hr_run_view add_both(hr_lowering *l, hr_rowwise norm, const hr_input_operand inputs[3])
+{
+  const hr_rowwise rows = with_sum(l, norm);
   const hr_input_operand all[] = {hr_of_view(l->sum.of[0]), hr_of_view(l->sum.of[1]), inputs[1], inputs[2]};
   const size_t op = l->op_index;
   hr_launch *last = &l->program->launches[--l->program->launch_count];
   l->op_index = last->op;
   hr_plan_free(last->plan);
-  const hr_run_view y = hr_add_rowwise(l, rows, all, rows.columns);
+  const hr_run_view y = add_rowwise(l, rows, all, rows.columns);
   hr_bind(l, offsetof(hr_rowwise_arguments, more_outputs), l->sum.result);
   l->op_index = op;
   if (l->status == HR_OK)
-    l->program->launches[l->program->launch_count - 1].norm = op;
+    take_part(&l->program->launches[l->program->launch_count - 1], op);
+  hr_keep_rowwise(l, &norm, inputs, y);
   return y;
 }
 
 hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3])
 {
   const hr_rowwise both = with_sum(l, rows);
-  return was_added_last(l, inputs[0].view) && has_kernel(l, &both) ? add_both(l, both, inputs)
+  return was_added_last(l, inputs[0].view) && has_kernel(l, &both) ? add_both(l, rows, inputs)
                                                                    : hr_add_rowwise(l, rows, inputs, rows.columns);
 }
 
@@ -252,6 +287,7 @@ hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x, const void *bias)
   hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
   hr_bind(l, offsetof(hr_gemm_arguments, a), a);
   hr_bind(l, offsetof(hr_gemm_arguments, c), out);
+  hr_keep_gemm(l, a, launch->arguments.gemm.b, bias, out);
   return out;
 }
 
@@ -271,11 +307,21 @@ hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c)
   return c == 0 ? x : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x)}, x.columns);
 }
 
+static hr_run_view angles_from(hr_lowering *l, hr_buffer *const tables[2], hr_run_view views[2])
+{
+  const int which = l->group->attention.window > 0 && tables[1];
+  if (views[which].value < 0)
+    views[which] =
+        hr_add_gather(l, l->program->positions, hr_buffer_data(tables[which]), l->x->options.tokens, l->x->rotary_dim);
+  return views[which];
+}
+
 hr_run_view hr_angles_of(hr_lowering *l)
 {
-  const int which = l->group->attention.window > 0 && l->x->angles[1];
-  if (l->angles[which].value < 0)
-    l->angles[which] = hr_add_gather(l, l->program->positions, hr_buffer_data(l->x->angles[which]),
-                                     l->x->options.tokens, l->x->rotary_dim);
-  return l->angles[which];
+  return angles_from(l, l->x->angles, l->angles);
+}
+
+hr_run_view hr_angles_back_of(hr_lowering *l)
+{
+  return angles_from(l, l->x->angles_back, l->angles_back);
 }

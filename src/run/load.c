@@ -127,7 +127,7 @@ hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t see
 {
   HR_NEED(error, executor);
   loading l = {.seed = seed, .progress = progress, .context = context};
-  executor->loaded = false;
+  executor->loaded = executor->began = false;
   HR_TRY(what ? load_checkpoint(executor, what, &l, error) : load_blocks(executor, &l, error));
   executor->loaded = true;
   return HR_OK;

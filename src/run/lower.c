@@ -1,28 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the list of operators to launches: one function for each way in which an operator is computed. */
-#include "run/lower.h"
+#include "run/gradients.h"
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "model/layers/weight_shapes.h"
 
 #include <headroom/experimental/operators.h>
+#include <stdlib.h>
 
 /* ---- operators ---- */
 
-/* A table of learned positions may have rows before that of position 0 (OPT: two). */
+static int64_t embedding_width(const hr_model *model)
+{
+  return model->embedding_dim > 0 ? model->embedding_dim : model->hidden;
+}
+
+/* Adds learned positions to tokens as wide as they are. The table may have rows before that of position 0 (OPT: two).
+ */
+static hr_run_view with_positions(hr_lowering *l, hr_run_view tokens)
+{
+  const hr_model *m = &l->x->model;
+  const char *table = hr_run_weight(l->x, -1, HR_WEIGHT_POSITION_EMBEDDING);
+  const int64_t before = m->position_rows - m->max_positions;
+  if (!table || tokens.columns != m->hidden)
+    return tokens;
+  table += (size_t)(before * m->hidden) * hr_element_bytes(l);
+  return hr_add_pair(l, HR_ROWWISE_RESIDUAL, tokens,
+                     hr_add_gather(l, l->program->positions, table, m->max_positions, m->hidden));
+}
+
 static void lower_embedding(hr_lowering *l)
 {
   const hr_model *m = &l->x->model;
-  int64_t width = m->embedding_dim > 0 ? m->embedding_dim : m->hidden;
-  hr_run_view hidden = hr_add_gather(l, l->program->ids, hr_own_weight(l, 0), m->vocabulary, width);
-  if (l->op->weights[1] == HR_WEIGHT_POSITION_EMBEDDING) {
-    int64_t before = m->position_rows - m->max_positions;
-    const char *table = (const char *)hr_own_weight(l, 1) + (size_t)(before * m->hidden) * hr_element_bytes(l);
-    hr_run_view positions = hr_add_gather(l, l->program->positions, table, m->max_positions, m->hidden);
-    hidden = hr_add_pair(l, HR_ROWWISE_RESIDUAL, hidden, positions);
-  }
-  hr_write_view(l, 0, hr_add_scaled(l, hidden, m->numerics.embedding_scale));
+  const hr_run_view tokens = hr_add_gather(l, l->program->ids, hr_own_weight(l, 0), m->vocabulary, embedding_width(m));
+  hr_write_view(l, 0, hr_add_scaled(l, with_positions(l, tokens), m->numerics.embedding_scale));
 }
 
 static void lower_norm(hr_lowering *l)
@@ -61,13 +73,21 @@ static void lower_linear(hr_lowering *l)
   }
 }
 
+/* Tokens are narrower than positions before it. */
+static void lower_projection_in(hr_lowering *l)
+{
+  lower_linear(l);
+  hr_write_view(l, 0, with_positions(l, l->tensors[l->op->writes[0]]));
+}
+
 static void lower_logits(hr_lowering *l)
 {
   lower_linear(l);
   const hr_numerics *n = &l->x->model.numerics;
   const hr_run_view scaled = hr_add_scaled(l, l->tensors[HR_TENSOR_LOGITS], n->logit_scale);
   const hr_run_view capped = hr_add_softcap(l, scaled, n->logit_softcap);
-  if (l->status == HR_OK) /* the result outlives the step */
+  hr_write_view(l, 0, capped);
+  if (l->status == HR_OK && !l->tape) /* the result outlives the step */
     l->program->values[capped.value].address = hr_buffer_data(l->program->logits);
 }
 
@@ -104,7 +124,7 @@ typedef void (*lower_fn)(hr_lowering *l);
 static const lower_fn functions[HR_OPERATOR_ID_COUNT] = {
     [HR_OP_EMBEDDING] = lower_embedding,
     [HR_OP_EMBEDDING_NORM] = lower_norm,
-    [HR_OP_EMBEDDING_PROJECTION_IN] = lower_linear,
+    [HR_OP_EMBEDDING_PROJECTION_IN] = lower_projection_in,
     [HR_OP_ATTENTION_NORM] = lower_norm,
     [HR_OP_QKV_TRANSFORM] = lower_linear,
     [HR_OP_Q_TRANSFORM] = lower_linear,
@@ -167,26 +187,46 @@ static void lower_layer(hr_lowering *l, int64_t layer)
   l->layer = layer;
   l->group = hr_run_group(l->x, layer);
   for (size_t i = 0; i < list->count; i++) {
-    if (list->items[i].groups >> (l->group - l->x->model.groups) & 1)
+    const hr_operator *op = &list->items[i];
+    if (op->pass == HR_PASS_FORWARD && op->groups >> (l->group - l->x->model.groups) & 1)
       lower_operator(l, i);
   }
   l->layer = -1;
   l->group = NULL;
 }
 
-hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error)
+/* Up to the loss. */
+static void lower_forward(hr_lowering *l)
 {
-  hr_lowering l = {.x = x, .program = program, .layer = -1, .angles = {{.value = -1}, {.value = -1}}, .error = error};
-  const hr_operators *list = &program->operators;
-  l.rows = program->shape.batch * program->shape.tokens;
+  const hr_operators *list = &l->program->operators;
   size_t i = 0;
   for (; i < list->count && !list->items[i].in_layer; i++)
-    lower_operator(&l, i);
-  for (int64_t layer = 0; layer < x->layers; layer++)
-    lower_layer(&l, layer);
-  for (; i < list->count; i++) {
+    lower_operator(l, i);
+  for (int64_t layer = 0; layer < l->x->layers; layer++)
+    lower_layer(l, layer);
+  for (; i < list->count && list->items[i].pass == HR_PASS_FORWARD && list->items[i].id != HR_OP_LOSS; i++) {
     if (!list->items[i].in_layer)
-      lower_operator(&l, i);
+      lower_operator(l, i);
   }
+}
+
+hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error)
+{
+  static const hr_run_view none = {.value = -1};
+  hr_tape tape = {.entries = NULL};
+  hr_lowering l = {.x = x,
+                   .program = program,
+                   .tape = program->shape.phase == HR_PHASE_TRAIN ? &tape : NULL,
+                   .layer = -1,
+                   .angles = {none, none},
+                   .angles_back = {none, none},
+                   .error = error};
+  l.rows = program->shape.batch * program->shape.tokens;
+  lower_forward(&l);
+  program->optimizer = program->launch_count;
+  if (l.tape)
+    hr_lower_backward(&l);
+  free(tape.entries);
+  free(tape.gradients);
   return l.status;
 }

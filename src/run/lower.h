@@ -18,6 +18,12 @@ typedef struct hr_input_operand {
   const void *address;
 } hr_input_operand;
 
+/** An output: a view, or with `address` something outside of the arena. */
+typedef struct hr_output_operand {
+  hr_run_view view;
+  void *address;
+} hr_output_operand;
+
 /** A sum of two tensors, and the launch that computes it. */
 typedef struct hr_run_sum {
   int launch;
@@ -35,9 +41,12 @@ typedef enum hr_route_part {
   HR_ROUTE_COUNT
 } hr_route_part;
 
+typedef struct hr_tape hr_tape;
+
 typedef struct hr_lowering {
   hr_executor *x;
   hr_run_program *program;
+  hr_tape *tape; /* NULL: nothing trains */
   const hr_operator *op;
   size_t op_index;
   int64_t layer;               /* −1: outside of layers */
@@ -45,7 +54,8 @@ typedef struct hr_lowering {
   int64_t rows;                /* tokens of the step, of all sequences */
   hr_run_view tensors[HR_TENSOR_COUNT];
   hr_run_view angles[2]; /* of each token, once an operator has asked for them; as hr_executor.angles */
-  hr_run_sum sum;        /* the last one */
+  hr_run_view angles_back[2];
+  hr_run_sum sum; /* the last one */
   hr_run_view routes[HR_ROUTE_COUNT];
   hr_run_view unrotated; /* of latent attention: what all heads of K share */
   hr_run_view cached;    /* the same: what its cache keeps of each token */
@@ -85,6 +95,10 @@ void hr_bind(hr_lowering *l, size_t member, hr_run_view view);
 /** Appends a row-wise operation into a new value, several of whose rows become one of `columns`. */
 hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns);
 
+/** Appends one with all its outputs, which nothing differentiates. */
+void hr_add_rowwise_into(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs,
+                         const hr_output_operand *outputs, int output_count);
+
 /** Rows of an operation, packed. */
 hr_rowwise hr_rows_of(hr_rowwise_operation operation, int64_t rows, int64_t columns);
 
@@ -111,6 +125,9 @@ hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c);
 
 /** Cosines and sines of each token's angles in the layer. */
 hr_run_view hr_angles_of(hr_lowering *l);
+
+/** The same of the opposite angles. */
+hr_run_view hr_angles_back_of(hr_lowering *l);
 
 /** Bytes of which the view's address is a multiple, as hr_gemm.alignment. */
 int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Norms and positions of heads, the writing of new tokens to the KV cache, and attention. */
-#include "run/lower.h"
+#include "run/tape.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -152,7 +152,8 @@ static hr_run_view beside_sinks(hr_lowering *l, hr_run_view o, hr_run_view lse)
 static void attend(hr_lowering *l, attention_views *a)
 {
   const hr_mixer_attention *m = &a->sizes;
-  const hr_run_view lse = m->sinks ? hr_new_words(l, l->rows * m->q_heads) : (hr_run_view){.value = -1};
+  const bool keeps_lse = m->sinks || l->tape;
+  const hr_run_view lse = keeps_lse ? hr_new_words(l, l->rows * m->q_heads) : (hr_run_view){.value = -1};
   hr_attention call = l->op->attention;
   call.mask = HR_MASK_CAUSAL;
   call.scale = (float)scale_of(l);
@@ -167,7 +168,7 @@ static void attend(hr_lowering *l, attention_views *a)
   if (!launch)
     return;
   launch->arguments.attention = hr_attention_arguments_default();
-  if (m->sinks)
+  if (keeps_lse)
     hr_bind(l, offsetof(hr_attention_arguments, lse), lse);
   if (call.alibi)
     launch->arguments.attention.alibi_slopes = hr_buffer_data(l->x->slopes);
@@ -176,6 +177,9 @@ static void attend(hr_lowering *l, attention_views *a)
   hr_bind(l, offsetof(hr_attention_arguments, k), a->k);
   hr_bind(l, offsetof(hr_attention_arguments, v), a->v);
   hr_bind(l, offsetof(hr_attention_arguments, o), a->o);
+  hr_tape_entry *entry = hr_keep(l, HR_TAPE_ATTENTION, a->o);
+  if (entry)
+    entry->attention = (hr_tape_attention){call, a->q, a->k, a->v, lse, a->v_head};
   a->o = m->sinks ? beside_sinks(l, a->o, lse) : a->o;
 }
 
@@ -232,7 +236,7 @@ void hr_lower_attention(hr_lowering *l)
 {
   const bool latent = l->group->latent.q_heads > 0;
   attention_views a = latent ? latent_attention(l) : plain_attention(l);
-  if (l->program->shape.phase != HR_PHASE_FORWARD)
+  if (hr_phase_keeps_tokens(l->program->shape.phase))
     append_to_cache(l, latent ? l->cached : a.k, latent ? l->cached : a.v);
   a.o = hr_new_view(l, l->rows, a.sizes.q_heads * a.sizes.v_dim);
   if (l->program->shape.phase == HR_PHASE_DECODE)

@@ -14,8 +14,11 @@ static hr_status make_buffers(hr_executor *x, hr_run_program *p, hr_error *error
   const hr_run_shape *s = &p->shape;
   const size_t rows = (size_t)(s->batch * s->tokens), numbers = rows * sizeof(int32_t);
   const size_t logit_rows = s->phase == HR_PHASE_PREFILL ? (size_t)s->batch : rows;
-  const size_t row_bytes = (size_t)x->model.vocabulary * hr_dtype_bytes(x->options.dtype);
+  const bool trains = s->phase == HR_PHASE_TRAIN;
+  const size_t row_bytes = trains ? sizeof(float) : (size_t)x->model.vocabulary * hr_dtype_bytes(x->options.dtype);
   HR_TRY(hr_buffer_create(x->device, numbers, &p->ids, error));
+  if (trains)
+    HR_TRY(hr_buffer_create(x->device, numbers, &p->targets, error));
   HR_TRY(hr_buffer_create(x->device, numbers, &p->positions, error));
   return hr_buffer_create(x->device, logit_rows * row_bytes, &p->logits, error);
 }
@@ -66,7 +69,7 @@ static hr_status fill(hr_executor *x, hr_run_program *p, hr_error *error)
   HR_TRY(hr_run_list(x, &p->shape, &p->operators, error));
   HR_TRY(make_buffers(x, p, error));
   HR_TRY(hr_lower(x, p, error));
-  p->arena_bytes = hr_plan_arena(p->values, p->value_count);
+  HR_TRY(hr_plan_arena(p->values, p->value_count, &p->arena_bytes, error));
   find_workspace(p);
   HR_TRY(make_room(x, &x->arena, &x->arena_bytes, p->arena_bytes, error));
   HR_TRY(make_room(x, &x->workspace, &x->workspace_bytes, p->workspace_bytes, error));
@@ -107,6 +110,7 @@ void hr_program_free(const hr_executor *x, hr_run_program *p)
     hr_plan_free(p->launches[i].plan);
   hr_buffer_free(p->ids);
   hr_buffer_free(p->positions);
+  hr_buffer_free(p->targets);
   hr_buffer_free(p->logits);
   free(p->launches);
   free(p->values);
@@ -140,30 +144,37 @@ static hr_status run_range(void *context, hr_error *error)
   return HR_OK;
 }
 
+/* Its arguments say which step it is, so that it is not recorded. */
+static hr_status run_optimizer(const hr_executor *x, hr_run_program *p, hr_error *error)
+{
+  launch_range one = {x, p, p->optimizer, p->launch_count};
+  if (p->optimizer < p->launch_count)
+    p->launches[p->optimizer].arguments.rows.step = x->steps + 1;
+  return run_range(&one, error);
+}
+
 /* The first run, whose launches may still load programs, is not recorded. */
 hr_status hr_program_run(const hr_executor *x, hr_run_program *p, hr_error *error)
 {
   const hr_backend *backend = x->device->backend;
-  launch_range all = {x, p, 0, p->launch_count};
+  launch_range all = {x, p, 0, p->optimizer};
   if (p->runs == 0)
     resolve(x, p);
   if (p->runs == 1 && backend->record && !x->options.no_graph)
     HR_TRY(backend->record(x->device, run_range, &all, &p->recording, error));
   HR_TRY(p->recording ? backend->replay(x->device, p->recording, error) : run_range(&all, error));
   p->runs++;
-  return HR_OK;
+  return run_optimizer(x, p, error);
 }
 
 /* ---- times of operators ---- */
-
-#define SHARE_OF_NORM 0.4
 
 /* Consecutive launches of one operator. */
 static int end_of_part(const hr_run_program *p, int first)
 {
   int end = first + 1;
   while (end < p->launch_count && p->launches[end].op == p->launches[first].op &&
-         p->launches[end].norm == p->launches[first].norm)
+         p->launches[end].also == p->launches[first].also)
     end++;
   return end;
 }
@@ -202,9 +213,8 @@ static hr_status time_parts(program_parts *p, double *times_ns, double *of_opera
                              : time_on_host(p, times_ns, error));
   for (size_t i = 0; i < p->count; i++) {
     const hr_launch *launch = &program->launches[p->firsts[i]];
-    const double of_norm = launch->norm != launch->op ? SHARE_OF_NORM : 0;
-    of_operators_ns[launch->op] += times_ns[i] * (1 - of_norm);
-    of_operators_ns[launch->norm] += times_ns[i] * of_norm;
+    of_operators_ns[launch->op] += times_ns[i] * (1 - launch->also_share);
+    of_operators_ns[launch->also] += times_ns[i] * launch->also_share;
   }
   return HR_OK;
 }

@@ -14,7 +14,13 @@ typedef struct hr_run_shape {
   int64_t batch, tokens;
 } hr_run_shape;
 
-#define HR_RUN_OPERANDS 8
+/** Whether K and V of its tokens go to the KV cache. */
+static inline bool hr_phase_keeps_tokens(hr_phase phase)
+{
+  return phase == HR_PHASE_PREFILL || phase == HR_PHASE_DECODE;
+}
+
+#define HR_RUN_OPERANDS 12
 
 /** An operand that gets its address when the arena has been planned. */
 typedef struct hr_run_operand {
@@ -35,8 +41,9 @@ typedef hr_status (*hr_launch_fn)(const hr_plan *plan, const hr_arguments *argum
 
 /** One kernel, or the writing of new tokens to a layer's KV cache. */
 typedef struct hr_launch {
-  size_t op;   /* of the program's list */
-  size_t norm; /* the operator of the norm that it computes, too, of the sum; else `op` */
+  size_t op;         /* of the program's list */
+  size_t also;       /* another operator that it computes; else `op` */
+  double also_share; /* of its time */
   hr_plan *plan;
   hr_launch_fn run;
   hr_kv_cache *cache; /* NULL: a plan */
@@ -53,6 +60,7 @@ typedef struct hr_launch {
 /** Memory of a result, from the launch that writes it to the last one that uses it. */
 typedef struct hr_run_value {
   size_t bytes, offset;
+  int64_t columns; /* of a row */
   int first, last;
   void *address; /* of its own, outside of the arena; NULL: in the arena */
 } hr_run_value;
@@ -64,7 +72,10 @@ struct hr_run_program {
   int launch_count, launch_room;
   hr_run_value *values;
   int value_count, value_room;
-  hr_buffer *ids, *positions, *logits;
+  hr_buffer *ids, *positions;
+  hr_buffer *targets; /* of training: the id behind each token, −1 behind the last of a sequence; else NULL */
+  hr_buffer *logits;  /* of training the losses, fp32 */
+  int optimizer;      /* its launch; launch_count: none */
   size_t arena_bytes, workspace_bytes;
   int64_t runs;    /* since the arena moved */
   void *recording; /* of all launches, of hr_backend.record; NULL: none */
@@ -80,6 +91,8 @@ hr_status hr_launch_rowwise(const hr_plan *plan, const hr_arguments *arguments, 
 hr_status hr_launch_decode(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                            hr_error *error);
 
+hr_status hr_launch_attention_backward(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                                       hr_error *error);
 hr_status hr_launch_route(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                           hr_error *error);
 /** Without a plan the device multiplies all experts' copies at once. */
@@ -99,15 +112,16 @@ void hr_program_free(const hr_executor *x, hr_run_program *program);
  *  that records replays them. */
 hr_status hr_program_run(const hr_executor *x, hr_run_program *program, hr_error *error);
 
-/** Runs them once more and adds the time of each operator to times_ns. That of a sum and its norm in one launch is
- *  divided by what they move: 3 and 2 tensors. */
+/** Runs them once more and adds the time of each operator to times_ns. That of two in one launch is divided by what
+ *  they move. Training takes one more step. */
 hr_status hr_program_time(const hr_executor *x, hr_run_program *program, double *times_ns, hr_error *error);
 
 /** Forgets what was recorded: addresses have changed. */
 void hr_program_forget(const hr_executor *x, hr_run_program *program);
 
-/** Gives the values places in an arena, apart from each other where they live at the same time. Returns its bytes. */
-size_t hr_plan_arena(hr_run_value *values, int count);
+/** Gives the values places in an arena of that many bytes, apart from each other where they live at the same time.
+ *  HR_ERROR_OUT_OF_MEMORY. */
+hr_status hr_plan_arena(hr_run_value *values, int count, size_t *arena_bytes, hr_error *error);
 
 /** Appends the launches of all operators of program->operators. */
 hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error);

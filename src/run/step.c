@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "run/program.h"
+#include "run/training.h"
 #include "runtime/device/kv_cache.h"
 #include "shape/number.h"
 
@@ -41,14 +42,19 @@ static hr_status check_slot(const hr_executor *x, const hr_executor_input *input
 static hr_status check_input(hr_executor *x, const hr_executor_input *input, hr_error *error)
 {
   const int64_t most = input->phase == HR_PHASE_DECODE ? HR_DECODE_Q_LEN_MAX : x->options.tokens;
-  if ((unsigned)input->phase > HR_PHASE_DECODE || input->phase == HR_PHASE_TRAIN)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "phase: a step runs forward, prefill or decode");
-  if (input->batch < 1 || (input->phase != HR_PHASE_FORWARD && input->batch > x->options.slots))
+  const bool keeps = hr_phase_keeps_tokens(input->phase), trains = input->phase == HR_PHASE_TRAIN;
+  if ((unsigned)input->phase > HR_PHASE_DECODE || (x->options.trains && keeps) || (!x->options.trains && trains))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "phase: the executor runs %s",
+                   x->options.trains ? "forward and training steps" : "forward, prefill and decode");
+  if (trains && input->tokens < 2)
+    return hr_fail(error, HR_ERROR_INVALID, "tokens: training needs 2 of each sequence or more, found %" PRId64,
+                   input->tokens);
+  if (input->batch < 1 || (keeps && input->batch > x->options.slots))
     return hr_fail(error, HR_ERROR_INVALID, "batch: expected 1 to %" PRId64 ", found %" PRId64, x->options.slots,
                    input->batch);
   if (input->tokens < 1 || input->tokens > most)
     return hr_fail(error, HR_ERROR_INVALID, "tokens: expected 1 to %" PRId64 ", found %" PRId64, most, input->tokens);
-  for (int64_t i = 0; i < input->batch && input->phase != HR_PHASE_FORWARD; i++) {
+  for (int64_t i = 0; i < input->batch && keeps; i++) {
     x->slot_numbers[i] = input->slots ? input->slots[i] : i;
     x->new_tokens[i] = input->tokens;
     HR_TRY(check_slot(x, input, x->slot_numbers[i], error));
@@ -105,9 +111,22 @@ static hr_status send_numbers(const hr_executor *x, hr_buffer *buffer, const int
                               hr_error *error)
 {
   const hr_kv_numbers numbers = {hr_buffer_data(buffer), from, bytes / sizeof *from};
-  if (numbers.count > FEW_NUMBERS)
+  if (numbers.count > FEW_NUMBERS || !x->caches[0])
     return hr_buffer_write(buffer, from, bytes, error);
   return hr_kv_cache_upload(x->caches[0], &numbers, hr_device_stream(x->device), error);
+}
+
+/* The id behind each token; −1, which has no loss, behind the last of a sequence. */
+static hr_status send_targets(hr_executor *x, const hr_run_program *p, const hr_executor_input *input, hr_error *error)
+{
+  const int64_t count = input->batch * input->tokens;
+  void *targets = x->targets;
+  hr_status status = room_for(&targets, &x->target_room, (size_t)count * sizeof(int32_t), error);
+  x->targets = targets;
+  HR_TRY(status);
+  for (int64_t i = 0; i < count; i++)
+    x->targets[i] = (i + 1) % input->tokens == 0 ? -1 : input->ids[i + 1];
+  return send_numbers(x, p->targets, x->targets, (size_t)count * sizeof(int32_t), error);
 }
 
 static hr_status send_tokens(hr_executor *x, const hr_run_program *p, const hr_executor_input *input, hr_error *error)
@@ -122,7 +141,8 @@ static hr_status send_tokens(hr_executor *x, const hr_run_program *p, const hr_e
       x->positions[b * input->tokens + i] = (int32_t)(first_position(x, input, b) + i);
   }
   HR_TRY(send_numbers(x, p->ids, input->ids, bytes, error));
-  return send_numbers(x, p->positions, x->positions, bytes, error);
+  HR_TRY(send_numbers(x, p->positions, x->positions, bytes, error));
+  return p->targets ? send_targets(x, p, input, error) : HR_OK;
 }
 
 /* ---- caches ---- */
@@ -135,7 +155,7 @@ static hr_status grow_caches(const hr_executor *x, const hr_executor_input *inpu
   append.count = input->batch;
   append.slots = x->slot_numbers;
   append.tokens = x->new_tokens;
-  if (input->phase == HR_PHASE_FORWARD)
+  if (!hr_phase_keeps_tokens(input->phase))
     return HR_OK;
   for (int64_t i = 0; i < input->batch && input->phase == HR_PHASE_PREFILL; i++)
     HR_TRY(hr_kv_cache_truncate(cache, x->slot_numbers[i], 0, error));
@@ -146,7 +166,7 @@ static hr_status grow_caches(const hr_executor *x, const hr_executor_input *inpu
 /* After a failure slots have what they had before, or nothing where a prefill had begun. */
 static void take_back(hr_executor *x, const hr_executor_input *input)
 {
-  for (int64_t i = 0; i < input->batch && input->phase != HR_PHASE_FORWARD; i++) {
+  for (int64_t i = 0; i < input->batch && hr_phase_keeps_tokens(input->phase); i++) {
     const int64_t slot = x->slot_numbers[i];
     if (input->phase == HR_PHASE_PREFILL)
       x->lengths[slot] = 0;
@@ -156,7 +176,7 @@ static void take_back(hr_executor *x, const hr_executor_input *input)
 
 static void keep_lengths(hr_executor *x, const hr_executor_input *input)
 {
-  for (int64_t i = 0; i < input->batch && input->phase != HR_PHASE_FORWARD; i++)
+  for (int64_t i = 0; i < input->batch && hr_phase_keeps_tokens(input->phase); i++)
     x->lengths[x->slot_numbers[i]] = first_position(x, input, i) + input->tokens;
 }
 
@@ -165,6 +185,8 @@ static void keep_lengths(hr_executor *x, const hr_executor_input *input)
 static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *logits, hr_error *error)
 {
   const int64_t rows = p->shape.batch * (p->shape.phase == HR_PHASE_PREFILL ? 1 : p->shape.tokens);
+  if (p->shape.phase == HR_PHASE_TRAIN)
+    return hr_buffer_read(p->logits, logits, (size_t)rows * sizeof *logits, error);
   const size_t count = (size_t)(rows * hr_executor_outputs(x));
   const size_t bytes = count * hr_dtype_bytes(x->options.dtype);
   if (x->options.dtype == HR_FP32)
@@ -189,6 +211,7 @@ static hr_status run_step(hr_executor *x, const hr_executor_input *input, float 
   HR_TRY(send_tokens(x, p, input, error));
   HR_TRY(grow_caches(x, input, error));
   HR_TRY(hr_program_run(x, p, error));
+  x->steps += p->shape.phase == HR_PHASE_TRAIN;
   return logits ? read_logits(x, p, logits, error) : wait_for(p, error);
 }
 
@@ -202,6 +225,8 @@ hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input
   HR_TRY(check_input(x, input, error));
   if (!x->loaded)
     HR_TRY(hr_executor_load(x, NULL, USUAL_SEED, NULL, NULL, error));
+  if (x->options.trains && !x->began)
+    HR_TRY(hr_run_begin_training(x, error));
   const hr_run_shape shape = {input->phase, input->batch, input->tokens};
   HR_TRY(find_program(x, &shape, error));
   hr_status status = run_step(x, input, logits, error);
@@ -215,6 +240,8 @@ hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input
 hr_status hr_executor_truncate(hr_executor *executor, int64_t slot, int64_t length, hr_error *error)
 {
   HR_NEED(error, executor);
+  if (executor->options.trains)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "an executor that trains has no slots");
   const bool exists = slot >= 0 && slot < executor->options.slots;
   if (!exists || length < 0 || length > executor->lengths[slot])
     return hr_fail(error, HR_ERROR_INVALID, "slot %" PRId64 ": cannot keep %" PRId64 " of %" PRId64 " tokens", slot,

@@ -4,12 +4,14 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "run/program.h"
+#include "run/training.h"
 #include "runtime/device/buffer.h"
 
 #include <headroom/experimental/operators.h>
 #include <string.h>
 
-#define BLOCK_ALIGNMENT 256 /* bytes */
+#define BLOCK_ALIGNMENT 256    /* bytes */
+#define MEMORY_ALIGNMENT 16384 /* the same, of all: rows of the optimizer, run/training.c */
 
 hr_buffer **hr_weight_buffer(const hr_executor *x, int64_t layer, int role)
 {
@@ -163,6 +165,7 @@ hr_status hr_run_allocate_weights(hr_executor *x, hr_error *error)
 {
   int64_t bytes = 0, at = 0;
   HR_TRY(hr_each_weight_block(x, add_room, &bytes, error));
+  bytes = hr_ceil_div(bytes, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT;
   HR_TRY(hr_buffer_create(x->device, (size_t)bytes, &x->memory, error));
   return hr_each_weight_block(x, place, &at, error);
 }
@@ -181,6 +184,8 @@ static int64_t cache_bytes(const hr_executor *x)
 
 hr_status hr_run_bytes_needed(hr_executor *x, int64_t *bytes, hr_error *error)
 {
-  *bytes = cache_bytes(x);
-  return hr_each_weight_block(x, add_bytes, bytes, error);
+  *bytes = 0;
+  HR_TRY(hr_each_weight_block(x, add_bytes, bytes, error));
+  *bytes += x->options.trains ? hr_run_training_bytes(x, *bytes) : cache_bytes(x);
+  return HR_OK;
 }

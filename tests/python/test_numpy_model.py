@@ -64,6 +64,24 @@ class Steps(unittest.TestCase):
         self.assertEqual(found.tolist(), self.expected["greedy"][:12].tolist())
         self.assertEqual(self.model.generate(list(self.prompt)).size, 16)
 
+    def test_training_takes_the_losses_of_transformers(self):
+        ids = numpy.stack([self.prompt, self.expected["greedy"][:self.prompt.size]])
+        with headroom.Model(CHECKPOINTS / self.family, trains=True, learning_rate=3e-3) as model:
+            losses = [model.train(ids) for _ in self.expected["losses"]]
+            self.assertEqual(losses[0].shape, ids.shape)
+            self.assertEqual(list(losses[0][:, -1]), [0, 0])
+            means = numpy.array([each[:, :-1].mean() for each in losses])
+            numpy.testing.assert_allclose(means, self.expected["losses"], rtol=1e-4)
+            self.assertEqual(model.train(self.prompt).shape, self.prompt.shape)
+            with self.assertRaisesRegex(headroom.UnsupportedError, "phase: the executor runs forward and training"):
+                model.prefill(self.prompt)
+            with self.assertRaisesRegex(headroom.InvalidError, "tokens: training needs 2"):
+                model.train(self.prompt[:1])
+        with self.assertRaisesRegex(headroom.UnsupportedError, "phase: the executor runs forward, prefill and decode"):
+            self.model.train(self.prompt)
+        with self.assertRaisesRegex(headroom.InvalidError, "beta1"):
+            headroom.Model(CHECKPOINTS / self.family, trains=True, beta1=1)
+
     def test_threads_that_share_a_model_get_their_own_results(self):
         found = [None] * 4
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checkpoints of tests/data/checkpoints run: their logits and greedy ids are those of transformers. */
+/* The checkpoints of tests/data/checkpoints run: their logits and greedy ids are those of transformers, and so are the
+ * losses of those that train. */
 #include "test.h"
 
 #include <headroom/experimental/resolve.h>
@@ -10,10 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WITHOUT_GRADIENTS "stablelm_per_head" /* of dense families, which have losses */
+
 /* What transformers computed: scripts/make_checkpoints.py. */
 typedef struct expectation {
   hr_weights *file;
-  hr_weights_tensor prompt, greedy, logits;
+  hr_weights_tensor prompt, greedy, logits, losses;
+  bool trains;
 } expectation;
 
 static hr_device *device;
@@ -33,6 +37,7 @@ static expectation expected_of(const char *family)
   assert_ok(hr_weights_find(e.file, "prompt", &e.prompt, &error), error);
   assert_ok(hr_weights_find(e.file, "greedy", &e.greedy, &error), error);
   assert_ok(hr_weights_find(e.file, "logits", &e.logits, &error), error);
+  e.trains = strcmp(family, WITHOUT_GRADIENTS) != 0 && hr_weights_find(e.file, "losses", &e.losses, NULL) == HR_OK;
   return e;
 }
 
@@ -99,6 +104,54 @@ static void check_greedy(const char *family, hr_executor *x, const expectation *
   free(greedy);
 }
 
+/* ---- training ---- */
+
+/* Adam divides gradients by their size, so that the smallest ones, which rounding makes, move weights as others do. */
+#define LOSS_NEAR 1e-4
+
+static double mean_loss(hr_executor *x, const int32_t *ids, int64_t tokens)
+{
+  hr_executor_input input = hr_executor_input_default();
+  float *losses = malloc((size_t)(2 * tokens) * sizeof *losses);
+  double sum = 0;
+  hr_error error;
+  assert_non_null(losses);
+  input.phase = HR_PHASE_TRAIN;
+  input.batch = 2, input.tokens = tokens;
+  input.ids = ids;
+  assert_ok(hr_executor_step(x, &input, losses, &error), error);
+  for (int64_t i = 0; i < 2 * tokens; i++)
+    sum += (double)losses[i];
+  free(losses);
+  return sum / (double)(2 * (tokens - 1));
+}
+
+/* On the prompt and as many greedy ids, as scripts/make_checkpoints.py has trained. */
+static void check_losses(const char *family, const char *path, const hr_model *model, const expectation *e)
+{
+  hr_executor_options options = hr_executor_options_default();
+  hr_executor *x = NULL;
+  hr_error error;
+  const size_t bytes = (size_t)e->prompt.bytes;
+  int32_t *ids = malloc(2 * bytes);
+  options.trains = true;
+  options.learning_rate = 3e-3;
+  assert_non_null(ids);
+  memcpy(ids, e->prompt.data, bytes);
+  memcpy((char *)ids + bytes, e->greedy.data, bytes);
+  assert_ok(hr_executor_open(device, model, &options, &x, &error), error);
+  assert_ok(hr_executor_load(x, path, 0, NULL, NULL, &error), error);
+  for (int64_t i = 0; i < e->losses.bytes / 4; i++) {
+    float expected;
+    memcpy(&expected, (const char *)e->losses.data + 4 * i, sizeof expected);
+    const double found = mean_loss(x, ids, e->prompt.dims[0]);
+    if (!(fabs(found - (double)expected) <= LOSS_NEAR * (double)expected))
+      fail_msg("%s: the loss of step %d is %g, expected %g", family, (int)i, found, (double)expected);
+  }
+  free(ids);
+  hr_executor_close(x);
+}
+
 /* Returns HR_OK or why the family does not run. */
 static hr_status check_family(const char *family, hr_error *error)
 {
@@ -114,57 +167,27 @@ static hr_status check_family(const char *family, hr_error *error)
   assert_ok(hr_executor_load(x, path, 0, NULL, NULL, error), *error);
   check_logits(family, x, &e);
   check_greedy(family, x, &e);
-  hr_weights_close(e.file);
   hr_executor_close(x);
+  if (e.trains)
+    check_losses(family, path, &model, &e);
+  hr_weights_close(e.file);
   return HR_OK;
 }
 
-static void logits_and_greedy_ids_are_those_of_transformers(void **state)
+static void logits_ids_and_losses_are_those_of_transformers(void **state)
 {
   (void)state;
-  static const char *const families[] = {"llama",
-                                         "llama_fp8",
-                                         "mistral",
-                                         "qwen2",
-                                         "qwen3",
-                                         "phi3",
-                                         "gpt2",
-                                         "gpt_bigcode",
-                                         "gpt_neo",
-                                         "gpt_neox",
-                                         "gptj",
-                                         "codegen",
-                                         "opt",
-                                         "phi",
-                                         "stablelm",
-                                         "starcoder2",
-                                         "gemma",
-                                         "gemma_erf",
-                                         "cohere",
-                                         "glm",
-                                         "granite",
-                                         "smollm3",
-                                         "nemotron",
-                                         "olmo",
-                                         "falcon",
-                                         "falcon_new",
-                                         "glm4",
-                                         "olmo2",
-                                         "gemma2",
-                                         "gemma3_text",
-                                         "stablelm_per_head",
-                                         "mixtral",
-                                         "qwen2_moe",
-                                         "qwen3_moe",
-                                         "granitemoe",
-                                         "glm4_moe",
-                                         "deepseek_v2",
-                                         "deepseek_v3",
-                                         "deepseek_v3_yarn",
-                                         "gpt_oss",
-                                         "bloom",
-                                         "mpt",
-                                         "falcon_alibi"};
+  static const char *const families[] = {"llama",      "llama_fp8",     "mistral",     "qwen2",
+                                         "qwen3",      "phi3",          "gpt2",        "gpt_bigcode",
+                                         "gpt_neo",    "gpt_neox",      "gptj",        "codegen",
+                                         "opt",        "opt_projected", "phi",         "stablelm",
+                                         "starcoder2", "gemma",         "gemma_erf",   "cohere",
+                                         "glm",        "granite",       "smollm3",     "nemotron",
+                                         "olmo",       "falcon",        "falcon_new",  "glm4",
+                                         "olmo2",      "gemma2",        "gemma3_text", "stablelm_per_head",
+                                         "mixtral",    "qwen2_moe",     "qwen3_moe",   "granitemoe",
+                                         "glm4_moe",   "deepseek_v2",   "deepseek_v3", "deepseek_v3_yarn",
+                                         "gpt_oss",    "bloom",         "mpt",         "falcon_alibi"};
   for (int i = 0; i < (int)(sizeof families / sizeof *families); i++) {
     hr_error error;
     if (test_takes(i) && check_family(families[i], &error) != HR_OK)
@@ -187,6 +210,6 @@ static int close_device(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(logits_and_greedy_ids_are_those_of_transformers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(logits_ids_and_losses_are_those_of_transformers)};
   return cmocka_run_group_tests(tests, open_device, close_device);
 }

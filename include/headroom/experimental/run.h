@@ -20,13 +20,17 @@ typedef struct hr_executor_options {
   int64_t slots;      /* sequences that the KV cache has room for */
   int64_t tokens;     /* most tokens of a sequence; 0: the smaller of 4096 and max_positions */
   bool no_graph;      /* launch each kernel of every step, instead of recording a step as one graph */
+  bool trains;        /* a gradient of each weight and AdamW's states in the place of KV caches: forward and training
+                         steps run. Not in fp16 */
+  double learning_rate, beta1, beta2, weight_decay, max_norm; /* as those of hr_rowwise; of all weights alike */
 } hr_executor_options;
 
-/** fp32, one sequence. */
+/** fp32, one sequence; 0.001, 0.9, 0.999, no decay, no clipping. */
 HR_API void hr_executor_options_init(hr_executor_options *options, size_t size);
 HR_DEFAULT(hr_executor_options)
 
-/** Allocates weights and KV caches of a model on a device. The weights are random until hr_executor_load()
+/** Allocates weights of a model on a device, with KV caches or, of a model that trains, gradients and the optimizer's
+ *  states. The weights are random until hr_executor_load()
  *  fills them. The caller owns
  *  *executor and closes it before the device. HR_ERROR_UNSUPPORTED, saying what it is, for a model that cannot be run
  *  yet; HR_ERROR_OUT_OF_MEMORY before anything is allocated, with what is needed and what there is; errors of
@@ -45,7 +49,8 @@ HR_API hr_status hr_executor_load(hr_executor *executor, const char *what, uint6
 typedef struct hr_executor_input {
   size_t struct_size; /* sizeof(hr_executor_input), set by hr_executor_input_default() */
   hr_phase phase;     /* forward: sequences of their own, of which nothing is kept. prefill: the first tokens of slots,
-                           whose former tokens are dropped. decode: further tokens of slots */
+                           whose former tokens are dropped. decode: further tokens of slots. train: each sequence's ids
+                           are predicted from those before, two or more */
   int64_t batch;      /* sequences */
   int64_t tokens;     /* new ones of each sequence; decode: at most HR_DECODE_Q_LEN_MAX */
   const int64_t *slots; /* [batch], each at most once; NULL: 0 to batch − 1 */
@@ -57,10 +62,13 @@ HR_API void hr_executor_input_init(hr_executor_input *input, size_t size);
 HR_DEFAULT(hr_executor_input)
 
 /** Runs a step, which is over when the call returns. `logits` gets those of the last token of each sequence in prefill,
- *  [batch, outputs], and of all tokens otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the device. The
+ *  [batch, outputs], and of all tokens otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the device.
+ *  Training is a forward pass, a backward pass and a step of AdamW on the mean loss (its fp32 copy of 16-bit weights
+ *  begins as they are); `logits` gets the loss of each token before that step, [batch, tokens], 0 behind the last of a
+ *  sequence. The
  *  first step of a shape makes its plans; later ones allocate nothing. HR_ERROR_INVALID for an id or slot out of range,
  *  a slot that the step would make longer than `tokens`, decode of a slot without tokens; HR_ERROR_UNSUPPORTED where no
- *  kernel runs an operator. */
+ *  kernel runs an operator, and for a phase that the executor was not opened for. */
 HR_API hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits,
                                   hr_error *error);
 
@@ -73,7 +81,7 @@ HR_API void hr_executor_close(hr_executor *executor);
 /** Elements of a row of logits. */
 HR_API int64_t hr_executor_outputs(const hr_executor *executor);
 
-/** Bytes of weights and KV caches. */
+/** Bytes of weights and KV caches, or of what trains them. */
 HR_API int64_t hr_executor_bytes(const hr_executor *executor);
 
 /** Tokens of a slot. 0 for one out of range. */
@@ -83,7 +91,8 @@ HR_API int64_t hr_executor_length(const hr_executor *executor, int64_t slot);
 HR_API const hr_operators *hr_executor_operators(const hr_executor *executor);
 
 /** Runs the last step's operators once more, on the same tokens, and adds the time of each to times_ns, by its index in
- *  hr_executor_operators(). On a GPU each stands between two events of a graph, which take a microsecond or two.
+ *  hr_executor_operators(): a training step is one more. On a GPU each stands between two events of a graph, which take
+ *  a microsecond or two.
  *  HR_ERROR_UNSUPPORTED on a GPU whose device has the default stream; HR_ERROR_INVALID before the first step. */
 HR_API hr_status hr_executor_time_operators(hr_executor *executor, double *times_ns, hr_error *error);
 

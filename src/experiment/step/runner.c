@@ -2,7 +2,8 @@
 #include "experiment/step/runner.h"
 
 #include "base/error.h"
-#include "run/executor.h"
+#include "run/program.h"
+#include "run/training.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/device.h"
 #include "runtime/measure/problem_list.h"
@@ -27,8 +28,12 @@ static hr_status check_workload(const hr_workload *w, hr_error *error)
     if (devices[i] > 1)
       return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step runs on one device, found %" PRId64, devices[i]);
   }
-  if (w->phase == HR_PHASE_TRAIN)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a training step cannot be run yet");
+  if (w->recompute != HR_RECOMPUTE_NONE)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step that computes activations again cannot be run yet");
+  if (w->phase == HR_PHASE_TRAIN && w->microbatches > 1)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step of several microbatches cannot be run yet");
+  if (w->phase == HR_PHASE_TRAIN && w->sequence < 2)
+    return hr_fail(error, HR_ERROR_INVALID, "sequence: training needs 2 tokens");
   if (w->phase == HR_PHASE_DECODE && w->context < 2)
     return hr_fail(error, HR_ERROR_INVALID, "context: decode needs 2 tokens, the new one included");
   return HR_OK;
@@ -37,7 +42,8 @@ static hr_status check_workload(const hr_workload *w, hr_error *error)
 hr_status hr_step_check(const hr_model *model, const hr_workload *workload, hr_error *error)
 {
   HR_TRY(check_workload(workload, error));
-  return hr_run_check_model(model, error);
+  HR_TRY(hr_run_check_model(model, error));
+  return workload->phase == HR_PHASE_TRAIN ? hr_run_check_training(model, error) : HR_OK;
 }
 
 static hr_workload workload_that_runs(const hr_workload *asked)
@@ -77,7 +83,8 @@ static hr_status open_executor(hr_step_runner *r, hr_device *device, const hr_mo
 {
   hr_executor_options options = hr_executor_options_default();
   options.dtype = r->workload.dtype;
-  options.slots = r->workload.phase == HR_PHASE_FORWARD ? 1 : r->workload.batch;
+  options.trains = r->workload.phase == HR_PHASE_TRAIN;
+  options.slots = hr_phase_keeps_tokens(r->workload.phase) ? r->workload.batch : 1;
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
   HR_TRY(hr_executor_open(device, model, &options, &r->executor, error));

@@ -78,6 +78,11 @@ static hr_status estimate_memory(step_run *s, const hr_model *described, hr_erro
   const hr_model *model = &widened;
   HR_TRY(hr_model_set_weights(&widened, "bf16", error));
   hr_memory ran, filled;
+  if (filling.phase == HR_PHASE_TRAIN) {
+    HR_TRY(hr_memory_estimate(model, &filling, &ran, error));
+    s->times->estimated_bytes = ran.total_bytes;
+    return HR_OK;
+  }
   filling.phase = HR_PHASE_PREFILL;
   filling.sequence = s->runner.longest;
   HR_TRY(hr_memory_estimate(model, &s->runner.workload, &ran, error));

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients of tensors, and how GEMMs and row-wise operations are differentiated. */
+#include "run/gradients.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "run/training.h"
+
+/* ---- gradients of tensors ---- */
+
+static bool is_whole(const hr_lowering *l, hr_run_view x)
+{
+  return x.offset == 0 && x.columns == l->program->values[x.value].columns;
+}
+
+/* The part of another tensor with the same rows that x is of its own. */
+static hr_run_view same_part(hr_run_view whole, hr_run_view x)
+{
+  return (hr_run_view){whole.value, x.offset, x.rows, whole.stride, x.columns};
+}
+
+hr_run_view hr_gradient_of(const hr_lowering *l, hr_run_view x)
+{
+  const hr_run_view whole = l->tape->gradients[x.value];
+  if (whole.value < 0 || is_whole(l, x))
+    return whole;
+  return same_part(whole, x);
+}
+
+hr_run_view hr_gradient_place(hr_lowering *l, hr_run_view x)
+{
+  hr_run_view *wide = &l->tape->gradients[x.value];
+  if (l->status != HR_OK || is_whole(l, x))
+    return hr_new_view(l, x.rows, x.columns);
+  if (wide->value < 0)
+    *wide = hr_new_view(l, x.rows, l->program->values[x.value].columns);
+  return same_part(*wide, x);
+}
+
+/* Rows that are apart: copied there. */
+static void copy_into(hr_lowering *l, hr_run_view to, hr_run_view from)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_COPY, from.rows, from.columns);
+  r.y_stride = to.stride;
+  hr_add_rowwise_into(l, r, (hr_input_operand[]){hr_of_view(from)}, (hr_output_operand[]){{to, NULL}}, 1);
+}
+
+/* The gradient's operator of the residual that has written x; the running one if none has. */
+static size_t operator_of_sum(const hr_lowering *l, hr_run_view x)
+{
+  const hr_operator *items = l->program->operators.items;
+  hr_operator_id id = HR_OP_EMBEDDING;
+  for (int i = 0; i < l->tape->count; i++) {
+    if (l->tape->entries[i].output.value == x.value)
+      id = items[l->tape->entries[i].op].id;
+  }
+  for (size_t i = 0; i < l->program->operators.count; i++) {
+    const bool of_residual = id == HR_OP_ATTENTION_RESIDUAL || id == HR_OP_MLP_RESIDUAL;
+    if (of_residual && items[i].id == id && items[i].pass == HR_PASS_DGRAD)
+      return i;
+  }
+  return l->op_index;
+}
+
+static hr_run_view sum_of(hr_lowering *l, hr_run_view x, hr_run_view a, hr_run_view b)
+{
+  const size_t running = l->op_index;
+  l->op_index = operator_of_sum(l, x);
+  const hr_run_view sum = hr_add_pair(l, HR_ROWWISE_RESIDUAL, a, b);
+  l->op_index = running;
+  return sum;
+}
+
+void hr_add_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx)
+{
+  hr_run_view *has = &l->tape->gradients[x.value];
+  if (l->status != HR_OK || has->value == dx.value)
+    return;
+  if (!is_whole(l, x))
+    copy_into(l, hr_gradient_place(l, x), hr_packed(l, dx));
+  else if (has->value < 0)
+    *has = dx;
+  else
+    *has = sum_of(l, x, *has, dx);
+}
+
+/* ---- GEMMs: y = x Wᵀ + bias ---- */
+
+typedef struct gemm_operands {
+  hr_run_view a, b, c; /* value −1: at an address of its own */
+  const void *b_at;
+  void *c_at;
+} gemm_operands;
+
+static int64_t alignment_of(const hr_lowering *l, const gemm_operands *o)
+{
+  const int64_t of_a = hr_view_alignment(l, o->a);
+  return o->b.value < 0 ? of_a : hr_min64(of_a, hr_view_alignment(l, o->b));
+}
+
+static void add_product(hr_lowering *l, const gemm_operands *o)
+{
+  hr_gemm g = l->op->gemm;
+  g.lda = o->a.stride;
+  g.ldb = o->b.value < 0 ? 0 : o->b.stride;
+  g.alignment = alignment_of(l, o);
+  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
+  if (!launch)
+    return;
+  launch->arguments.gemm = hr_gemm_arguments_default();
+  launch->arguments.gemm.b = o->b_at;
+  launch->arguments.gemm.c = o->c_at;
+  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
+  hr_bind(l, offsetof(hr_gemm_arguments, a), o->a);
+  if (o->b.value >= 0)
+    hr_bind(l, offsetof(hr_gemm_arguments, b), o->b);
+  if (o->c.value >= 0)
+    hr_bind(l, offsetof(hr_gemm_arguments, c), o->c);
+}
+
+static const hr_run_view none = {.value = -1};
+
+void hr_back_gemm(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
+{
+  const hr_run_view dy = hr_gradient_of(l, e->output), x = e->gemm.x;
+  if (pass == HR_PASS_DGRAD) {
+    const hr_run_view dx = hr_new_view(l, x.rows, x.columns);
+    add_product(l, &(gemm_operands){.a = dy, .b = none, .b_at = e->gemm.weight, .c = dx});
+    hr_add_gradient(l, x, dx);
+    return;
+  }
+  add_product(l, &(gemm_operands){.a = dy, .b = x, .c = none, .c_at = hr_run_gradient(l->x, e->gemm.weight)});
+  if (e->gemm.bias)
+    hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_BIAS_BACKWARD, dy.rows, dy.columns),
+                        (hr_input_operand[]){hr_of_view(dy)},
+                        (hr_output_operand[]){{none, hr_run_gradient(l->x, e->gemm.bias)}}, 1);
+}
+
+/* ---- row-wise operations ---- */
+
+/* The gradient of an input that is a tensor goes into a new one; that of a weight into the weight's; of what the model
+ * does not have, as the ones of a norm without weights, into a vector that nothing reads. */
+static hr_output_operand vector_for(hr_lowering *l, const hr_input_operand *weight, int64_t columns)
+{
+  void *address = hr_run_gradient(l->x, weight->address);
+  return (hr_output_operand){address ? none : hr_new_view(l, 1, columns), address};
+}
+
+static void back_norm(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  const bool rms = e->rows.problem.operation == HR_ROWWISE_RMS_NORM;
+  hr_rowwise r = e->rows.problem;
+  r.operation = rms ? HR_ROWWISE_RMS_NORM_BACKWARD : HR_ROWWISE_LAYER_NORM_BACKWARD;
+  const hr_run_view dx = hr_new_view(l, in[0].view.rows, in[0].view.columns);
+  hr_output_operand outputs[3] = {{dx, NULL}, vector_for(l, &in[1], r.columns)};
+  if (!rms)
+    outputs[2] = vector_for(l, &in[2], r.columns);
+  hr_add_rowwise_into(l, r, (hr_input_operand[]){hr_of_view(dy), in[0], in[1]}, outputs, rms ? 2 : 3);
+  hr_add_gradient(l, in[0].view, dx);
+}
+
+/* Rotated back by a table of the opposite angles. */
+static void back_rotary(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_run_view x = e->rows.inputs[0].view, dx = hr_gradient_place(l, x);
+  hr_rowwise r = e->rows.problem;
+  r.x_stride = 0;
+  r.y_stride = hr_is_packed(dx) ? 0 : dx.stride;
+  const hr_input_operand inputs[] = {hr_of_view(dy), hr_of_view(hr_angles_back_of(l))};
+  hr_add_rowwise_into(l, r, inputs, (hr_output_operand[]){{dx, NULL}}, 1);
+  hr_add_gradient(l, x, dx);
+}
+
+static void back_activation(hr_lowering *l, const hr_tape_entry *e, hr_rowwise_operation backward, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  const int inputs = hr_rowwise_inputs(e->rows.problem.operation);
+  hr_rowwise r = e->rows.problem;
+  r.operation = backward;
+  hr_output_operand outputs[2];
+  for (int i = 0; i < inputs; i++)
+    outputs[i] = (hr_output_operand){hr_new_view(l, in[i].view.rows, in[i].view.columns), NULL};
+  hr_add_rowwise_into(l, r, (hr_input_operand[]){hr_of_view(dy), in[0], in[1]}, outputs, inputs);
+  for (int i = 0; i < inputs; i++)
+    hr_add_gradient(l, in[i].view, outputs[i].view);
+}
+
+/* Rows of weights: a tied head has its part of their gradient before. */
+static void back_gather(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  void *table = hr_run_gradient(l->x, in[1].address);
+  const bool has_part =
+      l->x->model.tied_embeddings && in[1].address == hr_run_weight(l->x, -1, HR_WEIGHT_TOKEN_EMBEDDING);
+  hr_rowwise r = e->rows.problem;
+  r.operation = HR_ROWWISE_GATHER_BACKWARD;
+  r.factor = has_part ? 1 : 0;
+  if (table)
+    hr_add_rowwise_into(l, r, (hr_input_operand[]){in[0], hr_of_view(dy), hr_of_address(table)},
+                        (hr_output_operand[]){{none, table}}, 1);
+}
+
+static void back_bias(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  const hr_output_operand outputs[] = {vector_for(l, &in[1], dy.columns)};
+  hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_BIAS_BACKWARD, dy.rows, dy.columns),
+                      (hr_input_operand[]){hr_of_view(dy)}, outputs, 1);
+  hr_add_gradient(l, in[0].view, dy);
+}
+
+static const hr_rowwise_operation activations[HR_ROWWISE_COUNT] = {
+    [HR_ROWWISE_GELU] = HR_ROWWISE_GELU_BACKWARD,       [HR_ROWWISE_GELU_TANH] = HR_ROWWISE_GELU_TANH_BACKWARD,
+    [HR_ROWWISE_RELU] = HR_ROWWISE_RELU_BACKWARD,       [HR_ROWWISE_RELU2] = HR_ROWWISE_RELU2_BACKWARD,
+    [HR_ROWWISE_SOFTCAP] = HR_ROWWISE_SOFTCAP_BACKWARD, [HR_ROWWISE_SWIGLU] = HR_ROWWISE_SWIGLU_BACKWARD,
+    [HR_ROWWISE_GEGLU] = HR_ROWWISE_GEGLU_BACKWARD,     [HR_ROWWISE_GEGLU_TANH] = HR_ROWWISE_GEGLU_TANH_BACKWARD,
+};
+
+void hr_back_rowwise(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
+{
+  const hr_rowwise_operation operation = e->rows.problem.operation;
+  const hr_run_view dy = hr_gradient_of(l, e->output);
+  if (pass != HR_PASS_DGRAD || dy.value < 0)
+    return;
+  switch (operation) {
+  case HR_ROWWISE_LAYER_NORM:
+  case HR_ROWWISE_RMS_NORM: back_norm(l, e, dy); return;
+  case HR_ROWWISE_ROTARY: back_rotary(l, e, dy); return;
+  case HR_ROWWISE_GATHER: back_gather(l, e, dy); return;
+  case HR_ROWWISE_BIAS: back_bias(l, e, dy); return;
+  case HR_ROWWISE_SCALE:
+    hr_add_gradient(l, e->rows.inputs[0].view, hr_add_scaled(l, dy, e->rows.problem.factor));
+    return;
+  case HR_ROWWISE_COPY: hr_add_gradient(l, e->rows.inputs[0].view, dy); return;
+  case HR_ROWWISE_RESIDUAL:
+    for (int i = 0; i < 2; i++)
+      hr_add_gradient(l, e->rows.inputs[i].view, dy);
+    return;
+  default: break;
+  }
+  if (activations[operation] != 0)
+    back_activation(l, e, activations[operation], dy);
+  else
+    hr_lowering_fail(
+        l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "%s cannot be trained yet", hr_rowwise_operation_name(operation)));
+}

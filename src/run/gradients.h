@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gradients of tensors while the backward pass is lowered. */
+#ifndef HR_RUN_GRADIENTS_H
+#define HR_RUN_GRADIENTS_H
+
+#include "run/tape.h"
+
+/** The gradient of a tensor; value −1: nothing depends on it. */
+hr_run_view hr_gradient_of(const hr_lowering *l, hr_run_view x);
+
+/** Where a launch that can write rows apart may put the gradient of x: among the columns of a wider one, or packed. */
+hr_run_view hr_gradient_place(hr_lowering *l, hr_run_view x);
+
+/** x has the gradient dx, beside those that it has. What hr_gradient_place() has given is there already. */
+void hr_add_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx);
+
+/** Appends the launches of an entry's gradients, of a GEMM those of the pass. */
+void hr_back_gemm(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
+void hr_back_rowwise(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
+
+/** Appends the loss, the backward pass and the optimizer. */
+void hr_lower_backward(hr_lowering *l);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The backward pass of a training step: the loss, the gradients of each operator in the order of the list, the last layer
+ * first, and the optimizer. */
+#include "base/checked.h"
+#include "base/error.h"
+#include "run/gradients.h"
+#include "run/training.h"
+
+#include <stdlib.h>
+
+/* ---- attention ---- */
+
+static hr_strides strides_of(const hr_lowering *l, hr_run_view view, int64_t head)
+{
+  return (hr_strides){.batch = l->program->shape.tokens * view.stride, .row = view.stride, .head = head};
+}
+
+static hr_attention_backward backward_of(const hr_lowering *l, const hr_attention *call, const hr_run_view dx[4],
+                                         int64_t v_head)
+{
+  hr_attention_backward b = hr_attention_backward_default();
+  b.dq_strides = strides_of(l, dx[0], call->qk_dim);
+  b.dk_strides = strides_of(l, dx[1], call->qk_dim);
+  b.dv_strides = strides_of(l, dx[2], v_head);
+  b.do_strides = strides_of(l, dx[3], call->v_dim);
+  return b;
+}
+
+static void back_attention(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
+{
+  const hr_tape_attention *t = &e->attention;
+  const hr_run_view d_o = hr_gradient_of(l, e->output);
+  if (pass != HR_PASS_DGRAD || d_o.value < 0)
+    return;
+  const hr_run_view inputs[3] = {t->q, t->k, t->v};
+  hr_run_view dx[4] = {[3] = d_o};
+  hr_attention call = t->call;
+  for (int i = 0; i < 3; i++) {
+    dx[i] = hr_gradient_place(l, inputs[i]);
+    call.alignment = hr_min64(call.alignment, hr_view_alignment(l, dx[i]));
+  }
+  const hr_attention_backward b = backward_of(l, &call, dx, t->v_head);
+  hr_launch *launch = hr_add_launch(l, hr_launch_attention_backward);
+  if (!launch)
+    return;
+  launch->arguments.backward = hr_attention_backward_arguments_default();
+  if (call.alibi)
+    launch->arguments.backward.alibi_slopes = hr_buffer_data(l->x->slopes);
+  hr_lowering_fail(l, hr_plans_attention_backward(l->x->plans, &call, &b, &launch->plan, l->error));
+  const struct {
+    size_t member;
+    hr_run_view view;
+  } operands[] = {{offsetof(hr_attention_backward_arguments, q), t->q},
+                  {offsetof(hr_attention_backward_arguments, k), t->k},
+                  {offsetof(hr_attention_backward_arguments, v), t->v},
+                  {offsetof(hr_attention_backward_arguments, o), e->output},
+                  {offsetof(hr_attention_backward_arguments, lse), t->lse},
+                  {offsetof(hr_attention_backward_arguments, d_o), d_o},
+                  {offsetof(hr_attention_backward_arguments, dq), dx[0]},
+                  {offsetof(hr_attention_backward_arguments, dk), dx[1]},
+                  {offsetof(hr_attention_backward_arguments, dv), dx[2]}};
+  for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
+    hr_bind(l, operands[i].member, operands[i].view);
+  for (int i = 0; i < 3; i++)
+    hr_add_gradient(l, inputs[i], dx[i]);
+}
+
+/* ---- the loss and the optimizer ---- */
+
+#define SHARE_OF_GRADIENT (2.0 / 3) /* of what both move: the loss reads logits, its gradient takes their place */
+
+/* Losses and the gradient of the mean one, in one launch. */
+static void add_loss(hr_lowering *l, size_t gradient)
+{
+  const hr_run_view logits = l->tensors[HR_TENSOR_LOGITS];
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_CROSS_ENTROPY_BACKWARD, logits.rows, logits.columns);
+  r.scale = 1 / (double)(l->program->shape.batch * (l->program->shape.tokens - 1));
+  const hr_input_operand inputs[] = {hr_of_view(logits), hr_of_address(hr_buffer_data(l->program->targets))};
+  const hr_output_operand outputs[] = {{logits, NULL}, {{.value = -1}, hr_buffer_data(l->program->logits)}};
+  l->op_index = gradient;
+  for (size_t i = 0; i < gradient; i++) {
+    if (l->program->operators.items[i].id == HR_OP_LOSS)
+      l->op_index = i;
+  }
+  hr_add_rowwise_into(l, r, inputs, outputs, 2);
+  if (l->status != HR_OK)
+    return;
+  hr_launch *launch = &l->program->launches[l->program->launch_count - 1];
+  launch->also = gradient;
+  launch->also_share = SHARE_OF_GRADIENT;
+  l->tape->gradients[logits.value] = logits;
+}
+
+static void add_optimizer(hr_lowering *l)
+{
+  const hr_rowwise r = hr_run_optimizer(l->x);
+  l->program->optimizer = l->program->launch_count;
+  hr_launch *launch = hr_add_launch(l, hr_launch_rowwise);
+  if (!launch)
+    return;
+  launch->arguments.rows = hr_run_optimizer_arguments(l->x);
+  hr_lowering_fail(l, hr_plans_rowwise(l->x->plans, &r, &launch->plan, l->error));
+}
+
+/* ---- the list ---- */
+
+static void (*const back[])(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass) = {
+    [HR_TAPE_ROWWISE] = hr_back_rowwise, [HR_TAPE_GEMM] = hr_back_gemm, [HR_TAPE_ATTENTION] = back_attention};
+
+/* The gradients of what the forward operator of the same name has launched in the layer, the last first. */
+static void lower_gradients(hr_lowering *l, size_t index)
+{
+  const hr_operators *list = &l->program->operators;
+  const hr_tape *t = l->tape;
+  l->op = &list->items[index];
+  l->op_index = index;
+  for (int i = t->count; i-- > 0 && l->status == HR_OK;) {
+    const hr_tape_entry *entry = &t->entries[i];
+    if (entry->layer == l->layer && list->items[entry->op].id == l->op->id)
+      back[entry->kind](l, entry, l->op->pass);
+  }
+}
+
+static void lower_layer_back(hr_lowering *l, int64_t layer, size_t first)
+{
+  const hr_operators *list = &l->program->operators;
+  l->layer = layer;
+  l->group = hr_run_group(l->x, layer);
+  for (size_t i = first; i < list->count; i++) {
+    if (list->items[i].groups >> (l->group - l->x->model.groups) & 1)
+      lower_gradients(l, i);
+  }
+  l->layer = -1;
+  l->group = NULL;
+}
+
+static bool begin_gradients(hr_lowering *l)
+{
+  const size_t values = (size_t)l->program->value_count;
+  hr_run_view *gradients = malloc((values + 1) * sizeof *gradients);
+  if (!gradients)
+    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a training step"));
+  for (size_t i = 0; gradients && i < values; i++)
+    gradients[i] = (hr_run_view){.value = -1};
+  l->tape->gradients = gradients;
+  return gradients != NULL;
+}
+
+static size_t first_gradient(const hr_operators *list)
+{
+  size_t i = 0;
+  while (i < list->count && list->items[i].pass == HR_PASS_FORWARD)
+    i++;
+  return i;
+}
+
+void hr_lower_backward(hr_lowering *l)
+{
+  const hr_operators *list = &l->program->operators;
+  size_t i = first_gradient(list);
+  if (l->status != HR_OK || !begin_gradients(l))
+    return;
+  for (; i < list->count && !list->items[i].in_layer; i++) {
+    if (list->items[i].id == HR_OP_LOSS)
+      add_loss(l, i);
+    else
+      lower_gradients(l, i);
+  }
+  for (int64_t layer = l->x->layers; layer-- > 0;)
+    lower_layer_back(l, layer, i);
+  for (; i < list->count; i++) {
+    const hr_operator *op = &list->items[i];
+    l->op = op;
+    l->op_index = i;
+    if (op->id == HR_OP_OPTIMIZER)
+      add_optimizer(l);
+    else if (!op->in_layer)
+      lower_gradients(l, i);
+  }
+}

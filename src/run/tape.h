@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the forward pass of a training step has launched, for its gradients. */
+#ifndef HR_RUN_TAPE_H
+#define HR_RUN_TAPE_H
+
+#include "run/lower.h"
+
+/** A launch of attention. */
+typedef struct hr_tape_attention {
+  hr_attention call;
+  hr_run_view q, k, v, lse;
+  int64_t v_head; /* elements from a head of V to the next */
+} hr_tape_attention;
+
+typedef enum hr_tape_kind { HR_TAPE_ROWWISE, HR_TAPE_GEMM, HR_TAPE_ATTENTION } hr_tape_kind;
+
+/** A launch of the forward pass. */
+typedef struct hr_tape_entry {
+  hr_tape_kind kind;
+  size_t op;     /* of the program's list */
+  int64_t layer; /* −1: outside of layers */
+  hr_run_view output;
+  union {
+    struct {
+      hr_rowwise problem;
+      hr_input_operand inputs[4];
+    } rows;
+    struct {
+      hr_run_view x;
+      const void *weight, *bias;
+    } gemm;
+    hr_tape_attention attention;
+  };
+} hr_tape_entry;
+
+struct hr_tape {
+  hr_tape_entry *entries;
+  int count, room;
+  hr_run_view *gradients; /* [values of the forward pass]; value −1: none yet. NULL: the forward pass is not over */
+};
+
+/** An entry for what the operator has launched, to be filled; NULL if nothing trains, behind the forward pass and after
+ *  a failure. */
+hr_tape_entry *hr_keep(hr_lowering *l, hr_tape_kind kind, hr_run_view output);
+
+void hr_keep_rowwise(hr_lowering *l, const hr_rowwise *problem, const hr_input_operand *inputs, hr_run_view output);
+void hr_keep_gemm(hr_lowering *l, hr_run_view x, const void *weight, const void *bias, hr_run_view output);
+
+#endif
