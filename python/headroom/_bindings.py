@@ -2144,6 +2144,7 @@ class hr_executor_options(Structure):
         ("tokens", c_int64),
         ("no_graph", c_bool),
         ("trains", c_bool),
+        ("recompute", c_int),
         ("learning_rate", c_double),
         ("beta1", c_double),
         ("beta2", c_double),

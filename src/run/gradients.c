@@ -50,6 +50,8 @@ static size_t operator_of_sum(const hr_lowering *l, hr_run_view x)
 {
   const hr_operator *items = l->program->operators.items;
   hr_operator_id id = HR_OP_EMBEDDING;
+  if (x.value >= l->tape->gradient_room)
+    return l->op_index;
   for (int i = 0; i < l->tape->count; i++) {
     if (l->tape->entries[i].output.value == x.value)
       id = items[l->tape->entries[i].op].id;

@@ -14,6 +14,7 @@ static hr_workload workload_of(const hr_executor *x, const hr_run_shape *shape)
   w.framework = HR_FRAMEWORK_HEADROOM;
   w.dtype = x->options.dtype;
   w.dropout = HR_DROPOUT_NONE;
+  w.recompute = shape->phase == HR_PHASE_TRAIN ? x->options.recompute : HR_RECOMPUTE_NONE;
   w.batch = decode ? shape->batch * shape->tokens : shape->batch;
   w.sequence = shape->tokens;
   w.context = x->options.tokens;

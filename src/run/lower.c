@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the list of operators to launches: one function for each way in which an operator is computed. */
-#include "run/gradients.h"
+#include "run/lower.h"
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "model/layers/weight_shapes.h"
 
 #include <headroom/experimental/operators.h>
-#include <stdlib.h>
 
 /* ---- operators ---- */
 
@@ -169,7 +168,7 @@ static const lower_fn functions[HR_OPERATOR_ID_COUNT] = {
     [HR_OP_LOGIT] = lower_logits,
 };
 
-static void lower_operator(hr_lowering *l, size_t index)
+void hr_lower_operator(hr_lowering *l, size_t index)
 {
   l->op = &l->program->operators.items[index];
   l->op_index = index;
@@ -180,53 +179,16 @@ static void lower_operator(hr_lowering *l, size_t index)
     functions[l->op->id](l);
 }
 
-/* A layer's operators are those of its group, in the order of the list. */
-static void lower_layer(hr_lowering *l, int64_t layer)
+void hr_lower_layer(hr_lowering *l, int64_t layer, hr_pass pass)
 {
   const hr_operators *list = &l->program->operators;
   l->layer = layer;
   l->group = hr_run_group(l->x, layer);
   for (size_t i = 0; i < list->count; i++) {
     const hr_operator *op = &list->items[i];
-    if (op->pass == HR_PASS_FORWARD && op->groups >> (l->group - l->x->model.groups) & 1)
-      lower_operator(l, i);
+    if (op->pass == pass && op->groups >> (l->group - l->x->model.groups) & 1)
+      hr_lower_operator(l, i);
   }
   l->layer = -1;
   l->group = NULL;
-}
-
-/* Up to the loss. */
-static void lower_forward(hr_lowering *l)
-{
-  const hr_operators *list = &l->program->operators;
-  size_t i = 0;
-  for (; i < list->count && !list->items[i].in_layer; i++)
-    lower_operator(l, i);
-  for (int64_t layer = 0; layer < l->x->layers; layer++)
-    lower_layer(l, layer);
-  for (; i < list->count && list->items[i].pass == HR_PASS_FORWARD && list->items[i].id != HR_OP_LOSS; i++) {
-    if (!list->items[i].in_layer)
-      lower_operator(l, i);
-  }
-}
-
-hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error)
-{
-  static const hr_run_view none = {.value = -1};
-  hr_tape tape = {.entries = NULL};
-  hr_lowering l = {.x = x,
-                   .program = program,
-                   .tape = program->shape.phase == HR_PHASE_TRAIN ? &tape : NULL,
-                   .layer = -1,
-                   .angles = {none, none},
-                   .angles_back = {none, none},
-                   .error = error};
-  l.rows = program->shape.batch * program->shape.tokens;
-  lower_forward(&l);
-  program->optimizer = program->launch_count;
-  if (l.tape)
-    hr_lower_backward(&l);
-  free(tape.entries);
-  free(tape.gradients);
-  return l.status;
 }

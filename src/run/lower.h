@@ -135,6 +135,10 @@ int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view);
 /** Keeps the failure; HR_OK is none. */
 void hr_lowering_fail(hr_lowering *l, hr_status status);
 
+/** Appends the launches of an operator of the list, and of those of a layer with that pass, in its order. */
+void hr_lower_operator(hr_lowering *l, size_t index);
+void hr_lower_layer(hr_lowering *l, int64_t layer, hr_pass pass);
+
 /** The lowering of attention, with rotary positions and norms of heads before it. */
 void hr_lower_qk_norm(hr_lowering *l);
 void hr_lower_rotary(hr_lowering *l);

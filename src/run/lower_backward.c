@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backward pass of a training step: the loss, the gradients of each operator in the order of the list, the last layer
- * first, and the optimizer. */
+/* The backward pass of a training step: the loss, the gradients of each operator in the order of the list, the last
+ * layer first, and the optimizer. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "run/gradients.h"
@@ -121,53 +121,80 @@ static void lower_gradients(hr_lowering *l, size_t index)
   }
 }
 
-static void lower_layer_back(hr_lowering *l, int64_t layer, size_t first)
+/* Room for the gradients of all values that there are. */
+static void add_gradient_room(hr_lowering *l)
+{
+  hr_tape *t = l->tape;
+  const int values = l->program->value_count;
+  hr_run_view *larger = l->status == HR_OK ? realloc(t->gradients, ((size_t)values + 1) * sizeof *larger) : NULL;
+  if (!larger) {
+    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a training step"));
+    return;
+  }
+  t->gradients = larger;
+  for (; t->gradient_room < values; t->gradient_room++)
+    larger[t->gradient_room] = (hr_run_view){.value = -1};
+}
+
+/* The layer once more, from what it began with. Its result has the gradient of the one before. */
+static void compute_again(hr_lowering *l, int64_t layer)
+{
+  hr_tape *t = l->tape;
+  t->keeps = true;
+  l->tensors[HR_TENSOR_HIDDEN] = t->starts[layer];
+  hr_lower_layer(l, layer, HR_PASS_RECOMPUTE);
+  t->keeps = false;
+  add_gradient_room(l);
+  if (l->status == HR_OK)
+    t->gradients[l->tensors[HR_TENSOR_HIDDEN].value] = t->gradients[t->starts[layer + 1].value];
+}
+
+static bool has_gradients(const hr_operator *op)
+{
+  return op->pass == HR_PASS_DGRAD || op->pass == HR_PASS_WGRAD;
+}
+
+static void lower_layer_back(hr_lowering *l, int64_t layer)
 {
   const hr_operators *list = &l->program->operators;
+  if (l->x->options.recompute == HR_RECOMPUTE_FULL)
+    compute_again(l, layer);
   l->layer = layer;
   l->group = hr_run_group(l->x, layer);
-  for (size_t i = first; i < list->count; i++) {
-    if (list->items[i].groups >> (l->group - l->x->model.groups) & 1)
+  for (size_t i = 0; i < list->count; i++) {
+    if (has_gradients(&list->items[i]) && list->items[i].groups >> (l->group - l->x->model.groups) & 1)
       lower_gradients(l, i);
   }
   l->layer = -1;
   l->group = NULL;
 }
 
-static bool begin_gradients(hr_lowering *l)
-{
-  const size_t values = (size_t)l->program->value_count;
-  hr_run_view *gradients = malloc((values + 1) * sizeof *gradients);
-  if (!gradients)
-    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a training step"));
-  for (size_t i = 0; gradients && i < values; i++)
-    gradients[i] = (hr_run_view){.value = -1};
-  l->tape->gradients = gradients;
-  return gradients != NULL;
-}
-
-static size_t first_gradient(const hr_operators *list)
-{
-  size_t i = 0;
-  while (i < list->count && list->items[i].pass == HR_PASS_FORWARD)
-    i++;
-  return i;
-}
-
-void hr_lower_backward(hr_lowering *l)
+/* Gradients outside of layers up to the first one of a layer; returns where they end. */
+static size_t lower_head_back(hr_lowering *l)
 {
   const hr_operators *list = &l->program->operators;
-  size_t i = first_gradient(list);
-  if (l->status != HR_OK || !begin_gradients(l))
-    return;
+  size_t i = 0;
+  while (i < list->count && !has_gradients(&list->items[i]))
+    i++;
   for (; i < list->count && !list->items[i].in_layer; i++) {
     if (list->items[i].id == HR_OP_LOSS)
       add_loss(l, i);
     else
       lower_gradients(l, i);
   }
+  return i;
+}
+
+void hr_lower_backward(hr_lowering *l)
+{
+  const hr_operators *list = &l->program->operators;
+  l->tape->keeps = false;
+  add_gradient_room(l);
+  if (l->status != HR_OK)
+    return;
+  size_t i = lower_head_back(l);
   for (int64_t layer = l->x->layers; layer-- > 0;)
-    lower_layer_back(l, layer, i);
+    lower_layer_back(l, layer);
   for (; i < list->count; i++) {
     const hr_operator *op = &list->items[i];
     l->op = op;

@@ -24,7 +24,7 @@ static hr_tape_entry *append(hr_lowering *l)
 
 hr_tape_entry *hr_keep(hr_lowering *l, hr_tape_kind kind, hr_run_view output)
 {
-  const bool keeps = l->tape && !l->tape->gradients && l->status == HR_OK;
+  const bool keeps = l->tape && l->tape->keeps && l->status == HR_OK;
   hr_tape_entry *entry = keeps ? append(l) : NULL;
   if (!entry)
     return NULL;

@@ -36,11 +36,13 @@ typedef struct hr_tape_entry {
 struct hr_tape {
   hr_tape_entry *entries;
   int count, room;
-  hr_run_view *gradients; /* [values of the forward pass]; value −1: none yet. NULL: the forward pass is not over */
+  bool keeps;             /* what is launched */
+  hr_run_view *gradients; /* [gradient_room], by value; value −1: none yet */
+  int gradient_room;
+  hr_run_view *starts; /* [layers + 1]: the residual stream before each layer, and behind the last */
 };
 
-/** An entry for what the operator has launched, to be filled; NULL if nothing trains, behind the forward pass and after
- *  a failure. */
+/** An entry for what the operator has launched, to be filled; NULL if the tape keeps nothing and after a failure. */
 hr_tape_entry *hr_keep(hr_lowering *l, hr_tape_kind kind, hr_run_view output);
 
 void hr_keep_rowwise(hr_lowering *l, const hr_rowwise *problem, const hr_input_operand *inputs, hr_run_view output);

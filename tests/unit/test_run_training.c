@@ -212,8 +212,30 @@ static void steps_go_down_and_are_the_same_recorded_or_not(void **state)
   }
 }
 
-/* A step of AdamW moves weights by the rate at most, and 16-bit weights keep what is smaller than their rounding in their
- * copy: 8 steps of 2^-12 move a weight of 1 by 2^-9 at least once. */
+/* In all families, whose layers differ. */
+static void layers_that_are_computed_again_give_the_same_losses(void **state)
+{
+  (void)state;
+  for (int f = 0; f < (int)(sizeof families / sizeof *families); f++) {
+    const hr_model model = model_of(families[f].name, families[f].config);
+    hr_executor_options options = options_of(HR_FP32, 3e-3);
+    double losses[2][3];
+    for (int again = 0; again < 2 && test_takes(f); again++) {
+      options.recompute = again ? HR_RECOMPUTE_FULL : HR_RECOMPUTE_NONE;
+      hr_executor *x = open_model(&model, &options);
+      for (int i = 0; i < 3; i++)
+        losses[again][i] = train(x);
+      hr_executor_close(x);
+    }
+    for (int i = 0; i < 3 && test_takes(f); i++)
+      if (!(fabs(losses[0][i] - losses[1][i]) <= 1e-5))
+        fail_msg("%s: the loss of step %d is %.9g, and %.9g computed again", families[f].name, i, losses[0][i],
+                 losses[1][i]);
+  }
+}
+
+/* A step of AdamW moves weights by the rate at most, and 16-bit weights keep what is smaller than their rounding in
+ * their copy: steps of 2^-12 that go one way move a weight of 1 by 2^-8 after eight of them. */
 static void narrow_weights_keep_small_steps(void **state)
 {
   (void)state;
@@ -351,6 +373,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gradients_are_those_of_finite_differences),
       cmocka_unit_test(steps_go_down_and_are_the_same_recorded_or_not),
+      cmocka_unit_test(layers_that_are_computed_again_give_the_same_losses),
       cmocka_unit_test(narrow_weights_keep_small_steps),
       cmocka_unit_test(decay_and_clipping_reach_the_optimizer),
       cmocka_unit_test(loading_forgets_the_steps_before),

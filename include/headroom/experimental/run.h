@@ -22,6 +22,8 @@ typedef struct hr_executor_options {
   bool no_graph;      /* launch each kernel of every step, instead of recording a step as one graph */
   bool trains;        /* a gradient of each weight and AdamW's states in the place of KV caches: forward and training
                          steps run. Not in fp16 */
+  hr_recompute recompute; /* of training: none, or full: the backward pass computes each layer once more, of which only
+                             the input is kept */
   double learning_rate, beta1, beta2, weight_decay, max_norm; /* as those of hr_rowwise; of all weights alike */
 } hr_executor_options;
 

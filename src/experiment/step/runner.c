@@ -28,8 +28,8 @@ static hr_status check_workload(const hr_workload *w, hr_error *error)
     if (devices[i] > 1)
       return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step runs on one device, found %" PRId64, devices[i]);
   }
-  if (w->recompute != HR_RECOMPUTE_NONE)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step that computes activations again cannot be run yet");
+  if (w->recompute == HR_RECOMPUTE_SELECTIVE)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step computes all of a layer again, or nothing");
   if (w->phase == HR_PHASE_TRAIN && w->microbatches > 1)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step of several microbatches cannot be run yet");
   if (w->phase == HR_PHASE_TRAIN && w->sequence < 2)
@@ -84,6 +84,7 @@ static hr_status open_executor(hr_step_runner *r, hr_device *device, const hr_mo
   hr_executor_options options = hr_executor_options_default();
   options.dtype = r->workload.dtype;
   options.trains = r->workload.phase == HR_PHASE_TRAIN;
+  options.recompute = r->workload.recompute;
   options.slots = hr_phase_keeps_tokens(r->workload.phase) ? r->workload.batch : 1;
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
