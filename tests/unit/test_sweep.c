@@ -93,7 +93,7 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    const size_t others = 13, figure_count = sizeof figures / sizeof *figures;
+    const size_t others = 14, figure_count = sizeof figures / sizeof *figures;
     assert_int_equal(count, others + figure_count);
     assert_string_equal(hr_sweep_describe(sweeps[0])->name, "attention-forward");
     assert_string_equal(hr_sweep_describe(sweeps[count - 1])->name, "sigma-train");
@@ -150,6 +150,7 @@ static void figures_have_the_points_counted_by_hand(void **state)
       {"fig1", 5, 1},   /* C1, C2, GPT-3 2.7B, two improved ones */
       {"fig13", 20, 2}, /* 10 models, with and without a graph */
       {"fig1-steps", 5, 1},
+      {"fig1-train-steps", 5, 1},
       {"fig2-steps", 2, 1},
       {"fig11-steps", 2, 1},
       {"positions", 36, 12},  /* 3 positions, 2 orders, 3 lengths, 2 phases */
@@ -360,7 +361,7 @@ static void steps_that_cannot_be_are_refused_by_field(void **state)
   (void)state;
   static const struct {
     const char *text, *words;
-  } rows[] = {{STEP("\"phase\":3"), "phase: expected 0 to 2, found 3"},
+  } rows[] = {{STEP("\"phase\":4"), "phase: expected 0 to 3, found 4"},
               {STEP("\"positions\":-1"), "positions: expected 0 to 2, found -1"},
               {STEP("\"graph\":2"), "graph: expected 0 to 1, found 2"},
               {STEP("\"output\":4"), "output: needs phase 1, prefill"}};

@@ -126,7 +126,7 @@ hr_status hr_make_layer_point(const int64_t *sizes, hr_dtype dtype, hr_sweep_poi
 
 /* ---- a whole model ---- */
 
-static const hr_phase phases[] = {HR_PHASE_FORWARD, HR_PHASE_PREFILL, HR_PHASE_DECODE};
+static const hr_phase phases[] = {HR_PHASE_FORWARD, HR_PHASE_PREFILL, HR_PHASE_DECODE, HR_PHASE_TRAIN};
 static const char *const positions[] = {"learned", "rotary", "alibi"};
 
 static hr_status check_choice(const int64_t *sizes, int field, int64_t count, hr_error *error)
