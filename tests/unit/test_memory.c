@@ -151,7 +151,8 @@ static void replicas_share_experts_only_with_those_that_hold_them(void **state)
   assert_int_equal(estimated(&model, &workload).optimizer_bytes, 12 * (dense / 16 + routed / 2));
 }
 
-/* A quarter of the tokens a device; K and V of all, and their gradients, of the layer that runs. */
+/* A quarter of the tokens a device; K and V of all, and their gradients, of the layer that runs, once the head's inputs
+ * and its logits, here of 256 words, are gone. */
 static void context_parallelism_splits_tokens_and_gathers_keys_and_values(void **state)
 {
   (void)state;
@@ -159,9 +160,14 @@ static void context_parallelism_splits_tokens_and_gathers_keys_and_values(void *
   hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
   workload.attention = HR_ATTENTION_FUSED;
   workload.batch = 2, workload.sequence = 8192;
-  int64_t whole = estimated(&model, &workload).activation_bytes;
+  model.vocabulary = 256;
+  const int64_t head = 2 * 8192LL * (2 * 2 * 4096 + 4 * 256), keys = 2 * 2 * 2 * 8192LL * (8 + 8) * 128;
+  const int64_t whole = estimated(&model, &workload).activation_bytes;
   workload.context_parallel = 4;
-  assert_int_equal(estimated(&model, &workload).activation_bytes, whole / 4 + 2 * 2 * 2 * 8192LL * (8 + 8) * 128);
+  assert_int_equal(estimated(&model, &workload).activation_bytes, (whole - head) / 4 + keys);
+  model.vocabulary = 128256; /* whose logits are larger than keys and values */
+  assert_int_equal(estimated(&model, &workload).activation_bytes,
+                   (whole - head) / 4 + 2 * 2048LL * (2 * 2 * 4096 + 4 * 128256));
 }
 
 /* Llama-3-8B at b 1, s 4096, fused, bf16: a token keeps 2·(4h + Q 4096 + K 1024 + V 1024 + O 4096 + 3·14336) bytes and

@@ -92,26 +92,36 @@ static void a_step_allocates_what_describe_says(void **state)
   (void)state;
   static const char text[] = "{\"h\":512,\"a\":8,\"L\":4,\"v\":16000,\"s\":128,\"tied\":false,\"final_norm\":true}";
   const hr_input input = {.text = text, .length = sizeof text - 1, .name = "test"};
-  const hr_phase phases[] = {HR_PHASE_FORWARD, HR_PHASE_PREFILL, HR_PHASE_DECODE};
+  const struct {
+    hr_phase phase;
+    hr_recompute recompute;
+    int64_t batch;
+  } cases[] = {{HR_PHASE_FORWARD, HR_RECOMPUTE_NONE, 1},
+               {HR_PHASE_PREFILL, HR_RECOMPUTE_NONE, 1},
+               {HR_PHASE_DECODE, HR_RECOMPUTE_NONE, 1},
+               {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 8},
+               {HR_PHASE_TRAIN, HR_RECOMPUTE_FULL, 8}};
   hr_device *device = open_cpu();
   hr_model model;
   hr_hardware hardware;
   hr_error error;
   assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
   assert_ok(hr_resolve_hardware("xeon-sapphire-rapids", &hardware, &error), error);
-  for (int i = 0; i < 3; i++) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_workload workload = hr_workload_default(&model);
     hr_step_options options = hr_step_options_default();
     hr_step_times *times = NULL;
     const hr_subject subject = {.hardware = &hardware, .model = &model, .workload = &workload};
-    workload.phase = phases[i];
-    workload.batch = 1, workload.context = 128;
+    workload.phase = cases[i].phase;
+    workload.recompute = cases[i].recompute;
+    workload.batch = cases[i].batch, workload.context = 128;
     workload.dtype = HR_FP32;
     options.budget_ns = 1;
     assert_ok(hr_step_measure(device, &subject, &options, &times, &error), error);
     const double has = (double)times->allocated_bytes, said = (double)times->estimated_bytes;
     if (fabs(has / said - 1) > 0.03)
-      fail_msg("%s: %.0f bytes are allocated, %.0f estimated", hr_phase_name(phases[i]), has, said);
+      fail_msg("%s, case %d: %.0f bytes are allocated, %.0f estimated", hr_phase_name(cases[i].phase), (int)i, has,
+               said);
     assert_true(times->allocated_bytes > times->weight_bytes);
     hr_step_times_free(times);
   }

@@ -80,13 +80,14 @@ hr_checked64 hr_saved_by_embedding(const hr_model *model, const hr_workload *wor
   return hr_times(per_token, shard->stream_rows);
 }
 
-/* The inputs of the final norm, the embedding projection and the logits, and the logits in fp32 for the loss.
- * Source: Korthikanti et al. 2022, section 4.3. */
+/* The inputs of the final norm, the embedding projection and the logits, and the logits in fp32 for the loss;
+ * Headroom's loss takes them as they are. Source: Korthikanti et al. 2022, section 4.3. */
 hr_checked64 hr_saved_by_head(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   int64_t inputs = (model->final_norm ? 1 : 0) + (shard->embedding_dim != model->hidden ? 1 : 0);
   hr_checked64 columns = hr_plus(hr_times(hr_checked(model->hidden), inputs), hr_checked(shard->embedding_dim));
-  hr_checked64 logits = hr_times(hr_checked(shard->outputs), 4);
+  const bool widens = workload->framework != HR_FRAMEWORK_HEADROOM;
+  hr_checked64 logits = hr_times(hr_checked(shard->outputs), widens ? 4 : element_bytes(workload));
   hr_checked64 inputs_bytes = hr_times(hr_times(columns, element_bytes(workload)), shard->logit_stream_rows);
   return hr_plus(inputs_bytes, hr_times(logits, shard->logit_rows));
 }

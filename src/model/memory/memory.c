@@ -25,8 +25,8 @@ static int64_t parts_in_flight(const hr_workload *workload)
 
 /* 1F1B schedule: the first of p stages has min(p, m) microbatches in flight; the last has one, with the logits. Of
  * stages with v parts the first has p·v + p − 1 parts of microbatches in flight, the last p·v − p + 1. The working
- * memory of a layer's backward pass is there once. Source: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.3.
- */
+ * memory of a layer's backward pass is there once, and when what the head has saved is gone. Source: Korthikanti et
+ * al. 2022 (arXiv 2205.05198), section 4.2.3. */
 static hr_checked64 saved_activations(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   int64_t stages = workload->pipeline_stages;
@@ -41,11 +41,11 @@ static hr_checked64 saved_activations(const hr_model *model, const hr_workload *
   hr_checked64 embedding = hr_saved_by_embedding(model, workload, shard);
   hr_checked64 head = hr_saved_by_head(model, workload, shard);
   if (stages == 1)
-    return hr_plus(hr_plus(hr_plus(layers, embedding), head), working);
+    return hr_plus(hr_plus(layers, embedding), hr_larger(head, working));
   int64_t in_last = stages * (hr_virtual_stages(workload) - 1) + 1;
   hr_checked64 first = of_parts(hr_plus(layers, embedding), parts_in_flight(workload), workload);
-  hr_checked64 last = hr_plus(of_parts(layers, in_last, workload), head);
-  return hr_plus(hr_larger(first, last), working);
+  hr_checked64 last = hr_plus(of_parts(layers, in_last, workload), hr_larger(head, working));
+  return hr_larger(hr_plus(first, working), last);
 }
 
 /* Sequences in flight keep their keys, values and states: those of all microbatches. */
