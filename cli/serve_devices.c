@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `serve-plan` of several devices side by side: the cheapest plan or the fewest devices on each. */
+#include "serve.h"
+#include "side_by_side.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const hr_offer_figure offer_figures[] = {
+    {"instances", "instances", HR_OFFER_COUNT}, {"tensor_parallel", "t", HR_OFFER_COUNT},
+    {"expert_parallel", "e", HR_OFFER_COUNT},   {"batch", "batch", HR_OFFER_COUNT},
+    {"ttft_ns", "TTFT", HR_OFFER_TIME},         {"tpot_ns", "TPOT", HR_OFFER_TIME},
+    {"request_ns", "request", HR_OFFER_TIME},   {"memory_bytes", "memory", HR_OFFER_BYTES}};
+
+static hr_offer_value exactly(double value)
+{
+  return (hr_offer_value){value, NAN, NAN};
+}
+
+static void fill_offer(const hr_serve_result *plan, const hr_serve_point *point, hr_offer *offer)
+{
+  double tokens = (double)plan->options.output_tokens;
+  const hr_offer_value values[] = {exactly(NAN),
+                                   exactly((double)point->tensor_parallel),
+                                   exactly(point->expert_parallel > 1 ? (double)point->expert_parallel : (double)NAN),
+                                   exactly((double)point->batch),
+                                   {point->ttft_ns, point->ttft_low_ns, point->ttft_high_ns},
+                                   {point->tpot_ns, point->tpot_low_ns, point->tpot_high_ns},
+                                   exactly(point->request_ns),
+                                   exactly((double)point->memory_bytes)};
+  memcpy(offer->figures, values, sizeof values);
+  offer->devices = (double)point->devices + point->prefill_devices;
+  offer->work_per_s = (hr_offer_value){point->output_tokens_per_s, point->requests_per_s_low * tokens,
+                                       point->requests_per_s_high * tokens};
+}
+
+/* The copies that carry the load of --recommend, which is all that they do. */
+static void fill_fleet(const hr_serve_result *plan, hr_offer *offer)
+{
+  const hr_serve_fleet *fleet = &plan->fleets[0];
+  fill_offer(plan, fleet->point, offer);
+  offer->figures[0] = exactly((double)fleet->instances);
+  offer->devices = (double)fleet->devices;
+  offer->work_per_s = exactly(plan->options.recommend * (double)plan->options.output_tokens);
+}
+
+/* The cheapest plan on a device, or the fewest devices for a load. */
+static hr_status offer_plan(const cli_run *run, const void *context, hr_offer *offer, hr_error *error)
+{
+  const cli_serve_work *work = context;
+  hr_workload workload = work->workload;
+  hr_serve_options options;
+  hr_serve_result *plan = NULL;
+  cli_set_formats(run, run->hardware, &workload);
+  hr_status status = cli_choose_engine(run, &options, error);
+  if (status == HR_OK) {
+    options = cli_make_serving(run, options);
+    cli_fit_prompt(run, &work->model, &options);
+    status = hr_serve_plan(run->hardware, &work->model, &workload, &options, &plan, error);
+  }
+  if (status != HR_OK)
+    return status;
+  offer->dtype = workload.dtype;
+  if (plan->fleet_count > 0)
+    fill_fleet(plan, offer);
+  else if (plan->cheapest)
+    fill_offer(plan, plan->cheapest, offer);
+  else
+    snprintf(offer->why, sizeof offer->why, plan->count > 0 ? "no plan meets the limits" : "no plan fits");
+  hr_serve_result_free(plan);
+  return HR_OK;
+}
+
+int cli_serve_each(const cli_run *run, const hr_serve_options *options, const cli_serve_work *work)
+{
+  char about[128];
+  snprintf(about, sizeof about, "output tokens of the %s, prompts of %" PRId64 " tokens, outputs of %" PRId64,
+           options->recommend > 0 ? "fewest devices for the load" : "cheapest plan", options->prompt_tokens,
+           options->output_tokens);
+  return cli_side_by_side(run, &(cli_side){.about = about,
+                                           .model = &work->model,
+                                           .tokens = true,
+                                           .figures = offer_figures,
+                                           .figure_count = sizeof offer_figures / sizeof *offer_figures,
+                                           .fill = offer_plan,
+                                           .context = work});
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of `serve-plan` as those of the library. */
+#include "serve.h"
+#include "side_by_side.h"
+
+hr_status cli_choose_engine(const cli_run *run, hr_serve_options *serve, hr_error *error)
+{
+  hr_serve_engine engine = run->given[CLI_OPTION_engine] ? run->options.engine : HR_SERVE_VLLM;
+  *serve = hr_serve_options_default();
+  return hr_serve_options_set_engine(serve, engine, run->hardware, error);
+}
+
+hr_serve_options cli_make_serving(const cli_run *run, hr_serve_options serve)
+{
+  const cli_options *given = &run->options;
+  const struct {
+    int64_t given;
+    int64_t *member;
+  } counts[] = {{given->prompt.max, &serve.prompt_tokens},
+                {given->output_tokens.max, &serve.output_tokens},
+                {given->serve_batch, &serve.batch},
+                {given->max_batch, &serve.batch_max},
+                {given->devices, &serve.devices_max},
+                {given->tensor_parallel, &serve.tensor_parallel},
+                {given->expert_parallel, &serve.expert_parallel},
+                {given->prefill_tokens, &serve.prefill_tokens},
+                {given->page_tokens, &serve.page_tokens},
+                {given->sure, &serve.sure}};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    if (counts[i].given > 0)
+      *counts[i].member = counts[i].given;
+  }
+  serve.ttft_limit_ns = given->ttft;
+  serve.tpot_limit_ns = given->tpot;
+  serve.price_per_device_hour = cli_only(&given->price);
+  serve.recommend = given->recommend;
+  if (run->given[CLI_OPTION_memory_share])
+    serve.memory_share = given->memory_share;
+  if (run->given[CLI_OPTION_reserve])
+    serve.reserve_bytes = (int64_t)(given->reserve * 0x1p30);
+  serve.disaggregated = given->disaggregated;
+  serve.uniform_pages = given->uniform_pages;
+  return serve;
+}
+
+void cli_fit_prompt(const cli_run *run, const hr_model *model, hr_serve_options *options)
+{
+  int64_t left = model->max_positions - options->output_tokens;
+  if (!run->given[CLI_OPTION_prompt] && left > 0 && left < options->prompt_tokens)
+    options->prompt_tokens = left;
+}
