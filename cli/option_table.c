@@ -285,8 +285,8 @@ static int read_ENGINE(const cli_option_row *row, const char *text, void *value)
 /* Reads a server whose command line is known. */
 static int read_EMITTED(const cli_option_row *row, const char *text, void *value)
 {
-  return read_choice(row, text,
-                     strcmp(text, "turbomind") == 0 ? HR_ERROR_NOT_FOUND : hr_serve_engine_parse(text, value));
+  bool unknown = strcmp(text, "turbomind") == 0 || strcmp(text, "none") == 0;
+  return read_choice(row, text, unknown ? HR_ERROR_NOT_FOUND : hr_serve_engine_parse(text, value));
 }
 
 static int read_FRAMEWORK(const cli_option_row *row, const char *text, void *value)

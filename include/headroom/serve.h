@@ -23,7 +23,8 @@ extern "C" {
   ROW(HR_SERVE_VLLM, "vllm")     /* memory_share of the device holds all: weights, step, reserve, K and V */      \
   ROW(HR_SERVE_SGLANG, "sglang") /* memory_share of the device holds weights, reserve, K and V; steps the rest */ \
   ROW(HR_SERVE_TRTLLM, "trtllm") /* K and V have memory_share of what weights, largest step and reserve leave */  \
-  ROW(HR_SERVE_TURBOMIND, "turbomind") /* K and V have memory_share of what weights and reserve leave */
+  ROW(HR_SERVE_TURBOMIND, "turbomind") /* K and V have memory_share of what weights and reserve leave */          \
+  ROW(HR_SERVE_NONE, "none") /* no server: the whole device holds all, and steps take the predicted time alone */
 
 typedef enum hr_serve_engine {
 #define HR_SERVE_ENGINE_ENUM(enumerator, name) enumerator,

@@ -229,7 +229,8 @@ static void each_engine_gives_k_and_v_what_its_rule_leaves(void **state)
     const double rooms[HR_SERVE_ENGINE_COUNT] = {[HR_SERVE_VLLM] = 0.9 * m - w - r - largest,
                                                  [HR_SERVE_SGLANG] = m - kept_out - w - r,
                                                  [HR_SERVE_TRTLLM] = 0.9 * (m - w - r - largest),
-                                                 [HR_SERVE_TURBOMIND] = 0.8 * (m - w - r)};
+                                                 [HR_SERVE_TURBOMIND] = 0.8 * (m - w - r),
+                                                 [HR_SERVE_NONE] = m - w - r - largest};
     assert_near((double)layout->cache_tokens / (rooms[engine] / 131072), 1, 1e-5);
     assert_int_equal(layout->largest_batch, (int64_t)(rooms[engine] / (131072.0 * (double)result->cached_tokens)));
     hr_serve_result_free(result);
@@ -283,7 +284,7 @@ static void defaults_of_an_engine_are_those_of_the_device(void **state)
   } rows[] = {{"h100-sxm", HR_SERVE_VLLM, 8192, 1024, 16},      {"l40s", HR_SERVE_VLLM, 2048, 256, 16},
               {"a100-sxm4-80gb", HR_SERVE_VLLM, 2048, 256, 16}, {"b200", HR_SERVE_SGLANG, 16384, 2048, 1},
               {"l40s", HR_SERVE_SGLANG, 4096, 2048, 1},         {"h200", HR_SERVE_TRTLLM, 8192, 2048, 32},
-              {"h200", HR_SERVE_TURBOMIND, 8192, 1024, 64}};
+              {"h200", HR_SERVE_TURBOMIND, 8192, 1024, 64},     {"l4", HR_SERVE_NONE, 8192, 1024, 1}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     hr_serve_options options = hr_serve_options_default();
     hr_hardware hardware = device(rows[i].device);
@@ -300,7 +301,7 @@ static void defaults_of_an_engine_are_those_of_the_device(void **state)
   hr_hardware hardware = device("h100-sxm");
   hr_error error;
   assert_int_equal(hr_serve_options_set_engine(&options, HR_SERVE_ENGINE_COUNT, &hardware, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "engine: 4 is not in the list");
+  assert_string_equal(error.message, "engine: 5 is not in the list");
 }
 
 /* 2048 + 256 − 1 = 2303 tokens. */

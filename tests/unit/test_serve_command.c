@@ -164,6 +164,8 @@ static void a_plan_that_a_line_cannot_express_is_refused_by_its_option(void **st
   assert_refused(&of, "--framework eager");
   of = usual(HR_SERVE_TURBOMIND);
   assert_refused(&of, "turbomind");
+  of = usual(HR_SERVE_NONE);
+  assert_refused(&of, "none");
 }
 
 static void flags_follow_the_plan(void **state)

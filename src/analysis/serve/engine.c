@@ -58,6 +58,7 @@ static const class_row sglang_classes[] = {{20 * GIB, 2048, 2048, 8},
                                            {INT64_MAX, 16384, 2048, 512}};
 static const class_row trtllm_classes[] = {{INT64_MAX, 8192, 2048, 0}};
 static const class_row turbomind_classes[] = {{INT64_MAX, 8192, 1024, 0}};
+static const class_row none_classes[] = {{INT64_MAX, 8192, 1024, 0}};
 
 static const struct engine_row {
   const class_row *classes; /* ascending */
@@ -71,6 +72,7 @@ static const struct engine_row {
     [HR_SERVE_SGLANG] = {sglang_classes, 0, 1, NULL, false, false},
     [HR_SERVE_TRTLLM] = {trtllm_classes, 0.9, 32, NULL, true, true},
     [HR_SERVE_TURBOMIND] = {turbomind_classes, 0.8, 64, NULL, true, false},
+    [HR_SERVE_NONE] = {none_classes, 1, 1, NULL, false, true},
 };
 
 static const class_row *class_of(const struct engine_row *engine, const hr_hardware *hardware)
