@@ -208,7 +208,7 @@ static void print_server(const hr_document *document, const hr_load_result *load
   hr_write_count(slots, sizeof slots, load->serve.batch > 0 ? load->serve.batch : load->serve.batch_max);
   hr_print_field(document, "server", "%s: prompts in steps of %s tokens, at most %s requests in the batch",
                  hr_serve_engine_name(load->serve.engine), tokens, slots);
-  bool own = load->serve.engine != HR_SERVE_NONE && load->serve.engine != HR_SERVE_TURBOMIND;
+  bool own = load->serve.engine != HR_SERVE_NONE;
   hr_print_field(document, "simulated", "steps as predicted, with%s the engine's own time; bands are not followed",
                  own ? "" : "out");
 }

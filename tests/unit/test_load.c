@@ -203,6 +203,24 @@ static void prompts_wait_for_others_as_many_steps_as_told(void **state)
   assert_near(records[1].admitted_ns, 110, 1e-12);
 }
 
+static void a_decode_step_gives_the_first_token_where_the_prefill_gives_none(void **state)
+{
+  (void)state;
+  hr_load_server server = plain_server();
+  server.engine.decodes_first = true;
+  fill_two(3);
+  simulate(&server, 2, 0);
+  /* A: prefill to 100, a first token to 110, B's step to 210, its last token to 220, in the step of B's first one. */
+  assert_near(records[0].first_ns, 110, 1e-12);
+  assert_near(records[0].finish_ns, 220, 1e-12);
+  assert_near(records[1].first_ns, 220, 1e-12);
+  assert_near(records[1].finish_ns, 230, 1e-12);
+  records[0] = (hr_load_record){.prompt = 1, .output = 2}; /* of which nothing is left to prefill */
+  simulate(&server, 1, 0);
+  assert_near(records[0].first_ns, 10, 1e-12);
+  assert_near(records[0].finish_ns, 20, 1e-12);
+}
+
 static void the_scheduler_sees_a_request_after_the_engine_s_own_time(void **state)
 {
   (void)state;
@@ -294,15 +312,15 @@ static void fill_many(size_t count, uint64_t seed)
   hr_load_fill_requests(&load, records);
 }
 
-static void every_request_ends_once_however_small_the_cache(void **state)
+static void assert_every_request_ends_once(bool decodes_first)
 {
-  (void)state;
   static const int64_t caches[] = {0, 100, 130, 200, 400};
   static const double reserved[] = {0, 0.7, 1};
   for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
     for (size_t j = 0; j < sizeof reserved / sizeof *reserved; j++) {
       hr_load_server server = plain_server();
       server.cache_tokens = caches[i], server.engine.output_reserved = reserved[j];
+      server.engine.decodes_first = decodes_first;
       fill_many(2000, i + 1);
       hr_load_counts counts = simulate(&server, 2000, 0);
       for (size_t k = 0; k < 2000; k++) {
@@ -318,6 +336,13 @@ static void every_request_ends_once_however_small_the_cache(void **state)
         assert_true(counts.preempted > 0);
     }
   }
+}
+
+static void every_request_ends_once_however_small_the_cache(void **state)
+{
+  (void)state;
+  assert_every_request_ends_once(false);
+  assert_every_request_ends_once(true);
 }
 
 static void a_full_cache_sends_the_last_request_back(void **state)
@@ -503,6 +528,7 @@ int main(void)
       cmocka_unit_test(an_engine_that_mixes_decodes_in_the_step_of_a_prompt),
       cmocka_unit_test(an_engine_that_does_not_mix_lets_the_others_wait),
       cmocka_unit_test(prompts_wait_for_others_as_many_steps_as_told),
+      cmocka_unit_test(a_decode_step_gives_the_first_token_where_the_prefill_gives_none),
       cmocka_unit_test(the_scheduler_sees_a_request_after_the_engine_s_own_time),
       cmocka_unit_test(a_long_prompt_takes_several_steps),
       cmocka_unit_test(an_engine_that_does_not_split_takes_whole_prompts),

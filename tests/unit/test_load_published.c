@@ -23,6 +23,84 @@ static void assert_error(const char *what, double *errors, size_t count, double 
     fail_msg("%s: %.3f at %.0f%% of the rows, more than %.3f", what, error, 100 * share, most);
 }
 
+/* ---- static batches ---- */
+
+#define STATIC_FILE HEADROOM_SOURCE_DIR "/data/results/published/serving_static.csv"
+#define STATIC_FIELDS 11
+
+typedef struct static_row {
+  hr_model model;
+  hr_hardware hardware;
+  hr_workload workload;
+  hr_serve_options serve;
+  int64_t batch;
+  double rate, first_ns;
+} static_row;
+
+static void read_static(char **f, static_row *row)
+{
+  hr_error error;
+  hr_serve_engine engine;
+  assert_ok(hr_resolve_model(f[0], NULL, NULL, &row->model, &error), error);
+  assert_ok(hr_resolve_hardware(f[1], &row->hardware, &error), error);
+  assert_int_equal(hr_serve_engine_parse(f[2], &engine), HR_OK);
+  row->serve = hr_serve_options_default();
+  assert_ok(hr_serve_options_set_engine(&row->serve, engine, &row->hardware, &error), error);
+  row->serve.tensor_parallel = strtoll(f[3], NULL, 10);
+  row->serve.prompt_tokens = strtoll(f[4], NULL, 10), row->serve.output_tokens = strtoll(f[5], NULL, 10);
+  row->batch = strtoll(f[6], NULL, 10);
+  row->rate = strtod(f[7], NULL), row->first_ns = strtod(f[8], NULL) * 1e9;
+  row->workload = hr_workload_default(&row->model);
+  row->workload.dtype = HR_FP16;
+}
+
+/* The error of the output rate, and of the first token of a prompt that does not wait. */
+static void compare_static(static_row *row, double *rate_error, double *first_error)
+{
+  hr_error error;
+  hr_load_result *load;
+  hr_serve_result *plan;
+  hr_load_options clients = hr_load_options_default();
+  const hr_subject subject = {&row->model, &row->workload, &row->hardware};
+  clients.clients = row->batch, clients.requests = 4 * row->batch;
+  assert_ok(hr_serve_load(&subject, &row->serve, &clients, &load, &error), error);
+  row->serve.batch = 1;
+  assert_ok(hr_serve_plan(&row->hardware, &row->model, &row->workload, &row->serve, &plan, &error), error);
+  *rate_error = fabs(load->points[0].output_tokens_per_s / row->rate - 1);
+  *first_error = fabs(plan->points[0].ttft_ns / row->first_ns - 1);
+  hr_load_result_free(load);
+  hr_serve_result_free(plan);
+}
+
+static void static_batches_of_turbomind_are_near_measured_ones(void **state)
+{
+  (void)state;
+  static double rate_error[64], first_error[64], prefill_error[64];
+  FILE *file = fopen(STATIC_FILE, "r");
+  char line[256], *f[STATIC_FIELDS];
+  size_t count = 0, checked = 0;
+  assert_non_null(file);
+  while (fgets(line, sizeof line, file) && count < 64) {
+    static_row row;
+    if (line[0] == '#' || measured_split(line, f, STATIC_FIELDS) != STATIC_FIELDS || strcmp(f[0], "model") == 0)
+      continue;
+    read_static(f, &row);
+    compare_static(&row, &rate_error[checked], &first_error[count]);
+    checked += strcmp(f[10], "check") == 0;
+    row.serve.engine = HR_SERVE_NONE; /* whose prefill gives the first token */
+    compare_static(&row, &prefill_error[count], &prefill_error[count]);
+    count++;
+  }
+  fclose(file);
+  assert_int_equal(count, 22);
+  assert_int_equal(checked, 11);
+  assert_error("rate", rate_error, checked, 0.5, 0.07);
+  assert_error("rate", rate_error, checked, 0.9, 0.20);
+  assert_error("first token", first_error, count, 0.5, 0.10);
+  qsort(prefill_error, count, sizeof *prefill_error, by_value);
+  assert_true(prefill_error[count / 2] > 0.15);
+}
+
 static void simulated_times_are_near_those_of_servers_under_clients(void **state)
 {
   (void)state;
@@ -44,6 +122,7 @@ static void simulated_times_are_near_those_of_servers_under_clients(void **state
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(static_batches_of_turbomind_are_near_measured_ones),
       cmocka_unit_test(simulated_times_are_near_those_of_servers_under_clients),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

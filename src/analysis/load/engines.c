@@ -20,11 +20,12 @@ hr_load_engine hr_load_engine_of(hr_serve_engine engine, int64_t tensor_parallel
     double step_ms[4];
   } rows[HR_SERVE_ENGINE_COUNT] = {
 #define HR_LOAD_ENGINE(name, mixes, splits, reserved, t1, t2, t4, t8, sequence_ms, arrival_ms) \
-  [name] = {{mixes, splits, reserved, 0, (sequence_ms)*NS_PER_MS, (arrival_ms)*NS_PER_MS}, {t1, t2, t4, t8}},
+  [name] = {{mixes, splits, false, reserved, 0, (sequence_ms)*NS_PER_MS, (arrival_ms)*NS_PER_MS}, {t1, t2, t4, t8}},
 #include "analysis/load/engines.inc"
 #undef HR_LOAD_ENGINE
   };
   hr_load_engine found = rows[engine].order;
   found.step_ns = rows[engine].step_ms[degree_of(tensor_parallel)] * NS_PER_MS;
+  found.decodes_first = hr_serve_decodes_first(engine);
   return found;
 }

@@ -25,6 +25,7 @@ typedef struct simulation {
   int64_t step; /* decode steps so far */
   queue waiting, prefilling;
   size_t *running, running_count; /* that decode: a heap by last_step */
+  size_t unstarted;               /* of these without a token yet */
   double cache_used;              /* tokens of the batch in the cache */
   double cache_due;               /* for which there has to be room, by the engine's rule */
   double contexts;                /* tokens in the cache of those that decode */
@@ -116,9 +117,15 @@ static double context_of(const simulation *s, const hr_load_record *record)
   return (double)(record->prompt + record->made) + s->server->tokens_per_step * (double)(s->step - record->first_step);
 }
 
+/* Tokens that a prefill computes, if none of them are found in a cache. */
+static int64_t prefilled(const simulation *s, const hr_load_record *record)
+{
+  return record->prompt + record->made - s->server->engine.decodes_first;
+}
+
 static double room_due(const simulation *s, const hr_load_record *record)
 {
-  return (double)record->prompt + (double)record->made +
+  return (double)record->prompt + (double)record->made + s->server->engine.decodes_first +
          s->server->engine.output_reserved * (double)(record->output - record->made);
 }
 
@@ -181,7 +188,7 @@ static bool can_take(const simulation *s)
 static int64_t tokens_to_prefill(const simulation *s, const hr_load_record *record)
 {
   int64_t found = (int64_t)(s->server->cached * (double)record->prompt);
-  return hr_max64(record->prompt + record->made - found, 1);
+  return hr_max64(prefilled(s, record) - found, !s->server->engine.decodes_first);
 }
 
 /* Whether prompts wait for more of them: of those that could be taken there are few, and others decode. */
@@ -226,6 +233,7 @@ static void preempt(simulation *s)
   hr_load_record *record = remove_running(s, place);
   double context = context_of(s, record);
   s->contexts -= context;
+  s->unstarted -= record->first_ns <= 0;
   leave_batch(s, record, context);
   record->made = hr_min64((int64_t)context - record->prompt, record->output - 1);
   push_front(s, &s->waiting, index);
@@ -242,6 +250,18 @@ static hr_load_step decode_of(const simulation *s)
                         .rows = sequences * (double)s->server->rows};
 }
 
+/* A decode step has given first tokens. */
+static void start_outputs(simulation *s)
+{
+  for (size_t i = 0; i < s->running_count && s->unstarted > 0; i++) {
+    hr_load_record *record = &s->records[s->running[i]];
+    if (record->first_ns > 0)
+      continue;
+    record->first_ns = s->clock;
+    s->unstarted--;
+  }
+}
+
 /* `steps` decode steps of all that decode, whose contexts grow on the way. */
 static void advance_decode(simulation *s, int64_t steps)
 {
@@ -249,6 +269,7 @@ static void advance_decode(simulation *s, int64_t steps)
   s->step += steps;
   s->contexts += grown;
   s->cache_used += grown;
+  start_outputs(s);
 }
 
 static void spend(simulation *s, double ns)
@@ -270,35 +291,49 @@ static bool add_prompt(const simulation *s, hr_load_record *record, int64_t budg
   if (budget <= 0 || (!splits && !alone && record->left > budget))
     return false;
   int64_t taken = splits || record->left > s->server->prefill_tokens ? hr_min64(record->left, budget) : record->left;
-  double before = (double)(record->prompt + record->made - record->left);
+  double before = (double)(prefilled(s, record) - record->left);
   step->pairs += (double)taken * (before + 0.5 * (double)taken);
   step->prefill_tokens += (double)taken;
   record->left -= taken;
   return true;
 }
 
-/* The prompt is whole: the step has given the first token, or the next one of a request computed again. */
-static void begin_decode(simulation *s)
+/* The step that ended a prompt has given the first token, or the next one of a request computed again. */
+static void add_token(simulation *s, hr_load_record *record)
 {
-  size_t index = s->prefilling.head;
-  hr_load_record *record = pop_front(s, &s->prefilling);
-  double context = (double)(record->prompt + record->made);
   if (record->made == 0)
     record->first_ns = s->clock;
   s->cache_due -= room_due(s, record);
   record->made++;
   s->cache_due += room_due(s, record);
   s->cache_used++;
+}
+
+/* The prompt is whole. */
+static void begin_decode(simulation *s)
+{
+  size_t index = s->prefilling.head;
+  hr_load_record *record = pop_front(s, &s->prefilling);
+  if (!s->server->engine.decodes_first)
+    add_token(s, record);
+  double context = (double)(record->prompt + record->made);
   if (record->made >= record->output) {
-    leave_batch(s, record, context + 1);
+    leave_batch(s, record, context);
     finish(s, record);
     return;
   }
+  s->unstarted += record->first_ns <= 0;
   record->first_step = s->step;
   record->last_step = s->step + (int64_t)ceil((double)(record->output - record->made) / s->server->tokens_per_step);
-  s->contexts += context + 1;
+  s->contexts += context;
   s->running[s->running_count++] = index;
   sift_up(s, s->running_count - 1);
+}
+
+static void begin_whole(simulation *s)
+{
+  while (s->prefilling.count > 0 && s->records[s->prefilling.head].left == 0)
+    begin_decode(s);
 }
 
 static void prefill(simulation *s)
@@ -315,8 +350,7 @@ static void prefill(simulation *s)
   if (mixes)
     advance_decode(s, 1);
   finish_decoded(s);
-  while (s->prefilling.count > 0 && s->records[s->prefilling.head].left == 0)
-    begin_decode(s);
+  begin_whole(s);
 }
 
 /* Decode steps until an output ends, the cache is full, or an arrival may be taken. 0: the cache is full. */
@@ -328,6 +362,8 @@ static int64_t steps_to_event(const simulation *s, double ns)
   double tokens = (double)s->running_count * server->tokens_per_step;
   if (server->cache_tokens > 0 && s->running_count > 1 && free_tokens < tokens * (double)steps)
     steps = (int64_t)(fmax(free_tokens, 0) / tokens);
+  if (s->unstarted > 0)
+    steps = hr_min64(steps, 1);
   if (resident(s) >= (size_t)server->slots || steps == 0)
     return steps;
   if (s->seen < s->issued)
@@ -366,6 +402,7 @@ static hr_status run(simulation *s, hr_error *error)
           EVENTS_MAX);
     take_arrivals(s);
     admit(s);
+    begin_whole(s);
     if (s->prefilling.count > 0)
       prefill(s);
     else if (s->running_count > 0)

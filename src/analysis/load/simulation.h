@@ -39,8 +39,9 @@ double hr_load_step_ns(const hr_load_costs *costs, const hr_load_step *step);
 
 /** How an engine orders its steps, and the time that it takes itself. */
 typedef struct hr_load_engine {
-  bool mixes;             /* a step has prompts and sequences that decode; else prompts go first and the others wait */
-  bool splits;            /* prompts are split to fill a step (chunked prefill); else only those beyond a whole step */
+  bool mixes;         /* a step has prompts and sequences that decode; else prompts go first and the others wait */
+  bool splits;        /* prompts are split to fill a step (chunked prefill); else only those beyond a whole step */
+  bool decodes_first; /* a prefill leaves the last token of its prompt to a decode step, which gives the first token */
   double output_reserved; /* share of an output for which there has to be room in the cache before a request is taken */
   double step_ns;         /* of the server for each step */
   double sequence_ns;     /* of the server for each sequence of a step */

@@ -9,7 +9,8 @@
  *   trtllm     llm_args.py: free_gpu_memory_fraction 0.9 of what weights and the largest step leave, tokens_per_block
  *              32, max_num_tokens 8192, max_batch_size 2048
  *   turbomind  messages.py of LMDeploy: cache_max_entry_count 0.8 of what the weights leave, cache_block_seq_len 64,
- *              max_prefill_token_num 8192; utils.py: batches of 1024 on an H100 or H200 */
+ *              max_prefill_token_num 8192; utils.py: batches of 1024 on an H100 or H200. Its first token takes a decode
+ *              step, too: data/results/published/serving_static.csv */
 #include "analysis/serve/plan.h"
 #include "base/error.h"
 #include "base/names.h"
@@ -67,12 +68,13 @@ static const struct engine_row {
   const char *small; /* devices of this name have the defaults of the first class; NULL: none */
   bool of_free;      /* the share is of what weights, reserve and maybe the step leave, not of all */
   bool counts_step;  /* the largest step is taken off before K and V are allocated */
+  bool decodes_first;
 } engines[] = {
-    [HR_SERVE_VLLM] = {vllm_classes, 0.9, 16, "a100", false, true},
-    [HR_SERVE_SGLANG] = {sglang_classes, 0, 1, NULL, false, false},
-    [HR_SERVE_TRTLLM] = {trtllm_classes, 0.9, 32, NULL, true, true},
-    [HR_SERVE_TURBOMIND] = {turbomind_classes, 0.8, 64, NULL, true, false},
-    [HR_SERVE_NONE] = {none_classes, 1, 1, NULL, false, true},
+    [HR_SERVE_VLLM] = {vllm_classes, 0.9, 16, "a100", false, true, false},
+    [HR_SERVE_SGLANG] = {sglang_classes, 0, 1, NULL, false, false, false},
+    [HR_SERVE_TRTLLM] = {trtllm_classes, 0.9, 32, NULL, true, true, false},
+    [HR_SERVE_TURBOMIND] = {turbomind_classes, 0.8, 64, NULL, true, false, true},
+    [HR_SERVE_NONE] = {none_classes, 1, 1, NULL, false, true, false},
 };
 
 static const class_row *class_of(const struct engine_row *engine, const hr_hardware *hardware)
@@ -110,6 +112,13 @@ hr_status hr_serve_options_set_engine(hr_serve_options *options, hr_serve_engine
   changed.batch_max = class->batch_max;
   changed.page_tokens = row->page_tokens;
   return hr_give_struct(options, &changed, sizeof changed, "hr_serve_options", error);
+}
+
+/* ---- first tokens ---- */
+
+bool hr_serve_decodes_first(hr_serve_engine engine)
+{
+  return engines[engine].decodes_first;
 }
 
 /* ---- memory ---- */

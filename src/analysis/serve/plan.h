@@ -52,6 +52,9 @@ int64_t hr_serve_capacity(const hr_serve_state *state);
 /** What K, V and states may take of it beside the rest of `memory`, which has the largest step; may be negative. */
 int64_t hr_serve_room(const hr_serve_state *state, const hr_memory *memory);
 
+/** Whether prefill leaves the last token of a prompt to a decode step, which gives the first token of the output. */
+bool hr_serve_decodes_first(hr_serve_engine engine);
+
 /* ---- layouts.c ---- */
 
 /** Most layouts of a plan: powers of two up to HR_SERVE_DEVICES_MAX for t, and e of 1 or such a power. */

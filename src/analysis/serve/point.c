@@ -3,7 +3,8 @@
  * prompts and mean decode time T_d, each of the b slots finishes one request in a cycle (docs/serving.md):
  *
  *   cycle = b / g · T_p(g) + (O − 1) · T_d        TTFT = T_p(g)        TPOT = (cycle − TTFT) / (O − 1)
- */
+ *
+ * TurboMind's prefill gives no token: a decode step, T_1, gives the first one, and cycle and TTFT have it as well. */
 #include "analysis/predict/step.h"
 #include "analysis/serve/plan.h"
 #include "base/checked.h"
@@ -51,9 +52,9 @@ typedef struct point_terms {
   double decode_share; /* 0 if decode steps wait for no prefill */
 } point_terms;
 
-static double cycle_ns(const point_terms *terms, double prefill_ns, double decode_ns)
+static double cycle_ns(const point_terms *terms, double prefill_ns, double first_ns, double decode_ns)
 {
-  return terms->decode_share * terms->prefills * prefill_ns + terms->steps * decode_ns;
+  return terms->decode_share * terms->prefills * prefill_ns + first_ns + terms->steps * decode_ns;
 }
 
 static double tpot_ns(const point_terms *terms, double prefill_ns, double decode_ns)
@@ -64,11 +65,11 @@ static double tpot_ns(const point_terms *terms, double prefill_ns, double decode
 }
 
 /* Rates of one copy of the model, which has `groups` tensor-parallel groups. */
-static void set_rates(const hr_serve_options *options, const point_terms *terms, double prefill_ns,
+static void set_rates(const hr_serve_options *options, const point_terms *terms, double prefill_ns, double first_ns,
                       hr_serve_point *point)
 {
   double output = (double)options->output_tokens, prompt = (double)options->prompt_tokens;
-  double prefill = terms->prefills * prefill_ns, decode = terms->steps * point->decode_step_ns;
+  double prefill = terms->prefills * prefill_ns, decode = first_ns + terms->steps * point->decode_step_ns;
   point->output_tokens_per_s = point->requests_per_s * output;
   point->tokens_per_s = point->requests_per_s * (output + prompt);
   point->prefill_share = prefill / (prefill + decode);
@@ -86,13 +87,26 @@ static bool within(double ns, double limit_ns)
   return limit_ns <= 0 || ns <= limit_ns;
 }
 
+/* A prefill, and the decode step of its first token; nothing where the prefill gives it. */
+static hr_status predict_first(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, int64_t together,
+                               hr_serve_time *prefill, hr_serve_time *first, hr_error *error)
+{
+  int64_t prompt = state->options.prompt_tokens, decoded = hr_serve_decodes_first(state->options.engine);
+  *prefill = *first = (hr_serve_time){0};
+  if (decoded)
+    HR_TRY(hr_serve_predict(state, layout, HR_PHASE_DECODE, batch, prompt, first, error));
+  if (prompt == decoded)
+    return HR_OK;
+  return hr_serve_predict(state, layout, HR_PHASE_PREFILL, together, prompt - decoded, prefill, error);
+}
+
 hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch,
                                  hr_serve_point *point, hr_error *error)
 {
   const hr_serve_options *options = &state->options;
-  hr_serve_time prefill, decode;
+  hr_serve_time prefill, first, decode;
   int64_t together = hr_serve_prefill_batch(options, batch);
-  HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, together, options->prompt_tokens, &prefill, error));
+  HR_TRY(predict_first(state, layout, batch, together, &prefill, &first, error));
   HR_TRY(hr_serve_mean_decode(state, layout, batch, &decode, error));
   const point_terms terms = {.steps = (double)(options->output_tokens - 1),
                              .prefills = (double)batch / (double)together,
@@ -105,16 +119,16 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
       .devices = layout->devices,
       .batch = batch,
       .prefill_batch = together,
-      .ttft_ns = prefill.ns,
-      .ttft_low_ns = prefill.low_ns,
-      .ttft_high_ns = prefill.high_ns,
+      .ttft_ns = prefill.ns + first.ns,
+      .ttft_low_ns = prefill.low_ns + first.low_ns,
+      .ttft_high_ns = prefill.high_ns + first.high_ns,
       .tpot_ns = tpot_ns(&terms, prefill.ns, decode.ns),
       .tpot_low_ns = tpot_ns(&terms, prefill.low_ns, decode.low_ns),
       .tpot_high_ns = tpot_ns(&terms, prefill.high_ns, decode.high_ns),
       .decode_step_ns = decode.ns,
-      .requests_per_s = in_flight / cycle_ns(&terms, prefill.ns, decode.ns) * 1e9,
-      .requests_per_s_low = in_flight / cycle_ns(&terms, prefill.high_ns, decode.high_ns) * 1e9,
-      .requests_per_s_high = in_flight / cycle_ns(&terms, prefill.low_ns, decode.low_ns) * 1e9,
+      .requests_per_s = in_flight / cycle_ns(&terms, prefill.ns, first.ns, decode.ns) * 1e9,
+      .requests_per_s_low = in_flight / cycle_ns(&terms, prefill.high_ns, first.high_ns, decode.high_ns) * 1e9,
+      .requests_per_s_high = in_flight / cycle_ns(&terms, prefill.low_ns, first.low_ns, decode.low_ns) * 1e9,
       .memory_bytes = hr_serve_memory_bytes(state, layout, batch),
   };
   HR_TRY(hr_checked_take(hr_times(hr_checked(batch), groups), &point->sequences));
@@ -125,6 +139,6 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
   point->band_meets_tpot = within(point->tpot_high_ns, options->tpot_limit_ns);
   point->meets_limits =
       options->sure > 0 ? point->band_meets_ttft && point->band_meets_tpot : point->meets_ttft && point->meets_tpot;
-  set_rates(options, &terms, prefill.ns, point);
+  set_rates(options, &terms, prefill.ns, first.ns, point);
   return HR_OK;
 }
