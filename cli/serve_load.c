@@ -35,9 +35,8 @@ int cli_check_load(const cli_run *run)
     return cli_fail(EXIT_USAGE, "--trace: has its own lengths and number of requests");
   if (given > 0 && run->given[CLI_OPTION_disaggregated])
     return cli_fail(EXIT_USAGE, "--disaggregated: is not simulated under a load");
-  if (given > 0 && (run->given[CLI_OPTION_recommend] || run->given[CLI_OPTION_emit] || run->given[CLI_OPTION_sure] ||
-                    cli_has_several_devices(run)))
-    return cli_fail(EXIT_USAGE, "a load is simulated on one device, without --recommend, --emit and --sure");
+  if (given > 0 && (run->given[CLI_OPTION_recommend] || run->given[CLI_OPTION_emit] || cli_has_several_devices(run)))
+    return cli_fail(EXIT_USAGE, "a load is simulated on one device, without --recommend and --emit");
   return CLI_GO_ON;
 }
 

@@ -48,9 +48,17 @@ def mean_error(*some):
 
 @functools.lru_cache(maxsize=None)
 def loads():
-    """Rows of data/results/published/serving_load.csv beside the simulation of each: (part, engine, ratios of TTFT and TPOT)."""
+    """Rows of data/results/published/serving_load.csv beside the simulation of each: part, engine, ratios of TTFT and TPOT, and
+    whether each is inside its band."""
     lines = [line.split(",") for line in beside("bench/serving_load_accuracy").strip().split("\n")[1:]]
-    return [(line[0], line[1], float(line[11]), float(line[14])) for line in lines]
+    return [(line[0], line[1], float(line[11]), float(line[14]), *(float(line[low]) <= float(line[at]) <= float(line[low + 1])
+                                                                   for at, low in ((9, 15), (12, 17)))) for line in lines]
+
+
+def load_share_inside(place):
+    """Of the rows that nothing was fitted to: the percentage whose TTFT (place 4) or TPOT (5) is inside its band."""
+    inside = [row[place] for row in loads() if row[0] == "check"]
+    return 100 * sum(inside) / len(inside)
 
 
 def load_errors(engine, place):

@@ -2041,6 +2041,15 @@ class hr_load_point(Structure):
         ("keeps_up", c_bool),
         ("meets_ttft", c_bool),
         ("meets_tpot", c_bool),
+        ("ttft_low_ns", hr_load_quantiles),
+        ("ttft_high_ns", hr_load_quantiles),
+        ("tpot_low_ns", hr_load_quantiles),
+        ("tpot_high_ns", hr_load_quantiles),
+        ("output_tokens_per_s_low", c_double),
+        ("output_tokens_per_s_high", c_double),
+        ("band_meets_ttft", c_bool),
+        ("band_meets_tpot", c_bool),
+        ("band_keeps_up", c_bool),
         ("timeline", hr_load_interval * 10),
     ]
 

@@ -42,8 +42,30 @@ static void shortfall(const void *row, hr_cell *cell)
     hr_cell_set_text(cell, missed);
 }
 
+static void may_miss(const void *row, hr_cell *cell)
+{
+  const hr_load_point *point = row;
+  char missed[PHRASE_SIZE] = "";
+  if (point->keeps_up && !point->band_keeps_up)
+    hr_append_item(missed, sizeof missed, "queue may grow");
+  if (point->meets_ttft && !point->band_meets_ttft)
+    hr_append_item(missed, sizeof missed, "TTFT");
+  if (point->meets_tpot && !point->band_meets_tpot)
+    hr_append_item(missed, sizeof missed, "TPOT");
+  if (missed[0])
+    hr_cell_set_text(cell, missed);
+}
+
 #define POINT(member) HR_MEMBER(hr_load_point, member)
 #define DATA(member) HR_FIELD(hr_load_point, member)
+#define END(name, end, figure, of)                                                \
+  {                                                                               \
+    name "_" #of "_" #end "_ns", NULL, HR_PLAIN, 0, POINT(figure##_##end##_ns.of) \
+  }
+#define BAND(name, figure)                                                                     \
+  END(name, low, figure, mean), END(name, high, figure, mean), END(name, low, figure, p50),    \
+      END(name, high, figure, p50), END(name, low, figure, p90), END(name, high, figure, p90), \
+      END(name, low, figure, p99), END(name, high, figure, p99)
 #define SHOWN(value, function, member) HR_COMPUTED_OF(value, function, hr_load_point, member)
 static const hr_column point_columns[] = {
     {"tensor_parallel", "t", HR_PLAIN, 0, POINT(tensor_parallel)},
@@ -53,10 +75,12 @@ static const hr_column point_columns[] = {
     {"ttft_p50_ns", "TTFT p50", HR_TIME, 0, POINT(ttft_ns.p50)},
     {"ttft_p90_ns", "p90", HR_TIME, 0, POINT(ttft_ns.p90)},
     {"ttft_p99_ns", "p99", HR_TIME, 3, POINT(ttft_ns.p99)},
+    BAND("ttft", ttft),
     {"tpot_mean_ns", NULL, HR_PLAIN, 0, POINT(tpot_ns.mean)},
     {"tpot_p50_ns", "TPOT p50", HR_TIME, 0, POINT(tpot_ns.p50)},
     {"tpot_p90_ns", "p90", HR_TIME, 0, POINT(tpot_ns.p90)},
     {"tpot_p99_ns", "p99", HR_TIME, 4, POINT(tpot_ns.p99)},
+    BAND("tpot", tpot),
     {"queue_mean_ns", NULL, HR_PLAIN, 0, POINT(queue_ns.mean)},
     {"queue_p50_ns", NULL, HR_PLAIN, 0, POINT(queue_ns.p50)},
     {"queue_p90_ns", "queued p90", HR_TIME, 2, POINT(queue_ns.p90)},
@@ -75,6 +99,8 @@ static const hr_column point_columns[] = {
     {NULL, "requests/s", HR_PLAIN, 1, SHOWN(COUNT, hr_serve_rate, requests_per_s)},
     DATA(output_tokens_per_s),
     {NULL, "tokens/s", HR_PLAIN, 0, SHOWN(COUNT, hr_serve_rate, output_tokens_per_s)},
+    DATA(output_tokens_per_s_low),
+    DATA(output_tokens_per_s_high),
     DATA(cost_per_million_output_tokens),
     {NULL, "cost/M out", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, hr_serve_money, cost_per_million_output_tokens)},
     {"busy_share", "busy", HR_SHARE, 4, POINT(busy_share)},
@@ -82,7 +108,11 @@ static const hr_column point_columns[] = {
     DATA(keeps_up),
     DATA(meets_ttft),
     DATA(meets_tpot),
+    DATA(band_keeps_up),
+    DATA(band_meets_ttft),
+    DATA(band_meets_tpot),
     {NULL, "misses", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, shortfall)},
+    {NULL, "may miss", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, may_miss)},
 };
 
 #define INTERVAL(member) HR_MEMBER(hr_load_interval, member)
@@ -124,7 +154,7 @@ static const hr_column load_fields[] = {
     LOAD(output_max), LOAD(cached),  LOAD(accept),   LOAD(draft),      LOAD(wait_steps),
 };
 static const hr_column serve_fields[] = {
-    SERVE(ttft_limit_ns), SERVE(tpot_limit_ns), SERVE(memory_share),   SERVE(batch_max),
+    SERVE(ttft_limit_ns), SERVE(tpot_limit_ns), SERVE(sure),           SERVE(memory_share),  SERVE(batch_max),
     SERVE(devices_max),   SERVE(page_tokens),   SERVE(prefill_tokens), SERVE(reserve_bytes),
 };
 
@@ -209,20 +239,31 @@ static void print_server(const hr_document *document, const hr_load_result *load
   hr_print_field(document, "server", "%s: prompts in steps of %s tokens, at most %s requests in the batch",
                  hr_serve_engine_name(load->serve.engine), tokens, slots);
   bool own = load->serve.engine != HR_SERVE_NONE;
-  hr_print_field(document, "simulated", "steps as predicted, with%s the engine's own time; bands are not followed",
-                 own ? "" : "out");
+  hr_print_field(document, "simulated",
+                 "steps as predicted and at both ends of their band, with%s the engine's own time%s", own ? "" : "out",
+                 load->serve.sure > 0 ? "; limits hold at the high end (--sure)" : "");
+}
+
+/* "363 ms (330 ms … 512 ms)". */
+static void write_time(char *to, double ns, double low_ns, double high_ns)
+{
+  char text[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE];
+  hr_write_time(text, sizeof text, ns);
+  hr_write_time(low, sizeof low, low_ns);
+  hr_write_time(high, sizeof high, high_ns);
+  snprintf(to, PHRASE_SIZE, "%s (%s … %s)", text, low, high);
 }
 
 static void print_best(const hr_document *document, const hr_load_result *load)
 {
   const hr_load_point *best = load->best;
-  char ttft[HR_NUMBER_SIZE], tpot[HR_NUMBER_SIZE];
+  char ttft[PHRASE_SIZE], tpot[PHRASE_SIZE];
   if (!best) {
     hr_print_field(document, "no layout", load->count > 0 ? "keeps up within the limits" : "fits");
     return;
   }
-  hr_write_time(ttft, sizeof ttft, best->ttft_ns.p90);
-  hr_write_time(tpot, sizeof tpot, best->tpot_ns.p90);
+  write_time(ttft, best->ttft_ns.p90, best->ttft_low_ns.p90, best->ttft_high_ns.p90);
+  write_time(tpot, best->tpot_ns.p90, best->tpot_low_ns.p90, best->tpot_high_ns.p90);
   bool later = best->tpot_ns.p90 > 0; /* some request has a second token */
   hr_print_field(document, "best", "t = %" PRId64 ": for nine requests of ten TTFT is at most %s%s%s",
                  best->tensor_parallel, ttft, later ? ", TPOT at most " : "", later ? tpot : "");

@@ -8,6 +8,29 @@
 static served_load rows[SERVED_LOAD_MAX];
 static double ttft_error[SERVED_LOAD_MAX], tpot_error[SERVED_LOAD_MAX];
 
+/* Rows that nothing was fitted to, and those of them in the bands. */
+static struct {
+  size_t rows, ttft, tpot;
+} held_back;
+
+static void count_in_bands(const served_load *row, const hr_load_point *point)
+{
+  double ttft_ns = row->ttft_ms * 1e6, tpot_ns = row->tpot_ms * 1e6;
+  if (strcmp(row->part, "check") != 0)
+    return;
+  held_back.rows++;
+  held_back.ttft += ttft_ns >= point->ttft_low_ns.mean && ttft_ns <= point->ttft_high_ns.mean;
+  held_back.tpot += tpot_ns >= point->tpot_low_ns.mean && tpot_ns <= point->tpot_high_ns.mean;
+  if (!(point->tpot_high_ns.mean / point->tpot_low_ns.mean <= 1.35 / 0.65)) /* ± 35% */
+    fail_msg("the band of TPOT ends at %.2f times its beginning", point->tpot_high_ns.mean / point->tpot_low_ns.mean);
+}
+
+static void assert_most_but_not_all(const char *what, size_t in, size_t all)
+{
+  if (in * 100 < all * 85 || in * 100 > all * 95)
+    fail_msg("%s: %zu of %zu rows are in a band of 90%%", what, in, all);
+}
+
 static int by_value(const void *a, const void *b)
 {
   double left = *(const double *)a, right = *(const double *)b;
@@ -110,9 +133,13 @@ static void simulated_times_are_near_those_of_servers_under_clients(void **state
     hr_load_point point;
     hr_error error = {.message = "it does not fit"};
     assert_ok(served_load_simulate(&rows[i], &point, &error), error);
+    count_in_bands(&rows[i], &point);
     ttft_error[i] = fabs(point.ttft_ns.mean / (rows[i].ttft_ms * 1e6) - 1);
     tpot_error[i] = fabs(point.tpot_ns.mean / (rows[i].tpot_ms * 1e6) - 1);
   }
+  assert_int_equal(held_back.rows, 139);
+  assert_most_but_not_all("TTFT", held_back.ttft, held_back.rows);
+  assert_most_but_not_all("TPOT", held_back.tpot, held_back.rows);
   assert_error("TTFT", ttft_error, count, 0.5, 0.25);
   assert_error("TTFT", ttft_error, count, 0.9, 0.60);
   assert_error("TPOT", tpot_error, count, 0.5, 0.07);

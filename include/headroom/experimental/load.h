@@ -75,8 +75,12 @@ typedef struct hr_load_point {
   double busy_share;                     /* of the time in which a step runs */
   double duration_ns;                    /* until the last token */
   bool keeps_up; /* as many requests end as arrive, in the second half of the arrivals, and waits do not grow */
-  bool meets_ttft, meets_tpot;                  /* nine requests of ten are within the limit, or there is none */
-  hr_load_interval timeline[HR_LOAD_INTERVALS]; /* equally long */
+  bool meets_ttft, meets_tpot; /* nine requests of ten are within the limit, or there is none */
+  /* Where nine of ten servers lie. Steps take the low, then the high end of their band; queues follow. */
+  hr_load_quantiles ttft_low_ns, ttft_high_ns, tpot_low_ns, tpot_high_ns;
+  double output_tokens_per_s_low, output_tokens_per_s_high;
+  bool band_meets_ttft, band_meets_tpot, band_keeps_up; /* also at the band's high end */
+  hr_load_interval timeline[HR_LOAD_INTERVALS];         /* equally long */
 } hr_load_point;
 
 typedef struct hr_load_result {
@@ -84,9 +88,9 @@ typedef struct hr_load_result {
   hr_load_options load;   /* with requests and lengths filled in; trace is NULL */
 
   size_t count;
-  hr_load_point *points; /* of each layout that fits, ascending devices; owned by the result */
-  const hr_load_point
-      *best; /* fewest devices that keep up and meet the limits, of these the most tokens/s; NULL: none */
+  hr_load_point *points;      /* of each layout that fits, ascending devices; owned by the result */
+  const hr_load_point *best;  /* fewest devices that keep up and meet the limits, with serve.sure at the high end of
+                                 the bands; of these the most tokens/s; NULL: none */
   const hr_load_point *shown; /* best, or the one with the most tokens/s; NULL: none fits */
 } hr_load_result;
 

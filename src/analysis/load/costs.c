@@ -10,6 +10,7 @@
 #include "base/error.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- interpolation ---- */
 
@@ -60,22 +61,31 @@ static void extend_grid(double *grid, size_t *count, int64_t first, int64_t most
     grid[(*count)++] = (double)most;
 }
 
-static hr_status fill_decode(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t context,
-                             hr_load_costs *costs, hr_error *error)
+static void of_ends(const hr_serve_time *time, double ns[HR_LOAD_ENDS])
 {
-  costs->batches = costs->contexts = 0;
-  extend_grid(costs->batch, &costs->batches, 1, rows);
+  ns[HR_LOAD_PREDICTED] = time->ns, ns[HR_LOAD_LOW] = time->low_ns, ns[HR_LOAD_HIGH] = time->high_ns;
+}
+
+static hr_status fill_decode(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t context,
+                             hr_load_costs costs[HR_LOAD_ENDS], hr_error *error)
+{
+  hr_load_costs *grid = &costs[HR_LOAD_PREDICTED];
+  grid->batches = grid->contexts = 0;
+  extend_grid(grid->batch, &grid->batches, 1, rows);
   const int64_t contexts[HR_LOAD_CONTEXTS] = {1, hr_ceil_div(context, 2), context};
   for (size_t i = 0; i < HR_LOAD_CONTEXTS; i++) {
     if (i > 0 && contexts[i] <= contexts[i - 1])
       continue;
-    costs->context[costs->contexts] = (double)contexts[i];
-    for (size_t j = 0; j < costs->batches; j++) {
+    grid->context[grid->contexts] = (double)contexts[i];
+    for (size_t j = 0; j < grid->batches; j++) {
       hr_serve_time time;
-      HR_TRY(hr_serve_predict(state, layout, HR_PHASE_DECODE, (int64_t)costs->batch[j], contexts[i], &time, error));
-      costs->decode_ns[costs->contexts][j] = time.ns;
+      double ns[HR_LOAD_ENDS];
+      HR_TRY(hr_serve_predict(state, layout, HR_PHASE_DECODE, (int64_t)grid->batch[j], contexts[i], &time, error));
+      of_ends(&time, ns);
+      for (int end = 0; end < HR_LOAD_ENDS; end++)
+        costs[end].decode_ns[grid->contexts][j] = ns[end];
     }
-    costs->contexts++;
+    grid->contexts++;
   }
   return HR_OK;
 }
@@ -85,45 +95,85 @@ static hr_status fill_decode(hr_serve_state *state, const hr_serve_layout *layou
 #define PAIR_PROMPT_MIN 1024
 
 /* One long prompt, and as many tokens as short prompts: they differ in their attention alone. */
-static hr_status fill_pair(hr_serve_state *state, const hr_serve_layout *layout, int64_t prompt, hr_load_costs *costs,
-                           hr_error *error)
+static hr_status fill_pair(hr_serve_state *state, const hr_serve_layout *layout, int64_t prompt,
+                           hr_load_costs costs[HR_LOAD_ENDS], hr_error *error)
 {
   hr_serve_time whole, parts;
+  double whole_ns[HR_LOAD_ENDS], parts_ns[HR_LOAD_ENDS];
   int64_t part = hr_ceil_div(hr_max64(prompt, PAIR_PROMPT_MIN), PAIR_PARTS);
   HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, 1, part * PAIR_PARTS, &whole, error));
   HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, PAIR_PARTS, part, &parts, error));
   double pairs = 0.5 * (double)part * (double)part * PAIR_PARTS * (PAIR_PARTS - 1);
-  costs->pair_ns = fmax(whole.ns - parts.ns, 0) / pairs;
+  of_ends(&whole, whole_ns);
+  of_ends(&parts, parts_ns);
+  for (int end = 0; end < HR_LOAD_ENDS; end++)
+    costs[end].pair_ns = fmax(whole_ns[end] - parts_ns[end], 0) / pairs;
   return HR_OK;
 }
 
 /* Prompts of equal length, or a part of one, without the attention to what is before them. */
 static hr_status fill_prefill(hr_serve_state *state, const hr_serve_layout *layout, int64_t tokens, int64_t prompt,
-                              hr_load_costs *costs, hr_error *error)
+                              hr_load_costs costs[HR_LOAD_ENDS], hr_error *error)
 {
-  double wanted[HR_LOAD_GRID], last_tokens = 0, last_ns = 0;
+  hr_load_costs *grid = &costs[HR_LOAD_PREDICTED];
+  double wanted[HR_LOAD_GRID], last_tokens = 0, last_ns[HR_LOAD_ENDS] = {0};
   size_t points = 0;
   extend_grid(wanted, &points, 1, hr_min64(prompt, tokens));
   extend_grid(wanted, &points, prompt + 1, tokens);
-  costs->prefills = 0;
+  grid->prefills = 0;
   for (size_t i = 0; i < points; i++) {
     hr_serve_time time;
+    double ns[HR_LOAD_ENDS];
     int64_t prompts = hr_ceil_div((int64_t)wanted[i], prompt), length = hr_ceil_div((int64_t)wanted[i], prompts);
     double pairs = 0.5 * (double)prompts * (double)length * (double)length;
     if ((double)(prompts * length) <= last_tokens)
       continue;
     HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, prompts, length, &time, error));
-    last_tokens = costs->tokens[costs->prefills] = (double)(prompts * length);
+    last_tokens = grid->tokens[grid->prefills] = (double)(prompts * length);
+    of_ends(&time, ns);
     /* More tokens never take less time. */
-    last_ns = costs->prefill_ns[costs->prefills++] = fmax(time.ns - pairs * costs->pair_ns, last_ns);
+    for (int end = 0; end < HR_LOAD_ENDS; end++)
+      last_ns[end] = costs[end].prefill_ns[grid->prefills] = fmax(ns[end] - pairs * costs[end].pair_ns, last_ns[end]);
+    grid->prefills++;
   }
   return HR_OK;
 }
 
-hr_status hr_load_fill_costs(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t prompt,
-                             int64_t context, hr_load_costs *costs, hr_error *error)
+/* The points of the grid, which the ends share. */
+static void copy_grid(const hr_load_costs *from, hr_load_costs *to)
 {
+  to->batches = from->batches, to->contexts = from->contexts, to->prefills = from->prefills;
+  memcpy(to->batch, from->batch, sizeof to->batch);
+  memcpy(to->context, from->context, sizeof to->context);
+  memcpy(to->tokens, from->tokens, sizeof to->tokens);
+}
+
+hr_status hr_load_fill_costs(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t prompt,
+                             int64_t context, hr_load_costs costs[HR_LOAD_ENDS], hr_error *error)
+{
+  int64_t tokens = hr_max64(state->options.prefill_tokens, prompt) + rows;
+  memset(costs, 0, HR_LOAD_ENDS * sizeof *costs);
   HR_TRY(fill_decode(state, layout, rows, context, costs, error));
   HR_TRY(fill_pair(state, layout, prompt, costs, error));
-  return fill_prefill(state, layout, hr_max64(state->options.prefill_tokens, prompt) + rows, prompt, costs, error);
+  HR_TRY(fill_prefill(state, layout, tokens, prompt, costs, error));
+  copy_grid(&costs[HR_LOAD_PREDICTED], &costs[HR_LOAD_LOW]);
+  copy_grid(&costs[HR_LOAD_PREDICTED], &costs[HR_LOAD_HIGH]);
+  return HR_OK;
+}
+
+static void scale(const hr_load_costs *from, double by, hr_load_costs *to)
+{
+  *to = *from;
+  to->pair_ns *= by;
+  for (size_t i = 0; i < HR_LOAD_GRID; i++) {
+    to->prefill_ns[i] *= by;
+    for (size_t j = 0; j < HR_LOAD_CONTEXTS; j++)
+      to->decode_ns[j][i] *= by;
+  }
+}
+
+void hr_load_scale_ends(hr_load_costs costs[HR_LOAD_ENDS], double low, double high)
+{
+  scale(&costs[HR_LOAD_PREDICTED], low, &costs[HR_LOAD_LOW]);
+  scale(&costs[HR_LOAD_PREDICTED], high, &costs[HR_LOAD_HIGH]);
 }

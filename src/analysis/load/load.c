@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hr_serve_load(): checks, the layouts that fit, a simulation of each. */
+/* hr_serve_load(): checks, and the layouts that fit. */
 #include "analysis/load/simulation.h"
 #include "analysis/predict/step.h"
 #include "base/checked.h"
@@ -7,7 +7,6 @@
 #include "base/struct_size.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 #define REQUESTS_MIN 1000
@@ -107,63 +106,6 @@ static void fill_load(const hr_serve_options *serve, hr_load_options *load)
   load->output_max = or_default(load->output_max, load->output_min);
 }
 
-/* ---- a layout ---- */
-
-/* Tokens of a step with `draft` tokens of which each is accepted with probability `accept` if those before it are, and
- * one that the model adds. Source: Leviathan et al. 2022 (arXiv 2211.17192), equation 1. */
-static double tokens_per_step(double accept, int64_t draft)
-{
-  return accept < 1 ? (1 - pow(accept, (double)(draft + 1))) / (1 - accept) : (double)(draft + 1);
-}
-
-static int64_t slots_of(const hr_serve_options *serve, const hr_serve_layout *layout)
-{
-  int64_t slots = serve->batch > 0 ? serve->batch : serve->batch_max;
-  bool counted = layout->cache_tokens == 0; /* states alone: so many sequences fit, however long they are */
-  return hr_min64(hr_min64(slots, counted ? layout->largest_batch : slots), HR_LOAD_SEQUENCES_MAX);
-}
-
-static void set_cost(const hr_serve_options *serve, hr_load_point *point)
-{
-  double price_per_s = serve->price_per_device_hour / 3600 * (double)point->devices;
-  point->cost_per_million_output_tokens = price_per_s > 0 ? price_per_s / point->output_tokens_per_s * 1e6 : NAN;
-}
-
-static void mark_limits(const hr_serve_options *serve, hr_load_point *point)
-{
-  point->meets_ttft = serve->ttft_limit_ns <= 0 || point->ttft_ns.p90 <= serve->ttft_limit_ns;
-  point->meets_tpot = serve->tpot_limit_ns <= 0 || !(point->tpot_ns.p90 > serve->tpot_limit_ns);
-}
-
-static hr_status fill_point(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
-                            hr_load_record *records, hr_load_point *point, hr_error *error)
-{
-  hr_load_costs costs;
-  hr_load_counts counts;
-  int64_t slots = slots_of(&state->options, layout), rows = load->draft + 1;
-  HR_TRY(hr_load_fill_costs(state, layout, slots * rows, (load->prompt_min + load->prompt_max) / 2,
-                            load->prompt_max + load->output_max, &costs, error));
-  const hr_load_server server = {.costs = &costs,
-                                 .engine = hr_load_engine_of(state->options.engine, layout->tensor_parallel),
-                                 .slots = slots,
-                                 .cache_tokens = layout->cache_tokens,
-                                 .prefill_tokens = state->options.prefill_tokens,
-                                 .wait_steps = load->wait_steps,
-                                 .cached = load->cached,
-                                 .rows = rows,
-                                 .tokens_per_step = tokens_per_step(load->accept, load->draft)};
-  *point = (hr_load_point){.tensor_parallel = layout->tensor_parallel,
-                           .expert_parallel = layout->expert_parallel,
-                           .devices = layout->devices,
-                           .slots = slots};
-  hr_load_fill_requests(load, records);
-  HR_TRY(hr_load_simulate(&server, records, (size_t)load->requests, load->clients, &counts, error));
-  HR_TRY(hr_load_summarize(records, (size_t)load->requests, &counts, point, error));
-  set_cost(&state->options, point);
-  mark_limits(&state->options, point);
-  return HR_OK;
-}
-
 /* ---- all of them ---- */
 
 static bool is_better(const hr_load_point *a, const hr_load_point *b, bool by_devices)
@@ -175,11 +117,17 @@ static bool is_better(const hr_load_point *a, const hr_load_point *b, bool by_de
   return a->output_tokens_per_s > b->output_tokens_per_s;
 }
 
-static void choose(hr_load_result *result)
+static bool meets(const hr_load_point *point, bool sure)
+{
+  bool predicted = point->keeps_up && point->meets_ttft && point->meets_tpot;
+  return predicted && (!sure || (point->band_keeps_up && point->band_meets_ttft && point->band_meets_tpot));
+}
+
+static void choose(hr_load_result *result, bool sure)
 {
   for (size_t i = 0; i < result->count; i++) {
     const hr_load_point *point = &result->points[i];
-    if (point->keeps_up && point->meets_ttft && point->meets_tpot && is_better(point, result->best, true))
+    if (meets(point, sure) && is_better(point, result->best, true))
       result->best = point;
     if (is_better(point, result->shown, false))
       result->shown = point;
@@ -199,12 +147,12 @@ static hr_status simulate_layouts(hr_serve_state *state, const hr_load_options *
     with_groups += groups;
     if (layouts[i].largest_batch == 0 || groups)
       continue;
-    HR_TRY(fill_point(state, &layouts[i], load, records, &result->points[result->count], error));
+    HR_TRY(hr_load_fill_point(state, &layouts[i], load, records, &result->points[result->count], error));
     result->count++;
   }
   if (with_groups == count)
     return hr_fail(error, HR_ERROR_INVALID, "expert_parallel: a load is simulated on layouts with e of at most t");
-  choose(result);
+  choose(result, state->options.sure > 0);
   return HR_OK;
 }
 

@@ -28,9 +28,15 @@ typedef struct hr_load_step {
   double pairs;              /* of such tokens and the tokens before them */
 } hr_load_step;
 
+/** Ends of a band. */
+typedef enum hr_load_end { HR_LOAD_PREDICTED, HR_LOAD_LOW, HR_LOAD_HIGH, HR_LOAD_ENDS } hr_load_end;
+
 /** Predicts the grid for up to `rows` that decode, and for prompts of `prompt` tokens that come to `context` tokens. */
 hr_status hr_load_fill_costs(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t prompt,
-                             int64_t context, hr_load_costs *costs, hr_error *error);
+                             int64_t context, hr_load_costs costs[HR_LOAD_ENDS], hr_error *error);
+
+/** Sets the ends to shares of the predicted times. */
+void hr_load_scale_ends(hr_load_costs costs[HR_LOAD_ENDS], double low, double high);
 
 /** The time of a step, without the server's own. */
 double hr_load_step_ns(const hr_load_costs *costs, const hr_load_step *step);
@@ -46,6 +52,8 @@ typedef struct hr_load_engine {
   double step_ns;         /* of the server for each step */
   double sequence_ns;     /* of the server for each sequence of a step */
   double arrival_ns;      /* from a request's arrival until the scheduler sees it */
+  double step_low, step_high; /* shares of a predicted step between which nine of ten lie; 0: not known */
+  double ttft_low, ttft_high; /* shares of the times to first token that follow */
 } hr_load_engine;
 
 /** What is known of this engine on t devices. */
@@ -87,6 +95,12 @@ typedef struct hr_load_counts {
 /** Serves all requests; `clients` 0: they arrive by themselves. */
 hr_status hr_load_simulate(const hr_load_server *server, hr_load_record *records, size_t count, int64_t clients,
                            hr_load_counts *counts, hr_error *error);
+
+/* ---- point.c ---- */
+
+/** Simulates the load on a layout. `records` has load->requests. */
+hr_status hr_load_fill_point(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
+                             hr_load_record *records, hr_load_point *point, hr_error *error);
 
 /* ---- summary.c ---- */
 

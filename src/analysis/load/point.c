@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One layout under the load: simulated with steps as predicted and at both ends of their bands. */
+#include "analysis/load/simulation.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "hardware/hardware.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Tokens of a step with `draft` tokens of which each is accepted with probability `accept` if those before it are, and
+ * one that the model adds. Source: Leviathan et al. 2022 (arXiv 2211.17192), equation 1. */
+static double tokens_per_step(double accept, int64_t draft)
+{
+  return accept < 1 ? (1 - pow(accept, (double)(draft + 1))) / (1 - accept) : (double)(draft + 1);
+}
+
+static int64_t slots_of(const hr_serve_options *serve, const hr_serve_layout *layout)
+{
+  int64_t slots = serve->batch > 0 ? serve->batch : serve->batch_max;
+  bool counted = layout->cache_tokens == 0; /* states alone: so many sequences fit, however long they are */
+  return hr_min64(hr_min64(slots, counted ? layout->largest_batch : slots), HR_LOAD_SEQUENCES_MAX);
+}
+
+static void set_cost(const hr_serve_options *serve, hr_load_point *point)
+{
+  double price_per_s = serve->price_per_device_hour / 3600 * (double)point->devices;
+  point->cost_per_million_output_tokens = price_per_s > 0 ? price_per_s / point->output_tokens_per_s * 1e6 : NAN;
+}
+
+static bool within(double ns, double limit_ns)
+{
+  return limit_ns <= 0 || !(ns > limit_ns);
+}
+
+static void mark_limits(const hr_serve_options *serve, hr_load_point *point)
+{
+  point->meets_ttft = within(point->ttft_ns.p90, serve->ttft_limit_ns);
+  point->meets_tpot = within(point->tpot_ns.p90, serve->tpot_limit_ns);
+  point->band_meets_ttft = within(point->ttft_high_ns.p90, serve->ttft_limit_ns);
+  point->band_meets_tpot = within(point->tpot_high_ns.p90, serve->tpot_limit_ns);
+}
+
+/* An engine is compared with servers on devices whose rates are measured; on others its steps have the device's band. */
+static void set_ends(const hr_hardware *hardware, const hr_load_engine *engine, hr_load_costs costs[HR_LOAD_ENDS])
+{
+  if (engine->step_low > 0 && hardware->about.calibration == HR_CALIBRATION_MEASURED)
+    hr_load_scale_ends(costs, engine->step_low, engine->step_high);
+}
+
+/* A band holds the predicted figure, though a queue may be shorter where steps are longer. */
+static hr_load_quantiles bound(const hr_load_quantiles *found, double share, const hr_load_quantiles *predicted,
+                               double (*of)(double, double))
+{
+  return (hr_load_quantiles){.mean = of(share * found->mean, predicted->mean),
+                             .p50 = of(share * found->p50, predicted->p50),
+                             .p90 = of(share * found->p90, predicted->p90),
+                             .p99 = of(share * found->p99, predicted->p99)};
+}
+
+static void set_bands(const hr_load_engine *engine, const hr_load_point *low, const hr_load_point *high,
+                      hr_load_point *point)
+{
+  double ttft_low = engine->ttft_low > 0 ? engine->ttft_low : 1;
+  double ttft_high = engine->ttft_high > 0 ? engine->ttft_high : 1;
+  point->ttft_low_ns = bound(&low->ttft_ns, ttft_low, &point->ttft_ns, fmin);
+  point->ttft_high_ns = bound(&high->ttft_ns, ttft_high, &point->ttft_ns, fmax);
+  point->tpot_low_ns = bound(&low->tpot_ns, 1, &point->tpot_ns, fmin);
+  point->tpot_high_ns = bound(&high->tpot_ns, 1, &point->tpot_ns, fmax);
+  point->output_tokens_per_s_low = fmin(high->output_tokens_per_s, point->output_tokens_per_s);
+  point->output_tokens_per_s_high = fmax(low->output_tokens_per_s, point->output_tokens_per_s);
+  point->band_keeps_up = point->keeps_up && high->keeps_up;
+}
+
+static hr_status simulate(const hr_load_server *server, const hr_load_options *load, hr_load_record *records,
+                          hr_load_point *point, hr_error *error)
+{
+  hr_load_counts counts;
+  hr_load_fill_requests(load, records);
+  HR_TRY(hr_load_simulate(server, records, (size_t)load->requests, load->clients, &counts, error));
+  return hr_load_summarize(records, (size_t)load->requests, &counts, point, error);
+}
+
+static hr_status simulate_ends(hr_load_server *server, const hr_load_costs costs[HR_LOAD_ENDS],
+                               const hr_load_options *load, hr_load_record *records, hr_load_point *point,
+                               hr_error *error)
+{
+  hr_load_point found[HR_LOAD_ENDS] = {*point, *point, *point};
+  for (int end = HR_LOAD_ENDS - 1; end >= 0; end--) {
+    server->costs = &costs[end];
+    HR_TRY(simulate(server, load, records, &found[end], error));
+  }
+  *point = found[HR_LOAD_PREDICTED];
+  set_bands(&server->engine, &found[HR_LOAD_LOW], &found[HR_LOAD_HIGH], point);
+  return HR_OK;
+}
+
+static hr_status fill_point(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
+                            hr_load_costs costs[HR_LOAD_ENDS], hr_load_record *records, hr_load_point *point,
+                            hr_error *error)
+{
+  int64_t slots = slots_of(&state->options, layout), rows = load->draft + 1;
+  HR_TRY(hr_load_fill_costs(state, layout, slots * rows, (load->prompt_min + load->prompt_max) / 2,
+                            load->prompt_max + load->output_max, costs, error));
+  hr_load_server server = {.engine = hr_load_engine_of(state->options.engine, layout->tensor_parallel),
+                           .slots = slots,
+                           .cache_tokens = layout->cache_tokens,
+                           .prefill_tokens = state->options.prefill_tokens,
+                           .wait_steps = load->wait_steps,
+                           .cached = load->cached,
+                           .rows = rows,
+                           .tokens_per_step = tokens_per_step(load->accept, load->draft)};
+  set_ends(state->hardware, &server.engine, costs);
+  *point = (hr_load_point){.tensor_parallel = layout->tensor_parallel,
+                           .expert_parallel = layout->expert_parallel,
+                           .devices = layout->devices,
+                           .slots = slots};
+  HR_TRY(simulate_ends(&server, costs, load, records, point, error));
+  set_cost(&state->options, point);
+  mark_limits(&state->options, point);
+  return HR_OK;
+}
+
+hr_status hr_load_fill_point(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
+                             hr_load_record *records, hr_load_point *point, hr_error *error)
+{
+  hr_load_costs *costs = malloc(HR_LOAD_ENDS * sizeof *costs);
+  if (!costs)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");
+  hr_status status = fill_point(state, layout, load, costs, records, point, error);
+  free(costs);
+  return status;
+}
