@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import weakref
 from ctypes import byref
-from typing import Any, Callable, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
 
 from . import _bindings as c
 from . import _library
@@ -139,6 +140,24 @@ def serve_plan(hardware: Hardware, model: Any, workload: Any, options: Any) -> I
     call(library().hr_serve_plan, hardware, byref(model), byref(workload), byref(options), byref(pointer))
     with owned(library().hr_serve_result_free, pointer):
         yield lambda out, how: call(library().hr_report_serve_plan, out, how, byref(subject), pointer)
+
+
+@contextlib.contextmanager
+def trace_file(path: str) -> Iterator[Tuple[Any, int]]:
+    """The requests of a file, as an array and their number."""
+    requests, size = ctypes.POINTER(c.hr_load_request)(), ctypes.c_size_t()
+    call(library().hr_load_trace_file, os.fsencode(path), byref(requests), byref(size))
+    with owned(library().hr_load_trace_free, requests):
+        yield requests, size.value
+
+
+@contextlib.contextmanager
+def serve_load(hardware: Hardware, model: Any, workload: Any, serve: Any, load: Any) -> Iterator[Write]:
+    """The report of an hr_load_result."""
+    pointer, subject = ctypes.c_void_p(), subject_of(hardware, model, workload)
+    call(library().hr_serve_load, byref(subject), byref(serve), byref(load), byref(pointer))
+    with owned(library().hr_load_result_free, pointer):
+        yield lambda out, how: call(library().hr_report_serve_load, out, how, byref(subject), pointer)
 
 
 def prediction(predict: str, hardware: Hardware, problem: Any, *framework: int) -> Any:

@@ -96,7 +96,7 @@ class SearchOptions(StepOptions, total=False):
 
 
 class ServeOptions(DeviceOptions, total=False):
-    """As `headroom serve-plan --help`; `ttft` and `tpot` in seconds, `reserve` in GiB."""
+    """As `headroom serve-plan --help` without a load; `ttft` and `tpot` in seconds, `reserve` in GiB."""
     tensor_parallel: int
     expert_parallel: int
     expert_imbalance: float
@@ -121,6 +121,22 @@ class ServeOptions(DeviceOptions, total=False):
     disaggregated: bool
     sure: int
     recommend: float
+
+
+class LoadOptions(ServeOptions, total=False):
+    """As `headroom serve-plan --help` under a load: one of `rate`, `clients` and `trace`, a file or a sequence of
+    (arrival in seconds, prompt, output). `prompt` and `output` are a number or (least, most)."""
+    rate: float
+    clients: int
+    trace: Union[str, "os.PathLike[str]", Sequence[Tuple[float, int, int]]]
+    requests: int
+    prompt: Range  # type: ignore[misc]
+    output: Range  # type: ignore[misc]
+    cached: float
+    draft: int
+    accept: float
+    prefill_wait: int
+    seed: int
 
 
 def given(what: str, known: Any, options: Mapping[str, Any]) -> Dict[str, Any]:
@@ -279,6 +295,16 @@ SERVE: Table = {
     "disaggregated": ("disaggregated", flag),
     "sure": ("sure", whole),
     "recommend": ("recommend", number),
+}
+LOAD: Table = {
+    "rate": ("rate_per_s", number),
+    "clients": ("clients", whole),
+    "requests": ("requests", whole),
+    "cached": ("cached", number),
+    "draft": ("draft", whole),
+    "accept": ("accept", number),
+    "prefill_wait": ("wait_steps", count),
+    "seed": ("seed", count),
 }
 SEARCH: Table = {
     "param_band": ("parameter_band", number),

@@ -5,8 +5,10 @@ A model is a path, a name of a built-in model, a name in the local cache of the 
 config.json, a transformers.PretrainedConfig or a module with one. Options are the command's, with `_` for `-`."""
 from __future__ import annotations
 
+import contextlib
+import os
 from ctypes import byref
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, ContextManager, Mapping, Optional, Tuple
 
 from . import _advice_calls as calls
 from . import _bindings as c
@@ -15,7 +17,7 @@ from ._interrupt import Interruptible
 from ._library import advice as library
 from ._library import call
 from ._models import ModelLike
-from ._options import AdviseOptions, PredictOptions, SearchOptions, ServeOptions, StepOptions
+from ._options import AdviseOptions, LoadOptions, PredictOptions, SearchOptions, ServeOptions, StepOptions
 from ._text import document
 from .device import Device
 from .errors import InvalidError, NotFoundError
@@ -63,6 +65,52 @@ def search(model: ModelLike, **options: Unpack[SearchOptions]) -> documents.Sear
 def serve_plan(model: ModelLike, **options: Unpack[ServeOptions]) -> documents.ServePlan:
     """Latency, throughput and cost of serving a model."""
     known = _options.given("serve_plan", ServeOptions, options)
+    read, hardware, workload, plan = serving(model, known)
+    with calls.serve_plan(hardware, read, workload, plan) as write:
+        return document(documents.ServePlan, write, verbose(known))
+
+
+def serve_load(model: ModelLike, **options: Unpack[LoadOptions]) -> documents.ServeLoad:
+    """What requests wait for and take on a server under a load, simulated."""
+    known = _options.given("serve_load", LoadOptions, options)
+    load = calls.default(c.hr_load_options)
+    for name, least in (("prompt", "prompt_min"), ("output", "output_min")):
+        if name in known:
+            low, high, step = _options.least_most_step(name, known[name])
+            if step:
+                raise InvalidError(f"{name}: a range without a step, found {known[name]!r}")
+            setattr(load, least, low)
+            known[name] = high
+    if ("draft" in known) != ("accept" in known):
+        raise InvalidError("draft and accept need each other")
+    _options.fill(load, _options.LOAD, known)
+    read, hardware, workload, plan = serving(model, known)
+    load.prompt_min, load.prompt_max = load.prompt_min or plan.prompt_tokens, plan.prompt_tokens
+    load.output_min, load.output_max = load.output_min or plan.output_tokens, plan.output_tokens
+    with requests_of(known) as (load.trace, load.trace_count), \
+            calls.serve_load(hardware, read, workload, plan, load) as write:
+        return document(documents.ServeLoad, write, verbose(known))
+
+
+def requests_of(options: Mapping[str, Any]) -> ContextManager[Tuple[Any, int]]:
+    """The trace of the options."""
+    trace = options.get("trace")
+    if trace is None:
+        return contextlib.nullcontext((None, 0))
+    for name in ("prompt", "output", "requests"):
+        if name in options:
+            raise InvalidError(f"{name}: a trace has its own lengths and number of requests")
+    if isinstance(trace, (str, os.PathLike)):
+        return calls.trace_file(os.fspath(trace))
+    if not isinstance(trace, (list, tuple)) or not all(isinstance(each, (list, tuple)) and len(each) == 3 for each in trace):
+        raise InvalidError(f"trace: expected a file or a list of (arrival in seconds, prompt, output), found {trace!r:.80}")
+    rows = [(_options.number("trace", arrival) * SECOND_NS, _options.whole("trace", prompt), _options.whole("trace", output))
+            for arrival, prompt, output in trace]
+    return contextlib.nullcontext(((c.hr_load_request * len(rows))(*rows), len(rows)))
+
+
+def serving(model: ModelLike, known: Mapping[str, Any]) -> Tuple[Any, Any, Any, Any]:
+    """Model, device, step, and an hr_serve_options."""
     plan = calls.default(c.hr_serve_options)
     read, hardware, workload = subject(model, {name: value for name, value in known.items() if name != "batch"})
     engine = _options.choice("hr_serve_engine_name")("engine", known.get("engine", "vllm"))
@@ -71,8 +119,7 @@ def serve_plan(model: ModelLike, **options: Unpack[ServeOptions]) -> documents.S
     left = read.max_positions - plan.output_tokens
     if "prompt" not in known and 0 < left < plan.prompt_tokens:
         plan.prompt_tokens = left
-    with calls.serve_plan(hardware, read, workload, plan) as write:
-        return document(documents.ServePlan, write, verbose(known))
+    return read, hardware, workload, plan
 
 
 def advised(model: ModelLike, options: Mapping[str, Any]) -> documents.Advice:

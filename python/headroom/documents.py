@@ -760,6 +760,107 @@ class ServePoint(Row):
 
 
 @dataclass(frozen=True)
+class Load(Row):
+    """Who sends requests."""
+    rate_per_s: float
+    clients: int
+    requests: int
+    prompt_min: int
+    prompt_max: int
+    output_min: int
+    output_max: int
+    cached: float
+    accept: float
+    draft: int
+    wait_steps: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class LoadServing(Row):
+    """The server of a load."""
+    engine: str
+    ttft_limit_ns: float
+    tpot_limit_ns: Optional[float]
+    sure: int
+    memory_share: float
+    batch_max: int
+    devices_max: int
+    page_tokens: int
+    prefill_tokens: int
+    reserve_bytes: int
+    formats: ServingFormats
+
+
+@dataclass(frozen=True)
+class LoadLayout(Row):
+    """A layout under a load."""
+    tensor_parallel: int
+    expert_parallel: int
+    devices: int
+    ttft_mean_ns: float
+    ttft_p50_ns: float
+    ttft_p90_ns: float
+    ttft_p99_ns: float
+    ttft_mean_low_ns: float
+    ttft_mean_high_ns: float
+    ttft_p50_low_ns: float
+    ttft_p50_high_ns: float
+    ttft_p90_low_ns: float
+    ttft_p90_high_ns: float
+    ttft_p99_low_ns: float
+    ttft_p99_high_ns: float
+    tpot_mean_ns: Optional[float]
+    tpot_p50_ns: Optional[float]
+    tpot_p90_ns: Optional[float]
+    tpot_p99_ns: Optional[float]
+    tpot_mean_low_ns: Optional[float]
+    tpot_mean_high_ns: Optional[float]
+    tpot_p50_low_ns: Optional[float]
+    tpot_p50_high_ns: Optional[float]
+    tpot_p90_low_ns: Optional[float]
+    tpot_p90_high_ns: Optional[float]
+    tpot_p99_low_ns: Optional[float]
+    tpot_p99_high_ns: Optional[float]
+    queue_mean_ns: float
+    queue_p50_ns: float
+    queue_p90_ns: float
+    queue_p99_ns: float
+    request_mean_ns: float
+    request_p50_ns: float
+    request_p90_ns: float
+    request_p99_ns: float
+    resident_mean: float
+    resident_max: int
+    slots: int
+    preempted: int
+    requests_per_s: float
+    output_tokens_per_s: float
+    output_tokens_per_s_low: float
+    output_tokens_per_s_high: float
+    cost_per_million_output_tokens: Optional[float]
+    busy_share: float
+    duration_ns: float
+    keeps_up: bool
+    meets_ttft: bool
+    meets_tpot: bool
+    band_keeps_up: bool
+    band_meets_ttft: bool
+    band_meets_tpot: bool
+
+
+@dataclass(frozen=True)
+class LoadInterval(Row):
+    """A part of a simulation's time."""
+    begin_ns: float
+    end_ns: float
+    arrivals: int
+    waiting: float
+    resident: float
+    output_tokens_per_s: float
+
+
+@dataclass(frozen=True)
 class ServeFleet(Row):
     """Copies of a model that together carry a load."""
     instances: int
@@ -1106,6 +1207,21 @@ class GemmRun(Document):
     prediction: GemmPrediction
     library_choice: Optional[str]
     measurement: Optional[GemmMeasurement]
+
+
+@dataclass(frozen=True, repr=False)
+class ServeLoad(Document):
+    """What `headroom serve-plan` prints under a load."""
+    _body = "layouts"
+    device: str
+    hardware: Hardware
+    model: Model
+    load: Load
+    serving: LoadServing
+    best: Optional[int]
+    shown: Optional[int]
+    layouts: List[LoadLayout]
+    timeline: Optional[List[LoadInterval]]
 
 
 @dataclass(frozen=True, repr=False)

@@ -73,6 +73,12 @@ class Commands(Folder):
                                       weights="int4", reserve=2, disaggregated=True, output=100),
                   *"serve-plan llama-2-7b -d h200 --ttft 500ms --tpot 30ms --price 2.5 --kv-cache fp8 --weights int4 "
                   "--reserve 2 --disaggregated --output 100".split())
+        self.same(headroom.serve_load("llama-3-8b", device="h200", rate=20, prompt=(512, 2048), output=(64, 512), ttft=0.1,
+                                      sure=90, cached=0.5, draft=3, accept=0.7, requests=200, seed=7, prefill_wait=2),
+                  *"serve-plan llama-3-8b -d h200 --rate 20 --prompt 512:2048 --output 64:512 --ttft 100ms --sure 90 "
+                  "--cached 0.5 --draft 3 --accept 0.7 --requests 200 --seed 7 --prefill-wait 2".split())
+        self.same(headroom.serve_load("gpt2", device="h200", tensor_parallel=1, clients=4, engine="none"),
+                  *"serve-plan gpt2 -d h200 -t 1 --clients 4 --engine none".split())
         self.same(headroom.serve_plan("gpt2", device="h200", tensor_parallel=2, batch=7),
                   *"serve-plan gpt2 -d h200 -t 2 -b 7".split())
         self.same(headroom.serve_plan("gemma-3-1b", device="l40s", engine="trtllm", page_size=64, uniform_pages=True,
@@ -110,11 +116,12 @@ class Commands(Folder):
     def test_the_options_are_those_of_the_command(self):
         output = {"format", "output", "output_file", "color", "quiet", "help", "plot", "width", "list", "strict",
                   "table"}
-        output |= {"rate", "clients", "trace", "requests", "cached", "draft", "accept", "prefill_wait"}  # a load
+        load = set(_options.LoadOptions.__annotations__) - set(_options.ServeOptions.__annotations__)
         for name, known, further in (("describe", _options.StepOptions, set()),
                                      ("advise", _options.AdviseOptions, {"probe"}),
                                      ("search", _options.SearchOptions, set()),
                                      ("serve-plan", _options.ServeOptions, {"output"}),
+                                     ("serve-plan", _options.LoadOptions, {"output"}),
                                      ("gemm", measuring.GemmOptions, {"probe"}),
                                      ("attention", measuring.AttentionOptions, {"probe"}),
                                      ("decode", measuring.DecodeOptions, {"probe"}),
@@ -123,8 +130,19 @@ class Commands(Folder):
             with self.subTest(name):
                 found = re.findall(r"^  (?:-\w, |    )--([a-z-]+)", command("help", name), re.MULTILINE)
                 mine = {"measure", "explain", "clock", "cache", "verbose", "price", "power", "emit", "seed"} - set(known.__annotations__)
-                theirs = {option.replace("-", "_") for option in found} - output - mine
+                theirs = {option.replace("-", "_") for option in found} - output - mine - (load if name == "serve-plan" and known is not _options.LoadOptions else set())
                 self.assertEqual(theirs | further, set(known.__annotations__) - {"yes"} | (theirs & {"yes"}))
+
+    def test_a_trace_is_a_file_or_a_list(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "trace.csv"
+            path.write_text("arrival_s,prompt,output\n0,100,5\n0.25,200,7\n")
+            options = dict(device="h200", tensor_parallel=1)
+            read = headroom.serve_load("gpt2", trace=path, **options)
+            self.assertEqual(read.to_dict(), headroom.serve_load("gpt2", trace=[(0, 100, 5), (0.25, 200, 7)], **options).to_dict())
+            self.assertEqual((read.load.requests, read.load.prompt_max), (2, 200))
+            with self.assertRaisesRegex(headroom.NotFoundError, "missing"):
+                headroom.serve_load("gpt2", trace=path.with_name("missing.csv"), **options)
 
 
 class Attributes(Folder):
@@ -139,7 +157,7 @@ class Attributes(Folder):
         self.same(*(headroom.describe(name, device="h200", weights="int4", dtype="bf16") for name in
                     ("llama-2-7b", "deepseek-v2-lite", "mamba-codestral-7b-v0.1", "gemma-2-9b")))
         self.same(headroom.advise("gpt2", device="h200"), headroom.search("gpt2", device="h200"),
-                  headroom.serve_plan("gpt2", device="h200"))
+                  headroom.serve_plan("gpt2", device="h200"), headroom.serve_load("gpt2", device="h200", rate=5))
 
     def test_also_of_what_is_measured(self):
         options = dict(QUICK, db=self.store)
@@ -277,7 +295,12 @@ class Refusals(Folder):
                 (headroom.search, "hidden: the least, 5, is above the most, 4", dict(hidden=(5, 4))),
                 (headroom.search, "heads: a range without a step", dict(heads=(5, 6, 1))),
                 (headroom.search, "serve_on: expected a list of 1 to 16 numbers", dict(serve_on=[])),
-                (headroom.serve_plan, "ttft: expected a number", dict(ttft="500ms"))):
+                (headroom.serve_plan, "ttft: expected a number", dict(ttft="500ms")),
+                (headroom.serve_load, "load: none of", {}),
+                (headroom.serve_load, "draft and accept need each other", dict(rate=1, draft=3)),
+                (headroom.serve_load, "prompt: a trace has its own lengths", dict(trace=[(0, 1, 1)], prompt=5)),
+                (headroom.serve_load, "trace: expected a file or a list", dict(trace=[(0, 1)])),
+                (headroom.serve_load, "prompt: a range without a step", dict(rate=1, prompt=(1, 9, 2)))):
             self.refused(headroom.InvalidError, text, function, "gpt2", **options)
 
     def test_a_wrong_measurement_is_named(self):
