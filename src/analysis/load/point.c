@@ -41,7 +41,7 @@ static void mark_limits(const hr_serve_options *serve, hr_load_point *point)
   point->band_meets_tpot = within(point->tpot_high_ns.p90, serve->tpot_limit_ns);
 }
 
-/* An engine is compared with servers on devices whose rates are measured; on others its steps have the device's band. */
+/* Engines are compared with servers on devices with measured rates; on others steps have the device's band. */
 static void set_ends(const hr_hardware *hardware, const hr_load_engine *engine, hr_load_costs costs[HR_LOAD_ENDS])
 {
   if (engine->step_low > 0 && hardware->about.calibration == HR_CALIBRATION_MEASURED)
