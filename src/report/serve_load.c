@@ -70,6 +70,7 @@ static void may_miss(const void *row, hr_cell *cell)
 static const hr_column point_columns[] = {
     {"tensor_parallel", "t", HR_PLAIN, 0, POINT(tensor_parallel)},
     DATA(expert_parallel),
+    {NULL, "e", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, hr_serve_above_one, expert_parallel)},
     DATA(devices),
     {"ttft_mean_ns", NULL, HR_PLAIN, 0, POINT(ttft_ns.mean)},
     {"ttft_p50_ns", "TTFT p50", HR_TIME, 0, POINT(ttft_ns.p50)},
@@ -254,6 +255,14 @@ static void write_time(char *to, double ns, double low_ns, double high_ns)
   snprintf(to, PHRASE_SIZE, "%s (%s … %s)", text, low, high);
 }
 
+/* "t = 2", or "t = 2, e = 4". */
+static void write_layout(char *to, const hr_load_point *point)
+{
+  snprintf(to, PHRASE_SIZE, "t = %" PRId64, point->tensor_parallel);
+  if (point->expert_parallel > 1)
+    hr_append_item(to, PHRASE_SIZE, "e = %" PRId64, point->expert_parallel);
+}
+
 static void print_best(const hr_document *document, const hr_load_result *load)
 {
   const hr_load_point *best = load->best;
@@ -265,8 +274,10 @@ static void print_best(const hr_document *document, const hr_load_result *load)
   write_time(ttft, best->ttft_ns.p90, best->ttft_low_ns.p90, best->ttft_high_ns.p90);
   write_time(tpot, best->tpot_ns.p90, best->tpot_low_ns.p90, best->tpot_high_ns.p90);
   bool later = best->tpot_ns.p90 > 0; /* some request has a second token */
-  hr_print_field(document, "best", "t = %" PRId64 ": for nine requests of ten TTFT is at most %s%s%s",
-                 best->tensor_parallel, ttft, later ? ", TPOT at most " : "", later ? tpot : "");
+  char layout[PHRASE_SIZE];
+  write_layout(layout, best);
+  hr_print_field(document, "best", "%s: for nine requests of ten TTFT is at most %s%s%s", layout, ttft,
+                 later ? ", TPOT at most " : "", later ? tpot : "");
 }
 
 static hr_status write_text(const hr_document *document, const hr_subject *subject, const hr_load_result *load,
@@ -282,7 +293,9 @@ static hr_status write_text(const hr_document *document, const hr_subject *subje
     return HR_OK;
   hr_print_heading(document, "Layouts");
   HR_TRY(hr_print_table(document, point_table(load), error));
-  hr_print_heading(document, "Timeline of t = %" PRId64, load->shown->tensor_parallel);
+  char layout[PHRASE_SIZE];
+  write_layout(layout, load->shown);
+  hr_print_heading(document, "Timeline of %s", layout);
   return hr_print_table(document, timeline_table(load->shown), error);
 }
 

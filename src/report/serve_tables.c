@@ -7,7 +7,7 @@
 
 /* ---- points ---- */
 
-static void more_than_one(const void *member, hr_cell *cell)
+void hr_serve_above_one(const void *member, hr_cell *cell)
 {
   const int64_t *value = member;
   if (*value > 1)
@@ -99,7 +99,7 @@ static void may_miss(const void *row, hr_cell *cell)
 static const hr_column point_columns[] = {
     {"tensor_parallel", "t", HR_PLAIN, 0, POINT(tensor_parallel)},
     {"expert_parallel", NULL, HR_PLAIN, 0, POINT(expert_parallel)},
-    {NULL, "e", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, more_than_one, expert_parallel)},
+    {NULL, "e", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, hr_serve_above_one, expert_parallel)},
     DATA(devices),
     {"batch", "batch", HR_PLAIN, 0, POINT(batch)},
     DATA(sequences),
@@ -198,7 +198,7 @@ static void largest_in_flight(const void *row, hr_cell *cell)
 static const hr_column layout_columns[] = {
     {"tensor_parallel", "t", HR_PLAIN, 0, LAYOUT(tensor_parallel)},
     {"expert_parallel", NULL, HR_PLAIN, 0, LAYOUT(expert_parallel)},
-    {NULL, "e", HR_PLAIN, 0, .rare = true, HR_COMPUTED_OF(COUNT, more_than_one, hr_serve_layout, expert_parallel)},
+    {NULL, "e", HR_PLAIN, 0, .rare = true, HR_COMPUTED_OF(COUNT, hr_serve_above_one, hr_serve_layout, expert_parallel)},
     {"devices", "devices", HR_PLAIN, 3, LAYOUT(devices)},
     {"weight_bytes", "weights per device", HR_BYTES, 0, LAYOUT(weight_bytes)},
     {"sequence_bytes", "cache of a sequence", HR_BYTES, 2, LAYOUT(sequence_bytes)},
@@ -231,7 +231,7 @@ static const hr_column fleet_columns[] = {
      HR_COMPUTED_OF(COUNT, not_zero, hr_serve_fleet, prefill_instances)},
     {"tensor_parallel", "t", HR_PLAIN, 0, OF_POINT(tensor_parallel)},
     {"expert_parallel", NULL, HR_PLAIN, 0, OF_POINT(expert_parallel)},
-    {NULL, "e", HR_PLAIN, 0, .rare = true, OF_POINT_BY(COUNT, more_than_one, expert_parallel)},
+    {NULL, "e", HR_PLAIN, 0, .rare = true, OF_POINT_BY(COUNT, hr_serve_above_one, expert_parallel)},
     {"batch", "batch", HR_PLAIN, 0, OF_POINT(batch)},
     {"devices", "devices", HR_PLAIN, 0, FLEET(devices)},
     {"load_share", "load", HR_SHARE, 0, FLEET(load_share)},

@@ -34,6 +34,9 @@ const char *hr_serve_may_miss(const hr_serve_point *point);
 /** Money, a double: three digits; empty if it is not finite. */
 void hr_serve_money(const void *member, hr_cell *cell);
 
+/** A count, but for 1, which is the usual one. */
+void hr_serve_above_one(const void *member, hr_cell *cell);
+
 /** A rate per second, a double, as people read it: a whole number, or three digits where it is below 100. */
 void hr_serve_rate(const void *member, hr_cell *cell);
 

@@ -119,6 +119,38 @@ static void one_client_sees_a_prefill_and_steps_without_waiting(void **state)
   hr_serve_result_free(plan);
 }
 
+static void groups_of_an_expert_parallel_layout_share_the_clients(void **state)
+{
+  (void)state;
+  hr_hardware hardware = device("h200");
+  hr_model model = shipped_model("mixtral-8x7b-v0.1");
+  hr_workload workload = hr_workload_default(&model);
+  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &hardware};
+  hr_serve_options serve = hr_serve_options_default();
+  hr_load_options load = hr_load_options_default();
+  hr_serve_result *plan;
+  hr_error error;
+  serve.prompt_tokens = 1024, serve.output_tokens = 65, serve.tensor_parallel = 2, serve.expert_parallel = 8;
+  serve.batch = 1, serve.engine = HR_SERVE_NONE;
+  assert_ok(hr_serve_plan(&hardware, &model, &workload, &serve, &plan, &error), error);
+  assert_int_equal(plan->points[0].sequences, 4);
+  static const int64_t clients[] = {1, 4, 8}; /* one group of four; all; and each with one that waits */
+  for (size_t i = 0; i < sizeof clients / sizeof *clients; i++) {
+    hr_load_result *result;
+    load.clients = clients[i], load.requests = 200;
+    assert_ok(hr_serve_load(&subject, &serve, &load, &result, &error), error);
+    const hr_load_point *point = &result->points[0];
+    double busy = (double)(clients[i] < 4 ? clients[i] : 4);
+    assert_int_equal(point->devices, 8);
+    assert_near(point->output_tokens_per_s, plan->points[0].output_tokens_per_s * busy / 4, 0.02);
+    assert_near(point->tpot_ns.p50, plan->points[0].tpot_ns, 0.02);
+    assert_near(point->resident_mean, busy, 0.02);
+    assert_true(clients[i] == 8 ? point->queue_ns.p50 > 0.9 * plan->points[0].request_ns : point->queue_ns.p50 == 0);
+    hr_load_result_free(result);
+  }
+  hr_serve_result_free(plan);
+}
+
 static hr_step step;
 
 static void interpolated_steps_are_near_predicted_ones(void **state)
@@ -550,6 +582,7 @@ int main(void)
       cmocka_unit_test(prompts_served_one_by_one_wait_as_in_an_m_d_1_queue),
       cmocka_unit_test(a_queue_never_gets_shorter_with_more_load),
       cmocka_unit_test(one_client_sees_a_prefill_and_steps_without_waiting),
+      cmocka_unit_test(groups_of_an_expert_parallel_layout_share_the_clients),
       cmocka_unit_test(interpolated_steps_are_near_predicted_ones),
       cmocka_unit_test(an_engine_that_mixes_decodes_in_the_step_of_a_prompt),
       cmocka_unit_test(an_engine_that_does_not_mix_lets_the_others_wait),

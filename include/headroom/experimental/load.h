@@ -67,7 +67,7 @@ typedef struct hr_load_point {
   hr_load_quantiles request_ns; /* from the arrival to the last token */
   double resident_mean;         /* requests in the batch, prompts included, over the time of the simulation */
   int64_t resident_max;
-  int64_t slots;         /* most requests in the batch, as the engine or --batch limits it */
+  int64_t slots;         /* most requests in the batches of all groups, as the engine or --batch limits each */
   int64_t preempted;     /* times that a request lost its cache to others and was computed again */
   double requests_per_s; /* finished over the time of the simulation */
   double output_tokens_per_s;
@@ -94,7 +94,8 @@ typedef struct hr_load_result {
   const hr_load_point *shown; /* best, or the one with the most tokens/s; NULL: none fits */
 } hr_load_result;
 
-/** Simulates the load on every layout that hr_serve_plan() with `serve` would list and that fits; none with e above t.
+/** Simulates the load on every layout that hr_serve_plan() with `serve` would list and that fits. With e above t the
+ *  tensor-parallel groups get requests in turn, and one of them stands for all.
  *  `serve->engine` gives the order of prefill and decode and the server's own time. The same seed gives the same
  *  result. On HR_OK the caller owns *result and frees it with hr_load_result_free(). Errors: HR_ERROR_INVALID naming
  *  the member of the options, those of hr_serve_plan(). */

@@ -140,18 +140,14 @@ static hr_status simulate_layouts(hr_serve_state *state, const hr_load_options *
                                   hr_load_result *result, hr_error *error)
 {
   hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX];
-  size_t count, with_groups = 0;
+  size_t count;
   HR_TRY(hr_serve_list_layouts(state, layouts, &count, error));
   for (size_t i = 0; i < count; i++) {
-    bool groups = layouts[i].expert_parallel > layouts[i].tensor_parallel;
-    with_groups += groups;
-    if (layouts[i].largest_batch == 0 || groups)
+    if (layouts[i].largest_batch == 0)
       continue;
     HR_TRY(hr_load_fill_point(state, &layouts[i], load, records, &result->points[result->count], error));
     result->count++;
   }
-  if (with_groups == count)
-    return hr_fail(error, HR_ERROR_INVALID, "expert_parallel: a load is simulated on layouts with e of at most t");
   choose(result, state->options.sure > 0);
   return HR_OK;
 }

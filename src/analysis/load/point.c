@@ -72,13 +72,44 @@ static void set_bands(const hr_load_engine *engine, const hr_load_point *low, co
   point->band_keeps_up = point->keeps_up && high->keeps_up;
 }
 
+/* The tensor-parallel groups of a copy that get requests: they are given out in turn. */
+static int64_t groups_of(const hr_load_options *load, const hr_load_point *point)
+{
+  int64_t groups = hr_min64(point->devices / point->tensor_parallel, load->requests);
+  return load->clients > 0 ? hr_min64(groups, load->clients) : groups;
+}
+
+/* From one group to all of them, which are equally busy. */
+static void count_groups(int64_t groups, hr_load_point *point)
+{
+  double all = (double)groups;
+  point->requests_per_s *= all;
+  point->output_tokens_per_s *= all;
+  point->resident_mean *= all;
+  point->resident_max *= groups;
+  point->preempted *= groups;
+  for (size_t i = 0; i < HR_LOAD_INTERVALS; i++) {
+    hr_load_interval *interval = &point->timeline[i];
+    interval->arrivals *= groups;
+    interval->waiting *= all;
+    interval->resident *= all;
+    interval->output_tokens_per_s *= all;
+  }
+}
+
+/* One group with its share of the requests stands for all. */
 static hr_status simulate(const hr_load_server *server, const hr_load_options *load, hr_load_record *records,
                           hr_load_point *point, hr_error *error)
 {
   hr_load_counts counts;
+  int64_t groups = groups_of(load, point), requests = load->requests / groups;
   hr_load_fill_requests(load, records);
-  HR_TRY(hr_load_simulate(server, records, (size_t)load->requests, load->clients, &counts, error));
-  return hr_load_summarize(records, (size_t)load->requests, &counts, point, error);
+  for (int64_t i = 1; i < requests && groups > 1; i++)
+    records[i] = records[i * groups];
+  HR_TRY(hr_load_simulate(server, records, (size_t)requests, hr_ceil_div(load->clients, groups), &counts, error));
+  HR_TRY(hr_load_summarize(records, (size_t)requests, &counts, point, error));
+  count_groups(groups, point);
+  return HR_OK;
 }
 
 static hr_status simulate_ends(hr_load_server *server, const hr_load_costs costs[HR_LOAD_ENDS],
@@ -114,7 +145,7 @@ static hr_status fill_point(hr_serve_state *state, const hr_serve_layout *layout
   *point = (hr_load_point){.tensor_parallel = layout->tensor_parallel,
                            .expert_parallel = layout->expert_parallel,
                            .devices = layout->devices,
-                           .slots = slots};
+                           .slots = slots * (layout->devices / layout->tensor_parallel)};
   HR_TRY(simulate_ends(&server, costs, load, records, point, error));
   set_cost(&state->options, point);
   mark_limits(&state->options, point);
