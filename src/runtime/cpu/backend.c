@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "runtime/cpu/ceilings/ceilings.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/gemv/q8.h"
 #include "runtime/cpu/onednn/engine.h"
 #include "runtime/device/host.h"
 #include "runtime/device/kv_cache.h"
@@ -66,4 +67,6 @@ const hr_backend hr_backend_cpu = {
     .write = hr_host_write,
     .read = hr_host_read,
     .append_tokens = hr_host_append_tokens,
+    .multiply_q8 = hr_cpu_multiply_q8,
+    .widen_q8 = hr_cpu_widen_q8,
 };

@@ -13,6 +13,8 @@ typedef struct hr_kernel hr_kernel; /* runtime/device/kernel.h */
 typedef struct hr_kv_cache hr_kv_cache;
 typedef struct hr_kv_writes hr_kv_writes;
 typedef struct hr_kv_numbers hr_kv_numbers;
+/* runtime/device/q8.h */
+typedef struct hr_q8_arguments hr_q8_arguments;
 /* runtime/device/experts.h */
 typedef struct hr_route_arguments hr_route_arguments;
 typedef struct hr_grouped_arguments hr_grouped_arguments;
@@ -69,6 +71,9 @@ typedef struct hr_backend {
   hr_status (*route)(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error);
   /** Multiplies the copies of each expert, as a run. NULL: a GEMM for each of them. */
   hr_status (*multiply_groups)(hr_device *device, const hr_grouped_arguments *grouped, void *stream, hr_error *error);
+  /** Products with weights in q8_0, and rows of them in another format. NULL: no such weights. */
+  hr_status (*multiply_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);
+  hr_status (*widen_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);
   /** Queues zeros on a stream of the context. NULL where counter_bytes is 0. */
   hr_status (*queue_zeros)(hr_device *device, void *to, size_t bytes, void *stream, hr_error *error);
   /** Sets every byte. NULL: the host writes them. */

@@ -8,7 +8,7 @@
  * anew with each row, so that prefetches of the next rows, one tile ahead, doubled the rate. A span is a pair of
  * vectors, of which bf16 takes 32-bit words apart, or with AVX512_BF16 one vector of pairs of bf16. */
 #include "runtime/cpu/gemv/gemv.h"
-#include "runtime/cpu/simd/elements.h"
+#include "runtime/cpu/gemv/store.h"
 
 #if SIMD_LANES == 16 || defined(SIMD_NEON)
 #define REGISTERS 32
@@ -181,29 +181,6 @@ HR_INLINE float multiply_row(hr_dtype dtype, const hr_gemv_job *job, int64_t row
   if (at < job->k)
     sums[1] = add_streamed(dtype, sums[1], w, job->x, at, job->k - at);
   return simd_reduce_add((sums[0] + sums[1]) + (sums[2] + sums[3]));
-}
-
-/* Where the lanes of simd_store_pair() have element i. */
-HR_INLINE int lane_of(hr_dtype dtype, int i)
-{
-  return dtype == HR_BF16 ? i % 2 * SIMD_LANES + i / 2 : i;
-}
-
-/* `bias`: of the first sum; NULL: none. */
-HR_INLINE void store_sums(hr_dtype dtype, const float *sums, const void *bias, void *to, int64_t count)
-{
-  for (int64_t at = 0; at < count; at += SIMD_PAIR) {
-    float lanes[SIMD_PAIR] = {0};
-    int64_t here = count - at < SIMD_PAIR ? count - at : SIMD_PAIR;
-    for (int i = 0; i < (int)here; i++)
-      lanes[lane_of(dtype, i)] = sums[at + i];
-    simd_pair pair = {simd_load(lanes), simd_load(lanes + SIMD_LANES)};
-    if (bias) {
-      const simd_pair added = simd_load_span(dtype, bias, at, here);
-      pair = (simd_pair){pair.a + added.a, pair.b + added.b};
-    }
-    simd_store_span(dtype, to, at, pair, here, false);
-  }
 }
 
 /* Once a group of rows: one function for all numbers of tokens. */

@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* q8_body.h for any processor. */
+#define Q8_FUNCTIONS hr_q8_portable
+#include "runtime/cpu/gemv/q8_body.h" /* NOLINT(bugprone-suspicious-include) */
