@@ -209,6 +209,8 @@ int cli_check_table(const cli_run *run);   /* --table needs CSV */
 int cli_check_kernel(const cli_run *run);  /* --kernel is a kernel or a family */
 /** --weights of `step` and `generate`, as hr_executor_load() takes it; else those beside the model; NULL: random. */
 const char *cli_weights(const cli_run *run, const hr_model *model);
+/** --weights-format on the model. */
+int cli_set_weights_format(const cli_run *run, hr_model *model);
 /** Whether the name is that of a device that hr_resolve_hardware() finds, as HR_OK or why not. */
 hr_status cli_find_device(const char *name, hr_error *error);
 int cli_open_own_device(const cli_run *run, hr_device **device); /* for --measure */

@@ -93,6 +93,8 @@ int cli_generate(const cli_run *run)
   cli_output output;
   int code = cli_load_model(run, &model, NULL);
   if (code == CLI_GO_ON)
+    code = cli_set_weights_format(run, &model);
+  if (code == CLI_GO_ON)
     code = read_prompt(run, &from);
   if (code == CLI_GO_ON)
     code = cli_open_own_device(run, &device);

@@ -23,6 +23,17 @@ const char *cli_weights(const cli_run *run, const hr_model *model)
   return model->origin == HR_ORIGIN_FILES ? run->arguments[0] : NULL;
 }
 
+int cli_set_weights_format(const cli_run *run, hr_model *model)
+{
+  const char *asked = run->options.weights_format;
+  if (!asked || strcmp(asked, "bf16") == 0)
+    return CLI_GO_ON;
+  if (strcmp(asked, "q8_0") != 0)
+    return cli_wrong_choice("--weights-format", "q8_0|bf16", asked);
+  hr_model_set_weights(model, asked, NULL);
+  return CLI_GO_ON;
+}
+
 /* The command's own defaults: one sequence, of 512 tokens at most. */
 static void set_defaults(const cli_run *run, const hr_model *model, hr_workload *workload)
 {
@@ -81,6 +92,8 @@ static int measure(const cli_run *run, const step_job *job, cli_output *output)
 static int open_job(const cli_run *run, step_job *job)
 {
   int code = cli_load_model(run, &job->model, NULL);
+  if (code == CLI_GO_ON)
+    code = cli_set_weights_format(run, &job->model);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &job->model, &job->workload);
   if (code == CLI_GO_ON)

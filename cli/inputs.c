@@ -141,7 +141,7 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   if (status != HR_OK)
     return refuse_model(status, &error);
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
-    return cli_wrong_choice("--weights", "int4|int8|fp8|mxfp4|nvfp4|nf4|bf16", run->options.weights);
+    return cli_wrong_choice("--weights", "int4|int8|fp8|mxfp4|nvfp4|nf4|q8_0|bf16", run->options.weights);
   if (stores_in_fp8(run))
     code = store_in_fp8(run, model);
   if (code != CLI_GO_ON)

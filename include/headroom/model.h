@@ -259,6 +259,7 @@ HR_API hr_status hr_model_from_json(const hr_input *input, hr_note_fn note, void
 /** Replaces the format of all weights in linear layers, the logits' excepted: "int4" (groups of 128 with scale and zero
  *  point, as AWQ), "int8" (a scale for each output), "fp8" (also of the activations; a scale for each output and each
  *  token), "mxfp4", "nvfp4" and "nf4" (weights alone), or "bf16": none is quantized, all have the workload's format.
+ *  "q8_0", llama.cpp's int8 with an fp16 scale for 32 inputs, is that of the logits, too.
  *  HR_ERROR_NOT_FOUND for another name, with *model untouched. */
 HR_API hr_status hr_model_set_weights(hr_model *model, const char *name, hr_error *error);
 

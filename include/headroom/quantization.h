@@ -72,6 +72,7 @@ typedef struct hr_quantization {
   size_t format_count;
   hr_weight_format formats[HR_WEIGHT_FORMATS_MAX];
   uint8_t logit;         /* number of the format of the logits' weights */
+  uint8_t tied_logit;    /* the same, of logits that reuse the token embedding, which then has it, too */
   hr_kv_format kv_cache; /* that the checkpoint has scales for */
 } hr_quantization;
 

@@ -831,6 +831,7 @@ class hr_quantization(Structure):
         ("format_count", c_size_t),
         ("formats", hr_weight_format * 4),
         ("logit", c_uint8),
+        ("tied_logit", c_uint8),
         ("kv_cache", c_int),
     ]
 

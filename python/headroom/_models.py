@@ -100,3 +100,11 @@ def checkpoint(name: str) -> Any:
         warnings.warn(f"the checkpoint is not read: {missing}", Note, stacklevel=4)
         return c.hr_checkpoint()
     return found
+
+
+def set_weights(model: Any, name: str, given: Any) -> None:
+    """Gives all linear layers the format of an option."""
+    try:
+        call(library().hr_model_set_weights, byref(model), text(name, given).encode())
+    except NotFoundError as unknown:
+        raise InvalidError(f"{name}: {unknown}") from None

@@ -20,7 +20,7 @@ from ._models import ModelLike
 from ._options import AdviseOptions, LoadOptions, PredictOptions, SearchOptions, ServeOptions, StepOptions
 from ._text import document
 from .device import Device
-from .errors import InvalidError, NotFoundError
+from .errors import InvalidError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -187,18 +187,11 @@ def read_model(model: ModelLike, options: Mapping[str, Any]) -> Tuple[Any, str]:
     """An hr_model with the formats of the options, and the name of its checkpoint."""
     read, name = _models.read(model)
     if "weights" in options:
-        set_weights(read, _options.text("weights", options["weights"]))
+        _models.set_weights(read, "weights", options["weights"])
     if stores_in_fp8(options):
         phase = _options.WORKLOAD["phase"][1]("phase", options.get("phase", "forward"))
         call(library().hr_model_store_in_fp8, byref(read), phase, "weights" not in options, "kv_cache" not in options)
     return read, name
-
-
-def set_weights(model: Any, weights: str) -> None:
-    try:
-        call(library().hr_model_set_weights, byref(model), weights.encode())
-    except NotFoundError as unknown:
-        raise InvalidError(f"weights: {unknown}") from None
 
 
 def device_of(options: Mapping[str, Any], otherwise: Optional[str]) -> Any:

@@ -27,8 +27,9 @@ RANDOM = "random"
 class Model:
     """A model on a device, with room for `slots` sequences of at most `tokens` tokens: None is the smaller of 4096 and
     the model's own. `weights`: a checkpoint's folder or file, "random", or None, those beside the configuration where
-    there are some and random ones of `seed` otherwise. Closed by close(), as a context manager, or with the last
-    reference to it. Threads that share it wait for each other.
+    there are some and random ones of `seed` otherwise; `weights_format` "q8_0" quantizes those of linear layers as they
+    are read, on a CPU. Closed by close(), as a context manager, or with the last reference to it. Threads that share it
+    wait for each other.
 
     Ids are rows of the token embedding, [tokens] of one sequence or [batch, tokens]; `slots` [batch] says where the
     sequences are kept, by default in the first ones. Logits are float32.
@@ -39,11 +40,14 @@ class Model:
 
     def __init__(self, model: _models.ModelLike, *, device: str = "cpu", dtype: str = "fp32",
                  weights: Optional[_options.Path] = None, slots: int = 1, tokens: Optional[int] = None, seed: int = 1,
-                 threads: int = 0, trains: bool = False, learning_rate: float = 1e-3, beta1: float = 0.9,
-                 beta2: float = 0.999, weight_decay: float = 0.0, max_norm: float = 0.0) -> None:
+                 threads: int = 0, weights_format: Optional[str] = None, trains: bool = False,
+                 learning_rate: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999, weight_decay: float = 0.0,
+                 max_norm: float = 0.0) -> None:
         if hasattr(model, "state_dict"):
             raise InvalidError("model: the weights of a module are not read; pass its checkpoint's folder or its config")
         read, found = _models.read(model)
+        if weights_format is not None:
+            _models.set_weights(read, "weights_format", weights_format)
         options = default(c.hr_executor_options)
         options.dtype, options.slots = _options.dtype_of(dtype), _options.whole("slots", slots)
         options.trains = _options.flag("trains", trains)

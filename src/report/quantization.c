@@ -32,7 +32,10 @@ static usage usage_of(const hr_model *model, hr_linear_id id, uint8_t number)
 
 static bool has_logit(const hr_model *model, uint8_t number)
 {
-  return model->head == HR_HEAD_LANGUAGE && !model->tied_embeddings && model->quantization.logit == number;
+  const hr_quantization *q = &model->quantization;
+  if (model->head != HR_HEAD_LANGUAGE || (model->tied_embeddings && q->tied_logit == 0))
+    return false;
+  return (model->tied_embeddings ? q->tied_logit : q->logit) == number;
 }
 
 /* "q_proj, up_proj in some layers". */

@@ -58,6 +58,8 @@ static hr_status check_layer(const hr_model *model, const hr_layer_group *layer,
   const refusal refusals[] = {
       {layer->latent.q_heads > 0 && layer->latent.rope_dim == 0, "latent attention without rotary positions"},
       {layer->scan.heads > 0, "a recurrent mixer"},
+      {hr_run_has_q8(model) && layer->latent.q_heads > 0, "latent attention with weights in q8_0"},
+      {hr_run_has_q8(model) && layer->experts.experts > 0, "experts with weights in q8_0"},
       {m->q_heads == 0 && layer->latent.q_heads == 0, "a layer without attention"},
       {layer->experts.experts > HR_EXPERTS_MAX, "a layer of more than 1024 experts"},
       {layer->experts.active > HR_ROWWISE_TERMS_MAX, "a layer of more than 64 experts of a token"},
@@ -99,10 +101,15 @@ bool hr_run_widens(const hr_model *model)
   return all;
 }
 
+bool hr_run_has_q8(const hr_model *model)
+{
+  return model->quantization.format_count == 1 && strcmp(model->quantization.formats[0].name, "q8_0") == 0;
+}
+
 static hr_status check_whole(const hr_model *model, hr_error *error)
 {
   const refusal refusals[] = {
-      {!hr_run_widens(model), "weights in formats other than fp8"},
+      {!hr_run_widens(model) && !hr_run_has_q8(model), "weights in formats other than fp8 and q8_0"},
       {model->head != HR_HEAD_LANGUAGE, "a model without logits"},
       {model->positions == HR_POSITIONS_NONE, "a model without positions"},
   };

@@ -158,8 +158,11 @@ static hr_status open_all(hr_executor *x, hr_error *error)
 {
   HR_TRY(hr_model_check(&x->model, error));
   HR_TRY(hr_run_check_model(&x->model, error));
-  if (x->model.quantization.format_count > 0)
+  x->q8 = hr_run_has_q8(&x->model);
+  if (!x->q8 && x->model.quantization.format_count > 0)
     HR_TRY(hr_model_set_weights(&x->model, "bf16", error));
+  if (x->q8 && !x->device->backend->multiply_q8)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: weights in q8_0 run on a CPU alone", hr_device_name(x->device));
   HR_TRY(check_options(x, error));
   HR_TRY(allocate_tables(x, error));
   HR_TRY(check_memory(x, error));

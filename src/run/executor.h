@@ -22,6 +22,7 @@ struct hr_executor {
   int64_t layers;
   int64_t bytes;             /* of weights and caches */
   bool loaded;               /* the weights are filled */
+  bool q8;                   /* those of linear layers and logits are in q8_0 */
   hr_buffer **weights;       /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
   hr_buffer *memory;         /* of which the weights are parts */
   hr_buffer *ones, *zeros;   /* a norm's weight and bias where the model has none */
@@ -59,6 +60,12 @@ hr_status hr_run_bytes_needed(hr_executor *x, int64_t *bytes, hr_error *error);
 /** Fills x->angles. */
 hr_status hr_run_make_angles(hr_executor *x, hr_error *error);
 
+/** Whether the operator multiplies with weights in q8_0. */
+static inline bool hr_run_multiplies_q8(const hr_executor *x, const hr_operator *op)
+{
+  return x->q8 && op->kind == HR_KIND_GEMM && (op->in_layer || op->id == HR_OP_LOGIT);
+}
+
 /** Whether the role is a bias, which stands behind its matrix. */
 bool hr_run_is_bias(int role);
 
@@ -70,6 +77,9 @@ hr_status hr_run_check_model(const hr_model *model, hr_error *error);
 
 /** Whether all weights are of the step's format or in fp8, which is widened as it is read. */
 bool hr_run_widens(const hr_model *model);
+
+/** Whether linear layers and logits have weights in q8_0, which they are quantized to as they are read. */
+bool hr_run_has_q8(const hr_model *model);
 
 /** The operation of the model's activation; false if there is none. */
 bool hr_run_activation(const hr_model *model, bool gated, hr_rowwise_operation *operation);

@@ -260,8 +260,7 @@ hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor)
   return factor == 0 || factor == 1 ? x : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x)}, x.columns);
 }
 
-/* The rows that the operator multiplies: of more rows than it has, the last one of each sequence. */
-static hr_run_view rows_multiplied(const hr_lowering *l, hr_run_view x)
+hr_run_view hr_rows_multiplied(const hr_lowering *l, hr_run_view x)
 {
   int64_t tokens = x.rows / l->op->gemm.m;
   x.offset += (tokens - 1) * x.stride;
@@ -273,7 +272,7 @@ static hr_run_view rows_multiplied(const hr_lowering *l, hr_run_view x)
 hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x, const void *bias)
 {
   hr_gemm g = l->op->gemm;
-  const hr_run_view a = rows_multiplied(l, x);
+  const hr_run_view a = hr_rows_multiplied(l, x);
   g.lda = a.stride;
   g.alignment = hr_view_alignment(l, a);
   g.bias = bias != NULL;

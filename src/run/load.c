@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/checkpoint/random_weights.h"
 #include "runtime/device/device.h"
+#include "runtime/device/q8.h"
 
 #include <headroom/experimental/weights.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static hr_status fill_on_device(const hr_executor *x, const hr_weight_block *blo
   for (size_t i = 0; i < block->count; i++) {
     const hr_weight_request request = request_of(block, i);
     const hr_weight_filling how = hr_weight_filling_of(&request, l->seed);
-    if (l->reader || !x->device->backend->fill_uniform || how.bound == 0 || request.rows == 0)
+    if (l->reader || block->q8 || !x->device->backend->fill_uniform || how.bound == 0 || request.rows == 0)
       return HR_ERROR_UNSUPPORTED;
     HR_TRY(x->device->backend->fill_uniform(x->device, to, block->dtype, how.key, how.bound, (size_t)block->elements[i],
                                             error));
@@ -78,13 +79,18 @@ static hr_status fill_on_device(const hr_executor *x, const hr_weight_block *blo
 static hr_status fill_on_host(hr_executor *x, const hr_weight_block *block, loading *l, hr_error *error)
 {
   const size_t element = hr_dtype_bytes(block->dtype), bytes = (size_t)block->total * element;
+  const hr_buffer *buffer = *hr_weight_buffer(x, block->layer, block->key);
   size_t at = 0;
   HR_TRY(make_room(l, bytes, error));
   for (size_t i = 0; i < block->count; i++) {
     HR_TRY(fill_weight(block, i, l, (char *)l->host + at * element, error));
     at += (size_t)block->elements[i];
   }
-  return hr_buffer_write(*hr_weight_buffer(x, block->layer, block->key), l->host, bytes, error);
+  if (!block->q8)
+    return hr_buffer_write(*hr_weight_buffer(x, block->layer, block->key), l->host, bytes, error);
+  const int64_t columns = block->shapes[0].columns, rows = block->total / columns;
+  hr_q8_quantize(l->host, 0, rows, &(hr_q8_matrix){rows, columns, hr_buffer_data(buffer)});
+  return HR_OK;
 }
 
 static hr_status load_block(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
@@ -92,7 +98,7 @@ static hr_status load_block(hr_executor *x, const hr_weight_block *block, void *
   loading *l = context;
   if (l->progress && l->progress(l->context, (double)l->done / (double)l->total, "loading weights"))
     return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");
-  l->done += block->total * (int64_t)hr_dtype_bytes(block->dtype);
+  l->done += hr_weight_block_bytes(block);
   const hr_status status = fill_on_device(x, block, l, error);
   return status == HR_ERROR_UNSUPPORTED ? fill_on_host(x, block, l, error) : status;
 }

@@ -32,7 +32,11 @@ static hr_run_view with_positions(hr_lowering *l, hr_run_view tokens)
 static void lower_embedding(hr_lowering *l)
 {
   const hr_model *m = &l->x->model;
-  const hr_run_view tokens = hr_add_gather(l, l->program->ids, hr_own_weight(l, 0), m->vocabulary, embedding_width(m));
+  const int64_t width = embedding_width(m);
+  const void *rows = hr_own_weight(l, 0);
+  const hr_run_view tokens = l->x->q8 && m->tied_embeddings
+                                 ? hr_add_q8_gather(l, rows, width)
+                                 : hr_add_gather(l, l->program->ids, rows, m->vocabulary, width);
   hr_write_view(l, 0, hr_add_scaled(l, with_positions(l, tokens), m->numerics.embedding_scale));
 }
 
@@ -64,7 +68,9 @@ static void lower_linear(hr_lowering *l)
   int64_t columns[HR_OPERATOR_WEIGHTS_MAX];
   const int count = columns_of(l, columns);
   const int bias_role = l->op->weights[count]; /* 0: none */
-  hr_run_view part = hr_add_gemm(l, hr_read_view(l, 0), bias_role ? hr_own_weight(l, count) : NULL);
+  const void *bias = bias_role ? hr_own_weight(l, count) : NULL;
+  hr_run_view part = hr_run_multiplies_q8(l->x, l->op) ? hr_add_q8_gemm(l, hr_read_view(l, 0), bias)
+                                                       : hr_add_gemm(l, hr_read_view(l, 0), bias);
   for (int i = 0; i < count; i++) {
     part.columns = columns[i];
     hr_write_view(l, i, part);

@@ -117,6 +117,15 @@ hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand 
  *  x. */
 hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x, const void *bias);
 
+/** The rows that the operator multiplies: of more rows than it has, the last one of each sequence. */
+hr_run_view hr_rows_multiplied(const hr_lowering *l, hr_run_view x);
+
+/** Appends the operator's GEMM with weights in q8_0, as hr_add_gemm(). */
+hr_run_view hr_add_q8_gemm(hr_lowering *l, hr_run_view x, const void *bias);
+
+/** Appends a gather of rows of a token embedding in q8_0. */
+hr_run_view hr_add_q8_gather(hr_lowering *l, const void *table, int64_t columns);
+
 /** Appends y = factor · x; x itself for a factor of 0 or 1. */
 hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor);
 

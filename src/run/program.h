@@ -6,6 +6,7 @@
 
 #include "run/executor.h"
 #include "runtime/device/experts.h"
+#include "runtime/device/q8.h"
 #include "runtime/operation/operation.h"
 
 /** What a step computes: `tokens` new tokens of each of `batch` sequences. */
@@ -52,6 +53,7 @@ typedef struct hr_launch {
     hr_kv_append append;
     hr_route_arguments route;
     hr_grouped_arguments grouped;
+    hr_q8_arguments q8;
   };
   hr_run_operand operands[HR_RUN_OPERANDS];
   int operand_count;

@@ -29,6 +29,8 @@ static bool has_some_biases(const hr_layer_group *layer)
 
 hr_status hr_run_check_training(const hr_model *model, hr_error *error)
 {
+  if (hr_run_has_q8(model))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "weights in q8_0 cannot be trained");
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *layer = &model->groups[i];
     const struct {

@@ -6,6 +6,7 @@
 #include "run/program.h"
 #include "run/training.h"
 #include "runtime/device/buffer.h"
+#include "runtime/device/q8.h"
 
 #include <headroom/experimental/operators.h>
 #include <string.h>
@@ -60,6 +61,22 @@ static bool joins(const hr_operator *op)
   return op->kind == HR_KIND_GEMM;
 }
 
+typedef struct block_walk {
+  hr_executor *x;
+  int64_t layer;
+  const hr_layer_group *group;
+  hr_weight_shapes shapes;
+  hr_weight_block_fn take;
+  void *context;
+} block_walk;
+
+/* Matrices of linear layers and logits, and with these an embedding that is theirs. */
+static bool is_q8(const block_walk *w, const hr_operator *op, int role)
+{
+  const bool tied = op->id == HR_OP_EMBEDDING && role == HR_WEIGHT_TOKEN_EMBEDDING && w->x->model.tied_embeddings;
+  return w->x->q8 && (hr_run_multiplies_q8(w->x, op) || tied);
+}
+
 /* Matrices of one GEMM one after another, or the weight at `first`. Returns the index behind them. */
 static size_t take_matrices(const hr_operator *op, size_t first, const hr_weight_shapes *shapes, hr_weight_block *block)
 {
@@ -77,15 +94,6 @@ static void take_biases(const hr_operator *op, const hr_weight_shapes *shapes, h
     add_to_block(block, shapes, op->weights[i] + 1, shapes->of[op->weights[i]].rows);
 }
 
-typedef struct block_walk {
-  hr_executor *x;
-  int64_t layer;
-  const hr_layer_group *group;
-  hr_weight_shapes shapes;
-  hr_weight_block_fn take;
-  void *context;
-} block_walk;
-
 static hr_status walk_operator(const block_walk *w, const hr_operator *op, hr_error *error)
 {
   const bool tied = op->id == HR_OP_LOGIT && op->weights[0] == HR_WEIGHT_TOKEN_EMBEDDING;
@@ -99,6 +107,8 @@ static hr_status walk_operator(const block_walk *w, const hr_operator *op, hr_er
         take_biases(op, &w->shapes, &block);
       return w->take(w->x, &block, w->context, error);
     }
+    block.q8 = is_q8(w, op, block.key);
+    block.dtype = block.q8 ? HR_FP32 : block.dtype;
     i = take_matrices(op, i, &w->shapes, &block);
     HR_TRY(w->take(w->x, &block, w->context, error));
   }
@@ -133,22 +143,24 @@ hr_status hr_each_weight_block(hr_executor *x, hr_weight_block_fn take, void *co
 
 /* ---- allocation ---- */
 
-static int64_t bytes_of(const hr_weight_block *block)
+int64_t hr_weight_block_bytes(const hr_weight_block *block)
 {
-  return block->total * (int64_t)hr_dtype_bytes(block->dtype);
+  const int64_t columns = block->shapes[0].columns;
+  return block->q8 ? hr_q8_bytes(block->total / columns, columns)
+                   : block->total * (int64_t)hr_dtype_bytes(block->dtype);
 }
 
 static hr_status add_bytes(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
 {
   (void)x, (void)error;
-  *(int64_t *)context += bytes_of(block);
+  *(int64_t *)context += hr_weight_block_bytes(block);
   return HR_OK;
 }
 
 static hr_status add_room(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
 {
   (void)x, (void)error;
-  *(int64_t *)context += hr_ceil_div(bytes_of(block), BLOCK_ALIGNMENT) * BLOCK_ALIGNMENT;
+  *(int64_t *)context += hr_ceil_div(hr_weight_block_bytes(block), BLOCK_ALIGNMENT) * BLOCK_ALIGNMENT;
   return HR_OK;
 }
 
@@ -157,7 +169,7 @@ static hr_status place(hr_executor *x, const hr_weight_block *block, void *conte
 {
   const size_t offset = (size_t) * (int64_t *)context;
   hr_buffer **buffer = hr_weight_buffer(x, block->layer, block->key);
-  HR_TRY(hr_buffer_part(x->memory, offset, (size_t)bytes_of(block), buffer, error));
+  HR_TRY(hr_buffer_part(x->memory, offset, (size_t)hr_weight_block_bytes(block), buffer, error));
   return add_room(x, block, context, error);
 }
 
@@ -166,7 +178,7 @@ hr_status hr_run_allocate_weights(hr_executor *x, hr_error *error)
   int64_t bytes = 0, at = 0;
   HR_TRY(hr_each_weight_block(x, add_room, &bytes, error));
   bytes = hr_ceil_div(bytes, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT;
-  HR_TRY(hr_buffer_create(x->device, (size_t)bytes, &x->memory, error));
+  HR_TRY(hr_buffer_create(x->device, (size_t)bytes + (x->q8 ? HR_Q8_BYTES_AHEAD : 0), &x->memory, error));
   return hr_each_weight_block(x, place, &at, error);
 }
 

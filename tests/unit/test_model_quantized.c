@@ -220,7 +220,23 @@ static void a_preset_replaces_the_formats_of_a_checkpoint(void **state)
   assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
   assert_int_equal(memory_of(&model, 1, 1).weight_bytes, 2 * (WEIGHTS + OUTPUTS * 2) + REST);
   assert_int_equal(hr_model_set_weights(&model, "int5", &error), HR_ERROR_NOT_FOUND);
-  assert_string_equal(error.message, "\"int5\" is none of bf16, int4, int8, fp8, mxfp4, nvfp4, nf4");
+  assert_string_equal(error.message, "\"int5\" is none of bf16, int4, int8, fp8, mxfp4, nvfp4, nf4, q8_0");
+}
+
+/* The logits' 1000 × 512 weights as well, in memory once where they are the token embedding. */
+static void q8_0_is_the_format_of_logits_too(void **state)
+{
+  (void)state;
+  const int64_t logit = 1000 * 512;
+  hr_error error;
+  hr_model model = read_quantized(LLAMA, AWQ);
+  assert_ok(hr_model_set_weights(&model, "q8_0", &error), error);
+  assert_int_equal(memory_of(&model, 1, 1).weight_bytes, 2 * WEIGHTS * 34 / 32 + logit * 34 / 32 + REST - 2 * logit);
+  model.tied_embeddings = true;
+  assert_int_equal(memory_of(&model, 1, 1).weight_bytes,
+                   2 * WEIGHTS * 34 / 32 + logit * 34 / 32 + REST - 2 * 2 * logit);
+  assert_ok(hr_model_set_weights(&model, "int8", &error), error);
+  assert_int_equal(memory_of(&model, 1, 1).weight_bytes, 2 * (WEIGHTS + OUTPUTS * 2) + REST - 2 * logit);
 }
 
 static void a_model_in_fp8_keeps_the_formats_that_it_has(void **state)
@@ -358,6 +374,7 @@ int main(void)
       cmocka_unit_test(parameters_count_weights_not_packed_integers),
       cmocka_unit_test(devices_share_quantized_weights),
       cmocka_unit_test(a_preset_replaces_the_formats_of_a_checkpoint),
+      cmocka_unit_test(q8_0_is_the_format_of_logits_too),
       cmocka_unit_test(a_model_in_fp8_keeps_the_formats_that_it_has),
       cmocka_unit_test(operators_read_the_stored_weights_and_cache),
       cmocka_unit_test(rates_are_those_of_the_activations),

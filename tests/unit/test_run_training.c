@@ -347,6 +347,18 @@ static void an_executor_runs_what_it_was_opened_for(void **state)
   assert_non_null(strstr(error.message, "learning_rate"));
 }
 
+static void narrow_weights_are_not_trained(void **state)
+{
+  (void)state;
+  hr_model model = first_model();
+  const hr_executor_options options = options_of(HR_FP32, 1e-3);
+  hr_executor *x = NULL;
+  hr_error error;
+  assert_ok(hr_model_set_weights(&model, "q8_0", &error), error);
+  assert_int_equal(hr_executor_open(device, &model, &options, &x, &error), HR_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "q8_0"));
+}
+
 static void models_without_gradients_are_refused_by_name(void **state)
 {
   (void)state;
@@ -379,6 +391,7 @@ int main(void)
       cmocka_unit_test(loading_forgets_the_steps_before),
       cmocka_unit_test(the_times_of_all_operators_are_found),
       cmocka_unit_test(an_executor_runs_what_it_was_opened_for),
+      cmocka_unit_test(narrow_weights_are_not_trained),
       cmocka_unit_test(models_without_gradients_are_refused_by_name),
   };
   hr_error error;

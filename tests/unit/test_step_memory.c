@@ -85,45 +85,73 @@ static void weights_and_caches_of_every_family_are_what_describe_says(void **sta
   assert_true(checked >= 35);
 }
 
+typedef struct step_case {
+  hr_phase phase;
+  hr_recompute recompute;
+  int64_t batch;
+} step_case;
+
+static void check_step(hr_device *device, const hr_model *model, const step_case *c)
+{
+  hr_hardware hardware;
+  hr_error error;
+  assert_ok(hr_resolve_hardware("xeon-sapphire-rapids", &hardware, &error), error);
+  hr_workload workload = hr_workload_default(model);
+  hr_step_options options = hr_step_options_default();
+  hr_step_times *times = NULL;
+  const hr_subject subject = {.hardware = &hardware, .model = model, .workload = &workload};
+  workload.phase = c->phase;
+  workload.recompute = c->recompute;
+  workload.batch = c->batch, workload.context = 128;
+  workload.dtype = HR_FP32;
+  options.budget_ns = 1;
+  assert_ok(hr_step_measure(device, &subject, &options, &times, &error), error);
+  const double has = (double)times->allocated_bytes, said = (double)times->estimated_bytes;
+  if (fabs(has / said - 1) > 0.03)
+    fail_msg("%s, recomputation %d: %.0f bytes are allocated, %.0f estimated", hr_phase_name(c->phase),
+             (int)c->recompute, has, said);
+  assert_true(times->allocated_bytes > times->weight_bytes);
+  hr_step_times_free(times);
+}
+
+static hr_model model_of(const char *text)
+{
+  const hr_input input = {.text = text, .length = strlen(text), .name = "test"};
+  hr_model model;
+  hr_error error;
+  assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
+  return model;
+}
+
 /* 4 layers of h = 512 and 16000 words have 113 MiB of weights, beside which tables are small. Logits are apart from
  * other activations, which describe counts as the larger of both. */
 static void a_step_allocates_what_describe_says(void **state)
 {
   (void)state;
-  static const char text[] = "{\"h\":512,\"a\":8,\"L\":4,\"v\":16000,\"s\":128,\"tied\":false,\"final_norm\":true}";
-  const hr_input input = {.text = text, .length = sizeof text - 1, .name = "test"};
-  const struct {
-    hr_phase phase;
-    hr_recompute recompute;
-    int64_t batch;
-  } cases[] = {{HR_PHASE_FORWARD, HR_RECOMPUTE_NONE, 1},
-               {HR_PHASE_PREFILL, HR_RECOMPUTE_NONE, 1},
-               {HR_PHASE_DECODE, HR_RECOMPUTE_NONE, 1},
-               {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 8},
-               {HR_PHASE_TRAIN, HR_RECOMPUTE_FULL, 8}};
+  const hr_model model = model_of("{\"h\":512,\"a\":8,\"L\":4,\"v\":16000,\"s\":128,\"tied\":false,"
+                                  "\"final_norm\":true}");
+  const step_case cases[] = {{HR_PHASE_FORWARD, HR_RECOMPUTE_NONE, 1},
+                             {HR_PHASE_PREFILL, HR_RECOMPUTE_NONE, 1},
+                             {HR_PHASE_DECODE, HR_RECOMPUTE_NONE, 1},
+                             {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 8},
+                             {HR_PHASE_TRAIN, HR_RECOMPUTE_FULL, 8}};
   hr_device *device = open_cpu();
-  hr_model model;
-  hr_hardware hardware;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    check_step(device, &model, &cases[i]);
+  hr_device_close(device);
+}
+
+/* Tied, too, where the embedding is in q8_0 as well. */
+static void weights_in_q8_0_take_what_describe_says(void **state)
+{
+  (void)state;
+  hr_device *device = open_cpu();
   hr_error error;
-  assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
-  assert_ok(hr_resolve_hardware("xeon-sapphire-rapids", &hardware, &error), error);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    hr_workload workload = hr_workload_default(&model);
-    hr_step_options options = hr_step_options_default();
-    hr_step_times *times = NULL;
-    const hr_subject subject = {.hardware = &hardware, .model = &model, .workload = &workload};
-    workload.phase = cases[i].phase;
-    workload.recompute = cases[i].recompute;
-    workload.batch = cases[i].batch, workload.context = 128;
-    workload.dtype = HR_FP32;
-    options.budget_ns = 1;
-    assert_ok(hr_step_measure(device, &subject, &options, &times, &error), error);
-    const double has = (double)times->allocated_bytes, said = (double)times->estimated_bytes;
-    if (fabs(has / said - 1) > 0.03)
-      fail_msg("%s, case %d: %.0f bytes are allocated, %.0f estimated", hr_phase_name(cases[i].phase), (int)i, has,
-               said);
-    assert_true(times->allocated_bytes > times->weight_bytes);
-    hr_step_times_free(times);
+  for (int tied = 0; tied <= 1; tied++) {
+    hr_model model = model_of(tied ? "{\"h\":768,\"a\":8,\"L\":14,\"v\":9000,\"s\":128,\"tied\":true}"
+                                   : "{\"h\":768,\"a\":8,\"L\":4,\"v\":24000,\"s\":128,\"tied\":false}");
+    assert_ok(hr_model_set_weights(&model, "q8_0", &error), error);
+    check_step(device, &model, &(step_case){tied ? HR_PHASE_DECODE : HR_PHASE_PREFILL, HR_RECOMPUTE_NONE, 1});
   }
   hr_device_close(device);
 }
@@ -133,6 +161,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(weights_and_caches_of_every_family_are_what_describe_says),
       cmocka_unit_test(a_step_allocates_what_describe_says),
+      cmocka_unit_test(weights_in_q8_0_take_what_describe_says),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "experiment/step/runner.h"
+#include "run/executor.h"
 
 #include <headroom/experimental/predict.h>
 #include <headroom/experimental/workload.h>
@@ -76,7 +77,8 @@ static hr_status estimate_memory(step_run *s, const hr_model *described, hr_erro
   hr_workload filling = s->runner.workload;
   hr_model widened = *described;
   const hr_model *model = &widened;
-  HR_TRY(hr_model_set_weights(&widened, "bf16", error));
+  if (hr_run_widens(model))
+    HR_TRY(hr_model_set_weights(&widened, "bf16", error));
   hr_memory ran, filled;
   if (filling.phase == HR_PHASE_TRAIN) {
     HR_TRY(hr_memory_estimate(model, &filling, &ran, error));

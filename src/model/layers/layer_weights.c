@@ -42,8 +42,7 @@ hr_checked64 hr_layer_bytes_added(const hr_model *model, const hr_layer_group *l
 hr_checked64 hr_logit_bytes_added(const hr_model *model, int64_t element_bytes)
 {
   int64_t width = model->embedding_dim > 0 ? model->embedding_dim : model->hidden;
-  const hr_weight_format *format =
-      model->tied_embeddings || model->head != HR_HEAD_LANGUAGE ? NULL : hr_format_at(model, model->quantization.logit);
+  const hr_weight_format *format = hr_format_of_logits(model);
   return bytes_added(format, hr_checked(model->vocabulary), hr_checked(width), 1, element_bytes);
 }
 
@@ -60,8 +59,9 @@ hr_status hr_check_quantization(const hr_model *model, hr_error *error)
     if (hr_check_weight_format(&q->formats[i], &problem) != HR_OK)
       return hr_fail(error, HR_ERROR_INVALID, "quantization.formats[%zu].%s", i, problem.message);
   }
-  if (q->logit > q->format_count)
-    return hr_fail(error, HR_ERROR_INVALID, "quantization.logit: there is no format %d", q->logit);
+  if (q->logit > q->format_count || q->tied_logit > q->format_count)
+    return hr_fail(error, HR_ERROR_INVALID, "quantization.logit: there is no format %d",
+                   q->logit > q->format_count ? q->logit : q->tied_logit);
   HR_TRY(hr_kv_format_check("quantization.kv_cache", q->kv_cache, error));
   for (size_t i = 0; i < model->group_count; i++) {
     for (size_t k = 0; k < HR_LINEAR_COUNT; k++) {

@@ -119,3 +119,10 @@ const hr_weight_format *hr_format_at(const hr_model *model, uint8_t number)
 {
   return number > 0 ? &model->quantization.formats[number - 1] : NULL;
 }
+
+const hr_weight_format *hr_format_of_logits(const hr_model *model)
+{
+  const hr_quantization *q = &model->quantization;
+  return model->head == HR_HEAD_LANGUAGE ? hr_format_at(model, model->tied_embeddings ? q->tied_logit : q->logit)
+                                         : NULL;
+}

@@ -36,6 +36,9 @@ hr_checked64 hr_matrix_bytes(const hr_weight_format *format, hr_checked64 output
 /** The format with this number; NULL for 0, the workload's. */
 const hr_weight_format *hr_format_at(const hr_model *model, uint8_t number);
 
+/** The format of the logits' weights; NULL for the workload's, and for a model without logits. */
+const hr_weight_format *hr_format_of_logits(const hr_model *model);
+
 /** HR_ERROR_INVALID naming the member if it is out of range. */
 hr_status hr_check_weight_format(const hr_weight_format *format, hr_error *error);
 

@@ -106,8 +106,7 @@ static const hr_weight_format *format_of(const hr_operator_builder *builder, hr_
   if (model->quantization.format_count == 0 || builder->workload->phase == HR_PHASE_TRAIN)
     return NULL;
   if (id == HR_OP_LOGIT)
-    return model->tied_embeddings || model->head != HR_HEAD_LANGUAGE ? NULL
-                                                                     : hr_format_at(model, model->quantization.logit);
+    return hr_format_of_logits(model);
   for (size_t i = 0; builder->layer && i < sizeof weights_of / sizeof *weights_of; i++) {
     if (weights_of[i].id != id)
       continue;
