@@ -7,7 +7,8 @@ import gguf
 import llama_cpp
 import numpy
 
-FILE_TYPES = {"bf16": gguf.GGMLQuantizationType.BF16, "fp32": gguf.GGMLQuantizationType.F32}
+FILE_TYPES = {"bf16": gguf.GGMLQuantizationType.BF16, "fp32": gguf.GGMLQuantizationType.F32,
+              "q8_0": gguf.GGMLQuantizationType.Q8_0}
 ARCHITECTURES = {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "gpt_neox": gguf.MODEL_ARCH.GPTNEOX}
 SUFFIXES = (".weight", ".bias")
 SILENT = llama_cpp.llama_log_callback(lambda level, text, context: None)

@@ -3,7 +3,8 @@
 """Compares whole steps of models: Headroom's executor, transformers eager and compiled, and llama.cpp.
 
     step_vs_peers.py [--models NAME,…] [--phases prefill,decode] [--tokens N] [--batch N] [--device cpu|cuda]
-                     [--dtype bf16|fp32] [--threads N] [--rounds N] [--layers N] [--peers NAME,…] [--csv FILE]
+                     [--dtype bf16|fp32] [--weights-format q8_0] [--threads N] [--rounds N] [--layers N]
+                     [--peers NAME,…] [--csv FILE]
 
 Random weights for the configurations of data/models, or of a config.json, are saved as a checkpoint that Headroom loads,
 and as a GGUF file for llama.cpp (architectures llama, qwen2 and gpt_neox; one sequence) where the packages llama_cpp and
@@ -11,6 +12,7 @@ gguf are installed. A prefill has --tokens new tokens, a decode step one behind 
 of the last token. Steps are interleaved: in a round each contender rests, runs once, and is timed several times, of which
 the median counts. Ratios are of a peer's time over Headroom's, in a round; the median with its interval is printed, and
 the largest difference of a peer's logits from Headroom's over the largest one. A peer that is far off is left out.
+With --weights-format q8_0 Headroom and llama.cpp have their weights in it, transformers in --dtype.
 HEADROOM_LIBRARY_FOLDER names the folder of the libraries. docs/step.md has the results."""
 import argparse
 import csv
@@ -55,7 +57,8 @@ class Headroom:
         self.ids = numpy.ascontiguousarray(ids.cpu().numpy(), numpy.int32)
         self.kept = self.ids.shape[1] - 1 if phase == "decode" else 0
         self.model = headroom.Model(folder, device=options.device, dtype=options.dtype, slots=self.ids.shape[0],
-                                    tokens=self.ids.shape[1], threads=options.threads)
+                                    tokens=self.ids.shape[1], threads=options.threads,
+                                    weights_format=options.weights_format)
         if self.kept:
             self.model.prefill(self.ids[:, :-1])
         self.input = models.input_of(PHASES[phase], numpy.ascontiguousarray(self.ids[:, self.kept:]), None)
@@ -105,7 +108,7 @@ def llama_of(model, folder, options):
     if model.config.model_type not in step_llama.ARCHITECTURES:
         return None
     path = pathlib.Path(folder) / "model.gguf"
-    step_llama.write(model, path, options.dtype)
+    step_llama.write(model, path, options.weights_format or options.dtype)
     return lambda ids, phase: step_llama.Llama(path, ids, phase, options.threads, options.device.startswith("cuda"))
 
 
@@ -151,7 +154,7 @@ def compare(name, phase, makers, ids, options):
     for at, (each, off) in enumerate(contenders):
         low, ratio, high = median_interval([times[at] / times[0] for times in rounds])
         ms = statistics.median(times[at] for times in rounds)
-        report((name, phase, *ids.shape, options.dtype, each.name, f"{ms:.3f}", f"{ratio:.3f}", f"{low:.3f}",
+        report((name, phase, *ids.shape, options.weights_format or options.dtype, each.name, f"{ms:.3f}", f"{ratio:.3f}", f"{low:.3f}",
                 f"{high:.3f}", f"{off:.1e}", len(rounds)), options)
     torch.compiler.reset()
 
@@ -203,6 +206,7 @@ def main():
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", choices=step_transformers.DTYPES, default="bf16")
+    parser.add_argument("--weights-format", choices=("q8_0",))
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--layers", type=int, default=0)

@@ -82,6 +82,7 @@ def cores_forward_times(*names):
 # ---- whole models ----
 
 STEPS, GPU_STEPS = "epyc-zen5/step_vs_peers.csv", "h200/step_vs_peers.csv"
+Q8 = "q8_0"
 STEP_PEERS, GRAPH = ("transformers eager", "transformers compiled", "llama.cpp"), "transformers graph"
 
 
@@ -102,8 +103,18 @@ def gpu_steps_table():
 def step_peers_table():
     """Headroom's time, and how many times as long the others take."""
     lines = [[model, phase, dtype, f"{three(group['headroom'].ms)} ms",
-              *(f"{group[peer].ratio:.2f}" for peer in STEP_PEERS)] for (model, phase, dtype, _), group in step_groups(STEPS).items()]
+              *(f"{group[peer].ratio:.2f}" for peer in STEP_PEERS)]
+             for (model, phase, dtype, _), group in step_groups(STEPS).items() if dtype != Q8]
     return table(["model", "phase", "format", "Headroom", *STEP_PEERS], lines)
+
+
+def step_q8_table():
+    """The same of llama.cpp, with weights in q8_0."""
+    groups = {key[:2]: group for key, group in step_groups(STEPS).items() if key[2] == Q8}
+    lines = [[model, *(f"{three(group['headroom'].ms)} ms, {group['llama.cpp'].ratio:.2f}"
+                       for group in (groups[model, "prefill"], groups[model, "decode"]))]
+             for model in dict.fromkeys(model for model, _ in groups)]
+    return table(["model", "prefill", "decode"], lines)
 
 
 # ---- quantized caches on a CPU ----
