@@ -124,11 +124,21 @@ class Opening(unittest.TestCase):
             self.assertEqual(2 * half.nbytes, full.nbytes)
             self.assertEqual(half.prefill([1, 2]).dtype, numpy.float32)
 
+    def test_weights_in_q8_0_take_fewer_bytes_and_change_logits_by_a_few_percent(self):
+        expected = tensors_of("llama")
+        with headroom.Model(CHECKPOINTS / "llama", weights_format="q8_0") as model, \
+                headroom.Model(CHECKPOINTS / "llama") as full:
+            self.assertLess(model.nbytes, full.nbytes)
+            off = abs(model.forward(expected["prompt"]) - expected["logits"]).max() / abs(expected["logits"]).max()
+            self.assertTrue(1e-5 < off < 0.05, off)
+
     def test_what_cannot_be_opened_is_refused_with_the_librarys_line(self):
         for error, text, options in (
                 (headroom.UnsupportedError, "dtype", dict(dtype="fp8")),
                 (headroom.InvalidError, "slots", dict(slots=0)),
                 (headroom.NotFoundError, "nowhere", dict(weights="nowhere")),
+                (headroom.InvalidError, "weights_format", dict(weights_format="q9")),
+                (headroom.UnsupportedError, "weights in formats", dict(weights_format="int8")),
                 (headroom.NotFoundError, "tpu", dict(device="tpu")),
                 (headroom.OutOfMemoryError, "KV cache", dict(slots=1 << 20, tokens=1 << 20))):
             with self.subTest(**options), self.assertRaisesRegex(error, text):
