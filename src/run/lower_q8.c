@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "runtime/device/device.h"
 
-#define PANEL_BYTES ((int64_t)1 << 20) /* of widened weights */
+#define PANEL_BYTES ((int64_t)2 << 20) /* of widened weights; tried: docs/notes/step-q8.md */
 #define PANEL_ROWS 64                  /* of which the rows of a panel are a multiple: a GEMM's tile */
 
 static hr_status multiply(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
