@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole models with weights in q8_0: what they compute is what the same model computes with the weights that q8_0 stands
- * for, and near what it computes with those of the checkpoint. */
+/* Whole models with weights in q8_0: they compute what the same model computes with the weights that q8_0 stands for,
+ * and nearly what it computes with those of the checkpoint. */
 #include "test.h"
 
 #include "run/weights.h"
