@@ -82,6 +82,7 @@ def cores_forward_times(*names):
 # ---- whole models ----
 
 STEPS, GPU_STEPS = "epyc-zen5/step_vs_peers.csv", "h200/step_vs_peers.csv"
+TRAINING = "epyc-zen5/train_vs_transformers.csv"
 Q8 = "q8_0"
 STEP_PEERS, GRAPH = ("transformers eager", "transformers compiled", "llama.cpp"), "transformers graph"
 
@@ -92,6 +93,13 @@ def step_groups(file):
     for row in rows(file):
         found.setdefault((row.model, row.phase, row.dtype, row.tokens), {})[row.contender] = row
     return found
+
+
+def step_training_table():
+    """Headroom's time, and how many times as long transformers takes with fp32 weights."""
+    lines = [[model, dtype, f"{three(group['headroom'].ms)} ms", *(f"{group[peer].ratio:.2f}" for peer in STEP_PEERS[:2])]
+             for (model, _, dtype, _), group in step_groups(TRAINING).items()]
+    return table(["model", "format", "Headroom", "eager", "compiled"], lines)
 
 
 def gpu_steps_table():
