@@ -120,6 +120,36 @@ end:
   return status;
 }
 
+/* It trains, in bf16 with an fp32 copy, and computes its layers again. */
+static hr_status use_training(hr_device *device, hr_error *error)
+{
+  static const char config[] =
+      "{\"model_type\":\"qwen3\",\"hidden_size\":16,\"num_hidden_layers\":2,"
+      "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":8,\"intermediate_size\":16,\"vocab_size\":20}";
+  const hr_input input = {.name = "tiny", .text = config, .length = sizeof config - 1};
+  hr_executor_options options = hr_executor_options_default();
+  static hr_model model;
+  hr_executor *executor = NULL;
+  hr_executor_input step = hr_executor_input_default();
+  hr_status status = HR_OK;
+  float losses[3];
+  options.dtype = HR_BF16;
+  options.tokens = 8;
+  options.trains = true;
+  options.recompute = HR_RECOMPUTE_FULL;
+  step.phase = HR_PHASE_TRAIN;
+  step.tokens = 3;
+  step.ids = (const int32_t[]){1, 2, 3};
+  TRY(hr_model_from_json(&input, NULL, NULL, &model, error));
+  TRY(hr_executor_open(device, &model, &options, &executor, error));
+  TRY(hr_executor_step(executor, &step, losses, error));
+  TRY(hr_executor_step(executor, &step, losses, error));
+  printf("losses %.4g %.4g\n", (double)losses[0], (double)losses[1]);
+end:
+  hr_executor_close(executor);
+  return status;
+}
+
 static hr_status use_all(hr_error *error)
 {
   hr_device *device = NULL;
@@ -131,6 +161,7 @@ static hr_status use_all(hr_error *error)
   TRY(use_growth(device, error));
   TRY(use_measurements(device, error));
   TRY(use_executor(device, error));
+  TRY(use_training(device, error));
 end:
   hr_device_close(device);
   return status;
