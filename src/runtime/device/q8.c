@@ -20,9 +20,9 @@ static void quantize_block(const float *from, int64_t count, int8_t *values, uin
     all += 0 * from[i]; /* NaN if one is not finite */
   }
   const float step = most / 127 + all;
-  const float factor = step > 0 ? 1 / step : 0;
+  const float factor = step > 0 && isfinite(step) ? 1 / step : 0;
   memset(values, 0, HR_Q8_BLOCK);
-  for (int64_t i = 0; i < count && isfinite(factor); i++)
+  for (int64_t i = 0; i < count && factor > 0 && isfinite(factor); i++)
     values[i] = (int8_t)roundf(from[i] * factor);
   hr_number_store(HR_FP16, scale, 0, (double)step);
 }
