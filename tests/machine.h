@@ -22,6 +22,22 @@ static inline hr_device *open_gpu(void)
   return device;
 }
 
+/** Whether the device has a GEMM of many rows in the format, which a CPU without AVX-512 has not in bf16; if not, it
+ *  prints a line. */
+static inline bool multiplies(hr_device *device, hr_dtype dtype)
+{
+  hr_gemm gemm = hr_gemm_default();
+  hr_plan *plan = NULL;
+  hr_error error = {.message = ""};
+  gemm.m = gemm.n = gemm.k = 64;
+  gemm.dtype = dtype;
+  const hr_status status = hr_plan_gemm(device, &gemm, NULL, &plan, &error);
+  hr_plan_free(plan);
+  if (status != HR_OK)
+    print_message("%s\n", error.message);
+  return status == HR_OK;
+}
+
 /** Opens a device that runs the kernel; the caller closes it. Prints a line and returns NULL where this machine has
  *  none. */
 static inline hr_device *open_for_kernel(const hr_kernel_info *kernel)

@@ -126,7 +126,9 @@ static void add_gradient_room(hr_lowering *l)
 {
   hr_tape *t = l->tape;
   const int values = l->program->value_count;
-  hr_run_view *larger = l->status == HR_OK ? realloc(t->gradients, ((size_t)values + 1) * sizeof *larger) : NULL;
+  if (l->status != HR_OK)
+    return;
+  hr_run_view *larger = realloc(t->gradients, ((size_t)values + 1) * sizeof *larger);
   if (!larger) {
     hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a training step"));
     return;

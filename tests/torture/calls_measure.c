@@ -120,7 +120,7 @@ end:
   return status;
 }
 
-/* It trains, in bf16 with an fp32 copy, and computes its layers again. */
+/* It trains, and computes its layers again. */
 static hr_status use_training(hr_device *device, hr_error *error)
 {
   static const char config[] =
@@ -133,7 +133,6 @@ static hr_status use_training(hr_device *device, hr_error *error)
   hr_executor_input step = hr_executor_input_default();
   hr_status status = HR_OK;
   float losses[3];
-  options.dtype = HR_BF16;
   options.tokens = 8;
   options.trains = true;
   options.recompute = HR_RECOMPUTE_FULL;

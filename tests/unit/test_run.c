@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models that run: one pass, prefill and decode, slots, refusals. */
-#include "test.h"
+#include "machine.h"
 
 #include "run/executor.h"
 #include "runtime/device/buffer.h"
@@ -165,6 +165,8 @@ static void sixteen_bits_come_near_to_fp32(void **state)
 {
   (void)state;
   const hr_model model = model_of(families[0].name, families[0].config);
+  if (!multiplies(device, HR_BF16))
+    skip();
   hr_executor *wide = open_model(&model, HR_FP32, 1), *narrow = open_model(&model, HR_BF16, 1);
   float expected[VOCABULARY], found[VOCABULARY];
   step(wide, HR_PHASE_PREFILL, 1, TOKENS, NULL, ids, expected);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models with weights in q8_0: they compute what the same model computes with the weights that q8_0 stands for,
  * and nearly what it computes with those of the checkpoint. */
-#include "test.h"
+#include "machine.h"
 
 #include "run/weights.h"
 #include "runtime/device/q8.h"
@@ -156,6 +156,8 @@ static void logits_are_those_of_the_weights_that_q8_0_stands_for(void **state)
 static void bf16_steps_are_near_fp32_ones(void **state)
 {
   (void)state;
+  if (!multiplies(device, HR_BF16))
+    skip();
   hr_executor *fp32 = open_model("llama", HR_FP32, "q8_0"), *bf16 = open_model("llama", HR_BF16, "q8_0");
   float *exact = logits_of(fp32), *found = logits_of(bf16);
   const double far = distance(found, exact, 2 * TOKENS * hr_executor_outputs(fp32));
