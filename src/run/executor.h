@@ -26,9 +26,9 @@ struct hr_executor {
   hr_buffer **weights;       /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
   hr_buffer *memory;         /* of which the weights are parts */
   hr_buffer *ones, *zeros;   /* a norm's weight and bias where the model has none */
-  hr_buffer *angles_back[2]; /* of an executor that trains: the same of the opposite angles */
   hr_buffer *angles[2];      /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none; the second of
                               layers with a window, where they have others */
+  hr_buffer *angles_back[2]; /* of an executor that trains: the same of the opposite angles */
   int64_t rotary_dim;
   hr_buffer *gradients, *means, *variances;        /* of an executor that trains: run/training.h */
   hr_buffer *copy;                                 /* the same: of weights of 16 bits in fp32 */

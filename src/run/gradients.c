@@ -45,20 +45,22 @@ static void copy_into(hr_lowering *l, hr_run_view to, hr_run_view from)
   hr_add_rowwise_into(l, r, (hr_input_operand[]){hr_of_view(from)}, (hr_output_operand[]){{to, NULL}}, 1);
 }
 
-/* The gradient's operator of the residual that has written x; the running one if none has. */
+static bool is_residual(hr_operator_id id)
+{
+  return id == HR_OP_ATTENTION_RESIDUAL || id == HR_OP_MLP_RESIDUAL;
+}
+
+/* The list has the sum as the gradient of the residual that has written x; elsewhere it is the running operator's. */
 static size_t operator_of_sum(const hr_lowering *l, hr_run_view x)
 {
-  const hr_operator *items = l->program->operators.items;
-  hr_operator_id id = HR_OP_EMBEDDING;
-  if (x.value >= l->tape->gradient_room)
-    return l->op_index;
+  const hr_operators *list = &l->program->operators;
+  hr_operator_id writer = HR_OPERATOR_ID_COUNT;
   for (int i = 0; i < l->tape->count; i++) {
     if (l->tape->entries[i].output.value == x.value)
-      id = items[l->tape->entries[i].op].id;
+      writer = list->items[l->tape->entries[i].op].id;
   }
-  for (size_t i = 0; i < l->program->operators.count; i++) {
-    const bool of_residual = id == HR_OP_ATTENTION_RESIDUAL || id == HR_OP_MLP_RESIDUAL;
-    if (of_residual && items[i].id == id && items[i].pass == HR_PASS_DGRAD)
+  for (size_t i = 0; i < list->count && is_residual(writer); i++) {
+    if (list->items[i].id == writer && list->items[i].pass == HR_PASS_DGRAD)
       return i;
   }
   return l->op_index;

@@ -264,7 +264,7 @@ static void narrow_weights_keep_small_steps(void **state)
   hr_executor_close(x);
 }
 
-/* With decay alone (a rate of which gradients that are clipped to nothing take no part) weights shrink by its share. */
+/* Gradients that are clipped to nothing leave decay alone: weights shrink by its share. */
 static void decay_and_clipping_reach_the_optimizer(void **state)
 {
   (void)state;

@@ -32,9 +32,8 @@ HR_API void hr_executor_options_init(hr_executor_options *options, size_t size);
 HR_DEFAULT(hr_executor_options)
 
 /** Allocates weights of a model on a device, with KV caches or, of a model that trains, gradients and the optimizer's
- *  states. The weights are random until hr_executor_load()
- *  fills them. The caller owns
- *  *executor and closes it before the device. HR_ERROR_UNSUPPORTED, saying what it is, for a model that cannot be run
+ *  states. The weights are random until hr_executor_load() fills them. The caller owns *executor and closes it before
+ *  the device. HR_ERROR_UNSUPPORTED, saying what it is, for a model that cannot be run
  *  yet; HR_ERROR_OUT_OF_MEMORY before anything is allocated, with what is needed and what there is; errors of
  *  hr_model_check(). `options` NULL: the default. */
 HR_API hr_status hr_executor_open(hr_device *device, const hr_model *model, const hr_executor_options *options,

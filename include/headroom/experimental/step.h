@@ -45,17 +45,17 @@ typedef struct hr_step_times {
                                  as between the events of a GPU; 0 if they were not timed */
   double tokens_per_s;     /* new tokens of all sequences */
   double load_ns;          /* filling the weights */
-  int64_t weight_bytes;    /* and the KV cache */
+  int64_t weight_bytes;    /* as hr_executor_bytes(): and the KV cache, or what trains them */
   int64_t allocated_bytes; /* of all buffers: with activations, logits, tables, and in decode what the prefill took */
   int64_t estimated_bytes; /* of the same by hr_memory_estimate() */
   size_t count;
   hr_step_row rows[HR_OPERATORS_MAX];
 } hr_step_times;
 
-/** Runs the step of subject->workload, of which phase, dtype, batch, sequence and context count: forward, prefill, or
- *  decode of one token behind context − 1 others. The caller frees *times. HR_ERROR_UNSUPPORTED for a workload of
- *  several devices; errors of hr_executor_open(), hr_executor_load() and hr_executor_step(). `options` NULL: the
- *  default. */
+/** Runs the step of subject->workload, of which phase, dtype, batch, sequence, context and recomputation count:
+ *  forward, prefill, decode of one token behind context − 1 others, or training, whose steps follow each other. The
+ *  caller frees *times. HR_ERROR_UNSUPPORTED for a workload of several devices or microbatches; errors of
+ *  hr_executor_open(), hr_executor_load() and hr_executor_step(). `options` NULL: the default. */
 HR_API hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr_step_options *options,
                                  hr_step_times **times, hr_error *error);
 
