@@ -18,18 +18,30 @@ typedef hr_backward_rows_call backward_call;
 
 /* ---- activations ---- */
 
-/* Φ(x) + x φ(x). In 16 bits the error function is that of elementwise.cu: its exponential is φ's, too. Source:
+/* Φ(x); e is e^(−x² / 2), which is that of φ, too. In 16 bits the error function is that of elementwise.cu. Source:
  * Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. */
-__device__ inline float gelu_slope(float x)
+__device__ inline float gelu_share(float x, float e)
 {
-  float size = fabsf(x) * 0.70710678118654752f, e = exp2_approx(-size * size * LOG2_E), sum;
+  float size = fabsf(x) * 0.70710678118654752f, sum;
   if (sizeof(element) == 4) {
     sum = 1.0f - erff(size);
   } else {
     float t = __fdividef(1.0f, 1.0f + 0.3275911f * size);
     sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f)))) * e;
   }
-  return 0.5f + copysignf(0.5f - 0.5f * sum, x) + x * e * 0.3989422804014327f;
+  return 0.5f + copysignf(0.5f - 0.5f * sum, x);
+}
+
+__device__ inline float gelu_decay(float x)
+{
+  return exp2_approx(-x * x * 0.5f * LOG2_E);
+}
+
+/* Φ(x) + x φ(x). */
+__device__ inline float gelu_slope(float x)
+{
+  const float e = gelu_decay(x);
+  return gelu_share(x, e) + x * e * 0.3989422804014327f;
 }
 
 /* s of gelu_tanh, x s. */
@@ -70,7 +82,7 @@ template <bool EXACT> struct geglu_gradient {
   __device__ void operator()(float dy, float gate, float up, float &dgate, float &dup) const
   {
     dgate = dy * up * (EXACT ? gelu_slope(gate) : gelu_tanh_slope(gate));
-    dup = dy * gate * (EXACT ? gelu_share(gate) : tanh_share(gate));
+    dup = dy * gate * (EXACT ? gelu_share(gate, gelu_decay(gate)) : tanh_share(gate));
   }
 };
 
