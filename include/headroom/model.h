@@ -30,7 +30,8 @@ typedef enum hr_qk_norm {
   HR_QK_NORM_NONE,
   HR_QK_NORM_SHARED,   /* one weight vector of qk_dim for all heads (Qwen3) */
   HR_QK_NORM_PER_HEAD, /* a weight vector of qk_dim for each head (StableLM 2 12B) */
-  HR_QK_NORM_FULL      /* over all heads together (OLMo 2): as many weights as per head */
+  HR_QK_NORM_FULL,     /* over all heads together (OLMo 2): as many weights as per head */
+  HR_QK_NORM_ROTATED   /* of each head behind its rotation, without weights (Llama 4) */
 } hr_qk_norm;
 
 /** What follows the layers. */
@@ -162,11 +163,12 @@ typedef enum hr_rotary_scaling {
 
 /** How a router's logits become a token's experts and their weights. */
 typedef struct hr_router {
-  bool sigmoid;      /* scores are sigmoids of the logits; else their softmax */
-  bool normalized;   /* the weights of a token's experts are divided by their sum */
-  bool bias_chooses; /* the router's bias is added to scores for the choice alone; else to the logits */
-  bool group_pairs;  /* the best groups have the largest sums of two scores; else the largest score */
-  double scale;      /* of the weights; 0: 1 */
+  bool sigmoid;       /* scores are sigmoids of the logits; else their softmax */
+  bool normalized;    /* the weights of a token's experts are divided by their sum */
+  bool bias_chooses;  /* the router's bias is added to scores for the choice alone; else to the logits */
+  bool group_pairs;   /* the best groups have the largest sums of two scores; else the largest score */
+  double scale;       /* of the weights; 0: 1 */
+  bool weighs_inputs; /* an expert's input is multiplied by its weight; else its output */
 } hr_router;
 
 /** Constants of the computation, on which no size and no time depends. They are read with the configuration, for a step
@@ -191,6 +193,8 @@ typedef struct hr_numerics {
   bool alibi_scaled;                                   /* ALiBi is scaled as scores are (Falcon) */
   double swiglu_limit;                                 /* SwiGLU's inputs are clamped to it (gpt-oss); 0: not */
   hr_router router;                                    /* of experts */
+  double query_growth, query_floor;                    /* queries of layers without rotary positions are multiplied by
+                                       1 + growth log(1 + floor((p + 1) / floor)) (Llama 4); growth 0: not */
   char refusal[96];                                    /* what of the configuration cannot be run yet; "" if all can */
 } hr_numerics;
 

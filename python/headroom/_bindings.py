@@ -166,6 +166,7 @@ HR_QK_NORM_NONE = 0
 HR_QK_NORM_SHARED = 1
 HR_QK_NORM_PER_HEAD = 2
 HR_QK_NORM_FULL = 3
+HR_QK_NORM_ROTATED = 4
 HR_HEAD_LANGUAGE = 0
 HR_HEAD_CLASSES = 1
 HR_HEAD_NONE = 2
@@ -942,6 +943,7 @@ class hr_router(Structure):
         ("bias_chooses", c_bool),
         ("group_pairs", c_bool),
         ("scale", c_double),
+        ("weighs_inputs", c_bool),
     ]
 
 
@@ -969,6 +971,8 @@ class hr_numerics(Structure):
         ("alibi_scaled", c_bool),
         ("swiglu_limit", c_double),
         ("router", hr_router),
+        ("query_growth", c_double),
+        ("query_floor", c_double),
         ("refusal", c_char * 96),
     ]
 

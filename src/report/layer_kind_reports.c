@@ -17,7 +17,8 @@ void hr_qk_norm_cell(const void *qk_norm, hr_cell *cell)
   static const char *const names[] = {[HR_QK_NORM_NONE] = "none",
                                       [HR_QK_NORM_SHARED] = "shared",
                                       [HR_QK_NORM_PER_HEAD] = "per_head",
-                                      [HR_QK_NORM_FULL] = "full"};
+                                      [HR_QK_NORM_FULL] = "full",
+                                      [HR_QK_NORM_ROTATED] = "rotated"};
   hr_cell_set_text(cell, NAME_OF(names, *(const hr_qk_norm *)qk_norm));
 }
 

@@ -39,7 +39,7 @@ static hr_mixer_attention likely_attention(const hr_model *model)
   m.window = coin() ? between(1, 5000) : 0;
   m.window_kind = coin() ? HR_WINDOW_SLIDING : HR_WINDOW_CHUNKED;
   m.rotary_dim = model->positions == HR_POSITIONS_ROTARY ? between(0, m.qk_dim) : 0;
-  m.qk_norm = (hr_qk_norm)between(0, HR_QK_NORM_FULL);
+  m.qk_norm = (hr_qk_norm)between(0, HR_QK_NORM_ROTATED);
   m.q_bias = coin();
   m.output_gate = between(0, 3) == 0;
   m.gate_per_head = coin();
@@ -266,17 +266,18 @@ static void enumerators_outside_their_lists_are_refused(void **state)
 {
   (void)state;
   seed = 20240128;
-  const int outside[] = {-1, 4, 6, 7, 100, INT32_MAX};
-  for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+  const int phases[] = {-1, HR_PHASE_DECODE + 1, 6, 7, 100, INT32_MAX};
+  const int norms[] = {-1, HR_QK_NORM_ROTATED + 1, 6, 7, 100, INT32_MAX};
+  for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
     hr_model model = likely_model();
     hr_workload workload = likely_workload(&model);
     hr_memory memory;
     hr_error error = {.status = HR_OK};
-    workload.phase = (hr_phase)outside[i];
+    workload.phase = (hr_phase)phases[i];
     hr_status status = hr_memory_estimate(&model, &workload, &memory, &error);
     assert_int_equal(status, HR_ERROR_INVALID);
     expect_clear_failure(status, &error);
-    model.groups[0].attention.qk_norm = (hr_qk_norm)outside[i];
+    model.groups[0].attention.qk_norm = (hr_qk_norm)norms[i];
     assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
   }
 }

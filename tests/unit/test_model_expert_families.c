@@ -193,6 +193,16 @@ static void llama4_has_chunks_layers_without_positions_and_experts_in_some(void 
   assert_true(dense->attention.window == 16 && dense->attention.window_kind == HR_WINDOW_CHUNKED);
   assert_true(experts->count == 1 && experts->experts.shared_width == 40 && experts->attention.rotary_dim == 16);
   assert_true(full->count == 1 && full->attention.window == 0 && full->attention.rotary_dim == 0);
+  assert_true(dense->attention.qk_norm == HR_QK_NORM_ROTATED && full->attention.qk_norm == HR_QK_NORM_NONE);
+  assert_true(m.numerics.rotary_interleaved && m.numerics.router.sigmoid && m.numerics.router.weighs_inputs);
+  assert_float_equal(m.numerics.query_growth, 0.1, 0);
+  assert_float_equal(m.numerics.query_floor, 8192, 0);
+  m = read_model(LLAMA4 "\"attn_temperature_tuning\":4,\"attn_scale\":0.2,\"floor_scale\":64,\"use_qk_norm\":false}");
+  assert_float_equal(m.numerics.query_growth, 0.2, 0);
+  assert_float_equal(m.numerics.query_floor, 64, 0);
+  assert_int_equal(m.groups[0].attention.qk_norm, HR_QK_NORM_NONE);
+  m = read_model(LLAMA4 "\"attn_temperature_tuning\":false}");
+  assert_float_equal(m.numerics.query_growth, 0, 0);
   m = read_model(LLAMA4 "\"moe_layers\":[0],\"no_rope_layers\":[0,1,1,1]}");
   assert_true(m.groups[0].experts.experts == 16 && m.groups[0].attention.rotary_dim == 0);
   assert_true(m.group_count == 2 && m.groups[1].count == 3 && m.groups[1].attention.window == 8192);

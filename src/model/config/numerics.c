@@ -37,6 +37,8 @@ typedef struct numerics_row {
   flag_field router_normalized;
   number_field router_scale;
   number_field swiglu_limit;
+  number_field query_growth, query_floor;
+  const char *query_grows; /* the flag without which queries do not */
   flag_field expects[EXPECTS_MAX];
 } numerics_row;
 
@@ -221,6 +223,17 @@ static hr_status read_router(const hr_config *config, const numerics_row *row, h
   return hr_json_boolean_or(&config->json, normalized->field, normalized->value, &to->router.normalized);
 }
 
+static hr_status read_query_growth(const hr_config *config, const numerics_row *row, hr_numerics *to)
+{
+  if (!row->query_grows)
+    return HR_OK;
+  const json_t *flag = json_object_get(config->json.object, row->query_grows); /* the first configurations have 4 */
+  const bool grows = !flag || json_is_null(flag) || json_is_true(flag) || json_number_value(flag) != 0;
+  HR_TRY(read_number(&config->json, &row->query_growth, &to->query_growth));
+  to->query_growth = grows ? to->query_growth : 0;
+  return hr_json_number_or(&config->json, row->query_floor.field, 1e-6, 1e12, row->query_floor.value, &to->query_floor);
+}
+
 static hr_status read_flags(const hr_config *config, const numerics_row *row, hr_numerics *to)
 {
   for (size_t i = 0; i < EXPECTS_MAX && row->expects[i].field; i++) {
@@ -245,6 +258,7 @@ hr_status hr_read_numerics(hr_config *config, hr_model *model)
     HR_TRY(read_scales(config, row, model, &read));
     HR_TRY(read_growth(config, row, model, &read));
     HR_TRY(read_router(config, row, &read));
+    HR_TRY(read_query_growth(config, row, &read));
     HR_TRY(read_flags(config, row, &read));
   }
   model->numerics = read;

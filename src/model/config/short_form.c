@@ -90,7 +90,7 @@ static hr_status read_head_sizes(hr_config *config, int64_t hidden, hr_mixer_att
 
 static hr_status read_attention(hr_config *config, int64_t hidden, bool bias, hr_mixer_attention *m)
 {
-  static const char *const norms[] = {"none", "shared", "per_head", "full", NULL};
+  static const char *const norms[] = {"none", "shared", "per_head", "full", "rotated", NULL};
   int64_t kv_heads;
   int norm;
   HR_TRY(hr_config_size(config, "a", NULL, &m->q_heads));

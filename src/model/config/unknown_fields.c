@@ -83,6 +83,7 @@ static const char *const irrelevant[] = {
     "finetuning_task",
     "flash_attn",
     "flash_rotary",
+    "floor_scale",
     "forced_bos_token_id",
     "forced_eos_token_id",
     "fp16",

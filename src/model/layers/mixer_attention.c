@@ -22,7 +22,7 @@ static hr_status check(const hr_layer_group *layer, hr_error *error)
   HR_TRY(hr_check_at_most("attention.rotary_dim", m->rotary_dim, "attention.qk_dim", m->qk_dim, error));
   if ((unsigned)m->window_kind > HR_WINDOW_CHUNKED)
     return hr_fail(error, HR_ERROR_INVALID, "attention.window_kind: %d is not a kind of window", (int)m->window_kind);
-  if ((unsigned)m->qk_norm > HR_QK_NORM_FULL)
+  if ((unsigned)m->qk_norm > HR_QK_NORM_ROTATED)
     return hr_fail(error, HR_ERROR_INVALID, "attention.qk_norm: %d is not a kind of Q/K norm", (int)m->qk_norm);
   return HR_OK;
 }
@@ -81,7 +81,8 @@ static hr_checked64 norm_parameters(const hr_model *model, const hr_mixer_attent
   int64_t vectors[] = {[HR_QK_NORM_NONE] = 0,
                        [HR_QK_NORM_SHARED] = m->shared_kv ? 1 : 2,
                        [HR_QK_NORM_PER_HEAD] = heads,
-                       [HR_QK_NORM_FULL] = heads};
+                       [HR_QK_NORM_FULL] = heads,
+                       [HR_QK_NORM_ROTATED] = 0};
   hr_checked64 weights = hr_times(hr_checked(m->qk_dim), vectors[m->qk_norm]);
   return m->qk_norm_bias ? hr_times(weights, 2) : weights;
 }
@@ -159,12 +160,15 @@ static void prepare_heads(hr_operator_builder *builder, const hr_mixer_attention
 {
   int64_t heads = m->q_heads + (m->shared_kv ? 0 : m->k_heads);
   hr_checked64 rows = hr_checked(builder->shard.rows), head_rows = hr_times(rows, heads);
+  const bool behind = m->qk_norm == HR_QK_NORM_ROTATED;
   if (m->qk_norm == HR_QK_NORM_FULL)
     hr_append_norm(builder, HR_OP_QK_NORM, rows, q_columns(m) + k_columns(m));
-  else if (m->qk_norm != HR_QK_NORM_NONE)
+  else if (m->qk_norm != HR_QK_NORM_NONE && !behind)
     hr_append_norm(builder, HR_OP_QK_NORM, head_rows, m->qk_dim);
   if (builder->model->positions == HR_POSITIONS_ROTARY && m->rotary_dim > 0)
     hr_append_rowwise(builder, HR_OP_ROTARY, head_rows, m->rotary_dim, 2, 2);
+  if (behind)
+    hr_append_norm(builder, HR_OP_QK_NORM, head_rows, m->qk_dim);
 }
 
 /* Reads O and the gate, writes O; backward reads both and the gradient of the result, writes one of each. */

@@ -47,7 +47,8 @@ static int64_t gate_width(const hr_mixer_attention *m)
 static void norms_of_heads(const hr_model *model, const hr_mixer_attention *m, hr_weight_shapes *to)
 {
   const bool all = m->qk_norm == HR_QK_NORM_PER_HEAD || m->qk_norm == HR_QK_NORM_FULL, keys = !m->shared_kv;
-  const bool present = m->qk_norm != HR_QK_NORM_NONE && model->norm_weight;
+  const bool none = m->qk_norm == HR_QK_NORM_NONE || m->qk_norm == HR_QK_NORM_ROTATED;
+  const bool present = !none && model->norm_weight;
   const int64_t q = (all ? m->q_heads : 1) * m->qk_dim, k = (all ? m->k_heads : 1) * m->qk_dim;
   add(to, HR_WEIGHT_Q_NORM, present, 1, q);
   add(to, HR_WEIGHT_Q_NORM_BIAS, present && m->qk_norm_bias, 1, q);

@@ -39,8 +39,10 @@ static size_t type_of(const void *context, int64_t index)
 static void change(const void *context, int64_t index, hr_layer_group *layer)
 {
   const llama4_layers *layers = context;
-  if (!hr_layer_set_has(&layers->rotary, index))
+  if (!hr_layer_set_has(&layers->rotary, index)) {
     layer->attention.rotary_dim = 0;
+    layer->attention.qk_norm = HR_QK_NORM_NONE;
+  }
   hr_change_to_experts(&layers->experts, index, layer);
 }
 
@@ -59,8 +61,9 @@ hr_status hr_finish_llama4(hr_config *config, const hr_family *family, hr_model 
 {
   hr_layer_group layer = model->groups[0];
   llama4_layers layers;
-  bool normalized; /* a norm without weights */
+  bool normalized;
   HR_TRY(hr_config_flag(config, "use_qk_norm", true, &normalized));
+  layer.attention.qk_norm = normalized ? HR_QK_NORM_ROTATED : HR_QK_NORM_NONE;
   HR_TRY(hr_config_window(config, "attention_chunk_size", 8192, model));
   HR_TRY(hr_config_expert_layers(config, &family->experts, layer.count, &layers.experts));
   HR_TRY(check_experts(config, &layer, &layers.experts));
