@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What cannot be run yet, by name. */
-#include "run/executor.h"
+#include "run/program.h"
 #include "runtime/device/experts.h"
 
 #include "base/error.h"
@@ -37,25 +37,25 @@ bool hr_run_activation(const hr_model *model, bool gated, hr_rowwise_operation *
   return *operation != HR_ROWWISE_COUNT;
 }
 
-typedef struct refusal {
-  bool applies;
-  const char *what;
-} refusal;
-
-static hr_status first_of(const refusal *refusals, size_t count, hr_error *error)
+hr_status hr_refuse(const hr_refusal *refusals, size_t count, const char *what_for, hr_error *error)
 {
   for (size_t i = 0; i < count; i++) {
     if (refusals[i].applies)
-      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s cannot be run yet", refusals[i].what);
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s cannot be %s yet", refusals[i].what, what_for);
   }
   return HR_OK;
+}
+
+int hr_run_number_count(const hr_executor *x)
+{
+  return x->options.trains ? HR_NUMBER_COUNT : HR_NUMBER_POSITION + 1;
 }
 
 static hr_status check_layer(const hr_model *model, const hr_layer_group *layer, hr_error *error)
 {
   const hr_mixer_attention *m = &layer->attention;
   hr_rowwise_operation operation = HR_ROWWISE_COUNT;
-  const refusal refusals[] = {
+  const hr_refusal refusals[] = {
       {layer->latent.q_heads > 0 && layer->latent.rope_dim == 0, "latent attention without rotary positions"},
       {layer->scan.heads > 0, "a recurrent mixer"},
       {hr_run_has_q8(model) && layer->latent.q_heads > 0, "latent attention with weights in q8_0"},
@@ -69,7 +69,7 @@ static hr_status check_layer(const hr_model *model, const hr_layer_group *layer,
       {m->output_gate, "a gate of attention's result"},
       {m->shared_kv || m->v_is_k, "attention with K and V of others"},
   };
-  HR_TRY(first_of(refusals, sizeof refusals / sizeof *refusals, error));
+  HR_TRY(hr_refuse(refusals, sizeof refusals / sizeof *refusals, "run", error));
   const bool gated = layer->experts.experts > 0 ? layer->experts.gated : layer->dense.gated;
   if (!hr_run_activation(model, gated, &operation))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "the activation %s%s cannot be run yet", model->activation,
@@ -108,7 +108,7 @@ bool hr_run_has_q8(const hr_model *model)
 
 static hr_status check_whole(const hr_model *model, hr_error *error)
 {
-  const refusal refusals[] = {
+  const hr_refusal refusals[] = {
       {!hr_run_widens(model) && !hr_run_has_q8(model), "weights in formats other than fp8 and q8_0"},
       {model->head != HR_HEAD_LANGUAGE, "a model without logits"},
       {model->positions == HR_POSITIONS_NONE, "a model without positions"},
@@ -117,7 +117,7 @@ static hr_status check_whole(const hr_model *model, hr_error *error)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "models of the family %s cannot be run yet", model->family);
   if (model->numerics.refusal[0])
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: cannot be run yet", model->numerics.refusal);
-  return first_of(refusals, sizeof refusals / sizeof *refusals, error);
+  return hr_refuse(refusals, sizeof refusals / sizeof *refusals, "run", error);
 }
 
 hr_status hr_run_check_model(const hr_model *model, hr_error *error)

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #define USUAL_TOKENS 4096
-#define PAGE_TOKENS 16
 #define LEARNING_RATE 1e-3
 #define PLANS 512 /* that are kept; a layer has about twenty */
 
@@ -89,7 +88,7 @@ static hr_status make_cache(hr_executor *x, int64_t layer, hr_error *error)
   options.k_heads = m.k_heads, options.v_heads = m.v_heads;
   options.qk_dim = m.qk_dim, options.v_dim = m.v_dim;
   options.dtype = x->options.dtype;
-  options.page_size = PAGE_TOKENS;
+  options.page_size = HR_RUN_PAGE_TOKENS;
   options.slots = x->options.slots, options.tokens = x->options.tokens;
   options.slots_of = layer > 0 ? x->caches[0] : NULL;
   HR_TRY(hr_kv_cache_create(x->device, &options, &x->caches[layer], error));
@@ -222,8 +221,8 @@ void hr_executor_close(hr_executor *x)
     hr_kv_cache_free(x->caches[layer]);
   hr_plans_free(x->plans);
   free_buffers(x);
-  void *const tables[] = {x->weights,   x->caches,  x->lengths, x->slot_numbers, x->new_tokens,
-                          x->positions, x->targets, x->listed,  x->staging};
+  void *const tables[] = {x->weights,    x->caches,  x->lengths, x->slot_numbers,
+                          x->new_tokens, x->numbers, x->listed,  x->staging};
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     free(tables[i]);
   free(x);

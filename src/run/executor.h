@@ -11,7 +11,8 @@
 #include <headroom/plans.h>
 #include <headroom/rowwise.h>
 
-#define HR_RUN_PROGRAMS 8 /* shapes of steps that are kept */
+#define HR_RUN_PROGRAMS 8     /* shapes of steps that are kept */
+#define HR_RUN_PAGE_TOKENS 16 /* of the caches */
 
 typedef struct hr_run_program hr_run_program;
 
@@ -30,15 +31,15 @@ struct hr_executor {
                               layers with a window, where they have others */
   hr_buffer *angles_back[2]; /* of an executor that trains: the same of the opposite angles */
   int64_t rotary_dim;
-  hr_buffer *gradients, *means, *variances;        /* of an executor that trains: run/training.h */
-  hr_buffer *copy;                                 /* the same: of weights of 16 bits in fp32 */
-  int64_t steps;                                   /* the same: that were taken */
-  bool began;                                      /* the same: the buffers are filled */
-  hr_kv_cache **caches;                            /* [layers]; of NULL in an executor that trains */
-  int64_t *lengths, *slot_numbers, *new_tokens;    /* [slots] */
-  int32_t *positions, *targets;                    /* of the tokens of a step */
-  void *staging;                                   /* logits that are converted */
-  size_t position_room, target_room, staging_room; /* bytes */
+  hr_buffer *gradients, *means, *variances;     /* of an executor that trains: run/training.h */
+  hr_buffer *copy;                              /* the same: of weights of 16 bits in fp32 */
+  int64_t steps;                                /* the same: that were taken */
+  bool began;                                   /* the same: the buffers are filled */
+  hr_kv_cache **caches;                         /* [layers]; of NULL in an executor that trains */
+  int64_t *lengths, *slot_numbers, *new_tokens; /* [slots] */
+  void *numbers;                                /* of the tokens of a step: hr_run_number */
+  void *staging;                                /* logits that are converted */
+  size_t number_room, staging_room;             /* bytes */
   hr_plans *plans;
   hr_buffer *slopes;            /* of ALiBi; NULL: none */
   hr_buffer *workspace, *arena; /* as large as the programs need */
@@ -71,6 +72,15 @@ bool hr_run_is_bias(int role);
 
 /** The group of a layer. */
 const hr_layer_group *hr_run_group(const hr_executor *x, int64_t layer);
+
+/** What a model has that is not supported. */
+typedef struct hr_refusal {
+  bool applies;
+  const char *what;
+} hr_refusal;
+
+/** HR_ERROR_UNSUPPORTED with the first that applies, which "cannot be run yet" or another participle. */
+hr_status hr_refuse(const hr_refusal *refusals, size_t count, const char *what_for, hr_error *error);
 
 /** HR_ERROR_UNSUPPORTED, saying what it is, if the model cannot be run. */
 hr_status hr_run_check_model(const hr_model *model, hr_error *error);

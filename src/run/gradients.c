@@ -90,36 +90,14 @@ void hr_add_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx)
 
 /* ---- GEMMs: y = x Wᵀ + bias ---- */
 
-typedef struct gemm_operands {
-  hr_run_view a, b, c; /* value −1: at an address of its own */
-  const void *b_at;
-  void *c_at;
-} gemm_operands;
-
-static int64_t alignment_of(const hr_lowering *l, const gemm_operands *o)
+static void add_product(hr_lowering *l, const hr_product_operands *o)
 {
   const int64_t of_a = hr_view_alignment(l, o->a);
-  return o->b.value < 0 ? of_a : hr_min64(of_a, hr_view_alignment(l, o->b));
-}
-
-static void add_product(hr_lowering *l, const gemm_operands *o)
-{
   hr_gemm g = l->op->gemm;
   g.lda = o->a.stride;
-  g.ldb = o->b.value < 0 ? 0 : o->b.stride;
-  g.alignment = alignment_of(l, o);
-  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
-  if (!launch)
-    return;
-  launch->arguments.gemm = hr_gemm_arguments_default();
-  launch->arguments.gemm.b = o->b_at;
-  launch->arguments.gemm.c = o->c_at;
-  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
-  hr_bind(l, offsetof(hr_gemm_arguments, a), o->a);
-  if (o->b.value >= 0)
-    hr_bind(l, offsetof(hr_gemm_arguments, b), o->b);
-  if (o->c.value >= 0)
-    hr_bind(l, offsetof(hr_gemm_arguments, c), o->c);
+  g.ldb = o->b.address ? 0 : o->b.view.stride;
+  g.alignment = o->b.address ? of_a : hr_min64(of_a, hr_view_alignment(l, o->b.view));
+  hr_add_product(l, g, o);
 }
 
 static const hr_run_view none = {.value = -1};
@@ -129,11 +107,11 @@ void hr_back_gemm(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
   const hr_run_view dy = hr_gradient_of(l, e->output), x = e->gemm.x;
   if (pass == HR_PASS_DGRAD) {
     const hr_run_view dx = hr_new_view(l, x.rows, x.columns);
-    add_product(l, &(gemm_operands){.a = dy, .b = none, .b_at = e->gemm.weight, .c = dx});
+    add_product(l, &(hr_product_operands){dy, hr_of_address(e->gemm.weight), {dx, NULL}, NULL});
     hr_add_gradient(l, x, dx);
     return;
   }
-  add_product(l, &(gemm_operands){.a = dy, .b = x, .c = none, .c_at = hr_run_gradient(l->x, e->gemm.weight)});
+  add_product(l, &(hr_product_operands){dy, hr_of_view(x), {none, hr_run_gradient(l->x, e->gemm.weight)}, NULL});
   if (e->gemm.bias)
     hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_BIAS_BACKWARD, dy.rows, dy.columns),
                         (hr_input_operand[]){hr_of_view(dy)},

@@ -45,6 +45,15 @@ hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run)
   return launch;
 }
 
+void hr_share_launch(hr_lowering *l, double share)
+{
+  if (l->status != HR_OK)
+    return;
+  hr_launch *launch = &l->program->launches[l->program->launch_count - 1];
+  launch->also = l->op_index;
+  launch->also_share = share;
+}
+
 static int add_value(hr_lowering *l, size_t bytes, int64_t columns)
 {
   hr_run_program *p = l->program;
@@ -117,24 +126,19 @@ static size_t input_member(int i)
                : offsetof(hr_rowwise_arguments, more_inputs) + (size_t)(i - 3) * sizeof(void *);
 }
 
-static void bind_input(hr_lowering *l, int i, const hr_input_operand *input)
+static size_t output_member(int i)
 {
-  if (!input->address)
-    hr_bind(l, input_member(i), input->view);
-  else if (l->status == HR_OK)
-    *(const void **)(uintptr_t)((char *)&l->program->launches[l->program->launch_count - 1].arguments +
-                                input_member(i)) = input->address;
+  return i < 1 ? offsetof(hr_rowwise_arguments, output)
+               : offsetof(hr_rowwise_arguments, more_outputs) + (size_t)(i - 1) * sizeof(void *);
 }
 
-static void bind_output(hr_lowering *l, int i, const hr_output_operand *output)
+static void bind_operand(hr_lowering *l, size_t member, hr_run_view view, const void *address)
 {
-  const size_t member = i < 1 ? offsetof(hr_rowwise_arguments, output)
-                              : offsetof(hr_rowwise_arguments, more_outputs) + (size_t)(i - 1) * sizeof(void *);
-  if (!output->address)
-    hr_bind(l, member, output->view);
+  if (!address)
+    hr_bind(l, member, view);
   else if (l->status == HR_OK)
-    *(void **)(uintptr_t)((char *)&l->program->launches[l->program->launch_count - 1].arguments + member) =
-        output->address;
+    *(const void **)(uintptr_t)((char *)&l->program->launches[l->program->launch_count - 1].arguments + member) =
+        address;
 }
 
 void hr_add_rowwise_into(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs,
@@ -149,9 +153,9 @@ void hr_add_rowwise_into(hr_lowering *l, hr_rowwise rows, const hr_input_operand
   launch->arguments.rows = hr_rowwise_arguments_default();
   hr_lowering_fail(l, hr_plans_rowwise(l->x->plans, &rows, &launch->plan, l->error));
   for (int i = 0; i < hr_rowwise_inputs(rows.operation); i++)
-    bind_input(l, i, &inputs[i]);
+    bind_operand(l, input_member(i), inputs[i].view, inputs[i].address);
   for (int i = 0; i < output_count; i++)
-    bind_output(l, i, &outputs[i]);
+    bind_operand(l, output_member(i), outputs[i].view, outputs[i].address);
 }
 
 static hr_run_view add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns)
@@ -222,12 +226,6 @@ static bool has_kernel(hr_lowering *l, const hr_rowwise *rows)
 
 #define SHARE_OF_NORM 0.4 /* of what both move: 3 and 2 tensors */
 
-static void take_part(hr_launch *launch, size_t op)
-{
-  launch->also = op;
-  launch->also_share = SHARE_OF_NORM;
-}
-
 /* The operator of the sum keeps the launch. */
 static hr_run_view add_both(hr_lowering *l, hr_rowwise norm, const hr_input_operand inputs[3])
 {
@@ -240,8 +238,7 @@ static hr_run_view add_both(hr_lowering *l, hr_rowwise norm, const hr_input_oper
   const hr_run_view y = add_rowwise(l, rows, all, rows.columns);
   hr_bind(l, offsetof(hr_rowwise_arguments, more_outputs), l->sum.result);
   l->op_index = op;
-  if (l->status == HR_OK)
-    take_part(&l->program->launches[l->program->launch_count - 1], op);
+  hr_share_launch(l, SHARE_OF_NORM);
   hr_keep_rowwise(l, &norm, inputs, y);
   return y;
 }
@@ -269,33 +266,42 @@ hr_run_view hr_rows_multiplied(const hr_lowering *l, hr_run_view x)
   return x;
 }
 
+void hr_add_product(hr_lowering *l, hr_gemm gemm, const hr_product_operands *o)
+{
+  gemm.bias = o->bias != NULL;
+  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
+  if (!launch)
+    return;
+  launch->arguments.gemm = hr_gemm_arguments_default();
+  launch->arguments.gemm.bias = o->bias;
+  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &gemm, &launch->plan, l->error));
+  hr_bind(l, offsetof(hr_gemm_arguments, a), o->a);
+  bind_operand(l, offsetof(hr_gemm_arguments, b), o->b.view, o->b.address);
+  bind_operand(l, offsetof(hr_gemm_arguments, c), o->c.view, o->c.address);
+}
+
 hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x, const void *bias)
 {
   hr_gemm g = l->op->gemm;
-  const hr_run_view a = hr_rows_multiplied(l, x);
+  const hr_run_view a = hr_rows_multiplied(l, x), out = hr_new_view(l, g.m, g.n);
+  const void *weight = hr_own_weight(l, 0);
   g.lda = a.stride;
   g.alignment = hr_view_alignment(l, a);
-  g.bias = bias != NULL;
-  hr_run_view out = hr_new_view(l, g.m, g.n);
-  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
-  if (!launch)
-    return out;
-  launch->arguments.gemm = hr_gemm_arguments_default();
-  launch->arguments.gemm.b = hr_own_weight(l, 0);
-  launch->arguments.gemm.bias = bias;
-  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
-  hr_bind(l, offsetof(hr_gemm_arguments, a), a);
-  hr_bind(l, offsetof(hr_gemm_arguments, c), out);
-  hr_keep_gemm(l, a, launch->arguments.gemm.b, bias, out);
+  hr_add_product(l, g, &(hr_product_operands){a, hr_of_address(weight), {out, NULL}, bias});
+  hr_keep_gemm(l, a, weight, bias, out);
   return out;
 }
 
-hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *table, int64_t table_rows,
-                          int64_t columns)
+const int32_t *hr_numbers_of(const hr_lowering *l, hr_run_number which)
+{
+  return (const int32_t *)hr_buffer_data(l->program->numbers) + which * l->rows;
+}
+
+hr_run_view hr_add_gather(hr_lowering *l, hr_run_number which, const void *table, int64_t table_rows, int64_t columns)
 {
   hr_rowwise r = hr_rows_of(HR_ROWWISE_GATHER, l->rows, columns);
   r.period = table_rows;
-  return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_address(hr_buffer_data(numbers)), hr_of_address(table)},
+  return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_address(hr_numbers_of(l, which)), hr_of_address(table)},
                         columns);
 }
 
@@ -311,7 +317,7 @@ static hr_run_view angles_from(hr_lowering *l, hr_buffer *const tables[2], hr_ru
   const int which = l->group->attention.window > 0 && tables[1];
   if (views[which].value < 0)
     views[which] =
-        hr_add_gather(l, l->program->positions, hr_buffer_data(tables[which]), l->x->options.tokens, l->x->rotary_dim);
+        hr_add_gather(l, HR_NUMBER_POSITION, hr_buffer_data(tables[which]), l->x->options.tokens, l->x->rotary_dim);
   return views[which];
 }
 

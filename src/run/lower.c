@@ -26,7 +26,7 @@ static hr_run_view with_positions(hr_lowering *l, hr_run_view tokens)
     return tokens;
   table += (size_t)(before * m->hidden) * hr_element_bytes(l);
   return hr_add_pair(l, HR_ROWWISE_RESIDUAL, tokens,
-                     hr_add_gather(l, l->program->positions, table, m->max_positions, m->hidden));
+                     hr_add_gather(l, HR_NUMBER_POSITION, table, m->max_positions, m->hidden));
 }
 
 static void lower_embedding(hr_lowering *l)
@@ -36,7 +36,7 @@ static void lower_embedding(hr_lowering *l)
   const void *rows = hr_own_weight(l, 0);
   const hr_run_view tokens = l->x->q8 && m->tied_embeddings
                                  ? hr_add_q8_gather(l, rows, width)
-                                 : hr_add_gather(l, l->program->ids, rows, m->vocabulary, width);
+                                 : hr_add_gather(l, HR_NUMBER_ID, rows, m->vocabulary, width);
   hr_write_view(l, 0, hr_add_scaled(l, with_positions(l, tokens), m->numerics.embedding_scale));
 }
 

@@ -86,6 +86,15 @@ static inline hr_input_operand hr_of_address(const void *address)
   return (hr_input_operand){.address = address};
 }
 
+/** Strides of heads `dim` apart, of sequences `tokens` rows apart. */
+static inline hr_strides hr_strides_of(hr_run_view view, int64_t dim, int64_t tokens)
+{
+  return (hr_strides){.batch = tokens * view.stride, .row = view.stride, .head = dim};
+}
+
+/** The last launch computes the operator, too, in that share of its time. */
+void hr_share_launch(hr_lowering *l, double share);
+
 /** Appends a launch with what the caller sets behind it; NULL after a failure. */
 hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run);
 
@@ -102,9 +111,11 @@ void hr_add_rowwise_into(hr_lowering *l, hr_rowwise rows, const hr_input_operand
 /** Rows of an operation, packed. */
 hr_rowwise hr_rows_of(hr_rowwise_operation operation, int64_t rows, int64_t columns);
 
+/** The device's address of a number of all tokens. */
+const int32_t *hr_numbers_of(const hr_lowering *l, hr_run_number which);
+
 /** Appends a gather of the rows of a table, one for each token. */
-hr_run_view hr_add_gather(hr_lowering *l, const hr_buffer *numbers, const void *table, int64_t table_rows,
-                          int64_t columns);
+hr_run_view hr_add_gather(hr_lowering *l, hr_run_number which, const void *table, int64_t table_rows, int64_t columns);
 
 /** Appends y = x + bias or another operation of two equal tensors. */
 hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_view a, hr_run_view b);
@@ -112,6 +123,17 @@ hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_v
 /** Appends the norm `rows` of x, with the weights and the bias of `inputs` behind x. If the last launch has added x up,
  *  one that does both takes its place. */
 hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3]);
+
+/** Operands of a GEMM; bias NULL: none. */
+typedef struct hr_product_operands {
+  hr_run_view a;
+  hr_input_operand b;
+  hr_output_operand c;
+  const void *bias;
+} hr_product_operands;
+
+/** Appends a GEMM, whose bias is the operands'. */
+void hr_add_product(hr_lowering *l, hr_gemm gemm, const hr_product_operands *operands);
 
 /** Appends the operator's GEMM with its bias (NULL: none), of the last rows of each sequence where it has fewer than
  *  x. */

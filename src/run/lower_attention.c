@@ -101,11 +101,6 @@ typedef struct attention_views {
   int64_t v_head; /* elements from a head of V to the next */
 } attention_views;
 
-static hr_strides strides_of(const hr_lowering *l, hr_run_view view, int64_t dim)
-{
-  return (hr_strides){.batch = l->program->shape.tokens * view.stride, .row = view.stride, .head = dim};
-}
-
 static int64_t alignment_of(const hr_lowering *l, const attention_views *a)
 {
   return hr_min64(hr_view_alignment(l, a->q), hr_min64(hr_view_alignment(l, a->k), hr_view_alignment(l, a->v)));
@@ -159,10 +154,10 @@ static void attend(hr_lowering *l, attention_views *a)
   call.scale = (float)scale_of(l);
   call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
-  call.q_strides = strides_of(l, a->q, call.qk_dim);
-  call.k_strides = strides_of(l, a->k, call.qk_dim);
-  call.v_strides = strides_of(l, a->v, a->v_head);
-  call.o_strides = strides_of(l, a->o, call.v_dim);
+  call.q_strides = hr_strides_of(a->q, call.qk_dim, l->program->shape.tokens);
+  call.k_strides = hr_strides_of(a->k, call.qk_dim, l->program->shape.tokens);
+  call.v_strides = hr_strides_of(a->v, a->v_head, l->program->shape.tokens);
+  call.o_strides = hr_strides_of(a->o, call.v_dim, l->program->shape.tokens);
   call.alignment = alignment_of(l, a);
   hr_launch *launch = hr_add_launch(l, hr_launch_attention);
   if (!launch)
@@ -197,8 +192,8 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
   call.scale = (float)scale_of(l);
   call.softcap = (float)l->x->model.numerics.attention_softcap;
-  call.q_strides = strides_of(l, a->q, m->qk_dim);
-  call.o_strides = strides_of(l, a->o, m->v_dim);
+  call.q_strides = hr_strides_of(a->q, m->qk_dim, l->program->shape.tokens);
+  call.o_strides = hr_strides_of(a->o, m->v_dim, l->program->shape.tokens);
   call.alignment = hr_view_alignment(l, a->q);
   hr_launch *launch = hr_add_launch(l, hr_launch_decode);
   if (!launch)

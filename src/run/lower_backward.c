@@ -10,19 +10,15 @@
 
 /* ---- attention ---- */
 
-static hr_strides strides_of(const hr_lowering *l, hr_run_view view, int64_t head)
-{
-  return (hr_strides){.batch = l->program->shape.tokens * view.stride, .row = view.stride, .head = head};
-}
-
 static hr_attention_backward backward_of(const hr_lowering *l, const hr_attention *call, const hr_run_view dx[4],
                                          int64_t v_head)
 {
+  const int64_t tokens = l->program->shape.tokens;
   hr_attention_backward b = hr_attention_backward_default();
-  b.dq_strides = strides_of(l, dx[0], call->qk_dim);
-  b.dk_strides = strides_of(l, dx[1], call->qk_dim);
-  b.dv_strides = strides_of(l, dx[2], v_head);
-  b.do_strides = strides_of(l, dx[3], call->v_dim);
+  b.dq_strides = hr_strides_of(dx[0], call->qk_dim, tokens);
+  b.dk_strides = hr_strides_of(dx[1], call->qk_dim, tokens);
+  b.dv_strides = hr_strides_of(dx[2], v_head, tokens);
+  b.do_strides = hr_strides_of(dx[3], call->v_dim, tokens);
   return b;
 }
 
@@ -75,7 +71,7 @@ static void add_loss(hr_lowering *l, size_t gradient)
   const hr_run_view logits = l->tensors[HR_TENSOR_LOGITS];
   hr_rowwise r = hr_rows_of(HR_ROWWISE_CROSS_ENTROPY_BACKWARD, logits.rows, logits.columns);
   r.scale = 1 / (double)(l->program->shape.batch * (l->program->shape.tokens - 1));
-  const hr_input_operand inputs[] = {hr_of_view(logits), hr_of_address(hr_buffer_data(l->program->targets))};
+  const hr_input_operand inputs[] = {hr_of_view(logits), hr_of_address(hr_numbers_of(l, HR_NUMBER_TARGET))};
   const hr_output_operand outputs[] = {{logits, NULL}, {{.value = -1}, hr_buffer_data(l->program->logits)}};
   l->op_index = gradient;
   for (size_t i = 0; i < gradient; i++) {
@@ -85,9 +81,8 @@ static void add_loss(hr_lowering *l, size_t gradient)
   hr_add_rowwise_into(l, r, inputs, outputs, 2);
   if (l->status != HR_OK)
     return;
-  hr_launch *launch = &l->program->launches[l->program->launch_count - 1];
-  launch->also = gradient;
-  launch->also_share = SHARE_OF_GRADIENT;
+  l->op_index = gradient;
+  hr_share_launch(l, SHARE_OF_GRADIENT);
   l->tape->gradients[logits.value] = logits;
 }
 

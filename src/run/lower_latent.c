@@ -112,14 +112,8 @@ static hr_run_view absorbed(hr_lowering *l, hr_run_view x, int64_t x_row, int64_
   g.ldc = m->q_heads * g.n, g.stride_c = g.n;
   g.alignment = hr_min64(hr_view_alignment(l, x), hr_view_alignment(l, (hr_run_view){.offset = rows}));
   const hr_run_view y = hr_new_view(l, l->rows, m->q_heads * g.n);
-  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
-  if (!launch)
-    return y;
-  launch->arguments.gemm = hr_gemm_arguments_default();
-  launch->arguments.gemm.b = map + (size_t)rows * hr_element_bytes(l);
-  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
-  hr_bind(l, offsetof(hr_gemm_arguments, a), x);
-  hr_bind(l, offsetof(hr_gemm_arguments, c), y);
+  hr_add_product(l, g,
+                 &(hr_product_operands){x, hr_of_address(map + (size_t)rows * hr_element_bytes(l)), {y, NULL}, NULL});
   return y;
 }
 

@@ -56,16 +56,7 @@ static void add_panel_gemm(hr_lowering *l, hr_run_view a, hr_run_view panel, con
   g.n = panel.rows;
   g.lda = a.stride, g.ldc = out.stride;
   g.alignment = hr_min64(hr_view_alignment(l, a), hr_view_alignment(l, out));
-  g.bias = bias != NULL;
-  hr_launch *launch = hr_add_launch(l, hr_launch_gemm);
-  if (!launch)
-    return;
-  launch->arguments.gemm = hr_gemm_arguments_default();
-  launch->arguments.gemm.bias = bias;
-  hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
-  hr_bind(l, offsetof(hr_gemm_arguments, a), a);
-  hr_bind(l, offsetof(hr_gemm_arguments, b), panel);
-  hr_bind(l, offsetof(hr_gemm_arguments, c), out);
+  hr_add_product(l, g, &(hr_product_operands){a, hr_of_view(panel), {out, NULL}, bias});
 }
 
 static void add_panels(hr_lowering *l, hr_q8_arguments arguments, hr_run_view a, hr_run_view out)
@@ -103,7 +94,7 @@ hr_run_view hr_add_q8_gather(hr_lowering *l, const void *table, int64_t columns)
   const hr_run_view out = hr_new_view(l, l->rows, columns);
   const hr_q8_arguments arguments = {.w = {l->x->model.vocabulary, columns, table},
                                      .dtype = l->x->options.dtype,
-                                     .numbers = hr_buffer_data(l->program->ids)};
+                                     .numbers = hr_numbers_of(l, HR_NUMBER_ID)};
   add_widening(l, &arguments, out);
   return out;
 }

@@ -12,14 +12,11 @@
 static hr_status make_buffers(hr_executor *x, hr_run_program *p, hr_error *error)
 {
   const hr_run_shape *s = &p->shape;
-  const size_t rows = (size_t)(s->batch * s->tokens), numbers = rows * sizeof(int32_t);
+  const size_t rows = (size_t)(s->batch * s->tokens), numbers = (size_t)hr_run_number_count(x) * rows;
   const size_t logit_rows = s->phase == HR_PHASE_PREFILL ? (size_t)s->batch : rows;
   const bool trains = s->phase == HR_PHASE_TRAIN;
   const size_t row_bytes = trains ? sizeof(float) : (size_t)x->model.vocabulary * hr_dtype_bytes(x->options.dtype);
-  HR_TRY(hr_buffer_create(x->device, numbers, &p->ids, error));
-  if (trains)
-    HR_TRY(hr_buffer_create(x->device, numbers, &p->targets, error));
-  HR_TRY(hr_buffer_create(x->device, numbers, &p->positions, error));
+  HR_TRY(hr_buffer_create(x->device, numbers * sizeof(int32_t), &p->numbers, error));
   return hr_buffer_create(x->device, logit_rows * row_bytes, &p->logits, error);
 }
 
@@ -108,9 +105,7 @@ void hr_program_free(const hr_executor *x, hr_run_program *p)
   hr_program_forget(x, p);
   for (int i = 0; i < p->launch_count; i++)
     hr_plan_free(p->launches[i].plan);
-  hr_buffer_free(p->ids);
-  hr_buffer_free(p->positions);
-  hr_buffer_free(p->targets);
+  hr_buffer_free(p->numbers);
   hr_buffer_free(p->logits);
   free(p->launches);
   free(p->values);

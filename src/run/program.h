@@ -21,6 +21,17 @@ static inline bool hr_phase_keeps_tokens(hr_phase phase)
   return phase == HR_PHASE_PREFILL || phase == HR_PHASE_DECODE;
 }
 
+/** Numbers of 32 bits that a step gets of each token, [number, token]. Training has all, other steps have
+ *  the first two: hr_run_number_count(). */
+typedef enum hr_run_number {
+  HR_NUMBER_ID,
+  HR_NUMBER_POSITION,
+  HR_NUMBER_TARGET, /* the id behind it, −1 behind the last of a sequence */
+  HR_NUMBER_COUNT
+} hr_run_number;
+
+int hr_run_number_count(const hr_executor *x);
+
 #define HR_RUN_OPERANDS 12
 
 /** An operand that gets its address when the arena has been planned. */
@@ -74,8 +85,7 @@ struct hr_run_program {
   int launch_count, launch_room;
   hr_run_value *values;
   int value_count, value_room;
-  hr_buffer *ids, *positions;
-  hr_buffer *targets; /* of training: the id behind each token, −1 behind the last of a sequence; else NULL */
+  hr_buffer *numbers; /* hr_run_number */
   hr_buffer *logits;  /* of training the losses, fp32 */
   int optimizer;      /* its launch; launch_count: none */
   size_t arena_bytes, workspace_bytes;
@@ -110,7 +120,7 @@ hr_status hr_program_make(hr_executor *x, const hr_run_shape *shape, hr_run_prog
 /** Frees it; NULL is allowed. */
 void hr_program_free(const hr_executor *x, hr_run_program *program);
 
-/** Runs all launches. Buffers of ids and positions are filled, the caches have grown. From the second run on a device
+/** Runs all launches. The numbers are there, the caches have grown. From the second run on a device
  *  that records replays them. */
 hr_status hr_program_run(const hr_executor *x, hr_run_program *program, hr_error *error);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FEW_NUMBERS 1024
+#define FEW_NUMBERS 2048
 #define USUAL_SEED 1 /* of random weights */
 
 /* ---- checks ---- */
@@ -106,43 +106,30 @@ static int64_t first_position(const hr_executor *x, const hr_executor_input *inp
   return input->phase == HR_PHASE_DECODE ? x->lengths[x->slot_numbers[sequence]] : 0;
 }
 
-/* Few numbers are put on the stream, which does not wait for them as it would for a copy. */
-static hr_status send_numbers(const hr_executor *x, hr_buffer *buffer, const int32_t *from, size_t bytes,
-                              hr_error *error)
-{
-  const hr_kv_numbers numbers = {hr_buffer_data(buffer), from, bytes / sizeof *from};
-  if (numbers.count > FEW_NUMBERS || !x->caches[0])
-    return hr_buffer_write(buffer, from, bytes, error);
-  return hr_kv_cache_upload(x->caches[0], &numbers, hr_device_stream(x->device), error);
-}
-
-/* The id behind each token; −1, which has no loss, behind the last of a sequence. */
-static hr_status send_targets(hr_executor *x, const hr_run_program *p, const hr_executor_input *input, hr_error *error)
+static void number_tokens(const hr_executor *x, const hr_executor_input *input)
 {
   const int64_t count = input->batch * input->tokens;
-  void *targets = x->targets;
-  hr_status status = room_for(&targets, &x->target_room, (size_t)count * sizeof(int32_t), error);
-  x->targets = targets;
-  HR_TRY(status);
-  for (int64_t i = 0; i < count; i++)
-    x->targets[i] = (i + 1) % input->tokens == 0 ? -1 : input->ids[i + 1];
-  return send_numbers(x, p->targets, x->targets, (size_t)count * sizeof(int32_t), error);
+  const int rows = hr_run_number_count(x);
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t sequence = i / input->tokens, token = i % input->tokens;
+    int32_t *of = (int32_t *)x->numbers + i;
+    of[HR_NUMBER_ID * count] = input->ids[i];
+    of[HR_NUMBER_POSITION * count] = (int32_t)(first_position(x, input, sequence) + token);
+    if (rows > HR_NUMBER_TARGET)
+      of[HR_NUMBER_TARGET * count] = token + 1 == input->tokens ? -1 : input->ids[i + 1];
+  }
 }
 
+/* Few numbers are put on the stream, which does not wait for them as it would for a copy. */
 static hr_status send_tokens(hr_executor *x, const hr_run_program *p, const hr_executor_input *input, hr_error *error)
 {
-  const size_t bytes = (size_t)(input->batch * input->tokens) * sizeof(int32_t);
-  void *positions = x->positions;
-  hr_status status = room_for(&positions, &x->position_room, bytes, error);
-  x->positions = positions;
-  HR_TRY(status);
-  for (int64_t b = 0; b < input->batch; b++) {
-    for (int64_t i = 0; i < input->tokens; i++)
-      x->positions[b * input->tokens + i] = (int32_t)(first_position(x, input, b) + i);
-  }
-  HR_TRY(send_numbers(x, p->ids, input->ids, bytes, error));
-  HR_TRY(send_numbers(x, p->positions, x->positions, bytes, error));
-  return p->targets ? send_targets(x, p, input, error) : HR_OK;
+  const size_t count = (size_t)(input->batch * input->tokens * hr_run_number_count(x)), bytes = count * sizeof(int32_t);
+  HR_TRY(room_for(&x->numbers, &x->number_room, bytes, error));
+  number_tokens(x, input);
+  const hr_kv_numbers numbers = {hr_buffer_data(p->numbers), x->numbers, count};
+  if (count > FEW_NUMBERS || !x->caches[0])
+    return hr_buffer_write(p->numbers, x->numbers, bytes, error);
+  return hr_kv_cache_upload(x->caches[0], &numbers, hr_device_stream(x->device), error);
 }
 
 /* ---- caches ---- */
@@ -185,12 +172,11 @@ static void keep_lengths(hr_executor *x, const hr_executor_input *input)
 static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *logits, hr_error *error)
 {
   const int64_t rows = p->shape.batch * (p->shape.phase == HR_PHASE_PREFILL ? 1 : p->shape.tokens);
-  if (p->shape.phase == HR_PHASE_TRAIN)
-    return hr_buffer_read(p->logits, logits, (size_t)rows * sizeof *logits, error);
-  const size_t count = (size_t)(rows * hr_executor_outputs(x));
+  const bool trains = p->shape.phase == HR_PHASE_TRAIN;
+  const size_t count = (size_t)(rows * (trains ? 1 : hr_executor_outputs(x)));
   const size_t bytes = count * hr_dtype_bytes(x->options.dtype);
-  if (x->options.dtype == HR_FP32)
-    return hr_buffer_read(p->logits, logits, bytes, error);
+  if (trains || x->options.dtype == HR_FP32)
+    return hr_buffer_read(p->logits, logits, count * sizeof *logits, error);
   HR_TRY(room_for(&x->staging, &x->staging_room, bytes, error));
   HR_TRY(hr_buffer_read(p->logits, x->staging, bytes, error));
   for (size_t i = 0; i < count; i++)

@@ -15,11 +15,6 @@
 
 /* ---- what has gradients ---- */
 
-static bool norms_each_head(const hr_layer_group *layer)
-{
-  return layer->attention.qk_norm == HR_QK_NORM_PER_HEAD;
-}
-
 /* Bits of a bias that the layer lacks would be moved, too: among those of others it is a zero. */
 static bool has_some_biases(const hr_layer_group *layer)
 {
@@ -33,18 +28,13 @@ hr_status hr_run_check_training(const hr_model *model, hr_error *error)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "weights in q8_0 cannot be trained");
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *layer = &model->groups[i];
-    const struct {
-      bool applies;
-      const char *what;
-    } refusals[] = {{layer->experts.experts > 0, "experts"},
-                    {layer->latent.q_heads > 0, "latent attention"},
-                    {layer->attention.sinks, "attention with sinks"},
-                    {norms_each_head(layer), "a norm with weights of each head"},
-                    {has_some_biases(layer), "a bias of some of Q, K and V"}};
-    for (size_t k = 0; k < sizeof refusals / sizeof *refusals; k++) {
-      if (refusals[k].applies)
-        return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s cannot be trained yet", refusals[k].what);
-    }
+    const hr_refusal refusals[] = {
+        {layer->experts.experts > 0, "experts"},
+        {layer->latent.q_heads > 0, "latent attention"},
+        {layer->attention.sinks, "attention with sinks"},
+        {layer->attention.qk_norm == HR_QK_NORM_PER_HEAD, "a norm with weights of each head"},
+        {has_some_biases(layer), "a bias of some of Q, K and V"}};
+    HR_TRY(hr_refuse(refusals, sizeof refusals / sizeof *refusals, "trained", error));
   }
   return HR_OK;
 }
@@ -90,20 +80,13 @@ typedef struct chunk {
   size_t first, count;
 } chunk;
 
-static hr_status write_part(const hr_buffer *whole, size_t offset, const void *from, size_t bytes, hr_error *error)
+/* Reads to `to` where `from` is NULL. */
+static hr_status move_part(const hr_buffer *whole, size_t offset, const void *from, void *to, size_t bytes,
+                           hr_error *error)
 {
   hr_buffer *part;
   HR_TRY(hr_buffer_part(whole, offset, bytes, &part, error));
-  hr_status status = hr_buffer_write(part, from, bytes, error);
-  hr_buffer_free(part);
-  return status;
-}
-
-static hr_status read_part(const hr_buffer *whole, size_t offset, void *to, size_t bytes, hr_error *error)
-{
-  hr_buffer *part;
-  HR_TRY(hr_buffer_part(whole, offset, bytes, &part, error));
-  hr_status status = hr_buffer_read(part, to, bytes, error);
+  hr_status status = from ? hr_buffer_write(part, from, bytes, error) : hr_buffer_read(part, to, bytes, error);
   hr_buffer_free(part);
   return status;
 }
@@ -112,15 +95,15 @@ static hr_status begin_chunk(hr_executor *x, const chunk *c, hr_error *error)
 {
   const size_t element = hr_dtype_bytes(x->options.dtype), at = c->first * sizeof(float);
   memset(c->numbers, 0, c->count * sizeof(float));
-  HR_TRY(write_part(x->gradients, c->first * element, c->numbers, c->count * element, error));
-  HR_TRY(write_part(x->means, at, c->numbers, c->count * sizeof(float), error));
-  HR_TRY(write_part(x->variances, at, c->numbers, c->count * sizeof(float), error));
+  HR_TRY(move_part(x->gradients, c->first * element, c->numbers, NULL, c->count * element, error));
+  HR_TRY(move_part(x->means, at, c->numbers, NULL, c->count * sizeof(float), error));
+  HR_TRY(move_part(x->variances, at, c->numbers, NULL, c->count * sizeof(float), error));
   if (!x->copy)
     return HR_OK;
-  HR_TRY(read_part(x->memory, c->first * element, c->weights, c->count * element, error));
+  HR_TRY(move_part(x->memory, c->first * element, NULL, c->weights, c->count * element, error));
   for (size_t i = 0; i < c->count; i++)
     c->numbers[i] = (float)hr_number_load(x->options.dtype, c->weights, i);
-  return write_part(x->copy, at, c->numbers, c->count * sizeof(float), error);
+  return move_part(x->copy, at, c->numbers, NULL, c->count * sizeof(float), error);
 }
 
 hr_status hr_run_begin_training(hr_executor *x, hr_error *error)
