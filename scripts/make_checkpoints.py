@@ -53,7 +53,8 @@ LATENT = {"num_key_value_heads": "num_attention_heads", "head_dim": "qk_rope_hea
 
 # Families in the repository, and what differs from the sizes above: a value, the name of a size that is taken, or a
 # function of the sizes. A list of two is repeated for all layers. "type" is the model_type where it is not the key,
-# "attention" the implementation where it is not the eager one, "fp8" whether linear layers are stored in fp8.
+# "attention" the implementation where it is not the eager one, "fp8" whether linear layers are stored in fp8, "prompt"
+# its tokens.
 KEPT = {
     "gpt2": {},
     "gpt_bigcode": {},
@@ -106,8 +107,8 @@ KEPT = {
                                              "mscale_all_dim": 0.8, "beta_fast": 32, "beta_slow": 1,
                                              "original_max_position_embeddings": 20}},
     "llama4_text": {"intermediate_size_mlp": "intermediate_size", "intermediate_size": "moe_intermediate_size",
-                    "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "attention_chunk_size": "sliding_window",
-                    "no_rope_layers": [1, 0],
+                    "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "attention_chunk_size": 16,
+                    "floor_scale": 8, "no_rope_layers": [1, 0], "prompt": 40,
                     "layer_types": ["chunked_attention", "full_attention"]},
 }
 MORE = {
@@ -168,9 +169,10 @@ def config_of(name, changes, size):
     model_type = changes.pop("type", name)
     changes.pop("attention", None)
     changes.pop("fp8", None)
+    prompt = changes.pop("prompt", PROMPT[size])
     fields = AutoConfig.for_model(model_type)
     known = set(fields.to_dict()) | set(getattr(fields, "attribute_map", {}))
-    positions = PROMPT[size] + GREEDY + 2
+    positions = prompt + GREEDY + 2
     values = {field: value for field, value in {**SIZES[size], **dict.fromkeys(POSITIONS, positions), **PLAIN}.items()
               if field in known and field not in getattr(fields, "attribute_map", {})}
     values.update({field: value_of(value, SIZES[size]) for field, value in changes.items()})
@@ -292,7 +294,7 @@ def make(folder, name, changes, size):
         model.float().eval()
         fill(model, seed, SPREAD[size])
         stored = narrow(model) if changes.get("fp8") else {}
-        prompt, logits, ids, error, gap = expected(model, config, PROMPT[size])
+        prompt, logits, ids, error, gap = expected(model, config, changes.get("prompt", PROMPT[size]))
         if error < 1e-5 and gap > 1e-3 and len(set(ids)) > 4:
             break
     shutil.rmtree(folder, ignore_errors=True)

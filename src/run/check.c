@@ -46,9 +46,26 @@ hr_status hr_refuse(const hr_refusal *refusals, size_t count, const char *what_f
   return HR_OK;
 }
 
+static bool in_chunks(const hr_mixer_attention *m)
+{
+  return m->q_heads > 0 && m->window > 0 && m->window_kind == HR_WINDOW_CHUNKED;
+}
+
+int64_t hr_run_chunk(const hr_model *model)
+{
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (in_chunks(&model->groups[i].attention))
+      return model->groups[i].attention.window;
+  }
+  return 0;
+}
+
 int hr_run_number_count(const hr_executor *x)
 {
-  return x->options.trains ? HR_NUMBER_COUNT : HR_NUMBER_POSITION + 1;
+  const hr_numerics *n = &x->model.numerics;
+  if (hr_run_chunk(&x->model) > 0 || n->query_growth != 0 || n->router.weighs_inputs)
+    return HR_NUMBER_COUNT;
+  return x->options.trains ? HR_NUMBER_TARGET + 1 : HR_NUMBER_POSITION + 1;
 }
 
 static hr_status check_layer(const hr_model *model, const hr_layer_group *layer, hr_error *error)
@@ -65,7 +82,10 @@ static hr_status check_layer(const hr_model *model, const hr_layer_group *layer,
       {layer->experts.active > HR_ROWWISE_TERMS_MAX, "a layer of more than 64 experts of a token"},
       {layer->experts.experts > 0 && layer->dense.width > 0, "a layer of experts beside another network"},
       {layer->experts.experts == 0 && layer->dense.width == 0, "a layer without a feed-forward network"},
-      {m->window > 0 && m->window_kind == HR_WINDOW_CHUNKED, "chunked attention"},
+      {in_chunks(m) && m->window % HR_RUN_PAGE_TOKENS != 0, "attention in chunks of no multiple of 16 tokens"},
+      {in_chunks(m) && m->window != hr_run_chunk(model), "attention in chunks of several sizes"},
+      {in_chunks(m) && m->sinks, "attention in chunks with sinks"},
+      {model->numerics.router.weighs_inputs && layer->experts.active > 1, "several experts with weighted inputs"},
       {m->output_gate, "a gate of attention's result"},
       {m->shared_kv || m->v_is_k, "attention with K and V of others"},
   };

@@ -91,6 +91,9 @@ bool hr_run_widens(const hr_model *model);
 /** Whether linear layers and logits have weights in q8_0, which they are quantized to as they are read. */
 bool hr_run_has_q8(const hr_model *model);
 
+/** Tokens of the chunks of attention; 0: none. */
+int64_t hr_run_chunk(const hr_model *model);
+
 /** The operation of the model's activation; false if there is none. */
 bool hr_run_activation(const hr_model *model, bool gated, hr_rowwise_operation *operation);
 

@@ -305,6 +305,17 @@ hr_run_view hr_add_gather(hr_lowering *l, hr_run_number which, const void *table
                         columns);
 }
 
+hr_run_view hr_add_weighted_rows(hr_lowering *l, hr_run_view x, hr_input_operand factors)
+{
+  const hr_run_view packed = hr_packed(l, x);
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_COMBINE, x.rows, x.columns);
+  r.period = x.rows;
+  r.group = 1;
+  return hr_add_rowwise(
+      l, r, (hr_input_operand[]){hr_of_address(hr_numbers_of(l, HR_NUMBER_ROW)), hr_of_view(packed), factors},
+      x.columns);
+}
+
 hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c)
 {
   hr_rowwise r = hr_rows_of(HR_ROWWISE_SOFTCAP, x.rows, x.columns);

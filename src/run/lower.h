@@ -117,6 +117,9 @@ const int32_t *hr_numbers_of(const hr_lowering *l, hr_run_number which);
 /** Appends a gather of the rows of a table, one for each token. */
 hr_run_view hr_add_gather(hr_lowering *l, hr_run_number which, const void *table, int64_t table_rows, int64_t columns);
 
+/** Appends y = x · factor, of which each token has one, in fp32. */
+hr_run_view hr_add_weighted_rows(hr_lowering *l, hr_run_view x, hr_input_operand factors);
+
 /** Appends y = x + bias or another operation of two equal tensors. */
 hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_view a, hr_run_view b);
 

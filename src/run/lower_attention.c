@@ -40,10 +40,43 @@ static hr_run_view norm_of_heads(hr_lowering *l, hr_run_view heads, const void *
   return behind ? weighted(l, y, weight, bias) : y;
 }
 
+static bool side_by_side(hr_run_view q, hr_run_view k)
+{
+  return q.value == k.value && q.stride == k.stride && q.rows == k.rows && k.offset == q.offset + q.columns;
+}
+
+/* Q and K are changed one by one, or together where they are results of one operation. */
+static void change_heads(hr_lowering *l, hr_run_view (*change)(hr_lowering *l, hr_run_view heads))
+{
+  const hr_run_view q = hr_read_view(l, 0), k = hr_read_view(l, 1);
+  if (!side_by_side(q, k)) {
+    hr_write_view(l, 0, change(l, q));
+    hr_write_view(l, 1, change(l, k));
+    return;
+  }
+  hr_run_view both = q;
+  both.columns += k.columns;
+  hr_run_view part = change(l, both);
+  part.columns = q.columns;
+  hr_write_view(l, 0, part);
+  part.offset += q.columns;
+  part.columns = k.columns;
+  hr_write_view(l, 1, part);
+}
+
+static hr_run_view normalized(hr_lowering *l, hr_run_view heads)
+{
+  return norm_of_heads(l, heads, NULL, NULL);
+}
+
 void hr_lower_qk_norm(hr_lowering *l)
 {
   static const int weights[] = {HR_WEIGHT_Q_NORM, HR_WEIGHT_K_NORM};
   static const int biases[] = {HR_WEIGHT_Q_NORM_BIAS, HR_WEIGHT_K_NORM_BIAS};
+  if (l->group->attention.qk_norm == HR_QK_NORM_ROTATED) {
+    change_heads(l, normalized);
+    return;
+  }
   for (int i = 0; i < 2; i++)
     hr_write_view(l, i,
                   norm_of_heads(l, hr_read_view(l, i), hr_run_weight(l->x, l->layer, weights[i]),
@@ -65,32 +98,12 @@ static hr_run_view rotated(hr_lowering *l, hr_run_view x)
   return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x), hr_of_view(hr_angles_of(l))}, x.columns);
 }
 
-static bool side_by_side(hr_run_view q, hr_run_view k)
-{
-  return q.value == k.value && q.stride == k.stride && q.rows == k.rows && k.offset == q.offset + q.columns;
-}
-
-/* Heads of Q and of K that are results of one GEMM are rotated together. */
 void hr_lower_rotary(hr_lowering *l)
 {
-  const hr_run_view q = hr_read_view(l, 0), k = hr_read_view(l, 1);
-  if (l->group->latent.q_heads > 0) {
+  if (l->group->latent.q_heads > 0)
     hr_lower_latent_rotary(l);
-    return;
-  }
-  if (!side_by_side(q, k)) {
-    hr_write_view(l, 0, rotated(l, q));
-    hr_write_view(l, 1, rotated(l, k));
-    return;
-  }
-  hr_run_view both = q;
-  both.columns += k.columns;
-  hr_run_view part = rotated(l, both);
-  part.columns = q.columns;
-  hr_write_view(l, 0, part);
-  part.offset += q.columns;
-  part.columns = k.columns;
-  hr_write_view(l, 1, part);
+  else
+    change_heads(l, rotated);
 }
 
 /* ---- attention ---- */
@@ -100,6 +113,13 @@ typedef struct attention_views {
   hr_run_view q, k, v, o;
   int64_t v_head; /* elements from a head of V to the next */
 } attention_views;
+
+/* Chunks of which none ends are all tokens. */
+static bool in_chunks(const hr_lowering *l)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  return m->window > 0 && m->window_kind == HR_WINDOW_CHUNKED && m->window < l->x->options.tokens;
+}
 
 static int64_t alignment_of(const hr_lowering *l, const attention_views *a)
 {
@@ -149,15 +169,18 @@ static void attend(hr_lowering *l, attention_views *a)
   const hr_mixer_attention *m = &a->sizes;
   const bool keeps_lse = m->sinks || l->tape;
   const hr_run_view lse = keeps_lse ? hr_new_words(l, l->rows * m->q_heads) : (hr_run_view){.value = -1};
+  const int64_t tokens = l->program->shape.tokens;
   hr_attention call = l->op->attention;
+  call.batch = l->program->shape.batch, call.q_len = call.kv_len = tokens;
+  call.first_keys = in_chunks(l) && m->window < tokens;
   call.mask = HR_MASK_CAUSAL;
   call.scale = (float)scale_of(l);
   call.softcap = (float)l->x->model.numerics.attention_softcap;
   call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
-  call.q_strides = hr_strides_of(a->q, call.qk_dim, l->program->shape.tokens);
-  call.k_strides = hr_strides_of(a->k, call.qk_dim, l->program->shape.tokens);
-  call.v_strides = hr_strides_of(a->v, a->v_head, l->program->shape.tokens);
-  call.o_strides = hr_strides_of(a->o, call.v_dim, l->program->shape.tokens);
+  call.q_strides = hr_strides_of(a->q, call.qk_dim, tokens);
+  call.k_strides = hr_strides_of(a->k, call.qk_dim, tokens);
+  call.v_strides = hr_strides_of(a->v, a->v_head, tokens);
+  call.o_strides = hr_strides_of(a->o, call.v_dim, tokens);
   call.alignment = alignment_of(l, a);
   hr_launch *launch = hr_add_launch(l, hr_launch_attention);
   if (!launch)
@@ -167,6 +190,8 @@ static void attend(hr_lowering *l, attention_views *a)
     hr_bind(l, offsetof(hr_attention_arguments, lse), lse);
   if (call.alibi)
     launch->arguments.attention.alibi_slopes = hr_buffer_data(l->x->slopes);
+  if (call.first_keys)
+    launch->arguments.attention.first_keys = hr_numbers_of(l, HR_NUMBER_FIRST);
   hr_lowering_fail(l, hr_plans_attention(l->x->plans, &call, &launch->plan, l->error));
   hr_bind(l, offsetof(hr_attention_arguments, q), a->q);
   hr_bind(l, offsetof(hr_attention_arguments, k), a->k);
@@ -178,6 +203,15 @@ static void attend(hr_lowering *l, attention_views *a)
   a->o = m->sinks ? beside_sinks(l, a->o, lse) : a->o;
 }
 
+/* A query with what it sees of its slot is a sequence. */
+static void see_chunks(hr_lowering *l, hr_decode *call, hr_decode_arguments *arguments)
+{
+  call->batch = l->rows, call->q_len = 1;
+  call->kv_len = l->group->attention.window;
+  arguments->lengths = hr_numbers_of(l, HR_NUMBER_LENGTH);
+  arguments->page_starts = hr_numbers_of(l, HR_NUMBER_PAGE);
+}
+
 /* They attend to all tokens of their slots. */
 static void attend_to_cache(hr_lowering *l, const attention_views *a)
 {
@@ -187,13 +221,15 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   hr_lowering_fail(l, hr_kv_cache_decode(l->x->caches[l->layer], l->program->shape.batch, &call, &arguments, l->error));
   call.q_len = l->program->shape.tokens;
   call.q_heads = m->q_heads;
-  call.window = m->window;
+  call.window = m->window_kind == HR_WINDOW_SLIDING ? m->window : 0;
+  if (in_chunks(l))
+    see_chunks(l, &call, &arguments);
   call.sinks = m->sinks;
   call.alibi = l->x->model.positions == HR_POSITIONS_ALIBI;
   call.scale = (float)scale_of(l);
   call.softcap = (float)l->x->model.numerics.attention_softcap;
-  call.q_strides = hr_strides_of(a->q, m->qk_dim, l->program->shape.tokens);
-  call.o_strides = hr_strides_of(a->o, m->v_dim, l->program->shape.tokens);
+  call.q_strides = hr_strides_of(a->q, m->qk_dim, call.q_len);
+  call.o_strides = hr_strides_of(a->o, m->v_dim, call.q_len);
   call.alignment = hr_view_alignment(l, a->q);
   hr_launch *launch = hr_add_launch(l, hr_launch_decode);
   if (!launch)
@@ -206,10 +242,13 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   hr_bind(l, offsetof(hr_decode_arguments, o), a->o);
 }
 
-static attention_views plain_attention(const hr_lowering *l)
+static attention_views plain_attention(hr_lowering *l)
 {
+  const bool grows = l->x->model.numerics.query_growth != 0 && l->group->attention.rotary_dim == 0;
+  const hr_run_view q = hr_read_view(l, 0);
   return (attention_views){.sizes = l->group->attention,
-                           .q = hr_read_view(l, 0),
+                           .q = grows ? hr_add_weighted_rows(l, q, hr_of_address(hr_numbers_of(l, HR_NUMBER_GROWTH)))
+                                      : q,
                            .k = hr_read_view(l, 1),
                            .v = hr_read_view(l, 2),
                            .v_head = l->group->attention.v_dim};
@@ -227,9 +266,21 @@ static attention_views latent_attention(const hr_lowering *l)
                            .v_head = m->nope_dim + m->v_dim};
 }
 
+/* The list has the tokens behind whole chunks as an operator before that of the chunks, and one launch is both. */
+static bool was_launched(const hr_lowering *l)
+{
+  const int64_t chunk = l->group->attention.window, tokens = l->program->shape.tokens;
+  return in_chunks(l) && l->program->shape.phase != HR_PHASE_DECODE && tokens > chunk && tokens % chunk > 0 &&
+         l->op->attention.q_len == chunk;
+}
+
 void hr_lower_attention(hr_lowering *l)
 {
   const bool latent = l->group->latent.q_heads > 0;
+  if (was_launched(l)) {
+    hr_share_launch(l, (double)l->op->flops / (double)(l->op->flops + l->op[-1].flops));
+    return;
+  }
   attention_views a = latent ? latent_attention(l) : plain_attention(l);
   if (hr_phase_keeps_tokens(l->program->shape.phase))
     append_to_cache(l, latent ? l->cached : a.k, latent ? l->cached : a.v);

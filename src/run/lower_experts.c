@@ -56,7 +56,9 @@ void hr_lower_routes(hr_lowering *l)
 
 void hr_lower_dispatch(hr_lowering *l)
 {
-  const hr_run_view x = hr_packed(l, hr_read_view(l, 0));
+  const bool weighs = l->x->model.numerics.router.weighs_inputs;
+  const hr_run_view in = hr_packed(l, hr_read_view(l, 0));
+  const hr_run_view x = weighs ? hr_add_weighted_rows(l, in, hr_of_view(l->routes[HR_ROUTE_WEIGHTS])) : in;
   hr_rowwise r = hr_rows_of(HR_ROWWISE_GATHER, l->rows * l->group->experts.active, x.columns);
   r.period = x.rows;
   const hr_input_operand inputs[] = {hr_of_view(l->routes[HR_ROUTE_COPIED]), hr_of_view(x)};
@@ -130,10 +132,12 @@ void hr_lower_shared_gate(hr_lowering *l)
   hr_write_view(l, 0, hr_add_pair(l, HR_ROWWISE_GATE, x, gate));
 }
 
+/* The one expert of a token whose input was weighted has its result. */
 void hr_lower_combine(hr_lowering *l)
 {
   const hr_run_view x = hr_read_view(l, 0);
-  hr_rowwise r = hr_rows_of(HR_ROWWISE_COMBINE, l->rows, x.columns);
+  const bool weighed = l->x->model.numerics.router.weighs_inputs;
+  hr_rowwise r = hr_rows_of(weighed ? HR_ROWWISE_GATHER : HR_ROWWISE_COMBINE, l->rows, x.columns);
   r.period = x.rows;
   r.group = l->group->experts.active;
   const hr_input_operand inputs[] = {hr_of_view(l->routes[HR_ROUTE_PLACES]), hr_of_view(x),

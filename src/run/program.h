@@ -21,12 +21,17 @@ static inline bool hr_phase_keeps_tokens(hr_phase phase)
   return phase == HR_PHASE_PREFILL || phase == HR_PHASE_DECODE;
 }
 
-/** Numbers of 32 bits that a step gets of each token, [number, token]. Training has all, other steps have
- *  the first two: hr_run_number_count(). */
+/** Numbers of 32 bits that a step gets of each token, [number, token]. Training has the first three, other steps have
+ *  the first two or all: hr_run_number_count(). */
 typedef enum hr_run_number {
   HR_NUMBER_ID,
   HR_NUMBER_POSITION,
   HR_NUMBER_TARGET, /* the id behind it, −1 behind the last of a sequence */
+  HR_NUMBER_ROW,    /* 0 to the number of tokens − 1 */
+  HR_NUMBER_GROWTH, /* fp32, of its query: hr_numerics.query_growth */
+  HR_NUMBER_FIRST,  /* of a sequence of its own: the first key of its chunk */
+  HR_NUMBER_LENGTH, /* keys of its chunk that it sees */
+  HR_NUMBER_PAGE,   /* where the chunk begins, in the page tables of the step's slots */
   HR_NUMBER_COUNT
 } hr_run_number;
 

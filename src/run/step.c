@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step: the tokens are checked, the caches grow, the program runs, the logits are read. */
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "run/program.h"
@@ -8,6 +9,7 @@
 #include "shape/number.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +108,23 @@ static int64_t first_position(const hr_executor *x, const hr_executor_input *inp
   return input->phase == HR_PHASE_DECODE ? x->lengths[x->slot_numbers[sequence]] : 0;
 }
 
+/* Some layers have kernels that read places of tokens, or factors. */
+static void number_places(const hr_executor *x, int64_t count, int64_t row, int64_t sequence)
+{
+  const int64_t pitch = hr_ceil_div(x->options.tokens, HR_RUN_PAGE_TOKENS), chunk = hr_run_chunk(&x->model);
+  const hr_numerics *n = &x->model.numerics;
+  int32_t *of = (int32_t *)x->numbers + row;
+  const int32_t position = of[HR_NUMBER_POSITION * count];
+  const int64_t first = chunk > 0 ? position - position % chunk : 0;
+  const double steps = n->query_growth != 0 ? floor((position + 1) / n->query_floor) : 0;
+  const float growth = (float)(1 + n->query_growth * log1p(steps));
+  memcpy(&of[HR_NUMBER_GROWTH * count], &growth, sizeof growth);
+  of[HR_NUMBER_ROW * count] = (int32_t)row;
+  of[HR_NUMBER_FIRST * count] = (int32_t)first;
+  of[HR_NUMBER_LENGTH * count] = (int32_t)(position + 1 - first);
+  of[HR_NUMBER_PAGE * count] = (int32_t)(sequence * pitch + first / HR_RUN_PAGE_TOKENS);
+}
+
 static void number_tokens(const hr_executor *x, const hr_executor_input *input)
 {
   const int64_t count = input->batch * input->tokens;
@@ -117,6 +136,8 @@ static void number_tokens(const hr_executor *x, const hr_executor_input *input)
     of[HR_NUMBER_POSITION * count] = (int32_t)(first_position(x, input, sequence) + token);
     if (rows > HR_NUMBER_TARGET)
       of[HR_NUMBER_TARGET * count] = token + 1 == input->tokens ? -1 : input->ids[i + 1];
+    if (rows > HR_NUMBER_ROW)
+      number_places(x, count, i, sequence);
   }
 }
 

@@ -187,7 +187,8 @@ static void logits_ids_and_losses_are_those_of_transformers(void **state)
                                          "olmo2",      "gemma2",        "gemma3_text", "stablelm_per_head",
                                          "mixtral",    "qwen2_moe",     "qwen3_moe",   "granitemoe",
                                          "glm4_moe",   "deepseek_v2",   "deepseek_v3", "deepseek_v3_yarn",
-                                         "gpt_oss",    "bloom",         "mpt",         "falcon_alibi"};
+                                         "gpt_oss",    "bloom",         "mpt",         "falcon_alibi",
+                                         "llama4_text"};
   for (int i = 0; i < (int)(sizeof families / sizeof *families); i++) {
     hr_error error;
     if (test_takes(i) && check_family(families[i], &error) != HR_OK)
