@@ -69,13 +69,11 @@ static void lower_linear(hr_lowering *l)
   const int count = columns_of(l, columns);
   const int bias_role = l->op->weights[count]; /* 0: none */
   const void *bias = bias_role ? hr_own_weight(l, count) : NULL;
-  hr_run_view part = hr_run_multiplies_q8(l->x, l->op) ? hr_add_q8_gemm(l, hr_read_view(l, 0), bias)
-                                                       : hr_add_gemm(l, hr_read_view(l, 0), bias);
-  for (int i = 0; i < count; i++) {
-    part.columns = columns[i];
-    hr_write_view(l, i, part);
-    part.offset += columns[i];
-  }
+  const hr_run_view all = hr_run_multiplies_q8(l->x, l->op) ? hr_add_q8_gemm(l, hr_read_view(l, 0), bias)
+                                                            : hr_add_gemm(l, hr_read_view(l, 0), bias);
+  int64_t first = 0;
+  for (int i = 0; i < count; first += columns[i++])
+    hr_write_view(l, i, hr_columns_of(all, first, columns[i]));
 }
 
 /* Tokens are narrower than positions before it. */

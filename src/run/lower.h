@@ -86,6 +86,14 @@ static inline hr_input_operand hr_of_address(const void *address)
   return (hr_input_operand){.address = address};
 }
 
+/** Some of its columns. */
+static inline hr_run_view hr_columns_of(hr_run_view view, int64_t first, int64_t columns)
+{
+  view.offset += first;
+  view.columns = columns;
+  return view;
+}
+
 /** Strides of heads `dim` apart, of sequences `tokens` rows apart. */
 static inline hr_strides hr_strides_of(hr_run_view view, int64_t dim, int64_t tokens)
 {

@@ -54,14 +54,9 @@ static void change_heads(hr_lowering *l, hr_run_view (*change)(hr_lowering *l, h
     hr_write_view(l, 1, change(l, k));
     return;
   }
-  hr_run_view both = q;
-  both.columns += k.columns;
-  hr_run_view part = change(l, both);
-  part.columns = q.columns;
-  hr_write_view(l, 0, part);
-  part.offset += q.columns;
-  part.columns = k.columns;
-  hr_write_view(l, 1, part);
+  const hr_run_view both = change(l, hr_columns_of(q, 0, q.columns + k.columns));
+  hr_write_view(l, 0, hr_columns_of(both, 0, q.columns));
+  hr_write_view(l, 1, hr_columns_of(both, q.columns, k.columns));
 }
 
 static hr_run_view normalized(hr_lowering *l, hr_run_view heads)

@@ -19,12 +19,9 @@ static const hr_mixer_latent *mixer_of(const hr_lowering *l)
 void hr_lower_kv_down(hr_lowering *l)
 {
   const hr_mixer_latent *m = mixer_of(l);
-  hr_run_view latent = hr_add_gemm(l, hr_read_view(l, 0), l->op->weights[1] ? hr_own_weight(l, 1) : NULL);
-  l->unrotated = latent;
-  l->unrotated.offset += m->kv_rank;
-  l->unrotated.columns = m->rope_dim;
-  latent.columns = m->kv_rank;
-  hr_write_view(l, 0, latent);
+  const hr_run_view both = hr_add_gemm(l, hr_read_view(l, 0), l->op->weights[1] ? hr_own_weight(l, 1) : NULL);
+  l->unrotated = hr_columns_of(both, m->kv_rank, m->rope_dim);
+  hr_write_view(l, 0, hr_columns_of(both, 0, m->kv_rank));
 }
 
 void hr_lower_rank_norm(hr_lowering *l)
@@ -59,22 +56,15 @@ static hr_run_view joined(hr_lowering *l, hr_run_view x, int64_t x_row, hr_run_v
   return hr_add_rowwise(l, r, inputs, heads * r.columns);
 }
 
-static hr_run_view columns_of(hr_run_view view, int64_t first, int64_t columns)
-{
-  view.offset += first;
-  view.columns = columns;
-  return view;
-}
-
 /* Q's parts, in turn, of the first head. */
 static hr_run_view unrotated_q(const hr_lowering *l)
 {
-  return columns_of(l->tensors[HR_TENSOR_Q], 0, mixer_of(l)->nope_dim);
+  return hr_columns_of(l->tensors[HR_TENSOR_Q], 0, mixer_of(l)->nope_dim);
 }
 
 static hr_run_view rotated_q(const hr_lowering *l)
 {
-  return columns_of(l->tensors[HR_TENSOR_Q], mixer_of(l)->nope_dim, mixer_of(l)->rope_dim);
+  return hr_columns_of(l->tensors[HR_TENSOR_Q], mixer_of(l)->nope_dim, mixer_of(l)->rope_dim);
 }
 
 /* What the cache keeps of a token, and in the expanded form Q; the absorbed one rotates Q when its other part is as
@@ -93,9 +83,9 @@ void hr_lower_k_rotary_copy(hr_lowering *l)
 {
   const hr_mixer_latent *m = mixer_of(l);
   const hr_run_view both = l->tensors[HR_TENSOR_K];
-  l->tensors[HR_TENSOR_V] = columns_of(both, m->nope_dim, m->v_dim);
+  l->tensors[HR_TENSOR_V] = hr_columns_of(both, m->nope_dim, m->v_dim);
   l->tensors[HR_TENSOR_K] =
-      joined(l, columns_of(both, 0, m->nope_dim), m->nope_dim + m->v_dim, l->unrotated, 0, m->q_heads);
+      joined(l, hr_columns_of(both, 0, m->nope_dim), m->nope_dim + m->v_dim, l->unrotated, 0, m->q_heads);
 }
 
 /* ---- the absorbed form ---- */
@@ -121,7 +111,7 @@ void hr_lower_q_absorb(hr_lowering *l)
 {
   const hr_mixer_latent *m = mixer_of(l);
   const int64_t width = m->nope_dim + m->rope_dim;
-  const hr_run_view wide = columns_of(absorbed(l, unrotated_q(l), width, 0), 0, m->kv_rank);
+  const hr_run_view wide = hr_columns_of(absorbed(l, unrotated_q(l), width, 0), 0, m->kv_rank);
   l->tensors[HR_TENSOR_Q] = joined(l, wide, m->kv_rank, rotated_q(l), width, m->q_heads);
 }
 

@@ -67,9 +67,7 @@ static void add_panels(hr_lowering *l, hr_q8_arguments arguments, hr_run_view a,
   for (arguments.first = 0; arguments.first < arguments.w.rows; arguments.first += rows) {
     const int64_t count = hr_min64(rows, arguments.w.rows - arguments.first);
     const hr_run_view panel = hr_new_view(l, count, arguments.w.columns);
-    hr_run_view columns = out;
-    columns.offset += arguments.first;
-    columns.columns = count;
+    const hr_run_view columns = hr_columns_of(out, arguments.first, count);
     add_widening(l, &arguments, panel);
     add_panel_gemm(l, a, panel, bias ? bias + (size_t)arguments.first * hr_element_bytes(l) : NULL, columns);
   }

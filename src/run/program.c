@@ -43,11 +43,6 @@ static void find_workspace(hr_run_program *p)
   }
 }
 
-static void *address_of(const hr_executor *x, const hr_run_value *value)
-{
-  return value->address ? value->address : (char *)hr_buffer_data(x->arena) + value->offset;
-}
-
 /* Puts the addresses of values into the launches' arguments. A larger arena moves those of all programs. */
 static void resolve(const hr_executor *x, hr_run_program *p)
 {
@@ -55,8 +50,9 @@ static void resolve(const hr_executor *x, hr_run_program *p)
     hr_launch *launch = &p->launches[i];
     for (int k = 0; k < launch->operand_count; k++) {
       const hr_run_operand *operand = &launch->operands[k];
-      char *address = (char *)address_of(x, &p->values[operand->value]) + operand->offset;
-      *(void **)(uintptr_t)((char *)&launch->arguments + operand->member) = address;
+      const hr_run_value *value = &p->values[operand->value];
+      char *first = value->address ? value->address : (char *)hr_buffer_data(x->arena) + value->offset;
+      *(void **)(uintptr_t)((char *)&launch->arguments + operand->member) = first + operand->offset;
     }
   }
 }
