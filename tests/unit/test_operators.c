@@ -338,6 +338,22 @@ static void a_sliding_window_shortens_decode_and_the_fused_kernel(void **state)
   assert_int_equal(found(operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 1000);
 }
 
+static void a_token_sees_its_own_chunk(void **state)
+{
+  (void)state;
+  hr_model model = mistral_7b();
+  hr_workload workload = unfused_workload(&model);
+  workload.phase = HR_PHASE_DECODE;
+  workload.attention = HR_ATTENTION_FUSED;
+  model.groups[0].attention.window_kind = HR_WINDOW_CHUNKED; /* of 4096 */
+  const int64_t rows[][2] = {{1000, 1000}, {4096, 4096}, {4097, 1}, {10000, 1808}, {16384, 4096}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    workload.context = rows[i][0];
+    const hr_operators *operators = listed(&model, &workload);
+    assert_int_equal(found(operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->attention.kv_len, rows[i][1]);
+  }
+}
+
 static void layers_with_and_without_a_window_are_listed_separately(void **state)
 {
   (void)state;
@@ -676,6 +692,7 @@ int main(void)
       cmocka_unit_test(prefill_makes_logits_for_the_last_token_alone),
       cmocka_unit_test(decode_reads_the_cache_of_one_token_a_sequence),
       cmocka_unit_test(a_sliding_window_shortens_decode_and_the_fused_kernel),
+      cmocka_unit_test(a_token_sees_its_own_chunk),
       cmocka_unit_test(layers_with_and_without_a_window_are_listed_separately),
       cmocka_unit_test(fused_attention_counts_entries_below_the_diagonal),
       cmocka_unit_test(a_degree_that_does_not_divide_describes_the_most_loaded_device),

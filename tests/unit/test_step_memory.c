@@ -141,6 +141,15 @@ static void a_step_allocates_what_describe_says(void **state)
   hr_device_close(device);
 }
 
+static void caches_keep_tokens_behind_windows(void **state)
+{
+  (void)state;
+  const hr_model model = model_of("{\"h\":512,\"a\":8,\"L\":4,\"v\":2000,\"s\":128,\"window\":16}");
+  hr_device *device = open_cpu();
+  check_step(device, &model, &(step_case){HR_PHASE_DECODE, HR_RECOMPUTE_NONE, 2});
+  hr_device_close(device);
+}
+
 /* Tied, too, where the embedding is in q8_0 as well. */
 static void weights_in_q8_0_take_what_describe_says(void **state)
 {
@@ -161,6 +170,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(weights_and_caches_of_every_family_are_what_describe_says),
       cmocka_unit_test(a_step_allocates_what_describe_says),
+      cmocka_unit_test(caches_keep_tokens_behind_windows),
       cmocka_unit_test(weights_in_q8_0_take_what_describe_says),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,8 +70,8 @@ static void sum_up(step_run *s)
   t->allocated_bytes = hr_step_runner_bytes(&s->runner);
 }
 
-/* What `describe` says of what the executor has: no weights in fp8, room for K and V in every phase, and in decode for
- * the prefill before it. */
+/* What `describe` says of what the executor has: no weights in fp8, room for K and V in every phase, also of tokens
+ * behind windows, and in decode for the prefill before it. */
 static hr_status estimate_memory(step_run *s, const hr_model *described, hr_error *error)
 {
   hr_workload filling = s->runner.workload;
@@ -79,6 +79,8 @@ static hr_status estimate_memory(step_run *s, const hr_model *described, hr_erro
   const hr_model *model = &widened;
   if (hr_run_widens(model))
     HR_TRY(hr_model_set_weights(&widened, "bf16", error));
+  for (size_t i = 0; i < widened.group_count; i++)
+    widened.groups[i].attention.window = 0;
   hr_memory ran, filled;
   if (filling.phase == HR_PHASE_TRAIN) {
     HR_TRY(hr_memory_estimate(model, &filling, &ran, error));

@@ -109,6 +109,14 @@ static void gather_keys(hr_operator_builder *builder, const hr_mixer_attention *
   hr_set_stride(builder, hr_checked(w->tensor_parallel));
 }
 
+/* Keys that the last token sees. */
+static int64_t keys_of_last(const hr_mixer_attention *m, int64_t tokens)
+{
+  if (m->window == 0)
+    return tokens;
+  return m->window_kind == HR_WINDOW_CHUNKED ? (tokens - 1) % m->window + 1 : hr_min64(m->window, tokens);
+}
+
 /* A window shortens what decode reads of the cache, and a fused kernel skips tiles outside it; unfused scores of a
  * sliding window are computed and masked afterwards. */
 void hr_append_attention(hr_operator_builder *builder, const hr_mixer_attention *m)
@@ -120,8 +128,8 @@ void hr_append_attention(hr_operator_builder *builder, const hr_mixer_attention 
   attention_call call = {
       .batch = builder->workload->batch, .q_len = builder->shard.q_len, .kv_len = builder->shard.kv_len};
   bool window_counts = m->window > 0 && m->window < call.kv_len;
-  if (window_counts && decode) {
-    call.kv_len = m->window;
+  if (decode) {
+    call.kv_len = keys_of_last(m, call.kv_len);
   } else if (window_counts && m->window_kind == HR_WINDOW_CHUNKED) {
     attention_call chunks, rest;
     if (split_chunks(&call, m->window, builder->workload->context_parallel, &chunks, &rest) > 0)
