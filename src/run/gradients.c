@@ -149,7 +149,7 @@ static void back_rotary(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
   hr_rowwise r = e->rows.problem;
   r.x_stride = 0;
   r.y_stride = hr_is_packed(dx) ? 0 : dx.stride;
-  const hr_input_operand inputs[] = {hr_of_view(dy), hr_of_view(hr_angles_back_of(l))};
+  const hr_input_operand inputs[] = {hr_of_view(dy), hr_of_view(hr_angles_of(l, true))};
   hr_add_rowwise_into(l, r, inputs, (hr_output_operand[]){{dx, NULL}}, 1);
   hr_add_gradient(l, x, dx);
 }
@@ -192,6 +192,22 @@ static void back_bias(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
   hr_add_gradient(l, in[0].view, dy);
 }
 
+/* The gradient of a weight is a product of two columns, as a GEMM of a batch of them. */
+static void back_weight(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  hr_gemm g = hr_gemm_default();
+  g.dtype = l->x->options.dtype;
+  g.batch = g.lda = g.ldb = dy.columns;
+  g.k = dy.rows;
+  g.transpose_a = true;
+  g.stride_a = g.stride_b = g.stride_c = 1;
+  g.alignment = (int64_t)hr_element_bytes(l);
+  hr_add_product(l, g, &(hr_product_operands){dy, in[0], {none, hr_run_gradient(l->x, in[1].address)}, NULL});
+  const hr_input_operand inputs[] = {hr_of_view(dy), in[1]};
+  hr_add_gradient(l, in[0].view, hr_add_rowwise(l, e->rows.problem, inputs, dy.columns));
+}
+
 static const hr_rowwise_operation activations[HR_ROWWISE_COUNT] = {
     [HR_ROWWISE_GELU] = HR_ROWWISE_GELU_BACKWARD,       [HR_ROWWISE_GELU_TANH] = HR_ROWWISE_GELU_TANH_BACKWARD,
     [HR_ROWWISE_RELU] = HR_ROWWISE_RELU_BACKWARD,       [HR_ROWWISE_RELU2] = HR_ROWWISE_RELU2_BACKWARD,
@@ -211,6 +227,7 @@ void hr_back_rowwise(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
   case HR_ROWWISE_ROTARY: back_rotary(l, e, dy); return;
   case HR_ROWWISE_GATHER: back_gather(l, e, dy); return;
   case HR_ROWWISE_BIAS: back_bias(l, e, dy); return;
+  case HR_ROWWISE_WEIGHT: back_weight(l, e, dy); return;
   case HR_ROWWISE_SCALE:
     hr_add_gradient(l, e->rows.inputs[0].view, hr_add_scaled(l, dy, e->rows.problem.factor));
     return;

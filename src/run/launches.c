@@ -323,21 +323,13 @@ hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c)
   return c == 0 ? x : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x)}, x.columns);
 }
 
-static hr_run_view angles_from(hr_lowering *l, hr_buffer *const tables[2], hr_run_view views[2])
+hr_run_view hr_angles_of(hr_lowering *l, bool back)
 {
+  hr_buffer *const *tables = back ? l->x->angles_back : l->x->angles;
+  hr_run_view *views = back ? l->angles_back : l->angles;
   const int which = l->group->attention.window > 0 && tables[1];
   if (views[which].value < 0)
     views[which] =
         hr_add_gather(l, HR_NUMBER_POSITION, hr_buffer_data(tables[which]), l->x->options.tokens, l->x->rotary_dim);
   return views[which];
-}
-
-hr_run_view hr_angles_of(hr_lowering *l)
-{
-  return angles_from(l, l->x->angles, l->angles);
-}
-
-hr_run_view hr_angles_back_of(hr_lowering *l)
-{
-  return angles_from(l, l->x->angles_back, l->angles_back);
 }

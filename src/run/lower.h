@@ -165,11 +165,8 @@ hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor);
 /** Appends y = c tanh(x / c); x itself for a c of 0. */
 hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c);
 
-/** Cosines and sines of each token's angles in the layer. */
-hr_run_view hr_angles_of(hr_lowering *l);
-
-/** The same of the opposite angles. */
-hr_run_view hr_angles_back_of(hr_lowering *l);
+/** Cosines and sines of each token's angles in the layer, or of the opposite ones. */
+hr_run_view hr_angles_of(hr_lowering *l, bool back);
 
 /** Bytes of which the view's address is a multiple, as hr_gemm.alignment. */
 int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view);

@@ -90,7 +90,7 @@ static hr_run_view rotated(hr_lowering *l, hr_run_view x)
   r.rotated = m->rotary_dim;
   r.interleaved = l->x->model.numerics.rotary_interleaved;
   r.x_stride = x.stride;
-  return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x), hr_of_view(hr_angles_of(l))}, x.columns);
+  return hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x), hr_of_view(hr_angles_of(l, false))}, x.columns);
 }
 
 void hr_lower_rotary(hr_lowering *l)

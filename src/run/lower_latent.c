@@ -52,7 +52,7 @@ static hr_run_view joined(hr_lowering *l, hr_run_view x, int64_t x_row, hr_run_v
   r.interleaved = l->x->model.numerics.rotary_interleaved;
   r.x_stride = x.stride, r.x_row = x_row;
   r.z_stride = z.stride, r.z_row = z_row;
-  const hr_input_operand inputs[] = {hr_of_view(x), hr_of_view(z), hr_of_view(hr_angles_of(l))};
+  const hr_input_operand inputs[] = {hr_of_view(x), hr_of_view(z), hr_of_view(hr_angles_of(l, false))};
   return hr_add_rowwise(l, r, inputs, heads * r.columns);
 }
 

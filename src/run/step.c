@@ -205,21 +205,15 @@ static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *log
   return HR_OK;
 }
 
-/* Reading waits for what was started before. */
-static hr_status wait_for(const hr_run_program *p, hr_error *error)
-{
-  uint16_t some;
-  return hr_buffer_read(p->logits, &some, sizeof some, error);
-}
-
 static hr_status run_step(hr_executor *x, const hr_executor_input *input, float *logits, hr_error *error)
 {
   hr_run_program *p = x->programs[0];
+  uint16_t some; /* to wait for what was started before */
   HR_TRY(send_tokens(x, p, input, error));
   HR_TRY(grow_caches(x, input, error));
   HR_TRY(hr_program_run(x, p, error));
   x->steps += p->shape.phase == HR_PHASE_TRAIN;
-  return logits ? read_logits(x, p, logits, error) : wait_for(p, error);
+  return logits ? read_logits(x, p, logits, error) : hr_buffer_read(p->logits, &some, sizeof some, error);
 }
 
 hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits, hr_error *error)

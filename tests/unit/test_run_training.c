@@ -36,6 +36,7 @@ static const struct {
     {"nemotron", "{\"model_type\":\"nemotron\"," LLAMA ",\"hidden_act\":\"relu2\",\"partial_rotary_factor\":0.5}"},
     {"gpt2", "{\"model_type\":\"gpt2\",\"n_embd\":32,\"n_layer\":2,\"n_head\":4,\"vocab_size\":61,\"n_positions\":64}"},
     {"gpt_neox", "{\"model_type\":\"gpt_neox\"," SIZES "\"intermediate_size\":48,\"max_position_embeddings\":64}"},
+    {"stablelm", "{\"model_type\":\"stablelm\"," LLAMA ",\"qk_layernorm\":true}"},
     {"gptj", "{\"model_type\":\"gptj\",\"n_embd\":32,\"n_layer\":2,\"n_head\":2,\"rotary_dim\":8,\"vocab_size\":61,"
              "\"n_positions\":64}"},
     {"opt",
