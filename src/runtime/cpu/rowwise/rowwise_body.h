@@ -503,10 +503,43 @@ HR_INLINE void move_rows(hr_dtype dtype, hr_rowwise_operation operation, const h
   }
 }
 
-/* Columns 2i and 2i + 1, one pair after another. */
+/* SIMD_LANES elements; a pair of vectors has those of bf16 in another order. */
+HR_INLINE simd_f32 in_order(hr_dtype dtype, const void *x, int64_t at)
+{
+  simd_u32 words;
+  if (dtype == HR_FP32)
+    return simd_load((const float *)x + at);
+  if (dtype == HR_FP16)
+    return simd_f32_from_fp16(simd_load_u16((const uint16_t *)x + at));
+  for (int i = 0; i < SIMD_LANES; i++)
+    words[i] = (uint32_t)((const uint16_t *)x)[at + i] << 16;
+  return (simd_f32)words;
+}
+
+/* Neighbours in a pair of vectors: in bf16 one vector has the even elements, and the other the odd ones. */
+HR_INLINE simd_pair rotated_neighbours(hr_dtype dtype, simd_pair x, simd_f32 c, simd_f32 s)
+{
+  simd_pair y;
+  const float *from = (const float *)&x;
+  float *to = (float *)&y;
+  if (dtype == HR_BF16)
+    return (simd_pair){simd_fma(x.a, c, -(x.b * s)), simd_fma(x.b, c, x.a * s)};
+  for (int i = 0; i < SIMD_LANES; i++) {
+    to[2 * i] = from[2 * i] * c[i] - from[2 * i + 1] * s[i];
+    to[2 * i + 1] = from[2 * i + 1] * c[i] + from[2 * i] * s[i];
+  }
+  return y;
+}
+
+/* Columns 2i and 2i + 1, the last ones pair by pair. */
 HR_INLINE void rotate_neighbours(hr_dtype dtype, const void *x, const void *table, int64_t half, void *out)
 {
-  for (int64_t i = 0; i < half; i++) {
+  int64_t i = 0;
+  for (; i + SIMD_LANES <= half; i += SIMD_LANES) {
+    simd_f32 c = in_order(dtype, table, i), s = in_order(dtype, table, half + i);
+    simd_store_pair(dtype, out, 2 * i, rotated_neighbours(dtype, simd_load_pair(dtype, x, 2 * i), c, s), false);
+  }
+  for (; i < half; i++) {
     float u = number_at(dtype, x, 2 * i), v = number_at(dtype, x, 2 * i + 1);
     float c = number_at(dtype, table, i), s = number_at(dtype, table, half + i);
     simd_pair left = {simd_set1(u * c - v * s), simd_set1(0)}, right = {simd_set1(v * c + u * s), simd_set1(0)};
