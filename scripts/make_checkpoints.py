@@ -305,7 +305,7 @@ def make(folder, name, changes, size):
     tensors = {"prompt": torch.tensor(prompt, dtype=torch.int32), "greedy": torch.tensor(ids, dtype=torch.int32),
                "logits": logits.contiguous()}
     if not any(word in str(config) for word in ("expert", "kv_lora_rank")) and not stored:
-        losses = losses_of(model, [prompt, ids[:len(prompt)]])
+        losses = losses_of(model, [prompt[:GREEDY], ids[:len(prompt)]])
         tensors["losses"] = torch.tensor(losses)
     save_file(tensors, folder / "expected.safetensors",
               metadata={"transformers": transformers.__version__, "torch": torch.__version__, "seed": str(seed)})
