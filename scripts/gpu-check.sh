@@ -104,7 +104,7 @@ done
 in_pool test_cuda_programs test_cuda_programs "thorough gpu"
 if [ -n "$sanitizer" ]; then
   for test in "harness attention_edges" "harness attention_repeats" "harness decode" "harness rowwise" test_device test_device_graph \
-    test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_experts test_run_training; do
+    test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_experts test_linear test_run_training; do
     [ -x "$built/tests/${test%% *}" ] || continue
     for tool in racecheck memcheck synccheck; do
       # Not decode_latent_sm90: racecheck and synccheck name its barriers that some warps only arrive at (docs/notes/decode-gpu.md).
@@ -133,7 +133,7 @@ for formats in "fp32 tf32" fp16 bf16 fp8; do
 done
 for test in "harness gemm" "harness gemm_gpu" test_decode "harness decode_batches" \
   "harness decode_latent" "harness decode_topk" test_kv_cache test_kv_cache_quantized test_kv_cache_decode test_device_stream test_device_graph test_run test_run_families \
-  test_run_training test_experts; do
+  test_run_training test_experts test_linear; do
   in_pool "$test" "${test// /-}" "thorough gpu"
 done
 for group in small shared_plans; do

@@ -3,7 +3,7 @@
  * latter, but no GPU. */
 #include "programs.h"
 
-#include "runtime/cuda/gemm/gemv.h"
+#include "runtime/cuda/gemm/linear.h"
 
 #define MULTIPROCESSORS 132
 
@@ -33,14 +33,14 @@ static void a_load_is_as_wide_as_rows_batches_and_addresses_are_aligned(void **s
   assert_int_equal(hr_gemv_load_bytes(&g), 8);
 }
 
-/* 132 multiprocessors: 2112 rows are a block of 16 each, 4224 two. */
+/* 132 multiprocessors: 2112 rows are 16 each, 4224 twice as many, of which a block takes all. */
 static void more_warps_share_a_row_where_rows_are_few(void **state)
 {
   (void)state;
   static const struct {
     int64_t m, n;
     int rows, k_warps;
-  } cases[] = {{1, 2112, 16, 16}, {1, 2113, 16, 8}, {4, 8192, 16, 8}, {5, 4224, 16, 8}, {5, 4225, 32, 8}};
+  } cases[] = {{1, 2112, 16, 16}, {1, 2113, 32, 16}, {4, 8192, 16, 8}, {5, 4224, 32, 16}, {5, 4225, 16, 8}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_gemm g = linear(HR_FP16, cases[i].m, cases[i].n, 4096);
     hr_gemv_tiling t;
@@ -96,6 +96,41 @@ static void the_program_compiles_for_every_architecture(void **state)
   hr_nvrtc_close(&nvrtc);
 }
 
+/* Norms, gates and activations in turn, of each format, load and tiling. */
+static void what_is_fused_compiles_for_every_architecture(void **state)
+{
+  (void)state;
+  static const hr_rowwise_operation norms[] = {HR_ROWWISE_RMS_NORM, HR_ROWWISE_LAYER_NORM, HR_ROWWISE_COUNT};
+  static const hr_rowwise_operation plain[] = {HR_ROWWISE_GELU, HR_ROWWISE_GELU_TANH, HR_ROWWISE_RELU,
+                                               HR_ROWWISE_RELU2};
+  static const hr_rowwise_operation gated[] = {HR_ROWWISE_SWIGLU, HR_ROWWISE_SWIGLU_CLAMPED, HR_ROWWISE_GEGLU,
+                                               HR_ROWWISE_GEGLU_TANH};
+  static const hr_dtype formats[] = {HR_BF16, HR_FP16, HR_FP32};
+  static const int64_t sizes[] = {4096, 1000, 1027}, rows[] = {2000, 4000, 6000, 14000, 50000};
+  static const int matrix[1];
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  hr_gemv_tiling t;
+  for (int i = 0; i < 36; i++) {
+    const int architecture = i % (int)count_architectures(&nvrtc);
+    const hr_linear_arguments x = {.rows = 1 + i % 8,
+                                   .n = rows[i % 5],
+                                   .k = sizes[i / 2 % 3],
+                                   .x_stride = sizes[i / 2 % 3],
+                                   .dtype = formats[i / 3 % 3],
+                                   .norm = i % 7 == 0 ? HR_ROWWISE_COUNT : norms[i % 3],
+                                   .activation = i % 2   ? gated[i / 2 % 4]
+                                                 : i % 3 ? plain[i / 2 % 4]
+                                                         : HR_ROWWISE_COUNT,
+                                   .gate = i % 2 ? matrix : NULL,
+                                   .experts = i % 7 == 0 ? 8 : 0,
+                                   .most = 8};
+    hr_linear_program(&x, MULTIPROCESSORS, architecture > 0, &t, defines);
+    build(&nvrtc, "gemv", architectures[architecture], x.dtype, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -103,6 +138,7 @@ int main(void)
       cmocka_unit_test(more_warps_share_a_row_where_rows_are_few),
       cmocka_unit_test(each_choice_is_another_tiling),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
+      cmocka_unit_test(what_is_fused_compiles_for_every_architecture),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The experts that a router chooses, the places of tokens that are sorted by them, and the GEMMs of each expert's; with
  * HEADROOM_TEST=gpu those of a GPU against those of the host. */
-#include "test.h"
+#include "device_tensors.h"
 
-#include "runtime/device/device.h"
 #include "runtime/device/experts.h"
-#include "shape/number.h"
-
-#include <headroom/buffer.h>
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TOKENS = 3, EXPERTS = 4, ACTIVE = 2 };
 
@@ -93,48 +87,7 @@ static void logits_that_are_no_numbers_choose_experts_that_exist(void **state)
 
 /* ---- on a GPU ---- */
 
-static hr_device *device;
-
 static const hr_dtype dtypes[] = {HR_FP32, HR_BF16, HR_FP16};
-
-/* A tensor on the device and on the host. */
-typedef struct tensor {
-  hr_buffer *buffer;
-  void *host;
-  size_t bytes;
-} tensor;
-
-static tensor tensor_of(size_t bytes)
-{
-  tensor t = {.host = malloc(bytes), .bytes = bytes};
-  hr_error error;
-  assert_non_null(t.host);
-  memset(t.host, 0xFF, bytes); /* NaN */
-  assert_ok(hr_buffer_create(device, bytes, &t.buffer, &error), error);
-  assert_ok(hr_buffer_write(t.buffer, t.host, bytes, &error), error);
-  return t;
-}
-
-static tensor random_tensor(hr_dtype dtype, uint64_t seed, int64_t count)
-{
-  hr_error error;
-  tensor t = tensor_of((size_t)count * hr_dtype_bytes(dtype));
-  hr_numbers_uniform(dtype, seed, 0, (size_t)count, t.host);
-  assert_ok(hr_buffer_write(t.buffer, t.host, t.bytes, &error), error);
-  return t;
-}
-
-static void fetch(const tensor *t)
-{
-  hr_error error;
-  assert_ok(hr_buffer_read(t->buffer, t->host, t->bytes, &error), error);
-}
-
-static void tensor_free(tensor *t)
-{
-  hr_buffer_free(t->buffer);
-  free(t->host);
-}
 
 enum { WEIGHTS, CHOSEN, PLACES, COPIED, EXPERTS_OF, OFFSETS, RESULTS };
 
@@ -303,19 +256,6 @@ static void a_gpu_multiplies_each_experts_copies(void **state)
             .experts = size[0], .copies = size[1], .most = size[1], .n = size[2], .k = size[3], .dtype = dtypes[i % 3]},
         i % 2);
   }
-}
-
-static int open_device(void **state)
-{
-  (void)state;
-  return hr_device_open(test_asks_for("gpu") ? "cuda:0" : "cpu", 0, &device, NULL) == HR_OK ? 0 : -1;
-}
-
-static int close_device(void **state)
-{
-  (void)state;
-  hr_device_close(device);
-  return 0;
 }
 
 int main(void)

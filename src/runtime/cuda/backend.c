@@ -9,6 +9,7 @@
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
 #include "runtime/cuda/experts/experts.h"
+#include "runtime/cuda/gemm/linear.h"
 
 #include <headroom/plan.h>
 
@@ -161,8 +162,10 @@ const hr_backend hr_backend_cuda = {
     .prepare_cache = hr_cuda_prepare_cache,
     .queue_numbers = hr_cuda_queue_numbers,
     .append_tokens = hr_cuda_append_tokens,
+    .appends_heads = true,
     .route = hr_cuda_route,
     .multiply_groups = hr_cuda_multiply_groups,
+    .multiply_linear = hr_cuda_multiply_linear,
     .queue_zeros = queue_zeros,
     .set_bytes = set_bytes,
     .fill_uniform = hr_cuda_fill_uniform,

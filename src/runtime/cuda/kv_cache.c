@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches kernels/kv_cache_append.cu, kv_cache_quantize.cu and kv_cache_numbers.cu. */
+/* Launches kernels/kv_cache_append.cu, kv_cache_heads.cu, kv_cache_quantize.cu and kv_cache_numbers.cu. */
 #include "runtime/device/kv_cache.h"
 
 #include "base/checked.h"
@@ -55,17 +55,49 @@ hr_status hr_cuda_prepare_cache(hr_device *device, hr_kv_cache *cache, hr_error 
   return HR_OK;
 }
 
-hr_status hr_cuda_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error)
+/* In the device's context. A warp has a head. */
+static hr_status launch_heads(const hr_cuda_queue *queue, const hr_kv_writes *w, hr_error *error)
 {
-  const hr_cuda_queue queue = {cache->device->state, stream};
+  const hr_kv_heads *h = w->heads;
+  const hr_kv_cache_options *o = w->options;
+  const int64_t warps = w->tokens * (h->q_heads + o->k_heads + o->v_heads);
+  hr_cuda_kernel kernel = {
+      .blocks = hr_ceil_div(warps, THREADS / 32), .threads = THREADS, .early = queue->cuda->capability >= 90};
+  hr_kv_heads_call call = {.append = call_of(w),
+                           .q = hr_cuda_address(h->q),
+                           .q_to = hr_cuda_address(h->q_to),
+                           .angles = hr_cuda_address(h->angles),
+                           .q_norm = hr_cuda_address(h->q_norm),
+                           .k_norm = hr_cuda_address(h->k_norm),
+                           .q_row = h->q_row,
+                           .q_heads = (int)h->q_heads,
+                           .rotated = (int)h->rotated,
+                           .interleaved = h->interleaved,
+                           .norm_stride = (int)h->norm_stride,
+                           .epsilon = (float)h->epsilon};
+  void *parameters[] = {&call};
+  HR_TRY(hr_cuda_function(queue->cuda, "kv_cache_heads", o->dtype, NULL, "write_heads", &kernel.function, error));
+  return hr_cuda_launch(queue, &kernel, parameters, error);
+}
+
+/* In the device's context. */
+static hr_status launch_append(const hr_cuda_queue *queue, const hr_kv_cache *cache, const hr_kv_writes *writes,
+                               hr_error *error)
+{
   const hr_cuda_kernel kernel = {.function = cache->append_program,
                                  .blocks = hr_min64(writes->tokens * (writes->v ? 2 : 1), BLOCKS_MAX),
                                  .threads = THREADS,
-                                 .early = queue.cuda->capability >= 90};
+                                 .early = queue->cuda->capability >= 90};
   hr_kv_append_call call = call_of(writes);
   void *parameters[] = {&call};
+  return hr_cuda_launch(queue, &kernel, parameters, error);
+}
+
+hr_status hr_cuda_append_tokens(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error)
+{
+  const hr_cuda_queue queue = {cache->device->state, stream};
   HR_TRY(hr_cuda_enter(queue.cuda, error));
-  hr_status status = hr_cuda_launch(&queue, &kernel, parameters, error);
+  hr_status status = writes->heads ? launch_heads(&queue, writes, error) : launch_append(&queue, cache, writes, error);
   hr_cuda_leave(queue.cuda);
   return status;
 }

@@ -15,6 +15,8 @@ typedef struct hr_kv_writes hr_kv_writes;
 typedef struct hr_kv_numbers hr_kv_numbers;
 /* runtime/device/q8.h */
 typedef struct hr_q8_arguments hr_q8_arguments;
+/* runtime/device/linear.h */
+typedef struct hr_linear_arguments hr_linear_arguments;
 /* runtime/device/experts.h */
 typedef struct hr_route_arguments hr_route_arguments;
 typedef struct hr_grouped_arguments hr_grouped_arguments;
@@ -67,10 +69,13 @@ typedef struct hr_backend {
   hr_status (*queue_numbers)(const hr_kv_cache *cache, const hr_kv_numbers *numbers, void *stream, hr_error *error);
   /** Writes new tokens to a KV cache, as a run. NULL: no caches. */
   hr_status (*append_tokens)(const hr_kv_cache *cache, const hr_kv_writes *writes, void *stream, hr_error *error);
+  bool appends_heads; /* append_tokens takes hr_kv_writes.heads */
   /** Chooses the experts of tokens, as a run. NULL: hr_host_route(). */
   hr_status (*route)(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error);
   /** Multiplies the copies of each expert, as a run. NULL: a GEMM for each of them. */
   hr_status (*multiply_groups)(hr_device *device, const hr_grouped_arguments *grouped, void *stream, hr_error *error);
+  /** A linear layer of few rows with what is fused with it, as a run. NULL: they are apart. */
+  hr_status (*multiply_linear)(hr_device *device, const hr_linear_arguments *linear, void *stream, hr_error *error);
   /** Products with weights in q8_0, and rows of them in another format. NULL: no such weights. */
   hr_status (*multiply_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);
   hr_status (*widen_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);

@@ -8,6 +8,19 @@
 #include <headroom/buffer.h>
 #include <headroom/kv_cache.h>
 
+/** What else is done to the heads of new tokens: Q and K are normed and rotated. */
+typedef struct hr_kv_heads {
+  int64_t q_heads, q_row; /* elements from one token's Q to the next */
+  int64_t rotated;        /* elements of a head, at its beginning; 0: none */
+  bool interleaved;       /* pairs are neighbours; else halves */
+  int64_t norm_stride;    /* from the weight of a head's norm to the next's; 0: all have one */
+  double epsilon;
+  const void *angles;          /* [positions, rotated]: cosines, then sines */
+  const void *q_norm, *k_norm; /* weights of RMS norms; NULL: none */
+  const void *q;               /* [tokens, q_heads, qk_dim] */
+  void *q_to;                  /* the same, packed */
+} hr_kv_heads;
+
 /** An append that has been checked and whose pages have been taken. `list`, on the device, says where rows belong. Its
  *  parts follow one another, S = append->count:
  *
@@ -21,11 +34,16 @@
 struct hr_kv_writes {
   const hr_kv_cache_options *options; /* with page_size and pages */
   const hr_kv_append *append;         /* with k_row and v_row */
+  const hr_kv_heads *heads;           /* NULL: none; hr_backend.appends_heads takes them */
   int64_t tokens;                     /* all new ones, below 2^31; 0: nothing is written */
   void *k, *v;                        /* the cache; v is NULL with `latent` */
   float *k_scales, *v_scales;         /* of a quantized cache; they are written if each token has its own */
   const int32_t *list;
 };
+
+/** hr_kv_cache_write() with heads (NULL: none), of an unquantized cache with K and V on a device that takes them. */
+HR_PRIVATE hr_status hr_kv_cache_write_heads(const hr_kv_cache *cache, const hr_kv_append *append,
+                                             const hr_kv_heads *heads, void *stream, hr_error *error);
 
 /** Numbers for the device. */
 struct hr_kv_numbers {

@@ -133,12 +133,14 @@ static int64_t make_list(const hr_kv_cache *cache, const hr_kv_append *a)
 }
 
 /* The tokens of the last grow(). */
-static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, void *stream, hr_error *error)
+static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, const hr_kv_heads *heads, void *stream,
+                              hr_error *error)
 {
   hr_kv_append listed = *a;
   listed.count = cache->slots_of->grown_count;
   hr_kv_writes writes = {.options = &cache->options,
                          .append = &listed,
+                         .heads = heads,
                          .tokens = cache->slots_of->grown_tokens,
                          .k = hr_buffer_data(cache->k),
                          .v = cache->v ? hr_buffer_data(cache->v) : NULL,
@@ -186,7 +188,8 @@ hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, void 
   return grow(cache, append, tokens, stream, error);
 }
 
-hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
+hr_status hr_kv_cache_write_heads(const hr_kv_cache *cache, const hr_kv_append *append, const hr_kv_heads *heads,
+                                  void *stream, hr_error *error)
 {
   HR_NEED(error, cache, append);
   HR_TAKE(hr_kv_append, append, error);
@@ -201,7 +204,12 @@ hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append
   if (a.rotary_dim > 0 && a.positions < of->grown_length)
     return hr_fail(error, HR_ERROR_INVALID, "positions: expected at least %" PRId64 ", found %" PRId64,
                    of->grown_length, a.positions);
-  return write_tokens(cache, &a, stream, error);
+  return write_tokens(cache, &a, heads, stream, error);
+}
+
+hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
+{
+  return hr_kv_cache_write_heads(cache, append, NULL, stream, error);
 }
 
 hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
@@ -217,7 +225,7 @@ hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, voi
     return HR_OK;
   HR_TRY(check_operands(&cache->options, &a, error));
   HR_TRY(grow(cache, &a, tokens, stream, error));
-  hr_status status = write_tokens(cache, &a, stream, error);
+  hr_status status = write_tokens(cache, &a, NULL, stream, error);
   if (status != HR_OK) {
     resize(cache, &a, -1);
     cache->grown = false;

@@ -6,15 +6,12 @@
 #include "base/error.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/tensor_boxes.h"
-#include "runtime/cuda/gemm/gemv.h"
+#include "runtime/cuda/gemm/linear.h"
 #include "runtime/cuda/kernels/experts_layout.h"
-#include "runtime/cuda/kernels/gemv_layout.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #define WARP 32
-#define GRID_Y_MAX 65535
 
 /* ---- the experts of each token ---- */
 
@@ -75,53 +72,23 @@ static int64_t tiles_at_most(const hr_grouped_arguments *x, int64_t tile)
   return hr_min64(x->copies, hr_ceil_div(x->copies, tile) + experts);
 }
 
-/* ---- few copies, or any: up to 8 of an expert at a time ---- */
-
-static hr_gemm few_rows(const hr_grouped_arguments *x)
-{
-  hr_gemm g = hr_gemm_default();
-  g.m = hr_min64(HR_GEMV_TOKENS_MAX, x->most), g.n = x->n, g.k = x->k;
-  g.batch = hr_min64(x->experts, x->copies);
-  g.dtype = x->dtype;
-  g.transpose_b = true;
-  return g;
-}
-
-/* In the device's context. */
+/* Few copies, or any: up to 8 of an expert at a time. In the device's context. */
 static hr_status launch_few(const hr_cuda_queue *queue, const hr_grouped_arguments *x, hr_error *error)
 {
-  const hr_gemm g = few_rows(x);
-  const int load = hr_gemv_load_bytes(&g);
-  const int64_t tiles = tiles_at_most(x, HR_GEMV_TOKENS_MAX);
-  char defines[HR_DEFINES_SIZE];
-  hr_gemv_tiling t;
-  int64_t multiprocessors;
-  cu_function function;
-  if (tiles > GRID_Y_MAX)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "experts of %s: %" PRId64 " copies of tokens at once are too many",
-                   hr_dtype_name(x->dtype), x->copies);
-  HR_TRY(hr_cuda_attribute(queue->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
-  hr_gemv_tiling_choose(&g, load, multiprocessors, 0, &t);
-  hr_gemv_defines(&g, &t, load, "HR_GROUPED", defines);
-  HR_TRY(hr_cuda_function(queue->cuda, "gemv", x->dtype, defines, "gemv", &function, error));
-  hr_gemv_call call = {.x = hr_cuda_address(x->a),
-                       .w = hr_cuda_address(x->b),
-                       .y = hr_cuda_address(x->c),
-                       .x_row = x->k,
-                       .w_row = x->k,
-                       .y_row = x->n,
-                       .w_batch = x->n * x->k,
-                       .n = x->n,
-                       .k = x->k,
-                       .offsets = hr_cuda_address(x->offsets),
-                       .experts = (int)x->experts};
-  void *parameters[] = {&call};
-  const hr_cuda_kernel kernel = {.function = function,
-                                 .blocks = hr_ceil_div(x->n, t.rows * t.row_warps),
-                                 .grid_y = (unsigned)tiles,
-                                 .threads = (unsigned)(WARP * t.row_warps * t.k_warps),
-                                 .early = queue->cuda->capability >= 90};
-  return hr_cuda_launch(queue, &kernel, parameters, error);
+  const hr_linear_arguments linear = {.rows = x->copies,
+                                      .n = x->n,
+                                      .k = x->k,
+                                      .x_stride = x->k,
+                                      .dtype = x->dtype,
+                                      .norm = HR_ROWWISE_COUNT,
+                                      .activation = HR_ROWWISE_COUNT,
+                                      .x = x->a,
+                                      .weight = x->b,
+                                      .y = x->c,
+                                      .experts = x->experts,
+                                      .most = x->most,
+                                      .offsets = x->offsets};
+  return hr_cuda_launch_linear(queue, &linear, error);
 }
 
 /* ---- many, by WGMMA ---- */
@@ -154,7 +121,7 @@ static bool takes_many(const hr_cuda *cuda, const hr_grouped_arguments *x)
 {
   const uint64_t addresses = hr_cuda_address(x->a) | hr_cuda_address(x->b) | hr_cuda_address(x->c);
   return cuda->capability / 10 == 9 && hr_dtype_bytes(x->dtype) == 2 && x->k % 8 == 0 && addresses % 16 == 0 &&
-         x->most > HR_GEMV_TOKENS_MAX;
+         x->most > HR_LINEAR_ROWS_MAX;
 }
 
 static hr_status describe_tensors(const hr_cuda *cuda, const hr_grouped_arguments *x, int tile, cu_tensor_map maps[2],

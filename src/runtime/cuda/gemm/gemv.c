@@ -19,9 +19,19 @@
 #define UNROLL_MAX 4
 #define TOKENS_FEW 4
 #define WEIGHTS_BEHIND 16777216.0 /* in 16 bits: docs/notes/gpu.md has the measurements, of an H200 */
+#define SHORT_ROW 1024            /* elements */
 
-enum { MMA_FEW_ROWS, MMA_FEW_TOKENS, MMA_OTHERS }; /* of `mma`: see best_of() */
-enum { SIMT_FEW_TOKENS, SIMT_OTHERS };             /* of `simt` */
+/* Of `mma`: see best_mma(). */
+enum {
+  MMA_FEW_ROWS,
+  MMA_SOME_ROWS,
+  MMA_MOST_ROWS = 3,
+  MMA_MANY_ROWS,
+  MMA_TWO_EACH,
+  MMA_SHORT_ROWS,
+  MMA_MANY_SHORT = 9
+};
+enum { SIMT_FEW_TOKENS, SIMT_OTHERS }; /* of `simt` */
 
 static const hr_gemv_tiling mma[] = {
     {true, 16, 1, 16, 64, 512}, {true, 16, 1, 8, 64, 768},  {true, 32, 1, 8, 32, 768}, {true, 16, 1, 4, 64, 768},
@@ -38,16 +48,24 @@ static bool uses_mma(const hr_gemm *g, int load)
   return load == HR_GEMV_LOAD_MAX && hr_dtype_bytes(g->dtype) == 2;
 }
 
-/* Where rows of B are few, more warps share the k of each. Many tokens are read for 32 rows of B at once. */
+/* By how many blocks of 16 rows of B a multiprocessor has: where they are few, more warps share the k of each. By what
+ * was the quickest of all tilings on an H200; docs/notes/gpu.md. */
+static int64_t best_mma(int64_t tiles, int64_t k, int64_t multiprocessors)
+{
+  const int64_t each = hr_ceil_div(tiles, multiprocessors);
+  if (each <= 1)
+    return MMA_FEW_ROWS;
+  if (k <= SHORT_ROW)
+    return each <= 2 ? MMA_SHORT_ROWS : MMA_MANY_SHORT;
+  return each <= 2 ? MMA_TWO_EACH : each <= 3 ? MMA_SOME_ROWS : each <= 16 ? MMA_MANY_ROWS : MMA_MOST_ROWS;
+}
+
 static int64_t best_of(const hr_gemm *g, int load, int64_t multiprocessors)
 {
   const int64_t tiles = hr_ceil_div(g->n, HR_GEMV_MMA_ROWS) * g->batch;
-  const bool few_tokens = g->m <= TOKENS_FEW;
-  if (!uses_mma(g, load))
-    return few_tokens ? SIMT_FEW_TOKENS : SIMT_OTHERS;
-  if (tiles <= multiprocessors)
-    return MMA_FEW_ROWS;
-  return few_tokens || tiles <= 2 * multiprocessors ? MMA_FEW_TOKENS : MMA_OTHERS;
+  if (uses_mma(g, load))
+    return best_mma(tiles, g->k, multiprocessors);
+  return g->m <= TOKENS_FEW ? SIMT_FEW_TOKENS : SIMT_OTHERS;
 }
 
 bool hr_gemv_tiling_choose(const hr_gemm *g, int load, int64_t multiprocessors, int64_t choice, hr_gemv_tiling *tiling)
@@ -128,9 +146,9 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 static bool behind(const hr_problem *problem, char *why, size_t why_size)
 {
   const hr_gemm *g = &problem->gemm;
-  if (hr_dtype_bytes(g->dtype) != 2 || (double)g->n * (double)g->k < WEIGHTS_BEHIND)
+  if (hr_dtype_bytes(g->dtype) != 2 || (double)g->n * (double)g->k <= WEIGHTS_BEHIND)
     return false;
-  snprintf(why, why_size, "is behind cuBLASLt in 16 bits from 2^24 weights on");
+  snprintf(why, why_size, "is behind cuBLASLt in 16 bits with more than 2^24 weights");
   return true;
 }
 

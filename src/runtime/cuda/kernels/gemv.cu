@@ -10,7 +10,8 @@
  * HR_MMA: 16 × k pieces of W times k × 8 of x by mma.sync, for 16-bit elements (gemv_mma.cuh); otherwise fused
  * multiply-adds in fp32, for any format and alignment (gemv_simt.cuh). HR_EARLY: the program starts while the kernel
  * before ends, and meanwhile W's first step is on its way to the L2. HR_GROUPED: a batch are up to 8 tokens of one
- * expert, by experts_tile.cuh.
+ * expert, by experts_tile.cuh. HR_NORM: x is normed before (gemv_norm.cuh). HR_GATED: every other of a block's row warps
+ * has rows of a second matrix, the gate's, for the same rows of y. HR_ACTIVATION: one of activation.cuh.
  *
  * Bound: memory bandwidth; 2 KiB and more are in flight for each warp. */
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -24,6 +25,12 @@ typedef hr_gemv_call gemv_call;
 #define WARP 32
 #define ROWS HR_ROWS
 #define BLOCK_ROWS (HR_ROW_WARPS * ROWS)
+#ifdef HR_GATED
+#define MATRICES 2
+#else
+#define MATRICES 1
+#endif
+#define OUT_ROWS (BLOCK_ROWS / MATRICES) /* rows of W, and of y */
 #define THREADS (WARP * HR_ROW_WARPS * HR_K_WARPS)
 
 /* The operands of a warp: its rows begin at `row`. A row or token that is not there is the last one; its results are
@@ -42,7 +49,12 @@ __device__ inline const element *w_at(const gemv_call &call, const warp_operands
 
 __device__ inline const element *x_at(const gemv_call &call, const warp_operands &mine, int token)
 {
-  return mine.x + (token < call.tokens ? token : call.tokens - 1) * call.x_row;
+  const int64 there = token < call.tokens ? token : call.tokens - 1;
+#ifdef HR_GROUPED
+  return mine.x + (call.numbers ? call.numbers[there] : there) * call.x_row;
+#else
+  return mine.x + there * call.x_row;
+#endif
 }
 
 /* Asks for memory ahead of its use. The L2 has what other kernels write, so that a later load reads it. */
@@ -57,6 +69,24 @@ __device__ inline void prefetch_to_l2(const element *at)
 #include "runtime/cuda/kernels/gemv_simt.cuh"
 #endif
 
+#ifdef HR_NORM
+#include "runtime/cuda/kernels/gemv_norm.cuh"
+#endif
+
+#ifdef HR_ACTIVATION
+#define LOG2_E 1.4426950408889634f
+#include "runtime/cuda/kernels/activation.cuh"
+
+template <class ACTIVATION> __device__ inline ACTIVATION activation_of(float)
+{
+  return ACTIVATION();
+}
+template <> __device__ inline swiglu_clamped_by activation_of(float limit)
+{
+  return {limit};
+}
+#endif
+
 #ifdef HR_GROUPED
 #include "runtime/cuda/kernels/experts_tile.cuh"
 
@@ -64,9 +94,13 @@ __device__ inline void prefetch_to_l2(const element *at)
 __device__ inline gemv_call call_of_block(gemv_call call)
 {
   const expert_tile tile = tile_of_experts<HR_GEMV_TOKENS_MAX>(call.offsets, call.experts, (int)blockIdx.y);
-  call.x += tile.first * call.x_row;
+  if (call.numbers)
+    call.numbers += tile.first;
+  else
+    call.x += tile.first * call.x_row;
   call.y += tile.first * call.y_row;
   call.w += tile.expert * call.w_batch;
+  call.gate += tile.expert * call.w_batch;
   call.tokens = tile.count;
   return call;
 }
@@ -82,41 +116,76 @@ __device__ inline gemv_call call_of_block(gemv_call call)
 
 typedef float partial_rows[HR_K_WARPS][TOKENS][BLOCK_ROWS];
 
+__device__ inline float sum_of_warps(const partial_rows &partial, int token, int row, const element *bias, int64 at)
+{
+  float sum = partial[0][token][row];
+  for (int warp = 1; warp < HR_K_WARPS; warp++)
+    sum += partial[warp][token][row];
+  return bias ? sum + to_float(bias[at]) : sum;
+}
+
+/* Row `row` of the block's is in a row warp of W; the next row warp has the gate's. */
+__device__ inline float activated(const gemv_call &call, const partial_rows &partial, int token, int row, int64 at)
+{
+  const int in = row / ROWS * MATRICES * ROWS + row % ROWS;
+  const float value = sum_of_warps(partial, token, in, call.bias, at);
+#if defined(HR_GATED)
+  return activation_of<HR_ACTIVATION>(call.limit)(sum_of_warps(partial, token, in + ROWS, call.gate_bias, at), value);
+#elif defined(HR_ACTIVATION)
+  return activation_of<HR_ACTIVATION>(call.limit)(value, 0);
+#else
+  return value;
+#endif
+}
+
 __device__ inline void store_rows(const gemv_call &call, const partial_rows &partial)
 {
-  const int64 first = (int64)blockIdx.x * BLOCK_ROWS;
-  for (int i = threadIdx.x; i < call.tokens * BLOCK_ROWS; i += THREADS) {
-    int token = i / BLOCK_ROWS, row = i % BLOCK_ROWS;
-    float sum = partial[0][token][row];
-    for (int warp = 1; warp < HR_K_WARPS; warp++)
-      sum += partial[warp][token][row];
+  const int64 first = (int64)blockIdx.x * OUT_ROWS;
+  for (int i = threadIdx.x; i < call.tokens * OUT_ROWS; i += THREADS) {
+    const int token = i / OUT_ROWS, row = i % OUT_ROWS;
     if (first + row >= call.n)
       continue;
-    if (call.bias)
-      sum += to_float(call.bias[first + row]);
-    call.y[token * call.y_row + first + row] = from_float(sum);
+    float value = activated(call, partial, token, row, first + row);
+    if (call.residual)
+      value = to_float(call.residual[token * call.residual_row + first + row]) + call.factor * value;
+    call.y[token * call.y_row + first + row] = from_float(value);
   }
+}
+
+/* What the warp multiplies. */
+__device__ inline warp_operands operands_of(const gemv_call &call)
+{
+  const int warp = threadIdx.x / WARP, row_warp = warp / HR_K_WARPS;
+  const int64 row = (int64)blockIdx.x * OUT_ROWS + row_warp / MATRICES * ROWS;
+  return {call.x, row_warp % MATRICES == 1 ? call.gate : call.w, row, warp % HR_K_WARPS};
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, HR_RESIDENT / THREADS) void gemv(const gemv_call all)
 {
   __shared__ partial_rows partial;
-  const int warp = threadIdx.x / WARP, row_warp = warp / HR_K_WARPS;
 #ifdef HR_GROUPED
-  follow_kernel_before();
+  wait_for_kernel_before();
 #endif
-  const gemv_call call = call_of_block(all);
+  gemv_call call = call_of_block(all);
   if (call.tokens == 0)
     return;
-  warp_operands mine = {call.x, call.w, (int64)blockIdx.x * BLOCK_ROWS + row_warp * ROWS, warp % HR_K_WARPS};
+#ifdef HR_NORM
+  call.x = (const element *)normed_rows, call.x_row = call.k;
+#endif
+  const warp_operands mine = operands_of(call);
   accumulators sums(call, mine);
-#if defined(HR_EARLY) && !defined(HR_GROUPED)
+#ifndef HR_GROUPED
   sums.prefetch(call, mine);
+#ifdef HR_NORM
+  prefetch_norm(call);
+#endif
   wait_for_kernel_before();
-  allow_next_kernel();
+#endif
+#ifdef HR_NORM
+  norm_rows(all, all.x_row);
 #endif
   sums.multiply(call, mine);
-  sums.put(partial[mine.k_warp], row_warp * ROWS);
+  sums.put(partial[mine.k_warp], threadIdx.x / WARP / HR_K_WARPS * ROWS);
   __syncthreads();
   store_rows(call, partial);
 }

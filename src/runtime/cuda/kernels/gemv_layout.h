@@ -11,7 +11,8 @@ enum {
   HR_GEMV_LOAD_MAX = 16   /* bytes */
 };
 
-/** y = x Wᵀ + bias for x [tokens, k], W [n, k], y [tokens, n]; the parameter of gemv. Strides in elements. */
+/** y = x Wᵀ + bias for x [tokens, k], W [n, k], y [tokens, n], with what hr_linear_arguments adds; the parameter of gemv.
+ *  Strides in elements. */
 typedef struct hr_gemv_call {
   HR_DEVICE_POINTER(const element) x;
   HR_DEVICE_POINTER(const element) w;
@@ -20,11 +21,22 @@ typedef struct hr_gemv_call {
   hr_layout_int64 x_row, w_row, y_row;
   hr_layout_int64 x_batch, w_batch, y_batch;
   hr_layout_int64 n, k;
-  HR_DEVICE_POINTER(const int) offsets; /* with HR_GROUPED: of the experts' tokens, which are x and y of all batches */
+  HR_DEVICE_POINTER(const int) offsets;  /* with HR_GROUPED: of the experts' tokens, which are x and y of all batches */
+  HR_DEVICE_POINTER(const int) numbers;  /* the same: of a token its row of x; NULL: its own */
+  HR_DEVICE_POINTER(const element) gate; /* with HR_GATED, as W */
+  HR_DEVICE_POINTER(const element) gate_bias;
+  HR_DEVICE_POINTER(const element) norm_weight; /* with HR_NORM */
+  HR_DEVICE_POINTER(const element) norm_bias;
+  HR_DEVICE_POINTER(const element) residual; /* NULL: none */
+  hr_layout_int64 residual_row;
   int tokens;
-  int experts; /* the same */
+  int experts;   /* with HR_GROUPED */
+  float epsilon; /* with HR_NORM */
+  float limit;   /* of a clamped activation */
+  float factor;  /* of what the residual is added to */
+  int padding;
 } hr_gemv_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_gemv_call) == 14 * 8);
+HR_LAYOUT_ASSERT(sizeof(hr_gemv_call) == 20 * 8 + 6 * 4);
 
 #endif

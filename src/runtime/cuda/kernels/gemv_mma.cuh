@@ -73,6 +73,8 @@ struct accumulators {
     const int64 left = call.k - threadIdx.x % 4 * CHUNK; /* elements from the lane's first on */
 #pragma unroll 1                                         /* more steps at once take the registers of other warps */
     for (int64 first = (int64)mine.k_warp * HR_UNROLL * SLAB; first < call.k; first += HR_K_WARPS * HR_UNROLL * SLAB) {
+      if (first + HR_K_WARPS * HR_UNROLL * SLAB >= call.k)
+        allow_next_kernel();
       uint4 rows[TILES][HR_UNROLL][2], tokens[HR_UNROLL];
 #pragma unroll
       for (int i = 0; i < HR_UNROLL; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of kv_cache_append.cu, kv_cache_quantize.cu and kv_cache_numbers.cu. C includes this header, and NVRTC
+/* Parameters of kv_cache_append.cu, kv_cache_heads.cu, kv_cache_quantize.cu and kv_cache_numbers.cu. C includes this header, and NVRTC
  * compiles it into the kernels. */
 #ifndef HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
 #define HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
@@ -36,6 +36,24 @@ typedef struct hr_kv_append_call {
 } hr_kv_append_call;
 
 HR_LAYOUT_ASSERT(sizeof(hr_kv_append_call) == 11 * 8 + 14 * 4);
+
+/** An append with what is before attention, hr_kv_heads. */
+typedef struct hr_kv_heads_call {
+  hr_kv_append_call append;
+  HR_DEVICE_POINTER(const element) q;
+  HR_DEVICE_POINTER(element) q_to;
+  HR_DEVICE_POINTER(const element) angles; /* [position, rotated] */
+  HR_DEVICE_POINTER(const element) q_norm; /* NULL: none */
+  HR_DEVICE_POINTER(const element) k_norm;
+  long long q_row;
+  int q_heads;
+  int rotated, interleaved;
+  int norm_stride; /* from the weight of a head's norm to the next's; 0: all have one */
+  float epsilon;
+  int padding;
+} hr_kv_heads_call;
+
+HR_LAYOUT_ASSERT(sizeof(hr_kv_heads_call) == sizeof(hr_kv_append_call) + 6 * 8 + 6 * 4);
 
 enum { HR_PUT_NUMBERS_MAX = 1000 };
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A linear layer of few rows together with what is before and behind it: a norm, a gate and an activation, a residual.
+ * A step of few tokens is bound by its weights and by the beginnings and ends of kernels, so that fewer kernels are
+ * faster. Thread safety: as runs of plans. */
+#ifndef HR_RUNTIME_DEVICE_LINEAR_H
+#define HR_RUNTIME_DEVICE_LINEAR_H
+
+#include <headroom/rowwise.h>
+
+/** y = residual + factor · activation(n Wᵀ + bias), where n is the norm of x. With `gate` G the activation is of two
+ *  values, n Gᵀ + gate_bias and n Wᵀ + bias. Elements are of one format; sums are in fp32. With `experts` each row is a
+ *  copy of a token for one of them, which has matrices of its own; then there is no norm, bias nor residual. */
+typedef struct hr_linear_arguments {
+  int64_t rows, n, k;
+  int64_t x_stride, residual_stride;   /* elements from a row to the next; those of y are packed */
+  int64_t alignment;                   /* bytes of which the address of x is a multiple */
+  hr_dtype dtype;                      /* fp32, fp16 or bf16 */
+  hr_rowwise_operation norm;           /* HR_ROWWISE_RMS_NORM or _LAYER_NORM; HR_ROWWISE_COUNT: none */
+  hr_rowwise_operation activation;     /* HR_ROWWISE_COUNT: none */
+  double epsilon;                      /* of the norm */
+  double limit;                        /* of HR_ROWWISE_SWIGLU_CLAMPED */
+  double factor;                       /* 0: 1 */
+  const void *x;                       /* [rows, k] */
+  const void *norm_weight, *norm_bias; /* [k]; the bias of HR_ROWWISE_LAYER_NORM */
+  const void *weight, *gate;           /* [n, k]; gate NULL: none */
+  const void *bias, *gate_bias;        /* [n]; NULL: none */
+  const void *residual;                /* [rows, n], may be y; NULL: none */
+  void *y;                             /* [rows, n] */
+  int64_t experts;                     /* 0: none */
+  int64_t most;                        /* copies of one expert */
+  const int32_t *offsets;              /* as hr_route_arguments */
+  const int32_t *numbers;              /* [rows], of a copy its row of x; NULL: rows of x are copies */
+} hr_linear_arguments;
+
+/** The most rows, but of experts. */
+#define HR_LINEAR_ROWS_MAX 8
+
+/** The most of hr_linear_norm_bytes(). */
+#define HR_LINEAR_NORM_BYTES_MAX 30720
+
+/** The most weights: with more, a kernel that a library tuned saves more than fewer kernels do, and blocks that start
+ *  early crowd where the kernel before has ended (docs/notes/gpu.md). */
+#define HR_LINEAR_WEIGHTS_MAX ((int64_t)1 << 24)
+
+/** Rows of x as a program takes them: a power of two. */
+static inline int hr_linear_rows(int64_t rows)
+{
+  return rows <= 1 ? 1 : rows <= 2 ? 2 : rows <= 4 ? 4 : HR_LINEAR_ROWS_MAX;
+}
+
+/** What a block keeps of a norm: the rows, the weight and the bias. */
+static inline int64_t hr_linear_norm_bytes(hr_rowwise_operation norm, int64_t rows, int64_t k, hr_dtype dtype)
+{
+  const int beside = norm == HR_ROWWISE_LAYER_NORM ? 2 : 1;
+  return norm == HR_ROWWISE_COUNT ? 0 : (hr_linear_rows(rows) + beside) * k * (int64_t)hr_dtype_bytes(dtype);
+}
+
+#endif

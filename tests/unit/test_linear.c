@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Linear layers of few rows with what is fused with them, against float64; with HEADROOM_TEST=gpu those of a GPU. */
+#include "device_tensors.h"
+
+#include "runtime/device/linear.h"
+
+#include <math.h>
+
+static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
+
+enum { X, NORM_WEIGHT, NORM_BIAS, WEIGHT, GATE, BIAS, GATE_BIAS, RESIDUAL, Y, TENSORS };
+
+typedef struct linear_case {
+  hr_linear_arguments arguments;
+  tensor of[TENSORS];
+
+} linear_case;
+
+/* ---- the reference ---- */
+
+static double number_at(const linear_case *c, int which, int64_t at)
+{
+  return hr_number_load(c->arguments.dtype, c->of[which].host, (size_t)at);
+}
+
+static double rounded(hr_dtype dtype, double value)
+{
+  double there = 0;
+  hr_number_store(dtype, &there, 0, value);
+  return hr_number_load(dtype, &there, 0);
+}
+
+/* The row's elements as they are multiplied, rounded where they are the results of a norm. */
+static void fill_row(const linear_case *c, int64_t row, double *x)
+{
+  const hr_linear_arguments *a = &c->arguments;
+  double mean = 0, squares = 0;
+  for (int64_t i = 0; i < a->k; i++)
+    x[i] = number_at(c, X, row * a->x_stride + i), mean += x[i] / (double)a->k;
+  if (a->norm == HR_ROWWISE_COUNT)
+    return;
+  mean = a->norm == HR_ROWWISE_LAYER_NORM ? mean : 0;
+  for (int64_t i = 0; i < a->k; i++)
+    squares += (x[i] - mean) * (x[i] - mean) / (double)a->k;
+  for (int64_t i = 0; i < a->k; i++)
+    x[i] = rounded(a->dtype, (x[i] - mean) / sqrt(squares + a->epsilon) * number_at(c, NORM_WEIGHT, i) +
+                                 (a->norm == HR_ROWWISE_LAYER_NORM ? number_at(c, NORM_BIAS, i) : 0));
+}
+
+/* The product of a row with column `column` of W or G, and the most that it may be off: a norm's results may be rounded
+ * to the other neighbour. */
+static double product(const linear_case *c, const double *x, int matrix, int bias, int64_t column, double *off)
+{
+  const hr_linear_arguments *a = &c->arguments;
+  const double share = a->norm == HR_ROWWISE_COUNT ? 0 : hr_dtype_rounding_error(a->dtype, 1) / 8;
+  double sum = 0, size = 0;
+  for (int64_t i = 0; i < a->k; i++) {
+    const double term = x[i] * number_at(c, matrix, column * a->k + i);
+    sum += term, size += fabs(term);
+  }
+  *off = size * (share + 0x1p-20 * (1 + (double)a->k / 64));
+  return c->of[bias].host ? sum + number_at(c, bias, column) : sum;
+}
+
+static double gelu(double x)
+{
+  return x / 2 * erfc(-x / sqrt(2));
+}
+
+static double gelu_tanh(double x)
+{
+  return x / (1 + exp(-2 * 0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+static double clamped(double gate, double up, double limit)
+{
+  const double g = gate > limit ? limit : gate, u = up > limit ? limit : up < -limit ? -limit : up; /* keeps a NaN */
+  return g / (1 + exp(-1.702 * g)) * (u + 1);
+}
+
+static double activated(const hr_linear_arguments *a, double gate, double up)
+{
+  switch (a->activation) {
+  case HR_ROWWISE_GELU: return gelu(up);
+  case HR_ROWWISE_GELU_TANH: return gelu_tanh(up);
+  case HR_ROWWISE_RELU: return up < 0 ? 0 : up;
+  case HR_ROWWISE_RELU2: return up < 0 ? 0 : up * up;
+  case HR_ROWWISE_SWIGLU: return gate / (1 + exp(-gate)) * up;
+  case HR_ROWWISE_SWIGLU_CLAMPED: return clamped(gate, up, a->limit);
+  case HR_ROWWISE_GEGLU: return gelu(gate) * up;
+  case HR_ROWWISE_GEGLU_TANH: return gelu_tanh(gate) * up;
+  default: return up;
+  }
+}
+
+/* What y may be: its value for each product at both ends of what that may be. */
+static void compare_element(const linear_case *c, const double *x, int64_t row, int64_t column)
+{
+  const hr_linear_arguments *a = &c->arguments;
+  double up_off = 0, gate_off = 0, gate = 0, off = 0;
+  const double up = product(c, x, WEIGHT, BIAS, column, &up_off);
+  if (c->of[GATE].host)
+    gate = product(c, x, GATE, GATE_BIAS, column, &gate_off);
+  const double value = activated(a, gate, up);
+  for (int i = 0; i < 4; i++)
+    off = fmax(off, fabs(activated(a, gate + (i % 2 ? gate_off : -gate_off), up + (i / 2 ? up_off : -up_off)) - value));
+  const double residual = c->of[RESIDUAL].host ? number_at(c, RESIDUAL, row * a->residual_stride + column) : 0;
+  const double factor = a->factor == 0 ? 1 : a->factor,
+               exact = c->of[RESIDUAL].host ? residual + factor * value : value;
+  const double found = number_at(c, Y, row * a->n + column);
+  const double bound =
+      1.01 * off * fabs(factor) + fabs(value) * 0x1p-19 + 1e-6 + hr_dtype_rounding_error(a->dtype, exact);
+  if (!(fabs(found - exact) <= bound) && !(isnan(found) && isnan(exact)))
+    fail_msg("%s, norm %d, activation %d, %d rows, n %d, k %d: [%d, %d] is %g, exactly %g, allowed ±%g",
+             hr_dtype_name(a->dtype), (int)a->norm, (int)a->activation, (int)a->rows, (int)a->n, (int)a->k, (int)row,
+             (int)column, found, exact, bound);
+}
+
+/* ---- cases ---- */
+
+static void make_tensors(linear_case *c)
+{
+  hr_linear_arguments *a = &c->arguments;
+  const bool norm = a->norm != HR_ROWWISE_COUNT, gated = c->arguments.gate != NULL;
+  const int64_t counts[] = {[X] = a->rows * a->x_stride,
+                            [NORM_WEIGHT] = norm ? a->k : 0,
+                            [NORM_BIAS] = a->norm == HR_ROWWISE_LAYER_NORM ? a->k : 0,
+                            [WEIGHT] = a->n * a->k,
+                            [GATE] = gated ? a->n * a->k : 0,
+                            [BIAS] = a->bias ? a->n : 0,
+                            [GATE_BIAS] = a->bias && gated ? a->n : 0,
+                            [RESIDUAL] = a->residual ? a->rows * a->residual_stride : 0};
+  for (int i = 0; i < Y; i++)
+    if (counts[i] > 0)
+      c->of[i] = random_tensor(a->dtype, (uint64_t)i + 1, counts[i]);
+  c->of[Y] = tensor_of((size_t)(a->rows * a->n) * hr_dtype_bytes(a->dtype));
+}
+
+static const void *address(const linear_case *c, int which)
+{
+  return c->of[which].buffer ? hr_buffer_data(c->of[which].buffer) : NULL;
+}
+
+static void run_on_device(linear_case *c)
+{
+  hr_error error;
+  hr_linear_arguments *a = &c->arguments;
+  a->x = address(c, X), a->norm_weight = address(c, NORM_WEIGHT), a->norm_bias = address(c, NORM_BIAS);
+  a->weight = address(c, WEIGHT), a->gate = address(c, GATE);
+  a->bias = address(c, BIAS), a->gate_bias = address(c, GATE_BIAS), a->residual = address(c, RESIDUAL);
+  a->y = hr_buffer_data(c->of[Y].buffer);
+  assert_ok(device->backend->multiply_linear(device, a, hr_device_stream(device), &error), error);
+  fetch(&c->of[Y]);
+}
+
+/* `special`: a NaN in the last row of x, which reaches no other row. */
+static void check_case(linear_case *c, bool special)
+{
+  hr_error error;
+  const hr_linear_arguments *a = &c->arguments;
+  make_tensors(c);
+  if (special) {
+    hr_number_store(a->dtype, c->of[X].host, (size_t)((a->rows - 1) * a->x_stride), (double)NAN);
+    assert_ok(hr_buffer_write(c->of[X].buffer, c->of[X].host, c->of[X].bytes, &error), error);
+  }
+  run_on_device(c);
+  double *x = malloc((size_t)a->k * sizeof *x);
+  assert_non_null(x);
+  for (int64_t row = 0; row < a->rows; row++) {
+    fill_row(c, row, x);
+    for (int64_t column = 0; column < a->n; column++)
+      compare_element(c, x, row, column);
+  }
+  free(x);
+  for (int i = 0; i < TENSORS; i++)
+    if (c->of[i].host)
+      tensor_free(&c->of[i]);
+}
+
+/* Rows, n and k that fill tiles and do not, of all loads; each activation with each norm. */
+static void a_gpu_multiplies_with_what_is_fused(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][3] = {{1, 64, 128},  {1, 40, 72},     {2, 130, 200}, {3, 17, 36},
+                                     {4, 96, 1024}, {5, 33, 51},     {7, 48, 520},  {8, 100, 264},
+                                     {1, 2200, 64}, {2, 4300, 1032}, {1, 8600, 40}, {6, 16, 2048}};
+  static const hr_rowwise_operation norms[] = {HR_ROWWISE_RMS_NORM, HR_ROWWISE_LAYER_NORM, HR_ROWWISE_COUNT};
+  static const hr_rowwise_operation activations[] = {
+      HR_ROWWISE_SWIGLU,     HR_ROWWISE_GELU, HR_ROWWISE_GEGLU,          HR_ROWWISE_COUNT, HR_ROWWISE_GELU_TANH,
+      HR_ROWWISE_GEGLU_TANH, HR_ROWWISE_RELU, HR_ROWWISE_SWIGLU_CLAMPED, HR_ROWWISE_RELU2};
+  static const bool gated[] = {true, false, true, false, false, true, false, true, false};
+  static const int something;
+  if (!device->backend->multiply_linear)
+    return;
+  for (int i = 0; i < 108; i++) {
+    const int64_t *size = sizes[i % 12];
+    if (!test_takes(i))
+      continue;
+    const int64_t spare = i % 4 == 1 ? 8 : i % 4 == 3 ? 3 : 0;
+    linear_case c = {.arguments = {.rows = size[0],
+                                   .n = size[1],
+                                   .k = size[2],
+                                   .x_stride = size[2] + spare,
+                                   .residual_stride = size[1] + spare,
+                                   .dtype = formats[i / 2 % 3],
+                                   .norm = norms[i / 12 % 3],
+                                   .activation = activations[i % 9],
+                                   .gate = gated[i % 9] ? &something : NULL,
+                                   .bias = i % 5 < 2 ? &something : NULL,
+                                   .residual = i % 3 ? &something : NULL,
+                                   .epsilon = 0.125,
+                                   .limit = 0.5,
+                                   .factor = i % 7 ? 0 : 0.75}};
+    check_case(&c, i % 11 == 0);
+  }
+}
+
+/* ---- experts ---- */
+
+/* The first expert has no copy, the others one each and the last all that are left, of tokens in turn. */
+static void number_copies(const hr_linear_arguments *a, int32_t *offsets, int32_t *numbers, int64_t tokens)
+{
+  offsets[0] = offsets[1] = 0;
+  for (int64_t i = 2; i < a->experts; i++)
+    offsets[i] = offsets[i - 1] + (offsets[i - 1] + 1 < a->rows);
+  offsets[a->experts] = (int32_t)a->rows;
+  for (int64_t i = 0; i < a->rows; i++)
+    numbers[i] = (int32_t)(i * 5 % tokens);
+}
+
+static void compare_copies(const linear_case *c, const int32_t *offsets, const int32_t *numbers)
+{
+  const hr_linear_arguments *a = &c->arguments;
+  double *x = malloc((size_t)a->k * sizeof *x);
+  assert_non_null(x);
+  for (int64_t expert = 0; expert < a->experts; expert++) {
+    linear_case one = *c; /* that expert's matrices */
+    const size_t bytes = (size_t)(expert * a->n * a->k) * hr_dtype_bytes(a->dtype);
+    one.of[WEIGHT].host = (char *)c->of[WEIGHT].host + bytes;
+    one.of[GATE].host = c->of[GATE].host ? (char *)c->of[GATE].host + bytes : NULL;
+    for (int64_t row = offsets[expert]; row < offsets[expert + 1]; row++) {
+      fill_row(&one, numbers[row], x);
+      for (int64_t column = 0; column < a->n; column++)
+        compare_element(&one, x, row, column);
+    }
+  }
+  free(x);
+}
+
+static void check_experts(linear_case *c, int64_t tokens)
+{
+  hr_error error;
+  hr_linear_arguments *a = &c->arguments;
+  const int64_t copies = a->rows, n = a->n;
+  tensor offsets = tensor_of((size_t)(a->experts + 1) * 4), numbers = tensor_of((size_t)copies * 4);
+  number_copies(a, offsets.host, numbers.host, tokens);
+  assert_ok(hr_buffer_write(offsets.buffer, offsets.host, offsets.bytes, &error), error);
+  assert_ok(hr_buffer_write(numbers.buffer, numbers.host, numbers.bytes, &error), error);
+  c->of[X] = random_tensor(a->dtype, 1, tokens * a->x_stride);
+  c->of[WEIGHT] = random_tensor(a->dtype, 2, a->experts * n * a->k);
+  if (a->gate)
+    c->of[GATE] = random_tensor(a->dtype, 3, a->experts * n * a->k);
+  c->of[Y] = tensor_of((size_t)(copies * n) * hr_dtype_bytes(a->dtype));
+  a->offsets = hr_buffer_data(offsets.buffer), a->numbers = hr_buffer_data(numbers.buffer);
+  run_on_device(c);
+  compare_copies(c, offsets.host, numbers.host);
+  for (int i = 0; i < TENSORS; i++)
+    if (c->of[i].host)
+      tensor_free(&c->of[i]);
+  tensor_free(&offsets);
+  tensor_free(&numbers);
+}
+
+/* Experts, copies, tokens, n and k. */
+static void a_gpu_multiplies_copies_of_tokens(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][5] = {{4, 2, 1, 40, 64}, {8, 16, 8, 136, 200}, {3, 12, 6, 33, 51}, {40, 24, 3, 72, 320}};
+  static const hr_rowwise_operation activations[] = {HR_ROWWISE_SWIGLU, HR_ROWWISE_GELU, HR_ROWWISE_COUNT};
+  static const int something;
+  if (!device->backend->multiply_linear)
+    return;
+  for (int i = 0; i < 12; i++) {
+    const int64_t *size = sizes[i % 4];
+    linear_case c = {.arguments = {.experts = size[0],
+                                   .rows = size[1],
+                                   .most = size[1],
+                                   .n = size[3],
+                                   .k = size[4],
+                                   .x_stride = size[4],
+                                   .dtype = formats[i % 3],
+                                   .norm = HR_ROWWISE_COUNT,
+                                   .activation = activations[i / 4],
+                                   .gate = i / 4 == 0 ? &something : NULL}};
+    check_experts(&c, size[2]);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_gpu_multiplies_with_what_is_fused),
+                                     cmocka_unit_test(a_gpu_multiplies_copies_of_tokens)};
+  return cmocka_run_group_tests(tests, open_device, close_device);
+}
