@@ -40,18 +40,18 @@ hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run)
     return NULL;
   hr_launch *launch = &p->launches[p->launch_count++];
   memset(launch, 0, sizeof *launch);
-  launch->op = launch->also = l->op_index;
+  launch->ops[0] = l->op_index;
+  launch->op_count = 1;
   launch->run = run;
   return launch;
 }
 
-void hr_share_launch(hr_lowering *l, double share)
+void hr_take_part(hr_lowering *l, size_t op)
 {
   if (l->status != HR_OK)
     return;
   hr_launch *launch = &l->program->launches[l->program->launch_count - 1];
-  launch->also = l->op_index;
-  launch->also_share = share;
+  launch->ops[launch->op_count++] = op;
 }
 
 static int add_value(hr_lowering *l, size_t bytes, int64_t columns)
@@ -103,14 +103,16 @@ int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view)
   return hr_max64(alignment, element);
 }
 
-hr_run_view hr_read_view(const hr_lowering *l, int index)
+hr_run_view hr_read_view(hr_lowering *l, int index)
 {
-  return l->tensors[l->op->reads[index]];
+  return hr_tensor(l, l->op->reads[index]);
 }
 
 void hr_write_view(hr_lowering *l, int index, hr_run_view view)
 {
-  l->tensors[l->op->writes[index]] = view;
+  const int tensor = l->op->writes[index];
+  l->norms[tensor].waits = l->linears[tensor].waits = false;
+  l->tensors[tensor] = view;
 }
 
 const void *hr_own_weight(const hr_lowering *l, int index)
@@ -224,8 +226,6 @@ static bool has_kernel(hr_lowering *l, const hr_rowwise *rows)
   return status == HR_OK;
 }
 
-#define SHARE_OF_NORM 0.4 /* of what both move: 3 and 2 tensors */
-
 /* The operator of the sum keeps the launch. */
 static hr_run_view add_both(hr_lowering *l, hr_rowwise norm, const hr_input_operand inputs[3])
 {
@@ -233,12 +233,12 @@ static hr_run_view add_both(hr_lowering *l, hr_rowwise norm, const hr_input_oper
   const hr_input_operand all[] = {hr_of_view(l->sum.of[0]), hr_of_view(l->sum.of[1]), inputs[1], inputs[2]};
   const size_t op = l->op_index;
   hr_launch *last = &l->program->launches[--l->program->launch_count];
-  l->op_index = last->op;
+  l->op_index = last->ops[0];
   hr_plan_free(last->plan);
   const hr_run_view y = add_rowwise(l, rows, all, rows.columns);
   hr_bind(l, offsetof(hr_rowwise_arguments, more_outputs), l->sum.result);
   l->op_index = op;
-  hr_share_launch(l, SHARE_OF_NORM);
+  hr_take_part(l, op);
   hr_keep_rowwise(l, &norm, inputs, y);
   return y;
 }
@@ -323,11 +323,21 @@ hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c)
   return c == 0 ? x : hr_add_rowwise(l, r, (hr_input_operand[]){hr_of_view(x)}, x.columns);
 }
 
+static int which_angles(const hr_lowering *l)
+{
+  return l->group->attention.window > 0 && l->x->angles[1];
+}
+
+const hr_buffer *hr_angle_table(const hr_lowering *l)
+{
+  return l->x->angles[which_angles(l)];
+}
+
 hr_run_view hr_angles_of(hr_lowering *l, bool back)
 {
   hr_buffer *const *tables = back ? l->x->angles_back : l->x->angles;
   hr_run_view *views = back ? l->angles_back : l->angles;
-  const int which = l->group->attention.window > 0 && tables[1];
+  const int which = which_angles(l);
   if (views[which].value < 0)
     views[which] =
         hr_add_gather(l, HR_NUMBER_POSITION, hr_buffer_data(tables[which]), l->x->options.tokens, l->x->rotary_dim);

@@ -49,7 +49,7 @@ static void lower_norm(hr_lowering *l)
   const void *weight = l->op->weights[0] ? hr_own_weight(l, 0) : hr_buffer_data(l->x->ones);
   const void *bias = l->op->weights[1] ? hr_own_weight(l, 1) : hr_buffer_data(l->x->zeros);
   const hr_input_operand inputs[] = {hr_of_view(x), hr_of_address(weight), hr_of_address(bias)};
-  hr_write_view(l, 0, hr_add_norm(l, r, inputs));
+  hr_write_norm(l, &r, inputs);
 }
 
 /* Columns of each of the operator's matrices, whose results are side by side; returns their number. */
@@ -63,14 +63,28 @@ static int columns_of(const hr_lowering *l, int64_t *columns)
   return count;
 }
 
+/* Only an activation or a residual reads its result. */
+static bool may_go_on(hr_operator_id id)
+{
+  return id == HR_OP_LINEAR_PROJECTION || id == HR_OP_MLP_UP || id == HR_OP_MLP_GATE || id == HR_OP_MLP_DOWN ||
+         id == HR_OP_SHARED_UP || id == HR_OP_SHARED_GATE;
+}
+
 static void lower_linear(hr_lowering *l)
 {
+  hr_run_linear linear;
   int64_t columns[HR_OPERATOR_WEIGHTS_MAX];
   const int count = columns_of(l, columns);
   const int bias_role = l->op->weights[count]; /* 0: none */
   const void *bias = bias_role ? hr_own_weight(l, count) : NULL;
-  const hr_run_view all = hr_run_multiplies_q8(l->x, l->op) ? hr_add_q8_gemm(l, hr_read_view(l, 0), bias)
-                                                            : hr_add_gemm(l, hr_read_view(l, 0), bias);
+  const bool fuses = hr_begin_linear(l, bias, &linear);
+  if (fuses && count == 1 && may_go_on(l->op->id)) {
+    hr_write_linear(l, &linear);
+    return;
+  }
+  const hr_run_view all = fuses                               ? hr_add_fused(l, &linear)
+                          : hr_run_multiplies_q8(l->x, l->op) ? hr_add_q8_gemm(l, hr_read_view(l, 0), bias)
+                                                              : hr_add_gemm(l, hr_read_view(l, 0), bias);
   int64_t first = 0;
   for (int i = 0; i < count; first += columns[i++])
     hr_write_view(l, i, hr_columns_of(all, first, columns[i]));
@@ -80,14 +94,14 @@ static void lower_linear(hr_lowering *l)
 static void lower_projection_in(hr_lowering *l)
 {
   lower_linear(l);
-  hr_write_view(l, 0, with_positions(l, l->tensors[l->op->writes[0]]));
+  hr_write_view(l, 0, with_positions(l, hr_tensor(l, l->op->writes[0])));
 }
 
 static void lower_logits(hr_lowering *l)
 {
   lower_linear(l);
   const hr_numerics *n = &l->x->model.numerics;
-  const hr_run_view scaled = hr_add_scaled(l, l->tensors[HR_TENSOR_LOGITS], n->logit_scale);
+  const hr_run_view scaled = hr_add_scaled(l, hr_tensor(l, HR_TENSOR_LOGITS), n->logit_scale);
   const hr_run_view capped = hr_add_softcap(l, scaled, n->logit_softcap);
   hr_write_view(l, 0, capped);
   if (l->status == HR_OK && !l->tape) /* the result outlives the step */
@@ -103,10 +117,13 @@ static hr_rowwise_operation activation_of(const hr_model *model, bool gated)
 
 static void lower_activation(hr_lowering *l)
 {
-  const hr_run_view first = hr_read_view(l, 0);
   const bool gated = l->op->reads[1] != HR_TENSOR_NONE;
-  hr_rowwise r = hr_rows_of(activation_of(&l->x->model, gated), first.rows, first.columns);
+  hr_rowwise r = hr_rows_of(activation_of(&l->x->model, gated), 0, 0);
   r.factor = l->x->model.numerics.swiglu_limit;
+  if (hr_activate_linear(l, &r))
+    return;
+  const hr_run_view first = hr_read_view(l, 0);
+  r.rows = first.rows, r.columns = first.columns;
   const hr_input_operand inputs[] = {hr_of_view(first), hr_of_view(gated ? hr_read_view(l, 1) : first)};
   hr_write_view(l, 0, hr_add_rowwise(l, r, inputs, first.columns));
 }
@@ -114,9 +131,11 @@ static void lower_activation(hr_lowering *l)
 static void lower_residual(hr_lowering *l)
 {
   hr_run_view sum = hr_read_view(l, 0);
-  for (int i = 1; i < HR_OPERATOR_READS_MAX && l->op->reads[i]; i++)
-    sum = hr_add_pair(l, HR_ROWWISE_RESIDUAL, sum,
-                      hr_add_scaled(l, hr_read_view(l, i), l->x->model.numerics.residual_scale));
+  const double factor = l->x->model.numerics.residual_scale;
+  for (int i = 1; i < HR_OPERATOR_READS_MAX && l->op->reads[i]; i++) {
+    if (!hr_add_to_residual(l, l->op->reads[i], factor, &sum))
+      sum = hr_add_pair(l, HR_ROWWISE_RESIDUAL, sum, hr_add_scaled(l, hr_read_view(l, i), factor));
+  }
   hr_write_view(l, 0, sum);
 }
 

@@ -41,6 +41,26 @@ typedef enum hr_route_part {
   HR_ROUTE_COUNT
 } hr_route_part;
 
+/** A norm that waits for what reads it. */
+typedef struct hr_run_norm {
+  bool waits;
+  hr_rowwise rows;
+  hr_input_operand inputs[3];
+  size_t op;
+} hr_run_norm;
+
+/** A linear layer of few rows that waits for what follows it, with operators of the list: its own first. */
+typedef struct hr_run_linear {
+  bool waits;
+  hr_linear_arguments linear;
+  hr_run_view x, residual;
+  size_t ops[HR_LAUNCH_OPS];
+  int op_count;
+} hr_run_linear;
+
+/** What is done to heads where they are written to the KV cache. */
+typedef enum hr_heads_part { HR_HEADS_NORMED = 1, HR_HEADS_ROTATED = 2 } hr_heads_part;
+
 typedef struct hr_tape hr_tape;
 
 typedef struct hr_lowering {
@@ -55,15 +75,22 @@ typedef struct hr_lowering {
   hr_run_view tensors[HR_TENSOR_COUNT];
   hr_run_view angles[2]; /* of each token, once an operator has asked for them; as hr_executor.angles */
   hr_run_view angles_back[2];
+  hr_run_norm norms[HR_TENSOR_COUNT]; /* what tensors wait for */
+  hr_run_linear linears[HR_TENSOR_COUNT];
   hr_run_sum sum; /* the last one */
+  int heads;      /* operators that wait for the KV cache, bits of hr_heads_part */
+  size_t heads_ops[2];
   hr_run_view routes[HR_ROUTE_COUNT];
+  hr_run_view dispatched; /* whose rows are the experts' copies, where no launch makes them; else value −1 */
+  size_t dispatch_op;
   hr_run_view unrotated; /* of latent attention: what all heads of K share */
   hr_run_view cached;    /* the same: what its cache keeps of each token */
   hr_status status;
   hr_error *error;
 } hr_lowering;
 
-hr_run_view hr_read_view(const hr_lowering *l, int index);              /* of the tensor that the operator reads */
+hr_run_view hr_read_view(hr_lowering *l, int index);                    /* of the tensor that the operator reads */
+hr_run_view hr_tensor(hr_lowering *l, int tensor);                      /* launches what it waits for */
 void hr_write_view(hr_lowering *l, int index, hr_run_view view);        /* it is what the operator writes */
 hr_run_view hr_new_view(hr_lowering *l, int64_t rows, int64_t columns); /* packed, of a new value */
 hr_run_view hr_new_words(hr_lowering *l, int64_t count);                /* of 32 bits each, whatever the dtype */
@@ -99,9 +126,6 @@ static inline hr_strides hr_strides_of(hr_run_view view, int64_t dim, int64_t to
 {
   return (hr_strides){.batch = tokens * view.stride, .row = view.stride, .head = dim};
 }
-
-/** The last launch computes the operator, too, in that share of its time. */
-void hr_share_launch(hr_lowering *l, double share);
 
 /** Appends a launch with what the caller sets behind it; NULL after a failure. */
 hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run);
@@ -165,8 +189,34 @@ hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor);
 /** Appends y = c tanh(x / c); x itself for a c of 0. */
 hr_run_view hr_add_softcap(hr_lowering *l, hr_run_view x, double c);
 
+/** The table of angles of the layer, a row for each position. */
+const hr_buffer *hr_angle_table(const hr_lowering *l);
+
 /** Cosines and sines of each token's angles in the layer, or of the opposite ones. */
 hr_run_view hr_angles_of(hr_lowering *l, bool back);
+
+/** The last launch computes this operator, too. */
+void hr_take_part(hr_lowering *l, size_t op);
+
+/** The operator writes this norm, as hr_add_norm(), once it is read. */
+void hr_write_norm(hr_lowering *l, const hr_rowwise *rows, const hr_input_operand inputs[3]);
+
+/** The operator's product with its bias (NULL: none) and the norm before it; false where nothing is fused. */
+bool hr_begin_linear(hr_lowering *l, const void *bias, hr_run_linear *linear);
+hr_run_view hr_add_fused(hr_lowering *l, const hr_run_linear *linear); /* launches it */
+void hr_write_linear(hr_lowering *l, const hr_run_linear *linear);     /* the operator writes it once it is read */
+
+/** The same of experts' copies without a bias; false where nothing is fused. */
+bool hr_begin_expert_linear(hr_lowering *l, hr_run_linear *linear);
+
+/** Few tokens' copies are made where they are multiplied. */
+bool hr_wait_for_experts(hr_lowering *l, hr_run_view x);
+
+/** The operator is an activation of products that wait: it waits with them. */
+bool hr_activate_linear(hr_lowering *l, const hr_rowwise *activation);
+
+/** Adds factor · tensor, a product that waits, to the sum; false if it does not. */
+bool hr_add_to_residual(hr_lowering *l, int tensor, double factor, hr_run_view *sum);
 
 /** Bytes of which the view's address is a multiple, as hr_gemm.alignment. */
 int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view);

@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#define HEADS_ROWS_MAX 256 /* of more the kernels that move 16 bytes at a time are faster */
+
 /* ---- heads ---- */
 
 /* y = x · weight + bias, of columns; NULL: 1 and 0. */
@@ -40,6 +42,22 @@ static hr_run_view norm_of_heads(hr_lowering *l, hr_run_view heads, const void *
   return behind ? weighted(l, y, weight, bias) : y;
 }
 
+/* Norms and rotation of few tokens' heads, in this order, are done where K and V are written to the cache. */
+static bool waits_for_cache(hr_lowering *l, hr_heads_part part)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  const hr_model *model = &l->x->model;
+  const bool takes =
+      l->program->shape.phase == HR_PHASE_DECODE && l->x->device->backend->appends_heads && m->q_heads > 0 &&
+      m->qk_norm != HR_QK_NORM_ROTATED && l->rows <= HEADS_ROWS_MAX && l->heads < (int)part &&
+      (part == HR_HEADS_ROTATED || (m->qk_norm != HR_QK_NORM_FULL && !m->qk_norm_bias && model->norm == HR_NORM_RMS));
+  if (takes) {
+    l->heads_ops[l->heads != 0] = l->op_index;
+    l->heads |= (int)part;
+  }
+  return takes;
+}
+
 static bool side_by_side(hr_run_view q, hr_run_view k)
 {
   return q.value == k.value && q.stride == k.stride && q.rows == k.rows && k.offset == q.offset + q.columns;
@@ -66,6 +84,8 @@ static hr_run_view normalized(hr_lowering *l, hr_run_view heads)
 
 void hr_lower_qk_norm(hr_lowering *l)
 {
+  if (waits_for_cache(l, HR_HEADS_NORMED))
+    return;
   static const int weights[] = {HR_WEIGHT_Q_NORM, HR_WEIGHT_K_NORM};
   static const int biases[] = {HR_WEIGHT_Q_NORM_BIAS, HR_WEIGHT_K_NORM_BIAS};
   if (l->group->attention.qk_norm == HR_QK_NORM_ROTATED) {
@@ -95,6 +115,8 @@ static hr_run_view rotated(hr_lowering *l, hr_run_view x)
 
 void hr_lower_rotary(hr_lowering *l)
 {
+  if (waits_for_cache(l, HR_HEADS_ROTATED))
+    return;
   if (l->group->latent.q_heads > 0)
     hr_lower_latent_rotary(l);
   else
@@ -121,9 +143,40 @@ static int64_t alignment_of(const hr_lowering *l, const attention_views *a)
   return hr_min64(hr_view_alignment(l, a->q), hr_min64(hr_view_alignment(l, a->k), hr_view_alignment(l, a->v)));
 }
 
-/* The new tokens' K and V, of a latent cache the same; the room for them is taken before the step. */
-static void append_to_cache(hr_lowering *l, hr_run_view k, hr_run_view v)
+/* A norm's weight of heads. */
+static const void *norm_weight(const hr_lowering *l, int which)
 {
+  const void *weight = hr_run_weight(l->x, l->layer, which);
+  return !(l->heads & HR_HEADS_NORMED) ? NULL : weight ? weight : hr_buffer_data(l->x->ones);
+}
+
+/* What waits for the launch of an append. */
+static void add_heads(hr_lowering *l, hr_launch *launch, hr_run_view q, hr_run_view to)
+{
+  const hr_mixer_attention *m = &l->group->attention;
+  const bool rotates = l->heads & HR_HEADS_ROTATED;
+  launch->heads = (hr_kv_heads){.q_heads = m->q_heads,
+                                .q_row = q.stride,
+                                .rotated = rotates ? m->rotary_dim : 0,
+                                .interleaved = l->x->model.numerics.rotary_interleaved,
+                                .norm_stride = m->qk_norm == HR_QK_NORM_PER_HEAD ? m->qk_dim : 0,
+                                .epsilon = l->x->model.numerics.norm_epsilon,
+                                .angles = rotates ? hr_buffer_data(hr_angle_table(l)) : NULL,
+                                .q_norm = norm_weight(l, HR_WEIGHT_Q_NORM),
+                                .k_norm = norm_weight(l, HR_WEIGHT_K_NORM)};
+  launch->op_count = 0;
+  for (int i = 0; i < (l->heads == (HR_HEADS_NORMED | HR_HEADS_ROTATED) ? 2 : 1); i++)
+    hr_take_part(l, l->heads_ops[i]);
+  hr_bind(l, offsetof(hr_launch, heads.q) - offsetof(hr_launch, arguments), q);
+  hr_bind(l, offsetof(hr_launch, heads.q_to) - offsetof(hr_launch, arguments), to);
+  l->heads = 0;
+}
+
+/* The new tokens' K and V, of a latent cache the same; the room for them is taken before the step. */
+static void append_to_cache(hr_lowering *l, hr_run_view *q, hr_run_view k, hr_run_view v)
+{
+  const hr_run_view from = *q;
+  *q = l->heads ? hr_new_view(l, q->rows, q->columns) : *q;
   hr_launch *launch = hr_add_launch(l, NULL);
   if (!launch)
     return;
@@ -132,6 +185,8 @@ static void append_to_cache(hr_lowering *l, hr_run_view k, hr_run_view v)
   launch->append.k_row = k.stride, launch->append.v_row = v.stride;
   hr_bind(l, offsetof(hr_kv_append, k), k);
   hr_bind(l, offsetof(hr_kv_append, v), v);
+  if (l->heads)
+    add_heads(l, launch, from, *q);
 }
 
 /* 0: that of K's size. Both forms of latent attention have that of the expanded heads. */
@@ -273,12 +328,12 @@ void hr_lower_attention(hr_lowering *l)
 {
   const bool latent = l->group->latent.q_heads > 0;
   if (was_launched(l)) {
-    hr_share_launch(l, (double)l->op->flops / (double)(l->op->flops + l->op[-1].flops));
+    hr_take_part(l, l->op_index);
     return;
   }
   attention_views a = latent ? latent_attention(l) : plain_attention(l);
   if (hr_phase_keeps_tokens(l->program->shape.phase))
-    append_to_cache(l, latent ? l->cached : a.k, latent ? l->cached : a.v);
+    append_to_cache(l, &a.q, latent ? l->cached : a.k, latent ? l->cached : a.v);
   a.o = hr_new_view(l, l->rows, a.sizes.q_heads * a.sizes.v_dim);
   if (l->program->shape.phase == HR_PHASE_DECODE)
     attend_to_cache(l, &a);

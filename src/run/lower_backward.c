@@ -63,8 +63,6 @@ static void back_attention(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
 
 /* ---- the loss and the optimizer ---- */
 
-#define SHARE_OF_GRADIENT (2.0 / 3) /* of what both move: the loss reads logits, its gradient takes their place */
-
 /* Losses and the gradient of the mean one, in one launch. */
 static void add_loss(hr_lowering *l, size_t gradient)
 {
@@ -81,8 +79,7 @@ static void add_loss(hr_lowering *l, size_t gradient)
   hr_add_rowwise_into(l, r, inputs, outputs, 2);
   if (l->status != HR_OK)
     return;
-  l->op_index = gradient;
-  hr_share_launch(l, SHARE_OF_GRADIENT);
+  hr_take_part(l, gradient);
   l->tape->gradients[logits.value] = logits;
 }
 

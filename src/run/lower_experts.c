@@ -59,6 +59,8 @@ void hr_lower_dispatch(hr_lowering *l)
   const bool weighs = l->x->model.numerics.router.weighs_inputs;
   const hr_run_view in = hr_packed(l, hr_read_view(l, 0));
   const hr_run_view x = weighs ? hr_add_weighted_rows(l, in, hr_of_view(l->routes[HR_ROUTE_WEIGHTS])) : in;
+  if (!l->group->experts.bias && hr_wait_for_experts(l, x))
+    return;
   hr_rowwise r = hr_rows_of(HR_ROWWISE_GATHER, l->rows * l->group->experts.active, x.columns);
   r.period = x.rows;
   const hr_input_operand inputs[] = {hr_of_view(l->routes[HR_ROUTE_COPIED]), hr_of_view(x)};
@@ -106,6 +108,11 @@ static hr_run_view with_biases(hr_lowering *l, hr_run_view x, const void *biases
 /* An expert has at most as many copies as there are tokens. */
 void hr_lower_grouped(hr_lowering *l)
 {
+  hr_run_linear linear;
+  if (hr_begin_expert_linear(l, &linear)) {
+    hr_write_linear(l, &linear);
+    return;
+  }
   hr_weight_shapes shapes;
   hr_list_weights(&l->x->model, l->group, &shapes);
   const hr_weight_shape *shape = &shapes.of[l->op->weights[0]];

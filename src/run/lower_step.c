@@ -61,6 +61,7 @@ hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error)
                    .rows = program->shape.batch * program->shape.tokens,
                    .angles = {none, none},
                    .angles_back = {none, none},
+                   .dispatched = none,
                    .error = error};
   if (program->shape.phase == HR_PHASE_TRAIN)
     return lower_training(&l);

@@ -120,7 +120,8 @@ typedef struct launch_range {
 static hr_status run_launch(const hr_launch *launch, const hr_launch_place *at, hr_error *error)
 {
   if (launch->cache)
-    return hr_kv_cache_write(launch->cache, &launch->append, at->stream, error);
+    return hr_kv_cache_write_heads(launch->cache, &launch->append, launch->heads.q ? &launch->heads : NULL, at->stream,
+                                   error);
   return launch->run(launch->plan, &launch->arguments, at, error);
 }
 
@@ -164,8 +165,8 @@ hr_status hr_program_run(const hr_executor *x, hr_run_program *p, hr_error *erro
 static int end_of_part(const hr_run_program *p, int first)
 {
   int end = first + 1;
-  while (end < p->launch_count && p->launches[end].op == p->launches[first].op &&
-         p->launches[end].also == p->launches[first].also)
+  while (end < p->launch_count && p->launches[end].ops[0] == p->launches[first].ops[0] &&
+         p->launches[end].op_count == p->launches[first].op_count)
     end++;
   return end;
 }
@@ -194,6 +195,17 @@ static hr_status time_on_host(program_parts *p, double *times_ns, hr_error *erro
   return HR_OK;
 }
 
+static void divide_time(const hr_run_program *program, const hr_launch *launch, double time_ns, double *of_operators_ns)
+{
+  const hr_operator *items = program->operators.items;
+  double moved = 0;
+  for (int i = 0; i < launch->op_count; i++)
+    moved += (double)items[launch->ops[i]].bytes;
+  for (int i = 0; i < launch->op_count; i++)
+    of_operators_ns[launch->ops[i]] +=
+        launch->op_count == 1 ? time_ns : time_ns * (double)items[launch->ops[i]].bytes / moved;
+}
+
 static hr_status time_parts(program_parts *p, double *times_ns, double *of_operators_ns, hr_error *error)
 {
   const hr_run_program *program = p->program;
@@ -202,11 +214,8 @@ static hr_status time_parts(program_parts *p, double *times_ns, double *of_opera
     p->firsts[++p->count] = end_of_part(program, at);
   HR_TRY(backend->time_parts ? backend->time_parts(p->x->device, run_part, p, p->count, times_ns, error)
                              : time_on_host(p, times_ns, error));
-  for (size_t i = 0; i < p->count; i++) {
-    const hr_launch *launch = &program->launches[p->firsts[i]];
-    of_operators_ns[launch->op] += times_ns[i] * (1 - launch->also_share);
-    of_operators_ns[launch->also] += times_ns[i] * launch->also_share;
-  }
+  for (size_t i = 0; i < p->count; i++)
+    divide_time(program, &program->launches[p->firsts[i]], times_ns[i], of_operators_ns);
   return HR_OK;
 }
 

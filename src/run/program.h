@@ -6,6 +6,8 @@
 
 #include "run/executor.h"
 #include "runtime/device/experts.h"
+#include "runtime/device/kv_cache.h"
+#include "runtime/device/linear.h"
 #include "runtime/device/q8.h"
 #include "runtime/operation/operation.h"
 
@@ -38,6 +40,7 @@ typedef enum hr_run_number {
 int hr_run_number_count(const hr_executor *x);
 
 #define HR_RUN_OPERANDS 12
+#define HR_LAUNCH_OPS 5
 
 /** An operand that gets its address when the arena has been planned. */
 typedef struct hr_run_operand {
@@ -58,17 +61,20 @@ typedef hr_status (*hr_launch_fn)(const hr_plan *plan, const hr_arguments *argum
 
 /** One kernel, or the writing of new tokens to a layer's KV cache. */
 typedef struct hr_launch {
-  size_t op;         /* of the program's list */
-  size_t also;       /* another operator that it computes; else `op` */
-  double also_share; /* of its time */
+  size_t ops[HR_LAUNCH_OPS]; /* of the program's list, that it computes */
+  int op_count;
   hr_plan *plan;
   hr_launch_fn run;
   hr_kv_cache *cache; /* NULL: a plan */
   union {
     hr_arguments arguments;
-    hr_kv_append append;
+    struct {
+      hr_kv_append append;
+      hr_kv_heads heads; /* q NULL: none */
+    };
     hr_route_arguments route;
     hr_grouped_arguments grouped;
+    hr_linear_arguments linear;
     hr_q8_arguments q8;
   };
   hr_run_operand operands[HR_RUN_OPERANDS];
@@ -112,6 +118,8 @@ hr_status hr_launch_attention_backward(const hr_plan *plan, const hr_arguments *
                                        hr_error *error);
 hr_status hr_launch_route(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                           hr_error *error);
+hr_status hr_launch_linear(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                           hr_error *error);
 /** Without a plan the device multiplies all experts' copies at once. */
 hr_status hr_launch_grouped(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                             hr_error *error);
@@ -129,8 +137,8 @@ void hr_program_free(const hr_executor *x, hr_run_program *program);
  *  that records replays them. */
 hr_status hr_program_run(const hr_executor *x, hr_run_program *program, hr_error *error);
 
-/** Runs them once more and adds the time of each operator to times_ns. That of two in one launch is divided by what
- *  they move. Training takes one more step. */
+/** Runs them once more and adds the time of each operator to times_ns. That of several in one launch is divided by
+ *  what they move. Training takes one more step. */
 hr_status hr_program_time(const hr_executor *x, hr_run_program *program, double *times_ns, hr_error *error);
 
 /** Forgets what was recorded: addresses have changed. */
