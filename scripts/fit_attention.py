@@ -5,8 +5,7 @@
     scripts/fit_attention.py [--csv FILE] [--write]
 
 FILE has the columns device, kind, n, batch, q_heads, kv_heads, head_dim, window, time_ns (default
-data/results/published/attention.csv: A100 and B200). The H200 is fitted to files of data/results: frameworks' decode to
-published/h200.csv; `headroom calibrate` fits those of Headroom's kernels.
+data/results/published/attention.csv: A100 and B200). `headroom calibrate` fits Headroom's kernels, scripts/fit_public.py other devices.
 Prints parameters and errors, fitted and held out; with --write puts the parameters into data/hardware.
 
 The time is that of docs/prediction-model.md#the-model-of-other-operators; the mean of |log(predicted / measured)| is minimized.
@@ -28,8 +27,7 @@ WHOLE = {"few_pairs_share": 1, "few_long_pairs_share": 1}  # of devices whose ro
 FEW, FEW_LONG_KEYS = range(16, 64), 16384  # as in src/analysis/predict/split_kv.c
 Q_TILE, Q_TILE_LEAST, KV_TILE, ROWS, UNSPLIT_KEYS = 128, 16, 128, 16, 128
 # Devices without measurements take the costs of one whose multiprocessors are alike.
-ALIKE = {"a100-sxm4-80gb": ("a100-sxm4-40gb", "a100-pcie-80gb", "a100-pcie-40gb", "l40s", "l4", "rtx-4090"),
-         "h200": ("h100-sxm", "h100-pcie", "gh200")}
+ALIKE = {"a100-sxm4-80gb": ("a100-sxm4-40gb", "a100-pcie-80gb", "a100-pcie-40gb")}
 
 
 def device(name):
@@ -224,12 +222,6 @@ def framework_calls(path, name, kind):
     return calls
 
 
-def h200_framework_calls():
-    names = {"keys": "n", "batch": "batch", "q_heads": "q_heads", "k_heads": "k_heads", "v_heads": "k_heads", "head_dim": "k"}
-    return [call(row, names, float(row["median_ns"])) for row in rows_of(RESULTS / "published/h200.csv")
-            if row["kind"] == "decode"]
-
-
 def put(text, key, value):
     """Sets a member of a device file, behind "attention_block_ns" if it is new."""
     line = f'  "{key}": {json.dumps(value)}'
@@ -272,19 +264,13 @@ def write(decode, prefill):
     for name, (launch, block, shares) in prefill.items():
         def edit(text, name=name, launch=launch, block=block, shares=shares):
             text = put_decode(text, "decode_framework", decode[name], fitted)
-            text = put_source(put(text, "prefill_launch_ns", launch), "prefill_launch_ns", fitted)
+            text = put_source(put(text, "prefill_server", {"launch_ns": launch, "block_ns": block}), "prefill_server", fitted)
             text = put_source(put(text, "attention_block_ns", block), "attention_block_ns", fitted)
             for dim, share in shares.items():
                 text = put_share(text, dim, "forward_share", share)
             return put_source(text, "attentions", fitted + "; other head sizes and backward: assumed")
         change(name, edit)
 
-    def edit_h200(text):
-        text = put_decode(text, "decode_framework", decode["h200"],
-                          "fitted to data/results/published/h200.csv; pair_ns and element_ns: mean of A100 and B200, which "
-                          "were measured; scripts/fit_attention.py")
-        return text
-    change("h200", edit_h200)
     for name, others in ALIKE.items():
         for other in others:
             change(other, lambda text, name=name: put_decode(
@@ -304,9 +290,6 @@ def main():
         decode[name] = fit_decode(f"{name} decode", hardware, framework_calls(arguments.csv, name, "decode"), start,
                                   {} if name.startswith("a100") else WHOLE)
         prefill[name] = fit_prefill(f"{name} prefill", hardware, framework_calls(arguments.csv, name, "attention"))
-    mean = {key: round((decode["a100-sxm4-80gb"][key] + decode["b200"][key]) / 2, 1) for key in ("pair_ns", "element_ns")}
-    h200 = device("h200")
-    decode["h200"] = fit_decode("h200 decode by frameworks", h200, h200_framework_calls(), start, {**mean, **WHOLE})
     if arguments.write:
         write(decode, prefill)
 

@@ -30,7 +30,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "data/results"
 KINDS = ("gemm", "gemm_misaligned", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit",
-         "bmm_misaligned", "own_attention", "own_decode")
+         "bmm_misaligned", "own_attention", "own_decode", "scan")
 ENDS_NS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, math.inf)
 LEAST_ROWS, LEAST_KIND = 40, 20
 LEAST_OF = {"gemm_misaligned": 25, "bmm": 30, "bmm_misaligned": 20}  # few of these are short, and their error falls with size
@@ -209,26 +209,29 @@ def report(device, intervals, held):
 
 def in_order(intervals):
     """By kind, then format, those of all formats last, as hr_hardware_check() wants them."""
-    names = [*KINDS, "scan"]
-    return sorted(intervals, key=lambda one: (names.index(one["kind"]), (*FORMATS, None).index(one.get("dtype"))))
+    return sorted(intervals, key=lambda one: (KINDS.index(one["kind"]), (*FORMATS, None).index(one.get("dtype"))))
+
+
+def put_intervals(path, intervals, source):
+    """Replaces the intervals of a device file and their source."""
+    text = re.sub(r'  "intervals": \[.*?\n  \],\n', "", path.read_text(encoding="utf-8"), flags=re.S)
+    rows = ",\n".join("    " + json.dumps({k: v for k, v in row.items() if v != BEYOND_ALL}) for row in in_order(intervals))
+    text = text.replace('  "sources": {\n', f'  "intervals": [\n{rows}\n  ],\n  "sources": {{\n', 1)
+    text = re.sub(r'^    "intervals": ".*\n', "", text, flags=re.M)
+    text = text.replace('  "sources": {\n', f'  "sources": {{\n    "intervals": {json.dumps(source)},\n', 1)
+    json.loads(text)
+    path.write_text(text, encoding="utf-8")
 
 
 def write(device, intervals, formats):
     """Replaces the intervals of FORMATS, or those of all others."""
     path = ROOT / f"data/hardware/{device}.json"
     before = json.loads(path.read_text(encoding="utf-8")).get("intervals", [])
-    intervals = in_order(intervals + [one for one in before if ("dtype" in one) != formats])
-    text = re.sub(r'  "intervals": \[.*?\n  \],\n', "", path.read_text(encoding="utf-8"), flags=re.S)
-    rows = ",\n".join("    " + json.dumps({k: v for k, v in row.items() if v != BEYOND_ALL}) for row in intervals)
-    text = text.replace('  "sources": {\n', f'  "intervals": [\n{rows}\n  ],\n  "sources": {{\n', 1)
+    intervals += [one for one in before if ("dtype" in one) != formats]
     parts = ["every second row of data/results"] * any("dtype" not in one for one in intervals)
     if any("dtype" in one for one in intervals):
         parts.append("of fp32 and tf32 " + (f"as {SAME[device]}.json" if device in SAME else "all rows"))
-    source = f'    "intervals": "scripts/fit_intervals.py, {"; ".join(parts)}, docs/notes/prediction.md",\n'
-    text = re.sub(r'^    "intervals": ".*\n', "", text, flags=re.M)
-    text = text.replace('  "sources": {\n', '  "sources": {\n' + source, 1)
-    json.loads(text)
-    path.write_text(text, encoding="utf-8")
+    put_intervals(path, intervals, f'scripts/fit_intervals.py, {"; ".join(parts)}, docs/notes/prediction.md')
 
 
 def main():

@@ -34,6 +34,7 @@ typedef struct hr_attention_share {
   double headroom_share;                /* forward_share of Headroom's own kernel; 0: as forward_share */
   double short_share; /* the same with tiles of up to 64 keys for up to 1024, on Hopper; 0: as headroom_share */
   double headroom_backward_share; /* backward_share of Headroom's own kernel; 0: as backward_share */
+  double full_share;              /* forward_share of calls without a mask; 0: as forward_share */
 } hr_attention_share;
 
 /** Cost of attention with one or a few queries per sequence (split-KV). "A pair" is a K or V head of one sequence. */
@@ -63,10 +64,11 @@ typedef struct hr_decode_cost {
 
 /** Cost of fused attention over many queries. */
 typedef struct hr_prefill_cost {
-  double launch_ns;  /* the shortest call; 0: this cost is not known */
-  double block_ns;   /* overhead of one Q tile */
-  double share;      /* of the library's best GEMM, long sequences without a mask; 0: as hr_attention_share says */
-  double element_ns; /* overhead of one Q tile for each element of its head, besides block_ns; of 128 rows */
+  double launch_ns;     /* the shortest call; 0: this cost is not known */
+  double block_ns;      /* overhead of one Q tile */
+  double share;         /* of the library's best GEMM, long sequences without a mask; 0: by forward_share */
+  double forward_share; /* times that of hr_attention_share, for the head size; 0: 1 */
+  double element_ns;    /* overhead of one Q tile for each element of its head, besides block_ns; of 128 rows */
 
   /* Headroom's kernel for Hopper, whose work items are known; hr_predict_attention_by() defines the terms. */
   double busy_ns;    /* of a launch that gives every multiprocessor a Q tile; of a smaller one in proportion */
@@ -186,8 +188,7 @@ struct hr_hardware {
   double gemm_launch_ns;     /* the shortest GEMM; 0: as launch_ns */
   double gemm_busy_ns;       /* added where every multiprocessor has a tile, else the busy share of it */
   double gemm_step_ns;       /* of a tile, added for each step along k, however small the tile */
-  double prefill_launch_ns;  /* the shortest fused attention call of a framework; 0: as launch_ns */
-  double attention_block_ns; /* overhead of one Q tile of fused attention */
+  double attention_block_ns; /* overhead of one Q tile of fused attention; of a hr_prefill_cost without its own, too */
   int64_t tile_k_bytes;      /* step along k; 0: none */
 
   size_t alignment_count;
@@ -223,6 +224,7 @@ struct hr_hardware {
   hr_interval intervals[HR_INTERVALS_MAX]; /* by kind, then dtype, then ascending below_ns */
 
   double cache_bytes_per_s; /* a GEMM reading operands from the last-level cache; 0: twice main memory's rate */
+  double l2_bytes_per_s;    /* attention, scans and copies reading what the last-level cache holds; 0: as a GEMM does */
   double reach;             /* of one multiprocessor that loads alone: times its share of the bandwidth; 0: no limit */
   double split_ns;          /* of a GEMM that splits k: the second kernel, or waiting for the other splits */
   int64_t split_k_bytes;    /* least bytes of k that a split gets; 0: 2048 */
@@ -247,6 +249,10 @@ struct hr_hardware {
   hr_decode_cost decode_latent;          /* latent attention in its absorbed form */
   hr_decode_cost decode_latent_headroom; /* the same by Headroom's kernels; launch_ns 0: as decode_headroom by pairs */
   hr_prefill_cost prefill_latent;        /* latent attention in its expanded form: V heads smaller than K heads */
+  hr_prefill_cost prefill_server;        /* of inference servers, which writes a KV cache of pages */
+  hr_prefill_cost prefill_fp8;           /* the same of 8 bit operands */
+  hr_prefill_cost prefill_full;          /* without a mask and a cache, as in an encoder */
+  hr_decode_cost decode_fp8;             /* over a cache of 8 bits; launch_ns 0: as decode_framework */
   hr_expert_cost experts;
   hr_rounding_cost rounding;
 

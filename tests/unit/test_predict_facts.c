@@ -245,7 +245,8 @@ static void a_causal_mask_halves_long_attention_and_nothing_beats_the_datasheet(
     hr_hardware hardware = measured_hardware(devices[d]);
     hr_prediction full = attention(&hardware, 8192, 8192, 32, HR_MASK_NONE);
     hr_prediction causal = attention(&hardware, 8192, 8192, 32, HR_MASK_CAUSAL);
-    assert_true(causal.time_ns / full.time_ns > 0.5 && causal.time_ns / full.time_ns < 0.6);
+    /* Half the work and the tiles on the diagonal; calls without a mask are up to 1.25 times as fast on Hopper. */
+    assert_true(causal.time_ns / full.time_ns > 0.5 && causal.time_ns / full.time_ns < 0.67);
     /* 4 · 8192² · 128 · 32 heads · 4 sequences */
     assert_true(full.time_ns > 4.0 * 8192 * 8192 * 128 * 32 * 4 / hardware.dense_flops_per_s[HR_FP16] * 1e9);
   }

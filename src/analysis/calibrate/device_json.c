@@ -64,6 +64,8 @@ static json_t *attentions_of(const hr_hardware *h)
       put_number(row, "short_share", share->short_share);
     if (share->headroom_backward_share > 0)
       put_number(row, "headroom_backward_share", share->headroom_backward_share);
+    if (share->full_share > 0)
+      put_number(row, "full_share", share->full_share);
     json_array_append_new(list, row);
   }
   return list;
@@ -103,6 +105,7 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                  {"boost", h->boost},
                  {"burst", h->burst},
                  {"cache_bytes_per_s", h->cache_bytes_per_s},
+                 {"l2_bytes_per_s", h->l2_bytes_per_s},
                  {"reach", h->reach},
                  {"split_ns", h->split_ns},
                  {"row_share", h->row_share},
@@ -110,7 +113,6 @@ static void put_numbers(json_t *json, const hr_hardware *h)
                  {"gemm_launch_ns", h->gemm_launch_ns},
                  {"gemm_busy_ns", h->gemm_busy_ns},
                  {"gemm_step_ns", h->gemm_step_ns},
-                 {"prefill_launch_ns", h->prefill_launch_ns},
                  {"attention_block_ns", h->attention_block_ns}};
   const struct {
     const char *name;

@@ -95,7 +95,7 @@ static void begin_gemms(hr_hardware *h)
 static void begin_attention(hr_hardware *h, unsigned bits)
 {
   static const hr_attention_share unknown[] = {
-      {64, 0.6, 0.5, 0, 0, 0}, {128, 0.6, 0.5, 0, 0, 0}, {256, 0.6, 0.5, 0, 0, 0}};
+      {64, 0.6, 0.5, 0, 0, 0, 0}, {128, 0.6, 0.5, 0, 0, 0, 0}, {256, 0.6, 0.5, 0, 0, 0, 0}};
   const size_t all = sizeof unknown / sizeof *unknown, count = h->about.kind == HR_HARDWARE_GPU ? all : 1;
   if (h->attention_count == 0) {
     memcpy(h->attentions, unknown + all - count, count * sizeof *unknown);
@@ -103,8 +103,14 @@ static void begin_attention(hr_hardware *h, unsigned bits)
   }
   for (size_t i = 0; i < h->attention_count && bits & HR_ROWS_HEADROOM; i++)
     set_missing(&h->attentions[i].headroom_share, h->attentions[i].forward_share);
-  if (bits & HR_ROWS_FRAMEWORKS)
-    set_missing(&h->prefill_launch_ns, h->launch_ns);
+}
+
+/* The kernels of frameworks, of a GPU. */
+static void begin_prefill(hr_hardware *h, hr_prefill_cost *cost)
+{
+  set_missing(&cost->launch_ns, h->launch_ns);
+  set_missing(&cost->block_ns, h->attention_block_ns);
+  set_missing(&cost->forward_share, 1);
 }
 
 /* Headroom's kernels, of a GPU. */
@@ -152,12 +158,19 @@ void hr_parameters_begin(hr_hardware *hardware, unsigned bits)
     hr_scan_costs_assume(hardware);
   if (bits & HR_ROWS_ATTENTION)
     begin_attention(hardware, bits);
+  if (bits & HR_ROWS_FRAMEWORKS && hardware->about.kind == HR_HARDWARE_GPU) {
+    begin_prefill(hardware, &hardware->prefill_server);
+    begin_prefill(hardware, &hardware->prefill_fp8);
+    begin_prefill(hardware, &hardware->prefill_full);
+  }
   if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_ATTENTION && hardware->about.kind == HR_HARDWARE_GPU)
     begin_own_prefill(hardware);
   if (bits & HR_ROWS_HEADROOM && bits & HR_ROWS_DECODE && hardware->about.kind == HR_HARDWARE_GPU)
     begin_own_decode(hardware);
   if (bits & HR_ROWS_DECODE)
     begin_decode(hardware, bits & HR_ROWS_HEADROOM ? &hardware->decode_headroom : &hardware->decode_framework);
+  if (bits & HR_ROWS_DECODE && !(bits & HR_ROWS_HEADROOM) && hardware->decode_fp8.launch_ns == 0)
+    hardware->decode_fp8 = hardware->decode_framework;
 }
 
 size_t hr_parameters_list(const hr_hardware *hardware, hr_parameter parameters[HR_FITTED_FIGURES_MAX])

@@ -61,20 +61,37 @@ static bool is_latent(const hr_attention *a)
   return a->v_dim < a->qk_dim && a->k_heads == a->q_heads;
 }
 
-static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attention *a, hr_framework framework)
+/* The cost of the kernel that a framework has for a call; without a launch where the device's file has none. */
+static hr_prefill_cost kernel_cost(const hr_hardware *hardware, const hr_attention *a, hr_framework framework,
+                                   bool server)
+{
+  if (framework == HR_FRAMEWORK_HEADROOM)
+    return hardware->prefill_headroom;
+  if (is_latent(a))
+    return hardware->prefill_latent;
+  if (hr_dtype_bytes(a->dtype) == 1)
+    return hardware->prefill_fp8;
+  if (server)
+    return hardware->prefill_server;
+  return a->mask == HR_MASK_NONE ? hardware->prefill_full : (hr_prefill_cost){.launch_ns = 0};
+}
+
+static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attention *a, hr_framework framework,
+                                    bool server)
 {
   hr_attention_share share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim));
-  bool own = framework == HR_FRAMEWORK_HEADROOM;
-  hr_prefill_cost cost = {.launch_ns =
-                              own ? hardware->launch_ns : fmax(hardware->prefill_launch_ns, hardware->launch_ns),
-                          .block_ns = hardware->attention_block_ns};
-  if (own && hardware->prefill_headroom.launch_ns > 0)
-    cost = hardware->prefill_headroom;
-  if (!own && is_latent(a) && hardware->prefill_latent.launch_ns > 0)
-    cost = hardware->prefill_latent;
+  hr_prefill_cost cost = kernel_cost(hardware, a, framework, server);
+  if (!(cost.launch_ns > 0))
+    cost = (hr_prefill_cost){.launch_ns = hardware->launch_ns};
+  if (cost.block_ns == 0)
+    cost.block_ns = hardware->attention_block_ns;
   cost.block_ns += cost.element_ns * (double)hr_max64(a->qk_dim, a->v_dim);
+  if (cost.share == 0 && framework == HR_FRAMEWORK_HEADROOM)
+    cost.share = share.headroom_share;
+  if (cost.share == 0 && a->mask == HR_MASK_NONE && share.full_share > 0)
+    cost.share = share.full_share;
   if (cost.share == 0)
-    cost.share = own && share.headroom_share > 0 ? share.headroom_share : share.forward_share;
+    cost.share = share.forward_share * (cost.forward_share > 0 ? cost.forward_share : 1);
   return cost;
 }
 
@@ -121,7 +138,7 @@ static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, hr
                       .keys = keys,
                       .head_dim = (double)hr_max64(a->qk_dim, a->v_dim),
                       .rows = (double)rows};
-  const hr_decode_cost *cost = hr_predict_decode_cost(hardware, framework, false);
+  const hr_decode_cost *cost = hr_predict_decode_cost(hardware, framework, false, hr_dtype_bytes(a->dtype) == 1);
   hr_decode decode = hr_decode_default();
   if (framework == HR_FRAMEWORK_HEADROOM && hr_decode_from_attention(a, &decode, NULL) == HR_OK)
     call.decode = hr_predict_split_decode(&decode);
@@ -153,7 +170,8 @@ static void predict_call(const hr_hardware *hardware, const hr_attention *a, hr_
   double flops = (double)work->flops, peak = hr_predict_peak(hardware, a->dtype);
   hr_prediction tiled = {.launch_ns = work->cost.launch_ns};
   tiled.matrix_ns = flops / work->library_rate * 1e9;
-  tiled.memory_ns = hr_transfer_ns(hardware, (double)work->bytes, 0);
+  tiled.memory_ns = framework == HR_FRAMEWORK_HEADROOM ? hr_transfer_ns(hardware, (double)work->bytes, 0)
+                                                       : hr_recent_ns(hardware, (double)work->bytes, 0);
   hr_prediction split_kv = {.matrix_ns = tiled.matrix_ns};
   double tiled_ns = hr_predict_is_flash(hardware, a, framework)
                         ? hr_predict_flash(hardware, a, flops, (double)work->bytes, work->library_rate, &tiled)
@@ -183,7 +201,7 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
 {
   HR_NEED(error, hardware, attention, prediction);
   HR_TAKE(hr_attention, attention, error);
-  return hr_predict_attention_by(hardware, attention, HR_FRAMEWORK_COMPILED, prediction, error);
+  return hr_predict_prefill(hardware, attention, HR_FRAMEWORK_COMPILED, false, prediction, error);
 }
 
 hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attention *attention, hr_framework framework,
@@ -191,12 +209,18 @@ hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attentio
 {
   HR_NEED(error, hardware, attention, prediction);
   HR_TAKE(hr_attention, attention, error);
+  return hr_predict_prefill(hardware, attention, framework, false, prediction, error);
+}
+
+hr_status hr_predict_prefill(const hr_hardware *hardware, const hr_attention *attention, hr_framework framework,
+                             bool server, hr_prediction *prediction, hr_error *error)
+{
   HR_TRY(check_predictable(attention, error));
   HR_TRY(hr_predict_check_hardware(hardware, error));
   HR_TRY(hr_predict_check_framework(framework, error));
   call_work work = {0};
   HR_TRY(hr_predict_rate(hardware, attention->dtype, &work.library_rate, error));
-  work.cost = prefill_cost(hardware, attention, framework);
+  work.cost = prefill_cost(hardware, attention, framework, server);
   work.rate = work.library_rate * work.cost.share;
   HR_TRY(hr_attention_entries(attention, &work.entries));
   HR_TRY(hr_attention_flops(attention, &work.flops));

@@ -65,7 +65,8 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
   HR_TRY(hr_decode_flops(decode, &flops));
   HR_TRY(hr_decode_bytes(decode, &bytes));
   hr_prediction p = {.matrix_ns = (double)flops / rate * 1e9};
-  const hr_decode_cost *cost = hr_predict_decode_cost(hardware, framework, decode->latent);
+  bool bits_8 = decode->cache_format != HR_KV_UNQUANTIZED || hr_dtype_bytes(decode->dtype) == 1;
+  const hr_decode_cost *cost = hr_predict_decode_cost(hardware, framework, decode->latent, bits_8);
   hr_split_kv call = {.compute_ns = busy_ns(hardware, decode, cost, (double)flops, rate, &p),
                       .bytes = (double)bytes,
                       .pairs = (double)decode->batch * (double)hr_max64(decode->k_heads, decode->v_heads),

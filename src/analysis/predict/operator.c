@@ -65,7 +65,7 @@ static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op
 static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p)
 {
   double peak = hr_predict_peak(hardware, op->attention.dtype), busy_ns = p->time_ns - p->launch_ns;
-  p->cache_ns = hr_transfer_ns(hardware, (double)op->cached_bytes, 0);
+  p->cache_ns = hr_recent_ns(hardware, (double)op->cached_bytes, 0);
   hr_prediction_finish(hardware, busy_ns + p->cache_ns, (double)op->flops, peak, p);
   hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention, op->framework), p);
 }
@@ -103,8 +103,9 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
   hardware = hr_predict_flash_device(hardware, op, &older);
   if (!forward)
     return hr_predict_gradients(hardware, op, prediction, error);
-  HR_TRY(op->masked ? predict_masked(hardware, op, prediction, error)
-                    : hr_predict_attention_by(hardware, &op->attention, op->framework, prediction, error));
+  HR_TRY(op->masked
+             ? predict_masked(hardware, op, prediction, error)
+             : hr_predict_prefill(hardware, &op->attention, op->framework, op->cached_bytes > 0, prediction, error));
   if (op->cached_bytes > 0)
     add_cache_writes(hardware, op, prediction);
   return HR_OK;

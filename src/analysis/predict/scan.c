@@ -88,7 +88,7 @@ static double busy_ns_of(const hr_hardware *hardware, const hr_scan_cost *cost, 
   double flops_ns = matrix_share > 0 ? p->matrix_ns / matrix_share : 0;
   p->launch_ns = fmax(hardware->launch_ns, op->updates ? cost->update_ns : cost->launch_ns);
   double bytes = (double)(op->moved_bytes > 0 ? op->moved_bytes : op->bytes);
-  p->memory_ns = hr_transfer_ns(hardware, bytes, op->updates ? cost->update_share : cost->bandwidth_share);
+  p->memory_ns = hr_reread_ns(hardware, bytes, op->updates ? cost->update_share : cost->bandwidth_share);
   if (matrix_share > 0)
     p->matrix_ns = fmin(p->matrix_ns, flops_ns);
   p->tile_ns = fmax(0, flops_ns - p->matrix_ns);

@@ -26,12 +26,14 @@ static double bandwidth_share(const hr_hardware *hardware, const hr_decode_cost 
   return share * (far ? cost->few_long_pairs_share : cost->few_pairs_share);
 }
 
-const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework, bool latent)
+const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework, bool latent, bool fp8)
 {
   if (latent && framework != HR_FRAMEWORK_HEADROOM && hardware->decode_latent.launch_ns > 0)
     return &hardware->decode_latent;
   if (latent && framework == HR_FRAMEWORK_HEADROOM && hardware->decode_latent_headroom.launch_ns > 0)
     return &hardware->decode_latent_headroom;
+  if (fp8 && framework != HR_FRAMEWORK_HEADROOM && hardware->decode_fp8.launch_ns > 0)
+    return &hardware->decode_fp8;
   bool own = framework == HR_FRAMEWORK_HEADROOM && hardware->decode_headroom.launch_ns > 0;
   return own ? &hardware->decode_headroom : &hardware->decode_framework;
 }
@@ -44,7 +46,7 @@ double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *co
   if (call->decode && cost->wave_ns > 0 && hardware->shared_bytes >= SHARED_MIN)
     return hr_predict_decode_blocks(hardware, cost, call, p);
   /* Where blocks are known, bandwidth_share is what they reach before their latencies. */
-  p->memory_ns = hr_transfer_ns(hardware, call->bytes, cost->wave_ns > 0 ? 0 : bandwidth_share(hardware, cost, call));
+  p->memory_ns = hr_reread_ns(hardware, call->bytes, cost->wave_ns > 0 ? 0 : bandwidth_share(hardware, cost, call));
   p->pair_ns = call->pairs / slots * (cost->pair_ns + cost->element_ns * call->head_dim);
   if (cost->key_ns > 0)
     p->pair_ns +=

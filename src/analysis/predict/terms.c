@@ -83,6 +83,22 @@ bool hr_is_cached(const hr_hardware *hardware, double bytes)
   return hardware->about.cache == HR_CACHE_WARM && bytes <= (double)hardware->l2_bytes;
 }
 
+double hr_recent_ns(const hr_hardware *hardware, double bytes, double share)
+{
+  double cache = (double)hardware->l2_bytes, cached = fmax(0, fmin(bytes, 2 * cache - bytes));
+  double rate = hardware->l2_bytes_per_s > 0 ? hardware->l2_bytes_per_s : hr_cache_rate(hardware);
+  if (hardware->about.kind != HR_HARDWARE_GPU)
+    return hr_transfer_ns(hardware, bytes, share);
+  return fmin(cached * 1e9 / rate, hr_transfer_ns(hardware, cached, share)) +
+         hr_transfer_ns(hardware, bytes - cached, share);
+}
+
+double hr_reread_ns(const hr_hardware *hardware, double bytes, double share)
+{
+  return hardware->about.cache == HR_CACHE_WARM ? hr_recent_ns(hardware, bytes, share)
+                                                : hr_transfer_ns(hardware, bytes, share);
+}
+
 /* The largest term of the time, or the loss that exceeds it. Misalignment binds only from a quarter of the useful time
  * on: below that, "matrix" is the better advice. */
 static hr_bound binding(const hr_prediction *p)

@@ -36,6 +36,13 @@ double hr_cache_rate(const hr_hardware *hardware);
 /** Whether an operator of so many bytes finds them in the last-level cache. */
 bool hr_is_cached(const hr_hardware *hardware, double bytes);
 
+/** Time to move bytes that the kernels before have just moved: as much as the last-level cache holds comes from it, and
+ *  from twice as much on nothing. */
+double hr_recent_ns(const hr_hardware *hardware, double bytes, double share);
+
+/** The same where the caches are warm; where they are cold all comes from memory. */
+double hr_reread_ns(const hr_hardware *hardware, double bytes, double share);
+
 /** Sets time, error band, efficiency and bound_by from the terms. `busy_ns` is the time without the launch; `useful` is
  *  FLOPs or bytes, `useful_per_s` the device's peak rate of them. */
 void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double useful, double useful_per_s,
@@ -82,12 +89,18 @@ const hr_decode *hr_predict_split_decode(const hr_decode *decode);
 double hr_predict_decode_blocks(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
                                 hr_prediction *prediction);
 
-/** The cost of decode by the kernels of a framework; `latent`: of latent attention in its absorbed form. */
-const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework, bool latent);
+/** The cost of decode by the kernels of a framework; `latent`: of latent attention in its absorbed form; `fp8`: over a
+ *  cache of 8 bits. */
+const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework, bool latent,
+                                             bool fp8);
 
 /** Time of such a call without its launch; sets the terms but those of compute. See hr_predict_decode(). */
 double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
                            hr_prediction *prediction);
+
+/** hr_predict_attention_by() whose arguments are checked; `server`: it also writes a KV cache of pages. */
+hr_status hr_predict_prefill(const hr_hardware *hardware, const hr_attention *attention, hr_framework framework,
+                             bool server, hr_prediction *prediction, hr_error *error);
 
 /** Whether the tiles of such a call are known: by Headroom's kernel for Hopper, with hr_hardware.prefill_headroom. */
 bool hr_predict_is_flash(const hr_hardware *hardware, const hr_attention *attention, hr_framework framework);

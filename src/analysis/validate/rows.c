@@ -52,10 +52,8 @@ static hr_status predict_attention(const hr_hardware *hardware, hr_validated_row
     HR_TRY(count_latent(&op, error));
   else if (count(&op) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the call is too large to count");
-  if (row->cache_writes && row->kind == HR_INTERVAL_ATTENTION)
+  if (row->cache_writes && row->kind == HR_INTERVAL_ATTENTION && a->mask != HR_MASK_NONE)
     op.cached_bytes = op.bytes / (a->q_heads + a->k_heads) * a->k_heads * 2;
-  if (row->cache_writes && row->kind == HR_INTERVAL_LATENT_PREFILL)
-    op.cached_bytes = op.bytes / (a->qk_dim + a->v_dim) * a->qk_dim;
   return hr_predict_operator(hardware, &op, &row->prediction, error);
 }
 

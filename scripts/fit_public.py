@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fits the kernels of inference frameworks in device files to published times, and prints their errors.
+
+    scripts/fit_public.py HEADROOM FOLDER [--against HEADROOM] [--fit [--write]] [--intervals] [--kind KIND …] [DEVICE …]
+
+FOLDER has DEVICE_KIND.csv, whose rows `headroom validate` reads. Half of the shapes, by the checksum of their sizes, is
+fitted to; the table is of the other half: the median of |predicted / measured - 1| and its bias, by the command given
+with --against (with its own device files) and by data/hardware as it is, or after --fit. The fit minimizes the mean of
+|log(predicted / measured)| by pattern search along the axes; --write puts its figures into data/hardware. --intervals puts the
+intervals of the kinds there (of figures as they are).
+"""
+import argparse
+import csv
+import io
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import zlib
+
+import fit_intervals
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHORT_NS = 30e3
+BROKEN = 10  # a measurement that is further off than this leaves the intervals as they are
+SIZES = ("dtype", "m", "n", "k", "batch", "q_heads", "kv_heads", "head_dim", "window", "hidden", "intermediate", "experts", "top_k",
+         "tp", "ep", "recurrence", "phase", "seq", "heads", "state")
+PREFILL = {"launch_ns": 8000, "block_ns": 2500, "forward_share": 1}
+DECODE = {"launch_ns": 7000, "bandwidth_share": 0.85, "pair_ns": 1000, "element_ns": 4, "split_ns": 500, "compute_share": 0.6}
+# kind: (file, which rows, options of validate, object of the device file, members with their start)
+KINDS = {
+    "prefill": ("attention_bf16", {}, ("--cache-writes",), "prefill_server", PREFILL),
+    "prefill fp8": ("attention_fp8", {}, ("--cache-writes",), "prefill_fp8", PREFILL),
+    "encoder": ("encoder_bf16", {}, (), "prefill_full",
+                {"launch_ns": 6000, "block_ns": 2500, "full_share@64": 0.7, "full_share@80": 0.7}),
+    "decode": ("decode_bf16", {}, ("--cache", "warm"), "decode_framework", DECODE),
+    "decode fp8": ("decode_fp8", {}, ("--cache", "warm"), "decode_fp8", DECODE),
+    "latent": ("latent", {"kind": "latent"}, ("--cache", "warm"), "decode_latent", {**DECODE, "pair_ns": 4000}),
+    "latent prefill": ("latent", {"kind": "latent_prefill"}, (), "prefill_latent", {"launch_ns": 1e4, "block_ns": 2500, "share": 0.8}),
+    "gemm fp8": ("gemm_fp8", {}, (), "rounding",
+                 {"launch_ns": 2500, "bandwidth_share": 0.5, "element_ns": 0.1, "matrix_share": 0.8}),
+    "experts": ("experts", {"dtype": "bf16"}, (), "experts",
+                {"routing_ns": 18000, "matrix_share": 0.8, "load_share": 0.85, "expert_ns": 20, "moved_share": 0.5}),
+    "convolution decode": ("scan", {"recurrence": "convolution", "phase": "decode"}, ("--cache", "warm"), "scan_convolution",
+                           {"update_ns": 2000, "update_share": 0.7}),
+    "convolution prefill": ("scan", {"recurrence": "convolution", "phase": "prefill"}, ("--cache", "warm"), "scan_convolution",
+                            {"launch_ns": 2500, "bandwidth_share": 0.5}),
+    "delta decode": ("scan", {"recurrence": "gated_delta", "phase": "decode"}, ("--cache", "warm"), "scan_gated_delta",
+                     {"update_ns": 3000, "update_share": 0.6}),
+    "delta prefill": ("scan", {"recurrence": "gated_delta", "phase": "prefill"}, ("--cache", "warm"), "scan_gated_delta",
+                      {"launch_ns": 25000, "bandwidth_share": 0.9, "matrix_share": 0.23, "token_ns": 24}),
+    "gemm": ("gemm_bf16", {}, (), None, {}),
+}
+INTERVALS = {"prefill": "attention", "prefill fp8": "attention", "encoder": "attention", "decode": "decode", "decode fp8": "decode",
+             "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",
+             "delta decode": "scan", "delta prefill": "scan"}
+MOST = {"bandwidth_share": 1, "load_share": 1, "moved_share": 1, "update_share": 1, "compute_share": 4, "matrix_share": 4, "forward_share": 4, "full_share": 4,
+        "share": 4}
+STEP_FIRST, STEP_LAST = 0.3, 0.01
+# Devices without rows take the costs of one whose multiprocessors are alike.
+ALIKE = {"a100-sxm4-80gb": ("a100-sxm4-40gb", "a100-pcie-40gb", "a100-pcie-80gb"), "h100-sxm": ("h100-pcie", "h20"), "h200": ("gh200",),
+         "l40s": ("l4", "rtx-4090"), "b300": ("gb300",), "rtx-pro-6000": ("rtx-5090", "gb10")}
+FITTED = "fitted by scripts/fit_public.py to half of the rows of aiconfigurator_core 0.12.0 (NVIDIA)"
+DEVICES = ("a100-sxm4-80gb", "h100-sxm", "h200", "b200", "b300", "gb200", "l40s", "rtx-pro-6000", "b60")
+
+
+def load(name):
+    return json.loads((ROOT / f"data/hardware/{name}.json").read_text(encoding="utf-8"))
+
+
+def rows_of(folder, device, kind):
+    """The head and the rows of a kind: those that are fitted to, and the others."""
+    file, wanted = KINDS[kind][:2]
+    path = folder / f"{device}_{file}.csv"
+    if not path.exists():
+        return "", ([], [])
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    parts = ([], [])
+    for line, row in zip(lines[1:], csv.DictReader(lines)):
+        if all(row[name] == value for name, value in wanted.items()):
+            sizes = ",".join(row.get(name) or "" for name in SIZES)
+            parts[zlib.crc32(sizes.encode()) % 2].append(line)
+    return lines[0], parts
+
+
+def predicted(headroom, device, kind, head, lines):
+    """[(predicted, measured)], ns"""
+    options = ["-q", "--format", "csv", *KINDS[kind][2]]
+    done = subprocess.run([headroom, "validate", "--device", str(device), "--from", "-", *options], text=True,
+                          capture_output=True, check=False, input="\n".join([head] + lines) + "\n")
+    if done.returncode:
+        sys.exit(f"fit_public.py: {device}: {done.stderr.strip()}")
+    return [(float(row["predicted_ns"]), float(row["measured_ns"])) for row in csv.DictReader(io.StringIO(done.stdout))]
+
+
+def holder(device, obj, member):
+    """What has a member, and its key there: "full_share@80" is that of the attention with heads of up to 80."""
+    key, _, head_dim = member.partition("@")
+    if not head_dim:
+        return device.setdefault(obj, {}), key
+    rows = device["attentions"]
+    at = next(i for i, row in enumerate(rows) if int(head_dim) <= row["head_dim"])
+    if rows[at]["head_dim"] > int(head_dim):
+        rows.insert(at, {**rows[at], "head_dim": int(head_dim)})
+    return rows[at], key
+
+
+def get(device, obj, member):
+    at, key = holder(device, obj, member)
+    return at[key]
+
+
+def put(device, obj, member, value):
+    at, key = holder(device, obj, member)
+    at[key] = float(f"{min(max(value, 0.001), MOST.get(key, 1e6)):.3g}")
+
+
+def fit(headroom, device, kind, head, lines, path):
+    obj, start = KINDS[kind][3:]
+    if not start:
+        return
+    device[obj] = device.get(obj, {"launch_ns": 0}) if obj.startswith("scan_") else {}  # of scans a kind has a part
+    for member, value in start.items():
+        put(device, obj, member, value)
+
+    def loss():
+        path.write_text(json.dumps(device), encoding="utf-8")
+        return statistics.fmean(abs(math.log(p / m)) for p, m in predicted(headroom, path, kind, head, lines))
+
+    best, steps = loss(), dict.fromkeys(start, STEP_FIRST)
+    while max(steps.values()) > STEP_LAST:
+        for member in steps:
+            if steps[member] <= STEP_LAST:
+                continue
+            before, better = get(device, obj, member), False
+            for value in (before * (1 + steps[member]), before / (1 + steps[member])):
+                put(device, obj, member, value)
+                found = loss() if get(device, obj, member) != before else best
+                if found < best - 1e-6:
+                    best, better = found, True
+                    break
+                put(device, obj, member, before)
+            steps[member] *= 1.3 if better else 0.5
+    path.write_text(json.dumps(device), encoding="utf-8")
+
+
+def put_intervals(headroom, name, folder):
+    """Intervals of the kinds that are fitted here, of the rows that they are fitted to; the others stay."""
+    rows, path, device = [], ROOT / f"data/hardware/{name}.json", load(name)
+    for kind, interval in INTERVALS.items():
+        head, parts = rows_of(folder, name, kind)
+        if parts[0] and device["sources"].get(KINDS[kind][3], "").startswith(FITTED):
+            rows += [(interval, p, m, None) for p, m in predicted(headroom, path, kind, head, parts[0]) if 1 / BROKEN < m / p < BROKEN]
+    fitted = fit_intervals.fit(rows)
+    kinds = {one["kind"] for one in fitted}
+    before = device["sources"].get("intervals", "").split("; of ")[0]
+    source = f"of {', '.join(sorted(kinds))} the rows of scripts/fit_public.py" + (f"; the others: {before}" if before else "")
+    fit_intervals.put_intervals(path, fitted + [one for one in device.get("intervals", []) if one["kind"] not in kinds], source)
+
+
+def cells(pairs):
+    """Median error and bias, %, of short calls, of the others, and of all."""
+    texts = []
+    for least, most in ((0, SHORT_NS), (SHORT_NS, math.inf), (0, math.inf)):
+        errors = [p / m - 1 for p, m in pairs if least <= m < most]
+        texts.append(f"{100 * statistics.median(map(abs, errors)):.0f} ({100 * statistics.median(errors):+.0f})" if errors else "")
+    return texts
+
+
+def put_text(name, obj, device, source):
+    """Replaces or adds an object and its source in a device file, whose other lines stay as they are."""
+    path = ROOT / f"data/hardware/{name}.json"
+    value = "{" + ", ".join(f'"{key}": {json.dumps(number)}' for key, number in device[obj].items()) + "}"
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith((f'  "{obj}": ', f'    "{obj}": '))]
+    lines.insert(next(i for i, line in enumerate(lines) if line.startswith('  "tile_k_bytes":')), f'  "{obj}": {value},')
+    first = lines.index('  "attentions": [')
+    rows = [f"    {json.dumps(row)}" for row in device["attentions"]]
+    lines[first + 1:lines.index("  ],", first)] = ",\n".join(rows).split("\n")
+    lines.insert(lines.index('  "sources": {') + 1, f'    "{obj}": {json.dumps(source)},')
+    text = "\n".join(lines) + "\n"
+    json.loads(text)
+    path.write_text(text, encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("headroom")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("devices", nargs="*", default=DEVICES)
+    parser.add_argument("--against")
+    parser.add_argument("--kind", action="append", choices=KINDS)
+    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--intervals", action="store_true")
+    given = parser.parse_intermixed_args()
+    source = f"{FITTED}, {given.folder.name}"
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "device.json"
+        for name in given.devices:
+            if given.intervals:
+                put_intervals(given.headroom, name, given.folder)
+            print(f"\n| {name} | rows | < 30 µs | ≥ 30 µs | all | before: < 30 µs | ≥ 30 µs | all |\n|---|---|---|---|---|---|---|---|")
+            device = load(name)
+            for kind in given.kind or KINDS:
+                head, parts = rows_of(given.folder, name, kind)
+                if not parts[1]:
+                    continue
+                path.write_text(json.dumps(device), encoding="utf-8")
+                if given.fit:
+                    fit(given.headroom, device, kind, head, parts[0], path)
+                if given.write and KINDS[kind][3]:
+                    put_text(name, KINDS[kind][3], device, source)
+                    for other in (one for one in ALIKE.get(name, ()) if (ROOT / f"data/hardware/{one}.json").exists()):
+                        put_text(other, KINDS[kind][3], {**load(other), KINDS[kind][3]: device[KINDS[kind][3]]}, f"assumed: as {name}")
+                pairs = predicted(given.headroom, path, kind, head, parts[1])
+                old = cells(predicted(given.against, name, kind, head, parts[1])) if given.against else []
+                print("|", " | ".join([kind, str(len(pairs)), *cells(pairs), *old]), "|", flush=True)
+                if given.fit and KINDS[kind][3]:
+                    print("   ", KINDS[kind][3], json.dumps(device[KINDS[kind][3]]), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
