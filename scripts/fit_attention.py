@@ -26,8 +26,6 @@ COST = ("launch_ns", "bandwidth_share", "pair_ns", "element_ns", "split_ns", "fe
 WHOLE = {"few_pairs_share": 1, "few_long_pairs_share": 1}  # of devices whose rows show no such loss
 FEW, FEW_LONG_KEYS = range(16, 64), 16384  # as in src/analysis/predict/split_kv.c
 Q_TILE, Q_TILE_LEAST, KV_TILE, ROWS, UNSPLIT_KEYS = 128, 16, 128, 16, 128
-# Devices without measurements take the costs of one whose multiprocessors are alike.
-ALIKE = {"a100-sxm4-80gb": ("a100-sxm4-40gb", "a100-pcie-80gb", "a100-pcie-40gb")}
 
 
 def device(name):
@@ -270,11 +268,6 @@ def write(decode, prefill):
                 text = put_share(text, dim, "forward_share", share)
             return put_source(text, "attentions", fitted + "; other head sizes and backward: assumed")
         change(name, edit)
-
-    for name, others in ALIKE.items():
-        for other in others:
-            change(other, lambda text, name=name: put_decode(
-                text, "decode_framework", decode[name], f"assumed: as {name}, docs/notes/prediction.md"))
 
 
 def main():

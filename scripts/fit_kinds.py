@@ -38,9 +38,8 @@ SAME_RATE = {"h100-sxm": "h200"}
 # TensorRT-LLM's kernel for the A100 does not split the keys.
 UNSPLIT = {"launch_ns": 14500, "bandwidth_share": 0.45, "pair_ns": 12000, "key_ns": 122, "compute_share": 0.42}
 MOST = {"bandwidth_share": 1, "load_share": 1, "moved_share": 1, "matrix_share": 4, "compute_share": 2, "share": 4}
-# Devices without measurements take the costs of one whose multiprocessors are alike.
-ALIKE = {"a100-sxm4-40gb": "a100-sxm4-80gb", "a100-pcie-40gb": "a100-sxm4-80gb", "a100-pcie-80gb": "a100-sxm4-80gb",
-         "h100-pcie": "h100-sxm", "gh200": "h200", "l4": "l40s", "rtx-4090": "l40s"}
+# Devices without measurements that are not "like" another in their file.
+ALIKE = {"h100-pcie": "h100-sxm", "gh200": "h200"}
 SOURCE = "fitted by scripts/fit_kinds.py to half of the rows of data/results/published/"
 
 

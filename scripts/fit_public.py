@@ -16,6 +16,7 @@ import io
 import json
 import math
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -33,6 +34,7 @@ PREFILL = {"launch_ns": 8000, "block_ns": 2500, "forward_share": 1}
 DECODE = {"launch_ns": 7000, "bandwidth_share": 0.85, "pair_ns": 1000, "element_ns": 4, "split_ns": 500, "compute_share": 0.6}
 # kind: (file, which rows, options of validate, object of the device file, members with their start)
 KINDS = {
+    "gemm": ("gemm_bf16", {}, (), None, {}),
     "prefill": ("attention_bf16", {}, ("--cache-writes",), "prefill_server", PREFILL),
     "prefill fp8": ("attention_fp8", {}, ("--cache-writes",), "prefill_fp8", PREFILL),
     "encoder": ("encoder_bf16", {}, (), "prefill_full",
@@ -53,17 +55,15 @@ KINDS = {
                      {"update_ns": 3000, "update_share": 0.6}),
     "delta prefill": ("scan", {"recurrence": "gated_delta", "phase": "prefill"}, ("--cache", "warm"), "scan_gated_delta",
                       {"launch_ns": 25000, "bandwidth_share": 0.9, "matrix_share": 0.23, "token_ns": 24}),
-    "gemm": ("gemm_bf16", {}, (), None, {}),
 }
 INTERVALS = {"prefill": "attention", "prefill fp8": "attention", "encoder": "attention", "decode": "decode", "decode fp8": "decode",
-             "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",
+             "gemm": "gemm", "gemm fp8": "gemm_8bit", "experts": "experts", "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",
              "delta decode": "scan", "delta prefill": "scan"}
 MOST = {"bandwidth_share": 1, "load_share": 1, "moved_share": 1, "update_share": 1, "compute_share": 4, "matrix_share": 4, "forward_share": 4, "full_share": 4,
         "share": 4}
 STEP_FIRST, STEP_LAST = 0.3, 0.01
-# Devices without rows take the costs of one whose multiprocessors are alike.
-ALIKE = {"a100-sxm4-80gb": ("a100-sxm4-40gb", "a100-pcie-40gb", "a100-pcie-80gb"), "h100-sxm": ("h100-pcie", "h20"), "h200": ("gh200",),
-         "l40s": ("l4", "rtx-4090"), "b300": ("gb300",), "rtx-pro-6000": ("rtx-5090", "gb10")}
+# Devices without rows that are not "like" another in their file.
+ALIKE = {"h100-sxm": "h100-pcie", "h200": "gh200"}
 FITTED = "fitted by scripts/fit_public.py to half of the rows of aiconfigurator_core 0.12.0 (NVIDIA)"
 DEVICES = ("a100-sxm4-80gb", "h100-sxm", "h200", "b200", "b300", "gb200", "l40s", "rtx-pro-6000", "b60")
 
@@ -121,8 +121,6 @@ def put(device, obj, member, value):
 
 def fit(headroom, device, kind, head, lines, path):
     obj, start = KINDS[kind][3:]
-    if not start:
-        return
     device[obj] = device.get(obj, {"launch_ns": 0}) if obj.startswith("scan_") else {}  # of scans a kind has a part
     for member, value in start.items():
         put(device, obj, member, value)
@@ -153,7 +151,7 @@ def put_intervals(headroom, name, folder):
     rows, path, device = [], ROOT / f"data/hardware/{name}.json", load(name)
     for kind, interval in INTERVALS.items():
         head, parts = rows_of(folder, name, kind)
-        if parts[0] and device["sources"].get(KINDS[kind][3], "").startswith(FITTED):
+        if parts[0] and device["sources"].get(KINDS[kind][3] or "gemm_launch_ns", "").startswith(FITTED):
             rows += [(interval, p, m, None) for p, m in predicted(headroom, path, kind, head, parts[0]) if 1 / BROKEN < m / p < BROKEN]
     fitted = fit_intervals.fit(rows)
     kinds = {one["kind"] for one in fitted}
@@ -171,19 +169,48 @@ def cells(pairs):
     return texts
 
 
-def put_text(name, obj, device, source):
-    """Replaces or adds an object and its source in a device file, whose other lines stay as they are."""
+def text_of(value):
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(f"    {json.dumps(row)}" for row in value) + "\n  ]"
+    return json.dumps(value)
+
+
+def put_figure(name, figure, value, source):
+    """Sets a figure and its source in a device file, whose other lines stay as they are; a new one stands before "tile_k_bytes"."""
     path = ROOT / f"data/hardware/{name}.json"
-    value = "{" + ", ".join(f'"{key}": {json.dumps(number)}' for key, number in device[obj].items()) + "}"
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith((f'  "{obj}": ', f'    "{obj}": '))]
-    lines.insert(next(i for i, line in enumerate(lines) if line.startswith('  "tile_k_bytes":')), f'  "{obj}": {value},')
-    first = lines.index('  "attentions": [')
-    rows = [f"    {json.dumps(row)}" for row in device["attentions"]]
-    lines[first + 1:lines.index("  ],", first)] = ",\n".join(rows).split("\n")
-    lines.insert(lines.index('  "sources": {') + 1, f'    "{obj}": {json.dumps(source)},')
-    text = "\n".join(lines) + "\n"
+    text, line = path.read_text(encoding="utf-8"), f'  "{figure}": {text_of(value)}'
+    text, found = re.subn(rf'^  "{figure}": (\[\n.*?^  \]|.*?)(,?)$', lambda m: line + m.group(2), text, count=1, flags=re.M | re.S)
+    if not found:
+        text = text.replace('  "tile_k_bytes":', f'{line},\n  "tile_k_bytes":', 1)
+    if source:
+        text = re.sub(rf'^    "{figure}": ".*\n', "", text, flags=re.M)
+        text = text.replace('  "sources": {\n', f'  "sources": {{\n    "{figure}": {json.dumps(source)},\n', 1)
     json.loads(text)
     path.write_text(text, encoding="utf-8")
+
+
+def put_kind(name, kind, device, source):
+    obj = KINDS[kind][3]
+    put_figure(name, obj, device[obj], source)
+    if any("@" in member for member in KINDS[kind][4]):
+        put_figure(name, "attentions", device["attentions"], None)
+    if name in ALIKE:
+        put_figure(ALIKE[name], obj, device[obj], f"assumed: as {name}")
+
+
+def fit_gemms(headroom, device, head, lines, path):
+    """Those figures of bf16 GEMMs that `headroom calibrate` fits, over the file as it is; returns their names."""
+    rows, fitted = path.with_suffix(".csv"), path.with_suffix(".fitted.json")
+    rows.write_text("\n".join([head] + lines) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(device), encoding="utf-8")
+    subprocess.run([headroom, "calibrate", "-q", "--device", str(path), "--from", str(rows), "--write", str(fitted)], check=True,
+                   stdout=subprocess.DEVNULL)
+    found = json.loads(fitted.read_text(encoding="utf-8"))
+    names = [name for name, source in found["sources"].items() if source.startswith("fitted by headroom calibrate") and
+             name not in ("intervals", "error_band")]
+    device.update({name: found[name] for name in names + ["launch_ns"]})
+    path.write_text(json.dumps(device), encoding="utf-8")
+    return names
 
 
 def main():
@@ -210,12 +237,16 @@ def main():
                 if not parts[1]:
                     continue
                 path.write_text(json.dumps(device), encoding="utf-8")
-                if given.fit:
+                if given.fit and KINDS[kind][3]:
                     fit(given.headroom, device, kind, head, parts[0], path)
+                elif given.fit and given.kind:  # GEMMs only if they are asked for: other rows determine them better on some devices
+                    for figure in fit_gemms(given.headroom, device, head, parts[0], path):
+                        if given.write:
+                            put_figure(name, figure, device[figure], source)
+                    if given.write:
+                        put_figure(name, "launch_ns", device["launch_ns"], "no longer than gemm_launch_ns, as a GEMM is a kernel")
                 if given.write and KINDS[kind][3]:
-                    put_text(name, KINDS[kind][3], device, source)
-                    for other in (one for one in ALIKE.get(name, ()) if (ROOT / f"data/hardware/{one}.json").exists()):
-                        put_text(other, KINDS[kind][3], {**load(other), KINDS[kind][3]: device[KINDS[kind][3]]}, f"assumed: as {name}")
+                    put_kind(name, kind, device, source)
                 pairs = predicted(given.headroom, path, kind, head, parts[1])
                 old = cells(predicted(given.against, name, kind, head, parts[1])) if given.against else []
                 print("|", " | ".join([kind, str(len(pairs)), *cells(pairs), *old]), "|", flush=True)

@@ -107,7 +107,8 @@ static void a_device_begins_empty_and_says_what_it_is_for(void **state)
 
 static bool is_figure(const char *key)
 {
-  static const char *const names[] = {"name", "product", "kind", "architecture", "aliases", "calibration", "sources"};
+  static const char *const names[] = {"name",    "product",     "kind",    "architecture",
+                                      "aliases", "calibration", "sources", "like"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (strcmp(key, names[i]) == 0)
       return false;
@@ -164,6 +165,18 @@ static void well_known_rates_are_right(void **state)
       {"h200", HR_BF16, 989.4, 4800, 132},
       {"gh200", HR_FP8_E4M3, 1978.9, 4000, 132},
       {"b200", HR_BF16, 2250, 8000, 148},
+      {"b300", HR_BF16, 2250, 8000, 148},
+      {"gb200", HR_FP8_E4M3, 5000, 8000, 152},
+      {"gb300", HR_BF16, 2500, 8000, 152},
+      {"rtx-pro-6000", HR_BF16, 503.8, 1597, 188},
+      {"rtx-5090", HR_FP16, 209.5, 1792, 170},
+      {"gb10", HR_BF16, 125, 273, 48},
+      {"h20", HR_FP8_E4M3, 296, 4000, 78},
+      {"a10", HR_TF32, 62.5, 600, 72},
+      {"t4", HR_FP16, 65, 320, 40},
+      {"mi325x", HR_BF16, 1307.4, 6000, 304},
+      {"mi355x", HR_FP8_E4M3, 5033.2, 8000, 256},
+      {"b60", HR_FP16, 98.3, 456, 20},
       {"l4", HR_BF16, 121, 300, 58},
       {"l40s", HR_FP16, 362.05, 864, 142},
       {"rtx-4090", HR_BF16, 165.2, 1008, 128},
@@ -296,6 +309,19 @@ static void an_invalid_device_file_is_refused_by_field(void **state)
   refused("tma", "{\"launch_ns\": 1000, \"load_16\": 1e-5}",
           "toy.json: tma.load_16: expected 0 or 0.25 to 4, found 1e-05");
   refused("tma", "{\"busy_ns\": 1000}", "toy.json: tma.launch_ns: is missing");
+  refused("like", "\"h200\"", NULL);
+  refused("like", "\"h300\"", "toy.json: like: \"h300\" is not a built-in device");
+  refused("like", "\"rtx-5090\"", "toy.json: like: \"rtx-5090\" is itself like another device");
+}
+
+static void a_device_that_is_like_another_has_its_fitted_figures_and_a_datasheet_of_its_own(void **state)
+{
+  (void)state;
+  hr_hardware gb300 = shipped("gb300"), b300 = shipped("b300");
+  assert_true(gb300.decode_framework.launch_ns > 0 && gb300.tile_count == b300.tile_count);
+  assert_memory_equal(&gb300.decode_framework, &b300.decode_framework, sizeof b300.decode_framework);
+  assert_int_equal(gb300.multiprocessors, 152);
+  assert_true(b300.interval_count > 0 && gb300.interval_count == 0); /* nobody has measured where its times lie */
 }
 
 /* Whether two figures of one name have other bounds, so that the object tells them apart. */
@@ -480,6 +506,7 @@ int main(void)
       cmocka_unit_test(no_two_devices_share_a_name),
       cmocka_unit_test(an_unknown_library_share_is_assumed_to_be_three_quarters),
       cmocka_unit_test(an_invalid_device_file_is_refused_by_field),
+      cmocka_unit_test(a_device_that_is_like_another_has_its_fitted_figures_and_a_datasheet_of_its_own),
       cmocka_unit_test(every_bound_is_documented),
       cmocka_unit_test(a_network_needs_the_devices_of_a_node_and_a_rate),
   };

@@ -288,12 +288,86 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   return HR_OK;
 }
 
+static const hr_catalog_entry *built_in(const char *name)
+{
+  size_t count;
+  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(entries[i].name, name) == 0)
+      return &entries[i];
+  }
+  return NULL;
+}
+
+/* Whether a device says it of itself: its names, the figures of its datasheet and how it is connected, and where its own
+ * measurements lie. All others may come from the device that it is like. */
+static bool is_own(const char *field)
+{
+  static const char *const fields[] = {"name",
+                                       "product",
+                                       "kind",
+                                       "architecture",
+                                       "aliases",
+                                       "calibration",
+                                       "calibrated",
+                                       "sources",
+                                       "error_band",
+                                       "multiprocessors",
+                                       "clock_hz",
+                                       "power_limit_w",
+                                       "dense_flops_per_s",
+                                       "int8_ops_per_s",
+                                       "bandwidth_bytes_per_s",
+                                       "memory_bytes",
+                                       "l2_bytes",
+                                       "shared_bytes",
+                                       "cache_bytes_per_s",
+                                       "l2_bytes_per_s",
+                                       "devices_per_node",
+                                       "interconnect_bytes_per_s",
+                                       "interconnect_latency_ns",
+                                       "network_bytes_per_s",
+                                       "network_latency_ns",
+                                       "collectives",
+                                       "intervals",
+                                       "ceilings"};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (strcmp(fields[i], field) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* The figures that the file lacks, of the built-in device that it names. */
+static hr_status take_figures(const hr_json_reader *reader, json_t *root)
+{
+  const char *name = NULL, *field;
+  json_t *like = NULL, *value;
+  HR_TRY(hr_json_string_or(reader, "like", "", &name));
+  const hr_catalog_entry *entry = built_in(name);
+  if (!entry)
+    return name[0] ? hr_json_fail(reader, "like", HR_ERROR_INVALID, "\"%.40s\" is not a built-in device", name) : HR_OK;
+  HR_TRY(hr_json_parse(entry->text, entry->length, entry->name, &like, reader->error));
+  hr_status status = hr_take_former_names(reader, like);
+  if (status == HR_OK && json_object_get(like, "like"))
+    status = hr_json_fail(reader, "like", HR_ERROR_INVALID, "\"%.40s\" is itself like another device", name);
+  json_object_foreach(like, field, value)
+  {
+    if (status == HR_OK && !is_own(field) && !json_object_get(root, field))
+      json_object_set(root, field, value);
+  }
+  json_decref(like);
+  return status;
+}
+
 static hr_status read_file(const hr_input *input, hr_hardware *hardware, hr_error *error)
 {
   json_t *root = NULL;
   HR_TRY(hr_json_parse(input->text, input->length, input->name, &root, error));
   const hr_json_reader reader = {root, input->name, "", error};
   hr_status status = hr_take_former_names(&reader, root);
+  if (status == HR_OK)
+    status = take_figures(&reader, root);
   if (status == HR_OK)
     status = read_hardware(&reader, hardware);
   json_decref(root);
@@ -330,14 +404,10 @@ static bool has_gemm_intervals(const hr_hardware *hardware)
 
 static hr_status take_kernel_costs(const char *device, double error_band, hr_hardware *hardware, hr_error *error)
 {
-  size_t count;
-  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  const hr_catalog_entry *entry = built_in(device);
+  const hr_input input = {.text = entry->text, .length = entry->length, .name = entry->name};
   hr_hardware reference = hr_hardware_default();
-  for (size_t i = 0; i < count; i++) {
-    const hr_input input = {.text = entries[i].text, .length = entries[i].length, .name = entries[i].name};
-    if (strcmp(entries[i].name, device) == 0)
-      HR_TRY(read_file(&input, &reference, error));
-  }
+  HR_TRY(read_file(&input, &reference, error));
   for (size_t i = 0; i < KERNEL_COSTS; i++) {
     double *own = cost_numbers(hardware, i), *known = cost_numbers(&reference, i);
     for (size_t at = 0; at < COST_NUMBERS; at++)
