@@ -172,7 +172,8 @@ struct hr_hardware {
   double library_share[HR_DTYPE_COUNT];     /* best library GEMM / dense rate; 0: unknown, 0.75 is assumed. Above 1 if
                                                a probed CPU runs at a higher clock than the system reports */
 
-  double int8_ops_per_s;        /* int8 × int8, without sparsity; 0: the device has no such units, or unknown */
+  double fp4_flops_per_s; /* E2M1 with a scale for each block, without sparsity; 0: the device has no such units */
+  double int8_ops_per_s;  /* int8 × int8, without sparsity; 0: the device has no such units, or unknown */
   double bandwidth_bytes_per_s; /* main memory, datasheet */
   double bandwidth_share;       /* a streaming copy reaches this share of it */
   double load_share;            /* of the bandwidth: a GEMM reading its operands; 0: as bandwidth_share */

@@ -11,6 +11,7 @@
 #include <headroom/predict.h>
 #include <headroom/resolve.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* Hidden 512, 8 heads of 64 with 2 K and V heads, width 1024, 2 layers, vocabulary 1000. A layer's matrices (outputs ×
@@ -316,8 +317,29 @@ static void rates_are_those_of_the_activations(void **state)
   assert_true(step[1].about.time_ns < step[0].about.time_ns);
   h100.int8_ops_per_s = 0;
   assert_int_equal(hr_fill_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
-  model.quantization.formats[0].activations = HR_ACTIVATIONS_FP4;
-  assert_int_equal(hr_fill_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
+}
+
+/* A B200 multiplies fp4 at twice the rate of fp8; an H100 widens the weights. */
+static void nvfp4_is_multiplied_where_a_device_has_units_for_it(void **state)
+{
+  (void)state;
+  static hr_step step[2];
+  const char *const devices[] = {"b200", "h100"}, *const other[] = {"fp8", "mxfp4"};
+  hr_model model = read_model("{" LLAMA "}");
+  hr_workload w = hr_workload_default(&model);
+  hr_error error;
+  w.batch = 64;
+  for (size_t d = 0; d < 2; d++) {
+    hr_hardware device;
+    assert_ok(hr_resolve_hardware(devices[d], &device, &error), error);
+    for (size_t i = 0; i < 2; i++) {
+      assert_ok(hr_model_set_weights(&model, i ? other[d] : "nvfp4", &error), error);
+      assert_ok(hr_fill_step(&device, &model, &w, &step[i], &error), error);
+    }
+    double ratio = step[0].about.time_ns / step[1].about.time_ns;
+    if (d == 0 ? ratio > 0.97 : fabs(ratio - 1) > 0.03) /* mxfp4 has half as many scales, and widened as many FLOPs */
+      fail_msg("%s: nvfp4 takes %g times %s", devices[d], ratio, other[d]);
+  }
 }
 
 static void a_wrapper_s_quantization_counts_beside_null_in_its_text_config(void **state)
@@ -367,6 +389,7 @@ static void what_is_not_covered_is_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nvfp4_is_multiplied_where_a_device_has_units_for_it),
       cmocka_unit_test(each_format_has_the_bytes_of_its_layout),
       cmocka_unit_test(partial_blocks_have_a_scale_of_their_own),
       cmocka_unit_test(modules_that_are_listed_stay_unquantized),

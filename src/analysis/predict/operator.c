@@ -13,22 +13,33 @@
 #include <headroom/experimental/quantization.h>
 #include <math.h>
 
-/* The format that the matrix units multiply: that of the activations, as quantized weights are widened to it. int8 is
- * predicted as fp8, which has as many bytes, at the rate of int8: `int8` is then the device with that rate. */
-static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator *op, hr_gemm *gemm, hr_hardware *int8,
+hr_activations hr_predict_activations(const hr_hardware *hardware, const hr_operator *op)
+{
+  bool widened = op->activations == HR_ACTIVATIONS_FP4 && !(hardware->fp4_flops_per_s > 0);
+  return widened ? HR_ACTIVATIONS_UNQUANTIZED : op->activations;
+}
+
+/* The format that the matrix units multiply: that of the activations, as quantized weights are widened to it. int8 and
+ * fp4 are predicted as fp8 at their own rate: `other` is then the device with that rate. */
+static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator *op, hr_gemm *gemm, hr_hardware *other,
                                 hr_error *error)
 {
+  const hr_activations activations = hr_predict_activations(*hardware, op);
+  double rate = 0;
   *gemm = op->gemm;
-  bool is_int8 = op->activations == HR_ACTIVATIONS_INT8 && (*hardware)->int8_ops_per_s > 0;
-  if (op->activations == HR_ACTIVATIONS_FP8 || is_int8)
+  if (activations == HR_ACTIVATIONS_INT8)
+    rate = (*hardware)->int8_ops_per_s;
+  if (activations == HR_ACTIVATIONS_FP4)
+    rate = (*hardware)->fp4_flops_per_s;
+  if (activations == HR_ACTIVATIONS_FP8 || rate > 0)
     gemm->dtype = HR_FP8_E4M3;
-  else if (op->activations != HR_ACTIVATIONS_UNQUANTIZED)
+  else if (activations != HR_ACTIVATIONS_UNQUANTIZED)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s, which the activations are quantized to",
                    (*hardware)->about.name, hr_activations_name(op->activations));
-  if (is_int8) {
-    *int8 = **hardware;
-    int8->dense_flops_per_s[HR_FP8_E4M3] = int8->int8_ops_per_s;
-    *hardware = int8;
+  if (rate > 0) {
+    *other = **hardware;
+    other->dense_flops_per_s[HR_FP8_E4M3] = rate;
+    *hardware = other;
   }
   return hr_gemm_check(gemm, error);
 }
@@ -37,7 +48,8 @@ static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator 
 static const hr_hardware *eager_device(const hr_hardware *hardware, const hr_operator *op, const hr_gemm *gemm,
                                        hr_hardware *eager)
 {
-  bool rounded = op->activations != HR_ACTIVATIONS_UNQUANTIZED && op->framework == HR_FRAMEWORK_EAGER;
+  bool rounded =
+      hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED && op->framework == HR_FRAMEWORK_EAGER;
   if (op->kind != HR_KIND_GEMM || !rounded || !(hardware->rounding.matrix_share > 0))
     return hardware;
   *eager = hr_predict_scaled_device(hardware, gemm->dtype, hardware->rounding.matrix_share, 0);
@@ -48,8 +60,8 @@ static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op
                               hr_error *error)
 {
   hr_gemm gemm;
-  hr_hardware int8, eager;
-  HR_TRY(set_multiplied(&hardware, op, &gemm, &int8, error));
+  hr_hardware other, eager;
+  HR_TRY(set_multiplied(&hardware, op, &gemm, &other, error));
   double result = (double)gemm.m * (double)gemm.n * (double)gemm.batch * (double)hr_dtype_bytes(gemm.dtype);
   double loaded = fmax((double)op->bytes - result, 0);
   bool grouped = op->kind == HR_KIND_GROUPED_GEMM && hr_has_expert_cost(hardware, op);

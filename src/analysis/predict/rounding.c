@@ -13,8 +13,8 @@ bool hr_has_rounding(const hr_hardware *hardware, const hr_operator *op)
                 op->id == HR_OP_V_TRANSFORM || op->id == HR_OP_KV_DOWN || op->id == HR_OP_EXPERT_GATE;
   bool alone = op->kind == HR_KIND_GEMM && op->framework == HR_FRAMEWORK_EAGER;
   bool grouped = op->kind == HR_KIND_GROUPED_GEMM && op->framework == HR_FRAMEWORK_COMPILED;
-  return (alone || grouped) && op->activations != HR_ACTIVATIONS_UNQUANTIZED && hardware->rounding.launch_ns > 0 &&
-         !second;
+  return (alone || grouped) && hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED &&
+         hardware->rounding.launch_ns > 0 && !second;
 }
 
 #define ROUNDED_BYTES 3.0      /* of an element: read in 16 bits, written in 8 */

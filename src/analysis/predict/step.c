@@ -222,6 +222,8 @@ static double peak_of(const hr_hardware *hardware, const hr_workload *workload, 
 {
   if (op->activations == HR_ACTIVATIONS_INT8 && hardware->int8_ops_per_s > 0)
     return hardware->int8_ops_per_s;
+  if (op->activations == HR_ACTIVATIONS_FP4 && hardware->fp4_flops_per_s > 0)
+    return hardware->fp4_flops_per_s;
   return hr_predict_peak(hardware, op->activations == HR_ACTIVATIONS_FP8 ? HR_FP8_E4M3 : workload->dtype);
 }
 

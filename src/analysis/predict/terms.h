@@ -63,6 +63,10 @@ void hr_prediction_set_gemm_interval(const hr_hardware *hardware, const hr_gemm 
 hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,
                                   hr_prediction *prediction, hr_error *error);
 
+/** What the matrix units multiply by: fp4 is widened, with its weights, where a device has no units for it, as vLLM's
+ *  Marlin kernels do. */
+hr_activations hr_predict_activations(const hr_hardware *hardware, const hr_operator *op);
+
 /** A scan or a short convolution of a recurrent mixer. */
 hr_status hr_predict_scan_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                    hr_error *error);

@@ -317,6 +317,7 @@ static bool is_own(const char *field)
                                        "power_limit_w",
                                        "dense_flops_per_s",
                                        "int8_ops_per_s",
+                                       "fp4_flops_per_s",
                                        "bandwidth_bytes_per_s",
                                        "memory_bytes",
                                        "l2_bytes",
