@@ -27,6 +27,7 @@ import fit_intervals
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHORT_NS = 30e3
+HEADS_FITTED = {"decode fp8": 128}  # heads of 256 have slower kernels, which few models use
 BROKEN = 10  # a measurement that is further off than this leaves the intervals as they are
 SIZES = ("dtype", "m", "n", "k", "batch", "q_heads", "kv_heads", "head_dim", "window", "hidden", "intermediate", "experts", "top_k",
          "tp", "ep", "recurrence", "phase", "seq", "heads", "state")
@@ -40,7 +41,7 @@ KINDS = {
     "encoder": ("encoder_bf16", {}, (), "prefill_full",
                 {"launch_ns": 6000, "block_ns": 2500, "full_share@64": 0.7, "full_share@80": 0.7}),
     "decode": ("decode_bf16", {}, ("--cache", "warm"), "decode_framework", DECODE),
-    "decode fp8": ("decode_fp8", {}, ("--cache", "warm"), "decode_fp8", DECODE),
+    "decode fp8": ("decode_fp8", {}, ("--cache", "warm"), "decode_fp8", {**DECODE, "compute_share": 0.2, "one_head_share": 0.7}),
     "latent": ("latent", {"kind": "latent"}, ("--cache", "warm"), "decode_latent", {**DECODE, "pair_ns": 4000}),
     "latent prefill": ("latent", {"kind": "latent_prefill"}, (), "prefill_latent", {"launch_ns": 1e4, "block_ns": 2500, "share": 0.8}),
     "gemm fp8": ("gemm_fp8", {}, (), "rounding",
@@ -59,7 +60,7 @@ KINDS = {
 INTERVALS = {"prefill": "attention", "prefill fp8": "attention", "encoder": "attention", "decode": "decode", "decode fp8": "decode",
              "gemm": "gemm", "gemm fp8": "gemm_8bit", "experts": "experts", "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",
              "delta decode": "scan", "delta prefill": "scan"}
-MOST = {"bandwidth_share": 1, "load_share": 1, "moved_share": 1, "update_share": 1, "compute_share": 4, "matrix_share": 4, "forward_share": 4, "full_share": 4,
+MOST = {"bandwidth_share": 1, "one_head_share": 1, "load_share": 1, "moved_share": 1, "update_share": 1, "compute_share": 4, "matrix_share": 4, "forward_share": 4, "full_share": 4,
         "share": 4}
 STEP_FIRST, STEP_LAST = 0.3, 0.01
 # Devices without rows that are not "like" another in their file.
@@ -81,9 +82,11 @@ def rows_of(folder, device, kind):
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     parts = ([], [])
     for line, row in zip(lines[1:], csv.DictReader(lines)):
-        if all(row[name] == value for name, value in wanted.items()):
-            sizes = ",".join(row.get(name) or "" for name in SIZES)
-            parts[zlib.crc32(sizes.encode()) % 2].append(line)
+        sizes = ",".join(row.get(name) or "" for name in SIZES)
+        held = zlib.crc32(sizes.encode()) % 2
+        usual = held or int(row.get("head_dim") or 0) <= HEADS_FITTED.get(kind, math.inf)
+        if usual and all(row[name] == value for name, value in wanted.items()):
+            parts[held].append(line)
     return lines[0], parts
 
 
@@ -155,7 +158,8 @@ def put_intervals(headroom, name, folder):
             rows += [(interval, p, m, None) for p, m in predicted(headroom, path, kind, head, parts[0]) if 1 / BROKEN < m / p < BROKEN]
     fitted = fit_intervals.fit(rows)
     kinds = {one["kind"] for one in fitted}
-    before = device["sources"].get("intervals", "").split("; of ")[0]
+    before = device["sources"].get("intervals", "").rpartition("; the others: ")[2]
+    before = "" if "fit_public.py" in before else before
     source = f"of {', '.join(sorted(kinds))} the rows of scripts/fit_public.py" + (f"; the others: {before}" if before else "")
     fit_intervals.put_intervals(path, fitted + [one for one in device.get("intervals", []) if one["kind"] not in kinds], source)
 

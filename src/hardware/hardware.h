@@ -41,6 +41,7 @@ typedef struct hr_attention_share {
 typedef struct hr_decode_cost {
   double launch_ns;            /* the shortest call */
   double bandwidth_share;      /* at which K and V are read; 0: as hr_hardware.bandwidth_share */
+  double one_head_share;       /* of bandwidth_share: pairs of one query head, which have other kernels; 0: 1 */
   double few_pairs_share;      /* of bandwidth_share: 16 to 63 pairs of one query head; 0: 1 */
   double few_long_pairs_share; /* the same from 16384 keys on; 0: as few_pairs_share */
   double pair_ns;              /* of a multiprocessor, for each pair */

@@ -89,7 +89,7 @@ complete() {
 [ "$(complete des)" = describe ] || say "bash completes a command"
 [ "$(complete gemm --transp)" = "--transpose-a --transpose-b" ] || say "bash completes an option"
 [ "$(complete layer --phase pre)" = prefill ] || say "bash completes a value"
-[ "$(complete layer -d h20)" = h200 ] || say "bash completes a device: $(complete layer -d h20)"
+[ "$(complete layer -d h200)" = h200 ] || say "bash completes a device: $(complete layer -d h200)"
 [ "$(complete describe gpt2-m)" = gpt2-medium ] || say "bash completes a model: $(complete describe gpt2-m)"
 [ "$(complete results del)" = delete ] || say "bash completes an action"
 

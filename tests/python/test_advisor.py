@@ -280,7 +280,7 @@ class Refusals(Folder):
                 (headroom.InvalidError, "zero_stage: needs the phase train", dict(zero=2)),
                 (headroom.InvalidError, "context: needs the phase decode", dict(context=2)),
                 (headroom.UnsupportedError, "training in fp8", dict(dtype="fp8", phase="train")),
-                (headroom.NotFoundError, 'no device is called "h2000"; did you mean h200', dict(device="h2000")),
+                (headroom.NotFoundError, 'no device is called "h2000"; did you mean h20, h200', dict(device="h2000")),
                 (headroom.InvalidError, "network: needs devices per node", dict(device="rtx-4090", network=1))):
             self.refused(error, text, headroom.describe, "gpt2", **options)
 

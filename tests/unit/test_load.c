@@ -424,7 +424,7 @@ static void a_sure_layout_is_within_the_limits_at_the_high_end_of_its_band(void 
   const hr_load_point *one = &loose->points[0], *two = &loose->points[1];
   assert_true(one->ttft_low_ns.p90 < one->ttft_ns.p90 && one->ttft_ns.p90 < one->ttft_high_ns.p90);
   /* vLLM on an H200 by engines.inc: steps of 0.96 to 1.17 times the predicted ones, and 0.53 ms at least of its own. */
-  assert_true(one->tpot_low_ns.p50 > 0.96 * one->tpot_ns.p50 && one->tpot_low_ns.p50 < 0.99 * one->tpot_ns.p50);
+  assert_true(one->tpot_low_ns.p50 > 0.95 * one->tpot_ns.p50 && one->tpot_low_ns.p50 < 0.99 * one->tpot_ns.p50);
   assert_true(one->tpot_high_ns.p50 > 1.1 * one->tpot_ns.p50 && one->tpot_high_ns.p50 < 1.3 * one->tpot_ns.p50);
   double limit = (two->ttft_high_ns.p90 + one->ttft_high_ns.p90) / 2;
   assert_true(one->ttft_ns.p90 < limit);

@@ -93,8 +93,8 @@ static void held_out_rows_are_within_the_error_that_the_page_says(void **state)
   }
 }
 
-/* Leaves out the update of a convolution's state by flash-linear-attention, which takes up to ten times as long as that of
- * inference servers, whose figures the files have. */
+/* Leaves out the update of a convolution's state by flash-linear-attention, which takes up to ten times as long as the
+ * servers' whose figures the files have. */
 static void leave_updates_out(const hr_hardware *hardware, hr_validation **v)
 {
   hr_validation *all = *v;

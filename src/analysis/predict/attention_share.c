@@ -56,7 +56,7 @@ const hr_hardware *hr_predict_flash_device(const hr_hardware *hardware, const hr
   *older = *hardware;
   older->attention_count = 1;
   older->attentions[0] = share;
-  older->attentions[0].full_share = 0; /* of the newest */
+  older->attentions[0].full_share = older->prefill_full.launch_ns = 0; /* of the newest */
   const double masked = op->masked ? MASKED_OVER_VERSION_2 : 1;
   older->attentions[0].forward_share *= speed.forward * second.forward * masked;
   older->attentions[0].backward_share *= speed.backward * second.backward * masked;

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#define INSTRUCTION_ROWS 16 /* of mma.sync: fewer queries of a K or V head take as long */
+#define INSTRUCTION_ROWS 16 /* of mma.sync: fewer queries of a K or V head take as long, but with 8 bits */
 /* This library's kernels reach this share of a CPU's fp32 rate with many query heads per K head (docs/notes/decode.md).
  * Formats of 16 bits are widened, and every row is computed by itself. */
 #define CPU_SHARE 0.5
@@ -31,11 +31,13 @@ static double busy_ns(const hr_hardware *hardware, const hr_decode *d, const hr_
                       double rate, hr_prediction *p)
 {
   double fp32_rate = 0, padded;
-  int64_t granule = INSTRUCTION_ROWS, rows = d->q_heads / d->k_heads * d->q_len;
+  int64_t granule = cost == &hardware->decode_fp8 ? 1 : INSTRUCTION_ROWS, rows = d->q_heads / d->k_heads * d->q_len;
   if (hardware->about.kind == HR_HARDWARE_CPU && hr_predict_rate(hardware, HR_FP32, &fp32_rate, NULL) == HR_OK) {
     rate = fp32_rate * CPU_SHARE;
     granule = 1;
   } else if (cost->compute_share > 0) {
+    if (cost == &hardware->decode_fp8 && hardware->dense_flops_per_s[HR_FP8_E4M3] > 0)
+      rate = hr_hardware_library_flops_per_s(hardware, HR_FP8_E4M3); /* whatever Q is */
     rate *= cost->compute_share;
   } else {
     rate *= hr_predict_attention_share(hardware, hr_max64(d->qk_dim, d->v_dim)).forward_share;

@@ -13,12 +13,6 @@
 #include <headroom/experimental/quantization.h>
 #include <math.h>
 
-hr_activations hr_predict_activations(const hr_hardware *hardware, const hr_operator *op)
-{
-  bool widened = op->activations == HR_ACTIVATIONS_FP4 && !(hardware->fp4_flops_per_s > 0);
-  return widened ? HR_ACTIVATIONS_UNQUANTIZED : op->activations;
-}
-
 /* The format that the matrix units multiply: that of the activations, as quantized weights are widened to it. int8 and
  * fp4 are predicted as fp8 at their own rate: `other` is then the device with that rate. */
 static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator *op, hr_gemm *gemm, hr_hardware *other,
@@ -111,13 +105,13 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
       add_cache_writes(hardware, op, prediction);
     return HR_OK;
   }
+  bool server = op->cached_bytes > 0 && op->framework == HR_FRAMEWORK_COMPILED; /* eager mode is nobody's server */
   hr_hardware older;
   hardware = hr_predict_flash_device(hardware, op, &older);
   if (!forward)
     return hr_predict_gradients(hardware, op, prediction, error);
-  HR_TRY(op->masked
-             ? predict_masked(hardware, op, prediction, error)
-             : hr_predict_prefill(hardware, &op->attention, op->framework, op->cached_bytes > 0, prediction, error));
+  HR_TRY(op->masked ? predict_masked(hardware, op, prediction, error)
+                    : hr_predict_prefill(hardware, &op->attention, op->framework, server, prediction, error));
   if (op->cached_bytes > 0)
     add_cache_writes(hardware, op, prediction);
   return HR_OK;

@@ -19,6 +19,8 @@
 static double bandwidth_share(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call)
 {
   double share = cost->bandwidth_share > 0 ? cost->bandwidth_share : hardware->bandwidth_share;
+  if (call->rows <= 1 && cost->one_head_share > 0)
+    share *= cost->one_head_share;
   bool few = call->rows <= 1 && call->pairs >= FEW_MIN && call->pairs < FEW_END;
   if (!few || !(cost->few_pairs_share > 0))
     return share;

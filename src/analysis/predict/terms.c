@@ -29,6 +29,12 @@ hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *f
                  hr_dtype_name(dtype), hr_dtype_name(hr_hardware_usual_dtype(hardware)));
 }
 
+hr_activations hr_predict_activations(const hr_hardware *hardware, const hr_operator *op)
+{
+  bool widened = op->activations == HR_ACTIVATIONS_FP4 && !(hardware->fp4_flops_per_s > 0);
+  return widened ? HR_ACTIVATIONS_UNQUANTIZED : op->activations;
+}
+
 hr_status hr_predict_check_framework(hr_framework framework, hr_error *error)
 {
   if ((unsigned)framework > HR_FRAMEWORK_TRANSFORMERS_COMPILED)

@@ -299,7 +299,7 @@ static const hr_catalog_entry *built_in(const char *name)
   return NULL;
 }
 
-/* Whether a device says it of itself: its names, the figures of its datasheet and how it is connected, and where its own
+/* Whether a device says it of itself: its names, the figures of its datasheet, how it is connected, and where its own
  * measurements lie. All others may come from the device that it is like. */
 static bool is_own(const char *field)
 {
