@@ -66,6 +66,7 @@ STEP_FIRST, STEP_LAST = 0.3, 0.01
 # Devices without rows that are not "like" another in their file.
 ALIKE = {"h100-sxm": "h100-pcie", "h200": "gh200"}
 FITTED = "fitted by scripts/fit_public.py to half of the rows of aiconfigurator_core 0.12.0 (NVIDIA)"
+UNMEASURED_HEADS = ("l40s", "rtx-pro-6000", "b60")  # attentions of other devices, so that they are fitted, too
 DEVICES = ("a100-sxm4-80gb", "h100-sxm", "h200", "b200", "b300", "gb200", "l40s", "rtx-pro-6000", "b60")
 
 
@@ -124,6 +125,8 @@ def put(device, obj, member, value):
 
 def fit(headroom, device, kind, head, lines, path):
     obj, start = KINDS[kind][3:]
+    if kind == "prefill" and device["name"] in UNMEASURED_HEADS:
+        start = {"launch_ns": 5000, "block_ns": 2000, **{f"forward_share@{head_dim}": 0.8 for head_dim in (64, 128, 256)}}
     device[obj] = device.get(obj, {"launch_ns": 0}) if obj.startswith("scan_") else {}  # of scans a kind has a part
     for member, value in start.items():
         put(device, obj, member, value)
@@ -196,7 +199,7 @@ def put_figure(name, figure, value, source):
 def put_kind(name, kind, device, source):
     obj = KINDS[kind][3]
     put_figure(name, obj, device[obj], source)
-    if any("@" in member for member in KINDS[kind][4]):
+    if name in UNMEASURED_HEADS or any("@" in member for member in KINDS[kind][4]):
         put_figure(name, "attentions", device["attentions"], None)
     if name in ALIKE:
         put_figure(ALIKE[name], obj, device[obj], f"assumed: as {name}")

@@ -15,6 +15,9 @@
 /* Most and fewest rows of a Q tile and rows of a K/V tile of such kernels, on every recent device. */
 #define Q_TILE 128
 #define Q_TILE_MIN 16
+/* Bytes of shared memory from which on CUDA kernels have the largest Q tile; AMD's 64 KiB suffice for its kernels. */
+#define CUDA_SHARED_MIN 98304
+#define LARGE_TILE_SHARED 131072
 #define KV_TILE 128
 /* Rows of a matrix instruction: split-KV computes this many, even if fewer query heads share a K head. */
 #define INSTRUCTION_ROWS 16
@@ -46,11 +49,13 @@ static double computed_entries(const hr_attention *a, int64_t q_tile, double ent
   return fmin(padded, whole);
 }
 
-/* Kernels for short sequences have smaller tiles. */
-static int64_t q_tile_of(const hr_attention *a)
+/* Kernels for short sequences have smaller tiles, and so have those for a little shared memory (FlashAttention-2 2.8,
+ * flash_fwd_launch_template.h). */
+static int64_t q_tile_of(const hr_hardware *hardware, const hr_attention *a)
 {
-  int64_t rows = Q_TILE_MIN;
-  while (rows < Q_TILE && rows < a->q_len)
+  const bool small = hardware->shared_bytes >= CUDA_SHARED_MIN && hardware->shared_bytes < LARGE_TILE_SHARED;
+  int64_t rows = Q_TILE_MIN, most = small ? Q_TILE / 2 : Q_TILE;
+  while (rows < most && rows < a->q_len)
     rows *= 2;
   return rows;
 }
@@ -99,7 +104,7 @@ static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attent
  * the long tiles run first and the short ones fill the gaps, so only the longest tile bounds the time from below. */
 static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, const call_work *w, hr_prediction *p)
 {
-  int64_t q_tile = q_tile_of(a);
+  int64_t q_tile = q_tile_of(hardware, a);
   double slots = (double)hardware->multiprocessors;
   double q_tiles = (double)hr_ceil_div(a->q_len, q_tile);
   double blocks = q_tiles * (double)a->q_heads * (double)a->batch;
