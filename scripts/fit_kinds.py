@@ -38,8 +38,6 @@ SAME_RATE = {"h100-sxm": "h200"}
 # TensorRT-LLM's kernel for the A100 does not split the keys.
 UNSPLIT = {"launch_ns": 14500, "bandwidth_share": 0.45, "pair_ns": 12000, "key_ns": 122, "compute_share": 0.42}
 MOST = {"bandwidth_share": 1, "load_share": 1, "moved_share": 1, "matrix_share": 4, "compute_share": 2, "share": 4}
-# Devices without measurements that are not "like" another in their file.
-ALIKE = {"h100-pcie": "h100-sxm", "gh200": "h200"}
 SOURCE = "fitted by scripts/fit_kinds.py to half of the rows of data/results/published/"
 
 
@@ -169,8 +167,6 @@ def main():
                 report(arguments.headroom, path, name, kind, head, parts)
                 if arguments.write:
                     write(name, device, obj, SOURCE + file)
-                    for other in (other for other, model in ALIKE.items() if model == name):
-                        write(other, device, obj, f"assumed: as {name}, docs/notes/prediction.md")
 
 
 if __name__ == "__main__":

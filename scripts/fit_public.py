@@ -63,9 +63,7 @@ INTERVALS = {"prefill": "attention", "prefill fp8": "attention", "encoder": "att
 MOST = {"bandwidth_share": 1, "one_head_share": 1, "load_share": 1, "moved_share": 1, "update_share": 1, "compute_share": 4, "matrix_share": 4, "forward_share": 4, "full_share": 4,
         "share": 4}
 STEP_FIRST, STEP_LAST = 0.3, 0.01
-# Devices without rows that are not "like" another in their file.
-ALIKE = {"h100-sxm": "h100-pcie", "h200": "gh200"}
-FITTED = "fitted by scripts/fit_public.py to half of the rows of aiconfigurator_core 0.12.0 (NVIDIA)"
+FITTED = "scripts/fit_public.py, aiconfigurator_core 0.12.0 (NVIDIA)"
 UNMEASURED_HEADS = ("l40s", "rtx-pro-6000", "b60")  # attentions of other devices, so that they are fitted, too
 DEVICES = ("a100-sxm4-80gb", "h100-sxm", "h200", "b200", "b300", "gb200", "l40s", "rtx-pro-6000", "b60")
 
@@ -201,8 +199,6 @@ def put_kind(name, kind, device, source):
     put_figure(name, obj, device[obj], source)
     if name in UNMEASURED_HEADS or any("@" in member for member in KINDS[kind][4]):
         put_figure(name, "attentions", device["attentions"], None)
-    if name in ALIKE:
-        put_figure(ALIKE[name], obj, device[obj], f"assumed: as {name}")
 
 
 def fit_gemms(headroom, device, head, lines, path):
