@@ -29,7 +29,7 @@ LEAST_BAND = 0.15
 SAME_LINKS = {"a100-sxm4-40gb": "a100-sxm4-80gb"}
 SAME_POINT_TO_POINT = {"h200": "h100-sxm"}
 # The host of the L40S rows has no direct path between most of its GPUs: 20 GB/s for 2, 5 for 4, 1 to 2 for 8.
-MOST_DEVICES = {"l40s": 2}
+MOST_DEVICES = {"l40s": 2, "gb300": 8}  # of 16 GB300 kernels differ by up to eight times
 FRAMEWORKS = ("sglang", "trtllm", "vllm")
 
 
