@@ -68,7 +68,8 @@ static void sweep(const char *name, hr_dtype dtype, int64_t first)
 static void doubling_a_size_of_an_aligned_gemm_is_neither_free_nor_a_cliff(void **state)
 {
   (void)state;
-  static const char *const names[] = {"h200", "h100-sxm", "h100-pcie", "a100-sxm4-80gb", "l40s", "b200", "mi300x"};
+  static const char *const names[] = {"h200",   "h100-sxm", "h100-pcie", "a100-sxm4-80gb", "l40s", "b200",
+                                      "mi300x", "b300",     "gb200",     "rtx-pro-6000",   "b60"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     sweep(names[i], HR_BF16, 2); /* one row is another kernel */
     sweep(names[i], HR_BF16, 64);
@@ -87,7 +88,8 @@ static void the_same_holds_for_fp32(void **state)
 static void a_longer_k_is_neither_free_nor_a_cliff_for_few_rows_and_columns(void **state)
 {
   (void)state;
-  static const char *const names[] = {"h200", "h100-sxm", "a100-sxm4-80gb", "l40s", "b200", "mi300x"};
+  static const char *const names[] = {"h200",   "h100-sxm", "a100-sxm4-80gb", "l40s",         "b200",
+                                      "mi300x", "b300",     "gb200",          "rtx-pro-6000", "b60"};
   static const int64_t few[] = {1, 2, 3, 4, 7, 8, 16, 33, 100};
   enum { FEW = sizeof few / sizeof *few };
   for (size_t i = 0; i < FEW * FEW * (sizeof names / sizeof *names); i++) {
