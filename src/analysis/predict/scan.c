@@ -25,7 +25,7 @@ static const assumed_cost costs[] = {
     [HR_RECURRENCE_LIGHTNING] = {COST(scan_lightning), {8760, 0.9, 0.582, 13, 8380, 0.74}},
     [HR_RECURRENCE_SELECTIVE] = {COST(scan_mamba), {7450, 0.9, 0.0101, 0, 1630, 0.752}},
     [HR_RECURRENCE_RG_LRU] = {COST(scan_rg_lru), {27400, 0.147, 0, 25, 1720, 0.764}},
-    [HR_RECURRENCE_CONVOLUTION] = {COST(scan_convolution), {2570, 0.553, 0, 0, 1800, 0.632}},
+    [HR_RECURRENCE_CONVOLUTION] = {COST(scan_convolution), {2570, 0.553, 0, 0, 1770, 0.81}},
 };
 
 #define COST_COUNT (sizeof costs / sizeof *costs)

@@ -95,6 +95,8 @@ double hr_recent_ns(const hr_hardware *hardware, double bytes, double share)
   double rate = hardware->l2_bytes_per_s > 0 ? hardware->l2_bytes_per_s : hr_cache_rate(hardware);
   if (hardware->about.kind != HR_HARDWARE_GPU)
     return hr_transfer_ns(hardware, bytes, share);
+  if (share > 0) /* a kernel that reads memory at a part of its rate has as small a part of the cache's */
+    rate *= share / hardware->bandwidth_share;
   return fmin(cached * 1e9 / rate, hr_transfer_ns(hardware, cached, share)) +
          hr_transfer_ns(hardware, bytes - cached, share);
 }
