@@ -103,18 +103,6 @@ int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view)
   return hr_max64(alignment, element);
 }
 
-hr_run_view hr_read_view(hr_lowering *l, int index)
-{
-  return hr_tensor(l, l->op->reads[index]);
-}
-
-void hr_write_view(hr_lowering *l, int index, hr_run_view view)
-{
-  const int tensor = l->op->writes[index];
-  l->norms[tensor].waits = l->linears[tensor].waits = false;
-  l->tensors[tensor] = view;
-}
-
 const void *hr_own_weight(const hr_lowering *l, int index)
 {
   return hr_run_weight(l->x, l->layer, l->op->weights[index]);

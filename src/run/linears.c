@@ -74,7 +74,7 @@ static hr_run_view add_norm(hr_lowering *l, const hr_run_norm *norm)
   return y;
 }
 
-hr_run_view hr_tensor(hr_lowering *l, int tensor)
+hr_run_view hr_tensor_view(hr_lowering *l, int tensor)
 {
   if (l->norms[tensor].waits)
     l->tensors[tensor] = add_norm(l, &l->norms[tensor]);
@@ -82,6 +82,18 @@ hr_run_view hr_tensor(hr_lowering *l, int tensor)
     l->tensors[tensor] = hr_add_fused(l, &l->linears[tensor]);
   l->norms[tensor].waits = l->linears[tensor].waits = false;
   return l->tensors[tensor];
+}
+
+hr_run_view hr_read_view(hr_lowering *l, int index)
+{
+  return hr_tensor_view(l, l->op->reads[index]);
+}
+
+void hr_write_view(hr_lowering *l, int index, hr_run_view view)
+{
+  const int tensor = l->op->writes[index];
+  l->norms[tensor].waits = l->linears[tensor].waits = false;
+  l->tensors[tensor] = view;
 }
 
 /* ---- what waits ---- */

@@ -94,14 +94,14 @@ static void lower_linear(hr_lowering *l)
 static void lower_projection_in(hr_lowering *l)
 {
   lower_linear(l);
-  hr_write_view(l, 0, with_positions(l, hr_tensor(l, l->op->writes[0])));
+  hr_write_view(l, 0, with_positions(l, hr_tensor_view(l, l->op->writes[0])));
 }
 
 static void lower_logits(hr_lowering *l)
 {
   lower_linear(l);
   const hr_numerics *n = &l->x->model.numerics;
-  const hr_run_view scaled = hr_add_scaled(l, hr_tensor(l, HR_TENSOR_LOGITS), n->logit_scale);
+  const hr_run_view scaled = hr_add_scaled(l, hr_tensor_view(l, HR_TENSOR_LOGITS), n->logit_scale);
   const hr_run_view capped = hr_add_softcap(l, scaled, n->logit_softcap);
   hr_write_view(l, 0, capped);
   if (l->status == HR_OK && !l->tape) /* the result outlives the step */

@@ -90,7 +90,7 @@ typedef struct hr_lowering {
 } hr_lowering;
 
 hr_run_view hr_read_view(hr_lowering *l, int index);                    /* of the tensor that the operator reads */
-hr_run_view hr_tensor(hr_lowering *l, int tensor);                      /* launches what it waits for */
+hr_run_view hr_tensor_view(hr_lowering *l, int tensor);                 /* launches what it waits for */
 void hr_write_view(hr_lowering *l, int index, hr_run_view view);        /* it is what the operator writes */
 hr_run_view hr_new_view(hr_lowering *l, int64_t rows, int64_t columns); /* packed, of a new value */
 hr_run_view hr_new_words(hr_lowering *l, int64_t count);                /* of 32 bits each, whatever the dtype */

@@ -191,8 +191,6 @@ hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, void 
 hr_status hr_kv_cache_write_heads(const hr_kv_cache *cache, const hr_kv_append *append, const hr_kv_heads *heads,
                                   void *stream, hr_error *error)
 {
-  HR_NEED(error, cache, append);
-  HR_TAKE(hr_kv_append, append, error);
   HR_TRY(hr_check_stream(cache->device, stream, error));
   const hr_kv_cache *of = cache->slots_of;
   if (!of->grown)
@@ -209,6 +207,8 @@ hr_status hr_kv_cache_write_heads(const hr_kv_cache *cache, const hr_kv_append *
 
 hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
 {
+  HR_NEED(error, cache, append);
+  HR_TAKE(hr_kv_append, append, error);
   return hr_kv_cache_write_heads(cache, append, NULL, stream, error);
 }
 

@@ -21,7 +21,7 @@
 #define WEIGHTS_BEHIND 16777216.0 /* in 16 bits: docs/notes/gpu.md has the measurements, of an H200 */
 #define SHORT_ROW 1024            /* elements */
 
-/* Of `mma`: see best_mma(). */
+/* The tilings of `mma` by the name under which best_mma() chooses one. */
 enum {
   MMA_FEW_ROWS,
   MMA_SOME_ROWS,
@@ -48,8 +48,8 @@ static bool uses_mma(const hr_gemm *g, int load)
   return load == HR_GEMV_LOAD_MAX && hr_dtype_bytes(g->dtype) == 2;
 }
 
-/* By how many blocks of 16 rows of B a multiprocessor has: where they are few, more warps share the k of each. By what
- * was the quickest of all tilings on an H200; docs/notes/gpu.md. */
+/* The quickest of all tilings on an H200, by how many blocks of 16 rows of B a multiprocessor has: where they are few,
+ * more warps share the k of each. docs/notes/gpu.md has the measurements. */
 static int64_t best_mma(int64_t tiles, int64_t k, int64_t multiprocessors)
 {
   const int64_t each = hr_ceil_div(tiles, multiprocessors);

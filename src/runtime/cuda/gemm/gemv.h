@@ -25,7 +25,8 @@ bool hr_gemv_tiling_choose(const hr_gemm *gemm, int load, int64_t multiprocessor
 /** Bytes of a load: the largest power of two up to 16 to which rows, batches and k of A and B are aligned. */
 int hr_gemv_load_bytes(const hr_gemm *gemm);
 
-/** The definitions of kernels/gemv.cu, which explains `how`: "HR_EARLY", "HR_GROUPED", those of hr_linear_how() or "". */
+/** The definitions of kernels/gemv.cu, which explains `how`: "HR_EARLY", "HR_GROUPED", what linear.c adds to them, or
+ *  "". */
 void hr_gemv_defines(const hr_gemm *gemm, const hr_gemv_tiling *tiling, int load, const char *how,
                      char text[HR_DEFINES_SIZE]);
 

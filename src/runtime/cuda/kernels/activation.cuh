@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations of an MLP as function objects of two values, the second of which those without a gate ignore. exp2_approx()
- * and LOG2_E are the program's. */
+/* Activations of an MLP are function objects of two values, the second of which those without a gate ignore. The
+ * program has exp2_approx() and LOG2_E. */
 
 /* erff() takes longer than the transfer of a 16-bit element, so that 16-bit dtypes use an approximation with an error
  * of 1.5e-7. Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. */

@@ -9,9 +9,11 @@
  *
  * HR_MMA: 16 × k pieces of W times k × 8 of x by mma.sync, for 16-bit elements (gemv_mma.cuh); otherwise fused
  * multiply-adds in fp32, for any format and alignment (gemv_simt.cuh). HR_EARLY: the program starts while the kernel
- * before ends, and meanwhile W's first step is on its way to the L2. HR_GROUPED: a batch are up to 8 tokens of one
- * expert, by experts_tile.cuh. HR_NORM: x is normed before (gemv_norm.cuh). HR_GATED: every other of a block's row warps
- * has rows of a second matrix, the gate's, for the same rows of y. HR_ACTIVATION: one of activation.cuh.
+ * before ends, and meanwhile W's first step is on its way to the L2. It lets the next one start with its own last step
+ * of k: blocks that start earlier crowd on the multiprocessors where this kernel ends first. HR_GROUPED: a batch are up
+ * to 8 tokens of one expert, by experts_tile.cuh. HR_NORM: x is normed before (gemv_norm.cuh). HR_GATED: every other of
+ * a block's row warps has rows of a second matrix, the gate's, for the same rows of y. HR_ACTIVATION: one of
+ * activation.cuh.
  *
  * Bound: memory bandwidth; 2 KiB and more are in flight for each warp. */
 #include "runtime/cuda/kernels/dtype.cuh"

@@ -11,8 +11,8 @@ enum {
   HR_GEMV_LOAD_MAX = 16   /* bytes */
 };
 
-/** y = x Wᵀ + bias for x [tokens, k], W [n, k], y [tokens, n], with what hr_linear_arguments adds; the parameter of gemv.
- *  Strides in elements. */
+/** y = x Wᵀ + bias for x [tokens, k], W [n, k], y [tokens, n], with what hr_linear_arguments adds to it; the parameter
+ *  of gemv. Strides in elements. */
 typedef struct hr_gemv_call {
   HR_DEVICE_POINTER(const element) x;
   HR_DEVICE_POINTER(const element) w;

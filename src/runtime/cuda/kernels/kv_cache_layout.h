@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of kv_cache_append.cu, kv_cache_heads.cu, kv_cache_quantize.cu and kv_cache_numbers.cu. C includes this header, and NVRTC
- * compiles it into the kernels. */
+/* Parameters of kv_cache_append.cu, kv_cache_heads.cu, kv_cache_quantize.cu and kv_cache_numbers.cu. C includes this
+ * header, and NVRTC compiles it into the kernels. */
 #ifndef HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
 #define HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
 
