@@ -110,10 +110,9 @@ def gpu_steps_table():
 
 def step_peers_table():
     """Headroom's time, and how many times as long the others take."""
-    lines = [[model, phase, dtype, f"{three(group['headroom'].ms)} ms",
-              *(f"{group[peer].ratio:.2f}" for peer in STEP_PEERS)]
-             for (model, phase, dtype, _), group in step_groups(STEPS).items() if dtype != Q8]
-    return table(["model", "phase", "format", "Headroom", *STEP_PEERS], lines)
+    lines = [[model, phase, f"{three(group['headroom'].ms)} ms", *(f"{group[peer].ratio:.2f}" for peer in STEP_PEERS)]
+             for (model, phase, dtype, _), group in step_groups(STEPS).items() if dtype == "bf16"]
+    return table(["model", "phase", "Headroom", *STEP_PEERS], lines)
 
 
 def step_q8_table():
