@@ -18,14 +18,20 @@ static int by_offset(const void *a, const void *b)
   return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
 }
 
-/* The lowest place where the value does not meet an earlier one that lives with it. `others` has room for all. */
-static void place(hr_run_value *values, int index, const hr_run_value **others)
+/* The largest first; of equal ones the earliest, so that the order is the same everywhere. */
+static int by_size(const void *a, const void *b)
 {
-  hr_run_value *v = &values[index];
+  const hr_run_value *x = *(hr_run_value *const *)a, *y = *(hr_run_value *const *)b;
+  return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : (x > y) - (x < y);
+}
+
+/* The lowest place where the value meets none of those placed before that live with it. `others` has room for all. */
+static void place(hr_run_value *v, hr_run_value *const *placed, int placed_count, const hr_run_value **others)
+{
   int count = 0;
-  for (int i = 0; i < index; i++) {
-    if (live_together(v, &values[i]))
-      others[count++] = &values[i];
+  for (int i = 0; i < placed_count; i++) {
+    if (live_together(v, placed[i]))
+      others[count++] = placed[i];
   }
   qsort(others, (size_t)count, sizeof *others, by_offset);
   v->offset = 0;
@@ -35,20 +41,35 @@ static void place(hr_run_value *values, int index, const hr_run_value **others)
   }
 }
 
-hr_status hr_plan_arena(hr_run_value *values, int count, size_t *arena_bytes, hr_error *error)
+/* Greedy by size. Source: Pisarchyk and Lee, arXiv 2001.03288, section 5.2. In the order of the launches the small
+ * values in between kept up to 9% more. */
+static size_t place_all(hr_run_value *values, int count, hr_run_value **order, const hr_run_value **others)
 {
   size_t bytes = 0;
-  const hr_run_value **others = malloc(((size_t)count + 1) * sizeof *others);
-  if (!others)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to plan that of a step");
   for (int i = 0; i < count; i++) {
     values[i].bytes = (values[i].bytes + LINE - 1) / LINE * LINE;
-    if (values[i].address)
-      continue;
-    place(values, i, others);
-    bytes = values[i].offset + values[i].bytes > bytes ? values[i].offset + values[i].bytes : bytes;
+    order[i] = &values[i];
   }
+  qsort(order, (size_t)count, sizeof *order, by_size);
+  for (int i = 0; i < count; i++) {
+    if (order[i]->address)
+      continue;
+    place(order[i], order, i, others);
+    const size_t end = order[i]->offset + order[i]->bytes;
+    bytes = end > bytes ? end : bytes;
+  }
+  return bytes;
+}
+
+hr_status hr_plan_arena(hr_run_value *values, int count, size_t *arena_bytes, hr_error *error)
+{
+  const size_t room = (size_t)count + 1;
+  const hr_run_value **others = malloc(room * sizeof *others);
+  hr_run_value **order = malloc(room * sizeof *order);
+  const bool has_room = others && order;
+  if (has_room)
+    *arena_bytes = place_all(values, count, order, others);
   free(others);
-  *arena_bytes = bytes;
-  return HR_OK;
+  free(order);
+  return has_room ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to plan that of a step");
 }
