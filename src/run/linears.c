@@ -125,24 +125,34 @@ static const hr_run_norm *norm_before(const hr_lowering *l)
   return norm->waits && fits ? norm : NULL;
 }
 
+/* The operator's product with nothing around it. */
+static hr_run_linear product_of(const hr_lowering *l, hr_run_view x, int64_t rows, int64_t n, int64_t k)
+{
+  return (hr_run_linear){.waits = true,
+                         .ops = {l->op_index},
+                         .op_count = 1,
+                         .x = x,
+                         .residual = {.value = -1},
+                         .linear = {.rows = rows,
+                                    .n = n,
+                                    .k = k,
+                                    .x_stride = x.stride,
+                                    .alignment = hr_view_alignment(l, x),
+                                    .dtype = l->x->options.dtype,
+                                    .norm = HR_ROWWISE_COUNT,
+                                    .activation = HR_ROWWISE_COUNT,
+                                    .weight = hr_own_weight(l, 0)}};
+}
+
 bool hr_begin_linear(hr_lowering *l, const void *bias, hr_run_linear *p)
 {
   const hr_gemm *g = &l->op->gemm;
   if (!fuses(l) || g->n * g->k > HR_LINEAR_WEIGHTS_MAX)
     return false;
   const hr_run_norm *norm = norm_before(l);
-  *p = (hr_run_linear){.waits = true, .ops = {l->op_index}, .op_count = 1, .residual = {.value = -1}};
-  p->x = hr_rows_multiplied(l, norm ? norm->inputs[0].view : hr_read_view(l, 0));
-  p->linear = (hr_linear_arguments){.rows = g->m,
-                                    .n = g->n,
-                                    .k = g->k,
-                                    .x_stride = p->x.stride,
-                                    .alignment = hr_view_alignment(l, p->x),
-                                    .dtype = l->x->options.dtype,
-                                    .norm = HR_ROWWISE_COUNT,
-                                    .activation = HR_ROWWISE_COUNT,
-                                    .weight = hr_own_weight(l, 0),
-                                    .bias = bias};
+  const hr_run_view x = hr_rows_multiplied(l, norm ? norm->inputs[0].view : hr_read_view(l, 0));
+  *p = product_of(l, x, g->m, g->n, g->k);
+  p->linear.bias = bias;
   if (!norm)
     return true;
   p->linear.norm = norm->rows.operation;
@@ -166,22 +176,10 @@ bool hr_begin_expert_linear(hr_lowering *l, hr_run_linear *p)
   const hr_weight_shape *shape = &shapes.of[l->op->weights[0]];
   if (l->dispatched.value < 0 || l->op->id == HR_OP_EXPERT_DOWN)
     return false;
-  *p = (hr_run_linear){.waits = true,
-                       .ops = {l->op_index, l->dispatch_op},
-                       .op_count = 2,
-                       .x = l->dispatched,
-                       .residual = {.value = -1}};
-  p->linear = (hr_linear_arguments){.rows = l->rows * l->group->experts.active,
-                                    .n = shape->rows,
-                                    .k = shape->columns,
-                                    .x_stride = p->x.stride,
-                                    .alignment = hr_view_alignment(l, p->x),
-                                    .dtype = l->x->options.dtype,
-                                    .norm = HR_ROWWISE_COUNT,
-                                    .activation = HR_ROWWISE_COUNT,
-                                    .weight = hr_own_weight(l, 0),
-                                    .experts = shape->count,
-                                    .most = l->rows};
+  *p = product_of(l, l->dispatched, l->rows * l->group->experts.active, shape->rows, shape->columns);
+  p->linear.experts = shape->count;
+  p->linear.most = l->rows;
+  add_op(p, l->dispatch_op);
   return true;
 }
 
