@@ -65,10 +65,39 @@ static hr_status check_options(hr_executor *x, hr_error *error)
   return o->trains ? check_training(x, error) : HR_OK;
 }
 
+static int64_t cache_bytes(const hr_executor *x)
+{
+  int64_t elements = 0;
+  for (int64_t layer = 0; layer < x->layers; layer++) {
+    const hr_layer_group *group = hr_run_group(x, layer);
+    const hr_mixer_latent *l = &group->latent;
+    const hr_mixer_attention *m = &group->attention;
+    elements += l->q_heads > 0 ? l->kv_rank + l->rope_dim : m->k_heads * m->qk_dim + m->v_heads * m->v_dim;
+  }
+  return elements * x->options.slots * x->options.tokens * (int64_t)hr_dtype_bytes(x->options.dtype);
+}
+
+static hr_status bytes_needed(const hr_executor *x, int64_t *bytes, hr_error *error)
+{
+  HR_TRY(hr_placed_weights_bytes(&x->weights, bytes, error));
+  *bytes += x->options.trains ? hr_run_training_bytes(x, *bytes) : cache_bytes(x);
+  return HR_OK;
+}
+
+static hr_status describe_weights(hr_executor *x, hr_error *error)
+{
+  const hr_run_shape one = {HR_PHASE_FORWARD, 1, 1};
+  x->weights.device = x->device;
+  x->weights.model = &x->model;
+  x->weights.operators = x->listed;
+  x->weights.dtype = x->options.dtype;
+  return hr_run_list(x, &one, x->listed, error);
+}
+
 static hr_status check_memory(hr_executor *x, hr_error *error)
 {
   int64_t bytes;
-  HR_TRY(hr_run_bytes_needed(x, &bytes, error));
+  HR_TRY(bytes_needed(x, &bytes, error));
   const size_t available = hr_device_memory_available(x->device);
   x->bytes = bytes;
   if ((size_t)bytes > available)
@@ -142,13 +171,12 @@ static hr_status allocate_tables(hr_executor *x, hr_error *error)
 {
   const size_t slots = (size_t)x->options.slots;
   x->layers = hr_model_layers(&x->model);
-  x->weights = calloc((size_t)(x->layers + 1) * HR_WEIGHT_ROLE_COUNT, sizeof *x->weights);
   x->caches = calloc((size_t)x->layers, sizeof *x->caches);
   x->lengths = calloc(slots, sizeof *x->lengths);
   x->slot_numbers = calloc(slots, sizeof *x->slot_numbers);
   x->new_tokens = calloc(slots, sizeof *x->new_tokens);
   x->listed = calloc(1, sizeof *x->listed);
-  if (!x->weights || !x->caches || !x->lengths || !x->slot_numbers || !x->new_tokens || !x->listed)
+  if (!x->caches || !x->lengths || !x->slot_numbers || !x->new_tokens || !x->listed)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for an executor");
   return HR_OK;
 }
@@ -157,16 +185,17 @@ static hr_status open_all(hr_executor *x, hr_error *error)
 {
   HR_TRY(hr_model_check(&x->model, error));
   HR_TRY(hr_run_check_model(&x->model, error));
-  x->q8 = hr_run_has_q8(&x->model);
-  if (!x->q8 && x->model.quantization.format_count > 0)
+  x->weights.q8 = hr_run_has_q8(&x->model);
+  if (!x->weights.q8 && x->model.quantization.format_count > 0)
     HR_TRY(hr_model_set_weights(&x->model, "bf16", error));
-  if (x->q8 && !x->device->backend->multiply_q8)
+  if (x->weights.q8 && !x->device->backend->multiply_q8)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: weights in q8_0 run on a CPU alone", hr_device_name(x->device));
   HR_TRY(check_options(x, error));
   HR_TRY(allocate_tables(x, error));
+  HR_TRY(describe_weights(x, error));
   HR_TRY(check_memory(x, error));
   HR_TRY(hr_plans_create(x->device, PLANS, &x->plans, error));
-  HR_TRY(hr_run_allocate_weights(x, error));
+  HR_TRY(hr_placed_weights_allocate(&x->weights, error));
   HR_TRY(make_vector(x, 1, &x->ones, error));
   HR_TRY(make_vector(x, 0, &x->zeros, error));
   HR_TRY(hr_run_make_angles(x, error));
@@ -201,12 +230,10 @@ hr_status hr_executor_open(hr_device *device, const hr_model *model, const hr_ex
 
 static void free_buffers(hr_executor *x)
 {
-  const int64_t count = x->weights ? (x->layers + 1) * HR_WEIGHT_ROLE_COUNT : 0;
-  for (int64_t i = 0; i < count; i++)
-    hr_buffer_free(x->weights[i]);
-  hr_buffer *const others[] = {x->memory,    x->ones,           x->zeros,          x->angles[0], x->angles[1],
-                               x->slopes,    x->angles_back[0], x->angles_back[1], x->gradients, x->means,
-                               x->variances, x->copy,           x->workspace,      x->arena};
+  hr_placed_weights_free(&x->weights);
+  hr_buffer *const others[] = {x->ones,           x->zeros,          x->angles[0], x->angles[1], x->slopes,
+                               x->angles_back[0], x->angles_back[1], x->gradients, x->means,     x->variances,
+                               x->copy,           x->workspace,      x->arena};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     hr_buffer_free(others[i]);
 }
@@ -221,8 +248,7 @@ void hr_executor_close(hr_executor *x)
     hr_kv_cache_free(x->caches[layer]);
   hr_plans_free(x->plans);
   free_buffers(x);
-  void *const tables[] = {x->weights,    x->caches,  x->lengths, x->slot_numbers,
-                          x->new_tokens, x->numbers, x->listed,  x->staging};
+  void *const tables[] = {x->caches, x->lengths, x->slot_numbers, x->new_tokens, x->numbers, x->listed, x->staging};
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     free(tables[i]);
   free(x);
@@ -257,4 +283,14 @@ hr_status hr_executor_time_operators(hr_executor *executor, double *times_ns, hr
   if (!x->programs[0])
     return hr_fail(error, HR_ERROR_INVALID, "no step has run whose operators could be timed");
   return hr_program_time(x, x->programs[0], times_ns, error);
+}
+
+hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t seed, hr_progress_fn progress,
+                           void *context, hr_error *error)
+{
+  HR_NEED(error, executor);
+  executor->loaded = executor->began = false;
+  HR_TRY(hr_placed_weights_fill(&executor->weights, what, seed, progress, context, error));
+  executor->loaded = true;
+  return HR_OK;
 }

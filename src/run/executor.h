@@ -3,7 +3,7 @@
 #ifndef HR_RUN_EXECUTOR_H
 #define HR_RUN_EXECUTOR_H
 
-#include "model/layers/weight_roles.h"
+#include "weights/weights.h"
 
 #include <headroom/buffer.h>
 #include <headroom/experimental/run.h>
@@ -21,11 +21,9 @@ struct hr_executor {
   hr_model model;
   hr_executor_options options;
   int64_t layers;
-  int64_t bytes;             /* of weights and caches */
-  bool loaded;               /* the weights are filled */
-  bool q8;                   /* those of linear layers and logits are in q8_0 */
-  hr_buffer **weights;       /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first: hr_run_weight() */
-  hr_buffer *memory;         /* of which the weights are parts */
+  int64_t bytes; /* of weights and caches */
+  bool loaded;   /* the weights are filled */
+  hr_placed_weights weights;
   hr_buffer *ones, *zeros;   /* a norm's weight and bias where the model has none */
   hr_buffer *angles[2];      /* cosines and sines of every position: [tokens, rotary_dim]; NULL: none; the second of
                               layers with a window, where they have others */
@@ -45,30 +43,17 @@ struct hr_executor {
   hr_buffer *workspace, *arena; /* as large as the programs need */
   size_t workspace_bytes, arena_bytes;
   hr_run_program *programs[HR_RUN_PROGRAMS]; /* the last used first */
-  hr_operators *listed;                      /* room for a list */
+  hr_operators *listed;                      /* of a forward step of one token */
 };
 
-/** The address of the weights that begin with `role`: those of an operator that is one GEMM are side by side. NULL if
- *  there are none. `layer` −1: outside of layers. */
-void *hr_run_weight(const hr_executor *x, int64_t layer, int role);
-
-/** Allocates the weights of all operators. Errors of hr_buffer_create(). */
-hr_status hr_run_allocate_weights(hr_executor *x, hr_error *error);
-
-/** The bytes that hr_run_allocate_weights() takes, and the caches or hr_run_allocate_training(). */
-hr_status hr_run_bytes_needed(hr_executor *x, int64_t *bytes, hr_error *error);
+/** hr_placed_weight() of the executor's. */
+static inline void *hr_run_weight(const hr_executor *x, int64_t layer, int role)
+{
+  return hr_placed_weight(&x->weights, layer, role);
+}
 
 /** Fills x->angles. */
 hr_status hr_run_make_angles(hr_executor *x, hr_error *error);
-
-/** Whether the operator multiplies with weights in q8_0. */
-static inline bool hr_run_multiplies_q8(const hr_executor *x, const hr_operator *op)
-{
-  return x->q8 && op->kind == HR_KIND_GEMM && (op->in_layer || op->id == HR_OP_LOGIT);
-}
-
-/** Whether the role is a bias, which stands behind its matrix. */
-bool hr_run_is_bias(int role);
 
 /** The group of a layer. */
 const hr_layer_group *hr_run_group(const hr_executor *x, int64_t layer);

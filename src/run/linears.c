@@ -10,7 +10,7 @@
 
 static bool fuses(const hr_lowering *l)
 {
-  return l->x->device->backend->multiply_linear && !l->tape && l->rows <= HR_LINEAR_ROWS_MAX && !l->x->q8;
+  return l->x->device->backend->multiply_linear && !l->tape && l->rows <= HR_LINEAR_ROWS_MAX && !l->x->weights.q8;
 }
 
 /* ---- launches ---- */

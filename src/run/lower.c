@@ -34,7 +34,7 @@ static void lower_embedding(hr_lowering *l)
   const hr_model *m = &l->x->model;
   const int64_t width = embedding_width(m);
   const void *rows = hr_own_weight(l, 0);
-  const hr_run_view tokens = l->x->q8 && m->tied_embeddings
+  const hr_run_view tokens = l->x->weights.q8 && m->tied_embeddings
                                  ? hr_add_q8_gather(l, rows, width)
                                  : hr_add_gather(l, HR_NUMBER_ID, rows, m->vocabulary, width);
   hr_write_view(l, 0, hr_add_scaled(l, with_positions(l, tokens), m->numerics.embedding_scale));
@@ -58,7 +58,7 @@ static int columns_of(const hr_lowering *l, int64_t *columns)
   hr_weight_shapes shapes;
   int count = 0;
   hr_list_weights(&l->x->model, l->group, &shapes);
-  for (int i = 0; i < HR_OPERATOR_WEIGHTS_MAX && l->op->weights[i] && !hr_run_is_bias(l->op->weights[i]); i++)
+  for (int i = 0; i < HR_OPERATOR_WEIGHTS_MAX && l->op->weights[i] && !hr_weight_is_bias(l->op->weights[i]); i++)
     columns[count++] = shapes.of[l->op->weights[i]].rows;
   return count;
 }
@@ -82,9 +82,9 @@ static void lower_linear(hr_lowering *l)
     hr_write_linear(l, &linear);
     return;
   }
-  const hr_run_view all = fuses                               ? hr_add_fused(l, &linear)
-                          : hr_run_multiplies_q8(l->x, l->op) ? hr_add_q8_gemm(l, hr_read_view(l, 0), bias)
-                                                              : hr_add_gemm(l, hr_read_view(l, 0), bias);
+  const hr_run_view all = fuses                                     ? hr_add_fused(l, &linear)
+                          : hr_multiplies_q8(&l->x->weights, l->op) ? hr_add_q8_gemm(l, hr_read_view(l, 0), bias)
+                                                                    : hr_add_gemm(l, hr_read_view(l, 0), bias);
   int64_t first = 0;
   for (int i = 0; i < count; first += columns[i++])
     hr_write_view(l, i, hr_columns_of(all, first, columns[i]));

@@ -59,7 +59,7 @@ int64_t hr_run_training_bytes(const hr_executor *x, int64_t weight_bytes)
 
 static int64_t whole_rows(const hr_executor *x)
 {
-  return hr_ceil_div(elements_of(x, (int64_t)hr_buffer_bytes(x->memory)), ROW_ELEMENTS);
+  return hr_ceil_div(elements_of(x, (int64_t)hr_buffer_bytes(x->weights.memory)), ROW_ELEMENTS);
 }
 
 hr_status hr_run_allocate_training(hr_executor *x, hr_error *error)
@@ -100,7 +100,7 @@ static hr_status begin_chunk(hr_executor *x, const chunk *c, hr_error *error)
   HR_TRY(move_part(x->variances, at, c->numbers, NULL, c->count * sizeof(float), error));
   if (!x->copy)
     return HR_OK;
-  HR_TRY(move_part(x->memory, c->first * element, NULL, c->weights, c->count * element, error));
+  HR_TRY(move_part(x->weights.memory, c->first * element, NULL, c->weights, c->count * element, error));
   for (size_t i = 0; i < c->count; i++)
     c->numbers[i] = (float)hr_number_load(x->options.dtype, c->weights, i);
   return move_part(x->copy, at, c->numbers, NULL, c->count * sizeof(float), error);
@@ -127,9 +127,9 @@ hr_status hr_run_begin_training(hr_executor *x, hr_error *error)
 
 void *hr_run_gradient(const hr_executor *x, const void *weight)
 {
-  const char *first = hr_buffer_data(x->memory), *at = weight;
+  const char *first = hr_buffer_data(x->weights.memory), *at = weight;
   const bool inside =
-      (uintptr_t)at >= (uintptr_t)first && (uintptr_t)at < (uintptr_t)first + hr_buffer_bytes(x->memory);
+      (uintptr_t)at >= (uintptr_t)first && (uintptr_t)at < (uintptr_t)first + hr_buffer_bytes(x->weights.memory);
   return inside ? (char *)hr_buffer_data(x->gradients) + (at - first) : NULL;
 }
 
@@ -139,7 +139,7 @@ hr_rowwise hr_run_optimizer(const hr_executor *x)
   hr_rowwise r = hr_rowwise_default();
   r.operation = HR_ROWWISE_ADAMW;
   r.dtype = o->dtype;
-  r.rows = x->memory ? whole_rows(x) : 1;
+  r.rows = x->weights.memory ? whole_rows(x) : 1;
   r.columns = ROW_ELEMENTS;
   r.learning_rate = o->learning_rate;
   r.beta1 = o->beta1, r.beta2 = o->beta2;
@@ -152,7 +152,7 @@ hr_rowwise hr_run_optimizer(const hr_executor *x)
 hr_rowwise_arguments hr_run_optimizer_arguments(const hr_executor *x)
 {
   hr_rowwise_arguments a = hr_rowwise_arguments_default();
-  void *weights = hr_buffer_data(x->memory), *copy = x->copy ? hr_buffer_data(x->copy) : weights;
+  void *weights = hr_buffer_data(x->weights.memory), *copy = x->copy ? hr_buffer_data(x->copy) : weights;
   a.inputs[0] = hr_buffer_data(x->gradients);
   a.inputs[1] = a.output = copy;
   a.inputs[2] = a.more_outputs[0] = hr_buffer_data(x->means);

@@ -18,8 +18,8 @@ hr_status hr_run_allocate_training(hr_executor *x, hr_error *error);
  *  after each loading. */
 hr_status hr_run_begin_training(hr_executor *x, hr_error *error);
 
-/** Where the gradient of a weight is: as far from x->gradients as the weight from x->memory. NULL: it is none of the
- *  model's weights. */
+/** Where the gradient of a weight is: as far from x->gradients as the weight from the weights' memory. NULL: it is none
+ *  of the model's weights. */
 void *hr_run_gradient(const hr_executor *x, const void *weight);
 
 /** The optimizer's step over all weights at once, and its operands. */

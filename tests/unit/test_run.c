@@ -245,8 +245,8 @@ static void a_seed_makes_the_same_weights_on_every_device(void **state)
   assert_ok(hr_device_open("cpu", 1, &host, &error), error);
   hr_executor *x = open_random(device, &model), *y = open_random(host, &model);
   for (int64_t i = 0; i < (x->layers + 1) * HR_WEIGHT_ROLE_COUNT; i++)
-    if (x->weights[i])
-      compare_buffers(x->weights[i], y->weights[i]);
+    if (x->weights.of[i])
+      compare_buffers(x->weights.of[i], y->weights.of[i]);
   hr_executor_close(x);
   hr_executor_close(y);
   hr_device_close(host);

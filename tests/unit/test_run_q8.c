@@ -3,7 +3,7 @@
  * and nearly what it computes with those of the checkpoint. */
 #include "machine.h"
 
-#include "run/weights.h"
+#include "run/executor.h"
 #include "runtime/device/q8.h"
 #include "shape/number.h"
 
@@ -65,11 +65,11 @@ static void widen(const hr_q8_matrix *from, float *to)
 }
 
 /* `context`: a model in fp32, whose weights become those of the block. */
-static hr_status copy_block(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+static hr_status copy_block(const hr_placed_weights *w, const hr_weight_block *block, void *context, hr_error *error)
 {
   const int64_t columns = block->shapes[0].columns;
   hr_buffer *to = *hr_weight_buffer(context, block->layer, block->key);
-  const void *from = hr_buffer_data(*hr_weight_buffer(x, block->layer, block->key));
+  const void *from = hr_buffer_data(*hr_weight_buffer(w, block->layer, block->key));
   if (block->q8) {
     const hr_q8_matrix matrix = {.rows = block->total / columns, .columns = columns, .data = from};
     widen(&matrix, hr_buffer_data(to));
@@ -131,7 +131,7 @@ static void check_family(const char *family)
   const int64_t count = 2 * TOKENS * hr_executor_outputs(same);
   hr_error error;
   float *found = logits_of(quantized), *of_checkpoint = logits_of(same);
-  assert_ok(hr_each_weight_block(quantized, copy_block, same, &error), error);
+  assert_ok(hr_each_weight_block(&quantized->weights, copy_block, &same->weights, &error), error);
   float *expected = logits_of(same);
   const double rounding = distance(found, expected, count), quantization = distance(found, of_checkpoint, count);
   if (!(rounding <= 1e-5))

@@ -102,11 +102,11 @@ typedef struct weights {
 
 static weights read_weights(hr_executor *x)
 {
-  weights w = {.x = x, .count = hr_buffer_bytes(x->memory) / sizeof(float)};
+  weights w = {.x = x, .count = hr_buffer_bytes(x->weights.memory) / sizeof(float)};
   hr_error error;
   w.values = malloc(w.count * sizeof(float)), w.moved = malloc(w.count * sizeof(float));
   w.gradients = malloc(w.count * sizeof(float));
-  assert_ok(hr_buffer_read(x->memory, w.values, w.count * sizeof(float), &error), error);
+  assert_ok(hr_buffer_read(x->weights.memory, w.values, w.count * sizeof(float), &error), error);
   assert_ok(hr_buffer_read(x->gradients, w.gradients, w.count * sizeof(float), &error), error);
   return w;
 }
@@ -130,7 +130,7 @@ static double loss_at(const weights *w, size_t first, size_t count, int way, flo
   memcpy(w->moved, w->values, w->count * sizeof(float));
   for (size_t i = first; i < first + count; i++)
     w->moved[i] += shift * direction_of(w, i, way);
-  assert_ok(hr_buffer_write(w->x->memory, w->moved, w->count * sizeof(float), &error), error);
+  assert_ok(hr_buffer_write(w->x->weights.memory, w->moved, w->count * sizeof(float), &error), error);
   return train(w->x);
 }
 
@@ -138,7 +138,8 @@ static double loss_at(const weights *w, size_t first, size_t count, int way, flo
  * ReLUs are not smooth. */
 static void check_part(const char *family, const weights *w, int64_t layer, int role, const hr_buffer *part)
 {
-  const size_t first = (size_t)((const float *)hr_buffer_data(part) - (const float *)hr_buffer_data(w->x->memory));
+  const size_t first =
+      (size_t)((const float *)hr_buffer_data(part) - (const float *)hr_buffer_data(w->x->weights.memory));
   const size_t count = hr_buffer_bytes(part) / sizeof(float);
   for (int way = 0; way < 2; way++) {
     double expected = 0, size = 0;
@@ -169,7 +170,7 @@ static void gradients_are_those_of_finite_differences(void **state)
     weights w = read_weights(x);
     for (int64_t layer = -1; layer < x->layers; layer++) {
       for (int role = 0; role < HR_WEIGHT_ROLE_COUNT; role++) {
-        const hr_buffer *part = x->weights[(layer + 1) * HR_WEIGHT_ROLE_COUNT + role];
+        const hr_buffer *part = x->weights.of[(layer + 1) * HR_WEIGHT_ROLE_COUNT + role];
         if (part)
           check_part(families[f].name, &w, layer, role, part);
       }
@@ -253,7 +254,7 @@ static void narrow_weights_keep_small_steps(void **state)
   hr_error error;
   uint16_t before[32], after[32];
   train(x);
-  const hr_buffer *norm = x->weights[HR_WEIGHT_ROLE_COUNT + HR_WEIGHT_ATTENTION_NORM];
+  const hr_buffer *norm = x->weights.of[HR_WEIGHT_ROLE_COUNT + HR_WEIGHT_ATTENTION_NORM];
   assert_ok(hr_buffer_read(norm, before, sizeof before, &error), error);
   for (int i = 0; i < 31; i++)
     train(x);
@@ -278,7 +279,7 @@ static void decay_and_clipping_reach_the_optimizer(void **state)
   hr_error error;
   float before[32], after[32];
   assert_ok(hr_executor_load(x, NULL, 1, NULL, NULL, &error), error);
-  const hr_buffer *query = x->weights[HR_WEIGHT_ROLE_COUNT + HR_WEIGHT_Q];
+  const hr_buffer *query = x->weights.of[HR_WEIGHT_ROLE_COUNT + HR_WEIGHT_Q];
   assert_ok(hr_buffer_read(query, before, sizeof before, &error), error);
   train(x);
   assert_ok(hr_buffer_read(query, after, sizeof after, &error), error);

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "run/weights.h"
+/* Which weights stand side by side, and their memory. */
+#include "weights/weights.h"
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "run/program.h"
-#include "run/training.h"
 #include "runtime/device/buffer.h"
 #include "runtime/device/q8.h"
 
+#include <headroom/experimental/model.h>
 #include <headroom/experimental/operators.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BLOCK_ALIGNMENT 256    /* bytes */
 #define MEMORY_ALIGNMENT 16384 /* the same, of all: rows of the optimizer, run/training.c */
 
-hr_buffer **hr_weight_buffer(const hr_executor *x, int64_t layer, int role)
+hr_buffer **hr_weight_buffer(const hr_placed_weights *w, int64_t layer, int role)
 {
-  return &x->weights[(layer + 1) * HR_WEIGHT_ROLE_COUNT + role];
+  return &w->of[(layer + 1) * HR_WEIGHT_ROLE_COUNT + role];
 }
 
-void *hr_run_weight(const hr_executor *x, int64_t layer, int role)
+void *hr_placed_weight(const hr_placed_weights *w, int64_t layer, int role)
 {
-  const hr_buffer *buffer = *hr_weight_buffer(x, layer, role);
+  const hr_buffer *buffer = *hr_weight_buffer(w, layer, role);
   return buffer ? hr_buffer_data(buffer) : NULL;
 }
 
-bool hr_run_is_bias(int role)
+bool hr_weight_is_bias(int role)
 {
   static const char ending[] = "_bias";
   const char *name = hr_weight_role_name(role);
@@ -50,10 +51,10 @@ static int64_t elements_of(const hr_weight_shape *shape)
 }
 
 /* Sinks are in fp32 for decode kernels, a router's bias that chooses for the choice. */
-static hr_dtype dtype_of(const hr_executor *x, int role)
+static hr_dtype dtype_of(const hr_placed_weights *w, int role)
 {
-  const bool chooses = role == HR_WEIGHT_ROUTER_BIAS && x->model.numerics.router.bias_chooses;
-  return role == HR_WEIGHT_SINKS || chooses ? HR_FP32 : x->options.dtype;
+  const bool chooses = role == HR_WEIGHT_ROUTER_BIAS && w->model->numerics.router.bias_chooses;
+  return role == HR_WEIGHT_SINKS || chooses ? HR_FP32 : w->dtype;
 }
 
 static bool joins(const hr_operator *op)
@@ -62,7 +63,7 @@ static bool joins(const hr_operator *op)
 }
 
 typedef struct block_walk {
-  hr_executor *x;
+  const hr_placed_weights *of;
   int64_t layer;
   const hr_layer_group *group;
   hr_weight_shapes shapes;
@@ -73,8 +74,8 @@ typedef struct block_walk {
 /* Matrices of linear layers and logits, and with these an embedding that is theirs. */
 static bool is_q8(const block_walk *w, const hr_operator *op, int role)
 {
-  const bool tied = op->id == HR_OP_EMBEDDING && role == HR_WEIGHT_TOKEN_EMBEDDING && w->x->model.tied_embeddings;
-  return w->x->q8 && (hr_run_multiplies_q8(w->x, op) || tied);
+  const bool tied = op->id == HR_OP_EMBEDDING && role == HR_WEIGHT_TOKEN_EMBEDDING && w->of->model->tied_embeddings;
+  return w->of->q8 && (hr_multiplies_q8(w->of, op) || tied);
 }
 
 /* Matrices of one GEMM one after another, or the weight at `first`. Returns the index behind them. */
@@ -83,14 +84,14 @@ static size_t take_matrices(const hr_operator *op, size_t first, const hr_weight
   size_t i = first;
   do
     add_to_block(block, shapes, op->weights[i], elements_of(&shapes->of[op->weights[i]])), i++;
-  while (joins(op) && i < HR_OPERATOR_WEIGHTS_MAX && op->weights[i] && !hr_run_is_bias(op->weights[i]));
+  while (joins(op) && i < HR_OPERATOR_WEIGHTS_MAX && op->weights[i] && !hr_weight_is_bias(op->weights[i]));
   return i;
 }
 
 /* The biases of one GEMM as its results are, with zeros for those that are not there. */
 static void take_biases(const hr_operator *op, const hr_weight_shapes *shapes, hr_weight_block *block)
 {
-  for (size_t i = 0; op->weights[i] && !hr_run_is_bias(op->weights[i]); i++)
+  for (size_t i = 0; op->weights[i] && !hr_weight_is_bias(op->weights[i]); i++)
     add_to_block(block, shapes, op->weights[i] + 1, shapes->of[op->weights[i]].rows);
 }
 
@@ -99,44 +100,46 @@ static hr_status walk_operator(const block_walk *w, const hr_operator *op, hr_er
   const bool tied = op->id == HR_OP_LOGIT && op->weights[0] == HR_WEIGHT_TOKEN_EMBEDDING;
   for (size_t i = tied ? 1 : 0; i < HR_OPERATOR_WEIGHTS_MAX && op->weights[i];) {
     hr_weight_block block = {.layer = w->layer, .group = w->group, .key = op->weights[i]};
-    block.dtype = dtype_of(w->x, block.key);
-    if (joins(op) && hr_run_is_bias(op->weights[i])) {
+    block.dtype = dtype_of(w->of, block.key);
+    if (joins(op) && hr_weight_is_bias(op->weights[i])) {
       if (tied)
         add_to_block(&block, &w->shapes, op->weights[i], elements_of(&w->shapes.of[op->weights[i]]));
       else
         take_biases(op, &w->shapes, &block);
-      return w->take(w->x, &block, w->context, error);
+      return w->take(w->of, &block, w->context, error);
     }
     block.q8 = is_q8(w, op, block.key);
     block.dtype = block.q8 ? HR_FP32 : block.dtype;
     i = take_matrices(op, i, &w->shapes, &block);
-    HR_TRY(w->take(w->x, &block, w->context, error));
+    HR_TRY(w->take(w->of, &block, w->context, error));
   }
   return HR_OK;
 }
 
-static hr_status walk_layer(block_walk *w, const hr_operators *list, hr_error *error)
+static hr_status walk_layer(block_walk *w, hr_error *error)
 {
-  hr_list_weights(&w->x->model, w->group, &w->shapes);
+  const hr_operators *list = w->of->operators;
+  const hr_model *model = w->of->model;
+  hr_list_weights(model, w->group, &w->shapes);
   for (size_t i = 0; i < list->count; i++) {
     const hr_operator *op = &list->items[i];
-    bool runs = w->group ? op->groups >> (w->group - w->x->model.groups) & 1 : !op->in_layer;
+    bool runs = w->group ? op->groups >> (w->group - model->groups) & 1 : !op->in_layer;
     if (runs)
       HR_TRY(walk_operator(w, op, error));
   }
   return HR_OK;
 }
 
-hr_status hr_each_weight_block(hr_executor *x, hr_weight_block_fn take, void *context, hr_error *error)
+hr_status hr_each_weight_block(const hr_placed_weights *weights, hr_weight_block_fn take, void *context,
+                               hr_error *error)
 {
-  const hr_run_shape one = {HR_PHASE_FORWARD, 1, 1};
-  block_walk walk = {.x = x, .layer = -1, .take = take, .context = context};
-  HR_TRY(hr_run_list(x, &one, x->listed, error));
-  HR_TRY(walk_layer(&walk, x->listed, error));
-  for (int64_t layer = 0; layer < x->layers; layer++) {
+  const hr_model *model = weights->model;
+  block_walk walk = {.of = weights, .layer = -1, .take = take, .context = context};
+  HR_TRY(walk_layer(&walk, error));
+  for (int64_t layer = 0; layer < hr_model_layers(model); layer++) {
     walk.layer = layer;
-    walk.group = hr_run_group(x, layer);
-    HR_TRY(walk_layer(&walk, x->listed, error));
+    walk.group = &model->groups[model->group_count > 1 ? model->order[layer] : 0];
+    HR_TRY(walk_layer(&walk, error));
   }
   return HR_OK;
 }
@@ -150,54 +153,58 @@ int64_t hr_weight_block_bytes(const hr_weight_block *block)
                    : block->total * (int64_t)hr_dtype_bytes(block->dtype);
 }
 
-static hr_status add_bytes(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+static hr_status add_bytes(const hr_placed_weights *w, const hr_weight_block *block, void *context, hr_error *error)
 {
-  (void)x, (void)error;
+  (void)w, (void)error;
   *(int64_t *)context += hr_weight_block_bytes(block);
   return HR_OK;
 }
 
-static hr_status add_room(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+static hr_status add_room(const hr_placed_weights *w, const hr_weight_block *block, void *context, hr_error *error)
 {
-  (void)x, (void)error;
+  (void)w, (void)error;
   *(int64_t *)context += hr_ceil_div(hr_weight_block_bytes(block), BLOCK_ALIGNMENT) * BLOCK_ALIGNMENT;
   return HR_OK;
 }
 
 /* `context`: where the block begins. */
-static hr_status place(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+static hr_status place(const hr_placed_weights *w, const hr_weight_block *block, void *context, hr_error *error)
 {
   const size_t offset = (size_t) * (int64_t *)context;
-  hr_buffer **buffer = hr_weight_buffer(x, block->layer, block->key);
-  HR_TRY(hr_buffer_part(x->memory, offset, (size_t)hr_weight_block_bytes(block), buffer, error));
-  return add_room(x, block, context, error);
+  hr_buffer **buffer = hr_weight_buffer(w, block->layer, block->key);
+  HR_TRY(hr_buffer_part(w->memory, offset, (size_t)hr_weight_block_bytes(block), buffer, error));
+  return add_room(w, block, context, error);
 }
 
-hr_status hr_run_allocate_weights(hr_executor *x, hr_error *error)
+static int64_t count_buffers(const hr_placed_weights *w)
+{
+  return (hr_model_layers(w->model) + 1) * HR_WEIGHT_ROLE_COUNT;
+}
+
+hr_status hr_placed_weights_allocate(hr_placed_weights *w, hr_error *error)
 {
   int64_t bytes = 0, at = 0;
-  HR_TRY(hr_each_weight_block(x, add_room, &bytes, error));
+  w->of = calloc((size_t)count_buffers(w), sizeof *w->of);
+  if (!w->of)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a list of weights");
+  HR_TRY(hr_each_weight_block(w, add_room, &bytes, error));
   bytes = hr_ceil_div(bytes, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT;
-  HR_TRY(hr_buffer_create(x->device, (size_t)bytes + (x->q8 ? HR_Q8_BYTES_AHEAD : 0), &x->memory, error));
-  return hr_each_weight_block(x, place, &at, error);
+  HR_TRY(hr_buffer_create(w->device, (size_t)bytes + (w->q8 ? HR_Q8_BYTES_AHEAD : 0), &w->memory, error));
+  return hr_each_weight_block(w, place, &at, error);
 }
 
-static int64_t cache_bytes(const hr_executor *x)
+void hr_placed_weights_free(hr_placed_weights *w)
 {
-  int64_t elements = 0;
-  for (int64_t layer = 0; layer < x->layers; layer++) {
-    const hr_layer_group *group = hr_run_group(x, layer);
-    const hr_mixer_latent *l = &group->latent;
-    const hr_mixer_attention *m = &group->attention;
-    elements += l->q_heads > 0 ? l->kv_rank + l->rope_dim : m->k_heads * m->qk_dim + m->v_heads * m->v_dim;
-  }
-  return elements * x->options.slots * x->options.tokens * (int64_t)hr_dtype_bytes(x->options.dtype);
+  for (int64_t i = 0; w->of && i < count_buffers(w); i++)
+    hr_buffer_free(w->of[i]);
+  hr_buffer_free(w->memory);
+  free(w->of);
+  w->of = NULL;
+  w->memory = NULL;
 }
 
-hr_status hr_run_bytes_needed(hr_executor *x, int64_t *bytes, hr_error *error)
+hr_status hr_placed_weights_bytes(const hr_placed_weights *w, int64_t *bytes, hr_error *error)
 {
   *bytes = 0;
-  HR_TRY(hr_each_weight_block(x, add_bytes, bytes, error));
-  *bytes += x->options.trains ? hr_run_training_bytes(x, *bytes) : cache_bytes(x);
-  return HR_OK;
+  return hr_each_weight_block(w, add_bytes, bytes, error);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fills the weights, block by block through memory of the host. */
-#include "run/weights.h"
+#include "weights/weights.h"
 
 #include "base/error.h"
 #include "model/checkpoint/random_weights.h"
@@ -60,26 +60,27 @@ static hr_status make_room(loading *l, size_t bytes, hr_error *error)
 
 /* Random matrices are made on the device, which takes milliseconds where the host takes seconds.
  * HR_ERROR_UNSUPPORTED: the host has to fill the block. */
-static hr_status fill_on_device(const hr_executor *x, const hr_weight_block *block, const loading *l, hr_error *error)
+static hr_status fill_on_device(const hr_placed_weights *w, const hr_weight_block *block, const loading *l,
+                                hr_error *error)
 {
   const size_t element = hr_dtype_bytes(block->dtype);
-  char *to = hr_buffer_data(*hr_weight_buffer(x, block->layer, block->key));
+  char *to = hr_buffer_data(*hr_weight_buffer(w, block->layer, block->key));
   for (size_t i = 0; i < block->count; i++) {
     const hr_weight_request request = request_of(block, i);
     const hr_weight_filling how = hr_weight_filling_of(&request, l->seed);
-    if (l->reader || block->q8 || !x->device->backend->fill_uniform || how.bound == 0 || request.rows == 0)
+    if (l->reader || block->q8 || !w->device->backend->fill_uniform || how.bound == 0 || request.rows == 0)
       return HR_ERROR_UNSUPPORTED;
-    HR_TRY(x->device->backend->fill_uniform(x->device, to, block->dtype, how.key, how.bound, (size_t)block->elements[i],
+    HR_TRY(w->device->backend->fill_uniform(w->device, to, block->dtype, how.key, how.bound, (size_t)block->elements[i],
                                             error));
     to += (size_t)block->elements[i] * element;
   }
   return HR_OK;
 }
 
-static hr_status fill_on_host(hr_executor *x, const hr_weight_block *block, loading *l, hr_error *error)
+static hr_status fill_on_host(const hr_placed_weights *w, const hr_weight_block *block, loading *l, hr_error *error)
 {
   const size_t element = hr_dtype_bytes(block->dtype), bytes = (size_t)block->total * element;
-  const hr_buffer *buffer = *hr_weight_buffer(x, block->layer, block->key);
+  const hr_buffer *buffer = *hr_weight_buffer(w, block->layer, block->key);
   size_t at = 0;
   HR_TRY(make_room(l, bytes, error));
   for (size_t i = 0; i < block->count; i++) {
@@ -87,39 +88,39 @@ static hr_status fill_on_host(hr_executor *x, const hr_weight_block *block, load
     at += (size_t)block->elements[i];
   }
   if (!block->q8)
-    return hr_buffer_write(*hr_weight_buffer(x, block->layer, block->key), l->host, bytes, error);
+    return hr_buffer_write(*hr_weight_buffer(w, block->layer, block->key), l->host, bytes, error);
   const int64_t columns = block->shapes[0].columns, rows = block->total / columns;
   hr_q8_quantize(l->host, 0, rows, &(hr_q8_matrix){rows, columns, hr_buffer_data(buffer)});
   return HR_OK;
 }
 
-static hr_status load_block(hr_executor *x, const hr_weight_block *block, void *context, hr_error *error)
+static hr_status load_block(const hr_placed_weights *w, const hr_weight_block *block, void *context, hr_error *error)
 {
   loading *l = context;
   if (l->progress && l->progress(l->context, (double)l->done / (double)l->total, "loading weights"))
     return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");
   l->done += hr_weight_block_bytes(block);
-  const hr_status status = fill_on_device(x, block, l, error);
-  return status == HR_ERROR_UNSUPPORTED ? fill_on_host(x, block, l, error) : status;
+  const hr_status status = fill_on_device(w, block, l, error);
+  return status == HR_ERROR_UNSUPPORTED ? fill_on_host(w, block, l, error) : status;
 }
 
-static hr_status load_blocks(hr_executor *x, loading *l, hr_error *error)
+static hr_status load_blocks(const hr_placed_weights *w, loading *l, hr_error *error)
 {
-  HR_TRY(hr_run_bytes_needed(x, &l->total, error));
-  hr_status status = hr_each_weight_block(x, load_block, l, error);
+  HR_TRY(hr_placed_weights_bytes(w, &l->total, error));
+  hr_status status = hr_each_weight_block(w, load_block, l, error);
   free(l->host);
   return status;
 }
 
-static hr_status load_checkpoint(hr_executor *x, const char *what, loading *l, hr_error *error)
+static hr_status load_checkpoint(const hr_placed_weights *w, const char *what, loading *l, hr_error *error)
 {
   hr_weights *weights;
   hr_weight_reader reader;
   HR_TRY(hr_weights_open(what, &weights, error));
-  hr_status status = hr_weight_reader_begin(&reader, weights, &x->model, error);
+  hr_status status = hr_weight_reader_begin(&reader, weights, w->model, error);
   if (status == HR_OK) {
     l->reader = &reader;
-    status = load_blocks(x, l, error);
+    status = load_blocks(w, l, error);
     if (status == HR_OK)
       status = hr_weight_reader_end(&reader, error);
     hr_weight_reader_free(&reader);
@@ -128,13 +129,9 @@ static hr_status load_checkpoint(hr_executor *x, const char *what, loading *l, h
   return status;
 }
 
-hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t seed, hr_progress_fn progress,
-                           void *context, hr_error *error)
+hr_status hr_placed_weights_fill(const hr_placed_weights *weights, const char *what, uint64_t seed,
+                                 hr_progress_fn progress, void *context, hr_error *error)
 {
-  HR_NEED(error, executor);
   loading l = {.seed = seed, .progress = progress, .context = context};
-  executor->loaded = executor->began = false;
-  HR_TRY(what ? load_checkpoint(executor, what, &l, error) : load_blocks(executor, &l, error));
-  executor->loaded = true;
-  return HR_OK;
+  return what ? load_checkpoint(weights, what, &l, error) : load_blocks(weights, &l, error);
 }

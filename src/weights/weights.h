@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model's weights in the memory of a device: buffers by layer and role, filled from a checkpoint or with random
+ * numbers. */
+#ifndef HR_WEIGHTS_WEIGHTS_H
+#define HR_WEIGHTS_WEIGHTS_H
+
+#include "model/layers/weight_shapes.h"
+
+#include <headroom/buffer.h>
+#include <headroom/operators.h>
+#include <headroom/status.h>
+
+/** The members above `memory` are the caller's, and outlive it. */
+typedef struct hr_placed_weights {
+  hr_device *device;
+  const hr_model *model;
+  const hr_operators *operators; /* of a forward step, which say what stands side by side */
+  hr_dtype dtype;
+  bool q8;           /* those of linear layers and logits are in q8_0 */
+  hr_buffer *memory; /* of which the weights are parts */
+  hr_buffer **of;    /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first */
+} hr_placed_weights;
+
+/** Weights that stand side by side in one buffer: those of the matrices of a GEMM, its biases, or a single one. */
+typedef struct hr_weight_block {
+  int64_t layer; /* −1: outside of layers */
+  const hr_layer_group *group;
+  int key; /* the role by which hr_placed_weight() finds it */
+  size_t count;
+  uint8_t roles[HR_OPERATOR_WEIGHTS_MAX];
+  hr_weight_shape shapes[HR_OPERATOR_WEIGHTS_MAX]; /* 0 rows: zeros in the place of a bias that the layer lacks */
+  int64_t elements[HR_OPERATOR_WEIGHTS_MAX];
+  int64_t total;
+  hr_dtype dtype; /* in which they are read */
+  bool q8;        /* stored in q8_0, as one matrix of all rows */
+} hr_weight_block;
+
+typedef hr_status (*hr_weight_block_fn)(const hr_placed_weights *weights, const hr_weight_block *block, void *context,
+                                        hr_error *error);
+
+/** Calls `take` for each block of the model once, those outside of layers first. */
+hr_status hr_each_weight_block(const hr_placed_weights *weights, hr_weight_block_fn take, void *context,
+                               hr_error *error);
+
+/** Bytes of the block as it is stored. */
+int64_t hr_weight_block_bytes(const hr_weight_block *block);
+
+/** Where the block's buffer is kept. */
+hr_buffer **hr_weight_buffer(const hr_placed_weights *weights, int64_t layer, int role);
+
+/** The bytes of all blocks. */
+hr_status hr_placed_weights_bytes(const hr_placed_weights *weights, int64_t *bytes, hr_error *error);
+
+/** Allocates all blocks. Errors of hr_buffer_create(). */
+hr_status hr_placed_weights_allocate(hr_placed_weights *weights, hr_error *error);
+
+/** Frees them. */
+void hr_placed_weights_free(hr_placed_weights *weights);
+
+/** Fills them from a checkpoint (`what` as hr_weights_open() takes it), or without one with random numbers of `seed`.
+ *  Errors of hr_weights_open() and of its reader; HR_ERROR_INTERRUPTED where `progress` asks to stop. */
+hr_status hr_placed_weights_fill(const hr_placed_weights *weights, const char *what, uint64_t seed,
+                                 hr_progress_fn progress, void *context, hr_error *error);
+
+/** The address of the weights that begin with `role`: those of an operator that is one GEMM are side by side. NULL if
+ *  there are none. `layer` −1: outside of layers. */
+void *hr_placed_weight(const hr_placed_weights *weights, int64_t layer, int role);
+
+/** Whether the operator multiplies with weights in q8_0. */
+static inline bool hr_multiplies_q8(const hr_placed_weights *weights, const hr_operator *op)
+{
+  return weights->q8 && op->kind == HR_KIND_GEMM && (op->in_layer || op->id == HR_OP_LOGIT);
+}
+
+/** Whether the role is a bias, which stands behind its matrix. */
+bool hr_weight_is_bias(int role);
+
+#endif
