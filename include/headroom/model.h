@@ -84,6 +84,9 @@ typedef struct hr_mixer_latent {
   int64_t v_dim;              /* head size of V */
   bool down_bias;             /* of the linear layers to the ranks and to the rotated part of K */
   bool output_bias;
+  int64_t index_topk;  /* most keys that a token attends to, the best by an indexer (DeepSeek-V3.2); 0: all */
+  int64_t index_heads; /* of the layer's own indexer; 0: none, and index_topk keys are those of a layer before */
+  int64_t index_dim;   /* head size of the indexer, of which the first rope_dim elements are rotated */
 } hr_mixer_latent;
 
 /** How a scan updates its state. Shapes and sources: docs/operators.md. */

@@ -34,6 +34,13 @@ extern "C" {
   ROW(HR_OP_QK_NORM, "qk_norm", true)                                    \
   ROW(HR_OP_ROTARY, "rotary", true)                                      \
   ROW(HR_OP_K_ROTARY_COPY, "k_rotary_copy", true)                        \
+  ROW(HR_OP_INDEX_Q, "index_q", true)                                    \
+  ROW(HR_OP_INDEX_K, "index_k", true)                                    \
+  ROW(HR_OP_INDEX_NORM, "index_norm", true)                              \
+  ROW(HR_OP_INDEX_WEIGHTS, "index_weights", true)                        \
+  ROW(HR_OP_INDEX_ROTARY, "index_rotary", true)                          \
+  ROW(HR_OP_INDEX_SCORE, "index_score", true)                            \
+  ROW(HR_OP_INDEX_TOP_K, "index_top_k", true)                            \
   ROW(HR_OP_KV_ALL_GATHER, "kv_all_gather", true)                        \
   ROW(HR_OP_Q_ABSORB, "q_absorb", true)                                  \
   ROW(HR_OP_ATTENTION_SCORE, "attention_score", true)                    \
@@ -135,6 +142,11 @@ typedef enum hr_pass {
   ROW(HR_TENSOR_Q, "q")                                                                                      \
   ROW(HR_TENSOR_K, "k")                                                                                      \
   ROW(HR_TENSOR_V, "v")                                                                                      \
+  ROW(HR_TENSOR_INDEX_Q, "index_q")                                                                          \
+  ROW(HR_TENSOR_INDEX_K, "index_k")                                                                          \
+  ROW(HR_TENSOR_INDEX_WEIGHTS, "index_weights")                                                              \
+  ROW(HR_TENSOR_INDEX_SCORES, "index_scores")                                                                \
+  ROW(HR_TENSOR_CHOSEN_KEYS, "chosen_keys")                                                                  \
   ROW(HR_TENSOR_SCORES, "scores")                                                                            \
   ROW(HR_TENSOR_HEADS, "heads") /* attention's result, head by head */                                       \
   ROW(HR_TENSOR_GATE, "gate")   /* of attention's result */                                                  \
@@ -167,7 +179,7 @@ typedef enum hr_step_tensor {
       HR_TENSOR_COUNT
 } hr_step_tensor;
 
-#define HR_OPERATOR_READS_MAX 4
+#define HR_OPERATOR_READS_MAX 5
 #define HR_OPERATOR_WRITES_MAX 4
 #define HR_OPERATOR_WEIGHTS_MAX 8
 

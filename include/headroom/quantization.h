@@ -22,6 +22,8 @@ extern "C" {
   ROW(HR_LINEAR_Q_UP, "q_b_proj")                        \
   ROW(HR_LINEAR_KV_DOWN, "kv_a_proj")                    \
   ROW(HR_LINEAR_KV_UP, "kv_b_proj")                      \
+  ROW(HR_LINEAR_INDEX_Q, "indexer.wq_b")                 \
+  ROW(HR_LINEAR_INDEX_K, "indexer.wk")                   \
   ROW(HR_LINEAR_IN_PROJ, "in_proj")                      \
   ROW(HR_LINEAR_OUT_PROJ, "out_proj")                    \
   ROW(HR_LINEAR_GATE, "gate_proj")                       \

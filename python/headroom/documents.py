@@ -372,6 +372,9 @@ class LatentLayer(Row):
     v_dim: int
     down_bias: bool
     output_bias: bool
+    index_topk: int
+    index_heads: int
+    index_dim: int
 
 
 @dataclass(frozen=True)

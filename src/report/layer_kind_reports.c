@@ -89,8 +89,8 @@ static void attention_details(char *to, size_t size, const void *member)
 
 #define FIELD(member) HR_FIELD(hr_mixer_latent, member)
 static const hr_column latent_fields[] = {
-    FIELD(q_heads),  FIELD(q_rank), FIELD(kv_rank),   FIELD(nope_dim),
-    FIELD(rope_dim), FIELD(v_dim),  FIELD(down_bias), FIELD(output_bias),
+    FIELD(q_heads),   FIELD(q_rank),      FIELD(kv_rank),    FIELD(nope_dim),    FIELD(rope_dim),  FIELD(v_dim),
+    FIELD(down_bias), FIELD(output_bias), FIELD(index_topk), FIELD(index_heads), FIELD(index_dim),
 };
 #undef FIELD
 
@@ -108,6 +108,13 @@ static void latent_details(char *to, size_t size, const void *member)
   const hr_mixer_latent *m = member;
   if (m->q_rank > 0)
     hr_append_item(to, size, "Q rank %" PRId64, m->q_rank);
+  if (m->index_topk > 0)
+    hr_append_item(to, size, "best %" PRId64 " keys", m->index_topk);
+  if (m->index_heads > 0)
+    hr_append_item(to, size, "indexer %" PRId64 " head%s of %" PRId64, m->index_heads, hr_plural(m->index_heads),
+                   m->index_dim);
+  else if (m->index_topk > 0)
+    hr_append_item(to, size, "those of a layer before");
 }
 
 /* ---- scan ---- */

@@ -202,9 +202,8 @@ static void other_mechanisms_beside_latent_attention_are_named(void **state)
   const struct {
     const char *fields, *message;
   } rows[] = {
-      {"\"model_type\":\"deepseek_v32\",\"index_n_heads\":64", "index_n_heads: 64 means sparse attention indexers"},
-      {"\"model_type\":\"deepseek_v32\"", "model_type: \"deepseek_v32\" means sparse attention indexers"},
-      {"\"model_type\":\"glm_moe_dsa\",\"index_topk\":2048", "index_topk: 2048 means sparse attention indexers"},
+      {"\"model_type\":\"axk2\",\"index_n_heads\":64", "index_n_heads: 64 means sparse attention indexers"},
+      {"\"model_type\":\"axk2\"", "model_type: \"axk2\" means sparse attention indexers"},
       {"\"model_type\":\"deepseek_v4\",\"hc_mult\":4", "hc_mult: 4 means hyper-connections"},
       {"\"model_type\":\"deepseek_v3\",\"index_head_dim\":128", "index_head_dim: 128 means sparse attention indexers"},
       {"\"model_type\":\"longcat_flash\",\"zero_expert_num\":256", "zero_expert_num: 256 means identity experts"},
@@ -248,6 +247,131 @@ static void groups_limit_only_the_method_that_uses_them(void **state)
                         "\"topk_group\":2," EXPERTS "," SMALL "}";
   assert_int_equal(read_model(greedy).groups[0].experts.groups, 0);
   assert_int_equal(read_model(limited).groups[0].experts.groups, 4);
+}
+
+/* ---- an indexer ---- */
+
+#define INDEXED_SIZES                                                                                          \
+  "\"hidden_size\":256,\"intermediate_size\":512,\"moe_intermediate_size\":64,\"num_hidden_layers\":5,"        \
+  "\"num_attention_heads\":8,\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"n_group\":2,\"topk_group\":1," \
+  "\"kv_lora_rank\":64,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":16,\"v_head_dim\":32,\"vocab_size\":1000," \
+  "\"first_k_dense_replace\":2,\"index_topk\":64,\"index_n_heads\":4"
+#define INDEXED INDEXED_SIZES ",\"q_lora_rank\":128,\"index_head_dim\":32"
+
+/* The totals are those of transformers 5.17. An indexer has 128·(4·32) + 256·32 + 256·4 and two numbers for each of 32
+ * elements of its key. */
+static void an_indexer_has_parameters_and_layers_may_share_one(void **state)
+{
+  (void)state;
+  const int64_t own = 128 * 4 * 32 + 256 * 32 + 256 * 4 + 2 * 32, all = 3767296;
+  const struct {
+    const char *fields;
+    int64_t indexers;
+  } rows[] = {
+      {"\"model_type\":\"deepseek_v32\"", 5},
+      {"\"model_type\":\"deepseek_v32\",\"mlp_layer_types\":[\"sparse\",\"sparse\",\"dense\",\"sparse\",\"dense\"]", 5},
+      {"\"model_type\":\"glm_moe_dsa\"", 5},
+      {"\"model_type\":\"glm_moe_dsa\",\"index_topk_freq\":2", 3}, /* layers 0, 1 and 3 */
+      {"\"model_type\":\"glm_moe_dsa\",\"index_topk_freq\":4,\"index_skip_topk_offset\":3", 3},
+      {"\"model_type\":\"glm_moe_dsa\",\"index_topk_pattern\":\"FSSFS\"", 2},
+      {"\"model_type\":\"glm_moe_dsa\",\"index_topk_freq\":2,"
+       "\"indexer_types\":[\"full\",\"shared\",\"shared\",\"shared\",\"shared\"]",
+       1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[900];
+    snprintf(text, sizeof text, "{%s," INDEXED "}", rows[i].fields);
+    assert_int_equal(read_parameters(text).total, all - (5 - rows[i].indexers) * own);
+    hr_model model = read_model(text);
+    hr_workload workload = step_of(&model, HR_PHASE_DECODE, HR_ATTENTION_FUSED, 1, 256);
+    assert_int_equal(operator_of(listed(&model, &workload), HR_OP_INDEX_SCORE)->count, rows[i].indexers);
+  }
+}
+
+static void an_indexer_that_cannot_be_is_refused(void **state)
+{
+  (void)state;
+#define PATTERN "index_topk_pattern: expected F (an indexer) or S (the choice of a layer before) for each of 5 layers"
+#define NO_FIRST "indexer_types: the first layer has no indexer, and none before it to share the keys of"
+  const struct {
+    const char *fields, *message;
+    hr_status status;
+  } rows[] = {
+      {"\"index_topk_pattern\":\"FS\"", PATTERN, HR_ERROR_INVALID},
+      {"\"index_topk_pattern\":\"FXFFF\"", PATTERN, HR_ERROR_INVALID},
+      {"\"index_topk_pattern\":\"SFFFF\"", NO_FIRST, HR_ERROR_INVALID},
+      {"\"indexer_types\":[\"shared\",\"full\",\"full\",\"full\",\"full\"]", NO_FIRST, HR_ERROR_INVALID},
+      {"\"indexer_types\":[\"full\"]", "indexer_types: has 1 kinds for 5 layers", HR_ERROR_INVALID},
+      {"\"layer_types\":[\"deepseek_sparse_attention\",\"full_attention\",\"a\",\"a\",\"a\"]",
+       "layer_types: has a layer of type \"full_attention\"; only deepseek_sparse_attention is supported for this "
+       "family",
+       HR_ERROR_UNSUPPORTED},
+      {"\"moe_layer_freq\":2", "moe_layer_freq: 2 means dense layers between those with experts; only 1 is supported",
+       HR_ERROR_UNSUPPORTED},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[900], message[300];
+    snprintf(text, sizeof text, "{\"model_type\":\"glm_moe_dsa\"," INDEXED ",%s}", rows[i].fields);
+    snprintf(message, sizeof message, "config.json: %s", rows[i].message);
+    assert_refused(text, rows[i].status, message);
+  }
+  assert_refused("{\"model_type\":\"deepseek_v32\",\"index_head_dim\":8," INDEXED_SIZES "}", HR_ERROR_INVALID,
+                 "config.json: index_head_dim: 8 is less than qk_rope_head_dim, 16");
+  assert_refused("{\"model_type\":\"deepseek_v32\",\"q_lora_rank\":null," INDEXED_SIZES "}", HR_ERROR_INVALID,
+                 "config.json: q_lora_rank: null: the indexer's queries are made of Q's rank");
+}
+
+/* 8 sequences of 4000 tokens: each head of attention reads 2048 keys, the indexer all of them. */
+static void chosen_keys_are_read_and_all_keys_are_scored(void **state)
+{
+  (void)state;
+  hr_model model = deepseek_v3_dense();
+  hr_workload workload = step_of(&model, HR_PHASE_DECODE, HR_ATTENTION_FUSED, 8, 4000);
+  hr_memory before, after;
+  hr_error error;
+  assert_ok(hr_memory_estimate(&model, &workload, &before, &error), error);
+  hr_mixer_latent *m = &model.groups[0].latent;
+  m->index_topk = 2048, m->index_heads = 64, m->index_dim = 128;
+  assert_ok(hr_memory_estimate(&model, &workload, &after, &error), error);
+  assert_int_equal(after.kv_cache_bytes - before.kv_cache_bytes, 61LL * 8 * 4000 * 128 * 2);
+  const hr_operators *operators = listed(&model, &workload);
+  const expected_gemm rows[] = {
+      {HR_OP_INDEX_Q, 8, 64 * 128, 1536, 1, true},
+      {HR_OP_INDEX_K, 8, 128, 7168, 1, true},
+      {HR_OP_INDEX_WEIGHTS, 8, 64, 7168, 1, true},
+  };
+  ASSERT_GEMMS(operators, rows);
+  const hr_operator *op = operator_of(operators, HR_OP_ATTENTION), *score = operator_of(operators, HR_OP_INDEX_SCORE);
+  assert_int_equal(op->attention.kv_len, 2048);
+  assert_int_equal(op->flops, 2LL * 8 * 128 * 2048 * (576 + 512));
+  assert_int_equal(score->flops, 2LL * 8 * 64 * 4000 * 128);
+  assert_int_equal(score->bytes, 2LL * 8 * (64 * 128 + 4000 * 128) + 8LL * 4000 * 4);
+  assert_int_equal(operator_of(operators, HR_OP_INDEX_TOP_K)->bytes, 4LL * 8 * (4000 + 2048));
+}
+
+/* Token i attends to min(i, 2048) keys. */
+static void prefill_attends_to_chosen_keys_and_training_has_no_gradient_of_the_choice(void **state)
+{
+  (void)state;
+  hr_model model = deepseek_v3_dense();
+  hr_mixer_latent *m = &model.groups[0].latent;
+  m->index_topk = 2048, m->index_heads = 64, m->index_dim = 128;
+  hr_workload workload = step_of(&model, HR_PHASE_PREFILL, HR_ATTENTION_FUSED, 1, 4096);
+  const hr_operators *operators = listed(&model, &workload);
+  const int64_t seen = 2048LL * 2049 / 2 + 2048LL * 2048, all = 4096LL * 4097 / 2;
+  assert_int_equal(operator_of(operators, HR_OP_ATTENTION)->flops, 2 * seen * (192 + 128) * 128);
+  assert_int_equal(operator_of(operators, HR_OP_INDEX_SCORE)->flops, 2 * all * 64 * 128);
+  workload = step_of(&model, HR_PHASE_TRAIN, HR_ATTENTION_FUSED, 1, 512);
+  operators = listed(&model, &workload);
+  for (int id = HR_OP_INDEX_Q; id <= HR_OP_INDEX_TOP_K; id++) {
+    operator_of(operators, (hr_operator_id)id);
+    assert_null(hr_operators_find(operators, (hr_operator_id)id, HR_PASS_DGRAD));
+    assert_null(hr_operators_find(operators, (hr_operator_id)id, HR_PASS_WGRAD));
+  }
+  workload.context_parallel = 2;
+  hr_error error;
+  assert_int_equal(hr_workload_check(&workload, &model, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "keys that an indexer chooses are not supported"));
 }
 
 /* ---- parameters ---- */
@@ -600,6 +724,10 @@ int main(void)
       cmocka_unit_test(heads_are_split_and_latents_are_not),
       cmocka_unit_test(the_cache_is_compared_with_multi_head_and_grouped_query),
       cmocka_unit_test(a_training_step_saves_the_expanded_heads),
+      cmocka_unit_test(an_indexer_has_parameters_and_layers_may_share_one),
+      cmocka_unit_test(an_indexer_that_cannot_be_is_refused),
+      cmocka_unit_test(chosen_keys_are_read_and_all_keys_are_scored),
+      cmocka_unit_test(prefill_attends_to_chosen_keys_and_training_has_no_gradient_of_the_choice),
       cmocka_unit_test(the_absorbed_form_is_measured_and_predicted_as_a_latent_decode_call),
       cmocka_unit_test(rules_about_heads_of_k_and_v_say_why_they_do_not_apply),
       cmocka_unit_test(devices_that_do_not_divide_the_heads_are_refused),

@@ -62,7 +62,9 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   switch (op->id) {
   case HR_OP_SOFTMAX: return HR_PART_SOFTMAX;
   case HR_OP_ROTARY:
-  case HR_OP_K_ROTARY_COPY: return HR_PART_ROTARY;
+  case HR_OP_K_ROTARY_COPY:
+  case HR_OP_INDEX_ROTARY: return HR_PART_ROTARY;
+  case HR_OP_INDEX_TOP_K: return HR_PART_ATTENTION;
   case HR_OP_ROUTER_TOP_K:
   case HR_OP_DISPATCH:
   case HR_OP_COMBINE: return HR_PART_ROUTING;

@@ -86,8 +86,6 @@ typedef struct type_row {
 } type_row;
 
 static const type_row type_rows[] = {
-    {"deepseek_v32", indexer},
-    {"glm_moe_dsa", indexer},
     {"axk2", indexer},
     {"dots3_note", indexer},
     {"dots3_note_text", indexer},

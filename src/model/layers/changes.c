@@ -139,7 +139,8 @@ static uint64_t attention_changes(const hr_mixer_attention *a, const hr_mixer_at
 static bool same_latent(const hr_mixer_latent *a, const hr_mixer_latent *b)
 {
   return a->q_heads == b->q_heads && a->q_rank == b->q_rank && a->kv_rank == b->kv_rank && a->nope_dim == b->nope_dim &&
-         a->rope_dim == b->rope_dim && a->v_dim == b->v_dim;
+         a->rope_dim == b->rope_dim && a->v_dim == b->v_dim && a->index_topk == b->index_topk &&
+         a->index_heads == b->index_heads && a->index_dim == b->index_dim;
 }
 
 static bool same_scan(const hr_mixer_scan *a, const hr_mixer_scan *b)

@@ -6,6 +6,9 @@
  *   absorbed   the map to K is moved to the queries and that to V behind attention, which then reads the latent as its
  *              only K and V head (section 2.1.2): decode
  *
+ * An indexer (DeepSeek-V3.2, arXiv 2512.02556, section 2.1) has one small key for a token, which is cached, too; the
+ * index_topk keys with the largest weighted sums of scores over its heads are attended to.
+ *
  * Sizes: docs/operators.md. */
 #include "base/error.h"
 #include "model/layers/attention_calls.h"
@@ -15,6 +18,8 @@
 
 #include <headroom/decode.h>
 #include <math.h>
+
+#define INDEX_SCORE_BYTES 4 /* of a score in fp32, and of a key's number */
 
 static bool present(const hr_layer_group *layer)
 {
@@ -26,7 +31,12 @@ static hr_status check(const hr_layer_group *layer, hr_error *error)
   const hr_mixer_latent *m = &layer->latent;
   HR_TRY(hr_check_range("latent.kv_rank", m->kv_rank, 1, error));
   HR_TRY(hr_check_range("latent.nope_dim", m->nope_dim, 1, error));
-  return hr_check_range("latent.v_dim", m->v_dim, 1, error);
+  HR_TRY(hr_check_range("latent.v_dim", m->v_dim, 1, error));
+  if (m->index_heads == 0)
+    return HR_OK;
+  HR_TRY(hr_check_range("latent.index_topk", m->index_topk, 1, error));
+  HR_TRY(hr_check_range("latent.q_rank", m->q_rank, 1, error)); /* the indexer's queries are made of it */
+  return hr_check_range("latent.index_dim", m->index_dim, hr_max64(m->rope_dim, 1), error);
 }
 
 /* ---- parameters ---- */
@@ -35,6 +45,11 @@ static hr_status check(const hr_layer_group *layer, hr_error *error)
 static hr_checked64 width_of(const hr_mixer_latent *m, int64_t dim)
 {
   return hr_times(hr_checked(m->q_heads), dim);
+}
+
+static hr_checked64 index_width(const hr_mixer_latent *m)
+{
+  return hr_times(hr_checked(m->index_heads), m->index_dim);
 }
 
 static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
@@ -50,6 +65,10 @@ static void linears(const hr_model *model, const hr_layer_group *layer, hr_linea
   }
   hr_add_linear(to, HR_LINEAR_KV_DOWN, hidden, hr_checked(m->kv_rank + m->rope_dim), m->down_bias);
   hr_add_linear(to, HR_LINEAR_KV_UP, kv_rank, width_of(m, m->nope_dim + m->v_dim), false);
+  if (m->index_heads > 0) {
+    hr_add_linear(to, HR_LINEAR_INDEX_Q, rank, index_width(m), false);
+    hr_add_linear(to, HR_LINEAR_INDEX_K, hidden, hr_checked(m->index_dim), false);
+  }
   hr_add_linear(to, HR_LINEAR_O, width_of(m, m->v_dim), hidden, m->output_bias);
 }
 
@@ -60,7 +79,9 @@ static void parameters(const hr_model *model, const hr_layer_group *layer, hr_la
   list.count = 0;
   linears(model, layer, &list);
   to->attention = hr_plus(to->attention, hr_sum_linears(&list));
-  to->norm = hr_plus(to->norm, hr_checked(m->q_rank + m->kv_rank)); /* RMS norms */
+  to->attention = hr_plus(to->attention, hr_times(hr_checked(model->hidden), m->index_heads)); /* the heads' weights */
+  to->norm = hr_plus(to->norm, hr_checked(m->q_rank + m->kv_rank));                            /* RMS norms */
+  to->norm = hr_plus(to->norm, hr_checked(m->index_heads > 0 ? 2 * m->index_dim : 0)); /* LayerNorm of its key */
 }
 
 /* ---- one device ---- */
@@ -120,15 +141,76 @@ static void rotary(hr_operator_builder *builder, const hr_mixer_latent *m)
     hr_append_rowwise(builder, HR_OP_ROTARY, vectors, m->rope_dim, 2, 2);
 }
 
+/* ---- the indexer ---- */
+
+/* The operator is an attention of all heads over one K head, with a number instead of a value. The scores of the heads
+ * are summed where they are computed, as in DeepGEMM's mqa_logits: only the sum is written, in fp32. */
+static void index_score(hr_operator_builder *builder, const hr_mixer_latent *m, hr_checked64 *scores)
+{
+  int64_t entries = 0, batch = builder->workload->batch, bytes = (int64_t)hr_dtype_bytes(builder->workload->dtype);
+  hr_operator *op = hr_append_operator(builder, HR_OP_INDEX_SCORE, HR_KIND_ATTENTION, HR_PASS_FORWARD);
+  hr_attention *a = &op->attention;
+  *a = hr_attention_default();
+  a->batch = batch, a->q_len = builder->shard.q_len, a->kv_len = builder->shard.kv_len;
+  a->q_heads = m->index_heads, a->qk_dim = m->index_dim;
+  a->k_heads = a->v_heads = a->v_dim = 1;
+  a->dtype = builder->workload->dtype;
+  if (hr_attention_entries(a, &entries) != HR_OK)
+    hr_record_overflow(builder, HR_OP_INDEX_SCORE);
+  *scores = hr_times(hr_checked(entries), batch);
+  hr_checked64 queries = hr_times(hr_times(index_width(m), a->q_len), batch);
+  hr_checked64 keys = hr_times(hr_times(hr_checked(a->kv_len), m->index_dim), batch);
+  hr_checked64 read = hr_times(hr_plus(queries, keys), bytes);
+  hr_set_figure(builder, op, hr_times(hr_times(hr_times(*scores, 2), m->index_heads), m->index_dim), &op->flops);
+  hr_set_figure(builder, op, hr_plus(read, hr_times(*scores, INDEX_SCORE_BYTES)), &op->bytes);
+  hr_read_cache(builder, keys);
+}
+
+/* Reads the scores and writes the numbers of the chosen keys. */
+static void index_top_k(hr_operator_builder *builder, const hr_mixer_latent *m, hr_checked64 scores)
+{
+  int64_t keys = builder->shard.kv_len;
+  hr_operator *op = hr_append_operator(builder, HR_OP_INDEX_TOP_K, HR_KIND_MEMORY, HR_PASS_FORWARD);
+  op->columns = keys;
+  hr_checked64 chosen = hr_times(hr_checked(builder->shard.rows), hr_min64(keys, m->index_topk));
+  hr_set_figure(builder, op, hr_times(hr_plus(scores, chosen), INDEX_SCORE_BYTES), &op->bytes);
+}
+
+/* Every device has the whole indexer, because each head of attention needs all of its choice. */
+static void choose_keys(hr_operator_builder *builder, const hr_mixer_latent *m)
+{
+  int64_t rows = builder->shard.rows;
+  hr_checked64 scores;
+  if (m->index_heads == 0)
+    return;
+  hr_append_linear(builder, HR_OP_INDEX_Q, rows, m->index_heads * m->index_dim, m->q_rank);
+  hr_append_linear(builder, HR_OP_INDEX_K, rows, m->index_dim, builder->model->hidden);
+  hr_append_norm(builder, HR_OP_INDEX_NORM, hr_checked(rows), m->index_dim);
+  hr_append_linear(builder, HR_OP_INDEX_WEIGHTS, rows, m->index_heads, builder->model->hidden);
+  if (builder->model->positions == HR_POSITIONS_ROTARY && m->rope_dim > 0)
+    hr_append_rowwise(builder, HR_OP_INDEX_ROTARY, hr_times(hr_checked(rows), m->index_heads + 1), m->rope_dim, 2, 2);
+  index_score(builder, m, &scores);
+  index_top_k(builder, m, scores);
+}
+
+/* A window of this width has as many keys of each token as are chosen: with it, FLOPs and cache reads are those of the
+ * choice. A kernel that gathers rows is taken to read them as fast as a window's. */
+static hr_mixer_attention of_chosen(hr_mixer_attention attention, const hr_mixer_latent *m)
+{
+  attention.window = m->index_topk;
+  return attention;
+}
+
 /* K and V of every head. The rotated part is copied to each K head; backward adds up its gradients. */
 static void expanded(hr_operator_builder *builder, const hr_mixer_latent *m)
 {
-  const hr_mixer_attention attention = hr_expanded_attention(m);
+  const hr_mixer_attention attention = of_chosen(hr_expanded_attention(m), m);
   hr_append_linear(builder, HR_OP_KV_UP, builder->shard.rows, m->q_heads * (m->nope_dim + m->v_dim), m->kv_rank);
   rotary(builder, m);
   if (m->rope_dim > 0)
     hr_append_rowwise(builder, HR_OP_K_ROTARY_COPY, hr_times(hr_checked(builder->shard.rows), m->q_heads + 1),
                       m->rope_dim, 1, 1);
+  choose_keys(builder, m);
   hr_append_attention(builder, &attention);
 }
 
@@ -149,7 +231,7 @@ static void absorb(hr_operator_builder *builder, hr_operator_id id, const hr_mix
 /* The scale is that of the expanded heads. A fused kernel reads the one K head, V with it, once. */
 static void attend_to_latents(hr_operator_builder *builder, const hr_mixer_latent *m)
 {
-  const hr_mixer_attention attention = hr_absorbed_attention(m);
+  const hr_mixer_attention attention = of_chosen(hr_absorbed_attention(m), m);
   hr_append_attention(builder, &attention);
   hr_operator *op = &builder->to->items[builder->to->count - 1];
   if (op->kind != HR_KIND_ATTENTION)
@@ -167,6 +249,7 @@ static void attend_to_latents(hr_operator_builder *builder, const hr_mixer_laten
 static void absorbed(hr_operator_builder *builder, const hr_mixer_latent *m)
 {
   rotary(builder, m);
+  choose_keys(builder, m);
   absorb(builder, HR_OP_Q_ABSORB, m, m->kv_rank, m->nope_dim, false);
   attend_to_latents(builder, m);
   absorb(builder, HR_OP_O_ABSORB, m, m->v_dim, m->kv_rank, true);
@@ -202,6 +285,16 @@ static hr_checked64 saved_bytes(const hr_layer_context *c)
   return hr_plus(hr_times(per_token, c->shard->rows), hr_saved_scores(c, &attention));
 }
 
+/* The indexer's scores of every key in fp32, in elements of the step's format. Servers compute them for some tokens at
+ * a time, in chunks of their own. */
+static hr_checked64 index_elements(const hr_layer_context *c)
+{
+  int64_t wide = INDEX_SCORE_BYTES / hr_min64(INDEX_SCORE_BYTES, (int64_t)hr_dtype_bytes(c->workload->dtype));
+  if (c->layer->latent.index_heads == 0)
+    return hr_checked(0);
+  return hr_times(hr_times(hr_checked(c->shard->rows), c->shard->kv_len), wide);
+}
+
 /* Inputs and outputs of attention: of the absorbed form the queries and the result in the latent's size. */
 static hr_checked64 live_elements(const hr_layer_context *c)
 {
@@ -210,12 +303,13 @@ static hr_checked64 live_elements(const hr_layer_context *c)
   const hr_mixer_attention attention = decode ? hr_absorbed_attention(m) : hr_expanded_attention(m);
   hr_checked64 columns = decode ? width_of(m, 2 * m->kv_rank + m->rope_dim)
                                 : hr_plus(expanded_columns(m), hr_checked(m->kv_rank + m->rope_dim));
-  return hr_plus(hr_times(columns, c->shard->rows), hr_live_scores(c, &attention));
+  return hr_plus(hr_plus(hr_times(columns, c->shard->rows), hr_live_scores(c, &attention)), index_elements(c));
 }
 
 static hr_checked64 cache_elements(const hr_layer_group *layer, int64_t tokens)
 {
-  return hr_times(hr_checked(layer->latent.kv_rank + layer->latent.rope_dim), tokens);
+  const hr_mixer_latent *m = &layer->latent;
+  return hr_times(hr_checked(m->kv_rank + m->rope_dim + (m->index_heads > 0 ? m->index_dim : 0)), tokens);
 }
 
 const hr_layer_kind hr_mixer_latent_kind = {

@@ -24,7 +24,12 @@
   ROW(HR_WEIGHT_KV_DOWN, "kv_down", true) /* of latent attention: [kv_rank + rope_dim, hidden] */         \
   ROW(HR_WEIGHT_KV_DOWN_BIAS, "kv_down_bias", true)                                                       \
   ROW(HR_WEIGHT_KV_RANK_NORM, "kv_rank_norm", true)                                                       \
-  ROW(HR_WEIGHT_KV_UP, "kv_up", true) /* [heads · (nope_dim + v_dim), kv_rank] */                        \
+  ROW(HR_WEIGHT_KV_UP, "kv_up", true)     /* [heads · (nope_dim + v_dim), kv_rank] */                    \
+  ROW(HR_WEIGHT_INDEX_Q, "index_q", true) /* of an indexer: [index_heads · index_dim, q_rank] */         \
+  ROW(HR_WEIGHT_INDEX_K, "index_k", true)                                                                 \
+  ROW(HR_WEIGHT_INDEX_K_NORM, "index_k_norm", true)                                                       \
+  ROW(HR_WEIGHT_INDEX_K_NORM_BIAS, "index_k_norm_bias", true)                                             \
+  ROW(HR_WEIGHT_INDEX_WEIGHTS, "index_weights", true) /* [index_heads, hidden] */                         \
   ROW(HR_WEIGHT_K, "k", true)                                                                             \
   ROW(HR_WEIGHT_K_BIAS, "k_bias", true)                                                                   \
   ROW(HR_WEIGHT_V, "v", true)                                                                             \

@@ -83,6 +83,11 @@ static void latent_attention(const hr_model *model, const hr_mixer_latent *m, hr
   add_linear(to, HR_WEIGHT_KV_DOWN, kv, hidden, m->down_bias);
   add(to, HR_WEIGHT_KV_RANK_NORM, true, 1, m->kv_rank);
   add(to, HR_WEIGHT_KV_UP, true, m->q_heads * (m->nope_dim + m->v_dim), m->kv_rank);
+  add(to, HR_WEIGHT_INDEX_Q, m->index_heads > 0, m->index_heads * m->index_dim, m->q_rank);
+  add(to, HR_WEIGHT_INDEX_K, m->index_heads > 0, m->index_dim, hidden);
+  add(to, HR_WEIGHT_INDEX_K_NORM, m->index_heads > 0, 1, m->index_dim);
+  add(to, HR_WEIGHT_INDEX_K_NORM_BIAS, m->index_heads > 0, 1, m->index_dim);
+  add(to, HR_WEIGHT_INDEX_WEIGHTS, m->index_heads > 0, m->index_heads, hidden);
   add_linear(to, HR_WEIGHT_O, hidden, m->q_heads * m->v_dim, m->output_bias);
 }
 

@@ -98,6 +98,15 @@ static bool has_scans(const hr_model *model)
   return false;
 }
 
+static bool has_chosen_keys(const hr_model *model)
+{
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (model->groups[i].latent.index_topk > 0)
+      return true;
+  }
+  return false;
+}
+
 static hr_status check_context_parallel(const hr_workload *workload, const hr_model *model, hr_error *error)
 {
   int64_t cp = workload->context_parallel;
@@ -108,6 +117,8 @@ static hr_status check_context_parallel(const hr_workload *workload, const hr_mo
     return hr_fail(error, HR_ERROR_INVALID, "context_parallel: a decode step has one token of a sequence to split");
   if (has_scans(model))
     return hr_fail(error, HR_ERROR_INVALID, "context_parallel: layers with scans are not supported");
+  if (has_chosen_keys(model))
+    return hr_fail(error, HR_ERROR_INVALID, "context_parallel: keys that an indexer chooses are not supported");
   if (workload->sequence % (2 * cp) != 0)
     return hr_fail(error, HR_ERROR_INVALID,
                    "context_parallel: sequence, %" PRId64 ", is not a multiple of 2 · %" PRId64
@@ -188,6 +199,7 @@ static hr_status check_cache(const hr_workload *workload, const hr_model *model,
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->attention.qk_dim, error));
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->attention.v_dim, error));
     HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->latent.kv_rank + layer->latent.rope_dim, error));
+    HR_TRY(hr_kv_dim_check("kv_cache", workload->kv_cache, layer->latent.index_dim, error));
   }
   return HR_OK;
 }

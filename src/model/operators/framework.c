@@ -91,6 +91,7 @@ static bool is_norm(hr_operator_id id)
   case HR_OP_EMBEDDING_NORM:
   case HR_OP_ATTENTION_NORM:
   case HR_OP_RANK_NORM:
+  case HR_OP_INDEX_NORM:
   case HR_OP_QK_NORM:
   case HR_OP_X_NORM:
   case HR_OP_ATTENTION_POST_NORM:
@@ -172,7 +173,7 @@ static int64_t cached_bytes(const hr_model *model, const hr_workload *workload, 
 {
   const hr_mixer_latent *latent = &hr_model_main_group(model)->latent;
   const hr_attention *a = &op->attention;
-  if (workload->phase != HR_PHASE_PREFILL || op->kind != HR_KIND_ATTENTION || op->latent)
+  if (workload->phase != HR_PHASE_PREFILL || op->kind != HR_KIND_ATTENTION || op->latent || op->id == HR_OP_INDEX_SCORE)
     return 0;
   hr_checked64 token = hr_plus(hr_times(hr_checked(a->k_heads), a->qk_dim), hr_times(hr_checked(a->v_heads), a->v_dim));
   if (latent->q_heads > 0) /* the cache has the latents */
@@ -221,9 +222,10 @@ void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_o
     op->flash = op->kind == HR_KIND_ATTENTION ? workload->flash : HR_FLASH_NEWEST;
     op->kernels = 1;
     op->cached_bytes = cached_bytes(model, workload, op);
-    if (op->kind == HR_KIND_ATTENTION && op->framework == HR_FRAMEWORK_EAGER)
+    const bool attends = op->kind == HR_KIND_ATTENTION && op->id != HR_OP_INDEX_SCORE;
+    if (attends && op->framework == HR_FRAMEWORK_EAGER)
       op->kernels = EAGER_ATTENTION_KERNELS;
-    if (op->kind == HR_KIND_ATTENTION && hr_is_transformers(workload->framework))
+    if (attends && hr_is_transformers(workload->framework))
       take_transformers_attention(workload, op);
     if (op->kind != HR_KIND_MEMORY)
       continue;

@@ -116,6 +116,13 @@ static hr_collective_kind backward_of(hr_collective_kind forward)
   }
 }
 
+/* An indexer chooses keys, which has no gradient: transformers runs it without one (modeling_deepseek_v32.py), and the
+ * loss of its own that trains it is not counted. */
+static bool has_gradients(hr_operator_id id)
+{
+  return id < HR_OP_INDEX_Q || id > HR_OP_INDEX_TOP_K;
+}
+
 static void append_gradients(hr_operator_builder *builder, const hr_operator *forward, const hr_backward_facts *facts)
 {
   switch (forward->kind) {
@@ -176,6 +183,8 @@ void hr_append_backward(hr_operator_builder *builder)
   append_recomputed(builder, forward_count);
   for (size_t i = forward_count; i-- > 0 && !builder->full;) {
     size_t first = builder->to->count;
+    if (!has_gradients(builder->to->items[i].id))
+      continue;
     append_eager(builder, &builder->to->items[i]);
     append_gradients(builder, &builder->to->items[i], &builder->backward[i]);
     for (size_t j = first; j < builder->to->count; j++)

@@ -37,6 +37,8 @@ static const struct module_row {
     {HR_LINEAR_Q_UP, "self_attn.q_b_proj"},
     {HR_LINEAR_KV_DOWN, "self_attn.kv_a_proj_with_mqa"},
     {HR_LINEAR_KV_UP, "self_attn.kv_b_proj"},
+    {HR_LINEAR_INDEX_Q, "self_attn.indexer.wq_b"},
+    {HR_LINEAR_INDEX_K, "self_attn.indexer.wk"},
     {HR_LINEAR_IN_PROJ, "mixer.in_proj"},
     {HR_LINEAR_OUT_PROJ, "mixer.out_proj"},
     {HR_LINEAR_IN_PROJ, "mamba.in_proj"},
