@@ -346,6 +346,32 @@ static void positions_are_those_of_the_family(void **state)
   }
 }
 
+/* The counts follow MosaicML's code, not transformers. h = 64, 4 layers: 4h² of attention, 2·r·h² of the MLP, biases
+ * 4h and r·h + h, and those of two norms, 2h; of the last norm h. */
+static void mpt_may_have_biases_and_learned_positions(void **state)
+{
+  (void)state;
+#define MPT \
+  "{\"model_type\":\"mpt\",\"n_layers\":4,\"d_model\":64,\"n_heads\":8,\"vocab_size\":1000,\"max_seq_len\":128"
+  const int64_t h = 64, usual = 1000 * h + 4 * (12 * h * h + 2 * h) + h;
+  const struct {
+    const char *text;
+    int64_t more;
+  } rows[] = {
+      {MPT "}", 0},
+      {MPT ",\"attn_config\":{\"alibi\":true},\"learned_pos_emb\":true}", 0},
+      {MPT ",\"attn_config\":{\"alibi\":false}}", 128 * h},
+      {MPT ",\"no_bias\":false}", 4 * (4 * h + 5 * h + 2 * h) + h},
+      {MPT ",\"expansion_ratio\":2}", -4 * (4 * h * h)},
+      {MPT ",\"no_bias\":false,\"expansion_ratio\":2,\"attn_config\":{\"alibi\":false}}",
+       128 * h + 4 * (4 * h + 3 * h + 2 * h - 4 * h * h) + h},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_int_equal(read_parameters(rows[i].text).total, usual + rows[i].more);
+  assert_int_equal(read_model(rows[2].text).positions, HR_POSITIONS_LEARNED);
+  assert_int_equal(read_model(rows[1].text).positions, HR_POSITIONS_ALIBI);
+}
+
 /* ---- refused ---- */
 
 static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
@@ -358,9 +384,12 @@ static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
        "c.json: use_bidirectional_attention: true means encoder-only models"},
       {"\"model_type\":\"llama\",\"per_layer_config\":{\"0\":{\"intermediate_size\":64}}",
        "c.json: per_layer_config: an object means fields that override single layers"},
-      {"\"model_type\":\"mpt\",\"no_bias\":false", "c.json: no_bias: only true is supported"},
-      {"\"model_type\":\"mpt\",\"expansion_ratio\":3", "c.json: expansion_ratio: only 4 is supported"},
-      {"\"model_type\":\"mpt\",\"attn_config\":{\"alibi\":false}", "c.json: attn_config.alibi: only true is supported"},
+      {"\"model_type\":\"mpt\",\"learned_pos_emb\":false,\"attn_config\":{\"alibi\":false}",
+       "c.json: learned_pos_emb: false without ALiBi is not supported"},
+      {"\"model_type\":\"mpt\",\"attn_config\":{\"alibi\":false,\"rope\":true}",
+       "c.json: attn_config.rope: only false is supported"},
+      {"\"model_type\":\"mpt\",\"attn_config\":{\"qk_ln\":true}", "c.json: attn_config.qk_ln: only false is supported"},
+      {"\"model_type\":\"mpt\",\"expansion_ratio\":34359738368", "c.json: expansion_ratio: 34359738368 is too large"},
       {"\"model_type\":\"mpt\",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}",
        "c.json: attn_config.attn_type: only \"multihead_attention\" is supported"},
       {"\"model_type\":\"internlm3\",\"num_key_value_heads\":2,\"bias\":true", "c.json: bias: differs from qkv_bias"},
@@ -421,6 +450,7 @@ int main(void)
       cmocka_unit_test(gemma4_has_other_heads_without_a_window),
       cmocka_unit_test(layers_that_share_k_and_v_have_no_cache),
       cmocka_unit_test(positions_are_those_of_the_family),
+      cmocka_unit_test(mpt_may_have_biases_and_learned_positions),
       cmocka_unit_test(what_a_row_cannot_say_is_refused_by_its_field),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
