@@ -342,6 +342,25 @@ static void nvfp4_is_multiplied_where_a_device_has_units_for_it(void **state)
   }
 }
 
+/* Layer 0 has FP8 in attention's output and NVFP4 in the MLP's, layer 1 FP8 in the MLP's; the rest is not listed. */
+static void modules_of_a_mixed_checkpoint_have_the_formats_they_are_listed_with(void **state)
+{
+  (void)state;
+  hr_model model =
+      read_quantized(LLAMA, "\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{"
+                            "\"model.layers.0.self_attn.o_proj\":{\"quant_algo\":\"FP8\"},"
+                            "\"model.layers.0.mlp.down_proj\":{\"quant_algo\":\"NVFP4\",\"group_size\":16},"
+                            "\"model.layers.1.mlp.down_proj\":{\"quant_algo\":\"FP8\"}}");
+  assert_int_equal(model.quantization.format_count, 2);
+  assert_string_equal(model.quantization.formats[0].name, "fp8");
+  assert_string_equal(model.quantization.formats[1].name, "nvfp4");
+  assert_int_equal(model.quantization.logit, 0);
+  assert_int_equal(model.group_count, 2);
+  const uint8_t *first = model.groups[0].formats, *second = model.groups[1].formats;
+  assert_true(first[HR_LINEAR_O] == 1 && first[HR_LINEAR_DOWN] == 2 && first[HR_LINEAR_UP] == 0);
+  assert_true(second[HR_LINEAR_O] == 0 && second[HR_LINEAR_DOWN] == 1 && second[HR_LINEAR_Q] == 0);
+}
+
 static void a_wrapper_s_quantization_counts_beside_null_in_its_text_config(void **state)
 {
   (void)state;
@@ -365,7 +384,14 @@ static void what_is_not_covered_is_refused(void **state)
       {"\"quant_method\":\"gptq\",\"bits\":4,\"dynamic\":{\"a\":{}}",
        "dynamic: an object sets a format for single layers, which is not supported"},
       {"\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\"",
-       "quant_algo: \"MIXED_PRECISION\" is not supported, only FP8, NVFP4 and W4A16_AWQ"},
+       "quantized_layers: expected an object with the format of each module"},
+      {"\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{\"a\":{\"quant_algo\":"
+       "\"X\"}}",
+       "quantized_layers.quant_algo: \"X\" is not supported, only FP8, NVFP4 and W4A16_AWQ"},
+      {"\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\",\"quantized_layers\":{"
+       "\"model.layers.1.self_attn.qkv_proj\":{\"quant_algo\":\"FP8\"},"
+       "\"model.layers.1.self_attn.k_proj\":{\"quant_algo\":\"NVFP4\"}}",
+       "quantized_layers: has parts of one linear layer in several formats, in layer 1"},
       {AWQ ",\"modules_to_not_convert\":[\"re:(?!x)\"]",
        "(modules that are not quantized): the expression \"re:(?!x)\" is not supported"},
       {AWQ ",\"modules_to_not_convert\":[7]", "(modules that are not quantized): expected names of modules"},
@@ -389,6 +415,7 @@ static void what_is_not_covered_is_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(modules_of_a_mixed_checkpoint_have_the_formats_they_are_listed_with),
       cmocka_unit_test(nvfp4_is_multiplied_where_a_device_has_units_for_it),
       cmocka_unit_test(each_format_has_the_bytes_of_its_layout),
       cmocka_unit_test(partial_blocks_have_a_scale_of_their_own),

@@ -212,6 +212,66 @@ static const struct algorithm_row {
     {"W4A16_AWQ", {.name = "int4", .bits = 4, .block_inputs = 128, .block_outputs = 1, .block_bits = 16}},
 };
 
+hr_status hr_read_modelopt_format(const hr_json_reader *q, hr_weight_format *format)
+{
+  const char *algorithm;
+  int64_t group;
+  HR_TRY(hr_json_string_or(q, "quant_algo", NULL, &algorithm));
+  HR_TRY(hr_json_integer_or(q, "group_size", 1, GROUP_MAX, 0, &group));
+  size_t i = 0, count = sizeof algorithms / sizeof *algorithms;
+  while (i < count && strcmp(algorithms[i].name, algorithm) != 0)
+    i++;
+  if (i == count)
+    return hr_json_fail(q, "quant_algo", HR_ERROR_UNSUPPORTED,
+                        "\"%.40s\" is not supported, only FP8, NVFP4 and W4A16_AWQ", algorithm);
+  *format = algorithms[i].format;
+  if (group > 0 && format->block_inputs > 0)
+    format->block_inputs = group;
+  return HR_OK;
+}
+
+bool hr_same_modelopt_format(const hr_weight_format *a, const hr_weight_format *b)
+{
+  return strcmp(a->name, b->name) == 0 && a->block_inputs == b->block_inputs;
+}
+
+/* A module's format, added to those of the checkpoint if it is new. */
+static hr_status add_module_format(const hr_json_reader *module, hr_quantization *to)
+{
+  hr_weight_format format;
+  HR_TRY(hr_read_modelopt_format(module, &format));
+  for (size_t i = 0; i < to->format_count; i++) {
+    if (hr_same_modelopt_format(&format, &to->formats[i]))
+      return HR_OK;
+  }
+  if (to->format_count == HR_WEIGHT_FORMATS_MAX)
+    return hr_json_fail(module, "quant_algo", HR_ERROR_UNSUPPORTED, "is a format beyond the %d that are supported",
+                        HR_WEIGHT_FORMATS_MAX);
+  to->formats[to->format_count++] = format;
+  return HR_OK;
+}
+
+/* Each module is listed with its own format. */
+static hr_status read_mixed(const hr_json_reader *inner, hr_stored_formats *stored)
+{
+  static const char field[] = "quantized_layers";
+  const json_t *modules = json_object_get(inner->object, field);
+  const char *name;
+  json_t *value;
+  if (!json_is_object(modules) || json_object_size(modules) == 0)
+    return hr_json_fail(inner, field, HR_ERROR_INVALID, "expected an object with the format of each module");
+  json_object_foreach((json_t *)(uintptr_t)modules, name, value)
+  {
+    hr_json_reader module = {
+        .object = value, .input = inner->input, .path = "quantization_config.quantized_layers.", .error = inner->error};
+    if (!json_is_object(value))
+      return hr_json_fail(inner, field, HR_ERROR_INVALID, "expected the format of a module to be an object");
+    HR_TRY(add_module_format(&module, &stored->quantization));
+  }
+  stored->modules = modules;
+  return HR_OK;
+}
+
 /* Inside of hr_quant_config.json the same fields are in "quantization". */
 hr_status hr_read_modelopt(const hr_json_reader *q, hr_stored_formats *stored)
 {
@@ -219,18 +279,11 @@ hr_status hr_read_modelopt(const hr_json_reader *q, hr_stored_formats *stored)
   if (json_is_object(json_object_get(q->object, "quantization")))
     inner.object = json_object_get(q->object, "quantization");
   const char *algorithm;
-  int64_t group;
   HR_TRY(hr_json_string_or(&inner, "quant_algo", NULL, &algorithm));
-  HR_TRY(hr_json_integer_or(&inner, "group_size", 1, GROUP_MAX, 0, &group));
-  size_t i = 0, count = sizeof algorithms / sizeof *algorithms;
-  while (i < count && strcmp(algorithms[i].name, algorithm) != 0)
-    i++;
-  if (i == count)
-    return hr_json_fail(&inner, "quant_algo", HR_ERROR_UNSUPPORTED,
-                        "\"%.40s\" is not supported, only FP8, NVFP4 and W4A16_AWQ", algorithm);
-  stored->quantization.formats[stored->quantization.format_count++] = algorithms[i].format;
-  if (group > 0 && algorithms[i].format.block_inputs > 0)
-    stored->quantization.formats[0].block_inputs = group;
+  if (strcmp(algorithm, "MIXED_PRECISION") == 0)
+    HR_TRY(read_mixed(&inner, stored));
+  else
+    HR_TRY(hr_read_modelopt_format(&inner, &stored->quantization.formats[stored->quantization.format_count++]));
   HR_TRY(read_cache(&inner, "kv_cache_scheme", stored));
   HR_TRY(read_cache(&inner, "kv_cache_quant_algo", stored));
   const json_t *excluded = json_object_get(inner.object, "ignore");

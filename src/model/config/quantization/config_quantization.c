@@ -69,11 +69,58 @@ static const json_t *list_at(const hr_stored_formats *stored, size_t i)
   return i == 0 ? stored->excluded : stored->targets[i - 1];
 }
 
+/* The modules that an object lists with the format `index`. */
+static hr_status name_listed(const hr_json_reader *q, const hr_stored_formats *stored, size_t index,
+                             hr_named_modules *named)
+{
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)stored->modules, name, value)
+  {
+    hr_json_reader module = {.object = value, .input = q->input, .path = q->path, .error = q->error};
+    hr_weight_format format;
+    hr_error problem;
+    HR_TRY(hr_read_modelopt_format(&module, &format));
+    if (!hr_same_modelopt_format(&format, &stored->quantization.formats[index - 1]))
+      continue;
+    if (hr_name_modules(name, named, &problem) != HR_OK)
+      return hr_json_fail(q, "quantized_layers", HR_ERROR_UNSUPPORTED, "%s", problem.message);
+  }
+  return HR_OK;
+}
+
+static hr_status read_listed(const hr_json_reader *q, size_t index, int64_t layers, module_lists *lists)
+{
+  hr_named_modules *named = &lists->named[index];
+  named->layers = layers;
+  named->linears = calloc((size_t)layers, sizeof *named->linears);
+  if (!named->linears)
+    return hr_json_fail(q, "quantized_layers", HR_ERROR_OUT_OF_MEMORY, "not enough memory for the list");
+  return name_listed(q, lists->stored, index, named);
+}
+
+/* Experts and the parts of one matrix have one format each: modules of it with several would be taken for the first. */
+static hr_status check_single(const hr_json_reader *q, int64_t layers, const module_lists *lists)
+{
+  for (size_t i = 1; i <= lists->stored->quantization.format_count; i++) {
+    for (size_t k = i + 1; lists->stored->modules && k <= lists->stored->quantization.format_count; k++) {
+      for (int64_t layer = 0; layer < layers; layer++) {
+        if (lists->named[i].linears[layer] & lists->named[k].linears[layer])
+          return hr_json_fail(q, "quantized_layers", HR_ERROR_UNSUPPORTED,
+                              "has parts of one linear layer in several formats, in layer %" PRId64, layer);
+      }
+    }
+  }
+  return HR_OK;
+}
+
 static hr_status read_list(const hr_json_reader *q, size_t index, int64_t layers, module_lists *lists)
 {
   const char *field = index == 0 ? "(modules that are not quantized)" : "targets";
   const json_t *list = list_at(lists->stored, index);
   hr_named_modules *named = &lists->named[index];
+  if (index > 0 && lists->stored->modules)
+    return read_listed(q, index, layers, lists);
   if (!list)
     return HR_OK;
   HR_TRY(check_size(q, field, list, layers));
@@ -88,7 +135,7 @@ static hr_status read_lists(const hr_json_reader *q, int64_t layers, module_list
 {
   for (size_t i = 0; i <= lists->stored->quantization.format_count; i++)
     HR_TRY(read_list(q, i, layers, lists));
-  return HR_OK;
+  return check_single(q, layers, lists);
 }
 
 static void free_lists(module_lists *lists)
@@ -184,7 +231,7 @@ static hr_status set_formats(const hr_json_reader *q, const format_counts *count
 /* Whether the formats may differ between layers. */
 static bool has_patterns(const hr_stored_formats *stored)
 {
-  bool found = json_array_size(stored->excluded) > 0;
+  bool found = json_array_size(stored->excluded) > 0 || stored->modules;
   for (size_t i = 0; i < stored->quantization.format_count; i++)
     found = found || stored->targets[i];
   return found;

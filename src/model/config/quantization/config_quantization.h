@@ -12,6 +12,7 @@ typedef struct hr_stored_formats {
   hr_quantization quantization;
   const json_t *excluded;                       /* patterns of modules that are not quantized; NULL: none */
   const json_t *targets[HR_WEIGHT_FORMATS_MAX]; /* patterns of modules that have each format; NULL: all */
+  const json_t *modules;                        /* an object of modules with a format of each (ModelOpt); NULL: none */
   bool experts_only;                            /* other linear layers are not quantized */
   bool logit;                                   /* the logits are quantized where they are not excluded */
 } hr_stored_formats;
@@ -23,6 +24,10 @@ hr_status hr_read_stored_formats(const hr_json_reader *q, const char *method, hr
 /** The same for compressed-tensors and for ModelOpt. */
 hr_status hr_read_compressed_tensors(const hr_json_reader *q, hr_stored_formats *stored);
 hr_status hr_read_modelopt(const hr_json_reader *q, hr_stored_formats *stored); /* see hr_read_compressed_tensors() */
+
+/** The format of a ModelOpt object, and whether two of them are one. */
+hr_status hr_read_modelopt_format(const hr_json_reader *q, hr_weight_format *format);
+bool hr_same_modelopt_format(const hr_weight_format *a, const hr_weight_format *b); /* see hr_read_modelopt_format() */
 
 /** Reads the quantization of the configuration into a model whose layers have been read. Without one it does
  *  nothing. */
