@@ -278,6 +278,40 @@ static void a_layer_may_have_two_mixers(void **state)
 /* ---- families ---- */
 
 /* The published configurations, without fields that no count depends on; counts are those of transformers. */
+/* MiniMax-Text-01 has 456 billion parameters (arXiv 2501.08313). */
+static void layers_by_numbers_are_those_of_types(void **state)
+{
+  (void)state;
+#define MINIMAX                                                                                                  \
+  "\"hidden_size\":6144,\"intermediate_size\":9216,\"num_attention_heads\":64,\"num_key_value_heads\":8,"        \
+  "\"head_dim\":128,\"num_local_experts\":32,\"num_experts_per_tok\":2,\"vocab_size\":200064,\"rotary_dim\":64," \
+  "\"max_position_embeddings\":10240000"
+#define EIGHT "0,0,0,0,0,0,0,1"
+  hr_model whole =
+      read_model("{\"model_type\":\"minimax_text_01\",\"shared_intermediate_size\":0,\"num_hidden_layers\":80,"
+                 "\"attn_type_list\":[" EIGHT "," EIGHT "," EIGHT "," EIGHT "," EIGHT "," EIGHT "," EIGHT "," EIGHT
+                 "," EIGHT "," EIGHT "]," MINIMAX "}");
+  hr_parameters p;
+  hr_error error;
+  assert_ok(hr_model_parameters(&whole, &p, &error), error);
+  assert_int_equal(p.total, 456089655296);
+  assert_true(whole.group_count == 2 && whole.groups[0].scan.heads == 64 && whole.groups[0].count == 70);
+  hr_model few =
+      read_model("{\"model_type\":\"minimax_m1\",\"num_hidden_layers\":3,\"attn_type_list\":[0,1,0]," MINIMAX "}");
+  hr_model typed =
+      read_model("{\"model_type\":\"minimax\",\"num_hidden_layers\":3,\"layer_types\":[\"linear_attention\","
+                 "\"full_attention\",\"linear_attention\"]," MINIMAX "}");
+  assert_int_equal(few.group_count, typed.group_count);
+  assert_memory_equal(few.groups, typed.groups, 2 * sizeof *few.groups);
+#define THREE "{\"model_type\":\"minimax_text_01\",\"num_hidden_layers\":3," MINIMAX
+  assert_refused(THREE "}", HR_ERROR_INVALID,
+                 "config.json: attn_type_list: is missing, which says the kind of each layer");
+  assert_refused(THREE ",\"attn_type_list\":[0,1,2]}", HR_ERROR_UNSUPPORTED,
+                 "config.json: attn_type_list: has layer types other than 0 (lightning attention) and 1 (attention)");
+  assert_refused(THREE ",\"attn_type_list\":[0,1,0],\"shared_intermediate_size\":9}", HR_ERROR_UNSUPPORTED,
+                 "config.json: shared_intermediate_size: shared experts of 9 are not supported");
+}
+
 static void published_hybrids_have_their_parameters_and_caches(void **state)
 {
   (void)state;
@@ -547,6 +581,7 @@ int main(void)
       cmocka_unit_test(tensor_parallelism_splits_heads_and_groups),
       cmocka_unit_test(training_runs_the_scan_backward),
       cmocka_unit_test(a_layer_may_have_two_mixers),
+      cmocka_unit_test(layers_by_numbers_are_those_of_types),
       cmocka_unit_test(published_hybrids_have_their_parameters_and_caches),
       cmocka_unit_test(sizes_that_a_recurrence_lacks_are_named),
       cmocka_unit_test(the_time_of_a_scan_is_a_lower_bound_with_a_wide_band),
