@@ -10,7 +10,7 @@ function roff(text) {
 function bold(text) { return "\\fB" roff(text) "\\fR" }
 function italic(text) { return "\\fI" roff(text) "\\fR" }
 
-# Upper-case words of an argument are to be replaced, the others are typed as they are.
+# Upper-case words of an argument are to be replaced, the others are typed as they are. A line may end behind a |.
 function argument(text,    result) {
   result = ""
   while (match(text, /[A-Za-z0-9_]+/)) {
@@ -19,7 +19,9 @@ function argument(text,    result) {
       : italic(substr(text, RSTART, RLENGTH)))
     text = substr(text, RSTART + RLENGTH)
   }
-  return result roff(text)
+  result = result roff(text)
+  gsub(/\|/, "|\\:", result)
+  return result
 }
 
 function sentence(text) { return roff(toupper(substr(text, 1, 1)) substr(text, 2)) "." }
