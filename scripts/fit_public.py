@@ -57,11 +57,24 @@ KINDS = {
     "delta prefill": ("scan", {"recurrence": "gated_delta", "phase": "prefill"}, ("--cache", "warm"), "scan_gated_delta",
                       {"launch_ns": 25000, "bandwidth_share": 0.9, "matrix_share": 0.23, "token_ns": 24}),
 }
+SERVERS = ("trtllm", "vllm", "sglang")
+EXPERTS = {"routing_ns": 18000, "matrix_share": 0.8, "load_share": 0.85, "expert_ns": 20, "moved_share": 0.5}
+for one in SERVERS:  # kernels of one server: rows of its version; of attention, its column
+    KINDS.update({
+        f"gemm fp8 {one}": ("gemm_fp8", {}, ("--framework", one), f"{one}.rounding", {**KINDS["gemm fp8"][4], "launch_ns": 4000}),
+        f"experts {one}": ("experts", {"dtype": "bf16"}, ("--framework", one), f"{one}.experts", EXPERTS),
+        f"experts fp8 {one}": ("experts", {"dtype": "fp8"}, ("--framework", one), f"{one}.experts",
+                               {"matrix_share_8bit": 0.8, "load_share_8bit": 0.85, "expert_ns_8bit": 20}),
+        f"prefill {one}": ("attention_bf16", {}, ("--framework", one, "--cache-writes"), f"{one}.prefill", PREFILL),
+        f"decode {one}": ("decode_bf16", {}, ("--framework", one, "--cache", "warm"), f"{one}.decode", DECODE),
+    })
 INTERVALS = {"prefill": "attention", "prefill fp8": "attention", "encoder": "attention", "decode": "decode", "decode fp8": "decode",
              "gemm": "gemm", "gemm fp8": "gemm_8bit", "experts": "experts", "latent": "latent", "latent prefill": "latent_prefill", "convolution decode": "scan", "convolution prefill": "scan",
              "delta decode": "scan", "delta prefill": "scan"}
 MOST = {"bandwidth_share": 1, "one_head_share": 1, "load_share": 1, "moved_share": 1, "update_share": 1, "compute_share": 4, "matrix_share": 4, "forward_share": 4, "full_share": 4,
         "share": 4}
+COMMON = {"rounding": "rounding", "experts": "experts", "prefill": "prefill_server", "decode": "decode_framework"}  # where servers' begin
+PAYS = 0.01  # a server's own figures have to lower the mean of |log(predicted / measured)| by so much, else it has the common ones
 STEP_FIRST, STEP_LAST = 0.3, 0.01
 FITTED = "scripts/fit_public.py, aiconfigurator_core 0.12.0 (NVIDIA)"
 UNMEASURED_HEADS = ("l40s", "rtx-pro-6000", "b60")  # attentions of other devices, so that they are fitted, too
@@ -72,20 +85,48 @@ def load(name):
     return json.loads((ROOT / f"data/hardware/{name}.json").read_text(encoding="utf-8"))
 
 
+def lines_of(path):
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def server_of(kind):
+    return next((one for one in SERVERS if kind.endswith(f" {one}")), None)
+
+
+def source_of(folder, device, server):
+    """What rows of the server's 8 bit GEMMs, without any of its experts, have in their column "source": its version."""
+    for file in ("gemm_fp8", "experts"):
+        found = {row["source"] for row in csv.DictReader(lines_of(folder / f"{device}_{file}.csv"))}
+        found = sorted(source for source in found if source.startswith(f"aic-{server}-"))
+        if found:
+            return found[0]
+    return None
+
+
+def of_server(line, row, server, source):
+    """The line of a row that a server has measured, with its time; None of another's."""
+    if f"{server}_ns" not in row:
+        return line if row["source"] == source else None
+    if not row[f"{server}_ns"]:
+        return None
+    return ",".join(row[f"{server}_ns"] if name == "time_ns" else value for name, value in row.items())
+
+
 def rows_of(folder, device, kind):
     """The head and the rows of a kind: those that are fitted to, and the others."""
     file, wanted = KINDS[kind][:2]
-    path = folder / f"{device}_{file}.csv"
-    if not path.exists():
-        return "", ([], [])
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    parts = ([], [])
+    lines, server, parts = lines_of(folder / f"{device}_{file}.csv"), server_of(kind), ([], [])
+    source = source_of(folder, device, server)
+    if not lines or server and not source:
+        return "", parts
     for line, row in zip(lines[1:], csv.DictReader(lines)):
         sizes = ",".join(row.get(name) or "" for name in SIZES)
         held = zlib.crc32(sizes.encode()) % 2
         two_more = kind == "gemm fp8" and "trtllm" in row["source"]  # kernels, which look for the maximum and round, are timed
         usual = held or not two_more and int(row.get("head_dim") or 0) <= HEADS_FITTED.get(kind, math.inf)
-        if usual and all(row[name] == value for name, value in wanted.items()):
+        line = of_server(line, row, server, source) if server else line
+        if line and usual and all(row[name] == value for name, value in wanted.items()):
             parts[held].append(line)
     return lines[0], parts
 
@@ -104,7 +145,9 @@ def holder(device, obj, member):
     """What has a member, and its key there: "full_share@80" is that of the attention with heads of up to 80."""
     key, _, head_dim = member.partition("@")
     if not head_dim:
-        return device.setdefault(obj, {}), key
+        for name in obj.split("."):
+            device = device.setdefault(name, {})
+        return device, key
     rows = device["attentions"]
     at = next(i for i, row in enumerate(rows) if int(head_dim) <= row["head_dim"])
     if rows[at]["head_dim"] > int(head_dim):
@@ -119,20 +162,33 @@ def get(device, obj, member):
 
 def put(device, obj, member, value):
     at, key = holder(device, obj, member)
-    at[key] = float(f"{min(max(value, 0.001), MOST.get(key, 1e6)):.3g}")
+    most = MOST.get(key.replace("_8bit", ""), 1e6)
+    at[key] = float(f"{min(max(value, 0.001), most):.3g}")
 
 
 def fit(headroom, device, kind, head, lines, path):
     obj, start = KINDS[kind][3:]
-    if kind == "prefill" and device["name"] in UNMEASURED_HEADS:
-        start = {"launch_ns": 5000, "block_ns": 2000, **{f"forward_share@{head_dim}": 0.8 for head_dim in (64, 128, 256)}}
-    device[obj] = device.get(obj, {"launch_ns": 0}) if obj.startswith("scan_") else {}  # of scans a kind has a part
-    for member, value in start.items():
-        put(device, obj, member, value)
+    server, block = obj.split(".") if "." in obj else (None, None)
 
     def loss():
         path.write_text(json.dumps(device), encoding="utf-8")
         return statistics.fmean(abs(math.log(p / m)) for p, m in predicted(headroom, path, kind, head, lines))
+
+    if kind == "prefill" and device["name"] in UNMEASURED_HEADS:
+        start = {"launch_ns": 5000, "block_ns": 2000, **{f"forward_share@{head_dim}": 0.8 for head_dim in (64, 128, 256)}}
+    known = device.get(COMMON.get(block), {})
+    start = {member: known.get(member.replace("_8bit", "")) or value for member, value in start.items()}
+    if server and "8bit" in " ".join(start):
+        device[server].setdefault(block, dict(known))
+    elif server:
+        device[server].pop(block, None)
+    elif not server and obj.startswith("scan_"):  # of scans a kind has a part
+        device.setdefault(obj, {"launch_ns": 0})
+    elif not server:
+        device[obj] = {}
+    common = loss() if server else math.inf
+    for member, value in start.items():
+        put(device, obj, member, value)
 
     best, steps = loss(), dict.fromkeys(start, STEP_FIRST)
     while max(steps.values()) > STEP_LAST:
@@ -148,6 +204,11 @@ def fit(headroom, device, kind, head, lines, path):
                     break
                 put(device, obj, member, before)
             steps[member] *= 1.3 if better else 0.5
+    if server and best > common - PAYS:
+        for member in start:
+            del device[server][block][member]
+        if not device[server][block] or device[server][block] == known:
+            del device[server][block]
     path.write_text(json.dumps(device), encoding="utf-8")
 
 
@@ -176,6 +237,8 @@ def cells(pairs):
 
 
 def text_of(value):
+    if isinstance(value, dict) and "version" in value:
+        return "{\n" + ",\n".join(f'    "{name}": {json.dumps(member)}' for name, member in value.items()) + "\n  }"
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "[\n" + ",\n".join(f"    {json.dumps(row)}" for row in value) + "\n  ]"
     return json.dumps(value)
@@ -185,7 +248,7 @@ def put_figure(name, figure, value, source):
     """Sets a figure and its source in a device file, whose other lines stay as they are; a new one stands before "tile_k_bytes"."""
     path = ROOT / f"data/hardware/{name}.json"
     text, line = path.read_text(encoding="utf-8"), f'  "{figure}": {text_of(value)}'
-    text, found = re.subn(rf'^  "{figure}": (\[\n.*?^  \]|.*?)(,?)$', lambda m: line + m.group(2), text, count=1, flags=re.M | re.S)
+    text, found = re.subn(rf'^  "{figure}": (\[\n.*?^  \]|\{{\n.*?^  \}}|.*?)(,?)$', lambda m: line + m.group(2), text, count=1, flags=re.M | re.S)
     if not found:
         text = text.replace('  "tile_k_bytes":', f'{line},\n  "tile_k_bytes":', 1)
     if source:
@@ -195,8 +258,12 @@ def put_figure(name, figure, value, source):
     path.write_text(text, encoding="utf-8")
 
 
+def obj_of(kind):
+    return KINDS[kind][3].partition(".")[0]
+
+
 def put_kind(name, kind, device, source):
-    obj = KINDS[kind][3]
+    obj = obj_of(kind)
     put_figure(name, obj, device[obj], source)
     if name in UNMEASURED_HEADS or any("@" in member for member in KINDS[kind][4]):
         put_figure(name, "attentions", device["attentions"], None)
@@ -241,6 +308,8 @@ def main():
                 if not parts[1]:
                     continue
                 path.write_text(json.dumps(device), encoding="utf-8")
+                if given.fit and server_of(kind):
+                    device.setdefault(server_of(kind), {})["version"] = source_of(given.folder, name, server_of(kind)).rpartition("-")[2]
                 if given.fit and KINDS[kind][3]:
                     fit(given.headroom, device, kind, head, parts[0], path)
                 elif given.fit and given.kind:  # GEMMs only if they are asked for: other rows determine them better on some devices
@@ -255,7 +324,7 @@ def main():
                 old = cells(predicted(given.against, name, kind, head, parts[1])) if given.against else []
                 print("|", " | ".join([kind, str(len(pairs)), *cells(pairs), *old]), "|", flush=True)
                 if given.fit and KINDS[kind][3]:
-                    print("   ", KINDS[kind][3], json.dumps(device[KINDS[kind][3]]), file=sys.stderr, flush=True)
+                    print("   ", KINDS[kind][3], json.dumps(device[obj_of(kind)]), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

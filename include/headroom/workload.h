@@ -26,11 +26,16 @@ typedef enum hr_attention_form {
 
 /** Whose kernels compute a step, and how they are launched (docs/prediction-model.md). */
 typedef enum hr_framework {
-  HR_FRAMEWORK_COMPILED,             /* FlashAttention and fused row-wise kernels in CUDA graphs */
-  HR_FRAMEWORK_EAGER,                /* FlashAttention, the rest operator by operator, launched by the host */
-  HR_FRAMEWORK_HEADROOM,             /* this library's own kernels, which `advise --measure` and `layer` run */
-  HR_FRAMEWORK_TRANSFORMERS,         /* Hugging Face transformers 5.17 with sdpa, launched by Python */
-  HR_FRAMEWORK_TRANSFORMERS_COMPILED /* the same by torch.compile, captured as a CUDA graph */
+  HR_FRAMEWORK_COMPILED,              /* FlashAttention and fused row-wise kernels in CUDA graphs */
+  HR_FRAMEWORK_EAGER,                 /* FlashAttention, the rest operator by operator, launched by the host */
+  HR_FRAMEWORK_HEADROOM,              /* this library's own kernels, which `advise --measure` and `layer` run */
+  HR_FRAMEWORK_TRANSFORMERS,          /* Hugging Face transformers 5.17 with sdpa, launched by Python */
+  HR_FRAMEWORK_TRANSFORMERS_COMPILED, /* the same by torch.compile, captured as a CUDA graph */
+  /* Inference servers, which do not train: as compiled, without its padding, with their own linear layers of 8 bits,
+   * experts and attention where the device's file has them, of hr_predict_server_version(). */
+  HR_FRAMEWORK_TRTLLM, /* TensorRT-LLM */
+  HR_FRAMEWORK_VLLM,
+  HR_FRAMEWORK_SGLANG
 } hr_framework;
 
 /** Whose fused attention a framework calls in forward, prefill and training. */

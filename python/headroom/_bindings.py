@@ -200,6 +200,9 @@ HR_FRAMEWORK_EAGER = 1
 HR_FRAMEWORK_HEADROOM = 2
 HR_FRAMEWORK_TRANSFORMERS = 3
 HR_FRAMEWORK_TRANSFORMERS_COMPILED = 4
+HR_FRAMEWORK_TRTLLM = 5
+HR_FRAMEWORK_VLLM = 6
+HR_FRAMEWORK_SGLANG = 7
 HR_FLASH_NEWEST = 0
 HR_FLASH_2 = 1
 HR_FLASH_1 = 2
@@ -2965,6 +2968,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_predict_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_operator": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_scan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_predict_server_version": (c_char_p, [c_void_p, c_int]),
     "hr_predict_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_prediction_largest_term": (c_char_p, [c_void_p]),
     "hr_recompute_name": (c_char_p, [c_int]),

@@ -41,6 +41,9 @@ class Hardware(Row):
     clock: str
     cache: str
     calibrated: Optional[str]
+    trtllm_version: Optional[str]
+    vllm_version: Optional[str]
+    sglang_version: Optional[str]
 
 
 @dataclass(frozen=True)

@@ -82,8 +82,10 @@ typedef struct hr_expert_cost {
   double routing_ns;   /* of choosing the experts and sorting the tokens, however few; 0: this cost is not known */
   double matrix_share; /* of the library's rate of plain GEMMs, which a grouped GEMM reaches */
   double load_share;   /* of the bandwidth, at which it reads its operands */
-  double expert_ns;    /* of both grouped GEMMs together, for each expert that has rows */
+  double expert_ns;    /* of a grouped GEMM, for each expert that has rows */
   double moved_share;  /* of the bandwidth, at which tokens are copied to their experts and back */
+
+  double matrix_share_8bit, load_share_8bit, expert_ns_8bit; /* the same of 8 bit operands; 0: as the others */
 } hr_expert_cost;
 
 /** Cost of one family of a library's GEMM kernels, which share their cost and differ in their tiles. In ns at the clock
@@ -158,6 +160,16 @@ typedef struct hr_interval {
   double below_ns; /* of predicted times below this, and not below the row before of the same kind and dtype */
   double low, high;
 } hr_interval;
+
+/** Costs of a server's own kernels, in place of the common ones, which are taken where a launch or routing_ns
+ *  is 0. The rounding has all kernels that the server runs around the GEMM of a linear layer. */
+typedef struct hr_server_cost {
+  char version[24]; /* of the server that they are fitted to; "": none is */
+  hr_rounding_cost rounding;
+  hr_expert_cost experts;
+  hr_prefill_cost prefill;
+  hr_decode_cost decode;
+} hr_server_cost;
 
 struct hr_hardware {
   hr_hardware_about about;
@@ -257,6 +269,7 @@ struct hr_hardware {
   hr_decode_cost decode_fp8;             /* over a cache of 8 bits; launch_ns 0: as decode_framework */
   hr_expert_cost experts;
   hr_rounding_cost rounding;
+  hr_server_cost trtllm, vllm, sglang;
 
   /* The same of recurrent mixers, by hr_recurrence. A GPU whose file has none of a recurrence takes an H200's, with a
    * wider band; a CPU takes the lower bound (hr_predict_scan()). */

@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "model/layers/frameworks.h"
 #include "report/advice_figures.h"
 #include "report/advice_html.h"
 #include "report/confirmation.h"
@@ -110,7 +111,7 @@ static void print_assumption(const hr_document *document, const hr_advice *advic
 }
 
 /* Names whose kernels the times are of: a framework runs others where it passes attention a mask, or fuses less. */
-static void print_kernels(const hr_document *document, const hr_workload *workload)
+static void print_kernels(const hr_document *document, const hr_hardware *hardware, const hr_workload *workload)
 {
   static const char launched[] = "everything else operator by operator, launched by the host";
   static const struct {
@@ -125,7 +126,9 @@ static void print_kernels(const hr_document *document, const hr_workload *worklo
                                                        "fused norms, rotary embedding, activations"}};
   bool fused = workload->attention == HR_ATTENTION_FUSED;
   const size_t at = (size_t)workload->framework;
-  if (at < HR_COUNT_OF(words))
+  if (hr_is_server(workload->framework))
+    hr_print_server_kernels(document, hardware, workload->framework);
+  else if (at < HR_COUNT_OF(words))
     hr_print_field(document, "assumed", "%s, %s", fused ? words[at].attention : "unfused attention", words[at].rest);
 }
 
@@ -432,7 +435,7 @@ hr_status hr_print_advice(const hr_document *document, const hr_advice *advice, 
   bool folded = document->options->format == HR_FORMAT_HTML || document->options->format == HR_FORMAT_MARKDOWN;
   print_step(document, advice, parameters);
   print_assumption(document, advice);
-  print_kernels(document, &advice->workload);
+  print_kernels(document, &advice->hardware, &advice->workload);
   if (!folded)
     HR_TRY(print_tables(document, advice, error));
   HR_TRY(hr_print_advice_figures(document, advice, confirmation, error));

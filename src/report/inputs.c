@@ -4,12 +4,14 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "hardware/hardware.h"
+#include "model/layers/frameworks.h"
 #include "model/layers/shard.h"
 #include "report/ceilings.h"
 #include "report/lines.h"
 
 #include <headroom/experimental/collective.h>
 #include <headroom/experimental/hardware.h>
+#include <headroom/experimental/predict.h>
 #include <headroom/experimental/workload.h>
 #include <inttypes.h>
 #include <math.h>
@@ -98,6 +100,9 @@ static const char *const framework_words[] = {
     [HR_FRAMEWORK_HEADROOM] = "Headroom's kernels",
     [HR_FRAMEWORK_TRANSFORMERS] = "transformers 5.17",
     [HR_FRAMEWORK_TRANSFORMERS_COMPILED] = "transformers 5.17, compiled",
+    [HR_FRAMEWORK_TRTLLM] = "TensorRT-LLM",
+    [HR_FRAMEWORK_VLLM] = "vLLM",
+    [HR_FRAMEWORK_SGLANG] = "SGLang",
 };
 
 static const char *const flash_words[] = {[HR_FLASH_2] = "FlashAttention-2",
@@ -206,6 +211,9 @@ static const hr_column host_fields[] = {
     ABOUT(clock),
     ABOUT(cache),
     {"calibrated", NULL, HR_PLAIN, 0, HR_OPTIONAL(hr_hardware, about.calibrated)},
+    {"trtllm_version", NULL, HR_PLAIN, 0, HR_OPTIONAL(hr_hardware, trtllm.version)},
+    {"vllm_version", NULL, HR_PLAIN, 0, HR_OPTIONAL(hr_hardware, vllm.version)},
+    {"sglang_version", NULL, HR_PLAIN, 0, HR_OPTIONAL(hr_hardware, sglang.version)},
 };
 #undef ABOUT
 #undef FIELD
@@ -275,4 +283,17 @@ void hr_print_hardware(const hr_document *document, const hr_hardware *hardware)
                  NAME_OF(rates, hardware->about.calibration), fitted,
                  hardware->about.clock == HR_CLOCK_BURST ? ", burst clock" : "",
                  hardware->about.cache == HR_CACHE_WARM ? ", warm caches" : "");
+}
+
+void hr_print_server_kernels(const hr_document *document, const hr_hardware *hardware, hr_framework framework)
+{
+  const char *version = hr_predict_server_version(hardware, framework);
+  if (!hr_is_server(framework))
+    return;
+  if (version[0])
+    hr_print_field(document, "assumed", "8 bit linear layers, experts and attention of %s %s, in CUDA graphs",
+                   framework_words[framework], version);
+  else
+    hr_print_field(document, "assumed", "kernels that frameworks have in common: %s knows none of %s",
+                   hardware->about.name, framework_words[framework]);
 }

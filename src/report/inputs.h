@@ -10,6 +10,9 @@ void hr_print_model(const hr_document *document, const hr_model *model);
 void hr_print_hardware(const hr_document *document, const hr_hardware *hardware);
 void hr_print_workload(const hr_document *document, const hr_workload *workload);
 
+/** The version of an inference server whose kernels the times are of; nothing of another framework. */
+void hr_print_server_kernels(const hr_document *document, const hr_hardware *hardware, hr_framework framework);
+
 /** Add the objects "model", "workload" and "hardware". */
 void hr_json_put_model(hr_json document, const hr_model *model);
 void hr_json_put_workload(hr_json document, const hr_workload *workload);

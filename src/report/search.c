@@ -255,6 +255,7 @@ static hr_status write_text(hr_document *document, const hr_model *model, const 
                  active_parameters(model) > 0 ? ", of all experts; the band is about these" : "");
   hr_print_hardware(document, hardware);
   hr_print_workload(document, workload);
+  hr_print_server_kernels(document, hardware, workload->framework);
   hr_write_time(time, sizeof time, result->base_time_ns);
   hr_print_field(document, "step", "%s predicted for the model as it is", time);
   if (result->has_free) {

@@ -345,6 +345,7 @@ static void print_head(const hr_document *document, const hr_model *model, const
   hr_print_serve_formats(document, model, workload, hardware);
   hr_print_cache_growth(document, model, workload, plan->cached_tokens);
   print_server(document, plan);
+  hr_print_server_kernels(document, hardware, workload->framework);
   hr_print_field(document, "predicted", "steady load, without queueing and without the server's own overhead");
 }
 

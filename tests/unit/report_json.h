@@ -40,7 +40,10 @@ static const key_row hardware_keys[] = {{"name", "s"},
                                         {"power_limit_w", "rn"},
                                         {"clock", "s"},
                                         {"cache", "s"},
-                                        {"calibrated", "sn"}};
+                                        {"calibrated", "sn"},
+                                        {"trtllm_version", "sn"},
+                                        {"vllm_version", "sn"},
+                                        {"sglang_version", "sn"}};
 
 /* The inputs of a test, and the document that a report wrote about them. */
 typedef struct fixture {

@@ -432,20 +432,21 @@ static void libraries_of_attention_are_called_by_their_names(void **state)
 static void frameworks_are_called_by_their_names(void **state)
 {
   (void)state;
-  const char *const names[] = {"compiled", "eager", "headroom", "transformers", "transformers-compiled"};
+  const char *const names[] = {"compiled", "eager", "headroom", "transformers", "transformers-compiled",
+                               "trtllm",   "vllm",  "sglang"};
   hr_model model = shipped("gpt2");
   hr_workload workload = hr_workload_default(&model);
   hr_error error;
-  for (int i = 0; i < 5; i++) {
+  for (int i = 0; i < 8; i++) {
     hr_framework framework = HR_FRAMEWORK_COMPILED;
     assert_string_equal(hr_framework_name((hr_framework)i), names[i]);
     assert_int_equal(hr_framework_parse(names[i], &framework), HR_OK);
     assert_int_equal(framework, i);
   }
   assert_int_equal(hr_framework_parse("jit", &workload.framework), HR_ERROR_NOT_FOUND);
-  workload.framework = (hr_framework)5;
+  workload.framework = (hr_framework)8;
   assert_int_equal(hr_workload_check(&workload, &model, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "framework: 5 is not in the list");
+  assert_string_equal(error.message, "framework: 8 is not in the list");
 }
 
 /* Time of the gradients of attention in a training step. */

@@ -309,6 +309,11 @@ static void an_invalid_device_file_is_refused_by_field(void **state)
   refused("tma", "{\"launch_ns\": 1000, \"load_16\": 1e-5}",
           "toy.json: tma.load_16: expected 0 or 0.25 to 4, found 1e-05");
   refused("tma", "{\"busy_ns\": 1000}", "toy.json: tma.launch_ns: is missing");
+  refused("vllm", "{\"version\": \"0.24.0\", \"rounding\": {\"launch_ns\": 1000}}", NULL);
+  refused("vllm", "{\"rounding\": {\"launch_ns\": 1000}}", "toy.json: vllm.version: is missing");
+  refused("vllm", "{\"version\": \"0.24.0\", \"rounding\": {\"element_ns\": 1}}",
+          "toy.json: vllm.rounding.launch_ns: is missing");
+  refused("vllm", "{\"version\": \"0.24.0\", \"rounding\": 1}", "toy.json: vllm.rounding: expected an object");
   refused("like", "\"h200\"", NULL);
   refused("like", "\"h300\"", "toy.json: like: \"h300\" is not a built-in device");
   refused("like", "\"rtx-5090\"", "toy.json: like: \"rtx-5090\" is itself like another device");

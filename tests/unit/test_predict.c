@@ -505,8 +505,8 @@ static void short_sequences_cost_a_time_per_head_and_long_ones_are_split(void **
   d.window = 128; /* keys that are read: no more than one block's */
   assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
   assert_near(p.split_ns, 0);
-  assert_int_equal(hr_predict_decode_by(&hardware, &d, (hr_framework)7, &p, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "framework: 7 is not in the list");
+  assert_int_equal(hr_predict_decode_by(&hardware, &d, (hr_framework)8, &p, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "framework: 8 is not in the list");
 }
 
 static double memory_ns_of(const hr_hardware *hardware, int64_t batch, int64_t q_heads, int64_t keys)

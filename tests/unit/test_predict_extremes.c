@@ -187,18 +187,20 @@ static int predict_calls(const hr_hardware *device, uint64_t *random, int round)
   assert_predicted("gemm", round, hr_predict_gemm(device, &gemm, &p, NULL), &p);
   assert_predicted("scan", round, hr_predict_scan(device, &scan, &p, NULL), &p);
   assert_predicted("collective", round, hr_predict_collective(device, &collective, &p, NULL), &p);
-  for (int by = HR_FRAMEWORK_COMPILED; by <= HR_FRAMEWORK_HEADROOM; by++) {
-    status = hr_predict_attention_by(device, &attention, (hr_framework)by, &p, NULL);
+  const hr_framework callers[] = {HR_FRAMEWORK_COMPILED, HR_FRAMEWORK_EAGER, HR_FRAMEWORK_HEADROOM,
+                                  (hr_framework)(HR_FRAMEWORK_TRTLLM + round % 3)};
+  for (size_t by = 0; by < sizeof callers / sizeof *callers; by++) {
+    status = hr_predict_attention_by(device, &attention, callers[by], &p, NULL);
     predicted += status == HR_OK;
     assert_predicted("attention", round, status, &p);
-    assert_predicted("experts", round, hr_predict_experts(device, &experts, (hr_framework)by, &p, NULL), &p);
+    assert_predicted("experts", round, hr_predict_experts(device, &experts, callers[by], &p, NULL), &p);
   }
   hr_decode decode = hr_decode_default();
   if (hr_decode_from_attention(&attention, &decode, NULL) != HR_OK)
     return predicted;
   decode.top_k = round % 16 == 0 ? 100 : 0;
-  for (int by = HR_FRAMEWORK_COMPILED; by <= HR_FRAMEWORK_HEADROOM; by++)
-    assert_predicted("decode", round, hr_predict_decode_by(device, &decode, (hr_framework)by, &p, NULL), &p);
+  for (size_t by = 0; by < sizeof callers / sizeof *callers; by++)
+    assert_predicted("decode", round, hr_predict_decode_by(device, &decode, callers[by], &p, NULL), &p);
   return predicted;
 }
 

@@ -204,6 +204,60 @@ static void rounding_few_rows_takes_the_time_of_a_row(void **state)
   assert_true(p.rounding_ns == 0);
 }
 
+/* Each of a server's own costs, and what the others have. */
+static void a_server_has_its_own_kernels_where_the_device_knows_them(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_operator op = {.id = HR_OP_MLP_UP, .kind = HR_KIND_GEMM, .count = 1, .gemm = hr_gemm_default()};
+  hr_prediction own, common;
+  hr_error error;
+  op.gemm.m = 264, op.gemm.n = 1024, op.gemm.k = 1000, op.gemm.dtype = HR_FP8_E4M3;
+  op.activations = HR_ACTIVATIONS_FP8, op.framework = HR_FRAMEWORK_VLLM, op.bytes = 10000000, op.flops = 540672000;
+  hardware.rounding = (hr_rounding_cost){.launch_ns = 2000, .bandwidth_share = 1, .element_ns = 3};
+  hardware.vllm.rounding = (hr_rounding_cost){.launch_ns = 7000, .bandwidth_share = 1, .element_ns = 3};
+  hardware.sglang.rounding.launch_ns = 0;
+  assert_ok(hr_predict_operator(&hardware, &op, &own, &error), error);
+  assert_true(own.rounding_ns == 10000);
+  op.framework = HR_FRAMEWORK_SGLANG;
+  assert_ok(hr_predict_operator(&hardware, &op, &common, &error), error);
+  assert_true(common.rounding_ns == 5000);
+
+  hr_decode decode = hr_decode_default();
+  decode.batch = 8, decode.kv_len = 4096, decode.q_heads = 32, decode.k_heads = decode.v_heads = 8;
+  assert_ok(hr_decode_set_pages(&decode, 16, &error), error);
+  hardware.vllm.decode = hardware.decode_framework, hardware.sglang.decode.launch_ns = 0;
+  hardware.vllm.decode.launch_ns = hardware.decode_framework.launch_ns + 3000;
+  assert_ok(hr_predict_decode_by(&hardware, &decode, HR_FRAMEWORK_VLLM, &own, &error), error);
+  assert_ok(hr_predict_decode_by(&hardware, &decode, HR_FRAMEWORK_SGLANG, &common, &error), error);
+  assert_true(own.launch_ns == common.launch_ns + 3000);
+
+  hr_expert_call call = hr_expert_call_default();
+  call.tokens = 64, call.rows = 512, call.hidden = 2048, call.width = 768, call.experts = 128;
+  hardware.vllm.experts = hardware.experts, hardware.sglang.experts.routing_ns = 0;
+  hardware.vllm.experts.expert_ns_8bit = 100;
+  for (int bytes = 1; bytes <= 2; bytes++) { /* three grouped GEMMs of 128 experts each */
+    call.dtype = bytes == 1 ? HR_FP8_E4M3 : HR_BF16;
+    assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_VLLM, &own, &error), error);
+    assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_SGLANG, &common, &error), error);
+    double common_ns = 3 * 128 * hardware.experts.expert_ns;
+    assert_true(fabs(own.pair_ns - (bytes == 1 ? 3 * 128 * 100.0 : common_ns)) < 1e-6);
+    assert_true(fabs(common.pair_ns - common_ns) < 1e-6);
+  }
+}
+
+/* Output names the version; a framework that is no server has none, nor has a device without figures of it. */
+static void figures_of_a_server_say_its_version(void **state)
+{
+  (void)state;
+  const hr_hardware known = measured_hardware("h200"), unknown = measured_hardware("v100-sxm2-16gb");
+  for (int server = HR_FRAMEWORK_TRTLLM; server <= HR_FRAMEWORK_SGLANG; server++) {
+    assert_true(strchr(hr_predict_server_version(&known, (hr_framework)server), '.') != NULL);
+    assert_string_equal(hr_predict_server_version(&unknown, (hr_framework)server), "");
+  }
+  assert_string_equal(hr_predict_server_version(&known, HR_FRAMEWORK_COMPILED), "");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -212,6 +266,8 @@ int main(void)
       cmocka_unit_test(the_costs_of_experts_count_once_for_each_grouped_gemm),
       cmocka_unit_test(keys_that_are_not_split_cost_a_wave_of_blocks),
       cmocka_unit_test(rounding_few_rows_takes_the_time_of_a_row),
+      cmocka_unit_test(a_server_has_its_own_kernels_where_the_device_knows_them),
+      cmocka_unit_test(figures_of_a_server_say_its_version),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

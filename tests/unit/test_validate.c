@@ -220,10 +220,14 @@ static void rows_say_their_clock_and_framework(void **state)
   assert_true(v->rows[0].prediction.time_ns < v->rows[1].prediction.time_ns);
   assert_true(v->rows[2].prediction.time_ns < v->rows[3].prediction.time_ns); /* a launch of 3 us instead of 13 */
   hr_validation_free(v);
+  v = validate(&hardware, "kind,m,n,k,dtype,rounding,time_ns,framework\n"
+                          "gemm,16,4096,4096,fp8,1,20000,trtllm\ngemm,16,4096,4096,fp8,1,20000,\n");
+  assert_true(v->rows[0].prediction.time_ns > v->rows[1].prediction.time_ns + 5000); /* two more kernels */
+  hr_validation_free(v);
   fails_with("kind,m,n,k,time_ns,clock\ngemm,1,1,1,5,fast\n",
              "rows.csv: line 2: clock: expected settled or burst, found \"fast\"");
   fails_with("kind,n,q_heads,k,time_ns,framework\ndecode,9,1,64,5,jax\n",
-             "rows.csv: line 2: framework: expected headroom, compiled or eager, found \"jax\"");
+             "rows.csv: line 2: framework: expected headroom, compiled, eager, trtllm, vllm or sglang, found \"jax\"");
 }
 
 /* The same rows from a list as from text. */

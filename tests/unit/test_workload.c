@@ -99,6 +99,8 @@ static void a_degree_that_does_not_suit_the_step_is_named(void **state)
   refused(&w, &model, "overlap: expected 0 to 1, found 1.5");
   w = training, w.flash = (hr_flash_library)9;
   refused(&w, &model, "flash: 9 is not in the list");
+  w = training, w.framework = HR_FRAMEWORK_VLLM;
+  refused(&w, &model, "framework: vllm does not train");
   w = training, w.flash = HR_FLASH_1, w.framework = HR_FRAMEWORK_HEADROOM;
   refused(&w, &model, "flash: 1: the framework headroom has attention kernels of its own");
   w = training, w.microbatches = -1;

@@ -78,6 +78,11 @@ HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_opera
 /** The kind whose interval a GEMM has, from its batch size and the alignment that its prediction has found. */
 HR_API hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction);
 
+/** The version of an inference server, of HR_FRAMEWORK_TRTLLM, _VLLM or _SGLANG, to whose kernels the device's figures
+ *  of that framework are fitted: "0.24.0"; "" of another framework, and where the device has none. Valid as long as the
+ *  device. */
+HR_API const char *hr_predict_server_version(const hr_hardware *hardware, hr_framework framework);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a fused attention kernel, which keeps the scores on the chip. */
+#include "analysis/predict/servers.h"
 #include "analysis/predict/terms.h"
 
 #include "base/checked.h"
@@ -76,6 +77,9 @@ static hr_prefill_cost kernel_cost(const hr_hardware *hardware, const hr_attenti
     return hardware->prefill_latent;
   if (hr_dtype_bytes(a->dtype) == 1)
     return hardware->prefill_fp8;
+  const hr_server_cost *own = hr_server_cost_of(hardware, framework);
+  if (server && own && own->prefill.launch_ns > 0)
+    return own->prefill;
   if (server)
     return hardware->prefill_server;
   return a->mask == HR_MASK_NONE ? hardware->prefill_full : (hr_prefill_cost){.launch_ns = 0};

@@ -3,9 +3,11 @@
 #include "analysis/predict/grouped.h"
 #include "analysis/predict/padding.h"
 #include "analysis/predict/rounding.h"
+#include "analysis/predict/servers.h"
 #include "analysis/predict/terms.h"
 #include "base/error.h"
 #include "hardware/hardware.h"
+#include "model/layers/frameworks.h"
 #include "shape/kv_format.h"
 
 #include <headroom/experimental/collective.h>
@@ -38,15 +40,14 @@ static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator 
   return hr_gemm_check(gemm, error);
 }
 
-/* `eager` is the device whose 8 bit GEMMs are those of eager mode. */
+/* `eager` is the device whose 8 bit GEMMs are those of eager mode or of a server. */
 static const hr_hardware *eager_device(const hr_hardware *hardware, const hr_operator *op, const hr_gemm *gemm,
                                        hr_hardware *eager)
 {
-  bool rounded =
-      hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED && op->framework == HR_FRAMEWORK_EAGER;
-  if (op->kind != HR_KIND_GEMM || !rounded || !(hardware->rounding.matrix_share > 0))
+  const double share = hr_predict_rounding_cost(hardware, op->framework)->matrix_share;
+  if (op->kind != HR_KIND_GEMM || !hr_rounds_alone(hardware, op) || !(share > 0))
     return hardware;
-  *eager = hr_predict_scaled_device(hardware, gemm->dtype, hardware->rounding.matrix_share, 0);
+  *eager = hr_predict_scaled_device(hardware, gemm->dtype, share, 0);
   return eager;
 }
 
@@ -105,7 +106,8 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
       add_cache_writes(hardware, op, prediction);
     return HR_OK;
   }
-  bool server = op->cached_bytes > 0 && op->framework == HR_FRAMEWORK_COMPILED; /* eager mode is nobody's server */
+  /* Eager mode is nobody's server. */
+  bool server = op->cached_bytes > 0 && (op->framework == HR_FRAMEWORK_COMPILED || hr_is_server(op->framework));
   hr_hardware older;
   hardware = hr_predict_flash_device(hardware, op, &older);
   if (!forward)
@@ -134,8 +136,9 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
     return hardware->softmax_share;
   if (op->kernels > 1)
     return hardware->bandwidth_share;
-  if (is_routing(op->id) && hr_has_expert_cost(hardware, op) && hardware->experts.moved_share > 0)
-    return hardware->experts.moved_share;
+  if (is_routing(op->id) && hr_has_expert_cost(hardware, op) &&
+      hr_predict_expert_cost(hardware, op->framework)->moved_share > 0)
+    return hr_predict_expert_cost(hardware, op->framework)->moved_share;
   if (op->pass == HR_PASS_BGRAD)
     return hardware->norm_share;
   switch (op->id) {
@@ -179,7 +182,7 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
   double moved = (double)(op->moved_bytes > 0 ? op->moved_bytes : op->bytes);
   hr_prediction p = {.launch_ns = hardware->launch_ns * kernels};
   if (op->id == HR_OP_DISPATCH && hr_has_expert_cost(hardware, op))
-    p.launch_ns = fmax(p.launch_ns, hardware->experts.routing_ns);
+    p.launch_ns = fmax(p.launch_ns, hr_predict_expert_cost(hardware, op->framework)->routing_ns);
   p.memory_ns = hr_transfer_ns(hardware, moved, memory_share(hardware, op)) + summed_ns(hardware, op);
   hr_prediction_finish(hardware, p.memory_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
   *prediction = p;

@@ -2,19 +2,34 @@
 /* Rounding activations to 8 bits before a GEMM. */
 #include "analysis/predict/rounding.h"
 
+#include "analysis/predict/servers.h"
 #include "analysis/predict/terms.h"
 #include "hardware/hardware.h"
+#include "model/layers/frameworks.h"
 
 #include <math.h>
+
+/* Servers' are of linear layers. */
+static const hr_rounding_cost *cost_of(const hr_hardware *hardware, const hr_operator *op)
+{
+  bool grouped = op->kind == HR_KIND_GROUPED_GEMM;
+  return grouped ? &hardware->rounding : hr_predict_rounding_cost(hardware, op->framework);
+}
+
+bool hr_rounds_alone(const hr_hardware *hardware, const hr_operator *op)
+{
+  bool framework = op->framework == HR_FRAMEWORK_EAGER || hr_is_server(op->framework);
+  return op->kind == HR_KIND_GEMM && framework && hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED;
+}
 
 bool hr_has_rounding(const hr_hardware *hardware, const hr_operator *op)
 {
   bool second = op->id == HR_OP_MLP_GATE || op->id == HR_OP_SHARED_GATE || op->id == HR_OP_K_TRANSFORM ||
                 op->id == HR_OP_V_TRANSFORM || op->id == HR_OP_KV_DOWN || op->id == HR_OP_EXPERT_GATE;
-  bool alone = op->kind == HR_KIND_GEMM && op->framework == HR_FRAMEWORK_EAGER;
-  bool grouped = op->kind == HR_KIND_GROUPED_GEMM && op->framework == HR_FRAMEWORK_COMPILED;
-  return (alone || grouped) && hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED &&
-         hardware->rounding.launch_ns > 0 && !second;
+  bool framework = op->framework == HR_FRAMEWORK_COMPILED || hr_is_server(op->framework);
+  bool grouped = op->kind == HR_KIND_GROUPED_GEMM && framework &&
+                 hr_predict_activations(hardware, op) != HR_ACTIVATIONS_UNQUANTIZED;
+  return (grouped || hr_rounds_alone(hardware, op)) && cost_of(hardware, op)->launch_ns > 0 && !second;
 }
 
 #define ROUNDED_BYTES 3.0      /* of an element: read in 16 bits, written in 8 */
@@ -24,7 +39,7 @@ void hr_add_rounding(const hr_hardware *hardware, const hr_operator *op, hr_pred
 {
   if (!hr_has_rounding(hardware, op))
     return;
-  const hr_rounding_cost *cost = &hardware->rounding;
+  const hr_rounding_cost *cost = cost_of(hardware, op);
   bool grouped = op->kind == HR_KIND_GROUPED_GEMM;
   double rows = (double)(grouped ? op->rows : op->gemm.m), columns = (double)op->gemm.k;
   double waves = ceil(rows / (ROUNDED_ROWS_AT_ONCE * (double)hardware->multiprocessors));

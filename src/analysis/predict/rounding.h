@@ -4,8 +4,12 @@
 
 #include <headroom/predict.h>
 
-/** Whether a kernel before the GEMM rounds its activations: in eager mode, and before grouped GEMMs. torch.compile and
- *  inference servers round in the norm or activation before other GEMMs. Two GEMMs of one input share it. */
+/** Whether it is a plain GEMM whose activations are rounded by a kernel of its own: in eager mode, and by inference
+ *  servers. torch.compile rounds in the norm or activation before. */
+bool hr_rounds_alone(const hr_hardware *hardware, const hr_operator *op);
+
+/** Whether a kernel before the GEMM rounds its activations: as hr_rounds_alone(), and before grouped GEMMs. Two GEMMs
+ *  of one input share it. */
 bool hr_has_rounding(const hr_hardware *hardware, const hr_operator *op);
 
 /** Adds to the prediction of a GEMM what rounding its first operand takes (hr_rounding_cost), if the operator has a

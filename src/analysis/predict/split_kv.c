@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of attention whose keys may be split: of one or a few queries per sequence. */
+#include "analysis/predict/servers.h"
 #include "analysis/predict/terms.h"
 #include "hardware/hardware.h"
 
@@ -36,6 +37,9 @@ const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_fra
     return &hardware->decode_latent_headroom;
   if (fp8 && framework != HR_FRAMEWORK_HEADROOM && hardware->decode_fp8.launch_ns > 0)
     return &hardware->decode_fp8;
+  const hr_server_cost *server = hr_server_cost_of(hardware, framework);
+  if (server && server->decode.launch_ns > 0)
+    return &server->decode;
   bool own = framework == HR_FRAMEWORK_HEADROOM && hardware->decode_headroom.launch_ns > 0;
   return own ? &hardware->decode_headroom : &hardware->decode_framework;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/predict/terms.h"
+#include "analysis/predict/servers.h"
 #include "model/layers/frameworks.h"
 
 #include "base/error.h"
@@ -37,12 +38,19 @@ hr_activations hr_predict_activations(const hr_hardware *hardware, const hr_oper
 
 hr_status hr_predict_check_framework(hr_framework framework, hr_error *error)
 {
-  if ((unsigned)framework > HR_FRAMEWORK_TRANSFORMERS_COMPILED)
+  if ((unsigned)framework > HR_FRAMEWORK_SGLANG)
     return hr_fail(error, HR_ERROR_INVALID, "framework: %d is not in the list", (int)framework);
   if (hr_is_transformers(framework))
-    return hr_fail(error, HR_ERROR_INVALID, "framework: %s is of whole steps; a call is of compiled, eager or headroom",
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "framework: %s is of whole steps; a call is of compiled, eager, headroom or a server",
                    hr_framework_name(framework));
   return HR_OK;
+}
+
+const char *hr_predict_server_version(const hr_hardware *hardware, hr_framework framework)
+{
+  const hr_server_cost *cost = hardware ? hr_server_cost_of(hardware, framework) : NULL;
+  return cost ? cost->version : "";
 }
 
 double hr_predict_peak(const hr_hardware *hardware, hr_dtype dtype)

@@ -5,6 +5,7 @@
 #include "analysis/validate/errors.h"
 #include "base/error.h"
 #include "hardware/hardware.h"
+#include "model/layers/frameworks.h"
 
 #include <headroom/experimental/predict.h>
 #include <inttypes.h>
@@ -65,7 +66,7 @@ static hr_status predict_gemm(const hr_hardware *hardware, hr_validated_row *row
     return hr_predict_scan(hardware, &row->scan, &row->prediction, error);
   const hr_gemm *gemm = &row->gemm;
   hr_operator op = {.id = HR_OP_QKV_TRANSFORM, .kind = HR_KIND_GEMM, .count = 1, .gemm = *gemm};
-  op.framework = HR_FRAMEWORK_EAGER;
+  op.framework = hr_is_server(row->framework) ? row->framework : HR_FRAMEWORK_EAGER;
   op.activations = row->rounded ? HR_ACTIVATIONS_FP8 : HR_ACTIVATIONS_UNQUANTIZED;
   if (hr_gemm_flops(gemm, &op.flops) != HR_OK || hr_gemm_bytes(gemm, &op.bytes) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the GEMM is too large to count");

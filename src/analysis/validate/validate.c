@@ -71,7 +71,7 @@ static hr_status read_conditions(const validate_work *w, const hr_csv_record *re
   if (clock && hr_clock_parse(clock, &row->clock) != HR_OK)
     return wrong_word(record, "clock", "settled or burst", clock);
   if (framework && hr_framework_parse(framework, &row->framework) != HR_OK)
-    return wrong_word(record, "framework", "headroom, compiled or eager", framework);
+    return wrong_word(record, "framework", "headroom, compiled, eager, trtllm, vllm or sglang", framework);
   return HR_OK;
 }
 

@@ -108,17 +108,21 @@ static hr_status read_formats(const hr_json_reader *reader, const hr_device_figu
   return HR_OK;
 }
 
-/* A number of an object that the file may not have. */
-static hr_status read_cost(const hr_json_reader *reader, const hr_device_figure *figure, hr_hardware *hardware)
+/* A number of an object that the file may not have; "vllm.experts" is one in another. */
+static hr_status read_cost(const hr_json_reader *reader, const char *object, const hr_device_figure *figure,
+                           hr_hardware *hardware)
 {
-  if (!hr_json_has(reader, figure->object))
+  char name[64], path[128];
+  const size_t length = strcspn(object, ".");
+  hr_write_text(name, sizeof name, "%.*s", (int)length, object);
+  if (!hr_json_has(reader, name))
     return HR_OK;
-  char path[64];
-  snprintf(path, sizeof path, "%s.", figure->object);
-  const hr_json_reader inner = {json_object_get(reader->object, figure->object), reader->input, path, reader->error};
+  snprintf(path, sizeof path, "%s%s.", reader->path, name);
+  const hr_json_reader inner = {json_object_get(reader->object, name), reader->input, path, reader->error};
   if (!json_is_object(inner.object))
-    return hr_json_fail(reader, figure->object, HR_ERROR_INVALID, "expected an object");
-  return read_figure(&inner, figure, figure->field, 0, hardware);
+    return hr_json_fail(reader, name, HR_ERROR_INVALID, "expected an object");
+  return object[length] == '.' ? read_cost(&inner, object + length + 1, figure, hardware)
+                               : read_figure(&inner, figure, figure->field, 0, hardware);
 }
 
 /* All but those of lists. */
@@ -130,7 +134,7 @@ static hr_status read_figures(const hr_json_reader *reader, hr_hardware *hardwar
     switch (figures[i].place) {
     case HR_PLACE_ALONE: HR_TRY(read_figure(reader, &figures[i], figures[i].field, 0, hardware)); break;
     case HR_PLACE_FORMATS: HR_TRY(read_formats(reader, &figures[i], hardware)); break;
-    case HR_PLACE_OBJECT: HR_TRY(read_cost(reader, &figures[i], hardware)); break;
+    case HR_PLACE_OBJECT: HR_TRY(read_cost(reader, figures[i].object, &figures[i], hardware)); break;
     case HR_PLACE_LIST: break;
     }
   }
@@ -257,6 +261,23 @@ static hr_status read_calibrated(const hr_json_reader *reader, hr_hardware *hard
   return HR_OK;
 }
 
+/* The versions of servers whose kernels the file has costs of. */
+static hr_status read_versions(const hr_json_reader *reader, hr_hardware *hardware)
+{
+  const struct {
+    const char *name;
+    hr_server_cost *cost;
+  } servers[] = {{"trtllm", &hardware->trtllm}, {"vllm", &hardware->vllm}, {"sglang", &hardware->sglang}};
+  for (size_t i = 0; i < sizeof servers / sizeof *servers; i++) {
+    char path[16];
+    snprintf(path, sizeof path, "%s.", servers[i].name);
+    const hr_json_reader inner = {json_object_get(reader->object, servers[i].name), reader->input, path, reader->error};
+    if (inner.object)
+      HR_TRY(read_text(&inner, "version", servers[i].cost->version, sizeof servers[i].cost->version));
+  }
+  return HR_OK;
+}
+
 static hr_status read_lists(const hr_json_reader *reader, hr_hardware *hardware)
 {
   const struct {
@@ -283,6 +304,7 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_names(reader, hardware));
   HR_TRY(read_figures(reader, hardware));
   HR_TRY(read_calibrated(reader, hardware));
+  HR_TRY(read_versions(reader, hardware));
   HR_TRY(read_simt_formats(reader, hardware));
   HR_TRY(read_lists(reader, hardware));
   return HR_OK;

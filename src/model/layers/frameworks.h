@@ -21,4 +21,9 @@ static inline bool hr_is_transformers(hr_framework framework)
   return hr_framework_kernels(framework) != framework;
 }
 
+static inline bool hr_is_server(hr_framework framework)
+{
+  return framework == HR_FRAMEWORK_TRTLLM || framework == HR_FRAMEWORK_VLLM || framework == HR_FRAMEWORK_SGLANG;
+}
+
 #endif

@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/struct_size.h"
 #include "model/layers/ffn_experts.h"
+#include "model/layers/frameworks.h"
 #include "model/layers/shard.h"
 #include "shape/kv_format.h"
 
@@ -16,7 +17,8 @@
 static const char *const phases[] = {"forward", "train", "prefill", "decode"};
 static const char *const forms[] = {"unfused", "fused"};
 static const char *const recomputes[] = {"none", "selective", "full"};
-static const char *const frameworks[] = {"compiled", "eager", "headroom", "transformers", "transformers-compiled"};
+static const char *const frameworks[] = {"compiled", "eager", "headroom", "transformers", "transformers-compiled",
+                                         "trtllm",   "vllm",  "sglang"};
 static const char *const flash_libraries[] = {"newest", "2", "1", "triton"};
 
 #define PHASE_COUNT (sizeof phases / sizeof *phases)
@@ -218,6 +220,8 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
   HR_TRY(check_cache(workload, model, error));
   if ((unsigned)workload->framework >= FRAMEWORK_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "framework: %d is not in the list", (int)workload->framework);
+  if (workload->phase == HR_PHASE_TRAIN && hr_is_server(workload->framework))
+    return hr_fail(error, HR_ERROR_INVALID, "framework: %s does not train", hr_framework_name(workload->framework));
   if ((unsigned)workload->flash >= FLASH_LIBRARY_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "flash: %d is not in the list", (int)workload->flash);
   if (workload->flash != HR_FLASH_NEWEST && workload->framework == HR_FRAMEWORK_HEADROOM)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Costs of inference servers' own kernels; where a device's file has none, those that frameworks have in common. */
+#ifndef HR_ANALYSIS_PREDICT_SERVERS_H
+#define HR_ANALYSIS_PREDICT_SERVERS_H
+
+#include "hardware/hardware.h"
+
+#include <headroom/workload.h>
+
+/** The costs of a server; NULL for another framework. */
+static inline const hr_server_cost *hr_server_cost_of(const hr_hardware *hardware, hr_framework framework)
+{
+  switch (framework) {
+  case HR_FRAMEWORK_TRTLLM: return &hardware->trtllm;
+  case HR_FRAMEWORK_VLLM: return &hardware->vllm;
+  case HR_FRAMEWORK_SGLANG: return &hardware->sglang;
+  default: return NULL;
+  }
+}
+
+static inline const hr_rounding_cost *hr_predict_rounding_cost(const hr_hardware *hardware, hr_framework framework)
+{
+  const hr_server_cost *own = hr_server_cost_of(hardware, framework);
+  return own && own->rounding.launch_ns > 0 ? &own->rounding : &hardware->rounding;
+}
+
+static inline const hr_expert_cost *hr_predict_expert_cost(const hr_hardware *hardware, hr_framework framework)
+{
+  const hr_server_cost *own = hr_server_cost_of(hardware, framework);
+  return own && own->experts.routing_ns > 0 ? &own->experts : &hardware->experts;
+}
+
+#endif
