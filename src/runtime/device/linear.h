@@ -8,8 +8,9 @@
 #include <headroom/rowwise.h>
 
 /** y = residual + factor · activation(n Wᵀ + bias), where n is the norm of x. With `gate` G the activation is of two
- *  values, n Gᵀ + gate_bias and n Wᵀ + bias. Elements are of one format; sums are in fp32. With `experts` each row is a
- *  copy of a token for one of them, which has matrices of its own; then there is no norm, bias nor residual. */
+ *  values, n Gᵀ + gate_bias and n Wᵀ + bias. Elements are of one format; sums are in fp32. Addresses but that of x are
+ *  multiples of 16 bytes. With `experts` each row is a copy of a token for one of them, which has matrices of its own;
+ *  then there is no norm, bias nor residual. */
 typedef struct hr_linear_arguments {
   int64_t rows, n, k;
   int64_t x_stride, residual_stride;   /* elements from a row to the next; those of y are packed */

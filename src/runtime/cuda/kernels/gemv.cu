@@ -176,7 +176,7 @@ extern "C" __global__ __launch_bounds__(THREADS, HR_RESIDENT / THREADS) void gem
 #endif
   const warp_operands mine = operands_of(call);
   accumulators sums(call, mine);
-#ifndef HR_GROUPED
+#ifdef HR_EARLY
   sums.prefetch(call, mine);
 #ifdef HR_NORM
   prefetch_norm(call);
