@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which weights stand side by side, and their memory. */
+/* A block has the weights that stand side by side; all blocks are parts of one allocation. */
 #include "weights/weights.h"
 
 #include "base/checked.h"
@@ -138,7 +138,7 @@ hr_status hr_each_weight_block(const hr_placed_weights *weights, hr_weight_block
   HR_TRY(walk_layer(&walk, error));
   for (int64_t layer = 0; layer < hr_model_layers(model); layer++) {
     walk.layer = layer;
-    walk.group = &model->groups[model->group_count > 1 ? model->order[layer] : 0];
+    walk.group = hr_group_of_layer(model, layer);
     HR_TRY(walk_layer(&walk, error));
   }
   return HR_OK;

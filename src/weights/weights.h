@@ -10,6 +10,12 @@
 #include <headroom/operators.h>
 #include <headroom/status.h>
 
+/** The group of a layer. */
+static inline const hr_layer_group *hr_group_of_layer(const hr_model *model, int64_t layer)
+{
+  return &model->groups[model->group_count > 1 ? model->order[layer] : 0];
+}
+
 /** The members above `memory` are the caller's, and outlive it. */
 typedef struct hr_placed_weights {
   hr_device *device;

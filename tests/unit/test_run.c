@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole models that run: one pass, prefill and decode, slots, refusals. */
 #include "machine.h"
+#include "run_step.h"
 
 #include "run/executor.h"
 #include "runtime/device/buffer.h"
@@ -67,18 +68,6 @@ static hr_executor *open_model(const hr_model *model, hr_dtype dtype, int64_t sl
   options.dtype = dtype;
   assert_ok(hr_executor_open(device, model, &options, &x, &error), error);
   return x;
-}
-
-static void step(hr_executor *x, hr_phase phase, int64_t batch, int64_t tokens, const int64_t *slots, const int32_t *at,
-                 float *logits)
-{
-  hr_executor_input input = hr_executor_input_default();
-  hr_error error;
-  input.phase = phase;
-  input.batch = batch, input.tokens = tokens;
-  input.slots = slots;
-  input.ids = at;
-  assert_ok(hr_executor_step(x, &input, logits, &error), error);
 }
 
 static float largest(const float *logits, int64_t count)
@@ -299,6 +288,13 @@ static void what_cannot_be_run_is_refused_by_name(void **state)
       {"{\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
        "\"intermediate_size\":48,\"vocab_size\":61,\"hidden_act\":\"mish\"}",
        "the activation mish with a gate"},
+      {"{\"model_type\":\"deepseek_v32\",\"hidden_size\":128,\"intermediate_size\":256,\"num_hidden_layers\""
+       ":2,\"num_attention_heads\":4,\"num_key_value_heads\":4,\"q_lora_rank\":64,\"kv_lora_rank\":64,\"qk_n"
+       "ope_head_dim\":32,\"qk_rope_head_dim\":16,\"v_head_dim\":32,\"vocab_size\":512,\"max_position_embedd"
+       "ings\":512,\"index_topk\":32,\"index_n_heads\":4,\"index_head_dim\":32,\"first_k_dense_replace\":2,"
+       "\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":64,\"n_shared_experts\":1"
+       "}",
+       "attention over keys that an indexer chooses"},
   };
   for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
     const hr_model model = model_of("refused", rows[i].config);

@@ -2,6 +2,7 @@
 /* Attention in chunks: passes, prefills and decodes of Llama 4 whose tokens lie before, at and behind the ends of
  * chunks have the logits of one pass over all tokens, of which each largest one is transformers' next token. */
 #include "machine.h"
+#include "run_step.h"
 
 #include <headroom/experimental/resolve.h>
 #include <headroom/experimental/run.h>
@@ -37,18 +38,6 @@ static hr_executor *open_executor(hr_dtype dtype)
   assert_ok(hr_executor_open(device, &model, &options, &x, &error), error);
   assert_ok(hr_executor_load(x, folder, 0, NULL, NULL, &error), error);
   return x;
-}
-
-static void step(hr_executor *x, hr_phase phase, int64_t batch, int64_t tokens, const int64_t *slots, const int32_t *at,
-                 float *logits)
-{
-  hr_executor_input input = hr_executor_input_default();
-  hr_error error;
-  input.phase = phase;
-  input.batch = batch, input.tokens = tokens;
-  input.slots = slots;
-  input.ids = at;
-  assert_ok(hr_executor_step(x, &input, logits, &error), error);
 }
 
 static void assert_rows(const char *what, int64_t first, int64_t rows, const float *found, const float *expected)

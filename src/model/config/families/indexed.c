@@ -10,7 +10,7 @@
 
 enum { FULL, SHARED };
 
-/* Which layers have an indexer; the others attend to the choice of the last one before them. */
+/* The rule says which layers have an indexer; the others attend to the choice of the last one before them. */
 typedef struct index_rule {
   const char *pattern; /* a letter for each layer; NULL: by frequency */
   int64_t frequency, offset;
