@@ -17,7 +17,8 @@ extern "C" {
   ROW(HR_ALL_GATHER, "all_gather")         /* the gathered result */                                    \
   ROW(HR_REDUCE_SCATTER, "reduce_scatter") /* the input of one device, before it is split */            \
   ROW(HR_ALL_TO_ALL, "all_to_all")         /* what one device holds for all of them, itself included */ \
-  ROW(HR_POINT_TO_POINT, "point_to_point") /* the message from one device to one other */
+  ROW(HR_POINT_TO_POINT, "point_to_point") /* the message from one device to one other */               \
+  ROW(HR_BROADCAST, "broadcast")           /* the buffer of the device that has it */
 
 typedef enum hr_collective_kind {
 #define HR_COLLECTIVE_ENUM(enumerator, name) enumerator,

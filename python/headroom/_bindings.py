@@ -45,7 +45,8 @@ HR_ALL_GATHER = 1
 HR_REDUCE_SCATTER = 2
 HR_ALL_TO_ALL = 3
 HR_POINT_TO_POINT = 4
-HR_COLLECTIVE_COUNT = 5
+HR_BROADCAST = 5
+HR_COLLECTIVE_COUNT = 6
 HR_HARDWARE_GPU = 0
 HR_HARDWARE_CPU = 1
 HR_CALIBRATION_ESTIMATED = 0
@@ -1533,6 +1534,32 @@ class hr_checkpoint_comparison(Structure):
     ]
 
 
+class hr_communicator_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("patience_s", c_double),
+        ("rank", c_int64),
+        ("size", c_int64),
+        ("local_rank", c_int64),
+        ("port", c_int64),
+        ("address", c_char * 256),
+        ("small_bytes", c_int64),
+    ]
+
+
+class hr_collective_call(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kind", c_int),
+        ("dtype", c_int),
+        ("count", c_int64),
+        ("peer", c_int64),
+        ("source", c_int64),
+        ("send", c_void_p),
+        ("receive", c_void_p),
+    ]
+
+
 class hr_measure_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -2754,10 +2781,22 @@ FUNCTIONS = {  # name: result, parameters
     "hr_clock_name": (c_char_p, [c_int]),
     "hr_clock_parse": (c_int, [c_char_p, c_void_p]),
     "hr_collective_bus_share": (c_double, [c_int, c_int64]),
+    "hr_collective_call_init": (None, [c_void_p, c_size_t]),
     "hr_collective_check": (c_int, [c_void_p, c_void_p]),
     "hr_collective_init": (None, [c_void_p, c_size_t]),
     "hr_collective_name": (c_char_p, [c_int]),
     "hr_collective_parse": (c_int, [c_char_p, c_void_p]),
+    "hr_communicate": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_communicator_environment": (c_int, [c_void_p, c_void_p]),
+    "hr_communicator_free": (None, [c_void_p]),
+    "hr_communicator_give_up": (None, [c_void_p, c_char_p]),
+    "hr_communicator_join": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_communicator_meet": (c_int, [c_void_p, c_void_p]),
+    "hr_communicator_options_init": (None, [c_void_p, c_size_t]),
+    "hr_communicator_rank": (c_int64, [c_void_p]),
+    "hr_communicator_size": (c_int64, [c_void_p]),
+    "hr_communicator_wait": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "hr_communicators_create": (c_int, [c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
     "hr_compare_free": (None, [c_void_p]),
     "hr_compare_is_worse": (c_bool, [c_void_p, c_bool]),
     "hr_compare_parallel_layouts": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),

@@ -46,7 +46,7 @@ double hr_collective_bus_share(hr_collective_kind kind, int64_t devices)
   if (devices < 2)
     return 0;
   double sent = (double)(devices - 1) / (double)devices;
-  if (kind == HR_POINT_TO_POINT)
+  if (kind == HR_POINT_TO_POINT || kind == HR_BROADCAST)
     return 1;
   return kind == HR_ALL_REDUCE ? 2 * sent : sent;
 }

@@ -22,7 +22,8 @@ hr_store_open.path hr_store_open_with.path hr_store_query.filter hr_store_count.
 hr_store_copy.change hr_store_merge.change hr_store_export.filter hr_store_import.change
 hr_sweep_from_json.which hr_sweep_run.outcome hr_points_measure.outcome
 hr_calibrate_device_file.base hr_report_calibration.path hr_resolve_uncalibrated.file
-hr_executor_open.options hr_executor_load.what hr_executor_step.logits hr_step_measure.options'
+hr_executor_open.options hr_executor_load.what hr_executor_step.logits hr_step_measure.options
+hr_communicators_create.options'
 
 # Prints lines "name: parameter, parameter, …"
 declarations() {

@@ -3,8 +3,10 @@
  * measurement may have `out_of_memory` as its result, which ends the program as an error does. */
 #include "calls.h"
 
+#include <headroom/experimental/communicator.h>
 #include <headroom/experimental/plan.h>
 #include <headroom/experimental/run.h>
+#include <stdlib.h>
 #include <string.h>
 
 static hr_measure_options short_options(void)
@@ -149,6 +151,32 @@ end:
   return status;
 }
 
+/* A rank alone, as a thread and as a process. */
+static hr_status use_communicators(hr_device *device, hr_error *error)
+{
+  hr_communicator *alone = NULL, *joined = NULL;
+  hr_communicator_options options = hr_communicator_options_default();
+  hr_collective_call call = hr_collective_call_default();
+  hr_status status = HR_OK;
+  float numbers[2] = {1, 2};
+  call.count = 2;
+  call.send = call.receive = numbers;
+  setenv("RANK", "0", 1);
+  setenv("WORLD_SIZE", "1", 1);
+  setenv("LOCAL_RANK", "0", 1);
+  TRY(hr_communicator_environment(&options, error));
+  TRY(hr_communicators_create(&device, 1, NULL, &alone, error));
+  TRY(hr_communicator_join(device, &options, &joined, error));
+  TRY(hr_communicate(alone, &call, NULL, error));
+  TRY(hr_communicator_wait(alone, NULL, error));
+  TRY(hr_communicator_meet(joined, error));
+  printf("sums %g %g\n", (double)numbers[0], (double)numbers[1]);
+end:
+  hr_communicator_free(joined);
+  hr_communicator_free(alone);
+  return status;
+}
+
 static hr_status use_all(hr_error *error)
 {
   hr_device *device = NULL;
@@ -161,6 +189,7 @@ static hr_status use_all(hr_error *error)
   TRY(use_measurements(device, error));
   TRY(use_executor(device, error));
   TRY(use_training(device, error));
+  TRY(use_communicators(device, error));
 end:
   hr_device_close(device);
   return status;

@@ -32,8 +32,8 @@ HR_DEFAULT(hr_collective)
 HR_API hr_status hr_collective_check(const hr_collective *collective, hr_error *error);
 
 /** Bus bandwidth over algorithm bandwidth (bytes / time), as nccl-tests defines it: 2·(n − 1)/n for an all-reduce, 1
- *  point to point, (n − 1)/n otherwise; 0 for one device. It is the share of `bytes` that each device sends in a ring.
- *  Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md. */
+ *  point to point and for a broadcast, (n − 1)/n otherwise; 0 for one device. It is the share of `bytes` that each
+ *  device sends in a ring. Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md. */
 HR_API double hr_collective_bus_share(hr_collective_kind kind, int64_t devices);
 
 /** "all_reduce", …, "point_to_point". Static storage. */

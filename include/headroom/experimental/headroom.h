@@ -10,6 +10,7 @@
 #include <headroom/experimental/change.h>
 #include <headroom/experimental/checkpoint.h>
 #include <headroom/experimental/collective.h>
+#include <headroom/experimental/communicator.h>
 #include <headroom/experimental/compare.h>
 #include <headroom/experimental/confirm.h>
 #include <headroom/experimental/decode.h>

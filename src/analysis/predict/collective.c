@@ -143,6 +143,7 @@ static path_time time_of_network(const hr_hardware *hardware, const hr_collectiv
     steps = 1;
     break;
   case HR_POINT_TO_POINT:
+  case HR_BROADCAST:
   case HR_ALL_GATHER:
   case HR_REDUCE_SCATTER:
   case HR_COLLECTIVE_COUNT: break;

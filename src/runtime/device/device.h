@@ -21,6 +21,10 @@ typedef struct hr_linear_arguments hr_linear_arguments;
 typedef struct hr_route_arguments hr_route_arguments;
 typedef struct hr_grouped_arguments hr_grouped_arguments;
 
+/* <headroom/experimental/communicator.h> */
+typedef struct hr_communicator hr_communicator;
+typedef struct hr_collective_call hr_collective_call;
+
 /** Starts one run of something. */
 typedef hr_status (*hr_run_fn)(void *context, hr_error *error);
 
@@ -79,6 +83,14 @@ typedef struct hr_backend {
   /** Products with weights in q8_0, and rows of them in another format. NULL: no such weights. */
   hr_status (*multiply_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);
   hr_status (*widen_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);
+  /** Connects the ranks of this process; what they need is in their `state`, which disconnect() frees. NULL: ranks meet
+   *  in the memory of the host. */
+  hr_status (*connect)(hr_communicator *const *communicators, int64_t count, hr_error *error);
+  void (*disconnect)(hr_communicator *communicator);
+  /** A call that has been checked, as a run; await_ranks() is hr_communicator_wait(). */
+  hr_status (*communicate)(hr_communicator *communicator, const hr_collective_call *call, void *stream,
+                           hr_error *error);
+  hr_status (*await_ranks)(hr_communicator *communicator, void *stream, hr_error *error);
   /** Queues zeros on a stream of the context. NULL where counter_bytes is 0. */
   hr_status (*queue_zeros)(hr_device *device, void *to, size_t bytes, void *stream, hr_error *error);
   /** Sets every byte. NULL: the host writes them. */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives in the memory of the host: every rank gets what all have, and takes its part. */
+#include "runtime/communicator/communicator.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "shape/number.h"
+
+#include <headroom/experimental/collective.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK 256 /* elements that are summed at a time */
+
+static hr_status room_for(hr_communicator *c, size_t bytes, hr_error *error)
+{
+  if (bytes <= c->room_bytes)
+    return HR_OK;
+  void *larger = realloc(c->room, bytes);
+  if (!larger)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a message of %zu bytes", bytes);
+  c->room = larger;
+  c->room_bytes = bytes;
+  return HR_OK;
+}
+
+/* Sums, in fp32 and in the order of the ranks, of `count` elements from `first` on of each rank's `stride`. */
+static void sum(const hr_collective_call *call, const char *all, int64_t ranks, size_t stride, size_t first,
+                size_t count, void *to)
+{
+  double term[CHUNK];
+  float total[CHUNK];
+  const size_t bytes = hr_dtype_bytes(call->dtype);
+  for (size_t at = 0; at < count; at += CHUNK) {
+    const size_t n = count - at < CHUNK ? count - at : CHUNK;
+    for (int64_t r = 0; r < ranks; r++) {
+      hr_numbers_load(call->dtype, all + (size_t)r * stride * bytes, first + at, n, term);
+      for (size_t i = 0; i < n; i++)
+        total[i] = r == 0 ? (float)term[i] : total[i] + (float)term[i];
+    }
+    hr_floats_store(call->dtype, to, at, n, total);
+  }
+}
+
+/* `all`: what each rank has sent, `sent` elements each. */
+static void take_part(const hr_communicator *c, const hr_collective_call *call, const char *all, size_t sent)
+{
+  const int64_t size = c->meeting->size, rank = c->meeting->rank;
+  const size_t bytes = hr_dtype_bytes(call->dtype), part = sent / (size_t)size * bytes;
+  char *to = call->receive;
+  switch (call->kind) {
+  case HR_ALL_REDUCE: sum(call, all, size, sent, 0, sent, to); break;
+  case HR_REDUCE_SCATTER:
+    sum(call, all, size, sent, (size_t)rank * (sent / (size_t)size), sent / (size_t)size, to);
+    break;
+  case HR_ALL_GATHER: memcpy(to, all, (size_t)size * sent * bytes); break;
+  case HR_ALL_TO_ALL:
+    for (int64_t r = 0; r < size; r++)
+      memcpy(to + (size_t)r * part, all + (size_t)r * sent * bytes + (size_t)rank * part, part);
+    break;
+  case HR_BROADCAST: memcpy(to, all + (size_t)call->peer * sent * bytes, sent * bytes); break;
+  case HR_POINT_TO_POINT:
+    if (to)
+      memcpy(to, all + (size_t)call->source * sent * bytes, sent * bytes);
+    break;
+  case HR_COLLECTIVE_COUNT: break;
+  }
+}
+
+hr_status hr_host_communicate(hr_communicator *c, const hr_collective_call *call, hr_error *error)
+{
+  const size_t sent = (size_t)hr_sent_elements(call, c->meeting->size), bytes = sent * hr_dtype_bytes(call->dtype);
+  HR_TRY(room_for(c, ((size_t)c->meeting->size + 1) * bytes, error));
+  char *nothing = (char *)c->room + (size_t)c->meeting->size * bytes;
+  if (!call->send && bytes > 0)
+    memset(nothing, 0, bytes);
+  HR_TRY(hr_communicator_exchange(c, hr_collective_name(call->kind), call->send ? call->send : nothing, bytes, c->room,
+                                  error));
+  if (bytes > 0)
+    take_part(c, call, c->room, sent);
+  return HR_OK;
+}
