@@ -29,7 +29,7 @@ struct hr_executor {
                               layers with a window, where they have others */
   hr_buffer *angles_back[2]; /* of an executor that trains: the same of the opposite angles */
   int64_t rotary_dim;
-  hr_buffer *gradients, *means, *variances;     /* of an executor that trains: run/training.h */
+  hr_buffer *gradients, *means, *variances;     /* of an executor that trains: training/training.h */
   hr_buffer *copy;                              /* the same: of weights of 16 bits in fp32 */
   int64_t steps;                                /* the same: that were taken */
   bool began;                                   /* the same: the buffers are filled */

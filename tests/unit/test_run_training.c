@@ -3,8 +3,8 @@
 #include "machine.h"
 
 #include "run/executor.h"
-#include "run/training.h"
 #include "runtime/device/buffer.h"
+#include "training/training.h"
 
 #include <headroom/experimental/operators.h>
 #include <headroom/experimental/run.h>

@@ -3,10 +3,10 @@
 
 #include "base/error.h"
 #include "run/program.h"
-#include "run/training.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/device.h"
 #include "runtime/measure/problem_list.h"
+#include "training/training.h"
 
 #include <headroom/experimental/workload.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of tensors, and how GEMMs and row-wise operations are differentiated. */
-#include "run/gradients.h"
+#include "training/gradients.h"
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "run/training.h"
+#include "training/training.h"
 
 /* ---- gradients of tensors ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The launches of a whole step: what is before the layers, each layer, what is behind them, and the backward pass. */
 #include "base/error.h"
-#include "run/gradients.h"
+#include "training/gradients.h"
 
 #include <headroom/experimental/operators.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "run/training.h"
+#include "training/training.h"
 
 #include "base/checked.h"
 #include "base/error.h"

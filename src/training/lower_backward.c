@@ -3,8 +3,8 @@
  * layer first, and the optimizer. */
 #include "base/checked.h"
 #include "base/error.h"
-#include "run/gradients.h"
-#include "run/training.h"
+#include "training/gradients.h"
+#include "training/training.h"
 
 #include <stdlib.h>
 

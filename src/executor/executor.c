@@ -6,9 +6,9 @@
 #include "base/struct_size.h"
 #include "model/layers/layer_kinds.h"
 #include "run/program.h"
-#include "run/training.h"
 #include "runtime/device/device.h"
 #include "shape/number.h"
+#include "training/training.h"
 
 #include <headroom/experimental/model.h>
 #include <inttypes.h>

@@ -4,9 +4,9 @@
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "run/program.h"
-#include "run/training.h"
 #include "runtime/device/kv_cache.h"
 #include "shape/number.h"
+#include "training/training.h"
 
 #include <inttypes.h>
 #include <math.h>
