@@ -16,6 +16,8 @@ extern "C" {
 /* One row per operator, in execution order: enumerator, name, whether it runs in each layer. */
 #define HR_OPERATOR_LIST(ROW)                                            \
   ROW(HR_OP_EMBEDDING, "embedding", false)                               \
+  ROW(HR_OP_EMBEDDING_ALL_REDUCE, "embedding_all_reduce", false)         \
+  ROW(HR_OP_EMBEDDING_REDUCE_SCATTER, "embedding_reduce_scatter", false) \
   ROW(HR_OP_EMBEDDING_NORM, "embedding_norm", false)                     \
   ROW(HR_OP_EMBEDDING_DROPOUT, "embedding_dropout", false)               \
   ROW(HR_OP_EMBEDDING_PROJECTION_IN, "embedding_projection_in", false)   \

@@ -89,6 +89,9 @@ static hr_status describe_weights(hr_executor *x, hr_error *error)
   const hr_run_shape one = {HR_PHASE_FORWARD, 1, 1};
   x->weights.device = x->device;
   x->weights.model = &x->model;
+  x->weights.whole = &x->whole;
+  x->weights.rank = x->rank;
+  x->weights.ranks = x->ranks;
   x->weights.operators = x->listed;
   x->weights.dtype = x->options.dtype;
   return hr_run_list(x, &one, x->listed, error);
@@ -148,10 +151,11 @@ static hr_status make_vector(hr_executor *x, double value, hr_buffer **buffer, h
   return status;
 }
 
+/* A rank has the slopes of its own heads. */
 static hr_status make_slopes(hr_executor *x, hr_error *error)
 {
-  const int64_t heads = x->model.groups[0].attention.q_heads;
-  const size_t bytes = (size_t)heads * sizeof(float);
+  const int64_t heads = x->whole.groups[0].attention.q_heads, own = x->model.groups[0].attention.q_heads;
+  const size_t bytes = (size_t)heads * sizeof(float), own_bytes = (size_t)own * sizeof(float);
   float *slopes = x->model.positions == HR_POSITIONS_ALIBI ? malloc(bytes) : NULL;
   if (x->model.positions != HR_POSITIONS_ALIBI)
     return HR_OK;
@@ -160,9 +164,9 @@ static hr_status make_slopes(hr_executor *x, hr_error *error)
   hr_attention_alibi_slopes(heads, slopes);
   for (int64_t i = 0; i < heads && x->model.numerics.alibi_scaled; i++)
     slopes[i] /= sqrtf((float)x->model.groups[0].attention.qk_dim);
-  hr_status status = hr_buffer_create(x->device, bytes, &x->slopes, error);
+  hr_status status = hr_buffer_create(x->device, own_bytes, &x->slopes, error);
   if (status == HR_OK)
-    status = hr_buffer_write(x->slopes, slopes, bytes, error);
+    status = hr_buffer_write(x->slopes, slopes + x->rank * own, own_bytes, error);
   free(slopes);
   return status;
 }
@@ -183,11 +187,12 @@ static hr_status allocate_tables(hr_executor *x, hr_error *error)
 
 static hr_status open_all(hr_executor *x, hr_error *error)
 {
-  HR_TRY(hr_model_check(&x->model, error));
-  HR_TRY(hr_run_check_model(&x->model, error));
-  x->weights.q8 = hr_run_has_q8(&x->model);
-  if (!x->weights.q8 && x->model.quantization.format_count > 0)
-    HR_TRY(hr_model_set_weights(&x->model, "bf16", error));
+  HR_TRY(hr_model_check(&x->whole, error));
+  HR_TRY(hr_run_check_model(&x->whole, error));
+  x->weights.q8 = hr_run_has_q8(&x->whole);
+  if (!x->weights.q8 && x->whole.quantization.format_count > 0)
+    HR_TRY(hr_model_set_weights(&x->whole, "bf16", error));
+  HR_TRY(hr_run_take_share(x, error));
   if (x->weights.q8 && !x->device->backend->multiply_q8)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: weights in q8_0 run on a CPU alone", hr_device_name(x->device));
   HR_TRY(check_options(x, error));
@@ -217,8 +222,11 @@ hr_status hr_executor_open(hr_device *device, const hr_model *model, const hr_ex
   if (!x)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for an executor");
   x->device = device;
-  x->model = *model;
+  x->whole = *model;
   x->options = options ? *options : hr_executor_options_default();
+  hr_communicator *c = x->options.communicator;
+  x->rank = c ? hr_communicator_rank(c) : 0;
+  x->ranks = c ? hr_communicator_size(c) : 1;
   hr_status status = open_all(x, error);
   if (status != HR_OK) {
     hr_executor_close(x);
@@ -258,7 +266,7 @@ void hr_executor_close(hr_executor *x)
 
 int64_t hr_executor_outputs(const hr_executor *x)
 {
-  return x->model.vocabulary;
+  return x->whole.vocabulary;
 }
 
 int64_t hr_executor_bytes(const hr_executor *x)
@@ -291,6 +299,8 @@ hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t see
   HR_NEED(error, executor);
   executor->loaded = executor->began = false;
   HR_TRY(hr_placed_weights_fill(&executor->weights, what, seed, progress, context, error));
+  if (executor->options.communicator) /* which load at their own speed */
+    HR_TRY(hr_communicator_meet(executor->options.communicator, error));
   executor->loaded = true;
   return HR_OK;
 }

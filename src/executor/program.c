@@ -129,6 +129,7 @@ static hr_status run_range(void *context, hr_error *error)
 {
   const launch_range *r = context;
   const hr_launch_place at = {.device = r->x->device,
+                              .communicator = r->x->options.communicator,
                               .workspace = r->x->workspace ? hr_buffer_data(r->x->workspace) : NULL,
                               .stream = hr_device_stream(r->x->device)};
   for (int i = r->first; i < r->end; i++)

@@ -21,9 +21,9 @@
 static hr_status check_ids(const hr_executor *x, const hr_executor_input *input, hr_error *error)
 {
   for (int64_t i = 0; i < input->batch * input->tokens; i++) {
-    if (input->ids[i] < 0 || input->ids[i] >= x->model.vocabulary)
+    if (input->ids[i] < 0 || input->ids[i] >= x->whole.vocabulary)
       return hr_fail(error, HR_ERROR_INVALID, "ids[%" PRId64 "]: %d is not below the vocabulary, %" PRId64, i,
-                     (int)input->ids[i], x->model.vocabulary);
+                     (int)input->ids[i], x->whole.vocabulary);
   }
   return HR_OK;
 }
@@ -125,6 +125,16 @@ static void number_places(const hr_executor *x, int64_t count, int64_t row, int6
   of[HR_NUMBER_PAGE * count] = (int32_t)(sequence * pitch + first / HR_RUN_PAGE_TOKENS);
 }
 
+/* The rank's row of the token embedding, or any with a factor of 0. */
+static void number_row(const hr_executor *x, int32_t *of, int64_t count)
+{
+  const int64_t rows = x->model.vocabulary, row = of[HR_NUMBER_ID * count] - x->rank * rows;
+  const bool here = row >= 0 && row < rows;
+  const float factor = here ? 1 : 0;
+  of[HR_NUMBER_ID * count] = here ? (int32_t)row : 0;
+  memcpy(&of[HR_NUMBER_HERE * count], &factor, sizeof factor);
+}
+
 static void number_tokens(const hr_executor *x, const hr_executor_input *input)
 {
   const int64_t count = input->batch * input->tokens;
@@ -138,6 +148,8 @@ static void number_tokens(const hr_executor *x, const hr_executor_input *input)
       of[HR_NUMBER_TARGET * count] = token + 1 == input->tokens ? -1 : input->ids[i + 1];
     if (rows > HR_NUMBER_ROW)
       number_places(x, count, i, sequence);
+    if (x->ranks > 1)
+      number_row(x, of, count);
   }
 }
 
@@ -190,19 +202,43 @@ static void keep_lengths(hr_executor *x, const hr_executor_input *input)
 
 /* ---- logits ---- */
 
-static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *logits, hr_error *error)
+/* In fp32. */
+static hr_status read_results(hr_executor *x, const hr_run_program *p, size_t count, float *to, hr_error *error)
 {
-  const int64_t rows = p->shape.batch * (p->shape.phase == HR_PHASE_PREFILL ? 1 : p->shape.tokens);
-  const bool trains = p->shape.phase == HR_PHASE_TRAIN;
-  const size_t count = (size_t)(rows * (trains ? 1 : hr_executor_outputs(x)));
   const size_t bytes = count * hr_dtype_bytes(x->options.dtype);
-  if (trains || x->options.dtype == HR_FP32)
-    return hr_buffer_read(p->logits, logits, count * sizeof *logits, error);
+  if (p->shape.phase == HR_PHASE_TRAIN || x->options.dtype == HR_FP32)
+    return hr_buffer_read(p->logits, to, count * sizeof *to, error);
   HR_TRY(room_for(&x->staging, &x->staging_room, bytes, error));
   HR_TRY(hr_buffer_read(p->logits, x->staging, bytes, error));
   for (size_t i = 0; i < count; i++)
-    logits[i] = (float)hr_number_load(x->options.dtype, x->staging, i);
+    to[i] = (float)hr_number_load(x->options.dtype, x->staging, i);
   return HR_OK;
+}
+
+/* Each rank has some columns of every row. */
+static hr_status gather_logits(hr_executor *x, const hr_run_program *p, size_t rows, float *logits, hr_error *error)
+{
+  const size_t own = (size_t)x->model.vocabulary, all = (size_t)x->whole.vocabulary, ranks = (size_t)x->ranks;
+  float *parts = malloc((ranks + 1) * rows * own * sizeof *parts), *mine = parts + ranks * rows * own;
+  if (!parts)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the logits of %zu tokens", rows);
+  hr_status status = read_results(x, p, rows * own, mine, error);
+  if (status == HR_OK)
+    status = hr_communicator_share(x->options.communicator, mine, rows * own * sizeof *mine, parts, error);
+  for (size_t i = 0; i < rows * all && status == HR_OK; i++) {
+    const size_t row = i / all, column = i % all;
+    logits[i] = parts[(column / own * rows + row) * own + column % own];
+  }
+  free(parts);
+  return status;
+}
+
+static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *logits, hr_error *error)
+{
+  const int64_t rows = p->shape.batch * (p->shape.phase == HR_PHASE_PREFILL ? 1 : p->shape.tokens);
+  const int64_t columns = p->shape.phase == HR_PHASE_TRAIN ? 1 : hr_executor_outputs(x);
+  return x->ranks > 1 ? gather_logits(x, p, (size_t)rows, logits, error)
+                      : read_results(x, p, (size_t)(rows * columns), logits, error);
 }
 
 static hr_status run_step(hr_executor *x, const hr_executor_input *input, float *logits, hr_error *error)
@@ -212,6 +248,8 @@ static hr_status run_step(hr_executor *x, const hr_executor_input *input, float 
   HR_TRY(send_tokens(x, p, input, error));
   HR_TRY(grow_caches(x, input, error));
   HR_TRY(hr_program_run(x, p, error));
+  if (x->options.communicator)
+    HR_TRY(hr_communicator_wait(x->options.communicator, hr_device_stream(x->device), error));
   x->steps += p->shape.phase == HR_PHASE_TRAIN;
   return logits ? read_logits(x, p, logits, error) : hr_buffer_read(p->logits, &some, sizeof some, error);
 }
@@ -230,6 +268,8 @@ hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input
     HR_TRY(hr_run_begin_training(x, error));
   const hr_run_shape shape = {input->phase, input->batch, input->tokens};
   HR_TRY(find_program(x, &shape, error));
+  if (x->options.communicator && x->programs[0]->runs == 0) /* which make theirs at their own speed */
+    HR_TRY(hr_communicator_meet(x->options.communicator, error));
   hr_status status = run_step(x, input, logits, error);
   if (status == HR_OK)
     keep_lengths(x, input);

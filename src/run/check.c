@@ -63,7 +63,7 @@ int64_t hr_run_chunk(const hr_model *model)
 int hr_run_number_count(const hr_executor *x)
 {
   const hr_numerics *n = &x->model.numerics;
-  if (hr_run_chunk(&x->model) > 0 || n->query_growth != 0 || n->router.weighs_inputs)
+  if (x->ranks > 1 || hr_run_chunk(&x->model) > 0 || n->query_growth != 0 || n->router.weighs_inputs)
     return HR_NUMBER_COUNT;
   return x->options.trains ? HR_NUMBER_TARGET + 1 : HR_NUMBER_POSITION + 1;
 }

@@ -6,6 +6,7 @@
 #include "weights/weights.h"
 
 #include <headroom/buffer.h>
+#include <headroom/experimental/communicator.h>
 #include <headroom/experimental/run.h>
 #include <headroom/kv_cache.h>
 #include <headroom/plans.h>
@@ -18,7 +19,9 @@ typedef struct hr_run_program hr_run_program;
 
 struct hr_executor {
   hr_device *device;
-  hr_model model;
+  hr_model model; /* the rank's share of it */
+  hr_model whole;
+  int64_t rank, ranks; /* of the communicator; 0 of 1 without one */
   hr_executor_options options;
   int64_t layers;
   int64_t bytes; /* of weights and caches */
@@ -54,6 +57,9 @@ static inline void *hr_run_weight(const hr_executor *x, int64_t layer, int role)
 
 /** Fills x->angles. */
 hr_status hr_run_make_angles(hr_executor *x, hr_error *error);
+
+/** Makes x->model of x->whole. HR_ERROR_UNSUPPORTED, saying what it is, for a model that the ranks cannot share. */
+hr_status hr_run_take_share(hr_executor *x, hr_error *error);
 
 /** The group of a layer. */
 const hr_layer_group *hr_run_group(const hr_executor *x, int64_t layer);

@@ -7,7 +7,7 @@
 /* The workload whose list the shape runs: in decode a sequence's new tokens are rows as sequences are. */
 static hr_workload workload_of(const hr_executor *x, const hr_run_shape *shape)
 {
-  hr_workload w = hr_workload_default(&x->model);
+  hr_workload w = hr_workload_default(&x->whole);
   const bool decode = shape->phase == HR_PHASE_DECODE;
   w.phase = shape->phase;
   w.attention = HR_ATTENTION_FUSED;
@@ -18,12 +18,13 @@ static hr_workload workload_of(const hr_executor *x, const hr_run_shape *shape)
   w.batch = decode ? shape->batch * shape->tokens : shape->batch;
   w.sequence = shape->tokens;
   w.context = x->options.tokens;
-  w.tensor_parallel = w.pipeline_stages = 1;
+  w.tensor_parallel = x->ranks;
+  w.pipeline_stages = 1;
   return w;
 }
 
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error)
 {
   const hr_workload workload = workload_of(x, shape);
-  return hr_operators_list(&x->model, &workload, operators, error);
+  return hr_operators_list(&x->whole, &workload, operators, error);
 }

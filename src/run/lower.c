@@ -22,11 +22,26 @@ static hr_run_view with_positions(hr_lowering *l, hr_run_view tokens)
   const hr_model *m = &l->x->model;
   const char *table = hr_run_weight(l->x, -1, HR_WEIGHT_POSITION_EMBEDDING);
   const int64_t before = m->position_rows - m->max_positions;
-  if (!table || tokens.columns != m->hidden)
+  const bool elsewhere = l->op->id == HR_OP_EMBEDDING && l->x->rank > 0; /* the sum gets them from rank 0 */
+  if (!table || tokens.columns != m->hidden || elsewhere)
     return tokens;
   table += (size_t)(before * m->hidden) * hr_element_bytes(l);
   return hr_add_pair(l, HR_ROWWISE_RESIDUAL, tokens,
                      hr_add_gather(l, HR_NUMBER_POSITION, table, m->max_positions, m->hidden));
+}
+
+/* Each of several ranks has some rows of the table, and zeros for the other tokens. */
+static hr_run_view rows_of_table(hr_lowering *l, const void *rows, int64_t width)
+{
+  const hr_model *m = &l->x->model;
+  if (l->x->ranks == 1)
+    return hr_add_gather(l, HR_NUMBER_ID, rows, m->vocabulary, width);
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_COMBINE, l->rows, width);
+  r.period = m->vocabulary;
+  r.group = 1;
+  const hr_input_operand inputs[] = {hr_of_address(hr_numbers_of(l, HR_NUMBER_ID)), hr_of_address(rows),
+                                     hr_of_address(hr_numbers_of(l, HR_NUMBER_HERE))};
+  return hr_add_rowwise(l, r, inputs, width);
 }
 
 static void lower_embedding(hr_lowering *l)
@@ -34,9 +49,8 @@ static void lower_embedding(hr_lowering *l)
   const hr_model *m = &l->x->model;
   const int64_t width = embedding_width(m);
   const void *rows = hr_own_weight(l, 0);
-  const hr_run_view tokens = l->x->weights.q8 && m->tied_embeddings
-                                 ? hr_add_q8_gather(l, rows, width)
-                                 : hr_add_gather(l, HR_NUMBER_ID, rows, m->vocabulary, width);
+  const hr_run_view tokens =
+      l->x->weights.q8 && m->tied_embeddings ? hr_add_q8_gather(l, rows, width) : rows_of_table(l, rows, width);
   hr_write_view(l, 0, hr_add_scaled(l, with_positions(l, tokens), m->numerics.embedding_scale));
 }
 
@@ -145,6 +159,7 @@ typedef void (*lower_fn)(hr_lowering *l);
 
 static const lower_fn functions[HR_OPERATOR_ID_COUNT] = {
     [HR_OP_EMBEDDING] = lower_embedding,
+    [HR_OP_EMBEDDING_ALL_REDUCE] = hr_lower_all_reduce,
     [HR_OP_EMBEDDING_NORM] = lower_norm,
     [HR_OP_EMBEDDING_PROJECTION_IN] = lower_projection_in,
     [HR_OP_ATTENTION_NORM] = lower_norm,
@@ -164,6 +179,7 @@ static const lower_fn functions[HR_OPERATOR_ID_COUNT] = {
     [HR_OP_ATTENTION] = hr_lower_attention,
     [HR_OP_O_ABSORB] = hr_lower_o_absorb,
     [HR_OP_LINEAR_PROJECTION] = lower_linear,
+    [HR_OP_ATTENTION_ALL_REDUCE] = hr_lower_all_reduce,
     [HR_OP_ATTENTION_POST_NORM] = lower_norm,
     [HR_OP_ATTENTION_RESIDUAL] = lower_residual,
     [HR_OP_MLP_NORM] = lower_norm,
@@ -184,6 +200,7 @@ static const lower_fn functions[HR_OPERATOR_ID_COUNT] = {
     [HR_OP_MLP_GATE] = lower_linear,
     [HR_OP_ACTIVATION] = lower_activation,
     [HR_OP_MLP_DOWN] = lower_linear,
+    [HR_OP_MLP_ALL_REDUCE] = hr_lower_all_reduce,
     [HR_OP_MLP_POST_NORM] = lower_norm,
     [HR_OP_MLP_RESIDUAL] = lower_residual,
     [HR_OP_FINAL_NORM] = lower_norm,

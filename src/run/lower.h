@@ -242,6 +242,8 @@ void hr_lower_k_rotary_copy(hr_lowering *l);
 void hr_lower_q_absorb(hr_lowering *l);
 void hr_lower_o_absorb(hr_lowering *l);
 
+void hr_lower_all_reduce(hr_lowering *l);
+
 /** The lowering of experts. */
 void hr_lower_router(hr_lowering *l);
 void hr_lower_routes(hr_lowering *l);

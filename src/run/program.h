@@ -34,6 +34,7 @@ typedef enum hr_run_number {
   HR_NUMBER_FIRST,  /* of a sequence of its own: the first key of its chunk */
   HR_NUMBER_LENGTH, /* keys of its chunk that it sees */
   HR_NUMBER_PAGE,   /* where the chunk begins, in the page tables of the step's slots */
+  HR_NUMBER_HERE,   /* fp32, 1 where the rank has the id's row of the token embedding, 0 where another has it */
   HR_NUMBER_COUNT
 } hr_run_number;
 
@@ -52,6 +53,7 @@ typedef struct hr_run_operand {
 /** What a launch needs beside its plan and arguments. */
 typedef struct hr_launch_place {
   hr_device *device;
+  hr_communicator *communicator;
   void *workspace, *stream;
 } hr_launch_place;
 
@@ -76,6 +78,7 @@ typedef struct hr_launch {
     hr_grouped_arguments grouped;
     hr_linear_arguments linear;
     hr_q8_arguments q8;
+    hr_collective_call collective;
   };
   hr_run_operand operands[HR_RUN_OPERANDS];
   int operand_count;
@@ -118,6 +121,8 @@ hr_status hr_launch_attention_backward(const hr_plan *plan, const hr_arguments *
                                        hr_error *error);
 hr_status hr_launch_route(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                           hr_error *error);
+hr_status hr_launch_collective(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                               hr_error *error);
 hr_status hr_launch_linear(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                            hr_error *error);
 /** Without a plan the device multiplies all experts' copies at once. */

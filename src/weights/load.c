@@ -21,29 +21,65 @@ typedef struct loading {
   void *context;
 } loading;
 
-static hr_weight_request request_of(const hr_weight_block *block, size_t index)
+/* It asks for the whole weight. */
+static hr_weight_request request_of(const hr_weight_block *block, size_t index, const hr_weight_slice *slice)
 {
-  const hr_weight_shape *shape = &block->shapes[index];
   return (hr_weight_request){.role = (hr_weight_role)block->roles[index],
                              .layer = block->layer,
-                             .group = block->group,
-                             .count = shape->count,
-                             .rows = shape->rows,
-                             .columns = shape->columns,
+                             .group = slice->group,
+                             .count = slice->whole.count,
+                             .rows = slice->whole.rows,
+                             .columns = slice->whole.columns,
                              .dtype = block->dtype};
 }
 
-/* A bias that the layer does not have is 0 among those of the others. */
-static hr_status fill_weight(const hr_weight_block *block, size_t index, const loading *l, void *to, hr_error *error)
+static hr_status fill_whole(const hr_weight_request *request, const loading *l, void *to, hr_error *error)
 {
-  const hr_weight_request request = request_of(block, index);
-  if (request.rows == 0)
-    memset(to, 0, (size_t)block->elements[index] * hr_dtype_bytes(block->dtype));
-  else if (l->reader)
-    return hr_weight_read(l->reader, &request, to, error);
-  else
-    hr_weight_randomize(&request, l->seed, 0, block->elements[index], to);
+  if (l->reader)
+    return hr_weight_read(l->reader, request, to, error);
+  hr_weight_randomize(request, l->seed, 0, request->count * request->rows * request->columns, to);
   return HR_OK;
+}
+
+static void copy_slice(const hr_weight_slice *s, const hr_weight_shape *part, size_t element, const char *from,
+                       char *to)
+{
+  const size_t row = (size_t)part->columns * element, matrix = (size_t)part->rows * row;
+  for (int64_t m = 0; m < part->count; m++) {
+    for (int64_t r = 0; r < part->rows && s->first_row + r < s->whole.rows; r++) {
+      const int64_t at = (m * s->whole.rows + s->first_row + r) * s->whole.columns + s->first_column;
+      const int64_t there = s->whole.columns - s->first_column; /* a bias of padded rows has fewer */
+      memcpy(to + (size_t)m * matrix + (size_t)r * row, from + (size_t)at * element,
+             (size_t)(there < part->columns ? there : part->columns) * element);
+    }
+  }
+}
+
+static hr_status fill_slice(const hr_weight_request *request, const hr_weight_slice *slice, const hr_weight_shape *part,
+                            const loading *l, void *to, hr_error *error)
+{
+  const size_t element = hr_dtype_bytes(request->dtype);
+  char *whole = malloc((size_t)(request->count * request->rows * request->columns) * element);
+  if (!whole)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a weight of all ranks");
+  const hr_status status = fill_whole(request, l, whole, error);
+  if (status == HR_OK && !slice->zeros)
+    copy_slice(slice, part, element, whole, to);
+  free(whole);
+  return status;
+}
+
+/* A bias that the layer does not have is 0 among those of the others. */
+static hr_status fill_weight(const hr_placed_weights *w, const hr_weight_block *block, size_t index, const loading *l,
+                             void *to, hr_error *error)
+{
+  const hr_weight_slice slice = hr_weight_slice_of(w, block, index);
+  const hr_weight_request request = request_of(block, index, &slice);
+  const hr_weight_shape *part = &block->shapes[index];
+  if (part->rows > 0 && hr_is_whole(&slice, part))
+    return fill_whole(&request, l, to, error);
+  memset(to, 0, (size_t)block->elements[index] * hr_dtype_bytes(block->dtype));
+  return part->rows > 0 ? fill_slice(&request, &slice, part, l, to, error) : HR_OK;
 }
 
 static hr_status make_room(loading *l, size_t bytes, hr_error *error)
@@ -58,6 +94,29 @@ static hr_status make_room(loading *l, size_t bytes, hr_error *error)
   return HR_OK;
 }
 
+/* Padded rows have random numbers, too, whose logits nobody reads. */
+static hr_status fill_part_on_device(const hr_placed_weights *w, const hr_weight_block *block, size_t index,
+                                     const hr_weight_slice *slice, const hr_weight_filling *how, char *to,
+                                     hr_error *error)
+{
+  const hr_weight_shape *part = &block->shapes[index], *whole = &slice->whole;
+  hr_uniform u = {.dtype = block->dtype, .seed = how->key, .bound = how->bound};
+  for (int64_t m = 0; m < part->count; m++) {
+    const bool all = hr_is_whole(slice, part);
+    u.rows = all ? 1 : (size_t)part->rows;
+    u.columns = u.pitch = all ? (size_t)block->elements[index] : (size_t)part->columns;
+    if (!all) {
+      u.pitch = (size_t)whole->columns;
+      u.first = (size_t)((m * whole->rows + slice->first_row) * whole->columns + slice->first_column);
+    }
+    HR_TRY(w->device->backend->fill_uniform(w->device, to, &u, error));
+    if (all)
+      break;
+    to += (size_t)(part->rows * part->columns) * hr_dtype_bytes(block->dtype);
+  }
+  return HR_OK;
+}
+
 /* Random matrices are made on the device, which takes milliseconds where the host takes seconds.
  * HR_ERROR_UNSUPPORTED: the host has to fill the block. */
 static hr_status fill_on_device(const hr_placed_weights *w, const hr_weight_block *block, const loading *l,
@@ -66,12 +125,12 @@ static hr_status fill_on_device(const hr_placed_weights *w, const hr_weight_bloc
   const size_t element = hr_dtype_bytes(block->dtype);
   char *to = hr_buffer_data(*hr_weight_buffer(w, block->layer, block->key));
   for (size_t i = 0; i < block->count; i++) {
-    const hr_weight_request request = request_of(block, i);
+    const hr_weight_slice slice = hr_weight_slice_of(w, block, i);
+    const hr_weight_request request = request_of(block, i, &slice);
     const hr_weight_filling how = hr_weight_filling_of(&request, l->seed);
-    if (l->reader || block->q8 || !w->device->backend->fill_uniform || how.bound == 0 || request.rows == 0)
+    if (l->reader || block->q8 || !w->device->backend->fill_uniform || how.bound == 0 || block->shapes[i].rows == 0)
       return HR_ERROR_UNSUPPORTED;
-    HR_TRY(w->device->backend->fill_uniform(w->device, to, block->dtype, how.key, how.bound, (size_t)block->elements[i],
-                                            error));
+    HR_TRY(fill_part_on_device(w, block, i, &slice, &how, to, error));
     to += (size_t)block->elements[i] * element;
   }
   return HR_OK;
@@ -84,7 +143,7 @@ static hr_status fill_on_host(const hr_placed_weights *w, const hr_weight_block 
   size_t at = 0;
   HR_TRY(make_room(l, bytes, error));
   for (size_t i = 0; i < block->count; i++) {
-    HR_TRY(fill_weight(block, i, l, (char *)l->host + at * element, error));
+    HR_TRY(fill_weight(w, block, i, l, (char *)l->host + at * element, error));
     at += (size_t)block->elements[i];
   }
   if (!block->q8)
@@ -117,7 +176,7 @@ static hr_status load_checkpoint(const hr_placed_weights *w, const char *what, l
   hr_weights *weights;
   hr_weight_reader reader;
   HR_TRY(hr_weights_open(what, &weights, error));
-  hr_status status = hr_weight_reader_begin(&reader, weights, w->model, error);
+  hr_status status = hr_weight_reader_begin(&reader, weights, w->whole, error);
   if (status == HR_OK) {
     l->reader = &reader;
     status = load_blocks(w, l, error);

@@ -19,7 +19,9 @@ static inline const hr_layer_group *hr_group_of_layer(const hr_model *model, int
 /** The members above `memory` are the caller's, and outlive it. */
 typedef struct hr_placed_weights {
   hr_device *device;
-  const hr_model *model;
+  const hr_model *model; /* what the rank has */
+  const hr_model *whole; /* what all have; the same of one rank */
+  int64_t rank, ranks;
   const hr_operators *operators; /* of a forward step, which say what stands side by side */
   hr_dtype dtype;
   bool q8;           /* those of linear layers and logits are in q8_0 */
@@ -43,6 +45,22 @@ typedef struct hr_weight_block {
 
 typedef hr_status (*hr_weight_block_fn)(const hr_placed_weights *weights, const hr_weight_block *block, void *context,
                                         hr_error *error);
+
+/** Where the rank's part of a weight is in the whole one. Rows behind its end are zeros. */
+typedef struct hr_weight_slice {
+  const hr_layer_group *group; /* of the whole model */
+  hr_weight_shape whole;
+  int64_t first_row, first_column;
+  bool zeros; /* of all: a bias that rank 0 adds to a sum */
+} hr_weight_slice;
+
+hr_weight_slice hr_weight_slice_of(const hr_placed_weights *weights, const hr_weight_block *block, size_t index);
+
+/** Whether the rank has all of the weight. */
+static inline bool hr_is_whole(const hr_weight_slice *slice, const hr_weight_shape *part)
+{
+  return !slice->zeros && slice->whole.rows == part->rows && slice->whole.columns == part->columns;
+}
 
 /** Calls `take` for each block of the model once, those outside of layers first. */
 hr_status hr_each_weight_block(const hr_placed_weights *weights, hr_weight_block_fn take, void *context,

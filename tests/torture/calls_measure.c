@@ -170,6 +170,7 @@ static hr_status use_communicators(hr_device *device, hr_error *error)
   TRY(hr_communicate(alone, &call, NULL, error));
   TRY(hr_communicator_wait(alone, NULL, error));
   TRY(hr_communicator_meet(joined, error));
+  TRY(hr_communicator_share(joined, &call.count, sizeof call.count, &call.count, error));
   printf("sums %g %g\n", (double)numbers[0], (double)numbers[1]);
 end:
   hr_communicator_free(joined);

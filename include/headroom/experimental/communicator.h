@@ -33,10 +33,11 @@ HR_API void hr_communicator_options_init(hr_communicator_options *options, size_
 HR_DEFAULT(hr_communicator_options)
 
 /** Fills rank, size, local_rank, address and port from the variables that torchrun (RANK, WORLD_SIZE, LOCAL_RANK,
- *  MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_NODELIST, SLURM_JOB_ID) or
- *  Open MPI's mpirun (OMPI_COMM_WORLD_RANK, …_SIZE, …_LOCAL_RANK) set, the first that is there. torchrun listens at
- *  MASTER_PORT itself: the port is the next one. MASTER_ADDR and HEADROOM_PORT, where set, are taken in all cases.
- *  HR_ERROR_NOT_FOUND without any of them; HR_ERROR_INVALID names a variable that is missing or no number. */
+ *  MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, SLURM_STEP_NODELIST,
+ *  SLURM_JOB_ID) or Open MPI's mpirun (OMPI_COMM_WORLD_RANK, …_SIZE, …_LOCAL_RANK) set, the first that is there.
+ *  torchrun listens at MASTER_PORT itself: the port is the next one. MASTER_ADDR and HEADROOM_PORT, where set, count
+ *  in all cases. HR_ERROR_NOT_FOUND without any of them; HR_ERROR_INVALID names a variable that is missing or no
+ *  number. */
 HR_API hr_status hr_communicator_environment(hr_communicator_options *options, hr_error *error);
 
 /** Joins `count` devices of this process: communicators[i] is rank i, to be used by a thread of its own. The caller
@@ -65,11 +66,10 @@ HR_API int64_t hr_communicator_size(const hr_communicator *communicator);
 typedef struct hr_collective_call {
   size_t struct_size; /* sizeof(hr_collective_call), set by hr_collective_call_default() */
   hr_collective_kind kind;
-  hr_dtype dtype; /* fp32, bf16 or fp16; sums are made in fp32, in the order of the ranks */
-  int64_t count;  /* elements as HR_COLLECTIVE_LIST counts bytes: of the buffer of an all-reduce or a broadcast, of the
-                       gathered result, of the input of a reduce-scatter, of what one rank holds for all, of a message */
-  int64_t peer;   /* of a broadcast the rank that has the data; of a message the rank that gets `send` */
-  int64_t source; /* of a message the rank that `receive` comes from */
+  hr_dtype dtype;   /* fp32, bf16 or fp16; sums are made in fp32, in the order of the ranks */
+  int64_t count;    /* elements, as HR_COLLECTIVE_LIST counts bytes */
+  int64_t peer;     /* of a broadcast the rank that has the data; of a message the rank that gets `send` */
+  int64_t source;   /* of a message the rank that `receive` comes from */
   const void *send; /* NULL: of a message, nothing is sent */
   void *receive;    /* the same; may be `send` of an all-reduce and a broadcast. Of a reduce-scatter [count / size] */
 } hr_collective_call;
@@ -92,6 +92,11 @@ HR_API hr_status hr_communicator_wait(hr_communicator *communicator, void *strea
 
 /** Waits for all ranks, however long they take, until one has given up. */
 HR_API hr_status hr_communicator_meet(hr_communicator *communicator, hr_error *error);
+
+/** Gives every rank what all have on their hosts: `bytes` of `mine`, which go to `all` [size, bytes] in the order of
+ *  the ranks. Errors of hr_communicate(). */
+HR_API hr_status hr_communicator_share(hr_communicator *communicator, const void *mine, size_t bytes, void *all,
+                                       hr_error *error);
 
 /** Gives up: every call of every rank fails from then on, and says this rank and the reason. */
 HR_API void hr_communicator_give_up(hr_communicator *communicator, const char *reason);

@@ -25,6 +25,9 @@ typedef struct hr_executor_options {
   hr_recompute recompute; /* of training: none, or full: the backward pass computes each layer once more, of which only
                              the input is kept */
   double learning_rate, beta1, beta2, weight_decay, max_norm; /* as those of hr_rowwise; of all weights alike */
+  struct hr_communicator *communicator; /* of the device (<headroom/experimental/communicator.h>): its ranks share each
+                             layer, as hr_workload.tensor_parallel says. Each opens, loads and steps an executor of its
+                             own with the same arguments. NULL: one device */
 } hr_executor_options;
 
 /** fp32, one sequence; 0.001, 0.9, 0.999, no decay, no clipping. */
@@ -66,10 +69,10 @@ HR_DEFAULT(hr_executor_input)
  *  [batch, outputs], and of all tokens otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the device.
  *  Training is a forward pass, a backward pass and a step of AdamW on the mean loss (its fp32 copy of 16-bit weights
  *  begins as they are); `logits` gets the loss of each token before that step, [batch, tokens], 0 behind the last of a
- *  sequence. The
- *  first step of a shape makes its plans; later ones allocate nothing. HR_ERROR_INVALID for an id or slot out of range,
- *  a slot that the step would make longer than `tokens`, decode of a slot without tokens; HR_ERROR_UNSUPPORTED where no
- *  kernel runs an operator, and for a phase that the executor was not opened for. */
+ *  sequence. Of several ranks each gets all logits. The first step of a shape makes its plans; later ones allocate
+ *  nothing. HR_ERROR_INVALID for an id or slot out of range, a slot that the step would make longer than `tokens`,
+ *  decode of a slot without tokens; HR_ERROR_UNSUPPORTED where no kernel runs an operator, and for a phase that the
+ *  executor was not opened for; HR_ERROR_UNAVAILABLE names another rank that has not come or has failed. */
 HR_API hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits,
                                   hr_error *error);
 

@@ -37,7 +37,7 @@ typedef struct hr_step_row {
 } hr_step_row;
 
 typedef struct hr_step_times {
-  hr_workload workload;       /* that ran: one device, fused attention, Headroom's kernels */
+  hr_workload workload;       /* that ran: fused attention, Headroom's kernels */
   hr_measurement measurement; /* runs of the whole step; of operands, energy and kernels it has nothing */
   double predicted_ns;        /* the sum of all operators as predicted */
   double operators_ns;        /* the sum of all operators as measured; 0: the device does not time them one by one */
@@ -52,9 +52,11 @@ typedef struct hr_step_times {
   hr_step_row rows[HR_OPERATORS_MAX];
 } hr_step_times;
 
-/** Runs the step of subject->workload, of which phase, dtype, batch, sequence, context and recomputation count:
- *  forward, prefill, decode of one token behind context − 1 others, or training, whose steps follow each other. The
- *  caller frees *times. HR_ERROR_UNSUPPORTED for a workload of several devices or microbatches; errors of
+/** Runs the step of subject->workload, of which phase, dtype, batch, sequence, context, recomputation and tensor
+ *  parallelism count: forward, prefill, decode of one token behind context − 1 others, or training, whose steps follow
+ *  each other. With tensor_parallel t the GPUs behind `device` take part, cuda:0 to cuda:t − 1, or t ranks share the
+ *  cores of a CPU; times and bytes are those of the first. The caller frees *times. HR_ERROR_UNSUPPORTED for devices
+ *  that share something else, and for microbatches; errors of
  *  hr_executor_open(), hr_executor_load() and hr_executor_step(). `options` NULL: the default. */
 HR_API hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr_step_options *options,
                                  hr_step_times **times, hr_error *error);

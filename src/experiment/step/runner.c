@@ -22,12 +22,16 @@
 
 static hr_status check_workload(const hr_workload *w, hr_error *error)
 {
-  const int64_t devices[] = {w->tensor_parallel, w->pipeline_stages, w->expert_parallel, w->context_parallel,
-                             w->data_parallel};
+  const int64_t devices[] = {w->pipeline_stages, w->expert_parallel, w->context_parallel, w->data_parallel};
+  const bool trains = w->phase == HR_PHASE_TRAIN;
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     if (devices[i] > 1)
-      return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step runs on one device, found %" PRId64, devices[i]);
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step's devices share each layer, found %" PRId64 " that do not",
+                     devices[i]);
   }
+  if (w->tensor_parallel > 1 && (trains || w->sequence_parallel))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s on several devices cannot be run yet",
+                   trains ? "training" : "sequence parallelism");
   if (w->recompute == HR_RECOMPUTE_SELECTIVE)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step computes all of a layer again, or nothing");
   if (w->phase == HR_PHASE_TRAIN && w->microbatches > 1)
@@ -78,8 +82,31 @@ static hr_status make_ids(hr_step_runner *r, int64_t vocabulary, uint64_t seed, 
   return HR_OK;
 }
 
-static hr_status open_executor(hr_step_runner *r, hr_device *device, const hr_model *model,
-                               const hr_step_options *asked, hr_error *error)
+typedef struct opening {
+  const hr_step_runner *runner;
+  const hr_model *model;
+  const hr_step_options *asked;
+  hr_executor_options options;
+} opening;
+
+static hr_status open_rank(hr_team_rank *rank, void *context, hr_error *error)
+{
+  const opening *o = context;
+  hr_executor_options options = o->options;
+  options.communicator = rank->communicator;
+  return hr_executor_open(rank->device, o->model, &options, &rank->executor, error);
+}
+
+/* One rank reports. */
+static hr_status load_rank(hr_team_rank *rank, void *context, hr_error *error)
+{
+  const opening *o = context;
+  const bool reports = rank == hr_team_first(o->runner->team);
+  return hr_executor_load(rank->executor, o->asked->weights, o->asked->seed, reports ? o->asked->progress : NULL,
+                          o->asked->context, error);
+}
+
+static hr_status open_executor(hr_step_runner *r, const hr_model *model, const hr_step_options *asked, hr_error *error)
 {
   hr_executor_options options = hr_executor_options_default();
   options.dtype = r->workload.dtype;
@@ -88,11 +115,18 @@ static hr_status open_executor(hr_step_runner *r, hr_device *device, const hr_mo
   options.slots = hr_phase_keeps_tokens(r->workload.phase) ? r->workload.batch : 1;
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
-  HR_TRY(hr_executor_open(device, model, &options, &r->executor, error));
+  opening o = {r, model, asked, options};
+  HR_TRY(hr_team_do(r->team, open_rank, &o, error));
+  r->executor = hr_team_first(r->team)->executor;
   const double start_ns = hr_clock_ns();
-  HR_TRY(hr_executor_load(r->executor, asked->weights, asked->seed, asked->progress, asked->context, error));
+  HR_TRY(hr_team_do(r->team, load_rank, &o, error));
   r->load_ns = hr_clock_ns() - start_ns;
   return HR_OK;
+}
+
+static hr_status step_rank(hr_team_rank *rank, void *context, hr_error *error)
+{
+  return hr_executor_step(rank->executor, context, NULL, error);
 }
 
 /* Fills the caches for a decode step. */
@@ -102,7 +136,7 @@ static hr_status prefill(hr_step_runner *r, hr_error *error)
   input.batch = r->workload.batch;
   input.tokens = r->longest - 1;
   input.ids = r->ids;
-  return decodes(r) ? hr_executor_step(r->executor, &input, NULL, error) : HR_OK;
+  return decodes(r) ? hr_team_do(r->team, step_rank, &input, error) : HR_OK;
 }
 
 static hr_status take_output(hr_step_runner *r, int64_t output, hr_error *error)
@@ -125,14 +159,16 @@ static void set_input(hr_step_runner *r)
 hr_status hr_step_runner_open(hr_step_runner *r, hr_device *device, const hr_model *model, const hr_workload *workload,
                               const hr_step_options *options, hr_error *error)
 {
-  *r = (hr_step_runner){
-      .device = device, .workload = workload_that_runs(workload), .others_bytes = device->buffer_bytes};
+  *r = (hr_step_runner){.workload = workload_that_runs(workload)};
   r->longest = decodes(r) ? workload->context : workload->sequence;
   HR_TRY(hr_step_check(model, workload, error));
   HR_TRY(take_output(r, options->output, error));
+  HR_TRY(hr_team_open(device, workload->tensor_parallel, &r->team, error));
+  r->device = hr_team_first(r->team)->device;
+  r->others_bytes = r->device->buffer_bytes;
   HR_TRY(make_ids(r, model->vocabulary, options->seed, error));
   set_input(r);
-  HR_TRY(open_executor(r, device, model, options, error));
+  HR_TRY(open_executor(r, model, options, error));
   return prefill(r, error);
 }
 
@@ -143,32 +179,55 @@ int64_t hr_step_runner_bytes(const hr_step_runner *r)
 
 void hr_step_runner_close(hr_step_runner *r)
 {
-  hr_executor_close(r->executor);
+  hr_team_close(r->team);
   free(r->ids);
   *r = (hr_step_runner){.executor = NULL};
 }
 
-hr_status hr_step_runner_run(hr_step_runner *r, double *time_ns, hr_error *error)
+static hr_status run_rank(hr_team_rank *rank, void *context, hr_error *error)
 {
+  hr_step_runner *r = context;
   for (int64_t i = 0; decodes(r) && i < r->workload.batch; i++)
-    HR_TRY(hr_executor_truncate(r->executor, i, r->longest - 1, error));
+    HR_TRY(hr_executor_truncate(rank->executor, i, r->longest - 1, error));
   const double start_ns = hr_clock_ns();
-  HR_TRY(hr_executor_step(r->executor, &r->input, NULL, error));
+  HR_TRY(hr_executor_step(rank->executor, &r->input, NULL, error));
   hr_executor_input next = r->input;
   next.phase = HR_PHASE_DECODE, next.tokens = 1;
   for (int64_t i = 0; i < r->decodes; i++)
-    HR_TRY(hr_executor_step(r->executor, &next, NULL, error));
-  *time_ns = hr_clock_ns() - start_ns;
+    HR_TRY(hr_executor_step(rank->executor, &next, NULL, error));
+  if (rank == hr_team_first(r->team))
+    r->run_ns = hr_clock_ns() - start_ns;
+  return HR_OK;
+}
+
+hr_status hr_step_runner_run(hr_step_runner *r, double *time_ns, hr_error *error)
+{
+  HR_TRY(hr_team_do(r->team, run_rank, r, error));
+  *time_ns = r->run_ns;
+  return HR_OK;
+}
+
+typedef struct operator_times {
+  const hr_step_runner *runner;
+  double *sums_ns; /* of rank 0 */
+} operator_times;
+
+static hr_status time_rank(hr_team_rank *rank, void *context, hr_error *error)
+{
+  const operator_times *t = context;
+  double others_ns[HR_OPERATORS_MAX] = {0};
+  const bool counts = rank == hr_team_first(t->runner->team);
+  for (int i = 0; i < OPERATOR_RUNS; i++)
+    HR_TRY(hr_executor_time_operators(rank->executor, counts ? t->sums_ns : others_ns, error));
   return HR_OK;
 }
 
 hr_status hr_step_runner_time(const hr_step_runner *r, size_t count, double *times_ns, bool *timed, hr_error *error)
 {
   double sums_ns[HR_OPERATORS_MAX] = {0};
-  hr_status status = HR_OK;
+  operator_times times = {r, sums_ns};
   *timed = hr_executor_operators(r->executor)->count == count;
-  for (int i = 0; i < OPERATOR_RUNS && *timed && status == HR_OK; i++)
-    status = hr_executor_time_operators(r->executor, sums_ns, error);
+  const hr_status status = *timed ? hr_team_do(r->team, time_rank, &times, error) : HR_OK;
   *timed = *timed && status == HR_OK;
   for (size_t i = 0; i < count && *timed; i++)
     times_ns[i] = sums_ns[i] / OPERATOR_RUNS;

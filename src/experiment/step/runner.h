@@ -3,10 +3,13 @@
 #ifndef HR_EXPERIMENT_STEP_RUNNER_H
 #define HR_EXPERIMENT_STEP_RUNNER_H
 
+#include "experiment/step/team.h"
+
 #include <headroom/experimental/step.h>
 
 typedef struct hr_step_runner {
-  hr_device *device;
+  hr_team *team;
+  hr_device *device; /* of rank 0, as the executor */
   hr_executor *executor;
   hr_workload workload;    /* that runs: fused attention, Headroom's kernels */
   hr_executor_input input; /* of the step */
@@ -14,12 +17,13 @@ typedef struct hr_step_runner {
   int64_t longest;
   int64_t decodes;     /* steps behind the first, as hr_step_options.output says */
   double load_ns;      /* filling the weights */
+  double run_ns;       /* the last run */
   size_t others_bytes; /* of buffers of the device that were there before */
 } hr_step_runner;
 
 /** HR_OK if the executor runs the model in the phase of the workload. HR_ERROR_UNSUPPORTED, saying what it is, for a
- *  workload of several devices or microbatches and what hr_executor_open() refuses; HR_ERROR_INVALID for decode behind
- *  nothing and training on one token. */
+ *  workload of devices that share something other than layers, for microbatches, and what hr_executor_open() refuses;
+ *  HR_ERROR_INVALID for decode behind nothing and training on one token. */
 hr_status hr_step_check(const hr_model *model, const hr_workload *workload, hr_error *error);
 
 /** Opens and fills the model of the workload, and for decode the caches. Errors of hr_step_check(),

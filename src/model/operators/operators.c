@@ -16,6 +16,24 @@ static hr_checked64 rows_of(const hr_operator_builder *builder, int64_t columns)
   return hr_times(hr_checked(builder->shard.rows), columns);
 }
 
+/* Devices that share a layer's heads and columns and have its tokens in common between its blocks. */
+static bool splits_columns(const hr_operator_builder *builder)
+{
+  return builder->workload->tensor_parallel > 1;
+}
+
+/* Each device has rows of the table, and zeros in the place of the others'. The sum's gradient is on all devices; with
+ * sequence parallelism it is gathered. Source: Megatron-LM, VocabParallelEmbedding. */
+static void add_up_embedding(hr_operator_builder *builder)
+{
+  const int64_t t = builder->workload->tensor_parallel;
+  hr_checked64 message = rows_of(builder, builder->shard.embedding_dim);
+  if (splits_columns(builder) && builder->workload->sequence_parallel)
+    hr_append_communication(builder, HR_OP_EMBEDDING_REDUCE_SCATTER, HR_REDUCE_SCATTER, t, message, message);
+  else if (splits_columns(builder))
+    hr_append_communication(builder, HR_OP_EMBEDDING_ALL_REDUCE, HR_ALL_REDUCE, t, message, hr_checked(0));
+}
+
 /* Reads and writes one table row per token; learned positions are read once for all sequences. Backward reads the
  * gradient and adds it to the rows of the table's gradient. */
 static void embedding(hr_operator_builder *builder)
@@ -28,6 +46,7 @@ static void embedding(hr_operator_builder *builder)
     positions = hr_times(hr_checked(builder->shard.q_len), model->hidden);
   hr_append_traffic(builder, HR_OP_EMBEDDING, HR_KIND_MEMORY, width, hr_plus(hr_times(tokens, 2), positions),
                     hr_plus(hr_times(tokens, 3), hr_times(positions, 2)));
+  add_up_embedding(builder);
   if (model->embedding_norm)
     hr_append_norm(builder, HR_OP_EMBEDDING_NORM, hr_checked(builder->shard.stream_rows), width);
   hr_append_dropout(builder, HR_OP_EMBEDDING_DROPOUT, hr_checked(builder->shard.stream_rows), width);
@@ -43,12 +62,6 @@ static void hidden_norm(hr_operator_builder *builder, hr_operator_id id)
 static void hidden_dropout(hr_operator_builder *builder, hr_operator_id id)
 {
   hr_append_dropout(builder, id, hr_checked(builder->shard.stream_rows), builder->model->hidden);
-}
-
-/* Devices that share a layer's heads and columns and have its tokens in common between its blocks. */
-static bool splits_columns(const hr_operator_builder *builder)
-{
-  return builder->workload->tensor_parallel > 1;
 }
 
 /* With sequence parallelism the tokens of a block are gathered before it. Routed experts on several devices take the

@@ -116,11 +116,11 @@ static hr_collective_kind backward_of(hr_collective_kind forward)
   }
 }
 
-/* An indexer chooses keys, which has no gradient: transformers runs it without one (modeling_deepseek_v32.py), and the
- * loss of its own that trains it is not counted. */
+/* The gradient of a sum over devices is on all of them. An indexer chooses keys, which has no gradient: transformers
+ * runs it without one (modeling_deepseek_v32.py), and the loss of its own that trains it is not counted. */
 static bool has_gradients(hr_operator_id id)
 {
-  return id < HR_OP_INDEX_Q || id > HR_OP_INDEX_TOP_K;
+  return id != HR_OP_EMBEDDING_ALL_REDUCE && (id < HR_OP_INDEX_Q || id > HR_OP_INDEX_TOP_K);
 }
 
 static void append_gradients(hr_operator_builder *builder, const hr_operator *forward, const hr_backward_facts *facts)

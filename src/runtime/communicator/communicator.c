@@ -256,6 +256,13 @@ hr_status hr_communicator_meet(hr_communicator *communicator, hr_error *error)
   return m->functions->exchange(m, &(hr_exchange){.what = "a meeting"}, error);
 }
 
+hr_status hr_communicator_share(hr_communicator *communicator, const void *mine, size_t bytes, void *all,
+                                hr_error *error)
+{
+  HR_NEED(error, communicator, mine, all);
+  return hr_communicator_exchange(communicator, "what hosts share", mine, bytes, all, error);
+}
+
 void hr_communicator_give_up(hr_communicator *communicator, const char *reason)
 {
   hr_meeting *m = communicator->meeting;

@@ -23,7 +23,7 @@ typedef struct launcher {
 static const launcher launchers[] = {
     {"RANK", "WORLD_SIZE", "LOCAL_RANK"},                                           /* torchrun */
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, /* mpirun */
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}, /* SLURM_NTASKS is set outside of steps, too */
 };
 
 static hr_status read_number(const char *name, int64_t least, int64_t most, int64_t *number, hr_error *error)

@@ -4,6 +4,7 @@
 #include "runtime/communicator/meeting.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/device/clock.h"
 
 #include <errno.h>
@@ -130,7 +131,7 @@ static hr_status fail_rank(socket_meeting *m, int64_t rank, const char *did, con
 {
   char text[sizeof m->failure], within[48] = "";
   if (e && e->patience_s > 0)
-    snprintf(within, sizeof within, " within %g s", e->patience_s);
+    hr_write_text(within, sizeof within, " within %g s", e->patience_s);
   snprintf(text, sizeof text, "rank %" PRId64 " of %" PRId64 " %s%s%s%s", rank, m->base.size, did, e ? " " : "",
            e ? e->what : "", within);
   keep_failure(m, text);

@@ -2,6 +2,7 @@
 #include "runtime/communicator/meeting.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -58,8 +59,8 @@ static void say_missing(thread_room *room, const hr_exchange *e)
   int64_t missing = 0;
   while (missing < room->size - 1 && room->ranks[missing].here)
     missing++;
-  snprintf(text, sizeof text, "rank %" PRId64 " of %" PRId64 " has not come to %s within %g s", missing, room->size,
-           e->what, e->patience_s);
+  hr_write_text(text, sizeof text, "rank %" PRId64 " of %" PRId64 " has not come to %s within %g s", missing,
+                room->size, e->what, e->patience_s);
   fail_room(room, text);
 }
 

@@ -6,8 +6,7 @@
 #include "runtime/device/device.h"
 
 /** hr_backend.fill_uniform (fill.c). */
-hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, float bound, size_t count,
-                               hr_error *error);
+hr_status hr_cuda_fill_uniform(hr_device *device, void *to, const hr_uniform *uniform, hr_error *error);
 
 /** hr_backend.prepare_cache, queue_numbers and append_tokens (kv_cache.c). */
 hr_status hr_cuda_prepare_cache(hr_device *device, hr_kv_cache *cache, hr_error *error);

@@ -118,7 +118,9 @@ hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t see
   size_t element = hr_dtype_bytes(dtype), total = buffer->bytes / element;
   const hr_backend *backend = buffer->device->backend;
   if (backend->fill_uniform) {
-    hr_status filled = backend->fill_uniform(buffer->device, buffer->data, dtype, seed, 1, total, error);
+    hr_status filled = backend->fill_uniform(
+        buffer->device, buffer->data,
+        &(hr_uniform){.dtype = dtype, .bound = 1, .seed = seed, .rows = 1, .columns = total, .pitch = total}, error);
     if (filled != HR_ERROR_UNSUPPORTED)
       return filled;
   }

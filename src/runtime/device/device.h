@@ -42,6 +42,14 @@ typedef struct hr_progress_range {
  *  asks to stop. */
 hr_status hr_progress_range_report(const hr_progress_range *range, double done, const char *what, hr_error *error);
 
+/** A matrix of uniform numbers: (row, column) is number first + row · pitch + column of the seed's. */
+typedef struct hr_uniform {
+  hr_dtype dtype;
+  float bound;
+  uint64_t seed;
+  size_t rows, columns, first, pitch;
+} hr_uniform;
+
 /** The functions of one kind of device. NULL functions are not offered. */
 typedef struct hr_backend {
   const char *name; /* as hr_kernel_info.device */
@@ -95,10 +103,9 @@ typedef struct hr_backend {
   hr_status (*queue_zeros)(hr_device *device, void *to, size_t bytes, void *stream, hr_error *error);
   /** Sets every byte. NULL: the host writes them. */
   hr_status (*set_bytes)(hr_device *device, void *to, unsigned char value, size_t bytes, hr_error *error);
-  /** Writes `count` elements as hr_numbers_uniform() makes them in fp32, times `bound`. HR_ERROR_UNSUPPORTED or NULL:
-   *  the host makes them. */
-  hr_status (*fill_uniform)(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, float bound, size_t count,
-                            hr_error *error);
+  /** Writes a packed matrix of what hr_numbers_uniform() makes in fp32, times a bound. HR_ERROR_UNSUPPORTED or NULL:
+   *  the host makes it. */
+  hr_status (*fill_uniform)(hr_device *device, void *to, const hr_uniform *uniform, hr_error *error);
   /** Time of one of `count` consecutive runs by the device's clock. NULL: runs are over when they return, and the
    *  host's clock is used. *recording, NULL at first, belongs to the backend and is passed again with the same runs;
    *  once `count` exceeds 1 it stays the same, and the runs of the first such call are repeated. */

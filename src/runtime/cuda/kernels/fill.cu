@@ -30,3 +30,15 @@ extern "C" __global__ void fill_uniform(element *to, unsigned long long count, u
       to[2 * pair + 1] = uniform((int)(unsigned)(bits >> 32), bound);
   }
 }
+
+/* Element (row, column) of packed rows of `columns` is number first + row · pitch + column. */
+extern "C" __global__ void fill_uniform_part(element *to, unsigned long long count, unsigned long long key, float bound,
+                                             unsigned long long columns, unsigned long long first,
+                                             unsigned long long pitch)
+{
+  unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+  for (; i < count; i += (unsigned long long)gridDim.x * blockDim.x) {
+    const unsigned long long number = first + i / columns * pitch + i % columns, bits = mix(key + number / 2);
+    to[i] = uniform((int)(unsigned)(number % 2 ? bits >> 32 : bits), bound);
+  }
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks of a step: a device and an executor each, and a thread for every one but the first, which is the
+ * caller's. */
+#ifndef HR_EXPERIMENT_STEP_TEAM_H
+#define HR_EXPERIMENT_STEP_TEAM_H
+
+#include <headroom/experimental/communicator.h>
+#include <headroom/experimental/run.h>
+
+typedef struct hr_team hr_team;
+
+/** A member of a team. */
+typedef struct hr_team_rank {
+  hr_device *device;
+  hr_communicator *communicator; /* NULL in a team of one */
+  hr_executor *executor;         /* NULL until a job opens it */
+} hr_team_rank;
+
+/** What every rank does. */
+typedef hr_status (*hr_team_job)(hr_team_rank *rank, void *context, hr_error *error);
+
+/** A team of `ranks` devices: `first` and the GPUs that follow it, or the same cores of a CPU, which they share. Errors
+ *  of hr_device_open() and hr_communicators_create(). */
+hr_status hr_team_open(hr_device *first, int64_t ranks, hr_team **team, hr_error *error);
+
+/** All ranks do the job at the same time. The error is that of the first that failed by itself. */
+hr_status hr_team_do(hr_team *team, hr_team_job job, void *context, hr_error *error);
+
+/** Rank 0. */
+hr_team_rank *hr_team_first(hr_team *team);
+
+/** Closes the executors and what was opened; NULL is allowed. */
+void hr_team_close(hr_team *team);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ranks send each other between operators. */
+#include "run/lower.h"
+
+hr_status hr_launch_collective(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                               hr_error *error)
+{
+  (void)plan;
+  return hr_communicate(at->communicator, (const hr_collective_call *)(const void *)arguments, at->stream, error);
+}
+
+/* The rank's part of a sum: of a parallel block that of both branches. */
+static hr_run_view part_of_sum(hr_lowering *l)
+{
+  hr_run_view part = hr_read_view(l, 0);
+  for (int i = 1; i < HR_OPERATOR_READS_MAX && l->op->reads[i]; i++)
+    part = hr_add_pair(l, HR_ROWWISE_RESIDUAL, part, hr_read_view(l, i));
+  return hr_packed(l, part);
+}
+
+void hr_lower_all_reduce(hr_lowering *l)
+{
+  const hr_run_view part = part_of_sum(l), sum = hr_new_view(l, part.rows, part.columns);
+  hr_launch *launch = hr_add_launch(l, hr_launch_collective);
+  if (!launch)
+    return;
+  launch->collective = hr_collective_call_default();
+  launch->collective.kind = l->op->collective;
+  launch->collective.dtype = l->x->options.dtype;
+  launch->collective.count = part.rows * part.columns;
+  hr_bind(l, offsetof(hr_collective_call, send), part);
+  hr_bind(l, offsetof(hr_collective_call, receive), sum);
+  hr_write_view(l, 0, sum);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank's share of a model: heads, columns and rows of the vocabulary. It is a model itself, smaller, so that the
+ * lowering of operators knows of no ranks. */
+#include "run/program.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "model/layers/layer_kinds.h"
+#include "model/layers/split.h"
+
+#include <headroom/experimental/workload.h>
+
+static hr_status check_share(const hr_executor *x, hr_error *error)
+{
+  const hr_split split = hr_split_of(&x->whole, x->ranks, 1, HR_SPLIT_HEADS | HR_SPLIT_FFN);
+  bool over_heads = false;
+  for (size_t i = 0; i < x->whole.group_count; i++)
+    over_heads = over_heads || x->whole.groups[i].attention.qk_norm == HR_QK_NORM_FULL;
+  const hr_refusal refusals[] = {
+      {over_heads, "norms over all heads of several devices"},
+      {hr_run_has_q8(&x->whole), "weights in q8_0 on several devices"},
+      {x->options.trains, "training on several devices"},
+  };
+  if (!split.whole)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s", split.words);
+  return hr_refuse(refusals, sizeof refusals / sizeof *refusals, "run", error);
+}
+
+hr_status hr_run_take_share(hr_executor *x, hr_error *error)
+{
+  x->model = x->whole;
+  if (x->ranks == 1)
+    return HR_OK;
+  HR_TRY(check_share(x, error));
+  hr_workload workload = hr_workload_default(&x->whole);
+  workload.tensor_parallel = x->ranks;
+  for (size_t i = 0; i < x->whole.group_count; i++)
+    x->model.groups[i] = hr_shard_layer(&x->whole, &x->whole.groups[i], &workload);
+  x->model.vocabulary = hr_ceil_div(x->whole.vocabulary, x->ranks);
+  return HR_OK;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models whose layers several ranks share: the logits of one device from the same weights; refusals; ranks that fail. */
+#include "machine.h"
+
+#include "base/error.h"
+
+#include <headroom/experimental/communicator.h>
+#include <headroom/experimental/run.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VOCABULARY 61
+#define TOKENS 12
+#define RANKS_MAX 4
+
+/* Every kind of weight that is split, and those that are not. */
+static const struct {
+  const char *name, *config;
+  int64_t ranks;
+} models[] = {
+    {"llama",
+     "{\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+     "\"num_key_value_heads\":2,\"intermediate_size\":48,\"vocab_size\":61,\"max_position_embeddings\":64}",
+     2},
+    {"llama, K and V heads twice",
+     "{\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,"
+     "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":48,\"vocab_size\":61,"
+     "\"max_position_embeddings\":64}",
+     4},
+    {"qwen2, biases",
+     "{\"model_type\":\"qwen2\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+     "\"num_key_value_heads\":1,\"intermediate_size\":48,\"vocab_size\":61,\"max_position_embeddings\":64}",
+     2},
+    {"qwen3, tied",
+     "{\"model_type\":\"qwen3\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+     "\"num_key_value_heads\":2,\"head_dim\":16,\"intermediate_size\":48,\"vocab_size\":61,"
+     "\"max_position_embeddings\":64,\"tie_word_embeddings\":true}",
+     4},
+    {"gpt2, learned positions",
+     "{\"model_type\":\"gpt2\",\"n_embd\":32,\"n_layer\":2,\"n_head\":4,\"vocab_size\":61,"
+     "\"n_positions\":64}",
+     4},
+    {"gpt_neox, parallel",
+     "{\"model_type\":\"gpt_neox\",\"hidden_size\":32,\"num_hidden_layers\":2,"
+     "\"num_attention_heads\":2,\"intermediate_size\":48,\"vocab_size\":61,\"max_position_embeddings\":64}",
+     2},
+    {"gptj, parallel, one norm",
+     "{\"model_type\":\"gptj\",\"n_embd\":32,\"n_layer\":2,\"n_head\":2,\"rotary_dim\":8,"
+     "\"vocab_size\":61,\"n_positions\":64}",
+     2},
+    {"sigma",
+     "{\"model_type\":\"sigma\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+     "\"num_key_heads\":1,\"num_value_heads\":2,\"key_head_dim\":4,\"value_head_dim\":8,"
+     "\"augmented_q_dim\":20,\"intermediate_size\":48,\"vocab_size\":61,\"max_position_embeddings\":64}",
+     4},
+    {"gemma2, four norms",
+     "{\"model_type\":\"gemma2\",\"hidden_size\":32,\"num_hidden_layers\":2,"
+     "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":8,\"intermediate_size\":48,"
+     "\"vocab_size\":61,\"max_position_embeddings\":64,\"sliding_window\":8,\"query_pre_attn_scalar\":8,"
+     "\"hidden_activation\":\"gelu_pytorch_tanh\"}",
+     2},
+    {"ALiBi", "{\"h\":32,\"a\":4,\"L\":2,\"v\":61,\"s\":64,\"positions\":\"alibi\",\"parallel\":true}", 4},
+    {"mixtral",
+     "{\"model_type\":\"mixtral\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+     "\"num_key_value_heads\":2,\"intermediate_size\":24,\"vocab_size\":61,\"max_position_embeddings\":64,"
+     "\"num_local_experts\":4,\"num_experts_per_tok\":2}",
+     4},
+    {"deepseek_v2, latent, shared experts",
+     "{\"model_type\":\"deepseek_v2\",\"hidden_size\":32,"
+     "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4,\"q_lora_rank\":16,"
+     "\"kv_lora_rank\":16,\"qk_nope_head_dim\":8,\"qk_rope_head_dim\":8,\"v_head_dim\":8,"
+     "\"intermediate_size\":48,\"moe_intermediate_size\":16,\"n_routed_experts\":4,\"num_experts_per_tok\":2,"
+     "\"n_shared_experts\":1,\"first_k_dense_replace\":1,\"n_group\":1,\"topk_group\":1,"
+     "\"topk_method\":\"greedy\",\"vocab_size\":61,\"max_position_embeddings\":64}",
+     2},
+};
+
+static const int32_t ids[] = {5, 17, 0, 60, 33, 2, 8, 41, 19, 27, 50, 11};
+
+static hr_model model_of(const char *name, const char *config)
+{
+  hr_model model;
+  hr_error error;
+  const hr_input input = {.name = name, .text = config, .length = strlen(config)};
+  assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
+  return model;
+}
+
+/* ---- ranks ---- */
+
+typedef struct rank_of_model {
+  const hr_model *model;
+  hr_communicator *communicator; /* NULL: alone */
+  hr_device *device;
+  hr_dtype dtype;
+  const char *weights;
+  hr_status status;
+  hr_error error;
+  int64_t bytes;
+  float passed[TOKENS * VOCABULARY], prefilled[VOCABULARY], decoded[2 * VOCABULARY];
+} rank_of_model;
+
+static hr_status run(hr_executor *x, hr_phase phase, int64_t tokens, const int32_t *at, float *logits, hr_error *error)
+{
+  hr_executor_input input = hr_executor_input_default();
+  input.phase = phase;
+  input.tokens = tokens;
+  input.ids = at;
+  return hr_executor_step(x, &input, logits, error);
+}
+
+static hr_status run_phases(hr_executor *x, rank_of_model *r)
+{
+  HR_TRY(hr_executor_load(x, r->weights, 3, NULL, NULL, &r->error));
+  HR_TRY(run(x, HR_PHASE_FORWARD, TOKENS, ids, r->passed, &r->error));
+  HR_TRY(run(x, HR_PHASE_PREFILL, 9, ids, r->prefilled, &r->error));
+  HR_TRY(run(x, HR_PHASE_DECODE, 1, ids + 9, r->decoded, &r->error));
+  return run(x, HR_PHASE_DECODE, 2, ids + 10, r->decoded, &r->error);
+}
+
+static void *rank_main(void *argument)
+{
+  rank_of_model *r = argument;
+  hr_executor_options options = hr_executor_options_default();
+  hr_executor *x = NULL;
+  options.tokens = 64;
+  options.dtype = r->dtype;
+  options.communicator = r->communicator;
+  r->status = hr_executor_open(r->device, r->model, &options, &x, &r->error);
+  if (r->status == HR_OK)
+    r->bytes = hr_executor_bytes(x);
+  if (r->status == HR_OK)
+    r->status = run_phases(x, r);
+  hr_executor_close(x);
+  if (r->status != HR_OK && r->communicator)
+    hr_communicator_give_up(r->communicator, r->error.message);
+  return NULL;
+}
+
+/* `others`: of the ranks behind the first; NULL: the same model. */
+static void run_ranks(const hr_model *model, const hr_model *others, int64_t count, hr_dtype dtype,
+                      rank_of_model *ranks)
+{
+  hr_device *devices[RANKS_MAX];
+  hr_communicator *communicators[RANKS_MAX];
+  pthread_t threads[RANKS_MAX];
+  hr_error error;
+  for (int64_t i = 0; i < count; i++)
+    assert_ok(hr_device_open("cpu", 1, &devices[i], &error), error);
+  assert_ok(hr_communicators_create(devices, count, NULL, communicators, &error), error);
+  for (int64_t i = 0; i < count; i++) {
+    memset(&ranks[i], 0, sizeof ranks[i]);
+    ranks[i].model = i > 0 && others ? others : model;
+    ranks[i].communicator = count > 1 ? communicators[i] : NULL;
+    ranks[i].device = devices[i];
+    ranks[i].dtype = dtype;
+    assert_int_equal(pthread_create(&threads[i], NULL, rank_main, &ranks[i]), 0);
+  }
+  for (int64_t i = 0; i < count; i++)
+    pthread_join(threads[i], NULL);
+  for (int64_t i = 0; i < count; i++) {
+    hr_communicator_free(communicators[i]);
+    hr_device_close(devices[i]);
+  }
+}
+
+static void assert_near(const char *name, const char *what, const float *found, const float *expected, int count,
+                        float share)
+{
+  float most = 0;
+  for (int i = 0; i < count; i++)
+    most = fmaxf(most, fabsf(expected[i]));
+  assert_true(most > 0);
+  for (int i = 0; i < count; i++) {
+    if (!(fabsf(found[i] - expected[i]) <= share * most))
+      fail_msg("%s, %s: logit %d is %g, expected %g ± %g", name, what, i, (double)found[i], (double)expected[i],
+               (double)(share * most));
+  }
+}
+
+static void ranks_have_the_logits_of_one(void **state)
+{
+  (void)state;
+  static rank_of_model one, ranks[RANKS_MAX];
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    const hr_model model = model_of(models[i].name, models[i].config);
+    run_ranks(&model, NULL, 1, HR_FP32, &one);
+    assert_ok(one.status, one.error);
+    run_ranks(&model, NULL, models[i].ranks, HR_FP32, ranks);
+    for (int64_t r = 0; r < models[i].ranks; r++) {
+      assert_ok(ranks[r].status, ranks[r].error);
+      assert_near(models[i].name, "one pass", ranks[r].passed, one.passed, TOKENS * VOCABULARY, 2e-5f);
+      assert_near(models[i].name, "prefill", ranks[r].prefilled, one.prefilled, VOCABULARY, 2e-5f);
+      assert_near(models[i].name, "decode", ranks[r].decoded, one.decoded, 2 * VOCABULARY, 2e-5f);
+      assert_memory_equal(ranks[r].decoded, ranks[0].decoded, sizeof ranks[r].decoded);
+      assert_true(ranks[r].bytes < one.bytes);
+    }
+  }
+}
+
+static void assert_says(const rank_of_model *r, hr_status status, const char *part)
+{
+  assert_int_equal(r->status, status);
+  if (!strstr(r->error.message, part))
+    fail_msg("'%s' does not say '%s'", r->error.message, part);
+}
+
+static void what_ranks_cannot_share_is_refused(void **state)
+{
+  (void)state;
+  static rank_of_model ranks[RANKS_MAX];
+  const hr_model llama = model_of(models[0].name, models[0].config);
+  run_ranks(&llama, NULL, 3, HR_FP32, ranks);
+  assert_says(&ranks[0], HR_ERROR_UNSUPPORTED, "4 query heads do not divide by t = 3");
+  static const char olmo[] = "{\"model_type\":\"olmo2\",\"hidden_size\":32,\"num_hidden_layers\":1,"
+                             "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":48,"
+                             "\"vocab_size\":61,\"max_position_embeddings\":64}";
+  const hr_model full = model_of("olmo2", olmo);
+  run_ranks(&full, NULL, 2, HR_FP32, ranks);
+  assert_says(&ranks[0], HR_ERROR_UNSUPPORTED, "norms over all heads of several devices cannot be run yet");
+}
+
+static void a_rank_that_fails_ends_the_others(void **state)
+{
+  (void)state;
+  static rank_of_model ranks[RANKS_MAX];
+  const hr_model llama = model_of(models[0].name, models[0].config), gpt2 = model_of(models[4].name, models[4].config);
+  static const char wider[] = "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,"
+                              "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":48,"
+                              "\"vocab_size\":61,\"max_position_embeddings\":64}";
+  const hr_model other = model_of("wider", wider);
+  run_ranks(&llama, &other, 2, HR_FP32, ranks);
+  assert_says(&ranks[0], HR_ERROR_INVALID,
+              "rank 1 asks for an all_reduce of 768 fp32, rank 0 for an all_reduce of 384");
+  assert_says(&ranks[1], HR_ERROR_INVALID, "rank 1 asks for an all_reduce of 768 fp32");
+  hr_model none = gpt2;
+  none.groups[0].attention.q_heads = 3; /* which t = 2 does not divide */
+  run_ranks(&llama, &none, 2, HR_FP32, ranks);
+  assert_says(&ranks[0], HR_ERROR_UNAVAILABLE, "rank 1 of 2 gave up: ");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ranks_have_the_logits_of_one),
+      cmocka_unit_test(what_ranks_cannot_share_is_refused),
+      cmocka_unit_test(a_rank_that_fails_ends_the_others),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
