@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define USUAL_SEQUENCE 512
@@ -98,6 +99,8 @@ static int open_job(const cli_run *run, step_job *job)
     code = cli_set_weights_format(run, &job->model);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &job->model, &job->workload);
+  if (job->workload.tensor_parallel > 1) /* NCCL ends where a host does not allow NVLink's multicast */
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
   if (code == CLI_GO_ON)
     code = cli_open_own_device(run, &job->device);
   if (code == CLI_GO_ON && (run->options.save || run->options.db))

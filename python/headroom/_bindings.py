@@ -1559,6 +1559,11 @@ class hr_collective_call(Structure):
         ("source", c_int64),
         ("send", c_void_p),
         ("receive", c_void_p),
+        ("columns", c_int64),
+        ("residual", c_void_p),
+        ("norm_weight", c_void_p),
+        ("residual_sum", c_void_p),
+        ("epsilon", c_double),
     ]
 
 
@@ -2799,6 +2804,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_communicator_rank": (c_int64, [c_void_p]),
     "hr_communicator_share": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "hr_communicator_size": (c_int64, [c_void_p]),
+    "hr_communicator_takes_norm": (c_bool, [c_void_p, c_void_p]),
     "hr_communicator_wait": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_communicators_create": (c_int, [c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
     "hr_compare_free": (None, [c_void_p]),

@@ -40,10 +40,11 @@ constexpr cu_result INVALID_VALUE = 1, INVALID_IMAGE = 200, INVALID_CONTEXT = 20
 
 /* Few, so that a block of a persistent grid processes many work items; two clusters of 2. */
 constexpr int MULTIPROCESSORS = 4;
+constexpr int GPUS_MAX = 8;
 constexpr int SHARED_USUAL = 48 << 10;
 
 struct cu_context_st {
-  int unused;
+  cu_device device = 0;
 };
 struct cu_stream_st {
   cu_context owner; /* NULL: made without a current context */
@@ -69,7 +70,7 @@ struct cu_function_st {
   unsigned static_bytes, shared_max;
 };
 
-static cu_context_st primary;
+static cu_context_st primaries[GPUS_MAX];
 static thread_local std::string problem;              /* of the last call that failed */
 static thread_local std::vector<cu_context> contexts; /* the last one is current */
 
@@ -123,16 +124,30 @@ cu_result cuGetErrorString(cu_result result, const char **text)
   return SUCCESS;
 }
 
+/* They are one machine, whose kernels take turns. */
+static int gpus()
+{
+  const char *text = getenv("HEADROOM_EMULATED_GPUS");
+  const int asked = text && *text ? atoi(text) : 1;
+  return asked < 1 ? 1 : asked > GPUS_MAX ? GPUS_MAX : asked;
+}
+
 cu_result cuDeviceGetCount(int *count)
 {
-  *count = 1;
+  *count = gpus();
   return SUCCESS;
 }
 
 cu_result cuDeviceGet(cu_device *device, int ordinal)
 {
   *device = ordinal;
-  return ordinal == 0 ? SUCCESS : INVALID_VALUE;
+  return ordinal >= 0 && ordinal < gpus() ? SUCCESS : INVALID_VALUE;
+}
+
+cu_result cuDeviceCanAccessPeer(int *can, cu_device, cu_device)
+{
+  *can = 1;
+  return SUCCESS;
 }
 
 cu_result cuDeviceGetName(char *name, int size, cu_device)
@@ -189,9 +204,10 @@ cu_result cuDeviceGetPCIBusId(char *id, int size, cu_device)
   return SUCCESS;
 }
 
-cu_result cuDevicePrimaryCtxRetain(cu_context *retained, cu_device)
+cu_result cuDevicePrimaryCtxRetain(cu_context *retained, cu_device device)
 {
-  *retained = &primary;
+  primaries[device].device = device;
+  *retained = &primaries[device];
   return SUCCESS;
 }
 
@@ -239,8 +255,13 @@ cu_result cuCtxPopCurrent_v2(cu_context *popped)
 
 cu_result cuCtxGetDevice(cu_device *device)
 {
-  *device = 0;
+  *device = current() ? current()->device : 0;
   return current() ? SUCCESS : INVALID_CONTEXT;
+}
+
+cu_result cuCtxEnablePeerAccess(cu_context peer, unsigned)
+{
+  return peer != current() ? SUCCESS : INVALID_VALUE;
 }
 
 /* ---- memory ---- */
@@ -266,6 +287,43 @@ cu_result cuMemFree_v2(cu_address address)
 {
   turn mine;
   return !address || memory_free((void *)address) ? SUCCESS : INVALID_VALUE;
+}
+
+/* The host's memory is the device's. */
+cu_result cuMemHostAlloc(void **address, size_t bytes, unsigned)
+{
+  cu_address on_device;
+  const cu_result result = cuMemAlloc_v2(&on_device, bytes);
+  if (result == SUCCESS)
+    *address = (void *)on_device;
+  return result;
+}
+
+cu_result cuMemHostGetDevicePointer_v2(cu_address *on_device, void *address, unsigned)
+{
+  *on_device = (cu_address)address;
+  return SUCCESS;
+}
+
+cu_result cuMemFreeHost(void *address)
+{
+  return cuMemFree_v2((cu_address)address);
+}
+
+/* A process alone has no others to show its memory to. */
+cu_result cuIpcGetMemHandle(cu_ipc_handle *, cu_address)
+{
+  return INVALID_VALUE;
+}
+
+cu_result cuIpcOpenMemHandle_v2(cu_address *, cu_ipc_handle, unsigned)
+{
+  return INVALID_VALUE;
+}
+
+cu_result cuIpcCloseMemHandle(cu_address)
+{
+  return INVALID_VALUE;
 }
 
 cu_result cuMemcpyHtoDAsync_v2(cu_address to, const void *from, size_t bytes, cu_stream stream)
@@ -396,6 +454,17 @@ cu_result cuEventRecordWithFlags(cu_event, cu_stream, unsigned)
 
 cu_result cuEventSynchronize(cu_event)
 {
+  return SUCCESS;
+}
+
+cu_result cuEventQuery(cu_event)
+{
+  return SUCCESS;
+}
+
+cu_result cuStreamIsCapturing(cu_stream stream, int *status)
+{
+  *status = !is_default(stream) && stream->captures;
   return SUCCESS;
 }
 

@@ -5,6 +5,8 @@
 #pragma once
 #include "machine.h"
 
+#include <ctime>
+
 namespace ptx {
 
 using emulation::format;
@@ -217,6 +219,22 @@ template <class A, class P> UNORDERED inline void ld_acquire_gpu_global_s32(A &t
   put(to, *(const int *)from);
 }
 
+/* A message between GPUs: others may have to send it first. */
+template <class T> UNORDERED inline void ld_volatile_global_v4_u32(const registers<T, 4> &to, const void *from)
+{
+  emulation::check_global(from, 4 * sizeof(T), 4 * sizeof(T), "ld.volatile.v4");
+  emulation::pause();
+  for (unsigned i = 0; i < 4; i++)
+    __builtin_memcpy(to.at[i], (const char *)from + i * sizeof(T), sizeof(T));
+}
+
+template <class P, class T> UNORDERED inline void st_volatile_global_v4_u32(P to, const registers<T, 4> &from)
+{
+  emulation::check_global((const void *)to, 4 * sizeof(T), 4 * sizeof(T), "st.volatile.v4");
+  for (unsigned i = 0; i < 4; i++)
+    __builtin_memcpy((char *)to + i * sizeof(T), from.at[i], sizeof(T));
+}
+
 template <class P> UNORDERED inline void red_release_gpu_global_add_s32(P to, int value)
 {
   emulation::check_global((const void *)to, 4, 4, "red.add");
@@ -267,6 +285,14 @@ inline void cp_async_wait_all()
 }
 
 /* ---- clusters ---- */
+
+/* Nanoseconds. */
+inline emulation::word64 special_globaltimer()
+{
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (emulation::word64)now.tv_sec * 1000000000u + (emulation::word64)now.tv_nsec;
+}
 
 inline unsigned special_cluster_ctarank()
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models whose layers several ranks share: the logits of one device from the same weights; refusals; ranks that fail. */
+/* Models whose layers several ranks share: the logits of one device from the same weights; refusals; failures. */
 #include "machine.h"
 
 #include "base/error.h"
+#include "runtime/communicator/communicator.h"
 
 #include <headroom/experimental/communicator.h>
 #include <headroom/experimental/run.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +141,21 @@ static void *rank_main(void *argument)
   return NULL;
 }
 
+/* The CPU, or with HEADROOM_TEST=gpu GPUs, of which ranks share the first where there are not enough. */
+static hr_device *open_rank(int64_t rank)
+{
+  hr_device *device = NULL;
+  hr_error error;
+  char name[16] = "cpu";
+  if (test_asks_for("gpu"))
+    snprintf(name, sizeof name, "cuda:%d", (int)rank);
+  if (hr_device_open(name, 1, &device, &error) != HR_OK) {
+    assert_true(rank > 0 && strcmp(name, "cpu") != 0);
+    assert_ok(hr_device_open("cuda:0", 1, &device, &error), error);
+  }
+  return device;
+}
+
 /* `others`: of the ranks behind the first; NULL: the same model. */
 static void run_ranks(const hr_model *model, const hr_model *others, int64_t count, hr_dtype dtype,
                       rank_of_model *ranks)
@@ -148,8 +165,9 @@ static void run_ranks(const hr_model *model, const hr_model *others, int64_t cou
   pthread_t threads[RANKS_MAX];
   hr_error error;
   for (int64_t i = 0; i < count; i++)
-    assert_ok(hr_device_open("cpu", 1, &devices[i], &error), error);
-  assert_ok(hr_communicators_create(devices, count, NULL, communicators, &error), error);
+    devices[i] = open_rank(i);
+  const hr_communicator_options options = hr_communicator_options_default();
+  assert_ok(hr_communicators_connect(devices, count, &options, communicators, &error), error);
   for (int64_t i = 0; i < count; i++) {
     memset(&ranks[i], 0, sizeof ranks[i]);
     ranks[i].model = i > 0 && others ? others : model;

@@ -9,6 +9,7 @@
 #include <headroom/collective.h>
 #include <headroom/device.h>
 #include <headroom/dtype.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -72,6 +73,13 @@ typedef struct hr_collective_call {
   int64_t source;   /* of a message the rank that `receive` comes from */
   const void *send; /* NULL: of a message, nothing is sent */
   void *receive;    /* the same; may be `send` of an all-reduce and a broadcast. Of a reduce-scatter [count / size] */
+  /* An all-reduce with columns > 0 has rows of that many elements: residual_sum = the sum + residual, in whose place it
+     may be, and receive = that, divided by its root mean square over a row (Zhang and Sennrich 2019, arXiv 1910.07467)
+     and times norm_weight [columns]. What is rounded in between is the sum over the ranks. */
+  int64_t columns;
+  const void *residual, *norm_weight;
+  void *residual_sum;
+  double epsilon; /* added to the mean of squares */
 } hr_collective_call;
 
 /** An all-reduce of nothing, in fp32. */
@@ -85,6 +93,10 @@ HR_DEFAULT(hr_collective_call)
  *  bits on all ranks, and in each run. */
 HR_API hr_status hr_communicate(hr_communicator *communicator, const hr_collective_call *call, void *stream,
                                 hr_error *error);
+
+/** Whether hr_communicate() takes an all-reduce with a norm: on CPUs always; on GPUs that see each other's memory up to
+ *  a MiB of rows of up to 16 KiB, with addresses and rows that are multiples of 8 bytes. */
+HR_API bool hr_communicator_takes_norm(const hr_communicator *communicator, const hr_collective_call *call);
 
 /** Waits until what was queued on the stream is over. HR_ERROR_UNAVAILABLE as above: kernels that wait for a rank that
  *  does not come end after `patience_s`. */

@@ -100,6 +100,12 @@ hr_status hr_communicators_create(hr_device *const *devices, int64_t count, cons
     return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to %d, found %" PRId64, RANKS_MAX, count);
   HR_TRY(check_options(o, error));
   HR_TRY(check_devices(devices, count, error));
+  return hr_communicators_connect(devices, count, o, communicators, error);
+}
+
+hr_status hr_communicators_connect(hr_device *const *devices, int64_t count, const hr_communicator_options *o,
+                                   hr_communicator **communicators, hr_error *error)
+{
   hr_meeting **meetings = calloc((size_t)count, sizeof *meetings);
   if (!meetings)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " ranks", count);
@@ -181,6 +187,14 @@ static hr_status check_call(const hr_communicator *c, const hr_collective_call *
     return hr_fail(error, HR_ERROR_INVALID, "peer: %" PRId64 " is none of %" PRId64 " ranks", call->peer, size);
   if (call->source < 0 || call->source >= size)
     return hr_fail(error, HR_ERROR_INVALID, "source: %" PRId64 " is none of %" PRId64 " ranks", call->source, size);
+  if (call->columns != 0 && (call->kind != HR_ALL_REDUCE || call->columns < 0 || call->count % call->columns != 0))
+    return hr_fail(error, HR_ERROR_INVALID, "columns: %" PRId64 " are no rows of %s of %" PRId64, call->columns,
+                   hr_collective_name(call->kind), call->count);
+  if (call->columns > 0 && (!call->residual || !call->residual_sum || !call->norm_weight))
+    return hr_fail(error, HR_ERROR_INVALID, "%s is NULL",
+                   !call->residual       ? "residual"
+                   : !call->residual_sum ? "residual_sum"
+                                         : "norm_weight");
   if (!message && call->count > 0 && (!call->send || !call->receive))
     return hr_fail(error, HR_ERROR_INVALID, "%s: %s is NULL", hr_collective_name(call->kind),
                    call->send ? "receive" : "send");
@@ -190,7 +204,8 @@ static hr_status check_call(const hr_communicator *c, const hr_collective_call *
 static hr_call_shape shape_of(const hr_collective_call *call)
 {
   const bool has_root = call->kind == HR_BROADCAST;
-  return (hr_call_shape){(int64_t)call->kind, (int64_t)call->dtype, call->count, has_root ? call->peer : 0};
+  return (hr_call_shape){(int64_t)call->kind, (int64_t)call->dtype, call->count, has_root ? call->peer : 0,
+                         call->columns};
 }
 
 static bool was_compared(const hr_communicator *c, const hr_call_shape *shape)
@@ -235,10 +250,19 @@ hr_status hr_communicate(hr_communicator *communicator, const hr_collective_call
   HR_TAKE(hr_collective_call, call, error);
   const hr_backend *backend = communicator->device->backend;
   HR_TRY(check_call(communicator, call, error));
+  if (call->columns > 0 && !hr_communicator_takes_norm(communicator, call))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel adds up %" PRId64 " rows of %" PRId64 " with their norm",
+                   call->count / call->columns, call->columns);
   HR_TRY(communicator->meeting->functions->check(communicator->meeting, error));
   HR_TRY(compare(communicator, call, error));
   return backend->communicate ? backend->communicate(communicator, call, stream, error)
                               : hr_host_communicate(communicator, call, error);
+}
+
+bool hr_communicator_takes_norm(const hr_communicator *communicator, const hr_collective_call *call)
+{
+  const hr_backend *backend = communicator->device->backend;
+  return !backend->takes_norm || backend->takes_norm(communicator, call);
 }
 
 hr_status hr_communicator_wait(hr_communicator *communicator, void *stream, hr_error *error)

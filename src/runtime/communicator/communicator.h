@@ -10,7 +10,7 @@
 
 /** What ranks have to agree about. */
 typedef struct hr_call_shape {
-  int64_t kind, dtype, count, peer;
+  int64_t kind, dtype, count, peer, columns;
 } hr_call_shape;
 
 struct hr_communicator {
@@ -25,6 +25,10 @@ struct hr_communicator {
   size_t room_bytes;
   void *state; /* the backend's */
 };
+
+/** hr_communicators_create() for devices that may be the same, as tests have on a machine with one GPU. */
+hr_status hr_communicators_connect(hr_device *const *devices, int64_t count, const hr_communicator_options *options,
+                                   hr_communicator **communicators, hr_error *error);
 
 /** Bytes of every rank, in their order, for what is called `what`. */
 hr_status hr_communicator_exchange(hr_communicator *c, const char *what, const void *mine, size_t bytes, void *all,

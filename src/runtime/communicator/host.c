@@ -8,6 +8,7 @@
 
 #include <headroom/experimental/collective.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,24 @@ static void sum(const hr_collective_call *call, const char *all, int64_t ranks, 
         total[i] = r == 0 ? (float)term[i] : total[i] + (float)term[i];
     }
     hr_floats_store(call->dtype, to, at, n, total);
+  }
+}
+
+/* The sum of all ranks, which is in `receive`, becomes the norm. */
+static void add_norm(const hr_collective_call *call, int64_t row)
+{
+  const size_t columns = (size_t)call->columns, first = (size_t)row * columns;
+  double squares = 0;
+  for (size_t i = first; i < first + columns; i++) {
+    const double sum = hr_number_load(call->dtype, call->receive, i) + hr_number_load(call->dtype, call->residual, i);
+    squares += sum * sum;
+  }
+  const double factor = 1 / sqrt(squares / (double)columns + call->epsilon);
+  for (size_t i = first; i < first + columns; i++) {
+    const double sum = hr_number_load(call->dtype, call->receive, i) + hr_number_load(call->dtype, call->residual, i);
+    hr_number_store(call->dtype, call->residual_sum, i, sum);
+    hr_number_store(call->dtype, call->receive, i,
+                    sum * factor * hr_number_load(call->dtype, call->norm_weight, i - first));
   }
 }
 
@@ -79,5 +98,7 @@ hr_status hr_host_communicate(hr_communicator *c, const hr_collective_call *call
                                   error));
   if (bytes > 0)
     take_part(c, call, c->room, sent);
+  for (int64_t row = 0; call->columns > 0 && row < call->count / call->columns; row++)
+    add_norm(call, row);
   return HR_OK;
 }

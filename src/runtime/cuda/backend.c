@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "runtime/cuda/ceilings/ceilings.h"
+#include "runtime/cuda/collective/collective.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/context.h"
 #include "runtime/cuda/driver/graph.h"
@@ -166,6 +167,11 @@ const hr_backend hr_backend_cuda = {
     .route = hr_cuda_route,
     .multiply_groups = hr_cuda_multiply_groups,
     .multiply_linear = hr_cuda_multiply_linear,
+    .connect = hr_cuda_connect,
+    .disconnect = hr_cuda_disconnect,
+    .communicate = hr_cuda_communicate,
+    .takes_norm = hr_cuda_takes_norm,
+    .await_ranks = hr_cuda_await_ranks,
     .queue_zeros = queue_zeros,
     .set_bytes = set_bytes,
     .fill_uniform = hr_cuda_fill_uniform,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the CUDA libraries this machine has. Each is opened, asked for its version and closed again. */
 #include "base/names.h"
+#include "runtime/cuda/collective/nccl.h"
 #include "runtime/cuda/driver/cublaslt.h"
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/driver/nvml.h"
@@ -69,11 +70,23 @@ static void look_for_nvml(hr_library *library)
   hr_nvml_close(&nvml);
 }
 
+static void look_for_nccl(hr_library *library)
+{
+  hr_nccl nccl;
+  hr_error error = {.message = ""};
+  put(library, "NCCL", "steps of several cuda:N");
+  if (!note(library, hr_nccl_open(&nccl, &error), &error))
+    return;
+  hr_nccl_version(&nccl, library->version, sizeof library->version);
+  hr_nccl_close(&nccl);
+}
+
 void hr_cuda_libraries(hr_library libraries[HR_LIBRARIES_MAX], size_t *count)
 {
   look_for_driver(&libraries[0]);
   look_for_cublaslt(&libraries[1]);
   look_for_nvrtc(&libraries[2]);
   look_for_nvml(&libraries[3]);
-  *count = 4;
+  look_for_nccl(&libraries[4]);
+  *count = 5;
 }

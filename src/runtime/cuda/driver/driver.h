@@ -27,7 +27,13 @@ typedef struct cu_graph_exec_st *cu_graph_exec;
 typedef struct cu_module_st *cu_module;
 typedef struct cu_function_st *cu_function;
 
-enum { CU_SUCCESS = 0, CU_ERROR_OUT_OF_MEMORY = 2, CU_ERROR_NO_DEVICE = 100 };
+enum { CU_SUCCESS = 0, CU_ERROR_OUT_OF_MEMORY = 2, CU_ERROR_NO_DEVICE = 100, CU_NOT_READY = 600 };
+
+enum { CU_HOST_MAPPED = 2, CU_EVENT_NO_TIMES = 2 }; /* of cuMemHostAlloc() and cuEventCreate() */
+
+typedef struct cu_ipc_handle { /* CUipcMemHandle */
+  char bytes[64];
+} cu_ipc_handle;
 
 enum {
   CU_MAX_SHARED_OPTIN = 97, /* CUdevice_attribute */
@@ -107,6 +113,14 @@ enum {
   ROW(cuMemGetInfo_v2, (size_t * available, size_t * total))                                                        \
   ROW(cuMemAlloc_v2, (cu_address * address, size_t bytes))                                                          \
   ROW(cuMemFree_v2, (cu_address address))                                                                           \
+  ROW(cuMemHostAlloc, (void **address, size_t bytes, unsigned flags))                                               \
+  ROW(cuMemHostGetDevicePointer_v2, (cu_address * on_device, void *address, unsigned flags))                        \
+  ROW(cuMemFreeHost, (void *address))                                                                               \
+  ROW(cuDeviceCanAccessPeer, (int *can, cu_device device, cu_device peer))                                          \
+  ROW(cuCtxEnablePeerAccess, (cu_context peer, unsigned flags))                                                     \
+  ROW(cuIpcGetMemHandle, (cu_ipc_handle * handle, cu_address address))                                              \
+  ROW(cuIpcOpenMemHandle_v2, (cu_address * address, cu_ipc_handle handle, unsigned flags))                          \
+  ROW(cuIpcCloseMemHandle, (cu_address address))                                                                    \
   ROW(cuMemcpyHtoDAsync_v2, (cu_address to, const void *from, size_t bytes, cu_stream stream))                      \
   ROW(cuMemcpyDtoHAsync_v2, (void *to, cu_address from, size_t bytes, cu_stream stream))                            \
   ROW(cuMemcpyDtoDAsync_v2, (cu_address to, cu_address from, size_t bytes, cu_stream stream))                       \
@@ -126,6 +140,8 @@ enum {
   ROW(cuEventRecord, (cu_event event, cu_stream stream))                                                            \
   ROW(cuEventRecordWithFlags, (cu_event event, cu_stream stream, unsigned flags))                                   \
   ROW(cuEventSynchronize, (cu_event event))                                                                         \
+  ROW(cuEventQuery, (cu_event event))                                                                               \
+  ROW(cuStreamIsCapturing, (cu_stream stream, int *status))                                                         \
   ROW(cuEventElapsedTime, (float *ms, cu_event start, cu_event end))                                                \
   ROW(cuModuleLoadData, (cu_module * module, const void *image))                                                    \
   ROW(cuModuleUnload, (cu_module module))                                                                           \

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All-reduces by kernels/all_reduce.cu. */
+#include "runtime/cuda/collective/collective.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/cuda/driver/module.h"
+
+#include <stdio.h>
+
+#define BLOCKS_MAX 64 /* more do not fill NVLink better, and a step's other kernels want multiprocessors */
+#define AHEAD 4       /* packets of a thread: kernels/all_reduce.cu */
+
+static const hr_cuda *cuda_of(const hr_communicator *c)
+{
+  return c->device->state;
+}
+
+static const hr_cuda_ranks *ranks_of(const hr_communicator *c)
+{
+  return c->state;
+}
+
+/* ---- kernels ---- */
+
+static int64_t packets_of(const hr_collective_call *call, int64_t count)
+{
+  return hr_ceil_div(count * (int64_t)hr_dtype_bytes(call->dtype), HR_PACKET_DATA);
+}
+
+static hr_all_reduce_call call_of(const hr_communicator *c, const hr_collective_call *x, int64_t first, int64_t count)
+{
+  const hr_cuda_ranks *r = ranks_of(c);
+  const size_t offset = (size_t)first * hr_dtype_bytes(x->dtype);
+  hr_all_reduce_call call = {.send = (uintptr_t)x->send + offset,
+                             .receive = (uintptr_t)x->receive + offset,
+                             .missing = r->missing_on_device,
+                             .count = count,
+                             .patience_ns = (int64_t)(c->patience_s * 1e9),
+                             .rank = (int)c->meeting->rank};
+  call.by_element = (call.send | call.receive) % HR_PACKET_DATA != 0;
+  for (int64_t i = 0; i < c->meeting->size; i++)
+    call.slabs[i] = r->slabs[i];
+  return call;
+}
+
+static hr_status launch(const hr_communicator *c, const hr_collective_call *x, int64_t first, int64_t count,
+                        hr_all_reduce_way way, cu_stream stream, hr_error *error)
+{
+  const hr_cuda_queue queue = {cuda_of(c), stream};
+  const bool two = way == HR_WAY_TWO_SHOT;
+  const int64_t packets = packets_of(x, count), each = two ? hr_ceil_div(packets, c->meeting->size) : packets;
+  char defines[HR_DEFINES_SIZE];
+  cu_function function;
+  hr_all_reduce_call call = call_of(c, x, first, count);
+  void *parameters[] = {&call};
+  snprintf(defines, sizeof defines, "HR_RANKS=%d", (int)c->meeting->size);
+  HR_TRY(hr_cuda_function(queue.cuda, "all_reduce", x->dtype, defines,
+                          two ? "all_reduce_two_shot" : "all_reduce_one_shot", &function, error));
+  const hr_cuda_kernel kernel = {.function = function,
+                                 .blocks = hr_min64(hr_ceil_div(each, HR_ALL_REDUCE_THREADS), BLOCKS_MAX),
+                                 .threads = HR_ALL_REDUCE_THREADS,
+                                 .early = queue.cuda->capability >= 90};
+  return hr_cuda_launch(&queue, &kernel, parameters, error);
+}
+
+/* Messages that are larger than the slabs' rooms go in pieces. */
+hr_status hr_cuda_reduce_in_slabs(const hr_communicator *c, const hr_collective_call *call, hr_all_reduce_way way,
+                                  cu_stream stream, hr_error *error)
+{
+  const int64_t room = (way == HR_WAY_TWO_SHOT ? HR_TWO_SHOT_PACKETS : HR_ONE_SHOT_PACKETS) * (int64_t)HR_PACKET_DATA /
+                       (int64_t)hr_dtype_bytes(call->dtype);
+  for (int64_t first = 0; first < call->count; first += room)
+    HR_TRY(launch(c, call, first, hr_min64(room, call->count - first), way, stream, error));
+  return HR_OK;
+}
+
+/* ---- with a norm ---- */
+
+#define NORM_PACKETS_MAX 8 /* of a thread */
+
+bool hr_cuda_takes_norm(const hr_communicator *c, const hr_collective_call *x)
+{
+  const hr_cuda_ranks *r = ranks_of(c);
+  const int64_t row = x->columns * (int64_t)hr_dtype_bytes(x->dtype);
+  const uint64_t addresses = (uintptr_t)x->send | (uintptr_t)x->receive | (uintptr_t)x->residual |
+                             (uintptr_t)x->residual_sum | (uintptr_t)x->norm_weight;
+  return r && r->slabs[0] != 0 && c->small_bytes >= 0 && row % HR_PACKET_DATA == 0 && addresses % HR_PACKET_DATA == 0 &&
+         packets_of(x, x->count) <= HR_ONE_SHOT_PACKETS &&
+         row / HR_PACKET_DATA <= NORM_PACKETS_MAX * HR_ALL_REDUCE_NORM_THREADS;
+}
+
+hr_status hr_cuda_reduce_with_norm(const hr_communicator *c, const hr_collective_call *x, cu_stream stream,
+                                   hr_error *error)
+{
+  const hr_cuda_queue queue = {cuda_of(c), stream};
+  const int64_t of_thread = hr_ceil_div(packets_of(x, x->columns), HR_ALL_REDUCE_NORM_THREADS);
+  char defines[HR_DEFINES_SIZE];
+  cu_function function;
+  hr_all_reduce_call call = call_of(c, x, 0, x->count);
+  void *parameters[] = {&call};
+  call.columns = x->columns;
+  call.residual = (uintptr_t)x->residual;
+  call.sum = (uintptr_t)x->residual_sum;
+  call.weight = (uintptr_t)x->norm_weight;
+  call.epsilon = (float)x->epsilon;
+  snprintf(defines, sizeof defines, "HR_RANKS=%d HR_PACKETS=%d", (int)c->meeting->size,
+           of_thread <= 1   ? 1
+           : of_thread <= 2 ? 2
+           : of_thread <= 4 ? 4
+                            : NORM_PACKETS_MAX);
+  HR_TRY(hr_cuda_function(queue.cuda, "all_reduce", x->dtype, defines, "all_reduce_norm", &function, error));
+  const hr_cuda_kernel kernel = {.function = function,
+                                 .blocks = x->count / x->columns,
+                                 .threads = HR_ALL_REDUCE_NORM_THREADS,
+                                 .early = queue.cuda->capability >= 90};
+  return hr_cuda_launch(&queue, &kernel, parameters, error);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/cuda/collective/collective.h"
+
+#include "base/error.h"
+
+static const hr_cuda *cuda_of(const hr_communicator *c)
+{
+  return c->device->state;
+}
+
+/* One rank alone has it all. */
+static hr_status copy(const hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
+{
+  const size_t bytes = (size_t)x->count * hr_dtype_bytes(x->dtype);
+  if (!x->send || !x->receive || x->send == x->receive)
+    return HR_OK;
+  return HR_CU(&cuda_of(c)->driver, cuMemcpyDtoDAsync_v2,
+               ((cu_address)(uintptr_t)x->receive, (cu_address)(uintptr_t)x->send, bytes, stream), error);
+}
+
+static hr_status run(hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
+{
+  hr_all_reduce_way way = HR_WAY_NCCL;
+  if (x->count == 0)
+    return HR_OK;
+  if (c->meeting->size == 1)
+    return copy(c, x, stream, error);
+  if (x->columns > 0)
+    return hr_cuda_reduce_with_norm(c, x, stream, error);
+  if (x->kind == HR_ALL_REDUCE)
+    HR_TRY(hr_cuda_choose_way(c, x, stream, &way, error));
+  return hr_cuda_reduce(c, x, way, stream, error);
+}
+
+hr_status hr_cuda_communicate(hr_communicator *c, const hr_collective_call *call, void *stream, hr_error *error)
+{
+  HR_TRY(hr_cuda_enter(cuda_of(c), error));
+  hr_status status = run(c, call, stream, error);
+  hr_cuda_leave(cuda_of(c));
+  return status;
+}

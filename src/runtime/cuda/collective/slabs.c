@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of each rank that all others can write: by address between threads of one process, by handle between
+ * processes of one host. */
+#include "runtime/cuda/collective/collective.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PEER_ACCESS_ALREADY_ENABLED = 704, IPC_LAZY_PEER_ACCESS = 1 };
+
+/* What a rank says of itself. */
+typedef struct slab_card {
+  char host[64];
+  int64_t process, bytes;
+  cu_address address;
+  cu_device device;
+  cu_context context;
+  cu_ipc_handle handle;
+  bool has_handle, has_slab;
+} slab_card;
+
+static const hr_cuda *cuda_of(const hr_communicator *c)
+{
+  return c->device->state;
+}
+
+static hr_cuda_ranks *ranks_of(const hr_communicator *c)
+{
+  return c->state;
+}
+
+/* ---- own memory ---- */
+
+static hr_status allocate(const hr_communicator *c, hr_error *error)
+{
+  const hr_cuda *cuda = cuda_of(c);
+  hr_cuda_ranks *r = ranks_of(c);
+  const size_t bytes = (size_t)hr_slab_bytes((int)c->meeting->size);
+  void *host = NULL;
+  HR_TRY(HR_CU(&cuda->driver, cuMemHostAlloc, (&host, sizeof *r->missing, CU_HOST_MAPPED), error));
+  r->missing = host;
+  *r->missing = 0;
+  HR_TRY(HR_CU(&cuda->driver, cuMemHostGetDevicePointer_v2, (&r->missing_on_device, host, 0), error));
+  HR_TRY(HR_CU(&cuda->driver, cuEventCreate, (&r->reached, CU_EVENT_NO_TIMES), error));
+  HR_TRY(HR_CU(&cuda->driver, cuMemAlloc_v2, (&r->slab, bytes), error));
+  HR_TRY(HR_CU(&cuda->driver, cuMemsetD8Async, (r->slab, 0, bytes, cuda->stream), error));
+  return HR_CU(&cuda->driver, cuStreamSynchronize, (cuda->stream), error);
+}
+
+static hr_status make_card(const hr_communicator *c, slab_card *card, hr_error *error)
+{
+  const hr_cuda *cuda = cuda_of(c);
+  memset(card, 0, sizeof *card); /* padding is sent, too */
+  HR_TRY(hr_cuda_enter(cuda, error));
+  hr_status status = allocate(c, error);
+  gethostname(card->host, sizeof card->host - 1);
+  card->process = getpid();
+  card->bytes = hr_slab_bytes((int)c->meeting->size);
+  card->address = ranks_of(c)->slab;
+  card->device = cuda->device;
+  card->context = cuda->context;
+  card->has_slab = status == HR_OK;
+  if (status == HR_OK && !c->meeting->one_process)
+    card->has_handle = cuda->driver.cuIpcGetMemHandle(&card->handle, ranks_of(c)->slab) == CU_SUCCESS;
+  hr_cuda_leave(cuda);
+  return status;
+}
+
+/* ---- the others' ---- */
+
+static bool no_slabs(hr_cuda_ranks *r, const char *format, const slab_card *own, const slab_card *other)
+{
+  char first[96], second[96];
+  snprintf(first, sizeof first, "cuda:%d on %s", own->device, own->host);
+  snprintf(second, sizeof second, "cuda:%d on %s", other->device, other->host);
+  snprintf(r->no_peers.message, sizeof r->no_peers.message, format, first, second);
+  return false;
+}
+
+/* False, with the reason in no_peers, where the GPUs do not see each other. In the device's context. */
+static bool see_other(const hr_communicator *c, const slab_card *own, const slab_card *other, cu_address *address)
+{
+  const hr_driver *driver = &cuda_of(c)->driver;
+  hr_cuda_ranks *r = ranks_of(c);
+  const bool same_process = own->process == other->process && strcmp(own->host, other->host) == 0;
+  int sees = 0;
+  if (strcmp(own->host, other->host) != 0)
+    return no_slabs(r, "%s and %s are on two hosts", own, other);
+  *address = other->address;
+  if (same_process && own->context == other->context)
+    return true;
+  if (same_process && (driver->cuDeviceCanAccessPeer(&sees, own->device, other->device) != CU_SUCCESS || !sees))
+    return no_slabs(r, "%s has no access to memory of %s", own, other);
+  if (same_process) {
+    const cu_result enabled = driver->cuCtxEnablePeerAccess(other->context, 0);
+    return enabled == CU_SUCCESS || enabled == PEER_ACCESS_ALREADY_ENABLED ||
+           no_slabs(r, "%s gets no access to memory of %s", own, other);
+  }
+  return (other->has_handle &&
+          driver->cuIpcOpenMemHandle_v2(address, other->handle, IPC_LAZY_PEER_ACCESS) == CU_SUCCESS) ||
+         no_slabs(r, "%s cannot open memory of %s", own, other);
+}
+
+static bool see_others(const hr_communicator *c, const slab_card *cards)
+{
+  hr_cuda_ranks *r = ranks_of(c);
+  const slab_card *own = &cards[c->meeting->rank];
+  for (int64_t i = 0; i < c->meeting->size; i++) {
+    if (!cards[i].has_slab || cards[i].bytes != own->bytes)
+      return no_slabs(r, "%s has no memory for messages of %s", own, &cards[i]);
+    r->slabs[i] = own->address;
+    if (i == c->meeting->rank)
+      continue;
+    if (!see_other(c, own, &cards[i], &r->slabs[i]))
+      return false;
+    r->opened[i] = own->process != cards[i].process;
+  }
+  return true;
+}
+
+void hr_cuda_free_slab(const hr_communicator *c)
+{
+  const hr_driver *driver = &cuda_of(c)->driver;
+  hr_cuda_ranks *r = ranks_of(c);
+  for (int64_t i = 0; i < HR_ALL_REDUCE_RANKS_MAX; i++) {
+    if (r->opened[i])
+      driver->cuIpcCloseMemHandle(r->slabs[i]);
+  }
+  if (r->slab)
+    driver->cuMemFree_v2(r->slab);
+  if (r->missing)
+    driver->cuMemFreeHost((void *)(uintptr_t)r->missing);
+  if (r->reached)
+    driver->cuEventDestroy_v2(r->reached);
+}
+
+/* ---- all ranks of this process ---- */
+
+static hr_status see_and_agree(hr_communicator *const *cs, int64_t count, const slab_card *cards, hr_error *error)
+{
+  bool seen[HR_ALL_REDUCE_RANKS_MAX] = {false}, all = true;
+  for (int64_t i = 0; i < count; i++) {
+    HR_TRY(hr_cuda_enter(cuda_of(cs[i]), error));
+    all = see_others(cs[i], cards) && all;
+    hr_cuda_leave(cuda_of(cs[i]));
+  }
+  seen[0] = all;
+  if (!cs[0]->meeting->one_process)
+    HR_TRY(hr_communicator_exchange(cs[0], "memory of GPUs", &all, sizeof all, seen, error));
+  for (int64_t k = 0; k < cs[0]->meeting->size && !cs[0]->meeting->one_process; k++)
+    all = all && seen[k];
+  for (int64_t i = 0; i < count && !all; i++) {
+    hr_cuda_ranks *r = ranks_of(cs[i]);
+    memset(r->slabs, 0, sizeof r->slabs);
+    if (!r->no_peers.message[0])
+      snprintf(r->no_peers.message, sizeof r->no_peers.message, "another rank's GPU sees no memory of the others");
+  }
+  return HR_OK;
+}
+
+hr_status hr_cuda_share_slabs(hr_communicator *const *cs, int64_t count, hr_error *error)
+{
+  slab_card cards[HR_ALL_REDUCE_RANKS_MAX], own = {.process = 0};
+  const int64_t size = cs[0]->meeting->size;
+  if (size > HR_ALL_REDUCE_RANKS_MAX) {
+    for (int64_t i = 0; i < count; i++)
+      snprintf(ranks_of(cs[i])->no_peers.message, sizeof ranks_of(cs[i])->no_peers.message,
+               "own kernels take up to %d ranks", HR_ALL_REDUCE_RANKS_MAX);
+    return HR_OK;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    HR_TRY(make_card(cs[i], &own, error));
+    cards[cs[i]->meeting->rank] = own;
+  }
+  if (!cs[0]->meeting->one_process)
+    HR_TRY(hr_communicator_exchange(cs[0], "memory of GPUs", &own, sizeof own, cards, error));
+  return see_and_agree(cs, count, cards, error);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layouts that the host code and the programs of all-reduces share. C includes this header, and NVRTC compiles it into
+ * the programs. */
+#ifndef HR_RUNTIME_CUDA_KERNELS_ALL_REDUCE_LAYOUT_H
+#define HR_RUNTIME_CUDA_KERNELS_ALL_REDUCE_LAYOUT_H
+
+#include "runtime/cuda/kernels/attention_layout.h"
+
+enum {
+  HR_ALL_REDUCE_RANKS_MAX = 8,
+  HR_ALL_REDUCE_THREADS = 512,
+  HR_ALL_REDUCE_NORM_THREADS = 256,
+  HR_PACKET_BYTES = 16,          /* of a slab, with flags */
+  HR_PACKET_DATA = 8,            /* bytes of them */
+  HR_SLAB_HEAD = 256,            /* bytes: the numbers below */
+  HR_ONE_SHOT_PACKETS = 1 << 17, /* of a message: 1 MiB */
+  HR_TWO_SHOT_PACKETS = 1 << 20  /* 8 MiB */
+};
+
+/** Numbers in the head of a rank's slab, 32 bits each: calls of each kind that are over, and blocks of this one. */
+typedef enum hr_slab_number { HR_SLAB_ONE_SHOT, HR_SLAB_TWO_SHOT, HR_SLAB_BLOCKS } hr_slab_number;
+
+/* Behind the head each kind has rooms for two calls in turn, with a part for each rank that sends: of one shot whole
+ * messages; of two shots parts of them, to be added up and then the sums. */
+HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_one_shot(int call, int ranks, int from)
+{
+  return HR_SLAB_HEAD + ((hr_layout_int64)call * ranks + from) * HR_ONE_SHOT_PACKETS * HR_PACKET_BYTES;
+}
+
+HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_two_shot(int call, int shot, int ranks, int from)
+{
+  const hr_layout_int64 part = HR_TWO_SHOT_PACKETS / ranks + 1;
+  return hr_slab_one_shot(2, ranks, 0) + (((hr_layout_int64)call * 2 + shot) * ranks + from) * part * HR_PACKET_BYTES;
+}
+
+HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_bytes(int ranks)
+{
+  return hr_slab_two_shot(2, 0, ranks, 0);
+}
+
+/** The parameter of all programs. */
+typedef struct hr_all_reduce_call {
+  HR_DEVICE_POINTER(const element) send;
+  HR_DEVICE_POINTER(element) receive;
+  HR_DEVICE_POINTER(const element) residual; /* with a norm, as the next two: [rows, columns] */
+  HR_DEVICE_POINTER(element) sum;
+  HR_DEVICE_POINTER(const element) weight; /* [columns] */
+  HR_DEVICE_POINTER(char) slabs[HR_ALL_REDUCE_RANKS_MAX];
+  HR_DEVICE_POINTER(volatile int) missing; /* in the host's memory: 1 + a rank that has not come; the host may set it */
+  hr_layout_int64 count;                   /* elements */
+  hr_layout_int64 columns;
+  hr_layout_int64 patience_ns;
+  int rank;
+  int by_element; /* addresses are no multiples of a packet's data */
+  float epsilon;
+} hr_all_reduce_call;
+
+#endif
