@@ -73,7 +73,7 @@ static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t c
   if (is_rotary(operation))
     r.columns += columns % 2, r.period = 7, r.group = 3;
   if (has_table(operation))
-    r.period = 11, r.group = operation == HR_ROWWISE_COMBINE ? 1 + columns % 4 : 1;
+    r.period = 11, r.group = operation == HR_ROWWISE_COMBINE ? 1 + columns % 7 : 1;
   if (operation == HR_ROWWISE_SINK)
     r.group = rows % 2 ? 1 : 2, r.period = rows % 4 ? rows / r.group : rows / 4;
   if (operation == HR_ROWWISE_ROTARY_JOIN)
@@ -171,10 +171,11 @@ static void check_one(hr_device *device, const char *kernel, const hr_rowwise *r
 /* ---- every kernel ---- */
 
 /* Lengths around those that a pack, a thread, part of a warp, a warp, a block and a cluster hold, aligned and not. */
-static const int64_t sizes[][2] = {
-    {1, 1},     {1, 2},     {3, 64},     {5, 98},     {7, 99},     {70, 128},  {17, 513},  {17, 1000}, {6, 1025},
-    {4, 2048},  {5, 2055},  {3, 4099},   {2, 8192},   {3, 8202},   {2, 16384}, {2, 16386}, {2, 32768}, {3, 32769},
-    {2, 50257}, {2, 50258}, {3, 131072}, {2, 131073}, {1, 262145}, {700, 16},  {1100, 3},  {40, 33001}};
+static const int64_t sizes[][2] = {{1, 1},     {1, 2},      {3, 64},     {5, 98},     {7, 99},     {70, 128},
+                                   {17, 513},  {17, 1000},  {6, 1025},   {4, 2048},   {5, 2055},   {3, 4099},
+                                   {2, 8192},  {3, 8202},   {2, 16384},  {2, 16386},  {2, 32768},  {3, 32769},
+                                   {2, 50257}, {2, 50258},  {3, 131072}, {2, 131073}, {1, 262145}, {700, 16},
+                                   {1100, 3},  {40, 33001}, {270, 2056}, {300, 600}};
 
 /* Large tensors are distributed over the formats; with HEADROOM_TEST=thorough each format gets all. */
 #define LARGE 4096          /* elements */

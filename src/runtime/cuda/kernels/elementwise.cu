@@ -137,22 +137,166 @@ template <class ROW_OF> __device__ inline void rotary_rows(const task &t, int64 
     rotate_halves<1>(r, half);
 }
 
-/* Rows of the result, one after another; value(row, column) is an element of it. */
-template <class VALUE> __device__ inline void each_of_rows(const task &t, VALUE value)
+/* ---- rows ---- */
+
+#define ROWS_AHEAD 4 /* rows of a thread whose elements are loaded together */
+
+/* Elements that a thread moves at once, in BYTES: 16, 4 or those of one. By words, as the compiler splits loads and
+ * stores of structs of elements. */
+template <int BYTES> struct piece {
+  static const int WORDS = BYTES < 4 ? 1 : BYTES / 4, WIDTH = BYTES / (int)sizeof(element);
+  unsigned word[WORDS];
+
+  __device__ void load(const element *at)
+  {
+    if (BYTES == 16) {
+      const uint4 v = *(const uint4 *)at;
+      word[0] = v.x, word[WORDS > 1] = v.y, word[WORDS / 2] = v.z, word[WORDS - 1] = v.w;
+    } else {
+      word[0] = BYTES == 4 ? *(const unsigned *)at : bits_of(*at);
+    }
+  }
+  __device__ void store(element *at) const
+  {
+    if (BYTES == 16)
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(at)), "r"(word[0]),
+                   "r"(word[WORDS > 1]), "r"(word[WORDS / 2]), "r"(word[WORDS - 1])
+                   : "memory");
+    else if (BYTES == 4)
+      *(unsigned *)at = word[0];
+    else
+      *at = from_float(value_in(word[0], 0));
+  }
+  __device__ float at(int i) const
+  {
+    return value_in(word[i / PER_WORD], i % PER_WORD);
+  }
+  __device__ void set(const float (&values)[WIDTH])
+  {
+    const float beside[2] = {values[0], 0};
+#pragma unroll
+    for (int i = 0; i < WORDS; i++)
+      word[i] = word_of(BYTES < 4 ? beside : values + i * PER_WORD);
+  }
+};
+
+/* How many bytes a thread moves at once, as `bits` and rows of the result allow. */
+__device__ inline int access_bytes(const task &t, size_t bits)
 {
-  for (int64 row = blockIdx.x; row < t.rows; row += gridDim.x) {
-    element *to = t.row_of_y(row);
-    for (int64 column = threadIdx.x; column < t.columns; column += blockDim.x)
-      to[column] = value(row, column);
+  bits |= (size_t)t.out | (size_t)((t.columns | t.y_stride) * (int64)sizeof(element));
+  return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : (int)sizeof(element);
+}
+
+/* Runs work.by<BYTES>(t). */
+template <class WORK> __device__ inline void by_access(const task &t, size_t bits, WORK work)
+{
+  const int bytes = access_bytes(t, bits);
+  if (bytes == 16)
+    work.template by<16>(t);
+  else if (bytes == 4)
+    work.template by<4>(t);
+  else
+    work.template by<(int)sizeof(element)>(t);
+}
+
+/* Rows of row_of(row), a bias (NULL: none) added. */
+template <class ROW_OF> struct moving {
+  const element *bias;
+  ROW_OF row_of;
+
+  template <int BYTES> __device__ void add_bias(piece<BYTES> &x, int64 column) const
+  {
+    float v[piece<BYTES>::WIDTH];
+#pragma unroll
+    for (int j = 0; j < piece<BYTES>::WIDTH; j++)
+      v[j] = x.at(j) + to_float(bias[column + j]);
+    x.set(v);
+  }
+
+  /* from[i] to to[i]; NULL: there is no such row. */
+  template <int BYTES>
+  __device__ void together(const task &t, const element *const (&from)[ROWS_AHEAD], element *const (&to)[ROWS_AHEAD])
+  {
+    constexpr int width = piece<BYTES>::WIDTH;
+    for (int64 column = (int64)threadIdx.x * width; column < t.columns; column += (int64)blockDim.x * width) {
+      piece<BYTES> x[ROWS_AHEAD];
+#pragma unroll
+      for (int i = 0; i < ROWS_AHEAD; i++)
+        if (from[i])
+          x[i].load(from[i] + column);
+#pragma unroll
+      for (int i = 0; i < ROWS_AHEAD; i++) {
+        if (bias)
+          add_bias(x[i], column);
+        if (from[i])
+          x[i].store(to[i] + column);
+      }
+    }
+  }
+
+  template <int BYTES> __device__ void by(const task &t)
+  {
+    const int64 stride = (int64)gridDim.x * blockDim.y, begin = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    for (int64 first = begin; first < t.rows; first += ROWS_AHEAD * stride) {
+      const element *from[ROWS_AHEAD];
+      element *to[ROWS_AHEAD];
+#pragma unroll
+      for (int i = 0; i < ROWS_AHEAD; i++) {
+        const int64 row = first + i * stride;
+        from[i] = row < t.rows ? row_of(row) : nullptr;
+        to[i] = t.row_of_y(row);
+      }
+      together<BYTES>(t, from, to);
+    }
+  }
+};
+
+template <class ROW_OF> __device__ inline void move_rows(const task &t, size_t bits, const element *bias, ROW_OF row_of)
+{
+  by_access(t, bits, moving<ROW_OF>{bias, row_of});
+}
+
+/* The address and strides of the rows of x. */
+__device__ inline size_t bits_of_x(const task &t)
+{
+  return (size_t)t.a | (size_t)((t.x_stride | t.x_row) * (int64)sizeof(element));
+}
+
+/* Some elements of the result after another; make(row, column, v) makes as many. */
+template <int BYTES, class MAKE> __device__ inline void each_of_rows(const task &t, MAKE make)
+{
+  constexpr int width = piece<BYTES>::WIDTH;
+  const int64 stride = (int64)gridDim.x * blockDim.y;
+  for (int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y; row < t.rows; row += stride) {
+    for (int64 column = (int64)threadIdx.x * width; column < t.columns; column += (int64)blockDim.x * width) {
+      float v[width];
+      piece<BYTES> y;
+      make(row, column, v);
+      y.set(v);
+      y.store(t.row_of_y(row) + column);
+    }
   }
 }
 
-template <class ROW_OF> __device__ inline void move_rows(const task &t, const element *bias, ROW_OF row_of)
+template <class VALUE> struct changing {
+  VALUE value;
+
+  template <int BYTES> __device__ void by(const task &t)
+  {
+    each_of_rows<BYTES>(t, [&](int64 row, int64 column, float(&v)[piece<BYTES>::WIDTH]) {
+      piece<BYTES> x;
+      x.load(t.a + row * t.columns + column);
+#pragma unroll
+      for (int j = 0; j < piece<BYTES>::WIDTH; j++)
+        v[j] = value(row, column + j, x.at(j));
+    });
+  }
+};
+
+/* Each element of x by value(row, column, x). */
+template <class VALUE> __device__ inline void change_rows(const task &t, VALUE value)
 {
-  each_of_rows(t, [&](int64 row, int64 column) {
-    const element *from = row_of(row);
-    return bias ? from_float(to_float(from[column]) + to_float(bias[column])) : from[column];
-  });
+  by_access(t, (size_t)t.a, changing<VALUE>{value});
 }
 
 __device__ inline float sigmoid(float x)
@@ -170,29 +314,55 @@ __device__ inline float share_beside_sink(const task &t, int64 row)
 
 template <class SHARE> __device__ inline void share_rows(const task &t, SHARE share)
 {
-  each_of_rows(
-      t, [&](int64 row, int64 column) { return from_float(to_float(t.a[row * t.columns + column]) * share(row)); });
-}
-
-/* Sums of rows of the table b: their numbers are in the place of x, their weights in that of the bias. */
-__device__ inline void combine_rows(const task &t)
-{
-  each_of_rows(t, [&](int64 row, int64 column) {
-    const int *numbers = (const int *)(const void *)t.a + row * t.group;
-    const float *weights = (const float *)(const void *)t.c + row * t.group;
-    float sum = 0;
-    for (int64 term = 0; term < t.group; term++)
-      sum += weights[term] * to_float(t.b[(int64)numbers[term] * t.columns + column]);
-    return from_float(sum);
-  });
+  change_rows(t, [&](int64 row, int64, float x) { return x * share(row); });
 }
 
 __device__ inline void weight_rows(const task &t)
 {
-  each_of_rows(t, [&](int64 row, int64 column) {
-    return from_float(to_float(t.a[row * t.columns + column]) * to_float(t.b[column]));
-  });
+  change_rows(t, [&](int64, int64 column, float x) { return x * to_float(t.b[column]); });
 }
+
+#define TERMS_AHEAD 4 /* of a sum, whose elements are loaded together */
+
+/* Sums of rows of the table b: their numbers are in the place of x, their weights in that of the bias. */
+struct combining {
+  template <int BYTES>
+  __device__ static void add_terms(const task &t, int64 row, int64 column, int64 term,
+                                   float (&sum)[piece<BYTES>::WIDTH])
+  {
+    const int *numbers = (const int *)(const void *)t.a + row * t.group;
+    const float *weights = (const float *)(const void *)t.c + row * t.group;
+    piece<BYTES> x[TERMS_AHEAD];
+    int number[TERMS_AHEAD];
+    float weight[TERMS_AHEAD];
+#pragma unroll
+    for (int i = 0; i < TERMS_AHEAD; i++)
+      if (term + i < t.group)
+        number[i] = numbers[term + i], weight[i] = weights[term + i];
+#pragma unroll
+    for (int i = 0; i < TERMS_AHEAD; i++)
+      if (term + i < t.group)
+        x[i].load(t.b + (int64)number[i] * t.columns + column);
+#pragma unroll
+    for (int i = 0; i < TERMS_AHEAD; i++)
+      if (term + i < t.group) {
+#pragma unroll
+        for (int j = 0; j < piece<BYTES>::WIDTH; j++)
+          sum[j] += weight[i] * x[i].at(j);
+      }
+  }
+
+  template <int BYTES> __device__ void by(const task &t)
+  {
+    each_of_rows<BYTES>(t, [&](int64 row, int64 column, float(&sum)[piece<BYTES>::WIDTH]) {
+#pragma unroll
+      for (int j = 0; j < piece<BYTES>::WIDTH; j++)
+        sum[j] = 0;
+      for (int64 term = 0; term < t.group; term += TERMS_AHEAD)
+        add_terms<BYTES>(t, row, column, term, sum);
+    });
+  }
+};
 
 /* The numbers of a gather are in the place of x. */
 __device__ inline const element *row_of_table(const task &t, int64 row)
@@ -220,12 +390,12 @@ ENTRY(relu2, (each_element<false>(t, relu2_of())), 256, 8)
 ENTRY(geglu, (each_element<true>(t, geglu_of())), 256, 8)
 ENTRY(geglu_tanh, (each_element<true>(t, geglu_tanh_of())), 256, 8)
 ENTRY(scale, (each_element<false>(t, product_with{t.number})), 256, 8)
-ENTRY(copy, move_rows(t, nullptr, [&](int64 row) { return t.row_of_x(row); }), 256, 8)
-ENTRY(bias, move_rows(t, t.b, [&](int64 row) { return t.row_of_x(row); }), 256, 8)
-ENTRY(gather, move_rows(t, nullptr, [&](int64 row) { return row_of_table(t, row); }), 256, 8)
+ENTRY(copy, move_rows(t, bits_of_x(t), nullptr, [&](int64 row) { return t.row_of_x(row); }), 256, 4)
+ENTRY(bias, move_rows(t, bits_of_x(t), t.b, [&](int64 row) { return t.row_of_x(row); }), 256, 4)
+ENTRY(gather, move_rows(t, (size_t)t.b, nullptr, [&](int64 row) { return row_of_table(t, row); }), 256, 4)
 ENTRY(softcap, (each_element<false>(t, softcap_by{t.number})), 256, 8)
 ENTRY(swiglu_clamped, (each_element<true>(t, swiglu_clamped_by{t.number})), 256, 8)
 ENTRY(weight, weight_rows(t), 256, 8)
 ENTRY(gate, share_rows(t, [&](int64 row) { return sigmoid(to_float(t.b[row])); }), 256, 8)
 ENTRY(sink, share_rows(t, [&](int64 row) { return share_beside_sink(t, row); }), 256, 8)
-ENTRY(combine, combine_rows(t), 256, 8)
+ENTRY(combine, by_access(t, (size_t)t.b, combining()), 256, 4)

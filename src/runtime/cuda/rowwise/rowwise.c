@@ -17,6 +17,7 @@
 #define THREADS_MAX 512         /* of a block with a row in registers */
 #define THREADS_RESIDENT 1024   /* of a multiprocessor, with 64 registers each */
 #define ELEMENTWISE_BLOCKS 8192 /* of elementwise operations, which loop */
+#define MOVING_BLOCKS 16        /* of a multiprocessor, of operations that move rows: four waves */
 
 /* Source and entry point, by operation. */
 static const char *const sources[HR_ROWWISE_COUNT][2] = {
@@ -274,6 +275,18 @@ static void shape_rotary(const hr_rowwise *r, launch *l)
   l->blocks = hr_ceil_div(r->rows, l->threads_y);
 }
 
+/* With more rows than these blocks take at once, a thread has several, whose elements it loads together. */
+static hr_status shape_moved(const hr_cuda *cuda, const hr_rowwise *r, launch *l, hr_error *error)
+{
+  const int64_t packs = hr_ceil_div(r->columns, pack_elements(r->dtype));
+  int64_t multiprocessors;
+  HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
+  l->threads_x = (unsigned)hr_min64(power_of_two(packs), BLOCK);
+  l->threads_y = BLOCK / l->threads_x;
+  l->blocks = hr_min64(hr_ceil_div(r->rows, l->threads_y), MOVING_BLOCKS * multiprocessors);
+  return HR_OK;
+}
+
 static bool is_rotary(hr_rowwise_operation operation)
 {
   return operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_ROTARY_JOIN;
@@ -287,7 +300,7 @@ static hr_status prepare_elements(const hr_cuda *cuda, const hr_rowwise *r, laun
   if (is_rotary(r->operation))
     shape_rotary(r, l);
   else if (!hr_rowwise_by_element(r->operation))
-    l->blocks = hr_min64(r->rows, ELEMENTWISE_BLOCKS);
+    HR_TRY(shape_moved(cuda, r, l, error));
   hr_dtype dtype = r->dtype == HR_TF32 ? HR_FP32 : r->dtype;
   return hr_cuda_function(cuda, hr_rowwise_source(r->operation), dtype, NULL, entry_point(r->operation), &l->function,
                           error);
