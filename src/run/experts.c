@@ -17,6 +17,13 @@ hr_status hr_launch_route(const hr_plan *plan, const hr_arguments *arguments, co
   return HR_OK;
 }
 
+hr_status hr_launch_router(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                           hr_error *error)
+{
+  (void)plan;
+  return at->device->backend->route_few(at->device, (const void *)arguments, at->stream, error);
+}
+
 /* ---- their GEMMs ---- */
 
 /* The copies of experts that have an odd number of plan's rows. */

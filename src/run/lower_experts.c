@@ -10,13 +10,6 @@
 
 /* ---- the router ---- */
 
-/* A bias that only chooses is none of the logits. */
-void hr_lower_router(hr_lowering *l)
-{
-  const bool adds = l->op->weights[1] && !l->x->model.numerics.router.bias_chooses;
-  hr_write_view(l, 0, hr_add_gemm(l, hr_read_view(l, 0), adds ? hr_own_weight(l, 1) : NULL));
-}
-
 static hr_route_arguments route_of(const hr_lowering *l)
 {
   const hr_ffn_experts *m = &l->group->experts;
@@ -34,6 +27,50 @@ static hr_route_arguments route_of(const hr_lowering *l)
                               .bias = how->bias_chooses ? hr_run_weight(l->x, l->layer, HR_WEIGHT_ROUTER_BIAS) : NULL};
 }
 
+/* Of few tokens it waits for the choice. A bias that only chooses is none of the logits. */
+void hr_lower_router(hr_lowering *l)
+{
+  const bool adds = l->op->weights[1] && !l->x->model.numerics.router.bias_chooses;
+  const void *bias = adds ? hr_own_weight(l, 1) : NULL;
+  const hr_device *device = l->x->device;
+  hr_run_linear linear;
+  if (device->backend->routes_few && hr_begin_linear(l, bias, &linear) &&
+      device->backend->routes_few(device, &(hr_router_arguments){route_of(l), linear.linear, NULL}))
+    hr_write_linear(l, &linear);
+  else
+    hr_write_view(l, 0, hr_add_gemm(l, hr_read_view(l, 0), bias));
+}
+
+/* With the router that waits, and the norm before it, which is then there for others. */
+static void add_router(hr_lowering *l, const hr_run_linear *p)
+{
+  const int x = l->program->operators.items[p->ops[0]].reads[0];
+  const hr_run_view logits = hr_new_view(l, p->linear.rows, p->linear.n);
+  const bool norms = p->linear.norm != HR_ROWWISE_COUNT;
+  const hr_run_view normed = norms ? hr_new_view(l, p->linear.rows, p->linear.k) : p->x;
+  hr_launch *launch = hr_add_launch(l, hr_launch_router);
+  if (!launch)
+    return;
+  launch->router = (hr_router_arguments){route_of(l), p->linear, NULL};
+  for (int i = 0; i < p->op_count; i++)
+    hr_take_part(l, p->ops[i]);
+  hr_bind(l, offsetof(hr_router_arguments, linear.x), p->x);
+  hr_bind(l, offsetof(hr_router_arguments, linear.y), logits);
+  if (norms)
+    hr_bind(l, offsetof(hr_router_arguments, normed), normed);
+  l->norms[x].waits = l->linears[l->op->reads[0]].waits = false;
+  l->tensors[x] = normed;
+}
+
+static void add_route(hr_lowering *l, hr_run_view logits)
+{
+  hr_launch *launch = hr_add_launch(l, hr_launch_route);
+  if (!launch)
+    return;
+  launch->route = route_of(l);
+  hr_bind(l, offsetof(hr_route_arguments, logits), logits);
+}
+
 void hr_lower_routes(hr_lowering *l)
 {
   static const size_t members[HR_ROUTE_COUNT] = {[HR_ROUTE_WEIGHTS] = offsetof(hr_route_arguments, weights),
@@ -43,15 +80,15 @@ void hr_lower_routes(hr_lowering *l)
                                                  [HR_ROUTE_EXPERTS] = offsetof(hr_route_arguments, experts_of),
                                                  [HR_ROUTE_OFFSETS] = offsetof(hr_route_arguments, offsets)};
   const hr_ffn_experts *m = &l->group->experts;
+  const hr_run_linear *router = &l->linears[l->op->reads[0]];
   for (int i = 0; i < HR_ROUTE_COUNT; i++)
     l->routes[i] = hr_new_words(l, i == HR_ROUTE_OFFSETS ? m->experts + 1 : l->rows * m->active);
-  hr_launch *launch = hr_add_launch(l, hr_launch_route);
-  if (!launch)
-    return;
-  launch->route = route_of(l);
-  hr_bind(l, offsetof(hr_route_arguments, logits), hr_read_view(l, 0));
+  if (router->waits)
+    add_router(l, router);
+  else
+    add_route(l, hr_read_view(l, 0));
   for (int i = 0; i < HR_ROUTE_COUNT; i++)
-    hr_bind(l, members[i], l->routes[i]);
+    hr_bind(l, members[i], l->routes[i]); /* the first member of both kinds of arguments */
 }
 
 void hr_lower_dispatch(hr_lowering *l)

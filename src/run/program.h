@@ -75,6 +75,7 @@ typedef struct hr_launch {
       hr_kv_heads heads; /* q NULL: none */
     };
     hr_route_arguments route;
+    hr_router_arguments router;
     hr_grouped_arguments grouped;
     hr_linear_arguments linear;
     hr_q8_arguments q8;
@@ -123,6 +124,8 @@ hr_status hr_launch_route(const hr_plan *plan, const hr_arguments *arguments, co
                           hr_error *error);
 hr_status hr_launch_collective(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                                hr_error *error);
+hr_status hr_launch_router(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                           hr_error *error);
 hr_status hr_launch_linear(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                            hr_error *error);
 /** Without a plan the device multiplies all experts' copies at once. */

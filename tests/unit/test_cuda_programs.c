@@ -62,6 +62,26 @@ static void copies_of_experts_multiply_with_every_tiling(void **state)
   hr_nvrtc_close(&nvrtc);
 }
 
+/* Norms, tokens, loads and formats in turn. */
+static void routers_of_few_tokens_compile(void **state)
+{
+  (void)state;
+  static const hr_rowwise_operation norms[] = {HR_ROWWISE_RMS_NORM, HR_ROWWISE_LAYER_NORM, HR_ROWWISE_COUNT};
+  static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
+  static const int64_t widths[] = {2048, 2044, 2051};
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  for (int i = 0; i < 9; i++) {
+    const int64_t k = widths[i / 3], rows = 1 + 3 * (i % 3);
+    const hr_router_arguments x = {
+        .route = {.active = 1 + i},
+        .linear = {.rows = rows, .n = 128, .k = k, .x_stride = k, .dtype = formats[i / 2 % 3], .norm = norms[i % 3]}};
+    hr_router_defines(&x, defines);
+    build(&nvrtc, "experts_router", "sm_90a", x.linear.dtype, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
 /* Lengths for each tiling of rowwise_registers.cuh: part of a warp, a block, shared memory, longer. */
 static const int64_t lengths[] = {1, 40, 129, 1024, 4099, 16384, 33001, 50257, 131072, 262145, (int64_t)1 << 32};
 
@@ -432,6 +452,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_program_compiles_for_every_architecture_and_format),
       cmocka_unit_test(copies_of_experts_multiply_with_every_tiling),
+      cmocka_unit_test(routers_of_few_tokens_compile),
       cmocka_unit_test(rows_compile_with_every_tiling),
       cmocka_unit_test(gradients_compile_with_every_tiling),
       cmocka_unit_test(tilings_of_gradients_cover_the_row),

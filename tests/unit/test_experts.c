@@ -103,7 +103,7 @@ static void compare_choices(const hr_route_arguments *found, const hr_route_argu
 {
   for (int64_t i = 0; i < found->tokens * found->active; i++) {
     const float x = found->weights[i], y = expected->weights[i];
-    if (!(fabsf(x - y) <= 2e-5f * fabsf(y) + 1e-7f))
+    if (!(fabsf(x - y) <= 2e-5f * fabsf(y) + 1e-7f) && !(isnan(x) && isnan(y)))
       fail_msg("%d experts, choice %d: weight %.9g, expected %.9g", (int)found->experts, (int)i, (double)x, (double)y);
     assert_true(found->chosen[i] >= 0 && found->chosen[i] < found->experts);
   }
@@ -178,6 +178,192 @@ static void a_gpu_chooses_the_experts_of_the_host(void **state)
                                          .active_groups = size[4],
                                          .dtype = dtypes[i % 3]},
                     i % 2);
+  }
+}
+
+/* ---- few tokens, with the router before ---- */
+
+typedef struct router_case {
+  hr_router_arguments arguments;
+  tensor x, norm_weight, norm_bias, weight, bias, logits, normed, of[RESULTS];
+} router_case;
+
+static double rounded(hr_dtype dtype, double value)
+{
+  double there = 0;
+  hr_number_store(dtype, &there, 0, value);
+  return hr_number_load(dtype, &there, 0);
+}
+
+/* The norm of a row, as it is rounded. */
+static void norm_row(const router_case *c, int64_t row, double *x)
+{
+  const hr_linear_arguments *a = &c->arguments.linear;
+  const bool centred = a->norm == HR_ROWWISE_LAYER_NORM;
+  double mean = 0, squares = 0;
+  hr_numbers_load(a->dtype, c->x.host, (size_t)(row * a->x_stride), (size_t)a->k, x);
+  if (a->norm == HR_ROWWISE_COUNT)
+    return;
+  for (int64_t i = 0; i < a->k; i++)
+    mean += centred ? x[i] / (double)a->k : 0;
+  for (int64_t i = 0; i < a->k; i++)
+    squares += (x[i] - mean) * (x[i] - mean) / (double)a->k;
+  for (int64_t i = 0; i < a->k; i++)
+    x[i] = rounded(a->dtype, (x[i] - mean) / sqrt(squares + a->epsilon) *
+                                     hr_number_load(a->dtype, c->norm_weight.host, (size_t)i) +
+                                 (centred ? hr_number_load(a->dtype, c->norm_bias.host, (size_t)i) : 0));
+}
+
+/* What a norm's result may be off: the other neighbour, and fp32's own. */
+static void compare_normed(const router_case *c, int64_t row, const double *x)
+{
+  const hr_linear_arguments *a = &c->arguments.linear;
+  for (int64_t i = 0; i < a->k && a->norm != HR_ROWWISE_COUNT; i++) {
+    const double found = hr_number_load(a->dtype, c->normed.host, (size_t)(row * a->k + i));
+    const double bound = 2 * hr_dtype_rounding_error(a->dtype, x[i]) + 1e-6 * (1 + fabs(x[i]));
+    if (!(fabs(found - x[i]) <= bound) && !(isnan(found) && isnan(x[i])))
+      fail_msg("%s, k %d: norm [%d, %d] is %g, exactly %g", hr_dtype_name(a->dtype), (int)a->k, (int)row, (int)i, found,
+               x[i]);
+  }
+}
+
+static void compare_logits(const router_case *c, int64_t row, const double *x)
+{
+  const hr_linear_arguments *a = &c->arguments.linear;
+  const double share = a->norm == HR_ROWWISE_COUNT ? 0 : hr_dtype_rounding_error(a->dtype, 1) / 8;
+  for (int64_t column = 0; column < a->n; column++) {
+    double sum = a->bias ? hr_number_load(a->dtype, c->bias.host, (size_t)column) : 0, size = fabs(sum);
+    for (int64_t i = 0; i < a->k; i++) {
+      const double term = x[i] * hr_number_load(a->dtype, c->weight.host, (size_t)(column * a->k + i));
+      sum += term, size += fabs(term);
+    }
+    const double found = hr_number_load(a->dtype, c->logits.host, (size_t)(row * a->n + column));
+    const double bound = size * (share + 0x1p-20 * (1 + (double)a->k / 64)) + hr_dtype_rounding_error(a->dtype, sum);
+    if (!(fabs(found - sum) <= bound) && found != sum && !(isnan(found) && isnan(sum)))
+      fail_msg("%s, %d experts, k %d: logit [%d, %d] is %g, exactly %g, allowed ±%g", hr_dtype_name(a->dtype),
+               (int)a->n, (int)a->k, (int)row, (int)column, found, sum, bound);
+  }
+}
+
+static void make_router(router_case *c, bool special)
+{
+  hr_error error;
+  hr_linear_arguments *a = &c->arguments.linear;
+  hr_route_arguments *r = &c->arguments.route;
+  void *there[RESULTS];
+  c->x = random_tensor(a->dtype, 1, a->rows * a->x_stride), c->weight = random_tensor(a->dtype, 2, a->n * a->k);
+  c->norm_weight = random_tensor(a->dtype, 3, a->k), c->norm_bias = random_tensor(a->dtype, 4, a->k);
+  c->bias = random_tensor(a->dtype, 5, a->n);
+  c->logits = tensor_of((size_t)(a->rows * a->n) * hr_dtype_bytes(a->dtype));
+  c->normed = tensor_of((size_t)(a->rows * a->k) * hr_dtype_bytes(a->dtype));
+  for (int i = 0; i < RESULTS; i++) {
+    c->of[i] = tensor_of((size_t)(i == OFFSETS ? a->n + 1 : a->rows * r->active) * 4);
+    there[i] = hr_buffer_data(c->of[i].buffer);
+  }
+  if (special)
+    hr_number_store(a->dtype, c->x.host, (size_t)((a->rows - 1) * a->x_stride), r->sigmoid ? INFINITY : (double)NAN);
+  assert_ok(hr_buffer_write(c->x.buffer, c->x.host, c->x.bytes, &error), error);
+  a->x = hr_buffer_data(c->x.buffer), a->weight = hr_buffer_data(c->weight.buffer);
+  a->norm_weight = hr_buffer_data(c->norm_weight.buffer), a->norm_bias = hr_buffer_data(c->norm_bias.buffer);
+  a->bias = a->bias ? hr_buffer_data(c->bias.buffer) : NULL;
+  a->y = hr_buffer_data(c->logits.buffer), r->logits = a->y;
+  c->arguments.normed = a->norm == HR_ROWWISE_COUNT ? NULL : hr_buffer_data(c->normed.buffer);
+  set_results(r, there);
+}
+
+/* The choices are those of the host by the device's own logits. */
+static void compare_routes(router_case *c)
+{
+  hr_route_arguments r = c->arguments.route, exact = r;
+  tensor host[RESULTS];
+  void *here[RESULTS], *expected[RESULTS];
+  for (int i = 0; i < RESULTS; i++) {
+    fetch(&c->of[i]);
+    host[i] = tensor_of(c->of[i].bytes);
+    here[i] = c->of[i].host, expected[i] = host[i].host;
+  }
+  exact.logits = c->logits.host;
+  set_results(&exact, expected);
+  hr_host_route(&exact);
+  set_results(&r, here);
+  compare_choices(&r, &exact);
+  compare_places(&r);
+  for (int i = 0; i < RESULTS; i++)
+    tensor_free(&host[i]), tensor_free(&c->of[i]);
+}
+
+static void route_few_on_device(router_case *c, bool special)
+{
+  hr_error error;
+  const hr_linear_arguments *a = &c->arguments.linear;
+  make_router(c, special);
+  assert_true(device->backend->routes_few(device, &c->arguments));
+  assert_ok(device->backend->route_few(device, &c->arguments, hr_device_stream(device), &error), error);
+  fetch(&c->logits);
+  fetch(&c->normed);
+  double *x = malloc((size_t)a->k * sizeof *x);
+  assert_non_null(x);
+  for (int64_t row = 0; row < a->rows; row++) {
+    norm_row(c, row, x);
+    compare_normed(c, row, x);
+    compare_logits(c, row, x);
+  }
+  free(x);
+  compare_routes(c);
+  tensor *const all[] = {&c->x, &c->weight, &c->norm_weight, &c->norm_bias, &c->bias, &c->logits, &c->normed};
+  for (int i = 0; i < 7; i++)
+    tensor_free(all[i]);
+}
+
+/* Tokens, experts, active, groups, active groups, k: one expert a warp and several, rows that no load divides. */
+static void a_gpu_routes_few_tokens_from_their_hidden_states(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][6] = {{1, 8, 2, 0, 0, 128},  {1, 128, 8, 0, 0, 520},  {2, 60, 4, 0, 0, 264},
+                                     {3, 33, 3, 0, 0, 51},  {5, 160, 6, 8, 3, 72},   {8, 256, 8, 8, 4, 136},
+                                     {7, 16, 1, 0, 0, 100}, {1, 1024, 64, 0, 0, 40}, {4, 512, 10, 4, 2, 64}};
+  static const hr_rowwise_operation norms[] = {HR_ROWWISE_RMS_NORM, HR_ROWWISE_COUNT, HR_ROWWISE_LAYER_NORM,
+                                               HR_ROWWISE_RMS_NORM};
+  static const int something;
+  if (!device->backend->routes_few)
+    return;
+  for (int i = 0; i < 4 * (int)(sizeof sizes / sizeof *sizes); i++) {
+    const int64_t *size = sizes[i / 4];
+    router_case c = {.arguments = {.route = {.sigmoid = i % 2,
+                                             .normalized = i % 3 == 0,
+                                             .group_pairs = i % 4 < 2,
+                                             .scale = i % 5,
+                                             .tokens = size[0],
+                                             .experts = size[1],
+                                             .active = size[2],
+                                             .groups = size[3],
+                                             .active_groups = size[4],
+                                             .dtype = dtypes[i % 3]},
+                                   .linear = {.rows = size[0],
+                                              .n = size[1],
+                                              .k = size[5],
+                                              .x_stride = size[5] + (i % 4 == 1 ? 8 : 0),
+                                              .dtype = dtypes[i % 3],
+                                              .norm = norms[i % 4],
+                                              .activation = HR_ROWWISE_COUNT,
+                                              .epsilon = 0.125,
+                                              .bias = i % 5 < 2 ? &something : NULL}}};
+    if (test_takes(i))
+      route_few_on_device(&c, i % 7 == 0);
+  }
+}
+
+/* Which would take other routes: too many weights, scores or copies. */
+static void a_gpu_refuses_routers_that_are_too_large(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][4] = {{9, 8, 2, 64}, {1, 256, 8, 16384}, {8, 512, 8, 64}, {8, 256, 65, 64}};
+  for (int i = 0; i < 4 && device->backend->routes_few; i++) {
+    const int64_t *size = sizes[i];
+    const hr_router_arguments x = {
+        .route = {.tokens = size[0], .experts = size[1], .active = size[2]},
+        .linear = {.rows = size[0], .n = size[1], .k = size[3], .dtype = HR_BF16, .norm = HR_ROWWISE_COUNT}};
+    assert_false(device->backend->routes_few(device, &x));
   }
 }
 
@@ -266,6 +452,8 @@ int main(void)
       cmocka_unit_test(weights_are_divided_by_their_sum_and_scaled),
       cmocka_unit_test(logits_that_are_no_numbers_choose_experts_that_exist),
       cmocka_unit_test(a_gpu_chooses_the_experts_of_the_host),
+      cmocka_unit_test(a_gpu_routes_few_tokens_from_their_hidden_states),
+      cmocka_unit_test(a_gpu_refuses_routers_that_are_too_large),
       cmocka_unit_test(a_gpu_multiplies_each_experts_copies)};
   return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -19,6 +19,7 @@ typedef struct hr_q8_arguments hr_q8_arguments;
 typedef struct hr_linear_arguments hr_linear_arguments;
 /* runtime/device/experts.h */
 typedef struct hr_route_arguments hr_route_arguments;
+typedef struct hr_router_arguments hr_router_arguments;
 typedef struct hr_grouped_arguments hr_grouped_arguments;
 
 /* <headroom/experimental/communicator.h> */
@@ -84,6 +85,11 @@ typedef struct hr_backend {
   bool appends_heads; /* append_tokens takes hr_kv_writes.heads */
   /** Chooses the experts of tokens, as a run. NULL: hr_host_route(). */
   hr_status (*route)(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error);
+  /** Whether route_few takes a router of such sizes, of those that multiply_linear takes; NULL: none. Addresses are not
+   *  known yet. */
+  bool (*routes_few)(const hr_device *device, const hr_router_arguments *router);
+  /** A router's linear layer and route() in one, as a run. */
+  hr_status (*route_few)(hr_device *device, const hr_router_arguments *router, void *stream, hr_error *error);
   /** Multiplies the copies of each expert, as a run. NULL: a GEMM for each of them. */
   hr_status (*multiply_groups)(hr_device *device, const hr_grouped_arguments *grouped, void *stream, hr_error *error);
   /** A linear layer of few rows with what is fused with it, as a run. NULL: they are apart. */

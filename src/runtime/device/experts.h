@@ -6,6 +6,7 @@
 #define HR_RUNTIME_DEVICE_EXPERTS_H
 
 #include "base/private.h"
+#include "runtime/device/linear.h"
 
 #include <headroom/dtype.h>
 #include <stdbool.h>
@@ -30,6 +31,14 @@ typedef struct hr_route_arguments {
   int32_t *experts_of; /* its expert */
   int32_t *offsets;    /* [experts + 1]: each expert's first place */
 } hr_route_arguments;
+
+/** The experts of few tokens from their hidden states: a router's linear layer with the norm before it, and the choice
+ *  by its results. */
+typedef struct hr_router_arguments {
+  hr_route_arguments route; /* logits are linear.y */
+  hr_linear_arguments linear;
+  void *normed; /* [tokens, k]: the norm's results; NULL without one */
+} hr_router_arguments;
 
 /** C = A Bᵀ of each expert's copies. */
 typedef struct hr_grouped_arguments {

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/quantity.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/tensor_boxes.h"
 #include "runtime/cuda/gemm/linear.h"
@@ -59,6 +60,57 @@ hr_status hr_cuda_route(hr_device *device, const hr_route_arguments *route, void
   const hr_cuda_queue queue = {device->state, stream};
   HR_TRY(hr_cuda_enter(queue.cuda, error));
   hr_status status = launch_route(&queue, route, error);
+  hr_cuda_leave(queue.cuda);
+  return status;
+}
+
+/* ---- few tokens, with the router before ---- */
+
+#define ROUTER_WEIGHTS_MAX ((int64_t)1 << 21) /* which so few blocks read in the time of a kernel's launch */
+#define ROUTER_SCORES_MAX 2048                /* of the first block */
+#define ROUTER_COPIES_MAX 512
+
+/* Only GPUs with clusters. */
+bool hr_cuda_routes_few(const hr_device *device, const hr_router_arguments *x)
+{
+  const hr_cuda *cuda = device->state;
+  const hr_linear_arguments *l = &x->linear;
+  return cuda->capability >= 90 && l->rows <= HR_LINEAR_ROWS_MAX && l->n * l->k <= ROUTER_WEIGHTS_MAX &&
+         hr_linear_rows(l->rows) * l->n <= ROUTER_SCORES_MAX && l->rows * x->route.active <= ROUTER_COPIES_MAX &&
+         hr_linear_norm_bytes(l->norm, l->rows, l->k, l->dtype) <= HR_LINEAR_NORM_BYTES_MAX;
+}
+
+void hr_router_defines(const hr_router_arguments *x, char text[HR_DEFINES_SIZE])
+{
+  const hr_linear_arguments *l = &x->linear;
+  char norm[HR_NUMBER_SIZE] = "";
+  if (l->norm != HR_ROWWISE_COUNT)
+    snprintf(norm, sizeof norm, " HR_NORM=%d", l->norm == HR_ROWWISE_RMS_NORM ? 1 : 2);
+  snprintf(text, HR_DEFINES_SIZE, "HR_NORM_TOKENS=%d HR_LOAD=%d HR_EXPERTS=%d HR_ACTIVE=%d%s", hr_linear_rows(l->rows),
+           hr_linear_load_bytes(l), (int)l->n, (int)x->route.active, norm);
+}
+
+/* In the device's context. */
+static hr_status launch_router(const hr_cuda_queue *queue, const hr_router_arguments *x, hr_error *error)
+{
+  const hr_linear_arguments *l = &x->linear;
+  const size_t shared = (size_t)hr_linear_norm_bytes(l->norm, l->rows, l->k, l->dtype);
+  hr_router_call call = {call_of(&x->route), hr_linear_call(l), hr_cuda_address(x->normed)};
+  void *parameters[] = {&call};
+  char defines[HR_DEFINES_SIZE];
+  hr_cuda_kernel kernel = {
+      .blocks = HR_ROUTER_CLUSTER, .threads = HR_ROUTER_THREADS, .shared_bytes = shared, .early = true};
+  hr_router_defines(x, defines);
+  HR_TRY(hr_cuda_function_shared(queue->cuda, "experts_router", l->dtype, defines, "route_tokens", shared,
+                                 &kernel.function, error));
+  return hr_cuda_launch(queue, &kernel, parameters, error);
+}
+
+hr_status hr_cuda_route_few(hr_device *device, const hr_router_arguments *router, void *stream, hr_error *error)
+{
+  const hr_cuda_queue queue = {device->state, stream};
+  HR_TRY(hr_cuda_enter(queue.cuda, error));
+  hr_status status = launch_router(&queue, router, error);
   hr_cuda_leave(queue.cuda);
   return status;
 }

@@ -12,6 +12,13 @@ hr_status hr_cuda_route(hr_device *device, const hr_route_arguments *route, void
 hr_status hr_cuda_multiply_groups(hr_device *device, const hr_grouped_arguments *grouped, void *stream,
                                   hr_error *error);
 
+/** hr_backend.routes_few and route_few. */
+bool hr_cuda_routes_few(const hr_device *device, const hr_router_arguments *router);
+hr_status hr_cuda_route_few(hr_device *device, const hr_router_arguments *router, void *stream, hr_error *error);
+
+/** The definitions of kernels/experts_router.cu. */
+void hr_router_defines(const hr_router_arguments *router, char text[HR_DEFINES_SIZE]);
+
 /** The definitions of kernels/grouped_gemm_sm90.cu where experts have so many copies in the mean. */
 void hr_grouped_defines(int64_t mean, char text[HR_DEFINES_SIZE]);
 

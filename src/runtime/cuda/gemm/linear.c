@@ -31,6 +31,12 @@ static hr_gemm gemm_of(const hr_linear_arguments *x)
   return g;
 }
 
+int hr_linear_load_bytes(const hr_linear_arguments *x)
+{
+  const hr_gemm g = gemm_of(x);
+  return hr_gemv_load_bytes(&g);
+}
+
 static const char *name_of_activation(hr_rowwise_operation activation)
 {
   static const char *const names[HR_ROWWISE_COUNT] = {
@@ -69,7 +75,7 @@ void hr_linear_program(const hr_linear_arguments *x, int64_t multiprocessors, bo
   hr_gemv_defines(&g, tiling, load, how, text);
 }
 
-static hr_gemv_call call_of(const hr_linear_arguments *x)
+hr_gemv_call hr_linear_call(const hr_linear_arguments *x)
 {
   return (hr_gemv_call){.x = hr_cuda_address(x->x),
                         .w = hr_cuda_address(x->weight),
@@ -119,7 +125,7 @@ hr_status hr_cuda_launch_linear(const hr_cuda_queue *queue, const hr_linear_argu
   kernel.blocks = hr_ceil_div(x->gate ? 2 * x->n : x->n, t.rows * t.row_warps);
   kernel.threads = (unsigned)(WARP * t.row_warps * t.k_warps);
   kernel.shared_bytes = (size_t)hr_linear_norm_bytes(x->norm, x->rows, x->k, x->dtype);
-  hr_gemv_call call = call_of(x);
+  hr_gemv_call call = hr_linear_call(x);
   void *parameters[] = {&call};
   return hr_cuda_launch(queue, &kernel, parameters, error);
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/cuda/driver/context.h"
 #include "runtime/cuda/gemm/gemv.h"
+#include "runtime/cuda/kernels/gemv_layout.h"
 #include "runtime/device/linear.h"
 
 /** hr_backend.multiply_linear; as runs. */
@@ -17,5 +18,9 @@ hr_status hr_cuda_launch_linear(const hr_cuda_queue *queue, const hr_linear_argu
  *  without. */
 void hr_linear_program(const hr_linear_arguments *linear, int64_t multiprocessors, bool early, hr_gemv_tiling *tiling,
                        char text[HR_DEFINES_SIZE]);
+
+/** The parameter of its program, and the bytes that one of its threads loads at once. */
+hr_gemv_call hr_linear_call(const hr_linear_arguments *linear);
+int hr_linear_load_bytes(const hr_linear_arguments *linear);
 
 #endif

@@ -5,10 +5,13 @@
 #define HR_RUNTIME_CUDA_KERNELS_EXPERTS_LAYOUT_H
 
 #include "runtime/cuda/kernels/attention_layout.h"
+#include "runtime/cuda/kernels/gemv_layout.h"
 
 enum {
   HR_ROUTE_WARPS = 4,           /* tokens of a block */
   HR_PLACE_THREADS = 1024,      /* of the block of an expert */
+  HR_ROUTER_CLUSTER = 8,        /* blocks that route few tokens */
+  HR_ROUTER_THREADS = 512,      /* of each */
   HR_GROUPED_ROWS = 128,        /* of W, of a tile */
   HR_GROUPED_STAGE_ROW = 128,   /* bytes of a row in a stage: 64 elements of k */
   HR_GROUPED_BAND = 8,          /* tiles of copies whose blocks run together, and share rows of W in the L2 */
@@ -30,6 +33,13 @@ typedef struct hr_route_call {
   int sigmoid, normalized, group_pairs;
   float scale;
 } hr_route_call;
+
+/** The parameter of route_tokens: the router's linear layer, whose y are the logits, and what it is followed by. */
+typedef struct hr_router_call {
+  hr_route_call route;
+  hr_gemv_call linear;
+  HR_DEVICE_POINTER(element) normed; /* [tokens, k]; NULL: none */
+} hr_router_call;
 
 /** The parameter of grouped_gemm: y of each expert's copies, of tiles of its copies and of rows of W. */
 typedef struct hr_grouped_call {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions over the threads of a row: shuffles, then the results of the warps through shared memory, in a cluster
  * through distributed shared memory. THREADS of a row in a block, CLUSTER blocks of a row, ROWS at a time. */
+#include "runtime/cuda/kernels/cluster.cuh"
 #include "runtime/cuda/kernels/rowwise_pack.cuh"
 
 #define THREADS HR_THREADS
@@ -8,15 +9,6 @@
 #define ROWS HR_ROWS
 #define WARPS ((THREADS + 31) / 32)
 #define WARP_COUNT (CLUSTER * WARPS)
-
-__device__ inline int cluster_rank()
-{
-  unsigned rank = 0;
-#if __CUDA_ARCH__ >= 900
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-#endif
-  return (int)rank;
-}
 
 struct sum_op {
   static __device__ float identity()
@@ -39,32 +31,6 @@ struct max_op {
     return fmaxf(x, y);
   }
 };
-
-__device__ inline void cluster_arrive()
-{
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-#endif
-}
-
-__device__ inline void cluster_wait()
-{
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
-
-/* *shared = value in block `rank` of the cluster (distributed shared memory). */
-template <class PART> __device__ inline void store_in_cluster_block(PART *shared, int rank, const PART &value)
-{
-#if __CUDA_ARCH__ >= 900
-  unsigned here = (unsigned)__cvta_generic_to_shared(shared), there;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
-#pragma unroll
-  for (unsigned i = 0; i < sizeof value / 4; i++)
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there + 4 * i), "f"(((const float *)&value)[i]) : "memory");
-#endif
-}
 
 constexpr __device__ int power_of_two(int wanted)
 {
