@@ -50,7 +50,7 @@ static void resolve(const hr_executor *x, hr_run_program *p)
     hr_launch *launch = &p->launches[i];
     for (int k = 0; k < launch->operand_count; k++) {
       const hr_run_operand *operand = &launch->operands[k];
-      const hr_run_value *value = &p->values[operand->value];
+      const hr_arena_value *value = &p->values[operand->value];
       char *first = value->address ? value->address : (char *)hr_buffer_data(x->arena) + value->offset;
       *(void **)(uintptr_t)((char *)&launch->arguments + operand->member) = first + operand->offset;
     }

@@ -15,13 +15,6 @@ static bool fuses(const hr_lowering *l)
 
 /* ---- launches ---- */
 
-hr_status hr_launch_linear(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                           hr_error *error)
-{
-  (void)plan;
-  return at->device->backend->multiply_linear(at->device, (const void *)arguments, at->stream, error);
-}
-
 static bool is_plain(const hr_linear_arguments *x)
 {
   return x->norm == HR_ROWWISE_COUNT && x->activation == HR_ROWWISE_COUNT && !x->gate && x->experts == 0;
@@ -29,11 +22,12 @@ static bool is_plain(const hr_linear_arguments *x)
 
 static hr_run_view launch_fused(hr_lowering *l, const hr_run_linear *p)
 {
-  const hr_run_view y = hr_new_view(l, p->linear.rows, p->linear.n);
+  const hr_linear_arguments *x = &p->linear;
+  const hr_run_view y = hr_new_view(l, x->active > 0 ? x->rows / x->active : x->rows, x->n);
   hr_launch *launch = hr_add_launch(l, hr_launch_linear);
   if (!launch)
     return y;
-  launch->linear = p->linear;
+  launch->linear = *x;
   launch->op_count = p->op_count;
   for (int i = 0; i < p->op_count; i++)
     launch->ops[i] = p->ops[i];
@@ -41,8 +35,14 @@ static hr_run_view launch_fused(hr_lowering *l, const hr_run_linear *p)
   hr_bind(l, offsetof(hr_linear_arguments, y), y);
   if (p->residual.value >= 0)
     hr_bind(l, offsetof(hr_linear_arguments, residual), p->residual);
-  if (p->linear.experts > 0) {
+  if (x->experts > 0) {
     hr_bind(l, offsetof(hr_linear_arguments, offsets), l->routes[HR_ROUTE_OFFSETS]);
+    hr_bind(l, offsetof(hr_linear_arguments, experts_of), l->routes[HR_ROUTE_EXPERTS]);
+  }
+  if (x->active > 0) {
+    hr_bind(l, offsetof(hr_linear_arguments, places), l->routes[HR_ROUTE_PLACES]);
+    hr_bind(l, offsetof(hr_linear_arguments, weights), l->routes[HR_ROUTE_WEIGHTS]);
+  } else if (x->experts > 0) {
     hr_bind(l, offsetof(hr_linear_arguments, numbers), l->routes[HR_ROUTE_COPIED]);
   }
   return y;
@@ -74,7 +74,7 @@ static hr_run_view add_norm(hr_lowering *l, const hr_run_norm *norm)
   return y;
 }
 
-hr_run_view hr_tensor_view(hr_lowering *l, int tensor)
+static hr_run_view launched(hr_lowering *l, int tensor)
 {
   if (l->norms[tensor].waits)
     l->tensors[tensor] = add_norm(l, &l->norms[tensor]);
@@ -82,6 +82,16 @@ hr_run_view hr_tensor_view(hr_lowering *l, int tensor)
     l->tensors[tensor] = hr_add_fused(l, &l->linears[tensor]);
   l->norms[tensor].waits = l->linears[tensor].waits = false;
   return l->tensors[tensor];
+}
+
+hr_run_view hr_tensor_view(hr_lowering *l, int tensor)
+{
+  hr_run_linear *p = &l->linears[tensor];
+  if (p->waits && p->beside) {
+    p->residual = launched(l, p->beside);
+    p->linear.residual_stride = p->residual.stride;
+  }
+  return launched(l, tensor);
 }
 
 hr_run_view hr_read_view(hr_lowering *l, int index)
@@ -169,17 +179,35 @@ bool hr_wait_for_experts(hr_lowering *l, hr_run_view x)
   return fuses(l);
 }
 
+/* The last one's results are added up. */
 bool hr_begin_expert_linear(hr_lowering *l, hr_run_linear *p)
 {
   hr_weight_shapes shapes;
   hr_list_weights(&l->x->model, l->group, &shapes);
   const hr_weight_shape *shape = &shapes.of[l->op->weights[0]];
-  if (l->dispatched.value < 0 || l->op->id == HR_OP_EXPERT_DOWN)
+  const int64_t active = l->group->experts.active, copies = l->rows * active;
+  const bool down = l->op->id == HR_OP_EXPERT_DOWN, weighed = l->x->model.numerics.router.weighs_inputs;
+  if (l->dispatched.value < 0 || (down && (weighed || copies > HR_LINEAR_COPIES_MAX)))
     return false;
-  *p = product_of(l, l->dispatched, l->rows * l->group->experts.active, shape->rows, shape->columns);
+  *p = product_of(l, down ? hr_read_view(l, 0) : l->dispatched, copies, shape->rows, shape->columns);
   p->linear.experts = shape->count;
   p->linear.most = l->rows;
-  add_op(p, l->dispatch_op);
+  p->linear.active = down ? active : 0;
+  if (!down)
+    add_op(p, l->dispatch_op);
+  return true;
+}
+
+bool hr_combine_linear(hr_lowering *l)
+{
+  hr_run_linear *p = &l->linears[l->op->reads[0]];
+  if (!p->waits)
+    return false;
+  p->waits = false;
+  p->beside = l->op->reads[2];
+  add_op(p, l->op_index);
+  hr_write_linear(l, p);
+  l->linears[l->op->writes[0]].waits = true;
   return true;
 }
 

@@ -63,7 +63,7 @@ static int add_value(hr_lowering *l, size_t bytes, int64_t columns)
   if (!room)
     return -1;
   p->values[p->value_count] =
-      (hr_run_value){.bytes = bytes, .columns = columns, .first = p->launch_count, .last = p->launch_count};
+      (hr_arena_value){.bytes = bytes, .columns = columns, .first = p->launch_count, .last = p->launch_count};
   return p->value_count++;
 }
 

@@ -81,7 +81,7 @@ static int columns_of(const hr_lowering *l, int64_t *columns)
 static bool may_go_on(hr_operator_id id)
 {
   return id == HR_OP_LINEAR_PROJECTION || id == HR_OP_MLP_UP || id == HR_OP_MLP_GATE || id == HR_OP_MLP_DOWN ||
-         id == HR_OP_SHARED_UP || id == HR_OP_SHARED_GATE;
+         id == HR_OP_SHARED_UP || id == HR_OP_SHARED_GATE || id == HR_OP_SHARED_DOWN;
 }
 
 static void lower_linear(hr_lowering *l)
@@ -142,13 +142,21 @@ static void lower_activation(hr_lowering *l)
   hr_write_view(l, 0, hr_add_rowwise(l, r, inputs, first.columns));
 }
 
+static void add_to_sum(hr_lowering *l, int tensor, hr_run_view *sum)
+{
+  const double factor = l->x->model.numerics.residual_scale;
+  if (!hr_add_to_residual(l, tensor, factor, sum))
+    *sum = hr_add_pair(l, HR_ROWWISE_RESIDUAL, *sum, hr_add_scaled(l, hr_tensor_view(l, tensor), factor));
+}
+
 static void lower_residual(hr_lowering *l)
 {
   hr_run_view sum = hr_read_view(l, 0);
-  const double factor = l->x->model.numerics.residual_scale;
   for (int i = 1; i < HR_OPERATOR_READS_MAX && l->op->reads[i]; i++) {
-    if (!hr_add_to_residual(l, l->op->reads[i], factor, &sum))
-      sum = hr_add_pair(l, HR_ROWWISE_RESIDUAL, sum, hr_add_scaled(l, hr_read_view(l, i), factor));
+    const hr_run_linear *p = &l->linears[l->op->reads[i]];
+    if (p->waits && p->beside)
+      add_to_sum(l, p->beside, &sum);
+    add_to_sum(l, l->op->reads[i], &sum);
   }
   hr_write_view(l, 0, sum);
 }

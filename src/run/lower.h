@@ -54,6 +54,7 @@ typedef struct hr_run_linear {
   bool waits;
   hr_linear_arguments linear;
   hr_run_view x, residual;
+  int beside; /* a tensor that is added; HR_TENSOR_NONE: none */
   size_t ops[HR_LAUNCH_OPS];
   int op_count;
 } hr_run_linear;
@@ -214,6 +215,9 @@ bool hr_wait_for_experts(hr_lowering *l, hr_run_view x);
 
 /** The operator is an activation of products that wait: it waits with them. */
 bool hr_activate_linear(hr_lowering *l, const hr_rowwise *activation);
+
+/** The operator combines experts' results that wait: their sums wait, with the shared experts' results; false if not. */
+bool hr_combine_linear(hr_lowering *l);
 
 /** Adds factor · tensor, a product that waits, to the sum; false if it does not. */
 bool hr_add_to_residual(hr_lowering *l, int tensor, double factor, hr_run_view *sum);

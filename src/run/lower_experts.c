@@ -179,6 +179,8 @@ void hr_lower_shared_gate(hr_lowering *l)
 /* The one expert of a token whose input was weighted has its result. */
 void hr_lower_combine(hr_lowering *l)
 {
+  if (hr_combine_linear(l))
+    return;
   const hr_run_view x = hr_read_view(l, 0);
   const bool weighed = l->x->model.numerics.router.weighs_inputs;
   hr_rowwise r = hr_rows_of(weighed ? HR_ROWWISE_GATHER : HR_ROWWISE_COMBINE, l->rows, x.columns);

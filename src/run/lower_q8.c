@@ -10,24 +10,11 @@
 #define PANEL_BYTES ((int64_t)2 << 20) /* of widened weights; tried: docs/notes/step-q8.md */
 #define PANEL_ROWS 64                  /* of which the rows of a panel are a multiple: a GEMM's tile */
 
-static hr_status multiply(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                          hr_error *error)
-{
-  (void)plan;
-  return at->device->backend->multiply_q8(at->device, (const void *)arguments, error);
-}
-
-static hr_status widen(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at, hr_error *error)
-{
-  (void)plan;
-  return at->device->backend->widen_q8(at->device, (const void *)arguments, error);
-}
-
 static void add_gemv(hr_lowering *l, const hr_q8_arguments *arguments, hr_run_view a, hr_run_view out)
 {
   const int64_t padded = hr_q8_blocks(arguments->w.columns) * HR_Q8_BLOCK;
   const hr_run_view room = hr_new_words(l, a.rows * padded);
-  hr_launch *launch = hr_add_launch(l, multiply);
+  hr_launch *launch = hr_add_launch(l, hr_launch_q8);
   if (!launch)
     return;
   launch->q8 = *arguments;
@@ -40,7 +27,7 @@ static void add_gemv(hr_lowering *l, const hr_q8_arguments *arguments, hr_run_vi
 
 static void add_widening(hr_lowering *l, const hr_q8_arguments *arguments, hr_run_view out)
 {
-  hr_launch *launch = hr_add_launch(l, widen);
+  hr_launch *launch = hr_add_launch(l, hr_launch_q8_widening);
   if (!launch)
     return;
   launch->q8 = *arguments;

@@ -10,6 +10,7 @@
 #include "runtime/device/linear.h"
 #include "runtime/device/q8.h"
 #include "runtime/operation/operation.h"
+#include "schedule/arena.h"
 
 /** What a step computes: `tokens` new tokens of each of `batch` sequences. */
 typedef struct hr_run_shape {
@@ -58,8 +59,9 @@ typedef struct hr_launch_place {
 } hr_launch_place;
 
 /** Runs a plan with arguments of its operation. */
-typedef hr_status (*hr_launch_fn)(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                                  hr_error *error);
+typedef hr_status hr_launch_function(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                                     hr_error *error);
+typedef hr_launch_function *hr_launch_fn;
 
 /** One kernel, or the writing of new tokens to a layer's KV cache. */
 typedef struct hr_launch {
@@ -85,20 +87,12 @@ typedef struct hr_launch {
   int operand_count;
 } hr_launch;
 
-/** Memory of a result, from the launch that writes it to the last one that uses it. */
-typedef struct hr_run_value {
-  size_t bytes, offset;
-  int64_t columns; /* of a row */
-  int first, last;
-  void *address; /* of its own, outside of the arena; NULL: in the arena */
-} hr_run_value;
-
 struct hr_run_program {
   hr_run_shape shape;
   hr_operators operators;
   hr_launch *launches;
   int launch_count, launch_room;
-  hr_run_value *values;
+  hr_arena_value *values;
   int value_count, value_room;
   hr_buffer *numbers; /* hr_run_number */
   hr_buffer *logits;  /* of training the losses, fp32 */
@@ -108,29 +102,10 @@ struct hr_run_program {
   void *recording; /* of all launches, of hr_backend.record; NULL: none */
 };
 
-/* The functions of the operations that a step has. */
-hr_status hr_launch_gemm(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                         hr_error *error);
-hr_status hr_launch_attention(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                              hr_error *error);
-hr_status hr_launch_rowwise(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                            hr_error *error);
-hr_status hr_launch_decode(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                           hr_error *error);
-
-hr_status hr_launch_attention_backward(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                                       hr_error *error);
-hr_status hr_launch_route(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                          hr_error *error);
-hr_status hr_launch_collective(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                               hr_error *error);
-hr_status hr_launch_router(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                           hr_error *error);
-hr_status hr_launch_linear(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                           hr_error *error);
-/** Without a plan the device multiplies all experts' copies at once. */
-hr_status hr_launch_grouped(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
-                            hr_error *error);
+/* The functions of the operations that a step has. Without a plan the device multiplies all experts' copies at once. */
+hr_launch_function hr_launch_gemm, hr_launch_attention, hr_launch_rowwise, hr_launch_decode,
+    hr_launch_attention_backward, hr_launch_route, hr_launch_router, hr_launch_linear, hr_launch_grouped, hr_launch_q8,
+    hr_launch_q8_widening, hr_launch_collective;
 
 /** The operators of a shape, as `describe` lists them. Errors of hr_operators_list(). */
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error);
@@ -151,10 +126,6 @@ hr_status hr_program_time(const hr_executor *x, hr_run_program *program, double 
 
 /** Forgets what was recorded: addresses have changed. */
 void hr_program_forget(const hr_executor *x, hr_run_program *program);
-
-/** Gives the values places in an arena of that many bytes, apart from each other where they live at the same time.
- *  HR_ERROR_OUT_OF_MEMORY. */
-hr_status hr_plan_arena(hr_run_value *values, int count, size_t *arena_bytes, hr_error *error);
 
 /** Appends the launches of all operators of program->operators. */
 hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error);

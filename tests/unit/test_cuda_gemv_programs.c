@@ -124,6 +124,7 @@ static void what_is_fused_compiles_for_every_architecture(void **state)
                                                          : HR_ROWWISE_COUNT,
                                    .gate = i % 2 ? matrix : NULL,
                                    .experts = i % 7 == 0 ? 8 : 0,
+                                   .active = i % 14 == 0 ? 1 : 0,
                                    .most = 8};
     hr_linear_program(&x, MULTIPROCESSORS, architecture > 0, &t, defines);
     build(&nvrtc, "gemv", architectures[architecture], x.dtype, defines);

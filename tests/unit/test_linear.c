@@ -2,6 +2,7 @@
 /* Linear layers of few rows with what is fused with them, against float64; with HEADROOM_TEST=gpu those of a GPU. */
 #include "device_tensors.h"
 
+#include "runtime/device/experts.h"
 #include "runtime/device/linear.h"
 
 #include <math.h>
@@ -247,6 +248,18 @@ static void compare_copies(const linear_case *c, const int32_t *offsets, const i
   free(x);
 }
 
+/* What offsets say, of each copy. */
+static tensor experts_by(const hr_linear_arguments *a, const int32_t *offsets)
+{
+  hr_error error;
+  tensor of = tensor_of((size_t)a->rows * 4);
+  for (int32_t expert = 0; expert < a->experts; expert++)
+    for (int32_t i = offsets[expert]; i < offsets[expert + 1]; i++)
+      ((int32_t *)of.host)[i] = expert;
+  assert_ok(hr_buffer_write(of.buffer, of.host, of.bytes, &error), error);
+  return of;
+}
+
 static void check_experts(linear_case *c, int64_t tokens)
 {
   hr_error error;
@@ -262,6 +275,8 @@ static void check_experts(linear_case *c, int64_t tokens)
     c->of[GATE] = random_tensor(a->dtype, 3, a->experts * n * a->k);
   c->of[Y] = tensor_of((size_t)(copies * n) * hr_dtype_bytes(a->dtype));
   a->offsets = hr_buffer_data(offsets.buffer), a->numbers = hr_buffer_data(numbers.buffer);
+  tensor experts_of = experts_by(a, offsets.host);
+  a->experts_of = a->most <= HR_LINEAR_ROWS_MAX ? hr_buffer_data(experts_of.buffer) : NULL;
   run_on_device(c);
   compare_copies(c, offsets.host, numbers.host);
   for (int i = 0; i < TENSORS; i++)
@@ -269,13 +284,14 @@ static void check_experts(linear_case *c, int64_t tokens)
       tensor_free(&c->of[i]);
   tensor_free(&offsets);
   tensor_free(&numbers);
+  tensor_free(&experts_of);
 }
 
 /* Experts, copies, tokens, n and k. */
 static void a_gpu_multiplies_copies_of_tokens(void **state)
 {
   (void)state;
-  static const int64_t sizes[][5] = {{4, 2, 1, 40, 64}, {8, 16, 8, 136, 200}, {3, 12, 6, 33, 51}, {40, 24, 3, 72, 320}};
+  static const int64_t sizes[][5] = {{4, 2, 1, 40, 64}, {8, 16, 8, 136, 200}, {3, 8, 6, 33, 51}, {40, 41, 3, 72, 320}};
   static const hr_rowwise_operation activations[] = {HR_ROWWISE_SWIGLU, HR_ROWWISE_GELU, HR_ROWWISE_COUNT};
   static const int something;
   if (!device->backend->multiply_linear)
@@ -284,7 +300,7 @@ static void a_gpu_multiplies_copies_of_tokens(void **state)
     const int64_t *size = sizes[i % 4];
     linear_case c = {.arguments = {.experts = size[0],
                                    .rows = size[1],
-                                   .most = size[1],
+                                   .most = i % 4 == 3 ? 8 : size[1], /* of 41 copies for 40 experts 3 are one's */
                                    .n = size[3],
                                    .k = size[4],
                                    .x_stride = size[4],
@@ -296,9 +312,124 @@ static void a_gpu_multiplies_copies_of_tokens(void **state)
   }
 }
 
+/* ---- the sums of a token's copies ---- */
+
+enum { R_WEIGHTS, R_CHOSEN, R_PLACES, R_COPIED, R_EXPERTS_OF, R_OFFSETS, ROUTED };
+
+/* What a router chooses by random logits. */
+static void route_copies(const hr_linear_arguments *a, tensor *of)
+{
+  hr_error error;
+  const int64_t tokens = a->rows / a->active;
+  tensor logits = random_tensor(HR_FP32, 9, tokens * a->experts);
+  for (int i = 0; i < ROUTED; i++)
+    of[i] = tensor_of((size_t)(i == R_OFFSETS ? a->experts + 1 : a->rows) * 4);
+  hr_host_route(&(hr_route_arguments){.tokens = tokens,
+                                      .experts = a->experts,
+                                      .active = a->active,
+                                      .dtype = HR_FP32,
+                                      .logits = logits.host,
+                                      .weights = of[R_WEIGHTS].host,
+                                      .chosen = of[R_CHOSEN].host,
+                                      .places = of[R_PLACES].host,
+                                      .copied = of[R_COPIED].host,
+                                      .experts_of = of[R_EXPERTS_OF].host,
+                                      .offsets = of[R_OFFSETS].host});
+  for (int i = 0; i < ROUTED; i++)
+    assert_ok(hr_buffer_write(of[i].buffer, of[i].host, of[i].bytes, &error), error);
+  tensor_free(&logits);
+}
+
+static void compare_sum(const linear_case *c, const tensor *of, int64_t token, int64_t column)
+{
+  const hr_linear_arguments *a = &c->arguments;
+  double sum = 0, size = 0;
+  for (int64_t i = token * a->active; i < (token + 1) * a->active; i++) {
+    const int32_t place = ((const int32_t *)of[R_PLACES].host)[i], expert = ((const int32_t *)of[R_CHOSEN].host)[i];
+    const double weight = (double)((const float *)of[R_WEIGHTS].host)[i];
+    for (int64_t j = 0; j < a->k; j++) {
+      const double term =
+          weight * number_at(c, X, place * a->x_stride + j) * number_at(c, WEIGHT, (expert * a->n + column) * a->k + j);
+      sum += term, size += fabs(term);
+    }
+  }
+  const double factor = a->factor == 0 ? 1 : a->factor;
+  const double residual = a->residual ? number_at(c, RESIDUAL, token * a->residual_stride + column) : 0;
+  const double exact = a->residual ? residual + factor * sum : sum, found = number_at(c, Y, token * a->n + column);
+  const double bound = size * 0x1p-20 * (2 + (double)a->k / 64) + 1e-6 + hr_dtype_rounding_error(a->dtype, exact);
+  if (!(fabs(found - exact) <= bound) && found != exact && !(isnan(found) && isnan(exact)))
+    fail_msg("%s, %d experts, %d copies of %d each, n %d, k %d: [%d, %d] is %g, exactly %g, allowed ±%g",
+             hr_dtype_name(a->dtype), (int)a->experts, (int)a->rows, (int)a->active, (int)a->n, (int)a->k, (int)token,
+             (int)column, found, exact, bound);
+}
+
+/* `special`: a NaN in a copy of the last token, or an infinity, which reaches no other token. */
+static void check_sums(linear_case *c, double special)
+{
+  hr_error error;
+  hr_linear_arguments *a = &c->arguments;
+  const int64_t tokens = a->rows / a->active;
+  tensor of[ROUTED];
+  route_copies(a, of);
+  c->of[X] = random_tensor(a->dtype, 1, a->rows * a->x_stride);
+  c->of[WEIGHT] = random_tensor(a->dtype, 2, a->experts * a->n * a->k);
+  if (a->residual)
+    c->of[RESIDUAL] = random_tensor(a->dtype, 3, tokens * a->residual_stride);
+  c->of[Y] = tensor_of((size_t)(tokens * a->n) * hr_dtype_bytes(a->dtype));
+  const int32_t last = ((const int32_t *)of[R_PLACES].host)[a->rows - 1];
+  if (special != 0)
+    hr_number_store(a->dtype, c->of[X].host, (size_t)(last * a->x_stride), special);
+  assert_ok(hr_buffer_write(c->of[X].buffer, c->of[X].host, c->of[X].bytes, &error), error);
+  a->offsets = hr_buffer_data(of[R_OFFSETS].buffer), a->places = hr_buffer_data(of[R_PLACES].buffer);
+  a->experts_of = hr_buffer_data(of[R_EXPERTS_OF].buffer), a->weights = hr_buffer_data(of[R_WEIGHTS].buffer);
+  run_on_device(c);
+  for (int64_t token = 0; token < tokens; token++)
+    for (int64_t column = 0; column < a->n; column++)
+      compare_sum(c, of, token, column);
+  for (int i = 0; i < TENSORS; i++)
+    if (c->of[i].host)
+      tensor_free(&c->of[i]);
+  for (int i = 0; i < ROUTED; i++)
+    tensor_free(&of[i]);
+}
+
+/* Experts, tokens, active, n and k: fewer experts than groups of warps and more, k that no load divides, more columns
+ * than multiprocessors have blocks. */
+static void a_gpu_adds_up_the_copies_of_each_token(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][5] = {{4, 1, 2, 40, 64},   {8, 1, 2, 33, 520},  {128, 1, 8, 72, 96},
+                                     {60, 5, 4, 48, 136}, {16, 8, 16, 17, 51}, {3, 8, 1, 130, 1032},
+                                     {40, 7, 6, 64, 200}, {256, 8, 8, 20, 40}};
+  static const double specials[] = {0, (double)NAN, 0, (double)INFINITY};
+  static const int something;
+  if (!device->backend->multiply_linear)
+    return;
+  for (int i = 0; i < 24; i++) {
+    const int64_t *size = sizes[i % 8];
+    const int64_t spare = i % 3 == 1 ? 8 : 0;
+    linear_case c = {.arguments = {.experts = size[0],
+                                   .rows = size[1] * size[2],
+                                   .active = size[2],
+                                   .most = size[1],
+                                   .n = size[3],
+                                   .k = size[4],
+                                   .x_stride = size[4],
+                                   .residual_stride = size[3] + spare,
+                                   .dtype = formats[(i + i / 8) % 3],
+                                   .norm = HR_ROWWISE_COUNT,
+                                   .activation = HR_ROWWISE_COUNT,
+                                   .residual = i % 4 ? &something : NULL,
+                                   .factor = i % 5 ? 0 : 0.75}};
+    if (test_takes(i))
+      check_sums(&c, specials[i / 2 % 4]);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_gpu_multiplies_with_what_is_fused),
-                                     cmocka_unit_test(a_gpu_multiplies_copies_of_tokens)};
+                                     cmocka_unit_test(a_gpu_multiplies_copies_of_tokens),
+                                     cmocka_unit_test(a_gpu_adds_up_the_copies_of_each_token)};
   return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -8,7 +8,7 @@
 #include "base/private.h"
 #include "runtime/device/linear.h"
 
-#include <headroom/dtype.h>
+#include <headroom/plan.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,7 +52,15 @@ typedef struct hr_grouped_arguments {
   const int32_t *offsets; /* as hr_route_arguments */
 } hr_grouped_arguments;
 
+/** hr_backend.route, or hr_host_route() where the backend has none. */
+HR_PRIVATE hr_status hr_device_route(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error);
+
+/** Multiplies the copies of experts that have an odd number of grouped->rows, the plan's, where the host reads the
+ *  offsets. */
+HR_PRIVATE hr_status hr_plan_multiply_groups(const hr_plan *plan, const hr_grouped_arguments *grouped, void *workspace,
+                                             void *stream, hr_error *error);
+
 /** hr_backend.route in the memory of the host, in float64. */
-HR_PRIVATE void hr_host_route(const hr_route_arguments *route);
+void hr_host_route(const hr_route_arguments *route);
 
 #endif

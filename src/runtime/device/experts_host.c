@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device/experts.h"
 
+#include "base/error.h"
+#include "runtime/device/device.h"
 #include "shape/number.h"
 
 #include <math.h>
@@ -122,4 +124,32 @@ void hr_host_route(const hr_route_arguments *r)
   }
   count_copies(r);
   place_copies(r);
+}
+
+hr_status hr_device_route(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error)
+{
+  if (device->backend->route)
+    return device->backend->route(device, route, stream, error);
+  hr_host_route(route);
+  return HR_OK;
+}
+
+/* ---- their GEMMs ---- */
+
+hr_status hr_plan_multiply_groups(const hr_plan *plan, const hr_grouped_arguments *x, void *workspace, void *stream,
+                                  hr_error *error)
+{
+  const size_t element = hr_dtype_bytes(x->dtype);
+  for (int64_t expert = 0; expert < x->experts; expert++) {
+    const int64_t copies = x->offsets[expert + 1] - x->offsets[expert];
+    const int64_t first = x->offsets[expert] + copies % x->rows; /* behind those of smaller powers of two */
+    hr_gemm_arguments one = hr_gemm_arguments_default();
+    if (copies / x->rows % 2 == 0)
+      continue;
+    one.a = (const char *)x->a + (size_t)(first * x->k) * element;
+    one.b = (const char *)x->b + (size_t)(expert * x->n * x->k) * element;
+    one.c = (char *)x->c + (size_t)(first * x->n) * element;
+    HR_TRY(hr_plan_run_gemm(plan, &one, workspace, stream, error));
+  }
+  return HR_OK;
 }

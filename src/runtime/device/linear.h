@@ -10,7 +10,8 @@
 /** y = residual + factor · activation(n Wᵀ + bias), where n is the norm of x. With `gate` G the activation is of two
  *  values, n Gᵀ + gate_bias and n Wᵀ + bias. Elements are of one format; sums are in fp32. Addresses but that of x are
  *  multiples of 16 bytes. With `experts` each row is a copy of a token for one of them, which has matrices of its own;
- *  then there is no norm, bias nor residual. */
+ *  then there is no norm nor bias, and a residual only with `active`, which makes y the sums of each token's copies,
+ *  weighted: then there is no activation. */
 typedef struct hr_linear_arguments {
   int64_t rows, n, k;
   int64_t x_stride, residual_stride;   /* elements from a row to the next; those of y are packed */
@@ -31,10 +32,17 @@ typedef struct hr_linear_arguments {
   int64_t most;                        /* copies of one expert */
   const int32_t *offsets;              /* as hr_route_arguments */
   const int32_t *numbers;              /* [rows], of a copy its row of x; NULL: rows of x are copies */
+  const int32_t *experts_of; /* [rows], as hr_route_arguments, of up to HR_LINEAR_ROWS_MAX tokens; NULL: none */
+  int64_t active;            /* copies of a token, whose sum is a row of y and residual; 0: they stay apart */
+  const int32_t *places;     /* [rows / active, active], as the next, as hr_route_arguments */
+  const float *weights;
 } hr_linear_arguments;
 
 /** The most rows, but of experts. */
 #define HR_LINEAR_ROWS_MAX 8
+
+/** The most copies that are added up. */
+#define HR_LINEAR_COPIES_MAX 256
 
 /** The most of hr_linear_norm_bytes(). */
 #define HR_LINEAR_NORM_BYTES_MAX 30720

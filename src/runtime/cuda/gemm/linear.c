@@ -55,11 +55,29 @@ static void write_how(const hr_linear_arguments *x, bool early, char *text, size
     snprintf(norm, sizeof norm, " HR_NORM=%d HR_NORM_TOKENS=%d", x->norm == HR_ROWWISE_RMS_NORM ? 1 : 2,
              hr_linear_rows(x->rows));
   snprintf(text, size, "%s%s%s%s%s",
-           x->experts > 0 ? "HR_GROUPED"
-           : early        ? "HR_EARLY"
-                          : "",
+           x->active > 0    ? "HR_GROUPED HR_COMBINED"
+           : x->experts > 0 ? "HR_GROUPED"
+           : early          ? "HR_EARLY"
+                            : "",
            norm, x->gate ? " HR_GATED" : "", acts ? " HR_ACTIVATION=" : "",
            acts ? name_of_activation(x->activation) : "");
+}
+
+#define COMBINING_WARPS 16
+
+/* A block has all experts, as many at once as there may be: the other warps share their k. Where multiprocessors have
+ * one block each, its loads in flight are twice as long. */
+static void tile_combined(const hr_linear_arguments *x, int64_t multiprocessors, hr_gemv_tiling *t)
+{
+  const int64_t blocks = hr_ceil_div(x->n, t->mma ? HR_GEMV_MMA_ROWS : t->rows);
+  const int64_t experts = hr_min64(x->experts, x->rows);
+  t->row_warps = 1;
+  while (t->row_warps < experts && t->row_warps < COMBINING_WARPS / 2)
+    t->row_warps *= 2;
+  t->k_warps = COMBINING_WARPS / t->row_warps;
+  t->rows = t->mma ? HR_GEMV_MMA_ROWS : t->rows;
+  t->unroll_load = t->mma && blocks <= multiprocessors ? 64 : 32;
+  t->resident = t->mma && blocks > multiprocessors ? 1024 : 512;
 }
 
 void hr_linear_program(const hr_linear_arguments *x, int64_t multiprocessors, bool early, hr_gemv_tiling *tiling,
@@ -71,6 +89,8 @@ void hr_linear_program(const hr_linear_arguments *x, int64_t multiprocessors, bo
   hr_gemv_tiling_choose(&g, load, multiprocessors, 0, tiling);
   if (x->gate && tiling->row_warps % 2 != 0) /* as many warps, of which half read the other matrix */
     tiling->row_warps *= 2, tiling->k_warps /= 2;
+  if (x->active > 0)
+    tile_combined(x, multiprocessors, tiling);
   write_how(x, early, how, sizeof how);
   hr_gemv_defines(&g, tiling, load, how, text);
 }
@@ -95,6 +115,11 @@ hr_gemv_call hr_linear_call(const hr_linear_arguments *x)
                         .norm_bias = hr_cuda_address(x->norm_bias),
                         .residual = hr_cuda_address(x->residual),
                         .residual_row = x->residual_stride,
+                        .experts_of = hr_cuda_address(x->experts_of),
+                        .places = hr_cuda_address(x->places),
+                        .weights = hr_cuda_address(x->weights),
+                        .active = (int)x->active,
+                        .copies = (int)x->rows,
                         .tokens = (int)x->rows,
                         .experts = (int)x->experts,
                         .epsilon = (float)x->epsilon,
@@ -109,22 +134,32 @@ static int64_t tiles_of(const hr_linear_arguments *x)
   return x->experts > 0 ? hr_min64(x->rows, hr_ceil_div(x->rows, HR_GEMV_TOKENS_MAX) + experts) : 1;
 }
 
+/* The grid and the shared memory. */
+static void shape_kernel(const hr_linear_arguments *x, const hr_gemv_tiling *t, hr_cuda_kernel *kernel)
+{
+  const bool combined = x->active > 0;
+  kernel->threads = (unsigned)(WARP * t->row_warps * t->k_warps);
+  kernel->blocks = hr_ceil_div(x->gate ? 2 * x->n : x->n, combined ? t->rows : t->rows * t->row_warps);
+  kernel->shared_bytes = combined ? (size_t)(x->rows * t->k_warps * t->rows) * sizeof(float)
+                                  : (size_t)hr_linear_norm_bytes(x->norm, x->rows, x->k, x->dtype);
+  kernel->grid_y = combined ? 1 : (unsigned)tiles_of(x);
+}
+
 hr_status hr_cuda_launch_linear(const hr_cuda_queue *queue, const hr_linear_arguments *x, hr_error *error)
 {
-  const int64_t tiles = tiles_of(x);
   char defines[HR_DEFINES_SIZE];
   hr_gemv_tiling t;
   int64_t multiprocessors;
-  hr_cuda_kernel kernel = {.grid_y = (unsigned)tiles, .early = queue->cuda->capability >= 90};
-  if (tiles > GRID_Y_MAX)
+  hr_cuda_kernel kernel = {.early = queue->cuda->capability >= 90};
+  const char *entry = x->active > 0 ? "gemv_combined" : "gemv";
+  if (tiles_of(x) > GRID_Y_MAX)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "experts of %s: %" PRId64 " copies of tokens at once are too many",
                    hr_dtype_name(x->dtype), x->rows);
   HR_TRY(hr_cuda_attribute(queue->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
   hr_linear_program(x, multiprocessors, kernel.early, &t, defines);
-  HR_TRY(hr_cuda_function(queue->cuda, "gemv", x->dtype, defines, "gemv", &kernel.function, error));
-  kernel.blocks = hr_ceil_div(x->gate ? 2 * x->n : x->n, t.rows * t.row_warps);
-  kernel.threads = (unsigned)(WARP * t.row_warps * t.k_warps);
-  kernel.shared_bytes = (size_t)hr_linear_norm_bytes(x->norm, x->rows, x->k, x->dtype);
+  shape_kernel(x, &t, &kernel);
+  HR_TRY(hr_cuda_function_shared(queue->cuda, "gemv", x->dtype, defines, entry, kernel.shared_bytes, &kernel.function,
+                                 error));
   hr_gemv_call call = hr_linear_call(x);
   void *parameters[] = {&call};
   return hr_cuda_launch(queue, &kernel, parameters, error);

@@ -33,3 +33,24 @@ template <int TILE> __device__ inline expert_tile tile_of_experts(const int *off
   }
   return {0, 0, 0};
 }
+
+/* The same of few tokens, where no expert has more than TILE copies: each expert with copies is a tile. `experts_of`: of
+ * each copy, in order; one load finds the tile where offsets of many experts take several. */
+template <int TILE> __device__ inline expert_tile tile_of_copies(const int *experts_of, int copies, int index)
+{
+  const int lane = threadIdx.x % 32;
+  for (int first = 0; first < copies; first += 32) {
+    const int at = first + lane, expert = at < copies ? experts_of[at] : -1;
+    const int before = at > 0 && at < copies ? experts_of[at - 1] : -1;
+    unsigned heads = __ballot_sync(0xFFFFFFFFu, expert != before && expert >= 0);
+    if (index < __popc(heads)) {
+      for (; index > 0; index--)
+        heads &= heads - 1u;
+      const int owner = __ffs((int)heads) - 1, begin = first + owner, mine = __shfl_sync(0xFFFFFFFFu, expert, owner);
+      const bool same = lane < TILE && begin + lane < copies && experts_of[begin + lane] == mine;
+      return {mine, begin, __popc(__ballot_sync(0xFFFFFFFFu, same))};
+    }
+    index -= __popc(heads);
+  }
+  return {0, 0, 0};
+}

@@ -13,7 +13,8 @@
  * of k: blocks that start earlier crowd on the multiprocessors where this kernel ends first. HR_GROUPED: a batch are up
  * to 8 tokens of one expert, by experts_tile.cuh. HR_NORM: x is normed before (gemv_norm.cuh). HR_GATED: every other of
  * a block's row warps has rows of a second matrix, the gate's, for the same rows of y. HR_ACTIVATION: one of
- * activation.cuh.
+ * activation.cuh. HR_COMBINED, beside HR_GROUPED: y is the weighted sum of a token's copies; a block has one warp's rows
+ * for all experts, each by other HR_K_WARPS of its warps, and adds up in the order of the token's choice.
  *
  * Bound: memory bandwidth; 2 KiB and more are in flight for each warp. */
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -26,7 +27,11 @@ typedef hr_gemv_call gemv_call;
 
 #define WARP 32
 #define ROWS HR_ROWS
+#ifdef HR_COMBINED
+#define BLOCK_ROWS ROWS
+#else
 #define BLOCK_ROWS (HR_ROW_WARPS * ROWS)
+#endif
 #ifdef HR_GATED
 #define MATRICES 2
 #else
@@ -92,10 +97,11 @@ template <> __device__ inline swiglu_clamped_by activation_of(float limit)
 #ifdef HR_GROUPED
 #include "runtime/cuda/kernels/experts_tile.cuh"
 
-/* The call of the block's tokens; 0 tokens: there are none. */
-__device__ inline gemv_call call_of_block(gemv_call call)
+/* The call of an expert's tokens; 0 tokens: there are none. */
+__device__ inline gemv_call call_of_tile(gemv_call call, int index)
 {
-  const expert_tile tile = tile_of_experts<HR_GEMV_TOKENS_MAX>(call.offsets, call.experts, (int)blockIdx.y);
+  const expert_tile tile = call.experts_of ? tile_of_copies<HR_GEMV_TOKENS_MAX>(call.experts_of, call.copies, index)
+                                           : tile_of_experts<HR_GEMV_TOKENS_MAX>(call.offsets, call.experts, index);
   if (call.numbers)
     call.numbers += tile.first;
   else
@@ -105,6 +111,11 @@ __device__ inline gemv_call call_of_block(gemv_call call)
   call.gate += tile.expert * call.w_batch;
   call.tokens = tile.count;
   return call;
+}
+
+__device__ inline gemv_call call_of_block(const gemv_call &call)
+{
+  return call_of_tile(call, (int)blockIdx.y);
 }
 #else
 __device__ inline gemv_call call_of_block(gemv_call call)
@@ -162,6 +173,62 @@ __device__ inline warp_operands operands_of(const gemv_call &call)
   return {call.x, row_warp % MATRICES == 1 ? call.gate : call.w, row, warp % HR_K_WARPS};
 }
 
+#ifdef HR_COMBINED
+#define SHARES HR_K_WARPS /* of a copy's result */
+
+extern __shared__ float terms[]; /* [copies][SHARES][ROWS] */
+
+/* The products of the warp's part of an expert's copies. */
+__device__ inline void multiply_tile(const gemv_call &all, const gemv_call &call, int k_warp)
+{
+  __shared__ float partial[HR_ROW_WARPS * HR_K_WARPS][TOKENS][ROWS];
+  const int warp = threadIdx.x / WARP, first = (int)((call.y - all.y) / call.y_row);
+  const warp_operands mine = {call.x, call.w, (int64)blockIdx.x * ROWS, k_warp};
+  accumulators sums(call, mine);
+  sums.multiply(call, mine);
+  sums.put(partial[warp], 0);
+  __syncwarp();
+  for (int i = threadIdx.x % WARP; i < call.tokens * ROWS; i += WARP)
+    terms[((first + i / ROWS) * SHARES + k_warp) * ROWS + i % ROWS] = partial[warp][i / ROWS][i % ROWS];
+  __syncwarp();
+}
+
+__device__ inline float sum_of_copies(const gemv_call &call, int token, int row)
+{
+  float sum = 0;
+  for (int i = 0; i < call.active; i++) {
+    const float *term = terms + call.places[token * call.active + i] * SHARES * ROWS + row;
+    float product = term[0];
+    for (int share = 1; share < SHARES; share++)
+      product += term[share * ROWS];
+    sum += call.weights[token * call.active + i] * product;
+  }
+  return sum;
+}
+
+extern "C" __global__ __launch_bounds__(THREADS, HR_RESIDENT / THREADS) void gemv_combined(const gemv_call all)
+{
+  const int64 first = (int64)blockIdx.x * ROWS;
+  const int warp = threadIdx.x / WARP, tokens = all.copies / all.active;
+  wait_for_kernel_before();
+  for (int tile = warp / HR_K_WARPS;; tile += HR_ROW_WARPS) {
+    const gemv_call call = call_of_tile(all, tile);
+    if (call.tokens == 0)
+      break;
+    multiply_tile(all, call, warp % HR_K_WARPS);
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < tokens * ROWS; i += THREADS) {
+    const int token = i / ROWS, row = i % ROWS;
+    if (first + row >= all.n)
+      continue;
+    float value = sum_of_copies(all, token, row);
+    if (all.residual)
+      value = to_float(all.residual[token * all.residual_row + first + row]) + all.factor * value;
+    all.y[token * all.y_row + first + row] = from_float(value);
+  }
+}
+#else
 extern "C" __global__ __launch_bounds__(THREADS, HR_RESIDENT / THREADS) void gemv(const gemv_call all)
 {
   __shared__ partial_rows partial;
@@ -191,3 +258,4 @@ extern "C" __global__ __launch_bounds__(THREADS, HR_RESIDENT / THREADS) void gem
   __syncthreads();
   store_rows(call, partial);
 }
+#endif

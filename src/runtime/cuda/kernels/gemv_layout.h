@@ -29,6 +29,11 @@ typedef struct hr_gemv_call {
   HR_DEVICE_POINTER(const element) norm_bias;
   HR_DEVICE_POINTER(const element) residual; /* NULL: none */
   hr_layout_int64 residual_row;
+  HR_DEVICE_POINTER(const int) experts_of; /* with HR_GROUPED: of each copy; NULL: offsets are read */
+  HR_DEVICE_POINTER(const int) places;     /* with HR_COMBINED, as the next two: of a token's copies */
+  HR_DEVICE_POINTER(const float) weights;
+  int active; /* copies of a token */
+  int copies; /* with HR_GROUPED: of all tokens */
   int tokens;
   int experts;   /* with HR_GROUPED */
   float epsilon; /* with HR_NORM */
@@ -37,6 +42,6 @@ typedef struct hr_gemv_call {
   int padding;
 } hr_gemv_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_gemv_call) == 20 * 8 + 6 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_gemv_call) == 23 * 8 + 8 * 4);
 
 #endif

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "run/program.h"
+#include "schedule/arena.h"
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define LINE 64 /* bytes that the places of values are multiples of */
 
-static bool live_together(const hr_run_value *a, const hr_run_value *b)
+static bool live_together(const hr_arena_value *a, const hr_arena_value *b)
 {
   return !a->address && !b->address && a->first <= b->last && b->first <= a->last;
 }
 
 static int by_offset(const void *a, const void *b)
 {
-  const hr_run_value *const *x = a, *const *y = b;
+  const hr_arena_value *const *x = a, *const *y = b;
   return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
 }
 
 /* The largest first; of equal ones the earliest, so that the order is the same everywhere. */
 static int by_size(const void *a, const void *b)
 {
-  const hr_run_value *x = *(hr_run_value *const *)a, *y = *(hr_run_value *const *)b;
+  const hr_arena_value *x = *(hr_arena_value *const *)a, *y = *(hr_arena_value *const *)b;
   return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : (x > y) - (x < y);
 }
 
 /* The lowest place where the value meets none of those placed before that live with it. `others` has room for all. */
-static void place(hr_run_value *v, hr_run_value *const *placed, int placed_count, const hr_run_value **others)
+static void place(hr_arena_value *v, hr_arena_value *const *placed, int placed_count, const hr_arena_value **others)
 {
   int count = 0;
   for (int i = 0; i < placed_count; i++) {
@@ -43,7 +44,7 @@ static void place(hr_run_value *v, hr_run_value *const *placed, int placed_count
 
 /* Greedy by size. Source: Pisarchyk and Lee, arXiv 2001.03288, section 5.2. In the order of the launches the small
  * values in between kept up to 9% more. */
-static size_t place_all(hr_run_value *values, int count, hr_run_value **order, const hr_run_value **others)
+static size_t place_all(hr_arena_value *values, int count, hr_arena_value **order, const hr_arena_value **others)
 {
   size_t bytes = 0;
   for (int i = 0; i < count; i++) {
@@ -61,11 +62,11 @@ static size_t place_all(hr_run_value *values, int count, hr_run_value **order, c
   return bytes;
 }
 
-hr_status hr_plan_arena(hr_run_value *values, int count, size_t *arena_bytes, hr_error *error)
+hr_status hr_plan_arena(hr_arena_value *values, int count, size_t *arena_bytes, hr_error *error)
 {
   const size_t room = (size_t)count + 1;
-  const hr_run_value **others = malloc(room * sizeof *others);
-  hr_run_value **order = malloc(room * sizeof *order);
+  const hr_arena_value **others = malloc(room * sizeof *others);
+  hr_arena_value **order = malloc(room * sizeof *order);
   const bool has_room = others && order;
   if (has_room)
     *arena_bytes = place_all(values, count, order, others);
