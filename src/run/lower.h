@@ -216,7 +216,7 @@ bool hr_wait_for_experts(hr_lowering *l, hr_run_view x);
 /** The operator is an activation of products that wait: it waits with them. */
 bool hr_activate_linear(hr_lowering *l, const hr_rowwise *activation);
 
-/** The operator combines experts' results that wait: their sums wait, with the shared experts' results; false if not. */
+/** The operator combines experts' results that wait: then their sums wait, with the shared experts' results. */
 bool hr_combine_linear(hr_lowering *l);
 
 /** Adds factor · tensor, a product that waits, to the sum; false if it does not. */

@@ -42,14 +42,16 @@ static hr_run_view norm_of_heads(hr_lowering *l, hr_run_view heads, const void *
   return behind ? weighted(l, y, weight, bias) : y;
 }
 
-/* Norms and rotation of few tokens' heads, in this order, are done where K and V are written to the cache. */
+/* Norms and rotation of heads, in this order, are done where K and V are written to the cache: those of few tokens, and
+ * norms of many with what follows them. */
 static bool waits_for_cache(hr_lowering *l, hr_heads_part part)
 {
   const hr_mixer_attention *m = &l->group->attention;
   const hr_model *model = &l->x->model;
+  const bool many = l->program->shape.phase == HR_PHASE_PREFILL || l->rows > HEADS_ROWS_MAX;
   const bool takes =
-      l->program->shape.phase == HR_PHASE_DECODE && l->x->device->backend->appends_heads && m->q_heads > 0 &&
-      m->qk_norm != HR_QK_NORM_ROTATED && l->rows <= HEADS_ROWS_MAX && l->heads < (int)part &&
+      hr_phase_keeps_tokens(l->program->shape.phase) && l->x->device->backend->appends_heads && m->q_heads > 0 &&
+      m->qk_norm != HR_QK_NORM_ROTATED && l->heads < (int)part && (!many || part == HR_HEADS_NORMED || l->heads > 0) &&
       (part == HR_HEADS_ROTATED || (m->qk_norm != HR_QK_NORM_FULL && !m->qk_norm_bias && model->norm == HR_NORM_RMS));
   if (takes) {
     l->heads_ops[l->heads != 0] = l->op_index;
@@ -150,8 +152,8 @@ static const void *norm_weight(const hr_lowering *l, int which)
   return !(l->heads & HR_HEADS_NORMED) ? NULL : weight ? weight : hr_buffer_data(l->x->ones);
 }
 
-/* What waits for the launch of an append. */
-static void add_heads(hr_lowering *l, hr_launch *launch, hr_run_view q, hr_run_view to)
+/* What waits for the launch of an append. New tokens that attend to each other read K beside the cache. */
+static void add_heads(hr_lowering *l, hr_launch *launch, hr_run_view q, const hr_run_view to[2])
 {
   const hr_mixer_attention *m = &l->group->attention;
   const bool rotates = l->heads & HR_HEADS_ROTATED;
@@ -168,25 +170,29 @@ static void add_heads(hr_lowering *l, hr_launch *launch, hr_run_view q, hr_run_v
   for (int i = 0; i < (l->heads == (HR_HEADS_NORMED | HR_HEADS_ROTATED) ? 2 : 1); i++)
     hr_take_part(l, l->heads_ops[i]);
   hr_bind(l, offsetof(hr_launch, heads.q) - offsetof(hr_launch, arguments), q);
-  hr_bind(l, offsetof(hr_launch, heads.q_to) - offsetof(hr_launch, arguments), to);
+  hr_bind(l, offsetof(hr_launch, heads.q_to) - offsetof(hr_launch, arguments), to[0]);
+  if (l->program->shape.phase == HR_PHASE_PREFILL)
+    hr_bind(l, offsetof(hr_launch, heads.k_to) - offsetof(hr_launch, arguments), to[1]);
   l->heads = 0;
 }
 
 /* The new tokens' K and V, of a latent cache the same; the room for them is taken before the step. */
-static void append_to_cache(hr_lowering *l, hr_run_view *q, hr_run_view k, hr_run_view v)
+static void append_to_cache(hr_lowering *l, hr_run_view *q, hr_run_view *k, hr_run_view v)
 {
-  const hr_run_view from = *q;
-  *q = l->heads ? hr_new_view(l, q->rows, q->columns) : *q;
+  const bool prefill = l->program->shape.phase == HR_PHASE_PREFILL, changes = l->heads != 0;
+  const hr_run_view from[] = {*q, *k};
+  *q = changes ? hr_new_view(l, q->rows, q->columns) : *q;
+  *k = changes && prefill ? hr_new_view(l, k->rows, k->columns) : *k;
   hr_launch *launch = hr_add_launch(l, NULL);
   if (!launch)
     return;
   launch->cache = l->x->caches[l->layer];
   launch->append = hr_kv_append_default();
-  launch->append.k_row = k.stride, launch->append.v_row = v.stride;
-  hr_bind(l, offsetof(hr_kv_append, k), k);
+  launch->append.k_row = from[1].stride, launch->append.v_row = v.stride;
+  hr_bind(l, offsetof(hr_kv_append, k), from[1]);
   hr_bind(l, offsetof(hr_kv_append, v), v);
-  if (l->heads)
-    add_heads(l, launch, from, *q);
+  if (changes)
+    add_heads(l, launch, from[0], (hr_run_view[]){*q, *k});
 }
 
 /* 0: that of K's size. Both forms of latent attention have that of the expanded heads. */
@@ -333,7 +339,7 @@ void hr_lower_attention(hr_lowering *l)
   }
   attention_views a = latent ? latent_attention(l) : plain_attention(l);
   if (hr_phase_keeps_tokens(l->program->shape.phase))
-    append_to_cache(l, &a.q, latent ? l->cached : a.k, latent ? l->cached : a.v);
+    append_to_cache(l, &a.q, latent ? &l->cached : &a.k, latent ? l->cached : a.v);
   a.o = hr_new_view(l, l->rows, a.sizes.q_heads * a.sizes.v_dim);
   if (l->program->shape.phase == HR_PHASE_DECODE)
     attend_to_cache(l, &a);

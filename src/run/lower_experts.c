@@ -27,7 +27,7 @@ static hr_route_arguments route_of(const hr_lowering *l)
                               .bias = how->bias_chooses ? hr_run_weight(l->x, l->layer, HR_WEIGHT_ROUTER_BIAS) : NULL};
 }
 
-/* Of few tokens it waits for the choice. A bias that only chooses is none of the logits. */
+/* The router of few tokens waits for the choice. A bias that only chooses is none of the logits. */
 void hr_lower_router(hr_lowering *l)
 {
   const bool adds = l->op->weights[1] && !l->x->model.numerics.router.bias_chooses;

@@ -19,6 +19,7 @@ typedef struct hr_kv_heads {
   const void *q_norm, *k_norm; /* weights of RMS norms; NULL: none */
   const void *q;               /* [tokens, q_heads, qk_dim] */
   void *q_to;                  /* the same, packed */
+  void *k_to;                  /* [tokens, k_heads, qk_dim], packed, beside the cache's; NULL: none */
 } hr_kv_heads;
 
 /** An append that has been checked and whose pages have been taken. `list`, on the device, says where rows belong. Its

@@ -7,8 +7,8 @@
  *   logits → the first block's shared memory; there a warp a token chooses, and a thread a copy finds its place
  *   the normed tokens → memory, for the experts: each block its share
  *
- * Bound: latency, of one kernel where norm, GEMV, choice and places were four. W is on its way to the L2 while the kernel
- * before ends. */
+ * Bound: latency, of one kernel where norm, GEMV, choice and places were four. W is on its way to the L2 while the
+ * kernel before ends. */
 #include "runtime/cuda/kernels/cluster.cuh"
 #include "runtime/cuda/kernels/early_launch.cuh"
 #include "runtime/cuda/kernels/experts_choice.cuh"

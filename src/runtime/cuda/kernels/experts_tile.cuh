@@ -34,8 +34,8 @@ template <int TILE> __device__ inline expert_tile tile_of_experts(const int *off
   return {0, 0, 0};
 }
 
-/* The same of few tokens, where no expert has more than TILE copies: each expert with copies is a tile. `experts_of`: of
- * each copy, in order; one load finds the tile where offsets of many experts take several. */
+/* The same of few tokens, where no expert has more than TILE copies: each expert with copies is a tile. `experts_of` of
+ * each copy is in order: one load finds the tile where offsets of many experts take several. */
 template <int TILE> __device__ inline expert_tile tile_of_copies(const int *experts_of, int copies, int index)
 {
   const int lane = threadIdx.x % 32;

@@ -13,8 +13,8 @@
  * of k: blocks that start earlier crowd on the multiprocessors where this kernel ends first. HR_GROUPED: a batch are up
  * to 8 tokens of one expert, by experts_tile.cuh. HR_NORM: x is normed before (gemv_norm.cuh). HR_GATED: every other of
  * a block's row warps has rows of a second matrix, the gate's, for the same rows of y. HR_ACTIVATION: one of
- * activation.cuh. HR_COMBINED, beside HR_GROUPED: y is the weighted sum of a token's copies; a block has one warp's rows
- * for all experts, each by other HR_K_WARPS of its warps, and adds up in the order of the token's choice.
+ * activation.cuh. HR_COMBINED, beside HR_GROUPED: y is the weighted sum of a token's copies; a block has one warp's
+ * rows for all experts, each by other HR_K_WARPS of its warps, and adds up in the order of the token's choice.
  *
  * Bound: memory bandwidth; 2 KiB and more are in flight for each warp. */
 #include "runtime/cuda/kernels/dtype.cuh"

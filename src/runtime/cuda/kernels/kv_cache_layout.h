@@ -42,6 +42,7 @@ typedef struct hr_kv_heads_call {
   hr_kv_append_call append;
   HR_DEVICE_POINTER(const element) q;
   HR_DEVICE_POINTER(element) q_to;
+  HR_DEVICE_POINTER(element) k_to;         /* NULL: none */
   HR_DEVICE_POINTER(const element) angles; /* [position, rotated] */
   HR_DEVICE_POINTER(const element) q_norm; /* NULL: none */
   HR_DEVICE_POINTER(const element) k_norm;
@@ -53,7 +54,7 @@ typedef struct hr_kv_heads_call {
   int padding;
 } hr_kv_heads_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_kv_heads_call) == sizeof(hr_kv_append_call) + 6 * 8 + 6 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_kv_heads_call) == sizeof(hr_kv_append_call) + 7 * 8 + 6 * 4);
 
 enum { HR_PUT_NUMBERS_MAX = 1000 };
 
