@@ -2850,6 +2850,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_executor_bytes": (c_int64, [c_void_p]),
     "hr_executor_close": (None, [c_void_p]),
     "hr_executor_input_init": (None, [c_void_p, c_size_t]),
+    "hr_executor_largest": (c_int, [c_void_p, c_void_p, c_void_p]),
     "hr_executor_length": (c_int64, [c_void_p, c_int64]),
     "hr_executor_load": (c_int, [c_void_p, c_char_p, c_uint64, c_void_p, c_void_p, c_void_p]),
     "hr_executor_open": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),

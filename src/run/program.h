@@ -41,6 +41,16 @@ typedef enum hr_run_number {
 
 int hr_run_number_count(const hr_executor *x);
 
+/** Rows of logits, and their bytes up to the indices of the largest. */
+static inline int64_t hr_run_logit_rows(const hr_run_shape *shape)
+{
+  return shape->batch * (shape->phase == HR_PHASE_PREFILL ? 1 : shape->tokens);
+}
+static inline size_t hr_run_logit_bytes(const hr_executor *x, int64_t rows)
+{
+  return ((size_t)(rows * x->model.vocabulary) * hr_dtype_bytes(x->options.dtype) + 3) / 4 * 4;
+}
+
 #define HR_RUN_OPERANDS 12
 #define HR_LAUNCH_OPS 5
 

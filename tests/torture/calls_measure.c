@@ -107,6 +107,7 @@ static hr_status use_executor(hr_device *device, hr_error *error)
   const hr_executor_options options = {.struct_size = sizeof options, .dtype = HR_FP32, .slots = 1, .tokens = 8};
   static hr_model model;
   static double times_ns[HR_OPERATORS_MAX];
+  int32_t largest;
   hr_executor *executor = NULL;
   hr_executor_input step = hr_executor_input_default();
   hr_status status = HR_OK;
@@ -116,6 +117,7 @@ static hr_status use_executor(hr_device *device, hr_error *error)
   TRY(hr_executor_open(device, &model, &options, &executor, error));
   TRY(hr_executor_step(executor, &step, NULL, error));
   TRY(hr_executor_time_operators(executor, times_ns, error));
+  TRY(hr_executor_largest(executor, &largest, error));
   TRY(hr_executor_truncate(executor, 0, 2, error));
 end:
   hr_executor_close(executor);

@@ -87,12 +87,30 @@ static void assert_near(const char *what, const float *found, const float *expec
       fail_msg("%s: logit %d is %g, expected %g ± %g", what, i, (double)found[i], (double)expected[i], (double)allowed);
 }
 
+/* The device finds the largest logits of the last step's rows. */
+static void assert_largest(hr_executor *x, const float *logits, int rows)
+{
+  int32_t found[TOKENS];
+  hr_error error;
+  memset(found, 0xFF, sizeof found);
+  assert_ok(hr_executor_largest(x, found, &error), error);
+  for (int row = 0; row < rows; row++) {
+    const float *of = logits + row * VOCABULARY;
+    int best = 0;
+    for (int i = 1; i < VOCABULARY; i++)
+      best = of[i] > of[best] ? i : best;
+    assert_int_equal(found[row], best);
+  }
+}
+
 static void check_phases(const char *name, hr_executor *x, float share)
 {
   float all[TOKENS * VOCABULARY], some[TOKENS * VOCABULARY];
   char what[80];
   step(x, HR_PHASE_FORWARD, 1, TOKENS, NULL, ids, all);
+  assert_largest(x, all, TOKENS);
   step(x, HR_PHASE_PREFILL, 1, 5, NULL, ids, some);
+  assert_largest(x, some, 1);
   snprintf(what, sizeof what, "%s, prefill", name);
   assert_near(what, some, all + 4 * VOCABULARY, share);
   for (int i = 5; i < 9; i++) {
@@ -101,6 +119,7 @@ static void check_phases(const char *name, hr_executor *x, float share)
     assert_near(what, some, all + i * VOCABULARY, share);
   }
   step(x, HR_PHASE_DECODE, 1, 3, NULL, ids + 9, some);
+  assert_largest(x, some, 3);
   for (int i = 0; i < 3; i++) {
     snprintf(what, sizeof what, "%s, token %d of a chunk", name, i);
     assert_near(what, some + i * VOCABULARY, all + (9 + i) * VOCABULARY, share);
@@ -273,6 +292,19 @@ static void impossible_tokens_are_refused_and_nothing_is_lost(void **state)
   hr_executor_close(x);
 }
 
+static void no_step_has_no_largest_logit(void **state)
+{
+  (void)state;
+  const hr_model model = model_of(families[0].name, families[0].config);
+  hr_executor *x = open_model(&model, HR_FP32, 1);
+  hr_error error;
+  int32_t id;
+  assert_int_equal(hr_executor_largest(x, &id, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "no step has run that has logits");
+  assert_int_equal(hr_executor_largest(x, NULL, &error), HR_ERROR_INVALID);
+  hr_executor_close(x);
+}
+
 static void what_cannot_be_run_is_refused_by_name(void **state)
 {
   (void)state;
@@ -370,6 +402,7 @@ int main(void)
       cmocka_unit_test(the_seed_makes_the_weights),
       cmocka_unit_test(a_seed_makes_the_same_weights_on_every_device),
       cmocka_unit_test(impossible_tokens_are_refused_and_nothing_is_lost),
+      cmocka_unit_test(no_step_has_no_largest_logit),
       cmocka_unit_test(what_cannot_be_run_is_refused_by_name),
       cmocka_unit_test(a_step_is_recorded_once_and_never_without_a_graph),
   };

@@ -9,35 +9,24 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static int32_t largest_of(const float *logits, int64_t count)
+static hr_status next_id(hr_executor *executor, const hr_executor_input *input, int32_t *id, hr_error *error)
 {
-  int64_t best = 0;
-  for (int64_t i = 1; i < count; i++)
-    best = logits[i] > logits[best] ? i : best;
-  return (int32_t)best;
+  HR_TRY(hr_executor_step(executor, input, NULL, error));
+  return hr_executor_largest(executor, id, error);
 }
 
-static hr_status next_id(hr_executor *executor, const hr_executor_input *input, float *logits, int32_t *id,
-                         hr_error *error)
-{
-  HR_TRY(hr_executor_step(executor, input, logits, error));
-  *id = largest_of(logits, hr_executor_outputs(executor));
-  return HR_OK;
-}
-
-static hr_status generate(hr_executor *executor, const hr_executor_input *prompt, float *logits, hr_generated *to,
-                          hr_error *error)
+static hr_status generate(hr_executor *executor, const hr_executor_input *prompt, hr_generated *to, hr_error *error)
 {
   hr_executor_input input = *prompt;
   double start_ns = hr_clock_ns();
-  HR_TRY(next_id(executor, prompt, logits, &to->ids[0], error));
+  HR_TRY(next_id(executor, prompt, &to->ids[0], error));
   to->first_ns = hr_clock_ns() - start_ns;
   input.phase = HR_PHASE_DECODE;
   input.tokens = 1;
   start_ns = hr_clock_ns();
   for (int64_t i = 1; i < to->count; i++) {
     input.ids = &to->ids[i - 1];
-    HR_TRY(next_id(executor, &input, logits, &to->ids[i], error));
+    HR_TRY(next_id(executor, &input, &to->ids[i], error));
   }
   to->others_ns = hr_clock_ns() - start_ns;
   return HR_OK;
@@ -65,11 +54,8 @@ hr_status hr_generate(hr_executor *executor, const hr_executor_input *prompt, in
   if (count < 1 || count > 1 << 24)
     return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to 2^24, found %" PRId64, count);
   hr_generated *to = new_generated(prompt->tokens, count);
-  float *logits = malloc((size_t)hr_executor_outputs(executor) * sizeof *logits);
-  hr_status status = to && logits
-                         ? generate(executor, prompt, logits, to, error)
-                         : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " tokens", count);
-  free(logits);
+  hr_status status = to ? generate(executor, prompt, to, error)
+                        : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " tokens", count);
   if (status == HR_OK)
     *generated = to;
   else

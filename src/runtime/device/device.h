@@ -20,6 +20,7 @@ typedef struct hr_linear_arguments hr_linear_arguments;
 /* runtime/device/experts.h */
 typedef struct hr_route_arguments hr_route_arguments;
 typedef struct hr_router_arguments hr_router_arguments;
+typedef struct hr_largest_arguments hr_largest_arguments;
 typedef struct hr_grouped_arguments hr_grouped_arguments;
 
 /* <headroom/experimental/communicator.h> */
@@ -94,6 +95,8 @@ typedef struct hr_backend {
   hr_status (*multiply_groups)(hr_device *device, const hr_grouped_arguments *grouped, void *stream, hr_error *error);
   /** A linear layer of few rows with what is fused with it, as a run. NULL: they are apart. */
   hr_status (*multiply_linear)(hr_device *device, const hr_linear_arguments *linear, void *stream, hr_error *error);
+  /** The index of the largest element of each row, as a run. NULL: the host looks for it. */
+  hr_status (*find_largest)(hr_device *device, const hr_largest_arguments *largest, void *stream, hr_error *error);
   /** Products with weights in q8_0, and rows of them in another format. NULL: no such weights. */
   hr_status (*multiply_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);
   hr_status (*widen_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);

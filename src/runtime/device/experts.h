@@ -55,10 +55,10 @@ typedef struct hr_grouped_arguments {
 /** hr_backend.route, or hr_host_route() where the backend has none. */
 HR_PRIVATE hr_status hr_device_route(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error);
 
-/** Multiplies the copies of experts that have an odd number of grouped->rows, the plan's, where the host reads the
- *  offsets. */
-HR_PRIVATE hr_status hr_plan_multiply_groups(const hr_plan *plan, const hr_grouped_arguments *grouped, void *workspace,
-                                             void *stream, hr_error *error);
+/** hr_backend.multiply_groups; with a plan (NULL: none) those experts' copies that have an odd number of grouped->rows,
+ *  the plan's, where the host reads the offsets. */
+HR_PRIVATE hr_status hr_device_multiply_groups(hr_device *device, const hr_grouped_arguments *grouped,
+                                               const hr_plan *plan, void *workspace, void *stream, hr_error *error);
 
 /** hr_backend.route in the memory of the host, in float64. */
 void hr_host_route(const hr_route_arguments *route);

@@ -136,7 +136,7 @@ hr_status hr_device_route(hr_device *device, const hr_route_arguments *route, vo
 
 /* ---- their GEMMs ---- */
 
-hr_status hr_plan_multiply_groups(const hr_plan *plan, const hr_grouped_arguments *x, void *workspace, void *stream,
+static hr_status multiply_by_plan(const hr_plan *plan, const hr_grouped_arguments *x, void *workspace, void *stream,
                                   hr_error *error)
 {
   const size_t element = hr_dtype_bytes(x->dtype);
@@ -152,4 +152,11 @@ hr_status hr_plan_multiply_groups(const hr_plan *plan, const hr_grouped_argument
     HR_TRY(hr_plan_run_gemm(plan, &one, workspace, stream, error));
   }
   return HR_OK;
+}
+
+hr_status hr_device_multiply_groups(hr_device *device, const hr_grouped_arguments *x, const hr_plan *plan,
+                                    void *workspace, void *stream, hr_error *error)
+{
+  return plan ? multiply_by_plan(plan, x, workspace, stream, error)
+              : device->backend->multiply_groups(device, x, stream, error);
 }

@@ -18,6 +18,7 @@ extern const hr_embedded_file hr_embedded_cuda_sources[], hr_embedded_cuda_heade
 
 static const char *const sources[] = {"ceilings",
                                       "fill",
+                                      "largest",
                                       "elementwise",
                                       "rowwise_backward_elements",
                                       "kv_cache_append",

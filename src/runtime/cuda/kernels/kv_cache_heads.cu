@@ -4,8 +4,8 @@
  *   warp: a head of Q, K or V of one token; a lane has every 32nd pair of its elements, or of V every 32nd element;
  *     in 16 bits, where halves are rotated and addresses allow, two neighbouring pairs, which are words
  *
- * Bound: the launch; of many tokens the memory. Heads that are not normed are faster there by kv_cache_append.cu and the
- * row-wise kernels, which move 16 bytes at a time. */
+ * Bound: the launch; of many tokens the memory. Heads that are not normed are faster there by kv_cache_append.cu and
+ * the row-wise kernels, which move 16 bytes at a time. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/early_launch.cuh"
 #include "runtime/cuda/kernels/kv_cache_place.cuh"
