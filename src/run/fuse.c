@@ -110,7 +110,7 @@ void hr_write_view(hr_lowering *l, int index, hr_run_view view)
 
 void hr_write_norm(hr_lowering *l, const hr_rowwise *rows, const hr_input_operand inputs[3])
 {
-  if (!fuses(l)) {
+  if (!fuses(l) || hr_ends_sum_of_ranks(l, rows, inputs)) {
     hr_write_view(l, 0, hr_add_norm(l, *rows, inputs));
     return;
   }

@@ -188,7 +188,7 @@ hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_v
 
 /* ---- norms ---- */
 
-static bool was_added_last(const hr_lowering *l, hr_run_view x)
+bool hr_was_added_last(const hr_lowering *l, hr_run_view x)
 {
   const hr_run_sum *sum = &l->sum;
   return l->status == HR_OK && sum->launch == l->program->launch_count - 1 && sum->launch > 0 &&
@@ -234,8 +234,10 @@ static hr_run_view add_both(hr_lowering *l, hr_rowwise norm, const hr_input_oper
 hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3])
 {
   const hr_rowwise both = with_sum(l, rows);
-  return was_added_last(l, inputs[0].view) && has_kernel(l, &both) ? add_both(l, rows, inputs)
-                                                                   : hr_add_rowwise(l, rows, inputs, rows.columns);
+  if (hr_ends_sum_of_ranks(l, &rows, inputs))
+    return hr_add_norm_of_ranks(l, &rows, inputs);
+  return hr_was_added_last(l, inputs[0].view) && has_kernel(l, &both) ? add_both(l, rows, inputs)
+                                                                      : hr_add_rowwise(l, rows, inputs, rows.columns);
 }
 
 hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor)

@@ -248,6 +248,13 @@ void hr_lower_o_absorb(hr_lowering *l);
 
 void hr_lower_all_reduce(hr_lowering *l);
 
+/** Whether the norm is one of a residual and a sum of ranks, which one call computes; and that call. */
+bool hr_ends_sum_of_ranks(const hr_lowering *l, const hr_rowwise *norm, const hr_input_operand inputs[3]);
+hr_run_view hr_add_norm_of_ranks(hr_lowering *l, const hr_rowwise *norm, const hr_input_operand inputs[3]);
+
+/** Whether the last launch has added x up. */
+bool hr_was_added_last(const hr_lowering *l, hr_run_view x);
+
 /** The lowering of experts. */
 void hr_lower_router(hr_lowering *l);
 void hr_lower_routes(hr_lowering *l);
