@@ -31,6 +31,9 @@ extern "C" {
  *   relu2_, softcap_backward  dy, x                         dx
  *   geglu_, geglu_tanh_backward  dy, gate, up               dgate, dup
  *   gather_backward         int32 [rows], dy, the table     the table [period, columns], which may replace its input
+ *   gather_sum              int32 [rows, group], dy [period, columns]   dx
+ *   combine_backward        int32 [rows], dy [period, columns], x, w fp32 [rows]   dx; dw fp32 [rows]
+ *   gate_backward           dy, x, gate [rows]              dx; dgate [rows]
  *   cross_entropy           logits, targets int32 [rows]    loss fp32 [rows]
  *   cross_entropy_backward  the same                        dlogits, which may replace the logits; loss
  *   adamw                   gradient, and in fp32 weight,   weight, mean and variance in fp32, each of which may
@@ -99,7 +102,13 @@ extern "C" {
   ROW(HR_ROWWISE_GEGLU_TANH_BACKWARD, "geglu_tanh_backward", 3,                                                        \
       "dgate = up gelu_tanh_backward(dy, gate), dup = dy gelu_tanh(gate)")                                             \
   ROW(HR_ROWWISE_GATHER_BACKWARD, "gather_backward", 3,                                                                \
-      "row p of the table gets the sum of the rows of dy whose number, of [rows] in int32, is p")
+      "row p of the table gets the sum of the rows of dy whose number, of [rows] in int32, is p")                      \
+  ROW(HR_ROWWISE_GATHER_SUM, "gather_sum", 2,                                                                          \
+      "row r is the sum of rows i of a table [period, columns], i of [rows, group] in int32")                          \
+  ROW(HR_ROWWISE_COMBINE_BACKWARD, "combine_backward", 4,                                                              \
+      "dx of row r is w times row i of dy [period, columns], i of [rows] in int32; dw = sum of x dy over the row")     \
+  ROW(HR_ROWWISE_GATE_BACKWARD, "gate_backward", 3,                                                                    \
+      "dx = dy s, dgate = s (1 - s) sum of x dy over the row, s = 1 / (1 + exp(-gate))")
 
 typedef enum hr_rowwise_operation {
 #define HR_ROWWISE_ENUM(enumerator, name, inputs, sentence) enumerator,
@@ -115,13 +124,13 @@ typedef struct hr_rowwise {
   int64_t rows, columns;
   hr_dtype dtype;
   /* softmax: row r sees the first r % period + columns - period + 1 columns, the others become 0 (a causal mask over
-   * `period` queries); 0: all columns. rotary, gather, combine: rows of the table, at least 1. sink: queries of a
+   * `period` queries); 0: all columns. rotary, gather, combine, their gradients: rows of the table, at least 1. sink: queries of a
    * sequence */
   int64_t period;
   int64_t group; /* rotary: row r uses row (r / group) % period of the table, which heads share; at least 1. The first
                      half of a row of the table are cosines, the second sines. sink: heads; row r is head r % group of
                      query r / group % period, whose lse is where attention writes it, [batch, group, period].
-                     combine: rows of the table in each sum, at most HR_ROWWISE_TERMS_MAX */
+                     combine, gather_sum: rows of the table in each sum, at most HR_ROWWISE_TERMS_MAX */
   double rate;   /* dropout: share of the elements that become x · 0; 0 … 1 without 1, see hr_rowwise_dropped() */
   uint64_t seed; /* dropout: the same seed drops the same elements, on every device, so that no mask is stored */
   int64_t alignment; /* as in hr_gemm */

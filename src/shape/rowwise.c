@@ -77,7 +77,13 @@ static bool is_rotary(hr_rowwise_operation operation)
 static bool has_table(hr_rowwise_operation operation)
 {
   return is_rotary(operation) || operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE ||
-         operation == HR_ROWWISE_ROTARY_JOIN || operation == HR_ROWWISE_GATHER_BACKWARD;
+         operation == HR_ROWWISE_ROTARY_JOIN || operation == HR_ROWWISE_GATHER_BACKWARD ||
+         operation == HR_ROWWISE_GATHER_SUM || operation == HR_ROWWISE_COMBINE_BACKWARD;
+}
+
+static bool adds_terms(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_COMBINE || operation == HR_ROWWISE_GATHER_SUM;
 }
 
 static bool is_share(double value)
@@ -192,8 +198,9 @@ static hr_status check_members(const hr_rowwise *r, hr_error *error)
     HR_TRY(check_heads(r, error));
   if (r->operation == HR_ROWWISE_GATHER_BACKWARD && r->factor != 0 && r->factor != 1)
     return hr_fail(error, HR_ERROR_INVALID, "factor: gather_backward takes 0 or 1, found %g", r->factor);
-  if (r->operation == HR_ROWWISE_COMBINE && r->group > HR_ROWWISE_TERMS_MAX)
-    return hr_fail(error, HR_ERROR_INVALID, "group: combine adds at most %d rows", HR_ROWWISE_TERMS_MAX);
+  if (adds_terms(r->operation) && r->group > HR_ROWWISE_TERMS_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "group: %s adds at most %d rows", hr_rowwise_operation_name(r->operation),
+                   HR_ROWWISE_TERMS_MAX);
   if (!(r->epsilon >= 0))
     return hr_fail(error, HR_ERROR_INVALID, "epsilon: expected at least 0, found %g", r->epsilon);
   if (r->operation == HR_ROWWISE_DROPOUT && !is_share(r->rate))

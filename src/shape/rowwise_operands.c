@@ -131,6 +131,9 @@ static const hr_rowwise_operands operands[HR_ROWWISE_COUNT] = {
                                     1,
                                     {NUMBERS_OF_ROWS, TENSOR, SUMS},
                                     {{HR_EXTENT_SUMS, HR_CONTENT_NUMBERS, 1 + 2}}},
+    [HR_ROWWISE_GATHER_SUM] = {2, 1, {NUMBERS_OF_TERMS, TABLE}, {TENSOR}},
+    [HR_ROWWISE_COMBINE_BACKWARD] = {4, 2, {NUMBERS_OF_ROWS, TABLE, TENSOR, LOSSES}, {TENSOR, LOSSES}},
+    [HR_ROWWISE_GATE_BACKWARD] = {3, 2, {TENSOR, TENSOR, GATES}, {TENSOR, GATES}},
 };
 
 bool hr_rowwise_adds_before_norm(hr_rowwise_operation operation)
@@ -156,7 +159,8 @@ hr_rowwise_operands hr_rowwise_operands_of(const hr_rowwise *rows)
 /* Rows of a table that a row of the result is made of. */
 static int64_t terms_of(const hr_rowwise *rows)
 {
-  return rows->operation == HR_ROWWISE_COMBINE ? rows->group : 1;
+  const bool adds = rows->operation == HR_ROWWISE_COMBINE || rows->operation == HR_ROWWISE_GATHER_SUM;
+  return adds ? rows->group : 1;
 }
 
 /* Rows of a group may share one of z. */

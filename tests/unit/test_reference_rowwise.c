@@ -18,7 +18,8 @@ static hr_rowwise rows_of(hr_rowwise_operation operation, int64_t rows, int64_t 
   r.columns = columns;
   r.dtype = HR_FP64;
   bool table = operation == HR_ROWWISE_ROTARY || operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE ||
-               operation == HR_ROWWISE_ROTARY_JOIN;
+               operation == HR_ROWWISE_ROTARY_JOIN || operation == HR_ROWWISE_GATHER_SUM ||
+               operation == HR_ROWWISE_COMBINE_BACKWARD;
   r.period = table ? 1 : 0;
   r.rotated = operation == HR_ROWWISE_ROTARY_JOIN ? 2 : 0;
   return r;
@@ -432,6 +433,52 @@ static void rows_of_a_table_get_the_sums_of_their_tokens(void **state)
   assert_non_null(strstr(error.message, "factor"));
 }
 
+/* Row 0 is rows 2 and 0 of the table, row 1 row 1 twice. */
+static void sums_of_gathered_rows_are_the_gradient_of_copies(void **state)
+{
+  (void)state;
+  hr_rowwise r = rows_of(HR_ROWWISE_GATHER_SUM, 2, 2);
+  hr_error error;
+  r.period = 3, r.group = 2;
+  const int32_t numbers[] = {2, 0, 1, 1};
+  const double dy[] = {1, 2, 10, 20, 100, 200}, expected[] = {101, 202, 20, 40};
+  double out[4];
+  run_all(&r, (const void *[]){numbers, dy}, 0, out);
+  assert_memory_equal(out, expected, sizeof out);
+  r.group = HR_ROWWISE_TERMS_MAX + 1;
+  assert_int_equal(hr_rowwise_check(&r, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "group: gather_sum"));
+}
+
+/* Terms 1 and 0 of the sum of one token of dy 3 and 5: 2 · 3, 2 · 5; 7 · 3 + 11 · 5 = 76. */
+static void terms_of_a_sum_have_gradients_and_so_have_their_weights(void **state)
+{
+  (void)state;
+  hr_rowwise r = rows_of(HR_ROWWISE_COMBINE_BACKWARD, 2, 2);
+  r.period = 2;
+  const int32_t numbers[] = {1, 0};
+  const float weights[] = {2, 0.5F};
+  const double dy[] = {100, 200, 3, 5}, x[] = {7, 11, 1, 2}, expected[] = {6, 10, 50, 100};
+  double out[4];
+  run_all(&r, (const void *[]){numbers, dy, x, weights}, 0, out);
+  assert_memory_equal(out, expected, sizeof out);
+  run_all(&r, (const void *[]){numbers, dy, x, weights}, 1, out);
+  assert_true(out[0] == 76 && out[1] == 500);
+}
+
+/* A gate of log 3 has a share of 3/4 and a slope of 3/16; 4 · 1 + 8 · 2 = 20. */
+static void a_gate_has_the_gradient_of_its_sigmoid(void **state)
+{
+  (void)state;
+  const hr_rowwise r = rows_of(HR_ROWWISE_GATE_BACKWARD, 1, 2);
+  const double dy[] = {4, 8}, x[] = {1, 2}, gate[] = {log(3)};
+  double out[2];
+  run_all(&r, (const void *[]){dy, x, gate}, 0, out);
+  assert_true(fabs(out[0] - 3) < 1e-12 && fabs(out[1] - 6) < 1e-12);
+  run_all(&r, (const void *[]){dy, x, gate}, 1, out);
+  assert_true(fabs(out[0] - 3.75) < 1e-12);
+}
+
 /* The two gaps between groups of two columns keep what they had. */
 static void results_may_be_apart(void **state)
 {
@@ -541,6 +588,9 @@ int main(void)
       cmocka_unit_test(a_first_step_of_adamw_moves_weights_by_the_learning_rate),
       cmocka_unit_test(sums_over_rows_have_one_row),
       cmocka_unit_test(rows_of_a_table_get_the_sums_of_their_tokens),
+      cmocka_unit_test(sums_of_gathered_rows_are_the_gradient_of_copies),
+      cmocka_unit_test(terms_of_a_sum_have_gradients_and_so_have_their_weights),
+      cmocka_unit_test(a_gate_has_the_gradient_of_its_sigmoid),
       cmocka_unit_test(results_may_be_apart),
       cmocka_unit_test(arguments_may_say_the_step_of_adamw),
       cmocka_unit_test(a_measurement_checks_and_counts_bytes),

@@ -200,6 +200,48 @@ static void gather_backward(const gradient *g)
   }
 }
 
+static void gather_sum(const gradient *g)
+{
+  const hr_rowwise *r = g->r;
+  const int32_t *numbers = (const int32_t *)g->inputs[0] + g->row * r->group;
+  for (int64_t i = 0; i < r->columns; i++)
+    g->out[i] = g->norm[i] = 0;
+  for (int64_t term = 0; term < r->group; term++) {
+    const double *dy = load(g, 1, numbers[term]);
+    for (int64_t i = 0; i < r->columns; i++) {
+      g->out[i] += dy[i];
+      g->norm[i] += fabs(dy[i]);
+    }
+  }
+}
+
+/* dx = dy times a factor of the row, or in the second output a factor times the sum of x dy. */
+static void scaled_row(const gradient *g, const double *dy, const double *x, double factor, double slope)
+{
+  double sum = 0, size = 0;
+  for (int64_t i = 0; i < g->r->columns; i++) {
+    sum += x[i] * dy[i];
+    size += fabs(x[i] * dy[i]);
+    if (g->output == 0)
+      g->out[i] = factor * dy[i], g->norm[i] = fabs(factor * dy[i]);
+  }
+  if (g->output == 1)
+    g->out[0] = slope * sum, g->norm[0] = slope * size;
+}
+
+static void combine_backward(const gradient *g)
+{
+  const int32_t *numbers = g->inputs[0];
+  const float *weights = g->inputs[3];
+  scaled_row(g, load(g, 1, numbers[g->row]), load(g, 2, g->row), (double)weights[g->row], 1);
+}
+
+static void gate_backward(const gradient *g)
+{
+  const double s = 1 / (1 + exp(-hr_number_load(g->r->dtype, g->inputs[2], (size_t)g->row)));
+  scaled_row(g, load(g, 0, g->row), load(g, 1, g->row), s, s * (1 - s));
+}
+
 static void swiglu_backward(const gradient *g)
 {
   const double *dy = load(g, 0, g->row), *gate = load(g, 1, g->row), *up = load(g, 2, g->row);
@@ -309,6 +351,9 @@ static void (*const gradients[HR_ROWWISE_COUNT])(const gradient *g) = {
     [HR_ROWWISE_GEGLU_BACKWARD] = geglu_backward,
     [HR_ROWWISE_GEGLU_TANH_BACKWARD] = geglu_backward,
     [HR_ROWWISE_GATHER_BACKWARD] = gather_backward,
+    [HR_ROWWISE_GATHER_SUM] = gather_sum,
+    [HR_ROWWISE_COMBINE_BACKWARD] = combine_backward,
+    [HR_ROWWISE_GATE_BACKWARD] = gate_backward,
 };
 
 void hr_reference_rowwise_gradient(const hr_rowwise *r, const void *const *inputs, hr_rowwise_output_row at,

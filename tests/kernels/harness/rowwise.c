@@ -29,7 +29,13 @@ static bool is_softmax(int operation)
 
 static bool has_table(int operation)
 {
-  return operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE || operation == HR_ROWWISE_GATHER_BACKWARD;
+  return operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE || operation == HR_ROWWISE_GATHER_BACKWARD ||
+         operation == HR_ROWWISE_GATHER_SUM || operation == HR_ROWWISE_COMBINE_BACKWARD;
+}
+
+static bool adds_terms(int operation)
+{
+  return operation == HR_ROWWISE_COMBINE || operation == HR_ROWWISE_GATHER_SUM;
 }
 
 static hr_rowwise with_adamw(hr_rowwise r, double max_norm)
@@ -73,7 +79,7 @@ static hr_rowwise rows_of(int operation, hr_dtype dtype, int64_t rows, int64_t c
   if (is_rotary(operation))
     r.columns += columns % 2, r.period = 7, r.group = 3;
   if (has_table(operation))
-    r.period = 11, r.group = operation == HR_ROWWISE_COMBINE ? 1 + columns % 7 : 1;
+    r.period = 11, r.group = adds_terms(operation) ? 1 + columns % 7 : 1;
   if (operation == HR_ROWWISE_SINK)
     r.group = rows % 2 ? 1 : 2, r.period = rows % 4 ? rows / r.group : rows / 4;
   if (operation == HR_ROWWISE_ROTARY_JOIN)

@@ -409,6 +409,47 @@ HR_INLINE void gather_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t 
   }
 }
 
+/* ---- rows with a factor ---- */
+
+/* Writes dx = dy factor; returns the sum of x dy. */
+HR_INLINE float scale_row(hr_dtype dtype, const void *dy, const void *x, float factor, void *dx, int64_t columns)
+{
+  simd_pair sum = {simd_set1(0), simd_set1(0)};
+  for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
+    const int64_t count = lesser(SIMD_PAIR, columns - at);
+    simd_pair d = simd_load_span(dtype, dy, at, count);
+    add_product(&sum, d, simd_load_span(dtype, x, at, count));
+    simd_store_span(dtype, dx, at, (simd_pair){d.a * factor, d.b * factor}, count, false);
+  }
+  return total(sum);
+}
+
+HR_INLINE void combine_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const int64_t columns = j->rows->columns;
+  const int32_t *numbers = j->inputs[0];
+  const float *weights = j->inputs[3];
+  float *dweights = j->outputs[1];
+  for (int64_t row = first; row < last; row++) {
+    void *dx = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    dweights[row] = scale_row(dtype, row_of(dtype, j->inputs[1], numbers[row], columns),
+                              row_of(dtype, j->inputs[2], row, columns), weights[row], dx, columns);
+  }
+}
+
+HR_INLINE void gate_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const int64_t columns = j->rows->columns;
+  for (int64_t row = first; row < last; row++) {
+    const float s = 1 / (1 + expf(-number_at(dtype, j->inputs[2], row)));
+    void *dx = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
+    const float sum = scale_row(dtype, row_of(dtype, j->inputs[0], row, columns),
+                                row_of(dtype, j->inputs[1], row, columns), s, dx, columns);
+    const simd_f32 slope = simd_set1(s * (1 - s) * sum);
+    simd_store_span(dtype, j->outputs[1], row, (simd_pair){slope, slope}, 1, false);
+  }
+}
+
 /* ---- the phases ---- */
 
 /* Returns false for an operation of the forward pass. */
@@ -429,6 +470,9 @@ HR_INLINE bool run_backward(hr_rowwise_operation operation, hr_dtype dtype, cons
   case HR_ROWWISE_GEGLU_BACKWARD:
   case HR_ROWWISE_GEGLU_TANH_BACKWARD: gated_backward(dtype, operation, j, first, last); return true;
   case HR_ROWWISE_GATHER_BACKWARD: gather_backward(dtype, j, first, last, scratch); return true;
+  case HR_ROWWISE_GATHER_SUM: combine(dtype, j, first, last); return true;
+  case HR_ROWWISE_COMBINE_BACKWARD: combine_backward(dtype, j, first, last); return true;
+  case HR_ROWWISE_GATE_BACKWARD: gate_backward(dtype, j, first, last); return true;
   case HR_ROWWISE_BIAS_BACKWARD: bias_backward(dtype, j, first, last); return true;
   case HR_ROWWISE_CROSS_ENTROPY: cross_entropy(dtype, false, j, first, last, scratch); return true;
   case HR_ROWWISE_CROSS_ENTROPY_BACKWARD: cross_entropy(dtype, true, j, first, last, scratch); return true;

@@ -451,13 +451,13 @@ HR_INLINE void share_rows(hr_dtype dtype, hr_rowwise_operation operation, const 
   }
 }
 
-/* Sums of rows of a table, each with its weight. */
+/* Sums of rows of a table, each with its weight; without weights all have 1. */
 HR_INLINE void combine(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
 {
   const int64_t columns = j->rows->columns, terms = j->rows->group;
   for (int64_t row = first; row < last; row++) {
     const int32_t *numbers = (const int32_t *)j->inputs[0] + row * terms;
-    const float *weights = (const float *)j->inputs[2] + row * terms;
+    const float *weights = j->inputs[2] ? (const float *)j->inputs[2] + row * terms : NULL;
     void *out = (void *)(uintptr_t)row_of(dtype, j->outputs[0], row, columns);
     for (int64_t at = 0; at < columns; at += SIMD_PAIR) {
       const int64_t count = lesser(SIMD_PAIR, columns - at);
@@ -465,8 +465,9 @@ HR_INLINE void combine(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, i
       for (int64_t term = 0; term < terms; term++) {
         const void *x = row_of(dtype, j->inputs[1], numbers[term], columns);
         simd_pair v = simd_load_span(dtype, x, at, count);
-        sum.a = simd_fma(v.a, simd_set1(weights[term]), sum.a);
-        sum.b = simd_fma(v.b, simd_set1(weights[term]), sum.b);
+        const simd_f32 weight = simd_set1(weights ? weights[term] : 1);
+        sum.a = simd_fma(v.a, weight, sum.a);
+        sum.b = simd_fma(v.b, weight, sum.b);
       }
       simd_store_span(dtype, out, at, sum, count, false);
     }

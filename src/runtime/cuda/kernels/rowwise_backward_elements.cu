@@ -219,6 +219,79 @@ extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) gather_backw
   }
 }
 
+/* ---- a block to a row ---- */
+
+/* Adds up over the threads of the block, in one order; every thread gets the sum. */
+__device__ inline float block_sum(float value)
+{
+  __shared__ float parts[HR_ELEMENT_THREADS / 32];
+  float sum = 0;
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
+  if (threadIdx.x % 32 == 0)
+    parts[threadIdx.x / 32] = value;
+  __syncthreads();
+#pragma unroll
+  for (int warp = 0; warp < HR_ELEMENT_THREADS / 32; warp++)
+    sum += parts[warp];
+  return sum;
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) gather_sum(const backward_call t)
+{
+  const int *numbers = (const int *)t.inputs[0] + blockIdx.x * t.group;
+  const element *table = (const element *)t.inputs[1];
+  element *out = (element *)t.outputs[0] + blockIdx.x * t.columns;
+  for (int64 column = threadIdx.x * PACK_ELEMENTS; column < t.columns; column += HR_ELEMENT_THREADS * PACK_ELEMENTS) {
+    float sums[PACK_ELEMENTS] = {};
+#pragma unroll 4
+    for (int64 term = 0; term < t.group; term++) {
+      pack some = load_unaligned(table + numbers[term] * t.columns, column, t.columns);
+#pragma unroll
+      for (int i = 0; i < PACK_ELEMENTS; i++)
+        sums[i] += some.at(i);
+    }
+    store_unaligned(out, column, t.columns, sums);
+  }
+}
+
+/* Writes dx = dy factor; returns the sum of x dy. */
+__device__ inline float scale_row(const element *dy, const element *x, float factor, element *dx, int64 columns)
+{
+  float sum = 0;
+  for (int64 column = threadIdx.x * PACK_ELEMENTS; column < columns; column += HR_ELEMENT_THREADS * PACK_ELEMENTS) {
+    pack d = load_unaligned(dy, column, columns), other = load_unaligned(x, column, columns);
+    float scaled[PACK_ELEMENTS];
+#pragma unroll
+    for (int i = 0; i < PACK_ELEMENTS; i++) {
+      scaled[i] = d.at(i) * factor;
+      sum += d.at(i) * other.at(i);
+    }
+    store_unaligned(dx, column, columns, scaled);
+  }
+  return block_sum(sum);
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) combine_backward(const backward_call t)
+{
+  const int64 row = blockIdx.x, at = row * t.columns, number = ((const int *)t.inputs[0])[row];
+  float sum = scale_row((const element *)t.inputs[1] + number * t.columns, (const element *)t.inputs[2] + at,
+                        ((const float *)t.inputs[3])[row], (element *)t.outputs[0] + at, t.columns);
+  if (threadIdx.x == 0)
+    ((float *)t.outputs[1])[row] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) gate_backward(const backward_call t)
+{
+  const int64 row = blockIdx.x, at = row * t.columns;
+  float s = 1.0f / (1.0f + exp2f(-to_float(((const element *)t.inputs[2])[row]) * LOG2_E));
+  float sum = scale_row((const element *)t.inputs[0] + at, (const element *)t.inputs[1] + at, s,
+                        (element *)t.outputs[0] + at, t.columns);
+  if (threadIdx.x == 0)
+    ((element *)t.outputs[1])[row] = from_float(s * (1.0f - s) * sum);
+}
+
 /* ---- rotary ---- */
 
 template <int WIDTH> struct alignas(WIDTH * sizeof(element)) part {
@@ -263,23 +336,6 @@ extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 5) rotary_backw
 }
 
 /* ---- AdamW ---- */
-
-/* Adds up over the threads of the block, in one order; every thread gets the sum. */
-__device__ inline float block_sum(float value)
-{
-  __shared__ float parts[HR_ELEMENT_THREADS / 32];
-  float sum = 0;
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
-  if (threadIdx.x % 32 == 0)
-    parts[threadIdx.x / 32] = value;
-  __syncthreads();
-#pragma unroll
-  for (int warp = 0; warp < HR_ELEMENT_THREADS / 32; warp++)
-    sum += parts[warp];
-  return sum;
-}
 
 /* The squares of the gradient that each block reads. */
 extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 8) gradient_squares(const backward_call t)

@@ -48,6 +48,9 @@ static const struct {
     [HR_ROWWISE_GEGLU_BACKWARD] = {ELEMENTS, "geglu_backward", 0, 0},
     [HR_ROWWISE_GEGLU_TANH_BACKWARD] = {ELEMENTS, "geglu_tanh_backward", 0, 0},
     [HR_ROWWISE_GATHER_BACKWARD] = {ELEMENTS, "gather_backward", 0, 0},
+    [HR_ROWWISE_GATHER_SUM] = {ELEMENTS, "gather_sum", 0, 0},
+    [HR_ROWWISE_COMBINE_BACKWARD] = {ELEMENTS, "combine_backward", 0, 0},
+    [HR_ROWWISE_GATE_BACKWARD] = {ELEMENTS, "gate_backward", 0, 0},
     [HR_ROWWISE_CROSS_ENTROPY] = {LOSS, "cross_entropy_rows", 0, 0},
     [HR_ROWWISE_CROSS_ENTROPY_BACKWARD] = {LOSS, "cross_entropy_rows", 0, 0},
 };
@@ -158,6 +161,12 @@ static hr_status prepare_links(backward_plan *p, const hr_rowwise *r, size_t *wo
   return hr_cuda_function(p->cuda, ELEMENTS, dtype_of(r), NULL, "gather_links", &p->before.function, error);
 }
 
+static bool has_blocks_of_rows(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_GATHER_SUM || operation == HR_ROWWISE_COMBINE_BACKWARD ||
+         operation == HR_ROWWISE_GATE_BACKWARD;
+}
+
 static hr_status prepare_elements(backward_plan *p, const hr_rowwise *r, size_t *workspace_bytes, hr_error *error)
 {
   int64_t multiprocessors = 0, packs = r->rows * r->columns / pack_elements(r->dtype);
@@ -166,6 +175,8 @@ static hr_status prepare_elements(backward_plan *p, const hr_rowwise *r, size_t 
                              .threads = HR_ELEMENT_THREADS};
   if (r->operation == HR_ROWWISE_ROTARY_BACKWARD)
     shape_rotary(r, &p->main);
+  if (has_blocks_of_rows(r->operation))
+    p->main.blocks = r->rows;
   if (r->operation == HR_ROWWISE_ADAMW && r->max_norm > 0)
     HR_TRY(prepare_clip(p, r, workspace_bytes, error));
   if (r->operation == HR_ROWWISE_GATHER_BACKWARD)
