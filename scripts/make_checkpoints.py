@@ -7,8 +7,8 @@ from it: logits of a prompt and the ids of greedy decoding.
     make_checkpoints.py FOLDER --all --size small llama   larger ones; --all: also families beside those kept
 
 A folder per family has config.json, model.safetensors and expected.safetensors: "prompt" and "greedy" (int32),
-"logits" (fp32, a row for each token of the prompt), and of dense ones "losses" (fp32): the mean before each of eight
-steps of AdamW on the prompt and as many greedy ids. Needs torch and transformers; the versions are in the metadata of
+"logits" (fp32, a row for each token of the prompt), and of those that train "losses" (fp32): the mean before each of
+eight steps of AdamW on the prompt and as many greedy ids. Needs torch and transformers; the versions are in the metadata of
 expected.safetensors."""
 import argparse
 import pathlib
@@ -111,6 +111,7 @@ KEPT = {
                     "floor_scale": 8, "no_rope_layers": [1, 0], "prompt": 40,
                     "layer_types": ["chunked_attention", "full_attention"]},
 }
+UNTRAINED = ("gpt_oss", "llama4_text")  # sinks, chunks
 MORE = {
     "persimmon": {},
     "arcee": {},
@@ -304,7 +305,7 @@ def make(folder, name, changes, size):
         store_narrow(folder, stored)
     tensors = {"prompt": torch.tensor(prompt, dtype=torch.int32), "greedy": torch.tensor(ids, dtype=torch.int32),
                "logits": logits.contiguous()}
-    if not any(word in str(config) for word in ("expert", "kv_lora_rank")) and not stored:
+    if name not in UNTRAINED and not stored:
         losses = losses_of(model, [prompt[:GREEDY], ids[:len(prompt)]])
         tensors["losses"] = torch.tensor(losses)
     save_file(tensors, folder / "expected.safetensors",

@@ -41,6 +41,8 @@ static hr_status check_training(const hr_executor *x, hr_error *error)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "dtype: a model trains in fp32 or bf16");
   if (x->options.recompute != HR_RECOMPUTE_NONE && x->options.recompute != HR_RECOMPUTE_FULL)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "recompute: a step computes all of a layer again, or nothing");
+  if (x->options.weight_decay != 0 && x->model.numerics.router.bias_chooses)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "weight_decay: a bias that only chooses experts would decay");
   const hr_rowwise optimizer = hr_run_optimizer(x);
   HR_TRY(hr_run_check_training(&x->model, error));
   return hr_rowwise_check(&optimizer, error);

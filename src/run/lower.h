@@ -38,6 +38,7 @@ typedef enum hr_route_part {
   HR_ROUTE_COPIED,
   HR_ROUTE_EXPERTS,
   HR_ROUTE_OFFSETS,
+  HR_ROUTE_WEIGHTS_OF, /* of a step that trains */
   HR_ROUTE_COUNT
 } hr_route_part;
 
@@ -262,5 +263,9 @@ void hr_lower_dispatch(hr_lowering *l);
 void hr_lower_grouped(hr_lowering *l);
 void hr_lower_shared_gate(hr_lowering *l);
 void hr_lower_combine(hr_lowering *l);
+
+/** Appends the GEMMs of experts' copies `a` into `c`, with the offsets of their experts. */
+void hr_add_grouped(hr_lowering *l, const hr_grouped_arguments *arguments, hr_run_view a, hr_run_view c,
+                    hr_run_view offsets);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Routed experts, and shared ones: the router's choice, copies of tokens in the order of their experts, their GEMMs,
  * and the sum of the results. */
-#include "run/lower.h"
+#include "run/tape.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -78,17 +78,21 @@ void hr_lower_routes(hr_lowering *l)
                                                  [HR_ROUTE_PLACES] = offsetof(hr_route_arguments, places),
                                                  [HR_ROUTE_COPIED] = offsetof(hr_route_arguments, copied),
                                                  [HR_ROUTE_EXPERTS] = offsetof(hr_route_arguments, experts_of),
-                                                 [HR_ROUTE_OFFSETS] = offsetof(hr_route_arguments, offsets)};
+                                                 [HR_ROUTE_OFFSETS] = offsetof(hr_route_arguments, offsets),
+                                                 [HR_ROUTE_WEIGHTS_OF] = offsetof(hr_route_arguments, weights_of)};
+  const int count = l->tape ? HR_ROUTE_COUNT : HR_ROUTE_WEIGHTS_OF;
   const hr_ffn_experts *m = &l->group->experts;
   const hr_run_linear *router = &l->linears[l->op->reads[0]];
-  for (int i = 0; i < HR_ROUTE_COUNT; i++)
+  for (int i = 0; i < count; i++)
     l->routes[i] = hr_new_words(l, i == HR_ROUTE_OFFSETS ? m->experts + 1 : l->rows * m->active);
   if (router->waits)
     add_router(l, router);
   else
     add_route(l, hr_read_view(l, 0));
-  for (int i = 0; i < HR_ROUTE_COUNT; i++)
+  for (int i = 0; i < count; i++)
     hr_bind(l, members[i], l->routes[i]); /* the first member of both kinds of arguments */
+  if (l->tape)
+    hr_keep_route(l, hr_read_view(l, 0));
 }
 
 void hr_lower_dispatch(hr_lowering *l)
@@ -106,7 +110,8 @@ void hr_lower_dispatch(hr_lowering *l)
 
 /* ---- experts ---- */
 
-static hr_launch *add_grouped(hr_lowering *l, const hr_grouped_arguments *arguments, hr_run_view a, hr_run_view c)
+static hr_launch *add_grouped(hr_lowering *l, const hr_grouped_arguments *arguments, hr_run_view a, hr_run_view c,
+                              hr_run_view offsets)
 {
   hr_launch *launch = hr_add_launch(l, hr_launch_grouped);
   if (!launch)
@@ -114,12 +119,13 @@ static hr_launch *add_grouped(hr_lowering *l, const hr_grouped_arguments *argume
   launch->grouped = *arguments;
   hr_bind(l, offsetof(hr_grouped_arguments, a), a);
   hr_bind(l, offsetof(hr_grouped_arguments, c), c);
-  hr_bind(l, offsetof(hr_grouped_arguments, offsets), l->routes[HR_ROUTE_OFFSETS]);
+  hr_bind(l, offsetof(hr_grouped_arguments, offsets), offsets);
   return launch;
 }
 
 /* A launch for each power of two of rows, of which an expert's copies are made up. */
-static void add_by_plans(hr_lowering *l, hr_grouped_arguments arguments, hr_run_view a, hr_run_view c)
+static void add_by_plans(hr_lowering *l, hr_grouped_arguments arguments, hr_run_view a, hr_run_view c,
+                         hr_run_view offsets)
 {
   hr_gemm g = l->op->gemm;
   g.batch = 1, g.n = arguments.n, g.k = arguments.k;
@@ -127,10 +133,19 @@ static void add_by_plans(hr_lowering *l, hr_grouped_arguments arguments, hr_run_
       hr_min64(hr_view_alignment(l, (hr_run_view){.offset = g.n}), hr_view_alignment(l, (hr_run_view){.offset = g.k}));
   for (g.m = 1; g.m <= arguments.most; g.m *= 2) {
     arguments.rows = g.m;
-    hr_launch *launch = add_grouped(l, &arguments, a, c);
+    hr_launch *launch = add_grouped(l, &arguments, a, c, offsets);
     if (launch)
       hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
   }
+}
+
+void hr_add_grouped(hr_lowering *l, const hr_grouped_arguments *arguments, hr_run_view a, hr_run_view c,
+                    hr_run_view offsets)
+{
+  if (l->x->device->backend->multiply_groups)
+    add_grouped(l, arguments, a, c, offsets);
+  else
+    add_by_plans(l, *arguments, a, c, offsets);
 }
 
 /* An expert's bias for each of its copies. */
@@ -161,10 +176,8 @@ void hr_lower_grouped(hr_lowering *l)
                                           .k = shape->columns,
                                           .dtype = l->x->options.dtype,
                                           .b = hr_own_weight(l, 0)};
-  if (l->x->device->backend->multiply_groups)
-    add_grouped(l, &arguments, a, c);
-  else
-    add_by_plans(l, arguments, a, c);
+  hr_add_grouped(l, &arguments, a, c, l->routes[HR_ROUTE_OFFSETS]);
+  hr_keep_grouped(l, &arguments, a, c);
   hr_write_view(l, 0, l->op->weights[1] ? with_biases(l, c, hr_own_weight(l, 1)) : c);
 }
 

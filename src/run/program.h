@@ -89,6 +89,8 @@ typedef struct hr_launch {
     hr_route_arguments route;
     hr_router_arguments router;
     hr_grouped_arguments grouped;
+    hr_route_backward_arguments route_back;
+    hr_grouped_gradient_arguments grouped_gradient;
     hr_linear_arguments linear;
     hr_q8_arguments q8;
     hr_collective_call collective;

@@ -55,3 +55,21 @@ void hr_keep_rowwise(hr_lowering *l, const hr_rowwise *problem, const hr_input_o
   for (int i = 0; i < hr_rowwise_inputs(problem->operation); i++)
     entry->rows.inputs[i] = inputs[i];
 }
+
+void hr_keep_route(hr_lowering *l, hr_run_view logits)
+{
+  hr_tape_entry *entry = hr_keep(l, HR_TAPE_ROUTE, l->routes[HR_ROUTE_WEIGHTS]);
+  if (!entry)
+    return;
+  entry->route.how = l->program->launches[l->program->launch_count - 1].route;
+  entry->route.logits = logits;
+  memcpy(entry->route.of, l->routes, sizeof entry->route.of);
+}
+
+void hr_keep_grouped(hr_lowering *l, const hr_grouped_arguments *how, hr_run_view a, hr_run_view output)
+{
+  hr_tape_entry *entry = hr_keep(l, HR_TAPE_GROUPED, output);
+  if (!entry)
+    return;
+  entry->grouped = (hr_tape_grouped){*how, a};
+}

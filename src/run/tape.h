@@ -12,7 +12,25 @@ typedef struct hr_tape_attention {
   int64_t v_head; /* elements from a head of V to the next */
 } hr_tape_attention;
 
-typedef enum hr_tape_kind { HR_TAPE_ROWWISE, HR_TAPE_GEMM, HR_TAPE_ATTENTION } hr_tape_kind;
+/** A choice of experts, whose output are the weights of the experts. */
+typedef struct hr_tape_route {
+  hr_route_arguments how;
+  hr_run_view logits, of[HR_ROUTE_COUNT];
+} hr_tape_route;
+
+/** GEMMs of experts' copies. */
+typedef struct hr_tape_grouped {
+  hr_grouped_arguments how;
+  hr_run_view a;
+} hr_tape_grouped;
+
+typedef enum hr_tape_kind {
+  HR_TAPE_ROWWISE,
+  HR_TAPE_GEMM,
+  HR_TAPE_ATTENTION,
+  HR_TAPE_ROUTE,
+  HR_TAPE_GROUPED
+} hr_tape_kind;
 
 /** A launch of the forward pass. */
 typedef struct hr_tape_entry {
@@ -30,6 +48,8 @@ typedef struct hr_tape_entry {
       const void *weight, *bias;
     } gemm;
     hr_tape_attention attention;
+    hr_tape_route route;
+    hr_tape_grouped grouped;
   };
 } hr_tape_entry;
 
@@ -47,5 +67,7 @@ hr_tape_entry *hr_keep(hr_lowering *l, hr_tape_kind kind, hr_run_view output);
 
 void hr_keep_rowwise(hr_lowering *l, const hr_rowwise *problem, const hr_input_operand *inputs, hr_run_view output);
 void hr_keep_gemm(hr_lowering *l, hr_run_view x, const void *weight, const void *bias, hr_run_view output);
+void hr_keep_route(hr_lowering *l, hr_run_view logits); /* of the last launch */
+void hr_keep_grouped(hr_lowering *l, const hr_grouped_arguments *how, hr_run_view a, hr_run_view output);
 
 #endif

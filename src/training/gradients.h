@@ -18,6 +18,14 @@ void hr_add_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx);
 void hr_back_gemm(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
 void hr_back_rowwise(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
 
+/** The same of a layer of experts: of the choice, of the GEMMs of copies, of the copies, of the sum of their results and
+ *  of a gate of rows. */
+void hr_back_route(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
+void hr_back_grouped(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
+void hr_back_copies(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);
+void hr_back_combine(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);
+void hr_back_gate(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);
+
 /** Appends the loss, the backward pass and the optimizer. */
 void hr_lower_backward(hr_lowering *l);
 

@@ -96,8 +96,12 @@ static void add_optimizer(hr_lowering *l)
 
 /* ---- the list ---- */
 
-static void (*const back[])(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass) = {
-    [HR_TAPE_ROWWISE] = hr_back_rowwise, [HR_TAPE_GEMM] = hr_back_gemm, [HR_TAPE_ATTENTION] = back_attention};
+static void (*const back[])(hr_lowering *l, const hr_tape_entry *entry,
+                            hr_pass pass) = {[HR_TAPE_ROWWISE] = hr_back_rowwise,
+                                             [HR_TAPE_GEMM] = hr_back_gemm,
+                                             [HR_TAPE_ATTENTION] = back_attention,
+                                             [HR_TAPE_ROUTE] = hr_back_route,
+                                             [HR_TAPE_GROUPED] = hr_back_grouped};
 
 /* The gradients of what the forward operator of the same name has launched in the layer, the last first. */
 static void lower_gradients(hr_lowering *l, size_t index)

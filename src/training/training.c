@@ -28,12 +28,13 @@ hr_status hr_run_check_training(const hr_model *model, hr_error *error)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "weights in q8_0 cannot be trained");
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *layer = &model->groups[i];
-    const hr_refusal refusals[] = {{layer->experts.experts > 0, "experts"},
-                                   {layer->latent.q_heads > 0, "latent attention"},
-                                   {hr_run_chunk(model) > 0, "attention in chunks"},
-                                   {model->numerics.query_growth != 0, "queries that grow with their positions"},
-                                   {layer->attention.sinks, "attention with sinks"},
-                                   {has_some_biases(layer), "a bias of some of Q, K and V"}};
+    const hr_refusal refusals[] = {
+        {layer->experts.experts > 0 && model->numerics.router.weighs_inputs, "experts with weighted inputs"},
+        {layer->latent.q_heads > 0, "latent attention"},
+        {hr_run_chunk(model) > 0, "attention in chunks"},
+        {model->numerics.query_growth != 0, "queries that grow with their positions"},
+        {layer->attention.sinks, "attention with sinks"},
+        {has_some_biases(layer), "a bias of some of Q, K and V"}};
     HR_TRY(hr_refuse(refusals, sizeof refusals / sizeof *refusals, "trained", error));
   }
   return HR_OK;

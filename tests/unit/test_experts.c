@@ -85,6 +85,65 @@ static void logits_that_are_no_numbers_choose_experts_that_exist(void **state)
   assert_int_equal(r.offsets[EXPERTS], TOKENS * ACTIVE);
 }
 
+/* ---- gradients ---- */
+
+/* The sum of the weights of all copies, each times a number of its place. */
+static double sum_of_weights(hr_route_arguments r, const float *factors)
+{
+  const routes to = route(r);
+  double sum = 0;
+  for (int i = 0; i < TOKENS * ACTIVE; i++)
+    sum += (double)(factors[to.places[i]] * to.weights[i]);
+  return sum;
+}
+
+/* Central differences of weights in fp32: 6e-8 / STEP of rounding. A bias makes the choice differ from the scores. */
+static void gradients_of_logits_are_those_of_finite_differences(void **state)
+{
+  (void)state;
+  static const float factors[] = {1, -2, 0.5F, 3, 0.25F, -1}, bias[] = {0, 0.13F, -0.07F, 0.26F};
+  const float step = 0x1p-8F;
+  for (int i = 0; i < 12; i++) {
+    float x[TOKENS][EXPERTS], found[TOKENS][EXPERTS];
+    memcpy(x, logits, sizeof x);
+    const hr_route_arguments r = {.sigmoid = i % 2,
+                                  .normalized = i / 2 % 2,
+                                  .scale = i % 3,
+                                  .logits = x,
+                                  .bias = i % 3 == 0 ? bias : NULL,
+                                  .groups = i % 4 == 0 ? 2 : 0,
+                                  .active_groups = 1};
+    const routes to = route(r);
+    const hr_route_backward_arguments back = {.sigmoid = r.sigmoid,
+                                              .normalized = r.normalized,
+                                              .scale = r.scale,
+                                              .tokens = TOKENS,
+                                              .experts = EXPERTS,
+                                              .active = ACTIVE,
+                                              .dtype = HR_FP32,
+                                              .logits = x,
+                                              .weights = to.weights,
+                                              .chosen = to.chosen,
+                                              .places = to.places,
+                                              .d_weights = factors,
+                                              .d_logits = found};
+    memset(found, 0xFF, sizeof found);
+    hr_host_route_backward(&back);
+    for (int at = 0; at < TOKENS * EXPERTS; at++) {
+      float *value = &x[at / EXPERTS][at % EXPERTS];
+      const float before = *value;
+      *value = before + step;
+      const double above = sum_of_weights(r, factors);
+      *value = before - step;
+      const double expected = (above - sum_of_weights(r, factors)) / (2 * (double)step);
+      *value = before;
+      if (!(fabs((double)found[at / EXPERTS][at % EXPERTS] - expected) < 3e-4))
+        fail_msg("case %d, logit %d: %g, by differences %g", i, at, (double)found[at / EXPERTS][at % EXPERTS],
+                 expected);
+    }
+  }
+}
+
 /* ---- on a GPU ---- */
 
 static const hr_dtype dtypes[] = {HR_FP32, HR_BF16, HR_FP16};
@@ -381,6 +440,19 @@ static void fill_offsets(const hr_grouped_arguments *x, int32_t *offsets)
   }
 }
 
+/* An element of an expert's W; of gradients of copies W is [k, n]. */
+static double element_of(const hr_grouped_arguments *x, const void *b, int64_t expert, int64_t column, int64_t i)
+{
+  const int64_t at = x->back ? i * x->n + column : column * x->k + i;
+  return hr_number_load(x->dtype, b, (size_t)(expert * x->n * x->k + at));
+}
+
+static bool is_sum(hr_dtype dtype, double found, double sum, double size, int64_t terms)
+{
+  const double bound = size * 0x1p-20 * (1 + (double)terms / 64) + hr_dtype_rounding_error(dtype, sum);
+  return fabs(found - sum) <= bound || found == sum || (isnan(found) && isnan(sum));
+}
+
 static void compare_products(const hr_grouped_arguments *x, const int32_t *offsets, const void *a, const void *b,
                              const void *c)
 {
@@ -389,16 +461,15 @@ static void compare_products(const hr_grouped_arguments *x, const int32_t *offse
       for (int64_t column = 0; column < x->n; column++) {
         double sum = 0, size = 0;
         for (int64_t i = 0; i < x->k; i++) {
-          const double term = hr_number_load(x->dtype, a, (size_t)(row * x->k + i)) *
-                              hr_number_load(x->dtype, b, (size_t)((expert * x->n + column) * x->k + i));
+          const double term =
+              hr_number_load(x->dtype, a, (size_t)(row * x->k + i)) * element_of(x, b, expert, column, i);
           sum += term, size += fabs(term);
         }
         const double found = hr_number_load(x->dtype, c, (size_t)(row * x->n + column));
-        const double bound = size * 0x1p-20 * (1 + (double)x->k / 64) + hr_dtype_rounding_error(x->dtype, sum);
-        if (!(fabs(found - sum) <= bound) && !(isnan(found) && isnan(sum)))
-          fail_msg("%s, %d experts, %d copies, n %d, k %d: expert %d, [%d, %d] is %g, exactly %g",
-                   hr_dtype_name(x->dtype), (int)x->experts, (int)x->copies, (int)x->n, (int)x->k, (int)expert,
-                   (int)row, (int)column, found, sum);
+        if (!is_sum(x->dtype, found, sum, size, x->k))
+          fail_msg("%s, %d experts, %d copies, n %d, k %d%s: expert %d, [%d, %d] is %g, exactly %g",
+                   hr_dtype_name(x->dtype), (int)x->experts, (int)x->copies, (int)x->n, (int)x->k,
+                   x->back ? ", back" : "", (int)expert, (int)row, (int)column, found, sum);
       }
 }
 
@@ -444,6 +515,154 @@ static void a_gpu_multiplies_each_experts_copies(void **state)
   }
 }
 
+/* Copies and widths around tiles of 64 and 128 and depths of 16 and 32. */
+static const int64_t gradient_sizes[][4] = {
+    {1, 1, 8, 8},     {4, 2, 40, 64},     {5, 7, 129, 72},   {8, 20, 136, 200}, {3, 40, 64, 96},   {2, 60, 130, 136},
+    {6, 300, 96, 88}, {1, 200, 128, 128}, {1, 400, 100, 64}, {2, 27, 24, 33},   {40, 90, 72, 320}, {3, 9, 256, 520},
+    {3, 33, 264, 16}, {4, 131, 128, 256}, {2, 7, 1, 1},      {7, 64, 8, 1000}};
+#define GRADIENT_SIZES (int)(sizeof gradient_sizes / sizeof *gradient_sizes)
+
+static void a_gpu_multiplies_gradients_by_each_experts_weights(void **state)
+{
+  (void)state;
+  for (int i = 0; device->backend->multiply_groups && i < 3 * GRADIENT_SIZES; i++) {
+    const int64_t *size = gradient_sizes[i / 3];
+    if (test_takes(i))
+      multiply_on_device((hr_grouped_arguments){.back = true,
+                                                .experts = size[0],
+                                                .copies = size[1],
+                                                .most = size[1],
+                                                .n = size[2],
+                                                .k = size[3],
+                                                .dtype = dtypes[i % 3]},
+                         i % 2);
+  }
+}
+
+static void compare_gradients(const hr_grouped_gradient_arguments *x, const int32_t *offsets, const void *dy,
+                              const void *input, const void *dw)
+{
+  for (int64_t at = 0; at < x->experts * x->n * x->k; at++) {
+    const int64_t expert = at / x->k / x->n, row = at / x->k % x->n, column = at % x->k;
+    double sum = 0, size = 0;
+    for (int64_t copy = offsets[expert]; copy < offsets[expert + 1]; copy++) {
+      const double term = hr_number_load(x->dtype, dy, (size_t)(copy * x->n + row)) *
+                          hr_number_load(x->dtype, input, (size_t)(copy * x->k + column));
+      sum += term, size += fabs(term);
+    }
+    const double found = hr_number_load(x->dtype, dw, (size_t)at);
+    if (!is_sum(x->dtype, found, sum, size, x->copies))
+      fail_msg("%s, %d experts, %d copies: dW [%d, %d, %d] of [%d, %d] is %g, exactly %g", hr_dtype_name(x->dtype),
+               (int)x->experts, (int)x->copies, (int)expert, (int)row, (int)column, (int)x->n, (int)x->k, found, sum);
+  }
+}
+
+/* `special`: one copy has a NaN and an infinity, which must not reach another expert. */
+static void weigh_on_device(hr_grouped_gradient_arguments x, bool special)
+{
+  hr_error error;
+  tensor dy = random_tensor(x.dtype, 1, x.copies * x.n), input = random_tensor(x.dtype, 2, x.copies * x.k);
+  tensor dw = tensor_of((size_t)(x.experts * x.n * x.k) * hr_dtype_bytes(x.dtype));
+  tensor offsets = tensor_of((size_t)(x.experts + 1) * 4);
+  const hr_grouped_arguments sizes = {.experts = x.experts, .copies = x.copies};
+  fill_offsets(&sizes, offsets.host);
+  if (special) {
+    hr_number_store(x.dtype, dy.host, (size_t)((x.copies - 1) * x.n), (double)NAN);
+    hr_number_store(x.dtype, input.host, (size_t)((x.copies - 1) * x.k + x.k / 2), (double)INFINITY);
+  }
+  tensor *const all[] = {&dy, &input, &offsets, &dw};
+  for (int i = 0; i < 3; i++)
+    assert_ok(hr_buffer_write(all[i]->buffer, all[i]->host, all[i]->bytes, &error), error);
+  x.dy = hr_buffer_data(dy.buffer), x.x = hr_buffer_data(input.buffer), x.dw = hr_buffer_data(dw.buffer);
+  x.offsets = hr_buffer_data(offsets.buffer);
+  assert_ok(device->backend->group_gradients(device, &x, hr_device_stream(device), &error), error);
+  fetch(&dw);
+  compare_gradients(&x, offsets.host, dy.host, input.host, dw.host);
+  for (int i = 0; i < 4; i++)
+    tensor_free(all[i]);
+}
+
+static void a_gpu_adds_up_each_experts_gradients_and_zeros_for_none(void **state)
+{
+  (void)state;
+  for (int i = 0; device->backend->group_gradients && i < 3 * GRADIENT_SIZES; i++) {
+    const int64_t *size = gradient_sizes[i / 3];
+    if (test_takes(i))
+      weigh_on_device(
+          (hr_grouped_gradient_arguments){
+              .experts = size[0], .copies = size[1], .n = size[2], .k = size[3], .dtype = dtypes[i % 3]},
+          i % 2);
+  }
+}
+
+/* From the choice of the host. */
+static void route_back_on_device(hr_route_arguments r)
+{
+  hr_error error;
+  const size_t copies = (size_t)(r.tokens * r.active);
+  tensor scores = random_tensor(r.dtype, 5, r.tokens * r.experts),
+         d_weights = random_tensor(HR_FP32, 6, (int64_t)copies);
+  tensor d_logits = tensor_of(scores.bytes), of[RESULTS];
+  void *here[RESULTS];
+  for (int i = 0; i < RESULTS; i++) {
+    of[i] = tensor_of((i == OFFSETS ? (size_t)r.experts + 1 : copies) * 4);
+    here[i] = of[i].host;
+  }
+  r.logits = scores.host;
+  set_results(&r, here);
+  hr_host_route(&r);
+  for (int i = 0; i < RESULTS; i++)
+    assert_ok(hr_buffer_write(of[i].buffer, of[i].host, of[i].bytes, &error), error);
+  hr_route_backward_arguments exact = {.sigmoid = r.sigmoid,
+                                       .normalized = r.normalized,
+                                       .scale = r.scale,
+                                       .tokens = r.tokens,
+                                       .experts = r.experts,
+                                       .active = r.active,
+                                       .dtype = r.dtype,
+                                       .logits = scores.host,
+                                       .weights = r.weights,
+                                       .chosen = r.chosen,
+                                       .places = r.places,
+                                       .d_weights = d_weights.host,
+                                       .d_logits = malloc(scores.bytes)};
+  hr_route_backward_arguments there = exact;
+  there.logits = hr_buffer_data(scores.buffer), there.d_logits = hr_buffer_data(d_logits.buffer);
+  there.weights = hr_buffer_data(of[WEIGHTS].buffer), there.chosen = hr_buffer_data(of[CHOSEN].buffer);
+  there.places = hr_buffer_data(of[PLACES].buffer), there.d_weights = hr_buffer_data(d_weights.buffer);
+  assert_ok(device->backend->route_backward(device, &there, hr_device_stream(device), &error), error);
+  fetch(&d_logits);
+  hr_host_route_backward(&exact);
+  for (int64_t i = 0; i < r.tokens * r.experts; i++) {
+    const double found = hr_number_load(r.dtype, d_logits.host, (size_t)i);
+    const double expected = hr_number_load(r.dtype, exact.d_logits, (size_t)i);
+    if (!(fabs(found - expected) <= 1e-5 * (1 + fabs(r.scale)) + 2 * hr_dtype_rounding_error(r.dtype, expected)))
+      fail_msg("%d experts, logit %d: %.9g, expected %.9g", (int)r.experts, (int)i, found, expected);
+  }
+  free(exact.d_logits);
+  for (int i = 0; i < RESULTS; i++)
+    tensor_free(&of[i]);
+  tensor_free(&scores), tensor_free(&d_weights), tensor_free(&d_logits);
+}
+
+static void a_gpu_has_the_gradients_of_logits_of_the_host(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][3] = {{1, 4, 1},   {3, 8, 2},     {70, 128, 8}, {33, 60, 4},
+                                     {5, 160, 6}, {9, 1024, 64}, {600, 33, 3}, {2, 72, 9}};
+  for (int i = 0; device->backend->route_backward && i < 3 * (int)(sizeof sizes / sizeof *sizes); i++) {
+    const int64_t *size = sizes[i / 3];
+    if (test_takes(i))
+      route_back_on_device((hr_route_arguments){.sigmoid = i % 2,
+                                                .normalized = i / 2 % 2,
+                                                .scale = i % 5,
+                                                .tokens = size[0],
+                                                .experts = size[1],
+                                                .active = size[2],
+                                                .dtype = dtypes[i % 3]});
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -454,6 +673,10 @@ int main(void)
       cmocka_unit_test(a_gpu_chooses_the_experts_of_the_host),
       cmocka_unit_test(a_gpu_routes_few_tokens_from_their_hidden_states),
       cmocka_unit_test(a_gpu_refuses_routers_that_are_too_large),
-      cmocka_unit_test(a_gpu_multiplies_each_experts_copies)};
+      cmocka_unit_test(gradients_of_logits_are_those_of_finite_differences),
+      cmocka_unit_test(a_gpu_multiplies_each_experts_copies),
+      cmocka_unit_test(a_gpu_multiplies_gradients_by_each_experts_weights),
+      cmocka_unit_test(a_gpu_adds_up_each_experts_gradients_and_zeros_for_none),
+      cmocka_unit_test(a_gpu_has_the_gradients_of_logits_of_the_host)};
   return cmocka_run_group_tests(tests, open_device, close_device);
 }

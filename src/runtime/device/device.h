@@ -21,6 +21,8 @@ typedef struct hr_linear_arguments hr_linear_arguments;
 typedef struct hr_route_arguments hr_route_arguments;
 typedef struct hr_router_arguments hr_router_arguments;
 typedef struct hr_largest_arguments hr_largest_arguments;
+typedef struct hr_route_backward_arguments hr_route_backward_arguments;
+typedef struct hr_grouped_gradient_arguments hr_grouped_gradient_arguments;
 typedef struct hr_grouped_arguments hr_grouped_arguments;
 
 /* <headroom/experimental/communicator.h> */
@@ -93,6 +95,11 @@ typedef struct hr_backend {
   hr_status (*route_few)(hr_device *device, const hr_router_arguments *router, void *stream, hr_error *error);
   /** Multiplies the copies of each expert, as a run. NULL: a GEMM for each of them. */
   hr_status (*multiply_groups)(hr_device *device, const hr_grouped_arguments *grouped, void *stream, hr_error *error);
+  /** Their gradients, as runs. NULL: hr_host_route_backward(), a GEMM for each expert. */
+  hr_status (*route_backward)(hr_device *device, const hr_route_backward_arguments *route, void *stream,
+                              hr_error *error);
+  hr_status (*group_gradients)(hr_device *device, const hr_grouped_gradient_arguments *grouped, void *stream,
+                               hr_error *error);
   /** A linear layer of few rows with what is fused with it, as a run. NULL: they are apart. */
   hr_status (*multiply_linear)(hr_device *device, const hr_linear_arguments *linear, void *stream, hr_error *error);
   /** The index of the largest element of each row, as a run. NULL: the host looks for it. */

@@ -30,6 +30,7 @@ typedef struct hr_route_arguments {
   int32_t *copied;     /* [tokens · active]: the token in each place, as the next */
   int32_t *experts_of; /* its expert */
   int32_t *offsets;    /* [experts + 1]: each expert's first place */
+  float *weights_of;   /* [tokens · active]: the weight of the copy in each place; NULL: for none to read */
 } hr_route_arguments;
 
 /** The experts of few tokens from their hidden states: a router's linear layer with the norm before it, and the choice
@@ -40,17 +41,44 @@ typedef struct hr_router_arguments {
   void *normed; /* [tokens, k]: the norm's results; NULL without one */
 } hr_router_arguments;
 
-/** C = A Bᵀ of each expert's copies. */
+/** The gradient of the logits of a choice, through the experts that were chosen: which they are has none. */
+typedef struct hr_route_backward_arguments {
+  bool sigmoid, normalized; /* as hr_route_arguments, whose results the next three are */
+  double scale;
+  int64_t tokens, experts, active;
+  hr_dtype dtype;        /* of logits */
+  const void *logits;    /* [tokens, experts] */
+  const float *weights;  /* [tokens, active], as the next two */
+  const int32_t *chosen; /* experts */
+  const int32_t *places;
+  const float *d_weights; /* [tokens · active], by places */
+  void *d_logits;         /* [tokens, experts] */
+} hr_route_backward_arguments;
+
+/** C = A Bᵀ of each expert's copies, or with `back` C = A B: gradients of copies from those of results. */
 typedef struct hr_grouped_arguments {
+  bool back;
   int64_t experts, copies, n, k;
   int64_t most;           /* copies of one expert */
   int64_t rows;           /* where a plan multiplies: of that plan, a power of two. An expert's copies are cut into such
                              numbers, each of which has a launch */
   hr_dtype dtype;         /* fp32, fp16 or bf16 */
-  const void *a, *b;      /* [copies, k], [experts, n, k] */
+  const void *a, *b;      /* [copies, k]; [experts, n, k], with `back` [experts, k, n] */
   void *c;                /* [copies, n] */
   const int32_t *offsets; /* as hr_route_arguments */
 } hr_grouped_arguments;
+
+/** dW = dYᵀ X over each expert's copies: gradients of weights, zeros where an expert has none. */
+typedef struct hr_grouped_gradient_arguments {
+  int64_t experts, copies, n, k;
+  int64_t rows;           /* where a plan multiplies: of that plan, a power of two. It is that of experts with up to so
+                             many copies and more than half of them */
+  hr_dtype dtype;         /* fp32, fp16 or bf16 */
+  const void *dy, *x;     /* [copies, n], [copies, k] */
+  void *dw;               /* [experts, n, k] */
+  const int32_t *offsets; /* as hr_route_arguments */
+  void *padded_dy, *padded_x; /* room of a plan: [rows, n], [rows, k] */
+} hr_grouped_gradient_arguments;
 
 /** hr_backend.route, or hr_host_route() where the backend has none. */
 HR_PRIVATE hr_status hr_device_route(hr_device *device, const hr_route_arguments *route, void *stream, hr_error *error);
@@ -62,5 +90,8 @@ HR_PRIVATE hr_status hr_device_multiply_groups(hr_device *device, const hr_group
 
 /** hr_backend.route in the memory of the host, in float64. */
 void hr_host_route(const hr_route_arguments *route);
+
+/** The same of hr_backend.route_backward. */
+HR_PRIVATE void hr_host_route_backward(const hr_route_backward_arguments *route);
 
 #endif

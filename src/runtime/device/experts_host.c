@@ -111,6 +111,8 @@ static void place_copies(const hr_route_arguments *r)
     r->copied[place] = (int32_t)(i / r->active);
     r->experts_of[place] = expert;
     r->places[i] = place;
+    if (r->weights_of)
+      r->weights_of[place] = r->weights[i];
   }
 }
 
@@ -159,4 +161,48 @@ hr_status hr_device_multiply_groups(hr_device *device, const hr_grouped_argument
 {
   return plan ? multiply_by_plan(plan, x, workspace, stream, error)
               : device->backend->multiply_groups(device, x, stream, error);
+}
+
+/* ---- gradients ---- */
+
+static double scale_of(const hr_route_backward_arguments *r)
+{
+  return r->scale == 0 ? 1 : r->scale;
+}
+
+/* With the share w of each chosen expert before it is scaled, and its gradient g: what all logits of a softmax, or of
+ * weights that are divided by their sum, have in common, the sum of g w. */
+static double common_of(const hr_route_backward_arguments *r, int64_t token)
+{
+  double sum = 0;
+  for (int64_t i = token * r->active; i < (token + 1) * r->active; i++)
+    sum += (double)r->d_weights[r->places[i]] * (double)r->weights[i];
+  return r->sigmoid && !r->normalized ? 0 : sum;
+}
+
+/* Experts that were not chosen take part in a softmax whose weights are not divided by their sum. */
+static void others_back(const hr_route_backward_arguments *r, int64_t token, double common)
+{
+  double x[HR_EXPERTS_MAX] = {0};
+  if (!r->sigmoid && !r->normalized) {
+    hr_numbers_load(r->dtype, r->logits, (size_t)(token * r->experts), (size_t)r->experts, x);
+    softmax(x, r->experts);
+  }
+  for (int64_t i = 0; i < r->experts; i++)
+    hr_number_store(r->dtype, r->d_logits, (size_t)(token * r->experts + i), -x[i] * common);
+}
+
+/* w (g − common), for a sigmoid times 1 − sigmoid. */
+void hr_host_route_backward(const hr_route_backward_arguments *r)
+{
+  for (int64_t token = 0; token < r->tokens; token++) {
+    const double common = common_of(r, token);
+    others_back(r, token, common);
+    for (int64_t i = token * r->active; i < (token + 1) * r->active; i++) {
+      const size_t at = (size_t)(token * r->experts + r->chosen[i]);
+      const double share = (double)r->weights[i] / scale_of(r), g = scale_of(r) * (double)r->d_weights[r->places[i]];
+      const double rest = r->sigmoid ? 1 / (1 + exp(hr_number_load(r->dtype, r->logits, at))) : 1;
+      hr_number_store(r->dtype, r->d_logits, at, share * (g - common) * rest);
+    }
+  }
 }

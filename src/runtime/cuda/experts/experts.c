@@ -26,6 +26,7 @@ static hr_route_call call_of(const hr_route_arguments *r)
                          .copied = hr_cuda_address(r->copied),
                          .experts_of = hr_cuda_address(r->experts_of),
                          .offsets = hr_cuda_address(r->offsets),
+                         .weights_of = hr_cuda_address(r->weights_of),
                          .tokens = r->tokens,
                          .experts = (int)r->experts,
                          .active = (int)r->active,
@@ -117,8 +118,8 @@ hr_status hr_cuda_route_few(hr_device *device, const hr_router_arguments *router
 
 /* ---- their GEMMs ---- */
 
-/* The most tiles of up to `tile` copies of one expert; each expert with copies has at least one. */
-static int64_t tiles_at_most(const hr_grouped_arguments *x, int64_t tile)
+/* Each expert with copies has at least one. */
+int64_t hr_grouped_tiles(const hr_grouped_arguments *x, int64_t tile)
 {
   const int64_t experts = hr_min64(x->experts, x->copies);
   return hr_min64(x->copies, hr_ceil_div(x->copies, tile) + experts);
@@ -207,7 +208,7 @@ static hr_status launch_many(const hr_cuda_queue *queue, const hr_grouped_argume
                           .row_tiles = (int)hr_ceil_div(x->n, HR_GROUPED_ROWS)};
   void *parameters[] = {&call, &maps[0], &maps[1]};
   const hr_cuda_kernel kernel = {.function = function,
-                                 .blocks = hr_ceil_div(tiles_at_most(x, t.tile), HR_GROUPED_BAND) * HR_GROUPED_BAND *
+                                 .blocks = hr_ceil_div(hr_grouped_tiles(x, t.tile), HR_GROUPED_BAND) * HR_GROUPED_BAND *
                                            call.row_tiles,
                                  .threads = HR_GROUPED_THREADS,
                                  .shared_bytes = shared,
@@ -219,8 +220,9 @@ hr_status hr_cuda_multiply_groups(hr_device *device, const hr_grouped_arguments 
 {
   const hr_cuda_queue queue = {device->state, stream};
   HR_TRY(hr_cuda_enter(queue.cuda, error));
-  hr_status status =
-      takes_many(queue.cuda, grouped) ? launch_many(&queue, grouped, error) : launch_few(&queue, grouped, error);
+  hr_status status = grouped->back                     ? hr_cuda_launch_grouped_inputs(&queue, grouped, error)
+                     : takes_many(queue.cuda, grouped) ? launch_many(&queue, grouped, error)
+                                                       : launch_few(&queue, grouped, error);
   hr_cuda_leave(queue.cuda);
   return status;
 }

@@ -91,6 +91,8 @@ __device__ inline void give_places(const route_call &call, const choices &c, int
         call.places[choice] = mine;
         call.copied[mine] = (int)(choice / call.active);
         call.experts_of[mine] = expert;
+        if (call.weights_of)
+          call.weights_of[mine] = call.weights[choice];
       }
       place += __popc(equal);
     }

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How GEMMs and row-wise operations are differentiated. */
+#include "base/checked.h"
+#include "base/error.h"
+#include "training/gradients.h"
+#include "training/training.h"
+
+/* ---- GEMMs: y = x Wᵀ + bias ---- */
+
+static void add_product(hr_lowering *l, const hr_product_operands *o)
+{
+  const int64_t of_a = hr_view_alignment(l, o->a);
+  hr_gemm g = l->op->gemm;
+  g.lda = o->a.stride;
+  g.ldb = o->b.address ? 0 : o->b.view.stride;
+  g.alignment = o->b.address ? of_a : hr_min64(of_a, hr_view_alignment(l, o->b.view));
+  hr_add_product(l, g, o);
+}
+
+static const hr_run_view none = {.value = -1};
+
+void hr_back_gemm(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
+{
+  const hr_run_view dy = hr_gradient_of(l, e->output), x = e->gemm.x;
+  if (pass == HR_PASS_DGRAD) {
+    const hr_run_view dx = hr_new_view(l, x.rows, x.columns);
+    add_product(l, &(hr_product_operands){dy, hr_of_address(e->gemm.weight), {dx, NULL}, NULL});
+    hr_add_gradient(l, x, dx);
+    return;
+  }
+  add_product(l, &(hr_product_operands){dy, hr_of_view(x), {none, hr_run_gradient(l->x, e->gemm.weight)}, NULL});
+  if (e->gemm.bias)
+    hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_BIAS_BACKWARD, dy.rows, dy.columns),
+                        (hr_input_operand[]){hr_of_view(dy)},
+                        (hr_output_operand[]){{none, hr_run_gradient(l->x, e->gemm.bias)}}, 1);
+}
+
+/* ---- row-wise operations ---- */
+
+/* The gradient of an input that is a tensor goes into a new one; that of a weight into the weight's; of what the model
+ * does not have, as the ones of a norm without weights, into a vector that nothing reads. */
+static hr_output_operand vector_for(hr_lowering *l, const hr_input_operand *weight, int64_t columns)
+{
+  void *address = hr_run_gradient(l->x, weight->address);
+  return (hr_output_operand){address ? none : hr_new_view(l, 1, columns), address};
+}
+
+static void back_norm(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  const bool rms = e->rows.problem.operation == HR_ROWWISE_RMS_NORM;
+  hr_rowwise r = e->rows.problem;
+  r.operation = rms ? HR_ROWWISE_RMS_NORM_BACKWARD : HR_ROWWISE_LAYER_NORM_BACKWARD;
+  const hr_run_view dx = hr_new_view(l, in[0].view.rows, in[0].view.columns);
+  hr_output_operand outputs[3] = {{dx, NULL}, vector_for(l, &in[1], r.columns)};
+  if (!rms)
+    outputs[2] = vector_for(l, &in[2], r.columns);
+  hr_add_rowwise_into(l, r, (hr_input_operand[]){hr_of_view(dy), in[0], in[1]}, outputs, rms ? 2 : 3);
+  hr_add_gradient(l, in[0].view, dx);
+}
+
+/* Rotated back by a table of the opposite angles. */
+static void back_rotary(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_run_view x = e->rows.inputs[0].view, dx = hr_gradient_place(l, x);
+  hr_rowwise r = e->rows.problem;
+  r.x_stride = 0;
+  r.y_stride = hr_is_packed(dx) ? 0 : dx.stride;
+  const hr_input_operand inputs[] = {hr_of_view(dy), hr_of_view(hr_angles_of(l, true))};
+  hr_add_rowwise_into(l, r, inputs, (hr_output_operand[]){{dx, NULL}}, 1);
+  hr_add_gradient(l, x, dx);
+}
+
+static void back_activation(hr_lowering *l, const hr_tape_entry *e, hr_rowwise_operation backward, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  const int inputs = hr_rowwise_inputs(e->rows.problem.operation);
+  hr_rowwise r = e->rows.problem;
+  r.operation = backward;
+  hr_output_operand outputs[2];
+  for (int i = 0; i < inputs; i++)
+    outputs[i] = (hr_output_operand){hr_new_view(l, in[i].view.rows, in[i].view.columns), NULL};
+  hr_add_rowwise_into(l, r, (hr_input_operand[]){hr_of_view(dy), in[0], in[1]}, outputs, inputs);
+  for (int i = 0; i < inputs; i++)
+    hr_add_gradient(l, in[i].view, outputs[i].view);
+}
+
+/* Rows of weights: a tied head has its part of their gradient before. */
+static void back_gather(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  void *table = hr_run_gradient(l->x, in[1].address);
+  const bool has_part =
+      l->x->model.tied_embeddings && in[1].address == hr_run_weight(l->x, -1, HR_WEIGHT_TOKEN_EMBEDDING);
+  hr_rowwise r = e->rows.problem;
+  r.operation = HR_ROWWISE_GATHER_BACKWARD;
+  r.factor = has_part ? 1 : 0;
+  if (table)
+    hr_add_rowwise_into(l, r, (hr_input_operand[]){in[0], hr_of_view(dy), hr_of_address(table)},
+                        (hr_output_operand[]){{none, table}}, 1);
+}
+
+static void back_bias(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  const hr_output_operand outputs[] = {vector_for(l, &in[1], dy.columns)};
+  hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_BIAS_BACKWARD, dy.rows, dy.columns),
+                      (hr_input_operand[]){hr_of_view(dy)}, outputs, 1);
+  hr_add_gradient(l, in[0].view, dy);
+}
+
+/* The gradient of a weight is a product of two columns, as a GEMM of a batch of them. */
+static void back_weight(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  const hr_input_operand *in = e->rows.inputs;
+  hr_gemm g = hr_gemm_default();
+  g.dtype = l->x->options.dtype;
+  g.batch = g.lda = g.ldb = dy.columns;
+  g.k = dy.rows;
+  g.transpose_a = true;
+  g.stride_a = g.stride_b = g.stride_c = 1;
+  g.alignment = (int64_t)hr_element_bytes(l);
+  hr_add_product(l, g, &(hr_product_operands){dy, in[0], {none, hr_run_gradient(l->x, in[1].address)}, NULL});
+  const hr_input_operand inputs[] = {hr_of_view(dy), in[1]};
+  hr_add_gradient(l, in[0].view, hr_add_rowwise(l, e->rows.problem, inputs, dy.columns));
+}
+
+static const hr_rowwise_operation activations[HR_ROWWISE_COUNT] = {
+    [HR_ROWWISE_GELU] = HR_ROWWISE_GELU_BACKWARD,       [HR_ROWWISE_GELU_TANH] = HR_ROWWISE_GELU_TANH_BACKWARD,
+    [HR_ROWWISE_RELU] = HR_ROWWISE_RELU_BACKWARD,       [HR_ROWWISE_RELU2] = HR_ROWWISE_RELU2_BACKWARD,
+    [HR_ROWWISE_SOFTCAP] = HR_ROWWISE_SOFTCAP_BACKWARD, [HR_ROWWISE_SWIGLU] = HR_ROWWISE_SWIGLU_BACKWARD,
+    [HR_ROWWISE_GEGLU] = HR_ROWWISE_GEGLU_BACKWARD,     [HR_ROWWISE_GEGLU_TANH] = HR_ROWWISE_GEGLU_TANH_BACKWARD,
+};
+
+void hr_back_rowwise(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
+{
+  const hr_rowwise_operation operation = e->rows.problem.operation;
+  const hr_run_view dy = hr_gradient_of(l, e->output);
+  if (pass != HR_PASS_DGRAD || dy.value < 0)
+    return;
+  switch (operation) {
+  case HR_ROWWISE_LAYER_NORM:
+  case HR_ROWWISE_RMS_NORM: back_norm(l, e, dy); return;
+  case HR_ROWWISE_ROTARY: back_rotary(l, e, dy); return;
+  case HR_ROWWISE_GATHER: (e->rows.inputs[1].address ? back_gather : hr_back_copies)(l, e, dy); return;
+  case HR_ROWWISE_COMBINE: hr_back_combine(l, e, dy); return;
+  case HR_ROWWISE_GATE: hr_back_gate(l, e, dy); return;
+  case HR_ROWWISE_BIAS: back_bias(l, e, dy); return;
+  case HR_ROWWISE_WEIGHT: back_weight(l, e, dy); return;
+  case HR_ROWWISE_SCALE:
+    hr_add_gradient(l, e->rows.inputs[0].view, hr_add_scaled(l, dy, e->rows.problem.factor));
+    return;
+  case HR_ROWWISE_COPY: hr_add_gradient(l, e->rows.inputs[0].view, dy); return;
+  case HR_ROWWISE_RESIDUAL:
+    for (int i = 0; i < 2; i++)
+      hr_add_gradient(l, e->rows.inputs[i].view, dy);
+    return;
+  default: break;
+  }
+  if (activations[operation] != 0)
+    back_activation(l, e, activations[operation], dy);
+  else
+    hr_lowering_fail(
+        l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "%s cannot be trained yet", hr_rowwise_operation_name(operation)));
+}
