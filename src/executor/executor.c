@@ -133,13 +133,14 @@ static hr_status make_cache(hr_executor *x, int64_t layer, hr_error *error)
   return HR_OK;
 }
 
-/* A vector of the same number, as wide as any norm. */
+/* A vector of the same number, as wide as any norm, and as many as heads that a gradient is summed over. */
 static hr_status make_vector(hr_executor *x, double value, hr_buffer **buffer, hr_error *error)
 {
   const hr_model *m = &x->model;
   int64_t widest = hr_max64(m->hidden, m->embedding_dim);
   for (size_t i = 0; i < m->group_count; i++)
-    widest = hr_max64(widest, m->groups[i].attention.q_heads * m->groups[i].attention.qk_dim);
+    widest = hr_max64(hr_max64(widest, m->groups[i].latent.q_heads),
+                      m->groups[i].attention.q_heads * m->groups[i].attention.qk_dim);
   const size_t bytes = (size_t)widest * hr_dtype_bytes(x->options.dtype);
   void *numbers = malloc(bytes);
   if (!numbers)

@@ -73,7 +73,8 @@ void hr_lower_latent_rotary(hr_lowering *l)
 {
   const hr_mixer_latent *m = mixer_of(l);
   const int64_t width = m->nope_dim + m->rope_dim;
-  l->cached = joined(l, l->tensors[HR_TENSOR_KV_LOW], 0, l->unrotated, 0, 1);
+  if (hr_phase_keeps_tokens(l->program->shape.phase))
+    l->cached = joined(l, l->tensors[HR_TENSOR_KV_LOW], 0, l->unrotated, 0, 1);
   if (l->program->shape.phase != HR_PHASE_DECODE)
     l->tensors[HR_TENSOR_Q] = joined(l, unrotated_q(l), width, rotated_q(l), width, m->q_heads);
 }

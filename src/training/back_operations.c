@@ -142,6 +142,7 @@ void hr_back_rowwise(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
   case HR_ROWWISE_LAYER_NORM:
   case HR_ROWWISE_RMS_NORM: back_norm(l, e, dy); return;
   case HR_ROWWISE_ROTARY: back_rotary(l, e, dy); return;
+  case HR_ROWWISE_ROTARY_JOIN: hr_back_join(l, e, dy); return;
   case HR_ROWWISE_GATHER: (e->rows.inputs[1].address ? back_gather : hr_back_copies)(l, e, dy); return;
   case HR_ROWWISE_COMBINE: hr_back_combine(l, e, dy); return;
   case HR_ROWWISE_GATE: hr_back_gate(l, e, dy); return;

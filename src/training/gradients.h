@@ -26,6 +26,9 @@ void hr_back_copies(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);
 void hr_back_combine(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);
 void hr_back_gate(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);
 
+/** The same of columns before a rotated part, of latent attention. */
+void hr_back_join(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);
+
 /** Appends the loss, the backward pass and the optimizer. */
 void hr_lower_backward(hr_lowering *l);
 

@@ -7,6 +7,7 @@
 #include "training/training.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- attention ---- */
 
@@ -103,7 +104,14 @@ static void (*const back[])(hr_lowering *l, const hr_tape_entry *entry,
                                              [HR_TAPE_ROUTE] = hr_back_route,
                                              [HR_TAPE_GROUPED] = hr_back_grouped};
 
-/* The gradients of what the forward operator of the same name has launched in the layer, the last first. */
+/* An operator's gradients have its name, and name what it works on: a layer may have two norms of ranks. */
+static bool is_gradient_of(const hr_operator *gradient, const hr_operator *of)
+{
+  return gradient->id == of->id && memcmp(gradient->writes, of->writes, sizeof of->writes) == 0 &&
+         memcmp(gradient->weights, of->weights, sizeof of->weights) == 0;
+}
+
+/* The gradients of what the forward operator has launched in the layer, the last first. */
 static void lower_gradients(hr_lowering *l, size_t index)
 {
   const hr_operators *list = &l->program->operators;
@@ -112,7 +120,7 @@ static void lower_gradients(hr_lowering *l, size_t index)
   l->op_index = index;
   for (int i = t->count; i-- > 0 && l->status == HR_OK;) {
     const hr_tape_entry *entry = &t->entries[i];
-    if (entry->layer == l->layer && list->items[entry->op].id == l->op->id)
+    if (entry->layer == l->layer && is_gradient_of(l->op, &list->items[entry->op]))
       back[entry->kind](l, entry, l->op->pass);
   }
 }

@@ -30,7 +30,6 @@ hr_status hr_run_check_training(const hr_model *model, hr_error *error)
     const hr_layer_group *layer = &model->groups[i];
     const hr_refusal refusals[] = {
         {layer->experts.experts > 0 && model->numerics.router.weighs_inputs, "experts with weighted inputs"},
-        {layer->latent.q_heads > 0, "latent attention"},
         {hr_run_chunk(model) > 0, "attention in chunks"},
         {model->numerics.query_growth != 0, "queries that grow with their positions"},
         {layer->attention.sinks, "attention with sinks"},
