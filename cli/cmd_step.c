@@ -58,10 +58,12 @@ static hr_status keep(const step_job *job, const hr_step_times *times, hr_error 
   result.kind = HR_RESULT_OTHER;
   snprintf(result.sweep, sizeof result.sweep, "step");
   snprintf(result.series, sizeof result.series, "%s", job->model.name);
-  const int length = snprintf(result.axes, sizeof result.axes, "b=%" PRId64 " phase=%s %s=%" PRId64, w->batch,
-                              hr_phase_name(w->phase), decode ? "context" : "s", decode ? w->context : w->sequence);
+  int length = snprintf(result.axes, sizeof result.axes, "b=%" PRId64 " phase=%s %s=%" PRId64, w->batch,
+                        hr_phase_name(w->phase), decode ? "context" : "s", decode ? w->context : w->sequence);
   if (w->tensor_parallel > 1)
-    snprintf(result.axes + length, sizeof result.axes - (size_t)length, " t=%" PRId64, w->tensor_parallel);
+    length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " t=%" PRId64, w->tensor_parallel);
+  if (w->microbatches > 1)
+    snprintf(result.axes + length, sizeof result.axes - (size_t)length, " m=%" PRId64, w->microbatches);
   snprintf(result.problem, sizeof result.problem, "step model=%s dtype=%s", job->model.name, hr_dtype_name(w->dtype));
   hr_result_set_measurement(&result, &times->measurement, job->hardware);
   return hr_store_append(job->store, &result, error);

@@ -15,7 +15,7 @@ extern "C" {
 #define HR_ROWWISE_TERMS_MAX 64
 
 /* Enumerator, name, number of inputs, formula. x and y are [rows, columns], row-major, packed. Dropout and residual are
- * their own gradients: of dy with the same seed, of the sum of two.
+ * their own gradients: of dy with the same seed, of the sum of two. The result of a residual may replace x.
  *
  * Inputs and outputs of the gradients and the optimizer, in order; all are [rows, columns] of the dtype but where it
  * says otherwise. Row weights and biases and their gradients are [columns]. fp8 is refused for them.
@@ -124,8 +124,8 @@ typedef struct hr_rowwise {
   int64_t rows, columns;
   hr_dtype dtype;
   /* softmax: row r sees the first r % period + columns - period + 1 columns, the others become 0 (a causal mask over
-   * `period` queries); 0: all columns. rotary, gather, combine, their gradients: rows of the table, at least 1. sink: queries of a
-   * sequence */
+   * `period` queries); 0: all columns. rotary, gather, combine, their gradients: rows of the table, at least 1. sink:
+   * queries of a sequence */
   int64_t period;
   int64_t group; /* rotary: row r uses row (r / group) % period of the table, which heads share; at least 1. The first
                      half of a row of the table are cosines, the second sines. sink: heads; row r is head r % group of

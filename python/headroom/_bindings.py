@@ -2234,6 +2234,7 @@ class hr_executor_input(Structure):
         ("tokens", c_int64),
         ("slots", c_void_p),
         ("ids", c_void_p),
+        ("microbatches", c_int64),
     ]
 
 

@@ -88,7 +88,7 @@ static hr_status bytes_needed(const hr_executor *x, int64_t *bytes, hr_error *er
 
 static hr_status describe_weights(hr_executor *x, hr_error *error)
 {
-  const hr_run_shape one = {HR_PHASE_FORWARD, 1, 1};
+  const hr_run_shape one = {.phase = HR_PHASE_FORWARD, .batch = 1, .tokens = 1, .microbatches = 1};
   x->weights.device = x->device;
   x->weights.model = &x->model;
   x->weights.whole = &x->whole;

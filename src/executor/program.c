@@ -147,7 +147,7 @@ static hr_status run_optimizer(const hr_executor *x, hr_run_program *p, hr_error
 }
 
 /* The first run, whose launches may still load programs, is not recorded. */
-hr_status hr_program_run(const hr_executor *x, hr_run_program *p, hr_error *error)
+hr_status hr_program_run(const hr_executor *x, hr_run_program *p, bool optimizes, hr_error *error)
 {
   const hr_backend *backend = x->device->backend;
   launch_range all = {x, p, 0, p->optimizer};
@@ -157,7 +157,7 @@ hr_status hr_program_run(const hr_executor *x, hr_run_program *p, hr_error *erro
     HR_TRY(backend->record(x->device, run_range, &all, &p->recording, error));
   HR_TRY(p->recording ? backend->replay(x->device, p->recording, error) : run_range(&all, error));
   p->runs++;
-  return run_optimizer(x, p, error);
+  return optimizes ? run_optimizer(x, p, error) : HR_OK;
 }
 
 /* ---- times of operators ---- */

@@ -20,7 +20,7 @@
 
 static hr_status check_ids(const hr_executor *x, const hr_executor_input *input, hr_error *error)
 {
-  for (int64_t i = 0; i < input->batch * input->tokens; i++) {
+  for (int64_t i = 0; i < hr_max64(1, input->microbatches) * input->batch * input->tokens; i++) {
     if (input->ids[i] < 0 || input->ids[i] >= x->whole.vocabulary)
       return hr_fail(error, HR_ERROR_INVALID, "ids[%" PRId64 "]: %d is not below the vocabulary, %" PRId64, i,
                      (int)input->ids[i], x->whole.vocabulary);
@@ -48,6 +48,9 @@ static hr_status check_input(hr_executor *x, const hr_executor_input *input, hr_
   if ((unsigned)input->phase > HR_PHASE_DECODE || (x->options.trains && keeps) || (!x->options.trains && trains))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "phase: the executor runs %s",
                    x->options.trains ? "forward and training steps" : "forward, prefill and decode");
+  if (input->microbatches < 0 || (input->microbatches > 1 && !trains))
+    return hr_fail(error, HR_ERROR_INVALID, "microbatches: only training has several, found %" PRId64,
+                   input->microbatches);
   if (trains && input->tokens < 2)
     return hr_fail(error, HR_ERROR_INVALID, "tokens: training needs 2 of each sequence or more, found %" PRId64,
                    input->tokens);
@@ -68,7 +71,8 @@ static hr_status check_input(hr_executor *x, const hr_executor_input *input, hr_
 
 static bool has_shape(const hr_run_program *p, const hr_run_shape *shape)
 {
-  return p && p->shape.phase == shape->phase && p->shape.batch == shape->batch && p->shape.tokens == shape->tokens;
+  return p && p->shape.phase == shape->phase && p->shape.batch == shape->batch && p->shape.tokens == shape->tokens &&
+         p->shape.microbatches == shape->microbatches && p->shape.adds == shape->adds;
 }
 
 /* Moves the program of the shape to the front, or makes it there in the place of the one used longest ago. */
@@ -241,17 +245,33 @@ static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *log
                       : read_results(x, p, (size_t)(rows * columns), logits, error);
 }
 
-static hr_status run_step(hr_executor *x, const hr_executor_input *input, float *logits, hr_error *error)
+/* The last of several microbatches runs the optimizer. */
+static hr_status run_step(hr_executor *x, const hr_executor_input *input, bool last, float *logits, hr_error *error)
 {
   hr_run_program *p = x->programs[0];
   uint16_t some; /* to wait for what was started before */
   HR_TRY(send_tokens(x, p, input, error));
   HR_TRY(grow_caches(x, input, error));
-  HR_TRY(hr_program_run(x, p, error));
+  HR_TRY(hr_program_run(x, p, last, error));
   if (x->options.communicator)
     HR_TRY(hr_communicator_wait(x->options.communicator, hr_device_stream(x->device), error));
-  x->steps += p->shape.phase == HR_PHASE_TRAIN;
+  x->steps += last && p->shape.phase == HR_PHASE_TRAIN;
   return logits ? read_logits(x, p, logits, error) : hr_buffer_read(p->logits, &some, sizeof some, error);
+}
+
+static hr_status run_microbatches(hr_executor *x, const hr_executor_input *input, float *losses, hr_error *error)
+{
+  const int64_t ids = input->batch * input->tokens, count = hr_max64(1, input->microbatches);
+  hr_executor_input one = *input;
+  for (int64_t i = 0; i < count; i++) {
+    const hr_run_shape shape = {input->phase, input->batch, input->tokens, count, i > 0};
+    one.ids = input->ids + i * ids;
+    HR_TRY(find_program(x, &shape, error));
+    if (x->options.communicator && x->programs[0]->runs == 0) /* which make theirs at their own speed */
+      HR_TRY(hr_communicator_meet(x->options.communicator, error));
+    HR_TRY(run_step(x, &one, i + 1 == count, losses ? losses + i * ids : NULL, error));
+  }
+  return HR_OK;
 }
 
 hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits, hr_error *error)
@@ -266,11 +286,7 @@ hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input
     HR_TRY(hr_executor_load(x, NULL, USUAL_SEED, NULL, NULL, error));
   if (x->options.trains && !x->began)
     HR_TRY(hr_run_begin_training(x, error));
-  const hr_run_shape shape = {input->phase, input->batch, input->tokens};
-  HR_TRY(find_program(x, &shape, error));
-  if (x->options.communicator && x->programs[0]->runs == 0) /* which make theirs at their own speed */
-    HR_TRY(hr_communicator_meet(x->options.communicator, error));
-  hr_status status = run_step(x, input, logits, error);
+  hr_status status = run_microbatches(x, input, logits, error);
   if (status == HR_OK)
     keep_lengths(x, input);
   else

@@ -16,6 +16,8 @@
 typedef struct hr_run_shape {
   hr_phase phase;
   int64_t batch, tokens;
+  int64_t microbatches; /* of training: of which this is one */
+  bool adds;            /* the same: its gradients are added to those of the microbatches before */
 } hr_run_shape;
 
 /** Whether K and V of its tokens go to the KV cache. */
@@ -128,9 +130,9 @@ hr_status hr_program_make(hr_executor *x, const hr_run_shape *shape, hr_run_prog
 /** Frees it; NULL is allowed. */
 void hr_program_free(const hr_executor *x, hr_run_program *program);
 
-/** Runs all launches. The numbers are there, the caches have grown. From the second run on a device
- *  that records replays them. */
-hr_status hr_program_run(const hr_executor *x, hr_run_program *program, hr_error *error);
+/** Runs all launches, and with `optimizes` the optimizer if there is one. The numbers are there, the caches have grown.
+ *  From the second run on a device that records replays them. */
+hr_status hr_program_run(const hr_executor *x, hr_run_program *program, bool optimizes, hr_error *error);
 
 /** Runs them once more and adds the time of each operator to times_ns. That of several in one launch is divided by
  *  what they move. Training takes one more step. */

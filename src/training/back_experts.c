@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of a layer of experts, in the order of the backward pass: of the weighted sum, of the GEMMs of each expert's
- * copies, of the copies, of the router's choice. */
+/* Gradients of a layer of experts: of copies, of their weighted sum, of gates, of the router's choice, and of the GEMMs
+ * of each expert's copies. */
 #include "training/gradients.h"
 
 #include "base/checked.h"
@@ -23,7 +23,7 @@ static const hr_tape_route *route_of(const hr_lowering *l)
 
 /* ---- copies, their sum, gates ---- */
 
-/* Of the copies of a token, in the order of its choices. */
+/* The sum of the gradients of a token's copies, in the order of its choices. */
 void hr_back_copies(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
 {
   const hr_run_view x = e->rows.inputs[1].view, dx = hr_new_view(l, x.rows, x.columns);
@@ -104,33 +104,42 @@ static void back_inputs(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
   hr_add_gradient(l, t->a, dx);
 }
 
-static hr_launch *add_gradients(hr_lowering *l, const hr_grouped_gradient_arguments *arguments, hr_run_view dy,
-                                hr_run_view x)
+/* Operands of the gradients of experts' weights. */
+typedef struct gradient_views {
+  hr_run_view dy, x;
+  hr_output_operand dw;
+} gradient_views;
+
+static hr_launch *add_gradients(hr_lowering *l, const hr_grouped_gradient_arguments *arguments,
+                                const gradient_views *of)
 {
   hr_launch *launch = hr_add_launch(l, hr_launch_grouped_gradient);
   if (!launch)
     return NULL;
   launch->grouped_gradient = *arguments;
-  hr_bind(l, offsetof(hr_grouped_gradient_arguments, dy), dy);
-  hr_bind(l, offsetof(hr_grouped_gradient_arguments, x), x);
+  launch->grouped_gradient.dw = of->dw.address;
+  hr_bind(l, offsetof(hr_grouped_gradient_arguments, dy), of->dy);
+  hr_bind(l, offsetof(hr_grouped_gradient_arguments, x), of->x);
   hr_bind(l, offsetof(hr_grouped_gradient_arguments, offsets), route_of(l)->of[HR_ROUTE_OFFSETS]);
+  if (!of->dw.address)
+    hr_bind(l, offsetof(hr_grouped_gradient_arguments, dw), of->dw.view);
   return launch;
 }
 
 /* A launch for each power of two of rows, of experts with so many copies or fewer, but more than half of them. */
-static void add_by_plans(hr_lowering *l, hr_grouped_gradient_arguments arguments, hr_run_view dy, hr_run_view x,
+static void add_by_plans(hr_lowering *l, hr_grouped_gradient_arguments arguments, const gradient_views *of,
                          int64_t most)
 {
   int64_t room = 1;
   while (room < most)
     room *= 2;
-  const hr_run_view padded_dy = hr_new_view(l, room, dy.columns), padded_x = hr_new_view(l, room, x.columns);
+  const hr_run_view padded_dy = hr_new_view(l, room, arguments.n), padded_x = hr_new_view(l, room, arguments.k);
   hr_gemm g = l->op->gemm;
   g.batch = 1, g.m = arguments.n, g.n = arguments.k;
   g.alignment = (int64_t)hr_element_bytes(l);
   for (g.k = 1; g.k <= room; g.k *= 2) {
     arguments.rows = g.k;
-    hr_launch *launch = add_gradients(l, &arguments, dy, x);
+    hr_launch *launch = add_gradients(l, &arguments, of);
     if (!launch)
       return;
     hr_lowering_fail(l, hr_plans_gemm(l->x->plans, &g, &launch->plan, l->error));
@@ -142,16 +151,14 @@ static void add_by_plans(hr_lowering *l, hr_grouped_gradient_arguments arguments
 static void back_weights(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
 {
   const hr_grouped_arguments *how = &e->grouped.how;
-  const hr_grouped_gradient_arguments arguments = {.experts = how->experts,
-                                                   .copies = how->copies,
-                                                   .n = how->n,
-                                                   .k = how->k,
-                                                   .dtype = how->dtype,
-                                                   .dw = hr_run_gradient(l->x, how->b)};
+  const hr_grouped_gradient_arguments arguments = {
+      .experts = how->experts, .copies = how->copies, .n = how->n, .k = how->k, .dtype = how->dtype};
+  const gradient_views of = {dy, e->grouped.a, hr_begin_weight_gradient(l, how->b, how->experts * how->n, how->k)};
   if (l->x->device->backend->group_gradients)
-    add_gradients(l, &arguments, dy, e->grouped.a);
+    add_gradients(l, &arguments, &of);
   else
-    add_by_plans(l, arguments, dy, e->grouped.a, how->most);
+    add_by_plans(l, arguments, &of, how->most);
+  hr_end_weight_gradient(l, how->b, &of.dw);
 }
 
 void hr_back_grouped(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)

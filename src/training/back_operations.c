@@ -19,6 +19,15 @@ static void add_product(hr_lowering *l, const hr_product_operands *o)
 
 static const hr_run_view none = {.value = -1};
 
+/* The gradient of a bias. */
+static void sum_rows(hr_lowering *l, hr_run_view dy, const void *bias)
+{
+  const hr_output_operand to = hr_begin_weight_gradient(l, bias, 1, dy.columns);
+  hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_BIAS_BACKWARD, dy.rows, dy.columns),
+                      (hr_input_operand[]){hr_of_view(dy)}, &to, 1);
+  hr_end_weight_gradient(l, bias, &to);
+}
+
 void hr_back_gemm(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
 {
   const hr_run_view dy = hr_gradient_of(l, e->output), x = e->gemm.x;
@@ -28,22 +37,14 @@ void hr_back_gemm(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
     hr_add_gradient(l, x, dx);
     return;
   }
-  add_product(l, &(hr_product_operands){dy, hr_of_view(x), {none, hr_run_gradient(l->x, e->gemm.weight)}, NULL});
+  const hr_output_operand to = hr_begin_weight_gradient(l, e->gemm.weight, l->op->gemm.m, l->op->gemm.n);
+  add_product(l, &(hr_product_operands){dy, hr_of_view(x), to, NULL});
+  hr_end_weight_gradient(l, e->gemm.weight, &to);
   if (e->gemm.bias)
-    hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_BIAS_BACKWARD, dy.rows, dy.columns),
-                        (hr_input_operand[]){hr_of_view(dy)},
-                        (hr_output_operand[]){{none, hr_run_gradient(l->x, e->gemm.bias)}}, 1);
+    sum_rows(l, dy, e->gemm.bias);
 }
 
 /* ---- row-wise operations ---- */
-
-/* The gradient of an input that is a tensor goes into a new one; that of a weight into the weight's; of what the model
- * does not have, as the ones of a norm without weights, into a vector that nothing reads. */
-static hr_output_operand vector_for(hr_lowering *l, const hr_input_operand *weight, int64_t columns)
-{
-  void *address = hr_run_gradient(l->x, weight->address);
-  return (hr_output_operand){address ? none : hr_new_view(l, 1, columns), address};
-}
 
 static void back_norm(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
 {
@@ -52,10 +53,13 @@ static void back_norm(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
   hr_rowwise r = e->rows.problem;
   r.operation = rms ? HR_ROWWISE_RMS_NORM_BACKWARD : HR_ROWWISE_LAYER_NORM_BACKWARD;
   const hr_run_view dx = hr_new_view(l, in[0].view.rows, in[0].view.columns);
-  hr_output_operand outputs[3] = {{dx, NULL}, vector_for(l, &in[1], r.columns)};
-  if (!rms)
-    outputs[2] = vector_for(l, &in[2], r.columns);
-  hr_add_rowwise_into(l, r, (hr_input_operand[]){hr_of_view(dy), in[0], in[1]}, outputs, rms ? 2 : 3);
+  const int count = rms ? 2 : 3; /* with the weight and the bias, of which the model may lack either */
+  hr_output_operand outputs[3] = {{dx, NULL}};
+  for (int i = 1; i < count; i++)
+    outputs[i] = hr_begin_weight_gradient(l, in[i].address, 1, r.columns);
+  hr_add_rowwise_into(l, r, (hr_input_operand[]){hr_of_view(dy), in[0], in[1]}, outputs, count);
+  for (int i = 1; i < count; i++)
+    hr_end_weight_gradient(l, in[i].address, &outputs[i]);
   hr_add_gradient(l, in[0].view, dx);
 }
 
@@ -94,7 +98,7 @@ static void back_gather(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
       l->x->model.tied_embeddings && in[1].address == hr_run_weight(l->x, -1, HR_WEIGHT_TOKEN_EMBEDDING);
   hr_rowwise r = e->rows.problem;
   r.operation = HR_ROWWISE_GATHER_BACKWARD;
-  r.factor = has_part ? 1 : 0;
+  r.factor = has_part || l->program->shape.adds ? 1 : 0;
   if (table)
     hr_add_rowwise_into(l, r, (hr_input_operand[]){in[0], hr_of_view(dy), hr_of_address(table)},
                         (hr_output_operand[]){{none, table}}, 1);
@@ -103,9 +107,7 @@ static void back_gather(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
 static void back_bias(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
 {
   const hr_input_operand *in = e->rows.inputs;
-  const hr_output_operand outputs[] = {vector_for(l, &in[1], dy.columns)};
-  hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_BIAS_BACKWARD, dy.rows, dy.columns),
-                      (hr_input_operand[]){hr_of_view(dy)}, outputs, 1);
+  sum_rows(l, dy, in[1].address);
   hr_add_gradient(l, in[0].view, dy);
 }
 
@@ -120,7 +122,9 @@ static void back_weight(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
   g.transpose_a = true;
   g.stride_a = g.stride_b = g.stride_c = 1;
   g.alignment = (int64_t)hr_element_bytes(l);
-  hr_add_product(l, g, &(hr_product_operands){dy, in[0], {none, hr_run_gradient(l->x, in[1].address)}, NULL});
+  const hr_output_operand to = hr_begin_weight_gradient(l, in[1].address, 1, dy.columns);
+  hr_add_product(l, g, &(hr_product_operands){dy, in[0], to, NULL});
+  hr_end_weight_gradient(l, in[1].address, &to);
   const hr_input_operand inputs[] = {hr_of_view(dy), in[1]};
   hr_add_gradient(l, in[0].view, hr_add_rowwise(l, e->rows.problem, inputs, dy.columns));
 }

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "training/training.h"
 
 /* ---- gradients of tensors ---- */
 
@@ -85,4 +86,25 @@ void hr_add_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx)
     *has = dx;
   else
     *has = sum_of(l, x, *has, dx);
+}
+
+/* ---- gradients of weights ---- */
+
+hr_output_operand hr_begin_weight_gradient(hr_lowering *l, const void *weight, int64_t rows, int64_t columns)
+{
+  void *address = hr_run_gradient(l->x, weight);
+  if (!address || l->program->shape.adds)
+    return (hr_output_operand){.view = hr_new_view(l, rows, columns)};
+  return (hr_output_operand){.view = {.value = -1}, .address = address};
+}
+
+void hr_end_weight_gradient(hr_lowering *l, const void *weight, const hr_output_operand *gradient)
+{
+  const hr_run_view added = gradient->view;
+  void *sum = hr_run_gradient(l->x, weight);
+  if (gradient->address || !sum)
+    return;
+  hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_RESIDUAL, added.rows, added.columns),
+                      (hr_input_operand[]){hr_of_address(sum), hr_of_view(added)},
+                      (hr_output_operand[]){{{.value = -1}, sum}}, 1);
 }

@@ -14,12 +14,17 @@ hr_run_view hr_gradient_place(hr_lowering *l, hr_run_view x);
 /** x has the gradient dx, beside those that it has. What hr_gradient_place() has given is there already. */
 void hr_add_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx);
 
+/** Where a launch puts the gradient of a weight of rows × columns, which then goes to hr_end_weight_gradient(): where
+ *  that of the weight is, or into a tensor of its own, if it is added there or the model does not have the weight. */
+hr_output_operand hr_begin_weight_gradient(hr_lowering *l, const void *weight, int64_t rows, int64_t columns);
+void hr_end_weight_gradient(hr_lowering *l, const void *weight, const hr_output_operand *gradient);
+
 /** Appends the launches of an entry's gradients, of a GEMM those of the pass. */
 void hr_back_gemm(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
 void hr_back_rowwise(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
 
-/** The same of a layer of experts: of the choice, of the GEMMs of copies, of the copies, of the sum of their results and
- *  of a gate of rows. */
+/** The same of a layer of experts: of the choice, of the GEMMs of copies, of the copies, of the sum of their results,
+ *  and of a gate of rows. */
 void hr_back_route(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
 void hr_back_grouped(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass);
 void hr_back_copies(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);

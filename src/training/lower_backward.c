@@ -69,7 +69,8 @@ static void add_loss(hr_lowering *l, size_t gradient)
 {
   const hr_run_view logits = l->tensors[HR_TENSOR_LOGITS];
   hr_rowwise r = hr_rows_of(HR_ROWWISE_CROSS_ENTROPY_BACKWARD, logits.rows, logits.columns);
-  r.scale = 1 / (double)(l->program->shape.batch * (l->program->shape.tokens - 1));
+  const hr_run_shape *shape = &l->program->shape;
+  r.scale = 1 / (double)(shape->microbatches * shape->batch * (shape->tokens - 1));
   const hr_input_operand inputs[] = {hr_of_view(logits), hr_of_address(hr_numbers_of(l, HR_NUMBER_TARGET))};
   const hr_output_operand outputs[] = {{logits, NULL}, {{.value = -1}, hr_buffer_data(l->program->logits)}};
   l->op_index = gradient;

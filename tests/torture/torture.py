@@ -58,7 +58,7 @@ COMMANDS = [
     ("devices h200", "none", "all", "reads"),
     ("decode -d h200", "none", "all", "reads"),
     ("layer -d h200 gpt2", "none", "all", "reads"),
-    ("step INPUTS/../../data/checkpoints/mixtral --phase train", "none", "all", "reads"),
+    ("step INPUTS/../../data/checkpoints/gpt_oss --phase train", "none", "all", "reads"),
     ("generate INPUTS/../../data/checkpoints/llama --prompt-ids 1,2 --tokens 2 --threads 1", "none", "all", ""),
     ("validate -d h200 --from measured.csv -v", "none", "all", "reads"),
     ("calibrate -d h200 --from fitted.csv", "none", "all", ""),

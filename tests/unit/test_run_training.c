@@ -157,8 +157,8 @@ static double slope_at(const weights *w, size_t first, size_t count, int way, fl
   return (above - below) / (2 * (double)shift);
 }
 
-/* Along the signs of the gradient, and along a random direction. The loss is a mean of fp32 numbers of about 4; ReLUs are
- * not smooth, and where a token gets another expert it jumps: a smaller shift ends before. */
+/* Along the signs of the gradient, and along a random direction. The loss is a mean of fp32 numbers of about 4; ReLUs
+ * are not smooth, and where a token gets another expert it jumps: a smaller shift ends before. */
 static void check_part(const char *family, const weights *w, int64_t layer, int role, const hr_buffer *part)
 {
   const size_t first =
@@ -262,6 +262,56 @@ static void layers_that_are_computed_again_give_the_same_losses(void **state)
         fail_msg("%s: the loss of step %d is %.9g, and %.9g computed again", families[f].name, i, losses[0][i],
                  losses[1][i]);
   }
+}
+
+/* Two microbatches of a sequence each, or a batch of both. */
+static void microbatches_are_a_batch_of_all_their_sequences(void **state)
+{
+  (void)state;
+  for (int f = 0; f < (int)(sizeof families / sizeof *families); f++) {
+    const hr_model model = model_of(families[f].name, families[f].config);
+    const hr_executor_options options = options_of(HR_FP32, 3e-3);
+    hr_executor *x = test_takes(f) ? open_model(&model, &options) : NULL;
+    float losses[4][BATCH * TOKENS];
+    hr_error error;
+    for (int i = 0; i < 4 && x; i++) {
+      hr_executor_input input = hr_executor_input_default();
+      input.phase = HR_PHASE_TRAIN;
+      input.batch = i < 2 ? BATCH : 1, input.microbatches = i < 2 ? 0 : BATCH;
+      input.tokens = TOKENS, input.ids = ids;
+      if (i == 2)
+        assert_ok(hr_executor_load(x, NULL, 1, NULL, NULL, &error), error);
+      assert_ok(hr_executor_step(x, &input, losses[i], &error), error);
+    }
+    for (int i = 0; i < 2 * BATCH * TOKENS && x; i++) {
+      const double one = (double)losses[i / (BATCH * TOKENS)][i % (BATCH * TOKENS)];
+      const double several = (double)losses[2 + i / (BATCH * TOKENS)][i % (BATCH * TOKENS)];
+      if (!(fabs(one - several) <= 1e-4 * (1 + one)))
+        fail_msg("%s: the loss of token %d is %g, in microbatches %g", families[f].name, i, one, several);
+    }
+    hr_executor_close(x);
+  }
+}
+
+static void only_training_has_microbatches(void **state)
+{
+  (void)state;
+  const hr_model model = first_model();
+  const hr_executor_options options = options_of(HR_FP32, 1e-3);
+  hr_executor *x = open_model(&model, &options);
+  hr_executor_input input = hr_executor_input_default();
+  hr_error error;
+  input.phase = HR_PHASE_FORWARD;
+  input.tokens = TOKENS, input.ids = ids, input.microbatches = 2;
+  assert_int_equal(hr_executor_step(x, &input, NULL, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "microbatches"));
+  input.phase = HR_PHASE_TRAIN, input.microbatches = -1;
+  assert_int_equal(hr_executor_step(x, &input, NULL, &error), HR_ERROR_INVALID);
+  int32_t wrong[2 * TOKENS] = {[TOKENS] = VOCABULARY}; /* of the second microbatch */
+  input.ids = wrong, input.microbatches = 2;
+  assert_int_equal(hr_executor_step(x, &input, NULL, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "ids[6]"));
+  hr_executor_close(x);
 }
 
 /* A step of AdamW moves weights by the rate at most, and 16-bit weights keep what is smaller than their rounding in
@@ -433,6 +483,8 @@ int main(void)
       cmocka_unit_test(gradients_are_those_of_finite_differences),
       cmocka_unit_test(steps_go_down_and_are_the_same_recorded_or_not),
       cmocka_unit_test(layers_that_are_computed_again_give_the_same_losses),
+      cmocka_unit_test(microbatches_are_a_batch_of_all_their_sequences),
+      cmocka_unit_test(only_training_has_microbatches),
       cmocka_unit_test(narrow_weights_keep_small_steps),
       cmocka_unit_test(decay_and_clipping_reach_the_optimizer),
       cmocka_unit_test(loading_forgets_the_steps_before),

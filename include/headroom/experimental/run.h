@@ -59,6 +59,8 @@ typedef struct hr_executor_input {
   int64_t tokens;     /* new ones of each sequence; decode: at most HR_DECODE_Q_LEN_MAX */
   const int64_t *slots; /* [batch], each at most once; NULL: 0 to batch − 1 */
   const int32_t *ids;   /* [batch, tokens]: rows of the token embedding */
+  int64_t microbatches; /* train: so many batches, one after another, whose ids and losses are [microbatches, batch,
+                           tokens]; their gradients are added up before the optimizer. 0: one */
 } hr_executor_input;
 
 /** A prefill of one sequence without tokens. */

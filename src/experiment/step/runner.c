@@ -34,8 +34,8 @@ static hr_status check_workload(const hr_workload *w, hr_error *error)
                    trains ? "training" : "sequence parallelism");
   if (w->recompute == HR_RECOMPUTE_SELECTIVE)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step computes all of a layer again, or nothing");
-  if (w->phase == HR_PHASE_TRAIN && w->microbatches > 1)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step of several microbatches cannot be run yet");
+  if (w->phase != HR_PHASE_TRAIN && w->microbatches > 1)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "microbatches: only training steps have several");
   if (w->phase == HR_PHASE_TRAIN && w->sequence < 2)
     return hr_fail(error, HR_ERROR_INVALID, "sequence: training needs 2 tokens");
   if (w->phase == HR_PHASE_DECODE && w->context < 2)
@@ -69,8 +69,9 @@ static bool decodes(const hr_step_runner *r)
 /* Ids that depend on the seed: the high bits of a linear congruential generator (Knuth, MMIX). */
 static hr_status make_ids(hr_step_runner *r, int64_t vocabulary, uint64_t seed, hr_error *error)
 {
-  const int64_t batch = r->workload.batch;
-  const bool fits = r->longest < 1 << 24 && batch < 1 << 24;
+  const int64_t microbatches = hr_workload_microbatches(&r->workload);
+  const bool fits = r->longest < 1 << 24 && r->workload.batch < 1 << 24 && microbatches < 1 << 14;
+  const int64_t batch = fits ? r->workload.batch * microbatches : 0;
   uint64_t state = seed;
   r->ids = fits ? calloc((size_t)(batch * r->longest), sizeof *r->ids) : NULL;
   if (!r->ids)
@@ -154,6 +155,7 @@ static void set_input(hr_step_runner *r)
   r->input.batch = r->workload.batch;
   r->input.tokens = decodes(r) ? 1 : r->longest;
   r->input.ids = r->ids;
+  r->input.microbatches = hr_workload_microbatches(&r->workload);
 }
 
 hr_status hr_step_runner_open(hr_step_runner *r, hr_device *device, const hr_model *model, const hr_workload *workload,

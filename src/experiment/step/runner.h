@@ -22,8 +22,8 @@ typedef struct hr_step_runner {
 } hr_step_runner;
 
 /** HR_OK if the executor runs the model in the phase of the workload. HR_ERROR_UNSUPPORTED, saying what it is, for a
- *  workload of devices that share something other than layers, for microbatches, and what hr_executor_open() refuses;
- *  HR_ERROR_INVALID for decode behind nothing and training on one token. */
+ *  workload of devices that share something other than layers, and what hr_executor_open() refuses; HR_ERROR_INVALID
+ *  for decode behind nothing and training on one token. */
 hr_status hr_step_check(const hr_model *model, const hr_workload *workload, hr_error *error);
 
 /** Opens and fills the model of the workload, and for decode the caches. Errors of hr_step_check(),

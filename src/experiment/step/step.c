@@ -26,14 +26,21 @@ typedef struct step_run {
   hr_step_times *times;
 } step_run;
 
+/* Runs of an operator in a step: once for each microbatch, but for the optimizer's. */
+static double runs_in_step(const step_run *s, const hr_operator *op)
+{
+  return op->id == HR_OP_OPTIMIZER ? 1 : (double)hr_workload_microbatches(&s->runner.workload);
+}
+
 static hr_status time_operators(step_run *s, hr_error *error)
 {
   double times_ns[HR_OPERATORS_MAX];
   bool timed;
   HR_TRY(hr_step_runner_time(&s->runner, s->times->count, times_ns, &timed, error));
   for (size_t i = 0; i < s->times->count && timed; i++) {
-    s->times->rows[i].measured_ns = times_ns[i];
-    s->times->operators_ns += times_ns[i];
+    hr_step_row *row = &s->times->rows[i];
+    row->measured_ns = times_ns[i] * runs_in_step(s, &row->op);
+    s->times->operators_ns += row->measured_ns;
   }
   return HR_OK;
 }
@@ -50,7 +57,7 @@ static hr_status predict_operators(step_run *s, hr_error *error)
     hr_prediction prediction;
     row->op = list->items[i];
     HR_TRY(hr_predict_operator(s->hardware, &row->op, &prediction, error));
-    row->predicted_ns = prediction.time_ns * (double)row->op.count;
+    row->predicted_ns = prediction.time_ns * (double)row->op.count * runs_in_step(s, &row->op);
     s->times->predicted_ns += row->predicted_ns;
   }
   return HR_OK;
@@ -60,7 +67,9 @@ static void sum_up(step_run *s)
 {
   hr_step_times *t = s->times;
   const double median_ns = t->measurement.median_ns;
-  t->tokens_per_s = (double)(s->runner.input.batch * (s->runner.input.tokens + s->runner.decodes)) / median_ns * 1e9;
+  const hr_executor_input *input = &s->runner.input;
+  const int64_t sequences = input->batch * input->microbatches;
+  t->tokens_per_s = (double)(sequences * (input->tokens + s->runner.decodes)) / median_ns * 1e9;
   if (t->operators_ns > 0)
     t->between_share = (median_ns - t->operators_ns) / median_ns;
   for (size_t i = 0; i < t->count && t->operators_ns > 0; i++)

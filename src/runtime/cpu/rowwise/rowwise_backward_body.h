@@ -411,8 +411,9 @@ HR_INLINE void gather_backward(hr_dtype dtype, const hr_rowwise_job *j, int64_t 
 
 /* ---- rows with a factor ---- */
 
-/* Writes dx = dy factor; returns the sum of x dy. */
-HR_INLINE float scale_row(hr_dtype dtype, const void *dy, const void *x, float factor, void *dx, int64_t columns)
+/* Writes dx = dy factor; returns the sum of x dy. One function of a dtype for both operations. */
+static __attribute__((noinline)) float scale_row(hr_dtype dtype, const void *dy, const void *x, float factor, void *dx,
+                                                 int64_t columns)
 {
   simd_pair sum = {simd_set1(0), simd_set1(0)};
   for (int64_t at = 0; at < columns; at += SIMD_PAIR) {

@@ -451,8 +451,8 @@ HR_INLINE void share_rows(hr_dtype dtype, hr_rowwise_operation operation, const 
   }
 }
 
-/* Sums of rows of a table, each with its weight; without weights all have 1. */
-HR_INLINE void combine(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+/* Sums of rows of a table, each with its weight; without weights all have 1. One function of a dtype for both. */
+static __attribute__((noinline)) void combine(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
 {
   const int64_t columns = j->rows->columns, terms = j->rows->group;
   for (int64_t row = first; row < last; row++) {

@@ -118,13 +118,6 @@ hr_status hr_cuda_route_few(hr_device *device, const hr_router_arguments *router
 
 /* ---- their GEMMs ---- */
 
-/* Each expert with copies has at least one. */
-int64_t hr_grouped_tiles(const hr_grouped_arguments *x, int64_t tile)
-{
-  const int64_t experts = hr_min64(x->experts, x->copies);
-  return hr_min64(x->copies, hr_ceil_div(x->copies, tile) + experts);
-}
-
 /* Few copies, or any: up to 8 of an expert at a time. In the device's context. */
 static hr_status launch_few(const hr_cuda_queue *queue, const hr_grouped_arguments *x, hr_error *error)
 {

@@ -17,8 +17,13 @@ hr_status hr_cuda_route_backward(hr_device *device, const hr_route_backward_argu
 hr_status hr_cuda_group_gradients(hr_device *device, const hr_grouped_gradient_arguments *grouped, void *stream,
                                   hr_error *error);
 
-/** The most tiles of up to `tile` copies of one expert. */
-int64_t hr_grouped_tiles(const hr_grouped_arguments *grouped, int64_t tile);
+/** The most tiles of up to `tile` copies of one expert; each expert with copies has at least one. */
+static inline int64_t hr_grouped_tiles(const hr_grouped_arguments *grouped, int64_t tile)
+{
+  const int64_t copies = grouped->copies, experts = grouped->experts < copies ? grouped->experts : copies;
+  const int64_t most = (copies + tile - 1) / tile + experts;
+  return most < copies ? most : copies;
+}
 
 /** hr_grouped_arguments.back. In the device's context. */
 hr_status hr_cuda_launch_grouped_inputs(const hr_cuda_queue *queue, const hr_grouped_arguments *grouped,

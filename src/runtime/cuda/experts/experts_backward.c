@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of routed experts by kernels/experts_route_backward.cu, grouped_backward_sm80.cu and grouped_backward.cu. */
+/* Gradients of routed experts by kernels/experts_route_backward.cu, grouped_backward_sm80.cu and grouped_backward.cu.
+ */
 #include "runtime/cuda/experts/experts.h"
 
 #include "base/checked.h"

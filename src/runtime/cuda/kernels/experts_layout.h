@@ -8,10 +8,10 @@
 #include "runtime/cuda/kernels/gemv_layout.h"
 
 enum {
-  HR_ROUTE_WARPS = 4,           /* tokens of a block */
-  HR_PLACE_THREADS = 1024,      /* of the block of an expert */
-  HR_ROUTER_CLUSTER = 8,        /* blocks that route few tokens */
-  HR_ROUTER_THREADS = 512,      /* of each */
+  HR_ROUTE_WARPS = 4,            /* tokens of a block */
+  HR_PLACE_THREADS = 1024,       /* of the block of an expert */
+  HR_ROUTER_CLUSTER = 8,         /* blocks that route few tokens */
+  HR_ROUTER_THREADS = 512,       /* of each */
   HR_GROUPED_ROWS = 128,         /* of W, of a tile */
   HR_GROUPED_STAGE_ROW = 128,    /* bytes of a row in a stage: 64 elements of k */
   HR_GROUPED_BAND = 8,           /* tiles of copies whose blocks run together, and share rows of W in the L2 */
