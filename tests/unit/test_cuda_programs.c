@@ -60,7 +60,9 @@ static void copies_of_experts_multiply_with_every_tiling(void **state)
     build(&nvrtc, "grouped_gemm_sm90", "sm_90a", mean < 64 ? HR_FP16 : HR_BF16, defines);
   }
   build(&nvrtc, "grouped_backward_sm80", "sm_80", HR_FP16, NULL);
-  build(&nvrtc, "grouped_backward_sm80", "sm_90a", HR_BF16, NULL);
+  build(&nvrtc, "grouped_backward_sm80", "sm_89", HR_BF16, NULL);
+  build(&nvrtc, "grouped_backward_sm90", "sm_90a", HR_FP16, NULL);
+  build(&nvrtc, "grouped_backward_sm90", "sm_90a", HR_BF16, NULL);
   hr_nvrtc_close(&nvrtc);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of routed experts by kernels/experts_route_backward.cu, grouped_backward_sm80.cu and grouped_backward.cu.
- */
+/* Gradients of routed experts by kernels/experts_route_backward.cu and grouped_backward.cu, _sm80.cu and _sm90.cu. */
 #include "runtime/cuda/experts/experts.h"
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/driver/module.h"
+#include "runtime/cuda/driver/tensor_boxes.h"
 #include "runtime/cuda/kernels/experts_layout.h"
 
 #define WARP 32
@@ -51,33 +51,91 @@ hr_status hr_cuda_route_backward(hr_device *device, const hr_route_backward_argu
 
 /* ---- GEMMs ---- */
 
-/* Whether rows are whole pieces of 16 bytes, which the Tensor Cores' program loads. */
-static bool takes_mma(const hr_cuda *cuda, const hr_grouped_backward_call *call, hr_dtype dtype)
+/* A program and its tiles. */
+typedef struct backward_program {
+  const char *source;
+  int64_t rows, columns; /* of a tile */
+  int64_t band;
+  unsigned threads;
+  size_t shared;
+  bool maps; /* loads by TMA */
+} backward_program;
+
+#define STAGE_ALIGNMENT 1024
+#define DEPTH 64 /* of a stage of the program for WGMMA */
+
+static const backward_program by_wgmma = {
+    .source = "grouped_backward_sm90",
+    .rows = HR_GROUPED_TILE,
+    .columns = HR_GROUPED_WIDE_TILE,
+    .band = HR_GROUPED_BAND,
+    .threads = HR_GROUPED_WIDE_THREADS,
+    .shared = HR_GROUPED_WIDE_STAGES * (HR_GROUPED_TILE + HR_GROUPED_WIDE_TILE) * DEPTH * 2 + STAGE_ALIGNMENT,
+    .maps = true};
+static const backward_program by_mma = {.source = "grouped_backward_sm80",
+                                        .rows = HR_GROUPED_TILE,
+                                        .columns = HR_GROUPED_TILE,
+                                        .band = HR_GROUPED_BAND,
+                                        .threads = MMA_THREADS,
+                                        .shared = 2 * HR_GROUPED_STAGES * HR_GROUPED_TILE * HR_GROUPED_DEPTH * 2};
+static const backward_program by_fma = {.source = "grouped_backward",
+                                        .rows = HR_GROUPED_SMALL_TILE,
+                                        .columns = HR_GROUPED_SMALL_TILE,
+                                        .band = 1,
+                                        .threads = HR_GROUPED_SMALL_THREADS};
+
+/* Tensor Cores' programs load rows as whole pieces of 16 bytes. Only one generation has WGMMA. */
+static const backward_program *program_for(const hr_cuda *cuda, const hr_grouped_backward_call *call, hr_dtype dtype)
 {
-  return cuda->capability >= 80 && hr_dtype_bytes(dtype) == 2 && call->n * 2 % ROW_BYTES == 0 &&
-         call->k * 2 % ROW_BYTES == 0 && (call->left | call->right | call->out) % ROW_BYTES == 0;
+  const bool pieces = hr_dtype_bytes(dtype) == 2 && call->n * 2 % ROW_BYTES == 0 && call->k * 2 % ROW_BYTES == 0 &&
+                      (call->left | call->right | call->out) % ROW_BYTES == 0;
+  return !pieces || cuda->capability < 80 ? &by_fma : cuda->capability / 10 == 9 ? &by_wgmma : &by_mma;
 }
 
-/* `grouped`: NULL for the gradients of weights. */
-static hr_status launch(const hr_cuda_queue *queue, hr_grouped_backward_call *call, hr_dtype dtype,
-                        const hr_grouped_arguments *grouped, hr_error *error)
+/* Operands of a launch. */
+typedef struct backward_operands {
+  const void *left, *right;
+  int64_t copies;
+  hr_dtype dtype;
+  const hr_grouped_arguments *inputs; /* NULL: gradients of weights */
+} backward_operands;
+
+/* Of dX boxes of dY have a tile's copies, and those of W a stage's rows of one expert; of dW both have a stage's copies.
+ */
+static hr_status describe_tensors(const hr_cuda *cuda, const hr_grouped_backward_call *call, const backward_operands *o,
+                                  cu_tensor_map maps[2], hr_error *error)
 {
-  const bool mma = takes_mma(queue->cuda, call, dtype);
-  const int64_t tile = mma ? HR_GROUPED_TILE : HR_GROUPED_SMALL_TILE, band = mma ? HR_GROUPED_BAND : 1;
-  const size_t shared = mma ? 2 * HR_GROUPED_STAGES * HR_GROUPED_TILE * HR_GROUPED_DEPTH * sizeof(uint16_t) : 0;
+  const int64_t n = call->n, k = call->k, experts = call->experts;
+  const int64_t left_strides[] = {n, 0, 0}, left_sizes[] = {n, o->copies, 1, 1};
+  const int64_t w_strides[] = {k, n * k, 0}, w_sizes[] = {k, n, experts, 1};
+  const int64_t x_strides[] = {k, 0, 0}, x_sizes[] = {k, o->copies, 1, 1};
+  HR_TRY(hr_tensor_map_of_boxes(&cuda->driver, o->dtype, o->left, left_strides, left_sizes,
+                                o->inputs ? HR_GROUPED_TILE : DEPTH, 1, &maps[0], error));
+  return hr_tensor_map_of_boxes(&cuda->driver, o->dtype, o->right, o->inputs ? w_strides : x_strides,
+                                o->inputs ? w_sizes : x_sizes, DEPTH, 1, &maps[1], error);
+}
+
+/* In the device's context. */
+static hr_status launch(const hr_cuda_queue *queue, hr_grouped_backward_call *call, const backward_operands *o,
+                        hr_error *error)
+{
+  const backward_program *p = program_for(queue->cuda, call, o->dtype);
   cu_function function;
-  call->row_tiles = (int)hr_ceil_div(call->n, tile);
-  call->column_tiles = (int)hr_ceil_div(call->k, tile);
-  HR_TRY(hr_cuda_function_shared(queue->cuda, mma ? "grouped_backward_sm80" : "grouped_backward", dtype, NULL,
-                                 grouped ? "grouped_inputs" : "grouped_weights", shared, &function, error));
-  const int64_t rows =
-      grouped ? hr_ceil_div(hr_grouped_tiles(grouped, tile), band) * band : (int64_t)call->experts * call->row_tiles;
+  cu_tensor_map maps[2];
+  call->row_tiles = (int)hr_ceil_div(call->n, p->rows);
+  call->column_tiles = (int)hr_ceil_div(call->k, p->columns);
+  HR_TRY(hr_cuda_function_shared(queue->cuda, p->source, o->dtype, NULL,
+                                 o->inputs ? "grouped_inputs" : "grouped_weights", p->shared, &function, error));
+  if (p->maps)
+    HR_TRY(describe_tensors(queue->cuda, call, o, maps, error));
+  const int64_t rows = o->inputs ? hr_ceil_div(hr_grouped_tiles(o->inputs, p->rows), p->band) * p->band
+                                 : (int64_t)call->experts * call->row_tiles;
   const hr_cuda_kernel kernel = {.function = function,
                                  .blocks = rows * call->column_tiles,
-                                 .threads = mma ? MMA_THREADS : HR_GROUPED_SMALL_THREADS,
-                                 .shared_bytes = shared,
+                                 .threads = p->threads,
+                                 .shared_bytes = p->shared,
                                  .early = queue->cuda->capability >= 90};
-  void *parameters[] = {call};
+  void *parameters[] = {call, &maps[0], &maps[1]};
   return hr_cuda_launch(queue, &kernel, parameters, error);
 }
 
@@ -91,7 +149,8 @@ hr_status hr_cuda_launch_grouped_inputs(const hr_cuda_queue *queue, const hr_gro
                                    .n = x->k,
                                    .k = x->n,
                                    .experts = (int)x->experts};
-  return launch(queue, &call, x->dtype, x, error);
+  const backward_operands operands = {x->a, x->b, x->copies, x->dtype, x};
+  return launch(queue, &call, &operands, error);
 }
 
 hr_status hr_cuda_group_gradients(hr_device *device, const hr_grouped_gradient_arguments *x, void *stream,
@@ -105,8 +164,9 @@ hr_status hr_cuda_group_gradients(hr_device *device, const hr_grouped_gradient_a
                                    .n = x->n,
                                    .k = x->k,
                                    .experts = (int)x->experts};
+  const backward_operands operands = {x->dy, x->x, x->copies, x->dtype, NULL};
   HR_TRY(hr_cuda_enter(queue.cuda, error));
-  hr_status status = launch(&queue, &call, x->dtype, NULL, error);
+  hr_status status = launch(&queue, &call, &operands, error);
   hr_cuda_leave(queue.cuda);
   return status;
 }

@@ -7,6 +7,8 @@
 #include "runtime/cuda/kernels/attention_layout.h"
 #include "runtime/cuda/kernels/gemv_layout.h"
 
+#define HR_GROUPED_WIDE_TILE 256 /* as WGMMA's instruction names it */
+
 enum {
   HR_ROUTE_WARPS = 4,            /* tokens of a block */
   HR_PLACE_THREADS = 1024,       /* of the block of an expert */
@@ -19,6 +21,8 @@ enum {
   HR_GROUPED_TILE = 128,         /* rows and columns of a tile of grouped_backward_sm80.cu, */
   HR_GROUPED_DEPTH = 32,         /* and of a stage in the other direction */
   HR_GROUPED_STAGES = 4,
+  HR_GROUPED_WIDE_STAGES = 4, /* of grouped_backward_sm90.cu, whose tiles have HR_GROUPED_WIDE_TILE columns */
+  HR_GROUPED_WIDE_THREADS = 384,
   HR_GROUPED_SMALL_TILE = 64, /* of grouped_backward.cu */
   HR_GROUPED_SMALL_THREADS = 256
 };
