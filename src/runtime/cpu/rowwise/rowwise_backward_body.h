@@ -339,9 +339,11 @@ HR_INLINE int64_t place_in_scratch(hr_dtype dtype, int64_t column, int64_t head)
   return span * SIMD_PAIR + (dtype == HR_BF16 ? in % 2 * SIMD_LANES + in / 2 : in);
 }
 
-HR_INLINE void cross_entropy(hr_dtype dtype, bool gradient, const hr_rowwise_job *j, int64_t first, int64_t last,
-                             float *scratch)
+/* One function of a dtype for the loss with its gradient and without: 25 KB less. */
+static __attribute__((noinline)) void cross_entropy(hr_dtype dtype, const hr_rowwise_job *j, int64_t first,
+                                                    int64_t last, float *scratch)
 {
+  const bool gradient = j->rows->operation == HR_ROWWISE_CROSS_ENTROPY_BACKWARD;
   const int64_t columns = j->rows->columns;
   const float scale = j->rows->scale == 0 ? 1 : (float)j->rows->scale;
   float *losses = j->outputs[gradient ? 1 : 0];
@@ -475,8 +477,8 @@ HR_INLINE bool run_backward(hr_rowwise_operation operation, hr_dtype dtype, cons
   case HR_ROWWISE_COMBINE_BACKWARD: combine_backward(dtype, j, first, last); return true;
   case HR_ROWWISE_GATE_BACKWARD: gate_backward(dtype, j, first, last); return true;
   case HR_ROWWISE_BIAS_BACKWARD: bias_backward(dtype, j, first, last); return true;
-  case HR_ROWWISE_CROSS_ENTROPY: cross_entropy(dtype, false, j, first, last, scratch); return true;
-  case HR_ROWWISE_CROSS_ENTROPY_BACKWARD: cross_entropy(dtype, true, j, first, last, scratch); return true;
+  case HR_ROWWISE_CROSS_ENTROPY:
+  case HR_ROWWISE_CROSS_ENTROPY_BACKWARD: cross_entropy(dtype, j, first, last, scratch); return true;
   case HR_ROWWISE_ADAMW: adamw(dtype, j, first, last); return true;
   default: return false;
   }

@@ -100,8 +100,7 @@ typedef struct backward_operands {
   const hr_grouped_arguments *inputs; /* NULL: gradients of weights */
 } backward_operands;
 
-/* Of dX boxes of dY have a tile's copies, and those of W a stage's rows of one expert; of dW both have a stage's copies.
- */
+/* For dX a box of dY has a tile's copies, one of W a stage's rows of an expert; for dW both have a stage's copies. */
 static hr_status describe_tensors(const hr_cuda *cuda, const hr_grouped_backward_call *call, const backward_operands *o,
                                   cu_tensor_map maps[2], hr_error *error)
 {

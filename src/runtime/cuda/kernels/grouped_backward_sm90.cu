@@ -4,11 +4,11 @@
  *   block: 128 × 256 results, two warpgroups of 64 rows; a third loads HR_GROUPED_WIDE_STAGES stages, 64 deep, by TMA
  *
  *   dX   rows are copies, columns those of W:   dY [128, 64] K-major, W [64, 256] MN-major, both in shared memory
- *   dW   rows are those of W, columns of X:     dY [64, 128] transposed into registers by ldmatrix, X [64, 256] MN-major
+ *   dW   rows are those of W, columns of X:     dY [64, 128] transposed into registers, X [64, 256] MN-major
  *
  * A tile of dX may reach into the copies of the next expert, whose rows are not stored. The last stage of dW may have
- * such copies: those of dY become zeros in registers, those of X in shared memory, so that a NaN of another expert stays
- * there. An expert without copies has zeros.
+ * such copies: zeros replace those of dY in registers and those of X in shared memory, so that a NaN of another expert
+ * stays there. An expert without copies has zeros.
  *
  *   shared: 4 × (16 + 32) KiB, panels of 64 columns, rows of 128 bytes, swizzled      registers: 232 × 256 + 40 × 128
  *
