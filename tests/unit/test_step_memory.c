@@ -141,6 +141,27 @@ static void a_step_allocates_what_describe_says(void **state)
   hr_device_close(device);
 }
 
+/* 32 experts of 256, and with latent attention, some 30 million weights. */
+static void training_experts_takes_what_describe_says(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {
+      "{\"model_type\":\"qwen3_moe\",\"hidden_size\":256,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
+      "\"num_key_value_heads\":2,\"head_dim\":64,\"vocab_size\":4000,\"intermediate_size\":512,"
+      "\"moe_intermediate_size\":256,\"num_experts\":32,\"num_experts_per_tok\":2,\"max_position_embeddings\":128}",
+      "{\"model_type\":\"deepseek_v3\",\"hidden_size\":256,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
+      "\"num_key_value_heads\":4,\"vocab_size\":4000,\"intermediate_size\":512,\"moe_intermediate_size\":256,"
+      "\"n_routed_experts\":32,\"num_experts_per_tok\":2,\"n_shared_experts\":1,\"n_group\":4,\"topk_group\":2,"
+      "\"first_k_dense_replace\":1,\"q_lora_rank\":96,\"kv_lora_rank\":64,\"qk_nope_head_dim\":64,"
+      "\"qk_rope_head_dim\":32,\"v_head_dim\":64,\"max_position_embeddings\":128}"};
+  hr_device *device = open_cpu();
+  for (int i = 0; i < 2; i++) {
+    const hr_model model = model_of(texts[i]);
+    check_step(device, &model, &(step_case){HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4});
+  }
+  hr_device_close(device);
+}
+
 static void caches_keep_tokens_behind_windows(void **state)
 {
   (void)state;
@@ -170,6 +191,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(weights_and_caches_of_every_family_are_what_describe_says),
       cmocka_unit_test(a_step_allocates_what_describe_says),
+      cmocka_unit_test(training_experts_takes_what_describe_says),
       cmocka_unit_test(caches_keep_tokens_behind_windows),
       cmocka_unit_test(weights_in_q8_0_take_what_describe_says),
   };
