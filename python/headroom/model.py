@@ -116,11 +116,14 @@ class Model:
         array = ids_of("forward", ids)
         return self._step(c.HR_PHASE_FORWARD, array, None).reshape(*array.shape, -1)
 
-    def train(self, ids: Ids) -> numpy.ndarray:
-        """A step of AdamW on the mean loss of sequences, two tokens or more of each. Returns the loss of each token
-        before it, [tokens] or [batch, tokens], 0 behind the last of a sequence."""
-        array = ids_of("train", ids)
-        return self._step(c.HR_PHASE_TRAIN, array, None).reshape(array.shape)
+    def train(self, ids: Ids, microbatches: int = 1) -> numpy.ndarray:
+        """A step of AdamW on the mean loss of sequences, two tokens or more of each, whose gradients are those of so many
+        equal parts of the sequences, one after another, added up. Returns the loss of each token before the step,
+        [tokens] or [batch, tokens], 0 behind the last of a sequence."""
+        array, count = ids_of("train", ids), _options.whole("microbatches", microbatches)
+        if rows_of(array).shape[0] % count:
+            raise InvalidError(f"train: microbatches: {count} do not divide {rows_of(array).shape[0]} sequences")
+        return self._step(c.HR_PHASE_TRAIN, array, None, count).reshape(array.shape)
 
     def prefill(self, ids: Ids, slots: Optional[Sequence[int]] = None) -> numpy.ndarray:
         """The logits of the last token, [outputs] or [batch, outputs]. The tokens are the first of their slots."""
@@ -155,14 +158,17 @@ class Model:
             self.close()
             raise
 
-    def _step(self, phase: int, array: numpy.ndarray, slots: Optional[Sequence[int]]) -> numpy.ndarray:
+    def _step(self, phase: int, array: numpy.ndarray, slots: Optional[Sequence[int]],
+              microbatches: int = 1) -> numpy.ndarray:
         ids = rows_of(array)
         places = None if slots is None else slots_of(slots, ids.shape[0])
         with self._lock:
             rows = ids.shape[0] if phase == c.HR_PHASE_PREFILL else ids.size
             columns = 1 if phase == c.HR_PHASE_TRAIN else self.outputs
             logits = numpy.empty((rows, columns), numpy.float32)
-            call(library().hr_executor_step, self.handle, byref(input_of(phase, ids, places)), logits.ctypes.data)
+            given = input_of(phase, ids, places)
+            given.batch, given.microbatches = given.batch // microbatches, microbatches
+            call(library().hr_executor_step, self.handle, byref(given), logits.ctypes.data)
         return logits
 
 

@@ -73,6 +73,8 @@ class Steps(unittest.TestCase):
             means = numpy.array([each[:, :-1].mean() for each in losses])
             numpy.testing.assert_allclose(means, self.expected["losses"], rtol=1e-4)
             self.assertEqual(model.train(self.prompt).shape, self.prompt.shape)
+            with self.assertRaisesRegex(headroom.InvalidError, "microbatches: 2 do not divide 1 sequences"):
+                model.train(self.prompt, microbatches=2)
             with self.assertRaisesRegex(headroom.UnsupportedError, "phase: the executor runs forward and training"):
                 model.prefill(self.prompt)
             with self.assertRaisesRegex(headroom.InvalidError, "tokens: training needs 2"):
@@ -81,6 +83,14 @@ class Steps(unittest.TestCase):
             self.model.train(self.prompt)
         with self.assertRaisesRegex(headroom.InvalidError, "beta1"):
             headroom.Model(CHECKPOINTS / self.family, trains=True, beta1=1)
+
+    def test_microbatches_are_a_batch_of_all_their_sequences(self):
+        ids = numpy.stack([self.prompt, self.expected["greedy"][:self.prompt.size]])
+        losses = []
+        for microbatches in (1, 2):
+            with headroom.Model(CHECKPOINTS / self.family, trains=True, learning_rate=3e-3) as model:
+                losses.append([model.train(ids, microbatches=microbatches) for _ in range(3)])
+        numpy.testing.assert_allclose(losses[1], losses[0], rtol=1e-3, atol=1e-4)
 
     def test_threads_that_share_a_model_get_their_own_results(self):
         found = [None] * 4
