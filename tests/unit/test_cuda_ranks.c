@@ -25,6 +25,7 @@ struct gpu_rank {
   hr_communicator *communicator;
   int64_t rank, size;
   hr_status (*run)(gpu_rank *r);
+  bool loaded[HR_DTYPE_COUNT];
   hr_buffer *buffers[5]; /* send, receive, residual, sum, weight */
   hr_status status;
   hr_error error;
@@ -147,6 +148,10 @@ typedef struct sum_case {
 static hr_status reduce(gpu_rank *r, const sum_case *s, const hr_collective_call *call, hr_error *error)
 {
   const hr_cuda *cuda = r->device->state;
+  HR_TRY(hr_cuda_prepare_call(r->communicator, call, error));
+  if (!r->loaded[s->dtype]) /* before a kernel waits on a GPU that ranks share */
+    HR_TRY(hr_communicator_meet(r->communicator, error));
+  r->loaded[s->dtype] = true;
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status = hr_cuda_reduce(r->communicator, call, s->way, cuda->stream, error);
   hr_cuda_leave(cuda);

@@ -223,12 +223,16 @@ static void say_shape(const hr_call_shape *s, char *text, size_t size)
            hr_dtype_name((hr_dtype)s->dtype));
 }
 
+/* Before all have come: then nothing has to be loaded while kernels of others wait. */
 static hr_status compare(hr_communicator *c, const hr_collective_call *call, hr_error *error)
 {
   const hr_call_shape own = shape_of(call);
+  const hr_backend *backend = c->device->backend;
   hr_call_shape all[RANKS_MAX];
   if (was_compared(c, &own))
     return HR_OK;
+  if (backend->prepare_call)
+    HR_TRY(backend->prepare_call(c, call, error));
   HR_TRY(hr_communicator_exchange(c, hr_collective_name(call->kind), &own, sizeof own, all, error));
   for (int64_t i = 1; i < c->meeting->size; i++) {
     if (memcmp(&all[0], &all[i], sizeof own) == 0)

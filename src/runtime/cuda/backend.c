@@ -173,6 +173,7 @@ const hr_backend hr_backend_cuda = {
     .multiply_linear = hr_cuda_multiply_linear,
     .connect = hr_cuda_connect,
     .disconnect = hr_cuda_disconnect,
+    .prepare_call = hr_cuda_prepare_call,
     .communicate = hr_cuda_communicate,
     .takes_norm = hr_cuda_takes_norm,
     .await_ranks = hr_cuda_await_ranks,

@@ -111,6 +111,8 @@ typedef struct hr_backend {
    *  in the memory of the host. */
   hr_status (*connect)(hr_communicator *const *communicators, int64_t count, hr_error *error);
   void (*disconnect)(hr_communicator *communicator);
+  /** Loads what a call needs. A GPU loads programs once none of its kernels waits for others. */
+  hr_status (*prepare_call)(hr_communicator *communicator, const hr_collective_call *call, hr_error *error);
   /** A call that has been checked, as a run; await_ranks() is hr_communicator_wait(). */
   hr_status (*communicate)(hr_communicator *communicator, const hr_collective_call *call, void *stream,
                            hr_error *error);

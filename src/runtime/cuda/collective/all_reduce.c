@@ -44,19 +44,25 @@ static hr_all_reduce_call call_of(const hr_communicator *c, const hr_collective_
   return call;
 }
 
+static hr_status function_of(const hr_communicator *c, hr_dtype dtype, hr_all_reduce_way way, cu_function *function,
+                             hr_error *error)
+{
+  char defines[HR_DEFINES_SIZE];
+  snprintf(defines, sizeof defines, "HR_RANKS=%d", (int)c->meeting->size);
+  return hr_cuda_function(cuda_of(c), "all_reduce", dtype, defines,
+                          way == HR_WAY_TWO_SHOT ? "all_reduce_two_shot" : "all_reduce_one_shot", function, error);
+}
+
 static hr_status launch(const hr_communicator *c, const hr_collective_call *x, int64_t first, int64_t count,
                         hr_all_reduce_way way, cu_stream stream, hr_error *error)
 {
   const hr_cuda_queue queue = {cuda_of(c), stream};
-  const bool two = way == HR_WAY_TWO_SHOT;
-  const int64_t packets = packets_of(x, count), each = two ? hr_ceil_div(packets, c->meeting->size) : packets;
-  char defines[HR_DEFINES_SIZE];
+  const int64_t packets = packets_of(x, count);
+  const int64_t each = way == HR_WAY_TWO_SHOT ? hr_ceil_div(packets, c->meeting->size) : packets;
   cu_function function;
   hr_all_reduce_call call = call_of(c, x, first, count);
   void *parameters[] = {&call};
-  snprintf(defines, sizeof defines, "HR_RANKS=%d", (int)c->meeting->size);
-  HR_TRY(hr_cuda_function(queue.cuda, "all_reduce", x->dtype, defines,
-                          two ? "all_reduce_two_shot" : "all_reduce_one_shot", &function, error));
+  HR_TRY(function_of(c, x->dtype, way, &function, error));
   const hr_cuda_kernel kernel = {.function = function,
                                  .blocks = hr_min64(hr_ceil_div(each, HR_ALL_REDUCE_THREADS), BLOCKS_MAX),
                                  .threads = HR_ALL_REDUCE_THREADS,
@@ -90,12 +96,23 @@ bool hr_cuda_takes_norm(const hr_communicator *c, const hr_collective_call *x)
          row / HR_PACKET_DATA <= NORM_PACKETS_MAX * HR_ALL_REDUCE_NORM_THREADS;
 }
 
+static hr_status norm_function(const hr_communicator *c, const hr_collective_call *x, cu_function *function,
+                               hr_error *error)
+{
+  const int64_t of_thread = hr_ceil_div(packets_of(x, x->columns), HR_ALL_REDUCE_NORM_THREADS);
+  char defines[HR_DEFINES_SIZE];
+  snprintf(defines, sizeof defines, "HR_RANKS=%d HR_PACKETS=%d", (int)c->meeting->size,
+           of_thread <= 1   ? 1
+           : of_thread <= 2 ? 2
+           : of_thread <= 4 ? 4
+                            : NORM_PACKETS_MAX);
+  return hr_cuda_function(cuda_of(c), "all_reduce", x->dtype, defines, "all_reduce_norm", function, error);
+}
+
 hr_status hr_cuda_reduce_with_norm(const hr_communicator *c, const hr_collective_call *x, cu_stream stream,
                                    hr_error *error)
 {
   const hr_cuda_queue queue = {cuda_of(c), stream};
-  const int64_t of_thread = hr_ceil_div(packets_of(x, x->columns), HR_ALL_REDUCE_NORM_THREADS);
-  char defines[HR_DEFINES_SIZE];
   cu_function function;
   hr_all_reduce_call call = call_of(c, x, 0, x->count);
   void *parameters[] = {&call};
@@ -104,15 +121,23 @@ hr_status hr_cuda_reduce_with_norm(const hr_communicator *c, const hr_collective
   call.sum = (uintptr_t)x->residual_sum;
   call.weight = (uintptr_t)x->norm_weight;
   call.epsilon = (float)x->epsilon;
-  snprintf(defines, sizeof defines, "HR_RANKS=%d HR_PACKETS=%d", (int)c->meeting->size,
-           of_thread <= 1   ? 1
-           : of_thread <= 2 ? 2
-           : of_thread <= 4 ? 4
-                            : NORM_PACKETS_MAX);
-  HR_TRY(hr_cuda_function(queue.cuda, "all_reduce", x->dtype, defines, "all_reduce_norm", &function, error));
+  HR_TRY(norm_function(c, x, &function, error));
   const hr_cuda_kernel kernel = {.function = function,
                                  .blocks = x->count / x->columns,
                                  .threads = HR_ALL_REDUCE_NORM_THREADS,
                                  .early = queue.cuda->capability >= 90};
   return hr_cuda_launch(&queue, &kernel, parameters, error);
+}
+
+/* ---- programs ---- */
+
+hr_status hr_cuda_load_ways(const hr_communicator *c, const hr_collective_call *x, hr_error *error)
+{
+  cu_function function;
+  if (x->kind != HR_ALL_REDUCE || !ranks_of(c) || ranks_of(c)->slabs[0] == 0)
+    return HR_OK;
+  if (x->columns > 0)
+    return norm_function(c, x, &function, error);
+  HR_TRY(function_of(c, x->dtype, HR_WAY_ONE_SHOT, &function, error));
+  return function_of(c, x->dtype, HR_WAY_TWO_SHOT, &function, error);
 }

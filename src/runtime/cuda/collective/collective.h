@@ -35,6 +35,7 @@ typedef struct hr_cuda_ranks {
 /** hr_backend's functions. */
 hr_status hr_cuda_connect(hr_communicator *const *communicators, int64_t count, hr_error *error);
 void hr_cuda_disconnect(hr_communicator *communicator);
+hr_status hr_cuda_prepare_call(hr_communicator *communicator, const hr_collective_call *call, hr_error *error);
 hr_status hr_cuda_communicate(hr_communicator *communicator, const hr_collective_call *call, void *stream,
                               hr_error *error);
 hr_status hr_cuda_await_ranks(hr_communicator *communicator, void *stream, hr_error *error);
@@ -42,6 +43,9 @@ hr_status hr_cuda_await_ranks(hr_communicator *communicator, void *stream, hr_er
 /** Makes slabs and shows them to the others; *why says why not, if that is no error. In no context. */
 hr_status hr_cuda_share_slabs(hr_communicator *const *communicators, int64_t count, hr_error *error);
 void hr_cuda_free_slab(const hr_communicator *communicator);
+
+/** Loads the programs of an all-reduce. In the device's context. */
+hr_status hr_cuda_load_ways(const hr_communicator *communicator, const hr_collective_call *call, hr_error *error);
 
 /** An all-reduce by own kernels, of any size. In the device's context. */
 hr_status hr_cuda_reduce_in_slabs(const hr_communicator *communicator, const hr_collective_call *call,

@@ -39,3 +39,11 @@ hr_status hr_cuda_communicate(hr_communicator *c, const hr_collective_call *call
   hr_cuda_leave(cuda_of(c));
   return status;
 }
+
+hr_status hr_cuda_prepare_call(hr_communicator *c, const hr_collective_call *call, hr_error *error)
+{
+  HR_TRY(hr_cuda_enter(cuda_of(c), error));
+  hr_status status = hr_cuda_load_ways(c, call, error);
+  hr_cuda_leave(cuda_of(c));
+  return status;
+}
