@@ -24,7 +24,15 @@
 #define MOST_BYTES (INT64_C(256) << 20)
 #define NORM_COLUMNS 4096
 
-typedef enum bench_way { BENCH_NCCL, BENCH_ONE, BENCH_TWO, BENCH_NORM, BENCH_APART, BENCH_WAYS } bench_way;
+typedef enum bench_way {
+  BENCH_NCCL,
+  BENCH_ONE,
+  BENCH_TWO,
+  BENCH_BLOCKS,
+  BENCH_NORM,
+  BENCH_APART,
+  BENCH_WAYS
+} bench_way;
 
 typedef struct bench_rank {
   hr_device *device;
@@ -69,10 +77,12 @@ static hr_status run_one(const bench_call *b, hr_error *error)
   plain.columns = 0;
   if (b->way == BENCH_NORM)
     return hr_cuda_reduce_with_norm(b->rank->communicator, &b->call, cuda->stream, error);
-  const hr_all_reduce_way way = b->way == BENCH_NCCL  ? HR_WAY_NCCL
-                                : b->way == BENCH_TWO ? HR_WAY_TWO_SHOT
-                                                      : HR_WAY_ONE_SHOT;
-  HR_TRY(hr_cuda_reduce(b->rank->communicator, &plain, way, cuda->stream, error));
+  static const hr_all_reduce_way ways[BENCH_WAYS] = {[BENCH_NCCL] = HR_WAY_NCCL,
+                                                     [BENCH_ONE] = HR_WAY_ONE_SHOT,
+                                                     [BENCH_TWO] = HR_WAY_TWO_SHOT,
+                                                     [BENCH_BLOCKS] = HR_WAY_BLOCKS,
+                                                     [BENCH_APART] = HR_WAY_ONE_SHOT};
+  HR_TRY(hr_cuda_reduce(b->rank->communicator, &plain, ways[b->way], cuda->stream, error));
   return b->way == BENCH_APART ? run_norm(b, error) : HR_OK;
 }
 
@@ -89,6 +99,8 @@ static bool takes(const bench_call *b, int64_t bytes)
 {
   if (b->way == BENCH_NORM || b->way == BENCH_APART)
     return b->rank->norm && hr_communicator_takes_norm(b->rank->communicator, &b->call);
+  if (b->way == BENCH_BLOCKS)
+    return bytes <= 64 << 20;
   return b->way == BENCH_NCCL || bytes <= (b->way == BENCH_ONE ? 1 << 20 : 8 << 20);
 }
 
@@ -172,6 +184,7 @@ static void print_row(const bench_rank *r, int64_t bytes)
     r->graphs[way] ? printf(",%.2f", median(r->times_us[way])) : printf(",");
   r->graphs[BENCH_ONE] ? printf(",%.3f", ratio(r, BENCH_ONE, BENCH_NCCL)) : printf(",");
   r->graphs[BENCH_TWO] ? printf(",%.3f", ratio(r, BENCH_TWO, BENCH_NCCL)) : printf(",");
+  r->graphs[BENCH_BLOCKS] ? printf(",%.3f", ratio(r, BENCH_BLOCKS, BENCH_NCCL)) : printf(",");
   r->graphs[BENCH_NORM] ? printf(",%.3f", ratio(r, BENCH_NORM, BENCH_APART)) : printf(",");
   printf("\n");
   fflush(stdout);
@@ -241,7 +254,8 @@ int main(int count, char **arguments)
     must(hr_device_open(name, 0, &devices[i], &error), &error);
   }
   must(hr_communicators_create(devices, size, NULL, communicators, &error), &error);
-  printf("gpus,bytes,nccl_us,one_shot_us,two_shot_us,norm_us,apart_us,one_shot/nccl,two_shot/nccl,norm/apart\n");
+  printf("gpus,bytes,nccl_us,one_shot_us,two_shot_us,blocks_us,norm_us,apart_us,one_shot/nccl,two_shot/nccl,blocks/"
+         "nccl,norm/apart\n");
   for (int i = 0; i < size; i++) {
     ranks[i] = (bench_rank){.device = devices[i], .communicator = communicators[i], .rank = i, .size = size};
     ranks[i].dtype = count > 2 && strcmp(arguments[2], "fp32") == 0 ? HR_FP32 : HR_BF16;

@@ -228,6 +228,23 @@ template <class T> UNORDERED inline void ld_volatile_global_v4_u32(const registe
     __builtin_memcpy(to.at[i], (const char *)from + i * sizeof(T), sizeof(T));
 }
 
+template <class A, class P> UNORDERED inline void ld_acquire_sys_global_u32(A &to, P from)
+{
+  emulation::check_global((const void *)from, 4, 4, "ld.acquire.sys");
+  emulation::pause();
+  put(to, *(const unsigned *)from);
+}
+
+template <class P, class T> UNORDERED inline void st_volatile_global_u32(P to, T from)
+{
+  emulation::check_global((const void *)to, 4, 4, "st.volatile");
+  *(unsigned *)to = (unsigned)from;
+}
+
+inline void fence_acq_rel_sys()
+{
+}
+
 template <class P, class T> UNORDERED inline void st_volatile_global_v4_u32(P to, const registers<T, 4> &from)
 {
   emulation::check_global((const void *)to, 4 * sizeof(T), 4 * sizeof(T), "st.volatile.v4");

@@ -44,38 +44,57 @@ static hr_all_reduce_call call_of(const hr_communicator *c, const hr_collective_
   return call;
 }
 
+/* A row per way: its program, the bytes of what a thread takes at a time, and how many of them a call takes. */
+static const struct {
+  const char *name;
+  int64_t unit, most;
+} ways[HR_WAY_COUNT] = {
+    [HR_WAY_ONE_SHOT] = {"all_reduce_one_shot", HR_PACKET_DATA, HR_ONE_SHOT_PACKETS},
+    [HR_WAY_TWO_SHOT] = {"all_reduce_two_shot", HR_PACKET_DATA, HR_TWO_SHOT_PACKETS},
+    [HR_WAY_BLOCKS] = {"all_reduce_blocks", HR_VECTOR_BYTES, HR_BLOCKS_VECTORS},
+};
+
 static hr_status function_of(const hr_communicator *c, hr_dtype dtype, hr_all_reduce_way way, cu_function *function,
                              hr_error *error)
 {
   char defines[HR_DEFINES_SIZE];
   snprintf(defines, sizeof defines, "HR_RANKS=%d", (int)c->meeting->size);
-  return hr_cuda_function(cuda_of(c), "all_reduce", dtype, defines,
-                          way == HR_WAY_TWO_SHOT ? "all_reduce_two_shot" : "all_reduce_one_shot", function, error);
+  return hr_cuda_function(cuda_of(c), "all_reduce", dtype, defines, ways[way].name, function, error);
 }
 
 static hr_status launch(const hr_communicator *c, const hr_collective_call *x, int64_t first, int64_t count,
                         hr_all_reduce_way way, cu_stream stream, hr_error *error)
 {
   const hr_cuda_queue queue = {cuda_of(c), stream};
-  const int64_t packets = packets_of(x, count);
-  const int64_t each = way == HR_WAY_TWO_SHOT ? hr_ceil_div(packets, c->meeting->size) : packets;
+  const int64_t units = hr_ceil_div(count * (int64_t)hr_dtype_bytes(x->dtype), ways[way].unit);
+  const int64_t each = way == HR_WAY_ONE_SHOT ? units : hr_ceil_div(units, c->meeting->size);
+  const int64_t most = way == HR_WAY_BLOCKS ? HR_ALL_REDUCE_BLOCKS_MAX : BLOCKS_MAX;
   cu_function function;
   hr_all_reduce_call call = call_of(c, x, first, count);
   void *parameters[] = {&call};
   HR_TRY(function_of(c, x->dtype, way, &function, error));
   const hr_cuda_kernel kernel = {.function = function,
-                                 .blocks = hr_min64(hr_ceil_div(each, HR_ALL_REDUCE_THREADS), BLOCKS_MAX),
+                                 .blocks = hr_min64(hr_ceil_div(each, HR_ALL_REDUCE_THREADS), most),
                                  .threads = HR_ALL_REDUCE_THREADS,
                                  .early = queue.cuda->capability >= 90};
   return hr_cuda_launch(&queue, &kernel, parameters, error);
+}
+
+bool hr_cuda_takes(const hr_communicator *c, const hr_collective_call *x, hr_all_reduce_way way)
+{
+  const hr_cuda_ranks *r = ranks_of(c);
+  const int64_t bytes = x->count * (int64_t)hr_dtype_bytes(x->dtype);
+  const uint64_t places = (uintptr_t)x->send | (uintptr_t)x->receive | (uint64_t)bytes;
+  if (way == HR_WAY_NCCL)
+    return r->comm != NULL;
+  return r->slabs[0] != 0 && (way != HR_WAY_BLOCKS || places % HR_VECTOR_BYTES == 0);
 }
 
 /* Messages that are larger than the slabs' rooms go in pieces. */
 hr_status hr_cuda_reduce_in_slabs(const hr_communicator *c, const hr_collective_call *call, hr_all_reduce_way way,
                                   cu_stream stream, hr_error *error)
 {
-  const int64_t room = (way == HR_WAY_TWO_SHOT ? HR_TWO_SHOT_PACKETS : HR_ONE_SHOT_PACKETS) * (int64_t)HR_PACKET_DATA /
-                       (int64_t)hr_dtype_bytes(call->dtype);
+  const int64_t room = ways[way].most * ways[way].unit / (int64_t)hr_dtype_bytes(call->dtype);
   for (int64_t first = 0; first < call->count; first += room)
     HR_TRY(launch(c, call, first, hr_min64(room, call->count - first), way, stream, error));
   return HR_OK;
@@ -83,7 +102,7 @@ hr_status hr_cuda_reduce_in_slabs(const hr_communicator *c, const hr_collective_
 
 /* ---- with a norm ---- */
 
-#define NORM_PACKETS_MAX 8 /* of a thread */
+#define NORM_PACKETS_MAX 4 /* of a thread */
 
 bool hr_cuda_takes_norm(const hr_communicator *c, const hr_collective_call *x)
 {
@@ -138,6 +157,7 @@ hr_status hr_cuda_load_ways(const hr_communicator *c, const hr_collective_call *
     return HR_OK;
   if (x->columns > 0)
     return norm_function(c, x, &function, error);
-  HR_TRY(function_of(c, x->dtype, HR_WAY_ONE_SHOT, &function, error));
-  return function_of(c, x->dtype, HR_WAY_TWO_SHOT, &function, error);
+  for (int way = HR_WAY_NCCL + 1; way < HR_WAY_COUNT; way++)
+    HR_TRY(function_of(c, x->dtype, (hr_all_reduce_way)way, &function, error));
+  return HR_OK;
 }

@@ -7,7 +7,8 @@
 #include <math.h>
 
 #define TIMED_RUNS 16              /* of each way */
-#define ONE_SHOT_BYTES (256 << 10) /* where nothing is measured, one shot takes messages up to here */
+#define ONE_SHOT_BYTES (256 << 10) /* where nothing is measured, one shot takes messages up to here, */
+#define USUAL_BYTES (16 << 20)     /* and own kernels up to here */
 
 static const hr_cuda *cuda_of(const hr_communicator *c)
 {
@@ -24,21 +25,22 @@ static int64_t bytes_of(const hr_collective_call *call)
   return call->count * (int64_t)hr_dtype_bytes(call->dtype);
 }
 
-static bool is_possible(const hr_communicator *c, const hr_collective_call *call, hr_all_reduce_way way)
+/* Ways that are never the fastest for more bytes than these. */
+static bool is_candidate(const hr_communicator *c, const hr_collective_call *call, hr_all_reduce_way way)
 {
-  const hr_cuda_ranks *r = ranks_of(c);
-  if (way == HR_WAY_NCCL)
-    return r->comm != NULL;
-  const int64_t most = (int64_t)(way == HR_WAY_ONE_SHOT ? HR_ONE_SHOT_PACKETS : HR_TWO_SHOT_PACKETS) * HR_PACKET_DATA;
-  return r->slabs[0] != 0 && (!r->comm || bytes_of(call) <= most);
+  const int64_t bytes = bytes_of(call);
+  const int64_t most[HR_WAY_COUNT] = {
+      [HR_WAY_NCCL] = INT64_MAX, [HR_WAY_ONE_SHOT] = 1 << 20, [HR_WAY_TWO_SHOT] = 8 << 20, [HR_WAY_BLOCKS] = 64 << 20};
+  return hr_cuda_takes(c, call, way) && bytes <= most[way];
 }
 
 static hr_all_reduce_way usual_way(const hr_communicator *c, const hr_collective_call *call)
 {
   const int64_t bytes = bytes_of(call);
-  const hr_all_reduce_way own = bytes <= ONE_SHOT_BYTES ? HR_WAY_ONE_SHOT : HR_WAY_TWO_SHOT;
-  const bool small = c->small_bytes == 0 || bytes <= c->small_bytes || !ranks_of(c)->comm;
-  return small && is_possible(c, call, own) ? own : HR_WAY_NCCL;
+  const hr_all_reduce_way large = hr_cuda_takes(c, call, HR_WAY_BLOCKS) ? HR_WAY_BLOCKS : HR_WAY_TWO_SHOT;
+  const hr_all_reduce_way own = bytes <= ONE_SHOT_BYTES ? HR_WAY_ONE_SHOT : large;
+  const bool small = c->small_bytes == 0 ? bytes <= USUAL_BYTES : bytes <= c->small_bytes;
+  return hr_cuda_takes(c, call, own) && (small || !ranks_of(c)->comm) ? own : HR_WAY_NCCL;
 }
 
 /* The time of one call, a few after another. *ms is untouched if the way is not possible. */
@@ -47,7 +49,7 @@ static hr_status time_way(hr_communicator *c, const hr_collective_call *call, hr
 {
   const hr_cuda *cuda = cuda_of(c);
   const hr_driver *driver = &cuda->driver;
-  if (!is_possible(c, call, way))
+  if (!is_candidate(c, call, way))
     return HR_OK;
   for (int run = 0; run < 2 + TIMED_RUNS; run++) {
     if (run == 2)
@@ -82,7 +84,7 @@ static hr_status measure_ways(hr_communicator *c, const hr_collective_call *call
 static hr_status choose(hr_communicator *c, const hr_collective_call *call, cu_stream stream, hr_all_reduce_way *way,
                         hr_error *error)
 {
-  float own[HR_WAY_COUNT] = {INFINITY, INFINITY, INFINITY}, all[HR_ALL_REDUCE_RANKS_MAX][HR_WAY_COUNT];
+  float own[HR_WAY_COUNT] = {INFINITY, INFINITY, INFINITY, INFINITY}, all[HR_ALL_REDUCE_RANKS_MAX][HR_WAY_COUNT];
   HR_TRY(measure_ways(c, call, stream, own, error));
   HR_TRY(hr_communicator_exchange(c, "times of all-reduces", own, sizeof own, all, error));
   float best = INFINITY;

@@ -10,7 +10,13 @@
 #include "runtime/cuda/kernels/all_reduce_layout.h"
 
 /** How an all-reduce goes. */
-typedef enum hr_all_reduce_way { HR_WAY_NCCL, HR_WAY_ONE_SHOT, HR_WAY_TWO_SHOT, HR_WAY_COUNT } hr_all_reduce_way;
+typedef enum hr_all_reduce_way {
+  HR_WAY_NCCL,
+  HR_WAY_ONE_SHOT,
+  HR_WAY_TWO_SHOT,
+  HR_WAY_BLOCKS,
+  HR_WAY_COUNT
+} hr_all_reduce_way;
 
 #define HR_WAYS_KEPT 40 /* powers of two of bytes */
 
@@ -46,6 +52,9 @@ void hr_cuda_free_slab(const hr_communicator *communicator);
 
 /** Loads the programs of an all-reduce. In the device's context. */
 hr_status hr_cuda_load_ways(const hr_communicator *communicator, const hr_collective_call *call, hr_error *error);
+
+/** Whether an all-reduce can go that way. */
+bool hr_cuda_takes(const hr_communicator *communicator, const hr_collective_call *call, hr_all_reduce_way way);
 
 /** An all-reduce by own kernels, of any size. In the device's context. */
 hr_status hr_cuda_reduce_in_slabs(const hr_communicator *communicator, const hr_collective_call *call,

@@ -4,10 +4,11 @@
  *   all_reduce_one_shot   every rank sends its tensor to all others, and adds up what has arrived: one trip
  *   all_reduce_two_shot   every rank adds up a part of the tensor and sends the sums to the others: two trips, of
  *                         2 / HR_RANKS of the bytes
+ *   all_reduce_blocks     two shots of plain vectors: flags, one for each block and shot, take no room in the messages
  *   all_reduce_norm       one shot, with the residual added and the RMS norm of that sum; a block has a row, of which a
  *                         thread has HR_PACKETS packets
  *
- * Bound: the trip over NVLink, 1 to 2 us, then its rate, of which flags take half. */
+ * Bound: the trip over NVLink, 1 to 2 us, then its rate, of which flags of packets take half. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/early_launch.cuh"
 #include "runtime/cuda/kernels/peer_packets.cuh"
@@ -182,6 +183,131 @@ extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_THREADS) all_reduce_t
   end_call(call, HR_SLAB_TWO_SHOT, s.number);
 }
 
+/* ---- large messages ---- */
+
+struct vector {
+  unsigned word[4];
+};
+
+/* What others have written is not in the L1. */
+__device__ inline vector load_from_peer(const char *from)
+{
+  vector v;
+  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(from)
+               : "memory");
+  return v;
+}
+
+__device__ inline vector load_vector(const element *from, int64 i)
+{
+  const uint4 all = ((const uint4 *)from)[i];
+  return vector{{all.x, all.y, all.z, all.w}};
+}
+
+__device__ inline void store_vector(void *to, const vector &v)
+{
+  *(uint4 *)to = uint4{v.word[0], v.word[1], v.word[2], v.word[3]};
+}
+
+struct vector_sum {
+  floats half[2];
+
+  __device__ void add(const vector &v)
+  {
+    half[0].add(packet{{v.word[0], v.word[1]}});
+    half[1].add(packet{{v.word[2], v.word[3]}});
+  }
+
+  __device__ vector rounded() const
+  {
+    const packet low = half[0].rounded(), high = half[1].rounded();
+    return vector{{low.word[0], low.word[1], high.word[0], high.word[1]}};
+  }
+};
+
+/* Part r of the vectors is rank r's to add up, of which a block has some. */
+struct block_share {
+  int64 vectors, each, first, end, rooms[2], pitch;
+
+  __device__ block_share(const all_reduce_call &call, unsigned number)
+  {
+    vectors = call.count * (int)sizeof(element) / HR_VECTOR_BYTES;
+    each = (vectors + RANKS - 1) / RANKS;
+    const int64 own = (each + gridDim.x - 1) / gridDim.x;
+    first = blockIdx.x * own;
+    end = first + own < each ? first + own : each;
+    rooms[0] = hr_slab_in_blocks(number % 2, 0, RANKS, 0);
+    rooms[1] = hr_slab_in_blocks(number % 2, 1, RANKS, 0);
+    pitch = hr_slab_in_blocks(0, 0, RANKS, 1) - hr_slab_in_blocks(0, 0, RANKS, 0);
+  }
+
+  /* The end of the block's vectors of a rank's part. */
+  __device__ int64 end_of(int rank) const
+  {
+    const int64 left = vectors - rank * each;
+    return left < end ? left : end;
+  }
+};
+
+__device__ inline void send_vectors(const all_reduce_call &call, const block_share &s)
+{
+#pragma unroll
+  for (int r = 1; r < RANKS; r++) {
+    const int to = (call.rank + r) % RANKS;
+    char *room = call.slabs[to] + s.rooms[0] + call.rank * s.pitch;
+#pragma unroll 4
+    for (int64 i = s.first + threadIdx.x; i < s.end_of(to); i += HR_ALL_REDUCE_THREADS)
+      store_vector(room + i * HR_VECTOR_BYTES, load_vector(call.send, to * s.each + i));
+  }
+}
+
+__device__ inline void send_vector_sums(const all_reduce_call &call, const block_share &s)
+{
+  const char *room = call.slabs[call.rank] + s.rooms[0];
+#pragma unroll 4
+  for (int64 i = s.first + threadIdx.x; i < s.end_of(call.rank); i += HR_ALL_REDUCE_THREADS) {
+    const int64 at = call.rank * s.each + i;
+    vector_sum sum = {{{{0}}, {{0}}}};
+#pragma unroll
+    for (int r = 0; r < RANKS; r++)
+      sum.add(r == call.rank ? load_vector(call.send, at) : load_from_peer(room + r * s.pitch + i * HR_VECTOR_BYTES));
+    const vector all = sum.rounded();
+#pragma unroll
+    for (int r = 1; r < RANKS; r++)
+      store_vector(call.slabs[(call.rank + r) % RANKS] + s.rooms[1] + call.rank * s.pitch + i * HR_VECTOR_BYTES, all);
+    store_vector((uint4 *)call.receive + at, all);
+  }
+}
+
+__device__ inline void take_vector_sums(const all_reduce_call &call, const block_share &s)
+{
+#pragma unroll
+  for (int r = 1; r < RANKS; r++) {
+    const int from = (call.rank + r) % RANKS;
+    const char *room = call.slabs[call.rank] + s.rooms[1] + from * s.pitch;
+#pragma unroll 4
+    for (int64 i = s.first + threadIdx.x; i < s.end_of(from); i += HR_ALL_REDUCE_THREADS)
+      store_vector((uint4 *)call.receive + from * s.each + i, load_from_peer(room + i * HR_VECTOR_BYTES));
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_THREADS) all_reduce_blocks(const all_reduce_call call)
+{
+  wait_for_kernel_before();
+  const unsigned number = begin_call(call, HR_SLAB_IN_BLOCKS);
+  const block_share s(call, number);
+  send_vectors(call, s);
+  raise_flags<RANKS>(call, 0, number);
+  await_flags<RANKS>(call, 0, number);
+  send_vector_sums(call, s);
+  raise_flags<RANKS>(call, 1, number);
+  await_flags<RANKS>(call, 1, number);
+  take_vector_sums(call, s);
+  end_call(call, HR_SLAB_IN_BLOCKS, number);
+}
+
 #ifdef HR_PACKETS
 #define NORM_WARPS (HR_ALL_REDUCE_NORM_THREADS / 32)
 
@@ -209,7 +335,7 @@ extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_NORM_THREADS) all_red
   const int64 first = (int64)blockIdx.x * packets;
   const unsigned number = begin_call(call, HR_SLAB_ONE_SHOT);
   const int64 rooms = hr_slab_one_shot(number % 2, RANKS, 0), pitch = hr_slab_one_shot(0, RANKS, 1) - HR_SLAB_HEAD;
-  packet own[HR_PACKETS];
+  packet own[HR_PACKETS], residual[HR_PACKETS], weight[HR_PACKETS];
   floats sum[HR_PACKETS];
   float squares = 0;
 #pragma unroll
@@ -221,6 +347,14 @@ extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_NORM_THREADS) all_red
     }
   }
 #pragma unroll
+  for (int a = 0; a < HR_PACKETS; a++) { /* while the others' packets travel */
+    const int at = a * HR_ALL_REDUCE_NORM_THREADS + (int)threadIdx.x;
+    if (at < packets) {
+      residual[a] = load_packet(call, call.residual, first + at);
+      weight[a] = load_packet(call, call.weight, at);
+    }
+  }
+#pragma unroll
   for (int a = 0; a < HR_PACKETS; a++) {
     const int at = a * HR_ALL_REDUCE_NORM_THREADS + (int)threadIdx.x;
     if (at < packets) {
@@ -228,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_NORM_THREADS) all_red
       const packet reduced = sum[a].rounded();
       sum[a] = floats{{0}};
       sum[a].add(reduced); /* as all_reduce_one_shot would have left it */
-      sum[a].add(load_packet(call, call.residual, first + at));
+      sum[a].add(residual[a]);
       store_packet(call, call.sum, first + at, sum[a].rounded());
 #pragma unroll
       for (int k = 0; k < PACKET_ELEMENTS; k++)
@@ -240,11 +374,11 @@ extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_NORM_THREADS) all_red
   for (int a = 0; a < HR_PACKETS; a++) {
     const int at = a * HR_ALL_REDUCE_NORM_THREADS + (int)threadIdx.x;
     if (at < packets) {
-      floats normed = {{0}}, weight = {{0}};
-      weight.add(load_packet(call, call.weight, at));
+      floats normed = {{0}}, times = {{0}};
+      times.add(weight[a]);
 #pragma unroll
       for (int k = 0; k < PACKET_ELEMENTS; k++)
-        normed.value[k] = sum[a].value[k] * factor * weight.value[k];
+        normed.value[k] = sum[a].value[k] * factor * times.value[k];
       store_packet(call, call.receive, first + at, normed.rounded());
     }
   }

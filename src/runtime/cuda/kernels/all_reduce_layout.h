@@ -9,16 +9,19 @@
 enum {
   HR_ALL_REDUCE_RANKS_MAX = 8,
   HR_ALL_REDUCE_THREADS = 512,
-  HR_ALL_REDUCE_NORM_THREADS = 256,
-  HR_PACKET_BYTES = 16,          /* of a slab, with flags */
-  HR_PACKET_DATA = 8,            /* bytes of them */
-  HR_SLAB_HEAD = 256,            /* bytes: the numbers below */
-  HR_ONE_SHOT_PACKETS = 1 << 17, /* of a message: 1 MiB */
-  HR_TWO_SHOT_PACKETS = 1 << 20  /* 8 MiB */
+  HR_ALL_REDUCE_NORM_THREADS = 512,
+  HR_ALL_REDUCE_BLOCKS_MAX = 128, /* of all_reduce_blocks */
+  HR_PACKET_BYTES = 16,           /* of a slab, with flags */
+  HR_PACKET_DATA = 8,             /* bytes of them */
+  HR_SLAB_HEAD = 16384,           /* bytes: the numbers below, and flags of blocks behind 256 bytes */
+  HR_VECTOR_BYTES = 16,           /* of all_reduce_blocks, without flags */
+  HR_BLOCKS_VECTORS = 1 << 20,    /* of a message: 16 MiB */
+  HR_ONE_SHOT_PACKETS = 1 << 17,  /* of a message: 1 MiB */
+  HR_TWO_SHOT_PACKETS = 1 << 20   /* 8 MiB */
 };
 
 /** Numbers in the head of a rank's slab, 32 bits each: calls of each kind that are over, and blocks of this one. */
-typedef enum hr_slab_number { HR_SLAB_ONE_SHOT, HR_SLAB_TWO_SHOT, HR_SLAB_BLOCKS } hr_slab_number;
+typedef enum hr_slab_number { HR_SLAB_ONE_SHOT, HR_SLAB_TWO_SHOT, HR_SLAB_IN_BLOCKS, HR_SLAB_ENDED } hr_slab_number;
 
 /* Behind the head each kind has rooms for two calls in turn, with a part for each rank that sends: of one shot whole
  * messages; of two shots parts of them, to be added up and then the sums. */
@@ -33,9 +36,22 @@ HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_two_shot(int call, int shot, int rank
   return hr_slab_one_shot(2, ranks, 0) + (((hr_layout_int64)call * 2 + shot) * ranks + from) * part * HR_PACKET_BYTES;
 }
 
+/* The same of vectors, whose flags are apart: a number for each shot, rank and block. */
+HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_in_blocks(int call, int shot, int ranks, int from)
+{
+  const hr_layout_int64 part = HR_BLOCKS_VECTORS / ranks + 1;
+  return hr_slab_two_shot(2, 0, ranks, 0) +
+         (((hr_layout_int64)call * 2 + shot) * ranks + from) * part * HR_VECTOR_BYTES;
+}
+
+HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_flag(int shot, int from, int block)
+{
+  return 256 + ((hr_layout_int64)(shot * HR_ALL_REDUCE_RANKS_MAX + from) * HR_ALL_REDUCE_BLOCKS_MAX + block) * 4;
+}
+
 HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_bytes(int ranks)
 {
-  return hr_slab_two_shot(2, 0, ranks, 0);
+  return hr_slab_in_blocks(2, 0, ranks, 0);
 }
 
 /** The parameter of all programs. */

@@ -76,8 +76,40 @@ __device__ inline void end_call(const all_reduce_call &call, hr_slab_number kind
 {
   unsigned *numbers = (unsigned *)call.slabs[call.rank];
   __syncthreads();
-  if (threadIdx.x == 0 && atomicAdd(&numbers[HR_SLAB_BLOCKS], 1u) == gridDim.x * gridDim.y - 1) {
-    numbers[HR_SLAB_BLOCKS] = 0;
+  if (threadIdx.x == 0 && atomicAdd(&numbers[HR_SLAB_ENDED], 1u) == gridDim.x * gridDim.y - 1) {
+    numbers[HR_SLAB_ENDED] = 0;
     numbers[kind] = number;
   }
+}
+
+/* ---- flags of blocks ---- */
+
+/* What the block has written to the others is there once they see the flag. */
+template <int RANKS> __device__ inline void raise_flags(const all_reduce_call &call, int shot, unsigned number)
+{
+  __syncthreads();
+  const int to = (int)threadIdx.x;
+  if (to >= RANKS || to == call.rank)
+    return;
+  asm volatile("fence.acq_rel.sys;" ::: "memory");
+  asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(call.slabs[to] + hr_slab_flag(shot, call.rank, blockIdx.x)),
+               "r"(number)
+               : "memory");
+}
+
+/* Waits for the same block of all others. */
+template <int RANKS> __device__ inline void await_flags(const all_reduce_call &call, int shot, unsigned number)
+{
+  const int from = (int)threadIdx.x;
+  if (from < RANKS && from != call.rank) {
+    patience waiting = {0, 0};
+    unsigned flag;
+    do {
+      asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
+                   : "=r"(flag)
+                   : "l"(call.slabs[call.rank] + hr_slab_flag(shot, from, blockIdx.x))
+                   : "memory");
+    } while ((int)(flag - number) < 0 && !waiting.is_over(call, from));
+  }
+  __syncthreads();
 }
