@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-reduces by own kernels, beside sums in float64: one and two shots, with a norm, in graphs, again and again; a rank
- * that does not come. Ranks share a GPU where there are not enough, which then has only these kernels. */
+/* All-reduces by own kernels, beside sums in float64: one and two shots, with a norm, in graphs, again and again; a
+ * rank that does not come. Ranks share a GPU where there are not enough, which then has only these kernels. */
 #include "machine.h"
 
 #include "base/error.h"

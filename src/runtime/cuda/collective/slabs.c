@@ -111,7 +111,7 @@ static bool see_others(const hr_communicator *c, const slab_card *cards)
   const slab_card *own = &cards[c->meeting->rank];
   for (int64_t i = 0; i < c->meeting->size; i++) {
     if (!cards[i].has_slab || cards[i].bytes != own->bytes)
-      return no_slabs(r, "%s has no memory for messages of %s", own, &cards[i]);
+      return no_slabs(r, "%s lacks memory for messages from %s", own, &cards[i]);
     r->slabs[i] = own->address;
     if (i == c->meeting->rank)
       continue;
