@@ -148,16 +148,10 @@ void hr_add_rowwise_into(hr_lowering *l, hr_rowwise rows, const hr_input_operand
     bind_operand(l, output_member(i), outputs[i].view, outputs[i].address);
 }
 
-static hr_run_view add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns)
+hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns)
 {
   const hr_run_view out = hr_new_view(l, rows.rows * rows.columns / columns, columns);
   hr_add_rowwise_into(l, rows, inputs, (hr_output_operand[]){{out, NULL}}, 1);
-  return out;
-}
-
-hr_run_view hr_add_rowwise(hr_lowering *l, hr_rowwise rows, const hr_input_operand *inputs, int64_t columns)
-{
-  const hr_run_view out = add_rowwise(l, rows, inputs, columns);
   hr_keep_rowwise(l, &rows, inputs, out);
   return out;
 }
@@ -184,60 +178,6 @@ hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_v
   if (operation == HR_ROWWISE_RESIDUAL)
     l->sum = (hr_run_sum){l->program->launch_count - 1, {a, b}, result};
   return result;
-}
-
-/* ---- norms ---- */
-
-bool hr_was_added_last(const hr_lowering *l, hr_run_view x)
-{
-  const hr_run_sum *sum = &l->sum;
-  return l->status == HR_OK && sum->launch == l->program->launch_count - 1 && sum->launch > 0 &&
-         sum->result.value == x.value && sum->result.rows == x.rows && sum->result.columns == x.columns;
-}
-
-static hr_rowwise with_sum(const hr_lowering *l, hr_rowwise norm)
-{
-  norm.operation =
-      norm.operation == HR_ROWWISE_RMS_NORM ? HR_ROWWISE_RESIDUAL_RMS_NORM : HR_ROWWISE_RESIDUAL_LAYER_NORM;
-  norm.dtype = l->x->options.dtype;
-  return norm;
-}
-
-/* The plan is kept for the launch. */
-static bool has_kernel(hr_lowering *l, const hr_rowwise *rows)
-{
-  hr_plan *plan = NULL;
-  const hr_status status = hr_plans_rowwise(l->x->plans, rows, &plan, NULL);
-  hr_plan_free(plan);
-  if (status == HR_ERROR_OUT_OF_MEMORY)
-    hr_lowering_fail(l, hr_fail(l->error, status, "not enough memory for a step's launches"));
-  return status == HR_OK;
-}
-
-/* The operator of the sum keeps the launch. */
-static hr_run_view add_both(hr_lowering *l, hr_rowwise norm, const hr_input_operand inputs[3])
-{
-  const hr_rowwise rows = with_sum(l, norm);
-  const hr_input_operand all[] = {hr_of_view(l->sum.of[0]), hr_of_view(l->sum.of[1]), inputs[1], inputs[2]};
-  const size_t op = l->op_index;
-  hr_launch *last = &l->program->launches[--l->program->launch_count];
-  l->op_index = last->ops[0];
-  hr_plan_free(last->plan);
-  const hr_run_view y = add_rowwise(l, rows, all, rows.columns);
-  hr_bind(l, offsetof(hr_rowwise_arguments, more_outputs), l->sum.result);
-  l->op_index = op;
-  hr_take_part(l, op);
-  hr_keep_rowwise(l, &norm, inputs, y);
-  return y;
-}
-
-hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3])
-{
-  const hr_rowwise both = with_sum(l, rows);
-  if (hr_ends_sum_of_ranks(l, &rows, inputs))
-    return hr_add_norm_of_ranks(l, &rows, inputs);
-  return hr_was_added_last(l, inputs[0].view) && has_kernel(l, &both) ? add_both(l, rows, inputs)
-                                                                      : hr_add_rowwise(l, rows, inputs, rows.columns);
 }
 
 hr_run_view hr_add_scaled(hr_lowering *l, hr_run_view x, double factor)

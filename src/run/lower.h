@@ -161,6 +161,9 @@ hr_run_view hr_add_pair(hr_lowering *l, hr_rowwise_operation operation, hr_run_v
  *  one that does both takes its place. */
 hr_run_view hr_add_norm(hr_lowering *l, hr_rowwise rows, const hr_input_operand inputs[3]);
 
+/** Whether it is the norm of a residual and a sum of ranks, which hr_add_norm() makes one call. */
+bool hr_ends_sum_of_ranks(const hr_lowering *l, const hr_rowwise *norm, const hr_input_operand inputs[3]);
+
 /** Operands of a GEMM; bias NULL: none. */
 typedef struct hr_product_operands {
   hr_run_view a;
@@ -248,13 +251,6 @@ void hr_lower_q_absorb(hr_lowering *l);
 void hr_lower_o_absorb(hr_lowering *l);
 
 void hr_lower_all_reduce(hr_lowering *l);
-
-/** Whether the norm is one of a residual and a sum of ranks, which one call computes; and that call. */
-bool hr_ends_sum_of_ranks(const hr_lowering *l, const hr_rowwise *norm, const hr_input_operand inputs[3]);
-hr_run_view hr_add_norm_of_ranks(hr_lowering *l, const hr_rowwise *norm, const hr_input_operand inputs[3]);
-
-/** Whether the last launch has added x up. */
-bool hr_was_added_last(const hr_lowering *l, hr_run_view x);
 
 /** The lowering of experts. */
 void hr_lower_router(hr_lowering *l);
