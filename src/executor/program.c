@@ -15,9 +15,9 @@ static hr_status make_buffers(hr_executor *x, hr_run_program *p, hr_error *error
   const size_t rows = (size_t)(s->batch * s->tokens), numbers = (size_t)hr_run_number_count(x) * rows;
   const int64_t logit_rows = hr_run_logit_rows(s);
   const bool trains = s->phase == HR_PHASE_TRAIN;
-  const size_t bytes = trains ? 0 : hr_run_logit_bytes(x, logit_rows); /* else a loss, or an index, a row */
+  const size_t bytes = trains ? 0 : hr_run_logit_bytes(x, logit_rows); /* else a loss, or two numbers, a row */
   HR_TRY(hr_buffer_create(x->device, numbers * sizeof(int32_t), &p->numbers, error));
-  return hr_buffer_create(x->device, bytes + (size_t)logit_rows * sizeof(int32_t), &p->logits, error);
+  return hr_buffer_create(x->device, bytes + (size_t)logit_rows * 2 * sizeof(int32_t), &p->logits, error);
 }
 
 /* One buffer of each kind serves all programs, which run one after another. */

@@ -43,7 +43,7 @@ typedef enum hr_run_number {
 
 int hr_run_number_count(const hr_executor *x);
 
-/** Rows of logits, and their bytes up to the indices of the largest. */
+/** Rows of logits, and their bytes up to the indices and the values of the largest. */
 static inline int64_t hr_run_logit_rows(const hr_run_shape *shape)
 {
   return shape->batch * (shape->phase == HR_PHASE_PREFILL ? 1 : shape->tokens);

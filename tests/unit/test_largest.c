@@ -18,6 +18,33 @@ static int32_t expected_of(hr_dtype dtype, const void *x, int64_t row, int64_t c
   return (int32_t)best;
 }
 
+/* Parts of the columns, as ranks have them, in the place of whole rows. */
+static void find_in_parts(const tensor *x, hr_largest_arguments whole, int64_t part, int32_t *found)
+{
+  const size_t element = hr_dtype_bytes(whole.dtype), rows = (size_t)whole.rows;
+  tensor to = tensor_of(rows * 8);
+  float *best = malloc(rows * sizeof *best);
+  hr_error error;
+  assert_non_null(best);
+  for (int64_t first = 0; first < whole.stride + part; first += part) { /* the last has no column */
+    hr_largest_arguments a = whole;
+    a.first = first;
+    a.columns = first + part < whole.stride ? part : first < whole.stride ? whole.stride - first : 0;
+    a.x = (const char *)hr_buffer_data(x->buffer) + (size_t)(a.columns > 0 ? first : 0) * element;
+    a.to = hr_buffer_data(to.buffer);
+    a.values = (float *)(a.to + whole.rows);
+    assert_ok(hr_device_find_largest(device, &a, hr_device_stream(device), &error), error);
+    fetch(&to);
+    for (size_t row = 0; row < rows; row++) {
+      const float value = ((const float *)to.host)[rows + row];
+      if (first == 0 || value > best[row])
+        best[row] = value, found[row] = ((const int32_t *)to.host)[row];
+    }
+  }
+  free(best);
+  tensor_free(&to);
+}
+
 /* Rows in turn: as they are, all equal, all NaN, all -inf but NaN, a first NaN, NaN among others, two infinities, the
  * largest at the end. */
 static void put_specials(hr_dtype dtype, void *x, int64_t row, int64_t columns)
@@ -44,14 +71,18 @@ static void check_rows(hr_dtype dtype, int64_t rows, int64_t columns)
   for (int64_t row = 0; row < rows; row++)
     put_specials(dtype, x.host, row, columns);
   assert_ok(hr_buffer_write(x.buffer, x.host, x.bytes, &error), error);
-  const hr_largest_arguments a = {dtype, rows, columns, hr_buffer_data(x.buffer), hr_buffer_data(to.buffer)};
+  const hr_largest_arguments a = {dtype, rows, columns, columns, 0, hr_buffer_data(x.buffer), hr_buffer_data(to.buffer),
+                                  NULL};
+  int32_t in_parts[16];
   assert_ok(hr_device_find_largest(device, &a, hr_device_stream(device), &error), error);
   fetch(&to);
+  find_in_parts(&x, a, columns / 3 + 1, in_parts);
   for (int64_t row = 0; row < rows; row++) {
     const int32_t found = ((const int32_t *)to.host)[row], expected = expected_of(dtype, x.host, row, columns);
     if (found != expected)
       fail_msg("%s, %d columns: the largest of row %d is %d, not %d", hr_dtype_name(dtype), (int)columns, (int)row,
                expected, found);
+    assert_int_equal(in_parts[row], expected);
   }
   tensor_free(&x);
   tensor_free(&to);

@@ -102,6 +102,7 @@ typedef struct rank_of_model {
   hr_error error;
   int64_t bytes;
   float passed[TOKENS * VOCABULARY], prefilled[VOCABULARY], decoded[2 * VOCABULARY];
+  int32_t largest[TOKENS + 3]; /* ids of these rows */
 } rank_of_model;
 
 static hr_status run(hr_executor *x, hr_phase phase, int64_t tokens, const int32_t *at, float *logits, hr_error *error)
@@ -117,9 +118,12 @@ static hr_status run_phases(hr_executor *x, rank_of_model *r)
 {
   HR_TRY(hr_executor_load(x, r->weights, 3, NULL, NULL, &r->error));
   HR_TRY(run(x, HR_PHASE_FORWARD, TOKENS, ids, r->passed, &r->error));
+  HR_TRY(hr_executor_largest(x, r->largest, &r->error));
   HR_TRY(run(x, HR_PHASE_PREFILL, 9, ids, r->prefilled, &r->error));
+  HR_TRY(hr_executor_largest(x, r->largest + TOKENS, &r->error));
   HR_TRY(run(x, HR_PHASE_DECODE, 1, ids + 9, r->decoded, &r->error));
-  return run(x, HR_PHASE_DECODE, 2, ids + 10, r->decoded, &r->error);
+  HR_TRY(run(x, HR_PHASE_DECODE, 2, ids + 10, r->decoded, &r->error));
+  return hr_executor_largest(x, r->largest + TOKENS + 1, &r->error);
 }
 
 static void *rank_main(void *argument)
@@ -213,6 +217,21 @@ static void assert_near(const char *name, const char *what, const float *found, 
   }
 }
 
+/* The first of the largest logits, as a host finds it in the rank's own. */
+static void assert_largest(const char *name, const rank_of_model *r)
+{
+  for (int row = 0; row < TOKENS + 3; row++) {
+    const float *of = row < TOKENS    ? r->passed + row * VOCABULARY
+                      : row == TOKENS ? r->prefilled
+                                      : r->decoded + (row - TOKENS - 1) * VOCABULARY;
+    int best = 0;
+    for (int i = 1; i < VOCABULARY; i++)
+      best = of[i] > of[best] ? i : best;
+    if (r->largest[row] != best)
+      fail_msg("%s: the largest logit of row %d is %d, not %d", name, row, best, (int)r->largest[row]);
+  }
+}
+
 static void ranks_have_the_logits_of_one(void **state)
 {
   (void)state;
@@ -225,6 +244,7 @@ static void ranks_have_the_logits_of_one(void **state)
     const hr_model model = model_of(models[i].name, models[i].config);
     run_ranks(&model, NULL, 1, HR_FP32, &one);
     assert_ok(one.status, one.error);
+    assert_largest(models[i].name, &one);
     run_ranks(&model, NULL, count, HR_FP32, ranks);
     for (int64_t r = 0; r < count; r++) {
       assert_ok(ranks[r].status, ranks[r].error);
@@ -232,6 +252,8 @@ static void ranks_have_the_logits_of_one(void **state)
       assert_near(models[i].name, "prefill", ranks[r].prefilled, one.prefilled, VOCABULARY, 2e-5f);
       assert_near(models[i].name, "decode", ranks[r].decoded, one.decoded, 2 * VOCABULARY, 2e-5f);
       assert_memory_equal(ranks[r].decoded, ranks[0].decoded, sizeof ranks[r].decoded);
+      assert_largest(models[i].name, &ranks[r]);
+      assert_memory_equal(ranks[r].largest, one.largest, sizeof one.largest);
       assert_true(ranks[r].bytes < one.bytes);
     }
   }

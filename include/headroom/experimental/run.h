@@ -80,7 +80,8 @@ HR_API hr_status hr_executor_step(hr_executor *executor, const hr_executor_input
 
 /** The index of the largest logit of each row that the last step had, [batch] or [batch, tokens] as its logits, the
  *  first of equal ones: found on the device, so that logits may stay there. NaN is none, but as a row's first logit it
- *  is the result. HR_ERROR_INVALID before the first step and after a training step. */
+ *  is the result. Of several ranks all call it and get the same. HR_ERROR_INVALID before the first step and after a
+ *  training step; HR_ERROR_UNAVAILABLE as above. */
 HR_API hr_status hr_executor_largest(hr_executor *executor, int32_t *ids, hr_error *error);
 
 /** Keeps the first `length` tokens of a slot. HR_ERROR_INVALID for a slot out of range or with fewer tokens. */

@@ -10,9 +10,10 @@
 hr_status hr_cuda_find_largest(hr_device *device, const hr_largest_arguments *x, void *stream, hr_error *error)
 {
   const hr_cuda_queue queue = {device->state, stream};
-  cu_address from = hr_cuda_address(x->x), to = hr_cuda_address(x->to);
-  int columns = (int)x->columns;
-  void *parameters[] = {&from, &columns, &to};
+  cu_address from = hr_cuda_address(x->x), to = hr_cuda_address(x->to), values = hr_cuda_address(x->values);
+  int columns = (int)x->columns, first = (int)x->first;
+  int64_t stride = x->stride;
+  void *parameters[] = {&from, &columns, &stride, &first, &to, &values};
   hr_cuda_kernel kernel = {.blocks = x->rows, .threads = THREADS, .early = queue.cuda->capability >= 90};
   HR_TRY(hr_cuda_function(queue.cuda, "largest", x->dtype, NULL, "find_largest", &kernel.function, error));
   HR_TRY(hr_cuda_enter(queue.cuda, error));

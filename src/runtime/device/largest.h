@@ -8,12 +8,15 @@
 #include <headroom/plan.h>
 #include <stdint.h>
 
-/** Rows are packed. */
+/** Rows are `stride` elements apart, of which those behind the columns are not looked at. */
 typedef struct hr_largest_arguments {
   hr_dtype dtype;        /* fp32, fp16 or bf16 */
-  int64_t rows, columns; /* columns: fewer than 2^31 */
-  const void *x;         /* [rows, columns] */
-  int32_t *to; /* [rows]: the first of equal ones; NaN is none, but as a row's first element it is the result */
+  int64_t rows, columns; /* columns: fewer than 2^31; 0: a row has no largest */
+  int64_t stride;
+  int64_t first; /* the index of the first column, for ranks that have some columns each */
+  const void *x; /* [rows, stride] */
+  int32_t *to;   /* [rows]: the first of equal ones; NaN is none, but with index 0 it is the result */
+  float *values; /* [rows]: what is there, −inf where a row has no largest; NULL: not asked for */
 } hr_largest_arguments;
 
 /** hr_backend.find_largest, or the host where the backend has none. */

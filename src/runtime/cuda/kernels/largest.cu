@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of each row's largest element, the first of equal ones. NaN is no largest, but as a row's first element it
- * is the result, as where a host looks for what is larger.
+/* The index of each row's largest element, the first of equal ones. NaN is no largest, but with index 0 it is the
+ * result, as where a host looks for what is larger. The first column of a rank has the index `first`.
  *
  *   block: a row; a thread has every 1024th 16 bytes of it, or element where rows are not aligned
  *
@@ -65,11 +65,12 @@ __device__ inline largest of_warp(largest best)
   return best;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) find_largest(const element *x, int columns, int *to)
+extern "C" __global__ void __launch_bounds__(THREADS)
+    find_largest(const element *x, int columns, int64 stride, int first, int *to, float *largest_values)
 {
   __shared__ float values[WARPS];
   __shared__ int places[WARPS];
-  const element *row = x + (int64)blockIdx.x * columns;
+  const element *row = x + (int64)blockIdx.x * stride;
   const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
   follow_kernel_before();
   const bool aligned = (size_t)row % 16 == 0 && columns % PACK == 0;
@@ -80,7 +81,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_largest(const element
   if (warp > 0)
     return;
   const largest best = of_warp({values[lane], places[lane]});
-  const float first = to_float(row[0]);
-  if (lane == 0)
-    to[blockIdx.x] = best.at == NONE || first != first ? 0 : best.at;
+  const float begin = to_float(row[0]);
+  const bool begins = first == 0 && begin != begin;
+  if (lane > 0)
+    return;
+  to[blockIdx.x] = first + (best.at == NONE || begins ? 0 : best.at);
+  if (largest_values)
+    largest_values[blockIdx.x] = begins ? begin : best.value;
 }
