@@ -18,6 +18,8 @@ static const char *what_does_not_run(const hr_workload *w)
     return "whole steps run with Headroom's kernels";
   if (w->attention != HR_ATTENTION_FUSED)
     return "unfused attention is not run in whole steps";
+  if (w->tensor_parallel > 1)
+    return "whole steps are compared on one device";
   if (hr_workload_drops(w))
     return "dropout is not run in whole steps";
   return w->kv_cache != HR_KV_UNQUANTIZED && w->phase != HR_PHASE_FORWARD ? "whole steps keep K and V as they compute"
