@@ -80,6 +80,7 @@ static const struct {
 };
 
 static const int32_t ids[] = {5, 17, 0, 60, 33, 2, 8, 41, 19, 27, 50, 11};
+static const int32_t few_ids[] = {2, 0, 1, 1, 2, 2, 0, 0, 1, 2, 0, 1}; /* of a model that has three */
 
 static hr_model model_of(const char *name, const char *config)
 {
@@ -116,13 +117,14 @@ static hr_status run(hr_executor *x, hr_phase phase, int64_t tokens, const int32
 
 static hr_status run_phases(hr_executor *x, rank_of_model *r)
 {
+  const int32_t *at = r->model->vocabulary < VOCABULARY ? few_ids : ids;
   HR_TRY(hr_executor_load(x, r->weights, 3, NULL, NULL, &r->error));
-  HR_TRY(run(x, HR_PHASE_FORWARD, TOKENS, ids, r->passed, &r->error));
+  HR_TRY(run(x, HR_PHASE_FORWARD, TOKENS, at, r->passed, &r->error));
   HR_TRY(hr_executor_largest(x, r->largest, &r->error));
-  HR_TRY(run(x, HR_PHASE_PREFILL, 9, ids, r->prefilled, &r->error));
+  HR_TRY(run(x, HR_PHASE_PREFILL, 9, at, r->prefilled, &r->error));
   HR_TRY(hr_executor_largest(x, r->largest + TOKENS, &r->error));
-  HR_TRY(run(x, HR_PHASE_DECODE, 1, ids + 9, r->decoded, &r->error));
-  HR_TRY(run(x, HR_PHASE_DECODE, 2, ids + 10, r->decoded, &r->error));
+  HR_TRY(run(x, HR_PHASE_DECODE, 1, at + 9, r->decoded, &r->error));
+  HR_TRY(run(x, HR_PHASE_DECODE, 2, at + 10, r->decoded, &r->error));
   return hr_executor_largest(x, r->largest + TOKENS + 1, &r->error);
 }
 
@@ -217,15 +219,22 @@ static void assert_near(const char *name, const char *what, const float *found, 
   }
 }
 
-/* The first of the largest logits, as a host finds it in the rank's own. */
+/* The logits of a row of hr_executor_largest(). */
+static const float *logits_of(const rank_of_model *r, int row)
+{
+  const int64_t columns = r->model->vocabulary;
+  if (row < TOKENS)
+    return r->passed + row * columns;
+  return row == TOKENS ? r->prefilled : r->decoded + (row - TOKENS - 1) * columns;
+}
+
+/* The first of the largest logits, as a host finds it in all of them. */
 static void assert_largest(const char *name, const rank_of_model *r)
 {
   for (int row = 0; row < TOKENS + 3; row++) {
-    const float *of = row < TOKENS    ? r->passed + row * VOCABULARY
-                      : row == TOKENS ? r->prefilled
-                                      : r->decoded + (row - TOKENS - 1) * VOCABULARY;
+    const float *of = logits_of(r, row);
     int best = 0;
-    for (int i = 1; i < VOCABULARY; i++)
+    for (int i = 1; i < r->model->vocabulary; i++)
       best = of[i] > of[best] ? i : best;
     if (r->largest[row] != best)
       fail_msg("%s: the largest logit of row %d is %d, not %d", name, row, best, (int)r->largest[row]);
@@ -257,6 +266,30 @@ static void ranks_have_the_logits_of_one(void **state)
       assert_true(ranks[r].bytes < one.bytes);
     }
   }
+}
+
+/* Two ranks have four columns for three logits, the last of them 0: no result, also where all logits are below. */
+static void columns_without_a_logit_are_no_largest(void **state)
+{
+  (void)state;
+  static rank_of_model ranks[RANKS_MAX];
+  static const char three[] = "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":1,"
+                              "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":48,"
+                              "\"vocab_size\":3,\"max_position_embeddings\":64}";
+  int below = 0;
+  if (most_ranks() < 2)
+    skip();
+  const hr_model model = model_of("three", three);
+  run_ranks(&model, NULL, 2, HR_FP32, ranks);
+  for (int r = 0; r < 2; r++) {
+    assert_ok(ranks[r].status, ranks[r].error);
+    assert_largest("three", &ranks[r]);
+  }
+  for (int row = 0; row < TOKENS + 3; row++) {
+    const float *of = logits_of(&ranks[0], row);
+    below += of[0] < 0 && of[1] < 0 && of[2] < 0;
+  }
+  assert_true(below > 0);
 }
 
 static void assert_says(const rank_of_model *r, hr_status status, const char *part)
@@ -306,6 +339,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_have_the_logits_of_one),
+      cmocka_unit_test(columns_without_a_logit_are_no_largest),
       cmocka_unit_test(what_ranks_cannot_share_is_refused),
       cmocka_unit_test(a_rank_that_fails_ends_the_others),
   };
