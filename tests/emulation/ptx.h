@@ -520,10 +520,6 @@ inline void prefetch_tensormap(const void *)
 {
 }
 
-inline void cp_async_bulk_prefetch_L2_global(const void *, unsigned)
-{
-}
-
 inline void prefetch_global_L2(const void *)
 {
 }

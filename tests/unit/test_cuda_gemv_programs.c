@@ -96,24 +96,6 @@ static void the_program_compiles_for_every_architecture(void **state)
   hr_nvrtc_close(&nvrtc);
 }
 
-/* One block a multiprocessor, with the norm that it may have before. */
-static void large_blocks_that_ask_ahead_compile(void **state)
-{
-  (void)state;
-  static const char *const hows[] = {"HR_EARLY HR_BULK_AHEAD=8192",
-                                     "HR_EARLY HR_BULK_AHEAD=8192 HR_NORM=1 HR_NORM_TOKENS=1 HR_GATED "
-                                     "HR_ACTIVATION=swiglu_of"};
-  const hr_gemv_tiling t = {true, 16, 2, 16, 32, 1024};
-  hr_nvrtc nvrtc = open_nvrtc();
-  char defines[HR_DEFINES_SIZE];
-  for (int i = 0; i < 2; i++) {
-    const hr_gemm g = linear(HR_BF16, 1, 14336, 4096);
-    hr_gemv_defines(&g, &t, 16, hows[i], defines);
-    build(&nvrtc, "gemv", "sm_90a", HR_BF16, defines);
-  }
-  hr_nvrtc_close(&nvrtc);
-}
-
 /* Norms, gates and activations in turn, of each format, load and tiling. */
 static void what_is_fused_compiles_for_every_architecture(void **state)
 {
@@ -157,7 +139,6 @@ int main(void)
       cmocka_unit_test(more_warps_share_a_row_where_rows_are_few),
       cmocka_unit_test(each_choice_is_another_tiling),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
-      cmocka_unit_test(large_blocks_that_ask_ahead_compile),
       cmocka_unit_test(what_is_fused_compiles_for_every_architecture),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

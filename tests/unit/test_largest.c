@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* The host found it in this way before a device did. */
+/* By what greedy decoding on the host did. */
 static int32_t expected_of(hr_dtype dtype, const void *x, int64_t row, int64_t columns)
 {
   int64_t best = 0;

@@ -10,7 +10,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #define WARP 32
 #define GRID_Y_MAX 65535
@@ -64,18 +63,6 @@ static void write_how(const hr_linear_arguments *x, bool early, char *text, size
            acts ? name_of_activation(x->activation) : "");
 }
 
-/* Not measured yet, and off: with it and a larger HR_LINEAR_WEIGHTS_MAX, layers of more than 2^24 weights are fused,
- * too, by blocks of which a multiprocessor has one, so that those that start early do not crowd
- * (docs/notes/step-gpu.md). */
-#define LARGE_BLOCKS false
-#define LARGE_WEIGHTS ((int64_t)1 << 24)
-#define LARGE_AHEAD 8192 /* bytes of a row */
-
-static bool takes_large_blocks(const hr_linear_arguments *x, const hr_gemv_tiling *t)
-{
-  return LARGE_BLOCKS && t->mma && x->experts == 0 && (x->gate ? 2 : 1) * x->n * x->k > LARGE_WEIGHTS;
-}
-
 #define COMBINING_WARPS 16
 
 /* A block has all experts, as many at once as there may be: the other warps share their k. Where multiprocessors have
@@ -104,13 +91,7 @@ void hr_linear_program(const hr_linear_arguments *x, int64_t multiprocessors, bo
     tiling->row_warps *= 2, tiling->k_warps /= 2;
   if (x->active > 0)
     tile_combined(x, multiprocessors, tiling);
-  const bool large = takes_large_blocks(x, tiling);
-  if (large)
-    *tiling = (hr_gemv_tiling){true, HR_GEMV_MMA_ROWS, 2, 16, 32, 1024};
   write_how(x, early, how, sizeof how);
-  const size_t length = strlen(how);
-  if (large && early)
-    snprintf(how + length, sizeof how - length, " HR_BULK_AHEAD=%d", LARGE_AHEAD);
   hr_gemv_defines(&g, tiling, load, how, text);
 }
 

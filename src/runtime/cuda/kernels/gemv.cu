@@ -15,7 +15,6 @@
  * a block's row warps has rows of a second matrix, the gate's, for the same rows of y. HR_ACTIVATION: one of
  * activation.cuh. HR_COMBINED, beside HR_GROUPED: y is the weighted sum of a token's copies; a block has one warp's
  * rows for all experts, each by other HR_K_WARPS of its warps, and adds up in the order of the token's choice.
- * HR_BULK_AHEAD: with HR_EARLY, as many bytes of each row are on their way meanwhile; rows are multiples of 16 bytes.
  *
  * Bound: memory bandwidth; 2 KiB and more are in flight for each warp. */
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -70,18 +69,6 @@ __device__ inline void prefetch_to_l2(const element *at)
 {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
-
-#ifdef HR_BULK_AHEAD
-/* Asks for up to HR_BULK_AHEAD bytes of each of the warp's rows at once, by one instruction a row. */
-__device__ inline void prefetch_rows(const gemv_call &call, const warp_operands &mine)
-{
-  const int lane = threadIdx.x % WARP;
-  const int64 bytes = call.k * (int64)sizeof(element);
-  if (mine.k_warp == 0 && lane < ROWS)
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(w_at(call, mine, lane)),
-                 "r"((unsigned)(bytes < HR_BULK_AHEAD ? bytes : HR_BULK_AHEAD)));
-}
-#endif
 
 #ifdef HR_MMA
 #include "runtime/cuda/kernels/gemv_mma.cuh"
@@ -257,11 +244,7 @@ extern "C" __global__ __launch_bounds__(THREADS, HR_RESIDENT / THREADS) void gem
   const warp_operands mine = operands_of(call);
   accumulators sums(call, mine);
 #ifdef HR_EARLY
-#ifdef HR_BULK_AHEAD
-  prefetch_rows(call, mine);
-#else
   sums.prefetch(call, mine);
-#endif
 #ifdef HR_NORM
   prefetch_norm(call);
 #endif
