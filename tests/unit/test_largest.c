@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* By what greedy decoding on the host did. */
+/* The host goes through all of them. */
 static int32_t expected_of(hr_dtype dtype, const void *x, int64_t row, int64_t columns)
 {
   int64_t best = 0;
