@@ -193,8 +193,7 @@ static hr_status try_sums(gpu_rank *r)
                             .count = counts[c],
                             .offset = c % 3 == 1 ? hr_dtype_bytes(dtypes[d]) : 0,
                             .in_place = c % 2 == 1};
-        if (way != HR_WAY_BLOCKS || (s.offset == 0 && s.count * (int64_t)hr_dtype_bytes(s.dtype) % 16 == 0))
-          HR_TRY(try_sum(r, &s, r->results[0]));
+        HR_TRY(try_sum(r, &s, r->results[0]));
       }
     }
   }

@@ -34,9 +34,8 @@ hr_status hr_communicators_connect(hr_device *const *devices, int64_t count, con
 hr_status hr_communicator_exchange(hr_communicator *c, const char *what, const void *mine, size_t bytes, void *all,
                                    hr_error *error);
 
-/** Elements that the call has in `send` and in `receive`. */
+/** Elements that the call has in `send`. */
 int64_t hr_sent_elements(const hr_collective_call *call, int64_t size);
-int64_t hr_received_elements(const hr_collective_call *call, int64_t size);
 
 /** A call between addresses of the host. */
 hr_status hr_host_communicate(hr_communicator *c, const hr_collective_call *call, hr_error *error);

@@ -17,8 +17,3 @@ int64_t hr_sent_elements(const hr_collective_call *call, int64_t size)
 {
   return call->kind == HR_ALL_GATHER ? call->count / size : call->count;
 }
-
-int64_t hr_received_elements(const hr_collective_call *call, int64_t size)
-{
-  return call->kind == HR_REDUCE_SCATTER ? call->count / size : call->count;
-}

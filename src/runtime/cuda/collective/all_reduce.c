@@ -9,17 +9,6 @@
 #include <stdio.h>
 
 #define BLOCKS_MAX 64 /* more do not fill NVLink better, and a step's other kernels want multiprocessors */
-#define AHEAD 4       /* packets of a thread: kernels/all_reduce.cu */
-
-static const hr_cuda *cuda_of(const hr_communicator *c)
-{
-  return c->device->state;
-}
-
-static const hr_cuda_ranks *ranks_of(const hr_communicator *c)
-{
-  return c->state;
-}
 
 /* ---- kernels ---- */
 
@@ -30,7 +19,7 @@ static int64_t packets_of(const hr_collective_call *call, int64_t count)
 
 static hr_all_reduce_call call_of(const hr_communicator *c, const hr_collective_call *x, int64_t first, int64_t count)
 {
-  const hr_cuda_ranks *r = ranks_of(c);
+  const hr_cuda_ranks *r = hr_rank_state(c);
   const size_t offset = (size_t)first * hr_dtype_bytes(x->dtype);
   hr_all_reduce_call call = {.send = (uintptr_t)x->send + offset,
                              .receive = (uintptr_t)x->receive + offset,
@@ -38,7 +27,6 @@ static hr_all_reduce_call call_of(const hr_communicator *c, const hr_collective_
                              .count = count,
                              .patience_ns = (int64_t)(c->patience_s * 1e9),
                              .rank = (int)c->meeting->rank};
-  call.by_element = (call.send | call.receive) % HR_PACKET_DATA != 0;
   for (int64_t i = 0; i < c->meeting->size; i++)
     call.slabs[i] = r->slabs[i];
   return call;
@@ -59,35 +47,26 @@ static hr_status function_of(const hr_communicator *c, hr_dtype dtype, hr_all_re
 {
   char defines[HR_DEFINES_SIZE];
   snprintf(defines, sizeof defines, "HR_RANKS=%d", (int)c->meeting->size);
-  return hr_cuda_function(cuda_of(c), "all_reduce", dtype, defines, ways[way].name, function, error);
+  return hr_cuda_function(hr_rank_cuda(c), "all_reduce", dtype, defines, ways[way].name, function, error);
 }
 
 static hr_status launch(const hr_communicator *c, const hr_collective_call *x, int64_t first, int64_t count,
                         hr_all_reduce_way way, cu_stream stream, hr_error *error)
 {
-  const hr_cuda_queue queue = {cuda_of(c), stream};
+  const hr_cuda_queue queue = {hr_rank_cuda(c), stream};
   const int64_t units = hr_ceil_div(count * (int64_t)hr_dtype_bytes(x->dtype), ways[way].unit);
   const int64_t each = way == HR_WAY_ONE_SHOT ? units : hr_ceil_div(units, c->meeting->size);
   const int64_t most = way == HR_WAY_BLOCKS ? HR_ALL_REDUCE_BLOCKS_MAX : BLOCKS_MAX;
   cu_function function;
   hr_all_reduce_call call = call_of(c, x, first, count);
   void *parameters[] = {&call};
+  call.by_element = (call.send | call.receive) % (uint64_t)ways[way].unit != 0;
   HR_TRY(function_of(c, x->dtype, way, &function, error));
   const hr_cuda_kernel kernel = {.function = function,
                                  .blocks = hr_min64(hr_ceil_div(each, HR_ALL_REDUCE_THREADS), most),
                                  .threads = HR_ALL_REDUCE_THREADS,
                                  .early = queue.cuda->capability >= 90};
   return hr_cuda_launch(&queue, &kernel, parameters, error);
-}
-
-bool hr_cuda_takes(const hr_communicator *c, const hr_collective_call *x, hr_all_reduce_way way)
-{
-  const hr_cuda_ranks *r = ranks_of(c);
-  const int64_t bytes = x->count * (int64_t)hr_dtype_bytes(x->dtype);
-  const uint64_t places = (uintptr_t)x->send | (uintptr_t)x->receive | (uint64_t)bytes;
-  if (way == HR_WAY_NCCL)
-    return r->comm != NULL;
-  return r->slabs[0] != 0 && (way != HR_WAY_BLOCKS || places % HR_VECTOR_BYTES == 0);
 }
 
 /* Messages that are larger than the slabs' rooms go in pieces. */
@@ -106,7 +85,7 @@ hr_status hr_cuda_reduce_in_slabs(const hr_communicator *c, const hr_collective_
 
 bool hr_cuda_takes_norm(const hr_communicator *c, const hr_collective_call *x)
 {
-  const hr_cuda_ranks *r = ranks_of(c);
+  const hr_cuda_ranks *r = hr_rank_state(c);
   const int64_t row = x->columns * (int64_t)hr_dtype_bytes(x->dtype);
   const uint64_t addresses = (uintptr_t)x->send | (uintptr_t)x->receive | (uintptr_t)x->residual |
                              (uintptr_t)x->residual_sum | (uintptr_t)x->norm_weight;
@@ -123,15 +102,14 @@ static hr_status norm_function(const hr_communicator *c, const hr_collective_cal
   snprintf(defines, sizeof defines, "HR_RANKS=%d HR_PACKETS=%d", (int)c->meeting->size,
            of_thread <= 1   ? 1
            : of_thread <= 2 ? 2
-           : of_thread <= 4 ? 4
                             : NORM_PACKETS_MAX);
-  return hr_cuda_function(cuda_of(c), "all_reduce", x->dtype, defines, "all_reduce_norm", function, error);
+  return hr_cuda_function(hr_rank_cuda(c), "all_reduce", x->dtype, defines, "all_reduce_norm", function, error);
 }
 
 hr_status hr_cuda_reduce_with_norm(const hr_communicator *c, const hr_collective_call *x, cu_stream stream,
                                    hr_error *error)
 {
-  const hr_cuda_queue queue = {cuda_of(c), stream};
+  const hr_cuda_queue queue = {hr_rank_cuda(c), stream};
   cu_function function;
   hr_all_reduce_call call = call_of(c, x, 0, x->count);
   void *parameters[] = {&call};
@@ -153,7 +131,7 @@ hr_status hr_cuda_reduce_with_norm(const hr_communicator *c, const hr_collective
 hr_status hr_cuda_load_ways(const hr_communicator *c, const hr_collective_call *x, hr_error *error)
 {
   cu_function function;
-  if (x->kind != HR_ALL_REDUCE || !ranks_of(c) || ranks_of(c)->slabs[0] == 0)
+  if (x->kind != HR_ALL_REDUCE || !hr_rank_state(c) || hr_rank_state(c)->slabs[0] == 0)
     return HR_OK;
   if (x->columns > 0)
     return norm_function(c, x, &function, error);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which way an all-reduce takes: measured once for each size, where there is a choice. */
+/* The way of an all-reduce is measured once for each size, where there is a choice. It depends on the size alone, which
+ * is the same on all ranks; addresses are not. */
 #include "runtime/cuda/collective/collective.h"
 
 #include "base/error.h"
@@ -9,16 +10,6 @@
 #define TIMED_RUNS 16              /* of each way */
 #define ONE_SHOT_BYTES (256 << 10) /* where nothing is measured, one shot takes messages up to here, */
 #define USUAL_BYTES (16 << 20)     /* and own kernels up to here */
-
-static const hr_cuda *cuda_of(const hr_communicator *c)
-{
-  return c->device->state;
-}
-
-static const hr_cuda_ranks *ranks_of(const hr_communicator *c)
-{
-  return c->state;
-}
 
 static int64_t bytes_of(const hr_collective_call *call)
 {
@@ -31,23 +22,25 @@ static bool is_candidate(const hr_communicator *c, const hr_collective_call *cal
   const int64_t bytes = bytes_of(call);
   const int64_t most[HR_WAY_COUNT] = {
       [HR_WAY_NCCL] = INT64_MAX, [HR_WAY_ONE_SHOT] = 1 << 20, [HR_WAY_TWO_SHOT] = 8 << 20, [HR_WAY_BLOCKS] = 64 << 20};
-  return hr_cuda_takes(c, call, way) && bytes <= most[way];
+  const hr_cuda_ranks *r = hr_rank_state(c);
+  return (way == HR_WAY_NCCL ? r->comm != NULL : r->slabs[0] != 0) && bytes <= most[way];
 }
 
 static hr_all_reduce_way usual_way(const hr_communicator *c, const hr_collective_call *call)
 {
+  const hr_cuda_ranks *r = hr_rank_state(c);
   const int64_t bytes = bytes_of(call);
-  const hr_all_reduce_way large = hr_cuda_takes(c, call, HR_WAY_BLOCKS) ? HR_WAY_BLOCKS : HR_WAY_TWO_SHOT;
-  const hr_all_reduce_way own = bytes <= ONE_SHOT_BYTES ? HR_WAY_ONE_SHOT : large;
   const bool small = c->small_bytes == 0 ? bytes <= USUAL_BYTES : bytes <= c->small_bytes;
-  return hr_cuda_takes(c, call, own) && (small || !ranks_of(c)->comm) ? own : HR_WAY_NCCL;
+  if (r->slabs[0] == 0 || (r->comm && !small))
+    return HR_WAY_NCCL;
+  return bytes <= ONE_SHOT_BYTES ? HR_WAY_ONE_SHOT : HR_WAY_BLOCKS;
 }
 
 /* The time of one call, a few after another. *ms is untouched if the way is not possible. */
 static hr_status time_way(hr_communicator *c, const hr_collective_call *call, hr_all_reduce_way way, cu_stream stream,
                           float *ms, hr_error *error)
 {
-  const hr_cuda *cuda = cuda_of(c);
+  const hr_cuda *cuda = hr_rank_cuda(c);
   const hr_driver *driver = &cuda->driver;
   if (!is_candidate(c, call, way))
     return HR_OK;
@@ -66,7 +59,7 @@ static hr_status time_way(hr_communicator *c, const hr_collective_call *call, hr
 static hr_status measure_ways(hr_communicator *c, const hr_collective_call *call, cu_stream stream, float *ms,
                               hr_error *error)
 {
-  const hr_driver *driver = &cuda_of(c)->driver;
+  const hr_driver *driver = &hr_rank_cuda(c)->driver;
   const size_t bytes = (size_t)bytes_of(call);
   hr_collective_call own = *call;
   cu_address room = 0;
@@ -116,7 +109,7 @@ hr_status hr_cuda_choose_way(hr_communicator *c, const hr_collective_call *call,
   *way = r->ways[class].known ? r->ways[class].way : usual_way(c, call);
   if (r->ways[class].known || !measured)
     return HR_OK;
-  HR_TRY(HR_CU(&cuda_of(c)->driver, cuStreamIsCapturing, (stream, &captures), error));
+  HR_TRY(HR_CU(&hr_rank_cuda(c)->driver, cuStreamIsCapturing, (stream, &captures), error));
   if (captures)
     return HR_OK;
   HR_TRY(choose(c, call, stream, way, error));

@@ -38,6 +38,17 @@ typedef struct hr_cuda_ranks {
   } ways[HR_WAYS_KEPT]; /* by the logarithm of the bytes */
 } hr_cuda_ranks;
 
+/** The open GPU of a rank, and its state. */
+static inline const hr_cuda *hr_rank_cuda(const hr_communicator *c)
+{
+  return c->device->state;
+}
+
+static inline hr_cuda_ranks *hr_rank_state(const hr_communicator *c)
+{
+  return c->state;
+}
+
 /** hr_backend's functions. */
 hr_status hr_cuda_connect(hr_communicator *const *communicators, int64_t count, hr_error *error);
 void hr_cuda_disconnect(hr_communicator *communicator);
@@ -52,9 +63,6 @@ void hr_cuda_free_slab(const hr_communicator *communicator);
 
 /** Loads the programs of an all-reduce. In the device's context. */
 hr_status hr_cuda_load_ways(const hr_communicator *communicator, const hr_collective_call *call, hr_error *error);
-
-/** Whether an all-reduce can go that way. */
-bool hr_cuda_takes(const hr_communicator *communicator, const hr_collective_call *call, hr_all_reduce_way way);
 
 /** An all-reduce by own kernels, of any size. In the device's context. */
 hr_status hr_cuda_reduce_in_slabs(const hr_communicator *communicator, const hr_collective_call *call,

@@ -3,18 +3,13 @@
 
 #include "base/error.h"
 
-static const hr_cuda *cuda_of(const hr_communicator *c)
-{
-  return c->device->state;
-}
-
 /* One rank alone has it all. */
 static hr_status copy(const hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
 {
   const size_t bytes = (size_t)x->count * hr_dtype_bytes(x->dtype);
   if (!x->send || !x->receive || x->send == x->receive)
     return HR_OK;
-  return HR_CU(&cuda_of(c)->driver, cuMemcpyDtoDAsync_v2,
+  return HR_CU(&hr_rank_cuda(c)->driver, cuMemcpyDtoDAsync_v2,
                ((cu_address)(uintptr_t)x->receive, (cu_address)(uintptr_t)x->send, bytes, stream), error);
 }
 
@@ -34,16 +29,16 @@ static hr_status run(hr_communicator *c, const hr_collective_call *x, cu_stream 
 
 hr_status hr_cuda_communicate(hr_communicator *c, const hr_collective_call *call, void *stream, hr_error *error)
 {
-  HR_TRY(hr_cuda_enter(cuda_of(c), error));
+  HR_TRY(hr_cuda_enter(hr_rank_cuda(c), error));
   hr_status status = run(c, call, stream, error);
-  hr_cuda_leave(cuda_of(c));
+  hr_cuda_leave(hr_rank_cuda(c));
   return status;
 }
 
 hr_status hr_cuda_prepare_call(hr_communicator *c, const hr_collective_call *call, hr_error *error)
 {
-  HR_TRY(hr_cuda_enter(cuda_of(c), error));
+  HR_TRY(hr_cuda_enter(hr_rank_cuda(c), error));
   hr_status status = hr_cuda_load_ways(c, call, error);
-  hr_cuda_leave(cuda_of(c));
+  hr_cuda_leave(hr_rank_cuda(c));
   return status;
 }

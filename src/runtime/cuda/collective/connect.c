@@ -11,16 +11,6 @@
 
 #define LOOKS_AT_OTHERS 4096 /* polls between them */
 
-static const hr_cuda *cuda_of(const hr_communicator *c)
-{
-  return c->device->state;
-}
-
-static hr_cuda_ranks *ranks_of(const hr_communicator *c)
-{
-  return c->state;
-}
-
 /* ---- joining ---- */
 
 /* Rank 0 makes the name of the meeting. */
@@ -45,17 +35,17 @@ static hr_status share_id(hr_communicator *const *cs, const hr_nccl *nccl, nccl_
 
 static hr_status start_comm(hr_communicator *c, nccl_id id, hr_error *error)
 {
-  hr_cuda_ranks *r = ranks_of(c);
-  HR_TRY(hr_cuda_enter(cuda_of(c), error));
+  hr_cuda_ranks *r = hr_rank_state(c);
+  HR_TRY(hr_cuda_enter(hr_rank_cuda(c), error));
   hr_status status =
       HR_CHECK_NCCL(&r->nccl, ncclCommInitRank, (&r->comm, (int)c->meeting->size, id, (int)c->meeting->rank), error);
-  hr_cuda_leave(cuda_of(c));
+  hr_cuda_leave(hr_rank_cuda(c));
   return status;
 }
 
 static hr_status start_nccl(hr_communicator *const *cs, int64_t count, hr_error *error)
 {
-  const hr_nccl *nccl = &ranks_of(cs[0])->nccl;
+  const hr_nccl *nccl = &hr_rank_state(cs[0])->nccl;
   nccl_id id;
   HR_TRY(share_id(cs, nccl, &id, error));
   HR_TRY(HR_CHECK_NCCL(nccl, ncclGroupStart, (), error));
@@ -71,7 +61,7 @@ static hr_status find_nccl(hr_communicator *const *cs, int64_t count, bool *foun
 {
   bool own = true, all[HR_ALL_REDUCE_RANKS_MAX * 128] = {false};
   for (int64_t i = 0; i < count; i++) {
-    hr_cuda_ranks *r = ranks_of(cs[i]);
+    hr_cuda_ranks *r = hr_rank_state(cs[i]);
     own = hr_nccl_open(&r->nccl, &r->no_nccl) == HR_OK && own;
   }
   *found = own;
@@ -80,17 +70,17 @@ static hr_status find_nccl(hr_communicator *const *cs, int64_t count, bool *foun
   HR_TRY(hr_communicator_exchange(cs[0], "NCCL", &own, sizeof own, all, error));
   for (int64_t i = 0; i < cs[0]->meeting->size; i++) {
     if (*found && !all[i])
-      hr_fail(&ranks_of(cs[0])->no_nccl, HR_ERROR_UNAVAILABLE, "rank %" PRId64 " has no NCCL", i);
+      hr_fail(&hr_rank_state(cs[0])->no_nccl, HR_ERROR_UNAVAILABLE, "rank %" PRId64 " has no NCCL", i);
     *found = *found && all[i];
   }
   return HR_OK;
 }
 
-/* Two ranks of one GPU, which tests have, are none for NCCL. */
+/* NCCL refuses two ranks of one GPU, which tests have. */
 static bool shares_gpus(hr_communicator *const *cs, int64_t count)
 {
   for (int64_t i = 1; i < count; i++) {
-    if (cuda_of(cs[i])->context == cuda_of(cs[0])->context)
+    if (hr_rank_cuda(cs[i])->context == hr_rank_cuda(cs[0])->context)
       return true;
   }
   return false;
@@ -109,12 +99,12 @@ hr_status hr_cuda_connect(hr_communicator *const *cs, int64_t count, hr_error *e
   if (cs[0]->small_bytes >= 0)
     HR_TRY(hr_cuda_share_slabs(cs, count, error));
   if (shares_gpus(cs, count))
-    hr_fail(&ranks_of(cs[0])->no_nccl, HR_ERROR_UNAVAILABLE, "ranks share a GPU");
+    hr_fail(&hr_rank_state(cs[0])->no_nccl, HR_ERROR_UNAVAILABLE, "ranks share a GPU");
   else
     HR_TRY(find_nccl(cs, count, &found, error));
   if (found)
     return start_nccl(cs, count, error);
-  const hr_cuda_ranks *r = ranks_of(cs[0]);
+  const hr_cuda_ranks *r = hr_rank_state(cs[0]);
   if (r->slabs[0] == 0)
     return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s%s%s", r->no_nccl.message, r->no_peers.message[0] ? ", and " : "",
                    r->no_peers.message);
@@ -123,13 +113,13 @@ hr_status hr_cuda_connect(hr_communicator *const *cs, int64_t count, hr_error *e
 
 void hr_cuda_disconnect(hr_communicator *c)
 {
-  hr_cuda_ranks *r = ranks_of(c);
-  if (hr_cuda_enter(cuda_of(c), NULL) == HR_OK) {
-    cuda_of(c)->driver.cuStreamSynchronize(cuda_of(c)->stream);
+  hr_cuda_ranks *r = hr_rank_state(c);
+  if (hr_cuda_enter(hr_rank_cuda(c), NULL) == HR_OK) {
+    hr_rank_cuda(c)->driver.cuStreamSynchronize(hr_rank_cuda(c)->stream);
     if (r->comm)
       r->nccl.ncclCommAbort(r->comm); /* destroying one waits for the others, which may have gone */
     hr_cuda_free_slab(c);
-    hr_cuda_leave(cuda_of(c));
+    hr_cuda_leave(hr_rank_cuda(c));
   }
   hr_nccl_close(&r->nccl);
   free(r);
@@ -141,7 +131,7 @@ void hr_cuda_disconnect(hr_communicator *c)
 /* Kernels that wait look at `missing`, and end. */
 static hr_status end_kernels(const hr_communicator *c, const hr_error *reason, hr_error *error)
 {
-  hr_cuda_ranks *r = ranks_of(c);
+  hr_cuda_ranks *r = hr_rank_state(c);
   if (r->missing && *r->missing == 0)
     *r->missing = 1 + (int)c->meeting->rank;
   if (r->comm)
@@ -152,8 +142,8 @@ static hr_status end_kernels(const hr_communicator *c, const hr_error *reason, h
 
 static hr_status wait_for_event(const hr_communicator *c, hr_error *error)
 {
-  const hr_cuda_ranks *r = ranks_of(c);
-  const hr_driver *driver = &cuda_of(c)->driver;
+  const hr_cuda_ranks *r = hr_rank_state(c);
+  const hr_driver *driver = &hr_rank_cuda(c)->driver;
   for (int64_t polls = 1;; polls++) {
     hr_error reason;
     const cu_result result = driver->cuEventQuery(r->reached);
@@ -171,8 +161,8 @@ static hr_status wait_for_event(const hr_communicator *c, hr_error *error)
 
 static hr_status wait_in_context(const hr_communicator *c, cu_stream stream, hr_error *error)
 {
-  const hr_cuda_ranks *r = ranks_of(c);
-  const hr_driver *driver = &cuda_of(c)->driver;
+  const hr_cuda_ranks *r = hr_rank_state(c);
+  const hr_driver *driver = &hr_rank_cuda(c)->driver;
   if (!r || !r->reached)
     return HR_CU(driver, cuStreamSynchronize, (stream), error);
   HR_TRY(HR_CU(driver, cuEventRecord, (r->reached, stream), error));
@@ -183,16 +173,15 @@ static hr_status wait_in_context(const hr_communicator *c, cu_stream stream, hr_
   char reason[96];
   snprintf(reason, sizeof reason, "rank %d has not come to an all-reduce", rank);
   hr_communicator_give_up((hr_communicator *)(uintptr_t)c, reason);
-  return hr_fail(error, HR_ERROR_UNAVAILABLE,
-                 "rank %d of %" PRId64 " has not come to an all-reduce within %" PRId64 " s", rank, c->meeting->size,
-                 (int64_t)c->patience_s);
+  return hr_fail(error, HR_ERROR_UNAVAILABLE, "rank %d of %" PRId64 " has not come to an all-reduce within %g s", rank,
+                 c->meeting->size, c->patience_s);
 }
 
 hr_status hr_cuda_await_ranks(hr_communicator *c, void *stream, hr_error *error)
 {
   HR_TRY(c->meeting->functions->check(c->meeting, error));
-  HR_TRY(hr_cuda_enter(cuda_of(c), error));
+  HR_TRY(hr_cuda_enter(hr_rank_cuda(c), error));
   hr_status status = wait_in_context(c, stream, error);
-  hr_cuda_leave(cuda_of(c));
+  hr_cuda_leave(hr_rank_cuda(c));
   return status;
 }

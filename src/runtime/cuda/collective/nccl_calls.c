@@ -4,11 +4,6 @@
 
 #include "base/error.h"
 
-static const hr_cuda_ranks *ranks_of(const hr_communicator *c)
-{
-  return c->state;
-}
-
 static int type_of(hr_dtype dtype)
 {
   return dtype == HR_FP32 ? NCCL_FP32 : dtype == HR_BF16 ? NCCL_BF16 : NCCL_FP16;
@@ -17,7 +12,7 @@ static int type_of(hr_dtype dtype)
 static hr_status exchange_parts(const hr_communicator *c, const hr_collective_call *x, cu_stream stream,
                                 hr_error *error)
 {
-  const hr_cuda_ranks *r = ranks_of(c);
+  const hr_cuda_ranks *r = hr_rank_state(c);
   const int64_t size = c->meeting->size, part = x->count / size;
   const size_t bytes = (size_t)part * hr_dtype_bytes(x->dtype);
   const int type = type_of(x->dtype);
@@ -36,7 +31,7 @@ static hr_status exchange_parts(const hr_communicator *c, const hr_collective_ca
 
 static hr_status pass_message(const hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
 {
-  const hr_cuda_ranks *r = ranks_of(c);
+  const hr_cuda_ranks *r = hr_rank_state(c);
   const int type = type_of(x->dtype);
   hr_status status = HR_OK;
   HR_TRY(HR_CHECK_NCCL(&r->nccl, ncclGroupStart, (), error));
@@ -51,7 +46,7 @@ static hr_status pass_message(const hr_communicator *c, const hr_collective_call
 
 static hr_status call_nccl(const hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
 {
-  const hr_cuda_ranks *r = ranks_of(c);
+  const hr_cuda_ranks *r = hr_rank_state(c);
   const int type = type_of(x->dtype);
   const size_t count = (size_t)x->count, part = count / (size_t)c->meeting->size;
   if (!r->comm)

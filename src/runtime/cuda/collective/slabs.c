@@ -15,30 +15,20 @@ enum { PEER_ACCESS_ALREADY_ENABLED = 704, IPC_LAZY_PEER_ACCESS = 1 };
 /* What a rank says of itself. */
 typedef struct slab_card {
   char host[64];
-  int64_t process, bytes;
+  int64_t process;
   cu_address address;
   cu_device device;
   cu_context context;
   cu_ipc_handle handle;
-  bool has_handle, has_slab;
+  bool has_handle;
 } slab_card;
-
-static const hr_cuda *cuda_of(const hr_communicator *c)
-{
-  return c->device->state;
-}
-
-static hr_cuda_ranks *ranks_of(const hr_communicator *c)
-{
-  return c->state;
-}
 
 /* ---- own memory ---- */
 
 static hr_status allocate(const hr_communicator *c, hr_error *error)
 {
-  const hr_cuda *cuda = cuda_of(c);
-  hr_cuda_ranks *r = ranks_of(c);
+  const hr_cuda *cuda = hr_rank_cuda(c);
+  hr_cuda_ranks *r = hr_rank_state(c);
   const size_t bytes = (size_t)hr_slab_bytes((int)c->meeting->size);
   void *host = NULL;
   HR_TRY(HR_CU(&cuda->driver, cuMemHostAlloc, (&host, sizeof *r->missing, CU_HOST_MAPPED), error));
@@ -53,19 +43,17 @@ static hr_status allocate(const hr_communicator *c, hr_error *error)
 
 static hr_status make_card(const hr_communicator *c, slab_card *card, hr_error *error)
 {
-  const hr_cuda *cuda = cuda_of(c);
+  const hr_cuda *cuda = hr_rank_cuda(c);
   memset(card, 0, sizeof *card); /* padding is sent, too */
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status = allocate(c, error);
   gethostname(card->host, sizeof card->host - 1);
   card->process = getpid();
-  card->bytes = hr_slab_bytes((int)c->meeting->size);
-  card->address = ranks_of(c)->slab;
+  card->address = hr_rank_state(c)->slab;
   card->device = cuda->device;
   card->context = cuda->context;
-  card->has_slab = status == HR_OK;
   if (status == HR_OK && !c->meeting->one_process)
-    card->has_handle = cuda->driver.cuIpcGetMemHandle(&card->handle, ranks_of(c)->slab) == CU_SUCCESS;
+    card->has_handle = cuda->driver.cuIpcGetMemHandle(&card->handle, hr_rank_state(c)->slab) == CU_SUCCESS;
   hr_cuda_leave(cuda);
   return status;
 }
@@ -84,8 +72,8 @@ static bool no_slabs(hr_cuda_ranks *r, const char *format, const slab_card *own,
 /* False, with the reason in no_peers, where the GPUs do not see each other. In the device's context. */
 static bool see_other(const hr_communicator *c, const slab_card *own, const slab_card *other, cu_address *address)
 {
-  const hr_driver *driver = &cuda_of(c)->driver;
-  hr_cuda_ranks *r = ranks_of(c);
+  const hr_driver *driver = &hr_rank_cuda(c)->driver;
+  hr_cuda_ranks *r = hr_rank_state(c);
   const bool same_process = own->process == other->process && strcmp(own->host, other->host) == 0;
   int sees = 0;
   if (strcmp(own->host, other->host) != 0)
@@ -107,11 +95,9 @@ static bool see_other(const hr_communicator *c, const slab_card *own, const slab
 
 static bool see_others(const hr_communicator *c, const slab_card *cards)
 {
-  hr_cuda_ranks *r = ranks_of(c);
+  hr_cuda_ranks *r = hr_rank_state(c);
   const slab_card *own = &cards[c->meeting->rank];
   for (int64_t i = 0; i < c->meeting->size; i++) {
-    if (!cards[i].has_slab || cards[i].bytes != own->bytes)
-      return no_slabs(r, "%s lacks memory for messages from %s", own, &cards[i]);
     r->slabs[i] = own->address;
     if (i == c->meeting->rank)
       continue;
@@ -124,8 +110,8 @@ static bool see_others(const hr_communicator *c, const slab_card *cards)
 
 void hr_cuda_free_slab(const hr_communicator *c)
 {
-  const hr_driver *driver = &cuda_of(c)->driver;
-  hr_cuda_ranks *r = ranks_of(c);
+  const hr_driver *driver = &hr_rank_cuda(c)->driver;
+  hr_cuda_ranks *r = hr_rank_state(c);
   for (int64_t i = 0; i < HR_ALL_REDUCE_RANKS_MAX; i++) {
     if (r->opened[i])
       driver->cuIpcCloseMemHandle(r->slabs[i]);
@@ -144,9 +130,9 @@ static hr_status see_and_agree(hr_communicator *const *cs, int64_t count, const 
 {
   bool seen[HR_ALL_REDUCE_RANKS_MAX] = {false}, all = true;
   for (int64_t i = 0; i < count; i++) {
-    HR_TRY(hr_cuda_enter(cuda_of(cs[i]), error));
+    HR_TRY(hr_cuda_enter(hr_rank_cuda(cs[i]), error));
     all = see_others(cs[i], cards) && all;
-    hr_cuda_leave(cuda_of(cs[i]));
+    hr_cuda_leave(hr_rank_cuda(cs[i]));
   }
   seen[0] = all;
   if (!cs[0]->meeting->one_process)
@@ -154,7 +140,7 @@ static hr_status see_and_agree(hr_communicator *const *cs, int64_t count, const 
   for (int64_t k = 0; k < cs[0]->meeting->size && !cs[0]->meeting->one_process; k++)
     all = all && seen[k];
   for (int64_t i = 0; i < count && !all; i++) {
-    hr_cuda_ranks *r = ranks_of(cs[i]);
+    hr_cuda_ranks *r = hr_rank_state(cs[i]);
     memset(r->slabs, 0, sizeof r->slabs);
     if (!r->no_peers.message[0])
       snprintf(r->no_peers.message, sizeof r->no_peers.message, "another rank's GPU sees no memory of the others");
@@ -168,7 +154,7 @@ hr_status hr_cuda_share_slabs(hr_communicator *const *cs, int64_t count, hr_erro
   const int64_t size = cs[0]->meeting->size;
   if (size > HR_ALL_REDUCE_RANKS_MAX) {
     for (int64_t i = 0; i < count; i++)
-      snprintf(ranks_of(cs[i])->no_peers.message, sizeof ranks_of(cs[i])->no_peers.message,
+      snprintf(hr_rank_state(cs[i])->no_peers.message, sizeof hr_rank_state(cs[i])->no_peers.message,
                "own kernels take up to %d ranks", HR_ALL_REDUCE_RANKS_MAX);
     return HR_OK;
   }

@@ -200,15 +200,30 @@ __device__ inline vector load_from_peer(const char *from)
   return v;
 }
 
-__device__ inline vector load_vector(const element *from, int64 i)
+/* Vector i of a tensor of `count` elements, with zeros behind its end. */
+__device__ inline vector load_vector(const all_reduce_call &call, int64 i)
 {
-  const uint4 all = ((const uint4 *)from)[i];
-  return vector{{all.x, all.y, all.z, all.w}};
+  if (!call.by_element && (i + 1) * 2 * PACKET_ELEMENTS <= call.count) {
+    const uint4 all = ((const uint4 *)call.send)[i];
+    return vector{{all.x, all.y, all.z, all.w}};
+  }
+  const packet low = load_packet(call, call.send, 2 * i), high = load_packet(call, call.send, 2 * i + 1);
+  return vector{{low.word[0], low.word[1], high.word[0], high.word[1]}};
 }
 
-__device__ inline void store_vector(void *to, const vector &v)
+__device__ inline void send_vector(char *to, const vector &v)
 {
   *(uint4 *)to = uint4{v.word[0], v.word[1], v.word[2], v.word[3]};
+}
+
+__device__ inline void store_vector(const all_reduce_call &call, int64 i, const vector &v)
+{
+  if (!call.by_element && (i + 1) * 2 * PACKET_ELEMENTS <= call.count) {
+    ((uint4 *)call.receive)[i] = uint4{v.word[0], v.word[1], v.word[2], v.word[3]};
+    return;
+  }
+  store_packet(call, call.receive, 2 * i, packet{{v.word[0], v.word[1]}});
+  store_packet(call, call.receive, 2 * i + 1, packet{{v.word[2], v.word[3]}});
 }
 
 struct vector_sum {
@@ -233,7 +248,7 @@ struct block_share {
 
   __device__ block_share(const all_reduce_call &call, unsigned number)
   {
-    vectors = call.count * (int)sizeof(element) / HR_VECTOR_BYTES;
+    vectors = (call.count + 2 * PACKET_ELEMENTS - 1) / (2 * PACKET_ELEMENTS);
     each = (vectors + RANKS - 1) / RANKS;
     const int64 own = (each + gridDim.x - 1) / gridDim.x;
     first = blockIdx.x * own;
@@ -259,7 +274,7 @@ __device__ inline void send_vectors(const all_reduce_call &call, const block_sha
     char *room = call.slabs[to] + s.rooms[0] + call.rank * s.pitch;
 #pragma unroll 4
     for (int64 i = s.first + threadIdx.x; i < s.end_of(to); i += HR_ALL_REDUCE_THREADS)
-      store_vector(room + i * HR_VECTOR_BYTES, load_vector(call.send, to * s.each + i));
+      send_vector(room + i * HR_VECTOR_BYTES, load_vector(call, to * s.each + i));
   }
 }
 
@@ -272,12 +287,12 @@ __device__ inline void send_vector_sums(const all_reduce_call &call, const block
     vector_sum sum = {{{{0}}, {{0}}}};
 #pragma unroll
     for (int r = 0; r < RANKS; r++)
-      sum.add(r == call.rank ? load_vector(call.send, at) : load_from_peer(room + r * s.pitch + i * HR_VECTOR_BYTES));
+      sum.add(r == call.rank ? load_vector(call, at) : load_from_peer(room + r * s.pitch + i * HR_VECTOR_BYTES));
     const vector all = sum.rounded();
 #pragma unroll
     for (int r = 1; r < RANKS; r++)
-      store_vector(call.slabs[(call.rank + r) % RANKS] + s.rooms[1] + call.rank * s.pitch + i * HR_VECTOR_BYTES, all);
-    store_vector((uint4 *)call.receive + at, all);
+      send_vector(call.slabs[(call.rank + r) % RANKS] + s.rooms[1] + call.rank * s.pitch + i * HR_VECTOR_BYTES, all);
+    store_vector(call, at, all);
   }
 }
 
@@ -289,7 +304,7 @@ __device__ inline void take_vector_sums(const all_reduce_call &call, const block
     const char *room = call.slabs[call.rank] + s.rooms[1] + from * s.pitch;
 #pragma unroll 4
     for (int64 i = s.first + threadIdx.x; i < s.end_of(from); i += HR_ALL_REDUCE_THREADS)
-      store_vector((uint4 *)call.receive + from * s.each + i, load_from_peer(room + i * HR_VECTOR_BYTES));
+      store_vector(call, from * s.each + i, load_from_peer(room + i * HR_VECTOR_BYTES));
   }
 }
 

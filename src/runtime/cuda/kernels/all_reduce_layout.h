@@ -67,7 +67,7 @@ typedef struct hr_all_reduce_call {
   hr_layout_int64 columns;
   hr_layout_int64 patience_ns;
   int rank;
-  int by_element; /* addresses are no multiples of a packet's data */
+  int by_element; /* addresses are no multiples of what a thread moves at once */
   float epsilon;
 } hr_all_reduce_call;
 
