@@ -41,7 +41,7 @@ void hr_lower_router(hr_lowering *l)
     hr_write_view(l, 0, hr_add_gemm(l, hr_read_view(l, 0), bias));
 }
 
-/* With the router that waits, and the norm before it, which is then there for others. */
+/* The router that waits is part of it, and so is the norm before, which is then there for others. */
 static void add_router(hr_lowering *l, const hr_run_linear *p)
 {
   const int x = l->program->operators.items[p->ops[0]].reads[0];

@@ -414,7 +414,7 @@ static void a_gpu_routes_few_tokens_from_their_hidden_states(void **state)
   }
 }
 
-/* Which would take other routes: too many weights, scores or copies. */
+/* These have too many weights, scores or copies, and would take other routes. */
 static void a_gpu_refuses_routers_that_are_too_large(void **state)
 {
   (void)state;

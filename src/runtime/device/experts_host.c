@@ -170,8 +170,8 @@ static double scale_of(const hr_route_backward_arguments *r)
   return r->scale == 0 ? 1 : r->scale;
 }
 
-/* With the share w of each chosen expert before it is scaled, and its gradient g: what all logits of a softmax, or of
- * weights that are divided by their sum, have in common, the sum of g w. */
+/* All logits of a softmax, or of weights that are divided by their sum, have the sum of g w in common, where w is the
+ * share of a chosen expert before it is scaled and g its gradient. */
 static double common_of(const hr_route_backward_arguments *r, int64_t token)
 {
   double sum = 0;

@@ -275,7 +275,7 @@ static void shape_rotary(const hr_rowwise *r, launch *l)
   l->blocks = hr_ceil_div(r->rows, l->threads_y);
 }
 
-/* With more rows than these blocks take at once, a thread has several, whose elements it loads together. */
+/* A thread has several of more rows than these blocks take at once, and loads their elements together. */
 static hr_status shape_moved(const hr_cuda *cuda, const hr_rowwise *r, launch *l, hr_error *error)
 {
   const int64_t packs = hr_ceil_div(r->columns, pack_elements(r->dtype));
