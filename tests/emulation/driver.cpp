@@ -35,7 +35,7 @@ extern unsigned reserved_bytes;
 using namespace emulation;
 
 constexpr cu_result INVALID_VALUE = 1, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, LAUNCH_FAILED = 719,
-                    INVALID_HANDLE = 400, CAPTURE_UNSUPPORTED = 900, SUCCESS = CU_SUCCESS,
+                    INVALID_HANDLE = 400, CAPTURE_UNSUPPORTED = 900, CAPTURE_UNJOINED = 904, SUCCESS = CU_SUCCESS,
                     OUT_OF_MEMORY = CU_ERROR_OUT_OF_MEMORY;
 
 /* Few, so that a block of a persistent grid processes many work items; two clusters of 2. */
@@ -49,10 +49,25 @@ struct cu_context_st {
 struct cu_stream_st {
   cu_context owner; /* NULL: made without a current context */
   bool captures;
+  unsigned capture;                   /* its number, which grows */
+  cu_stream_st *joined;               /* to the capture of this one, */
+  unsigned joined_number;             /* while it is at that number */
+  std::vector<cu_stream_st *> others; /* that have joined its capture */
+  bool apart;                         /* what it has put there is not joined to that stream again */
   std::vector<std::function<cu_result()>> captured;
+
+  /* The stream whose capture has what is put on this one; NULL: none. */
+  cu_stream_st *capturing()
+  {
+    if (captures)
+      return this;
+    return joined && joined->captures && joined->capture == joined_number ? joined : nullptr;
+  }
 };
 struct cu_event_st {
-  int unused;
+  cu_stream_st *of;     /* that it was recorded on, if that was captured */
+  cu_stream_st *origin; /* of that capture */
+  unsigned capture;
 };
 struct cu_graph_st {
   std::vector<std::function<cu_result()>> nodes;
@@ -88,11 +103,13 @@ cu_result emulation::order(cu_stream stream, std::function<cu_result()> work)
 {
   if (!is_default(stream) && stream->owner && stream->owner != current())
     return INVALID_HANDLE;
-  if (is_default(stream) || !stream->captures) {
+  cu_stream_st *captured = is_default(stream) ? nullptr : stream->capturing();
+  if (!captured) {
     turn mine;
     return work();
   }
-  stream->captured.push_back(std::move(work));
+  stream->apart = captured != stream;
+  captured->captured.push_back(std::move(work));
   return SUCCESS;
 }
 
@@ -367,6 +384,18 @@ cu_result cuStreamCreate(cu_stream *stream, unsigned)
   return SUCCESS;
 }
 
+cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+  *least = 0;
+  *greatest = -5;
+  return SUCCESS;
+}
+
+cu_result cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int)
+{
+  return cuStreamCreate(stream, flags);
+}
+
 cu_result cuStreamDestroy_v2(cu_stream stream)
 {
   delete stream;
@@ -381,7 +410,7 @@ cu_result cuStreamGetCtx(cu_stream stream, cu_context *context)
 
 cu_result cuStreamSynchronize(cu_stream stream)
 {
-  return !is_default(stream) && stream->captures ? CAPTURE_UNSUPPORTED : SUCCESS;
+  return !is_default(stream) && stream->capturing() ? CAPTURE_UNSUPPORTED : SUCCESS;
 }
 
 cu_result cuStreamBeginCapture_v2(cu_stream stream, int)
@@ -389,6 +418,8 @@ cu_result cuStreamBeginCapture_v2(cu_stream stream, int)
   if (is_default(stream))
     return CAPTURE_UNSUPPORTED;
   stream->captures = true;
+  stream->capture++;
+  stream->others.clear();
   stream->captured.clear();
   return SUCCESS;
 }
@@ -396,6 +427,10 @@ cu_result cuStreamBeginCapture_v2(cu_stream stream, int)
 cu_result cuStreamEndCapture(cu_stream stream, cu_graph *graph)
 {
   stream->captures = false;
+  for (const cu_stream_st *other : stream->others) {
+    if (other->apart)
+      return CAPTURE_UNJOINED;
+  }
   *graph = new cu_graph_st{std::move(stream->captured)};
   stream->captured.clear();
   return SUCCESS;
@@ -442,8 +477,25 @@ cu_result cuEventDestroy_v2(cu_event event)
   return SUCCESS;
 }
 
-cu_result cuEventRecord(cu_event, cu_stream)
+cu_result cuEventRecord(cu_event event, cu_stream stream)
 {
+  cu_stream_st *origin = is_default(stream) ? nullptr : stream->capturing();
+  *event = {stream, origin, origin ? origin->capture : 0};
+  return SUCCESS;
+}
+
+/* A stream that waits for an event of a capture takes part in it from there on. */
+cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned)
+{
+  if (is_default(stream) || !event->origin || !event->origin->captures || event->origin->capture != event->capture)
+    return SUCCESS;
+  if (event->of == event->origin && !stream->capturing()) {
+    stream->joined = event->origin;
+    stream->joined_number = event->capture;
+    event->origin->others.push_back(stream);
+  }
+  if (stream == event->origin)
+    event->of->apart = false;
   return SUCCESS;
 }
 
@@ -464,7 +516,7 @@ cu_result cuEventQuery(cu_event)
 
 cu_result cuStreamIsCapturing(cu_stream stream, int *status)
 {
-  *status = !is_default(stream) && stream->captures;
+  *status = !is_default(stream) && stream->capturing();
   return SUCCESS;
 }
 
@@ -619,7 +671,7 @@ struct copied_arguments {
 
 static cu_result queue_launch(cu_function function, const launch &job, cu_stream stream)
 {
-  if (is_default(stream) || !stream->captures)
+  if (is_default(stream) || !stream->capturing())
     return order(stream, [=] { return run(*function, job); });
   auto copied = std::make_shared<copied_arguments>(function->program->sizes, job.arguments);
   return order(stream, [=] {

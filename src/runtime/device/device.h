@@ -54,6 +54,8 @@ typedef struct hr_uniform {
   size_t rows, columns, first, pitch;
 } hr_uniform;
 
+#define HR_SIDE_MARKS 8
+
 /** The functions of one kind of device. NULL functions are not offered. */
 typedef struct hr_backend {
   const char *name; /* as hr_kernel_info.device */
@@ -135,6 +137,12 @@ typedef struct hr_backend {
   double (*group_below_ns)(const hr_device *device);
   /** Waits until all started runs are over. NULL: runs are over when they return. */
   hr_status (*wait)(hr_device *device, hr_error *error);
+  /** A second queue beside the device's stream, whose kernels go first where both have some. What follows on *stream of
+   *  fork() begins once all that is on the device's stream is over; what follows on that behind join() begins once all
+   *  is over that was on the second before mark(). Marks: 0 to HR_SIDE_MARKS − 1. NULL: there is none. */
+  hr_status (*fork)(hr_device *device, void **stream, hr_error *error);
+  hr_status (*mark)(hr_device *device, int mark, hr_error *error);
+  hr_status (*join)(hr_device *device, int mark, hr_error *error);
   /** Records what `run` puts on the device's stream, without running it, for replay(), which starts it there.
    *  *recording stays NULL on a stream that cannot be recorded. NULL: every run is started anew. */
   hr_status (*record)(hr_device *device, hr_run_fn run, void *context, void **recording, hr_error *error);

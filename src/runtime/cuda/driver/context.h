@@ -27,8 +27,10 @@ typedef struct hr_cuda {
   bool retained;       /* the primary context, which is released on closing */
   bool own_stream;     /* which is destroyed on closing */
   cu_event start, end; /* of timed runs */
-  lt_handle lt;        /* NULL: no cuBLASLt */
-  int capability;      /* 90: compute capability 9.0 */
+  cu_stream side;      /* hr_cuda_fork(); NULL until it is needed, as the events */
+  cu_event forked, marks[HR_SIDE_MARKS];
+  lt_handle lt;   /* NULL: no cuBLASLt */
+  int capability; /* 90: compute capability 9.0 */
   char cache_folder[HR_CACHE_PATH_SIZE];
   struct hr_modules *modules; /* driver/module.h; owned by whoever opened the context */
 } hr_cuda;
@@ -64,6 +66,12 @@ typedef struct hr_cuda_kernel {
    * first access to global memory: its blocks may start while the last ones of that kernel run, if it allows it. */
   bool early;
 } hr_cuda_kernel;
+
+/** hr_backend.fork, .mark and .join. */
+hr_status hr_cuda_fork(hr_device *device, void **stream, hr_error *error);
+hr_status hr_cuda_mark(hr_device *device, int mark, hr_error *error);
+hr_status hr_cuda_join(hr_device *device, int mark, hr_error *error);
+void hr_cuda_close_side(hr_cuda *cuda);
 
 /** Queues a kernel, in the device's context. */
 hr_status hr_cuda_launch(const hr_cuda_queue *queue, const hr_cuda_kernel *kernel, void **parameters, hr_error *error);

@@ -88,7 +88,8 @@ typedef struct cu_tensor_map {
 #define CU_STREAM_PER_THREAD ((cu_stream)0x2)
 
 enum {
-  CU_STREAM_DEFAULT = 0, /* waits for the default stream, which waits for it */
+  CU_STREAM_DEFAULT = 0,      /* waits for the default stream, which waits for it */
+  CU_STREAM_NON_BLOCKING = 1, /* does not */
   CU_CAPTURE_THREAD_LOCAL = 1,
   CU_EVENT_RECORD_EXTERNAL = 1 /* in a capture: records the event by a node of the graph */
 };
@@ -125,8 +126,11 @@ enum {
   ROW(cuMemcpyDtoHAsync_v2, (void *to, cu_address from, size_t bytes, cu_stream stream))                            \
   ROW(cuMemcpyDtoDAsync_v2, (cu_address to, cu_address from, size_t bytes, cu_stream stream))                       \
   ROW(cuMemsetD8Async, (cu_address to, unsigned char value, size_t bytes, cu_stream stream))                        \
+  ROW(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                                     \
   ROW(cuStreamCreate, (cu_stream * stream, unsigned flags))                                                         \
+  ROW(cuStreamCreateWithPriority, (cu_stream * stream, unsigned flags, int priority))                               \
   ROW(cuStreamDestroy_v2, (cu_stream stream))                                                                       \
+  ROW(cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned flags))                                        \
   ROW(cuStreamGetCtx, (cu_stream stream, cu_context * context))                                                     \
   ROW(cuStreamSynchronize, (cu_stream stream))                                                                      \
   ROW(cuStreamBeginCapture_v2, (cu_stream stream, int mode))                                                        \
