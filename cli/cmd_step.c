@@ -81,6 +81,7 @@ static int measure(const cli_run *run, const step_job *job, cli_output *output)
   options.progress = cli_progress_report;
   options.context = &progress;
   options.no_graph = run->options.no_graph;
+  options.pieces = run->options.pieces;
   if (run->options.budget > 0)
     options.budget_ns = run->options.budget * 1e9;
   const hr_subject subject = {.hardware = job->hardware, .model = &job->model, .workload = &job->workload};

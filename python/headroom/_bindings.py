@@ -2223,6 +2223,7 @@ class hr_executor_options(Structure):
         ("weight_decay", c_double),
         ("max_norm", c_double),
         ("communicator", c_void_p),
+        ("pieces", c_int64),
     ]
 
 
@@ -2248,6 +2249,7 @@ class hr_step_options(Structure):
         ("context", c_void_p),
         ("no_graph", c_bool),
         ("output", c_int64),
+        ("pieces", c_int64),
     ]
 
 

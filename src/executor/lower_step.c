@@ -66,6 +66,7 @@ hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error)
   if (program->shape.phase == HR_PHASE_TRAIN)
     return lower_training(&l);
   lower_forward(&l);
+  hr_overlap_sums(&l);
   program->optimizer = program->launch_count;
   return l.status;
 }

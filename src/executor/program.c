@@ -115,14 +115,30 @@ typedef struct launch_range {
   const hr_executor *x;
   const hr_run_program *program;
   int first, end;
+  bool in_order; /* nothing is beside anything */
 } launch_range;
 
-static hr_status run_launch(const hr_launch *launch, const hr_launch_place *at, hr_error *error)
+static hr_status run_on(const hr_launch *launch, const hr_launch_place *at, hr_error *error)
 {
   if (launch->cache)
     return hr_kv_cache_write_heads(launch->cache, &launch->append, launch->heads.q ? &launch->heads : NULL, at->stream,
                                    error);
   return launch->run(launch->plan, &launch->arguments, at, error);
+}
+
+static hr_status run_launch(const hr_launch *launch, const hr_launch_place *at, hr_error *error)
+{
+  const hr_backend *backend = at->device->backend;
+  hr_launch_place beside = *at;
+  for (int mark = 0; mark < HR_RUN_PIECES_MAX; mark++) {
+    if (launch->awaits >> mark & 1 && backend->join)
+      HR_TRY(backend->join(at->device, mark, error));
+  }
+  if (!launch->beside || !backend->fork)
+    return run_on(launch, at, error);
+  HR_TRY(backend->fork(at->device, &beside.stream, error));
+  HR_TRY(run_on(launch, &beside, error));
+  return backend->mark(at->device, launch->beside - 1, error);
 }
 
 static hr_status run_range(void *context, hr_error *error)
@@ -133,14 +149,15 @@ static hr_status run_range(void *context, hr_error *error)
                               .workspace = r->x->workspace ? hr_buffer_data(r->x->workspace) : NULL,
                               .stream = hr_device_stream(r->x->device)};
   for (int i = r->first; i < r->end; i++)
-    HR_TRY(run_launch(&r->program->launches[i], &at, error));
+    HR_TRY(r->in_order ? run_on(&r->program->launches[i], &at, error)
+                       : run_launch(&r->program->launches[i], &at, error));
   return HR_OK;
 }
 
 /* Its arguments say which step it is, so that it is not recorded. */
 static hr_status run_optimizer(const hr_executor *x, hr_run_program *p, hr_error *error)
 {
-  launch_range one = {x, p, p->optimizer, p->launch_count};
+  launch_range one = {x, p, p->optimizer, p->launch_count, false};
   if (p->optimizer < p->launch_count)
     p->launches[p->optimizer].arguments.rows.step = x->steps + 1;
   return run_range(&one, error);
@@ -150,7 +167,7 @@ static hr_status run_optimizer(const hr_executor *x, hr_run_program *p, hr_error
 hr_status hr_program_run(const hr_executor *x, hr_run_program *p, bool optimizes, hr_error *error)
 {
   const hr_backend *backend = x->device->backend;
-  launch_range all = {x, p, 0, p->optimizer};
+  launch_range all = {x, p, 0, p->optimizer, false};
   if (p->runs == 0)
     resolve(x, p);
   if (p->runs == 1 && backend->record && !x->options.no_graph)
@@ -182,7 +199,7 @@ typedef struct program_parts {
 static hr_status run_part(void *context, size_t part, hr_error *error)
 {
   const program_parts *p = context;
-  launch_range range = {p->x, p->program, p->firsts[part], p->firsts[part + 1]};
+  launch_range range = {p->x, p->program, p->firsts[part], p->firsts[part + 1], true};
   return run_range(&range, error);
 }
 

@@ -252,6 +252,12 @@ void hr_lower_o_absorb(hr_lowering *l);
 
 void hr_lower_all_reduce(hr_lowering *l);
 
+/** Pieces of the step's rows: hr_executor_options.pieces. */
+int hr_pieces_of(const hr_lowering *l);
+
+/** Divides launches so that sums of ranks travel beside others. The last thing that is done to a program. */
+void hr_overlap_sums(hr_lowering *l);
+
 /** The lowering of experts. */
 void hr_lower_router(hr_lowering *l);
 void hr_lower_routes(hr_lowering *l);

@@ -53,6 +53,7 @@ static inline size_t hr_run_logit_bytes(const hr_executor *x, int64_t rows)
   return ((size_t)(rows * x->model.vocabulary) * hr_dtype_bytes(x->options.dtype) + 3) / 4 * 4;
 }
 
+#define HR_RUN_PIECES_MAX 4
 #define HR_RUN_OPERANDS 12
 #define HR_LAUNCH_OPS 5
 
@@ -82,6 +83,8 @@ typedef struct hr_launch {
   hr_plan *plan;
   hr_launch_fn run;
   hr_kv_cache *cache; /* NULL: a plan */
+  int beside;         /* 1 + a mark of hr_backend.mark: it goes on the second queue; 0: on the device's stream, */
+  unsigned awaits;    /* where it waits for these marks: bits */
   union {
     hr_arguments arguments;
     struct {

@@ -46,15 +46,17 @@ constexpr int SHARED_USUAL = 48 << 10;
 struct cu_context_st {
   cu_device device = 0;
 };
+using work = std::function<cu_result()>;
+
 struct cu_stream_st {
   cu_context owner; /* NULL: made without a current context */
   bool captures;
   unsigned capture;                   /* its number, which grows */
+  std::vector<cu_stream_st *> others; /* that have joined its capture */
   cu_stream_st *joined;               /* to the capture of this one, */
   unsigned joined_number;             /* while it is at that number */
-  std::vector<cu_stream_st *> others; /* that have joined its capture */
-  bool apart;                         /* what it has put there is not joined to that stream again */
-  std::vector<std::function<cu_result()>> captured;
+  size_t awaited;                     /* how much of what it has put there that stream has waited for */
+  std::vector<work> captured;
 
   /* The stream whose capture has what is put on this one; NULL: none. */
   cu_stream_st *capturing()
@@ -68,12 +70,13 @@ struct cu_event_st {
   cu_stream_st *of;     /* that it was recorded on, if that was captured */
   cu_stream_st *origin; /* of that capture */
   unsigned capture;
+  size_t place; /* in what that stream has put there */
 };
 struct cu_graph_st {
-  std::vector<std::function<cu_result()>> nodes;
+  std::vector<work> nodes;
 };
 struct cu_graph_exec_st {
-  std::vector<std::function<cu_result()>> nodes;
+  std::vector<work> nodes;
 };
 struct cu_module_st {
   void *handle;
@@ -99,17 +102,16 @@ static bool is_default(cu_stream stream)
   return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
-cu_result emulation::order(cu_stream stream, std::function<cu_result()> work)
+cu_result emulation::order(cu_stream stream, work job)
 {
   if (!is_default(stream) && stream->owner && stream->owner != current())
     return INVALID_HANDLE;
   cu_stream_st *captured = is_default(stream) ? nullptr : stream->capturing();
   if (!captured) {
     turn mine;
-    return work();
+    return job();
   }
-  stream->apart = captured != stream;
-  captured->captured.push_back(std::move(work));
+  stream->captured.push_back(std::move(job));
   return SUCCESS;
 }
 
@@ -428,7 +430,7 @@ cu_result cuStreamEndCapture(cu_stream stream, cu_graph *graph)
 {
   stream->captures = false;
   for (const cu_stream_st *other : stream->others) {
-    if (other->apart)
+    if (other->awaited < other->captured.size())
       return CAPTURE_UNJOINED;
   }
   *graph = new cu_graph_st{std::move(stream->captured)};
@@ -480,11 +482,12 @@ cu_result cuEventDestroy_v2(cu_event event)
 cu_result cuEventRecord(cu_event event, cu_stream stream)
 {
   cu_stream_st *origin = is_default(stream) ? nullptr : stream->capturing();
-  *event = {stream, origin, origin ? origin->capture : 0};
+  *event = {stream, origin, origin ? origin->capture : 0, origin ? stream->captured.size() : 0};
   return SUCCESS;
 }
 
-/* A stream that waits for an event of a capture takes part in it from there on. */
+/* A stream that waits for an event of a capture takes part in it from there on. What it has comes as late as it may:
+ * where the first stream waits for it. */
 cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned)
 {
   if (is_default(stream) || !event->origin || !event->origin->captures || event->origin->capture != event->capture)
@@ -492,10 +495,14 @@ cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned)
   if (event->of == event->origin && !stream->capturing()) {
     stream->joined = event->origin;
     stream->joined_number = event->capture;
+    stream->captured.clear();
+    stream->awaited = 0;
     event->origin->others.push_back(stream);
   }
-  if (stream == event->origin)
-    event->of->apart = false;
+  if (stream == event->origin && event->of != event->origin) {
+    for (cu_stream_st *late = event->of; late->awaited < event->place; late->awaited++)
+      stream->captured.push_back(late->captured[late->awaited]);
+  }
   return SUCCESS;
 }
 

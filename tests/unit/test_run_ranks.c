@@ -15,6 +15,7 @@
 
 #define VOCABULARY 61
 #define TOKENS 12
+#define LONG_TOKENS 300
 #define RANKS_MAX 4
 
 /* Every kind of weight that is split, and those that are not. */
@@ -104,6 +105,8 @@ typedef struct rank_of_model {
   int64_t bytes;
   float passed[TOKENS * VOCABULARY], prefilled[VOCABULARY], decoded[2 * VOCABULARY];
   int32_t largest[TOKENS + 3]; /* ids of these rows */
+  int64_t pieces;              /* 0: of few tokens; else of long_pass */
+  float long_pass[LONG_TOKENS * VOCABULARY];
 } rank_of_model;
 
 static hr_status run(hr_executor *x, hr_phase phase, int64_t tokens, const int32_t *at, float *logits, hr_error *error)
@@ -128,19 +131,34 @@ static hr_status run_phases(hr_executor *x, rank_of_model *r)
   return hr_executor_largest(x, r->largest + TOKENS + 1, &r->error);
 }
 
+/* Three runs: the third replays the second. */
+static hr_status run_long(hr_executor *x, rank_of_model *r)
+{
+  int32_t at[LONG_TOKENS];
+  for (int i = 0; i < LONG_TOKENS; i++)
+    at[i] = ids[i % TOKENS] + i % 3;
+  HR_TRY(hr_executor_load(x, r->weights, 3, NULL, NULL, &r->error));
+  for (int i = 0; i < 3; i++)
+    HR_TRY(run(x, HR_PHASE_FORWARD, LONG_TOKENS, at, r->long_pass, &r->error));
+  for (int i = 0; i < 3; i++)
+    HR_TRY(run(x, HR_PHASE_PREFILL, LONG_TOKENS, at, r->prefilled, &r->error));
+  return HR_OK;
+}
+
 static void *rank_main(void *argument)
 {
   rank_of_model *r = argument;
   hr_executor_options options = hr_executor_options_default();
   hr_executor *x = NULL;
-  options.tokens = 64;
+  options.tokens = r->pieces > 0 ? LONG_TOKENS : 64;
+  options.pieces = r->pieces;
   options.dtype = r->dtype;
   options.communicator = r->communicator;
   r->status = hr_executor_open(r->device, r->model, &options, &x, &r->error);
   if (r->status == HR_OK)
     r->bytes = hr_executor_bytes(x);
   if (r->status == HR_OK)
-    r->status = run_phases(x, r);
+    r->status = r->pieces > 0 ? run_long(x, r) : run_phases(x, r);
   hr_executor_close(x);
   if (r->status != HR_OK && r->communicator)
     hr_communicator_give_up(r->communicator, r->error.message);
@@ -178,8 +196,8 @@ static int64_t most_ranks(void)
 }
 
 /* `others`: of the ranks behind the first; NULL: the same model. */
-static void run_ranks(const hr_model *model, const hr_model *others, int64_t count, hr_dtype dtype,
-                      rank_of_model *ranks)
+static void run_with(const hr_model *model, const hr_model *others, int64_t count, const rank_of_model *wanted,
+                     rank_of_model *ranks)
 {
   hr_device *devices[RANKS_MAX];
   hr_communicator *communicators[RANKS_MAX];
@@ -190,11 +208,10 @@ static void run_ranks(const hr_model *model, const hr_model *others, int64_t cou
   const hr_communicator_options options = hr_communicator_options_default();
   assert_ok(hr_communicators_connect(devices, count, &options, communicators, &error), error);
   for (int64_t i = 0; i < count; i++) {
-    memset(&ranks[i], 0, sizeof ranks[i]);
+    ranks[i] = *wanted;
     ranks[i].model = i > 0 && others ? others : model;
     ranks[i].communicator = count > 1 ? communicators[i] : NULL;
     ranks[i].device = devices[i];
-    ranks[i].dtype = dtype;
     assert_int_equal(pthread_create(&threads[i], NULL, rank_main, &ranks[i]), 0);
   }
   for (int64_t i = 0; i < count; i++)
@@ -203,6 +220,24 @@ static void run_ranks(const hr_model *model, const hr_model *others, int64_t cou
     hr_communicator_free(communicators[i]);
     hr_device_close(devices[i]);
   }
+}
+
+static void run_ranks(const hr_model *model, const hr_model *others, int64_t count, hr_dtype dtype,
+                      rank_of_model *ranks)
+{
+  static const rank_of_model none;
+  static rank_of_model wanted;
+  wanted = none;
+  wanted.dtype = dtype;
+  run_with(model, others, count, &wanted, ranks);
+}
+
+static void run_in_pieces(const hr_model *model, int64_t count, int64_t pieces, rank_of_model *ranks)
+{
+  static rank_of_model wanted;
+  wanted.pieces = pieces;
+  wanted.dtype = HR_FP32;
+  run_with(model, NULL, count, &wanted, ranks);
 }
 
 static void assert_near(const char *name, const char *what, const float *found, const float *expected, int count,
@@ -269,6 +304,29 @@ static void ranks_have_the_logits_of_one(void **state)
 }
 
 /* Two ranks have four columns for three logits, the last of them 0: no result, also where all logits are below. */
+/* Rows are computed in pieces of 128, and the last of 44. */
+static void sums_beside_other_rows_change_nothing(void **state)
+{
+  (void)state;
+  static rank_of_model one, ranks[RANKS_MAX];
+  static const int of[] = {0, 5, 8, 10, 11}; /* llama, parallel, four norms, experts, latent */
+  if (most_ranks() < 2)
+    skip();
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    const char *name = models[of[i]].name;
+    hr_model model = model_of(name, models[of[i]].config);
+    model.max_positions = LONG_TOKENS;
+    run_in_pieces(&model, 1, 1, &one);
+    run_in_pieces(&model, 2, 3, ranks);
+    assert_ok(one.status, one.error);
+    for (int r = 0; r < 2; r++) {
+      assert_ok(ranks[r].status, ranks[r].error);
+      assert_near(name, "in pieces", ranks[r].long_pass, one.long_pass, LONG_TOKENS * VOCABULARY, 2e-5f);
+      assert_near(name, "in pieces again", ranks[r].prefilled, one.prefilled, VOCABULARY, 2e-5f);
+    }
+  }
+}
+
 static void columns_without_a_logit_are_no_largest(void **state)
 {
   (void)state;
@@ -338,9 +396,8 @@ static void a_rank_that_fails_ends_the_others(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ranks_have_the_logits_of_one),
-      cmocka_unit_test(columns_without_a_logit_are_no_largest),
-      cmocka_unit_test(what_ranks_cannot_share_is_refused),
+      cmocka_unit_test(ranks_have_the_logits_of_one),           cmocka_unit_test(sums_beside_other_rows_change_nothing),
+      cmocka_unit_test(columns_without_a_logit_are_no_largest), cmocka_unit_test(what_ranks_cannot_share_is_refused),
       cmocka_unit_test(a_rank_that_fails_ends_the_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

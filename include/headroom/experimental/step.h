@@ -23,6 +23,7 @@ typedef struct hr_step_options {
   bool no_graph;  /* as hr_executor_options.no_graph */
   int64_t output; /* of a prefill: tokens of each sequence, the first from the prefill, each other from a decode step of
                      the same run; 0, the default, is 1 */
+  int64_t pieces; /* as hr_executor_options.pieces */
 } hr_step_options;
 
 /** Random weights from seed 1, ten seconds. */

@@ -116,6 +116,7 @@ static hr_status open_executor(hr_step_runner *r, const hr_model *model, const h
   options.slots = hr_phase_keeps_tokens(r->workload.phase) ? r->workload.batch : 1;
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
+  options.pieces = asked->pieces;
   opening o = {r, model, asked, options};
   HR_TRY(hr_team_do(r->team, open_rank, &o, error));
   r->executor = hr_team_first(r->team)->executor;
