@@ -282,14 +282,13 @@ int cli_check_output(const cli_run *run);
 
 /* ---- ranks.c ---- */
 
-/** Which of several processes this is, from the variables of mpirun or srun; rank 0 of 1 without them. */
-typedef struct cli_ranks {
-  int64_t rank, size; /* rank from 0 */
-  int64_t local_rank; /* among those on this machine */
-  int64_t local_size; /* how many these are; 0: not known */
-} cli_ranks;
+/** Which of several processes this is, from a launcher's variables; rank 0 of 1 without them. */
+int cli_find_ranks(hr_communicator_options *ranks);
 
-cli_ranks cli_find_ranks(void);
+/** cli_open_own_device() of one of several processes: "cuda" is the GPU of its local rank, unless the launcher shows
+ *  each process one GPU only, which is then number 0. On the CPU the processes of a machine divide its cores, unless
+ *  --threads is given. */
+int cli_open_rank_device(const cli_run *run, const hr_communicator_options *ranks, hr_device **device);
 
 /* ---- progress.c ---- */
 

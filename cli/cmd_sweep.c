@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Processes of a launcher divide the share of --shard. */
-static hr_sweep_choice make_choice(const cli_run *run, const cli_ranks *ranks)
+static hr_sweep_choice make_choice(const cli_run *run, const hr_communicator_options *ranks)
 {
   hr_sweep_choice choice = hr_sweep_choice_default();
   choice.points = run->options.points;
@@ -54,7 +54,7 @@ static int list(const cli_run *run)
   hr_sweep **sweeps = NULL;
   size_t count = 0;
   hr_error error = {.status = HR_OK};
-  const cli_ranks alone = {.size = 1};
+  const hr_communicator_options alone = hr_communicator_options_default();
   hr_sweep_choice choice = make_choice(run, &alone);
   hr_status status =
       hr_sweep_catalog(hr_hardware_describe(run->hardware)->kind == HR_HARDWARE_CPU, &sweeps, &count, &error);
@@ -73,7 +73,7 @@ static int list(const cli_run *run)
 /* ---- running ---- */
 
 typedef struct sweep_job {
-  cli_ranks ranks;
+  hr_communicator_options ranks;
   hr_sweep *sweep;
   hr_device *device;
   hr_store *store;
@@ -119,27 +119,6 @@ static int report(void *context, const hr_sweep_progress *now)
            now->probing ? "probing the device" : now->what);
   cli_progress_show(progress, line);
   return cli_interrupted();
-}
-
-/* Under a launcher, "cuda" is the GPU of the process's local rank, unless the launcher shows each process one GPU only,
- * which is then number 0. On the CPU the processes of a machine divide its cores, unless --threads is given. */
-static int open_device(const cli_run *run, sweep_job *job)
-{
-  const char *name = run->options.device ? run->options.device : "cpu";
-  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-  bool one_visible = visible && visible[0] && !strchr(visible, ',');
-  hr_error error = {.status = HR_OK};
-  if (strcmp(name, "cpu") == 0 && job->ranks.local_size > 1 && run->options.threads == 0) {
-    hr_status opened =
-        hr_device_open_part(name, (int)job->ranks.local_rank, (int)job->ranks.local_size, &job->device, &error);
-    return opened == HR_OK ? CLI_GO_ON : cli_fail_status(opened, &error);
-  }
-  if (strcmp(name, "cuda") != 0 || job->ranks.size == 1 || one_visible)
-    return cli_open_own_device(run, &job->device);
-  char own[32];
-  snprintf(own, sizeof own, "cuda:%" PRId64, job->ranks.local_rank);
-  hr_status status = hr_device_open(own, 0, &job->device, &error);
-  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
 /* One note for all processes of a launcher. */
@@ -424,14 +403,18 @@ int cli_sweep(const cli_run *run)
     return code;
   if (strcmp(run->arguments[0], "list") == 0)
     return list(run);
-  sweep_job job = {.ranks = cli_find_ranks(), .rates = hr_hardware_create()};
+  sweep_job job = {.rates = NULL};
+  code = cli_find_ranks(&job.ranks);
+  if (code != CLI_GO_ON)
+    return code;
+  job.rates = hr_hardware_create();
   sweep_list sweeps = {.sweeps = NULL};
   job.options = make_options(run, &job);
   const cli_run plain = plain_output(run);
   run = job.ranks.size > 1 ? &plain : run;
   code = cli_check_kernel(run);
   if (code == CLI_GO_ON)
-    code = open_device(run, &job);
+    code = cli_open_rank_device(run, &job.ranks, &job.device);
   if (code == CLI_GO_ON)
     code = load(run, job.device, &sweeps);
   if (code == CLI_GO_ON)

@@ -1,41 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 
+#include <headroom/experimental/device.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The variables of launchers. Slurm sets SLURM_NTASKS also for a batch script outside of a step; only a step has
- * SLURM_STEP_NUM_TASKS. */
-static const struct {
-  const char *rank, *size, *local_rank, *local_size;
-} launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"},
-};
-
-/* Up to six digits. Slurm writes "4(x2),3" for nodes with 4, 4 and 3 tasks; only the first number is read. */
-static bool read_variable(const char *name, int64_t *value)
+int cli_find_ranks(hr_communicator_options *ranks)
 {
-  const char *text = getenv(name);
-  size_t digits = text ? strspn(text, "0123456789") : 0;
-  if (digits == 0 || digits > 6 || (text[digits] && !strchr("(,", text[digits])))
-    return false;
-  *value = strtol(text, NULL, 10);
-  return true;
+  hr_error error = {.status = HR_OK};
+  hr_communicator_options_init(ranks, sizeof *ranks);
+  const hr_status status = hr_communicator_environment(ranks, &error);
+  return status == HR_OK || status == HR_ERROR_NOT_FOUND ? CLI_GO_ON : cli_fail(EXIT_USAGE, "%s", error.message);
 }
 
-cli_ranks cli_find_ranks(void)
+int cli_open_rank_device(const cli_run *run, const hr_communicator_options *ranks, hr_device **device)
 {
-  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-    cli_ranks ranks = {.rank = 0};
-    if (read_variable(launchers[i].rank, &ranks.rank) && read_variable(launchers[i].size, &ranks.size) &&
-        ranks.rank < ranks.size) {
-      if (!read_variable(launchers[i].local_rank, &ranks.local_rank))
-        ranks.local_rank = 0;
-      if (!read_variable(launchers[i].local_size, &ranks.local_size) || ranks.local_size <= ranks.local_rank)
-        ranks.local_size = 0;
-      return ranks;
-    }
+  const char *name = run->options.device ? run->options.device : "cpu";
+  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+  bool one_visible = visible && visible[0] && !strchr(visible, ',');
+  char own[32];
+  cli_run of_rank = *run;
+  if (strcmp(name, "cpu") == 0 && ranks->local_size > 1 && run->options.threads == 0) {
+    hr_error error = {.status = HR_OK};
+    hr_status opened = hr_device_open_part(name, (int)ranks->local_rank, (int)ranks->local_size, device, &error);
+    return opened == HR_OK ? CLI_GO_ON : cli_fail_status(opened, &error);
   }
-  return (cli_ranks){.size = 1, .local_size = 1};
+  snprintf(own, sizeof own, "cuda:%" PRId64, ranks->local_rank);
+  if (strcmp(name, "cuda") == 0 && ranks->size > 1 && !one_visible)
+    of_rank.options.device = own;
+  return cli_open_own_device(&of_rank, device);
 }

@@ -1549,6 +1549,7 @@ class hr_communicator_options(Structure):
         ("port", c_int64),
         ("address", c_char * 256),
         ("small_bytes", c_int64),
+        ("local_size", c_int64),
     ]
 
 

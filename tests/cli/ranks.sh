@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# ranks.sh COMMAND: a sweep shared by processes of a real mpirun on the CPU, and by the variables of srun.
+# ranks.sh COMMAND: a sweep shared by processes of a real mpirun on the CPU, and by the variables of srun and torchrun.
 set -u
 H=$(realpath "$1")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
-unset XDG_DATA_HOME SLURM_PROCID SLURM_STEP_NUM_TASKS SLURM_LOCALID SLURM_STEP_TASKS_PER_NODE
+unset XDG_DATA_HOME SLURM_PROCID SLURM_STEP_NUM_TASKS SLURM_LOCALID SLURM_STEP_TASKS_PER_NODE RANK WORLD_SIZE LOCAL_RANK
 export LC_ALL=C HOME="$folder" TMPDIR="$folder" HEADROOM_PROBE=0
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}${ASAN_OPTIONS:+:}detect_leaks=0" # mpirun's children cannot be traced everywhere
 failed=0
@@ -53,8 +53,18 @@ expect "a task says which it is" grep -q 'rank 1 of 2' note.1
 expect "tasks of one machine share its cores alike" \
   test "$("$H" results export --db slurm.db -f json | grep -o '"threads": *[0-9]*' | sort -u | wc -l)" = 1
 
+# ---- torchrun ----
+for task in 0 1; do
+  RANK=$task WORLD_SIZE=2 LOCAL_RANK=$task LOCAL_WORLD_SIZE=2 \
+    "$H" $sweep -d reference -q --db torchrun.db > task.$task || expect "process $task of torchrun ends" false
+done
+expect "two processes of torchrun are everything" test "$(rows torchrun.db) $(points torchrun.db)" = "30 30"
+WORLD_SIZE=two RANK=0 "$H" $sweep -d reference --db never.db 2> note.0
+expect "a world that is no number is a wrong environment" test $? = 2
+expect "its line names the variable" grep -q "^headroom: WORLD_SIZE: .*'two'" note.0
+
 if ! command -v mpirun > /dev/null || ! mpirun --version 2> /dev/null | grep -q 'Open MPI'; then
-  echo "mpirun of Open MPI is not on this machine: only srun's variables were tried"
+  echo "mpirun of Open MPI is not on this machine: only variables were tried"
   exit $((failed > 0))
 fi
 [ "$(id -u)" = 0 ] && as_root=--allow-run-as-root || as_root=

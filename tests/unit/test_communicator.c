@@ -342,12 +342,14 @@ static void clear_environment(void)
   static const char *const names[] = {"RANK",
                                       "WORLD_SIZE",
                                       "LOCAL_RANK",
+                                      "LOCAL_WORLD_SIZE",
                                       "MASTER_ADDR",
                                       "MASTER_PORT",
                                       "HEADROOM_PORT",
                                       "SLURM_PROCID",
                                       "SLURM_STEP_NUM_TASKS",
                                       "SLURM_LOCALID",
+                                      "SLURM_STEP_TASKS_PER_NODE",
                                       "SLURM_STEP_NODELIST",
                                       "SLURM_JOB_ID",
                                       "OMPI_COMM_WORLD_RANK",
@@ -363,25 +365,33 @@ static void test_environment(void **state)
   (void)state;
   static const struct {
     const char *variables[6][2];
-    int64_t rank, size, local_rank, port;
+    int64_t rank, size, local_rank, local_size, port;
     const char *address; /* NULL: an error with the text */
     const char *error;
   } cases[] = {
-      {{{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}},
+      {{{"RANK", "3"},
+        {"WORLD_SIZE", "8"},
+        {"LOCAL_RANK", "1"},
+        {"LOCAL_WORLD_SIZE", "2"},
+        {"MASTER_ADDR", "node1"},
+        {"MASTER_PORT", "29500"}},
        3,
        8,
        1,
+       2,
        29501,
        "node1",
        NULL},
       {{{"SLURM_PROCID", "9"},
         {"SLURM_STEP_NUM_TASKS", "16"},
         {"SLURM_LOCALID", "1"},
+        {"SLURM_STEP_TASKS_PER_NODE", "4(x3),4"},
         {"SLURM_STEP_NODELIST", "gpu[07-08,11]"},
         {"SLURM_JOB_ID", "20005"}},
        9,
        16,
        1,
+       4,
        20005,
        "gpu07",
        NULL},
@@ -393,6 +403,7 @@ static void test_environment(void **state)
        0,
        2,
        0,
+       0,
        77,
        "alpha",
        NULL},
@@ -403,6 +414,7 @@ static void test_environment(void **state)
        1,
        2,
        1,
+       2,
        29517,
        "127.0.0.1",
        NULL},
@@ -410,15 +422,17 @@ static void test_environment(void **state)
         {"OMPI_COMM_WORLD_SIZE", "2"},
         {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
         {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}},
+       1,
+       2,
        0,
-       0,
-       0,
-       0,
-       NULL,
-       "MASTER_ADDR is not set"},
-      {{{"RANK", "8"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "0"}}, 0, 0, 0, 0, NULL, "RANK: expected 0 to 7, found '8'"},
-      {{{"RANK", "0"}}, 0, 0, 0, 0, NULL, "WORLD_SIZE is not set"},
-      {{{NULL, NULL}}, 0, 0, 0, 0, NULL, "no launcher has set RANK"},
+       1,
+       29517,
+       "",
+       NULL},
+      {{{"RANK", "8"}, {"WORLD_SIZE", "8"}}, 0, 0, 0, 0, 0, NULL, "RANK: expected 0 to 7, found '8'"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "two"}}, 0, 0, 0, 0, 0, NULL, "WORLD_SIZE: expected 1 to"},
+      {{{"WORLD_SIZE", "2"}}, 0, 0, 0, 0, 0, NULL, "RANK is not set"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "5"}}, 0, 0, 0, 0, 0, NULL, "no launcher has set WORLD_SIZE"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_communicator_options o = hr_communicator_options_default();
@@ -436,6 +450,7 @@ static void test_environment(void **state)
     assert_int_equal(o.rank, cases[i].rank);
     assert_int_equal(o.size, cases[i].size);
     assert_int_equal(o.local_rank, cases[i].local_rank);
+    assert_int_equal(o.local_size, cases[i].local_size);
     assert_int_equal(o.port, cases[i].port);
     assert_string_equal(o.address, cases[i].address);
   }

@@ -27,18 +27,19 @@ typedef struct hr_communicator_options {
   int64_t small_bytes; /* messages up to this size go through memory of the peers' GPUs by Headroom's own kernels, and
                           the library takes larger ones; 0, the default: what a measurement at the start finds best;
                           −1: none */
+  int64_t local_size;  /* of hr_communicator_environment(): processes on this host; 0: not known */
 } hr_communicator_options;
 
 /** 10 seconds; one process. */
 HR_API void hr_communicator_options_init(hr_communicator_options *options, size_t size);
 HR_DEFAULT(hr_communicator_options)
 
-/** Fills rank, size, local_rank, address and port from the variables that torchrun (RANK, WORLD_SIZE, LOCAL_RANK,
- *  MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, SLURM_STEP_NODELIST,
- *  SLURM_JOB_ID) or Open MPI's mpirun (OMPI_COMM_WORLD_RANK, …_SIZE, …_LOCAL_RANK) set, the first that is there.
- *  torchrun listens at MASTER_PORT itself: the port is the next one. MASTER_ADDR and HEADROOM_PORT, where set, count
- *  in all cases. HR_ERROR_NOT_FOUND without any of them; HR_ERROR_INVALID names a variable that is missing or no
- *  number. */
+/** Fills rank, size, local_rank, local_size, address and port from the variables that torchrun (WORLD_SIZE, RANK,
+ *  LOCAL_RANK, LOCAL_WORLD_SIZE), Open MPI's mpirun (OMPI_COMM_WORLD_SIZE, …_RANK, …_LOCAL_RANK, …_LOCAL_SIZE) or Slurm
+ *  (SLURM_STEP_NUM_TASKS, SLURM_PROCID, SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE) set, the first whose size is there.
+ *  The address is MASTER_ADDR, else the first host of SLURM_STEP_NODELIST, else this host if all are here, else "". The
+ *  port is HEADROOM_PORT, else the one behind MASTER_PORT, where torchrun listens, else one of SLURM_JOB_ID.
+ *  HR_ERROR_NOT_FOUND without a launcher; HR_ERROR_INVALID names a variable that is missing or no number. */
 HR_API hr_status hr_communicator_environment(hr_communicator_options *options, hr_error *error);
 
 /** Joins `count` devices of this process: communicators[i] is rank i, to be used by a thread of its own. The caller
@@ -50,7 +51,7 @@ HR_API hr_status hr_communicators_create(hr_device *const *devices, int64_t coun
 
 /** Joins this process to the others, which call it, too: rank 0 listens at address and port, the others connect. The
  *  caller frees *communicator before the device. HR_ERROR_INVALID for a rank that is not below size, or that two
- *  processes have; HR_ERROR_UNAVAILABLE if the others do not come in time, or have another version. */
+ *  processes have, and without an address; HR_ERROR_UNAVAILABLE if the others do not come in time, or have another version. */
 HR_API hr_status hr_communicator_join(hr_device *device, const hr_communicator_options *options,
                                       hr_communicator **communicator, hr_error *error);
 

@@ -126,9 +126,10 @@ hr_status hr_communicator_join(hr_device *device, const hr_communicator_options 
   HR_NEED(error, device, options, communicator);
   HR_TAKE(hr_communicator_options, options, error);
   HR_TRY(check_options(options, error));
-  if (options->size > 1 && (!options->address[0] || options->port < 1 || options->port > UINT16_MAX))
-    return hr_fail(error, HR_ERROR_INVALID, "address, port: those of rank 0 are needed, found '%s' and %" PRId64,
-                   options->address, options->port);
+  if (options->size > 1 && !options->address[0])
+    return hr_fail(error, HR_ERROR_INVALID, "address: the host of rank 0 is not known (MASTER_ADDR)");
+  if (options->size > 1 && (options->port < 1 || options->port > UINT16_MAX))
+    return hr_fail(error, HR_ERROR_INVALID, "port: expected 1 to %d, found %" PRId64, UINT16_MAX, options->port);
   hr_meeting *meeting;
   hr_communicator *c = NULL;
   HR_TRY(hr_meet_as_processes(options, &meeting, error));

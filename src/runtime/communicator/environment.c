@@ -15,15 +15,13 @@
 #define USUAL_PORT 29517
 #define JOB_PORTS 20000 /* from here on, one for each Slurm job */
 
-/* A row per launcher. */
-typedef struct launcher {
-  const char *rank, *size, *local_rank;
-} launcher;
-
-static const launcher launchers[] = {
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK"},                                           /* torchrun */
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, /* mpirun */
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}, /* SLURM_NTASKS is set outside of steps, too */
+/* Slurm sets SLURM_PROCID and SLURM_NTASKS also for a batch script outside of a step. */
+static const struct {
+  const char *size, *rank, *local_rank, *local_size;
+} launchers[] = {
+    {"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}, /* torchrun */
+    {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"},
 };
 
 static hr_status read_number(const char *name, int64_t least, int64_t most, int64_t *number, hr_error *error)
@@ -48,24 +46,16 @@ static void first_host(const char *list, char *host, size_t size)
   snprintf(host, size, "%.*s%.*s", (int)name, list, (int)number, number > 0 ? list + name + 1 : "");
 }
 
-static hr_status find_address(hr_communicator_options *o, hr_error *error)
+/* "": not known. */
+static void find_address(hr_communicator_options *o)
 {
   const char *given = getenv("MASTER_ADDR"), *nodes = getenv("SLURM_STEP_NODELIST");
-  int64_t local = 0;
-  if (given && *given) {
+  if (given && *given)
     snprintf(o->address, sizeof o->address, "%s", given);
-    return HR_OK;
-  }
-  if (nodes && *nodes) {
+  else if (nodes && *nodes)
     first_host(nodes, o->address, sizeof o->address);
-    return HR_OK;
-  }
-  if (getenv("OMPI_COMM_WORLD_LOCAL_SIZE"))
-    HR_TRY(read_number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, INT32_MAX, &local, error));
-  if (o->size > 1 && local != o->size)
-    return hr_fail(error, HR_ERROR_INVALID, "MASTER_ADDR is not set: the host of rank 0 is not known");
-  snprintf(o->address, sizeof o->address, "127.0.0.1");
-  return HR_OK;
+  else if (o->local_size == o->size)
+    snprintf(o->address, sizeof o->address, "127.0.0.1");
 }
 
 static hr_status find_port(hr_communicator_options *o, hr_error *error)
@@ -84,21 +74,31 @@ static hr_status find_port(hr_communicator_options *o, hr_error *error)
   return HR_OK;
 }
 
+/* Slurm writes "4(x2),3" for nodes with 4, 4 and 3 tasks: only the first number is read. */
+static int64_t local_size(const char *name, const hr_communicator_options *o)
+{
+  const char *text = getenv(name);
+  const long long count = text ? strtoll(text, NULL, 10) : o->size == 1;
+  return count > o->local_rank && count <= o->size ? count : 0;
+}
+
 hr_status hr_communicator_environment(hr_communicator_options *options, hr_error *error)
 {
   HR_NEED(error, options);
   hr_communicator_options found = hr_communicator_options_default();
-  const launcher *l = launchers;
   const size_t count = sizeof launchers / sizeof *launchers;
-  while (l < launchers + count && !getenv(l->rank))
-    l++;
-  if (l == launchers + count)
-    return hr_fail(error, HR_ERROR_NOT_FOUND,
-                   "no launcher has set RANK, OMPI_COMM_WORLD_RANK or SLURM_PROCID: torchrun, mpirun or srun does");
-  HR_TRY(read_number(l->size, 1, 1 << 20, &found.size, error));
-  HR_TRY(read_number(l->rank, 0, found.size - 1, &found.rank, error));
-  HR_TRY(read_number(l->local_rank, 0, found.size - 1, &found.local_rank, error));
-  HR_TRY(find_address(&found, error));
+  size_t i = 0;
+  while (i < count && !getenv(launchers[i].size))
+    i++;
+  if (i == count)
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "no launcher has set %s, %s or %s: torchrun, mpirun or srun does",
+                   launchers[0].size, launchers[1].size, launchers[2].size);
+  HR_TRY(read_number(launchers[i].size, 1, 1 << 20, &found.size, error));
+  HR_TRY(read_number(launchers[i].rank, 0, found.size - 1, &found.rank, error));
+  if (getenv(launchers[i].local_rank))
+    HR_TRY(read_number(launchers[i].local_rank, 0, found.size - 1, &found.local_rank, error));
+  found.local_size = local_size(launchers[i].local_size, &found);
+  find_address(&found);
   HR_TRY(find_port(&found, error));
   return hr_give_struct(options, &found, sizeof found, "hr_communicator_options", error);
 }
