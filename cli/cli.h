@@ -290,6 +290,20 @@ int cli_find_ranks(hr_communicator_options *ranks);
  *  --threads is given. */
 int cli_open_rank_device(const cli_run *run, const hr_communicator_options *ranks, hr_device **device);
 
+/** The run of one of several processes: as mpirun gives each a terminal, the output is without colours of its own
+ *  choice; only the first reports progress and notes, if `one_reports`. */
+cli_run cli_run_of_rank(const cli_run *run, const hr_communicator_options *ranks, bool one_reports);
+
+/** CLI_GO_ON where there is one process or one for each rank of the layout; the first says otherwise. */
+int cli_check_ranks(const hr_communicator_options *ranks, int64_t tensor_parallel);
+
+/** Joins the other processes; *communicator is NULL where there are none. */
+int cli_join_ranks(const hr_communicator_options *ranks, hr_device *device, hr_communicator **communicator);
+
+/** The end of a process of several: the others hear of a failure, of which each has its line. `output`: of the first,
+ *  which cli_output_close() ends; NULL for the others. Returns an exit code. */
+int cli_leave_ranks(hr_communicator *communicator, cli_output *output, hr_status status, const hr_error *error);
+
 /* ---- progress.c ---- */
 
 typedef struct cli_progress {

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USUAL_TOKENS 16
-
 /* A prompt of ids, which the caller frees. */
 typedef struct prompt {
   int64_t count;
@@ -48,61 +46,78 @@ static int read_prompt(const cli_run *run, prompt *to)
   return CLI_GO_ON;
 }
 
-static hr_status open_executor(const cli_run *run, hr_device *device, const hr_model *model, int64_t tokens,
-                               hr_executor **executor, cli_progress *progress, hr_error *error)
+/* ---- the command ---- */
+
+typedef struct generate_job {
+  hr_model model;
+  prompt from;
+  hr_communicator_options ranks;
+  hr_device *device;
+  hr_communicator *communicator; /* NULL: one process */
+} generate_job;
+
+static int64_t ranks_of(const cli_run *run)
 {
-  hr_executor_options options = hr_executor_options_default();
-  options.tokens = tokens;
+  return run->options.tensor_parallel > 0 ? run->options.tensor_parallel : 1;
+}
+
+/* `output`: NULL for a rank that prints nothing. */
+static int generate(const cli_run *run, const generate_job *job, cli_output *output)
+{
+  hr_error error = {.status = HR_OK};
+  hr_generated *generated = NULL;
+  hr_generate_options options = hr_generate_options_default();
+  cli_progress progress = cli_progress_begin(run);
+  options.prompt = job->from.ids;
+  options.prompt_count = job->from.count;
+  if (run->options.new_tokens > 0)
+    options.count = run->options.new_tokens;
   if (run->given[CLI_OPTION_dtype])
     options.dtype = run->options.dtype;
-  hr_status status = hr_executor_open(device, model, &options, executor, error);
-  if (status == HR_OK)
-    status = hr_executor_load(*executor, cli_weights(run, model), 1, cli_progress_report, progress, error);
-  return status;
-}
-
-static int generate(const cli_run *run, hr_device *device, const hr_model *model, const prompt *from,
-                    cli_output *output)
-{
-  const int64_t count = run->options.new_tokens > 0 ? run->options.new_tokens : USUAL_TOKENS;
-  hr_error error = {.status = HR_OK};
-  hr_executor *executor = NULL;
-  hr_generated *generated = NULL;
-  hr_executor_input input = hr_executor_input_default();
-  cli_progress progress = cli_progress_begin(run);
-  input.tokens = from->count;
-  input.ids = from->ids;
+  options.weights = cli_weights(run, &job->model);
+  options.progress = cli_progress_report;
+  options.context = &progress;
+  options.tensor_parallel = ranks_of(run);
+  options.communicator = job->communicator;
   cli_blocking(true); /* nothing is left unfinished */
-  hr_status status = open_executor(run, device, model, from->count + count, &executor, &progress, &error);
-  if (status == HR_OK)
-    status = hr_generate(executor, &input, count, &generated, &error);
+  hr_status status = hr_generate_on(job->device, &job->model, &options, &generated, &error);
   cli_blocking(false);
   cli_progress_end(&progress);
-  if (status == HR_OK)
-    status = hr_report_generated(output->stream, &output->options, model, generated, &error);
+  if (status == HR_OK && output)
+    status = hr_report_generated(output->stream, &output->options, &job->model, generated, &error);
   hr_generated_free(generated);
-  hr_executor_close(executor);
-  return cli_output_close(output, status, &error);
+  return cli_leave_ranks(job->communicator, output, status, &error);
 }
 
-int cli_generate(const cli_run *run)
+static int open_job(const cli_run *run, generate_job *job)
 {
-  hr_model model;
-  hr_device *device = NULL;
-  prompt from = {0, NULL};
+  int code = cli_load_model(run, &job->model, NULL);
+  if (code == CLI_GO_ON)
+    code = cli_set_weights_format(run, &job->model);
+  if (code == CLI_GO_ON)
+    code = read_prompt(run, &job->from);
+  if (code == CLI_GO_ON)
+    code = cli_check_ranks(&job->ranks, ranks_of(run));
+  if (code == CLI_GO_ON)
+    code = cli_open_rank_device(run, &job->ranks, &job->device);
+  return code == CLI_GO_ON ? cli_join_ranks(&job->ranks, job->device, &job->communicator) : code;
+}
+
+int cli_generate(const cli_run *given)
+{
+  generate_job job = {.from = {0, NULL}};
   cli_output output;
-  int code = cli_load_model(run, &model, NULL);
+  int code = cli_find_ranks(&job.ranks);
+  const cli_run own = cli_run_of_rank(given, &job.ranks, true), *run = &own;
+  const bool prints = job.ranks.rank == 0;
   if (code == CLI_GO_ON)
-    code = cli_set_weights_format(run, &model);
-  if (code == CLI_GO_ON)
-    code = read_prompt(run, &from);
-  if (code == CLI_GO_ON)
-    code = cli_open_own_device(run, &device);
-  if (code == CLI_GO_ON)
+    code = open_job(run, &job);
+  if (code == CLI_GO_ON && prints)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON)
-    code = generate(run, device, &model, &from, &output);
-  free(from.ids);
-  hr_device_close(device);
+    code = generate(run, &job, prints ? &output : NULL);
+  free(job.from.ids);
+  hr_communicator_free(job.communicator);
+  hr_device_close(job.device);
   return code;
 }

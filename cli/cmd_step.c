@@ -2,7 +2,6 @@
 #include "cli.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define USUAL_SEQUENCE 512
@@ -11,8 +10,10 @@ typedef struct step_job {
   hr_model model;
   hr_workload workload;
   hr_hardware *hardware;
+  hr_communicator_options ranks;
   hr_device *device;
-  hr_store *store; /* NULL without --save */
+  hr_communicator *communicator; /* NULL: one process */
+  hr_store *store;               /* NULL without --save */
 } step_job;
 
 /* --weights, else the checkpoint of a model that has one; NULL: random weights. */
@@ -71,6 +72,7 @@ static hr_status keep(const step_job *job, const hr_step_times *times, hr_error 
 
 /* ---- the command ---- */
 
+/* `output`: NULL for a rank that prints nothing. */
 static int measure(const cli_run *run, const step_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK};
@@ -82,6 +84,7 @@ static int measure(const cli_run *run, const step_job *job, cli_output *output)
   options.context = &progress;
   options.no_graph = run->options.no_graph;
   options.pieces = run->options.pieces;
+  options.communicator = job->communicator;
   if (run->options.budget > 0)
     options.budget_ns = run->options.budget * 1e9;
   const hr_subject subject = {.hardware = job->hardware, .model = &job->model, .workload = &job->workload};
@@ -89,10 +92,10 @@ static int measure(const cli_run *run, const step_job *job, cli_output *output)
   cli_progress_end(&progress);
   if (status == HR_OK && job->store)
     status = keep(job, times, &error);
-  if (status == HR_OK)
+  if (status == HR_OK && output)
     status = hr_report_step(output->stream, &output->options, &job->model, job->hardware, times, &error);
   hr_step_times_free(times);
-  return cli_output_close(output, status, &error);
+  return cli_leave_ranks(job->communicator, output, status, &error);
 }
 
 static int open_job(const cli_run *run, step_job *job)
@@ -102,11 +105,13 @@ static int open_job(const cli_run *run, step_job *job)
     code = cli_set_weights_format(run, &job->model);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &job->model, &job->workload);
-  if (job->workload.tensor_parallel > 1) /* NCCL ends where a host does not allow NVLink's multicast */
-    setenv("NCCL_NVLS_ENABLE", "0", 0);
   if (code == CLI_GO_ON)
-    code = cli_open_own_device(run, &job->device);
-  if (code == CLI_GO_ON && (run->options.save || run->options.db))
+    code = cli_check_ranks(&job->ranks, job->workload.tensor_parallel);
+  if (code == CLI_GO_ON)
+    code = cli_open_rank_device(run, &job->ranks, &job->device);
+  if (code == CLI_GO_ON)
+    code = cli_join_ranks(&job->ranks, job->device, &job->communicator);
+  if (code == CLI_GO_ON && (run->options.save || run->options.db) && job->ranks.rank == 0)
     code = cli_open_store(run, HR_STORE_WRITE, &job->store);
   if (code != CLI_GO_ON)
     return code;
@@ -119,15 +124,20 @@ static int open_job(const cli_run *run, step_job *job)
   return CLI_GO_ON;
 }
 
-int cli_step(const cli_run *run)
+int cli_step(const cli_run *given)
 {
-  step_job job = {.hardware = run->hardware};
+  step_job job = {.hardware = given->hardware};
   cli_output output;
-  int code = open_job(run, &job);
+  int code = cli_find_ranks(&job.ranks);
+  const cli_run own = cli_run_of_rank(given, &job.ranks, true), *run = &own;
+  const bool prints = job.ranks.rank == 0;
   if (code == CLI_GO_ON)
+    code = open_job(run, &job);
+  if (code == CLI_GO_ON && prints)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON)
-    code = measure(run, &job, &output);
+    code = measure(run, &job, prints ? &output : NULL);
+  hr_communicator_free(job.communicator);
   hr_store_abandon(job.store);
   hr_device_close(job.device);
   return code;

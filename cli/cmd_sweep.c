@@ -124,8 +124,7 @@ static int report(void *context, const hr_sweep_progress *now)
 /* One note for all processes of a launcher. */
 static void choose_dtype(const cli_run *run, sweep_job *job)
 {
-  cli_run first = *run;
-  first.options.quiet = first.options.quiet || job->ranks.rank > 0;
+  const cli_run first = cli_run_of_rank(run, &job->ranks, true);
   bool known = hr_device_detect(job->device, run->hardware, NULL) == HR_OK; /* the reference device has no rates */
   const char *name = known ? hr_hardware_describe(run->hardware)->name : hr_device_name(job->device);
   job->options.dtype = cli_dtype_of(&first, run->hardware, name);
@@ -385,15 +384,6 @@ static int check_arguments(const cli_run *run)
   return run->options.plot || run->given[CLI_OPTION_width] ? cli_check_plot(run) : CLI_GO_ON;
 }
 
-/* mpirun gives each process a terminal, even if its own output goes to a file. */
-static cli_run plain_output(const cli_run *run)
-{
-  cli_run plain = *run;
-  if (plain.options.color == CLI_COLOR_AUTO)
-    plain.options.color = CLI_COLOR_NEVER;
-  return plain;
-}
-
 int cli_sweep(const cli_run *run)
 {
   if (run->options.list)
@@ -410,8 +400,8 @@ int cli_sweep(const cli_run *run)
   job.rates = hr_hardware_create();
   sweep_list sweeps = {.sweeps = NULL};
   job.options = make_options(run, &job);
-  const cli_run plain = plain_output(run);
-  run = job.ranks.size > 1 ? &plain : run;
+  const cli_run own = cli_run_of_rank(run, &job.ranks, false);
+  run = &own;
   code = cli_check_kernel(run);
   if (code == CLI_GO_ON)
     code = cli_open_rank_device(run, &job.ranks, &job.device);

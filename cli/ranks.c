@@ -31,3 +31,45 @@ int cli_open_rank_device(const cli_run *run, const hr_communicator_options *rank
     of_rank.options.device = own;
   return cli_open_own_device(&of_rank, device);
 }
+
+cli_run cli_run_of_rank(const cli_run *run, const hr_communicator_options *ranks, bool one_reports)
+{
+  cli_run own = *run;
+  if (ranks->size > 1 && own.options.color == CLI_COLOR_AUTO)
+    own.options.color = CLI_COLOR_NEVER;
+  own.options.quiet = own.options.quiet || (one_reports && ranks->rank > 0);
+  return own;
+}
+
+int cli_check_ranks(const hr_communicator_options *ranks, int64_t tensor_parallel)
+{
+  if (tensor_parallel > 1) /* NCCL ends where a host does not allow NVLink's multicast */
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
+  if (ranks->size == 1 || ranks->size == tensor_parallel)
+    return CLI_GO_ON;
+  if (ranks->rank > 0)
+    return EXIT_USAGE;
+  return cli_fail(EXIT_USAGE,
+                  "--tensor-parallel: the layout has %" PRId64 " rank%s, and the launcher has started %" PRId64
+                  " processes",
+                  tensor_parallel, tensor_parallel == 1 ? "" : "s", ranks->size);
+}
+
+int cli_join_ranks(const hr_communicator_options *ranks, hr_device *device, hr_communicator **communicator)
+{
+  hr_error error = {.status = HR_OK};
+  *communicator = NULL;
+  if (ranks->size == 1)
+    return CLI_GO_ON;
+  const hr_status status = hr_communicator_join(device, ranks, communicator, &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+int cli_leave_ranks(hr_communicator *communicator, cli_output *output, hr_status status, const hr_error *error)
+{
+  if (status != HR_OK && communicator)
+    hr_communicator_give_up(communicator, error->message);
+  if (output)
+    return cli_output_close(output, status, error);
+  return status == HR_OK ? EXIT_FINE : cli_fail_status(status, error);
+}

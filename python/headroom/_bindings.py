@@ -2251,6 +2251,7 @@ class hr_step_options(Structure):
         ("no_graph", c_bool),
         ("output", c_int64),
         ("pieces", c_int64),
+        ("communicator", c_void_p),
     ]
 
 
@@ -2287,6 +2288,22 @@ class hr_generated(Structure):
         ("ids", c_void_p),
         ("first_ns", c_double),
         ("others_ns", c_double),
+    ]
+
+
+class hr_generate_options(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("prompt", c_void_p),
+        ("prompt_count", c_int64),
+        ("count", c_int64),
+        ("dtype", c_int),
+        ("weights", c_char_p),
+        ("seed", c_uint64),
+        ("progress", c_void_p),
+        ("context", c_void_p),
+        ("tensor_parallel", c_int64),
+        ("communicator", c_void_p),
     ]
 
 
@@ -2894,6 +2911,8 @@ FUNCTIONS = {  # name: result, parameters
     "hr_gemm_flops": (c_int, [c_void_p, c_void_p]),
     "hr_gemm_init": (None, [c_void_p, c_size_t]),
     "hr_generate": (c_int, [c_void_p, c_void_p, c_int64, c_void_p, c_void_p]),
+    "hr_generate_on": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_generate_options_init": (None, [c_void_p, c_size_t]),
     "hr_generated_free": (None, [c_void_p]),
     "hr_hardware_ceiling": (c_double, [c_void_p, c_int, c_int]),
     "hr_hardware_ceiling_share": (c_double, [c_void_p, c_int, c_double]),

@@ -108,6 +108,7 @@ static hr_status use_executor(hr_device *device, hr_error *error)
   static hr_model model;
   static double times_ns[HR_OPERATORS_MAX];
   int32_t largest;
+  hr_generated *generated = NULL;
   hr_executor *executor = NULL;
   hr_executor_input step = hr_executor_input_default();
   hr_status status = HR_OK;
@@ -119,7 +120,10 @@ static hr_status use_executor(hr_device *device, hr_error *error)
   TRY(hr_executor_time_operators(executor, times_ns, error));
   TRY(hr_executor_largest(executor, &largest, error));
   TRY(hr_executor_truncate(executor, 0, 2, error));
+  TRY(hr_executor_load(executor, NULL, 1, NULL, NULL, error));
+  TRY(hr_generate(executor, &step, 2, &generated, error));
 end:
+  hr_generated_free(generated);
   hr_executor_close(executor);
   return status;
 }

@@ -24,6 +24,9 @@ typedef struct hr_step_options {
   int64_t output; /* of a prefill: tokens of each sequence, the first from the prefill, each other from a decode step of
                      the same run; 0, the default, is 1 */
   int64_t pieces; /* as hr_executor_options.pieces */
+  struct hr_communicator *communicator; /* of `device` (<headroom/experimental/communicator.h>) and of the workload's
+                     number of ranks: each is a process that makes the same call, and gets its own times. NULL: ranks
+                     are threads */
 } hr_step_options;
 
 /** Random weights from seed 1, ten seconds. */
@@ -57,8 +60,8 @@ typedef struct hr_step_times {
  *  recomputation and tensor parallelism count: forward, prefill, decode of one token behind context − 1 others, or
  *  training, whose steps follow each other. With tensor_parallel t the GPUs behind `device` take part, cuda:0 to
  *  cuda:t − 1, or t ranks share the cores of a CPU; times and bytes are those of the first. The caller frees *times.
- *  HR_ERROR_UNSUPPORTED for devices that share something else; errors of
- *  hr_executor_open(), hr_executor_load() and hr_executor_step(). `options` NULL: the default. */
+ *  HR_ERROR_UNSUPPORTED for devices that share something else; HR_ERROR_INVALID for a communicator of another number;
+ *  errors of hr_executor_open(), hr_executor_load() and hr_executor_step(). `options` NULL: the default. */
 HR_API hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr_step_options *options,
                                  hr_step_times **times, hr_error *error);
 
@@ -75,6 +78,29 @@ typedef struct hr_generated {
  *  hr_executor_step(). */
 HR_API hr_status hr_generate(hr_executor *executor, const hr_executor_input *prompt, int64_t count,
                              hr_generated **generated, hr_error *error);
+
+typedef struct hr_generate_options {
+  size_t struct_size;    /* sizeof(hr_generate_options), set by hr_generate_options_default() */
+  const int32_t *prompt; /* [prompt_count]: rows of the token embedding */
+  int64_t prompt_count;
+  int64_t count;       /* tokens that follow */
+  hr_dtype dtype;      /* as hr_executor_options.dtype */
+  const char *weights; /* as hr_step_options has them, and the next three */
+  uint64_t seed;
+  hr_progress_fn progress;
+  void *context;
+  int64_t tensor_parallel;              /* ranks that share each layer, as hr_step_measure() opens them */
+  struct hr_communicator *communicator; /* as hr_step_options.communicator: each process gets the ids */
+} hr_generate_options;
+
+/** 16 tokens in fp32 from random weights of seed 1, on one device. */
+HR_API void hr_generate_options_init(hr_generate_options *options, size_t size);
+HR_DEFAULT(hr_generate_options)
+
+/** hr_generate() by executors that it opens and loads, of every rank. The caller frees *generated. HR_ERROR_INVALID for
+ *  a prompt without tokens; errors of hr_step_measure() and hr_generate(). */
+HR_API hr_status hr_generate_on(hr_device *device, const hr_model *model, const hr_generate_options *options,
+                                hr_generated **generated, hr_error *error);
 
 /** Frees it; NULL is ignored. */
 HR_API void hr_generated_free(hr_generated *generated);

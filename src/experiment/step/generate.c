@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "experiment/step/team.h"
 #include "runtime/device/clock.h"
 
 #include <inttypes.h>
@@ -60,6 +61,71 @@ hr_status hr_generate(hr_executor *executor, const hr_executor_input *prompt, in
     *generated = to;
   else
     hr_generated_free(to);
+  return status;
+}
+
+/* ---- with executors of its own ---- */
+
+void hr_generate_options_init(hr_generate_options *options, size_t size)
+{
+  HR_INIT(options, size, (hr_generate_options){.count = 16, .dtype = HR_FP32, .seed = 1, .tensor_parallel = 1});
+}
+
+typedef struct generation {
+  const hr_generate_options *options;
+  hr_team *team;
+  hr_generated *generated; /* of the first rank */
+} generation;
+
+static hr_status generate_rank(hr_team_rank *rank, void *context, hr_error *error)
+{
+  generation *g = context;
+  hr_executor_input prompt = hr_executor_input_default();
+  hr_generated *own;
+  prompt.tokens = g->options->prompt_count;
+  prompt.ids = g->options->prompt;
+  HR_TRY(hr_generate(rank->executor, &prompt, g->options->count, &own, error));
+  if (rank == hr_team_first(g->team))
+    g->generated = own;
+  else
+    hr_generated_free(own);
+  return HR_OK;
+}
+
+static hr_status generate_in_team(const hr_model *model, generation *g, hr_error *error)
+{
+  const hr_generate_options *o = g->options;
+  const hr_team_weights weights = {o->weights, o->seed, o->progress, o->context};
+  hr_executor_options options = hr_executor_options_default();
+  options.dtype = o->dtype;
+  options.tokens = o->prompt_count + o->count;
+  HR_TRY(hr_team_open_executors(g->team, model, &options, error));
+  HR_TRY(hr_team_load(g->team, &weights, error));
+  return hr_team_do(g->team, generate_rank, g, error);
+}
+
+hr_status hr_generate_on(hr_device *device, const hr_model *model, const hr_generate_options *options,
+                         hr_generated **generated, hr_error *error)
+{
+  HR_NEED(error, device, model, options, generated);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_generate_options, options, error);
+  const int64_t ranks = options->tensor_parallel;
+  if (!options->prompt || options->prompt_count < 1 || options->prompt_count > 1 << 24)
+    return hr_fail(error, HR_ERROR_INVALID, "prompt: expected 1 to 2^24 tokens, found %" PRId64, options->prompt_count);
+  if (options->count < 1 || options->count > 1 << 24)
+    return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to 2^24, found %" PRId64, options->count);
+  if (ranks < 1 || ranks > 1024)
+    return hr_fail(error, HR_ERROR_INVALID, "tensor_parallel: expected 1 to 1024, found %" PRId64, ranks);
+  generation g = {.options = options};
+  HR_TRY(options->communicator ? hr_team_join(device, options->communicator, ranks, &g.team, error)
+                               : hr_team_open(device, ranks, &g.team, error));
+  hr_status status = generate_in_team(model, &g, error);
+  hr_team_close(g.team);
+  if (status == HR_OK)
+    *generated = g.generated;
+  else
+    hr_generated_free(g.generated);
   return status;
 }
 

@@ -83,30 +83,6 @@ static hr_status make_ids(hr_step_runner *r, int64_t vocabulary, uint64_t seed, 
   return HR_OK;
 }
 
-typedef struct opening {
-  const hr_step_runner *runner;
-  const hr_model *model;
-  const hr_step_options *asked;
-  hr_executor_options options;
-} opening;
-
-static hr_status open_rank(hr_team_rank *rank, void *context, hr_error *error)
-{
-  const opening *o = context;
-  hr_executor_options options = o->options;
-  options.communicator = rank->communicator;
-  return hr_executor_open(rank->device, o->model, &options, &rank->executor, error);
-}
-
-/* One rank reports. */
-static hr_status load_rank(hr_team_rank *rank, void *context, hr_error *error)
-{
-  const opening *o = context;
-  const bool reports = rank == hr_team_first(o->runner->team);
-  return hr_executor_load(rank->executor, o->asked->weights, o->asked->seed, reports ? o->asked->progress : NULL,
-                          o->asked->context, error);
-}
-
 static hr_status open_executor(hr_step_runner *r, const hr_model *model, const hr_step_options *asked, hr_error *error)
 {
   hr_executor_options options = hr_executor_options_default();
@@ -117,11 +93,11 @@ static hr_status open_executor(hr_step_runner *r, const hr_model *model, const h
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
   options.pieces = asked->pieces;
-  opening o = {r, model, asked, options};
-  HR_TRY(hr_team_do(r->team, open_rank, &o, error));
+  HR_TRY(hr_team_open_executors(r->team, model, &options, error));
   r->executor = hr_team_first(r->team)->executor;
+  const hr_team_weights weights = {asked->weights, asked->seed, asked->progress, asked->context};
   const double start_ns = hr_clock_ns();
-  HR_TRY(hr_team_do(r->team, load_rank, &o, error));
+  HR_TRY(hr_team_load(r->team, &weights, error));
   r->load_ns = hr_clock_ns() - start_ns;
   return HR_OK;
 }
@@ -166,7 +142,8 @@ hr_status hr_step_runner_open(hr_step_runner *r, hr_device *device, const hr_mod
   r->longest = decodes(r) ? workload->context : workload->sequence;
   HR_TRY(hr_step_check(model, workload, error));
   HR_TRY(take_output(r, options->output, error));
-  HR_TRY(hr_team_open(device, workload->tensor_parallel, &r->team, error));
+  HR_TRY(options->communicator ? hr_team_join(device, options->communicator, workload->tensor_parallel, &r->team, error)
+                               : hr_team_open(device, workload->tensor_parallel, &r->team, error));
   r->device = hr_team_first(r->team)->device;
   r->others_bytes = r->device->buffer_bytes;
   HR_TRY(make_ids(r, model->vocabulary, options->seed, error));
@@ -280,7 +257,9 @@ static hr_status sample(hr_step_runner *const *runners, int count, const hr_step
   const double start_ns = hr_clock_ns();
   while (s->count < SAMPLES_MAX) {
     const double spent_ns = hr_clock_ns() - start_ns;
-    if (s->count >= SAMPLES_MIN && (spent_ns > limits->limit_ns || is_precise(s, limits->precision)))
+    bool over = s->count >= SAMPLES_MIN && (spent_ns > limits->limit_ns || is_precise(s, limits->precision));
+    HR_TRY(hr_team_agree(runners[0]->team, &over, error));
+    if (over)
       break;
     if (limits->progress && limits->progress(limits->context, spent_ns / limits->limit_ns, "steps"))
       return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "runtime/communicator/communicator.h"
 #include "runtime/device/device.h"
 
 #include <inttypes.h>
@@ -27,6 +28,7 @@ struct hr_team {
   uint64_t jobs;   /* that were given out */
   int64_t at_work; /* members but the first */
   bool over;
+  bool joined; /* the other ranks are processes; the communicator is the caller's */
   hr_team_job job;
   void *context;
   int64_t count;
@@ -96,6 +98,84 @@ hr_team_rank *hr_team_first(hr_team *team)
   return &team->members[0].rank;
 }
 
+/* ---- executors ---- */
+
+typedef struct opening {
+  const hr_model *model;
+  hr_executor_options options;
+} opening;
+
+static hr_status open_executor(hr_team_rank *rank, void *context, hr_error *error)
+{
+  const opening *o = context;
+  hr_executor_options options = o->options;
+  options.communicator = rank->communicator;
+  return hr_executor_open(rank->device, o->model, &options, &rank->executor, error);
+}
+
+hr_status hr_team_open_executors(hr_team *team, const hr_model *model, const hr_executor_options *options,
+                                 hr_error *error)
+{
+  opening o = {model, *options};
+  return hr_team_do(team, open_executor, &o, error);
+}
+
+typedef struct loading {
+  const hr_team_weights *weights;
+  hr_team *team;
+} loading;
+
+typedef struct rank_loading {
+  const hr_team_weights *reports; /* NULL: another rank does */
+  const hr_communicator *communicator;
+} rank_loading;
+
+static hr_status check_others(const hr_communicator *c, hr_error *error)
+{
+  return c ? c->meeting->functions->check(c->meeting, error) : HR_OK;
+}
+
+/* No rank loads on for minutes once another has failed. */
+static int watch(void *context, double done, const char *what)
+{
+  const rank_loading *l = context;
+  if (check_others(l->communicator, NULL) != HR_OK)
+    return 1;
+  return l->reports && l->reports->progress ? l->reports->progress(l->reports->context, done, what) : 0;
+}
+
+static hr_status load(hr_team_rank *rank, void *context, hr_error *error)
+{
+  const loading *l = context;
+  rank_loading own = {rank == hr_team_first(l->team) ? l->weights : NULL, rank->communicator};
+  const hr_status status = hr_executor_load(rank->executor, l->weights->what, l->weights->seed, watch, &own, error);
+  if (status == HR_ERROR_INTERRUPTED)
+    HR_TRY(check_others(rank->communicator, error));
+  HR_TRY(status);
+  return l->team->joined ? hr_communicator_meet(rank->communicator, error) : HR_OK;
+}
+
+hr_status hr_team_load(hr_team *team, const hr_team_weights *weights, hr_error *error)
+{
+  loading l = {weights, team};
+  return hr_team_do(team, load, &l, error);
+}
+
+hr_status hr_team_agree(hr_team *team, bool *value, hr_error *error)
+{
+  if (!team->joined)
+    return HR_OK;
+  hr_communicator *c = team->members[0].rank.communicator;
+  bool *all = calloc((size_t)hr_communicator_size(c), sizeof *all);
+  if (!all)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " ranks", hr_communicator_size(c));
+  const hr_status status = hr_communicator_share(c, value, sizeof *value, all, error);
+  if (status == HR_OK)
+    *value = all[0];
+  free(all);
+  return status;
+}
+
 /* ---- opening ---- */
 
 static hr_status open_device(hr_team *t, int64_t i, hr_device *first, hr_error *error)
@@ -149,16 +229,35 @@ static hr_status open_all(hr_team *t, hr_device *first, hr_error *error)
   return HR_OK;
 }
 
-hr_status hr_team_open(hr_device *first, int64_t ranks, hr_team **team, hr_error *error)
+static hr_status make(int64_t members, hr_team **team, hr_error *error)
 {
-  hr_team *t = calloc(1, sizeof *t + (size_t)ranks * sizeof *t->members);
+  hr_team *t = calloc(1, sizeof *t + (size_t)members * sizeof *t->members);
   if (!t)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " ranks", ranks);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " ranks", members);
   pthread_mutex_init(&t->lock, NULL);
   pthread_cond_init(&t->changed, NULL);
-  t->count = ranks;
-  for (int64_t i = 0; i < ranks; i++)
+  t->count = members;
+  for (int64_t i = 0; i < members; i++)
     t->members[i].team = t;
+  *team = t;
+  return HR_OK;
+}
+
+hr_status hr_team_join(hr_device *device, hr_communicator *communicator, int64_t ranks, hr_team **team, hr_error *error)
+{
+  if (hr_communicator_size(communicator) != ranks)
+    return hr_fail(error, HR_ERROR_INVALID, "the communicator has %" PRId64 " ranks, and %" PRId64 " share a layer",
+                   hr_communicator_size(communicator), ranks);
+  HR_TRY(make(1, team, error));
+  (*team)->joined = true;
+  (*team)->members[0].rank = (hr_team_rank){.device = device, .communicator = communicator};
+  return HR_OK;
+}
+
+hr_status hr_team_open(hr_device *first, int64_t ranks, hr_team **team, hr_error *error)
+{
+  hr_team *t;
+  HR_TRY(make(ranks, &t, error));
   hr_status status = open_all(t, first, error);
   if (status == HR_OK)
     *team = t;
@@ -186,7 +285,7 @@ void hr_team_close(hr_team *t)
   end_threads(t);
   for (int64_t i = 0; i < t->count; i++)
     hr_executor_close(t->members[i].rank.executor);
-  for (int64_t i = 0; i < t->count; i++)
+  for (int64_t i = 0; i < t->count && !t->joined; i++)
     hr_communicator_free(t->members[i].rank.communicator);
   for (int64_t i = 0; i < t->count; i++) {
     if (t->members[i].owns_device)
