@@ -2,7 +2,8 @@
 /* All-reduces of several GPUs of this host: own kernels in one and two shots beside NCCL, and with residual and norm
  * beside the two apart. Each call is one of 50 of a captured graph; the ways take turns, and a row has the medians of
  * their rounds and of the ratios within a round.
- *   all_reduce GPUS [bf16|fp32]
+ *   all_reduce GPUS [bf16|fp32]                                             a thread for each GPU
+ *   torchrun --no-python --nproc-per-node GPUS all_reduce GPUS [bf16|fp32]   a process
  * The best of torch's symmetric memory in the same minutes: bench/all_reduce_torch.py. */
 #include "base/error.h"
 #include "runtime/communicator/communicator.h"
@@ -237,28 +238,38 @@ static void *rank_main(void *argument)
   return NULL;
 }
 
-int main(int count, char **arguments)
+static void print_head(void)
 {
-  const int size = count > 1 ? atoi(arguments[1]) : 2;
+  printf("gpus,bytes,nccl_us,one_shot_us,two_shot_us,blocks_us,norm_us,apart_us,one_shot/nccl,two_shot/nccl,blocks/"
+         "nccl,norm/apart\n");
+}
+
+static hr_device *open_gpu(int64_t number)
+{
+  char name[32];
+  hr_device *device;
+  hr_error error = {.message = ""};
+  snprintf(name, sizeof name, "cuda:%d", (int)number);
+  must(hr_device_open(name, 0, &device, &error), &error);
+  return device;
+}
+
+static void run_threads(int size, hr_dtype dtype)
+{
   bench_rank *ranks = calloc(GPUS_MAX, sizeof *ranks);
   hr_device *devices[GPUS_MAX];
   hr_communicator *communicators[GPUS_MAX];
   pthread_t threads[GPUS_MAX];
   hr_error error = {.message = ""};
-  if (size < 2 || size > GPUS_MAX || !ranks)
-    return 2;
-  setenv("NCCL_NVLS_ENABLE", "0", 0);
-  for (int i = 0; i < size; i++) {
-    char name[16];
-    snprintf(name, sizeof name, "cuda:%d", i);
-    must(hr_device_open(name, 0, &devices[i], &error), &error);
-  }
+  if (!ranks)
+    _exit(1);
+  for (int i = 0; i < size; i++)
+    devices[i] = open_gpu(i);
   must(hr_communicators_create(devices, size, NULL, communicators, &error), &error);
-  printf("gpus,bytes,nccl_us,one_shot_us,two_shot_us,blocks_us,norm_us,apart_us,one_shot/nccl,two_shot/nccl,blocks/"
-         "nccl,norm/apart\n");
+  print_head();
   for (int i = 0; i < size; i++) {
-    ranks[i] = (bench_rank){.device = devices[i], .communicator = communicators[i], .rank = i, .size = size};
-    ranks[i].dtype = count > 2 && strcmp(arguments[2], "fp32") == 0 ? HR_FP32 : HR_BF16;
+    ranks[i] =
+        (bench_rank){.device = devices[i], .communicator = communicators[i], .rank = i, .size = size, .dtype = dtype};
     pthread_create(&threads[i], NULL, rank_main, &ranks[i]);
   }
   for (int i = 0; i < size; i++)
@@ -268,5 +279,37 @@ int main(int count, char **arguments)
   for (int i = 0; i < size; i++)
     hr_device_close(devices[i]);
   free(ranks);
+}
+
+static void run_process(const hr_communicator_options *options, hr_dtype dtype)
+{
+  static bench_rank rank;
+  hr_error error = {.message = ""};
+  rank = (bench_rank){
+      .device = open_gpu(options->local_rank), .rank = options->rank, .size = options->size, .dtype = dtype};
+  must(hr_communicator_join(rank.device, options, &rank.communicator, &error), &error);
+  if (rank.rank == 0)
+    print_head();
+  rank_main(&rank);
+  hr_communicator_free(rank.communicator);
+  hr_device_close(rank.device);
+}
+
+int main(int count, char **arguments)
+{
+  const int size = count > 1 ? atoi(arguments[1]) : 2;
+  const hr_dtype dtype = count > 2 && strcmp(arguments[2], "fp32") == 0 ? HR_FP32 : HR_BF16;
+  hr_communicator_options options = hr_communicator_options_default();
+  hr_error error = {.message = ""};
+  const hr_status launched = hr_communicator_environment(&options, &error);
+  if (launched != HR_ERROR_NOT_FOUND)
+    must(launched, &error);
+  if (size < 2 || size > GPUS_MAX || (options.size > 1 && options.size != size))
+    return 2;
+  setenv("NCCL_NVLS_ENABLE", "0", 0);
+  if (options.size > 1)
+    run_process(&options, dtype);
+  else
+    run_threads(size, dtype);
   return 0;
 }

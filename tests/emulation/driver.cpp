@@ -415,6 +415,11 @@ cu_result cuStreamSynchronize(cu_stream stream)
   return !is_default(stream) && stream->capturing() ? CAPTURE_UNSUPPORTED : SUCCESS;
 }
 
+cu_result cuCtxSynchronize()
+{
+  return SUCCESS;
+}
+
 cu_result cuStreamBeginCapture_v2(cu_stream stream, int)
 {
   if (is_default(stream))

@@ -50,9 +50,9 @@ HR_API hr_status hr_communicators_create(hr_device *const *devices, int64_t coun
                                          hr_error *error);
 
 /** Joins this process to the others, which call it, too: rank 0 listens at address and port, the others connect. The
- *  caller frees *communicator before the device. HR_ERROR_INVALID for a rank that is not below size, or that two
- *  processes have, and without an address; HR_ERROR_UNAVAILABLE if the others do not come in time, or have another
- *  version. */
+ *  caller frees *communicator before the device. HR_ERROR_INVALID for a rank that is not below size, for a rank or a
+ *  GPU that two processes have, and without an address; HR_ERROR_UNAVAILABLE if the others do not come in time, or have
+ *  another version. */
 HR_API hr_status hr_communicator_join(hr_device *device, const hr_communicator_options *options,
                                       hr_communicator **communicator, hr_error *error);
 

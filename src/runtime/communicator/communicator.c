@@ -138,13 +138,16 @@ hr_status hr_communicator_join(hr_device *device, const hr_communicator_options 
     meeting->functions->leave(meeting);
     return status;
   }
+  hr_error reason = {.message = ""};
   if (device->backend->connect)
-    status = device->backend->connect(&c, 1, error);
-  if (status == HR_OK)
+    status = device->backend->connect(&c, 1, &reason);
+  if (status == HR_OK) {
     *communicator = c;
-  else
-    hr_communicator_free(c);
-  return status;
+    return HR_OK;
+  }
+  hr_communicator_give_up(c, reason.message);
+  hr_communicator_free(c);
+  return hr_fail(error, status, "%s", reason.message);
 }
 
 void hr_communicator_free(hr_communicator *c)

@@ -57,6 +57,9 @@ hr_status hr_cuda_communicate(hr_communicator *communicator, const hr_collective
                               hr_error *error);
 hr_status hr_cuda_await_ranks(hr_communicator *communicator, void *stream, hr_error *error);
 
+/** HR_ERROR_UNAVAILABLE once a kernel has waited in vain; it has added zeros for the rank that it names. */
+hr_status hr_cuda_check_missing(const hr_communicator *communicator, hr_error *error);
+
 /** Makes slabs and shows them to the others; *why says why not, if that is no error. In no context. */
 hr_status hr_cuda_share_slabs(hr_communicator *const *communicators, int64_t count, hr_error *error);
 void hr_cuda_free_slab(const hr_communicator *communicator);

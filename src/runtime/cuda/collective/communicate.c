@@ -29,6 +29,7 @@ static hr_status run(hr_communicator *c, const hr_collective_call *x, cu_stream 
 
 hr_status hr_cuda_communicate(hr_communicator *c, const hr_collective_call *call, void *stream, hr_error *error)
 {
+  HR_TRY(hr_cuda_check_missing(c, error));
   HR_TRY(hr_cuda_enter(hr_rank_cuda(c), error));
   hr_status status = run(c, call, stream, error);
   hr_cuda_leave(hr_rank_cuda(c));

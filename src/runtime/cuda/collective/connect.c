@@ -111,11 +111,14 @@ hr_status hr_cuda_connect(hr_communicator *const *cs, int64_t count, hr_error *e
   return HR_OK;
 }
 
+/* Calls may be in any stream. Those that wait for a rank that is gone end. */
 void hr_cuda_disconnect(hr_communicator *c)
 {
   hr_cuda_ranks *r = hr_rank_state(c);
   if (hr_cuda_enter(hr_rank_cuda(c), NULL) == HR_OK) {
-    hr_rank_cuda(c)->driver.cuStreamSynchronize(hr_rank_cuda(c)->stream);
+    if (r->missing && *r->missing == 0 && c->meeting->functions->check(c->meeting, NULL) != HR_OK)
+      *r->missing = 1 + (int)c->meeting->rank;
+    hr_rank_cuda(c)->driver.cuCtxSynchronize();
     if (r->comm)
       r->nccl.ncclCommAbort(r->comm); /* destroying one waits for the others, which may have gone */
     hr_cuda_free_slab(c);
@@ -167,7 +170,13 @@ static hr_status wait_in_context(const hr_communicator *c, cu_stream stream, hr_
     return HR_CU(driver, cuStreamSynchronize, (stream), error);
   HR_TRY(HR_CU(driver, cuEventRecord, (r->reached, stream), error));
   HR_TRY(wait_for_event(c, error));
-  if (!r->missing || *r->missing == 0)
+  return hr_cuda_check_missing(c, error);
+}
+
+hr_status hr_cuda_check_missing(const hr_communicator *c, hr_error *error)
+{
+  const hr_cuda_ranks *r = hr_rank_state(c);
+  if (!r || !r->missing || *r->missing == 0)
     return HR_OK;
   const int rank = *r->missing - 1;
   char reason[96];

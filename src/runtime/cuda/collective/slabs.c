@@ -3,6 +3,7 @@
  * processes of one host. */
 #include "runtime/cuda/collective/collective.h"
 
+#include "base/checked.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -12,10 +13,16 @@
 
 enum { PEER_ACCESS_ALREADY_ENABLED = 704, IPC_LAZY_PEER_ACCESS = 1 };
 
+/* A handle shows the whole allocation that an address is in, from its first byte on: whole pages are none but the
+ * slab's. */
+#define PAGE_BYTES ((int64_t)2 << 20)
+
 /* What a rank says of itself. */
 typedef struct slab_card {
   char host[64];
+  char bus[32]; /* of the GPU, which each process numbers for itself */
   int64_t process;
+  uint64_t library; /* where it is loaded: processes of two containers may have one number */
   cu_address address;
   cu_device device;
   cu_context context;
@@ -29,7 +36,7 @@ static hr_status allocate(const hr_communicator *c, hr_error *error)
 {
   const hr_cuda *cuda = hr_rank_cuda(c);
   hr_cuda_ranks *r = hr_rank_state(c);
-  const size_t bytes = (size_t)hr_slab_bytes((int)c->meeting->size);
+  const size_t bytes = (size_t)(hr_ceil_div(hr_slab_bytes((int)c->meeting->size), PAGE_BYTES) * PAGE_BYTES);
   void *host = NULL;
   HR_TRY(HR_CU(&cuda->driver, cuMemHostAlloc, (&host, sizeof *r->missing, CU_HOST_MAPPED), error));
   r->missing = host;
@@ -49,6 +56,8 @@ static hr_status make_card(const hr_communicator *c, slab_card *card, hr_error *
   hr_status status = allocate(c, error);
   gethostname(card->host, sizeof card->host - 1);
   card->process = getpid();
+  card->library = (uintptr_t)&hr_cuda_share_slabs;
+  cuda->driver.cuDeviceGetPCIBusId(card->bus, sizeof card->bus - 1, cuda->device);
   card->address = hr_rank_state(c)->slab;
   card->device = cuda->device;
   card->context = cuda->context;
@@ -69,12 +78,17 @@ static bool no_slabs(hr_cuda_ranks *r, const char *format, const slab_card *own,
   return false;
 }
 
+static bool one_process(const slab_card *a, const slab_card *b)
+{
+  return a->process == b->process && a->library == b->library && strcmp(a->host, b->host) == 0;
+}
+
 /* False, with the reason in no_peers, where the GPUs do not see each other. In the device's context. */
 static bool see_other(const hr_communicator *c, const slab_card *own, const slab_card *other, cu_address *address)
 {
   const hr_driver *driver = &hr_rank_cuda(c)->driver;
   hr_cuda_ranks *r = hr_rank_state(c);
-  const bool same_process = own->process == other->process && strcmp(own->host, other->host) == 0;
+  const bool same_process = one_process(own, other);
   int sees = 0;
   if (strcmp(own->host, other->host) != 0)
     return no_slabs(r, "%s and %s are on two hosts", own, other);
@@ -103,19 +117,29 @@ static bool see_others(const hr_communicator *c, const slab_card *cards)
       continue;
     if (!see_other(c, own, &cards[i], &r->slabs[i]))
       return false;
-    r->opened[i] = own->process != cards[i].process;
+    r->opened[i] = !one_process(own, &cards[i]);
   }
   return true;
 }
 
+static void forget_others(const hr_communicator *c)
+{
+  hr_cuda_ranks *r = hr_rank_state(c);
+  for (int64_t i = 0; i < HR_ALL_REDUCE_RANKS_MAX; i++) {
+    if (r->opened[i])
+      hr_rank_cuda(c)->driver.cuIpcCloseMemHandle(r->slabs[i]);
+    r->opened[i] = false;
+    r->slabs[i] = 0;
+  }
+}
+
+/* Another process may still have it open, but writes no more into it: a call that is over has got what all others
+ * wrote. */
 void hr_cuda_free_slab(const hr_communicator *c)
 {
   const hr_driver *driver = &hr_rank_cuda(c)->driver;
   hr_cuda_ranks *r = hr_rank_state(c);
-  for (int64_t i = 0; i < HR_ALL_REDUCE_RANKS_MAX; i++) {
-    if (r->opened[i])
-      driver->cuIpcCloseMemHandle(r->slabs[i]);
-  }
+  forget_others(c);
   if (r->slab)
     driver->cuMemFree_v2(r->slab);
   if (r->missing)
@@ -141,9 +165,24 @@ static hr_status see_and_agree(hr_communicator *const *cs, int64_t count, const 
     all = all && seen[k];
   for (int64_t i = 0; i < count && !all; i++) {
     hr_cuda_ranks *r = hr_rank_state(cs[i]);
-    memset(r->slabs, 0, sizeof r->slabs);
+    HR_TRY(hr_cuda_enter(hr_rank_cuda(cs[i]), error));
+    forget_others(cs[i]);
+    hr_cuda_leave(hr_rank_cuda(cs[i]));
     if (!r->no_peers.message[0])
       snprintf(r->no_peers.message, sizeof r->no_peers.message, "another rank's GPU sees no memory of the others");
+  }
+  return HR_OK;
+}
+
+/* Two processes with one GPU, which threads of one process are refused before. */
+static hr_status check_cards(const slab_card *cards, int64_t size, hr_error *error)
+{
+  for (int64_t i = 0; i < size; i++) {
+    for (int64_t k = 0; k < i; k++) {
+      if (cards[i].bus[0] && strcmp(cards[i].bus, cards[k].bus) == 0 && strcmp(cards[i].host, cards[k].host) == 0)
+        return hr_fail(error, HR_ERROR_INVALID, "the GPU %s on %s is given twice, as ranks %" PRId64 " and %" PRId64,
+                       cards[i].bus, cards[i].host, k, i);
+    }
   }
   return HR_OK;
 }
@@ -162,7 +201,9 @@ hr_status hr_cuda_share_slabs(hr_communicator *const *cs, int64_t count, hr_erro
     HR_TRY(make_card(cs[i], &own, error));
     cards[cs[i]->meeting->rank] = own;
   }
-  if (!cs[0]->meeting->one_process)
+  if (!cs[0]->meeting->one_process) {
     HR_TRY(hr_communicator_exchange(cs[0], "memory of GPUs", &own, sizeof own, cards, error));
+    HR_TRY(check_cards(cards, size, error));
+  }
   return see_and_agree(cs, count, cards, error);
 }

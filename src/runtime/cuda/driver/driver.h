@@ -111,6 +111,7 @@ enum {
   ROW(cuCtxPushCurrent_v2, (cu_context context))                                                                    \
   ROW(cuCtxPopCurrent_v2, (cu_context * context))                                                                   \
   ROW(cuCtxGetDevice, (cu_device * device))                                                                         \
+  ROW(cuCtxSynchronize, (void))                                                                                     \
   ROW(cuMemGetInfo_v2, (size_t * available, size_t * total))                                                        \
   ROW(cuMemAlloc_v2, (cu_address * address, size_t bytes))                                                          \
   ROW(cuMemFree_v2, (cu_address address))                                                                           \
