@@ -2225,6 +2225,9 @@ class hr_executor_options(Structure):
         ("max_norm", c_double),
         ("communicator", c_void_p),
         ("pieces", c_int64),
+        ("replicas", c_void_p),
+        ("zero_stage", c_int64),
+        ("bucket_bytes", c_int64),
     ]
 
 

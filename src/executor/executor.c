@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "run/executor.h"
+#include "executor/replicas.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -8,6 +8,7 @@
 #include "run/program.h"
 #include "runtime/device/device.h"
 #include "shape/number.h"
+#include "training/buckets.h"
 #include "training/training.h"
 
 #include <headroom/experimental/model.h>
@@ -43,7 +44,7 @@ static hr_status check_training(const hr_executor *x, hr_error *error)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "recompute: a step computes all of a layer again, or nothing");
   if (x->options.weight_decay != 0 && x->model.numerics.router.bias_chooses)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "weight_decay: a bias that only chooses experts would decay");
-  const hr_rowwise optimizer = hr_run_optimizer(x);
+  const hr_rowwise optimizer = hr_run_optimizer(x, HR_OPTIMIZER_ROW);
   HR_TRY(hr_run_check_training(&x->model, error));
   return hr_rowwise_check(&optimizer, error);
 }
@@ -66,6 +67,7 @@ static hr_status check_options(hr_executor *x, hr_error *error)
                    o->tokens, positions);
   if (o->dtype != HR_FP32 && o->dtype != HR_BF16 && o->dtype != HR_FP16)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "dtype: a step runs in fp32, bf16 or fp16");
+  HR_TRY(hr_replicas_check(x, error));
   return o->trains ? check_training(x, error) : HR_OK;
 }
 
@@ -98,6 +100,7 @@ static hr_status describe_weights(hr_executor *x, hr_error *error)
   x->weights.ranks = x->ranks;
   x->weights.operators = x->listed;
   x->weights.dtype = x->options.dtype;
+  x->weights.parts = hr_state_parts(x);
   return hr_run_list(x, &one, x->listed, error);
 }
 
@@ -204,6 +207,7 @@ static hr_status open_all(hr_executor *x, hr_error *error)
   HR_TRY(allocate_tables(x, error));
   HR_TRY(describe_weights(x, error));
   HR_TRY(check_memory(x, error));
+  HR_TRY(hr_replicas_agree_on_options(x, error));
   HR_TRY(hr_plans_create(x->device, PLANS, &x->plans, error));
   HR_TRY(hr_placed_weights_allocate(&x->weights, error));
   HR_TRY(make_vector(x, 1, &x->ones, error));
@@ -229,9 +233,11 @@ hr_status hr_executor_open(hr_device *device, const hr_model *model, const hr_ex
   x->device = device;
   x->whole = *model;
   x->options = options ? *options : hr_executor_options_default();
-  hr_communicator *c = x->options.communicator;
+  const hr_communicator *c = x->options.communicator, *replicas = x->options.replicas;
   x->rank = c ? hr_communicator_rank(c) : 0;
   x->ranks = c ? hr_communicator_size(c) : 1;
+  x->replica = replicas ? hr_communicator_rank(replicas) : 0;
+  x->replicas = replicas ? hr_communicator_size(replicas) : 1;
   hr_status status = open_all(x, error);
   if (status != HR_OK) {
     hr_executor_close(x);
@@ -261,7 +267,8 @@ void hr_executor_close(hr_executor *x)
     hr_kv_cache_free(x->caches[layer]);
   hr_plans_free(x->plans);
   free_buffers(x);
-  void *const tables[] = {x->caches, x->lengths, x->slot_numbers, x->new_tokens, x->numbers, x->listed, x->staging};
+  void *const tables[] = {x->caches,  x->lengths, x->slot_numbers, x->new_tokens,
+                          x->numbers, x->listed,  x->staging,      x->buckets};
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     free(tables[i]);
   free(x);
@@ -303,9 +310,12 @@ hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t see
 {
   HR_NEED(error, executor);
   executor->loaded = executor->began = false;
+  HR_TRY(hr_replicas_agree_on_weights(executor, what, seed, error));
   HR_TRY(hr_placed_weights_fill(&executor->weights, what, seed, progress, context, error));
   if (executor->options.communicator) /* which load at their own speed */
     HR_TRY(hr_communicator_meet(executor->options.communicator, error));
+  if (executor->options.replicas)
+    HR_TRY(hr_communicator_meet(executor->options.replicas, error));
   executor->loaded = true;
   return HR_OK;
 }

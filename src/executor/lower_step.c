@@ -48,6 +48,7 @@ static hr_status lower_training(hr_lowering *l)
   hr_lower_backward(l);
   free(tape.entries);
   free(tape.gradients);
+  free(tape.written);
   free(tape.starts);
   return l->status;
 }

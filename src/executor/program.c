@@ -146,6 +146,7 @@ static hr_status run_range(void *context, hr_error *error)
   const launch_range *r = context;
   const hr_launch_place at = {.device = r->x->device,
                               .communicator = r->x->options.communicator,
+                              .replicas = r->x->options.replicas,
                               .workspace = r->x->workspace ? hr_buffer_data(r->x->workspace) : NULL,
                               .stream = hr_device_stream(r->x->device)};
   for (int i = r->first; i < r->end; i++)
@@ -157,10 +158,12 @@ static hr_status run_range(void *context, hr_error *error)
 /* Its arguments say which step it is, so that it is not recorded. */
 static hr_status run_optimizer(const hr_executor *x, hr_run_program *p, hr_error *error)
 {
-  launch_range one = {x, p, p->optimizer, p->launch_count, false};
-  if (p->optimizer < p->launch_count)
-    p->launches[p->optimizer].arguments.rows.step = x->steps + 1;
-  return run_range(&one, error);
+  launch_range all = {x, p, p->optimizer, p->launch_count, false};
+  for (int i = p->optimizer; i < p->launch_count; i++) {
+    if (p->launches[i].run == hr_launch_rowwise)
+      p->launches[i].arguments.rows.step = x->steps + 1;
+  }
+  return run_range(&all, error);
 }
 
 /* The first run, whose launches may still load programs, is not recorded. */

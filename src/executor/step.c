@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/struct_size.h"
-#include "run/program.h"
+#include "executor/replicas.h"
 #include "runtime/device/kv_cache.h"
 #include "shape/number.h"
 #include "training/training.h"
@@ -72,7 +72,8 @@ static hr_status check_input(hr_executor *x, const hr_executor_input *input, hr_
 static bool has_shape(const hr_run_program *p, const hr_run_shape *shape)
 {
   return p && p->shape.phase == shape->phase && p->shape.batch == shape->batch && p->shape.tokens == shape->tokens &&
-         p->shape.microbatches == shape->microbatches && p->shape.adds == shape->adds;
+         p->shape.microbatches == shape->microbatches && p->shape.adds == shape->adds &&
+         p->shape.reduces == shape->reduces;
 }
 
 /* Moves the program of the shape to the front, or makes it there in the place of the one used longest ago. */
@@ -245,6 +246,26 @@ static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *log
                       : read_results(x, p, (size_t)(rows * columns), logits, error);
 }
 
+static hr_status wait_for_ranks(const hr_executor *x, hr_error *error)
+{
+  hr_communicator *const all[] = {x->options.communicator, x->options.replicas};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    if (all[i])
+      HR_TRY(hr_communicator_wait(all[i], hr_device_stream(x->device), error));
+  }
+  return HR_OK;
+}
+
+/* The first run of a program, which ranks make at their own speed. */
+static hr_status meet_before(const hr_executor *x, const hr_run_program *p, hr_error *error)
+{
+  if (p->runs > 0)
+    return HR_OK;
+  if (x->options.communicator)
+    HR_TRY(hr_communicator_meet(x->options.communicator, error));
+  return p->shape.reduces ? hr_communicator_meet(x->options.replicas, error) : HR_OK;
+}
+
 /* The last of several microbatches runs the optimizer. */
 static hr_status run_step(hr_executor *x, const hr_executor_input *input, bool last, float *logits, hr_error *error)
 {
@@ -253,8 +274,7 @@ static hr_status run_step(hr_executor *x, const hr_executor_input *input, bool l
   HR_TRY(send_tokens(x, p, input, error));
   HR_TRY(grow_caches(x, input, error));
   HR_TRY(hr_program_run(x, p, last, error));
-  if (x->options.communicator)
-    HR_TRY(hr_communicator_wait(x->options.communicator, hr_device_stream(x->device), error));
+  HR_TRY(wait_for_ranks(x, error));
   x->steps += last && p->shape.phase == HR_PHASE_TRAIN;
   return logits ? read_logits(x, p, logits, error) : hr_buffer_read(p->logits, &some, sizeof some, error);
 }
@@ -264,12 +284,13 @@ static hr_status run_microbatches(hr_executor *x, const hr_executor_input *input
   const int64_t ids = input->batch * input->tokens, count = hr_max64(1, input->microbatches);
   hr_executor_input one = *input;
   for (int64_t i = 0; i < count; i++) {
-    const hr_run_shape shape = {input->phase, input->batch, input->tokens, count, i > 0};
+    const bool last = i + 1 == count, trains = input->phase == HR_PHASE_TRAIN;
+    const hr_run_shape shape = {input->phase, input->batch, input->tokens,
+                                count,        i > 0,        trains && last && x->replicas > 1};
     one.ids = input->ids + i * ids;
     HR_TRY(find_program(x, &shape, error));
-    if (x->options.communicator && x->programs[0]->runs == 0) /* which make theirs at their own speed */
-      HR_TRY(hr_communicator_meet(x->options.communicator, error));
-    HR_TRY(run_step(x, &one, i + 1 == count, losses ? losses + i * ids : NULL, error));
+    HR_TRY(meet_before(x, x->programs[0], error));
+    HR_TRY(run_step(x, &one, last, losses ? losses + i * ids : NULL, error));
   }
   return HR_OK;
 }
@@ -286,6 +307,7 @@ hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input
     HR_TRY(hr_executor_load(x, NULL, USUAL_SEED, NULL, NULL, error));
   if (x->options.trains && !x->began)
     HR_TRY(hr_run_begin_training(x, error));
+  HR_TRY(hr_replicas_agree_on_step(x, input, error));
   hr_status status = run_microbatches(x, input, logits, error);
   if (status == HR_OK)
     keep_lengths(x, input);

@@ -16,12 +16,14 @@
 #define HR_RUN_PAGE_TOKENS 16 /* of the caches */
 
 typedef struct hr_run_program hr_run_program;
+typedef struct hr_run_bucket hr_run_bucket; /* training/buckets.h */
 
 struct hr_executor {
   hr_device *device;
   hr_model model; /* the rank's share of it */
   hr_model whole;
-  int64_t rank, ranks; /* of the communicator; 0 of 1 without one */
+  int64_t rank, ranks;       /* of the communicator; 0 of 1 without one */
+  int64_t replica, replicas; /* the same of options.replicas */
   hr_executor_options options;
   int64_t layers;
   int64_t bytes; /* of weights and caches */
@@ -32,8 +34,10 @@ struct hr_executor {
                               layers with a window, where they have others */
   hr_buffer *angles_back[2]; /* of an executor that trains: the same of the opposite angles */
   int64_t rotary_dim;
-  hr_buffer *gradients, *means, *variances;     /* of an executor that trains: training/training.h */
-  hr_buffer *copy;                              /* the same: of weights of 16 bits in fp32 */
+  hr_buffer *gradients, *means, *variances; /* of an executor that trains: training/training.h */
+  hr_buffer *copy;                          /* the same: of weights of 16 bits in fp32 */
+  hr_run_bucket *buckets;                   /* the same: training/buckets.h; the last ones of the memory first */
+  int bucket_count;
   int64_t steps;                                /* the same: that were taken */
   bool began;                                   /* the same: the buffers are filled */
   hr_kv_cache **caches;                         /* [layers]; of NULL in an executor that trains */

@@ -30,6 +30,13 @@ LAUNCH_ON_DEVICE(grouped, hr_device_multiply_groups, plan, at->workspace, at->st
 LAUNCH_ON_DEVICE(q8, at->device->backend->multiply_q8, error)
 LAUNCH_ON_DEVICE(q8_widening, at->device->backend->widen_q8, error)
 
+hr_status hr_launch_between_replicas(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                                     hr_error *error)
+{
+  (void)plan;
+  return hr_communicate(at->replicas, (const hr_collective_call *)(const void *)arguments, at->stream, error);
+}
+
 hr_status hr_launch_collective(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                                hr_error *error)
 {

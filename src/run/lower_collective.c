@@ -25,3 +25,15 @@ void hr_lower_all_reduce(hr_lowering *l)
   hr_bind(l, offsetof(hr_collective_call, receive), sum);
   hr_write_view(l, 0, sum);
 }
+
+hr_launch *hr_add_message(hr_lowering *l, hr_collective_kind kind, int64_t count)
+{
+  hr_launch *launch = hr_add_launch(l, hr_launch_between_replicas);
+  if (!launch)
+    return NULL;
+  launch->collective = hr_collective_call_default();
+  launch->collective.kind = kind;
+  launch->collective.dtype = l->x->options.dtype;
+  launch->collective.count = count;
+  return launch;
+}

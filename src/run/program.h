@@ -18,6 +18,7 @@ typedef struct hr_run_shape {
   int64_t batch, tokens;
   int64_t microbatches; /* of training: of which this is one */
   bool adds;            /* the same: its gradients are added to those of the microbatches before */
+  bool reduces;         /* the same: they are complete behind it, and replicas add them up */
 } hr_run_shape;
 
 /** Whether K and V of its tokens go to the KV cache. */
@@ -67,7 +68,7 @@ typedef struct hr_run_operand {
 /** What a launch needs beside its plan and arguments. */
 typedef struct hr_launch_place {
   hr_device *device;
-  hr_communicator *communicator;
+  hr_communicator *communicator, *replicas;
   void *workspace, *stream;
 } hr_launch_place;
 
@@ -113,7 +114,7 @@ struct hr_run_program {
   int value_count, value_room;
   hr_buffer *numbers; /* hr_run_number */
   hr_buffer *logits;  /* of training the losses, fp32 */
-  int optimizer;      /* its launch; launch_count: none */
+  int optimizer;      /* its launches begin here; launch_count: none */
   size_t arena_bytes, workspace_bytes;
   int64_t runs;    /* since the arena moved */
   void *recording; /* of all launches, of hr_backend.record; NULL: none */
@@ -122,7 +123,7 @@ struct hr_run_program {
 /* The functions of the operations that a step has. Without a plan the device multiplies all experts' copies at once. */
 hr_launch_function hr_launch_gemm, hr_launch_attention, hr_launch_rowwise, hr_launch_decode,
     hr_launch_attention_backward, hr_launch_route, hr_launch_router, hr_launch_linear, hr_launch_grouped, hr_launch_q8,
-    hr_launch_q8_widening, hr_launch_collective;
+    hr_launch_q8_widening, hr_launch_collective, hr_launch_between_replicas;
 
 /** The operators of a shape, as `describe` lists them. Errors of hr_operators_list(). */
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error);

@@ -53,12 +53,20 @@ typedef struct hr_tape_entry {
   };
 } hr_tape_entry;
 
+/** The last launch of a gradient, of the weight at this element of all. */
+typedef struct hr_written_gradient {
+  int64_t element;
+  int launch;
+} hr_written_gradient;
+
 struct hr_tape {
   hr_tape_entry *entries;
   int count, room;
   bool keeps;             /* what is launched */
   hr_run_view *gradients; /* [gradient_room], by value; value −1: none yet */
   int gradient_room;
+  hr_written_gradient *written; /* of weights, in the order of launches */
+  int written_count, written_room;
   hr_run_view *starts; /* [layers + 1]: the residual stream before each layer, and behind the last */
 };
 

@@ -2,6 +2,7 @@
 /* How GEMMs and row-wise operations are differentiated. */
 #include "base/checked.h"
 #include "base/error.h"
+#include "training/buckets.h"
 #include "training/gradients.h"
 #include "training/training.h"
 
@@ -99,9 +100,11 @@ static void back_gather(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
   hr_rowwise r = e->rows.problem;
   r.operation = HR_ROWWISE_GATHER_BACKWARD;
   r.factor = has_part || l->program->shape.adds ? 1 : 0;
-  if (table)
-    hr_add_rowwise_into(l, r, (hr_input_operand[]){in[0], hr_of_view(dy), hr_of_address(table)},
-                        (hr_output_operand[]){{none, table}}, 1);
+  if (!table)
+    return;
+  hr_add_rowwise_into(l, r, (hr_input_operand[]){in[0], hr_of_view(dy), hr_of_address(table)},
+                      (hr_output_operand[]){{none, table}}, 1);
+  hr_gradient_is_launched(l, in[1].address);
 }
 
 static void back_bias(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)

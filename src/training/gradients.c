@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "training/buckets.h"
 #include "training/training.h"
 
 /* ---- gradients of tensors ---- */
@@ -102,9 +103,12 @@ void hr_end_weight_gradient(hr_lowering *l, const void *weight, const hr_output_
 {
   const hr_run_view added = gradient->view;
   void *sum = hr_run_gradient(l->x, weight);
+  if (gradient->address)
+    hr_gradient_is_launched(l, weight);
   if (gradient->address || !sum)
     return;
   hr_add_rowwise_into(l, hr_rows_of(HR_ROWWISE_RESIDUAL, added.rows, added.columns),
                       (hr_input_operand[]){hr_of_address(sum), hr_of_view(added)},
                       (hr_output_operand[]){{{.value = -1}, sum}}, 1);
+  hr_gradient_is_launched(l, weight);
 }

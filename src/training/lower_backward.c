@@ -3,6 +3,8 @@
  * layer first, and the optimizer. */
 #include "base/checked.h"
 #include "base/error.h"
+#include "runtime/device/buffer.h"
+#include "training/buckets.h"
 #include "training/gradients.h"
 #include "training/training.h"
 
@@ -70,7 +72,7 @@ static void add_loss(hr_lowering *l, size_t gradient)
   const hr_run_view logits = l->tensors[HR_TENSOR_LOGITS];
   hr_rowwise r = hr_rows_of(HR_ROWWISE_CROSS_ENTROPY_BACKWARD, logits.rows, logits.columns);
   const hr_run_shape *shape = &l->program->shape;
-  r.scale = 1 / (double)(shape->microbatches * shape->batch * (shape->tokens - 1));
+  r.scale = 1 / (double)(l->x->replicas * shape->microbatches * shape->batch * (shape->tokens - 1));
   const hr_input_operand inputs[] = {hr_of_view(logits), hr_of_address(hr_numbers_of(l, HR_NUMBER_TARGET))};
   const hr_output_operand outputs[] = {{logits, NULL}, {{.value = -1}, hr_buffer_data(l->program->logits)}};
   l->op_index = gradient;
@@ -85,15 +87,51 @@ static void add_loss(hr_lowering *l, size_t gradient)
   l->tape->gradients[logits.value] = logits;
 }
 
-static void add_optimizer(hr_lowering *l)
+/* A step of the replica's part of elements first … first + count − 1. */
+static void add_update(hr_lowering *l, const hr_run_bucket *of)
 {
-  const hr_rowwise r = hr_run_optimizer(l->x);
-  l->program->optimizer = l->program->launch_count;
+  const hr_run_bucket own = hr_own_part(l->x, of);
+  const hr_rowwise r = hr_run_optimizer(l->x, own.count);
   hr_launch *launch = hr_add_launch(l, hr_launch_rowwise);
   if (!launch)
     return;
-  launch->arguments.rows = hr_run_optimizer_arguments(l->x);
+  launch->arguments.rows = hr_run_optimizer_arguments(l->x, own.first, of->first / hr_state_parts(l->x));
   hr_lowering_fail(l, hr_plans_rowwise(l->x->plans, &r, &launch->plan, l->error));
+}
+
+/* The others' parts of updated weights. */
+static void add_gather(hr_lowering *l, const hr_run_bucket *bucket, bool last)
+{
+  const hr_run_bucket own = hr_own_part(l->x, bucket);
+  const size_t element = hr_element_bytes(l);
+  char *weights = hr_buffer_data(l->x->weights.memory);
+  hr_launch *launch = hr_add_message(l, HR_ALL_GATHER, bucket->count);
+  if (!launch)
+    return;
+  launch->collective.send = weights + (size_t)own.first * element;
+  launch->collective.receive = weights + (size_t)bucket->first * element;
+  launch->beside = last ? 0 : 1;
+  launch->awaits = last && l->x->bucket_count > 1 ? 1 : 0;
+}
+
+/* All at once, or with parts bucket by bucket: one is sent while the next is updated. */
+static void add_optimizer(hr_lowering *l)
+{
+  const hr_executor *x = l->x;
+  const hr_run_bucket all = {0, (int64_t)(hr_buffer_bytes(x->weights.memory) / hr_element_bytes(l))};
+  const size_t optimizer = l->op_index;
+  l->program->optimizer = l->program->launch_count;
+  if (hr_state_parts(x) == 1) {
+    add_update(l, &all);
+    return;
+  }
+  const int gather = hr_operator_of(l, HR_OP_WEIGHT_ALL_GATHER);
+  for (int i = 0; i < x->bucket_count; i++) {
+    l->op_index = optimizer;
+    add_update(l, &x->buckets[i]);
+    l->op_index = (size_t)gather;
+    add_gather(l, &x->buckets[i], i + 1 == x->bucket_count);
+  }
 }
 
 /* ---- the list ---- */
@@ -206,9 +244,11 @@ void hr_lower_backward(hr_lowering *l)
     const hr_operator *op = &list->items[i];
     l->op = op;
     l->op_index = i;
-    if (op->id == HR_OP_OPTIMIZER)
+    if (op->id == HR_OP_OPTIMIZER) {
+      hr_lower_gradient_sums(l);
+      l->op_index = i;
       add_optimizer(l);
-    else if (!op->in_layer)
+    } else if (!op->in_layer)
       lower_gradients(l, i);
   }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "training/training.h"
+#include "training/buckets.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_ELEMENTS 4096 /* of the optimizer's rows, of which weights are whole numbers */
 #define CHUNK_BYTES ((size_t)32 << 20)
 
 /* ---- what has gradients ---- */
@@ -53,32 +53,26 @@ static int64_t elements_of(const hr_executor *x, int64_t weight_bytes)
 
 int64_t hr_run_training_bytes(const hr_executor *x, int64_t weight_bytes)
 {
-  const int64_t states = has_copy(x) ? 3 : 2;
-  return weight_bytes + states * (int64_t)sizeof(float) * elements_of(x, weight_bytes);
+  const int64_t states = has_copy(x) ? 3 : 2, parts = hr_state_parts(x);
+  return weight_bytes + states * (int64_t)sizeof(float) * hr_ceil_div(elements_of(x, weight_bytes), parts);
 }
 
-static int64_t whole_rows(const hr_executor *x)
+static size_t state_bytes(const hr_executor *x)
 {
-  return hr_ceil_div(elements_of(x, (int64_t)hr_buffer_bytes(x->weights.memory)), ROW_ELEMENTS);
+  return (size_t)(elements_of(x, (int64_t)hr_buffer_bytes(x->weights.memory)) / hr_state_parts(x)) * sizeof(float);
 }
 
 hr_status hr_run_allocate_training(hr_executor *x, hr_error *error)
 {
-  const size_t elements = (size_t)(whole_rows(x) * ROW_ELEMENTS);
-  HR_TRY(hr_buffer_create(x->device, elements * hr_dtype_bytes(x->options.dtype), &x->gradients, error));
-  HR_TRY(hr_buffer_create(x->device, elements * sizeof(float), &x->means, error));
-  HR_TRY(hr_buffer_create(x->device, elements * sizeof(float), &x->variances, error));
-  return has_copy(x) ? hr_buffer_create(x->device, elements * sizeof(float), &x->copy, error) : HR_OK;
+  const size_t bytes = state_bytes(x);
+  HR_TRY(hr_run_make_buckets(x, error));
+  HR_TRY(hr_buffer_create(x->device, hr_buffer_bytes(x->weights.memory), &x->gradients, error));
+  HR_TRY(hr_buffer_create(x->device, bytes, &x->means, error));
+  HR_TRY(hr_buffer_create(x->device, bytes, &x->variances, error));
+  return has_copy(x) ? hr_buffer_create(x->device, bytes, &x->copy, error) : HR_OK;
 }
 
 /* ---- beginning ---- */
-
-/* Parts of buffers through memory of the host: elements first … first + count − 1 of the weights, and zeros. */
-typedef struct chunk {
-  void *weights;
-  float *numbers;
-  size_t first, count;
-} chunk;
 
 /* Reads to `to` where `from` is NULL. */
 static hr_status move_part(const hr_buffer *whole, size_t offset, const void *from, void *to, size_t bytes,
@@ -91,31 +85,54 @@ static hr_status move_part(const hr_buffer *whole, size_t offset, const void *fr
   return status;
 }
 
-static hr_status begin_chunk(hr_executor *x, const chunk *c, hr_error *error)
+/* Memory of the host through which buffers are filled. */
+typedef struct chunk {
+  void *weights;
+  float *numbers;
+} chunk;
+
+static hr_status write_zeros(const hr_buffer *buffer, const chunk *c, hr_error *error)
 {
-  const size_t element = hr_dtype_bytes(x->options.dtype), at = c->first * sizeof(float);
-  memset(c->numbers, 0, c->count * sizeof(float));
-  HR_TRY(move_part(x->gradients, c->first * element, c->numbers, NULL, c->count * element, error));
-  HR_TRY(move_part(x->means, at, c->numbers, NULL, c->count * sizeof(float), error));
-  HR_TRY(move_part(x->variances, at, c->numbers, NULL, c->count * sizeof(float), error));
-  if (!x->copy)
-    return HR_OK;
-  HR_TRY(move_part(x->weights.memory, c->first * element, NULL, c->weights, c->count * element, error));
-  for (size_t i = 0; i < c->count; i++)
-    c->numbers[i] = (float)hr_number_load(x->options.dtype, c->weights, i);
-  return move_part(x->copy, at, c->numbers, NULL, c->count * sizeof(float), error);
+  const size_t bytes = hr_buffer_bytes(buffer);
+  memset(c->numbers, 0, CHUNK_BYTES);
+  for (size_t at = 0; at < bytes; at += CHUNK_BYTES)
+    HR_TRY(move_part(buffer, at, c->numbers, NULL, bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES, error));
+  return HR_OK;
+}
+
+/* The replica's part of a bucket of 16-bit weights, in fp32. */
+static hr_status copy_part(const hr_executor *x, const hr_run_bucket *bucket, const chunk *c, hr_error *error)
+{
+  const hr_run_bucket own = hr_own_part(x, bucket);
+  const size_t element = hr_dtype_bytes(x->options.dtype), most = CHUNK_BYTES / sizeof(float);
+  const size_t weight = (size_t)own.first, state = (size_t)(bucket->first / hr_state_parts(x));
+  for (size_t at = 0; at < (size_t)own.count; at += most) {
+    const size_t count = (size_t)own.count - at < most ? (size_t)own.count - at : most;
+    HR_TRY(move_part(x->weights.memory, (weight + at) * element, NULL, c->weights, count * element, error));
+    for (size_t i = 0; i < count; i++)
+      c->numbers[i] = (float)hr_number_load(x->options.dtype, c->weights, i);
+    HR_TRY(move_part(x->copy, (state + at) * sizeof(float), c->numbers, NULL, count * sizeof(float), error));
+  }
+  return HR_OK;
+}
+
+static hr_status fill_all(const hr_executor *x, const chunk *c, hr_error *error)
+{
+  hr_buffer *const zeros[] = {x->gradients, x->means, x->variances};
+  for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+    HR_TRY(write_zeros(zeros[i], c, error));
+  for (int i = 0; i < x->bucket_count && x->copy; i++)
+    HR_TRY(copy_part(x, &x->buckets[i], c, error));
+  return HR_OK;
 }
 
 hr_status hr_run_begin_training(hr_executor *x, hr_error *error)
 {
-  const size_t elements = (size_t)(whole_rows(x) * ROW_ELEMENTS), most = CHUNK_BYTES / sizeof(float);
-  chunk c = {.weights = malloc(CHUNK_BYTES), .numbers = malloc(CHUNK_BYTES)};
+  const chunk c = {.weights = malloc(CHUNK_BYTES), .numbers = malloc(CHUNK_BYTES)};
   hr_status status =
       c.weights && c.numbers ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to begin training");
-  for (; c.first < elements && status == HR_OK; c.first += most) {
-    c.count = elements - c.first < most ? elements - c.first : most;
-    status = begin_chunk(x, &c, error);
-  }
+  if (status == HR_OK)
+    status = fill_all(x, &c, error);
   free(c.weights);
   free(c.numbers);
   x->steps = 0;
@@ -133,14 +150,14 @@ void *hr_run_gradient(const hr_executor *x, const void *weight)
   return inside ? (char *)hr_buffer_data(x->gradients) + (at - first) : NULL;
 }
 
-hr_rowwise hr_run_optimizer(const hr_executor *x)
+hr_rowwise hr_run_optimizer(const hr_executor *x, int64_t elements)
 {
   const hr_executor_options *o = &x->options;
   hr_rowwise r = hr_rowwise_default();
   r.operation = HR_ROWWISE_ADAMW;
   r.dtype = o->dtype;
-  r.rows = x->weights.memory ? whole_rows(x) : 1;
-  r.columns = ROW_ELEMENTS;
+  r.rows = elements / HR_OPTIMIZER_ROW;
+  r.columns = HR_OPTIMIZER_ROW;
   r.learning_rate = o->learning_rate;
   r.beta1 = o->beta1, r.beta2 = o->beta2;
   r.weight_decay = o->weight_decay;
@@ -148,15 +165,21 @@ hr_rowwise hr_run_optimizer(const hr_executor *x)
   return r;
 }
 
+static void *element_at(const hr_buffer *buffer, int64_t index, size_t bytes)
+{
+  return (char *)hr_buffer_data(buffer) + (size_t)index * bytes;
+}
+
 /* Weights of 32 bits are their own copy. */
-hr_rowwise_arguments hr_run_optimizer_arguments(const hr_executor *x)
+hr_rowwise_arguments hr_run_optimizer_arguments(const hr_executor *x, int64_t weight, int64_t state)
 {
   hr_rowwise_arguments a = hr_rowwise_arguments_default();
-  void *weights = hr_buffer_data(x->weights.memory), *copy = x->copy ? hr_buffer_data(x->copy) : weights;
-  a.inputs[0] = hr_buffer_data(x->gradients);
-  a.inputs[1] = a.output = copy;
-  a.inputs[2] = a.more_outputs[0] = hr_buffer_data(x->means);
-  a.more_inputs[0] = a.more_outputs[1] = hr_buffer_data(x->variances);
+  const size_t element = hr_dtype_bytes(x->options.dtype);
+  void *weights = element_at(x->weights.memory, weight, element);
+  a.inputs[0] = element_at(x->gradients, weight, element);
+  a.inputs[1] = a.output = x->copy ? element_at(x->copy, state, sizeof(float)) : weights;
+  a.inputs[2] = a.more_outputs[0] = element_at(x->means, state, sizeof(float));
+  a.more_inputs[0] = a.more_outputs[1] = element_at(x->variances, state, sizeof(float));
   a.more_outputs[2] = weights;
   return a;
 }

@@ -22,8 +22,8 @@ hr_status hr_run_begin_training(hr_executor *x, hr_error *error);
  *  of the model's weights. */
 void *hr_run_gradient(const hr_executor *x, const void *weight);
 
-/** The optimizer's step over all weights at once, and its operands. */
-hr_rowwise hr_run_optimizer(const hr_executor *x);
-hr_rowwise_arguments hr_run_optimizer_arguments(const hr_executor *x);
+/** The optimizer's step over so many weights, and its operands from a weight and a state on, both in elements. */
+hr_rowwise hr_run_optimizer(const hr_executor *x, int64_t elements);
+hr_rowwise_arguments hr_run_optimizer_arguments(const hr_executor *x, int64_t weight, int64_t state);
 
 #endif

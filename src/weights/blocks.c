@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define BLOCK_ALIGNMENT 256    /* bytes */
-#define MEMORY_ALIGNMENT 16384 /* the same, of all: rows of the optimizer, run/training.c */
+#define MEMORY_ALIGNMENT 16384 /* the same, of all: rows of the optimizer, training/buckets.h */
 
 hr_buffer **hr_weight_buffer(const hr_placed_weights *w, int64_t layer, int role)
 {
@@ -188,7 +188,7 @@ hr_status hr_placed_weights_allocate(hr_placed_weights *w, hr_error *error)
   if (!w->of)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a list of weights");
   HR_TRY(hr_each_weight_block(w, add_room, &bytes, error));
-  bytes = hr_ceil_div(bytes, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT;
+  bytes = hr_round_up(bytes, MEMORY_ALIGNMENT * hr_max64(1, w->parts));
   HR_TRY(hr_buffer_create(w->device, (size_t)bytes + (w->q8 ? HR_Q8_BYTES_AHEAD : 0), &w->memory, error));
   return hr_each_weight_block(w, place, &at, error);
 }

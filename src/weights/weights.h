@@ -25,6 +25,7 @@ typedef struct hr_placed_weights {
   const hr_operators *operators; /* of a forward step, which say what stands side by side */
   hr_dtype dtype;
   bool q8;           /* those of linear layers and logits are in q8_0 */
+  int64_t parts;     /* that all of them are divided into for the optimizer; 0 as 1 */
   hr_buffer *memory; /* of which the weights are parts */
   hr_buffer **of;    /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first */
 } hr_placed_weights;

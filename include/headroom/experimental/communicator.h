@@ -74,7 +74,8 @@ typedef struct hr_collective_call {
   int64_t peer;     /* of a broadcast the rank that has the data; of a message the rank that gets `send` */
   int64_t source;   /* of a message the rank that `receive` comes from */
   const void *send; /* NULL: of a message, nothing is sent */
-  void *receive;    /* the same; may be `send` of an all-reduce and a broadcast. Of a reduce-scatter [count / size] */
+  void *receive; /* the same; may be `send` of an all-reduce and a broadcast. Of a reduce-scatter [count / size], which
+                       may be the rank's part of `send`, as that of an all-gather may be the rank's part of this */
   /* An all-reduce with columns > 0 has rows of that many elements: residual_sum = the sum + residual, in whose place it
      may be, and receive = that, divided by its root mean square over a row (Zhang and Sennrich 2019, arXiv 1910.07467)
      and times norm_weight [columns]. What is rounded in between is the sum over the ranks. */

@@ -31,6 +31,13 @@ typedef struct hr_executor_options {
   int64_t pieces; /* of several ranks: the tokens of a step are computed in up to so many pieces, 1 to 4, and what ranks
                      add up of one piece travels while the next is computed, on devices with a queue for it. Logits stay
                      the same up to the choice of GEMMs' kernels. 1: none; 0, the default: as messages are large */
+  struct hr_communicator *replicas; /* of the device, of an executor that trains: its ranks each have the whole model
+                             and batches of their own, of the same shape, and every step is one on the mean loss of all.
+                             Each opens, loads and steps an executor of its own with the same options. NULL: one */
+  int64_t zero_stage;   /* 1: a replica has the optimizer's state of its share of the weights alone (Rajbhandari et al.
+                             2020, arXiv 1910.02054); on GPUs this needs NCCL. 0, the default: of all */
+  int64_t bucket_bytes; /* gradients of the last layers are added up over the replicas as soon as so many bytes of them
+                             are complete, beside the rest of the backward pass. 0, the default: 25 MiB */
 } hr_executor_options;
 
 /** fp32, one sequence; 0.001, 0.9, 0.999, no decay, no clipping. */
@@ -39,9 +46,9 @@ HR_DEFAULT(hr_executor_options)
 
 /** Allocates weights of a model on a device, with KV caches or, of a model that trains, gradients and the optimizer's
  *  states. The weights are random until hr_executor_load() fills them. The caller owns *executor and closes it before
- *  the device. HR_ERROR_UNSUPPORTED, saying what it is, for a model that cannot be run
- *  yet; HR_ERROR_OUT_OF_MEMORY before anything is allocated, with what is needed and what there is; errors of
- *  hr_model_check(). `options` NULL: the default. */
+ *  the device. HR_ERROR_UNSUPPORTED, saying what it is, for a model that cannot be run yet; HR_ERROR_INVALID names an
+ *  option that is wrong, or that replicas have different; HR_ERROR_OUT_OF_MEMORY before anything is allocated, with
+ *  what is needed and what there is; errors of hr_model_check(). `options` NULL: the default. */
 HR_API hr_status hr_executor_open(hr_device *device, const hr_model *model, const hr_executor_options *options,
                                   hr_executor **executor, hr_error *error);
 
@@ -74,10 +81,11 @@ HR_DEFAULT(hr_executor_input)
  *  [batch, outputs], and of all tokens otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the device.
  *  Training is a forward pass, a backward pass and a step of AdamW on the mean loss (its fp32 copy of 16-bit weights
  *  begins as they are); `logits` gets the loss of each token before that step, [batch, tokens], 0 behind the last of a
- *  sequence. Of several ranks each gets all logits. The first step of a shape makes its plans; later ones allocate
- *  nothing. HR_ERROR_INVALID for an id or slot out of range, a slot that the step would make longer than `tokens`,
- *  decode of a slot without tokens; HR_ERROR_UNSUPPORTED where no kernel runs an operator, and for a phase that the
- *  executor was not opened for; HR_ERROR_UNAVAILABLE names another rank that has not come or has failed. */
+ *  sequence. Of several ranks each gets all logits, of replicas each the losses of its own batch. The first step of a
+ *  shape makes its plans; later ones allocate nothing. HR_ERROR_INVALID for an id or slot out of range, a slot that the
+ *  step would make longer than `tokens`, decode of a slot without tokens, a training step of another shape than another
+ *  replica's; HR_ERROR_UNSUPPORTED where no kernel runs an operator, and for a phase that the executor was not opened
+ *  for; HR_ERROR_UNAVAILABLE names another rank that has not come or has failed. */
 HR_API hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits,
                                   hr_error *error);
 

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "executor/replicas.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* What is compared: its name and value. */
+typedef struct setting {
+  const char *name;
+  double value;
+} setting;
+
+#define SETTINGS_MAX 12
+
+static hr_status compare(const double *all, const setting *own, size_t count, int64_t ranks, hr_error *error)
+{
+  for (int64_t rank = 1; rank < ranks; rank++) {
+    for (size_t i = 0; i < count; i++) {
+      const double first = all[i], other = all[(size_t)rank * count + i];
+      if (first < other || first > other)
+        return hr_fail(error, HR_ERROR_INVALID, "%s: replica %" PRId64 " has %.10g, replica 0 has %.10g", own[i].name,
+                       rank, other, first);
+    }
+  }
+  return HR_OK;
+}
+
+static hr_status agree(const hr_executor *x, const setting *own, size_t count, hr_error *error)
+{
+  double mine[SETTINGS_MAX];
+  if (x->replicas == 1)
+    return HR_OK;
+  double *all = malloc((size_t)x->replicas * sizeof mine);
+  if (!all)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the settings of %" PRId64 " replicas",
+                   x->replicas);
+  for (size_t i = 0; i < count; i++)
+    mine[i] = own[i].value;
+  hr_status status = hr_communicator_share(x->options.replicas, mine, count * sizeof *mine, all, error);
+  if (status == HR_OK)
+    status = compare(all, own, count, x->replicas, error);
+  free(all);
+  return status;
+}
+
+hr_status hr_replicas_agree_on_options(const hr_executor *x, hr_error *error)
+{
+  const hr_executor_options *o = &x->options;
+  const setting settings[] = {{"dtype", (double)o->dtype},
+                              {"zero_stage", (double)o->zero_stage},
+                              {"bucket_bytes", (double)o->bucket_bytes},
+                              {"learning_rate", o->learning_rate},
+                              {"beta1", o->beta1},
+                              {"beta2", o->beta2},
+                              {"weight_decay", o->weight_decay},
+                              {"max_norm", o->max_norm},
+                              {"recompute", (double)o->recompute},
+                              {"the model's layers", (double)x->layers},
+                              {"the model's hidden size", (double)x->model.hidden},
+                              {"the bytes of all weights", (double)x->bytes}};
+  _Static_assert(sizeof settings / sizeof *settings <= SETTINGS_MAX, "more settings");
+  return agree(x, settings, sizeof settings / sizeof *settings, error);
+}
+
+hr_status hr_replicas_agree_on_weights(const hr_executor *x, const char *what, uint64_t seed, hr_error *error)
+{
+  const setting settings[] = {{"random weights", what ? 0 : 1},
+                              {"seed", what ? 0 : (double)(seed >> 32) * 0x1p32 + (double)(seed & UINT32_MAX)}};
+  return agree(x, settings, sizeof settings / sizeof *settings, error);
+}
+
+hr_status hr_replicas_agree_on_step(const hr_executor *x, const hr_executor_input *input, hr_error *error)
+{
+  const setting settings[] = {{"batch", (double)input->batch},
+                              {"tokens", (double)input->tokens},
+                              {"microbatches", (double)hr_max64(1, input->microbatches)},
+                              {"steps before", (double)x->steps}};
+  return input->phase == HR_PHASE_TRAIN ? agree(x, settings, sizeof settings / sizeof *settings, error) : HR_OK;
+}
+
+hr_status hr_replicas_check(const hr_executor *x, hr_error *error)
+{
+  const hr_executor_options *o = &x->options;
+  if (x->replicas > 1 && !o->trains)
+    return hr_fail(error, HR_ERROR_INVALID, "replicas: they share what trains a model, and this one does not train");
+  if (o->zero_stage < 0 || o->zero_stage > 3)
+    return hr_fail(error, HR_ERROR_INVALID, "zero_stage: expected 0 or 1, found %" PRId64, o->zero_stage);
+  if (o->zero_stage > 1)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "zero_stage: %" PRId64 " cannot be run yet, 0 and 1 can",
+                   o->zero_stage);
+  if (o->bucket_bytes < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "bucket_bytes: expected 0 or more, found %" PRId64, o->bucket_bytes);
+  return HR_OK;
+}

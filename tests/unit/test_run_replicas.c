@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replicas that train a model together: losses and weights are those of one device that trains on the batches of all;
+ * with the optimizer's state divided they are the same bits; what replicas have different is named. */
+#include "machine.h"
+
+#include "base/error.h"
+#include "run/program.h"
+#include "runtime/communicator/communicator.h"
+#include "runtime/device/buffer.h"
+#include "shape/number.h"
+#include "training/buckets.h"
+
+#include <headroom/experimental/communicator.h>
+#include <headroom/experimental/run.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS 6
+#define BATCH 2 /* of a replica, in as many microbatches or one */
+#define STEPS 3
+#define REPLICAS_MAX 4
+#define IDS (REPLICAS_MAX * BATCH * TOKENS)
+#define RATE 1e-3
+
+#define SIZES "\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":61,"
+#define LLAMA SIZES "\"num_key_value_heads\":2,\"intermediate_size\":48,\"max_position_embeddings\":64"
+
+static const struct {
+  const char *name, *config;
+  int64_t replicas;
+} models[] = {
+    {"llama", "{\"model_type\":\"llama\"," LLAMA "}", 2},
+    {"tied", "{\"model_type\":\"llama\"," LLAMA ",\"tie_word_embeddings\":true}", 3},
+    {"qwen2, biases", "{\"model_type\":\"qwen2\"," LLAMA "}", 4},
+    {"gpt2", "{\"model_type\":\"gpt2\",\"n_embd\":32,\"n_layer\":2,\"n_head\":4,\"vocab_size\":61,\"n_positions\":64}",
+     2},
+    {"gemma2", "{\"model_type\":\"gemma2\"," LLAMA ",\"head_dim\":8,\"sliding_window\":4,\"query_pre_attn_scalar\":8}",
+     2},
+    {"qwen3_moe, experts",
+     "{\"model_type\":\"qwen3_moe\"," LLAMA ",\"head_dim\":16,\"num_experts\":8,"
+     "\"num_experts_per_tok\":2,\"moe_intermediate_size\":12,\"norm_topk_prob\":true}",
+     4},
+    {"deepseek_v3, latent, experts",
+     "{\"model_type\":\"deepseek_v3\"," LLAMA ",\"q_lora_rank\":16,\"kv_lora_rank\":16,\"qk_nope_head_dim\":8,"
+     "\"qk_rope_head_dim\":4,\"v_head_dim\":8,\"first_k_dense_replace\":1,\"n_routed_experts\":4,"
+     "\"num_experts_per_tok\":2,\"moe_intermediate_size\":8,\"n_group\":1,\"topk_group\":1,\"n_shared_experts\":1}",
+     2},
+};
+
+static hr_model model_of(const char *name, const char *config)
+{
+  hr_model model;
+  hr_error error;
+  const hr_input input = {.name = name, .text = config, .length = strlen(config)};
+  assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
+  return model;
+}
+
+/* ---- replicas ---- */
+
+/* How a model trains. */
+typedef struct course {
+  const hr_model *model;
+  hr_executor_options options;
+  int64_t batch, microbatches; /* of one replica */
+  uint64_t seed;
+} course;
+
+typedef struct replica {
+  course course;
+  hr_device *device;
+  hr_communicator *communicator; /* NULL: alone */
+  const int32_t *ids;
+  hr_status status;
+  hr_error error;
+  float losses[STEPS][IDS];
+  float *weights, *gradients; /* after all steps; after the first */
+  size_t count;
+  int64_t bytes;
+  size_t state_bytes; /* of one state */
+  int buckets;
+} replica;
+
+static hr_status read_floats(const replica *r, const hr_buffer *buffer, float **to)
+{
+  const size_t bytes = hr_buffer_bytes(buffer);
+  hr_error error;
+  void *read = malloc(bytes);
+  *to = calloc(r->count, sizeof **to);
+  const hr_status status = hr_buffer_read(buffer, read, bytes, &error);
+  for (size_t i = 0; i < r->count && status == HR_OK; i++)
+    (*to)[i] = (float)hr_number_load(r->course.options.dtype, read, i);
+  free(read);
+  return status;
+}
+
+static hr_status train(replica *r, hr_executor *x)
+{
+  hr_executor_input input = hr_executor_input_default();
+  input.phase = HR_PHASE_TRAIN;
+  input.batch = r->course.batch, input.tokens = TOKENS;
+  input.microbatches = r->course.microbatches;
+  input.ids = r->ids;
+  HR_TRY(hr_executor_load(x, NULL, r->course.seed, NULL, NULL, &r->error));
+  r->count = hr_buffer_bytes(x->weights.memory) / hr_dtype_bytes(r->course.options.dtype);
+  r->buckets = x->bucket_count;
+  r->bytes = hr_executor_bytes(x);
+  r->state_bytes = hr_buffer_bytes(x->means);
+  for (int step = 0; step < STEPS; step++) {
+    HR_TRY(hr_executor_step(x, &input, r->losses[step], &r->error));
+    if (step == 0)
+      HR_TRY(read_floats(r, x->gradients, &r->gradients));
+  }
+  return read_floats(r, x->weights.memory, &r->weights);
+}
+
+static void *replica_main(void *argument)
+{
+  replica *r = argument;
+  hr_executor *x = NULL;
+  r->course.options.replicas = r->communicator;
+  r->status = hr_executor_open(r->device, r->course.model, &r->course.options, &x, &r->error);
+  if (r->status == HR_OK)
+    r->status = train(r, x);
+  hr_executor_close(x);
+  if (r->status != HR_OK && r->communicator)
+    hr_communicator_give_up(r->communicator, r->error.message);
+  return NULL;
+}
+
+/* The CPU, or with HEADROOM_TEST=gpu a GPU of its own. */
+static hr_device *open_device(int64_t number)
+{
+  hr_device *device = NULL;
+  char name[16] = "cpu";
+  if (test_asks_for("gpu"))
+    snprintf(name, sizeof name, "cuda:%d", (int)number);
+  return hr_device_open(name, 1, &device, NULL) == HR_OK ? device : NULL;
+}
+
+static int64_t most_replicas(void)
+{
+  int64_t most = 0;
+  for (hr_device *device; most < REPLICAS_MAX && (device = open_device(most)); most++)
+    hr_device_close(device);
+  return most;
+}
+
+static int32_t all_ids[IDS];
+
+static void make_ids(int64_t vocabulary)
+{
+  for (int i = 0; i < IDS; i++)
+    all_ids[i] = (int32_t)(((unsigned)i * 2654435761u >> 7) % (unsigned)vocabulary);
+}
+
+/* courses[i] is that of replica i; each gets the next ids. */
+static void run_replicas(const course *courses, int64_t count, replica *replicas)
+{
+  hr_device *devices[REPLICAS_MAX];
+  hr_communicator *communicators[REPLICAS_MAX];
+  pthread_t threads[REPLICAS_MAX];
+  hr_error error;
+  make_ids(courses[0].model->vocabulary);
+  for (int64_t i = 0; i < count; i++)
+    devices[i] = open_device(i);
+  assert_ok(hr_communicators_create(devices, count, NULL, communicators, &error), error);
+  for (int64_t i = 0; i < count; i++) {
+    replicas[i] = (replica){.course = courses[i], .device = devices[i]};
+    replicas[i].communicator = count > 1 ? communicators[i] : NULL;
+    replicas[i].ids = all_ids + i * BATCH * TOKENS;
+    assert_int_equal(pthread_create(&threads[i], NULL, replica_main, &replicas[i]), 0);
+  }
+  for (int64_t i = 0; i < count; i++)
+    pthread_join(threads[i], NULL);
+  for (int64_t i = 0; i < count; i++) {
+    hr_communicator_free(communicators[i]);
+    hr_device_close(devices[i]);
+  }
+}
+
+static void free_replicas(replica *replicas, int64_t count)
+{
+  for (int64_t i = 0; i < count; i++) {
+    free(replicas[i].weights);
+    free(replicas[i].gradients);
+  }
+}
+
+static course course_of(const hr_model *model, hr_dtype dtype, int64_t zero_stage)
+{
+  course c = {.model = model, .options = hr_executor_options_default(), .batch = BATCH, .microbatches = 1, .seed = 3};
+  c.options.tokens = 64;
+  c.options.dtype = dtype;
+  c.options.trains = true;
+  c.options.learning_rate = RATE;
+  c.options.zero_stage = zero_stage;
+  c.options.bucket_bytes = 20000; /* so that there are several */
+  return c;
+}
+
+/* All replicas alike; they must succeed. */
+static void train_alike(const course *c, int64_t count, replica *replicas)
+{
+  course courses[REPLICAS_MAX];
+  for (int64_t i = 0; i < count; i++)
+    courses[i] = *c;
+  run_replicas(courses, count, replicas);
+  for (int64_t i = 0; i < count; i++)
+    assert_ok(replicas[i].status, replicas[i].error);
+}
+
+/* ---- one device on all batches ---- */
+
+static void assert_same_losses(const char *name, const replica *replicas, int64_t count, const replica *one,
+                               float share)
+{
+  for (int64_t i = 0; i < count * BATCH * TOKENS * STEPS; i++) {
+    const int64_t step = i % STEPS, token = i / STEPS, of = BATCH * TOKENS;
+    const float found = replicas[token / of].losses[step][token % of], expected = one->losses[step][token];
+    if (!(fabsf(found - expected) <= share * (1 + expected)))
+      fail_msg("%s: step %d, token %d has the loss %g, expected %g", name, (int)step, (int)token, (double)found,
+               (double)expected);
+  }
+}
+
+/* Gradients within `share` of the largest one. Weights that AdamW moves by about the rate go the same way but where a
+ * gradient is all rounding. */
+static void assert_same_training(const char *name, const replica *r, const replica *one, float share)
+{
+  float most = 0;
+  int apart = 0;
+  for (size_t i = 0; i < one->count; i++)
+    most = fmaxf(most, fabsf(one->gradients[i]));
+  assert_true(most > 0 && r->count >= one->count);
+  for (size_t i = 0; i < one->count; i++) {
+    const float change = fabsf(r->weights[i] - one->weights[i]);
+    if (r->course.options.zero_stage == 0 && !(fabsf(r->gradients[i] - one->gradients[i]) <= share * most))
+      fail_msg("%s: gradient %zu is %g, expected %g ± %g", name, i, (double)r->gradients[i], (double)one->gradients[i],
+               (double)(share * most));
+    if (!(change <= (float)(2.1 * RATE * STEPS)))
+      fail_msg("%s: weight %zu is %g, expected %g", name, i, (double)r->weights[i], (double)one->weights[i]);
+    apart += change > (float)(0.01 * RATE);
+  }
+  if (apart > (int)one->count / (r->course.options.dtype == HR_FP32 ? 100 : 20)) /* of 16 bits: by their rounding */
+    fail_msg("%s: %d of %zu weights are apart", name, apart, one->count);
+}
+
+/* NCCL adds up in an order of its own, which differs between messages of all and of parts. */
+static void assert_same_weights(const replica *replicas, int64_t count, const replica *plain, const replica *one)
+{
+  for (int64_t i = 1; i < count; i++)
+    assert_memory_equal(replicas[i].weights, replicas[0].weights, replicas[0].count * sizeof(float));
+  if (!test_asks_for("gpu"))
+    assert_memory_equal(replicas[0].weights, plain->weights, one->count * sizeof(float));
+}
+
+/* Without and with divided states, against one device. */
+static void check_course(const char *name, course c, int64_t count, float losses, float gradients)
+{
+  replica one, plain[REPLICAS_MAX], divided[REPLICAS_MAX];
+  course alone = c;
+  alone.batch = BATCH * count, alone.microbatches = 1;
+  train_alike(&alone, 1, &one);
+  train_alike(&c, count, plain);
+  c.options.zero_stage = 1;
+  train_alike(&c, count, divided);
+  assert_true(plain[0].buckets > 2 && divided[0].buckets > 1);
+  assert_true(divided[0].bytes < plain[0].bytes && divided[0].state_bytes * 10 < plain[0].state_bytes * 9);
+  assert_same_losses(name, plain, count, &one, losses);
+  assert_same_losses(name, divided, count, &one, losses);
+  assert_same_training(name, &plain[0], &one, gradients);
+  assert_same_training(name, &divided[0], &one, gradients);
+  assert_same_weights(plain, count, &plain[0], &one);
+  assert_same_weights(divided, count, &plain[0], &one);
+  free_replicas(&one, 1);
+  free_replicas(plain, count);
+  free_replicas(divided, count);
+}
+
+static void replicas_train_as_one_device_on_all_batches(void **state)
+{
+  (void)state;
+  const int64_t most = most_replicas();
+  if (most < 2)
+    skip();
+  for (int m = 0; m < (int)(sizeof models / sizeof *models); m++) {
+    if (!test_takes(m))
+      continue;
+    const hr_model model = model_of(models[m].name, models[m].config);
+    const int64_t count = models[m].replicas < most ? models[m].replicas : most;
+    check_course(models[m].name, course_of(&model, HR_FP32, 0), count, 1e-5f, 1e-5f);
+  }
+}
+
+static void microbatches_are_added_up_before_replicas_are(void **state)
+{
+  (void)state;
+  if (most_replicas() < 2)
+    skip();
+  for (int m = 0; m < (int)(sizeof models / sizeof *models); m += 5) {
+    const hr_model model = model_of(models[m].name, models[m].config);
+    course c = course_of(&model, HR_FP32, 0);
+    c.batch = 1, c.microbatches = BATCH;
+    check_course(models[m].name, c, 2, 1e-5f, 1e-5f);
+  }
+}
+
+static void narrow_weights_are_trained_within_their_rounding(void **state)
+{
+  (void)state;
+  hr_device *device = open_device(0);
+  const bool narrow = multiplies(device, HR_BF16);
+  hr_device_close(device);
+  if (most_replicas() < 2 || !narrow)
+    skip();
+  const hr_model model = model_of(models[0].name, models[0].config);
+  check_course("bf16", course_of(&model, HR_BF16, 0), 2, 0.02f, 0.02f);
+}
+
+/* Also where each layer is computed again. */
+static void steps_give_the_same_bits_each_time(void **state)
+{
+  (void)state;
+  replica first[REPLICAS_MAX], second[REPLICAS_MAX];
+  if (most_replicas() < 2)
+    skip();
+  const hr_model model = model_of(models[0].name, models[0].config);
+  course c = course_of(&model, HR_FP32, 1);
+  c.options.recompute = HR_RECOMPUTE_FULL;
+  train_alike(&c, 2, first);
+  train_alike(&c, 2, second);
+  for (int i = 0; i < 2; i++) {
+    assert_memory_equal(first[i].losses, second[i].losses, sizeof first[i].losses);
+    assert_memory_equal(first[i].weights, second[i].weights, first[i].count * sizeof(float));
+  }
+  free_replicas(first, 2);
+  free_replicas(second, 2);
+}
+
+/* ---- what differs, what is refused ---- */
+
+static void assert_says(const replica *r, hr_status status, const char *part)
+{
+  if (r->status != status || !strstr(r->error.message, part))
+    fail_msg("status %d, '%s' does not say '%s'", (int)r->status, r->error.message, part);
+}
+
+/* Two replicas, of which the second has something else. */
+static void expect_difference(const course *first, const course *second, const char *line)
+{
+  replica replicas[REPLICAS_MAX];
+  run_replicas((course[]){*first, *second}, 2, replicas);
+  for (int i = 0; i < 2; i++)
+    assert_says(&replicas[i], HR_ERROR_INVALID, line);
+  free_replicas(replicas, 2);
+}
+
+static void what_replicas_have_different_is_named(void **state)
+{
+  (void)state;
+  if (most_replicas() < 2)
+    skip();
+  const hr_model model = model_of(models[0].name, models[0].config), wide = model_of(models[3].name, models[3].config);
+  const course usual = course_of(&model, HR_FP32, 0);
+  course other = usual;
+  other.options.zero_stage = 1;
+  expect_difference(&usual, &other, "zero_stage: replica 1 has 1, replica 0 has 0");
+  other = usual, other.options.bucket_bytes = 4000;
+  expect_difference(&usual, &other, "bucket_bytes: replica 1 has 4000, replica 0 has 20000");
+  other = usual, other.options.learning_rate = 0.5;
+  expect_difference(&usual, &other, "learning_rate: replica 1 has 0.5, replica 0 has 0.001");
+  other = usual, other.model = &wide;
+  expect_difference(&usual, &other, "the bytes of all weights: replica 1 has ");
+  other = usual, other.seed = 4;
+  expect_difference(&usual, &other, "seed: replica 1 has 4, replica 0 has 3");
+  other = usual, other.batch = 1;
+  expect_difference(&usual, &other, "batch: replica 1 has 1, replica 0 has 2");
+  other = usual, other.batch = 1, other.microbatches = 2;
+  course one_sequence = usual;
+  one_sequence.batch = 1;
+  expect_difference(&one_sequence, &other, "microbatches: replica 1 has 2, replica 0 has 1");
+}
+
+static void expect_refused(course c, hr_status status, const char *line)
+{
+  replica replicas[REPLICAS_MAX];
+  run_replicas((course[]){c, c}, 2, replicas);
+  assert_true(replicas[0].status == status || replicas[1].status == status);
+  assert_says(&replicas[replicas[0].status == status ? 0 : 1], status, line);
+  free_replicas(replicas, 2);
+}
+
+static void options_that_replicas_do_not_take_are_refused(void **state)
+{
+  (void)state;
+  if (most_replicas() < 2)
+    skip();
+  const hr_model model = model_of(models[0].name, models[0].config);
+  course c = course_of(&model, HR_FP32, 2);
+  expect_refused(c, HR_ERROR_UNSUPPORTED, "zero_stage: 2 cannot be run yet, 0 and 1 can");
+  c.options.zero_stage = -1;
+  expect_refused(c, HR_ERROR_INVALID, "zero_stage: expected 0 or 1, found -1");
+  c = course_of(&model, HR_FP32, 0);
+  c.options.bucket_bytes = -1;
+  expect_refused(c, HR_ERROR_INVALID, "bucket_bytes: expected 0 or more, found -1");
+  c = course_of(&model, HR_FP32, 0);
+  c.options.trains = false;
+  expect_refused(c, HR_ERROR_INVALID, "replicas: they share what trains a model, and this one does not train");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(replicas_train_as_one_device_on_all_batches),
+      cmocka_unit_test(microbatches_are_added_up_before_replicas_are),
+      cmocka_unit_test(narrow_weights_are_trained_within_their_rounding),
+      cmocka_unit_test(steps_give_the_same_bits_each_time),
+      cmocka_unit_test(what_replicas_have_different_is_named),
+      cmocka_unit_test(options_that_replicas_do_not_take_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
