@@ -295,7 +295,7 @@ int cli_open_rank_device(const cli_run *run, const hr_communicator_options *rank
 cli_run cli_run_of_rank(const cli_run *run, const hr_communicator_options *ranks, bool one_reports);
 
 /** CLI_GO_ON where there is one process or one for each rank of the layout; the first says otherwise. */
-int cli_check_ranks(const hr_communicator_options *ranks, int64_t tensor_parallel);
+int cli_check_ranks(const hr_communicator_options *ranks, int64_t layout);
 
 /** Joins the other processes; *communicator is NULL where there are none. */
 int cli_join_ranks(const hr_communicator_options *ranks, hr_device *device, hr_communicator **communicator);

@@ -63,6 +63,10 @@ static hr_status keep(const step_job *job, const hr_step_times *times, hr_error 
                         hr_phase_name(w->phase), decode ? "context" : "s", decode ? w->context : w->sequence);
   if (w->tensor_parallel > 1)
     length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " t=%" PRId64, w->tensor_parallel);
+  if (w->data_parallel > 1)
+    length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " dp=%" PRId64, w->data_parallel);
+  if (w->data_parallel > 1 && w->zero_stage > 0)
+    length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " zero=%" PRId64, w->zero_stage);
   if (w->microbatches > 1)
     snprintf(result.axes + length, sizeof result.axes - (size_t)length, " m=%" PRId64, w->microbatches);
   snprintf(result.problem, sizeof result.problem, "step model=%s dtype=%s", job->model.name, hr_dtype_name(w->dtype));
@@ -106,7 +110,7 @@ static int open_job(const cli_run *run, step_job *job)
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &job->model, &job->workload);
   if (code == CLI_GO_ON)
-    code = cli_check_ranks(&job->ranks, job->workload.tensor_parallel);
+    code = cli_check_ranks(&job->ranks, job->workload.tensor_parallel * job->workload.data_parallel);
   if (code == CLI_GO_ON)
     code = cli_open_rank_device(run, &job->ranks, &job->device);
   if (code == CLI_GO_ON)

@@ -41,18 +41,16 @@ cli_run cli_run_of_rank(const cli_run *run, const hr_communicator_options *ranks
   return own;
 }
 
-int cli_check_ranks(const hr_communicator_options *ranks, int64_t tensor_parallel)
+int cli_check_ranks(const hr_communicator_options *ranks, int64_t layout)
 {
-  if (tensor_parallel > 1) /* NCCL ends where a host does not allow NVLink's multicast */
+  if (layout > 1) /* NCCL ends where a host does not allow NVLink's multicast */
     setenv("NCCL_NVLS_ENABLE", "0", 0);
-  if (ranks->size == 1 || ranks->size == tensor_parallel)
+  if (ranks->size == 1 || ranks->size == layout)
     return CLI_GO_ON;
   if (ranks->rank > 0)
     return EXIT_USAGE;
-  return cli_fail(EXIT_USAGE,
-                  "--tensor-parallel: the layout has %" PRId64 " rank%s, and the launcher has started %" PRId64
-                  " processes",
-                  tensor_parallel, tensor_parallel == 1 ? "" : "s", ranks->size);
+  return cli_fail(EXIT_USAGE, "the layout has %" PRId64 " rank%s, and the launcher has started %" PRId64 " processes",
+                  layout, layout == 1 ? "" : "s", ranks->size);
 }
 
 int cli_join_ranks(const hr_communicator_options *ranks, hr_device *device, hr_communicator **communicator)

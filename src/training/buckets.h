@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replicas add up gradients bucket by bucket: parts of the weights' memory that one message has, the last layers' first,
- * as the backward pass completes them. With ZeRO stage 1 a replica updates its part of every bucket. Sources: Li et al.
- * 2020 (arXiv 2006.15704), section 3.2.3; Rajbhandari et al. 2020 (arXiv 1910.02054), section 5.1. */
+/* Replicas add up gradients bucket by bucket: parts of the weights' memory that one message has, those of the last
+ * layers first, as the backward pass completes them. With ZeRO stage 1 a replica updates its part of every bucket.
+ * Sources: Li et al. 2020 (arXiv 2006.15704), section 3.2.3; Rajbhandari et al. 2020 (arXiv 1910.02054), section
+ * 5.1. */
 #ifndef HR_TRAINING_BUCKETS_H
 #define HR_TRAINING_BUCKETS_H
 

@@ -321,7 +321,7 @@ static void narrow_weights_are_trained_within_their_rounding(void **state)
   check_course("bf16", course_of(&model, HR_BF16, 0), 2, 0.02f, 0.02f);
 }
 
-/* Also where each layer is computed again. */
+/* Each layer is computed again, too. */
 static void steps_give_the_same_bits_each_time(void **state)
 {
   (void)state;

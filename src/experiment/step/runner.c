@@ -22,16 +22,22 @@
 
 static hr_status check_workload(const hr_workload *w, hr_error *error)
 {
-  const int64_t devices[] = {w->pipeline_stages, w->expert_parallel, w->context_parallel, w->data_parallel};
+  const int64_t devices[] = {w->pipeline_stages, w->expert_parallel, w->context_parallel};
   const bool trains = w->phase == HR_PHASE_TRAIN;
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     if (devices[i] > 1)
-      return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step's devices share each layer, found %" PRId64 " that do not",
+      return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                     "a step's devices share each layer, or are replicas that train, found %" PRId64 " others",
                      devices[i]);
   }
+  if (w->data_parallel > 1 && !trains)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "data_parallel: only training steps have replicas");
+  if (w->zero_stage > 1)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "zero_stage: %" PRId64 " cannot be run yet, 0 and 1 can",
+                   w->zero_stage);
   if (w->tensor_parallel > 1 && (trains || w->sequence_parallel))
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s on several devices cannot be run yet",
-                   trains ? "training" : "sequence parallelism");
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s cannot be run yet",
+                   trains ? "training on devices that share each layer" : "sequence parallelism");
   if (w->recompute == HR_RECOMPUTE_SELECTIVE)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step computes all of a layer again, or nothing");
   if (w->phase != HR_PHASE_TRAIN && w->microbatches > 1)
@@ -66,12 +72,18 @@ static bool decodes(const hr_step_runner *r)
   return r->workload.phase == HR_PHASE_DECODE;
 }
 
-/* Ids that depend on the seed: the high bits of a linear congruential generator (Knuth, MMIX). */
+/* Sequences of a replica in a step. */
+static int64_t sequences_of(const hr_step_runner *r)
+{
+  return r->workload.batch * hr_workload_microbatches(&r->workload);
+}
+
+/* Ids of all replicas, that depend on the seed: the high bits of a linear congruential generator (Knuth, MMIX). */
 static hr_status make_ids(hr_step_runner *r, int64_t vocabulary, uint64_t seed, hr_error *error)
 {
   const int64_t microbatches = hr_workload_microbatches(&r->workload);
   const bool fits = r->longest < 1 << 24 && r->workload.batch < 1 << 24 && microbatches < 1 << 14;
-  const int64_t batch = fits ? r->workload.batch * microbatches : 0;
+  const int64_t batch = fits ? sequences_of(r) * r->workload.data_parallel : 0;
   uint64_t state = seed;
   r->ids = fits ? calloc((size_t)(batch * r->longest), sizeof *r->ids) : NULL;
   if (!r->ids)
@@ -89,6 +101,7 @@ static hr_status open_executor(hr_step_runner *r, const hr_model *model, const h
   options.dtype = r->workload.dtype;
   options.trains = r->workload.phase == HR_PHASE_TRAIN;
   options.recompute = r->workload.recompute;
+  options.zero_stage = r->workload.zero_stage;
   options.slots = hr_phase_keeps_tokens(r->workload.phase) ? r->workload.batch : 1;
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
@@ -142,8 +155,9 @@ hr_status hr_step_runner_open(hr_step_runner *r, hr_device *device, const hr_mod
   r->longest = decodes(r) ? workload->context : workload->sequence;
   HR_TRY(hr_step_check(model, workload, error));
   HR_TRY(take_output(r, options->output, error));
-  HR_TRY(options->communicator ? hr_team_join(device, options->communicator, workload->tensor_parallel, &r->team, error)
-                               : hr_team_open(device, workload->tensor_parallel, &r->team, error));
+  const int64_t ranks = workload->tensor_parallel * workload->data_parallel;
+  HR_TRY(options->communicator ? hr_team_join(device, options->communicator, ranks, &r->team, error)
+                               : hr_team_open(device, ranks, &r->team, error));
   r->device = hr_team_first(r->team)->device;
   r->others_bytes = r->device->buffer_bytes;
   HR_TRY(make_ids(r, model->vocabulary, options->seed, error));
@@ -164,14 +178,24 @@ void hr_step_runner_close(hr_step_runner *r)
   *r = (hr_step_runner){.executor = NULL};
 }
 
+/* Each replica has sequences of its own. */
+static hr_executor_input input_of(const hr_step_runner *r, const hr_team_rank *rank)
+{
+  hr_executor_input input = r->input;
+  if (r->workload.data_parallel > 1)
+    input.ids += hr_communicator_rank(rank->communicator) * sequences_of(r) * r->longest;
+  return input;
+}
+
 static hr_status run_rank(hr_team_rank *rank, void *context, hr_error *error)
 {
   hr_step_runner *r = context;
+  const hr_executor_input input = input_of(r, rank);
   for (int64_t i = 0; decodes(r) && i < r->workload.batch; i++)
     HR_TRY(hr_executor_truncate(rank->executor, i, r->longest - 1, error));
   const double start_ns = hr_clock_ns();
-  HR_TRY(hr_executor_step(rank->executor, &r->input, NULL, error));
-  hr_executor_input next = r->input;
+  HR_TRY(hr_executor_step(rank->executor, &input, NULL, error));
+  hr_executor_input next = input;
   next.phase = HR_PHASE_DECODE, next.tokens = 1;
   for (int64_t i = 0; i < r->decodes; i++)
     HR_TRY(hr_executor_step(rank->executor, &next, NULL, error));

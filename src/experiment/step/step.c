@@ -5,6 +5,7 @@
 #include "experiment/step/runner.h"
 #include "run/executor.h"
 
+#include <headroom/experimental/operators.h>
 #include <headroom/experimental/predict.h>
 #include <headroom/experimental/workload.h>
 #include <headroom/memory.h>
@@ -26,10 +27,11 @@ typedef struct step_run {
   hr_step_times *times;
 } step_run;
 
-/* Runs of an operator in a step: once for each microbatch, but for the optimizer's. */
+/* Runs of an operator in a step: once for each microbatch, but for the optimizer's and messages between replicas. */
 static double runs_in_step(const step_run *s, const hr_operator *op)
 {
-  return op->id == HR_OP_OPTIMIZER ? 1 : (double)hr_workload_microbatches(&s->runner.workload);
+  const bool once = op->id == HR_OP_OPTIMIZER || hr_operator_between_replicas(op->id);
+  return once ? 1 : (double)hr_workload_microbatches(&s->runner.workload);
 }
 
 static hr_status time_operators(step_run *s, hr_error *error)
@@ -68,7 +70,7 @@ static void sum_up(step_run *s)
   hr_step_times *t = s->times;
   const double median_ns = t->measurement.median_ns;
   const hr_executor_input *input = &s->runner.input;
-  const int64_t sequences = input->batch * input->microbatches;
+  const int64_t sequences = input->batch * input->microbatches * s->runner.workload.data_parallel;
   t->tokens_per_s = (double)(sequences * (input->tokens + s->runner.decodes)) / median_ns * 1e9;
   if (t->operators_ns > 0)
     t->between_share = (median_ns - t->operators_ns) / median_ns;

@@ -109,7 +109,10 @@ static hr_status open_executor(hr_team_rank *rank, void *context, hr_error *erro
 {
   const opening *o = context;
   hr_executor_options options = o->options;
-  options.communicator = rank->communicator;
+  if (options.trains)
+    options.replicas = rank->communicator;
+  else
+    options.communicator = rank->communicator;
   return hr_executor_open(rank->device, o->model, &options, &rank->executor, error);
 }
 

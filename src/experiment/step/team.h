@@ -35,7 +35,7 @@ hr_status hr_team_do(hr_team *team, hr_team_job job, void *context, hr_error *er
 /** Rank 0, or this process's. */
 hr_team_rank *hr_team_first(hr_team *team);
 
-/** Opens an executor on every rank; its communicator is the rank's. */
+/** Opens an executor on every rank, with the rank's communicator: of replicas where it trains. */
 hr_status hr_team_open_executors(hr_team *team, const hr_model *model, const hr_executor_options *options,
                                  hr_error *error);
 
