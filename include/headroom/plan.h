@@ -159,6 +159,9 @@ typedef struct hr_rowwise_arguments {
   const void *more_inputs[1];
   void *more_outputs[3]; /* of operations that HR_ROWWISE_LIST gives several; the others are not read */
   int64_t step;          /* adamw: from 1, instead of that of the plan; 0: the plan's */
+  const float *squares;  /* adamw that clips, of a part of a gradient: the sum of all squares is that of these
+                            [squares_count], on the device. NULL: the tensor is the whole gradient */
+  int64_t squares_count;
 } hr_rowwise_arguments;
 
 /** All NULL. */

@@ -762,6 +762,8 @@ class hr_rowwise_arguments(Structure):
         ("more_inputs", c_void_p * 1),
         ("more_outputs", c_void_p * 3),
         ("step", c_int64),
+        ("squares", c_void_p),
+        ("squares_count", c_int64),
     ]
 
 

@@ -252,7 +252,7 @@ static void free_buffers(hr_executor *x)
   hr_placed_weights_free(&x->weights);
   hr_buffer *const others[] = {x->ones,           x->zeros,          x->angles[0], x->angles[1], x->slopes,
                                x->angles_back[0], x->angles_back[1], x->gradients, x->means,     x->variances,
-                               x->copy,           x->workspace,      x->arena};
+                               x->copy,           x->squares,        x->workspace, x->arena};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     hr_buffer_free(others[i]);
 }

@@ -24,6 +24,7 @@ LAUNCH(attention_backward, backward)
     return run(at->device, (const void *)arguments, __VA_ARGS__);                                           \
   }
 LAUNCH_ON_DEVICE(route, hr_device_route, at->stream, error)
+LAUNCH_ON_DEVICE(squares, hr_device_add_squares, at->stream, error)
 LAUNCH_ON_DEVICE(router, at->device->backend->route_few, at->stream, error)
 LAUNCH_ON_DEVICE(linear, at->device->backend->multiply_linear, at->stream, error)
 LAUNCH_ON_DEVICE(grouped, hr_device_multiply_groups, plan, at->workspace, at->stream, error)

@@ -9,6 +9,7 @@
 #include "runtime/device/kv_cache.h"
 #include "runtime/device/linear.h"
 #include "runtime/device/q8.h"
+#include "runtime/device/squares.h"
 #include "runtime/operation/operation.h"
 #include "schedule/arena.h"
 
@@ -100,6 +101,7 @@ typedef struct hr_launch {
     hr_linear_arguments linear;
     hr_q8_arguments q8;
     hr_collective_call collective;
+    hr_squares_arguments squares;
   };
   hr_run_operand operands[HR_RUN_OPERANDS];
   int operand_count;
@@ -123,7 +125,7 @@ struct hr_run_program {
 /* The functions of the operations that a step has. Without a plan the device multiplies all experts' copies at once. */
 hr_launch_function hr_launch_gemm, hr_launch_attention, hr_launch_rowwise, hr_launch_decode,
     hr_launch_attention_backward, hr_launch_route, hr_launch_router, hr_launch_linear, hr_launch_grouped, hr_launch_q8,
-    hr_launch_q8_widening, hr_launch_collective, hr_launch_between_replicas;
+    hr_launch_q8_widening, hr_launch_collective, hr_launch_between_replicas, hr_launch_squares;
 
 /** The operators of a shape, as `describe` lists them. Errors of hr_operators_list(). */
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error);

@@ -96,6 +96,10 @@ static void add_update(hr_lowering *l, const hr_run_bucket *of)
   if (!launch)
     return;
   launch->arguments.rows = hr_run_optimizer_arguments(l->x, own.first, of->first / hr_state_parts(l->x));
+  if (l->x->squares) {
+    launch->arguments.rows.squares = hr_buffer_data(l->x->squares);
+    launch->arguments.rows.squares_count = HR_SQUARES_SUMS;
+  }
   hr_lowering_fail(l, hr_plans_rowwise(l->x->plans, &r, &launch->plan, l->error));
 }
 
@@ -114,6 +118,26 @@ static void add_gather(hr_lowering *l, const hr_run_bucket *bucket, bool last)
   launch->awaits = last && l->x->bucket_count > 1 ? 1 : 0;
 }
 
+/* The squares of the replica's parts of all buckets are added up, and then those of all replicas. */
+static void add_squares(hr_lowering *l)
+{
+  const hr_executor *x = l->x;
+  for (int i = 0; i < x->bucket_count; i++) {
+    const hr_run_bucket own = hr_own_part(x, &x->buckets[i]);
+    const hr_rowwise_arguments a = hr_run_optimizer_arguments(x, own.first, 0);
+    hr_launch *launch = hr_add_launch(l, hr_launch_squares);
+    if (!launch)
+      return;
+    launch->squares =
+        (hr_squares_arguments){x->options.dtype, own.count, a.inputs[0], hr_buffer_data(x->squares), i > 0};
+  }
+  hr_launch *sum = hr_add_message(l, HR_ALL_REDUCE, HR_SQUARES_SUMS);
+  if (!sum)
+    return;
+  sum->collective.dtype = HR_FP32;
+  sum->collective.send = sum->collective.receive = hr_buffer_data(x->squares);
+}
+
 /* All at once, or with parts bucket by bucket: one is sent while the next is updated. */
 static void add_optimizer(hr_lowering *l)
 {
@@ -125,6 +149,8 @@ static void add_optimizer(hr_lowering *l)
     add_update(l, &all);
     return;
   }
+  if (x->squares)
+    add_squares(l);
   const int gather = hr_operator_of(l, HR_OP_WEIGHT_ALL_GATHER);
   for (int i = 0; i < x->bucket_count; i++) {
     l->op_index = optimizer;

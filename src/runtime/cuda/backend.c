@@ -180,6 +180,7 @@ const hr_backend hr_backend_cuda = {
     .queue_zeros = queue_zeros,
     .set_bytes = set_bytes,
     .find_largest = hr_cuda_find_largest,
+    .add_squares = hr_cuda_add_squares,
     .fill_uniform = hr_cuda_fill_uniform,
     .time_runs = hr_cuda_time_runs,
     .group_below_ns = hr_cuda_group_below_ns,

@@ -8,6 +8,9 @@
 /** hr_backend.find_largest (largest.c). */
 hr_status hr_cuda_find_largest(hr_device *device, const hr_largest_arguments *largest, void *stream, hr_error *error);
 
+/** hr_backend.add_squares (squares.c). */
+hr_status hr_cuda_add_squares(hr_device *device, const hr_squares_arguments *squares, void *stream, hr_error *error);
+
 /** hr_backend.fill_uniform (fill.c). */
 hr_status hr_cuda_fill_uniform(hr_device *device, void *to, const hr_uniform *uniform, hr_error *error);
 

@@ -21,6 +21,7 @@ typedef struct hr_linear_arguments hr_linear_arguments;
 typedef struct hr_route_arguments hr_route_arguments;
 typedef struct hr_router_arguments hr_router_arguments;
 typedef struct hr_largest_arguments hr_largest_arguments;
+typedef struct hr_squares_arguments hr_squares_arguments; /* runtime/device/squares.h */
 typedef struct hr_route_backward_arguments hr_route_backward_arguments;
 typedef struct hr_grouped_gradient_arguments hr_grouped_gradient_arguments;
 typedef struct hr_grouped_arguments hr_grouped_arguments;
@@ -106,6 +107,8 @@ typedef struct hr_backend {
   hr_status (*multiply_linear)(hr_device *device, const hr_linear_arguments *linear, void *stream, hr_error *error);
   /** The index of the largest element of each row, as a run. NULL: the host looks for it. */
   hr_status (*find_largest)(hr_device *device, const hr_largest_arguments *largest, void *stream, hr_error *error);
+  /** Adds up squares, as a run. NULL: the host does. */
+  hr_status (*add_squares)(hr_device *device, const hr_squares_arguments *squares, void *stream, hr_error *error);
   /** Products with weights in q8_0, and rows of them in another format. NULL: no such weights. */
   hr_status (*multiply_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);
   hr_status (*widen_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);

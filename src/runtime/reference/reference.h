@@ -87,6 +87,9 @@ typedef struct hr_rowwise_output_row {
 /** What AdamW scales the gradient by. A NaN stays one. */
 double hr_reference_clip(const hr_rowwise *r, const void *const *inputs, double *scratch);
 
+/** The same from the sum of the gradient's squares. */
+double hr_reference_clip_by(const hr_rowwise *r, double squares);
+
 /** Elements of a row of an output, its rows, the first element of one, and its format: weights' gradients have one row,
  *  losses rows of one. */
 int64_t hr_rowwise_output_length(const hr_rowwise *r, int output);

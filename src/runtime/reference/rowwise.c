@@ -333,13 +333,25 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return HR_OK;
 }
 
+static double clip_of(const hr_rowwise *r, const hr_rowwise_arguments *x, const void *const *inputs, double *scratch)
+{
+  double squares = 0;
+  if (r->operation != HR_ROWWISE_ADAMW)
+    return 0;
+  if (!x->squares || r->max_norm <= 0)
+    return hr_reference_clip(r, inputs, scratch);
+  for (int64_t i = 0; i < x->squares_count; i++)
+    squares += (double)x->squares[i];
+  return hr_reference_clip_by(r, squares);
+}
+
 static void run_output(const hr_rowwise *r, const hr_rowwise_arguments *x, int output, void *to, double *scratch)
 {
   const void *inputs[] = {x->inputs[0], x->inputs[1], x->inputs[2], x->more_inputs[0]};
   double *out = scratch + hr_reference_rowwise_scratch(r), *norm = out + r->columns;
   const int64_t length = hr_rowwise_output_length(r, output);
   const hr_dtype dtype = hr_rowwise_output_dtype(r, output);
-  const double clip = r->operation == HR_ROWWISE_ADAMW ? hr_reference_clip(r, inputs, scratch) : 0;
+  const double clip = clip_of(r, x, inputs, scratch);
   for (int64_t row = 0; row < hr_rowwise_output_rows(r, output); row++) {
     hr_reference_rowwise(r, inputs, (hr_rowwise_output_row){output, row, clip, x->step}, scratch, out, norm);
     for (int64_t i = 0; i < length; i++)

@@ -301,6 +301,12 @@ static void cross_entropy_backward(const gradient *g)
 
 /* ---- the optimizer ---- */
 
+double hr_reference_clip_by(const hr_rowwise *r, double squares)
+{
+  const double clip = r->max_norm / (sqrt(squares) + CLIP_EPSILON);
+  return clip > 1 ? 1 : clip;
+}
+
 double hr_reference_clip(const hr_rowwise *r, const void *const *inputs, double *scratch)
 {
   const gradient g = {.r = r, .inputs = inputs, .scratch = scratch};
@@ -312,8 +318,7 @@ double hr_reference_clip(const hr_rowwise *r, const void *const *inputs, double 
     for (int64_t i = 0; i < r->columns; i++)
       squares += dw[i] * dw[i];
   }
-  const double clip = r->max_norm / (sqrt(squares) + CLIP_EPSILON);
-  return clip > 1 ? 1 : clip;
+  return hr_reference_clip_by(r, squares);
 }
 
 static void adamw(const gradient *g)

@@ -122,25 +122,27 @@ static void run_phase(rowwise_run *run, hr_rowwise_phase phase, int64_t count, i
     hr_thread_pool_run(p->pool, work, run);
 }
 
-/* What AdamW scales gradients by, from the squares of the parts: a NaN stays one. */
-static float clip_of(const rowwise_run *run)
+/* What AdamW scales gradients by, from the squares of parts: a NaN stays one. */
+static float clip_of(const rowwise_run *run, const float *parts, int64_t count)
 {
   float squares = 0;
-  for (int64_t i = 0; i < run->job.parts; i++)
-    squares += run->job.sums[i];
+  for (int64_t i = 0; i < count; i++)
+    squares += parts[i];
   const float clip = (float)run->job.adamw.max_norm / (sqrtf(squares) + CLIP_EPSILON);
   return clip > 1 ? 1 : clip;
 }
 
-static void run_adamw(rowwise_run *run, int64_t step)
+static void run_adamw(rowwise_run *run, const hr_rowwise_arguments *x)
 {
   const rowwise_plan *p = run->plan;
-  run->job.adamw = hr_adamw_of(run->job.rows, step);
+  run->job.adamw = hr_adamw_of(run->job.rows, x->step);
   run->job.clip = 1;
   run->apart = true;
-  if (p->vectors > 0) {
+  if (p->vectors > 0 && x->squares) {
+    run->job.clip = clip_of(run, x->squares, x->squares_count);
+  } else if (p->vectors > 0) {
     run_phase(run, HR_ROWWISE_SUMS, p->count, part_length(p));
-    run->job.clip = clip_of(run);
+    run->job.clip = clip_of(run, run->job.sums, run->job.parts);
   }
   run->apart = false;
   run_phase(run, HR_ROWWISE_MAIN, p->count, part_length(p));
@@ -193,7 +195,7 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   rows.job.vectors = p->vectors;
   rows.job.first_vector = of.outputs - p->vectors;
   if (r->operation == HR_ROWWISE_ADAMW)
-    run_adamw(&rows, x->step);
+    run_adamw(&rows, x);
   else if (r->operation == HR_ROWWISE_GATHER_BACKWARD)
     run_table(&rows);
   else

@@ -337,8 +337,8 @@ extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 5) rotary_backw
 
 /* ---- AdamW ---- */
 
-/* The squares of the gradient that each block reads. */
-extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 8) gradient_squares(const backward_call t)
+/* The squares of the gradient that the block reads, in its first thread. */
+__device__ inline float squares_of_block(const backward_call &t)
 {
   const element *gradient = (const element *)t.inputs[0];
   int64 count = t.rows * t.columns, stride = (int64)gridDim.x * blockDim.x * PACK_ELEMENTS;
@@ -351,9 +351,23 @@ extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 8) gradient_squ
     for (int j = 0; j < PACK_ELEMENTS; j++)
       sum += p.at(j) * p.at(j);
   }
-  sum = block_sum(sum);
+  return block_sum(sum);
+}
+
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 8) gradient_squares(const backward_call t)
+{
+  const float sum = squares_of_block(t);
   if (threadIdx.x == 0)
     ((float *)t.sums)[blockIdx.x] = sum;
+}
+
+/* The kernel adds a part of the gradient, with factor 1 to the parts before. */
+extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 8) add_squares(const backward_call t)
+{
+  const float sum = squares_of_block(t);
+  float *sums = (float *)t.sums;
+  if (threadIdx.x == 0)
+    sums[blockIdx.x] = t.factor > 0 ? sums[blockIdx.x] + sum : sum;
 }
 
 /* What gradients are scaled by: a NaN stays one. */

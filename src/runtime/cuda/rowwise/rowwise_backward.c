@@ -271,6 +271,12 @@ static double factor_of(const hr_rowwise *r)
   return r->operation == HR_ROWWISE_GATHER_BACKWARD ? r->factor : hr_rowwise_cap(r);
 }
 
+/* The norm that clips is that of more than the tensor. */
+static bool takes_squares(const hr_rowwise *r, const hr_rowwise_arguments *x)
+{
+  return r->operation == HR_ROWWISE_ADAMW && r->max_norm > 0 && x->squares;
+}
+
 static hr_backward_rows_call call_of(const backward_plan *p, const hr_rowwise *r, const hr_run *run)
 {
   const hr_adamw a = hr_adamw_of(r, ((const hr_rowwise_arguments *)run->arguments)->step);
@@ -290,6 +296,11 @@ static hr_backward_rows_call call_of(const backward_plan *p, const hr_rowwise *r
                                 .max_norm = (float)a.max_norm,
                                 .factor = (float)factor_of(r)};
   set_addresses(r, run, &call);
+  if (takes_squares(r, run->arguments)) {
+    const hr_rowwise_arguments *x = run->arguments;
+    call.sums = hr_cuda_address(x->squares);
+    call.blocks = x->squares_count;
+  }
   return call;
 }
 
@@ -314,7 +325,7 @@ static hr_status launch(const backward_plan *p, const hr_rowwise *r, const hr_ru
   const hr_cuda_queue queue = {p->cuda, run->stream};
   hr_backward_rows_call call = call_of(p, r, run);
   void *arguments[] = {&call};
-  if (p->before.function)
+  if (p->before.function && !takes_squares(r, run->arguments))
     HR_TRY(hr_cuda_launch(&queue, &p->before, arguments, error));
   HR_TRY(hr_cuda_launch(&queue, &p->main, arguments, error));
   return p->after.function ? hr_cuda_launch(&queue, &p->after, arguments, error) : HR_OK;
