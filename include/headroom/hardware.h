@@ -60,6 +60,7 @@ typedef enum hr_interval_kind {
   HR_INTERVAL_OWN_ATTENTION,   /* fused, by Headroom's kernels */
   HR_INTERVAL_OWN_DECODE,      /* one query per sequence, by Headroom's kernels; not latent */
   HR_INTERVAL_SCAN,            /* scans and short convolutions of recurrent mixers, by frameworks */
+  HR_INTERVAL_COLLECTIVE,      /* collectives between devices */
   HR_INTERVAL_KIND_COUNT
 } hr_interval_kind;
 

@@ -225,6 +225,8 @@ typedef struct hr_operator {
   uint8_t reads[HR_OPERATOR_READS_MAX], writes[HR_OPERATOR_WRITES_MAX]; /* hr_step_tensor */
   uint8_t weights[HR_OPERATOR_WEIGHTS_MAX]; /* see hr_weight_role_name(); biases behind the matrices */
   uint64_t groups; /* in_layer: bit i for the layers of groups[i] of the model, which run it; else 0 */
+  int64_t copies;  /* of an all-to-all of experts: experts of a token, to each of which `bytes` has a copy; else 0 */
+  bool served;     /* HR_KIND_COMMUNICATION: of a prefill or decode step */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 768

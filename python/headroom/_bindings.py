@@ -74,7 +74,8 @@ HR_INTERVAL_BMM_MISALIGNED = 9
 HR_INTERVAL_OWN_ATTENTION = 10
 HR_INTERVAL_OWN_DECODE = 11
 HR_INTERVAL_SCAN = 12
-HR_INTERVAL_KIND_COUNT = 13
+HR_INTERVAL_COLLECTIVE = 13
+HR_INTERVAL_KIND_COUNT = 14
 HR_ROWWISE_SOFTMAX = 0
 HR_ROWWISE_LAYER_NORM = 1
 HR_ROWWISE_RMS_NORM = 2
@@ -396,6 +397,19 @@ HR_SEVERITY_NONE = 0
 HR_SEVERITY_LOW = 1
 HR_SEVERITY_MEDIUM = 2
 HR_SEVERITY_HIGH = 3
+HR_LIBRARY_NCCL = 0
+HR_LIBRARY_HEADROOM = 1
+HR_LIBRARY_SERVERS = 2
+HR_LIBRARY_TRTLLM = 3
+HR_LIBRARY_VLLM = 4
+HR_LIBRARY_SGLANG = 5
+HR_LIBRARY_DEEPEP_TRTLLM = 6
+HR_LIBRARY_DEEPEP_VLLM = 7
+HR_LIBRARY_DEEPEP_SGLANG = 8
+HR_LIBRARY_DEEPEP_LL_TRTLLM = 9
+HR_LIBRARY_DEEPEP_LL_VLLM = 10
+HR_LIBRARY_DEEPEP_LL_SGLANG = 11
+HR_LIBRARY_COUNT = 12
 HR_CALIBRATED_ANY = 0
 HR_CALIBRATED_SHORT = 1
 HR_CALIBRATED_LONG = 2
@@ -1116,6 +1130,8 @@ class hr_operator(Structure):
         ("writes", c_uint8 * 4),
         ("weights", c_uint8 * 8),
         ("groups", c_uint64),
+        ("copies", c_int64),
+        ("served", c_bool),
     ]
 
 
@@ -1344,6 +1360,8 @@ class hr_collective(Structure):
         ("devices", c_int64),
         ("stride", c_int64),
         ("bytes", c_int64),
+        ("library", c_int),
+        ("copies", c_int64),
     ]
 
 
@@ -1401,6 +1419,8 @@ class hr_validated_row(Structure):
         ("prediction", hr_prediction),
         ("error", c_double),
         ("term", c_char_p),
+        ("collective", hr_collective),
+        ("nodes", c_int64),
     ]
 
 
@@ -1485,7 +1505,7 @@ class hr_calibrate_result(Structure):
         ("figure_count", c_size_t),
         ("figures", hr_fitted_figure * 256),
         ("kind_count", c_size_t),
-        ("kinds", hr_calibrated_kind * 39),
+        ("kinds", hr_calibrated_kind * 42),
         ("held_out", POINTER(hr_validation)),
     ]
 
@@ -2821,6 +2841,8 @@ FUNCTIONS = {  # name: result, parameters
     "hr_collective_call_init": (None, [c_void_p, c_size_t]),
     "hr_collective_check": (c_int, [c_void_p, c_void_p]),
     "hr_collective_init": (None, [c_void_p, c_size_t]),
+    "hr_collective_library_name": (c_char_p, [c_int]),
+    "hr_collective_library_parse": (c_int, [c_char_p, c_void_p]),
     "hr_collective_name": (c_char_p, [c_int]),
     "hr_collective_parse": (c_int, [c_char_p, c_void_p]),
     "hr_communicate": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -3043,10 +3065,12 @@ FUNCTIONS = {  # name: result, parameters
     "hr_predict_attention_backward": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_attention_by": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_void_p]),
     "hr_predict_collective": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_predict_communication": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_decode": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_decode_by": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_void_p]),
     "hr_predict_experts": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_void_p]),
     "hr_predict_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_predict_library": (c_int, [c_void_p, c_int]),
     "hr_predict_operator": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_scan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_server_version": (c_char_p, [c_void_p, c_int]),

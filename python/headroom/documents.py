@@ -60,13 +60,15 @@ class Ceiling(Row):
 
 @dataclass(frozen=True)
 class CollectiveRate(Row):
-    """Fitted times of a collective within a node."""
+    """Fitted times of a library's collective, within a node or between several."""
     kind: str
     devices: int
     latency_ns: float
     bus_bytes_per_s: float
     ramp: float
     error_band: float
+    library: str
+    nodes: int
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,7 @@ class PredictedOperator(Row):
     collective: Optional[str]
     devices: Optional[int]
     bus_bytes_per_s: Optional[float]
+    library: Optional[str]
 
 
 @dataclass(frozen=True)

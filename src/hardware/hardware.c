@@ -176,15 +176,25 @@ static hr_status check_ceilings(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
+/* Below 0: in front of the other. Ways of one collective are equal. */
+static int64_t order_of_rates(const hr_collective_rate *a, const hr_collective_rate *b)
+{
+  if (a->library != b->library)
+    return (int64_t)a->library - (int64_t)b->library;
+  return a->kind != b->kind ? (int64_t)a->kind - (int64_t)b->kind : a->devices - b->devices;
+}
+
 static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
 {
   for (size_t i = 0; i < hardware->collective_count; i++) {
     const hr_collective_rate *rate = &hardware->collectives[i], *before = i ? rate - 1 : NULL;
     if ((unsigned)rate->kind >= HR_COLLECTIVE_COUNT)
       return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a collective", (int)rate->kind);
-    if (before && (rate->kind < before->kind || (rate->kind == before->kind && rate->devices <= before->devices)))
+    if ((unsigned)rate->library >= HR_LIBRARY_COUNT)
+      return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a library", (int)rate->library);
+    if (before && order_of_rates(before, rate) > 0)
       return hr_fail(error, HR_ERROR_INVALID,
-                     "collectives: %s of %" PRId64 " devices: expected an order by kind, then "
+                     "collectives: %s of %" PRId64 " devices: expected an order by library, kind, then "
                      "ascending devices",
                      hr_collective_name(rate->kind), rate->devices);
   }

@@ -3,13 +3,14 @@
 #ifndef HR_HARDWARE_HARDWARE_H
 #define HR_HARDWARE_HARDWARE_H
 
+#include <headroom/experimental/collective.h>
 #include <headroom/experimental/hardware.h>
 
 #define HR_ALIGNMENTS_MAX 10
 #define HR_TILES_MAX 24
 #define HR_ATTENTION_SHARES_MAX 10
 #define HR_CEILINGS_MAX 16
-#define HR_COLLECTIVE_RATES_MAX 24
+#define HR_COLLECTIVE_RATES_MAX 96
 
 #define HR_INTERVALS_MAX 192
 
@@ -141,9 +142,10 @@ typedef struct hr_ceiling {
   double power_w;       /* of the whole board during the loop, run until the power cap had settled; 0: not measured */
 } hr_ceiling;
 
-/** Time of a collective between so many devices of one node: with τ = bytes × hr_collective_bus_share() /
+/** Time of a library's collective between so many devices of one node: with τ = bytes × hr_collective_bus_share() /
  *  bus_bytes_per_s it is α + τ + ramp · √(α·τ). The last term is that of small and middle messages, whose transfer is
- *  cut into pieces: √(α·τ) is what the best number of pieces costs. */
+ *  cut into pieces: √(α·τ) is what the best number of pieces costs. Several rows of the same library, kind and devices
+ *  are its ways, of which the fastest counts. Rows of several nodes are of DeepEP, and the whole time. */
 typedef struct hr_collective_rate {
   hr_collective_kind kind;
   int64_t devices;
@@ -151,6 +153,8 @@ typedef struct hr_collective_rate {
   double bus_bytes_per_s; /* as nccl-tests defines bus bandwidth */
   double ramp;            /* 0: α + τ alone; 2: pieces of the best size */
   double error_band;      /* relative, of the time, as hr_hardware.error_band */
+  int64_t nodes;          /* 0: one */
+  hr_collective_library library;
 } hr_collective_rate;
 
 /** Where nine of ten measured times lie: low … high times the predicted one. */
@@ -225,7 +229,7 @@ struct hr_hardware {
   double network_bytes_per_s;     /* one direction, of one device to other nodes; 0: all devices are on one node */
   double network_latency_ns;      /* of a message between two nodes */
   size_t collective_count;        /* 0: not measured; times follow from interconnect_bytes_per_s as of a ring */
-  hr_collective_rate collectives[HR_COLLECTIVE_RATES_MAX]; /* by kind, then ascending devices */
+  hr_collective_rate collectives[HR_COLLECTIVE_RATES_MAX]; /* by library, kind, then ascending devices */
 
   double power_limit_w; /* of this machine's GPU, as its driver enforces it; else what the maker states; 0: unknown */
 

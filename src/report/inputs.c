@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/inputs.h"
 
+#include "base/checked.h"
 #include "base/names.h"
 #include "base/quantity.h"
 #include "hardware/hardware.h"
@@ -235,6 +236,16 @@ static void collective_kind(const void *member, hr_cell *cell)
   hr_cell_set_text(cell, hr_collective_name(*(const hr_collective_kind *)member));
 }
 
+static void collective_library(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_collective_library_name(*(const hr_collective_library *)member));
+}
+
+static void collective_nodes(const void *member, hr_cell *cell)
+{
+  hr_cell_set_count(cell, hr_max64(*(const int64_t *)member, 1));
+}
+
 #define RATE(member) HR_FIELD(hr_collective_rate, member)
 static const hr_column collective_columns[] = {
     {"kind", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, collective_kind, hr_collective_rate, kind)},
@@ -243,6 +254,8 @@ static const hr_column collective_columns[] = {
     RATE(bus_bytes_per_s),
     RATE(ramp),
     RATE(error_band),
+    {"library", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, collective_library, hr_collective_rate, library)},
+    {"nodes", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(COUNT, collective_nodes, hr_collective_rate, nodes)},
 };
 #undef RATE
 

@@ -151,8 +151,9 @@ const char *hr_words_of_operators(const hr_operators *operators)
 
 typedef struct operator_row {
   const hr_operator *op;
-  hr_prediction prediction; /* what does not apply to the operator is NAN */
-  double share;             /* of the step's time as predicted, else of its FLOPs */
+  hr_prediction prediction;      /* what does not apply to the operator is NAN */
+  double share;                  /* of the step's time as predicted, else of its FLOPs */
+  hr_collective_library library; /* of communication as predicted */
 } operator_row;
 
 /* Elsewhere the size is the bytes, which have a column of their own. */
@@ -192,6 +193,12 @@ static void collective(const void *member, hr_cell *cell)
 {
   const hr_operator *op = member;
   hr_cell_set_text(cell, is_communication(op) ? hr_collective_name(op->collective) : NULL);
+}
+
+static void library(const void *row, hr_cell *cell)
+{
+  const operator_row *r = row;
+  hr_cell_set_text(cell, is_communication(r->op) ? hr_collective_library_name(r->library) : NULL);
 }
 
 static void devices(const void *member, hr_cell *cell)
@@ -329,6 +336,7 @@ static const hr_column predicted_columns[] = {
     {"padding_ns", NULL, HR_TIME, 0, PREDICTION(padding_ns)},
     COLLECTIVE_COLUMNS,
     {"bus_bytes_per_s", NULL, HR_PLAIN, 0, HR_COMPUTED(NUMBER, bus_rate)},
+    {"library", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, library)},
 };
 
 static const hr_column term_columns[] = {
@@ -394,6 +402,7 @@ hr_table *hr_operator_table(const hr_operators *operators, const hr_step *step, 
       continue;
     if (step) {
       row.prediction = applicable(row.op, &step->predictions[i]);
+      row.library = (hr_collective_library)step->libraries[i];
       row.share = share_of_step(row.op, &step->predictions[i], step, model, workload);
     } else {
       row.share = share_of_flops(row.op, operators);

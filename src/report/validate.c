@@ -9,6 +9,7 @@
 #include "report/json.h"
 #include "report/validated_rows.h"
 
+#include <headroom/experimental/collective.h>
 #include <headroom/experimental/hardware.h>
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/validate.h>
@@ -67,6 +68,13 @@ static bool is_attention(const hr_validated_row *r)
   return r->kind >= HR_INTERVAL_ATTENTION && r->kind <= HR_INTERVAL_LATENT_PREFILL;
 }
 
+/* A row that names no library has that of its framework. */
+static const char *library_name(const hr_validated_row *r)
+{
+  return r->collective.library == HR_LIBRARY_COUNT ? hr_framework_name(r->framework)
+                                                   : hr_collective_library_name(r->collective.library);
+}
+
 static void shape(const void *row, hr_cell *cell)
 {
   const hr_validated_row *r = row;
@@ -75,7 +83,10 @@ static void shape(const void *row, hr_cell *cell)
   char window[32] = "";
   if (a->window > 0)
     snprintf(window, sizeof window, ", window %" PRId64, a->window);
-  if (r->kind == HR_INTERVAL_SCAN)
+  if (r->kind == HR_INTERVAL_COLLECTIVE)
+    hr_cell_format(cell, "%s of %" PRId64 ", %s, %" PRId64 " bytes", hr_collective_name(r->collective.kind),
+                   r->collective.devices, library_name(r), r->collective.bytes);
+  else if (r->kind == HR_INTERVAL_SCAN)
     hr_cell_format(cell, "%s, %" PRId64 " × %" PRId64 ", %" PRId64 " heads of %" PRId64 ", state %" PRId64,
                    hr_recurrence_name(r->scan.recurrence), r->scan.batch, r->scan.tokens, r->scan.heads,
                    r->scan.head_dim, r->scan.state);
@@ -92,16 +103,17 @@ static void shape(const void *row, hr_cell *cell)
 }
 
 /* Sizes as columns of `--from`; those of another kind stay empty. */
-#define SIZE_OF(name, of_gemm, of_attention, of_scan)                    \
-  static void name(const void *row, hr_cell *cell)                       \
-  {                                                                      \
-    const hr_validated_row *r = row;                                     \
-    const int64_t size = is_attention(r)                  ? of_attention \
-                         : r->kind == HR_INTERVAL_SCAN    ? of_scan      \
-                         : r->kind == HR_INTERVAL_EXPERTS ? -1           \
-                                                          : of_gemm;     \
-    if (size >= 0)                                                       \
-      hr_cell_set_count(cell, size);                                     \
+#define SIZE_OF(name, of_gemm, of_attention, of_scan)                       \
+  static void name(const void *row, hr_cell *cell)                          \
+  {                                                                         \
+    const hr_validated_row *r = row;                                        \
+    const int64_t size = is_attention(r)                     ? of_attention \
+                         : r->kind == HR_INTERVAL_SCAN       ? of_scan      \
+                         : r->kind == HR_INTERVAL_EXPERTS    ? -1           \
+                         : r->kind == HR_INTERVAL_COLLECTIVE ? -1           \
+                                                             : of_gemm;     \
+    if (size >= 0)                                                          \
+      hr_cell_set_count(cell, size);                                        \
   }
 SIZE_OF(size_m, r->gemm.m, r->attention.q_len, -1)
 SIZE_OF(size_n, r->gemm.n, r->attention.kv_len, -1)
@@ -142,6 +154,34 @@ static void phase(const void *row, hr_cell *cell)
     hr_cell_set_text(cell, r->scan.updates ? "decode" : "prefill");
 }
 
+static void collective(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  if (r->kind == HR_INTERVAL_COLLECTIVE)
+    hr_cell_set_text(cell, hr_collective_name(r->collective.kind));
+}
+
+static void library(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  if (r->kind == HR_INTERVAL_COLLECTIVE)
+    hr_cell_set_text(cell, library_name(r));
+}
+
+static void gpus(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  if (r->kind == HR_INTERVAL_COLLECTIVE)
+    hr_cell_set_count(cell, r->collective.devices);
+}
+
+static void bytes(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  if (r->kind == HR_INTERVAL_COLLECTIVE)
+    hr_cell_set_count(cell, r->collective.bytes);
+}
+
 static void ratio(const void *row, hr_cell *cell)
 {
   const hr_validated_row *r = row;
@@ -172,6 +212,10 @@ static const hr_column row_columns[] = {
     {"head_dim", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, head_dim)},
     {"causal", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, causal)},
     {"window", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, window_of)},
+    {"collective", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, collective)},
+    {"library", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, library)},
+    {"gpus", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, gpus)},
+    {"bytes", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, bytes)},
     {"l2", NULL, HR_PLAIN, 0, ROW(cache)},
     {"clock", NULL, HR_PLAIN, 0, ROW(clock)},
     {"framework", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, framework)},

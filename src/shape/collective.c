@@ -16,6 +16,12 @@ static const char *const names[] = {
 #undef HR_COLLECTIVE_NAME
 };
 
+static const char *const libraries[] = {
+#define HR_LIBRARY_NAME(enumerator, name) name,
+    HR_LIBRARY_LIST(HR_LIBRARY_NAME)
+#undef HR_LIBRARY_NAME
+};
+
 void hr_collective_init(hr_collective *collective, size_t size)
 {
   HR_INIT(collective, size, (hr_collective){.kind = HR_ALL_REDUCE, .devices = 1, .stride = 1});
@@ -35,9 +41,12 @@ hr_status hr_collective_check(const hr_collective *collective, hr_error *error)
   HR_TAKE(hr_collective, collective, error);
   if ((unsigned)collective->kind >= HR_COLLECTIVE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "kind: %d is not a collective", (int)collective->kind);
+  if ((unsigned)collective->library >= HR_LIBRARY_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "library: %d is not in the list", (int)collective->library);
   int64_t most = collective->kind == HR_POINT_TO_POINT ? 2 : DEVICES_MAX;
   HR_TRY(check_size("devices", collective->devices, 1, most, error));
   HR_TRY(check_size("stride", collective->stride, 1, DEVICES_MAX, error));
+  HR_TRY(check_size("copies", collective->copies, 0, DEVICES_MAX, error));
   return check_size("bytes", collective->bytes, 0, BYTES_MAX, error);
 }
 
@@ -62,5 +71,19 @@ hr_status hr_collective_parse(const char *name, hr_collective_kind *kind)
   int found = 0;
   HR_TRY(hr_name_find(names, HR_COLLECTIVE_COUNT, name, &found));
   *kind = (hr_collective_kind)found;
+  return HR_OK;
+}
+
+const char *hr_collective_library_name(hr_collective_library library)
+{
+  return hr_name_of(libraries, HR_LIBRARY_COUNT, (int)library);
+}
+
+hr_status hr_collective_library_parse(const char *name, hr_collective_library *library)
+{
+  HR_NEED(NULL, name, library);
+  int found = 0;
+  HR_TRY(hr_name_find(libraries, HR_LIBRARY_COUNT, name, &found));
+  *library = (hr_collective_library)found;
   return HR_OK;
 }

@@ -77,7 +77,10 @@ static hr_status use_problems(const hr_hardware *hardware, hr_error *error)
   TRY(hr_collective_parse("all_gather", &collective.kind));
   collective.devices = 4, collective.bytes = 1 << 20;
   TRY(hr_collective_check(&collective, error));
+  TRY(hr_collective_library_parse("headroom", &collective.library));
   TRY(hr_predict_collective(hardware, &collective, &prediction, error));
+  hr_operator op = {.kind = HR_KIND_COMMUNICATION, .collective = HR_ALL_REDUCE, .devices = 4, .stride = 1};
+  TRY(hr_predict_communication(hardware, &op, &collective, &prediction, error));
   attention.q_len = 1;
   TRY(hr_predict_attention(hardware, &attention, &prediction, error));
   TRY(hr_decode_from_attention(&attention, &decode, error));

@@ -477,7 +477,7 @@ static void a_training_step_that_does_not_fit_names_what_makes_it_fit(void **sta
   hr_advice *advice = advise_under(&hardware, &model, &workload);
   const hr_finding *finding = found(advice, "microbatch");
   assert_int_equal(finding->severity, HR_SEVERITY_HIGH);
-  assert_string_equal(finding->suggested, "ZeRO stage 1");
+  assert_string_equal(finding->suggested, "sequence parallelism, ZeRO stage 1");
   assert_int_equal(memory_of(finding).optimizer_bytes, 6 * memory_of(finding).weight_bytes / 8); /* 12 bytes to 2 */
   assert_true(memory_of(finding).total_bytes <= hardware.memory_bytes / 10 * 9);
   assert_non_null(strstr(finding->why, "for 8192 tokens"));

@@ -346,8 +346,8 @@ static hr_hardware linked(void)
   hardware.interconnect_bytes_per_s = 100e9, hardware.interconnect_latency_ns = 3000;
   hardware.devices_per_node = 8, hardware.network_bytes_per_s = 10e9, hardware.network_latency_ns = 500;
   hardware.collective_count = 2;
-  hardware.collectives[0] = (hr_collective_rate){HR_ALL_REDUCE, 4, 4000, 100e9, 1.5, 0.25};
-  hardware.collectives[1] = (hr_collective_rate){HR_ALL_REDUCE, 8, 2000, 50e9, 0, 0.5};
+  hardware.collectives[0] = (hr_collective_rate){HR_ALL_REDUCE, 4, 4000, 100e9, 1.5, 0.25, 0, HR_LIBRARY_NCCL};
+  hardware.collectives[1] = (hr_collective_rate){HR_ALL_REDUCE, 8, 2000, 50e9, 0, 0.5, 0, HR_LIBRARY_NCCL};
   return hardware;
 }
 
@@ -429,6 +429,63 @@ static void a_ring_between_nodes_passes_every_device(void **state)
   assert_near(collective_of(HR_REDUCE_SCATTER, 16, 1, 80000).time_ns, 3000 + 270 + 15120 + 2000);
 }
 
+static double time_by(const hr_hardware *hardware, hr_collective_library library, hr_collective_kind kind,
+                      int64_t devices, int64_t bytes)
+{
+  hr_collective c = hr_collective_default();
+  hr_prediction p = {0};
+  hr_error error;
+  c.kind = kind, c.devices = devices, c.bytes = bytes, c.library = library, c.copies = 2;
+  assert_ok(hr_hardware_check(hardware, &error), error);
+  assert_ok(hr_predict_collective(hardware, &c, &p, &error), error);
+  return p.time_ns;
+}
+
+/* vLLM: 1000 ns and 10 bytes/ns one way, 3000 and 25 the other; NCCL as above, 4000, 100 bytes/ns and a ramp. */
+static void a_library_takes_its_fastest_way_or_nccls(void **state)
+{
+  (void)state;
+  hr_hardware hardware = linked();
+  hardware.collective_count = 4;
+  hardware.collectives[2] = (hr_collective_rate){HR_ALL_REDUCE, 4, 1000, 10e9, 0, 0.25, 0, HR_LIBRARY_VLLM};
+  hardware.collectives[3] = (hr_collective_rate){HR_ALL_REDUCE, 4, 3000, 25e9, 0, 0.25, 0, HR_LIBRARY_VLLM};
+  assert_near(time_by(&hardware, HR_LIBRARY_VLLM, HR_ALL_REDUCE, 4, 10000), 1000 + 1500);
+  assert_near(time_by(&hardware, HR_LIBRARY_VLLM, HR_ALL_REDUCE, 4, 100000), 3000 + 6000);
+  /* 600,000 bytes: 39,000 by vLLM, 22,000 by NCCL. */
+  assert_near(time_by(&hardware, HR_LIBRARY_VLLM, HR_ALL_REDUCE, 4, 600000), 22000);
+  assert_near(time_by(&hardware, HR_LIBRARY_TRTLLM, HR_ALL_REDUCE, 4, 600000), 22000);
+  assert_near(time_by(&hardware, HR_LIBRARY_VLLM, HR_ALL_GATHER, 4, 600000), 7500);
+}
+
+/* Two experts of a token on 4 devices: 4 · (1 − (3/4)²) = 1.75 devices have one, and a quarter of the tokens stays.
+ * 800,000 bytes of two copies: 400,000 · 1.75 · 3/4 = 525,000 bytes at 50 a ns; low latency 600,000. Between 2 nodes
+ * 2 · (1 − 1/4) = 1.5 nodes: 400,000 · 1.5 / 2 = 300,000 at 5 a ns, behind 9000 ns, and nothing else. */
+static void deepep_sends_a_token_once_to_each_device_or_node(void **state)
+{
+  (void)state;
+  hr_hardware hardware = linked();
+  hardware.collective_count = 5;
+  hardware.collectives[2] = (hr_collective_rate){HR_ALL_TO_ALL, 4, 7000, 50e9, 0, 0.2, 0, HR_LIBRARY_DEEPEP_SGLANG};
+  hardware.collectives[3] = (hr_collective_rate){HR_ALL_TO_ALL, 16, 9000, 5e9, 0, 0.2, 2, HR_LIBRARY_DEEPEP_SGLANG};
+  hardware.collectives[4] = (hr_collective_rate){HR_ALL_TO_ALL, 4, 900, 50e9, 0, 0.2, 0, HR_LIBRARY_DEEPEP_LL_SGLANG};
+  assert_near(time_by(&hardware, HR_LIBRARY_DEEPEP_SGLANG, HR_ALL_TO_ALL, 4, 800000), 7000 + 10500);
+  assert_near(time_by(&hardware, HR_LIBRARY_DEEPEP_VLLM, HR_ALL_TO_ALL, 4, 800000), 7000 + 10500);
+  assert_near(time_by(&hardware, HR_LIBRARY_DEEPEP_LL_SGLANG, HR_ALL_TO_ALL, 4, 800000), 900 + 12000);
+  assert_near(time_by(&hardware, HR_LIBRARY_DEEPEP_SGLANG, HR_ALL_TO_ALL, 16, 800000), 9000 + 60000);
+  hr_operator op = {.kind = HR_KIND_COMMUNICATION, .collective = HR_ALL_TO_ALL, .devices = 4, .stride = 1};
+  hr_collective c;
+  hr_prediction p;
+  hr_error error;
+  op.bytes = 800000, op.copies = 2, op.framework = HR_FRAMEWORK_SGLANG;
+  assert_ok(hr_predict_communication(&hardware, &op, &c, &p, &error), error);
+  assert_int_equal(c.library, HR_LIBRARY_DEEPEP_LL_SGLANG);
+  assert_near(p.time_ns, 12900);
+  op.framework = HR_FRAMEWORK_COMPILED;
+  assert_ok(hr_predict_communication(&hardware, &op, &c, &p, &error), error);
+  assert_int_equal(c.library, HR_LIBRARY_NCCL);
+  assert_near(p.time_ns, 3000 + 6000); /* the ring */
+}
+
 static void a_wrong_collective_is_refused_by_member(void **state)
 {
   (void)state;
@@ -443,9 +500,16 @@ static void a_wrong_collective_is_refused_by_member(void **state)
   assert_int_equal(hr_collective_parse("reduce_scatter", &kind), HR_OK);
   assert_int_equal(kind, HR_REDUCE_SCATTER);
   assert_string_equal(hr_collective_name(kind), "reduce_scatter");
-  hardware.collectives[1].devices = 4;
+  hr_collective_library library = HR_LIBRARY_NCCL;
+  assert_int_equal(hr_collective_library_parse("deepep_ll_vllm", &library), HR_OK);
+  assert_int_equal(library, HR_LIBRARY_DEEPEP_LL_VLLM);
+  assert_int_equal(hr_collective_library_parse("gloo", &library), HR_ERROR_NOT_FOUND);
+  c = hr_collective_default(), c.library = HR_LIBRARY_COUNT;
+  assert_int_equal(hr_predict_collective(&hardware, &c, &p, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "library: 12 is not in the list");
+  hardware.collectives[1].devices = 2;
   assert_int_equal(hr_hardware_check(&hardware, &error), HR_ERROR_INVALID);
-  assert_non_null(strstr(error.message, "collectives: all_reduce of 4 devices"));
+  assert_non_null(strstr(error.message, "collectives: all_reduce of 2 devices"));
 }
 
 /* SIGMA's heads, 8 sequences of 4096 tokens. Bytes: 8·(4096·(4 + 16)·64 + 32·128)·2 = 83,951,616. FLOPs:
@@ -640,6 +704,8 @@ int main(void)
       cmocka_unit_test(more_devices_of_a_node_than_were_measured_take_more_steps),
       cmocka_unit_test(devices_of_several_nodes_also_use_the_network),
       cmocka_unit_test(a_ring_between_nodes_passes_every_device),
+      cmocka_unit_test(a_library_takes_its_fastest_way_or_nccls),
+      cmocka_unit_test(deepep_sends_a_token_once_to_each_device_or_node),
       cmocka_unit_test(a_wrong_collective_is_refused_by_member),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,8 @@ static const key_row predicted_operator_keys[] = {{"name", "s"},
                                                   {"padding_ns", "r"},
                                                   {"collective", "sn"},
                                                   {"devices", "in"},
-                                                  {"bus_bytes_per_s", "rn"}};
+                                                  {"bus_bytes_per_s", "rn"},
+                                                  {"library", "sn"}};
 
 static const key_row advise_keys[] = {{"schema", "s"},
                                       {"version", "s"},

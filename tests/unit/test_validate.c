@@ -57,8 +57,8 @@ static void errors_are_those_of_the_rows(void **state)
   assert_int_equal(v->row_count, 3);
   assert_int_equal(v->skipped, 1);
   assert_string_equal(v->skipped_why,
-                      "line 6: a kind other than gemm, bmm, attention, decode, latent, latent_prefill, experts "
-                      "and scan");
+                      "line 6: a kind other than gemm, bmm, attention, decode, latent, latent_prefill, experts, "
+                      "scan and collectives");
   const hr_validated_group *all = &v->groups[0];
   assert_true(all->kind == HR_INTERVAL_GEMM && all->rows == 3 && all->min_ns == 0 && isinf(all->max_ns));
   assert_true(fabs(all->median - 1) < 1e-4 && fabs(all->p90 - 3) < 1e-4 && fabs(all->mean - 1) < 1e-4);
@@ -91,6 +91,39 @@ static void rows_of_attention_and_other_devices_are_known(void **state)
   assert_string_equal(v->skipped_why, "line 4: another device");
   assert_true(isnan(v->groups[0].rank_correlation));
   hr_validation_free(v);
+}
+
+/* The library is named, or part of the source, or the framework's. */
+static void rows_of_collectives_are_known(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = measured_hardware("h200");
+  hr_validation *v = validate(&hardware, "device,kind,library,source,framework,gpus,nodes,bytes,copies,time_ns\n"
+                                         "h200,all_reduce,,aic-nccl-2.29.2,,8,1,4096,,16000\n"
+                                         "h200,all_reduce,,aic-vllm-0.24.0,,8,1,4096,,4800\n"
+                                         "h200,all_reduce,,,headroom,2,1,4096,,2540\n"
+                                         "h200,all_to_all,deepep_sglang,,,16,2,234881024,8,1012000\n"
+                                         "b200,all_reduce,nccl,,,8,1,4096,,16000\n");
+  static const hr_collective_library libraries[] = {HR_LIBRARY_NCCL, HR_LIBRARY_VLLM, HR_LIBRARY_HEADROOM,
+                                                    HR_LIBRARY_DEEPEP_SGLANG};
+  assert_int_equal(v->row_count, 4);
+  assert_int_equal(v->skipped, 1);
+  for (size_t i = 0; i < 4; i++) {
+    hr_collective c = v->rows[i].collective;
+    hr_hardware placed = hardware;
+    hr_prediction p;
+    hr_error error;
+    c.library = libraries[i];
+    placed.devices_per_node = c.devices / v->rows[i].nodes;
+    assert_ok(hr_predict_collective(&placed, &c, &p, &error), error);
+    assert_true(v->rows[i].prediction.time_ns == p.time_ns && v->rows[i].error < 0.25);
+  }
+  assert_int_equal(v->groups[0].kind, HR_INTERVAL_COLLECTIVE);
+  hr_validation_free(v);
+  fails_with("kind,library,gpus,bytes,time_ns\nall_reduce,gloo,8,1,1\n",
+             "rows.csv: line 2: library: \"gloo\" is unknown");
+  fails_with("kind,gpus,nodes,bytes,time_ns\nall_reduce,8,3,1,1\n",
+             "rows.csv: line 2: gpus: 8 are not equally many on 3 nodes");
 }
 
 static void a_row_says_whether_its_operands_were_cached(void **state)
@@ -150,7 +183,7 @@ static void bad_rows_are_named_by_line_and_column(void **state)
   fails_with("kind,m,n,k,time_ns,l2\ngemm,1,1,1,1,hot\n", "rows.csv: line 2: l2: expected cold or warm, found \"hot\"");
   fails_with("kind,time_ns\nnorm,1\n",
              "rows.csv: no row of h200 to compare; 1 were left out, the first at line 2: a kind other than gemm, bmm, "
-             "attention, decode, latent, latent_prefill, experts and scan");
+             "attention, decode, latent, latent_prefill, experts, scan and collectives");
 }
 
 /* Two classes: below 10 µs 0.5 … 3 times, above 0.9 … 1.2. */
@@ -262,6 +295,7 @@ int main(void)
       cmocka_unit_test(rows_of_attention_and_other_devices_are_known),
       cmocka_unit_test(a_row_says_whether_its_operands_were_cached),
       cmocka_unit_test(rows_of_scans_are_known),
+      cmocka_unit_test(rows_of_collectives_are_known),
       cmocka_unit_test(bad_rows_are_named_by_line_and_column),
       cmocka_unit_test(intervals_are_those_of_the_kind_and_the_size),
       cmocka_unit_test(intervals_of_a_format_go_before_those_of_all),

@@ -57,14 +57,27 @@ HR_API hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call
 
 /** Time of a collective: latency (launch_ns) + transfer (memory_ns).
  *
- *  Within a node it follows from the device's fitted rates (`collectives`); without them each device sends bytes ×
+ *  Within a node it follows from the device's fitted rates (`collectives`) of its library, or of NCCL where those take
+ *  less or the library has none; without them each device sends bytes ×
  *  hr_collective_bus_share() at interconnect_bytes_per_s, as in a ring. Devices that do not fit into
  *  devices_per_node are on several nodes: the devices of a node do the same collective, then the n-th
  *  devices of all nodes their share of it over the network; the latencies add up, and of the transfers, which libraries
- *  overlap piece by piece, the longer counts. The band is that of the fit. Errors: those of hr_collective_check();
+ *  overlap piece by piece, the longer counts. DeepEP between nodes has rates of its own. The band is that of the
+ *  fit. Errors: those of hr_collective_check();
  *  HR_ERROR_UNSUPPORTED if the device has no link. */
 HR_API hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective *collective,
                                        hr_prediction *prediction, hr_error *error);
+
+/** The library of a framework's collectives: an inference server's own, HR_LIBRARY_HEADROOM for this library on GPUs,
+ *  else HR_LIBRARY_NCCL. */
+HR_API hr_collective_library hr_predict_library(const hr_hardware *hardware, hr_framework framework);
+
+/** The collective of an operator of HR_KIND_COMMUNICATION, by the library that its framework uses, and its time. An
+ *  inference server has DeepEP for its experts, in the mode that takes less, and HR_FRAMEWORK_COMPILED in prefill and
+ *  decode HR_LIBRARY_SERVERS; all else is by hr_predict_library().
+ *  Errors of hr_predict_collective(). */
+HR_API hr_status hr_predict_communication(const hr_hardware *hardware, const hr_operator *op, hr_collective *collective,
+                                          hr_prediction *prediction, hr_error *error);
 
 /** Predicts the gradients of one attention call by a fused kernel, with the defaults of hr_attention_backward. Has the
  *  errors of hr_predict_attention_by() and of hr_attention_backward_check(). */

@@ -5,6 +5,7 @@
 #ifndef HEADROOM_EXPERIMENTAL_VALIDATE_H
 #define HEADROOM_EXPERIMENTAL_VALIDATE_H
 
+#include <headroom/experimental/collective.h>
 #include <headroom/experimental/predict.h>
 #include <headroom/input.h>
 
@@ -40,6 +41,8 @@ typedef struct hr_validated_row {
   hr_prediction prediction;
   double error;     /* predicted over measured, or its inverse, less 1 */
   const char *term; /* that makes up most of the predicted time (hr_prediction_largest_term()); static storage */
+  hr_collective collective; /* HR_INTERVAL_COLLECTIVE; of HR_LIBRARY_COUNT: by the library that `framework` uses */
+  int64_t nodes;            /* the same: that its devices are on, equally many on each; 0: one */
 } hr_validated_row;
 
 /** `count` rows. */
@@ -82,7 +85,10 @@ typedef struct hr_validation {
  *  GEMMs: m, n, k, batch, transpose_a, transpose_b (0 or 1). Attention: n keys, m queries (default n; decode: 1),
  *  batch, q_heads, kv_heads or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0).
  *  Scans: recurrence, a name of hr_recurrence_name(), which may also stand in place of the kind; phase, prefill
- *  (default) or decode; batch, seq (decode: 1), heads, head_dim (default 1), state, groups, chunk (default 0). All:
+ *  (default) or decode; batch, seq (decode: 1), heads, head_dim (default 1), state, groups, chunk (default 0).
+ *  Collectives,
+ *  whose kind is a name of hr_collective_name(): gpus, bytes, nodes (default 1), copies (default 0), library, a name of
+ *  hr_collective_library_name(), by default that whose name is in `source`, else what the framework uses. All:
  *  dtype, default bf16; l2, cold or warm, default hardware->cache; clock, settled or burst, default hardware->clock;
  *  framework, default options->framework. Other columns are ignored, and rows of other kinds counted. Errors:
  *  HR_ERROR_INVALID and HR_ERROR_UNREADABLE with the line and column, HR_ERROR_OUT_OF_MEMORY, those of

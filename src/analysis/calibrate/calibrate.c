@@ -49,6 +49,8 @@ static hr_dtype dtype_of(const hr_validated_row *row)
     return row->experts.dtype;
   if (row->kind == HR_INTERVAL_SCAN)
     return row->scan.dtype;
+  if (row->kind == HR_INTERVAL_COLLECTIVE)
+    return HR_BF16;
   return hr_validated_row_is_attention(row) ? row->attention.dtype : row->gemm.dtype;
 }
 
@@ -98,6 +100,9 @@ static int64_t part_of(const hr_validated_row *row, int64_t parts)
                              s->head_dim,   s->groups,  s->state, s->chunk};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
       hash = mix(hash, sizes[i]);
+  } else if (row->kind == HR_INTERVAL_COLLECTIVE) {
+    const hr_collective *c = &row->collective;
+    hash = mix(mix(mix(mix(hash, c->kind), c->library), c->devices), c->bytes);
   } else {
     hash = mix(mix(0, row->gemm.n), row->gemm.k);
   }

@@ -62,6 +62,8 @@ unsigned hr_parameter_row_bits(const hr_validated_row *row)
     return HR_ROWS_EXPERTS;
   if (row->kind == HR_INTERVAL_SCAN)
     return HR_ROWS_SCANS;
+  if (row->kind == HR_INTERVAL_COLLECTIVE)
+    return HR_ROWS_COLLECTIVES;
   return HR_ROWS_GEMMS;
 }
 

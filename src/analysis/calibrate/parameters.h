@@ -20,6 +20,7 @@ enum {
   HR_ROWS_LATENT = 8,
   HR_ROWS_EXPERTS = 16,
   HR_ROWS_SCANS = 512,
+  HR_ROWS_COLLECTIVES = 1024,
   HR_ROWS_ALL = 31 | HR_ROWS_SCANS,
   HR_ROWS_FRAMEWORKS = 32, /* attention of frameworks; of a figure: not without such rows */
   HR_ROWS_HEADROOM = 64,   /* attention or decode by Headroom's kernels */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective communication: a latency, a transfer and its ramp within a node, and the network between nodes. */
+#include "analysis/predict/collective_rates.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -10,15 +11,9 @@
 #include <headroom/experimental/predict.h>
 #include <math.h>
 
-#define NETWORK_BAND 1.0    /* networks differ in topology and load; an estimate */
-#define BEYOND_FIT_BAND 1.0 /* more devices than were measured; an estimate */
+#define NETWORK_BAND 1.0 /* networks differ in topology and load; an estimate */
 #define RING_BAND \
   1.2 /* no fit: nine of ten of such times are within 0.8 to 2 where there is one (docs/notes/prediction.md) */
-
-/* Terms of one way that data takes. */
-typedef struct path_time {
-  double latency_ns, transfer_ns, error_band;
-} path_time;
 
 /* Ranks on one CPU exchange through its memory: one writes every byte, another reads it. */
 static double link_bytes_per_s(const hr_hardware *hardware)
@@ -30,67 +25,20 @@ static double link_bytes_per_s(const hr_hardware *hardware)
 
 /* ---- within a node ---- */
 
-static path_time fitted_rate(const hr_collective_rate *rate, int64_t bytes, int64_t devices)
+static hr_status time_in_node(const hr_hardware *hardware, const hr_collective *part, hr_path_time *time,
+                              hr_error *error)
 {
-  double bus_bytes = (double)bytes * hr_collective_bus_share(rate->kind, devices);
-  double transfer_ns = bus_bytes / rate->bus_bytes_per_s * 1e9;
-  double ramp_ns = rate->ramp * sqrt(rate->latency_ns * transfer_ns);
-  return (path_time){rate->latency_ns, transfer_ns + ramp_ns, rate->error_band};
-}
-
-/* The fitted rates of a collective at the nearest numbers of devices up and down; NULL where there is none. */
-static void neighbours(const hr_hardware *hardware, hr_collective_kind kind, int64_t devices,
-                       const hr_collective_rate **below, const hr_collective_rate **above)
-{
-  *below = *above = NULL;
-  for (size_t i = 0; i < hardware->collective_count; i++) {
-    const hr_collective_rate *rate = &hardware->collectives[i];
-    if (rate->kind == kind && rate->devices <= devices)
-      *below = rate; /* ascending */
-    if (rate->kind == kind && rate->devices >= devices && !*above)
-      *above = rate;
-  }
-}
-
-/* Between two fitted numbers of devices the times are interpolated. Beyond the largest the bus bandwidth stays, and the
- * latency grows with the number of devices, as the steps of a ring. */
-static path_time fitted_time(const hr_collective_rate *below, const hr_collective_rate *above,
-                             const hr_collective *part)
-{
-  if (!below || !above) {
-    const hr_collective_rate *nearest = below ? below : above;
-    path_time time = fitted_rate(nearest, part->bytes, part->devices);
-    if (below)
-      time.latency_ns *= (double)part->devices / (double)nearest->devices;
-    time.error_band = fmax(time.error_band, BEYOND_FIT_BAND);
-    return time;
-  }
-  path_time low = fitted_rate(below, part->bytes, below->devices);
-  path_time high = fitted_rate(above, part->bytes, above->devices);
-  double span = (double)(above->devices - below->devices);
-  double weight = span > 0 ? (double)(part->devices - below->devices) / span : 0;
-  return (path_time){low.latency_ns + weight * (high.latency_ns - low.latency_ns),
-                     low.transfer_ns + weight * (high.transfer_ns - low.transfer_ns),
-                     fmax(low.error_band, high.error_band)};
-}
-
-static hr_status time_in_node(const hr_hardware *hardware, const hr_collective *part, path_time *time, hr_error *error)
-{
-  const hr_collective_rate *below, *above;
-  *time = (path_time){0, 0, 0};
+  *time = (hr_path_time){0, 0, 0};
   if (part->devices < 2)
     return HR_OK;
-  neighbours(hardware, part->kind, part->devices, &below, &above);
-  if (below || above) {
-    *time = fitted_time(below, above, part);
+  if (hr_rates_in_node(hardware, part, time))
     return HR_OK;
-  }
   double rate = link_bytes_per_s(hardware), sent = hr_collective_bus_share(part->kind, part->devices);
   if (!(rate > 0))
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
                    "%s has no interconnect rate, which communication between devices needs", hardware->about.name);
   double latency_ns = hardware->interconnect_latency_ns > 0 ? hardware->interconnect_latency_ns : hardware->launch_ns;
-  *time = (path_time){latency_ns, sent * (double)part->bytes / rate * 1e9, fmax(hardware->error_band, RING_BAND)};
+  *time = (hr_path_time){latency_ns, sent * (double)part->bytes / rate * 1e9, fmax(hardware->error_band, RING_BAND)};
   return HR_OK;
 }
 
@@ -114,15 +62,15 @@ typedef struct ring_protocol {
 static const ring_protocol ring_protocols[] = {{14.0 / 5.0, 3400, 1}, {2.7 / 5.0, 1080, 4}};
 
 /* The data passes all devices once, by the protocol that takes less time. */
-static path_time time_of_ring(const hr_hardware *hardware, int64_t devices, int64_t nodes, double transfer_ns)
+static hr_path_time time_of_ring(const hr_hardware *hardware, int64_t devices, int64_t nodes, double transfer_ns)
 {
-  path_time best = {INFINITY, 0, NETWORK_BAND};
+  hr_path_time best = {INFINITY, 0, NETWORK_BAND};
   for (size_t i = 0; i < sizeof ring_protocols / sizeof *ring_protocols; i++) {
     const ring_protocol *p = &ring_protocols[i];
     double latency_ns =
         (double)(nodes - 1) * p->network_steps * hardware->network_latency_ns + (double)(devices - nodes) * p->step_ns;
     if (latency_ns + p->slowdown * transfer_ns < best.latency_ns + best.transfer_ns)
-      best = (path_time){latency_ns, p->slowdown * transfer_ns, NETWORK_BAND};
+      best = (hr_path_time){latency_ns, p->slowdown * transfer_ns, NETWORK_BAND};
   }
   return best;
 }
@@ -131,8 +79,8 @@ static path_time time_of_ring(const hr_hardware *hardware, int64_t devices, int6
  * all nodes reduce or gather their share of the bytes. An all-to-all goes straight to the devices of all other nodes.
  * Small messages take a tree of ⌈log2 nodes⌉ levels, for an all-reduce up and down. NCCL has no tree for an all-gather
  * and a reduce-scatter: these go around a ring of all devices. */
-static path_time time_of_network(const hr_hardware *hardware, const hr_collective *collective, int64_t on_node,
-                                 int64_t nodes)
+static hr_path_time time_of_network(const hr_hardware *hardware, const hr_collective *collective, int64_t on_node,
+                                    int64_t nodes)
 {
   double sent = hr_collective_bus_share(collective->kind, nodes) / (double)on_node;
   double transfer_ns, steps = ceil(log2((double)nodes));
@@ -151,7 +99,7 @@ static path_time time_of_network(const hr_hardware *hardware, const hr_collectiv
   transfer_ns = sent * (double)collective->bytes / hardware->network_bytes_per_s * 1e9;
   if (collective->kind == HR_ALL_GATHER || collective->kind == HR_REDUCE_SCATTER)
     return time_of_ring(hardware, collective->devices, nodes, transfer_ns);
-  return (path_time){steps * hardware->network_latency_ns, transfer_ns, NETWORK_BAND};
+  return (hr_path_time){steps * hardware->network_latency_ns, transfer_ns, NETWORK_BAND};
 }
 
 /* The devices of one node do the same collective; of an all-to-all they exchange only their own part. */
@@ -164,23 +112,13 @@ static hr_collective part_in_node(const hr_collective *collective, int64_t on_no
   return part;
 }
 
-hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective *collective, hr_prediction *prediction,
-                                hr_error *error)
+static void finish(const hr_hardware *hardware, const hr_collective *part, hr_path_time local, hr_path_time network,
+                   hr_prediction *prediction)
 {
-  HR_NEED(error, hardware, collective, prediction);
-  HR_TAKE(hr_collective, collective, error);
-  HR_TRY(hr_collective_check(collective, error));
-  HR_TRY(hr_predict_check_hardware(hardware, error));
-  int64_t on_node = devices_on_a_node(hardware, collective), nodes = hr_ceil_div(collective->devices, on_node);
-  hr_collective part = part_in_node(collective, on_node);
-  path_time local, network = {0, 0, 0};
-  HR_TRY(time_in_node(hardware, &part, &local, error));
-  if (nodes > 1)
-    network = time_of_network(hardware, collective, on_node, nodes);
   hr_prediction p = {.launch_ns = local.latency_ns + network.latency_ns,
                      .memory_ns = fmax(local.transfer_ns, network.transfer_ns)};
   bool by_network = network.transfer_ns > local.transfer_ns;
-  double sent = hr_collective_bus_share(part.kind, part.devices) * (double)part.bytes;
+  double sent = hr_collective_sent(part, part->devices);
   double link = link_bytes_per_s(hardware);
   if (by_network) {
     sent = network.transfer_ns;
@@ -190,8 +128,27 @@ hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective
   double band = fmax(local.error_band, network.error_band);
   p.low_ns = p.time_ns / (1 + band);
   p.high_ns = p.time_ns * (1 + band);
+  hr_prediction_set_interval(hardware, HR_INTERVAL_COLLECTIVE, &p);
   if (p.bound_by != HR_BOUND_LAUNCH)
     p.bound_by = by_network ? HR_BOUND_NETWORK : HR_BOUND_INTERCONNECT;
   *prediction = p;
+}
+
+hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective *collective, hr_prediction *prediction,
+                                hr_error *error)
+{
+  HR_NEED(error, hardware, collective, prediction);
+  HR_TAKE(hr_collective, collective, error);
+  HR_TRY(hr_collective_check(collective, error));
+  HR_TRY(hr_predict_check_hardware(hardware, error));
+  int64_t on_node = devices_on_a_node(hardware, collective), nodes = hr_ceil_div(collective->devices, on_node);
+  hr_collective part = part_in_node(collective, on_node);
+  hr_path_time local = {0, 0, 0}, network = {0, 0, 0};
+  if (nodes < 2 || !hr_rates_of_nodes(hardware, collective, nodes, &network)) {
+    HR_TRY(time_in_node(hardware, &part, &local, error));
+    if (nodes > 1)
+      network = time_of_network(hardware, collective, on_node, nodes);
+  }
+  finish(hardware, &part, local, network, prediction);
   return HR_OK;
 }

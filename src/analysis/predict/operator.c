@@ -192,10 +192,8 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
 static hr_status predict_communication(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                        hr_error *error)
 {
-  hr_collective collective = hr_collective_default();
-  collective.kind = op->collective, collective.devices = op->devices, collective.stride = op->stride;
-  collective.bytes = op->bytes;
-  return hr_predict_collective(hardware, &collective, prediction, error);
+  hr_collective collective;
+  return hr_predict_communication(hardware, op, &collective, prediction, error);
 }
 
 typedef hr_status (*predict_fn)(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,

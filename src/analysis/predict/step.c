@@ -17,6 +17,7 @@
 #include <headroom/experimental/workload.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Every pipeline stage waits for the one with the most layers. */
 static double layer_stretch(int64_t layers, int64_t stages)
@@ -277,6 +278,18 @@ static hr_status predict_operators(const hr_hardware *hardware, hr_microbatch *k
   return HR_OK;
 }
 
+static hr_status name_libraries(const hr_hardware *hardware, hr_step *step, hr_error *error)
+{
+  for (size_t i = 0; i < step->operators.count; i++) {
+    hr_collective collective = hr_collective_default();
+    hr_prediction prediction;
+    if (step->operators.items[i].kind == HR_KIND_COMMUNICATION)
+      HR_TRY(hr_predict_communication(hardware, &step->operators.items[i], &collective, &prediction, error));
+    step->libraries[i] = (uint8_t)collective.library;
+  }
+  return HR_OK;
+}
+
 hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error)
 {
   const hr_hardware *hardware = subject->hardware;
@@ -284,6 +297,9 @@ hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch
   const hr_workload *workload = subject->workload;
   HR_TRY(hr_operators_list(model, workload, &step->operators, error));
   HR_TRY(predict_operators(hardware, microbatch, step, error));
+  memset(step->libraries, 0, sizeof step->libraries);
+  if (!microbatch) /* no report lists the operators of many steps */
+    HR_TRY(name_libraries(hardware, step, error));
   step->about = (hr_step_about){.operator_count = step->operators.count};
   sum_step(step, model, workload);
   wait_for_host(hardware, step, workload);

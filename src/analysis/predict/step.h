@@ -10,6 +10,7 @@ struct hr_step {
   hr_step_about about;
   hr_operators operators;
   hr_prediction predictions[HR_OPERATORS_MAX]; /* of one execution, same index as operators.items */
+  uint8_t libraries[HR_OPERATORS_MAX];         /* hr_collective_library of communication; else 0 */
 };
 
 /** Predictions of a microbatch's operators, in their order, without those between pipeline stages. Workloads that

@@ -181,6 +181,46 @@ static hr_status read_scan(const hr_csv_record *record, hr_validated_row *row)
   return HR_OK;
 }
 
+/* Libraries whose name is part of a source, such as "aic-nccl-2.29.2". */
+static hr_collective_library library_of_source(const char *source)
+{
+  static const hr_collective_library named[] = {HR_LIBRARY_NCCL, HR_LIBRARY_TRTLLM, HR_LIBRARY_VLLM, HR_LIBRARY_SGLANG};
+  for (size_t i = 0; source && i < sizeof named / sizeof *named; i++) {
+    if (strstr(source, hr_collective_library_name(named[i])))
+      return named[i];
+  }
+  return HR_LIBRARY_COUNT;
+}
+
+static hr_status read_collective(const hr_csv_record *record, hr_validated_row *row)
+{
+  hr_collective *c = &row->collective;
+  const char *kind = hr_csv_field(record, "kind"), *library = hr_csv_field(record, "library");
+  row->kind = HR_INTERVAL_COLLECTIVE;
+  if (strcmp(kind, "p2p") == 0)
+    c->kind = HR_POINT_TO_POINT;
+  else
+    HR_TRY(hr_collective_parse(kind, &c->kind));
+  c->library = library_of_source(hr_csv_field(record, "source"));
+  if (library && hr_collective_library_parse(library, &c->library) != HR_OK)
+    return wrong_word(record, "library", library);
+  HR_TRY(read_either(record, "gpus", "devices", 0, &c->devices));
+  HR_TRY(hr_csv_integer(record, "nodes", 1, 1, &row->nodes));
+  HR_TRY(hr_csv_integer(record, "bytes", 0, -1, &c->bytes));
+  HR_TRY(hr_csv_integer(record, "copies", 0, 0, &c->copies));
+  if (c->devices % row->nodes == 0)
+    return HR_OK;
+  return hr_fail(record->error, HR_ERROR_INVALID,
+                 "%s: line %" PRId64 ": gpus: %" PRId64 " are not equally many on %" PRId64 " nodes", record->name,
+                 record->line, c->devices, row->nodes);
+}
+
+static bool is_collective(const char *kind)
+{
+  hr_collective_kind found;
+  return strcmp(kind, "p2p") == 0 || hr_collective_parse(kind, &found) == HR_OK;
+}
+
 hr_read_problem_fn hr_problem_reader(const char *kind)
 {
   static const struct {
@@ -205,5 +245,7 @@ hr_read_problem_fn hr_problem_reader(const char *kind)
     if (strcmp(kind, readers[i].kind) == 0)
       return readers[i].read;
   }
+  if (is_collective(kind))
+    return read_collective;
   return recurrence_of(kind) == HR_RECURRENCE_NONE ? NULL : read_scan;
 }

@@ -7,7 +7,7 @@
 
 #include <headroom/experimental/validate.h>
 
-#define HR_PROBLEM_KINDS "gemm, bmm, attention, decode, latent, latent_prefill, experts and scan"
+#define HR_PROBLEM_KINDS "gemm, bmm, attention, decode, latent, latent_prefill, experts, scan and collectives"
 
 /** Sets kind and problem of `row`, whose number format is set. HR_ERROR_INVALID with the line and column. */
 typedef hr_status (*hr_read_problem_fn)(const hr_csv_record *record, hr_validated_row *row);

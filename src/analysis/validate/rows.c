@@ -76,12 +76,30 @@ static hr_status predict_gemm(const hr_hardware *hardware, hr_validated_row *row
   return HR_OK;
 }
 
+/* On a device with as many others on its node as the row says. */
+static hr_status predict_collective(const hr_hardware *hardware, hr_validated_row *row, hr_error *error)
+{
+  hr_hardware placed = *hardware;
+  hr_collective call = row->collective;
+  const int64_t nodes = row->nodes > 1 ? row->nodes : 1;
+  placed.devices_per_node = call.devices / nodes;
+  if (nodes > 1 && !(placed.network_bytes_per_s > 0))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no network, which communication between nodes needs",
+                   hardware->about.name);
+  if (call.library == HR_LIBRARY_COUNT)
+    call.library = hr_predict_library(hardware, row->framework);
+  return hr_predict_collective(&placed, &call, &row->prediction, error);
+}
+
 hr_status hr_validated_row_predict(hr_hardware *hardware, hr_validated_row *row, hr_error *error)
 {
   hardware->about.clock = row->clock;
   hardware->about.cache = row->cache;
-  HR_TRY(hr_validated_row_is_attention(row) ? predict_attention(hardware, row, error)
-                                            : predict_gemm(hardware, row, error));
+  if (row->kind == HR_INTERVAL_COLLECTIVE)
+    HR_TRY(predict_collective(hardware, row, error));
+  else
+    HR_TRY(hr_validated_row_is_attention(row) ? predict_attention(hardware, row, error)
+                                              : predict_gemm(hardware, row, error));
   double ratio = row->prediction.time_ns / row->measured_ns;
   row->error = fmax(ratio, 1 / ratio) - 1;
   row->term = hr_prediction_largest_term(&row->prediction);

@@ -93,7 +93,8 @@ static hr_status take_row(void *context, const hr_csv_record *record)
                           .gemm = hr_gemm_default(),
                           .attention = hr_attention_default(),
                           .experts = hr_expert_call_default(),
-                          .scan = hr_scan_call_default()};
+                          .scan = hr_scan_call_default(),
+                          .collective = hr_collective_default()};
   const char *kind = hr_csv_field(record, "kind"), *dtype = hr_csv_field(record, "dtype");
   const char *device = hr_csv_field(record, "device");
   if (!kind)

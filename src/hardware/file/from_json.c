@@ -226,6 +226,9 @@ static hr_status read_collective(const hr_json_reader *row, hr_hardware *hardwar
   HR_TRY(hr_json_string_or(row, "kind", NULL, &name));
   if (hr_collective_parse(name, &rate->kind) != HR_OK)
     return hr_json_fail(row, "kind", HR_ERROR_INVALID, "\"%.40s\" is not a collective", name);
+  HR_TRY(hr_json_string_or(row, "library", "nccl", &name));
+  if (hr_collective_library_parse(name, &rate->library) != HR_OK)
+    return hr_json_fail(row, "library", HR_ERROR_INVALID, "\"%.40s\" is not a library of collectives", name);
   return HR_OK;
 }
 

@@ -170,17 +170,19 @@ static void route(hr_operator_builder *builder, const hr_ffn_experts *m, const h
   hr_append_traffic(builder, HR_OP_DISPATCH, HR_KIND_MEMORY, builder->model->hidden, moved, moved);
 }
 
-static void all_to_all(hr_operator_builder *builder, hr_operator_id id, const hr_expert_load *load)
+static void all_to_all(hr_operator_builder *builder, hr_operator_id id, const hr_expert_load *load, int64_t copies)
 {
   hr_checked64 message = hidden_rows(builder, hr_max64(load->sent, load->rows));
-  if (builder->workload->expert_parallel > 1)
-    hr_append_communication(builder, id, HR_ALL_TO_ALL, builder->workload->expert_parallel, message, message);
+  if (builder->workload->expert_parallel <= 1)
+    return;
+  hr_append_communication(builder, id, HR_ALL_TO_ALL, builder->workload->expert_parallel, message, message);
+  builder->to->items[builder->to->count - 1].copies = copies;
 }
 
 static void routed_experts(hr_operator_builder *builder, const hr_ffn_experts *m, const hr_expert_load *load)
 {
   int64_t hidden = builder->model->hidden;
-  all_to_all(builder, HR_OP_DISPATCH_ALL_TO_ALL, load);
+  all_to_all(builder, HR_OP_DISPATCH_ALL_TO_ALL, load, m->active);
   hr_append_grouped_linear(builder, HR_OP_EXPERT_UP, load->rows, load->hit, m->width, hidden);
   if (m->gated)
     hr_append_grouped_linear(builder, HR_OP_EXPERT_GATE, load->rows, load->hit, m->width, hidden);
@@ -188,7 +190,7 @@ static void routed_experts(hr_operator_builder *builder, const hr_ffn_experts *m
                     2 * inputs_of(m) + 1);
   builder->to->items[builder->to->count - 1].rows = load->rows;
   hr_append_grouped_linear(builder, HR_OP_EXPERT_DOWN, load->rows, load->hit, hidden, m->width);
-  all_to_all(builder, HR_OP_COMBINE_ALL_TO_ALL, load);
+  all_to_all(builder, HR_OP_COMBINE_ALL_TO_ALL, load, m->active);
 }
 
 static void shared_experts(hr_operator_builder *builder, const hr_ffn_experts *m)

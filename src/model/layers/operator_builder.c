@@ -219,6 +219,7 @@ void hr_append_communication(hr_operator_builder *builder, hr_operator_id id, hr
   hr_append_traffic(builder, id, HR_KIND_COMMUNICATION, 0, forward_elements, backward_elements);
   hr_operator *op = &builder->to->items[builder->to->count - 1];
   op->collective = collective, op->devices = devices, op->stride = 1;
+  op->served = builder->workload->phase == HR_PHASE_PREFILL || builder->workload->phase == HR_PHASE_DECODE;
 }
 
 void hr_set_stride(hr_operator_builder *builder, hr_checked64 stride)
@@ -276,7 +277,8 @@ static bool same_operator(const hr_operator *a, const hr_operator *b)
   return a->id == b->id && a->kind == b->kind && a->latent == b->latent && a->flops == b->flops &&
          a->bytes == b->bytes && a->activations == b->activations && a->columns == b->columns &&
          a->collective == b->collective && a->devices == b->devices && a->stride == b->stride &&
-         same_gemm(&a->gemm, &b->gemm) && same_attention(&a->attention, &b->attention) && hr_same_tensors(a, b);
+         a->copies == b->copies && same_gemm(&a->gemm, &b->gemm) && same_attention(&a->attention, &b->attention) &&
+         hr_same_tensors(a, b);
 }
 
 /* Compares the backward passes, too: there the all-reduce of a parallel block moves more. */

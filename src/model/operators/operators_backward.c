@@ -137,6 +137,7 @@ static void append_gradients(hr_operator_builder *builder, const hr_operator *fo
     op->bytes = facts->bytes;
     op->columns = forward->columns;
     op->collective = backward_of(forward->collective), op->devices = forward->devices, op->stride = forward->stride;
+    op->copies = forward->copies;
     break;
   }
   }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which library an operator's collective runs. */
+#include "base/error.h"
+#include "hardware/hardware.h"
+#include "model/layers/frameworks.h"
+
+#include <headroom/experimental/collective.h>
+#include <headroom/experimental/predict.h>
+
+/* Of servers in the order of the libraries. */
+static hr_collective_library of_server(hr_collective_library first, hr_framework framework)
+{
+  return (hr_collective_library)(first + (framework - HR_FRAMEWORK_TRTLLM));
+}
+
+hr_collective_library hr_predict_library(const hr_hardware *hardware, hr_framework framework)
+{
+  if (hr_is_server(framework))
+    return of_server(HR_LIBRARY_TRTLLM, framework);
+  bool own = hardware && hardware->about.kind == HR_HARDWARE_GPU && framework == HR_FRAMEWORK_HEADROOM;
+  return own ? HR_LIBRARY_HEADROOM : HR_LIBRARY_NCCL;
+}
+
+hr_status hr_predict_communication(const hr_hardware *hardware, const hr_operator *op, hr_collective *collective,
+                                   hr_prediction *prediction, hr_error *error)
+{
+  HR_NEED(error, hardware, op, collective, prediction);
+  hr_collective c = hr_collective_default(), low_latency;
+  c.kind = op->collective, c.devices = op->devices, c.stride = op->stride, c.bytes = op->bytes;
+  c.library = hr_predict_library(hardware, op->framework);
+  if (op->served && op->framework == HR_FRAMEWORK_COMPILED)
+    c.library = HR_LIBRARY_SERVERS;
+  c.copies = op->copies;
+  const bool deepep = op->copies > 0 && hr_is_server(op->framework);
+  if (deepep)
+    c.library = of_server(HR_LIBRARY_DEEPEP_TRTLLM, op->framework);
+  hr_prediction p, other;
+  HR_TRY(hr_predict_collective(hardware, &c, &p, error));
+  if (deepep) {
+    low_latency = c;
+    low_latency.library = of_server(HR_LIBRARY_DEEPEP_LL_TRTLLM, op->framework);
+    HR_TRY(hr_predict_collective(hardware, &low_latency, &other, error));
+    if (other.time_ns < p.time_ns)
+      c = low_latency, p = other;
+  }
+  *collective = c;
+  *prediction = p;
+  return HR_OK;
+}
