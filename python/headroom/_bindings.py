@@ -453,6 +453,9 @@ HR_CHECKPOINT_EQUAL_WITHOUT = 1
 HR_CHECKPOINT_NOT_COMPARED = 2
 HR_CHECKPOINT_DIFFERENT = 3
 HR_CHECKPOINT_MATCH_COUNT = 4
+HR_CALL_WHOLE = 0
+HR_CALL_BEGIN = 1
+HR_CALL_END = 2
 HR_RESULT_GEMM = 0
 HR_RESULT_ATTENTION = 1
 HR_RESULT_DECODE = 2
@@ -539,6 +542,7 @@ HR_KV_READABLE_COUNT = 3
 HR_LIBRARIES_MAX = 8
 HR_FITTED_FIGURES_MAX = 256
 HR_CALIBRATE_ROWS_MIN = 20
+HR_CALLS_UNDER_WAY = 8
 HR_CONFIRMATION_REPLACED_MAX = 3
 HR_LAYER_BESIDE_MAX = 4
 HR_LOAD_REQUESTS_MAX = 1000000
@@ -1590,6 +1594,8 @@ class hr_collective_call(Structure):
         ("norm_weight", c_void_p),
         ("residual_sum", c_void_p),
         ("epsilon", c_double),
+        ("part", c_int),
+        ("place", c_int64),
     ]
 
 
@@ -2853,6 +2859,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_communicator_meet": (c_int, [c_void_p, c_void_p]),
     "hr_communicator_options_init": (None, [c_void_p, c_size_t]),
     "hr_communicator_rank": (c_int64, [c_void_p]),
+    "hr_communicator_sends_beside": (c_bool, [c_void_p, c_void_p]),
     "hr_communicator_share": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "hr_communicator_size": (c_int64, [c_void_p]),
     "hr_communicator_takes_norm": (c_bool, [c_void_p, c_void_p]),

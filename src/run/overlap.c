@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define TILE_ROWS 128                  /* pieces are multiples, so that no GEMM has a tile more */
-#define PIECE_BYTES (INT64_C(8) << 20) /* least ones of a sum */
+#define PIECE_BYTES (INT64_C(8) << 20) /* of a message, at least */
 
 /* ---- launches of rows ---- */
 
@@ -44,15 +44,14 @@ static bool multiplies_rows(const hr_launch *launch)
 
 static bool is_sum(const hr_launch *launch)
 {
-  return launch->run == hr_launch_collective && launch->collective.kind == HR_ALL_REDUCE &&
-         launch->collective.columns == 0;
+  return launch->run == hr_launch_collective && launch->collective.kind == HR_ALL_REDUCE;
 }
 
 /* Whether it takes each of so many rows by itself. */
 static bool has_rows(const hr_launch *launch, int64_t rows)
 {
   if (is_sum(launch))
-    return launch->collective.count % rows == 0;
+    return launch->collective.columns == 0 && launch->collective.count % rows == 0;
   if (launch->run == hr_launch_gemm)
     return launch->plan->problem.gemm.m == rows && multiplies_rows(launch);
   return launch->run == hr_launch_rowwise && launch->plan->problem.rows.rows == rows &&
@@ -80,6 +79,7 @@ typedef struct divided {
   int first, end;
   int64_t rows, each; /* of a piece; the last may have less */
   int pieces;
+  int begun, ended; /* calls in the launches that were appended */
 } divided;
 
 static void take_rows(const divided *d, hr_launch *launch, int64_t first, int64_t count)
@@ -105,37 +105,115 @@ static void take_rows(const divided *d, hr_launch *launch, int64_t first, int64_
   hr_lowering_fail(l, hr_plans_rowwise(l->x->plans, &part, &launch->plan, l->error));
 }
 
-/* Piece by piece from one launch up to another; a sum of ranks is the last. `before`: there was a sum before. */
-static void append_stage(const divided *d, int first, int end, bool before)
+/* ---- sums in two parts ---- */
+
+/* The launch behind a sum adds it to another tensor and takes the norm of that: the operand that is no sum, or NULL. */
+static const hr_run_operand *residual_of(const divided *d, int sum)
+{
+  const hr_launch *next = &d->old[sum + 1];
+  if (sum + 1 == d->end || next->run != hr_launch_rowwise ||
+      next->plan->problem.rows.operation != HR_ROWWISE_RESIDUAL_RMS_NORM)
+    return NULL;
+  for (int i = 0; i < 2; i++) {
+    if (next->operands[i].value == d->old[sum].operands[1].value)
+      return &next->operands[1 - i];
+  }
+  return NULL;
+}
+
+static int64_t row_of(const divided *d, int piece)
+{
+  return piece * d->each;
+}
+
+static int64_t rows_of(const divided *d, int piece)
+{
+  return hr_min64(d->each, d->rows - row_of(d, piece));
+}
+
+/* The end of a sum takes the norm behind it along. The operands of that: two terms, weights outside of the arena, the
+ * norm and the new residual. Whether it does. */
+static bool take_norm(const divided *d, int sum, int piece, hr_launch *end)
+{
+  const hr_run_operand *residual = residual_of(d, sum);
+  if (!residual || d->old[sum + 1].operand_count != 4)
+    return false;
+  const hr_launch *next = &d->old[sum + 1];
+  const hr_rowwise *norm = &next->plan->problem.rows;
+  hr_collective_call call = end->collective;
+  call.count = norm->columns * rows_of(d, piece);
+  call.columns = norm->columns;
+  call.epsilon = norm->epsilon;
+  call.norm_weight = next->arguments.rows.inputs[2];
+  if (!call.norm_weight || !hr_communicator_takes_norm(d->l->x->options.communicator, &call))
+    return false;
+  call.count = end->collective.count;
+  end->collective = call;
+  end->operands[1].value = next->operands[2].value;
+  end->operands[2] = *residual;
+  end->operands[2].member = offsetof(hr_collective_call, residual);
+  end->operands[3] = next->operands[3];
+  end->operands[3].member = offsetof(hr_collective_call, residual_sum);
+  end->operand_count = 4;
+  for (int i = 0; i < next->op_count; i++)
+    end->ops[end->op_count++] = next->ops[i];
+  return true;
+}
+
+/* Returns how many launches it stands for. */
+static int append_end(const divided *d, int sum, int piece)
+{
+  hr_launch *end = hr_add_launch(d->l, hr_launch_collective);
+  if (!end)
+    return 1;
+  *end = d->old[sum];
+  end->awaits = 1u << piece;
+  end->collective.part = HR_CALL_END;
+  end->collective.place = (d->ended + piece) % HR_CALLS_UNDER_WAY;
+  const int count = take_norm(d, sum, piece, end) ? 2 : 1;
+  take_rows(d, end, row_of(d, piece), rows_of(d, piece));
+  return count;
+}
+
+static void append_piece(const divided *d, int i, int piece)
+{
+  hr_launch *launch = hr_add_launch(d->l, d->old[i].run);
+  if (!launch)
+    return;
+  *launch = d->old[i];
+  if (is_sum(launch)) {
+    launch->beside = piece + 1;
+    launch->collective.part = HR_CALL_BEGIN;
+    launch->collective.place = (d->begun + piece) % HR_CALLS_UNDER_WAY;
+  }
+  take_rows(d, launch, row_of(d, piece), rows_of(d, piece));
+}
+
+/* Each piece from the end of the sum before (−1: none) up to the next. */
+static void append_stage(const divided *d, int sum, int first, int end)
 {
   for (int piece = 0; piece < d->pieces; piece++) {
-    const int64_t row = piece * d->each;
-    for (int i = first; i < end && d->l->status == HR_OK; i++) {
-      hr_launch *launch = hr_add_launch(d->l, d->old[i].run);
-      if (!launch)
-        return;
-      *launch = d->old[i];
-      launch->awaits = before && i == first ? 1u << piece : 0;
-      launch->beside = is_sum(launch) ? piece + 1 : 0;
-      take_rows(d, launch, row, hr_min64(d->each, d->rows - row));
-    }
+    int i = sum < 0 ? first : sum + append_end(d, sum, piece);
+    for (; i < end && d->l->status == HR_OK; i++)
+      append_piece(d, i, piece);
   }
 }
 
-/* Launches of rows, with a sum or several among them. Returns the marks that the launch behind them awaits. */
-static unsigned append_pieces(const divided *d)
+/* Launches of rows, with a sum or several among them. */
+static void append_pieces(divided *d)
 {
-  bool before = false;
-  int first = d->first;
-  for (int i = d->first; i < d->end; i++) {
-    if (!is_sum(&d->old[i]))
-      continue;
-    append_stage(d, first, i + 1, before);
-    before = true;
-    first = i + 1;
-  }
-  append_stage(d, first, d->end, before);
-  return first == d->end ? (1u << d->pieces) - 1 : 0;
+  int sum = -1, first = d->first;
+  do {
+    int end = first;
+    while (end < d->end && !is_sum(&d->old[end]))
+      end++;
+    const bool sums = end < d->end;
+    append_stage(d, sum, first, end + sums);
+    d->ended += sum < 0 ? 0 : d->pieces;
+    d->begun += sums ? d->pieces : 0;
+    sum = sums ? end : -1;
+    first = end + sums;
+  } while (sum >= 0);
 }
 
 /* The end of the launches of rows from `first` on, or `first` if no sum is among them. */
@@ -148,43 +226,30 @@ static int end_of_rows(const hr_launch *launches, int count, int first, int64_t 
   return sums ? end : first;
 }
 
-static void append_same(hr_lowering *l, hr_launch *old, unsigned awaits)
+static void append_same(hr_lowering *l, hr_launch *old)
 {
   hr_launch *launch = hr_add_launch(l, old->run);
   if (!launch)
     return;
   *launch = *old;
-  launch->awaits = awaits;
   old->plan = NULL;
 }
 
 static void divide(divided *d, int count)
 {
-  unsigned awaits = 0;
   while (d->first < count && d->l->status == HR_OK) {
     d->end = end_of_rows(d->old, count, d->first, d->rows);
-    if (d->end > d->first) {
-      awaits = append_pieces(d);
-      d->first = d->end;
-      continue;
-    }
-    append_same(d->l, &d->old[d->first++], awaits);
-    awaits = 0;
+    if (d->end == d->first)
+      append_same(d->l, &d->old[d->first++]);
+    else
+      append_pieces(d);
+    d->first = d->end > d->first ? d->end : d->first;
   }
 }
 
 /* ---- values ---- */
 
-/* The launch that waits for the sum at index `i`. */
-static int end_of_sum(const hr_run_program *p, int i)
-{
-  int end = i + 1;
-  while (end < p->launch_count && !(p->launches[end].awaits >> (p->launches[i].beside - 1) & 1))
-    end++;
-  return end < p->launch_count ? end : p->launch_count - 1;
-}
-
-/* What a sum beside other launches has lives until it is awaited. */
+/* What a sum has lives until its end, which has the same operands. */
 static void find_lives(hr_run_program *p)
 {
   for (int v = 0; v < p->value_count; v++)
@@ -193,9 +258,8 @@ static void find_lives(hr_run_program *p)
     const hr_launch *launch = &p->launches[i];
     for (int k = 0; k < launch->operand_count; k++) {
       hr_arena_value *value = &p->values[launch->operands[k].value];
-      const int last = launch->beside ? end_of_sum(p, i) : i;
       value->first = i < value->first ? i : value->first;
-      value->last = last > value->last ? last : value->last;
+      value->last = i > value->last ? i : value->last;
     }
   }
 }
@@ -209,9 +273,13 @@ int hr_pieces_of(const hr_lowering *l)
   if (l->x->ranks == 1)
     return 1;
   const int64_t bytes = rows * l->x->model.hidden * (int64_t)hr_element_bytes(l);
-  const int64_t usual = l->x->device->backend->fork ? bytes / PIECE_BYTES : 1;
-  const int64_t wanted = o->pieces > 0 ? o->pieces : usual;
-  return (int)hr_max64(1, hr_min64(hr_min64(wanted, HR_RUN_PIECES_MAX), rows / TILE_ROWS));
+  const int64_t wanted = o->pieces > 0 ? o->pieces : hr_min64(bytes / PIECE_BYTES, HR_RUN_PIECES_MAX);
+  const int64_t pieces = hr_max64(1, hr_min64(wanted, rows / TILE_ROWS));
+  hr_collective_call call = hr_collective_call_default();
+  call.kind = HR_ALL_REDUCE;
+  call.dtype = o->dtype;
+  call.count = hr_round_up(hr_ceil_div(rows, pieces), TILE_ROWS) * l->x->model.hidden;
+  return o->pieces > 0 || hr_communicator_sends_beside(o->communicator, &call) ? (int)pieces : 1;
 }
 
 void hr_overlap_sums(hr_lowering *l)
@@ -221,7 +289,7 @@ void hr_overlap_sums(hr_lowering *l)
   if (l->status != HR_OK || pieces == 1)
     return;
   const int64_t each = hr_round_up(hr_ceil_div(l->rows, pieces), TILE_ROWS);
-  divided d = {l, p->launches, 0, 0, l->rows, each, (int)hr_ceil_div(l->rows, each)};
+  divided d = {l, p->launches, 0, 0, l->rows, each, (int)hr_ceil_div(l->rows, each), 0, 0};
   p->launches = NULL;
   p->launch_count = p->launch_room = 0;
   divide(&d, count);

@@ -26,6 +26,7 @@ struct gpu_rank {
   int64_t rank, size;
   hr_status (*run)(gpu_rank *r);
   bool loaded[HR_DTYPE_COUNT];
+  int64_t calls;         /* in parts */
   hr_buffer *buffers[5]; /* send, receive, residual, sum, weight */
   hr_status status;
   hr_error error;
@@ -145,9 +146,27 @@ typedef struct sum_case {
   bool in_place;
 } sum_case;
 
+#define IN_PARTS HR_WAY_COUNT
+
+/* The calls of all places one after another, so that each place is used again. */
+static hr_status reduce_in_parts(gpu_rank *r, const hr_collective_call *call, hr_error *error)
+{
+  hr_collective_call begin = *call, end = *call;
+  begin.part = HR_CALL_BEGIN, end.part = HR_CALL_END;
+  begin.place = end.place = r->calls++ % HR_CALLS_UNDER_WAY;
+  begin.columns = 0;
+  if (!hr_communicator_sends_beside(r->communicator, call))
+    return hr_fail(error, HR_ERROR_INVALID, "copy engines do not bring it");
+  HR_TRY(hr_communicate(r->communicator, &begin, hr_device_stream(r->device), error));
+  HR_TRY(hr_communicate(r->communicator, &end, hr_device_stream(r->device), error));
+  return hr_communicator_wait(r->communicator, hr_device_stream(r->device), error);
+}
+
 static hr_status reduce(gpu_rank *r, const sum_case *s, const hr_collective_call *call, hr_error *error)
 {
   const hr_cuda *cuda = r->device->state;
+  if (s->way == IN_PARTS)
+    return reduce_in_parts(r, call, error);
   HR_TRY(hr_cuda_prepare_call(r->communicator, call, error));
   if (!r->loaded[s->dtype]) /* before a kernel waits on a GPU that ranks share */
     HR_TRY(hr_communicator_meet(r->communicator, error));
@@ -185,7 +204,7 @@ static hr_status try_sums(gpu_rank *r)
 {
   static const hr_dtype dtypes[] = {HR_FP32, HR_BF16, HR_FP16};
   static const int64_t counts[] = {1, 3, 4, 17, 513, 2048, 5999, 24, 5992, 16};
-  for (int way = HR_WAY_ONE_SHOT; way < HR_WAY_COUNT; way++) {
+  for (int way = HR_WAY_ONE_SHOT; way <= IN_PARTS; way++) {
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
       for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         const sum_case s = {.way = (hr_all_reduce_way)way,
@@ -218,7 +237,7 @@ static hr_status repeat(gpu_rank *r)
 {
   for (int i = 0; i < REPEATS; i++) {
     const sum_case s = {
-        .way = (hr_all_reduce_way)(HR_WAY_ONE_SHOT + i % 3), .dtype = HR_BF16, .count = 904 + 8 * (i % 7)};
+        .way = (hr_all_reduce_way)(HR_WAY_ONE_SHOT + i % 4), .dtype = HR_BF16, .count = 904 + 8 * (i % 7)};
     HR_TRY(try_sum(r, &s, r->results[i > 0]));
     if (i > 0 && memcmp(r->results[0], r->results[1], 904 * 2) != 0)
       return hr_fail(&r->error, HR_ERROR_INVALID, "run %d has other bits than the first", i);
@@ -270,7 +289,7 @@ static hr_status compare_norm(gpu_rank *r, hr_dtype dtype, int64_t rows, int64_t
   return HR_OK;
 }
 
-static hr_status try_norm(gpu_rank *r, hr_dtype dtype, int64_t rows, int64_t columns)
+static hr_status try_norm(gpu_rank *r, hr_dtype dtype, int64_t rows, int64_t columns, bool in_parts)
 {
   const int64_t count = rows * columns;
   hr_collective_call call = hr_collective_call_default();
@@ -286,7 +305,10 @@ static hr_status try_norm(gpu_rank *r, hr_dtype dtype, int64_t rows, int64_t col
   call.send = hr_buffer_data(r->buffers[0]), call.receive = hr_buffer_data(r->buffers[1]);
   call.residual = hr_buffer_data(r->buffers[2]), call.residual_sum = hr_buffer_data(r->buffers[3]);
   call.norm_weight = hr_buffer_data(r->buffers[4]);
-  HR_TRY(hr_communicate(r->communicator, &call, hr_device_stream(r->device), &r->error));
+  if (in_parts)
+    HR_TRY(reduce_in_parts(r, &call, &r->error));
+  else
+    HR_TRY(hr_communicate(r->communicator, &call, hr_device_stream(r->device), &r->error));
   HR_TRY(hr_communicator_wait(r->communicator, hr_device_stream(r->device), &r->error));
   HR_TRY(hr_buffer_read(r->buffers[3], r->results[0], (size_t)count * hr_dtype_bytes(dtype), &r->error));
   HR_TRY(hr_buffer_read(r->buffers[1], r->results[1], (size_t)count * hr_dtype_bytes(dtype), &r->error));
@@ -295,11 +317,14 @@ static hr_status try_norm(gpu_rank *r, hr_dtype dtype, int64_t rows, int64_t col
 
 static hr_status try_norms(gpu_rank *r)
 {
-  HR_TRY(try_norm(r, HR_FP32, 3, 8));
-  HR_TRY(try_norm(r, HR_FP32, 1, 4096));
-  HR_TRY(try_norm(r, HR_BF16, 5, 1024));
-  HR_TRY(try_norm(r, HR_BF16, 2, 2052));
-  return try_norm(r, HR_FP16, 1, 5120);
+  for (int in_parts = 0; in_parts < 2; in_parts++) {
+    HR_TRY(try_norm(r, HR_FP32, 3, 8, in_parts));
+    HR_TRY(try_norm(r, HR_FP32, 1, 4096, in_parts));
+    HR_TRY(try_norm(r, HR_BF16, 5, 1024, in_parts));
+    HR_TRY(try_norm(r, HR_FP16, 1, 5120, in_parts));
+  }
+  HR_TRY(try_norm(r, HR_BF16, 1, 5888, true)); /* the most that fit here, three vectors a thread */
+  return try_norm(r, HR_BF16, 2, 2052, false);
 }
 
 static void norms_are_those_of_float64(void **state)

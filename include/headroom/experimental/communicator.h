@@ -66,6 +66,10 @@ HR_API int64_t hr_communicator_rank(const hr_communicator *communicator);
 HR_API int64_t hr_communicator_size(const hr_communicator *communicator);
 
 /** A call that every rank makes, in the same order. Addresses are of the communicator's device. */
+typedef enum hr_call_part { HR_CALL_WHOLE, HR_CALL_BEGIN, HR_CALL_END } hr_call_part;
+
+#define HR_CALLS_UNDER_WAY 8
+
 typedef struct hr_collective_call {
   size_t struct_size; /* sizeof(hr_collective_call), set by hr_collective_call_default() */
   hr_collective_kind kind;
@@ -83,6 +87,11 @@ typedef struct hr_collective_call {
   const void *residual, *norm_weight;
   void *residual_sum;
   double epsilon; /* added to the mean of squares */
+  /* An all-reduce in two calls, between which a device does other work: the first, on a stream beside, sends, and the
+     second, on the stream that waits for it, has the result; the operands of both are the same, and stay as they are in
+     between; a norm is that of the second. Calls that are under way have places of their own. */
+  hr_call_part part;
+  int64_t place; /* 0 to HR_CALLS_UNDER_WAY − 1 */
 } hr_collective_call;
 
 /** An all-reduce of nothing, in fp32. */
@@ -98,8 +107,13 @@ HR_API hr_status hr_communicate(hr_communicator *communicator, const hr_collecti
                                 hr_error *error);
 
 /** Whether hr_communicate() takes an all-reduce with a norm: on CPUs always; on GPUs that see each other's memory up to
- *  a MiB of rows of up to 16 KiB, with addresses and rows that are multiples of 8 bytes. */
+ *  a MiB of rows of up to 16 KiB, with addresses and rows that are multiples of 8 bytes; of an all-reduce in two parts
+ *  where the first leaves multiprocessors free, with multiples of 16 bytes and rows of up to 32 KiB. */
 HR_API bool hr_communicator_takes_norm(const hr_communicator *communicator, const hr_collective_call *call);
+
+/** Whether the first part of such an all-reduce leaves multiprocessors free: on 2 to 4 GPUs that see each other's memory,
+ *  of up to 16 MiB, whose messages copy engines bring. Elsewhere the first part does all, on a CPU the second. */
+HR_API bool hr_communicator_sends_beside(const hr_communicator *communicator, const hr_collective_call *call);
 
 /** Waits until what was queued on the stream is over. HR_ERROR_UNAVAILABLE as above: kernels that wait for a rank that
  *  does not come end after `patience_s`. */

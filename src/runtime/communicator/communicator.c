@@ -199,6 +199,13 @@ static hr_status check_call(const hr_communicator *c, const hr_collective_call *
                    !call->residual       ? "residual"
                    : !call->residual_sum ? "residual_sum"
                                          : "norm_weight");
+  if (call->part != HR_CALL_WHOLE && (call->kind != HR_ALL_REDUCE || call->part < 0 || call->part > HR_CALL_END))
+    return hr_fail(error, HR_ERROR_INVALID, "part: only an all_reduce has one");
+  if (call->part == HR_CALL_BEGIN && call->columns > 0)
+    return hr_fail(error, HR_ERROR_INVALID, "columns: a norm is that of the call that ends");
+  if (call->place < 0 || call->place >= HR_CALLS_UNDER_WAY)
+    return hr_fail(error, HR_ERROR_INVALID, "place: expected 0 to %d, found %" PRId64, HR_CALLS_UNDER_WAY - 1,
+                   call->place);
   if (!message && call->count > 0 && (!call->send || !call->receive))
     return hr_fail(error, HR_ERROR_INVALID, "%s: %s is NULL", hr_collective_name(call->kind),
                    call->send ? "receive" : "send");
@@ -208,8 +215,8 @@ static hr_status check_call(const hr_communicator *c, const hr_collective_call *
 static hr_call_shape shape_of(const hr_collective_call *call)
 {
   const bool has_root = call->kind == HR_BROADCAST;
-  return (hr_call_shape){(int64_t)call->kind, (int64_t)call->dtype, call->count, has_root ? call->peer : 0,
-                         call->columns};
+  return (hr_call_shape){(int64_t)call->kind,       (int64_t)call->dtype, call->count,
+                         has_root ? call->peer : 0, call->columns,        (int64_t)call->part};
 }
 
 static bool was_compared(const hr_communicator *c, const hr_call_shape *shape)
@@ -265,6 +272,12 @@ hr_status hr_communicate(hr_communicator *communicator, const hr_collective_call
   HR_TRY(compare(communicator, call, error));
   return backend->communicate ? backend->communicate(communicator, call, stream, error)
                               : hr_host_communicate(communicator, call, error);
+}
+
+bool hr_communicator_sends_beside(const hr_communicator *communicator, const hr_collective_call *call)
+{
+  const hr_backend *backend = communicator->device->backend;
+  return backend->sends_beside && backend->sends_beside(communicator, call);
 }
 
 bool hr_communicator_takes_norm(const hr_communicator *communicator, const hr_collective_call *call)

@@ -10,7 +10,7 @@
 
 /** What ranks have to agree about. */
 typedef struct hr_call_shape {
-  int64_t kind, dtype, count, peer, columns;
+  int64_t kind, dtype, count, peer, columns, part;
 } hr_call_shape;
 
 struct hr_communicator {

@@ -176,6 +176,7 @@ const hr_backend hr_backend_cuda = {
     .prepare_call = hr_cuda_prepare_call,
     .communicate = hr_cuda_communicate,
     .takes_norm = hr_cuda_takes_norm,
+    .sends_beside = hr_cuda_sends_beside,
     .await_ranks = hr_cuda_await_ranks,
     .queue_zeros = queue_zeros,
     .set_bytes = set_bytes,

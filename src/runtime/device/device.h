@@ -121,7 +121,8 @@ typedef struct hr_backend {
   /** A call that has been checked, as a run; await_ranks() is hr_communicator_wait(). */
   hr_status (*communicate)(hr_communicator *communicator, const hr_collective_call *call, void *stream,
                            hr_error *error);
-  bool (*takes_norm)(const hr_communicator *communicator, const hr_collective_call *call); /* NULL: always */
+  bool (*takes_norm)(const hr_communicator *communicator, const hr_collective_call *call);   /* NULL: always */
+  bool (*sends_beside)(const hr_communicator *communicator, const hr_collective_call *call); /* NULL: never */
   hr_status (*await_ranks)(hr_communicator *communicator, void *stream, hr_error *error);
   /** Queues zeros on a stream of the context. NULL where counter_bytes is 0. */
   hr_status (*queue_zeros)(hr_device *device, void *to, size_t bytes, void *stream, hr_error *error);

@@ -17,13 +17,18 @@ static int64_t packets_of(const hr_collective_call *call, int64_t count)
   return hr_ceil_div(count * (int64_t)hr_dtype_bytes(call->dtype), HR_PACKET_DATA);
 }
 
-static hr_all_reduce_call call_of(const hr_communicator *c, const hr_collective_call *x, int64_t first, int64_t count)
+hr_all_reduce_call hr_cuda_call_of(const hr_communicator *c, const hr_collective_call *x, int64_t first, int64_t count)
 {
   const hr_cuda_ranks *r = hr_rank_state(c);
   const size_t offset = (size_t)first * hr_dtype_bytes(x->dtype);
   hr_all_reduce_call call = {.send = (uintptr_t)x->send + offset,
                              .receive = (uintptr_t)x->receive + offset,
                              .missing = r->missing_on_device,
+                             .residual = (uintptr_t)x->residual,
+                             .sum = (uintptr_t)x->residual_sum,
+                             .weight = (uintptr_t)x->norm_weight,
+                             .columns = x->columns,
+                             .epsilon = (float)x->epsilon,
                              .count = count,
                              .patience_ns = (int64_t)(c->patience_s * 1e9),
                              .rank = (int)c->meeting->rank};
@@ -58,7 +63,7 @@ static hr_status launch(const hr_communicator *c, const hr_collective_call *x, i
   const int64_t each = way == HR_WAY_ONE_SHOT ? units : hr_ceil_div(units, c->meeting->size);
   const int64_t most = way == HR_WAY_BLOCKS ? HR_ALL_REDUCE_BLOCKS_MAX : BLOCKS_MAX;
   cu_function function;
-  hr_all_reduce_call call = call_of(c, x, first, count);
+  hr_all_reduce_call call = hr_cuda_call_of(c, x, first, count);
   void *parameters[] = {&call};
   call.by_element = (call.send | call.receive) % (uint64_t)ways[way].unit != 0;
   HR_TRY(function_of(c, x->dtype, way, &function, error));
@@ -85,6 +90,8 @@ hr_status hr_cuda_reduce_in_slabs(const hr_communicator *c, const hr_collective_
 
 bool hr_cuda_takes_norm(const hr_communicator *c, const hr_collective_call *x)
 {
+  if (x->part == HR_CALL_END)
+    return hr_cuda_copies_take_norm(c, x);
   const hr_cuda_ranks *r = hr_rank_state(c);
   const int64_t row = x->columns * (int64_t)hr_dtype_bytes(x->dtype);
   const uint64_t addresses = (uintptr_t)x->send | (uintptr_t)x->receive | (uintptr_t)x->residual |
@@ -111,13 +118,8 @@ hr_status hr_cuda_reduce_with_norm(const hr_communicator *c, const hr_collective
 {
   const hr_cuda_queue queue = {hr_rank_cuda(c), stream};
   cu_function function;
-  hr_all_reduce_call call = call_of(c, x, 0, x->count);
+  hr_all_reduce_call call = hr_cuda_call_of(c, x, 0, x->count);
   void *parameters[] = {&call};
-  call.columns = x->columns;
-  call.residual = (uintptr_t)x->residual;
-  call.sum = (uintptr_t)x->residual_sum;
-  call.weight = (uintptr_t)x->norm_weight;
-  call.epsilon = (float)x->epsilon;
   HR_TRY(norm_function(c, x, &function, error));
   const hr_cuda_kernel kernel = {.function = function,
                                  .blocks = x->count / x->columns,
@@ -133,6 +135,8 @@ hr_status hr_cuda_load_ways(const hr_communicator *c, const hr_collective_call *
   cu_function function;
   if (x->kind != HR_ALL_REDUCE || !hr_rank_state(c) || hr_rank_state(c)->slabs[0] == 0)
     return HR_OK;
+  if (x->part != HR_CALL_WHOLE && hr_cuda_sends_beside(c, x))
+    return hr_cuda_load_copies(c, x, error);
   if (x->columns > 0)
     return norm_function(c, x, &function, error);
   for (int way = HR_WAY_NCCL + 1; way < HR_WAY_COUNT; way++)

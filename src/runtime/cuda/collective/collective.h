@@ -81,6 +81,20 @@ hr_status hr_cuda_reduce_with_norm(const hr_communicator *communicator, const hr
 hr_status hr_cuda_choose_way(hr_communicator *communicator, const hr_collective_call *call, cu_stream stream,
                              hr_all_reduce_way *way, hr_error *error);
 
+/** Calls whose messages copy engines bring: hr_backend.sends_beside, whether one ends with a norm, their programs, and
+ *  the two parts. But for the first two in the device's context. */
+bool hr_cuda_sends_beside(const hr_communicator *communicator, const hr_collective_call *call);
+bool hr_cuda_copies_take_norm(const hr_communicator *communicator, const hr_collective_call *call);
+hr_status hr_cuda_load_copies(const hr_communicator *communicator, const hr_collective_call *call, hr_error *error);
+hr_status hr_cuda_begin_copies(const hr_communicator *communicator, const hr_collective_call *call, cu_stream stream,
+                               hr_error *error);
+hr_status hr_cuda_end_copies(const hr_communicator *communicator, const hr_collective_call *call, cu_stream stream,
+                             hr_error *error);
+
+/** The parameter of programs for `count` elements from `first` on. */
+hr_all_reduce_call hr_cuda_call_of(const hr_communicator *communicator, const hr_collective_call *call, int64_t first,
+                                   int64_t count);
+
 /** One call by one way. In the device's context. */
 hr_status hr_cuda_reduce(hr_communicator *communicator, const hr_collective_call *call, hr_all_reduce_way way,
                          cu_stream stream, hr_error *error);

@@ -18,6 +18,11 @@ static hr_status run(hr_communicator *c, const hr_collective_call *x, cu_stream 
   hr_all_reduce_way way = HR_WAY_NCCL;
   if (x->count == 0)
     return HR_OK;
+  if (c->meeting->size > 1 && x->part != HR_CALL_WHOLE && hr_cuda_sends_beside(c, x))
+    return x->part == HR_CALL_BEGIN ? hr_cuda_begin_copies(c, x, stream, error)
+                                    : hr_cuda_end_copies(c, x, stream, error);
+  if (x->part == HR_CALL_END)
+    return HR_OK;
   if (c->meeting->size == 1)
     return copy(c, x, stream, error);
   if (x->columns > 0)

@@ -37,6 +37,7 @@ static hr_status allocate(const hr_communicator *c, hr_error *error)
   const hr_cuda *cuda = hr_rank_cuda(c);
   hr_cuda_ranks *r = hr_rank_state(c);
   const size_t bytes = (size_t)(hr_ceil_div(hr_slab_bytes((int)c->meeting->size), PAGE_BYTES) * PAGE_BYTES);
+  const size_t flagged = (size_t)hr_slab_copies(0, (int)c->meeting->size, 0, 1); /* whose zeros are no messages */
   void *host = NULL;
   HR_TRY(HR_CU(&cuda->driver, cuMemHostAlloc, (&host, sizeof *r->missing, CU_HOST_MAPPED), error));
   r->missing = host;
@@ -44,7 +45,7 @@ static hr_status allocate(const hr_communicator *c, hr_error *error)
   HR_TRY(HR_CU(&cuda->driver, cuMemHostGetDevicePointer_v2, (&r->missing_on_device, host, 0), error));
   HR_TRY(HR_CU(&cuda->driver, cuEventCreate, (&r->reached, CU_EVENT_NO_TIMES), error));
   HR_TRY(HR_CU(&cuda->driver, cuMemAlloc_v2, (&r->slab, bytes), error));
-  HR_TRY(HR_CU(&cuda->driver, cuMemsetD8Async, (r->slab, 0, bytes, cuda->stream), error));
+  HR_TRY(HR_CU(&cuda->driver, cuMemsetD8Async, (r->slab, 0, flagged, cuda->stream), error));
   return HR_CU(&cuda->driver, cuStreamSynchronize, (cuda->stream), error);
 }
 

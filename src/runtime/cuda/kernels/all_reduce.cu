@@ -9,60 +9,10 @@
  *                         thread has HR_PACKETS packets
  *
  * Bound: the trip over NVLink, 1 to 2 us, then its rate, of which flags of packets take half. */
-#include "runtime/cuda/kernels/dtype.cuh"
+#include "runtime/cuda/kernels/all_reduce_elements.cuh"
 #include "runtime/cuda/kernels/early_launch.cuh"
-#include "runtime/cuda/kernels/peer_packets.cuh"
 
-#define RANKS HR_RANKS
-#define PACKET_ELEMENTS (HR_PACKET_DATA / (int)sizeof(element))
 #define AHEAD 4 /* packets of a thread on their way together */
-
-typedef long long int64;
-
-struct floats {
-  float value[PACKET_ELEMENTS];
-
-  __device__ void add(const packet &p)
-  {
-#pragma unroll
-    for (int i = 0; i < PACKET_ELEMENTS; i++)
-      value[i] += value_in(p.word[i / PER_WORD], i % PER_WORD);
-  }
-
-  __device__ packet rounded() const
-  {
-    return packet{{word_of(value), word_of(value + PER_WORD)}};
-  }
-};
-
-/* Packet i of a tensor of `count` elements, with zeros behind its end. */
-__device__ inline packet load_packet(const all_reduce_call &call, const element *from, int64 i)
-{
-  const int64 first = i * PACKET_ELEMENTS;
-  if (!call.by_element && first + PACKET_ELEMENTS <= call.count) {
-    const uint2 both = *(const uint2 *)(from + first);
-    return packet{{both.x, both.y}};
-  }
-  floats some;
-#pragma unroll
-  for (int k = 0; k < PACKET_ELEMENTS; k++)
-    some.value[k] = first + k < call.count ? to_float(from[first + k]) : 0.0f;
-  return some.rounded();
-}
-
-__device__ inline void store_packet(const all_reduce_call &call, element *to, int64 i, const packet &p)
-{
-  const int64 first = i * PACKET_ELEMENTS;
-  if (!call.by_element && first + PACKET_ELEMENTS <= call.count) {
-    *(uint2 *)(to + first) = uint2{p.word[0], p.word[1]};
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < PACKET_ELEMENTS; k++) {
-    if (first + k < call.count)
-      to[first + k] = from_float(value_in(p.word[k / PER_WORD], k % PER_WORD));
-  }
-}
 
 __device__ inline void send_to_others(const all_reduce_call &call, int64 at, const packet &p, unsigned number)
 {
@@ -185,62 +135,10 @@ extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_THREADS) all_reduce_t
 
 /* ---- large messages ---- */
 
-struct vector {
-  unsigned word[4];
-};
-
-/* What others have written is not in the L1. */
-__device__ inline vector load_from_peer(const char *from)
-{
-  vector v;
-  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-               : "l"(from)
-               : "memory");
-  return v;
-}
-
-/* Vector i of a tensor of `count` elements, with zeros behind its end. */
-__device__ inline vector load_vector(const all_reduce_call &call, int64 i)
-{
-  if (!call.by_element && (i + 1) * 2 * PACKET_ELEMENTS <= call.count) {
-    const uint4 all = ((const uint4 *)call.send)[i];
-    return vector{{all.x, all.y, all.z, all.w}};
-  }
-  const packet low = load_packet(call, call.send, 2 * i), high = load_packet(call, call.send, 2 * i + 1);
-  return vector{{low.word[0], low.word[1], high.word[0], high.word[1]}};
-}
-
 __device__ inline void send_vector(char *to, const vector &v)
 {
   *(uint4 *)to = uint4{v.word[0], v.word[1], v.word[2], v.word[3]};
 }
-
-__device__ inline void store_vector(const all_reduce_call &call, int64 i, const vector &v)
-{
-  if (!call.by_element && (i + 1) * 2 * PACKET_ELEMENTS <= call.count) {
-    ((uint4 *)call.receive)[i] = uint4{v.word[0], v.word[1], v.word[2], v.word[3]};
-    return;
-  }
-  store_packet(call, call.receive, 2 * i, packet{{v.word[0], v.word[1]}});
-  store_packet(call, call.receive, 2 * i + 1, packet{{v.word[2], v.word[3]}});
-}
-
-struct vector_sum {
-  floats half[2];
-
-  __device__ void add(const vector &v)
-  {
-    half[0].add(packet{{v.word[0], v.word[1]}});
-    half[1].add(packet{{v.word[2], v.word[3]}});
-  }
-
-  __device__ vector rounded() const
-  {
-    const packet low = half[0].rounded(), high = half[1].rounded();
-    return vector{{low.word[0], low.word[1], high.word[0], high.word[1]}};
-  }
-};
 
 /* Part r of the vectors is rank r's to add up, of which a block has some. */
 struct block_share {
@@ -274,7 +172,7 @@ __device__ inline void send_vectors(const all_reduce_call &call, const block_sha
     char *room = call.slabs[to] + s.rooms[0] + call.rank * s.pitch;
 #pragma unroll 4
     for (int64 i = s.first + threadIdx.x; i < s.end_of(to); i += HR_ALL_REDUCE_THREADS)
-      send_vector(room + i * HR_VECTOR_BYTES, load_vector(call, to * s.each + i));
+      send_vector(room + i * HR_VECTOR_BYTES, load_vector(call, call.send, to * s.each + i));
   }
 }
 
@@ -287,12 +185,13 @@ __device__ inline void send_vector_sums(const all_reduce_call &call, const block
     vector_sum sum = {{{{0}}, {{0}}}};
 #pragma unroll
     for (int r = 0; r < RANKS; r++)
-      sum.add(r == call.rank ? load_vector(call, at) : load_from_peer(room + r * s.pitch + i * HR_VECTOR_BYTES));
+      sum.add(r == call.rank ? load_vector(call, call.send, at)
+                             : load_from_peer(room + r * s.pitch + i * HR_VECTOR_BYTES));
     const vector all = sum.rounded();
 #pragma unroll
     for (int r = 1; r < RANKS; r++)
       send_vector(call.slabs[(call.rank + r) % RANKS] + s.rooms[1] + call.rank * s.pitch + i * HR_VECTOR_BYTES, all);
-    store_vector(call, at, all);
+    store_vector(call, call.receive, at, all);
   }
 }
 
@@ -304,7 +203,7 @@ __device__ inline void take_vector_sums(const all_reduce_call &call, const block
     const char *room = call.slabs[call.rank] + s.rooms[1] + from * s.pitch;
 #pragma unroll 4
     for (int64 i = s.first + threadIdx.x; i < s.end_of(from); i += HR_ALL_REDUCE_THREADS)
-      store_vector(call, from * s.each + i, load_from_peer(room + i * HR_VECTOR_BYTES));
+      store_vector(call, call.receive, from * s.each + i, load_from_peer(room + i * HR_VECTOR_BYTES));
   }
 }
 
@@ -324,24 +223,6 @@ extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_THREADS) all_reduce_b
 }
 
 #ifdef HR_PACKETS
-#define NORM_WARPS (HR_ALL_REDUCE_NORM_THREADS / 32)
-
-__device__ inline float sum_of_block(float value)
-{
-  __shared__ float parts[NORM_WARPS];
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
-  if (threadIdx.x % 32 == 0)
-    parts[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = 0;
-#pragma unroll
-  for (int warp = 0; warp < NORM_WARPS; warp++)
-    value += parts[warp];
-  return value;
-}
-
 /* The norm is that of the sum before it is rounded. */
 extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_NORM_THREADS) all_reduce_norm(const all_reduce_call call)
 {
@@ -384,7 +265,8 @@ extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_NORM_THREADS) all_red
         squares += sum[a].value[k] * sum[a].value[k];
     }
   }
-  const float factor = 1.0f / sqrtf(sum_of_block(squares) / (float)call.columns + call.epsilon);
+  const float factor =
+      1.0f / sqrtf(sum_of_block<HR_ALL_REDUCE_NORM_THREADS>(squares) / (float)call.columns + call.epsilon);
 #pragma unroll
   for (int a = 0; a < HR_PACKETS; a++) {
     const int at = a * HR_ALL_REDUCE_NORM_THREADS + (int)threadIdx.x;

@@ -17,7 +17,11 @@ enum {
   HR_VECTOR_BYTES = 16,           /* of all_reduce_blocks, without flags */
   HR_BLOCKS_VECTORS = 1 << 20,    /* of a message: 16 MiB */
   HR_ONE_SHOT_PACKETS = 1 << 17,  /* of a message: 1 MiB */
-  HR_TWO_SHOT_PACKETS = 1 << 20   /* 8 MiB */
+  HR_TWO_SHOT_PACKETS = 1 << 20,  /* 8 MiB */
+  HR_COPIES_RANKS_MAX = 4,        /* of all_reduce_copies */
+  HR_COPIES_PLACES = 8,           /* calls that are under way */
+  HR_COPIES_BYTES = 16 << 20,     /* of a message */
+  HR_COPIES_THREADS = 256         /* of a block */
 };
 
 /** Numbers in the head of a rank's slab, 32 bits each: calls of each kind that are over, and blocks of this one. */
@@ -49,9 +53,33 @@ HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_flag(int shot, int from, int block)
   return 256 + ((hr_layout_int64)(shot * HR_ALL_REDUCE_RANKS_MAX + from) * HR_ALL_REDUCE_BLOCKS_MAX + block) * 4;
 }
 
+/* Behind all: whole messages that copy engines bring, for each call that is under way and each other rank. */
+HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_copies(int place, int ranks, int to, int from)
+{
+  const int other = (from - to + ranks) % ranks - 1;
+  return hr_slab_in_blocks(2, 0, ranks, 0) + ((hr_layout_int64)place * (ranks - 1) + other) * HR_COPIES_BYTES;
+}
+
+/** Numbers of a place of copies: calls that were sent from here, that were added up here, blocks of the one that is;
+ *  and of each other rank the calls that have come from there, and those of this rank that it has added up. */
+typedef enum hr_slab_place {
+  HR_PLACE_SENT,
+  HR_PLACE_TAKEN,
+  HR_PLACE_ENDED,
+  HR_PLACE_COME = 8,
+  HR_PLACE_READ = 16,
+  HR_PLACE_NUMBERS = 32
+} hr_slab_place;
+
+HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_number_of_place(int place, int number)
+{
+  return hr_slab_flag(2, 0, 0) + ((hr_layout_int64)place * HR_PLACE_NUMBERS + number) * 4;
+}
+
 HR_LAYOUT_FUNCTION hr_layout_int64 hr_slab_bytes(int ranks)
 {
-  return hr_slab_in_blocks(2, 0, ranks, 0);
+  return ranks > HR_COPIES_RANKS_MAX ? hr_slab_in_blocks(2, 0, ranks, 0)
+                                     : hr_slab_copies(HR_COPIES_PLACES, ranks, 0, 1);
 }
 
 /** The parameter of all programs. */
@@ -67,6 +95,7 @@ typedef struct hr_all_reduce_call {
   hr_layout_int64 columns;
   hr_layout_int64 patience_ns;
   int rank;
+  int place;      /* of copies */
   int by_element; /* addresses are no multiples of what a thread moves at once */
   float epsilon;
 } hr_all_reduce_call;

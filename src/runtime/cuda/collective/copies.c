@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All-reduces in two parts by kernels/all_reduce_copies.cu: copy engines bring the tensor of every rank to all others,
+ * and the sum is made where it is wanted. A kernel that sends beside a GEMM takes multiprocessors away from it for as
+ * long as it runs: on two H200s a prefill of Llama-3.1-8B in pieces with all_reduce_blocks beside took 1.03 of the time
+ * in order, with 16 blocks 1.04, with NCCL 1.04. */
+#include "runtime/cuda/collective/collective.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/cuda/driver/module.h"
+
+#include <stdio.h>
+
+#define ADDING_BLOCKS_MAX 1024
+#define NORM_VECTORS_MAX 8 /* of a thread */
+
+static int64_t bytes_of(const hr_collective_call *x, int64_t count)
+{
+  return count * (int64_t)hr_dtype_bytes(x->dtype);
+}
+
+bool hr_cuda_sends_beside(const hr_communicator *c, const hr_collective_call *x)
+{
+  const hr_cuda_ranks *r = hr_rank_state(c);
+  return r && r->slabs[0] != 0 && c->small_bytes >= 0 && c->meeting->size <= HR_COPIES_RANKS_MAX &&
+         x->kind == HR_ALL_REDUCE && bytes_of(x, x->count) <= HR_COPIES_BYTES;
+}
+
+bool hr_cuda_copies_take_norm(const hr_communicator *c, const hr_collective_call *x)
+{
+  const int64_t row = bytes_of(x, x->columns);
+  const uint64_t addresses = (uintptr_t)x->send | (uintptr_t)x->receive | (uintptr_t)x->residual |
+                             (uintptr_t)x->residual_sum | (uintptr_t)x->norm_weight;
+  return hr_cuda_sends_beside(c, x) && row % HR_VECTOR_BYTES == 0 && addresses % HR_VECTOR_BYTES == 0 &&
+         row / HR_VECTOR_BYTES <= NORM_VECTORS_MAX * HR_COPIES_THREADS;
+}
+
+/* ---- programs ---- */
+
+static hr_status function_of(const hr_communicator *c, hr_dtype dtype, const char *name, cu_function *function,
+                             hr_error *error)
+{
+  char defines[HR_DEFINES_SIZE];
+  snprintf(defines, sizeof defines, "HR_RANKS=%d", (int)c->meeting->size);
+  return hr_cuda_function(hr_rank_cuda(c), "all_reduce_copies", dtype, defines, name, function, error);
+}
+
+static hr_status norm_function(const hr_communicator *c, const hr_collective_call *x, cu_function *function,
+                               hr_error *error)
+{
+  const int64_t of_thread = hr_ceil_div(bytes_of(x, x->columns) / HR_VECTOR_BYTES, HR_COPIES_THREADS);
+  int vectors = 1;
+  while (vectors < of_thread)
+    vectors *= 2;
+  char defines[HR_DEFINES_SIZE];
+  snprintf(defines, sizeof defines, "HR_RANKS=%d HR_VECTORS=%d", (int)c->meeting->size, vectors);
+  return hr_cuda_function(hr_rank_cuda(c), "all_reduce_copies", x->dtype, defines, "copies_add_norm", function, error);
+}
+
+hr_status hr_cuda_load_copies(const hr_communicator *c, const hr_collective_call *x, hr_error *error)
+{
+  static const char *const names[] = {"copies_wait", "copies_tell", "copies_add"};
+  cu_function function;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    HR_TRY(function_of(c, x->dtype, names[i], &function, error));
+  return x->columns > 0 ? norm_function(c, x, &function, error) : HR_OK;
+}
+
+/* ---- calls ---- */
+
+static hr_status launch(const hr_communicator *c, const hr_collective_call *x, cu_function function, int64_t blocks,
+                        unsigned threads, cu_stream stream, hr_error *error)
+{
+  const hr_cuda_queue queue = {hr_rank_cuda(c), stream};
+  hr_all_reduce_call call = hr_cuda_call_of(c, x, 0, x->count);
+  void *parameters[] = {&call};
+  call.place = (int)x->place;
+  call.by_element = (call.send | call.receive) % HR_VECTOR_BYTES != 0;
+  const hr_cuda_kernel kernel = {
+      .function = function, .blocks = blocks, .threads = threads, .early = queue.cuda->capability >= 90};
+  return hr_cuda_launch(&queue, &kernel, parameters, error);
+}
+
+static hr_status copy_to_others(const hr_communicator *c, const hr_collective_call *x, cu_stream stream,
+                                hr_error *error)
+{
+  const hr_cuda_ranks *r = hr_rank_state(c);
+  const int rank = (int)c->meeting->rank, size = (int)c->meeting->size;
+  for (int i = 1; i < size; i++) {
+    const int to = (rank + i) % size;
+    const cu_address room = r->slabs[to] + (cu_address)hr_slab_copies((int)x->place, size, to, rank);
+    HR_TRY(HR_CU(&hr_rank_cuda(c)->driver, cuMemcpyDtoDAsync_v2,
+                 (room, (cu_address)(uintptr_t)x->send, (size_t)bytes_of(x, x->count), stream), error));
+  }
+  return HR_OK;
+}
+
+hr_status hr_cuda_begin_copies(const hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
+{
+  cu_function waits, tells;
+  HR_TRY(function_of(c, x->dtype, "copies_wait", &waits, error));
+  HR_TRY(function_of(c, x->dtype, "copies_tell", &tells, error));
+  HR_TRY(launch(c, x, waits, 1, 32, stream, error));
+  HR_TRY(copy_to_others(c, x, stream, error));
+  return launch(c, x, tells, 1, 32, stream, error);
+}
+
+hr_status hr_cuda_end_copies(const hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
+{
+  cu_function adds;
+  if (x->columns > 0) {
+    HR_TRY(norm_function(c, x, &adds, error));
+    return launch(c, x, adds, x->count / x->columns, HR_COPIES_THREADS, stream, error);
+  }
+  const int64_t vectors = hr_ceil_div(bytes_of(x, x->count), HR_VECTOR_BYTES);
+  const int64_t blocks = hr_min64(hr_ceil_div(vectors, HR_COPIES_THREADS), ADDING_BLOCKS_MAX);
+  HR_TRY(function_of(c, x->dtype, "copies_add", &adds, error));
+  return launch(c, x, adds, blocks, HR_COPIES_THREADS, stream, error);
+}
