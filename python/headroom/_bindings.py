@@ -506,7 +506,8 @@ HR_SWEEP_ATTENTION = 2
 HR_SWEEP_DECODE = 3
 HR_SWEEP_LAYER = 4
 HR_SWEEP_STEP = 5
-HR_SWEEP_KIND_COUNT = 6
+HR_SWEEP_COLLECTIVE = 6
+HR_SWEEP_KIND_COUNT = 7
 HR_VIEW_RATE = 0
 HR_VIEW_TIME = 1
 HR_VIEW_HEATMAP = 2
@@ -2376,6 +2377,7 @@ class hr_sweep_point(Structure):
         ("problem", c_char * 512),
         ("output", c_int64),
         ("no_graph", c_bool),
+        ("collective", hr_collective),
         ("backward", c_bool),
     ]
 

@@ -38,6 +38,7 @@ static double flops_of(const hr_sweep_point *point)
   case HR_SWEEP_DECODE: status = hr_decode_flops(&point->decode, &flops); break;
   case HR_SWEEP_LAYER:
   case HR_SWEEP_STEP: return flops_of_operators(point);
+  case HR_SWEEP_COLLECTIVE: return (double)NAN;
   default: status = hr_gemm_flops(&point->gemm, &flops); break;
   }
   return status == HR_OK ? (double)flops : (double)NAN;

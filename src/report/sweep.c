@@ -8,6 +8,7 @@
 #include "report/json.h"
 #include "report/operators.h"
 
+#include <headroom/experimental/collective.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -35,6 +36,8 @@ static void size(const void *row, hr_cell *cell)
   else if (point->kind == HR_SWEEP_STEP)
     hr_cell_format(cell, "h %" PRId64 ", a %" PRId64 ", L %" PRId64, point->model.hidden,
                    point->model.groups[0].attention.q_heads, point->model.groups[0].count);
+  else if (point->kind == HR_SWEEP_COLLECTIVE)
+    hr_cell_format(cell, "%s of %" PRId64, hr_collective_name(point->collective.kind), point->collective.devices);
   else if (point->kind == HR_SWEEP_LAYER)
     hr_cell_format(cell, "h %" PRId64 ", a %" PRId64, point->model.hidden, point->model.groups[0].attention.q_heads);
   else
@@ -80,7 +83,7 @@ static const hr_column point_columns[] = {
     {"selection_error", NULL, HR_PLAIN, 0, MEASURED(selection_error)},
 };
 
-/* These are for people, of sweeps of decode calls, which memory bounds. */
+/* These are for people, of sweeps of decode calls and collectives, which bytes bound. */
 static const hr_column decode_columns[] = {
     {NULL, "series", HR_PLAIN, 0, HR_OPTIONAL(point_row, point.series)},
     {NULL, "x", HR_PLAIN, 0, POINT(x_name)},
@@ -212,6 +215,7 @@ static double bytes_of(const hr_sweep_point *point)
   case HR_SWEEP_BMM: status = hr_gemm_bytes(&point->gemm, &bytes); break;
   case HR_SWEEP_ATTENTION: status = hr_attention_bytes(&point->attention, &bytes); break;
   case HR_SWEEP_DECODE: status = hr_decode_bytes(&point->decode, &bytes); break;
+  case HR_SWEEP_COLLECTIVE: return (double)point->collective.bytes;
   default: break; /* a layer's are not counted */
   }
   return status == HR_OK ? (double)bytes : (double)NAN;
@@ -248,6 +252,12 @@ static hr_status fill_table(hr_table *table, const hr_sweep *sweep, const hr_swe
     hr_table_add(table, &row);
   }
   return HR_OK;
+}
+
+static bool is_bound_by_bytes(const hr_sweep *sweep)
+{
+  const hr_sweep_kind kind = hr_sweep_describe(sweep)->kind;
+  return kind == HR_SWEEP_DECODE || kind == HR_SWEEP_COLLECTIVE;
 }
 
 static bool is_for_people(const hr_report_options *options)
@@ -345,7 +355,7 @@ static hr_table *create_table(const hr_sweep *sweep, const hr_report_options *op
 {
   if (compares_attention(sweep, options, dtype))
     return HR_TABLE_OF(attention_columns, point_row);
-  if (hr_sweep_describe(sweep)->kind == HR_SWEEP_DECODE && is_for_people(options))
+  if (is_bound_by_bytes(sweep) && is_for_people(options))
     return HR_TABLE_OF(decode_columns, point_row);
   return HR_TABLE_OF(point_columns, point_row);
 }

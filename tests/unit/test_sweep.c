@@ -93,11 +93,12 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    const size_t others = 14, figure_count = sizeof figures / sizeof *figures;
+    const size_t others = 15, figure_count = sizeof figures / sizeof *figures;
     assert_int_equal(count, others + figure_count);
     assert_string_equal(hr_sweep_describe(sweeps[0])->name, "attention-forward");
     assert_string_equal(hr_sweep_describe(sweeps[count - 1])->name, "sigma-train");
-    for (size_t i = 0, at = 1; i < figure_count; i++, at++) {
+    assert_string_equal(hr_sweep_describe(sweeps[1])->name, "collectives");
+    for (size_t i = 0, at = 2; i < figure_count; i++, at++) {
       hr_sweep_about about = *hr_sweep_describe(sweeps[at]);
       char name[16];
       while (!about.figure[0]) /* no figure of the paper: of its models training, and whole steps */
@@ -149,6 +150,8 @@ static void figures_have_the_points_counted_by_hand(void **state)
   } counted[] = {
       {"fig1", 5, 1},   /* C1, C2, GPT-3 2.7B, two improved ones */
       {"fig13", 20, 2}, /* 10 models, with and without a graph */
+      /* 2^8 to 2^30 bytes of 2, 4, 8 GPUs: 5 · 3 · 23, of 2: 23; to 2^26: 3 · 19 */
+      {"collectives", 425, 19},
       {"fig1-steps", 5, 1},
       {"fig1-train-steps", 5, 1},
       {"fig2-steps", 2, 1},

@@ -8,6 +8,7 @@
 #include <headroom/attention.h>
 #include <headroom/decode.h>
 #include <headroom/device.h>
+#include <headroom/experimental/collective.h>
 #include <headroom/experimental/store.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
@@ -29,7 +30,8 @@ extern "C" {
   ROW(HR_SWEEP_ATTENTION, "attention")                                  \
   ROW(HR_SWEEP_DECODE, "decode")                                        \
   ROW(HR_SWEEP_LAYER, "layer") /* a whole transformer layer, forward */ \
-  ROW(HR_SWEEP_STEP, "step")   /* a whole model that runs */
+  ROW(HR_SWEEP_STEP, "step")   /* a whole model that runs */            \
+  ROW(HR_SWEEP_COLLECTIVE, "collective")
 
 typedef enum hr_sweep_kind {
 #define HR_SWEEP_KIND_ENUM(enumerator, name) enumerator,
@@ -38,7 +40,7 @@ typedef enum hr_sweep_kind {
       HR_SWEEP_KIND_COUNT
 } hr_sweep_kind;
 
-/** "gemm", "bmm", "attention", "decode", "layer", "step". Static storage. */
+/** "gemm", "bmm", "attention", "decode", "layer", "step", "collective". Static storage. */
 HR_API const char *hr_sweep_kind_name(hr_sweep_kind kind);
 
 /** What a picture of a sweep shows over its x axis. Enumerator, name in a sweep file. */
@@ -128,7 +130,8 @@ typedef struct hr_sweep_point {
   char problem[512]; /* as hr_result.problem; of a layer "layer h=2560 a=20 b=4 s=2048 t=1 …" */
   int64_t output;    /* step: hr_step_options.output, and no_graph */
   bool no_graph;
-  bool backward; /* attention: its gradients, as hr_measure_attention_backward() measures them by default */
+  hr_collective collective; /* collective */
+  bool backward;            /* attention: its gradients, as hr_measure_attention_backward() measures them by default */
 } hr_sweep_point;
 
 /** The point of an index below point_count, in a number format; HR_ERROR_INVALID for a larger index. */

@@ -7,7 +7,7 @@
 #include <headroom/experimental/collective.h>
 #include <headroom/experimental/predict.h>
 
-/* Of servers in the order of the libraries. */
+/* Libraries are in the order of the servers. */
 static hr_collective_library of_server(hr_collective_library first, hr_framework framework)
 {
   return (hr_collective_library)(first + (framework - HR_FRAMEWORK_TRTLLM));

@@ -85,6 +85,7 @@ hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_poin
   case HR_SWEEP_LAYER: return predict_layer(hardware, point, time, error);
   case HR_SWEEP_STEP: return predict_model(hardware, point, time, error);
   case HR_SWEEP_ATTENTION: status = predict_attention(hardware, point, &prediction, error); break;
+  case HR_SWEEP_COLLECTIVE: status = hr_predict_collective(hardware, &point->collective, &prediction, error); break;
   case HR_SWEEP_DECODE: status = hr_predict_decode(hardware, &point->decode, &prediction, error); break;
   default: status = hr_predict_gemm(hardware, &point->gemm, &prediction, error);
   }

@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "experiment/sweep/sweep.h"
 
+#include <headroom/experimental/collective.h>
 #include <headroom/experimental/workload.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,6 +54,8 @@ static const hr_problem_field decode_fields[] = {
     {"cache_scales", false, 0}, {"batch_invariant", false, 0},
     {"part", false, 0},         {0},
 };
+static const hr_problem_field collective_fields[] = {
+    {"op", true, 0}, {"bytes", true, 0}, {"gpus", true, 0}, {"library", false, 0}, {0}};
 const hr_problem_field *hr_problem_fields(hr_sweep_kind kind)
 {
   static const hr_problem_field *const fields[HR_SWEEP_KIND_COUNT] = {
@@ -60,6 +63,7 @@ const hr_problem_field *hr_problem_fields(hr_sweep_kind kind)
       [HR_SWEEP_BMM] = bmm_fields,
       [HR_SWEEP_ATTENTION] = attention_fields,
       [HR_SWEEP_DECODE] = decode_fields,
+      [HR_SWEEP_COLLECTIVE] = collective_fields,
   };
   if (kind == HR_SWEEP_LAYER || kind == HR_SWEEP_STEP)
     return kind == HR_SWEEP_STEP ? hr_step_fields() : hr_layer_fields();
@@ -145,6 +149,33 @@ static hr_status make_decode(const int64_t *sizes, hr_dtype dtype, hr_sweep_poin
   return hr_decode_check(d, error);
 }
 
+#define RANKS_MAX 64
+
+/* A part of each rank is a whole number of elements. */
+static hr_status make_collective(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  hr_collective *c = &point->collective;
+  if (sizes[0] < 0 || sizes[0] >= HR_COLLECTIVE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "op: expected 0 to %d, found %" PRId64, HR_COLLECTIVE_COUNT - 1, sizes[0]);
+  if (sizes[2] < 2 || sizes[2] > RANKS_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "gpus: expected 2 to %d, found %" PRId64, RANKS_MAX, sizes[2]);
+  if (sizes[3] < HR_LIBRARY_NCCL || sizes[3] > HR_LIBRARY_HEADROOM)
+    return hr_fail(error, HR_ERROR_INVALID, "library: expected 0 or 1, found %" PRId64, sizes[3]);
+  const int64_t part = sizes[2] * (int64_t)hr_dtype_bytes(dtype);
+  if (sizes[1] < part || sizes[1] % part != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "bytes: expected a multiple of %" PRId64 ", an element for each rank, found %" PRId64, part,
+                   sizes[1]);
+  c->kind = (hr_collective_kind)sizes[0];
+  c->bytes = sizes[1], c->devices = sizes[2];
+  c->library = (hr_collective_library)sizes[3];
+  HR_TRY(hr_collective_check(c, error));
+  snprintf(point->problem, sizeof point->problem,
+           "collective %s bytes=%" PRId64 " gpus=%" PRId64 " library=%s dtype=%s", hr_collective_name(c->kind),
+           c->bytes, c->devices, hr_collective_library_name(c->library), hr_dtype_name(dtype));
+  return HR_OK;
+}
+
 hr_status hr_sweep_check_gradients(const hr_sweep_point *point, hr_error *error)
 {
   hr_error why = {.status = HR_OK};
@@ -165,7 +196,7 @@ void hr_sweep_set_attention(hr_result *result, const hr_sweep_point *point)
 static void write_problem(hr_sweep_point *point)
 {
   hr_result row = hr_result_default();
-  if (point->kind == HR_SWEEP_LAYER || point->kind == HR_SWEEP_STEP)
+  if (point->kind == HR_SWEEP_LAYER || point->kind == HR_SWEEP_STEP || point->kind == HR_SWEEP_COLLECTIVE)
     return; /* its own functions have */
   if (point->kind == HR_SWEEP_ATTENTION) {
     hr_sweep_set_attention(&row, point);
@@ -197,6 +228,8 @@ static hr_status make_problem(const hr_sweep *sweep, const int64_t *values, hr_d
     return hr_make_layer_point(sizes, dtype, point, error);
   if (sweep->kind == HR_SWEEP_STEP)
     return hr_make_step_point(sizes, dtype, point, error);
+  if (sweep->kind == HR_SWEEP_COLLECTIVE)
+    return make_collective(sizes, dtype, point, error);
   return make_gemm(sizes, dtype, point, error);
 }
 
@@ -224,6 +257,7 @@ hr_status hr_sweep_point_at(const hr_sweep *sweep, size_t index, hr_dtype dtype,
                             .gemm = hr_gemm_default(),
                             .attention = hr_attention_default(),
                             .decode = hr_decode_default(),
+                            .collective = hr_collective_default(),
                             .model = hr_model_default(),
                             .x = values[sweep->x],
                             .series_index = sweep->point_series[index]};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a sweep: measures its points and appends a row to the store for each. */
 #include "experiment/sweep/run.h"
+#include "experiment/sweep/ranks.h"
 #include "experiment/sweep/sweep.h"
 
 #include "base/error.h"
@@ -32,7 +33,7 @@ hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, cons
   hr_result_set_device(&base, device, hardware);
   hr_copy_text(base.sweep, sizeof base.sweep, hr_sweep_describe(sweep)->name);
   hr_kernel_current_name(options->kernel ? options->kernel : "", base.kernel_asked);
-  base.measurement.warm = options->warm;
+  base.measurement.warm = options->warm || hr_sweep_describe(sweep)->kind == HR_SWEEP_COLLECTIVE;
   base.autotune = options->autotune;
   base.seed = options->choice.seed;
   return base;
@@ -51,7 +52,7 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
   } else if (point->kind == HR_SWEEP_DECODE) {
     result->decode_part = point->decode_part;
     hr_result_set_decode(result, &point->decode);
-  } else if (point->kind == HR_SWEEP_LAYER || point->kind == HR_SWEEP_STEP) {
+  } else if (point->kind == HR_SWEEP_LAYER || point->kind == HR_SWEEP_STEP || point->kind == HR_SWEEP_COLLECTIVE) {
     result->kind = HR_RESULT_OTHER;
     hr_copy_text(result->problem, sizeof result->problem, point->problem);
   } else {
@@ -67,6 +68,7 @@ typedef struct run_state {
   char what[sizeof((hr_result *)NULL)->problem];
   bool probed;
   bool collided; /* another process measured the same point */
+  hr_sweep_ranks *ranks;
 } run_state;
 
 static int report(void *context, double done, const char *what)
@@ -181,6 +183,9 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
   if (point->kind == HR_SWEEP_STEP)
     return hr_sweep_measure_step(device, hardware, point, state->options, &state->progress, measurement, result->parts,
                                  sizeof result->parts, error);
+  if (point->kind == HR_SWEEP_COLLECTIVE)
+    return hr_sweep_measure_collective(state->ranks, device, point, state->options, &state->progress, measurement,
+                                       error);
   if (point->kernel[0])
     options.kernel = point->kernel;
   if (point->kind == HR_SWEEP_ATTENTION && point->backward)
@@ -258,7 +263,7 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
   }
   hr_measurement measurement = result.measurement;
   HR_TRY(measure(device, hardware, point, state, &measurement, &result, error));
-  measurement.warm = state->options->warm;
+  measurement.warm = base->measurement.warm;
   hr_result_set_measurement(&result, &measurement, hardware);
   return keep(store, &result, state, error);
 }
@@ -324,8 +329,11 @@ hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store
   state.progress = (hr_progress){.report = report, .context = &state};
   state.now.what = state.what;
   t.visited = calloc(t.count + 1, sizeof *t.visited);
-  hr_status status = t.visited ? run_tour(sweep, device, store, &t, &state, error)
-                               : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu points", t.count);
+  state.ranks = hr_sweep_ranks_create();
+  hr_status status = t.visited && state.ranks
+                         ? run_tour(sweep, device, store, &t, &state, error)
+                         : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu points", t.count);
+  hr_sweep_ranks_free(state.ranks);
   free(t.visited);
   free(t.indices);
   state.now.what = "";
