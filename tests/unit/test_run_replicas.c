@@ -22,7 +22,7 @@
 #define BATCH 2 /* of a replica, in as many microbatches or one */
 #define STEPS 3
 #define REPLICAS_MAX 4
-#define IDS (REPLICAS_MAX * BATCH * TOKENS)
+#define IDS (REPLICAS_MAX * 3 * TOKENS)
 #define RATE 1e-3
 
 #define SIZES "\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":61,"
@@ -69,6 +69,15 @@ typedef struct course {
   uint64_t seed;
 } course;
 
+#define MESSAGES_MAX 16
+
+typedef struct message {
+  int64_t first, count; /* weights */
+  int behind;           /* launches that are not messages */
+  int beside;
+  unsigned awaits;
+} message;
+
 typedef struct replica {
   course course;
   hr_device *device;
@@ -82,19 +91,58 @@ typedef struct replica {
   int64_t bytes;
   size_t state_bytes; /* of one state */
   int buckets;
+  message messages[MESSAGES_MAX];                  /* of the last microbatch, before the optimizer */
+  int message_count, launch_count, early_messages; /* launches without messages; messages of other microbatches */
+  int64_t first_of_layers;                         /* weight */
 } replica;
 
-static hr_status read_floats(const replica *r, const hr_buffer *buffer, float **to)
+static int64_t weight_at(const hr_executor *x, const hr_buffer *memory, const void *address)
 {
-  const size_t bytes = hr_buffer_bytes(buffer);
-  hr_error error;
-  void *read = malloc(bytes);
+  return ((const char *)address - (const char *)hr_buffer_data(memory)) / (int64_t)hr_dtype_bytes(x->options.dtype);
+}
+
+/* The numbers of all weights, or of their gradients, which are as far apart; 0 between them, where nothing is. */
+static hr_status read_numbers(replica *r, const hr_executor *x, const hr_buffer *of, float **to)
+{
+  const hr_dtype dtype = r->course.options.dtype;
+  const size_t bytes = hr_buffer_bytes(of);
+  char *read = malloc(bytes);
   *to = calloc(r->count, sizeof **to);
-  const hr_status status = hr_buffer_read(buffer, read, bytes, &error);
-  for (size_t i = 0; i < r->count && status == HR_OK; i++)
-    (*to)[i] = (float)hr_number_load(r->course.options.dtype, read, i);
+  const hr_status status = hr_buffer_read(of, read, bytes, &r->error);
+  for (int64_t i = 0; i < (x->layers + 1) * HR_WEIGHT_ROLE_COUNT && status == HR_OK; i++) {
+    const hr_buffer *weight = x->weights.of[i];
+    const size_t count = weight ? hr_buffer_bytes(weight) / hr_dtype_bytes(dtype) : 0;
+    const size_t first = weight ? (size_t)weight_at(x, x->weights.memory, hr_buffer_data(weight)) : 0;
+    for (size_t k = first; k < first + count; k++)
+      (*to)[k] = (float)hr_number_load(dtype, read, k);
+  }
   free(read);
   return status;
+}
+
+static void look_at_program(replica *r, const hr_executor *x, const hr_run_program *p)
+{
+  int others = 0;
+  for (int i = 0; i < p->optimizer; i++) {
+    const hr_launch *launch = &p->launches[i];
+    const hr_collective_call *call = &launch->collective;
+    if (launch->run != hr_launch_between_replicas)
+      others++;
+    else if (!p->shape.reduces)
+      r->early_messages++;
+    else if (r->message_count < MESSAGES_MAX)
+      r->messages[r->message_count++] =
+          (message){weight_at(x, x->gradients, call->send), call->count, others, launch->beside, launch->awaits};
+  }
+  r->launch_count = p->shape.reduces ? others : r->launch_count;
+}
+
+static void look_at_messages(replica *r, const hr_executor *x)
+{
+  const hr_buffer *of_layer = x->weights.of[HR_WEIGHT_ROLE_COUNT + HR_WEIGHT_ATTENTION_NORM];
+  r->first_of_layers = weight_at(x, x->weights.memory, hr_buffer_data(of_layer));
+  for (int i = 0; i < HR_RUN_PROGRAMS && x->programs[i]; i++)
+    look_at_program(r, x, x->programs[i]);
 }
 
 static hr_status train(replica *r, hr_executor *x)
@@ -112,9 +160,10 @@ static hr_status train(replica *r, hr_executor *x)
   for (int step = 0; step < STEPS; step++) {
     HR_TRY(hr_executor_step(x, &input, r->losses[step], &r->error));
     if (step == 0)
-      HR_TRY(read_floats(r, x->gradients, &r->gradients));
+      HR_TRY(read_numbers(r, x, x->gradients, &r->gradients));
   }
-  return read_floats(r, x->weights.memory, &r->weights);
+  look_at_messages(r, x);
+  return read_numbers(r, x, x->weights.memory, &r->weights);
 }
 
 static void *replica_main(void *argument)
@@ -146,7 +195,7 @@ static int64_t most_replicas(void)
   int64_t most = 0;
   for (hr_device *device; most < REPLICAS_MAX && (device = open_device(most)); most++)
     hr_device_close(device);
-  return most;
+  return test_asks_for("gpu") ? most : REPLICAS_MAX;
 }
 
 static int32_t all_ids[IDS];
@@ -166,7 +215,7 @@ static void run_replicas(const course *courses, int64_t count, replica *replicas
   hr_error error;
   make_ids(courses[0].model->vocabulary);
   for (int64_t i = 0; i < count; i++)
-    devices[i] = open_device(i);
+    assert_non_null(devices[i] = open_device(i));
   assert_ok(hr_communicators_create(devices, count, NULL, communicators, &error), error);
   for (int64_t i = 0; i < count; i++) {
     replicas[i] = (replica){.course = courses[i], .device = devices[i]};
@@ -309,6 +358,42 @@ static void microbatches_are_added_up_before_replicas_are(void **state)
   }
 }
 
+/* Each bucket once, as soon as the last of its gradients is launched: those of layers from the last one on, the head's
+ * among the first, the embedding's at the end, where it waits for the others. */
+static void buckets_are_sent_as_the_backward_pass_completes_them(void **state)
+{
+  (void)state;
+  replica replicas[REPLICAS_MAX];
+  if (most_replicas() < 2)
+    skip();
+  const hr_model model = model_of(models[0].name, models[0].config);
+  course c = course_of(&model, HR_FP32, 0);
+  c.batch = 1, c.microbatches = 3;
+  c.options.bucket_bytes = 4000;
+  train_alike(&c, 1, replicas);
+  assert_int_equal(replicas[0].message_count, 0);
+  free_replicas(replicas, 1);
+  train_alike(&c, 2, replicas);
+  const replica *r = &replicas[0];
+  int64_t sent = 0, before = INT64_MAX;
+  assert_true(r->message_count > 5 && r->message_count == r->buckets && r->early_messages == 0);
+  for (int i = 0; i < r->message_count; i++) {
+    const message *m = &r->messages[i];
+    const bool last = i + 1 == r->message_count;
+    assert_true(last ? m->behind == r->launch_count
+                     : m->behind < r->messages[i + 1].behind || m->first < r->first_of_layers);
+    assert_true(last ? m->first == 0 && m->beside == 0 && m->awaits == 1 : m->beside == 1 && m->awaits == 0);
+    if (m->first >= r->first_of_layers) {
+      assert_true(m->first + m->count <= before);
+      before = m->first;
+    }
+    sent += m->count;
+  }
+  assert_int_equal(sent, r->count);
+  assert_true(r->messages[0].first < r->first_of_layers && r->messages[0].behind < r->launch_count * 3 / 4);
+  free_replicas(replicas, 2);
+}
+
 static void narrow_weights_are_trained_within_their_rounding(void **state)
 {
   (void)state;
@@ -430,6 +515,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(replicas_train_as_one_device_on_all_batches),
       cmocka_unit_test(microbatches_are_added_up_before_replicas_are),
+      cmocka_unit_test(buckets_are_sent_as_the_backward_pass_completes_them),
       cmocka_unit_test(narrow_weights_are_trained_within_their_rounding),
       cmocka_unit_test(clipping_is_by_the_norm_of_all_gradients),
       cmocka_unit_test(steps_give_the_same_bits_each_time),
