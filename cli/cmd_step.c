@@ -102,6 +102,12 @@ static int measure(const cli_run *run, const step_job *job, cli_output *output)
   return cli_leave_ranks(job->communicator, output, status, &error);
 }
 
+/* A step has ranks of one kind: hr_step_measure() refuses both at once. */
+static int64_t ranks_of(const hr_workload *workload)
+{
+  return workload->tensor_parallel > 1 ? workload->tensor_parallel : workload->data_parallel;
+}
+
 static int open_job(const cli_run *run, step_job *job)
 {
   int code = cli_load_model(run, &job->model, NULL);
@@ -110,7 +116,7 @@ static int open_job(const cli_run *run, step_job *job)
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &job->model, &job->workload);
   if (code == CLI_GO_ON)
-    code = cli_check_ranks(&job->ranks, job->workload.tensor_parallel * job->workload.data_parallel);
+    code = cli_check_ranks(&job->ranks, ranks_of(&job->workload));
   if (code == CLI_GO_ON)
     code = cli_open_rank_device(run, &job->ranks, &job->device);
   if (code == CLI_GO_ON)

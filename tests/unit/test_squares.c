@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Squares of parts of a gradient, of the host and with HEADROOM_TEST=gpu of a GPU, and AdamW that is clipped by them. */
+/* Squares of parts of a gradient, of the host and with HEADROOM_TEST=gpu of a GPU; AdamW that is clipped by them. */
 #include "device_tensors.h"
 
 #include "runtime/device/squares.h"
