@@ -115,7 +115,7 @@ HR_API void hr_sweep_catalog_free(hr_sweep **sweeps, size_t count);
 typedef struct hr_sweep_point {
   size_t index; /* in the order of the file, from 0 */
   hr_sweep_kind kind;
-  hr_gemm gemm;           /* gemm and bmm */
+  hr_gemm gemm;           /* gemm and bmm; of a collective the number format */
   hr_attention attention; /* attention */
   hr_decode decode;       /* decode */
   hr_model model;         /* layer, step: the short form's, under `workload`; a layer's has one */

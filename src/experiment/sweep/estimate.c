@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Estimates how long a sweep takes. */
 #include "analysis/predict/step.h"
+#include "analysis/predict/terms.h"
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "experiment/budget.h"
@@ -76,6 +77,15 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_sweep_p
   return hr_predict_attention_backward(hardware, &point->attention, prediction, error);
 }
 
+/* Where a device does not compute in the format, nothing sends it. */
+static hr_status predict_collective(const hr_hardware *hardware, const hr_sweep_point *point, hr_prediction *prediction,
+                                    hr_error *error)
+{
+  double rate;
+  HR_TRY(hr_predict_rate(hardware, point->gemm.dtype, &rate, error));
+  return hr_predict_collective(hardware, &point->collective, prediction, error);
+}
+
 hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_point *point, hr_sweep_time *time,
                                 hr_error *error)
 {
@@ -85,7 +95,7 @@ hr_status hr_sweep_predict_time(const hr_hardware *hardware, const hr_sweep_poin
   case HR_SWEEP_LAYER: return predict_layer(hardware, point, time, error);
   case HR_SWEEP_STEP: return predict_model(hardware, point, time, error);
   case HR_SWEEP_ATTENTION: status = predict_attention(hardware, point, &prediction, error); break;
-  case HR_SWEEP_COLLECTIVE: status = hr_predict_collective(hardware, &point->collective, &prediction, error); break;
+  case HR_SWEEP_COLLECTIVE: status = predict_collective(hardware, point, &prediction, error); break;
   case HR_SWEEP_DECODE: status = hr_predict_decode(hardware, &point->decode, &prediction, error); break;
   default: status = hr_predict_gemm(hardware, &point->gemm, &prediction, error);
   }

@@ -169,6 +169,7 @@ static hr_status make_collective(const int64_t *sizes, hr_dtype dtype, hr_sweep_
   c->kind = (hr_collective_kind)sizes[0];
   c->bytes = sizes[1], c->devices = sizes[2];
   c->library = (hr_collective_library)sizes[3];
+  point->gemm.dtype = dtype;
   HR_TRY(hr_collective_check(c, error));
   snprintf(point->problem, sizeof point->problem,
            "collective %s bytes=%" PRId64 " gpus=%" PRId64 " library=%s dtype=%s", hr_collective_name(c->kind),
