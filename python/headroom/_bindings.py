@@ -541,7 +541,7 @@ HR_CHANGE_CLASS_COUNT = 3
 HR_DECODE_Q_LEN_MAX = 16
 HR_KV_READABLE_COUNT = 3
 HR_LIBRARIES_MAX = 8
-HR_FITTED_FIGURES_MAX = 256
+HR_FITTED_FIGURES_MAX = 512
 HR_CALIBRATE_ROWS_MIN = 20
 HR_CALLS_UNDER_WAY = 8
 HR_CONFIRMATION_REPLACED_MAX = 3
@@ -1508,7 +1508,7 @@ class hr_calibrate_result(Structure):
         ("folds", c_int64),
         ("skipped_why", c_char * 160),
         ("figure_count", c_size_t),
-        ("figures", hr_fitted_figure * 256),
+        ("figures", hr_fitted_figure * 512),
         ("kind_count", c_size_t),
         ("kinds", hr_calibrated_kind * 42),
         ("held_out", POINTER(hr_validation)),
@@ -3079,7 +3079,7 @@ FUNCTIONS = {  # name: result, parameters
     "hr_predict_decode_by": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_void_p]),
     "hr_predict_experts": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_void_p]),
     "hr_predict_gemm": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
-    "hr_predict_library": (c_int, [c_void_p, c_int]),
+    "hr_predict_library": (c_int, [c_int]),
     "hr_predict_operator": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_scan": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predict_server_version": (c_char_p, [c_void_p, c_int]),

@@ -147,6 +147,63 @@ static void costs_of_scans_are_recovered(void **state)
   hr_calibrate_result_free(result);
 }
 
+static const hr_catalog_entry *entry_of(const char *name)
+{
+  size_t count;
+  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(entries[i].name, name) == 0)
+      return &entries[i];
+  }
+  return NULL;
+}
+
+/* All-reduces of two libraries between 2 and 4 devices; the file of the device has NCCL's of 2 alone, which are off. */
+static void rates_of_collectives_are_recovered_and_added(void **state)
+{
+  (void)state;
+  hr_hardware start = measured_hardware("h100-sxm"), truth = start;
+  hr_validated_row rows[60];
+  const size_t count = sizeof rows / sizeof *rows;
+  hr_validation *v = NULL;
+  hr_error error;
+  start.collective_count = 1, truth.collective_count = 3;
+  start.collectives[0] = (hr_collective_rate){HR_ALL_REDUCE, 2, 4000, 200e9, 0.5, 0.2, 0, HR_LIBRARY_NCCL};
+  truth.collectives[0] = (hr_collective_rate){HR_ALL_REDUCE, 2, 6000, 300e9, 1, 0.2, 0, HR_LIBRARY_NCCL};
+  truth.collectives[1] = (hr_collective_rate){HR_ALL_REDUCE, 4, 9000, 350e9, 0.8, 0.2, 0, HR_LIBRARY_NCCL};
+  truth.collectives[2] = (hr_collective_rate){HR_ALL_REDUCE, 2, 2500, 140e9, 0.2, 0.2, 0, HR_LIBRARY_HEADROOM};
+  for (size_t i = 0; i < count; i++) {
+    const hr_collective_rate *of = &truth.collectives[i % 3];
+    rows[i] = (hr_validated_row){.line = (int64_t)i + 1, .kind = HR_INTERVAL_COLLECTIVE, .measured_ns = 1};
+    rows[i].collective = hr_collective_default();
+    rows[i].collective.devices = of->devices, rows[i].collective.library = of->library;
+    rows[i].collective.bytes = INT64_C(512) << (i / 3);
+  }
+  assert_ok(hr_validate_rows(&truth, rows, count, &v, &error), error);
+  for (size_t i = 0; i < count; i++)
+    rows[i].measured_ns = v->rows[i].prediction.time_ns;
+  hr_validation_free(v);
+  hr_calibrate_result *result = fit(&start, rows, count);
+  assert_true(result->kinds[0].before > 0.1 && result->kinds[0].fitted < 0.02 && result->kinds[0].held_out < 0.04);
+  assert_near(figure(result, "collectives[0].latency_ns"), 6000, 0.03);
+  assert_near(figure(result, "collectives[1].latency_ns"), 9000, 0.03);
+  assert_near(figure(result, "collectives[2].latency_ns"), 2500, 0.03);
+  assert_near(figure(result, "collectives[2].bus_bytes_per_s"), 140e9, 0.05);
+  hr_calibrate_facts facts = hr_calibrate_facts_default();
+  const hr_catalog_entry *entry = entry_of("h100-sxm");
+  hr_hardware read;
+  char *text = NULL;
+  assert_ok(hr_calibrate_device_file(result, entry->text, entry->length, &facts, &text, &error), error);
+  assert_ok(hr_hardware_from_json(&(hr_input){.text = text, .length = strlen(text), .name = "device"}, &read, &error),
+            error);
+  assert_int_equal(read.collective_count, 3);
+  assert_int_equal(read.collectives[2].library, HR_LIBRARY_HEADROOM);
+  assert_near(read.collectives[1].bus_bytes_per_s, 350e9, 0.05);
+  assert_non_null(strstr(text, "\"collectives\": \"fitted by headroom calibrate"));
+  free(text);
+  hr_calibrate_result_free(result);
+}
+
 /* More figures than this would be left out of a fit. */
 static void a_result_has_space_for_every_figure(void **state)
 {
@@ -233,17 +290,6 @@ static void too_few_rows_wrong_options_and_a_stop_are_errors(void **state)
   assert_string_equal(error.message, "row 31: measured_ns: expected a number above 0");
   assert_null(result);
   free(rows);
-}
-
-static const hr_catalog_entry *entry_of(const char *name)
-{
-  size_t count;
-  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
-  for (size_t i = 0; i < count; i++) {
-    if (strcmp(entries[i].name, name) == 0)
-      return &entries[i];
-  }
-  return NULL;
 }
 
 /* A few hundred rows that a caller no longer wants, in each of the loops over them. */
@@ -441,6 +487,7 @@ int main(void)
       cmocka_unit_test(known_figures_are_recovered),
       cmocka_unit_test(a_cpu_without_bf16_has_its_points),
       cmocka_unit_test(costs_of_scans_are_recovered),
+      cmocka_unit_test(rates_of_collectives_are_recovered_and_added),
       cmocka_unit_test(a_result_has_space_for_every_figure),
       cmocka_unit_test(noise_stays_in_the_error_and_not_in_the_figures),
       cmocka_unit_test(figures_without_rows_stay),

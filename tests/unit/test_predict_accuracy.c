@@ -241,9 +241,9 @@ static void a_step_that_headroom_runs_has_its_own_all_reduces(void **state)
   assert_true(small > 2300 && small < 3000);
   assert_true(large > 105e3 && large < 125e3);
   assert_true(all_reduce_by(&hardware, HR_LIBRARY_NCCL, 8192) > 2 * small);
-  assert_int_equal(hr_predict_library(&hardware, HR_FRAMEWORK_HEADROOM), HR_LIBRARY_HEADROOM);
-  assert_int_equal(hr_predict_library(&hardware, HR_FRAMEWORK_VLLM), HR_LIBRARY_VLLM);
-  assert_int_equal(hr_predict_library(&hardware, HR_FRAMEWORK_EAGER), HR_LIBRARY_NCCL);
+  assert_int_equal(hr_predict_library(HR_FRAMEWORK_HEADROOM), HR_LIBRARY_HEADROOM);
+  assert_int_equal(hr_predict_library(HR_FRAMEWORK_VLLM), HR_LIBRARY_VLLM);
+  assert_int_equal(hr_predict_library(HR_FRAMEWORK_EAGER), HR_LIBRARY_NCCL);
 }
 
 /* ---- GEMMs that others published ---- */

@@ -120,6 +120,15 @@ static void rows_of_collectives_are_known(void **state)
   }
   assert_int_equal(v->groups[0].kind, HR_INTERVAL_COLLECTIVE);
   hr_validation_free(v);
+  v = validate(&hardware, "series,problem,status,median_ns\n"
+                          "x,collective all_reduce bytes=4096 gpus=2 library=headroom dtype=bf16,ok,2540\n"
+                          "x,collective all_reduce bytes=4096 gpus=8 library=nccl dtype=bf16,noisy,9999\n"
+                          "x,collective all_reduce bytes=4096 gpus=8 library=nccl dtype=bf16,unsupported,\n");
+  assert_true(v->row_count == 1 && v->skipped == 2 && v->rows[0].collective.library == HR_LIBRARY_HEADROOM);
+  assert_string_equal(v->skipped_why, "line 3: no time, or a noisy one");
+  hr_validation_free(v);
+  fails_with("problem,time_ns\ncollective all_reduce gpus=2,1\n",
+             "rows.csv: line 2: problem: \"collective all_reduce gpus=2\" is unknown");
   fails_with("kind,library,gpus,bytes,time_ns\nall_reduce,gloo,8,1,1\n",
              "rows.csv: line 2: library: \"gloo\" is unknown");
   fails_with("kind,gpus,nodes,bytes,time_ns\nall_reduce,8,3,1,1\n",

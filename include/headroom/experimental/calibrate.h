@@ -55,7 +55,7 @@ typedef struct hr_calibrated_kind {
 /** "all", "below 30 us", "30 us and more". Static storage. */
 HR_API const char *hr_calibrated_size_name(hr_calibrated_size size);
 
-#define HR_FITTED_FIGURES_MAX 256
+#define HR_FITTED_FIGURES_MAX 512
 
 typedef struct hr_calibrate_result {
   hr_hardware *hardware; /* as at the start, with the fitted figures, intervals and error_band; owned by the result */

@@ -68,9 +68,9 @@ HR_API hr_status hr_predict_scan(const hr_hardware *hardware, const hr_scan_call
 HR_API hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective *collective,
                                        hr_prediction *prediction, hr_error *error);
 
-/** The library of a framework's collectives: an inference server's own, HR_LIBRARY_HEADROOM for this library on GPUs,
- *  else HR_LIBRARY_NCCL. */
-HR_API hr_collective_library hr_predict_library(const hr_hardware *hardware, hr_framework framework);
+/** The library of a framework's collectives: an inference server's own, HR_LIBRARY_HEADROOM for this library, else
+ *  HR_LIBRARY_NCCL. */
+HR_API hr_collective_library hr_predict_library(hr_framework framework);
 
 /** The collective of an operator of HR_KIND_COMMUNICATION, by the library that its framework uses, and its time. An
  *  inference server has DeepEP for its experts, in the mode that takes less, and HR_FRAMEWORK_COMPILED in prefill and

@@ -88,7 +88,8 @@ typedef struct hr_validation {
  *  (default) or decode; batch, seq (decode: 1), heads, head_dim (default 1), state, groups, chunk (default 0).
  *  Collectives,
  *  whose kind is a name of hr_collective_name(): gpus, bytes, nodes (default 1), copies (default 0), library, a name of
- *  hr_collective_library_name(), by default that whose name is in `source`, else what the framework uses. All:
+ *  hr_collective_library_name(), by default that whose name is in `source`, else what the framework uses;
+ *  also rows of `headroom sweep collectives --format csv`, whose `problem` says this. All:
  *  dtype, default bf16; l2, cold or warm, default hardware->cache; clock, settled or burst, default hardware->clock;
  *  framework, default options->framework. Other columns are ignored, and rows of other kinds counted. Errors:
  *  HR_ERROR_INVALID and HR_ERROR_UNREADABLE with the line and column, HR_ERROR_OUT_OF_MEMORY, those of

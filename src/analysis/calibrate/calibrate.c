@@ -2,6 +2,7 @@
 /* Which figures and rows are fitted, and the error on rows that were not. */
 #include <headroom/experimental/calibrate.h>
 
+#include "analysis/calibrate/collectives.h"
 #include "analysis/calibrate/fit.h"
 #include "analysis/calibrate/sum_up.h"
 #include "analysis/validate/errors.h"
@@ -121,6 +122,7 @@ static void describe_rows(calibration *c)
   set_weights(c);
   c->start = *c->original;
   hr_parameters_begin(&c->start, all);
+  hr_collectives_begin(&c->start, rows, c->rows->row_count, ROWS_OF_FIGURE);
 }
 
 /* ---- figures ---- */

@@ -40,12 +40,20 @@ static void complete(json_t *list, const json_t *all, const char *member)
   }
 }
 
+/* A fit may have added rates between others, so that their list is that of the fitted device. */
+static bool is_listed_whole(const hr_fitted_figure *figure)
+{
+  return strcmp(figure->field, "collectives") == 0;
+}
+
 /* Sets "reach", "library_share.bf16" or "tiles[3].share" of a device. What holds it, if it is missing, comes from
  * `all`. */
 static bool set_figure(json_t *root, const json_t *all, const hr_fitted_figure *figure)
 {
   const char *behind = figure->name + strlen(figure->field), *member = strchr(behind, '.');
   json_t *holder = json_object_get(root, figure->field);
+  if (is_listed_whole(figure))
+    return json_object_set_new(root, figure->field, json_deep_copy(json_object_get(all, figure->field))) == 0;
   if (*behind == '\0')
     return json_object_set_new(root, figure->field, rounded(figure->after)) == 0;
   if (!holder) {

@@ -3,6 +3,7 @@
 
 #include "hardware/figures.h"
 
+#include <headroom/experimental/collective.h>
 #include <headroom/experimental/hardware.h>
 #include <math.h>
 #include <stdlib.h>
@@ -83,6 +84,23 @@ static json_t *intervals_of(const hr_hardware *h)
       put_number(row, "below_ns", interval->below_ns);
     put_number(row, "low", round(1000 * interval->low) / 1000);
     put_number(row, "high", round(1000 * interval->high) / 1000);
+    json_array_append_new(list, row);
+  }
+  return list;
+}
+
+static json_t *collectives_of(const hr_hardware *h)
+{
+  json_t *list = json_array();
+  for (size_t i = 0; i < h->collective_count; i++) {
+    const hr_collective_rate *rate = &h->collectives[i];
+    json_t *row = json_pack("{sssssI}", "library", hr_collective_library_name(rate->library), "kind",
+                            hr_collective_name(rate->kind), "devices", (json_int_t)rate->devices);
+    put_count(row, "nodes", rate->nodes);
+    json_object_set_new(row, "latency_ns", json_real(round(rate->latency_ns)));
+    json_object_set_new(row, "bus_bytes_per_s", json_real(rate->bus_bytes_per_s));
+    json_object_set_new(row, "ramp", json_real(round(1000 * rate->ramp) / 1000));
+    json_object_set_new(row, "error_band", json_real(rate->error_band));
     json_array_append_new(list, row);
   }
   return list;
@@ -181,6 +199,8 @@ json_t *hr_device_json(const hr_hardware *h)
   json_object_set_new(json, "alignments", alignments_of(h));
   json_object_set_new(json, "attentions", attentions_of(h));
   put_costs(json, h);
+  if (h->collective_count > 0)
+    json_object_set_new(json, "collectives", collectives_of(h));
   json_object_set_new(json, "intervals", intervals_of(h));
   return json;
 }

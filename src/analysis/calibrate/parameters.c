@@ -20,13 +20,14 @@ typedef struct parameter_row {
 
 #define PARAMETER(name, of, whole, how, bits) \
   .first = {.field = name, .member = of, .index = -1, .integer = whole, .scale = HR_SCALE_##how, .rows = bits}
-#define ALL HR_ROWS_ALL
+#define KERNELS HR_ROWS_KERNELS
 #define GEMMS HR_ROWS_GEMMS
 #define ATTENTION HR_ROWS_ATTENTION
 #define DECODE HR_ROWS_DECODE
 #define LATENT HR_ROWS_LATENT
 #define EXPERTS HR_ROWS_EXPERTS
 #define SCANS HR_ROWS_SCANS
+#define COLLECTIVES HR_ROWS_COLLECTIVES
 #define FRAMEWORKS HR_ROWS_FRAMEWORKS
 #define WITH_GEMMS HR_ROWS_WITH_GEMMS
 #define ON_CPU HR_ROWS_ON_CPU

@@ -21,7 +21,8 @@ enum {
   HR_ROWS_EXPERTS = 16,
   HR_ROWS_SCANS = 512,
   HR_ROWS_COLLECTIVES = 1024,
-  HR_ROWS_ALL = 31 | HR_ROWS_SCANS,
+  HR_ROWS_KERNELS = 31 | HR_ROWS_SCANS,
+  HR_ROWS_ALL = HR_ROWS_KERNELS | HR_ROWS_COLLECTIVES,
   HR_ROWS_FRAMEWORKS = 32, /* attention of frameworks; of a figure: not without such rows */
   HR_ROWS_HEADROOM = 64,   /* attention or decode by Headroom's kernels */
   HR_ROWS_ON_CPU = 128,    /* of a figure: only on a CPU */

@@ -13,12 +13,11 @@ static hr_collective_library of_server(hr_collective_library first, hr_framework
   return (hr_collective_library)(first + (framework - HR_FRAMEWORK_TRTLLM));
 }
 
-hr_collective_library hr_predict_library(const hr_hardware *hardware, hr_framework framework)
+hr_collective_library hr_predict_library(hr_framework framework)
 {
   if (hr_is_server(framework))
     return of_server(HR_LIBRARY_TRTLLM, framework);
-  bool own = hardware && hardware->about.kind == HR_HARDWARE_GPU && framework == HR_FRAMEWORK_HEADROOM;
-  return own ? HR_LIBRARY_HEADROOM : HR_LIBRARY_NCCL;
+  return framework == HR_FRAMEWORK_HEADROOM ? HR_LIBRARY_HEADROOM : HR_LIBRARY_NCCL;
 }
 
 hr_status hr_predict_communication(const hr_hardware *hardware, const hr_operator *op, hr_collective *collective,
@@ -27,7 +26,7 @@ hr_status hr_predict_communication(const hr_hardware *hardware, const hr_operato
   HR_NEED(error, hardware, op, collective, prediction);
   hr_collective c = hr_collective_default(), low_latency;
   c.kind = op->collective, c.devices = op->devices, c.stride = op->stride, c.bytes = op->bytes;
-  c.library = hr_predict_library(hardware, op->framework);
+  c.library = hr_predict_library(op->framework);
   if (op->served && op->framework == HR_FRAMEWORK_COMPILED)
     c.library = HR_LIBRARY_SERVERS;
   c.copies = op->copies;

@@ -8,6 +8,7 @@
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/predict.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static hr_status read_gemm(const hr_csv_record *record, hr_validated_row *row)
@@ -213,6 +214,28 @@ static hr_status read_collective(const hr_csv_record *record, hr_validated_row *
   return hr_fail(record->error, HR_ERROR_INVALID,
                  "%s: line %" PRId64 ": gpus: %" PRId64 " are not equally many on %" PRId64 " nodes", record->name,
                  record->line, c->devices, row->nodes);
+}
+
+/* "collective all_reduce bytes=512 gpus=2 library=nccl dtype=bf16": a row of a sweep. */
+static hr_status read_collective_problem(const hr_csv_record *record, hr_validated_row *row)
+{
+  hr_collective *c = &row->collective;
+  char kind[32], library[32];
+  const char *problem = hr_csv_field(record, "problem");
+  row->kind = HR_INTERVAL_COLLECTIVE;
+  const int found = sscanf(problem, "collective %31s bytes=%" SCNd64 " gpus=%" SCNd64 " library=%31s", kind, &c->bytes,
+                           &c->devices, library);
+  if (found != 4 || hr_collective_parse(kind, &c->kind) != HR_OK ||
+      hr_collective_library_parse(library, &c->library) != HR_OK)
+    return wrong_word(record, "problem", problem);
+  return HR_OK;
+}
+
+hr_read_problem_fn hr_sweep_problem_reader(const hr_csv_record *record)
+{
+  static const char begin[] = "collective ";
+  const char *problem = hr_csv_field(record, "problem");
+  return problem && strncmp(problem, begin, sizeof begin - 1) == 0 ? read_collective_problem : NULL;
 }
 
 static bool is_collective(const char *kind)

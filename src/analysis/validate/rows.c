@@ -87,7 +87,7 @@ static hr_status predict_collective(const hr_hardware *hardware, hr_validated_ro
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no network, which communication between nodes needs",
                    hardware->about.name);
   if (call.library == HR_LIBRARY_COUNT)
-    call.library = hr_predict_library(hardware, row->framework);
+    call.library = hr_predict_library(row->framework);
   return hr_predict_collective(&placed, &call, &row->prediction, error);
 }
 

@@ -96,15 +96,17 @@ static hr_status take_row(void *context, const hr_csv_record *record)
                           .scan = hr_scan_call_default(),
                           .collective = hr_collective_default()};
   const char *kind = hr_csv_field(record, "kind"), *dtype = hr_csv_field(record, "dtype");
-  const char *device = hr_csv_field(record, "device");
-  if (!kind)
+  const char *device = hr_csv_field(record, "device"), *status = hr_csv_field(record, "status");
+  hr_read_problem_fn read = kind ? hr_problem_reader(kind) : hr_sweep_problem_reader(record);
+  if (!kind && !read)
     return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": kind: is missing", record->name,
                    record->line);
   if (device && strcmp(device, w->hardware.about.name) != 0)
     return skip(w->validation, record, "another device");
-  hr_read_problem_fn read = hr_problem_reader(kind);
   if (!read)
     return skip(w->validation, record, "a kind other than " HR_PROBLEM_KINDS);
+  if (status && strcmp(status, "ok") != 0)
+    return skip(w->validation, record, "no time, or a noisy one");
   if (dtype && hr_dtype_parse(dtype, &row.gemm.dtype) != HR_OK)
     return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": dtype: \"%.40s\" is not a number format",
                    record->name, record->line, dtype);
