@@ -68,13 +68,6 @@ static bool is_attention(const hr_validated_row *r)
   return r->kind >= HR_INTERVAL_ATTENTION && r->kind <= HR_INTERVAL_LATENT_PREFILL;
 }
 
-/* A row that names no library has that of its framework. */
-static const char *library_name(const hr_validated_row *r)
-{
-  return r->collective.library == HR_LIBRARY_COUNT ? hr_framework_name(r->framework)
-                                                   : hr_collective_library_name(r->collective.library);
-}
-
 static void shape(const void *row, hr_cell *cell)
 {
   const hr_validated_row *r = row;
@@ -85,7 +78,7 @@ static void shape(const void *row, hr_cell *cell)
     snprintf(window, sizeof window, ", window %" PRId64, a->window);
   if (r->kind == HR_INTERVAL_COLLECTIVE)
     hr_cell_format(cell, "%s of %" PRId64 ", %s, %" PRId64 " bytes", hr_collective_name(r->collective.kind),
-                   r->collective.devices, library_name(r), r->collective.bytes);
+                   r->collective.devices, hr_collective_library_name(r->collective.library), r->collective.bytes);
   else if (r->kind == HR_INTERVAL_SCAN)
     hr_cell_format(cell, "%s, %" PRId64 " × %" PRId64 ", %" PRId64 " heads of %" PRId64 ", state %" PRId64,
                    hr_recurrence_name(r->scan.recurrence), r->scan.batch, r->scan.tokens, r->scan.heads,
@@ -165,7 +158,7 @@ static void library(const void *row, hr_cell *cell)
 {
   const hr_validated_row *r = row;
   if (r->kind == HR_INTERVAL_COLLECTIVE)
-    hr_cell_set_text(cell, library_name(r));
+    hr_cell_set_text(cell, hr_collective_library_name(r->collective.library));
 }
 
 static void gpus(const void *row, hr_cell *cell)
@@ -180,6 +173,20 @@ static void bytes(const void *row, hr_cell *cell)
   const hr_validated_row *r = row;
   if (r->kind == HR_INTERVAL_COLLECTIVE)
     hr_cell_set_count(cell, r->collective.bytes);
+}
+
+static void nodes(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  if (r->kind == HR_INTERVAL_COLLECTIVE)
+    hr_cell_set_count(cell, r->nodes > 1 ? r->nodes : 1);
+}
+
+static void copies(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  if (r->kind == HR_INTERVAL_COLLECTIVE)
+    hr_cell_set_count(cell, r->collective.copies);
 }
 
 static void ratio(const void *row, hr_cell *cell)
@@ -216,6 +223,8 @@ static const hr_column row_columns[] = {
     {"library", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, library)},
     {"gpus", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, gpus)},
     {"bytes", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, bytes)},
+    {"nodes", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, nodes)},
+    {"copies", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, copies)},
     {"l2", NULL, HR_PLAIN, 0, ROW(cache)},
     {"clock", NULL, HR_PLAIN, 0, ROW(clock)},
     {"framework", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, framework)},

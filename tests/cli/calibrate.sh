@@ -3,6 +3,7 @@
 # calibrate.sh COMMAND: fitting to a file of rows, the device file, and measuring that stops early and goes on.
 set -u
 H=$(realpath "$1")
+collectives=$(dirname "$(realpath "$0")")/../../data/results/published/collectives.csv
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
@@ -45,6 +46,16 @@ expect "every row is within 30%" awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) c[
   { r = $c["ratio"]; if (r > 1.3 || r < 1 / 1.3) bad = 1 } END { exit bad || NR != 41 }' out
 expect "JSON has the fit" ends_with 0 "$H" calibrate --from rows.csv -d a100-sxm4-80gb -f json
 expect "with its figures" grep -q '"name": "gemm_launch_ns"' out
+# Rows of collectives, each by a library, and the same again as the command prints them.
+expect "rows of collectives are compared" ends_with 0 "$H" validate --from "$collectives" -d h200 -f csv -o collectives.csv
+expect "and read again" ends_with 0 "$H" validate --from collectives.csv -d h200 -f csv -o again.csv
+for name in collectives again; do
+  cut -d, -f2,5- $name.csv > $name.cut # without line and shape, which has commas
+done
+expect "with the same predictions" cmp collectives.cut again.cut
+expect "a fit takes them" ends_with 0 "$H" calibrate --from "$collectives" -d h200 --write ranks.json
+expect "and its rates are in the file" grep -q '"collectives": "fitted by headroom calibrate' ranks.json
+
 expect "CSV is what --from reads" ends_with 0 "$H" calibrate --from rows.csv -d a100-sxm4-80gb -f csv -o again.csv
 expect "again" ends_with 0 "$H" calibrate --from again.csv -d a100-sxm4-80gb
 

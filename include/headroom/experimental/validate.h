@@ -41,7 +41,8 @@ typedef struct hr_validated_row {
   hr_prediction prediction;
   double error;     /* predicted over measured, or its inverse, less 1 */
   const char *term; /* that makes up most of the predicted time (hr_prediction_largest_term()); static storage */
-  hr_collective collective; /* HR_INTERVAL_COLLECTIVE; of HR_LIBRARY_COUNT: by the library that `framework` uses */
+  hr_collective collective; /* HR_INTERVAL_COLLECTIVE; HR_LIBRARY_COUNT becomes the library that `framework`
+                               uses */
   int64_t nodes;            /* the same: that its devices are on, equally many on each; 0: one */
 } hr_validated_row;
 

@@ -182,6 +182,8 @@ static hr_status read_scan(const hr_csv_record *record, hr_validated_row *row)
   return HR_OK;
 }
 
+#define COLLECTIVE "collective" /* the kind of rows whose column of that name says which it is */
+
 /* Libraries whose name is part of a source, such as "aic-nccl-2.29.2". */
 static hr_collective_library library_of_source(const char *source)
 {
@@ -197,11 +199,12 @@ static hr_status read_collective(const hr_csv_record *record, hr_validated_row *
 {
   hr_collective *c = &row->collective;
   const char *kind = hr_csv_field(record, "kind"), *library = hr_csv_field(record, "library");
+  const char *name = strcmp(kind, COLLECTIVE) == 0 ? hr_csv_field(record, COLLECTIVE) : kind;
   row->kind = HR_INTERVAL_COLLECTIVE;
-  if (strcmp(kind, "p2p") == 0)
+  if (name && strcmp(name, "p2p") == 0)
     c->kind = HR_POINT_TO_POINT;
-  else
-    HR_TRY(hr_collective_parse(kind, &c->kind));
+  else if (!name || hr_collective_parse(name, &c->kind) != HR_OK)
+    return wrong_word(record, COLLECTIVE, name ? name : "");
   c->library = library_of_source(hr_csv_field(record, "source"));
   if (library && hr_collective_library_parse(library, &c->library) != HR_OK)
     return wrong_word(record, "library", library);
@@ -241,7 +244,7 @@ hr_read_problem_fn hr_sweep_problem_reader(const hr_csv_record *record)
 static bool is_collective(const char *kind)
 {
   hr_collective_kind found;
-  return strcmp(kind, "p2p") == 0 || hr_collective_parse(kind, &found) == HR_OK;
+  return strcmp(kind, "p2p") == 0 || strcmp(kind, COLLECTIVE) == 0 || hr_collective_parse(kind, &found) == HR_OK;
 }
 
 hr_read_problem_fn hr_problem_reader(const char *kind)

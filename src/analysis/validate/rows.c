@@ -80,15 +80,15 @@ static hr_status predict_gemm(const hr_hardware *hardware, hr_validated_row *row
 static hr_status predict_collective(const hr_hardware *hardware, hr_validated_row *row, hr_error *error)
 {
   hr_hardware placed = *hardware;
-  hr_collective call = row->collective;
+  hr_collective *call = &row->collective;
   const int64_t nodes = row->nodes > 1 ? row->nodes : 1;
-  placed.devices_per_node = call.devices / nodes;
+  placed.devices_per_node = call->devices / nodes;
   if (nodes > 1 && !(placed.network_bytes_per_s > 0))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no network, which communication between nodes needs",
                    hardware->about.name);
-  if (call.library == HR_LIBRARY_COUNT)
-    call.library = hr_predict_library(row->framework);
-  return hr_predict_collective(&placed, &call, &row->prediction, error);
+  if (call->library == HR_LIBRARY_COUNT)
+    call->library = hr_predict_library(row->framework);
+  return hr_predict_collective(&placed, call, &row->prediction, error);
 }
 
 hr_status hr_validated_row_predict(hr_hardware *hardware, hr_validated_row *row, hr_error *error)
