@@ -167,6 +167,7 @@ static void expert_parallelism_spreads_whole_experts(void **state)
   const hr_operator *sent = found(ops, HR_OP_DISPATCH_ALL_TO_ALL);
   assert_int_equal(sent->bytes, 6 * 64 * 2);
   assert_int_equal(sent->devices, 4);
+  assert_true(sent->copies == 2 && sent->served);
   assert_int_equal(found(ops, HR_OP_COMBINE_ALL_TO_ALL)->bytes, 6 * 64 * 2);
 
   workload.expert_imbalance = 2; /* the most loaded device has 12 copies; this device still sends 6 */
@@ -203,7 +204,8 @@ static void training_has_three_grouped_gemms_of_equal_work(void **state)
   assert_true(weight->gemm.transpose_a && !weight->gemm.transpose_b && !input->gemm.transpose_b);
   assert_true(input->flops == up->flops && weight->flops == up->flops && weight->bytes == up->bytes);
   assert_true(input->rows == 64 && weight->rows == 64 && weight->count == 2);
-  assert_int_equal(found_pass(ops, HR_OP_DISPATCH_ALL_TO_ALL, HR_PASS_DGRAD)->devices, 2);
+  const hr_operator *back = found_pass(ops, HR_OP_DISPATCH_ALL_TO_ALL, HR_PASS_DGRAD);
+  assert_true(back->devices == 2 && back->copies == 2 && !back->served);
   /* Reads 32 gradients and 64 copies, writes 64 gradients; the same for 32 rows of the shared experts. */
   assert_int_equal(found_pass(ops, HR_OP_COMBINE, HR_PASS_DGRAD)->bytes, (32 + 64 + 64 + 32) * 64 * 2);
 }

@@ -483,7 +483,10 @@ static void deepep_sends_a_token_once_to_each_device_or_node(void **state)
   op.framework = HR_FRAMEWORK_COMPILED;
   assert_ok(hr_predict_communication(&hardware, &op, &c, &p, &error), error);
   assert_int_equal(c.library, HR_LIBRARY_NCCL);
-  assert_near(p.time_ns, 3000 + 6000); /* the ring */
+  assert_near(p.time_ns, 3000 + 6000);             /* the ring */
+  op.framework = HR_FRAMEWORK_VLLM, op.copies = 0; /* no server has one of its own */
+  assert_ok(hr_predict_communication(&hardware, &op, &c, &p, &error), error);
+  assert_int_equal(c.library, HR_LIBRARY_NCCL);
 }
 
 static void a_wrong_collective_is_refused_by_member(void **state)

@@ -74,7 +74,7 @@ HR_API hr_collective_library hr_predict_library(hr_framework framework);
 
 /** The collective of an operator of HR_KIND_COMMUNICATION, by the library that its framework uses, and its time. An
  *  inference server has DeepEP for its experts, in the mode that takes less, and HR_FRAMEWORK_COMPILED in prefill and
- *  decode HR_LIBRARY_SERVERS; all else is by hr_predict_library().
+ *  decode HR_LIBRARY_SERVERS; all else is by hr_predict_library(). Where NCCL's time is taken, *collective names NCCL.
  *  Errors of hr_predict_collective(). */
 HR_API hr_status hr_predict_communication(const hr_hardware *hardware, const hr_operator *op, hr_collective *collective,
                                           hr_prediction *prediction, hr_error *error);

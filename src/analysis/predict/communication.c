@@ -42,7 +42,10 @@ hr_status hr_predict_communication(const hr_hardware *hardware, const hr_operato
     if (other.time_ns < p.time_ns)
       c = low_latency, p = other;
   }
-  *collective = c;
+  hr_collective nccl = c;
+  nccl.library = HR_LIBRARY_NCCL;
+  HR_TRY(hr_predict_collective(hardware, &nccl, &other, error));
+  *collective = other.time_ns == p.time_ns ? nccl : c; /* the library calls NCCL, or has no figures */
   *prediction = p;
   return HR_OK;
 }
