@@ -75,12 +75,15 @@ static void wait_for_round(thread_room *room, uint64_t round, const hr_exchange 
   }
 }
 
-/* Whether all have come: then a failure behind that is not one of this round. */
-static bool arrive(thread_room *room, int64_t rank, const hr_exchange *e)
+/* Whether all have come: then a failure behind that is not one of this round. A rank that gives nothing may come while
+ * others still read what it gave. */
+static bool arrive(thread_room *room, int64_t rank, const hr_exchange *e, bool gives)
 {
   const uint64_t round = room->round;
-  room->ranks[rank].given = e->mine;
-  room->ranks[rank].bytes = e->bytes;
+  if (gives) {
+    room->ranks[rank].given = e->mine;
+    room->ranks[rank].bytes = e->bytes;
+  }
   room->ranks[rank].here = true;
   if (++room->arrived < room->size) {
     wait_for_round(room, round, e);
@@ -110,12 +113,12 @@ static hr_status check(hr_meeting *meeting, hr_error *error)
   return status;
 }
 
-static hr_status come(hr_meeting *meeting, const hr_exchange *e, hr_error *error)
+static hr_status come(hr_meeting *meeting, const hr_exchange *e, bool gives, hr_error *error)
 {
   thread_room *room = ((thread_meeting *)meeting)->room;
   pthread_mutex_lock(&room->lock);
   hr_status status = failure_of(room, error);
-  if (status == HR_OK && !arrive(room, meeting->rank, e))
+  if (status == HR_OK && !arrive(room, meeting->rank, e, gives))
     status = failure_of(room, error);
   pthread_mutex_unlock(&room->lock);
   return status;
@@ -125,13 +128,13 @@ static hr_status come(hr_meeting *meeting, const hr_exchange *e, hr_error *error
 static hr_status exchange(hr_meeting *meeting, const hr_exchange *e, hr_error *error)
 {
   const thread_room *room = ((thread_meeting *)meeting)->room;
-  HR_TRY(come(meeting, e, error));
+  HR_TRY(come(meeting, e, true, error));
   bool equal = true;
   for (int64_t i = 0; i < meeting->size; i++)
     equal = equal && room->ranks[i].bytes == e->bytes;
   for (int64_t i = 0; i < meeting->size && equal && e->bytes > 0; i++)
     memcpy((char *)e->all + (size_t)i * e->bytes, room->ranks[i].given, e->bytes);
-  HR_TRY(come(meeting, e, error));
+  HR_TRY(come(meeting, e, false, error));
   return equal ? HR_OK : hr_fail(error, HR_ERROR_INVALID, "%s: the ranks give different numbers of bytes", e->what);
 }
 
