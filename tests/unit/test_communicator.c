@@ -69,7 +69,7 @@ static void run_ranks(int64_t size, double patience_s, void (*run)(rank_thread *
 /* ---- what arrives ---- */
 
 /* Element i of what a rank sends: sums of few of them are exact in every format. */
-static double element(int64_t rank, int64_t i)
+static double element_of(int64_t rank, int64_t i)
 {
   return (double)((rank * 7 + i * 3) % 32) - 8;
 }
@@ -78,7 +78,7 @@ static double sum_of(int64_t size, int64_t i)
 {
   double sum = 0;
   for (int64_t r = 0; r < size; r++)
-    sum += element(r, i);
+    sum += element_of(r, i);
   return sum;
 }
 
@@ -88,41 +88,61 @@ static double expected(const hr_collective_call *c, int64_t size, int64_t rank, 
   switch (c->kind) {
   case HR_ALL_REDUCE: return sum_of(size, i);
   case HR_REDUCE_SCATTER: return sum_of(size, rank * part + i);
-  case HR_ALL_GATHER: return element(i / part, i % part);
-  case HR_ALL_TO_ALL: return element(i / part, rank * part + i % part);
-  case HR_BROADCAST: return element(c->peer, i);
-  case HR_POINT_TO_POINT: return element(c->source, i);
+  case HR_ALL_GATHER: return element_of(i / part, i % part);
+  case HR_ALL_TO_ALL: return element_of(i / part, rank * part + i % part);
+  case HR_BROADCAST: return element_of(c->peer, i);
+  case HR_POINT_TO_POINT: return element_of(c->source, i);
   case HR_COLLECTIVE_COUNT: break;
   }
   return 0;
 }
 
+/* Where a call in place has its result; `receive` of any other. */
+static void set_places(const hr_communicator *c, bool in_place, char *send, char *receive, hr_collective_call *call)
+{
+  const size_t element = hr_dtype_bytes(call->dtype), part = (size_t)(call->count / hr_communicator_size(c)) * element;
+  const size_t own = (size_t)hr_communicator_rank(c) * part;
+  call->send = send;
+  call->receive = receive;
+  if (in_place && call->kind == HR_ALL_GATHER)
+    call->receive = send - own;
+  else if (in_place)
+    call->receive = send + (call->kind == HR_REDUCE_SCATTER ? own : 0);
+}
+
+static int check_result(const hr_communicator *c, const hr_collective_call *call, bool in_place, hr_error *error)
+{
+  const int64_t size = hr_communicator_size(c), rank = hr_communicator_rank(c);
+  const int64_t received = call->kind == HR_REDUCE_SCATTER ? call->count / size : call->count;
+  for (int64_t i = 0; i < received; i++) {
+    if (hr_number_load(call->dtype, call->receive, (size_t)i) != expected(call, size, rank, i))
+      return hr_fail(error, HR_ERROR_INVALID, "element %d of a %s of %d in %s is wrong", (int)i,
+                     hr_collective_name(call->kind), (int)call->count, hr_dtype_name(call->dtype));
+  }
+  uint32_t behind = UINT32_MAX; /* nothing is written there */
+  if (!in_place && hr_dtype_bytes(call->dtype) == sizeof behind)
+    memcpy(&behind, (const char *)call->receive + (size_t)received * sizeof behind, sizeof behind);
+  return behind != UINT32_MAX;
+}
+
 /* 0: right. */
 static int try_call(hr_communicator *communicator, hr_collective_call call, bool in_place, hr_error *error)
 {
-  static const int64_t room = COUNT_MAX;
   const int64_t size = hr_communicator_size(communicator), rank = hr_communicator_rank(communicator);
   const int64_t sent = call.kind == HR_ALL_GATHER ? call.count / size : call.count;
-  const int64_t received = call.kind == HR_REDUCE_SCATTER ? call.count / size : call.count;
-  float send[COUNT_MAX], receive[COUNT_MAX];
-  memset(receive, 0xff, sizeof receive); /* NaN */
+  const size_t bytes = (size_t)(call.count + 1) * sizeof(float), element = hr_dtype_bytes(call.dtype);
+  char *all = malloc(bytes), *receive = malloc(bytes);
+  char *send = all + (in_place && call.kind == HR_ALL_GATHER ? (size_t)(rank * sent) * element : 0);
+  memset(receive, 0xff, bytes); /* NaN */
   for (int64_t i = 0; i < sent; i++)
-    hr_number_store(call.dtype, send, (size_t)i, element(rank, i));
-  call.send = send;
-  call.receive = in_place ? send : receive;
-  if (hr_communicate(communicator, &call, NULL, error) != HR_OK)
-    return 1;
-  for (int64_t i = 0; i < received; i++) {
-    if (hr_number_load(call.dtype, call.receive, (size_t)i) != expected(&call, size, rank, i))
-      return hr_fail(error, HR_ERROR_INVALID, "element %d of a %s of %d in %s is wrong", (int)i,
-                     hr_collective_name(call.kind), (int)call.count, hr_dtype_name(call.dtype));
-  }
-  if (received < room && !in_place && hr_dtype_bytes(call.dtype) == 4) {
-    uint32_t behind;
-    memcpy(&behind, &receive[received], sizeof behind);
-    return behind != UINT32_MAX; /* nothing is written there */
-  }
-  return 0;
+    hr_number_store(call.dtype, send, (size_t)i, element_of(rank, i));
+  set_places(communicator, in_place, send, receive, &call);
+  const int wrong = hr_communicate(communicator, &call, NULL, error) != HR_OK
+                        ? 1
+                        : check_result(communicator, &call, in_place, error);
+  free(all);
+  free(receive);
+  return wrong;
 }
 
 static int try_all(hr_communicator *communicator, hr_error *error)
@@ -139,7 +159,7 @@ static int try_all(hr_communicator *communicator, hr_error *error)
         call.count = parts[p] * size;
         call.peer = kind == HR_BROADCAST ? size - 1 : (rank + 1) % size;
         call.source = (rank + size - 1) % size;
-        const bool may_replace = kind == HR_ALL_REDUCE || kind == HR_BROADCAST;
+        const bool may_replace = kind != HR_ALL_TO_ALL && kind != HR_POINT_TO_POINT;
         if (try_call(communicator, call, false, error) || (may_replace && try_call(communicator, call, true, error)))
           return 1;
       }
@@ -162,6 +182,30 @@ static void test_arrives(void **state)
     for (int64_t i = 0; i < size; i++)
       assert_ok(ranks[i].status, ranks[i].error);
   }
+}
+
+/* Parts of more than the 4 MiB that a piece has, and of no whole number of them. */
+static void run_large(rank_thread *t)
+{
+  static const hr_collective_kind kinds[] = {HR_ALL_REDUCE, HR_REDUCE_SCATTER, HR_ALL_GATHER};
+  int wrong = 0;
+  for (int i = 0; i < 6; i++) {
+    hr_collective_call call = hr_collective_call_default();
+    call.kind = kinds[i % 3];
+    call.dtype = i < 3 ? HR_FP32 : HR_BF16;
+    call.count = 2200001 * t->size;
+    wrong = wrong || try_call(t->communicator, call, i % 2 == 1, &t->error);
+  }
+  t->status = wrong ? HR_ERROR_INVALID : HR_OK;
+}
+
+static void test_pieces(void **state)
+{
+  (void)state;
+  rank_thread ranks[RANKS_MAX];
+  run_ranks(3, 60, run_large, ranks);
+  for (int64_t i = 0; i < 3; i++)
+    assert_ok(ranks[i].status, ranks[i].error);
 }
 
 /* ---- ranks that fail ---- */
@@ -461,7 +505,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_processes), /* first: children of a process with threads would have none */
-      cmocka_unit_test(test_arrives),   cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_arrives),   cmocka_unit_test(test_pieces),      cmocka_unit_test(test_failures),
       cmocka_unit_test(test_refusals),  cmocka_unit_test(test_environment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
