@@ -10,8 +10,8 @@
 
 #include <stdlib.h>
 
-#define TILE_ROWS 128                  /* pieces are multiples, so that no GEMM has a tile more */
-#define PIECE_BYTES (INT64_C(8) << 20) /* of a message, at least */
+#define TILE_ROWS 128                   /* pieces are multiples, so that no GEMM has a tile more */
+#define PIECE_BYTES (INT64_C(16) << 20) /* of a message, at least */
 
 /* ---- launches of rows ---- */
 

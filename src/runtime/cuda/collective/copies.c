@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #define ADDING_BLOCKS_MAX 1024
+#define SENDING_BLOCKS_MAX 256
 #define NORM_VECTORS_MAX 8 /* of a thread */
 
 static int64_t bytes_of(const hr_collective_call *x, int64_t count)
@@ -59,7 +60,7 @@ static hr_status norm_function(const hr_communicator *c, const hr_collective_cal
 
 hr_status hr_cuda_load_copies(const hr_communicator *c, const hr_collective_call *x, hr_error *error)
 {
-  static const char *const names[] = {"copies_wait", "copies_tell", "copies_add"};
+  static const char *const names[] = {"copies_wait", "copies_send", "copies_tell", "copies_add"};
   cu_function function;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     HR_TRY(function_of(c, x->dtype, names[i], &function, error));
@@ -81,6 +82,11 @@ static hr_status launch(const hr_communicator *c, const hr_collective_call *x, c
   return hr_cuda_launch(&queue, &kernel, parameters, error);
 }
 
+static int64_t blocks_of(const hr_collective_call *x, int64_t most)
+{
+  return hr_min64(hr_ceil_div(bytes_of(x, x->count), HR_VECTOR_BYTES * HR_COPIES_THREADS), most);
+}
+
 static hr_status copy_to_others(const hr_communicator *c, const hr_collective_call *x, cu_stream stream,
                                 hr_error *error)
 {
@@ -95,13 +101,26 @@ static hr_status copy_to_others(const hr_communicator *c, const hr_collective_ca
   return HR_OK;
 }
 
+/* Outside of recordings a kernel sends: the driver stops threads once many copies are under way, with a lock that the
+ * other ranks of the process need to send what these copies wait for. */
+static hr_status send(const hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
+{
+  int captures = 0;
+  cu_function sends;
+  HR_TRY(HR_CU(&hr_rank_cuda(c)->driver, cuStreamIsCapturing, (stream, &captures), error));
+  if (captures)
+    return copy_to_others(c, x, stream, error);
+  HR_TRY(function_of(c, x->dtype, "copies_send", &sends, error));
+  return launch(c, x, sends, blocks_of(x, SENDING_BLOCKS_MAX), HR_COPIES_THREADS, stream, error);
+}
+
 hr_status hr_cuda_begin_copies(const hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
 {
   cu_function waits, tells;
   HR_TRY(function_of(c, x->dtype, "copies_wait", &waits, error));
   HR_TRY(function_of(c, x->dtype, "copies_tell", &tells, error));
   HR_TRY(launch(c, x, waits, 1, 32, stream, error));
-  HR_TRY(copy_to_others(c, x, stream, error));
+  HR_TRY(send(c, x, stream, error));
   return launch(c, x, tells, 1, 32, stream, error);
 }
 
@@ -112,8 +131,6 @@ hr_status hr_cuda_end_copies(const hr_communicator *c, const hr_collective_call 
     HR_TRY(norm_function(c, x, &adds, error));
     return launch(c, x, adds, x->count / x->columns, HR_COPIES_THREADS, stream, error);
   }
-  const int64_t vectors = hr_ceil_div(bytes_of(x, x->count), HR_VECTOR_BYTES);
-  const int64_t blocks = hr_min64(hr_ceil_div(vectors, HR_COPIES_THREADS), ADDING_BLOCKS_MAX);
   HR_TRY(function_of(c, x->dtype, "copies_add", &adds, error));
-  return launch(c, x, adds, blocks, HR_COPIES_THREADS, stream, error);
+  return launch(c, x, adds, blocks_of(x, ADDING_BLOCKS_MAX), HR_COPIES_THREADS, stream, error);
 }

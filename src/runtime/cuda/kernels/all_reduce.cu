@@ -135,11 +135,6 @@ extern "C" __global__ void __launch_bounds__(HR_ALL_REDUCE_THREADS) all_reduce_t
 
 /* ---- large messages ---- */
 
-__device__ inline void send_vector(char *to, const vector &v)
-{
-  *(uint4 *)to = uint4{v.word[0], v.word[1], v.word[2], v.word[3]};
-}
-
 /* Part r of the vectors is rank r's to add up, of which a block has some. */
 struct block_share {
   int64 vectors, each, first, end, rooms[2], pitch;

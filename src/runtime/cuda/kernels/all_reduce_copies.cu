@@ -3,6 +3,7 @@
  * sum is wanted. A call has a place, which it shares with later ones:
  *
  *   copies_wait       before the copies: the others have added up what was at the place
+ *   copies_send       in the place of copies where they would not be recorded
  *   copies_tell       behind them: the others may add up
  *   copies_add        the sum, in fp32 and in the order of the ranks
  *   copies_add_norm   the same with the residual added and the RMS norm of that sum; a block has a row, of which a
@@ -52,6 +53,21 @@ extern "C" __global__ void __launch_bounds__(32) copies_wait(const all_reduce_ca
 {
   wait_for_kernel_before();
   await_number(call, HR_PLACE_READ, *number_of(call, call.rank, HR_PLACE_SENT));
+}
+
+extern "C" __global__ void __launch_bounds__(HR_COPIES_THREADS) copies_send(const all_reduce_call call)
+{
+  wait_for_kernel_before();
+  const int64 vectors = (call.count + 2 * PACKET_ELEMENTS - 1) / (2 * PACKET_ELEMENTS);
+  const int64 first = (int64)blockIdx.x * HR_COPIES_THREADS + threadIdx.x;
+#pragma unroll
+  for (int r = 1; r < RANKS; r++) {
+    const int to = (call.rank + r) % RANKS;
+    char *room = call.slabs[to] + hr_slab_copies(call.place, RANKS, to, call.rank);
+#pragma unroll 4
+    for (int64 i = first; i < vectors; i += (int64)gridDim.x * HR_COPIES_THREADS)
+      send_vector(room + i * HR_VECTOR_BYTES, load_vector(call, call.send, i));
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(32) copies_tell(const all_reduce_call call)

@@ -79,6 +79,11 @@ __device__ inline vector load_vector(const all_reduce_call &call, const element 
   return vector{{low.word[0], low.word[1], high.word[0], high.word[1]}};
 }
 
+__device__ inline void send_vector(char *to, const vector &v)
+{
+  *(uint4 *)to = uint4{v.word[0], v.word[1], v.word[2], v.word[3]};
+}
+
 __device__ inline void store_vector(const all_reduce_call &call, element *tensor, int64 i, const vector &v)
 {
   if (!call.by_element && (i + 1) * 2 * PACKET_ELEMENTS <= call.count) {
