@@ -3,22 +3,23 @@
 
 Tensors are [batch, length, heads, dim] of float32, float16 or bfloat16. K and V may have fewer heads than Q, each a
 number of its own, and V another head size. Any strides are read in place, but heads that are not contiguous are copied.
-The operators are torch.ops.headroom.attention, attention_varlen, decode and kv_append; they work under
-torch.compile(fullgraph=True), in CUDA graphs, on any stream, under autocast. attention and attention_varlen have
-gradients of Q, K, V and the sinks, once; the log-sum-exp, ALiBi's slopes, decode and kv_append have none, and refuse
-tensors that require one."""
+The operators are torch.ops.headroom.attention, attention_varlen, decode, kv_append and all_reduce_rmsnorm; they work
+under torch.compile(fullgraph=True), in CUDA graphs, on any stream, under autocast. attention and attention_varlen have
+gradients of Q, K, V and the sinks, once; the log-sum-exp, ALiBi's slopes and the other operators have none, and
+refuse tensors that require one."""
 from __future__ import annotations
 
-from typing import Optional, Tuple, Union
+from typing import Any, Optional, Tuple, Union
 
 import torch
 
+from ._ranks import name_of
 from ._registration import CALLS
 from ._tensors import OPS
 from .drop_in import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 from .sdpa import scaled_dot_product_attention
 
-__all__ = ["attention", "attention_varlen", "decode", "flash_attn_func", "flash_attn_varlen_func",
+__all__ = ["all_reduce_rmsnorm", "attention", "attention_varlen", "decode", "flash_attn_func", "flash_attn_varlen_func",
            "flash_attn_with_kvcache", "kv_append", "scaled_dot_product_attention"]
 Tensor = torch.Tensor
 Result = Union[Tensor, Tuple[Tensor, Tensor]]
@@ -78,3 +79,15 @@ def kv_append(k_cache: Tensor, v_cache: Optional[Tensor], k: Tensor, v: Optional
     to place lengths[b] + i. Scales [pages, page size, heads] of a quantized cache are written, those [heads] are taken.
     A latent cache has no V."""
     OPS.kv_append(k_cache, v_cache, k, v, lengths, pages, page_starts, k_scales, v_scales)
+
+
+def all_reduce_rmsnorm(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float = 1e-5,
+                       group: Union[None, str, Any] = None) -> Tuple[Tensor, Tensor]:
+    """RMSNorm(s) · weight and s, where s is the sum of x over the ranks of a process group, plus `residual`. x and
+    residual are [..., columns], `weight` [columns], in one format on one device; each rank has the same shapes, and all
+    have the same residual and weight. `group`: a ProcessGroup or its name, None: the default one.
+
+    On GPUs that see each other's memory rows of up to 16 KiB, together up to a MiB, take one kernel; larger messages an
+    all-reduce and a norm. The first call of a shape waits for all ranks on the host, so it comes before a capture. Calls
+    of a group follow one another: those of two streams do not overlap."""
+    return OPS.all_reduce_rmsnorm(x, residual, weight, eps, name_of(group))

@@ -13,6 +13,7 @@ from torch.compiler import is_compiling
 from . import _gradients
 from ._cache import decode, kv_append
 from ._operators import Result, attention, attention_varlen
+from ._ranks import all_reduce_rmsnorm, fake_all_reduce_rmsnorm
 from ._run import recent_like
 from ._tensors import DTYPES, OPS, expect_no_gradient, requires_gradient
 
@@ -33,6 +34,7 @@ SCHEMAS = {
               "SymInt? max_kv_len=None)",
     "kv_append": "(Tensor(a!) k_cache, Tensor(b!)? v_cache, Tensor k, Tensor? v, Tensor lengths, Tensor? pages=None, "
                  "Tensor? page_starts=None, Tensor(c!)? k_scales=None, Tensor(d!)? v_scales=None) -> ()",
+    "all_reduce_rmsnorm": "(Tensor x, Tensor residual, Tensor weight, float eps, str group) -> (Tensor, Tensor)",
 }
 
 
@@ -66,6 +68,10 @@ def cast_tokens(_: str, k_cache: Tensor, v_cache, k: Tensor, v, *rest) -> tuple:
     def cast(new, cache):
         return new.to(cache.dtype) if cache is not None and cache.dtype in DTYPES else new
     return (k_cache, v_cache, cast(k, k_cache), v if v is None else cast(v, v_cache), *rest)
+
+
+def cast_nothing(_: str, *operands) -> tuple:
+    return operands
 
 
 def autocast(operator, device: str, cast: Callable):
@@ -138,3 +144,4 @@ register("attention_backward", SCHEMAS["attention_backward"], _gradients.attenti
          _gradients.fake_attention_backward, functools.partial(cast_operands, count=5))
 torch.library.register_autograd(f"{OPS.name}::attention_backward", _gradients.refuse_second, lib=LIBRARY)
 register("kv_append", SCHEMAS["kv_append"], kv_append, lambda *_, **__: None, cast_tokens)
+register("all_reduce_rmsnorm", SCHEMAS["all_reduce_rmsnorm"], all_reduce_rmsnorm, fake_all_reduce_rmsnorm, cast_nothing)
