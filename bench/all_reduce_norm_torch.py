@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""headroom.torch.all_reduce_rmsnorm beside PyTorch on several GPUs of this host: the sum of a tensor over the ranks, plus
-a residual, and its RMS norm. PyTorch's sums are NCCL's and those of symmetric memory in one shot, from memory that is
+"""headroom.torch.all_reduce_rmsnorm beside PyTorch on several GPUs of this host: the sum of a tensor over the ranks,
+plus a residual, and its RMS norm. PyTorch's sums are NCCL's and those of symmetric memory in one shot, from memory that is
 symmetric already; residual and norm behind them are one kernel of torch.compile. Each call is one of 50 of a captured
 graph; the ways take turns, and a row has the medians of their rounds and of the ratios within a round.
   torchrun --nproc-per-node 2 bench/all_reduce_norm_torch.py [COLUMNS]
@@ -99,7 +99,8 @@ def main():
             cells = [f"{statistics.median(times[name]):.2f}" for name in WAYS]
             ratios = [f"{statistics.median(a / b for a, b in zip(times['headroom'], times[name])):.3f}"
                       for name in WAYS[1:]]
-            print(f"{dist.get_world_size()},{rows},{columns},{rows * columns * 2},{','.join(cells + ratios)}", flush=True)
+            sizes = [str(each) for each in (dist.get_world_size(), rows, columns, rows * columns * 2)]
+            print(",".join(sizes + cells + ratios), flush=True)
         rows *= 2
     sys.stdout.flush()
     os._exit(0)  # graphs that have captured NCCL keep the group from ending
