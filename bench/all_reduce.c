@@ -217,6 +217,9 @@ static hr_status bench_size(bench_rank *r, int64_t bytes, hr_error *error)
 static hr_status bench_all(bench_rank *r, hr_error *error)
 {
   const hr_cuda *cuda = r->device->state;
+  const hr_cuda_ranks *ranks = r->communicator->state;
+  if (ranks->slabs[0] == 0)
+    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s", ranks->no_peers.message);
   HR_TRY(hr_cuda_enter(cuda, error));
   for (int i = 0; i < 6; i++) {
     HR_TRY(hr_buffer_create(r->device, (size_t)MOST_BYTES, &r->buffers[i], error));
