@@ -106,17 +106,26 @@ __device__ inline void end_adding(const all_reduce_call &call, unsigned number)
   }
 }
 
-/* The same vector of all ranks. */
+/* The same vector of all ranks: the own one is there before those of the others. */
 struct vectors_of_ranks {
   vector of[RANKS];
 
-  __device__ void load(const all_reduce_call &call, int64 i)
+  __device__ void load_own(const all_reduce_call &call, int64 i)
   {
+    const vector own = load_vector(call, call.send, i);
 #pragma unroll
     for (int r = 0; r < RANKS; r++)
-      of[r] = r == call.rank ? load_vector(call, call.send, i)
-                             : load_from_peer(call.slabs[call.rank] + hr_slab_copies(call.place, RANKS, call.rank, r) +
-                                              i * HR_VECTOR_BYTES);
+      of[r] = own;
+  }
+
+  __device__ void load_others(const all_reduce_call &call, int64 i)
+  {
+    const char *rooms = call.slabs[call.rank] + i * HR_VECTOR_BYTES;
+#pragma unroll
+    for (int r = 0; r < RANKS; r++) {
+      if (r != call.rank)
+        of[r] = load_from_peer(rooms + hr_slab_copies(call.place, RANKS, call.rank, r));
+    }
   }
 
   __device__ vector sum() const
@@ -141,8 +150,10 @@ extern "C" __global__ void __launch_bounds__(HR_COPIES_THREADS) copies_add(const
     vectors_of_ranks own[AHEAD];
 #pragma unroll
     for (int a = 0; a < AHEAD; a++) {
-      if (i + a * stride < vectors)
-        own[a].load(call, i + a * stride);
+      if (i + a * stride < vectors) {
+        own[a].load_own(call, i + a * stride);
+        own[a].load_others(call, i + a * stride);
+      }
     }
 #pragma unroll
     for (int a = 0; a < AHEAD; a++) {
@@ -161,23 +172,30 @@ extern "C" __global__ void __launch_bounds__(HR_COPIES_THREADS) copies_add_norm(
   const int vectors = (int)(call.columns / (2 * PACKET_ELEMENTS));
   const int64 first = (int64)blockIdx.x * vectors;
   vector residual[HR_VECTORS];
+  vectors_of_ranks own[HR_VECTORS];
   vector_sum sum[HR_VECTORS];
   float squares = 0;
 #pragma unroll
   for (int a = 0; a < HR_VECTORS; a++) {
     const int at = a * HR_COPIES_THREADS + (int)threadIdx.x;
-    if (at < vectors)
+    if (at < vectors) {
       residual[a] = load_vector(call, call.residual, first + at);
+      own[a].load_own(call, first + at);
+    }
   }
   const unsigned number = begin_adding(call);
 #pragma unroll
   for (int a = 0; a < HR_VECTORS; a++) {
     const int at = a * HR_COPIES_THREADS + (int)threadIdx.x;
+    if (at < vectors)
+      own[a].load_others(call, first + at);
+  }
+#pragma unroll
+  for (int a = 0; a < HR_VECTORS; a++) {
+    const int at = a * HR_COPIES_THREADS + (int)threadIdx.x;
     sum[a] = vector_sum{{{{0}}, {{0}}}};
     if (at < vectors) {
-      vectors_of_ranks own;
-      own.load(call, first + at);
-      sum[a].add(own.sum()); /* as copies_add would have left it */
+      sum[a].add(own[a].sum()); /* as copies_add would have left it */
       sum[a].add(residual[a]);
       store_vector(call, call.sum, first + at, sum[a].rounded());
       squares += sum[a].squares();
