@@ -155,6 +155,7 @@ def again(rank, size, device):
     for turn in ("first", "second"):
         if turn == "second":
             dist.destroy_process_group()
+            assert len(_ranks._ranks) == 0, "a group has left its ranks"
             start(rank, size, device, turn)
         is_close(ht.all_reduce_rmsnorm(*operands((2, 8), torch.float32, device, rank), eps=EPS),
                  expected((2, 8), torch.float32, size), torch.float32)
@@ -188,6 +189,7 @@ def process(rank, size, name, kind, folder):
     try:
         globals()[name](rank, size, device)
         wait_for_all(rank, size, "done")
+        dist.destroy_process_group()
     except BaseException:
         with open(os.path.join(folder, f"rank{rank}"), "w") as file:
             traceback.print_exc(file=file)

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import weakref
-from typing import Dict, Tuple
+from typing import Any, Dict, Tuple
 
 import torch
 import torch.distributed as dist
@@ -32,7 +32,7 @@ class Ranks:
     """The ranks of a group, each with a device of one kind. One thread at a time calls them."""
 
     def __init__(self, group, x: Tensor) -> None:
-        self.group, self.device, self.index = group, device_of(x), x.get_device()
+        self.device, self.index = device_of(x), x.get_device()
         self.lock = threading.Lock()
         self.seen: set = set()
         options = default(kernels(), c.hr_communicator_options)
@@ -126,7 +126,7 @@ class Meeting:
             self.store.delete_key(each)
 
 
-_ranks: Dict[Tuple[str, str], Ranks] = {}
+_ranks: "weakref.WeakKeyDictionary[Any, Dict[str, Ranks]]" = weakref.WeakKeyDictionary()  # by group and kind of device
 
 
 def group_of(name: str):
@@ -139,11 +139,11 @@ def group_of(name: str):
 
 
 def ranks_of(group, x: Tensor) -> Ranks:
-    """A group that was destroyed may leave its name to another."""
-    key = (group.group_name, x.device.type)
-    ranks = _ranks.get(key)
-    if ranks is None or ranks.group is not group:
-        ranks = _ranks[key] = Ranks(group, x)
+    """They leave each other when the group is destroyed."""
+    kinds = _ranks.setdefault(group, {})
+    ranks = kinds.get(x.device.type)
+    if ranks is None:
+        ranks = kinds[x.device.type] = Ranks(group, x)
     if ranks.index != x.get_device():
         raise InvalidError(f"{WHAT}: x is on {x.device}, and the group's rank on cuda:{ranks.index}")
     return ranks
