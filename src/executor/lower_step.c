@@ -49,6 +49,8 @@ static hr_status lower_training(hr_lowering *l)
   free(tape.entries);
   free(tape.gradients);
   free(tape.written);
+  free(tape.partial);
+  free(tape.sums);
   free(tape.starts);
   return l->status;
 }

@@ -242,8 +242,8 @@ static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *log
 {
   const int64_t rows = p->shape.batch * (p->shape.phase == HR_PHASE_PREFILL ? 1 : p->shape.tokens);
   const int64_t columns = p->shape.phase == HR_PHASE_TRAIN ? 1 : hr_executor_outputs(x);
-  return x->ranks > 1 ? gather_logits(x, p, (size_t)rows, logits, error)
-                      : read_results(x, p, (size_t)(rows * columns), logits, error);
+  return x->ranks > 1 && p->shape.phase != HR_PHASE_TRAIN ? gather_logits(x, p, (size_t)rows, logits, error)
+                                                          : read_results(x, p, (size_t)(rows * columns), logits, error);
 }
 
 static hr_status wait_for_ranks(const hr_executor *x, hr_error *error)

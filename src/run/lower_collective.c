@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ranks send each other between operators. */
-#include "run/lower.h"
+#include "run/tape.h"
 
 /* The rank's part of a sum: of a parallel block that of both branches. */
 static hr_run_view part_of_sum(hr_lowering *l)
@@ -23,6 +23,7 @@ void hr_lower_all_reduce(hr_lowering *l)
   launch->collective.count = part.rows * part.columns;
   hr_bind(l, offsetof(hr_collective_call, send), part);
   hr_bind(l, offsetof(hr_collective_call, receive), sum);
+  hr_keep_sum(l, part, sum);
   hr_write_view(l, 0, sum);
 }
 

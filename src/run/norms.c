@@ -72,8 +72,8 @@ bool hr_ends_sum_of_ranks(const hr_lowering *l, const hr_rowwise *norm, const hr
 {
   hr_run_view residual;
   const hr_launch *reduces = sum_of_ranks(l, inputs[0].view, &residual);
-  if (!reduces || norm->operation != HR_ROWWISE_RMS_NORM || !inputs[1].address || residual.stride != norm->columns ||
-      hr_pieces_of(l) > 1)
+  if (l->tape || !reduces || norm->operation != HR_ROWWISE_RMS_NORM || !inputs[1].address ||
+      residual.stride != norm->columns || hr_pieces_of(l) > 1)
     return false;
   hr_collective_call call = reduces->collective;
   call.columns = norm->columns;

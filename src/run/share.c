@@ -10,6 +10,27 @@
 
 #include <headroom/experimental/workload.h>
 
+/* What is refused has weights that every rank has, of which each computes a part of the gradient. */
+static hr_status check_training(const hr_executor *x, hr_error *error)
+{
+  const hr_model *m = &x->whole;
+  bool shared_norms = false, experts = false, latent = false, copied = false;
+  for (size_t i = 0; i < m->group_count; i++) {
+    const hr_layer_group *group = &m->groups[i];
+    shared_norms = shared_norms || group->attention.qk_norm == HR_QK_NORM_SHARED;
+    experts = experts || group->experts.experts > 0;
+    latent = latent || group->latent.q_heads > 0;
+    copied = copied || group->attention.k_heads % x->ranks != 0 || group->attention.v_heads % x->ranks != 0;
+  }
+  const hr_refusal refusals[] = {{shared_norms, "a norm that all heads share, on several devices,"},
+                                 {experts, "experts on several devices"},
+                                 {latent, "latent attention on several devices"},
+                                 {copied, "heads of K or V that several devices have"},
+                                 {x->options.max_norm > 0, "clipped gradients on several devices"},
+                                 {x->replicas > 1, "replicas of several devices"}};
+  return hr_refuse(refusals, sizeof refusals / sizeof *refusals, "trained", error);
+}
+
 static hr_status check_share(const hr_executor *x, hr_error *error)
 {
   const hr_split split = hr_split_of(&x->whole, x->ranks, 1, HR_SPLIT_HEADS | HR_SPLIT_FFN);
@@ -19,11 +40,11 @@ static hr_status check_share(const hr_executor *x, hr_error *error)
   const hr_refusal refusals[] = {
       {over_heads, "norms over all heads of several devices"},
       {hr_run_has_q8(&x->whole), "weights in q8_0 on several devices"},
-      {x->options.trains, "training on several devices"},
   };
   if (!split.whole)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s", split.words);
-  return hr_refuse(refusals, sizeof refusals / sizeof *refusals, "run", error);
+  HR_TRY(hr_refuse(refusals, sizeof refusals / sizeof *refusals, "run", error));
+  return x->options.trains ? check_training(x, error) : HR_OK;
 }
 
 hr_status hr_run_take_share(hr_executor *x, hr_error *error)

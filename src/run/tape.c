@@ -73,3 +73,21 @@ void hr_keep_grouped(hr_lowering *l, const hr_grouped_arguments *how, hr_run_vie
     return;
   entry->grouped = (hr_tape_grouped){*how, a};
 }
+
+void hr_keep_sum(hr_lowering *l, hr_run_view part, hr_run_view sum)
+{
+  hr_tape *t = l->tape;
+  if (!t || !t->keeps || l->status != HR_OK)
+    return;
+  if (t->sum_count == t->sum_room) {
+    const int more = t->sum_room > 0 ? 2 * t->sum_room : 64;
+    hr_summed_value *larger = realloc(t->sums, (size_t)more * sizeof *larger);
+    if (!larger) {
+      l->status = hr_fail(l->error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a training step");
+      return;
+    }
+    t->sums = larger;
+    t->sum_room = more;
+  }
+  t->sums[t->sum_count++] = (hr_summed_value){part.value, sum.value};
+}

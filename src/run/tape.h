@@ -59,12 +59,20 @@ typedef struct hr_written_gradient {
   int launch;
 } hr_written_gradient;
 
+/** A value that ranks add up, and the value of the sum, by number: both have the same gradient. */
+typedef struct hr_summed_value {
+  int part, sum;
+} hr_summed_value;
+
 struct hr_tape {
   hr_tape_entry *entries;
   int count, room;
   bool keeps;             /* what is launched */
   hr_run_view *gradients; /* [gradient_room], by value; value −1: none yet */
+  bool *partial;          /* the same: of several ranks, a gradient is the rank's part of a sum */
   int gradient_room;
+  hr_summed_value *sums;
+  int sum_count, sum_room;
   hr_written_gradient *written; /* of weights, in the order of launches */
   int written_count, written_room;
   hr_run_view *starts; /* [layers + 1]: the residual stream before each layer, and behind the last */
@@ -75,7 +83,8 @@ hr_tape_entry *hr_keep(hr_lowering *l, hr_tape_kind kind, hr_run_view output);
 
 void hr_keep_rowwise(hr_lowering *l, const hr_rowwise *problem, const hr_input_operand *inputs, hr_run_view output);
 void hr_keep_gemm(hr_lowering *l, hr_run_view x, const void *weight, const void *bias, hr_run_view output);
-void hr_keep_route(hr_lowering *l, hr_run_view logits); /* of the last launch */
+void hr_keep_route(hr_lowering *l, hr_run_view logits);              /* of the last launch */
+void hr_keep_sum(hr_lowering *l, hr_run_view part, hr_run_view sum); /* of ranks */
 void hr_keep_grouped(hr_lowering *l, const hr_grouped_arguments *how, hr_run_view a, hr_run_view output);
 
 #endif

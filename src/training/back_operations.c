@@ -6,6 +6,8 @@
 #include "training/gradients.h"
 #include "training/training.h"
 
+#include <headroom/experimental/operators.h>
+
 /* ---- GEMMs: y = x Wᵀ + bias ---- */
 
 static void add_product(hr_lowering *l, const hr_product_operands *o)
@@ -29,19 +31,44 @@ static void sum_rows(hr_lowering *l, hr_run_view dy, const void *bias)
   hr_end_weight_gradient(l, bias, &to);
 }
 
+/* How several ranks share the linear layer: each has rows of its weight, or columns, whose results are added up. */
+static bool shares_rows(hr_operator_id id)
+{
+  return id == HR_OP_QKV_TRANSFORM || id == HR_OP_Q_TRANSFORM || id == HR_OP_K_TRANSFORM || id == HR_OP_V_TRANSFORM ||
+         id == HR_OP_MLP_UP || id == HR_OP_MLP_GATE || id == HR_OP_LOGIT;
+}
+
+static bool shares_columns(hr_operator_id id)
+{
+  return id == HR_OP_LINEAR_PROJECTION || id == HR_OP_MLP_DOWN;
+}
+
+static void add_input_gradient(hr_lowering *l, const hr_tape_entry *e, hr_run_view dx)
+{
+  if (shares_rows(l->op->id))
+    hr_add_partial_gradient(l, e->gemm.x, dx);
+  else
+    hr_add_gradient(l, e->gemm.x, dx);
+}
+
 void hr_back_gemm(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
 {
+  const bool of_ranks = l->x->ranks > 1;
+  if (of_ranks && !shares_rows(l->op->id) && !shares_columns(l->op->id))
+    hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "%s on several devices cannot be trained yet",
+                                hr_operator_id_name(l->op->id)));
   const hr_run_view dy = hr_gradient_of(l, e->output), x = e->gemm.x;
   if (pass == HR_PASS_DGRAD) {
     const hr_run_view dx = hr_new_view(l, x.rows, x.columns);
     add_product(l, &(hr_product_operands){dy, hr_of_address(e->gemm.weight), {dx, NULL}, NULL});
-    hr_add_gradient(l, x, dx);
+    add_input_gradient(l, e, dx);
     return;
   }
+  const bool has_bias = e->gemm.bias && !(shares_columns(l->op->id) && l->x->rank > 0); /* rank 0 adds it to the sum */
   const hr_output_operand to = hr_begin_weight_gradient(l, e->gemm.weight, l->op->gemm.m, l->op->gemm.n);
   add_product(l, &(hr_product_operands){dy, hr_of_view(x), to, NULL});
   hr_end_weight_gradient(l, e->gemm.weight, &to);
-  if (e->gemm.bias)
+  if (has_bias)
     sum_rows(l, dy, e->gemm.bias);
 }
 
@@ -107,6 +134,12 @@ static void back_gather(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
   hr_gradient_is_launched(l, in[1].address);
 }
 
+/* A rank has some rows of the table, and a factor of 0 for tokens of others. */
+static void back_rows_of_rank(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
+{
+  back_gather(l, e, hr_add_weighted_rows(l, dy, e->rows.inputs[2]));
+}
+
 static void back_bias(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
 {
   const hr_input_operand *in = e->rows.inputs;
@@ -151,7 +184,7 @@ void hr_back_rowwise(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
   case HR_ROWWISE_ROTARY: back_rotary(l, e, dy); return;
   case HR_ROWWISE_ROTARY_JOIN: hr_back_join(l, e, dy); return;
   case HR_ROWWISE_GATHER: (e->rows.inputs[1].address ? back_gather : hr_back_copies)(l, e, dy); return;
-  case HR_ROWWISE_COMBINE: hr_back_combine(l, e, dy); return;
+  case HR_ROWWISE_COMBINE: (e->rows.inputs[1].address ? back_rows_of_rank : hr_back_combine)(l, e, dy); return;
   case HR_ROWWISE_GATE: hr_back_gate(l, e, dy); return;
   case HR_ROWWISE_BIAS: back_bias(l, e, dy); return;
   case HR_ROWWISE_WEIGHT: back_weight(l, e, dy); return;

@@ -20,9 +20,19 @@ static hr_run_view same_part(hr_run_view whole, hr_run_view x)
   return (hr_run_view){whole.value, x.offset, x.rows, whole.stride, x.columns};
 }
 
+/* The gradient of a rank's part of a sum is that of the sum. */
+static int value_with_gradient(const hr_tape *t, int value)
+{
+  for (int i = t->sum_count; i-- > 0;) {
+    if (t->sums[i].part == value)
+      return t->sums[i].sum;
+  }
+  return value;
+}
+
 hr_run_view hr_gradient_of(const hr_lowering *l, hr_run_view x)
 {
-  const hr_run_view whole = l->tape->gradients[x.value];
+  const hr_run_view whole = l->tape->gradients[value_with_gradient(l->tape, x.value)];
   if (whole.value < 0 || is_whole(l, x))
     return whole;
   return same_part(whole, x);
@@ -76,8 +86,60 @@ static hr_run_view sum_of(hr_lowering *l, hr_run_view x, hr_run_view a, hr_run_v
   return sum;
 }
 
+/* Each rank gets the sum of what all have there. */
+static void add_up_ranks(hr_lowering *l, hr_run_view gradient)
+{
+  hr_launch *launch = hr_add_launch(l, hr_launch_collective);
+  if (!launch)
+    return;
+  launch->collective = (hr_collective_call){.struct_size = sizeof launch->collective,
+                                            .kind = HR_ALL_REDUCE,
+                                            .dtype = l->x->options.dtype,
+                                            .count = gradient.rows * gradient.columns};
+  hr_bind(l, offsetof(hr_collective_call, send), gradient);
+  hr_bind(l, offsetof(hr_collective_call, receive), gradient);
+}
+
+/* The list has such a sum of the layer's attention and of its feed-forward network. */
+static size_t operator_of_ranks(const hr_lowering *l)
+{
+  const hr_operators *list = &l->program->operators;
+  const hr_operator_id wanted = l->op->id == HR_OP_ATTENTION_NORM ? HR_OP_ATTENTION_ALL_REDUCE : HR_OP_MLP_ALL_REDUCE;
+  for (size_t i = 0; i < list->count && l->layer >= 0; i++) {
+    if (list->items[i].id == wanted && list->items[i].pass == HR_PASS_DGRAD)
+      return i;
+  }
+  return l->op_index;
+}
+
+void hr_complete_gradient(hr_lowering *l, hr_run_view x)
+{
+  const size_t running = l->op_index;
+  if (l->status != HR_OK || !l->tape->partial[x.value])
+    return;
+  l->op_index = operator_of_ranks(l);
+  add_up_ranks(l, l->tape->gradients[x.value]);
+  l->op_index = running;
+  l->tape->partial[x.value] = false;
+}
+
+void hr_add_partial_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx)
+{
+  if (l->status != HR_OK)
+    return;
+  bool *partial = &l->tape->partial[x.value];
+  const bool joins = is_whole(l, x) && (l->tape->gradients[x.value].value < 0 || *partial);
+  if (l->x->ranks > 1 && !joins)
+    add_up_ranks(l, dx);
+  *partial = false; /* what is there is of the same kind */
+  hr_add_gradient(l, x, dx);
+  *partial = l->x->ranks > 1 && joins;
+}
+
 void hr_add_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx)
 {
+  if (l->status == HR_OK)
+    hr_complete_gradient(l, x);
   hr_run_view *has = &l->tape->gradients[x.value];
   if (l->status != HR_OK || has->value == dx.value)
     return;

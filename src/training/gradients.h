@@ -14,6 +14,12 @@ hr_run_view hr_gradient_place(hr_lowering *l, hr_run_view x);
 /** x has the gradient dx, beside those that it has. What hr_gradient_place() has given is there already. */
 void hr_add_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx);
 
+/** The same of a tensor that every rank has, by a weight of which each has a part: dx is the rank's part of a sum. */
+void hr_add_partial_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx);
+
+/** Adds up what ranks have of the gradient of x, if that is needed: before it is read. */
+void hr_complete_gradient(hr_lowering *l, hr_run_view x);
+
 /** Where a launch puts the gradient of a weight of rows × columns, which then goes to hr_end_weight_gradient(): where
  *  that of the weight is, or into a tensor of its own, if it is added there or the model does not have the weight. */
 hr_output_operand hr_begin_weight_gradient(hr_lowering *l, const void *weight, int64_t rows, int64_t columns);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define GATHERED_BYTES (INT64_C(2) << 20) /* of logits of all ranks, at least */
+
 /* ---- attention ---- */
 
 static hr_attention_backward backward_of(const hr_lowering *l, const hr_attention *call, const hr_run_view dx[4],
@@ -66,25 +68,96 @@ static void back_attention(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
 
 /* ---- the loss and the optimizer ---- */
 
-/* Losses and the gradient of the mean one, in one launch. */
+/* The columns of another tensor with as many rows. */
+static void copy_columns(hr_lowering *l, hr_run_view from, hr_run_view to)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_COPY, from.rows, from.columns);
+  r.x_stride = hr_is_packed(from) ? 0 : from.stride;
+  r.y_stride = hr_is_packed(to) ? 0 : to.stride;
+  hr_add_rowwise_into(l, r, (hr_input_operand[]){hr_of_view(from)}, (hr_output_operand[]){{to, NULL}}, 1);
+}
+
+/* A rank's columns of the logits; the last one's may be fewer than it has, filled up by weights of 0. */
+static hr_run_view columns_of_rank(const hr_lowering *l, hr_run_view all, int64_t rank)
+{
+  const int64_t own = l->x->model.vocabulary, first = rank * own;
+  return hr_columns_of(all, first, hr_max64(0, hr_min64(own, all.columns - first)));
+}
+
+/* All ranks get the columns of all. */
+static hr_run_view gather_columns(hr_lowering *l, hr_run_view own)
+{
+  const int64_t ranks = l->x->ranks;
+  const hr_run_view parts = hr_new_view(l, ranks * own.rows, own.columns);
+  const hr_run_view all = hr_new_view(l, own.rows, l->x->whole.vocabulary);
+  hr_launch *launch = hr_add_launch(l, hr_launch_collective);
+  if (!launch)
+    return all;
+  launch->collective = (hr_collective_call){.struct_size = sizeof launch->collective,
+                                            .kind = HR_ALL_GATHER,
+                                            .dtype = l->x->options.dtype,
+                                            .count = ranks * own.rows * own.columns};
+  hr_bind(l, offsetof(hr_collective_call, send), own);
+  hr_bind(l, offsetof(hr_collective_call, receive), parts);
+  for (int64_t rank = 0; rank < ranks; rank++) {
+    const hr_run_view to = columns_of_rank(l, all, rank);
+    hr_run_view part = hr_columns_of(parts, 0, to.columns);
+    part.offset += rank * own.rows * own.columns;
+    part.rows = own.rows;
+    if (to.columns > 0)
+      copy_columns(l, part, to);
+  }
+  return all;
+}
+
+static hr_run_view rows_of(hr_run_view view, int64_t first, int64_t count)
+{
+  view.offset += first * view.stride;
+  view.rows = count;
+  return view;
+}
+
+/* Losses of tokens from `first` on and the gradient of the mean one, in one launch. */
+static void launch_loss(hr_lowering *l, hr_run_view logits, int64_t first, size_t gradient)
+{
+  hr_rowwise r = hr_rows_of(HR_ROWWISE_CROSS_ENTROPY_BACKWARD, logits.rows, logits.columns);
+  const hr_run_shape *shape = &l->program->shape;
+  float *losses = (float *)hr_buffer_data(l->program->logits) + first;
+  r.scale = 1 / (double)(l->x->replicas * shape->microbatches * shape->batch * (shape->tokens - 1));
+  const hr_input_operand inputs[] = {hr_of_view(logits), hr_of_address(hr_numbers_of(l, HR_NUMBER_TARGET) + first)};
+  hr_add_rowwise_into(l, r, inputs, (hr_output_operand[]){{logits, NULL}, {{.value = -1}, losses}}, 2);
+  hr_take_part(l, gradient);
+}
+
+/* Some rows at a time, so that those of all ranks take little memory. Columns that fill up stay 0, as their logits. */
+static void launch_loss_of_ranks(hr_lowering *l, hr_run_view logits, size_t gradient)
+{
+  const int64_t own_bytes = logits.columns * (int64_t)hr_element_bytes(l), row_bytes = l->x->ranks * own_bytes;
+  const int64_t most = hr_max64(1, hr_max64(GATHERED_BYTES, logits.rows * own_bytes / 8) / row_bytes);
+  for (int64_t first = 0; first < logits.rows; first += most) {
+    const hr_run_view own = rows_of(logits, first, hr_min64(most, logits.rows - first));
+    const hr_run_view all = gather_columns(l, own);
+    launch_loss(l, all, first, gradient);
+    const hr_run_view back = columns_of_rank(l, all, l->x->rank);
+    if (back.columns > 0)
+      copy_columns(l, back, hr_columns_of(own, 0, back.columns));
+  }
+}
+
 static void add_loss(hr_lowering *l, size_t gradient)
 {
   const hr_run_view logits = l->tensors[HR_TENSOR_LOGITS];
-  hr_rowwise r = hr_rows_of(HR_ROWWISE_CROSS_ENTROPY_BACKWARD, logits.rows, logits.columns);
-  const hr_run_shape *shape = &l->program->shape;
-  r.scale = 1 / (double)(l->x->replicas * shape->microbatches * shape->batch * (shape->tokens - 1));
-  const hr_input_operand inputs[] = {hr_of_view(logits), hr_of_address(hr_numbers_of(l, HR_NUMBER_TARGET))};
-  const hr_output_operand outputs[] = {{logits, NULL}, {{.value = -1}, hr_buffer_data(l->program->logits)}};
   l->op_index = gradient;
   for (size_t i = 0; i < gradient; i++) {
     if (l->program->operators.items[i].id == HR_OP_LOSS)
       l->op_index = i;
   }
-  hr_add_rowwise_into(l, r, inputs, outputs, 2);
-  if (l->status != HR_OK)
-    return;
-  hr_take_part(l, gradient);
-  l->tape->gradients[logits.value] = logits;
+  if (l->x->ranks > 1)
+    launch_loss_of_ranks(l, logits, gradient);
+  else
+    launch_loss(l, logits, 0, gradient);
+  if (l->status == HR_OK)
+    l->tape->gradients[logits.value] = logits;
 }
 
 /* A step of the replica's part of elements first … first + count − 1. */
@@ -185,8 +258,10 @@ static void lower_gradients(hr_lowering *l, size_t index)
   l->op_index = index;
   for (int i = t->count; i-- > 0 && l->status == HR_OK;) {
     const hr_tape_entry *entry = &t->entries[i];
-    if (entry->layer == l->layer && is_gradient_of(l->op, &list->items[entry->op]))
-      back[entry->kind](l, entry, l->op->pass);
+    if (entry->layer != l->layer || !is_gradient_of(l->op, &list->items[entry->op]))
+      continue;
+    hr_complete_gradient(l, entry->output);
+    back[entry->kind](l, entry, l->op->pass);
   }
 }
 
@@ -198,13 +273,17 @@ static void add_gradient_room(hr_lowering *l)
   if (l->status != HR_OK)
     return;
   hr_run_view *larger = realloc(t->gradients, ((size_t)values + 1) * sizeof *larger);
-  if (!larger) {
+  t->gradients = larger ? larger : t->gradients;
+  bool *partial = larger ? realloc(t->partial, ((size_t)values + 1) * sizeof *partial) : NULL;
+  if (!partial) {
     hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a training step"));
     return;
   }
-  t->gradients = larger;
-  for (; t->gradient_room < values; t->gradient_room++)
+  t->partial = partial;
+  for (; t->gradient_room < values; t->gradient_room++) {
     larger[t->gradient_room] = (hr_run_view){.value = -1};
+    partial[t->gradient_room] = false;
+  }
 }
 
 /* The layer once more, from what it began with. Its result has the gradient of the one before. */

@@ -2,6 +2,7 @@
 /* Fills the weights, block by block through memory of the host. */
 #include "weights/weights.h"
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "model/checkpoint/random_weights.h"
 #include "runtime/device/device.h"
@@ -94,24 +95,32 @@ static hr_status make_room(loading *l, size_t bytes, hr_error *error)
   return HR_OK;
 }
 
-/* Padded rows have random numbers, too, whose logits nobody reads. */
+/* The rows of a part that are those of the whole weight; 0 behind them: a gradient of their logits stays 0. */
+static hr_status fill_rows_on_device(hr_device *device, char *to, hr_uniform u, int64_t padded, hr_error *error)
+{
+  const size_t row = u.columns * hr_dtype_bytes(u.dtype);
+  if (u.rows > 0)
+    HR_TRY(device->backend->fill_uniform(device, to, &u, error));
+  return padded > 0 ? device->backend->set_bytes(device, to + u.rows * row, 0, (size_t)padded * row, error) : HR_OK;
+}
+
 static hr_status fill_part_on_device(const hr_placed_weights *w, const hr_weight_block *block, size_t index,
                                      const hr_weight_slice *slice, const hr_weight_filling *how, char *to,
                                      hr_error *error)
 {
   const hr_weight_shape *part = &block->shapes[index], *whole = &slice->whole;
+  const int64_t there = hr_max64(0, hr_min64(part->rows, whole->rows - slice->first_row));
   hr_uniform u = {.dtype = block->dtype, .seed = how->key, .bound = how->bound};
+  if (hr_is_whole(slice, part)) {
+    u.rows = 1;
+    u.columns = u.pitch = (size_t)block->elements[index];
+    return w->device->backend->fill_uniform(w->device, to, &u, error);
+  }
+  u.rows = (size_t)there;
+  u.columns = (size_t)part->columns, u.pitch = (size_t)whole->columns;
   for (int64_t m = 0; m < part->count; m++) {
-    const bool all = hr_is_whole(slice, part);
-    u.rows = all ? 1 : (size_t)part->rows;
-    u.columns = u.pitch = all ? (size_t)block->elements[index] : (size_t)part->columns;
-    if (!all) {
-      u.pitch = (size_t)whole->columns;
-      u.first = (size_t)((m * whole->rows + slice->first_row) * whole->columns + slice->first_column);
-    }
-    HR_TRY(w->device->backend->fill_uniform(w->device, to, &u, error));
-    if (all)
-      break;
+    u.first = (size_t)((m * whole->rows + slice->first_row) * whole->columns + slice->first_column);
+    HR_TRY(fill_rows_on_device(w->device, to, u, part->rows - there, error));
     to += (size_t)(part->rows * part->columns) * hr_dtype_bytes(block->dtype);
   }
   return HR_OK;
@@ -128,7 +137,8 @@ static hr_status fill_on_device(const hr_placed_weights *w, const hr_weight_bloc
     const hr_weight_slice slice = hr_weight_slice_of(w, block, i);
     const hr_weight_request request = request_of(block, i, &slice);
     const hr_weight_filling how = hr_weight_filling_of(&request, l->seed);
-    if (l->reader || block->q8 || !w->device->backend->fill_uniform || how.bound == 0 || block->shapes[i].rows == 0)
+    if (l->reader || block->q8 || !w->device->backend->fill_uniform || !w->device->backend->set_bytes ||
+        how.bound == 0 || block->shapes[i].rows == 0)
       return HR_ERROR_UNSUPPORTED;
     HR_TRY(fill_part_on_device(w, block, i, &slice, &how, to, error));
     to += (size_t)block->elements[i] * element;

@@ -88,7 +88,7 @@ static void weights_and_caches_of_every_family_are_what_describe_says(void **sta
 typedef struct step_case {
   hr_phase phase;
   hr_recompute recompute;
-  int64_t batch, replicas, zero_stage;
+  int64_t batch, replicas, zero_stage, ranks;
 } step_case;
 
 static void check_step(hr_device *device, const hr_model *model, const step_case *c)
@@ -106,6 +106,7 @@ static void check_step(hr_device *device, const hr_model *model, const step_case
   workload.dtype = HR_FP32;
   workload.data_parallel = c->replicas;
   workload.zero_stage = c->zero_stage;
+  workload.tensor_parallel = c->ranks;
   options.budget_ns = 1;
   assert_ok(hr_step_measure(device, &subject, &options, &times, &error), error);
   const double has = (double)times->allocated_bytes, said = (double)times->estimated_bytes;
@@ -137,10 +138,11 @@ static void a_step_allocates_what_describe_says(void **state)
   const hr_model model = model_of("{\"h\":512,\"a\":8,\"L\":4,\"v\":16000,\"s\":128,\"tied\":false,"
                                   "\"final_norm\":true}");
   const step_case cases[] = {
-      {HR_PHASE_FORWARD, HR_RECOMPUTE_NONE, 1, 1, 0}, {HR_PHASE_PREFILL, HR_RECOMPUTE_NONE, 1, 1, 0},
-      {HR_PHASE_DECODE, HR_RECOMPUTE_NONE, 1, 1, 0},  {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 8, 1, 0},
-      {HR_PHASE_TRAIN, HR_RECOMPUTE_FULL, 8, 1, 0},   {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4, 2, 0},
-      {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4, 2, 1},   {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4, 3, 1}};
+      {HR_PHASE_FORWARD, HR_RECOMPUTE_NONE, 1, 1, 0, 1}, {HR_PHASE_PREFILL, HR_RECOMPUTE_NONE, 1, 1, 0, 1},
+      {HR_PHASE_DECODE, HR_RECOMPUTE_NONE, 1, 1, 0, 1},  {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 8, 1, 0, 1},
+      {HR_PHASE_TRAIN, HR_RECOMPUTE_FULL, 8, 1, 0, 1},   {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4, 2, 0, 1},
+      {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4, 2, 1, 1},   {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4, 3, 1, 1},
+      {HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4, 1, 0, 2}};
   hr_device *device = open_cpu();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     check_step(device, &model, &cases[i]);
@@ -163,7 +165,7 @@ static void training_experts_takes_what_describe_says(void **state)
   hr_device *device = open_cpu();
   for (int i = 0; i < 2; i++) {
     const hr_model model = model_of(texts[i]);
-    check_step(device, &model, &(step_case){HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4, 1, 0});
+    check_step(device, &model, &(step_case){HR_PHASE_TRAIN, HR_RECOMPUTE_NONE, 4, 1, 0, 1});
   }
   hr_device_close(device);
 }
@@ -173,7 +175,7 @@ static void caches_keep_tokens_behind_windows(void **state)
   (void)state;
   const hr_model model = model_of("{\"h\":512,\"a\":8,\"L\":4,\"v\":2000,\"s\":128,\"window\":16}");
   hr_device *device = open_cpu();
-  check_step(device, &model, &(step_case){HR_PHASE_DECODE, HR_RECOMPUTE_NONE, 2, 1, 0});
+  check_step(device, &model, &(step_case){HR_PHASE_DECODE, HR_RECOMPUTE_NONE, 2, 1, 0, 1});
   hr_device_close(device);
 }
 
@@ -187,7 +189,7 @@ static void weights_in_q8_0_take_what_describe_says(void **state)
     hr_model model = model_of(tied ? "{\"h\":768,\"a\":8,\"L\":14,\"v\":9000,\"s\":128,\"tied\":true}"
                                    : "{\"h\":768,\"a\":8,\"L\":4,\"v\":24000,\"s\":128,\"tied\":false}");
     assert_ok(hr_model_set_weights(&model, "q8_0", &error), error);
-    check_step(device, &model, &(step_case){tied ? HR_PHASE_DECODE : HR_PHASE_PREFILL, HR_RECOMPUTE_NONE, 1, 1, 0});
+    check_step(device, &model, &(step_case){tied ? HR_PHASE_DECODE : HR_PHASE_PREFILL, HR_RECOMPUTE_NONE, 1, 1, 0, 1});
   }
   hr_device_close(device);
 }

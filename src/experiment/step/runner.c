@@ -35,9 +35,10 @@ static hr_status check_workload(const hr_workload *w, hr_error *error)
   if (w->zero_stage > 1)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "zero_stage: %" PRId64 " cannot be run yet, 0 and 1 can",
                    w->zero_stage);
-  if (w->tensor_parallel > 1 && (trains || w->sequence_parallel))
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s cannot be run yet",
-                   trains ? "training on devices that share each layer" : "sequence parallelism");
+  if (w->tensor_parallel > 1 && w->sequence_parallel)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "sequence parallelism cannot be run yet");
+  if (w->tensor_parallel > 1 && w->data_parallel > 1)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "replicas of several devices cannot be run yet");
   if (w->recompute == HR_RECOMPUTE_SELECTIVE)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step computes all of a layer again, or nothing");
   if (w->phase != HR_PHASE_TRAIN && w->microbatches > 1)
@@ -106,7 +107,7 @@ static hr_status open_executor(hr_step_runner *r, const hr_model *model, const h
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
   options.pieces = asked->pieces;
-  HR_TRY(hr_team_open_executors(r->team, model, &options, error));
+  HR_TRY(hr_team_open_executors(r->team, model, &options, r->workload.data_parallel > 1, error));
   r->executor = hr_team_first(r->team)->executor;
   const hr_team_weights weights = {asked->weights, asked->seed, asked->progress, asked->context};
   const double start_ns = hr_clock_ns();

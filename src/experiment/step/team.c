@@ -103,13 +103,14 @@ hr_team_rank *hr_team_first(hr_team *team)
 typedef struct opening {
   const hr_model *model;
   hr_executor_options options;
+  bool replicas;
 } opening;
 
 static hr_status open_executor(hr_team_rank *rank, void *context, hr_error *error)
 {
   const opening *o = context;
   hr_executor_options options = o->options;
-  if (options.trains)
+  if (o->replicas)
     options.replicas = rank->communicator;
   else
     options.communicator = rank->communicator;
@@ -117,9 +118,9 @@ static hr_status open_executor(hr_team_rank *rank, void *context, hr_error *erro
 }
 
 hr_status hr_team_open_executors(hr_team *team, const hr_model *model, const hr_executor_options *options,
-                                 hr_error *error)
+                                 bool replicas, hr_error *error)
 {
-  opening o = {model, *options};
+  opening o = {model, *options, replicas};
   return hr_team_do(team, open_executor, &o, error);
 }
 
