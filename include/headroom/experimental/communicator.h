@@ -111,8 +111,9 @@ HR_API hr_status hr_communicate(hr_communicator *communicator, const hr_collecti
  *  where the first leaves multiprocessors free, with multiples of 16 bytes and rows of up to 32 KiB. */
 HR_API bool hr_communicator_takes_norm(const hr_communicator *communicator, const hr_collective_call *call);
 
-/** Whether the first part of such an all-reduce leaves multiprocessors free: on 2 to 4 GPUs that see each other's memory,
- *  of up to 16 MiB, whose messages copy engines bring. Elsewhere the first part does all, on a CPU the second. */
+/** Whether the first part of such an all-reduce leaves multiprocessors free: of up to 16 MiB between 2 to 4 GPUs that
+ *  see each other's memory, whose messages copy engines bring where the stream is captured. Elsewhere the first part
+ *  does all, on a CPU the second. */
 HR_API bool hr_communicator_sends_beside(const hr_communicator *communicator, const hr_collective_call *call);
 
 /** Waits until what was queued on the stream is over. HR_ERROR_UNAVAILABLE as above: kernels that wait for a rank that

@@ -21,6 +21,7 @@ static void close_cuda(hr_device *device)
 {
   hr_cuda *cuda = device->state;
   hr_modules_free(cuda, cuda->modules);
+  hr_cuda_close_side(cuda);
   hr_cuda_close(cuda);
   free(cuda);
 }

@@ -88,10 +88,8 @@ hr_status hr_cuda_reduce_in_slabs(const hr_communicator *c, const hr_collective_
 
 #define NORM_PACKETS_MAX 4 /* of a thread */
 
-bool hr_cuda_takes_norm(const hr_communicator *c, const hr_collective_call *x)
+bool hr_cuda_one_shot_takes_norm(const hr_communicator *c, const hr_collective_call *x)
 {
-  if (x->part == HR_CALL_END)
-    return hr_cuda_copies_take_norm(c, x);
   const hr_cuda_ranks *r = hr_rank_state(c);
   const int64_t row = x->columns * (int64_t)hr_dtype_bytes(x->dtype);
   const uint64_t addresses = (uintptr_t)x->send | (uintptr_t)x->receive | (uintptr_t)x->residual |
@@ -135,8 +133,6 @@ hr_status hr_cuda_load_ways(const hr_communicator *c, const hr_collective_call *
   cu_function function;
   if (x->kind != HR_ALL_REDUCE || !hr_rank_state(c) || hr_rank_state(c)->slabs[0] == 0)
     return HR_OK;
-  if (x->part != HR_CALL_WHOLE && hr_cuda_sends_beside(c, x))
-    return hr_cuda_load_copies(c, x, error);
   if (x->columns > 0)
     return norm_function(c, x, &function, error);
   for (int way = HR_WAY_NCCL + 1; way < HR_WAY_COUNT; way++)

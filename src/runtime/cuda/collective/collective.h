@@ -71,8 +71,9 @@ hr_status hr_cuda_load_ways(const hr_communicator *communicator, const hr_collec
 hr_status hr_cuda_reduce_in_slabs(const hr_communicator *communicator, const hr_collective_call *call,
                                   hr_all_reduce_way way, cu_stream stream, hr_error *error);
 
-/** hr_backend.takes_norm, and such a call; in the device's context. */
+/** hr_backend.takes_norm, whether one shot does, and such a call; in the device's context. */
 bool hr_cuda_takes_norm(const hr_communicator *communicator, const hr_collective_call *call);
+bool hr_cuda_one_shot_takes_norm(const hr_communicator *communicator, const hr_collective_call *call);
 hr_status hr_cuda_reduce_with_norm(const hr_communicator *communicator, const hr_collective_call *call,
                                    cu_stream stream, hr_error *error);
 

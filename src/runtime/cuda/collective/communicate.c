@@ -3,6 +3,16 @@
 
 #include "base/error.h"
 
+bool hr_cuda_takes_norm(const hr_communicator *c, const hr_collective_call *x)
+{
+  return x->part == HR_CALL_END ? hr_cuda_copies_take_norm(c, x) : hr_cuda_one_shot_takes_norm(c, x);
+}
+
+static bool goes_beside(const hr_communicator *c, const hr_collective_call *x)
+{
+  return c->meeting->size > 1 && x->part != HR_CALL_WHOLE && hr_cuda_sends_beside(c, x);
+}
+
 /* One rank alone has it all. */
 static hr_status copy(const hr_communicator *c, const hr_collective_call *x, cu_stream stream, hr_error *error)
 {
@@ -18,7 +28,7 @@ static hr_status run(hr_communicator *c, const hr_collective_call *x, cu_stream 
   hr_all_reduce_way way = HR_WAY_NCCL;
   if (x->count == 0)
     return HR_OK;
-  if (c->meeting->size > 1 && x->part != HR_CALL_WHOLE && hr_cuda_sends_beside(c, x))
+  if (goes_beside(c, x))
     return x->part == HR_CALL_BEGIN ? hr_cuda_begin_copies(c, x, stream, error)
                                     : hr_cuda_end_copies(c, x, stream, error);
   if (x->part == HR_CALL_END)
@@ -44,7 +54,7 @@ hr_status hr_cuda_communicate(hr_communicator *c, const hr_collective_call *call
 hr_status hr_cuda_prepare_call(hr_communicator *c, const hr_collective_call *call, hr_error *error)
 {
   HR_TRY(hr_cuda_enter(hr_rank_cuda(c), error));
-  hr_status status = hr_cuda_load_ways(c, call, error);
+  hr_status status = goes_beside(c, call) ? hr_cuda_load_copies(c, call, error) : hr_cuda_load_ways(c, call, error);
   hr_cuda_leave(hr_rank_cuda(c));
   return status;
 }

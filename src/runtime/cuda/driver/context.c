@@ -167,7 +167,6 @@ static void close_context(hr_cuda *cuda)
       driver->cuStreamSynchronize(cuda->stream);
     if (cuda->lt)
       cuda->cublaslt.cublasLtDestroy(cuda->lt);
-    hr_cuda_close_side(cuda);
     if (cuda->start)
       driver->cuEventDestroy_v2(cuda->start);
     if (cuda->end)

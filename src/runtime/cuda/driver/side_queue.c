@@ -4,6 +4,22 @@
 
 #include "base/error.h"
 
+static void free_queue(hr_cuda *cuda)
+{
+  const hr_driver *driver = &cuda->driver;
+  for (int i = 0; i < HR_SIDE_MARKS; i++) {
+    if (cuda->marks[i])
+      driver->cuEventDestroy_v2(cuda->marks[i]);
+    cuda->marks[i] = NULL;
+  }
+  if (cuda->forked)
+    driver->cuEventDestroy_v2(cuda->forked);
+  if (cuda->side)
+    driver->cuStreamDestroy_v2(cuda->side);
+  cuda->forked = NULL;
+  cuda->side = NULL;
+}
+
 static hr_status make(hr_cuda *cuda, hr_error *error)
 {
   const hr_driver *driver = &cuda->driver;
@@ -19,7 +35,7 @@ static hr_status make(hr_cuda *cuda, hr_error *error)
 static hr_status fork_from(hr_cuda *cuda, hr_error *error)
 {
   if (!cuda->marks[HR_SIDE_MARKS - 1]) {
-    hr_cuda_close_side(cuda);
+    free_queue(cuda);
     HR_TRY(make(cuda, error));
   }
   HR_TRY(HR_CU(&cuda->driver, cuEventRecord, (cuda->forked, cuda->stream), error));
@@ -56,16 +72,9 @@ hr_status hr_cuda_join(hr_device *device, int mark, hr_error *error)
 
 void hr_cuda_close_side(hr_cuda *cuda)
 {
-  const hr_driver *driver = &cuda->driver;
-  for (int i = 0; i < HR_SIDE_MARKS; i++) {
-    if (cuda->marks[i])
-      driver->cuEventDestroy_v2(cuda->marks[i]);
-    cuda->marks[i] = NULL;
-  }
-  if (cuda->forked)
-    driver->cuEventDestroy_v2(cuda->forked);
-  if (cuda->side)
-    driver->cuStreamDestroy_v2(cuda->side);
-  cuda->forked = NULL;
-  cuda->side = NULL;
+  if (!cuda->side || hr_cuda_enter(cuda, NULL) != HR_OK)
+    return;
+  cuda->driver.cuStreamSynchronize(cuda->side);
+  free_queue(cuda);
+  hr_cuda_leave(cuda);
 }
