@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define USUAL_BYTES (INT64_C(25) << 20) /* PyTorch's DistributedDataParallel: bucket_cap_mb */
+#define PART_BYTES (INT64_C(16) << 20)  /* that copy engines bring at a time */
 
 /* ---- blocks of weights ---- */
 
@@ -66,12 +67,16 @@ static hr_status list_blocks(const hr_executor *x, block_list *list, hr_error *e
 
 /* ---- buckets ---- */
 
+static int64_t bucket_bytes(const hr_executor *x)
+{
+  return x->options.bucket_bytes > 0 ? x->options.bucket_bytes : USUAL_BYTES;
+}
+
 /* From the end of the memory down. A bucket ends where a block begins, or with parts above that: the rest goes with the
  * block before, which is complete later. That of the first layer takes something of the head, which is complete. */
 static void cut(hr_executor *x, const block_list *blocks, int64_t elements)
 {
-  const int64_t bytes = x->options.bucket_bytes > 0 ? x->options.bucket_bytes : USUAL_BYTES;
-  const int64_t enough = bytes / (int64_t)hr_dtype_bytes(x->options.dtype), parts = hr_state_parts(x);
+  const int64_t enough = bucket_bytes(x) / (int64_t)hr_dtype_bytes(x->options.dtype), parts = hr_state_parts(x);
   const int64_t whole = parts > 1 ? parts * HR_OPTIMIZER_ROW : 1;
   int64_t end = elements;
   for (size_t i = blocks->count; i-- > 0;) {
@@ -165,18 +170,6 @@ static void *gradient_at(const hr_executor *x, int64_t element)
   return (char *)hr_buffer_data(x->gradients) + (size_t)element * hr_dtype_bytes(x->options.dtype);
 }
 
-static void add_sum(hr_lowering *l, const hr_run_bucket *bucket)
-{
-  const hr_executor *x = l->x;
-  const hr_run_bucket own = hr_own_part(x, bucket);
-  hr_launch *launch = hr_add_message(l, hr_state_parts(x) > 1 ? HR_REDUCE_SCATTER : HR_ALL_REDUCE, bucket->count);
-  if (!launch)
-    return;
-  launch->collective.send = gradient_at(x, bucket->first);
-  launch->collective.receive = gradient_at(x, own.first);
-  launch->beside = 1;
-}
-
 /* A launch and where it goes: behind `after`, in the order in which they were added. */
 typedef struct placed {
   int after, added;
@@ -223,6 +216,81 @@ static void sort_launches(hr_lowering *l, placed *order)
   free(now);
 }
 
+/* ---- messages ---- */
+
+/* Messages that are added, all behind launch `ready` of those before them. */
+typedef struct sum_list {
+  hr_lowering *l;
+  placed *order; /* by the launch that was added */
+  int ready;
+  hr_run_bucket begun; /* whose messages in two parts have not ended; count 0: none */
+} sum_list;
+
+static hr_launch *add_sum(sum_list *s, hr_collective_kind kind, int64_t first, int64_t count)
+{
+  hr_launch *launch = hr_add_message(s->l, kind, count);
+  if (!launch)
+    return NULL;
+  s->order[s->l->program->launch_count - 1] = (placed){s->ready, s->l->program->launch_count - 1};
+  launch->collective.send = launch->collective.receive = gradient_at(s->l->x, first);
+  return launch;
+}
+
+/* Elements of a message in two parts; 0: the devices do not send so. */
+static int64_t part_elements(const hr_executor *x)
+{
+  const int64_t element = (int64_t)hr_dtype_bytes(x->options.dtype);
+  hr_collective_call call = hr_collective_call_default();
+  call.kind = HR_ALL_REDUCE;
+  call.dtype = x->options.dtype;
+  call.count = hr_min64(PART_BYTES, bucket_bytes(x)) / element;
+  const bool beside = hr_state_parts(x) == 1 && hr_communicator_sends_beside(x->options.replicas, &call);
+  return beside ? hr_max64(1, call.count) : 0;
+}
+
+static void add_parts(sum_list *s, const hr_run_bucket *of, hr_call_part part)
+{
+  const int64_t each = part_elements(s->l->x);
+  for (int64_t done = 0, place = 0; done < of->count; done += each, place++) {
+    hr_launch *launch = add_sum(s, HR_ALL_REDUCE, of->first + done, hr_min64(each, of->count - done));
+    if (!launch)
+      return;
+    launch->collective.part = part;
+    launch->collective.place = place;
+    launch->beside = part == HR_CALL_BEGIN ? 1 : 0;
+    launch->awaits = part == HR_CALL_END && place == 0 ? 1 : 0;
+  }
+}
+
+static void end_begun(sum_list *s)
+{
+  add_parts(s, &s->begun, HR_CALL_END);
+  s->begun.count = 0;
+}
+
+/* Copy engines send a bucket while the gradients of the next are computed, and the sums are made behind these. */
+static void add_in_parts(sum_list *s, const hr_run_bucket *bucket)
+{
+  const int64_t most = HR_CALLS_UNDER_WAY * part_elements(s->l->x);
+  for (int64_t done = 0; done < bucket->count; done += most) {
+    end_begun(s);
+    s->begun = (hr_run_bucket){bucket->first + done, hr_min64(most, bucket->count - done)};
+    add_parts(s, &s->begun, HR_CALL_BEGIN);
+  }
+}
+
+static void add_whole(sum_list *s, const hr_run_bucket *bucket)
+{
+  const hr_executor *x = s->l->x;
+  const hr_run_bucket own = hr_own_part(x, bucket);
+  hr_launch *launch =
+      add_sum(s, hr_state_parts(x) > 1 ? HR_REDUCE_SCATTER : HR_ALL_REDUCE, bucket->first, bucket->count);
+  if (!launch)
+    return;
+  launch->collective.receive = gradient_at(x, own.first);
+  launch->beside = 1;
+}
+
 /* The last message, behind which there is nothing to hide, waits for those beside the stream and stays on it: so that a
  * recording ends with all of them. */
 static void join_last(hr_run_program *p)
@@ -237,26 +305,40 @@ static void join_last(hr_run_program *p)
     last->beside = 0, last->awaits = sums > 1 ? 1 : 0;
 }
 
+/* At most: two for each part of each bucket. */
+static size_t message_count(const hr_executor *x)
+{
+  const int64_t each = part_elements(x);
+  int64_t count = 0;
+  for (int i = 0; i < x->bucket_count; i++)
+    count += each > 0 ? 2 * (x->buckets[i].count / each + 1) : 1;
+  return (size_t)count;
+}
+
 static void add_sums(hr_lowering *l, const block_list *blocks)
 {
   const hr_executor *x = l->x;
-  const int before = l->program->launch_count, count = before + x->bucket_count;
-  placed *order = malloc(((size_t)count + 1) * sizeof *order);
-  if (!order) {
+  const int before = l->program->launch_count;
+  const bool in_parts = part_elements(x) > 0;
+  sum_list s = {.l = l, .order = malloc(((size_t)before + message_count(x)) * sizeof *s.order)};
+  if (!s.order) {
     hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a training step"));
     return;
   }
   for (int i = 0; i < before; i++)
-    order[i] = (placed){i, i};
+    s.order[i] = (placed){i, i};
   for (int i = 0; i < x->bucket_count; i++) {
-    order[before + i] = (placed){ready(l->tape, blocks, &x->buckets[i]), before + i};
-    add_sum(l, &x->buckets[i]);
+    const int complete = ready(l->tape, blocks, &x->buckets[i]);
+    s.ready = in_parts && complete < s.ready ? s.ready : complete;
+    (in_parts ? add_in_parts : add_whole)(&s, &x->buckets[i]);
   }
+  s.ready = before - 1;
+  end_begun(&s);
   if (l->status == HR_OK)
-    sort_launches(l, order);
-  if (l->status == HR_OK)
+    sort_launches(l, s.order);
+  if (l->status == HR_OK && !in_parts)
     join_last(l->program);
-  free(order);
+  free(s.order);
 }
 
 void hr_lower_gradient_sums(hr_lowering *l)

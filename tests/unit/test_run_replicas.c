@@ -69,13 +69,15 @@ typedef struct course {
   uint64_t seed;
 } course;
 
-#define MESSAGES_MAX 16
+#define MESSAGES_MAX 128
 
 typedef struct message {
   int64_t first, count; /* weights */
   int behind;           /* launches that are not messages */
   int beside;
   unsigned awaits;
+  hr_call_part part;
+  int64_t place;
 } message;
 
 typedef struct replica {
@@ -131,8 +133,13 @@ static void look_at_program(replica *r, const hr_executor *x, const hr_run_progr
     else if (!p->shape.reduces)
       r->early_messages++;
     else if (r->message_count < MESSAGES_MAX)
-      r->messages[r->message_count++] =
-          (message){weight_at(x, x->gradients, call->send), call->count, others, launch->beside, launch->awaits};
+      r->messages[r->message_count++] = (message){weight_at(x, x->gradients, call->send),
+                                                  call->count,
+                                                  others,
+                                                  launch->beside,
+                                                  launch->awaits,
+                                                  call->part,
+                                                  call->place};
   }
   r->launch_count = p->shape.reduces ? others : r->launch_count;
 }
@@ -358,6 +365,51 @@ static void microbatches_are_added_up_before_replicas_are(void **state)
   }
 }
 
+static void check_whole_messages(const replica *r)
+{
+  int64_t sent = 0, before = INT64_MAX;
+  assert_int_equal(r->message_count, r->buckets);
+  for (int i = 0; i < r->message_count; i++) {
+    const message *m = &r->messages[i];
+    const bool last = i + 1 == r->message_count;
+    assert_true(last ? m->behind == r->launch_count
+                     : m->behind < r->messages[i + 1].behind || m->first < r->first_of_layers);
+    assert_true(last ? m->first == 0 && m->beside == 0 && m->awaits == 1 : m->beside == 1 && m->awaits == 0);
+    if (m->first >= r->first_of_layers) {
+      assert_true(m->first + m->count <= before);
+      before = m->first;
+    }
+    sent += m->count;
+  }
+  assert_int_equal(sent, r->count);
+  assert_true(r->messages[0].first < r->first_of_layers && r->messages[0].behind < r->launch_count * 3 / 4);
+}
+
+/* Every gradient is begun once, and ends behind that, before its place is taken again; the first end of several waits for
+ * what is beside. */
+static void check_parts(const replica *r)
+{
+  int64_t begun[HR_CALLS_UNDER_WAY], begun_count = 0, sent = 0;
+  for (int i = 0; i < HR_CALLS_UNDER_WAY; i++)
+    begun[i] = -1;
+  for (int i = 0; i < r->message_count; i++) {
+    const message *m = &r->messages[i];
+    const bool begins = m->part == HR_CALL_BEGIN;
+    assert_true(begins || m->part == HR_CALL_END);
+    assert_true(m->count * 4 <= r->course.options.bucket_bytes);
+    assert_true(begun[m->place] == (begins ? -1 : m->first));
+    assert_int_equal(m->beside, begins);
+    assert_int_equal(m->awaits, !begins && m->place == 0);
+    assert_true(i == 0 || m->behind >= r->messages[i - 1].behind);
+    begun[m->place] = begins ? m->first : -1;
+    begun_count += begins ? 1 : -1;
+    sent += begins ? m->count : 0;
+  }
+  assert_int_equal(begun_count, 0);
+  assert_int_equal(sent, r->count);
+  assert_true(r->messages[0].behind < r->launch_count * 3 / 4);
+}
+
 /* Each bucket once, as soon as the last of its gradients is launched: those of layers from the last one on, the head's
  * among the first, the embedding's at the end, where it waits for the others. */
 static void buckets_are_sent_as_the_backward_pass_completes_them(void **state)
@@ -375,22 +427,11 @@ static void buckets_are_sent_as_the_backward_pass_completes_them(void **state)
   free_replicas(replicas, 1);
   train_alike(&c, 2, replicas);
   const replica *r = &replicas[0];
-  int64_t sent = 0, before = INT64_MAX;
-  assert_true(r->message_count > 5 && r->message_count == r->buckets && r->early_messages == 0);
-  for (int i = 0; i < r->message_count; i++) {
-    const message *m = &r->messages[i];
-    const bool last = i + 1 == r->message_count;
-    assert_true(last ? m->behind == r->launch_count
-                     : m->behind < r->messages[i + 1].behind || m->first < r->first_of_layers);
-    assert_true(last ? m->first == 0 && m->beside == 0 && m->awaits == 1 : m->beside == 1 && m->awaits == 0);
-    if (m->first >= r->first_of_layers) {
-      assert_true(m->first + m->count <= before);
-      before = m->first;
-    }
-    sent += m->count;
-  }
-  assert_int_equal(sent, r->count);
-  assert_true(r->messages[0].first < r->first_of_layers && r->messages[0].behind < r->launch_count * 3 / 4);
+  assert_true(r->message_count > 5 && r->message_count < MESSAGES_MAX && r->early_messages == 0);
+  if (r->messages[0].part == HR_CALL_WHOLE)
+    check_whole_messages(r);
+  else
+    check_parts(r);
   free_replicas(replicas, 2);
 }
 
