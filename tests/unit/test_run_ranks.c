@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models whose layers several ranks share: the logits of one device from the same weights; refusals; failures. */
-#include "machine.h"
+#include "ranks.h"
 
-#include "base/error.h"
-#include "runtime/communicator/communicator.h"
-
-#include <headroom/experimental/communicator.h>
-#include <headroom/experimental/run.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define VOCABULARY 61
 #define TOKENS 12
 #define LONG_TOKENS 300
-#define RANKS_MAX 4
 
 /* Every kind of weight that is split, and those that are not. */
 static const struct {
@@ -83,25 +74,13 @@ static const struct {
 static const int32_t ids[] = {5, 17, 0, 60, 33, 2, 8, 41, 19, 27, 50, 11};
 static const int32_t few_ids[] = {2, 0, 1, 1, 2, 2, 0, 0, 1, 2, 0, 1}; /* of a model that has three */
 
-static hr_model model_of(const char *name, const char *config)
-{
-  hr_model model;
-  hr_error error;
-  const hr_input input = {.name = name, .text = config, .length = strlen(config)};
-  assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
-  return model;
-}
-
 /* ---- ranks ---- */
 
 typedef struct rank_of_model {
+  test_rank at;
   const hr_model *model;
-  hr_communicator *communicator; /* NULL: alone */
-  hr_device *device;
   hr_dtype dtype;
   const char *weights;
-  hr_status status;
-  hr_error error;
   int64_t bytes;
   float passed[TOKENS * VOCABULARY], prefilled[VOCABULARY], decoded[2 * VOCABULARY];
   int32_t largest[TOKENS + 3]; /* ids of these rows */
@@ -121,14 +100,14 @@ static hr_status run(hr_executor *x, hr_phase phase, int64_t tokens, const int32
 static hr_status run_phases(hr_executor *x, rank_of_model *r)
 {
   const int32_t *at = r->model->vocabulary < VOCABULARY ? few_ids : ids;
-  HR_TRY(hr_executor_load(x, r->weights, 3, NULL, NULL, &r->error));
-  HR_TRY(run(x, HR_PHASE_FORWARD, TOKENS, at, r->passed, &r->error));
-  HR_TRY(hr_executor_largest(x, r->largest, &r->error));
-  HR_TRY(run(x, HR_PHASE_PREFILL, 9, at, r->prefilled, &r->error));
-  HR_TRY(hr_executor_largest(x, r->largest + TOKENS, &r->error));
-  HR_TRY(run(x, HR_PHASE_DECODE, 1, at + 9, r->decoded, &r->error));
-  HR_TRY(run(x, HR_PHASE_DECODE, 2, at + 10, r->decoded, &r->error));
-  return hr_executor_largest(x, r->largest + TOKENS + 1, &r->error);
+  HR_TRY(hr_executor_load(x, r->weights, 3, NULL, NULL, &r->at.error));
+  HR_TRY(run(x, HR_PHASE_FORWARD, TOKENS, at, r->passed, &r->at.error));
+  HR_TRY(hr_executor_largest(x, r->largest, &r->at.error));
+  HR_TRY(run(x, HR_PHASE_PREFILL, 9, at, r->prefilled, &r->at.error));
+  HR_TRY(hr_executor_largest(x, r->largest + TOKENS, &r->at.error));
+  HR_TRY(run(x, HR_PHASE_DECODE, 1, at + 9, r->decoded, &r->at.error));
+  HR_TRY(run(x, HR_PHASE_DECODE, 2, at + 10, r->decoded, &r->at.error));
+  return hr_executor_largest(x, r->largest + TOKENS + 1, &r->at.error);
 }
 
 /* Three runs: the third replays the second. */
@@ -137,89 +116,39 @@ static hr_status run_long(hr_executor *x, rank_of_model *r)
   int32_t at[LONG_TOKENS];
   for (int i = 0; i < LONG_TOKENS; i++)
     at[i] = ids[i % TOKENS] + i % 3;
-  HR_TRY(hr_executor_load(x, r->weights, 3, NULL, NULL, &r->error));
+  HR_TRY(hr_executor_load(x, r->weights, 3, NULL, NULL, &r->at.error));
   for (int i = 0; i < 3; i++)
-    HR_TRY(run(x, HR_PHASE_FORWARD, LONG_TOKENS, at, r->long_pass, &r->error));
+    HR_TRY(run(x, HR_PHASE_FORWARD, LONG_TOKENS, at, r->long_pass, &r->at.error));
   for (int i = 0; i < 3; i++)
-    HR_TRY(run(x, HR_PHASE_PREFILL, LONG_TOKENS, at, r->prefilled, &r->error));
+    HR_TRY(run(x, HR_PHASE_PREFILL, LONG_TOKENS, at, r->prefilled, &r->at.error));
   return HR_OK;
 }
 
-static void *rank_main(void *argument)
+static hr_status run_model(void *rank)
 {
-  rank_of_model *r = argument;
+  rank_of_model *r = rank;
   hr_executor_options options = hr_executor_options_default();
   hr_executor *x = NULL;
   options.tokens = r->pieces > 0 ? LONG_TOKENS : 64;
   options.pieces = r->pieces;
   options.dtype = r->dtype;
-  options.communicator = r->communicator;
-  r->status = hr_executor_open(r->device, r->model, &options, &x, &r->error);
-  if (r->status == HR_OK)
-    r->bytes = hr_executor_bytes(x);
-  if (r->status == HR_OK)
-    r->status = r->pieces > 0 ? run_long(x, r) : run_phases(x, r);
+  options.communicator = r->at.communicator;
+  HR_TRY(hr_executor_open(r->at.device, r->model, &options, &x, &r->at.error));
+  r->bytes = hr_executor_bytes(x);
+  const hr_status status = r->pieces > 0 ? run_long(x, r) : run_phases(x, r);
   hr_executor_close(x);
-  if (r->status != HR_OK && r->communicator)
-    hr_communicator_give_up(r->communicator, r->error.message);
-  return NULL;
-}
-
-/* The CPU, or with HEADROOM_TEST=gpu GPUs, of which ranks share the first where there are not enough. */
-static hr_device *open_rank(int64_t rank)
-{
-  hr_device *device = NULL;
-  hr_error error;
-  char name[16] = "cpu";
-  if (test_asks_for("gpu"))
-    snprintf(name, sizeof name, "cuda:%d", (int)rank);
-  if (hr_device_open(name, 1, &device, &error) != HR_OK) {
-    assert_true(rank > 0 && strcmp(name, "cpu") != 0);
-    assert_ok(hr_device_open("cuda:0", 1, &device, &error), error);
-  }
-  return device;
-}
-
-/* Ranks of whole models do not share a real GPU: it loads their programs while no kernel waits. */
-static int64_t most_ranks(void)
-{
-  int64_t most = 1;
-  char name[16];
-  for (; most < RANKS_MAX && test_asks_for("gpu"); most++) {
-    hr_device *device = NULL;
-    snprintf(name, sizeof name, "cuda:%d", (int)most);
-    if (hr_device_open(name, 1, &device, NULL) != HR_OK)
-      break;
-    hr_device_close(device);
-  }
-  return test_asks_for("gpu") ? most : RANKS_MAX;
+  return status;
 }
 
 /* `others`: of the ranks behind the first; NULL: the same model. */
 static void run_with(const hr_model *model, const hr_model *others, int64_t count, const rank_of_model *wanted,
                      rank_of_model *ranks)
 {
-  hr_device *devices[RANKS_MAX];
-  hr_communicator *communicators[RANKS_MAX];
-  pthread_t threads[RANKS_MAX];
-  hr_error error;
-  for (int64_t i = 0; i < count; i++)
-    devices[i] = open_rank(i);
-  const hr_communicator_options options = hr_communicator_options_default();
-  assert_ok(hr_communicators_connect(devices, count, &options, communicators, &error), error);
   for (int64_t i = 0; i < count; i++) {
     ranks[i] = *wanted;
     ranks[i].model = i > 0 && others ? others : model;
-    ranks[i].communicator = count > 1 ? communicators[i] : NULL;
-    ranks[i].device = devices[i];
-    assert_int_equal(pthread_create(&threads[i], NULL, rank_main, &ranks[i]), 0);
   }
-  for (int64_t i = 0; i < count; i++)
-    pthread_join(threads[i], NULL);
-  for (int64_t i = 0; i < count; i++) {
-    hr_communicator_free(communicators[i]);
-    hr_device_close(devices[i]);
-  }
+  test_run_ranks(ranks, sizeof *ranks, count, run_model);
 }
 
 static void run_ranks(const hr_model *model, const hr_model *others, int64_t count, hr_dtype dtype,
@@ -279,19 +208,19 @@ static void assert_largest(const char *name, const rank_of_model *r)
 static void ranks_have_the_logits_of_one(void **state)
 {
   (void)state;
-  static rank_of_model one, ranks[RANKS_MAX];
-  const int64_t most = most_ranks();
+  static rank_of_model one, ranks[TEST_RANKS_MAX];
+  const int64_t most = test_ranks();
   if (most < 2)
     skip();
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     const int64_t count = models[i].ranks < most ? models[i].ranks : most;
-    const hr_model model = model_of(models[i].name, models[i].config);
+    const hr_model model = test_model(models[i].name, models[i].config);
     run_ranks(&model, NULL, 1, HR_FP32, &one);
-    assert_ok(one.status, one.error);
+    assert_ok(one.at.status, one.at.error);
     assert_largest(models[i].name, &one);
     run_ranks(&model, NULL, count, HR_FP32, ranks);
     for (int64_t r = 0; r < count; r++) {
-      assert_ok(ranks[r].status, ranks[r].error);
+      assert_ok(ranks[r].at.status, ranks[r].at.error);
       assert_near(models[i].name, "one pass", ranks[r].passed, one.passed, TOKENS * VOCABULARY, 2e-5f);
       assert_near(models[i].name, "prefill", ranks[r].prefilled, one.prefilled, VOCABULARY, 2e-5f);
       assert_near(models[i].name, "decode", ranks[r].decoded, one.decoded, 2 * VOCABULARY, 2e-5f);
@@ -308,19 +237,19 @@ static void ranks_have_the_logits_of_one(void **state)
 static void sums_beside_other_rows_change_nothing(void **state)
 {
   (void)state;
-  static rank_of_model one, ranks[RANKS_MAX];
+  static rank_of_model one, ranks[TEST_RANKS_MAX];
   static const int of[] = {0, 5, 8, 10, 11}; /* llama, parallel, four norms, experts, latent */
-  if (most_ranks() < 2)
+  if (test_ranks() < 2)
     skip();
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     const char *name = models[of[i]].name;
-    hr_model model = model_of(name, models[of[i]].config);
+    hr_model model = test_model(name, models[of[i]].config);
     model.max_positions = LONG_TOKENS;
     run_in_pieces(&model, 1, 1, &one);
     run_in_pieces(&model, 2, 3, ranks);
-    assert_ok(one.status, one.error);
+    assert_ok(one.at.status, one.at.error);
     for (int r = 0; r < 2; r++) {
-      assert_ok(ranks[r].status, ranks[r].error);
+      assert_ok(ranks[r].at.status, ranks[r].at.error);
       assert_near(name, "in pieces", ranks[r].long_pass, one.long_pass, LONG_TOKENS * VOCABULARY, 2e-5f);
       assert_near(name, "in pieces again", ranks[r].prefilled, one.prefilled, VOCABULARY, 2e-5f);
     }
@@ -330,17 +259,17 @@ static void sums_beside_other_rows_change_nothing(void **state)
 static void columns_without_a_logit_are_no_largest(void **state)
 {
   (void)state;
-  static rank_of_model ranks[RANKS_MAX];
+  static rank_of_model ranks[TEST_RANKS_MAX];
   static const char three[] = "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":1,"
                               "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":48,"
                               "\"vocab_size\":3,\"max_position_embeddings\":64}";
   int below = 0;
-  if (most_ranks() < 2)
+  if (test_ranks() < 2)
     skip();
-  const hr_model model = model_of("three", three);
+  const hr_model model = test_model("three", three);
   run_ranks(&model, NULL, 2, HR_FP32, ranks);
   for (int r = 0; r < 2; r++) {
-    assert_ok(ranks[r].status, ranks[r].error);
+    assert_ok(ranks[r].at.status, ranks[r].at.error);
     assert_largest("three", &ranks[r]);
   }
   for (int row = 0; row < TOKENS + 3; row++) {
@@ -352,22 +281,22 @@ static void columns_without_a_logit_are_no_largest(void **state)
 
 static void assert_says(const rank_of_model *r, hr_status status, const char *part)
 {
-  assert_int_equal(r->status, status);
-  if (!strstr(r->error.message, part))
-    fail_msg("'%s' does not say '%s'", r->error.message, part);
+  assert_int_equal(r->at.status, status);
+  if (!strstr(r->at.error.message, part))
+    fail_msg("'%s' does not say '%s'", r->at.error.message, part);
 }
 
 static void what_ranks_cannot_share_is_refused(void **state)
 {
   (void)state;
-  static rank_of_model ranks[RANKS_MAX];
-  const hr_model llama = model_of(models[0].name, models[0].config);
+  static rank_of_model ranks[TEST_RANKS_MAX];
+  const hr_model llama = test_model(models[0].name, models[0].config);
   run_ranks(&llama, NULL, 3, HR_FP32, ranks);
   assert_says(&ranks[0], HR_ERROR_UNSUPPORTED, "4 query heads do not divide by t = 3");
   static const char olmo[] = "{\"model_type\":\"olmo2\",\"hidden_size\":32,\"num_hidden_layers\":1,"
                              "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":48,"
                              "\"vocab_size\":61,\"max_position_embeddings\":64}";
-  const hr_model full = model_of("olmo2", olmo);
+  const hr_model full = test_model("olmo2", olmo);
   run_ranks(&full, NULL, 2, HR_FP32, ranks);
   assert_says(&ranks[0], HR_ERROR_UNSUPPORTED, "norms over all heads of several devices cannot be run yet");
 }
@@ -375,14 +304,15 @@ static void what_ranks_cannot_share_is_refused(void **state)
 static void a_rank_that_fails_ends_the_others(void **state)
 {
   (void)state;
-  static rank_of_model ranks[RANKS_MAX];
-  if (most_ranks() < 2)
+  static rank_of_model ranks[TEST_RANKS_MAX];
+  if (test_ranks() < 2)
     skip();
-  const hr_model llama = model_of(models[0].name, models[0].config), gpt2 = model_of(models[4].name, models[4].config);
+  const hr_model llama = test_model(models[0].name, models[0].config),
+                 gpt2 = test_model(models[4].name, models[4].config);
   static const char wider[] = "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,"
                               "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":48,"
                               "\"vocab_size\":61,\"max_position_embeddings\":64}";
-  const hr_model other = model_of("wider", wider);
+  const hr_model other = test_model("wider", wider);
   run_ranks(&llama, &other, 2, HR_FP32, ranks);
   assert_says(&ranks[0], HR_ERROR_INVALID,
               "rank 1 asks for an all_reduce of 768 fp32, rank 0 for an all_reduce of 384");

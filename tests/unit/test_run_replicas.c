@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replicas that train a model together: losses and weights are those of one device that trains on the batches of all;
  * with the optimizer's state divided they are the same bits; what replicas have different is named. */
-#include "machine.h"
+#include "ranks.h"
 
-#include "base/error.h"
 #include "run/program.h"
-#include "runtime/communicator/communicator.h"
 #include "runtime/device/buffer.h"
 #include "shape/number.h"
 #include "training/buckets.h"
 
-#include <headroom/experimental/communicator.h>
-#include <headroom/experimental/run.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define TOKENS 6
 #define BATCH 2 /* of a replica, in as many microbatches or one */
 #define STEPS 3
-#define REPLICAS_MAX 4
-#define IDS (REPLICAS_MAX * 3 * TOKENS)
+#define IDS (TEST_RANKS_MAX * 3 * TOKENS)
 #define RATE 1e-3
 
 #define SIZES "\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":61,"
@@ -50,15 +42,6 @@ static const struct {
      2},
 };
 
-static hr_model model_of(const char *name, const char *config)
-{
-  hr_model model;
-  hr_error error;
-  const hr_input input = {.name = name, .text = config, .length = strlen(config)};
-  assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
-  return model;
-}
-
 /* ---- replicas ---- */
 
 /* How a model trains. */
@@ -81,12 +64,9 @@ typedef struct message {
 } message;
 
 typedef struct replica {
+  test_rank at;
   course course;
-  hr_device *device;
-  hr_communicator *communicator; /* NULL: alone */
   const int32_t *ids;
-  hr_status status;
-  hr_error error;
   float losses[STEPS][IDS];
   float *weights, *gradients; /* after all steps; after the first */
   size_t count;
@@ -110,7 +90,7 @@ static hr_status read_numbers(replica *r, const hr_executor *x, const hr_buffer 
   const size_t bytes = hr_buffer_bytes(of);
   char *read = malloc(bytes);
   *to = calloc(r->count, sizeof **to);
-  const hr_status status = hr_buffer_read(of, read, bytes, &r->error);
+  const hr_status status = hr_buffer_read(of, read, bytes, &r->at.error);
   for (int64_t i = 0; i < (x->layers + 1) * HR_WEIGHT_ROLE_COUNT && status == HR_OK; i++) {
     const hr_buffer *weight = x->weights.of[i];
     const size_t count = weight ? hr_buffer_bytes(weight) / hr_dtype_bytes(dtype) : 0;
@@ -159,13 +139,13 @@ static hr_status train(replica *r, hr_executor *x)
   input.batch = r->course.batch, input.tokens = TOKENS;
   input.microbatches = r->course.microbatches;
   input.ids = r->ids;
-  HR_TRY(hr_executor_load(x, NULL, r->course.seed, NULL, NULL, &r->error));
+  HR_TRY(hr_executor_load(x, NULL, r->course.seed, NULL, NULL, &r->at.error));
   r->count = hr_buffer_bytes(x->weights.memory) / hr_dtype_bytes(r->course.options.dtype);
   r->buckets = x->bucket_count;
   r->bytes = hr_executor_bytes(x);
   r->state_bytes = hr_buffer_bytes(x->means);
   for (int step = 0; step < STEPS; step++) {
-    HR_TRY(hr_executor_step(x, &input, r->losses[step], &r->error));
+    HR_TRY(hr_executor_step(x, &input, r->losses[step], &r->at.error));
     if (step == 0)
       HR_TRY(read_numbers(r, x, x->gradients, &r->gradients));
   }
@@ -173,36 +153,15 @@ static hr_status train(replica *r, hr_executor *x)
   return read_numbers(r, x, x->weights.memory, &r->weights);
 }
 
-static void *replica_main(void *argument)
+static hr_status train_replica(void *rank)
 {
-  replica *r = argument;
+  replica *r = rank;
   hr_executor *x = NULL;
-  r->course.options.replicas = r->communicator;
-  r->status = hr_executor_open(r->device, r->course.model, &r->course.options, &x, &r->error);
-  if (r->status == HR_OK)
-    r->status = train(r, x);
+  r->course.options.replicas = r->at.communicator;
+  HR_TRY(hr_executor_open(r->at.device, r->course.model, &r->course.options, &x, &r->at.error));
+  const hr_status status = train(r, x);
   hr_executor_close(x);
-  if (r->status != HR_OK && r->communicator)
-    hr_communicator_give_up(r->communicator, r->error.message);
-  return NULL;
-}
-
-/* The CPU, or with HEADROOM_TEST=gpu a GPU of its own. */
-static hr_device *open_device(int64_t number)
-{
-  hr_device *device = NULL;
-  char name[16] = "cpu";
-  if (test_asks_for("gpu"))
-    snprintf(name, sizeof name, "cuda:%d", (int)number);
-  return hr_device_open(name, 1, &device, NULL) == HR_OK ? device : NULL;
-}
-
-static int64_t most_replicas(void)
-{
-  int64_t most = 0;
-  for (hr_device *device; most < REPLICAS_MAX && (device = open_device(most)); most++)
-    hr_device_close(device);
-  return test_asks_for("gpu") ? most : REPLICAS_MAX;
+  return status;
 }
 
 static int32_t all_ids[IDS];
@@ -216,26 +175,10 @@ static void make_ids(int64_t vocabulary)
 /* courses[i] is that of replica i; each gets the next ids. */
 static void run_replicas(const course *courses, int64_t count, replica *replicas)
 {
-  hr_device *devices[REPLICAS_MAX];
-  hr_communicator *communicators[REPLICAS_MAX];
-  pthread_t threads[REPLICAS_MAX];
-  hr_error error;
   make_ids(courses[0].model->vocabulary);
   for (int64_t i = 0; i < count; i++)
-    assert_non_null(devices[i] = open_device(i));
-  assert_ok(hr_communicators_create(devices, count, NULL, communicators, &error), error);
-  for (int64_t i = 0; i < count; i++) {
-    replicas[i] = (replica){.course = courses[i], .device = devices[i]};
-    replicas[i].communicator = count > 1 ? communicators[i] : NULL;
-    replicas[i].ids = all_ids + i * BATCH * TOKENS;
-    assert_int_equal(pthread_create(&threads[i], NULL, replica_main, &replicas[i]), 0);
-  }
-  for (int64_t i = 0; i < count; i++)
-    pthread_join(threads[i], NULL);
-  for (int64_t i = 0; i < count; i++) {
-    hr_communicator_free(communicators[i]);
-    hr_device_close(devices[i]);
-  }
+    replicas[i] = (replica){.course = courses[i], .ids = all_ids + i * BATCH * TOKENS};
+  test_run_ranks(replicas, sizeof *replicas, count, train_replica);
 }
 
 static void free_replicas(replica *replicas, int64_t count)
@@ -261,12 +204,12 @@ static course course_of(const hr_model *model, hr_dtype dtype, int64_t zero_stag
 /* All replicas alike; they must succeed. */
 static void train_alike(const course *c, int64_t count, replica *replicas)
 {
-  course courses[REPLICAS_MAX];
+  course courses[TEST_RANKS_MAX];
   for (int64_t i = 0; i < count; i++)
     courses[i] = *c;
   run_replicas(courses, count, replicas);
   for (int64_t i = 0; i < count; i++)
-    assert_ok(replicas[i].status, replicas[i].error);
+    assert_ok(replicas[i].at.status, replicas[i].at.error);
 }
 
 /* ---- one device on all batches ---- */
@@ -317,7 +260,7 @@ static void assert_same_weights(const replica *replicas, int64_t count, const re
 /* Without and with divided states, against one device. */
 static void check_course(const char *name, course c, int64_t count, float losses, float gradients)
 {
-  replica one, plain[REPLICAS_MAX], divided[REPLICAS_MAX];
+  replica one, plain[TEST_RANKS_MAX], divided[TEST_RANKS_MAX];
   course alone = c;
   alone.batch = BATCH * count, alone.microbatches = 1;
   train_alike(&alone, 1, &one);
@@ -340,13 +283,13 @@ static void check_course(const char *name, course c, int64_t count, float losses
 static void replicas_train_as_one_device_on_all_batches(void **state)
 {
   (void)state;
-  const int64_t most = most_replicas();
+  const int64_t most = test_ranks();
   if (most < 2)
     skip();
   for (int m = 0; m < (int)(sizeof models / sizeof *models); m++) {
     if (!test_takes(m))
       continue;
-    const hr_model model = model_of(models[m].name, models[m].config);
+    const hr_model model = test_model(models[m].name, models[m].config);
     const int64_t count = models[m].replicas < most ? models[m].replicas : most;
     check_course(models[m].name, course_of(&model, HR_FP32, 0), count, 1e-5f, 1e-5f);
   }
@@ -355,10 +298,10 @@ static void replicas_train_as_one_device_on_all_batches(void **state)
 static void microbatches_are_added_up_before_replicas_are(void **state)
 {
   (void)state;
-  if (most_replicas() < 2)
+  if (test_ranks() < 2)
     skip();
   for (int m = 0; m < (int)(sizeof models / sizeof *models); m += 5) {
-    const hr_model model = model_of(models[m].name, models[m].config);
+    const hr_model model = test_model(models[m].name, models[m].config);
     course c = course_of(&model, HR_FP32, 0);
     c.batch = 1, c.microbatches = BATCH;
     check_course(models[m].name, c, 2, 1e-5f, 1e-5f);
@@ -415,10 +358,10 @@ static void check_parts(const replica *r)
 static void buckets_are_sent_as_the_backward_pass_completes_them(void **state)
 {
   (void)state;
-  replica replicas[REPLICAS_MAX];
-  if (most_replicas() < 2)
+  replica replicas[TEST_RANKS_MAX];
+  if (test_ranks() < 2)
     skip();
-  const hr_model model = model_of(models[0].name, models[0].config);
+  const hr_model model = test_model(models[0].name, models[0].config);
   course c = course_of(&model, HR_FP32, 0);
   c.batch = 1, c.microbatches = 3;
   c.options.bucket_bytes = 4000;
@@ -438,12 +381,12 @@ static void buckets_are_sent_as_the_backward_pass_completes_them(void **state)
 static void narrow_weights_are_trained_within_their_rounding(void **state)
 {
   (void)state;
-  hr_device *device = open_device(0);
+  hr_device *device = test_rank_device(0);
   const bool narrow = multiplies(device, HR_BF16);
   hr_device_close(device);
-  if (most_replicas() < 2 || !narrow)
+  if (test_ranks() < 2 || !narrow)
     skip();
-  const hr_model model = model_of(models[0].name, models[0].config);
+  const hr_model model = test_model(models[0].name, models[0].config);
   check_course("bf16", course_of(&model, HR_BF16, 0), 2, 0.02f, 0.02f);
 }
 
@@ -451,10 +394,10 @@ static void narrow_weights_are_trained_within_their_rounding(void **state)
 static void clipping_is_by_the_norm_of_all_gradients(void **state)
 {
   (void)state;
-  const int64_t most = most_replicas();
+  const int64_t most = test_ranks();
   if (most < 2)
     skip();
-  const hr_model model = model_of(models[0].name, models[0].config);
+  const hr_model model = test_model(models[0].name, models[0].config);
   course c = course_of(&model, HR_FP32, 0);
   c.options.max_norm = 1e-6;
   check_course("clipped", c, most < 3 ? most : 3, 1e-5f, 1e-5f);
@@ -464,10 +407,10 @@ static void clipping_is_by_the_norm_of_all_gradients(void **state)
 static void steps_give_the_same_bits_each_time(void **state)
 {
   (void)state;
-  replica first[REPLICAS_MAX], second[REPLICAS_MAX];
-  if (most_replicas() < 2)
+  replica first[TEST_RANKS_MAX], second[TEST_RANKS_MAX];
+  if (test_ranks() < 2)
     skip();
-  const hr_model model = model_of(models[0].name, models[0].config);
+  const hr_model model = test_model(models[0].name, models[0].config);
   course c = course_of(&model, HR_FP32, 1);
   c.options.recompute = HR_RECOMPUTE_FULL;
   train_alike(&c, 2, first);
@@ -484,14 +427,14 @@ static void steps_give_the_same_bits_each_time(void **state)
 
 static void assert_says(const replica *r, hr_status status, const char *part)
 {
-  if (r->status != status || !strstr(r->error.message, part))
-    fail_msg("status %d, '%s' does not say '%s'", (int)r->status, r->error.message, part);
+  if (r->at.status != status || !strstr(r->at.error.message, part))
+    fail_msg("status %d, '%s' does not say '%s'", (int)r->at.status, r->at.error.message, part);
 }
 
 /* Two replicas, of which the second has something else. */
 static void expect_difference(const course *first, const course *second, const char *line)
 {
-  replica replicas[REPLICAS_MAX];
+  replica replicas[TEST_RANKS_MAX];
   run_replicas((course[]){*first, *second}, 2, replicas);
   for (int i = 0; i < 2; i++)
     assert_says(&replicas[i], HR_ERROR_INVALID, line);
@@ -501,9 +444,10 @@ static void expect_difference(const course *first, const course *second, const c
 static void what_replicas_have_different_is_named(void **state)
 {
   (void)state;
-  if (most_replicas() < 2)
+  if (test_ranks() < 2)
     skip();
-  const hr_model model = model_of(models[0].name, models[0].config), wide = model_of(models[3].name, models[3].config);
+  const hr_model model = test_model(models[0].name, models[0].config),
+                 wide = test_model(models[3].name, models[3].config);
   const course usual = course_of(&model, HR_FP32, 0);
   course other = usual;
   other.options.zero_stage = 1;
@@ -526,19 +470,19 @@ static void what_replicas_have_different_is_named(void **state)
 
 static void expect_refused(course c, hr_status status, const char *line)
 {
-  replica replicas[REPLICAS_MAX];
+  replica replicas[TEST_RANKS_MAX];
   run_replicas((course[]){c, c}, 2, replicas);
-  assert_true(replicas[0].status == status || replicas[1].status == status);
-  assert_says(&replicas[replicas[0].status == status ? 0 : 1], status, line);
+  assert_true(replicas[0].at.status == status || replicas[1].at.status == status);
+  assert_says(&replicas[replicas[0].at.status == status ? 0 : 1], status, line);
   free_replicas(replicas, 2);
 }
 
 static void options_that_replicas_do_not_take_are_refused(void **state)
 {
   (void)state;
-  if (most_replicas() < 2)
+  if (test_ranks() < 2)
     skip();
-  const hr_model model = model_of(models[0].name, models[0].config);
+  const hr_model model = test_model(models[0].name, models[0].config);
   course c = course_of(&model, HR_FP32, 2);
   expect_refused(c, HR_ERROR_UNSUPPORTED, "zero_stage: 2 cannot be run yet, 0 and 1 can");
   c.options.zero_stage = -1;

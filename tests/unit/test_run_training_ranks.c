@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models whose layers several ranks share, and train: the losses of one device over several steps; refusals. */
-#include "machine.h"
+#include "ranks.h"
 
-#include "base/error.h"
-
-#include <headroom/experimental/communicator.h>
-#include <headroom/experimental/run.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #define TOKENS 6
 #define BATCH 2
 #define STEPS 4
-#define RANKS_MAX 4
 #define LOSSES (STEPS * BATCH * TOKENS)
 
 #define SIZES "\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":64,"
@@ -52,25 +44,13 @@ static const struct {
 
 static const int32_t ids[BATCH * TOKENS] = {5, 17, 0, 56, 33, 5, 8, 41, 19, 27, 50, 44};
 
-static hr_model model_of(const char *name, const char *config)
-{
-  hr_model model;
-  hr_error error;
-  const hr_input input = {.name = name, .text = config, .length = strlen(config)};
-  assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
-  return model;
-}
-
 /* ---- ranks ---- */
 
 typedef struct rank_of_model {
+  test_rank at;
   const hr_model *model;
   hr_executor_options options;
   bool microbatches; /* of a sequence each */
-  hr_device *device;
-  hr_communicator *communicator; /* NULL: alone */
-  hr_status status;
-  hr_error error;
   int64_t bytes;
   float losses[LOSSES];
 } rank_of_model;
@@ -82,65 +62,28 @@ static hr_status train(rank_of_model *r, hr_executor *x)
   input.batch = r->microbatches ? 1 : BATCH, input.microbatches = r->microbatches ? BATCH : 1;
   input.tokens = TOKENS, input.ids = ids;
   r->bytes = hr_executor_bytes(x);
-  HR_TRY(hr_executor_load(x, NULL, 3, NULL, NULL, &r->error));
+  HR_TRY(hr_executor_load(x, NULL, 3, NULL, NULL, &r->at.error));
   for (int i = 0; i < STEPS; i++)
-    HR_TRY(hr_executor_step(x, &input, r->losses + i * BATCH * TOKENS, &r->error));
+    HR_TRY(hr_executor_step(x, &input, r->losses + i * BATCH * TOKENS, &r->at.error));
   return HR_OK;
 }
 
-static void *rank_main(void *argument)
+static hr_status train_model(void *rank)
 {
-  rank_of_model *r = argument;
+  rank_of_model *r = rank;
   hr_executor *x = NULL;
-  r->options.communicator = r->communicator;
-  r->status = hr_executor_open(r->device, r->model, &r->options, &x, &r->error);
-  if (r->status == HR_OK)
-    r->status = train(r, x);
+  r->options.communicator = r->at.communicator;
+  HR_TRY(hr_executor_open(r->at.device, r->model, &r->options, &x, &r->at.error));
+  const hr_status status = train(r, x);
   hr_executor_close(x);
-  if (r->status != HR_OK && r->communicator)
-    hr_communicator_give_up(r->communicator, r->error.message);
-  return NULL;
-}
-
-/* The CPU, or with HEADROOM_TEST=gpu a GPU of its own. */
-static hr_device *open_device(int64_t rank)
-{
-  hr_device *device = NULL;
-  char name[16] = "cpu";
-  if (test_asks_for("gpu"))
-    snprintf(name, sizeof name, "cuda:%d", (int)rank);
-  return hr_device_open(name, 1, &device, NULL) == HR_OK ? device : NULL;
-}
-
-static int64_t most_ranks(void)
-{
-  int64_t most = 0;
-  for (hr_device *device; test_asks_for("gpu") && most < RANKS_MAX && (device = open_device(most)); most++)
-    hr_device_close(device);
-  return test_asks_for("gpu") ? most : RANKS_MAX;
+  return status;
 }
 
 static void run_ranks(const rank_of_model *as, int64_t count, rank_of_model *ranks)
 {
-  hr_device *devices[RANKS_MAX];
-  hr_communicator *communicators[RANKS_MAX];
-  pthread_t threads[RANKS_MAX];
-  hr_error error;
   for (int64_t i = 0; i < count; i++)
-    assert_non_null(devices[i] = open_device(i));
-  assert_ok(hr_communicators_create(devices, count, NULL, communicators, &error), error);
-  for (int64_t i = 0; i < count; i++) {
     ranks[i] = *as;
-    ranks[i].device = devices[i];
-    ranks[i].communicator = count > 1 ? communicators[i] : NULL;
-    assert_int_equal(pthread_create(&threads[i], NULL, rank_main, &ranks[i]), 0);
-  }
-  for (int64_t i = 0; i < count; i++)
-    pthread_join(threads[i], NULL);
-  for (int64_t i = 0; i < count; i++) {
-    hr_communicator_free(communicators[i]);
-    hr_device_close(devices[i]);
-  }
+  test_run_ranks(ranks, sizeof *ranks, count, train_model);
 }
 
 static rank_of_model rank_that_trains(const hr_model *model)
@@ -154,12 +97,12 @@ static rank_of_model rank_that_trains(const hr_model *model)
 
 static void check_losses(const char *name, const rank_of_model *as, int64_t count)
 {
-  static rank_of_model one, ranks[RANKS_MAX];
+  static rank_of_model one, ranks[TEST_RANKS_MAX];
   run_ranks(as, 1, &one);
-  assert_ok(one.status, one.error);
+  assert_ok(one.at.status, one.at.error);
   run_ranks(as, count, ranks);
   for (int64_t r = 0; r < count; r++) {
-    assert_ok(ranks[r].status, ranks[r].error);
+    assert_ok(ranks[r].at.status, ranks[r].at.error);
     assert_memory_equal(ranks[r].losses, ranks[0].losses, sizeof ranks[r].losses);
     assert_true(ranks[r].bytes < one.bytes);
   }
@@ -174,13 +117,13 @@ static void check_losses(const char *name, const rank_of_model *as, int64_t coun
 static void ranks_train_as_one_device(void **state)
 {
   (void)state;
-  const int64_t most = most_ranks();
+  const int64_t most = test_ranks();
   if (most < 2)
     skip();
   for (int m = 0; m < (int)(sizeof models / sizeof *models); m++) {
     if (!test_takes(m))
       continue;
-    const hr_model model = model_of(models[m].name, models[m].config);
+    const hr_model model = test_model(models[m].name, models[m].config);
     const rank_of_model as = rank_that_trains(&model);
     check_losses(models[m].name, &as, models[m].ranks < most ? models[m].ranks : most);
   }
@@ -189,10 +132,10 @@ static void ranks_train_as_one_device(void **state)
 static void layers_may_be_computed_again_and_batches_divided(void **state)
 {
   (void)state;
-  if (most_ranks() < 2)
+  if (test_ranks() < 2)
     skip();
   for (int m = 0; m < 6; m += 5) {
-    const hr_model model = model_of(models[m].name, models[m].config);
+    const hr_model model = test_model(models[m].name, models[m].config);
     rank_of_model as = rank_that_trains(&model);
     as.options.recompute = HR_RECOMPUTE_FULL;
     check_losses("computed again", &as, 2);
@@ -208,31 +151,31 @@ static void logits_of_many_words_are_gathered_in_parts(void **state)
   (void)state;
   if (test_asks_for("gpu"))
     skip();
-  const hr_model model = model_of("wide", "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_hidden_layers\":1,"
-                                          "\"num_attention_heads\":2,\"num_key_value_heads\":2,"
-                                          "\"intermediate_size\":16,\"vocab_size\":1048576,"
-                                          "\"max_position_embeddings\":64,\"tie_word_embeddings\":true}");
+  const hr_model model = test_model("wide", "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_hidden_layers\":1,"
+                                            "\"num_attention_heads\":2,\"num_key_value_heads\":2,"
+                                            "\"intermediate_size\":16,\"vocab_size\":1048576,"
+                                            "\"max_position_embeddings\":64,\"tie_word_embeddings\":true}");
   const rank_of_model as = rank_that_trains(&model);
   check_losses("wide", &as, 2);
 }
 
 static void expect_refused(const char *config, double max_norm, int64_t count, const char *line)
 {
-  static rank_of_model ranks[RANKS_MAX];
-  const hr_model model = model_of("refused", config);
+  static rank_of_model ranks[TEST_RANKS_MAX];
+  const hr_model model = test_model("refused", config);
   rank_of_model as = rank_that_trains(&model);
   as.options.max_norm = max_norm;
   run_ranks(&as, count, ranks);
-  const rank_of_model *r = &ranks[ranks[0].status == HR_ERROR_UNSUPPORTED ? 0 : 1];
-  assert_int_equal(r->status, HR_ERROR_UNSUPPORTED);
-  if (!strstr(r->error.message, line))
-    fail_msg("'%s' does not say '%s'", r->error.message, line);
+  const rank_of_model *r = &ranks[ranks[0].at.status == HR_ERROR_UNSUPPORTED ? 0 : 1];
+  assert_int_equal(r->at.status, HR_ERROR_UNSUPPORTED);
+  if (!strstr(r->at.error.message, line))
+    fail_msg("'%s' does not say '%s'", r->at.error.message, line);
 }
 
 static void what_ranks_cannot_train_is_refused(void **state)
 {
   (void)state;
-  if (most_ranks() < 4)
+  if (test_ranks() < 4)
     skip();
   expect_refused("{\"model_type\":\"qwen3\"," LLAMA ",\"head_dim\":16}", 0, 2,
                  "a norm that all heads share, on several devices, cannot be trained yet");

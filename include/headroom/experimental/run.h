@@ -38,7 +38,8 @@ typedef struct hr_executor_options {
   int64_t zero_stage;   /* 1: a replica has the optimizer's state of its share of the weights alone (Rajbhandari et al.
                              2020, arXiv 1910.02054); on GPUs this needs NCCL. 0, the default: of all */
   int64_t bucket_bytes; /* gradients of the last layers are added up over the replicas as soon as so many bytes of them
-                             are complete, beside the rest of the backward pass. 0, the default: 25 MiB */
+                             are complete, beside the rest of the backward pass; without ZeRO on 2 to 4 GPUs that see
+                             each other's memory in messages of up to 16 MiB. 0, the default: 25 MiB */
 } hr_executor_options;
 
 /** fp32, one sequence; 0.001, 0.9, 0.999, no decay, no clipping. */
