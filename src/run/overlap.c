@@ -275,11 +275,8 @@ int hr_pieces_of(const hr_lowering *l)
   const int64_t bytes = rows * l->x->model.hidden * (int64_t)hr_element_bytes(l);
   const int64_t wanted = o->pieces > 0 ? o->pieces : hr_min64(bytes / PIECE_BYTES, HR_RUN_PIECES_MAX);
   const int64_t pieces = hr_max64(1, hr_min64(wanted, rows / TILE_ROWS));
-  hr_collective_call call = hr_collective_call_default();
-  call.kind = HR_ALL_REDUCE;
-  call.dtype = o->dtype;
-  call.count = hr_round_up(hr_ceil_div(rows, pieces), TILE_ROWS) * l->x->model.hidden;
-  return o->pieces > 0 || hr_communicator_sends_beside(o->communicator, &call) ? (int)pieces : 1;
+  const int64_t count = hr_round_up(hr_ceil_div(rows, pieces), TILE_ROWS) * l->x->model.hidden;
+  return o->pieces > 0 || hr_sends_beside(o->communicator, o->dtype, count) ? (int)pieces : 1;
 }
 
 void hr_overlap_sums(hr_lowering *l)

@@ -240,12 +240,8 @@ static hr_launch *add_sum(sum_list *s, hr_collective_kind kind, int64_t first, i
 static int64_t part_elements(const hr_executor *x)
 {
   const int64_t element = (int64_t)hr_dtype_bytes(x->options.dtype);
-  hr_collective_call call = hr_collective_call_default();
-  call.kind = HR_ALL_REDUCE;
-  call.dtype = x->options.dtype;
-  call.count = hr_min64(PART_BYTES, bucket_bytes(x)) / element;
-  const bool beside = hr_state_parts(x) == 1 && hr_communicator_sends_beside(x->options.replicas, &call);
-  return beside ? hr_max64(1, call.count) : 0;
+  const int64_t count = hr_max64(1, hr_min64(PART_BYTES, bucket_bytes(x)) / element);
+  return hr_state_parts(x) == 1 && hr_sends_beside(x->options.replicas, x->options.dtype, count) ? count : 0;
 }
 
 static void add_parts(sum_list *s, const hr_run_bucket *of, hr_call_part part)

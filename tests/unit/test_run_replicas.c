@@ -328,8 +328,8 @@ static void check_whole_messages(const replica *r)
   assert_true(r->messages[0].first < r->first_of_layers && r->messages[0].behind < r->launch_count * 3 / 4);
 }
 
-/* Every gradient is begun once, and ends behind that, before its place is taken again; the first end of several waits for
- * what is beside. */
+/* Every gradient is begun once, and ends behind that, before its place is taken again; the first end of several waits
+ * for what is beside. */
 static void check_parts(const replica *r)
 {
   int64_t begun[HR_CALLS_UNDER_WAY], begun_count = 0, sent = 0;
