@@ -125,6 +125,17 @@ static int check_result(const hr_communicator *c, const hr_collective_call *call
   return behind != UINT32_MAX;
 }
 
+/* In two calls, if it is in parts. */
+static hr_status communicate(hr_communicator *communicator, hr_collective_call call, hr_error *error)
+{
+  if (call.part == HR_CALL_WHOLE)
+    return hr_communicate(communicator, &call, NULL, error);
+  call.part = HR_CALL_BEGIN;
+  const hr_status begun = hr_communicate(communicator, &call, NULL, error);
+  call.part = HR_CALL_END;
+  return begun != HR_OK ? begun : hr_communicate(communicator, &call, NULL, error);
+}
+
 /* 0: right. */
 static int try_call(hr_communicator *communicator, hr_collective_call call, bool in_place, hr_error *error)
 {
@@ -137,9 +148,8 @@ static int try_call(hr_communicator *communicator, hr_collective_call call, bool
   for (int64_t i = 0; i < sent; i++)
     hr_number_store(call.dtype, send, (size_t)i, element_of(rank, i));
   set_places(communicator, in_place, send, receive, &call);
-  const int wrong = hr_communicate(communicator, &call, NULL, error) != HR_OK
-                        ? 1
-                        : check_result(communicator, &call, in_place, error);
+  const int wrong =
+      communicate(communicator, call, error) != HR_OK ? 1 : check_result(communicator, &call, in_place, error);
   free(all);
   free(receive);
   return wrong;
@@ -195,6 +205,13 @@ static void run_large(rank_thread *t)
     call.dtype = i < 3 ? HR_FP32 : HR_BF16;
     call.count = 2200001 * t->size;
     wrong = wrong || try_call(t->communicator, call, i % 2 == 1, &t->error);
+  }
+  for (int64_t large = 0; large < 2; large++) {
+    hr_collective_call call = hr_collective_call_default();
+    call.part = HR_CALL_BEGIN;
+    call.count = large ? 1200001 : 17;
+    wrong =
+        wrong || try_call(t->communicator, call, false, &t->error) || try_call(t->communicator, call, true, &t->error);
   }
   t->status = wrong ? HR_ERROR_INVALID : HR_OK;
 }

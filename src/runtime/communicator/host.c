@@ -170,8 +170,6 @@ static void take_part(const hr_communicator *c, const hr_collective_call *call, 
 
 static hr_status send_at_once(hr_communicator *c, const hr_collective_call *call, hr_error *error)
 {
-  if (call->part == HR_CALL_BEGIN)
-    return HR_OK;
   const size_t sent = (size_t)hr_sent_elements(call, c->meeting->size), bytes = sent * hr_dtype_bytes(call->dtype);
   HR_TRY(room_for(c, ((size_t)c->meeting->size + 1) * bytes, error));
   char *nothing = (char *)c->room + (size_t)c->meeting->size * bytes;
@@ -186,9 +184,12 @@ static hr_status send_at_once(hr_communicator *c, const hr_collective_call *call
   return HR_OK;
 }
 
-/* Large messages go in pieces that caches hold, so that the room for those of all ranks stays small. */
+/* Large messages go in pieces that caches hold, so that the room for those of all ranks stays small. The second of two
+ * calls does all. */
 hr_status hr_host_communicate(hr_communicator *c, const hr_collective_call *call, hr_error *error)
 {
+  if (call->part == HR_CALL_BEGIN)
+    return HR_OK;
   const int64_t piece = PIECE_BYTES / (int64_t)hr_dtype_bytes(call->dtype);
   if (call->columns > 0 || call->count <= piece || !in_pieces[call->kind])
     return send_at_once(c, call, error);
