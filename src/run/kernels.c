@@ -44,3 +44,12 @@ hr_status hr_launch_collective(const hr_plan *plan, const hr_arguments *argument
   (void)plan;
   return hr_communicate(at->communicator, (const hr_collective_call *)(const void *)arguments, at->stream, error);
 }
+
+bool hr_sends_beside(const hr_communicator *communicator, hr_dtype dtype, int64_t count)
+{
+  hr_collective_call call = hr_collective_call_default();
+  call.kind = HR_ALL_REDUCE;
+  call.dtype = dtype;
+  call.count = count;
+  return hr_communicator_sends_beside(communicator, &call);
+}

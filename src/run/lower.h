@@ -252,9 +252,6 @@ void hr_lower_o_absorb(hr_lowering *l);
 
 void hr_lower_all_reduce(hr_lowering *l);
 
-/** hr_communicator_sends_beside() of that many elements. */
-bool hr_sends_beside(const hr_communicator *communicator, hr_dtype dtype, int64_t count);
-
 /** Pieces of the step's rows: hr_executor_options.pieces. */
 int hr_pieces_of(const hr_lowering *l);
 

@@ -11,15 +11,6 @@ static hr_run_view part_of_sum(hr_lowering *l)
   return hr_packed(l, part);
 }
 
-bool hr_sends_beside(const hr_communicator *communicator, hr_dtype dtype, int64_t count)
-{
-  hr_collective_call call = hr_collective_call_default();
-  call.kind = HR_ALL_REDUCE;
-  call.dtype = dtype;
-  call.count = count;
-  return hr_communicator_sends_beside(communicator, &call);
-}
-
 void hr_lower_all_reduce(hr_lowering *l)
 {
   const hr_run_view part = part_of_sum(l), sum = hr_new_view(l, part.rows, part.columns);

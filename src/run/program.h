@@ -127,6 +127,9 @@ hr_launch_function hr_launch_gemm, hr_launch_attention, hr_launch_rowwise, hr_la
     hr_launch_attention_backward, hr_launch_route, hr_launch_router, hr_launch_linear, hr_launch_grouped, hr_launch_q8,
     hr_launch_q8_widening, hr_launch_collective, hr_launch_between_replicas, hr_launch_squares;
 
+/** hr_communicator_sends_beside() of that many elements. */
+bool hr_sends_beside(const hr_communicator *communicator, hr_dtype dtype, int64_t count);
+
 /** The operators of a shape, as `describe` lists them. Errors of hr_operators_list(). */
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error);
 
