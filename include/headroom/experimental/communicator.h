@@ -65,11 +65,12 @@ HR_API int64_t hr_communicator_rank(const hr_communicator *communicator);
 /** The number of all. */
 HR_API int64_t hr_communicator_size(const hr_communicator *communicator);
 
-/** A call that every rank makes, in the same order. Addresses are of the communicator's device. */
+/** A call, or the first or second of two that are an all-reduce: hr_collective_call.part. */
 typedef enum hr_call_part { HR_CALL_WHOLE, HR_CALL_BEGIN, HR_CALL_END } hr_call_part;
 
-#define HR_CALLS_UNDER_WAY 8
+#define HR_CALLS_UNDER_WAY 8 /* all-reduces that may have begun and not ended */
 
+/** A call that every rank makes, in the same order. Addresses are of the communicator's device. */
 typedef struct hr_collective_call {
   size_t struct_size; /* sizeof(hr_collective_call), set by hr_collective_call_default() */
   hr_collective_kind kind;
@@ -89,7 +90,8 @@ typedef struct hr_collective_call {
   double epsilon; /* added to the mean of squares */
   /* An all-reduce in two calls, between which a device does other work: the first, on a stream beside, sends, and the
      second, on the stream that waits for it, has the result; the operands of both are the same, and stay as they are in
-     between; a norm is that of the second. Calls that are under way have places of their own. */
+     between, but that a norm, and the place of its result, is that of the second. Calls that are under way have places
+     of their own. */
   hr_call_part part;
   int64_t place; /* 0 to HR_CALLS_UNDER_WAY − 1 */
 } hr_collective_call;
