@@ -108,6 +108,14 @@ static int64_t ranks_of(const hr_workload *workload)
   return workload->tensor_parallel > 1 ? workload->tensor_parallel : workload->data_parallel;
 }
 
+static void note_pieces(const cli_run *run, const step_job *job)
+{
+  const hr_workload *w = &job->workload;
+  if (run->given[CLI_OPTION_pieces] && job->ranks.rank == 0 && (w->tensor_parallel == 1 || w->phase == HR_PHASE_TRAIN))
+    cli_fail(0, "note: --pieces has no effect: %s",
+             w->phase == HR_PHASE_TRAIN ? "a training step is computed whole" : "one device (--tensor-parallel)");
+}
+
 static int open_job(const cli_run *run, step_job *job)
 {
   int code = cli_load_model(run, &job->model, NULL);
@@ -115,6 +123,8 @@ static int open_job(const cli_run *run, step_job *job)
     code = cli_set_weights_format(run, &job->model);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &job->model, &job->workload);
+  if (code == CLI_GO_ON)
+    note_pieces(run, job);
   if (code == CLI_GO_ON)
     code = cli_check_ranks(&job->ranks, ranks_of(&job->workload));
   if (code == CLI_GO_ON)
