@@ -56,7 +56,7 @@ HR_API hr_status hr_communicators_create(hr_device *const *devices, int64_t coun
 HR_API hr_status hr_communicator_join(hr_device *device, const hr_communicator_options *options,
                                       hr_communicator **communicator, hr_error *error);
 
-/** Leaves the others; NULL is ignored. */
+/** Leaves the others, whose calls fail from then on: once all ranks' calls are over. NULL is ignored. */
 HR_API void hr_communicator_free(hr_communicator *communicator);
 
 /** This one, from 0. */

@@ -227,12 +227,20 @@ static hr_status time_rank(hr_team_rank *rank, void *context, hr_error *error)
   return HR_OK;
 }
 
+/* No process leaves while another still waits for its last message. */
+static hr_status time_ranks(const operator_times *times, hr_error *error)
+{
+  bool over = true;
+  HR_TRY(hr_team_do(times->runner->team, time_rank, (void *)(uintptr_t)times, error));
+  return hr_team_agree(times->runner->team, &over, error);
+}
+
 hr_status hr_step_runner_time(const hr_step_runner *r, size_t count, double *times_ns, bool *timed, hr_error *error)
 {
   double sums_ns[HR_OPERATORS_MAX] = {0};
-  operator_times times = {r, sums_ns};
+  const operator_times times = {r, sums_ns};
   *timed = hr_executor_operators(r->executor)->count == count;
-  const hr_status status = *timed ? hr_team_do(r->team, time_rank, &times, error) : HR_OK;
+  const hr_status status = *timed ? time_ranks(&times, error) : HR_OK;
   *timed = *timed && status == HR_OK;
   for (size_t i = 0; i < count && *timed; i++)
     times_ns[i] = sums_ns[i] / OPERATOR_RUNS;

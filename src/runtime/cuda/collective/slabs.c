@@ -135,7 +135,7 @@ static void forget_others(const hr_communicator *c)
 }
 
 /* Another process may still have it open, but writes no more into it: a call that is over has got what all others
- * wrote. */
+ * wrote, but that they have read the messages of a call in two parts, which they write as they end theirs. */
 void hr_cuda_free_slab(const hr_communicator *c)
 {
   const hr_driver *driver = &hr_rank_cuda(c)->driver;
