@@ -93,7 +93,7 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    const size_t others = 15, figure_count = sizeof figures / sizeof *figures;
+    const size_t others = 18, figure_count = sizeof figures / sizeof *figures;
     assert_int_equal(count, others + figure_count);
     assert_string_equal(hr_sweep_describe(sweeps[0])->name, "attention-forward");
     assert_string_equal(hr_sweep_describe(sweeps[count - 1])->name, "sigma-train");
@@ -156,14 +156,17 @@ static void figures_have_the_points_counted_by_hand(void **state)
       {"fig1-train-steps", 5, 1},
       {"fig2-steps", 2, 1},
       {"fig11-steps", 2, 1},
-      {"positions", 36, 12},  /* 3 positions, 2 orders, 3 lengths, 2 phases */
-      {"sigma-steps", 12, 4}, /* 2 models, 2 heads, 3 prefixes */
-      {"fig5a", 64, 1},       /* 128 … 8192 by 128 */
-      {"fig6a", 24, 4},       /* 4 sizes, b = 1, 2, … 32 */
-      {"fig6d", 21, 3},       /* 3 batches, m = 2^6 … 2^12 */
-      {"fig16", 84, 4},       /* 4 degrees, h = 2048 … 22528 by 1024: 21 */
-      {"fig20a", 129, 1},     /* two steps of 64 and both ends */
-      {"fig21", 448, 7},      /* a = 8: head sizes to 4096, 64 of them on each of 7 lines */
+      {"positions", 36, 12},     /* 3 positions, 2 orders, 3 lengths, 2 phases */
+      {"sigma-steps", 12, 4},    /* 2 models, 2 heads, 3 prefixes */
+      {"fig-tp", 144, 36},       /* 9 models, 4 GEMMs, 4 degrees */
+      {"llama-steps-tp", 32, 8}, /* 2 models, 4 batches, 4 degrees */
+      {"sigma-steps-tp", 32, 8}, /* 4 models, 2 batches, 4 degrees */
+      {"fig5a", 64, 1},          /* 128 … 8192 by 128 */
+      {"fig6a", 24, 4},          /* 4 sizes, b = 1, 2, … 32 */
+      {"fig6d", 21, 3},          /* 3 batches, m = 2^6 … 2^12 */
+      {"fig16", 84, 4},          /* 4 degrees, h = 2048 … 22528 by 1024: 21 */
+      {"fig20a", 129, 1},        /* two steps of 64 and both ends */
+      {"fig21", 448, 7},         /* a = 8: head sizes to 4096, 64 of them on each of 7 lines */
       /* a = 20: head sizes p + 64i to 1638: 26 for p up to 32 (p = 32: 32 + 25·64 = 1632), 25 for 64 (64·25 = 1600) */
       {"fig24", 181, 7},
       /* a = 12: to 2730: 43 for p up to 32 (32 + 42·64 = 2720), 42 for 64 (64·42 = 2688) */
@@ -366,6 +369,7 @@ static void steps_that_cannot_be_are_refused_by_field(void **state)
     const char *text, *words;
   } rows[] = {{STEP("\"phase\":4"), "phase: expected 0 to 3, found 4"},
               {STEP("\"positions\":-1"), "positions: expected 0 to 2, found -1"},
+              {STEP("\"t\":0"), "tensor_parallel: "},
               {STEP("\"graph\":2"), "graph: expected 0 to 1, found 2"},
               {STEP("\"output\":4"), "output: needs phase 1, prefill"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -376,6 +380,73 @@ static void steps_that_cannot_be_are_refused_by_field(void **state)
     if (!strstr(error.message, rows[i].words))
       fail_msg("\"%s\" does not say \"%s\"", error.message, rows[i].words);
   }
+}
+
+/* The GEMMs of 20 heads and 2560 columns: 8 devices have 2.5 heads each, and parts of 320, 5 · 64. */
+static void figure_tp_has_the_gemms_of_a_rank_and_says_where_the_rules_hold(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t t, n[4], k[4], divisible;
+  } ranks[] = {{1, {7680, 2560, 10240, 2560}, {2560, 2560, 2560, 10240}, 1},
+               {2, {3840, 2560, 5120, 2560}, {2560, 1280, 2560, 5120}, 1},
+               {4, {1920, 2560, 2560, 2560}, {2560, 640, 2560, 2560}, 1},
+               {8, {960, 2560, 1280, 2560}, {2560, 320, 2560, 1280}, 0}};
+  hr_sweep *sweep = load("fig-tp", false);
+  for (size_t gemm = 0; gemm < 4; gemm++) {
+    for (size_t i = 0; i < 4; i++) {
+      const hr_sweep_point point = point_of(sweep, 5 * 16 + gemm * 4 + i);
+      char wanted[32];
+      snprintf(wanted, sizeof wanted, " divisible=%d ", (int)ranks[i].divisible);
+      assert_non_null(strstr(point.axes, wanted));
+      assert_true(point.x == ranks[i].t && strncmp(point.series, "Ours 1, ", 8) == 0);
+      assert_true(point.gemm.m == 8192 && point.gemm.n == ranks[i].n[gemm] && point.gemm.k == ranks[i].k[gemm]);
+    }
+  }
+  /* 768 columns: parts of 192 are a multiple of 64, of 96 none. */
+  assert_non_null(strstr(point_of(sweep, 2).axes, " divisible=1 "));
+  assert_non_null(strstr(point_of(sweep, 3).axes, " divisible=0 "));
+  hr_sweep_free(sweep);
+}
+
+static void steps_of_t_ranks_are_predicted_with_tensor_parallelism(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = device("h200");
+  hr_sweep *sweep = load("llama-steps-tp", false);
+  double times_ns[4];
+  hr_error error;
+  for (size_t i = 0; i < 4; i++) { /* 8B, batch 1 */
+    const hr_sweep_point point = point_of(sweep, i);
+    hr_workload workload = point.workload;
+    hr_step *step;
+    assert_int_equal(workload.tensor_parallel, 1 << i);
+    assert_true(workload.phase == HR_PHASE_DECODE && workload.context == 1024);
+    assert_ok(hr_sweep_predict(&hardware, &point, &times_ns[i], &error), error);
+    workload.tensor_parallel = (int64_t)1 << i;
+    assert_ok(hr_predict_step(&hardware, &point.model, &workload, &step, &error), error);
+    assert_true(times_ns[i] == hr_step_describe(step)->time_ns);
+    hr_step_free(step);
+  }
+  assert_true(times_ns[1] < times_ns[0] && times_ns[2] < times_ns[1]);
+  assert_true(times_ns[2] > times_ns[0] / 4); /* messages */
+  assert_string_equal(point_of(sweep, 2).problem, "step h=4096 a=32 L=32 v=128256 b=1 s=1024 phase=decode dtype=bf16 "
+                                                  "llama=1 positions=1 tied=0 t=4 d_ff=14336 k_heads=8 v_heads=8");
+  hr_sweep_free(sweep);
+}
+
+/* 4 K heads on 8 devices. */
+static void k_heads_of_sigma_are_copied_where_devices_are_more(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = device("h200");
+  hr_sweep *sweep = load("sigma-steps-tp", false);
+  const hr_sweep_point point = point_of(sweep, 11);
+  hr_error error;
+  double time_ns;
+  assert_true(point.workload.tensor_parallel == 8 && point.model.groups[0].attention.k_heads == 4);
+  assert_ok(hr_sweep_predict(&hardware, &point, &time_ns, &error), error);
+  hr_sweep_free(sweep);
 }
 
 /* The prefill of 2048 tokens and 255 decode steps, predicted as the one behind 2048 + 128. */
@@ -758,6 +829,9 @@ int main(void)
       cmocka_unit_test(figure_13_is_the_pythia_suite_as_the_short_form_has_it),
       cmocka_unit_test(steps_of_sigma_differ_in_k_heads_and_q),
       cmocka_unit_test(steps_that_cannot_be_are_refused_by_field),
+      cmocka_unit_test(figure_tp_has_the_gemms_of_a_rank_and_says_where_the_rules_hold),
+      cmocka_unit_test(steps_of_t_ranks_are_predicted_with_tensor_parallelism),
+      cmocka_unit_test(k_heads_of_sigma_are_copied_where_devices_are_more),
       cmocka_unit_test(an_output_is_predicted_as_its_steps),
       cmocka_unit_test(published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are),
       cmocka_unit_test(axes_may_be_in_any_order_and_refer_to_each_other),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sweeps of collectives, between ranks on the cores of this CPU or between emulated GPUs. */
+/* Sweeps of collectives, and of steps whose layers ranks share: on the cores of this CPU or on emulated GPUs. */
 #include "test.h"
 
 #include "runtime/device/device.h"
@@ -132,12 +132,57 @@ static void a_point_says_its_collective(void **state)
   assert_non_null(strstr(error.message, "bytes: expected a multiple of 4"));
 }
 
+/* One step by one and by two ranks, and by more than there are GPUs or heads. */
+static const char steps[] =
+    "{\"name\":\"shared\",\"axes\":{\"t\":[1,2,8],\"a\":4},\"problem\":{\"kind\":\"step\",\"h\":64,\"a\":\"a\",\"L\":2,"
+    "\"v\":96,\"b\":2,\"s\":16,\"phase\":2,\"positions\":1,\"t\":\"t\"},\"x\":\"t\"}";
+
+static void steps_of_several_ranks_are_measured(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_sweep_row *rows;
+  hr_sweep_progress outcome;
+  const bool gpu = test_asks_for("gpu");
+  hr_sweep *sweep = read_sweep(steps, HR_OK, &error);
+  run(gpu ? "cuda:0" : "cpu", sweep, &rows, &outcome);
+  assert_int_equal(outcome.measured, 3);
+  for (size_t i = 0; i < 2; i++) {
+    const hr_measurement *m = &rows[i].measurement;
+    if (m->status != HR_OK)
+      fail_msg("%zu ranks: %s", i + 1, m->reason);
+    assert_true(m->median_ns > 0 && m->samples >= 3 && m->flops_per_s > 0);
+  }
+  assert_int_equal(outcome.failed, 1);
+  const char *const why = gpu ? "8 ranks: cuda:4" : "8 ranks: 4 query heads do not divide by t = 8";
+  if (strncmp(rows[2].measurement.reason, why, strlen(why)) != 0)
+    fail_msg("\"%s\" does not say \"%s\"", rows[2].measurement.reason, why);
+  free(rows);
+  hr_sweep_free(sweep);
+}
+
+static void a_point_of_a_step_says_its_ranks(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_sweep_point alone, shared;
+  hr_sweep *sweep = read_sweep(steps, HR_OK, &error);
+  assert_ok(hr_sweep_point_at(sweep, 0, HR_BF16, &alone, &error), error);
+  assert_ok(hr_sweep_point_at(sweep, 1, HR_BF16, &shared, &error), error);
+  assert_string_equal(alone.problem, "step h=64 a=4 L=2 v=96 b=2 s=16 phase=decode dtype=bf16 positions=1");
+  assert_string_equal(shared.problem, "step h=64 a=4 L=2 v=96 b=2 s=16 phase=decode dtype=bf16 positions=1 t=2");
+  assert_true(alone.workload.tensor_parallel == 1 && shared.workload.tensor_parallel == 2);
+  hr_sweep_free(sweep);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_of_this_machine_are_measured_and_checked),
       cmocka_unit_test(more_ranks_than_gpus_are_the_reason_of_rows),
       cmocka_unit_test(a_point_says_its_collective),
+      cmocka_unit_test(steps_of_several_ranks_are_measured),
+      cmocka_unit_test(a_point_of_a_step_says_its_ranks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,10 @@ hr_status hr_step_runner_time(const hr_step_runner *runner, size_t count, double
 
 void hr_step_runner_close(hr_step_runner *runner);
 
+/** hr_step_measure() without predictions, which need rates that a device may lack: they are NAN. */
+hr_status hr_step_time(hr_device *device, const hr_model *model, const hr_workload *workload,
+                       const hr_step_options *options, hr_step_times **times, hr_error *error);
+
 /** When sampling ends. */
 typedef struct hr_step_sampling {
   double limit_ns;  /* for all samples; three are taken in any case */

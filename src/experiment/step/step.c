@@ -21,7 +21,7 @@ void hr_step_options_init(hr_step_options *options, size_t size)
 }
 
 typedef struct step_run {
-  const hr_hardware *hardware;
+  const hr_hardware *hardware; /* NULL: nothing is predicted */
   hr_step_options options;
   hr_step_runner runner;
   hr_step_times *times;
@@ -56,9 +56,10 @@ static hr_status predict_operators(step_run *s, hr_error *error)
   s->times->count = list->count;
   for (size_t i = 0; i < list->count; i++) {
     hr_step_row *row = &s->times->rows[i];
-    hr_prediction prediction;
+    hr_prediction prediction = {.time_ns = (double)NAN};
     row->op = list->items[i];
-    HR_TRY(hr_predict_operator(s->hardware, &row->op, &prediction, error));
+    if (s->hardware)
+      HR_TRY(hr_predict_operator(s->hardware, &row->op, &prediction, error));
     row->predicted_ns = prediction.time_ns * (double)row->op.count * runs_in_step(s, &row->op);
     s->times->predicted_ns += row->predicted_ns;
   }
@@ -127,20 +128,14 @@ static hr_status measure(step_run *s, const hr_model *model, hr_error *error)
   return estimate_memory(s, model, error);
 }
 
-hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr_step_options *options,
-                          hr_step_times **times, hr_error *error)
+static hr_status measure_on(hr_device *device, const hr_subject *subject, const hr_step_options *options,
+                            hr_step_times **times, hr_error *error)
 {
-  HR_NEED(error, device, subject, times);
   const hr_model *model = subject->model;
   const hr_workload *workload = subject->workload;
-  const hr_hardware *hardware = subject->hardware;
-  HR_NEED(error, hardware, model, workload);
-  HR_TAKE(hr_model, model, error);
-  HR_TAKE(hr_workload, workload, error);
-  HR_TAKE(hr_step_options, options, error);
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
-  step_run s = {.hardware = hardware, .options = options ? *options : hr_step_options_default()};
+  step_run s = {.hardware = subject->hardware, .options = options ? *options : hr_step_options_default()};
   s.times = calloc(1, sizeof *s.times);
   if (!s.times)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the times of a step");
@@ -154,6 +149,27 @@ hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr
   else
     free(s.times);
   return status;
+}
+
+hr_status hr_step_time(hr_device *device, const hr_model *model, const hr_workload *workload,
+                       const hr_step_options *options, hr_step_times **times, hr_error *error)
+{
+  return measure_on(device, &(hr_subject){.model = model, .workload = workload}, options, times, error);
+}
+
+hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr_step_options *options,
+                          hr_step_times **times, hr_error *error)
+{
+  HR_NEED(error, device, subject, times);
+  const hr_model *model = subject->model;
+  const hr_workload *workload = subject->workload;
+  const hr_hardware *hardware = subject->hardware;
+  HR_NEED(error, hardware, model, workload);
+  HR_TAKE(hr_model, model, error);
+  HR_TAKE(hr_workload, workload, error);
+  HR_TAKE(hr_step_options, options, error);
+  return measure_on(device, &(hr_subject){.hardware = hardware, .model = model, .workload = workload}, options, times,
+                    error);
 }
 
 void hr_step_times_free(hr_step_times *times)

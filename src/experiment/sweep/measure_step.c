@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures a point that is a whole model. */
+/* Measures a point that is a whole model, on one device or on several that share its layers. Times are those of the
+ * first, as `headroom step` has them. */
 #include "experiment/sweep/run.h"
 
 #include "base/error.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "experiment/step/runner.h"
 
 #include <headroom/experimental/operators.h>
 #include <headroom/experimental/step.h>
+#include <inttypes.h>
 #include <math.h>
 
 #define STEP_LIMIT_NS 2e9
@@ -46,18 +49,27 @@ static void take_times(const hr_step_times *times, bool several, hr_measurement 
   write_parts(times, parts, size);
 }
 
-/* What a point cannot be is a row; the rest stops the sweep. */
-static bool is_result(hr_status status)
+/* What a point cannot be is a row; the rest stops the sweep. Of several ranks also what they lack: GPUs of this host, a
+ * library, each other. The next point opens its own. */
+static bool is_result(hr_status status, int64_t ranks)
 {
   return status == HR_ERROR_UNSUPPORTED || status == HR_ERROR_INVALID || status == HR_ERROR_OUT_OF_MEMORY ||
-         status == HR_ERROR_BACKEND;
+         status == HR_ERROR_BACKEND || (ranks > 1 && (status == HR_ERROR_UNAVAILABLE || status == HR_ERROR_NOT_FOUND));
 }
 
-hr_status hr_sweep_measure_step(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point,
-                                const hr_sweep_options *of, hr_progress *progress, hr_measurement *measurement,
-                                char *parts, size_t parts_size, hr_error *error)
+static void refuse(hr_measurement *measurement, const hr_error *why, int64_t ranks)
 {
-  const hr_subject subject = {.hardware = hardware, .model = &point->model, .workload = &point->workload};
+  hr_error said = *why;
+  if (ranks > 1)
+    hr_fail(&said, why->status, "%" PRId64 " ranks: %s", ranks, why->message);
+  measurement->status = why->status == HR_ERROR_INVALID ? HR_ERROR_UNSUPPORTED : why->status;
+  hr_copy_text(measurement->reason, sizeof measurement->reason, said.message);
+}
+
+hr_status hr_sweep_measure_step(hr_device *device, const hr_sweep_point *point, const hr_sweep_options *of,
+                                hr_progress *progress, hr_measurement *measurement, char *parts, size_t parts_size,
+                                hr_error *error)
+{
   hr_step_options options = hr_step_options_default();
   hr_error reason = {.status = HR_OK};
   hr_step_times *times = NULL;
@@ -66,10 +78,9 @@ hr_status hr_sweep_measure_step(hr_device *device, const hr_hardware *hardware, 
   options.output = point->output;
   options.no_graph = point->no_graph;
   options.progress = hr_progress_of_part, options.context = progress;
-  hr_status status = hr_step_measure(device, &subject, &options, &times, &reason);
-  if (is_result(status)) {
-    measurement->status = status == HR_ERROR_INVALID ? HR_ERROR_UNSUPPORTED : status;
-    hr_copy_text(measurement->reason, sizeof measurement->reason, reason.message);
+  hr_status status = hr_step_time(device, &point->model, &point->workload, &options, &times, &reason);
+  if (is_result(status, point->workload.tensor_parallel)) {
+    refuse(measurement, &reason, point->workload.tensor_parallel);
     return HR_OK;
   }
   if (status != HR_OK)

@@ -22,25 +22,10 @@ static const hr_problem_field layer_fields[] = {
 enum { LAYER_H, LAYER_A, LAYER_B, LAYER_S, LAYER_T, LAYER_FUSED, LAYER_DROPOUT, LAYER_TRAIN, LAYER_LLAMA, LAYER_D_FF };
 
 static const hr_problem_field step_fields[] = {
-    {"h", true, 0},
-    {"a", true, 0},
-    {"L", true, 0},
-    {"v", true, 0},
-    {"b", false, 1},
-    {"s", true, 0},
-    {"phase", false, 0},
-    {"output", false, 0},
-    {"graph", false, 1},
-    {"llama", false, 0},
-    {"positions", false, 0},
-    {"parallel", false, 0},
-    {"tied", false, 1},
-    {"d_ff", false, 0},
-    {"k_heads", false, 0},
-    {"v_heads", false, 0},
-    {"q_rank", false, 0},
-    {"rotary", false, 0},
-    {0},
+    {"h", true, 0},          {"a", true, 0},         {"L", true, 0},       {"v", true, 0},       {"b", false, 1},
+    {"s", true, 0},          {"phase", false, 0},    {"output", false, 0}, {"graph", false, 1},  {"llama", false, 0},
+    {"positions", false, 0}, {"parallel", false, 0}, {"tied", false, 1},   {"t", false, 1},      {"d_ff", false, 0},
+    {"k_heads", false, 0},   {"v_heads", false, 0},  {"q_rank", false, 0}, {"rotary", false, 0}, {0},
 };
 enum {
   STEP_H,
@@ -56,6 +41,7 @@ enum {
   STEP_POSITIONS,
   STEP_PARALLEL,
   STEP_TIED,
+  STEP_T,
   STEP_D_FF
 };
 
@@ -181,6 +167,7 @@ hr_status hr_make_step_point(const int64_t *sizes, hr_dtype dtype, hr_sweep_poin
   hr_workload *w = &point->workload;
   w->phase = phases[sizes[STEP_PHASE]];
   w->sequence = w->context = sizes[STEP_S];
+  w->tensor_parallel = sizes[STEP_T];
   w->attention = HR_ATTENTION_FUSED;
   w->dropout = HR_DROPOUT_NONE;
   w->dtype = dtype;

@@ -181,7 +181,7 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
   if (point->kind == HR_SWEEP_LAYER)
     return measure_layer(device, hardware, point, state, measurement, result->parts, sizeof result->parts, error);
   if (point->kind == HR_SWEEP_STEP)
-    return hr_sweep_measure_step(device, hardware, point, state->options, &state->progress, measurement, result->parts,
+    return hr_sweep_measure_step(device, point, state->options, &state->progress, measurement, result->parts,
                                  sizeof result->parts, error);
   if (point->kind == HR_SWEEP_COLLECTIVE)
     return hr_sweep_measure_collective(state->ranks, device, point, state->options, &state->progress, measurement,

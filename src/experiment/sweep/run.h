@@ -14,10 +14,10 @@ hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, cons
 /** Sets series, axes, kind and problem. */
 void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point);
 
-/** Measures a point of the kind step. What cannot be measured is *measurement's status; HR_ERROR_INTERRUPTED.
- *  (measure_step.c) */
-hr_status hr_sweep_measure_step(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point,
-                                const hr_sweep_options *options, hr_progress *progress, hr_measurement *measurement,
-                                char *parts, size_t parts_size, hr_error *error);
+/** Measures a point of the kind step, with all its ranks. What cannot be measured is *measurement's status;
+ *  HR_ERROR_INTERRUPTED. (measure_step.c) */
+hr_status hr_sweep_measure_step(hr_device *device, const hr_sweep_point *point, const hr_sweep_options *options,
+                                hr_progress *progress, hr_measurement *measurement, char *parts, size_t parts_size,
+                                hr_error *error);
 
 #endif
