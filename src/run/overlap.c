@@ -7,33 +7,23 @@
 #include "base/error.h"
 #include "runtime/device/device.h"
 #include "runtime/device/plan.h"
+#include "shape/rowwise.h"
 
 #include <stdlib.h>
 
 #define TILE_ROWS 128                   /* pieces are multiples, so that no GEMM has a tile more */
-#define PIECE_BYTES (INT64_C(16) << 20) /* of a message, at least */
+#define PIECE_BYTES (INT64_C(16) << 20) /* of a message, at most: 8 MiB gained less */
+#define LEAST_BYTES (INT64_C(24) << 20) /* of what is divided */
 
 /* ---- launches of rows ---- */
 
+/* Dropout goes by the number of an element. */
 static bool takes_rows_apart(const hr_rowwise *r)
 {
-  switch (r->operation) {
-  case HR_ROWWISE_RMS_NORM:
-  case HR_ROWWISE_LAYER_NORM:
-  case HR_ROWWISE_RESIDUAL:
-  case HR_ROWWISE_RESIDUAL_RMS_NORM:
-  case HR_ROWWISE_RESIDUAL_LAYER_NORM:
-  case HR_ROWWISE_SCALE:
-  case HR_ROWWISE_GELU:
-  case HR_ROWWISE_GELU_TANH:
-  case HR_ROWWISE_RELU:
-  case HR_ROWWISE_RELU2:
-  case HR_ROWWISE_SWIGLU:
-  case HR_ROWWISE_GEGLU:
-  case HR_ROWWISE_GEGLU_TANH:
-  case HR_ROWWISE_SWIGLU_CLAMPED: return r->x_stride == 0 && r->y_stride == 0;
-  default: return false;
-  }
+  const bool norms = r->operation == HR_ROWWISE_RMS_NORM || r->operation == HR_ROWWISE_LAYER_NORM ||
+                     r->operation == HR_ROWWISE_RESIDUAL_RMS_NORM || r->operation == HR_ROWWISE_RESIDUAL_LAYER_NORM;
+  const bool elements = hr_rowwise_by_element(r->operation) && r->operation != HR_ROWWISE_DROPOUT;
+  return (norms || elements) && r->x_stride == 0 && r->y_stride == 0;
 }
 
 static bool multiplies_rows(const hr_launch *launch)
@@ -266,16 +256,20 @@ static void find_lives(hr_run_program *p)
 
 /* ---- the program ---- */
 
+int64_t hr_usual_pieces(int64_t bytes)
+{
+  return bytes < LEAST_BYTES ? 1 : hr_min64(hr_ceil_div(bytes, PIECE_BYTES), HR_RUN_PIECES_MAX);
+}
+
 int hr_pieces_of(const hr_lowering *l)
 {
-  const int64_t rows = l->rows;
+  const int64_t rows = l->rows, hidden = l->x->model.hidden;
   const hr_executor_options *o = &l->x->options;
   if (l->x->ranks == 1)
     return 1;
-  const int64_t bytes = rows * l->x->model.hidden * (int64_t)hr_element_bytes(l);
-  const int64_t wanted = o->pieces > 0 ? o->pieces : hr_min64(bytes / PIECE_BYTES, HR_RUN_PIECES_MAX);
-  const int64_t pieces = hr_max64(1, hr_min64(wanted, rows / TILE_ROWS));
-  const int64_t count = hr_round_up(hr_ceil_div(rows, pieces), TILE_ROWS) * l->x->model.hidden;
+  const int64_t usual = hr_usual_pieces(rows * hidden * (int64_t)hr_element_bytes(l));
+  const int64_t pieces = hr_max64(1, hr_min64(o->pieces > 0 ? o->pieces : usual, rows / TILE_ROWS));
+  const int64_t count = hr_round_up(hr_ceil_div(rows, pieces), TILE_ROWS) * hidden;
   return o->pieces > 0 || hr_sends_beside(o->communicator, o->dtype, count) ? (int)pieces : 1;
 }
 

@@ -2,7 +2,7 @@
 /* Models whose layers several ranks share: the logits of one device from the same weights; refusals; failures. */
 #include "ranks.h"
 
-#include "run/program.h"
+#include "run/lower.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -269,6 +269,22 @@ static void sums_beside_other_rows_change_nothing(void **state)
   }
 }
 
+/* Messages as large as copy engines take, or not divided. */
+static void usual_pieces_are_as_messages_are_large(void **state)
+{
+  (void)state;
+  const int64_t mib = 1 << 20;
+  assert_int_equal(hr_usual_pieces(mib), 1);
+  assert_int_equal(hr_usual_pieces(24 * mib - 1), 1);
+  assert_int_equal(hr_usual_pieces(32 * mib), 2);
+  assert_int_equal(hr_usual_pieces(64 * mib), 4);
+  for (int64_t bytes = 24 * mib; bytes <= 64 * mib; bytes += mib / 2) {
+    const int64_t pieces = hr_usual_pieces(bytes);
+    assert_true(pieces > 1 && pieces <= 4 && (bytes + pieces - 1) / pieces <= 16 * mib);
+  }
+  assert_int_equal(hr_usual_pieces(1024 * mib), 4);
+}
+
 static void columns_without_a_logit_are_no_largest(void **state)
 {
   (void)state;
@@ -339,8 +355,11 @@ static void a_rank_that_fails_ends_the_others(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ranks_have_the_logits_of_one),           cmocka_unit_test(sums_beside_other_rows_change_nothing),
-      cmocka_unit_test(columns_without_a_logit_are_no_largest), cmocka_unit_test(what_ranks_cannot_share_is_refused),
+      cmocka_unit_test(ranks_have_the_logits_of_one),
+      cmocka_unit_test(sums_beside_other_rows_change_nothing),
+      cmocka_unit_test(usual_pieces_are_as_messages_are_large),
+      cmocka_unit_test(columns_without_a_logit_are_no_largest),
+      cmocka_unit_test(what_ranks_cannot_share_is_refused),
       cmocka_unit_test(a_rank_that_fails_ends_the_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,8 @@ typedef struct hr_executor_options {
   int64_t pieces; /* of several ranks: the tokens of a step that does not train are computed in up to so many pieces of
                      at least 128, 1 to 4, and what ranks add up of one piece travels while the next is computed, on
                      devices with a queue for it. Logits stay the same up to the choice of GEMMs' kernels. 1: none; 0,
-                     the default: as messages are large */
+                     the default: where 2 to 4 GPUs see each other's memory and add up 24 to 64 MiB at a time, messages
+                     of up to 16 MiB */
   struct hr_communicator *replicas; /* of the device, of an executor that trains: its ranks each have the whole model
                              and batches of their own, of the same shape, and every step is one on the mean loss of all.
                              Each opens, loads and steps an executor of its own with the same options. NULL: one */

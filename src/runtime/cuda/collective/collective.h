@@ -92,6 +92,10 @@ hr_status hr_cuda_begin_copies(const hr_communicator *communicator, const hr_col
 hr_status hr_cuda_end_copies(const hr_communicator *communicator, const hr_collective_call *call, cu_stream stream,
                              hr_error *error);
 
+/** Waits until the others have added up all messages that were sent to them: then they write no more into the slab of
+ *  this rank. Not for ranks that are gone or have given up, and as long as patience allows. In the device's context. */
+void hr_cuda_await_readers(const hr_communicator *communicator);
+
 /** The parameter of programs for `count` elements from `first` on. */
 hr_all_reduce_call hr_cuda_call_of(const hr_communicator *communicator, const hr_collective_call *call, int64_t first,
                                    int64_t count);

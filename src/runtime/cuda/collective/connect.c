@@ -119,6 +119,7 @@ void hr_cuda_disconnect(hr_communicator *c)
     if (r->missing && *r->missing == 0 && c->meeting->functions->check(c->meeting, NULL) != HR_OK)
       *r->missing = 1 + (int)c->meeting->rank;
     hr_rank_cuda(c)->driver.cuCtxSynchronize();
+    hr_cuda_await_readers(c);
     if (r->comm)
       r->nccl.ncclCommAbort(r->comm); /* destroying one waits for the others, which may have gone */
     hr_cuda_free_slab(c);

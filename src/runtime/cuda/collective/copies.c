@@ -8,7 +8,9 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/driver/module.h"
+#include "runtime/device/clock.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 #define ADDING_BLOCKS_MAX 1024
@@ -133,4 +135,40 @@ hr_status hr_cuda_end_copies(const hr_communicator *c, const hr_collective_call 
   }
   HR_TRY(function_of(c, x->dtype, "copies_add", &adds, error));
   return launch(c, x, adds, blocks_of(x, ADDING_BLOCKS_MAX), HR_COPIES_THREADS, stream, error);
+}
+
+/* ---- at the end ---- */
+
+/* The numbers of all places, [place][number]. */
+static hr_status read_places(const hr_communicator *c, unsigned *numbers, size_t bytes)
+{
+  const hr_cuda *cuda = hr_rank_cuda(c);
+  const cu_address at = hr_rank_state(c)->slab + (cu_address)hr_slab_number_of_place(0, 0);
+  HR_TRY(HR_CU(&cuda->driver, cuMemcpyDtoHAsync_v2, (numbers, at, bytes, cuda->stream), NULL));
+  return HR_CU(&cuda->driver, cuStreamSynchronize, (cuda->stream), NULL);
+}
+
+static bool all_have_read(const hr_communicator *c, const unsigned *numbers)
+{
+  for (int place = 0; place < HR_COPIES_PLACES; place++, numbers += HR_PLACE_NUMBERS) {
+    for (int r = 0; r < (int)c->meeting->size; r++) {
+      if (r != (int)c->meeting->rank && numbers[HR_PLACE_READ + r] != numbers[HR_PLACE_SENT])
+        return false;
+    }
+  }
+  return true;
+}
+
+void hr_cuda_await_readers(const hr_communicator *c)
+{
+  const hr_cuda_ranks *r = hr_rank_state(c);
+  unsigned numbers[HR_COPIES_PLACES * HR_PLACE_NUMBERS];
+  const double until_ns = hr_clock_ns() + c->patience_s * 1e9;
+  if (!r->slab || r->slabs[0] == 0 || c->meeting->size > HR_COPIES_RANKS_MAX)
+    return;
+  while (*r->missing == 0 && c->meeting->functions->check(c->meeting, NULL) == HR_OK && hr_clock_ns() < until_ns) {
+    if (read_places(c, numbers, sizeof numbers) != HR_OK || all_have_read(c, numbers))
+      return;
+    sched_yield();
+  }
 }
