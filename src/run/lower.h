@@ -252,7 +252,7 @@ void hr_lower_o_absorb(hr_lowering *l);
 
 void hr_lower_all_reduce(hr_lowering *l);
 
-/** Pieces of a sum of so many bytes whose messages leave multiprocessors free; of more than 64 MiB four, of too many. */
+/** Pieces of a sum of so many bytes, with messages that copy engines take; four, which they do not, above 64 MiB. */
 int64_t hr_usual_pieces(int64_t bytes);
 
 /** Pieces of the step's rows: hr_executor_options.pieces. */
