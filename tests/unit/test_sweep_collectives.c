@@ -37,6 +37,7 @@ static void run(const char *device_name, const hr_sweep *sweep, hr_sweep_row **r
   hr_error error;
   hr_sweep_options options = hr_sweep_options_default();
   options.time_limit_ns = 2e7;
+  options.dtype = HR_FP32; /* in which every CPU multiplies */
   assert_true(mkdtemp(path));
   char db[64];
   snprintf(db, sizeof db, "%s/rows.db", path);
