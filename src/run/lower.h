@@ -261,8 +261,9 @@ int hr_pieces_of(const hr_lowering *l);
 /** Divides launches so that sums of ranks travel beside others. The last thing that is done to a program. */
 void hr_overlap_sums(hr_lowering *l);
 
-/** Appends a message between replicas of so many elements, whose addresses the caller sets; NULL after a failure. */
-hr_launch *hr_add_message(hr_lowering *l, hr_collective_kind kind, int64_t count);
+/** Appends a message of so many elements, whose operands the caller sets; NULL after a failure. `between` is
+ *  hr_launch_collective, of the ranks that share layers, or hr_launch_between_replicas. */
+hr_launch *hr_add_message(hr_lowering *l, hr_launch_fn between, hr_collective_kind kind, int64_t count);
 
 /** The lowering of experts. */
 void hr_lower_router(hr_lowering *l);

@@ -228,7 +228,7 @@ typedef struct sum_list {
 
 static hr_launch *add_sum(sum_list *s, hr_collective_kind kind, int64_t first, int64_t count)
 {
-  hr_launch *launch = hr_add_message(s->l, kind, count);
+  hr_launch *launch = hr_add_message(s->l, hr_launch_between_replicas, kind, count);
   if (!launch)
     return NULL;
   s->order[s->l->program->launch_count - 1] = (placed){s->ready, s->l->program->launch_count - 1};

@@ -89,13 +89,8 @@ static hr_run_view sum_of(hr_lowering *l, hr_run_view x, hr_run_view a, hr_run_v
 /* Each rank gets the sum of what all have there. */
 static void add_up_ranks(hr_lowering *l, hr_run_view gradient)
 {
-  hr_launch *launch = hr_add_launch(l, hr_launch_collective);
-  if (!launch)
+  if (!hr_add_message(l, hr_launch_collective, HR_ALL_REDUCE, gradient.rows * gradient.columns))
     return;
-  launch->collective = (hr_collective_call){.struct_size = sizeof launch->collective,
-                                            .kind = HR_ALL_REDUCE,
-                                            .dtype = l->x->options.dtype,
-                                            .count = gradient.rows * gradient.columns};
   hr_bind(l, offsetof(hr_collective_call, send), gradient);
   hr_bind(l, offsetof(hr_collective_call, receive), gradient);
 }

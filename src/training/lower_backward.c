@@ -90,13 +90,8 @@ static hr_run_view gather_columns(hr_lowering *l, hr_run_view own)
   const int64_t ranks = l->x->ranks;
   const hr_run_view parts = hr_new_view(l, ranks * own.rows, own.columns);
   const hr_run_view all = hr_new_view(l, own.rows, l->x->whole.vocabulary);
-  hr_launch *launch = hr_add_launch(l, hr_launch_collective);
-  if (!launch)
+  if (!hr_add_message(l, hr_launch_collective, HR_ALL_GATHER, ranks * own.rows * own.columns))
     return all;
-  launch->collective = (hr_collective_call){.struct_size = sizeof launch->collective,
-                                            .kind = HR_ALL_GATHER,
-                                            .dtype = l->x->options.dtype,
-                                            .count = ranks * own.rows * own.columns};
   hr_bind(l, offsetof(hr_collective_call, send), own);
   hr_bind(l, offsetof(hr_collective_call, receive), parts);
   for (int64_t rank = 0; rank < ranks; rank++) {
@@ -182,7 +177,7 @@ static void add_gather(hr_lowering *l, const hr_run_bucket *bucket, bool last)
   const hr_run_bucket own = hr_own_part(l->x, bucket);
   const size_t element = hr_element_bytes(l);
   char *weights = hr_buffer_data(l->x->weights.memory);
-  hr_launch *launch = hr_add_message(l, HR_ALL_GATHER, bucket->count);
+  hr_launch *launch = hr_add_message(l, hr_launch_between_replicas, HR_ALL_GATHER, bucket->count);
   if (!launch)
     return;
   launch->collective.send = weights + (size_t)own.first * element;
@@ -204,7 +199,7 @@ static void add_squares(hr_lowering *l)
     launch->squares =
         (hr_squares_arguments){x->options.dtype, own.count, a.inputs[0], hr_buffer_data(x->squares), i > 0};
   }
-  hr_launch *sum = hr_add_message(l, HR_ALL_REDUCE, HR_SQUARES_SUMS);
+  hr_launch *sum = hr_add_message(l, hr_launch_between_replicas, HR_ALL_REDUCE, HR_SQUARES_SUMS);
   if (!sum)
     return;
   sum->collective.dtype = HR_FP32;

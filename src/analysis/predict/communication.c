@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which library an operator's collective runs. */
+/* The time of an operator's collective by the library that its framework calls. */
 #include "base/error.h"
 #include "hardware/hardware.h"
 #include "model/layers/frameworks.h"
