@@ -18,8 +18,9 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 import headroom.torch as ht  # noqa: E402
+from all_reduce_torch import ROUNDS, graph_of, time_us  # noqa: E402
 
-CALLS, ROUNDS, EPS = 50, 25, 1e-5
+EPS = 1e-5
 WAYS = ("headroom", "nccl", "one_shot")
 
 
@@ -55,27 +56,6 @@ def compare(calls):
         difference = float((found[name] - found["headroom"]).abs().max())
         if not difference < 0.1:
             raise SystemExit(f"{name} differs by {difference}")
-
-
-def graph_of(call):
-    call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(CALLS):
-            call()
-    return graph
-
-
-def time_us(graph):
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    dist.barrier()
-    graph.replay()
-    start.record()
-    graph.replay()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) * 1e3 / CALLS
 
 
 def main():
