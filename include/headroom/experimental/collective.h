@@ -9,9 +9,9 @@
 extern "C" {
 #endif
 
-/* Each row is a library whose kernels a collective runs: enumerator, name. Where NCCL is faster, others than DeepEP take
- * its time. DeepEP, as a server calls it, sends a token once to each device, or node, that has an expert of it; its
- * kernels of low latency (_LL) send a copy for each expert. */
+/* Each row is a library whose kernels a collective runs: enumerator, name. Where NCCL is faster, others than DeepEP
+ * take its time. DeepEP, as a server calls it, sends a token once to each device, or node, that has an expert of it;
+ * its kernels of low latency (_LL) send a copy for each expert. */
 #define HR_LIBRARY_LIST(ROW)                                                                    \
   ROW(HR_LIBRARY_NCCL, "nccl")                                                                  \
   ROW(HR_LIBRARY_HEADROOM, "headroom") /* this library's own all-reduces */                     \
