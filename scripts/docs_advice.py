@@ -110,6 +110,13 @@ def own_pairs():
             if not row["model"].startswith("hit")]
 
 
+def model_pairs(phase):
+    """Whole models by `headroom step`; the sequence of a prefill is the context of a decode step."""
+    return [(row, step_ns(row["model"], "fused", "headroom", phase,
+                          f"-b 1 --dtype bf16 --{'seq' if phase == 'prefill' else 'context'} {row.tokens}"), row.step_ns)
+            for row in rows("h200/model-steps.csv", phase=phase)]
+
+
 def error_cells(found):
     errors = [abs(predicted / measured - 1) for _, predicted, measured in found]
     bias = mean(predicted / measured for _, predicted, measured in found) - 1
@@ -120,6 +127,7 @@ def steps_table():
     lines = [[f"PyTorch, {FRAMEWORKS[framework]}", {"forward": "forward", "train": "forward and backward"}[phase],
               *error_cells(step_pairs(phase, framework))] for framework in FRAMEWORKS for phase in ("forward", "train")]
     lines.append(["Headroom's kernels", "forward", *error_cells(own_pairs())])
+    lines += [["`headroom step`", phase, *error_cells(model_pairs(phase))] for phase in ("prefill", "decode")]
     return table(["whose step", "pass", "models", "mean error", "largest", "bias"], lines)
 
 

@@ -227,6 +227,9 @@ typedef struct hr_operator {
   uint64_t groups; /* in_layer: bit i for the layers of groups[i] of the model, which run it; else 0 */
   int64_t copies;  /* of an all-to-all of experts: experts of a token, to each of which `bytes` has a copy; else 0 */
   bool served;     /* HR_KIND_COMMUNICATION: of a prefill or decode step */
+  bool fused;      /* HR_FRAMEWORK_HEADROOM on a GPU: a part of the kernel of the operator before or behind it, as in
+                      decode steps of up to eight tokens norms, activations, residuals and gates are of linear layers
+                      with up to 2^24 weights; on other devices a kernel of its own */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 768

@@ -1137,6 +1137,7 @@ class hr_operator(Structure):
         ("groups", c_uint64),
         ("copies", c_int64),
         ("served", c_bool),
+        ("fused", c_bool),
     ]
 
 

@@ -680,6 +680,38 @@ static void selective_recomputation_repeats_attention_alone(void **state)
   assert_null(hr_operators_find(ops, HR_OP_MLP_UP, HR_PASS_RECOMPUTE));
 }
 
+static bool is_fused(const hr_operators *ops, hr_operator_id id)
+{
+  const hr_operator *op = hr_operators_find(ops, id, HR_PASS_FORWARD);
+  assert_non_null(op);
+  return op->fused;
+}
+
+static void decode_steps_of_few_tokens_have_fewer_kernels(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b(); /* its projection has 6.6 million weights, QKV 19.7 and the MLP 26.2 */
+  hr_workload w = hr_workload_default(&model);
+  w.phase = HR_PHASE_DECODE, w.framework = HR_FRAMEWORK_HEADROOM, w.batch = 8;
+  const hr_operators *ops = listed(&model, &w);
+  assert_true(is_fused(ops, HR_OP_ATTENTION_RESIDUAL));
+  assert_false(is_fused(ops, HR_OP_ATTENTION_NORM) || is_fused(ops, HR_OP_MLP_NORM));
+  assert_false(is_fused(ops, HR_OP_ACTIVATION) || is_fused(ops, HR_OP_MLP_RESIDUAL));
+  model.hidden = 1024;
+  for (size_t g = 0; g < model.group_count; g++)
+    model.groups[g].dense.width = 4096;
+  ops = listed(&model, &w);
+  assert_true(is_fused(ops, HR_OP_ATTENTION_NORM) && is_fused(ops, HR_OP_MLP_NORM));
+  assert_true(is_fused(ops, HR_OP_ACTIVATION) && is_fused(ops, HR_OP_MLP_RESIDUAL));
+  assert_false(is_fused(ops, HR_OP_FINAL_NORM) || is_fused(ops, HR_OP_LINEAR_PROJECTION));
+  w.batch = 9;
+  assert_false(is_fused(listed(&model, &w), HR_OP_MLP_NORM));
+  w.batch = 8, w.framework = HR_FRAMEWORK_COMPILED;
+  assert_false(is_fused(listed(&model, &w), HR_OP_MLP_NORM));
+  w.framework = HR_FRAMEWORK_HEADROOM, w.phase = HR_PHASE_PREFILL;
+  assert_false(is_fused(listed(&model, &w), HR_OP_MLP_NORM));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -712,6 +744,7 @@ int main(void)
       cmocka_unit_test(stages_send_the_activations_of_a_microbatch),
       cmocka_unit_test(the_zero_stage_decides_what_replicas_send),
       cmocka_unit_test(selective_recomputation_repeats_attention_alone),
+      cmocka_unit_test(decode_steps_of_few_tokens_have_fewer_kernels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,7 +261,8 @@ static bool is_of_microbatch(const hr_operator *op)
   return hr_runs_with_microbatches(op->id) && op->id != HR_OP_PIPELINE_SEND;
 }
 
-static hr_status predict_operators(const hr_hardware *hardware, hr_microbatch *known, hr_step *step, hr_error *error)
+static hr_status predict_operators(const hr_hardware *hardware, hr_phase phase, hr_microbatch *known, hr_step *step,
+                                   hr_error *error)
 {
   size_t next = 0;
   for (size_t i = 0; i < step->operators.count; i++) {
@@ -271,7 +272,7 @@ static hr_status predict_operators(const hr_hardware *hardware, hr_microbatch *k
       step->predictions[i] = known->predictions[next++];
       continue;
     }
-    HR_TRY(hr_predict_operator(hardware, op, &step->predictions[i], error));
+    HR_TRY(hr_predict_step_operator(hardware, phase, op, &step->predictions[i], error));
     if (shared)
       known->predictions[known->count++] = step->predictions[i], next++;
   }
@@ -296,7 +297,7 @@ hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch
   const hr_model *model = subject->model;
   const hr_workload *workload = subject->workload;
   HR_TRY(hr_operators_list(model, workload, &step->operators, error));
-  HR_TRY(predict_operators(hardware, microbatch, step, error));
+  HR_TRY(predict_operators(hardware, workload->phase, microbatch, step, error));
   memset(step->libraries, 0, sizeof step->libraries);
   if (!microbatch) /* no report lists the operators of many steps */
     HR_TRY(name_libraries(hardware, step, error));

@@ -21,6 +21,10 @@ typedef struct hr_microbatch {
   hr_prediction predictions[HR_OPERATORS_MAX];
 } hr_microbatch;
 
+/** hr_predict_operator() of an operator between others of a step of a phase. */
+hr_status hr_predict_step_operator(const hr_hardware *hardware, hr_phase phase, const hr_operator *op,
+                                   hr_prediction *prediction, hr_error *error);
+
 /** hr_predict_step() into a step of the caller, which is undefined after an error. */
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
                        hr_error *error);

@@ -2,6 +2,7 @@
 #include "analysis/search/step_time.h"
 
 #include "analysis/predict/microbatches.h"
+#include "analysis/predict/step.h"
 #include "model/layers/operator_builder.h"
 
 #include <headroom/experimental/model.h>
@@ -27,7 +28,7 @@ double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, 
     hr_prediction prediction;
     if (part_of(op) != part || !hr_runs_with_microbatches(op->id))
       continue;
-    if (hr_predict_operator(predictor->hardware, op, &prediction, NULL) != HR_OK)
+    if (hr_predict_step_operator(predictor->hardware, predictor->workload->phase, op, &prediction, NULL) != HR_OK)
       return -1;
     *hr_part_of(&times, op) += (double)op->count * prediction.time_ns;
   }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures a step of a whole model: run after run within the budget, then operator by operator. */
+#include "analysis/predict/step.h"
 #include "base/error.h"
 #include "base/struct_size.h"
 #include "experiment/step/runner.h"
@@ -59,7 +60,7 @@ static hr_status predict_operators(step_run *s, hr_error *error)
     hr_prediction prediction = {.time_ns = (double)NAN};
     row->op = list->items[i];
     if (s->hardware)
-      HR_TRY(hr_predict_operator(s->hardware, &row->op, &prediction, error));
+      HR_TRY(hr_predict_step_operator(s->hardware, s->runner.workload.phase, &row->op, &prediction, error));
     row->predicted_ns = prediction.time_ns * (double)row->op.count * runs_in_step(s, &row->op);
     s->times->predicted_ns += row->predicted_ns;
   }

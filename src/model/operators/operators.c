@@ -5,6 +5,7 @@
 #include "model/layers/layer_kinds.h"
 #include "model/layers/operator_tensors.h"
 #include "model/operators/framework.h"
+#include "model/operators/fused.h"
 
 #include "base/error.h"
 #include "base/struct_size.h"
@@ -258,6 +259,7 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "the layers differ so much that a step has more than %d operators",
                    HR_OPERATORS_MAX);
   hr_apply_framework(model, workload, operators);
+  hr_fuse_operators(model, workload, operators);
   return sum_up(operators, error);
 }
 

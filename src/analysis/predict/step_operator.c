@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/predict/step.h"
+
+#include "base/error.h"
+#include "hardware/hardware.h"
+
+#include <headroom/experimental/predict.h>
+#include <math.h>
+
+/* In a decode step each of this library's kernels begins before the one before it ends, and waits for what that one
+ * wrote: this share of the shortest kernel more than when it is called over and over. In a prefill, kernels have more
+ * blocks than places, and hide it. Fitted to every other decode step of data/results/h200/model-steps.csv (docs/notes/step-gpu.md#predicted). */
+#define WAIT_SHARE 0.44
+
+static void add_to_launch(hr_prediction *p, double ns)
+{
+  p->launch_ns += ns;
+  p->time_ns += ns;
+  p->low_ns += ns;
+  p->high_ns += ns;
+}
+
+/* A part of another operator's kernel takes what it reads and writes. */
+static double launch_change(const hr_hardware *hardware, hr_phase phase, const hr_operator *op, const hr_prediction *p)
+{
+  const double least = fmin(p->launch_ns, p->low_ns);
+  return op->fused ? -least : phase == HR_PHASE_DECODE ? WAIT_SHARE * hardware->launch_ns : 0;
+}
+
+hr_status hr_predict_step_operator(const hr_hardware *hardware, hr_phase phase, const hr_operator *op,
+                                   hr_prediction *prediction, hr_error *error)
+{
+  HR_TRY(hr_predict_operator(hardware, op, prediction, error));
+  if (op->framework == HR_FRAMEWORK_HEADROOM && op->kind != HR_KIND_COMMUNICATION &&
+      hardware->about.kind == HR_HARDWARE_GPU)
+    add_to_launch(prediction, launch_change(hardware, phase, op, prediction));
+  return HR_OK;
+}

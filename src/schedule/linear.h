@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which linear layers are one kernel with what is before and behind them: a norm, a gate and an activation, a
+ * residual. A step of few tokens is bound by its weights and by the beginnings and ends of kernels, so that fewer
+ * kernels are faster. */
+#ifndef HR_SCHEDULE_LINEAR_H
+#define HR_SCHEDULE_LINEAR_H
+
+#include <headroom/rowwise.h>
+
+/** The most rows, but of experts. */
+#define HR_LINEAR_ROWS_MAX 8
+
+/** The most of hr_linear_norm_bytes(). */
+#define HR_LINEAR_NORM_BYTES_MAX 30720
+
+/** The most weights: with more, a kernel that a library tuned saves more than fewer kernels do, and blocks that start
+ *  early crowd where the kernel before has ended (docs/notes/gpu.md). */
+#define HR_LINEAR_WEIGHTS_MAX ((int64_t)1 << 24)
+
+/** Rows of x as a program takes them: a power of two. */
+static inline int hr_linear_rows(int64_t rows)
+{
+  return rows <= 1 ? 1 : rows <= 2 ? 2 : rows <= 4 ? 4 : HR_LINEAR_ROWS_MAX;
+}
+
+/** What a block keeps of a norm: the rows, the weight and the bias. */
+static inline int64_t hr_linear_norm_bytes(hr_rowwise_operation norm, int64_t rows, int64_t k, hr_dtype dtype)
+{
+  const int beside = norm == HR_ROWWISE_LAYER_NORM ? 2 : 1;
+  return norm == HR_ROWWISE_COUNT ? 0 : (hr_linear_rows(rows) + beside) * k * (int64_t)hr_dtype_bytes(dtype);
+}
+
+#endif
