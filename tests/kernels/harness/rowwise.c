@@ -376,7 +376,7 @@ static void check_in_place(hr_device *device, const char *kernel, hr_dtype dtype
 /* Heads of which a part is rotated, in both orders of pairs, side by side with other heads. */
 static void try_rotary(subject *s, int operation)
 {
-  static const int64_t parts[][2] = {{8, 4}, {64, 16}, {80, 32}, {96, 96}, {128, 0}, {100, 30}};
+  static const int64_t parts[][2] = {{8, 4}, {64, 16}, {80, 32}, {80, 20}, {96, 96}, {128, 0}, {100, 30}};
   for (int64_t i = 0; i < 4 * LENGTH(parts) && operation == HR_ROWWISE_ROTARY; i++) {
     hr_rowwise r = rows_of(operation, s->dtype, 15, parts[i / 4][0]);
     r.rotated = parts[i / 4][1];

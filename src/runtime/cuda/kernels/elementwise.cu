@@ -77,11 +77,26 @@ __device__ inline rotary_row row_of_join(const task &t, int64 row)
   return {z, t.row_of_x(row), table, t.out + row * t.columns, before, 0, before};
 }
 
-template <int WIDTH> __device__ inline void copy_unrotated(const rotary_row &r)
+template <int WIDTH> __device__ inline void copy_columns(const rotary_row &r)
 {
   typedef part<WIDTH> some;
   for (int64 column = r.begin + (int64)threadIdx.x * WIDTH; column < r.end; column += (int64)blockDim.x * WIDTH)
     *(some *)(r.to + column) = *(const some *)(r.rest + column);
+}
+
+/* Heads of 80 of which 20 are rotated have halves of 20 bytes, but 8 bytes to copy at a time. */
+__device__ inline void copy_unrotated(const rotary_row &r)
+{
+  size_t bits =
+      (size_t)(r.rest + r.begin) | (size_t)(r.to + r.begin) | (size_t)((r.end - r.begin) * (int64)sizeof(element));
+  if (bits % 16 == 0)
+    copy_columns<16 / sizeof(element)>(r);
+  else if (bits % 8 == 0)
+    copy_columns<8 / sizeof(element)>(r);
+  else if (bits % 4 == 0)
+    copy_columns<4 / sizeof(element)>(r);
+  else
+    copy_columns<1>(r);
 }
 
 /* Rotates columns 2i and 2i + 1 by the angle of columns i and i + rotated/2 of the table's row. */
@@ -94,7 +109,6 @@ __device__ inline void rotate_neighbours(const rotary_row &r, int64 half)
     to[2 * i] = from_float(u * c - v * s);
     to[2 * i + 1] = from_float(v * c + u * s);
   }
-  copy_unrotated<1>(r);
 }
 
 /* Rotates columns i and i + rotated/2 by the angle whose cosine and sine are columns i and i + rotated/2 of the table's
@@ -115,7 +129,6 @@ template <int WIDTH> __device__ inline void rotate_halves(const rotary_row &r, i
     *(some *)(to + column) = x;
     *(some *)(to + half + column) = y;
   }
-  copy_unrotated<WIDTH>(r);
 }
 
 /* Accesses of 16 or 4 bytes or one element, as half a row, distances and the addresses allow. */
@@ -135,6 +148,7 @@ template <class ROW_OF> __device__ inline void rotary_rows(const task &t, int64 
     rotate_halves<4 / sizeof(element)>(r, half);
   else
     rotate_halves<1>(r, half);
+  copy_unrotated(r);
 }
 
 /* ---- rows ---- */

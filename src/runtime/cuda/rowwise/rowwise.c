@@ -263,14 +263,26 @@ static hr_status prepare_rows(const hr_cuda *cuda, const hr_rowwise *r, const hr
 
 /* ---- operations without a reduction ---- */
 
+/* The most of 16, 8 and 4 bytes that divide them, or an element, in elements. */
+static int64_t widest(int64_t bytes, int64_t element)
+{
+  int64_t width = HR_ROWWISE_PACK_BYTES;
+  while (width >= 4 && bytes % width != 0)
+    width /= 2;
+  return width >= 4 ? width / element : 1;
+}
+
+/* Where halves are too short for packs, a thread copies two parts of a row, so that a warp has more rows. */
 static void shape_rotary(const hr_rowwise *r, launch *l)
 {
-  int64_t half = hr_rowwise_rotated(r) / 2, bytes = (int64_t)hr_dtype_bytes(r->dtype);
-  int64_t width = half * bytes % HR_ROWWISE_PACK_BYTES == 0 ? HR_ROWWISE_PACK_BYTES / bytes
-                  : half * bytes % 4 == 0                   ? 4 / bytes
-                                                            : 1;
+  const int64_t half = hr_rowwise_rotated(r) / 2, bytes = (int64_t)hr_dtype_bytes(r->dtype);
   const int64_t copied = r->columns - hr_rowwise_rotated(r);
-  l->threads_x = (unsigned)hr_min64(power_of_two(hr_ceil_div(hr_max64(half, copied), width)), BLOCK);
+  const bool packs = half * bytes % HR_ROWWISE_PACK_BYTES == 0;
+  const int64_t rotating = hr_ceil_div(half, packs                   ? HR_ROWWISE_PACK_BYTES / bytes
+                                             : half * bytes % 4 == 0 ? 4 / bytes
+                                                                     : 1);
+  const int64_t copying = hr_ceil_div(copied, widest(copied * bytes, bytes) * (packs ? 1 : 2));
+  l->threads_x = (unsigned)hr_min64(power_of_two(hr_max64(rotating, copying)), BLOCK);
   l->threads_y = BLOCK / l->threads_x;
   l->blocks = hr_ceil_div(r->rows, l->threads_y);
 }
