@@ -60,8 +60,8 @@ static hr_status check_options(hr_executor *x, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "slots: expected 1 to 2^20, found %" PRId64, o->slots);
   if (o->tokens < 1 || o->tokens > 1 << 24)
     return hr_fail(error, HR_ERROR_INVALID, "tokens: expected 1 to 2^24, found %" PRId64, o->tokens);
-  if (o->pieces < 0 || o->pieces > HR_RUN_PIECES_MAX)
-    return hr_fail(error, HR_ERROR_INVALID, "pieces: expected 0 to %d, found %" PRId64, HR_RUN_PIECES_MAX, o->pieces);
+  if (o->pieces < 0 || o->pieces > HR_PIECES_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "pieces: expected 0 to %d, found %" PRId64, HR_PIECES_MAX, o->pieces);
   if (learned && o->tokens > positions)
     return hr_fail(error, HR_ERROR_INVALID, "tokens: %" PRId64 " are more than the model's %" PRId64 " positions",
                    o->tokens, positions);

@@ -130,7 +130,7 @@ static hr_status run_launch(const hr_launch *launch, const hr_launch_place *at, 
 {
   const hr_backend *backend = at->device->backend;
   hr_launch_place beside = *at;
-  for (int mark = 0; mark < HR_RUN_PIECES_MAX; mark++) {
+  for (int mark = 0; mark < HR_PIECES_MAX; mark++) {
     if (launch->awaits >> mark & 1 && backend->join)
       HR_TRY(backend->join(at->device, mark, error));
   }

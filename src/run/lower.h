@@ -252,9 +252,6 @@ void hr_lower_o_absorb(hr_lowering *l);
 
 void hr_lower_all_reduce(hr_lowering *l);
 
-/** Pieces of a sum of so many bytes, with messages that copy engines take; four, which they do not, above 64 MiB. */
-int64_t hr_usual_pieces(int64_t bytes);
-
 /** Pieces of the step's rows: hr_executor_options.pieces. */
 int hr_pieces_of(const hr_lowering *l);
 

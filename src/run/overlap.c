@@ -11,9 +11,7 @@
 
 #include <stdlib.h>
 
-#define TILE_ROWS 128                   /* pieces are multiples, so that no GEMM has a tile more */
-#define PIECE_BYTES (INT64_C(16) << 20) /* of a message, at most: 8 MiB gained less */
-#define LEAST_BYTES (INT64_C(24) << 20) /* of what is divided */
+#define TILE_ROWS 128 /* pieces are multiples, so that no GEMM has a tile more */
 
 /* ---- launches of rows ---- */
 
@@ -255,11 +253,6 @@ static void find_lives(hr_run_program *p)
 }
 
 /* ---- the program ---- */
-
-int64_t hr_usual_pieces(int64_t bytes)
-{
-  return bytes < LEAST_BYTES ? 1 : hr_min64(hr_ceil_div(bytes, PIECE_BYTES), HR_RUN_PIECES_MAX);
-}
 
 int hr_pieces_of(const hr_lowering *l)
 {

@@ -12,6 +12,7 @@
 #include "runtime/device/squares.h"
 #include "runtime/operation/operation.h"
 #include "schedule/arena.h"
+#include "schedule/pieces.h"
 
 /** What a step computes: `tokens` new tokens of each of `batch` sequences. */
 typedef struct hr_run_shape {
@@ -55,7 +56,6 @@ static inline size_t hr_run_logit_bytes(const hr_executor *x, int64_t rows)
   return ((size_t)(rows * x->model.vocabulary) * hr_dtype_bytes(x->options.dtype) + 3) / 4 * 4;
 }
 
-#define HR_RUN_PIECES_MAX 4
 #define HR_RUN_OPERANDS 12
 #define HR_LAUNCH_OPS 5
 

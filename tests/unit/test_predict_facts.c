@@ -447,6 +447,53 @@ static void the_peak_rate_is_that_of_the_formats_that_are_multiplied(void **stat
   assert_near(step.about.model_efficiency, at_peak / (step.about.time_ns / 1e9));
 }
 
+/* What a prefill of two devices loses to its sums, and what their operators take. */
+static double lost_to_sums(hr_framework framework, int64_t tokens, double *all_ns)
+{
+  static hr_step step;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  workload.phase = HR_PHASE_PREFILL, workload.batch = 1, workload.sequence = tokens, workload.tensor_parallel = 2;
+  workload.framework = framework;
+  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
+  *all_ns = 0;
+  for (size_t i = 0; i < step.operators.count; i++)
+    if (step.operators.items[i].kind == HR_KIND_COMMUNICATION)
+      *all_ns += (double)step.operators.items[i].count * step.predictions[i].time_ns;
+  return step.about.communication_ns;
+}
+
+static void sums_of_long_prefills_travel_beside_other_rows(void **state)
+{
+  (void)state;
+  double all_ns, lost_ns = lost_to_sums(HR_FRAMEWORK_HEADROOM, 4096, &all_ns);
+  assert_true(lost_ns > 0.6 * all_ns && lost_ns < 0.8 * all_ns);
+  lost_ns = lost_to_sums(HR_FRAMEWORK_HEADROOM, 1024, &all_ns);
+  assert_near(lost_ns, all_ns);
+  lost_ns = lost_to_sums(HR_FRAMEWORK_COMPILED, 4096, &all_ns);
+  assert_near(lost_ns, all_ns);
+}
+
+static void kernels_of_a_decode_step_wait_or_are_parts_of_others(void **state)
+{
+  (void)state;
+  static hr_step step;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = paper_model(1024, 16, 24, 50304);
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  workload.phase = HR_PHASE_DECODE, workload.batch = 1, workload.framework = HR_FRAMEWORK_HEADROOM;
+  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
+  for (size_t i = 0; i < step.operators.count; i++) {
+    hr_prediction alone;
+    assert_ok(hr_predict_operator(&h200, &step.operators.items[i], &alone, &error), error);
+    const double time_ns = step.predictions[i].time_ns;
+    assert_true(step.operators.items[i].fused ? time_ns < alone.time_ns && time_ns >= 0 : time_ns > alone.time_ns);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -469,6 +516,8 @@ int main(void)
       cmocka_unit_test(parts_of_stages_divide_the_bubble),
       cmocka_unit_test(replicas_wait_for_what_their_passes_do_not_hide),
       cmocka_unit_test(recomputation_takes_a_forward_pass_of_the_layers),
+      cmocka_unit_test(sums_of_long_prefills_travel_beside_other_rows),
+      cmocka_unit_test(kernels_of_a_decode_step_wait_or_are_parts_of_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

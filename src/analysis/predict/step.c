@@ -33,7 +33,7 @@ static hr_part_times stretched(const hr_part_times *times, double stretch)
   return all;
 }
 
-static void sum_step(hr_step *step, const hr_model *model, const hr_workload *workload)
+static void sum_step(const hr_hardware *hardware, hr_step *step, const hr_model *model, const hr_workload *workload)
 {
   hr_part_times times = {0, 0, 0, 0}, low = times, high = times, communication = times;
   int64_t layers = hr_model_layers(model), stages = workload->pipeline_stages;
@@ -43,11 +43,12 @@ static void sum_step(hr_step *step, const hr_model *model, const hr_workload *wo
     const hr_prediction *p = &step->predictions[i];
     if (!hr_runs_with_microbatches(op->id))
       continue;
-    *hr_part_of(&times, op) += (double)op->count * p->time_ns;
-    *hr_part_of(&low, op) += (double)op->count * p->low_ns;
-    *hr_part_of(&high, op) += (double)op->count * p->high_ns;
+    const double hidden_ns = hr_hidden_ns(hardware, workload->phase, op, p->time_ns), count = (double)op->count;
+    *hr_part_of(&times, op) += count * (p->time_ns - hidden_ns);
+    *hr_part_of(&low, op) += count * (p->low_ns - hidden_ns);
+    *hr_part_of(&high, op) += count * (p->high_ns - hidden_ns);
     if (op->kind == HR_KIND_COMMUNICATION)
-      *hr_part_of(&communication, op) += (double)op->count * p->time_ns;
+      *hr_part_of(&communication, op) += count * (p->time_ns - hidden_ns);
   }
   step->about.layer_time_ns = times.layers / (double)layers;
   step->about.logit_time_ns = times.before + times.behind;
@@ -302,7 +303,7 @@ hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch
   if (!microbatch) /* no report lists the operators of many steps */
     HR_TRY(name_libraries(hardware, step, error));
   step->about = (hr_step_about){.operator_count = step->operators.count};
-  sum_step(step, model, workload);
+  sum_step(hardware, step, model, workload);
   wait_for_host(hardware, step, workload);
   add_exposed(step, workload);
   add_optimizer(step);

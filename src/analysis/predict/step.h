@@ -25,6 +25,10 @@ typedef struct hr_microbatch {
 hr_status hr_predict_step_operator(const hr_hardware *hardware, hr_phase phase, const hr_operator *op,
                                    hr_prediction *prediction, hr_error *error);
 
+/** The part of a message's predicted time that passes while other rows of the step are computed: sums of long prefills
+ *  by this library, where devices of a node send them in pieces. */
+double hr_hidden_ns(const hr_hardware *hardware, hr_phase phase, const hr_operator *op, double time_ns);
+
 /** hr_predict_step() into a step of the caller, which is undefined after an error. */
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
                        hr_error *error);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "hardware/hardware.h"
+#include "schedule/pieces.h"
 
 #include <headroom/experimental/predict.h>
 #include <math.h>
@@ -11,6 +12,10 @@
  * wrote: this share of the shortest kernel more than when it is called over and over. In a prefill, kernels have more
  * blocks than places, and hide it. Fitted to every other decode step of data/results/h200/model-steps.csv (docs/notes/step-gpu.md#predicted). */
 #define WAIT_SHARE 0.44
+
+/* What copy engines send beside GEMMs is hidden, but both draw on the card's power, a sum of pieces is slower, and the
+ * last piece has nothing behind it: in three models on two H200s (docs/notes/ranks.md#sums-beside-other-rows). */
+#define HIDDEN_SHARE 0.28
 
 static void add_to_launch(hr_prediction *p, double ns)
 {
@@ -35,4 +40,12 @@ hr_status hr_predict_step_operator(const hr_hardware *hardware, hr_phase phase, 
       hardware->about.kind == HR_HARDWARE_GPU)
     add_to_launch(prediction, launch_change(hardware, phase, op, prediction));
   return HR_OK;
+}
+
+double hr_hidden_ns(const hr_hardware *hardware, hr_phase phase, const hr_operator *op, double time_ns)
+{
+  const bool sums = op->kind == HR_KIND_COMMUNICATION && op->collective == HR_ALL_REDUCE && op->in_layer;
+  const bool runs = op->framework == HR_FRAMEWORK_HEADROOM && phase != HR_PHASE_DECODE && phase != HR_PHASE_TRAIN;
+  const bool near = hardware->about.kind == HR_HARDWARE_GPU && op->devices <= hardware->devices_per_node;
+  return sums && runs && near && hr_sum_travels_beside(op->bytes, op->devices) ? HIDDEN_SHARE * time_ns : 0;
 }

@@ -30,7 +30,8 @@ double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, 
       continue;
     if (hr_predict_step_operator(predictor->hardware, predictor->workload->phase, op, &prediction, NULL) != HR_OK)
       return -1;
-    *hr_part_of(&times, op) += (double)op->count * prediction.time_ns;
+    const double hidden_ns = hr_hidden_ns(predictor->hardware, predictor->workload->phase, op, prediction.time_ns);
+    *hr_part_of(&times, op) += (double)op->count * (prediction.time_ns - hidden_ns);
   }
   return part == HR_SEARCH_PART_OUTSIDE ? hr_all_microbatches_ns(&times, predictor->workload)
                                         : times.layers / (double)hr_model_layers(model);

@@ -50,6 +50,12 @@ static hr_status time_operators(step_run *s, hr_error *error)
 
 /* ---- the result ---- */
 
+static double hidden_ns(const step_run *s, const hr_step_row *row)
+{
+  const bool apart = s->options.pieces == 1 || !s->hardware;
+  return apart ? 0 : hr_hidden_ns(s->hardware, s->runner.workload.phase, &row->op, row->predicted_ns);
+}
+
 /* What ran is what is predicted: the executor's own list. */
 static hr_status predict_operators(step_run *s, hr_error *error)
 {
@@ -62,7 +68,7 @@ static hr_status predict_operators(step_run *s, hr_error *error)
     if (s->hardware)
       HR_TRY(hr_predict_step_operator(s->hardware, s->runner.workload.phase, &row->op, &prediction, error));
     row->predicted_ns = prediction.time_ns * (double)row->op.count * runs_in_step(s, &row->op);
-    s->times->predicted_ns += row->predicted_ns;
+    s->times->predicted_ns += row->predicted_ns - hidden_ns(s, row);
   }
   return HR_OK;
 }
