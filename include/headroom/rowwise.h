@@ -80,7 +80,7 @@ extern "C" {
   ROW(HR_ROWWISE_COPY, "copy", 1, "y = x")                                                                             \
   ROW(HR_ROWWISE_BIAS, "bias", 2, "y = x + bias, [columns]")                                                           \
   ROW(HR_ROWWISE_GATHER, "gather", 2,                                                                                  \
-      "row r is row i of a table [period, columns], i of [rows] in int32, the first input")                            \
+      "row r is row i of a table [period, columns], i of [rows] in int32, the first input; 0 for i < 0")               \
   ROW(HR_ROWWISE_SOFTCAP, "softcap", 1, "y = factor tanh(x / factor)")                                                 \
   ROW(HR_ROWWISE_WEIGHT, "weight", 2, "y = x weight, [columns]")                                                       \
   ROW(HR_ROWWISE_GATE, "gate", 2, "y = x / (1 + exp(-gate)), [rows]")                                                  \
@@ -89,7 +89,7 @@ extern "C" {
   ROW(HR_ROWWISE_SWIGLU_CLAMPED, "swiglu_clamped", 2,                                                                  \
       "y = g / (1 + exp(-1.702 g)) (u + 1), g = min(gate, factor), u = up within factor")                              \
   ROW(HR_ROWWISE_COMBINE, "combine", 3,                                                                                \
-      "row r is the sum of w times row i of a table [period, columns], i in int32 and w in fp32 of [rows, group]")     \
+      "row r is the sum of w times row i >= 0 of a table [period, columns], i in int32, w in fp32 of [rows, group]")   \
   ROW(HR_ROWWISE_ROTARY_JOIN, "rotary_join", 3,                                                                        \
       "columns of x before `rotated` of z, which are rotated as rotary does; the table is the third input")            \
   ROW(HR_ROWWISE_GEGLU, "geglu", 2, "y = gelu(gate) up")                                                               \
@@ -104,7 +104,7 @@ extern "C" {
   ROW(HR_ROWWISE_GATHER_BACKWARD, "gather_backward", 3,                                                                \
       "row p of the table gets the sum of the rows of dy whose number, of [rows] in int32, is p")                      \
   ROW(HR_ROWWISE_GATHER_SUM, "gather_sum", 2,                                                                          \
-      "row r is the sum of rows i of a table [period, columns], i of [rows, group] in int32")                          \
+      "row r is the sum of rows i >= 0 of a table [period, columns], i of [rows, group] in int32")                     \
   ROW(HR_ROWWISE_COMBINE_BACKWARD, "combine_backward", 4,                                                              \
       "dx of row r is w times row i of dy [period, columns], i of [rows] in int32; dw = sum of x dy over the row")     \
   ROW(HR_ROWWISE_GATE_BACKWARD, "gate_backward", 3,                                                                    \

@@ -58,6 +58,12 @@ bool hr_rowwise_trains(hr_rowwise_operation operation);
 /** Whether the operation is a residual and the norm of its sum. */
 bool hr_rowwise_adds_before_norm(hr_rowwise_operation operation);
 
+/** Whether a negative number of a row is none of the table. */
+static inline bool hr_rowwise_skips_rows(hr_rowwise_operation operation)
+{
+  return operation == HR_ROWWISE_GATHER || operation == HR_ROWWISE_COMBINE || operation == HR_ROWWISE_GATHER_SUM;
+}
+
 /** The constants of an AdamW step. */
 typedef struct hr_adamw {
   double decay;        /* 1 − learning_rate · weight_decay */

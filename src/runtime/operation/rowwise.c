@@ -82,7 +82,7 @@ static hr_status check_tables(const hr_problem *problem, const hr_arguments *arg
   const int64_t count = first.content == HR_CONTENT_ROWS ? hr_rowwise_elements(r, &first).value : 0;
   const int32_t *numbers = arguments->rows.inputs[0];
   for (int64_t i = 0; i < count; i++) {
-    if (numbers[i] < 0 || numbers[i] >= r->period)
+    if ((numbers[i] < 0 && !hr_rowwise_skips_rows(r->operation)) || numbers[i] >= r->period)
       return hr_fail(error, HR_ERROR_INVALID, "inputs[0][%" PRId64 "]: %d is no row of a table of %" PRId64, i,
                      (int)numbers[i], r->period);
   }

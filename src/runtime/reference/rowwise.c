@@ -195,6 +195,8 @@ static void combined_row(const hr_rowwise *r, const void *const *inputs, int64_t
   memset(out, 0, (size_t)r->columns * sizeof *out);
   memset(norm, 0, (size_t)r->columns * sizeof *norm);
   for (int64_t term = 0; term < r->group; term++) {
+    if (numbers[term] < 0)
+      continue;
     hr_numbers_load(r->dtype, inputs[1], (size_t)(numbers[term] * r->columns), (size_t)r->columns, x);
     for (int64_t i = 0; i < r->columns; i++) {
       out[i] += (double)weights[term] * x[i];
@@ -221,9 +223,11 @@ static void joined_row(const hr_rowwise *r, const void *const *inputs, int64_t r
 
 static void load_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *x)
 {
-  if (r->operation == HR_ROWWISE_GATHER)
-    hr_numbers_load(r->dtype, inputs[1], (size_t)(((const int32_t *)inputs[0])[row] * r->columns), (size_t)r->columns,
-                    x);
+  const int32_t number = r->operation == HR_ROWWISE_GATHER ? ((const int32_t *)inputs[0])[row] : 0;
+  if (number < 0)
+    memset(x, 0, (size_t)r->columns * sizeof *x);
+  else if (r->operation == HR_ROWWISE_GATHER)
+    hr_numbers_load(r->dtype, inputs[1], (size_t)(number * r->columns), (size_t)r->columns, x);
   else
     hr_numbers_load(r->dtype, inputs[0], (size_t)hr_rowwise_x_at(r, row), (size_t)r->columns, x);
 }

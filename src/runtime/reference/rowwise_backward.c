@@ -207,6 +207,8 @@ static void gather_sum(const gradient *g)
   for (int64_t i = 0; i < r->columns; i++)
     g->out[i] = g->norm[i] = 0;
   for (int64_t term = 0; term < r->group; term++) {
+    if (numbers[term] < 0)
+      continue;
     const double *dy = load(g, 1, numbers[term]);
     for (int64_t i = 0; i < r->columns; i++) {
       g->out[i] += dy[i];

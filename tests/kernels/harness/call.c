@@ -3,6 +3,14 @@
 
 #include "runtime/measure/checks.h"
 #include "shape/number.h"
+#include "shape/rowwise_operands.h"
+
+/* Operations that take a negative number for no row get some. */
+static void drop_rows(const hr_problem *problem, size_t count, int32_t *numbers)
+{
+  for (size_t i = 3; hr_rowwise_skips_rows(problem->rows.operation) && i < count; i += 7)
+    numbers[i] = -1;
+}
 
 static void fill(call *c, size_t i, hr_dtype dtype, uint64_t seed)
 {
@@ -12,6 +20,8 @@ static void fill(call *c, size_t i, hr_dtype dtype, uint64_t seed)
     hr_numbers_uniform(dtype, seed, 0, bytes / hr_dtype_bytes(dtype), c->places[i].host);
   else
     hr_check_of(c->problem.operation)->make_table(&c->problem, kind, seed, bytes, c->places[i].host);
+  if (kind == HR_OPERAND_ROWS)
+    drop_rows(&c->problem, bytes / sizeof(int32_t), (int32_t *)(void *)c->places[i].host);
 }
 
 void call_open(hr_device *device, const char *kernel, const hr_problem *problem, const size_t *shifts, uint64_t seed,

@@ -451,7 +451,8 @@ HR_INLINE void share_rows(hr_dtype dtype, hr_rowwise_operation operation, const 
   }
 }
 
-/* Sums of rows of a table, each with its weight; without weights all have 1. One function of a dtype for both. */
+/* Sums of rows of a table, each with its weight; without weights all have 1. A negative number is no row. One function
+ * of a dtype for both. */
 static __attribute__((noinline)) void combine(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
 {
   const int64_t columns = j->rows->columns, terms = j->rows->group;
@@ -463,6 +464,8 @@ static __attribute__((noinline)) void combine(hr_dtype dtype, const hr_rowwise_j
       const int64_t count = lesser(SIMD_PAIR, columns - at);
       simd_pair sum = {simd_set1(0), simd_set1(0)};
       for (int64_t term = 0; term < terms; term++) {
+        if (numbers[term] < 0)
+          continue;
         const void *x = row_of(dtype, j->inputs[1], numbers[term], columns);
         simd_pair v = simd_load_span(dtype, x, at, count);
         const simd_f32 weight = simd_set1(weights ? weights[term] : 1);
@@ -482,7 +485,7 @@ HR_INLINE simd_pair with_row(hr_rowwise_operation operation, simd_pair x, simd_p
   return (simd_pair){x.a + z.a, x.b + z.b};
 }
 
-/* Rows of x, of x with a bias or a weight, or of a table. */
+/* Rows of x, of x with a bias or a weight, or of a table: zeros for a negative number. */
 HR_INLINE void move_rows(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t first,
                          int64_t last)
 {
@@ -490,6 +493,10 @@ HR_INLINE void move_rows(hr_dtype dtype, hr_rowwise_operation operation, const h
   const int32_t *numbers = j->inputs[0];
   for (int64_t row = first; row < last; row++) {
     void *out = y_of(dtype, j, row);
+    if (operation == HR_ROWWISE_GATHER && numbers[row] < 0) {
+      memset(out, 0, (size_t)columns * hr_dtype_bytes(dtype));
+      continue;
+    }
     const void *x =
         operation == HR_ROWWISE_GATHER ? row_of(dtype, j->inputs[1], numbers[row], columns) : x_of(dtype, j, row);
     if (operation != HR_ROWWISE_BIAS && operation != HR_ROWWISE_WEIGHT) {

@@ -227,13 +227,13 @@ template <class ROW_OF> struct moving {
     x.set(v);
   }
 
-  /* from[i] to to[i]; NULL: there is no such row. */
+  /* from[i], or zeros for NULL, to to[i]; NULL: there is no such row. */
   template <int BYTES>
   __device__ void together(const task &t, const element *const (&from)[ROWS_AHEAD], element *const (&to)[ROWS_AHEAD])
   {
     constexpr int width = piece<BYTES>::WIDTH;
     for (int64 column = (int64)threadIdx.x * width; column < t.columns; column += (int64)blockDim.x * width) {
-      piece<BYTES> x[ROWS_AHEAD];
+      piece<BYTES> x[ROWS_AHEAD] = {};
 #pragma unroll
       for (int i = 0; i < ROWS_AHEAD; i++)
         if (from[i])
@@ -242,7 +242,7 @@ template <class ROW_OF> struct moving {
       for (int i = 0; i < ROWS_AHEAD; i++) {
         if (bias)
           add_bias(x[i], column);
-        if (from[i])
+        if (to[i])
           x[i].store(to[i] + column);
       }
     }
@@ -258,7 +258,7 @@ template <class ROW_OF> struct moving {
       for (int i = 0; i < ROWS_AHEAD; i++) {
         const int64 row = first + i * stride;
         from[i] = row < t.rows ? row_of(row) : nullptr;
-        to[i] = t.row_of_y(row);
+        to[i] = row < t.rows ? t.row_of_y(row) : nullptr;
       }
       together<BYTES>(t, from, to);
     }
@@ -338,7 +338,8 @@ __device__ inline void weight_rows(const task &t)
 
 #define TERMS_AHEAD 4 /* of a sum, whose elements are loaded together */
 
-/* Sums of rows of the table b: their numbers are in the place of x, their weights in that of the bias. */
+/* Sums of rows of the table b: their numbers are in the place of x, their weights in that of the bias. A negative
+ * number is no row. */
 struct combining {
   template <int BYTES>
   __device__ static void add_terms(const task &t, int64 row, int64 column, int64 term,
@@ -355,11 +356,11 @@ struct combining {
         number[i] = numbers[term + i], weight[i] = weights[term + i];
 #pragma unroll
     for (int i = 0; i < TERMS_AHEAD; i++)
-      if (term + i < t.group)
+      if (term + i < t.group && number[i] >= 0)
         x[i].load(t.b + (int64)number[i] * t.columns + column);
 #pragma unroll
     for (int i = 0; i < TERMS_AHEAD; i++)
-      if (term + i < t.group) {
+      if (term + i < t.group && number[i] >= 0) {
 #pragma unroll
         for (int j = 0; j < piece<BYTES>::WIDTH; j++)
           sum[j] += weight[i] * x[i].at(j);
@@ -378,10 +379,11 @@ struct combining {
   }
 };
 
-/* The numbers of a gather are in the place of x. */
+/* The numbers of a gather are in the place of x. NULL for a negative one. */
 __device__ inline const element *row_of_table(const task &t, int64 row)
 {
-  return t.b + (int64)((const int *)(const void *)t.a)[row] * t.columns;
+  const int64 number = ((const int *)(const void *)t.a)[row];
+  return number < 0 ? nullptr : t.b + number * t.columns;
 }
 
 #define ENTRY(name, call, ...)                                              \

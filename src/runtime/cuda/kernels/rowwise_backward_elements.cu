@@ -247,6 +247,8 @@ extern "C" __global__ void __launch_bounds__(HR_ELEMENT_THREADS, 4) gather_sum(c
     float sums[PACK_ELEMENTS] = {};
 #pragma unroll 4
     for (int64 term = 0; term < t.group; term++) {
+      if (numbers[term] < 0)
+        continue;
       pack some = load_unaligned(table + numbers[term] * t.columns, column, t.columns);
 #pragma unroll
       for (int i = 0; i < PACK_ELEMENTS; i++)
