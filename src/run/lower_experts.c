@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "model/layers/ffn_experts.h"
 #include "model/layers/weight_shapes.h"
 #include "runtime/device/device.h"
 
@@ -23,6 +24,8 @@ static hr_route_arguments route_of(const hr_lowering *l)
                               .active = m->active,
                               .groups = m->groups,
                               .active_groups = m->active_groups,
+                              .first = m->held > 0 ? l->x->rank * m->held : 0,
+                              .held = m->held,
                               .dtype = l->x->options.dtype,
                               .bias = how->bias_chooses ? hr_run_weight(l->x, l->layer, HR_WEIGHT_ROUTER_BIAS) : NULL};
 }
@@ -152,7 +155,7 @@ void hr_add_grouped(hr_lowering *l, const hr_grouped_arguments *arguments, hr_ru
 static hr_run_view with_biases(hr_lowering *l, hr_run_view x, const void *biases)
 {
   hr_rowwise r = hr_rows_of(HR_ROWWISE_GATHER, x.rows, x.columns);
-  r.period = l->group->experts.experts;
+  r.period = hr_experts_held(&l->group->experts);
   const hr_input_operand inputs[] = {hr_of_view(l->routes[HR_ROUTE_EXPERTS]), hr_of_address(biases)};
   return hr_add_pair(l, HR_ROWWISE_RESIDUAL, x, hr_add_rowwise(l, r, inputs, x.columns));
 }
@@ -172,6 +175,7 @@ void hr_lower_grouped(hr_lowering *l)
   const hr_grouped_arguments arguments = {.experts = shape->count,
                                           .copies = a.rows,
                                           .most = l->rows,
+                                          .mean = hr_max64(1, a.rows / l->group->experts.experts),
                                           .n = shape->rows,
                                           .k = shape->columns,
                                           .dtype = l->x->options.dtype,

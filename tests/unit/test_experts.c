@@ -48,6 +48,20 @@ static void tokens_are_sorted_by_their_experts(void **state)
   assert_memory_equal(r.places, places, sizeof places);
 }
 
+/* A device with the last two experts has copies of 0 none, of 1 one; the order goes on with experts 0 and 1. */
+static void a_device_places_the_copies_of_its_own_experts_first(void **state)
+{
+  (void)state;
+  const routes r = route((hr_route_arguments){.logits = logits, .first = 2, .held = 2});
+  static const int32_t offsets[] = {0, 1, 3, 5, 6}, copied[] = {1, 1, 2, 0, 2, 0}, places[] = {-1, -1, 1, 0, -1, 2},
+                       experts_of[] = {0, 1, 1, -1, -1, -1};
+  assert_weights(&r, (double[]){0.4, 0.3, 0.4, 0.3, 0.5, 0.3});
+  assert_memory_equal(r.offsets, offsets, sizeof offsets);
+  assert_memory_equal(r.copied, copied, sizeof copied);
+  assert_memory_equal(r.places, places, sizeof places);
+  assert_memory_equal(r.experts_of, experts_of, sizeof experts_of);
+}
+
 /* Sums of the two groups of two: 0.7 and 0.3, 0.3 and 0.7, 0.6 and 0.4; a bias of 0.5 of the last expert turns the
  * first, 0.8, and the third, 0.9, but not the weights. */
 static void experts_are_of_the_best_groups_with_the_bias_for_the_choice_alone(void **state)
@@ -172,12 +186,13 @@ static void compare_places(const hr_route_arguments *r)
 {
   int32_t place = 0;
   for (int32_t expert = 0; expert < r->experts; expert++) {
+    const bool own = r->held == 0 || expert < r->held;
     assert_int_equal(r->offsets[expert], place);
     for (int64_t i = 0; i < r->tokens * r->active; i++) {
-      if (r->chosen[i] != expert)
+      if (r->chosen[i] != (r->first + expert) % r->experts)
         continue;
-      assert_int_equal(r->places[i], place);
-      assert_int_equal(r->experts_of[place], expert);
+      assert_int_equal(r->places[i], own ? place : -1);
+      assert_int_equal(r->experts_of[place], own ? expert : -1);
       assert_int_equal(r->copied[place], i / r->active);
       place++;
     }
@@ -235,6 +250,8 @@ static void a_gpu_chooses_the_experts_of_the_host(void **state)
                                          .active = size[2],
                                          .groups = size[3],
                                          .active_groups = size[4],
+                                         .first = i % 3 == 1 ? size[1] / 2 : 0,
+                                         .held = i % 3 == 1 ? size[1] / 4 : 0,
                                          .dtype = dtypes[i % 3]},
                     i % 2);
   }
@@ -399,6 +416,8 @@ static void a_gpu_routes_few_tokens_from_their_hidden_states(void **state)
                                              .active = size[2],
                                              .groups = size[3],
                                              .active_groups = size[4],
+                                             .first = i % 4 == 2 ? size[1] / 2 : 0,
+                                             .held = i % 4 == 2 ? size[1] / 4 : 0,
                                              .dtype = dtypes[i % 3]},
                                    .linear = {.rows = size[0],
                                               .n = size[1],
@@ -489,6 +508,7 @@ static void multiply_on_device(hr_grouped_arguments x, bool special)
   assert_ok(hr_buffer_write(offsets.buffer, offsets.host, offsets.bytes, &error), error);
   x.a = hr_buffer_data(a.buffer), x.b = hr_buffer_data(b.buffer), x.c = hr_buffer_data(c.buffer);
   x.offsets = hr_buffer_data(offsets.buffer);
+  x.mean = x.copies > x.experts ? x.copies / x.experts : 1;
   assert_ok(device->backend->multiply_groups(device, &x, hr_device_stream(device), &error), error);
   fetch(&c);
   compare_products(&x, offsets.host, a.host, b.host, c.host);
@@ -669,6 +689,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tokens_are_sorted_by_their_experts),
+      cmocka_unit_test(a_device_places_the_copies_of_its_own_experts_first),
       cmocka_unit_test(experts_are_of_the_best_groups_with_the_bias_for_the_choice_alone),
       cmocka_unit_test(weights_are_divided_by_their_sum_and_scaled),
       cmocka_unit_test(logits_that_are_no_numbers_choose_experts_that_exist),

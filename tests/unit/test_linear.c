@@ -13,6 +13,7 @@ enum { X, NORM_WEIGHT, NORM_BIAS, WEIGHT, GATE, BIAS, GATE_BIAS, RESIDUAL, Y, TE
 
 typedef struct linear_case {
   hr_linear_arguments arguments;
+  int64_t first; /* experts of another device, which come before */
   tensor of[TENSORS];
 
 } linear_case;
@@ -316,16 +317,19 @@ static void a_gpu_multiplies_copies_of_tokens(void **state)
 
 enum { R_WEIGHTS, R_CHOSEN, R_PLACES, R_COPIED, R_EXPERTS_OF, R_OFFSETS, ROUTED };
 
-/* What a router chooses by random logits. */
-static void route_copies(const hr_linear_arguments *a, tensor *of)
+/* What a router chooses by random logits, among as many experts of another device, which come before, if it has any. */
+static void route_copies(const linear_case *c, tensor *of)
 {
   hr_error error;
-  const int64_t tokens = a->rows / a->active;
-  tensor logits = random_tensor(HR_FP32, 9, tokens * a->experts);
+  const hr_linear_arguments *a = &c->arguments;
+  const int64_t tokens = a->rows / a->active, experts = c->first + a->experts;
+  tensor logits = random_tensor(HR_FP32, 9, tokens * experts);
   for (int i = 0; i < ROUTED; i++)
-    of[i] = tensor_of((size_t)(i == R_OFFSETS ? a->experts + 1 : a->rows) * 4);
+    of[i] = tensor_of((size_t)(i == R_OFFSETS ? experts + 1 : a->rows) * 4);
   hr_host_route(&(hr_route_arguments){.tokens = tokens,
-                                      .experts = a->experts,
+                                      .experts = experts,
+                                      .first = c->first,
+                                      .held = a->experts,
                                       .active = a->active,
                                       .dtype = HR_FP32,
                                       .logits = logits.host,
@@ -345,9 +349,10 @@ static void compare_sum(const linear_case *c, const tensor *of, int64_t token, i
   const hr_linear_arguments *a = &c->arguments;
   double sum = 0, size = 0;
   for (int64_t i = token * a->active; i < (token + 1) * a->active; i++) {
-    const int32_t place = ((const int32_t *)of[R_PLACES].host)[i], expert = ((const int32_t *)of[R_CHOSEN].host)[i];
+    const int32_t place = ((const int32_t *)of[R_PLACES].host)[i], chosen = ((const int32_t *)of[R_CHOSEN].host)[i];
+    const int64_t expert = chosen - c->first;
     const double weight = (double)((const float *)of[R_WEIGHTS].host)[i];
-    for (int64_t j = 0; j < a->k; j++) {
+    for (int64_t j = 0; j < a->k && place >= 0; j++) {
       const double term =
           weight * number_at(c, X, place * a->x_stride + j) * number_at(c, WEIGHT, (expert * a->n + column) * a->k + j);
       sum += term, size += fabs(term);
@@ -370,14 +375,14 @@ static void check_sums(linear_case *c, double special)
   hr_linear_arguments *a = &c->arguments;
   const int64_t tokens = a->rows / a->active;
   tensor of[ROUTED];
-  route_copies(a, of);
+  route_copies(c, of);
   c->of[X] = random_tensor(a->dtype, 1, a->rows * a->x_stride);
   c->of[WEIGHT] = random_tensor(a->dtype, 2, a->experts * a->n * a->k);
   if (a->residual)
     c->of[RESIDUAL] = random_tensor(a->dtype, 3, tokens * a->residual_stride);
   c->of[Y] = tensor_of((size_t)(tokens * a->n) * hr_dtype_bytes(a->dtype));
   const int32_t last = ((const int32_t *)of[R_PLACES].host)[a->rows - 1];
-  if (special != 0)
+  if (special != 0 && last >= 0)
     hr_number_store(a->dtype, c->of[X].host, (size_t)(last * a->x_stride), special);
   assert_ok(hr_buffer_write(c->of[X].buffer, c->of[X].host, c->of[X].bytes, &error), error);
   a->offsets = hr_buffer_data(of[R_OFFSETS].buffer), a->places = hr_buffer_data(of[R_PLACES].buffer);
@@ -408,7 +413,8 @@ static void a_gpu_adds_up_the_copies_of_each_token(void **state)
   for (int i = 0; i < 24; i++) {
     const int64_t *size = sizes[i % 8];
     const int64_t spare = i % 3 == 1 ? 8 : 0;
-    linear_case c = {.arguments = {.experts = size[0],
+    linear_case c = {.first = i % 5 == 2 ? size[0] : 0,
+                     .arguments = {.experts = size[0],
                                    .rows = size[1] * size[2],
                                    .active = size[2],
                                    .most = size[1],

@@ -14,23 +14,26 @@
 
 #define HR_EXPERTS_MAX 1024
 
-/** Chooses the experts of each token. A copy of a token has a place among those of all, sorted by expert and token. */
+/** Chooses the experts of each token. A copy of a token has a place among those of all, sorted by expert and token.
+ *  Where devices share the experts, the sort begins with those of the device: as many as `held`, from `first` on, which
+ *  are experts 0 to held − 1 of offsets and experts_of. Copies of others are behind theirs, which nothing computes. */
 typedef struct hr_route_arguments {
   bool sigmoid;     /* scores are sigmoids of the logits; else their softmax */
   bool normalized;  /* the weights of a token are divided by their sum */
   bool group_pairs; /* the best groups have the largest sums of two scores; else the largest score */
   double scale;     /* of the weights; 0: 1 */
   int64_t tokens, experts, active, groups, active_groups; /* groups 0: none */
+  int64_t first, held;                                    /* held 0: all */
   hr_dtype dtype;                                         /* of logits */
   const void *logits;                                     /* [tokens, experts] */
   const float *bias;                                      /* [experts], for the choice alone; NULL: none */
   float *weights;                                         /* [tokens, active], as the next two */
   int32_t *chosen;                                        /* experts */
-  int32_t *places;
-  int32_t *copied;     /* [tokens · active]: the token in each place, as the next */
-  int32_t *experts_of; /* its expert */
-  int32_t *offsets;    /* [experts + 1]: each expert's first place */
-  float *weights_of;   /* [tokens · active]: the weight of the copy in each place; NULL: for none to read */
+  int32_t *places;                                        /* −1 of copies of other devices' experts */
+  int32_t *copied;                                        /* [tokens · active]: the token in each place, as the next */
+  int32_t *experts_of;                                    /* its expert; −1 as above */
+  int32_t *offsets;                                       /* [experts + 1]: each expert's first place */
+  float *weights_of; /* [tokens · active]: the weight of the copy in each place; NULL: for none to read */
 } hr_route_arguments;
 
 /** The experts of few tokens from their hidden states: a router's linear layer with the norm before it, and the choice
@@ -60,6 +63,7 @@ typedef struct hr_grouped_arguments {
   bool back;
   int64_t experts, copies, n, k;
   int64_t most;           /* copies of one expert */
+  int64_t mean;           /* the same as expected, at least 1 */
   int64_t rows;           /* where a plan multiplies: of that plan, a power of two. An expert's copies are cut into such
                              numbers, each of which has a launch */
   hr_dtype dtype;         /* fp32, fp16 or bf16 */

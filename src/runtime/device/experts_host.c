@@ -93,11 +93,18 @@ static void choose_experts(const hr_route_arguments *r, int64_t token, choice *c
 
 /* ---- the places of all copies ---- */
 
+/* The number of the choice's expert in the order of places. */
+static int64_t order_of(const hr_route_arguments *r, int64_t at)
+{
+  const int64_t expert = r->chosen[at] - r->first;
+  return expert < 0 ? expert + r->experts : expert;
+}
+
 static void count_copies(const hr_route_arguments *r)
 {
   memset(r->offsets, 0, (size_t)(r->experts + 1) * sizeof *r->offsets);
   for (int64_t i = 0; i < r->tokens * r->active; i++)
-    r->offsets[r->chosen[i] + 1]++;
+    r->offsets[order_of(r, i) + 1]++;
   for (int64_t i = 0; i < r->experts; i++)
     r->offsets[i + 1] += r->offsets[i];
 }
@@ -107,10 +114,12 @@ static void place_copies(const hr_route_arguments *r)
   int32_t next[HR_EXPERTS_MAX];
   memcpy(next, r->offsets, (size_t)r->experts * sizeof *next);
   for (int64_t i = 0; i < r->tokens * r->active; i++) {
-    const int32_t expert = r->chosen[i], place = next[expert]++;
+    const int64_t expert = order_of(r, i);
+    const bool own = r->held == 0 || expert < r->held;
+    const int32_t place = next[expert]++;
     r->copied[place] = (int32_t)(i / r->active);
-    r->experts_of[place] = expert;
-    r->places[i] = place;
+    r->experts_of[place] = own ? (int32_t)expert : -1;
+    r->places[i] = own ? place : -1;
     if (r->weights_of)
       r->weights_of[place] = r->weights[i];
   }

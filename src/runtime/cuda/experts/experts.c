@@ -32,6 +32,8 @@ static hr_route_call call_of(const hr_route_arguments *r)
                          .active = (int)r->active,
                          .groups = (int)r->groups,
                          .active_groups = (int)r->active_groups,
+                         .first = (int)r->first,
+                         .held = (int)(r->held > 0 ? r->held : r->experts),
                          .sigmoid = r->sigmoid,
                          .normalized = r->normalized,
                          .group_pairs = r->group_pairs,
@@ -183,13 +185,12 @@ static hr_status describe_tensors(const hr_cuda *cuda, const hr_grouped_argument
 /* In the device's context. */
 static hr_status launch_many(const hr_cuda_queue *queue, const hr_grouped_arguments *x, hr_error *error)
 {
-  const int64_t mean = x->copies / hr_min64(x->experts, x->copies);
-  const struct many_tiling t = tiling_for(mean);
+  const struct many_tiling t = tiling_for(x->mean);
   const size_t shared = (size_t)(t.stages * (HR_GROUPED_ROWS + t.tile) * HR_GROUPED_STAGE_ROW) + STAGE_ALIGNMENT;
   char defines[HR_DEFINES_SIZE];
   cu_function function;
   cu_tensor_map maps[2];
-  hr_grouped_defines(mean, defines);
+  hr_grouped_defines(x->mean, defines);
   HR_TRY(hr_cuda_function_shared(queue->cuda, "grouped_gemm_sm90", x->dtype, defines, "grouped_gemm", shared, &function,
                                  error));
   HR_TRY(describe_tensors(queue->cuda, x, t.tile, maps, error));

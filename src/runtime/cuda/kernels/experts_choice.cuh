@@ -11,6 +11,13 @@
 typedef long long int64;
 typedef hr_route_call route_call; /* of up to 1024 experts: a lane has a bit for each of its own */
 
+/* The number of an expert in the order of places. */
+__device__ inline int order_of(const route_call &call, int chosen)
+{
+  const int expert = chosen - call.first;
+  return expert < 0 ? expert + call.experts : expert;
+}
+
 __device__ inline float minus_infinity()
 {
   return __uint_as_float(0xFF800000u);

@@ -40,6 +40,7 @@ typedef struct hr_route_call {
   HR_DEVICE_POINTER(float) weights_of; /* NULL: none */
   hr_layout_int64 tokens;
   int experts, active, groups, active_groups;
+  int first, held;
   int sigmoid, normalized, group_pairs;
   float scale;
 } hr_route_call;

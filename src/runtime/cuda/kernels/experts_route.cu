@@ -2,8 +2,9 @@
 /* Routed experts: those of each token with their weights, and the copies of tokens sorted by them.
  *
  *   choose_experts  a warp a token: scores of all experts in shared memory, then the largest, one after another
- *   place_copies    a block an expert: it counts the choices of smaller experts, which gives its first place, and gives
- *                   its own the places behind in the order of tokens; no block waits for another
+ *   place_copies    a block an expert, those of the device first: it counts the choices of experts before it, which
+ *                   gives its first place, and gives its own the places behind in the order of tokens; no block waits
+ *                   for another
  *
  * Bound: latency; the choices of all tokens are read from the L2 once for each expert. */
 #include "runtime/cuda/kernels/early_launch.cuh"
@@ -36,7 +37,7 @@ extern "C" __global__ __launch_bounds__(WARP *HR_ROUTE_WARPS) void choose_expert
 
 /* The choices of a warp: consecutive ones, each lane every 32nd of them. */
 struct choices {
-  const int *chosen;
+  const route_call &call;
   int64 at, end; /* `at`: of the first lane */
 };
 
@@ -44,7 +45,7 @@ __device__ inline choices choices_of_warp(const route_call &call)
 {
   const int64 all = call.tokens * call.active, each = (all + PLACE_WARPS - 1) / PLACE_WARPS;
   const int64 at = threadIdx.x / WARP * each, end = at + each;
-  return {call.chosen, at, end < all ? end : all};
+  return {call, at, end < all ? end : all};
 }
 
 /* The next choices of a lane, AHEAD of them; −1 behind the last. */
@@ -53,7 +54,7 @@ __device__ inline void load_choices(const choices &c, int64 at, int (&found)[AHE
 #pragma unroll
   for (int i = 0; i < AHEAD; i++) {
     int64 mine = at + i * WARP + threadIdx.x % WARP;
-    found[i] = mine < c.end ? c.chosen[mine] : -1;
+    found[i] = mine < c.end ? order_of(c.call, c.call.chosen[mine]) : -1;
   }
 }
 
@@ -88,9 +89,9 @@ __device__ inline void give_places(const route_call &call, const choices &c, int
       const int mine = place + __popc(equal & ((1u << lane) - 1u));
       const int64 choice = at + i * WARP + lane;
       if (found[i] == expert) {
-        call.places[choice] = mine;
+        call.places[choice] = expert < call.held ? mine : -1;
         call.copied[mine] = (int)(choice / call.active);
-        call.experts_of[mine] = expert;
+        call.experts_of[mine] = expert < call.held ? expert : -1;
         if (call.weights_of)
           call.weights_of[mine] = call.weights[choice];
       }

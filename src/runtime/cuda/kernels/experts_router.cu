@@ -123,19 +123,25 @@ __device__ inline void write_normed(const router_call &call)
 
 /* ---- choices and places ---- */
 
-/* A copy's place is behind those of smaller experts, and of earlier ones of its expert. */
-__device__ inline void place_few(const route_call &call, const int *chosen)
+/* A copy's place is behind those of experts before its own, and of earlier ones of its expert. */
+__device__ inline void place_few(const route_call &call, int *chosen)
 {
   const int copies = (int)call.tokens * call.active;
 #pragma unroll 1
   for (int i = threadIdx.x; i < copies; i += THREADS) {
+    call.chosen[i] = chosen[i];
+    chosen[i] = order_of(call, chosen[i]);
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int i = threadIdx.x; i < copies; i += THREADS) {
+    const bool own = chosen[i] < call.held;
     int place = 0;
     for (int j = 0; j < copies; j++)
       place += chosen[j] < chosen[i] || (chosen[j] == chosen[i] && j < i);
-    call.chosen[i] = chosen[i];
-    call.places[i] = place;
+    call.places[i] = own ? place : -1;
     call.copied[place] = i / call.active;
-    call.experts_of[place] = chosen[i];
+    call.experts_of[place] = own ? chosen[i] : -1;
   }
 #pragma unroll 1
   for (int expert = threadIdx.x; expert <= call.experts; expert += THREADS) {

@@ -197,7 +197,10 @@ __device__ inline float sum_of_copies(const gemv_call &call, int token, int row)
 {
   float sum = 0;
   for (int i = 0; i < call.active; i++) {
-    const float *term = terms + call.places[token * call.active + i] * SHARES * ROWS + row;
+    const int place = call.places[token * call.active + i];
+    if (place < 0)
+      continue;
+    const float *term = terms + place * SHARES * ROWS + row;
     float product = term[0];
     for (int share = 1; share < SHARES; share++)
       product += term[share * ROWS];
