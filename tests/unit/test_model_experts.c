@@ -188,6 +188,26 @@ static void expert_parallelism_spreads_whole_experts(void **state)
   assert_gemm(found(ops, HR_OP_SHARED_UP), 3, 24, 64, 1);
 }
 
+/* Each of 4 devices routes all 3 tokens and makes the copies of its own experts, a quarter of 6; they sum the results.
+ * With sequence parallelism each has tokens of its own to send. */
+static void one_group_with_whole_experts_only_sums_their_results(void **state)
+{
+  (void)state;
+  hr_model model = small_experts();
+  hr_workload workload = workload_of(&model, HR_PHASE_DECODE, 3, 16);
+  workload.tensor_parallel = workload.expert_parallel = 4;
+  const hr_operators *ops = listed(&model, &workload);
+  assert_gemm(found(ops, HR_OP_ROUTER), 3, 8, 64, 1);
+  assert_int_equal(found(ops, HR_OP_DISPATCH)->bytes, (3 + 2) * 64 * 2);
+  assert_int_equal(found(ops, HR_OP_EXPERT_UP)->rows, 2);
+  assert_int_equal(found(ops, HR_OP_EXPERT_UP)->gemm.n, 32);
+  assert_int_equal(found(ops, HR_OP_MLP_ALL_REDUCE)->bytes, 3 * 64 * 2);
+  assert_null(hr_operators_find(ops, HR_OP_DISPATCH_ALL_TO_ALL, HR_PASS_FORWARD));
+  assert_null(hr_operators_find(ops, HR_OP_COMBINE_ALL_TO_ALL, HR_PASS_FORWARD));
+  workload.sequence_parallel = true;
+  assert_int_equal(found(listed(&model, &workload), HR_OP_DISPATCH_ALL_TO_ALL)->devices, 4);
+}
+
 static void training_has_three_grouped_gemms_of_equal_work(void **state)
 {
   (void)state;
@@ -428,6 +448,7 @@ int main(void)
       cmocka_unit_test(decode_reads_the_experts_that_are_hit),
       cmocka_unit_test(tensor_parallelism_splits_every_expert),
       cmocka_unit_test(expert_parallelism_spreads_whole_experts),
+      cmocka_unit_test(one_group_with_whole_experts_only_sums_their_results),
       cmocka_unit_test(training_has_three_grouped_gemms_of_equal_work),
       cmocka_unit_test(memory_has_the_experts_of_one_device_and_the_copies_of_tokens),
       cmocka_unit_test(a_workload_that_experts_cannot_follow_is_refused),

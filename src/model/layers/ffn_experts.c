@@ -123,11 +123,18 @@ static int64_t experts_hit(const hr_ffn_experts *m, double n, int64_t rows)
   return hr_max64(1, hr_min64((int64_t)(held * missed + 0.5), rows));
 }
 
+/* A single group, which has all of its tokens on each device, only sums its experts' results, as in vLLM and SGLang. */
+static bool exchanges_copies(const hr_workload *workload)
+{
+  const int64_t e = workload->expert_parallel;
+  return e > 1 && (e > workload->tensor_parallel || workload->sequence_parallel);
+}
+
 hr_status hr_expert_load_of(const hr_ffn_experts *m, const hr_workload *workload, int64_t rows, hr_expert_load *load)
 {
   int64_t t = workload->tensor_parallel, e = workload->expert_parallel;
   double tokens = (double)rows; /* of all devices that share the experts */
-  load->tokens = e > 1 ? hr_ceil_div(rows, t) : rows;
+  load->tokens = exchanges_copies(workload) ? hr_ceil_div(rows, t) : rows;
   HR_TRY(hr_checked_take(hr_times(hr_checked(load->tokens), m->active), &load->sent));
   HR_TRY(hr_checked_take(hr_times(hr_checked(rows), m->active), &load->rows));
   if (e > 1) {
@@ -139,6 +146,7 @@ hr_status hr_expert_load_of(const hr_ffn_experts *m, const hr_workload *workload
     if (loaded > 0x1p62)
       return HR_ERROR_OVERFLOW;
     load->rows = hr_max64(load->rows, (int64_t)ceil(loaded));
+    load->sent = exchanges_copies(workload) ? load->sent : load->rows;
   }
   load->hit = experts_hit(m, tokens, load->rows);
   return HR_OK;
@@ -164,7 +172,7 @@ static void route(hr_operator_builder *builder, const hr_ffn_experts *m, const h
   hr_append_linear(builder, HR_OP_ROUTER, load->tokens, m->experts, builder->model->hidden);
   /* Reads the logits, writes a weight and a number for each chosen expert; backward writes the logits' gradient. */
   hr_checked64 logits = hr_times(hr_checked(load->tokens), m->experts);
-  hr_checked64 chosen = hr_times(hr_checked(load->sent), 2);
+  hr_checked64 chosen = hr_times(hr_times(hr_checked(load->tokens), m->active), 2);
   hr_append_traffic(builder, HR_OP_ROUTER_TOP_K, HR_KIND_MEMORY, m->experts, hr_plus(logits, chosen),
                     hr_plus(hr_times(logits, 2), chosen));
   hr_append_traffic(builder, HR_OP_DISPATCH, HR_KIND_MEMORY, builder->model->hidden, moved, moved);
@@ -173,7 +181,7 @@ static void route(hr_operator_builder *builder, const hr_ffn_experts *m, const h
 static void all_to_all(hr_operator_builder *builder, hr_operator_id id, const hr_expert_load *load, int64_t copies)
 {
   hr_checked64 message = hidden_rows(builder, hr_max64(load->sent, load->rows));
-  if (builder->workload->expert_parallel <= 1)
+  if (!exchanges_copies(builder->workload))
     return;
   hr_append_communication(builder, id, HR_ALL_TO_ALL, builder->workload->expert_parallel, message, message);
   builder->to->items[builder->to->count - 1].copies = copies;

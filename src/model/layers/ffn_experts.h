@@ -11,7 +11,7 @@
 /** The load of the most loaded device. */
 typedef struct hr_expert_load {
   int64_t tokens; /* that the device routes to experts */
-  int64_t sent;   /* copies of them, one for each of a token's experts */
+  int64_t sent;   /* copies of them that it makes: for each of a token's experts, or of these for its own alone */
   int64_t rows;   /* copies, from all devices, that the device's experts process */
   int64_t hit;    /* its experts that process at least one, as expected if all are equally likely */
 } hr_expert_load;
