@@ -78,6 +78,7 @@ static int generate(const cli_run *run, const generate_job *job, cli_output *out
   options.progress = cli_progress_report;
   options.context = &progress;
   options.tensor_parallel = ranks_of(run);
+  options.expert_parallel = run->options.expert_parallel;
   options.communicator = job->communicator;
   cli_blocking(true); /* nothing is left unfinished */
   hr_status status = hr_generate_on(job->device, &job->model, &options, &generated, &error);

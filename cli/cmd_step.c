@@ -63,6 +63,8 @@ static hr_status keep(const step_job *job, const hr_step_times *times, hr_error 
                         hr_phase_name(w->phase), decode ? "context" : "s", decode ? w->context : w->sequence);
   if (w->tensor_parallel > 1)
     length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " t=%" PRId64, w->tensor_parallel);
+  if (w->expert_parallel > 1)
+    length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " e=%" PRId64, w->expert_parallel);
   if (w->data_parallel > 1)
     length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " dp=%" PRId64, w->data_parallel);
   if (w->data_parallel > 1 && w->zero_stage > 0)

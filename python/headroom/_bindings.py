@@ -2258,6 +2258,7 @@ class hr_executor_options(Structure):
         ("replicas", c_void_p),
         ("zero_stage", c_int64),
         ("bucket_bytes", c_int64),
+        ("expert_parallel", c_int64),
     ]
 
 
@@ -2337,6 +2338,7 @@ class hr_generate_options(Structure):
         ("context", c_void_p),
         ("tensor_parallel", c_int64),
         ("communicator", c_void_p),
+        ("expert_parallel", c_int64),
     ]
 
 

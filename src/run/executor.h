@@ -60,6 +60,12 @@ static inline void *hr_run_weight(const hr_executor *x, int64_t layer, int role)
   return hr_placed_weight(&x->weights, layer, role);
 }
 
+/** Ranks that have whole experts; 1: each rank has columns of all. */
+static inline int64_t hr_run_expert_ranks(const hr_executor *x)
+{
+  return x->options.expert_parallel > 1 ? x->options.expert_parallel : 1;
+}
+
 /** Fills x->angles. */
 hr_status hr_run_make_angles(hr_executor *x, hr_error *error);
 

@@ -9,6 +9,7 @@
 #include "model/layers/split.h"
 
 #include <headroom/experimental/workload.h>
+#include <inttypes.h>
 
 /* What is refused has weights that every rank has, of which each computes a part of the gradient. */
 static hr_status check_training(const hr_executor *x, hr_error *error)
@@ -31,9 +32,20 @@ static hr_status check_training(const hr_executor *x, hr_error *error)
   return hr_refuse(refusals, sizeof refusals / sizeof *refusals, "trained", error);
 }
 
+static hr_status check_experts(const hr_executor *x, hr_error *error)
+{
+  const int64_t e = hr_run_expert_ranks(x);
+  if (e > 1 && e != x->ranks)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "expert_parallel: %" PRId64 " devices share experts and %" PRId64
+                   " the rest of a layer, which cannot be run yet",
+                   e, x->ranks);
+  return HR_OK;
+}
+
 static hr_status check_share(const hr_executor *x, hr_error *error)
 {
-  const hr_split split = hr_split_of(&x->whole, x->ranks, 1, HR_SPLIT_HEADS | HR_SPLIT_FFN);
+  const hr_split split = hr_split_of(&x->whole, x->ranks, hr_run_expert_ranks(x), HR_SPLIT_HEADS | HR_SPLIT_FFN);
   bool over_heads = false;
   for (size_t i = 0; i < x->whole.group_count; i++)
     over_heads = over_heads || x->whole.groups[i].attention.qk_norm == HR_QK_NORM_FULL;
@@ -50,11 +62,13 @@ static hr_status check_share(const hr_executor *x, hr_error *error)
 hr_status hr_run_take_share(hr_executor *x, hr_error *error)
 {
   x->model = x->whole;
+  HR_TRY(check_experts(x, error));
   if (x->ranks == 1)
     return HR_OK;
   HR_TRY(check_share(x, error));
   hr_workload workload = hr_workload_default(&x->whole);
   workload.tensor_parallel = x->ranks;
+  workload.expert_parallel = hr_run_expert_ranks(x);
   for (size_t i = 0; i < x->whole.group_count; i++)
     x->model.groups[i] = hr_shard_layer(&x->whole, &x->whole.groups[i], &workload);
   x->model.vocabulary = hr_ceil_div(x->whole.vocabulary, x->ranks);

@@ -48,7 +48,8 @@ static void copy_slice(const hr_weight_slice *s, const hr_weight_shape *part, si
   const size_t row = (size_t)part->columns * element, matrix = (size_t)part->rows * row;
   for (int64_t m = 0; m < part->count; m++) {
     for (int64_t r = 0; r < part->rows && s->first_row + r < s->whole.rows; r++) {
-      const int64_t at = (m * s->whole.rows + s->first_row + r) * s->whole.columns + s->first_column;
+      const int64_t at =
+          ((s->first_matrix + m) * s->whole.rows + s->first_row + r) * s->whole.columns + s->first_column;
       const int64_t there = s->whole.columns - s->first_column; /* a bias of padded rows has fewer */
       memcpy(to + (size_t)m * matrix + (size_t)r * row, from + (size_t)at * element,
              (size_t)(there < part->columns ? there : part->columns) * element);
@@ -119,7 +120,8 @@ static hr_status fill_part_on_device(const hr_placed_weights *w, const hr_weight
   u.rows = (size_t)there;
   u.columns = (size_t)part->columns, u.pitch = (size_t)whole->columns;
   for (int64_t m = 0; m < part->count; m++) {
-    u.first = (size_t)((m * whole->rows + slice->first_row) * whole->columns + slice->first_column);
+    const int64_t row = (slice->first_matrix + m) * whole->rows + slice->first_row;
+    u.first = (size_t)(row * whole->columns + slice->first_column);
     HR_TRY(fill_rows_on_device(w->device, to, u, part->rows - there, error));
     to += (size_t)(part->rows * part->columns) * hr_dtype_bytes(block->dtype);
   }

@@ -30,6 +30,7 @@ hr_weight_slice hr_weight_slice_of(const hr_placed_weights *w, const hr_weight_b
   const hr_weight_shape *whole = &wholes.of[role];
   return (hr_weight_slice){.group = group,
                            .whole = *whole,
+                           .first_matrix = first_of(whole->count, part->count, w->rank, w->ranks),
                            .first_row = first_of(whole->rows, part->rows, w->rank, w->ranks),
                            .first_column = first_of(whole->columns, part->columns, w->rank, w->ranks),
                            .zeros = w->rank > 0 && is_added_once(&parts, &wholes, role)};

@@ -51,7 +51,7 @@ typedef hr_status (*hr_weight_block_fn)(const hr_placed_weights *weights, const 
 typedef struct hr_weight_slice {
   const hr_layer_group *group; /* of the whole model */
   hr_weight_shape whole;
-  int64_t first_row, first_column;
+  int64_t first_matrix, first_row, first_column;
   bool zeros; /* of all: a bias that rank 0 adds to a sum */
 } hr_weight_slice;
 
@@ -60,7 +60,8 @@ hr_weight_slice hr_weight_slice_of(const hr_placed_weights *weights, const hr_we
 /** Whether the rank has all of the weight. */
 static inline bool hr_is_whole(const hr_weight_slice *slice, const hr_weight_shape *part)
 {
-  return !slice->zeros && slice->whole.rows == part->rows && slice->whole.columns == part->columns;
+  return !slice->zeros && slice->whole.count == part->count && slice->whole.rows == part->rows &&
+         slice->whole.columns == part->columns;
 }
 
 /** Calls `take` for each block of the model once, those outside of layers first. */

@@ -71,6 +71,23 @@ static const struct {
      "\"n_shared_experts\":1,\"first_k_dense_replace\":1,\"n_group\":1,\"topk_group\":1,"
      "\"topk_method\":\"greedy\",\"vocab_size\":61,\"max_position_embeddings\":64}",
      2},
+    {"qwen3_moe",
+     "{\"model_type\":\"qwen3_moe\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+     "\"num_key_value_heads\":2,\"head_dim\":16,\"intermediate_size\":48,\"moe_intermediate_size\":16,"
+     "\"num_experts\":16,\"num_experts_per_tok\":3,\"vocab_size\":61,\"max_position_embeddings\":64}",
+     4},
+    {"gpt_oss, experts with biases",
+     "{\"model_type\":\"gpt_oss\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+     "\"num_key_value_heads\":2,\"head_dim\":16,\"intermediate_size\":16,\"num_local_experts\":4,"
+     "\"num_experts_per_tok\":2,\"vocab_size\":61,\"max_position_embeddings\":64,\"sliding_window\":32,"
+     "\"layer_types\":[\"sliding_attention\",\"full_attention\"]}",
+     2},
+    {"llama4, weighted inputs",
+     "{\"model_type\":\"llama4_text\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+     "\"num_key_value_heads\":2,\"head_dim\":8,\"intermediate_size\":16,\"intermediate_size_mlp\":48,"
+     "\"num_local_experts\":4,\"num_experts_per_tok\":1,\"interleave_moe_layer_step\":2,\"vocab_size\":61,"
+     "\"max_position_embeddings\":64,\"attention_chunk_size\":32}",
+     2},
 };
 
 static const int32_t ids[] = {5, 17, 0, 60, 33, 2, 8, 41, 19, 27, 50, 11};
@@ -83,7 +100,7 @@ typedef struct rank_of_model {
   const hr_model *model;
   hr_dtype dtype;
   const char *weights;
-  int64_t bytes;
+  int64_t bytes, experts; /* experts: of hr_executor_options.expert_parallel */
   float passed[TOKENS * VOCABULARY], prefilled[VOCABULARY], decoded[2 * VOCABULARY];
   int32_t largest[TOKENS + 3]; /* ids of these rows */
   int64_t pieces;              /* 0: of few tokens; else of long_pass */
@@ -143,6 +160,7 @@ static hr_status run_model(void *rank)
   hr_executor *x = NULL;
   options.tokens = r->pieces > 0 ? LONG_TOKENS : 64;
   options.pieces = r->pieces;
+  options.expert_parallel = r->experts;
   options.dtype = r->dtype;
   options.communicator = r->at.communicator;
   HR_TRY(hr_executor_open(r->at.device, r->model, &options, &x, &r->at.error));
@@ -217,10 +235,25 @@ static void assert_largest(const char *name, const rank_of_model *r)
   }
 }
 
+static void compare_ranks(const char *name, const rank_of_model *ranks, int64_t count, const rank_of_model *one)
+{
+  for (int64_t r = 0; r < count; r++) {
+    assert_ok(ranks[r].at.status, ranks[r].at.error);
+    assert_near(name, "one pass", ranks[r].passed, one->passed, TOKENS * VOCABULARY, 2e-5f);
+    assert_near(name, "prefill", ranks[r].prefilled, one->prefilled, VOCABULARY, 2e-5f);
+    assert_near(name, "decode", ranks[r].decoded, one->decoded, 2 * VOCABULARY, 2e-5f);
+    assert_memory_equal(ranks[r].decoded, ranks[0].decoded, sizeof ranks[r].decoded);
+    assert_largest(name, &ranks[r]);
+    assert_memory_equal(ranks[r].largest, one->largest, sizeof one->largest);
+    assert_true(ranks[r].bytes < one->bytes);
+  }
+}
+
+/* Experts are split over the ranks, and then whole on one rank each. */
 static void ranks_have_the_logits_of_one(void **state)
 {
   (void)state;
-  static rank_of_model one, ranks[TEST_RANKS_MAX];
+  static rank_of_model one, whole, ranks[TEST_RANKS_MAX];
   const int64_t most = test_ranks();
   if (most < 2)
     skip();
@@ -231,16 +264,12 @@ static void ranks_have_the_logits_of_one(void **state)
     assert_ok(one.at.status, one.at.error);
     assert_largest(models[i].name, &one);
     run_ranks(&model, NULL, count, HR_FP32, ranks);
-    for (int64_t r = 0; r < count; r++) {
-      assert_ok(ranks[r].at.status, ranks[r].at.error);
-      assert_near(models[i].name, "one pass", ranks[r].passed, one.passed, TOKENS * VOCABULARY, 2e-5f);
-      assert_near(models[i].name, "prefill", ranks[r].prefilled, one.prefilled, VOCABULARY, 2e-5f);
-      assert_near(models[i].name, "decode", ranks[r].decoded, one.decoded, 2 * VOCABULARY, 2e-5f);
-      assert_memory_equal(ranks[r].decoded, ranks[0].decoded, sizeof ranks[r].decoded);
-      assert_largest(models[i].name, &ranks[r]);
-      assert_memory_equal(ranks[r].largest, one.largest, sizeof one.largest);
-      assert_true(ranks[r].bytes < one.bytes);
-    }
+    compare_ranks(models[i].name, ranks, count, &one);
+    if (model.groups[model.group_count - 1].experts.experts == 0)
+      continue;
+    whole.dtype = HR_FP32, whole.experts = count;
+    run_with(&model, NULL, count, &whole, ranks);
+    compare_ranks(models[i].name, ranks, count, &one);
   }
 }
 
@@ -322,6 +351,15 @@ static void what_ranks_cannot_share_is_refused(void **state)
   const hr_model llama = test_model(models[0].name, models[0].config);
   run_ranks(&llama, NULL, 3, HR_FP32, ranks);
   assert_says(&ranks[0], HR_ERROR_UNSUPPORTED, "4 query heads do not divide by t = 3");
+  static rank_of_model experts = {.dtype = HR_FP32, .experts = 3};
+  run_with(&llama, NULL, 2, &experts, ranks);
+  assert_says(&ranks[0], HR_ERROR_UNSUPPORTED,
+              "expert_parallel: 3 devices share experts and 2 the rest of a layer, which cannot be run yet");
+  hr_model mixtral = test_model(models[10].name, models[10].config);
+  mixtral.groups[0].experts.experts = 5;
+  experts.experts = 2;
+  run_with(&mixtral, NULL, 2, &experts, ranks);
+  assert_says(&ranks[0], HR_ERROR_UNSUPPORTED, "5 experts do not divide by e = 2");
   static const char olmo[] = "{\"model_type\":\"olmo2\",\"hidden_size\":32,\"num_hidden_layers\":1,"
                              "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":48,"
                              "\"vocab_size\":61,\"max_position_embeddings\":64}";

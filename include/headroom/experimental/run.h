@@ -42,6 +42,8 @@ typedef struct hr_executor_options {
   int64_t bucket_bytes; /* gradients of the last layers are added up over the replicas as soon as so many bytes of them
                              are complete, beside the rest of the backward pass; without ZeRO on 2 to 4 GPUs that see
                              each other's memory in messages of up to 16 MiB. 0, the default: 25 MiB */
+  int64_t expert_parallel; /* as hr_workload.expert_parallel: the number of the communicator's ranks, each of which has
+                             as many whole experts, or 1, the default, and 0: every rank has columns of each expert */
 } hr_executor_options;
 
 /** fp32, one sequence; 0.001, 0.9, 0.999, no decay, no clipping. */

@@ -57,9 +57,9 @@ typedef struct hr_step_times {
 } hr_step_times;
 
 /** Runs the step of subject->workload, of which phase, dtype, batch, microbatches of training, sequence, context,
- *  recomputation, tensor and data parallelism and the ZeRO stage count: forward, prefill, decode of one token behind
- *  context − 1 others, or training, whose steps follow each other. With tensor_parallel t the GPUs behind `device` take
- *  part, cuda:0 to cuda:t − 1, or t ranks share the cores of a CPU; with data_parallel replicas, that train, so many.
+ *  recomputation, tensor, expert and data parallelism and the ZeRO stage count: forward, prefill, decode of one token
+ *  behind context − 1 others, or training, whose steps follow each other. With tensor_parallel t the GPUs behind
+ *  `device` take part, cuda:0 to cuda:t − 1, or t ranks share the cores of a CPU; with data_parallel replicas so many.
  *  Times and bytes are those of the first. The caller frees *times. HR_ERROR_UNSUPPORTED for devices that share
  *  something else; HR_ERROR_INVALID for a communicator of another number of ranks; errors of hr_executor_open(),
  *  hr_executor_load() and hr_executor_step(). `options` NULL: the default. */
@@ -92,6 +92,7 @@ typedef struct hr_generate_options {
   void *context;
   int64_t tensor_parallel;              /* ranks that share each layer, as hr_step_measure() opens them */
   struct hr_communicator *communicator; /* as hr_step_options.communicator: each process gets the ids */
+  int64_t expert_parallel;              /* as hr_executor_options.expert_parallel */
 } hr_generate_options;
 
 /** 16 tokens in fp32 from random weights of seed 1, on one device. */

@@ -99,6 +99,7 @@ static hr_status generate_in_team(const hr_model *model, generation *g, hr_error
   hr_executor_options options = hr_executor_options_default();
   options.dtype = o->dtype;
   options.tokens = o->prompt_count + o->count;
+  options.expert_parallel = o->expert_parallel;
   HR_TRY(hr_team_open_executors(g->team, model, &options, false, error));
   HR_TRY(hr_team_load(g->team, &weights, error));
   return hr_team_do(g->team, generate_rank, g, error);

@@ -22,7 +22,7 @@
 
 static hr_status check_workload(const hr_workload *w, hr_error *error)
 {
-  const int64_t devices[] = {w->pipeline_stages, w->expert_parallel, w->context_parallel};
+  const int64_t devices[] = {w->pipeline_stages, w->context_parallel};
   const bool trains = w->phase == HR_PHASE_TRAIN;
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     if (devices[i] > 1)
@@ -107,6 +107,7 @@ static hr_status open_executor(hr_step_runner *r, const hr_model *model, const h
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
   options.pieces = asked->pieces;
+  options.expert_parallel = r->workload.expert_parallel;
   HR_TRY(hr_team_open_executors(r->team, model, &options, r->workload.data_parallel > 1, error));
   r->executor = hr_team_first(r->team)->executor;
   const hr_team_weights weights = {asked->weights, asked->seed, asked->progress, asked->context};
