@@ -36,8 +36,8 @@ struct hr_executor {
   int64_t rotary_dim;
   hr_buffer *gradients, *means, *variances; /* of an executor that trains: training/training.h */
   hr_buffer *copy;                          /* the same: of weights of 16 bits in fp32 */
-  hr_buffer *squares;                       /* the same: of gradients that are clipped in parts; NULL: none */
-  hr_run_bucket *buckets;                   /* the same: training/buckets.h; the last ones of the memory first */
+  hr_buffer *squares;     /* the same: of gradients that are clipped in parts or by ranks; NULL: none */
+  hr_run_bucket *buckets; /* the same: training/buckets.h; the last ones of the memory first */
   int bucket_count;
   int64_t steps;                                /* the same: that were taken */
   bool began;                                   /* the same: the buffers are filled */

@@ -15,19 +15,14 @@
 static hr_status check_training(const hr_executor *x, hr_error *error)
 {
   const hr_model *m = &x->whole;
-  bool shared_norms = false, experts = false, latent = false, copied = false;
+  bool experts = false, latent = false;
   for (size_t i = 0; i < m->group_count; i++) {
     const hr_layer_group *group = &m->groups[i];
-    shared_norms = shared_norms || group->attention.qk_norm == HR_QK_NORM_SHARED;
     experts = experts || group->experts.experts > 0;
     latent = latent || group->latent.q_heads > 0;
-    copied = copied || group->attention.k_heads % x->ranks != 0 || group->attention.v_heads % x->ranks != 0;
   }
-  const hr_refusal refusals[] = {{shared_norms, "a norm that all heads share, on several devices,"},
-                                 {experts, "experts on several devices"},
+  const hr_refusal refusals[] = {{experts, "experts on several devices"},
                                  {latent, "latent attention on several devices"},
-                                 {copied, "heads of K or V that several devices have"},
-                                 {x->options.max_norm > 0, "clipped gradients on several devices"},
                                  {x->replicas > 1, "replicas of several devices"}};
   return hr_refuse(refusals, sizeof refusals / sizeof *refusals, "trained", error);
 }

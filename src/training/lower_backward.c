@@ -6,6 +6,7 @@
 #include "runtime/device/buffer.h"
 #include "training/buckets.h"
 #include "training/gradients.h"
+#include "training/ranks.h"
 #include "training/training.h"
 
 #include <stdlib.h>
@@ -213,7 +214,10 @@ static void add_optimizer(hr_lowering *l)
   const hr_run_bucket all = {0, (int64_t)(hr_buffer_bytes(x->weights.memory) / hr_element_bytes(l))};
   const size_t optimizer = l->op_index;
   l->program->optimizer = l->program->launch_count;
+  hr_lower_rank_gradients(l);
   if (hr_state_parts(x) == 1) {
+    if (x->squares)
+      hr_lower_rank_squares(l);
     add_update(l, &all);
     return;
   }

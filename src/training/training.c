@@ -69,7 +69,7 @@ hr_status hr_run_allocate_training(hr_executor *x, hr_error *error)
   HR_TRY(hr_buffer_create(x->device, hr_buffer_bytes(x->weights.memory), &x->gradients, error));
   HR_TRY(hr_buffer_create(x->device, bytes, &x->means, error));
   HR_TRY(hr_buffer_create(x->device, bytes, &x->variances, error));
-  if (hr_state_parts(x) > 1 && x->options.max_norm > 0)
+  if ((hr_state_parts(x) > 1 || x->ranks > 1) && x->options.max_norm > 0)
     HR_TRY(hr_buffer_create(x->device, HR_SQUARES_SUMS * sizeof(float), &x->squares, error));
   return has_copy(x) ? hr_buffer_create(x->device, bytes, &x->copy, error) : HR_OK;
 }

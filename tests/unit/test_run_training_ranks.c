@@ -13,7 +13,7 @@
 #define LLAMA SIZES "\"num_key_value_heads\":2,\"intermediate_size\":48,\"max_position_embeddings\":64"
 
 /* Each way in which layers are shared: heads, columns and rows with and without biases, one or two norms before a
- * parallel block, norms behind a sum, positions, a tied table. */
+ * parallel block, norms behind a sum, norms of heads, heads that several ranks have, positions, a tied table. */
 static const struct {
   const char *name, *config;
   int64_t ranks;
@@ -39,6 +39,14 @@ static const struct {
      2},
     {"gpt2, words for no rank",
      "{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":1,\"n_head\":4,\"vocab_size\":57,\"n_positions\":64}", 4},
+    {"llama, K and V heads twice", "{\"model_type\":\"llama\"," LLAMA "}", 4},
+    {"qwen2, one K and V head with biases",
+     "{\"model_type\":\"qwen2\"," SIZES "\"num_key_value_heads\":1,\"intermediate_size\":48,"
+     "\"max_position_embeddings\":64}",
+     4},
+    {"qwen3, norms of heads, K and V heads twice", "{\"model_type\":\"qwen3\"," LLAMA ",\"head_dim\":16}", 4},
+    {"stablelm, a norm for each head",
+     "{\"model_type\":\"stablelm\"," LLAMA ",\"qk_layernorm\":true,\"use_parallel_residual\":true}", 4},
     {"bloom, ALiBi", "{\"model_type\":\"bloom\",\"hidden_size\":32,\"n_layer\":2,\"n_head\":4,\"vocab_size\":64}", 4},
 };
 
@@ -134,14 +142,31 @@ static void layers_may_be_computed_again_and_batches_divided(void **state)
   (void)state;
   if (test_ranks() < 2)
     skip();
-  for (int m = 0; m < 6; m += 5) {
-    const hr_model model = test_model(models[m].name, models[m].config);
+  static const int of[] = {0, 5, 11};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    const hr_model model = test_model(models[of[i]].name, models[of[i]].config);
     rank_of_model as = rank_that_trains(&model);
     as.options.recompute = HR_RECOMPUTE_FULL;
     check_losses("computed again", &as, 2);
     as.microbatches = true;
     as.options.recompute = HR_RECOMPUTE_NONE;
     check_losses("microbatches", &as, 2);
+  }
+}
+
+/* The norm of all gradients is that of one device, where each weight counts once. At 0.3 it clips every step. */
+static void gradients_are_clipped_by_the_norm_of_all_ranks(void **state)
+{
+  (void)state;
+  static const int of[] = {1, 3, 9, 10, 11, 12}; /* tied; positions; heads that several ranks have */
+  const int64_t most = test_ranks();
+  if (most < 2)
+    skip();
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    const hr_model model = test_model(models[of[i]].name, models[of[i]].config);
+    rank_of_model as = rank_that_trains(&model);
+    as.options.max_norm = 0.3;
+    check_losses("clipped", &as, models[of[i]].ranks < most ? models[of[i]].ranks : most);
   }
 }
 
@@ -159,12 +184,11 @@ static void logits_of_many_words_are_gathered_in_parts(void **state)
   check_losses("wide", &as, 2);
 }
 
-static void expect_refused(const char *config, double max_norm, int64_t count, const char *line)
+static void expect_refused(const char *config, int64_t count, const char *line)
 {
   static rank_of_model ranks[TEST_RANKS_MAX];
   const hr_model model = test_model("refused", config);
-  rank_of_model as = rank_that_trains(&model);
-  as.options.max_norm = max_norm;
+  const rank_of_model as = rank_that_trains(&model);
   run_ranks(&as, count, ranks);
   const rank_of_model *r = &ranks[ranks[0].at.status == HR_ERROR_UNSUPPORTED ? 0 : 1];
   assert_int_equal(r->at.status, HR_ERROR_UNSUPPORTED);
@@ -177,12 +201,8 @@ static void what_ranks_cannot_train_is_refused(void **state)
   (void)state;
   if (test_ranks() < 4)
     skip();
-  expect_refused("{\"model_type\":\"qwen3\"," LLAMA ",\"head_dim\":16}", 0, 2,
-                 "a norm that all heads share, on several devices, cannot be trained yet");
-  expect_refused("{\"model_type\":\"mixtral\"," LLAMA ",\"num_local_experts\":4,\"num_experts_per_tok\":2}", 0, 2,
+  expect_refused("{\"model_type\":\"mixtral\"," LLAMA ",\"num_local_experts\":4,\"num_experts_per_tok\":2}", 2,
                  "experts on several devices cannot be trained yet");
-  expect_refused(models[0].config, 0, 4, "heads of K or V that several devices have cannot be trained yet");
-  expect_refused(models[0].config, 1, 2, "clipped gradients on several devices cannot be trained yet");
 }
 
 int main(void)
@@ -190,6 +210,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_train_as_one_device),
       cmocka_unit_test(layers_may_be_computed_again_and_batches_divided),
+      cmocka_unit_test(gradients_are_clipped_by_the_norm_of_all_ranks),
       cmocka_unit_test(logits_of_many_words_are_gathered_in_parts),
       cmocka_unit_test(what_ranks_cannot_train_is_refused),
   };
