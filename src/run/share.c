@@ -15,14 +15,12 @@
 static hr_status check_training(const hr_executor *x, hr_error *error)
 {
   const hr_model *m = &x->whole;
-  bool experts = false, latent = false;
+  bool biases = false;
   for (size_t i = 0; i < m->group_count; i++) {
     const hr_layer_group *group = &m->groups[i];
-    experts = experts || group->experts.experts > 0;
-    latent = latent || group->latent.q_heads > 0;
+    biases = biases || (group->experts.experts > 0 && group->experts.bias);
   }
-  const hr_refusal refusals[] = {{experts, "experts on several devices"},
-                                 {latent, "latent attention on several devices"},
+  const hr_refusal refusals[] = {{biases, "biases of experts on several devices"},
                                  {x->replicas > 1, "replicas of several devices"}};
   return hr_refuse(refusals, sizeof refusals / sizeof *refusals, "trained", error);
 }

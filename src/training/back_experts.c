@@ -32,7 +32,7 @@ void hr_back_copies(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
   r.group = dy.rows / x.rows;
   const hr_input_operand inputs[] = {hr_of_view(route_of(l)->of[HR_ROUTE_PLACES]), hr_of_view(dy)};
   hr_add_rowwise_into(l, r, inputs, (hr_output_operand[]){{dx, NULL}}, 1);
-  hr_add_gradient(l, x, dx);
+  hr_add_partial_gradient(l, x, dx);
 }
 
 /* The weights' gradients are in the order of the copies. */

@@ -31,16 +31,28 @@ static void sum_rows(hr_lowering *l, hr_run_view dy, const void *bias)
   hr_end_weight_gradient(l, bias, &to);
 }
 
-/* How several ranks share the linear layer: each has rows of its weight, or columns, whose results are added up. */
+/* How several ranks share the linear layer: each has rows of its weight, or columns, whose results are added up.
+ * Routers, gates and projections to a rank are on all of them, and have a part of the gradient of their result on
+ * each. */
 static bool shares_rows(hr_operator_id id)
 {
-  return id == HR_OP_QKV_TRANSFORM || id == HR_OP_Q_TRANSFORM || id == HR_OP_K_TRANSFORM || id == HR_OP_V_TRANSFORM ||
-         id == HR_OP_MLP_UP || id == HR_OP_MLP_GATE || id == HR_OP_LOGIT;
+  return id == HR_OP_Q_DOWN || id == HR_OP_KV_DOWN || id == HR_OP_ROUTER || id == HR_OP_SHARED_UP ||
+         id == HR_OP_SHARED_GATE || id == HR_OP_SHARED_OUTPUT_GATE || id == HR_OP_QKV_TRANSFORM ||
+         id == HR_OP_Q_TRANSFORM || id == HR_OP_K_TRANSFORM || id == HR_OP_V_TRANSFORM || id == HR_OP_MLP_UP ||
+         id == HR_OP_MLP_GATE || id == HR_OP_LOGIT;
 }
 
 static bool shares_columns(hr_operator_id id)
 {
-  return id == HR_OP_LINEAR_PROJECTION || id == HR_OP_MLP_DOWN;
+  return id == HR_OP_LINEAR_PROJECTION || id == HR_OP_MLP_DOWN || id == HR_OP_SHARED_DOWN;
+}
+
+/* The gradient of its input is a part where that of its result is: it reads a projection to a rank, or is outside of
+ * layers and the same on all. */
+static bool keeps_parts(hr_operator_id id)
+{
+  return id == HR_OP_Q_UP || id == HR_OP_KV_UP || id == HR_OP_EMBEDDING_PROJECTION_IN ||
+         id == HR_OP_EMBEDDING_PROJECTION_OUT;
 }
 
 static void add_input_gradient(hr_lowering *l, const hr_tape_entry *e, hr_run_view dx)
@@ -54,7 +66,7 @@ static void add_input_gradient(hr_lowering *l, const hr_tape_entry *e, hr_run_vi
 void hr_back_gemm(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
 {
   const bool of_ranks = l->x->ranks > 1;
-  if (of_ranks && !shares_rows(l->op->id) && !shares_columns(l->op->id))
+  if (of_ranks && !shares_rows(l->op->id) && !shares_columns(l->op->id) && !keeps_parts(l->op->id))
     hr_lowering_fail(l, hr_fail(l->error, HR_ERROR_UNSUPPORTED, "%s on several devices cannot be trained yet",
                                 hr_operator_id_name(l->op->id)));
   const hr_run_view dy = hr_gradient_of(l, e->output), x = e->gemm.x;

@@ -15,6 +15,14 @@ static bool is_norm_of_heads(int role)
          role == HR_WEIGHT_K_NORM_BIAS;
 }
 
+/* What reads the results are the rank's own heads, or its part of a layer of experts. */
+static bool is_before_parts(int role)
+{
+  return role == HR_WEIGHT_Q_DOWN || role == HR_WEIGHT_Q_DOWN_BIAS || role == HR_WEIGHT_Q_RANK_NORM ||
+         role == HR_WEIGHT_KV_DOWN || role == HR_WEIGHT_KV_DOWN_BIAS || role == HR_WEIGHT_KV_RANK_NORM ||
+         role == HR_WEIGHT_ROUTER || role == HR_WEIGHT_SHARED_OUTPUT_GATE;
+}
+
 static bool is_of_k(int role)
 {
   return role == HR_WEIGHT_K || role == HR_WEIGHT_K_BIAS || role == HR_WEIGHT_K_NORM || role == HR_WEIGHT_K_NORM_BIAS;
@@ -26,6 +34,10 @@ static int64_t parts_of(const hr_executor *x, const hr_weight_block *block, size
   const int role = block->roles[index];
   if (!block->group)
     return 1;
+  if (is_before_parts(role))
+    return x->ranks;
+  if (role == HR_WEIGHT_ROUTER_BIAS)
+    return x->model.numerics.router.bias_chooses ? 1 : x->ranks;
   const hr_mixer_attention *own = &block->group->attention;
   const hr_mixer_attention *whole = &x->whole.groups[block->group - x->model.groups].attention;
   if (is_norm_of_heads(role) && own->qk_norm == HR_QK_NORM_SHARED)

@@ -47,6 +47,33 @@ static const struct {
     {"qwen3, norms of heads, K and V heads twice", "{\"model_type\":\"qwen3\"," LLAMA ",\"head_dim\":16}", 4},
     {"stablelm, a norm for each head",
      "{\"model_type\":\"stablelm\"," LLAMA ",\"qk_layernorm\":true,\"use_parallel_residual\":true}", 4},
+    {"mixtral", "{\"model_type\":\"mixtral\"," LLAMA ",\"num_local_experts\":4,\"num_experts_per_tok\":2}", 4},
+    {"qwen3_moe, weights of no sum 1",
+     "{\"model_type\":\"qwen3_moe\"," LLAMA ",\"head_dim\":16,\"num_experts\":8,\"num_experts_per_tok\":3,"
+     "\"moe_intermediate_size\":12,\"norm_topk_prob\":false}",
+     2},
+    {"qwen2_moe, shared experts with a gate",
+     "{\"model_type\":\"qwen2_moe\"," LLAMA ",\"num_experts\":4,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":12,\"shared_expert_intermediate_size\":24}",
+     2},
+    {"glm4_moe, sigmoids, a dense layer",
+     "{\"model_type\":\"glm4_moe\"," LLAMA ",\"head_dim\":8,\"n_routed_experts\":4,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":12,\"n_shared_experts\":1,\"first_k_dense_replace\":1,\"n_group\":1,"
+     "\"topk_group\":1,\"norm_topk_prob\":true,\"routed_scaling_factor\":1.5}",
+     2},
+    {"sigma, augmented Q",
+     "{\"model_type\":\"sigma\"," SIZES "\"num_key_heads\":1,\"num_value_heads\":2,\"key_head_dim\":4,"
+     "\"value_head_dim\":8,\"augmented_q_dim\":20,\"intermediate_size\":48,\"max_position_embeddings\":64}",
+     4},
+    {"deepseek_v2, latent, shared experts",
+     "{\"model_type\":\"deepseek_v2\"," SIZES "\"num_key_value_heads\":4,\"q_lora_rank\":16,\"kv_lora_rank\":16,"
+     "\"qk_nope_head_dim\":8,\"qk_rope_head_dim\":8,\"v_head_dim\":8,\"intermediate_size\":48,"
+     "\"moe_intermediate_size\":16,\"n_routed_experts\":4,\"num_experts_per_tok\":2,\"n_shared_experts\":1,"
+     "\"first_k_dense_replace\":1,\"n_group\":1,\"topk_group\":1,\"topk_method\":\"greedy\","
+     "\"max_position_embeddings\":64}",
+     4},
+    {"opt, projected",
+     "{\"model_type\":\"opt\"," SIZES "\"ffn_dim\":48,\"word_embed_proj_dim\":16,\"max_position_embeddings\":64}", 2},
     {"bloom, ALiBi", "{\"model_type\":\"bloom\",\"hidden_size\":32,\"n_layer\":2,\"n_head\":4,\"vocab_size\":64}", 4},
 };
 
@@ -106,7 +133,9 @@ static rank_of_model rank_that_trains(const hr_model *model)
 static void check_losses(const char *name, const rank_of_model *as, int64_t count)
 {
   static rank_of_model one, ranks[TEST_RANKS_MAX];
-  run_ranks(as, 1, &one);
+  rank_of_model alone = *as;
+  alone.options.expert_parallel = 1;
+  run_ranks(&alone, 1, &one);
   assert_ok(one.at.status, one.at.error);
   run_ranks(as, count, ranks);
   for (int64_t r = 0; r < count; r++) {
@@ -132,8 +161,12 @@ static void ranks_train_as_one_device(void **state)
     if (!test_takes(m))
       continue;
     const hr_model model = test_model(models[m].name, models[m].config);
-    const rank_of_model as = rank_that_trains(&model);
-    check_losses(models[m].name, &as, models[m].ranks < most ? models[m].ranks : most);
+    rank_of_model as = rank_that_trains(&model);
+    const int64_t count = models[m].ranks < most ? models[m].ranks : most;
+    check_losses(models[m].name, &as, count);
+    as.options.expert_parallel = count;
+    if (model.groups[model.group_count - 1].experts.experts > 0)
+      check_losses(models[m].name, &as, count);
   }
 }
 
@@ -142,7 +175,7 @@ static void layers_may_be_computed_again_and_batches_divided(void **state)
   (void)state;
   if (test_ranks() < 2)
     skip();
-  static const int of[] = {0, 5, 11};
+  static const int of[] = {0, 5, 11, 18};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     const hr_model model = test_model(models[of[i]].name, models[of[i]].config);
     rank_of_model as = rank_that_trains(&model);
@@ -158,7 +191,7 @@ static void layers_may_be_computed_again_and_batches_divided(void **state)
 static void gradients_are_clipped_by_the_norm_of_all_ranks(void **state)
 {
   (void)state;
-  static const int of[] = {1, 3, 9, 10, 11, 12}; /* tied; positions; heads that several ranks have */
+  static const int of[] = {1, 3, 9, 10, 11, 12, 15, 18}; /* tied; positions; what several ranks have */
   const int64_t most = test_ranks();
   if (most < 2)
     skip();
@@ -201,8 +234,10 @@ static void what_ranks_cannot_train_is_refused(void **state)
   (void)state;
   if (test_ranks() < 4)
     skip();
-  expect_refused("{\"model_type\":\"mixtral\"," LLAMA ",\"num_local_experts\":4,\"num_experts_per_tok\":2}", 2,
-                 "experts on several devices cannot be trained yet");
+  expect_refused("{\"model_type\":\"olmo2\"," LLAMA "}", 2,
+                 "norms over all heads of several devices cannot be run yet");
+  expect_refused("{\"model_type\":\"gpt_oss\"," LLAMA ",\"num_local_experts\":4,\"num_experts_per_tok\":2}", 2,
+                 "biases of experts on several devices cannot be trained yet");
 }
 
 int main(void)

@@ -27,7 +27,7 @@ typedef struct hr_executor_options {
   double learning_rate, beta1, beta2, weight_decay, max_norm; /* as those of hr_rowwise; of all weights alike */
   struct hr_communicator *communicator; /* of the device (<headroom/experimental/communicator.h>): its ranks share each
                              layer, as hr_workload.tensor_parallel says. Each opens, loads and steps an executor of its
-                             own with the same arguments. Dense models train so, too; on GPUs this needs NCCL. NULL:
+                             own with the same arguments. Models train so, too; on GPUs this needs NCCL. NULL:
                              one device */
   int64_t pieces; /* of several ranks: the tokens of a step that does not train are computed in up to so many pieces of
                      at least 128, 1 to 4, and what ranks add up of one piece travels while the next is computed, on

@@ -49,11 +49,11 @@ typedef struct hr_route_backward_arguments {
   bool sigmoid, normalized; /* as hr_route_arguments, whose results the next three are */
   double scale;
   int64_t tokens, experts, active;
-  hr_dtype dtype;        /* of logits */
-  const void *logits;    /* [tokens, experts] */
-  const float *weights;  /* [tokens, active], as the next two */
-  const int32_t *chosen; /* experts */
-  const int32_t *places;
+  hr_dtype dtype;         /* of logits */
+  const void *logits;     /* [tokens, experts] */
+  const float *weights;   /* [tokens, active], as the next two */
+  const int32_t *chosen;  /* experts */
+  const int32_t *places;  /* −1: a weight without a gradient */
   const float *d_weights; /* [tokens · active], by places */
   void *d_logits;         /* [tokens, experts] */
 } hr_route_backward_arguments;

@@ -179,13 +179,18 @@ static double scale_of(const hr_route_backward_arguments *r)
   return r->scale == 0 ? 1 : r->scale;
 }
 
+static double d_weight_of(const hr_route_backward_arguments *r, int64_t at)
+{
+  return r->places[at] < 0 ? 0 : (double)r->d_weights[r->places[at]];
+}
+
 /* All logits of a softmax, or of weights that are divided by their sum, have the sum of g w in common, where w is the
  * share of a chosen expert before it is scaled and g its gradient. */
 static double common_of(const hr_route_backward_arguments *r, int64_t token)
 {
   double sum = 0;
   for (int64_t i = token * r->active; i < (token + 1) * r->active; i++)
-    sum += (double)r->d_weights[r->places[i]] * (double)r->weights[i];
+    sum += d_weight_of(r, i) * (double)r->weights[i];
   return r->sigmoid && !r->normalized ? 0 : sum;
 }
 
@@ -209,7 +214,7 @@ void hr_host_route_backward(const hr_route_backward_arguments *r)
     others_back(r, token, common);
     for (int64_t i = token * r->active; i < (token + 1) * r->active; i++) {
       const size_t at = (size_t)(token * r->experts + r->chosen[i]);
-      const double share = (double)r->weights[i] / scale_of(r), g = scale_of(r) * (double)r->d_weights[r->places[i]];
+      const double share = (double)r->weights[i] / scale_of(r), g = scale_of(r) * d_weight_of(r, i);
       const double rest = r->sigmoid ? 1 / (1 + exp(hr_number_load(r->dtype, r->logits, at))) : 1;
       hr_number_store(r->dtype, r->d_logits, at, share * (g - common) * rest);
     }

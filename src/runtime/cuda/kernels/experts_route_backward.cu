@@ -44,6 +44,13 @@ __device__ inline void write_others(const route_call &call, const element *logit
     to[i] = from_float(shares ? -exp2f((to_float(logits[i]) - most) * LOG2_E) / sum * common : 0.0f);
 }
 
+/* The gradient of a choice's weight. */
+__device__ inline float d_weight_of(const route_call &call, int64 choice)
+{
+  const int place = call.places[choice];
+  return place < 0 ? 0.0f : call.d_weights[place];
+}
+
 extern "C" __global__ __launch_bounds__(WARP *HR_ROUTE_WARPS) void route_backward(const route_call call)
 {
   const int lane = threadIdx.x % WARP;
@@ -55,7 +62,7 @@ extern "C" __global__ __launch_bounds__(WARP *HR_ROUTE_WARPS) void route_backwar
   element *to = call.d_logits + token * call.experts;
   float common = 0;
   for (int i = lane; i < call.active; i += WARP)
-    common += call.d_weights[call.places[first + i]] * call.weights[first + i];
+    common += d_weight_of(call, first + i) * call.weights[first + i];
   common = sum_of_warp(common);
   if (call.sigmoid && !call.normalized)
     common = 0;
@@ -64,7 +71,7 @@ extern "C" __global__ __launch_bounds__(WARP *HR_ROUTE_WARPS) void route_backwar
   for (int i = lane; i < call.active; i += WARP) {
     const int expert = call.chosen[first + i];
     const float share = call.weights[first + i] / call.scale;
-    const float gradient = call.d_weights[call.places[first + i]] * call.scale;
+    const float gradient = d_weight_of(call, first + i) * call.scale;
     const float rest = call.sigmoid ? 1.0f / (1.0f + exp2f(to_float(logits[expert]) * LOG2_E)) : 1.0f;
     to[expert] = from_float(share * (gradient - common) * rest);
   }
