@@ -96,6 +96,7 @@ extern "C" {
   ROW(HR_OP_MLP_RESIDUAL, "mlp_residual", true)                          \
   ROW(HR_OP_PIPELINE_SEND, "pipeline_send", false)                       \
   ROW(HR_OP_FINAL_NORM, "final_norm", false)                             \
+  ROW(HR_OP_LOGIT_ALL_GATHER, "logit_all_gather", false)                 \
   ROW(HR_OP_EMBEDDING_PROJECTION_OUT, "embedding_projection_out", false) \
   ROW(HR_OP_LOGIT, "logit", false)                                       \
   ROW(HR_OP_LOSS, "loss", false)                                         \

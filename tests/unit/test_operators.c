@@ -601,6 +601,8 @@ static void sequence_parallelism_scatters_and_gathers_instead_of_reducing(void *
   assert_collective(ops, HR_OP_MLP_REDUCE_SCATTER, HR_PASS_FORWARD, HR_REDUCE_SCATTER, 4, 1, 32, all);
   assert_collective(ops, HR_OP_ATTENTION_REDUCE_SCATTER, HR_PASS_DGRAD, HR_ALL_GATHER, 4, 1, 32, all);
   assert_collective(ops, HR_OP_MLP_ALL_GATHER, HR_PASS_DGRAD, HR_REDUCE_SCATTER, 4, 1, 32, all);
+  assert_collective(ops, HR_OP_LOGIT_ALL_GATHER, HR_PASS_FORWARD, HR_ALL_GATHER, 4, 1, 1, all);
+  assert_collective(ops, HR_OP_LOGIT_ALL_GATHER, HR_PASS_DGRAD, HR_REDUCE_SCATTER, 4, 1, 1, all);
   assert_int_equal(found(ops, HR_OP_MLP_NORM, HR_PASS_FORWARD)->bytes, 2 * all / 4);
   assert_int_equal(found(ops, HR_OP_MLP_UP, HR_PASS_FORWARD)->gemm.m, 8192);
   model.groups[0].dense.width = 0;

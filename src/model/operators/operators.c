@@ -196,6 +196,8 @@ static void head(hr_operator_builder *builder)
   const hr_shard *shard = &builder->shard;
   if (model->final_norm)
     hidden_norm(builder, HR_OP_FINAL_NORM);
+  if (model->head != HR_HEAD_NONE)
+    gather_tokens(builder, HR_OP_LOGIT_ALL_GATHER, 1);
   if (shard->embedding_dim != model->hidden)
     hr_append_linear(builder, HR_OP_EMBEDDING_PROJECTION_OUT, shard->logit_rows, shard->embedding_dim, model->hidden);
   if (model->head != HR_HEAD_NONE)
