@@ -2260,6 +2260,7 @@ class hr_executor_options(Structure):
         ("zero_stage", c_int64),
         ("bucket_bytes", c_int64),
         ("expert_parallel", c_int64),
+        ("sequence_parallel", c_bool),
     ]
 
 

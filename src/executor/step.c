@@ -57,6 +57,11 @@ static hr_status check_input(hr_executor *x, const hr_executor_input *input, hr_
   if (input->batch < 1 || (keeps && input->batch > x->options.slots))
     return hr_fail(error, HR_ERROR_INVALID, "batch: expected 1 to %" PRId64 ", found %" PRId64, x->options.slots,
                    input->batch);
+  if (hr_run_splits_rows(x) && input->batch * input->tokens % x->ranks != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "tokens: %" PRId64 " of all sequences do not divide by the %" PRId64
+                   " ranks of sequence parallelism",
+                   input->batch * input->tokens, x->ranks);
   if (input->tokens < 1 || input->tokens > most)
     return hr_fail(error, HR_ERROR_INVALID, "tokens: expected 1 to %" PRId64 ", found %" PRId64, most, input->tokens);
   for (int64_t i = 0; i < input->batch && keeps; i++) {

@@ -66,6 +66,12 @@ static inline int64_t hr_run_expert_ranks(const hr_executor *x)
   return x->options.expert_parallel > 1 ? x->options.expert_parallel : 1;
 }
 
+/** Whether a rank has its own rows of the stream between blocks. */
+static inline bool hr_run_splits_rows(const hr_executor *x)
+{
+  return x->ranks > 1 && x->options.sequence_parallel;
+}
+
 /** Fills x->angles. */
 hr_status hr_run_make_angles(hr_executor *x, hr_error *error);
 

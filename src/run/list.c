@@ -19,6 +19,7 @@ static hr_workload workload_of(const hr_executor *x, const hr_run_shape *shape)
   w.sequence = shape->tokens;
   w.context = x->options.tokens;
   w.tensor_parallel = x->ranks;
+  w.sequence_parallel = hr_run_splits_rows(x);
   w.expert_parallel = hr_run_expert_ranks(x);
   w.data_parallel = x->replicas;
   w.zero_stage = shape->phase == HR_PHASE_TRAIN ? x->options.zero_stage : 0;

@@ -252,6 +252,13 @@ void hr_lower_o_absorb(hr_lowering *l);
 
 void hr_lower_all_reduce(hr_lowering *l);
 
+/** With sequence parallelism: of a sum the rank's rows, and all rows of what each rank has some of. */
+void hr_lower_reduce_scatter(hr_lowering *l);
+void hr_lower_all_gather(hr_lowering *l);
+
+/** Appends a message of the ranks from `send` to `receive`, of as many elements as the larger one has. */
+void hr_add_exchange(hr_lowering *l, hr_collective_kind kind, hr_run_view send, hr_run_view receive);
+
 /** Pieces of the step's rows: hr_executor_options.pieces. */
 int hr_pieces_of(const hr_lowering *l);
 

@@ -2,6 +2,8 @@
 /* What ranks send each other between operators. */
 #include "run/tape.h"
 
+#include "base/checked.h"
+
 hr_launch *hr_add_message(hr_lowering *l, hr_launch_fn between, hr_collective_kind kind, int64_t count)
 {
   hr_launch *launch = hr_add_launch(l, between);
@@ -23,13 +25,35 @@ static hr_run_view part_of_sum(hr_lowering *l)
   return hr_packed(l, part);
 }
 
+void hr_add_exchange(hr_lowering *l, hr_collective_kind kind, hr_run_view send, hr_run_view receive)
+{
+  if (!hr_add_message(l, hr_launch_collective, kind, hr_max64(send.rows, receive.rows) * send.columns))
+    return;
+  hr_bind(l, offsetof(hr_collective_call, send), send);
+  hr_bind(l, offsetof(hr_collective_call, receive), receive);
+}
+
 void hr_lower_all_reduce(hr_lowering *l)
 {
   const hr_run_view part = part_of_sum(l), sum = hr_new_view(l, part.rows, part.columns);
-  if (!hr_add_message(l, hr_launch_collective, l->op->collective, part.rows * part.columns))
-    return;
-  hr_bind(l, offsetof(hr_collective_call, send), part);
-  hr_bind(l, offsetof(hr_collective_call, receive), sum);
+  hr_add_exchange(l, l->op->collective, part, sum);
   hr_keep_sum(l, part, sum);
   hr_write_view(l, 0, sum);
+}
+
+void hr_lower_reduce_scatter(hr_lowering *l)
+{
+  const hr_run_view part = part_of_sum(l), own = hr_new_view(l, part.rows / l->x->ranks, part.columns);
+  hr_add_exchange(l, l->op->collective, part, own);
+  hr_keep_exchange(l, HR_TAPE_SCATTERED, part, own);
+  hr_write_view(l, 0, own);
+}
+
+void hr_lower_all_gather(hr_lowering *l)
+{
+  const hr_run_view own = hr_packed(l, hr_read_view(l, 0));
+  const hr_run_view all = hr_new_view(l, own.rows * l->x->ranks, own.columns);
+  hr_add_exchange(l, l->op->collective, own, all);
+  hr_keep_exchange(l, HR_TAPE_GATHERED, own, all);
+  hr_write_view(l, 0, all);
 }

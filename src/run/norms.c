@@ -58,7 +58,7 @@ static hr_launch *sum_of_ranks(const hr_lowering *l, hr_run_view x, hr_run_view 
   if (!was_added_last(l, x))
     return NULL;
   hr_launch *before = &l->program->launches[l->sum.launch - 1];
-  if (before->run != hr_launch_collective)
+  if (before->run != hr_launch_collective || before->collective.kind != HR_ALL_REDUCE)
     return NULL;
   for (int i = 0; i < 2; i++) {
     *residual = l->sum.of[1 - i];

@@ -258,7 +258,7 @@ int hr_pieces_of(const hr_lowering *l)
 {
   const int64_t rows = l->rows, hidden = l->x->model.hidden;
   const hr_executor_options *o = &l->x->options;
-  if (l->x->ranks == 1)
+  if (l->x->ranks == 1 || hr_run_splits_rows(l->x))
     return 1;
   const int64_t usual = hr_usual_pieces(rows * hidden * (int64_t)hr_element_bytes(l));
   const int64_t pieces = hr_max64(1, hr_min64(o->pieces > 0 ? o->pieces : usual, rows / TILE_ROWS));

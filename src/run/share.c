@@ -36,6 +36,26 @@ static hr_status check_experts(const hr_executor *x, hr_error *error)
   return HR_OK;
 }
 
+/* The rows of each norm would have to be gathered. */
+static bool has_two_inputs(const hr_layer_group *group)
+{
+  return group->parallel_block && hr_has_mixer(group) && hr_has_ffn(group) && group->norms > 1;
+}
+
+static hr_status check_rows(const hr_executor *x, hr_error *error)
+{
+  bool two = false;
+  for (size_t i = 0; i < x->whole.group_count; i++)
+    two = two || has_two_inputs(&x->whole.groups[i]);
+  const hr_refusal refusals[] = {
+      {two, "a parallel block with two norms and sequence parallelism"},
+      {hr_run_expert_ranks(x) > 1, "whole experts with sequence parallelism"},
+      {x->whole.embedding_dim > 0 && x->whole.embedding_dim != x->whole.hidden,
+       "projections around the embedding with sequence parallelism"},
+  };
+  return hr_run_splits_rows(x) ? hr_refuse(refusals, sizeof refusals / sizeof *refusals, "run", error) : HR_OK;
+}
+
 static hr_status check_share(const hr_executor *x, hr_error *error)
 {
   const hr_split split = hr_split_of(&x->whole, x->ranks, hr_run_expert_ranks(x), HR_SPLIT_HEADS | HR_SPLIT_FFN);
@@ -49,6 +69,7 @@ static hr_status check_share(const hr_executor *x, hr_error *error)
   if (!split.whole)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s", split.words);
   HR_TRY(hr_refuse(refusals, sizeof refusals / sizeof *refusals, "run", error));
+  HR_TRY(check_rows(x, error));
   return x->options.trains ? check_training(x, error) : HR_OK;
 }
 

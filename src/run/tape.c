@@ -74,6 +74,13 @@ void hr_keep_grouped(hr_lowering *l, const hr_grouped_arguments *how, hr_run_vie
   entry->grouped = (hr_tape_grouped){*how, a};
 }
 
+void hr_keep_exchange(hr_lowering *l, hr_tape_kind kind, hr_run_view sent, hr_run_view output)
+{
+  hr_tape_entry *entry = hr_keep(l, kind, output);
+  if (entry)
+    entry->sent = sent;
+}
+
 void hr_keep_sum(hr_lowering *l, hr_run_view part, hr_run_view sum)
 {
   hr_tape *t = l->tape;

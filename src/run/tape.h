@@ -29,7 +29,9 @@ typedef enum hr_tape_kind {
   HR_TAPE_GEMM,
   HR_TAPE_ATTENTION,
   HR_TAPE_ROUTE,
-  HR_TAPE_GROUPED
+  HR_TAPE_GROUPED,
+  HR_TAPE_SCATTERED, /* of a sum of ranks the rank's rows */
+  HR_TAPE_GATHERED   /* rows of all ranks */
 } hr_tape_kind;
 
 /** A launch of the forward pass. */
@@ -50,6 +52,7 @@ typedef struct hr_tape_entry {
     hr_tape_attention attention;
     hr_tape_route route;
     hr_tape_grouped grouped;
+    hr_run_view sent; /* to other ranks */
   };
 } hr_tape_entry;
 
@@ -85,6 +88,7 @@ void hr_keep_rowwise(hr_lowering *l, const hr_rowwise *problem, const hr_input_o
 void hr_keep_gemm(hr_lowering *l, hr_run_view x, const void *weight, const void *bias, hr_run_view output);
 void hr_keep_route(hr_lowering *l, hr_run_view logits);              /* of the last launch */
 void hr_keep_sum(hr_lowering *l, hr_run_view part, hr_run_view sum); /* of ranks */
+void hr_keep_exchange(hr_lowering *l, hr_tape_kind kind, hr_run_view sent, hr_run_view output);
 void hr_keep_grouped(hr_lowering *l, const hr_grouped_arguments *how, hr_run_view a, hr_run_view output);
 
 #endif

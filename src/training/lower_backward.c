@@ -234,12 +234,21 @@ static void add_optimizer(hr_lowering *l)
 
 /* ---- the list ---- */
 
-static void (*const back[])(hr_lowering *l, const hr_tape_entry *entry,
-                            hr_pass pass) = {[HR_TAPE_ROWWISE] = hr_back_rowwise,
-                                             [HR_TAPE_GEMM] = hr_back_gemm,
-                                             [HR_TAPE_ATTENTION] = back_attention,
-                                             [HR_TAPE_ROUTE] = hr_back_route,
-                                             [HR_TAPE_GROUPED] = hr_back_grouped};
+/* Each rank has a part of the gradient of gathered rows. */
+static void back_exchange(hr_lowering *l, const hr_tape_entry *e, hr_pass pass)
+{
+  const bool gathered = e->kind == HR_TAPE_GATHERED;
+  const hr_run_view dy = hr_gradient_of(l, e->output), dx = hr_new_view(l, e->sent.rows, e->sent.columns);
+  if (pass != HR_PASS_DGRAD || dy.value < 0)
+    return;
+  hr_add_exchange(l, gathered ? HR_REDUCE_SCATTER : HR_ALL_GATHER, dy, dx);
+  hr_add_gradient(l, e->sent, dx);
+}
+
+static void (*const back[])(hr_lowering *l, const hr_tape_entry *entry, hr_pass pass) = {
+    [HR_TAPE_ROWWISE] = hr_back_rowwise, [HR_TAPE_GEMM] = hr_back_gemm,       [HR_TAPE_ATTENTION] = back_attention,
+    [HR_TAPE_ROUTE] = hr_back_route,     [HR_TAPE_GROUPED] = hr_back_grouped, [HR_TAPE_SCATTERED] = back_exchange,
+    [HR_TAPE_GATHERED] = back_exchange};
 
 /* An operator's gradients have its name, and name what it works on: a layer may have two norms of ranks. */
 static bool is_gradient_of(const hr_operator *gradient, const hr_operator *of)
@@ -259,7 +268,8 @@ static void lower_gradients(hr_lowering *l, size_t index)
     const hr_tape_entry *entry = &t->entries[i];
     if (entry->layer != l->layer || !is_gradient_of(l->op, &list->items[entry->op]))
       continue;
-    hr_complete_gradient(l, entry->output);
+    if (entry->kind != HR_TAPE_GATHERED)
+      hr_complete_gradient(l, entry->output);
     back[entry->kind](l, entry, l->op->pass);
   }
 }

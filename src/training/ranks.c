@@ -23,6 +23,16 @@ static bool is_before_parts(int role)
          role == HR_WEIGHT_ROUTER || role == HR_WEIGHT_SHARED_OUTPUT_GATE;
 }
 
+static bool is_norm_of_rows(int role)
+{
+  static const int weights[] = {HR_WEIGHT_EMBEDDING_NORM, HR_WEIGHT_ATTENTION_NORM, HR_WEIGHT_ATTENTION_POST_NORM,
+                                HR_WEIGHT_MLP_NORM,       HR_WEIGHT_MLP_POST_NORM,  HR_WEIGHT_FINAL_NORM};
+  bool found = false;
+  for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+    found = found || role == weights[i] || role == weights[i] + 1; /* its bias */
+  return found;
+}
+
 static bool is_of_k(int role)
 {
   return role == HR_WEIGHT_K || role == HR_WEIGHT_K_BIAS || role == HR_WEIGHT_K_NORM || role == HR_WEIGHT_K_NORM_BIAS;
@@ -32,6 +42,8 @@ static bool is_of_k(int role)
 static int64_t parts_of(const hr_executor *x, const hr_weight_block *block, size_t index)
 {
   const int role = block->roles[index];
+  if (hr_run_splits_rows(x) && is_norm_of_rows(role))
+    return x->ranks;
   if (!block->group)
     return 1;
   if (is_before_parts(role))

@@ -4,6 +4,8 @@
 
 #include "run/lower.h"
 
+#include <headroom/experimental/operators.h>
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -101,6 +103,8 @@ typedef struct rank_of_model {
   hr_dtype dtype;
   const char *weights;
   int64_t bytes, experts; /* experts: of hr_executor_options.expert_parallel */
+  bool splits_rows;       /* hr_executor_options.sequence_parallel: of a pass and a prefill of TOKENS, */
+  bool scatters;          /* whose list has this */
   float passed[TOKENS * VOCABULARY], prefilled[VOCABULARY], decoded[2 * VOCABULARY];
   int32_t largest[TOKENS + 3]; /* ids of these rows */
   int64_t pieces;              /* 0: of few tokens; else of long_pass */
@@ -123,6 +127,11 @@ static hr_status run_phases(hr_executor *x, rank_of_model *r)
   HR_TRY(hr_executor_load(x, r->weights, 3, NULL, NULL, &r->at.error));
   HR_TRY(run(x, HR_PHASE_FORWARD, TOKENS, at, r->passed, &r->at.error));
   HR_TRY(hr_executor_largest(x, r->largest, &r->at.error));
+  if (r->splits_rows) {
+    HR_TRY(run(x, HR_PHASE_PREFILL, TOKENS, at, r->prefilled, &r->at.error));
+    r->scatters = hr_operators_find(hr_executor_operators(x), HR_OP_MLP_REDUCE_SCATTER, HR_PASS_FORWARD) != NULL;
+    return HR_OK;
+  }
   HR_TRY(run(x, HR_PHASE_PREFILL, 9, at, r->prefilled, &r->at.error));
   HR_TRY(hr_executor_largest(x, r->largest + TOKENS, &r->at.error));
   HR_TRY(run(x, HR_PHASE_DECODE, 1, at + 9, r->decoded, &r->at.error));
@@ -161,6 +170,7 @@ static hr_status run_model(void *rank)
   options.tokens = r->pieces > 0 ? LONG_TOKENS : 64;
   options.pieces = r->pieces;
   options.expert_parallel = r->experts;
+  options.sequence_parallel = r->splits_rows;
   options.dtype = r->dtype;
   options.communicator = r->at.communicator;
   HR_TRY(hr_executor_open(r->at.device, r->model, &options, &x, &r->at.error));
@@ -273,6 +283,33 @@ static void ranks_have_the_logits_of_one(void **state)
   }
 }
 
+/* Between blocks a rank has its rows alone. */
+static void ranks_may_divide_the_rows_between_blocks(void **state)
+{
+  (void)state;
+  static rank_of_model one, wanted, ranks[TEST_RANKS_MAX];
+  static const int of[] = {0, 4, 6, 8, 9, 10, 11}; /* positions, parallel, four norms, experts, latent */
+  const int64_t most = test_ranks();
+  if (most < 2)
+    skip();
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    const char *name = models[of[i]].name;
+    const int64_t count = models[of[i]].ranks < most ? models[of[i]].ranks : most;
+    const hr_model model = test_model(name, models[of[i]].config);
+    wanted.dtype = HR_FP32, wanted.splits_rows = true;
+    run_with(&model, NULL, 1, &wanted, &one);
+    assert_ok(one.at.status, one.at.error);
+    run_with(&model, NULL, count, &wanted, ranks);
+    for (int64_t r = 0; r < count; r++) {
+      assert_ok(ranks[r].at.status, ranks[r].at.error);
+      assert_near(name, "one pass", ranks[r].passed, one.passed, TOKENS * VOCABULARY, 2e-5f);
+      assert_near(name, "prefill", ranks[r].prefilled, one.prefilled, VOCABULARY, 2e-5f);
+      assert_memory_equal(ranks[r].passed, ranks[0].passed, sizeof ranks[r].passed);
+      assert_true(ranks[r].scatters);
+    }
+  }
+}
+
 /* Two ranks have four columns for three logits, the last of them 0: no result, also where all logits are below. */
 /* Rows are computed in pieces of 256 and of 44. */
 static void sums_beside_other_rows_change_nothing(void **state)
@@ -360,6 +397,14 @@ static void what_ranks_cannot_share_is_refused(void **state)
   experts.experts = 2;
   run_with(&mixtral, NULL, 2, &experts, ranks);
   assert_says(&ranks[0], HR_ERROR_UNSUPPORTED, "5 experts do not divide by e = 2");
+  static rank_of_model rows = {.dtype = HR_FP32, .splits_rows = true};
+  const hr_model neox = test_model(models[5].name, models[5].config);
+  run_with(&neox, NULL, 2, &rows, ranks);
+  assert_says(&ranks[0], HR_ERROR_UNSUPPORTED, "a parallel block with two norms and sequence parallelism");
+  rows.experts = 2;
+  mixtral.groups[0].experts.experts = 4;
+  run_with(&mixtral, NULL, 2, &rows, ranks);
+  assert_says(&ranks[0], HR_ERROR_UNSUPPORTED, "whole experts with sequence parallelism cannot be run yet");
   static const char olmo[] = "{\"model_type\":\"olmo2\",\"hidden_size\":32,\"num_hidden_layers\":1,"
                              "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":48,"
                              "\"vocab_size\":61,\"max_position_embeddings\":64}";
@@ -396,6 +441,7 @@ int main(void)
       cmocka_unit_test(ranks_have_the_logits_of_one),
       cmocka_unit_test(sums_beside_other_rows_change_nothing),
       cmocka_unit_test(usual_pieces_are_as_messages_are_large),
+      cmocka_unit_test(ranks_may_divide_the_rows_between_blocks),
       cmocka_unit_test(columns_without_a_logit_are_no_largest),
       cmocka_unit_test(what_ranks_cannot_share_is_refused),
       cmocka_unit_test(a_rank_that_fails_ends_the_others),

@@ -187,6 +187,25 @@ static void layers_may_be_computed_again_and_batches_divided(void **state)
   }
 }
 
+/* Each rank has its rows of the stream, in two microbatches too, and computes layers again. */
+static void rows_between_blocks_are_divided(void **state)
+{
+  (void)state;
+  static const int of[] = {0, 3, 5, 6, 11, 18, 20};
+  const int64_t most = test_ranks();
+  if (most < 2)
+    skip();
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    const hr_model model = test_model(models[of[i]].name, models[of[i]].config);
+    rank_of_model as = rank_that_trains(&model);
+    as.options.sequence_parallel = true;
+    as.options.max_norm = i % 2 ? 0.3 : 0;
+    as.options.recompute = i % 3 == 2 ? HR_RECOMPUTE_FULL : HR_RECOMPUTE_NONE;
+    as.microbatches = i == 0;
+    check_losses(models[of[i]].name, &as, models[of[i]].ranks < most ? models[of[i]].ranks : most);
+  }
+}
+
 /* The norm of all gradients is that of one device, where each weight counts once. At 0.3 it clips every step. */
 static void gradients_are_clipped_by_the_norm_of_all_ranks(void **state)
 {
@@ -245,6 +264,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_train_as_one_device),
       cmocka_unit_test(layers_may_be_computed_again_and_batches_divided),
+      cmocka_unit_test(rows_between_blocks_are_divided),
       cmocka_unit_test(gradients_are_clipped_by_the_norm_of_all_ranks),
       cmocka_unit_test(logits_of_many_words_are_gathered_in_parts),
       cmocka_unit_test(what_ranks_cannot_train_is_refused),

@@ -44,6 +44,9 @@ typedef struct hr_executor_options {
                              each other's memory in messages of up to 16 MiB. 0, the default: 25 MiB */
   int64_t expert_parallel; /* as hr_workload.expert_parallel: the number of the communicator's ranks, each of which has
                              as many whole experts, or 1, the default, and 0: every rank has columns of each expert */
+  bool sequence_parallel;  /* as hr_workload.sequence_parallel: between blocks a rank has its own rows alone, of steps
+                             whose tokens the ranks divide; on GPUs this needs NCCL. Not with whole experts, nor with
+                             several norms before a parallel block */
 } hr_executor_options;
 
 /** fp32, one sequence; 0.001, 0.9, 0.999, no decay, no clipping. */

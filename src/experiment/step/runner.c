@@ -35,8 +35,6 @@ static hr_status check_workload(const hr_workload *w, hr_error *error)
   if (w->zero_stage > 1)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "zero_stage: %" PRId64 " cannot be run yet, 0 and 1 can",
                    w->zero_stage);
-  if (w->tensor_parallel > 1 && w->sequence_parallel)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "sequence parallelism cannot be run yet");
   if (w->tensor_parallel > 1 && w->data_parallel > 1)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "replicas of several devices cannot be run yet");
   if (w->recompute == HR_RECOMPUTE_SELECTIVE)
@@ -107,6 +105,7 @@ static hr_status open_executor(hr_step_runner *r, const hr_model *model, const h
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
   options.pieces = asked->pieces;
+  options.sequence_parallel = r->workload.sequence_parallel;
   options.expert_parallel = r->workload.expert_parallel;
   HR_TRY(hr_team_open_executors(r->team, model, &options, r->workload.data_parallel > 1, error));
   r->executor = hr_team_first(r->team)->executor;
