@@ -2261,6 +2261,7 @@ class hr_executor_options(Structure):
         ("bucket_bytes", c_int64),
         ("expert_parallel", c_int64),
         ("sequence_parallel", c_bool),
+        ("stages", c_void_p),
     ]
 
 

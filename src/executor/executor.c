@@ -6,6 +6,7 @@
 #include "base/struct_size.h"
 #include "model/layers/layer_kinds.h"
 #include "run/program.h"
+#include "runtime/communicator/communicator.h"
 #include "runtime/device/device.h"
 #include "shape/number.h"
 #include "training/buckets.h"
@@ -19,7 +20,8 @@
 
 #define USUAL_TOKENS 4096
 #define LEARNING_RATE 1e-3
-#define PLANS 512 /* that are kept; a layer has about twenty */
+#define STAGE_PATIENCE_S 600 /* for a stage that computes what it sends */
+#define PLANS 512            /* that are kept; a layer has about twenty */
 
 void hr_executor_options_init(hr_executor_options *options, size_t size)
 {
@@ -92,7 +94,7 @@ static hr_status bytes_needed(const hr_executor *x, int64_t *bytes, hr_error *er
 
 static hr_status describe_weights(hr_executor *x, hr_error *error)
 {
-  const hr_run_shape one = {.phase = HR_PHASE_FORWARD, .batch = 1, .tokens = 1, .microbatches = 1};
+  const hr_run_shape one = {.phase = HR_PHASE_FORWARD, .batch = 1, .tokens = 1, .microbatches = 1, .parts = 1};
   x->weights.device = x->device;
   x->weights.model = &x->model;
   x->weights.whole = &x->whole;
@@ -233,11 +235,15 @@ hr_status hr_executor_open(hr_device *device, const hr_model *model, const hr_ex
   x->device = device;
   x->whole = *model;
   x->options = options ? *options : hr_executor_options_default();
-  const hr_communicator *c = x->options.communicator, *replicas = x->options.replicas;
+  const hr_communicator *c = x->options.communicator, *replicas = x->options.replicas, *stages = x->options.stages;
   x->rank = c ? hr_communicator_rank(c) : 0;
   x->ranks = c ? hr_communicator_size(c) : 1;
   x->replica = replicas ? hr_communicator_rank(replicas) : 0;
   x->replicas = replicas ? hr_communicator_size(replicas) : 1;
+  x->stage = stages ? hr_communicator_rank(stages) : 0;
+  x->stages = stages ? hr_communicator_size(stages) : 1;
+  if (stages)
+    x->options.stages->patience_s = fmax(x->options.stages->patience_s, STAGE_PATIENCE_S);
   hr_status status = open_all(x, error);
   if (status != HR_OK) {
     hr_executor_close(x);
@@ -312,10 +318,7 @@ hr_status hr_executor_load(hr_executor *executor, const char *what, uint64_t see
   executor->loaded = executor->began = false;
   HR_TRY(hr_replicas_agree_on_weights(executor, what, seed, error));
   HR_TRY(hr_placed_weights_fill(&executor->weights, what, seed, progress, context, error));
-  if (executor->options.communicator) /* which load at their own speed */
-    HR_TRY(hr_communicator_meet(executor->options.communicator, error));
-  if (executor->options.replicas)
-    HR_TRY(hr_communicator_meet(executor->options.replicas, error));
+  HR_TRY(hr_meet_all(executor, error)); /* others load at their own speed */
   executor->loaded = true;
   return HR_OK;
 }

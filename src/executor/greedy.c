@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What a rank has found in its part of the rows: [2, rows], their ids and then their values. */
 typedef union found {
@@ -38,6 +39,23 @@ static int32_t id_of_row(const found *all, int64_t ranks, int64_t rows, int64_t 
   return best->id;
 }
 
+/* The last stage has the logits. */
+static hr_status choose_of_stages(hr_executor *x, const hr_largest_arguments *a, int32_t *ids, hr_error *error)
+{
+  const size_t count = (size_t)a->rows, bytes = count * sizeof *ids;
+  int32_t *all = malloc((size_t)x->stages * bytes);
+  if (!all)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the ids of %" PRId64 " tokens", a->rows);
+  memset(ids, 0, bytes);
+  hr_status status = hr_run_is_last(x) ? x->device->backend->read(x->device, ids, a->to, bytes, error) : HR_OK;
+  if (status == HR_OK)
+    status = hr_communicator_share(x->options.stages, ids, bytes, all, error);
+  if (status == HR_OK)
+    memcpy(ids, all + (size_t)(x->stages - 1) * count, bytes);
+  free(all);
+  return status;
+}
+
 static hr_status choose_of_ranks(hr_executor *x, const hr_largest_arguments *a, int32_t *ids, hr_error *error)
 {
   const size_t count = 2 * (size_t)a->rows;
@@ -61,7 +79,10 @@ hr_status hr_executor_largest(hr_executor *executor, int32_t *ids, hr_error *err
   if (!p || p->shape.phase == HR_PHASE_TRAIN)
     return hr_fail(error, HR_ERROR_INVALID, "no step has run that has logits");
   const hr_largest_arguments a = arguments_of(executor, p);
-  HR_TRY(hr_device_find_largest(device, &a, hr_device_stream(device), error));
+  if (hr_run_is_last(executor))
+    HR_TRY(hr_device_find_largest(device, &a, hr_device_stream(device), error));
+  if (executor->stages > 1)
+    return choose_of_stages(executor, &a, ids, error);
   return executor->ranks > 1 ? choose_of_ranks(executor, &a, ids, error)
                              : device->backend->read(device, ids, a.to, (size_t)a.rows * sizeof *ids, error);
 }

@@ -12,7 +12,7 @@
 static hr_status make_buffers(hr_executor *x, hr_run_program *p, hr_error *error)
 {
   const hr_run_shape *s = &p->shape;
-  const size_t rows = (size_t)(s->batch * s->tokens), numbers = (size_t)hr_run_number_count(x) * rows;
+  const size_t rows = (size_t)(s->parts * hr_run_tokens(s)), numbers = (size_t)hr_run_number_count(x) * rows;
   const int64_t logit_rows = hr_run_logit_rows(s);
   const bool trains = s->phase == HR_PHASE_TRAIN;
   const size_t bytes = trains ? 0 : hr_run_logit_bytes(x, logit_rows); /* else a loss, or two numbers, a row */
@@ -121,8 +121,8 @@ typedef struct launch_range {
 static hr_status run_on(const hr_launch *launch, const hr_launch_place *at, hr_error *error)
 {
   if (launch->cache)
-    return hr_kv_cache_write_heads(launch->cache, &launch->append, launch->heads.q ? &launch->heads : NULL, at->stream,
-                                   error);
+    return hr_kv_cache_write_heads(launch->cache, &launch->append, launch->heads.q ? &launch->heads : NULL,
+                                   launch->part, at->stream, error);
   return launch->run(launch->plan, &launch->arguments, at, error);
 }
 
@@ -147,6 +147,7 @@ static hr_status run_range(void *context, hr_error *error)
   const hr_launch_place at = {.device = r->x->device,
                               .communicator = r->x->options.communicator,
                               .replicas = r->x->options.replicas,
+                              .stages = r->x->options.stages,
                               .workspace = r->x->workspace ? hr_buffer_data(r->x->workspace) : NULL,
                               .stream = hr_device_stream(r->x->device)};
   for (int i = r->first; i < r->end; i++)

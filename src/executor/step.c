@@ -14,7 +14,8 @@
 #include <string.h>
 
 #define FEW_NUMBERS 2048
-#define USUAL_SEED 1 /* of random weights */
+#define MICROBATCHES_MAX 1024 /* in one program */
+#define USUAL_SEED 1          /* of random weights */
 
 /* ---- checks ---- */
 
@@ -44,19 +45,23 @@ static hr_status check_slot(const hr_executor *x, const hr_executor_input *input
 static hr_status check_input(hr_executor *x, const hr_executor_input *input, hr_error *error)
 {
   const int64_t most = input->phase == HR_PHASE_DECODE ? HR_DECODE_Q_LEN_MAX : x->options.tokens;
+  const int64_t parts = hr_max64(1, input->microbatches);
   const bool keeps = hr_phase_keeps_tokens(input->phase), trains = input->phase == HR_PHASE_TRAIN;
   if ((unsigned)input->phase > HR_PHASE_DECODE || (x->options.trains && keeps) || (!x->options.trains && trains))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "phase: the executor runs %s",
                    x->options.trains ? "forward and training steps" : "forward, prefill and decode");
-  if (input->microbatches < 0 || (input->microbatches > 1 && !trains))
-    return hr_fail(error, HR_ERROR_INVALID, "microbatches: only training has several, found %" PRId64,
+  if (input->microbatches < 0 || (input->microbatches > 1 && !trains && x->stages == 1))
+    return hr_fail(error, HR_ERROR_INVALID, "microbatches: only training and stages have several, found %" PRId64,
                    input->microbatches);
+  if (x->stages > 1 && parts > MICROBATCHES_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "microbatches: stages have up to %d, found %" PRId64, MICROBATCHES_MAX,
+                   parts);
   if (trains && input->tokens < 2)
     return hr_fail(error, HR_ERROR_INVALID, "tokens: training needs 2 of each sequence or more, found %" PRId64,
                    input->tokens);
-  if (input->batch < 1 || (keeps && input->batch > x->options.slots))
-    return hr_fail(error, HR_ERROR_INVALID, "batch: expected 1 to %" PRId64 ", found %" PRId64, x->options.slots,
-                   input->batch);
+  if (input->batch < 1 || (keeps && input->batch > x->options.slots / parts))
+    return hr_fail(error, HR_ERROR_INVALID, "batch: expected 1 to %" PRId64 ", found %" PRId64,
+                   x->options.slots / parts, input->batch);
   if (hr_run_splits_rows(x) && input->batch * input->tokens % x->ranks != 0)
     return hr_fail(error, HR_ERROR_INVALID,
                    "tokens: %" PRId64 " of all sequences do not divide by the %" PRId64
@@ -64,7 +69,7 @@ static hr_status check_input(hr_executor *x, const hr_executor_input *input, hr_
                    input->batch * input->tokens, x->ranks);
   if (input->tokens < 1 || input->tokens > most)
     return hr_fail(error, HR_ERROR_INVALID, "tokens: expected 1 to %" PRId64 ", found %" PRId64, most, input->tokens);
-  for (int64_t i = 0; i < input->batch && keeps; i++) {
+  for (int64_t i = 0; i < parts * input->batch && keeps; i++) {
     x->slot_numbers[i] = input->slots ? input->slots[i] : i;
     x->new_tokens[i] = input->tokens;
     HR_TRY(check_slot(x, input, x->slot_numbers[i], error));
@@ -78,7 +83,7 @@ static bool has_shape(const hr_run_program *p, const hr_run_shape *shape)
 {
   return p && p->shape.phase == shape->phase && p->shape.batch == shape->batch && p->shape.tokens == shape->tokens &&
          p->shape.microbatches == shape->microbatches && p->shape.adds == shape->adds &&
-         p->shape.reduces == shape->reduces;
+         p->shape.reduces == shape->reduces && p->shape.parts == shape->parts;
 }
 
 /* Moves the program of the shape to the front, or makes it there in the place of the one used longest ago. */
@@ -119,11 +124,10 @@ static int64_t first_position(const hr_executor *x, const hr_executor_input *inp
 }
 
 /* Some layers have kernels that read places of tokens, or factors. */
-static void number_places(const hr_executor *x, int64_t count, int64_t row, int64_t sequence)
+static void number_places(const hr_executor *x, int32_t *of, int64_t count, int64_t row, int64_t sequence)
 {
   const int64_t pitch = hr_ceil_div(x->options.tokens, HR_RUN_PAGE_TOKENS), chunk = hr_run_chunk(&x->model);
   const hr_numerics *n = &x->model.numerics;
-  int32_t *of = (int32_t *)x->numbers + row;
   const int32_t position = of[HR_NUMBER_POSITION * count];
   const int64_t first = chunk > 0 ? position - position % chunk : 0;
   const double steps = n->query_growth != 0 ? floor((position + 1) / n->query_floor) : 0;
@@ -145,19 +149,21 @@ static void number_row(const hr_executor *x, int32_t *of, int64_t count)
   memcpy(&of[HR_NUMBER_HERE * count], &factor, sizeof factor);
 }
 
-static void number_tokens(const hr_executor *x, const hr_executor_input *input)
+/* A part has its own, one kind after another. */
+static void number_tokens(const hr_executor *x, const hr_executor_input *input, int64_t part)
 {
   const int64_t count = input->batch * input->tokens;
   const int rows = hr_run_number_count(x);
+  const int32_t *ids = input->ids + part * count;
   for (int64_t i = 0; i < count; i++) {
     const int64_t sequence = i / input->tokens, token = i % input->tokens;
-    int32_t *of = (int32_t *)x->numbers + i;
-    of[HR_NUMBER_ID * count] = input->ids[i];
-    of[HR_NUMBER_POSITION * count] = (int32_t)(first_position(x, input, sequence) + token);
+    int32_t *of = (int32_t *)x->numbers + part * rows * count + i;
+    of[HR_NUMBER_ID * count] = ids[i];
+    of[HR_NUMBER_POSITION * count] = (int32_t)(first_position(x, input, part * input->batch + sequence) + token);
     if (rows > HR_NUMBER_TARGET)
-      of[HR_NUMBER_TARGET * count] = token + 1 == input->tokens ? -1 : input->ids[i + 1];
+      of[HR_NUMBER_TARGET * count] = token + 1 == input->tokens ? -1 : ids[i + 1];
     if (rows > HR_NUMBER_ROW)
-      number_places(x, count, i, sequence);
+      number_places(x, of, count, i, sequence);
     if (x->ranks > 1)
       number_row(x, of, count);
   }
@@ -166,9 +172,11 @@ static void number_tokens(const hr_executor *x, const hr_executor_input *input)
 /* Few numbers are put on the stream, which does not wait for them as it would for a copy. */
 static hr_status send_tokens(hr_executor *x, const hr_run_program *p, const hr_executor_input *input, hr_error *error)
 {
-  const size_t count = (size_t)(input->batch * input->tokens * hr_run_number_count(x)), bytes = count * sizeof(int32_t);
+  const size_t of_part = (size_t)(input->batch * input->tokens * hr_run_number_count(x));
+  const size_t count = (size_t)p->shape.parts * of_part, bytes = count * sizeof(int32_t);
   HR_TRY(room_for(&x->numbers, &x->number_room, bytes, error));
-  number_tokens(x, input);
+  for (int64_t part = 0; part < p->shape.parts; part++)
+    number_tokens(x, input, part);
   const hr_kv_numbers numbers = {hr_buffer_data(p->numbers), x->numbers, count};
   if (count > FEW_NUMBERS || !x->caches[0])
     return hr_buffer_write(p->numbers, x->numbers, bytes, error);
@@ -182,21 +190,27 @@ static hr_status grow_caches(const hr_executor *x, const hr_executor_input *inpu
 {
   hr_kv_cache *cache = x->caches[0];
   hr_kv_append append = hr_kv_append_default();
-  append.count = input->batch;
+  const int64_t parts = hr_max64(1, input->microbatches);
+  append.count = parts * input->batch;
   append.slots = x->slot_numbers;
   append.tokens = x->new_tokens;
   if (!hr_phase_keeps_tokens(input->phase))
     return HR_OK;
-  for (int64_t i = 0; i < input->batch && input->phase == HR_PHASE_PREFILL; i++)
+  for (int64_t i = 0; i < append.count && input->phase == HR_PHASE_PREFILL; i++)
     HR_TRY(hr_kv_cache_truncate(cache, x->slot_numbers[i], 0, error));
-  HR_TRY(hr_kv_cache_grow(cache, &append, hr_device_stream(x->device), error));
-  return hr_kv_cache_select(cache, input->batch, x->slot_numbers, hr_device_stream(x->device), error);
+  HR_TRY(hr_kv_cache_grow_parts(cache, &append, parts, hr_device_stream(x->device), error));
+  return hr_kv_cache_select(cache, append.count, x->slot_numbers, hr_device_stream(x->device), error);
+}
+
+static int64_t sequences_kept(const hr_executor_input *input)
+{
+  return hr_phase_keeps_tokens(input->phase) ? hr_max64(1, input->microbatches) * input->batch : 0;
 }
 
 /* After a failure slots have what they had before, or nothing where a prefill had begun. */
 static void take_back(hr_executor *x, const hr_executor_input *input)
 {
-  for (int64_t i = 0; i < input->batch && hr_phase_keeps_tokens(input->phase); i++) {
+  for (int64_t i = 0; i < sequences_kept(input); i++) {
     const int64_t slot = x->slot_numbers[i];
     if (input->phase == HR_PHASE_PREFILL)
       x->lengths[slot] = 0;
@@ -206,7 +220,7 @@ static void take_back(hr_executor *x, const hr_executor_input *input)
 
 static void keep_lengths(hr_executor *x, const hr_executor_input *input)
 {
-  for (int64_t i = 0; i < input->batch && hr_phase_keeps_tokens(input->phase); i++)
+  for (int64_t i = 0; i < sequences_kept(input); i++)
     x->lengths[x->slot_numbers[i]] = first_position(x, input, i) + input->tokens;
 }
 
@@ -243,17 +257,36 @@ static hr_status gather_logits(hr_executor *x, const hr_run_program *p, size_t r
   return status;
 }
 
+/* All stages get what the last one has. */
+static hr_status take_from_last(hr_executor *x, const hr_run_program *p, size_t count, float *to, hr_error *error)
+{
+  const size_t bytes = count * sizeof *to;
+  float *all = malloc((size_t)x->stages * bytes);
+  if (!all)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %zu results of a step", count);
+  memset(to, 0, bytes);
+  hr_status status = hr_run_is_last(x) ? read_results(x, p, count, to, error) : HR_OK;
+  if (status == HR_OK)
+    status = hr_communicator_share(x->options.stages, to, bytes, all, error);
+  if (status == HR_OK)
+    memcpy(to, all + (size_t)(x->stages - 1) * count, bytes);
+  free(all);
+  return status;
+}
+
 static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *logits, hr_error *error)
 {
-  const int64_t rows = p->shape.batch * (p->shape.phase == HR_PHASE_PREFILL ? 1 : p->shape.tokens);
+  const int64_t rows = hr_run_logit_rows(&p->shape);
   const int64_t columns = p->shape.phase == HR_PHASE_TRAIN ? 1 : hr_executor_outputs(x);
+  if (x->stages > 1)
+    return take_from_last(x, p, (size_t)(rows * columns), logits, error);
   return x->ranks > 1 && p->shape.phase != HR_PHASE_TRAIN ? gather_logits(x, p, (size_t)rows, logits, error)
                                                           : read_results(x, p, (size_t)(rows * columns), logits, error);
 }
 
 static hr_status wait_for_ranks(const hr_executor *x, hr_error *error)
 {
-  hr_communicator *const all[] = {x->options.communicator, x->options.replicas};
+  hr_communicator *const all[] = {x->options.communicator, x->options.replicas, x->options.stages};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     if (all[i])
       HR_TRY(hr_communicator_wait(all[i], hr_device_stream(x->device), error));
@@ -262,8 +295,11 @@ static hr_status wait_for_ranks(const hr_executor *x, hr_error *error)
 }
 
 /* The first run of a program, which ranks make at their own speed. */
-static hr_status meet_before(const hr_executor *x, const hr_run_program *p, hr_error *error)
+static hr_status meet_before(const hr_executor *x, const hr_run_program *p, const hr_executor_input *input,
+                             hr_error *error)
 {
+  if (x->stages > 1) /* whose programs begin anew at different times, as their arenas grow */
+    return hr_stages_agree_on_step(x, input, error);
   if (p->runs > 0)
     return HR_OK;
   if (x->options.communicator)
@@ -286,15 +322,21 @@ static hr_status run_step(hr_executor *x, const hr_executor_input *input, bool l
 
 static hr_status run_microbatches(hr_executor *x, const hr_executor_input *input, float *losses, hr_error *error)
 {
-  const int64_t ids = input->batch * input->tokens, count = hr_max64(1, input->microbatches);
+  const int64_t ids = input->batch * input->tokens, microbatches = hr_max64(1, input->microbatches);
+  const int64_t parts = x->stages > 1 ? microbatches : 1, count = microbatches / parts;
   hr_executor_input one = *input;
   for (int64_t i = 0; i < count; i++) {
     const bool last = i + 1 == count, trains = input->phase == HR_PHASE_TRAIN;
-    const hr_run_shape shape = {input->phase, input->batch, input->tokens,
-                                count,        i > 0,        trains && last && x->replicas > 1};
+    const hr_run_shape shape = {.phase = input->phase,
+                                .batch = input->batch,
+                                .tokens = input->tokens,
+                                .microbatches = microbatches,
+                                .adds = i > 0,
+                                .reduces = trains && last && x->replicas > 1,
+                                .parts = parts};
     one.ids = input->ids + i * ids;
     HR_TRY(find_program(x, &shape, error));
-    HR_TRY(meet_before(x, x->programs[0], error));
+    HR_TRY(meet_before(x, x->programs[0], input, error));
     HR_TRY(run_step(x, &one, last, losses ? losses + i * ids : NULL, error));
   }
   return HR_OK;

@@ -24,6 +24,7 @@ struct hr_executor {
   hr_model whole;
   int64_t rank, ranks;       /* of the communicator; 0 of 1 without one */
   int64_t replica, replicas; /* the same of options.replicas */
+  int64_t stage, stages;     /* the same of options.stages */
   hr_executor_options options;
   int64_t layers;
   int64_t bytes; /* of weights and caches */
@@ -72,10 +73,16 @@ static inline bool hr_run_splits_rows(const hr_executor *x)
   return x->ranks > 1 && x->options.sequence_parallel;
 }
 
+static inline bool hr_run_is_last(const hr_executor *x)
+{
+  return x->stage + 1 == x->stages;
+}
+
 /** Fills x->angles. */
 hr_status hr_run_make_angles(hr_executor *x, hr_error *error);
 
-/** Makes x->model of x->whole. HR_ERROR_UNSUPPORTED, saying what it is, for a model that the ranks cannot share. */
+/** Makes x->model of x->whole, and says in x->weights which part it is. HR_ERROR_UNSUPPORTED, saying what it is, for a
+ *  model that the ranks cannot share; HR_ERROR_INVALID for fewer layers than stages. */
 hr_status hr_run_take_share(hr_executor *x, hr_error *error);
 
 /** The group of a layer. */

@@ -38,6 +38,13 @@ hr_status hr_launch_between_replicas(const hr_plan *plan, const hr_arguments *ar
   return hr_communicate(at->replicas, (const hr_collective_call *)(const void *)arguments, at->stream, error);
 }
 
+hr_status hr_launch_between_stages(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
+                                   hr_error *error)
+{
+  (void)plan;
+  return hr_communicate(at->stages, (const hr_collective_call *)(const void *)arguments, at->stream, error);
+}
+
 hr_status hr_launch_collective(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                                hr_error *error)
 {

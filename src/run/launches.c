@@ -224,7 +224,8 @@ hr_run_view hr_add_gemm(hr_lowering *l, hr_run_view x, const void *bias)
 
 const int32_t *hr_numbers_of(const hr_lowering *l, hr_run_number which)
 {
-  return (const int32_t *)hr_buffer_data(l->program->numbers) + which * l->rows;
+  const int64_t before = l->part * hr_run_number_count(l->x);
+  return (const int32_t *)hr_buffer_data(l->program->numbers) + (before + which) * l->rows;
 }
 
 hr_run_view hr_add_gather(hr_lowering *l, hr_run_number which, const void *table, int64_t table_rows, int64_t columns)

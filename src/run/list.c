@@ -23,7 +23,7 @@ static hr_workload workload_of(const hr_executor *x, const hr_run_shape *shape)
   w.expert_parallel = hr_run_expert_ranks(x);
   w.data_parallel = x->replicas;
   w.zero_stage = shape->phase == HR_PHASE_TRAIN ? x->options.zero_stage : 0;
-  w.pipeline_stages = 1;
+  w.pipeline_stages = x->stages;
   return w;
 }
 

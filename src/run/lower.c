@@ -111,6 +111,20 @@ static void lower_projection_in(hr_lowering *l)
   hr_write_view(l, 0, with_positions(l, hr_tensor_view(l, l->op->writes[0])));
 }
 
+/* They outlive the step. Those of a part that kernels cannot write in their place are copied there. */
+static void keep_logits(hr_lowering *l, hr_run_view logits)
+{
+  const size_t offset = (size_t)(l->part * logits.rows * logits.columns) * hr_element_bytes(l);
+  char *to = (char *)hr_buffer_data(l->program->logits) + offset;
+  hr_rowwise copy = hr_rows_of(HR_ROWWISE_COPY, logits.rows, logits.columns);
+  copy.y_stride = logits.columns; /* says that addresses may be those of any element */
+  if (l->status == HR_OK && offset % 16 == 0)
+    l->program->values[logits.value].address = to;
+  else
+    hr_add_rowwise_into(l, copy, (hr_input_operand[]){hr_of_view(logits)}, (hr_output_operand[]){{{.value = -1}, to}},
+                        1);
+}
+
 static void lower_logits(hr_lowering *l)
 {
   lower_linear(l);
@@ -118,8 +132,8 @@ static void lower_logits(hr_lowering *l)
   const hr_run_view scaled = hr_add_scaled(l, hr_tensor_view(l, HR_TENSOR_LOGITS), n->logit_scale);
   const hr_run_view capped = hr_add_softcap(l, scaled, n->logit_softcap);
   hr_write_view(l, 0, capped);
-  if (l->status == HR_OK && !l->tape) /* the result outlives the step */
-    l->program->values[capped.value].address = hr_buffer_data(l->program->logits);
+  if (!l->tape)
+    keep_logits(l, capped);
 }
 
 static hr_rowwise_operation activation_of(const hr_model *model, bool gated)

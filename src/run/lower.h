@@ -74,6 +74,7 @@ typedef struct hr_lowering {
   int64_t layer;               /* −1: outside of layers */
   const hr_layer_group *group; /* NULL: outside of layers */
   int64_t rows;                /* tokens of the step, of all sequences */
+  int64_t part;                /* of the shape's parts */
   hr_run_view tensors[HR_TENSOR_COUNT];
   hr_run_view angles[2]; /* of each token, once an operator has asked for them; as hr_executor.angles */
   hr_run_view angles_back[2];
@@ -144,6 +145,12 @@ void hr_add_rowwise_into(hr_lowering *l, hr_rowwise rows, const hr_input_operand
 
 /** Rows of an operation, packed. */
 hr_rowwise hr_rows_of(hr_rowwise_operation operation, int64_t rows, int64_t columns);
+
+/** Whether gradients of weights are added to what is there. */
+static inline bool hr_adds_gradients(const hr_lowering *l)
+{
+  return l->program->shape.adds || l->part > 0;
+}
 
 /** The device's address of a number of all tokens. */
 const int32_t *hr_numbers_of(const hr_lowering *l, hr_run_number which);
@@ -266,7 +273,7 @@ int hr_pieces_of(const hr_lowering *l);
 void hr_overlap_sums(hr_lowering *l);
 
 /** Appends a message of so many elements, whose operands the caller sets; NULL after a failure. `between` is
- *  hr_launch_collective, of the ranks that share layers, or hr_launch_between_replicas. */
+ *  hr_launch_collective, of the ranks that share layers, hr_launch_between_replicas or hr_launch_between_stages. */
 hr_launch *hr_add_message(hr_lowering *l, hr_launch_fn between, hr_collective_kind kind, int64_t count);
 
 /** The lowering of experts. */

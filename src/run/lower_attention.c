@@ -187,6 +187,7 @@ static void append_to_cache(hr_lowering *l, hr_run_view *q, hr_run_view *k, hr_r
   if (!launch)
     return;
   launch->cache = l->x->caches[l->layer];
+  launch->part = l->part;
   launch->append = hr_kv_append_default();
   launch->append.k_row = from[1].stride, launch->append.v_row = v.stride;
   hr_bind(l, offsetof(hr_kv_append, k), from[1]);
@@ -275,6 +276,10 @@ static void attend_to_cache(hr_lowering *l, const attention_views *a)
   hr_decode call = hr_decode_default();
   hr_decode_arguments arguments = hr_decode_arguments_default();
   hr_lowering_fail(l, hr_kv_cache_decode(l->x->caches[l->layer], l->program->shape.batch, &call, &arguments, l->error));
+  if (l->status == HR_OK && l->part > 0) {
+    const int64_t before = l->part * l->program->shape.batch;
+    arguments.lengths += before, arguments.pages += before * call.table_pitch;
+  }
   call.q_len = l->program->shape.tokens;
   call.q_heads = m->q_heads;
   call.window = m->window_kind == HR_WINDOW_SLIDING ? m->window : 0;

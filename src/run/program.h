@@ -21,7 +21,14 @@ typedef struct hr_run_shape {
   int64_t microbatches; /* of training: of which this is one */
   bool adds;            /* the same: its gradients are added to those of the microbatches before */
   bool reduces;         /* the same: they are complete behind it, and replicas add them up */
+  int64_t parts;        /* microbatches that are all in it, of stages; else 1 */
 } hr_run_shape;
+
+/** Tokens of a microbatch. */
+static inline int64_t hr_run_tokens(const hr_run_shape *shape)
+{
+  return shape->batch * shape->tokens;
+}
 
 /** Whether K and V of its tokens go to the KV cache. */
 static inline bool hr_phase_keeps_tokens(hr_phase phase)
@@ -29,8 +36,8 @@ static inline bool hr_phase_keeps_tokens(hr_phase phase)
   return phase == HR_PHASE_PREFILL || phase == HR_PHASE_DECODE;
 }
 
-/** Numbers of 32 bits that a step gets of each token, [number, token]. Training has the first three, other steps have
- *  the first two or all: hr_run_number_count(). */
+/** Numbers of 32 bits that a step gets of each token, [part, number, token]. Training has the first three, other steps
+ *  have the first two or all: hr_run_number_count(). */
 typedef enum hr_run_number {
   HR_NUMBER_ID,
   HR_NUMBER_POSITION,
@@ -46,10 +53,14 @@ typedef enum hr_run_number {
 
 int hr_run_number_count(const hr_executor *x);
 
-/** Rows of logits, and their bytes up to the indices and the values of the largest. */
-static inline int64_t hr_run_logit_rows(const hr_run_shape *shape)
+/** Rows of logits of a part, of all parts, and their bytes up to the indices and the values of the largest. */
+static inline int64_t hr_run_logit_rows_of_part(const hr_run_shape *shape)
 {
   return shape->batch * (shape->phase == HR_PHASE_PREFILL ? 1 : shape->tokens);
+}
+static inline int64_t hr_run_logit_rows(const hr_run_shape *shape)
+{
+  return shape->parts * hr_run_logit_rows_of_part(shape);
 }
 static inline size_t hr_run_logit_bytes(const hr_executor *x, int64_t rows)
 {
@@ -69,7 +80,7 @@ typedef struct hr_run_operand {
 /** What a launch needs beside its plan and arguments. */
 typedef struct hr_launch_place {
   hr_device *device;
-  hr_communicator *communicator, *replicas;
+  hr_communicator *communicator, *replicas, *stages;
   void *workspace, *stream;
 } hr_launch_place;
 
@@ -85,6 +96,7 @@ typedef struct hr_launch {
   hr_plan *plan;
   hr_launch_fn run;
   hr_kv_cache *cache; /* NULL: a plan */
+  int64_t part;       /* of the tokens that go to the cache: hr_run_shape.parts */
   int beside;         /* 1 + a mark of hr_backend.mark: it goes on the second queue; 0: on the device's stream, */
   unsigned awaits;    /* where it waits for these marks: bits */
   union {
@@ -125,7 +137,8 @@ struct hr_run_program {
 /* The functions of the operations that a step has. Without a plan the device multiplies all experts' copies at once. */
 hr_launch_function hr_launch_gemm, hr_launch_attention, hr_launch_rowwise, hr_launch_decode,
     hr_launch_attention_backward, hr_launch_route, hr_launch_router, hr_launch_linear, hr_launch_grouped, hr_launch_q8,
-    hr_launch_q8_widening, hr_launch_collective, hr_launch_between_replicas, hr_launch_squares;
+    hr_launch_q8_widening, hr_launch_collective, hr_launch_between_replicas, hr_launch_between_stages,
+    hr_launch_squares;
 
 /** hr_communicator_sends_beside() of that many elements. */
 bool hr_sends_beside(const hr_communicator *communicator, hr_dtype dtype, int64_t count);

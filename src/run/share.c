@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank's share of a model: heads, columns and rows of the vocabulary. It is a model itself, smaller, so that the
- * lowering of operators knows of no ranks. */
+/* A rank's share of a model: heads, columns and rows of the vocabulary, or the layers of a stage. It is a model itself,
+ * smaller, so that the lowering of operators knows of no ranks. */
 #include "run/program.h"
 
 #include "base/checked.h"
@@ -8,6 +8,7 @@
 #include "model/layers/layer_kinds.h"
 #include "model/layers/split.h"
 
+#include <headroom/experimental/model.h>
 #include <headroom/experimental/workload.h>
 #include <inttypes.h>
 
@@ -73,10 +74,45 @@ static hr_status check_share(const hr_executor *x, hr_error *error)
   return x->options.trains ? check_training(x, error) : HR_OK;
 }
 
+/* ---- stages ---- */
+
+static hr_status check_stages(const hr_executor *x, int64_t layers, hr_error *error)
+{
+  const hr_refusal refusals[] = {{x->ranks > 1, "stages of several devices"},
+                                 {x->replicas > 1, "replicas of several stages"},
+                                 {x->options.trains && x->options.max_norm > 0, "clipped gradients of several stages"}};
+  if (x->stages > layers)
+    return hr_fail(error, HR_ERROR_INVALID, "stages: %" PRId64 " need as many layers, the model has %" PRId64,
+                   x->stages, layers);
+  return hr_refuse(refusals, sizeof refusals / sizeof *refusals, "run", error);
+}
+
+/* The first stages have one layer more where they do not divide: the last has the logits. */
+static hr_status take_stage(hr_executor *x, hr_error *error)
+{
+  const int64_t layers = hr_model_layers(&x->whole);
+  HR_TRY(check_stages(x, layers, error));
+  const int64_t each = layers / x->stages, longer = layers % x->stages;
+  const int64_t first = x->stage * each + hr_min64(x->stage, longer), count = each + (x->stage < longer);
+  for (size_t i = 0; i < x->whole.group_count; i++)
+    x->model.groups[i].count = x->whole.group_count > 1 ? 0 : count;
+  for (int64_t i = 0; i < count && x->whole.group_count > 1; i++) {
+    x->model.order[i] = x->whole.order[first + i];
+    x->model.groups[x->model.order[i]].count++;
+  }
+  x->weights.first_layer = first;
+  x->weights.begins = x->stage == 0;
+  x->weights.ends = hr_run_is_last(x);
+  return HR_OK;
+}
+
 hr_status hr_run_take_share(hr_executor *x, hr_error *error)
 {
   x->model = x->whole;
   HR_TRY(check_experts(x, error));
+  x->weights.begins = x->weights.ends = true;
+  if (x->stages > 1)
+    return take_stage(x, error);
   if (x->ranks == 1)
     return HR_OK;
   HR_TRY(check_share(x, error));

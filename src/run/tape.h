@@ -78,7 +78,8 @@ struct hr_tape {
   int sum_count, sum_room;
   hr_written_gradient *written; /* of weights, in the order of launches */
   int written_count, written_room;
-  hr_run_view *starts; /* [layers + 1]: the residual stream before each layer, and behind the last */
+  hr_run_view *starts;  /* [layers + 1]: the residual stream before each layer, and behind the last */
+  hr_run_view received; /* the gradient of the last of these, of a stage that has another behind it */
 };
 
 /** An entry for what the operator has launched, to be filled; NULL if the tape keeps nothing and after a failure. */

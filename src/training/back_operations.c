@@ -134,11 +134,11 @@ static void back_gather(hr_lowering *l, const hr_tape_entry *e, hr_run_view dy)
 {
   const hr_input_operand *in = e->rows.inputs;
   void *table = hr_run_gradient(l->x, in[1].address);
-  const bool has_part =
-      l->x->model.tied_embeddings && in[1].address == hr_run_weight(l->x, -1, HR_WEIGHT_TOKEN_EMBEDDING);
+  const bool has_part = l->x->model.tied_embeddings && l->x->stages == 1 &&
+                        in[1].address == hr_run_weight(l->x, -1, HR_WEIGHT_TOKEN_EMBEDDING);
   hr_rowwise r = e->rows.problem;
   r.operation = HR_ROWWISE_GATHER_BACKWARD;
-  r.factor = has_part || l->program->shape.adds ? 1 : 0;
+  r.factor = has_part || hr_adds_gradients(l) ? 1 : 0;
   if (!table)
     return;
   hr_add_rowwise_into(l, r, (hr_input_operand[]){in[0], hr_of_view(dy), hr_of_address(table)},

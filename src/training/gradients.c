@@ -151,7 +151,7 @@ void hr_add_gradient(hr_lowering *l, hr_run_view x, hr_run_view dx)
 hr_output_operand hr_begin_weight_gradient(hr_lowering *l, const void *weight, int64_t rows, int64_t columns)
 {
   void *address = hr_run_gradient(l->x, weight);
-  if (!address || l->program->shape.adds)
+  if (!address || hr_adds_gradients(l))
     return (hr_output_operand){.view = hr_new_view(l, rows, columns)};
   return (hr_output_operand){.view = {.value = -1}, .address = address};
 }

@@ -40,7 +40,10 @@ void hr_back_gate(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);
 /** The same of columns before a rotated part, of latent attention. */
 void hr_back_join(hr_lowering *l, const hr_tape_entry *entry, hr_run_view dy);
 
-/** Appends the loss, the backward pass and the optimizer. */
+/** Appends the loss and the backward pass; a stage without the loss begins with the gradient that it has received. */
 void hr_lower_backward(hr_lowering *l);
+
+/** Appends the optimizer, behind the sums of gradients over replicas. */
+void hr_lower_optimizer(hr_lowering *l);
 
 #endif

@@ -118,7 +118,7 @@ static void launch_loss(hr_lowering *l, hr_run_view logits, int64_t first, size_
 {
   hr_rowwise r = hr_rows_of(HR_ROWWISE_CROSS_ENTROPY_BACKWARD, logits.rows, logits.columns);
   const hr_run_shape *shape = &l->program->shape;
-  float *losses = (float *)hr_buffer_data(l->program->logits) + first;
+  float *losses = (float *)hr_buffer_data(l->program->logits) + l->part * l->rows + first;
   r.scale = 1 / (double)(l->x->replicas * shape->microbatches * shape->batch * (shape->tokens - 1));
   const hr_input_operand inputs[] = {hr_of_view(logits), hr_of_address(hr_numbers_of(l, HR_NUMBER_TARGET) + first)};
   hr_add_rowwise_into(l, r, inputs, (hr_output_operand[]){{logits, NULL}, {{.value = -1}, losses}}, 2);
@@ -328,7 +328,7 @@ static void lower_layer_back(hr_lowering *l, int64_t layer)
   l->group = NULL;
 }
 
-/* Gradients outside of layers up to the first one of a layer; returns where they end. */
+/* Gradients outside of layers, which the last stage has, up to the first one of a layer; returns where they end. */
 static size_t lower_head_back(hr_lowering *l)
 {
   const hr_operators *list = &l->program->operators;
@@ -336,11 +336,13 @@ static size_t lower_head_back(hr_lowering *l)
   while (i < list->count && !has_gradients(&list->items[i]))
     i++;
   for (; i < list->count && !list->items[i].in_layer; i++) {
-    if (list->items[i].id == HR_OP_LOSS)
+    if (list->items[i].id == HR_OP_LOSS && l->x->weights.ends)
       add_loss(l, i);
     else
       lower_gradients(l, i);
   }
+  if (!l->x->weights.ends && l->status == HR_OK)
+    l->tape->gradients[l->tape->starts[l->x->layers].value] = l->tape->received;
   return i;
 }
 
@@ -355,14 +357,14 @@ void hr_lower_backward(hr_lowering *l)
   for (int64_t layer = l->x->layers; layer-- > 0;)
     lower_layer_back(l, layer);
   for (; i < list->count; i++) {
-    const hr_operator *op = &list->items[i];
-    l->op = op;
-    l->op_index = i;
-    if (op->id == HR_OP_OPTIMIZER) {
-      hr_lower_gradient_sums(l);
-      l->op_index = i;
-      add_optimizer(l);
-    } else if (!op->in_layer)
+    if (!list->items[i].in_layer && list->items[i].id != HR_OP_OPTIMIZER)
       lower_gradients(l, i);
   }
+}
+
+void hr_lower_optimizer(hr_lowering *l)
+{
+  hr_lower_gradient_sums(l);
+  l->op_index = (size_t)hr_operator_of(l, HR_OP_OPTIMIZER);
+  add_optimizer(l);
 }

@@ -98,7 +98,7 @@ static void take_biases(const hr_operator *op, const hr_weight_shapes *shapes, h
 static hr_status walk_operator(const block_walk *w, const hr_operator *op, hr_error *error)
 {
   const bool tied = op->id == HR_OP_LOGIT && op->weights[0] == HR_WEIGHT_TOKEN_EMBEDDING;
-  for (size_t i = tied ? 1 : 0; i < HR_OPERATOR_WEIGHTS_MAX && op->weights[i];) {
+  for (size_t i = tied && w->of->begins ? 1 : 0; i < HR_OPERATOR_WEIGHTS_MAX && op->weights[i];) {
     hr_weight_block block = {.layer = w->layer, .group = w->group, .key = op->weights[i]};
     block.dtype = dtype_of(w->of, block.key);
     if (joins(op) && hr_weight_is_bias(op->weights[i])) {
@@ -123,7 +123,7 @@ static hr_status walk_layer(block_walk *w, hr_error *error)
   hr_list_weights(model, w->group, &w->shapes);
   for (size_t i = 0; i < list->count; i++) {
     const hr_operator *op = &list->items[i];
-    bool runs = w->group ? op->groups >> (w->group - model->groups) & 1 : !op->in_layer;
+    bool runs = w->group ? op->groups >> (w->group - model->groups) & 1 : !op->in_layer && hr_stage_has(w->of, op);
     if (runs)
       HR_TRY(walk_operator(w, op, error));
   }

@@ -23,10 +23,11 @@ typedef struct loading {
 } loading;
 
 /* It asks for the whole weight. */
-static hr_weight_request request_of(const hr_weight_block *block, size_t index, const hr_weight_slice *slice)
+static hr_weight_request request_of(const hr_placed_weights *w, const hr_weight_block *block, size_t index,
+                                    const hr_weight_slice *slice)
 {
   return (hr_weight_request){.role = (hr_weight_role)block->roles[index],
-                             .layer = block->layer,
+                             .layer = block->layer < 0 ? -1 : w->first_layer + block->layer,
                              .group = slice->group,
                              .count = slice->whole.count,
                              .rows = slice->whole.rows,
@@ -76,7 +77,7 @@ static hr_status fill_weight(const hr_placed_weights *w, const hr_weight_block *
                              void *to, hr_error *error)
 {
   const hr_weight_slice slice = hr_weight_slice_of(w, block, index);
-  const hr_weight_request request = request_of(block, index, &slice);
+  const hr_weight_request request = request_of(w, block, index, &slice);
   const hr_weight_shape *part = &block->shapes[index];
   if (part->rows > 0 && hr_is_whole(&slice, part))
     return fill_whole(&request, l, to, error);
@@ -137,7 +138,7 @@ static hr_status fill_on_device(const hr_placed_weights *w, const hr_weight_bloc
   char *to = hr_buffer_data(*hr_weight_buffer(w, block->layer, block->key));
   for (size_t i = 0; i < block->count; i++) {
     const hr_weight_slice slice = hr_weight_slice_of(w, block, i);
-    const hr_weight_request request = request_of(block, i, &slice);
+    const hr_weight_request request = request_of(w, block, i, &slice);
     const hr_weight_filling how = hr_weight_filling_of(&request, l->seed);
     if (l->reader || block->q8 || !w->device->backend->fill_uniform || !w->device->backend->set_bytes ||
         how.bound == 0 || block->shapes[i].rows == 0)
@@ -183,6 +184,28 @@ static hr_status load_blocks(const hr_placed_weights *w, loading *l, hr_error *e
   return status;
 }
 
+/* A weight of another stage is not read, but it has to be there, too. */
+static hr_status expect_block(const hr_placed_weights *w, const hr_weight_block *block, void *context, hr_error *error)
+{
+  const loading *l = context;
+  for (size_t i = 0; i < block->count; i++) {
+    const hr_weight_slice slice = hr_weight_slice_of(w, block, i);
+    const hr_weight_request request = request_of(w, block, i, &slice);
+    if (block->shapes[i].rows > 0)
+      HR_TRY(hr_weight_read(l->reader, &request, NULL, error));
+  }
+  return HR_OK;
+}
+
+static hr_status expect_all(const hr_placed_weights *w, loading *l, hr_error *error)
+{
+  hr_placed_weights all = *w;
+  all.model = w->whole;
+  all.first_layer = 0;
+  all.begins = all.ends = true;
+  return w->begins && w->ends ? HR_OK : hr_each_weight_block(&all, expect_block, l, error);
+}
+
 static hr_status load_checkpoint(const hr_placed_weights *w, const char *what, loading *l, hr_error *error)
 {
   hr_weights *weights;
@@ -192,6 +215,8 @@ static hr_status load_checkpoint(const hr_placed_weights *w, const char *what, l
   if (status == HR_OK) {
     l->reader = &reader;
     status = load_blocks(w, l, error);
+    if (status == HR_OK)
+      status = expect_all(w, l, error);
     if (status == HR_OK)
       status = hr_weight_reader_end(&reader, error);
     hr_weight_reader_free(&reader);

@@ -24,11 +24,19 @@ typedef struct hr_placed_weights {
   int64_t rank, ranks;
   const hr_operators *operators; /* of a forward step, which say what stands side by side */
   hr_dtype dtype;
-  bool q8;           /* those of linear layers and logits are in q8_0 */
-  int64_t parts;     /* that all of them are divided into for the optimizer; 0 as 1 */
-  hr_buffer *memory; /* of which the weights are parts */
-  hr_buffer **of;    /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first */
+  bool q8;             /* those of linear layers and logits are in q8_0 */
+  int64_t parts;       /* that all of them are divided into for the optimizer; 0 as 1 */
+  int64_t first_layer; /* of the whole model, where a pipeline stage has some */
+  bool begins, ends;   /* with the embedding, with the logits */
+  hr_buffer *memory;   /* of which the weights are parts */
+  hr_buffer **of;      /* [layers + 1, HR_WEIGHT_ROLE_COUNT], those outside of layers first */
 } hr_placed_weights;
+
+/** Whether an operator outside of layers is the stage's. */
+static inline bool hr_stage_has(const hr_placed_weights *w, const hr_operator *op)
+{
+  return op->id < HR_OP_ATTENTION_NORM ? w->begins : w->ends;
+}
 
 /** Weights that stand side by side in one buffer: those of the matrices of a GEMM, its biases, or a single one. */
 typedef struct hr_weight_block {

@@ -156,7 +156,7 @@ static void check_heads(heads_case *c, double special)
   assert_ok(hr_kv_cache_grow(c->cache, &a, stream, &error), error);
   a.k = hr_buffer_data(c->k.buffer), a.v = hr_buffer_data(c->v.buffer);
   a.k_row = c->o.k_heads * c->o.qk_dim + SPARE, a.v_row = c->o.v_heads * c->o.v_dim + SPARE;
-  assert_ok(hr_kv_cache_write_heads(c->cache, &a, &c->heads, stream, &error), error);
+  assert_ok(hr_kv_cache_write_heads(c->cache, &a, &c->heads, 0, stream, &error), error);
   compare_all(c);
   hr_kv_cache_free(c->cache);
   tensor *const all[] = {&c->q, &c->k, &c->v, &c->q_norm, &c->k_norm, &c->angles, &c->q_to, &c->k_to};

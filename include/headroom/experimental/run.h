@@ -47,6 +47,12 @@ typedef struct hr_executor_options {
   bool sequence_parallel;  /* as hr_workload.sequence_parallel: between blocks a rank has its own rows alone, of steps
                              whose tokens the ranks divide; on GPUs this needs NCCL. Not with whole experts, nor with
                              several norms before a parallel block */
+  struct hr_communicator
+      *stages; /* of the device: each rank has the layers of one pipeline stage, the first of them one
+                             more where they do not divide; rank 0 has the embedding, too, and the last the logits, with
+                             a copy of tied embeddings. Each opens, loads and steps an executor of its own with the same
+                             arguments; on GPUs this needs NCCL. Its patience becomes ten minutes at least, as a stage
+                             waits while others compute. Not beside `communicator` and `replicas`. NULL: one */
 } hr_executor_options;
 
 /** fp32, one sequence; 0.001, 0.9, 0.999, no decay, no clipping. */
@@ -78,8 +84,9 @@ typedef struct hr_executor_input {
   int64_t tokens;     /* new ones of each sequence; decode: at most HR_DECODE_Q_LEN_MAX */
   const int64_t *slots; /* [batch], each at most once; NULL: 0 to batch − 1 */
   const int32_t *ids;   /* [batch, tokens]: rows of the token embedding */
-  int64_t microbatches; /* train: so many batches, one after another, whose ids and losses are [microbatches, batch,
-                           tokens]; their gradients are added up before the optimizer. 0: one */
+  int64_t microbatches; /* of training and of stages: so many batches, one after another, whose ids, slots and results
+                           have this as a dimension more, the first; gradients are added up before the optimizer. A
+                           stage computes one while the others compute those before and behind. 0: one */
 } hr_executor_input;
 
 /** A prefill of one sequence without tokens. */
@@ -90,7 +97,7 @@ HR_DEFAULT(hr_executor_input)
  *  [batch, outputs], and of all tokens otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the device.
  *  Training is a forward pass, a backward pass and a step of AdamW on the mean loss (its fp32 copy of 16-bit weights
  *  begins as they are); `logits` gets the loss of each token before that step, [batch, tokens], 0 behind the last of a
- *  sequence. Of several ranks each gets all logits, of replicas each the losses of its own batch. The first step of a
+ *  sequence. Of several ranks or stages each gets all results, of replicas the losses of its own batch. The first of a
  *  shape makes its plans; later ones allocate nothing. HR_ERROR_INVALID for an id or slot out of range, a slot that the
  *  step would make longer than `tokens`, decode of a slot without tokens, a training step of another shape than another
  *  replica's; HR_ERROR_UNSUPPORTED where no kernel runs an operator, and for a phase that the executor was not opened
@@ -100,8 +107,8 @@ HR_API hr_status hr_executor_step(hr_executor *executor, const hr_executor_input
 
 /** The index of the largest logit of each row that the last step had, [batch] or [batch, tokens] as its logits, the
  *  first of equal ones: found on the device, so that logits may stay there. NaN is none, but as a row's first logit it
- *  is the result. Of several ranks all call it and get the same. HR_ERROR_INVALID before the first step and after a
- *  training step; HR_ERROR_UNAVAILABLE as above. */
+ *  is the result. All of several ranks or stages call it and get the same. HR_ERROR_INVALID before the first step and
+ *  after a training step; HR_ERROR_UNAVAILABLE as above. */
 HR_API hr_status hr_executor_largest(hr_executor *executor, int32_t *ids, hr_error *error);
 
 /** Keeps the first `length` tokens of a slot. HR_ERROR_INVALID for a slot out of range or with fewer tokens. */

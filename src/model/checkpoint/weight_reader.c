@@ -96,7 +96,7 @@ static hr_status read_part(hr_weight_reader *reader, const hr_weight_part *part,
                    hr_tensor_format_name(part->tensor->format));
   HR_TRY(check_shape(part, error));
   reader->used[index_of(reader, part->tensor)] = true;
-  return hr_convert_weight(reader->weights, part, request, to, first, error);
+  return to ? hr_convert_weight(reader->weights, part, request, to, first, error) : HR_OK;
 }
 
 /* How many tensors a weight is in: of each expert or head one, or all in one. */

@@ -34,10 +34,10 @@ typedef struct hr_weight_request {
 hr_status hr_weight_reader_begin(hr_weight_reader *reader, const hr_weights *weights, const hr_model *model,
                                  hr_error *error);
 
-/** Writes count × rows × columns elements to `to`, row-major. The weight of a norm is its factor, also where 1 is added
- *  to what is stored. fp8 (E4M3) is multiplied by its scales: of the tensor, of each row, or of blocks of 128 × 128.
- *  HR_ERROR_NOT_FOUND, HR_ERROR_INVALID for a tensor that is missing or misshapen, HR_ERROR_UNSUPPORTED for one in a
- *  format that is not read, each naming it with what was expected and found. */
+/** Writes count × rows × columns elements to `to`, row-major; NULL: it only looks for them. The weight of a norm is its
+ *  factor, also where 1 is added to what is stored. fp8 (E4M3) is multiplied by its scales: of the tensor, of each row,
+ *  or of blocks of 128 × 128. HR_ERROR_NOT_FOUND, HR_ERROR_INVALID for a tensor that is missing or misshapen,
+ *  HR_ERROR_UNSUPPORTED for one in a format that is not read, each naming it with what was expected and found. */
 hr_status hr_weight_read(hr_weight_reader *reader, const hr_weight_request *request, void *to, hr_error *error);
 
 /** HR_ERROR_INVALID, naming the first one, if there are weights that have not been read. Buffers, scales, the copy of a

@@ -28,7 +28,7 @@ static hr_status set_pages(hr_kv_cache *cache, hr_error *error)
 
 static int64_t list_size(const hr_kv_cache *cache)
 {
-  return 3 * cache->options.slots + 1 + hr_min64(cache->options.pages, cache->options.slots * cache->pitch);
+  return (4 + cache->pitch) * cache->options.slots; /* as many parts as slots */
 }
 
 /* A part of the array of numbers; before that exists, only counted. */

@@ -42,9 +42,14 @@ struct hr_kv_writes {
   const int32_t *list;
 };
 
-/** hr_kv_cache_write() with heads (NULL: none), of an unquantized cache with K and V on a device that takes them. */
+/** hr_kv_cache_write() of a part of what has grown, with heads (NULL: none) of an unquantized cache with K and V on a
+ *  device that takes them. */
 HR_PRIVATE hr_status hr_kv_cache_write_heads(const hr_kv_cache *cache, const hr_kv_append *append,
-                                             const hr_kv_heads *heads, void *stream, hr_error *error);
+                                             const hr_kv_heads *heads, int64_t part, void *stream, hr_error *error);
+
+/** hr_kv_cache_grow() for writes of equal parts of the slots, which have equal numbers of new tokens. */
+HR_PRIVATE hr_status hr_kv_cache_grow_parts(hr_kv_cache *cache, const hr_kv_append *append, int64_t parts, void *stream,
+                                            hr_error *error);
 
 /** Numbers for the device. */
 struct hr_kv_numbers {
@@ -70,8 +75,9 @@ struct hr_kv_cache {
   int32_t *listed;   /* [slots] index of a slot in a list that is being checked */
   int32_t *list;     /* of hr_kv_writes, on the host */
   int32_t *uploaded; /* [slots, pitch] what device_table contains */
-  bool grown;        /* by hr_kv_cache_grow(), and not shortened since; then the next three say how */
+  bool grown;        /* by hr_kv_cache_grow(), and not shortened since; then the next four say how */
   int64_t grown_count, grown_tokens;
+  int64_t grown_parts;            /* which have a list of their own each */
   int64_t grown_length;           /* of the longest slot that grew */
   hr_buffer *k, *v;               /* v NULL with `latent` */
   hr_buffer *k_scales, *v_scales; /* of a quantized cache */

@@ -113,10 +113,16 @@ static hr_status check_operands(const hr_kv_cache_options *o, hr_kv_append *a, h
 
 /* ---- work ---- */
 
-/* Writes the list of hr_kv_writes and returns its length. The slots have their new lengths already. */
-static int64_t make_list(const hr_kv_cache *cache, const hr_kv_append *a)
+/* Where the list of a part of so many slots begins, which does not depend on their lengths. */
+static int64_t first_of_part(const hr_kv_cache *cache, int64_t count, int64_t part)
 {
-  int32_t *starts = cache->list, *positions = starts + a->count + 1, *places = positions + a->count;
+  return part * ((3 + cache->pitch) * count + 1);
+}
+
+/* Writes the list of hr_kv_writes and returns its length. The slots have their new lengths already. */
+static int64_t make_list(const hr_kv_cache *cache, const hr_kv_append *a, int32_t *list)
+{
+  int32_t *starts = list, *positions = starts + a->count + 1, *places = positions + a->count;
   int64_t end = 3 * a->count + 1, row = 0;
   for (int64_t i = 0; i < a->count; i++) {
     int64_t slot = a->slots[i], tokens = new_tokens(a, i), first = cache->lengths[slot] - tokens;
@@ -126,27 +132,28 @@ static int64_t make_list(const hr_kv_cache *cache, const hr_kv_append *a)
     row += tokens;
     int64_t last = tokens > 0 ? hr_kv_cache_pages_of(cache, first + tokens) : 0;
     for (int64_t page = first / cache->options.page_size; page < last; page++)
-      cache->list[end++] = cache->table[slot * cache->pitch + page];
+      list[end++] = cache->table[slot * cache->pitch + page];
   }
   starts[a->count] = (int32_t)row;
   return end;
 }
 
-/* The tokens of the last grow(). */
-static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, const hr_kv_heads *heads, void *stream,
-                              hr_error *error)
+/* The tokens of a part of the last grow(). */
+static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, const hr_kv_heads *heads, int64_t part,
+                              void *stream, hr_error *error)
 {
+  const hr_kv_cache *of = cache->slots_of;
   hr_kv_append listed = *a;
-  listed.count = cache->slots_of->grown_count;
+  listed.count = of->grown_count / of->grown_parts;
   hr_kv_writes writes = {.options = &cache->options,
                          .append = &listed,
                          .heads = heads,
-                         .tokens = cache->slots_of->grown_tokens,
+                         .tokens = of->grown_tokens / of->grown_parts,
                          .k = hr_buffer_data(cache->k),
                          .v = cache->v ? hr_buffer_data(cache->v) : NULL,
                          .k_scales = cache->k_scales ? hr_buffer_data(cache->k_scales) : NULL,
                          .v_scales = cache->v_scales ? hr_buffer_data(cache->v_scales) : NULL,
-                         .list = hr_buffer_data(cache->slots_of->device_list)};
+                         .list = hr_kv_cache_numbers(of->device_list, first_of_part(of, listed.count, part))};
   return cache->device->backend->append_tokens(cache, &writes, stream, error);
 }
 
@@ -156,13 +163,29 @@ static void resize(hr_kv_cache *cache, const hr_kv_append *a, int64_t sign)
     hr_kv_cache_resize(cache, a->slots[i], cache->lengths[a->slots[i]] + sign * new_tokens(a, i));
 }
 
+static hr_status upload_lists(const hr_kv_cache *cache, const hr_kv_append *a, int64_t parts, void *stream,
+                              hr_error *error)
+{
+  hr_kv_append own = *a;
+  own.count = a->count / parts;
+  for (int64_t part = 0; part < parts; part++) {
+    const int64_t first = first_of_part(cache, own.count, part);
+    own.slots = a->slots ? a->slots + part * own.count : NULL;
+    own.tokens = a->tokens ? a->tokens + part * own.count : NULL;
+    const size_t count = (size_t)make_list(cache, &own, cache->list + first);
+    const hr_kv_numbers list = {hr_kv_cache_numbers(cache->device_list, first), cache->list + first, count};
+    HR_TRY(hr_kv_cache_upload(cache, &list, stream, error));
+  }
+  return HR_OK;
+}
+
 /* After all checks. */
-static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens, void *stream, hr_error *error)
+static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t parts, int64_t tokens, void *stream,
+                      hr_error *error)
 {
   resize(cache, a, 1);
-  cache->grown = false; /* the list is written over, even if the upload fails */
-  hr_kv_numbers list = {hr_kv_cache_numbers(cache->device_list, 0), cache->list, (size_t)make_list(cache, a)};
-  hr_status status = hr_kv_cache_upload(cache, &list, stream, error);
+  cache->grown = false; /* the lists are written over, even if the upload fails */
+  hr_status status = upload_lists(cache, a, parts, stream, error);
   if (status != HR_OK) {
     resize(cache, a, -1);
     return status;
@@ -170,6 +193,7 @@ static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens,
   cache->grown = true;
   cache->grown_count = a->count;
   cache->grown_tokens = tokens;
+  cache->grown_parts = parts;
   cache->grown_length = 0;
   for (int64_t i = 0; i < a->count; i++)
     if (new_tokens(a, i) > 0)
@@ -177,19 +201,25 @@ static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens,
   return HR_OK;
 }
 
-hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
+hr_status hr_kv_cache_grow_parts(hr_kv_cache *cache, const hr_kv_append *append, int64_t parts, void *stream,
+                                 hr_error *error)
 {
-  HR_NEED(error, cache, append);
-  HR_TAKE(hr_kv_append, append, error);
   HR_TRY(hr_kv_cache_check_owner(cache, error));
   HR_TRY(hr_check_stream(cache->device, stream, error));
   int64_t tokens = 0;
   HR_TRY(check_slots(cache, append, &tokens, error));
-  return grow(cache, append, tokens, stream, error);
+  return grow(cache, append, parts, tokens, stream, error);
+}
+
+hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
+{
+  HR_NEED(error, cache, append);
+  HR_TAKE(hr_kv_append, append, error);
+  return hr_kv_cache_grow_parts(cache, append, 1, stream, error);
 }
 
 hr_status hr_kv_cache_write_heads(const hr_kv_cache *cache, const hr_kv_append *append, const hr_kv_heads *heads,
-                                  void *stream, hr_error *error)
+                                  int64_t part, void *stream, hr_error *error)
 {
   HR_TRY(hr_check_stream(cache->device, stream, error));
   const hr_kv_cache *of = cache->slots_of;
@@ -202,14 +232,14 @@ hr_status hr_kv_cache_write_heads(const hr_kv_cache *cache, const hr_kv_append *
   if (a.rotary_dim > 0 && a.positions < of->grown_length)
     return hr_fail(error, HR_ERROR_INVALID, "positions: expected at least %" PRId64 ", found %" PRId64,
                    of->grown_length, a.positions);
-  return write_tokens(cache, &a, heads, stream, error);
+  return write_tokens(cache, &a, heads, part, stream, error);
 }
 
 hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
 {
   HR_NEED(error, cache, append);
   HR_TAKE(hr_kv_append, append, error);
-  return hr_kv_cache_write_heads(cache, append, NULL, stream, error);
+  return hr_kv_cache_write_heads(cache, append, NULL, 0, stream, error);
 }
 
 hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, void *stream, hr_error *error)
@@ -224,8 +254,8 @@ hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, voi
   if (tokens == 0)
     return HR_OK;
   HR_TRY(check_operands(&cache->options, &a, error));
-  HR_TRY(grow(cache, &a, tokens, stream, error));
-  hr_status status = write_tokens(cache, &a, NULL, stream, error);
+  HR_TRY(grow(cache, &a, 1, tokens, stream, error));
+  hr_status status = write_tokens(cache, &a, NULL, 0, stream, error);
   if (status != HR_OK) {
     resize(cache, &a, -1);
     cache->grown = false;
