@@ -58,7 +58,8 @@ typedef struct generate_job {
 
 static int64_t ranks_of(const cli_run *run)
 {
-  return run->options.tensor_parallel > 0 ? run->options.tensor_parallel : 1;
+  const int64_t t = run->options.tensor_parallel, p = run->options.pipeline_stages;
+  return t > 1 ? t : p > 1 ? p : 1;
 }
 
 /* `output`: NULL for a rank that prints nothing. */
@@ -79,6 +80,8 @@ static int generate(const cli_run *run, const generate_job *job, cli_output *out
   options.context = &progress;
   options.tensor_parallel = ranks_of(run);
   options.expert_parallel = run->options.expert_parallel;
+  if (run->options.pipeline_stages > 0)
+    options.pipeline_stages = run->options.pipeline_stages;
   options.communicator = job->communicator;
   cli_blocking(true); /* nothing is left unfinished */
   hr_status status = hr_generate_on(job->device, &job->model, &options, &generated, &error);

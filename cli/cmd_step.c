@@ -65,6 +65,8 @@ static hr_status keep(const step_job *job, const hr_step_times *times, hr_error 
     length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " t=%" PRId64, w->tensor_parallel);
   if (w->expert_parallel > 1)
     length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " e=%" PRId64, w->expert_parallel);
+  if (w->pipeline_stages > 1)
+    length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " p=%" PRId64, w->pipeline_stages);
   if (w->data_parallel > 1)
     length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " dp=%" PRId64, w->data_parallel);
   if (w->data_parallel > 1 && w->zero_stage > 0)
@@ -104,10 +106,11 @@ static int measure(const cli_run *run, const step_job *job, cli_output *output)
   return cli_leave_ranks(job->communicator, output, status, &error);
 }
 
-/* A step has ranks of one kind: hr_step_measure() refuses both at once. */
+/* A step has ranks of one kind: hr_step_measure() refuses two at once. */
 static int64_t ranks_of(const hr_workload *workload)
 {
-  return workload->tensor_parallel > 1 ? workload->tensor_parallel : workload->data_parallel;
+  const int64_t t = workload->tensor_parallel, p = workload->pipeline_stages;
+  return t > 1 ? t : p > 1 ? p : workload->data_parallel;
 }
 
 static void note_pieces(const cli_run *run, const step_job *job)

@@ -2342,6 +2342,7 @@ class hr_generate_options(Structure):
         ("tensor_parallel", c_int64),
         ("communicator", c_void_p),
         ("expert_parallel", c_int64),
+        ("pipeline_stages", c_int64),
     ]
 
 

@@ -104,6 +104,12 @@ for ranks in 2 3; do
   "$H" $prompt -t $ranks > threads
   expect "$ranks threads generate one device's ids" cmp -s alone threads
 done
+"$H" $prompt -p 2 > threads
+expect "2 stages generate one device's ids" cmp -s alone threads
+start torchrun 2 $prompt -p 2
+finish 2
+expect "stages that are processes end well" test "$code_0 $code_1" = "0 0"
+expect "the first has one device's ids" cmp -s alone out.0
 for launcher in torchrun srun mpirun; do
   start $launcher 3 $prompt -t 3
   finish 3
@@ -144,6 +150,12 @@ for killed in 0 1 2; do
     expect "rank $each names rank $killed" grep -q "^headroom: rank $killed of 3 is gone" err.$each
   done
 done
+start torchrun 2 step model.json -s 64 --phase train -p 2 --dtype fp32 --budget 60
+expect "stages run before one is killed" runs
+kill -9 $pid_1
+expect "the first stage ends within ten seconds" gone_within 10 0
+finish 2 2> /dev/null
+expect "it names the other" grep -q '^headroom: rank 1 of 2 is gone' err.0
 start torchrun 3 $long
 expect "ranks run before one hangs" runs
 kill -STOP $pid_1

@@ -43,7 +43,7 @@ typedef struct hr_step_row {
 typedef struct hr_step_times {
   hr_workload workload;       /* that ran: fused attention, Headroom's kernels */
   hr_measurement measurement; /* runs of the whole step; of operands, energy and kernels it has nothing */
-  double predicted_ns;        /* the sum of all operators as predicted */
+  double predicted_ns;        /* the sum of all operators as predicted; of stages the time of the step */
   double operators_ns;        /* the sum of all operators as measured; 0: the device does not time them one by one */
   double between_share;    /* of the median: what passes between operators; below 0 where they take longer one by one,
                                  as between the events of a GPU; 0 if they were not timed */
@@ -56,13 +56,14 @@ typedef struct hr_step_times {
   hr_step_row rows[HR_OPERATORS_MAX];
 } hr_step_times;
 
-/** Runs the step of subject->workload, of which phase, dtype, batch, microbatches of training, sequence, context,
- *  recomputation, tensor, expert and data parallelism and the ZeRO stage count: forward, prefill, decode of one token
- *  behind context − 1 others, or training, whose steps follow each other. With tensor_parallel t the GPUs behind
- *  `device` take part, cuda:0 to cuda:t − 1, or t ranks share the cores of a CPU; with data_parallel replicas so many.
- *  Times and bytes are those of the first. The caller frees *times. HR_ERROR_UNSUPPORTED for devices that share
- *  something else; HR_ERROR_INVALID for a communicator of another number of ranks; errors of hr_executor_open(),
- *  hr_executor_load() and hr_executor_step(). `options` NULL: the default. */
+/** Runs the step of subject->workload, of which phase, dtype, batch, microbatches of training and of stages, sequence,
+ *  context, recomputation, tensor, expert and data parallelism, pipeline stages and the ZeRO stage count: forward,
+ *  prefill, decode of one token behind context − 1 others, or training, whose steps follow each other. With
+ *  tensor_parallel t the GPUs behind `device` take part, cuda:0 to cuda:t − 1, or t ranks share the cores of a CPU; with
+ *  pipeline_stages or with data_parallel replicas, that train, so many. Bytes are those of the first, and so are times
+ *  but those of stages: until the last is done, without times of operators. The caller frees *times.
+ *  HR_ERROR_UNSUPPORTED for devices that share something else; HR_ERROR_INVALID for a communicator of another number of
+ *  ranks; errors of hr_executor_open(), hr_executor_load() and hr_executor_step(). `options` NULL: the default. */
 HR_API hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr_step_options *options,
                                  hr_step_times **times, hr_error *error);
 
@@ -93,6 +94,7 @@ typedef struct hr_generate_options {
   int64_t tensor_parallel;              /* ranks that share each layer, as hr_step_measure() opens them */
   struct hr_communicator *communicator; /* as hr_step_options.communicator: each process gets the ids */
   int64_t expert_parallel;              /* as hr_executor_options.expert_parallel */
+  int64_t pipeline_stages;              /* ranks that have some of the layers each; of these or of those there is one */
 } hr_generate_options;
 
 /** 16 tokens in fp32 from random weights of seed 1, on one device. */

@@ -68,7 +68,8 @@ hr_status hr_generate(hr_executor *executor, const hr_executor_input *prompt, in
 
 void hr_generate_options_init(hr_generate_options *options, size_t size)
 {
-  HR_INIT(options, size, (hr_generate_options){.count = 16, .dtype = HR_FP32, .seed = 1, .tensor_parallel = 1});
+  HR_INIT(options, size,
+          (hr_generate_options){.count = 16, .dtype = HR_FP32, .seed = 1, .tensor_parallel = 1, .pipeline_stages = 1});
 }
 
 typedef struct generation {
@@ -100,7 +101,8 @@ static hr_status generate_in_team(const hr_model *model, generation *g, hr_error
   options.dtype = o->dtype;
   options.tokens = o->prompt_count + o->count;
   options.expert_parallel = o->expert_parallel;
-  HR_TRY(hr_team_open_executors(g->team, model, &options, false, error));
+  const hr_team_kind kind = o->pipeline_stages > 1 ? HR_TEAM_OF_STAGES : HR_TEAM_SHARES_LAYERS;
+  HR_TRY(hr_team_open_executors(g->team, model, &options, kind, error));
   HR_TRY(hr_team_load(g->team, &weights, error));
   return hr_team_do(g->team, generate_rank, g, error);
 }
@@ -111,16 +113,20 @@ hr_status hr_generate_on(hr_device *device, const hr_model *model, const hr_gene
   HR_NEED(error, device, model, options, generated);
   HR_TAKE(hr_model, model, error);
   HR_TAKE(hr_generate_options, options, error);
-  const int64_t ranks = options->tensor_parallel;
+  const int64_t t = options->tensor_parallel, p = options->pipeline_stages;
   if (!options->prompt || options->prompt_count < 1 || options->prompt_count > 1 << 24)
     return hr_fail(error, HR_ERROR_INVALID, "prompt: expected 1 to 2^24 tokens, found %" PRId64, options->prompt_count);
   if (options->count < 1 || options->count > 1 << 24)
     return hr_fail(error, HR_ERROR_INVALID, "count: expected 1 to 2^24, found %" PRId64, options->count);
-  if (ranks < 1 || ranks > 1024)
-    return hr_fail(error, HR_ERROR_INVALID, "tensor_parallel: expected 1 to 1024, found %" PRId64, ranks);
+  if (t < 1 || t > 1024)
+    return hr_fail(error, HR_ERROR_INVALID, "tensor_parallel: expected 1 to 1024, found %" PRId64, t);
+  if (p < 1 || p > 1024)
+    return hr_fail(error, HR_ERROR_INVALID, "pipeline_stages: expected 1 to 1024, found %" PRId64, p);
+  if (t > 1 && p > 1)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "stages of several devices cannot be run yet");
   generation g = {.options = options};
-  HR_TRY(options->communicator ? hr_team_join(device, options->communicator, ranks, &g.team, error)
-                               : hr_team_open(device, ranks, &g.team, error));
+  HR_TRY(options->communicator ? hr_team_join(device, options->communicator, t * p, &g.team, error)
+                               : hr_team_open(device, t * p, &g.team, error));
   hr_status status = generate_in_team(model, &g, error);
   hr_team_close(g.team);
   if (status == HR_OK)

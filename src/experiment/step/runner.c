@@ -22,14 +22,11 @@
 
 static hr_status check_workload(const hr_workload *w, hr_error *error)
 {
-  const int64_t devices[] = {w->pipeline_stages, w->context_parallel};
   const bool trains = w->phase == HR_PHASE_TRAIN;
-  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-    if (devices[i] > 1)
-      return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                     "a step's devices share each layer, or are replicas that train, found %" PRId64 " others",
-                     devices[i]);
-  }
+  if (w->context_parallel > 1)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "a step's devices share each layer, are stages, or replicas that train, found %" PRId64 " others",
+                   w->context_parallel);
   if (w->data_parallel > 1 && !trains)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "data_parallel: only training steps have replicas");
   if (w->zero_stage > 1)
@@ -37,10 +34,15 @@ static hr_status check_workload(const hr_workload *w, hr_error *error)
                    w->zero_stage);
   if (w->tensor_parallel > 1 && w->data_parallel > 1)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "replicas of several devices cannot be run yet");
+  if (w->pipeline_stages > 1 && (w->tensor_parallel > 1 || w->data_parallel > 1))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s cannot be run yet",
+                   w->tensor_parallel > 1 ? "stages of several devices" : "replicas of several stages");
+  if (w->pipeline_stages > 1 && w->virtual_stages > 1)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "virtual_stages: a stage in parts cannot be run yet");
   if (w->recompute == HR_RECOMPUTE_SELECTIVE)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a step computes all of a layer again, or nothing");
-  if (w->phase != HR_PHASE_TRAIN && w->microbatches > 1)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "microbatches: only training steps have several");
+  if (w->phase != HR_PHASE_TRAIN && w->microbatches > 1 && w->pipeline_stages == 1)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "microbatches: only training steps and stages have several");
   if (w->phase == HR_PHASE_TRAIN && w->sequence < 2)
     return hr_fail(error, HR_ERROR_INVALID, "sequence: training needs 2 tokens");
   if (w->phase == HR_PHASE_DECODE && w->context < 2)
@@ -94,6 +96,13 @@ static hr_status make_ids(hr_step_runner *r, int64_t vocabulary, uint64_t seed, 
   return HR_OK;
 }
 
+static hr_team_kind kind_of(const hr_workload *w)
+{
+  return w->pipeline_stages > 1 ? HR_TEAM_OF_STAGES
+         : w->data_parallel > 1 ? HR_TEAM_OF_REPLICAS
+                                : HR_TEAM_SHARES_LAYERS;
+}
+
 static hr_status open_executor(hr_step_runner *r, const hr_model *model, const hr_step_options *asked, hr_error *error)
 {
   hr_executor_options options = hr_executor_options_default();
@@ -101,13 +110,13 @@ static hr_status open_executor(hr_step_runner *r, const hr_model *model, const h
   options.trains = r->workload.phase == HR_PHASE_TRAIN;
   options.recompute = r->workload.recompute;
   options.zero_stage = r->workload.zero_stage;
-  options.slots = hr_phase_keeps_tokens(r->workload.phase) ? r->workload.batch : 1;
+  options.slots = hr_phase_keeps_tokens(r->workload.phase) ? sequences_of(r) : 1;
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
   options.pieces = asked->pieces;
   options.sequence_parallel = r->workload.sequence_parallel;
   options.expert_parallel = r->workload.expert_parallel;
-  HR_TRY(hr_team_open_executors(r->team, model, &options, r->workload.data_parallel > 1, error));
+  HR_TRY(hr_team_open_executors(r->team, model, &options, kind_of(&r->workload), error));
   r->executor = hr_team_first(r->team)->executor;
   const hr_team_weights weights = {asked->weights, asked->seed, asked->progress, asked->context};
   const double start_ns = hr_clock_ns();
@@ -128,6 +137,7 @@ static hr_status prefill(hr_step_runner *r, hr_error *error)
   input.batch = r->workload.batch;
   input.tokens = r->longest - 1;
   input.ids = r->ids;
+  input.microbatches = hr_workload_microbatches(&r->workload);
   return decodes(r) ? hr_team_do(r->team, step_rank, &input, error) : HR_OK;
 }
 
@@ -156,7 +166,7 @@ hr_status hr_step_runner_open(hr_step_runner *r, hr_device *device, const hr_mod
   r->longest = decodes(r) ? workload->context : workload->sequence;
   HR_TRY(hr_step_check(model, workload, error));
   HR_TRY(take_output(r, options->output, error));
-  const int64_t ranks = workload->tensor_parallel * workload->data_parallel;
+  const int64_t ranks = workload->tensor_parallel * workload->pipeline_stages * workload->data_parallel;
   HR_TRY(options->communicator ? hr_team_join(device, options->communicator, ranks, &r->team, error)
                                : hr_team_open(device, ranks, &r->team, error));
   r->device = hr_team_first(r->team)->device;
@@ -192,7 +202,7 @@ static hr_status run_rank(hr_team_rank *rank, void *context, hr_error *error)
 {
   hr_step_runner *r = context;
   const hr_executor_input input = input_of(r, rank);
-  for (int64_t i = 0; decodes(r) && i < r->workload.batch; i++)
+  for (int64_t i = 0; decodes(r) && i < sequences_of(r); i++)
     HR_TRY(hr_executor_truncate(rank->executor, i, r->longest - 1, error));
   const double start_ns = hr_clock_ns();
   HR_TRY(hr_executor_step(rank->executor, &input, NULL, error));
@@ -200,6 +210,8 @@ static hr_status run_rank(hr_team_rank *rank, void *context, hr_error *error)
   next.phase = HR_PHASE_DECODE, next.tokens = 1;
   for (int64_t i = 0; i < r->decodes; i++)
     HR_TRY(hr_executor_step(rank->executor, &next, NULL, error));
+  if (r->workload.pipeline_stages > 1) /* of which the first is done before the last */
+    HR_TRY(hr_communicator_meet(rank->communicator, error));
   if (rank == hr_team_first(r->team))
     r->run_ns = hr_clock_ns() - start_ns;
   return HR_OK;
@@ -239,7 +251,7 @@ hr_status hr_step_runner_time(const hr_step_runner *r, size_t count, double *tim
 {
   double sums_ns[HR_OPERATORS_MAX] = {0};
   const operator_times times = {r, sums_ns};
-  *timed = hr_executor_operators(r->executor)->count == count;
+  *timed = hr_executor_operators(r->executor)->count == count && r->workload.pipeline_stages == 1;
   const hr_status status = *timed ? time_ranks(&times, error) : HR_OK;
   *timed = *timed && status == HR_OK;
   for (size_t i = 0; i < count && *timed; i++)

@@ -38,7 +38,8 @@ int64_t hr_step_runner_bytes(const hr_step_runner *runner);
 hr_status hr_step_runner_run(hr_step_runner *runner, double *time_ns, hr_error *error);
 
 /** The time of each operator, by its index in hr_executor_operators(), as the mean of a few runs; *timed is false
- *  where the device cannot time them, or where they are not `count`. Errors of hr_executor_time_operators(). */
+ *  where the device cannot time them, of stages, or where they are not `count`. Errors of
+ *  hr_executor_time_operators(). */
 hr_status hr_step_runner_time(const hr_step_runner *runner, size_t count, double *times_ns, bool *timed,
                               hr_error *error);
 

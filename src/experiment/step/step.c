@@ -56,6 +56,16 @@ static double hidden_ns(const step_run *s, const hr_step_row *row)
   return apart ? 0 : hr_hidden_ns(s->hardware, s->runner.workload.phase, &row->op, row->predicted_ns);
 }
 
+/* Stages work at the same time, and wait for each other. */
+static hr_status predict_stages(step_run *s, hr_error *error)
+{
+  hr_step *step;
+  HR_TRY(hr_predict_step(s->hardware, &s->runner.executor->whole, &s->runner.workload, &step, error));
+  s->times->predicted_ns = hr_step_describe(step)->time_ns;
+  hr_step_free(step);
+  return HR_OK;
+}
+
 /* What ran is what is predicted: the executor's own list. */
 static hr_status predict_operators(step_run *s, hr_error *error)
 {
@@ -70,7 +80,7 @@ static hr_status predict_operators(step_run *s, hr_error *error)
     row->predicted_ns = prediction.time_ns * (double)row->op.count * runs_in_step(s, &row->op);
     s->times->predicted_ns += row->predicted_ns - hidden_ns(s, row);
   }
-  return HR_OK;
+  return s->runner.workload.pipeline_stages > 1 && s->hardware ? predict_stages(s, error) : HR_OK;
 }
 
 static void sum_up(step_run *s)

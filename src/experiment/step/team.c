@@ -103,24 +103,25 @@ hr_team_rank *hr_team_first(hr_team *team)
 typedef struct opening {
   const hr_model *model;
   hr_executor_options options;
-  bool replicas;
+  hr_team_kind kind;
 } opening;
 
 static hr_status open_executor(hr_team_rank *rank, void *context, hr_error *error)
 {
   const opening *o = context;
   hr_executor_options options = o->options;
-  if (o->replicas)
-    options.replicas = rank->communicator;
-  else
-    options.communicator = rank->communicator;
+  switch (o->kind) {
+  case HR_TEAM_SHARES_LAYERS: options.communicator = rank->communicator; break;
+  case HR_TEAM_OF_REPLICAS: options.replicas = rank->communicator; break;
+  case HR_TEAM_OF_STAGES: options.stages = rank->communicator; break;
+  }
   return hr_executor_open(rank->device, o->model, &options, &rank->executor, error);
 }
 
 hr_status hr_team_open_executors(hr_team *team, const hr_model *model, const hr_executor_options *options,
-                                 bool replicas, hr_error *error)
+                                 hr_team_kind kind, hr_error *error)
 {
-  opening o = {model, *options, replicas};
+  opening o = {model, *options, kind};
   return hr_team_do(team, open_executor, &o, error);
 }
 
@@ -250,7 +251,7 @@ static hr_status make(int64_t members, hr_team **team, hr_error *error)
 hr_status hr_team_join(hr_device *device, hr_communicator *communicator, int64_t ranks, hr_team **team, hr_error *error)
 {
   if (hr_communicator_size(communicator) != ranks)
-    return hr_fail(error, HR_ERROR_INVALID, "the communicator has %" PRId64 " ranks, and %" PRId64 " share a layer",
+    return hr_fail(error, HR_ERROR_INVALID, "the communicator has %" PRId64 " ranks, and the step has %" PRId64,
                    hr_communicator_size(communicator), ranks);
   HR_TRY(make(1, team, error));
   (*team)->joined = true;

@@ -35,9 +35,12 @@ hr_status hr_team_do(hr_team *team, hr_team_job job, void *context, hr_error *er
 /** Rank 0, or this process's. */
 hr_team_rank *hr_team_first(hr_team *team);
 
-/** Opens an executor on every rank, with the rank's communicator: ranks share each layer, or are `replicas`. */
+/** What ranks are to each other. */
+typedef enum hr_team_kind { HR_TEAM_SHARES_LAYERS, HR_TEAM_OF_REPLICAS, HR_TEAM_OF_STAGES } hr_team_kind;
+
+/** Opens an executor on every rank, with the rank's communicator. */
 hr_status hr_team_open_executors(hr_team *team, const hr_model *model, const hr_executor_options *options,
-                                 bool replicas, hr_error *error);
+                                 hr_team_kind kind, hr_error *error);
 
 /** The members are as hr_executor_load() takes them. */
 typedef struct hr_team_weights {
