@@ -14,8 +14,8 @@ static hr_status make_buffers(hr_executor *x, hr_run_program *p, hr_error *error
   const hr_run_shape *s = &p->shape;
   const size_t rows = (size_t)(s->parts * hr_run_tokens(s)), numbers = (size_t)hr_run_number_count(x) * rows;
   const int64_t logit_rows = hr_run_logit_rows(s);
-  const bool trains = s->phase == HR_PHASE_TRAIN;
-  const size_t bytes = trains ? 0 : hr_run_logit_bytes(x, logit_rows); /* else a loss, or two numbers, a row */
+  const bool has_logits = s->phase != HR_PHASE_TRAIN && hr_run_is_last(x);
+  const size_t bytes = !has_logits ? 0 : hr_run_logit_bytes(x, logit_rows); /* else a loss, or two numbers, a row */
   HR_TRY(hr_buffer_create(x->device, numbers * sizeof(int32_t), &p->numbers, error));
   return hr_buffer_create(x->device, bytes + (size_t)logit_rows * 2 * sizeof(int32_t), &p->logits, error);
 }

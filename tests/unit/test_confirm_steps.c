@@ -124,6 +124,12 @@ static void split(hr_advice *advice, hr_finding *finding)
   finding->workload.tensor_parallel = 2;
 }
 
+static void divide(hr_advice *advice, hr_finding *finding)
+{
+  (void)advice;
+  finding->workload.pipeline_stages = 2;
+}
+
 static void activate(hr_advice *advice, hr_finding *finding)
 {
   (void)advice;
@@ -136,6 +142,7 @@ static void what_no_step_runs_is_measured_by_operators_and_says_why(void **state
   static const refused_row rows[] = {{"unfused attention", unfuse},
                                      {"Headroom's kernels", compile},
                                      {"compared on one device", split},
+                                     {"compared on one device", divide},
                                      {"the activation mish", activate}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     hr_device *device = open_cpu();

@@ -98,6 +98,24 @@ static void make_ids(int32_t ids[SEQUENCES * TOKENS])
     ids[i] = (17 * i + i * i / 3) % VOCABULARY;
 }
 
+/* A stage times what it has, and the messages. */
+static hr_status time_operators(hr_executor *x, rank_of_model *r)
+{
+  double times_ns[HR_OPERATORS_MAX] = {0};
+  const hr_operators *list = hr_executor_operators(x);
+  HR_TRY(hr_executor_time_operators(x, times_ns, &r->at.error));
+  for (size_t i = 0; i < list->count; i++) {
+    const hr_operator_id id = list->items[i].id;
+    if (id == HR_OP_EMBEDDING)
+      assert_int_equal(times_ns[i] > 0, x->stage == 0);
+    if (id == HR_OP_LOGIT)
+      assert_int_equal(times_ns[i] > 0, hr_run_is_last(x));
+    if (id == HR_OP_PIPELINE_SEND)
+      assert_true(times_ns[i] > 0);
+  }
+  return HR_OK;
+}
+
 /* Slots in another order; a step runs three times, so that the third replays the second. */
 static hr_status run_phases(hr_executor *x, rank_of_model *r)
 {
@@ -106,6 +124,7 @@ static hr_status run_phases(hr_executor *x, rank_of_model *r)
   make_ids(ids);
   hr_executor_input input = input_of(r, HR_PHASE_FORWARD, TOKENS, ids);
   HR_TRY(hr_executor_step(x, &input, r->passed, &r->at.error));
+  HR_TRY(time_operators(x, r));
   input = input_of(r, HR_PHASE_PREFILL, TOKENS, ids);
   input.slots = slots;
   for (int i = 0; i < 3; i++)
@@ -186,33 +205,48 @@ static int64_t stages_of(size_t m)
   return models[m].stages < most ? models[m].stages : most;
 }
 
+static void check_logits(const char *name, const rank_of_model *as, int64_t stages)
+{
+  static rank_of_model one, ranks[TEST_RANKS_MAX];
+  int64_t layers = 0;
+  run_ranks(as, 1, &one);
+  assert_ok(one.at.status, one.at.error);
+  run_ranks(as, stages, ranks);
+  for (int64_t r = 0; r < stages; r++) {
+    assert_ok(ranks[r].at.status, ranks[r].at.error);
+    assert_near(name, "one pass", ranks[r].passed, one.passed, SEQUENCES * TOKENS * VOCABULARY);
+    assert_near(name, "prefill", ranks[r].prefilled, one.prefilled, SEQUENCES * VOCABULARY);
+    assert_near(name, "decode", ranks[r].decoded, one.decoded, SEQUENCES * MORE * VOCABULARY);
+    assert_memory_equal(ranks[r].largest, one.largest, sizeof one.largest);
+    assert_true(ranks[r].bytes < one.bytes);
+    layers += ranks[r].layers;
+  }
+  assert_int_equal(layers, one.layers);
+}
+
 static void stages_have_the_logits_of_one_device(void **state)
 {
   (void)state;
-  static rank_of_model one, ranks[TEST_RANKS_MAX];
   if (test_ranks() < 2)
     skip();
   for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
     if (!test_takes((int)m))
       continue;
-    const char *name = models[m].name;
-    const hr_model model = test_model(name, models[m].config);
-    const int64_t stages = stages_of(m);
-    int64_t layers = 0;
-    rank_of_model *as = rank_of(&model, models[m].microbatches, false);
-    run_ranks(as, 1, &one);
-    assert_ok(one.at.status, one.at.error);
-    run_ranks(as, stages, ranks);
-    for (int64_t r = 0; r < stages; r++) {
-      assert_ok(ranks[r].at.status, ranks[r].at.error);
-      assert_near(name, "one pass", ranks[r].passed, one.passed, SEQUENCES * TOKENS * VOCABULARY);
-      assert_near(name, "prefill", ranks[r].prefilled, one.prefilled, SEQUENCES * VOCABULARY);
-      assert_near(name, "decode", ranks[r].decoded, one.decoded, SEQUENCES * MORE * VOCABULARY);
-      assert_memory_equal(ranks[r].largest, one.largest, sizeof one.largest);
-      assert_true(ranks[r].bytes < one.bytes);
-      layers += ranks[r].layers;
-    }
-    assert_int_equal(layers, one.layers);
+    const hr_model model = test_model(models[m].name, models[m].config);
+    check_logits(models[m].name, rank_of(&model, models[m].microbatches, false), stages_of(m));
+  }
+}
+
+static void stages_have_weights_in_q8_0(void **state)
+{
+  (void)state;
+  hr_error error;
+  if (test_asks_for("gpu"))
+    skip();
+  for (size_t m = 0; m < 4; m += 3) { /* of a model whose table is tied, too */
+    hr_model model = test_model(models[m].name, models[m].config);
+    assert_ok(hr_model_set_weights(&model, "q8_0", &error), error);
+    check_logits("q8_0", rank_of(&model, models[m].microbatches, false), 2);
   }
 }
 
@@ -319,11 +353,9 @@ static void stages_that_differ_are_named(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(stages_have_the_logits_of_one_device),
-      cmocka_unit_test(stages_train_as_one_device),
-      cmocka_unit_test(stages_take_turns),
-      cmocka_unit_test(what_stages_cannot_do_is_refused),
-      cmocka_unit_test(stages_that_differ_are_named),
+      cmocka_unit_test(stages_have_the_logits_of_one_device), cmocka_unit_test(stages_have_weights_in_q8_0),
+      cmocka_unit_test(stages_train_as_one_device),           cmocka_unit_test(stages_take_turns),
+      cmocka_unit_test(what_stages_cannot_do_is_refused),     cmocka_unit_test(stages_that_differ_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static const char *what_does_not_run(const hr_workload *w)
     return "whole steps run with Headroom's kernels";
   if (w->attention != HR_ATTENTION_FUSED)
     return "unfused attention is not run in whole steps";
-  if (w->tensor_parallel > 1)
+  if (w->tensor_parallel > 1 || w->pipeline_stages > 1)
     return "whole steps are compared on one device";
   if (hr_workload_drops(w))
     return "dropout is not run in whole steps";
