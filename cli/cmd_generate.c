@@ -78,7 +78,8 @@ static int generate(const cli_run *run, const generate_job *job, cli_output *out
   options.weights = cli_weights(run, &job->model);
   options.progress = cli_progress_report;
   options.context = &progress;
-  options.tensor_parallel = ranks_of(run);
+  if (run->options.tensor_parallel > 0)
+    options.tensor_parallel = run->options.tensor_parallel;
   options.expert_parallel = run->options.expert_parallel;
   if (run->options.pipeline_stages > 0)
     options.pipeline_stages = run->options.pipeline_stages;
