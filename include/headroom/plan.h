@@ -162,6 +162,8 @@ typedef struct hr_rowwise_arguments {
   const float *squares;  /* adamw that clips, of a part of a gradient: the sum of all squares is that of these
                             [squares_count], on the device. NULL: the tensor is the whole gradient */
   int64_t squares_count;
+  const int32_t *row_count; /* operations of elements, gather: the first rows that are computed, at most the plan's, a
+                               number on the device. NULL: all */
 } hr_rowwise_arguments;
 
 /** All NULL. */

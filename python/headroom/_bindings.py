@@ -784,6 +784,7 @@ class hr_rowwise_arguments(Structure):
         ("step", c_int64),
         ("squares", c_void_p),
         ("squares_count", c_int64),
+        ("row_count", c_void_p),
     ]
 
 

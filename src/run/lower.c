@@ -154,6 +154,8 @@ static void lower_activation(hr_lowering *l)
   r.rows = first.rows, r.columns = first.columns;
   const hr_input_operand inputs[] = {hr_of_view(first), hr_of_view(gated ? hr_read_view(l, 1) : first)};
   hr_write_view(l, 0, hr_add_rowwise(l, r, inputs, first.columns));
+  if (l->op->id == HR_OP_EXPERT_ACTIVATION)
+    hr_limit_to_own_copies(l);
 }
 
 static void add_to_sum(hr_lowering *l, int tensor, hr_run_view *sum)

@@ -276,6 +276,9 @@ void hr_overlap_sums(hr_lowering *l);
  *  hr_launch_collective, of the ranks that share layers, hr_launch_between_replicas or hr_launch_between_stages. */
 hr_launch *hr_add_message(hr_lowering *l, hr_launch_fn between, hr_collective_kind kind, int64_t count);
 
+/** The last launch computes the rows of the rank's own copies alone, where ranks have whole experts. */
+void hr_limit_to_own_copies(hr_lowering *l);
+
 /** The lowering of experts. */
 void hr_lower_router(hr_lowering *l);
 void hr_lower_routes(hr_lowering *l);

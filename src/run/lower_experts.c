@@ -98,6 +98,14 @@ void hr_lower_routes(hr_lowering *l)
     hr_keep_route(l, hr_read_view(l, 0));
 }
 
+void hr_limit_to_own_copies(hr_lowering *l)
+{
+  hr_run_view end = l->routes[HR_ROUTE_OFFSETS];
+  end.offset = l->group->experts.held * (int64_t)(sizeof(int32_t) / hr_element_bytes(l));
+  if (l->group->experts.held > 0)
+    hr_bind(l, offsetof(hr_rowwise_arguments, row_count), end);
+}
+
 void hr_lower_dispatch(hr_lowering *l)
 {
   const bool weighs = l->x->model.numerics.router.weighs_inputs;
@@ -109,6 +117,7 @@ void hr_lower_dispatch(hr_lowering *l)
   r.period = x.rows;
   const hr_input_operand inputs[] = {hr_of_view(l->routes[HR_ROUTE_COPIED]), hr_of_view(x)};
   hr_write_view(l, 0, hr_add_rowwise(l, r, inputs, x.columns));
+  hr_limit_to_own_copies(l);
 }
 
 /* ---- experts ---- */

@@ -685,9 +685,75 @@ static void a_gpu_has_the_gradients_of_logits_of_the_host(void **state)
   }
 }
 
+/* `rows` of a plan's 9: what is behind the first stays as it was. */
+static void compute_first_rows(hr_rowwise_operation operation, hr_dtype dtype, int32_t rows)
+{
+  enum { ALL = 9, COLUMNS = 40 };
+  hr_error error;
+  hr_plan *plan;
+  const size_t row = COLUMNS * hr_dtype_bytes(dtype);
+  const bool gathers = operation == HR_ROWWISE_GATHER;
+  hr_rowwise r = hr_rowwise_default();
+  r.operation = operation, r.dtype = dtype, r.rows = ALL, r.columns = COLUMNS, r.period = gathers ? ALL : 0;
+  tensor x = random_tensor(dtype, 1, ALL * COLUMNS), numbers = tensor_of(ALL * sizeof(int32_t));
+  tensor count = tensor_of(sizeof rows), y = tensor_of(ALL * row), whole = tensor_of(ALL * row);
+  for (int32_t i = 0; i < ALL; i++)
+    ((int32_t *)numbers.host)[i] = ALL - 1 - i;
+  memcpy(count.host, &rows, sizeof rows);
+  assert_ok(hr_buffer_write(numbers.buffer, numbers.host, numbers.bytes, &error), error);
+  assert_ok(hr_buffer_write(count.buffer, count.host, count.bytes, &error), error);
+  hr_rowwise_arguments a = hr_rowwise_arguments_default();
+  a.inputs[0] = hr_buffer_data(gathers ? numbers.buffer : x.buffer), a.inputs[1] = hr_buffer_data(x.buffer);
+  a.output = hr_buffer_data(whole.buffer);
+  assert_ok(hr_plan_rowwise(device, &r, NULL, &plan, &error), error);
+  tensor workspace = tensor_of(hr_plan_workspace_bytes(plan) + 1);
+  void *room = hr_buffer_data(workspace.buffer);
+  assert_ok(hr_plan_run_rowwise(plan, &a, room, hr_device_stream(device), &error), error);
+  a.output = hr_buffer_data(y.buffer), a.row_count = hr_buffer_data(count.buffer);
+  assert_ok(hr_plan_run_rowwise(plan, &a, room, hr_device_stream(device), &error), error);
+  fetch(&y), fetch(&whole);
+  const size_t written = (size_t)(rows < ALL ? rows : ALL) * row;
+  assert_memory_equal(y.host, whole.host, written);
+  for (size_t i = written; i < y.bytes; i++)
+    assert_int_equal(((const uint8_t *)y.host)[i], 0xFF);
+  hr_plan_free(plan);
+  tensor *const all[] = {&x, &numbers, &count, &y, &whole, &workspace};
+  for (int i = 0; i < 6; i++)
+    tensor_free(all[i]);
+}
+
+static void rows_behind_a_number_on_the_device_are_not_computed(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 12; i++) {
+    const int32_t rows = i % 4 == 0 ? 0 : i % 4 == 1 ? 5 : i % 4 == 2 ? 9 : 100;
+    compute_first_rows(HR_ROWWISE_SWIGLU, dtypes[i % 3], rows);
+    compute_first_rows(HR_ROWWISE_GATHER, dtypes[i % 3], rows);
+  }
+}
+
+static void operations_of_whole_rows_take_no_number_of_them(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_plan *plan;
+  hr_rowwise r = hr_rowwise_default();
+  r.operation = HR_ROWWISE_SOFTMAX, r.dtype = HR_FP32, r.rows = 2, r.columns = 8;
+  tensor x = random_tensor(HR_FP32, 1, 16), y = tensor_of(64);
+  hr_rowwise_arguments a = hr_rowwise_arguments_default();
+  a.inputs[0] = hr_buffer_data(x.buffer), a.output = hr_buffer_data(y.buffer), a.row_count = a.inputs[0];
+  assert_ok(hr_plan_rowwise(device, &r, NULL, &plan, &error), error);
+  assert_int_equal(hr_plan_run_rowwise(plan, &a, NULL, NULL, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "row_count: softmax computes all rows");
+  hr_plan_free(plan);
+  tensor_free(&x), tensor_free(&y);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows_behind_a_number_on_the_device_are_not_computed),
+      cmocka_unit_test(operations_of_whole_rows_take_no_number_of_them),
       cmocka_unit_test(tokens_are_sorted_by_their_experts),
       cmocka_unit_test(a_device_places_the_copies_of_its_own_experts_first),
       cmocka_unit_test(experts_are_of_the_best_groups_with_the_bias_for_the_choice_alone),

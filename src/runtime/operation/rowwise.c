@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "shape/rowwise.h"
 #include "shape/rowwise_operands.h"
 
 #include <inttypes.h>
@@ -63,6 +64,9 @@ static int64_t alignment(const hr_problem *problem)
 static hr_status check_addresses(const hr_problem *problem, const hr_arguments *arguments, hr_error *error)
 {
   const hr_rowwise_arguments *x = &arguments->rows;
+  const hr_rowwise_operation operation = problem->rows.operation;
+  if (x->row_count && !hr_rowwise_by_element(operation) && operation != HR_ROWWISE_GATHER)
+    return hr_fail(error, HR_ERROR_INVALID, "row_count: %s computes all rows", hr_rowwise_operation_name(operation));
   const hr_rowwise_operands of = hr_rowwise_operands_of(&problem->rows);
   const hr_needed_address addresses[] = {{"inputs[0]", x->inputs[0], of.inputs > 0},
                                          {"inputs[1]", x->inputs[1], of.inputs > 1},

@@ -148,12 +148,20 @@ static void run_adamw(rowwise_run *run, const hr_rowwise_arguments *x)
   run_phase(run, HR_ROWWISE_MAIN, p->count, part_length(p));
 }
 
-static void run_rows(rowwise_run *run)
+/* Rows or elements of the first rows, where the caller has a number of them. */
+static int64_t count_of(const rowwise_run *run, const int32_t *row_count)
+{
+  const hr_rowwise *r = run->job.rows;
+  const int64_t all = run->plan->count;
+  return row_count ? hr_min64(all, hr_rowwise_by_element(r->operation) ? *row_count * r->columns : *row_count) : all;
+}
+
+static void run_rows(rowwise_run *run, const int32_t *row_count)
 {
   const rowwise_plan *p = run->plan;
   const int64_t columns = run->job.rows->columns;
   run->apart = p->vectors > 0;
-  run_phase(run, HR_ROWWISE_MAIN, p->count, part_length(p));
+  run_phase(run, HR_ROWWISE_MAIN, count_of(run, row_count), part_length(p));
   run->apart = false;
   if (p->vectors > 0)
     run_phase(run, HR_ROWWISE_SUMS, columns, hr_round_up(hr_ceil_div(columns, p->threads), LINE));
@@ -199,7 +207,7 @@ static hr_status run(const hr_plan *plan, const hr_run *run, hr_error *error)
   else if (r->operation == HR_ROWWISE_GATHER_BACKWARD)
     run_table(&rows);
   else
-    run_rows(&rows);
+    run_rows(&rows, x->row_count);
   return HR_OK;
 }
 

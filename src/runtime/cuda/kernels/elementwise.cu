@@ -386,11 +386,18 @@ __device__ inline const element *row_of_table(const task &t, int64 row)
   return number < 0 ? nullptr : t.b + number * t.columns;
 }
 
+__device__ inline void limit_rows(task &t)
+{
+  if (t.row_count && *(const int *)t.row_count < t.rows)
+    t.rows = *(const int *)t.row_count;
+}
+
 #define ENTRY(name, call, ...)                                              \
   extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name PARAMETERS \
   {                                                                         \
     task t = TASK;                                                          \
     follow_kernel_before();                                                 \
+    limit_rows(t);                                                          \
     call;                                                                   \
   }
 

@@ -26,6 +26,7 @@ typedef struct hr_rowwise_call {
   long long x_row, z_row, z_stride; /* rotary_join: all but z_row resolved */
   long long y_stride;
   int interleaved;
+  unsigned long long row_count; /* elementwise.cu: where the number of rows that are computed is; 0: all */
 } hr_rowwise_call;
 
 /** Rows between two rows that a row group processes at a time, so that they have the same offset within a cache

@@ -398,7 +398,9 @@ static hr_status launch_rows(const rowwise_plan *p, const hr_rowwise *r, uint64_
 {
   const launch *l = &p->launch;
   const hr_cuda_queue queue = {p->cuda, run->stream};
+  const hr_rowwise_arguments *x = run->arguments;
   hr_rowwise_call call = call_of(r);
+  call.row_count = hr_cuda_address(x->row_count);
   uint64_t workspace = hr_cuda_address(run->workspace);
   void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &call};
   if (l->shift) {
