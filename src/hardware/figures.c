@@ -54,15 +54,6 @@ const hr_device_figure *hr_device_figures(size_t *count)
   return figures;
 }
 
-const hr_device_figure *hr_device_figure_at(size_t offset)
-{
-  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-    if (figures[i].offset == offset && !figures[i].former)
-      return &figures[i];
-  }
-  return NULL;
-}
-
 size_t hr_device_figure_numbers(const hr_hardware *hardware, const hr_device_figure *figure)
 {
   size_t count = figure->place == HR_PLACE_FORMATS ? HR_DTYPE_COUNT : 1;
@@ -95,8 +86,7 @@ bool hr_device_figure_allows(const hr_device_figure *figure, double value)
   return (value == 0 && figure->zero) || (value >= figure->bounds->least && value <= figure->bounds->most);
 }
 
-/* "row_share", "library_share.bf16", "tma.row_ns", "tiles[2].share" */
-static void write_name(const hr_device_figure *figure, size_t index, char *to, size_t size)
+void hr_device_figure_name(const hr_device_figure *figure, size_t index, char *to, size_t size)
 {
   switch (figure->place) {
   case HR_PLACE_ALONE: hr_write_text(to, size, "%s", figure->field); return;
@@ -111,7 +101,7 @@ static hr_status check_number(const hr_device_figure *figure, size_t index, doub
   char name[64];
   if (hr_device_figure_allows(figure, value))
     return HR_OK;
-  write_name(figure, index, name, sizeof name);
+  hr_device_figure_name(figure, index, name, sizeof name);
   return hr_fail(error, HR_ERROR_INVALID, "%s: expected %s%g to %g, found %.10g", name, figure->zero ? "0 or " : "",
                  figure->bounds->least, figure->bounds->most, value);
 }
@@ -138,7 +128,7 @@ static hr_status find_number(const hr_hardware *hardware, const char *name, name
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
     const hr_device_figure *figure = &figures[i];
     for (size_t at = 0; at < hr_device_figure_numbers(hardware, figure) && !figure->former; at++) {
-      write_name(figure, at, own, sizeof own);
+      hr_device_figure_name(figure, at, own, sizeof own);
       if (strcmp(own, name) != 0)
         continue;
       *number = (named_number){figure, at};

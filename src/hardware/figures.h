@@ -37,11 +37,11 @@ typedef struct hr_device_figure {
 /** All rows of figures.inc. Those of an object or list are neighbours. */
 const hr_device_figure *hr_device_figures(size_t *count);
 
-/** The figure whose first number is at an offset of hr_hardware; NULL if there is none. */
-const hr_device_figure *hr_device_figure_at(size_t offset);
-
 /** How many numbers the device has of it: 1, one for each format, or one for each row. */
 size_t hr_device_figure_numbers(const hr_hardware *hardware, const hr_device_figure *figure);
+
+/** Writes "row_share", "library_share.bf16", "tma.row_ns", "tiles[2].share". */
+void hr_device_figure_name(const hr_device_figure *figure, size_t index, char *to, size_t size);
 
 double hr_device_figure_get(const hr_hardware *hardware, const hr_device_figure *figure, size_t index);
 void hr_device_figure_set(hr_hardware *hardware, const hr_device_figure *figure, size_t index, double value);

@@ -159,9 +159,8 @@ static hr_status choose_figures(calibration *c, hr_error *error)
     if (rows < ROWS_OF_FIGURE)
       continue;
     hr_fitted_figure *figure = &c->result->figures[c->parameter_count];
-    hr_parameter_name(&all[i], figure->name, sizeof figure->name);
-    hr_copy_text(figure->field, sizeof figure->field, all[i].field);
-    figure->field[strcspn(figure->field, ".")] = '\0';
+    hr_device_figure_name(all[i].figure, all[i].index, figure->name, sizeof figure->name);
+    hr_copy_text(figure->field, sizeof figure->field, all[i].figure->object ? all[i].figure->object : figure->name);
     figure->before = hr_parameter_get(&c->start, &all[i]);
     figure->rows = rows;
     c->parameters[c->parameter_count++] = all[i];

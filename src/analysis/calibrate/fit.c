@@ -193,7 +193,7 @@ static hr_status count_rows(fit_work *w, const hr_parameter *p, int64_t *rows, h
 {
   int64_t with_need = 0;
   double value = hr_parameter_get(w->problem->start, p);
-  bool up = hr_parameter_step(p, value, CHANGE, true) <= p->most;
+  bool up = hr_parameter_step(p, value, CHANGE, true) <= p->figure->bounds->most;
   hr_hardware changed = *w->problem->start;
   hr_parameter_set(&changed, w->problem->start, p, hr_parameter_step(p, value, CHANGE, up));
   HR_TRY(predict_rows(w, w->problem->start, p, w->losses, error));

@@ -78,12 +78,18 @@ static int by_prediction(const void *a, const void *b)
   return by_ratio(a, b);
 }
 
+/* Ends are not known to more than three places. */
+static double rounded(double end)
+{
+  return round(1000 * end) / 1000;
+}
+
 static hr_interval interval_of(double below_ns, ratio *members, size_t count)
 {
   qsort(members, count, sizeof *members, by_ratio);
   return (hr_interval){.below_ns = below_ns,
-                       .low = fmin(1, percentile(members, count, TAIL)),
-                       .high = fmax(1, percentile(members, count, 1 - TAIL))};
+                       .low = fmin(1, rounded(percentile(members, count, TAIL))),
+                       .high = fmax(1, rounded(percentile(members, count, 1 - TAIL)))};
 }
 
 /* Cuts the ratios of one kind into classes. A class with too few goes to the next, the last to the one before. */

@@ -2,24 +2,19 @@
 #include "analysis/calibrate/parameters.h"
 
 #include "analysis/predict/terms.h"
-#include "base/names.h"
 #include "hardware/figures.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-/* A row of parameters.inc. */
+/* A row of parameters.inc: the figures whose numbers lie in these bytes of hr_hardware. */
 typedef struct parameter_row {
-  hr_parameter first; /* without its index */
-  size_t stride, count_offset;
-  int64_t fixed; /* how many; 0: as the size_t at count_offset says */
-  int64_t begin, end;
+  size_t offset, size;
+  hr_parameter_scale scale;
+  unsigned rows;
+  size_t first, last; /* of a list's rows, that are left out */
 } parameter_row;
 
-#define PARAMETER(name, of, whole, how, bits) \
-  .first = {.field = name, .member = of, .index = -1, .integer = whole, .scale = HR_SCALE_##how, .rows = bits}
 #define KERNELS HR_ROWS_KERNELS
 #define GEMMS HR_ROWS_GEMMS
 #define ATTENTION HR_ROWS_ATTENTION
@@ -32,20 +27,9 @@ typedef struct parameter_row {
 #define WITH_GEMMS HR_ROWS_WITH_GEMMS
 #define ON_CPU HR_ROWS_ON_CPU
 
-#define HR_NUMBER(name, how, bits) \
-  {PARAMETER(#name, NULL, false, how, bits), .first.offset = offsetof(hr_hardware, name), .fixed = 1},
-#define HR_COUNT(name, how, bits) \
-  {PARAMETER(#name, NULL, true, how, bits), .first.offset = offsetof(hr_hardware, name), .fixed = 1},
-#define HR_BY_FORMAT(name, how, bits)                                                                               \
-  {PARAMETER(#name, NULL, false, how, bits), .first.offset = offsetof(hr_hardware, name), .stride = sizeof(double), \
-   .fixed = HR_DTYPE_COUNT},
-#define HR_LIST(list, count, name, skipped, last, how, bits) \
-  {PARAMETER(#list, #name, false, how, bits),                \
-   .first.offset = offsetof(hr_hardware, list[0].name),      \
-   .stride = sizeof(((hr_hardware *)NULL)->list[0]),         \
-   .count_offset = offsetof(hr_hardware, count),             \
-   .begin = skipped,                                         \
-   .end = last},
+#define HR_COLUMN(member, how, bits, first, last) \
+  {offsetof(hr_hardware, member), sizeof(((hr_hardware *)NULL)->member), HR_SCALE_##how, bits, first, last},
+#define HR_FIGURES(member, how, bits) HR_COLUMN(member, how, bits, 0, 0)
 static const parameter_row table[] = {
 #include "analysis/calibrate/parameters.inc"
 };
@@ -176,60 +160,50 @@ void hr_parameters_begin(hr_hardware *hardware, unsigned bits)
     hardware->decode_fp8 = hardware->decode_framework;
 }
 
-size_t hr_parameters_list(const hr_hardware *hardware, hr_parameter parameters[HR_FITTED_FIGURES_MAX])
+static size_t add_numbers(const hr_hardware *hardware, const parameter_row *row, const hr_device_figure *figure,
+                          hr_parameter *to, size_t room)
 {
   size_t used = 0;
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-    const parameter_row *row = &table[i];
-    const hr_figure_bounds *bounds = hr_device_figure_at(row->first.offset)->bounds;
-    size_t count = (size_t)row->fixed;
-    if (row->first.rows & HR_ROWS_ON_CPU && hardware->about.kind != HR_HARDWARE_CPU)
+  const size_t behind = hr_device_figure_numbers(hardware, figure);
+  for (size_t i = row->first; i + row->last < behind && used < room; i++) {
+    if (row->scale == HR_SCALE_SHARE || hr_device_figure_get(hardware, figure, i) > 0)
+      to[used++] = (hr_parameter){.figure = figure, .index = i, .scale = row->scale, .rows = row->rows};
+  }
+  return used;
+}
+
+size_t hr_parameters_list(const hr_hardware *hardware, hr_parameter parameters[HR_FITTED_FIGURES_MAX])
+{
+  size_t used = 0, count;
+  const hr_device_figure *figures = hr_device_figures(&count);
+  for (const parameter_row *row = table; row < table + sizeof table / sizeof *table; row++) {
+    if (row->rows & HR_ROWS_ON_CPU && hardware->about.kind != HR_HARDWARE_CPU)
       continue;
-    if (row->fixed == 0)
-      memcpy(&count, (const char *)hardware + row->count_offset, sizeof count);
-    for (size_t at = (size_t)row->begin; at + (size_t)row->end < count && used < HR_FITTED_FIGURES_MAX; at++) {
-      hr_parameter p = row->first;
-      p.least = bounds->least, p.most = bounds->most;
-      p.index = row->stride > 0 ? (int64_t)at : -1;
-      p.offset += at * row->stride;
-      if (p.scale == HR_SCALE_SHARE || hr_parameter_get(hardware, &p) > 0)
-        parameters[used++] = p;
+    for (size_t i = 0; i < count; i++) {
+      if (!figures[i].former && figures[i].offset >= row->offset && figures[i].offset < row->offset + row->size)
+        used += add_numbers(hardware, row, &figures[i], parameters + used, HR_FITTED_FIGURES_MAX - used);
     }
   }
   return used;
 }
 
-static double *number_at(hr_hardware *hardware, size_t offset)
-{
-  return (double *)(void *)((char *)hardware + offset);
-}
-
 double hr_parameter_get(const hr_hardware *hardware, const hr_parameter *parameter)
 {
-  const char *at = (const char *)hardware + parameter->offset;
-  double number;
-  int64_t count;
-  memcpy(&count, at, sizeof count);
-  memcpy(&number, at, sizeof number);
-  return parameter->integer ? (double)count : number;
+  return hr_device_figure_get(hardware, parameter->figure, parameter->index);
 }
 
 void hr_parameter_set(hr_hardware *hardware, const hr_hardware *start, const hr_parameter *parameter, double value)
 {
-  double least = parameter->least, most = parameter->most;
-  if (strcmp(parameter->field, "alignments") == 0) {
-    const size_t row = sizeof hardware->alignments[0];
-    least = parameter->index > 0 ? fmax(least, *number_at(hardware, parameter->offset - row)) : least;
-    most = fmin(most, *number_at(hardware, parameter->offset + row));
+  const hr_device_figure *figure = parameter->figure;
+  double least = figure->bounds->least, most = figure->bounds->most;
+  if (figure->object && strcmp(figure->object, "alignments") == 0) {
+    least = parameter->index > 0 ? fmax(least, hr_device_figure_get(hardware, figure, parameter->index - 1)) : least;
+    most = fmin(most, hr_device_figure_get(hardware, figure, parameter->index + 1));
   }
-  if (parameter->offset == offsetof(hr_hardware, cache_bytes_per_s))
+  if (figure->offset == offsetof(hr_hardware, cache_bytes_per_s))
     least = fmax(least, hardware->bandwidth_bytes_per_s * hardware->load_share);
-  value = fmin(fmax(value, least), fmax(most, least));
-  if (parameter->integer)
-    *(int64_t *)(void *)number_at(hardware, parameter->offset) = llround(value);
-  else
-    *number_at(hardware, parameter->offset) = value;
-  if (parameter->offset == offsetof(hr_hardware, gemm_launch_ns))
+  hr_device_figure_set(hardware, figure, parameter->index, fmin(fmax(value, least), fmax(most, least)));
+  if (figure->offset == offsetof(hr_hardware, gemm_launch_ns))
     hardware->launch_ns = fmin(start->launch_ns, hardware->gemm_launch_ns);
 }
 
@@ -244,17 +218,7 @@ double hr_parameter_step(const hr_parameter *parameter, double value, double ste
   case HR_SCALE_EXCESS: return 1 + (up ? excess * pace : excess / pace);
   case HR_SCALE_FACTOR: break;
   }
-  if (parameter->integer)
+  if (parameter->figure->integer)
     return up ? fmax(value * (1 + step), value + 1) : fmin(value / (1 + step), value - 1);
   return up ? value * (1 + step) : value / (1 + step);
-}
-
-void hr_parameter_name(const hr_parameter *parameter, char *to, size_t size)
-{
-  if (parameter->member)
-    snprintf(to, size, "%s[%" PRId64 "].%s", parameter->field, parameter->index, parameter->member);
-  else if (parameter->index >= 0)
-    snprintf(to, size, "%s.%s", parameter->field, hr_dtype_name((hr_dtype)parameter->index));
-  else
-    snprintf(to, size, "%s", parameter->field);
 }

@@ -3,6 +3,8 @@
 #ifndef HR_ANALYSIS_CALIBRATE_PARAMETERS_H
 #define HR_ANALYSIS_CALIBRATE_PARAMETERS_H
 
+#include "hardware/figures.h"
+
 #include <headroom/experimental/calibrate.h>
 
 /** How a figure is varied. */
@@ -34,12 +36,8 @@ unsigned hr_parameter_row_bits(const hr_validated_row *row);
 
 /** One number of a device. */
 typedef struct hr_parameter {
-  const char *field;  /* of the device file, up to a point: "tiles", "decode_headroom.pair_ns" */
-  const char *member; /* of a list's rows; NULL */
-  int64_t index;      /* in a list; −1: a number alone */
-  size_t offset;      /* of the double or int64_t in hr_hardware */
-  bool integer;
-  double least, most;
+  const hr_device_figure *figure;
+  size_t index; /* of its numbers */
   hr_parameter_scale scale;
   unsigned rows;
 } hr_parameter;
@@ -60,8 +58,5 @@ void hr_parameter_set(hr_hardware *hardware, const hr_hardware *start, const hr_
 
 /** The value a step away. */
 double hr_parameter_step(const hr_parameter *parameter, double value, double step, bool up);
-
-/** "tiles[3].share", "library_share.bf16", "reach". */
-void hr_parameter_name(const hr_parameter *parameter, char *to, size_t size);
 
 #endif
