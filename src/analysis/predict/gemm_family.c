@@ -37,14 +37,14 @@ static const hr_family_tile simt_tiles[] = {
 
 /* How k is split: of 32,900 aligned GEMMs that could be split 61 were left whole, 89% had the most parts that fit. */
 static const hr_gemm_family families[] = {
-    {BLOCK(simt), .simt = true, TILES(simt_tiles), .k_bytes = 32, .split_from = 256, .split_part = 128,
+    {BLOCK(simt), .simt = true, TILES(simt_tiles), .granule = 1, .k_bytes = 32, .split_from = 256, .split_part = 128,
      .split_waves = 8},
     {BLOCK(tma), .element_bytes = 2, .align_least = BY_16_BYTES, .align_below = ANY_MORE, TILES(tma_tiles),
-     .split_from = 2560, .split_part = 1280, .split_waves = 1, .splits_always = true},
+     .granule = 32, .split_from = 2560, .split_part = 1280, .split_waves = 1, .splits_always = true},
     {BLOCK(aligned_4), .align_least = BY_4_BYTES, .align_below = BY_16_BYTES, .misaligned = true,
-     TILES(aligned_4_tiles), .k_bytes = 64, .split_from = 440, .split_part = 64, .split_waves = 8},
+     TILES(aligned_4_tiles), .granule = 1, .k_bytes = 64, .split_from = 440, .split_part = 64, .split_waves = 8},
     {BLOCK(aligned_2), .align_least = 1, .align_below = BY_4_BYTES, .misaligned = true, TILES(aligned_2_tiles),
-     .k_bytes = 64, .split_from = 17, .split_part = 64, .split_waves = 8, .splits_always = true},
+     .granule = 1, .k_bytes = 64, .split_from = 17, .split_part = 64, .split_waves = 8, .splits_always = true},
 };
 
 const hr_gemm_kernel_cost *hr_gemm_family_cost(const hr_hardware *hardware, const hr_gemm_family *family)

@@ -26,6 +26,7 @@ typedef struct hr_gemm_family {
   bool misaligned;       /* its loss counts against aligned tiles; the clock is at its limit */
   const hr_family_tile *tiles;
   size_t tile_count;
+  int64_t granule;     /* of tiles whose operand is not contiguous along k */
   int64_t k_bytes;     /* a step along k; 0: hr_hardware.tile_k_bytes */
   int64_t split_from;  /* elements of k from which k is split, */
   int64_t split_part;  /* into parts of at least so many elements, */

@@ -102,6 +102,16 @@ static void set_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
 
 /* ---- kernels of a family ---- */
 
+/* Waves of tiles beyond which refill_ns is added. */
+#define REFILL_WAVES 2
+
+/* Arithmetic, loads and the wait for loads of a step overlap; where one is much longer, it alone counts. */
+static double overlap_step(double arithmetic_ns, double loads_ns, double latency_ns)
+{
+  double product = arithmetic_ns * arithmetic_ns, loads = loads_ns * loads_ns, latency = latency_ns * latency_ns;
+  return sqrt(sqrt(product * product + loads * loads + latency * latency));
+}
+
 /* Terms of a block's step along k, and of its end. */
 typedef struct block_terms {
   double arithmetic_ns, loads_ns, aligned_ns, latency_ns; /* aligned: loads of operands that are aligned */
@@ -146,8 +156,7 @@ static block_terms terms_of(const hr_tiling_problem *problem, const hr_tiling *t
 static double together_ns(const hr_gemm_kernel_cost *cost, const block_terms *t, double loads_ns, double steps,
                           double blocks)
 {
-  double step_ns =
-      hr_overlap_step(blocks * t->arithmetic_ns, blocks * loads_ns, t->latency_ns) + blocks * cost->step_ns;
+  double step_ns = overlap_step(blocks * t->arithmetic_ns, blocks * loads_ns, t->latency_ns) + blocks * cost->step_ns;
   return steps * step_ns + cost->wave_ns + blocks * t->stores_ns;
 }
 
@@ -191,24 +200,43 @@ static void set_family_slot(const hr_tiling_problem *problem, hr_tiling *tiling)
   double slow_ns = waves_ns(problem->cost, &t, t.loads_ns, steps, tiling) / (double)tiling->waves;
   tiling->slot_ns = aligned_slot_ns(problem, &t, steps, tiling);
   tiling->slowdown = fmax(slow_ns / tiling->slot_ns, 1);
-  tiling->refill_ns = tiling->waves > HR_REFILL_WAVES ? problem->cost->refill_ns : 0;
+  tiling->refill_ns = tiling->waves > REFILL_WAVES ? problem->cost->refill_ns : 0;
+}
+
+/* A multiprocessor takes at least the arithmetic, the steps and the stores of its tiles. */
+static double family_min_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
+{
+  const hr_gemm_kernel_cost *cost = problem->cost;
+  double area = (double)(tiling->tile.m * tiling->tile.n), k = (double)problem->gemm->k / (double)tiling->splits;
+  double arithmetic_ns = 2 * area * k * problem->slot_ns_per_flop / (cost->matrix_share > 0 ? cost->matrix_share : 1);
+  double steps_ns = (double)(int64_t)(k / (double)problem->depth_step) * cost->step_ns;
+  double stores_ns = cost->store_bytes_per_ns > 0 ? area * (double)problem->result_bytes / cost->store_bytes_per_ns : 0;
+  return (double)tiling->waves * (arithmetic_ns + steps_ns + stores_ns);
+}
+
+/* Compute and memory overlap. */
+static bool exceeds(const hr_tiling_problem *problem, double compute_ns, double max_ns)
+{
+  double memory_ns = problem->memory_min_ns;
+  return compute_ns * compute_ns * compute_ns + memory_ns * memory_ns * memory_ns > max_ns * max_ns * max_ns;
 }
 
 bool hr_set_tiling_time(const hr_tiling_problem *problem, double max_ns, hr_tiling *tiling)
 {
   const hr_hardware *hardware = problem->hardware;
+  bool fixed_clock = is_misaligned(problem); /* theirs is measured at its limit */
+  double fastest = fixed_clock ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
   tiling->waves = hr_ceil_div(tiling->tiles * tiling->splits, problem->slots);
   tiling->refill_ns = 0;
+  if (problem->family && exceeds(problem, family_min_ns(problem, tiling) / fastest, max_ns))
+    return false;
   if (problem->family)
     set_family_slot(problem, tiling);
   else
     set_slot(problem, tiling);
   tiling->reduction_ns = reduction_ns(problem, tiling->splits);
   double slow_ns = (double)tiling->waves * tiling->slot_ns * tiling->slowdown + tiling->refill_ns;
-  bool fixed_clock = is_misaligned(problem); /* theirs is measured at its limit */
-  double fastest = fixed_clock ? 1 : fmax(hardware->boost, fmax(hardware->burst, 1));
-  double min_ns = slow_ns / fastest + tiling->reduction_ns, memory_min_ns = problem->memory_min_ns;
-  if (min_ns * min_ns * min_ns + memory_min_ns * memory_min_ns * memory_min_ns > max_ns * max_ns * max_ns)
+  if (exceeds(problem, slow_ns / fastest + tiling->reduction_ns, max_ns))
     return false;
   tiling->clock = fixed_clock ? 1 : clock_of(problem, slow_ns);
   tiling->compute_ns = slow_ns / tiling->clock + tiling->reduction_ns;
@@ -239,7 +267,8 @@ static int64_t max_splits(const hr_tiling_problem *problem, const hr_tiling *til
   return hr_max64(1, hr_min64(units / tiles, problem->gemm->k / least));
 }
 
-double hr_started_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
+/* What a launch takes more than the shortest, by the multiprocessors that have a tile. */
+static double started_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 {
   double busy = fmin(1, (double)(tiling->tiles * tiling->splits) / (double)problem->slots);
   return problem->family ? problem->cost->busy_ns * busy : 0;
@@ -247,7 +276,7 @@ double hr_started_ns(const hr_tiling_problem *problem, const hr_tiling *tiling)
 
 static void keep_faster(const hr_tiling_problem *problem, hr_tiling *tiling, hr_tiling *best)
 {
-  double max_ns = best->busy_ns + hr_started_ns(problem, best) - hr_started_ns(problem, tiling);
+  double max_ns = best->busy_ns + started_ns(problem, best) - started_ns(problem, tiling);
   if (hr_set_tiling_time(problem, max_ns, tiling) && tiling->busy_ns < max_ns)
     *best = *tiling;
 }

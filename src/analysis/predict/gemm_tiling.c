@@ -3,15 +3,11 @@
 #include "analysis/predict/gemm_tiling.h"
 #include "analysis/predict/gemm_family.h"
 #include "analysis/predict/gemm_tile_time.h"
-#include "analysis/predict/gemm_tma.h"
 
 #include "base/checked.h"
 #include "hardware/hardware.h"
 
 #include <math.h>
-
-/* Families of more tiles than this have clusters, and are searched by lower bounds. */
-#define FEW_TILES 32
 
 /* A device whose tiles are all smaller has its largest here. */
 static int64_t min_area(const hr_tiling_problem *problem)
@@ -42,24 +38,61 @@ static hr_tiling best_of_device(const hr_tiling_problem *problem)
   return best;
 }
 
-static hr_tiling best_of_family(const hr_tiling_problem *problem)
+/* Clusters of more matrices could have more tiles than can be counted. */
+#define CLUSTERED_BATCH_MAX ((int64_t)1 << 40)
+
+static hr_tiling tiling_of(const hr_gemm *gemm, const hr_family_tile *tile)
 {
-  const hr_gemm_family *family = problem->family;
+  bool clusters = gemm->batch < CLUSTERED_BATCH_MAX;
+  hr_tiling tiling = {.tile = {tile->m, tile->n, 1},
+                      .cluster_m = clusters ? tile->cluster_m : 1,
+                      .cluster_n = clusters ? tile->cluster_n : 1,
+                      .blocks = tile->blocks};
+  tiling.tiles = hr_round_up(hr_ceil_div(gemm->m, tile->m), tiling.cluster_m) *
+                 hr_round_up(hr_ceil_div(gemm->n, tile->n), tiling.cluster_n) * gemm->batch;
+  return tiling;
+}
+
+static bool has_kernel(const hr_tiling_problem *problem, const hr_family_tile *tile)
+{
+  const hr_gemm *gemm = problem->gemm;
+  int64_t granule = problem->family->granule;
+  return (!tile->batched || gemm->batch > 1) && (!gemm->transpose_a || tile->m % granule == 0) &&
+         (gemm->transpose_b || tile->n % granule == 0);
+}
+
+/* The time of memory that no tiling goes below. */
+static double memory_min_ns(const hr_tiling_problem *problem)
+{
+  const hr_gemm *gemm = problem->gemm;
+  double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->result_bytes;
+  if (hr_is_cached(problem->hardware, problem->loaded_bytes + stored))
+    return 0;
+  double whole_ns = hr_transfer_ns(problem->hardware, problem->loaded_bytes, problem->hardware->load_share) +
+                    hr_transfer_ns(problem->hardware, stored, problem->store_share);
+  return hypot(whole_ns, stored * problem->sector_ns_per_byte);
+}
+
+/* The library does not know of what filling pipelines again takes: where one step along k is all, it takes small tiles
+ * in three and more waves. */
+static hr_tiling best_of_family(const hr_tiling_problem *all)
+{
+  hr_tiling_problem problem = *all;
+  hr_gemm_kernel_cost known = *all->cost;
+  known.refill_ns = 0;
+  problem.cost = &known;
+  problem.memory_min_ns = memory_min_ns(all);
   hr_tiling best = {.busy_ns = INFINITY};
-  for (size_t i = 0; i < family->tile_count; i++) {
-    const hr_family_tile *tile = &family->tiles[i];
-    if (tile->batched && problem->gemm->batch == 1)
-      continue;
-    hr_tiling tiling = {.tile = {tile->m, tile->n, 1}, .cluster_m = 1, .cluster_n = 1, .blocks = tile->blocks};
-    tiling.tiles = tiles_in(problem->gemm, tiling.tile);
-    hr_keep_faster_tiling(problem, tiling, &best);
+  for (size_t i = 0; i < all->family->tile_count; i++) {
+    const hr_family_tile *tile = &all->family->tiles[i];
+    if (has_kernel(all, tile))
+      hr_keep_faster_tiling(&problem, tiling_of(all->gemm, tile), &best);
   }
+  hr_set_tiling_time(all, INFINITY, &best);
   return best;
 }
 
 hr_tiling hr_best_tiling(const hr_tiling_problem *problem)
 {
-  if (!problem->family)
-    return best_of_device(problem);
-  return problem->family->tile_count > FEW_TILES ? hr_best_tma_tiling(problem) : best_of_family(problem);
+  return problem->family ? best_of_family(problem) : best_of_device(problem);
 }
