@@ -22,9 +22,7 @@ import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "data/results"
-COST = ("launch_ns", "bandwidth_share", "pair_ns", "element_ns", "split_ns", "few_pairs_share", "few_long_pairs_share")
-WHOLE = {"few_pairs_share": 1, "few_long_pairs_share": 1}  # of devices whose rows show no such loss
-FEW, FEW_LONG_KEYS = range(16, 64), 16384  # as in src/analysis/predict/split_kv.c
+COST = ("launch_ns", "bandwidth_share", "pair_ns", "element_ns", "split_ns")
 Q_TILE, Q_TILE_LEAST, KV_TILE, ROWS, UNSPLIT_KEYS = 128, 16, 128, 16, 128
 
 
@@ -66,8 +64,7 @@ def call(row, names, time_ns):
 # ---- decode ----
 
 def decode_terms(hardware, c):
-    """(compute, bytes over the datasheet's bandwidth, pairs over slots, head size, doublings of the keys, idle share, which share of
-    few pairs)"""
+    """(compute, bytes over the datasheet's bandwidth, pairs over slots, head size, doublings of the keys, idle share)"""
     k_heads, v_heads, dim = c["k_heads"], c["v_heads"], c["head_dim"]
     keys = min(c["keys"], c["window"]) if c.get("window") else c["keys"]
     moved = 2 * c["batch"] * dim * (keys * (k_heads + v_heads) + 2 * c["q_heads"])
@@ -75,19 +72,12 @@ def decode_terms(hardware, c):
     compute = 2 * keys * dim * c["batch"] * padded / (rate_of(hardware) * share_of(hardware, dim))
     pairs = c["batch"] * max(k_heads, v_heads) / hardware["multiprocessors"]
     return (compute, moved / hardware["bandwidth_bytes_per_s"] * 1e9, pairs, dim, max(0, math.log2(keys / UNSPLIT_KEYS)),
-            max(0, 1 - pairs), few_of(c, keys))
-
-
-def few_of(c, keys):
-    """0: not of few pairs of one query head; else the place of its share behind the first five of COST."""
-    few = c["q_heads"] == c["k_heads"] and c["batch"] * c["k_heads"] in FEW
-    return (2 if keys >= FEW_LONG_KEYS else 1) if few else 0
+            max(0, 1 - pairs))
 
 
 def decode_ns(terms, cost):
-    compute, memory, pairs, dim, doublings, idle, few = terms
-    launch, share, pair, element, split = cost[:5]
-    share *= cost[4 + few] if few else 1
+    compute, memory, pairs, dim, doublings, idle = terms
+    launch, share, pair, element, split = cost
     busy = compute ** 3 + (memory / share) ** 3 + (pairs * (pair + element * dim)) ** 3
     return launch + busy ** (1 / 3) + split * doublings * idle
 
@@ -166,27 +156,22 @@ def report(label, predict, calls):
             print(f"  {label:34} {name:8} {len(pairs):5}  {100 * math.expm1(mean_log(pairs)):5.1f}%  {100 * bias:+6.1f}%")
 
 
-def fit_decode(label, hardware, calls, start, fixed=None):
-    """The cost; `fixed` gives parameters that are not fitted."""
-    fixed = fixed or {}
-    free = [name for name in COST if name not in fixed]
+def fit_decode(label, hardware, calls, start):
     for c in calls:
         c["terms"] = decode_terms(hardware, c)
-    whole = lambda values: [fixed.get(name, dict(zip(free, values)).get(name)) for name in COST]
     fitted = [c for c in calls if not c["held_out"]]
 
     def loss(values):
-        cost = whole(values)
-        return mean_log([(decode_ns(c["terms"], cost), c["time_ns"]) for c in fitted]) + 100 * max(0, cost[1] - 1)
+        return mean_log([(decode_ns(c["terms"], values), c["time_ns"]) for c in fitted]) + 100 * max(0, values[1] - 1)
 
-    cost = whole(minimize(loss, [start[name] for name in free]))
+    cost = minimize(loss, [start[name] for name in COST])
     cost = [round(value, 3 if value < 1 else 2 if value < 100 else 0) for value in cost]
     print(label, dict(zip(COST, cost)))
     predict = lambda c: decode_ns(c["terms"], cost)
     for text, has in (("below 512 keys", lambda n: n < 512), ("512 to 2047", lambda n: 512 <= n < 2048),
                       ("2048 keys and more", lambda n: n >= 2048)):
         report(text, predict, [c for c in calls if has(min(c["keys"], c.get("window") or c["keys"]))])
-    return {name: value for name, value in zip(COST, cost) if WHOLE.get(name) != value}
+    return dict(zip(COST, cost))
 
 
 def fit_prefill(label, hardware, calls):
@@ -275,13 +260,11 @@ def main():
     parser.add_argument("--csv", default=RESULTS / "published/attention.csv")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    start = {"launch_ns": 9000, "bandwidth_share": 0.85, "pair_ns": 1000, "element_ns": 5, "split_ns": 500, "few_pairs_share": 0.8,
-             "few_long_pairs_share": 0.5}
+    start = {"launch_ns": 9000, "bandwidth_share": 0.85, "pair_ns": 1000, "element_ns": 5, "split_ns": 500}
     decode, prefill = {}, {}
     for name in ("a100-sxm4-80gb", "b200"):
         hardware = device(name)
-        decode[name] = fit_decode(f"{name} decode", hardware, framework_calls(arguments.csv, name, "decode"), start,
-                                  {} if name.startswith("a100") else WHOLE)
+        decode[name] = fit_decode(f"{name} decode", hardware, framework_calls(arguments.csv, name, "decode"), start)
         prefill[name] = fit_prefill(f"{name} prefill", hardware, framework_calls(arguments.csv, name, "attention"))
     if arguments.write:
         write(decode, prefill)

@@ -40,17 +40,15 @@ typedef struct hr_attention_share {
 
 /** Cost of attention with one or a few queries per sequence (split-KV). "A pair" is a K or V head of one sequence. */
 typedef struct hr_decode_cost {
-  double launch_ns;            /* the shortest call */
-  double bandwidth_share;      /* at which K and V are read; 0: as hr_hardware.bandwidth_share */
-  double one_head_share;       /* of bandwidth_share: pairs of one query head, which have other kernels; 0: 1 */
-  double few_pairs_share;      /* of bandwidth_share: 16 to 63 pairs of one query head; 0: 1 */
-  double few_long_pairs_share; /* the same from 16384 keys on; 0: as few_pairs_share */
-  double pair_ns;              /* of a multiprocessor, for each pair */
-  double element_ns;    /* of a multiprocessor, for each element of a pair's head; where thread blocks are known, of
+  double launch_ns;       /* the shortest call */
+  double bandwidth_share; /* at which K and V are read; 0: as hr_hardware.bandwidth_share */
+  double one_head_share;  /* of bandwidth_share: pairs of one query head, which have other kernels; 0: 1 */
+  double pair_ns;         /* of a multiprocessor, for each pair */
+  double element_ns;      /* of a multiprocessor, for each element of a pair's head; where thread blocks are known, of
                              each wave of these */
-  double split_ns;      /* each time that the keys double beyond 128, where pairs leave all multiprocessors idle */
-  double compute_share; /* of the library's best GEMM; 0: hr_attention_share.forward_share of the head size */
-  double key_ns;        /* of kernels that do not split the keys: of a multiprocessor, for each key beyond 64 of 64
+  double split_ns;        /* each time that the keys double beyond 128, where pairs leave all multiprocessors idle */
+  double compute_share;   /* of the library's best GEMM; 0: hr_attention_share.forward_share of the head size */
+  double key_ns;          /* of kernels that do not split the keys: of a multiprocessor, for each key beyond 64 of 64
                              query heads of a pair; 0: the keys are split */
 
   /* Headroom's kernel for GPUs, whose thread blocks are known; hr_predict_decode() defines the terms. */

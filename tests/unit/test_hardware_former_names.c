@@ -21,8 +21,6 @@ static const char *const names[][2] = {
     {"\"gemm_busy_ns\":", "\"product_busy_ns\":"},
     {"\"gemm_step_ns\":", "\"product_step_ns\":"},
     {"\"split_gemm_size\":", "\"split_products\":"},
-    {"\"few_pairs_share\":", "\"few_share\":"},
-    {"\"few_long_pairs_share\":", "\"few_long_share\":"},
     {"\"kind\": \"gemm_misaligned\"", "\"kind\": \"gemm_narrow\""},
     {"\"kind\": \"bmm_misaligned\"", "\"kind\": \"bmm_narrow\""},
     {"\"kind\": \"gemm\", \"dtype\": \"bf16\", \"instruction\"",

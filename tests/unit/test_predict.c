@@ -576,37 +576,6 @@ static void short_sequences_cost_a_time_per_head_and_long_ones_are_split(void **
   assert_string_equal(error.message, "framework: 8 is not in the list");
 }
 
-static double memory_ns_of(const hr_hardware *hardware, int64_t batch, int64_t q_heads, int64_t keys)
-{
-  hr_decode d = hr_decode_default();
-  hr_prediction p;
-  hr_error error;
-  d.batch = batch, d.kv_len = keys;
-  d.q_heads = q_heads, d.k_heads = d.v_heads = 2;
-  assert_ok(hr_decode_set_pages(&d, 16, &error), error);
-  assert_ok(hr_predict_decode_by(hardware, &d, HR_FRAMEWORK_COMPILED, &p, &error), error);
-  return p.memory_ns;
-}
-
-/* 16 to 63 pairs of a sequence and a head, with one query head each. */
-static void few_pairs_of_one_query_head_read_slower(void **state)
-{
-  (void)state;
-  static const struct {
-    int64_t batch, q_heads, keys;
-    double share;
-  } calls[] = {{8, 2, 8192, 0.75}, {8, 2, 16384, 0.5}, {31, 2, 16384, 0.5}, {7, 2, 16384, 1},
-               {32, 2, 16384, 1},  {8, 4, 16384, 1},   {8, 2, 512, 0.75}};
-  hr_hardware hardware = toy();
-  hardware.decode_framework.launch_ns = 5000;
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    hardware.decode_framework.few_pairs_share = hardware.decode_framework.few_long_pairs_share = 0;
-    double whole_ns = memory_ns_of(&hardware, calls[i].batch, calls[i].q_heads, calls[i].keys);
-    hardware.decode_framework.few_pairs_share = 0.75, hardware.decode_framework.few_long_pairs_share = 0.5;
-    assert_near(memory_ns_of(&hardware, calls[i].batch, calls[i].q_heads, calls[i].keys), whole_ns / calls[i].share);
-  }
-}
-
 static void tiles_of_short_prompts_are_smaller(void **state)
 {
   (void)state;
@@ -697,7 +666,6 @@ int main(void)
       cmocka_unit_test(a_format_without_a_rate_is_unsupported),
       cmocka_unit_test(a_decode_call_on_a_gpu_pads_the_rows_of_each_head),
       cmocka_unit_test(short_sequences_cost_a_time_per_head_and_long_ones_are_split),
-      cmocka_unit_test(few_pairs_of_one_query_head_read_slower),
       cmocka_unit_test(tiles_of_short_prompts_are_smaller),
       cmocka_unit_test(a_cpu_pads_no_rows_of_a_decode_call),
       cmocka_unit_test(fused_attention_of_a_decode_step_is_a_decode_call),

@@ -10,23 +10,10 @@
 #define UNSPLIT_ROWS 64.0  /* query heads, and keys that cost nothing more, of a block that does not split keys */
 #define UNSPLIT_KEYS 128.0 /* that one block reads: more are split where multiprocessors are idle */
 
-/* Pairs of which frameworks' kernels for one query head read slower on an A100, and keys from which on they do so even
- * more: published rows of 16384 keys take 1.7 to 1.9 times as long as a bandwidth reached by fewer or more pairs gives,
- * as if 32 thread blocks read. */
-#define FEW_MIN 16
-#define FEW_END 64
-#define FEW_LONG_KEYS 16384
-
 static double bandwidth_share(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call)
 {
   double share = cost->bandwidth_share > 0 ? cost->bandwidth_share : hardware->bandwidth_share;
-  if (call->rows <= 1 && cost->one_head_share > 0)
-    share *= cost->one_head_share;
-  bool few = call->rows <= 1 && call->pairs >= FEW_MIN && call->pairs < FEW_END;
-  if (!few || !(cost->few_pairs_share > 0))
-    return share;
-  bool far = call->keys >= FEW_LONG_KEYS && cost->few_long_pairs_share > 0;
-  return share * (far ? cost->few_long_pairs_share : cost->few_pairs_share);
+  return call->rows <= 1 && cost->one_head_share > 0 ? share * cost->one_head_share : share;
 }
 
 const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework, bool latent, bool fp8)

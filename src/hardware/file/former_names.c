@@ -18,8 +18,6 @@ static const former_name keys[] = {
     {"product_busy_ns", "gemm_busy_ns"},
     {"product_step_ns", "gemm_step_ns"},
     {"split_products", "split_gemm_size"},
-    {"few_share", "few_pairs_share"},
-    {"few_long_share", "few_long_pairs_share"},
 };
 
 /* A cost of GEMMs that has this member was fitted to an earlier model, to which its other numbers belong, too. */
