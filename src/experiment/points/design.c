@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The points of a calibration: a table of kinds, each with sizes spread evenly over the logarithms. */
-#include <headroom/experimental/points.h>
+#include "experiment/points/limits.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -43,12 +43,8 @@ static const design_row design[] = {
 
 #define ROWS (sizeof design / sizeof *design)
 
-/* Most that a point computes and moves. CPUs differ too much for their reported clock to say it. */
-#define GPU_MOST_S 15e-3
-#define CPU_CORE_FLOPS 2e9
-#define CPU_BYTES 2e8
-#define MEMORY_SHARE 16 /* of the device's memory, one set of operands */
-#define TRIES 64        /* for each point: others are too large */
+#define GPU_MOST_S 15e-3 /* of a point */
+#define TRIES 64         /* for each point: others are too large */
 
 /* The next number of a sequence that fills [0, 1) evenly. Source: Halton 1960, Numerische Mathematik 2, 84-90. */
 static double halton(int64_t index, int64_t base)
@@ -113,22 +109,6 @@ static hr_point point_at(const design_row *row, int64_t index)
   return point;
 }
 
-static bool fits(const hr_hardware *hardware, const design_row *row, const hr_point *point)
-{
-  bool gpu = hardware->about.kind == HR_HARDWARE_GPU;
-  bool attention = row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
-  int64_t flops, bytes;
-  if (attention && (hr_attention_flops(&point->attention, &flops) != HR_OK ||
-                    hr_attention_bytes(&point->attention, &bytes) != HR_OK))
-    return false;
-  if (!attention && (hr_gemm_flops(&point->gemm, &flops) != HR_OK || hr_gemm_bytes(&point->gemm, &bytes) != HR_OK))
-    return false;
-  double flops_max =
-      gpu ? hardware->dense_flops_per_s[row->dtype] * GPU_MOST_S : CPU_CORE_FLOPS * (double)hardware->multiprocessors;
-  double bytes_max = gpu ? hardware->bandwidth_bytes_per_s * GPU_MOST_S : CPU_BYTES;
-  return (double)flops <= flops_max && (double)bytes <= fmin(bytes_max, (double)hardware->memory_bytes / MEMORY_SHARE);
-}
-
 /* The row as it is for this device. A CPU without bf16 has fp32 in its place, and no second row of that. */
 static design_row row_of(const hr_hardware *hardware, size_t i)
 {
@@ -170,7 +150,7 @@ static size_t fill_row(const hr_hardware *hardware, size_t row, placed *to)
   int64_t wanted = count_of(hardware, &now), used = 0;
   for (int64_t index = 1; used < wanted && index < wanted * TRIES; index++) {
     hr_point point = point_at(&now, index);
-    if (fits(hardware, &now, &point))
+    if (hr_point_keeps_limits(hardware, &point, GPU_MOST_S))
       to[used++] = (placed){.row = row, .point = point};
   }
   for (int64_t i = 0; i < used; i++)

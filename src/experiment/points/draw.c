@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random points to hold predictions against. */
-#include <headroom/experimental/points.h>
+#include "experiment/points/limits.h"
 
 #include "base/error.h"
 #include "base/struct_size.h"
@@ -18,10 +18,7 @@
 #define STREAMS 9   /* of random numbers, one a kind; as many kinds as there were when the shipped points were drawn */
 #define TRIES_MAX 10000 /* until a point keeps the limits */
 
-#define GPU_MOST_S 25e-3
-#define CPU_CORE_FLOPS 2e9
-#define CPU_BYTES 2e8
-#define MEMORY_SHARE 16 /* of the device's memory, one set of operands */
+#define GPU_MOST_S 25e-3 /* of a point */
 
 /* Kinds take turns in this order. */
 static const hr_interval_kind turns[] = {HR_INTERVAL_GEMM, HR_INTERVAL_BMM,    HR_INTERVAL_GEMM, HR_INTERVAL_ATTENTION,
@@ -102,21 +99,6 @@ static bool is_gemm(hr_interval_kind kind)
   return kind == HR_INTERVAL_GEMM || kind == HR_INTERVAL_BMM;
 }
 
-static bool keeps_limits(const hr_hardware *hardware, hr_dtype dtype, const hr_point *point)
-{
-  bool gpu = hardware->about.kind == HR_HARDWARE_GPU, gemm = is_gemm(point->kind);
-  int64_t flops, bytes;
-  hr_status counted = gemm ? hr_gemm_flops(&point->gemm, &flops) : hr_attention_flops(&point->attention, &flops);
-  if (counted == HR_OK)
-    counted = gemm ? hr_gemm_bytes(&point->gemm, &bytes) : hr_attention_bytes(&point->attention, &bytes);
-  if (counted != HR_OK)
-    return false;
-  double flops_max =
-      gpu ? hardware->dense_flops_per_s[dtype] * GPU_MOST_S : CPU_CORE_FLOPS * (double)hardware->multiprocessors;
-  double bytes_max = gpu ? hardware->bandwidth_bytes_per_s * GPU_MOST_S : CPU_BYTES;
-  return (double)flops <= flops_max && (double)bytes <= fmin(bytes_max, (double)hardware->memory_bytes / MEMORY_SHARE);
-}
-
 /* The point number `index` of a kind. The streams of two points begin at different places of one permutation. */
 static hr_status draw_point(const hr_hardware *hardware, const hr_points_draw_options *options, hr_interval_kind kind,
                             int64_t index, hr_point *point, hr_error *error)
@@ -131,7 +113,7 @@ static hr_status draw_point(const hr_hardware *hardware, const hr_points_draw_op
       point->gemm = draw_gemm(&state, odd, kind == HR_INTERVAL_BMM, options->dtype);
     else
       point->attention = draw_attention(&state, odd, kind == HR_INTERVAL_DECODE, options->dtype);
-    if (keeps_limits(hardware, options->dtype, point))
+    if (hr_point_keeps_limits(hardware, point, GPU_MOST_S))
       return HR_OK;
   }
   return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no %s of %d that were drawn in %s is small enough",
