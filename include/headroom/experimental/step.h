@@ -59,11 +59,11 @@ typedef struct hr_step_times {
 /** Runs the step of subject->workload, of which phase, dtype, batch, microbatches of training and of stages, sequence,
  *  context, recomputation, tensor, expert and data parallelism, pipeline stages and the ZeRO stage count: forward,
  *  prefill, decode of one token behind context − 1 others, or training, whose steps follow each other. With
- *  tensor_parallel t the GPUs behind `device` take part, cuda:0 to cuda:t − 1, or t ranks share the cores of a CPU; with
- *  pipeline_stages or with data_parallel replicas, that train, so many. Bytes are those of the first, and so are times
- *  but those of stages: until the last is done, without times of operators. The caller frees *times.
- *  HR_ERROR_UNSUPPORTED for devices that share something else; HR_ERROR_INVALID for a communicator of another number of
- *  ranks; errors of hr_executor_open(), hr_executor_load() and hr_executor_step(). `options` NULL: the default. */
+ *  tensor_parallel t the GPUs behind `device` take part, cuda:0 to cuda:t − 1, or t ranks share the cores of a CPU;
+ *  with pipeline_stages or with data_parallel replicas, that train, so many. Bytes are those of the first, and so are
+ *  times but those of stages: until the last is done, without times of operators. The caller frees *times.
+ *  HR_ERROR_UNSUPPORTED for devices that share something else; HR_ERROR_INVALID for a communicator of another number
+ *  of ranks; errors of hr_executor_open(), hr_executor_load() and hr_executor_step(). `options` NULL: the default. */
 HR_API hr_status hr_step_measure(hr_device *device, const hr_subject *subject, const hr_step_options *options,
                                  hr_step_times **times, hr_error *error);
 

@@ -70,7 +70,8 @@ static double memory_min_ns(const hr_tiling_problem *problem)
     return 0;
   double whole_ns = hr_transfer_ns(problem->hardware, problem->loaded_bytes, problem->hardware->load_share) +
                     hr_transfer_ns(problem->hardware, stored, problem->store_share);
-  return hypot(whole_ns, stored * problem->sector_ns_per_byte);
+  const double sector_ns = stored * problem->sector_ns_per_byte;
+  return sqrt(whole_ns * whole_ns + sector_ns * sector_ns); /* hypot() of Debian 12 needs glibc 2.35 */
 }
 
 /* The library does not know of what filling pipelines again takes: where one step along k is all, it takes small tiles

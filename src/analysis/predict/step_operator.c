@@ -9,8 +9,9 @@
 #include <math.h>
 
 /* In a decode step each of this library's kernels begins before the one before it ends, and waits for what that one
- * wrote: this share of the shortest kernel more than when it is called over and over. In a prefill, kernels have more
- * blocks than places, and hide it. Fitted to every other decode step of data/results/h200/model-steps.csv (docs/notes/step-gpu.md#predicted). */
+ * wrote: this share of the shortest kernel more than when it is called over and over. In a prefill, kernels have
+ * more blocks than places, and hide it. Fitted to every other decode step of data/results/h200/model-steps.csv
+ * (docs/notes/step-gpu.md#predicted). */
 #define WAIT_SHARE 0.44
 
 /* What copy engines send beside GEMMs is hidden, but both draw on the card's power, a sum of pieces is slower, and the
