@@ -3,6 +3,10 @@
  * losses of those that train. */
 #include "test.h"
 
+#include "run/executor.h"
+#include "run/program.h"
+
+#include <headroom/experimental/operators.h>
 #include <headroom/experimental/resolve.h>
 #include <headroom/experimental/run.h>
 #include <headroom/experimental/weights.h>
@@ -84,6 +88,32 @@ static int32_t largest_of(const float *logits, int64_t count)
   return (int32_t)best;
 }
 
+static bool runs_with_others(const hr_run_program *p, size_t op)
+{
+  for (int i = 0; i < p->launch_count; i++)
+    for (int j = 0; j < p->launches[i].op_count && p->launches[i].op_count > 1; j++)
+      if (p->launches[i].ops[j] == op)
+        return true;
+  return false;
+}
+
+/* On a GPU hr_operator.fused is true of what ran in the kernel of another operator. */
+static void check_fused(const char *family, const hr_executor *x)
+{
+  const hr_run_program *p = x->programs[0];
+  bool experts = false;
+  for (size_t g = 0; g < x->model.group_count; g++)
+    experts = experts || x->model.groups[g].experts.experts > 0; /* theirs is a kernel with the router */
+  for (size_t i = 0; i < p->operators.count && !experts && test_asks_for("gpu"); i++) {
+    const hr_operator *op = &p->operators.items[i];
+    const bool norm = op->id == HR_OP_ATTENTION_NORM || op->id == HR_OP_MLP_NORM;
+    const bool residual = op->id == HR_OP_ATTENTION_RESIDUAL || op->id == HR_OP_MLP_RESIDUAL;
+    if ((norm || residual || op->id == HR_OP_ACTIVATION) && op->fused != runs_with_others(p, i))
+      fail_msg("%s: %s is %s a part of another kernel", family, hr_operator_id_name(op->id),
+               op->fused ? "not" : "unexpectedly");
+  }
+}
+
 static void check_greedy(const char *family, hr_executor *x, const expectation *e)
 {
   const int64_t outputs = hr_executor_outputs(x), wanted = e->greedy.bytes / 4;
@@ -97,6 +127,7 @@ static void check_greedy(const char *family, hr_executor *x, const expectation *
     if (i + 1 < wanted)
       step(x, HR_PHASE_DECODE, 1, &id, logits);
   }
+  check_fused(family, x);
   free(logits);
   free(prompt);
   free(greedy);
