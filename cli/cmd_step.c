@@ -62,7 +62,8 @@ static hr_status keep(const step_job *job, const hr_step_times *times, hr_error 
   int length = snprintf(result.axes, sizeof result.axes, "b=%" PRId64 " phase=%s %s=%" PRId64, w->batch,
                         hr_phase_name(w->phase), decode ? "context" : "s", decode ? w->context : w->sequence);
   if (w->tensor_parallel > 1)
-    length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " t=%" PRId64, w->tensor_parallel);
+    length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " t=%" PRId64 "%s",
+                       w->tensor_parallel, w->sequence_parallel ? " sequence_parallel=1" : "");
   if (w->expert_parallel > 1)
     length += snprintf(result.axes + length, sizeof result.axes - (size_t)length, " e=%" PRId64, w->expert_parallel);
   if (w->pipeline_stages > 1)
@@ -113,12 +114,21 @@ static int64_t ranks_of(const hr_workload *workload)
   return t > 1 ? t : p > 1 ? p : workload->data_parallel;
 }
 
+/* Why a step is computed in one piece; NULL: it may have several. */
+static const char *why_whole(const hr_workload *w)
+{
+  if (w->phase == HR_PHASE_TRAIN)
+    return "a training step is computed whole";
+  if (w->tensor_parallel == 1)
+    return "one device (--tensor-parallel)";
+  return w->sequence_parallel ? "ranks divide the rows (--sequence-parallel)" : NULL;
+}
+
 static void note_pieces(const cli_run *run, const step_job *job)
 {
-  const hr_workload *w = &job->workload;
-  if (run->given[CLI_OPTION_pieces] && job->ranks.rank == 0 && (w->tensor_parallel == 1 || w->phase == HR_PHASE_TRAIN))
-    cli_fail(0, "note: --pieces has no effect: %s",
-             w->phase == HR_PHASE_TRAIN ? "a training step is computed whole" : "one device (--tensor-parallel)");
+  const char *why = why_whole(&job->workload);
+  if (run->given[CLI_OPTION_pieces] && job->ranks.rank == 0 && why)
+    cli_fail(0, "note: --pieces has no effect: %s", why);
 }
 
 static int open_job(const cli_run *run, step_job *job)
