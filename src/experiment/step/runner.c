@@ -34,6 +34,10 @@ static hr_status check_workload(const hr_workload *w, hr_error *error)
                    w->zero_stage);
   if (w->tensor_parallel > 1 && w->data_parallel > 1)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "replicas of several devices cannot be run yet");
+  if (w->sequence_parallel && w->phase == HR_PHASE_DECODE && w->batch % w->tensor_parallel != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "sequence_parallel: %" PRId64 " sequences, of a token each, do not divide by t = %" PRId64, w->batch,
+                   w->tensor_parallel);
   if (w->pipeline_stages > 1 && (w->tensor_parallel > 1 || w->data_parallel > 1))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s cannot be run yet",
                    w->tensor_parallel > 1 ? "stages of several devices" : "replicas of several stages");
