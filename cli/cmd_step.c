@@ -119,6 +119,8 @@ static const char *why_whole(const hr_workload *w)
 {
   if (w->phase == HR_PHASE_TRAIN)
     return "a training step is computed whole";
+  if (w->pipeline_stages > 1)
+    return "stages share no sums (--pipeline-stages)";
   if (w->tensor_parallel == 1)
     return "one device (--tensor-parallel)";
   return w->sequence_parallel ? "ranks divide the rows (--sequence-parallel)" : NULL;

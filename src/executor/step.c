@@ -59,16 +59,20 @@ static hr_status check_input(hr_executor *x, const hr_executor_input *input, hr_
   if (trains && input->tokens < 2)
     return hr_fail(error, HR_ERROR_INVALID, "tokens: training needs 2 of each sequence or more, found %" PRId64,
                    input->tokens);
+  if (keeps && parts > x->options.slots)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "microbatches: each has slots of its own, found %" PRId64 " and %" PRId64 " slots", parts,
+                   x->options.slots);
   if (input->batch < 1 || (keeps && input->batch > x->options.slots / parts))
     return hr_fail(error, HR_ERROR_INVALID, "batch: expected 1 to %" PRId64 ", found %" PRId64,
                    x->options.slots / parts, input->batch);
-  if (hr_run_splits_rows(x) && input->batch * input->tokens % x->ranks != 0)
-    return hr_fail(error, HR_ERROR_INVALID,
-                   "tokens: %" PRId64 " of all sequences do not divide by the %" PRId64
-                   " ranks of sequence parallelism",
-                   input->batch * input->tokens, x->ranks);
   if (input->tokens < 1 || input->tokens > most)
     return hr_fail(error, HR_ERROR_INVALID, "tokens: expected 1 to %" PRId64 ", found %" PRId64, most, input->tokens);
+  if (hr_run_splits_rows(x) && input->batch % x->ranks * (input->tokens % x->ranks) % x->ranks != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "tokens: those of %" PRId64 " sequences of %" PRId64 " do not divide by the %" PRId64
+                   " ranks of sequence parallelism",
+                   input->batch, input->tokens, x->ranks);
   for (int64_t i = 0; i < parts * input->batch && keeps; i++) {
     x->slot_numbers[i] = input->slots ? input->slots[i] : i;
     x->new_tokens[i] = input->tokens;

@@ -47,12 +47,11 @@ typedef struct hr_executor_options {
   bool sequence_parallel;  /* as hr_workload.sequence_parallel: between blocks a rank has its own rows alone, of steps
                              whose tokens the ranks divide; on GPUs this needs NCCL. Not with whole experts, nor with
                              several norms before a parallel block */
-  struct hr_communicator
-      *stages; /* of the device: each rank has the layers of one pipeline stage, the first of them one
-                             more where they do not divide; rank 0 has the embedding, too, and the last the logits, with
-                             a copy of tied embeddings. Each opens, loads and steps an executor of its own with the same
-                             arguments; on GPUs this needs NCCL. Its patience becomes ten minutes at least, as a stage
-                             waits while others compute. Not beside `communicator` and `replicas`. NULL: one */
+  /* Each of the device's ranks has the layers of one pipeline stage, the first of them one more where they do not
+   * divide; rank 0 has the embedding, too, and the last the logits, with a copy of tied embeddings. Each opens, loads
+   * and steps an executor of its own with the same arguments; on GPUs this needs NCCL. The patience becomes ten minutes
+   * at least, as a stage waits while others compute. Not beside `communicator` and `replicas`. NULL: one */
+  struct hr_communicator *stages;
 } hr_executor_options;
 
 /** fp32, one sequence; 0.001, 0.9, 0.999, no decay, no clipping. */
@@ -93,15 +92,17 @@ typedef struct hr_executor_input {
 HR_API void hr_executor_input_init(hr_executor_input *input, size_t size);
 HR_DEFAULT(hr_executor_input)
 
-/** Runs a step, which is over when the call returns. `logits` gets those of the last token of each sequence in prefill,
- *  [batch, outputs], and of all tokens otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the device.
- *  Training is a forward pass, a backward pass and a step of AdamW on the mean loss (its fp32 copy of 16-bit weights
- *  begins as they are); `logits` gets the loss of each token before that step, [batch, tokens], 0 behind the last of a
- *  sequence. Of several ranks or stages each gets all results, of replicas the losses of its own batch. The first of a
- *  shape makes its plans; later ones allocate nothing. HR_ERROR_INVALID for an id or slot out of range, a slot that the
- *  step would make longer than `tokens`, decode of a slot without tokens, a training step of another shape than another
- *  replica's; HR_ERROR_UNSUPPORTED where no kernel runs an operator, and for a phase that the executor was not opened
- *  for; HR_ERROR_UNAVAILABLE names another rank that has not come or has failed. */
+/** Runs a step, which is over when the call returns. `logits` gets those of the last token of each sequence in
+ *  prefill, [batch, outputs], and of all tokens otherwise, [batch, tokens, outputs], in fp32; NULL: they stay on the
+ *  device. Training is a forward pass, a backward pass and a step of AdamW on the mean loss (its fp32 copy of 16-bit
+ *  weights begins as they are); `logits` gets the loss of each token before that step, [batch, tokens], 0 behind the
+ *  last of a sequence. Of several ranks or stages each gets all results, of replicas the losses of its own batch.
+ *  The first of a shape makes its plans; later ones allocate nothing, but for what stages agree on. HR_ERROR_INVALID
+ *  for an id or slot out of range, a slot that the step would make longer than `tokens`, decode of a slot without
+ *  tokens, a training step of another shape than another replica's; HR_ERROR_UNSUPPORTED where no kernel runs an
+ *  operator, and for a phase that the executor was not opened for; HR_ERROR_UNAVAILABLE names another rank that has
+ *  not come or has failed: a rank that has an error of its own calls hr_communicator_give_up(), so that the others
+ *  do not wait for it. */
 HR_API hr_status hr_executor_step(hr_executor *executor, const hr_executor_input *input, float *logits,
                                   hr_error *error);
 

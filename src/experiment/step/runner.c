@@ -41,6 +41,8 @@ static hr_status check_workload(const hr_workload *w, hr_error *error)
   if (w->pipeline_stages > 1 && (w->tensor_parallel > 1 || w->data_parallel > 1))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s cannot be run yet",
                    w->tensor_parallel > 1 ? "stages of several devices" : "replicas of several stages");
+  if (w->pipeline_stages > 1 && w->sequence_parallel)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "sequence_parallel: a stage is one device, whose rows are not divided");
   if (w->pipeline_stages > 1 && w->virtual_stages > 1)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "virtual_stages: a stage in parts cannot be run yet");
   if (w->recompute == HR_RECOMPUTE_SELECTIVE)
