@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/checked.h"
 #include "base/error.h"
+#include "executor/replicas.h"
 #include "run/program.h"
 #include "runtime/device/device.h"
 #include "runtime/device/largest.h"
@@ -39,21 +40,11 @@ static int32_t id_of_row(const found *all, int64_t ranks, int64_t rows, int64_t 
   return best->id;
 }
 
-/* The last stage has the logits. */
 static hr_status choose_of_stages(hr_executor *x, const hr_largest_arguments *a, int32_t *ids, hr_error *error)
 {
-  const size_t count = (size_t)a->rows, bytes = count * sizeof *ids;
-  int32_t *all = malloc((size_t)x->stages * bytes);
-  if (!all)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the ids of %" PRId64 " tokens", a->rows);
-  memset(ids, 0, bytes);
-  hr_status status = hr_run_is_last(x) ? x->device->backend->read(x->device, ids, a->to, bytes, error) : HR_OK;
-  if (status == HR_OK)
-    status = hr_communicator_share(x->options.stages, ids, bytes, all, error);
-  if (status == HR_OK)
-    memcpy(ids, all + (size_t)(x->stages - 1) * count, bytes);
-  free(all);
-  return status;
+  const size_t bytes = (size_t)a->rows * sizeof *ids;
+  const hr_status status = hr_run_is_last(x) ? x->device->backend->read(x->device, ids, a->to, bytes, error) : HR_OK;
+  return status == HR_OK ? hr_take_from_last(x, ids, bytes, error) : status;
 }
 
 static hr_status choose_of_ranks(hr_executor *x, const hr_largest_arguments *a, int32_t *ids, hr_error *error)

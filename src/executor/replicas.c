@@ -7,6 +7,7 @@
 #include <headroom/experimental/model.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What is compared: its name and value. */
 typedef struct setting {
@@ -118,6 +119,20 @@ hr_status hr_stages_agree_on_step(const hr_executor *x, const hr_executor_input 
 {
   const ranks stages = stages_of(x);
   return agree_on_step(x, &stages, input, error);
+}
+
+hr_status hr_take_from_last(const hr_executor *x, void *what, size_t bytes, hr_error *error)
+{
+  char *all = malloc((size_t)x->stages * bytes);
+  if (!all)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for what %" PRId64 " stages share", x->stages);
+  if (!hr_run_is_last(x))
+    memset(what, 0, bytes);
+  const hr_status status = hr_communicator_share(x->options.stages, what, bytes, all, error);
+  if (status == HR_OK)
+    memcpy(what, all + (size_t)(x->stages - 1) * bytes, bytes);
+  free(all);
+  return status;
 }
 
 hr_status hr_meet_all(const hr_executor *x, hr_error *error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What replicas and stages have to agree about: a difference would give other weights, or ranks that wait for each
- * other. */
+/* Replicas and stages tell each other what they have to agree about, as a difference would give other weights, or ranks
+ * that wait for each other, and what only the last stage has. */
 #ifndef HR_EXECUTOR_REPLICAS_H
 #define HR_EXECUTOR_REPLICAS_H
 
@@ -12,6 +12,9 @@ hr_status hr_replicas_agree_on_options(const hr_executor *x, hr_error *error);
 hr_status hr_replicas_agree_on_weights(const hr_executor *x, const char *what, uint64_t seed, hr_error *error);
 hr_status hr_replicas_agree_on_step(const hr_executor *x, const hr_executor_input *input, hr_error *error);
 hr_status hr_stages_agree_on_step(const hr_executor *x, const hr_executor_input *input, hr_error *error);
+
+/** All stages get what the last one has, `bytes` of it. */
+hr_status hr_take_from_last(const hr_executor *x, void *what, size_t bytes, hr_error *error);
 
 /** hr_communicator_meet() of each of the executor's communicators. */
 hr_status hr_meet_all(const hr_executor *x, hr_error *error);

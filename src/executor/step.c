@@ -262,21 +262,10 @@ static hr_status gather_logits(hr_executor *x, const hr_run_program *p, size_t r
   return status;
 }
 
-/* All stages get what the last one has. */
-static hr_status take_from_last(hr_executor *x, const hr_run_program *p, size_t count, float *to, hr_error *error)
+static hr_status read_of_stages(hr_executor *x, const hr_run_program *p, size_t count, float *to, hr_error *error)
 {
-  const size_t bytes = count * sizeof *to;
-  float *all = malloc((size_t)x->stages * bytes);
-  if (!all)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %zu results of a step", count);
-  memset(to, 0, bytes);
-  hr_status status = hr_run_is_last(x) ? read_results(x, p, count, to, error) : HR_OK;
-  if (status == HR_OK)
-    status = hr_communicator_share(x->options.stages, to, bytes, all, error);
-  if (status == HR_OK)
-    memcpy(to, all + (size_t)(x->stages - 1) * count, bytes);
-  free(all);
-  return status;
+  const hr_status status = hr_run_is_last(x) ? read_results(x, p, count, to, error) : HR_OK;
+  return status == HR_OK ? hr_take_from_last(x, to, count * sizeof *to, error) : status;
 }
 
 static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *logits, hr_error *error)
@@ -284,7 +273,7 @@ static hr_status read_logits(hr_executor *x, const hr_run_program *p, float *log
   const int64_t rows = hr_run_logit_rows(&p->shape);
   const int64_t columns = p->shape.phase == HR_PHASE_TRAIN ? 1 : hr_executor_outputs(x);
   if (x->stages > 1)
-    return take_from_last(x, p, (size_t)(rows * columns), logits, error);
+    return read_of_stages(x, p, (size_t)(rows * columns), logits, error);
   return x->ranks > 1 && p->shape.phase != HR_PHASE_TRAIN ? gather_logits(x, p, (size_t)rows, logits, error)
                                                           : read_results(x, p, (size_t)(rows * columns), logits, error);
 }

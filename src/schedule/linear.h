@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which linear layers are one kernel with what is before and behind them: a norm, a gate and an activation, a
- * residual. A step of few tokens is bound by its weights and by the beginnings and ends of kernels, so that fewer
- * kernels are faster. */
+/* Some linear layers are one kernel with what is before and behind them: a norm, a gate and an activation, a residual.
+ * A step of few tokens is bound by its weights and by the beginnings and ends of kernels, so that fewer kernels are
+ * faster. */
 #ifndef HR_SCHEDULE_LINEAR_H
 #define HR_SCHEDULE_LINEAR_H
 

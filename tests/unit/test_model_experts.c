@@ -189,7 +189,7 @@ static void expert_parallelism_spreads_whole_experts(void **state)
 }
 
 /* Each of 4 devices routes all 3 tokens and makes the copies of its own experts, a quarter of 6; they sum the results.
- * With sequence parallelism each has tokens of its own to send. */
+ * Each has tokens of its own to send with sequence parallelism. */
 static void one_group_with_whole_experts_only_sums_their_results(void **state)
 {
   (void)state;

@@ -97,7 +97,7 @@ HR_DEFAULT(hr_executor_input)
  *  device. Training is a forward pass, a backward pass and a step of AdamW on the mean loss (its fp32 copy of 16-bit
  *  weights begins as they are); `logits` gets the loss of each token before that step, [batch, tokens], 0 behind the
  *  last of a sequence. Of several ranks or stages each gets all results, of replicas the losses of its own batch.
- *  The first of a shape makes its plans; later ones allocate nothing, but for what stages agree on. HR_ERROR_INVALID
+ *  The first of a shape makes its plans; later ones allocate nothing on one device. HR_ERROR_INVALID
  *  for an id or slot out of range, a slot that the step would make longer than `tokens`, decode of a slot without
  *  tokens, a training step of another shape than another replica's; HR_ERROR_UNSUPPORTED where no kernel runs an
  *  operator, and for a phase that the executor was not opened for; HR_ERROR_UNAVAILABLE names another rank that has
