@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of transformers for step_vs_peers.py, with sdpa: eager with the cache that it makes itself, and compiled with a
-static cache, on a GPU also captured as a CUDA graph: torch.compile's own graphs refuse a static cache in 5.17."""
+"""Steps of transformers for step_vs_peers.py: eager with the cache that it makes itself, and compiled with a static
+cache, on a GPU also captured as a CUDA graph: torch.compile's own graphs refuse a static cache in 5.17. With sdpa, or
+with Headroom's attention as transformers' backend."""
+import copy
+
 import torch
 from transformers import DynamicCache, StaticCache
 
@@ -84,5 +87,28 @@ class Graph(Compiled):
         self.graph.replay()
 
 
-def contenders(device):
-    return [Eager, Compiled, Graph] if device.startswith("cuda") else [Eager, Compiled]
+def with_attention(model, attention):
+    """The model, or one on the same weights."""
+    if attention == "sdpa":
+        return model
+    import headroom.transformers  # registers it
+    return headroom.transformers.use(copy.deepcopy(model, {id(each): each for each in model.parameters()}))
+
+
+def maker_of(kind, name, model):
+    def make(ids, phase):
+        contender = kind(model, ids, phase)
+        contender.name = name
+        return contender
+    return make
+
+
+def contenders(model, device, attentions):
+    """What makes each contender of a phase, by name."""
+    kinds, found = [Eager, Compiled, Graph] if device.startswith("cuda") else [Eager, Compiled], {}
+    for attention in attentions:
+        one = with_attention(model, attention)
+        for kind in kinds:
+            name = kind.name if attention == "sdpa" else f"{kind.name} with {attention}"
+            found[name] = maker_of(kind, name, one)
+    return found

@@ -4,15 +4,17 @@
 
     step_vs_peers.py [--models NAME,…] [--phases prefill,decode] [--tokens N] [--batch N] [--device cpu|cuda]
                      [--dtype bf16|fp32] [--weights-format q8_0] [--threads N] [--rounds N] [--layers N]
-                     [--peers NAME,…] [--csv FILE]
+                     [--peers NAME,…] [--attention sdpa,headroom] [--hold] [--csv FILE]
 
 Random weights for the configurations of data/models, or of a config.json, are saved as a checkpoint that Headroom loads,
-and as a GGUF file for llama.cpp (architectures llama, qwen2 and gpt_neox; one sequence) where the packages llama_cpp and
-gguf are installed. A prefill has --tokens new tokens, a decode step one behind --tokens − 1 others; both give the logits
-of the last token. Steps are interleaved: in a round each contender rests, runs once, and is timed several times, of which
-the median counts. Ratios are of a peer's time over Headroom's, in a round; the median with its interval is printed, and
-the largest difference of a peer's logits from Headroom's over the largest one. A peer that is far off is left out.
-With --weights-format q8_0 Headroom and llama.cpp have their weights in it, transformers in --dtype.
+and as a GGUF file for llama.cpp (the architectures of step_llama.py) where the packages llama_cpp and gguf are
+installed. A prefill has --tokens new tokens, a decode step one behind --tokens − 1 others; both give the logits of the
+last token. Steps are interleaved: in a round each contender rests, runs once, and is timed several times, of which the
+median counts. Ratios are of a peer's time over Headroom's, in a round; the median with its interval is printed, and the
+largest difference of a peer's logits from Headroom's over the largest one. A peer that is far off is left out. With
+--weights-format q8_0 Headroom and llama.cpp have their weights in it, transformers in --dtype. --attention names the
+attentions with which transformers runs: its own sdpa, Headroom's. --hold waits for a line on standard input before the
+first timing, so that several processes can compile at once.
 HEADROOM_LIBRARY_FOLDER names the folder of the libraries. docs/step.md has the results."""
 import argparse
 import csv
@@ -41,6 +43,7 @@ from headroom import _bindings as bindings  # noqa: E402
 from headroom import _library, model as models  # noqa: E402
 
 PHASES = {"prefill": bindings.HR_PHASE_PREFILL, "decode": bindings.HR_PHASE_DECODE}
+ATTENTIONS = ("sdpa", "headroom")
 REST_S = 0.01  # threads of PyTorch and of llama.cpp spin for a while after a step
 TURN_S, RUNS_MOST = 0.2, 20
 WRONG = {"bf16": 0.1, "fp32": 0.001}
@@ -102,7 +105,7 @@ def model_of(name, options):
 
 def llama_of(model, folder, options):
     """A function that makes llama.cpp's contender of a phase; None where it cannot."""
-    if options.batch > 1 or any(importlib.util.find_spec(name) is None for name in ("llama_cpp", "gguf")):
+    if any(importlib.util.find_spec(name) is None for name in ("llama_cpp", "gguf")):
         return None
     import step_llama
     if model.config.model_type not in step_llama.ARCHITECTURES:
@@ -150,6 +153,10 @@ def right_ones(contenders, options):
 
 def compare(name, phase, makers, ids, options):
     contenders = right_ones([make(ids, phase) for make in makers], options)
+    if options.hold:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        options.hold = False
     rounds = [[turn(each) for each, _ in contenders] for _ in range(options.rounds + 1)][1:]
     for at, (each, off) in enumerate(contenders):
         low, ratio, high = median_interval([times[at] / times[0] for times in rounds])
@@ -185,13 +192,16 @@ def compare_model(name, options):
     model, ids = model_of(name, options), torch.randint(3, 1000, (options.batch, options.tokens), device=options.device)
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
-        peers = {kind.name: lambda ids, phase, kind=kind: kind(model, ids, phase)
-                 for kind in step_transformers.contenders(options.device)}
+        peers = step_transformers.contenders(model, options.device, options.attention.split(","))
         peers["llama.cpp"] = llama_of(model, folder, options) if asked("llama.cpp", options) else None
         makers = [make for peer, make in peers.items() if make and asked(peer, options)]
         makers = [lambda ids, phase: Headroom(folder, ids, phase, options), *makers]
         for phase in options.phases.split(","):
-            compare(pathlib.Path(name).name.removesuffix(".json"), phase, makers, ids, options)
+            compare(shown_name(name, options), phase, makers, ids, options)
+
+
+def shown_name(name, options):
+    return pathlib.Path(name).name.removesuffix(".json") + (f" of {options.layers} layers" if options.layers else "")
 
 
 def asked(peer, options):
@@ -211,10 +221,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--layers", type=int, default=0)
     parser.add_argument("--peers", default="")
+    parser.add_argument("--attention", default="sdpa")
+    parser.add_argument("--hold", action="store_true")
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
-    if set(options.phases.split(",")) - set(PHASES):
-        parser.error(f"--phases: {options.phases}; expected {', '.join(PHASES)}")
+    for option, given, known in (("--phases", options.phases, PHASES), ("--attention", options.attention, ATTENTIONS)):
+        if set(given.split(",")) - set(known):
+            parser.error(f"{option}: {given}; expected {', '.join(known)}")
     options.threads = options.threads or torch.get_num_threads()
     torch.set_num_threads(options.threads)
     print(f"| {' | '.join(COLUMNS[:SHOWN])} |\n|{'---|' * SHOWN}")
