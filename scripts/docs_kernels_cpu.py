@@ -84,14 +84,17 @@ def cores_forward_times(*names):
 STEPS, GPU_STEPS = "epyc-zen5/step_vs_peers.csv", "h200/step_vs_peers.csv"
 TRAINING = "epyc-zen5/train_vs_transformers.csv"
 Q8 = "q8_0"
-STEP_PEERS, GRAPH = ("transformers eager", "transformers compiled", "llama.cpp"), "transformers graph"
+STEP_PEERS = ("transformers eager", "transformers compiled", "llama.cpp")
+GPU_PEERS = {"transformers graph": "transformers, one graph", "transformers graph with headroom": "with our attention",
+             "llama.cpp": "llama.cpp"}
 
 
 def step_groups(file):
     """The rows of each step, by contender."""
     found = {}
     for row in rows(file):
-        found.setdefault((row.model, row.phase, row.dtype, row.tokens), {})[row.contender] = row
+        tokens = row.tokens if row.batch == 1 else f"{row.batch} × {row.tokens}"
+        found.setdefault((row.model, row.phase, row.dtype, tokens), {})[row.contender] = row
     return found
 
 
@@ -103,9 +106,22 @@ def step_training_table():
 
 
 def gpu_steps_table():
-    lines = [[model, phase, tokens, f"{three(group['headroom'].ms)} ms", f"{group[GRAPH].ratio:.2f}"]
-             for (model, phase, _, tokens), group in step_groups(GPU_STEPS).items()]
-    return table(["model", "phase", "tokens", "Headroom", "transformers, one graph"], lines)
+    """Headroom's time, and how many times as long peers take; a peer has a column if a step has it."""
+    groups = step_groups(GPU_STEPS)
+    peers = [peer for peer in GPU_PEERS if any(peer in group for group in groups.values())]
+    lines = [[model, phase, tokens, f"{three(group['headroom'].ms)} ms",
+              *(f"{group[peer].ratio:.2f}" if peer in group else "–" for peer in peers)]
+             for (model, phase, _, tokens), group in groups.items()]
+    return table(["model", "phase", "tokens", "Headroom", *map(GPU_PEERS.get, peers)], lines)
+
+
+def over_best_peer(phase, tokens=1):
+    """How many times as long the fastest peer takes, of steps with so many tokens or more together: the geometric mean,
+    the least, and how many steps."""
+    best = [min(row.ratio for peer, row in group.items() if peer != "headroom")
+            for (_, which, _, _), group in step_groups(GPU_STEPS).items()
+            if which == phase and group["headroom"].batch * group["headroom"].tokens >= tokens]
+    return f"{mean(best):.2f} in the geometric mean of {len(best)} steps, {min(best):.2f} at least"
 
 
 def step_peers_table():
