@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of llama.cpp for step_vs_peers.py, through the package llama_cpp, and the GGUF file that it reads, written by the
 package gguf from the weights of a model of transformers. Without a tokenizer, ids are given."""
+import ctypes
+
 import gguf
 import llama_cpp
 import numpy
@@ -13,6 +15,7 @@ ARCHITECTURES = {"llama": gguf.MODEL_ARCH.LLAMA, "mistral": gguf.MODEL_ARCH.LLAM
                  "phi": gguf.MODEL_ARCH.PHI2}
 ROTATES_NEIGHBOURS = ("llama", "mistral")
 SUFFIXES = (".weight", ".bias")
+GPU = 1  # of ggml_backend_dev_type
 SILENT = llama_cpp.llama_log_callback(lambda level, text, context: None)
 llama_cpp.llama_log_set(SILENT, None)
 
@@ -83,6 +86,8 @@ def as_bytes(config, name, tensor, kind):
 def write(model, path, dtype):
     """Matrices in `dtype`, vectors in fp32."""
     config = model.config
+    if config.model_type not in ARCHITECTURES:
+        raise ValueError(f"no GGUF file is written of {config.model_type}, only of {', '.join(ARCHITECTURES)}")
     names = gguf.get_tensor_name_map(ARCHITECTURES[config.model_type], config.num_hidden_layers)
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHITECTURES[config.model_type]])
     write_sizes(writer, config)
@@ -109,14 +114,30 @@ def batch_of(ids, start):
     return batch
 
 
+class Place(ctypes.Structure):
+    """llama_model_tensor_buft_override"""
+    _fields_ = [("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p)]
+
+
+def embeddings_on_gpu():
+    """By itself llama.cpp looks embeddings up on the CPU, with one thread, and copies them to the GPU in fp32."""
+    calls = llama_cpp.llama_cpp._lib
+    for call in (calls.ggml_backend_dev_by_type, calls.ggml_backend_dev_buffer_type):
+        call.restype = ctypes.c_void_p
+    buffer_type = calls.ggml_backend_dev_buffer_type(ctypes.c_void_p(calls.ggml_backend_dev_by_type(GPU)))
+    return (Place * 2)(Place(b"^(token|position)_embd", buffer_type), Place(None, None))
+
+
 class Llama:
     """K and V in the format that llama.cpp takes by itself, fp16; FlashAttention where its build has it for the model. On
-    a GPU all layers are there, and a step is one micro-batch."""
+    a GPU all weights are there, and a step is one micro-batch."""
     name = "llama.cpp"
 
     def __init__(self, path, ids, phase, threads, on_gpu):
         options = llama_cpp.llama_model_default_params()
         options.n_gpu_layers = -1 if on_gpu else 0
+        places = embeddings_on_gpu() if on_gpu else None
+        options.tensor_buft_overrides = ctypes.cast(places, ctypes.c_void_p)
         self.model = llama_cpp.llama_model_load_from_file(str(path).encode(), options)
         if not self.model:
             raise RuntimeError(f"llama.cpp does not read {path}")
@@ -127,6 +148,8 @@ class Llama:
         if threads:
             how.n_threads = how.n_threads_batch = threads
         self.context = llama_cpp.llama_init_from_model(self.model, how)
+        if not self.context:
+            raise RuntimeError(f"llama.cpp makes no context for {path}")
         self.outputs = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self.model))
         tokens, self.sequences = ids.cpu().numpy(), ids.shape[0]
         self.kept = tokens.shape[1] - 1 if phase == "decode" else 0
@@ -155,6 +178,7 @@ class Llama:
         return numpy.ctypeslib.as_array(found, (self.sequences, self.outputs)).copy()
 
     def __del__(self):
-        llama_cpp.llama_batch_free(self.new)
-        llama_cpp.llama_free(self.context)
-        llama_cpp.llama_model_free(self.model)
+        for name, free in (("new", llama_cpp.llama_batch_free), ("context", llama_cpp.llama_free),
+                           ("model", llama_cpp.llama_model_free)):
+            if getattr(self, name, None):
+                free(getattr(self, name))

@@ -104,15 +104,17 @@ def model_of(name, options):
 
 
 def llama_of(model, folder, options):
-    """A function that makes llama.cpp's contender of a phase; None where it cannot."""
+    """A function that makes llama.cpp's contender of a phase; None where the packages are not."""
     if any(importlib.util.find_spec(name) is None for name in ("llama_cpp", "gguf")):
         return None
-    import step_llama
-    if model.config.model_type not in step_llama.ARCHITECTURES:
-        return None
-    path = pathlib.Path(folder) / "model.gguf"
-    step_llama.write(model, path, options.weights_format or options.dtype)
-    return lambda ids, phase: step_llama.Llama(path, ids, phase, options.threads, options.device.startswith("cuda"))
+
+    def make(ids, phase):
+        import step_llama
+        path = pathlib.Path(folder) / "model.gguf"
+        if not path.exists():
+            step_llama.write(model, path, options.weights_format or options.dtype)
+        return step_llama.Llama(path, ids, phase, options.threads, options.device.startswith("cuda"))
+    return make
 
 
 # ---- times ----
@@ -139,20 +141,25 @@ def difference(contender, ours):
     return float(abs(found - ours).max() / abs(ours).max())
 
 
-def right_ones(contenders, options):
-    """The contenders whose logits are Headroom's, with how far off they are."""
-    ours, found = contenders[0].logits(), []
-    for each in contenders:
-        off = difference(each, ours)
-        if off <= (LLAMA_WRONG if each.name == "llama.cpp" else WRONG[options.dtype]):
-            found.append((each, off))
+def right_ones(ours, peers, ids, phase, options):
+    """The contenders whose logits are Headroom's, with how far off they are. What a peer cannot run is left out, too."""
+    right, found = ours.logits(), [(ours, 0.0)]
+    for name, make in peers.items():
+        try:
+            peer = make(ids, phase)
+            off = difference(peer, right)
+        except Exception as error:  # of any kind: the others are still to be compared
+            print(f"{name} is left out: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
+            continue
+        if off <= (LLAMA_WRONG if name == "llama.cpp" else WRONG[options.dtype]):
+            found.append((peer, off))
         else:
-            print(f"{each.name} is left out: its logits are {off:.2g} away", flush=True)
+            print(f"{name} is left out: its logits are {off:.2g} away", flush=True)
     return found
 
 
-def compare(name, phase, makers, ids, options):
-    contenders = right_ones([make(ids, phase) for make in makers], options)
+def compare(model, phase, ours, peers, ids, options):
+    contenders = right_ones(ours(ids, phase), peers, ids, phase, options)
     if options.hold:
         print("ready", flush=True)
         sys.stdin.readline()
@@ -161,8 +168,9 @@ def compare(name, phase, makers, ids, options):
     for at, (each, off) in enumerate(contenders):
         low, ratio, high = median_interval([times[at] / times[0] for times in rounds])
         ms = statistics.median(times[at] for times in rounds)
-        report((name, phase, *ids.shape, options.weights_format or options.dtype, each.name, f"{ms:.3f}", f"{ratio:.3f}", f"{low:.3f}",
-                f"{high:.3f}", f"{off:.1e}", len(rounds)), options)
+        weights = options.weights_format or options.dtype
+        report((model, phase, *ids.shape, weights, each.name, f"{ms:.3f}", f"{ratio:.3f}", f"{low:.3f}", f"{high:.3f}",
+                f"{off:.1e}", len(rounds)), options)
     torch.compiler.reset()
 
 
@@ -194,10 +202,10 @@ def compare_model(name, options):
         model.save_pretrained(folder)
         peers = step_transformers.contenders(model, options.device, options.attention.split(","))
         peers["llama.cpp"] = llama_of(model, folder, options) if asked("llama.cpp", options) else None
-        makers = [make for peer, make in peers.items() if make and asked(peer, options)]
-        makers = [lambda ids, phase: Headroom(folder, ids, phase, options), *makers]
+        peers = {peer: make for peer, make in peers.items() if make and asked(peer, options)}
         for phase in options.phases.split(","):
-            compare(shown_name(name, options), phase, makers, ids, options)
+            compare(shown_name(name, options), phase, lambda ids, phase: Headroom(folder, ids, phase, options), peers, ids,
+                    options)
 
 
 def shown_name(name, options):
