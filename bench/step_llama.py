@@ -124,7 +124,10 @@ def embeddings_on_gpu():
     calls = llama_cpp.llama_cpp._lib
     for call in (calls.ggml_backend_dev_by_type, calls.ggml_backend_dev_buffer_type):
         call.restype = ctypes.c_void_p
-    buffer_type = calls.ggml_backend_dev_buffer_type(ctypes.c_void_p(calls.ggml_backend_dev_by_type(GPU)))
+    device = calls.ggml_backend_dev_by_type(GPU)
+    if not device:
+        raise RuntimeError("llama.cpp has no GPU, or was built without a backend for it")
+    buffer_type = calls.ggml_backend_dev_buffer_type(ctypes.c_void_p(device))
     return (Place * 2)(Place(b"^(token|position)_embd", buffer_type), Place(None, None))
 
 
