@@ -117,10 +117,13 @@ def gpu_steps_table():
 
 def over_best_peer(phase, tokens=1):
     """How many times as long the fastest peer takes, of steps with so many tokens or more together: the geometric mean,
-    the least, and how many steps."""
-    best = [min(row.ratio for peer, row in group.items() if peer != "headroom")
-            for (_, which, _, _), group in step_groups(GPU_STEPS).items()
-            if which == phase and group["headroom"].batch * group["headroom"].tokens >= tokens]
+    the least, and how many steps. A model of fewer layers counts as the model: one peer may have it whole, another not."""
+    best = {}
+    for (model, which, _, shown), group in step_groups(GPU_STEPS).items():
+        if which == phase and group["headroom"].batch * group["headroom"].tokens >= tokens:
+            ratios = [row.ratio for peer, row in group.items() if peer != "headroom"]
+            best.setdefault((model.split(" of ")[0], shown), []).extend(ratios)
+    best = [min(ratios) for ratios in best.values() if ratios]
     return f"{mean(best):.2f} in the geometric mean of {len(best)} steps, {min(best):.2f} at least"
 
 
