@@ -28,9 +28,9 @@ const char *cli_weights(const cli_run *run, const hr_model *model)
 int cli_set_weights_format(const cli_run *run, hr_model *model)
 {
   const char *asked = run->options.weights_format;
-  if (!asked || strcmp(asked, "bf16") == 0)
+  if (!asked)
     return CLI_GO_ON;
-  if (strcmp(asked, "q8_0") != 0)
+  if (strcmp(asked, "q8_0") != 0 && strcmp(asked, "bf16") != 0)
     return cli_wrong_choice("--weights-format", "q8_0|bf16", asked);
   hr_model_set_weights(model, asked, NULL);
   return CLI_GO_ON;

@@ -53,8 +53,8 @@ LATENT = {"num_key_value_heads": "num_attention_heads", "head_dim": "qk_rope_hea
 
 # Families in the repository, and what differs from the sizes above: a value, the name of a size that is taken, or a
 # function of the sizes. A list of two is repeated for all layers. "type" is the model_type where it is not the key,
-# "attention" the implementation where it is not the eager one, "fp8" whether linear layers are stored in fp8, "prompt"
-# its tokens.
+# "attention" the implementation where it is not the eager one, "fp8" what has a scale where linear layers are stored in
+# fp8, "prompt" its tokens.
 KEPT = {
     "gpt2": {},
     "gpt_bigcode": {},
@@ -71,9 +71,10 @@ KEPT = {
                      "attention": "sdpa"},  # eager attention of 5.17 adds ALiBi twice
     "mpt": {"d_model": 16, "n_heads": 2},
     "llama": {},
-    "llama_fp8": {"type": "llama", "intermediate_size": 160, "fp8": True},  # two blocks of scales
+    "llama_fp8": {"type": "llama", "intermediate_size": 160, "fp8": "block"},  # two blocks of scales
     "mistral": {},
     "qwen2": {},
+    "qwen2_fp8": {"type": "qwen2", "intermediate_size": 80, "fp8": "tensor"},
     "qwen3": WIDER,
     "phi": {"num_key_value_heads": "num_attention_heads"},
     "phi3": {"pad_token_id": 0},
@@ -203,35 +204,38 @@ def fill(model, seed, spread):
                 tensor.copy_(values * 0.2 + (0 if tensor.abs().max() == 0 else 1))
 
 
-def narrow(model):
-    """Rounds the matrices of linear layers to fp8 with a scale for each block of 128 x 128, as DeepSeek-V3 has them;
-    returns what is stored in their place."""
+def narrow(model, scaled):
+    """Rounds the matrices of linear layers to fp8 with a scale for each block of 128 x 128, as DeepSeek-V3 has them, or
+    for each tensor; returns what is stored in their place."""
     import torch
     stored = {}
+    side = 128 if scaled == "block" else 1 << 20
     for name, tensor in model.named_parameters():
         if tensor.dim() != 2 or "layers." not in name:
             continue
         rows, columns = tensor.shape
-        scales = torch.zeros((rows + 127) // 128, (columns + 127) // 128)
+        scales = torch.zeros(-(-rows // side), -(-columns // side))
         values = torch.zeros(rows, columns, dtype=torch.float8_e4m3fn)
         for i in range(scales.shape[0]):
             for j in range(scales.shape[1]):
-                block = (slice(128 * i, 128 * i + 128), slice(128 * j, 128 * j + 128))
+                block = (slice(side * i, side * i + side), slice(side * j, side * j + side))
                 scales[i, j] = tensor.data[block].abs().max() / 448
                 values[block] = (tensor.data[block] / scales[i, j]).to(torch.float8_e4m3fn)
                 tensor.data[block] = values[block].float() * scales[i, j]
-        stored[name], stored[name + "_scale_inv"] = values, scales
+        stored[name] = values
+        stored[name + "_scale_inv"] = scales if scaled == "block" else scales[0, 0].clone()
     return stored
 
 
-def store_narrow(folder, stored):
+def store_narrow(folder, stored, scaled):
     """Replaces the matrices of a checkpoint that was saved in fp32."""
     import json
     from safetensors.torch import load_file, save_file
     save_file({**load_file(folder / "model.safetensors"), **stored}, folder / "model.safetensors",
               metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [128, 128],
+    config["quantization_config"] = {"quant_method": "fp8",
+                                     "weight_block_size": [128, 128] if scaled == "block" else None,
                                      "activation_scheme": "dynamic"}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
@@ -294,7 +298,7 @@ def make(folder, name, changes, size):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention, **experts)
         model.float().eval()
         fill(model, seed, SPREAD[size])
-        stored = narrow(model) if changes.get("fp8") else {}
+        stored = narrow(model, changes["fp8"]) if "fp8" in changes else {}
         prompt, logits, ids, error, gap = expected(model, config, changes.get("prompt", PROMPT[size]))
         if error < 1e-5 and gap > 1e-3 and len(set(ids)) > 4:
             break
@@ -302,7 +306,7 @@ def make(folder, name, changes, size):
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     if stored:
-        store_narrow(folder, stored)
+        store_narrow(folder, stored, changes["fp8"])
     tensors = {"prompt": torch.tensor(prompt, dtype=torch.int32), "greedy": torch.tensor(ids, dtype=torch.int32),
                "logits": logits.contiguous()}
     if name not in UNTRAINED and not stored:

@@ -195,12 +195,23 @@ static hr_status allocate_tables(hr_executor *x, hr_error *error)
   return HR_OK;
 }
 
+/* fp8 stays fp8 where kernels multiply with it, in a step of 16 bits on one device; elsewhere it is widened. */
+static bool keeps_fp8(const hr_executor *x)
+{
+  const hr_backend *backend = x->device->backend;
+  return hr_run_widens(&x->whole) && x->whole.quantization.format_count > 0 && backend->keeps_fp8 &&
+         backend->keeps_fp8(x->device) && hr_dtype_bytes(x->options.dtype) == 2 && !x->options.trains && x->ranks == 1;
+}
+
 static hr_status open_all(hr_executor *x, hr_error *error)
 {
   HR_TRY(hr_model_check(&x->whole, error));
   HR_TRY(hr_run_check_model(&x->whole, error));
   x->weights.q8 = hr_run_has_q8(&x->whole);
-  if (!x->weights.q8 && x->whole.quantization.format_count > 0)
+  x->weights.fp8 = keeps_fp8(x);
+  if (x->weights.fp8)
+    hr_keep_fp8(&x->whole);
+  else if (!x->weights.q8 && x->whole.quantization.format_count > 0)
     HR_TRY(hr_model_set_weights(&x->whole, "bf16", error));
   HR_TRY(hr_run_take_share(x, error));
   if (x->weights.q8 && !x->device->backend->multiply_q8)

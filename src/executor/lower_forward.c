@@ -19,6 +19,7 @@ hr_lowering hr_begin_lowering(hr_executor *x, hr_run_program *program, int64_t p
                        .angles = {none, none},
                        .angles_back = {none, none},
                        .dispatched = none,
+                       .narrowed_from = none,
                        .error = error};
 }
 

@@ -101,8 +101,12 @@ void hr_program_free(const hr_executor *x, hr_run_program *p)
   hr_program_forget(x, p);
   for (int i = 0; i < p->launch_count; i++)
     hr_plan_free(p->launches[i].plan);
+  for (int i = 0; i < p->fp8_plan_count; i++)
+    if (p->fp8_plans[i].plan)
+      x->device->backend->free_fp8(x->device, p->fp8_plans[i].plan);
   hr_buffer_free(p->numbers);
   hr_buffer_free(p->logits);
+  free(p->fp8_plans);
   free(p->launches);
   free(p->values);
   free(p);

@@ -59,8 +59,8 @@ hr_run_view hr_add_fused(hr_lowering *l, const hr_run_linear *p)
 {
   const size_t op = l->op_index;
   go_to(l, p->ops[0]);
-  const hr_run_view y =
-      is_plain(&p->linear) && p->residual.value < 0 ? hr_add_gemm(l, p->x, p->linear.bias) : launch_fused(l, p);
+  const bool alone = is_plain(&p->linear) && p->residual.value < 0 && !p->linear.scales;
+  const hr_run_view y = alone ? hr_add_gemm(l, p->x, p->linear.bias) : launch_fused(l, p);
   go_to(l, op);
   return y;
 }
@@ -135,23 +135,31 @@ static const hr_run_norm *norm_before(const hr_lowering *l)
   return norm->waits && fits ? norm : NULL;
 }
 
+static void set_scales(const hr_lowering *l, hr_linear_arguments *x)
+{
+  if (hr_is_fp8(l, &x->shares))
+    x->scales = hr_fp8_scales_at(x->weight, x->n, x->k);
+}
+
 /* The operator's product with nothing around it. */
 static hr_run_linear product_of(const hr_lowering *l, hr_run_view x, int64_t rows, int64_t n, int64_t k)
 {
-  return (hr_run_linear){.waits = true,
-                         .ops = {l->op_index},
-                         .op_count = 1,
-                         .x = x,
-                         .residual = {.value = -1},
-                         .linear = {.rows = rows,
-                                    .n = n,
-                                    .k = k,
-                                    .x_stride = x.stride,
-                                    .alignment = hr_view_alignment(l, x),
-                                    .dtype = l->x->options.dtype,
-                                    .norm = HR_ROWWISE_COUNT,
-                                    .activation = HR_ROWWISE_COUNT,
-                                    .weight = hr_own_weight(l, 0)}};
+  hr_run_linear p = {.waits = true,
+                     .ops = {l->op_index},
+                     .op_count = 1,
+                     .x = x,
+                     .residual = {.value = -1},
+                     .linear = {.rows = rows,
+                                .n = n,
+                                .k = k,
+                                .x_stride = x.stride,
+                                .alignment = hr_view_alignment(l, x),
+                                .dtype = l->x->options.dtype,
+                                .norm = HR_ROWWISE_COUNT,
+                                .activation = HR_ROWWISE_COUNT,
+                                .weight = hr_own_weight(l, 0)}};
+  set_scales(l, &p.linear);
+  return p;
 }
 
 bool hr_begin_linear(hr_lowering *l, const void *bias, hr_run_linear *p)
@@ -160,7 +168,7 @@ bool hr_begin_linear(hr_lowering *l, const void *bias, hr_run_linear *p)
   if (!fuses(l) || g->n * g->k > HR_LINEAR_WEIGHTS_MAX)
     return false;
   const hr_run_norm *norm = norm_before(l);
-  const hr_run_view x = hr_rows_multiplied(l, norm ? norm->inputs[0].view : hr_read_view(l, 0));
+  const hr_run_view x = hr_aligned_rows(l, norm ? norm->inputs[0].view : hr_read_view(l, 0));
   *p = product_of(l, x, g->m, g->n, g->k);
   p->linear.bias = bias;
   if (!norm)
@@ -170,6 +178,14 @@ bool hr_begin_linear(hr_lowering *l, const void *bias, hr_run_linear *p)
   p->linear.norm_weight = norm->inputs[1].address, p->linear.norm_bias = norm->inputs[2].address;
   add_op(p, norm->op);
   return true;
+}
+
+hr_run_view hr_add_fp8_gemv(hr_lowering *l, hr_run_view x, const void *bias)
+{
+  const hr_gemm *g = &l->op->gemm;
+  hr_run_linear p = product_of(l, hr_aligned_rows(l, x), g->m, g->n, g->k);
+  p.linear.bias = bias;
+  return launch_fused(l, &p);
 }
 
 bool hr_wait_for_experts(hr_lowering *l, hr_run_view x)
@@ -223,7 +239,8 @@ void hr_write_linear(hr_lowering *l, const hr_run_linear *p)
 static bool multiply_the_same(const hr_run_linear *a, const hr_run_linear *b)
 {
   return a->x.value == b->x.value && a->x.offset == b->x.offset && a->linear.n == b->linear.n &&
-         a->linear.norm_weight == b->linear.norm_weight && a->linear.norm == b->linear.norm;
+         a->linear.norm_weight == b->linear.norm_weight && a->linear.norm == b->linear.norm &&
+         !a->linear.scales == !b->linear.scales && a->linear.shares.rows == b->linear.shares.rows;
 }
 
 bool hr_activate_linear(hr_lowering *l, const hr_rowwise *activation)
@@ -237,6 +254,7 @@ bool hr_activate_linear(hr_lowering *l, const hr_rowwise *activation)
   hr_run_linear both = *second;
   if (gated) {
     both.linear.gate = first->linear.weight, both.linear.gate_bias = first->linear.bias;
+    both.linear.gate_scales = first->linear.scales;
     add_op(&both, first->ops[0]);
   }
   both.linear.activation = activation->operation;

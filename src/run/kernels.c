@@ -30,6 +30,9 @@ LAUNCH_ON_DEVICE(linear, at->device->backend->multiply_linear, at->stream, error
 LAUNCH_ON_DEVICE(grouped, hr_device_multiply_groups, plan, at->workspace, at->stream, error)
 LAUNCH_ON_DEVICE(q8, at->device->backend->multiply_q8, error)
 LAUNCH_ON_DEVICE(q8_widening, at->device->backend->widen_q8, error)
+LAUNCH_ON_DEVICE(fp8_widening, at->device->backend->widen_fp8, at->stream, error)
+LAUNCH_ON_DEVICE(fp8_narrowing, at->device->backend->quantize_fp8, at->stream, error)
+LAUNCH_ON_DEVICE(fp8, at->device->backend->multiply_fp8, at->workspace, at->stream, error)
 
 hr_status hr_launch_between_replicas(const hr_plan *plan, const hr_arguments *arguments, const hr_launch_place *at,
                                      hr_error *error)

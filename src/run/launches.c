@@ -16,8 +16,7 @@ void hr_lowering_fail(hr_lowering *l, hr_status status)
     l->status = status;
 }
 
-/* Makes room for one more element; *items is NULL at first. */
-static bool grow(hr_lowering *l, void **items, int count, int *room, size_t size)
+bool hr_lowering_grow(hr_lowering *l, void **items, int count, int *room, size_t size)
 {
   if (l->status == HR_OK && count == *room) {
     int more = *room > 0 ? 2 * *room : 64;
@@ -34,7 +33,7 @@ hr_launch *hr_add_launch(hr_lowering *l, hr_launch_fn run)
 {
   hr_run_program *p = l->program;
   void *items = p->launches;
-  bool room = grow(l, &items, p->launch_count, &p->launch_room, sizeof *p->launches);
+  bool room = hr_lowering_grow(l, &items, p->launch_count, &p->launch_room, sizeof *p->launches);
   p->launches = items;
   if (!room)
     return NULL;
@@ -58,7 +57,7 @@ static int add_value(hr_lowering *l, size_t bytes, int64_t columns)
 {
   hr_run_program *p = l->program;
   void *items = p->values;
-  bool room = grow(l, &items, p->value_count, &p->value_room, sizeof *p->values);
+  bool room = hr_lowering_grow(l, &items, p->value_count, &p->value_room, sizeof *p->values);
   p->values = items;
   if (!room)
     return -1;
@@ -194,6 +193,20 @@ hr_run_view hr_rows_multiplied(const hr_lowering *l, hr_run_view x)
   x.stride *= tokens;
   x.rows = l->op->gemm.m;
   return x;
+}
+
+#define LOAD 16 /* bytes, of a program for fp8 */
+
+hr_run_view hr_aligned_rows(hr_lowering *l, hr_run_view x)
+{
+  const hr_run_view rows = hr_rows_multiplied(l, x);
+  const bool aligned = hr_view_alignment(l, rows) >= LOAD && rows.stride * (int64_t)hr_element_bytes(l) % LOAD == 0;
+  hr_fp8_scales scales;
+  if (aligned || !hr_is_fp8(l, &scales))
+    return rows;
+  hr_rowwise copy = hr_rows_of(HR_ROWWISE_COPY, rows.rows, rows.columns);
+  copy.x_stride = rows.stride;
+  return hr_add_rowwise(l, copy, (hr_input_operand[]){hr_of_view(rows)}, rows.columns);
 }
 
 void hr_add_product(hr_lowering *l, hr_gemm gemm, const hr_product_operands *o)

@@ -87,6 +87,7 @@ static bool may_go_on(hr_operator_id id)
 static void lower_linear(hr_lowering *l)
 {
   hr_run_linear linear;
+  hr_fp8_scales scales;
   int64_t columns[HR_OPERATOR_WEIGHTS_MAX];
   const int count = columns_of(l, columns);
   const int bias_role = l->op->weights[count]; /* 0: none */
@@ -98,6 +99,7 @@ static void lower_linear(hr_lowering *l)
   }
   const hr_run_view all = fuses                                     ? hr_add_fused(l, &linear)
                           : hr_multiplies_q8(&l->x->weights, l->op) ? hr_add_q8_gemm(l, hr_read_view(l, 0), bias)
+                          : hr_is_fp8(l, &scales)                   ? hr_add_fp8_gemm(l, hr_read_view(l, 0), bias)
                                                                     : hr_add_gemm(l, hr_read_view(l, 0), bias);
   int64_t first = 0;
   for (int i = 0; i < count; first += columns[i++])

@@ -86,6 +86,8 @@ typedef struct hr_lowering {
   hr_run_view routes[HR_ROUTE_COUNT];
   hr_run_view dispatched; /* whose rows are the experts' copies, where no launch makes them; else value −1 */
   size_t dispatch_op;
+  hr_run_view narrowed_from, narrow, narrow_scales; /* rows in fp8, and those of which they are; else value −1 */
+  bool narrow_blocks;
   hr_run_view unrotated; /* of latent attention: what all heads of K share */
   hr_run_view cached;    /* the same: what its cache keeps of each token */
   hr_status status;
@@ -192,6 +194,21 @@ hr_run_view hr_rows_multiplied(const hr_lowering *l, hr_run_view x);
 /** Appends the operator's GEMM with weights in q8_0, as hr_add_gemm(). */
 hr_run_view hr_add_q8_gemm(hr_lowering *l, hr_run_view x, const void *bias);
 
+/** Whether the operator's weights stay in fp8, and what of them has a scale. */
+static inline bool hr_is_fp8(const hr_lowering *l, hr_fp8_scales *scales)
+{
+  return hr_multiplies_fp8(&l->x->weights, l->group, l->op, scales);
+}
+
+/** Appends the operator's GEMM with weights in fp8, as hr_add_gemm(). */
+hr_run_view hr_add_fp8_gemm(hr_lowering *l, hr_run_view x, const void *bias);
+
+/** hr_rows_multiplied(), copied where a program for fp8 cannot read them 16 bytes at a time. */
+hr_run_view hr_aligned_rows(hr_lowering *l, hr_run_view x);
+
+/** The same of few rows, in one launch. */
+hr_run_view hr_add_fp8_gemv(hr_lowering *l, hr_run_view x, const void *bias);
+
 /** Appends a gather of rows of a token embedding in q8_0. */
 hr_run_view hr_add_q8_gather(hr_lowering *l, const void *table, int64_t columns);
 
@@ -235,6 +252,9 @@ bool hr_add_to_residual(hr_lowering *l, int tensor, double factor, hr_run_view *
 
 /** Bytes of which the view's address is a multiple, as hr_gemm.alignment. */
 int64_t hr_view_alignment(const hr_lowering *l, hr_run_view view);
+
+/** Makes room for one more element; *items is NULL at first. */
+bool hr_lowering_grow(hr_lowering *l, void **items, int count, int *room, size_t size);
 
 /** Keeps the failure; HR_OK is none. */
 void hr_lowering_fail(hr_lowering *l, hr_status status);

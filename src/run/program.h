@@ -6,6 +6,7 @@
 
 #include "run/executor.h"
 #include "runtime/device/experts.h"
+#include "runtime/device/fp8.h"
 #include "runtime/device/kv_cache.h"
 #include "runtime/device/linear.h"
 #include "runtime/device/q8.h"
@@ -112,12 +113,19 @@ typedef struct hr_launch {
     hr_grouped_gradient_arguments grouped_gradient;
     hr_linear_arguments linear;
     hr_q8_arguments q8;
+    hr_fp8_arguments fp8;
     hr_collective_call collective;
     hr_squares_arguments squares;
   };
   hr_run_operand operands[HR_RUN_OPERANDS];
   int operand_count;
 } hr_launch;
+
+/** A plan of hr_backend.plan_fp8 that launches share; NULL: there is none of such sizes. */
+typedef struct hr_run_fp8_plan {
+  hr_fp8_gemm gemm;
+  void *plan;
+} hr_run_fp8_plan;
 
 struct hr_run_program {
   hr_run_shape shape;
@@ -126,6 +134,8 @@ struct hr_run_program {
   int launch_count, launch_room;
   hr_arena_value *values;
   int value_count, value_room;
+  hr_run_fp8_plan *fp8_plans;
+  int fp8_plan_count, fp8_plan_room;
   hr_buffer *numbers; /* hr_run_number */
   hr_buffer *logits;  /* of training the losses, fp32 */
   int optimizer;      /* its launches begin here; launch_count: none */
@@ -137,8 +147,8 @@ struct hr_run_program {
 /* The functions of the operations that a step has. Without a plan the device multiplies all experts' copies at once. */
 hr_launch_function hr_launch_gemm, hr_launch_attention, hr_launch_rowwise, hr_launch_decode,
     hr_launch_attention_backward, hr_launch_route, hr_launch_router, hr_launch_linear, hr_launch_grouped, hr_launch_q8,
-    hr_launch_q8_widening, hr_launch_collective, hr_launch_between_replicas, hr_launch_between_stages,
-    hr_launch_squares;
+    hr_launch_q8_widening, hr_launch_fp8_widening, hr_launch_fp8_narrowing, hr_launch_fp8, hr_launch_collective,
+    hr_launch_between_replicas, hr_launch_between_stages, hr_launch_squares;
 
 /** hr_communicator_sends_beside() of that many elements. */
 bool hr_sends_beside(const hr_communicator *communicator, hr_dtype dtype, int64_t count);

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "model/layers/operator_builder.h"
 #include "runtime/device/buffer.h"
 #include "runtime/device/q8.h"
 
@@ -32,6 +33,62 @@ bool hr_weight_is_bias(int role)
   const char *name = hr_weight_role_name(role);
   const size_t length = strlen(name), end = sizeof ending - 1;
   return length > end && strcmp(name + length - end, ending) == 0;
+}
+
+/* ---- fp8 ---- */
+
+/* These linear layers are lowered by lower_linear() alone (run/lower.c). */
+static bool stays_fp8(hr_linear_id id)
+{
+  static const hr_linear_id kept[] = {
+      HR_LINEAR_Q,    HR_LINEAR_K,  HR_LINEAR_V,    HR_LINEAR_O,           HR_LINEAR_Q_DOWN,    HR_LINEAR_Q_UP,
+      HR_LINEAR_GATE, HR_LINEAR_UP, HR_LINEAR_DOWN, HR_LINEAR_SHARED_GATE, HR_LINEAR_SHARED_UP, HR_LINEAR_SHARED_DOWN};
+  bool found = false;
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    found = found || kept[i] == id;
+  return found;
+}
+
+void hr_keep_fp8(hr_model *model)
+{
+  model->quantization.logit = model->quantization.tied_logit = 0;
+  for (size_t g = 0; g < model->group_count; g++)
+    for (int id = 0; id < HR_LINEAR_COUNT; id++)
+      if (!stays_fp8((hr_linear_id)id))
+        model->groups[g].formats[id] = 0;
+}
+
+/* Scales of a tensor become those of its rows, which cost 4 bytes each. Matrices side by side have blocks of their own
+ * where the rows of each are multiples of a block's. */
+static bool scales_of(const hr_weight_format *format, const hr_operator *op, const hr_weight_shapes *shapes,
+                      hr_fp8_scales *scales)
+{
+  const int64_t columns = shapes->of[op->weights[0]].columns;
+  int64_t rows = HR_FP8_BLOCK;
+  bool fits = columns % HR_FP8_COLUMNS == 0;
+  for (int i = 0; i < HR_OPERATOR_WEIGHTS_MAX && op->weights[i] && !hr_weight_is_bias(op->weights[i]); i++) {
+    const hr_weight_shape *shape = &shapes->of[op->weights[i]];
+    const bool last = i + 1 == HR_OPERATOR_WEIGHTS_MAX || !op->weights[i + 1] || hr_weight_is_bias(op->weights[i + 1]);
+    fits = fits && shape->count == 1 && shape->columns == columns && shape->rows > 0;
+    while (!last && rows > 1 && shape->rows % rows != 0)
+      rows /= 2;
+  }
+  const bool blocks = format->block_inputs > 0;
+  *scales = blocks ? hr_fp8_scales_of_blocks(rows, columns) : hr_fp8_scales_of_rows();
+  return fits && (!blocks || (format->block_inputs == HR_FP8_BLOCK && format->block_outputs == HR_FP8_BLOCK &&
+                              rows >= HR_FP8_ROWS_LEAST));
+}
+
+bool hr_multiplies_fp8(const hr_placed_weights *w, const hr_layer_group *group, const hr_operator *op,
+                       hr_fp8_scales *scales)
+{
+  hr_weight_shapes shapes;
+  const hr_weight_format *format =
+      w->fp8 && group && op->kind == HR_KIND_GEMM ? hr_format_of_operator(w->model, group, op->id) : NULL;
+  if (!format)
+    return false;
+  hr_list_weights(w->model, group, &shapes);
+  return scales_of(format, op, &shapes, scales);
 }
 
 /* ---- blocks ---- */
@@ -109,7 +166,8 @@ static hr_status walk_operator(const block_walk *w, const hr_operator *op, hr_er
       return w->take(w->of, &block, w->context, error);
     }
     block.q8 = is_q8(w, op, block.key);
-    block.dtype = block.q8 ? HR_FP32 : block.dtype;
+    block.fp8 = hr_multiplies_fp8(w->of, w->group, op, &block.scales);
+    block.dtype = block.q8 ? HR_FP32 : block.fp8 ? HR_FP8_E4M3 : block.dtype;
     i = take_matrices(op, i, &w->shapes, &block);
     HR_TRY(w->take(w->of, &block, w->context, error));
   }
@@ -149,8 +207,9 @@ hr_status hr_each_weight_block(const hr_placed_weights *weights, hr_weight_block
 int64_t hr_weight_block_bytes(const hr_weight_block *block)
 {
   const int64_t columns = block->shapes[0].columns;
-  return block->q8 ? hr_q8_bytes(block->total / columns, columns)
-                   : block->total * (int64_t)hr_dtype_bytes(block->dtype);
+  return block->q8    ? hr_q8_bytes(block->total / columns, columns)
+         : block->fp8 ? hr_fp8_bytes(&block->scales, block->total / columns, columns)
+                      : block->total * (int64_t)hr_dtype_bytes(block->dtype);
 }
 
 static hr_status add_bytes(const hr_placed_weights *w, const hr_weight_block *block, void *context, hr_error *error)

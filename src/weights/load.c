@@ -106,13 +106,19 @@ static hr_status fill_rows_on_device(hr_device *device, char *to, hr_uniform u, 
   return padded > 0 ? device->backend->set_bytes(device, to + u.rows * row, 0, (size_t)padded * row, error) : HR_OK;
 }
 
+/* Random values of fp8 are as large as they can be. */
+static float bound_of(const hr_weight_block *block, const hr_weight_filling *how)
+{
+  return block->fp8 ? HR_FP8_LARGEST : how->bound;
+}
+
 static hr_status fill_part_on_device(const hr_placed_weights *w, const hr_weight_block *block, size_t index,
                                      const hr_weight_slice *slice, const hr_weight_filling *how, char *to,
                                      hr_error *error)
 {
   const hr_weight_shape *part = &block->shapes[index], *whole = &slice->whole;
   const int64_t there = hr_max64(0, hr_min64(part->rows, whole->rows - slice->first_row));
-  hr_uniform u = {.dtype = block->dtype, .seed = how->key, .bound = how->bound};
+  hr_uniform u = {.dtype = block->dtype, .seed = how->key, .bound = bound_of(block, how)};
   if (hr_is_whole(slice, part)) {
     u.rows = 1;
     u.columns = u.pitch = (size_t)block->elements[index];
@@ -127,6 +133,21 @@ static hr_status fill_part_on_device(const hr_placed_weights *w, const hr_weight
     to += (size_t)(part->rows * part->columns) * hr_dtype_bytes(block->dtype);
   }
   return HR_OK;
+}
+
+static hr_status write_equal_scales(const hr_placed_weights *w, const hr_weight_block *block, float scale,
+                                    hr_error *error)
+{
+  const size_t bytes = (size_t)(hr_weight_block_bytes(block) - block->total);
+  char *to = hr_buffer_data(*hr_weight_buffer(w, block->layer, block->key));
+  float *scales = malloc(bytes);
+  if (!scales)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the scales of a weight");
+  for (size_t i = 0; i < bytes / sizeof *scales; i++)
+    scales[i] = scale;
+  const hr_status status = w->device->backend->write(w->device, to + block->total, scales, bytes, error);
+  free(scales);
+  return status;
 }
 
 /* Random matrices are made on the device, which takes milliseconds where the host takes seconds.
@@ -145,8 +166,34 @@ static hr_status fill_on_device(const hr_placed_weights *w, const hr_weight_bloc
       return HR_ERROR_UNSUPPORTED;
     HR_TRY(fill_part_on_device(w, block, i, &slice, &how, to, error));
     to += (size_t)block->elements[i] * element;
+    if (block->fp8 && i + 1 == block->count)
+      HR_TRY(write_equal_scales(w, block, how.bound / HR_FP8_LARGEST, error));
   }
   return HR_OK;
+}
+
+/* A block in fp8: values of each matrix, and scales behind those of all. */
+static hr_status fill_fp8(const hr_placed_weights *w, const hr_weight_block *block, loading *l, hr_error *error)
+{
+  const int64_t columns = block->shapes[0].columns, bytes = hr_weight_block_bytes(block);
+  int64_t row = 0;
+  if (!l->reader)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: random weights in fp8 cannot be made", w->model->name);
+  HR_TRY(make_room(l, (size_t)bytes, error));
+  memset(l->host, 0, (size_t)bytes);
+  float *scales = (float *)(void *)((char *)l->host + block->total);
+  for (size_t i = 0; i < block->count; i++) {
+    const hr_weight_slice slice = hr_weight_slice_of(w, block, i);
+    const hr_weight_scales to = {.rows = block->scales.rows,
+                                 .columns = block->scales.blocks ? HR_FP8_BLOCK : columns,
+                                 .stride = block->scales.stride,
+                                 .to = scales + row / block->scales.rows * block->scales.stride};
+    hr_weight_request request = request_of(w, block, i, &slice);
+    request.scales = &to;
+    HR_TRY(hr_weight_read(l->reader, &request, (char *)l->host + row * columns, error));
+    row += block->shapes[i].rows;
+  }
+  return hr_buffer_write(*hr_weight_buffer(w, block->layer, block->key), l->host, (size_t)bytes, error);
 }
 
 static hr_status fill_on_host(const hr_placed_weights *w, const hr_weight_block *block, loading *l, hr_error *error)
@@ -173,7 +220,9 @@ static hr_status load_block(const hr_placed_weights *w, const hr_weight_block *b
     return hr_fail(error, HR_ERROR_INTERRUPTED, "interrupted");
   l->done += hr_weight_block_bytes(block);
   const hr_status status = fill_on_device(w, block, l, error);
-  return status == HR_ERROR_UNSUPPORTED ? fill_on_host(w, block, l, error) : status;
+  if (status != HR_ERROR_UNSUPPORTED)
+    return status;
+  return block->fp8 ? fill_fp8(w, block, l, error) : fill_on_host(w, block, l, error);
 }
 
 static hr_status load_blocks(const hr_placed_weights *w, loading *l, hr_error *error)

@@ -5,6 +5,7 @@
 #define HR_WEIGHTS_WEIGHTS_H
 
 #include "model/layers/weight_shapes.h"
+#include "runtime/device/fp8.h"
 
 #include <headroom/buffer.h>
 #include <headroom/operators.h>
@@ -25,6 +26,7 @@ typedef struct hr_placed_weights {
   const hr_operators *operators; /* of a forward step, which say what stands side by side */
   hr_dtype dtype;
   bool q8;             /* those of linear layers and logits are in q8_0 */
+  bool fp8;            /* those that the model has in fp8 stay so, where hr_keep_fp8() says so */
   int64_t parts;       /* that all of them are divided into for the optimizer; 0 as 1 */
   int64_t first_layer; /* of the whole model, where a pipeline stage has some */
   bool begins, ends;   /* with the embedding, with the logits */
@@ -50,6 +52,8 @@ typedef struct hr_weight_block {
   int64_t total;
   hr_dtype dtype; /* in which they are read */
   bool q8;        /* stored in q8_0, as one matrix of all rows */
+  bool fp8;       /* stored in fp8, as one matrix of all rows, with scales of: */
+  hr_fp8_scales scales;
 } hr_weight_block;
 
 typedef hr_status (*hr_weight_block_fn)(const hr_placed_weights *weights, const hr_weight_block *block, void *context,
@@ -105,6 +109,20 @@ static inline bool hr_multiplies_q8(const hr_placed_weights *weights, const hr_o
 {
   return weights->q8 && op->kind == HR_KIND_GEMM && (op->in_layer || op->id == HR_OP_LOGIT);
 }
+
+/** Whether the operator of a layer multiplies with weights that stay in fp8, and what of them has a scale. */
+bool hr_multiplies_fp8(const hr_placed_weights *weights, const hr_layer_group *group, const hr_operator *op,
+                       hr_fp8_scales *scales);
+
+/** The scales of weights in fp8 that begin at `data`. */
+static inline const float *hr_fp8_scales_at(const void *data, int64_t rows, int64_t columns)
+{
+  return (const float *)(const void *)((const char *)data + rows * columns);
+}
+
+/** Leaves formats to those linear layers alone whose weights can stay in fp8: not to experts, latent attention's K and
+ *  V and logits. */
+void hr_keep_fp8(hr_model *model);
 
 /** Whether the role is a bias, which stands behind its matrix. */
 bool hr_weight_is_bias(int role);

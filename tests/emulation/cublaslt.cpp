@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuBLASLt's interface (runtime/cuda/driver/cublaslt.h) on the emulated GPU: GEMMs that accumulate in fp32, one term
- * after the other. */
+ * after the other. Scales of fp8 are those of the cuBLAS manual of CUDA 13.0, sections "Outer Vector Scaling" and
+ * "128-element 1D and 128x128 2D Block Scaling": on compute capability 9.0, A transposed and B not. */
 #include "machine.h"
 #include "memory.h"
 #include "order.h"
@@ -33,6 +34,8 @@ struct lt_description_st {
   bool transposed[2];
   bool biased;
   const void *bias; /* a number for each row of the result */
+  int32_t mode[2];  /* LT_SCALE_… of A and B */
+  const float *scales[2];
 };
 
 struct lt_layout_st {
@@ -128,7 +131,7 @@ lt_result cublasLtMatmulDescCreate(lt_description *description, int compute, int
 {
   if (scale != LT_R_32F)
     return NOT_SUPPORTED;
-  return make(description, lt_description_st{compute, {false, false}, false, nullptr});
+  return make(description, lt_description_st{compute, {false, false}, false, nullptr, {0, 0}, {nullptr, nullptr}});
 }
 
 lt_result cublasLtMatmulDescInit_internal(lt_description description, size_t bytes, int compute, int scale)
@@ -137,7 +140,7 @@ lt_result cublasLtMatmulDescInit_internal(lt_description description, size_t byt
     return NOT_SUPPORTED;
   if (bytes < sizeof *description)
     return INVALID_VALUE;
-  *description = lt_description_st{compute, {false, false}, false, nullptr};
+  *description = lt_description_st{compute, {false, false}, false, nullptr, {0, 0}, {nullptr, nullptr}};
   return SUCCESS;
 }
 
@@ -149,6 +152,15 @@ lt_result cublasLtMatmulDescDestroy(lt_description description)
 
 lt_result cublasLtMatmulDescSetAttribute(lt_description description, int attribute, const void *value, size_t bytes)
 {
+  if ((attribute == LT_DESCRIPTION_SCALE_A || attribute == LT_DESCRIPTION_SCALE_B) && bytes == sizeof(void *)) {
+    description->scales[attribute == LT_DESCRIPTION_SCALE_B] = load<const float *>(value, 0);
+    return SUCCESS;
+  }
+  if ((attribute == LT_DESCRIPTION_SCALE_MODE_A || attribute == LT_DESCRIPTION_SCALE_MODE_B) &&
+      bytes == sizeof(int32_t)) {
+    description->mode[attribute == LT_DESCRIPTION_SCALE_MODE_B] = load<int32_t>(value, 0);
+    return SUCCESS;
+  }
   if (attribute == LT_DESCRIPTION_BIAS_POINTER && bytes == sizeof(void *)) {
     description->bias = load<const void *>(value, 0);
     return SUCCESS;
@@ -224,6 +236,70 @@ static bool find_sizes(lt_description d, lt_layout a, lt_layout b, lt_layout res
          a->batch_count == result->batch_count && b->batch_count == result->batch_count;
 }
 
+/* ---- scales ---- */
+
+constexpr uint64_t BLOCK = 128, FP8_UNIT = 16;
+
+static int emulated_capability()
+{
+  const char *text = getenv("HEADROOM_EMULATED_CAPABILITY");
+  return text ? atoi(text) : 90;
+}
+
+static uint64_t blocks_of(uint64_t size)
+{
+  return (size + BLOCK - 1) / BLOCK;
+}
+
+static bool is_scaled(lt_description d)
+{
+  return d->mode[0] != LT_SCALE_SCALAR || d->mode[1] != LT_SCALE_SCALAR;
+}
+
+static bool takes_scales(lt_description d, const sizes &s, lt_layout a, lt_layout b, lt_layout result)
+{
+  const int32_t first = d->mode[0], second = d->mode[1];
+  const bool vectors = first == LT_SCALE_OUTER_VECTOR && second == LT_SCALE_OUTER_VECTOR;
+  const bool blocks =
+      (first == LT_SCALE_VECTOR_128 && (second == LT_SCALE_VECTOR_128 || second == LT_SCALE_BLOCK_128)) ||
+      (first == LT_SCALE_BLOCK_128 && second == LT_SCALE_VECTOR_128);
+  return (vectors || blocks) && emulated_capability() == 90 && a->type == LT_R_8F_E4M3 && b->type == LT_R_8F_E4M3 &&
+         result->type != LT_R_8F_E4M3 && d->transposed[0] && !d->transposed[1] && !d->biased && s.m % FP8_UNIT == 0 &&
+         s.n % FP8_UNIT == 0 && s.k % FP8_UNIT == 0;
+}
+
+/* Scales of A with m rows of op(A), or of B with n columns of op(B). */
+static uint64_t count_scales(int32_t mode, uint64_t rows, uint64_t k)
+{
+  switch (mode) {
+  case LT_SCALE_OUTER_VECTOR: return rows;
+  case LT_SCALE_VECTOR_128: return rows * blocks_of(k);
+  case LT_SCALE_BLOCK_128: return (blocks_of(k) + 3) / 4 * 4 * blocks_of(rows);
+  default: return 0;
+  }
+}
+
+static bool has_scales(lt_description d, const sizes &s)
+{
+  bool there = true;
+  for (int i = 0; i < 2; i++)
+    there = there && (uintptr_t)d->scales[i] % 16 == 0 &&
+            memory_holds(d->scales[i], count_scales(d->mode[i], i == 0 ? s.m : s.n, s.k) * sizeof(float));
+  return there;
+}
+
+/* An operand's scale for a row and a block of k. */
+static float scale_at(lt_description d, int operand, uint64_t row, uint64_t block, const sizes &s)
+{
+  const float *scales = d->scales[operand];
+  switch (d->mode[operand]) {
+  case LT_SCALE_OUTER_VECTOR: return scales[row];
+  case LT_SCALE_VECTOR_128: return scales[block * (operand == 0 ? s.m : s.n) + row];
+  case LT_SCALE_BLOCK_128: return scales[row / BLOCK * ((blocks_of(s.k) + 3) / 4 * 4) + block];
+  default: return 1;
+  }
+}
+
 lt_result cublasLtMatmulAlgoGetHeuristic(lt_handle, lt_description description, lt_layout a, lt_layout b, lt_layout,
                                          lt_layout d, lt_preference preference, int wanted, lt_heuristic *results,
                                          int *found)
@@ -232,7 +308,7 @@ lt_result cublasLtMatmulAlgoGetHeuristic(lt_handle, lt_description description, 
   *found = 0;
   if (!find_sizes(description, a, b, d, &s))
     return INVALID_VALUE;
-  if (a->type == LT_R_64F)
+  if (a->type == LT_R_64F || (is_scaled(description) && !takes_scales(description, s, a, b, d)))
     return NOT_SUPPORTED;
   if (wanted < 1)
     return INVALID_VALUE;
@@ -267,6 +343,21 @@ static std::vector<float> take(const void *from, lt_layout layout, bool transpos
   return values;
 }
 
+/* A row of the result, whose blocks of k have scales. */
+static void accumulate_blocks(const sizes &s, lt_description d, uint64_t row, const std::vector<float> &left,
+                              const std::vector<float> &right, std::vector<float> &accumulators)
+{
+  for (uint64_t column = 0; column < s.n; column++) {
+    accumulators[column] = 0;
+    for (uint64_t block = 0; block < blocks_of(s.k); block++) {
+      float sum = 0;
+      for (uint64_t i = block * BLOCK; i < std::min(s.k, (block + 1) * BLOCK); i++)
+        sum += left[row * s.k + i] * right[i * s.n + column];
+      accumulators[column] += sum * scale_at(d, 0, row, block, s) * scale_at(d, 1, column, block, s);
+    }
+  }
+}
+
 static void multiply_one(const sizes &s, lt_description d, const void *a, lt_layout a_layout, const void *b,
                          lt_layout b_layout, void *result, lt_layout result_layout)
 {
@@ -279,6 +370,8 @@ static void multiply_one(const sizes &s, lt_description d, const void *a, lt_lay
     for (uint64_t i = 0; i < s.k; i++)
       for (uint64_t column = 0; column < s.n; column++)
         accumulators[column] += left[row * s.k + i] * right[i * s.n + column];
+    if (is_scaled(d))
+      accumulate_blocks(s, d, row, left, right, accumulators);
     for (uint64_t column = 0; column < s.n; column++)
       put_number(result_layout->type, result, column * (uint64_t)result_layout->leading + row,
                  accumulators[column] + bias);
@@ -328,6 +421,9 @@ lt_result cublasLtMatmul(lt_handle, lt_description description, const void *alph
       !is_usable(d, d_layout, algorithm->data[3]))
     return EXECUTION_FAILED;
   if (description->biased && !memory_holds(description->bias, s.m * size_of(d_layout->type)))
+    return EXECUTION_FAILED;
+  if (is_scaled(description) &&
+      (!takes_scales(description, s, a_layout, b_layout, d_layout) || !has_scales(description, s)))
     return EXECUTION_FAILED;
   const product all = {s, *description, *a_layout, *b_layout, *d_layout, a, b, d};
   return order(stream, [all] { return multiply(all), 0; }) == 0 ? SUCCESS : EXECUTION_FAILED;

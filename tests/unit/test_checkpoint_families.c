@@ -18,7 +18,8 @@ static hr_error error;
 static int64_t read_role(hr_weight_reader *reader, const hr_weight_shape *shape, int role, int64_t layer,
                          const hr_layer_group *group)
 {
-  hr_weight_request request = {(hr_weight_role)role, layer, group, shape->count, shape->rows, shape->columns, HR_FP32};
+  hr_weight_request request = {(hr_weight_role)role, layer,          group,   shape->count,
+                               shape->rows,          shape->columns, HR_FP32, NULL};
   int64_t elements = shape->count * shape->rows * shape->columns;
   float *values = malloc((size_t)elements * sizeof *values), sum = 0;
   assert_non_null(values);

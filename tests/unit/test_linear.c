@@ -9,7 +9,7 @@
 
 static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
 
-enum { X, NORM_WEIGHT, NORM_BIAS, WEIGHT, GATE, BIAS, GATE_BIAS, RESIDUAL, Y, TENSORS };
+enum { X, NORM_WEIGHT, NORM_BIAS, WEIGHT, GATE, BIAS, GATE_BIAS, RESIDUAL, SCALES, GATE_SCALES, Y, TENSORS };
 
 typedef struct linear_case {
   hr_linear_arguments arguments;
@@ -49,6 +49,18 @@ static void fill_row(const linear_case *c, int64_t row, double *x)
                                  (a->norm == HR_ROWWISE_LAYER_NORM ? number_at(c, NORM_BIAS, i) : 0));
 }
 
+/* Element i of row `row` of W or G, in fp8 times its scale. */
+static double weight_at(const linear_case *c, int matrix, int64_t row, int64_t i)
+{
+  const hr_linear_arguments *a = &c->arguments;
+  const tensor *scales = &c->of[matrix == GATE ? GATE_SCALES : SCALES];
+  if (!scales->host)
+    return number_at(c, matrix, row * a->k + i);
+  const int64_t block = row / a->shares.rows * a->shares.stride + (a->shares.blocks ? i / 128 : 0);
+  return hr_number_load(HR_FP8_E4M3, c->of[matrix].host, (size_t)(row * a->k + i)) *
+         (double)((const float *)scales->host)[block];
+}
+
 /* The product of a row with column `column` of W or G, and the most that it may be off: a norm's results may be rounded
  * to the other neighbour. */
 static double product(const linear_case *c, const double *x, int matrix, int bias, int64_t column, double *off)
@@ -57,7 +69,7 @@ static double product(const linear_case *c, const double *x, int matrix, int bia
   const double share = a->norm == HR_ROWWISE_COUNT ? 0 : hr_dtype_rounding_error(a->dtype, 1) / 8;
   double sum = 0, size = 0;
   for (int64_t i = 0; i < a->k; i++) {
-    const double term = x[i] * number_at(c, matrix, column * a->k + i);
+    const double term = x[i] * weight_at(c, matrix, column, i);
     sum += term, size += fabs(term);
   }
   *off = size * (share + 0x1p-20 * (1 + (double)a->k / 64));
@@ -112,7 +124,7 @@ static void compare_element(const linear_case *c, const double *x, int64_t row, 
   const double found = number_at(c, Y, row * a->n + column);
   const double bound =
       1.01 * off * fabs(factor) + fabs(value) * 0x1p-19 + 1e-6 + hr_dtype_rounding_error(a->dtype, exact);
-  if (!(fabs(found - exact) <= bound) && !(isnan(found) && isnan(exact)))
+  if (!(fabs(found - exact) <= bound) && found != exact && !(isnan(found) && isnan(exact)))
     fail_msg("%s, norm %d, activation %d, %d rows, n %d, k %d: [%d, %d] is %g, exactly %g, allowed ±%g",
              hr_dtype_name(a->dtype), (int)a->norm, (int)a->activation, (int)a->rows, (int)a->n, (int)a->k, (int)row,
              (int)column, found, exact, bound);
@@ -132,9 +144,13 @@ static void make_tensors(linear_case *c)
                             [BIAS] = a->bias ? a->n : 0,
                             [GATE_BIAS] = a->bias && gated ? a->n : 0,
                             [RESIDUAL] = a->residual ? a->rows * a->residual_stride : 0};
-  for (int i = 0; i < Y; i++)
+  const bool fp8 = a->scales != NULL;
+  for (int i = 0; i <= RESIDUAL; i++)
     if (counts[i] > 0)
-      c->of[i] = random_tensor(a->dtype, (uint64_t)i + 1, counts[i]);
+      c->of[i] = random_tensor(fp8 && (i == WEIGHT || i == GATE) ? HR_FP8_E4M3 : a->dtype, (uint64_t)i + 1, counts[i]);
+  for (int i = SCALES; i <= GATE_SCALES && fp8; i++)
+    if (i == SCALES || gated)
+      c->of[i] = random_tensor(HR_FP32, (uint64_t)i + 1, hr_fp8_scale_count(&a->shares, a->n));
   c->of[Y] = tensor_of((size_t)(a->rows * a->n) * hr_dtype_bytes(a->dtype));
 }
 
@@ -150,21 +166,28 @@ static void run_on_device(linear_case *c)
   a->x = address(c, X), a->norm_weight = address(c, NORM_WEIGHT), a->norm_bias = address(c, NORM_BIAS);
   a->weight = address(c, WEIGHT), a->gate = address(c, GATE);
   a->bias = address(c, BIAS), a->gate_bias = address(c, GATE_BIAS), a->residual = address(c, RESIDUAL);
+  a->scales = address(c, SCALES), a->gate_scales = address(c, GATE_SCALES);
   a->y = hr_buffer_data(c->of[Y].buffer);
   assert_ok(device->backend->multiply_linear(device, a, hr_device_stream(device), &error), error);
   fetch(&c->of[Y]);
 }
 
-/* `special`: a NaN in the last row of x, which reaches no other row. */
-static void check_case(linear_case *c, bool special)
+static void put(const linear_case *c, int which, hr_dtype dtype, int64_t at, double value)
 {
   hr_error error;
+  hr_number_store(dtype, c->of[which].host, (size_t)at, value);
+  assert_ok(hr_buffer_write(c->of[which].buffer, c->of[which].host, c->of[which].bytes, &error), error);
+}
+
+/* `special`: it is in the last row of x, and reaches no other row; a NaN of fp8 is in the first row of W. */
+static void check_case(linear_case *c, double special)
+{
   const hr_linear_arguments *a = &c->arguments;
   make_tensors(c);
-  if (special) {
-    hr_number_store(a->dtype, c->of[X].host, (size_t)((a->rows - 1) * a->x_stride), (double)NAN);
-    assert_ok(hr_buffer_write(c->of[X].buffer, c->of[X].host, c->of[X].bytes, &error), error);
-  }
+  if (special != 0)
+    put(c, X, a->dtype, (a->rows - 1) * a->x_stride, special);
+  if (special != 0 && a->scales)
+    put(c, WEIGHT, HR_FP8_E4M3, a->k - 1, (double)NAN);
   run_on_device(c);
   double *x = malloc((size_t)a->k * sizeof *x);
   assert_non_null(x);
@@ -213,7 +236,81 @@ static void a_gpu_multiplies_with_what_is_fused(void **state)
                                    .epsilon = 0.125,
                                    .limit = 0.5,
                                    .factor = i % 7 ? 0 : 0.75}};
-    check_case(&c, i % 11 == 0);
+    check_case(&c, i % 11 == 0 ? (double)NAN : 0);
+  }
+}
+
+/* Scales of rows, and of blocks of 128, 32 and 16 rows; n and k that fill tiles, blocks and warps and do not. */
+static void a_gpu_multiplies_with_weights_in_fp8(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][3] = {{1, 64, 128},  {1, 40, 80},     {2, 130, 208}, {3, 17, 48},
+                                     {4, 96, 1024}, {5, 300, 144},   {7, 48, 528},  {8, 100, 272},
+                                     {1, 2200, 64}, {2, 4300, 1040}, {1, 8600, 48}, {6, 16, 4224}};
+  static const hr_rowwise_operation norms[] = {HR_ROWWISE_RMS_NORM, HR_ROWWISE_COUNT, HR_ROWWISE_LAYER_NORM};
+  static const hr_rowwise_operation activations[] = {HR_ROWWISE_SWIGLU, HR_ROWWISE_COUNT, HR_ROWWISE_GEGLU,
+                                                     HR_ROWWISE_COUNT, HR_ROWWISE_GELU_TANH};
+  static const int64_t rows[] = {0, 128, 0, 32, 16, 128};
+  static const float something;
+  if (!device->backend->multiply_linear || !device->backend->keeps_fp8 || !device->backend->keeps_fp8(device))
+    return;
+  for (int i = 0; i < 72; i++) {
+    const int64_t *size = sizes[i % 12], block = rows[(i + i / 12) % 6];
+    const int64_t spare = i % 4 == 1 ? 8 : 0;
+    const bool gated = i % 5 % 2 == 0 && i % 5 < 4;
+    linear_case c = {
+        .arguments = {.rows = size[0],
+                      .n = size[1],
+                      .k = size[2],
+                      .x_stride = size[2] + spare,
+                      .residual_stride = size[1] + spare,
+                      .dtype = i / 3 % 3 ? HR_BF16 : HR_FP16,
+                      .norm = norms[i / 12 % 3],
+                      .activation = activations[i % 5],
+                      .gate = gated ? &something : NULL,
+                      .bias = i % 5 < 2 ? &something : NULL,
+                      .residual = i % 3 ? &something : NULL,
+                      .epsilon = 0.125,
+                      .scales = &something,
+                      .shares = block > 0 ? hr_fp8_scales_of_blocks(block, size[2]) : hr_fp8_scales_of_rows()}};
+    if (test_takes(i))
+      check_case(&c, i % 11 == 0                                            ? (double)NAN
+                     : i % 10 == 1 && norms[i / 12 % 3] == HR_ROWWISE_COUNT ? (double)INFINITY
+                                                                            : 0);
+  }
+}
+
+static void weights_in_fp8_are_widened_exactly(void **state)
+{
+  (void)state;
+  hr_error error;
+  static const int64_t sizes[][3] = {{1, 16, 0}, {130, 272, 128}, {300, 144, 16}, {77, 48, 0}, {128, 128, 128}};
+  if (!device->backend->keeps_fp8 || !device->backend->keeps_fp8(device))
+    return;
+  for (int i = 0; i < 10; i++) {
+    const int64_t rows = sizes[i / 2][0], columns = sizes[i / 2][1], block = sizes[i / 2][2];
+    const hr_dtype dtype = i % 2 ? HR_FP16 : HR_BF16;
+    hr_fp8_arguments x = {.rows = rows, .columns = columns, .dtype = dtype, .scales = hr_fp8_scales_of_rows()};
+    if (block > 0)
+      x.scales = hr_fp8_scales_of_blocks(block, columns);
+    tensor w = tensor_of((size_t)(rows * columns)), y = tensor_of((size_t)(rows * columns) * 2);
+    tensor scales = random_tensor(HR_FP32, 7, hr_fp8_scale_count(&x.scales, rows));
+    for (int64_t j = 0; j < rows * columns; j++)
+      ((uint8_t *)w.host)[j] = (uint8_t)(j * 37 + j / 256); /* each number, infinities there are none */
+    assert_ok(hr_buffer_write(w.buffer, w.host, w.bytes, &error), error);
+    x.w = hr_buffer_data(w.buffer), x.w_scales = hr_buffer_data(scales.buffer), x.y = hr_buffer_data(y.buffer);
+    assert_ok(device->backend->widen_fp8(device, &x, hr_device_stream(device), &error), error);
+    fetch(&y);
+    for (int64_t j = 0; j < rows * columns; j++) {
+      const int64_t row = j / columns, at = row / x.scales.rows * x.scales.stride + (block ? j % columns / 128 : 0);
+      const float exact = (float)hr_number_load(HR_FP8_E4M3, w.host, (size_t)j) * ((const float *)scales.host)[at];
+      const double expected = rounded(dtype, (double)exact), found = hr_number_load(dtype, y.host, (size_t)j);
+      if (found != expected && !(isnan(found) && isnan(expected)))
+        fail_msg("%d: element %d is %g, expected %g", i, (int)j, found, expected);
+    }
+    tensor_free(&w);
+    tensor_free(&y);
+    tensor_free(&scales);
   }
 }
 
@@ -432,9 +529,136 @@ static void a_gpu_adds_up_the_copies_of_each_token(void **state)
   }
 }
 
+/* ---- more tokens, in fp8 themselves ---- */
+
+static double scale_of_x(const hr_fp8_arguments *a, const tensor *scales, int64_t token, int64_t column)
+{
+  return (double)((const float *)scales->host)[a->scales.blocks ? column / 128 * a->padded + token : token];
+}
+
+/* Half of the distance of neighbours, 2^-4 of a value or 2^-10 of a scale; a little more, as its reciprocal is rounded.
+ * The scale is the largest of what has it over 448. A NaN stays one, and what an infinity is scaled with is NaN. */
+static void compare_narrow(const hr_fp8_arguments *a, const tensor *x, const tensor *narrow, const tensor *scales)
+{
+  const int64_t width = a->scales.blocks ? 128 : a->columns;
+  for (int64_t token = 0; token < a->padded; token++)
+    for (int64_t i = 0; i < a->columns; i++) {
+      const double scale = scale_of_x(a, scales, token, i);
+      const double found = hr_number_load(HR_FP8_E4M3, narrow->host, (size_t)(token * a->columns + i)) * scale;
+      const double exact = token < a->tokens ? hr_number_load(a->dtype, x->host, (size_t)(token * a->x_row + i)) : 0;
+      double most = 0;
+      for (int64_t j = i / width * width; j < a->columns && j < (i / width + 1) * width && token < a->tokens; j++)
+        most = fmax(most, fabs(hr_number_load(a->dtype, x->host, (size_t)(token * a->x_row + j))));
+      const bool lost = isinf(most);
+      if (!lost && !isnan(exact))
+        assert_true(fabs(scale - fmax(most / 448, 0x1p-120)) <= 0x1p-22 * scale);
+      if (lost || isnan(exact) ? isfinite(exact) && !isinf(most) && !isnan(found)
+                               : !(fabs(found - exact) <= 1.001 * fmax(fabs(exact) * 0x1p-4, scale * 0x1p-10)))
+        fail_msg("%d tokens of %d: [%d, %d] is %g, narrowed %g", (int)a->tokens, (int)a->columns, (int)token, (int)i,
+                 exact, found);
+      if (isnan(exact) || isinf(exact))
+        assert_true(isnan(found));
+    }
+}
+
+static void compare_products(const hr_fp8_arguments *a, const tensor *of, int64_t n)
+{
+  for (int64_t token = 0; token < a->tokens; token++)
+    for (int64_t row = 0; row < n; row++) {
+      double exact = 0, size = 0;
+      for (int64_t i = 0; i < a->columns; i++) {
+        const int64_t at = row / a->scales.rows * a->scales.stride + (a->scales.blocks ? i / 128 : 0);
+        const double term = hr_number_load(HR_FP8_E4M3, of[WEIGHT].host, (size_t)(row * a->columns + i)) *
+                            (double)((const float *)of[SCALES].host)[at] *
+                            hr_number_load(HR_FP8_E4M3, of[NORM_WEIGHT].host, (size_t)(token * a->columns + i)) *
+                            scale_of_x(a, &of[NORM_BIAS], token, i);
+        exact += term, size += fabs(term);
+      }
+      const double found = hr_number_load(a->dtype, of[Y].host, (size_t)(token * n + row));
+      /* Tensor Cores keep some 14 bits of fp8 products (DeepSeek-V3, arXiv 2412.19437, section 3.3.2). */
+      const double bound = size * 0x1p-11 + hr_dtype_rounding_error(a->dtype, exact);
+      if (!(fabs(found - exact) <= bound) && !(isnan(found) && isnan(exact)))
+        fail_msg("%d tokens, n %d, k %d: [%d, %d] is %g, exactly %g, allowed ±%g", (int)a->tokens, (int)n,
+                 (int)a->columns, (int)token, (int)row, found, exact, bound);
+    }
+}
+
+/* Operands in the places of X, NORM_WEIGHT (narrowed) and NORM_BIAS (its scales). */
+static void check_fp8(int64_t tokens, int64_t n, int64_t k, bool blocks, hr_dtype dtype, double special)
+{
+  hr_error error;
+  hr_fp8_arguments a = {.rows = n,
+                        .columns = k,
+                        .scales = blocks ? hr_fp8_scales_of_blocks(128, k) : hr_fp8_scales_of_rows(),
+                        .dtype = dtype,
+                        .tokens = tokens,
+                        .padded = (tokens + 15) / 16 * 16,
+                        .x_row = k + 8};
+  const int64_t x_scales = a.padded * (blocks ? (k + 127) / 128 : 1);
+  tensor of[TENSORS] = {[X] = random_tensor(dtype, 1, tokens * a.x_row),
+                        [NORM_WEIGHT] = tensor_of((size_t)(a.padded * k)),
+                        [NORM_BIAS] = tensor_of((size_t)x_scales * 4),
+                        [WEIGHT] = random_tensor(HR_FP8_E4M3, 2, n * k),
+                        [SCALES] = random_tensor(HR_FP32, 3, hr_fp8_scale_count(&a.scales, n)),
+                        [Y] = tensor_of((size_t)(a.padded * n) * 2)};
+  if (special != 0)
+    hr_number_store(dtype, of[X].host, (size_t)((tokens - 1) * a.x_row + k / 2), special);
+  hr_number_store(dtype, of[X].host, (size_t)(k - 1), 100); /* one that is much larger than the others */
+  for (int64_t i = 0; i < k; i++)
+    hr_number_store(dtype, of[X].host, (size_t)(a.x_row + i), 0); /* a token of zeros */
+  assert_ok(hr_buffer_write(of[X].buffer, of[X].host, of[X].bytes, &error), error);
+  a.x = hr_buffer_data(of[X].buffer), a.narrow = hr_buffer_data(of[NORM_WEIGHT].buffer);
+  a.x_scales = hr_buffer_data(of[NORM_BIAS].buffer), a.w = hr_buffer_data(of[WEIGHT].buffer);
+  a.w_scales = hr_buffer_data(of[SCALES].buffer), a.y = hr_buffer_data(of[Y].buffer);
+  void *stream = hr_device_stream(device), *plan = NULL;
+  assert_ok(device->backend->quantize_fp8(device, &a, stream, &error), error);
+  fetch(&of[NORM_WEIGHT]);
+  fetch(&of[NORM_BIAS]);
+  compare_narrow(&a, &of[X], &of[NORM_WEIGHT], &of[NORM_BIAS]);
+  const hr_fp8_gemm gemm = {a.padded, n, k, a.scales, dtype, a.w_scales};
+  size_t bytes = 0;
+  hr_buffer *workspace = NULL;
+  const hr_status status = device->backend->plan_fp8(device, &gemm, &plan, &bytes, &error);
+  if (status == HR_OK) {
+    assert_ok(hr_buffer_create(device, bytes > 0 ? bytes : 256, &workspace, &error), error);
+    a.plan = plan;
+    assert_ok(device->backend->multiply_fp8(device, &a, hr_buffer_data(workspace), stream, &error), error);
+    fetch(&of[Y]);
+    compare_products(&a, of, n);
+    device->backend->free_fp8(device, plan);
+    hr_buffer_free(workspace);
+  } else {
+    assert_int_equal(status, HR_ERROR_UNSUPPORTED);
+    assert_true(n % 128 != 0 || k % 128 != 0 || !device->backend->has(device, "sm_90") ||
+                device->backend->has(device, "sm_100"));
+  }
+  for (int i = 0; i < TENSORS; i++)
+    if (of[i].host)
+      tensor_free(&of[i]);
+}
+
+/* On compute capability 9.0 with a library of CUDA 12.9 or later. */
+static void tokens_in_fp8_are_multiplied_with_weights_in_fp8(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][3] = {{9, 16, 16}, {13, 144, 272}, {16, 128, 128}, {33, 272, 4368}, {40, 24, 144}};
+  if (!device->backend->plan_fp8 || !device->backend->keeps_fp8(device))
+    return;
+  for (int i = 0; i < 20; i++) {
+    const int64_t *size = sizes[i % 5];
+    check_fp8(size[0], size[1], size[2], i / 5 % 2, i % 3 ? HR_BF16 : HR_FP16,
+              i % 7 == 3   ? (double)NAN
+              : i % 7 == 5 ? (double)INFINITY
+                           : 0);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_gpu_multiplies_with_what_is_fused),
+                                     cmocka_unit_test(a_gpu_multiplies_with_weights_in_fp8),
+                                     cmocka_unit_test(weights_in_fp8_are_widened_exactly),
+                                     cmocka_unit_test(tokens_in_fp8_are_multiplied_with_weights_in_fp8),
                                      cmocka_unit_test(a_gpu_multiplies_copies_of_tokens),
                                      cmocka_unit_test(a_gpu_adds_up_the_copies_of_each_token)};
   return cmocka_run_group_tests(tests, open_device, close_device);

@@ -11,7 +11,7 @@
 
 static hr_weight_request matrix(hr_weight_role role, int64_t layer)
 {
-  return (hr_weight_request){role, layer, NULL, 1, ROWS, COLUMNS, HR_FP32};
+  return (hr_weight_request){role, layer, NULL, 1, ROWS, COLUMNS, HR_FP32, NULL};
 }
 
 /* 19,200 numbers: their mean is within 5/√(19200 · 300) = 0.0021 of 0, their variance within 4.5% of 1/300. */
@@ -71,7 +71,7 @@ static void norms_are_one_and_biases_zero(void **state)
                    {HR_WEIGHT_ACTIVATION, 0}};
   for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
     uint16_t values[600];
-    hr_weight_request request = {constants[i].role, 0, NULL, 1, 1, 600, HR_BF16};
+    hr_weight_request request = {constants[i].role, 0, NULL, 1, 1, 600, HR_BF16, NULL};
     hr_weight_randomize(&request, 7, 0, 600, values);
     for (int j = 0; j < 600; j++)
       assert_int_equal(values[j], constants[i].bf16);

@@ -56,7 +56,7 @@ static hr_status read_weight(hr_weight_role role, int64_t count, int64_t rows, i
 {
   static hr_layer_group group;
   group = heads();
-  hr_weight_request request = {role, 0, &group, count, rows, columns, HR_FP32};
+  hr_weight_request request = {role, 0, &group, count, rows, columns, HR_FP32, NULL};
   return hr_weight_read(&reader, &request, to, &error);
 }
 
@@ -118,7 +118,7 @@ static void codegen_has_v_before_k_in_each_of_four_blocks(void **state)
   hr_layer_group group = heads();
   group.attention.k_heads = group.attention.v_heads = 4;
   float values[8];
-  hr_weight_request request = {HR_WEIGHT_K, 0, &group, 1, 8, 1, HR_FP32};
+  hr_weight_request request = {HR_WEIGHT_K, 0, &group, 1, 8, 1, HR_FP32, NULL};
   assert_ok(hr_weight_read(&reader, &request, values, &error), error);
   assert_memory_equal(values, ((float[]){4, 5, 10, 11, 16, 17, 22, 23}), sizeof values);
   request.role = HR_WEIGHT_V;
@@ -305,7 +305,7 @@ static void elements_are_rounded_to_the_format_that_is_wanted(void **state)
   put_fp32("model.embed_tokens.weight", "4,1", 4);
   begin("llama");
   write_bytes(0, values, sizeof values);
-  hr_weight_request request = {HR_WEIGHT_TOKEN_EMBEDDING, -1, NULL, 1, 4, 1, HR_BF16};
+  hr_weight_request request = {HR_WEIGHT_TOKEN_EMBEDDING, -1, NULL, 1, 4, 1, HR_BF16, NULL};
   assert_ok(hr_weight_read(&reader, &request, wanted, &error), error);
   assert_int_equal(wanted[0], 0x3F80);
   assert_int_equal(wanted[1], 0x3F82);
@@ -327,7 +327,7 @@ static void elements_at_odd_addresses_are_read(void **state)
   put_tensor("model.embed_tokens.weight", "BF16", 16, "3,1", 3);
   begin("llama");
   write_bytes(1, values, sizeof values);
-  hr_weight_request request = {HR_WEIGHT_TOKEN_EMBEDDING, -1, NULL, 1, 3, 1, HR_FP32};
+  hr_weight_request request = {HR_WEIGHT_TOKEN_EMBEDDING, -1, NULL, 1, 3, 1, HR_FP32, NULL};
   float found[3];
   assert_ok(hr_weight_read(&reader, &request, found, &error), error);
   assert_memory_equal(found, ((float[]){1, 2, 3}), sizeof found);

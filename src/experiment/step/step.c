@@ -99,17 +99,15 @@ static void sum_up(step_run *s)
   t->allocated_bytes = hr_step_runner_bytes(&s->runner);
 }
 
-/* What `describe` says of what the executor has: no weights in fp8, room for K and V in every phase, also of tokens
- * behind windows, and in decode for the prefill before it. */
-static hr_status estimate_memory(step_run *s, const hr_model *described, hr_error *error)
+/* What `describe` says of what the executor has: its formats of weights, room for K and V in every phase, also of
+ * tokens behind windows, and in decode for the prefill before it. */
+static hr_status estimate_memory(step_run *s, hr_error *error)
 {
   hr_workload filling = s->runner.workload;
-  hr_model widened = *described;
-  const hr_model *model = &widened;
-  if (hr_run_widens(model))
-    HR_TRY(hr_model_set_weights(&widened, "bf16", error));
-  for (size_t i = 0; i < widened.group_count; i++)
-    widened.groups[i].attention.window = 0;
+  hr_model had = s->runner.executor->whole;
+  const hr_model *model = &had;
+  for (size_t i = 0; i < had.group_count; i++)
+    had.groups[i].attention.window = 0;
   hr_memory ran, filled;
   if (filling.phase == HR_PHASE_TRAIN) {
     HR_TRY(hr_memory_estimate(model, &filling, &ran, error));
@@ -136,13 +134,13 @@ static hr_status run_steps(step_run *s, hr_error *error)
   return HR_OK;
 }
 
-static hr_status measure(step_run *s, const hr_model *model, hr_error *error)
+static hr_status measure(step_run *s, hr_error *error)
 {
   HR_TRY(run_steps(s, error));
   HR_TRY(predict_operators(s, error));
   HR_TRY(time_operators(s, error));
   sum_up(s);
-  return estimate_memory(s, model, error);
+  return estimate_memory(s, error);
 }
 
 static hr_status measure_on(hr_device *device, const hr_subject *subject, const hr_step_options *options,
@@ -159,7 +157,7 @@ static hr_status measure_on(hr_device *device, const hr_subject *subject, const 
   hr_status status = hr_step_runner_open(&s.runner, device, model, workload, &s.options, error);
   s.times->load_ns = s.runner.load_ns;
   if (status == HR_OK)
-    status = measure(&s, model, error);
+    status = measure(&s, error);
   hr_step_runner_close(&s.runner);
   if (status == HR_OK)
     *times = s.times;

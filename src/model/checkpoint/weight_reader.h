@@ -18,6 +18,12 @@ typedef struct hr_weight_reader {
   bool *used;                         /* of each tensor */
 } hr_weight_reader;
 
+/** The scales of a weight that stays in fp8: one for each block of rows and columns, rows of blocks `stride` apart. */
+typedef struct hr_weight_scales {
+  int64_t rows, columns, stride;
+  float *to;
+} hr_weight_scales;
+
 /** A weight that is wanted: `count` matrices (of experts; else 1) of [rows, columns], a bias or norm as one row. The
  *  layer has `group`, which is NULL outside of layers. */
 typedef struct hr_weight_request {
@@ -26,6 +32,7 @@ typedef struct hr_weight_request {
   const hr_layer_group *group;
   int64_t count, rows, columns;
   hr_dtype dtype;
+  const hr_weight_scales *scales; /* where they are written, of one matrix in HR_FP8_E4M3; NULL: they are multiplied */
 } hr_weight_request;
 
 /** Begins reading weights of a model, both of which must stay valid. HR_ERROR_UNSUPPORTED if the names of the family's
@@ -37,7 +44,8 @@ hr_status hr_weight_reader_begin(hr_weight_reader *reader, const hr_weights *wei
 /** Writes count × rows × columns elements to `to`, row-major; NULL: it only looks for them. The weight of a norm is its
  *  factor, also where 1 is added to what is stored. fp8 (E4M3) is multiplied by its scales: of the tensor, of each row,
  *  or of blocks of 128 × 128. HR_ERROR_NOT_FOUND, HR_ERROR_INVALID for a tensor that is missing or misshapen,
- *  HR_ERROR_UNSUPPORTED for one in a format that is not read, each naming it with what was expected and found. */
+ *  HR_ERROR_UNSUPPORTED for one in a format that is not read, or with request->scales in another than fp8 or with
+ *  scales that differ within a block, each naming it with what was expected and found. */
 hr_status hr_weight_read(hr_weight_reader *reader, const hr_weight_request *request, void *to, hr_error *error);
 
 /** HR_ERROR_INVALID, naming the first one, if there are weights that have not been read. Buffers, scales, the copy of a

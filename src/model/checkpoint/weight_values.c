@@ -201,11 +201,60 @@ static void convert_part(const hr_weight_part *part, const weight_scale *scale, 
                 first + i * part->columns);
 }
 
+/* ---- weights that stay in fp8 ---- */
+
+/* The scales of a block of the request: those of all its rows, and of their blocks in the tensor, are the same. */
+static hr_status take_block_scale(const hr_weight_part *part, const weight_scale *scale,
+                                  const hr_weight_request *request, int64_t row, int64_t column, hr_error *error)
+{
+  const hr_weight_scales *to = request->scales;
+  const int64_t rows = part->rows - row < to->rows ? part->rows : row + to->rows;
+  const int64_t columns = part->columns - column < to->columns ? part->columns : column + to->columns;
+  const float first = scale_at(scale, joined_row(part, request, row), column);
+  to->to[row / to->rows * to->stride + column / to->columns] = first;
+  for (int64_t i = row, before = -1; i < rows; i++) {
+    const int64_t from = joined_row(part, request, i);
+    if (before >= 0 && from / scale->block_rows == before)
+      continue;
+    before = from / scale->block_rows;
+    for (int64_t j = column; j < columns; j += scale->block_columns) {
+      const float other = scale_at(scale, from, j);
+      if (memcmp(&other, &first, sizeof first) != 0)
+        return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                       "%.200s: expected one scale for rows %" PRId64 " to %" PRId64 ", as the configuration says, "
+                       "found several; they can be read as bf16 (--weights-format bf16)",
+                       scale->tensor->name, row, rows - 1);
+    }
+  }
+  return HR_OK;
+}
+
+static hr_status keep_fp8(const hr_weight_part *part, const weight_scale *scale, const hr_weight_request *request,
+                          char *to, hr_error *error)
+{
+  const hr_weight_scales *scales = request->scales;
+  if (part->tensor->format != HR_TENSOR_FP8_E4M3)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "%.200s: expected %s, as the configuration says, found %s; it can be read as bf16 "
+                   "(--weights-format bf16)",
+                   part->tensor->name, hr_tensor_format_name(HR_TENSOR_FP8_E4M3),
+                   hr_tensor_format_name(part->tensor->format));
+  for (int64_t row = 0; row < part->rows; row++)
+    memcpy(to + row * part->columns, run_from(part, 0, joined_row(part, request, row) * part->columns).from,
+           (size_t)part->columns);
+  for (int64_t row = 0; row < part->rows; row += scales->rows)
+    for (int64_t column = 0; column < part->columns; column += scales->columns)
+      HR_TRY(take_block_scale(part, scale, request, row, column, error));
+  return HR_OK;
+}
+
 hr_status hr_convert_weight(const hr_weights *weights, const hr_weight_part *part, const hr_weight_request *request,
                             void *to, int64_t first, hr_error *error)
 {
   weight_scale scale;
   HR_TRY(read_scale(weights, part, &scale, error));
+  if (request->scales)
+    return keep_fp8(part, &scale, request, to, error);
   convert_part(part, &scale, request, to, first);
   return HR_OK;
 }

@@ -97,21 +97,18 @@ static const struct {
     {HR_OP_SHARED_GATE, HR_LINEAR_SHARED_GATE}, {HR_OP_SHARED_DOWN, HR_LINEAR_SHARED_DOWN},
 };
 
-/* The format of an operator's weights, NULL for the workload's. Q, K and V of several formats are computed as one GEMM
- * with unquantized weights. */
-static const hr_weight_format *format_of(const hr_operator_builder *builder, hr_operator_id id)
+const hr_weight_format *hr_format_of_operator(const hr_model *model, const hr_layer_group *layer, hr_operator_id id)
 {
-  const hr_model *model = builder->model;
   uint8_t number = 0;
   bool found = false;
-  if (model->quantization.format_count == 0 || builder->workload->phase == HR_PHASE_TRAIN)
+  if (model->quantization.format_count == 0)
     return NULL;
   if (id == HR_OP_LOGIT)
     return hr_format_of_logits(model);
-  for (size_t i = 0; builder->layer && i < sizeof weights_of / sizeof *weights_of; i++) {
+  for (size_t i = 0; layer && i < sizeof weights_of / sizeof *weights_of; i++) {
     if (weights_of[i].id != id)
       continue;
-    uint8_t own = builder->layer->formats[weights_of[i].linear];
+    uint8_t own = layer->formats[weights_of[i].linear];
     if (found && own != number)
       return NULL;
     number = own;
@@ -135,8 +132,8 @@ static int64_t activation_bits(const hr_operator_builder *builder, const hr_weig
 static void quantize(hr_operator_builder *builder, int64_t rows, int64_t outputs, int64_t inputs, int64_t count)
 {
   hr_operator *op = &builder->to->items[builder->to->count - 1];
-  const hr_weight_format *format = format_of(builder, op->id);
-  if (!format)
+  const hr_weight_format *format = hr_format_of_operator(builder->model, builder->layer, op->id);
+  if (!format || builder->workload->phase == HR_PHASE_TRAIN)
     return;
   hr_checked64 weights = hr_matrix_bytes(format, hr_checked(outputs), hr_checked(inputs), count, 0);
   hr_checked64 read = hr_times(elements(rows, inputs, 1), activation_bits(builder, format));

@@ -47,6 +47,10 @@ typedef struct hr_gemm_sizes {
 void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass,
                     const hr_gemm_sizes *sizes);
 
+/** The format of an operator's weights, NULL for the workload's. Q, K and V of several formats are computed as one GEMM
+ *  with unquantized weights. `layer`: of the model; NULL: outside of layers. */
+const hr_weight_format *hr_format_of_operator(const hr_model *model, const hr_layer_group *layer, hr_operator_id id);
+
 /** A linear layer y = x Wᵀ over `rows` rows. Here and below its weights are read in their own format. */
 void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t outputs, int64_t inputs);
 

@@ -10,6 +10,7 @@
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
 #include "runtime/cuda/experts/experts.h"
+#include "runtime/cuda/gemm/fp8.h"
 #include "runtime/cuda/gemm/linear.h"
 
 #include <headroom/plan.h>
@@ -172,6 +173,12 @@ const hr_backend hr_backend_cuda = {
     .route_backward = hr_cuda_route_backward,
     .group_gradients = hr_cuda_group_gradients,
     .multiply_linear = hr_cuda_multiply_linear,
+    .keeps_fp8 = hr_cuda_keeps_fp8,
+    .widen_fp8 = hr_cuda_widen_fp8,
+    .quantize_fp8 = hr_cuda_quantize_fp8,
+    .plan_fp8 = hr_cuda_plan_fp8,
+    .multiply_fp8 = hr_cuda_multiply_fp8,
+    .free_fp8 = hr_cuda_free_fp8,
     .connect = hr_cuda_connect,
     .disconnect = hr_cuda_disconnect,
     .prepare_call = hr_cuda_prepare_call,

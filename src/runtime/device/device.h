@@ -15,6 +15,9 @@ typedef struct hr_kv_writes hr_kv_writes;
 typedef struct hr_kv_numbers hr_kv_numbers;
 /* runtime/device/q8.h */
 typedef struct hr_q8_arguments hr_q8_arguments;
+/* runtime/device/fp8.h */
+typedef struct hr_fp8_arguments hr_fp8_arguments;
+typedef struct hr_fp8_gemm hr_fp8_gemm;
 /* runtime/device/linear.h */
 typedef struct hr_linear_arguments hr_linear_arguments;
 /* runtime/device/experts.h */
@@ -112,6 +115,18 @@ typedef struct hr_backend {
   /** Products with weights in q8_0, and rows of them in another format. NULL: no such weights. */
   hr_status (*multiply_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);
   hr_status (*widen_q8)(hr_device *device, const hr_q8_arguments *arguments, hr_error *error);
+  /** Whether multiply_linear takes weights in fp8; NULL: never. */
+  bool (*keeps_fp8)(const hr_device *device);
+  /** Rows of weights in fp8 in another format, and rows of another format in fp8, as runs. */
+  hr_status (*widen_fp8)(hr_device *device, const hr_fp8_arguments *arguments, void *stream, hr_error *error);
+  hr_status (*quantize_fp8)(hr_device *device, const hr_fp8_arguments *arguments, void *stream, hr_error *error);
+  /** Chooses an algorithm that multiplies with weights in fp8, freed by free_fp8(); HR_ERROR_UNSUPPORTED: there is none
+   *  and they have to be widened. */
+  hr_status (*plan_fp8)(hr_device *device, const hr_fp8_gemm *gemm, void **plan, size_t *workspace_bytes,
+                        hr_error *error);
+  hr_status (*multiply_fp8)(hr_device *device, const hr_fp8_arguments *arguments, void *workspace, void *stream,
+                            hr_error *error);
+  void (*free_fp8)(hr_device *device, void *plan);
   /** Connects the ranks of this process; what they need is in their `state`, which disconnect() frees. NULL: ranks meet
    *  in the memory of the host. */
   hr_status (*connect)(hr_communicator *const *communicators, int64_t count, hr_error *error);

@@ -4,13 +4,15 @@
 #ifndef HR_RUNTIME_DEVICE_LINEAR_H
 #define HR_RUNTIME_DEVICE_LINEAR_H
 
+#include "runtime/device/fp8.h"
 #include "schedule/linear.h"
 
 /** y = residual + factor · activation(n Wᵀ + bias), where n is the norm of x. With `gate` G the activation is of two
  *  values, n Gᵀ + gate_bias and n Wᵀ + bias. Elements are of one format; sums are in fp32. Addresses but that of x are
  *  multiples of 16 bytes. With `experts` each row is a copy of a token for one of them, which has matrices of its own;
  *  then there is no norm nor bias, and a residual only with `active`, which makes y the sums of each token's copies,
- *  weighted: then there is no activation. */
+ *  weighted: then there is no activation. With `scales` W and G are in fp8, packed, without experts, and x is aligned
+ *  to 16 bytes. */
 typedef struct hr_linear_arguments {
   int64_t rows, n, k;
   int64_t x_stride, residual_stride;   /* elements from a row to the next; those of y are packed */
@@ -35,6 +37,8 @@ typedef struct hr_linear_arguments {
   int64_t active;            /* copies of a token, whose sum is a row of y and residual; 0: they stay apart */
   const int32_t *places;     /* [rows / active, active], as the next, as hr_route_arguments */
   const float *weights;
+  hr_fp8_scales shares;              /* what has a scale of those: */
+  const float *scales, *gate_scales; /* of the weights; NULL: they are of the dtype */
 } hr_linear_arguments;
 
 /** The most copies that are added up. */

@@ -33,7 +33,15 @@ enum {
   LT_DESCRIPTION_TRANSB = 4,
   LT_DESCRIPTION_EPILOGUE = 7,
   LT_DESCRIPTION_BIAS_POINTER = 8,
-  LT_EPILOGUE_BIAS = 4, /* of the rows of a column-major result */
+  LT_DESCRIPTION_SCALE_A = 17,
+  LT_DESCRIPTION_SCALE_B = 18,
+  LT_DESCRIPTION_SCALE_MODE_A = 31,
+  LT_DESCRIPTION_SCALE_MODE_B = 32,
+  LT_SCALE_SCALAR = 0,
+  LT_SCALE_OUTER_VECTOR = 3, /* fp32, of rows of A and columns of B, from CUDA 12.9 on, as the next */
+  LT_SCALE_VECTOR_128 = 4,   /* of 128 elements of k: [blocks of k, rows of A or columns of B] */
+  LT_SCALE_BLOCK_128 = 5,    /* of 128 of these, too: [blocks of rows, blocks of k rounded up to 4] */
+  LT_EPILOGUE_BIAS = 4,      /* of the rows of a column-major result */
   LT_LAYOUT_BATCH_COUNT = 5,
   LT_LAYOUT_BATCH_STRIDE = 6,
   LT_PREFERENCE_WORKSPACE_BYTES = 1,

@@ -19,6 +19,7 @@ extern const hr_embedded_file hr_embedded_cuda_sources[], hr_embedded_cuda_heade
 static const char *const sources[] = {"ceilings",
                                       "fill",
                                       "largest",
+                                      "fp8",
                                       "elementwise",
                                       "rowwise_backward_elements",
                                       "kv_cache_append",

@@ -16,13 +16,14 @@
 
 _Static_assert(HR_LINEAR_ROWS_MAX == HR_GEMV_TOKENS_MAX, "a program takes each number of rows");
 
-/* The GEMM that decides on the tiling. Both matrices of a gate are read at once. */
+/* The GEMM that decides on the tiling. Both matrices of a gate are read at once; rows in fp8 have the bytes of rows of
+ * half as many elements. */
 static hr_gemm gemm_of(const hr_linear_arguments *x)
 {
   hr_gemm g = hr_gemm_default();
   g.m = x->experts > 0 ? hr_min64(HR_GEMV_TOKENS_MAX, x->most) : x->rows;
   g.n = x->gate ? 2 * x->n : x->n;
-  g.k = x->k;
+  g.k = x->scales ? x->k / 2 : x->k;
   g.lda = x->experts > 0 ? x->k : x->x_stride;
   g.batch = x->experts > 0 ? hr_min64(x->experts, x->rows) : 1;
   g.dtype = x->dtype;
@@ -54,13 +55,16 @@ static void write_how(const hr_linear_arguments *x, bool early, char *text, size
   if (x->norm != HR_ROWWISE_COUNT)
     snprintf(norm, sizeof norm, " HR_NORM=%d HR_NORM_TOKENS=%d", x->norm == HR_ROWWISE_RMS_NORM ? 1 : 2,
              hr_linear_rows(x->rows));
-  snprintf(text, size, "%s%s%s%s%s",
+  snprintf(text, size, "%s%s%s%s%s%s",
            x->active > 0    ? "HR_GROUPED HR_COMBINED"
            : x->experts > 0 ? "HR_GROUPED"
            : early          ? "HR_EARLY"
                             : "",
            norm, x->gate ? " HR_GATED" : "", acts ? " HR_ACTIVATION=" : "",
-           acts ? name_of_activation(x->activation) : "");
+           acts ? name_of_activation(x->activation) : "",
+           !x->scales         ? ""
+           : x->shares.blocks ? " HR_FP8=HR_GEMV_SCALED_BLOCKS"
+                              : " HR_FP8=HR_GEMV_SCALED_ROWS");
 }
 
 #define COMBINING_WARPS 16
@@ -95,6 +99,14 @@ void hr_linear_program(const hr_linear_arguments *x, int64_t multiprocessors, bo
   hr_gemv_defines(&g, tiling, load, how, text);
 }
 
+static int log2_of(int64_t power)
+{
+  int log2 = 0;
+  while (power >> log2 > 1)
+    log2++;
+  return log2;
+}
+
 hr_gemv_call hr_linear_call(const hr_linear_arguments *x)
 {
   return (hr_gemv_call){.x = hr_cuda_address(x->x),
@@ -118,6 +130,10 @@ hr_gemv_call hr_linear_call(const hr_linear_arguments *x)
                         .experts_of = hr_cuda_address(x->experts_of),
                         .places = hr_cuda_address(x->places),
                         .weights = hr_cuda_address(x->weights),
+                        .scales = hr_cuda_address(x->scales),
+                        .gate_scales = hr_cuda_address(x->gate_scales),
+                        .scale_row = x->shares.stride,
+                        .scale_rows_log2 = log2_of(x->shares.rows),
                         .active = (int)x->active,
                         .copies = (int)x->rows,
                         .tokens = (int)x->rows,

@@ -14,7 +14,8 @@
  * to 8 tokens of one expert, by experts_tile.cuh. HR_NORM: x is normed before (gemv_norm.cuh). HR_GATED: every other of
  * a block's row warps has rows of a second matrix, the gate's, for the same rows of y. HR_ACTIVATION: one of
  * activation.cuh. HR_COMBINED, beside HR_GROUPED: y is the weighted sum of a token's copies; a block has one warp's
- * rows for all experts, each by other HR_K_WARPS of its warps, and adds up in the order of the token's choice.
+ * rows for all experts, each by other HR_K_WARPS of its warps, and adds up in the order of the token's choice. HR_FP8,
+ * beside HR_MMA: W and the gate are in fp8 and become 16 bits in registers, for an x that stays as it is.
  *
  * Bound: memory bandwidth; 2 KiB and more are in flight for each warp. */
 #include "runtime/cuda/kernels/dtype.cuh"
@@ -24,6 +25,12 @@
 
 typedef long long int64;
 typedef hr_gemv_call gemv_call;
+#ifdef HR_FP8
+#include "runtime/cuda/kernels/fp8.cuh"
+typedef unsigned char weight;
+#else
+typedef element weight;
+#endif
 
 #define WARP 32
 #define ROWS HR_ROWS
@@ -43,15 +50,21 @@ typedef hr_gemv_call gemv_call;
 /* The operands of a warp: its rows begin at `row`. A row or token that is not there is the last one; its results are
  * not stored. */
 struct warp_operands {
-  const element *x, *w;
+  const element *x;
+  const weight *w;
   int64 row;
   int k_warp;
+  const float *scales; /* with HR_FP8 */
 };
 
-__device__ inline const element *w_at(const gemv_call &call, const warp_operands &mine, int row)
+__device__ inline int64 row_there(const gemv_call &call, const warp_operands &mine, int row)
 {
-  int64 there = mine.row + row < call.n ? mine.row + row : call.n - 1;
-  return mine.w + there * call.w_row;
+  return mine.row + row < call.n ? mine.row + row : call.n - 1;
+}
+
+__device__ inline const weight *w_at(const gemv_call &call, const warp_operands &mine, int row)
+{
+  return mine.w + row_there(call, mine, row) * call.w_row;
 }
 
 __device__ inline const element *x_at(const gemv_call &call, const warp_operands &mine, int token)
@@ -65,7 +78,7 @@ __device__ inline const element *x_at(const gemv_call &call, const warp_operands
 }
 
 /* Asks for memory ahead of its use. The L2 has what other kernels write, so that a later load reads it. */
-__device__ inline void prefetch_to_l2(const element *at)
+__device__ inline void prefetch_to_l2(const void *at)
 {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
@@ -129,11 +142,15 @@ __device__ inline gemv_call call_of_block(gemv_call call)
 
 typedef float partial_rows[HR_K_WARPS][TOKENS][BLOCK_ROWS];
 
-__device__ inline float sum_of_warps(const partial_rows &partial, int token, int row, const element *bias, int64 at)
+__device__ inline float sum_of_warps(const partial_rows &partial, int token, int row, const float *scales,
+                                     const element *bias, int64 at)
 {
   float sum = partial[0][token][row];
   for (int warp = 1; warp < HR_K_WARPS; warp++)
     sum += partial[warp][token][row];
+#if defined(HR_FP8) && HR_FP8 == HR_GEMV_SCALED_ROWS
+  sum *= scales[at];
+#endif
   return bias ? sum + to_float(bias[at]) : sum;
 }
 
@@ -141,9 +158,10 @@ __device__ inline float sum_of_warps(const partial_rows &partial, int token, int
 __device__ inline float activated(const gemv_call &call, const partial_rows &partial, int token, int row, int64 at)
 {
   const int in = row / ROWS * MATRICES * ROWS + row % ROWS;
-  const float value = sum_of_warps(partial, token, in, call.bias, at);
+  const float value = sum_of_warps(partial, token, in, call.scales, call.bias, at);
 #if defined(HR_GATED)
-  return activation_of<HR_ACTIVATION>(call.limit)(sum_of_warps(partial, token, in + ROWS, call.gate_bias, at), value);
+  const float gate = sum_of_warps(partial, token, in + ROWS, call.gate_scales, call.gate_bias, at);
+  return activation_of<HR_ACTIVATION>(call.limit)(gate, value);
 #elif defined(HR_ACTIVATION)
   return activation_of<HR_ACTIVATION>(call.limit)(value, 0);
 #else
@@ -170,7 +188,9 @@ __device__ inline warp_operands operands_of(const gemv_call &call)
 {
   const int warp = threadIdx.x / WARP, row_warp = warp / HR_K_WARPS;
   const int64 row = (int64)blockIdx.x * OUT_ROWS + row_warp / MATRICES * ROWS;
-  return {call.x, row_warp % MATRICES == 1 ? call.gate : call.w, row, warp % HR_K_WARPS};
+  const bool gate = row_warp % MATRICES == 1;
+  return {call.x, (const weight *)(gate ? call.gate : call.w), row, warp % HR_K_WARPS,
+          gate ? call.gate_scales : call.scales};
 }
 
 #ifdef HR_COMBINED
@@ -183,7 +203,7 @@ __device__ inline void multiply_tile(const gemv_call &all, const gemv_call &call
 {
   __shared__ float partial[HR_ROW_WARPS * HR_K_WARPS][TOKENS][ROWS];
   const int warp = threadIdx.x / WARP, first = (int)((call.y - all.y) / call.y_row);
-  const warp_operands mine = {call.x, call.w, (int64)blockIdx.x * ROWS, k_warp};
+  const warp_operands mine = {call.x, call.w, (int64)blockIdx.x * ROWS, k_warp, nullptr};
   accumulators sums(call, mine);
   sums.multiply(call, mine);
   sums.put(partial[warp], 0);
