@@ -204,6 +204,28 @@ static void rounding_few_rows_takes_the_time_of_a_row(void **state)
   assert_true(p.rounding_ns == 0);
 }
 
+/* This library's steps round more than eight rows: 16 of 1000 elements move 48000 bytes at 0.95 of a copy's share, 0.8
+ * of 10^12 bytes a second: 63.16 ns behind a launch of 1000. A gate's rows are those of the other matrix. */
+static void a_step_of_this_library_rounds_more_than_eight_rows(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_operator op = {.id = HR_OP_MLP_UP, .kind = HR_KIND_GEMM, .count = 1, .gemm = hr_gemm_default()};
+  hr_prediction p;
+  hr_error error;
+  hardware.launch_ns = 1000, hardware.bandwidth_bytes_per_s = 1e12, hardware.bandwidth_share = 0.8;
+  op.gemm.m = 16, op.gemm.n = 1024, op.gemm.k = 1000, op.gemm.dtype = HR_FP8_E4M3;
+  op.activations = HR_ACTIVATIONS_FP8, op.framework = HR_FRAMEWORK_HEADROOM, op.bytes = 1000000, op.flops = 32768000;
+  assert_ok(hr_predict_operator(&hardware, &op, &p, &error), error);
+  assert_true(fabs(p.rounding_ns - (1000 + 48000 / (0.95 * 0.8 * 1000))) < 1e-6);
+  op.id = HR_OP_MLP_GATE;
+  assert_ok(hr_predict_operator(&hardware, &op, &p, &error), error);
+  assert_true(p.rounding_ns == 0);
+  op.id = HR_OP_MLP_UP, op.gemm.m = 8;
+  assert_ok(hr_predict_operator(&hardware, &op, &p, &error), error);
+  assert_true(p.rounding_ns == 0);
+}
+
 /* Each of a server's own costs, and what the others have. */
 static void a_server_has_its_own_kernels_where_the_device_knows_them(void **state)
 {
@@ -266,6 +288,7 @@ int main(void)
       cmocka_unit_test(the_costs_of_experts_count_once_for_each_grouped_gemm),
       cmocka_unit_test(keys_that_are_not_split_cost_a_wave_of_blocks),
       cmocka_unit_test(rounding_few_rows_takes_the_time_of_a_row),
+      cmocka_unit_test(a_step_of_this_library_rounds_more_than_eight_rows),
       cmocka_unit_test(a_server_has_its_own_kernels_where_the_device_knows_them),
       cmocka_unit_test(figures_of_a_server_say_its_version),
   };

@@ -45,7 +45,8 @@ static const hr_hardware *eager_device(const hr_hardware *hardware, const hr_ope
                                        hr_hardware *eager)
 {
   const double share = hr_predict_rounding_cost(hardware, op->framework)->matrix_share;
-  if (op->kind != HR_KIND_GEMM || !hr_rounds_alone(hardware, op) || !(share > 0))
+  if (op->kind != HR_KIND_GEMM || op->framework == HR_FRAMEWORK_HEADROOM || !hr_rounds_alone(hardware, op) ||
+      !(share > 0))
     return hardware;
   *eager = hr_predict_scaled_device(hardware, gemm->dtype, share, 0);
   return eager;

@@ -4,8 +4,8 @@
 
 #include <headroom/predict.h>
 
-/** Whether it is a plain GEMM whose activations are rounded by a kernel of its own: in eager mode, and by inference
- *  servers. torch.compile rounds in the norm or activation before. */
+/** Whether it is a plain GEMM whose activations are rounded by a kernel of its own: in eager mode, by inference
+ *  servers, and by this library for more than eight rows. torch.compile rounds in the norm or activation before. */
 bool hr_rounds_alone(const hr_hardware *hardware, const hr_operator *op);
 
 /** Whether a kernel before the GEMM rounds its activations: as hr_rounds_alone(), and before grouped GEMMs. Two GEMMs
