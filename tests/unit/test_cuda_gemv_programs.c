@@ -132,6 +132,61 @@ static void what_is_fused_compiles_for_every_architecture(void **state)
   hr_nvrtc_close(&nvrtc);
 }
 
+/* Scales of rows and of blocks, from compute capability 8.9 on, with what is fused in turn. */
+static void weights_in_fp8_compile(void **state)
+{
+  (void)state;
+  static const int64_t sizes[] = {4096, 80, 1040}, rows[] = {2000, 4000, 6000, 14000, 50000};
+  static const int matrix[1];
+  static const float scale;
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  hr_gemv_tiling t;
+  for (int i = 0; i < 12; i++) {
+    const hr_linear_arguments x = {.rows = 1 + i % 8,
+                                   .n = rows[i % 5],
+                                   .k = sizes[i % 3],
+                                   .x_stride = sizes[i % 3],
+                                   .dtype = i / 2 % 2 ? HR_FP16 : HR_BF16,
+                                   .norm = i % 4 ? HR_ROWWISE_COUNT : HR_ROWWISE_RMS_NORM,
+                                   .activation = i % 3 ? HR_ROWWISE_COUNT : HR_ROWWISE_SWIGLU,
+                                   .gate = i % 3 ? NULL : matrix,
+                                   .scales = &scale,
+                                   .shares =
+                                       i % 2 ? hr_fp8_scales_of_blocks(128, sizes[i % 3]) : hr_fp8_scales_of_rows()};
+    const bool hopper = i % 4 < 3;
+    hr_linear_program(&x, MULTIPROCESSORS, hopper, &t, defines);
+    assert_true(t.mma);
+    build(&nvrtc, "gemv", hopper ? "sm_90a" : "sm_89", x.dtype, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
+/* A row of 4096 in fp8 has the tiling of one of 2048 in 16 bits. */
+static void rows_in_fp8_are_tiled_by_their_bytes(void **state)
+{
+  (void)state;
+  static const float scale;
+  char defines[HR_DEFINES_SIZE];
+  hr_gemv_tiling fp8, wide;
+  hr_linear_arguments x = {.rows = 1,
+                           .n = 4096,
+                           .k = 2048,
+                           .x_stride = 2048,
+                           .dtype = HR_BF16,
+                           .norm = HR_ROWWISE_COUNT,
+                           .activation = HR_ROWWISE_COUNT};
+  for (x.n = 1000; x.n < 100000; x.n *= 3) {
+    x.k = x.x_stride = 2048, x.scales = NULL;
+    hr_linear_program(&x, MULTIPROCESSORS, true, &wide, defines);
+    assert_null(strstr(defines, "HR_FP8"));
+    x.k = x.x_stride = 4096, x.scales = &scale, x.shares = hr_fp8_scales_of_rows();
+    hr_linear_program(&x, MULTIPROCESSORS, true, &fp8, defines);
+    assert_true(same(&fp8, &wide));
+    assert_non_null(strstr(defines, "HR_FP8=HR_GEMV_SCALED_ROWS"));
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -140,6 +195,8 @@ int main(void)
       cmocka_unit_test(each_choice_is_another_tiling),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
       cmocka_unit_test(what_is_fused_compiles_for_every_architecture),
+      cmocka_unit_test(weights_in_fp8_compile),
+      cmocka_unit_test(rows_in_fp8_are_tiled_by_their_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,11 @@
 
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/resolve.h>
+#include <headroom/memory.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TOKENS 13 /* more than a GEMV takes, and no multiple of 4 */
 #define FEW 5
@@ -187,6 +189,40 @@ static void random_weights_in_fp8_are_as_large_as_others(void **state)
   hr_executor_close(wide);
 }
 
+/* A row in fp8 has a scale of 4 bytes where `describe` counts one for the tensor: 4 in 256 at most. */
+static void weights_in_fp8_take_what_describe_says(void **state)
+{
+  (void)state;
+  static const char *const scaled[] = {"[128,128]", "null"};
+  for (int i = 0; i < 2 && keeps_fp8(); i++) {
+    char text[512];
+    hr_model model;
+    hr_error error;
+    hr_executor *x = NULL;
+    hr_executor_options options = hr_executor_options_default();
+    snprintf(text, sizeof text,
+             "{\"model_type\":\"llama\",\"hidden_size\":256,\"intermediate_size\":640,\"num_attention_heads\":4,"
+             "\"num_key_value_heads\":2,\"num_hidden_layers\":3,\"vocab_size\":96,\"max_position_embeddings\":64,"
+             "\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":%s}}",
+             scaled[i]);
+    const hr_input input = {.text = text, .length = strlen(text), .name = "test"};
+    assert_ok(hr_model_from_json(&input, NULL, NULL, &model, &error), error);
+    options.tokens = 64;
+    options.dtype = HR_BF16;
+    assert_ok(hr_executor_open(device, &model, &options, &x, &error), error);
+    hr_workload workload = hr_workload_default(&model);
+    hr_memory memory;
+    workload.phase = HR_PHASE_PREFILL;
+    workload.batch = 1, workload.sequence = 64;
+    workload.dtype = HR_BF16;
+    assert_ok(hr_memory_estimate(&model, &workload, &memory, &error), error);
+    const double said = (double)(memory.weight_bytes + memory.kv_cache_bytes), has = (double)hr_executor_bytes(x);
+    if (fabs(has / said - 1) > 0.03)
+      fail_msg("%s: weights and caches are %.0f bytes, described are %.0f", scaled[i], has, said);
+    hr_executor_close(x);
+  }
+}
+
 static void refuse(const char *family, const char *message)
 {
   char path[512];
@@ -216,6 +252,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(weights_in_fp8_stay_so_on_a_gpu),
       cmocka_unit_test(random_weights_in_fp8_are_as_large_as_others),
+      cmocka_unit_test(weights_in_fp8_take_what_describe_says),
       cmocka_unit_test(weights_that_are_not_what_the_configuration_says_are_refused),
   };
   return cmocka_run_group_tests(tests, open_device, close_device);
