@@ -384,6 +384,80 @@ static void fp8_is_multiplied_by_the_scale_of_its_tensor_or_row(void **state)
   end();
 }
 
+static hr_status read_fp8(hr_weight_role role, int64_t rows, int64_t columns, const hr_weight_scales *scales, void *to)
+{
+  static hr_layer_group group;
+  group = heads();
+  hr_weight_request request = {role, 0, &group, 1, rows, columns, HR_FP8_E4M3, scales};
+  return hr_weight_read(&reader, &request, to, &error);
+}
+
+/* 130 × 129 in 2 × 2 blocks with the scales 0 to 3, which are kept as they are, or for 64 rows each: rows 0 to 63,
+ * 64 to 127 and 128 and 129. A scale for all columns of a row is none of these. */
+static void fp8_is_kept_with_the_scales_of_its_blocks(void **state)
+{
+  (void)state;
+  static char values[130 * 129], found[130 * 129];
+  float scales[12];
+  for (size_t i = 0; i < sizeof values; i++)
+    values[i] = (char)(i * 7);
+  begin_file();
+  put_fp32("model.layers.0.mlp.up_proj.weight_scale_inv", "2,2", 4);
+  put_fp32("model.embed_tokens.weight", "1,1", 1);
+  put_tensor("model.layers.0.mlp.up_proj.weight", "F8_E4M3", 8, "130,129", 130 * 129);
+  begin("deepseek_v3");
+  write_bytes(20, values, sizeof values);
+  for (size_t i = 0; i < 12; i++)
+    scales[i] = -1;
+  assert_ok(read_fp8(HR_WEIGHT_UP, 130, 129, &(hr_weight_scales){128, 128, 4, scales}, found), error);
+  assert_memory_equal(found, values, sizeof values);
+  assert_memory_equal(scales, ((float[]){0, 1, -1, -1, 2, 3, -1, -1, -1, -1, -1, -1}), sizeof scales);
+  assert_ok(read_fp8(HR_WEIGHT_UP, 130, 129, &(hr_weight_scales){64, 128, 4, scales}, found), error);
+  assert_memory_equal(scales, ((float[]){0, 1, -1, -1, 0, 1, -1, -1, 2, 3, -1, -1}), sizeof scales);
+  assert_int_equal(read_fp8(HR_WEIGHT_UP, 130, 129, &(hr_weight_scales){1, 129, 1, scales}, found),
+                   HR_ERROR_UNSUPPORTED);
+  assert_string_equal(error.message,
+                      "model.layers.0.mlp.up_proj.weight_scale_inv: expected one scale for rows 0 to 0, as "
+                      "the configuration says, found several; they can be read as bf16 "
+                      "(--weights-format bf16)");
+  assert_int_equal(read_fp8(HR_WEIGHT_UP, 130, 129, &(hr_weight_scales){256, 128, 4, scales}, found),
+                   HR_ERROR_UNSUPPORTED);
+  end();
+}
+
+/* A scale of the tensor is that of each row; weights in another format are not what was asked for. */
+static void fp8_is_kept_with_the_scale_of_its_tensor_for_each_row(void **state)
+{
+  (void)state;
+  char found[4];
+  float scales[2];
+  const float two = 2;
+  begin_file();
+  put_fp32("model.layers.0.mlp.down_proj.weight_scale", "2,1", 2); /* 0 and 1 */
+  put_fp32("model.layers.0.mlp.gate_proj.weight_scale", "3", 3);
+  put_fp32("model.layers.0.mlp.up_proj.weight_scale", "", 1);
+  put_fp32("model.embed_tokens.weight", "1,1", 1);
+  put_fp32("model.layers.0.self_attn.o_proj.weight", "2,2", 4);
+  put_tensor("model.layers.0.mlp.down_proj.weight", "F8_E4M3", 8, "2,2", 4);
+  put_tensor("model.layers.0.mlp.gate_proj.weight", "F8_E4M3", 8, "2,2", 4);
+  put_tensor("model.layers.0.mlp.up_proj.weight", "F8_E4M3", 8, "2,2", 4);
+  begin("llama");
+  write_bytes(44, "abcdefghijkl", 12);
+  write_bytes(20, &two, sizeof two);
+  const hr_weight_scales rows = {1, 2, 1, scales};
+  assert_ok(read_fp8(HR_WEIGHT_DOWN, 2, 2, &rows, found), error);
+  assert_memory_equal(scales, ((float[]){0, 1}), sizeof scales);
+  assert_memory_equal(found, "abcd", 4);
+  assert_ok(read_fp8(HR_WEIGHT_UP, 2, 2, &rows, found), error);
+  assert_memory_equal(scales, ((float[]){2, 2}), sizeof scales);
+  assert_memory_equal(found, "ijkl", 4);
+  assert_int_equal(read_fp8(HR_WEIGHT_GATE, 2, 2, &rows, found), HR_ERROR_INVALID);
+  assert_int_equal(read_fp8(HR_WEIGHT_O, 2, 2, &rows, found), HR_ERROR_UNSUPPORTED);
+  assert_string_equal(error.message, "model.layers.0.self_attn.o_proj.weight: expected fp8_e4m3, as the configuration "
+                                     "says, found fp32; it can be read as bf16 (--weights-format bf16)");
+  end();
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -403,6 +477,8 @@ int main(void)
       IN_FOLDER(elements_at_odd_addresses_are_read),
       IN_FOLDER(fp8_is_multiplied_by_the_scale_of_its_block),
       IN_FOLDER(fp8_is_multiplied_by_the_scale_of_its_tensor_or_row),
+      IN_FOLDER(fp8_is_kept_with_the_scales_of_its_blocks),
+      IN_FOLDER(fp8_is_kept_with_the_scale_of_its_tensor_for_each_row),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
