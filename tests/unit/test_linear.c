@@ -248,8 +248,8 @@ static void a_gpu_multiplies_with_weights_in_fp8(void **state)
                                      {4, 96, 1024}, {5, 300, 144},   {7, 48, 528},  {8, 100, 272},
                                      {1, 2200, 64}, {2, 4300, 1040}, {1, 8600, 48}, {6, 16, 4224}};
   static const hr_rowwise_operation norms[] = {HR_ROWWISE_RMS_NORM, HR_ROWWISE_COUNT, HR_ROWWISE_LAYER_NORM};
-  static const hr_rowwise_operation activations[] = {HR_ROWWISE_SWIGLU, HR_ROWWISE_COUNT, HR_ROWWISE_GEGLU,
-                                                     HR_ROWWISE_COUNT, HR_ROWWISE_GELU_TANH};
+  static const hr_rowwise_operation activations[] = {HR_ROWWISE_SWIGLU, HR_ROWWISE_COUNT, HR_ROWWISE_SWIGLU_CLAMPED,
+                                                     HR_ROWWISE_COUNT, HR_ROWWISE_RELU};
   static const int64_t rows[] = {0, 128, 0, 32, 16, 128};
   static const float something;
   if (!device->backend->multiply_linear || !device->backend->keeps_fp8 || !device->backend->keeps_fp8(device))
@@ -271,6 +271,7 @@ static void a_gpu_multiplies_with_weights_in_fp8(void **state)
                       .bias = i % 5 < 2 ? &something : NULL,
                       .residual = i % 3 ? &something : NULL,
                       .epsilon = 0.125,
+                      .limit = 0.5,
                       .scales = &something,
                       .shares = block > 0 ? hr_fp8_scales_of_blocks(block, size[2]) : hr_fp8_scales_of_rows()}};
     if (test_takes(i))
