@@ -9,13 +9,19 @@
 
 static const hr_offer_figure offer_figures[] = {
     {"instances", "instances", HR_OFFER_COUNT}, {"tensor_parallel", "t", HR_OFFER_COUNT},
-    {"expert_parallel", "e", HR_OFFER_COUNT},   {"batch", "batch", HR_OFFER_COUNT},
-    {"ttft_ns", "TTFT", HR_OFFER_TIME},         {"tpot_ns", "TPOT", HR_OFFER_TIME},
-    {"request_ns", "request", HR_OFFER_TIME},   {"memory_bytes", "memory", HR_OFFER_BYTES}};
+    {"expert_parallel", "e", HR_OFFER_COUNT},   {"pipeline_stages", "p", HR_OFFER_COUNT},
+    {"batch", "batch", HR_OFFER_COUNT},         {"ttft_ns", "TTFT", HR_OFFER_TIME},
+    {"tpot_ns", "TPOT", HR_OFFER_TIME},         {"request_ns", "request", HR_OFFER_TIME},
+    {"memory_bytes", "memory", HR_OFFER_BYTES}};
 
 static hr_offer_value exactly(double value)
 {
   return (hr_offer_value){value, NAN, NAN};
+}
+
+static hr_offer_value above_one(int64_t degree)
+{
+  return exactly(degree > 1 ? (double)degree : (double)NAN);
 }
 
 static void fill_offer(const hr_serve_result *plan, const hr_serve_point *point, hr_offer *offer)
@@ -23,7 +29,8 @@ static void fill_offer(const hr_serve_result *plan, const hr_serve_point *point,
   double tokens = (double)plan->options.output_tokens;
   const hr_offer_value values[] = {exactly(NAN),
                                    exactly((double)point->tensor_parallel),
-                                   exactly(point->expert_parallel > 1 ? (double)point->expert_parallel : (double)NAN),
+                                   above_one(point->expert_parallel),
+                                   above_one(point->pipeline_stages),
                                    exactly((double)point->batch),
                                    {point->ttft_ns, point->ttft_low_ns, point->ttft_high_ns},
                                    {point->tpot_ns, point->tpot_low_ns, point->tpot_high_ns},

@@ -23,6 +23,7 @@ hr_serve_options cli_make_serving(const cli_run *run, hr_serve_options serve)
                 {given->devices, &serve.devices_max},
                 {given->tensor_parallel, &serve.tensor_parallel},
                 {given->expert_parallel, &serve.expert_parallel},
+                {given->pipeline_stages, &serve.pipeline_stages},
                 {given->prefill_tokens, &serve.prefill_tokens},
                 {given->page_tokens, &serve.page_tokens},
                 {given->sure, &serve.sure}};

@@ -59,6 +59,7 @@ typedef struct hr_serve_options {
   int64_t sure;     /* 90: the limits hold at the high ends of the bands, in which nine of ten times lie. Default 0: the
                          predicted times alone count */
   double recommend; /* requests per second for which fleets are recommended; 0: none */
+  int64_t pipeline_stages; /* that the layers are divided into; 0: 1 */
 } hr_serve_options;
 
 /** The defaults above, without limits and price. */
@@ -68,7 +69,7 @@ HR_DEFAULT(hr_serve_options)
 /** A way to spread the model over devices. */
 typedef struct hr_serve_layout {
   int64_t tensor_parallel, expert_parallel; /* as in hr_workload */
-  int64_t devices;                          /* of one copy of the model: the larger of the two */
+  int64_t devices;                          /* of one copy of the model: the larger of the two, times the stages */
   int64_t weight_bytes;                     /* on one device */
   int64_t sequence_bytes;                   /* KV cache and states of one sequence at its end, on one device */
   int64_t largest_batch;                    /* of a tensor-parallel group, as the memory allows; 0: does not fit */
@@ -77,7 +78,8 @@ typedef struct hr_serve_layout {
                                                and the reserve, in sequences of that length; 0: none, or no cache */
   bool splits; /* each device gets whole heads, columns and blocks of quantized weights; servers refuse others, of which
                       there is no point */
-  char split[160]; /* why it does not, or what is padded so that it does; else "" */
+  char split[160];         /* why it does not, or what is padded so that it does; else "" */
+  int64_t pipeline_stages; /* as in hr_workload; figures of a device are those of the fullest stage */
 } hr_serve_layout;
 
 /** A layout with a batch: steady state of continuous batching, one copy of the model. */
@@ -105,7 +107,8 @@ typedef struct hr_serve_point {
   bool pareto; /* no other point has both a shorter TPOT (with one output token: TTFT) and more output tokens/s per
                   device, or one of them and the other equal. Among the points that meet both limits, or if none does
                   among all */
-  bool meets_limits; /* both, as options.sure asks */
+  bool meets_limits;       /* both, as options.sure asks */
+  int64_t pipeline_stages; /* of its layout; each has a part of the batch, and parts take turns */
 } hr_serve_point;
 
 /** Copies of the model that together carry a load, all alike. */
@@ -142,8 +145,8 @@ typedef struct hr_serve_result {
   hr_serve_fleet *fleets; /* the best of each layout: fewest devices, then the shortest request; owned by the result */
 } hr_serve_result;
 
-/** Predicts all plans. `workload` gives dtype, kv_cache, attention, expert_imbalance and framework; there is one
- *  pipeline stage, and phase, sizes and parallelism follow from the options. That nothing fits or meets the limits is
+/** Predicts all plans. `workload` gives dtype, kv_cache, attention, expert_imbalance and framework; phase, sizes and
+ *  parallelism follow from the options. That nothing fits or meets the limits is
  *  a result, not an error. On HR_OK the caller owns *result and frees it with hr_serve_result_free(). Errors:
  *  HR_ERROR_INVALID naming the member of the options, HR_ERROR_UNSUPPORTED for a device whose memory or whose
  *  interconnect is not known, those of hr_predict_step(), HR_ERROR_OUT_OF_MEMORY. */

@@ -1981,6 +1981,7 @@ class hr_serve_options(Structure):
         ("uniform_pages", c_bool),
         ("sure", c_int64),
         ("recommend", c_double),
+        ("pipeline_stages", c_int64),
     ]
 
 
@@ -1996,6 +1997,7 @@ class hr_serve_layout(Structure):
         ("cache_tokens", c_int64),
         ("splits", c_bool),
         ("split", c_char * 160),
+        ("pipeline_stages", c_int64),
     ]
 
 
@@ -2032,6 +2034,7 @@ class hr_serve_point(Structure):
         ("band_meets_tpot", c_bool),
         ("pareto", c_bool),
         ("meets_limits", c_bool),
+        ("pipeline_stages", c_int64),
     ]
 
 
@@ -2146,6 +2149,7 @@ class hr_load_point(Structure):
         ("band_meets_tpot", c_bool),
         ("band_keeps_up", c_bool),
         ("timeline", hr_load_interval * 10),
+        ("pipeline_stages", c_int64),
     ]
 
 

@@ -40,7 +40,7 @@ static bool count(char *to, int64_t value)
 
 static int64_t groups(const emitted *of)
 {
-  return of->point->devices / of->point->tensor_parallel;
+  return of->point->sequences / of->point->batch;
 }
 
 static bool tensor_parallel(const emitted *of, char *to)
@@ -48,9 +48,14 @@ static bool tensor_parallel(const emitted *of, char *to)
   return count(to, of->point->tensor_parallel);
 }
 
-static bool all_devices(const emitted *of, char *to)
+static bool stage_devices(const emitted *of, char *to)
 {
-  return count(to, of->point->devices);
+  return count(to, of->point->devices / of->point->pipeline_stages);
+}
+
+static bool stages(const emitted *of, char *to)
+{
+  return of->point->pipeline_stages > 1 && count(to, of->point->pipeline_stages);
 }
 
 static bool attention_groups(const emitted *of, char *to)
@@ -273,6 +278,7 @@ typedef struct refusal {
   }
 
 static const server_option vllm_options[] = {{"--tensor-parallel-size", tensor_parallel},
+                                             {"--pipeline-parallel-size", stages},
                                              {"--data-parallel-size", attention_groups},
                                              {"--enable-expert-parallel", shares_experts},
                                              {"--max-num-seqs", batch},
@@ -294,7 +300,8 @@ static const refusal vllm_refusals[] = {REFUSED_BY_ALL,
                                          "checkpoint that has them"},
                                         {NULL, NULL}};
 
-static const server_option sglang_options[] = {{"--tp-size", all_devices},
+static const server_option sglang_options[] = {{"--tp-size", stage_devices},
+                                               {"--pp-size", stages},
                                                {"--dp-size", attention_groups},
                                                {"--enable-dp-attention", has_groups},
                                                {"--ep-size", expert_parallel},
@@ -318,6 +325,7 @@ static const refusal sglang_refusals[] = {
     {NULL, NULL}};
 
 static const server_option trtllm_options[] = {{"--tp_size", tensor_parallel},
+                                               {"--pp_size", stages},
                                                {"--ep_size", expert_parallel},
                                                {"--max_batch_size", batch},
                                                {"--max_num_tokens", prefill_tokens},

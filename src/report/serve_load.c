@@ -71,6 +71,7 @@ static const hr_column point_columns[] = {
     {"tensor_parallel", "t", HR_PLAIN, 0, POINT(tensor_parallel)},
     DATA(expert_parallel),
     {NULL, "e", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, hr_serve_above_one, expert_parallel)},
+    {NULL, "p", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, hr_serve_above_one, pipeline_stages)},
     DATA(devices),
     {"ttft_mean_ns", NULL, HR_PLAIN, 0, POINT(ttft_ns.mean)},
     {"ttft_p50_ns", "TTFT p50", HR_TIME, 0, POINT(ttft_ns.p50)},
@@ -112,6 +113,7 @@ static const hr_column point_columns[] = {
     DATA(band_keeps_up),
     DATA(band_meets_ttft),
     DATA(band_meets_tpot),
+    DATA(pipeline_stages),
     {NULL, "misses", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, shortfall)},
     {NULL, "may miss", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, may_miss)},
 };
@@ -261,6 +263,8 @@ static void write_layout(char *to, const hr_load_point *point)
   snprintf(to, PHRASE_SIZE, "t = %" PRId64, point->tensor_parallel);
   if (point->expert_parallel > 1)
     hr_append_item(to, PHRASE_SIZE, "e = %" PRId64, point->expert_parallel);
+  if (point->pipeline_stages > 1)
+    hr_append_item(to, PHRASE_SIZE, "p = %" PRId64, point->pipeline_stages);
 }
 
 static void print_best(const hr_document *document, const hr_load_result *load)

@@ -91,7 +91,7 @@ static const hr_column option_fields[] = {
     OPTION(prompt_tokens),         OPTION(output_tokens), OPTION(ttft_limit_ns), OPTION(tpot_limit_ns),
     OPTION(price_per_device_hour), OPTION(memory_share),  OPTION(batch_max),     OPTION(devices_max),
     OPTION(prefill_tokens),        OPTION(page_tokens),   OPTION(disaggregated), OPTION(reserve_bytes),
-    OPTION(uniform_pages),         OPTION(sure),          OPTION(recommend),
+    OPTION(uniform_pages),         OPTION(sure),          OPTION(recommend),     OPTION(pipeline_stages),
 };
 
 static hr_status write_json(FILE *out, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
@@ -132,10 +132,12 @@ static void write_plan(char *to, const hr_serve_point *point)
   snprintf(to, PHRASE_SIZE, "t = %" PRId64, point->tensor_parallel);
   if (point->expert_parallel > 1)
     hr_append_item(to, PHRASE_SIZE, "e = %" PRId64, point->expert_parallel);
+  if (point->pipeline_stages > 1)
+    hr_append_item(to, PHRASE_SIZE, "p = %" PRId64, point->pipeline_stages);
   hr_append_item(to, PHRASE_SIZE, "batch %" PRId64, point->batch);
   if (point->sequences != point->batch) {
     size_t used = strlen(to);
-    snprintf(to + used, PHRASE_SIZE - used, " in each of %" PRId64 " groups", point->devices / point->tensor_parallel);
+    snprintf(to + used, PHRASE_SIZE - used, " in each of %" PRId64 " groups", point->sequences / point->batch);
   }
 }
 
@@ -263,10 +265,12 @@ static void write_tried(char *to, const hr_serve_result *plan)
   int64_t devices = plan->options.devices_max;
   if (plan->layout_count > 1)
     snprintf(to, PHRASE_SIZE, "on %" PRId64 " device%s", devices, hr_plural(devices));
-  else if (only->expert_parallel > 1)
-    snprintf(to, PHRASE_SIZE, "with t = %" PRId64 ", e = %" PRId64, only->tensor_parallel, only->expert_parallel);
   else
     snprintf(to, PHRASE_SIZE, "with t = %" PRId64, only->tensor_parallel);
+  if (plan->layout_count == 1 && only->expert_parallel > 1)
+    hr_append_item(to, PHRASE_SIZE, "e = %" PRId64, only->expert_parallel);
+  if (only->pipeline_stages > 1)
+    hr_append_item(to, PHRASE_SIZE, "p = %" PRId64, only->pipeline_stages);
 }
 
 /* The layout that was asked for where none splits; NULL if one does. */

@@ -100,6 +100,7 @@ static const hr_column point_columns[] = {
     {"tensor_parallel", "t", HR_PLAIN, 0, POINT(tensor_parallel)},
     {"expert_parallel", NULL, HR_PLAIN, 0, POINT(expert_parallel)},
     {NULL, "e", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, hr_serve_above_one, expert_parallel)},
+    {NULL, "p", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, hr_serve_above_one, pipeline_stages)},
     DATA(devices),
     {"batch", "batch", HR_PLAIN, 0, POINT(batch)},
     DATA(sequences),
@@ -139,6 +140,7 @@ static const hr_column point_columns[] = {
     {NULL, "misses", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, missed_limit)},
     {NULL, "may miss", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, may_miss)},
     DATA(pareto),
+    DATA(pipeline_stages),
 };
 
 hr_table *hr_serve_point_table(const hr_serve_result *plan, bool front)
@@ -189,7 +191,7 @@ static void how_it_splits(const void *row, hr_cell *cell)
 static void largest_in_flight(const void *row, hr_cell *cell)
 {
   const hr_serve_layout *layout = row;
-  int64_t groups = layout->devices / layout->tensor_parallel;
+  int64_t groups = layout->devices / (layout->tensor_parallel * layout->pipeline_stages);
   if (groups > 1 && layout->largest_batch > 0)
     hr_cell_set_count(cell, layout->largest_batch * groups);
 }
@@ -199,6 +201,7 @@ static const hr_column layout_columns[] = {
     {"tensor_parallel", "t", HR_PLAIN, 0, LAYOUT(tensor_parallel)},
     {"expert_parallel", NULL, HR_PLAIN, 0, LAYOUT(expert_parallel)},
     {NULL, "e", HR_PLAIN, 0, .rare = true, HR_COMPUTED_OF(COUNT, hr_serve_above_one, hr_serve_layout, expert_parallel)},
+    {NULL, "p", HR_PLAIN, 0, .rare = true, HR_COMPUTED_OF(COUNT, hr_serve_above_one, hr_serve_layout, pipeline_stages)},
     {"devices", "devices", HR_PLAIN, 3, LAYOUT(devices)},
     {"weight_bytes", "weights per device", HR_BYTES, 0, LAYOUT(weight_bytes)},
     {"sequence_bytes", "cache of a sequence", HR_BYTES, 2, LAYOUT(sequence_bytes)},
@@ -209,6 +212,7 @@ static const hr_column layout_columns[] = {
     {"cache_tokens", "tokens that fit", HR_PLAIN, 1, LAYOUT(cache_tokens)},
     {"splits", NULL, HR_PLAIN, 0, LAYOUT(splits)},
     {"split", "", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, how_it_splits)},
+    {"pipeline_stages", NULL, HR_PLAIN, 0, LAYOUT(pipeline_stages)},
 };
 
 hr_table *hr_serve_layout_table(const hr_serve_result *plan)
@@ -232,6 +236,7 @@ static const hr_column fleet_columns[] = {
     {"tensor_parallel", "t", HR_PLAIN, 0, OF_POINT(tensor_parallel)},
     {"expert_parallel", NULL, HR_PLAIN, 0, OF_POINT(expert_parallel)},
     {NULL, "e", HR_PLAIN, 0, .rare = true, OF_POINT_BY(COUNT, hr_serve_above_one, expert_parallel)},
+    {NULL, "p", HR_PLAIN, 0, .rare = true, OF_POINT_BY(COUNT, hr_serve_above_one, pipeline_stages)},
     {"batch", "batch", HR_PLAIN, 0, OF_POINT(batch)},
     {"devices", "devices", HR_PLAIN, 0, FLEET(devices)},
     {"load_share", "load", HR_SHARE, 0, FLEET(load_share)},
@@ -244,6 +249,7 @@ static const hr_column fleet_columns[] = {
     {"cost_per_million_output_tokens", NULL, HR_PLAIN, 0, FLEET(cost_per_million_output_tokens)},
     {NULL, "cost/M out", HR_PLAIN, 0, .rare = true,
      HR_COMPUTED_OF(COUNT, hr_serve_money, hr_serve_fleet, cost_per_million_output_tokens)},
+    {"pipeline_stages", NULL, HR_PLAIN, 0, OF_POINT(pipeline_stages)},
 };
 
 hr_table *hr_serve_fleet_table(const hr_serve_result *plan)

@@ -23,6 +23,7 @@ static void assert_near(double value, double expected, double share)
 static const hr_load_costs plain_costs = {.batches = 1,
                                           .contexts = 1,
                                           .prefills = 1,
+                                          .stages = 1,
                                           .batch = {1},
                                           .context = {1},
                                           .decode_ns = {{10}},
@@ -119,6 +120,40 @@ static void one_client_sees_a_prefill_and_steps_without_waiting(void **state)
   hr_serve_result_free(plan);
 }
 
+static void a_pipeline_under_a_load_is_as_fast_as_in_its_plan(void **state)
+{
+  (void)state;
+  hr_hardware hardware = device("h200");
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &hardware};
+  static const struct {
+    int64_t stages, clients, prompt, output;
+  } cases[] = {{2, 1, 1024, 65}, {4, 1, 1024, 65}, {2, 64, 64, 257}, {4, 64, 64, 257}, {4, 2, 64, 257}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_serve_options serve = hr_serve_options_default();
+    hr_load_options load = hr_load_options_default();
+    hr_serve_result *plan;
+    hr_load_result *result;
+    hr_error error;
+    serve.prompt_tokens = cases[i].prompt, serve.output_tokens = cases[i].output, serve.tensor_parallel = 1;
+    serve.pipeline_stages = cases[i].stages, serve.batch = cases[i].clients, serve.engine = HR_SERVE_NONE;
+    load.clients = cases[i].clients, load.requests = 10 * cases[i].clients;
+    load.output_min = cases[i].output - cases[i].output / 5, load.output_max = cases[i].output + cases[i].output / 5;
+    assert_ok(hr_serve_plan(&hardware, &model, &workload, &serve, &plan, &error), error);
+    assert_ok(hr_serve_load(&subject, &serve, &load, &result, &error), error);
+    const hr_load_point *point = &result->points[0];
+    assert_int_equal(point->devices, cases[i].stages);
+    /* Prompts share steps with the sequences that decode, so that they hold them up for less than in a plan. */
+    assert_true(point->tpot_ns.p50 > 0.98 * plan->points[0].decode_step_ns);
+    assert_true(point->tpot_ns.p50 < 1.02 * plan->points[0].tpot_ns);
+    if (cases[i].clients == 1)
+      assert_near(point->ttft_ns.p50, plan->points[0].ttft_ns, 0.02);
+    hr_load_result_free(result);
+    hr_serve_result_free(plan);
+  }
+}
+
 static void groups_of_an_expert_parallel_layout_share_the_clients(void **state)
 {
   (void)state;
@@ -166,7 +201,7 @@ static void interpolated_steps_are_near_predicted_ones(void **state)
   hr_model model = llama3_8b();
   hr_workload workload = hr_workload_default(&model);
   hr_serve_options serve = hr_serve_options_default();
-  hr_serve_layout layout = {.tensor_parallel = 2, .expert_parallel = 1, .devices = 2};
+  hr_serve_layout layout = {.tensor_parallel = 2, .expert_parallel = 1, .pipeline_stages = 1, .devices = 2};
   hr_serve_state serving = {0};
   static hr_load_costs costs[HR_LOAD_ENDS];
   hr_error error;
@@ -219,6 +254,25 @@ static void an_engine_that_does_not_mix_lets_the_others_wait(void **state)
   assert_near(records[1].first_ns, 210, 1e-12);
   assert_near(counts.busy_ns, 220, 1e-12);
   assert_int_equal(counts.resident_max, 2);
+}
+
+static void a_prompt_leaves_its_stage_to_the_next_one_while_it_passes_the_others(void **state)
+{
+  (void)state;
+  hr_load_costs costs = plain_costs;
+  hr_load_server server = plain_server();
+  costs.stages = 4, costs.behind[0] = 3;
+  server.costs = &costs, server.prefill_tokens = 10;
+  for (size_t i = 0; i < 2; i++)
+    records[i] = (hr_load_record){.prompt = 10, .output = 3};
+  hr_load_counts counts = simulate(&server, 2, 0);
+  /* The first stage has A until 100 and B until 200; A is out of the last one at 400, B at 500. A sequence has its turn
+   * in each stage for 10 of the 40 ns of a token. */
+  assert_near(records[0].first_ns, 400, 1e-12);
+  assert_near(records[0].finish_ns, 480, 1e-12);
+  assert_near(records[1].first_ns, 500, 1e-12);
+  assert_near(records[1].finish_ns, 580, 1e-12);
+  assert_near(counts.busy_ns, 2 * 100 + 2 * 80, 1e-12);
 }
 
 static void prompts_wait_for_others_as_many_steps_as_told(void **state)
@@ -582,10 +636,12 @@ int main(void)
       cmocka_unit_test(prompts_served_one_by_one_wait_as_in_an_m_d_1_queue),
       cmocka_unit_test(a_queue_never_gets_shorter_with_more_load),
       cmocka_unit_test(one_client_sees_a_prefill_and_steps_without_waiting),
+      cmocka_unit_test(a_pipeline_under_a_load_is_as_fast_as_in_its_plan),
       cmocka_unit_test(groups_of_an_expert_parallel_layout_share_the_clients),
       cmocka_unit_test(interpolated_steps_are_near_predicted_ones),
       cmocka_unit_test(an_engine_that_mixes_decodes_in_the_step_of_a_prompt),
       cmocka_unit_test(an_engine_that_does_not_mix_lets_the_others_wait),
+      cmocka_unit_test(a_prompt_leaves_its_stage_to_the_next_one_while_it_passes_the_others),
       cmocka_unit_test(prompts_wait_for_others_as_many_steps_as_told),
       cmocka_unit_test(a_decode_step_gives_the_first_token_where_the_prefill_gives_none),
       cmocka_unit_test(the_scheduler_sees_a_request_after_the_engine_s_own_time),

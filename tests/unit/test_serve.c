@@ -516,6 +516,78 @@ static void groups_that_share_experts_each_have_a_batch(void **state)
   hr_serve_result_free(result);
 }
 
+/* A pass of `batch` sequences through four stages of an H200 and its time in the slowest one. */
+static void pass_ns(const hr_model *model, hr_phase phase, int64_t batch, int64_t tokens, double *all, double *slowest)
+{
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(model);
+  hr_error error;
+  workload.phase = phase, workload.batch = batch, workload.sequence = workload.context = tokens;
+  workload.tensor_parallel = 2, workload.pipeline_stages = 4;
+  assert_ok(hr_fill_step(&hardware, model, &workload, &step, &error), error);
+  *all = step.about.time_ns, *slowest = step.about.stage_time_ns;
+}
+
+static void parts_of_a_batch_take_turns_in_the_stages_of_a_pipeline(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.prompt_tokens = 64, options.output_tokens = 3, options.batch = 8;
+  options.tensor_parallel = 2, options.pipeline_stages = 4;
+  hr_serve_result *result = plan("h200", &model, &options);
+  const hr_serve_point *point = &result->points[0];
+  /* Four parts of two sequences. The first has its turn again when it has passed all stages and all parts the slowest,
+   * which is the last one, as it has the logits. Seven other prompts take the slowest stage's time each. */
+  double prefill, stage, decode = 0;
+  for (int64_t context = 65; context <= 66; context++) {
+    double all, slowest;
+    pass_ns(&model, HR_PHASE_DECODE, 2, context, &all, &slowest);
+    assert_true(4 * slowest > all);
+    decode += 4 * slowest;
+  }
+  pass_ns(&model, HR_PHASE_PREFILL, 1, 64, &prefill, &stage);
+  assert_true(stage < prefill / 3);
+  assert_int_equal(point->devices, 8);
+  assert_int_equal(point->sequences, 8);
+  assert_near(point->ttft_ns / prefill, 1, 1e-12);
+  assert_near(point->tpot_ns / ((decode + 7 * stage) / 2), 1, 1e-12);
+  assert_near(point->requests_per_s / (8 / (prefill + 7 * stage + decode) * 1e9), 1, 1e-12);
+  hr_serve_result_free(result);
+
+  options.batch = 1; /* three stages are idle at any time */
+  result = plan("h200", &model, &options);
+  double all, slowest;
+  pass_ns(&model, HR_PHASE_DECODE, 1, 65, &all, &slowest);
+  assert_near(result->points[0].decode_step_ns / all, 1, 0.001);
+  hr_serve_result_free(result);
+}
+
+static void a_device_of_a_pipeline_holds_the_layers_of_the_fullest_stage(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b(); /* 32 layers */
+  static const struct {
+    int64_t stages, layers;
+    const char *split;
+  } cases[] = {{1, 32, ""}, {2, 16, ""}, {3, 11, "stages of 11 and 10 layers"}, {5, 7, "stages of 7 and 6 layers"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_serve_options options = hr_serve_options_default();
+    options.tensor_parallel = 1, options.pipeline_stages = cases[i].stages;
+    hr_serve_result *result = plan("h200", &model, &options);
+    const hr_serve_layout *layout = &result->layouts[0];
+    /* 2304 tokens with K and V of 8 heads of 128, 2 bytes each. */
+    assert_int_equal(layout->sequence_bytes, cases[i].layers * 2304 * 2 * 8 * 128 * 2);
+    assert_int_equal(layout->devices, cases[i].stages);
+    assert_string_equal(layout->split, cases[i].split);
+    /* The layers and, beside them, one of the two embeddings of 128256 words where there are stages. */
+    int64_t layer = 2 * (4096 * (2 * 4096 + 2 * 1024 + 3 * 14336) + 2 * 4096), words = 2 * INT64_C(128256) * 4096;
+    int64_t ends = cases[i].stages == 1 ? 2 * words + 2 * 4096 : words + 2 * 4096;
+    assert_int_equal(layout->weight_bytes, cases[i].layers * layer + ends);
+    hr_serve_result_free(result);
+  }
+}
+
 static void what_would_fit_is_named(void **state)
 {
   (void)state;
@@ -696,7 +768,8 @@ static void impossible_options_are_refused_by_name(void **state)
   } cases[] = {WRONG(prompt_tokens, 0),    WRONG(output_tokens, 0),   WRONG(output_tokens, INT64_MAX),
                WRONG(batch, -1),           WRONG(batch_max, 0),       WRONG(devices_max, HR_SERVE_DEVICES_MAX + 1),
                WRONG(tensor_parallel, -1), WRONG(prefill_tokens, 0),  WRONG(page_tokens, 0),
-               WRONG(reserve_bytes, -1),   WRONG(expert_parallel, 2), WRONG(sure, 95)};
+               WRONG(reserve_bytes, -1),   WRONG(expert_parallel, 2), WRONG(sure, 95),
+               WRONG(pipeline_stages, -1), WRONG(pipeline_stages, 33)};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_serve_options options = hr_serve_options_default();
     hr_serve_result *result = NULL;
@@ -761,6 +834,8 @@ int main(void)
       cmocka_unit_test(the_largest_batch_within_the_limits_is_found),
       cmocka_unit_test(layouts_divide_heads_and_experts),
       cmocka_unit_test(groups_that_share_experts_each_have_a_batch),
+      cmocka_unit_test(parts_of_a_batch_take_turns_in_the_stages_of_a_pipeline),
+      cmocka_unit_test(a_device_of_a_pipeline_holds_the_layers_of_the_fullest_stage),
       cmocka_unit_test(what_would_fit_is_named),
       cmocka_unit_test(no_point_of_the_front_is_beaten_in_both),
       cmocka_unit_test(the_nearest_point_exceeds_its_worst_limit_least),

@@ -81,6 +81,7 @@ typedef struct hr_load_point {
   double output_tokens_per_s_low, output_tokens_per_s_high;
   bool band_meets_ttft, band_meets_tpot, band_keeps_up; /* also at the band's high end */
   hr_load_interval timeline[HR_LOAD_INTERVALS];         /* equally long */
+  int64_t pipeline_stages;
 } hr_load_point;
 
 typedef struct hr_load_result {

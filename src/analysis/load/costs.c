@@ -40,14 +40,25 @@ static double decode_ns(const hr_load_costs *costs, double sequences, double con
   return interpolate(costs->context, at, costs->contexts, context);
 }
 
+static double tokens_of(const hr_load_costs *costs, const hr_load_step *step)
+{
+  return step->prefill_tokens + step->rows / costs->stages;
+}
+
 double hr_load_step_ns(const hr_load_costs *costs, const hr_load_step *step)
 {
   double ns = step->pairs * costs->pair_ns;
   if (step->sequences > 0)
     ns += decode_ns(costs, step->sequences, step->context) - decode_ns(costs, step->sequences, costs->context[0]);
   if (step->prefill_tokens > 0)
-    return ns + interpolate(costs->tokens, costs->prefill_ns, costs->prefills, step->prefill_tokens + step->rows);
+    return ns + interpolate(costs->tokens, costs->prefill_ns, costs->prefills, tokens_of(costs, step));
   return ns + decode_ns(costs, step->rows, costs->context[0]);
+}
+
+double hr_load_behind_ns(const hr_load_costs *costs, const hr_load_step *step)
+{
+  return hr_load_step_ns(costs, step) *
+         interpolate(costs->tokens, costs->behind, costs->prefills, tokens_of(costs, step));
 }
 
 /* ---- predictions ---- */
@@ -61,9 +72,11 @@ static void extend_grid(double *grid, size_t *count, int64_t first, int64_t most
     grid[(*count)++] = (double)most;
 }
 
-static void of_ends(const hr_serve_time *time, double ns[HR_LOAD_ENDS])
+/* `share` of a time and of the ends of its band. */
+static void of_ends(const hr_serve_time *time, double share, double ns[HR_LOAD_ENDS])
 {
-  ns[HR_LOAD_PREDICTED] = time->ns, ns[HR_LOAD_LOW] = time->low_ns, ns[HR_LOAD_HIGH] = time->high_ns;
+  ns[HR_LOAD_PREDICTED] = share * time->ns, ns[HR_LOAD_LOW] = share * time->low_ns;
+  ns[HR_LOAD_HIGH] = share * time->high_ns;
 }
 
 static hr_status fill_decode(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t context,
@@ -81,7 +94,7 @@ static hr_status fill_decode(hr_serve_state *state, const hr_serve_layout *layou
       hr_serve_time time;
       double ns[HR_LOAD_ENDS];
       HR_TRY(hr_serve_predict(state, layout, HR_PHASE_DECODE, (int64_t)grid->batch[j], contexts[i], &time, error));
-      of_ends(&time, ns);
+      of_ends(&time, 1 / grid->stages, ns);
       for (int end = 0; end < HR_LOAD_ENDS; end++)
         costs[end].decode_ns[grid->contexts][j] = ns[end];
     }
@@ -104,8 +117,8 @@ static hr_status fill_pair(hr_serve_state *state, const hr_serve_layout *layout,
   HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, 1, part * PAIR_PARTS, &whole, error));
   HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, PAIR_PARTS, part, &parts, error));
   double pairs = 0.5 * (double)part * (double)part * PAIR_PARTS * (PAIR_PARTS - 1);
-  of_ends(&whole, whole_ns);
-  of_ends(&parts, parts_ns);
+  of_ends(&whole, whole.stage_share, whole_ns);
+  of_ends(&parts, parts.stage_share, parts_ns);
   for (int end = 0; end < HR_LOAD_ENDS; end++)
     costs[end].pair_ns = fmax(whole_ns[end] - parts_ns[end], 0) / pairs;
   return HR_OK;
@@ -130,7 +143,8 @@ static hr_status fill_prefill(hr_serve_state *state, const hr_serve_layout *layo
       continue;
     HR_TRY(hr_serve_predict(state, layout, HR_PHASE_PREFILL, prompts, length, &time, error));
     last_tokens = grid->tokens[grid->prefills] = (double)(prompts * length);
-    of_ends(&time, ns);
+    grid->behind[grid->prefills] = 1 / time.stage_share - 1;
+    of_ends(&time, time.stage_share, ns);
     /* More tokens never take less time. */
     for (int end = 0; end < HR_LOAD_ENDS; end++)
       last_ns[end] = costs[end].prefill_ns[grid->prefills] = fmax(ns[end] - pairs * costs[end].pair_ns, last_ns[end]);
@@ -146,6 +160,8 @@ static void copy_grid(const hr_load_costs *from, hr_load_costs *to)
   memcpy(to->batch, from->batch, sizeof to->batch);
   memcpy(to->context, from->context, sizeof to->context);
   memcpy(to->tokens, from->tokens, sizeof to->tokens);
+  memcpy(to->behind, from->behind, sizeof to->behind);
+  to->stages = from->stages;
 }
 
 hr_status hr_load_fill_costs(hr_serve_state *state, const hr_serve_layout *layout, int64_t rows, int64_t prompt,
@@ -153,6 +169,7 @@ hr_status hr_load_fill_costs(hr_serve_state *state, const hr_serve_layout *layou
 {
   int64_t tokens = hr_max64(state->options.prefill_tokens, prompt) + rows;
   memset(costs, 0, HR_LOAD_ENDS * sizeof *costs);
+  costs[HR_LOAD_PREDICTED].stages = (double)layout->pipeline_stages;
   HR_TRY(fill_decode(state, layout, rows, context, costs, error));
   HR_TRY(fill_pair(state, layout, prompt, costs, error));
   HR_TRY(fill_prefill(state, layout, tokens, prompt, costs, error));

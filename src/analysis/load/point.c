@@ -75,7 +75,8 @@ static void set_bands(const hr_load_engine *engine, const hr_load_point *low, co
 /* The tensor-parallel groups of a copy that get requests: they are given out in turn. */
 static int64_t groups_of(const hr_load_options *load, const hr_load_point *point)
 {
-  int64_t groups = hr_min64(point->devices / point->tensor_parallel, load->requests);
+  int64_t all = point->devices / (point->tensor_parallel * point->pipeline_stages);
+  int64_t groups = hr_min64(all, load->requests);
   return load->clients > 0 ? hr_min64(groups, load->clients) : groups;
 }
 
@@ -144,8 +145,9 @@ static hr_status fill_point(hr_serve_state *state, const hr_serve_layout *layout
   set_ends(state->hardware, &server.engine, costs);
   *point = (hr_load_point){.tensor_parallel = layout->tensor_parallel,
                            .expert_parallel = layout->expert_parallel,
+                           .pipeline_stages = layout->pipeline_stages,
                            .devices = layout->devices,
-                           .slots = slots * (layout->devices / layout->tensor_parallel)};
+                           .slots = slots * hr_serve_groups(layout)};
   HR_TRY(simulate_ends(&server, costs, load, records, point, error));
   set_cost(&state->options, point);
   mark_limits(&state->options, point);

@@ -104,6 +104,20 @@ static hr_load_record *remove_running(simulation *s, size_t place)
   return &s->records[index];
 }
 
+/* ---- pipeline stages ---- */
+
+/* Steps in which each sequence has its turn once. */
+static int64_t turns(const simulation *s)
+{
+  return (int64_t)s->server->costs->stages;
+}
+
+/* Tokens that a sequence gets in a step, on average. */
+static double tokens_per_turn(const simulation *s)
+{
+  return s->server->tokens_per_step / s->server->costs->stages;
+}
+
 /* ---- the batch ---- */
 
 static size_t resident(const simulation *s)
@@ -114,7 +128,7 @@ static size_t resident(const simulation *s)
 /* Tokens in the cache of a request that decodes. */
 static double context_of(const simulation *s, const hr_load_record *record)
 {
-  return (double)(record->prompt + record->made) + s->server->tokens_per_step * (double)(s->step - record->first_step);
+  return (double)(record->prompt + record->made) + tokens_per_turn(s) * (double)(s->step - record->first_step);
 }
 
 /* Tokens that a prefill computes, if none of them are found in a cache. */
@@ -179,7 +193,7 @@ static bool can_take(const simulation *s)
 {
   if (s->waiting.count == 0 || resident(s) >= (size_t)s->server->slots)
     return false;
-  double next_step = s->cache_used + (double)s->running_count * s->server->tokens_per_step;
+  double next_step = s->cache_used + (double)s->running_count * tokens_per_turn(s);
   double due = fmax(s->cache_due, next_step) + room_due(s, &s->records[s->waiting.head]);
   return resident(s) == 0 || s->server->cache_tokens == 0 || due <= (double)s->server->cache_tokens;
 }
@@ -216,6 +230,7 @@ static void admit(simulation *s)
       record->admitted_ns = s->clock;
     record->admission = s->admissions++;
     record->left = tokens_to_prefill(s, record);
+    record->ready_ns = 0;
     s->cache_used += (double)(record->prompt + record->made);
     s->cache_due += room_due(s, record);
     push_back(s, &s->prefilling, index);
@@ -265,7 +280,7 @@ static void start_outputs(simulation *s)
 /* `steps` decode steps of all that decode, whose contexts grow on the way. */
 static void advance_decode(simulation *s, int64_t steps)
 {
-  double grown = (double)steps * s->server->tokens_per_step * (double)s->running_count;
+  double grown = (double)steps * tokens_per_turn(s) * (double)s->running_count;
   s->step += steps;
   s->contexts += grown;
   s->cache_used += grown;
@@ -281,7 +296,8 @@ static void spend(simulation *s, double ns)
 static double step_ns(const simulation *s, const hr_load_step *step)
 {
   const hr_load_engine *engine = &s->server->engine;
-  return hr_load_step_ns(s->server->costs, step) + engine->step_ns + engine->sequence_ns * step->sequences;
+  return hr_load_step_ns(s->server->costs, step) + engine->step_ns +
+         engine->sequence_ns * step->sequences / s->server->costs->stages;
 }
 
 /* Adds the part of a prompt that fits into the step. False if nothing of it does. */
@@ -302,7 +318,7 @@ static bool add_prompt(const simulation *s, hr_load_record *record, int64_t budg
 static void add_token(simulation *s, hr_load_record *record)
 {
   if (record->made == 0)
-    record->first_ns = s->clock;
+    record->first_ns = record->ready_ns;
   s->cache_due -= room_due(s, record);
   record->made++;
   s->cache_due += room_due(s, record);
@@ -324,7 +340,8 @@ static void begin_decode(simulation *s)
   }
   s->unstarted += record->first_ns <= 0;
   record->first_step = s->step;
-  record->last_step = s->step + (int64_t)ceil((double)(record->output - record->made) / s->server->tokens_per_step);
+  record->last_step =
+      s->step + turns(s) * (int64_t)ceil((double)(record->output - record->made) / s->server->tokens_per_step);
   s->contexts += context;
   s->running[s->running_count++] = index;
   sift_up(s, s->running_count - 1);
@@ -332,8 +349,21 @@ static void begin_decode(simulation *s)
 
 static void begin_whole(simulation *s)
 {
-  while (s->prefilling.count > 0 && s->records[s->prefilling.head].left == 0)
+  while (s->prefilling.count > 0) {
+    const hr_load_record *record = &s->records[s->prefilling.head];
+    if (record->left > 0 || record->ready_ns > s->clock)
+      return;
     begin_decode(s);
+  }
+}
+
+/* The first request that has something to prefill; those before it are in the other stages. */
+static size_t first_prompt(const simulation *s)
+{
+  size_t i = s->prefilling.head;
+  while (i != NONE && s->records[i].left == 0)
+    i = s->records[i].next;
+  return i;
 }
 
 static void prefill(simulation *s)
@@ -342,15 +372,25 @@ static void prefill(simulation *s)
   bool mixes = server->engine.mixes;
   hr_load_step step = mixes ? decode_of(s) : (hr_load_step){0};
   int64_t budget = hr_max64(server->prefill_tokens - (int64_t)step.rows, 1);
-  for (size_t i = s->prefilling.head; i != NONE; i = s->records[i].next) {
+  size_t first = first_prompt(s);
+  for (size_t i = first; i != NONE; i = s->records[i].next) {
     if (!add_prompt(s, &s->records[i], budget - (int64_t)step.prefill_tokens, &step))
       break;
   }
   spend(s, step_ns(s, &step));
+  double ready_ns = s->clock + hr_load_behind_ns(server->costs, &step);
+  for (size_t i = first; i != NONE && s->records[i].left == 0; i = s->records[i].next)
+    s->records[i].ready_ns = ready_ns;
   if (mixes)
     advance_decode(s, 1);
   finish_decoded(s);
   begin_whole(s);
+}
+
+/* Steps of `ns` until a time, at least one. */
+static int64_t steps_until(const simulation *s, double time_ns, double ns)
+{
+  return (int64_t)fmin(fmax(ceil((time_ns - s->clock) / ns), 1), 1e15);
 }
 
 /* Decode steps until an output ends, the cache is full, or an arrival may be taken. 0: the cache is full. */
@@ -359,15 +399,17 @@ static int64_t steps_to_event(const simulation *s, double ns)
   const hr_load_server *server = s->server;
   int64_t steps = last_step_at(s, 0) - s->step;
   double free_tokens = (double)server->cache_tokens - s->cache_used;
-  double tokens = (double)s->running_count * server->tokens_per_step;
+  double tokens = (double)s->running_count * tokens_per_turn(s);
   if (server->cache_tokens > 0 && s->running_count > 1 && free_tokens < tokens * (double)steps)
     steps = (int64_t)(fmax(free_tokens, 0) / tokens);
   if (s->unstarted > 0)
-    steps = hr_min64(steps, 1);
+    steps = hr_min64(steps, turns(s));
+  if (s->prefilling.count > 0)
+    steps = hr_min64(steps, steps_until(s, s->records[s->prefilling.head].ready_ns, ns));
   if (resident(s) >= (size_t)server->slots || steps == 0)
     return steps;
   if (s->seen < s->issued)
-    steps = (int64_t)fmin((double)steps, fmax(ceil((next_seen_ns(s) - s->clock) / ns), 1));
+    steps = hr_min64(steps, steps_until(s, next_seen_ns(s), ns));
   if (s->waiting.count > 0 && s->held_steps < server->wait_steps)
     steps = hr_min64(steps, server->wait_steps - s->held_steps);
   return steps;
@@ -381,12 +423,19 @@ static void decode(simulation *s)
     preempt(s);
     return;
   }
-  step.context += s->server->tokens_per_step * 0.5 * (double)(steps - 1);
+  step.context += tokens_per_turn(s) * 0.5 * (double)(steps - 1);
   spend(s, (double)steps * step_ns(s, &step));
   if (s->waiting.count > 0)
     s->held_steps += steps;
   advance_decode(s, steps);
   finish_decoded(s);
+}
+
+/* Nothing decodes: a prompt comes out of the last stage, or the batch is empty and a request comes. */
+static double next_event_ns(const simulation *s)
+{
+  double ready_ns = s->prefilling.count > 0 ? s->records[s->prefilling.head].ready_ns : (double)INFINITY;
+  return fmin(ready_ns, s->seen < s->issued ? next_seen_ns(s) : (double)INFINITY);
 }
 
 /* The simulation of these takes some seconds. */
@@ -403,12 +452,12 @@ static hr_status run(simulation *s, hr_error *error)
     take_arrivals(s);
     admit(s);
     begin_whole(s);
-    if (s->prefilling.count > 0)
+    if (first_prompt(s) != NONE)
       prefill(s);
     else if (s->running_count > 0)
       decode(s);
     else
-      s->clock = next_seen_ns(s); /* the batch is empty, so nobody waits */
+      s->clock = next_event_ns(s);
   }
   return HR_OK;
 }

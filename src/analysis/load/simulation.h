@@ -18,11 +18,14 @@ typedef struct hr_load_costs {
   double batch[HR_LOAD_GRID], context[HR_LOAD_CONTEXTS], decode_ns[HR_LOAD_CONTEXTS][HR_LOAD_GRID];
   double tokens[HR_LOAD_GRID], prefill_ns[HR_LOAD_GRID]; /* of a prefill step without the attention of its prompts */
   double pair_ns;                                        /* attention of a token of a prompt to one before it */
+  /* Pipeline stages take turns, so that a step is that of one of them and gives a token to a part of the sequences. A
+   * prompt takes `behind` times its step more until it has passed the other stages. */
+  double stages, behind[HR_LOAD_GRID];
 } hr_load_costs;
 
 /** What a step has to do. Rows are tokens that go through the model's linear layers. */
 typedef struct hr_load_step {
-  double sequences, context; /* that decode, and their mean tokens in the cache */
+  double sequences, context; /* that decode, in whatever stage, and their mean tokens in the cache */
   double rows;               /* of those that decode: one each without speculation */
   double prefill_tokens;     /* of prompts */
   double pairs;              /* of such tokens and the tokens before them */
@@ -40,6 +43,9 @@ void hr_load_scale_ends(hr_load_costs costs[HR_LOAD_ENDS], double low, double hi
 
 /** The time of a step, without the server's own. */
 double hr_load_step_ns(const hr_load_costs *costs, const hr_load_step *step);
+
+/** The time from the end of a step to the token of a prompt that it ends: in other pipeline stages. */
+double hr_load_behind_ns(const hr_load_costs *costs, const hr_load_step *step);
 
 /* ---- engines.c ---- */
 
@@ -64,6 +70,7 @@ hr_load_engine hr_load_engine_of(hr_serve_engine engine, int64_t tensor_parallel
 /** A request, its times, and how far the simulation is with it. */
 typedef struct hr_load_record {
   double arrival_ns, admitted_ns, first_ns, finish_ns;
+  double ready_ns; /* when its prompt has passed all stages */
   int64_t prompt, output;
   int64_t made;                  /* tokens of the output that there are */
   int64_t left;                  /* tokens to prefill */

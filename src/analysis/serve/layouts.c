@@ -8,8 +8,10 @@
 #include "model/layers/split.h"
 
 #include <headroom/experimental/hardware.h>
+#include <headroom/experimental/model.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- which are tried ---- */
 
@@ -40,7 +42,8 @@ static bool is_tried(const hr_serve_state *state, int64_t t, int64_t e, int64_t 
     return false;
   if (e > 1 && (e % t != 0 || !has_experts(state->model)))
     return false;
-  return hr_max64(t, e) <= devices && (options->expert_parallel > 0 || shares_experts(state->model, e));
+  return hr_max64(t, e) * options->pipeline_stages <= devices &&
+         (options->expert_parallel > 0 || shares_experts(state->model, e));
 }
 
 /* 1, 2, 4, … up to `most`, and `named` where it lies between two of them. Returns their number. */
@@ -99,12 +102,29 @@ static int64_t cache_tokens(const hr_serve_state *state, const hr_memory *one, i
   return (int64_t)((double)free_bytes / (double)sequence_bytes * (double)state->cached_tokens);
 }
 
+static hr_serve_layout layout_of(const hr_serve_state *state, int64_t t, int64_t e)
+{
+  int64_t p = state->options.pipeline_stages;
+  return (hr_serve_layout){
+      .tensor_parallel = t, .expert_parallel = e, .pipeline_stages = p, .devices = hr_max64(t, e) * p};
+}
+
+/* Adds that servers give the stages of a pipeline unequal numbers of layers. */
+static void add_stages(const hr_serve_state *state, hr_serve_layout *layout)
+{
+  int64_t layers = hr_model_layers(state->model), p = layout->pipeline_stages;
+  size_t used = strlen(layout->split);
+  if (layers % p != 0)
+    hr_write_text(layout->split + used, sizeof layout->split - used, "%sstages of %" PRId64 " and %" PRId64 " layers",
+                  used > 0 ? "; " : "", hr_ceil_div(layers, p), layers / p);
+}
+
 static hr_status fill_layout(const hr_serve_state *state, int64_t t, int64_t e, hr_serve_layout *layout,
                              hr_error *error)
 {
   const hr_split split = hr_split_of(state->model, t, e, HR_SPLIT_ALL);
   hr_memory memory;
-  *layout = (hr_serve_layout){.tensor_parallel = t, .expert_parallel = e, .devices = hr_max64(t, e)};
+  *layout = layout_of(state, t, e);
   HR_TRY(hr_serve_memory(state, layout, 1, &memory, error));
   layout->weight_bytes = memory.weight_bytes;
   layout->sequence_bytes = memory.kv_cache_bytes + memory.state_bytes;
@@ -112,6 +132,8 @@ static hr_status fill_layout(const hr_serve_state *state, int64_t t, int64_t e, 
   layout->cache_tokens = split.whole ? cache_tokens(state, &memory, layout->sequence_bytes) : 0;
   layout->splits = split.whole;
   hr_write_text(layout->split, sizeof layout->split, "%s", split.words);
+  if (split.whole)
+    add_stages(state, layout);
   layout->largest_batch = largest_batch(state, layout);
   return HR_OK;
 }
@@ -167,7 +189,7 @@ static bool fits_somehow(const hr_serve_state *state, int64_t devices)
 {
   for (int64_t t = 1; t <= devices; t *= 2) {
     for (int64_t e = 1; e <= devices; e *= 2) {
-      hr_serve_layout layout = {.tensor_parallel = t, .expert_parallel = e, .devices = hr_max64(t, e)};
+      const hr_serve_layout layout = layout_of(state, t, e);
       if (layout.devices == devices && is_tried(state, t, e, devices) && fits(state, &layout, 1))
         return true;
     }
@@ -202,7 +224,8 @@ void hr_serve_find_fit(const hr_serve_state *state, hr_serve_result *result)
     hr_dtype multiplied; /* format that the device must have a rate for */
   } formats[] = {{"fp8", HR_FP8_E4M3}, {"int8", HR_BF16}, {"int4", HR_BF16}};
   hr_serve_state tried = *state;
-  tried.options.tensor_parallel = tried.options.expert_parallel = 0;
+  tried.options.tensor_parallel = tried.options.expert_parallel = 0, tried.options.pipeline_stages = 1;
+  tried.workload.pipeline_stages = 1;
   result->devices_needed = fewest_devices(&tried, HR_SERVE_DEVICES_MAX);
   hr_model narrow = *state->model;
   tried.model = &narrow;

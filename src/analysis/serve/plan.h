@@ -10,7 +10,7 @@
 typedef struct hr_serve_state {
   const hr_hardware *hardware;
   const hr_model *model;
-  hr_workload workload; /* one stage; phase, sizes and parallelism are set for each call */
+  hr_workload workload; /* phase, sizes and parallelism but the stages are set for each call */
   hr_serve_options options;
   int64_t capacity_bytes, cached_tokens;
   hr_step *step;
@@ -19,6 +19,7 @@ typedef struct hr_serve_state {
 /** A time with its band. */
 typedef struct hr_serve_time {
   double ns, low_ns, high_ns;
+  double stage_share; /* of it in which the slowest pipeline stage is busy with the step; 1 with one stage */
 } hr_serve_time;
 
 /* ---- serve.c ---- */
@@ -35,6 +36,12 @@ int64_t hr_serve_prefill_batch(const hr_serve_options *options, int64_t batch);
 /** A step of `batch` sequences or prompts in this layout; sequence and context are 1. */
 hr_workload hr_serve_workload(const hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase,
                               int64_t batch);
+
+/** Sequences of a batch that are in a pipeline stage at the same time: `batch` with one stage. */
+int64_t hr_serve_stage_batch(const hr_serve_state *state, int64_t batch);
+
+/** Tensor-parallel groups of a stage, each with a batch of its own. */
+int64_t hr_serve_groups(const hr_serve_layout *layout);
 
 /** Memory of a device with `batch` sequences at their end: of a decode step, with the activations of the largest
  *  prefill step if those are larger, and the reserve in the total. */
@@ -69,7 +76,8 @@ void hr_serve_find_fit(const hr_serve_state *state, hr_serve_result *result);
 
 /* ---- point.c ---- */
 
-/** A step of `batch` sequences: prompts of `tokens`, or decoding with `tokens` in the cache of each. */
+/** A step of `batch` sequences: prompts of `tokens` on their way through all stages, or decoding with `tokens` in the
+ *  cache of each: the time until all have their next token. */
 hr_status hr_serve_predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
                            int64_t tokens, hr_serve_time *time, hr_error *error);
 

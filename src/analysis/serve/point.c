@@ -4,6 +4,11 @@
  *
  *   cycle = b / g · T_p(g) + (O − 1) · T_d        TTFT = T_p(g)        TPOT = (cycle − TTFT) / (O − 1)
  *
+ * Of a pipeline each stage has a part of the b sequences at a time, and T_d is the time until all parts have passed all
+ * stages. The prefills of others hold each stage up for the time T_s that the slowest one takes:
+ *
+ *   cycle = T_p(g) + (b / g − 1) · T_s(g) + (O − 1) · T_d
+ *
  * TurboMind's prefill gives no token: a decode step, T_1, gives the first one, and cycle and TTFT have it as well. */
 #include "analysis/predict/step.h"
 #include "analysis/serve/plan.h"
@@ -16,13 +21,28 @@
  * the context; tests compare the mean with that of all contexts. */
 #define CONTEXTS_PREDICTED 8
 
+/* The parts of a batch are in different stages. Each passes the slowest one before the first has its turn again. */
+static void take_turns(int64_t parts, hr_serve_time *time)
+{
+  double longer = fmax((double)parts * time->stage_share, 1);
+  *time = (hr_serve_time){longer * time->ns, longer * time->low_ns, longer * time->high_ns, 1};
+}
+
 hr_status hr_serve_predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
                            int64_t tokens, hr_serve_time *time, hr_error *error)
 {
   hr_workload workload = hr_serve_workload(state, layout, phase, batch);
+  const hr_step_about *about = &state->step->about;
+  bool decodes = phase == HR_PHASE_DECODE;
   workload.sequence = workload.context = tokens;
+  workload.batch = decodes ? hr_serve_stage_batch(state, batch) : batch;
   HR_TRY(hr_fill_step(state->hardware, state->model, &workload, state->step, error));
-  *time = (hr_serve_time){state->step->about.time_ns, state->step->about.low_ns, state->step->about.high_ns};
+  *time = (hr_serve_time){about->time_ns, about->low_ns, about->high_ns, 1};
+  if (workload.pipeline_stages == 1)
+    return HR_OK;
+  time->stage_share = fmin(about->stage_time_ns / about->time_ns, 1);
+  if (decodes)
+    take_turns(hr_ceil_div(batch, workload.batch), time);
   return HR_OK;
 }
 
@@ -49,19 +69,26 @@ hr_status hr_serve_mean_decode(hr_serve_state *state, const hr_serve_layout *lay
 typedef struct point_terms {
   double steps;        /* O − 1 */
   double prefills;     /* b / g: prefill steps of a cycle */
+  double stage_share;  /* of a prefill's time for which it holds up others */
   double decode_share; /* 0 if decode steps wait for no prefill */
 } point_terms;
 
+/* Prefill steps of a cycle, as multiples of the time of one: all are one after another in a stage. */
+static double prefill_turns(const point_terms *terms)
+{
+  return 1 + (terms->prefills - 1) * terms->stage_share;
+}
+
 static double cycle_ns(const point_terms *terms, double prefill_ns, double first_ns, double decode_ns)
 {
-  return terms->decode_share * terms->prefills * prefill_ns + first_ns + terms->steps * decode_ns;
+  return terms->decode_share * prefill_turns(terms) * prefill_ns + first_ns + terms->steps * decode_ns;
 }
 
 static double tpot_ns(const point_terms *terms, double prefill_ns, double decode_ns)
 {
   if (terms->steps == 0)
     return 0;
-  return decode_ns + terms->decode_share * (terms->prefills - 1) * prefill_ns / terms->steps;
+  return decode_ns + terms->decode_share * (prefill_turns(terms) - 1) * prefill_ns / terms->steps;
 }
 
 /* Rates of one copy of the model, which has `groups` tensor-parallel groups. */
@@ -69,7 +96,8 @@ static void set_rates(const hr_serve_options *options, const point_terms *terms,
                       hr_serve_point *point)
 {
   double output = (double)options->output_tokens, prompt = (double)options->prompt_tokens;
-  double prefill = terms->prefills * prefill_ns, decode = first_ns + terms->steps * point->decode_step_ns;
+  double turns = options->disaggregated ? terms->prefills * terms->stage_share : prefill_turns(terms);
+  double prefill = turns * prefill_ns, decode = first_ns + terms->steps * point->decode_step_ns;
   point->output_tokens_per_s = point->requests_per_s * output;
   point->tokens_per_s = point->requests_per_s * (output + prompt);
   point->prefill_share = prefill / (prefill + decode);
@@ -92,7 +120,7 @@ static hr_status predict_first(hr_serve_state *state, const hr_serve_layout *lay
                                hr_serve_time *prefill, hr_serve_time *first, hr_error *error)
 {
   int64_t prompt = state->options.prompt_tokens, decoded = hr_serve_decodes_first(state->options.engine);
-  *prefill = *first = (hr_serve_time){0};
+  *prefill = *first = (hr_serve_time){.stage_share = 1};
   if (decoded)
     HR_TRY(hr_serve_predict(state, layout, HR_PHASE_DECODE, batch, prompt, first, error));
   if (prompt == decoded)
@@ -105,17 +133,19 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
 {
   const hr_serve_options *options = &state->options;
   hr_serve_time prefill, first, decode;
-  int64_t together = hr_serve_prefill_batch(options, batch);
+  int64_t together = hr_serve_prefill_batch(options, hr_serve_stage_batch(state, batch));
   HR_TRY(predict_first(state, layout, batch, together, &prefill, &first, error));
   HR_TRY(hr_serve_mean_decode(state, layout, batch, &decode, error));
   const point_terms terms = {.steps = (double)(options->output_tokens - 1),
                              .prefills = (double)batch / (double)together,
+                             .stage_share = prefill.stage_share,
                              .decode_share = options->disaggregated ? 0 : 1};
-  int64_t groups = layout->devices / layout->tensor_parallel;
+  int64_t groups = hr_serve_groups(layout);
   double in_flight = (double)batch * (double)groups;
   *point = (hr_serve_point){
       .tensor_parallel = layout->tensor_parallel,
       .expert_parallel = layout->expert_parallel,
+      .pipeline_stages = layout->pipeline_stages,
       .devices = layout->devices,
       .batch = batch,
       .prefill_batch = together,

@@ -62,6 +62,7 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
       {"devices_max", options->devices_max, 0, HR_SERVE_DEVICES_MAX},
       {"tensor_parallel", options->tensor_parallel, 0, HR_SERVE_DEVICES_MAX},
       {"expert_parallel", options->expert_parallel, 0, HR_SERVE_DEVICES_MAX},
+      {"pipeline_stages", options->pipeline_stages, 0, HR_SERVE_DEVICES_MAX},
       {"prefill_tokens", options->prefill_tokens, 1, HR_SERVE_PREFILL_MAX},
       {"page_tokens", options->page_tokens, 1, HR_SERVE_PAGE_MAX},
       {"reserve_bytes", options->reserve_bytes, 0, HR_SERVE_RESERVE_MAX},
@@ -86,13 +87,17 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
 /* devices_max of 0 is a node, or what the caller names if that is more. */
 static hr_status fill_devices(const hr_hardware *hardware, hr_serve_options *options, hr_error *error)
 {
-  int64_t named = hr_max64(options->tensor_parallel, options->expert_parallel);
+  int64_t sharing = hr_max64(options->tensor_parallel, options->expert_parallel);
+  options->pipeline_stages = hr_max64(options->pipeline_stages, 1);
+  int64_t named = hr_max64(sharing, 1) * options->pipeline_stages;
   if (options->devices_max == 0)
     options->devices_max = hr_min64(hr_max64(hr_max64(hardware->devices_per_node, named), 1), HR_SERVE_DEVICES_MAX);
   if (named > options->devices_max)
     return hr_fail(error, HR_ERROR_INVALID, "%s: %" PRId64 " needs more than the %" PRId64 " devices of devices_max",
-                   options->tensor_parallel == named ? "tensor_parallel" : "expert_parallel", named,
-                   options->devices_max);
+                   sharing <= 1                          ? "pipeline_stages"
+                   : options->tensor_parallel == sharing ? "tensor_parallel"
+                                                         : "expert_parallel",
+                   named, options->devices_max);
   return HR_OK;
 }
 
@@ -115,7 +120,8 @@ hr_status hr_serve_fill_state(const hr_hardware *hardware, const hr_model *model
   state->workload.framework = workload->framework;
   state->workload.phase = HR_PHASE_DECODE;
   state->workload.batch = state->workload.sequence = state->workload.context = 1;
-  state->workload.tensor_parallel = state->workload.pipeline_stages = 1;
+  state->workload.tensor_parallel = 1;
+  state->workload.pipeline_stages = hr_max64(options->pipeline_stages, 1);
   HR_TRY(hr_workload_check(&state->workload, model, error));
   state->options = *options;
   HR_TRY(fill_devices(hardware, &state->options, error));

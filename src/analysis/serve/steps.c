@@ -11,6 +11,16 @@ int64_t hr_serve_prefill_batch(const hr_serve_options *options, int64_t batch)
   return hr_min64(hr_min64(hr_max64(freed, 1), held), batch);
 }
 
+int64_t hr_serve_stage_batch(const hr_serve_state *state, int64_t batch)
+{
+  return hr_ceil_div(batch, hr_min64(state->workload.pipeline_stages, batch));
+}
+
+int64_t hr_serve_groups(const hr_serve_layout *layout)
+{
+  return layout->devices / (layout->tensor_parallel * layout->pipeline_stages);
+}
+
 hr_workload hr_serve_workload(const hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch)
 {
   hr_workload workload = state->workload;
