@@ -45,6 +45,27 @@ static int make_work(cli_run *run, cli_serve_work *work, hr_serve_options *optio
   return cli_make_workload(run, &work->model, &work->workload);
 }
 
+/* What is asked of one device; `name` is "" but for --emit. */
+static int answer(const cli_run *run, const cli_serve_work *work, const hr_serve_options *options, const char *name)
+{
+  cli_output output;
+  int code = cli_output_open(run, &output);
+  if (code != CLI_GO_ON)
+    return code;
+  if (!cli_has_load(run))
+    return plan(run, work, options, name, &output);
+  const hr_subject subject = {.model = &work->model, .workload = &work->workload, .hardware = run->hardware};
+  return cli_simulate_load(run, &subject, options, &output);
+}
+
+static int check(cli_run *run)
+{
+  int code = cli_check_emit(run);
+  if (code == CLI_GO_ON)
+    code = cli_check_load(run);
+  return code == CLI_GO_ON ? cli_check_prefill(run) : code;
+}
+
 int cli_serve_plan(const cli_run *given)
 {
   cli_run own = *given, *run = &own;
@@ -52,10 +73,9 @@ int cli_serve_plan(const cli_run *given)
   hr_error error = {.status = HR_OK};
   hr_serve_options options;
   cli_serve_work work;
+  hr_hardware *prefill = NULL;
   char name[4096] = ""; /* of the model for --emit; "": a plan is reported */
-  int code = cli_check_emit(run);
-  if (code == CLI_GO_ON)
-    code = cli_check_load(run);
+  int code = check(run);
   if (code == CLI_GO_ON)
     code = make_work(run, &work, &options);
   if (code == CLI_GO_ON && run->given[CLI_OPTION_emit])
@@ -70,14 +90,10 @@ int cli_serve_plan(const cli_run *given)
     options = cli_make_serving(run, options);
     cli_fit_prompt(run, &work.model, &options);
     cli_set_formats(run, run->hardware, &work.workload);
+    code = cli_load_prefill_device(run, &options, &prefill);
   }
-  cli_output output;
   if (code == CLI_GO_ON)
-    code = cli_output_open(run, &output);
-  if (code != CLI_GO_ON)
-    return code;
-  if (!cli_has_load(run))
-    return plan(run, &work, &options, name, &output);
-  const hr_subject subject = {.model = &work.model, .workload = &work.workload, .hardware = run->hardware};
-  return cli_simulate_load(run, &subject, &options, &output);
+    code = answer(run, &work, &options, name);
+  hr_hardware_free(prefill);
+  return code;
 }

@@ -164,10 +164,11 @@ int cli_set_network(const cli_run *run, hr_hardware *hardware)
   return status == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "--%s", error.message);
 }
 
-static int check_resolved(const char *name, hr_status status, const hr_error *error)
+static int check_resolved(const cli_run *run, const char *name, hr_status status, const hr_error *error)
 {
+  const char *option = name == run->options.prefill_device ? "prefill-device" : "device";
   if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_USAGE, "--device: %s%s", error->message, cli_hint(error, name, "; see headroom devices"));
+    return cli_fail(EXIT_USAGE, "--%s: %s%s", option, error->message, cli_hint(error, name, "; see headroom devices"));
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, error);
 }
 
@@ -188,7 +189,7 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
   cli_blocking(true);
   hr_status status = hr_resolve_hardware(name, hardware, &error);
   cli_blocking(false);
-  code = check_resolved(name, status, &error);
+  code = check_resolved(run, name, status, &error);
   if (code != CLI_GO_ON)
     return code;
   offer_calibration(run, name, hardware);
@@ -206,7 +207,7 @@ int cli_load_uncalibrated(const cli_run *run, const char *otherwise, hr_hardware
   cli_blocking(true);
   hr_status status = hr_resolve_uncalibrated(name, hardware, file, &error);
   cli_blocking(false);
-  code = check_resolved(name, status, &error);
+  code = check_resolved(run, name, status, &error);
   if (code == CLI_GO_ON)
     cli_set_conditions(run, hardware);
   return code;

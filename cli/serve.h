@@ -19,6 +19,12 @@ hr_status cli_choose_engine(const cli_run *run, hr_serve_options *serve, hr_erro
 /** `serve` with what the command line gives. */
 hr_serve_options cli_make_serving(const cli_run *run, hr_serve_options serve);
 
+/** Refuses what prompts that are prefilled apart alone have. CLI_GO_ON or an exit code. */
+int cli_check_prefill(const cli_run *run);
+
+/** Sets the device that prefills, if one is given; the caller frees it. CLI_GO_ON or an exit code. */
+int cli_load_prefill_device(const cli_run *run, hr_serve_options *serve, hr_hardware **hardware);
+
 /** Shortens the default prompt to what the model's positions leave room for. */
 void cli_fit_prompt(const cli_run *run, const hr_model *model, hr_serve_options *options);
 

@@ -33,8 +33,6 @@ int cli_check_load(const cli_run *run)
   if (run->given[CLI_OPTION_trace] &&
       (run->given[CLI_OPTION_prompt] || run->given[CLI_OPTION_output_tokens] || run->given[CLI_OPTION_requests]))
     return cli_fail(EXIT_USAGE, "--trace: has its own lengths and number of requests");
-  if (given > 0 && run->given[CLI_OPTION_disaggregated])
-    return cli_fail(EXIT_USAGE, "--disaggregated: is not simulated under a load");
   if (given > 0 && (run->given[CLI_OPTION_recommend] || run->given[CLI_OPTION_emit] || cli_has_several_devices(run)))
     return cli_fail(EXIT_USAGE, "a load is simulated on one device, without --recommend and --emit");
   return CLI_GO_ON;
@@ -50,6 +48,7 @@ static hr_load_options make_load(const cli_run *run, const hr_serve_options *ser
   load.output_min = given->output_tokens.min, load.output_max = given->output_tokens.max;
   load.cached = given->cached, load.draft = given->draft, load.accept = given->accept;
   load.wait_steps = given->prefill_wait;
+  load.instances = given->instances, load.prefill_instances = given->prefill_instances;
   if (run->given[CLI_OPTION_seed])
     load.seed = (uint64_t)given->seed;
   return load;

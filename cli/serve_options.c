@@ -25,6 +25,7 @@ hr_serve_options cli_make_serving(const cli_run *run, hr_serve_options serve)
                 {given->expert_parallel, &serve.expert_parallel},
                 {given->pipeline_stages, &serve.pipeline_stages},
                 {given->prefill_tokens, &serve.prefill_tokens},
+                {given->prefill_tensor_parallel, &serve.prefill_tensor_parallel},
                 {given->page_tokens, &serve.page_tokens},
                 {given->sure, &serve.sure}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -35,6 +36,8 @@ hr_serve_options cli_make_serving(const cli_run *run, hr_serve_options serve)
   serve.tpot_limit_ns = given->tpot;
   serve.price_per_device_hour = cli_only(&given->price);
   serve.recommend = given->recommend;
+  if (run->given[CLI_OPTION_prefill_device] && given->price.count > 1)
+    serve.prefill_price_per_device_hour = given->price.values[1];
   if (run->given[CLI_OPTION_memory_share])
     serve.memory_share = given->memory_share;
   if (run->given[CLI_OPTION_reserve])
@@ -42,6 +45,38 @@ hr_serve_options cli_make_serving(const cli_run *run, hr_serve_options serve)
   serve.disaggregated = given->disaggregated;
   serve.uniform_pages = given->uniform_pages;
   return serve;
+}
+
+int cli_check_prefill(const cli_run *run)
+{
+  static const struct {
+    int option;
+    const char *name;
+    bool load; /* it needs one */
+  } apart[] = {{CLI_OPTION_prefill_device, "prefill-device", false},
+               {CLI_OPTION_prefill_tensor_parallel, "prefill-tensor-parallel", false},
+               {CLI_OPTION_instances, "instances", true},
+               {CLI_OPTION_prefill_instances, "prefill-instances", true}};
+  for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+    bool lacks_load = apart[i].load && !cli_has_load(run);
+    if (run->given[apart[i].option] && (!run->options.disaggregated || lacks_load))
+      return cli_fail(EXIT_USAGE, "--%s: needs --disaggregated%s", apart[i].name,
+                      apart[i].load ? " and --rate, --clients or --trace" : "");
+  }
+  return CLI_GO_ON;
+}
+
+int cli_load_prefill_device(const cli_run *run, hr_serve_options *serve, hr_hardware **hardware)
+{
+  cli_run own = *run;
+  if (!run->given[CLI_OPTION_prefill_device])
+    return CLI_GO_ON;
+  *hardware = hr_hardware_create();
+  if (!*hardware)
+    return cli_fail(EXIT_OUTPUT, "out of memory for the figures of a device");
+  own.options.device = run->options.prefill_device;
+  serve->prefill_hardware = *hardware;
+  return cli_load_device(&own, NULL, *hardware);
 }
 
 void cli_fit_prompt(const cli_run *run, const hr_model *model, hr_serve_options *options)

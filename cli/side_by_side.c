@@ -53,6 +53,8 @@ static int check_numbers(const cli_run *run, const char *option, const cli_numbe
     return CLI_GO_ON;
   if (devices == 1 && !alone)
     return cli_fail(EXIT_USAGE, "--%s: needs several devices, as in -d h100,h200", option);
+  if (numbers->count == 2 && alone && run->given[CLI_OPTION_prefill_device])
+    return CLI_GO_ON; /* of the devices that decode and of those that prefill */
   if (numbers->count != devices)
     return cli_fail(EXIT_USAGE, "--%s: expected a number for each of %zu device%s, found %zu", option, devices,
                     devices == 1 ? "" : "s", numbers->count);
@@ -65,12 +67,21 @@ static int check_alone(const cli_run *run)
   static const struct {
     int option;
     const char *name;
-  } alone[] = {
-      {CLI_OPTION_measure, "measure"}, {CLI_OPTION_save, "save"},         {CLI_OPTION_db, "db"},
-      {CLI_OPTION_kernel, "kernel"},   {CLI_OPTION_warm, "warm"},         {CLI_OPTION_budget, "budget"},
-      {CLI_OPTION_threads, "threads"}, {CLI_OPTION_autotune, "autotune"}, {CLI_OPTION_memory_limit, "memory-limit"},
-      {CLI_OPTION_plot, "plot"},       {CLI_OPTION_explain, "explain"},   {CLI_OPTION_csv, "table"},
-      {CLI_OPTION_strict, "strict"},   {CLI_OPTION_emit, "emit"}};
+  } alone[] = {{CLI_OPTION_measure, "measure"},
+               {CLI_OPTION_save, "save"},
+               {CLI_OPTION_db, "db"},
+               {CLI_OPTION_kernel, "kernel"},
+               {CLI_OPTION_warm, "warm"},
+               {CLI_OPTION_budget, "budget"},
+               {CLI_OPTION_threads, "threads"},
+               {CLI_OPTION_autotune, "autotune"},
+               {CLI_OPTION_memory_limit, "memory-limit"},
+               {CLI_OPTION_plot, "plot"},
+               {CLI_OPTION_explain, "explain"},
+               {CLI_OPTION_csv, "table"},
+               {CLI_OPTION_strict, "strict"},
+               {CLI_OPTION_emit, "emit"},
+               {CLI_OPTION_prefill_device, "prefill-device"}};
   for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
     if (run->given[alone[i].option])
       return cli_fail(EXIT_USAGE, "--%s: needs a single device, not %s", alone[i].name, run->options.device);

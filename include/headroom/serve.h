@@ -59,7 +59,12 @@ typedef struct hr_serve_options {
   int64_t sure;     /* 90: the limits hold at the high ends of the bands, in which nine of ten times lie. Default 0: the
                          predicted times alone count */
   double recommend; /* requests per second for which fleets are recommended; 0: none */
-  int64_t pipeline_stages; /* that the layers are divided into; 0: 1 */
+  int64_t pipeline_stages;              /* that the layers are divided into; 0: 1 */
+  const hr_hardware *prefill_hardware;  /* disaggregated: of the devices that prefill; NULL: the same. Results refer to
+                                          it */
+  int64_t prefill_tensor_parallel;      /* disaggregated: their t; 0: with hardware of their own the one of a node that
+                                          takes the least of their time within the limit of TTFT, else as the others */
+  double prefill_price_per_device_hour; /* disaggregated; 0: price_per_device_hour */
 } hr_serve_options;
 
 /** The defaults above, without limits and price. */
@@ -107,8 +112,9 @@ typedef struct hr_serve_point {
   bool pareto; /* no other point has both a shorter TPOT (with one output token: TTFT) and more output tokens/s per
                   device, or one of them and the other equal. Among the points that meet both limits, or if none does
                   among all */
-  bool meets_limits;       /* both, as options.sure asks */
-  int64_t pipeline_stages; /* of its layout; each has a part of the batch, and parts take turns */
+  bool meets_limits;               /* both, as options.sure asks */
+  int64_t pipeline_stages;         /* of its layout; each has a part of the batch, and parts take turns */
+  int64_t prefill_tensor_parallel; /* of the devices that prefill, where they have a layout of their own; else 0 */
 } hr_serve_point;
 
 /** Copies of the model that together carry a load, all alike. */

@@ -551,6 +551,7 @@ HR_LOAD_REQUESTS_MAX = 1000000
 HR_LOAD_TOKENS_MAX = 16777216
 HR_LOAD_SEQUENCES_MAX = 65536
 HR_LOAD_DRAFT_MAX = 64
+HR_LOAD_INSTANCES_MAX = 512
 HR_LOAD_INTERVALS = 10
 HR_OFFERS_MAX = 16
 HR_OFFER_FIGURES_MAX = 16
@@ -1982,6 +1983,9 @@ class hr_serve_options(Structure):
         ("sure", c_int64),
         ("recommend", c_double),
         ("pipeline_stages", c_int64),
+        ("prefill_hardware", c_void_p),
+        ("prefill_tensor_parallel", c_int64),
+        ("prefill_price_per_device_hour", c_double),
     ]
 
 
@@ -2035,6 +2039,7 @@ class hr_serve_point(Structure):
         ("pareto", c_bool),
         ("meets_limits", c_bool),
         ("pipeline_stages", c_int64),
+        ("prefill_tensor_parallel", c_int64),
     ]
 
 
@@ -2095,6 +2100,8 @@ class hr_load_options(Structure):
         ("draft", c_int64),
         ("wait_steps", c_int64),
         ("seed", c_uint64),
+        ("instances", c_int64),
+        ("prefill_instances", c_int64),
     ]
 
 
@@ -2150,6 +2157,10 @@ class hr_load_point(Structure):
         ("band_keeps_up", c_bool),
         ("timeline", hr_load_interval * 10),
         ("pipeline_stages", c_int64),
+        ("instances", c_int64),
+        ("prefill_instances", c_int64),
+        ("prefill_tensor_parallel", c_int64),
+        ("prefill_busy_share", c_double),
     ]
 
 

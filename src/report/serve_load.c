@@ -28,6 +28,14 @@ static void positive_count(const void *member, hr_cell *cell)
     hr_cell_set_count(cell, *(const int64_t *)member);
 }
 
+/* Of layouts that have further devices, as t does not say how many. */
+static void all_devices(const void *row, hr_cell *cell)
+{
+  const hr_load_point *point = row;
+  if (point->instances > 0)
+    hr_cell_set_count(cell, point->devices);
+}
+
 static void shortfall(const void *row, hr_cell *cell)
 {
   const hr_load_point *point = row;
@@ -72,7 +80,11 @@ static const hr_column point_columns[] = {
     DATA(expert_parallel),
     {NULL, "e", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, hr_serve_above_one, expert_parallel)},
     {NULL, "p", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, hr_serve_above_one, pipeline_stages)},
+    {NULL, "copies", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, positive_count, instances)},
+    {NULL, "prefilling", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, positive_count, prefill_instances)},
+    {NULL, "of t", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, positive_count, prefill_tensor_parallel)},
     DATA(devices),
+    {NULL, "devices", HR_PLAIN, 0, .rare = true, HR_COMPUTED(COUNT, all_devices)},
     {"ttft_mean_ns", NULL, HR_PLAIN, 0, POINT(ttft_ns.mean)},
     {"ttft_p50_ns", "TTFT p50", HR_TIME, 0, POINT(ttft_ns.p50)},
     {"ttft_p90_ns", "p90", HR_TIME, 0, POINT(ttft_ns.p90)},
@@ -114,6 +126,10 @@ static const hr_column point_columns[] = {
     DATA(band_meets_ttft),
     DATA(band_meets_tpot),
     DATA(pipeline_stages),
+    DATA(instances),
+    DATA(prefill_instances),
+    DATA(prefill_tensor_parallel),
+    DATA(prefill_busy_share),
     {NULL, "misses", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, shortfall)},
     {NULL, "may miss", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, may_miss)},
 };
@@ -153,12 +169,13 @@ static hr_table *timeline_table(const hr_load_point *point)
 #define LOAD(member) HR_FIELD(hr_load_options, member)
 #define SERVE(member) HR_FIELD(hr_serve_options, member)
 static const hr_column load_fields[] = {
-    LOAD(rate_per_s), LOAD(clients), LOAD(requests), LOAD(prompt_min), LOAD(prompt_max), LOAD(output_min),
-    LOAD(output_max), LOAD(cached),  LOAD(accept),   LOAD(draft),      LOAD(wait_steps),
+    LOAD(rate_per_s),        LOAD(clients), LOAD(requests), LOAD(prompt_min), LOAD(prompt_max), LOAD(output_min),
+    LOAD(output_max),        LOAD(cached),  LOAD(accept),   LOAD(draft),      LOAD(wait_steps), LOAD(instances),
+    LOAD(prefill_instances),
 };
 static const hr_column serve_fields[] = {
     SERVE(ttft_limit_ns), SERVE(tpot_limit_ns), SERVE(sure),           SERVE(memory_share),  SERVE(batch_max),
-    SERVE(devices_max),   SERVE(page_tokens),   SERVE(prefill_tokens), SERVE(reserve_bytes),
+    SERVE(devices_max),   SERVE(page_tokens),   SERVE(prefill_tokens), SERVE(reserve_bytes), SERVE(disaggregated),
 };
 
 static void put_place(hr_json json, const char *key, const hr_load_result *load, const hr_load_point *point)
@@ -182,6 +199,7 @@ static hr_status write_json(FILE *out, const hr_subject *subject, const hr_load_
   hr_json serving = hr_json_put_object(json, "serving");
   hr_json_put_text(serving, "engine", hr_serve_engine_name(load->serve.engine));
   hr_json_put_fields(serving, serve_fields, HR_COUNT_OF(serve_fields), &load->serve);
+  hr_json_put_prefill(serving, &load->serve);
   hr_json_put_serve_formats(serving, subject->model, subject->workload, subject->hardware);
   put_place(json, "best", load, load->best);
   put_place(json, "shown", load, load->shown);
@@ -257,7 +275,7 @@ static void write_time(char *to, double ns, double low_ns, double high_ns)
   snprintf(to, PHRASE_SIZE, "%s (%s … %s)", text, low, high);
 }
 
-/* "t = 2", or "t = 2, e = 4". */
+/* "t = 2", "t = 2, e = 4" or "t = 2, 3 copies beside 5 that prefill with t = 1". */
 static void write_layout(char *to, const hr_load_point *point)
 {
   snprintf(to, PHRASE_SIZE, "t = %" PRId64, point->tensor_parallel);
@@ -265,6 +283,10 @@ static void write_layout(char *to, const hr_load_point *point)
     hr_append_item(to, PHRASE_SIZE, "e = %" PRId64, point->expert_parallel);
   if (point->pipeline_stages > 1)
     hr_append_item(to, PHRASE_SIZE, "p = %" PRId64, point->pipeline_stages);
+  if (point->instances > 0)
+    hr_append_item(to, PHRASE_SIZE, "%" PRId64 " cop%s beside %" PRId64 " that prefill%s with t = %" PRId64,
+                   point->instances, point->instances == 1 ? "y" : "ies", point->prefill_instances,
+                   point->prefill_instances == 1 ? "s" : "", point->prefill_tensor_parallel);
 }
 
 static void print_best(const hr_document *document, const hr_load_result *load)
@@ -289,6 +311,7 @@ static hr_status write_text(const hr_document *document, const hr_subject *subje
 {
   hr_print_model(document, subject->model);
   hr_print_hardware(document, subject->hardware);
+  hr_print_prefill_hardware(document, &load->serve);
   print_load(document, &load->load);
   hr_print_serve_formats(document, subject->model, subject->workload, subject->hardware);
   print_server(document, load);

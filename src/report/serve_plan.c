@@ -88,10 +88,23 @@ void hr_print_serve_formats(const hr_document *document, const hr_model *model, 
 
 #define OPTION(member) HR_FIELD(hr_serve_options, member)
 static const hr_column option_fields[] = {
-    OPTION(prompt_tokens),         OPTION(output_tokens), OPTION(ttft_limit_ns), OPTION(tpot_limit_ns),
-    OPTION(price_per_device_hour), OPTION(memory_share),  OPTION(batch_max),     OPTION(devices_max),
-    OPTION(prefill_tokens),        OPTION(page_tokens),   OPTION(disaggregated), OPTION(reserve_bytes),
-    OPTION(uniform_pages),         OPTION(sure),          OPTION(recommend),     OPTION(pipeline_stages),
+    OPTION(prompt_tokens),
+    OPTION(output_tokens),
+    OPTION(ttft_limit_ns),
+    OPTION(tpot_limit_ns),
+    OPTION(price_per_device_hour),
+    OPTION(memory_share),
+    OPTION(batch_max),
+    OPTION(devices_max),
+    OPTION(prefill_tokens),
+    OPTION(page_tokens),
+    OPTION(disaggregated),
+    OPTION(reserve_bytes),
+    OPTION(uniform_pages),
+    OPTION(sure),
+    OPTION(recommend),
+    OPTION(pipeline_stages),
+    OPTION(prefill_price_per_device_hour),
 };
 
 static hr_status write_json(FILE *out, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
@@ -109,6 +122,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
   hr_json_put_number(serving, "expert_imbalance", workload->expert_imbalance);
   hr_json_put_fields(serving, option_fields, HR_COUNT_OF(option_fields), &plan->options);
   hr_json_put_text(serving, "engine", hr_serve_engine_name(plan->options.engine));
+  hr_json_put_prefill(serving, &plan->options);
   hr_json_put_count(serving, "capacity_bytes", plan->capacity_bytes);
   hr_json_put_count(serving, "cached_tokens", plan->cached_tokens);
   hr_json_put_cache_growth(serving, model, workload);
@@ -334,6 +348,21 @@ static void print_server(const hr_document *document, const hr_serve_result *pla
                    capacity, reserve, options->engine == HR_SERVE_SGLANG ? ", steps beside it" : "", apart);
 }
 
+void hr_print_prefill_hardware(const hr_document *document, const hr_serve_options *options)
+{
+  const hr_hardware *hardware = options->prefill_hardware;
+  char memory[HR_NUMBER_SIZE];
+  if (!hardware)
+    return;
+  hr_write_bytes(memory, sizeof memory, (double)hardware->memory_bytes);
+  hr_print_field(document, "prefill on", "%s: %s, %s", hardware->about.name, hardware->about.product, memory);
+}
+
+void hr_json_put_prefill(hr_json json, const hr_serve_options *options)
+{
+  hr_json_put_text(json, "prefill_device", options->prefill_hardware ? options->prefill_hardware->about.name : NULL);
+}
+
 static void print_head(const hr_document *document, const hr_model *model, const hr_workload *workload,
                        const hr_hardware *hardware, const hr_serve_result *plan)
 {
@@ -344,6 +373,7 @@ static void print_head(const hr_document *document, const hr_model *model, const
   write_limits(limits, options);
   hr_print_model(document, model);
   hr_print_hardware(document, hardware);
+  hr_print_prefill_hardware(document, options);
   hr_print_field(document, "requests", "prompts of %s tokens, outputs of %s%s%s", prompt, output, limits[0] ? "; " : "",
                  limits);
   hr_print_serve_formats(document, model, workload, hardware);

@@ -124,6 +124,7 @@ static const hr_column point_columns[] = {
     DATA(tokens_per_s),
     {"prefill_devices", NULL, HR_PLAIN, 0, POINT(prefill_devices)},
     {NULL, "prefill devices", HR_PLAIN, 2, .rare = true, COMPUTED(COUNT, prefill_devices, prefill_devices)},
+    {NULL, "prefill t", HR_PLAIN, 2, .rare = true, COMPUTED(COUNT, not_zero, prefill_tensor_parallel)},
     DATA(prefill_share),
     DATA(output_tokens_per_s_per_device),
     {NULL, "per device", HR_PLAIN, 0, COMPUTED(COUNT, hr_serve_rate, output_tokens_per_s_per_device)},
@@ -141,6 +142,7 @@ static const hr_column point_columns[] = {
     {NULL, "may miss", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, may_miss)},
     DATA(pareto),
     DATA(pipeline_stages),
+    DATA(prefill_tensor_parallel),
 };
 
 hr_table *hr_serve_point_table(const hr_serve_result *plan, bool front)
@@ -233,6 +235,7 @@ static const hr_column fleet_columns[] = {
     {"prefill_instances", NULL, HR_PLAIN, 0, FLEET(prefill_instances)},
     {NULL, "prefill instances", HR_PLAIN, 0, .rare = true,
      HR_COMPUTED_OF(COUNT, not_zero, hr_serve_fleet, prefill_instances)},
+    {NULL, "prefill t", HR_PLAIN, 0, .rare = true, OF_POINT_BY(COUNT, not_zero, prefill_tensor_parallel)},
     {"tensor_parallel", "t", HR_PLAIN, 0, OF_POINT(tensor_parallel)},
     {"expert_parallel", NULL, HR_PLAIN, 0, OF_POINT(expert_parallel)},
     {NULL, "e", HR_PLAIN, 0, .rare = true, OF_POINT_BY(COUNT, hr_serve_above_one, expert_parallel)},

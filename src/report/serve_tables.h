@@ -26,6 +26,10 @@ void hr_print_serve_formats(const hr_document *document, const hr_model *model, 
 void hr_json_put_serve_formats(hr_json json, const hr_model *model, const hr_workload *workload,
                                const hr_hardware *hardware);
 
+/** Devices that prefill, of another type. */
+void hr_print_prefill_hardware(const hr_document *document, const hr_serve_options *options);
+void hr_json_put_prefill(hr_json json, const hr_serve_options *options);
+
 /* ---- serve_tables.c ---- */
 
 /** "TTFT", "TPOT", "TTFT, TPOT": limits that the predicted times meet, but not all of their bands. NULL: none. */

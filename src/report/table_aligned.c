@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define COLUMNS_MAX 64
+#define COLUMNS_MAX 128
 #define GAP 2
 #define WRAPPED_MIN 24   /* the last column is wrapped down to this width before a column is dropped, */
 #define WRAPPED_LEAST 16 /* and every column of text to this one where no more can be dropped */

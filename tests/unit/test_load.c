@@ -447,6 +447,192 @@ static void a_full_cache_sends_the_last_request_back(void **state)
   assert_near(records[1].finish_ns, 190 + 100 + 4 * 10, 1e-12);
 }
 
+/* ---- instances that prefill beside others that decode ---- */
+
+static hr_load_cluster plain_cluster(const hr_load_server *prefill, size_t prefilling, const hr_load_server *decode,
+                                     size_t decoding)
+{
+  return (hr_load_cluster){.prefill = {.server = prefill, .instances = prefilling},
+                           .decode = {.server = decode, .instances = decoding},
+                           .least_prefill_ns = 100};
+}
+
+static void a_request_is_handed_over_when_its_prompt_is_prefilled(void **state)
+{
+  (void)state;
+  hr_load_server prefill = plain_server(), decode = plain_server();
+  prefill.hands_over = true, prefill.prefill_tokens = 10;
+  static const struct {
+    size_t prefilling, decoding;
+    double first[2], finish[2];
+  } cases[] = {/* A's K and V come at 107 and decode at once, B's at 207. */
+               {1, 1, {100, 200}, {127, 227}},
+               /* Both come at 107, and share steps. */
+               {2, 1, {100, 100}, {127, 127}},
+               {2, 2, {100, 100}, {127, 127}}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_load_cluster cluster = plain_cluster(&prefill, cases[i].prefilling, &decode, cases[i].decoding);
+    hr_error error;
+    cluster.transfer_ns = 2, cluster.transfer_ns_per_token = 0.5;
+    for (size_t j = 0; j < 2; j++)
+      records[j] = (hr_load_record){.prompt = 10, .output = 3};
+    assert_ok(hr_load_simulate_cluster(&cluster, records, 2, 0, &error), error);
+    for (size_t j = 0; j < 2; j++) {
+      assert_near(records[j].first_ns, cases[i].first[j], 1e-12);
+      assert_near(records[j].finish_ns, cases[i].finish[j], 1e-12);
+    }
+    assert_near(cluster.prefill.counts.busy_ns, 200, 1e-12);
+    assert_near(cluster.decode.counts.busy_ns, cases[i].prefilling == 2 && cases[i].decoding == 1 ? 20 : 40, 1e-12);
+  }
+}
+
+static void decoding_goes_on_while_others_are_prefilled(void **state)
+{
+  (void)state;
+  hr_load_server prefill = plain_server(), decode = plain_server();
+  hr_load_cluster cluster = plain_cluster(&prefill, 1, &decode, 1);
+  hr_error error;
+  prefill.hands_over = true;
+  fill_two(30); /* B's prompt takes 100 ns of A's 290 */
+  assert_ok(hr_load_simulate_cluster(&cluster, records, 2, 0, &error), error);
+  assert_near(records[0].finish_ns, 100 + 29 * 10, 1e-12);
+  fill_two(30);
+  simulate(&decode, 2, 0);
+  assert_near(records[0].finish_ns, 100 + 28 * 10 + 100, 1e-12);
+}
+
+static void every_request_ends_once_however_many_instances_there_are(void **state)
+{
+  (void)state;
+  static const struct {
+    size_t prefilling, decoding;
+    int64_t clients, cache;
+  } cases[] = {{1, 1, 0, 0}, {2, 3, 0, 130}, {3, 1, 0, 100}, {1, 1, 1, 0}, {2, 3, 20, 0}, {3, 2, 7, 130}, {5, 0, 0, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_load_server prefill = plain_server(), decode = plain_server();
+    hr_load_cluster cluster = plain_cluster(&prefill, cases[i].prefilling, &decode, cases[i].decoding);
+    hr_error error;
+    double last = 0;
+    prefill.hands_over = true, decode.cache_tokens = cases[i].cache;
+    fill_many(2000, i + 1);
+    assert_ok(hr_load_simulate_cluster(&cluster, records, 2000, cases[i].clients, &error), error);
+    for (size_t k = 0; k < 2000; k++) {
+      const hr_load_record *record = &records[k];
+      bool one = record->output == 1 || cases[i].decoding == 0;
+      assert_true(record->arrival_ns <= record->admitted_ns && record->admitted_ns < record->first_ns);
+      assert_true(one ? record->finish_ns == record->first_ns : record->finish_ns > record->first_ns);
+      last = fmax(last, record->finish_ns);
+    }
+    if (cases[i].clients == 1) { /* a client alone waits for nobody */
+      double sum = 0;
+      for (size_t k = 0; k < 2000; k++)
+        sum += 100 + 10 * (double)(records[k].output - 1);
+      assert_near(last - records[0].arrival_ns, sum, 1e-9);
+    }
+    assert_true(cases[i].cache == 0 || cluster.decode.counts.preempted > 0);
+  }
+}
+
+/* Llama 3 8B on H200s that decode, prefilled on H100s. */
+static hr_load_result *apart_load(const hr_load_options *load, double ttft_limit_ns, double tpot_limit_ns, int64_t sure)
+{
+  static hr_hardware decoding, prefilling;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  const hr_subject subject = {.model = &model, .workload = &workload, .hardware = &decoding};
+  hr_serve_options serve = hr_serve_options_default();
+  hr_load_result *result;
+  hr_error error;
+  decoding = device("h200"), prefilling = device("h100-sxm");
+  serve.disaggregated = true, serve.prefill_hardware = &prefilling;
+  serve.tensor_parallel = serve.prefill_tensor_parallel = 1;
+  serve.prompt_tokens = 4096, serve.output_tokens = 65;
+  serve.ttft_limit_ns = ttft_limit_ns, serve.tpot_limit_ns = tpot_limit_ns, serve.sure = sure;
+  serve.price_per_device_hour = 7.2, serve.prefill_price_per_device_hour = 3.6;
+  assert_ok(hr_serve_load(&subject, &serve, load, &result, &error), error);
+  assert_int_equal(result->count, 1);
+  return result;
+}
+
+static void one_client_of_two_device_types_sees_the_prefill_of_one_and_the_steps_of_the_other(void **state)
+{
+  (void)state;
+  hr_load_options load = hr_load_options_default();
+  load.clients = 1, load.requests = 5;
+  hr_load_result *result = apart_load(&load, 0, 0, 0);
+  const hr_load_point *point = &result->points[0];
+  hr_hardware h100 = device("h100-sxm"), h200 = device("h200");
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  workload.batch = 1, workload.sequence = 4096, workload.phase = HR_PHASE_PREFILL;
+  assert_ok(hr_fill_step(&h100, &model, &workload, &step, &error), error);
+  double prefill_ns = step.about.time_ns;
+  workload.phase = HR_PHASE_DECODE, workload.context = 4096 + 32;
+  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
+  /* vLLM's own times at t = 1: 25 ms before a request is seen, 0.5 ms a step, 0.03 ms a sequence. K and V of a token are
+   * 128 KiB, which an H100's 50 GB/s send; a 64th of that belongs to each later token. */
+  double transfer_ns = 4096 * 131072 / 50.0 + h100.network_latency_ns;
+  assert_near(h100.network_bytes_per_s, 50e9, 1e-12);
+  assert_near(point->ttft_ns.p50, prefill_ns + 25e6 + 0.5e6, 0.01);
+  assert_near(point->tpot_ns.p50, step.about.time_ns + 0.53e6 + transfer_ns / 64, 0.01);
+  assert_int_equal(point->prefill_tensor_parallel, 1);
+  assert_int_equal(point->devices, 2);
+  /* 10.8 an hour are 0.003 a second. */
+  assert_near(point->cost_per_million_output_tokens * point->output_tokens_per_s, 0.003 * 1e6, 1e-9);
+  hr_load_result_free(result);
+}
+
+static void as_few_instances_are_taken_as_keep_up_within_the_limits(void **state)
+{
+  (void)state;
+  hr_load_options load = hr_load_options_default();
+  load.rate_per_s = 100;
+  hr_load_result *found = apart_load(&load, 500e6, 7e6, 0);
+  hr_load_point few = found->points[0];
+  assert_ptr_equal(found->best, &found->points[0]);
+  assert_true(few.prefill_instances > 1 && few.instances > 1 && few.keeps_up);
+  assert_true(few.ttft_ns.p90 <= 500e6 && few.tpot_ns.p90 <= 7e6);
+  assert_int_equal(few.devices, few.instances + few.prefill_instances * few.prefill_tensor_parallel);
+  hr_load_result_free(found);
+  load.instances = few.instances, load.prefill_instances = few.prefill_instances - 1;
+  hr_load_result *slower = apart_load(&load, 500e6, 7e6, 0);
+  assert_true(!slower->points[0].keeps_up || !slower->points[0].meets_ttft);
+  hr_load_result_free(slower);
+  load.instances = few.instances - 1, load.prefill_instances = few.prefill_instances;
+  slower = apart_load(&load, 500e6, 7e6, 0);
+  assert_true(!slower->points[0].keeps_up || !slower->points[0].meets_tpot);
+  assert_near(slower->points[0].ttft_ns.p90, few.ttft_ns.p90, 1e-9);
+  hr_load_result_free(slower);
+}
+
+static void instances_are_counted_at_the_high_end_of_the_band_to_be_sure(void **state)
+{
+  (void)state;
+  hr_load_options load = hr_load_options_default();
+  load.rate_per_s = 100;
+  hr_load_result *predicted = apart_load(&load, 500e6, 9e6, 0), *sure = apart_load(&load, 500e6, 9e6, 90);
+  const hr_load_point *few = predicted->best, *more = sure->best;
+  assert_non_null(few);
+  assert_non_null(more);
+  assert_true(!few->band_meets_tpot || !few->band_meets_ttft || !few->band_keeps_up);
+  assert_true(more->band_meets_tpot && more->band_meets_ttft && more->band_keeps_up);
+  assert_true(more->instances >= few->instances && more->prefill_instances > few->prefill_instances);
+  hr_load_result_free(predicted);
+  hr_load_result_free(sure);
+}
+
+static void limits_that_no_number_of_instances_meets_are_missed_by_those_that_keep_up(void **state)
+{
+  (void)state;
+  hr_load_options load = hr_load_options_default();
+  load.rate_per_s = 30;
+  hr_load_result *result = apart_load(&load, 1e3, 1e3, 0);
+  assert_null(result->best);
+  assert_true(result->shown->keeps_up && !result->shown->meets_ttft && !result->shown->meets_tpot);
+  hr_load_result_free(result);
+}
+
 /* ---- options ---- */
 
 static hr_load_result *surely_load_of(const hr_load_options *load, double ttft_limit_ns, int64_t sure)
@@ -582,6 +768,8 @@ static void a_load_that_cannot_be_is_named(void **state)
       {{.clients = 1, .prompt_min = 9, .prompt_max = 8}, "prompt_min: expected a number from 1 to 8, found 9"},
       {{.clients = -1, .rate_per_s = 1}, "clients: expected a number from 0 to 1000000, found -1"},
       {{.trace = backwards, .trace_count = 2}, "trace: request 2 arrives before the one before it"},
+      {{.clients = 1, .instances = 2}, "instances: only disaggregated copies are counted"},
+      {{.clients = 1, .prefill_instances = 2}, "prefill_instances: only disaggregated copies are counted"},
   };
   hr_hardware hardware = device("h200");
   hr_model model = llama3_8b();
@@ -652,6 +840,13 @@ int main(void)
       cmocka_unit_test(a_simulation_that_would_not_end_is_refused),
       cmocka_unit_test(every_request_ends_once_however_small_the_cache),
       cmocka_unit_test(a_full_cache_sends_the_last_request_back),
+      cmocka_unit_test(a_request_is_handed_over_when_its_prompt_is_prefilled),
+      cmocka_unit_test(decoding_goes_on_while_others_are_prefilled),
+      cmocka_unit_test(every_request_ends_once_however_many_instances_there_are),
+      cmocka_unit_test(one_client_of_two_device_types_sees_the_prefill_of_one_and_the_steps_of_the_other),
+      cmocka_unit_test(as_few_instances_are_taken_as_keep_up_within_the_limits),
+      cmocka_unit_test(instances_are_counted_at_the_high_end_of_the_band_to_be_sure),
+      cmocka_unit_test(limits_that_no_number_of_instances_meets_are_missed_by_those_that_keep_up),
       cmocka_unit_test(a_sure_layout_is_within_the_limits_at_the_high_end_of_its_band),
       cmocka_unit_test(the_same_seed_gives_the_same_result),
       cmocka_unit_test(the_best_layout_has_the_fewest_devices_that_keep_up_within_the_limits),

@@ -103,6 +103,52 @@ static void devices_that_only_prefill_leave_decoding_uninterrupted(void **state)
   hr_serve_result_free(apart);
 }
 
+static void prompts_may_be_prefilled_on_another_device_with_another_t(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-3-70b");
+  static hr_hardware h100;
+  hr_serve_options options = hr_serve_options_default();
+  h100 = device("h100-sxm");
+  options.disaggregated = true, options.tensor_parallel = 2, options.batch = 16, options.recommend = 3;
+  options.prefill_hardware = &h100, options.price_per_device_hour = 7.2, options.prefill_price_per_device_hour = 3.6;
+  hr_serve_result *result = plan("h200", &model, &options);
+  const hr_serve_point *point = &result->points[0];
+  /* An H100 has no room for 131 GiB of weights; two take the least of their time, four less until the first token. */
+  double two_ns = step_ns("h100-sxm", &model, HR_PHASE_PREFILL, 1, 2048, 2);
+  double four_ns = step_ns("h100-sxm", &model, HR_PHASE_PREFILL, 1, 2048, 4);
+  assert_int_equal(point->prefill_tensor_parallel, 2);
+  assert_near(point->ttft_ns / two_ns, 1, 1e-12);
+  assert_near(point->tpot_ns, point->decode_step_ns, 0);
+  double prefilling = point->requests_per_s * two_ns / 1e9 * 2;
+  assert_near(point->prefill_devices / prefilling, 1, 1e-12);
+  double price_per_s = (2 * 7.2 + prefilling * 3.6) / 3600;
+  assert_near(point->cost_per_million_output_tokens * point->output_tokens_per_s / (price_per_s * 1e6), 1, 1e-12);
+  const hr_serve_fleet *fleet = &result->fleets[0];
+  assert_int_equal(fleet->prefill_instances, (int64_t)ceil(3 * two_ns / 1e9));
+  assert_int_equal(fleet->devices, 2 * fleet->instances + 2 * fleet->prefill_instances);
+  assert_near(fleet->cost_per_hour, 2 * 7.2 * (double)fleet->instances + 2 * 3.6 * (double)fleet->prefill_instances,
+              1e-9);
+  hr_serve_result_free(result);
+
+  options.ttft_limit_ns = (two_ns + four_ns) / 2;
+  result = plan("h200", &model, &options);
+  assert_int_equal(result->points[0].prefill_tensor_parallel, 4);
+  hr_serve_result_free(result);
+  options.prefill_hardware = NULL, options.prefill_tensor_parallel = 8;
+  result = plan("h200", &model, &options);
+  assert_near(result->points[0].ttft_ns / step_ns("h200", &model, HR_PHASE_PREFILL, 1, 2048, 8), 1, 1e-12);
+  hr_serve_result_free(result);
+
+  hr_hardware h200 = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  options.prefill_tensor_parallel = 1, options.prefill_hardware = &h100;
+  assert_int_equal(hr_serve_plan(&h200, &model, &workload, &options, &result, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message,
+                      "prefill: the model and a prompt do not fit, or do not split, with t = 1 on h100-sxm");
+}
+
 static void prompts_that_slots_are_free_for_in_one_step_are_prefilled_together(void **state)
 {
   (void)state;
@@ -765,11 +811,11 @@ static void impossible_options_are_refused_by_name(void **state)
     const char *member;
     size_t offset;
     int64_t value;
-  } cases[] = {WRONG(prompt_tokens, 0),    WRONG(output_tokens, 0),   WRONG(output_tokens, INT64_MAX),
-               WRONG(batch, -1),           WRONG(batch_max, 0),       WRONG(devices_max, HR_SERVE_DEVICES_MAX + 1),
-               WRONG(tensor_parallel, -1), WRONG(prefill_tokens, 0),  WRONG(page_tokens, 0),
-               WRONG(reserve_bytes, -1),   WRONG(expert_parallel, 2), WRONG(sure, 95),
-               WRONG(pipeline_stages, -1), WRONG(pipeline_stages, 33)};
+  } cases[] = {WRONG(prompt_tokens, 0),    WRONG(output_tokens, 0),    WRONG(output_tokens, INT64_MAX),
+               WRONG(batch, -1),           WRONG(batch_max, 0),        WRONG(devices_max, HR_SERVE_DEVICES_MAX + 1),
+               WRONG(tensor_parallel, -1), WRONG(prefill_tokens, 0),   WRONG(page_tokens, 0),
+               WRONG(reserve_bytes, -1),   WRONG(expert_parallel, 2),  WRONG(sure, 95),
+               WRONG(pipeline_stages, -1), WRONG(pipeline_stages, 33), WRONG(prefill_tensor_parallel, 2)};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_serve_options options = hr_serve_options_default();
     hr_serve_result *result = NULL;
@@ -816,6 +862,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_slot_finishes_a_request_while_all_others_are_prefilled_once),
       cmocka_unit_test(devices_that_only_prefill_leave_decoding_uninterrupted),
+      cmocka_unit_test(prompts_may_be_prefilled_on_another_device_with_another_t),
       cmocka_unit_test(prompts_that_slots_are_free_for_in_one_step_are_prefilled_together),
       cmocka_unit_test(the_mean_decode_step_is_that_of_every_context),
       cmocka_unit_test(a_device_holds_weights_and_whole_pages_of_every_sequence),

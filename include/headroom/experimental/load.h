@@ -15,6 +15,7 @@ extern "C" {
 #define HR_LOAD_TOKENS_MAX ((int64_t)1 << 24)    /* of a prompt, and of an output */
 #define HR_LOAD_SEQUENCES_MAX ((int64_t)1 << 16) /* in flight */
 #define HR_LOAD_DRAFT_MAX ((int64_t)64)
+#define HR_LOAD_INSTANCES_MAX 512
 #define HR_LOAD_INTERVALS 10
 
 /** A request of a trace. */
@@ -39,6 +40,9 @@ typedef struct hr_load_options {
   int64_t
       wait_steps; /* decode steps that prompts wait for one another until prefill_tokens are nearly full; default 0 */
   uint64_t seed;  /* of arrivals and lengths */
+  int64_t instances,
+      prefill_instances; /* disaggregated: copies that decode, and that prefill; 0: the fewest that keep up
+                                           within the limits, of clients 1 */
 } hr_load_options;
 
 /** The defaults above: nobody sends, seed 1. */
@@ -82,6 +86,9 @@ typedef struct hr_load_point {
   bool band_meets_ttft, band_meets_tpot, band_keeps_up; /* also at the band's high end */
   hr_load_interval timeline[HR_LOAD_INTERVALS];         /* equally long */
   int64_t pipeline_stages;
+  /* Disaggregated, else 0. Then `devices` are all, and what is said of the batch is of those that decode. */
+  int64_t instances, prefill_instances, prefill_tensor_parallel;
+  double prefill_busy_share; /* of the time of an instance that prefills */
 } hr_load_point;
 
 typedef struct hr_load_result {
@@ -98,7 +105,7 @@ typedef struct hr_load_result {
 /** Simulates the load on every layout that hr_serve_plan() with `serve` would list and that fits. With e above t the
  *  tensor-parallel groups get requests in turn, and one of them stands for all.
  *  `serve->engine` gives the order of prefill and decode and the server's own time. The same seed gives the same
- *  result. On HR_OK the caller owns *result and frees it with hr_load_result_free(). Errors: HR_ERROR_INVALID naming
+ *  result. Disaggregated, requests go to the copies in turn, and K and V travel over the network of both devices. On HR_OK the caller owns *result and frees it with hr_load_result_free(). Errors: HR_ERROR_INVALID naming
  *  the member of the options, those of hr_serve_plan(). */
 HR_API hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve, const hr_load_options *load,
                                hr_load_result **result, hr_error *error);

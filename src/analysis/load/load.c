@@ -57,6 +57,8 @@ static hr_status check_options(const hr_load_options *load, hr_error *error)
       {"accept", load->accept, 0, 1},
       {"draft", (double)load->draft, 0, (double)HR_LOAD_DRAFT_MAX},
       {"wait_steps", (double)load->wait_steps, 0, 1e6},
+      {"instances", (double)load->instances, 0, HR_LOAD_INSTANCES_MAX},
+      {"prefill_instances", (double)load->prefill_instances, 0, HR_LOAD_INSTANCES_MAX},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     HR_TRY(check_number(numbers[i].member, numbers[i].value, numbers[i].least, numbers[i].most, error));
@@ -136,20 +138,36 @@ static void choose(hr_load_result *result, bool sure)
     result->shown = result->best;
 }
 
-static hr_status simulate_layouts(hr_serve_state *state, const hr_load_options *load, hr_load_record *records,
-                                  hr_load_result *result, hr_error *error)
+/* `prefill` is NULL where the devices that decode prefill, too. */
+static hr_status simulate_layouts(hr_serve_state *state, const hr_load_options *load, const hr_load_prefill *prefill,
+                                  hr_load_record *records, hr_load_result *result, hr_error *error)
 {
   hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX];
   size_t count;
   HR_TRY(hr_serve_list_layouts(state, layouts, &count, error));
   for (size_t i = 0; i < count; i++) {
+    hr_load_point *point = &result->points[result->count];
     if (layouts[i].largest_batch == 0)
       continue;
-    HR_TRY(hr_load_fill_point(state, &layouts[i], load, records, &result->points[result->count], error));
+    HR_TRY(prefill ? hr_load_fill_apart(state, &layouts[i], load, prefill, records, point, error)
+                   : hr_load_fill_point(state, &layouts[i], load, records, point, error));
     result->count++;
   }
   choose(result, state->options.sure > 0);
   return HR_OK;
+}
+
+static hr_status simulate_apart(hr_serve_state *state, const hr_load_options *load, hr_load_record *records,
+                                hr_load_result *result, hr_error *error)
+{
+  hr_load_prefill *prefill = malloc(sizeof *prefill);
+  if (!prefill)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");
+  hr_status status = hr_load_choose_prefill(state, load, records, prefill, error);
+  if (status == HR_OK)
+    status = simulate_layouts(state, load, prefill, records, result, error);
+  free(prefill);
+  return status;
 }
 
 static hr_status run(hr_serve_state *state, const hr_load_options *load, hr_load_result *result, hr_error *error)
@@ -159,7 +177,8 @@ static hr_status run(hr_serve_state *state, const hr_load_options *load, hr_load
   state->step = malloc(sizeof *state->step);
   hr_status status;
   if (records && result->points && state->step)
-    status = simulate_layouts(state, load, records, result, error);
+    status = state->options.disaggregated ? simulate_apart(state, load, records, result, error)
+                                          : simulate_layouts(state, load, NULL, records, result, error);
   else
     status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");
   free(records);
@@ -182,8 +201,11 @@ hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve
   hr_load_options filled = *load;
   hr_serve_options largest = *serve;
   hr_serve_state state = {0};
-  if (serve->disaggregated)
-    return hr_fail(error, HR_ERROR_INVALID, "disaggregated: a load is simulated on devices that prefill and decode");
+  if (serve->disaggregated && hr_serve_decodes_first(serve->engine))
+    return hr_fail(error, HR_ERROR_INVALID, "disaggregated: a prefill of this engine gives no token to hand over");
+  if (!serve->disaggregated && (load->instances != 0 || load->prefill_instances != 0))
+    return hr_fail(error, HR_ERROR_INVALID, "%s: only disaggregated copies are counted",
+                   load->instances != 0 ? "instances" : "prefill_instances");
   HR_TRY(check_sources(load, error));
   HR_TRY(check_trace(load, error));
   if (load->trace)

@@ -33,7 +33,7 @@ static bool within(double ns, double limit_ns)
   return limit_ns <= 0 || !(ns > limit_ns);
 }
 
-static void mark_limits(const hr_serve_options *serve, hr_load_point *point)
+void hr_load_mark_limits(const hr_serve_options *serve, hr_load_point *point)
 {
   point->meets_ttft = within(point->ttft_ns.p90, serve->ttft_limit_ns);
   point->meets_tpot = within(point->tpot_ns.p90, serve->tpot_limit_ns);
@@ -58,8 +58,8 @@ static hr_load_quantiles bound(const hr_load_quantiles *found, double share, con
                              .p99 = of(share * found->p99, predicted->p99)};
 }
 
-static void set_bands(const hr_load_engine *engine, const hr_load_point *low, const hr_load_point *high,
-                      hr_load_point *point)
+void hr_load_set_bands(const hr_load_engine *engine, const hr_load_point *low, const hr_load_point *high,
+                       hr_load_point *point)
 {
   double ttft_low = engine->ttft_low > 0 ? engine->ttft_low : 1;
   double ttft_high = engine->ttft_high > 0 ? engine->ttft_high : 1;
@@ -123,7 +123,26 @@ static hr_status simulate_ends(hr_load_server *server, const hr_load_costs costs
     HR_TRY(simulate(server, load, records, &found[end], error));
   }
   *point = found[HR_LOAD_PREDICTED];
-  set_bands(&server->engine, &found[HR_LOAD_LOW], &found[HR_LOAD_HIGH], point);
+  hr_load_set_bands(&server->engine, &found[HR_LOAD_LOW], &found[HR_LOAD_HIGH], point);
+  return HR_OK;
+}
+
+hr_status hr_load_fill_server(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
+                              hr_load_costs costs[HR_LOAD_ENDS], hr_load_server *server, hr_error *error)
+{
+  int64_t slots = slots_of(&state->options, layout), rows = load->draft + 1;
+  *server = (hr_load_server){.engine = hr_load_engine_of(state->options.engine, layout->tensor_parallel),
+                             .costs = costs,
+                             .slots = slots,
+                             .cache_tokens = layout->cache_tokens,
+                             .prefill_tokens = state->options.prefill_tokens,
+                             .wait_steps = load->wait_steps,
+                             .cached = load->cached,
+                             .rows = rows,
+                             .tokens_per_step = tokens_per_step(load->accept, load->draft)};
+  HR_TRY(hr_load_fill_costs(state, layout, slots * rows, (load->prompt_min + load->prompt_max) / 2,
+                            load->prompt_max + load->output_max, costs, error));
+  set_ends(state->hardware, &server->engine, costs);
   return HR_OK;
 }
 
@@ -131,26 +150,16 @@ static hr_status fill_point(hr_serve_state *state, const hr_serve_layout *layout
                             hr_load_costs costs[HR_LOAD_ENDS], hr_load_record *records, hr_load_point *point,
                             hr_error *error)
 {
-  int64_t slots = slots_of(&state->options, layout), rows = load->draft + 1;
-  HR_TRY(hr_load_fill_costs(state, layout, slots * rows, (load->prompt_min + load->prompt_max) / 2,
-                            load->prompt_max + load->output_max, costs, error));
-  hr_load_server server = {.engine = hr_load_engine_of(state->options.engine, layout->tensor_parallel),
-                           .slots = slots,
-                           .cache_tokens = layout->cache_tokens,
-                           .prefill_tokens = state->options.prefill_tokens,
-                           .wait_steps = load->wait_steps,
-                           .cached = load->cached,
-                           .rows = rows,
-                           .tokens_per_step = tokens_per_step(load->accept, load->draft)};
-  set_ends(state->hardware, &server.engine, costs);
+  hr_load_server server;
+  HR_TRY(hr_load_fill_server(state, layout, load, costs, &server, error));
   *point = (hr_load_point){.tensor_parallel = layout->tensor_parallel,
                            .expert_parallel = layout->expert_parallel,
                            .pipeline_stages = layout->pipeline_stages,
                            .devices = layout->devices,
-                           .slots = slots * hr_serve_groups(layout)};
+                           .slots = server.slots * hr_serve_groups(layout)};
   HR_TRY(simulate_ends(&server, costs, load, records, point, error));
   set_cost(&state->options, point);
-  mark_limits(&state->options, point);
+  hr_load_mark_limits(&state->options, point);
   return HR_OK;
 }
 

@@ -70,7 +70,9 @@ hr_load_engine hr_load_engine_of(hr_serve_engine engine, int64_t tensor_parallel
 /** A request, its times, and how far the simulation is with it. */
 typedef struct hr_load_record {
   double arrival_ns, admitted_ns, first_ns, finish_ns;
+  double seen_ns;  /* when the scheduler sees it */
   double ready_ns; /* when its prompt has passed all stages */
+  bool handed;     /* its K and V come from another instance */
   int64_t prompt, output;
   int64_t made;                  /* tokens of the output that there are */
   int64_t left;                  /* tokens to prefill */
@@ -81,7 +83,7 @@ typedef struct hr_load_record {
 /** Draws lengths and, but for clients, arrivals. `records` has load->requests. */
 void hr_load_fill_requests(const hr_load_options *load, hr_load_record *records);
 
-/* ---- simulate.c ---- */
+/* ---- simulate.c, cluster.c ---- */
 
 typedef struct hr_load_server {
   const hr_load_costs *costs;
@@ -91,6 +93,7 @@ typedef struct hr_load_server {
   double cached;                               /* share of a prompt that is not prefilled */
   int64_t rows;                                /* of a sequence that decodes, in a step */
   double tokens_per_step;                      /* that it gets */
+  bool hands_over;                             /* it prefills alone: others decode */
 } hr_load_server;
 
 /** What a simulation counts beside the times of its records. */
@@ -99,15 +102,64 @@ typedef struct hr_load_counts {
   int64_t resident_max, preempted;
 } hr_load_counts;
 
+/** Instances that get requests in turn. */
+typedef struct hr_load_pool {
+  const hr_load_server *server;
+  size_t instances;
+  hr_load_counts counts; /* of all, filled in */
+} hr_load_pool;
+
+/** Who prefills and decodes, or with no instances in `decode` prefills alone, and what K and V take on their way. */
+typedef struct hr_load_cluster {
+  hr_load_pool prefill, decode;
+  double transfer_ns, transfer_ns_per_token; /* of the prompt */
+  double least_prefill_ns;                   /* no request is handed over sooner after it was sent */
+} hr_load_cluster;
+
 /** Serves all requests; `clients` 0: they arrive by themselves. */
 hr_status hr_load_simulate(const hr_load_server *server, hr_load_record *records, size_t count, int64_t clients,
                            hr_load_counts *counts, hr_error *error);
 
+/** The same of devices that only prefill, and others that decode. */
+hr_status hr_load_simulate_cluster(hr_load_cluster *cluster, hr_load_record *records, size_t count, int64_t clients,
+                                   hr_error *error);
+
 /* ---- point.c ---- */
+
+/** A server of this layout, and the times of its steps. */
+hr_status hr_load_fill_server(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
+                              hr_load_costs costs[HR_LOAD_ENDS], hr_load_server *server, hr_error *error);
+
+/** Sets the point's bands from simulations with steps at their ends. */
+void hr_load_set_bands(const hr_load_engine *engine, const hr_load_point *low, const hr_load_point *high,
+                       hr_load_point *point);
+
+/** Sets what the point meets of the limits. */
+void hr_load_mark_limits(const hr_serve_options *serve, hr_load_point *point);
 
 /** Simulates the load on a layout. `records` has load->requests. */
 hr_status hr_load_fill_point(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
                              hr_load_record *records, hr_load_point *point, hr_error *error);
+
+/* ---- apart.c ---- */
+
+/** Instances that prefill. */
+typedef struct hr_load_prefill {
+  hr_serve_layout layout;
+  int64_t instances;
+  double network_ns, network_ns_per_token; /* of the prompt, from one of their devices */
+  hr_load_server server;
+  hr_load_costs costs[HR_LOAD_ENDS];
+} hr_load_prefill;
+
+/** Chooses them: the fewest devices that keep up within the limit of TTFT. */
+hr_status hr_load_choose_prefill(hr_serve_state *state, const hr_load_options *load, hr_load_record *records,
+                                 hr_load_prefill *prefill, hr_error *error);
+
+/** Simulates the load on copies of a layout that decode what `prefill` has prefilled. */
+hr_status hr_load_fill_apart(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
+                             const hr_load_prefill *prefill, hr_load_record *records, hr_load_point *point,
+                             hr_error *error);
 
 /* ---- summary.c ---- */
 

@@ -50,6 +50,12 @@ static double request_of(const hr_load_record *record)
   return record->finish_ns - record->arrival_ns;
 }
 
+/* From the first token to the last one. */
+static double later_of(const hr_load_record *record)
+{
+  return record->finish_ns - record->first_ns;
+}
+
 /* Negative where there is but one token. */
 static double tpot_of(const hr_load_record *record)
 {
@@ -111,19 +117,22 @@ static void fill_timeline(const hr_load_record *records, size_t count, double be
   }
 }
 
-static double mean_ttft(const hr_load_record *records, size_t begin, size_t end)
+typedef double (*time_of)(const hr_load_record *record);
+
+static double mean_of(time_of time, const hr_load_record *records, size_t begin, size_t end)
 {
   double sum = 0;
   for (size_t i = begin; i < end; i++)
-    sum += ttft_of(&records[i]);
+    sum += time(&records[i]);
   return end > begin ? sum / (double)(end - begin) : 0;
 }
 
 /* A wait that grows as long as requests arrive is 1.8 times as long in their last fifth as in the middle one; that of a
  * server which keeps up stays short beside a request. */
-static bool wait_grows(const hr_load_record *records, size_t count, const hr_load_point *point)
+static bool wait_grows(time_of time, const hr_load_record *records, size_t count, const hr_load_point *point)
 {
-  double middle = mean_ttft(records, count * 2 / 5, count * 3 / 5), last = mean_ttft(records, count * 4 / 5, count);
+  double middle = mean_of(time, records, count * 2 / 5, count * 3 / 5);
+  double last = mean_of(time, records, count * 4 / 5, count);
   return middle > 0 && last > 1.5 * middle && last > 0.1 * point->request_ns.p50;
 }
 
@@ -159,7 +168,9 @@ hr_status hr_load_summarize(const hr_load_record *records, size_t count, const h
   point->requests_per_s = (double)count / point->duration_ns * 1e9;
   point->output_tokens_per_s = tokens / point->duration_ns * 1e9;
   point->busy_share = counts->busy_ns / point->duration_ns;
-  point->keeps_up = ends_what_arrives(records, count) && !wait_grows(records, count, point);
+  point->keeps_up = ends_what_arrives(records, count) && !wait_grows(ttft_of, records, count, point);
+  if (point->instances > 0) /* requests wait for those that decode, too */
+    point->keeps_up = point->keeps_up && !wait_grows(later_of, records, count, point);
   fill_timeline(records, count, begin_ns, point);
   return HR_OK;
 }

@@ -14,10 +14,16 @@ static double carried(const hr_serve_options *options, const hr_serve_point *poi
   return options->sure > 0 ? point->requests_per_s_low : point->requests_per_s;
 }
 
+/* Devices of a copy that prefills. */
+static double prefill_copy(const hr_serve_point *point)
+{
+  return (double)(point->prefill_tensor_parallel > 0 ? point->prefill_tensor_parallel : point->devices);
+}
+
 /* Copies that prefill for a load: `prefill_devices` do so for point->requests_per_s. */
 static double prefill_copies(const hr_serve_options *options, const hr_serve_point *point)
 {
-  double copies = point->prefill_devices / (double)point->devices;
+  double copies = point->prefill_devices / prefill_copy(point);
   return ceil(options->recommend / carried(options, point) * copies);
 }
 
@@ -25,11 +31,13 @@ static double prefill_copies(const hr_serve_options *options, const hr_serve_poi
 static bool make_fleet(const hr_serve_options *options, const hr_serve_point *point, hr_serve_fleet *fleet)
 {
   double instances = ceil(options->recommend / carried(options, point));
-  double prefilling = prefill_copies(options, point), devices = (instances + prefilling) * (double)point->devices;
+  double prefilling = prefill_copies(options, point), decoding = instances * (double)point->devices;
+  double devices = decoding + prefilling * prefill_copy(point);
   if (!(instances <= INSTANCES_MAX && devices <= INSTANCES_MAX))
     return false;
   bool priced = options->price_per_device_hour > 0;
-  double per_hour = priced ? options->price_per_device_hour * devices : (double)NAN;
+  double per_hour = options->price_per_device_hour * decoding + hr_serve_prefill_price(options) * (devices - decoding);
+  per_hour = priced ? per_hour : (double)NAN;
   *fleet = (hr_serve_fleet){.point = point,
                             .instances = (int64_t)instances,
                             .prefill_instances = (int64_t)prefilling,

@@ -6,6 +6,12 @@
 #include <headroom/memory.h>
 #include <headroom/serve.h>
 
+/** A time with its band. */
+typedef struct hr_serve_time {
+  double ns, low_ns, high_ns;
+  double stage_share; /* of it in which the slowest pipeline stage is busy with the step; 1 with one stage */
+} hr_serve_time;
+
 /** What is predicted for. `step` is scratch: an hr_step is too large for a small stack. */
 typedef struct hr_serve_state {
   const hr_hardware *hardware;
@@ -13,14 +19,10 @@ typedef struct hr_serve_state {
   hr_workload workload; /* phase, sizes and parallelism but the stages are set for each call */
   hr_serve_options options;
   int64_t capacity_bytes, cached_tokens;
+  hr_serve_layout prefill_layout; /* of devices that prefill alone, by hr_serve_choose_prefill(); devices 0: none */
+  hr_serve_time prefill_time;     /* of a prompt on them */
   hr_step *step;
 } hr_serve_state;
-
-/** A time with its band. */
-typedef struct hr_serve_time {
-  double ns, low_ns, high_ns;
-  double stage_share; /* of it in which the slowest pipeline stage is busy with the step; 1 with one stage */
-} hr_serve_time;
 
 /* ---- serve.c ---- */
 
@@ -88,6 +90,26 @@ hr_status hr_serve_mean_decode(hr_serve_state *state, const hr_serve_layout *lay
 /** Predicts a point, without `pareto`. */
 hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch,
                                  hr_serve_point *point, hr_error *error);
+
+/* ---- prefill.c ---- */
+
+/** Whether prompts are prefilled on devices of another type or t. */
+bool hr_serve_has_own_prefill(const hr_serve_options *options);
+
+/** Of the devices that prefill. */
+const hr_hardware *hr_serve_prefill_hardware(const hr_serve_state *state);
+
+/** The price of one of them for an hour. */
+double hr_serve_prefill_price(const hr_serve_options *options);
+
+/** The state of a plan in which these only prefill. Its `step` is that of `state`. */
+hr_status hr_serve_fill_prefill_state(const hr_serve_state *state, hr_serve_state *prefill, hr_error *error);
+
+/** Sets state->prefill_layout and prefill_time. */
+hr_status hr_serve_choose_prefill(hr_serve_state *state, hr_error *error);
+
+/** Says that no layout of such devices fits. */
+hr_status hr_serve_no_prefill(const hr_serve_state *state, hr_error *error);
 
 /* ---- fleets.c ---- */
 

@@ -92,9 +92,10 @@ static double tpot_ns(const point_terms *terms, double prefill_ns, double decode
 }
 
 /* Rates of one copy of the model, which has `groups` tensor-parallel groups. */
-static void set_rates(const hr_serve_options *options, const point_terms *terms, double prefill_ns, double first_ns,
+static void set_rates(const hr_serve_state *state, const point_terms *terms, double prefill_ns, double first_ns,
                       hr_serve_point *point)
 {
+  const hr_serve_options *options = &state->options;
   double output = (double)options->output_tokens, prompt = (double)options->prompt_tokens;
   double turns = options->disaggregated ? terms->prefills * terms->stage_share : prefill_turns(terms);
   double prefill = turns * prefill_ns, decode = first_ns + terms->steps * point->decode_step_ns;
@@ -102,9 +103,13 @@ static void set_rates(const hr_serve_options *options, const point_terms *terms,
   point->tokens_per_s = point->requests_per_s * (output + prompt);
   point->prefill_share = prefill / (prefill + decode);
   point->prefill_devices = options->disaggregated ? (double)point->devices * prefill / decode : 0;
+  if (state->prefill_layout.devices > 0)
+    point->prefill_devices = point->requests_per_s * prefill_ns / 1e9 * (double)state->prefill_layout.devices;
   double devices = (double)point->devices + point->prefill_devices;
   point->output_tokens_per_s_per_device = point->output_tokens_per_s / devices;
-  double price_per_s = options->price_per_device_hour / 3600 * devices;
+  double prefill_price = hr_serve_prefill_price(options);
+  double price_per_s =
+      (options->price_per_device_hour * (double)point->devices + prefill_price * point->prefill_devices) / 3600;
   bool priced = options->price_per_device_hour > 0;
   point->cost_per_million_output_tokens = priced ? price_per_s / point->output_tokens_per_s * 1e6 : NAN;
   point->cost_per_million_tokens = priced ? price_per_s / point->tokens_per_s * 1e6 : NAN;
@@ -121,9 +126,11 @@ static hr_status predict_first(hr_serve_state *state, const hr_serve_layout *lay
 {
   int64_t prompt = state->options.prompt_tokens, decoded = hr_serve_decodes_first(state->options.engine);
   *prefill = *first = (hr_serve_time){.stage_share = 1};
+  if (state->prefill_layout.devices > 0)
+    *prefill = state->prefill_time;
   if (decoded)
     HR_TRY(hr_serve_predict(state, layout, HR_PHASE_DECODE, batch, prompt, first, error));
-  if (prompt == decoded)
+  if (prompt == decoded || state->prefill_layout.devices > 0)
     return HR_OK;
   return hr_serve_predict(state, layout, HR_PHASE_PREFILL, together, prompt - decoded, prefill, error);
 }
@@ -133,7 +140,8 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
 {
   const hr_serve_options *options = &state->options;
   hr_serve_time prefill, first, decode;
-  int64_t together = hr_serve_prefill_batch(options, hr_serve_stage_batch(state, batch));
+  bool alone = state->prefill_layout.devices > 0; /* each prompt at once */
+  int64_t together = alone ? 1 : hr_serve_prefill_batch(options, hr_serve_stage_batch(state, batch));
   HR_TRY(predict_first(state, layout, batch, together, &prefill, &first, error));
   HR_TRY(hr_serve_mean_decode(state, layout, batch, &decode, error));
   const point_terms terms = {.steps = (double)(options->output_tokens - 1),
@@ -159,6 +167,7 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
       .requests_per_s = in_flight / cycle_ns(&terms, prefill.ns, first.ns, decode.ns) * 1e9,
       .requests_per_s_low = in_flight / cycle_ns(&terms, prefill.high_ns, first.high_ns, decode.high_ns) * 1e9,
       .requests_per_s_high = in_flight / cycle_ns(&terms, prefill.low_ns, first.low_ns, decode.low_ns) * 1e9,
+      .prefill_tensor_parallel = state->prefill_layout.tensor_parallel,
       .memory_bytes = hr_serve_memory_bytes(state, layout, batch),
   };
   HR_TRY(hr_checked_take(hr_times(hr_checked(batch), groups), &point->sequences));
@@ -169,6 +178,6 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
   point->band_meets_tpot = within(point->tpot_high_ns, options->tpot_limit_ns);
   point->meets_limits =
       options->sure > 0 ? point->band_meets_ttft && point->band_meets_tpot : point->meets_ttft && point->meets_tpot;
-  set_rates(options, &terms, prefill.ns, first.ns, point);
+  set_rates(state, &terms, prefill.ns, first.ns, point);
   return HR_OK;
 }

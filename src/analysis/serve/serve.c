@@ -66,6 +66,7 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
       {"prefill_tokens", options->prefill_tokens, 1, HR_SERVE_PREFILL_MAX},
       {"page_tokens", options->page_tokens, 1, HR_SERVE_PAGE_MAX},
       {"reserve_bytes", options->reserve_bytes, 0, HR_SERVE_RESERVE_MAX},
+      {"prefill_tensor_parallel", options->prefill_tensor_parallel, 0, HR_SERVE_DEVICES_MAX},
   };
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     HR_TRY(check_count(counts[i].member, counts[i].value, counts[i].least, counts[i].most, error));
@@ -74,11 +75,15 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
   HR_TRY(check_number("ttft_limit_ns", options->ttft_limit_ns, 1e18, error));
   HR_TRY(check_number("tpot_limit_ns", options->tpot_limit_ns, 1e18, error));
   HR_TRY(check_number("price_per_device_hour", options->price_per_device_hour, 1e12, error));
+  HR_TRY(check_number("prefill_price_per_device_hour", options->prefill_price_per_device_hour, 1e12, error));
   HR_TRY(check_number("recommend", options->recommend, (double)HR_SERVE_RATE_MAX, error));
   HR_TRY(check_number("memory_share", options->memory_share, 1, error));
   if (options->sure != 0 && options->sure != 90)
     return hr_fail(error, HR_ERROR_INVALID, "sure: expected 90, the percentage of times in a band, found %" PRId64,
                    options->sure);
+  if (!options->disaggregated && (options->prefill_hardware || options->prefill_tensor_parallel > 0))
+    return hr_fail(error, HR_ERROR_INVALID, "%s: only prompts of disaggregated plans are prefilled apart",
+                   options->prefill_hardware ? "prefill_hardware" : "prefill_tensor_parallel");
   if (options->disaggregated && options->output_tokens == 1)
     return hr_fail(error, HR_ERROR_INVALID, "disaggregated: output_tokens is 1, so no device would decode");
   return HR_OK;
@@ -110,8 +115,7 @@ hr_status hr_serve_fill_state(const hr_hardware *hardware, const hr_model *model
   if (hardware->memory_bytes == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: memory_bytes is not known, so what fits cannot be computed",
                    hardware->about.name);
-  state->hardware = hardware;
-  state->model = model;
+  *state = (hr_serve_state){.hardware = hardware, .model = model};
   state->workload = hr_workload_default(model);
   state->workload.dtype = workload->dtype;
   state->workload.kv_cache = workload->kv_cache;
@@ -207,6 +211,8 @@ static hr_status predict_points(hr_serve_state *state, hr_serve_result *result, 
 static hr_status run(hr_serve_state *state, hr_serve_result *result, hr_error *error)
 {
   HR_TRY(hr_serve_list_layouts(state, result->layouts, &result->layout_count, error));
+  if (hr_serve_has_own_prefill(&state->options))
+    HR_TRY(hr_serve_choose_prefill(state, error));
   result->options = state->options;
   result->capacity_bytes = state->capacity_bytes;
   result->cached_tokens = state->cached_tokens;

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices that prefill alone, of a type and a layout of their own. */
+#include "analysis/serve/plan.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "hardware/hardware.h"
+
+#include <inttypes.h>
+
+bool hr_serve_has_own_prefill(const hr_serve_options *options)
+{
+  return options->disaggregated && (options->prefill_hardware || options->prefill_tensor_parallel > 0);
+}
+
+const hr_hardware *hr_serve_prefill_hardware(const hr_serve_state *state)
+{
+  return state->options.prefill_hardware ? state->options.prefill_hardware : state->hardware;
+}
+
+double hr_serve_prefill_price(const hr_serve_options *options)
+{
+  double own = options->prefill_price_per_device_hour;
+  return own > 0 ? own : options->price_per_device_hour;
+}
+
+hr_status hr_serve_fill_prefill_state(const hr_serve_state *state, hr_serve_state *prefill, hr_error *error)
+{
+  hr_serve_options options = state->options;
+  options.disaggregated = false, options.prefill_hardware = NULL, options.recommend = 0;
+  options.tensor_parallel = options.prefill_tensor_parallel, options.prefill_tensor_parallel = 0;
+  options.expert_parallel = options.pipeline_stages = options.output_tokens = 1;
+  options.batch = options.devices_max = 0;
+  HR_TRY(
+      hr_serve_fill_state(hr_serve_prefill_hardware(state), state->model, &state->workload, &options, prefill, error));
+  prefill->step = state->step;
+  return HR_OK;
+}
+
+hr_status hr_serve_no_prefill(const hr_serve_state *state, hr_error *error)
+{
+  const char *name = hr_serve_prefill_hardware(state)->about.name;
+  if (state->options.prefill_tensor_parallel > 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "prefill: the model and a prompt do not fit, or do not split, with t = %" PRId64 " on %s",
+                   state->options.prefill_tensor_parallel, name);
+  return hr_fail(error, HR_ERROR_INVALID, "prefill: the model and a prompt fit into no layout on a node of %s", name);
+}
+
+/* Among layouts within the limit the one that keeps devices busy for the shortest time, else the quickest. */
+static bool is_better(const hr_serve_options *options, const hr_serve_layout *a, const hr_serve_time *a_time,
+                      const hr_serve_layout *b, const hr_serve_time *b_time)
+{
+  double a_ns = options->sure > 0 ? a_time->high_ns : a_time->ns,
+         b_ns = options->sure > 0 ? b_time->high_ns : b_time->ns;
+  bool a_meets = options->ttft_limit_ns <= 0 || a_ns <= options->ttft_limit_ns;
+  bool b_meets = options->ttft_limit_ns <= 0 || b_ns <= options->ttft_limit_ns;
+  if (a_meets != b_meets)
+    return a_meets;
+  return a_meets ? (double)a->devices * a_time->ns < (double)b->devices * b_time->ns : a_time->ns < b_time->ns;
+}
+
+hr_status hr_serve_choose_prefill(hr_serve_state *state, hr_error *error)
+{
+  hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX];
+  hr_serve_state prefill;
+  size_t count;
+  int64_t tokens = state->options.prompt_tokens - hr_serve_decodes_first(state->options.engine);
+  HR_TRY(hr_serve_fill_prefill_state(state, &prefill, error));
+  HR_TRY(hr_serve_list_layouts(&prefill, layouts, &count, error));
+  for (size_t i = 0; i < count; i++) {
+    hr_serve_time time;
+    if (layouts[i].largest_batch == 0)
+      continue;
+    HR_TRY(hr_serve_predict(&prefill, &layouts[i], HR_PHASE_PREFILL, 1, hr_max64(tokens, 1), &time, error));
+    if (state->prefill_layout.devices > 0 &&
+        !is_better(&state->options, &layouts[i], &time, &state->prefill_layout, &state->prefill_time))
+      continue;
+    state->prefill_layout = layouts[i];
+    state->prefill_time = time;
+  }
+  return state->prefill_layout.devices > 0 ? HR_OK : hr_serve_no_prefill(state, error);
+}
