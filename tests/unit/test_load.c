@@ -716,6 +716,19 @@ static void the_best_layout_has_the_fewest_devices_that_keep_up_within_the_limit
   hr_load_result_free(beyond);
 }
 
+static void a_short_trace_of_requests_that_wait_for_nobody_is_kept_up_with(void **state)
+{
+  (void)state;
+  static const hr_load_request trace[] = {{0, 100, 5}, {0.25e9, 200, 64}, {0.5e9, 100, 500}, {0.75e9, 100, 20}};
+  for (size_t count = 1; count <= 4; count++) {
+    hr_load_options load = hr_load_options_default();
+    load.trace = trace, load.trace_count = count;
+    hr_load_result *result = load_of(&load, 0);
+    assert_ptr_equal(result->best, &result->points[0]);
+    hr_load_result_free(result);
+  }
+}
+
 static void outputs_of_one_token_have_no_time_between_tokens(void **state)
 {
   (void)state;
@@ -850,6 +863,7 @@ int main(void)
       cmocka_unit_test(a_sure_layout_is_within_the_limits_at_the_high_end_of_its_band),
       cmocka_unit_test(the_same_seed_gives_the_same_result),
       cmocka_unit_test(the_best_layout_has_the_fewest_devices_that_keep_up_within_the_limits),
+      cmocka_unit_test(a_short_trace_of_requests_that_wait_for_nobody_is_kept_up_with),
       cmocka_unit_test(outputs_of_one_token_have_no_time_between_tokens),
       cmocka_unit_test(the_timeline_has_all_requests_and_all_tokens),
       cmocka_unit_test(a_load_that_cannot_be_is_named),

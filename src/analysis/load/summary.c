@@ -136,6 +136,9 @@ static bool wait_grows(time_of time, const hr_load_record *records, size_t count
   return middle > 0 && last > 1.5 * middle && last > 0.1 * point->request_ns.p50;
 }
 
+/* Requests that may all be longer than the time in which they come. */
+#define FEW 100
+
 /* In the second half of the time in which requests arrive, about as many end. */
 static bool ends_what_arrives(const hr_load_record *records, size_t count)
 {
@@ -145,7 +148,7 @@ static bool ends_what_arrives(const hr_load_record *records, size_t count)
     arrived += records[i].arrival_ns >= begin_ns;
     ended += records[i].finish_ns >= begin_ns && records[i].finish_ns <= end_ns;
   }
-  return end_ns == records[0].arrival_ns || (double)ended >= 0.9 * (double)arrived;
+  return count < FEW || end_ns == records[0].arrival_ns || (double)ended >= 0.9 * (double)arrived;
 }
 
 hr_status hr_load_summarize(const hr_load_record *records, size_t count, const hr_load_counts *counts,
