@@ -19,7 +19,7 @@ hr_status cli_choose_engine(const cli_run *run, hr_serve_options *serve, hr_erro
 /** `serve` with what the command line gives. */
 hr_serve_options cli_make_serving(const cli_run *run, hr_serve_options serve);
 
-/** Refuses what prompts that are prefilled apart alone have. CLI_GO_ON or an exit code. */
+/** Refuses what disaggregated plans or loads alone have. CLI_GO_ON or an exit code. */
 int cli_check_prefill(const cli_run *run);
 
 /** Sets the device that prefills, if one is given; the caller frees it. CLI_GO_ON or an exit code. */
@@ -47,6 +47,10 @@ bool cli_has_load(const cli_run *run);
 
 /** Refuses options that need a load, or that no load can have. CLI_GO_ON or an exit code. */
 int cli_check_load(const cli_run *run);
+
+/** Simulates the load; `compared`: on one of several devices, each with the fewest copies. Errors of hr_load_trace_file() and hr_serve_load(). */
+hr_status cli_serve_load(const cli_run *run, const hr_subject *subject, const hr_serve_options *serve, bool compared,
+                         hr_load_result **result, hr_error *error);
 
 /** Simulates the load and closes the output; an exit code. */
 int cli_simulate_load(const cli_run *run, const hr_subject *subject, const hr_serve_options *serve, cli_output *output);

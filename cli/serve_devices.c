@@ -52,7 +52,19 @@ static void fill_fleet(const hr_serve_result *plan, hr_offer *offer)
   offer->work_per_s = exactly(plan->options.recommend * (double)plan->options.output_tokens);
 }
 
-/* The cheapest plan on a device, or the fewest devices for a load. */
+/* A run's options on its device. */
+static hr_status choose_options(const cli_run *run, const cli_serve_work *work, hr_serve_options *options,
+                                hr_error *error)
+{
+  hr_status status = cli_choose_engine(run, options, error);
+  if (status != HR_OK)
+    return status;
+  *options = cli_make_serving(run, *options);
+  cli_fit_prompt(run, &work->model, options);
+  return HR_OK;
+}
+
+/* The cheapest plan on a device, or the fewest devices for a steady load. */
 static hr_status offer_plan(const cli_run *run, const void *context, hr_offer *offer, hr_error *error)
 {
   const cli_serve_work *work = context;
@@ -60,12 +72,9 @@ static hr_status offer_plan(const cli_run *run, const void *context, hr_offer *o
   hr_serve_options options;
   hr_serve_result *plan = NULL;
   cli_set_formats(run, run->hardware, &workload);
-  hr_status status = cli_choose_engine(run, &options, error);
-  if (status == HR_OK) {
-    options = cli_make_serving(run, options);
-    cli_fit_prompt(run, &work->model, &options);
+  hr_status status = choose_options(run, work, &options, error);
+  if (status == HR_OK)
     status = hr_serve_plan(run->hardware, &work->model, &workload, &options, &plan, error);
-  }
   if (status != HR_OK)
     return status;
   offer->dtype = workload.dtype;
@@ -79,17 +88,75 @@ static hr_status offer_plan(const cli_run *run, const void *context, hr_offer *o
   return HR_OK;
 }
 
+/* ---- under a load ---- */
+
+static const hr_offer_figure load_figures[] = {
+    {"instances", "copies", HR_OFFER_COUNT},          {"tensor_parallel", "t", HR_OFFER_COUNT},
+    {"expert_parallel", "e", HR_OFFER_COUNT},         {"prefill_instances", "prefilling", HR_OFFER_COUNT},
+    {"ttft_p90_ns", "TTFT p90", HR_OFFER_TIME},       {"tpot_p90_ns", "TPOT p90", HR_OFFER_TIME},
+    {"request_p90_ns", "request p90", HR_OFFER_TIME}, {"busy_share", "busy", HR_OFFER_SHARE}};
+
+static void fill_load(const hr_load_result *load, hr_offer *offer)
+{
+  const hr_load_point *best = load->best;
+  const hr_load_options *asked = &load->load;
+  const hr_offer_value values[] = {exactly((double)best->instances),
+                                   exactly((double)best->tensor_parallel),
+                                   above_one(best->expert_parallel),
+                                   exactly(best->prefill_instances > 0 ? (double)best->prefill_instances : (double)NAN),
+                                   {best->ttft_ns.p90, best->ttft_low_ns.p90, best->ttft_high_ns.p90},
+                                   {best->tpot_ns.p90, best->tpot_low_ns.p90, best->tpot_high_ns.p90},
+                                   exactly(best->request_ns.p90),
+                                   exactly(best->busy_share)};
+  memcpy(offer->figures, values, sizeof values);
+  offer->devices = (double)best->devices;
+  offer->work_per_s =
+      (hr_offer_value){best->output_tokens_per_s, best->output_tokens_per_s_low, best->output_tokens_per_s_high};
+  if (asked->rate_per_s > 0) /* which all carry, however long the last requests take */
+    offer->work_per_s = exactly(asked->rate_per_s * 0.5 * (double)(asked->output_min + asked->output_max));
+}
+
+static hr_status offer_load(const cli_run *run, const void *context, hr_offer *offer, hr_error *error)
+{
+  const cli_serve_work *work = context;
+  hr_workload workload = work->workload;
+  hr_serve_options options;
+  hr_load_result *load = NULL;
+  cli_set_formats(run, run->hardware, &workload);
+  const hr_subject subject = {.model = &work->model, .workload = &workload, .hardware = run->hardware};
+  hr_status status = choose_options(run, work, &options, error);
+  if (status == HR_OK)
+    status = cli_serve_load(run, &subject, &options, true, &load, error);
+  if (status != HR_OK)
+    return status;
+  offer->dtype = workload.dtype;
+  if (load->best)
+    fill_load(load, offer);
+  else
+    snprintf(offer->why, sizeof offer->why, "no layout %s", load->count > 0 ? "keeps up within the limits" : "fits");
+  hr_load_result_free(load);
+  return HR_OK;
+}
+
+static void write_about(const cli_run *run, const hr_serve_options *options, char about[128])
+{
+  const char *plan = cli_has_load(run) || options->recommend > 0 ? "fewest devices for the load" : "cheapest plan";
+  snprintf(about, 128, "output tokens of the %s, prompts of %s%" PRId64 " tokens, outputs of %s%" PRId64, plan,
+           run->options.prompt.min < run->options.prompt.max ? "up to " : "", options->prompt_tokens,
+           run->options.output_tokens.min < run->options.output_tokens.max ? "up to " : "", options->output_tokens);
+}
+
 int cli_serve_each(const cli_run *run, const hr_serve_options *options, const cli_serve_work *work)
 {
   char about[128];
-  snprintf(about, sizeof about, "output tokens of the %s, prompts of %" PRId64 " tokens, outputs of %" PRId64,
-           options->recommend > 0 ? "fewest devices for the load" : "cheapest plan", options->prompt_tokens,
-           options->output_tokens);
+  bool loaded = cli_has_load(run);
+  write_about(run, options, about);
   return cli_side_by_side(run, &(cli_side){.about = about,
                                            .model = &work->model,
                                            .tokens = true,
-                                           .figures = offer_figures,
-                                           .figure_count = sizeof offer_figures / sizeof *offer_figures,
-                                           .fill = offer_plan,
+                                           .figures = loaded ? load_figures : offer_figures,
+                                           .figure_count = loaded ? sizeof load_figures / sizeof *load_figures
+                                                                  : sizeof offer_figures / sizeof *offer_figures,
+                                           .fill = loaded ? offer_load : offer_plan,
                                            .context = work});
 }

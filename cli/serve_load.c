@@ -3,6 +3,8 @@
 #include "serve.h"
 #include "side_by_side.h"
 
+#include <string.h>
+
 bool cli_has_load(const cli_run *run)
 {
   return run->given[CLI_OPTION_rate] || run->given[CLI_OPTION_clients] || run->given[CLI_OPTION_trace];
@@ -33,12 +35,15 @@ int cli_check_load(const cli_run *run)
   if (run->given[CLI_OPTION_trace] &&
       (run->given[CLI_OPTION_prompt] || run->given[CLI_OPTION_output_tokens] || run->given[CLI_OPTION_requests]))
     return cli_fail(EXIT_USAGE, "--trace: has its own lengths and number of requests");
-  if (given > 0 && (run->given[CLI_OPTION_recommend] || run->given[CLI_OPTION_emit] || cli_has_several_devices(run)))
-    return cli_fail(EXIT_USAGE, "a load is simulated on one device, without --recommend and --emit");
+  if (o->trace && strcmp(o->trace, "-") == 0 && cli_has_several_devices(run))
+    return cli_fail(EXIT_USAGE, "--trace: standard input is read once; several devices need a file");
+  if (given > 0 && (run->given[CLI_OPTION_recommend] || run->given[CLI_OPTION_emit]))
+    return cli_fail(EXIT_USAGE, "--%s: is of a steady load; --instances 0 counts copies for --rate",
+                    run->given[CLI_OPTION_recommend] ? "recommend" : "emit");
   return CLI_GO_ON;
 }
 
-static hr_load_options make_load(const cli_run *run, const hr_serve_options *serve)
+static hr_load_options make_load(const cli_run *run, const hr_serve_options *serve, bool compared)
 {
   const cli_options *given = &run->options;
   hr_load_options load = hr_load_options_default();
@@ -48,33 +53,44 @@ static hr_load_options make_load(const cli_run *run, const hr_serve_options *ser
   load.output_min = given->output_tokens.min, load.output_max = given->output_tokens.max;
   load.cached = given->cached, load.draft = given->draft, load.accept = given->accept;
   load.wait_steps = given->prefill_wait;
-  load.instances = given->instances, load.prefill_instances = given->prefill_instances;
+  /* The fewest where they are compared by their number. */
+  bool counted = serve->disaggregated || compared;
+  load.instances = run->given[CLI_OPTION_instances] ? given->instances : counted ? 0 : 1;
+  load.prefill_instances = run->given[CLI_OPTION_prefill_instances] ? given->prefill_instances : counted ? 0 : 1;
   if (run->given[CLI_OPTION_seed])
     load.seed = (uint64_t)given->seed;
   return load;
+}
+
+hr_status cli_serve_load(const cli_run *run, const hr_subject *subject, const hr_serve_options *serve, bool compared,
+                         hr_load_result **result, hr_error *error)
+{
+  hr_load_request *trace = NULL;
+  hr_load_options load = make_load(run, serve, compared);
+  hr_status status = HR_OK;
+  if (run->options.trace)
+    status = hr_load_trace_file(run->options.trace, &trace, &load.trace_count, error);
+  load.trace = trace;
+  if (status == HR_OK)
+    status = hr_serve_load(subject, serve, &load, result, error);
+  else if (status == HR_ERROR_INVALID)
+    status = HR_ERROR_UNREADABLE; /* the input, not the options */
+  hr_load_trace_free(trace);
+  return status;
 }
 
 int cli_simulate_load(const cli_run *run, const hr_subject *subject, const hr_serve_options *serve, cli_output *output)
 {
   hr_error error = {.status = HR_OK};
   hr_load_result *result = NULL;
-  hr_load_request *trace = NULL;
-  hr_load_options load = make_load(run, serve);
-  hr_status status = HR_OK;
-  if (run->options.trace)
-    status = hr_load_trace_file(run->options.trace, &trace, &load.trace_count, &error);
-  load.trace = trace;
-  bool read = status == HR_OK;
-  if (read)
-    status = hr_serve_load(subject, serve, &load, &result, &error);
+  hr_status status = cli_serve_load(run, subject, serve, false, &result, &error);
   if (status == HR_OK)
     status = hr_report_serve_load(output->stream, &output->options, subject, result, &error);
   int code = cli_output_close(output, status, &error);
-  if (code == EXIT_INPUT && read && status == HR_ERROR_INVALID)
-    code = EXIT_USAGE; /* the trace was checked before */
+  if (code == EXIT_INPUT && status == HR_ERROR_INVALID)
+    code = EXIT_USAGE; /* the trace was read before */
   if (code == EXIT_FINE && !result->best)
     code = EXIT_FINDINGS;
   hr_load_result_free(result);
-  hr_load_trace_free(trace);
   return code;
 }

@@ -52,16 +52,18 @@ int cli_check_prefill(const cli_run *run)
   static const struct {
     int option;
     const char *name;
-    bool load; /* it needs one */
-  } apart[] = {{CLI_OPTION_prefill_device, "prefill-device", false},
-               {CLI_OPTION_prefill_tensor_parallel, "prefill-tensor-parallel", false},
-               {CLI_OPTION_instances, "instances", true},
-               {CLI_OPTION_prefill_instances, "prefill-instances", true}};
-  for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
-    bool lacks_load = apart[i].load && !cli_has_load(run);
-    if (run->given[apart[i].option] && (!run->options.disaggregated || lacks_load))
-      return cli_fail(EXIT_USAGE, "--%s: needs --disaggregated%s", apart[i].name,
-                      apart[i].load ? " and --rate, --clients or --trace" : "");
+    bool apart, load; /* that it needs */
+  } needing[] = {{CLI_OPTION_prefill_device, "prefill-device", true, false},
+                 {CLI_OPTION_prefill_tensor_parallel, "prefill-tensor-parallel", true, false},
+                 {CLI_OPTION_instances, "instances", false, true},
+                 {CLI_OPTION_prefill_instances, "prefill-instances", true, true}};
+  for (size_t i = 0; i < sizeof needing / sizeof *needing; i++) {
+    if (!run->given[needing[i].option])
+      continue;
+    if (needing[i].apart && !run->options.disaggregated)
+      return cli_fail(EXIT_USAGE, "--%s: needs --disaggregated", needing[i].name);
+    if (needing[i].load && !cli_has_load(run))
+      return cli_fail(EXIT_USAGE, "--%s: needs --rate, --clients or --trace", needing[i].name);
   }
   return CLI_GO_ON;
 }

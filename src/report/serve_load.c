@@ -28,11 +28,18 @@ static void positive_count(const void *member, hr_cell *cell)
     hr_cell_set_count(cell, *(const int64_t *)member);
 }
 
+static void counted_copies(const void *row, hr_cell *cell)
+{
+  const hr_load_point *point = row;
+  if (point->instances > 1 || point->prefill_instances > 0)
+    hr_cell_set_count(cell, point->instances);
+}
+
 /* Of layouts that have further devices, as t does not say how many. */
 static void all_devices(const void *row, hr_cell *cell)
 {
   const hr_load_point *point = row;
-  if (point->instances > 0)
+  if (point->instances > 1 || point->prefill_instances > 0)
     hr_cell_set_count(cell, point->devices);
 }
 
@@ -80,7 +87,7 @@ static const hr_column point_columns[] = {
     DATA(expert_parallel),
     {NULL, "e", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, hr_serve_above_one, expert_parallel)},
     {NULL, "p", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, hr_serve_above_one, pipeline_stages)},
-    {NULL, "copies", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, positive_count, instances)},
+    {NULL, "copies", HR_PLAIN, 0, .rare = true, HR_COMPUTED(COUNT, counted_copies)},
     {NULL, "prefilling", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, positive_count, prefill_instances)},
     {NULL, "of t", HR_PLAIN, 0, .rare = true, SHOWN(COUNT, positive_count, prefill_tensor_parallel)},
     DATA(devices),
@@ -275,7 +282,7 @@ static void write_time(char *to, double ns, double low_ns, double high_ns)
   snprintf(to, PHRASE_SIZE, "%s (%s … %s)", text, low, high);
 }
 
-/* "t = 2", "t = 2, e = 4" or "t = 2, 3 copies beside 5 that prefill with t = 1". */
+/* "t = 2", "t = 2, e = 4", "t = 2, 3 copies" or "t = 2, 3 copies beside 5 that prefill with t = 1". */
 static void write_layout(char *to, const hr_load_point *point)
 {
   snprintf(to, PHRASE_SIZE, "t = %" PRId64, point->tensor_parallel);
@@ -283,7 +290,9 @@ static void write_layout(char *to, const hr_load_point *point)
     hr_append_item(to, PHRASE_SIZE, "e = %" PRId64, point->expert_parallel);
   if (point->pipeline_stages > 1)
     hr_append_item(to, PHRASE_SIZE, "p = %" PRId64, point->pipeline_stages);
-  if (point->instances > 0)
+  if (point->prefill_instances == 0 && point->instances > 1)
+    hr_append_item(to, PHRASE_SIZE, "%" PRId64 " copies", point->instances);
+  if (point->prefill_instances > 0)
     hr_append_item(to, PHRASE_SIZE, "%" PRId64 " cop%s beside %" PRId64 " that prefill%s with t = %" PRId64,
                    point->instances, point->instances == 1 ? "y" : "ies", point->prefill_instances,
                    point->prefill_instances == 1 ? "s" : "", point->prefill_tensor_parallel);

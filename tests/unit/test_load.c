@@ -587,6 +587,8 @@ static void as_few_instances_are_taken_as_keep_up_within_the_limits(void **state
 {
   (void)state;
   hr_load_options load = hr_load_options_default();
+  load.requests = 3000;
+  load.instances = load.prefill_instances = 0;
   load.rate_per_s = 100;
   hr_load_result *found = apart_load(&load, 500e6, 7e6, 0);
   hr_load_point few = found->points[0];
@@ -610,6 +612,7 @@ static void instances_are_counted_at_the_high_end_of_the_band_to_be_sure(void **
 {
   (void)state;
   hr_load_options load = hr_load_options_default();
+  load.instances = load.prefill_instances = 0;
   load.rate_per_s = 100;
   hr_load_result *predicted = apart_load(&load, 500e6, 9e6, 0), *sure = apart_load(&load, 500e6, 9e6, 90);
   const hr_load_point *few = predicted->best, *more = sure->best;
@@ -626,6 +629,7 @@ static void limits_that_no_number_of_instances_meets_are_missed_by_those_that_ke
 {
   (void)state;
   hr_load_options load = hr_load_options_default();
+  load.instances = load.prefill_instances = 0;
   load.rate_per_s = 30;
   hr_load_result *result = apart_load(&load, 1e3, 1e3, 0);
   assert_null(result->best);
@@ -674,6 +678,49 @@ static void a_sure_layout_is_within_the_limits_at_the_high_end_of_its_band(void 
   hr_load_result_free(loose);
   hr_load_result_free(predicted);
   hr_load_result_free(sure);
+}
+
+static void copies_share_a_load_that_one_does_not_carry(void **state)
+{
+  (void)state;
+  hr_load_options load = hr_load_options_default();
+  load.requests = 3000;
+  load.rate_per_s = 300;
+  hr_load_result *one = load_of(&load, 0);
+  assert_true(!one->points[0].keeps_up && one->points[0].instances == 1 && one->points[0].devices == 1);
+  load.instances = 0;
+  hr_load_result *enough = load_of(&load, 200e6);
+  for (size_t i = 0; i < 2; i++) {
+    const hr_load_point *point = &enough->points[i];
+    assert_true(point->instances > 1 && point->keeps_up && point->meets_ttft);
+    assert_int_equal(point->devices, point->instances * point->tensor_parallel);
+    assert_near(point->requests_per_s, 300, 0.1);
+    assert_true(point->busy_share < 1);
+    /* 3.6 an hour and device are 0.001 a second. */
+    assert_near(point->cost_per_million_output_tokens * point->output_tokens_per_s, 1e3 * (double)point->devices, 1e-9);
+  }
+  assert_true(enough->best->devices <= enough->points[0].devices && enough->best->devices <= enough->points[1].devices);
+  load.instances = enough->points[0].instances - 1;
+  hr_load_result *fewer = load_of(&load, 200e6);
+  assert_int_equal(fewer->points[0].instances, load.instances);
+  assert_true(!fewer->points[0].keeps_up || !fewer->points[0].meets_ttft);
+  hr_load_result_free(one);
+  hr_load_result_free(enough);
+  hr_load_result_free(fewer);
+}
+
+static void a_load_that_one_copy_carries_takes_one(void **state)
+{
+  (void)state;
+  hr_load_options load = hr_load_options_default();
+  load.rate_per_s = 10, load.requests = 1000;
+  hr_load_result *one = load_of(&load, 0);
+  load.instances = 0;
+  hr_load_result *fewest = load_of(&load, 0);
+  for (size_t i = 0; i < 2; i++)
+    assert_memory_equal(&one->points[i], &fewest->points[i], sizeof one->points[i]);
+  hr_load_result_free(one);
+  hr_load_result_free(fewest);
 }
 
 static void the_same_seed_gives_the_same_result(void **state)
@@ -781,8 +828,7 @@ static void a_load_that_cannot_be_is_named(void **state)
       {{.clients = 1, .prompt_min = 9, .prompt_max = 8}, "prompt_min: expected a number from 1 to 8, found 9"},
       {{.clients = -1, .rate_per_s = 1}, "clients: expected a number from 0 to 1000000, found -1"},
       {{.trace = backwards, .trace_count = 2}, "trace: request 2 arrives before the one before it"},
-      {{.clients = 1, .instances = 2}, "instances: only disaggregated copies are counted"},
-      {{.clients = 1, .prefill_instances = 2}, "prefill_instances: only disaggregated copies are counted"},
+      {{.clients = 1, .prefill_instances = 2}, "prefill_instances: only those of disaggregated plans prefill alone"},
   };
   hr_hardware hardware = device("h200");
   hr_model model = llama3_8b();
@@ -861,6 +907,8 @@ int main(void)
       cmocka_unit_test(instances_are_counted_at_the_high_end_of_the_band_to_be_sure),
       cmocka_unit_test(limits_that_no_number_of_instances_meets_are_missed_by_those_that_keep_up),
       cmocka_unit_test(a_sure_layout_is_within_the_limits_at_the_high_end_of_its_band),
+      cmocka_unit_test(copies_share_a_load_that_one_does_not_carry),
+      cmocka_unit_test(a_load_that_one_copy_carries_takes_one),
       cmocka_unit_test(the_same_seed_gives_the_same_result),
       cmocka_unit_test(the_best_layout_has_the_fewest_devices_that_keep_up_within_the_limits),
       cmocka_unit_test(a_short_trace_of_requests_that_wait_for_nobody_is_kept_up_with),

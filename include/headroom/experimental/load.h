@@ -31,7 +31,8 @@ typedef struct hr_load_options {
   int64_t clients;    /* each sends its next request when the last one ends, the first ones at once; 0: not so */
   const hr_load_request *trace; /* ascending arrivals; NULL: not so */
   size_t trace_count;
-  int64_t requests; /* how many are simulated, but for a trace; default 10 for each client, at least 1000; 0: that */
+  int64_t requests; /* how many are simulated, but for a trace; default 10 for each client, a minute or more of a rate
+                       where the fewest copies are searched for, at least 1000; 0: that */
   int64_t prompt_min, prompt_max; /* uniform between them; 0: prompt_tokens of the plan, and prompt_min */
   int64_t output_min, output_max; /* in the same way */
   double cached;                  /* share of each prompt whose K and V are in a prefix cache; 0 … below 1 */
@@ -40,12 +41,11 @@ typedef struct hr_load_options {
   int64_t
       wait_steps; /* decode steps that prompts wait for one another until prefill_tokens are nearly full; default 0 */
   uint64_t seed;  /* of arrivals and lengths */
-  int64_t instances,
-      prefill_instances; /* disaggregated: copies that decode, and that prefill; 0: the fewest that keep up
-                                           within the limits, of clients 1 */
+  int64_t instances, prefill_instances; /* copies, which get requests in turn, and disaggregated those that prefill; 0:
+                                           the fewest that keep up within the limits, of clients 1; default 1 */
 } hr_load_options;
 
-/** The defaults above: nobody sends, seed 1. */
+/** The defaults above: nobody sends, seed 1, one copy. */
 HR_API void hr_load_options_init(hr_load_options *options, size_t size);
 HR_DEFAULT(hr_load_options)
 
@@ -86,9 +86,10 @@ typedef struct hr_load_point {
   bool band_meets_ttft, band_meets_tpot, band_keeps_up; /* also at the band's high end */
   hr_load_interval timeline[HR_LOAD_INTERVALS];         /* equally long */
   int64_t pipeline_stages;
-  /* Disaggregated, else 0. Then `devices` are all, and what is said of the batch is of those that decode. */
-  int64_t instances, prefill_instances, prefill_tensor_parallel;
-  double prefill_busy_share; /* of the time of an instance that prefills */
+  int64_t instances; /* copies; `devices`, rates and the batch are of all */
+  int64_t prefill_instances,
+      prefill_tensor_parallel; /* disaggregated: further ones, which the batch leaves out; else 0 */
+  double prefill_busy_share;   /* of the time of an instance that prefills */
 } hr_load_point;
 
 typedef struct hr_load_result {

@@ -9,54 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A search begins below the least number by the mean load and adds an eighth each time. */
-#define TRIALS_MAX 64
-
 static bool within(double ns, double limit_ns)
 {
   return limit_ns <= 0 || !(ns > limit_ns);
-}
-
-/* The end of the bands at which limits hold. */
-static hr_load_end sure_end(const hr_serve_state *state)
-{
-  return state->options.sure > 0 ? HR_LOAD_HIGH : HR_LOAD_PREDICTED;
-}
-
-/* TTFT that a simulation with steps at that end may have. */
-static double ttft_limit_ns(const hr_serve_state *state, const hr_load_engine *engine)
-{
-  double share = state->options.sure > 0 && engine->ttft_high > 0 ? engine->ttft_high : 1;
-  return state->options.ttft_limit_ns / share;
-}
-
-/* ---- steps of a request ---- */
-
-static double mean_tokens(int64_t least, int64_t most)
-{
-  return 0.5 * ((double)least + (double)most);
-}
-
-/* Time of a prompt that is prefilled by itself. */
-static double prompt_ns(const hr_load_server *server, double prompt)
-{
-  double computed = fmax(prompt * (1 - server->cached), 1);
-  const hr_load_step step = {.prefill_tokens = computed, .pairs = computed * (prompt - 0.5 * computed)};
-  return hr_load_step_ns(server->costs, &step) + hr_load_behind_ns(server->costs, &step) + server->engine.step_ns;
-}
-
-static double decode_step_ns(const hr_load_server *server, double sequences, double context)
-{
-  const hr_load_step step = {.sequences = sequences, .context = context, .rows = sequences * (double)server->rows};
-  double turn_ns = hr_load_step_ns(server->costs, &step) + server->engine.step_ns;
-  return turn_ns * server->costs->stages + server->engine.sequence_ns * sequences;
-}
-
-/* Requests per ns. */
-static double arrival_rate(const hr_load_options *load, const hr_load_record *records)
-{
-  double span_ns = records[load->requests - 1].arrival_ns - records[0].arrival_ns;
-  return span_ns > 0 ? (double)(load->requests - 1) / span_ns : 0;
 }
 
 /* ---- one simulation ---- */
@@ -75,55 +30,50 @@ static hr_status simulate(hr_load_cluster *cluster, const hr_load_options *load,
   return HR_OK;
 }
 
-static int64_t begin_at(double load)
-{
-  return (int64_t)fmin(fmax(floor(load), 1), HR_LOAD_INSTANCES_MAX);
-}
-
-static int64_t more(int64_t instances)
-{
-  return instances + hr_max64(instances / 8, 1);
-}
-
 /* ---- those that prefill ---- */
 
-/* What is known of a number of instances of a layout. */
 typedef struct prefill_trial {
-  hr_load_point point;
+  const hr_serve_options *serve;
+  const hr_load_options *load;
+  hr_load_record *records;
+  hr_load_prefill *prefill;
+  hr_load_point point; /* of the instances that were tried last */
   bool enough;
 } prefill_trial;
 
-static hr_status try_prefill(const hr_serve_state *state, const hr_load_options *load, hr_load_prefill *prefill,
-                             hr_load_record *records, prefill_trial *trial, hr_error *error)
+static hr_status try_prefill(void *context, int64_t instances, bool *enough, hr_error *error)
 {
-  hr_load_cluster cluster = {.prefill = {.server = &prefill->server, .instances = (size_t)prefill->instances}};
-  trial->point = (hr_load_point){.prefill_instances = prefill->instances};
-  HR_TRY(simulate(&cluster, load, records, &trial->point, error));
-  double limit_ns = ttft_limit_ns(state, &prefill->server.engine);
+  prefill_trial *trial = context;
+  hr_load_prefill *prefill = trial->prefill;
+  double limit_ns = hr_load_sure_ttft_ns(trial->serve, &prefill->server.engine);
+  prefill->instances = instances;
+  hr_load_cluster cluster = {.prefill = {.server = &prefill->server, .instances = (size_t)instances}};
+  trial->point = (hr_load_point){.prefill_instances = instances};
+  HR_TRY(simulate(&cluster, trial->load, trial->records, &trial->point, error));
   trial->enough = trial->point.keeps_up && within(trial->point.ttft_ns.p90, limit_ns);
+  /* Where no number is within the limit, those that keep up are. */
+  *enough = trial->enough || (trial->point.keeps_up && !hr_load_reaches_ttft(&prefill->server, trial->load, limit_ns));
   return HR_OK;
 }
 
-/* The fewest instances of prefill->layout that are enough; if no number is, the last one that was tried. */
-static hr_status count_prefill(const hr_serve_state *state, const hr_load_options *load, hr_load_prefill *prefill,
-                               hr_load_record *records, prefill_trial *trial, hr_error *error)
+/* A prompt's part of a step that is full of them. */
+static double full_prompt_ns(const hr_load_server *server, const hr_load_options *load)
 {
-  double one_ns = prompt_ns(&prefill->server, mean_tokens(load->prompt_min, load->prompt_max));
-  double limit_ns = ttft_limit_ns(state, &prefill->server.engine);
-  bool reachable = within(one_ns + prefill->server.engine.arrival_ns, limit_ns);
-  hr_load_fill_requests(load, records);
-  prefill->instances = load->prefill_instances;
+  double prompt = hr_load_mean_tokens(load->prompt_min, load->prompt_max) * (1 - server->cached);
+  double together = fmax((double)server->prefill_tokens / fmax(prompt, 1), 1), tokens = together * fmax(prompt, 1);
+  const hr_load_step step = {.prefill_tokens = tokens, .pairs = tokens * 0.5 * prompt};
+  return hr_load_step_ns(server->costs, &step) / together;
+}
+
+static hr_status count_prefill(prefill_trial *trial, hr_error *error)
+{
+  bool enough;
+  const hr_load_options *load = trial->load;
   if (load->prefill_instances > 0)
-    return try_prefill(state, load, prefill, records, trial, error);
-  prefill->instances = begin_at(0.7 * one_ns * arrival_rate(load, records));
-  for (int i = 0; i < TRIALS_MAX; i++) {
-    HR_TRY(try_prefill(state, load, prefill, records, trial, error));
-    bool done = trial->enough || (!reachable && trial->point.keeps_up);
-    if (done || more(prefill->instances) > hr_min64(HR_LOAD_INSTANCES_MAX, load->requests))
-      return HR_OK;
-    prefill->instances = more(prefill->instances);
-  }
-  return HR_OK;
+    return try_prefill(trial, load->prefill_instances, &enough, error);
+  hr_load_fill_requests(load, trial->records);
+  double busy = full_prompt_ns(&trial->prefill->server, load) * hr_load_arrival_rate(load, trial->records);
+  return hr_load_find_fewest(0.95 * busy, hr_min64(HR_LOAD_INSTANCES_MAX, load->requests), try_prefill, trial, error);
 }
 
 static bool is_better(const hr_load_prefill *a, const prefill_trial *a_trial, const hr_load_prefill *b,
@@ -166,15 +116,16 @@ static hr_status choose(hr_serve_state *apart, const hr_serve_state *state, cons
                         hr_load_record *records, hr_load_prefill *trial, hr_load_prefill *best, hr_error *error)
 {
   hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX];
-  prefill_trial found, best_found = {.enough = false};
+  prefill_trial found = {.serve = &state->options, .load = load, .records = records, .prefill = trial};
+  prefill_trial best_found = found;
   size_t count;
   HR_TRY(hr_serve_list_layouts(apart, layouts, &count, error));
   for (size_t i = 0; i < count; i++) {
     if (layouts[i].largest_batch == 0)
       continue;
     HR_TRY(fill_prefill(apart, &layouts[i], load, trial, error));
-    trial->server.costs = &trial->costs[sure_end(state)];
-    HR_TRY(count_prefill(state, load, trial, records, &found, error));
+    trial->server.costs = &trial->costs[hr_load_sure_end(&state->options)];
+    HR_TRY(count_prefill(&found, error));
     if (!is_better(trial, &found, best, &best_found))
       continue;
     best_found = found;
@@ -218,7 +169,8 @@ typedef struct apart_run {
   const hr_serve_layout *layout;
   hr_load_record *records;
   hr_load_server prefill_server, decode_server;
-  const hr_load_costs *costs; /* of those that decode, an end each */
+  const hr_load_costs *costs;   /* of those that decode, an end each */
+  hr_load_point begun, counted; /* before a simulation, and of the fewest instances */
 } apart_run;
 
 /* Simulates with steps at an end of their bands, and point->instances that decode. */
@@ -232,64 +184,70 @@ static hr_status try_decode(apart_run *run, hr_load_end end, hr_load_point *poin
       .decode = {.server = &run->decode_server, .instances = (size_t)(point->instances * hr_serve_groups(run->layout))},
       .transfer_ns = fmax(prefill->network_ns, run->state->hardware->network_latency_ns),
       .transfer_ns_per_token = fmax(prefill->network_ns_per_token, receive_ns),
-      .least_prefill_ns = prompt_ns(&run->prefill_server, (double)run->load->prompt_min)};
+      .least_prefill_ns = hr_load_prompt_ns(&run->prefill_server, (double)run->load->prompt_min)};
   return simulate(&cluster, run->load, run->records, point, error);
 }
 
-/* Below the instances that the mean load takes with any batch. */
+/* Sequences that fit into the cache of a group, as many tokens each. */
+static double most_sequences(const hr_load_server *server, double context)
+{
+  double fitting = server->cache_tokens > 0 ? fmax((double)server->cache_tokens / context, 1) : INFINITY;
+  return fmin((double)server->slots, fitting);
+}
+
+/* Below the instances that the mean load takes: a larger batch gives more tokens, up to the first one beyond the limit. */
 static double decode_load(const apart_run *run)
 {
   const hr_load_options *load = run->load;
   const hr_load_server *server = &run->decode_server;
-  double tokens = fmax(mean_tokens(load->output_min, load->output_max) - 1, 0), least_ns = INFINITY;
-  for (double batch = 1; batch <= (double)server->slots; batch *= 2)
-    least_ns = fmin(least_ns, decode_step_ns(server, batch, 1) / batch);
+  double tokens = fmax(hr_load_mean_tokens(load->output_min, load->output_max) - 1, 0);
+  double context = hr_load_mean_tokens(load->prompt_min, load->prompt_max);
+  double most = most_sequences(server, context), limit_ns = run->state->options.tpot_limit_ns, batch = 1;
+  while (batch < most && (limit_ns <= 0 || hr_load_decode_ns(server, batch, context) <= limit_ns))
+    batch = fmin(2 * batch, most);
   hr_load_fill_requests(load, run->records);
-  return arrival_rate(load, run->records) * tokens / server->tokens_per_step * least_ns /
-         (double)hr_serve_groups(run->layout);
+  double rate = batch / hr_load_decode_ns(server, batch, context);
+  return hr_load_arrival_rate(load, run->records) * tokens / rate / (double)hr_serve_groups(run->layout);
 }
 
-static bool is_reachable(const apart_run *run)
+/* Simulates with steps at the end at which limits hold. */
+static hr_status try_instances(void *context, int64_t instances, bool *enough, hr_error *error)
 {
-  double step_ns = decode_step_ns(&run->decode_server, 1, mean_tokens(run->load->prompt_min, run->load->prompt_max));
-  return within(step_ns / run->decode_server.tokens_per_step, run->state->options.tpot_limit_ns);
+  apart_run *run = context;
+  const hr_serve_options *serve = &run->state->options;
+  run->counted = run->begun;
+  run->counted.instances = instances;
+  HR_TRY(try_decode(run, hr_load_sure_end(serve), &run->counted, error));
+  bool reachable = hr_load_reaches_tpot(&run->decode_server, run->load, serve->tpot_limit_ns);
+  *enough = run->counted.keeps_up && (!reachable || within(run->counted.tpot_ns.p90, serve->tpot_limit_ns));
+  return HR_OK;
 }
 
-/* The fewest instances that keep up within the limit of TPOT, with steps at `end`; if no number does, the last one that
- * was tried. */
-static hr_status count_decode(apart_run *run, hr_load_end end, hr_load_point *point, hr_error *error)
+/* The fewest instances that keep up within the limit of TPOT; if no number does, the last one that was tried. */
+static hr_status count_decode(apart_run *run, hr_error *error)
 {
   const hr_load_options *load = run->load;
-  run->decode_server.costs = &run->costs[end];
-  bool reachable = is_reachable(run);
-  if (load->instances > 0 || load->clients > 0) {
-    point->instances = hr_max64(load->instances, 1);
-    return try_decode(run, end, point, error);
-  }
-  int64_t instances = begin_at(0.9 * decode_load(run));
-  const hr_load_point given = *point;
-  for (int i = 0; i < TRIALS_MAX; i++) {
-    *point = given;
-    point->instances = instances;
-    HR_TRY(try_decode(run, end, point, error));
-    bool done = point->keeps_up && (!reachable || within(point->tpot_ns.p90, run->state->options.tpot_limit_ns));
-    if (done || more(instances) > hr_min64(HR_LOAD_INSTANCES_MAX, load->requests))
-      return HR_OK;
-    instances = more(instances);
-  }
-  return HR_OK;
+  bool enough;
+  run->decode_server.costs = &run->costs[hr_load_sure_end(&run->state->options)];
+  if (load->instances > 0 || load->clients > 0)
+    return try_instances(run, hr_max64(load->instances, 1), &enough, error);
+  return hr_load_find_fewest(0.95 * decode_load(run), hr_min64(HR_LOAD_INSTANCES_MAX, load->requests), try_instances,
+                             run, error);
 }
 
 static hr_status simulate_ends(apart_run *run, hr_load_point *point, hr_error *error)
 {
-  hr_load_point found[HR_LOAD_ENDS] = {*point, *point, *point};
-  hr_load_end counted = sure_end(run->state);
-  HR_TRY(count_decode(run, counted, &found[counted], error));
+  hr_load_point found[HR_LOAD_ENDS];
+  hr_load_end counted = hr_load_sure_end(&run->state->options);
+  run->begun = *point;
+  HR_TRY(count_decode(run, error));
   for (int end = 0; end < HR_LOAD_ENDS; end++) {
-    found[end].instances = found[counted].instances;
+    found[end] = run->begun;
+    found[end].instances = run->counted.instances;
     if (end != (int)counted)
       HR_TRY(try_decode(run, (hr_load_end)end, &found[end], error));
   }
+  found[counted] = run->counted;
   *point = found[HR_LOAD_PREDICTED];
   hr_load_set_bands(&run->decode_server.engine, &found[HR_LOAD_LOW], &found[HR_LOAD_HIGH], point);
   return HR_OK;

@@ -11,16 +11,23 @@
 typedef struct run {
   const hr_load_cluster *cluster;
   hr_load_instance *instances; /* those that prefill, then those that decode */
+  double *next_ns;             /* hr_load_next_ns() of each */
   size_t prefilling, all;
   hr_load_record *records;
   size_t count, issued, handed, finished;
   bool closed; /* clients send when a request ends */
 } run;
 
+static void deliver(run *r, size_t to, size_t index, double seen_ns)
+{
+  hr_load_deliver(&r->instances[to], index, seen_ns);
+  r->next_ns[to] = hr_load_next_ns(&r->instances[to]);
+}
+
 static void issue(run *r)
 {
-  hr_load_instance *to = &r->instances[r->issued % r->prefilling];
-  hr_load_deliver(to, r->issued, r->records[r->issued].arrival_ns + to->server->engine.arrival_ns);
+  double taken_ns = r->cluster->prefill.server->engine.arrival_ns;
+  deliver(r, r->issued % r->prefilling, r->issued, r->records[r->issued].arrival_ns + taken_ns);
   r->issued++;
 }
 
@@ -30,8 +37,7 @@ static void hand_over(run *r, size_t index)
   const hr_load_cluster *cluster = r->cluster;
   double on_the_way_ns = cluster->transfer_ns + cluster->transfer_ns_per_token * (double)record->prompt;
   record->handed = true;
-  hr_load_deliver(&r->instances[r->prefilling + r->handed++ % (r->all - r->prefilling)], index,
-                  record->ready_ns + on_the_way_ns);
+  deliver(r, r->prefilling + r->handed++ % (r->all - r->prefilling), index, record->ready_ns + on_the_way_ns);
 }
 
 /* A client whose request has ended sends the next one. */
@@ -59,23 +65,22 @@ static void collect(run *r, hr_load_instance *from)
   }
 }
 
-static hr_load_instance *next_of(const run *r, size_t begin, size_t stop)
+/* The one of the first `count` that goes on next. */
+static size_t next_of(const run *r, size_t count)
 {
-  hr_load_instance *next = NULL;
-  for (size_t i = begin; i < stop; i++) {
-    if (!next || hr_load_next_ns(&r->instances[i]) < hr_load_next_ns(next))
-      next = &r->instances[i];
-  }
+  size_t next = 0;
+  for (size_t i = 1; i < count; i++)
+    next = r->next_ns[i] < r->next_ns[next] ? i : next;
   return next;
 }
 
 /* Until when nothing is handed to an instance that goes on now. */
-static double quiet_until_ns(const run *r, const hr_load_instance *instance)
+static double quiet_until_ns(const run *r, size_t instance)
 {
-  if (instance < r->instances + r->prefilling)
+  if (instance < r->prefilling)
     return INFINITY;
-  double prefilled_ns = hr_load_next_ns(next_of(r, 0, r->prefilling));
-  double sent_ns = r->closed ? instance->clock + r->cluster->least_prefill_ns : (double)INFINITY;
+  double prefilled_ns = r->next_ns[next_of(r, r->prefilling)];
+  double sent_ns = r->closed ? r->instances[instance].clock + r->cluster->least_prefill_ns : (double)INFINITY;
   return fmin(prefilled_ns, sent_ns);
 }
 
@@ -86,14 +91,16 @@ static hr_status serve(run *r, hr_error *error)
 {
   int64_t preempted = 0;
   for (int64_t events = 0; r->finished < r->count; events++) {
-    hr_load_instance *next = next_of(r, 0, r->all);
+    size_t place = next_of(r, r->all);
+    hr_load_instance *next = &r->instances[place];
     int64_t before = next->counts.preempted;
     if (events + preempted * next->server->slots / 64 > EVENTS_MAX)
       return hr_fail(
           error, HR_ERROR_INVALID,
           "requests: they would take more than %d steps; simulate fewer, or with more prefill_tokens in a step",
           EVENTS_MAX);
-    hr_load_advance(next, quiet_until_ns(r, next));
+    hr_load_advance(next, quiet_until_ns(r, place));
+    r->next_ns[place] = hr_load_next_ns(next);
     preempted += next->counts.preempted - before;
     collect(r, next);
   }
@@ -105,6 +112,7 @@ static hr_status begin(run *r, hr_error *error)
   for (size_t i = 0; i < r->all; i++) {
     const hr_load_pool *pool = i < r->prefilling ? &r->cluster->prefill : &r->cluster->decode;
     HR_TRY(hr_load_begin_instance(pool->server, r->records, &r->instances[i], error));
+    r->next_ns[i] = INFINITY;
   }
   return HR_OK;
 }
@@ -123,20 +131,22 @@ hr_status hr_load_simulate_cluster(hr_load_cluster *cluster, hr_load_record *rec
   r.all = r.prefilling + cluster->decode.instances;
   r.closed = clients > 0;
   r.instances = calloc(r.all, sizeof *r.instances);
-  if (!r.instances)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");
-  hr_status status = begin(&r, error);
+  r.next_ns = calloc(r.all, sizeof *r.next_ns);
+  hr_status status = r.instances && r.next_ns
+                         ? begin(&r, error)
+                         : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the simulation");
   if (status == HR_OK) {
     while (r.issued < count && (!r.closed || r.issued < (size_t)clients))
       issue(&r);
     status = serve(&r, error);
   }
   cluster->prefill.counts = cluster->decode.counts = (hr_load_counts){0};
-  for (size_t i = 0; i < r.all; i++) {
+  for (size_t i = 0; i < r.all && r.instances; i++) {
     add_counts(&r.instances[i], i < r.prefilling ? &cluster->prefill.counts : &cluster->decode.counts);
     hr_load_end_instance(&r.instances[i]);
   }
   free(r.instances);
+  free(r.next_ns);
   return status;
 }
 

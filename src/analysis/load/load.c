@@ -7,14 +7,17 @@
 #include "base/struct_size.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define REQUESTS_MIN 1000
 #define REQUESTS_PER_CLIENT 10 /* as servers' benchmarks have it */
+#define SEARCHED_S 60.0        /* of a load for which copies are counted, but for at most so many requests */
+#define SEARCHED_MAX 10000.0
 
 void hr_load_options_init(hr_load_options *options, size_t size)
 {
-  HR_INIT(options, size, (hr_load_options){.seed = 1});
+  HR_INIT(options, size, (hr_load_options){.seed = 1, .instances = 1, .prefill_instances = 1});
 }
 
 /* ---- options ---- */
@@ -98,14 +101,23 @@ static int64_t or_default(int64_t given, int64_t otherwise)
   return given != 0 ? given : otherwise;
 }
 
+/* Whether copies keep up shows in what follows the first of the requests that they may have at a time. */
+static double searched_s(const hr_serve_options *serve, const hr_load_options *load)
+{
+  double request_s = (serve->ttft_limit_ns + serve->tpot_limit_ns * (double)load->output_max) / 1e9;
+  return fmax(SEARCHED_S, 4 * request_s);
+}
+
 static void fill_load(const hr_serve_options *serve, hr_load_options *load)
 {
-  int64_t requests = hr_max64(hr_min64(REQUESTS_PER_CLIENT * load->clients, HR_LOAD_REQUESTS_MAX), REQUESTS_MIN);
-  load->requests = or_default(load->requests, requests);
   load->prompt_min = or_default(load->prompt_min, serve->prompt_tokens);
   load->prompt_max = or_default(load->prompt_max, load->prompt_min);
   load->output_min = or_default(load->output_min, serve->output_tokens);
   load->output_max = or_default(load->output_max, load->output_min);
+  int64_t requests = hr_min64(REQUESTS_PER_CLIENT * load->clients, HR_LOAD_REQUESTS_MAX);
+  if (load->instances == 0 && load->rate_per_s > 0)
+    requests = (int64_t)fmin(load->rate_per_s * searched_s(serve, load), SEARCHED_MAX);
+  load->requests = or_default(load->requests, hr_max64(requests, REQUESTS_MIN));
 }
 
 /* ---- all of them ---- */
@@ -203,9 +215,8 @@ hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve
   hr_serve_state state = {0};
   if (serve->disaggregated && hr_serve_decodes_first(serve->engine))
     return hr_fail(error, HR_ERROR_INVALID, "disaggregated: a prefill of this engine gives no token to hand over");
-  if (!serve->disaggregated && (load->instances != 0 || load->prefill_instances != 0))
-    return hr_fail(error, HR_ERROR_INVALID, "%s: only disaggregated copies are counted",
-                   load->instances != 0 ? "instances" : "prefill_instances");
+  if (!serve->disaggregated && load->prefill_instances > 1)
+    return hr_fail(error, HR_ERROR_INVALID, "prefill_instances: only those of disaggregated plans prefill alone");
   HR_TRY(check_sources(load, error));
   HR_TRY(check_trace(load, error));
   if (load->trace)

@@ -99,12 +99,11 @@ static void count_groups(int64_t groups, hr_load_point *point)
 }
 
 /* One group with its share of the requests stands for all. */
-static hr_status simulate(const hr_load_server *server, const hr_load_options *load, hr_load_record *records,
-                          hr_load_point *point, hr_error *error)
+static hr_status simulate_group(const hr_load_server *server, const hr_load_options *load, hr_load_record *records,
+                                hr_load_point *point, hr_error *error)
 {
   hr_load_counts counts;
   int64_t groups = groups_of(load, point), requests = load->requests / groups;
-  hr_load_fill_requests(load, records);
   for (int64_t i = 1; i < requests && groups > 1; i++)
     records[i] = records[i * groups];
   HR_TRY(hr_load_simulate(server, records, (size_t)requests, hr_ceil_div(load->clients, groups), &counts, error));
@@ -113,12 +112,73 @@ static hr_status simulate(const hr_load_server *server, const hr_load_options *l
   return HR_OK;
 }
 
-static hr_status simulate_ends(hr_load_server *server, const hr_load_costs costs[HR_LOAD_ENDS],
-                               const hr_load_options *load, hr_load_record *records, hr_load_point *point,
-                               hr_error *error)
+/* point->instances of the layout, whose point->devices are of one. */
+static hr_status simulate(const hr_load_server *server, const hr_load_options *load, hr_load_record *records,
+                          hr_load_point *point, hr_error *error)
 {
-  hr_load_point found[HR_LOAD_ENDS] = {*point, *point, *point};
+  int64_t groups = point->devices / (point->tensor_parallel * point->pipeline_stages) * point->instances;
+  hr_load_fill_requests(load, records);
+  if (point->instances == 1)
+    return simulate_group(server, load, records, point, error);
+  hr_load_cluster cluster = {.prefill = {.server = server, .instances = (size_t)groups}};
+  HR_TRY(hr_load_simulate_cluster(&cluster, records, (size_t)load->requests, load->clients, error));
+  HR_TRY(hr_load_summarize(records, (size_t)load->requests, &cluster.prefill.counts, point, error));
+  point->busy_share /= (double)groups;
+  return HR_OK;
+}
+
+/* ---- the fewest copies ---- */
+
+typedef struct copies_trial {
+  const hr_serve_options *serve;
+  const hr_load_options *load;
+  hr_load_record *records;
+  const hr_load_server *server;
+  hr_load_point begun, point; /* before a simulation, and of the copies that were tried last */
+} copies_trial;
+
+/* Where no number is within a limit, those that keep up are enough. */
+static hr_status try_copies(void *context, int64_t instances, bool *enough, hr_error *error)
+{
+  copies_trial *trial = context;
+  const hr_load_options *load = trial->load;
+  double ttft_ns = hr_load_sure_ttft_ns(trial->serve, &trial->server->engine), tpot_ns = trial->serve->tpot_limit_ns;
+  trial->point = trial->begun;
+  trial->point.instances = instances;
+  HR_TRY(simulate(trial->server, load, trial->records, &trial->point, error));
+  *enough = trial->point.keeps_up &&
+            (within(trial->point.ttft_ns.p90, ttft_ns) || !hr_load_reaches_ttft(trial->server, load, ttft_ns)) &&
+            (within(trial->point.tpot_ns.p90, tpot_ns) || !hr_load_reaches_tpot(trial->server, load, tpot_ns));
+  return HR_OK;
+}
+
+/* One that does not keep up is busy all the time, so that its rate says how many take the load. */
+static hr_status count_copies(copies_trial *trial, hr_error *error)
+{
+  const hr_load_options *load = trial->load;
+  bool enough;
+  if (load->instances > 0 || load->clients > 0)
+    return HR_OK;
+  HR_TRY(try_copies(trial, 1, &enough, error));
+  if (enough || load->requests == 1)
+    return HR_OK;
+  double copies = hr_load_arrival_rate(load, trial->records) * 1e9 / trial->point.requests_per_s;
+  return hr_load_find_fewest(trial->point.keeps_up ? 2 : fmax(0.8 * copies, 2),
+                             hr_min64(HR_LOAD_INSTANCES_MAX, load->requests), try_copies, trial, error);
+}
+
+static hr_status simulate_ends(const hr_serve_options *serve, hr_load_server *server,
+                               const hr_load_costs costs[HR_LOAD_ENDS], const hr_load_options *load,
+                               hr_load_record *records, hr_load_point *point, hr_error *error)
+{
+  copies_trial trial = {.serve = serve, .load = load, .records = records, .server = server, .begun = *point};
+  hr_load_point found[HR_LOAD_ENDS];
+  trial.point = *point;
+  server->costs = &costs[hr_load_sure_end(serve)];
+  HR_TRY(count_copies(&trial, error));
   for (int end = HR_LOAD_ENDS - 1; end >= 0; end--) {
+    found[end] = *point;
+    found[end].instances = trial.point.instances;
     server->costs = &costs[end];
     HR_TRY(simulate(server, load, records, &found[end], error));
   }
@@ -156,8 +216,10 @@ static hr_status fill_point(hr_serve_state *state, const hr_serve_layout *layout
                            .expert_parallel = layout->expert_parallel,
                            .pipeline_stages = layout->pipeline_stages,
                            .devices = layout->devices,
-                           .slots = server.slots * hr_serve_groups(layout)};
-  HR_TRY(simulate_ends(&server, costs, load, records, point, error));
+                           .instances = hr_max64(load->instances, 1)};
+  HR_TRY(simulate_ends(&state->options, &server, costs, load, records, point, error));
+  point->devices *= point->instances;
+  point->slots = server.slots * hr_serve_groups(layout) * point->instances;
   set_cost(&state->options, point);
   hr_load_mark_limits(&state->options, point);
   return HR_OK;

@@ -141,6 +141,31 @@ void hr_load_mark_limits(const hr_serve_options *serve, hr_load_point *point);
 hr_status hr_load_fill_point(hr_serve_state *state, const hr_serve_layout *layout, const hr_load_options *load,
                              hr_load_record *records, hr_load_point *point, hr_error *error);
 
+/* ---- copies.c ---- */
+
+/** Time of a prompt, and of a token of each of some sequences, where nobody else is served. */
+double hr_load_prompt_ns(const hr_load_server *server, double prompt);
+double hr_load_decode_ns(const hr_load_server *server, double sequences, double context);
+
+double hr_load_mean_tokens(int64_t least, int64_t most);
+
+/** Whether a request that is alone is within a limit; 0: none. */
+bool hr_load_reaches_ttft(const hr_load_server *server, const hr_load_options *load, double limit_ns);
+bool hr_load_reaches_tpot(const hr_load_server *server, const hr_load_options *load, double limit_ns);
+
+/** The end of the bands at which limits hold, and the limit of TTFT for a simulation with steps at that end. */
+hr_load_end hr_load_sure_end(const hr_serve_options *serve);
+double hr_load_sure_ttft_ns(const hr_serve_options *serve, const hr_load_engine *engine);
+
+/** Requests per ns, of records with arrivals. */
+double hr_load_arrival_rate(const hr_load_options *load, const hr_load_record *records);
+
+/** Simulates so many instances. */
+typedef hr_status (*hr_load_trial)(void *context, int64_t instances, bool *enough, hr_error *error);
+
+/** Tries from `begin` on, an eighth more each time, until they are enough or would be more than `most`. */
+hr_status hr_load_find_fewest(double begin, int64_t most, hr_load_trial trial, void *context, hr_error *error);
+
 /* ---- apart.c ---- */
 
 /** Instances that prefill. */

@@ -172,7 +172,7 @@ hr_status hr_load_summarize(const hr_load_record *records, size_t count, const h
   point->output_tokens_per_s = tokens / point->duration_ns * 1e9;
   point->busy_share = counts->busy_ns / point->duration_ns;
   point->keeps_up = ends_what_arrives(records, count) && !wait_grows(ttft_of, records, count, point);
-  if (point->instances > 0) /* requests wait for those that decode, too */
+  if (point->prefill_instances > 0) /* requests wait for those that decode, too */
     point->keeps_up = point->keeps_up && !wait_grows(later_of, records, count, point);
   fill_timeline(records, count, begin_ns, point);
   return HR_OK;
