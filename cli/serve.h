@@ -48,7 +48,8 @@ bool cli_has_load(const cli_run *run);
 /** Refuses options that need a load, or that no load can have. CLI_GO_ON or an exit code. */
 int cli_check_load(const cli_run *run);
 
-/** Simulates the load; `compared`: on one of several devices, each with the fewest copies. Errors of hr_load_trace_file() and hr_serve_load(). */
+/** Simulates the load; `compared`: on one of several devices, each with the fewest copies. Errors of
+ *  hr_load_trace_file() and hr_serve_load(). */
 hr_status cli_serve_load(const cli_run *run, const hr_subject *subject, const hr_serve_options *serve, bool compared,
                          hr_load_result **result, hr_error *error);
 

@@ -35,7 +35,7 @@ static void counted_copies(const void *row, hr_cell *cell)
     hr_cell_set_count(cell, point->instances);
 }
 
-/* Of layouts that have further devices, as t does not say how many. */
+/* Copies and those that prefill add devices of which t says nothing. */
 static void all_devices(const void *row, hr_cell *cell)
 {
   const hr_load_point *point = row;

@@ -570,8 +570,8 @@ static void one_client_of_two_device_types_sees_the_prefill_of_one_and_the_steps
   double prefill_ns = step.about.time_ns;
   workload.phase = HR_PHASE_DECODE, workload.context = 4096 + 32;
   assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
-  /* vLLM's own times at t = 1: 25 ms before a request is seen, 0.5 ms a step, 0.03 ms a sequence. K and V of a token are
-   * 128 KiB, which an H100's 50 GB/s send; a 64th of that belongs to each later token. */
+  /* vLLM's own times at t = 1: 25 ms before a request is seen, 0.5 ms a step, 0.03 ms a sequence. K and V of a token
+   * are 128 KiB, which an H100's 50 GB/s send; a 64th of that belongs to each later token. */
   double transfer_ns = 4096 * 131072 / 50.0 + h100.network_latency_ns;
   assert_near(h100.network_bytes_per_s, 50e9, 1e-12);
   assert_near(point->ttft_ns.p50, prefill_ns + 25e6 + 0.5e6, 0.01);

@@ -106,8 +106,9 @@ typedef struct hr_load_result {
 /** Simulates the load on every layout that hr_serve_plan() with `serve` would list and that fits. With e above t the
  *  tensor-parallel groups get requests in turn, and one of them stands for all.
  *  `serve->engine` gives the order of prefill and decode and the server's own time. The same seed gives the same
- *  result. Disaggregated, requests go to the copies in turn, and K and V travel over the network of both devices. On HR_OK the caller owns *result and frees it with hr_load_result_free(). Errors: HR_ERROR_INVALID naming
- *  the member of the options, those of hr_serve_plan(). */
+ *  result. Copies get requests in turn. Disaggregated, K and V travel over the network of both devices. On HR_OK the
+ *  caller owns *result and frees it with hr_load_result_free(). Errors: HR_ERROR_INVALID naming the member of the
+ *  options, those of hr_serve_plan(). */
 HR_API hr_status hr_serve_load(const hr_subject *subject, const hr_serve_options *serve, const hr_load_options *load,
                                hr_load_result **result, hr_error *error);
 

@@ -195,7 +195,7 @@ static double most_sequences(const hr_load_server *server, double context)
   return fmin((double)server->slots, fitting);
 }
 
-/* Below the instances that the mean load takes: a larger batch gives more tokens, up to the first one beyond the limit. */
+/* The mean load takes more instances: a larger batch gives more tokens, up to the first one beyond the limit. */
 static double decode_load(const apart_run *run)
 {
   const hr_load_options *load = run->load;

@@ -370,7 +370,7 @@ static int64_t steps_until(const hr_load_instance *s, double time_ns, double ns)
   return (int64_t)fmin(fmax(ceil((time_ns - s->clock) / ns), 1), 1e15);
 }
 
-/* Decode steps until an output ends, the cache is full, or an arrival may be taken or may come. 0: the cache is full. */
+/* Decode steps until an output ends, the cache is full, or an arrival may come or be taken. 0: the cache is full. */
 static int64_t steps_to_event(const hr_load_instance *s, double ns, double until_ns)
 {
   const hr_load_server *server = s->server;

@@ -24,11 +24,20 @@ typedef struct hr_serve_state {
   hr_step *step;
 } hr_serve_state;
 
-/* ---- serve.c ---- */
+/* ---- state.c ---- */
 
 /** Checks what is given and fills all but `step`. */
 hr_status hr_serve_fill_state(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                               const hr_serve_options *options, hr_serve_state *state, hr_error *error);
+
+/** Whether prompts are prefilled on devices of another type or t. */
+bool hr_serve_has_own_prefill(const hr_serve_options *options);
+
+/** The type of the devices that prefill. */
+const hr_hardware *hr_serve_prefill_hardware(const hr_serve_state *state);
+
+/** The price of one of them for an hour. */
+double hr_serve_prefill_price(const hr_serve_options *options);
 
 /* ---- steps.c ---- */
 
@@ -92,15 +101,6 @@ hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *l
                                  hr_serve_point *point, hr_error *error);
 
 /* ---- prefill.c ---- */
-
-/** Whether prompts are prefilled on devices of another type or t. */
-bool hr_serve_has_own_prefill(const hr_serve_options *options);
-
-/** Of the devices that prefill. */
-const hr_hardware *hr_serve_prefill_hardware(const hr_serve_state *state);
-
-/** The price of one of them for an hour. */
-double hr_serve_prefill_price(const hr_serve_options *options);
 
 /** The state of a plan in which these only prefill. Its `step` is that of `state`. */
 hr_status hr_serve_fill_prefill_state(const hr_serve_state *state, hr_serve_state *prefill, hr_error *error);

@@ -7,22 +7,6 @@
 
 #include <inttypes.h>
 
-bool hr_serve_has_own_prefill(const hr_serve_options *options)
-{
-  return options->disaggregated && (options->prefill_hardware || options->prefill_tensor_parallel > 0);
-}
-
-const hr_hardware *hr_serve_prefill_hardware(const hr_serve_state *state)
-{
-  return state->options.prefill_hardware ? state->options.prefill_hardware : state->hardware;
-}
-
-double hr_serve_prefill_price(const hr_serve_options *options)
-{
-  double own = options->prefill_price_per_device_hour;
-  return own > 0 ? own : options->price_per_device_hour;
-}
-
 hr_status hr_serve_fill_prefill_state(const hr_serve_state *state, hr_serve_state *prefill, hr_error *error)
 {
   hr_serve_options options = state->options;
