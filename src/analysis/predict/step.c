@@ -262,6 +262,26 @@ static bool is_of_microbatch(const hr_operator *op)
   return hr_runs_with_microbatches(op->id) && op->id != HR_OP_PIPELINE_SEND;
 }
 
+/* Steps of a model have their operators in the same places. */
+static bool is_known(const hr_step *known, const hr_step *step, size_t i)
+{
+  return known && i < known->operators.count &&
+         memcmp(&step->operators.items[i], &known->operators.items[i], sizeof step->operators.items[i]) == 0;
+}
+
+static hr_status predict_near(const hr_hardware *hardware, hr_phase phase, const hr_step *known, hr_step *step,
+                              hr_error *error)
+{
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    if (is_known(known, step, i))
+      step->predictions[i] = known->predictions[i];
+    else
+      HR_TRY(hr_predict_step_operator(hardware, phase, op, &step->predictions[i], error));
+  }
+  return HR_OK;
+}
+
 static hr_status predict_operators(const hr_hardware *hardware, hr_phase phase, hr_microbatch *known, hr_step *step,
                                    hr_error *error)
 {
@@ -292,6 +312,18 @@ static hr_status name_libraries(const hr_hardware *hardware, hr_step *step, hr_e
   return HR_OK;
 }
 
+/* What follows from the operators' predictions. */
+static void sum_all(const hr_subject *subject, hr_step *step)
+{
+  const hr_workload *workload = subject->workload;
+  step->about = (hr_step_about){.operator_count = step->operators.count};
+  sum_step(subject->hardware, step, subject->model, workload);
+  wait_for_host(subject->hardware, step, workload);
+  add_exposed(step, workload);
+  add_optimizer(step);
+  rate_step(step, subject->hardware, workload);
+}
+
 hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error)
 {
   const hr_hardware *hardware = subject->hardware;
@@ -302,12 +334,16 @@ hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch
   memset(step->libraries, 0, sizeof step->libraries);
   if (!microbatch) /* no report lists the operators of many steps */
     HR_TRY(name_libraries(hardware, step, error));
-  step->about = (hr_step_about){.operator_count = step->operators.count};
-  sum_step(hardware, step, model, workload);
-  wait_for_host(hardware, step, workload);
-  add_exposed(step, workload);
-  add_optimizer(step);
-  rate_step(step, hardware, workload);
+  sum_all(subject, step);
+  return HR_OK;
+}
+
+hr_status hr_fill_step_near(const hr_subject *subject, const hr_step *known, hr_step *step, hr_error *error)
+{
+  HR_TRY(hr_operators_list(subject->model, subject->workload, &step->operators, error));
+  HR_TRY(predict_near(subject->hardware, subject->workload->phase, known, step, error));
+  memset(step->libraries, 0, sizeof step->libraries); /* no report lists the operators of many steps */
+  sum_all(subject, step);
   return HR_OK;
 }
 

@@ -36,4 +36,7 @@ hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const
 /** The same on a device that has been checked. What `microbatch` has is not predicted anew; what it lacks is added. */
 hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error);
 
+/** The same, taking predictions of equal operators from `known`, another step of the device and phase. */
+hr_status hr_fill_step_near(const hr_subject *subject, const hr_step *known, hr_step *step, hr_error *error);
+
 #endif

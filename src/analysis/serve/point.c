@@ -28,15 +28,16 @@ static void take_turns(int64_t parts, hr_serve_time *time)
   *time = (hr_serve_time){longer * time->ns, longer * time->low_ns, longer * time->high_ns, 1};
 }
 
-hr_status hr_serve_predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
-                           int64_t tokens, hr_serve_time *time, hr_error *error)
+static hr_status predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
+                         int64_t tokens, const hr_step *known, hr_serve_time *time, hr_error *error)
 {
   hr_workload workload = hr_serve_workload(state, layout, phase, batch);
   const hr_step_about *about = &state->step->about;
   bool decodes = phase == HR_PHASE_DECODE;
   workload.sequence = workload.context = tokens;
   workload.batch = decodes ? hr_serve_stage_batch(state, batch) : batch;
-  HR_TRY(hr_fill_step(state->hardware, state->model, &workload, state->step, error));
+  const hr_subject subject = {.model = state->model, .workload = &workload, .hardware = state->hardware};
+  HR_TRY(hr_fill_step_near(&subject, known, state->step, error));
   *time = (hr_serve_time){about->time_ns, about->low_ns, about->high_ns, 1};
   if (workload.pipeline_stages == 1)
     return HR_OK;
@@ -46,17 +47,37 @@ hr_status hr_serve_predict(hr_serve_state *state, const hr_serve_layout *layout,
   return HR_OK;
 }
 
+hr_status hr_serve_predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
+                           int64_t tokens, hr_serve_time *time, hr_error *error)
+{
+  return predict(state, layout, phase, batch, tokens, NULL, time, error);
+}
+
+/* The next prediction takes those of operators that do not change from the last one: all but attention. */
+static const hr_step *keep_step(hr_serve_state *state)
+{
+  hr_step *last = state->step;
+  if (!state->known)
+    return NULL;
+  state->step = state->known;
+  state->known = last;
+  return last;
+}
+
 hr_status hr_serve_mean_decode(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_serve_time *mean,
                                hr_error *error)
 {
   int64_t steps = state->options.output_tokens - 1, first = state->options.prompt_tokens + 1;
   int64_t parts = hr_min64(steps, CONTEXTS_PREDICTED);
+  const hr_step *known = NULL;
   *mean = (hr_serve_time){0};
   for (int64_t i = 0; i < parts; i++) {
     int64_t begin = steps / parts * i + steps % parts * i / parts;
     int64_t end = steps / parts * (i + 1) + steps % parts * (i + 1) / parts;
     hr_serve_time at;
-    HR_TRY(hr_serve_predict(state, layout, HR_PHASE_DECODE, batch, first + begin + (end - begin - 1) / 2, &at, error));
+    int64_t context = first + begin + (end - begin - 1) / 2;
+    HR_TRY(predict(state, layout, HR_PHASE_DECODE, batch, context, known, &at, error));
+    known = keep_step(state);
     double weight = (double)(end - begin) / (double)steps;
     mean->ns += weight * at.ns;
     mean->low_ns += weight * at.low_ns;

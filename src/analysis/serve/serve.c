@@ -136,14 +136,16 @@ hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, cons
   HR_TRY(hr_serve_fill_state(hardware, model, workload, options, &state, error));
   hr_serve_result *made = calloc(1, sizeof *made);
   state.step = malloc(sizeof *state.step);
+  state.known = malloc(sizeof *state.known);
   if (made)
     made->layouts = calloc(HR_SERVE_LAYOUTS_MAX, sizeof *made->layouts);
   hr_status status;
-  if (made && made->layouts && state.step)
+  if (made && made->layouts && state.step && state.known)
     status = run(&state, made, error);
   else
     status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the plans");
   free(state.step);
+  free(state.known);
   if (status == HR_OK)
     *result = made;
   else
