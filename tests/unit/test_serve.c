@@ -615,6 +615,22 @@ static void parts_of_a_batch_take_turns_in_the_stages_of_a_pipeline(void **state
   hr_serve_result_free(result);
 }
 
+static void an_engine_without_pipelines_has_one_stage(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  for (int engine = 0; engine < HR_SERVE_ENGINE_COUNT; engine++) {
+    hr_serve_options options = hr_serve_options_default();
+    hr_serve_result *result = NULL;
+    options.engine = (hr_serve_engine)engine, options.pipeline_stages = 2, options.batch = 1;
+    hr_status status = hr_serve_plan(&hardware, &model, &workload, &options, &result, NULL);
+    assert_int_equal(status, engine == HR_SERVE_TURBOMIND ? HR_ERROR_INVALID : HR_OK);
+    hr_serve_result_free(result);
+  }
+}
+
 static void a_device_of_a_pipeline_holds_the_layers_of_the_fullest_stage(void **state)
 {
   (void)state;
@@ -888,6 +904,7 @@ int main(void)
       cmocka_unit_test(layouts_divide_heads_and_experts),
       cmocka_unit_test(groups_that_share_experts_each_have_a_batch),
       cmocka_unit_test(parts_of_a_batch_take_turns_in_the_stages_of_a_pipeline),
+      cmocka_unit_test(an_engine_without_pipelines_has_one_stage),
       cmocka_unit_test(a_device_of_a_pipeline_holds_the_layers_of_the_fullest_stage),
       cmocka_unit_test(what_would_fit_is_named),
       cmocka_unit_test(no_point_of_the_front_is_beaten_in_both),

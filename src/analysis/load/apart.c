@@ -203,6 +203,8 @@ static double decode_load(const apart_run *run)
   double tokens = fmax(hr_load_mean_tokens(load->output_min, load->output_max) - 1, 0);
   double context = hr_load_mean_tokens(load->prompt_min, load->prompt_max);
   double most = most_sequences(server, context), limit_ns = run->state->options.tpot_limit_ns, batch = 1;
+  if (!hr_load_reaches_tpot(server, load, limit_ns))
+    limit_ns = 0; /* keeping up is all that there is to reach */
   while (batch < most && (limit_ns <= 0 || hr_load_decode_ns(server, batch, context) <= limit_ns))
     batch = fmin(2 * batch, most);
   hr_load_fill_requests(load, run->records);

@@ -10,7 +10,8 @@
  *              32, max_num_tokens 8192, max_batch_size 2048
  *   turbomind  messages.py of LMDeploy: cache_max_entry_count 0.8 of what the weights leave, cache_block_seq_len 64,
  *              max_prefill_token_num 8192; utils.py: batches of 1024 on an H100 or H200. Its first token takes a decode
- *              step, too: data/results/published/serving_static.csv */
+ *              step, too: data/results/published/serving_static.csv. InternLM/lmdeploy pull request 4769: it divides by
+ *              tensor, context, expert and data parallelism alone */
 #include "analysis/serve/plan.h"
 #include "base/error.h"
 #include "base/names.h"
@@ -69,11 +70,12 @@ static const struct engine_row {
   bool of_free;      /* the share is of what weights, reserve and maybe the step leave, not of all */
   bool counts_step;  /* the largest step is taken off before K and V are allocated */
   bool decodes_first;
+  bool lacks_stages; /* of a pipeline */
 } engines[] = {
     [HR_SERVE_VLLM] = {vllm_classes, 0.9, 16, "a100", false, true, false},
     [HR_SERVE_SGLANG] = {sglang_classes, 0, 1, NULL, false, false, false},
     [HR_SERVE_TRTLLM] = {trtllm_classes, 0.9, 32, NULL, true, true, false},
-    [HR_SERVE_TURBOMIND] = {turbomind_classes, 0.8, 64, NULL, true, false, true},
+    [HR_SERVE_TURBOMIND] = {turbomind_classes, 0.8, 64, NULL, true, false, true, true},
     [HR_SERVE_NONE] = {none_classes, 1, 1, NULL, false, true, false},
 };
 
@@ -119,6 +121,11 @@ hr_status hr_serve_options_set_engine(hr_serve_options *options, hr_serve_engine
 bool hr_serve_decodes_first(hr_serve_engine engine)
 {
   return engines[engine].decodes_first;
+}
+
+bool hr_serve_has_stages(hr_serve_engine engine)
+{
+  return !engines[engine].lacks_stages;
 }
 
 /* ---- memory ---- */

@@ -74,6 +74,9 @@ int64_t hr_serve_room(const hr_serve_state *state, const hr_memory *memory);
 /** Whether prefill leaves the last token of a prompt to a decode step, which gives the first token of the output. */
 bool hr_serve_decodes_first(hr_serve_engine engine);
 
+/** Whether the engine has pipeline parallelism. */
+bool hr_serve_has_stages(hr_serve_engine engine);
+
 /* ---- layouts.c ---- */
 
 /** Most layouts of a plan: powers of two up to HR_SERVE_DEVICES_MAX for t, and e of 1 or such a power. */

@@ -46,6 +46,9 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
     HR_TRY(check_count(counts[i].member, counts[i].value, counts[i].least, counts[i].most, error));
   if ((unsigned)options->engine >= HR_SERVE_ENGINE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "engine: %d is not in the list", (int)options->engine);
+  if (options->pipeline_stages > 1 && !hr_serve_has_stages(options->engine))
+    return hr_fail(error, HR_ERROR_INVALID, "pipeline_stages: this engine has none, found %" PRId64,
+                   options->pipeline_stages);
   HR_TRY(check_number("ttft_limit_ns", options->ttft_limit_ns, 1e18, error));
   HR_TRY(check_number("tpot_limit_ns", options->tpot_limit_ns, 1e18, error));
   HR_TRY(check_number("price_per_device_hour", options->price_per_device_hour, 1e12, error));
