@@ -91,8 +91,8 @@ static hr_status offer_plan(const cli_run *run, const void *context, hr_offer *o
 /* ---- under a load ---- */
 
 static const hr_offer_figure load_figures[] = {
-    {"instances", "copies", HR_OFFER_COUNT},          {"tensor_parallel", "t", HR_OFFER_COUNT},
-    {"expert_parallel", "e", HR_OFFER_COUNT},         {"prefill_instances", "prefilling", HR_OFFER_COUNT},
+    {"instances", "instances", HR_OFFER_COUNT},       {"tensor_parallel", "t", HR_OFFER_COUNT},
+    {"expert_parallel", "e", HR_OFFER_COUNT},         {"prefill_instances", "prefill instances", HR_OFFER_COUNT},
     {"ttft_p90_ns", "TTFT p90", HR_OFFER_TIME},       {"tpot_p90_ns", "TPOT p90", HR_OFFER_TIME},
     {"request_p90_ns", "request p90", HR_OFFER_TIME}, {"busy_share", "busy", HR_OFFER_SHARE}};
 
