@@ -96,7 +96,8 @@ class SearchOptions(StepOptions, total=False):
 
 
 class ServeOptions(DeviceOptions, total=False):
-    """As `headroom serve-plan --help` without a load; `ttft` and `tpot` in seconds, `reserve` in GiB."""
+    """As `headroom serve-plan --help` without a load; `ttft` and `tpot` in seconds, `reserve` in GiB, `price` also of both
+    devices where others prefill."""
     tensor_parallel: int
     expert_parallel: int
     expert_imbalance: float
@@ -108,7 +109,7 @@ class ServeOptions(DeviceOptions, total=False):
     output: int
     ttft: float
     tpot: float
-    price: float
+    price: Union[float, Tuple[float, float]]
     devices: int
     batch: int
     max_batch: int
@@ -118,7 +119,10 @@ class ServeOptions(DeviceOptions, total=False):
     page_size: int
     uniform_pages: bool
     reserve: float
+    pipeline_stages: int
     disaggregated: bool
+    prefill_device: str
+    prefill_tensor_parallel: int
     sure: int
     recommend: float
 
@@ -136,6 +140,8 @@ class LoadOptions(ServeOptions, total=False):
     draft: int
     accept: float
     prefill_wait: int
+    instances: int
+    prefill_instances: int
     seed: int
 
 
@@ -281,7 +287,6 @@ SERVE: Table = {
     "output": ("output_tokens", whole),
     "ttft": ("ttft_limit_ns", lambda name, value: number(name, value) * 1e9),
     "tpot": ("tpot_limit_ns", lambda name, value: number(name, value) * 1e9),
-    "price": ("price_per_device_hour", number),
     "devices": ("devices_max", whole),
     "batch": ("batch", whole),
     "max_batch": ("batch_max", whole),
@@ -292,7 +297,9 @@ SERVE: Table = {
     "page_size": ("page_tokens", whole),
     "uniform_pages": ("uniform_pages", flag),
     "reserve": ("reserve_bytes", lambda name, value: int(number(name, value) * 2**30)),
+    "pipeline_stages": ("pipeline_stages", whole),
     "disaggregated": ("disaggregated", flag),
+    "prefill_tensor_parallel": ("prefill_tensor_parallel", whole),
     "sure": ("sure", whole),
     "recommend": ("recommend", number),
 }
@@ -304,6 +311,8 @@ LOAD: Table = {
     "draft": ("draft", whole),
     "accept": ("accept", number),
     "prefill_wait": ("wait_steps", count),
+    "instances": ("instances", count),
+    "prefill_instances": ("prefill_instances", count),
     "seed": ("seed", count),
 }
 SEARCH: Table = {

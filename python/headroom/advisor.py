@@ -74,6 +74,8 @@ def serve_load(model: ModelLike, **options: Unpack[LoadOptions]) -> documents.Se
     """What requests wait for and take on a server under a load, simulated."""
     known = _options.given("serve_load", LoadOptions, options)
     load = calls.default(c.hr_load_options)
+    if known.get("disaggregated"):
+        load.instances = load.prefill_instances = 0  # the fewest, as the command has it
     for name, least in (("prompt", "prompt_min"), ("output", "output_min")):
         if name in known:
             low, high, step = _options.least_most_step(name, known[name])
@@ -116,10 +118,25 @@ def serving(model: ModelLike, known: Mapping[str, Any]) -> Tuple[Any, Any, Any, 
     engine = _options.choice("hr_serve_engine_name")("engine", known.get("engine", "vllm"))
     calls.set_engine(plan, engine, hardware)
     _options.fill(plan, _options.SERVE, known)
+    set_prices(plan, known)
+    if "prefill_device" in known:
+        prefill = with_conditions(known, calls.resolved_hardware(_options.text("prefill_device", known["prefill_device"])))
+        plan.prefill_hardware, plan.kept = prefill._as_parameter_, prefill
     left = read.max_positions - plan.output_tokens
     if "prompt" not in known and 0 < left < plan.prompt_tokens:
         plan.prompt_tokens = left
     return read, hardware, workload, plan
+
+
+def set_prices(plan: Any, known: Mapping[str, Any]) -> None:
+    """One price, or with a device of their own those of the devices that decode and that prefill."""
+    prices = known.get("price", 0)
+    if not isinstance(prices, (list, tuple)):
+        prices = [prices]
+    if len(prices) > (2 if "prefill_device" in known else 1) or not prices:
+        raise InvalidError(f"price: expected one, or with prefill_device two, found {known['price']!r}")
+    plan.price_per_device_hour = _options.number("price", prices[0])
+    plan.prefill_price_per_device_hour = _options.number("price", prices[-1]) if len(prices) > 1 else 0
 
 
 def advised(model: ModelLike, options: Mapping[str, Any]) -> documents.Advice:

@@ -717,7 +717,10 @@ class Serving(Row):
     uniform_pages: bool
     sure: int
     recommend: float
+    pipeline_stages: int
+    prefill_price_per_device_hour: float
     engine: str
+    prefill_device: Optional[str]
     capacity_bytes: int
     cached_tokens: int
     kv_cache_growth: List[CacheGrowth]
@@ -766,6 +769,8 @@ class ServePoint(Row):
     band_meets_tpot: bool
     meets_limits: bool
     pareto: bool
+    pipeline_stages: int
+    prefill_tensor_parallel: int
 
 
 @dataclass(frozen=True)
@@ -782,6 +787,8 @@ class Load(Row):
     accept: float
     draft: int
     wait_steps: int
+    instances: int
+    prefill_instances: int
     seed: int
 
 
@@ -798,6 +805,8 @@ class LoadServing(Row):
     page_tokens: int
     prefill_tokens: int
     reserve_bytes: int
+    disaggregated: bool
+    prefill_device: Optional[str]
     formats: ServingFormats
 
 
@@ -856,6 +865,11 @@ class LoadLayout(Row):
     band_keeps_up: bool
     band_meets_ttft: bool
     band_meets_tpot: bool
+    pipeline_stages: int
+    instances: int
+    prefill_instances: int
+    prefill_tensor_parallel: int
+    prefill_busy_share: float
 
 
 @dataclass(frozen=True)
@@ -884,6 +898,7 @@ class ServeFleet(Row):
     request_ns: float
     cost_per_hour: Optional[float]
     cost_per_million_output_tokens: Optional[float]
+    pipeline_stages: int
 
 
 @dataclass(frozen=True)
@@ -899,6 +914,7 @@ class ServeLayout(Row):
     cache_tokens: int
     splits: bool
     split: Optional[str]
+    pipeline_stages: int
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,16 @@ class Commands(Folder):
                                       sure=90, cached=0.5, draft=3, accept=0.7, requests=200, seed=7, prefill_wait=2),
                   *"serve-plan llama-3-8b -d h200 --rate 20 --prompt 512:2048 --output 64:512 --ttft 100ms --sure 90 "
                   "--cached 0.5 --draft 3 --accept 0.7 --requests 200 --seed 7 --prefill-wait 2".split())
+        self.same(headroom.serve_plan("llama-3-70b", device="h200", pipeline_stages=2, price=(3.5, 2.5), recommend=5,
+                                      disaggregated=True, prefill_device="h100", prefill_tensor_parallel=4),
+                  *"serve-plan llama-3-70b -d h200 -p 2 --price 3.5,2.5 --recommend 5 --disaggregated "
+                  "--prefill-device h100 --prefill-tensor-parallel 4".split())
+        self.same(headroom.serve_load("llama-3-8b", device="h200", tensor_parallel=1, rate=50, ttft=0.3, tpot=0.02,
+                                      requests=500, disaggregated=True, prefill_device="h100", price=(3.5, 2.5)),
+                  *"serve-plan llama-3-8b -d h200 -t 1 --rate 50 --ttft 300ms --tpot 20ms --requests 500 "
+                  "--disaggregated --prefill-device h100 --price 3.5,2.5".split())
+        self.same(headroom.serve_load("llama-3-8b", device="h200", tensor_parallel=1, rate=50, requests=500, instances=4),
+                  *"serve-plan llama-3-8b -d h200 -t 1 --rate 50 --requests 500 --instances 4".split())
         self.same(headroom.serve_load("gpt2", device="h200", tensor_parallel=1, clients=4, engine="none"),
                   *"serve-plan gpt2 -d h200 -t 1 --clients 4 --engine none".split())
         self.same(headroom.serve_plan("gpt2", device="h200", tensor_parallel=2, batch=7),
