@@ -51,6 +51,8 @@ COMMANDS = [
     ("search -d h200 -n 3 --hidden 768 --heads 12 gpt2", "none", "all", "reads"),
     ("serve-plan -d h200 -t 2 -f json gpt2", "none", "all", "reads"),
     ("serve-plan -d h200 -t 2 --trace trace.csv -f json gpt2", "none", "all", "reads"),
+    ("serve-plan -d h200 -t 2 --disaggregated --prefill-device h100-sxm --rate 5 --requests 20 -f json gpt2", "none", "all",
+     "reads"),
     ("plan -d h200 --devices 2 --global-batch 4 -f json gpt2", "none", "all", "reads"),
     ("sweep list -d h200", "none", "all", "reads"),
     ("help models", "none", "all", "reads"),
