@@ -92,6 +92,7 @@ static int measure(const cli_run *run, const step_job *job, cli_output *output)
   options.progress = cli_progress_report;
   options.context = &progress;
   options.no_graph = run->options.no_graph;
+  options.no_persistent = run->options.no_persistent;
   options.pieces = run->options.pieces;
   options.communicator = job->communicator;
   if (run->options.budget > 0)

@@ -2278,6 +2278,7 @@ class hr_executor_options(Structure):
         ("expert_parallel", c_int64),
         ("sequence_parallel", c_bool),
         ("stages", c_void_p),
+        ("no_persistent", c_bool),
     ]
 
 
@@ -2305,6 +2306,7 @@ class hr_step_options(Structure):
         ("output", c_int64),
         ("pieces", c_int64),
         ("communicator", c_void_p),
+        ("no_persistent", c_bool),
     ]
 
 

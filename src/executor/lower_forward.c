@@ -16,6 +16,7 @@ hr_lowering hr_begin_lowering(hr_executor *x, hr_run_program *program, int64_t p
                        .layer = -1,
                        .rows = hr_run_tokens(&program->shape),
                        .part = part,
+                       .persists = !tape && hr_run_persists(x, &program->shape),
                        .angles = {none, none},
                        .angles_back = {none, none},
                        .dispatched = none,

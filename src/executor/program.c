@@ -90,6 +90,7 @@ void hr_program_forget(const hr_executor *x, hr_run_program *p)
     return;
   if (p->recording)
     x->device->backend->forget(x->device, p->recording);
+  hr_program_forget_persistent(x, p);
   p->recording = NULL;
   p->runs = 0;
 }
@@ -145,6 +146,11 @@ static hr_status run_launch(const hr_launch *launch, const hr_launch_place *at, 
   return backend->mark(at->device, launch->beside - 1, error);
 }
 
+static hr_status run_persistent(const hr_persistent_range *range, const hr_launch_place *at, hr_error *error)
+{
+  return at->device->backend->run_persistent(at->device, range->kernel, at->stream, error);
+}
+
 static hr_status run_range(void *context, hr_error *error)
 {
   const launch_range *r = context;
@@ -154,9 +160,13 @@ static hr_status run_range(void *context, hr_error *error)
                               .stages = r->x->options.stages,
                               .workspace = r->x->workspace ? hr_buffer_data(r->x->workspace) : NULL,
                               .stream = hr_device_stream(r->x->device)};
-  for (int i = r->first; i < r->end; i++)
-    HR_TRY(r->in_order ? run_on(&r->program->launches[i], &at, error)
-                       : run_launch(&r->program->launches[i], &at, error));
+  for (int i = r->first; i < r->end; i++) {
+    const hr_persistent_range *many = r->in_order ? NULL : hr_persistent_at(r->program, i);
+    HR_TRY(many          ? run_persistent(many, &at, error)
+           : r->in_order ? run_on(&r->program->launches[i], &at, error)
+                         : run_launch(&r->program->launches[i], &at, error));
+    i = many ? many->end - 1 : i;
+  }
   return HR_OK;
 }
 
@@ -176,8 +186,11 @@ hr_status hr_program_run(const hr_executor *x, hr_run_program *p, bool optimizes
 {
   const hr_backend *backend = x->device->backend;
   launch_range all = {x, p, 0, p->optimizer, false};
-  if (p->runs == 0)
+  if (p->runs == 0) {
     resolve(x, p);
+    hr_program_forget_persistent(x, p);
+    HR_TRY(hr_program_persist(x, p, error));
+  }
   if (p->runs == 1 && backend->record && !x->options.no_graph)
     HR_TRY(backend->record(x->device, run_range, &all, &p->recording, error));
   HR_TRY(p->recording ? backend->replay(x->device, p->recording, error) : run_range(&all, error));

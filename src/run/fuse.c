@@ -13,6 +13,12 @@ static bool fuses(const hr_lowering *l)
   return l->x->device->backend->multiply_linear && !l->tape && l->rows <= HR_LINEAR_ROWS_MAX && !l->x->weights.q8;
 }
 
+/* A kernel that runs all of them has no beginnings that crowd. */
+static int64_t weights_most(const hr_lowering *l)
+{
+  return l->persists ? INT64_MAX : HR_LINEAR_WEIGHTS_MAX;
+}
+
 /* ---- launches ---- */
 
 static bool is_plain(const hr_linear_arguments *x)
@@ -59,7 +65,7 @@ hr_run_view hr_add_fused(hr_lowering *l, const hr_run_linear *p)
 {
   const size_t op = l->op_index;
   go_to(l, p->ops[0]);
-  const bool alone = is_plain(&p->linear) && p->residual.value < 0 && !p->linear.scales;
+  const bool alone = !l->persists && is_plain(&p->linear) && p->residual.value < 0 && !p->linear.scales;
   const hr_run_view y = alone ? hr_add_gemm(l, p->x, p->linear.bias) : launch_fused(l, p);
   go_to(l, op);
   return y;
@@ -131,7 +137,8 @@ static const hr_run_norm *norm_before(const hr_lowering *l)
   const hr_run_norm *norm = &l->norms[l->op->reads[0]];
   const hr_gemm *g = &l->op->gemm;
   const hr_dtype dtype = l->x->options.dtype;
-  const bool fits = hr_linear_norm_bytes(norm->rows.operation, g->m, g->k, dtype) <= HR_LINEAR_NORM_BYTES_MAX;
+  const int64_t most = l->persists ? HR_LINEAR_X_BYTES_MAX : HR_LINEAR_NORM_BYTES_MAX;
+  const bool fits = hr_linear_norm_bytes(norm->rows.operation, g->m, g->k, dtype) <= most;
   return norm->waits && fits ? norm : NULL;
 }
 
@@ -165,7 +172,7 @@ static hr_run_linear product_of(const hr_lowering *l, hr_run_view x, int64_t row
 bool hr_begin_linear(hr_lowering *l, const void *bias, hr_run_linear *p)
 {
   const hr_gemm *g = &l->op->gemm;
-  if (!fuses(l) || g->n * g->k > HR_LINEAR_WEIGHTS_MAX)
+  if (!fuses(l) || g->n * g->k > weights_most(l))
     return false;
   const hr_run_norm *norm = norm_before(l);
   const hr_run_view x = hr_aligned_rows(l, norm ? norm->inputs[0].view : hr_read_view(l, 0));
@@ -249,7 +256,7 @@ bool hr_activate_linear(hr_lowering *l, const hr_rowwise *activation)
   hr_run_linear *first = &l->linears[l->op->reads[0]], *second = gated ? &l->linears[l->op->reads[1]] : first;
   if (!first->waits || !second->waits || second->linear.activation != HR_ROWWISE_COUNT)
     return false;
-  if (gated && (!multiply_the_same(first, second) || 2 * first->linear.n * first->linear.k > HR_LINEAR_WEIGHTS_MAX))
+  if (gated && (!multiply_the_same(first, second) || 2 * first->linear.n * first->linear.k > weights_most(l)))
     return false;
   hr_run_linear both = *second;
   if (gated) {

@@ -75,6 +75,7 @@ typedef struct hr_lowering {
   const hr_layer_group *group; /* NULL: outside of layers */
   int64_t rows;                /* tokens of the step, of all sequences */
   int64_t part;                /* of the shape's parts */
+  bool persists;               /* hr_run_persists() */
   hr_run_view tensors[HR_TENSOR_COUNT];
   hr_run_view angles[2]; /* of each token, once an operator has asked for them; as hr_executor.angles */
   hr_run_view angles_back[2];

@@ -121,6 +121,12 @@ typedef struct hr_launch {
   int operand_count;
 } hr_launch;
 
+/** Launches from `first` to `end` that one kernel runs. */
+typedef struct hr_persistent_range {
+  int first, end;
+  void *kernel; /* of hr_backend.persist */
+} hr_persistent_range;
+
 /** A plan of hr_backend.plan_fp8 that launches share; NULL: there is none of such sizes. */
 typedef struct hr_run_fp8_plan {
   hr_fp8_gemm gemm;
@@ -140,8 +146,10 @@ struct hr_run_program {
   hr_buffer *logits;  /* of training the losses, fp32 */
   int optimizer;      /* its launches begin here; launch_count: none */
   size_t arena_bytes, workspace_bytes;
-  int64_t runs;    /* since the arena moved */
-  void *recording; /* of all launches, of hr_backend.record; NULL: none */
+  int64_t runs;                    /* since the arena moved */
+  void *recording;                 /* of all launches, of hr_backend.record; NULL: none */
+  hr_persistent_range *persistent; /* while addresses stay */
+  int persistent_count;
 };
 
 /* The functions of the operations that a step has. Without a plan the device multiplies all experts' copies at once. */
@@ -172,6 +180,15 @@ hr_status hr_program_time(const hr_executor *x, hr_run_program *program, double 
 
 /** Forgets what was recorded: addresses have changed. */
 void hr_program_forget(const hr_executor *x, hr_run_program *program);
+
+/** Whether one kernel runs most launches of a decode step of that shape. */
+bool hr_run_persists(const hr_executor *x, const hr_run_shape *shape);
+
+/** Makes such kernels of the launches, whose addresses are known; forgets them; the one that begins with a launch, NULL:
+ *  none. */
+hr_status hr_program_persist(const hr_executor *x, hr_run_program *program, hr_error *error);
+void hr_program_forget_persistent(const hr_executor *x, hr_run_program *program);
+const hr_persistent_range *hr_persistent_at(const hr_run_program *program, int launch);
 
 /** Appends the launches of all operators of program->operators. */
 hr_status hr_lower(hr_executor *x, hr_run_program *program, hr_error *error);

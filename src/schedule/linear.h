@@ -17,6 +17,9 @@
  *  early crowd where the kernel before has ended (docs/notes/gpu.md). */
 #define HR_LINEAR_WEIGHTS_MAX ((int64_t)1 << 24)
 
+/** The most bytes of x, with some elements behind each row, of layers that a persistent kernel runs. */
+#define HR_LINEAR_X_BYTES_MAX 65536
+
 /** Rows of x as a program takes them: a power of two. */
 static inline int hr_linear_rows(int64_t rows)
 {

@@ -228,6 +228,20 @@ template <class T> UNORDERED inline void ld_volatile_global_v4_u32(const registe
     __builtin_memcpy(to.at[i], (const char *)from + i * sizeof(T), sizeof(T));
 }
 
+template <class A, class P> UNORDERED inline void ld_volatile_global_u32(A &to, P from)
+{
+  emulation::check_global((const void *)from, 4, 4, "ld.volatile");
+  emulation::pause();
+  put(to, *(const unsigned *)(const void *)from);
+}
+
+template <class A, class P> UNORDERED inline void ld_volatile_global_u16(A &to, P from)
+{
+  emulation::check_global((const void *)from, 2, 2, "ld.volatile");
+  emulation::pause();
+  put(to, *(const unsigned short *)(const void *)from);
+}
+
 template <class A, class P> UNORDERED inline void ld_acquire_sys_global_u32(A &to, P from)
 {
   emulation::check_global((const void *)from, 4, 4, "ld.acquire.sys");
@@ -501,6 +515,15 @@ inline void cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes(un
   emulation::bulk_load(to, (const void *)from, bytes, barrier);
 }
 
+template <class P>
+inline void cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint(unsigned to, P from,
+                                                                                             unsigned bytes,
+                                                                                             unsigned barrier,
+                                                                                             unsigned long long)
+{
+  emulation::bulk_load(to, (const void *)from, bytes, barrier);
+}
+
 inline void cp_async_bulk_commit_group()
 {
   emulation::tma_commit();
@@ -524,6 +547,10 @@ inline void prefetch_global_L2(const void *)
 {
 }
 
+template <class P> inline void cp_async_bulk_prefetch_L2_global(P from, int bytes)
+{
+  emulation::check_global((const void *)from, (unsigned)bytes, 16, "cp.async.bulk.prefetch");
+}
 inline void griddepcontrol_wait()
 {
   emulation::wait_for_kernel_before();

@@ -19,7 +19,8 @@ typedef struct hr_executor_options {
   hr_dtype dtype;     /* of weights, activations and the KV cache */
   int64_t slots;      /* sequences that the KV cache has room for */
   int64_t tokens;     /* most tokens of a sequence; 0: the smaller of 4096 and max_positions */
-  bool no_graph;      /* launch each kernel of every step, instead of recording a step as one graph */
+  bool no_graph;      /* launch each kernel of every step, instead of recording a step as one graph; with
+                         no_persistent */
   bool trains;        /* a gradient of each weight and AdamW's states in the place of KV caches: forward and training
                          steps run. Not in fp16 */
   hr_recompute recompute; /* of training: none, or full: the backward pass computes each layer once more, of which only
@@ -52,6 +53,9 @@ typedef struct hr_executor_options {
    * and steps an executor of its own with the same arguments; on GPUs this needs NCCL. The patience becomes ten minutes
    * at least, as a stage waits while others compute. Not beside `communicator` and `replicas`. NULL: one */
   struct hr_communicator *stages;
+  /* Launch the kernels of a decode step apart, which a GPU of compute capability 9.0 or newer otherwise runs as one
+   * kernel where a step has one new token of each of up to 8 sequences, 16-bit elements and no experts. */
+  bool no_persistent;
 } hr_executor_options;
 
 /** fp32, one sequence; 0.001, 0.9, 0.999, no decay, no clipping. */

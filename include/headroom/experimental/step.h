@@ -27,6 +27,7 @@ typedef struct hr_step_options {
   struct hr_communicator *communicator; /* of `device` (<headroom/experimental/communicator.h>) and of the workload's
                      number of ranks: each is a process that makes the same call, and gets its own times. NULL: ranks
                      are threads */
+  bool no_persistent;                   /* as hr_executor_options.no_persistent */
 } hr_step_options;
 
 /** Random weights from seed 1, ten seconds. */

@@ -119,6 +119,7 @@ static hr_status open_executor(hr_step_runner *r, const hr_model *model, const h
   options.slots = hr_phase_keeps_tokens(r->workload.phase) ? sequences_of(r) : 1;
   options.tokens = r->longest + r->decodes;
   options.no_graph = asked->no_graph;
+  options.no_persistent = asked->no_persistent;
   options.pieces = asked->pieces;
   options.sequence_parallel = r->workload.sequence_parallel;
   options.expert_parallel = r->workload.expert_parallel;

@@ -20,6 +20,8 @@ typedef struct hr_fp8_arguments hr_fp8_arguments;
 typedef struct hr_fp8_gemm hr_fp8_gemm;
 /* runtime/device/linear.h */
 typedef struct hr_linear_arguments hr_linear_arguments;
+/* runtime/device/persistent.h */
+typedef struct hr_persistent_part hr_persistent_part;
 /* runtime/device/experts.h */
 typedef struct hr_route_arguments hr_route_arguments;
 typedef struct hr_router_arguments hr_router_arguments;
@@ -108,6 +110,14 @@ typedef struct hr_backend {
                                hr_error *error);
   /** A linear layer of few rows with what is fused with it, as a run. NULL: they are apart. */
   hr_status (*multiply_linear)(hr_device *device, const hr_linear_arguments *linear, void *stream, hr_error *error);
+  /** Whether a kernel that runs several launches takes one, whose addresses are not known yet. NULL: there is none. */
+  bool (*persists)(const hr_device *device, const hr_persistent_part *part);
+  /** Makes that kernel, *kernel, of launches one after another, that persists() takes. Their plans and addresses stay.
+   *  HR_ERROR_UNSUPPORTED if it does not take all of them together. */
+  hr_status (*persist)(hr_device *device, const hr_persistent_part *parts, size_t count, void **kernel,
+                       hr_error *error);
+  hr_status (*run_persistent)(hr_device *device, void *kernel, void *stream, hr_error *error);
+  void (*forget_persistent)(hr_device *device, void *kernel); /* NULL is allowed */
   /** The index of the largest element of each row, as a run. NULL: the host looks for it. */
   hr_status (*find_largest)(hr_device *device, const hr_largest_arguments *largest, void *stream, hr_error *error);
   /** Adds up squares, as a run. NULL: the host does. */

@@ -127,6 +127,16 @@ __device__ inline void bulk_load(unsigned to, const void *from, unsigned bytes, 
                : "memory");
 }
 
+/* The same of what is read once: other lines stay in the L2 before these. The policy's encoding is that of CUTLASS,
+ * cute/arch/copy_sm90_desc.hpp, EVICT_FIRST. */
+__device__ inline void bulk_load_once(unsigned to, const void *from, unsigned bytes, unsigned barrier)
+{
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], "
+               "%4;" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier), "l"(0x12F0000000000000ull)
+               : "memory");
+}
+
 /* Loads a box of a 4D tensor from element (x, y, z, w) on to shared memory; its bytes count for `barrier`. Elements
  * outside of the tensor become 0. */
 __device__ inline void tma_load(unsigned to, const tensor_map &map, unsigned barrier, int x, int y, int z, int w)

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches of a decode step that one kernel runs. */
+#include "runtime/device/persistent.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "run/lower.h"
+#include "runtime/device/plan.h"
+
+#include <stdlib.h>
+
+#define PARTS_MIN 8 /* of fewer the kernel does not fill its memory ahead before it ends */
+
+/* Heads of K times tokens that the caches of a step have room for: with more the kernels for attention alone are faster,
+ * docs/notes/step-gpu.md. */
+#define KEYS_MAX 32768
+
+/* ---- before the lowering ---- */
+
+/* A norm behind attention or an MLP is a kernel of its own. */
+static bool is_taken(const hr_model *model, int64_t tokens)
+{
+  for (size_t i = 0; i < model->group_count; i++) {
+    const hr_layer_group *g = &model->groups[i];
+    const int64_t heads = hr_max64(g->attention.k_heads, g->attention.v_heads);
+    if (g->experts.experts > 0 || g->attention.q_heads == 0 || g->norms > 2 || g->norms_behind ||
+        heads * tokens > KEYS_MAX)
+      return false;
+  }
+  return true;
+}
+
+bool hr_run_persists(const hr_executor *x, const hr_run_shape *shape)
+{
+  const hr_persistent_part part = {.linear = &(hr_linear_arguments){.rows = hr_run_tokens(shape),
+                                                                    .n = x->model.hidden,
+                                                                    .k = x->model.hidden,
+                                                                    .x_stride = x->model.hidden,
+                                                                    .alignment = 16,
+                                                                    .dtype = x->options.dtype,
+                                                                    .norm = HR_ROWWISE_COUNT,
+                                                                    .activation = HR_ROWWISE_COUNT}};
+  const hr_backend *backend = x->device->backend;
+  return backend->persists && shape->phase == HR_PHASE_DECODE && shape->tokens == 1 && x->ranks == 1 &&
+         x->stages == 1 && !x->options.no_persistent && !x->options.no_graph && !x->weights.fp8 &&
+         is_taken(&x->model, shape->batch * x->options.tokens) && backend->persists(x->device, &part);
+}
+
+/* ---- behind it ---- */
+
+/* The part that begins with a launch; returns how many it has, 0: none that is taken. */
+static int take_part(const hr_executor *x, const hr_run_program *p, int at, hr_persistent_part *part)
+{
+  const hr_launch *first = &p->launches[at], *second = first + 1;
+  int launches = 0;
+  *part = (hr_persistent_part){0};
+  if (first->run == hr_launch_linear) {
+    part->linear = &first->linear;
+    launches = 1;
+  } else if (first->cache && at + 1 < p->launch_count && second->run == hr_launch_decode) {
+    part->cache = first->cache;
+    part->append = &first->append;
+    part->heads = first->heads.q_heads > 0 ? &first->heads : NULL;
+    part->decode = &second->plan->problem.decode;
+    part->arguments = &second->arguments.decode;
+    launches = 2;
+  }
+  return launches > 0 && x->device->backend->persists(x->device, part) ? launches : 0;
+}
+
+/* Takes parts from launch `first` on; returns the launch behind them. */
+static int take_parts(const hr_executor *x, const hr_run_program *p, int first, hr_persistent_part *parts,
+                      size_t *count)
+{
+  int at = first, launches;
+  *count = 0;
+  while (at < p->launch_count && (launches = take_part(x, p, at, &parts[*count])) > 0)
+    at += launches, (*count)++;
+  return at;
+}
+
+static hr_status keep_range(hr_run_program *p, hr_persistent_range range, hr_error *error)
+{
+  hr_persistent_range *more = realloc(p->persistent, (size_t)(p->persistent_count + 1) * sizeof *more);
+  if (!more)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a step");
+  p->persistent = more;
+  p->persistent[p->persistent_count++] = range;
+  return HR_OK;
+}
+
+/* Whether launches behind a range read what it does not write to memory, of all but its last part. */
+static bool is_read_behind(const hr_run_program *p, int first, int last_part, int end)
+{
+  for (int i = 0; i < p->value_count; i++) {
+    const hr_arena_value *value = &p->values[i];
+    if (value->first >= first && value->first < last_part && value->last >= end)
+      return true;
+  }
+  return false;
+}
+
+static hr_status make_ranges(const hr_executor *x, hr_run_program *p, hr_persistent_part *parts, hr_error *error)
+{
+  for (int first = 0, end; first<p->launch_count; first = end> first ? end : first + 1) {
+    size_t count;
+    hr_persistent_range range = {.first = first};
+    range.end = end = take_parts(x, p, first, parts, &count);
+    if (count < PARTS_MIN || is_read_behind(p, first, end - (parts[count - 1].linear ? 1 : 2), end))
+      continue;
+    const hr_status status = x->device->backend->persist(x->device, parts, count, &range.kernel, error);
+    if (status == HR_ERROR_UNSUPPORTED)
+      continue;
+    HR_TRY(status);
+    HR_TRY(keep_range(p, range, error));
+  }
+  return HR_OK;
+}
+
+hr_status hr_program_persist(const hr_executor *x, hr_run_program *p, hr_error *error)
+{
+  if (!hr_run_persists(x, &p->shape))
+    return HR_OK;
+  hr_persistent_part *parts = calloc((size_t)p->launch_count, sizeof *parts);
+  if (!parts)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a step");
+  hr_status status = make_ranges(x, p, parts, error);
+  free(parts);
+  return status;
+}
+
+void hr_program_forget_persistent(const hr_executor *x, hr_run_program *p)
+{
+  for (int i = 0; i < p->persistent_count; i++)
+    x->device->backend->forget_persistent(x->device, p->persistent[i].kernel);
+  free(p->persistent);
+  p->persistent = NULL;
+  p->persistent_count = 0;
+}
+
+const hr_persistent_range *hr_persistent_at(const hr_run_program *p, int launch)
+{
+  for (int i = 0; i < p->persistent_count; i++) {
+    if (p->persistent[i].first == launch)
+      return &p->persistent[i];
+  }
+  return NULL;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A decode step of few tokens in one kernel: linear layers with what is fused with them, and attention, of all layers.
+ *
+ *   grid: a block for each multiprocessor, which stays
+ *   a block: 8 warps that compute, and one that copies the block's rows of all weights, in the order in which they are
+ *     needed, to a ring of slots in shared memory (persistent_linear.cuh)
+ *
+ * Weights depend on nothing, so that the copying warp never waits for other blocks: while results are on their way, or
+ * a block attends, it goes on until all slots are full, after about 6 us of the memory's rate. Kernels of their own leave
+ * the memory idle where one ends and the next begins, docs/notes/step-gpu.md.
+ *
+ * Blocks do not meet. An element that is not there yet has bits that no result has, and who needs it reads it until it
+ * is there (persistent_post.cuh).
+ *
+ * Bound: memory bandwidth. */
+#include "runtime/cuda/kernels/dtype.cuh"
+#include "runtime/cuda/kernels/persistent_layout.h"
+#include "runtime/cuda/kernels/ptx_sm90.cuh"
+
+typedef long long int64;
+typedef hr_persistent_call persistent_call;
+typedef hr_persistent_instruction instruction;
+
+#define WARP 32
+#define WARPS HR_PERSISTENT_WARPS
+#define THREADS (WARPS * WARP) /* that compute */
+#define TOKENS HR_TOKENS
+#define LOG2_E 1.4426950408889634f
+#define CHUNK 8 /* elements of 16 bytes */
+
+__device__ inline int lane_of()
+{
+  return (int)threadIdx.x % WARP;
+}
+__device__ inline int warp_of()
+{
+  return (int)threadIdx.x / WARP;
+}
+
+/* The warps that compute meet. */
+__device__ inline void meet()
+{
+  named_barrier_sync(1, THREADS);
+}
+
+__device__ inline void unpack(const uint4 &chunk, float (&values)[CHUNK])
+{
+  const unsigned words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+  for (int i = 0; i < CHUNK; i++)
+    values[i] = value_in(words[i / 2], i % 2);
+}
+
+/* ---- shared memory ---- */
+
+extern __shared__ uint4 shared[];
+
+/* Where a block's shared memory has what. */
+struct rooms {
+  char *slots;
+  element *x; /* or what attention needs */
+  float *sums;
+  instruction *instructions; /* [2] */
+  unsigned full, empty;      /* mbarriers of slots */
+  int count;                 /* of slots */
+
+  __device__ explicit rooms(const persistent_call &call)
+  {
+    slots = (char *)shared;
+    x = (element *)(void *)(slots + call.slots * HR_PERSISTENT_SLOT);
+    sums = (float *)(void *)((char *)x + call.x_bytes);
+    instructions = (instruction *)(void *)(sums + HR_TILES * WARPS * TOKENS * HR_PERSISTENT_ROWS);
+    full = shared_address(instructions + 2);
+    empty = full + 8 * call.slots;
+    count = call.slots;
+  }
+};
+
+/* A place in the ring of slots, and the parity of its turn. */
+struct ring {
+  int slot;
+  unsigned parity;
+
+  __device__ void advance(int count)
+  {
+    slot++;
+    if (slot == count)
+      slot = 0, parity ^= 1;
+  }
+};
+
+/* ---- blocks ---- */
+
+/* The last block counts the launch. */
+__device__ inline void leave(const persistent_call &call)
+{
+  if (threadIdx.x == 0 && atomicAdd(&call.counters[1], 1u) == gridDim.x - 1) {
+    call.counters[1] = 0;
+    call.counters[0]++;
+  }
+}
+
+/* Asks for an instruction; it is there after cp_async_wait() and meet(). */
+__device__ inline void fetch_instruction(const persistent_call &call, const rooms &r, int number)
+{
+  constexpr int PIECES = (int)sizeof(instruction) / 16;
+  const int piece = (int)threadIdx.x;
+  if (number < call.count && piece < PIECES)
+    cp_async_16(shared_address(r.instructions + number % 2) + piece * 16,
+                (const char *)(call.instructions + number) + piece * 16, true);
+  cp_async_commit();
+}
+
+/* ---- instructions ---- */
+
+#include "runtime/cuda/kernels/persistent_post.cuh"
+#include "runtime/cuda/kernels/persistent_linear.cuh"
+#ifdef HR_Q_EACH
+#include "runtime/cuda/kernels/persistent_attention.cuh"
+#endif
+
+__device__ inline void compute(const persistent_call &call, const rooms &r)
+{
+  ring at = {0, 0};
+  const post p(call);
+  fetch_instruction(call, r, 0);
+  cp_async_wait<0>();
+  meet();
+  for (int i = 0; i < call.count; i++) {
+    const instruction &now = r.instructions[i % 2];
+    fetch_instruction(call, r, i + 1);
+#ifdef HR_Q_EACH
+    if (now.attends)
+      attend(now.attention, r, p);
+    else
+#endif
+      multiply_rows(now.linear, r, at, p);
+    cp_async_wait<0>();
+    meet();
+  }
+  leave(call);
+}
+
+/* The warp that copies. Keys go before the weights of the instruction ahead of attention: behind them they would come
+ * when all slots have. */
+__device__ inline void copy_weights(const persistent_call &call, const rooms &r)
+{
+  ring at = {0, 1};
+  for (int i = 0; i < call.count; i++) {
+    const instruction &next = call.instructions[i];
+#ifdef HR_Q_EACH
+    if (i + 1 < call.count && call.instructions[i + 1].attends)
+      prefetch_keys(call.instructions[i + 1].attention);
+    if (next.attends)
+      continue;
+#endif
+    copy_rows(next.linear, r, at);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS + WARP, 1) run_persistent(const persistent_call call)
+{
+  const rooms r(call);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < r.count; i++) {
+      mbarrier_init(r.full + 8 * i, 1);
+      mbarrier_init(r.empty + 8 * i, WARPS);
+    }
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+  follow_kernel_before();
+  if (warp_of() == WARPS)
+    copy_weights(call, r);
+  else
+    compute(call, r);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What persistent.cu runs. C includes this header, and NVRTC compiles it into the program. Strides in elements. */
+#ifndef HR_RUNTIME_CUDA_KERNELS_PERSISTENT_LAYOUT_H
+#define HR_RUNTIME_CUDA_KERNELS_PERSISTENT_LAYOUT_H
+
+#include "runtime/cuda/kernels/attention_layout.h"
+
+enum {
+  HR_PERSISTENT_WARPS = 8,                  /* that compute; one more copies */
+  HR_PERSISTENT_ROWS = 8,                   /* of W in a slot, the columns of an mma.sync */
+  HR_PERSISTENT_COLUMNS = 1024,             /* of each row */
+  HR_PERSISTENT_STEP = 32,                  /* columns of two mma.sync: k is a multiple */
+  HR_PERSISTENT_PITCH = 2 * 1024 + 64,      /* bytes from a row to the next: a warp's loads meet no bank twice */
+  HR_PERSISTENT_SLOT = 8 * (2 * 1024 + 64), /* bytes */
+  HR_PERSISTENT_X_PADDING = 8,              /* elements behind each row of x */
+  HR_PERSISTENT_TILES = 16,                 /* of rows whose sums wait for the other warps, of one matrix */
+  HR_PERSISTENT_SPLITS_MAX = 32,            /* of the keys of a group of heads */
+  HR_PERSISTENT_COUNTERS = 4                /* of which two are used */
+};
+
+enum { HR_PERSISTENT_NO_NORM, HR_PERSISTENT_RMS_NORM, HR_PERSISTENT_LAYER_NORM };
+
+enum {
+  HR_PERSISTENT_IDENTITY,
+  HR_PERSISTENT_GELU,
+  HR_PERSISTENT_GELU_TANH,
+  HR_PERSISTENT_RELU,
+  HR_PERSISTENT_RELU2,
+  HR_PERSISTENT_SWIGLU,
+  HR_PERSISTENT_SWIGLU_CLAMPED,
+  HR_PERSISTENT_GEGLU,
+  HR_PERSISTENT_GEGLU_TANH
+};
+
+/** As hr_linear_arguments; y is packed. */
+typedef struct hr_persistent_linear {
+  HR_DEVICE_POINTER(const element) x;
+  HR_DEVICE_POINTER(const element) w;
+  HR_DEVICE_POINTER(const element) gate; /* NULL: none, as the next five */
+  HR_DEVICE_POINTER(const element) bias;
+  HR_DEVICE_POINTER(const element) gate_bias;
+  HR_DEVICE_POINTER(const element) residual;
+  HR_DEVICE_POINTER(const element) norm_weight;
+  HR_DEVICE_POINTER(const element) norm_bias;
+  HR_DEVICE_POINTER(element) y; /* NULL: none, y is posted alone */
+  hr_layout_int64 x_row, residual_row;
+  hr_layout_int64 n, k;
+  HR_DEVICE_POINTER(element) posted; /* y for other instructions, NULL: none read it */
+  int norm, activation;
+  int x_arrives, residual_arrives; /* from other instructions, and the address is what they posted */
+  float epsilon, limit, factor;
+  int padding;
+} hr_persistent_linear;
+
+/** The heads of a new token of each sequence as hr_kv_heads, its K and V into the cache, and attention. Groups of Q
+ *  heads have one head of K and one of V each. */
+typedef struct hr_persistent_attention {
+  HR_DEVICE_POINTER(const element) q;
+  HR_DEVICE_POINTER(const element) k;
+  HR_DEVICE_POINTER(const element) v;
+  HR_DEVICE_POINTER(const element) q_norm; /* NULL: none, as the next two */
+  HR_DEVICE_POINTER(const element) k_norm;
+  HR_DEVICE_POINTER(const element) angles; /* [position, rotated] */
+  HR_DEVICE_POINTER(element) k_cache;
+  HR_DEVICE_POINTER(element) v_cache;
+  HR_DEVICE_POINTER(const int) pages;
+  HR_DEVICE_POINTER(const int) lengths;  /* with the new token */
+  HR_DEVICE_POINTER(element) o;          /* posted, or with `keeps_o` not */
+  HR_DEVICE_POINTER(float) partial;      /* of splits: [item][split][HR_GROUP of scores and of sums, columns] */
+  HR_DEVICE_POINTER(const float) slopes; /* NULL: none */
+  hr_layout_int64 q_row, k_row, v_row, o_row;
+  int table_pitch, window;
+  int rotated, interleaved;
+  int q_arrives, k_arrives, v_arrives, keeps_o;
+  float epsilon, scale;
+  int padding[4];
+} hr_persistent_attention;
+
+typedef struct hr_persistent_instruction {
+  int attends; /* else it is linear */
+  int padding[3];
+  union {
+    hr_persistent_linear linear;
+    hr_persistent_attention attention;
+  };
+} hr_persistent_instruction;
+
+HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 14 * 8 + 8 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_persistent_attention) == 17 * 8 + 14 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_persistent_instruction) % 16 == 0);
+
+/** Bits that no result has: NaN is stored as another NaN. */
+#define HR_PERSISTENT_ABSENT 0xFFFF
+#define HR_PERSISTENT_ABSENT_PARTIAL 0xFFFFFFFFu
+
+/** The parameter of run_persistent. What is posted has two places, of every other launch, `set` elements apart; all
+ *  elements of the one that a launch does not use are absent when it ends. */
+typedef struct hr_persistent_call {
+  HR_DEVICE_POINTER(const hr_persistent_instruction) instructions;
+  HR_DEVICE_POINTER(unsigned) counters; /* the number of launches, and of blocks of this one that have ended */
+  hr_layout_int64 set;
+  int count; /* of instructions */
+  int slots; /* in shared memory, then x, sums, instructions and mbarriers */
+  int x_bytes;
+  int padding;
+} hr_persistent_call;
+
+HR_LAYOUT_ASSERT(sizeof(hr_persistent_call) == 3 * 8 + 4 * 4);
+
+#endif

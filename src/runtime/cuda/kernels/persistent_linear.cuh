@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* persistent.cu's linear layers. A block has consecutive rows of W; a slot has up to 8 of them in up to 1024 columns,
+ * with a gate first those of W, then those of the gate. The warps share the columns of each slot and keep their sums of
+ * some tiles of 8 rows; then a thread adds up those of a row and a token in the order of the warps, so that results
+ * depend on no timing.
+ *
+ * W is the second operand of mma.sync, with 8 columns, so that a block may have any number of rows; x is the first, with
+ * rows for the tokens. A thread's 8 elements of a row are next to each other in memory, which permutes the columns of
+ * both operands alike. */
+
+typedef hr_persistent_linear linear;
+
+#define TILE HR_PERSISTENT_ROWS
+#define COLUMNS HR_PERSISTENT_COLUMNS
+#define STEP HR_PERSISTENT_STEP
+#define PITCH HR_PERSISTENT_PITCH
+
+/* The block's rows of W. */
+struct row_range {
+  int first, end;
+
+  __device__ explicit row_range(const linear &l)
+  {
+    const unsigned n = (unsigned)l.n, each = n / gridDim.x, more = n % gridDim.x;
+    first = (int)(each * blockIdx.x + min(more, blockIdx.x));
+    end = first + (int)(each + (blockIdx.x < more));
+  }
+};
+
+/* ---- the warp that copies ---- */
+
+__device__ inline void copy_part(const rooms &r, ring &at, const element *from, int64 stride, int rows, int columns)
+{
+  const unsigned full = r.full + 8 * at.slot, bytes = columns * (unsigned)sizeof(element);
+  mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
+  if (lane_of() == 0)
+    mbarrier_arrive_expect_tx(full, rows * bytes);
+  __syncwarp();
+  if (lane_of() < rows)
+    bulk_load_once(shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT + lane_of() * PITCH,
+                   from + lane_of() * stride, bytes, full);
+  at.advance(r.count);
+}
+
+__device__ inline void copy_rows(const linear &l, const rooms &r, ring &at)
+{
+  const row_range mine(l);
+  const int k = (int)l.k;
+  const element *const w = l.w, *const gate = l.gate;
+#pragma unroll 1
+  for (int row = mine.first; row < mine.end; row += TILE)
+    for (const element *matrix = w; matrix; matrix = matrix == w ? gate : nullptr)
+#pragma unroll 1
+      for (int column = 0; column < k; column += COLUMNS)
+        copy_part(r, at, matrix + (int64)row * k + column, k, min(TILE, mine.end - row), min(COLUMNS, k - column));
+}
+
+/* ---- x ---- */
+
+__device__ inline int pitch_of(const linear &l)
+{
+  return (int)l.k + HR_PERSISTENT_X_PADDING;
+}
+
+/* Calls `what` with each of the thread's chunks of a row. */
+template <class WHAT> __device__ inline void each_chunk(int k, WHAT what)
+{
+#pragma unroll 1
+  for (int i = (int)threadIdx.x * CHUNK; i < k; i += THREADS * CHUNK)
+    what(i);
+}
+
+/* The sums over all threads, in every one, in an order that depends on no timing. */
+__device__ inline void sum_over_threads(float (&values)[TOKENS])
+{
+  __shared__ float of_warps[TOKENS][WARPS];
+  meet(); /* sums from before have been read */
+#pragma unroll
+  for (int token = 0; token < TOKENS; token++) {
+#pragma unroll
+    for (int distance = WARP / 2; distance > 0; distance /= 2)
+      values[token] += __shfl_xor_sync(0xFFFFFFFFu, values[token], distance);
+    if (lane_of() == 0)
+      of_warps[token][warp_of()] = values[token];
+  }
+  meet();
+#pragma unroll
+  for (int token = 0; token < TOKENS; token++) {
+    values[token] = 0;
+#pragma unroll
+    for (int warp = 0; warp < WARPS; warp++)
+      values[token] += of_warps[token][warp];
+  }
+}
+
+__device__ inline uint4 *chunk_of(element *x, int pitch, int token, int i)
+{
+  return (uint4 *)(void *)(x + token * pitch + i);
+}
+
+/* What no other instruction writes, for a norm of up to HR_NORM_CHUNKS of a thread's chunks, and for the thread's first
+ * row of y. */
+struct constants {
+  uint4 weights[HR_NORM_CHUNKS], biases[HR_NORM_CHUNKS];
+  float bias, gate_bias;
+
+  __device__ constants(const linear &l, int rows, int first)
+  {
+    const int row = first + (int)threadIdx.x % max(rows, 1);
+    const bool stores = (int)threadIdx.x < rows * TOKENS;
+    bias = stores && l.bias ? to_float(l.bias[row]) : 0;
+    gate_bias = stores && l.gate_bias ? to_float(l.gate_bias[row]) : 0;
+#pragma unroll
+    for (int n = 0; n < HR_NORM_CHUNKS; n++) {
+      const int i = ((int)threadIdx.x + n * THREADS) * CHUNK;
+      const bool there = i < (int)l.k;
+      weights[n] = biases[n] = make_uint4(0, 0, 0, 0);
+      if (there && l.norm != HR_PERSISTENT_NO_NORM)
+        weights[n] = *(const uint4 *)(const void *)(l.norm_weight + i);
+      if (there && l.norm == HR_PERSISTENT_LAYER_NORM)
+        biases[n] = *(const uint4 *)(const void *)(l.norm_bias + i);
+    }
+  }
+};
+
+#define ASKED 4 /* chunks of a thread at once */
+
+/* Puts x into shared memory once it is there. */
+__device__ inline void take_row(const linear &l, const element *from, element *to)
+{
+#pragma unroll 1
+  for (int first = (int)threadIdx.x * CHUNK; first < (int)l.k; first += ASKED * THREADS * CHUNK) {
+    bool missing[ASKED], any;
+#pragma unroll
+    for (int n = 0; n < ASKED; n++)
+      missing[n] = first + n * THREADS * CHUNK < (int)l.k;
+    do {
+      uint4 chunks[ASKED];
+      any = false;
+#pragma unroll
+      for (int n = 0; n < ASKED; n++)
+        if (missing[n])
+          chunks[n] = read_chunk(from + first + n * THREADS * CHUNK);
+#pragma unroll
+      for (int n = 0; n < ASKED; n++) {
+        if (missing[n] && !(l.x_arrives && has_absent(chunks[n]))) {
+          *(uint4 *)(void *)(to + first + n * THREADS * CHUNK) = chunks[n];
+          missing[n] = false;
+        }
+        any |= missing[n];
+      }
+    } while (any);
+  }
+}
+
+__device__ inline void take_x(const linear &l, element *x, const post &p)
+{
+  const element *const from = l.x + (l.x_arrives ? p.here : 0);
+#pragma unroll 1
+  for (int token = 0; token < TOKENS; token++)
+    take_row(l, from + token * l.x_row, x + token * pitch_of(l));
+}
+
+/* Adds up elements or, of an RMS norm, squares. */
+__device__ inline void sum_x(const linear &l, element *x, float (&sums)[TOKENS])
+{
+  const bool squares = l.norm == HR_PERSISTENT_RMS_NORM;
+#pragma unroll
+  for (int token = 0; token < TOKENS; token++) {
+    sums[token] = 0;
+    each_chunk((int)l.k, [&](int i) {
+      float values[CHUNK];
+      unpack(*chunk_of(x, pitch_of(l), token, i), values);
+#pragma unroll
+      for (int j = 0; j < CHUNK; j++)
+        sums[token] += squares ? values[j] * values[j] : values[j];
+    });
+  }
+  sum_over_threads(sums);
+}
+
+__device__ inline void sum_squares(const linear &l, element *x, const float (&means)[TOKENS], float (&sums)[TOKENS])
+{
+#pragma unroll
+  for (int token = 0; token < TOKENS; token++) {
+    sums[token] = 0;
+    each_chunk((int)l.k, [&](int i) {
+      float values[CHUNK];
+      unpack(*chunk_of(x, pitch_of(l), token, i), values);
+#pragma unroll
+      for (int j = 0; j < CHUNK; j++)
+        sums[token] += (values[j] - means[token]) * (values[j] - means[token]);
+    });
+  }
+  sum_over_threads(sums);
+}
+
+/* Writes the norm of each row over it. */
+__device__ inline void scale_rows(const linear &l, const constants &c, element *x, const float (&means)[TOKENS],
+                                  const float (&scales)[TOKENS])
+{
+#pragma unroll
+  for (int n = 0; n < HR_NORM_CHUNKS; n++) {
+    const int i = ((int)threadIdx.x + n * THREADS) * CHUNK;
+    float weights[CHUNK], biases[CHUNK];
+    unpack(c.weights[n], weights);
+    unpack(c.biases[n], biases);
+#pragma unroll
+    for (int token = 0; token < TOKENS && i < (int)l.k; token++) {
+      uint4 *const at = chunk_of(x, pitch_of(l), token, i);
+      float values[CHUNK];
+      unpack(*at, values);
+#pragma unroll
+      for (int j = 0; j < CHUNK; j++)
+        values[j] = (values[j] - means[token]) * scales[token] * weights[j] + biases[j];
+      *at = make_uint4(word_of(values), word_of(values + 2), word_of(values + 4), word_of(values + 6));
+    }
+  }
+}
+
+/* Puts the norm of x over it. */
+__device__ inline void norm_x(const linear &l, const constants &c, element *x)
+{
+  const float share = 1.0f / (float)l.k;
+  float means[TOKENS] = {0}, scales[TOKENS];
+  sum_x(l, x, scales);
+  if (l.norm == HR_PERSISTENT_LAYER_NORM) {
+#pragma unroll
+    for (int token = 0; token < TOKENS; token++)
+      means[token] = scales[token] * share;
+    sum_squares(l, x, means, scales);
+  }
+#pragma unroll
+  for (int token = 0; token < TOKENS; token++)
+    scales[token] = rsqrtf(scales[token] * share + l.epsilon);
+  scale_rows(l, c, x, means, scales);
+}
+
+/* ---- products ---- */
+
+/* A thread's sums of a tile, by two mma.sync of which neither waits for the other: token lane / 4 and rows 2 (lane % 4)
+ * and the next. */
+struct tile_sums {
+  float of[2][4];
+};
+
+/* Multiplies the warp's part of a slot. */
+__device__ inline void multiply_part(tile_sums &sums, const char *slot, const element *x, int pitch, int columns)
+{
+  const int row = lane_of() / 4, chunk = lane_of() % 4 * CHUNK;
+#pragma unroll 4
+  for (int column = warp_of() * STEP; column < columns; column += WARPS * STEP) {
+    const uint4 w = *(const uint4 *)(const void *)(slot + row * PITCH + (column + chunk) * (int)sizeof(element));
+    uint4 a = make_uint4(0, 0, 0, 0);
+    if (row < TOKENS)
+      a = *(const uint4 *)(const void *)(x + row * pitch + column + chunk);
+    const unsigned first[4] = {a.x, 0, a.y, 0}, second[4] = {a.z, 0, a.w, 0};
+    mma_sync(sums.of[0], first, w.x, w.y);
+    mma_sync(sums.of[1], second, w.z, w.w);
+  }
+}
+
+/* The warp's sums of a tile are at [tile][warp][token][row]. */
+__device__ inline float *sums_of(const rooms &r, int tile, int warp, int token)
+{
+  return r.sums + ((tile * WARPS + warp) * TOKENS + token) * TILE;
+}
+
+__device__ inline void multiply_tile(const linear &l, const rooms &r, ring &at, int tile)
+{
+  tile_sums sums = {{{0, 0, 0, 0}, {0, 0, 0, 0}}};
+  const int k = (int)l.k, token = lane_of() / 4;
+#pragma unroll 1
+  for (int column = 0; column < k; column += COLUMNS) {
+    mbarrier_wait(r.full + 8 * at.slot, at.parity);
+    multiply_part(sums, r.slots + at.slot * HR_PERSISTENT_SLOT, r.x + column, pitch_of(l), min(COLUMNS, k - column));
+    __syncwarp();
+    if (lane_of() == 0)
+      mbarrier_arrive(r.empty + 8 * at.slot);
+    at.advance(r.count);
+  }
+  if (token < TOKENS) {
+    float *to = sums_of(r, tile, warp_of(), token) + lane_of() % 4 * 2;
+    to[0] = sums.of[0][0] + sums.of[1][0];
+    to[1] = sums.of[0][1] + sums.of[1][1];
+  }
+}
+
+/* ---- results ---- */
+
+#include "runtime/cuda/kernels/activation.cuh"
+
+__device__ inline float activated(const linear &l, float value, float gate)
+{
+  switch (l.activation) {
+  case HR_PERSISTENT_GELU: return gelu_of()(value, 0);
+  case HR_PERSISTENT_GELU_TANH: return gelu_tanh_of()(value, 0);
+  case HR_PERSISTENT_RELU: return relu_of()(value, 0);
+  case HR_PERSISTENT_RELU2: return relu2_of()(value, 0);
+  case HR_PERSISTENT_SWIGLU: return swiglu_of()(gate, value);
+  case HR_PERSISTENT_SWIGLU_CLAMPED: return swiglu_clamped_by{l.limit}(gate, value);
+  case HR_PERSISTENT_GEGLU: return geglu_of()(gate, value);
+  case HR_PERSISTENT_GEGLU_TANH: return geglu_tanh_of()(gate, value);
+  default: return value;
+  }
+}
+
+__device__ inline float sum_of_row(const rooms &r, int tile, int token, int row)
+{
+  float sum = sums_of(r, tile, 0, token)[row];
+#pragma unroll
+  for (int warp = 1; warp < WARPS; warp++)
+    sum += sums_of(r, tile, warp, token)[row];
+  return sum;
+}
+
+/* What is added to a row of y. */
+struct added {
+  float bias, gate_bias, residual;
+};
+
+__device__ inline added load_added(const linear &l, int token, int row, const post &p)
+{
+  return {l.bias ? to_float(l.bias[row]) : 0, l.gate_bias ? to_float(l.gate_bias[row]) : 0,
+          l.residual ? await_element(l.residual + token * l.residual_row + row, l.residual_arrives, p) : 0};
+}
+
+/* Stores `rows` rows of y from `first` on, whose sums are in tiles from 0 on; `own`: of the thread's first one. */
+__device__ inline void store_rows(const linear &l, const rooms &r, int first, int rows, const added *own, const post &p)
+{
+  const int matrices = l.gate ? 2 : 1;
+#pragma unroll 1
+  for (int i = (int)threadIdx.x; i < rows * TOKENS; i += THREADS) {
+    const int token = i / rows, row = i % rows, tile = row / TILE * matrices;
+    const added a = own && i == (int)threadIdx.x ? *own : load_added(l, token, first + row, p);
+    const float gate = l.gate ? sum_of_row(r, tile + 1, token, row % TILE) + a.gate_bias : 0;
+    float value = activated(l, sum_of_row(r, tile, token, row % TILE) + a.bias, gate);
+    if (l.residual)
+      value = a.residual + l.factor * value;
+    if (l.posted)
+      post_element(l.posted + token * l.n + first + row, value, p);
+    if (l.y)
+      l.y[token * l.n + first + row] = from_float(value);
+  }
+}
+
+__device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, const post &p)
+{
+  const row_range mine(l);
+  const int matrices = l.gate ? 2 : 1, most = HR_TILES / matrices * TILE; /* rows whose sums there is room for */
+  const int at_first = min(most, mine.end - mine.first), token = (int)threadIdx.x / max(at_first, 1);
+  const constants c(l, at_first, mine.first);
+  added own = {c.bias, c.gate_bias, 0};
+  take_x(l, r.x, p);
+  if (l.residual && token < TOKENS && at_first > 0)
+    own.residual = await_element(l.residual + token * l.residual_row + mine.first + (int)threadIdx.x % at_first,
+                                 l.residual_arrives, p);
+  if (l.norm != HR_PERSISTENT_NO_NORM)
+    norm_x(l, c, r.x);
+  meet();
+#pragma unroll 1
+  for (int first = mine.first; first < mine.end; first += most) {
+    const int rows = min(most, mine.end - first);
+    if (first > mine.first)
+      meet();
+#pragma unroll 1
+    for (int tile = 0; tile < (rows + TILE - 1) / TILE * matrices; tile++)
+      multiply_tile(l, r, at, tile);
+    meet();
+    store_rows(l, r, first, rows, first == mine.first ? &own : nullptr, p);
+  }
+}

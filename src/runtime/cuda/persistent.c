@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches of a decode step as instructions of kernels/persistent.cu. */
+#include "runtime/device/persistent.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/module.h"
+#include "runtime/cuda/kernels/persistent_layout.h"
+#include "runtime/operation/decode_sequences.h"
+
+#include <headroom/experimental/decode.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WARP 32
+#define GROUP_MAX 4 /* heads of Q that a warp has in registers */
+#define DIM_MAX 256
+#define CHUNK 8         /* elements of 16 bytes */
+#define SLOTS_MIN 4     /* fewer hide nothing */
+#define STATIC_MAX 2048 /* shared memory that the program has beside what its launch asks for */
+#define ALIGNMENT 16
+
+/* What the program is compiled for. Of attention: heads as kernels/persistent_attention.cuh has them; q_each 0: none. */
+typedef struct program_sizes {
+  int64_t tokens;
+  int64_t normed; /* the longest row that is normed */
+  int64_t q_each, groups, k_share, v_share, splits;
+  int64_t qk_dim, v_dim, page;
+} program_sizes;
+
+typedef struct persistent_kernel {
+  hr_device *device;
+  hr_cuda_kernel kernel;
+  hr_persistent_call call;
+  void *memory; /* make_memory() */
+  size_t bytes;
+} persistent_kernel;
+
+/* ---- what is taken ---- */
+
+static const struct {
+  hr_rowwise_operation operation;
+  int activation;
+} activations[] = {{HR_ROWWISE_COUNT, HR_PERSISTENT_IDENTITY},
+                   {HR_ROWWISE_GELU, HR_PERSISTENT_GELU},
+                   {HR_ROWWISE_GELU_TANH, HR_PERSISTENT_GELU_TANH},
+                   {HR_ROWWISE_RELU, HR_PERSISTENT_RELU},
+                   {HR_ROWWISE_RELU2, HR_PERSISTENT_RELU2},
+                   {HR_ROWWISE_SWIGLU, HR_PERSISTENT_SWIGLU},
+                   {HR_ROWWISE_SWIGLU_CLAMPED, HR_PERSISTENT_SWIGLU_CLAMPED},
+                   {HR_ROWWISE_GEGLU, HR_PERSISTENT_GEGLU},
+                   {HR_ROWWISE_GEGLU_TANH, HR_PERSISTENT_GEGLU_TANH}};
+
+#define ACTIVATIONS (sizeof activations / sizeof *activations)
+
+static int activation_of(hr_rowwise_operation operation)
+{
+  for (size_t i = 0; i < ACTIVATIONS; i++) {
+    if (activations[i].operation == operation)
+      return activations[i].activation;
+  }
+  return -1;
+}
+
+static int64_t groups_of(const hr_decode *d)
+{
+  return hr_max64(d->k_heads, d->v_heads);
+}
+
+/* Heads of Q of an item, and items with different heads of a group. */
+static int64_t heads_at_once(int64_t q_each)
+{
+  return hr_min64(GROUP_MAX, q_each);
+}
+static int64_t parts_of(int64_t q_each)
+{
+  return hr_ceil_div(q_each, heads_at_once(q_each));
+}
+
+static int64_t x_bytes_of(int64_t rows, int64_t k)
+{
+  return rows * (k + HR_PERSISTENT_X_PADDING) * 2;
+}
+
+static bool takes_linear(const hr_linear_arguments *x)
+{
+  return hr_dtype_bytes(x->dtype) == 2 && x->experts == 0 && !x->scales && x->rows <= HR_LINEAR_ROWS_MAX &&
+         x->k % HR_PERSISTENT_STEP == 0 && x->x_stride % CHUNK == 0 && x->alignment % ALIGNMENT == 0 &&
+         activation_of(x->activation) >= 0 && x_bytes_of(x->rows, x->k) <= HR_LINEAR_X_BYTES_MAX;
+}
+
+static bool has_packed_cache(const hr_decode *d)
+{
+  const hr_kv_strides k = hr_decode_k_strides(d), v = hr_decode_v_strides(d);
+  return k.head == d->qk_dim && k.token == d->k_heads * d->qk_dim && k.page == d->page_size * k.token &&
+         v.head == d->v_dim && v.token == d->v_heads * d->v_dim && v.page == d->page_size * v.token;
+}
+
+static bool takes_attention(const hr_persistent_part *part)
+{
+  const hr_decode *d = part->decode;
+  const hr_strides q = hr_decode_q_strides(d), o = hr_decode_o_strides(d);
+  const int64_t groups = groups_of(d);
+  return hr_dtype_bytes(d->dtype) == 2 && d->cache_format == HR_KV_UNQUANTIZED && !d->latent && d->top_k == 0 &&
+         !d->sinks && d->softcap == 0 && d->q_len == 1 && d->batch <= HR_LINEAR_ROWS_MAX && d->qk_dim % CHUNK == 0 &&
+         d->v_dim % CHUNK == 0 && d->qk_dim <= DIM_MAX && d->v_dim <= DIM_MAX && groups % d->k_heads == 0 &&
+         groups % d->v_heads == 0 && d->q_heads % groups == 0 && has_packed_cache(d) && q.head == d->qk_dim &&
+         o.head == d->v_dim && (!part->heads || part->heads->norm_stride == 0) && part->append->cos == NULL &&
+         part->append->k != part->append->v && !part->arguments->page_starts && !part->arguments->lse &&
+         d->kv_len < INT32_MAX / 2;
+}
+
+bool hr_cuda_persists(const hr_device *device, const hr_persistent_part *part)
+{
+  const hr_cuda *cuda = device->state;
+  if (cuda->capability < 90)
+    return false;
+  return part->linear ? takes_linear(part->linear) : takes_attention(part);
+}
+
+/* ---- names ---- */
+
+static int norm_of(hr_rowwise_operation norm)
+{
+  return norm == HR_ROWWISE_RMS_NORM     ? HR_PERSISTENT_RMS_NORM
+         : norm == HR_ROWWISE_LAYER_NORM ? HR_PERSISTENT_LAYER_NORM
+                                         : HR_PERSISTENT_NO_NORM;
+}
+
+/* Where a part reads: what an earlier one posts, or memory that none writes. */
+typedef struct source {
+  uint64_t address;
+  int arrives;
+} source;
+
+/* As many splits as give each block an item. */
+static int64_t splits_of(const hr_decode *d, int64_t blocks)
+{
+  const int64_t items = d->batch * groups_of(d) * parts_of(d->q_heads / groups_of(d));
+  return hr_max64(1, hr_min64(HR_PERSISTENT_SPLITS_MAX, blocks / items));
+}
+
+/* ---- what parts pass on to each other ---- */
+
+/* Rows in memory. */
+typedef struct byte_range {
+  uint64_t first, end;
+} byte_range;
+
+static byte_range rows_of(const void *address, int64_t rows, int64_t stride, int64_t columns)
+{
+  const uint64_t first = hr_cuda_address(address);
+  return (byte_range){first, first + 2 * (uint64_t)((rows - 1) * stride + columns)};
+}
+
+static byte_range result_of(const hr_persistent_part *part)
+{
+  const hr_linear_arguments *x = part->linear;
+  const hr_decode *d = part->decode;
+  return x ? rows_of(x->y, x->rows, x->n, x->n)
+           : rows_of(part->arguments->o, d->batch, hr_decode_o_strides(d).batch, d->q_heads * d->v_dim);
+}
+
+/* The parts, and where they post: a set has the results of all but the last one. */
+typedef struct instruction_list {
+  const hr_persistent_part *parts;
+  size_t count;
+  uint64_t posted, partial; /* addresses */
+  size_t partial_bytes;     /* of one of two places, which parts with attention take in turn */
+  hr_persistent_instruction *to;
+} instruction_list;
+
+static uint64_t bytes_of_result(const hr_persistent_part *part)
+{
+  const byte_range r = result_of(part);
+  return (r.end - r.first + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static uint64_t posted_by(const instruction_list *list, size_t part)
+{
+  uint64_t at = list->posted;
+  for (size_t i = 0; i < part; i++)
+    at += bytes_of_result(&list->parts[i]);
+  return at;
+}
+
+/* HR_ERROR_UNSUPPORTED for what is not all of one result. */
+static hr_status find_source(const instruction_list *list, size_t reader, byte_range wanted, source *from,
+                             hr_error *error)
+{
+  *from = (source){.address = wanted.first};
+  for (size_t i = reader; i-- > 0;) {
+    const byte_range result = result_of(&list->parts[i]);
+    if (wanted.first >= result.end || result.first >= wanted.end)
+      continue;
+    if (wanted.first < result.first || wanted.end > result.end)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel passes on whole results");
+    *from = (source){posted_by(list, i) + wanted.first - result.first, 1};
+    return HR_OK;
+  }
+  return HR_OK;
+}
+
+/* ---- instructions ---- */
+
+static hr_status write_linear(const instruction_list *list, size_t at, hr_error *error)
+{
+  const hr_linear_arguments *x = list->parts[at].linear;
+  const bool last = at + 1 == list->count;
+  source from = {0}, residual = {0};
+  HR_TRY(find_source(list, at, rows_of(x->x, x->rows, x->x_stride, x->k), &from, error));
+  if (x->residual)
+    HR_TRY(find_source(list, at, rows_of(x->residual, x->rows, x->residual_stride, x->n), &residual, error));
+  list->to[at].linear = (hr_persistent_linear){.x = from.address,
+                                               .w = hr_cuda_address(x->weight),
+                                               .gate = hr_cuda_address(x->gate),
+                                               .bias = hr_cuda_address(x->bias),
+                                               .gate_bias = hr_cuda_address(x->gate_bias),
+                                               .residual = residual.address,
+                                               .norm_weight = hr_cuda_address(x->norm_weight),
+                                               .norm_bias = hr_cuda_address(x->norm_bias),
+                                               .y = last ? hr_cuda_address(x->y) : 0,
+                                               .posted = last ? 0 : posted_by(list, at),
+                                               .x_row = x->x_stride,
+                                               .residual_row = x->residual_stride,
+                                               .n = x->n,
+                                               .k = x->k,
+                                               .norm = norm_of(x->norm),
+                                               .activation = activation_of(x->activation),
+                                               .x_arrives = from.arrives,
+                                               .residual_arrives = residual.arrives,
+                                               .epsilon = (float)x->epsilon,
+                                               .limit = (float)x->limit,
+                                               .factor = x->factor == 0 ? 1 : (float)x->factor};
+  return HR_OK;
+}
+
+/* Without heads Q is read where attention would. */
+static hr_kv_heads heads_of(const hr_persistent_part *part)
+{
+  const hr_kv_heads none = {.q = part->arguments->q, .q_row = hr_decode_q_strides(part->decode).batch};
+  return part->heads ? *part->heads : none;
+}
+
+static hr_status write_attention(const instruction_list *list, size_t at, uint64_t partial, hr_error *error)
+{
+  const hr_persistent_part *part = &list->parts[at];
+  const hr_decode *d = part->decode;
+  const hr_kv_append *new = part->append;
+  const hr_decode_arguments *x = part->arguments;
+  const hr_kv_heads h = heads_of(part);
+  const bool last = at + 1 == list->count;
+  source q, k, v;
+  HR_TRY(find_source(list, at, rows_of(h.q, d->batch, h.q_row, d->q_heads * d->qk_dim), &q, error));
+  HR_TRY(find_source(list, at, rows_of(new->k, d->batch, new->k_row, d->k_heads * d->qk_dim), &k, error));
+  HR_TRY(find_source(list, at, rows_of(new->v, d->batch, new->v_row, d->v_heads * d->v_dim), &v, error));
+  hr_persistent_attention a = {.table_pitch = (int)d->table_pitch,
+                               .window = (int)hr_min64(d->window, d->kv_len),
+                               .rotated = (int)h.rotated,
+                               .interleaved = h.interleaved,
+                               .epsilon = (float)h.epsilon,
+                               .scale = (float)hr_decode_scale(d)};
+  a.q = q.address, a.k = k.address, a.v = v.address;
+  a.q_arrives = q.arrives, a.k_arrives = k.arrives, a.v_arrives = v.arrives;
+  a.q_row = h.q_row, a.k_row = new->k_row, a.v_row = new->v_row;
+  a.q_norm = hr_cuda_address(h.q_norm), a.k_norm = hr_cuda_address(h.k_norm);
+  a.angles = hr_cuda_address(h.angles);
+  a.k_cache = hr_cuda_address(x->k), a.v_cache = hr_cuda_address(x->v);
+  a.pages = hr_cuda_address(x->pages), a.lengths = hr_cuda_address(x->lengths);
+  a.o = last ? hr_cuda_address(x->o) : posted_by(list, at);
+  a.keeps_o = last;
+  a.o_row = hr_decode_o_strides(d).batch;
+  a.partial = partial;
+  a.slopes = d->alibi ? hr_cuda_address(x->alibi_slopes) : 0;
+  list->to[at].attends = 1;
+  list->to[at].attention = a;
+  return HR_OK;
+}
+
+static hr_status write_instructions(const instruction_list *list, hr_error *error)
+{
+  size_t attentions = 0;
+  for (size_t i = 0; i < list->count; i++) {
+    if (list->parts[i].linear)
+      HR_TRY(write_linear(list, i, error));
+    else
+      HR_TRY(write_attention(list, i, list->partial + attentions++ % 2 * list->partial_bytes, error));
+  }
+  return HR_OK;
+}
+
+/* ---- the program ---- */
+
+static size_t attention_bytes(const program_sizes *s)
+{
+  const int64_t group = heads_at_once(s->q_each);
+  const int64_t heads = (group + 2 + 4) * hr_max64(s->qk_dim, s->v_dim); /* norms, angles, K and V in 16 bits */
+  const int64_t of_warps = HR_PERSISTENT_WARPS * group * (s->v_dim + 2);
+  const int64_t received = s->splits * (2 * group + 1) + group * s->v_dim;
+  return s->q_each > 0 ? (size_t)(heads + hr_max64(of_warps, received) + ALIGNMENT) * sizeof(float) : 0;
+}
+
+static program_sizes sizes_of_attention(const hr_decode *d, int64_t normed, int64_t blocks)
+{
+  const int64_t groups = groups_of(d);
+  return (program_sizes){.tokens = d->batch,
+                         .normed = normed,
+                         .q_each = d->q_heads / groups,
+                         .groups = groups,
+                         .k_share = groups / d->k_heads,
+                         .v_share = groups / d->v_heads,
+                         .splits = splits_of(d, blocks),
+                         .qk_dim = d->qk_dim,
+                         .v_dim = d->v_dim,
+                         .page = d->page_size};
+}
+
+static bool same_attention(const program_sizes *a, const program_sizes *b)
+{
+  return a->q_each == b->q_each && a->groups == b->groups && a->k_share == b->k_share && a->v_share == b->v_share &&
+         a->splits == b->splits && a->qk_dim == b->qk_dim && a->v_dim == b->v_dim && a->page == b->page;
+}
+
+/* HR_ERROR_UNSUPPORTED for parts that no one program takes. */
+static hr_status find_sizes(const hr_persistent_part *parts, size_t count, int64_t blocks, program_sizes *s,
+                            hr_error *error)
+{
+  *s = (program_sizes){0};
+  for (size_t i = 0; i < count; i++) {
+    const hr_linear_arguments *x = parts[i].linear;
+    const int64_t tokens = s->tokens;
+    if (x) {
+      s->tokens = x->rows;
+      s->normed = hr_max64(s->normed, x->norm == HR_ROWWISE_COUNT ? 0 : x->k);
+    } else {
+      const program_sizes one = sizes_of_attention(parts[i].decode, s->normed, blocks);
+      if (s->q_each > 0 && !same_attention(s, &one))
+        return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel has heads of one size");
+      *s = one;
+    }
+    if (tokens > 0 && s->tokens != tokens)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel has one number of tokens");
+  }
+  return HR_OK;
+}
+
+static size_t x_bytes_of_all(const hr_persistent_part *parts, size_t count, const program_sizes *s)
+{
+  size_t most = attention_bytes(s);
+  for (size_t i = 0; i < count; i++) {
+    const size_t bytes = parts[i].linear ? (size_t)x_bytes_of(parts[i].linear->rows, parts[i].linear->k) : 0;
+    most = bytes > most ? bytes : most;
+  }
+  return (most + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static int tiles_of(int64_t tokens)
+{
+  return tokens <= 2 ? HR_PERSISTENT_TILES : tokens <= 4 ? HR_PERSISTENT_TILES / 2 : HR_PERSISTENT_TILES / 4;
+}
+
+static void write_defines(const program_sizes *s, char text[HR_DEFINES_SIZE])
+{
+  int lanes = 1;
+  while (lanes * CHUNK < hr_max64(s->qk_dim, s->v_dim))
+    lanes *= 2;
+  const int length =
+      snprintf(text, HR_DEFINES_SIZE, "HR_TOKENS=%d HR_TILES=%d HR_NORM_CHUNKS=%d", (int)s->tokens, tiles_of(s->tokens),
+               (int)hr_max64(1, hr_ceil_div(s->normed, CHUNK * WARP * HR_PERSISTENT_WARPS)));
+  if (s->q_each > 0)
+    snprintf(text + length, HR_DEFINES_SIZE - (size_t)length,
+             " HR_Q_EACH=%d HR_GROUPS=%d HR_K_SHARE=%d HR_V_SHARE=%d HR_SPLITS=%d HR_QK_DIM=%d HR_V_DIM=%d HR_PAGE=%d"
+             " HR_KEY_LANES=%d",
+             (int)s->q_each, (int)s->groups, (int)s->k_share, (int)s->v_share, (int)s->splits, (int)s->qk_dim,
+             (int)s->v_dim, (int)s->page, lanes);
+}
+
+/* As many slots as shared memory has room for. */
+static hr_status take_shared(persistent_kernel *p, const program_sizes *s, size_t x_bytes, hr_error *error)
+{
+  const hr_cuda *cuda = p->device->state;
+  int64_t most;
+  HR_TRY(hr_cuda_attribute(cuda, CU_MAX_SHARED_OPTIN, &most, error));
+  const size_t sums = (size_t)(tiles_of(s->tokens) * HR_PERSISTENT_WARPS * s->tokens * HR_PERSISTENT_ROWS);
+  const size_t beside = x_bytes + sums * sizeof(float) + 2 * sizeof(hr_persistent_instruction) + STATIC_MAX;
+  const int64_t slots = (most - (int64_t)beside) / (HR_PERSISTENT_SLOT + 16);
+  if (slots < SLOTS_MIN)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel has no room for slots beside %zu bytes", beside);
+  p->call.slots = (int)slots;
+  p->call.x_bytes = (int)x_bytes;
+  p->kernel.shared_bytes = beside - STATIC_MAX + (size_t)slots * (HR_PERSISTENT_SLOT + 16);
+  return HR_OK;
+}
+
+static hr_dtype dtype_of(const hr_persistent_part *part)
+{
+  return part->linear ? part->linear->dtype : part->decode->dtype;
+}
+
+static hr_status load_program(persistent_kernel *p, const hr_persistent_part *parts, size_t count, program_sizes *sizes,
+                              hr_error *error)
+{
+  char defines[HR_DEFINES_SIZE];
+  const hr_cuda *cuda = p->device->state;
+  HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &p->kernel.blocks, error));
+  HR_TRY(find_sizes(parts, count, p->kernel.blocks, sizes, error));
+  HR_TRY(take_shared(p, sizes, x_bytes_of_all(parts, count, sizes), error));
+  p->kernel.threads = (HR_PERSISTENT_WARPS + 1) * WARP;
+  p->kernel.early = true;
+  write_defines(sizes, defines);
+  return hr_cuda_function_shared(cuda, "persistent", dtype_of(parts), defines, "run_persistent", p->kernel.shared_bytes,
+                                 &p->kernel.function, error);
+}
+
+/* ---- memory ---- */
+
+static size_t aligned(size_t bytes)
+{
+  return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* What all items of a part with attention send to each other. */
+static size_t partial_bytes_of(const program_sizes *s)
+{
+  if (s->q_each == 0 || s->splits == 1)
+    return 0;
+  const int64_t group = heads_at_once(s->q_each), columns = hr_ceil_div(group * s->v_dim, s->splits);
+  const int64_t items = s->tokens * s->groups * parts_of(s->q_each) * s->splits;
+  return aligned((size_t)(items * s->splits * (2 * group + columns)) * sizeof(float));
+}
+
+/* Instructions, counters, two places for partial results, two sets of what is posted. */
+static hr_status make_memory(persistent_kernel *p, instruction_list *list, const program_sizes *sizes, hr_error *error)
+{
+  const hr_backend *backend = p->device->backend;
+  const size_t table = list->count * sizeof *list->to, counters = HR_PERSISTENT_COUNTERS * sizeof(unsigned);
+  list->partial_bytes = partial_bytes_of(sizes);
+  const size_t set = (size_t)(posted_by(list, list->count - 1) - list->posted), before = table + counters;
+  p->bytes = before + 2 * list->partial_bytes + 2 * set;
+  HR_TRY(backend->allocate(p->device, p->bytes, &p->memory, error));
+  HR_TRY(backend->set_bytes(p->device, p->memory, 0, before, error));
+  HR_TRY(backend->set_bytes(p->device, (char *)p->memory + before, 0xFF, p->bytes - before, error));
+  p->call.instructions = hr_cuda_address(p->memory);
+  p->call.counters = p->call.instructions + table;
+  p->call.set = (int64_t)(set / 2);
+  list->partial = p->call.instructions + before;
+  list->posted = list->partial + 2 * list->partial_bytes;
+  return HR_OK;
+}
+
+static hr_status make_instructions(persistent_kernel *p, instruction_list *list, const program_sizes *sizes,
+                                   hr_error *error)
+{
+  HR_TRY(make_memory(p, list, sizes, error));
+  HR_TRY(write_instructions(list, error));
+  return p->device->backend->write(p->device, p->memory, list->to, list->count * sizeof *list->to, error);
+}
+
+static hr_status make(persistent_kernel *p, const hr_persistent_part *parts, size_t count, hr_error *error)
+{
+  program_sizes sizes;
+  HR_TRY(load_program(p, parts, count, &sizes, error));
+  instruction_list list = {.parts = parts, .count = count};
+  list.to = calloc(count, sizeof *list.to);
+  if (!list.to)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory for a persistent kernel", p->device->name);
+  hr_status status = make_instructions(p, &list, &sizes, error);
+  free(list.to);
+  return status;
+}
+
+hr_status hr_cuda_persist(hr_device *device, const hr_persistent_part *parts, size_t count, void **kernel,
+                          hr_error *error)
+{
+  persistent_kernel *p = calloc(1, sizeof *p);
+  if (!p)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory for a persistent kernel", device->name);
+  p->device = device;
+  p->call.count = (int)count;
+  hr_status status = make(p, parts, count, error);
+  if (status == HR_OK)
+    *kernel = p;
+  else
+    hr_cuda_forget_persistent(device, p);
+  return status;
+}
+
+void hr_cuda_forget_persistent(hr_device *device, void *kernel)
+{
+  persistent_kernel *p = kernel;
+  if (p)
+    device->backend->release(device, p->memory, p->bytes);
+  free(p);
+}
+
+hr_status hr_cuda_run_persistent(hr_device *device, void *kernel, void *stream, hr_error *error)
+{
+  const persistent_kernel *p = kernel;
+  const hr_cuda_queue queue = {device->state, stream};
+  hr_persistent_call call = p->call;
+  void *parameters[] = {&call};
+  HR_TRY(hr_cuda_enter(queue.cuda, error));
+  hr_status status = hr_cuda_launch(&queue, &p->kernel, parameters, error);
+  hr_cuda_leave(queue.cuda);
+  return status;
+}

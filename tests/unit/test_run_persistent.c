@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decode steps that one kernel runs: their logits are as near to those of fp32 as those of kernels apart. */
+#include "ranks.h"
+#include "run_step.h"
+
+#include "run/program.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define VOCABULARY 61
+#define SLOTS_MAX 8
+#define TOKENS 21 /* before the decode steps */
+#define STEPS 4   /* the second is recorded, others replay it */
+#define LOGITS (SLOTS_MAX * VOCABULARY)
+
+#define SIZES "\"hidden_size\":64,\"num_hidden_layers\":2,\"vocab_size\":61,\"max_position_embeddings\":64,"
+#define LLAMA SIZES "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":96,"
+
+static const struct {
+  const char *name, *config;
+  int64_t batch;
+  hr_dtype dtype;
+} models[] = {
+    {"llama, groups of 2 heads", "{\"model_type\":\"llama\"," LLAMA "\"head_dim\":64}", 1, HR_BF16},
+    {"llama, 8 sequences", "{\"model_type\":\"llama\"," LLAMA "\"tie_word_embeddings\":true}", 8, HR_BF16},
+    {"llama, fp16, rows of 1120",
+     "{\"model_type\":\"llama\"," SIZES "\"num_attention_heads\":2,\"intermediate_size\":1120}", 2, HR_FP16},
+    {"qwen3, norms of heads", "{\"model_type\":\"qwen3\"," LLAMA "\"head_dim\":32}", 3, HR_BF16},
+    {"qwen2, biases", "{\"model_type\":\"qwen2\"," LLAMA "\"head_dim\":16}", 1, HR_BF16},
+    {"gpt2, learned positions, layer norms",
+     "{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"vocab_size\":61,\"n_positions\":64}", 2,
+     HR_BF16},
+    {"gpt_neox, parallel, some rotated",
+     "{\"model_type\":\"gpt_neox\"," SIZES "\"num_attention_heads\":4,\"intermediate_size\":256,\"rotary_pct\":0.5}", 1,
+     HR_BF16},
+    {"gptj, neighbours are rotated",
+     "{\"model_type\":\"gptj\",\"n_embd\":64,\"n_layer\":2,\"n_head\":2,\"rotary_dim\":8,\"vocab_size\":61,"
+     "\"n_positions\":64}",
+     1, HR_BF16},
+    {"falcon, one head of K and V for 9",
+     "{\"model_type\":\"falcon\",\"hidden_size\":288,\"num_hidden_layers\":2,\"num_attention_heads\":9,\"vocab_size\":"
+     "61,"
+     "\"multi_query\":true,\"parallel_attn\":true,\"bias\":false,\"alibi\":false,\"max_position_embeddings\":64}",
+     1, HR_BF16},
+    {"bloom, ALiBi", "{\"model_type\":\"bloom\",\"hidden_size\":64,\"n_layer\":2,\"n_head\":4,\"vocab_size\":61}", 2,
+     HR_BF16},
+    {"mistral, windows", "{\"model_type\":\"mistral\"," LLAMA "\"head_dim\":16,\"sliding_window\":16}", 2, HR_BF16},
+    {"sigma, fewer heads of K",
+     "{\"model_type\":\"sigma\"," SIZES
+     "\"num_attention_heads\":4,\"num_key_heads\":1,\"num_value_heads\":2,\"key_head_dim\":16,"
+     "\"value_head_dim\":32,\"augmented_q_dim\":96,\"intermediate_size\":96}",
+     1, HR_BF16},
+};
+
+static void make_ids(int32_t *ids, int64_t count, int seed)
+{
+  for (int64_t i = 0; i < count; i++)
+    ids[i] = (int32_t)((17 * i + i * i / 3 + 5 * seed) % VOCABULARY);
+}
+
+/* Logits of all decode steps; returns how many launches one kernel runs in the last program. */
+static int run_model(const hr_model *model, hr_dtype dtype, int64_t batch, bool apart, float logits[STEPS][LOGITS])
+{
+  hr_device *device = test_rank_device(0);
+  hr_executor_options options = hr_executor_options_default();
+  hr_executor *x;
+  hr_error error;
+  int32_t ids[SLOTS_MAX * TOKENS];
+  int together = 0;
+  options.dtype = dtype;
+  options.slots = batch;
+  options.tokens = 64;
+  options.no_persistent = apart;
+  assert_ok(hr_executor_open(device, model, &options, &x, &error), error);
+  make_ids(ids, batch * TOKENS, 0);
+  step(x, HR_PHASE_PREFILL, batch, TOKENS, NULL, ids, NULL);
+  for (int i = 0; i < STEPS; i++) {
+    make_ids(ids, batch, i);
+    step(x, HR_PHASE_DECODE, batch, 1, NULL, ids, logits[i]);
+  }
+  for (int i = 0; i < x->programs[0]->persistent_count; i++)
+    together += x->programs[0]->persistent[i].end - x->programs[0]->persistent[i].first;
+  hr_executor_close(x);
+  hr_device_close(device);
+  return together;
+}
+
+/* The largest difference over the largest value. */
+static double distance(float a[STEPS][LOGITS], float b[STEPS][LOGITS], int64_t count)
+{
+  double most = 0, far = 0;
+  for (int i = 0; i < STEPS; i++)
+    for (int64_t n = 0; n < count; n++) {
+      const double off = fabs((double)a[i][n] - (double)b[i][n]);
+      most = fmax(most, fabs((double)b[i][n]));
+      far = isnan(off) ? INFINITY : fmax(far, off);
+    }
+  return far / most;
+}
+
+static float wide[STEPS][LOGITS], apart[STEPS][LOGITS], together[STEPS][LOGITS];
+
+static void test_models(void **state)
+{
+  (void)state;
+  hr_device *device = test_rank_device(0);
+  if (!device || !device->backend->persists) {
+    hr_device_close(device);
+    print_message("there is no GPU that runs a step as one kernel\n");
+    skip();
+  }
+  hr_device_close(device);
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    const hr_model model = test_model(models[i].name, models[i].config);
+    const int64_t batch = models[i].batch, count = batch * VOCABULARY;
+    if (!test_takes((int)i))
+      continue;
+    memset(together, 0xFF, sizeof together);
+    assert_int_equal(run_model(&model, HR_FP32, batch, false, wide), 0);
+    assert_int_equal(run_model(&model, models[i].dtype, batch, true, apart), 0);
+    if (run_model(&model, models[i].dtype, batch, false, together) < 2 * 5)
+      fail_msg("%s: no kernel runs all layers", models[i].name);
+    const double before = distance(apart, wide, count), now = distance(together, wide, count);
+    if (!(now <= 1.5 * before + 1e-3))
+      fail_msg("%s: a logit is %g away, with kernels apart %g", models[i].name, now, before);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
