@@ -11,39 +11,57 @@
 
 #define PARTS_MIN 8 /* of fewer the kernel does not fill its memory ahead before it ends */
 
-/* Heads of K times tokens that the caches of a step have room for: with more the kernels for attention alone are faster,
- * docs/notes/step-gpu.md. */
+/* The most heads of K times tokens that the caches of a step have room for: with more, kernels for attention alone are
+ * faster (docs/notes/step-gpu.md). */
 #define KEYS_MAX 32768
 
 /* ---- before the lowering ---- */
 
-/* A norm behind attention or an MLP is a kernel of its own. */
+/* A norm behind attention or an MLP is a kernel of its own. All layers have heads of one kind. */
 static bool is_taken(const hr_model *model, int64_t tokens)
 {
+  const hr_mixer_attention *first = &model->groups[0].attention;
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *g = &model->groups[i];
-    const int64_t heads = hr_max64(g->attention.k_heads, g->attention.v_heads);
-    if (g->experts.experts > 0 || g->attention.q_heads == 0 || g->norms > 2 || g->norms_behind ||
-        heads * tokens > KEYS_MAX)
+    const hr_mixer_attention *a = &g->attention;
+    const bool same = a->q_heads == first->q_heads && a->k_heads == first->k_heads && a->v_heads == first->v_heads &&
+                      a->qk_dim == first->qk_dim && a->v_dim == first->v_dim;
+    if (g->experts.experts > 0 || a->q_heads == 0 || !same || a->sinks || g->norms > 2 || g->norms_behind ||
+        hr_max64(a->k_heads, a->v_heads) * tokens > KEYS_MAX)
       return false;
   }
-  return true;
+  return model->numerics.attention_softcap == 0;
+}
+
+/* Whether the device takes a linear layer of so many columns. */
+static bool takes_columns(const hr_executor *x, const hr_run_shape *shape, int64_t columns)
+{
+  const hr_linear_arguments linear = {.rows = hr_run_tokens(shape),
+                                      .n = columns,
+                                      .k = columns,
+                                      .x_stride = columns,
+                                      .alignment = 16,
+                                      .dtype = x->options.dtype,
+                                      .norm = HR_ROWWISE_COUNT,
+                                      .activation = HR_ROWWISE_COUNT};
+  return x->device->backend->persists(x->device, &(hr_persistent_part){.linear = &linear});
+}
+
+static bool takes_layers(const hr_executor *x, const hr_run_shape *shape)
+{
+  for (size_t i = 0; i < x->model.group_count; i++) {
+    const hr_layer_group *g = &x->model.groups[i];
+    if (!takes_columns(x, shape, g->dense.width) || !takes_columns(x, shape, g->attention.q_heads * g->attention.v_dim))
+      return false;
+  }
+  return takes_columns(x, shape, x->model.hidden);
 }
 
 bool hr_run_persists(const hr_executor *x, const hr_run_shape *shape)
 {
-  const hr_persistent_part part = {.linear = &(hr_linear_arguments){.rows = hr_run_tokens(shape),
-                                                                    .n = x->model.hidden,
-                                                                    .k = x->model.hidden,
-                                                                    .x_stride = x->model.hidden,
-                                                                    .alignment = 16,
-                                                                    .dtype = x->options.dtype,
-                                                                    .norm = HR_ROWWISE_COUNT,
-                                                                    .activation = HR_ROWWISE_COUNT}};
-  const hr_backend *backend = x->device->backend;
-  return backend->persists && shape->phase == HR_PHASE_DECODE && shape->tokens == 1 && x->ranks == 1 &&
+  return x->device->backend->persists && shape->phase == HR_PHASE_DECODE && shape->tokens == 1 && x->ranks == 1 &&
          x->stages == 1 && !x->options.no_persistent && !x->options.no_graph && !x->weights.fp8 &&
-         is_taken(&x->model, shape->batch * x->options.tokens) && backend->persists(x->device, &part);
+         is_taken(&x->model, shape->batch * x->options.tokens) && takes_layers(x, shape);
 }
 
 /* ---- behind it ---- */
@@ -79,9 +97,11 @@ static int take_parts(const hr_executor *x, const hr_run_program *p, int first, 
   return at;
 }
 
-static hr_status keep_range(hr_run_program *p, hr_persistent_range range, hr_error *error)
+static hr_status keep_range(const hr_executor *x, hr_run_program *p, hr_persistent_range range, hr_error *error)
 {
   hr_persistent_range *more = realloc(p->persistent, (size_t)(p->persistent_count + 1) * sizeof *more);
+  if (!more)
+    x->device->backend->forget_persistent(x->device, range.kernel);
   if (!more)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a step");
   p->persistent = more;
@@ -94,7 +114,7 @@ static bool is_read_behind(const hr_run_program *p, int first, int last_part, in
 {
   for (int i = 0; i < p->value_count; i++) {
     const hr_arena_value *value = &p->values[i];
-    if (value->first >= first && value->first < last_part && value->last >= end)
+    if (value->first >= first && value->first < last_part && (value->last >= end || value->address))
       return true;
   }
   return false;
@@ -112,7 +132,7 @@ static hr_status make_ranges(const hr_executor *x, hr_run_program *p, hr_persist
     if (status == HR_ERROR_UNSUPPORTED)
       continue;
     HR_TRY(status);
-    HR_TRY(keep_range(p, range, error));
+    HR_TRY(keep_range(x, p, range, error));
   }
   return HR_OK;
 }

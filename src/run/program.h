@@ -184,8 +184,8 @@ void hr_program_forget(const hr_executor *x, hr_run_program *program);
 /** Whether one kernel runs most launches of a decode step of that shape. */
 bool hr_run_persists(const hr_executor *x, const hr_run_shape *shape);
 
-/** Makes such kernels of the launches, whose addresses are known; forgets them; the one that begins with a launch, NULL:
- *  none. */
+/** Makes such kernels of the launches, whose addresses are known; forgets them; the one that begins with a launch,
+ *  NULL: none. */
 hr_status hr_program_persist(const hr_executor *x, hr_run_program *program, hr_error *error);
 void hr_program_forget_persistent(const hr_executor *x, hr_run_program *program);
 const hr_persistent_range *hr_persistent_at(const hr_run_program *program, int launch);

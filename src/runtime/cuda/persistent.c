@@ -7,7 +7,6 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/kernels/persistent_layout.h"
-#include "runtime/operation/decode_sequences.h"
 
 #include <headroom/experimental/decode.h>
 #include <math.h>
@@ -22,7 +21,8 @@
 #define STATIC_MAX 2048 /* shared memory that the program has beside what its launch asks for */
 #define ALIGNMENT 16
 
-/* What the program is compiled for. Of attention: heads as kernels/persistent_attention.cuh has them; q_each 0: none. */
+/* What the program is compiled for; of attention with heads as kernels/persistent_attention.cuh has them, q_each 0:
+ * none. */
 typedef struct program_sizes {
   int64_t tokens;
   int64_t normed; /* the longest row that is normed */
@@ -104,18 +104,20 @@ static bool takes_attention(const hr_persistent_part *part)
   const hr_strides q = hr_decode_q_strides(d), o = hr_decode_o_strides(d);
   const int64_t groups = groups_of(d);
   return hr_dtype_bytes(d->dtype) == 2 && d->cache_format == HR_KV_UNQUANTIZED && !d->latent && d->top_k == 0 &&
-         !d->sinks && d->softcap == 0 && d->q_len == 1 && d->batch <= HR_LINEAR_ROWS_MAX && d->qk_dim % CHUNK == 0 &&
-         d->v_dim % CHUNK == 0 && d->qk_dim <= DIM_MAX && d->v_dim <= DIM_MAX && groups % d->k_heads == 0 &&
-         groups % d->v_heads == 0 && d->q_heads % groups == 0 && has_packed_cache(d) && q.head == d->qk_dim &&
-         o.head == d->v_dim && (!part->heads || part->heads->norm_stride == 0) && part->append->cos == NULL &&
-         part->append->k != part->append->v && !part->arguments->page_starts && !part->arguments->lse &&
-         d->kv_len < INT32_MAX / 2;
+         !d->batch_invariant && !d->sinks && d->softcap == 0 && d->q_len == 1 && d->batch <= HR_LINEAR_ROWS_MAX &&
+         d->qk_dim % CHUNK == 0 && d->v_dim % CHUNK == 0 && d->qk_dim <= DIM_MAX && d->v_dim <= DIM_MAX &&
+         groups % d->k_heads == 0 && groups % d->v_heads == 0 && d->q_heads % groups == 0 && has_packed_cache(d) &&
+         q.head == d->qk_dim && o.head == d->v_dim && (!part->heads || part->heads->norm_stride == 0) &&
+         part->append->cos == NULL && part->append->k != part->append->v && !part->arguments->page_starts &&
+         !part->arguments->lse && d->kv_len < INT32_MAX / 2;
 }
 
+/* From compute capability 12.0 on shared memory is smaller. A context of the caller's may have fewer multiprocessors
+ * than the device, and blocks that never begin would be waited for. */
 bool hr_cuda_persists(const hr_device *device, const hr_persistent_part *part)
 {
   const hr_cuda *cuda = device->state;
-  if (cuda->capability < 90)
+  if (cuda->capability < 90 || cuda->capability >= 120 || device->context)
     return false;
   return part->linear ? takes_linear(part->linear) : takes_attention(part);
 }
@@ -135,7 +137,7 @@ typedef struct source {
   int arrives;
 } source;
 
-/* As many splits as give each block an item. */
+/* There are as many splits as give each block an item. */
 static int64_t splits_of(const hr_decode *d, int64_t blocks)
 {
   const int64_t items = d->batch * groups_of(d) * parts_of(d->q_heads / groups_of(d));
@@ -253,6 +255,8 @@ static hr_status write_attention(const instruction_list *list, size_t at, uint64
   const hr_kv_heads h = heads_of(part);
   const bool last = at + 1 == list->count;
   source q, k, v;
+  if (!x->pages || !x->lengths)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel reads page tables and lengths");
   HR_TRY(find_source(list, at, rows_of(h.q, d->batch, h.q_row, d->q_heads * d->qk_dim), &q, error));
   HR_TRY(find_source(list, at, rows_of(new->k, d->batch, new->k_row, d->k_heads * d->qk_dim), &k, error));
   HR_TRY(find_source(list, at, rows_of(new->v, d->batch, new->v_row, d->v_heads * d->v_dim), &v, error));
@@ -261,7 +265,7 @@ static hr_status write_attention(const instruction_list *list, size_t at, uint64
                                .rotated = (int)h.rotated,
                                .interleaved = h.interleaved,
                                .epsilon = (float)h.epsilon,
-                               .scale = (float)hr_decode_scale(d)};
+                               .scale = d->scale == 0 ? 1 / sqrtf((float)d->qk_dim) : d->scale};
   a.q = q.address, a.k = k.address, a.v = v.address;
   a.q_arrives = q.arrives, a.k_arrives = k.arrives, a.v_arrives = v.arrives;
   a.q_row = h.q_row, a.k_row = new->k_row, a.v_row = new->v_row;
@@ -377,7 +381,7 @@ static void write_defines(const program_sizes *s, char text[HR_DEFINES_SIZE])
              (int)s->v_dim, (int)s->page, lanes);
 }
 
-/* As many slots as shared memory has room for. */
+/* The slots take what shared memory has beside the rest. */
 static hr_status take_shared(persistent_kernel *p, const program_sizes *s, size_t x_bytes, hr_error *error)
 {
   const hr_cuda *cuda = p->device->state;

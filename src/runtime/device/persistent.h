@@ -9,8 +9,8 @@
 
 #include <headroom/decode.h>
 
-/** A linear layer; or the heads of new tokens, their K and V into the cache, and attention, whose Q is what `heads` made
- *  of theirs. */
+/** A linear layer; or the heads of new tokens, their K and V into the cache, and attention, whose Q is what `heads`
+ *  made of theirs. */
 typedef struct hr_persistent_part {
   const hr_linear_arguments *linear; /* NULL: attention */
   const hr_kv_cache *cache;

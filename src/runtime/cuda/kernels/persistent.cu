@@ -6,8 +6,8 @@
  *     needed, to a ring of slots in shared memory (persistent_linear.cuh)
  *
  * Weights depend on nothing, so that the copying warp never waits for other blocks: while results are on their way, or
- * a block attends, it goes on until all slots are full, after about 6 us of the memory's rate. Kernels of their own leave
- * the memory idle where one ends and the next begins, docs/notes/step-gpu.md.
+ * a block attends, it goes on until all slots are full, after about 6 us of the memory's rate. Kernels of their own
+ * leave the memory idle where one ends and the next begins, docs/notes/step-gpu.md.
  *
  * Blocks do not meet. An element that is not there yet has bits that no result has, and who needs it reads it until it
  * is there (persistent_post.cuh).

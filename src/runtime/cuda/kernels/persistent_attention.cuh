@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* persistent.cu's attention of one new token of each sequence.
  *
- *   a group: heads of Q that share a head of K and one of V, HR_Q_EACH; HR_K_SHARE groups have one head of K, HR_V_SHARE
- *     one of V
+ *   a group: HR_Q_EACH heads of Q that share a head of K and one of V; HR_K_SHARE groups have one head of K,
+ *     HR_V_SHARE one of V
  *   an item: one of HR_SPLITS parts of the keys of a sequence for up to 4 heads of a group
  *   HR_KEY_LANES lanes: a key, 16 bytes each; the sets of lanes of all warps have every n-th key, AT_ONCE at once
  *
- * Each item norms and rotates its heads of Q, and the last of the keys also the new K, which it writes to the cache with
- * V. Of several items with the same heads each adds up some of the columns of all. */
+ * Each item norms and rotates its heads of Q, and the last of the keys also the new K, which it writes to the cache
+ * with V. Of several items with the same heads each adds up some of the columns of all. */
 
 typedef hr_persistent_attention attention;
 
@@ -408,7 +408,8 @@ __device__ inline void send_partial(float *to, float value)
   *(volatile unsigned *)(void *)to = bits == HR_PERSISTENT_ABSENT_PARTIAL ? 0x7FFFFFFFu : bits;
 }
 
-/* Who receives it is its only reader, and makes it absent again, for the attention after the next. */
+/* Who receives it is its only reader, and makes it absent again, for the attention after the next: a whole layer lies
+ * between. */
 __device__ inline float receive_partial(float *from)
 {
   unsigned bits;

@@ -32,7 +32,7 @@ enum {
   HR_PERSISTENT_GEGLU_TANH
 };
 
-/** As hr_linear_arguments; y is packed. */
+/** It is an hr_linear_arguments whose y is packed. */
 typedef struct hr_persistent_linear {
   HR_DEVICE_POINTER(const element) x;
   HR_DEVICE_POINTER(const element) w;

@@ -4,9 +4,9 @@
  * some tiles of 8 rows; then a thread adds up those of a row and a token in the order of the warps, so that results
  * depend on no timing.
  *
- * W is the second operand of mma.sync, with 8 columns, so that a block may have any number of rows; x is the first, with
- * rows for the tokens. A thread's 8 elements of a row are next to each other in memory, which permutes the columns of
- * both operands alike. */
+ * W is the second operand of mma.sync, with 8 columns, so that a block may have any number of rows; x is the first,
+ * with rows for the tokens. A thread's 8 elements of a row are next to each other in memory, which permutes the columns
+ * of both operands alike. */
 
 typedef hr_persistent_linear linear;
 

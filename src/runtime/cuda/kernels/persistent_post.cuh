@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What blocks of persistent.cu pass on to each other: an element is there once its bits are not those of an absent one,
- * so that no flag, fence or counter is needed, and a result is seen as soon as it is in the L2. A launch posts to one of
- * two sets, and makes absent what it does not post to: its own elements of the other set, which the launch before used.
- */
+ * so that no flag, fence or counter is needed, and a result is seen as soon as it is in the L2. A launch posts to one
+ * of two sets, and makes absent what it does not post to: its own elements of the other set, which the launch before
+ * used. */
 
 /* The place of this launch's set beside the first, and that of the other set beside this one, in elements. */
 struct post {
