@@ -1141,6 +1141,7 @@ class hr_operator(Structure):
         ("copies", c_int64),
         ("served", c_bool),
         ("fused", c_bool),
+        ("persistent", c_bool),
     ]
 
 

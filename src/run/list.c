@@ -1,34 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/program.h"
 
-#include <headroom/experimental/operators.h>
-#include <headroom/experimental/workload.h>
+#include "base/error.h"
+#include "model/operators/fused.h"
 
-/* The workload whose list the shape runs: in decode a sequence's new tokens are rows as sequences are. */
-static hr_workload workload_of(const hr_executor *x, const hr_run_shape *shape)
-{
-  hr_workload w = hr_workload_default(&x->whole);
-  const bool decode = shape->phase == HR_PHASE_DECODE;
-  w.phase = shape->phase;
-  w.attention = HR_ATTENTION_FUSED;
-  w.framework = HR_FRAMEWORK_HEADROOM;
-  w.dtype = x->options.dtype;
-  w.dropout = HR_DROPOUT_NONE;
-  w.recompute = shape->phase == HR_PHASE_TRAIN ? x->options.recompute : HR_RECOMPUTE_NONE;
-  w.batch = decode ? shape->batch * shape->tokens : shape->batch;
-  w.sequence = shape->tokens;
-  w.context = x->options.tokens;
-  w.tensor_parallel = x->ranks;
-  w.sequence_parallel = hr_run_splits_rows(x);
-  w.expert_parallel = hr_run_expert_ranks(x);
-  w.data_parallel = x->replicas;
-  w.zero_stage = shape->phase == HR_PHASE_TRAIN ? x->options.zero_stage : 0;
-  w.pipeline_stages = x->stages;
-  return w;
-}
+#include <headroom/experimental/operators.h>
 
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error)
 {
-  const hr_workload workload = workload_of(x, shape);
-  return hr_operators_list(&x->whole, &workload, operators, error);
+  const hr_workload workload = hr_run_workload(x, shape);
+  HR_TRY(hr_operators_list(&x->whole, &workload, operators, error));
+  if (hr_run_persists(x, shape))
+    hr_persist_operators(operators);
+  return HR_OK;
 }

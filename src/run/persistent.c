@@ -2,8 +2,8 @@
 /* Launches of a decode step that one kernel runs. */
 #include "runtime/device/persistent.h"
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "model/operators/fused.h"
 #include "run/lower.h"
 #include "runtime/device/plan.h"
 
@@ -11,27 +11,7 @@
 
 #define PARTS_MIN 8 /* of fewer the kernel does not fill its memory ahead before it ends */
 
-/* The most heads of K times tokens that the caches of a step have room for: with more, kernels for attention alone are
- * faster (docs/notes/step-gpu.md). */
-#define KEYS_MAX 32768
-
 /* ---- before the lowering ---- */
-
-/* A norm behind attention or an MLP is a kernel of its own. All layers have heads of one kind. */
-static bool is_taken(const hr_model *model, int64_t tokens)
-{
-  const hr_mixer_attention *first = &model->groups[0].attention;
-  for (size_t i = 0; i < model->group_count; i++) {
-    const hr_layer_group *g = &model->groups[i];
-    const hr_mixer_attention *a = &g->attention;
-    const bool same = a->q_heads == first->q_heads && a->k_heads == first->k_heads && a->v_heads == first->v_heads &&
-                      a->qk_dim == first->qk_dim && a->v_dim == first->v_dim;
-    if (g->experts.experts > 0 || a->q_heads == 0 || !same || a->sinks || g->norms > 2 || g->norms_behind ||
-        hr_max64(a->k_heads, a->v_heads) * tokens > KEYS_MAX)
-      return false;
-  }
-  return model->numerics.attention_softcap == 0;
-}
 
 /* Whether the device takes a linear layer of so many columns. */
 static bool takes_columns(const hr_executor *x, const hr_run_shape *shape, int64_t columns)
@@ -59,9 +39,9 @@ static bool takes_layers(const hr_executor *x, const hr_run_shape *shape)
 
 bool hr_run_persists(const hr_executor *x, const hr_run_shape *shape)
 {
-  return x->device->backend->persists && shape->phase == HR_PHASE_DECODE && shape->tokens == 1 && x->ranks == 1 &&
-         x->stages == 1 && !x->options.no_persistent && !x->options.no_graph && !x->weights.fp8 &&
-         is_taken(&x->model, shape->batch * x->options.tokens) && takes_layers(x, shape);
+  const hr_workload workload = hr_run_workload(x, shape);
+  return x->device->backend->persists && shape->tokens == 1 && !x->options.no_persistent && !x->options.no_graph &&
+         !x->weights.fp8 && !x->weights.q8 && hr_is_persistent(&x->model, &workload) && takes_layers(x, shape);
 }
 
 /* ---- behind it ---- */

@@ -161,6 +161,9 @@ hr_launch_function hr_launch_gemm, hr_launch_attention, hr_launch_rowwise, hr_la
 /** hr_communicator_sends_beside() of that many elements. */
 bool hr_sends_beside(const hr_communicator *communicator, hr_dtype dtype, int64_t count);
 
+/** The workload of a shape: in decode a sequence's new tokens are rows as sequences are. */
+hr_workload hr_run_workload(const hr_executor *x, const hr_run_shape *shape);
+
 /** The operators of a shape, as `describe` lists them. Errors of hr_operators_list(). */
 hr_status hr_run_list(const hr_executor *x, const hr_run_shape *shape, hr_operators *operators, hr_error *error);
 

@@ -20,6 +20,12 @@
 /** The most bytes of x, with some elements behind each row, of layers that a persistent kernel runs. */
 #define HR_LINEAR_X_BYTES_MAX 65536
 
+/** Bytes of x in such a kernel: behind each row 8 elements. */
+static inline int64_t hr_linear_x_bytes(int64_t rows, int64_t k)
+{
+  return rows * (k + 8) * 2;
+}
+
 /** Rows of x as a program takes them: a power of two. */
 static inline int hr_linear_rows(int64_t rows)
 {

@@ -79,16 +79,13 @@ static int64_t parts_of(int64_t q_each)
   return hr_ceil_div(q_each, heads_at_once(q_each));
 }
 
-static int64_t x_bytes_of(int64_t rows, int64_t k)
-{
-  return rows * (k + HR_PERSISTENT_X_PADDING) * 2;
-}
+_Static_assert(HR_PERSISTENT_X_PADDING == 8, "hr_linear_x_bytes() counts them");
 
 static bool takes_linear(const hr_linear_arguments *x)
 {
   return hr_dtype_bytes(x->dtype) == 2 && x->experts == 0 && !x->scales && x->rows <= HR_LINEAR_ROWS_MAX &&
          x->k % HR_PERSISTENT_STEP == 0 && x->x_stride % CHUNK == 0 && x->alignment % ALIGNMENT == 0 &&
-         activation_of(x->activation) >= 0 && x_bytes_of(x->rows, x->k) <= HR_LINEAR_X_BYTES_MAX;
+         activation_of(x->activation) >= 0 && hr_linear_x_bytes(x->rows, x->k) <= HR_LINEAR_X_BYTES_MAX;
 }
 
 static bool has_packed_cache(const hr_decode *d)
@@ -354,7 +351,7 @@ static size_t x_bytes_of_all(const hr_persistent_part *parts, size_t count, cons
 {
   size_t most = attention_bytes(s);
   for (size_t i = 0; i < count; i++) {
-    const size_t bytes = parts[i].linear ? (size_t)x_bytes_of(parts[i].linear->rows, parts[i].linear->k) : 0;
+    const size_t bytes = parts[i].linear ? (size_t)hr_linear_x_bytes(parts[i].linear->rows, parts[i].linear->k) : 0;
     most = bytes > most ? bytes : most;
   }
   return (most + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
