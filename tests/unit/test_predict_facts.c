@@ -7,6 +7,8 @@
 #include "unit/measured.h"
 #include "unit/models.h"
 
+#include <headroom/experimental/operators.h>
+
 static double gemm_ns(const hr_hardware *hardware, int64_t m, int64_t n, int64_t k, hr_dtype dtype)
 {
   hr_gemm gemm = hr_gemm_default();
@@ -485,13 +487,85 @@ static void kernels_of_a_decode_step_wait_or_are_parts_of_others(void **state)
   hr_workload workload = hr_workload_default(&model);
   hr_error error;
   workload.phase = HR_PHASE_DECODE, workload.batch = 1, workload.framework = HR_FRAMEWORK_HEADROOM;
-  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
+  assert_ok(hr_fill_step_apart(&h200, &model, &workload, &step, &error), error);
   for (size_t i = 0; i < step.operators.count; i++) {
     hr_prediction alone;
     assert_ok(hr_predict_operator(&h200, &step.operators.items[i], &alone, &error), error);
     const double time_ns = step.predictions[i].time_ns;
     assert_true(step.operators.items[i].fused ? time_ns < alone.time_ns && time_ns >= 0 : time_ns > alone.time_ns);
   }
+}
+
+static const hr_operator *of_step(const hr_step *step, hr_operator_id id)
+{
+  const hr_operator *op = hr_operators_find(&step->operators, id, HR_PASS_FORWARD);
+  assert_non_null(op);
+  return op;
+}
+
+static void one_kernel_runs_a_decode_step_of_a_dense_model_on_hopper(void **state)
+{
+  (void)state;
+  static hr_step step, apart;
+  const hr_hardware h200 = measured_hardware("h200");
+  const hr_model model = paper_model(2048, 16, 24, 50304);
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  workload.phase = HR_PHASE_DECODE, workload.batch = 1, workload.context = 2048;
+  workload.framework = HR_FRAMEWORK_HEADROOM;
+  assert_ok(hr_fill_step(&h200, &model, &workload, &step, &error), error);
+  assert_ok(hr_fill_step_apart(&h200, &model, &workload, &apart, &error), error);
+  assert_true(step.about.time_ns < apart.about.time_ns);
+  assert_false(of_step(&apart, HR_OP_LINEAR_PROJECTION)->persistent);
+  assert_true(of_step(&step, HR_OP_LINEAR_PROJECTION)->persistent);
+  assert_false(of_step(&step, HR_OP_LINEAR_PROJECTION)->fused || of_step(&step, HR_OP_ATTENTION)->fused);
+  assert_true(of_step(&step, HR_OP_MLP_NORM)->fused && of_step(&step, HR_OP_FINAL_NORM)->fused);
+  assert_false(of_step(&step, HR_OP_EMBEDDING)->persistent || of_step(&step, HR_OP_EMBEDDING)->fused);
+}
+
+static bool is_one_kernel(const char *architecture, const hr_workload *workload, const hr_model *model)
+{
+  static hr_step step;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_error error;
+  snprintf(hardware.about.architecture, sizeof hardware.about.architecture, "%s", architecture);
+  assert_ok(hr_fill_step(&hardware, model, workload, &step, &error), error);
+  return of_step(&step, HR_OP_LINEAR_PROJECTION)->persistent;
+}
+
+static void kernels_stay_apart_where_one_is_slower_or_takes_no_such_step(void **state)
+{
+  (void)state;
+  const hr_model model = paper_model(2048, 16, 24, 50304), many_heads = paper_model(2048, 32, 24, 50304);
+  hr_workload decode = hr_workload_default(&model), w;
+  decode.phase = HR_PHASE_DECODE, decode.batch = 1, decode.context = 2048;
+  decode.framework = HR_FRAMEWORK_HEADROOM;
+  assert_true(is_one_kernel("hopper", &decode, &model));
+  assert_false(is_one_kernel("ampere", &decode, &model));
+  assert_false(is_one_kernel("hopper", &decode, &many_heads));
+  w = decode, w.context = 2049;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  w = decode, w.batch = 2;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  w.context = 1024;
+  assert_true(is_one_kernel("hopper", &w, &model));
+  w.batch = 4; /* rows of four times the hidden size, too wide together */
+  w.context = 512;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  w = decode, w.batch = 9, w.context = 128;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  w = decode, w.dtype = HR_FP32;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  w = decode, w.tensor_parallel = 2;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  w = decode, w.framework = HR_FRAMEWORK_COMPILED;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  w = decode, w.phase = HR_PHASE_PREFILL;
+  assert_false(is_one_kernel("hopper", &w, &model));
+  hr_model quantized = model;
+  hr_error error;
+  assert_ok(hr_model_set_weights(&quantized, "fp8", &error), error);
+  assert_false(is_one_kernel("hopper", &decode, &quantized));
 }
 
 int main(void)
@@ -518,6 +592,8 @@ int main(void)
       cmocka_unit_test(recomputation_takes_a_forward_pass_of_the_layers),
       cmocka_unit_test(sums_of_long_prefills_travel_beside_other_rows),
       cmocka_unit_test(kernels_of_a_decode_step_wait_or_are_parts_of_others),
+      cmocka_unit_test(one_kernel_runs_a_decode_step_of_a_dense_model_on_hopper),
+      cmocka_unit_test(kernels_stay_apart_where_one_is_slower_or_takes_no_such_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "hardware/hardware.h"
 #include "model/layers/frameworks.h"
 #include "model/layers/operator_builder.h"
+#include "model/operators/fused.h"
 
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/operators.h>
@@ -324,23 +325,37 @@ static void sum_all(const hr_subject *subject, hr_step *step)
   rate_step(step, subject->hardware, workload);
 }
 
-hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error)
+/* A step of one kernel has no operators in common with those that have many. */
+static hr_status fill(const hr_subject *subject, bool persists, hr_microbatch *microbatch, hr_step *step,
+                      hr_error *error)
 {
-  const hr_hardware *hardware = subject->hardware;
-  const hr_model *model = subject->model;
-  const hr_workload *workload = subject->workload;
-  HR_TRY(hr_operators_list(model, workload, &step->operators, error));
-  HR_TRY(predict_operators(hardware, workload->phase, microbatch, step, error));
+  const hr_phase phase = subject->workload->phase;
+  HR_TRY(hr_operators_list(subject->model, subject->workload, &step->operators, error));
+  if (persists)
+    hr_persist_operators(&step->operators);
+  HR_TRY(predict_operators(subject->hardware, phase, persists ? NULL : microbatch, step, error));
   memset(step->libraries, 0, sizeof step->libraries);
   if (!microbatch) /* no report lists the operators of many steps */
-    HR_TRY(name_libraries(hardware, step, error));
+    HR_TRY(name_libraries(subject->hardware, step, error));
   sum_all(subject, step);
   return HR_OK;
+}
+
+static bool persists(const hr_subject *s)
+{
+  return hr_predict_persists(s->hardware, s->model, s->workload);
+}
+
+hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error)
+{
+  return fill(subject, persists(subject), microbatch, step, error);
 }
 
 hr_status hr_fill_step_near(const hr_subject *subject, const hr_step *known, hr_step *step, hr_error *error)
 {
   HR_TRY(hr_operators_list(subject->model, subject->workload, &step->operators, error));
+  if (persists(subject))
+    hr_persist_operators(&step->operators);
   HR_TRY(predict_near(subject->hardware, subject->workload->phase, known, step, error));
   memset(step->libraries, 0, sizeof step->libraries); /* no report lists the operators of many steps */
   sum_all(subject, step);
@@ -353,6 +368,14 @@ hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const
   HR_TRY(hr_hardware_check(hardware, error));
   return hr_fill_step_with(&(hr_subject){.model = model, .workload = workload, .hardware = hardware}, NULL, step,
                            error);
+}
+
+hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                             hr_step *step, hr_error *error)
+{
+  const hr_subject subject = {.model = model, .workload = workload, .hardware = hardware};
+  HR_TRY(hr_hardware_check(hardware, error));
+  return fill(&subject, false, NULL, step, error);
 }
 
 hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,

@@ -25,6 +25,9 @@ typedef struct hr_microbatch {
 hr_status hr_predict_step_operator(const hr_hardware *hardware, hr_phase phase, const hr_operator *op,
                                    hr_prediction *prediction, hr_error *error);
 
+/** hr_is_persistent() of a device, for which the workload's list then has hr_persist_operators(). */
+bool hr_predict_persists(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload);
+
 /** The part of a message's predicted time that passes while other rows of the step are computed: sums of long prefills
  *  by this library, where devices of a node send them in pieces. */
 double hr_hidden_ns(const hr_hardware *hardware, hr_phase phase, const hr_operator *op, double time_ns);
@@ -33,7 +36,12 @@ double hr_hidden_ns(const hr_hardware *hardware, hr_phase phase, const hr_operat
 hr_status hr_fill_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_step *step,
                        hr_error *error);
 
-/** The same on a device that has been checked. What `microbatch` has is not predicted anew; what it lacks is added. */
+/** The same with kernels apart, as they are measured one by one. */
+hr_status hr_fill_step_apart(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                             hr_step *step, hr_error *error);
+
+/** hr_fill_step() on a device that has been checked. What `microbatch` has is not predicted anew; what it lacks is
+ *  added. */
 hr_status hr_fill_step_with(const hr_subject *subject, hr_microbatch *microbatch, hr_step *step, hr_error *error);
 
 /** The same, taking predictions of equal operators from `known`, another step of the device and phase. */

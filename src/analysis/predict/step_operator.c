@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/predict/step.h"
 
+#include "analysis/predict/terms.h"
 #include "base/error.h"
 #include "hardware/hardware.h"
+#include "model/operators/fused.h"
 #include "schedule/pieces.h"
 
 #include <headroom/experimental/predict.h>
 #include <math.h>
+#include <string.h>
 
 /* In a decode step each of this library's kernels begins before the one before it ends, and waits for what that one
  * wrote: this share of the shortest kernel more than when it is called over and over. In a prefill, kernels have
@@ -17,6 +20,12 @@
 /* What copy engines send beside GEMMs is hidden, but both draw on the card's power, a sum of pieces is slower, and the
  * last piece has nothing behind it: in three models on two H200s (docs/notes/ranks.md#sums-beside-other-rows). */
 #define HIDDEN_SHARE 0.28
+
+/* A product or attention of the one kernel of a decode step begins when the results that it reads have come from other
+ * multiprocessors, which the weights that are copied ahead do not hide; what a multiprocessor attends to in between has
+ * no weights beside it. Fitted as above. */
+#define PERSISTENT_WAIT_NS 3350.0
+#define PERSISTENT_ATTENTION_FLOPS_PER_S 29e9 /* of a multiprocessor */
 
 static void add_to_launch(hr_prediction *p, double ns)
 {
@@ -33,12 +42,40 @@ static double launch_change(const hr_hardware *hardware, hr_phase phase, const h
   return op->fused ? -least : phase == HR_PHASE_DECODE ? WAIT_SHARE * hardware->launch_ns : 0;
 }
 
+/* The kernel reads all weights in one go. */
+static void predict_persistent(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction)
+{
+  const double bytes = (double)op->bytes, memory_ns = hr_transfer_ns(hardware, bytes, 0);
+  const double rate = PERSISTENT_ATTENTION_FLOPS_PER_S * (double)hardware->multiprocessors;
+  const double attention_ns = op->kind == HR_KIND_ATTENTION ? (double)op->flops / rate * 1e9 : 0;
+  hr_prediction p = {.memory_ns = memory_ns,
+                     .exposed_ns = op->kind == HR_KIND_GEMM ? memory_ns : 0,
+                     .launch_ns = op->fused ? 0 : PERSISTENT_WAIT_NS,
+                     .matrix_ns = attention_ns,
+                     .m_alignment = prediction->m_alignment,
+                     .n_alignment = prediction->n_alignment,
+                     .k_alignment = prediction->k_alignment,
+                     .alignment = prediction->alignment};
+  hr_prediction_finish(hardware, memory_ns + attention_ns, bytes, hardware->bandwidth_bytes_per_s, &p);
+  *prediction = p;
+}
+
+bool hr_predict_persists(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload)
+{
+  const char *architecture = hardware->about.architecture;
+  const bool has = strcmp(architecture, "hopper") == 0 || strcmp(architecture, "blackwell") == 0;
+  return has && model->quantization.format_count == 0 && workload->kv_cache == HR_KV_UNQUANTIZED &&
+         hr_is_persistent(model, workload);
+}
+
 hr_status hr_predict_step_operator(const hr_hardware *hardware, hr_phase phase, const hr_operator *op,
                                    hr_prediction *prediction, hr_error *error)
 {
   HR_TRY(hr_predict_operator(hardware, op, prediction, error));
-  if (op->framework == HR_FRAMEWORK_HEADROOM && op->kind != HR_KIND_COMMUNICATION &&
-      hardware->about.kind == HR_HARDWARE_GPU)
+  if (op->persistent)
+    predict_persistent(hardware, op, prediction);
+  else if (op->framework == HR_FRAMEWORK_HEADROOM && op->kind != HR_KIND_COMMUNICATION &&
+           hardware->about.kind == HR_HARDWARE_GPU)
     add_to_launch(prediction, launch_change(hardware, phase, op, prediction));
   return HR_OK;
 }

@@ -4,6 +4,7 @@
 #include "analysis/predict/microbatches.h"
 #include "analysis/predict/step.h"
 #include "model/layers/operator_builder.h"
+#include "model/operators/fused.h"
 
 #include <headroom/experimental/model.h>
 #include <headroom/experimental/operators.h>
@@ -22,6 +23,8 @@ double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, 
 {
   if (hr_list_operators(model, predictor->workload, &predictor->operators, NULL) != HR_OK)
     return -1;
+  if (hr_predict_persists(predictor->hardware, model, predictor->workload))
+    hr_persist_operators(&predictor->operators);
   hr_part_times times = {0, 0, 0, 0};
   for (size_t i = 0; i < predictor->operators.count; i++) {
     const hr_operator *op = &predictor->operators.items[i];

@@ -151,7 +151,7 @@ static hr_status list_rows(void *context, const hr_workload *workload, hr_error 
   layer->workload = *workload;
   layer->count = 0;
   layer->flops = 0;
-  HR_TRY(hr_fill_step(l->hardware, &l->model, &layer->workload, &l->step, error));
+  HR_TRY(hr_fill_step_apart(l->hardware, &l->model, &layer->workload, &l->step, error));
   for (size_t i = 0; i < l->step.operators.count; i++) {
     const hr_operator *op = &l->step.operators.items[i];
     if (!op->in_layer)
