@@ -27,6 +27,8 @@
 #define PERSISTENT_WAIT_NS 3350.0
 #define PERSISTENT_ATTENTION_FLOPS_PER_S 29e9 /* of a multiprocessor */
 
+#define PERSISTENT_SHARED_BYTES 131072 /* of a multiprocessor: compute capability 12.x has less */
+
 static void add_to_launch(hr_prediction *p, double ns)
 {
   p->launch_ns += ns;
@@ -64,8 +66,8 @@ bool hr_predict_persists(const hr_hardware *hardware, const hr_model *model, con
 {
   const char *architecture = hardware->about.architecture;
   const bool has = strcmp(architecture, "hopper") == 0 || strcmp(architecture, "blackwell") == 0;
-  return has && model->quantization.format_count == 0 && workload->kv_cache == HR_KV_UNQUANTIZED &&
-         hr_is_persistent(model, workload);
+  return has && hardware->shared_bytes >= PERSISTENT_SHARED_BYTES && model->quantization.format_count == 0 &&
+         workload->kv_cache == HR_KV_UNQUANTIZED && hr_is_persistent(model, workload);
 }
 
 hr_status hr_predict_step_operator(const hr_hardware *hardware, hr_phase phase, const hr_operator *op,
