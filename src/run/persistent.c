@@ -13,35 +13,26 @@
 
 /* ---- before the lowering ---- */
 
-/* Whether the device takes a linear layer of so many columns. */
-static bool takes_columns(const hr_executor *x, const hr_run_shape *shape, int64_t columns)
+/* Whether the device has the kernel: asked with a layer as any other of the model. */
+static bool device_persists(const hr_executor *x, const hr_run_shape *shape)
 {
   const hr_linear_arguments linear = {.rows = hr_run_tokens(shape),
-                                      .n = columns,
-                                      .k = columns,
-                                      .x_stride = columns,
+                                      .n = x->model.hidden,
+                                      .k = x->model.hidden,
+                                      .x_stride = x->model.hidden,
                                       .alignment = 16,
                                       .dtype = x->options.dtype,
                                       .norm = HR_ROWWISE_COUNT,
                                       .activation = HR_ROWWISE_COUNT};
-  return x->device->backend->persists(x->device, &(hr_persistent_part){.linear = &linear});
-}
-
-static bool takes_layers(const hr_executor *x, const hr_run_shape *shape)
-{
-  for (size_t i = 0; i < x->model.group_count; i++) {
-    const hr_layer_group *g = &x->model.groups[i];
-    if (!takes_columns(x, shape, g->dense.width) || !takes_columns(x, shape, g->attention.q_heads * g->attention.v_dim))
-      return false;
-  }
-  return takes_columns(x, shape, x->model.hidden);
+  return x->device->backend->persists &&
+         x->device->backend->persists(x->device, &(hr_persistent_part){.linear = &linear});
 }
 
 bool hr_run_persists(const hr_executor *x, const hr_run_shape *shape)
 {
   const hr_workload workload = hr_run_workload(x, shape);
-  return x->device->backend->persists && shape->tokens == 1 && !x->options.no_persistent && !x->options.no_graph &&
-         !x->weights.fp8 && !x->weights.q8 && hr_is_persistent(&x->model, &workload) && takes_layers(x, shape);
+  return shape->tokens == 1 && !x->options.no_persistent && !x->options.no_graph && !x->weights.fp8 && !x->weights.q8 &&
+         hr_is_persistent(&x->model, &workload) && device_persists(x, shape);
 }
 
 /* ---- behind it ---- */
@@ -56,7 +47,6 @@ static int take_part(const hr_executor *x, const hr_run_program *p, int at, hr_p
     part->linear = &first->linear;
     launches = 1;
   } else if (first->cache && at + 1 < p->launch_count && second->run == hr_launch_decode) {
-    part->cache = first->cache;
     part->append = &first->append;
     part->heads = first->heads.q_heads > 0 ? &first->heads : NULL;
     part->decode = &second->plan->problem.decode;
@@ -80,10 +70,10 @@ static int take_parts(const hr_executor *x, const hr_run_program *p, int first, 
 static hr_status keep_range(const hr_executor *x, hr_run_program *p, hr_persistent_range range, hr_error *error)
 {
   hr_persistent_range *more = realloc(p->persistent, (size_t)(p->persistent_count + 1) * sizeof *more);
-  if (!more)
+  if (!more) {
     x->device->backend->forget_persistent(x->device, range.kernel);
-  if (!more)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a step");
+  }
   p->persistent = more;
   p->persistent[p->persistent_count++] = range;
   return HR_OK;
@@ -100,19 +90,26 @@ static bool is_read_behind(const hr_run_program *p, int first, int last_part, in
   return false;
 }
 
+/* Makes the kernel of the launches from `first` on, unless they are few or not taken together; *end is behind them. */
+static hr_status make_range(const hr_executor *x, hr_run_program *p, int first, hr_persistent_part *parts, int *end,
+                            hr_error *error)
+{
+  size_t count;
+  hr_persistent_range range = {.first = first, .end = take_parts(x, p, first, parts, &count)};
+  *end = range.end;
+  if (count < PARTS_MIN || is_read_behind(p, first, range.end - (parts[count - 1].linear ? 1 : 2), range.end))
+    return HR_OK;
+  const hr_status status = x->device->backend->persist(x->device, parts, count, &range.kernel, error);
+  return status == HR_OK ? keep_range(x, p, range, error) : status == HR_ERROR_UNSUPPORTED ? HR_OK : status;
+}
+
 static hr_status make_ranges(const hr_executor *x, hr_run_program *p, hr_persistent_part *parts, hr_error *error)
 {
-  for (int first = 0, end; first<p->launch_count; first = end> first ? end : first + 1) {
-    size_t count;
-    hr_persistent_range range = {.first = first};
-    range.end = end = take_parts(x, p, first, parts, &count);
-    if (count < PARTS_MIN || is_read_behind(p, first, end - (parts[count - 1].linear ? 1 : 2), end))
-      continue;
-    const hr_status status = x->device->backend->persist(x->device, parts, count, &range.kernel, error);
-    if (status == HR_ERROR_UNSUPPORTED)
-      continue;
-    HR_TRY(status);
-    HR_TRY(keep_range(x, p, range, error));
+  int at = 0;
+  while (at < p->launch_count) {
+    int end;
+    HR_TRY(make_range(x, p, at, parts, &end, error));
+    at = end == at ? at + 1 : end;
   }
   return HR_OK;
 }

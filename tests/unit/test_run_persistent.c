@@ -4,6 +4,7 @@
 #include "run_step.h"
 
 #include "run/program.h"
+#include "runtime/device/persistent.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -81,6 +82,7 @@ static int run_model(const hr_model *model, hr_dtype dtype, int64_t batch, bool 
   }
   for (int i = 0; i < x->programs[0]->persistent_count; i++)
     together += x->programs[0]->persistent[i].end - x->programs[0]->persistent[i].first;
+  assert_int_equal(together > 0, hr_run_persists(x, &x->programs[0]->shape)); /* else layers are fused for nothing */
   hr_executor_close(x);
   hr_device_close(device);
   return together;
@@ -101,16 +103,30 @@ static double distance(float a[STEPS][LOGITS], float b[STEPS][LOGITS], int64_t c
 
 static float wide[STEPS][LOGITS], apart[STEPS][LOGITS], together[STEPS][LOGITS];
 
-static void test_models(void **state)
+static bool device_persists(void)
+{
+  hr_device *device = test_rank_device(0);
+  const hr_linear_arguments linear = {.rows = 1,
+                                      .n = 64,
+                                      .k = 64,
+                                      .x_stride = 64,
+                                      .alignment = 16,
+                                      .dtype = HR_BF16,
+                                      .norm = HR_ROWWISE_COUNT,
+                                      .activation = HR_ROWWISE_COUNT};
+  const bool persists = device && device->backend->persists &&
+                        device->backend->persists(device, &(hr_persistent_part){.linear = &linear});
+  hr_device_close(device);
+  if (!persists)
+    print_message("there is no GPU that runs a step as one kernel\n");
+  return persists;
+}
+
+static void one_kernel_is_as_exact_as_many(void **state)
 {
   (void)state;
-  hr_device *device = test_rank_device(0);
-  if (!device || !device->backend->persists) {
-    hr_device_close(device);
-    print_message("there is no GPU that runs a step as one kernel\n");
+  if (!device_persists())
     skip();
-  }
-  hr_device_close(device);
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     const hr_model model = test_model(models[i].name, models[i].config);
     const int64_t batch = models[i].batch, count = batch * VOCABULARY;
@@ -127,8 +143,27 @@ static void test_models(void **state)
   }
 }
 
+/* A soft cap and norms behind layers, a norm of each head's own, layers of columns that are no multiple of 32. */
+static void models_with_other_kernels_have_none_of_all(void **state)
+{
+  static const char *const configs[] = {
+      "{\"model_type\":\"gemma2\"," LLAMA "\"head_dim\":16,\"sliding_window\":16,\"query_pre_attn_scalar\":16,"
+      "\"hidden_activation\":\"gelu_pytorch_tanh\"}",
+      "{\"model_type\":\"cohere\"," LLAMA "\"use_qk_norm\":true}",
+      "{\"model_type\":\"llama\"," SIZES "\"num_attention_heads\":4,\"intermediate_size\":48}"};
+  (void)state;
+  if (!device_persists())
+    skip();
+  for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+    const hr_model model = test_model("a model", configs[i]);
+    if (test_takes((int)i))
+      assert_int_equal(run_model(&model, HR_BF16, 1, false, together), 0);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_kernel_is_as_exact_as_many),
+                                     cmocka_unit_test(models_with_other_kernels_have_none_of_all)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

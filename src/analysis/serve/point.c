@@ -4,7 +4,7 @@
  *
  *   cycle = b / g · T_p(g) + (O − 1) · T_d        TTFT = T_p(g)        TPOT = (cycle − TTFT) / (O − 1)
  *
- * Of a pipeline each stage has a part of the b sequences at a time, and T_d is the time until all parts have passed all
+ * Each stage of a pipeline has a part of the b sequences at a time, and T_d is the time until all parts have passed all
  * stages. The prefills of others hold each stage up for the time T_s that the slowest one takes:
  *
  *   cycle = T_p(g) + (b / g − 1) · T_s(g) + (O − 1) · T_d

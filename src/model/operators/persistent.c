@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which decode steps this library runs as one kernel (src/runtime/cuda/kernels/persistent.cu), where a device can. */
+/* The rule says which decode steps this library runs as one kernel (src/runtime/cuda/kernels/persistent.cu), where a
+ * device can. A step with a launch that the kernel does not take would have its large layers fused for nothing. */
 #include "base/checked.h"
 #include "model/operators/fused.h"
 #include "schedule/linear.h"
@@ -9,6 +10,8 @@
 /* Heads of K times tokens that the caches of a step have room for: with more the kernels for attention alone are
  * faster, docs/notes/step-gpu.md. */
 #define KEYS_MAX 32768
+#define COLUMNS 32 /* columns of linear layers are a multiple */
+#define HEAD 8     /* and sizes of heads of this */
 
 static bool have_same_heads(const hr_mixer_attention *a, const hr_mixer_attention *b)
 {
@@ -16,13 +19,28 @@ static bool have_same_heads(const hr_mixer_attention *a, const hr_mixer_attentio
          a->v_dim == b->v_dim;
 }
 
+/* Other norms of heads are kernels of their own, and so are factors of queries; chunks have page tables of their
+ * own. */
+static bool takes_heads(const hr_mixer_attention *a, const hr_numerics *n)
+{
+  const bool plain = a->qk_norm == HR_QK_NORM_NONE || (a->qk_norm == HR_QK_NORM_SHARED && !a->qk_norm_bias);
+  return a->q_heads > 0 && plain && !a->sinks && a->qk_dim % HEAD == 0 && a->v_dim % HEAD == 0 &&
+         (a->window == 0 || a->window_kind == HR_WINDOW_SLIDING) && (n->query_growth == 0 || a->rotary_dim > 0);
+}
+
+static bool takes_columns(const hr_workload *w, int64_t k)
+{
+  return k % COLUMNS == 0 && hr_linear_x_bytes(w->batch, k) <= HR_LINEAR_X_BYTES_MAX;
+}
+
 /* A norm behind attention or an MLP is a kernel of its own. */
-static bool takes_layers(const hr_layer_group *g, const hr_workload *w)
+static bool takes_layers(const hr_model *model, const hr_layer_group *g, const hr_workload *w)
 {
   const hr_mixer_attention *a = &g->attention;
-  const int64_t heads = hr_max64(a->k_heads, a->v_heads), k = hr_max64(a->q_heads * a->v_dim, g->dense.width);
-  return g->experts.experts == 0 && a->q_heads > 0 && !a->sinks && g->norms <= 2 && !g->norms_behind &&
-         heads * w->batch <= KEYS_MAX / w->context && hr_linear_x_bytes(w->batch, k) <= HR_LINEAR_X_BYTES_MAX;
+  const int64_t heads = hr_max64(a->k_heads, a->v_heads);
+  return takes_heads(a, &model->numerics) && (a->qk_norm == HR_QK_NORM_NONE || model->norm == HR_NORM_RMS) &&
+         g->experts.experts == 0 && g->norms <= 2 && !g->norms_behind && heads * w->batch <= KEYS_MAX / w->context &&
+         takes_columns(w, a->q_heads * a->v_dim) && takes_columns(w, g->dense.width);
 }
 
 bool hr_is_persistent(const hr_model *model, const hr_workload *w)
@@ -32,10 +50,10 @@ bool hr_is_persistent(const hr_model *model, const hr_workload *w)
     return false;
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *g = &model->groups[i];
-    if (!takes_layers(g, w) || !have_same_heads(&g->attention, &model->groups[0].attention))
+    if (!takes_layers(model, g, w) || !have_same_heads(&g->attention, &model->groups[0].attention))
       return false;
   }
-  return model->numerics.attention_softcap == 0;
+  return takes_columns(w, model->hidden) && model->numerics.attention_softcap == 0;
 }
 
 /* What the kernel does beside a product or attention: gates are second matrices of products. */

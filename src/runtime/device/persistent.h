@@ -13,7 +13,6 @@
  *  made of theirs. */
 typedef struct hr_persistent_part {
   const hr_linear_arguments *linear; /* NULL: attention */
-  const hr_kv_cache *cache;
   const hr_kv_append *append;
   const hr_kv_heads *heads; /* NULL: Q and K are cached as they are */
   const hr_decode *decode;

@@ -15,7 +15,7 @@ enum {
   HR_PERSISTENT_X_PADDING = 8,              /* elements behind each row of x */
   HR_PERSISTENT_TILES = 16,                 /* of rows whose sums wait for the other warps, of one matrix */
   HR_PERSISTENT_SPLITS_MAX = 32,            /* of the keys of a group of heads */
-  HR_PERSISTENT_COUNTERS = 4                /* of which two are used */
+  HR_PERSISTENT_COUNTERS = 4                /* two, and what keeps all behind them at 16 bytes */
 };
 
 enum { HR_PERSISTENT_NO_NORM, HR_PERSISTENT_RMS_NORM, HR_PERSISTENT_LAYER_NORM };
@@ -66,7 +66,7 @@ typedef struct hr_persistent_attention {
   HR_DEVICE_POINTER(const int) pages;
   HR_DEVICE_POINTER(const int) lengths;  /* with the new token */
   HR_DEVICE_POINTER(element) o;          /* posted, or with `keeps_o` not */
-  HR_DEVICE_POINTER(float) partial;      /* of splits: [item][split][HR_GROUP of scores and of sums, columns] */
+  HR_DEVICE_POINTER(float) partial;      /* of splits: [item][split][largest scores, sums, columns] */
   HR_DEVICE_POINTER(const float) slopes; /* NULL: none */
   hr_layout_int64 q_row, k_row, v_row, o_row;
   int table_pitch, window;
