@@ -729,6 +729,8 @@ cu_result cuTensorMapEncodeTiled(cu_tensor_map *map, int type, uint32_t rank, vo
                                  const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                                  int swizzle, int, int)
 {
+  if (!current())
+    return INVALID_CONTEXT;
   const char *refused = describe_tensor(map, type, rank, address, dims, strides, box, steps, interleave, swizzle);
   if (!refused)
     return SUCCESS;

@@ -6,12 +6,14 @@
 #include "base/error.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/module.h"
+#include "runtime/cuda/driver/tensor_boxes.h"
 #include "runtime/cuda/kernels/persistent_layout.h"
 
 #include <headroom/experimental/decode.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WARP 32
 #define GROUP_MAX 4 /* heads of Q that a warp has in registers */
@@ -20,6 +22,7 @@
 #define SLOTS_MIN 4     /* fewer hide nothing */
 #define STATIC_MAX 2048 /* shared memory that the program has beside what its launch asks for */
 #define ALIGNMENT 16
+#define MAPS_BYTES (2 * sizeof(cu_tensor_map))
 
 /* What the program is compiled for; of attention with heads as kernels/persistent_attention.cuh has them, q_each 0:
  * none. */
@@ -104,6 +107,7 @@ static bool takes_attention(const hr_persistent_part *part)
          !d->batch_invariant && !d->sinks && d->softcap == 0 && d->q_len == 1 && d->batch <= HR_LINEAR_ROWS_MAX &&
          d->qk_dim % CHUNK == 0 && d->v_dim % CHUNK == 0 && d->qk_dim <= DIM_MAX && d->v_dim <= DIM_MAX &&
          groups % d->k_heads == 0 && groups % d->v_heads == 0 && d->q_heads % groups == 0 && has_packed_cache(d) &&
+         d->page_size % HR_PERSISTENT_TILE_KEYS == 0 && d->page_count > 0 &&
          q.head == d->qk_dim && o.head == d->v_dim && (!part->heads || part->heads->norm_stride == 0) &&
          part->append->cos == NULL && part->append->k != part->append->v && !part->arguments->page_starts &&
          !part->arguments->lse && d->kv_len < INT32_MAX / 2;
@@ -164,11 +168,13 @@ static byte_range result_of(const hr_persistent_part *part)
 
 /* The parts, and where they post: a set has the results of all but the last one. */
 typedef struct instruction_list {
+  const hr_cuda *cuda;
   const hr_persistent_part *parts;
   size_t count;
-  uint64_t posted, partial; /* addresses */
-  size_t partial_bytes;     /* of one of two places, which parts with attention take in turn */
+  uint64_t maps, posted, partial; /* addresses */
+  size_t partial_bytes;           /* of one of two places, which parts with attention take in turn */
   hr_persistent_instruction *to;
+  char *maps_to; /* MAPS_BYTES a part: tensor maps of the caches of K and V, where it attends */
 } instruction_list;
 
 static uint64_t bytes_of_result(const hr_persistent_part *part)
@@ -243,6 +249,29 @@ static hr_kv_heads heads_of(const hr_persistent_part *part)
   return part->heads ? *part->heads : none;
 }
 
+static hr_status write_map(const hr_driver *driver, const hr_decode *d, const void *cache, int64_t heads, int64_t dim,
+                           cu_tensor_map *map, hr_error *error)
+{
+  const int64_t token = heads * dim, elements[3] = {dim, token, d->page_size * token};
+  const int64_t sizes[4] = {dim, heads, d->page_size, d->page_count};
+  return hr_tensor_map_of_rows_packed(driver, d->dtype, cache, elements, sizes, HR_PERSISTENT_TILE_KEYS, map, error);
+}
+
+static hr_status write_maps(const instruction_list *list, size_t at, hr_error *error)
+{
+  const hr_persistent_part *part = &list->parts[at];
+  const hr_decode *d = part->decode;
+  const hr_driver *driver = &list->cuda->driver;
+  cu_tensor_map maps[2] = {0};
+  HR_TRY(hr_cuda_enter(list->cuda, error)); /* without a context the driver encodes none */
+  hr_status status = write_map(driver, d, part->arguments->k, d->k_heads, d->qk_dim, &maps[0], error);
+  if (status == HR_OK)
+    status = write_map(driver, d, part->arguments->v, d->v_heads, d->v_dim, &maps[1], error);
+  hr_cuda_leave(list->cuda);
+  memcpy(list->maps_to + at * MAPS_BYTES, maps, MAPS_BYTES);
+  return status;
+}
+
 static hr_status write_attention(const instruction_list *list, size_t at, uint64_t partial, hr_error *error)
 {
   const hr_persistent_part *part = &list->parts[at];
@@ -274,10 +303,11 @@ static hr_status write_attention(const instruction_list *list, size_t at, uint64
   a.keeps_o = last;
   a.o_row = hr_decode_o_strides(d).batch;
   a.partial = partial;
+  a.maps = list->maps + at * MAPS_BYTES;
   a.slopes = d->alibi ? hr_cuda_address(x->alibi_slopes) : 0;
   list->to[at].attends = 1;
   list->to[at].attention = a;
-  return HR_OK;
+  return write_maps(list, at, error);
 }
 
 static hr_status write_instructions(const instruction_list *list, hr_error *error)
@@ -432,21 +462,23 @@ static size_t partial_bytes_of(const program_sizes *s)
   return aligned((size_t)(items * s->splits * (2 * group + columns)) * sizeof(float));
 }
 
-/* Instructions, counters, two places for partial results, two sets of what is posted. */
+/* Tensor maps, instructions, counters, two places for partial results, two sets of what is posted. */
 static hr_status make_memory(persistent_kernel *p, instruction_list *list, const program_sizes *sizes, hr_error *error)
 {
   const hr_backend *backend = p->device->backend;
-  const size_t table = list->count * sizeof *list->to, counters = HR_PERSISTENT_COUNTERS * sizeof(unsigned);
+  const size_t maps = list->count * MAPS_BYTES, table = list->count * sizeof *list->to;
   list->partial_bytes = partial_bytes_of(sizes);
-  const size_t set = (size_t)(posted_by(list, list->count - 1) - list->posted), before = table + counters;
+  const size_t set = (size_t)(posted_by(list, list->count - 1) - list->posted);
+  const size_t before = maps + table + HR_PERSISTENT_COUNTERS * sizeof(unsigned);
   p->bytes = before + 2 * list->partial_bytes + 2 * set;
   HR_TRY(backend->allocate(p->device, p->bytes, &p->memory, error));
   HR_TRY(backend->set_bytes(p->device, p->memory, 0, before, error));
   HR_TRY(backend->set_bytes(p->device, (char *)p->memory + before, 0xFF, p->bytes - before, error));
-  p->call.instructions = hr_cuda_address(p->memory);
+  list->maps = hr_cuda_address(p->memory);
+  p->call.instructions = list->maps + maps;
   p->call.counters = p->call.instructions + table;
   p->call.set = (int64_t)(set / 2);
-  list->partial = p->call.instructions + before;
+  list->partial = list->maps + before;
   list->posted = list->partial + 2 * list->partial_bytes;
   return HR_OK;
 }
@@ -454,21 +486,26 @@ static hr_status make_memory(persistent_kernel *p, instruction_list *list, const
 static hr_status make_instructions(persistent_kernel *p, instruction_list *list, const program_sizes *sizes,
                                    hr_error *error)
 {
+  const hr_backend *backend = p->device->backend;
+  const size_t maps = list->count * MAPS_BYTES;
   HR_TRY(make_memory(p, list, sizes, error));
   HR_TRY(write_instructions(list, error));
-  return p->device->backend->write(p->device, p->memory, list->to, list->count * sizeof *list->to, error);
+  HR_TRY(backend->write(p->device, p->memory, list->maps_to, maps, error));
+  return backend->write(p->device, (char *)p->memory + maps, list->to, list->count * sizeof *list->to, error);
 }
 
 static hr_status make(persistent_kernel *p, const hr_persistent_part *parts, size_t count, hr_error *error)
 {
   program_sizes sizes;
   HR_TRY(load_program(p, parts, count, &sizes, error));
-  instruction_list list = {.parts = parts, .count = count};
+  instruction_list list = {.cuda = p->device->state, .parts = parts, .count = count};
   list.to = calloc(count, sizeof *list.to);
-  if (!list.to)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory for a persistent kernel", p->device->name);
-  hr_status status = make_instructions(p, &list, &sizes, error);
+  list.maps_to = calloc(count, MAPS_BYTES);
+  hr_status status = list.to && list.maps_to ? make_instructions(p, &list, &sizes, error)
+                                            : hr_fail(error, HR_ERROR_OUT_OF_MEMORY,
+                                                      "%s: not enough memory for a persistent kernel", p->device->name);
   free(list.to);
+  free(list.maps_to);
   return status;
 }
 

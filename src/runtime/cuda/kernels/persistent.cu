@@ -2,11 +2,11 @@
 /* A decode step of few tokens in one kernel: linear layers with what is fused with them, and attention, of all layers.
  *
  *   grid: a block for each multiprocessor, which stays
- *   a block: 8 warps that compute, and one that copies the block's rows of all weights, in the order in which they are
- *     needed, to a ring of slots in shared memory (persistent_linear.cuh)
+ *   a block: 8 warps that compute, and one that copies the block's rows of all weights and its keys, in the order in
+ *     which they are needed, to a ring of slots in shared memory (persistent_linear.cuh, persistent_attention.cuh)
  *
- * Weights depend on nothing, so that the copying warp never waits for other blocks: while results are on their way, or
- * a block attends, it goes on until all slots are full, after about 6 us of the memory's rate. Kernels of their own
+ * Weights and earlier keys depend on nothing, so that the copying warp never waits for other blocks: while results are
+ * on their way, or a block attends, it goes on until all slots are full, after about 6 us of the memory's rate. Kernels of their own
  * leave the memory idle where one ends and the next begins, docs/notes/step-gpu.md.
  *
  * Blocks do not meet. An element that is not there yet has bits that no result has, and who needs it reads it until it
@@ -53,7 +53,7 @@ __device__ inline void unpack(const uint4 &chunk, float (&values)[CHUNK])
 
 /* ---- shared memory ---- */
 
-extern __shared__ uint4 shared[];
+extern __shared__ __align__(128) uint4 shared[]; /* as TMA needs slots */
 
 /* Where a block's shared memory has what. */
 struct rooms {
@@ -131,7 +131,7 @@ __device__ inline void compute(const persistent_call &call, const rooms &r)
     fetch_instruction(call, r, i + 1);
 #ifdef HR_Q_EACH
     if (now.attends)
-      attend(now.attention, r, p);
+      attend(now.attention, r, at, p);
     else
 #endif
       multiply_rows(now.linear, r, at, p);
@@ -141,20 +141,20 @@ __device__ inline void compute(const persistent_call &call, const rooms &r)
   leave(call);
 }
 
-/* The warp that copies. Keys go before the weights of the instruction ahead of attention: behind them they would come
- * when all slots have. */
-__device__ inline void copy_weights(const persistent_call &call, const rooms &r)
+/* The warp that copies. */
+__device__ inline void copy_all(const persistent_call &call, const rooms &r)
 {
   ring at = {0, 1};
   for (int i = 0; i < call.count; i++) {
     const instruction &next = call.instructions[i];
 #ifdef HR_Q_EACH
-    if (i + 1 < call.count && call.instructions[i + 1].attends)
-      prefetch_keys(call.instructions[i + 1].attention);
+    if (i + 1 < call.count && call.instructions[i + 1].attends && lane_of() < 2)
+      prefetch_tensor_map(call.instructions[i + 1].attention.maps[lane_of()]);
     if (next.attends)
-      continue;
+      copy_keys(next.attention, r, at);
+    else
 #endif
-    copy_rows(next.linear, r, at);
+      copy_rows(next.linear, r, at);
   }
 }
 
@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + WARP, 1) run_persistent(c
   __syncthreads();
   follow_kernel_before();
   if (warp_of() == WARPS)
-    copy_weights(call, r);
+    copy_all(call, r);
   else
     compute(call, r);
 }

@@ -4,8 +4,9 @@
  *   a group: HR_Q_EACH heads of Q that share a head of K and one of V; HR_K_SHARE groups have one head of K,
  *     HR_V_SHARE one of V
  *   an item: one of HR_SPLITS parts of the keys of a sequence for up to 4 heads of a group
- *   HR_KEY_LANES lanes: a key, 16 bytes each; the sets of lanes of all warps have every n-th key, AT_ONCE at once
+ *   HR_KEY_LANES lanes: a key, 16 bytes each; the sets of lanes of all warps have every n-th key of a slot
  *
+ * Keys come through the ring of slots, as weights do, which no latency of chains of loads (length, page, key) holds up.
  * Each item norms and rotates its heads of Q, and the last of the keys also the new K, which it writes to the cache
  * with V. Of several items with the same heads each adds up some of the columns of all. */
 
@@ -24,9 +25,13 @@ typedef hr_persistent_attention attention;
 #define V_DIM HR_V_DIM
 #define KEY_LANES HR_KEY_LANES
 #define SETS (WARPS * (WARP / KEY_LANES)) /* of lanes, in a block */
-#define AT_ONCE \
-  (GROUP <= 2 ? 4 : 2) /* keys of a set of lanes; code that a layer runs once is bound by
-                                                          the fetching of its instructions */
+
+/* Keys that a TMA load copies, which are in one page, and those of a slot: first all K, then all V. */
+#define TILE_KEYS HR_PERSISTENT_TILE_KEYS
+#define KEY_BYTES ((QK_DIM + V_DIM) * (int)sizeof(element))
+#define KEYS_UNIT (SETS > TILE_KEYS ? SETS : TILE_KEYS)
+#define SLOT_KEYS (HR_PERSISTENT_SLOT / KEY_BYTES / KEYS_UNIT * KEYS_UNIT)
+#define AT_ONCE (SLOT_KEYS / SETS) /* keys of a set of lanes */
 #define NOTHING (-__int_as_float(0x7F800000))
 #define DIM_MAX (QK_DIM > V_DIM ? QK_DIM : V_DIM)
 
@@ -45,11 +50,11 @@ struct attention_room {
   };
 };
 
-/* Keys of a sequence from `begin` to `end`. */
+/* Keys of a sequence from `begin` to `end`; its slots begin at `start`. */
 struct item {
   int split, sequence, first; /* of the item's with the same heads */
   int k_head, v_head, first_head, heads;
-  int length, begin, end;
+  int length, start, begin, end;
 
   __device__ item(const attention &a, int number)
   {
@@ -61,9 +66,11 @@ struct item {
     first_head = group * HR_Q_EACH + part * GROUP;
     heads = min(GROUP, HR_Q_EACH - part * GROUP);
     length = a.lengths[sequence];
-    const int visible = a.window > 0 ? min(length, a.window) : length, each = (visible + SPLITS - 1) / SPLITS;
-    begin = length - visible + split * each;
-    end = min(length, begin + each);
+    const int hidden = a.window > 0 ? max(0, length - a.window) : 0, before = hidden / TILE_KEYS;
+    const int tiles = (length + TILE_KEYS - 1) / TILE_KEYS - before, each = (tiles + SPLITS - 1) / SPLITS;
+    start = (before + split * each) * TILE_KEYS;
+    begin = max(start, hidden);
+    end = min(length, start + each * TILE_KEYS);
   }
   __device__ bool has_new() const
   {
@@ -92,24 +99,39 @@ __device__ inline element *v_at(const attention &a, const item &i, int64 place)
   return a.v_cache + (place * (HR_GROUPS / HR_V_SHARE) + i.v_head) * V_DIM;
 }
 
-/* ---- the warp that copies: keys on their way to the L2 ---- */
+/* ---- the warp that copies ---- */
 
-__device__ inline void prefetch_row(const element *from, int elements)
+/* Copies the keys of a slot from `key` on: those of up to SLOT_KEYS / TILE_KEYS tiles. */
+__device__ inline void copy_tiles(const attention &a, const rooms &r, ring &at, const item &i, int key)
 {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(elements * (int)sizeof(element)));
+  const unsigned full = r.full + 8 * at.slot, slot = shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT;
+  const int tiles = min(SLOT_KEYS / TILE_KEYS, (i.end - key + TILE_KEYS - 1) / TILE_KEYS);
+  const int *const pages = a.pages + i.sequence * a.table_pitch;
+  mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
+  if (lane_of() == 0)
+    mbarrier_arrive_expect_tx(full, tiles * TILE_KEYS * KEY_BYTES);
+  __syncwarp();
+#pragma unroll 1
+  for (int n = lane_of(); n < 2 * tiles; n += WARP) {
+    const int tile = n / 2, first = key + tile * TILE_KEYS, page = pages[first / HR_PAGE];
+    const bool is_v = n % 2 != 0;
+    const int offset = is_v ? SLOT_KEYS * QK_DIM + tile * TILE_KEYS * V_DIM : tile * TILE_KEYS * QK_DIM;
+    tma_load(slot + offset * (int)sizeof(element), a.maps[is_v], full, 0, is_v ? i.v_head : i.k_head, first % HR_PAGE,
+             page);
+  }
+  at.advance(r.count);
 }
 
-__device__ inline void prefetch_keys(const attention &a)
+/* Keys of all items of the block, in their order; the new token's are copied with the others of its tile, and not
+ * used. */
+__device__ inline void copy_keys(const attention &a, const rooms &r, ring &at)
 {
 #pragma unroll 1
   for (int number = (int)blockIdx.x; number < ITEMS; number += gridDim.x) {
     const item i(a, number);
 #pragma unroll 1
-    for (int key = i.begin + lane_of(); key < min(i.end, i.length - 1); key += WARP) {
-      const int64 place = place_of(a, i, key);
-      prefetch_row(k_at(a, i, place), QK_DIM);
-      prefetch_row(v_at(a, i, place), V_DIM);
-    }
+    for (int key = i.start; key < i.end; key += SLOT_KEYS)
+      copy_tiles(a, r, at, i, key);
   }
 }
 
@@ -229,31 +251,23 @@ __device__ inline float score_of(const attention &a, float product, int key, int
   return LOG2_E * (product * a.scale + slope * (float)(key - length + 1));
 }
 
-/* Keys `first`, `first` + SETS, … of a set of lanes: its chunks of K and V. */
+/* Keys of a slot that a set of lanes has, from `first` on: its chunks of K and V, 0 of keys that the item does not
+ * have. */
 struct key_chunks {
   uint4 k[AT_ONCE], v[AT_ONCE];
 
-  /* From the cache, which does not have the new token's yet. */
-  __device__ void load(const attention &a, const item &i, int first)
+  __device__ key_chunks(const char *slot, const item &i, int first, const attention_room &room)
   {
+    const element *const keys = (const element *)(const void *)slot;
+    const int set = (int)threadIdx.x / KEY_LANES;
 #pragma unroll
     for (int n = 0; n < AT_ONCE; n++) {
-      const int key = first + n * SETS;
+      const int at = set + n * SETS, key = first + at;
+      const bool is_new = key == i.length - 1;
       k[n] = v[n] = make_uint4(0, 0, 0, 0);
-      if (key < i.end && key < i.length - 1) {
-        const int64 place = place_of(a, i, key);
-        k[n] = load_chunk(k_at(a, i, place), QK_DIM);
-        v[n] = load_chunk(v_at(a, i, place), V_DIM);
-      }
-    }
-  }
-  __device__ void take_new(const item &i, int first, const attention_room &room)
-  {
-#pragma unroll
-    for (int n = 0; n < AT_ONCE; n++) {
-      if (first + n * SETS == i.length - 1 && i.has_new()) {
-        k[n] = load_chunk(room.fresh[0], QK_DIM);
-        v[n] = load_chunk(room.fresh[1], V_DIM);
+      if (key >= i.begin && key < i.end) {
+        k[n] = load_chunk(is_new ? room.fresh[0] : keys + at * QK_DIM, QK_DIM);
+        v[n] = load_chunk(is_new ? room.fresh[1] : keys + SLOT_KEYS * QK_DIM + at * V_DIM, V_DIM);
       }
     }
   }
@@ -289,7 +303,7 @@ __device__ inline void add_keys(const attention &a, const item &i, const float (
 #pragma unroll
     for (int h = 0; h < GROUP; h++) {
       const int key = first + n * SETS;
-      scores[n][h] = key < i.end ? score_of(a, scores[n][h], key, i.length, slopes[h]) : NOTHING;
+      scores[n][h] = key >= i.begin && key < i.end ? score_of(a, scores[n][h], key, i.length, slopes[h]) : NOTHING;
     }
 #pragma unroll
   for (int h = 0; h < GROUP; h++) {
@@ -347,7 +361,7 @@ __device__ inline void put_state(softmax_state &s, attention_room &room)
   }
 }
 
-__device__ inline void add_item(const attention &a, const item &i, key_chunks &chunks, attention_room &room)
+__device__ inline void add_item(const attention &a, const rooms &r, ring &from, const item &i, attention_room &room)
 {
   const int at = lane_of() % KEY_LANES * CHUNK, set = (int)threadIdx.x / KEY_LANES;
   softmax_state s;
@@ -363,12 +377,14 @@ __device__ inline void add_item(const attention &a, const item &i, key_chunks &c
     }
   }
 #pragma unroll 1
-  for (int first = i.begin; first < i.end; first += AT_ONCE * SETS) {
-    key_chunks next;
-    next.load(a, i, first + AT_ONCE * SETS + set);
-    chunks.take_new(i, first + set, room);
+  for (int first = i.start; first < i.end; first += SLOT_KEYS) {
+    mbarrier_wait(r.full + 8 * from.slot, from.parity);
+    const key_chunks chunks(r.slots + from.slot * HR_PERSISTENT_SLOT, i, first, room);
+    __syncwarp();
+    if (lane_of() == 0)
+      mbarrier_arrive(r.empty + 8 * from.slot);
+    from.advance(r.count);
     add_keys(a, i, q, slopes, first + set, chunks, s);
-    chunks = next;
   }
   put_state(s, room);
   meet();
@@ -479,17 +495,15 @@ __device__ inline void finish_item(const attention &a, const item &i, attention_
 }
 
 /* What needs nothing of other instructions goes first. Where there are several splits each block has one item. */
-__device__ inline void attend(const attention &a, const rooms &r, const post &p)
+__device__ inline void attend(const attention &a, const rooms &r, ring &from, const post &p)
 {
   attention_room &room = *(attention_room *)(void *)r.x;
 #pragma unroll 1
   for (int number = (int)blockIdx.x; number < ITEMS; number += gridDim.x) {
     const item i(a, number);
-    key_chunks chunks;
-    chunks.load(a, i, i.begin + (int)threadIdx.x / KEY_LANES);
     put_constants(a, i, room);
     put_heads(a, i, room, p);
-    add_item(a, i, chunks, room);
+    add_item(a, r, from, i, room);
     finish_item(a, i, room, p);
   }
 }

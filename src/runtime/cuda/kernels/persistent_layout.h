@@ -15,6 +15,7 @@ enum {
   HR_PERSISTENT_X_PADDING = 8,              /* elements behind each row of x */
   HR_PERSISTENT_TILES = 16,                 /* of rows whose sums wait for the other warps, of one matrix */
   HR_PERSISTENT_SPLITS_MAX = 32,            /* of the keys of a group of heads */
+  HR_PERSISTENT_TILE_KEYS = 16,             /* that a TMA load copies: pages have a multiple */
   HR_PERSISTENT_COUNTERS = 4                /* two, and what keeps all behind them at 16 bytes */
 };
 
@@ -68,12 +69,13 @@ typedef struct hr_persistent_attention {
   HR_DEVICE_POINTER(element) o;          /* posted, or with `keeps_o` not */
   HR_DEVICE_POINTER(float) partial;      /* of splits: [item][split][largest scores, sums, columns] */
   HR_DEVICE_POINTER(const float) slopes; /* NULL: none */
+  HR_DEVICE_POINTER(const struct tensor_map) maps; /* of the caches of K and of V: columns, heads, tokens, pages */
   hr_layout_int64 q_row, k_row, v_row, o_row;
   int table_pitch, window;
   int rotated, interleaved;
   int q_arrives, k_arrives, v_arrives, keeps_o;
   float epsilon, scale;
-  int padding[4];
+  int padding[2];
 } hr_persistent_attention;
 
 typedef struct hr_persistent_instruction {
@@ -86,7 +88,7 @@ typedef struct hr_persistent_instruction {
 } hr_persistent_instruction;
 
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 14 * 8 + 8 * 4);
-HR_LAYOUT_ASSERT(sizeof(hr_persistent_attention) == 17 * 8 + 14 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_persistent_attention) == 18 * 8 + 12 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_instruction) % 16 == 0);
 
 /** Bits that no result has: NaN is stored as another NaN. */
