@@ -7,9 +7,9 @@
 
 #include <headroom/dtype.h>
 
-/* Heads of K times tokens that the caches of a step have room for: with more the kernels for attention alone are
- * faster, docs/notes/step-gpu.md. */
-#define KEYS_MAX 32768
+/* Tokens that the caches of a step have room for: with more the kernels for attention alone are faster,
+ * docs/notes/step-gpu.md. */
+#define TOKENS_MAX 65536
 #define COLUMNS 32 /* columns of linear layers are a multiple */
 #define HEAD 8     /* and sizes of heads of this */
 
@@ -37,16 +37,16 @@ static bool takes_columns(const hr_workload *w, int64_t k)
 static bool takes_layers(const hr_model *model, const hr_layer_group *g, const hr_workload *w)
 {
   const hr_mixer_attention *a = &g->attention;
-  const int64_t heads = hr_max64(a->k_heads, a->v_heads);
   return takes_heads(a, &model->numerics) && (a->qk_norm == HR_QK_NORM_NONE || model->norm == HR_NORM_RMS) &&
-         g->experts.experts == 0 && g->norms <= 2 && !g->norms_behind && heads * w->batch <= KEYS_MAX / w->context &&
-         takes_columns(w, a->q_heads * a->v_dim) && takes_columns(w, g->dense.width);
+         g->experts.experts == 0 && g->norms <= 2 && !g->norms_behind && takes_columns(w, a->q_heads * a->v_dim) &&
+         takes_columns(w, g->dense.width);
 }
 
 bool hr_is_persistent(const hr_model *model, const hr_workload *w)
 {
   if (w->phase != HR_PHASE_DECODE || w->framework != HR_FRAMEWORK_HEADROOM || hr_dtype_bytes(w->dtype) != 2 ||
-      w->batch > HR_LINEAR_ROWS_MAX || w->tensor_parallel > 1 || w->pipeline_stages > 1 || w->context > KEYS_MAX)
+      w->batch > HR_LINEAR_ROWS_MAX || w->tensor_parallel > 1 || w->pipeline_stages > 1 ||
+      w->context > TOKENS_MAX / w->batch)
     return false;
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_layer_group *g = &model->groups[i];

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define WARP 32
-#define GROUP_MAX 4 /* heads of Q that a warp has in registers */
+#define GROUP_MAX 8 /* heads of Q of an item */
 #define DIM_MAX 256
 #define CHUNK 8         /* elements of 16 bytes */
 #define SLOTS_MIN 4     /* fewer hide nothing */
@@ -107,10 +107,10 @@ static bool takes_attention(const hr_persistent_part *part)
          !d->batch_invariant && !d->sinks && d->softcap == 0 && d->q_len == 1 && d->batch <= HR_LINEAR_ROWS_MAX &&
          d->qk_dim % CHUNK == 0 && d->v_dim % CHUNK == 0 && d->qk_dim <= DIM_MAX && d->v_dim <= DIM_MAX &&
          groups % d->k_heads == 0 && groups % d->v_heads == 0 && d->q_heads % groups == 0 && has_packed_cache(d) &&
-         d->page_size % HR_PERSISTENT_TILE_KEYS == 0 && d->page_count > 0 &&
-         q.head == d->qk_dim && o.head == d->v_dim && (!part->heads || part->heads->norm_stride == 0) &&
-         part->append->cos == NULL && part->append->k != part->append->v && !part->arguments->page_starts &&
-         !part->arguments->lse && d->kv_len < INT32_MAX / 2;
+         d->page_size % HR_PERSISTENT_TILE_KEYS == 0 && d->page_count > 0 && q.head == d->qk_dim &&
+         o.head == d->v_dim && (!part->heads || part->heads->norm_stride == 0) && part->append->cos == NULL &&
+         part->append->k != part->append->v && !part->arguments->page_starts && !part->arguments->lse &&
+         d->kv_len < INT32_MAX / 2;
 }
 
 /* From compute capability 12.0 on shared memory is smaller. A context of the caller's may have fewer multiprocessors
@@ -394,18 +394,14 @@ static int tiles_of(int64_t tokens)
 
 static void write_defines(const program_sizes *s, char text[HR_DEFINES_SIZE])
 {
-  int lanes = 1;
-  while (lanes * CHUNK < hr_max64(s->qk_dim, s->v_dim))
-    lanes *= 2;
   const int length =
       snprintf(text, HR_DEFINES_SIZE, "HR_TOKENS=%d HR_TILES=%d HR_NORM_CHUNKS=%d", (int)s->tokens, tiles_of(s->tokens),
                (int)hr_max64(1, hr_ceil_div(s->normed, CHUNK * WARP * HR_PERSISTENT_WARPS)));
   if (s->q_each > 0)
     snprintf(text + length, HR_DEFINES_SIZE - (size_t)length,
-             " HR_Q_EACH=%d HR_GROUPS=%d HR_K_SHARE=%d HR_V_SHARE=%d HR_SPLITS=%d HR_QK_DIM=%d HR_V_DIM=%d HR_PAGE=%d"
-             " HR_KEY_LANES=%d",
+             " HR_Q_EACH=%d HR_GROUPS=%d HR_K_SHARE=%d HR_V_SHARE=%d HR_SPLITS=%d HR_QK_DIM=%d HR_V_DIM=%d HR_PAGE=%d",
              (int)s->q_each, (int)s->groups, (int)s->k_share, (int)s->v_share, (int)s->splits, (int)s->qk_dim,
-             (int)s->v_dim, (int)s->page, lanes);
+             (int)s->v_dim, (int)s->page);
 }
 
 /* The slots take what shared memory has beside the rest. */
@@ -501,9 +497,10 @@ static hr_status make(persistent_kernel *p, const hr_persistent_part *parts, siz
   instruction_list list = {.cuda = p->device->state, .parts = parts, .count = count};
   list.to = calloc(count, sizeof *list.to);
   list.maps_to = calloc(count, MAPS_BYTES);
-  hr_status status = list.to && list.maps_to ? make_instructions(p, &list, &sizes, error)
-                                            : hr_fail(error, HR_ERROR_OUT_OF_MEMORY,
-                                                      "%s: not enough memory for a persistent kernel", p->device->name);
+  hr_status status =
+      list.to && list.maps_to
+          ? make_instructions(p, &list, &sizes, error)
+          : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory for a persistent kernel", p->device->name);
   free(list.to);
   free(list.maps_to);
   return status;

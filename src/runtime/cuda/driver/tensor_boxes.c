@@ -20,8 +20,8 @@ static hr_status encode(const hr_driver *driver, hr_dtype dtype, const void *add
   for (int i = 0; i < 3; i++)
     strides[i] = sizes[i + 1] > 1 ? (uint64_t)elements[i] * hr_dtype_bytes(dtype) : 16;
   return HR_CU(driver, cuTensorMapEncodeTiled,
-               (map, tensor_type(dtype), 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0, swizzle, CU_PROMOTE_256,
-                0),
+               (map, tensor_type(dtype), 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0, swizzle,
+                CU_PROMOTE_256, 0),
                error);
 }
 

@@ -3,8 +3,8 @@
  *
  *   a group: HR_Q_EACH heads of Q that share a head of K and one of V; HR_K_SHARE groups have one head of K,
  *     HR_V_SHARE one of V
- *   an item: one of HR_SPLITS parts of the keys of a sequence for up to 4 heads of a group
- *   HR_KEY_LANES lanes: a key, 16 bytes each; the sets of lanes of all warps have every n-th key of a slot
+ *   an item: one of HR_SPLITS parts of the keys of a sequence for up to 8 heads of a group
+ *   a tile: 16 keys, which one warp multiplies with all heads of an item by mma.sync
  *
  * Keys come through the ring of slots, as weights do, which no latency of chains of loads (length, page, key) holds up.
  * Each item norms and rotates its heads of Q, and the last of the keys also the new K, which it writes to the cache
@@ -12,7 +12,7 @@
 
 typedef hr_persistent_attention attention;
 
-#define GROUP (HR_Q_EACH < 4 ? HR_Q_EACH : 4)   /* heads of an item, as registers allow */
+#define GROUP (HR_Q_EACH < 8 ? HR_Q_EACH : 8)   /* heads of an item: rows of half an mma.sync */
 #define PARTS ((HR_Q_EACH + GROUP - 1) / GROUP) /* of a group */
 #define ITEMS (TOKENS * HR_GROUPS * PARTS * HR_SPLITS)
 #define SPLITS HR_SPLITS
@@ -23,15 +23,13 @@ typedef hr_persistent_attention attention;
 
 #define QK_DIM HR_QK_DIM
 #define V_DIM HR_V_DIM
-#define KEY_LANES HR_KEY_LANES
-#define SETS (WARPS * (WARP / KEY_LANES)) /* of lanes, in a block */
-
 /* Keys that a TMA load copies, which are in one page, and those of a slot: first all K, then all V. */
 #define TILE_KEYS HR_PERSISTENT_TILE_KEYS
 #define KEY_BYTES ((QK_DIM + V_DIM) * (int)sizeof(element))
-#define KEYS_UNIT (SETS > TILE_KEYS ? SETS : TILE_KEYS)
-#define SLOT_KEYS (HR_PERSISTENT_SLOT / KEY_BYTES / KEYS_UNIT * KEYS_UNIT)
-#define AT_ONCE (SLOT_KEYS / SETS) /* keys of a set of lanes */
+#define SLOT_TILES (HR_PERSISTENT_SLOT / KEY_BYTES / TILE_KEYS)
+#define SLOT_KEYS (SLOT_TILES * TILE_KEYS)
+#define QK_STEPS ((QK_DIM + STEP - 1) / STEP) /* of columns, as linear layers have them */
+#define V_STEPS ((V_DIM + 15) / 16)           /* columns of V that are the rows of an mma.sync */
 #define NOTHING (-__int_as_float(0x7F800000))
 #define DIM_MAX (QK_DIM > V_DIM ? QK_DIM : V_DIM)
 
@@ -101,11 +99,11 @@ __device__ inline element *v_at(const attention &a, const item &i, int64 place)
 
 /* ---- the warp that copies ---- */
 
-/* Copies the keys of a slot from `key` on: those of up to SLOT_KEYS / TILE_KEYS tiles. */
+/* Copies the tiles of a slot, from `key` on. */
 __device__ inline void copy_tiles(const attention &a, const rooms &r, ring &at, const item &i, int key)
 {
   const unsigned full = r.full + 8 * at.slot, slot = shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT;
-  const int tiles = min(SLOT_KEYS / TILE_KEYS, (i.end - key + TILE_KEYS - 1) / TILE_KEYS);
+  const int tiles = min(SLOT_TILES, (i.end - key + TILE_KEYS - 1) / TILE_KEYS);
   const int *const pages = a.pages + i.sequence * a.table_pitch;
   mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
   if (lane_of() == 0)
@@ -229,9 +227,10 @@ __device__ inline void put_heads(const attention &a, const item &i, attention_ro
 
 /* ---- keys ---- */
 
-/* Softmax of some keys: the largest score, and sums of weights and of weighted V; a lane has some columns of V. */
+/* Softmax of a warp's tiles. The thread has the largest score and the sum of weights of head lane / 4, of its own keys,
+ * and of the weighted V columns lane / 4 and lane / 4 + 8 of each step for heads 2 (lane % 4) and the next. */
 struct softmax_state {
-  float most[GROUP], sum[GROUP], out[GROUP][CHUNK];
+  float most, sum, out[V_STEPS][4];
 };
 
 /* 2^(score − most), 0 of no score. */
@@ -240,151 +239,155 @@ __device__ inline float weight_of(float score, float most)
   return score == NOTHING ? 0 : exp2_approx(score - most);
 }
 
-__device__ inline uint4 load_chunk(const element *row, int dim)
-{
-  const int at = lane_of() % KEY_LANES * CHUNK;
-  return at < dim ? *(const uint4 *)(const void *)(row + at) : make_uint4(0, 0, 0, 0);
-}
+/* Q of the thread's head, lane / 4: 16 bytes of each step. */
+struct query {
+  uint4 of[QK_STEPS];
 
-__device__ inline float score_of(const attention &a, float product, int key, int length, float slope)
-{
-  return LOG2_E * (product * a.scale + slope * (float)(key - length + 1));
-}
-
-/* Keys of a slot that a set of lanes has, from `first` on: its chunks of K and V, 0 of keys that the item does not
- * have. */
-struct key_chunks {
-  uint4 k[AT_ONCE], v[AT_ONCE];
-
-  __device__ key_chunks(const char *slot, const item &i, int first, const attention_room &room)
+  __device__ explicit query(const attention_room &room)
   {
-    const element *const keys = (const element *)(const void *)slot;
-    const int set = (int)threadIdx.x / KEY_LANES;
+    const int h = lane_of() / 4;
 #pragma unroll
-    for (int n = 0; n < AT_ONCE; n++) {
-      const int at = set + n * SETS, key = first + at;
-      const bool is_new = key == i.length - 1;
-      k[n] = v[n] = make_uint4(0, 0, 0, 0);
-      if (key >= i.begin && key < i.end) {
-        k[n] = load_chunk(is_new ? room.fresh[0] : keys + at * QK_DIM, QK_DIM);
-        v[n] = load_chunk(is_new ? room.fresh[1] : keys + SLOT_KEYS * QK_DIM + at * V_DIM, V_DIM);
+    for (int step = 0; step < QK_STEPS; step++) {
+      const int at = step * STEP + lane_of() % 4 * CHUNK;
+      of[step] = make_uint4(0, 0, 0, 0);
+      if (h < GROUP && at < QK_DIM) {
+        const float *const values = room.heads[h] + at;
+        of[step] = make_uint4(word_of(values), word_of(values + 2), word_of(values + 4), word_of(values + 6));
       }
     }
   }
 };
 
-/* Adds the keys that exist. */
-__device__ inline void add_keys(const attention &a, const item &i, const float (&q)[GROUP][CHUNK],
-                                const float (&slopes)[GROUP], int first, const key_chunks &chunks, softmax_state &s)
+/* What the copy of a tile has not: the new token's K and V; and V that no weight of 0 may meet, as it may be NaN. */
+__device__ inline void complete_tile(const item &i, int first, element *k, element *v, const attention_room &room)
 {
-  float scores[AT_ONCE][GROUP];
-#pragma unroll
-  for (int n = 0; n < AT_ONCE; n++) {
-    float values[CHUNK];
-    unpack(chunks.k[n], values);
-#pragma unroll
-    for (int h = 0; h < GROUP; h++) {
-      float product = 0;
-#pragma unroll
-      for (int j = 0; j < CHUNK; j++)
-        product = fmaf(q[h][j], values[j], product);
-      scores[n][h] = product;
-    }
+  if (first >= i.begin && first + TILE_KEYS < i.length)
+    return;
+#pragma unroll 1
+  for (int row = 0; row < TILE_KEYS; row++) {
+    const int key = first + row;
+    const bool is_new = key == i.length - 1;
+    if (key >= i.begin && key < i.length - 1)
+      continue;
+#pragma unroll 1
+    for (int n = lane_of(); n < QK_DIM && is_new; n += WARP)
+      k[row * QK_DIM + n] = room.fresh[0][n];
+#pragma unroll 1
+    for (int n = lane_of(); n < V_DIM; n += WARP)
+      v[row * V_DIM + n] = is_new ? room.fresh[1][n] : (element)0;
   }
+  fence_proxy_async();
+  __syncwarp();
+}
+
+/* Products with keys 2 (lane % 4) and the next of each half of the tile. */
+__device__ inline void multiply_keys(const query &q, const element *k, float (&products)[2][4])
+{
 #pragma unroll
-  for (int distance = KEY_LANES / 2; distance > 0; distance /= 2)
+  for (int half = 0; half < 2; half++)
 #pragma unroll
-    for (int n = 0; n < AT_ONCE; n++)
-#pragma unroll
-      for (int h = 0; h < GROUP; h++)
-        scores[n][h] += __shfl_xor_sync(0xFFFFFFFFu, scores[n][h], distance);
-#pragma unroll
-  for (int n = 0; n < AT_ONCE; n++)
-#pragma unroll
-    for (int h = 0; h < GROUP; h++) {
-      const int key = first + n * SETS;
-      scores[n][h] = key >= i.begin && key < i.end ? score_of(a, scores[n][h], key, i.length, slopes[h]) : NOTHING;
+    for (int step = 0; step < QK_STEPS; step++) {
+      const int at = step * STEP + lane_of() % 4 * CHUNK;
+      uint4 keys = make_uint4(0, 0, 0, 0);
+      if (at < QK_DIM)
+        keys = *(const uint4 *)(const void *)(k + (half * 8 + lane_of() / 4) * QK_DIM + at);
+      const uint4 &x = q.of[step];
+      const unsigned first[4] = {x.x, 0, x.y, 0}, second[4] = {x.z, 0, x.w, 0};
+      mma_sync(products[half], first, keys.x, keys.y);
+      mma_sync(products[half], second, keys.z, keys.w);
     }
+}
+
+/* Makes scores of products; returns the largest of all keys of the tile. */
+__device__ inline float make_scores(const attention &a, const item &i, int first, float slope, float (&scores)[2][4])
+{
+  float most = NOTHING;
 #pragma unroll
-  for (int h = 0; h < GROUP; h++) {
-    float most = s.most[h];
+  for (int half = 0; half < 2; half++)
 #pragma unroll
-    for (int n = 0; n < AT_ONCE; n++)
-      most = fmaxf(most, scores[n][h]);
-    const float kept = weight_of(s.most[h], most);
-    s.most[h] = most;
-    s.sum[h] *= kept;
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++)
-      s.out[h][j] *= kept;
-#pragma unroll
-    for (int n = 0; n < AT_ONCE; n++) {
-      scores[n][h] = weight_of(scores[n][h], most);
-      s.sum[h] += scores[n][h];
+    for (int n = 0; n < 2; n++) {
+      const int key = first + half * 8 + lane_of() % 4 * 2 + n;
+      const float score = LOG2_E * (scores[half][n] * a.scale + slope * (float)(key - i.length + 1));
+      scores[half][n] = key >= i.begin && key < i.end ? score : NOTHING;
+      most = fmaxf(most, scores[half][n]);
     }
+  most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
+  return fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
+}
+
+/* A value of head lane / 4 where V's columns are: of head 2 (lane % 4) + n. */
+__device__ inline float at_columns(float value, int n)
+{
+  return __shfl_sync(0xFFFFFFFFu, value, (lane_of() % 4 * 2 + n) * 4);
+}
+
+/* Adds a tile, whose first key is `first`. */
+__device__ inline void add_tile(const attention &a, const item &i, const query &q, float slope, int first, element *k,
+                                element *v, softmax_state &s)
+{
+  float scores[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+  unsigned weights[2];
+  multiply_keys(q, k, scores);
+  const float most = fmaxf(s.most, make_scores(a, i, first, slope, scores)), kept = weight_of(s.most, most);
+  s.most = most, s.sum *= kept;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const float pair[2] = {weight_of(scores[half][0], most), weight_of(scores[half][1], most)};
+    s.sum += pair[0] + pair[1];
+    weights[half] = word_of(pair);
   }
+  const float kept_of[2] = {at_columns(kept, 0), at_columns(kept, 1)};
+  const int key = lane_of() % 8 + lane_of() / 16 * 8, column = lane_of() / 8 % 2 * 8;
 #pragma unroll
-  for (int n = 0; n < AT_ONCE; n++) {
-    float values[CHUNK];
-    unpack(chunks.v[n], values);
+  for (int step = 0; step < V_STEPS; step++) {
+    unsigned columns[4];
+    const int at = step * 16 + column;
+    ldmatrix_x4_trans(columns, shared_address(v + key * V_DIM + (at < V_DIM ? at : 0)));
 #pragma unroll
-    for (int h = 0; h < GROUP; h++)
-#pragma unroll
-      for (int j = 0; j < CHUNK; j++)
-        s.out[h][j] = fmaf(scores[n][h], values[j], s.out[h][j]);
+    for (int n = 0; n < 4; n++)
+      s.out[step][n] *= kept_of[n % 2];
+    mma_sync(s.out[step], columns, weights[0], weights[1]);
   }
 }
 
-/* Adds up the sets of lanes of the warp, in every lane, and puts them into shared memory. */
+/* Adds up the threads with a head, and puts the warp's results into shared memory. */
 __device__ inline void put_state(softmax_state &s, attention_room &room)
 {
-  const int warp = warp_of(), at = lane_of() % KEY_LANES * CHUNK;
+  const int warp = warp_of(), h = lane_of() / 4;
+  s.sum += __shfl_xor_sync(0xFFFFFFFFu, s.sum, 1);
+  s.sum += __shfl_xor_sync(0xFFFFFFFFu, s.sum, 2);
+  if (h < GROUP && lane_of() % 4 == 0)
+    room.most[warp][h] = s.most, room.sum[warp][h] = s.sum;
 #pragma unroll
-  for (int h = 0; h < GROUP; h++) {
+  for (int step = 0; step < V_STEPS; step++)
 #pragma unroll
-    for (int distance = KEY_LANES; distance < WARP; distance *= 2) {
-      const float other = __shfl_xor_sync(0xFFFFFFFFu, s.most[h], distance), most = fmaxf(s.most[h], other);
-      const float kept = weight_of(s.most[h], most), added = weight_of(other, most);
-      s.most[h] = most;
-      s.sum[h] = s.sum[h] * kept + __shfl_xor_sync(0xFFFFFFFFu, s.sum[h], distance) * added;
-#pragma unroll
-      for (int j = 0; j < CHUNK; j++)
-        s.out[h][j] = s.out[h][j] * kept + __shfl_xor_sync(0xFFFFFFFFu, s.out[h][j], distance) * added;
+    for (int n = 0; n < 4; n++) {
+      const int head = lane_of() % 4 * 2 + n % 2, column = step * 16 + lane_of() / 4 + n / 2 * 8;
+      if (head < GROUP && column < V_DIM)
+        room.out[warp][head][column] = s.out[step][n];
     }
-    if (lane_of() < KEY_LANES && at < V_DIM) {
-#pragma unroll
-      for (int j = 0; j < CHUNK; j++)
-        room.out[warp][h][at + j] = s.out[h][j];
-    }
-    if (lane_of() == 0)
-      room.most[warp][h] = s.most[h], room.sum[warp][h] = s.sum[h];
-  }
 }
 
+/* Each warp has every 8th tile. */
 __device__ inline void add_item(const attention &a, const rooms &r, ring &from, const item &i, attention_room &room)
 {
-  const int at = lane_of() % KEY_LANES * CHUNK, set = (int)threadIdx.x / KEY_LANES;
-  softmax_state s;
-  float q[GROUP][CHUNK], slopes[GROUP];
-#pragma unroll
-  for (int h = 0; h < GROUP; h++) {
-    s.most[h] = NOTHING, s.sum[h] = 0;
-    slopes[h] = a.slopes ? a.slopes[i.head(h)] : 0;
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++) {
-      q[h][j] = at + j < QK_DIM ? room.heads[h][at + j] : 0;
-      s.out[h][j] = 0;
-    }
-  }
+  const query q(room);
+  const float slope = a.slopes ? a.slopes[i.head(lane_of() / 4)] : 0;
+  softmax_state s = {NOTHING, 0, {}};
 #pragma unroll 1
-  for (int first = i.start; first < i.end; first += SLOT_KEYS) {
+  for (int first = i.start, tile = 0; first < i.end; first += SLOT_KEYS, tile += SLOT_TILES) {
+    element *const keys = (element *)(void *)(r.slots + from.slot * HR_PERSISTENT_SLOT);
     mbarrier_wait(r.full + 8 * from.slot, from.parity);
-    const key_chunks chunks(r.slots + from.slot * HR_PERSISTENT_SLOT, i, first, room);
+#pragma unroll 1
+    for (int n = (warp_of() - tile) & (WARPS - 1); n < SLOT_TILES && first + n * TILE_KEYS < i.end; n += WARPS) {
+      element *const k = keys + n * TILE_KEYS * QK_DIM, *const v = keys + SLOT_KEYS * QK_DIM + n * TILE_KEYS * V_DIM;
+      complete_tile(i, first + n * TILE_KEYS, k, v, room);
+      add_tile(a, i, q, slope, first + n * TILE_KEYS, k, v, s);
+    }
     __syncwarp();
     if (lane_of() == 0)
       mbarrier_arrive(r.empty + 8 * from.slot);
     from.advance(r.count);
-    add_keys(a, i, q, slopes, first + set, chunks, s);
   }
   put_state(s, room);
   meet();
@@ -424,27 +427,42 @@ __device__ inline void send_partial(float *to, float value)
   *(volatile unsigned *)(void *)to = bits == HR_PERSISTENT_ABSENT_PARTIAL ? 0x7FFFFFFFu : bits;
 }
 
-/* Who receives it is its only reader, and makes it absent again, for the attention after the next: a whole layer lies
- * between. */
-__device__ inline float receive_partial(float *from)
+/* Receives up to ASKED numbers of the thread. Who receives them is their only reader, and makes them absent again, for
+ * the attention after the next: a whole layer lies between. */
+__device__ inline void receive_some(const item &i, float *from, int first, attention_room &room)
 {
-  unsigned bits;
-  do
-    bits = read_word(from);
-  while (bits == HR_PERSISTENT_ABSENT_PARTIAL);
-  *(volatile unsigned *)(void *)from = HR_PERSISTENT_ABSENT_PARTIAL;
-  return __uint_as_float(bits);
+  bool missing[ASKED], any;
+#pragma unroll
+  for (int n = 0; n < ASKED; n++) {
+    const int at = first + n * THREADS, column = i.split * SHARE + at % PART - 2 * GROUP;
+    missing[n] = at < SPLITS * PART && (at % PART < 2 * GROUP || column < GROUP * V_DIM);
+  }
+  do {
+    unsigned bits[ASKED];
+    any = false;
+#pragma unroll
+    for (int n = 0; n < ASKED; n++)
+      if (missing[n])
+        bits[n] = read_word(from + first + n * THREADS);
+#pragma unroll
+    for (int n = 0; n < ASKED; n++) {
+      const int at = first + n * THREADS;
+      if (missing[n] && bits[n] != HR_PERSISTENT_ABSENT_PARTIAL) {
+        *(volatile unsigned *)(void *)(from + at) = HR_PERSISTENT_ABSENT_PARTIAL;
+        room.received[at] = __uint_as_float(bits[n]);
+        missing[n] = false;
+      }
+      any |= missing[n];
+    }
+  } while (any);
 }
 
 /* Adds up the columns that are the item's. */
 __device__ inline void add_splits(const attention &a, const item &i, attention_room &room, const post &p)
 {
 #pragma unroll 1
-  for (int n = (int)threadIdx.x; n < SPLITS * PART; n += THREADS) {
-    const int column = i.split * SHARE + n % PART - 2 * GROUP;
-    if (n % PART < 2 * GROUP || column < GROUP * V_DIM)
-      room.received[n] = receive_partial(partial_of(a, i, i.split, 0) + n);
-  }
+  for (int first = (int)threadIdx.x; first < SPLITS * PART; first += ASKED * THREADS)
+    receive_some(i, partial_of(a, i, i.split, 0), first, room);
   meet();
 #pragma unroll 1
   for (int n = (int)threadIdx.x; n < SHARE && i.split * SHARE + n < GROUP * V_DIM; n += THREADS) {

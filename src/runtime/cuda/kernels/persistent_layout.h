@@ -65,10 +65,10 @@ typedef struct hr_persistent_attention {
   HR_DEVICE_POINTER(element) k_cache;
   HR_DEVICE_POINTER(element) v_cache;
   HR_DEVICE_POINTER(const int) pages;
-  HR_DEVICE_POINTER(const int) lengths;  /* with the new token */
-  HR_DEVICE_POINTER(element) o;          /* posted, or with `keeps_o` not */
-  HR_DEVICE_POINTER(float) partial;      /* of splits: [item][split][largest scores, sums, columns] */
-  HR_DEVICE_POINTER(const float) slopes; /* NULL: none */
+  HR_DEVICE_POINTER(const int) lengths;            /* with the new token */
+  HR_DEVICE_POINTER(element) o;                    /* posted, or with `keeps_o` not */
+  HR_DEVICE_POINTER(float) partial;                /* of splits: [item][split][largest scores, sums, columns] */
+  HR_DEVICE_POINTER(const float) slopes;           /* NULL: none */
   HR_DEVICE_POINTER(const struct tensor_map) maps; /* of the caches of K and of V: columns, heads, tokens, pages */
   hr_layout_int64 q_row, k_row, v_row, o_row;
   int table_pitch, window;
