@@ -4,6 +4,7 @@
 
 #include "runtime/device/experts.h"
 #include "runtime/device/linear.h"
+#include "runtime/device/persistent.h"
 
 #include <math.h>
 
@@ -13,7 +14,8 @@ enum { X, NORM_WEIGHT, NORM_BIAS, WEIGHT, GATE, BIAS, GATE_BIAS, RESIDUAL, SCALE
 
 typedef struct linear_case {
   hr_linear_arguments arguments;
-  int64_t first; /* experts of another device, which come before */
+  int64_t first;   /* experts of another device, which come before */
+  bool one_kernel; /* that of whole steps runs it */
   tensor of[TENSORS];
 
 } linear_case;
@@ -159,6 +161,23 @@ static const void *address(const linear_case *c, int which)
   return c->of[which].buffer ? hr_buffer_data(c->of[which].buffer) : NULL;
 }
 
+static bool persists(const hr_linear_arguments *a)
+{
+  return device->backend->persists && device->backend->persists(device, &(hr_persistent_part){.linear = a});
+}
+
+static void run_in_one_kernel(linear_case *c)
+{
+  hr_error error;
+  void *kernel = NULL;
+  const hr_persistent_part part = {.linear = &c->arguments};
+  assert_true(persists(&c->arguments));
+  assert_ok(device->backend->persist(device, &part, 1, &kernel, &error), error);
+  assert_ok(device->backend->run_persistent(device, kernel, hr_device_stream(device), &error), error);
+  fetch(&c->of[Y]);
+  device->backend->forget_persistent(device, kernel);
+}
+
 static void run_on_device(linear_case *c)
 {
   hr_error error;
@@ -168,6 +187,10 @@ static void run_on_device(linear_case *c)
   a->bias = address(c, BIAS), a->gate_bias = address(c, GATE_BIAS), a->residual = address(c, RESIDUAL);
   a->scales = address(c, SCALES), a->gate_scales = address(c, GATE_SCALES);
   a->y = hr_buffer_data(c->of[Y].buffer);
+  if (c->one_kernel) {
+    run_in_one_kernel(c);
+    return;
+  }
   assert_ok(device->backend->multiply_linear(device, a, hr_device_stream(device), &error), error);
   fetch(&c->of[Y]);
 }
@@ -278,6 +301,44 @@ static void a_gpu_multiplies_with_weights_in_fp8(void **state)
       check_case(&c, i % 11 == 0                                            ? (double)NAN
                      : i % 10 == 1 && norms[i / 12 % 3] == HR_ROWWISE_COUNT ? (double)INFINITY
                                                                             : 0);
+  }
+}
+
+/* Slots of 2048 columns that are full and not, rows of one block of scales and of two, more rows than a block keeps the
+ * sums of, columns that are no whole step of a warp; and weights of 16 bits. */
+static void one_kernel_of_a_step_multiplies_with_weights_in_fp8(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t rows, n, k, block; /* of scales: −1 none, 0 a row */
+    hr_rowwise_operation activation;
+    double special;
+  } cases[] = {{1, 301, 2208, 128, HR_ROWWISE_COUNT, 0}, {1, 600, 160, 16, HR_ROWWISE_SWIGLU, 0},
+               {1, 600, 32, 0, HR_ROWWISE_SWIGLU, 0},    {3, 45, 2080, 0, HR_ROWWISE_COUNT, (double)INFINITY},
+               {8, 130, 4128, 32, HR_ROWWISE_SWIGLU, 0}, {5, 40, 96, 0, HR_ROWWISE_GELU, (double)NAN},
+               {1, 301, 1120, -1, HR_ROWWISE_SWIGLU, 0}, {3, 5, 544, 64, HR_ROWWISE_COUNT, (double)NAN}};
+  static const float something;
+  for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+    const int64_t k = cases[i].k, block = cases[i].block;
+    const bool gated = cases[i].activation == HR_ROWWISE_SWIGLU;
+    linear_case c = {.one_kernel = true,
+                     .arguments = {.rows = cases[i].rows,
+                                   .n = cases[i].n,
+                                   .k = k,
+                                   .x_stride = k + 8,
+                                   .residual_stride = cases[i].n,
+                                   .alignment = 16,
+                                   .dtype = i % 3 == 1 ? HR_FP16 : HR_BF16,
+                                   .norm = cases[i].special == 0 && i % 2 ? HR_ROWWISE_RMS_NORM : HR_ROWWISE_COUNT,
+                                   .activation = cases[i].activation,
+                                   .gate = gated ? &something : NULL,
+                                   .bias = i % 2 ? &something : NULL,
+                                   .residual = gated ? NULL : &something,
+                                   .epsilon = 0.125,
+                                   .scales = block < 0 ? NULL : &something,
+                                   .shares = block > 0 ? hr_fp8_scales_of_blocks(block, k) : hr_fp8_scales_of_rows()}};
+    if (persists(&c.arguments) && test_takes(i))
+      check_case(&c, cases[i].special);
   }
 }
 
@@ -658,6 +719,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_gpu_multiplies_with_what_is_fused),
                                      cmocka_unit_test(a_gpu_multiplies_with_weights_in_fp8),
+                                     cmocka_unit_test(one_kernel_of_a_step_multiplies_with_weights_in_fp8),
                                      cmocka_unit_test(weights_in_fp8_are_widened_exactly),
                                      cmocka_unit_test(tokens_in_fp8_are_multiplied_with_weights_in_fp8),
                                      cmocka_unit_test(a_gpu_multiplies_copies_of_tokens),

@@ -29,6 +29,7 @@
 typedef struct program_sizes {
   int64_t tokens;
   int64_t normed; /* the longest row that is normed */
+  int fp8;        /* the sum of the formats of weights that are in fp8 */
   int64_t q_each, groups, k_share, v_share, splits;
   int64_t qk_dim, v_dim, page;
 } program_sizes;
@@ -84,9 +85,14 @@ static int64_t parts_of(int64_t q_each)
 
 _Static_assert(HR_PERSISTENT_X_PADDING == 8, "hr_linear_x_bytes() counts them");
 
+/* A tile's rows are those of two blocks at most, whose rows of scales are copied 16 bytes at a time. */
+_Static_assert((int)HR_FP8_ROWS_LEAST >= (int)HR_PERSISTENT_ROWS, "of two blocks at most");
+_Static_assert((int)HR_PERSISTENT_BYTES / HR_FP8_BLOCK * 4 <= (int)HR_PERSISTENT_PITCH - (int)HR_PERSISTENT_BYTES,
+               "a slot has room for scales");
+
 static bool takes_linear(const hr_linear_arguments *x)
 {
-  return hr_dtype_bytes(x->dtype) == 2 && x->experts == 0 && !x->scales && x->rows <= HR_LINEAR_ROWS_MAX &&
+  return hr_dtype_bytes(x->dtype) == 2 && x->experts == 0 && x->rows <= HR_LINEAR_ROWS_MAX &&
          x->k % HR_PERSISTENT_STEP == 0 && x->x_stride % CHUNK == 0 && x->alignment % ALIGNMENT == 0 &&
          activation_of(x->activation) >= 0 && hr_linear_x_bytes(x->rows, x->k) <= HR_LINEAR_X_BYTES_MAX;
 }
@@ -210,6 +216,19 @@ static hr_status find_source(const instruction_list *list, size_t reader, byte_r
 
 /* ---- instructions ---- */
 
+static int format_of(const hr_linear_arguments *x)
+{
+  return !x->scales ? HR_PERSISTENT_ELEMENTS : x->shares.blocks ? HR_PERSISTENT_FP8_BLOCKS : HR_PERSISTENT_FP8_ROWS;
+}
+
+static int log2_of(int64_t power)
+{
+  int log2 = 0;
+  while (power >> log2 > 1)
+    log2++;
+  return log2;
+}
+
 static hr_status write_linear(const instruction_list *list, size_t at, hr_error *error)
 {
   const hr_linear_arguments *x = list->parts[at].linear;
@@ -238,7 +257,12 @@ static hr_status write_linear(const instruction_list *list, size_t at, hr_error 
                                                .residual_arrives = residual.arrives,
                                                .epsilon = (float)x->epsilon,
                                                .limit = (float)x->limit,
-                                               .factor = x->factor == 0 ? 1 : (float)x->factor};
+                                               .factor = x->factor == 0 ? 1 : (float)x->factor,
+                                               .format = format_of(x),
+                                               .scales = hr_cuda_address(x->scales),
+                                               .gate_scales = hr_cuda_address(x->gate_scales),
+                                               .scale_row = x->shares.stride,
+                                               .scale_rows_log2 = log2_of(x->shares.rows)};
   return HR_OK;
 }
 
@@ -333,11 +357,12 @@ static size_t attention_bytes(const program_sizes *s)
   return s->q_each > 0 ? (size_t)(heads + hr_max64(of_warps, received) + ALIGNMENT) * sizeof(float) : 0;
 }
 
-static program_sizes sizes_of_attention(const hr_decode *d, int64_t normed, int64_t blocks)
+static program_sizes sizes_of_attention(const hr_decode *d, const program_sizes *before, int64_t blocks)
 {
   const int64_t groups = groups_of(d);
   return (program_sizes){.tokens = d->batch,
-                         .normed = normed,
+                         .normed = before->normed,
+                         .fp8 = before->fp8,
                          .q_each = d->q_heads / groups,
                          .groups = groups,
                          .k_share = groups / d->k_heads,
@@ -365,8 +390,9 @@ static hr_status find_sizes(const hr_persistent_part *parts, size_t count, int64
     if (x) {
       s->tokens = x->rows;
       s->normed = hr_max64(s->normed, x->norm == HR_ROWWISE_COUNT ? 0 : x->k);
+      s->fp8 |= format_of(x);
     } else {
-      const program_sizes one = sizes_of_attention(parts[i].decode, s->normed, blocks);
+      const program_sizes one = sizes_of_attention(parts[i].decode, s, blocks);
       if (s->q_each > 0 && !same_attention(s, &one))
         return hr_fail(error, HR_ERROR_UNSUPPORTED, "a persistent kernel has heads of one size");
       *s = one;
@@ -394,9 +420,11 @@ static int tiles_of(int64_t tokens)
 
 static void write_defines(const program_sizes *s, char text[HR_DEFINES_SIZE])
 {
-  const int length =
+  int length =
       snprintf(text, HR_DEFINES_SIZE, "HR_TOKENS=%d HR_TILES=%d HR_NORM_CHUNKS=%d", (int)s->tokens, tiles_of(s->tokens),
                (int)hr_max64(1, hr_ceil_div(s->normed, CHUNK * WARP * HR_PERSISTENT_WARPS)));
+  if (s->fp8)
+    length += snprintf(text + length, HR_DEFINES_SIZE - (size_t)length, " HR_FP8=%d", s->fp8);
   if (s->q_each > 0)
     snprintf(text + length, HR_DEFINES_SIZE - (size_t)length,
              " HR_Q_EACH=%d HR_GROUPS=%d HR_K_SHARE=%d HR_V_SHARE=%d HR_SPLITS=%d HR_QK_DIM=%d HR_V_DIM=%d HR_PAGE=%d",

@@ -30,6 +30,20 @@ __device__ inline float fp8_to_float(unsigned char bits)
   return half_in(halves_of(bits), 0);
 }
 
+#ifdef PAIR
+/* Two of a 16-bit dtype from two elements, exactly. */
+__device__ inline unsigned pair_of(unsigned bytes)
+{
+  const unsigned halves = halves_of((unsigned short)bytes);
+#ifdef HR_DTYPE_fp16
+  return halves;
+#else
+  const float values[2] = {half_in(halves, 0), half_in(halves, 1)};
+  return word_of(values);
+#endif
+}
+#endif
+
 /* Rounds to nearest, ties to even; larger values become ±448. */
 __device__ inline unsigned char fp8_from_float(float value)
 {

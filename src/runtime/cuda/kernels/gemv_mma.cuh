@@ -31,19 +31,6 @@ __device__ inline uint4 load_chunk_once(const weight *row, int64 at, int64 k)
   return v;
 }
 
-#ifdef HR_FP8
-/* Two elements of fp8 in the format of x, exactly. */
-__device__ inline unsigned pair_of(unsigned bytes)
-{
-  const unsigned halves = halves_of((unsigned short)bytes);
-#ifdef HR_DTYPE_fp16
-  return halves;
-#else
-  return pack_pair(half_in(halves, 0), half_in(halves, 1));
-#endif
-}
-#endif
-
 struct accumulators {
   const weight *w[TILES][2];
   const element *x;

@@ -8,7 +8,7 @@
 enum {
   HR_PERSISTENT_WARPS = 8,                  /* that compute; one more copies */
   HR_PERSISTENT_ROWS = 8,                   /* of W in a slot, the columns of an mma.sync */
-  HR_PERSISTENT_COLUMNS = 1024,             /* of each row */
+  HR_PERSISTENT_BYTES = 2 * 1024,           /* of each row */
   HR_PERSISTENT_STEP = 32,                  /* columns of two mma.sync: k is a multiple */
   HR_PERSISTENT_PITCH = 2 * 1024 + 64,      /* bytes from a row to the next: a warp's loads meet no bank twice */
   HR_PERSISTENT_SLOT = 8 * (2 * 1024 + 64), /* bytes */
@@ -18,6 +18,9 @@ enum {
   HR_PERSISTENT_TILE_KEYS = 16,             /* that a TMA load copies: pages have a multiple */
   HR_PERSISTENT_COUNTERS = 4                /* two, and what keeps all behind them at 16 bytes */
 };
+
+/** What W and the gate are: elements, or fp8 with a scale for each row or for blocks of 128 columns. */
+enum { HR_PERSISTENT_ELEMENTS = 0, HR_PERSISTENT_FP8_ROWS = 1, HR_PERSISTENT_FP8_BLOCKS = 2 };
 
 enum { HR_PERSISTENT_NO_NORM, HR_PERSISTENT_RMS_NORM, HR_PERSISTENT_LAYER_NORM };
 
@@ -50,6 +53,11 @@ typedef struct hr_persistent_linear {
   int norm, activation;
   int x_arrives, residual_arrives; /* from other instructions, and the address is what they posted */
   float epsilon, limit, factor;
+  int format;
+  HR_DEVICE_POINTER(const float) scales; /* of fp8 */
+  HR_DEVICE_POINTER(const float) gate_scales;
+  hr_layout_int64 scale_row; /* from the scales of some rows to the next */
+  int scale_rows_log2;
   int padding;
 } hr_persistent_linear;
 
@@ -87,7 +95,7 @@ typedef struct hr_persistent_instruction {
   };
 } hr_persistent_instruction;
 
-HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 14 * 8 + 8 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_persistent_linear) == 17 * 8 + 10 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_attention) == 18 * 8 + 12 * 4);
 HR_LAYOUT_ASSERT(sizeof(hr_persistent_instruction) % 16 == 0);
 

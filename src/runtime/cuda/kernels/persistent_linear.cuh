@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* persistent.cu's linear layers. A block has consecutive rows of W; a slot has up to 8 of them in up to 1024 columns,
+/* persistent.cu's linear layers. A block has consecutive rows of W; a slot has up to 8 of them in up to 2048 bytes,
  * with a gate first those of W, then those of the gate. The warps share the columns of each slot and keep their sums of
  * some tiles of 8 rows; then a thread adds up those of a row and a token in the order of the warps, so that results
- * depend on no timing.
+ * depend on no timing. HR_FP8 is the sum of the formats of fp8 that there are; scales of blocks come with the slots,
+ * behind their first two rows, which are those of at most two blocks.
  *
  * W is the second operand of mma.sync, with 8 columns, so that a block may have any number of rows; x is the first,
  * with rows for the tokens. A thread's 8 elements of a row are next to each other in memory, which permutes the columns
@@ -11,9 +12,20 @@
 typedef hr_persistent_linear linear;
 
 #define TILE HR_PERSISTENT_ROWS
-#define COLUMNS HR_PERSISTENT_COLUMNS
 #define STEP HR_PERSISTENT_STEP
 #define PITCH HR_PERSISTENT_PITCH
+#ifndef HR_FP8
+#define HR_FP8 0
+#endif
+
+#include "runtime/cuda/kernels/persistent_fp8.cuh"
+
+template <int FORMAT> struct stored_as {
+  typedef unsigned char type;
+};
+template <> struct stored_as<HR_PERSISTENT_ELEMENTS> {
+  typedef element type;
+};
 
 /* The block's rows of W. */
 struct row_range {
@@ -29,30 +41,75 @@ struct row_range {
 
 /* ---- the warp that copies ---- */
 
-__device__ inline void copy_part(const rooms &r, ring &at, const element *from, int64 stride, int rows, int columns)
+/* The scales of a slot: of `rows` blocks of rows, which follow each other. */
+struct slot_scales {
+  const float *from;
+  int64 stride;
+  int rows;
+  unsigned bytes;
+};
+
+template <class WEIGHT>
+__device__ inline void copy_part(const rooms &r, ring &at, const WEIGHT *from, int64 stride, int rows, int columns,
+                                 const slot_scales &scales)
 {
-  const unsigned full = r.full + 8 * at.slot, bytes = columns * (unsigned)sizeof(element);
+  const unsigned full = r.full + 8 * at.slot, bytes = columns * (unsigned)sizeof(WEIGHT);
+  const unsigned to = shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT + lane_of() * PITCH;
   mbarrier_wait_long(r.empty + 8 * at.slot, at.parity);
   if (lane_of() == 0)
-    mbarrier_arrive_expect_tx(full, rows * bytes);
+    mbarrier_arrive_expect_tx(full, rows * bytes + scales.rows * scales.bytes);
   __syncwarp();
   if (lane_of() < rows)
-    bulk_load_once(shared_address(r.slots) + at.slot * HR_PERSISTENT_SLOT + lane_of() * PITCH,
-                   from + lane_of() * stride, bytes, full);
+    bulk_load_once(to, from + lane_of() * stride, bytes, full);
+  else if (lane_of() >= TILE && lane_of() - TILE < scales.rows)
+    bulk_load(to - TILE * PITCH + HR_PERSISTENT_BYTES, scales.from + (lane_of() - TILE) * scales.stride, scales.bytes,
+              full);
   at.advance(r.count);
+}
+
+/* Rows of scales are of whole 16 bytes. */
+__device__ inline slot_scales scales_of_slot(const linear &l, const float *scales, int row, int rows, int column,
+                                             int columns)
+{
+  const int first = row >> l.scale_rows_log2, last = (row + rows - 1) >> l.scale_rows_log2;
+  const unsigned blocks = (unsigned)(columns + (1 << SCALED_LOG2) - 1) >> SCALED_LOG2;
+  return {scales + first * l.scale_row + (column >> SCALED_LOG2), l.scale_row, last - first + 1, (blocks + 3) / 4 * 16};
+}
+
+template <int FORMAT> __device__ inline void copy_rows_of(const linear &l, const rooms &r, ring &at)
+{
+  typedef typename stored_as<FORMAT>::type weight;
+  constexpr int COLUMNS = HR_PERSISTENT_BYTES / (int)sizeof(weight);
+  const row_range mine(l);
+  const int k = (int)l.k;
+  const weight *const w = (const weight *)(const void *)l.w, *const gate = (const weight *)(const void *)l.gate;
+#pragma unroll 1
+  for (int row = mine.first; row < mine.end; row += TILE)
+    for (const weight *matrix = w; matrix; matrix = matrix == w ? gate : nullptr)
+#pragma unroll 1
+      for (int column = 0; column < k; column += COLUMNS) {
+        const int rows = min(TILE, mine.end - row), columns = min(COLUMNS, k - column);
+        slot_scales scales = {nullptr, 0, 0, 0};
+        if (FORMAT == HR_PERSISTENT_FP8_BLOCKS)
+          scales = scales_of_slot(l, matrix == w ? l.scales : l.gate_scales, row, rows, column, columns);
+        copy_part(r, at, matrix + (int64)row * k + column, k, rows, columns, scales);
+      }
+}
+
+/* Whether the layer has a format that the program may have. */
+template <int FORMAT> __device__ inline bool is_of(const linear &l)
+{
+  return (HR_FP8 & FORMAT) != 0 && l.format == FORMAT;
 }
 
 __device__ inline void copy_rows(const linear &l, const rooms &r, ring &at)
 {
-  const row_range mine(l);
-  const int k = (int)l.k;
-  const element *const w = l.w, *const gate = l.gate;
-#pragma unroll 1
-  for (int row = mine.first; row < mine.end; row += TILE)
-    for (const element *matrix = w; matrix; matrix = matrix == w ? gate : nullptr)
-#pragma unroll 1
-      for (int column = 0; column < k; column += COLUMNS)
-        copy_part(r, at, matrix + (int64)row * k + column, k, min(TILE, mine.end - row), min(COLUMNS, k - column));
+  if (is_of<HR_PERSISTENT_FP8_ROWS>(l))
+    copy_rows_of<HR_PERSISTENT_FP8_ROWS>(l, r, at);
+  else if (is_of<HR_PERSISTENT_FP8_BLOCKS>(l))
+    copy_rows_of<HR_PERSISTENT_FP8_BLOCKS>(l, r, at);
+  else
+    copy_rows_of<HR_PERSISTENT_ELEMENTS>(l, r, at);
 }
 
 /* ---- x ---- */
@@ -266,24 +323,63 @@ __device__ inline float *sums_of(const rooms &r, int tile, int warp, int token)
   return r.sums + ((tile * WARPS + warp) * TOKENS + token) * TILE;
 }
 
-__device__ inline void multiply_tile(const linear &l, const rooms &r, ring &at, int tile)
+/* The warp's slots of a tile: `what` is called with each one's place, its first column and the number of them. */
+template <int COLUMNS, class WHAT> __device__ inline void each_slot(int k, const rooms &r, ring &at, WHAT what)
 {
-  tile_sums sums = {{{0, 0, 0, 0}, {0, 0, 0, 0}}};
-  const int k = (int)l.k, token = lane_of() / 4;
 #pragma unroll 1
   for (int column = 0; column < k; column += COLUMNS) {
     mbarrier_wait(r.full + 8 * at.slot, at.parity);
-    multiply_part(sums, r.slots + at.slot * HR_PERSISTENT_SLOT, r.x + column, pitch_of(l), min(COLUMNS, k - column));
+    what(r.slots + at.slot * HR_PERSISTENT_SLOT, column, min(COLUMNS, k - column));
     __syncwarp();
     if (lane_of() == 0)
       mbarrier_arrive(r.empty + 8 * at.slot);
     at.advance(r.count);
   }
+}
+
+__device__ inline void multiply_tile(const linear &l, const rooms &r, ring &at, int tile)
+{
+  tile_sums sums = {{{0, 0, 0, 0}, {0, 0, 0, 0}}};
+  const int token = lane_of() / 4;
+  each_slot<HR_PERSISTENT_BYTES / (int)sizeof(element)>((int)l.k, r, at, [&](const char *slot, int first, int columns) {
+    multiply_part(sums, slot, r.x + first, pitch_of(l), columns);
+  });
   if (token < TOKENS) {
     float *to = sums_of(r, tile, warp_of(), token) + lane_of() % 4 * 2;
     to[0] = sums.of[0][0] + sums.of[1][0];
     to[1] = sums.of[0][1] + sums.of[1][1];
   }
+}
+
+/* The tile has rows of W or the gate from `first` on. */
+template <int FORMAT>
+__device__ inline void multiply_fp8_tile(const linear &l, const rooms &r, ring &at, int tile, int first,
+                                         const float *scales)
+{
+  const int row = min(first + lane_of() / 4, (int)l.n - 1), token = lane_of() % 4;
+  const bool rows = FORMAT == HR_PERSISTENT_FP8_ROWS;
+  const int block = rows ? 0 : (row >> l.scale_rows_log2) - (first >> l.scale_rows_log2);
+  const float scale = rows ? scales[row] : 1;
+  fp8_sums sums;
+  float scaled[TOKEN_SETS] = {0};
+  each_slot<HR_PERSISTENT_BYTES>((int)l.k, r, at, [&](const char *slot, int column, int columns) {
+    const float *const of_row = (const float *)(const void *)(slot + block * PITCH + HR_PERSISTENT_BYTES);
+    multiply_fp8<FORMAT>(sums, scaled, slot, of_row, r.x + column, pitch_of(l), columns);
+  });
+#pragma unroll
+  for (int set = 0; set < TOKEN_SETS; set++)
+    if (4 * set + token < TOKENS)
+      sums_of(r, tile, warp_of(), 4 * set + token)[lane_of() / 4] = rows ? sums.of_token(set) * scale : scaled[set];
+}
+
+__device__ inline void multiply_one(const linear &l, const rooms &r, ring &at, int tile, int first, const float *scales)
+{
+  if (is_of<HR_PERSISTENT_FP8_ROWS>(l))
+    multiply_fp8_tile<HR_PERSISTENT_FP8_ROWS>(l, r, at, tile, first, scales);
+  else if (is_of<HR_PERSISTENT_FP8_BLOCKS>(l))
+    multiply_fp8_tile<HR_PERSISTENT_FP8_BLOCKS>(l, r, at, tile, first, scales);
+  else
+    multiply_tile(l, r, at, tile);
 }
 
 /* ---- results ---- */
@@ -365,7 +461,8 @@ __device__ inline void multiply_rows(const linear &l, const rooms &r, ring &at, 
       meet();
 #pragma unroll 1
     for (int tile = 0; tile < (rows + TILE - 1) / TILE * matrices; tile++)
-      multiply_tile(l, r, at, tile);
+      multiply_one(l, r, at, tile, first + (tile >> (matrices - 1)) * TILE,
+                   l.gate && tile % 2 ? l.gate_scales : l.scales);
     meet();
     store_rows(l, r, first, rows, first == mine.first ? &own : nullptr, p);
   }
