@@ -31,7 +31,7 @@ static bool device_persists(const hr_executor *x, const hr_run_shape *shape)
 bool hr_run_persists(const hr_executor *x, const hr_run_shape *shape)
 {
   const hr_workload workload = hr_run_workload(x, shape);
-  return shape->tokens == 1 && !x->options.no_persistent && !x->options.no_graph && !x->weights.fp8 && !x->weights.q8 &&
+  return shape->tokens == 1 && !x->options.no_persistent && !x->options.no_graph && !x->weights.q8 &&
          hr_is_persistent(&x->model, &workload) && device_persists(x, shape);
 }
 

@@ -5,7 +5,24 @@
 
 #include "test.h"
 
+#include "runtime/device/device.h"
+#include "runtime/device/persistent.h"
+
 #include <headroom/experimental/run.h>
+
+/* Whether the device runs linear layers of a step in one kernel. */
+static inline bool persists(const hr_device *device)
+{
+  const hr_linear_arguments linear = {.rows = 1,
+                                      .n = 64,
+                                      .k = 64,
+                                      .x_stride = 64,
+                                      .alignment = 16,
+                                      .dtype = HR_BF16,
+                                      .norm = HR_ROWWISE_COUNT,
+                                      .activation = HR_ROWWISE_COUNT};
+  return device->backend->persists && device->backend->persists(device, &(hr_persistent_part){.linear = &linear});
+}
 
 static inline void step(hr_executor *x, hr_phase phase, int64_t batch, int64_t tokens, const int64_t *slots,
                         const int32_t *at, float *logits)

@@ -110,6 +110,18 @@ static bool multiplied_fp8(const hr_executor *x)
   return found;
 }
 
+/* Whether one kernel runs the layers of the last step. */
+static bool ran_in_one_kernel(const hr_executor *x)
+{
+  return x->programs[0]->persistent_count > 0;
+}
+
+/* Whether the model has such steps: of its rows 32 columns are a unit. */
+static bool may_run_in_one_kernel(const char *family)
+{
+  return strcmp(family, "llama_fp8") == 0 && persists(device);
+}
+
 /* Whether the library has a product as attention's output projection is of TOKENS. */
 static bool has_product(const hr_executor *x, hr_dtype dtype)
 {
@@ -149,6 +161,7 @@ static void check_family(const char *family, hr_dtype dtype)
     const double off = distance(found, expected, count), usual = distance(wide, expected, count);
     const double allowed = few ? 1.5 * usual : 2 * 0.026 * sqrt(8);
     assert_true(multiplied_fp8(kept) == (!few && has_product(kept, dtype)));
+    assert_true(ran_in_one_kernel(kept) == (few && may_run_in_one_kernel(family)));
     if (!(off <= allowed))
       fail_msg("%s, %s, %s tokens: %g away from fp32, allowed are %g; widened %g", family, hr_dtype_name(dtype),
                few ? "few" : "many", off, allowed, usual);
