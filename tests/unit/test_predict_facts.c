@@ -564,8 +564,31 @@ static void kernels_stay_apart_where_one_is_slower_or_takes_no_such_step(void **
   assert_false(is_one_kernel("hopper", &w, &model));
   hr_model quantized = model;
   hr_error error;
-  assert_ok(hr_model_set_weights(&quantized, "fp8", &error), error);
+  assert_ok(hr_model_set_weights(&quantized, "int8", &error), error);
   assert_false(is_one_kernel("hopper", &decode, &quantized));
+}
+
+/* Beside half of the bytes a row of 2048 or more has 4 of a scale. */
+static void one_kernel_reads_weights_in_fp8_in_half_of_the_time(void **state)
+{
+  (void)state;
+  static hr_step wide, narrow;
+  const hr_hardware h200 = measured_hardware("h200");
+  const hr_model model = paper_model(2048, 16, 24, 50304);
+  hr_model quantized = model;
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  workload.phase = HR_PHASE_DECODE, workload.batch = 1, workload.context = 2048;
+  workload.framework = HR_FRAMEWORK_HEADROOM;
+  assert_ok(hr_model_set_weights(&quantized, "fp8", &error), error);
+  assert_true(is_one_kernel("hopper", &workload, &quantized));
+  assert_ok(hr_fill_step(&h200, &model, &workload, &wide, &error), error);
+  assert_ok(hr_fill_step(&h200, &quantized, &workload, &narrow, &error), error);
+  for (size_t i = 0; i < wide.operators.count; i++) {
+    const bool reads = wide.operators.items[i].in_layer && wide.operators.items[i].kind == HR_KIND_GEMM;
+    const double before = wide.predictions[i].memory_ns, now = narrow.predictions[i].memory_ns;
+    assert_true(reads ? now > 0.5 * before && now < 0.51 * before : now == before);
+  }
 }
 
 int main(void)
@@ -594,6 +617,7 @@ int main(void)
       cmocka_unit_test(kernels_of_a_decode_step_wait_or_are_parts_of_others),
       cmocka_unit_test(one_kernel_runs_a_decode_step_of_a_dense_model_on_hopper),
       cmocka_unit_test(kernels_stay_apart_where_one_is_slower_or_takes_no_such_step),
+      cmocka_unit_test(one_kernel_reads_weights_in_fp8_in_half_of_the_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,11 +62,20 @@ static void predict_persistent(const hr_hardware *hardware, const hr_operator *o
   *prediction = p;
 }
 
+/* Weights in fp8 are a format of the kernel's. */
+static bool has_formats_of_kernel(const hr_model *model)
+{
+  bool all = true;
+  for (size_t i = 0; i < model->quantization.format_count; i++)
+    all = all && strcmp(model->quantization.formats[i].name, "fp8") == 0;
+  return all;
+}
+
 bool hr_predict_persists(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload)
 {
   const char *architecture = hardware->about.architecture;
   const bool has = strcmp(architecture, "hopper") == 0 || strcmp(architecture, "blackwell") == 0;
-  return has && hardware->shared_bytes >= PERSISTENT_SHARED_BYTES && model->quantization.format_count == 0 &&
+  return has && hardware->shared_bytes >= PERSISTENT_SHARED_BYTES && has_formats_of_kernel(model) &&
          workload->kv_cache == HR_KV_UNQUANTIZED && hr_is_persistent(model, workload);
 }
 
