@@ -10,7 +10,7 @@
 #define TOKEN_SETS ((TOKENS + 3) / 4) /* of up to 4 */
 #define SCALED_LOG2 7                 /* columns of a block */
 
-/* A thread's sums of a tile, of row lane / 4 and token lane % 4 of each set: of each mma.sync the first and the last. */
+/* A thread's sums of a tile, of row lane / 4 and token lane % 4 of each set: the first and the last of an mma.sync. */
 struct fp8_sums {
   float of[TOKEN_SETS][2][4];
 
